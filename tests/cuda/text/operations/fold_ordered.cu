@@ -6,31 +6,20 @@ __device__ __forceinline__ int quotient(int n, int multiplier, int shift) {
   return __umulhi(2u * n, multiplier) >> shift;
 }
 
-// -a, wrapping.  The assembler of CUDA 13.0 does not wrap a 16-bit negation before it compares,
-// shifts, divides or widens it: this one is of 32 bits, and the empty statement keeps it so.
-template <class T>
-__device__ __forceinline__ T negated(T a) {
-  if (sizeof(T) != 2) return T(0ull - a);
-  int wide = int(0u - unsigned(a));
-  asm("" : "+r"(wide));
-  return T(wide);
-}
-
 // a / b rounded down, as Python does it; 0 for b = 0, and the lowest a by -1 wraps.
-template <class T>
-__device__ __forceinline__ T floor_divide(T a, T b) {
+__device__ __forceinline__ int floor_divide(int a, int b) {
   if (b == 0) return 0;
-  if (T(-1) < 0 && b == T(-1)) return negated(a);
-  const T q = a / b;
-  return q * b != a && (a < 0) != (b < 0) ? T(q - 1) : q;
+  if (b == -1) return (int)-(unsigned)a;
+  const int q = a / b;
+  const int rest = (int)(a - (unsigned)q * b);
+  return rest != 0 && (rest ^ b) < 0 ? (int)(q - 1u) : q;
 }
 
 // a modulo b with the sign of b, as Python does it; 0 for b = 0.
-template <class T>
-__device__ __forceinline__ T floor_remainder(T a, T b) {
-  if (b == 0 || (T(-1) < 0 && b == T(-1))) return 0;
-  const T r = a % b;
-  return r != 0 && (r < 0) != (b < 0) ? T(r + b) : r;
+__device__ __forceinline__ int floor_remainder(int a, int b) {
+  if (b == 0 || b == -1) return 0;
+  const int rest = a % b;
+  return rest != 0 && (rest ^ b) < 0 ? (int)((unsigned)rest + b) : rest;
 }
 
 // fold, test_kernel_text.py
@@ -65,11 +54,11 @@ fold_blocks(const float* __restrict__ input, float* __restrict__ out0,
   float total_1 = 0.0f;
   const int turn_end = floor_divide(share, tile);
   for (int turn = 0; turn < turn_end; ++turn) {
-    const int64 origin = (uint64)begin + (int64)turn * (int64)tile;
-    const int64 first = (uint64)origin + (int64)inside * 16;
+    const int64 origin = begin + (int64)turn * (int64)tile;
+    const int64 first = origin + (int64)inside * 16;
     float part_1 = 0.0f;
     float part_2 = 0.0f;
-    if ((int64)(first + 16ull) <= end) {
+    if (first + 16 <= end) {
       const int at = row * n1 + (int)first;
       const float4 input4 = *reinterpret_cast<const float4*>(&input[at]);
       const int p = (int)first + 4;
@@ -114,7 +103,7 @@ fold_blocks(const float* __restrict__ input, float* __restrict__ out0,
       part_1 *= input4_3.w;
       part_2 = part_2 * input4_3.w + input4_3.w;
     } else {
-      for (int64 k = first; k < min((int64)(first + 16ull), end); ++k) {
+      for (int64 k = first; k < min(first + 16, end); ++k) {
         const float input_value = input[row * n1 + (int)k];
         if (k == first) {
           part_1 = input_value;
@@ -249,7 +238,6 @@ fold_blocks(const float* __restrict__ input, float* __restrict__ out0,
 }
 
 using int64 = long long;
-using uint64 = unsigned long long;
 
 // n / d for 0 <= n, by the reciprocal of d that the host made: a multiplier and a shift.
 __device__ __forceinline__ int quotient(int n, int multiplier, int shift) {
@@ -257,11 +245,10 @@ __device__ __forceinline__ int quotient(int n, int multiplier, int shift) {
 }
 
 // a modulo b with the sign of b, as Python does it; 0 for b = 0.
-template <class T>
-__device__ __forceinline__ T floor_remainder(T a, T b) {
-  if (b == 0 || (T(-1) < 0 && b == T(-1))) return 0;
-  const T r = a % b;
-  return r != 0 && (r < 0) != (b < 0) ? T(r + b) : r;
+__device__ __forceinline__ int floor_remainder(int a, int b) {
+  if (b == 0 || b == -1) return 0;
+  const int rest = a % b;
+  return rest != 0 && (rest ^ b) < 0 ? (int)((unsigned)rest + b) : rest;
 }
 
 // fold, test_kernel_text.py
@@ -307,7 +294,7 @@ fold_combine(float* __restrict__ out0, float* __restrict__ out1,
         part_1 = part_1 * partial_value + partial_1_value;
       }
     }
-    const int64 left = min((int64)((uint64)end - origin + 3ull) >> 2, (int64)width);
+    const int64 left = min((end - origin + 3) >> 2, (int64)width);
     if (width > 1) {
       const float other = __shfl_down_sync(0xffffffff, part, 1);
       const float other_1 = __shfl_down_sync(0xffffffff, part_1, 1);

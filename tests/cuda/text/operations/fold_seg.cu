@@ -6,25 +6,6 @@ __device__ __forceinline__ int quotient(int n, int multiplier, int shift) {
   return __umulhi(2u * n, multiplier) >> shift;
 }
 
-// -a, wrapping.  The assembler of CUDA 13.0 does not wrap a 16-bit negation before it compares,
-// shifts, divides or widens it: this one is of 32 bits, and the empty statement keeps it so.
-template <class T>
-__device__ __forceinline__ T negated(T a) {
-  if (sizeof(T) != 2) return T(0ull - a);
-  int wide = int(0u - unsigned(a));
-  asm("" : "+r"(wide));
-  return T(wide);
-}
-
-// a / b rounded down, as Python does it; 0 for b = 0, and the lowest a by -1 wraps.
-template <class T>
-__device__ __forceinline__ T floor_divide(T a, T b) {
-  if (b == 0) return 0;
-  if (T(-1) < 0 && b == T(-1)) return negated(a);
-  const T q = a / b;
-  return q * b != a && (a < 0) != (b < 0) ? T(q - 1) : q;
-}
-
 // fold_seg, test_kernel_text.py
 // up to 256 segments a block
 extern "C" __global__ void __launch_bounds__(256, 8)
@@ -69,7 +50,7 @@ fold_seg(const int64* __restrict__ offsets, const float* __restrict__ input,
   const int t = thread >> (few_4 ? 0 : few_3 ? 1 : few_2 ? 2 : few_1 ? 3 : few ? 4 : 5);
   const int lane = thread - t * lanes;
   const int together = 256 / lanes;
-  const int turn_end = floor_divide(own + together - 1, together);
+  const int turn_end = (own + together - 1) / together;
   for (int turn = 0; turn < turn_end; ++turn) {
     const int64 number = (int64)turn * (int64)together + (int64)t;
     const int segment_1 = min(number, (int64)own - 1);

@@ -5,23 +5,13 @@ __device__ __forceinline__ int quotient(int n, int multiplier, int shift) {
   return __umulhi(2u * n, multiplier) >> shift;
 }
 
-// -a, wrapping.  The assembler of CUDA 13.0 does not wrap a 16-bit negation before it compares,
-// shifts, divides or widens it: this one is of 32 bits, and the empty statement keeps it so.
-template <class T>
-__device__ __forceinline__ T negated(T a) {
-  if (sizeof(T) != 2) return T(0ull - a);
-  int wide = int(0u - unsigned(a));
-  asm("" : "+r"(wide));
-  return T(wide);
-}
-
 // a / b rounded down, as Python does it; 0 for b = 0, and the lowest a by -1 wraps.
-template <class T>
-__device__ __forceinline__ T floor_divide(T a, T b) {
+__device__ __forceinline__ int floor_divide(int a, int b) {
   if (b == 0) return 0;
-  if (T(-1) < 0 && b == T(-1)) return negated(a);
-  const T q = a / b;
-  return q * b != a && (a < 0) != (b < 0) ? T(q - 1) : q;
+  if (b == -1) return (int)-(unsigned)a;
+  const int q = a / b;
+  const int rest = (int)(a - (unsigned)q * b);
+  return rest != 0 && (rest ^ b) < 0 ? (int)(q - 1u) : q;
 }
 
 // permute, test_kernel_text.py
@@ -74,23 +64,13 @@ __device__ __forceinline__ int quotient(int n, int multiplier, int shift) {
   return __umulhi(2u * n, multiplier) >> shift;
 }
 
-// -a, wrapping.  The assembler of CUDA 13.0 does not wrap a 16-bit negation before it compares,
-// shifts, divides or widens it: this one is of 32 bits, and the empty statement keeps it so.
-template <class T>
-__device__ __forceinline__ T negated(T a) {
-  if (sizeof(T) != 2) return T(0ull - a);
-  int wide = int(0u - unsigned(a));
-  asm("" : "+r"(wide));
-  return T(wide);
-}
-
 // a / b rounded down, as Python does it; 0 for b = 0, and the lowest a by -1 wraps.
-template <class T>
-__device__ __forceinline__ T floor_divide(T a, T b) {
+__device__ __forceinline__ int floor_divide(int a, int b) {
   if (b == 0) return 0;
-  if (T(-1) < 0 && b == T(-1)) return negated(a);
-  const T q = a / b;
-  return q * b != a && (a < 0) != (b < 0) ? T(q - 1) : q;
+  if (b == -1) return (int)-(unsigned)a;
+  const int q = a / b;
+  const int rest = (int)(a - (unsigned)q * b);
+  return rest != 0 && (rest ^ b) < 0 ? (int)(q - 1u) : q;
 }
 
 // permute, test_kernel_text.py

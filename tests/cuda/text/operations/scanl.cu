@@ -704,7 +704,7 @@ scanl_turns(const float* __restrict__ input, float* __restrict__ out,
         // … and what comes before the tile that is stored in the next turn.
         const int group = number_1 >> 5;
         const int place = number_1 & 31;
-        const int mine = (unsigned)group - lane;
+        const int mine = group - lane;
         const bool near = lane <= 8;
         const bool asked_1 = near && mine > 0;
         uint64 word = asked_1 ? 0ull : 4294967296ull;

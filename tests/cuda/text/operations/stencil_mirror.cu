@@ -6,11 +6,10 @@ __device__ __forceinline__ int quotient(int n, int multiplier, int shift) {
 }
 
 // a modulo b with the sign of b, as Python does it; 0 for b = 0.
-template <class T>
-__device__ __forceinline__ T floor_remainder(T a, T b) {
-  if (b == 0 || (T(-1) < 0 && b == T(-1))) return 0;
-  const T r = a % b;
-  return r != 0 && (r < 0) != (b < 0) ? T(r + b) : r;
+__device__ __forceinline__ int floor_remainder(int a, int b) {
+  if (b == 0 || b == -1) return 0;
+  const int rest = a % b;
+  return rest != 0 && (rest ^ b) < 0 ? (int)((unsigned)rest + b) : rest;
 }
 
 // stencil, test_kernel_text.py

@@ -1,9 +1,8 @@
 // a modulo b with the sign of b, as Python does it; 0 for b = 0.
-template <class T>
-__device__ __forceinline__ T floor_remainder(T a, T b) {
-  if (b == 0 || (T(-1) < 0 && b == T(-1))) return 0;
-  const T r = a % b;
-  return r != 0 && (r < 0) != (b < 0) ? T(r + b) : r;
+__device__ __forceinline__ int floor_remainder(int a, int b) {
+  if (b == 0 || b == -1) return 0;
+  const int rest = a % b;
+  return rest != 0 && (rest ^ b) < 0 ? (int)((unsigned)rest + b) : rest;
 }
 
 // n / d for 0 <= n, by the reciprocal of d that the host made: a multiplier and a shift.

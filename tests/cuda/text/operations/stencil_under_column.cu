@@ -24,11 +24,11 @@ stencil(const float* __restrict__ input, float* __restrict__ out, int n0, int n1
         && i1 < inside_to1;
     if (inside) {
       const float input_value = input[i0 * n1 + i1];
-      out[i0 * n1 + i1] = input[(int)(i0 - 1u) * n1 + i1] + input[i0 * n1 + i1 - 1] + input_value
+      out[i0 * n1 + i1] = input[(i0 - 1) * n1 + i1] + input[i0 * n1 + i1 - 1] + input_value
           + input[i0 * n1 + i1 + 1] + input[(int)(i0 + 1u) * n1 + i1];
     } else {
       const float input_value = input[i0 * n1 + i1];
-      out[i0 * n1 + i1] = input[min(max((int)(i0 - 1u), 0), n0 - 1) * n1 + i1]
+      out[i0 * n1 + i1] = input[min(max(i0 - 1, 0), n0 - 1) * n1 + i1]
           + input[i0 * n1 + min(max((int)(i1 - 1u), 0), n1 - 1)] + input_value
           + input[i0 * n1 + min(max((int)(i1 + 1u), 0), n1 - 1)]
           + input[min(max((int)(i0 + 1u), 0), n0 - 1) * n1 + i1];

@@ -1,13 +1,13 @@
+using uint32 = unsigned int;
+
 // a << b; 0 when b is negative or not less than the width.
-template <class T>
-__device__ __forceinline__ T shift_left(T a, T b) {
-  return b >= 0 && b < T(8 * sizeof(T)) ? T(a << b) : T(0);
+__device__ __forceinline__ int shift_left(int a, int b) {
+  return (uint32)b < 32u ? a << b : 0;
 }
 
 // a >> b; the sign of a (0 for unsigned) when b is negative or not less than the width.
-template <class T>
-__device__ __forceinline__ T shift_right(T a, T b) {
-  return b >= 0 && b < T(8 * sizeof(T)) ? T(a >> b) : T(a < 0 ? -1 : 0);
+__device__ __forceinline__ int shift_right(int a, int b) {
+  return a >> (int)min((uint32)b, 31u);
 }
 
 // stencil, test_operations.py

@@ -29,7 +29,7 @@ stencil(const float* __restrict__ input, float* __restrict__ out, int n0, int n1
     } else {
       const float input_value = input[i0 * n1 + i1];
       out[i0 * n1 + i1] = input[min(max((int)(i0 - 1u), 0), n0 - 1) * n1 + i1]
-          + input[i0 * n1 + min(max((int)(i1 - 1u), 0), n1 - 1)] + input_value
+          + input[i0 * n1 + min(max(i1 - 1, 0), n1 - 1)] + input_value
           + input[i0 * n1 + min(max((int)(i1 + 1u), 0), n1 - 1)]
           + input[min(max((int)(i0 + 1u), 0), n0 - 1) * n1 + i1];
     }

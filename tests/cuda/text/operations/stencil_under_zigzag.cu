@@ -27,12 +27,12 @@ stencil(const float* __restrict__ input, float* __restrict__ out, int n0, int n1
     if (inside) {
       const float input_value = input[t_4 * n1 + i1];
       out[t_4 * n1 + i1] =
-          input[(int)(t_4 - 1u) * n1 + i1] + input[t_4 * n1 + i1 - 1] + input_value
+          input[(t_4 - 1) * n1 + i1] + input[t_4 * n1 + i1 - 1] + input_value
           + input[t_4 * n1 + i1 + 1] + input[(int)(t_4 + 1u) * n1 + i1];
     } else {
       const float input_value = input[t_4 * n1 + i1];
       out[t_4 * n1 + i1] =
-          input[min(max((int)(t_4 - 1u), 0), n0 - 1) * n1 + i1]
+          input[min(max(t_4 - 1, 0), n0 - 1) * n1 + i1]
           + input[t_4 * n1 + min(max((int)(i1 - 1u), 0), n1 - 1)] + input_value
           + input[t_4 * n1 + min(max((int)(i1 + 1u), 0), n1 - 1)]
           + input[min(max((int)(t_4 + 1u), 0), n0 - 1) * n1 + i1];
