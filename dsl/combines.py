@@ -9,7 +9,7 @@ from typing import Any
 from . import simplify
 from .expr import FALSE, TRUE, Apply, Const, Expr, Var, walk
 from .graph import Combine, canonical_combine
-from .interning import kept_with
+from .interning import cached_per_object
 from .scalar import apply_primitive
 from .types import ScalarType, int64
 
@@ -119,7 +119,7 @@ def argument_of(combine: Combine) -> str | None:
     return None
 
 
-@kept_with(1)
+@cached_per_object(1)
 def apart(combine: Combine) -> tuple[tuple[tuple[int, ...], Combine], ...]:
     """The independent combinations inside `combine`, each with the numbers of its components.
 

@@ -64,7 +64,7 @@ def settings() -> Settings:
     return _local.settings
 
 
-def look_around() -> None:
+def refresh_settings() -> None:
     """Read the environment variables again, unless inside a block.
 
     Calls that trace do this; replayed calls save its half microsecond.
@@ -90,7 +90,7 @@ class _Block(ContextDecorator, AbstractContextManager[None]):
 
     def __enter__(self) -> None:
         self.used = True
-        look_around()
+        refresh_settings()
         changed = _interned(replace(_local.settings, **self.changes))
         _local.outside.append(_local.settings)
         _local.settings = changed

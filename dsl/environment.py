@@ -112,7 +112,7 @@ def _home() -> Path:
         raise FileNotFoundError(str(error)) from None
 
 
-def write_whole(path: Path, data: bytes, durable: bool = False) -> None:
+def write_atomically(path: Path, data: bytes, durable: bool = False) -> None:
     """Create or replace a file atomically: readers see the old or the new content.
 
     `OSError` on failure, which leaves no temporary file.  durable: also flush it to the disk.
@@ -139,7 +139,7 @@ def keep(path: Callable[[], Path], data: bytes) -> bool:
     try:
         file_path = path()
         file_path.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(file_path, data)
+        write_atomically(file_path, data)
     except OSError as error:
         asked = variable("TREADLE_CACHE_DIR")
         if asked is not None:

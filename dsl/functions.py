@@ -25,7 +25,7 @@ from .primitives import TABLE, floating
 from .refusals import called
 from .scalar import Scalar, apply_primitive, as_index, as_strong, as_truth, lift, unify
 from .sources import as_array, is_arraylike
-from .tracing import Scope, Scoped, current_scope, enclosing_kernel, refuse_stranger
+from .tracing import Scope, Scoped, current_scope, enclosing_kernel, reject_escaped
 from .types import ScalarType, as_type, children_of, flatten, float64, int64, is_composite
 
 
@@ -369,7 +369,7 @@ class MaybeIndex(Scoped):
 def as_maybe_index(value: Any) -> MaybeIndex:
     """The target of a permute: an index, a tuple of indices, or `td.ignore`."""
     if isinstance(value, MaybeIndex):
-        refuse_stranger(value)
+        reject_escaped(value)
         return value
     if isinstance(value, Ignore):
         return MaybeIndex(FALSE, None)

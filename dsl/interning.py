@@ -66,7 +66,7 @@ def _drop(held: Any, table: dict[tuple[Any, ...], _Held] = _table, lock: Any = _
 _UNKNOWN = object()
 
 
-def kept_with(most: int) -> Callable[[F], F]:
+def cached_per_object(most: int) -> Callable[[F], F]:
     """A decorator that caches a function of a hashable object and plain arguments.  A cached value
     lives as long as its object, to which it must not refer; at most `most` values are kept per
     object."""

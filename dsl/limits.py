@@ -38,7 +38,7 @@ def limit() -> int | None:
     return min((n for n in both if n != resource.RLIM_INFINITY), default=None)
 
 
-def require_room(size: int, what: str) -> None:
+def require_memory(size: int, what: str) -> None:
     """`DeviceOutOfMemory` if a limit leaves fewer than `size` bytes for `what` (an infinitive)."""
     most = limit()
     if most is None:
@@ -71,14 +71,14 @@ def require_stack() -> None:
 def require_llvm() -> None:
     """Require memory to load LLVM's library, unless it is loaded."""
     if size := _to_load_llvm():
-        require_room(size, "to load LLVM")
+        require_memory(size, "to load LLVM")
 
 
 def require_numba() -> None:
     """Require memory for Numba to compile a function, including libraries that it loads first."""
     first = "scipy.linalg" not in sys.modules
     cores = SCIPY + SCIPY_PER_CORE * min(os.cpu_count() or 1, 64) if first else 0
-    require_room(NUMBA + cores + _to_load_llvm(), "for Numba to compile a function")
+    require_memory(NUMBA + cores + _to_load_llvm(), "for Numba to compile a function")
 
 
 def _to_load_llvm() -> int:

@@ -24,7 +24,7 @@ from .node import Check
 from .operators import Operators
 from .primitives import TABLE
 from .refusals import never_set, no_operand
-from .tracing import Scope, Scoped, current_scope, refuse_stranger
+from .tracing import Scope, Scoped, current_scope, reject_escaped
 from .types import (
     DEFAULT_OF_KIND,
     ScalarType,
@@ -266,7 +266,7 @@ def lift(value: Any, operation: str = "an operation") -> Expr:
     """The expression of a scalar, a Python number, a NumPy scalar or a rank-0 array."""
     if isinstance(value, Scalar):
         if value.scope is not None and value.scope is not current_scope():
-            refuse_stranger(value)
+            reject_escaped(value)
         return value._expr
     if isinstance(value, Expr):
         return value

@@ -26,11 +26,11 @@ class Schedule(Protocol):
 
     def require(
         self, axes: int, extents: Sequence[int] | None = None, *, line: bool = False,
-        own_orders: bool = True,
+        user_orders: bool = True,
     ) -> None:  # fmt: skip
         """Raise `ScheduleError` unless the schedule fits an operation with this number of axes and,
         if `extents` are given, its order can enumerate them.  `line`: the axes are treated as one.
-        Without `own_orders`, user-defined orders are not evaluated."""
+        Without `user_orders`, user-defined orders are not evaluated."""
 
     def along_a_line(self) -> Schedule:
         """This schedule for a domain whose axes are treated as one."""

@@ -109,7 +109,7 @@ def current_scope() -> Scope | None:
     return _state.scopes[-1] if _state.scopes else None
 
 
-def refuse_stranger(value: Scoped) -> None:
+def reject_escaped(value: Scoped) -> None:
     """Raise an error for an escaped tracer: a value that depends on an element, a counter or a
     state, used outside the call it belongs to.  Extents, for example, are valid everywhere."""
     scope = value.scope
@@ -262,7 +262,7 @@ def _returned(value: Any, outer: Scope | None) -> Any:
     """A function's result for the enclosing operation; copies that the user has kept stay in the
     scope of the function."""
     if isinstance(value, Scoped):
-        refuse_stranger(value)
+        reject_escaped(value)
         return value if value.scope is None else value.handed(outer)
     leaves, structure = flatten(value, lambda v: False)
     if structure.is_leaf:

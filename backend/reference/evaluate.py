@@ -96,7 +96,7 @@ class Evaluator:
     def require_order(self, node: Node) -> None:
         """Refuse a schedule that other backends refuse on these extents; it orders nothing here."""
         from treadle.skeletons.lower.lower import LoweringContext, lower
-        from treadle.skeletons.schedules.own_orders import require_fits
+        from treadle.skeletons.schedules.user_orders import require_fits
 
         lowered = lower(node, LoweringContext())
         bound: dict[Expr, Expr] = {}

@@ -17,7 +17,7 @@ import numpy as np
 
 from treadle.dsl import locks
 from treadle.dsl.errors import DeviceOutOfMemory, ShapeError, TreadleError
-from treadle.dsl.limits import BLAS, limit, require_room
+from treadle.dsl.limits import BLAS, limit, require_memory
 
 SMALLEST = 1 << 16
 LIMIT = 1 << 30
@@ -70,7 +70,7 @@ def free_bytes() -> int:
 
 def matmul(a: Any, b: Any, out: Any = None) -> Any:
     """`np.matmul`, when there is room for what it needs."""
-    require_room(BLAS, "for the library of matrix products")
+    require_memory(BLAS, "for the library of matrix products")
     return np.matmul(a, b, out=out)
 
 

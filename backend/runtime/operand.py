@@ -37,13 +37,19 @@ class Operand:
         self.index = e.args
         self.slot = owner.planner.slots[Leaf(e.node, e.component)]
         self.rank, self.axes = len(shape), len(e.args)
-        # An affine map is known from its value at the origin and at the unit vectors.
         hosts: list[Expr] = list(shape)
-        for at in range(-1, self.rank):
-            point: dict[Expr, Expr] = {
-                Index(k): Const(int(k == at), Index(0).type) for k in range(self.rank)
-            }
-            hosts += substitute(e.args, point)
+        #: The axis of the array along each axis of the operand (None: the operand repeats), where
+        #: the map only permutes axes.
+        self.permuted: tuple[int | None, ...] | None = None
+        if all(isinstance(i, Index) for i in e.args) and len(set(e.args)) == self.axes:
+            axis_of = {i: axis for axis, i in enumerate(e.args)}
+            self.permuted = tuple(axis_of.get(Index(k)) for k in range(self.rank))
+        else:  # an affine map is known from its value at the origin and at the unit vectors
+            for at in range(-1, self.rank):
+                point: dict[Expr, Expr] = {
+                    Index(k): Const(int(k == at), Index(0).type) for k in range(self.rank)
+                }
+                hosts += substitute(e.args, point)
         self.values = HostValues(owner.host, hosts)
 
     def layout(self, run: Run[Any]) -> Place:
@@ -51,6 +57,10 @@ class Operand:
         values = self.values(run)
         extents = tuple(max(int(v), 0) for v in values[: self.rank])
         block = run.array(self.slot)
+        if self.permuted is not None:
+            by = block.strides
+            strides = tuple([0 if a is None else by[a] for a in self.permuted])
+            return extents, strides, (0,) * self.axes
         rows = [
             [int(v) for v in values[self.rank + k * self.axes : self.rank + (k + 1) * self.axes]]
             for k in range(self.rank + 1)

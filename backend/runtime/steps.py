@@ -20,7 +20,7 @@ from treadle.dsl.locks import cached
 from treadle.dsl.relations import verify_checks
 from treadle.dsl.schedule import Schedule
 from treadle.dsl.types import ALL_TYPES
-from treadle.skeletons.schedules.own_orders import require_fits
+from treadle.skeletons.schedules.user_orders import require_fits
 
 from .choosing import choosing
 from .forms import PLAIN, Form, Forms
@@ -340,11 +340,14 @@ class LibraryStep(Generic[R]):
         return ((*target, part) for target, part in zip(self.targets, parts, strict=True))
 
     def __call__(self, run: R) -> None:
-        given = [run.on_host(slot) for slot in self.sources]
-        for slot, t, part in self.parts(run, self.function(*given)):
-            run.slots[slot] = np.array(part, t, order="C", copy=None if self.ours else True)
-        if not self.ours:
-            run.hold(self.sources)
+        result = self.function(*[run.on_host(slot) for slot in self.sources])
+        if self.ours:  # sort and argsort: one array of the right shape
+            ((slot, t),) = self.targets
+            run.slots[slot] = np.array(result, t, order="C", copy=None)
+            return
+        for slot, t, part in self.parts(run, result):
+            run.slots[slot] = np.array(part, t, order="C", copy=True)
+        run.hold(self.sources)
 
 
 class BarrierStep:

@@ -166,7 +166,7 @@ def label_of(
     return Label(operation, name, schedule, bool(deterministic))
 
 
-def require_order(node: Node, label: Label, own_orders: bool = True) -> None:
+def require_order(node: Node, label: Label, user_orders: bool = True) -> None:
     """Reject a schedule that does not fit the axes of `node`, or cannot enumerate them."""
     schedule = label.schedule
     if schedule is None or isinstance(node, Input):
@@ -180,7 +180,7 @@ def require_order(node: Node, label: Label, own_orders: bool = True) -> None:
             found = [known(e) for e in domain]
             extents = None if None in found else tuple(int(n) for n in found)
         with of_operation(label, node.where):
-            schedule.require(axes, extents, line=line, own_orders=own_orders)
+            schedule.require(axes, extents, line=line, user_orders=user_orders)
 
 
 def require_axes(node: Node, label: Label) -> None:
@@ -189,7 +189,7 @@ def require_axes(node: Node, label: Label) -> None:
     This runs when the operation is traced; user-defined orders are checked when the program runs.
     """
     if label.schedule is not None:
-        require_order(node, label, own_orders=False)
+        require_order(node, label, user_orders=False)
 
 
 def trace_elements(

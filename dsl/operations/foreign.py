@@ -14,7 +14,7 @@ from ..errors import DTypeError, ShapeError, TracingError, did_you_mean, user_lo
 from ..evaluator import evaluator
 from ..expr import Foreign
 from ..graph import Barrier, Label, Library, Output
-from ..interning import find, kept_with, publish
+from ..interning import cached_per_object, find, publish
 from ..library import LibraryOperation, layout_of
 from ..limits import require_numba
 from ..refusals import called
@@ -86,7 +86,7 @@ def compile_scalar_function(f: Any, types: tuple[ScalarType, ...]) -> CompiledSc
     return find(key) or publish(key, _compiled(f, types))
 
 
-@kept_with(8)
+@cached_per_object(8)
 def _of_plain(f: FunctionType, types: tuple[ScalarType, ...]) -> CompiledScalarFunction:
     """Compile a copy of `f`, because Numba's compiled objects keep their function alive."""
     copied = FunctionType(f.__code__, f.__globals__, f.__name__, f.__defaults__, f.__closure__)

@@ -14,7 +14,7 @@ from ..graph import Check, Generate, known
 from ..scalar import Scalar, apply_primitive, lift, refuse_argument
 from ..shapes import same_shape
 from ..sources import as_array
-from ..tracing import Scoped, call_scalar_function, current_scope, forbid_nesting, refuse_stranger
+from ..tracing import Scoped, call_scalar_function, current_scope, forbid_nesting, reject_escaped
 from ..types import bool_, int64, promote
 from .common import combining, fit_to, flatten_value, label_of, operation, trace_elements
 
@@ -223,7 +223,7 @@ class Neighbourhood(Scoped):
         self.scope = current_scope()
 
     def __getitem__(self, offset: Any) -> Any:
-        refuse_stranger(self)
+        reject_escaped(self)
         offsets = offset if isinstance(offset, tuple) else (offset,)
         rank = self._array.ndim
         if len(offsets) != rank:

@@ -13,12 +13,12 @@ from typing import Any
 from ..expr import Apply, Cond, Const, Expr, Foreign, Index, Loop, Read, While, walk
 
 ROUND_TRIP = 32.0
-UNKNOWN_TURNS = 32.0
+UNKNOWN_TRIP_COUNT = 32.0
 
 
 def operations(roots: Iterable[Expr]) -> float:
     """Additions per element.  Index arithmetic of reads is not counted; a loop counts its
-    iterations if constant, `UNKNOWN_TURNS` otherwise."""
+    iterations if constant, `UNKNOWN_TRIP_COUNT` otherwise."""
     return _counted(roots, lambda e: e.op.cost, lambda e: e.value if isinstance(e, Const) else None)
 
 
@@ -28,8 +28,8 @@ def arithmetic(roots: Iterable[Expr], value: Callable[[Expr], int | None]) -> fl
     return _counted(roots, lambda e: 2.0 if e.op.name == "fma" else e.op.cost, value)
 
 
-def guesses_turns(roots: Iterable[Expr], value: Callable[[Expr], int | None]) -> bool:
-    """Whether `arithmetic` assumes `UNKNOWN_TURNS` for a loop."""
+def guesses_trip_count(roots: Iterable[Expr], value: Callable[[Expr], int | None]) -> bool:
+    """Whether `arithmetic` assumes `UNKNOWN_TRIP_COUNT` for a loop."""
     return any(isinstance(e, While) or (isinstance(e, Loop) and value(e.count) is None)
                for e in walk(roots))  # fmt: skip
 
@@ -54,10 +54,10 @@ def _counted(
             continue  # addresses are cheap
         inner = iterations
         if isinstance(e, While):
-            inner = iterations * UNKNOWN_TURNS
+            inner = iterations * UNKNOWN_TRIP_COUNT
         elif isinstance(e, Loop):
             count = value(e.count)
-            inner = iterations * (UNKNOWN_TURNS if count is None else max(float(count), 0.0))
+            inner = iterations * (UNKNOWN_TRIP_COUNT if count is None else max(float(count), 0.0))
         stack += [(a, iterations) for a in e.args]
         stack += [(s, inner) for s in e.scoped]
     return total
@@ -82,7 +82,7 @@ def is_view(elements: Iterable[Expr]) -> bool:
     return True
 
 
-def turns_rows(elements: Iterable[Expr], rank: int) -> bool:
+def crosses_rows(elements: Iterable[Expr], rank: int) -> bool:
     """Whether the rows of a view cross the rows of its array, as in a transposition."""
     last = Index(rank - 1)
     for e in elements:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from ..expr import Apply, Const, Expr, Index, Loop, Read, Var, varies, walk
-from .cost import UNKNOWN_TURNS
+from .cost import UNKNOWN_TRIP_COUNT
 
 #: Used by all elements of a larger domain of unknown size.
 FAR = 1000.0
@@ -52,7 +52,7 @@ def times_read(args: Sequence[Expr], domain: Sequence[Expr | None],
         known, more = _overlap(a, counts, alone if len(variables) > 1 else set())
         times, unknown = times * known, unknown or more
     if unknown:  # one guess for all loops: windows of unknown size have about 32 elements
-        times *= UNKNOWN_TURNS
+        times *= UNKNOWN_TRIP_COUNT
     times *= _folded(variables_of, counts)
     return 1.0 if gpu and times < MANY_ON_GPU else min(times, FAR)
 

@@ -179,7 +179,7 @@ def decide(node: Node, use: Uses, body: tuple[Expr, ...],
     if checked and not keeps_tests(body, node.shape, use.reads):
         return "its indices are tested, and not all where it is read (check=True)"
     view, times = cost.is_view(body), use.times
-    across = view and use.by_stencil and cost.turns_rows(body, len(node.shape))
+    across = view and use.by_stencil and cost.crosses_rows(body, len(node.shape))
     if turns and across and times > TURNED:
         return "a stencil reads its rows several times, and they lie across those of its array"
     if use.by_matmul and not (view and cost.is_affine_view(body)):

@@ -45,7 +45,7 @@ from treadle.dsl.expr import (
 from treadle.dsl.graph import Fold, Generate, Leaf, Matmul, Node, Permute, Scan
 from treadle.dsl.locks import cached
 from treadle.dsl.names import evaluate
-from treadle.dsl.passes.cost import UNKNOWN_TURNS
+from treadle.dsl.passes.cost import UNKNOWN_TRIP_COUNT
 from treadle.dsl.types import complex128, float64
 
 HORIZONTAL, VERTICAL, STREAMING, RANDOM = "horizontal", "vertical", "streaming", "random"
@@ -352,7 +352,7 @@ def _axes(node: Node) -> tuple[Sequence[Expr], Sequence[Expr]] | None:
 
 def _count(loop: Loop, known: Mapping[Expr, int]) -> int:
     found = evaluate(loop.count, known)
-    return int(UNKNOWN_TURNS) if found is None else max(found, 0)
+    return int(UNKNOWN_TRIP_COUNT) if found is None else max(found, 0)
 
 
 def _iterations(bodies: Iterable[Expr], counts: Mapping[Var, int]) -> dict[Expr, float]:
@@ -367,7 +367,7 @@ def _iterations(bodies: Iterable[Expr], counts: Mapping[Var, int]) -> dict[Expr,
         found = frozenset().union(*(within[x] for x in (*e.args, *e.scoped)))
         within[e] = (found | {e} if isinstance(e, Var) else found).difference(e.vars)
         if isinstance(e, Loop | While):
-            iterations = counts[e.vars[0]] if isinstance(e, Loop) else UNKNOWN_TURNS
+            iterations = counts[e.vars[0]] if isinstance(e, Loop) else UNKNOWN_TRIP_COUNT
             loops.update((v, (e, iterations)) for v in e.vars)
     evaluated: set[Expr] = set()
     stack: list[Expr] = list(bodies)

@@ -406,7 +406,7 @@ class Lowered:
     which of these the host fills (`tables`).
 
     `fits`: orders that may fit some extents only (tables, those that a user wrote), each with the
-    grid (host expressions) that it visits: asked about by `schedules.own_orders.require_fits`
+    grid (host expressions) that it visits: asked about by `schedules.user_orders.require_fits`
     before a run.
     """
 

@@ -40,8 +40,8 @@ from treadle.dsl.target import target_of
 from treadle.dsl.types import ScalarType, int32, int64
 from treadle.skeletons.schedules import Order
 from treadle.skeletons.schedules.block_table import BlockTable
-from treadle.skeletons.schedules.own_orders import built_in
 from treadle.skeletons.schedules.schedule import shown
+from treadle.skeletons.schedules.user_orders import built_in
 
 from ..access.affine import MOST_TERMS
 from ..ir import arithmetic as at

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from treadle.dsl.interning import kept_with
+from treadle.dsl.interning import cached_per_object
 
 from .curves import Morton
 from .examine import evaluate, inverse_table, row_major_ids
 from .orders import Column, Order, Row, Swizzle, Tile, ZigZag
-from .own_orders import built_in
+from .user_orders import built_in
 
 #: Orders whose arithmetic costs no more than a lookup (benchmarks/NOTES-gpu.md).
 ARITHMETIC = (Row, Column, ZigZag, Tile, Swizzle, Morton)
@@ -37,7 +37,7 @@ def block_table(order: Order, grid: Sequence[int]) -> NDArray[np.int32]:
     return _table(order, tuple(int(n) for n in grid))
 
 
-@kept_with(_KEPT)
+@cached_per_object(_KEPT)
 def _table(order: Order, extents: tuple[int, ...]) -> NDArray[np.int32]:
     if built_in(order):
         ids = row_major_ids(evaluate(order, extents), extents)

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from treadle.dsl.errors import TreadleError, user_facing
-from treadle.dsl.interning import kept_with
+from treadle.dsl.interning import cached_per_object
 from treadle.dsl.schedule import ScheduleError, ScheduleTypeError, as_schedule
 
 from .orders import Order
@@ -110,7 +110,7 @@ def check(order: Order, shape: Sequence[int]) -> int:
     return padding(order, extents)
 
 
-@kept_with(8)
+@cached_per_object(8)
 def ascends(order: Order, ndim: int) -> bool:
     """Whether an order visits every line along the last axis from left to right.
 
@@ -131,7 +131,7 @@ def ascends(order: Order, ndim: int) -> bool:
     return True
 
 
-@kept_with(1)
+@cached_per_object(1)
 def pieces_of_a_warp(order: Order) -> int:
     """The most row segments that the elements of 32 consecutive ids fall into.
 

@@ -198,14 +198,14 @@ def _explain_calls(cls: type, finish: bool) -> None:
     cls.__init__ = __init__  # type: ignore[misc]
 
 
-def is_ours(cls: type) -> bool:
+def is_built_in(cls: type) -> bool:
     """Whether this package defines a class, rather than a user."""
     return cls.__module__.startswith("treadle.skeletons.")
 
 
 def _kind(layer: Layer) -> str:
     cls = type(layer)
-    if is_ours(cls):
+    if is_built_in(cls):
         return cls.__name__
     kind = f"{cls.__module__}:{cls.__qualname__}"
     if cls.__module__ == "__main__" or "<locals>" in kind:

@@ -18,7 +18,7 @@ from typing import ClassVar, Literal, Self
 from treadle.dsl.schedule import ScheduleError, ScheduleTypeError
 
 from .arithmetic import Index, ceil_div, product, where
-from .layers import Layer, is_ours
+from .layers import Layer, is_built_in
 from .validate import choice, integer
 
 Grain = Literal["thread", "block"]
@@ -57,7 +57,7 @@ class Order(Layer):
     def _finish(self) -> None:
         if self.grain is not None:
             choice(self.grain, GRAINS, type(self), "grain")
-        if is_ours(type(self)):
+        if is_built_in(type(self)):
             return  # built-in orders validate their own parameters
         for field in dataclasses.fields(self):
             if field.type in (int, "int"):

@@ -16,9 +16,9 @@ from .chooser import Auto, Chooser
 from .hints import Hints
 from .layers import Layer
 from .orders import Order, Row
-from .own_orders import built_in, require_bijection
 from .residency import LocalityGraph, Residency
 from .resolved import Resolved, fit, resolve
+from .user_orders import built_in, require_bijection
 
 #: The version of stored dictionaries.
 VERSION = 1
@@ -144,13 +144,13 @@ class Schedule:
         extents: Sequence[int] | None = None,
         *,
         line: bool = False,
-        own_orders: bool = True,
+        user_orders: bool = True,
     ) -> None:
         """Raises ``ScheduleError`` if the schedule does not fit an operation with ``axes`` axes or,
         where ``extents`` are given, if its order cannot number them.  ``line``: the axes are
-        flattened into one.  ``own_orders=False``: user-defined orders are not tested."""
+        flattened into one.  ``user_orders=False``: user-defined orders are not tested."""
         asked = self.along_a_line() if line else self
-        if not own_orders and asked.order is not None and not built_in(asked.order):
+        if not user_orders and asked.order is not None and not built_in(asked.order):
             asked = dataclasses.replace(asked, order=None)
         plan = asked.resolve(axes)
         if extents is not None:

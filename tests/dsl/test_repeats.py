@@ -7,7 +7,7 @@ import pytest
 
 import treadle as td
 from treadle.dsl.expr import Read, walk
-from treadle.dsl.passes.cost import UNKNOWN_TURNS
+from treadle.dsl.passes.cost import UNKNOWN_TRIP_COUNT
 from treadle.dsl.passes.repeats import FAR, GATHERED, counters, times_read
 
 LINE, PLANE, PLACES = np.ones(12), np.ones((3, 4)), np.arange(12) % 3
@@ -64,8 +64,9 @@ def test_so_do_maps_of_planes(f):
     (lambda y: td.generate((9, 4), lambda i, j: y[i + j]), 4),  # windows
     (lambda y: td.generate(y.shape[0] - 2, loop(3, lambda i, k: y[i + k])), 3),
     (lambda y: td.generate(5, loop(4, lambda i, k: y[2 * i + k])), 2),
-    (lambda y: td.generate(y.shape[0], loop(y.shape[0], lambda i, k: y[i + k])), UNKNOWN_TURNS),
-    (lambda y: td.generate(y.shape, lambda i: march(lambda s: y[i + s] > 0)), UNKNOWN_TURNS),
+    (lambda y: td.generate(y.shape[0], loop(y.shape[0], lambda i, k: y[i + k])),
+     UNKNOWN_TRIP_COUNT),
+    (lambda y: td.generate(y.shape, lambda i: march(lambda s: y[i + s] > 0)), UNKNOWN_TRIP_COUNT),
     (lambda y: td.generate(24, lambda i: y[i // 2]), 2),
     (lambda y: td.generate(24, lambda i: y[i % 4]), 6),
     (lambda y: td.generate(24, lambda i: y[i % y.shape[0]]), FAR),
@@ -83,7 +84,8 @@ def test_others_want_it_again(f, times):
     (lambda y: td.generate((9, 4), lambda i, j: y[i + j]), 1),
     (lambda y: td.generate((9, 16), lambda i, j: y[i + j]), 9),
     (lambda y: td.generate((32, 16), lambda i, j: y[i + j]), 16),
-    (lambda y: td.generate(y.shape[0], loop(y.shape[0], lambda i, k: y[i + k])), UNKNOWN_TURNS),
+    (lambda y: td.generate(y.shape[0], loop(y.shape[0], lambda i, k: y[i + k])),
+     UNKNOWN_TRIP_COUNT),
     (lambda y: td.generate(24, lambda i: y[i % y.shape[0]]), FAR),
     (lambda y: td.generate((3, 4), lambda i, j: y[j]), FAR),
     (lambda y: td.generate(3, lambda i: y[td.use(PLACES)[i]]), 1),

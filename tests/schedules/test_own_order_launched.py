@@ -14,7 +14,7 @@ import pytest
 from users_order import Snake
 
 import treadle as td
-from treadle.skeletons.schedules import own_orders
+from treadle.skeletons.schedules import user_orders
 
 S = td.schedule
 sys.path.append(str(Path(__file__).parent.parent / "cuda"))
@@ -97,8 +97,8 @@ def test_extents_are_tried_once_and_orders_of_the_package_never(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     tried: list[Any] = []
-    plain = own_orders._visits_each_once
-    monkeypatch.setattr(own_orders, "_visits_each_once", lambda *a: tried.append(a) or plain(*a))
+    plain = user_orders._visits_each_once
+    monkeypatch.setattr(user_orders, "_visits_each_once", lambda *a: tried.append(a) or plain(*a))
     for order in (Wide(limit=90), S.Hilbert(), S.Table(np.arange(4 * 51))):
         blur = blurred().scheduled(blur=order)
         for _ in range(3):
@@ -119,13 +119,13 @@ def test_what_a_user_edits_is_not_taken_from_disk(monkeypatch: pytest.MonkeyPatc
 
 
 def test_large_grids_are_tried_in_checked_mode(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(own_orders, "TRIED", 4 * 60)
-    monkeypatch.setattr(own_orders, "_AT_ONCE", 100)
-    own_orders.require_fit(Wide(limit=50), (4, 61))
+    monkeypatch.setattr(user_orders, "TRIED", 4 * 60)
+    monkeypatch.setattr(user_orders, "_AT_ONCE", 100)
+    user_orders.require_fit(Wide(limit=50), (4, 61))
     with pytest.raises(S.ScheduleError, match=r"not a bijection on \(4, 62\)"):
-        own_orders.require_fit(Wide(limit=50), (4, 62), thorough=True)
-    own_orders.require_fit(Wide(limit=50), (4, 50), thorough=True)
-    own_orders.require_fit(Wide(limit=50), (0, 62), thorough=True)
+        user_orders.require_fit(Wide(limit=50), (4, 62), thorough=True)
+    user_orders.require_fit(Wide(limit=50), (4, 50), thorough=True)
+    user_orders.require_fit(Wide(limit=50), (0, 62), thorough=True)
     with td.config(check=True, backend="native"):
         blur = blurred().scheduled(blur=Wide(limit=50))
         assert "not a bijection on (4, 64)" in message(lambda: blur(np.ones((4, 64))))
@@ -134,8 +134,8 @@ def test_large_grids_are_tried_in_checked_mode(monkeypatch: pytest.MonkeyPatch) 
 @pytest.mark.parametrize("order", [S.Morton(), S.Column(3), S.Row()])
 def test_both_ways_to_look_agree(order: Any) -> None:
     size = order.linear_size((5, 9))
-    assert own_orders._visits_each_once(order, (5, 9), size)
-    assert not own_orders._visits_each_once(Stuck(), (5, 9), 45)
+    assert user_orders._visits_each_once(order, (5, 9), size)
+    assert not user_orders._visits_each_once(Stuck(), (5, 9), 45)
 
 
 @pytest.mark.parametrize(("order", "own"), [(Line(), "1 axis"), (Deep(), "3 axes")])

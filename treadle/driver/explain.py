@@ -411,8 +411,8 @@ def _costs(node: Node, found: Sequence[Access], names: Names, words: dict[str, s
     if elements is not None and (finished is not None or not after):
         total = each * elements + after * (finished or 0)
         work += f", {rounded(total)} in all"
-    if cost.guesses_turns((*node.per_element(), *_epilogue(node)), names.value):
-        work += f" (loops of unknown length as {cost.UNKNOWN_TURNS:.0f} iterations)"
+    if cost.guesses_trip_count((*node.per_element(), *_epilogue(node)), names.value):
+        work += f" (loops of unknown length as {cost.UNKNOWN_TRIP_COUNT:.0f} iterations)"
     rows.append(("work", [work]))
     byte: float | None = per_read + per_written or None
     spent = each + after

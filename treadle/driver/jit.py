@@ -11,7 +11,7 @@ from typing import Any
 
 from treadle.backend.registry import choose, require_name
 from treadle.dsl.array import Array
-from treadle.dsl.configuration import Settings, config, look_around, settings
+from treadle.dsl.configuration import Settings, config, refresh_settings, settings
 from treadle.dsl.errors import (
     TracingError,
     TreadleError,
@@ -63,7 +63,7 @@ def run(
             )
         expr = expr.scheduled(schedule)
     refuse_traced("run", check=check)
-    look_around()
+    refresh_settings()
     chosen = settings()
     if check is not None:
         chosen = replace(chosen, check=check)
@@ -156,7 +156,7 @@ class Jit:
 
     def _here(self) -> _Programs:
         """The programs for the current settings."""
-        look_around()
+        refresh_settings()
         chosen = settings()
         known, programs = self._recent
         if chosen is not known:

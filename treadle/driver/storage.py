@@ -23,7 +23,7 @@ import numpy as np
 from treadle import dsl
 from treadle.dsl.configuration import Settings
 from treadle.dsl.encoding import TYPES, Decoder, Encoder, decode_tree, encode_tree
-from treadle.dsl.environment import write_whole
+from treadle.dsl.environment import write_atomically
 from treadle.dsl.errors import ScheduleError, StorageError, TreadleError, user_facing
 from treadle.dsl.expr import Const, Param
 from treadle.dsl.graph import Input, Leaf
@@ -51,7 +51,7 @@ def save(program: TracedProgram, path: Any) -> None:
     path = _path(path, "save")
     text = packed(program)
     try:
-        write_whole(Path(path), text.encode(), durable=True)
+        write_atomically(Path(path), text.encode(), durable=True)
     except OSError as error:
         raise StorageError(f"cannot write {path}: {error.strerror}.") from None
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from treadle.dsl.product_way import ProductWay
 from treadle.dsl.quantities import duration
-from treadle.skeletons.schedules.layers import is_ours
+from treadle.skeletons.schedules.layers import is_built_in
 from treadle.skeletons.schedules.schedule import Schedule, as_schedule, shown
 from treadle.skeletons.schedules.serial import from_dict, to_dict
 from treadle.skeletons.simulator.diagrams import plot_tuning
@@ -177,7 +177,7 @@ def _time(value: Any) -> float:
 def _code(schedule: Schedule) -> str:
     """The schedule as code after `import treadle as td` (user-defined orders by their repr)."""
     return " | ".join(
-        f"td.schedule.{layer!r}" if is_ours(type(layer)) else repr(layer)
+        f"td.schedule.{layer!r}" if is_built_in(type(layer)) else repr(layer)
         for layer in as_schedule(schedule).layers
     )
 

@@ -18,7 +18,7 @@ from typing import Any
 
 from treadle.dsl import locks
 from treadle.dsl.errors import CompilationError
-from treadle.dsl.interning import kept_with
+from treadle.dsl.interning import cached_per_object
 from treadle.dsl.operations.foreign import _numba_type, definitions
 from treadle.dsl.types import ScalarType
 from treadle.skeletons.ir.kernel import error_words
@@ -78,7 +78,7 @@ def device_function(function: Any, name: str) -> str:
         ) from None  # fmt: skip
 
 
-@kept_with(8)
+@cached_per_object(8)
 def _translated(function: Any, name: str) -> str:
     module, entry = _llvm(function)
     functions = dict(definitions(module))

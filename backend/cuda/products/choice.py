@@ -21,7 +21,7 @@ from typing import Any
 from treadle.dsl.access import polynomial
 from treadle.dsl.expr import Expr, Index, Read, walk
 from treadle.dsl.graph import Matmul
-from treadle.dsl.interning import kept_with
+from treadle.dsl.interning import cached_per_object
 from treadle.dsl.names import Names
 from treadle.dsl.passes import cost, operands
 from treadle.dsl.quantities import duration
@@ -131,7 +131,7 @@ def decided(program: Any, node: Matmul, device: Any) -> Decision | None:
                   checked=program.settings.check, count=1 if count is None else count)  # fmt: skip
 
 
-@kept_with(16)
+@cached_per_object(16)
 def fitting(node: Matmul, apart: frozenset[str]) -> bool:
     """Whether a launch of an engine has enough words for the arguments of the other parts."""
     return pieces_of(None, node, apart) is not None

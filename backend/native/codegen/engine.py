@@ -10,7 +10,7 @@ from typing import Any
 
 from treadle.dsl import locks
 from treadle.dsl.errors import CompilationError
-from treadle.dsl.limits import LLVM_AT_LEAST, LLVM_PER_BYTE, require_room, require_stack
+from treadle.dsl.limits import LLVM_AT_LEAST, LLVM_PER_BYTE, require_memory, require_stack
 
 from .libraries import address_of
 from .llvm import llvm
@@ -136,7 +136,7 @@ def to_object(text: str, target: Target, thorough: bool = False) -> bytes:
     """Machine code for LLVM IR, as an object file; `thorough` runs all of -O2."""
     with _lock:
         _require_whole()
-        require_room(LLVM_AT_LEAST + LLVM_PER_BYTE * len(text), "for LLVM to compile a kernel")
+        require_memory(LLVM_AT_LEAST + LLVM_PER_BYTE * len(text), "for LLVM to compile a kernel")
         module, machine = _optimised(text, target, thorough)
         return bytes(machine.emit_object(module))
 
@@ -145,7 +145,7 @@ def to_assembly(text: str, target: Target, thorough: bool = False) -> str:
     """The same as text to read."""
     with _lock:
         _require_whole()
-        require_room(LLVM_AT_LEAST + LLVM_PER_BYTE * len(text), "for LLVM to compile a kernel")
+        require_memory(LLVM_AT_LEAST + LLVM_PER_BYTE * len(text), "for LLVM to compile a kernel")
         module, machine = _optimised(text, target, thorough)
         return str(machine.emit_assembly(module))
 
@@ -165,7 +165,7 @@ def link(image: bytes, exports: Iterable[str], symbols: Iterable[str],
     require_stack()
     with _lock:
         _require_whole()
-        require_room(LLVM_AT_LEAST + LLVM_PER_BYTE * len(image), "for LLVM to load a kernel")
+        require_memory(LLVM_AT_LEAST + LLVM_PER_BYTE * len(image), "for LLVM to load a kernel")
         library = llvm.JITLibraryBuilder().add_object_img(image).add_current_process()
         for symbol in symbols:
             address = address_of(symbol)

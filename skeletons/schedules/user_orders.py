@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from treadle.dsl.interning import kept_with
+from treadle.dsl.interning import cached_per_object
 from treadle.dsl.schedule import ScheduleError, of_operation
 
 from .examine import all_points, check, inside_of, inverse_table, points_of, row_major_ids, size_of
-from .layers import is_ours
+from .layers import is_built_in
 from .orders import Order, PlaneOrder
 
 if TYPE_CHECKING:
@@ -38,10 +38,10 @@ def built_in(order: Order) -> bool:
     >>> built_in(Column(2))
     True
     """
-    return is_ours(type(order))
+    return is_built_in(type(order))
 
 
-@kept_with(8)
+@cached_per_object(8)
 def require_bijection(order: Order, ndim: int) -> None:
     """Raises ``ScheduleError`` if an order misses or repeats elements of small shapes of this rank.
 
@@ -96,7 +96,7 @@ def require_fits(
             require_fit(order, values[start:end], check)
 
 
-@kept_with(64)
+@cached_per_object(64)
 def _require_bijection_on(order: Order, extents: tuple[int, ...], thorough: bool) -> None:
     try:
         size = size_of(order, extents)
