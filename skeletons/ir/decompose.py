@@ -18,10 +18,10 @@ import functools
 import inspect
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 from treadle.dsl.expr import Apply, Const, Expr, Var, walk
+from treadle.dsl.locks import cached
 from treadle.dsl.primitives import Primitive
 from treadle.dsl.target import Target
 from treadle.dsl.types import ALL_TYPES, ScalarType
@@ -46,12 +46,12 @@ class Function:
     large: bool
     target: Target
 
-    @cached_property
+    @cached
     def steps(self) -> tuple[Expr, ...]:
         """All that is computed, operands first."""
         return tuple(walk((self.result,)))
 
-    @cached_property
+    @cached
     def plan(self) -> tuple[Step, ...]:
         """The operations among the steps, and what they are made of in their turn."""
         return tuple(_step(self.target, e) for e in self.steps if isinstance(e, Apply))

@@ -20,12 +20,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any
 
 from treadle.dsl.expr import Apply, Const, Expr, Foreign, Var, new, walk
 from treadle.dsl.graph import Combine, Leaf
 from treadle.dsl.interning import find, publish
+from treadle.dsl.locks import cached
 from treadle.dsl.types import ScalarType
 from treadle.skeletons.schedules import Order
 
@@ -363,14 +363,14 @@ class Kernel:
     fallback: Kernel | None = None
     policies: tuple[tuple[Buffer, str], ...] = ()
 
-    @cached_property
+    @cached
     def raising(self) -> tuple[Any, ...]:
         """The foreign functions that it calls and that may raise an exception."""
         roots = [e for s in statements(self.body) for e in evaluated(s)]
         found = dict.fromkeys(e.function for e in walk(roots) if isinstance(e, Foreign))
         return tuple(f for f in found if f.raises)
 
-    @cached_property
+    @cached
     def errors(self) -> int:
         """How many int64 a launch takes the address of for what fails first, zeros before it; 0
         where nothing can fail.

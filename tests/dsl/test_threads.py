@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import threading
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -122,3 +123,17 @@ def test_children_of_forks_compile(count, tmp_path, monkeypatch):
     monkeypatch.setenv("TREADLE_CACHE_DIR", str(tmp_path))
     told = subprocess.run([sys.executable, "-c", FORKS, str(count)], timeout=600, check=False)
     assert told.returncode == 0
+
+
+def test_no_lock_of_a_class_outlives_a_fork():
+    """Before Python 3.12 `functools.cached_property` holds a lock of its class while it computes,
+    which no fork waits for: `treadle.dsl.locks.cached` has none."""
+    root = Path(__file__).resolve().parents[2]
+    folders = ("dsl", "skeletons", "backend", "treadle/driver", "treadle/tuning", "treadle/explore")
+    users = {
+        path.relative_to(root).as_posix()
+        for folder in folders
+        for path in (root / folder).rglob("*.py")
+        if "cached_property" in path.read_text(encoding="utf-8")
+    }
+    assert users == {"dsl/locks.py"}
