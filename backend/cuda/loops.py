@@ -1,9 +1,9 @@
-"""Loops over whole arrays: recorded as turns that repeat, or driven by the host.
+"""Loops over complete arrays: recorded as repeated iterations, or driven by the host.
 
-A recorded loop keeps its state in two sets of blocks that take turns (`device.Repeat`); nothing is
-copied between turns, and nothing waits for the host unless its test is data and the device cannot
-look at it itself.  Counters and their predicates are computed ahead on the host, which tells the
-number of turns; on the device only what the arrays need of them is left.
+A recorded loop double-buffers its state (`device.Repeat`): iterations alternate between two sets of
+blocks and copy nothing.  The device waits for the host only if the predicate depends on data and
+the device cannot evaluate it.  The host computes counters and predicates on them ahead of time,
+which yields the trip count; the device computes only what the arrays need of them.
 """
 
 from __future__ import annotations
@@ -42,17 +42,18 @@ from .temporal import TemporalBlocking
 if TYPE_CHECKING:
     from .executable import CudaExecutor
 
-#: A loop of at most so many operations in all is laid out turn by turn.
+#: A loop of at most this many operations in total is unrolled.
 INLINE = 64
-#: Counters are computed ahead for so many turns; a loop that goes on decides on the device.
+#: The host computes counters ahead for at most this many iterations; longer loops are tested on the
+#: device.
 AHEAD = 1_000_000
 
 _int64 = np.dtype(np.int64)
 
 
 def why_host_driven(node: ArrayLoop, library: Callable[[Matmul], str | None]) -> str | None:
-    """Why the host has to drive the turns of a loop; None when the device can go on alone.
-    `library`: who computes a product, if it is no kernel of a graph."""
+    """Why the host has to drive the iterations of a loop; None if the device can run it alone.
+    `library` names the library that computes a product, if it is not a kernel of a graph."""
     for inner in topological(node.inner_roots()):
         if isinstance(inner, Library):
             return f"{inner.operation.name} is a library's"
@@ -74,8 +75,8 @@ def _reads(roots: Sequence[Expr]) -> bool:
 
 
 def _harmless(node: Node) -> bool:
-    """Whether a node may be computed from any data: it ends, and stays within its arrays (writes
-    outside are dropped)."""
+    """Whether a node is safe to compute from arbitrary data: it terminates and reads only within
+    its arrays (out-of-bounds writes are dropped)."""
     if isinstance(node, FoldSeg | Library | ArrayLoop | Branch):
         return False
     found = list(walk(node.expressions()))
@@ -92,7 +93,7 @@ def _harmless(node: Node) -> bool:
 
 
 class LoopStep(loops.LoopStep[DeviceRun]):
-    """One `ArrayLoop`."""
+    """Runs one `ArrayLoop`."""
 
     owner: CudaExecutor
 
@@ -115,15 +116,15 @@ class LoopStep(loops.LoopStep[DeviceRun]):
         try:
             self._recorded_at_once(run)
         except Unrecordable:
-            super().__call__(run)  # waits for every test
+            super().__call__(run)  # the host waits for each test
 
     def held(self, run: DeviceRun, slot: int) -> Block | HostArray:
-        """A dense block, or a number of the host as it is."""
+        """A dense block, or the host scalar unchanged."""
         held: Block | HostArray = run.slots[slot]
         return run.dense(slot) if isinstance(held, Block) else held
 
     def _recorded_at_once(self, run: DeviceRun) -> None:
-        """Record the loop alone and run it: what is around it could not be recorded."""
+        """Record the loop alone and run it: the surrounding program could not be recorded."""
         device = self.owner.device
         if self.owner.program.settings.check:
             raise Unrecordable("checked mode")
@@ -150,7 +151,7 @@ class LoopStep(loops.LoopStep[DeviceRun]):
     # --- recorded ---
 
     def record(self, run: DeviceRun) -> None:
-        """Put the loop into a recording."""
+        """Add the loop to a recording."""
         queue = run.queue
         limit = None if self.count is None else max(int(self.count(run)[0]), 0)
         ahead = self.ahead(run, limit)
@@ -170,7 +171,7 @@ class LoopStep(loops.LoopStep[DeviceRun]):
         index = [queue.block((), _int64) for _ in range(2)] if self.index is not None else []
         known = set() if ahead is None else set(ahead.final)
         once: Sequence[Action] = self.once
-        if turns:  # else nobody knows yet whether there will be one
+        if turns:  # otherwise it is unknown whether any iteration runs
             for act in once:
                 act(run)
             once = ()
@@ -243,7 +244,8 @@ class LoopStep(loops.LoopStep[DeviceRun]):
 
 
 class Turn:
-    """The operations of one turn: `look` for the test, the rest; the state `before` and `after`."""
+    """The operations of one iteration: `look` computes the test, `operations` the rest.  `before`
+    and `after` are the state."""
 
     def __init__(self, look: list[Operation], operations: list[Operation], before: list[Block],
                  after: list[Block], test: Block | None) -> None:  # fmt: skip
@@ -251,8 +253,8 @@ class Turn:
         self.before, self.after = before, after
 
     def into(self, targets: list[Block] | None) -> list[Block]:
-        """Have the state left in `targets`, or (None) wherever it is convenient: what does not
-        change stays where it is."""
+        """Make the iteration leave its state in `targets`, or, if None, in blocks of its choice;
+        unchanged state then stays in its block."""
         made = {b for op in flattened([*self.look, *self.operations]) for b in op.writes}
         names: dict[Block, Block] = {}
         copies: list[tuple[Block, Block]] = []
@@ -282,7 +284,8 @@ class Turn:
 def _live(
     front: list[Block], back: list[Block], even: Turn, odd: Turn, known: set[int], tested: bool
 ) -> set[int]:
-    """Drop operations that serve only what the host knows already; the states that are left."""
+    """Drop operations that contribute only to states the host has already computed (`known`).
+    Returns the remaining states."""
     live = {k for k in range(len(front)) if k not in known}
     while True:
         for turn, after, before in ((even, back, front), (odd, front, back)):
@@ -314,7 +317,8 @@ def _live(
 
 
 def _hoisted(even: Turn, odd: Turn, state: Sequence[Block]) -> list[Operation]:
-    """Take out what does the same in every turn: numbers of the host, inputs made dense."""
+    """Remove and return the loop-invariant operations: fills with host scalars, dense copies of
+    inputs."""
     parts = (even.look, even.operations, odd.look, odd.operations)
     writers: dict[Block, int] = {}
     for part in parts:
@@ -338,18 +342,18 @@ def _hoisted(even: Turn, odd: Turn, state: Sequence[Block]) -> list[Operation]:
     return found
 
 
-# --- counters, ahead -----------------------------------------------------------------------------
+# --- counters computed ahead ---------------------------------------------------------------------
 
 
 class Known:
-    """What the host knows about a loop: its number of turns, the last values of some states."""
+    """What the host knows about a loop: its trip count and the final values of some states."""
 
     def __init__(self, turns: int, final: dict[int, np.ndarray[Any, Any]]) -> None:
         self.turns, self.final = turns, final
 
 
 class Cell:
-    """A number that host functions read as they read a rank-0 array."""
+    """A scalar with the interface through which host functions read rank-0 arrays."""
 
     __slots__ = ("value",)
 
@@ -361,7 +365,7 @@ class Cell:
 
 
 class Ahead:
-    """Computes the states of a loop that are numbers of the host, turn by turn."""
+    """Computes the states of a loop that are host scalars, one iteration after the other."""
 
     def __init__(self, loop: LoopStep, steps: Sequence[Step]) -> None:
         self.loop = cast(LoopStep, weakref.proxy(loop))
@@ -378,7 +382,7 @@ class Ahead:
                 self.unknown += slots
 
     def __call__(self, run: DeviceRun, limit: int | None) -> Known | None:
-        """None when the host cannot tell the number of turns."""
+        """None if the host cannot determine the trip count."""
         loop = self.loop
         slots = list(run.slots)
         state = list(zip(loop.state, loop.init, loop.results, strict=False))
@@ -405,7 +409,7 @@ class Ahead:
     def _count(
         self, run: DeviceRun, slots: Slots, known: list[int], limit: int | None
     ) -> Known | None:
-        """Turn after turn, over numbers in cells; `slots` holds arrays where a number is known."""
+        """Run the iterations on scalars in cells; `slots` holds arrays where a scalar is known."""
         loop = self.loop
         cells: dict[int, Cell] = {}
         for k in known:
@@ -456,7 +460,7 @@ class Ahead:
 
 
 def _advance() -> Code:
-    """`index[0] += 2` by one thread."""
+    """A kernel in which one thread computes `index[0] += 2`."""
     thread, task = Var("thread", int64), Var("task", int64)
     index = Buffer("index", int64, "update", constant(1))
     store = Store(index, constant(0), at.add(Load(index, constant(0)), constant(2)))

@@ -1,4 +1,4 @@
-"""One run of a program on a GPU: what its slots hold, on the device and on the host."""
+"""One run of a program on a GPU: the contents of its slots, on the device and on the host."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from .graphs.tape import Queue, Verdict
 
 
 class DeviceRun(Run[Block]):
-    """The state of one run, whose operations go to a queue.
+    """The state of one run, which puts its operations into a queue.
 
-    A slot holds a `Block` on the device, or a NumPy array that is only on the host.
+    A slot holds a `Block` on the device, or a NumPy array that exists only on the host.
     """
 
     __slots__ = ("_host", "queue")
@@ -63,7 +63,7 @@ class DeviceRun(Run[Block]):
         return block
 
     def on_host(self, slot: int) -> HostArray:
-        """Copied once."""
+        """The array on the host; it is copied from the device at most once."""
         held = self.slots[slot]
         if not isinstance(held, Block):
             return np.asarray(held)
@@ -76,7 +76,7 @@ class DeviceRun(Run[Block]):
         return isinstance(self.slots[slot], Block)
 
     def alone(self, slot: int) -> bool:
-        """Nor does a check look at it in the end."""
+        """Also False if a deferred check reads the block."""
         held = self.slots[slot]
         if not isinstance(held, Block) or held.kind == "input":
             return False
@@ -85,7 +85,8 @@ class DeviceRun(Run[Block]):
         return sum(other is held for other in self.slots) == 1
 
     def defer(self, check: Check, values: HostValues) -> bool:
-        """Of blocks of rank 0 that a recording makes: from what they hold after a replay."""
+        """Only for checks of rank-0 blocks that a recording computes: they are evaluated on the
+        contents of these blocks after a replay."""
         verdicts = self.queue.verdicts
         slots = [s for s in values.reads if self.is_away(s)]
         blocks: tuple[Block, ...] = tuple(self.slots[s] for s in slots)

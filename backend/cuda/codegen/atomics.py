@@ -1,4 +1,4 @@
-"""What several threads do to one place: atomic updates, and what passes between blocks."""
+"""Concurrent accesses to one address: atomic updates, and loads and stores between blocks."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _ATOMIC = {
     "add": "atomicAdd", "minimum": "atomicMin", "maximum": "atomicMax", "bitwise_and": "atomicAnd",
     "bitwise_or": "atomicOr", "bitwise_xor": "atomicXor", "exchange": "atomicExch",
 }  # fmt: skip
-#: Operations on int64 that CUDA has for signed numbers; the others do not mind the sign.
+#: Operations that CUDA provides for signed int64; the others do not depend on the sign.
 _SIGNED = ("minimum", "maximum")
 
 HELPERS = {
@@ -114,7 +114,7 @@ HELPERS["now_bfloat16"] = Helper(
 
 
 def _update(bits: int, word: str) -> Helper:
-    """Compare-and-swap until nobody came between."""
+    """A compare-and-swap loop."""
     return Helper(f"""
 // *place = combine(*place) as one step: tried again when somebody else came between.
 template <class T, class F>
@@ -157,7 +157,7 @@ __device__ __forceinline__ void atomic_update8(T* place, F combine) {
 
 
 def _passing(way: str, load: str, store: str) -> None:
-    """`fetch` and `publish` of every type; `way` ends their names."""
+    """Define `fetch` and `publish` for every type; `way` is the suffix of their names."""
     for name, kind, size, constraint, bits in (
         ("bool", "bool", "u8", "r", "unsigned"), ("int8", "int8", "s8", "r", "int"),
         ("uint8", "uint8", "u8", "r", "unsigned"), ("int16", "int16", "b16", "h", ""),
@@ -229,7 +229,7 @@ _passing("_relaxed", "ld.relaxed.gpu", "st.relaxed.gpu")
 
 
 def atomic(w: Writer, s: Atomic) -> None:
-    """`buffers[index] = combine(values, old)`, indivisibly."""
+    """`buffers[index] = combine(values, old)`, atomically."""
     if s.combine is None:
         if len(s.buffers) == 1 and s.buffers[0].type.bits <= 64:
             place = f"{w.buffers[s.buffers[0]]}[{w.p.index(s.index)}]"
@@ -258,7 +258,7 @@ def _address(w: Writer, b: Buffer, index: str) -> str:
 
 
 def _native(w: Writer, b: Buffer, index: str, op: str, value: Expr) -> None:
-    """One instruction of the machine."""
+    """An update by one machine instruction."""
     t, p = b.type, w.p
     if t.bits < 32 and t.kind != "float":
         _bits_of_a_word(w, b, index, op, value)
@@ -273,7 +273,7 @@ def _native(w: Writer, b: Buffer, index: str, op: str, value: Expr) -> None:
 
 
 def _bits_of_a_word(w: Writer, b: Buffer, index: str, op: str, value: Expr) -> None:
-    """and, or, xor on 8 or 16 bits: on the 32-bit word around them."""
+    """and, or, xor on 8 or 16 bits: applied to the enclosing 32-bit word."""
     t, p = b.type, w.p
     key = f"{_ATOMIC[op]}_small"
     if key not in HELPERS:
@@ -321,7 +321,7 @@ def _is_name(code: str) -> bool:
 
 
 def _exchange(w: Writer, s: Atomic) -> None:
-    """One word of up to eight bytes, by compare-and-swap."""
+    """An update of one word of up to eight bytes, by compare-and-swap."""
     p, buffer = w.p, s.buffers[0]
     t = buffer.type
     assert s.combine is not None
@@ -332,7 +332,7 @@ def _exchange(w: Writer, s: Atomic) -> None:
         old = w.names.fresh("old")
         _bind(w, s, new, [Term(old)])
         head = f"atomic_update{t.bits}({place}, [&]({w.type(t)} {old})"
-        if t.bits < 32 or t.kind == "bool":  # the lambda must not give back a promoted int
+        if t.bits < 32 or t.kind == "bool":  # the lambda must not return a promoted int
             head += f" -> {w.type(t)}"
         first = len(w.lines)
         with w.scope():
@@ -348,7 +348,7 @@ def _exchange(w: Writer, s: Atomic) -> None:
 
 
 def _locked(w: Writer, s: Atomic, locks: Buffer) -> None:
-    """Several words, or a long one, under one of the spin locks."""
+    """An update of several words, or of a word wider than 64 bits, under one of the spin locks."""
     p = w.p
     new = _named_values(w, s)
     p.use("locked")
@@ -382,7 +382,7 @@ def _locked(w: Writer, s: Atomic, locks: Buffer) -> None:
 
 
 def between_blocks(w: Writer, s: Fetch | Publish | FetchUpdate) -> None:
-    """Acquiring or relaxed loads, releasing or relaxed stores, and counters."""
+    """Acquire or relaxed loads, release or relaxed stores, and atomic counters."""
     p, t = w.p, s.buffer.type
     place = _address(w, s.buffer, p.index(s.index))
     match s:

@@ -1,4 +1,4 @@
-"""Wide accesses: several neighbouring elements at once."""
+"""Vector accesses: several adjacent elements at once."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ struct alignas(sizeof(T) * N) Pack {
 
 
 def _streaming(word: str, size: int) -> Helper:
-    """Accesses of data that nobody reads again: caches need not keep it."""
+    """Accesses to data that is not read again: caches need not keep it."""
     return Helper(
         f"""
 template <class T, int N>
@@ -61,7 +61,7 @@ for _size, _word in ((2, "unsigned short"), (4, "unsigned"), (8, "uint2"), (16, 
 
 
 def _kind(w: Writer, t: ScalarType, count: int) -> tuple[str, list[str], bool]:
-    """The C++ type of `count` elements and how its parts are reached."""
+    """The C++ type of `count` elements, the accessors of its parts, and whether it is built in."""
     if t.name in _BUILTIN and count in (2, 4):
         return f"{_BUILTIN[t.name]}{count}", [f".{f}" for f in _FIELDS[:count]], True
     w.p.use("Pack")
@@ -73,7 +73,7 @@ def _place(w: Writer, s: LoadVector | StoreVector) -> str:
 
 
 def load(w: Writer, s: LoadVector) -> None:
-    """Read the elements; each variable is a part of the vector."""
+    """Load the elements; each variable is an element of the vector."""
     if len(s.vars) == 1:
         name = w.introduce(s.vars[0])
         kind, place = w.type(s.buffer.type), _place(w, s)
@@ -103,7 +103,7 @@ def _common_name(s: LoadVector) -> str:
 
 
 def store(w: Writer, s: StoreVector) -> None:
-    """Write the elements."""
+    """Store the elements."""
     if len(s.values) == 1:
         place, value = _place(w, s), w.p.text(s.values[0])
         kind = w.type(s.buffer.type)
@@ -132,7 +132,7 @@ def store(w: Writer, s: StoreVector) -> None:
 
 
 def _streamed(w: Writer, s: LoadVector | StoreVector, builtin: bool, way: str) -> str:
-    """The function that loads or stores what nobody reads again."""
+    """The function that loads or stores data that is not read again."""
     if builtin:
         return "__ldcs" if way == "load" else "__stcs"
     count = len(s.vars if isinstance(s, LoadVector) else s.values)

@@ -1,5 +1,5 @@
-"""CUDA graphs: a program's kernels with the order that its data asks for, turns of a loop, and
-loops that test themselves (conditional nodes)."""
+"""CUDA graphs: a program's kernels ordered by data dependencies, iterations of a loop, and loops
+with a test on the device (conditional nodes)."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from .tape import dependencies, flattened, rounds_of
 if TYPE_CHECKING:
     from .launch import RepeatStep
 
-#: About so many nodes make a graph of turns.
+#: The approximate number of nodes of a graph of loop iterations.
 NODES = 128
 _CONDITIONAL = 12040  # the first CUDA release that has conditional nodes
 
-#: What a loop that tests itself needs beside its own kernels.
+#: The kernels that a loop with a test on the device needs in addition to its own.
 _LOOPS = """\
 extern "C" __device__ __cudart_builtin__ void CUDARTAPI
 cudaGraphSetConditional(cudaGraphConditionalHandle handle, unsigned int value);
@@ -51,7 +51,7 @@ _COPY_THREADS, _COPY_BLOCKS = 256, 2048
 
 
 class ExecutableGraph:
-    """A graph that can be launched; launches of one graph run one after the other."""
+    """An instantiated graph; launches of the same graph are serialised."""
 
     __slots__ = ("__weakref__", "_handle")
 
@@ -67,9 +67,9 @@ class ExecutableGraph:
 
 
 class Builder:
-    """Adds operations to a graph, each after those that it depends on.
+    """Adds operations to a graph, each after its dependencies.
 
-    `shared`: blocks that take turns in memory (`tape.sharing`)."""
+    `shared`: blocks whose memory overlaps (`tape.sharing`)."""
 
     def __init__(self, graph: Any, shared: Mapping[Block, Sequence[Block]] | None = None) -> None:
         self.graph, self.shared = graph, shared or {}
@@ -114,7 +114,7 @@ class Builder:
 
     def copy(self, after: Sequence[Any], target: int, source: int, nbytes: int,
              to_host: bool = False) -> Any:  # fmt: skip
-        """A copy within the device, or to memory of the host."""
+        """A copy within the device, or to host memory."""
         node = cu.CUDA_MEMCPY3D()
         device = cu.CUmemorytype.CU_MEMORYTYPE_DEVICE
         node.srcMemoryType, node.srcDevice = device, source
@@ -135,10 +135,10 @@ class Builder:
         first: Sequence[Any] = (),
         made: dict[Block, list[Any]] | None = None,
     ) -> list[Any]:
-        """Every step after what it depends on; the nodes that nothing follows.
+        """Add every step after its dependencies; returns the nodes without successors.
 
-        `first` are nodes that all the others come after; `made` learns which nodes wrote a block
-        last.
+        All added nodes run after the nodes `first`.  `made`, if given, is updated with the nodes
+        that last wrote each block.
         """
         nodes: list[list[Any]] = []
         followed: set[int] = set()
@@ -161,15 +161,15 @@ def _context() -> Any:
     return checked(cu.cuCtxGetCurrent(), "the context")
 
 
-#: Where numbers arrive, their addresses and their blocks.
+#: The mailbox that receives scalars, and their addresses and blocks.
 Post = tuple[Mailbox, Sequence[int], Sequence[Block]]
 
 
 def program_graph(
     operations: Sequence[Operation], steps: Sequence[Step], post: Post | None = None
 ) -> ExecutableGraph:
-    """A whole program, whose steps are bound; and the posting of numbers that nobody else waits
-    for."""
+    """The graph of a complete program, whose steps are bound.  With `post`, it also copies scalars
+    to the mailbox; no other node waits for these copies."""
     graph = checked(cu.cuGraphCreate(0), "making a CUDA graph")
     builder = Builder(graph)
     made: dict[Block, list[Any]] = {}
@@ -187,25 +187,25 @@ def program_graph(
 
 
 def chunk_of(op: Repeat) -> int:
-    """An even number of turns that make a graph of about `NODES` nodes."""
+    """An even number of iterations that form a graph of about `NODES` nodes."""
     size = sum(1 for _ in flattened(op.inside))
     return 2 * max(NODES // max(size, 1), 1)
 
 
 def turns_graph(step: RepeatStep, turns: int) -> ExecutableGraph:
-    """An even number of turns."""
+    """The graph of an even number of iterations."""
     graph = checked(cu.cuGraphCreate(0), "making a CUDA graph")
     operations = [*step.op.even, *step.op.odd] * (turns // 2)
     Builder(graph, step.shared()).all(operations, [*step.even, *step.odd] * (turns // 2))
     return ExecutableGraph(graph)
 
 
-# --- loops that test themselves ------------------------------------------------------------------
+# --- loops with a test on the device -------------------------------------------------------------
 
 
 @lru_cache(maxsize=64)
 def conditional(device: DriverDevice) -> str | None:
-    """Why this driver has no conditional nodes, None when it has."""
+    """Why this driver does not support conditional nodes; None if it does."""
     version = checked(cu.cuDriverGetVersion(), "the driver's version")
     if version < _CONDITIONAL or cu.CUDA_VERSION < _CONDITIONAL:
         return "the driver is older than CUDA 12.4"
@@ -218,13 +218,13 @@ def conditional(device: DriverDevice) -> str | None:
 
 @lru_cache(maxsize=64)
 def go_on(device: DriverDevice) -> tuple[Loaded, Loaded]:
-    """The kernels that tell a conditional node whether to go on, and that copy."""
+    """The kernel that sets the condition of a conditional node, and the kernel that copies."""
     go = device.load(compile_text(_LOOPS, "go_on", device.arch), 1)
     return go, device.load(compile_text(_LOOPS, "unless", device.arch), _COPY_THREADS)
 
 
 def while_graph(step: RepeatStep) -> ExecutableGraph:
-    """Look at the test; while it holds, rounds of turns (`tape.rounds_of`)."""
+    """Evaluate the test; while it holds, run rounds of iterations (`tape.rounds_of`)."""
     op = step.op
     assert step.test is not None and op.test is not None
     go, unless = go_on(step.device)
@@ -253,7 +253,7 @@ def while_graph(step: RepeatStep) -> ExecutableGraph:
 
     outside = Builder(graph, step.shared())
     started = outside.all(op.look[0], step.look[0])
-    # A loop that never turns leaves its state in front: as if the second test held.
+    # A loop without iterations leaves its state in `front`, as if the second test held.
     held = outside.fill([], tests[1], 1, 0, 1, 1)
     asked = ask(outside, started, tests[0], tests[0])
     params = cu.CUgraphNodeParams()
@@ -282,7 +282,7 @@ def while_graph(step: RepeatStep) -> ExecutableGraph:
 
 
 def _add_node(graph: Any, after: list[Any], params: Any) -> tuple[Any, ...]:
-    """cuGraphAddNode, which takes the kinds of the edges too since CUDA 13."""
+    """cuGraphAddNode, which since CUDA 13 also takes the edge data."""
     if cu.CUDA_VERSION >= 13000:
         found: tuple[Any, ...] = cu.cuGraphAddNode(graph, after, None, len(after), params)
         return found

@@ -1,4 +1,4 @@
-"""Replaying a tape: packed launches, planned memory, CUDA graphs for what repeats."""
+"""Replaying a tape: packed launches, planned memory, CUDA graphs for repeated operations."""
 
 from __future__ import annotations
 
@@ -19,18 +19,19 @@ from . import graphs
 from .queued import AddressStep, ArrayStep, CopyStep, FillStep, LaunchStep, Step, copy_array
 from .tape import Tape, flattened, plan_memory, sharing
 
-#: Programs whose intermediate arrays take more than this are not limited by launches.
+#: Programs with more bytes of intermediate arrays than this are not launch-bound.
 GRAPH_BYTES = 64 << 20
-#: A graph is made for addresses that come again; so many are kept for each tape.
+#: A graph is built for addresses that recur; each tape caches at most this many.
 GRAPHS = 4
-#: A loop of so many graphs of turns is worth one that is used once.
+#: A loop that launches a graph at least this many times builds it on the first run.
 LONG = 8
 _SEEN = 16
 _DEVICE_TO_HOST = 2
 
 
 class RepeatStep:
-    """A loop: chunks of turns as CUDA graphs; or, with a test, a conditional node; or the host."""
+    """A loop.  A counted loop runs chunks of iterations as CUDA graphs; a loop with a test runs as
+    a conditional node, or is driven by the host."""
 
     def __init__(self, device: DriverDevice, op: Repeat, places: dict[Block, int]) -> None:
         self.device, self.op = device, op
@@ -60,7 +61,7 @@ class RepeatStep:
             step.bind(addresses)
 
     def shared(self) -> dict[Block, list[Block]]:
-        """Blocks that take turns in memory, of those that the loop touches."""
+        """The blocks of the loop that share memory; see `tape.sharing`."""
         return sharing({b: self.addresses[k] for b, k in self.places.items()})
 
     def run(self, stream: int) -> None:
@@ -82,11 +83,12 @@ class RepeatStep:
                 step.run(stream)
 
     def _key(self) -> tuple[Any, ...]:
-        """What a graph of this loop holds: addresses, and numbers that parameters decide."""
+        """What a graph of this loop is specialised to: addresses, and scalar arguments computed
+        from parameters."""
         return (*(self.addresses[k] for k in self.touched), *(v.values for v in self.varying))
 
     def _worth_a_graph(self, turns: int) -> bool:
-        """Whether there are many turns, or this is not the first time."""
+        """Whether the loop has many iterations, or has run with this key before."""
         key = self._key()
         if turns >= LONG * self.chunk or key in self.graphs or key in self.seen:
             return True
@@ -105,7 +107,7 @@ class RepeatStep:
         return found
 
     def _host_tested(self, stream: int) -> None:
-        """Waits for every test."""
+        """Run the loop; the host waits for the result of each test."""
         assert self.test is not None
         holds = np.empty((), np.bool_)
         turn = 0
@@ -130,7 +132,7 @@ def _strided(op: Operation) -> bool:
 
 
 def step_of(device: DriverDevice, op: Operation, places: dict[Block, int]) -> Step:
-    """The operation on positions of a list of addresses."""
+    """The step of an operation; its blocks become positions in a list of addresses."""
     match op:
         case Launch():
             return LaunchStep(op, places)
@@ -149,8 +151,8 @@ def step_of(device: DriverDevice, op: Operation, places: dict[Block, int]) -> St
 
 
 class Replay:
-    """A tape on a device, callable: (arrays of its inputs, parameters) → arrays of its results, and
-    what its numbers are, for which it waits when all the work is queued."""
+    """A tape on a device, callable: (input arrays, parameters) → result arrays, followed by the
+    contents of the tape's `numbers`.  It waits for these after it has queued all operations."""
 
     def __init__(self, device: DriverDevice, tape: Tape) -> None:
         tape, self.early = tape.numbers_first()
@@ -180,7 +182,7 @@ class Replay:
         return self.run([a.data.ptr for a in arrays], params)
 
     def run(self, addresses: list[int], params: Sequence[Any]) -> list[Any]:
-        """The same for the addresses of the inputs, a list that becomes this replay's."""
+        """Like a call, but takes the addresses of the inputs.  The replay takes over the list."""
         device = self.device
         outs = [device.empty(shape, dtype) for shape, dtype in self.made]
         addresses += [a.data.ptr for a in outs]
@@ -211,7 +213,7 @@ class Replay:
         return outs + found if found else outs
 
     def _by_graph(self, key: tuple[Any, ...], stream: int) -> bool:
-        """Launch the graph for these addresses and numbers; False where there is none yet."""
+        """Launch the graph for these addresses and scalars; False if there is none yet."""
         found = self.graphs.get(key)
         if found is None:
             if key not in self.seen:
@@ -240,7 +242,7 @@ def _launches(steps: Sequence[Step]) -> list[LaunchStep]:
 
 
 def repeat(device: DriverDevice, op: Repeat) -> None:
-    """Run a loop whose blocks have memory."""
+    """Run a loop whose blocks are allocated."""
     blocks: dict[Block, int] = {}
     addresses: list[int] = []
     for inner in flattened((op,)):
@@ -254,11 +256,11 @@ def repeat(device: DriverDevice, op: Repeat) -> None:
 
 
 class CudaDevice(Gpu, DriverDevice):
-    """See `device.Device`.  One for each GPU of the machine."""
+    """See `device.Device`.  There is one instance per GPU of the machine."""
 
     @staticmethod
     def current() -> CudaDevice:
-        """The device that is current for CuPy."""
+        """CuPy's current device."""
         try:
             enter()
             return _device(runtime.getDevice())
@@ -269,7 +271,7 @@ class CudaDevice(Gpu, DriverDevice):
         repeat(self, operation)
 
     def prepare(self, tape: Tape) -> Callable[[Sequence[Any], Sequence[Any]], list[Any]]:
-        """What repeats the operations of a tape on other arrays and numbers."""
+        """A function that replays the operations of a tape on other arrays and parameters."""
         return Replay(self, tape)
 
 

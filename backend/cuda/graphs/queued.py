@@ -1,4 +1,4 @@
-"""Operations whose blocks are positions in a list of addresses: bound, then put on a stream."""
+"""Operations whose blocks are positions in a list of addresses: bound, then run on a stream."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _DEVICE_TO_DEVICE = 3
 class Step(Protocol):
     """An operation whose blocks are positions in a list of addresses.
 
-    `bind(addresses)` before `run(stream)`; bound again only when addresses change.
+    Call `bind(addresses)` before `run(stream)`, and again only when addresses change.
     """
 
     def bind(self, addresses: Sequence[int]) -> None: ...
@@ -28,7 +28,7 @@ class Step(Protocol):
 
 
 class LaunchStep:
-    """`values`: the scalars last computed from parameters, where they depend on these."""
+    """`values`: the scalar arguments last computed from parameters, if they depend on these."""
 
     __slots__ = ("arguments", "handle", "places", "shared", "tasks", "threads", "values", "varying")
 
@@ -45,7 +45,7 @@ class LaunchStep:
         self.arguments.point([addresses[k] for k in self.places])
 
     def compute(self, params: Sequence[Any]) -> None:
-        """The scalars, from the program's parameters."""
+        """Compute the scalar arguments from the program's parameters."""
         assert self.varying is not None
         self.values = self.varying(params)
         self.arguments.scalars(self.values)
@@ -87,7 +87,7 @@ class CopyStep:
 
 
 class ArrayStep:
-    """What needs CuPy's arrays: a library's call, a copy of a strided array."""
+    """An operation on CuPy arrays: a library call, or a copy of a strided array."""
 
     def __init__(self, device: DriverDevice, reads: Sequence[Block], writes: Sequence[Block],
                  action: Callable[[Sequence[Any], Sequence[Any]], None],
@@ -108,7 +108,7 @@ class ArrayStep:
 
 
 class AddressStep:
-    """A library's call that takes addresses."""
+    """A library call that takes addresses."""
 
     __slots__ = ("action", "addresses", "places")
 
@@ -131,7 +131,7 @@ def copy_array(reads: Sequence[Any], writes: Sequence[Any]) -> None:
 
 
 def array_at(block: Block, address: int, ordinal: int) -> Any:
-    """A CuPy array over memory that somebody else holds."""
+    """A CuPy array over memory that it does not own."""
     memory = cupy.cuda.UnownedMemory(address, max(block.nbytes, 1), None, ordinal)
     return cupy.ndarray(
         block.shape, block.dtype, cupy.cuda.MemoryPointer(memory, 0), strides=block.strides

@@ -1,9 +1,9 @@
 """Recording a program's operations for given extents, and replaying them.
 
-While a program is recorded nothing runs and no memory is taken: blocks are layouts, operations a
-list.  Programs whose path depends on the contents of arrays cannot be recorded (`Unrecordable`).
-A tape is what repeats cheaply: its launches can be packed once, its memory planned, its operations
-made into a CUDA graph.
+Recording runs nothing and allocates no memory: blocks are layouts, operations a list.  Programs
+whose control flow depends on the contents of arrays cannot be recorded (`Unrecordable`).  A tape is
+cheap to replay: its launches are packed once, its memory is planned, and its operations can become
+a CUDA graph.
 """
 
 from __future__ import annotations
@@ -17,15 +17,16 @@ import numpy as np
 from ...runtime.run import Unrecordable
 from ..device.device import Block, Call, Code, Copy, Device, Fill, Launch, Operation, Repeat
 
-#: Where blocks begin in planned memory.
+#: The alignment of blocks in planned memory, in bytes.
 ALIGNMENT = 256
 
 
 @dataclass(frozen=True, eq=False)
 class Tape:
-    """`inputs` are blocks whose memory each replay brings; `results` blocks that it makes (host
-    constants are rank-0 NumPy arrays).  `numbers`: blocks of rank 0 that the host reads as soon as
-    they are there; a replay gives their contents behind the results."""
+    """`inputs` are blocks whose memory the caller of each replay provides; `results` are blocks
+    that the replay computes (host constants are rank-0 NumPy arrays).  `numbers` are rank-0 blocks
+    that the host reads as soon as they are computed; a replay returns their contents after the
+    results."""
 
     inputs: tuple[Block, ...]
     operations: tuple[Operation, ...]
@@ -34,13 +35,13 @@ class Tape:
 
     @property
     def codes(self) -> list[Code]:
-        """Every kernel's code, once."""
+        """The code of every kernel, without duplicates."""
         launches = (op for op in flattened(self.operations) if isinstance(op, Launch))
         return list(dict.fromkeys(op.code for op in launches))
 
     @property
     def work(self) -> list[Block]:
-        """Blocks that a replay needs memory for, in order of first use; results come too."""
+        """The blocks for which a replay needs memory, in order of first use, including results."""
         outside = set(self.inputs)
         seen: dict[Block, None] = {}
         for op in flattened(self.operations):
@@ -53,8 +54,8 @@ class Tape:
         return list(seen)
 
     def numbers_first(self) -> tuple[Tape, int]:
-        """The tape with what `numbers` need in front of all else, and how many operations that is:
-        what follows runs while the host waits for them."""
+        """The tape with the operations that `numbers` depend on moved to the front, and their
+        count.  The other operations run while the host waits for `numbers`."""
         if not self.numbers:
             return self, 0
         needs = dependencies(self.operations)
@@ -68,7 +69,7 @@ class Tape:
 
 
 def flattened(operations: Sequence[Operation]) -> Iterator[Operation]:
-    """Every operation, those of loops after the loop itself."""
+    """Every operation; the operations inside a loop follow the loop itself."""
     for op in operations:
         yield op
         if isinstance(op, Repeat):
@@ -77,16 +78,17 @@ def flattened(operations: Sequence[Operation]) -> Iterator[Operation]:
 
 @dataclass(frozen=True, eq=False)
 class Verdict:
-    """A check of numbers that a program computes: `judge` raises, from what `blocks` (rank 0) hold
-    after a replay and the parameters.  Until then kernels may run on what is wrong."""
+    """A check of scalars that a program computes.  After a replay `judge` takes the contents of
+    `blocks` (rank 0) and the parameters, and raises if the check fails.  Until then kernels may run
+    on invalid values."""
 
     blocks: tuple[Block, ...]
     judge: Callable[[Sequence[Any], Sequence[Any]], None]
 
 
 class Judged:
-    """The checks of a recording that parameters decide, and numbers on the device (`blocks`), which
-    a replay gives behind `results` results."""
+    """The checks of a recording that depend on parameters and on scalars on the device (`blocks`).
+    A replay returns these scalars after its `results` results."""
 
     def __init__(self, verdicts: Sequence[Verdict], results: int) -> None:
         self.verdicts, self.results = verdicts, results
@@ -94,7 +96,7 @@ class Judged:
         self.places = [[self.blocks.index(b) for b in v.blocks] for v in verdicts]
 
     def __call__(self, found: list[Any], params: Sequence[Any]) -> list[Any]:
-        """The results that are the program's, once every check has passed."""
+        """The results of the program, after every check has passed."""
         numbers = found[self.results :]
         for verdict, places in zip(self.verdicts, self.places, strict=True):
             verdict.judge([numbers[k] for k in places], params)
@@ -102,7 +104,7 @@ class Judged:
 
 
 class Direct:
-    """A queue that runs what it is given at once."""
+    """A queue that runs each operation immediately."""
 
     recording = False
     verdicts: list[Verdict] | None = None
@@ -111,7 +113,7 @@ class Direct:
         self.device = device
 
     def block(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Block:
-        """New memory, uninitialised."""
+        """A block of new, uninitialised memory."""
         return Block(shape, dtype, self.device.empty(shape, dtype))
 
     def put(self, op: Operation) -> None:
@@ -123,7 +125,7 @@ class Direct:
         return Block(value.shape, value.dtype, self.device.upload(value))
 
     def constant(self, value: np.ndarray[Any, Any]) -> Block:
-        """An array that the host made for these extents, only read."""
+        """A read-only array that the host computed for these extents."""
         return Block(value.shape, value.dtype, self.device.upload(value), kind="input")
 
     def download(self, block: Block) -> np.ndarray[Any, Any]:
@@ -131,10 +133,10 @@ class Direct:
 
 
 class Recorder:
-    """A queue that notes what it is given, a part of `outer`'s work if there is one.
+    """A queue that records operations, as part of the recording `outer` if that is given.
 
-    `constants` are arrays of the host that every replay needs on the device.  `verdicts`, where
-    they can be given after the work (not in loops): what numbers on the device decide.
+    `constants` are host arrays that every replay needs on the device.  `verdicts` are the checks of
+    scalars on the device that run after a replay; None where checks cannot be deferred (in loops).
     """
 
     recording = True
@@ -176,7 +178,7 @@ Queue = Direct | Recorder
 
 
 def bound(op: Operation, memory: dict[Block, Block], params: Sequence[Any]) -> Operation:
-    """The operation on other blocks, with the scalars of these parameters."""
+    """The operation on other blocks, with its scalar arguments computed from these parameters."""
 
     def all_of(ops: Sequence[Operation]) -> tuple[Operation, ...]:
         return tuple(bound(o, memory, params) for o in ops)
@@ -204,7 +206,7 @@ def bound(op: Operation, memory: dict[Block, Block], params: Sequence[Any]) -> O
 
 
 def renamed(operations: Sequence[Operation], names: dict[Block, Block]) -> tuple[Operation, ...]:
-    """The operations with some blocks exchanged for others."""
+    """The operations with some blocks replaced by others."""
 
     class Names(dict[Block, Block]):
         def __missing__(self, key: Block) -> Block:
@@ -233,9 +235,10 @@ def renamed(operations: Sequence[Operation], names: dict[Block, Block]) -> tuple
 
 
 def lifetimes(tape: Tape) -> dict[Block, tuple[int, int]]:
-    """First and last position (in the flattened order of running) at which each block is in use.
+    """First and last position (in flattened execution order) at which each block is live.
 
-    What a loop finds from before it, or keeps from turn to turn, is in use during all of it.
+    A block that a loop reads from before it, or carries between iterations, is live during the
+    complete loop.
     """
     spans: dict[Block, tuple[int, int]] = {}
     position = 0
@@ -270,8 +273,8 @@ def lifetimes(tape: Tape) -> dict[Block, tuple[int, int]]:
 
 
 def plan_memory(tape: Tape, *, reuse: bool = True) -> tuple[dict[Block, int], int]:
-    """Offsets of the blocks that are neither inputs nor results in one piece of memory, and its
-    size; with `reuse` a block takes the place of others that nobody uses any more."""
+    """Offsets, in one allocation, of the blocks that are neither inputs nor results, and the size
+    of the allocation.  With `reuse`, a block may reuse the memory of blocks that are dead."""
     aside = {*tape.inputs, *(r for r in tape.results if isinstance(r, Block))}
     spans = lifetimes(tape)
     order = sorted((b for b in spans if b not in aside), key=lambda b: spans[b][0])
@@ -316,12 +319,13 @@ Rounds = Literal["two", "beside", "after"]
 
 
 def rounds_of(loop: Repeat) -> Rounds:
-    """How a loop that tests itself goes on without the host.
+    """How a conditional graph node iterates over a loop with a test.
 
-    two: rounds of two turns, the test of the first beside the second, which may be one too many.
-    beside: rounds of one turn, whose state is copied back beside the test of it.
-    after: rounds of one turn, whose state is copied back before the test, for the turn reads what
-    that has computed (or the test and the next state come from one kernel).
+    two: rounds of two iterations.  The test after the first runs concurrently with the second
+    iteration, which may be one too many.
+    beside: rounds of one iteration, whose state is copied back concurrently with its test.
+    after: rounds of one iteration, whose state is copied back before the test, because the
+    iteration reads what the test computed (or one kernel computes the test and the next state).
     """
     looked = {b for part in loop.look for op in flattened(part) for b in op.writes}
     if looked & {*loop.front, *loop.back}:
@@ -335,7 +339,7 @@ _APART: Mapping[Block, Sequence[Block]] = {}
 
 
 def sharing(places: Mapping[Block, int]) -> dict[Block, list[Block]]:
-    """For each block the others whose memory meets its own; `places` are addresses in bytes."""
+    """For each block the others whose memory overlaps its own; `places` are addresses in bytes."""
     found: dict[Block, list[Block]] = {}
     active: list[Block] = []
     for b in sorted((b for b in places if b.nbytes), key=places.__getitem__):
@@ -350,8 +354,9 @@ def sharing(places: Mapping[Block, int]) -> dict[Block, list[Block]]:
 def dependencies(
     operations: Sequence[Operation], shared: Mapping[Block, Sequence[Block]] = _APART
 ) -> list[list[int]]:
-    """For each operation the earlier ones that must be done before it: those that wrote what it
-    touches, and those that touched what it writes.  `shared`: blocks that take turns in memory."""
+    """For each operation the earlier operations that must finish before it: those that wrote a
+    block it accesses, and those that accessed a block it writes.  `shared`: blocks whose memory
+    overlaps."""
     writer: dict[Block, int] = {}
     readers: dict[Block, list[int]] = {}
     found: list[list[int]] = []
@@ -378,7 +383,7 @@ def dependencies(
 
 
 def _reduced(needs: list[list[int]]) -> list[list[int]]:
-    """Without what follows from other dependencies (one step back, which is most of it)."""
+    """Remove dependencies implied by others, for implications of one step (most of them)."""
     return [
         [d for d in mine if not any(d in needs[other] for other in mine if other > d)]
         for mine in needs
