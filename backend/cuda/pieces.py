@@ -1,8 +1,8 @@
-"""Calls with large arrays of the host, a piece of the leading axis at a time.
+"""Calls with large host arrays, one chunk ("piece") of the leading axis at a time.
 
-A program on such arrays takes as long as the bus does: up with what goes in, down with what comes
-out.  The bus goes both ways at once.  So while one piece is computed, the next is on its way up and
-the one before on its way down; and the device holds a few pieces, however long the arrays are.
+A program on such arrays is bound by the bus, which is full duplex.  While one piece is computed,
+the next is uploaded and the results of the previous one are downloaded.  The device stores only a
+few pieces, however long the arrays are.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ if TYPE_CHECKING:
     from .device.device import Lanes, Transfer
     from .executable import CudaExecutor
 
-#: Bytes of the largest array, in or out, from which a call is made in pieces, two at least; and
-#: of these, at most.  √(ab + 1) on an H200: arrays of 256 MB take 19.3 to 21.1 ms whole and 15.2 to
-#: 15.3 in pieces; with buffers of 1 MB for the copies (of 4 MB) arrays of 32 MB 4.5 (6.4) whole and
-#: 3.2 (4.2) in two pieces, of 64 MB 7.5 (8.2) and 6.0 (5.6).
+#: LARGE: a call is split into at least two pieces if its largest input or output has at least this
+#: many bytes.  PIECE: maximum bytes of a piece.  √(ab + 1) on an H200: arrays of 256 MB take 19.3
+#: to 21.1 ms unsplit and 15.2 to 15.3 in pieces; with copy buffers of 1 MB (4 MB), arrays of 32 MB
+#: take 4.5 (6.4) unsplit and 3.2 (4.2) in two pieces, arrays of 64 MB 7.5 (8.2) and 6.0 (5.6).
 LARGE = 32 << 20
 PIECE = 32 << 20
-#: Rows of a piece are a multiple of so many where there are more: rows of vectors stay whole.
+#: Pieces with more rows than this have a multiple of it, so that vectors are not split.
 MULTIPLE = 256
-#: Of each piece, at least so many rows are its own for one that it shares with its neighbours.
+#: Minimum rows of a piece per row that it shares with its neighbours.
 SHARED = 8
-#: Pieces whose inputs, and whose results, are on the device at a time.
+#: Number of pieces whose inputs (and whose results) are on the device at a time.
 HELD = 2
 
 
@@ -50,7 +50,7 @@ class Piece:
 
 
 def cut(length: int, rows: int, how: Pieces) -> list[Piece]:
-    """The pieces of an axis, `rows` each but for the last.
+    """The pieces of an axis, with `rows` rows each except for the last.
 
     >>> cut(5, 3, Pieces((0,), before=1))
     [Piece(first=0, last=3, start=0, stop=3), Piece(first=3, last=5, start=2, stop=5)]
@@ -63,11 +63,10 @@ def cut(length: int, rows: int, how: Pieces) -> list[Piece]:
 
 
 class PiecewiseCalls:
-    """Makes the calls of a program that are worth it in pieces; any call is the program's own
-    business otherwise."""
+    """Splits calls of a program into pieces where that pays off; the program makes the others."""
 
     def __init__(self, owner: CudaExecutor, calls: RecordedCalls, how: Pieces) -> None:
-        """`calls` are those of pieces."""
+        """`calls` makes the call of each piece."""
         self.owner, self.of_pieces, self.how, self.cut = owner, calls, how, frozenset(how.cut)
         program = owner.program
         self.types = [leaf.type.numpy for leaf in program.roots]
@@ -86,7 +85,7 @@ class PiecewiseCalls:
 
     def pieces(self, arrays: Sequence[Any], params: Params,
                shapes: Sequence[tuple[int, ...]]) -> list[Piece]:  # fmt: skip
-        """The pieces of a call; none where it is not worth it, or not to be had."""
+        """The pieces of a call; empty if splitting does not pay off or is not possible."""
         if not shapes:
             return []
         cut_arrays = [arrays[k] for k in self.how.cut]
@@ -109,11 +108,11 @@ class PiecewiseCalls:
         return made
 
     def rows(self, arrays: Sequence[Any], piece: Piece) -> list[Any]:
-        """What a piece needs of the arrays."""
+        """The parts of the arrays that a piece needs."""
         return [a[piece.start : piece.stop] if k in self.cut else a for k, a in enumerate(arrays)]
 
     def __call__(self, arrays: Sequence[Any], params: Params) -> list[Any] | None:
-        """The results for arrays of the host; None where the whole is to be computed at once."""
+        """The results for host arrays; None if the call is not to be split."""
         shapes = self.results(arrays, params)
         pieces = self.pieces(arrays, params, shapes)
         if not pieces:
@@ -130,7 +129,7 @@ class _Call:
         self.owner, self.device, self.cut = owner, owner.owner.device, owner.cut
         self.arrays, self.params, self.pieces = arrays, params, pieces
         device, longest = self.device, max(p.stop - p.start for p in pieces)
-        # Recorded, and copied, before the lanes are taken: that may need them.
+        # Recording and uploading may need the lanes, so both precede `lanes()`.
         self.recorded = [self._recorded(p) for p in pieces]
         used = self.recorded[0][0]
         self.wholes = {k: device.upload(arrays[k]) for k in used if k not in self.cut}
@@ -140,12 +139,12 @@ class _Call:
             for _ in range(HELD)
         ]  # fmt: skip
         self.outs = [POOL.allocate(s, t) for s, t in zip(shapes, owner.types, strict=True)]
-        #: Pieces that are on their way up and down.
+        #: Pieces that are being uploaded and downloaded.
         self.sent: deque[list[Transfer]] = deque()
         self.fetched: deque[list[Transfer]] = deque()
 
     def results(self) -> list[Any]:
-        """All the pieces, one after the other and beside each other."""
+        """Compute all pieces, overlapping computation with copies."""
         with self.device.lanes() as lanes:
             self.free = [self.device.mark()] * HELD
             self._send(lanes, 0)
@@ -156,7 +155,7 @@ class _Call:
         return self.outs
 
     def _piece(self, lanes: Lanes, number: int) -> None:
-        """Send the next piece up, compute this one, fetch its results."""
+        """Upload the next piece, compute this one, fetch its results."""
         piece, slot = self.pieces[number], number % HELD
         if number + 1 < len(self.pieces):
             self._send(lanes, number + 1)
@@ -183,14 +182,14 @@ class _Call:
         ])  # fmt: skip
 
     def _recorded(self, piece: Piece) -> Recording:
-        """What the program does for a piece of this size."""
+        """The recording of the program for a piece of this size."""
         arrays = self.owner.rows(self.arrays, piece)
         key = [*(a.shape for a in arrays), False]
         return self.owner.of_pieces.recording(arrays, self.params, key)
 
     @staticmethod
     def _end(transfers: deque[list[Transfer]]) -> None:
-        """Wait for the first of these."""
+        """Wait for the oldest of these transfers."""
         for transfer in transfers.popleft():
             transfer.finish()
 

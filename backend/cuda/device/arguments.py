@@ -1,4 +1,4 @@
-"""A kernel's arguments in memory, as a launch takes them: packed once, changed in place."""
+"""A kernel's arguments in memory, in the format of a launch: packed once, updated in place."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ _CODES = {
 
 
 class Arguments:
-    """Slots for `pointers` addresses and then for scalars, each where its type may lie.
+    """Slots for `pointers` addresses, then for scalars, each aligned for its type.
 
-    `address` is that of the array of slot addresses that cuLaunchKernel takes.
+    `address` is the address of the array of slot addresses that cuLaunchKernel takes.
     """
 
     __slots__ = ("_array", "_pack_pointers", "_pack_scalars", "_plain", "_scalars", "_space",
@@ -58,7 +58,7 @@ class Arguments:
                 self._pack_scalars(self._space, self._scalars, *values)
                 return
             except (struct.error, OverflowError, TypeError):
-                pass  # a number beyond its type
+                pass  # a value out of range of its type
         flat: list[Any] = []
         for value, t in zip(values, self._types, strict=True):
             if t.is_complex:

@@ -1,4 +1,4 @@
-"""Calls of the driver, and what they fail with."""
+"""Calls of the driver and their errors."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class DriverError(Exception):
 
 
 def checked(result: tuple[Any, ...], what: str) -> Any:
-    """What a call of cuda.bindings gave besides its status."""
+    """The result of a cuda.bindings call without its status, which is checked."""
     status, *values = result
     if int(status):
         raise DriverError(getattr(status, "name", str(status)), what)

@@ -1,10 +1,10 @@
-"""Copies between the host and a GPU: large ones by way of pinned memory, by several threads.
+"""Copies between the host and a GPU; large copies use pinned memory and several threads.
 
-The driver copies ordinary memory through a small buffer of its own, one thread at a time, at a
-part of what the bus can do.  Here every worker has two pinned buffers and a stream: while one chunk
-is on the bus, the next is moved between the other buffer and the array.  Workers are native code
-(`bus.c`): 256 MB up, 2 MB at a time, took 11.4 ms with threads of Python, and take 6.2.  Up and
-down have workers of their own, for the bus goes both ways.
+The driver copies pageable memory through a small internal buffer on one thread, at a fraction of
+the bandwidth of the bus.  Here every worker has two pinned buffers and a stream: while one chunk
+is on the bus, the worker moves the next between the other buffer and the array.  Workers are native
+code (`bus.c`): uploading 256 MB in chunks of 2 MB took 11.4 ms with Python threads and takes 6.2.
+Uploads and downloads have separate workers, because the bus is full duplex.
 """
 
 from __future__ import annotations
@@ -31,22 +31,22 @@ from treadle.dsl import locks
 
 from .calls import DriverError
 
-#: Bytes from which a copy goes through pinned memory (on an H200 32 MB take 1.2 to 1.6 ms by
-#: threads and 1.9 to 2.2 by the driver, 16 MB about the same, 8 MB longer); of what a worker takes
-#: at a time, and of its buffers (1 MB and 8 MB were slower, 4 MB the same).
+#: Sizes in bytes.  LARGE: from here a copy goes through pinned memory (on an H200 32 MB take 1.2 to
+#: 1.6 ms by threads and 1.9 to 2.2 by the driver, 16 MB about the same, 8 MB longer).  The others:
+#: what a worker takes at a time, and its buffers (1 MB and 8 MB were slower, 4 MB the same).
 LARGE = 32 << 20
 SEGMENT = 4 << 20
 CHUNK = 2 << 20
 WORKERS = min(8, os.cpu_count() or 1)
-#: Segments that wait for a worker, at most (a power of two).
+#: Maximum number of segments that wait for a worker (a power of two).
 TABLE = 4096
-#: Seconds between looks at what has arrived.
+#: Polling interval for completed copies, in seconds.
 _LOOK = 20e-6
 
 
 class _Counter(ctypes.Structure):
-    """`struct counter` of bus.c, as the others here are its other structures: a test compares them.
-    What is a pointer there is an address here, of what the one who fills the structure keeps."""
+    """`struct counter` of bus.c.  The structures here mirror those of bus.c; a test compares them.
+    Pointers are addresses of memory that the code which fills the structure keeps alive."""
 
     _fields_ = (("value", c_int64), ("padding", c_int64 * 7))
     value: int
@@ -88,7 +88,7 @@ class _WorkerState(ctypes.Structure):
 
 @functools.cache
 def _native() -> tuple[Callable[[int, int], None], Callable[[int, int], None]]:
-    """`serve`, during which Python runs on, and `publish` of bus.c."""
+    """`serve` (which releases the GIL) and `publish` of bus.c."""
     found = modules.linked(Path(__file__).with_name("bus.ll"), ("serve", "publish"))
     serve = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)(found["serve"])
     publish = ctypes.PYFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64)(found["publish"])
@@ -97,7 +97,7 @@ def _native() -> tuple[Callable[[int, int], None], Callable[[int, int], None]]:
 
 @functools.cache
 def _driver() -> dict[str, int]:
-    """Addresses of the driver's functions, and of one to sleep."""
+    """Addresses of the driver's functions and of a sleep function."""
     driver, system = ctypes.CDLL("libcuda.so.1"), ctypes.CDLL(None)
     names = ("cuEventSynchronize", "cuStreamWaitEvent", "cuMemcpyHtoDAsync_v2",
              "cuMemcpyDtoHAsync_v2", "cuEventRecord")  # fmt: skip
@@ -107,7 +107,7 @@ def _driver() -> dict[str, int]:
 
 
 class _Worker:
-    """Two pinned buffers with an event each, and a stream, as bus.c wants them."""
+    """Two pinned buffers with an event each, and a stream, as bus.c expects them."""
 
     def __init__(self) -> None:
         self.stream = cupy.cuda.Stream(non_blocking=True)
@@ -120,8 +120,8 @@ class _Worker:
 
 
 class Transfer:
-    """A copy under way.  `held`, until it is made: arrays whose memory it touches, and the event
-    that it comes after."""
+    """A copy in progress.  Until it is complete, `held` keeps alive the arrays it accesses and the
+    event it waits for."""
 
     def __init__(self, lane: Lane, size: int, held: tuple[Any, ...]) -> None:
         self.lane, self.size, self.held = lane, size, held
@@ -136,13 +136,13 @@ class Transfer:
 
 
 class Lane:
-    """One direction while it is in use: segments for its workers, in the structures of bus.c."""
+    """One direction of copies while in use: its workers' segments, in the structures of bus.c."""
 
     def __init__(self, upward: bool, workers: int) -> None:
         self.table = (_Segment * TABLE)()
         self.filled = 0
         self.transfers: list[Transfer] = []  # until all workers are done
-        self.absent: list[Exception] = []  # workers that cannot come, and why
+        self.absent: list[Exception] = []  # why workers could not start
         call = _driver()
         copy = call["cuMemcpyHtoDAsync_v2" if upward else "cuMemcpyDtoHAsync_v2"]
         self.state = _Lane(
@@ -153,7 +153,7 @@ class Lane:
         self.state.active.value = workers
 
     def copy(self, target: int, source: int, size: int, after: Any, *held: Any) -> Transfer:
-        """Begin to copy `size` bytes, once the event `after` has come."""
+        """Begin to copy `size` bytes, once the event `after` is reached."""
         _, publish = _native()
         made = Transfer(self, size, (*held, after))
         self.transfers.append(made)
@@ -171,7 +171,7 @@ class Lane:
         return made
 
     def look(self) -> None:
-        """Raise what went wrong."""
+        """Raise the error of a worker, if there is one."""
         if self.absent:
             raise self.absent[0]
         if self.state.failed.value:
@@ -181,8 +181,8 @@ class Lane:
             raise DriverError(name, "a copy between the host and the GPU")
 
     def close(self, abandon: bool) -> None:
-        """No more segments (`abandon`: not even those that no worker has taken); returns when all
-        workers are done."""
+        """Accept no more segments (with `abandon`, also drop those that no worker has taken) and
+        wait until all workers are done."""
         _, publish = _native()
         if abandon:
             publish(ctypes.addressof(self.state.failed), -1)
@@ -192,7 +192,7 @@ class Lane:
 
 
 class Team:
-    """Threads that copy in one direction, started when they are first wanted."""
+    """Threads that copy in one direction, started on first use."""
 
     def __init__(self, ordinal: int, upward: bool) -> None:
         self.ordinal, self.upward = ordinal, upward
@@ -201,7 +201,7 @@ class Team:
 
     @contextmanager
     def lane(self) -> Iterator[Lane]:
-        """All workers for one lane; at its end nothing is under way, whatever went wrong."""
+        """A lane with all workers; on exit no copy is in progress, even after an error."""
         self._start()
         made = Lane(self.upward, self._workers)
         for _ in range(self._workers):
@@ -241,7 +241,7 @@ class Team:
 
 
 class Lanes:
-    """Arrays on their way up and down; see `device.Lanes`."""
+    """Copies of arrays in both directions; see `device.Lanes`."""
 
     def __init__(self, up: Lane, down: Lane) -> None:
         self._up, self._down = up, down
@@ -256,7 +256,7 @@ class Lanes:
 
 
 class Copier:
-    """Copies from and to one GPU by threads; one call at a time has them."""
+    """Copies from and to one GPU by threads, for one call at a time."""
 
     def __init__(self, ordinal: int) -> None:
         self._up, self._down = Team(ordinal, True), Team(ordinal, False)
@@ -264,16 +264,16 @@ class Copier:
 
     @contextmanager
     def lanes(self) -> Iterator[Lanes]:
-        """Both directions at once."""
+        """Lanes for both directions."""
         with self._lock, self._up.lane() as up, self._down.lane() as down:
             yield Lanes(up, down)
 
     def upload(self, target: int, source: int, size: int, after: Any) -> None:
-        """`size` bytes to the device, once the event `after` has come; they are there on return."""
+        """Copy `size` bytes to the device after the event `after`; complete on return."""
         with self._lock, self._up.lane() as lane:
             lane.copy(target, source, size, after).finish()
 
     def download(self, target: int, source: int, size: int, after: Any) -> None:
-        """`size` bytes to the host, once the event `after` has come; they are there on return."""
+        """Copy `size` bytes to the host after the event `after`; complete on return."""
         with self._lock, self._down.lane() as lane:
             lane.copy(target, source, size, after).finish()

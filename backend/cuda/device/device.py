@@ -1,4 +1,4 @@
-"""What a program needs of a GPU: memory, copies, launches.  Nothing else touches the hardware.
+"""The interface of a GPU: memory, copies, launches.  Nothing else accesses the hardware.
 
 `CudaDevice` (graphs/launch.py) is the real one.  The tests have another one, over NumPy and an
 interpreter of GPU kernels, so that whole programs of this backend run where there is no GPU.
@@ -28,8 +28,8 @@ class Block:
 
     `array` is the device's own array (CuPy's; in the emulation whatever the device made), None
     while recording.  `strides` are in bytes; `dense`: row-major without gaps; `aligned`: begins at
-    a multiple of 16 bytes.  kind: "input" (somebody else's: never written) or "work" (made by the
-    program, dense and aligned).
+    a multiple of 16 bytes.  kind: "input" (owned by the caller, read-only) or "work" (allocated by
+    the program, dense and aligned).
     """
 
     __slots__ = ("aligned", "array", "dense", "dtype", "itemsize", "kind", "shape", "strides")
@@ -64,7 +64,7 @@ class Block:
 
     @property
     def reach(self) -> int:
-        """Elements between the first and the last in memory, both included (0: empty)."""
+        """Number of elements from the first to the last in memory, inclusive (0 if empty)."""
         if self.dense or not self.size:
             return self.size
         spans = zip(self.shape, self.strides, strict=True)
@@ -84,7 +84,7 @@ def row_major(shape: Sequence[int], itemsize: int) -> tuple[int, ...]:
 
 
 class Code:
-    """A kernel, and what the device made of it (`function`: opaque, None until compiled).
+    """A kernel and its compiled form (`function`: opaque to callers, None until compiled).
 
     `scalars`: those that a launch passes.  `idle`: a device's memory for arguments, used by one
     launch at a time.
@@ -136,13 +136,13 @@ class Launch:
 
     @property
     def reads(self) -> tuple[Block, ...]:
-        """What it may read: everything, for an output may hold what another kernel put there."""
+        """The blocks it may read: all, because an output may contain data of another kernel."""
         return self.blocks
 
 
 @dataclass(frozen=True, eq=False)
 class Fill:
-    """Every element of a dense array becomes `value` (a rank-0 array of its type)."""
+    """Set every element of a dense array to `value` (a rank-0 array of its type)."""
 
     block: Block
     value: np.ndarray[Any, Any]
@@ -174,11 +174,11 @@ class Copy:
 
 @dataclass(frozen=True, eq=False)
 class Call:
-    """A library's work: `action(arrays of reads, arrays of writes)`, queued on the stream.
+    """A library call: `action(arrays of reads, arrays of writes)`, queued on the stream.
 
-    It waits for nothing and keeps no address, but it is no kernel of ours: no part of a graph.
-    `addressed`: the same of the addresses of (reads…, writes…), which costs no arrays; None where
-    there is no such thing.
+    It does not wait and keeps no address.  It cannot be part of a graph, because it is not one of
+    treadle's kernels.  `addressed` does the same given the addresses of (reads…, writes…), without
+    creating arrays; None if the library has no such call.
     """
 
     action: Callable[[Sequence[Any], Sequence[Any]], None]
@@ -189,14 +189,15 @@ class Call:
 
 @dataclass(frozen=True, eq=False)
 class Repeat:
-    """A loop over arrays whose turns are fixed operations.
+    """A loop over arrays whose iterations consist of fixed operations.
 
-    The state lies in `front` before turns 0, 2, … and in `back` before turns 1, 3, …: `even` reads
-    `front` and writes `back`, `odd` the reverse.  There are `turns` of them; or, where that is
-    None, as many as `test` holds: a rank-0 bool that `look[0]` (over `front`) or `look[1]` (over
-    `back`) puts into `test[0]` or `test[1]` before a turn.  A loop with a test ends with its state
-    in `front`; a counted one where the turn after the last would read it.  `harmless`: a turn may
-    run although the test has failed, for what it reads and writes does not depend on data.
+    The state is in `front` before iterations 0, 2, … and in `back` before iterations 1, 3, …:
+    `even` reads `front` and writes `back`, `odd` the reverse.  `turns` is the trip count.  If it is
+    None, the loop runs while its test holds: before an iteration `look[0]` (on `front`) or
+    `look[1]` (on `back`) writes a rank-0 bool to `test[0]` or `test[1]`.  A loop with a test ends
+    with its state in `front`; a counted loop ends with it where the next iteration would read it.
+    `harmless`: an iteration may run even if the test has failed, because the addresses it accesses
+    do not depend on data.
     """
 
     turns: int | None
@@ -227,25 +228,25 @@ Operation = Launch | Fill | Copy | Call | Repeat
 
 
 class Transfer(Protocol):
-    """A copy that has begun."""
+    """A copy in progress."""
 
     def finish(self) -> None:
-        """Return when it is made; raises what went wrong."""
+        """Wait until the copy is complete; raises its error if it failed."""
         ...
 
 
 class Lanes(Protocol):
-    """Copies between the host and the device, both ways at once and beside the work.
+    """Copies between the host and the device, in both directions and concurrent with kernels.
 
-    They begin once a mark has come (`Device.mark`).
+    A copy begins once a mark has been reached (`Device.mark`).
     """
 
     def send(self, target: Any, source: np.ndarray[Any, Any], after: Any) -> Transfer:
-        """Copy a host array to a dense one on the device."""
+        """Copy a host array to a dense device array."""
         ...
 
     def fetch(self, target: np.ndarray[Any, Any], source: Any, after: Any) -> Transfer:
-        """Copy a dense array of the device to a dense one of the host."""
+        """Copy a dense device array to a dense host array."""
         ...
 
 
@@ -267,11 +268,11 @@ class Device(device.Device, Protocol):
     def __hash__(self) -> int: ...
 
     def is_current(self) -> bool:
-        """Whether the calling thread's work goes to this device."""
+        """Whether this is the calling thread's current device."""
         ...
 
     def compile(self, codes: Sequence[Code]) -> None:
-        """Give every code its `function`, several at a time."""
+        """Compile every code (set its `function`), several in parallel."""
         ...
 
     def empty(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
@@ -287,7 +288,7 @@ class Device(device.Device, Protocol):
         ...
 
     def block(self, array: Any) -> Block:
-        """An "input" block of an array that `adopt` gave."""
+        """An "input" block of an array that `adopt` returned."""
         ...
 
     def upload(self, value: np.ndarray[Any, Any]) -> Any:
@@ -295,16 +296,16 @@ class Device(device.Device, Protocol):
         ...
 
     def download(self, array: Any) -> np.ndarray[Any, Any]:
-        """A host array of its own, once all earlier work on the array is done."""
+        """A new host array with the contents, after all earlier work on the array is done."""
         ...
 
     def mark(self) -> Any:
-        """What has come when the work queued so far on the current stream is done."""
+        """An event that is reached when the work queued so far on the current stream is done."""
         ...
 
     def lanes(self) -> AbstractContextManager[Lanes]:
-        """Lanes to copy in; nothing is under way in them any more at their end.  Nothing else may
-        be copied in the meantime."""
+        """Lanes for copies; on exit no copy is in progress.  No other copies may be made while they
+        are open."""
         ...
 
     def wait(self) -> None:
@@ -312,15 +313,15 @@ class Device(device.Device, Protocol):
         ...
 
     def run(self, operation: Operation) -> None:
-        """Queue an operation whose blocks have memory and whose codes are compiled."""
+        """Queue an operation whose blocks are allocated and whose codes are compiled."""
         ...
 
     def error(self, error: Exception) -> TreadleError | None:
-        """What an error of the device's libraries means to the user; None for any other."""
+        """The treadle error for an error of the device's libraries; None for any other error."""
         ...
 
     def current(self) -> Device:
-        """The GPU that the calling thread's work goes to."""
+        """The calling thread's current GPU."""
         ...
 
     def dispatcher(self, args: Sequence[Any], unrepeatable: type[Exception]) -> Any:

@@ -29,17 +29,17 @@ from .calls import DriverError, checked
 from .copies import LARGE, Copier, Lanes
 from .device import Block, Call, Code, Copy, Fill, Launch, Operation, Repeat
 
-#: CuPy's own way to launch, which costs least; the same as cuLaunchKernel.
+#: CuPy's wrapper of cuLaunchKernel, which has the least overhead.
 launchKernel = cupy_driver.launchKernel
 _STATIC_SHARED = 48 * 1024
 _LOADED = 4096
 _DEVICE_TO_HOST, _DEVICE_TO_DEVICE = 2, 3
-#: What CuPy says of extents whose product is no size of anything.
+#: CuPy's exceptions for shapes whose size overflows.
 _TOO_LARGE = (ValueError, OverflowError)
-#: Bytes that no device has, and that CuPy's pool can still round up.
+#: More bytes than any device has; CuPy's pool can still round this up without overflow.
 _COUNTED = 1 << 62
 _ON_GPU = (2, 13)  # DLPack: kDLCUDA, kDLCUDAManaged
-#: Errors after which the context of this process is of no use any more.
+#: Errors after which the CUDA context of this process is unusable.
 _STICKY = {
     "CUDA_ERROR_ILLEGAL_ADDRESS", "CUDA_ERROR_LAUNCH_FAILED", "CUDA_ERROR_LAUNCH_TIMEOUT",
     "CUDA_ERROR_ILLEGAL_INSTRUCTION", "CUDA_ERROR_MISALIGNED_ADDRESS", "CUDA_ERROR_ASSERT",
@@ -58,7 +58,7 @@ PLAIN_ARRAYS.add(cupy.ndarray)
 
 
 class Loaded:
-    """A kernel on a device: `handle` for launches, and what they need besides arguments."""
+    """A kernel loaded on a device: `handle` and the launch parameters other than arguments."""
 
     __slots__ = ("__weakref__", "handle", "library", "shared", "threads")
 
@@ -77,8 +77,8 @@ class Loaded:
 
 
 class Mailbox:
-    """Numbers on their way to the host: a place in its memory for each (16 bytes, which the
-    device's copies reach without staging), and an event that comes after them."""
+    """Receives scalars on the host: 16 bytes of pinned host memory for each, to which the device
+    copies without staging, and an event recorded after the copies."""
 
     __slots__ = ("_held", "event", "places", "types")
 
@@ -89,13 +89,13 @@ class Mailbox:
         self.event = cupy.cuda.Event(disable_timing=True)
 
     def post(self, addresses: Sequence[int], stream: int) -> None:
-        """Send what lies at `addresses`, once earlier work is done."""
+        """Copy the scalars at `addresses` to the host, after earlier work is done."""
         for t, place, address in zip(self.types, self.places, addresses, strict=True):
             runtime.memcpyAsync(place, address, t.itemsize, _DEVICE_TO_HOST, stream)
         runtime.eventRecord(self.event.ptr, stream)
 
     def read(self) -> list[np.ndarray[Any, Any]]:
-        """The numbers that were sent last: waits for them."""
+        """Wait for the scalars posted last and return them."""
         self.event.synchronize()
         return [np.frombuffer(self._held, t, 1, 16 * k).reshape(()).copy()
                 for k, t in enumerate(self.types)]  # fmt: skip
@@ -111,7 +111,7 @@ class DriverDevice(ABC):
         self.ordinal = ordinal
         self.name: str = properties["name"].decode()
         major, minor = properties["major"], properties["minor"]
-        # The instructions of just this architecture, where NVRTC knows them by a name.
+        # The architecture-specific instruction set ("sm_90a"), where NVRTC has one.
         self.arch = f"sm_{major}{minor}" + ("a" if major >= 9 else "")
         self.multiprocessors: int = properties["multiProcessorCount"]
         self.shared: int = properties["sharedMemPerBlockOptin"]
@@ -128,7 +128,7 @@ class DriverDevice(ABC):
 
     def empty(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
         size = math.prod(shape, start=dtype.itemsize)
-        if size >= _COUNTED:  # the pool's own numbers would wrap
+        if size >= _COUNTED:  # the pool's size computation would overflow
             raise self.out_of_memory(size, f"an array of shape {shape} ({dtype})")
         try:
             return cupy.ndarray(shape, dtype)
@@ -140,7 +140,7 @@ class DriverDevice(ABC):
             raise self.out_of_memory(size, f"an array of shape {shape} ({dtype})") from None
 
     def allocate(self, size: int) -> Any:
-        """`size` bytes of CuPy's pool: a pointer that holds them."""
+        """Allocate `size` bytes from CuPy's pool; the returned pointer owns them."""
         try:
             return cupy.cuda.alloc(size)
         except cupy.cuda.memory.OutOfMemoryError:
@@ -151,7 +151,7 @@ class DriverDevice(ABC):
             raise self.out_of_memory(size, "the intermediate arrays of a program") from None
 
     def out_of_memory(self, size: int, what: str) -> DeviceOutOfMemory:
-        """How much was asked for, held and free."""
+        """The error, which reports how many bytes were requested, allocated and free."""
         free, total = runtime.memGetInfo()
         pool = cupy.get_default_memory_pool()
         asked = f"{size:,} bytes asked for, " if size else ""
@@ -219,7 +219,7 @@ class DriverDevice(ABC):
         return self._copier.lanes()
 
     def mailbox(self, blocks: Sequence[Block]) -> Mailbox:
-        """Where the numbers of a tape arrive."""
+        """A mailbox for the scalars of a tape."""
         return Mailbox(blocks)
 
     def wait(self) -> None:
@@ -269,7 +269,7 @@ class DriverDevice(ABC):
 
     @abstractmethod
     def repeat(self, operation: Repeat) -> None:
-        """A loop, until its test fails or its count is reached."""
+        """Run a loop until its test fails or its trip count is reached."""
 
     def _launch(self, op: Launch) -> None:
         loaded = op.code.function
@@ -298,7 +298,7 @@ class DriverDevice(ABC):
             cupy.copyto(op.target.array, op.source.array)
 
     def dispatcher(self, args: Sequence[Any], unrepeatable: type[Exception]) -> Dispatcher | None:
-        """What repeats calls with arguments like these; None where they are not all on the GPU."""
+        """A dispatcher for calls with arguments like these; None if not all are on the GPU."""
         if not any(type(a) is cupy.ndarray for a in args):
             return None
         return Dispatcher(args, self, unrepeatable)
@@ -306,7 +306,7 @@ class DriverDevice(ABC):
     # --- errors ---
 
     def error(self, error: Exception) -> TreadleError | None:
-        """What an error of CUDA or CuPy means to the user; None when it is nothing of theirs."""
+        """The treadle error for an error of CUDA or CuPy; None for any other error."""
         if isinstance(error, TreadleError):
             return None
         if (
@@ -348,8 +348,8 @@ def explained(error: Exception, name: str, arch: str) -> TreadleError | None:
 
 
 def borrowed(value: Any) -> Any:
-    """A CuPy array over somebody else's device memory (DLPack orders the streams); None when it is
-    on the host."""
+    """A CuPy array over another library's device memory (DLPack orders the streams); None if the
+    memory is on the host."""
     try:
         if hasattr(value, "__dlpack__"):
             kind, _ = value.__dlpack_device__()
@@ -388,14 +388,14 @@ def stream_here() -> int:
 
 
 def arguments_of(code: Code) -> Arguments:
-    """Room for the arguments of a kernel."""
+    """Memory for the arguments of a kernel."""
     return Arguments(
         len(code.pointers) + bool(code.errors), [v.type for v in code.scalars]
     )  # fmt: skip
 
 
 def fill(address: int, count: int, value: np.ndarray[Any, Any], stream: int) -> None:
-    """`count` elements of one value, by the driver's memset."""
+    """Set `count` elements to one value with the driver's memset."""
     for words, pitch, offset, word, size in patterns(value, count):
         where = address + offset
         if pitch == 0:
@@ -409,7 +409,7 @@ def fill(address: int, count: int, value: np.ndarray[Any, Any], stream: int) -> 
 def patterns(value: np.ndarray[Any, Any], count: int) -> list[tuple[int, int, int, int, int]]:
     """How memset writes `count` copies of a value: (words, pitch, offset, word, bytes of a word).
 
-    Pitch 0: words side by side; else one word of four bytes every `pitch` bytes.
+    With pitch 0 words are contiguous; otherwise there is one four-byte word every `pitch` bytes.
 
     >>> patterns(np.asarray(1, np.int64), 3)
     [(3, 8, 0, 1, 4), (3, 8, 4, 0, 4)]

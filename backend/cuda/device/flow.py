@@ -1,4 +1,4 @@
-"""Work on several streams of a GPU, kept in order by the memory that each piece of it touches."""
+"""Work on several streams of a GPU, ordered by the memory that each task accesses."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ class Lane(Protocol):
     """A stream."""
 
     def mark(self) -> Any:
-        """An event: everything that was queued so far is done."""
+        """An event that is reached when everything queued so far is done."""
         ...
 
     def wait(self, event: Any) -> None:
-        """What is queued from now on comes after an event of another lane."""
+        """Make work queued from now on wait for an event of another lane."""
         ...
 
     def run(self, action: Callable[[], None]) -> None:
-        """Queue what the action queues."""
+        """Run the action, which queues work on this lane."""
         ...
 
 
 class Region(NamedTuple):
-    """Memory of a matrix: from `first` to before `end`; `width` bytes in every `pitch`."""
+    """The memory of a matrix: `width` bytes in every `pitch`, from `first` to `end` (exclusive)."""
 
     first: int
     end: int
@@ -34,7 +34,7 @@ class Region(NamedTuple):
     width: int
 
     def meets(self, other: Region) -> bool:
-        """Whether they may share a byte: blocks of one matrix beside each other do not."""
+        """Whether they may overlap; adjacent blocks of one matrix do not."""
         if self.end <= other.first or other.end <= self.first:
             return False
         if self.pitch != other.pitch:
@@ -44,7 +44,7 @@ class Region(NamedTuple):
 
 
 def region(x: Any) -> Region:
-    """Of a two-dimensional array."""
+    """The region of a two-dimensional array."""
     axes = sorted((abs(step), n) for step, n in zip(x.strides, x.shape, strict=True) if n > 1)
     lengths = [step * (n - 1) for step, n in axes]
     backwards = (step * (n - 1) for step, n in zip(x.strides, x.shape, strict=True) if step < 0)
@@ -61,25 +61,25 @@ class _Piece(NamedTuple):
     event: Any
 
     def before(self, reads: Sequence[Region], writes: Sequence[Region]) -> bool:
-        """Whether work that reads and writes these has to come after it."""
+        """Whether work that reads and writes these regions must run after this task."""
         return any(x.meets(y) for x in self.writes for y in (*reads, *writes)) or any(
             x.meets(y) for x in self.reads for y in writes
         )
 
 
 class Flow:
-    """Products take turns on the first two lanes, sums have the third: the end of a product, when
-    multiprocessors have nothing to do, is the beginning of another one, and sums of later products
-    are made beside the present one.
+    """Products alternate between the first two lanes; sums use the third.  So another product
+    starts on multiprocessors that the tail of a product leaves idle, and the sums of later products
+    run concurrently with the current one.
 
-    The first lane comes after all that was queued on it before, and is what `finish` leaves
-    everything on.
+    The first lane runs after everything queued on it before; after `finish`, it waits for all
+    lanes.
     """
 
     def __init__(self, lanes: Sequence[Lane]) -> None:
         self.lanes, self.turn = lanes, 0
         self.queued: list[list[_Piece]] = [[] for _ in lanes]
-        #: By lane and other lane: how many pieces of the other are known to come before.
+        #: By lane and other lane: how many tasks of the other are known to run before.
         self.seen = [[0] * len(lanes) for _ in lanes]
         start = lanes[0].mark()
         for lane in lanes[1:]:
@@ -87,7 +87,7 @@ class Flow:
 
     def issue(self, sums: bool, reads: Sequence[Any], writes: Sequence[Any],
               action: Callable[[], None]) -> None:  # fmt: skip
-        """Queue what reads and writes these arrays."""
+        """Queue an action that reads and writes these arrays."""
         at = 2 if sums else self.turn
         self.turn ^= not sums
         lane, old, new = self.lanes[at], [region(x) for x in reads], [region(x) for x in writes]
@@ -103,14 +103,14 @@ class Flow:
         self.queued[at].append(_Piece(old, new, lane.mark()))
 
     def finish(self) -> None:
-        """The first lane waits for the others."""
+        """Make the first lane wait for the others."""
         for pieces in self.queued[1:]:
             if pieces:
                 self.lanes[0].wait(pieces[-1].event)
 
 
 class Stream:
-    """A stream of CuPy as a lane."""
+    """A CuPy stream as a lane."""
 
     def __init__(self, stream: Any) -> None:
         self.stream = stream
@@ -131,7 +131,7 @@ class Stream:
 
 
 def flow_here() -> Flow:
-    """From the current stream on."""
+    """A flow whose first lane is the current stream."""
     import cupy
 
     here = Stream(cupy.cuda.get_current_stream())
@@ -140,7 +140,7 @@ def flow_here() -> Flow:
 
 @lru_cache(maxsize=16)
 def _beside(device: int) -> tuple[Stream, Stream]:
-    """Two more streams of a device; what is on the second takes room before products do."""
+    """Two additional streams of a device; the second has priority over products."""
     import cupy
 
     return (Stream(cupy.cuda.Stream(non_blocking=True)),
