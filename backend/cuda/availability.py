@@ -1,6 +1,6 @@
 """Whether this machine can run programs on an NVIDIA GPU; if not, why, and what to do.
 
-Nothing of CUDA is imported here: the driver is asked directly, packages are looked up by name.
+This imports no CUDA package: it queries the driver directly and looks up packages by name.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-#: What kernels are printed for where there is no GPU.
+#: The architecture for which kernels are printed without a GPU.
 DEFAULT_ARCH = "sm_90a"
 OLDEST_CAPABILITY = (7, 5)
 _INSTALL = {12: "pip install 'treadle[cuda12]'", 13: "pip install 'treadle[cuda13]'"}
@@ -27,7 +27,7 @@ def unavailable(
     find: Callable[[str], Any] = importlib.util.find_spec,
     release: Callable[[], int | None] | None = None,
 ) -> str | None:
-    """None when everything is there, else the reason and what to do about it.
+    """None if everything is available, else the reason and how to fix it.
 
     `load`, `find` and `release` (the CUDA release that the installed CuPy is for) can be replaced.
     """
@@ -81,7 +81,7 @@ def unavailable(
 
 
 def cupy_release() -> int | None:
-    """The CUDA release that the installed CuPy is for; None when its name does not say."""
+    """The CUDA release of the installed CuPy; None if its package name does not tell."""
     for release in _INSTALL:
         try:
             importlib.metadata.version(f"cupy-cuda{release}x")
@@ -94,7 +94,7 @@ def cupy_release() -> int | None:
 def _there(find: Callable[[str], Any], package: str) -> bool:
     try:
         return find(package) is not None
-    except ImportError:  # of the package that it is in
+    except ImportError:  # its parent package is missing
         return False
 
 

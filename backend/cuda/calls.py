@@ -1,5 +1,5 @@
-"""The calls of a program on a GPU: recorded for the layouts of their arrays, and replayed; step by
-step where the contents of arrays decide, and in checked mode."""
+"""The calls of a program on a GPU: recorded per layout of the arrays, and replayed.  Programs whose
+control flow depends on array contents, and checked mode, run step by step."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ if TYPE_CHECKING:
 
 _ndarray = np.ndarray
 
-#: Recordings kept per program: one for every combination of extents and layouts.
+#: Maximum recordings per program; there is one for each combination of extents and layouts.
 TAPES = 64
 
 
 class Recording(NamedTuple):
-    """What a program does for inputs of some layouts: the positions of the inputs that it reads,
-    arrays that it brings along, what repeats it, and the checks that follow."""
+    """A recording of a program for some input layouts: the positions of the inputs that it reads,
+    its constant arrays, its replay, and the checks that follow."""
 
     used: list[int]
     constants: list[Any]
@@ -48,7 +48,7 @@ class RecordedCalls:
     def __init__(self, owner: CudaExecutor) -> None:
         self.owner, self.device = owner, owner.device
         self.tapes: OrderedDict[Hashable, Recording] = OrderedDict()
-        #: The parameters that recordings are good for one value of.
+        #: The parameters to whose values recordings are specialised.
         self.pinned: tuple[int, ...] = ()
         self.recordable = not owner.program.settings.check
         self.lock = locks.lock()
@@ -56,10 +56,10 @@ class RecordedCalls:
         self.dispatcher: Any = None
 
     def prepare(self) -> None:
-        """Nothing is compiled before it is launched."""
+        """Does nothing: kernels are compiled when they are first launched."""
 
     def __call__(self, data: Sequence[Any], params: Params) -> list[Any]:
-        """On the device if any input was there."""
+        """Run the program; the results are on the device if any input is."""
         try:
             if self.device.is_current():
                 return self._call(data, params)
@@ -71,7 +71,7 @@ class RecordedCalls:
             raise made from None
 
     def _elsewhere(self) -> CudaExecutor:
-        """The same program for the GPU that is current now."""
+        """The executor of the same program for the current GPU."""
         device = self.device.current()
         with self.lock:
             found = self.others.get(device)
@@ -109,17 +109,17 @@ class RecordedCalls:
 
     @cached
     def piecewise(self) -> PiecewiseCalls | None:
-        """Who makes calls with large arrays of the host in pieces; None where nobody can."""
+        """Splits calls with large host arrays into pieces; None if the program cannot be split."""
         program = self.owner.program
         try:
             how = pieces_of(program.roots, program.inputs, program.settings.check)
         except Whole:
             return None
-        # The same kernels, and recordings of its own: extents of pieces are nobody else's.
+        # It shares the kernels, but not the recordings: only pieces have the extents of pieces.
         return PiecewiseCalls(self.owner, RecordedCalls(self.owner), how)
 
     def recording(self, arrays: list[Any], params: Params, key: list[Any]) -> Recording:
-        """What the program does for inputs of these layouts, made when it is first asked for."""
+        """The recording of the program for inputs of these layouts, created on first use."""
         if self.pinned:
             found = self.tapes.get((*key, *(params[k] for k in self.pinned)))
         else:
@@ -129,8 +129,8 @@ class RecordedCalls:
     def replay(
         self, args: Sequence[Any], data: Sequence[Any], params: Params
     ) -> Callable[..., Any] | None:
-        """See `dispatch.py`: of arrays on the device and numbers.  None where no call is repeated:
-        captured arrays, numbers that decide extents, arrays of the host."""
+        """See `dispatch.py`: for arrays on the device and scalar arguments.  None where calls
+        cannot be cached: captured arrays, scalars that determine extents, host arrays."""
         if not self.recordable or self.pinned or len(data) + len(params) != len(args):
             return None
         if self.dispatcher is None:
@@ -161,7 +161,7 @@ class RecordedCalls:
         return [np.array(r) if type(r) is _ndarray else device.download(r) for r in found]
 
     def _held(self, arrays: Sequence[Any]) -> list[HostArray | Block]:
-        """The arrays of a call, those on the device as blocks."""
+        """The arrays of a call; those on the device become blocks."""
         return [a if type(a) is _ndarray else self.device.block(a) for a in arrays]
 
     def _record(self, arrays: list[Any], params: Params, key: list[Any]) -> Recording:
@@ -203,7 +203,7 @@ class RecordedCalls:
         return recorded
 
     def _direct(self, arrays: list[Any], params: Params, on_device: bool) -> list[Any]:
-        """Step by step: what the contents of arrays decide, and checked mode."""
+        """Run step by step, for data-dependent control flow and checked mode."""
         queue = Direct(self.device)
         run = DeviceRun(queue, self.owner.slots(self._held(arrays)), params)
         self.compile()
@@ -217,7 +217,8 @@ class RecordedCalls:
         return found
 
     def _own(self, run: DeviceRun, on_device: bool) -> list[HostArray | Block]:
-        """The results: blocks that are nobody else's, or (for the host) what is there already."""
+        """The results: blocks distinct from the inputs and from each other.  Unless `on_device`,
+        host arrays stay on the host."""
         found: list[HostArray | Block] = []
         taken: set[int] = set()
         for slot in self.owner.results:
@@ -234,13 +235,13 @@ class RecordedCalls:
         return found
 
     def compile(self) -> None:
-        """Compile what is likeliest to run, several kernels at a time."""
+        """Compile the kernels that are most likely to run, several in parallel."""
         codes = [c for c in self.codes() if c.function is None]
         if codes:
             self.device.compile(codes)
 
     def codes(self) -> list[Code]:
-        """The variant of every kernel that is likeliest to run."""
+        """The most likely variant of every kernel."""
         first = [v[0] for s in self.owner.kernel_steps for v in s.dense.launches]
         return [(v.narrow or v).code for v in first]
 
@@ -253,7 +254,7 @@ def _touched(tape: Tape) -> set[Block]:
 
 
 def readable(value: Any) -> HostArray:
-    """Host data as it can be copied: a NumPy array in native byte order."""
+    """Host data in a form that can be copied: a NumPy array in native byte order."""
     if type(value) is np.ndarray and value.dtype.isnative:
         return value
     found: HostArray = host_array(value)

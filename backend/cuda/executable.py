@@ -29,15 +29,15 @@ __all__ = [
 
 
 def remarks(program: TracedProgram) -> list[str]:
-    """How loops over arrays run, and how arrays of the host get there and back."""
+    """How loops over arrays run, and how host arrays are copied to the device and back."""
     return remarks_on(program, _here())
 
 
 def describe_product(
     node: Matmul, size: tuple[int, int, int] | None, checked: bool = False, count: int = 1
 ) -> dict[str, str]:
-    """How a product is computed, for `explain`: on the GPU here, else on one that was measured.
-    `checked`: indices are tested; `count`: so many products along leading axes."""
+    """How a product is computed, for `explain`: on the current GPU, or, without one, on a GPU with
+    measured parameters.  `checked`: indices are checked; `count`: products along leading axes."""
     return describe(node, size, _here(), checked, count)
 
 
@@ -47,12 +47,12 @@ def _here() -> Device | None:
 
 
 def product_ways(node: Matmul, size: tuple[int, int, int]) -> list[ProductWay]:
-    """Ways to compute a product that are left open, for `tune`; `size` is (m, k, n)."""
+    """The alternatives for a product from which `tune` chooses; `size` is (m, k, n)."""
     return open_ways(device_here(), node, size)
 
 
 def placed(data: Sequence[Any]) -> list[Any]:
-    """The arrays on the GPU."""
+    """The arrays on the GPU; host arrays are copied."""
     device = device_here()
     return [device.upload(readable(d)) if device.adopt(d) is None else d for d in data]
 
@@ -69,7 +69,7 @@ def wait() -> None:
 
 
 def device_here() -> Device:
-    """The GPU that is current; tests put another device in its place."""
+    """The current GPU; tests replace this function."""
     try:
         from .graphs.launch import CudaDevice
     except ImportError as error:  # CuPy or cuda-bindings are not installed
@@ -80,7 +80,7 @@ def device_here() -> Device:
 
 
 def executable(program: TracedProgram) -> CudaExecutor:
-    """The program, ready to run on the GPU that is current."""
+    """The program, ready to run on the current GPU."""
     return Executor(program, device_here())
 
 
@@ -88,7 +88,7 @@ CudaExecutor = Executor[Device]
 
 
 def borrowed(value: Any) -> Any:
-    """An array of another library on the GPU as one of CuPy, without a copy."""
+    """Another library's array on the GPU as a CuPy array, without a copy."""
     from .device.driver import borrowed as found
 
     return found(value)

@@ -1,10 +1,10 @@
-"""What a node is for the extents of a call: folds over tiles take in the short folds they read.
+"""The form of a node for the extents of a call: folds over tiles fuse the short folds they read.
 
 argmin over j of Σₖ (x[i, k] − c[j, k])²: one kernel where rows of k are short and the pairs (i, j)
 fill tiles, else the sums are stored and read
 
-Rows of fewer than 64 elements are folded from the left whoever folds them
-(`lower/fold/gpu_short.py`), so no bit depends on it.
+Every kernel folds rows of fewer than 64 elements from the left (`lower/fold/gpu_short.py`), so
+fusion does not change any bit of the result.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from treadle.skeletons.lower.fold.gpu_jam import JammedFold, tiled
 
 
 def forms_of(program: TracedProgram) -> Short:
-    """The folds of a program that may be loops in a fold over tiles."""
+    """The folds of a program that may be fused as loops into a fold over tiles."""
     short = short_folds(program.roots, program.settings)
     takes = {
         fold: reader for fold, reader in short.reader.items()
@@ -29,7 +29,7 @@ def forms_of(program: TracedProgram) -> Short:
 
 
 def _may_take(reader: Node, fold: Node, short: Short) -> bool:
-    """Whether a fold over tiles can be made of `reader` with `fold` as its loop."""
+    """Whether `reader` can become a fold over tiles with `fold` as its inner loop."""
     if not isinstance(reader, Fold) or not isinstance(fold, Fold):
         return False
     made = Short({fold: short.alone[fold]}, {fold: reader}).of(reader, frozenset({fold}))

@@ -1,4 +1,4 @@
-"""How nodes run on a GPU: what is the same for every `Device` of this backend."""
+"""How nodes run on a GPU: the part that all `Device`s of this backend share."""
 
 from __future__ import annotations
 

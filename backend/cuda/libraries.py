@@ -1,4 +1,4 @@
-"""Operations on whole arrays that a library provides: sorting, and a user's `foreign_array`."""
+"""Operations on complete arrays by a library: sorting, and a user's `foreign_array`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .running import DeviceRun
 if TYPE_CHECKING:
     from .executable import CudaExecutor
 
-#: treadle's own operations that CuPy has too, stable and with NaN last.
+#: treadle's operations that CuPy provides too: stable, with NaN last.
 _ON_DEVICE = ("sort", "argsort")
 
 
@@ -34,7 +34,7 @@ def library(owner: CudaExecutor, node: Library) -> Action:
 
 
 def _sortable(node: Library) -> bool:
-    """Whether CuPy sorts the type."""
+    """Whether CuPy can sort the type."""
     return all(a.type.name != "bfloat16" for a in node.arguments)
 
 
@@ -65,7 +65,7 @@ def _queued(owner: CudaExecutor, node: Library) -> Action:
 
 
 class DeviceLibraryStep(LibraryStep[DeviceRun]):
-    """A user's function on device arrays: its extents are known once it ran."""
+    """A user's function on device arrays; the extents of its results are known after it ran."""
 
     def __init__(self, owner: CudaExecutor, node: Library) -> None:
         super().__init__(owner, node, node.operation.on("cuda"))

@@ -1,4 +1,4 @@
-"""The CUDA C++ of a program: printed without a GPU, a driver, CuPy or a compiler."""
+"""The CUDA C++ of a program; printing it needs no GPU, driver, CuPy or compiler."""
 
 from __future__ import annotations
 
@@ -29,18 +29,18 @@ from .products.text import engine_kernel, one_file
 from .products.ways import Measured, by_library
 from .steps import chain, lower_for
 
-#: Multiprocessors by architecture, for what is printed without a device.
+#: Multiprocessors by architecture, for printing without a device.
 _MULTIPROCESSORS = {"sm_80": 108, "sm_90": 132, "sm_90a": 132, "sm_100": 148, "sm_100a": 148}
 
 
-#: What else nvcc would do otherwise.
+#: Names the compiler flag without which nvcc contracts products and sums.
 _CONTRACTION = (
     "// Compiled with --fmad=false: a product and a sum are one operation where fma stands."
 )
 
 
 def source(program: TracedProgram, arch: str | None = None) -> str:
-    """Every kernel in order of launch, the variant that is tried first: a file that compiles."""
+    """The first variant of every kernel, in launch order, as one file that compiles."""
     arch = arch or DEFAULT_ARCH
     if not isinstance(arch, str) or not re.fullmatch(r"sm_\d{2,3}[af]?", arch):
         raise TracingError(f"source: {arch!r} is no architecture of a GPU.",
@@ -67,7 +67,7 @@ def source(program: TracedProgram, arch: str | None = None) -> str:
 
 def engine_kernels(program: TracedProgram, arch: str) -> dict[Matmul, Any]:
     """The products of a program that a tile engine computes at the extents of the examples, and
-    those that are several kernels around the library's."""
+    those that consist of several kernels around a library call."""
     found: dict[Matmul, Any] = {}
     on = Measured(arch=arch)
     for _, step in Planner(program.roots, program.inputs).plan.walk():
@@ -79,7 +79,7 @@ def engine_kernels(program: TracedProgram, arch: str) -> dict[Matmul, Any]:
 
 
 def _engines(products: list[tuple[Matmul, Any]], arch: str) -> str:
-    """The first product's kernel; of others, what they define otherwise."""
+    """The kernel of the first product; for the others, the definitions that differ."""
     text = ""
     for node, (code, *_) in products:
         if code is None:
@@ -98,7 +98,7 @@ def _engines(products: list[tuple[Matmul, Any]], arch: str) -> str:
 
 
 def _by_others(program: TracedProgram, products: set[Matmul]) -> str:
-    """What of a program is no kernel of ours."""
+    """The parts of a program that are not treadle's kernels."""
     lines = []
     for _, step in Planner(program.roots, program.inputs).plan.walk():
         node = step.node
@@ -125,15 +125,15 @@ def nodes(program: TracedProgram) -> list[Node]:
 def kernels_of(
     node: Node, arch: str, check: bool = False, schedule: Schedule | None = None
 ) -> list[list[Kernel]]:
-    """For each launch of a node its variants, in the order of trying, under a schedule (None: the
-    node's own)."""
+    """For each launch of a node its variants, in the order of trying.  `schedule`: None for the
+    schedule of the node."""
     multiprocessors = _MULTIPROCESSORS.get(arch, 132)
     lowered = lower_for(node, multiprocessors, check, schedule=schedule)
     return [chain(k) for k in lowered.kernels]
 
 
 def lowering(program: TracedProgram, node: Node) -> LoweringContext | None:
-    """The context in which a node becomes kernels, None where a library computes it."""
+    """The context in which a node is lowered to kernels; None if a library computes it."""
     if isinstance(node, Library) or (isinstance(node, Matmul) and by_library(node)):
         return None
     return LoweringContext(
@@ -142,8 +142,8 @@ def lowering(program: TracedProgram, node: Node) -> LoweringContext | None:
 
 
 def remarks(program: TracedProgram, device: Device | None = None) -> list[str]:
-    """How each loop over arrays runs on a device (default: one that was measured), and how arrays
-    of the host get there and back."""
+    """How each loop over arrays runs on a device (default: one with measured parameters), and how
+    host arrays are copied to it and back."""
 
     def library(node: Matmul) -> str | None:
         decision = decided(program, node, device or Measured())
@@ -171,7 +171,7 @@ def remarks(program: TracedProgram, device: Device | None = None) -> list[str]:
 
 
 def _copied(program: TracedProgram) -> str:
-    """Whether calls with large arrays of the host are made in pieces, and why not."""
+    """Whether calls with large host arrays are split into pieces; if not, why."""
     try:
         pieces_of(program.roots, program.inputs, program.settings.check)
     except Whole as why:

@@ -1,4 +1,4 @@
-"""Running one node: kernels lowered for the layout of its inputs, chosen at launch, queued."""
+"""Running one node: kernels lowered for the layout of its inputs, selected at launch, queued."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ _int64 = np.dtype(np.int64)
 
 
 class Outgrown(Exception):
-    """A recorded variant is not right for these parameters."""
+    """A recorded variant does not apply to these parameters."""
 
 
 class KernelStep(steps.KernelStep[DeviceRun, "NodeKernels", Leaf]):
-    """One node run by kernels; a leaf says that an input is not dense and row-major."""
+    """One node run by kernels; a leaf marks an input that is not dense and row-major."""
 
     owner: CudaExecutor
 
@@ -43,7 +43,7 @@ class KernelStep(steps.KernelStep[DeviceRun, "NodeKernels", Leaf]):
         self, owner: CudaExecutor, node: Node, expendable: frozenset[int] = frozenset()
     ) -> None:
         super().__init__(owner, node, expendable)
-        _ = self.dense  # what cannot be lowered is told before anything runs
+        _ = self.dense  # report lowering errors before anything runs
 
     def kernels(
         self, made: Node, layouts: frozenset[Leaf], schedule: Schedule | None
@@ -55,7 +55,7 @@ class KernelStep(steps.KernelStep[DeviceRun, "NodeKernels", Leaf]):
 
 
 class NodeKernels(steps.NodeKernels[DeviceRun, Block]):
-    """The kernels of a node; `lowered_as` is the node, or what it is for some extents."""
+    """The kernels of a node; `lowered_as` is the node, or its specialisation for some extents."""
 
     def __init__(
         self,
@@ -92,7 +92,7 @@ class NodeKernels(steps.NodeKernels[DeviceRun, Block]):
         scratch: Sequence[Block],
         values: Sequence[Any],
     ) -> None:
-        """Of each kernel the first variant that is right for these extents and addresses."""
+        """Launch, for each kernel, the first variant valid for these extents and addresses."""
         for variants in self.launches:
             for variant in variants:
                 made = variant.launch(run, outs, scratch)
@@ -112,9 +112,9 @@ class NodeKernels(steps.NodeKernels[DeviceRun, Block]):
 
 
 class KernelLaunch:
-    """One kernel of a chain of variants: its launch, in 32 bits where that is right.
+    """One kernel of a chain of variants and its launch, in 32 bits where that is valid.
 
-    Much of it is made when it is first wanted, for most variants never are.
+    Most of it is computed on first use, because most variants are never launched.
     """
 
     def __init__(
@@ -126,7 +126,7 @@ class KernelLaunch:
         self.aligned = [k for k, b in enumerate(self.code.pointers) if b in kernel.aligned]
         self.count = len(self.code.scalars)
         bound: dict[Expr, Expr] = dict(zip(kernel.scalars, kernel.scalar_values, strict=True))
-        # The scalars, behind them the tasks, and the conditions under which the variant is right.
+        # The scalars, then the task count, then the conditions under which the variant is valid.
         (tasks,) = substitute([kernel.tasks], bound)
         given = [bound[v] for v in self.code.scalars]
         self.values = HostValues(owner.host, [*given, tasks], kernel.requires, bound)
@@ -135,14 +135,14 @@ class KernelLaunch:
 
     @cached
     def narrow(self) -> KernelLaunch | None:
-        """The kernel in 32 bits, for what fits; None when there is nothing to gain."""
+        """The kernel with 32-bit indices, for extents that fit; None if that gains nothing."""
         made = narrowed(self.kernel)
         return None if made is None else KernelLaunch(self.owner, self.node, made, self.scratch)
 
     def launch(
         self, run: DeviceRun, outs: Sequence[Block], scratch: Sequence[Block]
     ) -> Launch | None:
-        """The launch; None where this variant is not right."""
+        """The launch; None if this variant is not valid."""
         made = self._launch(run, outs, scratch)
         if made is None or made.tasks <= 0 or self.narrow is None:
             return made
@@ -184,12 +184,12 @@ class KernelLaunch:
 
 
 def narrowed(kernel: Kernel) -> Kernel | None:
-    """The kernel alone, without its fallback, in 32 bits; None when there is nothing to gain."""
+    """The kernel without its fallback, with 32-bit indices; None if that gains nothing."""
     return narrow(replace(kernel, fallback=None))
 
 
 def with_fallbacks(kernel: Kernel) -> list[Kernel]:
-    """The variants of a kernel as its skeleton made them, in the order of trying."""
+    """The variants of a kernel as its skeleton created them, in the order of trying."""
     found = [kernel]
     while found[-1].fallback is not None:
         found.append(found[-1].fallback)
@@ -197,7 +197,7 @@ def with_fallbacks(kernel: Kernel) -> list[Kernel]:
 
 
 def chain(kernel: Kernel) -> list[Kernel]:
-    """Every variant that may be launched, the likeliest first."""
+    """Every variant that may be launched, the most likely first."""
     plain = with_fallbacks(kernel)
     return [*(n for n in map(narrowed, plain) if n is not None), *plain]
 

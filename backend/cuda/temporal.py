@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 
 
 class TemporalBlocking:
-    """The kernel that computes `steps` turns of a loop."""
+    """The kernel that computes `steps` iterations of a loop."""
 
     def __init__(self, owner: CudaExecutor, steps: int, variant: KernelLaunch) -> None:
         self.owner, self.steps, self.variant = owner, steps, variant
 
     @classmethod
     def of(cls, owner: CudaExecutor, loop: ArrayLoop) -> TemporalBlocking | None:
-        """None where turns one by one are as good, or the only way."""
+        """None if temporal blocking is not faster or not possible."""
         if owner.program.settings.check:
             return None
         context = LoweringContext(target="cuda", threads=owner.device.multiprocessors)
@@ -41,7 +41,8 @@ class TemporalBlocking:
 
     def launches(self, run: DeviceRun, slots: Sequence[int], front: list[Block], back: list[Block]
                  ) -> tuple[Launch, Launch] | None:  # fmt: skip
-        """`steps` turns from `front` into `back`, and the reverse; None where that is not right."""
+        """Launches of `steps` iterations from `front` to `back`, and the reverse; None if the
+        kernel does not apply."""
         found = []
         for source, target in ((front, back), (back, front)):
             inner = DeviceRun(Recorder(self.owner.device), list(run.slots), run.params)

@@ -41,8 +41,8 @@ LIBRARY = {**operations.HELPERS, **policies.HELPERS}
 class Expressions:
     """Prints expressions.
 
-    `name` gives the text of a variable, `buffer` of a buffer.  What has been given a name in the
-    text (`bind`) is printed as that name.
+    `name` returns the text of a variable, `buffer` that of a buffer.  An expression that has a name
+    in the text (`bind`) is printed as that name.
     """
 
     def __init__(self, prelude: Prelude, facts: Facts, name: Callable[[Var], Term],
@@ -50,17 +50,17 @@ class Expressions:
         self.prelude, self.facts, self.fast_math = prelude, facts, fast_math
         self._name, self._buffer = name, buffer
         self.bound: dict[Expr, str] = {}
-        self.policies: dict[Buffer, str] = {}  # how the caches treat what is in a buffer
+        self.policies: dict[Buffer, str] = {}  # cache policies of buffers
         self.foreign: dict[Any, str] = {}  # compiled scalar functions: their names
-        self.failing: dict[Any, int] = {}  # those that may raise: what says so among the errors
-        self._bodies: dict[Expr, Expr] = {}  # what is written instead of operations
-        self.precise: set[Expr] = set()  # what these are made of: no approximations
+        self.failing: dict[Any, int] = {}  # those that may raise: their error codes
+        self._bodies: dict[Expr, Expr] = {}  # replacements of operations
+        self.precise: set[Expr] = set()  # parts of decompositions, not approximated
 
     def use(self, key: str) -> None:
         self.prelude.use(key)
 
     def type(self, t: ScalarType) -> str:
-        """The name of a type, declared when it is not C++'s own."""
+        """The name of a type, which is declared if it is not built into C++."""
         name = type_name(t)
         self.use(name)
         return name
@@ -69,7 +69,7 @@ class Expressions:
         return e in self.bound
 
     def text(self, e: Expr) -> str:
-        """An expression where any operator may stand."""
+        """An expression in a context that accepts any operator without parentheses."""
         return self.term(e).code
 
     def term(self, e: Expr) -> Term:
@@ -116,7 +116,7 @@ class Expressions:
         return self._inlined(e, function) or self._call(e, function)
 
     def _definition(self, e: Apply) -> Function | None:
-        """What an operation is made of, if it is not one of the target's."""
+        """The decomposition of an operation, if the target does not provide it."""
         types = [a.type for a in e.args]
         if not is_decomposed(e.op, types[0]):
             return None
@@ -136,7 +136,7 @@ class Expressions:
         return Operand(t, None, low >= 0, low > 0, low > 0 or high < 0, low >= 0 and high < t.bits)
 
     def _inlined(self, e: Apply, function: Function) -> Term | None:
-        """The body of a function instead of its call, where that writes no operand twice."""
+        """The body of a function instead of a call, if that duplicates no operand."""
         if not function.inline:
             return None
         body = self._bodies.get(e)
@@ -152,7 +152,7 @@ class Expressions:
         return self.term(body)
 
     def _call(self, e: Apply, function: Function) -> Term:
-        """A call of the function that an operation is."""
+        """A call of the function that implements an operation."""
         name = functions.name_of(function)
         self.prelude.include(_written(function, name, e.type))
         args = [a for a, v in zip(e.args, function.parameters, strict=True) if v in function.steps]
@@ -164,12 +164,12 @@ class Expressions:
         return self.binary(args[0], symbol, args[1], functions.OPERATORS[function.name][1])
 
     def _is_short(self, e: Expr) -> bool:
-        """Whether its text is a name, a part of one, or a number."""
+        """Whether its text is a name, a member of one, or a literal."""
         code = self.term(e).code
         return isinstance(e, Const) or code.replace(".", "_").isidentifier()
 
     def operand(self, e: Expr) -> Term:
-        """An operand where C++ makes a float of a half-precision number by itself."""
+        """An operand in a context where C++ converts half precision to float implicitly."""
         if e in self.precise and e not in self.bound and isinstance(e, Apply):
             if e.op.name == "cast" and e.type.name == "float32" and e.args[0].type.bits == 16:
                 if e.args[0].type.is_float:
@@ -177,7 +177,7 @@ class Expressions:
         return self.term(e)
 
     def index(self, e: Expr) -> str:
-        """The place of an element: C++ widens it by itself."""
+        """The index of an element, without a widening cast: C++ widens it implicitly."""
         if e not in self.bound and isinstance(e, Apply):
             if e.op.name == "cast" and e.args[0].type.is_integer:
                 if e.args[0].type.bits <= e.type.bits and e.args[0].type.bits >= 32:
@@ -192,7 +192,7 @@ class Expressions:
                     return f"{first} {symbol} {value}"
         return self.text(e)
 
-    # --- pieces ---
+    # --- parts ---
 
     def call(self, function: str, *args: Term) -> Term:
         return Term(f"{function}({', '.join(a.code for a in args)})")
@@ -215,7 +215,7 @@ class Expressions:
         return Term(f"{first} {symbol} {second}", level)
 
     def with_right(self, a: Expr, symbol: str, right: str, level: int) -> Term:
-        """Shifts: their operand with an operator of its own is put in parentheses."""
+        """A shift; a left operand that contains an operator is put in parentheses."""
         return Term(f"{self.exact(a).within(PRODUCT + 1)} {symbol} {right}", level)
 
     def cast(self, type_: str, term: Term) -> Term:
@@ -223,7 +223,7 @@ class Expressions:
         return Term(f"({type_}){term.within(UNARY)}", UNARY)
 
     def narrowed(self, t: ScalarType, term: Term) -> Term:
-        """C++ computes 8 and 16 bits in 32: back to the type."""
+        """Convert a result back to its type: C++ computes 8 and 16 bits in 32."""
         return self.cast(self.type(t), term) if t.bits < 32 else term
 
     def exact(self, e: Expr) -> Term:
@@ -237,8 +237,8 @@ class Expressions:
         return self.cast(self.type(e.type), term)
 
     def _says_its_type(self, e: Expr) -> bool:
-        """Whether C++ gives an integer expression its own type: literals and what is picked of
-        them may be int."""
+        """Whether the C++ type of an integer expression is its type: literals and selections of
+        literals may be int."""
         if e in self.bound or not e.type.is_integer or e.type.name in ("int32", "uint32"):
             return True
         if isinstance(e, Const):
@@ -254,7 +254,7 @@ class Expressions:
         return any(self._says_its_type(a) for a in e.args)
 
     def wrapped(self, e: Apply, t: ScalarType) -> Term:
-        """+ − × on integers, which wrap: in unsigned arithmetic where they might."""
+        """Wrapping + − × on integers: in unsigned arithmetic where they might overflow."""
         if t.bits < 32:
             product = t.name == "uint16" and e.op.name == "multiply"
             if e.op.name in ("add", "subtract"):
@@ -265,7 +265,7 @@ class Expressions:
         return self.cast(self.type(t), self._unsigned(e, t))
 
     def _sum(self, e: Apply) -> Term:
-        """A sum of 8 or 16 bits, in the int that C++ computes it in: only its end is narrowed."""
+        """A sum of 8 or 16 bits, computed as int in C++: only the final result is narrowed."""
         a, b = e.args
         symbol = "+" if e.op.name == "add" else "-"
         if not (isinstance(a, Apply) and a.op.name in ("add", "subtract")) or a in self.bound:
@@ -273,7 +273,7 @@ class Expressions:
         return Term(f"{self._sum(a).code} {symbol} {self.term(b).within(SUM + 1)}", SUM)
 
     def _linear(self, e: Apply) -> Term:
-        """As C++'s operators."""
+        """Linear arithmetic as C++ operators."""
         name, args = e.op.name, e.args
         if name == "negative":
             return Term(f"-{self.term(args[0]).within(UNARY + 1)}", UNARY)
@@ -296,7 +296,7 @@ class Expressions:
         return x if isinstance(known, Const) and int(known.value) == minus else None
 
     def _unsigned(self, e: Apply, t: ScalarType) -> Term:
-        """The same, of a type that C++ computes modulo 2 to the width."""
+        """The same in an unsigned type, in which C++ computes modulo 2 to the width."""
         name, args = e.op.name, e.args
         if name == "negative":
             inner = self._as_unsigned(args[0], t).within(UNARY)
@@ -327,10 +327,10 @@ class Expressions:
 
 @functools.lru_cache(maxsize=512)
 def _written(function: Function, name: str, result: ScalarType) -> Prelude:
-    """The text of a function, after what it needs itself."""
+    """The text of a function, preceded by the helpers it needs."""
     made, terms = Prelude(LIBRARY), dict[Var, Term]()
     task = Var("task", int64)
-    nothing = Facts(Kernel("", (), (), (), constant(1), task, ()))  # of which nothing is known
+    nothing = Facts(Kernel("", (), (), (), constant(1), task, ()))  # no facts are known
     p = Expressions(made, nothing, terms.__getitem__, lambda b: b.name, False)
     key = f"{function.name} {function.parameters[0].type.name} {result.name}"
     made.add(key, Helper(functions.text(p, function, name, result, terms)))

@@ -1,15 +1,15 @@
-"""What is known of the integers of a kernel: their ranges, and whether their arithmetic can wrap.
+"""Integer analysis of a kernel: ranges, and whether arithmetic can wrap.
 
-In C++ a signed sum that leaves its type is undefined; in the language integers wrap.  So data is
-computed in unsigned arithmetic, and only what cannot leave its type is written plainly:
+In C++ signed overflow is undefined; in the language integers wrap.  So data is computed in unsigned
+arithmetic, and only arithmetic that cannot overflow is printed as signed:
 
-    where an element is        an index, the bounds of a loop, and what only leads to these
-    a number of known range    block and thread numbers, loop counters, extents
+    index arithmetic           an index, the bounds of a loop, and values used only for these
+    a value of known range     block and thread indices, loop counters, extents
 
-An extent or a count of elements is at most 2⁴⁷ (a device has no more memory), and so is a number of
-blocks, of threads or of turns times something made of extents alone: a position.  In a kernel of
-32-bit indices (`skeletons/ir/narrow.py`) its conditions hold index arithmetic within 31 bits,
-unless the user's own 32-bit arithmetic on indices cannot be told from it.
+An extent or an element count is at most 2⁴⁷ (no device has more memory).  So is a position: a
+block, thread or iteration index times an expression of extents alone.  In a kernel with 32-bit
+indices (`skeletons/ir/narrow.py`) the kernel's conditions keep index arithmetic within 31 bits,
+unless it cannot be distinguished from 32-bit arithmetic on indices in the user's program.
 """
 
 from __future__ import annotations
@@ -40,15 +40,15 @@ from treadle.skeletons.ir.kernel import (
     statements,
 )
 
-#: Extents, counts of elements and positions of them are at most this.
+#: The upper bound of extents, element counts and element positions.
 _SIZE = 1 << 47
-#: Larger constants are no part of index arithmetic: somebody mixes bits.
+#: Larger constants are not index arithmetic, but bit manipulation such as hashing.
 _LARGE = 1 << 24
 _LINEAR = ("add", "subtract", "multiply", "negative", "fma")
 
 
 def unknown(e: Expr, known: Container[Expr]) -> Iterator[Expr]:
-    """The nodes of `e` that are not known yet, children first; known ones are not looked into."""
+    """The nodes of `e` that are not in `known`, children first; known nodes are not entered."""
     stack: list[tuple[Expr, bool]] = [(e, False)]
     while stack:
         node, ready = stack.pop()
@@ -62,12 +62,12 @@ def unknown(e: Expr, known: Container[Expr]) -> Iterator[Expr]:
 
 
 def _held(r: Range, bound: int) -> Range:
-    """A range within ±bound."""
+    """A range clamped to ±bound."""
     return max(r[0], -bound), min(r[1], bound)
 
 
 class Facts:
-    """The ranges of a kernel's integers, and which arithmetic is written plainly."""
+    """The ranges of a kernel's integers, and which arithmetic is printed as signed."""
 
     def __init__(self, kernel: Kernel) -> None:
         self.kernel = kernel
@@ -88,7 +88,7 @@ class Facts:
     # --- questions ------------------------------------------------------------------------
 
     def is_plain(self, e: Apply) -> bool:
-        """Whether signed linear arithmetic may be written as such."""
+        """Whether signed linear arithmetic may be printed as signed."""
         if e in self._places and e not in self._data:
             return True
         self.range(e)
@@ -106,7 +106,7 @@ class Facts:
     # --- leaves ---------------------------------------------------------------------------
 
     def _wide(self) -> Kernel | None:
-        """The kernel of 64-bit indices that this one was made from."""
+        """The kernel with 64-bit indices from which this one was narrowed."""
         if self.kernel.task.type != int32:
             return None
         k: Kernel | None = self.kernel.fallback
@@ -115,13 +115,13 @@ class Facts:
         return k
 
     def _narrow_is_trusted(self) -> bool:
-        """Whether all 32-bit arithmetic on indices was made by `narrow`."""
+        """Whether all 32-bit arithmetic on indices was introduced by `narrow`."""
         wide = self._wide()
         if wide is None:
             return False
         for s in statements(wide.body):
             if isinstance(s, Store | FetchUpdate) and s.buffer.below is not None:
-                continue  # numbers of tasks
+                continue  # task indices
             for e in walk(expressions(s)):
                 if isinstance(e, Apply) and e.op.name == "cast" and e.type == int32:
                     if e.args[0].type == int64 and not isinstance(e.args[0], Load):
@@ -193,7 +193,7 @@ class Facts:
                 self._ranges[s.var] = (low, max(high - 1, low))
 
     def _is_index(self, e: Expr) -> bool:
-        """Whether `e` is made of block, thread, loop numbers and extents only."""
+        """Whether `e` consists only of block and thread indices, loop counters and extents."""
         for node in unknown(e, self._indexlike):
             if isinstance(node, Const):
                 found = abs(int(node.value)) < _LARGE if node.type.is_integer else True
@@ -214,7 +214,7 @@ class Facts:
     def _find(self, e: Expr) -> Range:
         t = e.type
         if t.kind == "bool" or not t.is_integer:
-            return 0, 1  # nobody asks for the range of a float
+            return 0, 1  # ranges of floats are not used
         if isinstance(e, Const):
             return int(e.value), int(e.value)
         if isinstance(e, Extent):
@@ -227,7 +227,7 @@ class Facts:
             return whole(t)
         args = [self._ranges[a] for a in e.args]
         name = e.op.name
-        if name == "reciprocal_divide":  # of a number that is never negative
+        if name == "reciprocal_divide":  # of a non-negative dividend
             return 0, args[0][1]
         found = exact(name, t, args)
         if name in _LINEAR:
@@ -251,7 +251,7 @@ class Facts:
         return low, high
 
     def _is_uniform(self, e: Expr) -> bool:
-        """Whether `e` is made of the kernel's sizes alone."""
+        """Whether `e` consists of the kernel's sizes alone."""
         for node in walk((e,)):
             if isinstance(node, Var) and node in self._values:
                 if not self._is_uniform(self._values[node]):
@@ -265,7 +265,7 @@ class Facts:
     # --- where arithmetic is data -----------------------------------------------------------
 
     def _separate(self) -> None:
-        """Find what places of elements are made of, and what anything else depends on."""
+        """Separate the expressions that indices consist of from those that data depends on."""
         work: list[tuple[Expr, bool]] = []  # expression, whether as data
         for s in statements(self.kernel.body):
             work += _uses(s)
@@ -292,10 +292,10 @@ class Facts:
 
 
 def _uses(s: Statement) -> Iterable[tuple[Expr, bool]]:
-    """The expressions of a statement, and whether as data."""
+    """The expressions of a statement, and whether each is used as data."""
     match s:
         case Let():
-            return [(s.value, not s.var.type.is_integer)]  # an integer's uses will tell
+            return [(s.value, not s.var.type.is_integer)]  # the uses of an integer decide
         case For() | Reduce():
             rest = s.values if isinstance(s, Reduce) else ()
             return [(s.start, False), (s.stop, False), *((v, True) for v in rest)]
@@ -317,7 +317,7 @@ def _under_casts(e: Expr) -> Expr:
 
 
 def _positive_parts(e: Expr) -> Iterable[Expr]:
-    """What must be at least 1 if `e` is, all of it never negative."""
+    """The non-negative subexpressions that must be at least 1 if `e` is."""
     yield e
     if not isinstance(e, Apply):
         return

@@ -3,10 +3,10 @@
     Python function → Numba → LLVM IR of numbers and jumps → `__device__` functions of assignments
     and `goto`s, in the text of the kernel
 
-So a kernel with a foreign function is one text like every other: NVRTC alone compiles it, without
-libNVVM, without a linker, and the caches of code hold it.  What LLVM calls by name (`sin`, `pow`)
-are CUDA's functions.  Of an exception only that there is one is left, as a status: the launch tells
-the arguments, with which the host calls the function again.
+So a kernel with a foreign function is a single source like any other kernel: NVRTC compiles it
+without libNVVM or a linker, and the code caches store it.  Functions that LLVM calls by name
+(`sin`, `pow`) are CUDA's.  Of an exception only a status remains: the launch reports the arguments,
+and the host calls the function with them again.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ _TYPES = {"i1": "bool", "i8": "uint8", "i16": "uint16", "i32": "uint32", "i64": 
           "float": "float", "double": "double", "ptr": "char*"}  # fmt: skip
 _SIGNED = {"i1": "bool", "i8": "int8", "i16": "int16", "i32": "int", "i64": "int64"}
 _SIZES = {"i1": 1, "i8": 1, "i16": 2, "i32": 4, "i64": 8, "float": 4, "double": 8, "ptr": 8}
-#: Integers of other widths, which LLVM makes of sums in closed form and of tests of bits: they lie
-#: in the next wider type of C++, the bits beyond theirs zero.
+#: Integers of other widths, which LLVM creates for closed-form sums and bit tests.  They are stored
+#: in the next wider C++ type, zero-extended.
 _WIDEST, _WIDE = 128, ("unsigned __int128", "__int128")
 _PLAIN = {"add": "+", "sub": "-", "mul": "*", "and": "&", "or": "|", "xor": "^", "shl": "<<",
           "udiv": "/", "urem": "%", "lshr": ">>", "fadd": "+", "fsub": "-", "fmul": "*",
@@ -48,7 +48,7 @@ _FLOATS = {
     "minnum": "fmin", "maxnum": "fmax", "sinh": "sinh", "cosh": "cosh", "tanh": "tanh",
     "asin": "asin", "acos": "acos", "atan": "atan", "atan2": "atan2", "ldexp": "ldexp",
 }  # fmt: skip
-#: Functions of C's library that CUDA has too.
+#: Functions of the C library that CUDA provides too.
 _LIBRARY = frozenset(
     [*_FLOATS.values(), "asinh", "acosh", "atanh", "cbrt", "erf", "erfc", "expm1", "log1p",
      "hypot", "tgamma", "lgamma", "fmod", "nextafter", "remainder", "logb", "exp10"]
@@ -60,11 +60,11 @@ _lock = locks.lock()
 
 
 class _Unsupported(Exception):
-    """Something that a scalar function of numbers has no need of."""
+    """An LLVM construct that scalar numeric functions do not need."""
 
 
 def device_function(function: Any, name: str) -> str:
-    """C++ of a `CompiledScalarFunction` under a name: a `__device__` function of its arguments.
+    """The C++ of a `CompiledScalarFunction`: a `__device__` function `name` of its arguments.
 
     `CompilationError` when it does more than compute with numbers.
     """
@@ -111,7 +111,7 @@ def _llvm(function: Any) -> tuple[str, str]:
     with _lock:
         before = config.LOOP_VECTORIZE, config.SLP_VECTORIZE, config.OPT
         config.LOOP_VECTORIZE = config.SLP_VECTORIZE = 0
-        config.OPT = config._OptLevel(1)  # no unrolled loops: the GPU's compiler does that
+        config.OPT = config._OptLevel(1)  # do not unroll loops: the GPU's compiler does that
         try:
             dispatcher = numba.njit(function.function.py_func)
             dispatcher.compile(types)
@@ -146,7 +146,7 @@ def _wrapper(function: Any, name: str) -> str:
 
 
 def _split(text: str) -> list[str]:
-    """Operands between commas that are in no bracket."""
+    """Split operands at commas outside brackets."""
     parts, depth, start = [], 0, 0
     for k, c in enumerate(text):
         depth += (c in "([{<") - (c in ")]}>")
@@ -195,7 +195,7 @@ class _Function:
                     blocks.append(("entry", []))
                 blocks[-1][1].append(re.sub(r",? ![\w.]+ !\d+", "", line.split(" ;")[0]).strip())
         joined = []
-        for label_, body in blocks:  # switches take several lines
+        for label_, body in blocks:  # join the lines of switches
             together: list[str] = []
             for text in body:
                 if together and together[-1].startswith("switch") and "]" not in together[-1]:
@@ -218,7 +218,7 @@ class _Function:
         """An operand of a known type."""
         text = text.strip()
         if text.startswith("%"):
-            if text not in self.values:  # defined further down: a phi's
+            if text not in self.values:  # an operand of a phi, defined later
                 return self.define(text, kind)
             return self.values[text]
         if text in ("undef", "poison", "zeroinitializer", "null"):
@@ -495,7 +495,7 @@ class _Function:
         return lines + self._jump(block, found.group(2).strip('"'))
 
     def _jump(self, block: str, target: str) -> list[str]:
-        """The values of the target's phis, all at once, and the jump."""
+        """Assign the target's phis in parallel, then jump."""
         moves = []
         for text in dict(self.blocks)[target]:
             found = re.match(rf'(%(?:"[^"]+"|[-\w.$]+)) = phi {_FLAGS}({_TYPE}) (.*)$', text)
@@ -531,7 +531,7 @@ def _nan(kind: str) -> str:
 
 
 def _held(kind: str) -> int:
-    """The bits of the type of C++ that holds an integer of LLVM's, 0 for what is none."""
+    """The width of the C++ type that stores an LLVM integer type; 0 for other types."""
     if not re.fullmatch(r"i\d+", kind):
         return 0
     bits = int(kind[1:])
@@ -542,12 +542,12 @@ def _held(kind: str) -> int:
 
 
 def _odd(kind: str) -> bool:
-    """Whether an integer has fewer bits than the type that holds it."""
+    """Whether an integer has fewer bits than the C++ type that stores it."""
     return kind != "i1" and 0 < _held(kind) != int(kind[1:])
 
 
 def _known(kind: str) -> str:
-    """The type of C++ of a value."""
+    """The C++ type of a value."""
     if kind in _TYPES:
         return _TYPES[kind]
     held = _held(kind)
@@ -557,7 +557,7 @@ def _known(kind: str) -> str:
 
 
 def _signed(kind: str, code: str) -> str:
-    """An integer as a signed one of C++."""
+    """An integer converted to a signed C++ type."""
     held = _held(kind)
     s = _WIDE[1] if held == _WIDEST else _SIGNED[kind if kind == "i1" else f"i{held}"]
     if not _odd(kind):
@@ -567,7 +567,7 @@ def _signed(kind: str, code: str) -> str:
 
 
 def _wrapped(kind: str, code: str) -> str:
-    """What is left of a result in the bits that an integer has."""
+    """A result truncated to the width of its integer type."""
     return f"({code}) & {_constant((1 << int(kind[1:])) - 1, kind)}" if _odd(kind) else code
 
 
@@ -580,7 +580,7 @@ def _constant(value: int, kind: str) -> str:
 
 
 def _size(kind: str) -> int:
-    """Bytes of a scalar or of an array of them."""
+    """The size of a scalar or of an array of scalars, in bytes."""
     if kind.startswith("["):
         count, inner = kind[1:-1].split(" x ", 1)
         return int(count) * _size(inner)

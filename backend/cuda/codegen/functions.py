@@ -1,5 +1,5 @@
-"""What primitives are decomposed to, as functions of C++: each is written once, where a text uses
-it (`skeletons/ir/decompose.py` has the bodies)."""
+"""Decomposed primitives as C++ functions: a text defines each that it uses once
+(`skeletons/ir/decompose.py` has the bodies)."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ from .scalars import EQUALITY, PRODUCT, SUM, Term
 if TYPE_CHECKING:
     from .expressions import Expressions
 
-#: So many operations are written again rather than given a name.
+#: At most this many operations are repeated rather than named.
 _FEW = 3
 #: Operators of complex numbers.
 OPERATORS = {
     "add": ("+", SUM), "subtract": ("-", SUM), "multiply": ("*", PRODUCT),
     "true_divide": ("/", PRODUCT), "equal": ("==", EQUALITY), "not_equal": ("!=", EQUALITY),
 }  # fmt: skip
-#: Names that are not those of C's library, or of the primitives.
+#: Names that differ from those of the C library and of the primitives.
 _NAMES = {"remainder": "floor_remainder", "conjugate": "conj", "left_shift": "shift_left",
           "right_shift": "shift_right"}  # fmt: skip
 
 
 def name_of(function: Function) -> str:
-    """What it is called in C++: an operator's functions are called by the operator."""
+    """The C++ name of a function; operators are overloaded operators."""
     name = function.name
     if function.parameters[0].type.is_complex:
         if name in OPERATORS:
@@ -45,7 +45,7 @@ def name_of(function: Function) -> str:
 
 def text(p: Expressions, function: Function, name: str, result: ScalarType,
          terms: dict[Var, Term]) -> str:  # fmt: skip
-    """The definition of a function; `p` prints its body, where parameters become `terms`."""
+    """The definition of a function; `p` prints its body, in which parameters become `terms`."""
     names, given = Names(), []
     for v in function.parameters:
         if v in function.steps:
@@ -60,7 +60,7 @@ def text(p: Expressions, function: Function, name: str, result: ScalarType,
 
 
 class _Body:
-    """The statements of a function: a chain of choices is left as early as possible."""
+    """The statements of a function; a chain of selections returns as early as possible."""
 
     def __init__(self, p: Expressions, function: Function, names: Names) -> None:
         self.p, self.function, self.names = p, function, names
@@ -99,7 +99,7 @@ class _Body:
         return isinstance(e, Apply) and e.op.name == "select" and e not in self.p.bound
 
     def _worth_names(self, e: Expr) -> list[Expr]:
-        """What is computed for `e` that gets a name: by the rule, or since it is used again."""
+        """The subexpressions of `e` that get a name: `function.names`, and those used again."""
         uses: Counter[Expr] = Counter()
         steps = list(walk((e,), lambda x: x not in self.p.bound))
         for x in steps:
@@ -110,7 +110,7 @@ class _Body:
                 and x is not e]  # fmt: skip
 
     def _name(self, e: Expr, depth: int, wanted: list[Expr] | None = None) -> None:
-        """Give names to what is computed for `e`: to `wanted`, or to all that is worth one."""
+        """Name subexpressions of `e`: `wanted`, or all of `_worth_names`."""
         pairs = _angles(e, self.p.bound) if wanted is None else {}
         wanted = self._worth_names(e) if wanted is None else wanted
         for x in walk((e,), lambda x: x not in self.p.bound):
@@ -129,17 +129,17 @@ class _Body:
                 self.p.bound[x] = name
 
     def _is_short(self, e: Expr) -> bool:
-        """Whether it is as good as a name: a few cheap operations on what has one."""
+        """Whether `e` needs no name: a few cheap operations on named values."""
         steps = [x for x in walk((e,), self._is_inside) if self._is_inside(x)]
         return len(steps) <= _FEW and all(isinstance(x, Apply) and x.op.cost <= 2 for x in steps)
 
     def _is_inside(self, e: Expr) -> bool:
-        """Whether it is computed where it stands."""
+        """Whether `e` is printed inline."""
         return isinstance(e, Apply) and e not in self.p.bound and e not in self.function.names
 
 
 def _angles(e: Expr, bound: dict[Expr, str]) -> dict[Expr, tuple[Expr, Expr]]:
-    """Sines and cosines of the same float64, which one function computes together."""
+    """Sines and cosines of the same float64, which one function (sincos) computes."""
     found: dict[Expr, dict[str, Expr]] = {}
     for x in walk((e,), lambda x: x not in bound):
         if isinstance(x, Apply) and x.op.name in ("sin", "cos") and x.type.name == "float64":

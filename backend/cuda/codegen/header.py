@@ -1,4 +1,4 @@
-"""What stands over a printed kernel: its launch, its parameters, and when which variant runs."""
+"""The comment above a printed kernel: its launch, parameters, and conditions of its variants."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from treadle.skeletons.ir.kernel import Kernel
 from .layout import WIDTH
 
 _LARGEST = 2**31 - 1
-#: Formulas that are longer say little to a reader.
+#: Longer formulas are omitted: they say little to a reader.
 _SHORT = 48
 #: Registers of a multiprocessor.
 _REGISTERS = 65_536
-#: How the names of what divides end.
+#: Suffixes of the names of scalars that replace a division.
 _RECIPROCAL = ("_multiplier", "_shift")
-#: A blank at which no line is broken.
+#: A non-breaking space.
 _JOINT = "\u00a0"
 _FUNCTIONS = {"minimum": "min", "maximum": "max"}
 
 
 def heading(variants: Sequence[Kernel], arch: str, names: Mapping[Var, str]) -> str:
-    """Comments over the first of `variants`; `names` are those of its scalars in the text."""
+    """Comments above the first of `variants`; `names` are the names of its scalars in the text."""
     kernel = variants[0]
     launch = textwrap.wrap(_launch(kernel, arch, names), WIDTH - 3, subsequent_indent="  ")
     lines = [*launch, *_parameters(kernel, names)]
@@ -55,7 +55,7 @@ def _launch(kernel: Kernel, arch: str, names: Mapping[Var, str]) -> str:
 
 
 def _hosts(kernel: Kernel, names: Mapping[Var, str]) -> dict[Expr, str]:
-    """Scalars of the kernel, and the host's expressions for them, by name."""
+    """The names of the kernel's scalars and of the host expressions that compute them."""
     found: dict[Expr, str] = {}
     for v, host in zip(kernel.scalars, kernel.scalar_values, strict=True):
         if v in names:
@@ -66,7 +66,8 @@ def _hosts(kernel: Kernel, names: Mapping[Var, str]) -> dict[Expr, str]:
 
 
 def _parameters(kernel: Kernel, names: Mapping[Var, str]) -> list[str]:
-    """What the scalars are, where that is a few words; of the others, that the host knows."""
+    """The formulas of the scalars where they are short; the others are marked as computed on the
+    host."""
     hosts = _hosts(kernel, names)
     told: list[str] = []
     longer: list[str] = []
@@ -87,13 +88,13 @@ def _parameters(kernel: Kernel, names: Mapping[Var, str]) -> list[str]:
 
 
 def _choices(variants: Sequence[Kernel]) -> list[str]:
-    """What the variants want that a launch can come to, in the order of trying."""
+    """The conditions of the variants that a launch can select, in the order of trying."""
     return list(dict.fromkeys(map(_needs, variants)))
 
 
 def _needs(kernel: Kernel) -> str:
-    """The conditions of a variant: those of its wide accesses as they are, those of its 32-bit
-    numbers in one word."""
+    """The conditions of a variant: those of its vector accesses verbatim, those of its 32-bit
+    integers summarised in one word."""
     bound: dict[Expr, Expr] = dict(zip(kernel.scalars, kernel.scalar_values, strict=True))
     own = [c for c in kernel.requires if not _of_narrow_numbers(c)]
     needs = [text for c in own if (text := _formula(substitute((c,), bound)[0], {})) is not None]
@@ -110,7 +111,7 @@ def _needs(kernel: Kernel) -> str:
 
 
 def _of_narrow_numbers(condition: Expr) -> bool:
-    """Whether it says that a number fits 32 bits, or that a count is not negative or not 0."""
+    """Whether a condition says that an integer fits 32 bits, or that a count is ≥ 0 or ≠ 0."""
     consts = {e.value for e in walk((condition,)) if isinstance(e, Const)}
     if consts & {_LARGEST, -_LARGEST - 1}:
         return True
@@ -126,9 +127,9 @@ def _uncast(e: Expr) -> Expr:
 
 
 def _formula(e: Expr, names: Mapping[Expr, str]) -> str | None:
-    """A number of the host as one writes it, by `names`; None if that is more than a few words."""
+    """A host scalar as a formula of `names`; None if it is too long."""
     texts: dict[Expr, str | None] = {}
-    sums: set[Expr] = set()  # what is in brackets inside of another
+    sums: set[Expr] = set()  # printed in parentheses inside another expression
     for x in walk((e,)):
         if x in names:
             texts[x] = names[x]

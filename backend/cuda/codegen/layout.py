@@ -1,24 +1,24 @@
-"""Long lines of C++ on several."""
+"""Wrapping long lines of C++."""
 
 from __future__ import annotations
 
 import re
 from typing import NamedTuple
 
-#: Columns of a line.
+#: Maximum columns of a line.
 WIDTH = 98
-#: How closely operators bind: lines are broken before the loosest.
+#: Operator precedence: lines are broken before the operator that binds least tightly.
 _BINDING = {"?": 1, ":": 1, "||": 2, "&&": 3,
             "==": 4, "!=": 4, "<": 4, ">": 4, "<=": 4, ">=": 4, "|": 5, "^": 5, "&": 5,
             "<<": 6, ">>": 6, "+": 7, "-": 7, "*": 8, "/": 8, "%": 8}  # fmt: skip
-#: Arguments that are longer stand on lines of their own.
+#: Longer arguments get separate lines.
 SHORT = 40
 
 
 def wrap(text: str) -> list[str]:
-    """A statement on as many lines as it takes: the long arguments of a call each on its own, a
-    function of itself (`fmaf(a, b, fmaf(c, d, …))`) link by link, else broken where its brackets
-    are fewest.
+    """Wrap a statement: each long argument of a call gets its own line, as does each link of a
+    nested chain of calls (`fmaf(a, b, fmaf(c, d, …))`); other text is broken at the lowest bracket
+    depth.
 
     >>> wrap("x = " + " + ".join(["f(a, b)"] * 12) + ";")[1]
     '    + f(a, b) + f(a, b) + f(a, b);'
@@ -42,7 +42,7 @@ def wrap(text: str) -> list[str]:
 
 
 def _assignment(text: str) -> int | None:
-    """The blank after the `=` of an assignment."""
+    """The position of the blank after the `=` of an assignment."""
     depth = 0
     for k, c in enumerate(text):
         depth += (c in "([{") - (c in ")]}")
@@ -57,13 +57,13 @@ class _Call(NamedTuple):
     end: str  # what follows the last argument: brackets, a comma or a semicolon
 
     def chain(self) -> _Call | None:
-        """The call of the same function that the last argument is."""
+        """The last argument, if it is a call of the same function."""
         last = _call(self.arguments[-1])
         return last if last is not None and last.name == self.name else None
 
 
 def _call(text: str) -> _Call | None:
-    """The call that all of `text` is."""
+    """`text` as a call, if it is exactly one call."""
     found = re.match(r"(\w+)\(", text)
     if found is None:
         return None
@@ -81,7 +81,7 @@ def _call(text: str) -> _Call | None:
 
 
 def _lay(text: str, pad: int) -> list[str]:
-    """Lines for a statement or an expression that begins in column `pad`."""
+    """The lines of a statement or expression that begins in column `pad`."""
     line = " " * pad + text
     call = None if len(line) <= WIDTH else _call(text)
     if call is None:
@@ -102,7 +102,7 @@ def _lay(text: str, pad: int) -> list[str]:
 
 
 def _links(call: _Call, pad: int) -> list[str]:
-    """A line for each link of a chain; none where one is too long."""
+    """A line for each link of a chain; empty if one is too long."""
     lines, end = [], ""
     link: _Call | None = call
     while link is not None:
@@ -115,7 +115,7 @@ def _links(call: _Call, pad: int) -> list[str]:
 
 
 def _fill(text: str) -> list[str]:
-    """Lines as full as can be, broken where the brackets are fewest."""
+    """Lines filled as far as possible, broken at the lowest bracket depth."""
     pad = len(text) - len(text.lstrip()) + 4
     lines = []
     while len(text) > WIDTH:
@@ -128,8 +128,8 @@ def _fill(text: str) -> list[str]:
 
 
 def _break(text: str) -> int | None:
-    """Where a line is best broken: after a comma or `=`, before an operator, as far out as it
-    can be, then as late as it can be."""
+    """Where to break a line: after a comma or `=`, or before an operator, at the lowest bracket
+    depth, and there as late as possible."""
     start = len(text) - len(text.lstrip())
     best: tuple[int, int] | None = None
     depth = 0

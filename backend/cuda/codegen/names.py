@@ -1,4 +1,4 @@
-"""C++ names: what a variable may be called, and that no two visible ones are called the same."""
+"""C++ names: valid identifiers, without collisions among visible names."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ M_E M_LN10 M_LN2 M_LOG10E M_LOG2E M_PI M_PI_2 M_PI_4 M_SQRT1_2 M_SQRT2 OVERFLOW 
 RAND_MAX SCHAR_MAX SEEK_END SEEK_SET SHRT_MAX SING SIZE_MAX TLOSS UCHAR_MAX UINT_MAX ULONG_MAX
 UNDERFLOW USHRT_MAX i386 offsetof stderr stdin stdout va_arg va_end va_list va_start
 """)
-#: Functions of CUDA's mathematics: a variable of that name would hide them.
+#: CUDA's mathematical functions, which a variable of the same name would hide.
 _MATHEMATICS = _words("""
 acos acosh asin asinh atan atan2 atanh cbrt ceil copysign cos cosh cospi erf erfc erfcinv erfinv
 exp exp10 exp2 expm1 fabs fdim floor fma fmax fmin fmod frexp hypot ilogb j0 j1 jn ldexp lgamma
@@ -43,7 +43,7 @@ llrint llround log log10 log1p log2 logb lrint lround modf nan nearbyint nextaft
 pow powi rcbrt remainder remquo rhypot rint round rsqrt scalbn sin sincos sinh sinpi sqrt tan tanh
 tgamma trunc y0 y1 yn
 """)
-#: Names of the types and functions that a prelude may hold.
+#: Names of the types and functions that a prelude may define.
 OWN = _words("""
 int8 int16 int32 int64 uint8 uint16 uint32 uint64 float16 bfloat16 complex complex64 complex128
 Pack quot quotient rem floor_divide floor_remainder power natural_power sign minimum maximum
@@ -59,7 +59,7 @@ _RESERVED = frozenset(
 
 
 def identifier(name: str) -> str:
-    """`name` as a C++ identifier that hides nothing."""
+    """`name` as a C++ identifier that hides no other name."""
     made = re.sub(r"[^A-Za-z0-9_]", "_", name)
     made = re.sub(r"__+", "_", made).strip("_") or "x"
     if made[0].isdigit():
@@ -68,16 +68,16 @@ def identifier(name: str) -> str:
 
 
 class Names:
-    """The names in use, scope by scope.  A name is free again where its scope has ended.
+    """The names in use, by scope.  A name becomes free when its scope ends.
 
-    `file`: the names of the file around, which are visible here.
+    `file`: the names of the enclosing file, which are visible here.
     """
 
     def __init__(self, file: Names | None = None) -> None:
         self._scopes: list[set[str]] = [*(file._scopes if file is not None else ()), set()]
 
     def fresh(self, wish: str) -> str:
-        """A name like `wish` that nothing visible here has."""
+        """A name like `wish` that differs from all visible names."""
         base = made = identifier(wish)
         count = 0
         while any(made in scope for scope in self._scopes):
@@ -88,7 +88,7 @@ class Names:
 
     @contextmanager
     def scope(self) -> Iterator[None]:
-        """Names taken inside are free again after."""
+        """A scope; names introduced inside become free at its end."""
         self._scopes.append(set())
         try:
             yield

@@ -40,7 +40,7 @@ _SHIFT = {"shift_left": "<<", "shift_right": ">>"}
 _FLOAT = {"add": ("+", SUM), "subtract": ("-", SUM), "multiply": ("*", PRODUCT),
           "true_divide": ("/", PRODUCT)}  # fmt: skip
 _TESTS = ("isnan", "isinf", "isfinite", "signbit")
-#: treadle's (NumPy's) name -> C's name without the f of float.
+#: treadle's (NumPy's) name -> C's name without the suffix f of float functions.
 FUNCTIONS = {
     "sqrt": "sqrt", "exp": "exp", "log": "log", "sin": "sin", "cos": "cos", "tan": "tan",
     "arcsin": "asin", "arccos": "acos", "arctan": "atan", "sinh": "sinh", "cosh": "cosh",
@@ -51,7 +51,7 @@ FUNCTIONS = {
     "fmin": "fmin", "fmax": "fmax", "rem": "fmod", "fmod": "fmod", "copysign": "copysign",
     "fma": "fma", "nextafter": "nextafter",
 }  # fmt: skip
-#: float32 with fast_math: the hardware's approximations.
+#: float32 with fast_math: hardware approximations.
 _FAST = {
     "exp": "__expf", "log": "__logf", "log2": "__log2f", "log10": "__log10f", "sin": "__sinf",
     "cos": "__cosf", "tan": "__tanf", "power": "__powf", "true_divide": "__fdividef",
@@ -62,7 +62,7 @@ _REINTERPRET = {
     ("from_bits", 32): "__uint_as_float", ("from_bits", 64): "__longlong_as_double",
     ("from_bits", 16): "from_bits",
 }  # fmt: skip
-#: How conversions from floats name integers.
+#: The names of integer types in conversions from floats.
 _SHORT = {"int32": "int", "uint32": "uint", "int64": "ll", "uint64": "ull"}
 
 HELPERS = {
@@ -248,7 +248,7 @@ def _reinterpreted(p: Expressions, name: str, e: Expr, target: ScalarType) -> Te
 
 
 def _integer(p: Expressions, e: Apply) -> Term:
-    """Bit counts give int, everything else its type."""
+    """An integer operation; bit counts return int, the others their own type."""
     name, args, t = e.op.name, e.args, e.args[0].type
     if name in _BITS:
         symbol, level = _BITS[name]
@@ -282,7 +282,7 @@ def _integer(p: Expressions, e: Apply) -> Term:
 
 
 def _bit_operand(p: Expressions, e: Expr, symbol: str, level: int) -> str:
-    """Operands of & ^ | that have operators of their own are put in parentheses."""
+    """An operand of & ^ |; it is put in parentheses if it contains an operator."""
     term = p.term(e)
     if term.level == level and f" {symbol} " in term.code:
         return term.code
@@ -304,7 +304,7 @@ def _count_zeros(p: Expressions, name: str, e: Expr) -> Term:
         if t.bits >= 32:
             return p.call("__clzll" if t.bits == 64 else "__clz", x)
         return Term(f"{p.call('__clz', x).code} - {32 - t.bits}", SUM)
-    if t.bits < 32:  # a one above the number: ctz of 0 is the width
+    if t.bits < 32:  # a one above the top bit: ctz of 0 is the width
         return Term(f"__ffs({x.within(UNARY)} | {1 << t.bits}) - 1")._replace(level=SUM)
     function = "__clzll(__brevll" if t.bits == 64 else "__clz(__brev"
     return Term(f"{function}({x.code}))", PRIMARY)

@@ -1,11 +1,11 @@
-"""Loads and stores that tell the caches what to do with a line (`Kernel.policies`).
+"""Loads and stores with cache policies (`Kernel.policies`).
 
-    streaming      read or written once: of the first to go (`.cs`)
-    evict_first    of the first to go, in the first-level cache
-    evict_last     kept while anything else can go
-    no_l1          not brought into the first-level cache
+    streaming      read or written once: evicted among the first (`.cs`)
+    evict_first    evicted among the first, in the first-level cache
+    evict_last     evicted only after all other lines
+    no_l1          not allocated in the first-level cache
 
-PTX has them as modifiers of single accesses of up to 16 bytes (PTX ISA, "cache operators" and
+In PTX these are modifiers of single accesses of up to 16 bytes (PTX ISA, "cache operators" and
 "cache eviction priority hints").  They never change a value.
 """
 
@@ -20,14 +20,14 @@ from .prelude import Helper
 if TYPE_CHECKING:
     from .expressions import Expressions
 
-#: The modifier of each policy; loads are from arrays that nobody writes meanwhile.
+#: The modifier of each policy; loads are from arrays that are read-only during the kernel.
 MODIFIERS = {
     "streaming": "cs",
     "evict_first": "L1::evict_first",
     "evict_last": "L1::evict_last",
     "no_l1": "L1::no_allocate",
 }
-#: How a number of bytes moves: the registers' type, their number, their letter in inline assembly,
+#: How an access of this size moves: type and number of registers, their constraint letter,
 #: the suffix of the instruction.
 _WORDS = {
     1: ("unsigned short", 1, "h", "u8"),
@@ -41,7 +41,7 @@ _WORDS = {
 def _load(policy: str, size: int) -> Helper:
     word, count, letter, suffix = _WORDS[size]
     modifier = f".{MODIFIERS[policy]}"
-    # The operator stands before ".nc", a priority after it.
+    # The operator precedes ".nc"; a priority follows it.
     place = f"{modifier}.nc" if policy == "streaming" else f".nc{modifier}"
     outs = ", ".join(f'"={letter}"(bits[{k}])' for k in range(count))
     into = "{%0, %1}" if count == 2 else "%0"
@@ -78,7 +78,7 @@ HELPERS |= {f"store_{p}{size}": _store(p, size) for p in MODIFIERS for size in _
 
 
 def load(p: Expressions, buffer: Buffer, place: str, type_: str, bytes_each: int) -> str | None:
-    """The text of a load from `place`, an address of `type_`; None where nothing was asked for."""
+    """The text of a load from `place`, an address of `type_`; None if the buffer has no policy."""
     policy = p.policies.get(buffer)
     if policy is None or buffer.role != "input":
         return None
@@ -88,7 +88,7 @@ def load(p: Expressions, buffer: Buffer, place: str, type_: str, bytes_each: int
 
 def store(p: Expressions, buffer: Buffer, place: str, value: str, type_: str, bytes_each: int
           ) -> str | None:  # fmt: skip
-    """The statement that stores `value`; None where nothing was asked for."""
+    """The statement that stores `value`; None if the buffer has no policy."""
     policy = p.policies.get(buffer)
     if policy is None:
         return None

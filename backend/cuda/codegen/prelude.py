@@ -1,6 +1,7 @@
-"""Small device functions and types that a text needs beside its kernel: each once, only if used.
+"""Small device functions and types that a text needs in addition to its kernels, printed once each
+and only if used.
 
-A helper has a key (what asks for it), its C++ text, and the keys of the helpers that it needs.
+A helper has a key, by which it is requested, its C++ text, and the keys of the helpers it needs.
 """
 
 from __future__ import annotations
@@ -13,14 +14,14 @@ from .scalars import ALIASES
 
 @dataclass(frozen=True)
 class Helper:
-    """`text` is C++; `needs` are keys of helpers that must stand before it."""
+    """`text` is C++; `needs` are the keys of helpers that must precede it."""
 
     text: str
     needs: tuple[str, ...] = ()
 
 
 def _code_words(text: str) -> list[str]:
-    """The identifiers of a text, those of comments left out."""
+    """The identifiers of a text outside comments."""
     return re.findall(r"\w+", re.sub(r"//.*", "", text))
 
 
@@ -33,7 +34,7 @@ class Prelude:
         self._aliases: set[str] = set()
 
     def use(self, key: str) -> None:
-        """Have a helper, and what it needs, printed."""
+        """Add a helper and the helpers it needs."""
         if key in ALIASES:
             self._aliases.add(key)
         elif key in self._library and key not in self._used:
@@ -46,7 +47,7 @@ class Prelude:
         self._library = {**self._library, key: helper}
 
     def include(self, other: Prelude) -> None:
-        """Have all that another text uses."""
+        """Add all helpers that another text uses."""
         self._aliases |= other._aliases
         for key in other._used:
             if key not in self._library:
@@ -54,7 +55,7 @@ class Prelude:
             self.use(key)
 
     def text(self, body: str) -> str:
-        """The head of the file for the kernels `body`; empty when nothing is needed."""
+        """The head of the file for the kernels `body`; empty if they use no helper."""
         parts = [self._library[key].text.strip() for key in self._used]
         words = {word for part in (*parts, body) for word in _code_words(part)}
         aliases = [f"using {a} = {ALIASES[a]};" for a in ALIASES if a in self._aliases & words]

@@ -1,7 +1,7 @@
 """Scalar types and literals in C++.
 
-`bool`, `int`, `float` and `double` keep their names; the other integers have names that say their
-width (`int64`, `uint8`, …), declared at the head of the text where they are used.  `float16`,
+`bool`, `int`, `float` and `double` keep their names; the other integers have names with their
+width (`int64`, `uint8`, …), declared at the head of a text that uses them.  `float16`,
 `bfloat16` and the complex types are small structures of the prelude.
 """
 
@@ -16,16 +16,16 @@ from treadle.dsl.expr import Const
 from treadle.dsl.target import target_of
 from treadle.dsl.types import ScalarType
 
-#: What the machine has of its own.
+#: The operations that the target provides.
 TARGET = target_of("cuda")
-#: The C++ type behind each name that is not C++'s own.
+#: The C++ type of each name that is not built into C++.
 ALIASES = {
     "int8": "signed char", "int16": "short", "int64": "long long", "uint8": "unsigned char",
     "uint16": "unsigned short", "uint32": "unsigned int", "uint64": "unsigned long long",
 }  # fmt: skip
 _NATIVE = {"bool": "bool", "int32": "int", "float32": "float", "float64": "double"}
 
-# Levels of C++'s operators: a higher one binds more tightly.
+# Precedence levels of C++ operators: a higher level binds more tightly.
 PRIMARY, UNARY, PRODUCT, SUM, SHIFT, RELATION, EQUALITY = 16, 15, 13, 12, 11, 9, 8
 BIT_AND, BIT_XOR, BIT_OR, AND, OR, CHOICE = 7, 6, 5, 4, 3, 2
 
@@ -51,7 +51,7 @@ def unsigned_name(bits: int) -> str:
 
 
 def part(t: ScalarType) -> str:
-    """The C++ type that a float type is computed in."""
+    """The C++ type in which a float type is computed."""
     return "double" if t.bits == (128 if t.is_complex else 64) else "float"
 
 
@@ -83,7 +83,7 @@ def integer(value: int, t: ScalarType) -> Term:
 
 
 def number(value: float, name: str) -> Term:
-    """A literal of type "float" or "double": the shortest that gives these bits."""
+    """The shortest literal of type "float" or "double" with these bits."""
     end = "f" if name == "float" else ""
     negative = math.copysign(1.0, value) < 0
     level = UNARY if negative else PRIMARY

@@ -60,11 +60,11 @@ from .prelude import Prelude
 from .scalars import AND, SUM, Term, type_name, unsigned_name
 
 _COMPOUND = {"add": "+=", "subtract": "-=", "multiply": "*="}
-#: An expression of more operations than this that is used again gets a name.
+#: An expression with more operations than this gets a name if it is used more than once.
 _WORTH_A_NAME = 3
-#: Expressions deeper than this are cut, for people and for recursion.
+#: Deeper expressions are split, for readability and to limit recursion.
 _DEEPEST = 24
-#: Sizes are not counted further.
+#: Sizes saturate at this number of operations.
 _LARGEST = 999
 
 
@@ -79,7 +79,7 @@ class Writer:
         self.variables: dict[Var, Term] = {}
         self.buffers: dict[Buffer, str] = {}
         self.vectors: dict[tuple[str, ...], tuple[str, str]] = {}  # parts: type, name
-        mine = weakref.proxy(self)  # what it has made goes with it, and with it the kernel's arrays
+        mine = weakref.proxy(self)  # avoids a cycle that would keep the kernel's arrays alive
         name = lambda v: mine._variable(v)  # noqa: E731
         self.p = Expressions(prelude, facts, name, self.buffers.__getitem__, fast_math)
         self.p.policies = dict(kernel.policies)
@@ -100,7 +100,7 @@ class Writer:
         return self.variables[v]
 
     def introduce(self, v: Var) -> str:
-        """A name for a variable that begins here."""
+        """Name a variable whose scope begins here."""
         name = self.names.fresh(v.name)
         self.variables[v] = Term(name)
         return name
@@ -117,7 +117,7 @@ class Writer:
         self.p.use("unreported")
         return "unreported(errors)"
 
-    # --- naming what is used again ---
+    # --- naming common subexpressions ---
 
     def _count_uses(self, body: Body) -> Counter[Expr]:
         """How many expressions and statements use each expression."""
@@ -144,7 +144,7 @@ class Writer:
         return self._fixed[e]
 
     def size(self, e: Expr) -> int:
-        """Operations in the tree of `e` (many at most)."""
+        """The number of operations in the tree of `e`, at most `_LARGEST`."""
         for node in unknown(e, self._sizes):
             own = 0
             if isinstance(node, Load) or (isinstance(node, Apply) and node.op.name != "cast"):
@@ -153,7 +153,7 @@ class Writer:
         return self._sizes[e]
 
     def prepare(self, roots: Sequence[Expr]) -> None:
-        """Name what `roots` use more than once."""
+        """Name the subexpressions that `roots` use more than once."""
         here: Counter[Expr] = Counter(roots)
         seen: set[Expr] = set(self.p.bound)
         order: list[Expr] = []
@@ -175,8 +175,8 @@ class Writer:
             if (again and self.size(e) >= _WORTH_A_NAME and e not in roots) or (
                 again and here[e] > 1 and self.size(e) >= _WORTH_A_NAME
             ) or depth[e] > _DEEPEST:  # fmt: skip
-                # An index is held as an int32 (see Expressions.index), unless others lie beside it:
-                # a constant beside a 64-bit place is part of the instruction that loads.
+                # An index is stored as an int32 (see Expressions.index), unless constants are added
+                # to it: the load instruction takes a constant offset from a 64-bit address.
                 narrow = _is_widening(e) and e not in self._bases
                 named = e.args[0] if narrow else e
                 if named not in self.p.bound:
@@ -184,7 +184,7 @@ class Writer:
                 depth[e] = 0
 
     def hold(self, e: Expr, wish: str | None = None) -> str:
-        """Name a value: to the end of the scope, or of the statement if it may change then."""
+        """Name a value until the end of the scope, or of the statement if it may change then."""
         if wish is None:
             wish = element_name(e) if isinstance(e, Load) else "t"
         text = _initial(self, e)
@@ -194,14 +194,14 @@ class Writer:
         return name
 
     def forget(self) -> None:
-        """A statement ends: what may change now has no name any more."""
+        """End a statement: drop the names of values that may change now."""
         self.p.bound = {e: n for e, n in self.p.bound.items() if self.is_fixed(e)}
 
     # --- blocks ---
 
     @contextmanager
     def scope(self) -> Iterator[None]:
-        """One step further in; what is named inside is forgotten after."""
+        """An indented scope; names introduced inside are dropped at its end."""
         bound = dict(self.p.bound)
         self.forget()
         self.depth += 1
@@ -211,7 +211,7 @@ class Writer:
         self.p.bound = bound
 
     def block(self, body: Body) -> None:
-        """Statements in a scope of their own."""
+        """Write statements in a new scope."""
         with self.scope():
             for s in body:
                 self.statement(s)
@@ -226,13 +226,13 @@ class Writer:
 
 
 def _is_widening(e: Expr) -> bool:
-    """Whether it is an int32 as an int64."""
+    """Whether `e` converts an int32 to int64."""
     return (isinstance(e, Apply) and e.op.name == "cast" and e.type.name == "int64"
             and e.args[0].type.name == "int32")  # fmt: skip
 
 
 def _is_cheap(e: Expr) -> bool:
-    """Whether the machine does it in about one instruction."""
+    """Whether `e` takes about one machine instruction."""
     if not isinstance(e, Apply):
         return False
     by = e.args[-1]
@@ -296,14 +296,14 @@ def _write(w: Writer, s: Statement) -> None:
 
 
 def _is_alias(w: Writer, s: Let) -> bool:
-    """Whether the value has a name already, for good."""
+    """Whether the value already has a permanent name."""
     if isinstance(s.value, Var):
         return s.value not in w.mutable
     return s.value in w.p.bound and w.is_fixed(s.value)
 
 
 def _initial(w: Writer, e: Expr) -> str:
-    """A value where its type is said already: its last conversion of integers is left to C++."""
+    """A value in a context of known type: C++ does its outermost integer conversion implicitly."""
     text = w.p.text(e)
     if isinstance(e, Apply) and e.op.name == "cast" and e not in w.p.bound and e.type.is_integer:
         if e.args[0].type.is_integer or e.args[0].type.kind == "bool":
@@ -344,7 +344,7 @@ def _assign(w: Writer, var: Var, value: Expr) -> None:
 
 
 def _step(w: Writer, sum_: Apply, e: Expr) -> str:
-    """The right side of `+=`: unsigned where the sum of signed integers might wrap."""
+    """The right side of `+=`: unsigned if the sum of signed integers might overflow."""
     if sum_.type.is_integer and sum_.type.signed and not w.facts.is_plain(sum_):
         if isinstance(e, Const) and int(e.value) >= 0:
             return f"{int(e.value)}{'u' if sum_.type.bits == 32 else 'ull'}"
@@ -353,7 +353,7 @@ def _step(w: Writer, sum_: Apply, e: Expr) -> str:
 
 
 def _condition(w: Writer, e: Expr) -> str:
-    """A condition, of which nothing is said twice: a user's test of a place and ours may be one."""
+    """A condition without duplicate terms: a user's bounds test may equal a generated one."""
     texts = [w.p.term(part).within(AND) for part in conjuncts(e)]
     once = list(dict.fromkeys(texts))
     return w.p.text(e) if len(once) == len(texts) else " && ".join(once)
@@ -377,7 +377,7 @@ def _if(w: Writer, s: If) -> None:
 
 
 def _stops(w: Writer, s: For | While) -> bool:
-    """Whether a loop ends once a check has failed (see `Report`)."""
+    """Whether a loop stops after a check has failed (see `Report`)."""
     unrolled = isinstance(s, For) and s.kind == "unrolled"
     return w.kernel.errors > 0 and not unrolled and not meets((s,))
 
@@ -398,7 +398,7 @@ def _for(w: Writer, s: For) -> None:
 
 
 def _bound(w: Writer, stop: Expr, name: str) -> str:
-    """The end of a loop, evaluated once."""
+    """The upper bound of a loop, evaluated once."""
     if not w.is_fixed(stop) or w.size(stop) > 2:
         w.hold(stop, f"{name}_end")
     return w.p.term(stop).within(SUM)
@@ -406,8 +406,8 @@ def _bound(w: Writer, stop: Expr, name: str) -> str:
 
 def _while(w: Writer, s: While) -> None:
     if not any(e.type is not None and e.type.is_inexact for e in walk((s.condition,))):
-        # ptxas 13 unrolls loops that count down to where they wrap (`while (n < 0) n -= 1`) as if
-        # their number of turns were a signed one, and runs them where they should not run at all.
+        # ptxas 13 unrolls loops that count down until they wrap (`while (n < 0) n -= 1`) as if
+        # their trip count were signed, and executes some that must not run at all.
         w.line("#pragma unroll 1")
     first, stops = len(w.lines), _stops(w, s)
     w.line("while (true) {")

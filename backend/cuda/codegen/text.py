@@ -33,9 +33,9 @@ from .prelude import Helper, Prelude
 from .scalars import ALIASES, Term
 from .statements import Writer
 
-#: Bytes of shared memory that a kernel may declare; more is asked for at the launch.
+#: Bytes of shared memory that a kernel may declare statically; more is requested at the launch.
 STATIC_SHARED = 48 * 1024
-#: Comments over a kernel, given the names of its scalars.
+#: Computes the comments above a kernel from the names of its scalars.
 Heading = Callable[[Mapping[Var, str]], str]
 _LIBRARY = {**LIBRARY, **atomics.HELPERS, **vectors.HELPERS, **warps.HELPERS}
 
@@ -51,13 +51,13 @@ def parameters(kernel: Kernel) -> tuple[Buffer, ...]:
 
 
 def dynamic_shared_bytes(kernel: Kernel) -> int:
-    """Bytes of shared memory that a launch must ask for: 0 when the text declares them."""
+    """Bytes of shared memory that a launch must request; 0 if the text declares them."""
     total = sum(_room(b) for b in kernel.buffers if b.role == "shared")
     return total if total > STATIC_SHARED else 0
 
 
 def _room(b: Buffer) -> int:
-    """Bytes of a shared array, to the next multiple of 16."""
+    """Bytes of a shared array, rounded up to a multiple of 16."""
     return -(-_count(b) * b.type.bytes // 16) * 16
 
 
@@ -68,8 +68,8 @@ def _count(b: Buffer) -> int:
 
 
 def passed(kernel: Kernel) -> tuple[Var, ...]:
-    """The scalars that a kernel is given: those of its own that its body reads (others decide how
-    many blocks there are, or which variant runs)."""
+    """The scalars that a launch passes: those that the kernel's body reads (the others determine
+    the number of blocks, or which variant runs)."""
     asked: set[Var] = set()
     for s in statements(kernel.body):
         asked.update(e for e in walk(evaluated(s)) if isinstance(e, Var))
@@ -77,9 +77,9 @@ def passed(kernel: Kernel) -> tuple[Var, ...]:
 
 
 def print_kernel(kernel: Kernel, *, fast_math: bool = False, every_scalar: bool = False) -> str:
-    """The CUDA C++ of a GPU kernel (its fallback is a text of its own).
+    """The CUDA C++ of a GPU kernel (its fallback is a separate text).
 
-    `every_scalar`: it takes all its scalars, those too that it does not read."""
+    `every_scalar`: the kernel also takes the scalars that it does not read."""
     return print_file([(None, kernel)], fast_math=fast_math, every_scalar=every_scalar)
 
 
@@ -87,7 +87,7 @@ def print_file(parts: Sequence[tuple[Heading | None, Kernel]], *, fast_math: boo
                every_scalar: bool = False) -> str:  # fmt: skip
     """The CUDA C++ of several kernels, each under its heading: one file, which compiles.
 
-    What kernels share stands once, at the head; kernels of the same name are numbered.
+    Shared helpers are printed once, at the head; kernels of the same name are numbered.
     """
     prelude, names = Prelude(_LIBRARY), Names()
     foreign: dict[Any, str] = {}
@@ -139,7 +139,7 @@ def _kernel(kernel: Kernel, entry: str, scalars: Sequence[Var], prelude: Prelude
 
 
 def _plain(name: str) -> str:
-    """A name of ours without the number that told it from those of other variants."""
+    """A generated name without the number that distinguishes it from those of other variants."""
     return re.sub(r"_\d+(?=_multiplier$|_shift$|$)", "", name)
 
 
@@ -149,7 +149,7 @@ def _use(w: Writer, name: str) -> str:
 
 
 def _signature(entry: str, given: list[str]) -> list[str]:
-    """The parameters, on as many lines as they take."""
+    """The signature, wrapped over several lines if needed."""
     lines, line = [], f"{entry}("
     pad = " " * len(line) if len(line) < 40 else "    "
     for k, g in enumerate(given):
@@ -165,7 +165,7 @@ def _signature(entry: str, given: list[str]) -> list[str]:
 
 
 def _foreign(w: Writer, file: Names) -> None:
-    """A name and the text of every foreign function."""
+    """Name every foreign function and add its text."""
     for s in statements(w.kernel.body):
         for e in walk(evaluated(s)):
             if isinstance(e, Foreign) and e.function not in w.p.foreign:
@@ -177,7 +177,7 @@ def _foreign(w: Writer, file: Names) -> None:
 
 
 def _declarations(w: Writer) -> None:
-    """Shared memory and the arrays of a thread."""
+    """Declare shared memory and thread-local arrays."""
     wide = {s.buffer for s in statements(w.kernel.body) if isinstance(s, LoadVector | StoreVector)}
     dynamic = dynamic_shared_bytes(w.kernel) > 0
     if dynamic:
@@ -200,7 +200,7 @@ def _declarations(w: Writer) -> None:
 
 
 def _numbers(w: Writer) -> None:
-    """The number of this block and of this thread, if anything asks."""
+    """Define the indices of this block and this thread, if they are used."""
     asked = {
         e for s in statements(w.kernel.body) for e in walk(expressions(s)) if isinstance(e, Var)
     }

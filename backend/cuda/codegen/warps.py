@@ -1,4 +1,4 @@
-"""What the threads of a warp do together."""
+"""Operations of a complete warp."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""CUDA C++ to machine code: NVRTC, a cache in memory and one on disk.
+"""CUDA C++ to machine code: NVRTC, with an in-memory and an on-disk cache.
 
-Neither a GPU nor a driver is needed: NVRTC makes the code of any architecture that it knows.
+Neither a GPU nor a driver is needed: NVRTC compiles for any architecture that it supports.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ from . import ptxas
 class Cubin:
     """Machine code of one kernel for one architecture.
 
-    `name` is the kernel in `image`.  `registers` per thread; `spills`: bytes of local memory that a
-    thread writes because registers ran out; `stack`: bytes of its stack frame (arrays that are not
-    in registers); `shared_bytes` that the code declares, `dynamic_shared_bytes` that a launch must
-    ask for.
+    `name` is the kernel in `image`.  `registers` are per thread; `spills`: bytes of register spills
+    that a thread stores; `stack`: bytes of its stack frame (arrays that are not in registers);
+    `shared_bytes`: static shared memory; `dynamic_shared_bytes`: shared memory that a launch must
+    request.
     """
 
     name: str
@@ -46,7 +46,7 @@ class Cubin:
     from_disk: bool = False
 
 
-#: No contraction: a product and a sum are one operation only where the IR says so.
+#: No contraction: a product and a sum are fused only where the IR says so.
 _OPTIONS: dict[str, Any] = {
     "std": "c++17", "fma": False, "ptxas_options": ["-v"], "no_display_error_number": True,
 }  # fmt: skip
@@ -58,7 +58,7 @@ _disk = DiskCache(folder="cuda")
 
 def compile_kernel(kernel: Kernel, arch: str, fast_math: bool = False, *,
                    cache: DiskCache | None = None) -> Cubin:  # fmt: skip
-    """Machine code for a GPU kernel (not for its fallback): from memory, from disk, or made now.
+    """Machine code for a GPU kernel (not for its fallback), from the caches or newly compiled.
 
     `arch` is a real architecture, such as "sm_90a".  `CompilationError` carries the CUDA C++ and
     NVRTC's log.
@@ -70,7 +70,7 @@ def compile_kernel(kernel: Kernel, arch: str, fast_math: bool = False, *,
 
 def compile_kernels(kernels: Sequence[Kernel], arch: str, fast_math: bool = False, *,
                     cache: DiskCache | None = None) -> list[Cubin]:  # fmt: skip
-    """Several at once, on several cores."""
+    """Like `compile_kernel` for several kernels, compiled in parallel."""
     several = len(kernels) > 1
     pool = threads(min(len(kernels), os.cpu_count() or 1), "treadle") if several else None
     if pool is None:
@@ -128,7 +128,7 @@ def _cubin(name: str, arch: str, image: bytes, source: str, used: dict[str, int]
 
 
 class _Nvrtc:
-    """NVRTC by way of cuda-core."""
+    """NVRTC through cuda-core."""
 
     def __init__(self) -> None:
         try:
@@ -151,7 +151,7 @@ class _Nvrtc:
         self.version = f"{major}.{minor}"
 
     def translator(self, arch: str) -> str:
-        """What makes the machine code: a part of the cache's key."""
+        """The identity of the compiler, which is part of the cache key."""
         return self.version + " without negations" * ptxas.concerned(self.number, arch)
 
     def compile(self, source: str, arch: str, kernel: Kernel | None) -> tuple[bytes, str]:
@@ -164,7 +164,7 @@ class _Nvrtc:
         return (image, log) if text is None else self._assemble(text, arch, source)
 
     def _translated(self, source: str, arch: str, kernel: Kernel | None) -> tuple[Any, bytes, str]:
-        """NVRTC's program, its machine code and the log."""
+        """The NVRTC program, its machine code and the log."""
         log = io.StringIO()
         wide = {"device_int128": True} if "__int128" in source else {}
         options = self.core.ProgramOptions(arch=arch, **_OPTIONS, **wide)
@@ -176,7 +176,7 @@ class _Nvrtc:
         return program, bytes(made.code), log.getvalue()
 
     def _negated(self, program: Any) -> str | None:
-        """Other PTX than NVRTC gave to ptxas, if that may be translated wrongly."""
+        """Equivalent PTX without negations, if ptxas may miscompile the PTX of NVRTC."""
         _, size = self.nvrtc.nvrtcGetPTXSize(program.handle)
         text = bytes(size)
         self.nvrtc.nvrtcGetPTX(program.handle, text)
@@ -201,7 +201,7 @@ class _Nvrtc:
 
 def _refused(log: str, source: str, arch: str, kernel: Kernel | None,
              version: str) -> CompilationError:  # fmt: skip
-    """What NVRTC says, with the lines of the text it says it of, and whose operation they are."""
+    """NVRTC's errors with the source lines they refer to and the operation these come from."""
     log = log.replace("\0", "").strip()
     what = "a text" if kernel is None else kernel.name
     if kernel is not None and kernel.comments:
@@ -227,7 +227,7 @@ def _refused(log: str, source: str, arch: str, kernel: Kernel | None,
 
 
 def _remark_above(lines: Sequence[str], number: int) -> str:
-    """The nearest comment above a line inside the kernel: it says which operation this is."""
+    """The nearest comment above a line inside the kernel, which names the operation."""
     for text in reversed(lines[: number - 1]):
         if text.startswith(('extern "C"', "}")):
             break
@@ -252,7 +252,7 @@ _RESOURCES = ("registers", "spills", "stack", "shared_bytes")
 
 
 def _resources(log: str) -> dict[str, int]:
-    """What ptxas says a kernel takes."""
+    """The resources of a kernel as reported by ptxas."""
 
     def find(pattern: str) -> int:
         found = re.search(pattern, log, re.IGNORECASE)
@@ -267,6 +267,6 @@ def _resources(log: str) -> dict[str, int]:
 
 
 def forget() -> None:
-    """Drop the memory cache (tests)."""
+    """Clear the in-memory cache (for tests)."""
     with _memory_lock:
         _memory.clear()

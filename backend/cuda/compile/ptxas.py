@@ -1,23 +1,24 @@
 """A defect of ptxas, and the PTX that avoids it.
 
-Where the hardware has a minimum and a maximum of three integers (VIMNMX3: sm_90 and newer), the
-ptxas of CUDA 12.8 to 13.3 forgets a negation of the second operand: `max(max(x, -y), z)` of 32-bit
-integers is `max(max(x, y), z)`.  Kernels need no negation in their text for it: NVVM turns
-`min(min(x, n - 1), m - 1)` into `~max(max(~x, -n), -m)` where that saves an instruction.
+Where the hardware has a three-operand integer minimum and maximum (VIMNMX3: sm_90 and newer), the
+ptxas of CUDA 12.8 to 13.3 drops a negation of the second operand: it compiles `max(max(x, -y), z)`
+of 32-bit integers as `max(max(x, y), z)`.  This also affects kernels without a negation in their
+source: NVVM turns `min(min(x, n - 1), m - 1)` into `~max(max(~x, -n), -m)` if that saves an
+instruction.
 
-A kernel whose PTX has such a negation is compiled again with minima and maxima that NVVM does not
-see into (`OPAQUE`).  What is left are negations of a user's own, `maximum(maximum(x, -y), z)`.  A
-negation that PTX writes as a complement and a sum is translated correctly: such a kernel is
-assembled from other PTX, at the price of some registers (nvJitLink takes 67 where NVRTC takes 56).
+A kernel whose PTX has such a negation is compiled again with minima and maxima that are opaque to
+NVVM (`OPAQUE`).  Negations in the user's program, `maximum(maximum(x, -y), z)`, remain.  ptxas
+translates a negation correctly if PTX writes it as a complement and a sum, so such a kernel is
+assembled from rewritten PTX, at the cost of some registers (nvJitLink uses 67, NVRTC 56).
 """
 
 from __future__ import annotations
 
 import re
 
-#: The first version of NVRTC whose ptxas has been seen to be right.
+#: The first version of NVRTC whose ptxas was observed to be correct.
 RIGHT_SINCE = (13, 4)
-#: Stands before a text: its minima and maxima of 32-bit integers are instructions, no expressions.
+#: A prefix of the source: minima and maxima of 32-bit integers become inline assembly.
 OPAQUE = """
 __device__ __forceinline__ int opaque_min(int a, int b) {
   int r;
@@ -43,14 +44,14 @@ _EXTREMUM = re.compile(r"\b(?:min|max)\.s(?:16|32)\s+%\w+, (%\w+), (%\w+);")
 
 
 def concerned(version: tuple[int, int], arch: str) -> bool:
-    """Whether a version of NVRTC may translate PTX wrongly for an architecture ("sm_90a")."""
+    """Whether a version of NVRTC may miscompile PTX for an architecture ("sm_90a")."""
     number = re.match(r"sm_(\d+)", arch)
     return version < RIGHT_SINCE and number is not None and int(number.group(1)) >= 90
 
 
 def without_negations(ptx: str) -> str | None:
-    """PTX of the same meaning in which no minimum or maximum has a negation among its operands;
-    None where none has."""
+    """Equivalent PTX in which no operand of a minimum or maximum is a negation; None if that is
+    already so."""
     extrema = _EXTREMUM.findall(ptx)
     negated = {found[2] for found in _NEGATION.findall(ptx)} if len(extrema) > 1 else set()
     copies = _COPY.findall(ptx) if negated else []

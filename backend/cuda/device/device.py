@@ -280,10 +280,11 @@ class Device(device.Device, Protocol):
         ...
 
     def adopt(self, value: Any) -> tuple[Any, Hashable] | None:
-        """The device's own array over the memory of `value`, without a copy and with its strides
-        (ordered after what `value`'s owner still does to it); None when `value` is on the host.
+        """A device array that shares the memory and strides of `value`, ordered after pending
+        operations of `value`'s owner; None if `value` is on the host.
 
-        Beside it what of its layout matters: the shape when it is dense and aligned, else more.
+        The second element is a key of its layout: the shape if the array is dense and aligned, else
+        more.
         """
         ...
 

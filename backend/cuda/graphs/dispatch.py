@@ -15,32 +15,32 @@ import cupy
 if TYPE_CHECKING:
     from ..device.driver import DriverDevice
 
-#: Extents that are known at a time.
+#: Maximum number of cached combinations of extents.
 _KNOWN = 64
 _ndarray = cupy.ndarray
-#: What a recording needs: which arrays it reads (None: all of them, and nothing else), the
-#: addresses of its constants, its replay, the checks of numbers that come with the results.
+#: A recording: the arrays it reads (None: all, and nothing else), the addresses of its constants,
+#: its replay, and the checks of the scalars that are returned with the results.
 Entry = tuple[Sequence[int] | None, list[int], Any, Callable[..., list[Any]] | None]
 
 
 class Dispatcher:
     """`dispatch(*args)`: the result of a call (an array, or a tuple), or None on a cache miss.
 
-    The arguments are dense, aligned CuPy arrays, and Python's numbers as kernels take them.
+    The arguments are dense, aligned CuPy arrays, and Python scalars as kernels take them.
     """
 
     def __init__(
         self, args: Sequence[Any], device: DriverDevice, unrepeatable: type[Exception]
     ) -> None:
-        """`unrepeatable`: what says that a recording is not good for the parameters of a call."""
-        #: The type of each array among the arguments; the class of each number.
+        """`unrepeatable`: the exception for parameters to which a recording does not apply."""
+        #: The element type of each array argument; the class of each scalar argument.
         self.kinds = [a.dtype if type(a) is _ndarray else type(a) for a in args]
         self.unrepeatable, self.device = unrepeatable, device
         self.ordinal = self.device.ordinal
         self.known: OrderedDict[tuple[Any, ...], Entry] = OrderedDict()
 
     def learn(self, args: Sequence[Any], entry: Entry) -> None:
-        """Calls with arrays of these extents go to `entry`."""
+        """Use `entry` for calls with arrays of these extents."""
         self.known[tuple([a.shape for a in args if type(a) is _ndarray])] = entry
         while len(self.known) > _KNOWN:
             self.known.popitem(last=False)
