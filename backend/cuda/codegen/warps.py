@@ -1,4 +1,4 @@
-"""Operations of a complete warp."""
+"""Warp-level operations."""
 
 from __future__ import annotations
 

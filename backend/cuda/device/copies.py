@@ -234,7 +234,7 @@ class Team:
                     runtime.setDevice(self.ordinal)
                     runtime.free(0)  # the driver, unlike CUDA's runtime, does not make a context
                     entered = True
-            except Exception as error:  # whoever uses the lane raises it
+            except Exception as error:  # the user of the lane raises it
                 lane.absent.append(error)
             else:
                 serve(ctypes.addressof(lane.state), mine)

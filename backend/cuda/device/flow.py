@@ -72,8 +72,8 @@ class Flow:
     starts on multiprocessors that the tail of a product leaves idle, and the sums of later products
     run concurrently with the current one.
 
-    The first lane runs after everything queued on it before; after `finish`, it waits for all
-    lanes.
+    All lanes run after the work queued on the first lane before; `finish` makes the first lane wait
+    for the others.
     """
 
     def __init__(self, lanes: Sequence[Lane]) -> None:
