@@ -1,13 +1,15 @@
-"""When a level of a fast algorithm is faster on this machine: measured, and kept for a while.
+"""From which extent a level of a fast algorithm is faster on this machine: measured and cached.
 
-What counts is a ratio: a level at one extent, its seven products and its sums, against the
-standard product there, in the same rounds.  Both are measured when a product large enough first
-asks, in a quarter of a second for every type, and kept as JSON beside the compiled code.
+What counts is a ratio: the time of one level (seven products and its sums) over the time of the
+standard product of the same extent, measured in the same rounds.  Both are measured when the first
+large enough product runs, in a quarter of a second per type, and stored as JSON next to the
+compiled code.
 
-A busy machine gives wrong rates, and a wrong choice stays.  So the rounds are two halves, and what
-they do not agree about, or products that seem slower the larger they are, is not believed: then
-the standard product is taken, and nothing is kept.  What is kept carries its date and the load it
-was measured under, and is measured again after a month, or an hour where the machine was busy.
+A busy machine yields wrong rates, and a wrong choice would persist.  The rounds are therefore split
+into two halves.  If the halves disagree, or if products seem slower the larger they are, the
+measurement is rejected: the standard product is used and nothing is stored.  A stored measurement
+has its date and the load at the time, and is repeated after a month, or after an hour if the
+machine was busy.
 """
 
 from __future__ import annotations
@@ -37,15 +39,15 @@ from .own import Host
 from .runtime.threads import thread_count
 
 VERSION = 2
-#: Products with a smaller extent are not worth asking for.
+#: Products with a smaller extent always use the standard algorithm.
 LEAST = 1024
-#: Extents of the standard product that are measured; the last only if the type is quick enough.
+#: Extents at which the standard product is measured; the last only if the type is fast enough.
 EXTENTS = (256, 512, 1024)
-#: Rounds, how many it takes at least, and the seconds for all.
+#: The maximum and the minimum number of rounds, and the seconds for all of them.
 ROUNDS, FEWEST, SECONDS = 12, 4, 0.22
-#: By how much two halves of the rounds, or a larger product, may differ from what is expected.
+#: The factor by which two halves of the rounds may differ, or a larger product may be slower.
 AGREE = 1.2
-#: Days that a measurement is used, of an idle machine and of a busy one.
+#: Days for which a measurement is used: of an idle machine, and of a busy one.
 FRESH, FRESH_BUSY = 30.0, 1 / 24
 #: What `treadle ceilings` measures.
 TYPES = (float32, float64, int32, int64)
@@ -53,8 +55,8 @@ TYPES = (float32, float64, int32, int64)
 
 @dataclass(frozen=True)
 class Measured:
-    """Rates of a type, None if they are not to be believed; when (seconds since 1970) and under
-    which load for a thread they were measured."""
+    """Rates of a type, None if they were rejected; when (seconds since 1970) and under which load
+    per thread they were measured."""
 
     rates: Rates | None
     when: float
@@ -62,18 +64,18 @@ class Measured:
 
     @property
     def fresh(self) -> bool:
-        """Whether it is still to be used: a busy machine's sooner not."""
+        """Whether it may still be used; a measurement of a busy machine expires sooner."""
         days = (time.time() - self.when) / 86400
         return 0 <= days < (FRESH if self.load <= 1 else FRESH_BUSY)
 
 
 def variant(t: ScalarType) -> BilinearAlgorithm:
-    """Winograd's has fewer sums; floats are given Strassen's, which loses fewer digits."""
+    """Winograd's variant has fewer sums; inexact types use Strassen's, which is more accurate."""
     return STRASSEN if t.is_inexact else WINOGRAD
 
 
 def chosen(t: ScalarType, size: tuple[int, int, int], most: int | None = None) -> Choice:
-    """The fastest way for (m, k) by (k, n) in type `t`, by `most` levels at most."""
+    """The fastest algorithm for (m, k) by (k, n) in type `t`, with at most `most` levels."""
     found = rates(t) if min(size) >= LEAST and most != 0 else None
     if found is None:
         return Choice(None, 0, "standard", 0.0, 0.0)
@@ -81,26 +83,26 @@ def chosen(t: ScalarType, size: tuple[int, int, int], most: int | None = None) -
 
 
 def _fastest(found: Rates, t: ScalarType, size: tuple[int, int, int], most: int | None) -> Choice:
-    """No block is divided that is smaller than LEAST."""
+    """The fastest algorithm that divides no block smaller than LEAST."""
     levels = int(math.log2(2 * min(size) / LEAST))
     levels = levels if most is None else min(levels, most)
     return choose_recursive(found, (variant(t),), size, t.bytes, levels)
 
 
 def rates(t: ScalarType) -> Rates | None:
-    """Of this machine, from the disk or measured now; None where it is too busy to measure."""
+    """The rates of this machine, from disk or measured now; None if it is too busy to measure."""
     return measured(t).rates
 
 
 @lru_cache(maxsize=16)
 def measured(t: ScalarType) -> Measured:
-    """What this process goes by: kept and fresh, or measured now and kept if steady."""
+    """The measurement that this process uses: stored and fresh, or made now."""
     kept = known().get(t.name)
     return kept if kept is not None and kept.fresh else again(t)
 
 
 def again(t: ScalarType) -> Measured:
-    """Measured now, whatever is known; kept if the rounds agree, forgotten if not."""
+    """Measure now and store the rates; drop stored rates if the new measurement is rejected."""
     begun = time.perf_counter()
     found = measure(t)
     _took[t.name] = time.perf_counter() - begun
@@ -138,7 +140,7 @@ def machine_key() -> str:
 def measure(t: ScalarType, clock: Callable[[], float] = time.perf_counter) -> Measured:
     """Interleaved rounds of standard products and of one level, as blocks of larger matrices.
 
-    No round is begun that would not end within SECONDS, however slow the machine is.
+    No round is started that would not end within SECONDS, however slow the machine is.
     """
     load = _load() / thread_count()
     kit = Host(t)
@@ -158,7 +160,7 @@ def measure(t: ScalarType, clock: Callable[[], float] = time.perf_counter) -> Me
     works: list[Callable[[], None]] = []
     once = 0.0
     for n, last in zip(EXTENTS, (EXTENTS[0], *EXTENTS), strict=False):
-        # Four rounds of the standard product and a level, or the extents before must do.
+        # There must be time for four rounds of a standard product and a level at this extent.
         if len(works) > 1 and 8 * (n / last) ** 3 * once > SECONDS:
             break
         works.append(partial(product, n))
@@ -179,9 +181,10 @@ def measure(t: ScalarType, clock: Callable[[], float] = time.perf_counter) -> Me
 
 def judged(t: ScalarType, extents: Sequence[int], rounds: Sequence[Sequence[float]]
            ) -> Rates | None:  # fmt: skip
-    """What rounds of seconds (a product for every extent, a level at the last) say, if anything.
+    """The rates from rounds of seconds (a product per extent, a level at the last extent); None if
+    the rounds are rejected.
 
-    Sums get the rate that explains what a level took beside its products.
+    The rate of sums follows from the time that a level takes in addition to its products.
     """
     if len(rounds) < FEWEST:
         return None
@@ -202,7 +205,7 @@ def judged(t: ScalarType, extents: Sequence[int], rounds: Sequence[Sequence[floa
 
 
 def _load() -> float:
-    """Processes that wanted a processor in the last minute; 0 where the system does not say."""
+    """Runnable processes, averaged over the last minute; 0 if the system does not report it."""
     try:
         return os.getloadavg()[0]
     except (OSError, AttributeError):
@@ -210,13 +213,13 @@ def _load() -> float:
 
 
 def known() -> dict[str, Measured]:
-    """What is kept of this machine, by type."""
+    """The stored measurements of this machine, by type."""
     return read(None, machine_key())
 
 
 def in_words(t: ScalarType, found: Measured | None) -> str:
-    """From which square a fast algorithm is chosen, how much faster it should be there, and when
-    that was measured; `found`: what is kept."""
+    """From which square product on a fast algorithm is chosen, its predicted speedup there, and
+    the date of the measurement `found`."""
     if found is None or found.rates is None:
         return "not measured, or on too busy a machine: standard"
     date = time.strftime("%Y-%m-%d", time.gmtime(found.when))
@@ -232,8 +235,8 @@ def in_words(t: ScalarType, found: Measured | None) -> str:
 
 
 def read(path: Path | None, machine: str) -> dict[str, Measured]:
-    """What a file (None: that of the cache) says about a machine; nothing where it cannot be
-    trusted."""
+    """The measurements of a machine in a file (None: the file in the cache); none if the file is
+    invalid."""
     try:
         whole = json.loads((path or _path()).read_text(encoding="utf-8"))
         if whole["version"] != VERSION or whole["machine"] != machine:
@@ -254,7 +257,7 @@ def _checked(entry: Any) -> Measured:
 
 
 def write(path: Path | None, machine: str, types: Mapping[str, Measured]) -> None:
-    """Replace the file as a whole; a folder that cannot be written to keeps nothing."""
+    """Replace the complete file; a folder that is not writable stores nothing."""
     whole = {
         "version": VERSION, "machine": machine,
         "types": {name: {"date": time.strftime("%Y-%m-%d", time.gmtime(m.when)), "when": m.when,

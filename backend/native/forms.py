@@ -1,8 +1,8 @@
-"""What a node is for the extents of a call: folds of short rows are loops, short loops written out.
+"""A node specialised for the extents of a call: short folds become loops, short loops unroll.
 
-A program is compiled for all extents.  Where a few of them are small, a kernel for these is much
-better than one for all: the three coordinates of a point are three registers, the distance between
-two points is no array, and the weights of a stencil stay where they are.
+A program is compiled for all extents.  If some of them are small, a kernel for just these extents
+is much faster: the three coordinates of a point are three registers, the distance between two
+points needs no array, and the weights of a stencil stay in registers.
 """
 
 from __future__ import annotations
@@ -23,26 +23,26 @@ if TYPE_CHECKING:
 
     from .executable import NativeExecutor
 
-#: Rows of short folds have kernels of their own, whose loads are shuffled and asked for once; of
-#: elements below four bytes, which are not gathered, up to as many as are loaded by strides.
+#: Short folds of elements below four bytes, which are not gathered, are specialised for rows of at
+#: most this many elements, which are strided loads.
 MOST_SMALL = 4
-#: Rows of results of at most so many elements lie side by side in vectors.
+#: Vectors span several rows of results if a row has at most this many elements.
 NARROW = 8
 
 
 class NativeForms(Forms):
-    """The forms of one node of a program: loops, and extents that a kernel is made for."""
+    """The forms of one node of a program: folds that are loops, and extents that are constants."""
 
     def __init__(self, owner: NativeExecutor, node: Node) -> None:
         super().__init__(owner, node)
         self.owner = owner
         self._counting: dict[frozenset[Node], list[tuple[Extent, int, int, int]]] = {}
-        if owner.program.settings.check:  # loops written out leave what only earlier turns read
+        if owner.program.settings.check:  # unrolling drops reads that checks test
             self._counting[NOTHING] = []
 
     @property
     def several(self) -> bool:
-        """Whether extents decide."""
+        """Whether the form depends on extents."""
         return bool(self.inside) or bool(self._counts(NOTHING))
 
     def form(self, run: Run[Any], loops: frozenset[Node]) -> Form:
@@ -60,8 +60,8 @@ class NativeForms(Forms):
         return specialise(node, dict(form.sizes))
 
     def _counts(self, loops: frozenset[Node]) -> list[tuple[Extent, int, int, int]]:
-        """The extents that loops count with, up to which size a kernel is made for each, and where
-        they are: slot and axis."""
+        """The trip counts of loops: the extent, the largest size that gets a kernel of its own, and
+        the slot and axis that have its value."""
         found = self._counting.get(loops)
         if found is None:
             around = {self.short.reader.get(f) for f in loops}
@@ -99,10 +99,11 @@ def _reads_small(node: Node) -> bool:
 
 
 def _narrow_extents(node: Node) -> list[Extent]:
-    """Extents of a `Generate` for which, where they are small, there is other code: what the last
-    of its results is, or is made of, if their rows are not one line with those read and no offset
-    of a stencil is along them; and rows of which neighbours in a row of results read one element.
-    Of a `Permute` the last of its source.
+    """Extents for which there is different code if they are small.
+
+    Of a `Generate`: the extent in the last extent of its results, if their rows do not coincide
+    with the rows read and no stencil offset is along them; and the last extent of arrays of which
+    neighbours in a row of results read different rows.  Of a `Permute`: its last domain extent.
     """
     if isinstance(node, Permute) and node.domain and len(node.domain) > 1:
         last = node.domain[-1]
@@ -119,7 +120,7 @@ def _narrow_extents(node: Node) -> list[Extent]:
         found.update((e, None) for e in made_of if isinstance(e, Extent))
     last = node.shape[-1]
     narrow = rank > 1 and isinstance(last, Const) and int(last.value) <= NARROW
-    lanes = Index(rank - 2 if narrow else rank - 1)  # narrow rows lie side by side
+    lanes = Index(rank - 2 if narrow else rank - 1)  # a vector spans several narrow rows
     for e in reads:
         width = e.node.outputs[e.component].shape[-1:]
         if len(e.args) > 1 and isinstance(width[0], Extent):
@@ -130,24 +131,24 @@ def _narrow_extents(node: Node) -> list[Extent]:
 
 
 def _may_take(reader: Node, made: Node) -> bool:
-    """Whether a reader, `made` when it takes a fold in, keeps its bits and reads elements once."""
+    """Whether a reader that inlines a fold (as `made`) keeps its bits and reads elements once."""
     if not isinstance(reader, Fold):
         return True
-    from treadle.skeletons.lower.fold.rows import (  # a kernel that is found needs no more
+    from treadle.skeletons.lower.fold.rows import (  # a cached kernel does not need it
         goes_across,
         is_exact,
     )
 
-    if argument_of(reader.combine) is not None:  # along rows, it looks for the extreme's place
+    if argument_of(reader.combine) is not None:  # along rows, it searches the extreme's index
         return isinstance(made, Fold) and goes_across(made)
-    # Stored results of several axes lie in one line, whose blocks are not those of the axes.
+    # Stored results of several axes are contiguous; their blocks are not those of the axes.
     return len(reader.inner) == 1 or is_exact(reader.combine)
 
 
 def given_way(node: Node, made: Node) -> bool | None:
-    """Whether a fold in another form goes across as `node` does: where grouping reaches bits.
+    """Whether a fold in another form reduces across rows, which decides the bits if it is inexact.
 
-    None where it is for the fold's own elements to decide."""
+    None if the fold's own elements decide."""
     if not isinstance(node, Fold) or not isinstance(made, Fold) or node is made:
         return None
     from treadle.skeletons.lower.fold.rows import goes_across, is_exact

@@ -1,9 +1,9 @@
-"""How the arrays of a call lie in memory, as far as kernels are made for it.
+"""The memory layouts of a call's arrays, as far as kernels are specialised for them.
 
-An array that is dense and row-major needs no word.  Of any other, the strides are numbers of the
-call; but kernels are made for the one that decides how it is read: along which axis its neighbours
-lie side by side (the columns of a Fortran matrix, the rows of a slice of columns), or a few
-elements apart, or backwards.
+Dense row-major arrays have no entry.  The strides of other arrays are scalar arguments.  Kernels
+are specialised only for the stride that decides how the array is read: the axis along which its
+elements are contiguous (the columns of a Fortran matrix, the rows of a slice of columns), a few
+elements apart, or reversed.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from treadle.dsl.graph import Generate, Input, Label, Leaf
 from treadle.dsl.types import ScalarType, as_type
 from treadle.dsl.values import flatten_results
 
-#: Of each array that is not dense: (leaf, axis along which its elements are nearest to each other,
-#: how many elements apart), 0 where they are far apart.
+#: Of an array that is not dense: (leaf, axis with the smallest stride, that stride in elements).
+#: The stride is 0 if it is large.
 Layout = tuple[Leaf, int, int]
 Layouts = frozenset[Layout]
 
 DENSE: Layouts = frozenset()
-#: Kernels are made for neighbours at most so far apart: they are loaded by vectors of what is
-#: between them, or one by one (`memory.py`).
+#: The largest stride that kernels are specialised for: they load vectors that cover the elements
+#: between, or load elements one by one (`memory.py`).
 FARTHEST = 16
-#: Neighbours at most so far apart are loaded by vectors.
+#: The largest stride that is loaded by vectors.
 NEIGHBOURS = 4
 
 
@@ -42,8 +42,7 @@ def layouts_of(arrays: Iterable[tuple[int, Leaf]], slots: Sequence[Any]) -> Layo
 
 
 def nearest(array: Any) -> tuple[int, int]:
-    """The axis along which the elements of an array are nearest to each other, and how far apart
-    neighbours are, 0 for far.
+    """The axis of an array with the smallest stride, and that stride in elements, 0 if it is large.
 
     >>> import numpy as np
     >>> a = np.zeros((6, 8))
@@ -77,8 +76,7 @@ FEW = 1 << 12
 
 @lru_cache(maxsize=64)
 def _copy(t: ScalarType, rank: int) -> Callable[[Any], Any]:
-    """A program that copies arrays, from any layout: through tiles, where they lie column by
-    column."""
+    """A program that copies arrays of any layout; column-major arrays are copied in tiles."""
     given = Input("given", t, (False,) * rank, kind="argument")
     element = Leaf(given, 0).at(*map(Index, range(rank)))
     node = Generate(given.shape, (element,), label=Label("copy"))

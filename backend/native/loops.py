@@ -1,9 +1,9 @@
-"""Loops over arrays: the first iterations from Python, the rest by native code.
+"""Loops over arrays: Python runs the first iterations, native code runs the others.
 
-One iteration is recorded.  What it writes for the next needs memory that no iteration in flight
-reads, so the state moves through several sets of arrays: after a few iterations it is back where it
-began, and the iterations of that period are the phases that native code repeats, some thousand at a
-time, so that an interrupt is heard.
+One iteration is recorded.  An iteration must not write to memory that it still reads, so the state
+rotates through several sets of arrays.  After a few iterations the state is in its first set again.
+The iterations of this period are the phases that native code repeats, some thousands per call, so
+that Python can handle interrupts between calls.
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ if TYPE_CHECKING:
     from ..runtime.plan import Step
     from .executable import NativeExecutor
 
-#: Iterations made by Python before one is recorded, if that needs no compiler, and if it does.
+#: Iterations that Python runs before one is recorded: if all kernels are compiled, and if not.
 EARLY, LATE = 4, 256
-#: Iterations until the arrays of the state are where they were before, at most.
+#: The longest period after which the state is in the same arrays again.
 LONGEST = 12
-#: Seconds of native code between two looks at what interrupts.
+#: Seconds of native code between two checks for interrupts.
 BREATH = 5e-3
 _UNLIMITED = 1 << 62
 
 
 class LoopStep(loops.LoopStep[HostRun]):
-    """One `ArrayLoop`, the most of it in native code (module docstring)."""
+    """One `ArrayLoop`; native code runs most of its iterations (module docstring)."""
 
     def __init__(self, owner: NativeExecutor, node: ArrayLoop, step: Step) -> None:
         super().__init__(owner, node, step)
@@ -52,7 +52,7 @@ class LoopStep(loops.LoopStep[HostRun]):
         super().__call__(run)
 
     def finish(self, run: HostRun, iteration: int, limit: int | None) -> bool:
-        """Make the iterations that are left by native code, if one can be recorded."""
+        """Run the remaining iterations in native code, if one can be recorded."""
         left = _UNLIMITED if limit is None else limit - iteration
         if not self._native or iteration not in (EARLY, LATE) or left <= EARLY:
             return False
@@ -79,9 +79,9 @@ def _turns() -> Any:
 
 
 class _Phases:
-    """The iterations of a period, as native code makes them, with memory of their own.
+    """The iterations of a period, as native code runs them, with separate memory.
 
-    The memory is that of one execution: its results may be handed to the user.
+    The memory belongs to one execution, because its results may be returned to the user.
     """
 
     def __init__(self, loop: LoopStep, run: HostRun) -> None:
@@ -110,9 +110,9 @@ class _Phases:
             self._tables.append((table, len(part)))
 
     def _rotate(self, tape: Tape, first: tuple[Any, ...], slots: Slots) -> None:
-        """Where the state is in each iteration (`states`), and what the arrays made in one are
-        (`renamed`); after `transient` iterations it all repeats.  The first state is never written
-        to: others may see it."""
+        """Assign arrays to the state of each iteration (`states`) and to the arrays that it makes
+        (`renamed`).  After `transient` iterations the assignment repeats.  The first state is never
+        written to, because it may have other readers."""
         loop = self.loop
         results = loop.results[: len(first)]
         made = {id(slots[r]): slots[r] for r in results if r not in loop.state}
@@ -159,7 +159,7 @@ class _Phases:
         return (Operation * len(rows))(*rows)
 
     def run(self, first: int, limit: int) -> tuple[Any, ...]:
-        """Iterations from number `first` on; the last state."""
+        """Run the iterations `first` to `limit` − 1; return the last state."""
         turns = _turns()
         at, many, steady = first, 16, first + self.transient
         while at < limit:
@@ -184,7 +184,7 @@ class _Phases:
         return self.states[place]
 
     def _verify(self) -> None:
-        """Raise what failed in a launch."""
+        """Raise the error of a launch that failed."""
         for failure in self.failures:
             if failure.errors[0]:
                 from treadle.skeletons.ir.failures import raise_failure
@@ -193,7 +193,7 @@ class _Phases:
 
 
 def _idle(blocks: list[Any], like: Any, taken: set[int]) -> Any:
-    """One of the blocks that is not taken, or one more."""
+    """A block that is not in `taken`; allocated if there is none."""
     for b in blocks:
         if id(b) not in taken and b.shape == like.shape and b.dtype == like.dtype:
             return b
@@ -202,7 +202,7 @@ def _idle(blocks: list[Any], like: Any, taken: set[int]) -> Any:
 
 
 class _Places:
-    """The arrays that operations of an iteration name: state by slot, what is made by itself."""
+    """Resolves the arrays of an iteration's operations: state by slot, other arrays by identity."""
 
     def __init__(self, state: dict[int, Any], made: dict[int, Any], hidden: set[int]) -> None:
         self.state, self.made, self.hidden = state, made, hidden
@@ -211,11 +211,11 @@ class _Places:
         if isinstance(named, int):
             return self.state[named]
         if id(named) in self.hidden:
-            raise Unrecordable  # a state under another name
+            raise Unrecordable  # an array of the state that is not referred to by its slot
         return self.made.get(id(named), named)
 
     def address(self, named: Any, place: int = 0) -> int:
         return address(self.array(named))
 
     def number(self, which: int, place: int) -> None:
-        """Parameters stay the same during a loop."""
+        """Nothing to do: parameters do not change during a loop."""

@@ -32,19 +32,19 @@ if TYPE_CHECKING:
 
     from .executable import NativeExecutor
 
-#: Nanoseconds of work that the skeletons put into a task, roughly: a few tasks are done by the
-#: calling thread alone, for waking another takes as long.  Light tasks are twice as short.
+#: The approximate nanoseconds of work in a task of the skeletons.  The calling thread runs a few
+#: tasks alone, because waking another thread takes as long.  Light tasks take half the time.
 TASK_WORK = 10_000.0
 
-#: Elements of an array, and places at which each of its elements is read, that make a copy worth
-#: while where they are not read side by side.
+#: An array whose elements are not read consecutively is copied if it has at least `WORTH_COPYING`
+#: elements and at least `SEVERAL` reads.
 WORTH_COPYING, SEVERAL = 1 << 15, 3
 
 _TYPES = {t.name: t for t in ALL_TYPES}
 
 
 class KernelStep(steps.KernelStep[HostRun, "NodeKernels", Layout]):
-    """One node run by compiled kernels; small extents have some of their own, too (`forms.py`)."""
+    """One node run by compiled kernels; small extents have separate kernels (`forms.py`)."""
 
     owner: NativeExecutor
 
@@ -72,8 +72,8 @@ class KernelStep(steps.KernelStep[HostRun, "NodeKernels", Layout]):
         return any(self.often(known) for known in layouts if known[0] in large)
 
     def often(self, layout: Layout) -> bool:
-        """Whether an array that lies so is read at several places, and not along its rows: it is
-        copied once, then."""
+        """Whether an array with this layout has several reads that are not along its rows.  Such
+        an array is copied once."""
         found = self._often.get(layout)
         if found is None:
             leaf, axis, step = layout
@@ -86,15 +86,15 @@ class KernelStep(steps.KernelStep[HostRun, "NodeKernels", Layout]):
         return found
 
     def compiled(self) -> list[code.CompiledKernel]:
-        """The kernels that ran; before a first call those for all extents."""
+        """The kernels that ran; before the first call, the kernels for all extents."""
         made = [v for (_, form, _), v in self.variants.items() if form]
         return [k for v in made or [self.dense] for k in v.compiled()]
 
 
 class NodeKernels(steps.NodeKernels[HostRun, HostArray]):
-    """The kernels of a node, from a recipe that is kept or by lowering it.
+    """The kernels of a node, from a cached recipe or from lowering it.
 
-    `lowered_as` is the node, or what it is for the extents of one call.
+    `lowered_as` is the node, or its specialisation for the extents of one call.
     """
 
     def __init__(
@@ -113,7 +113,7 @@ class NodeKernels(steps.NodeKernels[HostRun, HostArray]):
         key = recipe.key_of(owner, lowered_as, layouts, schedule, way)
         found = recipe.find(key)
         lowering = Lowering(lower)
-        self.errors = 0  # numbers that kernels report an error in; those that do are never kept
+        self.errors = 0  # numbers of an error report; recipes with reports are never cached
         if found is None:
             made = lowering.made
             self.errors = max((k.errors for kernels in made.kernels for k in kernels), default=0)
@@ -167,7 +167,7 @@ class NodeKernels(steps.NodeKernels[HostRun, HostArray]):
 
 
 class Lowering:
-    """A node as kernels, lowered (again) when somebody asks for that."""
+    """The kernels of a node, which are lowered (again) at the first access."""
 
     def __init__(self, lower: Callable[[], recipe.Lowered]) -> None:
         self.lower = lower
@@ -177,7 +177,7 @@ class Lowering:
         return self.lower()
 
     def kernel(self, place: int, k: int) -> Kernel:
-        """A kernel of a launch, by its place, and which of its variants."""
+        """Variant `k` of the kernel of launch number `place`."""
         return self.made.kernels[place][k]
 
 
@@ -188,7 +188,7 @@ Spaces = tuple[Sequence[HostArray], Sequence[HostArray], Sequence[HostArray]]
 class KernelLaunch:
     """One kernel of a step and where its arguments come from (see `recipe.LaunchRecipe`).
 
-    `kernel` is its IR, which is made when it is asked for.
+    `kernel` is its IR, which is lowered at the first access.
     """
 
     def __init__(self, about: recipe.LaunchRecipe, kernel: Callable[[], Kernel]) -> None:
@@ -204,7 +204,7 @@ class KernelLaunch:
         return self._kernel()
 
     def found(self, fast_math: bool) -> bool:
-        """Whether there is machine code already, in memory or on disk."""
+        """Whether machine code exists already, in memory or on disk."""
         if self._compiled is None and self.about.digest:
             held = code.find(self.about.digest)
             if held is not None:
@@ -227,7 +227,7 @@ class KernelLaunch:
     def run(
         self, spaces: Spaces, values: Sequence[Any], errors: HostArray | None, fast_math: bool
     ) -> None:
-        """Launch at once; `errors` learns what fails."""
+        """Launch now; the kernel reports failures in `errors`."""
         tasks = values[self.end]
         if tasks <= 0:
             return
@@ -249,7 +249,7 @@ class KernelLaunch:
         fast_math: bool,
         errors: int,
     ) -> None:
-        """What `run` would do, on the tape instead."""
+        """Record on the tape what `run` would do."""
         tasks = values[self.end]
         if tasks <= 0:
             return
@@ -272,16 +272,16 @@ class KernelLaunch:
 
 
 class Choice:
-    """Variants of a kernel, each with the conditions (`Kernel.requires`) under which it is right.
+    """Variants of a kernel, each with the conditions (`Kernel.requires`) under which it is correct.
 
-    The first right one runs; it is looked for when a scalar of the last variant, the one for
-    everything, has changed.
+    The first variant whose conditions hold runs.  The conditions are evaluated again when an
+    integer scalar of the last variant, which is always correct, has changed.
     """
 
     def __init__(self, variants: list[KernelLaunch]) -> None:
         self.variants, self.about = variants, variants[0].about
         last = variants[-1].about
-        #: The scalars that conditions may be about.
+        #: The scalars that conditions may depend on.
         self.watched = [last.start + k for k, t in enumerate(last.types) if _TYPES[t].is_integer]
         self._last: tuple[list[Any] | None, KernelLaunch] = (None, variants[-1])
 
@@ -293,7 +293,7 @@ class Choice:
         return self.variants[0].found(fast_math)
 
     def compiled(self, fast_math: bool) -> code.CompiledKernel:
-        """The variant for most arrays; others are compiled when an array asks for them."""
+        """The variant for most arrays; other variants are compiled at their first launch."""
         return self.variants[0].compiled(fast_math)
 
     def chosen(self, slots: Slots, params: Params, values: Sequence[Any]) -> KernelLaunch:

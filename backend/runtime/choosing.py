@@ -1,7 +1,7 @@
-"""The schedule that `Auto`, or `Tuned`, chooses for a kernel, when the extents are there.
+"""The schedule that `Auto` or `Tuned` chooses for a kernel once the extents are known.
 
-Most kernels have no choice, and are told so by a look at their expressions; the analysis is
-imported where there is one.
+Most kernels have no choice, which a quick look at their expressions shows; the analysis is imported
+only for the others.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 
 
 class Choosing:
-    """The choice for one kernel, asked for at every call: two look-ups once it was made.
+    """The choice for one kernel, made at every call; a repeated choice takes two look-ups.
 
-    `places` are (slot, axis) of the extents that it depends on.
+    `places` are the (slot, axis) pairs of the extents that it depends on.
     """
 
     def __init__(self, owner: Executor[Any], decide: Decider | FoldDecider | Remembered) -> None:
@@ -36,24 +36,24 @@ class Choosing:
         self.places = [(owner.slot_of(Leaf(e.node, 0)), e.axis) for e in decide.extents]
 
     def __call__(self, shape: Callable[[int], Sequence[int]]) -> Schedule | None:
-        """The schedule for the arrays in the slots, None for the kernel's own."""
+        """The schedule for the arrays in the slots, None for the kernel's default."""
         return self.decide([shape(slot)[axis] for slot, axis in self.places])
 
     def first(self, program: TracedProgram) -> Schedule | None:
-        """The schedule for the arguments that a program was made with, None if not known."""
+        """The schedule for the arguments that a program was traced with, None if unknown."""
         return chosen_first(program, self.decide)
 
 
 def choosing(owner: Executor[Any], node: Node) -> Choosing | None:
-    """None where there is nothing to choose (and in checked mode, which is not about speed)."""
+    """None if there is nothing to choose, and in checked mode, which does not aim at speed."""
     found = deciding(owner.program, node)
     return None if found is None else Choosing(owner, found)
 
 
 class Remembered:
-    """What `tune` measured for a program on extents like these, and else what `Auto` chooses.
+    """The schedule that `tune` measured for a program on these extents, or else `Auto`'s choice.
 
-    Call it with the values of `extents`, those of all inputs of the program.
+    Call it with the values of `extents`, the extents of all inputs of the program.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class Remembered:
         return found
 
     def reasons(self, known: Mapping[Expr, int]) -> list[str]:
-        """For `explain`: what is remembered, or that nothing is."""
+        """For `explain`: the stored measurements, or that there are none."""
         unknown = [e for e in self.extents if e not in known]
         table = None if unknown else self.memory.table(known)
         rows = {} if table is None else {r.schedule: r.ms for r in table.of(self.operation)}
@@ -90,7 +90,7 @@ class Remembered:
 
 
 def deciding(program: TracedProgram, node: Node) -> Decider | FoldDecider | Remembered | None:
-    """Who chooses for a kernel of a program, if there is a choice."""
+    """The object that chooses for a kernel of a program; None if there is no choice."""
     if program.settings.check:
         return None
     auto = _automatic(program, node)
@@ -122,8 +122,8 @@ def _automatic(program: TracedProgram, node: Node) -> Decider | FoldDecider | No
 
 
 def _may_gain(node: Node, gpu: bool) -> bool:
-    """What `has_choice` needs, as far as a glance tells: two axes, layers left open, and loops that
-    several outputs can share (on a GPU also: elements that are not read in place); permutes."""
+    """A cheap necessary condition of `has_choice`: two axes, schedule layers left open, and loops
+    that several outputs can share (on a GPU also reads at other indices); or a permute."""
     if isinstance(node, Fold):
         return gpu and bool(node.outer) and node.label.schedule in (Auto(), Tuned())
     if not isinstance(node, Generate) or len(node.shape) < 2:
@@ -144,8 +144,8 @@ def _may_gain(node: Node, gpu: bool) -> bool:
 
 
 def reasons(program: TracedProgram, node: Node, known: Mapping[Expr, int]) -> list[str]:
-    """For `explain`: what was chosen for these extents and why; what a schedule that was given is
-    predicted to take on a GPU; nothing where there was no choice, unless `Auto` was asked for."""
+    """For `explain`: the choice for these extents and its reasons, or, on a GPU, the predicted time
+    of a given schedule.  Empty if there was no choice, unless the schedule is `Auto`."""
     from treadle.skeletons.model.device import device_of
     from treadle.skeletons.model.report import against_plain, compared, explained, no_choice
 
@@ -169,7 +169,7 @@ def reasons(program: TracedProgram, node: Node, known: Mapping[Expr, int]) -> li
 def chosen_first(
     program: TracedProgram, decide: Decider | FoldDecider | Remembered
 ) -> Schedule | None:
-    """The choice for the arguments that a program was made with, None if these are not known."""
+    """The choice for the arguments that a program was traced with, None if these are unknown."""
     known = example_extents(program)
     if not all(e in known for e in decide.extents):
         return None
@@ -177,14 +177,14 @@ def chosen_first(
 
 
 def first_choice(program: TracedProgram, node: Node) -> Schedule | None:
-    """The schedule that a kernel gets for the arguments that a program was made with; None for its
-    own, where there is no choice or they are not known."""
+    """The schedule of a kernel for the arguments that a program was traced with.  None, for the
+    kernel's default, if there is no choice or the arguments are unknown."""
     decide = deciding(program, node)
     return None if decide is None else chosen_first(program, decide)
 
 
 def example_extents(program: TracedProgram) -> dict[Extent, int]:
-    """The extents of the arguments that a program was made with, and of captured arrays."""
+    """The extents of the arguments that a program was traced with, and of captured arrays."""
     shapes = dict(zip(program.arguments, program.example_shapes or (), strict=False))
     found: dict[Extent, int] = {}
     for node in program.inputs:

@@ -1,8 +1,8 @@
-"""Host memory for results and intermediates, reused while it is warm.
+"""Pooled host memory for results and intermediates.
 
-A fresh large allocation costs a page fault every 4 kB, as much as the kernel that fills it.  The
-pool keeps blocks and hands one out again once nobody refers to it: neither a program nor a user's
-array (views included, whose base it is).
+A fresh large allocation causes a page fault every 4 kB, which takes as long as the kernel that
+fills it.  The pool keeps its blocks and reuses a block once nothing else refers to it: neither a
+program nor a user's array or view.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from treadle.dsl.limits import BLAS, limit, require_memory
 
 SMALLEST = 1 << 16
 LIMIT = 1 << 30
-#: Bytes that no array has.
+#: No array has as many bytes as this.
 ADDRESSABLE = 1 << 62
 
 
 def _idle_references() -> int:
-    """What `sys.getrefcount` says of a block that only the pool refers to, in a loop over blocks:
-    Python 3.14 counts differently from those before."""
+    """The `sys.getrefcount` of a block that only the pool refers to, in a loop over blocks; Python
+    3.14 counts differently from earlier versions."""
     blocks = [(np.empty(1, np.uint8), 0)]
     counts = []
     for block, _ in blocks:
@@ -38,7 +38,7 @@ def _idle_references() -> int:
 _FREE = _idle_references()
 
 _from_address = ctypes.c_size_t.from_address
-#: Where in an array object the address of its data is: a field of NumPy's C interface.
+#: The offset of the data pointer in an array object: a field of NumPy's C interface.
 _FIELD = object.__basicsize__
 
 
@@ -51,7 +51,7 @@ def _ask(array: Any) -> int:
 
 
 def _works() -> bool:
-    """Whether the field is where C code finds it."""
+    """Whether the field has the address of the data."""
     arrays = [np.zeros(100), np.zeros((4, 4))[1:, ::-1], np.empty(0)]
     return sys.implementation.name == "cpython" and all(_read(a) == _ask(a) for a in arrays)
 
@@ -61,7 +61,7 @@ address = _read if _works() else _ask
 
 
 def free_bytes() -> int:
-    """Physical memory that is free now, 0 where the system does not say."""
+    """The free physical memory in bytes, 0 if the system does not report it."""
     try:
         return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     except (ValueError, OSError, AttributeError):
@@ -69,13 +69,13 @@ def free_bytes() -> int:
 
 
 def matmul(a: Any, b: Any, out: Any = None) -> Any:
-    """`np.matmul`, when there is room for what it needs."""
+    """`np.matmul`; raises an error first if there is too little memory for its workspace."""
     require_memory(BLAS, "for the library of matrix products")
     return np.matmul(a, b, out=out)
 
 
 def no_memory(shape: tuple[int, ...], dtype: np.dtype[Any], held: int = 0) -> TreadleError:
-    """The error of an array that cannot be: how much was asked for, held idle and free."""
+    """The error of a failed allocation: the bytes requested, kept for reuse and free."""
     size = math.prod(shape, start=dtype.itemsize)
     if not size:
         return ShapeError(
@@ -102,7 +102,7 @@ class Pool:
 
     def __init__(self, limit: int = LIMIT) -> None:
         self.limit = limit
-        # By size: the memory, and where in it the first 64-byte boundary is.
+        # By size: the memory, and the offset of its first 64-byte boundary.
         self._blocks: dict[int, list[tuple[Any, int]]] = {}
         self._held = 0
         self._lock = locks.lock()
@@ -142,7 +142,7 @@ class Pool:
             return np.ndarray(shape, dtype, raw, shift)
 
     def _drop(self, everything: bool = False) -> None:
-        """Forget idle blocks, oldest sizes first, down to half the limit."""
+        """Free idle blocks, oldest sizes first, down to half the limit."""
         for size in list(self._blocks):
             kept = []
             for block, shift in self._blocks[size]:
@@ -157,7 +157,7 @@ class Pool:
                 del self._blocks[size]
 
     def _drop_a_size(self) -> None:
-        """Forget the oldest size of which all blocks are idle."""
+        """Free the blocks of the oldest size whose blocks are all idle."""
         for size, blocks in self._blocks.items():
             if all(sys.getrefcount(block) == _FREE for block, _ in blocks):
                 del self._blocks[size]

@@ -1,9 +1,9 @@
 """The order of execution: an optimised graph as steps over numbered slots.
 
-A slot holds one array.  Loops and branches carry plans of their own, which see the slots outside.
-Work that does not depend on a loop's state runs before it; where it may read outside its arrays, in
-the first turn, as there may be none.  Work that only one side of a branch needs runs inside that
-side.
+A slot holds one array.  Loops and branches have nested plans, which can access the outer slots.
+Nodes that do not depend on a loop's state run before the loop.  If they may read outside their
+arrays, they run in the first iteration instead, because the loop may have none.  Nodes that only
+one side of a branch needs run inside that side.
 """
 
 from __future__ import annotations
@@ -30,10 +30,11 @@ from treadle.dsl.passes.tested import may_be_outside
 
 @dataclass
 class Step:
-    """Run one node; `release` are the slots nobody reads afterwards.
+    """Run one node; the slots in `release` are not read afterwards.
 
-    `inner`: the sides of a branch; of a loop what a turn does for the test (nothing, where turns
-    are counted), what the first turn does after it, and what every turn does then."""
+    `inner` has the sides of a branch.  For a loop it has three plans: the test of each iteration
+    (empty if the loop is counted), what only the first iteration runs after its test, and what
+    every iteration runs then."""
 
     node: Node
     inner: list[Plan] = field(default_factory=list)
@@ -44,8 +45,8 @@ class Step:
 class Plan:
     """Steps in order, and the slots of the results.
 
-    `checks` hold before the first step.  Those of a loop's body belong to the plan around it; a
-    branch verifies those of the side that it takes."""
+    `checks` are verified before the first step.  The checks of a loop's body belong to the
+    enclosing plan; a branch verifies the checks of the side that it takes."""
 
     steps: list[Step]
     results: list[int]
@@ -63,8 +64,8 @@ class Plan:
 class Planner:
     """Numbers the slots and orders the nodes.
 
-    `inside` says what else the step of a node may compute, and then reads the inputs of; `checked`
-    whether indices are tested."""
+    `inside` returns the other nodes that the step of a node may compute, whose inputs it then
+    reads; `checked` is whether indices are tested."""
 
     def __init__(
         self,
@@ -122,7 +123,7 @@ class Planner:
         return plan
 
     def parts(self, loop: ArrayLoop, body: Plan) -> list[Plan]:
-        """The plans of a turn (see `Step`), whose results are those of the last one."""
+        """The plans of an iteration (see `Step`); the last plan has the results."""
         tested: list[Step] = []
         if loop.predicate is not None:
             wanted = {self.slot(loop.predicate)}
@@ -143,7 +144,7 @@ class Planner:
         return [Plan(tested, [], []), Plan(first, [], []), Plan(rest, body.results, [])]
 
     def _needed(self, roots: Sequence[Leaf], done: set[Node], bound: frozenset[Node]) -> list[Node]:
-        """Nodes to run here, dependencies first; loop bodies ask for their invariants."""
+        """Nodes to run here, dependencies first, including the invariants of loop bodies."""
         order: list[Node] = []
         seen: set[Node] = set(done)
         stack: list[tuple[Node, bool]] = [(leaf.node, False) for leaf in reversed(list(roots))]
@@ -179,9 +180,9 @@ class Planner:
             step.release.append(slot)
 
     def expendable(self, step: Step) -> frozenset[int]:
-        """Slots that a step may overwrite: it begins with what they hold (the defaults of a
-        permute, the first state of a loop), nothing in it reads them otherwise, and afterwards
-        nobody does.  What they hold may still be held by another slot, or be the user's."""
+        """Slots that a step may overwrite: they have its initial values (the defaults of a
+        permute, the first state of a loop), and nothing else reads them in the step or after it.
+        Another slot or the user may still refer to their arrays."""
         node = step.node
         begins: Sequence[Leaf] = ()
         if isinstance(node, Permute):
@@ -213,11 +214,11 @@ class Planner:
 
 def invariants(loop: ArrayLoop, region: Mapping[Node, Set[Node]], bound: Set[Node],
                checked: bool) -> list[Node]:  # fmt: skip
-    """Nodes inside a loop's body that only the states of enclosing loops reach, those `bound`, and
-    that may be computed before it, also where there is no turn.
+    """Nodes of a loop's body that depend only on the states of enclosing loops (`bound`), and that
+    may be computed before the loop even if it has no iteration.
 
-    `region` says which states reach a node.  What only a side of a `cond` needs stays there, and
-    what may fail, unless the first test needs it.
+    `region` maps a node to the states that it depends on.  Nodes that only one side of a `cond`
+    needs stay there.  Nodes that may fail stay in the loop, unless the first test needs them.
     """
     apart = _branch_nodes(loop.inner_roots())
     tested = () if loop.predicate is None else topological((loop.predicate,), inside=False)
@@ -235,8 +236,8 @@ def invariants(loop: ArrayLoop, region: Mapping[Node, Set[Node]], bound: Set[Nod
 
 
 def _may_fail(node: Node, checked: bool) -> bool:
-    """Whether a node may read outside its arrays, or do something else that only a turn may do:
-    stop a checked program, go on for ever, call a function of the user's."""
+    """Whether a node may read outside its arrays, or do something else that only an iteration may
+    do: stop a checked program, run forever, or call a user's function."""
     if isinstance(node, ArrayLoop | Branch) or (checked and isinstance(node, Permute)):
         return True
     if isinstance(node, Library):
@@ -249,9 +250,9 @@ def _may_fail(node: Node, checked: bool) -> bool:
 
 
 def used_leaves(node: Node) -> set[Leaf]:
-    """Every leaf whose array a node (or the host for it) touches."""
+    """Every leaf whose array a node, or the host on its behalf, accesses."""
     found = set(node.inputs())
-    # Addresses need the extents of whatever is read, also those known only at run time.
+    # Addresses need the extents of all arrays read, including extents known only at run time.
     hosts: list[Expr] = [*node.expressions(), *(e for leaf in found for e in leaf.shape)]
     for c in node.checks:
         hosts += [c.left, c.right]
@@ -268,7 +269,7 @@ def used_leaves(node: Node) -> set[Leaf]:
 
 
 def _branch_nodes(roots: Sequence[Leaf]) -> set[Node]:
-    """Nodes that only sides of conds need."""
+    """Nodes that only the sides of branches need."""
     always = set(topological(roots, inside=False))
     found: set[Node] = set()
     for node in topological(roots):

@@ -1,8 +1,8 @@
 """Transformations, each from an element expression to a cheaper or differently ordered one.
 
-resolve      w[-1] at the border        →  plain reads that mean it
-interior     boundary reads in a box    →  plain reads, where every one is in range
-collapse     a[i, j] + b[i, j] over n×m →  a[p] + b[p] over n·m, where all is contiguous
+resolve      w[-1] at the border        →  equivalent plain reads
+interior     boundary reads in a box    →  plain reads, if all of them are in range
+collapse     a[i, j] + b[i, j] over n×m →  a[p] + b[p] over n·m, if all arrays are contiguous
 """
 
 from __future__ import annotations
@@ -48,9 +48,9 @@ def has_boundary(roots: Iterable[Expr]) -> bool:
 
 
 def resolve_axes(read: Read, axes: Sequence[int]) -> Expr:
-    """`w[i − 1, j]` → plain reads that mean it, for indices that may be out of range on `axes`.
+    """`w[i − 1, j]` → equivalent plain reads, for indices that may be out of range on `axes`.
 
-    The other axes are known to be in range.  With all axes this is `stencils.resolve_read`.
+    Indices on other axes are in range.  With all axes this is `stencils.resolve_read`.
     """
     shape = read.node.outputs[read.component].shape
     if read.boundary in ("constant", "function"):
@@ -69,31 +69,30 @@ def resolve_axes(read: Read, axes: Sequence[int]) -> Expr:
 
 def places_in_range(roots: Iterable[Expr], axes: Callable[[Read], Iterable[int]]
                     ) -> dict[Expr, Expr]:  # fmt: skip
-    """What places are where `axes` of a read are in range: as they were before the boundary.
+    """Map resolved indices to the original indices, for the `axes` on which a read is in range.
 
-    Kernels use them as numbers, too, where producers with indices are part of a stencil."""
+    Kernels also use them as values, where a stencil contains producers that use their indices."""
     found: dict[Expr, Expr] = {}
     for e in walk(roots):
         if isinstance(e, Read) and e.boundary not in (None, "constant", "function"):
             shape = e.node.outputs[e.component].shape
             for k in axes(e):
                 place = resolve_index(str(e.boundary), e.args[k], shape[k])
-                if not isinstance(place, Const):  # the 0 of an axis of one element means more
+                if not isinstance(place, Const):  # the 0 of one element is ambiguous
                     found[place] = e.args[k]
     return found
 
 
 def resolve(roots: Sequence[Expr], builder: Builder, domain: Shape,
             safe: Safe | None = None) -> tuple[Expr, ...]:  # fmt: skip
-    """`roots` with every boundary read resolved; what is `safe` needs no care.
+    """`roots` with every boundary read resolved, except on axes that are `safe`.
 
-    Nor does an axis that is read at the very index of a `domain` of the same extent.
-
-    The plain reads made here are in range by construction: checked mode leaves them alone.
+    An axis that is read at the index variable of a `domain` axis of equal extent is safe as well.
+    The plain reads made here are in range by construction, so checked mode does not test them.
     """
     own = {e for e in walk(roots) if isinstance(e, Read) and e.boundary is None}
     for e in walk(roots):
-        if isinstance(e, Read) and e.scoped:  # a boundary function may read the same place
+        if isinstance(e, Read) and e.scoped:  # a boundary function may read the same element
             beyond = substitute(e.scoped, dict(zip(e.vars, e.args, strict=bool(e.vars))))
             own.update(r for r in walk(beyond) if isinstance(r, Read) and r.boundary is None)
     safe = safe or Safe({})
@@ -122,8 +121,8 @@ def resolve(roots: Sequence[Expr], builder: Builder, domain: Shape,
 
 @dataclass(frozen=True)
 class Safe:
-    """What is in range: the axes of boundary reads, and places resolved on axes of the domain,
-    which are these `extents` long (`dsl/borders.py`)."""
+    """What is in range: `axes` of boundary reads, and indices that were resolved on axes of the
+    domain of these `extents` (`dsl/borders.py`)."""
 
     axes: Mapping[Read, set[int]]
     extents: Mapping[Expr, Expr] = field(default_factory=dict)
@@ -131,12 +130,12 @@ class Safe:
 
 @dataclass
 class Interior:
-    """The box of the domain in which boundary reads are in range, and resolved places.
+    """The box of the domain in which boundary reads and resolved indices are in range.
 
-    `low[k] ≤ i_k < high[k]`, clipped to the domain, as scalars of the kernel; `axes` has, for
-    each boundary read that the box makes safe, its axes.  Reads whose index is not one index
-    variable plus a constant are not among them and keep resolving.  `places`: the axes of the
-    domain that places were resolved on, and their extents.
+    `low[k] ≤ i_k < high[k]`, clipped to the domain, as scalars of the kernel.  `axes` maps each
+    boundary read that is safe in the box to its axes.  Reads whose index is not one index variable
+    plus a constant are not in it and stay resolved.  `places` maps the axes of the domain on which
+    indices were resolved to their extents.
     """
 
     low: list[Expr]
@@ -152,12 +151,12 @@ class Interior:
 
 
 def inside(roots: Sequence[Expr], domain: Shape) -> tuple[Expr, ...]:
-    """`roots` with places as they were before they were resolved at the borders of `domain`."""
+    """`roots` with the original indices, before they were resolved at the borders of `domain`."""
     return Inside({Index(k): n for k, n in enumerate(domain)}).of(roots)
 
 
 def interior(roots: Sequence[Expr], domain: Shape, builder: Builder) -> Interior | None:
-    """The largest box where affine boundary reads and resolved places are in range; None without.
+    """The largest box in which affine boundary reads and resolved indices are in range, or None.
 
     A read at  i_k + r  along an axis of extent n is in range for  −min r ≤ i_k < n − max r,
     where r may hold run-time constants and indices of counted loops.
@@ -241,7 +240,7 @@ def _span(form: Affine, counts: dict[Var, Expr]) -> _Span | None:
 
 
 def is_host(e: Expr) -> bool:
-    """Whether a value is known before the kernel starts."""
+    """Whether the host can compute a value before the kernel starts."""
     return all(
         isinstance(x, Const | Extent | Param) or (bool(x.args) and not isinstance(x, Read))
         for x in walk((e,))
@@ -249,9 +248,9 @@ def is_host(e: Expr) -> bool:
 
 
 def row_sharing(roots: Iterable[Expr], rank: int) -> float:
-    """The share of reads that the next row of the domain (one more along the second to last axis)
-    would find among this row's reads: 6 of 9 for a 3 × 3 stencil, 2 of 7 for a 7-point star.  Reads
-    in a loop over rows count whole: its turns are the same for every row."""
+    """The fraction of reads that the next row of the domain (along the second to last axis) shares
+    with this row: 6 of 9 for a 3 × 3 stencil, 2 of 7 for a 7-point star.  Reads in a loop over
+    rows are always shared: its iterations are the same for every row."""
     if rank < 2:
         return 0.0
     roots = tuple(roots)
@@ -283,11 +282,11 @@ def row_sharing(roots: Iterable[Expr], rank: int) -> float:
 
 
 def is_transposing(roots: Iterable[Expr], rank: int, builder: Builder | None = None) -> bool:
-    """Whether a plain read walks an array's rows where the domain walks its columns.
+    """Whether a plain read traverses columns of an array while the domain traverses its rows.
 
-    True when the last index of the domain is used along an axis that is not the array's row, and
-    that row follows another index of the domain.  Rows are along the last axis, or as `builder`
-    knows the array to lie.
+    True if the last index of the domain is used along an axis that is not the array's row axis,
+    and the row axis uses another index of the domain.  The row axis is the last axis unless
+    `builder` has another layout for the array.
     """
     if rank < 2:
         return False
@@ -310,12 +309,12 @@ def is_transposing(roots: Iterable[Expr], rank: int, builder: Builder | None = N
 
 def collapse(roots: Sequence[Expr], domain: Shape, builder: Builder, position: Expr,
              first: int = 0, divided: bool = False) -> tuple[Expr, ...] | None:  # fmt: skip
-    """`a[…, i, j]` → `a[(…)·n·m + position]`, with the axes from `first` on as one.
+    """`a[…, i, j]` → `a[(…)·n·m + position]`, with the axes from `first` on as one axis.
 
     Allowed when the indices of those axes occur only as the trailing indices of reads of dense
-    arrays of the same trailing extents, or together as their row-major position; else None, as for
-    reads with a boundary, whose interior is a box of these axes.  `divided`: where they occur
-    otherwise they are quotients and remainders of the position.
+    arrays of the same trailing extents, or together as their row-major position.  Otherwise, and
+    for reads with a boundary, whose interior is a box of these axes, the result is None.  With
+    `divided`, other occurrences become quotients and remainders of the position.
     """
     if has_boundary(roots):
         return None

@@ -1,10 +1,10 @@
-"""Asking for memory ahead of a vector loop over rows that hardware does not follow.
+"""Software prefetching for vector loops over rows that the hardware prefetcher does not follow.
 
-A stencil in three dimensions reads three planes side by side, each from a place of its own, at
-vectors that end in the middle of cache lines.  Hardware that looks ahead follows one such stream
-well, and loses several: seven points on 256³ took twice the time of a copy, and less than a third
-more when each plane, and the result unless it goes past the caches, is asked for 4 kB ahead.  Rows
-of one plane (3 × 3) are one stream: asking for it changes nothing.
+A stencil in three dimensions reads three planes at once, each at its own address, by vectors that
+end in the middle of cache lines.  The hardware prefetcher follows one such stream well, but not
+several: a seven-point stencil on 256³ took twice the time of a copy.  With each plane prefetched
+4 kB ahead (and the result, unless its stores bypass the caches) it took less than a third more
+time than a copy.  Rows of one plane (3 × 3) are one stream, which prefetching does not improve.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ from .values import Poly, Value, memory_element, parts
 if TYPE_CHECKING:
     from .emitter import Copy, Emitter
 
-#: How far ahead, in bytes: the time of a line from memory, many times over.
+#: The prefetch distance in bytes; it covers the latency of a line from memory many times.
 _AHEAD = 4096
 _LINE = 64
-#: Of more streams at a time, nobody knows.
+#: More concurrent streams are not prefetched: this was not measured.
 _MOST_STREAMS = 16
-#: Rows of an array that are read together, at least, if their readers are to be followed.
+#: Only arrays of which at least this many rows are read together are prefetched.
 _ROWS = 3
 
 Place = tuple[Buffer, Poly]
 
 
 def ask(em: Emitter, body: Body, copies: Sequence[Copy]) -> None:
-    """At the start of a turn of a vector loop: ask for the lines that it would come to later."""
+    """At the start of an iteration of a vector loop, prefetch lines of later iterations."""
     if em.row is None:
         return
     inside = [line for c in copies for line in straight(em, body, c) or ()]
@@ -55,7 +55,8 @@ def ask(em: Emitter, body: Body, copies: Sequence[Copy]) -> None:
 
 
 def _streams(em: Emitter, inside: Sequence[tuple[Store | Let, Copy]]) -> list[Place]:
-    """The rows that no turn before of the loop around has read, of inputs with several rows."""
+    """The rows that no earlier iteration of the enclosing loop has read, of inputs of which
+    several rows are read."""
     assert em.row is not None
     variable, step = em.row
     rows: dict[Buffer, dict[Any, Poly]] = {}
@@ -73,7 +74,7 @@ def _streams(em: Emitter, inside: Sequence[tuple[Store | Let, Copy]]) -> list[Pl
                     for m, c in row.terms.items() if variable in m}  # fmt: skip
             later = row.plus(Poly(turn)) if turn else None
             if later is None:
-                break  # not a row for each turn
+                break  # the row does not change with each iteration
             if later.key not in read:
                 fronts.append((buffer, row))
         else:
@@ -92,7 +93,7 @@ def _results(em: Emitter, inside: Sequence[tuple[Store | Let, Copy]]) -> list[Pl
 
 
 def _vector_place(em: Emitter, index: Expr, copy: Copy) -> Iterator[Poly]:
-    """Where a vector of neighbours begins, if an index says that."""
+    """The first index of a vector of consecutive elements, if the index is of this form."""
     value = known(em, index, copy)
     if value is not None and value.lanes:
         base, step = memory.lane_step(em, value)
@@ -101,8 +102,8 @@ def _vector_place(em: Emitter, index: Expr, copy: Copy) -> Iterator[Poly]:
 
 
 def known(em: Emitter, e: Expr, copy: Copy) -> Value | None:
-    """The value of an index before the loop's body is written: None if the body computes a part of
-    it, or takes it from memory."""
+    """The value of an index before the loop's body is emitted: None if the body computes a part of
+    it or loads a part from memory."""
     for node in walk((e,)):
         if isinstance(node, Load):
             return None
@@ -112,15 +113,15 @@ def known(em: Emitter, e: Expr, copy: Copy) -> Value | None:
 
 
 def straight(em: Emitter, body: Body, copy: Copy) -> list[tuple[Store | Let, Copy]] | None:
-    """The statements of straight-line code, unrolled, each with what its names stand for as far as
-    that is known; None: there is something else.  `copy` has a value for the loop's variable."""
+    """The statements of straight-line code, unrolled, each with the known values of its variables;
+    None if there are other statements.  `copy` has a value for the loop's variable."""
     found: list[tuple[Store | Let, Copy]] = []
     here = type(copy)(copy)
     for s in body:
         if isinstance(s, Store | Let):
             found.append((s, here))
             if isinstance(s, Let):
-                here.values.pop(s.var, None)  # what it was in another loop over the same body
+                here.values.pop(s.var, None)  # the value from another loop over the same body
                 index = known(em, s.value, here) if s.var.type == int64 else None
                 if index is not None:
                     here.values[s.var] = index

@@ -3,8 +3,8 @@
 0           one scalar load                     1    one vector load or store
 −1          a vector load, reversed             2…4  overlapping vector loads and shuffles
 −4…−2       the same, reversed                       (up to 8 for elements of 1 and 2 bytes)
-other       loads one by one, where nothing is masked; squares of rows, transposed in registers
-not known   gather; scatter for all stores but vectors
+other       scalar loads, if nothing is masked; or square blocks of rows, transposed in registers
+unknown     gather; every store that is not a vector store is a scatter
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from .values import LANE, Poly, Value, memory_element, parts, register_element
 if TYPE_CHECKING:
     from .emitter import Emitter
 
-#: Gathers of elements at most so far apart are of rows that lie one after the other.
+#: Gathers whose elements are at most this far apart read consecutive rows.
 _NEAR = 64
 _LINE = 64
-#: Elements so far apart are picked from vectors of all between them; smaller ones than four bytes,
-#: of which a vector has more, also if they are further apart.
+#: Elements with these strides are shuffled out of vectors that cover the complete range.  Elements
+#: of fewer than four bytes allow larger strides, because a vector has more of them.
 _STRIDES, _STRIDES_OF_SMALL = (2, 3, 4), (2, 3, 4, 5, 6, 7, 8)
 
 
 def lane_step(em: Emitter, index: Value) -> tuple[Poly, int | None]:
-    """The index as uniform part + step · lane; step None: not of that form."""
+    """Split the index into uniform part + step · lane; step is None if it has another form."""
     poly = index.poly
     assert poly is not None
     uniform: dict[tuple[int, ...], int] = {}
@@ -52,13 +52,13 @@ def _align(e: str) -> int:
 
 
 def _group(buffer: Buffer) -> str:
-    """The type of one element in memory, both parts of a complex number together."""
+    """The type of one element in memory; a complex number is one array of two parts."""
     e = memory_element(buffer.type)
     return f"[2 x {e}]" if buffer.type.is_complex else e
 
 
 def pointer(em: Emitter, buffer: Buffer, index: Poly) -> Reg:
-    """The address of an element: constants are added last, so that neighbours share the rest."""
+    """The address of an element.  Constants are added last, so neighbours share the other terms."""
     constant = index.terms.get((), 0)
     key = ("pointer", buffer, index.key)
     found = em.memo.get(key)
@@ -162,7 +162,7 @@ def _load_vector(em: Emitter, buffer: Buffer, base: Poly, step: int, lanes: int,
 
 def _load_strided(em: Emitter, buffer: Buffer, base: Poly, step: int, lanes: int,
                   invariant: str) -> tuple[Reg, ...]:  # fmt: skip
-    """Every second to fourth element: vectors that end at the last one needed, then shuffles."""
+    """Load elements with a small stride: vector loads up to the last element, then shuffles."""
     e = _whole(buffer)
     t, v, backwards = vector(e, lanes), Lanes(em.code, lanes), step < 0
     align = _align(memory_element(buffer.type))
@@ -193,13 +193,13 @@ def _load_strided(em: Emitter, buffer: Buffer, base: Poly, step: int, lanes: int
 
 
 def _whole(buffer: Buffer) -> str:
-    """A type of registers that holds an element: both parts of a complex number as one integer."""
+    """The register type of one element; a complex number is one integer that has both parts."""
     e = memory_element(buffer.type)
     return f"i{2 * BITS[e]}" if buffer.type.is_complex else e
 
 
 def _apart(em: Emitter, buffer: Buffer, whole: Reg, lanes: int) -> tuple[Reg, ...]:
-    """The parts of elements that were loaded as `_whole`."""
+    """Split elements that were loaded with the type `_whole` into their parts."""
     if not buffer.type.is_complex:
         return (whole,)
     e = memory_element(buffer.type)
@@ -209,9 +209,10 @@ def _apart(em: Emitter, buffer: Buffer, whole: Reg, lanes: int) -> tuple[Reg, ..
 
 
 def _has_rows(em: Emitter, buffer: Buffer, base: Poly, step: int) -> bool:
-    """Whether `step` is the width of rows of the buffer, and lanes are rows after each other: what
-    is in a row with an element that is read may be read as well.  So may what is near any element
-    of a local buffer, which has `ROOM` on both sides."""
+    """Whether `step` is the row width of the buffer, so that lanes read consecutive rows.
+
+    The other elements of such a row may be read as well.  In a local buffer, elements near any
+    element may be read, because the buffer has padding (`ROOM`) on both sides."""
     if step <= 4 or em.mask is not None:
         return False
     if buffer.role == "local":
@@ -231,7 +232,7 @@ def _is_picked(buffer: Buffer, step: int) -> bool:
 
 
 def _is_gathered_whole(buffer: Buffer) -> bool:
-    """Whether an element fits into a lane: of complex numbers only those of 8 bytes."""
+    """Whether an element fits into a lane of 8 bytes (complex64 does, complex128 does not)."""
     return buffer.type.bytes <= 8
 
 
@@ -244,11 +245,11 @@ def _is_multiple(e: Expr, n: int) -> bool:
 
 def _load_rows(em: Emitter, buffer: Buffer, base: Poly, step: int, lanes: int,
                invariant: str) -> tuple[Reg, ...]:  # fmt: skip
-    """One element of each row: pieces of as many rows are loaded, and transposed."""
+    """Load one element of each row: load square blocks of the rows and transpose them."""
     e, count = memory_element(buffer.type), parts(buffer.type)
     column = base.terms.get((), 0) % step
     each = min(lanes, SQUARE, em.target.vector_bytes // (_align(e) * count))
-    first = min(column // each * each, max(step - each, 0))  # of the piece, which ends in its row
+    first = min(column // each * each, max(step - each, 0))  # of a block in its row
     pieces = []
     for start in range(0, lanes, each):
         corner = base.plus(Poly.constant(start * step + first - column))
@@ -277,7 +278,7 @@ def _rows(em: Emitter, buffer: Buffer, corner: Poly, step: int, lanes: int, inva
     e = memory_element(buffer.type)
     if step >= lanes or buffer.role == "local":
         return [loaded(r * step) for r in range(lanes)]
-    # Shorter rows: all that they have, in vectors side by side, and out of these each by a shuffle.
+    # Rows shorter than a vector: load all rows as consecutive vectors and shuffle each row out.
     v, side = Lanes(em.code, lanes), [loaded(k * lanes) for k in range(step)]
     found = []
     for r in range(lanes):
@@ -315,8 +316,9 @@ def _part_pointers(em: Emitter, buffer: Buffer, places: Reg, lanes: int) -> list
 
 
 def _ask_ahead(em: Emitter, buffer: Buffer, base: Poly, step: int, lanes: int) -> None:
-    """Ask for the lines of the next `lanes` rows, of `step` elements each, of which a loop takes
-    one element after the other: each asks for its share of them."""
+    """Prefetch the cache lines of the next `lanes` rows of `step` elements each.
+
+    A loop reads these rows one element after the other; each iteration prefetches its share."""
     e = memory_element(buffer.type)
     size = _align(e) * parts(buffer.type)
     each = max(lanes * size // _LINE, 1)
@@ -331,7 +333,7 @@ def _ask_ahead(em: Emitter, buffer: Buffer, base: Poly, step: int, lanes: int) -
 
 
 def _may_move(em: Emitter, base: Poly) -> None:
-    """What loops inside load again and again is for LLVM to move out of them."""
+    """Have LLVM hoist loads whose address does not change in an inner loop."""
     if 0 < em.asking < em.depth and em.depth_of(base) < em.depth:
         em.thorough = True
 
@@ -343,7 +345,7 @@ def _gather(em: Emitter, buffer: Buffer, base: Poly, step: int | None, index: Va
     e = _whole(buffer) if one else e
     t, m, p = vector(e, lanes), vector("i1", lanes), vector("ptr", lanes)
     _may_move(em, base)
-    # Not in loops inside: what they load again and again could no longer be moved out of them.
+    # Not in inner loops: a prefetch would keep LLVM from hoisting their invariant loads.
     near = step is not None and 0 < step <= _NEAR and em.depth == em.asking
     if near and buffer.role == "input":
         assert step is not None
@@ -359,11 +361,11 @@ def _gather(em: Emitter, buffer: Buffer, base: Poly, step: int | None, index: Va
 
 
 def _masked(em: Emitter, what: str, e: str, lanes: int) -> tuple[str, Reg]:
-    """The name of what gathers or scatters elements under the mask, and the mask.
+    """The name of the function that gathers or scatters elements under the mask, and the mask.
 
-    Processors gather and scatter words.  Of smaller elements LLVM makes a branch for each lane that
-    has a mask, again wherever it is asked for, and takes seconds for a few dozen.  A function of
-    our own is there once, and has no branch: lanes that are off have an address of their own.
+    Processors gather and scatter words.  For smaller elements LLVM expands each masked call into
+    one branch per lane, and takes seconds for a few dozen calls.  The module therefore defines one
+    function without branches: inactive lanes access a dummy address.
     """
     mask = em.mask or literal("i1", 1, lanes)
     t, m, p = vector(e, lanes), vector("i1", lanes), vector("ptr", lanes)
@@ -396,8 +398,8 @@ def _masked(em: Emitter, what: str, e: str, lanes: int) -> tuple[str, Reg]:
 
 
 def _is_loaded_apart(buffer: Buffer, step: int | None) -> bool:
-    """Whether elements are loaded one by one: prefetchers see such loads, which are no more work
-    than a gather; so are the parts of a complex number, which a gather would ask for apart."""
+    """Whether elements are loaded one by one.  Hardware prefetchers follow such loads, and they do
+    not cost more than a gather.  A gather would load the parts of a complex number separately."""
     if buffer.type.is_complex:
         return True
     return step is not None and _align(memory_element(buffer.type)) >= 4
@@ -405,7 +407,7 @@ def _is_loaded_apart(buffer: Buffer, step: int | None) -> bool:
 
 def _load_apart(em: Emitter, buffer: Buffer, base: Poly, step: int | None, index: Value,
                 lanes: int, invariant: str) -> tuple[Reg, ...]:  # fmt: skip
-    """Elements one by one, each as a vector of its parts."""
+    """Load elements one by one, each as a vector of its parts."""
     e, count = memory_element(buffer.type), parts(buffer.type)
     _may_move(em, base)
     places = _pointers(em, buffer, base, step, index, lanes)
@@ -418,7 +420,7 @@ def _load_apart(em: Emitter, buffer: Buffer, base: Poly, step: int | None, index
 
 
 def store(em: Emitter, buffer: Buffer, index: Value, value: Value) -> None:
-    """`buffer[index] = value` for every active lane; of lanes with one index the last wins."""
+    """`buffer[index] = value` for every active lane; if lanes share an index, the last one wins."""
     lanes = em.lanes if index.lanes or value.lanes else 0
     base, step = (index.poly, 0) if not index.lanes else lane_step(em, index)
     assert base is not None
@@ -462,18 +464,18 @@ def _store_vector(em: Emitter, buffer: Buffer, base: Poly, regs: list[Reg], lane
     em.code.do(f"call void @{name}({t} {value}, ptr align {_align(e)} {at}, {m} {mask})")
 
 
-#: Rows of a square that is transposed in registers, at most.
+#: The maximum number of rows of a square block that is transposed in registers.
 SQUARE = 16
 #: Bytes before and after the elements of a local buffer that may be read.
 ROOM = 64
-#: Rows of at most so many elements are loaded as vectors of neighbours.
+#: Rows of at most this many elements are loaded as vectors of consecutive elements.
 WIDEST_ROWS = 64
-#: Rows of at most so many elements are stored as vectors that end where the next one begins.
+#: Rows of at most this many elements are stored as vectors, each ending where the next begins.
 WIDEST_ROW = 8
 
 
 def are_rows(em: Emitter, buffer: Buffer, places: list[Value]) -> bool:
-    """Whether these are the elements of a row, whose lanes are the rows after each other."""
+    """Whether these indices are the elements of a row, with consecutive rows in the lanes."""
     width = len(places)
     if buffer.type.is_complex or not all(p.lanes for p in places):
         return False
