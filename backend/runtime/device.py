@@ -1,6 +1,6 @@
-"""What an executor asks of a device: steps for nodes, and how calls are made and repeated.
+"""The interface of devices: they make the steps of nodes, and make and repeat calls.
 
-What a step asks while it runs, memory, copies and fills, is `Run`'s.
+Memory, copies and fills, which steps need while they run, are in the interface of `Run`.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ class Device(Protocol):
     """A machine that computes nodes."""
 
     def folds(self, program: TracedProgram) -> Short:
-        """The folds of a program that may be loops where their rows are short."""
+        """The folds of a program that may become loops if their rows are short."""
 
     def kernel_step(
         self, owner: Executor[Any], node: Node, expendable: frozenset[int] = frozenset()
     ) -> KernelStep[Any, Any, Any]:
-        """The step of a compiled node; it may overwrite what is in `expendable` slots."""
+        """The step of a compiled node; it may overwrite the arrays in `expendable` slots."""
 
     def product_step(self, owner: Executor[Any], node: Matmul) -> Action:
         """The step of a matrix product."""
@@ -41,7 +41,7 @@ class Device(Protocol):
         """The step of a loop over arrays."""
 
     def calls(self, owner: Executor[Any]) -> Calls:
-        """Who makes the calls of a program."""
+        """The object that makes the calls of a program."""
 
 
 class Executable(Protocol):
@@ -57,12 +57,12 @@ class Executable(Protocol):
         """A function for calls like one that was just made: its results, one array or a tuple, or
         None if a call is not like any that was recorded.  None: there is no such function (yet).
 
-        `args` are arrays and Python's numbers as the user gave them, `data` and `params` the same
-        apart (and captured arrays)."""
+        `args` are arrays and Python numbers as the user passed them; `data` and `params` are the
+        same arguments separated (`data` includes captured arrays)."""
 
 
 class Calls(Executable, Protocol):
-    """Makes the calls of one program, and repeats those that it knows."""
+    """Makes the calls of one program, and repeats recorded calls."""
 
     def prepare(self) -> None:
-        """Compile what will surely run."""
+        """Compile the kernels that every call needs."""

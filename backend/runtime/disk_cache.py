@@ -1,9 +1,9 @@
 """Compiled object code on disk: shared by processes, checked when read, bounded in size.
 
-A file is one line of JSON (what the code needs), and the code, behind a header with the lengths and
-a SHA-256 of both and of the key.  Files are written aside and moved into place, so that readers see
-whole files only; one that is not whole, not ours, or another key's is deleted and made again.
-Nothing here ever raises: a cache that cannot be used is no cache.
+A file is a header with the lengths and a SHA-256 of the contents and the key, one line of JSON
+(what the code needs), and the code.  Files are written under a temporary name and then renamed, so
+readers see complete files only.  A file that is truncated, foreign or of another key is deleted and
+written again.  Nothing here ever raises: an unusable cache acts as an empty one.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ _MAGIC = b"TREADLE-CODE-2\n"
 _HEADER = struct.Struct("<QQ32s")
 _DEFAULT_LIMIT = 512 * 1024 * 1024
 _MOST_ENTRIES = 20_000
-#: Looking at every entry takes seconds where there are many: done once a day, by the first process
-#: that writes, and by one that writes much.
+#: Scanning all entries takes seconds if there are many.  The first process that writes on a day
+#: does it, and processes that write a lot.
 _STAMP = "trimmed"
 _DAY = 24 * 3600.0
 _OFTEN = 16 * 1024 * 1024
 
 
 class DiskCache:
-    """Entries by key (a hexadecimal hash), in a folder of each backend's own.
+    """Entries by key (a hexadecimal hash), in a separate folder for each backend.
 
-    `directory=None` follows the environment.  `limit` in bytes and `most` entries are kept.
+    `directory=None` follows the environment.  At most `limit` bytes and `most` entries are kept.
     """
 
     def __init__(self, directory: Path | None = None, limit: int = _DEFAULT_LIMIT, *,
@@ -57,7 +57,7 @@ class DiskCache:
         """The code and what it needs, or None.  A damaged file is deleted."""
         try:
             path = self.path(key)
-            if not path.is_file():  # a link may lead to what has no end
+            if not path.is_file():  # a link may refer to an endless device
                 return None
             data = path.read_bytes()
         except OSError:
@@ -71,7 +71,7 @@ class DiskCache:
         return found
 
     def put(self, key: str, image: bytes, about: Mapping[str, Any]) -> None:
-        """Keep code, if that is possible."""
+        """Store code, if possible."""
         if not self._usable:
             return
         data = _encode(image, about, self._name(key))
@@ -84,7 +84,7 @@ class DiskCache:
             self.trim()
 
     def _is_due(self) -> bool:
-        """Whether nobody has trimmed the folder for a day."""
+        """Whether no process has trimmed the folder for a day."""
         try:
             age = time.time() - os.stat(self.directory / _STAMP).st_mtime
         except OSError:
@@ -96,8 +96,8 @@ class DiskCache:
             os.unlink(self.path(key))
 
     def trim(self) -> None:
-        """Delete the entries used longest ago where there are too many, or too many bytes: until
-        there is room for as many again as a third of the rest, so that it is seldom needed."""
+        """Delete the least recently used entries if there are too many entries or bytes, down to
+        three quarters of the limits, so that this is seldom needed."""
         self._written = 1
         with contextlib.suppress(OSError):
             (self.directory / _STAMP).touch()

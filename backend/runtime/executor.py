@@ -1,8 +1,8 @@
 """A program on a device: its plan as steps, each a function of a run.
 
-What is the same on every device is here: slots, checks, branches, host expressions, the order of
-steps.  Kernels, products, libraries and loops are the device's own steps, and so is how calls are
-made: at once, or recorded and repeated.
+The parts common to all devices are here: slots, checks, branches, host expressions, the order of
+steps.  The device provides the steps of kernels, products, libraries and loops, and decides how
+calls are made: directly, or recorded and repeated.
 """
 
 from __future__ import annotations
@@ -54,8 +54,8 @@ class Executor(Generic[D]):
             program.roots, program.inputs, self.short.inside, program.settings.check
         )
         self.tables: list[tuple[int, HostArray]] = []
-        #: What the parts of this know it by: they must not keep it, and it the data, until Python
-        #: looks for cycles.
+        #: A weak reference for the parts: a reference cycle would keep the executor and its data
+        #: alive until Python's cycle collector runs.
         self.owner = owner = cast(Executor[D], weakref.proxy(self))
         self.host = HostCompiler(
             lambda leaf: owner.slot_of(leaf), {p: k for k, p in enumerate(program.params)}
@@ -91,7 +91,7 @@ class Executor(Generic[D]):
             act(run)
 
     def verify(self, run: Run[Any]) -> None:
-        """Raise what is wrong with the extents and parameters of a run."""
+        """Raise an error if the extents or parameters of a run are invalid."""
         if self.checks:
             sides = self.sides(run)
             if sides[::2] != sides[1::2]:  # or a relation that does not ask for equality
@@ -102,14 +102,14 @@ class Executor(Generic[D]):
             run.repeat(check, values)
 
     def slots(self, arrays: Sequence[Any]) -> Slots:
-        """The slots of a run, those of the inputs and of what schedules brought along filled."""
+        """The slots of a run, with the inputs and the arrays of schedules in place."""
         slots = [*arrays, *([None] * (self.planner.count - len(arrays)))]
         for slot, table in self.tables:
             slots[slot] = table
         return slots
 
     def slot_of(self, leaf: Leaf) -> int:
-        """The slot of a leaf; arrays that a schedule brought along get one when first asked for."""
+        """The slot of a leaf; an array of a schedule gets one at the first request."""
         found = self.planner.slots.get(leaf)
         if found is None:
             assert isinstance(leaf.node, Input) and leaf.node.source is not None, leaf
@@ -118,8 +118,8 @@ class Executor(Generic[D]):
         return found
 
     def bring_tables(self, run: Run[Any]) -> None:
-        """Have a run hold the arrays that schedules brought along: lowerings during it may have
-        been the first to ask for some."""
+        """Add the arrays of schedules to a run: lowering during the run may have requested new
+        ones."""
         missing = self.planner.count - len(run.slots)
         if missing > 0:
             run.slots += [None] * missing

@@ -1,5 +1,5 @@
-"""What a node is for the extents of a call: folds of short rows are loops in the kernels that read
-them, and a kernel may be made for some extents alone."""
+"""Forms of a node for the extents of a call: short folds become loops in the kernels that read
+them, and a kernel may be specialised for some extents."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NOTHING: frozenset[Node] = frozenset()
 
 @dataclass(frozen=True)
 class Form:
-    """What a node is: the folds that are loops in it, and the extents that it is made for."""
+    """A form of a node: the folds that are loops in it, and the extents that are constants."""
 
     loops: frozenset[Node] = NOTHING
     sizes: tuple[tuple[Extent, int], ...] = ()
@@ -29,7 +29,7 @@ class Form:
         return bool(self.loops or self.sizes)
 
 
-#: For all extents.
+#: The general form, for all extents.
 PLAIN = Form()
 
 
@@ -48,12 +48,12 @@ class Forms:
 
     @property
     def several(self) -> bool:
-        """Whether extents decide."""
+        """Whether the form depends on extents."""
         return bool(self.inside)
 
     def loops(self, run: Run[Any]) -> frozenset[Node]:
-        """The folds that are loops in this kernel, for the extents of a run; the node itself where
-        its reader computes it."""
+        """The folds that are loops in this kernel, for the extents of a run; includes the node
+        itself if its reader computes it."""
         if self._values is None:
             return NOTHING
         values = self._values(run)

@@ -2,7 +2,7 @@
 
 A program evaluates them at every call, so they become one generated function per step: integers
 as Python ints, which wrap where a value may leave its type (`dsl/bounds.py`), everything else
-through the primitives' own meaning.
+through the primitives' NumPy implementations.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _COMPARISONS = {
     "equal": "({0} == {1})",
     "not_equal": "({0} != {1})",
 }
-#: Operations on integers and truth values, but for wrapping.
+#: Operations on integers and truth values, without wrapping.
 _FORMS = {
     "add": "({0} + {1})",
     "subtract": "({0} - {1})",
@@ -54,8 +54,8 @@ _FORMS = {
     "cast": "int({0})",
     **_COMPARISONS,
 }
-#: What becomes one line of Python on integers and truth values, and leaves out divisions, which
-#: kernels do as fast.
+#: Operations that are one line of Python on integers and truth values, except divisions, which are
+#: as fast in a kernel.
 _SMALL = frozenset(_FORMS) - {"floor_divide", "remainder"}
 
 
@@ -64,7 +64,7 @@ def _stride(array: Any, axis: int) -> int:
 
 
 def _element(array: Any, place: Sequence[int]) -> Any:
-    """An element; outside of the array, where a program that is right takes none, any value."""
+    """An element; outside of the array, which a correct program never reads, an arbitrary value."""
     if not array.size:
         return array.dtype.type(0)
     return array[tuple([min(max(i, 0), n - 1) for i, n in zip(place, array.shape, strict=True)])]
@@ -76,8 +76,8 @@ def _general(op: Primitive, types: Sequence[ScalarType], type_: ScalarType, *arg
 
 
 def is_host_work(elements: Sequence[Expr]) -> bool:
-    """Whether rank-0 elements are a few integer operations, comparisons or truth values: exact on
-    the host, and done before a kernel would have been launched."""
+    """Whether rank-0 elements are a few integer operations, comparisons or truth values.  The host
+    computes these exactly, in less time than a launch."""
     nodes = list(walk(elements))
     if len(nodes) > 32:
         return False
@@ -111,7 +111,7 @@ class HostFunction:
     results: Sequence[int]
 
     def data(self) -> list[Any]:
-        """For JSON; `of` is the way back."""
+        """The data for JSON; `of` is the inverse."""
         return [list(self.entries), list(self.results)]
 
     @staticmethod
@@ -120,7 +120,7 @@ class HostFunction:
         return HostFunction([list(e) for e in entries], [int(r) for r in results])
 
     def moved(self, slots: Mapping[int, int]) -> HostFunction:
-        """The same where the slots have other numbers."""
+        """The same plan with renumbered slots."""
         entries = [
             [kind, slots[fields[0]], *fields[1:]] if kind in ("extent", "stride", "read")
             else [kind, *fields] for kind, *fields in self.entries
@@ -142,15 +142,15 @@ class HostFunction:
         results = "".join(f"{writer.names[int(r)]}, " for r in self.results)
         body = "\n".join(writer.lines)
         source = f"def host(A, P):\n{body}\n    return ({results})\n"
-        exec(compile(source, "<treadle host>", "exec"), space)  # our own text, nothing of a user's
+        exec(compile(source, "<treadle host>", "exec"), space)  # generated text without user input
         made: Callable[[Sequence[Any], Sequence[Any]], tuple[Any, ...]] = space.pop("host")
         return made
 
 
 class _Writer:
-    """Python text for entries: a line each, but for constants.
+    """Python text for entries: one line each, except constants.
 
-    `ranges` says between which numbers an integer lies; of other entries it says nothing.
+    `ranges` has the bounds of integer entries only.
     """
 
     def __init__(self, space: dict[str, Any]) -> None:
@@ -176,7 +176,7 @@ class _Writer:
         self.ranges.append(found)
 
     def _wrap(self, name: str, t: ScalarType, found: Range) -> None:
-        """Wrap a value that lies in `found` to its type."""
+        """Wrap a value, whose bounds are `found`, to its type."""
         low, high = whole(t)
         mask = (1 << t.bits) - 1
         if not t.signed:
@@ -274,8 +274,8 @@ class HostCompiler:
         conditions: Sequence[Expr] = (),
         scalars: Mapping[Expr, Expr] = MappingProxyType({}),
     ) -> HostFunction:
-        """The same as data.  Behind the `roots` come the `conditions` of a kernel, over its
-        `scalars`, each with its host expression, and in unbounded integers."""
+        """The function as data.  After the `roots` come the `conditions` of a kernel over its
+        `scalars`, each of which has a host expression; conditions use unbounded integers."""
         numbers: dict[Expr, int] = {}
         entries: list[list[Any]] = []
         used = [scalars[v] for v in walk(conditions) if v in scalars]

@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 class LoopStep(Generic[R]):
     """One `ArrayLoop`: `state = body(state)` while a predicate holds, or a number of times.
 
-    Actions: `look` computes the predicate, `once` what the first iteration leaves to all others,
-    `rest` the next state.  Slots: `results` of the body (the predicate last), `state` and `index`
-    as the body reads them, `init` and `targets` of the whole.
+    Actions: `look` computes the predicate, `once` the values that the first iteration computes for
+    all iterations, `rest` the next state.  Slots: `results` of the body (the predicate last),
+    `state` and `index` as the body reads them, `init` and `targets` of the complete loop.
     """
 
     def __init__(self, owner: Executor[Any], node: ArrayLoop, step: Step) -> None:
@@ -42,11 +42,11 @@ class LoopStep(Generic[R]):
                                             for leaf in s.node.leaves)}  # fmt: skip
 
     def finish(self, run: R, iteration: int, limit: int | None) -> bool:
-        """Make the iterations that are left in a better way, if there is one; whether it did."""
+        """Run the remaining iterations in a faster way, if there is one; whether it did."""
         return False
 
     def held(self, run: R, slot: int) -> Any:
-        """What a slot holds, dense."""
+        """The array in a slot, dense."""
         return run.dense(slot)
 
     def __call__(self, run: R) -> None:
@@ -74,5 +74,5 @@ class LoopStep(Generic[R]):
             iteration += 1
         for t, s in zip(self.targets, self.state, strict=True):
             slots[t] = slots[s]
-        for s in self.spent:  # so that the targets alone hold what the loop has made
+        for s in self.spent:  # so that only the targets refer to the results
             slots[s] = None

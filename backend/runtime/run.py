@@ -1,7 +1,7 @@
-"""One run of a program: what its slots hold, on the device and on the host.
+"""One run of a program: the contents of its slots, on the device and on the host.
 
-A run is direct, what it asks for is done at once; or it records, and what it asks for is noted, to
-be repeated for other arrays of the same extents.
+A direct run executes each operation at once.  A recording run records the operations, which are
+repeated later for other arrays of the same extents.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Params = Sequence[Any]
 
 
 class Unrecordable(Exception):
-    """Not every call does the same, or it does something that is no operation of the device."""
+    """A call cannot be recorded: calls differ, or one does more than operations of the device."""
 
 
 class Run(ABC, Generic[A]):
@@ -34,7 +34,7 @@ class Run(ABC, Generic[A]):
 
     `slots[k]` is such an array, or one that is only on the host (numbers that the host computed,
     data not copied yet), or None.  `pinned` collects the positions of the parameters that decide
-    what runs, or over which extents: a recording is good for one value of them.
+    what runs, or over which extents: a recording is valid for one value of each.
     """
 
     __slots__ = ("params", "pinned", "slots")
@@ -48,7 +48,7 @@ class Run(ABC, Generic[A]):
     def recording(self) -> bool: ...
 
     def refuse_recording(self, why: str) -> None:
-        """What follows cannot be recorded."""
+        """Raise an error if this run records, because the next operation cannot be recorded."""
         if self.recording:
             raise Unrecordable(why)
 
@@ -60,7 +60,7 @@ class Run(ABC, Generic[A]):
 
     @abstractmethod
     def constant(self, value: HostArray) -> A:
-        """An array that the host made for these extents, only read."""
+        """A read-only array that the host computed for these extents."""
 
     @abstractmethod
     def clear(self, array: A) -> None:
@@ -74,37 +74,37 @@ class Run(ABC, Generic[A]):
 
     @abstractmethod
     def array(self, slot: int) -> A:
-        """What a slot holds, on the device."""
+        """The array in a slot, on the device."""
 
     @abstractmethod
     def dense(self, slot: int) -> A:
-        """What a slot holds, dense on the device; it holds that from now on."""
+        """The array in a slot, dense on the device; the slot is updated to it."""
 
     @abstractmethod
     def on_host(self, slot: int) -> HostArray:
-        """What a slot holds, on the host; not while it is recorded what puts it there."""
+        """The array in a slot, on the host; an error if a recorded operation computes it."""
 
     @abstractmethod
     def is_away(self, slot: int) -> bool:
-        """Whether the host would have to wait, or stop recording, for what a slot holds."""
+        """Whether the host would have to wait or to stop recording for the array in a slot."""
 
     @abstractmethod
     def alone(self, slot: int) -> bool:
-        """Whether a slot holds an array of the program's own that nobody else holds."""
+        """Whether the array in a slot belongs to the program and has no other reference."""
 
     def hold(self, slots: Sequence[int]) -> None:
-        """What these hold may be kept by a function of the user's, which was given it on the host:
-        it is not written to any more."""
+        """A user's function received these arrays on the host and may keep them: they must not be
+        written to any more."""
 
     def readable(self, slots: Sequence[int]) -> Slots:
-        """The slots, of which these are readable on the host."""
+        """All slots; the given ones are readable on the host."""
         found = list(self.slots)
         for slot in slots:
             found[slot] = self.on_host(slot)
         return found
 
     def with_dense(self, slots: Sequence[int]) -> Self:
-        """A run in which these slots are dense: this one, if they may stay so."""
+        """A run in which these slots are dense: this run if they may stay dense."""
         for slot in slots:
             self.dense(slot)
         return self
@@ -112,11 +112,11 @@ class Run(ABC, Generic[A]):
     # --- checks ---
 
     def defer(self, check: Check, values: HostValues) -> bool:
-        """Have a check made once what it reads is there, if that can be; whether it will be."""
+        """Defer a check until its inputs are computed, if possible; whether it was deferred."""
         return False
 
     def repeat(self, check: Check, values: HostValues) -> None:
-        """Have a check of parameters alone made again for those of each call of a recording."""
+        """Repeat a check that depends on parameters alone at each call of a recording."""
 
 
 class HostValues:
@@ -142,13 +142,13 @@ class HostValues:
 
     @cached
     def plain(self) -> Callable[[Slots, Params], tuple[Any, ...]]:
-        """(slots, parameters) → values, for slots that hold all it reads as arrays of the host."""
+        """(slots, parameters) → values, for slots whose arrays are all on the host."""
         conditions, scalars = self._conditions
         roots = self.roots[: len(self.roots) - len(conditions)]
         return self._compiler.plan(roots, conditions, scalars).function()
 
     def __call__(self, run: Run[Any], *, shapes: bool = True) -> tuple[Any, ...]:
-        """The values; `shapes`: what runs, or over which extents, depends on them."""
+        """The values; with `shapes`, they decide what runs or over which extents."""
         if shapes and self.params:
             run.pinned |= self.params
         return self.plain(run.readable(self.reads) if self.reads else run.slots, run.params)

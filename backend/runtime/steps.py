@@ -1,7 +1,6 @@
-"""Steps of a program: one node run by compiled kernels, numbers that the host computes, checks,
-branches.
+"""Steps of a program: nodes run by compiled kernels, scalars of the host, checks, branches.
 
-A step is a function of a run: it takes arrays from slots and puts more there.
+A step is a function of a run: it reads arrays from slots and stores its results in other slots.
 """
 
 from __future__ import annotations
@@ -33,23 +32,23 @@ if TYPE_CHECKING:
     from .executor import Executor
     from .plan import Step
 
-#: A step: it takes the device's kind of run.
+#: A step: a function of the device's class of run.
 Action = Callable[[Any], None]
 R = TypeVar("R", bound=Run[Any])
 K = TypeVar("K", bound="NodeKernels[Any, Any]")
 Layout = TypeVar("Layout")
-#: Kernels for different small extents of a node, at most; the others share one for all.
+#: The maximum number of specialisations of a node; other extents share the general kernel.
 _SIZES = 8
 _TYPES = {t.name: t for t in ALL_TYPES}
-#: Scratch arrays whose names begin so start as zeros.
+#: Scratch arrays whose names have this prefix are initialised with zeros.
 ZERO = "zero_"
 
 
 class KernelStep(ABC, Generic[R, K, Layout]):
     """One node run by compiled kernels.
 
-    Inputs that are not dense get kernels (`K`) of their own (`Layout` says of one how it lies), and
-    so do small extents, and the schedules that are chosen for extents.
+    There are separate kernels (`K`) for inputs that are not dense (`Layout` describes one), for
+    small extents, and for the schedules that are chosen for extents.
     """
 
     def __init__(
@@ -70,14 +69,14 @@ class KernelStep(ABC, Generic[R, K, Layout]):
 
     @abstractmethod
     def kernels(self, made: Node, layouts: frozenset[Layout], schedule: Schedule | None) -> K:
-        """Kernels for the node, which is `made` in the form of a call."""
+        """The kernels of the node, whose specialisation for a call is `made`."""
 
     @abstractmethod
     def layouts(self, run: R) -> frozenset[Layout]:
         """The layouts of the inputs that are not dense."""
 
     def copied(self, run: R, layouts: frozenset[Layout], form: Form) -> bool:
-        """Whether inputs that lie so are copied, instead of having kernels for that."""
+        """Whether inputs with these layouts are copied instead of getting separate kernels."""
         return not self.movable
 
     @cached
@@ -89,8 +88,7 @@ class KernelStep(ABC, Generic[R, K, Layout]):
     def variant(
         self, layouts: frozenset[Layout], form: Form = PLAIN, schedule: Schedule | None = None
     ) -> K:
-        """The kernels for inputs that lie as `layouts` say, in a form, under a schedule (None: its
-        own)."""
+        """The kernels for these layouts of the inputs, a form and a schedule (None: the node's)."""
         found = self.variants.get((layouts, form, schedule))
         if found is None:
             if form.sizes and len(self.variants) > _SIZES:
@@ -116,7 +114,7 @@ class KernelStep(ABC, Generic[R, K, Layout]):
             kernels = self.variant(layouts, form, None if form.loops else schedule)
         else:
             kernels = self.variant(layouts, form) if layouts or form else self.dense
-        if len(inside.slots) < len(self.slots):  # schedules brought arrays along just now
+        if len(inside.slots) < len(self.slots):  # lowering added arrays of schedules
             self.owner.bring_tables(inside)
         kernels(inside)
         if inside is not run:
@@ -125,20 +123,20 @@ class KernelStep(ABC, Generic[R, K, Layout]):
                 run.slots[slot] = inside.slots[slot]
 
 
-#: Scratch that a function on the host fills: the function, the range of the host's values that it
-#: takes, and the slots of the arrays.
+#: Scratch that a function on the host fills: the function, the range of host values that are its
+#: arguments, and the slots of its arrays.
 Filled = tuple[Callable[[Sequence[Any], Sequence[HostArray]], HostArray], int, int, Sequence[int]]
-#: An order that may fit certain extents only, with the range of the host's values that must.
+#: An order that may be valid for some extents only, with the range of host values to test.
 Fits = tuple["Order", int, int]
 
 
 @dataclass(frozen=True)
 class Sizes:
-    """What the host computes of a lowered node before anything is launched.
+    """The values of a lowered node that the host computes before any launch.
 
-    `hosts` are the expressions; by ranges and positions among them: `shapes` of the outputs;
-    `scratch`, each with (position of its size, type, whether it starts as zeros); orders to be
-    tried (`fits`); scratch that is `filled`, by its number.
+    `hosts` are the expressions.  The other fields refer to ranges and positions in them: `shapes`
+    of the outputs; `scratch` with (position of its size, type, whether it is zero-initialised);
+    orders to test (`fits`); scratch that the host fills (`filled`), by its index.
     """
 
     hosts: list[Expr]
@@ -150,7 +148,7 @@ class Sizes:
     @staticmethod
     def of(node: Node, lowered: Lowered, bound: Mapping[Expr, Expr],
            slot_of: Callable[[Leaf], int]) -> Sizes:  # fmt: skip
-        """Of `node`; `bound` are the scalars of its kernels, over which sizes may be."""
+        """The sizes of `node`, which may depend on `bound`, the scalars of its kernels."""
         hosts: list[Expr] = []
 
         def put(expressions: Sequence[Expr]) -> tuple[int, int]:
@@ -190,8 +188,8 @@ def sources_of(
 
 
 class NodeKernels(ABC, Generic[R, A]):
-    """The kernels of a node for one layout of its inputs: outputs made, arguments found, launched
-    in order."""
+    """The kernels of a node for one layout of its inputs.  A call allocates the outputs, collects
+    the arguments and launches the kernels in order."""
 
     #: See `Sizes`.
     shapes: Sequence[tuple[int, int]]
@@ -204,7 +202,7 @@ class NodeKernels(ABC, Generic[R, A]):
         self.targets = [slots[o] for o in node.leaves]
         self.types = [o.type.numpy for o in node.outputs]
         self.defaults = [slots[d] for d in node.defaults] if isinstance(node, Permute) else []
-        # Defaults that nobody else reads are updated in place.
+        # Defaults without other readers are updated in place.
         self.reuse = [slot if slot in expendable else None for slot in self.defaults]
         self.reuse += [None] * (len(self.targets) - len(self.defaults))
         self.scratch: list[tuple[int, np.dtype[Any], bool]] = []
@@ -216,7 +214,7 @@ class NodeKernels(ABC, Generic[R, A]):
 
     @abstractmethod
     def values(self, run: R) -> Sequence[Any]:
-        """What the host computes before anything is launched."""
+        """Compute the values that the host needs before any launch."""
 
     @abstractmethod
     def launch(
@@ -251,14 +249,14 @@ class NodeKernels(ABC, Generic[R, A]):
             run.slots[slot] = array
 
 
-# --- what is no kernel ---------------------------------------------------------------------------
+# --- steps without kernels -----------------------------------------------------------------------
 
 
 class HostStep:
-    """Numbers and predicates of what is on the host already: cheaper there than a launch.
+    """Scalars and predicates whose inputs are on the host already, where a launch costs more.
 
-    A kernel computes them where the host would have to wait, or stop recording, for what they
-    read; and where a recording would be good for one value of a number only."""
+    A kernel computes them if the host would have to wait or to stop recording for their inputs,
+    or if a recording would be valid for one value of a parameter only."""
 
     def __init__(self, owner: Executor[Any], node: Generate) -> None:
         self.owner, self.node = owner, node
@@ -286,7 +284,7 @@ class HostStep:
 
 
 class CheckStep:
-    """A relation between numbers that arrays hold."""
+    """A check of a relation between elements of arrays."""
 
     def __init__(self, owner: Executor[Any], check: Check) -> None:
         self.check = check
@@ -298,12 +296,12 @@ class CheckStep:
 
 
 def verify(check: Check, left: Any, right: Any) -> None:
-    """Raise what a check says of these values of its sides."""
+    """Raise the error of a check if these values of its sides violate it."""
     verify_checks((check,), lambda e: left if e is check.left else right)
 
 
 class BranchStep:
-    """The side of a branch that its predicate says."""
+    """Run the side of a branch that its predicate selects."""
 
     def __init__(self, owner: Executor[Any], node: Branch, step: Step) -> None:
         self.predicate = HostValues(owner.host, (node.predicate,))
@@ -322,7 +320,7 @@ class BranchStep:
 
 
 class LibraryStep(Generic[R]):
-    """An operation on whole arrays that a library performs on the host, or a user's function."""
+    """An operation on complete arrays by a library on the host, or a user's function."""
 
     def __init__(
         self, owner: Executor[Any], node: Library, function: Callable[..., Any]
@@ -334,7 +332,7 @@ class LibraryStep(Generic[R]):
         self.extents = HostValues(owner.host, [e for o in node.outputs for e in o.shape])
 
     def parts(self, run: R, result: Any) -> Iterator[tuple[int, np.dtype[Any], Any]]:
-        """The slots, types and arrays that the function's result is made of."""
+        """The slots, types and arrays of the function's result."""
         operation, extents = self.node.operation, iter(self.extents(run))
         parts = parts_of(operation, result, extents, self.node.where)
         return ((*target, part) for target, part in zip(self.targets, parts, strict=True))
@@ -351,7 +349,7 @@ class LibraryStep(Generic[R]):
 
 
 class BarrierStep:
-    """Arrays under other numbers, dense: (target, source)."""
+    """Assign arrays to further slots, as dense arrays: (target, source)."""
 
     def __init__(self, pairs: Sequence[tuple[int, int]]) -> None:
         self.pairs = tuple(pairs)
@@ -362,7 +360,7 @@ class BarrierStep:
 
 
 class ReleaseStep:
-    """Slots that nobody reads any more."""
+    """Clear slots that are not read any more."""
 
     def __init__(self, slots: Sequence[int]) -> None:
         self.released = tuple(slots)

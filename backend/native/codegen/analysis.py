@@ -1,4 +1,4 @@
-"""What must be known of statements before their code is written."""
+"""Analyses of statements that run before code is emitted."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def _spread(body: Body, varying: set[Var], under: bool) -> None:
 
 
 def worth_skipping(body: Body) -> bool:
-    """Whether a block that no lane needs should be jumped over: memory, loops, long arithmetic."""
+    """Whether to branch around a block that no lane needs: memory, loops, long arithmetic."""
     cost = 0.0
     for s in statements(body):
         if isinstance(s, Store | Atomic | Report | For | While | Reduce):
@@ -113,7 +113,7 @@ def worth_skipping(body: Body) -> bool:
 
 
 def nodes(body: Body) -> int:
-    """The number of operations written for `body`: the size of its code."""
+    """The number of operations emitted for `body`: the size of its code."""
     total = 0
     for s in body:
         copies = 1
@@ -130,7 +130,7 @@ def _operations(s: Statement) -> Iterator[Expr]:
 
 
 def lanes_for(body: Body, target: Target) -> int:
-    """How many lanes a vector loop runs at once.
+    """The number of lanes that a vector loop runs at once.
 
     One vector of the widest type that a quarter of the values have, at least eight lanes.  Two of
     them, for more independent work, unless the body calls mathematical functions (each call saves
@@ -159,5 +159,5 @@ def lanes_for(body: Body, target: Target) -> int:
 
 
 def _is_index(e: Expr) -> bool:
-    """int64 arithmetic: mostly of indices, which the lanes of the values should not follow."""
+    """Whether it is int64 arithmetic: mostly indices, which should not set the number of lanes."""
     return e.type.is_integer and e.type.bits == 64 and not isinstance(e, Load)

@@ -1,4 +1,4 @@
-"""Statements that must go one lane at a time: atomic updates, reports, foreign calls."""
+"""Statements that run one lane at a time: atomic updates, reports, foreign calls."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def each_lane(em: Emitter, values: list[Value],
 
 
 def atomic(em: Emitter, s: Atomic, copy: Copy) -> None:
-    """`buffers[index] = combine(values, old)`, indivisibly, for every active lane."""
+    """`buffers[index] = combine(values, old)`, atomically, for every active lane."""
     index = em.value(s.index, copy)
     values = [em.value(v, copy) for v in s.values]
     lock_size = em.value(s.locks.size, copy) if s.locks is not None else None
@@ -129,7 +129,7 @@ def _combined(em: Emitter, s: Atomic, copy: Copy, new: list[tuple[Reg, ...]],
 
 
 def _single(em: Emitter, s: Atomic, copy: Copy, index: Reg, value: tuple[Reg, ...]) -> None:
-    """One word of up to eight bytes."""
+    """An atomic update of one word of up to eight bytes."""
     code, t = em.code, s.buffers[0].type
     at = _place(em, s.buffers[0], index)
     word = "i8" if t.kind == "bool" else f"i{t.bits}"
@@ -167,7 +167,7 @@ def _single(em: Emitter, s: Atomic, copy: Copy, index: Reg, value: tuple[Reg, ..
 
 
 def _pack(em: Emitter, t: ScalarType, regs: tuple[Reg, ...]) -> Reg:
-    """A scalar as the integer that memory holds."""
+    """A scalar as the integer stored in memory."""
     v, code = Lanes(em.code, 0), em.code
     held = [to_storage(v, t, r) for r in regs]
     e = memory_element(t)
@@ -194,7 +194,7 @@ def _unpack(em: Emitter, t: ScalarType, word: Reg) -> tuple[Reg, ...]:
 
 def _locked(em: Emitter, s: Atomic, copy: Copy, index: Reg, values: list[tuple[Reg, ...]],
             size: Reg) -> None:  # fmt: skip
-    """Several words, or a long one, under one of the spin locks."""
+    """An update of several words, or of a word over eight bytes, under a spin lock."""
     code = em.code
     assert s.locks is not None
     number = code.emit(f"urem i64 {index}, {size}")
@@ -236,7 +236,7 @@ def _locked(em: Emitter, s: Atomic, copy: Copy, index: Reg, values: list[tuple[R
 
 
 def report(em: Emitter, s: Report, copy: Copy) -> None:
-    """Unless `ok` in every active lane: (site + 1, index, extent) of the first one to come."""
+    """Unless `ok` in every active lane, report (site + 1, index, extent); the first report wins."""
     code = em.code
     ok, index, extent = (em.value(e, copy) for e in (s.ok, s.index, s.extent))
     lanes = em.lanes if ok.lanes else 0
@@ -324,8 +324,8 @@ def call_foreign(em: Emitter, node: Foreign, args: list[Value]) -> Value:
 
 def _call_scalar(em: Emitter, function: Any, symbol: str,
                  args: list[tuple[ScalarType, tuple[Reg, ...]]]) -> tuple[Reg, ...]:  # fmt: skip
-    """One call as Numba's functions call each other: the addresses of the result and of what tells
-    the exception, then the arguments, complex numbers as two; the status is 0 if all went well."""
+    """One call in Numba's calling convention: the addresses of the result and of the exception
+    data, then the arguments (a complex number is two); the returned status is 0 on success."""
     code, t, v = em.code, function.result, Lanes(em.code, 0)
     types, given = ["ptr", "ptr"], []
     for kind, regs in args:
@@ -352,7 +352,7 @@ def _call_scalar(em: Emitter, function: Any, symbol: str,
 
 def _raised(em: Emitter, function: Any, failed: Reg,
             args: list[tuple[ScalarType, tuple[Reg, ...]]]) -> None:  # fmt: skip
-    """Where a call failed: its arguments among the errors, if nothing else is."""
+    """After a failed call, report its arguments, unless an error is reported already."""
     code, kernel = em.code, em.kernel
     wrong, fine = code.label("raised"), code.label("fine")
     code.branch(failed, wrong, fine)

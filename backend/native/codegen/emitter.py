@@ -1,10 +1,10 @@
 """Kernel IR to LLVM IR, with explicit SIMD.
 
 A vector loop runs W iterations at once: values are uniform (scalar registers) or varying (one
-vector register of W lanes per part).  Control that differs between lanes becomes masks; the
-invariant is that a mask in force always has an active lane wherever memory is touched.  The loop's
-body is emitted once without a mask for whole groups of W and once with the mask of the tail: the
-same instructions on the same lanes, so that a tail never has other bits than the rest.
+vector register of W lanes per part).  Divergent control becomes masks; the invariant is that the
+current mask has an active lane wherever memory is accessed.  The loop's body is emitted once
+without a mask for full groups of W and once with the mask of the tail.  Both use the same
+instructions on the same lanes, so results in the tail have the same bits.
 
 Values are numbered: equal values (operation, operands, and for loads the state of their buffer)
 have one number and are computed once in a straight-line region.
@@ -40,13 +40,13 @@ from .values import (
 
 _POLYNOMIAL = frozenset(("add", "subtract", "multiply", "negative"))
 FAST = "reassoc nsz arcp contract afn "
-#: Bytes of local buffers on the stack; beyond, they are allocated.
+#: The maximum bytes of local buffers on the stack; larger buffers are allocated.
 _STACK = 256 * 1024
 
 
 @dataclass(eq=False)
 class Slot:
-    """A mutable variable: memory that LLVM turns into registers."""
+    """A mutable variable: stack memory that LLVM promotes to registers."""
 
     pointers: tuple[Reg, ...]
     lanes: int
@@ -56,7 +56,7 @@ class Slot:
 
 
 class Copy:
-    """One of the interleaved copies of a body: what its variables stand for."""
+    """One of the interleaved copies of a body: the values of its variables."""
 
     __slots__ = ("slots", "values")
 
@@ -66,13 +66,13 @@ class Copy:
 
 
 class Emitter(ABC):
-    """The state of writing one kernel's function."""
+    """The state of emitting one kernel's function."""
 
     def __init__(self, kernel: Kernel, target: Target, fast_math: bool) -> None:
         self.kernel, self.target = kernel, target
         self.module = Module(target.vector_bytes)
         self.code = Code(self.module, FAST if fast_math else "")
-        self.lanes = 0  # of the vector loop we are in
+        self.lanes = 0  # of the enclosing vector loop
         self.mask: Reg | None = None  # None: every lane
         self.varying: set[Var] = set()
         self.depth = 0
@@ -86,11 +86,11 @@ class Emitter(ABC):
         self.pointers: dict[Buffer, Reg] = {}
         self.foreign: list[Any] = []
         self.errors = ""
-        self.streaming = False  # vector stores go past the caches
-        self.ahead = 0  # bytes that vector loads ask for ahead of themselves
-        self.row: tuple[int, int] | None = None  # of the loop around: variable (an atom), step
-        self.asking = 0  # the depth of loops at which gathers ask for the next rows
-        self.thorough = False  # there is something for LLVM to move out of loops
+        self.streaming = False  # vector stores bypass the caches
+        self.ahead = 0  # the prefetch distance of vector loads in bytes
+        self.row: tuple[int, int] | None = None  # of the enclosing loop: variable (an atom), step
+        self.asking = 0  # the loop depth at which gathers prefetch the next rows
+        self.thorough = False  # LLVM can hoist code out of loops
 
     # --- numbering and sharing ------------------------------------------------------------
 
@@ -110,7 +110,7 @@ class Emitter(ABC):
         return self._versions.get(thing, 0)
 
     def touch(self, things: Any) -> None:
-        """Loads and reads of these see new values from now on."""
+        """Later loads from these have new values."""
         for thing in things:
             self._versions[thing] = self.fresh_number()
 
@@ -121,7 +121,7 @@ class Emitter(ABC):
 
     @contextmanager
     def scope(self) -> Iterator[None]:
-        """What is computed inside is forgotten outside (it may not dominate it)."""
+        """Values computed inside are not reused outside, where they may not dominate."""
         mark = len(self._trail)
         yield
         for key in self._trail[mark:]:
@@ -156,7 +156,7 @@ class Emitter(ABC):
         return monomial[0]
 
     def polynomial(self, poly: Poly) -> Value:
-        """An int64 that is written out when needed."""
+        """An int64 whose code is emitted at its first use."""
         lanes = 0
         for monomial in poly.terms:
             if any(a == LANE or self.atoms[a].lanes for a in monomial):
@@ -193,7 +193,7 @@ class Emitter(ABC):
         return self.regs(value, lanes)[0]
 
     def write(self, value: Value) -> Reg:
-        """Write out a polynomial: outer terms first, so that LLVM can move their sums outward."""
+        """Emit a polynomial: terms of outer loops first, so that LLVM can hoist their sums."""
         poly = value.poly
         assert poly is not None
         if not poly.terms:
@@ -222,7 +222,7 @@ class Emitter(ABC):
         return (2 * varying + constant, depth, monomial)
 
     def depth_of(self, poly: Poly) -> int:
-        """How many loops its innermost atom is in."""
+        """The loop depth of its innermost atom."""
         return max((self.atom_depth[a] for m in poly.terms for a in m), default=0)
 
     def _product(self, monomial: tuple[int, ...], lanes: int) -> Reg:
@@ -301,7 +301,7 @@ class Emitter(ABC):
         return self.remember(key, self.in_register(type_, regs, lanes))  # type: ignore[no-any-return]
 
     def _one_lane(self, args: list[Value]) -> tuple[Reg, ...] | None:
-        """Whether two indices are equal, where one lane at most can say so: a bit of a mask."""
+        """Whether two indices are equal, if at most one lane can be: computed as a mask bit."""
         a, b = (x.poly for x in args)
         difference = None if a is None or b is None else a.plus(b, -1)
         if difference is None or self.lanes > 32 or difference.terms.get((LANE,)) not in (1, -1):
@@ -314,7 +314,7 @@ class Emitter(ABC):
         assert uniform is not None
         lane = self.reg(self.polynomial(uniform), 0)
         most = self.code.intrinsic("llvm.umin.i64", "i64", [("i64", lane), ("i64", "63")])
-        bit = self.code.emit(f"shl i64 1, {most}")  # that of a lane that is not there is cut off
+        bit = self.code.emit(f"shl i64 1, {most}")  # without such a lane, trunc drops it
         bits = self.code.emit(f"trunc i64 {bit} to i{self.lanes}")
         return (self.code.emit(f"bitcast i{self.lanes} {bits} to {vector('i1', self.lanes)}"),)
 
@@ -326,7 +326,7 @@ class Emitter(ABC):
         b = args[1].poly
         assert b is not None
         if name == "multiply":
-            # Indices are multiplied out; data, where that would cost more operations, is not.
+            # Products of indices are expanded; data is not, because that adds operations.
             if (
                 (self._is_data(a) or self._is_data(b))
                 and not (a.value is not None and len(b.terms) <= 1)
@@ -337,12 +337,12 @@ class Emitter(ABC):
         return a.plus(b, 1 if name == "add" else -1)
 
     def _is_data(self, poly: Poly) -> bool:
-        """Whether values other than the lane's number differ between lanes in it."""
+        """Whether it has terms that vary between lanes, other than the lane number."""
         return any(a != LANE and self.atoms[a].lanes for m in poly.terms for a in m)
 
     def combine(self, op: Primitive, type_: ScalarType, args: list[Value],
                 lanes: int) -> tuple[Reg, ...]:  # fmt: skip
-        """A primitive on registers of `lanes` lanes, whatever loop we are in."""
+        """A primitive on registers of `lanes` lanes, independent of the enclosing loop."""
         regs = [self.regs(a, lanes) for a in args]
         types, consts = [a.type for a in args], [a.const for a in args]
         return operate(Lanes(self.code, lanes), self.target, op, type_, types, regs, consts)
@@ -378,7 +378,7 @@ class Emitter(ABC):
         self.remember(("var", id(slot), self.version(slot), self.version(var)), held)
 
     def unless_reported(self, condition: Reg) -> Reg:
-        """The condition on which a loop turns: checked kernels stop once a check has failed."""
+        """The condition for another iteration: checked kernels stop once a check has failed."""
         if not self.kernel.errors:
             return condition
         site = self.code.emit(f"load atomic i64, ptr {self.errors} monotonic, align 8")
@@ -390,7 +390,7 @@ class Emitter(ABC):
     def address(self, buffer: Buffer) -> Reg:
         return self.pointers[buffer]
 
-    # How statements are written is for `statements.KernelEmitter` to say.
+    # `statements.KernelEmitter` implements the emission of statements.
 
     @abstractmethod
     def block(self, body: Sequence[Statement], copies: Sequence[Copy]) -> None:
@@ -405,7 +405,7 @@ class Emitter(ABC):
         """A loop whose bounds all copies share."""
 
     def emit(self) -> str:
-        """The text of the whole module."""
+        """The text of the complete module."""
         kernel, code = self.kernel, self.code
         arguments, loads, given, told = [], [], [], []
         slot = 0

@@ -36,8 +36,8 @@ def _machine(target: Target) -> Any:
 
 
 class _Linker:
-    """What links objects, a new one for every so many: it keeps 9 KB of each that it has linked
-    for as long as it lives itself, which is until the last of their code has gone."""
+    """The linker of objects, replaced after a number of objects.  It keeps 9 KB per linked object
+    until it is freed, which is when the last of their code is freed."""
 
     objects = 64
 
@@ -47,10 +47,9 @@ class _Linker:
 
     def next(self) -> Any:
         if self.linked % self.objects == 0:
-            # JITLink places all of an object in one piece.  The older linker maps code and
-            # constants apart, and aborts the process when they come to lie over 2 GB from each
-            # other, as they do where another library (CUDA) has reserved most of the address space
-            # around.
+            # JITLink allocates each object as one block.  The older linker maps code and constants
+            # separately, and aborts the process if they are over 2 GB apart.  This happens if
+            # another library (CUDA) has reserved most of the address space nearby.
             machine = _machine(Target.host())
             self.jit = llvm.create_lljit_compiler(machine, use_jit_link=True)
         self.linked += 1
@@ -73,12 +72,11 @@ def _optimised(text: str, target: Target, thorough: bool) -> tuple[Any, Any]:
     return module, machine
 
 
-#: Runs of LLVM's passes by one builder.  llvmlite never frees 1.5 kB of a builder (its
-#: PassInstrumentationCallbacks), and each run adds to them a call of an object of its own that is
-#: gone afterwards: one that asks whether a function is `optnone`, and looks at the object only
-#: then.  Timers of passes would add calls that do look, so they are off during our runs; so would
-#: LLVM's options that print or verify between passes (`llvm.set_option("", "-print-after-all")`):
-#: whoever sets one sets this to 1.
+#: Pass pipeline runs per builder.  llvmlite never frees 1.5 kB of a builder (its
+#: PassInstrumentationCallbacks).  Each run adds a callback whose object is freed after the run; the
+#: callback accesses the object only for `optnone` functions.  Pass timers would add callbacks that
+#: always access it, so they are off during our runs.  So would LLVM's options that print or verify
+#: between passes (`llvm.set_option("", "-print-after-all")`): to use one, set this constant to 1.
 RUNS = 64
 _runs = itertools.count()
 
@@ -98,8 +96,8 @@ def _run_passes(module: Any, target: Target, thorough: bool) -> None:
     if thorough:
         passes = builder.getModulePassManager()
     else:
-        # The emitter has numbered values and widened loops already: variables into registers and a
-        # tidy control flow are all that code generation asks for, in a fifth of the time.
+        # The emitter has already numbered values and vectorized loops.  Code generation needs only
+        # variables in registers and simplified control flow, which takes a fifth of the time.
         passes = llvm.create_new_module_pass_manager()
         passes.add_sroa_pass()
         passes.add_instruction_combine_pass()
@@ -117,7 +115,7 @@ def _run_passes(module: Any, target: Target, thorough: bool) -> None:
 
 
 def header(target: Target) -> str:
-    """The lines of LLVM IR that say what it is compiled for."""
+    """The lines of LLVM IR that specify the target."""
     with _lock:
         machine = _machine(target)
         return f'target datalayout = "{machine.target_data}"\ntarget triple = "{machine.triple}"\n'
@@ -142,7 +140,7 @@ def to_object(text: str, target: Target, thorough: bool = False) -> bytes:
 
 
 def to_assembly(text: str, target: Target, thorough: bool = False) -> str:
-    """The same as text to read."""
+    """The machine code as assembly text."""
     with _lock:
         _require_whole()
         require_memory(LLVM_AT_LEAST + LLVM_PER_BYTE * len(text), "for LLVM to compile a kernel")
@@ -152,7 +150,7 @@ def to_assembly(text: str, target: Target, thorough: bool = False) -> str:
 
 @dataclass(frozen=True)
 class Linked:
-    """Code in memory, for as long as this object lives."""
+    """Code in memory, for the lifetime of this object."""
 
     addresses: Mapping[str, int]
     tracker: Any

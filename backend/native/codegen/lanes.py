@@ -137,8 +137,8 @@ def join(code: Code, element: str, pieces: list[Reg], lanes: int) -> Reg:
 
 
 def transposed(code: Code, element: str, rows: list[Reg], parts: int = 1) -> list[Reg]:
-    """The columns of a square of rows (a power of two of them, of as many elements, each of `parts`
-    lanes): blocks off the diagonal change places, at all sizes."""
+    """Transpose a square matrix given by its rows (n rows of n elements, n a power of two, each
+    element of `parts` lanes): swap off-diagonal blocks, at all block sizes."""
     v, found, distance = Lanes(code, len(rows) * parts), list(rows), len(rows) // 2
 
     def lanes(elements: list[int]) -> list[int]:

@@ -28,7 +28,7 @@ FUNCTIONS: dict[str, tuple[str, int]] = {
 
 @dataclass(frozen=True)
 class Routine:
-    """A function to call: its symbol, lanes per call (0: scalar) and where it is."""
+    """A function to call: its symbol, lanes per call (0: scalar) and its address."""
 
     symbol: str
     lanes: int
@@ -141,8 +141,8 @@ def fmod(code: Code, element: str, lanes: int, a: Reg, b: Reg) -> Reg:
 def _fmod_helper(code: Code, name: str, symbol: str, element: str, lanes: int) -> None:
     """Small quotients in one division and one fused multiply-add (exact), others by libm.
 
-    Rounding is monotonic, so the rounded quotient's whole part is right or one too large; the
-    remainder is then negative, exact, and one more |b| makes it right.
+    Rounding is monotonic, so the integer part of the rounded quotient is correct or one too large.
+    In the second case the remainder is negative and exact, and adding |b| corrects it.
     """
     v = Lanes(code, lanes)
     t = v.type(element)

@@ -1,5 +1,4 @@
-"""Operations of kernel IR on registers, and what primitives are decomposed to
-(`skeletons/ir/decompose.py`)."""
+"""Operations of kernel IR on registers, and decomposed primitives (`skeletons/ir/decompose.py`)."""
 
 from __future__ import annotations
 
@@ -35,7 +34,7 @@ _INTRINSICS = {
     "minimum": "minimum", "maximum": "maximum", "fmin": "minimumnum", "fmax": "maximumnum",
     "absolute": "fabs", "sqrt": "sqrt", "copysign": "copysign",
 }  # fmt: skip
-#: What the machine has of its own.
+#: Operations with a machine instruction.
 TARGET = target_of("native")
 
 
@@ -70,7 +69,7 @@ def _inlined(v: Lanes, target: Target, function: Function,
 def _operation(v: Lanes, target: Target, op: Primitive, type_: ScalarType,
                types: Sequence[ScalarType], args: Sequence[tuple[Reg, ...]],
                consts: Sequence[Any]) -> tuple[Reg, ...]:  # fmt: skip
-    """One that is not decomposed."""
+    """A primitive that is not decomposed."""
     name, t = op.name, types[0]
     if name == "select":
         e = register_element(type_)
@@ -112,7 +111,7 @@ def _compare(v: Lanes, name: str, t: ScalarType, args: list[Reg]) -> Reg:
 
 
 def _cast(v: Lanes, source: ScalarType, target: ScalarType, a: Reg) -> Reg:
-    """A bool, an integer or a float as another type; no float as an integer."""
+    """Convert a bool, an integer or a float to another type, except a float to an integer."""
     s, e = register_element(source), register_element(target)
     if target.is_integer:
         bits = 1 if source.kind == "bool" else source.bits
@@ -176,7 +175,7 @@ def _integer(v: Lanes, name: str, t: ScalarType, result: ScalarType, args: list[
 
 
 def _divide(v: Lanes, t: ScalarType, a: Reg, b: Reg, constant: bool) -> Reg:
-    """a / b towards zero; by 0 and −1, for which the machine's division may fail, anything."""
+    """a / b towards zero; undefined for b = 0 and b = −1, for which machine division may trap."""
     e = f"i{t.bits}"
     if not constant:
         unsafe = v.compare("eq", e, b, v.lit(e, 0))
@@ -207,8 +206,8 @@ def _truncated(v: Lanes, t: ScalarType, a: Reg, b: Reg, constant: bool) -> Reg:
 
 
 def _truncated_long(v: Lanes, t: ScalarType, a: Reg, b: Reg) -> Reg:
-    """64-bit quotients: as float64 numbers when all are below 2^51 (by the same argument, 53 bits
-    decide those), else one by one.  A helper function; AVX-512 has the conversions."""
+    """64-bit quotients: as float64 numbers if all are below 2^51 (53 bits decide those, by the same
+    argument), else one by one.  A helper function; AVX-512 has the conversions."""
     name = f"treadle.{'s' if t.signed else 'u'}div.{v.lanes}"
     type_ = v.type("i64")
     module = v.code.module
@@ -238,7 +237,7 @@ def _truncated_long(v: Lanes, t: ScalarType, a: Reg, b: Reg) -> Reg:
 
 
 def _natural_power(v: Lanes, e: str, a: Reg, b: Reg) -> Reg:
-    """Wrapping powers by squaring, until the bits of all exponents are spent."""
+    """Wrapping powers by squaring, until no exponent has further bits."""
     code, type_ = v.code, v.type(e)
     before, loop, done = code.block, code.label("power"), code.label("powered")
     code.jump(loop)

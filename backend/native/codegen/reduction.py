@@ -1,10 +1,10 @@
 """Reductions: 64 interleaved partial results, in blocks, combined in a fixed tree.
 
-Element k of a block goes to partial k mod 64, whatever the body is and however long the vectors
-are, so the bits of a result depend on nothing but the elements.  Blocks of 8 192 elements have
-partials of their own, added to the whole's at their end: the error of a float sum then grows with
-n / 8 192 instead of n / 64.  Partials p and p + 32, then p + 16, … are combined; the accumulator's
-first value comes last, on the left.
+Element k of a block is added to partial k mod 64, independent of the body and the vector length, so
+the bits of a result depend on the elements only.  Each block of 8 192 elements has separate
+partials, which are added to the global partials at its end: the error of a float sum then grows
+with n / 8 192 instead of n / 64.  Partials p and p + 32, then p + 16, … are combined; the initial
+value of the accumulator comes last, as the left operand.
 """
 
 from __future__ import annotations
@@ -36,15 +36,15 @@ if TYPE_CHECKING:
 
 PARTIALS = 64
 BLOCK = 128 * PARTIALS
-#: A reduction of one array asks for its elements this many bytes ahead, 9 % of the time of a sum
-#: from the last cache: a block ends before the processor's own prefetching has its stride back.
+#: The prefetch distance of a reduction of one array in bytes.  It saves 9 % of the time of a sum
+#: from the last-level cache: a block ends before the hardware prefetcher detects its stride again.
 _AHEAD = 2048
-#: A body of more operations is written once per vector instead of once per 64 elements.
+#: A body of more operations is emitted once per vector instead of once per 64 elements.
 _HEAVY = 60
 
 
 def identity(name: str, t: ScalarType) -> Any:
-    """The neutral element of a primitive, None if it has none here."""
+    """The neutral element of a primitive, None if none is defined here."""
     match name:
         case "add":
             return -0.0 if t.is_float else complex(-0.0, -0.0) if t.is_complex else 0
@@ -181,7 +181,7 @@ class _Reduction:
                       self.copy)  # fmt: skip
 
     def _block(self, first: Reg, end: Reg, changed: set[Any]) -> None:
-        """Elements first … end − 1 into the inner partials."""
+        """Reduce elements first … end − 1 into the inner partials."""
         em, code = self.em, self.em.code
         size = code.emit(f"sub i64 {end}, {first}")
         whole = code.emit(f"and i64 {size}, {-PARTIALS}")
@@ -210,7 +210,7 @@ class _Reduction:
         code.start(through)
 
     def _tail(self, limit: Reg, end: Reg, changed: set[Any]) -> None:
-        """Fewer than 64 elements: every vector once, the lanes past the end left alone."""
+        """Reduce fewer than 64 elements: each vector once, with lanes past the end masked off."""
         em, code = self.em, self.em.code
         v = Lanes(code, self.lanes)
         last = code.emit(f"add i64 {limit}, {PARTIALS}")
@@ -238,7 +238,7 @@ class _Reduction:
         code.start(done)
 
     def _rotate(self) -> None:
-        """The first vector of partials becomes the last: its next elements are a round away."""
+        """Rotate the vectors of partials: the first, which was just updated, becomes the last."""
         for t, column in zip(self.types, self.inner, strict=True):
             held = [self._get(t, slot) for slot in column]
             for slot, regs in zip(column, held[1:] + held[:1], strict=True):
@@ -246,7 +246,7 @@ class _Reduction:
 
     def _step(self, k: Reg, mask: Reg | None, count: int, changed: set[Any],
               rotate: bool = True) -> None:  # fmt: skip
-        """`count` vectors of elements from `k` on into the first `count` vectors of partials."""
+        """Reduce `count` vectors of elements from `k` on into the first vectors of partials."""
         em, s = self.em, self.s
         before_varying, em.varying = em.varying, self.varying
         em.lanes, em.mask = self.lanes, mask
@@ -283,7 +283,7 @@ class _Reduction:
                 self._set(t, slot, new)
 
     def _tree(self, k: int) -> tuple[Reg, ...]:
-        """All partials of a component as one number."""
+        """Combine all partials of a component into one number."""
         t = self.types[k]
         e = register_element(t)
         held = [self._get(t, slot) for slot in self.outer[k]]

@@ -1,7 +1,7 @@
 """The statements of kernel IR: straight-line code, branches, masks and loops.
 
 `copies` are the interleaved copies that an unrolled loop makes of a body: each simple statement is
-written for all of them before the next, and loops whose bounds they share run them together.
+emitted for all of them before the next, and loops whose bounds they share run them together.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def block(em: Emitter, body: Body, copies: Sequence[Copy]) -> None:
 
 
 def _row_of_stores(em: Emitter, body: Body, at: int) -> list[Store]:
-    """The stores to one buffer from a statement on, which read nothing of it."""
+    """The consecutive stores to one buffer from a statement on, which do not read from it."""
     found: list[Store] = []
     if not em.lanes or em.mask is not None:
         return found
@@ -68,7 +68,7 @@ def _row_of_stores(em: Emitter, body: Body, at: int) -> list[Store]:
 
 
 def _store_row(em: Emitter, row: Sequence[Store], copy: Copy) -> bool:
-    """Store the elements of a row that every lane has, if these rows lie one after the other."""
+    """Store a row of elements per lane, if the rows of the lanes are contiguous."""
     places = [em.value(s.index, copy) for s in row]
     if not memory.are_rows(em, row[0].buffer, places):
         return False
@@ -209,7 +209,7 @@ def _for(em: Emitter, s: For, copies: Sequence[Copy]) -> None:
 
 
 def _unrolled(em: Emitter, s: For, copies: Sequence[Copy], start: Value, length: int) -> None:
-    """Every iteration a copy, all of them interleaved."""
+    """Emit every iteration as a copy; the copies are interleaved."""
     made = []
     for c in copies:
         for k in range(0, length, s.step):
@@ -313,7 +313,7 @@ def _while(em: Emitter, s: While, copies: Sequence[Copy]) -> None:
 
 
 def _masked_while(em: Emitter, s: While, copy: Copy) -> None:
-    """Until every lane is done; a lane that is done keeps its values."""
+    """Iterate until every lane is done; a lane that is done keeps its values."""
     both = s.before + s.body
     v, m = Lanes(em.code, em.lanes), vector("i1", em.lanes)
     outer = em.mask

@@ -1,4 +1,4 @@
-"""Vector loops: W iterations at once, the rest under a mask, large results past the caches."""
+"""Vector loops: W iterations at once, a masked tail, streaming stores for large results."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from .values import LANE, Poly, Value, memory_element, parts
 if TYPE_CHECKING:
     from .emitter import Copy, Emitter
 
-#: A loop of more operations is written once, masked, instead of twice: masks cost nothing with
-#: AVX-512, and something before it.
+#: A loop of more operations is emitted once, masked, instead of twice.  Masks are free with
+#: AVX-512, but not before it.
 _WRITE_ONCE = {64: 1200}
 _WRITE_ONCE_SHORT = 2000
-#: A loop of more operations a result is bound by them, not by memory.
+#: A loop of more operations per result is bound by computation, not by memory.
 _STREAM_OPERATIONS = 150
-#: Shorter loops do not gain, unless they consist of whole lines: else their ends share lines with
-#: what is stored the usual way.
+#: Shorter loops do not gain unless they consist of complete cache lines: otherwise their ends share
+#: lines with regular stores.
 _STREAM_GROUPS = 24
-#: Policies of a schedule's `Hints` for which stores go past the caches whatever their size.
+#: Policies of a schedule's `Hints` for which stores of any size bypass the caches.
 PAST_CACHES = ("streaming", "evict_first", "no_l1")
 
 
@@ -67,7 +67,7 @@ class VectorLoop:
         em.varying, em.asking = before_varying, before_asking
 
     def _piece(self, first: Reg, end: Reg) -> None:
-        """What is less than a group: iterations first … end − 1, if there are any."""
+        """The tail, less than a group: iterations first … end − 1, if there are any."""
         em = self.em
         tail, done = em.code.label("tail"), em.code.label("endvector")
         em.code.branch(em.code.emit(f"icmp sgt i64 {end}, {first}"), tail, done)
@@ -81,8 +81,8 @@ class VectorLoop:
         em.touch(modified(self.s.body))
 
     def _lanes_apart(self) -> bool:
-        """Whether active lanes would be loaded or stored one by one: their code is that of a loop,
-        so many times over."""
+        """Whether active lanes would be loaded or stored one by one, with code as long as that of a
+        fully unrolled loop."""
         em, s = self.em, self.s
         with em.scope():
             em.lanes = self.lanes
@@ -125,7 +125,7 @@ class VectorLoop:
         em.touch(modified(self.s.body))
 
     def _body(self, k: Reg, mask: Reg | None) -> None:
-        """Iterations k … k + W − 1, those under the mask."""
+        """Iterations k … k + W − 1, restricted by the mask."""
         em = self.em
         em.lanes, em.mask = self.lanes, mask
         with em.scope():
@@ -147,9 +147,9 @@ class VectorLoop:
     def _mask(self, k: Reg, end: Reg) -> Reg:
         """The lanes of iterations k … k + W − 1 that come before `end`.
 
-        How many they are is hidden from LLVM, which would else know it where extents are known:
-        LLVM 22 makes of a store of truncated values under a mask of one known lane (8 of 64 bits
-        to 8, with AVX-512) a store of the lane before it is truncated, 7 bytes too many.
+        Their number is hidden from LLVM, which could otherwise derive it from constant extents.
+        LLVM 22 miscompiles a store of truncated values under a constant mask of one lane (8 × 64 to
+        8 bits, with AVX-512): it stores the lane before truncation, 7 bytes too many.
         """
         em, lanes = self.em, self.lanes
         rest = em.code.emit(f"sub i64 {end}, {k}")
@@ -162,11 +162,11 @@ class VectorLoop:
     # --- results larger than the caches ---------------------------------------------------
 
     def _streamed(self, whole: Reg, condition: Reg, lead: Reg) -> None:
-        """The loop twice: as it is, and for large results with stores that go past the caches.
+        """Emit the loop twice: with regular stores, and for large results with streaming stores.
 
-        Such a store does not first read the line it overwrites: a quarter to a third of the
-        traffic of a short loop.  It fills whole lines, so the `lead` iterations before the first
-        one are done like the tail, which both ways share.
+        A streaming store does not first read the line it overwrites, which saves a quarter to a
+        third of the traffic of a short loop.  It fills complete lines, so the `lead` iterations
+        before the first line are masked like the tail, which both versions share.
         """
         em, code = self.em, self.em.code
         stream, plain, joined = code.label("stream"), code.label("plain"), code.label("joined")
@@ -210,8 +210,8 @@ class VectorLoop:
         em.touch(modified(self.s.body))
 
     def _stream_condition(self) -> tuple[Reg, Reg] | None:
-        """Whether every store can be one of whole cache lines of a large array, and how many
-        iterations come before the first such line; None: surely not."""
+        """Whether every store can fill complete cache lines of a large array, and the number of
+        iterations before the first such line; None if this is never possible."""
         em, s = self.em, self.s
         limit = em.target.streaming_bytes
         policies = dict(em.kernel.policies)
@@ -264,7 +264,7 @@ class VectorLoop:
         return result, lead
 
     def _store_test(self, store: Store, copy: Copy, limit: int) -> tuple[Reg, list[Reg]] | None:
-        """The elements before a cache line begins, and what must hold besides."""
+        """The number of elements before the next cache line, and the required condition."""
         em, buffer = self.em, store.buffer
         bytes_each = BITS[memory_element(buffer.type)] // 8 * parts(buffer.type)
         index, extent = (ahead.known(em, e, copy) for e in (store.index, buffer.size))
@@ -286,13 +286,13 @@ class VectorLoop:
 
 
 def _accesses(s: Store | Let) -> list[tuple[Buffer, Expr]]:
-    """The places that a statement reads and writes."""
+    """The locations that a statement reads and writes."""
     found = [(e.buffer, e.index) for e in walk(expressions(s)) if isinstance(e, Load)]
     return [*found, (s.buffer, s.index)] if isinstance(s, Store) else found
 
 
 def _trips(em: Emitter, start: Value, stop: Value, step: int) -> Value:
-    """How many iterations, never less than 0 (a known number may be)."""
+    """The number of iterations, at least 0 (a constant trip count may be negative)."""
     length = em.apply("subtract", int64, [stop, start])
     if step != 1:
         up = em.apply("add", int64, [length, em.constant(int64, step - 1)])
