@@ -1,5 +1,4 @@
-"""The calls of a program on this machine's cores: step by step, and those that come again by native
-code."""
+"""The calls of a program on this machine's cores: step by step, or repeated by native code."""
 
 from __future__ import annotations
 
@@ -24,8 +23,7 @@ from .steps import KernelStep
 if TYPE_CHECKING:
     from .executable import NativeExecutor
 
-#: Seconds of work from which on a call is not repeated by native code, which does not look at
-#: Python's signals.
+#: Native code repeats only calls that take fewer seconds, because it does not check for signals.
 LONG = 0.05
 
 
@@ -37,10 +35,10 @@ class ReplayedCalls:
         self.inputs = len(program.inputs)
         self.replays = Replays(len(program.arguments))
         self.recordable = not program.settings.check
-        self.took = 0.0  # seconds that the last call worked
+        self.took = 0.0  # seconds that the last call took
 
     def prepare(self) -> None:
-        """Compile every kernel now that is not on disk, several at a time (LLVM runs without the
+        """Compile every kernel that is not on disk, several at a time (LLVM runs without the
         interpreter lock)."""
         wanted = [
             (launch, step.dense.fast_math)
@@ -106,7 +104,7 @@ class ReplayedCalls:
 
 
 def readable(value: Any) -> HostArray:
-    """Host data as kernels read it: aligned, in native byte order, strides in whole elements."""
+    """Host data as kernels read it: aligned, in native byte order, strides in complete elements."""
     if type(value) is np.ndarray and value.flags.carray and value.dtype.isnative:
         return value
     array = host_array(value.get() if hasattr(value, "__cuda_array_interface__") else value)
@@ -115,6 +113,6 @@ def readable(value: Any) -> HostArray:
 
 
 def _fresh(shape: tuple[int, ...], dtype: np.dtype[Any]) -> HostArray:
-    """An array that stays with a record, not the pool's: it would never be idle there."""
+    """An array that belongs to a recording.  It is not pooled: it would never be idle."""
     raw = np.empty(math.prod(shape) * dtype.itemsize + 64, np.uint8)
     return np.ndarray(shape, dtype, raw, -address(raw) % 64)

@@ -25,22 +25,22 @@ if TYPE_CHECKING:
 def describe_product(
     node: Matmul, size: tuple[int, int, int] | None, checked: bool = False, count: int = 1
 ) -> dict[str, str]:
-    """How a product is computed, for `explain`; `size` (m, k, n) where it is known.  Checks of
-    indices, and how many products there are along leading axes, change nothing of it."""
+    """How a product is computed, for `explain`; `size` is (m, k, n), if known.  Index checks and
+    the number of products along leading axes do not affect it."""
     from .products import describe
 
     return describe(node, size)
 
 
 def product_ways(node: Matmul, size: tuple[int, int, int]) -> list[ProductWay]:
-    """Ways to compute a product that are left open, for `tune`; `size` is (m, k, n)."""
+    """Alternative ways to compute a product, for `tune`; `size` is (m, k, n)."""
     from .products import open_ways
 
     return open_ways(node, size)
 
 
 def lowering(program: TracedProgram, node: Node) -> LoweringContext | None:
-    """The context in which a node becomes kernels, None where a library computes it."""
+    """The context in which a node is lowered to kernels, None if a library computes it."""
     from treadle.skeletons.lower.lower import LoweringContext
 
     if isinstance(node, Library) or (isinstance(node, Matmul) and not _in_language(node)):
@@ -95,6 +95,6 @@ NativeExecutor = Executor[Cpu]
 
 
 def _in_language(node: Matmul) -> bool:
-    """Whether a product runs as a kernel of ours: integers and booleans, or a fused epilogue."""
+    """Whether a product runs as a treadle kernel: integers and booleans, or a fused epilogue."""
     plain = node.options.algorithm in ("auto", "standard")
     return node.epilogue != (node.result,) or (plain and not node.left.type.is_inexact)

@@ -1,4 +1,4 @@
-"""Products on the host: BLAS, our own kernels for other types, and the kit of fast algorithms."""
+"""Products on the host: BLAS, treadle kernels for other types, operations of fast algorithms."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Product = Callable[[Any, Any], Any]
 
 
 def blas(a: Any, b: Any) -> Any:
-    """The library's product (float32, float64, complex), into memory that is warm."""
+    """The library's product (float32, float64, complex), into pooled memory."""
     batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
     out = POOL.allocate((*batch, a.shape[-2], b.shape[-1]), a.dtype)
     return matmul(a, b, out)
@@ -35,7 +35,7 @@ def blas(a: Any, b: Any) -> Any:
 
 @lru_cache(maxsize=32)
 def own_kernel(t: ScalarType) -> Product:
-    """The language's own product kernel, for types that BLAS does not know; integers wrap."""
+    """treadle's product kernel, for types that BLAS does not support; integers wrap."""
     left = Input("left", t, (False, False), kind="argument")
     right = Input("right", t, (False, False), kind="argument")
     (m, k), n = left.shape, right.shape[1]
@@ -79,15 +79,15 @@ def standard_for(t: ScalarType) -> Product:
 
 
 class Host(Kit):
-    """BLAS or our own kernel for products; sums by all cores, in bands that stay in a cache."""
+    """Products by BLAS or a treadle kernel; sums on all cores, in bands that fit in a cache."""
 
-    #: Elements of a band: every operand of a sum that takes several is read from memory once.
+    #: Elements of a band; it fits in a cache, so sums read each operand from memory once.
     BAND = 1 << 15
-    #: Elements below which one core adds.
+    #: Sums of fewer elements use one core.
     ALONE = 1 << 16
 
     def __init__(self, t: ScalarType, ordered: bool = False) -> None:
-        """`ordered`: one worker, so that additions meet in the same order in every run."""
+        """`ordered`: use one worker, so that every run adds in the same order."""
         super().__init__(np)
         self.workers = 1 if ordered else thread_count()
         self.exact = None if t.is_inexact else own_kernel(t)
@@ -136,8 +136,8 @@ class Host(Kit):
 
 @lru_cache(maxsize=8)
 def _pool(threads: int, purpose: str) -> ThreadPoolExecutor | None:
-    """Jobs wait for sums: each has threads of its own."""
+    """The thread pools: jobs wait for sums, so the two have separate threads."""
     return limits.threads(threads, f"treadle {purpose}")
 
 
-locks.after_fork(_pool.cache_clear)  # threads stay behind in the parent
+locks.after_fork(_pool.cache_clear)  # a forked child does not have its parent's threads

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 
 class ProductStep:
-    """One `Matmul`: BLAS, a fast algorithm where that pays, or (`standard`) a kernel of ours."""
+    """One `Matmul`: BLAS, a fast algorithm if it is faster, or (`standard`) a treadle kernel."""
 
     def __init__(self, owner: NativeExecutor, node: Matmul, standard: Action | None) -> None:
         self.options, self.type, self.standard = node.options, node.left.type, standard
@@ -60,7 +60,7 @@ class ProductStep:
 
 
 def product_step(owner: NativeExecutor, node: Matmul, standard: Action | None) -> Action:
-    """The step of a product; `standard` is the kernel of ours, where one may compute it."""
+    """The step of a product; `standard` is the treadle kernel, if one can compute it."""
     options, t = node.options, node.left.type
     if standard is None:
         return ProductStep(owner, node, None)
@@ -72,12 +72,11 @@ def product_step(owner: NativeExecutor, node: Matmul, standard: Action | None) -
 
 
 class Operand(operand.Operand):
-    """One operand, as a view of the array in its slot: index maps that are affine cost no copy."""
+    """One operand as a view of the array in its slot: affine index maps need no copy."""
 
     def __init__(self, owner: NativeExecutor, e: Expr, shape: Sequence[Expr]) -> None:
         super().__init__(owner, e, shape)
-        # Nearly always: the whole array, its axes in some order, and between them axes of one
-        # element.
+        # The common case: the complete array with permuted axes, and inserted axes of one element.
         axes = [a.axis for a in self.index if isinstance(a, Index)]
         self.whole = len(axes) == self.axes == len(set(axes)) and not self.casts
         self.places, self.sizes = tuple(np.argsort(axes).tolist()), HostValues(owner.host, shape)
@@ -97,7 +96,7 @@ class Operand(operand.Operand):
 
 
 def chosen(t: ScalarType, size: tuple[int, int, int], options: MatmulOptions) -> Plan | None:
-    """How a product is computed by a fast algorithm; None: by the standard one."""
+    """The plan of a product by a fast algorithm; None: by the standard algorithm."""
     if t.kind == "bool":
         return None
     algorithm, levels, execution = (
@@ -119,7 +118,7 @@ def _wide(t: ScalarType) -> ScalarType:
 
 
 def product(a: Any, b: Any, t: ScalarType, options: MatmulOptions) -> Any:
-    """a @ b as the options say.  An empty inner axis gives zeros."""
+    """a @ b by the options.  The product over an empty inner axis is zero."""
     size = a.shape[-2], a.shape[-1], b.shape[-1]
     how = chosen(t, size, options)
     with np.errstate(all="ignore"):
@@ -143,21 +142,21 @@ def product(a: Any, b: Any, t: ScalarType, options: MatmulOptions) -> Any:
 
 
 def _readable(x: Any) -> Any:
-    """The operand, or a copy where neither rows nor columns lie side by side: BLAS reads its blocks
-    many times."""
+    """The operand, or a copy if neither its rows nor its columns are contiguous: BLAS reads each
+    block many times."""
     side_by_side = x.itemsize in x.strides[-2:] and min(x.strides, default=0) >= 0
     return x if side_by_side else np.ascontiguousarray(x)
 
 
-#: Executions that are tried where the algorithm is free, too.
+#: Executions that are also tried if the algorithm is not fixed.
 TRIED = ("recursive", "batched", "owner", "streams")
 
 
 def open_ways(node: Matmul, size: tuple[int, int, int]) -> list[ProductWay]:
-    """Ways to compute an (m, k) by (k, n) product that the program leaves open, for `tune`."""
+    """Alternative ways to compute an (m, k) by (k, n) product, for `tune`."""
     t, options, found = node.left.type, node.options, left_open(node)
     if not found or node.epilogue != (node.result,) or 0 in size:
-        return []  # a kernel of ours has the epilogue in it
+        return []  # a treadle kernel includes the epilogue
     now = chosen(t, size, options)
     made: dict[ProductWay, None] = {}
     if found == "execution":
@@ -178,7 +177,7 @@ def open_ways(node: Matmul, size: tuple[int, int, int]) -> list[ProductWay]:
 def _is_other(
     way: ProductWay, now: Plan | None, size: tuple[int, int, int], options: MatmulOptions
 ) -> bool:
-    """Whether the extents allow a way, and it is not what is done `now`."""
+    """Whether the extents allow an alternative, and it differs from the current choice `now`."""
     algorithm = algorithm_of(way.algorithm or options.algorithm)
     if algorithm is None or not way.levels or way.execution is None:
         return now is not None and now.levels > 0
@@ -191,7 +190,7 @@ def _is_other(
 
 
 def describe(node: Matmul, size: tuple[int, int, int] | None) -> dict[str, str]:
-    """How a product is computed, for `explain`; `size` (m, k, n) where it is known."""
+    """How a product is computed, for `explain`; `size` is (m, k, n), if known."""
     t, options = node.left.type, node.options
     library = "BLAS" if t.is_inexact else "a kernel of treadle's"
     fused = node.epilogue != (node.result,)
@@ -220,7 +219,7 @@ def describe(node: Matmul, size: tuple[int, int, int] | None) -> dict[str, str]:
 
 
 def _standard(node: Matmul, size: tuple[int, int, int]) -> dict[str, str]:
-    """Of a standard product: why, tiles, workspace, and the time where rates are known."""
+    """Of a standard product: the reason, tiles, workspace, and the time if rates are known."""
     t, (m, k, n) = node.left.type, size
     wide = _wide(t)
     found: dict[str, str] = node.options.notes(t)
@@ -236,7 +235,7 @@ def _standard(node: Matmul, size: tuple[int, int, int]) -> dict[str, str]:
 
 
 def show(options: MatmulOptions) -> str:
-    """Algorithm, levels and execution as asked for."""
+    """The algorithm, levels and execution that the options request."""
     name = getattr(options.algorithm, "name", options.algorithm)
     if name == "auto":
         return "standard, or Strassen's where that is faster"
@@ -255,7 +254,7 @@ def _why_standard(
 
 
 def _predicted(how: Plan, t: ScalarType) -> dict[str, str]:
-    """From the rates of this machine, which are measured where nobody asked for them before."""
+    """The choice by the rates of this machine, which are measured at their first use."""
     if how.execution != "recursive":
         return {}
     rates = crossover.rates(t)

@@ -1,11 +1,12 @@
-"""What running one node takes beside machine code: made by lowering, kept as plain data.
+"""Recipes: what is needed to run one node in addition to machine code, as plain data.
 
-A recipe says which expressions the host evaluates, which arrays are made, and what each launch is
-given.  It is found again by what the node means (the graph of the node alone, which of its inputs
-lie in one slot, the settings, the machine), in memory or on disk, so that a program met before is
-neither lowered nor compiled, nor what one program says many times more than once.  Nodes whose
-kernels hold on to objects of Python (foreign functions, orders that are tables or a user's own)
-have no recipe on disk; checked programs neither, whose messages name places.
+Lowering makes a recipe.  It has the expressions that the host evaluates, the arrays to allocate and
+the arguments of each launch.  Recipes are cached in memory and on disk.  Their key is the meaning
+of the node: its own graph, which of its inputs share a slot, the settings and the machine.  A
+program seen before is therefore neither lowered nor compiled, and equal nodes of a program are
+lowered once.  Nodes whose kernels refer to Python objects (foreign functions, orders that are
+tables or user-defined) have no recipe on disk, nor have checked programs, whose messages name
+source locations.
 """
 
 from __future__ import annotations
@@ -42,11 +43,11 @@ FORMAT = 4
 class LaunchRecipe:
     """One kernel and where its arguments come from.
 
-    `digest` is the key of its machine code, "" if that is not known.  `sources` are (space, number)
-    of each buffer: 0 a slot of the program, 1 an output of the node, 2 scratch.  Of the host's
-    values, `start` to `end` are the kernel's scalars, of the `types`, and that at `end` is its
-    number of tasks.  `given` are the scalars that are parameters: (position, its number).
-    `requires`: the conditions under which this kernel is right; `light`: as `Kernel.light`.
+    `digest` is the key of its machine code, "" if unknown.  `sources` are (space, number) of each
+    buffer; space 0 is a slot of the program, 1 an output of the node, 2 scratch.  The host values
+    from `start` to `end` are the kernel's scalars, of the `types`; the value at `end` is its number
+    of tasks.  `given` are the scalars that are parameters: (position, parameter number).
+    `requires`: the conditions under which this kernel is correct; `light`: as `Kernel.light`.
     """
 
     digest: str
@@ -63,10 +64,10 @@ class LaunchRecipe:
 class Recipe:
     """How to run a node.
 
-    `shapes` are the ranges of the host's values that are the shapes of the outputs; `scratch` has
-    (position of its size, type, whether it starts as zeros); `launches`, in order, have the kernels
-    to choose from, the last one right for everything; `dependence` is what the host's values and
-    the choice depend on.
+    `shapes` are the ranges of host values that are the shapes of the outputs.  `scratch` has
+    (position of its size, type, whether it is zero-initialised).  `launches`, in order, have the
+    kernels to choose from, of which the last is always correct.  `dependence` is what the host
+    values and the choice depend on.
     """
 
     host: HostFunction
@@ -76,7 +77,7 @@ class Recipe:
     dependence: Dependence
 
     def data(self) -> dict[str, Any]:
-        """For JSON."""
+        """The recipe as data for JSON."""
         launches = [
             [
                 [r.digest, r.sources, r.start, r.end, r.types, r.given, r.requires.data(), r.light]
@@ -89,7 +90,7 @@ class Recipe:
                 "scratch": self.scratch, "launches": launches, "depends": depends}  # fmt: skip
 
     def moved(self, slots: Mapping[int, int]) -> Recipe:
-        """The same where the slots have other numbers."""
+        """The same recipe with renumbered slots."""
         launches = [
             [
                 replace(r, requires=r.requires.moved(slots), sources=tuple(
@@ -102,7 +103,7 @@ class Recipe:
 
     @staticmethod
     def of(data: Mapping[str, Any]) -> Recipe:
-        """The recipe of what `data` returned; `ValueError` and the like for anything else."""
+        """The inverse of `data`; raises `ValueError` and the like for other input."""
         if data["format"] != FORMAT:
             raise ValueError("another format")
         reads, params = data["depends"]
@@ -146,9 +147,9 @@ def _pairs(data: Any) -> tuple[tuple[int, int], ...]:
 
 @dataclass(frozen=True)
 class Lowered:
-    """A recipe with what no file holds: the kernels, orders that may fit certain extents only (with
-    the range of the host's values that must), and scratch that Python fills, by its number:
-    (function, start, end of its values, slots of its arrays)."""
+    """A recipe and what is not stored on disk: the kernels, orders that may be valid for some
+    extents only (with the range of host values to test), and scratch that Python fills, by its
+    number: (function, start and end of its values, slots of its arrays)."""
 
     recipe: Recipe
     kernels: tuple[tuple[Kernel, ...], ...]
@@ -157,13 +158,13 @@ class Lowered:
 
     @property
     def plain(self) -> bool:
-        """Whether the recipe says everything."""
+        """Whether the recipe alone is sufficient to run the node."""
         return not self.fits and not self.filled
 
 
 def lowered(owner: NativeExecutor, node: Node, lowered_as: Node, layouts: Layouts,
             schedule: Schedule | None, across: bool | None = None) -> Lowered:  # fmt: skip
-    """Lower a node (`lowered_as`: what it is for the extents of one call) of a program."""
+    """Lower a node of a program; `lowered_as` is its specialisation for the extents of a call."""
     from treadle.skeletons.ir.narrow import narrow
     from treadle.skeletons.lower.lower import LoweringContext, lower
 
@@ -178,12 +179,12 @@ def lowered(owner: NativeExecutor, node: Node, lowered_as: Node, layouts: Layout
     )  # fmt: skip
     made = lower(lowered_as, context)
     slot_of, compiler = owner.slot_of, owner.host
-    bound: dict[Expr, Expr] = {}  # sizes of scratch may be over scalars of any kernel
+    bound: dict[Expr, Expr] = {}  # sizes of scratch may use scalars of any kernel
     for kernel in made.kernels:
         bound.update(zip(kernel.scalars, kernel.scalar_values, strict=True))
     sizes = Sizes.of(node, made, bound, slot_of)
     hosts = sizes.hosts
-    passed: set[int] = set()  # parameters that only kernels see
+    passed: set[int] = set()  # parameters that only kernels use
     decided: list[Expr] = []
     launches: list[tuple[LaunchRecipe, ...]] = []
     kernels: list[tuple[Kernel, ...]] = []
@@ -230,15 +231,15 @@ _disk = DiskCache(folder="recipes")
 
 @dataclass(frozen=True)
 class Key:
-    """What a recipe depends on, as a hash, and the slots of the program, which in what is kept have
-    their positions here as numbers."""
+    """The hash of what a recipe depends on, and the program's slots; the cached recipe refers to a
+    slot by its position here."""
 
     digest: str
     slots: tuple[int, ...]
 
 
 def find(key: Key | None) -> Recipe | None:
-    """The recipe kept under a key."""
+    """The cached recipe of a key."""
     if key is None:
         return None
     found = _kept(key.digest)
@@ -254,14 +255,14 @@ def _kept(key: str) -> Recipe | None:
         try:
             found = Recipe.of(stored[1])
         except (ArithmeticError, LookupError, TypeError, ValueError):
-            _disk.drop(key)  # a whole file of something else
+            _disk.drop(key)  # a complete file with other content
             return None
         _remember(key, found)
     return found
 
 
 def keep(key: Key | None, made: Lowered) -> None:
-    """Keep a recipe that says everything."""
+    """Cache a recipe, if it alone is sufficient to run the node."""
     if key is not None and made.plain:
         recipe = made.recipe.moved({slot: k for k, slot in enumerate(key.slots)})
         _remember(key.digest, recipe)
@@ -275,13 +276,13 @@ def _remember(key: str, recipe: Recipe) -> None:
 
 
 def forget() -> None:
-    """Drop what is held in memory (tests)."""
+    """Clear the cache in memory (tests)."""
     _memory.clear()
 
 
 def key_of(owner: NativeExecutor, lowered_as: Node, layouts: Layouts, schedule: Schedule | None,
            across: bool | None = None) -> Key | None:  # fmt: skip
-    """What a recipe depends on; None where it cannot be kept."""
+    """The key of a recipe; None if it cannot be cached."""
     settings = owner.program.settings
     if settings.check:
         return None
@@ -302,12 +303,12 @@ def _schedule(schedule: Schedule | None) -> dict[str, Any] | None:
 
 
 class _Unplaced(Exception):
-    """An array without a slot of the program: one that a schedule brought along."""
+    """An array without a slot of the program, because it belongs to a schedule."""
 
 
 class _NodeEncoder(Encoder):
-    """One node as plain data; of what it reads, only types, shapes and slots, which are `numbered`
-    in the order in which they are met."""
+    """One node as plain data.  Its inputs are represented by types, shapes and slots, which are
+    `numbered` in the order of their first use."""
 
     def __init__(self, owner: NativeExecutor) -> None:
         super().__init__(owner.program.params, full=False)

@@ -17,7 +17,7 @@ from .runtime.tape import Copy, Fill, Tape
 
 
 class HostRun(Run[HostArray]):
-    """The state of one run; on a `tape` what would be done is noted."""
+    """The state of one run; with a `tape`, operations are recorded on it."""
 
     __slots__ = ("_held", "tape")
 
@@ -75,7 +75,7 @@ class HostRun(Run[HostArray]):
         return self.tape is not None
 
     def alone(self, slot: int) -> bool:
-        """Arguments are held by slots of their own."""
+        """Arguments have separate slots, which keep the originals."""
         array = self.slots[slot]
         return sum(other is array for other in (*self.slots, *self._held)) == 1
 
@@ -83,7 +83,7 @@ class HostRun(Run[HostArray]):
         self._held += [self.slots[slot] for slot in slots]
 
     def with_dense(self, slots: Sequence[int]) -> HostRun:
-        """Another run: other steps read the arguments as they are."""
+        """A separate run: other steps read the original arguments."""
         made = HostRun(list(self.slots), self.params, self.tape)
         made._held = self._held
         for slot in slots:

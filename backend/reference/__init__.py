@@ -1,4 +1,4 @@
-"""The executable meaning of the language: NumPy, straight from the graph, plain and slow."""
+"""The executable semantics of the language: a simple, slow NumPy interpreter of the graph."""
 
 from .evaluate import run
 

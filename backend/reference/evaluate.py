@@ -37,14 +37,14 @@ from .scalars import Lanes, Machine, combine_values
 
 Arrays = tuple[Any, ...]
 
-#: Nodes whose elements, or parts, a schedule orders.
+#: Nodes of which a schedule orders the elements or parts.
 ORDERED = (Fold, FoldSeg, Generate, Matmul, Permute, Scan)
 
 
 def run(
     roots: Sequence[Leaf], bindings: dict[Node, Any], params: dict[Param, Any], check: bool
 ) -> list[Any]:
-    """The arrays of `roots`; `bindings` gives the data of inputs, `params` the scalars'."""
+    """The arrays of `roots`; `bindings` has the data of inputs, `params` the scalar arguments."""
     machine = Evaluator(bindings, params, check)
     machine.verify(roots)
     machine.compute(roots)
@@ -52,7 +52,7 @@ def run(
 
 
 class Evaluator:
-    """Evaluates nodes on demand; loops and branches evaluate theirs in a child."""
+    """Evaluates nodes on demand; loops and branches evaluate their bodies in a child evaluator."""
 
     def __init__(
         self,
@@ -81,7 +81,7 @@ class Evaluator:
         return found
 
     def verify(self, roots: Sequence[Leaf]) -> None:
-        """The checks that need no array, before anything is computed."""
+        """Verify the checks that need no array, before anything is computed."""
         verify_checks(checks_before(roots), self.scalar)
 
     def compute(self, roots: Sequence[Leaf]) -> None:
@@ -128,7 +128,7 @@ class Evaluator:
     ) -> list[Any]:
         """`roots` at every index of `shape`, as arrays of that shape."""
         count = math.prod(shape)
-        # NumPy counts the bytes of the axes that are not empty, and has no words for too many.
+        # NumPy counts the bytes of the non-empty axes, and its error for too many is unclear.
         if math.prod(n for n in (8, len(shape), *shape) if n) >= ADDRESSABLE:
             raise no_memory(shape, roots[0].type.numpy)
         try:
@@ -173,9 +173,9 @@ class Evaluator:
                 return tuple(child.array(leaf) for leaf in side)
         raise AssertionError(f"{type(node).__name__} cannot be evaluated")
 
-    # --- reductions: pairwise in order, so any associative function is right ---
+    # --- reductions: pairwise in order, so any associative function is correct ---
     def reduced(self, values: list[Any], combine: Any) -> list[Any]:
-        """Over the last axis (extent ≥ 1)."""
+        """Reduce the last axis (extent ≥ 1)."""
         while values[0].shape[-1] > 1:
             n = values[0].shape[-1]
             left = [v[..., 0 : n - 1 : 2] for v in values]
@@ -335,7 +335,7 @@ class Evaluator:
 
     # --- loops over arrays ---
     def loop(self, node: ArrayLoop) -> Arrays:
-        # What no turn changes is checked once, also where there is no turn.
+        # Loop-invariant checks are verified once, even if there is no iteration.
         region = regions(node.inner_roots())
         for same in invariants(node, region, self.bindings.keys(), self.check):
             verify_checks((c for c in same.checks if c.reads), self.scalar)

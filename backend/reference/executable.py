@@ -13,7 +13,7 @@ from .evaluate import run
 
 
 def unavailable() -> str | None:
-    """NumPy is always there."""
+    """NumPy is always available."""
     return None
 
 
@@ -44,4 +44,4 @@ class Interpreter:
         )
 
     def replay(self, args: Sequence[Any], data: Sequence[Any], params: Sequence[Any]) -> None:
-        """No call is repeated in another way than it was made."""
+        """None: no call is recorded."""

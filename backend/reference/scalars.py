@@ -31,7 +31,7 @@ Value = Any  # an array of lanes, or a 0-d array when every lane agrees
 
 
 class Lanes:
-    """The values of expressions on a set of lanes; sub-sets share what the parent computed."""
+    """The values of expressions on a set of lanes; subsets share the values of their parent."""
 
     def __init__(
         self,
@@ -173,8 +173,8 @@ class Lanes:
 
 
 class Machine:
-    """What expressions need from outside: arrays and host values of an evaluator (weakly: it holds
-    this, and arrays), and where errors belong."""
+    """What expressions need from outside: the arrays and host values of an evaluator (a weak
+    reference, because the evaluator refers to this), and the location for errors."""
 
     def __init__(self, evaluator: Evaluator, check: bool) -> None:
         self.evaluator, self.check = evaluator, check

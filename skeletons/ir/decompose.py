@@ -1,15 +1,15 @@
-"""What primitives are made of: each rule once, for all printers.
+"""Decomposition of primitives into simpler ones, with one rule for all printers.
 
 A printer knows the operations of kernel IR: arithmetic on real numbers, comparisons, choices, bits
-and the functions of a mathematical library.  Of every other primitive it asks for the `definition`:
-a `Function` of the operands, written in simpler primitives, which have definitions themselves until
-operations are left.  LLVM IR has the function's body wherever it is used, CUDA C++ a call of one
-`__device__` function (or the body, of functions that are `inline`).
+and the functions of a mathematical library.  Every other primitive has a `definition`: a `Function`
+of the operands in simpler primitives, which are decomposed recursively until only operations are
+left.  LLVM IR inlines the function's body at each use; CUDA C++ calls one `__device__` function (or
+inlines the body of functions that are `inline`).
 
-A rule is a Python function on `Value`s that gives the body.  It may ask what the target has
-(`Target.operations`) and what is known of the operands (constants, signs); never for a target's
-name.  Choices (`where`) evaluate both sides or one, as the printer likes: no operation fails, but
-some have unspecified results for some operands, which a choice discards.
+A rule is a Python function on `Value`s that returns the body.  It may test the operations of the
+target (`Target.operations`) and known facts on the operands (constants, signs), but never the
+target's name.  Printers may evaluate one or both sides of a choice (`where`): no operation fails,
+but some have undefined results for some operands, which a choice discards.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ from .rules import RULES, Body, Operand, Rule, Value, kind_of
 
 @dataclass(frozen=True, eq=False)
 class Function:
-    """`result` over `parameters`; `names` are those of the values that are worth one.
+    """`result` over `parameters`; `names` has the names of the values that get one.
 
-    `inline`: its body is as short to write as a call.  `large`: no compiler has to inline it.
+    `inline`: its body is as short as a call.  `large`: it need not be inlined.
     """
 
     name: str
@@ -48,12 +48,12 @@ class Function:
 
     @cached
     def steps(self) -> tuple[Expr, ...]:
-        """All that is computed, operands first."""
+        """All computed values, operands first."""
         return tuple(walk((self.result,)))
 
     @cached
     def plan(self) -> tuple[Step, ...]:
-        """The operations among the steps, and what they are made of in their turn."""
+        """The operations among the steps, and recursively those of their definitions."""
         return tuple(_step(self.target, e) for e in self.steps if isinstance(e, Apply))
 
 
@@ -73,7 +73,7 @@ def _step(target: Target, e: Apply) -> Step:
     return Step(e, types, constants, with_constants(target, e.op, e.type, types, constants))
 
 
-#: Primitives whose rules ask for a constant second operand.
+#: Primitives whose rules test for a constant second operand.
 _OF_CONSTANTS = frozenset(("power", "floor_divide", "remainder", "quot", "rem", "fmod",
                            "left_shift", "right_shift"))  # fmt: skip
 _KINDS = {t.name: kind_of(t) for t in ALL_TYPES}
@@ -85,7 +85,7 @@ def is_decomposed(op: Primitive, t: ScalarType) -> bool:
 
 
 def asks_of_operands(op: Primitive) -> bool:
-    """Whether the rules of a primitive ask what is known of its operands."""
+    """Whether the rules of a primitive depend on known facts on its operands."""
     return op.name in _OF_CONSTANTS
 
 
@@ -96,7 +96,7 @@ def with_constants(
     types: Sequence[ScalarType],
     constants: Sequence[Any],
 ) -> Function | None:
-    """The definition where the values of `constants` are known, and nothing of the others."""
+    """The definition for known values of `constants`; the other operands are unknown."""
     if not is_decomposed(op, types[0]):
         return None
     known = asks_of_operands(op)
@@ -112,7 +112,7 @@ def _unknown(t: ScalarType) -> Operand:
 
 @functools.lru_cache(maxsize=1024)
 def of_constant(t: ScalarType, value: Any) -> Operand:
-    """What is known of a constant; nothing of the zeros of floats, which are equal but differ."""
+    """The facts on a constant; none for float zeros, which are equal but have different signs."""
     if not t.is_integer:
         return Operand(t, value if value not in (0, None) and value == value else None)
     n = int(value)
@@ -123,8 +123,8 @@ def of_constant(t: ScalarType, value: Any) -> Operand:
 def definition(
     target: Target, op: Primitive, result: ScalarType, *operands: Operand
 ) -> Function | None:
-    """What `op` on such operands, giving `result`, is made of; None if it is an operation of the
-    target."""
+    """The decomposition of `op` on such operands with type `result`; None if it is an operation of
+    the target."""
     found = RULES.get((kind_of(operands[0].type), op.name))
     if found is None and op.formula is not None:
         found = op.formula, op.cost > 8

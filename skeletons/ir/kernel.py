@@ -1,19 +1,19 @@
 """The kernel IR.
 
 Expressions are the scalar IR of the language (`dsl.expr`) restricted to `Const`, `Var`, `Apply`
-and `Foreign`, plus `Load`; everything with control in it has become statements (`linearize.py`).
+and `Foreign`, plus `Load`; expressions with control flow have become statements (`linearize.py`).
 Statements are immutable; transformations build new ones.
 
-A kernel runs `tasks` independent tasks; `task` is the number of one.  On a CPU a thread takes a
-range of tasks; on a GPU a task is a block of `threads` threads, and the body is what one thread of
-it does (`thread` is its number).  The loops inside say how:
+A kernel runs `tasks` independent tasks; `task` is the index of one.  On a CPU a thread runs a range
+of tasks.  On a GPU a task is a block of `threads` threads, and the body is the program of one
+thread, whose index is `thread`.  Loops have a kind:
 
     serial     one iteration after the other
     vector     iterations are independent: run W at a time, SIMD lanes with a masked tail (CPU only)
     unrolled   a constant number of independent copies, interleaved (several outputs per thread)
 
-Statements that only a GPU has are in the second half: barriers, wide accesses, what passes between
-the threads of a warp and between blocks.  `show` prints kernels, `verify.py` checks them.
+GPU-only statements are in the second half: barriers, wide accesses, communication between the
+threads of a warp and between blocks.  `show` prints kernels, `verify.py` checks them.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ from treadle.skeletons.schedules import Order
 class Buffer:
     """A flat array of one scalar type in memory.
 
-    role: "input" (read only), "output" (written, every element that a kernel owes), "update"
-    (read and written: the target of a permute), "scratch" (lives between the kernels of one
+    role: "input" (read only), "output" (written: all elements that the kernel must compute),
+    "update" (read and written: the target of a permute), "scratch" (shared by the kernels of one
     lowering), "local" (private to a CPU task or to a GPU thread; `size` is a constant), "shared"
-    (of a GPU block; `size` is a constant).  Scratch whose name begins with `zero_` starts as zeros.
-    Distinct buffers never overlap.  `size`: number of elements, over the kernel's scalars.
-    `below`: all its elements are from 0 to `below` − 1, or (where that is 0) nobody reads them.
-    `dense`: positions are within `size`; those of an array with its own strides lie anywhere.
+    (of a GPU block; `size` is a constant).  Scratch whose name begins with `zero_` is initialised
+    with zeros.  Distinct buffers never overlap.  `size`: the number of elements, an expression over
+    the kernel's scalars.  `below`: all elements are from 0 to `below` − 1; 0 if they are not read.
+    `dense`: positions are within `size`; positions in a strided array are not bounded by it.
     """
 
     name: str
@@ -58,7 +58,7 @@ class Buffer:
 class Load(Expr):
     """`buffer[index]`; index is a linear position, int64 or (`narrow.py`) int32.
 
-    A kernel-IR expression, so equal loads are one: only for what nobody else writes meanwhile.
+    A kernel-IR expression, so equal loads are shared: the memory must have no concurrent writer.
     """
 
     __slots__ = ("buffer",)
@@ -92,7 +92,7 @@ Body = tuple[Statement, ...]
 
 @dataclass(frozen=True, eq=False)
 class Comment(Statement):
-    """A remark for the reader of the generated code: which operation, which schedule."""
+    """A comment in the generated code: which operation, which schedule."""
 
     text: str
 
@@ -132,9 +132,9 @@ class Store(Statement):
 
 @dataclass(frozen=True, eq=False)
 class Atomic(Statement):
-    """Indivisibly `old = buffers[index]; buffers[index] = combine(values, old)`, all components.
+    """Atomically `old = buffers[index]; buffers[index] = combine(values, old)`, all components.
 
-    `combine` has `left` = new, `right` = old (permute's order); None: store `values`, whole.
+    `combine` has `left` = new, `right` = old (permute's order); None: store all of `values`.
     `locks` is an int32 buffer of spin locks (any size ≥ 1; index modulo size) for combinations
     the hardware cannot do in one instruction; None when it can.
     """
@@ -178,11 +178,11 @@ class While(Statement):
 class Reduce(Statement):
     """`for var in range(start, stop): body; accumulators = combine(accumulators, values)`.
 
-    `combine` is commutative and associative, one known primitive per component (add, multiply,
+    `combine` is commutative and associative, one of these primitives per component (add, multiply,
     minimum, maximum, logical/bitwise and, or, xor).  The printer uses a fixed number of
     interleaved partial accumulators, the same whatever is fused into `body`, so that fusion never
-    changes a bit, and combines them in a fixed order; `accumulators` are declared before and
-    already hold a value, which is combined on the left, once.
+    changes a bit, and combines them in a fixed order.  `accumulators` are declared before and have
+    an initial value, which is combined once, as the left operand.
     """
 
     var: Var
@@ -196,11 +196,11 @@ class Reduce(Statement):
 
 @dataclass(frozen=True, eq=False)
 class Report(Statement):
-    """Checked mode: unless `ok`, note that check `site` failed with these two numbers.
+    """Checked mode: unless `ok`, report that check `site` failed with these two numbers.
 
-    What comes after computes with what is no element, which may never end a loop: so none of the
-    launch turns again in which threads do not meet (`meets`), whoever reported.  The same holds
-    once a foreign function has raised an exception.
+    Later statements compute with invalid elements, with which a loop may never terminate.  After
+    any thread's report, loops of the launch without barriers (`meets`) therefore run no further
+    iteration.  The same holds once a foreign function has raised an exception.
     """
 
     ok: Expr
@@ -214,7 +214,7 @@ class Report(Statement):
 
 @dataclass(frozen=True, eq=False)
 class Barrier(Statement):
-    """All threads of the block meet; what they wrote before is seen by all of them after.
+    """A barrier for all threads of the block; afterwards their earlier writes are visible to all.
 
     Never under a condition that differs between the threads of a block.
     """
@@ -222,7 +222,7 @@ class Barrier(Statement):
 
 @dataclass(frozen=True, eq=False)
 class Fence(Statement):
-    """What this thread wrote is seen by every block before what it writes next."""
+    """A fence: every block sees this thread's earlier writes before its later writes."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -230,8 +230,8 @@ class LoadVector(Statement):
     """`vars = buffer[index], buffer[index + 1], …` in one access.
 
     `index` is a multiple of the number of variables (1, 2, 4, 8 or 16; at most 16 bytes in all)
-    and the buffer is aligned (`Kernel.aligned`) to the access.  `streaming`: nobody reads it again,
-    caches need not keep it.
+    and the buffer is aligned (`Kernel.aligned`) to the access.  `streaming`: the elements are not
+    read again, so caches need not keep them.
     """
 
     vars: tuple[Var, ...]
@@ -252,10 +252,10 @@ class StoreVector(Statement):
 
 @dataclass(frozen=True, eq=False)
 class Fetch(Statement):
-    """`var = buffer[index]`, read from memory now, with acquire ordering.
+    """`var = buffer[index]`, read from memory at this point, with acquire ordering.
 
-    For what other blocks write meanwhile (a `Load` may be served from anywhere).  Not `ordered`:
-    the element alone counts, nothing is known of what else its writer wrote.
+    For elements that other blocks write concurrently (a `Load` may be served from any cache).  If
+    not `ordered`, other writes of the element's writer may not be visible yet.
     """
 
     var: Var
@@ -276,10 +276,10 @@ class Publish(Statement):
 
 @dataclass(frozen=True, eq=False)
 class FetchUpdate(Statement):
-    """Indivisibly `var = buffer[index]; buffer[index] = op(var, value)`.
+    """Atomically `var = buffer[index]; buffer[index] = op(var, value)`.
 
     op: "add", "minimum", "maximum", "bitwise_and", "bitwise_or", "bitwise_xor", "exchange".
-    Integers of 32 or 64 bits, in memory of the device or shared.
+    Integers of 32 or 64 bits, in device memory or shared memory.
     """
 
     var: Var
@@ -291,7 +291,7 @@ class FetchUpdate(Statement):
 
 @dataclass(frozen=True, eq=False)
 class Collective(Statement):
-    """What the 32 threads of a warp do together; all of them must arrive.
+    """A collective operation of the 32 threads of a warp; all of them must execute it.
 
         shuffle       var = value of thread `args[1]` (0 … 31) of the warp
         shuffle_up    … of the thread `args[1]` below (its own below the first)
@@ -311,11 +311,11 @@ class Collective(Statement):
 
 @dataclass(frozen=True, eq=False)
 class Special(Statement):
-    """`var` (uint32) is what a register of the hardware says, read once.
+    """`var` (uint32) is the value of a hardware register, read once.
 
         smid   the number of the multiprocessor that runs this block now: equal for its threads
 
-    The numbers of multiprocessors may have gaps, and nothing says that each gets a block.
+    The numbers of multiprocessors may have gaps, and a multiprocessor may get no block.
     """
 
     var: Var
@@ -333,15 +333,14 @@ class Kernel:
     body; `scalar_values` are the host expressions (over Extent, Param, rank-0 Reads) they take.
     `tasks` and buffer sizes are expressions over `scalars`.
 
-    CPU: `light` tasks are done in the time that memory takes, which other cores hardly shorten
-    where they are few.
+    CPU: `light` tasks are memory-bound; if they are few, more cores hardly make them faster.
 
-    GPU: `threads` per block (0 on a CPU), `thread` the number of one, `resident` blocks wanted on
-    a multiprocessor at once (0: whatever fits).  A variant for well-placed data says when it is
-    right: every condition of `requires` (over `scalars`) holds and the buffers of `aligned` begin
-    at multiples of 16 bytes; otherwise `fallback` runs, with the same buffers.
+    GPU: `threads` per block (0 on a CPU), `thread` the index of one, `resident` blocks wanted on a
+    multiprocessor at once (0: as many as fit).  A specialised variant is correct if all conditions
+    of `requires` (over `scalars`) hold and the buffers of `aligned` begin at multiples of 16 bytes;
+    otherwise `fallback` runs, with the same buffers.
 
-    `policies` says how the caches treat loads from inputs and stores to outputs (a schedule's
+    `policies` sets how the caches treat loads from inputs and stores to outputs (a schedule's
     `Hints`: "streaming", "evict_first", "evict_last", "no_l1"); it never changes a result.
     """
 
@@ -372,11 +371,11 @@ class Kernel:
 
     @cached
     def errors(self) -> int:
-        """How many int64 a launch takes the address of for what fails first, zeros before it; 0
-        where nothing can fail.
+        """The length in int64 of the error report of a launch, which is initially zero; 0 if
+        nothing can fail.
 
-        The first becomes 1 + a site, the next two the index and the extent; or 1 + the number of
-        sites + that of a function of `raising`, behind it its arguments (`error_words`).
+        For a failed check, the report is 1 + the site, the index and the extent.  For a function of
+        `raising`, it is 1 + the number of sites + its index, then its arguments (`error_words`).
         """
         sizes = [1 + sum(map(error_words, f.arguments)) for f in self.raising]
         checked = any(isinstance(s, Report) for s in statements(self.body))
@@ -390,8 +389,8 @@ class Kernel:
 class HostTable:
     """A scratch buffer that the kernels only read: the host computes its contents before a launch.
 
-    `make(values, contents)` gives the flat array, from the `values` of host expressions (over
-    Extent, Param) and the contents of `arrays`; equal arguments give the same table.
+    `make(values, contents)` returns the flat array, from the `values` of host expressions (over
+    Extent, Param) and the contents of `arrays`; equal arguments yield equal tables.
     """
 
     buffer: Buffer
@@ -402,12 +401,12 @@ class HostTable:
 
 @dataclass(frozen=True, eq=False)
 class Lowered:
-    """What a skeleton makes of a node: kernels in order, the buffers between them (`scratch`), and
-    which of these the host fills (`tables`).
+    """The result of lowering a node: kernels in order, the buffers between them (`scratch`), and
+    the scratch buffers that the host fills (`tables`).
 
-    `fits`: orders that may fit some extents only (tables, those that a user wrote), each with the
-    grid (host expressions) that it visits: asked about by `schedules.user_orders.require_fits`
-    before a run.
+    `fits`: orders that may be valid for some extents only (tables and user-defined orders), each
+    with the grid (host expressions) that it visits; `schedules.user_orders.require_fits` tests
+    them before a run.
     """
 
     kernels: tuple[Kernel, ...]
@@ -462,18 +461,18 @@ def expressions(s: Statement) -> tuple[Expr, ...]:
 
 
 def evaluated(s: Statement) -> tuple[Expr, ...]:
-    """The same, and the results of its combination."""
+    """The expressions that a statement evaluates, and the results of its combination."""
     combine = s.combine if isinstance(s, Atomic | Reduce) else None
     return expressions(s) + (() if combine is None else combine.results)
 
 
 def error_words(t: ScalarType) -> int:
-    """How many int64 hold a number."""
+    """The length of a number in int64 words."""
     return -(-t.bytes // 8)
 
 
 def defined(s: Statement) -> tuple[Var, ...]:
-    """The variables that a statement brings into its scope."""
+    """The variables that a statement defines in its scope."""
     match s:
         case Let() | Declare() | Fetch() | FetchUpdate() | Collective() | Special():
             return (s.var,)
@@ -501,7 +500,7 @@ def statements(body: Body) -> Iterator[Statement]:
 
 
 def meets(body: Body) -> bool:
-    """Whether threads or blocks wait for each other in a body: all of them have to arrive."""
+    """Whether a body synchronises threads or blocks, so that all of them must reach it."""
     waiting = Barrier | Collective | Fetch | Publish | FetchUpdate
     return any(isinstance(s, waiting) for s in statements(body))
 
@@ -617,7 +616,7 @@ def show(kernel: Kernel) -> str:
 
     out: list[str] = [f"// {c}" for c in kernel.comments]
     scalars = ", ".join(f"{name(v)}: {v.type}" for v in kernel.scalars)
-    wide = kernel.fallback  # of a narrow kernel: sizes of buffers are over its scalars
+    wide = kernel.fallback  # of a narrow kernel: buffer sizes use its scalars
     for mine, other in zip(kernel.scalars, wide.scalars if wide else (), strict=False):
         if mine.name == other.name:
             names.setdefault(other, name(mine))

@@ -8,10 +8,10 @@ statements they need.  Control becomes statements:
     Loop   →  var s = init;  for k in 0 .. count: s = next
     Proj   →  the variable
 
-Sharing is kept: each value is computed once per scope, a value used more than once is named by a
-`Let`.  Guards are kept: a value belongs to the outermost scope in which it is needed *whatever
-happens* (`_unconditional`), so that nothing is evaluated above the guard it was written under,
-unless it would be evaluated there anyway.
+Sharing is preserved: each value is computed once per scope, and a value used more than once is
+named by a `Let`.  Guards are preserved: a value belongs to the outermost scope in which it is
+needed *unconditionally* (`_unconditional`), so nothing is hoisted above its guard unless it would
+be evaluated there anyway.
 """
 
 from __future__ import annotations
@@ -51,28 +51,28 @@ Value = Expr | tuple[Var, ...]
 
 #: Expressions deeper than this are cut by a Let, so that printers may recurse.
 _DEEPEST = 24
-#: A conditional whose sides cost no more than this, and only compute, is a select.
+#: A conditional whose sides are pure and cost no more than this becomes a select.
 _CHEAP_SIDE = 6.0
-#: How far through conditionals nested in the sides of a Cond the common part is sought.
+#: The nesting depth of conditionals up to which common parts of the sides of a Cond are searched.
 _NESTED_CONDITIONS = 3
 
 
 class Leaves(Protocol):
-    """What the surroundings know: the meaning of leaves and of reads."""
+    """The environment of a linearization, which defines leaves and reads."""
 
     def leaf(self, e: Expr) -> Expr:
         """The kernel expression of an Extent, a Param or any other leaf that is not bound."""
 
     def held(self, e: Expr) -> Expr | None:
-        """A scalar of the kernel that already holds the value of `e`, if there is one."""
+        """The scalar of the kernel whose value is `e`, if there is one."""
 
     def read(self, read: Read, indices: tuple[Expr, ...], into: Linearizer) -> Expr:
         """The element of an array; may append statements to `into` (checks)."""
 
     def turns(self, loop: Loop, index: Var, into: Linearizer) -> Sequence[Mapping[Expr, Expr]]:
-        """The turns of a loop that are done at once, from `index` on: what of each is known.
+        """The iterations from `index` on that one step of a loop does: the known values of each.
 
-        The count of the loop is a multiple of how many they are; may append statements to `into`.
+        The trip count is a multiple of their number; may append statements to `into`.
         """
 
 
@@ -81,9 +81,9 @@ def zero(type_: ScalarType) -> Const:
 
 
 class Linearizer:
-    """Statements under construction, with what has been computed so far.
+    """Statements under construction, with the values computed so far.
 
-    `out` receives the statements.  `bind` says what leaves (Index, Var) stand for.
+    `out` receives the statements.  `bind` defines the values of leaves (Index, Var).
     """
 
     def __init__(self, leaves: Leaves, bindings: dict[Expr, Expr] | None = None) -> None:
@@ -95,7 +95,7 @@ class Linearizer:
         self.bind(bindings or {})
 
     def bind(self, bindings: dict[Expr, Expr]) -> None:
-        """From here on, in this scope, leaves stand for these kernel expressions."""
+        """Bind leaves to these kernel expressions, for the rest of this scope."""
         for key, value in bindings.items():
             self._remember(key, value)
 
@@ -103,7 +103,7 @@ class Linearizer:
         self.out.extend(statements)
 
     def note(self, text: str) -> None:
-        """A remark for the reader of the kernel, on what comes next."""
+        """Add a comment on the next statements."""
         self.append(Comment(text))
 
     def let(self, value: Expr, name: str = "t") -> Expr:
@@ -123,7 +123,7 @@ class Linearizer:
     def body(self, bindings: dict[Expr, Expr] | None = None) -> Iterator[list[Statement]]:
         """A nested scope: what is emitted inside goes to the yielded list.
 
-        Inside, everything known outside is known; what becomes known inside is forgotten after.
+        Values computed outside are available inside; values computed inside are dropped afterwards.
         """
         outer, outer_scope = self.out, self._scope
         self.out, self._scope = [], []
@@ -146,7 +146,7 @@ class Linearizer:
 
     @contextmanager
     def when(self, condition: Expr) -> Iterator[None]:
-        """`if condition`; no test where the answer is known."""
+        """`if condition`; without a test if the condition is a constant."""
         with self.body() as inside:
             yield
         if condition is TRUE:
@@ -156,7 +156,7 @@ class Linearizer:
 
     @contextmanager
     def when_always(self, bindings: dict[Expr, Expr]) -> Iterator[None]:
-        """A scope of its own for `bindings`, in the same list of statements."""
+        """A new scope for `bindings`, in the same list of statements."""
         with self.body(bindings) as inside:
             yield
         self.append(*inside)
@@ -206,7 +206,7 @@ class Linearizer:
         self._memo[e] = value
 
     def _walk(self, roots: Iterable[Expr]) -> tuple[list[Expr], Counter[Expr]]:
-        """Nodes not yet known, children first, through args and scoped; and their uses."""
+        """Nodes not yet computed, children first, through args and scoped; and their use counts."""
         order: list[Expr] = []
         uses: Counter[Expr] = Counter()
         seen: set[Expr] = set()
@@ -225,10 +225,10 @@ class Linearizer:
             stack.extend((c, False) for c in reversed(children) if c not in seen)
         return order, uses
 
-    # --- what is needed whatever happens ---
+    # --- what is needed unconditionally ---
 
     def _reach(self, roots: Iterable[Expr], known: set[Expr]) -> set[Expr]:
-        """Everything `roots` evaluate without a guard, that is not known yet."""
+        """All nodes that `roots` evaluate without a guard and that are not computed yet."""
         found: set[Expr] = set()
         stack = list(roots)
         while stack:
@@ -240,7 +240,7 @@ class Linearizer:
         return found
 
     def _unconditional(self, roots: Iterable[Expr]) -> set[Expr]:
-        """The nodes evaluated here whatever the conditions turn out to be.
+        """The nodes that are evaluated here for all values of the conditions.
 
         Reachable through `args`, or on both sides of a Cond that is itself in the set.
         """
@@ -340,7 +340,7 @@ class Linearizer:
         return var
 
     def _assigning(self, values: Sequence[Expr], to: Sequence[Var]) -> Body:
-        """`to = values` in a scope of its own; the variables hold zeros already."""
+        """`to = values` in a new scope; the variables are already initialised with zeros."""
         with self.body() as inside:
             found = self.emit(values)
             self.append(*(Assign(v, e) for v, e in zip(to, found, strict=True)
@@ -414,7 +414,7 @@ class Linearizer:
 
 
 def _is_plain(e: Expr) -> bool:
-    """Whether repeating `e` costs nothing: names, constants, short index arithmetic."""
+    """Whether repeating `e` is free: names, constants, short index arithmetic."""
     if isinstance(e, Const | Var):
         return True
     return (

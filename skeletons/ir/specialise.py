@@ -2,10 +2,10 @@
 
     Σ w[k]·a[i + k − n // 2] over k < n, n = 3   →   w[0]·a[i − 1] + w[1]·a[i] + w[2]·a[i + 1]
 
-Weights that are known only at run time are few, and so are the coordinates of a point.  Once their
-number is a constant, reads have constant offsets and strides: a stencil is lowered like one whose
-weights were written into the program (neighbouring rows share reads, the weights stay in
-registers), and points are loaded as vectors.  Every sum keeps its order.
+There are usually few run-time weights, and few coordinates of a point.  Once their number is a
+constant, reads have constant offsets and strides: a stencil is lowered like one with constant
+weights (neighbouring rows share reads, the weights stay in registers), and points are loaded as
+vectors.  Every sum keeps its order.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 from treadle.dsl.expr import Const, Expr, Extent, Loop, Proj, constant, rewrite, substitute, walk
 from treadle.dsl.graph import Check, Node
 
-#: So many turns of all loops together, at most, are written out.
+#: The maximum number of iterations that are unrolled, over all loops.
 MOST_TURNS = 128
 #: What a kernel computes for each of its elements.
 FIELDS = ("elements", "epilogue", "target", "values", "valid")
@@ -32,15 +32,15 @@ def computed(node: Node) -> tuple[Expr, ...]:
 
 
 def counting_extents(node: Node) -> tuple[Extent, ...]:
-    """The extents that loops in what a kernel computes count with, those of inner loops first."""
+    """The extents that are trip counts of loops in a kernel's expressions, inner loops first."""
     loops = (e for e in walk(computed(node)) if isinstance(e, Loop))
     return tuple(dict.fromkeys(e.count for e in loops if isinstance(e.count, Extent)))
 
 
 def specialise(node: Node, sizes: Mapping[Extent, int]) -> Node:
-    """The node where these extents have these values, with loops written out that count with them.
+    """The node specialised for these values of extents, with the loops that they bound unrolled.
 
-    Shapes stay as they are: an extent of the node is an extent of its results."""
+    Shapes do not change: an extent of the node is an extent of its results."""
     if not sizes:
         return node
     known: dict[Expr, Expr] = {e: constant(n) for e, n in sizes.items()}

@@ -1,14 +1,14 @@
-"""A kernel without the traces of how it was made: for its reader, the values stay the same.
+"""Simplifies a kernel for readers, with the same values.
 
-dead       `t = i·2` that nobody reads              →  gone
+dead       `t = i·2` without uses                   →  removed
 forward    `x = carry + run; carry = x`             →  `carry = carry + run`
            `held = before[j]; total = base + held`  →  `total = base + before[j]`
 decided    `if p: … if p: s`, and p cannot change   →  `if p: … s`
            `if p and q and p: s`                    →  `if p and q: s`
 merge      `if p: if q: s`                          →  `if p and q: s`
 
-A value moves down to the one statement that uses it, over statements that leave what it is made of
-as it is.  Loads of global memory stay in their order, for they are placed where they overlap.
+A value moves down to the only statement that uses it, past statements that do not change its
+operands.  Loads of global memory keep their order, which lets them overlap.
 """
 
 from __future__ import annotations
@@ -46,14 +46,14 @@ from .kernel import (
     written,
 )
 
-#: How far back a statement looks for a value that it alone uses.
+#: How many statements back a statement may inline a value that it alone uses.
 _REACH = 160
 
 
 def tidy(kernel: Kernel) -> Kernel:
-    """The kernel, and its fallbacks, tidied (module docstring)."""
+    """The kernel and its fallbacks, simplified (module docstring)."""
     body, again = kernel.body, True
-    while again:  # each further round for conditions that one has taken away
+    while again:  # repeat while conditions are removed
         tidying = _Tidying(body)
         body, again = tidying.body(tidying.living(body), frozenset()), tidying.decided
     fallback = tidy(kernel.fallback) if kernel.fallback is not None else None
@@ -61,7 +61,7 @@ def tidy(kernel: Kernel) -> Kernel:
 
 
 def _uses(s: Statement) -> list[Expr]:
-    """The variables a statement uses, as often as it does; those of combinations twice."""
+    """The variables that a statement uses, once per use; those of combinations twice."""
     roots = expressions(s)
     found: list[Expr] = [e for e in roots if isinstance(e, Var)]
     for e in walk(roots):
@@ -73,7 +73,7 @@ def _uses(s: Statement) -> list[Expr]:
 
 
 class _Tidying:
-    """One round over the statements of a kernel; `decided`: conditions went."""
+    """One pass over the statements of a kernel; `decided`: it removed conditions."""
 
     def __init__(self, body: Body) -> None:
         self.decided = False
@@ -87,7 +87,7 @@ class _Tidying:
         self.changed |= {s.buffer for s in statements(body) if isinstance(s, Fetch)}
 
     def living(self, body: Body) -> Body:
-        """Without values that nobody uses, the last first: they may be all that uses others."""
+        """Remove unused values, the last first, because earlier ones may then become unused."""
         made: list[Statement] = []
         for s in reversed(body):
             if isinstance(s, Let) and not self.uses[s.var]:
@@ -114,7 +114,7 @@ class _Tidying:
         return body if same else tuple(made)
 
     def body(self, body: Body, known: frozenset[Expr]) -> Body:
-        """The statements, where the conditions `known` hold and cannot change."""
+        """Simplify the statements, given that the conditions `known` hold and cannot change."""
         made: list[Statement] = []
         once: set[Expr] = set()  # values before, here, that one statement uses
         for s in body:
@@ -165,7 +165,7 @@ class _Tidying:
     # --- values used once ---
 
     def _forwarded(self, s: Statement, before: list[Statement], once: set[Expr]) -> Statement:
-        """`s` with the values of `once` that it uses in their places; they leave `before`."""
+        """`s` with the values of `once` that it uses inlined; they are removed from `before`."""
         wanted = once.intersection(walk(expressions(s)))
         once -= wanted
         whole = _stored(s)
@@ -192,7 +192,7 @@ _CONSUMERS = (Assign, Collective, Declare, FetchUpdate, If, Let, Publish, Store,
 
 
 class _Crossed:
-    """What a value meets on its way down."""
+    """The effects of the statements that a value moves past."""
 
     def __init__(self) -> None:
         self.assigned: set[Expr] = set()
@@ -215,7 +215,7 @@ class _Crossed:
                 self.everything = True
 
     def disturbs(self, value: Expr) -> bool:
-        """Whether `value` may be another one after."""
+        """Whether these effects may change `value`."""
         return any(
             e in self.assigned or (isinstance(e, Load) and e.buffer in self.stored)
             for e in walk((value,))
@@ -223,13 +223,13 @@ class _Crossed:
 
 
 def _is_quick(e: Expr) -> bool:
-    """Whether it is no loss to evaluate it always."""
+    """Whether it is cheap enough to evaluate unconditionally."""
     return not any(isinstance(x, Load | Foreign) or (isinstance(x, Apply) and x.op.cost > 2)
                    for x in walk((e,)))  # fmt: skip
 
 
 def _loads_memory(e: Expr) -> bool:
-    """Whether it reads memory that is not a block's or a thread's own."""
+    """Whether it reads memory that is not private to a block or a thread."""
     return any(isinstance(x, Load) and x.buffer.role not in ("local", "shared") for x in walk((e,)))
 
 
@@ -244,12 +244,12 @@ def _is_step(e: Expr) -> bool:
 
 
 def _stored(s: Statement) -> Expr | None:
-    """The value that a statement puts somewhere as it is."""
+    """The value that a statement stores or assigns unchanged."""
     return s.value if isinstance(s, Assign | Declare | Store) else None
 
 
 def _with(s: Statement, var: Var, value: Expr) -> Statement:
-    """`s` where `var` stands for `value`."""
+    """`s` with `value` substituted for `var`."""
 
     def put(roots: Iterable[Expr]) -> tuple[Expr, ...]:
         return substitute(tuple(roots), {var: value})

@@ -44,12 +44,12 @@ REGISTERS = ("smid",)
 
 
 class InvalidKernel(AssertionError):
-    """The kernel breaks a rule of the IR: a mistake of treadle's own."""
+    """The kernel violates a rule of the IR: an internal error of treadle."""
 
 
 def verify(kernel: Kernel) -> None:
-    """Every variable defined before use, types agree, buffers known and used as their role says;
-    nothing of a GPU in a CPU kernel and the reverse."""
+    """Check that variables are defined before use, types agree, buffers are declared and used
+    according to their role, and CPU kernels have no GPU statements and the reverse."""
     _Verifier(kernel).run()
     if kernel.fallback is not None:
         if kernel.fallback.fallback is None and not (kernel.requires or kernel.aligned):
