@@ -1,7 +1,7 @@
 """Integer and logical expressions, simplified as they are built.
 
-The one vocabulary of the skeletons for bounds, block numbers and linear positions.  Everything
-is int64 in meaning; Python ints are constants.
+The skeletons use these functions for bounds, block indices and linear positions.  All values are
+int64; Python ints are constants.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def _apply(name: str, a: Int, b: Int) -> Expr:
 
 
 def _known(a: Int, b: Int) -> tuple[int, int] | None:
-    """Both values, when they are constants far from the ends of int64."""
+    """Both values, if they are constants far from the limits of int64."""
     found = []
     for e in (a, b):
         value = e if isinstance(e, int) else int(e.value) if isinstance(e, Const) else None
@@ -107,7 +107,7 @@ def equal(a: Int, b: Int) -> Expr:
 
 
 def both(*conditions: Expr) -> Expr:
-    """The conjunction; TRUE of none."""
+    """The conjunction; TRUE for no operands."""
     total: Expr = TRUE
     for condition in conditions:
         total = simplify.apply(primitive("logical_and"), (total, condition), bool_)
@@ -115,7 +115,7 @@ def both(*conditions: Expr) -> Expr:
 
 
 def either(*conditions: Expr) -> Expr:
-    """The disjunction; FALSE of none."""
+    """The disjunction; FALSE for no operands."""
     total: Expr = FALSE
     for condition in conditions:
         total = simplify.apply(primitive("logical_or"), (total, condition), bool_)

@@ -1,4 +1,4 @@
-"""What a launch reports that failed, as the exception that it is."""
+"""Raises the exception for the error report of a launch."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .kernel import Kernel, error_words
 
 
 def raise_failure(kernel: Kernel, errors: np.ndarray[Any, Any]) -> None:
-    """Raise what the words of a launch say, nothing if they are zeros (see `Kernel.errors`)."""
+    """Raise the error in the report of a launch, unless it is all zeros (see `Kernel.errors`)."""
     number = int(errors[0]) - 1
     if number < 0:
         return

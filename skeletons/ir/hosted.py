@@ -1,4 +1,4 @@
-"""Host values that kernels are given as scalars and that no program can write itself."""
+"""Host values that are scalars of kernels and that user programs cannot express."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from treadle.dsl.types import int32, int64
 
 
 class Stride(Expr):
-    """The distance, in elements, between neighbours of a leaf along one axis."""
+    """The stride of a leaf along one axis, in elements."""
 
     __slots__ = ("axis", "leaf")
     leaf: Leaf

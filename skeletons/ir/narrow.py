@@ -3,15 +3,15 @@
     out[((i * n1) + j)] = …, i and j int64     →  out[int64((i * n1) + j)] = …, both int32
     (task // across), across a scalar          →  a multiplication by its reciprocal
 
-Sums and products keep their low 32 bits whatever the high ones are, so an index, which is below
-2³¹, may be computed from the low halves of its operands alone.  Quotients, comparisons, minima and
-the like need their operands whole: they are narrowed where interval analysis (`ranges.py`) bounds
-these.  Numbers that are data, int64 of the user's, keep their 64 bits.
+The low 32 bits of sums and products do not depend on the high bits of the operands, so an index,
+which is below 2³¹, may be computed from the low halves of its operands alone.  Quotients,
+comparisons, minima and the like need complete operands: they are narrowed if interval analysis
+(`ranges.py`) bounds these.  The user's int64 data keeps its 64 bits.
 
-A bound may depend on the scalars (`task` is below `tasks`), so the narrow kernel says in `requires`
-when it is right, beginning with its int64 scalars that became int32 and the sizes of its buffers,
-and its `fallback` is the kernel it was made from.  These conditions are meant for unbounded
-integers, and for the values of the scalars before they are cut to 32 bits.
+A bound may depend on the scalars (`task` is below `tasks`).  The narrow kernel is correct under its
+`requires`, which begin with its int64 scalars that became int32 and the sizes of its buffers; its
+`fallback` is the original kernel.  These conditions use unbounded integers, and the values of the
+scalars before they are truncated to 32 bits.
 
 A constant part of an index is added last, in 64 bits, where it becomes part of an address.
 """
@@ -69,17 +69,17 @@ from .kernel import (
 _RING = ("add", "subtract", "multiply", "negative", "fma", "bitwise_and", "bitwise_or",
          "bitwise_xor", "invert")  # fmt: skip
 _DIVISIONS = ("floor_divide", "remainder", "quot", "rem")
-#: Results that are right in 32 bits when all operands fit.
+#: Operations whose results are correct in 32 bits if all operands fit.
 _WHOLE = (*_DIVISIONS, "minimum", "maximum", "right_shift", "absolute", "sign")
 _COMPARISONS = ("equal", "not_equal", "less", "less_equal", "greater", "greater_equal")
 _PASSES = 12
 
 
 def narrow(kernel: Kernel, indices: bool = True) -> Kernel | None:
-    """The kernel in 32 bits, with `kernel` as its last `fallback`; None: there is nothing to gain.
+    """The kernel in 32 bits, with `kernel` as its last `fallback`; None if there is no gain.
 
-    With `indices=False` only quotients and remainders in loops are narrowed, those by numbers that
-    are no constants or that differ between the lanes of a vector; all else is as it was.
+    With `indices=False` only quotients and remainders in loops are narrowed, if their divisor is
+    not a constant or differs between the lanes of a vector.
     """
     variants = [kernel]
     while variants[-1].fallback is not None:
@@ -87,7 +87,7 @@ def narrow(kernel: Kernel, indices: bool = True) -> Kernel | None:
     made = [_narrowed(k, indices) for k in variants]
     if not any(made):
         return None
-    # A narrow variant that fails its tests hands on to the next narrow one, the last to `kernel`.
+    # A narrow variant falls back to the next narrow variant, and the last one to `kernel`.
     result = kernel
     for narrowed in reversed([m for m in made if m is not None]):
         conditional = narrowed.requires or narrowed.aligned
@@ -130,9 +130,9 @@ def _to64(e: Expr) -> Expr:
 class _Pass:
     """One attempt, in which the variables of `wide` keep 64 bits.
 
-    An int64 expression can be had in three ways: `low`, the low half as an int32; `exact`, the
+    An int64 expression has three representations: `low`, the low half as an int32; `exact`, the
     value as an int32, under conditions; `wide`, the value as an int64.  `wanted_wide` collects the
-    variables that turn out to be needed whole, for the next attempt.
+    variables that prove to need 64 bits, for the next attempt.
     """
 
     def __init__(self, kernel: Kernel, ranges: Ranges, wide: set[Var], indices: bool) -> None:
@@ -145,7 +145,7 @@ class _Pass:
         self.fitting: dict[Expr, None] = {}  # int64 expressions of the kernel that must fit
         self.highest: dict[Expr, None] = {}  # and expressions over scalars, at most LARGEST
         self.values: dict[Expr, Expr | None] = {}  # of Let variables; None of mutable ones
-        self.given: dict[Expr, list[Expr]] = {}  # all that a variable is ever given
+        self.given: dict[Expr, list[Expr]] = {}  # all values assigned to a variable
         self.reach: dict[Buffer, int] = {}  # how far below an element an index may start
         self.touched: set[Var] = set()
         self.impossible = False
@@ -165,8 +165,8 @@ class _Pass:
     # --- the kernel -----------------------------------------------------------------------
 
     def _spread(self) -> None:
-        """What a variable of 64 bits is given will be wanted whole as well: learnt now rather than
-        by one attempt after the other."""
+        """Values assigned to a 64-bit variable need 64 bits as well: propagate this now, instead of
+        by further attempts."""
         seen: set[Var] = set()
         self.wanted_wide |= self.extended - self.fitting.keys()
         while seen != self.wanted_wide:
@@ -184,7 +184,7 @@ class _Pass:
         retyped: dict[Expr, Expr] = {v: _to64(self.new[v]) for v in self.scalars if v in self.new}
         for v in retyped:
             self._test(v)
-            if v not in self.touched:  # nobody needs it in 32 bits: data
+            if v not in self.touched:  # it has no use in 32 bits: data
                 self.wanted_wide.add(v)  # type: ignore[arg-type]
         for buffer, reach in self.reach.items():
             self.highest[at.add(buffer.size, reach)] = None
@@ -239,7 +239,7 @@ class _Pass:
                 and v not in self.ranges.repeated)  # fmt: skip
 
     def _narrowed_value(self, e: Expr) -> bool:
-        """Whether the value of `e` is had in 32 bits wherever it is wanted."""
+        """Whether the value of `e` is available in 32 bits at all its uses."""
         if not isinstance(e, Apply) or e.op.name not in _WHOLE:
             return isinstance(e, Const | Var) and self.ranges.fits(e)
         if not self.indices and e.op.name not in _DIVISIONS:
@@ -254,10 +254,10 @@ class _Pass:
             return True
         return self.loops > 0 and not isinstance(e.args[1], Const)
 
-    # --- the three ways to have an expression ---------------------------------------------
+    # --- the three representations of an expression ---------------------------------------
 
     def exact(self, e: Expr) -> Expr:
-        """The value as an int32, for what `ranges.fits`."""
+        """The value as an int32, for expressions that fit (`ranges.fits`)."""
         self._test(e)
         return self.low(e)
 
@@ -310,7 +310,8 @@ class _Pass:
         return simplify.apply(e.op, args, int32)
 
     def _divide(self, e: Apply, args: tuple[Expr, ...]) -> Expr | None:
-        """A number that is not negative by a constant, or by what the host knows."""
+        """A nonnegative number divided by a constant, or by a value that the host can compute:
+        quotient or remainder."""
         quotient = e.op.name in ("floor_divide", "quot")
         number, divisor = args
         if isinstance(divisor, Const):
@@ -348,9 +349,9 @@ class _Pass:
         )
 
     def _reciprocal(self, divisor: Expr) -> tuple[Expr, Expr, bool] | None:
-        """Multiplier, shift, and whether the divisor, which is not negative, is surely not 0.
+        """Multiplier, shift, and whether the divisor, which is nonnegative, is certainly not 0.
 
-        Of what the host can compute, and of choices between such divisors.
+        For divisors that the host can compute, and for choices between such divisors.
         """
         if isinstance(divisor, Const):
             d = int(divisor.value)
@@ -432,7 +433,7 @@ class _Pass:
         return self._wide[e]
 
     def _rebuilt(self, e: Expr) -> Expr:
-        """`e` over its operands, each in the way that `e` needs."""
+        """`e` over its operands, each in the representation that `e` needs."""
         if isinstance(e, Load):
             return Load(e.buffer, self.index(e.buffer, e.index))
         if not isinstance(e, Apply):
@@ -463,7 +464,7 @@ class _Pass:
         """A position in a buffer."""
         if not self.indices:
             return self.wide(e)
-        if not buffer.dense:  # such a position may lie anywhere
+        if not buffer.dense:  # such a position is not bounded
             return self.exact(e) if self.ranges.fits(e) else self.wide(e)
         if not self._is_uniform(buffer.size):
             return self.wide(e)
@@ -484,7 +485,7 @@ class _Pass:
         return made
 
     def _split(self, e: Expr) -> tuple[Expr, Expr]:
-        """An index as what varies and what is a constant once unrolled loops are."""
+        """Split an index into its variable part and the part that is constant after unrolling."""
         rest: Expr = constant(0)
         fixed: Expr = constant(0)
         stack = [(e, True)]

@@ -21,8 +21,8 @@ def compile_kernel(kernel: Kernel, *, fast_math: bool = False, target: Target | 
                    cache: DiskCache | None = None, digest: str = "") -> CompiledKernel:  # fmt: skip
     """Machine code for a kernel: from memory, from disk, or made now.
 
-    `digest` is its fingerprint for this machine, if that is known already and no foreign function
-    is called.  `CompilationError` carries the LLVM IR when LLVM refuses it.
+    `digest` is its fingerprint for this machine, if already computed and no foreign function is
+    called.  `CompilationError` has the LLVM IR if LLVM rejects it.
     """
     target = target or Target.host()
     functions: list[Any] = []
@@ -53,7 +53,7 @@ def assembly(compiled: CompiledKernel) -> str:
 
 
 def _emitted(compiled: CompiledKernel) -> tuple[str, bool]:
-    """The LLVM IR of a kernel, and whether LLVM should do all that it can for it."""
+    """The LLVM IR of a kernel, and whether LLVM should run all optimisations on it."""
     kernel, target, fast_math = compiled.kernel, compiled.target, compiled.fast_math
     _, functions = fingerprint(kernel, target, fast_math)
     text, emitter = emit(kernel, target, fast_math, functions)

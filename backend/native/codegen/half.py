@@ -23,7 +23,7 @@ def round_to(v: Lanes, t: ScalarType, a: Reg) -> Reg:
 
 
 def to_storage(v: Lanes, t: ScalarType, a: Reg) -> Reg:
-    """A register as memory holds it (half for float16, i16 for bfloat16, i8 for bool)."""
+    """A register in its storage format (half for float16, i16 for bfloat16, i8 for bool)."""
     if t.name == "float16":
         return v.convert("fptrunc", "float", "half", a)
     if t.name == "bfloat16":
@@ -35,7 +35,7 @@ def to_storage(v: Lanes, t: ScalarType, a: Reg) -> Reg:
 
 
 def from_storage(v: Lanes, t: ScalarType, a: Reg) -> Reg:
-    """The register of a value as memory holds it."""
+    """The register of a value in its storage format."""
     if t.name == "float16":
         return v.convert("fpext", "half", "float", a)
     if t.name == "bfloat16":

@@ -37,6 +37,6 @@ def address_in(library: ctypes.CDLL | None, symbol: str) -> int:
 
 
 def address_of(symbol: str) -> int:
-    """Where a mathematical function is, 0 if it is not known here."""
+    """The address of a mathematical function, 0 if it is unknown here."""
     mvec, libm = libraries()
     return address_in(mvec, symbol) or address_in(libm, symbol)

@@ -12,7 +12,7 @@ from treadle.dsl.environment import variable, warn_of
 
 from .llvm import llvm
 
-#: llvmlite's own, which it takes for each call of LLVM, also where Python frees what is LLVM's.
+#: llvmlite's lock, which it takes for each call of LLVM, also when Python frees LLVM objects.
 lock = locks.held_across_fork(llvm.ffi.lib._lock._lock)
 
 
@@ -20,8 +20,7 @@ lock = locks.held_across_fork(llvm.ffi.lib._lock._lock)
 class Target:
     """A CPU by LLVM's name, its features (`+avx2,-sse4a,…`) and the bytes of one vector.
 
-    Results of at least `streaming_bytes` are written past the caches where that can be done;
-    0: never.
+    Results of at least `streaming_bytes` are written by streaming stores where possible; 0: never.
     """
 
     cpu: str
@@ -31,7 +30,7 @@ class Target:
 
     @property
     def attributes(self) -> str:
-        """Function attributes that make LLVM use whole vectors."""
+        """Function attributes that make LLVM use full vectors."""
         if not self.is_x86:
             return ""
         bits = str(self.vector_bytes * 8)
@@ -52,7 +51,7 @@ class Target:
     @staticmethod
     @functools.lru_cache(maxsize=1)
     def host() -> Target:
-        """This machine; `TREADLE_VECTOR_BYTES` (16, 32) asks for shorter vectors."""
+        """This machine; `TREADLE_VECTOR_BYTES` (16, 32) selects shorter vectors."""
         features = llvm.get_host_cpu_features()
         size = 16
         if all(features.get(f"avx512{k}") for k in ("f", "vl", "bw", "dq")):
@@ -74,7 +73,7 @@ class Target:
 
 
 def _last_cache() -> int:
-    """The bytes of the largest cache; 32 MB where nobody says."""
+    """The bytes of the largest cache; 32 MB if the system does not report it."""
     largest = 0
     for path in Path("/sys/devices/system/cpu/cpu0/cache").glob("index*/size"):
         try:

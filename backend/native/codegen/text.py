@@ -11,7 +11,7 @@ from collections.abc import Iterable
 
 Reg = str
 
-#: What a function that made such stores ends with, for other cores to see them.
+#: The fence after streaming stores, which makes them visible to other cores.
 FENCE = "llvm.x86.sse.sfence"
 
 INTEGER_BITS = {"i1": 1, "i8": 8, "i16": 16, "i32": 32, "i64": 64}
@@ -69,20 +69,20 @@ class Module:
             self.declarations[name] = f"declare {result} @{name}({', '.join(arguments)}){end}"
 
     def text(self, attributes: str) -> str:
-        """The whole module."""
+        """The text of the complete module."""
         return "\n".join(
             [
                 *self.functions,
                 *self.declarations.values(),
                 f"attributes #0 = {{ nounwind alignstack={self.vector_bytes} {attributes} }}",
-                # What LLVM knows of the C library it may get wrong: of fmod(NaN, y), where y is
-                # neither 0 nor infinite, LLVM 22 makes poison.
+                # LLVM's knowledge of the C library has errors: LLVM 22 folds fmod(NaN, y) to poison
+                # if y is neither 0 nor infinite.
                 "attributes #1 = { nobuiltin nounwind willreturn memory(none) }",
                 f"attributes #2 = {{ nounwind noinline {attributes} }}",
                 "!0 = !{}",
                 "!1 = !{i32 1}",
-                # #0 aligns the stack for whole vectors, once: those that leave their registers for
-                # it would else lie across two cache lines each.
+                # #0 aligns the stack for full vectors: otherwise each spilled vector would cross a
+                # cache line boundary.
                 f'!2 = !{{i32 1, !"override-stack-alignment", i32 {self.vector_bytes}}}',
                 "!llvm.module.flags = !{!2}",
                 "",
@@ -135,7 +135,7 @@ class Code:
         self.do(f"br i1 {condition}, label %{then}, label %{other}")
 
     def phi(self, type_: str, first: Reg, first_block: str, hint: str = "p") -> tuple[Reg, int]:
-        """A phi whose second source is given later to `complete`."""
+        """A phi whose second source is passed to `complete` later."""
         reg = self.fresh(hint)
         self.lines.append(f"  {reg} = phi {type_} [ {first}, %{first_block} ]")
         return reg, len(self.lines) - 1
@@ -144,7 +144,7 @@ class Code:
         self.lines[at] += f", [ {value}, %{block} ]"
 
     def allocate(self, type_: str, align: int = 0, count: int = 1) -> Reg:
-        """Stack memory that lives as long as the function's call."""
+        """Stack memory that lives until the function returns."""
         reg = self.fresh("m")
         many = f", i64 {count}" if count != 1 else ""
         aligned = f", align {align}" if align else ""

@@ -19,7 +19,7 @@ from .text import Reg
 
 _WRAP = 1 << 64
 _HALF = 1 << 63
-LANE = 0  # the atom that stands for the number of the lane: 0 … W−1
+LANE = 0  # the atom of the lane number: 0 … W−1
 Monomial = tuple[int, ...]
 
 
