@@ -340,7 +340,7 @@ def _masked_while(em: Emitter, s: While, copy: Copy) -> None:
 
 
 class KernelEmitter(Emitter):
-    """The emitter of whole kernels."""
+    """The emitter of complete kernels."""
 
     def block(self, body: Sequence[Statement], copies: Sequence[Copy]) -> None:
         block(self, tuple(body), copies)
