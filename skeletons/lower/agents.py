@@ -1,23 +1,24 @@
-"""Who runs the blocks of a kernel: transformations from a kernel to one of the same meaning.
+"""Assignment of a kernel's tasks to blocks: transformations that preserve the kernel's meaning.
 
-    agents      blocks that stay: each asks on which multiprocessor it is, takes the next task of
-                that multiprocessor's queue, and steals from the tail of others' when it is empty
-    redirected  another numbering of the tasks, so that neighbours are `count` launches apart
-    reordered   tasks in the order of a table
+    agents      persistent blocks: each queries its multiprocessor, takes the next task of that
+                multiprocessor's queue, and steals from the tail of another queue when it is empty
+    redirected  renumbers the tasks so that neighbouring tasks are `count` launches apart
+    reordered   runs the tasks in the order of a table
 
-All of them need tasks that may run in any order, at any time: none waits for another.
+All of them require independent tasks, which may run in any order.
 
-A queue holds a range of ids (of positions in a table): T tasks over Q queues are ⌊T/Q⌋ each, and
-one more for the first T mod Q.  Its state is one 64-bit word, how many were taken from the front
-(low half) and how many stolen from the tail (high half).  One atomic addition to the word takes a
-task: with (h, s) before it and h + s < size, the owner's is number h, the thief's number
-size − 1 − s; else the queue is empty, for good.  Every task is taken once, for h + s grows by one
-each time and owners stay below what thieves took.  Whoever finds its queue empty looks at all of
-them, goes on with the fullest (of equals, the nearest), and ends when all are empty: nothing
-depends on which multiprocessors have blocks, or how fast these are.
+A queue holds a range of task ids (or of positions in a table).  Of T tasks, each of Q queues gets
+⌊T/Q⌋, and the first T mod Q queues get one more.  The state of a queue is one 64-bit word: the
+low half counts the tasks taken from the front, the high half those stolen from the tail.  One
+atomic addition to the word takes a task.  If the word was (h, s) before it and h + s < size, the
+owner gets task h and a thief gets task size − 1 − s; otherwise the queue is empty and stays empty.
+Every task is taken exactly once, because each addition increases h + s by one and the owners' tasks
+stay below the stolen ones.  An agent that finds its queue empty inspects all queues, continues
+with the fullest (the nearest on a tie), and exits when all are empty.  Correctness does not depend
+on which multiprocessors have blocks, nor on their speed.
 
-An agent asks for a task before it works on the one it has, so that the answer of the atomic is
-there when it is needed: as long as the queue has more tasks than agents that could take them.
+An agent requests its next task before it executes the current one, which hides the latency of the
+atomic, as long as the queue has more tasks than agents that could take them.
 
 After A. Li et al., *Locality-aware CTA clustering for modern GPUs* (ASPLOS 2017): agents,
 redirection; D. Tripathy et al., *PAVER* (TACO 2021): queues, stealing from the fullest one's tail.
@@ -52,11 +53,11 @@ from ..ir.kernel import (
     statements,
 )
 
-#: Words of queues lie a sector (32 bytes) apart, for atomics on one to leave the others alone.
+#: Each queue word has a 32-byte sector of its own, so that atomics on one do not disturb others.
 STRIDE = 4
 _HALF = 32
-#: Counts are below 2³⁰: there are less than 2³¹ tasks, more than two multiprocessors to share them,
-#: and an agent asks an empty queue once.
+#: Counts stay below 2³⁰: fewer than 2³¹ tasks are shared by more than two multiprocessors, and an
+#: agent queries an empty queue once.
 _COUNT = (1 << 30) - 1
 
 
@@ -72,15 +73,15 @@ def independent(kernel: Kernel) -> bool:
 def agents(
     kernel: Kernel, queues: int, per_queue: int, words: Buffer, table: Buffer | None = None
 ) -> Kernel:
-    """`kernel` run by at most `queues` × `per_queue` blocks that stay (module docstring).
+    """`kernel` run by at most `queues` × `per_queue` persistent blocks (module docstring).
 
-    `words`: scratch of int64, `STRIDE` for each queue, zeros when the kernel starts.  `table`
-    (int32, one for each task): the tasks in the order of the queues; without it, by number.
+    `words`: int64 scratch, `STRIDE` words per queue, zero when the kernel starts.  `table` (int32,
+    one entry per task): the tasks in queue order; without it, tasks are ordered by number.
     """
     task, thread = kernel.task, kernel.thread
     assert thread is not None, "agents are blocks of a GPU"
     share, spare, scalars, values = _shares(kernel, queues)
-    # One more than the position of the next task; 0: there is none.
+    # One more than the position of the next task; 0 if there is none.
     ticket = Buffer("ticket", int32, "shared", constant(2), below=at.add(kernel.tasks, 1))
     fullest = Buffer("fullest", int32, "shared", constant(1), below=constant((1 << 31) - 1))
 
@@ -91,12 +92,12 @@ def agents(
         return at.add(share, at.select(at.less(q, spare), 1, 0))
 
     def taken(word: Expr) -> tuple[Expr, Expr]:
-        """How many by the owners, how many by thieves."""
+        """The numbers of tasks taken by owners and by thieves."""
         high = _bits("right_shift", word, _HALF)
         return _bits("bitwise_and", word, _COUNT), _bits("bitwise_and", high, _COUNT)
 
     def remains(length: Expr, word: Expr) -> Expr:
-        """The tasks of a queue that nobody took; 0 or less: none, for good."""
+        """The number of tasks left in a queue; once 0 or less, it stays so."""
         front, stolen = taken(word)
         return at.subtract(at.maximum(at.subtract(length, front), 0), stolen)
 
@@ -117,8 +118,9 @@ def agents(
         Assign(rest, remains(length, word)),
         Assign(following, at.select(at.less(0, rest), position, 0)),
     )
-    # Fuller queues first, in 32 bits: what is left, at most so much, above how near the queue is.
-    # Of equals everybody takes another: at the end, few tasks are left in many queues.
+    # A 32-bit sort key, fuller queues first: the (capped) number of tasks left in the high bits,
+    # the nearness of the queue in the low bits.  Different agents break ties differently, since
+    # near the end few tasks are left in many queues.
     bits = (queues - 1).bit_length()
     much = (1 << (31 - bits)) - 1
     far = at.remainder(at.subtract(at.add(q, queues), here), queues)
@@ -132,7 +134,7 @@ def agents(
             (FetchUpdate(Var("old", int32), fullest, constant(0), key, "maximum"),),
         ),
     )
-    # A queue for every thread, or a loop that compilers had better not write out.
+    # One queue per thread, or a loop that the compiler should not unroll.
     turn = Var("turn", int64)
     all_queues: tuple[Statement, ...] = (If(at.less(thread, queues), (Let(q, thread), *look)),)
     if kernel.threads < queues:
@@ -155,7 +157,7 @@ def agents(
         ),
     )
     before: Body = (
-        # Two slots in turns: who writes one has seen all read the other.
+        # Two alternating slots: a thread writes one only after all have read the other.
         If(
             leader,
             (
@@ -204,7 +206,7 @@ def agents(
         tasks=at.minimum(kernel.tasks, queues * per_queue),
         task=mine,
         body=body,
-        resident=0,  # how many agents there are says that
+        resident=0,  # the number of agents determines it
         comments=(*kernel.comments, f"{per_queue} {'agents' if per_queue > 1 else 'agent'} on each "
                   f"multiprocessor, {queues} queues{order}"),
         fallback=fallback,
@@ -216,7 +218,7 @@ def _bits(name: str, e: Expr, by: int) -> Expr:
 
 
 def _shares(kernel: Kernel, queues: int) -> tuple[Expr, Expr, tuple[Var, ...], tuple[Expr, ...]]:
-    """The tasks over the queues, and what is over; scalars of the kernel unless constants."""
+    """Tasks per queue and the remainder: kernel scalars unless constant."""
     share, spare = at.floor_divide(kernel.tasks, queues), at.remainder(kernel.tasks, queues)
     if isinstance(kernel.tasks, Const):
         return share, spare, (), ()
@@ -226,11 +228,11 @@ def _shares(kernel: Kernel, queues: int) -> tuple[Expr, Expr, tuple[Var, ...], t
 
 
 def redirected(kernel: Kernel, neighbours: int, multiprocessors: int) -> Kernel:
-    """`neighbours` consecutive tasks for launches `multiprocessors` apart: those that a GPU which
-    deals out blocks round robin gives to one multiprocessor.
+    """Renumber tasks so that `neighbours` consecutive ones are `multiprocessors` launches apart: a
+    GPU that assigns blocks round-robin runs them on the same multiprocessor.
 
-    Task u of a group of neighbours · multiprocessors becomes (u mod M) · neighbours + u div M
-    there; the last tasks, too few for a group, stay.
+    In a group of neighbours · M tasks (M multiprocessors), task u becomes
+    (u mod M) · neighbours + u div M.  The last tasks, too few for a group, keep their numbers.
     """
     task, group = kernel.task, neighbours * multiprocessors
     mine = Var("mine", task.type)
@@ -263,7 +265,7 @@ def redirected(kernel: Kernel, neighbours: int, multiprocessors: int) -> Kernel:
 
 
 def reordered(kernel: Kernel, table: Buffer) -> Kernel:
-    """The tasks in the order of a table (int32, one for each): its position runs over tasks."""
+    """Run the tasks in the order of a table (int32, one entry per task)."""
     mine = Var("mine", kernel.task.type)
     number = _looked_up(table, mine)
     return replace(
@@ -281,5 +283,5 @@ def _looked_up(table: Buffer, position: Expr) -> Expr:
 
 
 def _within(number: Expr, tasks: Expr) -> Expr:
-    """The number of a task; the bounds are for the arithmetic after it, which is told by them."""
+    """The number of a task, with explicit bounds for the range analysis of later arithmetic."""
     return at.maximum(at.minimum(number, at.subtract(tasks, 1)), 0)

@@ -1,13 +1,13 @@
 """Building the kernels of one node: buffers, scalars, reads and checks.
 
-A `Builder` is the surroundings in which a skeleton emits statements.  It maps
+A `Builder` is the context in which a skeleton emits statements.  It maps
 
     graph leaf            →  Buffer (input, output, update)
     Extent, Param, Stride →  a scalar of the kernel, computed on the host (`scalar_values`)
     Read                  →  Load of the row-major position (of the strided one for `strided`)
     Read, checked mode    →  report each axis out of range, load only if all are in range
 
-All kernels of one lowering share the scalars; each lists those that it uses.
+All kernels of one lowering share the scalars; each kernel lists those it uses.
 """
 
 from __future__ import annotations
@@ -68,17 +68,17 @@ from ..ir.linearize import Linearizer, zero
 
 @dataclass(frozen=True)
 class LoweringContext:
-    """What a lowering may depend on beside the node.
+    """The inputs of a lowering in addition to the node.
 
-    `target`: the name of one (`dsl/target.py`), "cpu" or "cuda".  `threads` (CPU threads, or
-    multiprocessors of a GPU) and `vector_bytes` describe the machine; nothing that reaches a result
-    depends on `threads`, but for whether the updates of a permute come in order or, as atomics, in
-    any.
-    `check` asks for checked mode.  `strided` holds the leaves whose element strides are run-time
-    values (`Stride`); all others are row-major and dense.  `steps` is what is known of these all
-    the same: (leaf, axis along which its elements are nearest to each other, its stride or 0).
-    `schedule` overrides the one of the node's label.  `across`: whether a fold goes across columns
-    on a CPU, where that is not for its elements to decide.
+    `target`: the name of a target (`dsl/target.py`), "cpu" or "cuda".  `threads` (CPU threads, or
+    multiprocessors of a GPU) and `vector_bytes` describe the machine.  No result depends on
+    `threads`, with one exception: it decides whether the updates of a permute run in order or, as
+    atomics, in any order.
+    `check` enables checked mode.  `strided` contains the leaves whose element strides are run-time
+    values (`Stride`); all others are row-major and dense.  `steps` contains what is known about
+    the strided leaves: (leaf, axis with the smallest stride, that stride or 0 if unknown).
+    `schedule` overrides the schedule of the node's label.  `across` forces the choice whether a CPU
+    fold vectorises across columns; otherwise the reads of its elements decide.
     """
 
     target: str = "cpu"
@@ -92,13 +92,13 @@ class LoweringContext:
 
     @property
     def gpu(self) -> bool:
-        """Whether kernels are for blocks of threads."""
+        """Whether the target runs kernels with blocks of threads."""
         return target_of(self.target).gpu
 
 
 @dataclass(frozen=True)
 class Site:
-    """Where a check of checked mode stands: operation, array, axis, the user's line."""
+    """The origin of a check of checked mode: operation, array, axis, the user's line."""
 
     operation: str
     array: str
@@ -129,14 +129,14 @@ class Builder:
         self._sites: dict[tuple[Node | str, int], int] = {}
         self._terms: dict[Expr, int] = {}
         for check in self.node.checks:
-            # What arrays hold is not known before the launch: no name for an extent.
+            # The contents of arrays are unknown before the launch: they cannot name an extent.
             if check.relation == "==" and not check.reads:
                 self._join(check.left, check.right)
 
     # --- extents and other host values ---
 
     def root(self, e: Expr) -> Expr:
-        """The representative of all host expressions known to be equal to `e`."""
+        """The representative of the host expressions known to equal `e`."""
         while e in self._same:
             e = self._same[e]
         return e
@@ -150,7 +150,7 @@ class Builder:
         self._same[b] = a
 
     def same(self, a: Expr, b: Expr) -> bool:
-        """Whether two extents are equal, by being the same or by a check of the node."""
+        """Whether two extents are equal: identical, or equal by a check of the node."""
         return self.root(a) is self.root(b)
 
     def scalar(self, host: Expr, name: str) -> Expr:
@@ -182,7 +182,7 @@ class Builder:
         return tuple(self.extent(e, *names[k : k + 1]) for k, e in enumerate(host))
 
     def node_shape(self, read: Read) -> tuple[Expr, ...]:
-        """The extents of the array read, made scalars so that expressions over them find them."""
+        """The extents of the array read, registered as scalars for expressions that use them."""
         shape = read.node.outputs[read.component].shape
         self.shape(shape)
         return shape
@@ -234,7 +234,7 @@ class Builder:
         return tuple(Buffer(self._unique(name), t, "shared", constant(size)) for t in types)
 
     def position(self, leaf: Leaf, indices: Sequence[Expr]) -> Expr:
-        """Where in its buffer an element is."""
+        """The position of an element in its buffer."""
         if leaf in self.context.strided:
             known = {axis: n for of, axis, n in self.context.steps if of == leaf}
             total: Expr = constant(0)
@@ -245,13 +245,12 @@ class Builder:
         return at.linear(indices, self.shape(leaf.shape))
 
     def row_axis(self, leaf: Leaf) -> int | None:
-        """The axis along which the elements of an array are nearest to each other; None if that is
-        not known."""
+        """The axis of an array with the smallest stride; None if unknown."""
         if leaf not in self.context.strided:
             return len(leaf.shape) - 1
         return next((axis for of, axis, _ in self.context.steps if of == leaf), None)
 
-    # --- the surroundings of a Linearizer (protocol Leaves) ---
+    # --- the context of a Linearizer (protocol Leaves) ---
 
     def leaf(self, e: Expr) -> Expr:
         if isinstance(e, Extent):
@@ -275,7 +274,7 @@ class Builder:
         return found
 
     def _terms_of(self, e: Expr) -> int:
-        """How many integers that all elements have in common are added up in `e`; 1: no sum."""
+        """The number of element-invariant integer terms in the sum `e`; 1 if it is no sum."""
         stack = [e] if is_common_sum(e) else []
         while stack:
             sum_ = stack[-1]
@@ -303,7 +302,7 @@ class Builder:
         return Load(buffer, self.position(leaf, indices))
 
     def turns(self, loop: Loop, index: Var, into: Linearizer) -> Sequence[Mapping[Expr, Expr]]:
-        """One turn after the other, of which nothing is known."""
+        """A serial loop with no known properties."""
         return ({},)
 
     def stays_below(self, variable: Expr, extent: Expr) -> None:
@@ -313,8 +312,8 @@ class Builder:
 
     def check_index(self, array: Node | str, indices: Sequence[Expr], shape: Sequence[Expr],
                     into: Linearizer) -> Expr:  # fmt: skip
-        """Report every axis of an array (or of what is called so) that is out of range; the
-        condition that none is."""
+        """Report every axis of an array (or of what errors call one) that is out of range; return
+        the condition that none is."""
         ok: Expr = TRUE
         for axis, (index, host) in enumerate(zip(indices, shape, strict=True)):
             if isinstance(index, Var) and self._below.get(index) is self.root(host):
@@ -329,7 +328,7 @@ class Builder:
         return ok
 
     def _site(self, array: Node | str, axis: int) -> int:
-        """The number of a check.  Arrays are told apart by what they are: what errors call them
+        """The number of a check.  Arrays are compared by identity, not by name: the name in errors
         depends on where else they are used."""
         key = (array, axis)
         if key not in self._sites:
@@ -342,14 +341,14 @@ class Builder:
         return Linearizer(self, bindings)
 
     def must_fit(self, order: Order, grid: Sequence[Expr]) -> None:
-        """An order that fits some extents only, or that a user wrote, is checked against `grid`
-        (host) at each run."""
+        """Check at each run that the order fits `grid` (host), if it fits only some extents or is
+        user-defined."""
         if type(order).require is not Order.require or not built_in(order):
             self.fits[order, tuple(grid)] = None
 
     def block_number(self, order: Order, grid: Sequence[Expr], ident: Expr) -> Expr:
-        """The row-major number of the block of `grid` (host) that an order visits at `ident`: from
-        a table that the host makes."""
+        """The row-major number of the block of `grid` (host) that an order visits at `ident`, read
+        from a table computed by the host."""
         key = order, tuple(grid)
         blocks = self.scalar(at.product(grid), "blocks")
         if key not in self.tables:
@@ -409,7 +408,7 @@ class Builder:
 
 
 def array_name(leaf: Leaf) -> str:
-    """What an array is called in a program."""
+    """The name of an array in a program."""
     if isinstance(leaf.node, Input):
         return leaf.node.name
     label = leaf.node.label
@@ -433,7 +432,7 @@ def kernel_name(node: Node, suffix: str = "") -> str:
 
 
 def describe(node: Node) -> tuple[str, ...]:
-    """What a kernel computes, for its reader."""
+    """A description of what a kernel computes, as a comment."""
     place = f", {node.where.short()}" if node.where is not None else ""
     lines = [f"{node.label}{place}"]
     fused: dict[str, Counter[str]] = {}
@@ -447,7 +446,7 @@ def describe(node: Node) -> tuple[str, ...]:
 
 
 def element_cost(roots: Iterable[Expr]) -> float:
-    """Additions' worth of work per element; the body of a loop counts for 16 turns."""
+    """The cost of an element in additions; a loop body counts as 16 iterations."""
     total = 0.0
     nodes = list(walk(roots))
     looped: set[Expr] = set()
@@ -463,11 +462,11 @@ def element_cost(roots: Iterable[Expr]) -> float:
 
 
 def flop_count(roots: Iterable[Expr]) -> float:
-    """Arithmetic on numbers that are no indices, per element."""
+    """The number of arithmetic operations per element, index arithmetic excluded."""
     return sum(e.op.cost for e in walk(roots) if isinstance(e, Apply) and e.type.name != "int64")
 
 
 def element_bytes(roots: Sequence[Expr], outputs: Sequence[ScalarType]) -> int:
-    """Bytes that one element moves, counting each array read once."""
+    """Bytes moved per element, counting each array read once."""
     read = {Leaf(e.node, e.component) for e in walk(roots) if isinstance(e, Read) and e.args}
     return sum(leaf.type.bytes for leaf in read) + sum(t.bytes for t in outputs)

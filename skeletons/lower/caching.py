@@ -1,8 +1,8 @@
-"""The hints of a schedule, put on the kernels that a lowering made: which array, which policy.
+"""Applies the cache hints of a schedule to lowered kernels: a policy for each array.
 
-A policy for an array by name goes first; else the policy of its class.  For an array that is read
-in several ways it is that of the class with the most reuse that has one: horizontal, vertical,
-random, streaming.
+A policy for an array by name takes precedence over the policy of its class.  An array that is read
+in several ways gets the policy of the class with the most reuse that has one, in the order
+horizontal, vertical, random, streaming.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ..schedules import Hints, as_schedule
 from ..schedules.validate import did_you_mean
 from .build import LoweringContext, array_name
 
-#: The classes of the analysis, the one with the most reuse first, and their names in `Hints`.
+#: The classes of the analysis, most reuse first, and their names in `Hints`.
 CLASSES = {
     "horizontal": "horizontal",
     "vertical": "vertical",
@@ -28,7 +28,7 @@ CLASSES = {
 
 
 def cached(lowered: Lowered, node: Node, context: LoweringContext) -> Lowered:
-    """The kernels with the policies of the node's `Hints`; the very same without any."""
+    """The kernels with the policies of the node's `Hints`; unchanged if there are none."""
     given = node.label.schedule if context.schedule is None else context.schedule
     hints = None if given is None else as_schedule(given).hints
     if hints is None or not lowered.kernels:
@@ -47,7 +47,7 @@ def cached(lowered: Lowered, node: Node, context: LoweringContext) -> Lowered:
 
 
 def policies(node: Node, hints: Hints) -> tuple[Mapping[Leaf, str], Mapping[str, str]]:
-    """The policy of every array that has one, and by the names of arrays why."""
+    """The policy of each array that has one, and the reasons by array name."""
     from ..model import access_classes
 
     classes: dict[Leaf, set[str]] = {}
@@ -69,8 +69,8 @@ def policies(node: Node, hints: Hints) -> tuple[Mapping[Leaf, str], Mapping[str,
 
 
 def require_arrays(roots: Sequence[Leaf]) -> None:
-    """`ScheduleError` where the `Hints` of an operation name an array that the program, as
-    written, does not have."""
+    """Raise `ScheduleError` if the `Hints` of an operation name an array that the program as
+    written does not have."""
     written = list(topological(roots))
     for node in written:
         given = node.label.schedule if not isinstance(node, Input) else None

@@ -1,8 +1,8 @@
 """Combining functions as kernel code: identities, application, blocks of a reduction.
 
-Everything here keeps the order of the operands: `left` is what comes first in the array.
-Operators are associative, so they may be regrouped; only operators known to commute
-(`folds.is_commutative`) are reordered, by `ir.Reduce`.
+All functions preserve the order of the operands: `left` comes first in the array.  Operators are
+associative, so they may be regrouped; `ir.Reduce` reorders only operators known to commute
+(`folds.is_commutative`).
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ Elements = Callable[[Linearizer, Expr], Values]
 
 #: Partial results are combined in groups of this many: a tree of two levels, for accuracy.
 GROUP = 64
-#: Operations of an indivisible update, at most.
+#: Maximum number of operations in an atomic update.
 LARGEST = 200
 
 
 def arithmetic(combine: Combine, builder: Builder) -> Combine:
-    """The combination for an indivisible update: numbers of the host as scalars of the kernel,
-    and of conditions that guard nothing both sides."""
+    """The combination as an atomic update: host numbers become kernel scalars, and conditions that
+    guard nothing evaluate both sides."""
 
     def change(e: Expr) -> Expr:
         if isinstance(e, Param | Extent):
@@ -68,13 +68,13 @@ def is_arithmetic(combine: Combine) -> bool:
 
 
 def _tests(e: Expr) -> bool:
-    """Whether an index of what nobody reads is tested here."""
+    """Whether the combination checks the index of an otherwise unused read."""
     return isinstance(e, Apply) and e.op.name == "also"
 
 
 def apply_combine(into: Linearizer, combine: Combine, left: Sequence[Expr],
                   right: Sequence[Expr]) -> Values:  # fmt: skip
-    """`combine(left, right)`, each result a variable or a constant."""
+    """`combine(left, right)`; each result is a variable or a constant."""
     left = [into.let(e, "a") for e in left]
     right = [into.let(e, "b") for e in right]
     bindings: dict[Expr, Expr] = dict(
@@ -133,9 +133,9 @@ def reduce_range(into: Linearizer, combine: Combine, accumulators: Sequence[Var]
 
 def fold_range(into: Linearizer, combine: Combine, start: Expr, stop: Expr, element: Elements,
                name: str = "k", serial: bool = False) -> tuple[Var, ...]:  # fmt: skip
-    """The combination of elements start … stop − 1; without elements, an identity or zeros.
+    """The combination of elements start … stop − 1; an identity or zeros if there are none.
 
-    Begins with the identity where there is one, else with the first element.
+    Starts from the identity if there is one, otherwise from the first element.
     """
     neutral = identities(combine)
     total = declare(into, neutral if neutral is not None else zeros(combine))
@@ -187,7 +187,7 @@ def fold_partials(into: Linearizer, combine: Combine, count: Expr, partial: Elem
 
 def fold_runs(into: Linearizer, combine: Combine, start: Expr, stop: Expr, run: Elements
               ) -> tuple[Var, ...]:  # fmt: skip
-    """Results of runs start … stop − 1, in order; without a run, an identity or zeros."""
+    """Results of runs start … stop − 1, in order; an identity or zeros if there are none."""
     neutral = identities(combine)
     total = declare(into, neutral if neutral is not None else zeros(combine))
     with into.loop("lead", start, stop) as lead:
