@@ -5,12 +5,13 @@
         for column (vector)        whole contiguous runs of the last axis
           out[row, column] = element
 
-A domain whose arrays are all read in place and densely is one long row (`transform.collapse`).
-Boundary reads are plain in the interior of the domain; conditions on places (joined arrays) cut
-rows into parts (`parts.py`); several rows are computed together where they read the same rows
-(`unrolled`), else each from end to end (`../stencil/overrun.py`); a transposing read goes through
-tiles in a core's caches (`../transpose/cpu.py`) or, under a condition, walks in narrow columns so
-that the cache lines it touches are used whole.
+A domain whose arrays are all dense and read at the element's own index collapses to one long row
+(`transform.collapse`).  In the interior of the domain, boundary reads become plain reads.
+Conditions on indices (joined arrays) split rows into parts (`parts.py`).  Rows that read the same
+input rows are computed several at a time (`unrolled`); other rows are computed from end to end
+(`../stencil/overrun.py`).  A transposing read goes through tiles in a core's caches
+(`../transpose/cpu.py`); if it is conditional, the loop runs over narrow columns instead, so that
+each cache line it touches is fully used.
 """
 
 from __future__ import annotations
@@ -39,23 +40,23 @@ from ..tiling import Tile, Tiling
 from ..transpose.cpu import in_tiles
 from .parts import Part, in_parts
 
-#: A task moves about this many bytes: it fits in a second-level cache and outlasts its dispatch.
+#: Bytes moved per task, about: they fit in the L2 cache and amortise the dispatch.
 TASK_BYTES = 1 << 17
-#: A task of heavy elements does about this many additions' worth of work.
+#: Cost of a task of expensive elements, about, in additions.
 TASK_COST = 1 << 18
 #: Outputs per thread along the rows, where neighbouring rows share their reads.
 UNROLLED_ROWS = 4
 #: … if at least this share of the reads of a row is also made by the row before.
 SHARED_READS = 0.4
-#: Elements of no more additions' worth of work are computed in rows from end to end.
+#: Elements that cost at most so many additions are computed in rows from end to end.
 CHEAP_END = 64.0
-#: Width and height of what a transposing read covers at a time.
+#: Width and height of the tile of a transposing read.
 TRANSPOSE_COLUMNS, TRANSPOSE_ROWS = 16, 64
 CHEAP_TRANSPOSE = 4.0
-#: Elements of a piece of a row from which on it is worth a vector.
+#: Minimum length of a row segment for vectorisation.
 VECTOR = 8
-#: Rows of at most so many elements, as many as were known before the launch, lie side by side in
-#: the lanes of a vector, each computed from left to right.
+#: Rows of at most so many elements (a compile-time constant) occupy one vector lane each; a lane
+#: computes its row from left to right.
 NARROW = 8
 
 
@@ -117,7 +118,7 @@ def lower_generate(node: Generate, context: LoweringContext) -> Lowered:
 
 
 def elements_per_task(builder: Builder, roots: Sequence[Expr], outs: Sequence[Buffer]) -> int:
-    """A power of two: about TASK_BYTES of traffic, less if elements are heavy."""
+    """Elements per task, a power of two: about TASK_BYTES of traffic, less for costly elements."""
     size = max(element_bytes(roots, [b.type for b in outs]), 1)
     cost = max(element_cost(roots), 1.0)
     wanted = min(TASK_BYTES / size, max(TASK_COST / cost, 64.0))
@@ -136,7 +137,7 @@ def _unrolled_rows(builder: Builder, roots: Sequence[Expr], rank: int) -> int:
 
 
 def _walks_columns(builder: Builder, roots: Sequence[Expr], rank: int) -> bool:
-    """Whether a row of results reads a column of an array whose rows are not known to be short."""
+    """Whether a row of results reads a column of an array whose rows may be long."""
     long = [e for e in walk(roots) if isinstance(e, Read) and not (
         e.args and isinstance(n := builder.root(Leaf(e.node, e.component).shape[-1]), Const)
         and int(n.value) <= NARROW)]  # fmt: skip
@@ -158,7 +159,7 @@ def _kernel(builder: Builder, node: Generate, tasks: Expr, task: Var, into: Line
 def _store(into: Linearizer, outs: Sequence[Buffer], indices: Sequence[Expr],
            extents: Sequence[Expr], roots: Sequence[Expr], position: Expr | None = None
            ) -> None:  # fmt: skip
-    """The element at `indices`, computed and stored."""
+    """Compute and store the element at `indices`."""
     with into.when_always({Index(k): i for k, i in enumerate(indices)}):
         values = into.emit(roots)
         where = at.linear(indices, extents) if position is None else position
@@ -167,7 +168,7 @@ def _store(into: Linearizer, outs: Sequence[Buffer], indices: Sequence[Expr],
 
 def _one_row(builder: Builder, node: Generate, outs: Sequence[Buffer], roots: Sequence[Expr],
              p: Var, task: Var, into: Linearizer) -> Expr:  # fmt: skip
-    """A dense domain of any rank as one row, `roots` over the position `p`."""
+    """A dense domain of any rank as one row; `roots` are expressions over the position `p`."""
     size = at.product(node.shape)
     total = builder.scalar(size, "size")
     elements = elements_per_task(builder, node.elements, outs)
@@ -178,7 +179,7 @@ def _one_row(builder: Builder, node: Generate, outs: Sequence[Buffer], roots: Se
 
 
 def _is_narrow(builder: Builder, node: Generate, outs: Sequence[Buffer]) -> bool:
-    """Whether rows of results are known to be short, and there may be many of them."""
+    """Whether rows of results are known to be short and may be numerous."""
     if len(node.shape) < 2 or builder.context.check or transform.has_boundary(node.elements):
         return False
     rows = builder.root(node.shape[-2])
@@ -188,7 +189,7 @@ def _is_narrow(builder: Builder, node: Generate, outs: Sequence[Buffer]) -> bool
 
 def _narrow_rows(builder: Builder, node: Generate, outs: Sequence[Buffer], task: Var,
                  into: Linearizer) -> Expr:  # fmt: skip
-    """Rows of a few elements, vectors of them along the axis before."""
+    """Short rows, vectorised along the axis before the last."""
     lead, count, known = node.shape[:-1], len(node.elements), builder.root(node.shape[-1])
     assert isinstance(known, Const)
     width = int(known.value)
@@ -227,7 +228,7 @@ def _narrow_rows(builder: Builder, node: Generate, outs: Sequence[Buffer], task:
 
 
 class _Rows:
-    """The loops over one tile: the interior in several rows at a time, borders one by one."""
+    """The loops over one tile: several rows at a time in the interior, single rows at borders."""
 
     def __init__(self, builder: Builder, node: Generate, outs: Sequence[Buffer], unroll: int,
                  box: transform.Interior | None, over: Overrun | None = None
@@ -238,7 +239,7 @@ class _Rows:
         self.rank = len(node.shape)
         self.extents = builder.shape(node.shape)
         self.roots = roots = node.elements
-        # Where there is little to compute, single loads beat the gathers of a vector.
+        # For cheap elements, scalar loads are faster than vector gathers.
         self.gathering = "serial" if element_cost(roots) <= CHEAP_TRANSPOSE else "vector"
         last = self.rank - 1
         if box is None:
@@ -270,7 +271,7 @@ class _Rows:
 
     def _in_parts(self, into: Linearizer, place: Sequence[Expr], roots: Sequence[Expr],
                   cols: tuple[Expr, Expr], part: Part) -> None:  # fmt: skip
-        """What guards reads along a row is decided for parts of it."""
+        """Split rows so that the conditions that guard reads are constant in each part."""
         known = dict(enumerate(place))
         in_parts(into, self.builder, tuple(roots), known, self.rank - 1, cols, part)
 
@@ -286,7 +287,7 @@ class _Rows:
 
     def _several_rows(self, into: Linearizer, tile: Tile, rows: tuple[Expr, Expr],
                       cols: tuple[Expr, Expr]) -> Expr:  # fmt: skip
-        """`unroll` rows at a time; the first row left over."""
+        """Compute `unroll` rows at a time; returns the first remaining row."""
         if self.unroll == 1:
             return rows[0]
         count = at.multiply(at.floor_divide(at.subtract(rows[1], rows[0]), self.unroll),
@@ -305,7 +306,7 @@ class _Rows:
         return stop
 
     def _with_border(self, into: Linearizer, tile: Tile) -> None:
-        """Plain reads inside the box, resolving ones around it."""
+        """Plain reads inside the box, reads with resolved boundaries around it."""
         box, rank = self.box, self.rank
         assert box is not None
         c0, c1 = tile.cols
@@ -349,7 +350,7 @@ class _Rows:
 
     def _whole_rows(self, into: Linearizer, tile: Tile, rows: tuple[Expr, Expr], over: Overrun
                     ) -> None:  # fmt: skip
-        """Rows from end to end; what reads mean beyond the ends is known before, and put there."""
+        """Rows from end to end; values that reads beyond the ends resolve to are patched in."""
 
         def at_place(*place: Expr) -> AbstractContextManager[None]:
             return into.when_always({Index(k): x for k, x in enumerate((*tile.leading, *place))})
@@ -385,7 +386,7 @@ class _Rows:
             self._row(into, tile, row, cols, self.anywhere, "serial")
 
     def transposed(self, into: Linearizer, tile: Tile) -> None:
-        """Narrow columns: the lines read for one row are still in the cache for the next."""
+        """Narrow columns: the cache lines read for one row are reused for the next."""
         c0, c1 = tile.cols
         with into.loop("column", c0, c1, step=TRANSPOSE_COLUMNS) as column:
             stop = into.let(at.minimum(at.add(column, TRANSPOSE_COLUMNS), c1), "column_stop")
@@ -394,7 +395,7 @@ class _Rows:
 
 
 class _Merged(_Rows):
-    """Columns and short rows of channels as one row (`lower/stencil/merged.py`)."""
+    """Columns and a short channel axis merged into one row (`lower/stencil/merged.py`)."""
 
     def __init__(self, builder: Builder, node: Generate, outs: Sequence[Buffer],
                  box: transform.Interior, inside: Sequence[Expr], between: Sequence[Expr],
@@ -415,7 +416,7 @@ class _Merged(_Rows):
 
     @staticmethod
     def of(builder: Builder, node: Generate, outs: Sequence[Buffer]) -> _Merged | None:
-        """For stencils none of whose offsets is along a short last axis."""
+        """For stencils without offsets along a short last axis."""
         roots, domain, rank = node.elements, node.shape, len(node.shape)
         if builder.context.check or rank < 2 or not transform.has_boundary(roots):
             return None
@@ -435,7 +436,7 @@ class _Merged(_Rows):
         return _Merged(builder, node, outs, box, inside, between, position)
 
     def emit(self, task: Var, into: Linearizer) -> Expr:
-        """The tiles; how many."""
+        """Emit the tiles; returns their number."""
         tiles = tiling.default_tiling(self.builder, self.domain, self.elements, self.unroll)
         tiles.emit(into, task, self.tile)
         self.builder.notes.append("columns and elements of the last axis as one row")
@@ -443,7 +444,7 @@ class _Merged(_Rows):
 
     def _in_parts(self, into: Linearizer, place: Sequence[Expr], roots: Sequence[Expr],
                   cols: tuple[Expr, Expr], part: Part) -> None:  # fmt: skip
-        part(cols, roots)  # a column is no index here
+        part(cols, roots)  # a merged column is not an index
 
     def _element(self, into: Linearizer, tile: Tile, row: Expr | None, col: Expr,
                  roots: Sequence[Expr]) -> None:  # fmt: skip
@@ -459,7 +460,7 @@ class _Merged(_Rows):
 
 
 def _tell_of_single_elements(plan: Resolved, builder: Builder) -> None:
-    """A note where the order leaves no pieces of rows for vectors, and what to write for them."""
+    """A note if the order prevents vectorisation along rows, with a suggested schedule."""
     schedule = tiling.schedule_of(builder)
     in_pieces = plan.order.run is not None and max(plan.unit) == 1
     if schedule is None:
@@ -474,7 +475,7 @@ def _tell_of_single_elements(plan: Resolved, builder: Builder) -> None:
     sides = (1024,) if plan.ndim == 1 else (1,) * (plan.ndim - 2) + (8, 256)
     sides = tuple(ceil_div(n, u) * u for n, u in zip(sides, plan.unit, strict=True))
     better = f", e.g. {shown(Schedule().replace(order, Block(*sides), *kept))}"
-    if isinstance(order, Table):  # of elements: blocks have another
+    if isinstance(order, Table):  # a table of elements: blocks have a table of their own
         better = ""
     few = plan.order.run or 1
     grain = f"{few} at a time" if in_pieces and few > 1 else "one by one"
@@ -485,10 +486,10 @@ def _tell_of_single_elements(plan: Resolved, builder: Builder) -> None:
 
 def _elements_in_order(plan: Resolved, builder: Builder, node: Generate,
                        outs: Sequence[Buffer], task: Var, into: Linearizer) -> Expr:  # fmt: skip
-    """Thread grain: ids one after the other, each at the coordinates that the order gives it.
+    """Thread grain: ids in sequence, each at the coordinates that the order assigns to it.
 
-    Consecutive ids that form a piece of a row are computed as one: the coordinates of its two
-    ends say so (`Order.run`).
+    Consecutive ids that form a row segment are computed together; the coordinates of its two ends
+    determine that (`Order.run`).
     """
     if plan.order.run is not None and all(u == 1 for u in plan.unit):
         return _runs_in_order(plan, builder, node, outs, task, into)
@@ -507,7 +508,7 @@ def _elements_in_order(plan: Resolved, builder: Builder, node: Generate,
 
 def _runs_in_order(plan: Resolved, builder: Builder, node: Generate, outs: Sequence[Buffer],
                    task: Var, into: Linearizer) -> Expr:  # fmt: skip
-    """A run at a time: a piece of a row where its ids are one, else element by element."""
+    """One run at a time: as a row segment if its ids form one, else element by element."""
     extents = builder.shape(node.shape)
     ids_host = tiling.host_ids(plan, node.shape)
     ids = builder.scalar(ids_host, "ids")

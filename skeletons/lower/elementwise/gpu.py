@@ -4,11 +4,11 @@
       for item (unrolled)          128 · count elements apart
         count elements             16-byte accesses; 1 where data is not aligned, or with loops
 
-A domain whose arrays are all read in place and densely is one row (`transform.collapse`), and so
-are as many trailing axes of others as possible.  The coordinates along what is left come from the
-position by division, once per `count` elements.  Reads along another axis of the domain than the
-last go through shared memory (`../transpose/gpu.py`); a schedule decides who computes what
-(`../gpu/orders.py`).
+A domain whose arrays are all dense and read at the element's own index collapses to one row
+(`transform.collapse`); for other domains as many trailing axes as possible collapse.  Division of
+the position yields the remaining coordinates, once per `count` elements.  Reads along a domain
+axis other than the last go through shared memory (`../transpose/gpu.py`).  A schedule assigns
+elements to threads (`../gpu/orders.py`).
 """
 
 from __future__ import annotations
@@ -35,16 +35,16 @@ from ..tiling import schedule_of
 from ..transpose import gpu as transpose
 from .gpu_elements import Elements, make_kernel
 
-#: A thread moves about this many bytes, in and out, with at most this many vectors: one access in
-#: and one out is best where each is of 16 bytes.
+#: Bytes that a thread loads and stores, about, and its maximum number of vectors: one load and one
+#: store are best if each is 16 bytes wide.
 THREAD_BYTES = 32
 MOST_ITEMS = 4
-#: Two vectors of elements that cost more than so many additions hide each other's latencies; of
-#: still heavier ones, one.
+#: A thread computes two vectors of elements that cost more than so many additions, which hide each
+#: other's latency; of elements that cost even more, one.
 COSTLY, HEAVY = 50.0, 500.0
-#: Elements of a thread where data is not aligned.
+#: Elements per thread for unaligned data.
 SCALAR_ITEMS = 4
-#: The side of a tile of reads along another axis, where a schedule asks for some.
+#: The side of a tile for reads along another axis, if a schedule requests tiles.
 TILE = 32
 
 
@@ -68,7 +68,7 @@ def lower_generate(node: Generate, context: LoweringContext) -> Lowered:
     if schedule is not None and schedule.order is not None:  # row by row, as asked: no tiles
         return builder.lowered(_in_rows(builder, node, outs, False))
     staged = transpose.staged_reads(builder, node)
-    # Beside tiles, rows are only for what these cannot do: small axes.
+    # Next to tiles, rows handle only what tiles cannot: small axes.
     few = staged is not None and not builder.context.strided
     kernel = together(builder, node, outs, _in_rows(builder, node, outs, few))
     if staged is not None:
@@ -79,8 +79,8 @@ def lower_generate(node: Generate, context: LoweringContext) -> Lowered:
 
 def _staged(builder: Builder, node: Generate, outs: Sequence[Buffer], schedule: Schedule
             ) -> Kernel | None:  # fmt: skip
-    """The blocks of a schedule with `Stage`, in its order: tiles of what is read along another
-    axis, or windows of what neighbours share; None where there is neither."""
+    """The blocks of a schedule with `Stage`, in its order: tiles of arrays read along another
+    axis, or windows that neighbours share; None if there are neither."""
     transposed = transpose.staged_reads(builder, node)
     rank = len(node.shape)
     if transposed is not None:
@@ -113,9 +113,9 @@ def _single(builder: Builder, node: Generate, outs: Sequence[Buffer]) -> Kernel:
 
 
 def _in_rows(builder: Builder, node: Generate, outs: Sequence[Buffer], few: bool) -> Kernel:
-    """Everything in row-major order, several elements at once where data is aligned.
+    """Row-major order, several elements at once if data is aligned.
 
-    One by one if that is rarely used (`few`), and where it would gain nothing.
+    Single elements if the kernel is rarely used (`few`) or vectors would gain nothing.
     """
     elements, merged = _merged(builder, node, outs)
     plain_only = few or builder.context.check or has_loops(node.elements)
@@ -132,7 +132,7 @@ def _in_rows(builder: Builder, node: Generate, outs: Sequence[Buffer], few: bool
 
 
 def _merged(builder: Builder, node: Generate, outs: Sequence[Buffer]) -> tuple[Elements, int]:
-    """The elements with as many trailing axes as possible as one; how many these are."""
+    """The elements with as many trailing axes as possible collapsed, and the number of these."""
     rank, domain = len(node.shape), node.shape
     if not transform.has_boundary(node.elements):
         for first in range(rank - 1):
@@ -147,7 +147,7 @@ def _merged(builder: Builder, node: Generate, outs: Sequence[Buffer]) -> tuple[E
 
 
 def _items(builder: Builder, node: Generate, outs: Sequence[Buffer], count: int) -> int:
-    """Vectors that a thread computes one after the other; a power of two."""
+    """The number of vectors that a thread computes in sequence; a power of two."""
     cost = element_cost(node.elements)
     if builder.context.check or has_loops(node.elements) or cost > HEAVY:
         return 1
@@ -158,7 +158,7 @@ def _items(builder: Builder, node: Generate, outs: Sequence[Buffer], count: int)
 
 def _along_short(builder: Builder, node: Generate, outs: Sequence[Buffer], across: int,
                  fallback: Kernel) -> Kernel:  # fmt: skip
-    """The axis `across`, which reads follow, innermost: for one too short to be worth tiles."""
+    """The axis `across`, which reads follow, as the innermost: for axes too short for tiles."""
     rank = len(node.shape)
     elements = Elements(builder, outs, node.elements, tuple(map(Index, range(rank))), node.shape)
     order = [k for k in range(rank) if k != across] + [across]
@@ -169,7 +169,7 @@ def _along_short(builder: Builder, node: Generate, outs: Sequence[Buffer], acros
 def _row_kernel(builder: Builder, node: Generate, elements: Elements, count: int, items: int,
                 merged: int, fallback: Kernel | None, order: Sequence[int] | None = None,
                 requires: Sequence[Expr] = ()) -> Kernel:  # fmt: skip
-    """`items` times `count` elements a thread, the threads of a block side by side.
+    """`items` · `count` elements per thread; the threads of a block are adjacent.
 
     The last axis of `order` is the fastest (default: row-major).
     """
@@ -179,7 +179,7 @@ def _row_kernel(builder: Builder, node: Generate, elements: Elements, count: int
     per_block = grid.count * count * items
     few = isinstance(size, Const) and int(size.value) < per_block
     if few and count > 1 and fallback is not None and not requires:
-        return fallback  # no block is whole
+        return fallback  # no complete block
 
     def compute(ident: Expr, neighbours: int) -> None:
         place = _place(into, ident, elements, order)

@@ -1,7 +1,7 @@
 """The elements of a Generate inside a GPU kernel: one at a time, or several neighbours at once.
 
-Inside the box where boundary reads are in range: plain reads, and wide accesses.  Elsewhere one
-element after the other, its boundaries resolved.
+Inside the box where boundary reads are in range, reads are plain and accesses wide.  Elsewhere
+elements are computed one at a time with resolved boundaries.
 """
 
 from __future__ import annotations
@@ -32,18 +32,18 @@ from ..gpu.common import (
 from ..gpu.jam import WideReads, jam, jams
 from ..gpu.unroll import Unrolled
 
-#: Expressions of an element up to which its copies are written out, one beside the other.
+#: Maximum number of expressions of an element whose copies are unrolled.
 WRITTEN_OUT = 24
-#: Elements of a thread whose loops run together.
+#: Elements per thread whose loops are jammed.
 MOST_JAMMED = 64
 
 
 class Elements:
-    """What to compute at every index of a domain, and where to store it.
+    """The expressions to compute at every index of a domain, and the outputs that store them.
 
-    `axes[k]` is what stands for the index along axis k in `roots` (an Index, or the variable of
-    several axes as one); `domain` holds the extents, host expressions.  `unrolled`: loops read
-    several turns at once, where they can.
+    `axes[k]` represents the index along axis k in `roots` (an Index, or the variable of several
+    collapsed axes); `domain` contains the extents as host expressions.  `unrolled`: loops read the
+    data of several iterations at once if possible.
     """
 
     def __init__(self, builder: Builder, outs: Sequence[Buffer], roots: Sequence[Expr],
@@ -63,12 +63,12 @@ class Elements:
         self._wide: dict[int, WideReads] = {}
 
     def unrolled(self) -> Elements | None:
-        """The same with loops that read several turns at once; None where none can."""
+        """The same with loops that read several iterations at once; None if no loop can."""
         made = Elements(self.builder, self.outs, self.roots, self.axes, self.domain, unrolled=True)
         return made if made.loops is not None and made.loops.aligned else None
 
     def emitter(self) -> Linearizer:
-        """For the statements of a kernel that computes these elements."""
+        """The linearizer for the statements of a kernel that computes these elements."""
         return self.builder.emitter() if self.loops is None else Linearizer(self.loops)
 
     def group(self, count: int) -> Group:
@@ -78,7 +78,7 @@ class Elements:
         return self._groups[count]
 
     def widest(self) -> int:
-        """How many neighbours fit the accesses of their results and of what they read in rows."""
+        """The number of neighbours that fit one access of their results and of their row reads."""
         group = Group(self.builder, (), self.axes[-1], 1)
         found = (group.member(e) for e in unconditional(self.inside))
         read = [m[0].buffer.type for m in found if m is not None]
@@ -91,35 +91,35 @@ class Elements:
         return self._wide[count]
 
     def conditions(self, count: int) -> tuple[tuple[Expr, ...], tuple[Buffer, ...]]:
-        """`requires` and `aligned` of `count` neighbours at once, and of what loops read so."""
+        """`requires` and `aligned` for `count` neighbours at once, wide reads in loops included."""
         loops = self.loops
         requires, aligned = (loops.requires, loops.aligned) if loops is not None else ((), ())
         if count == 1:
             return requires, aligned
         group, wide = self.group(count), self.wide_reads(count)
         requires = (*group.requires, *wide.requires, *requires)
-        if len(self.domain) > 1:  # a row has whole vectors
+        if len(self.domain) > 1:  # rows must consist of complete vectors
             requires = (*requires, at.equal(at.remainder(self.extents[-1], count), 0))
         return requires, (*group.aligned, *wide.aligned, *aligned, *self.outs)
 
     def resident(self, unit: Sequence[int], threads: int) -> int:
-        """Blocks wanted on a multiprocessor, of threads of `unit` elements; 0: any number.
+        """Blocks to request per multiprocessor, with `unit` elements per thread; 0: any number.
 
-        To be asked when the statements are there.
+        Call this after the statements were emitted.
         """
         return 0 if self.loops is None or max(unit) == 1 else self.loops.resident(threads)
 
     def position(self, place: Sequence[Expr]) -> Expr:
-        """Where in the outputs an element is."""
+        """The position of an element in the outputs."""
         return at.linear(place, self.extents)
 
     def one(self, into: Linearizer, place: Sequence[Expr], position: Expr | None = None) -> None:
-        """The element at `place`."""
+        """Compute the element at index `place`."""
         self.several(into, place, 1, position)
 
     def several(self, into: Linearizer, place: Sequence[Expr], count: int,
                 position: Expr | None = None) -> None:  # fmt: skip
-        """`count` elements of a row from `place` on, all of the domain, at `position`.
+        """`count` elements of a row from index `place` on, all inside the domain, at `position`.
 
         For count > 1 the last index is a multiple of it.
         """
@@ -141,9 +141,9 @@ class Elements:
 
     def unit(self, into: Linearizer, first: Sequence[Expr], unit: Sequence[int], count: int
              ) -> None:  # fmt: skip
-        """unit[k] elements along axis k from `first` on, all of the domain, `count` at once.
+        """unit[k] elements along axis k from `first` on, all inside the domain, `count` at once.
 
-        Their counted loops run together (`../gpu/jam.py`).
+        Their counted loops are jammed (`../gpu/jam.py`).
         """
         if math.prod(unit) > MOST_JAMMED or not jams(self.anywhere):
             _nest(into, first, unit, [], count, lambda place: self.several(into, place, count))
@@ -177,7 +177,7 @@ class Elements:
                 store_group(into, self.outs, at.add(begin, k), neighbours)
 
     def guarded_unit(self, into: Linearizer, first: Sequence[Expr], unit: Sequence[int]) -> None:
-        """The same, those that are of the domain."""
+        """The same, for those elements that are inside the domain."""
 
         def one(place: Sequence[Expr]) -> None:
             inside = at.both(*(
@@ -190,7 +190,7 @@ class Elements:
         _nest(into, first, unit, [], 1, one, "serial")
 
     def _in_box(self, place: Sequence[Expr], unit: Sequence[int]) -> Expr | None:
-        """Whether boundary reads of unit[k] elements along axis k are in range; None: no such."""
+        """Whether boundary reads of unit[k] elements along axis k are in range; None: no reads."""
         if self.box is None or not place:
             return None
         low, high = self.box.low, self.box.high
@@ -212,7 +212,7 @@ class Elements:
             into.append(*(Store(b, position, v) for b, v in zip(self.outs, values, strict=True)))
 
     def _before(self, into: Linearizer, roots: Sequence[Expr]) -> None:
-        """What the loops in `roots` need in every turn."""
+        """The values that the loops in `roots` need in every iteration."""
         parts = invariants(roots)
         into.bind(dict(zip(parts, into.emit(parts, named=True), strict=True)))
 
@@ -228,7 +228,7 @@ class Elements:
                 self._in_loop(into, group, first, position)
 
     def _in_loop(self, into: Linearizer, group: Group, first: Expr, position: Expr) -> None:
-        """The same with one copy of the element, in a loop over arrays of a thread."""
+        """The same with one copy of the element, in a loop over thread-private arrays."""
         builder, count = self.builder, group.count
         read: list[tuple[Expr, Buffer, int, int]] = []
         for stream in group.streams:
@@ -260,7 +260,7 @@ class Elements:
 
 def _nest(into: Linearizer, first: Sequence[Expr], unit: Sequence[int], done: list[Expr], step: int,
           inner: Callable[[Sequence[Expr]], None], kind: str = "unrolled") -> None:  # fmt: skip
-    """Loops over the elements of a thread, `step` of a row at a time."""
+    """Loops over the elements of a thread, in steps of `step` along a row."""
     k = len(done)
     if k == len(unit):
         inner(done)
@@ -276,10 +276,7 @@ def _nest(into: Linearizer, first: Sequence[Expr], unit: Sequence[int], done: li
 
 def make_kernel(builder: Builder, node: Generate, tasks: Expr, grid: Threads, into: Linearizer,
                 comments: Sequence[str] = (), **launch: Any) -> Kernel:  # fmt: skip
-    """The kernel of a Generate, with comments for its reader.
-
-    Where a condition of it can never hold, its fallback.
-    """
+    """The kernel of a Generate, with comments; its fallback if one of its conditions is false."""
     if FALSE in launch["requires"] and launch["fallback"] is not None:
         return launch["fallback"]  # type: ignore[no-any-return]
     told = [f"schedule: {tiling.shown_schedule(builder)}", *comments]

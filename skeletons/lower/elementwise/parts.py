@@ -1,12 +1,12 @@
-"""Conditions on places are decided for whole parts of a row, where they guard reads.
+"""Splits rows into parts in which the index conditions that guard reads are constant.
 
     out[i, j] = j < n ? a[i, j] : b[i, j − n]          joined arrays, padded ones, triangles
 
     for j in 0 … n     out[i, j] = a[i, j]
     for j in n … m     out[i, j] = b[i, j − n]
 
-A vector of such elements would load both sides, under masks, and choose.  A condition on the row
-itself (`i < n`) is asked once a row.
+Without the split, a vector of such elements would load both sides under masks and select.  A
+condition on the row itself (`i < n`) is tested once per row.
 """
 
 from __future__ import annotations
@@ -36,19 +36,19 @@ from ...ir import arithmetic as at
 from ...ir.linearize import Linearizer
 from ..build import Builder
 
-#: So many parts of a row are written out whatever is in them; more of them where all together are
-#: at most `MOST_WRITTEN` times as large as the whole, as those of joined arrays are.
+#: So many parts of a row are emitted whatever their size; more parts if their total size is at most
+#: `MOST_WRITTEN` times that of the unsplit row, as for joined arrays.
 MOST_PARTS = 8
 MOST_WRITTEN = 4
 
 Roots = tuple[Expr, ...]
-#: Emits a part of a row: from where to where, and what is computed there.
+#: Emits a part of a row: its range and the expressions computed there.
 Part = Callable[[tuple[Expr, Expr], Sequence[Expr]], None]
 
 
 @dataclass(frozen=True)
 class Border:
-    """`Index(axis) < Σ coefficient · term + constant`, which may be `written` somewhere."""
+    """`Index(axis) < Σ coefficient · term + constant`; `written` is its form in the program."""
 
     axis: int
     terms: tuple[tuple[Expr, int], ...]
@@ -68,7 +68,7 @@ class Border:
         return at.add(total, self.constant)
 
     def says(self, other: Border, below: bool) -> bool | None:
-        """Whether `other` holds where this one does (`below`) or does not; None: perhaps."""
+        """Whether `other` holds where this one does (`below`) or does not; None: undecided."""
         if other.axis != self.axis or len(other.terms) != len(self.terms):
             return None
         if set(other.terms) == set(self.terms):
@@ -81,7 +81,7 @@ class Border:
 
 @dataclass(frozen=True)
 class Split:
-    """What is computed below a border, and from it on."""
+    """The expressions below a border, and from it on."""
 
     border: Border
     below: Split | Roots
@@ -90,9 +90,9 @@ class Split:
 
 def in_parts(into: Linearizer, builder: Builder, roots: Roots, place: Mapping[int, Expr], axis: int,
              span: tuple[Expr, Expr], row: Part) -> None:  # fmt: skip
-    """`row` for every part of `span` along `axis`, with what is computed there.
+    """Call `row` for every part of `span` along `axis`, with the expressions computed there.
 
-    `place`: the indices that are known, by axis.
+    `place`: the known indices, by axis.
     """
     _emit(into, builder, parts(roots, axis, place), place, axis, span, row)
 
@@ -122,8 +122,8 @@ def _emit(into: Linearizer, builder: Builder, part: Split | Roots, place: Mappin
 
 
 def parts(roots: Roots, axis: int, known: Collection[int]) -> Split | Roots:
-    """The parts of a row along `axis`, where the indices of the axes `known` are; `roots` where
-    there is one, or too many."""
+    """The parts of a row along `axis`, given the indices of the axes `known`; `roots` if there is
+    one part or too many."""
     if not any(isinstance(e, Cond) for e in walk(roots)):
         return roots
     borders = _Borders()
@@ -134,7 +134,7 @@ def parts(roots: Roots, axis: int, known: Collection[int]) -> Split | Roots:
 
 
 class _Division:
-    """Divides rows while there is room for more parts."""
+    """Divides rows while the limit on parts permits."""
 
     def __init__(self, borders: _Borders, axis: int, known: Collection[int], roots: Roots) -> None:
         self.borders, self.axis, self.known = borders, axis, known
@@ -142,7 +142,7 @@ class _Division:
         self.size = MOST_WRITTEN * sum(1 for _ in walk(roots, varies))
 
     def of(self, roots: Roots) -> Split | Roots | None:
-        """The parts; None: more than there is room for."""
+        """The parts; None if they exceed the limit."""
         border = self.borders.first(roots, self.axis, self.known)
         if border is None:
             self.parts -= 1
@@ -156,7 +156,7 @@ class _Division:
 
 
 def leaves_of(part: Split | Roots) -> list[Roots]:
-    """What is computed in each part."""
+    """The expressions of each part."""
     if isinstance(part, Split):
         return leaves_of(part.below) + leaves_of(part.beyond)
     return [part]
@@ -169,7 +169,7 @@ def _tests(e: Expr) -> list[Expr]:
 
 
 class _Borders:
-    """The borders that comparisons are, each found once."""
+    """The borders that comparisons represent, with memoisation."""
 
     def __init__(self) -> None:
         self.forms: dict[Expr, Affine | None] = {}
@@ -186,8 +186,8 @@ class _Borders:
         return self.found[e]
 
     def first(self, roots: Roots, axis: int, known: Collection[int]) -> Border | None:
-        """One that guards reads: of the rows as a whole, if there is one; else the outermost, so
-        that what it divides has no part in common."""
+        """A border that guards reads: one that concerns whole rows if there is any, otherwise the
+        outermost, so that the two sides have no part in common."""
         found = None
         for e in reversed(list(walk(roots, reads))):
             if not isinstance(e, Cond) or not any(map(reads, e.scoped)):
@@ -234,7 +234,7 @@ def _border(e: Apply, forms: Mapping[Expr, Affine | None], extents: dict[Expr, b
     return made
 
 
-#: Comparisons, and whether equal numbers fail them.
+#: Comparisons, and whether equal operands fail them.
 _STRICT = {"less": True, "greater": True, "less_equal": False, "greater_equal": False}
 
 
@@ -252,7 +252,7 @@ def _below(a: Affine, b: Affine, more: int, extents: dict[Expr, bool]
     sign = total.pop(Index(axis))
     rest = {t: c for t, c in total.items() if c}
     if not all(_is_extent(t, extents) for t in rest):
-        # Another number of the program may be anything: only where nothing is added to it.
+        # Another scalar of the program may have any value, so a sum with it could overflow.
         if not (len(rest) == 1 and sign == -1 and constant == 0):
             return None
         ((term, c),) = rest.items()
@@ -265,8 +265,8 @@ def _below(a: Affine, b: Affine, more: int, extents: dict[Expr, bool]
 
 
 def _is_extent(e: Expr, known: dict[Expr, bool]) -> bool:
-    """Whether a term is made of extents and places, whose sums do not overflow; what is `known` of
-    others, whose parts it may have, is added to."""
+    """Whether a term consists of extents and indices, whose sums do not overflow; `known` caches
+    the answers for terms and their parts."""
     if isinstance(e, Index):
         return True
     for x in walk((e,), lambda x: x not in known):
