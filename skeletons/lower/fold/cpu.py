@@ -49,10 +49,10 @@ Pick = Callable[[Linearizer, tuple[Expr, ...]], tuple[Expr, ...]]
 
 #: Elements of a block where a commuting operator is reduced along it.
 BLOCK = 8192
-#: Elements of a block that one lane folds: no multiple of 1024, so that the lanes' lines fall
-#: into different sets of the cache.
+#: Elements of a block that one lane folds: not a multiple of 1024, so that the lanes' cache lines
+#: map to different sets.
 LANE_BLOCK = 1040
-#: Blocks of a task where lanes fold blocks of their own.
+#: Blocks per task if each lane folds a block of its own.
 LANE_UNITS = 64
 
 
@@ -75,7 +75,7 @@ class Along(RowFold):
         self._measure(LANE_BLOCK if self.lanes else BLOCK)
 
     def _in_row_major_order(self) -> tuple[Expr, ...]:
-        """The elements by their position along all inner axes, for the price of its division."""
+        """The elements by their position along all inner axes, at the cost of dividing it."""
         places = delinear(self.position, self.inner)
         rank = len(self.outer)
         return substitute(self.elements, {Index(rank + k): c for k, c in enumerate(places)})
@@ -121,7 +121,7 @@ class Along(RowFold):
         return self.builder.lowered(first, self._combine())
 
     def _visited(self, visits: Visits) -> Kernel:
-        """A task: some of the blocks of all rows, one after the other as the schedule has them."""
+        """A task: some of the blocks of all rows, in the order of the schedule."""
         length = at.minimum(at.maximum(self.host_count, 1), self.block)
         least = at.maximum(at.floor_divide(self.block, length), 1)
         tasks, per_task = visits.tasks(at.maximum(least, LANE_UNITS) if self.lanes else least)
@@ -175,8 +175,7 @@ class Along(RowFold):
 
     @contextmanager
     def _short_rows(self, into: Linearizer, start: Expr, stop: Expr) -> Iterator[None]:
-        """Rows of a few elements side by side in the lanes of a vector, each serially; the body is
-        what happens to longer ones."""
+        """Short rows: each vector lane folds one serially.  The body handles longer rows."""
         short = self._are_short(into)
         if short is FALSE:
             yield
@@ -187,7 +186,7 @@ class Along(RowFold):
             yield
 
     def _are_short(self, into: Linearizer) -> Expr:
-        """Whether rows have so few elements that each is folded serially."""
+        """Whether rows are short enough to be folded serially."""
         neutral = self.neutral()
         if len(self.inner) != 1 or not self.outer or neutral is None:
             return FALSE
@@ -224,7 +223,8 @@ class Along(RowFold):
 
     def _one(self, into: Linearizer, row: Expr, block: Expr,
              at_row: Sequence[Expr] | None = None) -> None:  # fmt: skip
-        """One block of one row: to the output if it is the only one, else a partial result."""
+        """One block of one row: stored to the output if it is the only block, else as a partial
+        result."""
         if at_row is None:
             at_row = tiling.coordinates(self.builder, into, row, self.outer)
         self.one(into, row, block, at_row)
@@ -240,16 +240,16 @@ class Along(RowFold):
             into.append(*(Store(b, place, t) for b, t in zip(self.scratch, total, strict=True)))
 
     def in_order(self) -> bool:
-        """Whether a block is folded element by element, several blocks side by side."""
+        """Whether each lane folds a block of its own, element by element."""
         return not is_commutative(self.combine) or is_pinned(self.node)
 
     def neutral(self) -> tuple[Const, ...] | None:
-        """What a row may be folded from, element by element."""
+        """The values from which a row may be folded, element by element."""
         return identities(self.combine)
 
     def fold_block(self, into: Linearizer, at_row: Sequence[Expr], block: Expr, combine: Combine,
                    pick: Pick | None = None) -> tuple[Var, ...]:  # fmt: skip
-        """The elements of a block, or what `pick` makes of each, by `combine`."""
+        """Fold the elements of a block, each mapped by `pick` if given, with `combine`."""
         rank = len(self.outer)
         bindings: dict[Expr, Expr] = {Index(k): c for k, c in enumerate(at_row)}
         roots = self.elements if self.linear is None else self.linear
@@ -312,8 +312,9 @@ class Along(RowFold):
 # -----------------------------------------------------------------------------------------------
 # Folds across columns, on a CPU: a vector of columns, each folded from top to bottom.
 
-#: Elements that cost more additions than COSTLY are folded in steps of COSTLY_STEP, where grouping
-#: reaches no bit, as what they read of a column stays in registers then, and by narrower tasks.
+#: If grouping cannot change the result, elements that cost more than COSTLY additions are folded in
+#: steps of COSTLY_STEP, which keeps the values read from a column in registers, and by narrower
+#: tasks.
 COSTLY, COSTLY_STEP, COSTLY_COLUMNS = 8.0, 1024, 256
 #: Rows of a block, and columns of a task, where columns are folded side by side.
 ACROSS_ROWS, ACROSS_COLUMNS = 1024, 2048
@@ -332,7 +333,7 @@ class _Sizes:
 
 
 class Across(RowFold):
-    """A vector of columns, folded side by side; accumulators of a task lie in its own memory."""
+    """A vector of columns, one per lane; the accumulators of a task are in task-private memory."""
 
     def __init__(self, builder: Builder, node: Fold) -> None:
         super().__init__(builder, node, node.outer)
@@ -399,7 +400,7 @@ class Across(RowFold):
     def _one_block(self, into: Linearizer, plane: Expr, at_plane: Sequence[Expr], block: Expr,
                    rows: tuple[Expr, Expr], cols: tuple[Expr, Expr], held: Sequence[Buffer]
                    ) -> None:  # fmt: skip
-        """One block of rows of some columns, with room for them in `held`."""
+        """One block of rows of some columns, accumulated in `held`."""
         size = self.size
         in_turn = self._in_turn(into)
         exact = is_exact(self.node.combine)
@@ -408,7 +409,7 @@ class Across(RowFold):
             stop = into.let(at.minimum(at.add(step, height), rows[1]), "step_stop")
             with into.loop("j", *cols, "vector") as j:
                 element = self._column(at_plane, j)
-                # One by one, the first goes to what came before; else all of the step do.
+                # One by one: the first is combined with the accumulator; else all of the step are.
                 end = at.select(in_turn, at.add(step, 1), stop)
                 total = fold_serial(into, self.combine, step, end, element)
                 slot = into.let(at.subtract(j, cols[0]), "slot")
@@ -435,8 +436,8 @@ class Across(RowFold):
                 into.append(*(Store(b, place, t) for b, t in zip(self.scratch, total, strict=True)))
 
     def _in_turn(self, into: Linearizer) -> Expr:
-        """Whether elements are taken one after the other, rather than in steps: where that reaches
-        bits, and they are few or their places count."""
+        """Whether elements are folded one by one instead of in steps: if the grouping can change
+        the result, and there are few elements or grouping by index is required."""
         if is_pinned(self.node):
             return TRUE
         if is_exact(self.node.combine):
@@ -487,19 +488,19 @@ class Across(RowFold):
 
 
 # -----------------------------------------------------------------------------------------------
-# argmin and argmax on a CPU: vectors find the extreme, then one block is searched for its place.
+# argmin and argmax on a CPU: vectors find the extreme, then one block is searched for its index.
 #
-#     blocks     the extreme of every block; a row of a single block is searched at once
-#     combine    the extreme of these, the first block that has it, and its first place there
+#     blocks     the extreme of every block; a row of a single block is searched immediately
+#     combine    the extreme of these, the first block that has it, and its first index there
 #
-# `greater` and `less` on pairs of a value and its place would cost several operations an element.
+# `greater` and `less` on pairs (value, index) would cost several operations per element.
 
 _NEVER = Const(int64.highest, int64)
 _FIRST = simple_combine("minimum", int64)
 
 
 class ArgumentFold(Along):
-    """Folds of (value, place) by an `argument_combine`."""
+    """Folds of (value, index) by an `argument_combine`."""
 
     def __init__(self, builder: Builder, node: Fold) -> None:
         self.type = node.combine.results[0].type
@@ -545,7 +546,7 @@ class ArgumentFold(Along):
         return self.fold_block(into, at_row, block, self.extreme, lambda _, pair: pair[:1])[0]
 
     def _place(self, into: Linearizer, at_row: Sequence[Expr], block: Expr, best: Expr) -> Var:
-        """The first place in a block where `best` stands."""
+        """The first index of `best` in a block."""
 
         def place(inner: Linearizer, pair: tuple[Expr, ...]) -> tuple[Expr, ...]:
             value, where = pair
@@ -554,7 +555,7 @@ class ArgumentFold(Along):
         return self.fold_block(into, at_row, block, _FIRST, place)[0]
 
     def _is(self, value: Expr, best: Expr) -> Expr:
-        """Equal, or both not a number."""
+        """Whether two values are equal or both NaN."""
         equal = apply_primitive("equal", [value, best])
         if not self.type.is_inexact:
             return equal
@@ -573,8 +574,9 @@ def lower_fold(node: Fold, context: LoweringContext) -> Lowered:
 
 
 def rows_last(node: Fold, builder: Builder) -> Fold:
-    """The fold with the inner axis last that most reads are nearest along: of an array that lies
-    column by column, the columns.  Only where elements may come in any order."""
+    """The fold with its inner axes reordered: the axis along which most reads have the smallest
+    stride comes last (for a column-major array, the columns).  Requires that the elements may be
+    combined in any order."""
     scheduled = builder.context.schedule is not None or node.label.schedule is not None
     if len(node.inner) < 2 or scheduled or is_pinned(node) or not is_commutative(node.combine):
         return node

@@ -1,11 +1,11 @@
 """Fold on a GPU: rows along the inner axes, or columns side by side.
 
-    blocks     a block of threads: a part of a row, a whole row, or several short rows
-    combine    where rows are cut: the partial results of a row, in order
+    blocks     a block of threads folds a part of a row, a complete row, or several short rows
+    combine    if rows are split: combines the partial results of a row, in order
 
-How elements are dealt out depends on extents and on the types that are folded, never on what was
-fused or how it is stored, so that fusion never changes a bit.  `gpu_rows.py` has the rows,
-`gpu_columns.py` the columns (sums over axis 0), `../segmented/gpu.py` segments.
+The assignment of elements to threads depends on extents and on the folded types, never on fusion
+or memory layout, so fusion never changes the result.  Rows are in `gpu_rows.py`, columns (sums over
+axis 0) in `gpu_columns.py`, segments in `../segmented/gpu.py`.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ def lower_fold(node: Fold, context: LoweringContext) -> Lowered:
 
 
 def grouping(node: Fold) -> Expr | None:
-    """Where rows are folded: what a fold of some of the rows must have in common with that of all,
-    to group the elements of a row alike.  None for columns."""
+    """For folds along rows: the values on which a fold of some of the rows must agree with the fold
+    of all rows to group the elements of a row identically.  None for columns."""
     if runs_across(node) and not is_pinned(node):
         return None
     each = vector_of(node) * (1 if neutral_of(node.combine) is not None else run_of(node.combine))

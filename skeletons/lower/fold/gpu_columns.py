@@ -1,9 +1,9 @@
-"""Columns of a fold side by side, for sums over the first axes: reads are contiguous across.
+"""Folds of adjacent columns, for sums over the first axes: reads are contiguous across columns.
 
-A thread folds VECTOR columns; `height` threads below each other share the rows and combine theirs
-in order through shared memory.  Operators that commute and have a neutral element take turns at
-the rows, others take consecutive ones.  Where there are few columns the rows are cut into parts,
-which a second kernel combines.  A schedule says which parts of which columns follow each other.
+A thread folds VECTOR columns.  `height` threads share the rows of these columns and combine their
+results in order through shared memory.  If the operator commutes and has a neutral element, the
+threads take rows round-robin, otherwise consecutive rows.  If there are few columns, the rows are
+split into parts, which a second kernel combines.  A schedule orders the parts of the columns.
 """
 
 from __future__ import annotations
@@ -33,20 +33,21 @@ from .rows import RowFold
 
 #: Threads of a block; of one that combines partial results.
 THREADS, COMBINE_THREADS = 256, 1024
-#: Threads side by side: a warp of vectors; where partial results are combined a sector.
+#: Threads across the columns: a warp of vectors; a sector when combining partial results.
 WIDTH, COMBINE_WIDTH = 32, 8
-#: Threads with several short columns each from which on there are enough of them.
+#: Minimum number of threads for which each takes several short columns.
 FEW_UNITS = 1 << 16
-#: Blocks that rows are cut into altogether; rows of a thread below which it does not pay.
+#: Total number of blocks to split rows into; minimum rows per thread for which splitting pays.
 BLOCKS, LEAST = 2112, 8
 
 
 @dataclass(frozen=True)
 class _Sides:
-    """`columns` of `count` rows of `planes` to blocks, as scalars of the kernel.
+    """The assignment of `columns` columns of `count` rows in `planes` planes to blocks, as kernel
+    scalars.
 
-    `width` threads lie side by side, each with VECTOR columns, `height` below each other; a plane
-    has `across` such blocks side by side and `parts` below each other, of `span` rows each.
+    A block is `width` threads wide, each with VECTOR columns, and `height` threads high.  A plane
+    is `across` blocks wide and `parts` blocks high, with `span` rows per part.
     """
 
     planes: Expr
@@ -65,7 +66,7 @@ class _Sides:
     def of(cls, builder: Builder, outer: Shape, count: Expr, vector: int, threads: int,
            widest: Expr | int, cut: bool, short: Expr = FALSE, when: Expr = TRUE
            ) -> _Sides:  # fmt: skip
-        """`short`: where a column is a thread's alone, which folds it from the top."""
+        """`short`: the condition under which a single thread folds a column from the top."""
         planes, columns = at.product(outer[:-1]), outer[-1]
         groups = at.ceil_div(columns, vector)
         widest = at.select(short, threads, widest)
@@ -94,7 +95,7 @@ Columns = Callable[[Linearizer, Sequence[Expr]], "list[list[Values]]"]
 
 
 class ColumnFold(RowFold):
-    """Columns side by side."""
+    """Folds of adjacent columns."""
 
     def __init__(self, builder: Builder, node: Fold) -> None:
         super().__init__(builder, node, node.outer)
@@ -129,7 +130,7 @@ class ColumnFold(RowFold):
         return builder.lowered(*kernels, self._combine(sides))
 
     def _short(self, group: Group, fallback: Kernel | None) -> Kernel:
-        """Columns of few elements, those of all planes one after the other: each from the top."""
+        """Columns of few elements, each folded from the top; those of all planes form one range."""
         builder, vector = self.builder, group.count
         planes, columns = at.product(self.outer[:-1]), self.outer[-1]
         groups = at.ceil_div(columns, vector)
@@ -154,7 +155,7 @@ class ColumnFold(RowFold):
             none = constant(0)
             self._part(into, grid, sides, group, vector, self._inner, end, (plane, none, none),
                        (x, none), at_plane, TRUE)  # fmt: skip
-        # A column for each thread where columns are few.
+        # One column per thread if there are few columns.
         requires = (*group.requires, at.less(FEW_UNITS, n_units)) if vector > 1 else ()
         gpu = grid.launch(requires, group.aligned if vector > 1 else (), fallback)
         return self.kernel("short", n_tasks, grid.task, into, "short columns, each from the top",
@@ -177,7 +178,7 @@ class ColumnFold(RowFold):
                 put(into, self.scratch, where, total)
 
         visits, tasks = self.visits, sides.tasks
-        if visits is None and self.short is not FALSE:  # those have a kernel of their own
+        if visits is None and self.short is not FALSE:  # short columns have a separate kernel
             host = at.product((at.product(self.outer[:-1]), sides.host_parts, sides.host_across))
             tasks = self.builder.scalar(at.select(self.short, 0, host), "long_blocks")
         if visits is None:
@@ -229,7 +230,7 @@ class ColumnFold(RowFold):
                    self._place(into, grid, sides), at_plane, TRUE, bound)  # fmt: skip
 
     def _place(self, into: Linearizer, grid: Threads, sides: _Sides) -> tuple[Expr, Expr]:
-        """Where a thread is among those of its block."""
+        """The coordinates of a thread in its block."""
         return (into.let(at.remainder(grid.thread, sides.width), "x"),
                 into.let(at.floor_divide(grid.thread, sides.width), "y"))  # fmt: skip
 
@@ -237,7 +238,7 @@ class ColumnFold(RowFold):
               inner: Callable[[Linearizer, Expr], dict[Expr, Expr]], end: Callable[..., None],
               which: tuple[Expr, Expr, Expr], thread: tuple[Expr, Expr], at_plane: Sequence[Expr],
               owner: Expr, bound: Var | None = None) -> None:  # fmt: skip
-        """Plane, part and columns of `which`, by the thread there; stored if `owner`."""
+        """Fold the plane, part and columns of `which` by the thread there; store if `owner`."""
         (plane, part, block), (x, y) = which, thread
         start, stop = tiling.block_range(into, "part", part, sides.span, sides.count)
         own, known = self._columns(into, sides, group, vector, block, x)
@@ -263,10 +264,10 @@ class ColumnFold(RowFold):
 
     def _columns(self, into: Linearizer, sides: _Sides, group: Group, vector: int, block: Expr,
                  x: Expr) -> tuple[list[Expr], list[Expr]]:  # fmt: skip
-        """The columns of a thread, moved into the array, and whether they are its own.
+        """The columns of a thread, clamped to the array, and whether they are its own.
 
-        Side by side where they are read together; else one of each of VECTOR neighbours, so that
-        a warp reads consecutive ones.
+        Adjacent if they are read together; otherwise strided, so that a warp reads consecutive
+        columns.
         """
         last = at.subtract(sides.columns, 1)
         own, known = [], []
@@ -287,7 +288,7 @@ class ColumnFold(RowFold):
 
     def _rows(self, into: Linearizer, group: Group, own: Sequence[Expr],
               places: Sequence[dict[Expr, Expr]]) -> list[list[Values]]:  # fmt: skip
-        """The elements of a thread's columns in several rows, all loads in front."""
+        """The elements of a thread's columns in several rows, all loads first."""
         loaded = []
         for bindings in places:
             with into.when_always(bindings):
@@ -330,7 +331,7 @@ class ColumnFold(RowFold):
             for total, value in zip(totals, row, strict=True):
                 accumulate(into, combine, total, value)
 
-        # As in `gpu_rows.py`: once a total has its first element, ties need no test.
+        # As in `gpu_row_folder.py`: once a total has its first element, ties need no test.
         ahead = argument_ahead(self.combine)
         if ahead is not None:
             with into.when(at.less(0, rounds)):
@@ -359,7 +360,7 @@ class ColumnFold(RowFold):
 
     def _ordered(self, into: Linearizer, sides: _Sides, y: Expr, start: Expr, stop: Expr,
                  rows: Columns, vector: int) -> tuple[list[tuple[Var, ...]], Expr]:  # fmt: skip
-        """Consecutive rows, and how many threads below each other have any."""
+        """Fold consecutive rows; also the number of threads along the height that have any."""
         length = at.subtract(stop, start)
         share = into.let(at.maximum(at.ceil_div(length, sides.height), 1), "share")
         begin = into.let(at.minimum(at.add(start, at.multiply(y, share)), stop), "begin")
@@ -378,7 +379,7 @@ class ColumnFold(RowFold):
 
     def _tree(self, into: Linearizer, grid: Threads, sides: _Sides, y: Expr,
               totals: Sequence[tuple[Var, ...]], valid: Expr) -> None:  # fmt: skip
-        """Neighbours below each other, then every second, …, in order."""
+        """Combine vertical neighbours, then every second, …, in order."""
         if at.is_constant(sides.height, 1):
             return
         held = self.builder.shared("side", self.types, grid.count * len(totals))

@@ -1,19 +1,19 @@
-"""Folds whose elements run a loop: a tile of elements at once, folded as they come.
+"""Folds whose elements run a loop: a tile of elements is computed at once and folded immediately.
 
     argmin over j of Σₖ (x[i, k] − y[j, k])²        (nearest neighbours, products folded away, …)
 
       columns of the tile, from the left:
-        for every DEPTH turns:  rows and columns that the loops read go to shared memory
-          turn by turn:         state[u, v] = body(state[u, v], x[u], y[v])
+        every DEPTH iterations: rows and columns that the loops read go to shared memory
+          each iteration:       state[u, v] = body(state[u, v], x[u], y[v])
         total[u] = combine(total[u], element(state[u, v])), v from the left
-      in the end, lane with lane
+      finally, the lanes of a row are combined
 
-One element alone reads as much as it computes; a tile of `rows` × `cols` of a thread reads each row
-and column once for all of them, and a tile of a block gets them from memory once.  Elements are
-computed by the operations, in the order, in which each would be alone.  Where grouping reaches no
-bit, tiles are about as high as wide.  Folds that round are grouped as they are one row at a time
-(`gpu_row_folder.py`): a row has as many lanes, and a thread a total for each of its columns.  Rows
-and columns beyond the array repeat its last ones.
+A single element reads as much as it computes.  A thread with a tile of `rows` × `cols` reads each
+row and column once for the whole tile, and a block loads them from memory once.  The operations of
+each element and their order do not change.  If grouping cannot change the result, tiles are about
+square.  Floating-point reductions are grouped as when a row is folded alone (`gpu_row_folder.py`):
+a row has the same number of lanes, and a thread has a total for each of its columns.  Rows and
+columns beyond the array repeat the last ones.
 """
 
 from __future__ import annotations
@@ -65,25 +65,26 @@ from ..gpu.common import (
 from .gpu_short import fold_line
 from .rows import RowFold, is_pinned, runs_across
 
-#: Threads of a block; blocks wanted on a multiprocessor at once.
+#: Threads of a block; blocks requested per multiprocessor.
 THREADS, RESIDENT = 256, 2
-#: Blocks for each that is resident at once, for which rows are cut into parts; tiles of a part.
+#: Blocks per resident block for which rows are split into parts; tiles of a part.
 WAVES, LEAST = 4, 4
-#: Rows, columns and elements from which on tiles are filled well enough: on an H200, 64 × 65 536
-#: elements of 16 turns take 0.05 ms instead of 0.23, 65 536 × 16 take 0.035 instead of 0.061; but
+#: Minimum rows, columns and elements for which tiles are filled well enough: on an H200,
+#: 64 × 65 536 elements of 16 iterations take 0.05 ms instead of 0.23, 65 536 × 16 take 0.035
+#: instead of 0.061; but
 #: 64 × 1 024 take 0.050 instead of 0.041, and 65 536 × 8 0.050 instead of 0.037.
 LEAST_ROWS, LEAST_COLUMNS, LEAST_ELEMENTS = 64, 16, 1 << 18
-#: Bytes of the states of all loops that a thread runs together, with the totals of its rows, and of
-#: what a block stages.
+#: Bytes of the states of all jammed loops of a thread with the totals of its rows, and of the data
+#: that a block stages.
 MOST_STATE, MOST_HELD, MOST_SHARED = 256, 384, 48 << 10
-#: Operators under which an element may be met twice.
+#: Idempotent operators: an element may be combined twice.
 _IDEMPOTENT = ("minimum", "maximum", "fmin", "fmax", "logical_and", "logical_or", "bitwise_and",
                "bitwise_or")  # fmt: skip
 
 
 class Deal(Protocol):
-    """What of a deal of rows (`gpu_rows.py`) tiles follow, scalars of the kernels: lanes of a row
-    that rounds, parts of a row and columns of a part."""
+    """The values of the row assignment (`gpu_rows.py`) that tiles follow, as kernel scalars: lanes
+    of a row in a floating-point reduction, parts of a row, columns of a part."""
 
     @property
     def lanes(self) -> Expr: ...
@@ -95,7 +96,7 @@ class Deal(Protocol):
 
 @dataclass(frozen=True)
 class Tile:
-    """`lanes` threads side by side, with `rows` × `cols` elements each, `depth` turns at a time.
+    """`lanes` threads across, with `rows` × `cols` elements each, `depth` iterations at a time.
 
     `in_turn`: for rows that are folded from the left, each by one thread.
     """
@@ -117,20 +118,20 @@ class Tile:
         return self.lanes * self.cols
 
 
-#: Lanes of a row where grouping reaches no bit, for many columns and for few.
+#: Lanes of a row if grouping cannot change the result, for many columns and for few.
 LANES = (16, 8, 4)
-#: Lanes of a row where it does (`gpu_rows.py`: more than a few, a power of two).
+#: Lanes of a row if it can (`gpu_rows.py`: more than a few, a power of two).
 ROUNDED_LANES = (256, 128, 64, 32, 16, 8)
-#: Loads of a thread on their way at once.
+#: Loads of a thread in flight at once.
 SHARES = 8
-#: Turns at a time, where shared memory suffices.
+#: Iterations staged at a time, if shared memory suffices.
 DEPTH = 16
 
 
 @dataclass(frozen=True)
 class _Operand:
-    """A read in the loop along the rows of a tile, or along its columns, and where it is staged:
-    `buffer[turn][line]`, `width` lines in one access."""
+    """A read in the loop along the rows or the columns of a tile, and its staging location:
+    `buffer[iteration][line]`, `width` lines per access."""
 
     read: Read
     of_rows: bool
@@ -143,11 +144,11 @@ class _Operand:
 
 
 def tiled(node: Fold) -> Expr:
-    """The extents (a host condition) for which tiles are full enough, and numbers of columns fit
-    where they are kept."""
+    """The host condition on extents under which tiles are full enough and column numbers fit their
+    type."""
     rows, count = node.outer[-1], node.inner[0]
     least = LEAST_COLUMNS
-    if not is_exact(node.combine):  # rows of fewer lanes than there are tiles for
+    if not is_exact(node.combine):  # no tile has so few lanes per row
         vector = vector_count(r.type for r in node.combine.results)
         least = max(least, ROUNDED_LANES[-1] // 2 * vector + 1)
     return at.both(
@@ -172,7 +173,7 @@ class JammedFold:
 
     @classmethod
     def of(cls, builder: Builder, node: Fold) -> JammedFold | None:
-        """None where that is no way to fold `node`."""
+        """None if `node` cannot be folded this way."""
         if len(node.inner) != 1 or not node.outer or builder.context.check:
             return None
         if tiling.schedule_of(builder) is not None or (
@@ -198,7 +199,7 @@ class JammedFold:
         return self.unit != (0, 0) and True in sides and False in sides
 
     def _unit(self) -> tuple[int, int]:
-        """Rows and columns of a thread, as many as its registers hold; (0, 0) where none are."""
+        """The largest rows × columns of a thread that fit its registers; (0, 0) if none fit."""
         types = [r.type for r in self.combine.results]
         state = sum(v.type.bytes for v in self.loop.vars[1:])
         total = sum(t.bytes for t in types)
@@ -210,7 +211,7 @@ class JammedFold:
                      and u[0] * (u[1] * state + total) <= MOST_HELD), (0, 0))  # fmt: skip
 
     def _staged(self) -> list[tuple[Read, bool]]:
-        """The reads that every turn of the loop makes along rows alone (True), or columns."""
+        """The reads of every loop iteration that depend on rows only (True), or on columns only."""
         index, *state = self.loop.vars
         found = []
         for e in unconditional(self.loop.scoped):
@@ -222,7 +223,7 @@ class JammedFold:
                 found.append((e, of_rows))
         return found
 
-    # --- which part of the elements is whose ---
+    # --- assignment of elements ---
 
     @property
     def tiles(self) -> list[Tile]:
@@ -231,7 +232,7 @@ class JammedFold:
         return [self._deepest(Tile(n, *self.unit, DEPTH)) for n in lanes]
 
     def _deepest(self, tile: Tile) -> Tile:
-        """The tile with as many turns at a time as shared memory has room for."""
+        """The tile with as many iterations at a time as fit in shared memory."""
         line = sum((tile.down if of_rows else tile.across) * e.type.bytes + WIDEST
                    for e, of_rows in self._staged())  # fmt: skip
         room, depth = MOST_SHARED, DEPTH
@@ -244,11 +245,11 @@ class JammedFold:
 
     @property
     def when(self) -> Expr:
-        """The extents for which it is worth it."""
+        """The condition on extents under which tiles pay off."""
         return tiled(self.node)
 
     def _chosen(self, values: Sequence[int]) -> Expr:
-        """Of values for each tile the one of the tile that is used: the widest that is full."""
+        """Selects from per-tile values the one of the tile in use: the widest that is full."""
         found: Expr = at.integer(values[-1])
         for tile, value in list(zip(self.tiles, values, strict=True))[-2::-1]:
             found = at.select(at.less(tile.across // 2, self.count), value, found)
@@ -270,8 +271,7 @@ class JammedFold:
 
     def kernels(self, fold: RowFold, scratch: Sequence[Buffer], deal: Deal, fallback: Kernel
                 ) -> Kernel:  # fmt: skip
-        """One for each tile, the first of which that fits is taken; `fallback` where `when` does
-        not hold."""
+        """One variant per tile, of which the first that fits runs; `fallback` unless `when`."""
         self.fold, self.scratch, self.deal = fold, scratch, deal
         self.parts = deal.parts
         self.builder.notes.append(
@@ -283,7 +283,8 @@ class JammedFold:
         return fallback
 
     def in_turn(self, fold: RowFold, deal: Deal, fallback: Kernel) -> Kernel:
-        """The one for short rows that round, before what folds them where `when` does not hold."""
+        """The variant for short rows of floating-point reductions, with the fallback for extents
+        that do not satisfy `when`."""
         self.fold, self.deal, self.parts = fold, deal, deal.parts
         return self._kernel(
             self._deepest(Tile(ROUNDED_LANES[-1], *self.unit, DEPTH, True)), fallback
@@ -342,7 +343,7 @@ class JammedFold:
         return found
 
     def _offset(self, v: Expr) -> Expr:
-        """From the first column of a thread to its column `v`: lanes interleave by accesses."""
+        """The distance from a thread's first column to its column `v` (lanes interleave)."""
         width = self.width
         group = at.multiply(at.floor_divide(v, width), width * self.tile.lanes)
         return at.add(group, at.remainder(v, width))
@@ -371,8 +372,8 @@ class JammedFold:
 
     @contextmanager
     def _tiles(self, into: Linearizer) -> Iterator[tuple[Expr, Expr]]:
-        """The tiles of the part, from the left, in which the loops have run: the first column of
-        one, and how many are before it."""
+        """The tiles of the part, from the left, after their loops ran: yields the first column of
+        each and the number of tiles before it."""
         builder, tile = self.builder, self.tile
         self.width = next(o.width for o in self.operands if not o.of_rows)
         self.first = into.let(at.add(self.start, at.multiply(self.lane, self.width)), "first")
@@ -387,13 +388,13 @@ class JammedFold:
             yield begin, passed
 
     def _fold_in_turn(self, into: Linearizer, at_plane: Sequence[Expr]) -> None:
-        """Rows of the tile through shared memory, each to a thread that folds it from the left."""
+        """Pass rows of the tile through shared memory; one thread folds each from the left."""
         builder, tile, thread = self.builder, self.tile, self.grid.thread
         types = [r.type for r in self.combine.results]
         neutral = neutral_of(self.combine)
         assert neutral is not None
         width = next(o.width for o in self.operands if not o.of_rows)
-        pitch = tile.across + width  # an odd number of vectors: neighbours meet in no bank
+        pitch = tile.across + width  # an odd number of vectors avoids bank conflicts
         lines = builder.shared("line", types, tile.down * pitch)
         values = builder.local("value", types, tile.rows * tile.cols)
         total = declare(into, neutral)
@@ -420,7 +421,7 @@ class JammedFold:
 
     def _element(self, into: Linearizer, passed: Expr, u: Expr, v: Expr, neutral: Sequence[Expr]
                  ) -> Sequence[Expr]:  # fmt: skip
-        """Element (u, v); the neutral one beyond the last column, where it would count twice."""
+        """Element (u, v); the neutral one beyond the last column unless combining twice is safe."""
         self._bind(into, u, v)
         values = into.emit(self.roots, named=True)
         if self._idempotent():
@@ -478,7 +479,8 @@ class JammedFold:
 
     def _stage(self, into: Linearizer, of_rows: bool, first: Expr, last: Expr, k0: Expr,
                count: Expr) -> None:  # fmt: skip
-        """The rows, or columns, of the tile for the turns from `k0` on: lanes along memory."""
+        """Stage the rows, or columns, of the tile for iterations from `k0` on; lanes follow memory
+        order."""
         tile, thread = self.tile, self.grid.thread
         span = tile.down if of_rows else tile.across
         index = self.loop.vars[0]
@@ -508,7 +510,7 @@ class JammedFold:
                         into.append(Store(o.buffer, where, into.value(o.read)))
 
     def _take(self, into: Linearizer, o: _Operand, k: Expr) -> None:
-        """What turn `k` of a thread reads, from shared memory into registers."""
+        """Load the values that iteration `k` of a thread reads from shared memory to registers."""
         tile = self.tile
         own = tile.rows if o.of_rows else tile.cols
         base = self.group if o.of_rows else at.multiply(self.lane, o.width)
@@ -522,7 +524,7 @@ class JammedFold:
 
     def _combine(self, into: Linearizer, passed: Expr, u: Expr, v: Expr,
                  neutral: Sequence[Expr]) -> None:  # fmt: skip
-        """Element (u, v) into the total of its row."""
+        """Combine element (u, v) into the total of its row."""
         if self.better is not None:
             self._bind(into, u, v)
             value = into.value(self.roots[0], "value")
@@ -547,7 +549,7 @@ class JammedFold:
         )
 
     def _finish(self, into: Linearizer, at_plane: Sequence[Expr], plane: Expr, part: Expr) -> None:
-        """The lanes of a row together; its result, or that of its part."""
+        """Combine the lanes of a row; the result of the row or of its part."""
         tile = self.tile
         warps = -(-tile.lanes // WARP)
         held = self.builder.shared("warp_total", [r.type for r in self.combine.results],
@@ -584,7 +586,7 @@ class JammedFold:
             store(u, total)
 
     def _of_thread(self, into: Linearizer, u: Expr) -> tuple[Var, ...]:
-        """What a thread has of its row `u`."""
+        """The total of a thread for its row `u`."""
         if not self.exact:
             cols = range(self.tile.cols)
             own = [declare(into, get(into, self.best, self._slot(u, at.integer(v)))) for v in cols]
@@ -599,7 +601,7 @@ class JammedFold:
 
 
 class _Each:
-    """Loops over the elements of a thread, written out by the compiler."""
+    """Loops over the elements of a thread, unrolled by the compiler."""
 
     def __init__(self, into: Linearizer, tile: Tile) -> None:
         self.loops = (into.loop("u", 0, tile.rows, "unrolled"),
