@@ -1,11 +1,11 @@
-"""What the threads of a row do in a fold: its elements by their place, and their combination.
+"""Code for the threads that fold a row: its elements by position, and their combination.
 
-    strided    operators that commute and have a neutral element: threads take turns, a vector of
-               elements each, with an accumulator for each place of the vector
+    strided    operators that commute and have a neutral element: threads take vectors of elements
+               round-robin, with an accumulator for each element of the vector
     in order   all others: a warp folds consecutive elements, each thread some of them in order,
                then the warp in order
 
-Threads are combined by shuffles and warps through shared memory (`collectives.py`).
+Shuffles combine threads, shared memory combines warps (`collectives.py`).
 """
 
 from __future__ import annotations
@@ -38,19 +38,19 @@ from ..gpu.common import WARP, Group, Threads, has_loops, multiples, vector_coun
 
 #: Vectors, or rows across, loaded before the first is used.
 UNROLL = 4
-#: Consecutive elements of a thread where order matters, in vectors; of larger values half of it.
+#: Vectors of consecutive elements per thread if order matters; half as many for larger values.
 RUN = 4
 #: Elements, or combinations, that cost more are not unrolled.
 _CHEAP, _DEAR = 12.0, 40.0
 
 
 def unrolling(cost: float, most: int = UNROLL) -> int:
-    """How many vectors are loaded at once, for elements of this cost."""
+    """The number of vectors loaded at once, for elements of this cost."""
     return most if cost <= _CHEAP else max(most // 2, 1) if cost <= _DEAR else 1
 
 
 def heavy_loops(roots: Sequence[Expr]) -> bool:
-    """Whether elements are loops of much work: a thread computes one at a time."""
+    """Whether elements are expensive loops, which a thread computes one at a time."""
     return has_loops(roots) and element_cost(roots) > _DEAR
 
 
@@ -93,7 +93,7 @@ class RowElements:
         return made
 
     def share(self, into: Linearizer) -> None:
-        """What the elements of a row have in common, once."""
+        """Compute the values that the elements of a row share, once."""
         if not self.lead:
             self.group.share(into)
 
@@ -116,7 +116,7 @@ class RowElements:
             return into.emit(self.roots, named=True)
 
     def vectors(self, into: Linearizer, places: Sequence[Expr]) -> list[list[Values]]:
-        """`count` elements from each of `places` (multiples of `count`) on, all loads in front."""
+        """`count` elements from each of `places` (multiples of `count`) on, all loads first."""
         if not self.wide:
             return [[self.one(into, at.add(p, k)) for k in range(self.count)] for p in places]
         loaded = []
@@ -136,9 +136,9 @@ class RowElements:
 
 
 def vector_of(node: Fold) -> int:
-    """RowElements of a vector: by what is folded where grouping changes bits, else by what is read;
-    there 1 where elements hold loops of much work: their reads are no matter, and the loop would
-    stand in the kernel once for each of them."""
+    """Row elements per vector: determined by the folded types if grouping changes the result,
+    otherwise by the reads.  In the latter case 1 for elements with expensive loops: their reads
+    hardly matter, and the kernel would contain the loop once per element."""
     if not is_exact(node.combine):
         return vector_count(r.type for r in node.combine.results)
     if heavy_loops(node.elements):
@@ -148,19 +148,19 @@ def vector_of(node: Fold) -> int:
 
 
 def run_of(combine: Combine) -> int:
-    """Vectors that a thread folds in order, where order matters."""
+    """The number of vectors that a thread folds in order, if order matters."""
     return RUN if sum(r.type.bytes for r in combine.results) <= 8 else RUN // 2
 
 
 class RowFolder:
-    """The threads of a part of a row: emits what they do.
+    """Emits the code of the threads that fold a part of a row.
 
-    `start` … `stop` is the part, `lane` the number of the thread among `lanes`.
+    `start` … `stop` is the part, `lane` the index of the thread among `lanes`.
     """
 
     def __init__(self, combine: Combine, elements: RowElements, lanes: Expr, unroll: int = UNROLL,
                  shift: Expr | None = None) -> None:  # fmt: skip
-        """`shift`: the logarithm of `lanes`, where `lanes` is no scalar of the kernel."""
+        """`shift`: the logarithm of `lanes`, if `lanes` is not a kernel scalar."""
         self.combine, self.elements, self.lanes = combine, elements, lanes
         self.shift = shift
         self.neutral = neutral_of(combine)
@@ -179,15 +179,15 @@ class RowFolder:
 
     def fold(self, into: Linearizer, grid: Threads, lane: Expr, start: Expr, stop: Expr,
              held: Sequence[Buffer]) -> tuple[Var, ...]:  # fmt: skip
-        """The combination of start … stop − 1, in the first of the threads."""
+        """The combination of start … stop − 1, in the first thread."""
         total, warps = self.fold_warps(into, lane, start, stop)
         reduce_block(into, self.combine, total, grid.thread, held, self.lanes, warps)
         return total
 
     def fold_warps(self, into: Linearizer, lane: Expr, start: Expr, stop: Expr
                    ) -> tuple[tuple[Var, ...], Expr | None]:  # fmt: skip
-        """The combination of a warp's share, in its first thread, or that of all of fewer threads;
-        and how many warps have one, where that matters."""
+        """The combination of a warp's share in its first thread (of all threads if they are fewer
+        than a warp), and the number of warps that have one, if that matters."""
         if self.neutral is None:
             return self._ordered(into, lane, start, stop)
         total = self._strided(into, self.neutral, lane, start, stop)
@@ -195,7 +195,7 @@ class RowFolder:
         reduce_warp(into, self.combine, total, lane, self.lanes)
         return total, None
 
-    # --- taking turns ---
+    # --- strided ---
 
     def _strided(self, into: Linearizer, neutral: Sequence[Expr], lane: Expr, start: Expr,
                  stop: Expr) -> tuple[Var, ...]:  # fmt: skip
@@ -213,7 +213,7 @@ class RowFolder:
             mine = at.add(all_have, at.select(at.less(lane, left), 1, 0))
             mine = into.let(mine, "mine")
             better = argument_of(self.combine)
-            # One element at a time: the turns that not all threads have are no different.
+            # One element at a time: iterations that only some threads execute need no special code.
             alone = self.unroll == 1 and better is None
             rounds = mine if alone else into.let(at.floor_divide(all_have, self.unroll), "rounds")
             first = into.let(at.add(start, at.multiply(lane, v)), "first")
@@ -249,8 +249,8 @@ class RowFolder:
 
     def _in_turn(self, into: Linearizer, neutral: Sequence[Expr], totals: Sequence[tuple[Var, ...]],
                  vectors: Expr, stop: Expr, place: Callable[[Expr], Expr]) -> None:  # fmt: skip
-        """Vectors whose elements are loops of much work, which stand here once: the totals change
-        places instead, and are back after each vector.  The last vector ends at `stop`."""
+        """Vectors whose elements are expensive loops.  The loop is emitted once: the totals rotate
+        instead and are back in position after each vector.  The last vector ends at `stop`."""
         with into.loop("turn", 0, vectors) as turn:
             first = place(turn)
             into.note("Elements in turn, the totals with them: each meets its own again.")
@@ -266,17 +266,17 @@ class RowFolder:
                 assign(into, totals[-1], done)
 
     def _round(self, turn: Expr, place: Callable[[Expr], Expr]) -> list[Expr]:
-        """The places of the vectors of a round."""
+        """The positions of the vectors of a round."""
         base = at.multiply(turn, self.unroll)
         return [place(at.add(base, u)) for u in range(self.unroll)]
 
     def _arguments(self, into: Linearizer, better: str, totals: Sequence[tuple[Var, ...]],
                    first: Expr, rounds: Expr, place: Callable[[Expr], Expr]) -> None:  # fmt: skip
-        """The whole rounds of argmin and argmax, into `totals`, which have met nothing yet.
+        """The complete rounds of argmin and argmax, into `totals`, which are still empty.
 
-        A total meets its elements in order, so ties need no test; it keeps the number of the best
-        instead of its place (32 bits; 2³¹ rounds of one thread would take hours), and reads the
-        element again in the end.
+        A total receives its elements in order, so ties need no test.  It stores the round of the
+        best element instead of its index (32 bits; 2³¹ rounds of one thread would take hours) and
+        reads the element again at the end.
         """
         values, places = self.elements.component(0), len(totals)
         with into.when(at.less(0, rounds)):
@@ -324,7 +324,7 @@ class RowFolder:
 
     def _rest(self, into: Linearizer, neutral: Sequence[Expr], totals: Sequence[Sequence[Var]],
               rounds: Expr, mine: Expr, place: Callable[[Expr], Expr]) -> None:  # fmt: skip
-        """The vectors that are no whole round: all loads in front, neutral where there is none."""
+        """The vectors of the incomplete last round: all loads first, neutral beyond the end."""
         base = into.let(at.multiply(rounds, self.unroll), "base")
         with into.when(at.less(base, mine)):
             into.note("What is no whole round: neutral elements stand for what does not exist.")
@@ -345,7 +345,7 @@ class RowFolder:
 
     def _ordered(self, into: Linearizer, lane: Expr, start: Expr, stop: Expr
                  ) -> tuple[tuple[Var, ...], Expr]:  # fmt: skip
-        """A warp of the part takes consecutive tiles; the first thread of it collects them."""
+        """Each warp of the part takes consecutive tiles; its first thread accumulates them."""
         run = self.vector * self.run
         width = into.let(at.minimum(self.lanes, WARP), "width")
         warps = into.let(at.maximum(at.floor_divide(self.lanes, WARP), 1), "warps")
@@ -371,7 +371,7 @@ class RowFolder:
         return total, at.ceil_div(at.subtract(stop, start), at.maximum(share, 1))
 
     def _run(self, into: Linearizer, first: Expr, stop: Expr, end: Expr) -> tuple[Var, ...]:
-        """RowElements first … min(stop, end) − 1 of one thread, in order."""
+        """Elements first … min(stop, end) − 1 of one thread, in order."""
         part = declare(into, zeros(self.combine), "part")
         cheap = max(self.elements.cost, combine_cost(self.combine)) <= _DEAR
         whole = at.less_equal(stop, end) if cheap and self.elements.wide else at.less(end, end)

@@ -1,8 +1,9 @@
 """Rows of a fold: `lanes` threads (a power of two up to a block) fold a row
-(`gpu_row_folder.py`), or one does, where rows are short and round (`gpu_short.py`).
+(`gpu_row_folder.py`); a single thread folds a short row of a floating-point reduction
+(`gpu_short.py`).
 
-Long rows are cut into parts where there are few; a second kernel combines the parts of a row.  A
-schedule says which parts follow each other in a block, and which blocks (`../gpu/visits.py`).
+If there are few long rows, they are split into parts, and a second kernel combines the parts of a
+row.  A schedule orders the blocks and the parts within a block (`../gpu/visits.py`).
 """
 
 from __future__ import annotations
@@ -33,17 +34,17 @@ from .rows import RowFold
 
 #: Threads of a block; of one that combines partial results, and the vectors it loads at once.
 THREADS, COMBINE_THREADS, COMBINE_UNROLL = 256, 512, 8
-#: Blocks that rows are cut into altogether; vectors of a thread below which it does not pay.
+#: Total number of blocks to split rows into; minimum vectors per thread for which splitting pays.
 BLOCKS, LEAST = 16384, 8
-#: Vectors of a thread that make it worth having fewer threads for a row.
+#: Vectors per thread for which fewer threads per row pay off.
 DEPTH = 4
-#: Rows of one vector to a lane that a thread takes, of FEW_LANES lanes at most; longer ones have
-#: more vectors to a lane before they have more lanes.
+#: Rows per thread if a row has one vector per lane and at most FEW_LANES lanes; longer rows get
+#: more vectors per lane before they get more lanes.
 TURNS = 4
 
 
 def part_of(rows: Expr, count: Expr, step: int) -> Expr:
-    """Elements of a part of a row, where rows may be cut; a block takes `step` at a time."""
+    """Elements per part of a row, if rows may be split; a block takes `step` at a time."""
     most = at.minimum(at.floor_divide(BLOCKS, at.maximum(rows, 1)),
                       at.floor_divide(count, step * LEAST))  # fmt: skip
     share = at.ceil_div(count, at.maximum(most, 1))
@@ -52,10 +53,11 @@ def part_of(rows: Expr, count: Expr, step: int) -> Expr:
 
 @dataclass(frozen=True)
 class _Deal:
-    """`rows` rows of `count` elements to blocks of THREADS threads, as scalars of the kernel.
+    """The assignment of `rows` rows of `count` elements to blocks of THREADS threads, as kernel
+    scalars.
 
-    `lanes` threads fold a part of `span` elements, of which a row has `parts`; a block has
-    `per_block` such parts.
+    `lanes` threads fold a part of `span` elements; a row has `parts` parts, and a block folds
+    `per_block` of them.
     """
 
     rows: Expr
@@ -72,7 +74,7 @@ class _Deal:
     @classmethod
     def of(cls, builder: Builder, rows: Expr, count: Expr, each: int, threads: int,
            cut: Expr | None, when: Expr = TRUE) -> _Deal:  # fmt: skip
-        """`each`: consecutive elements of a thread; `cut`: those of a part, where rows are cut."""
+        """`each`: consecutive elements per thread; `cut`: elements per part, if rows are split."""
         lanes: Expr = at.integer(threads)
         width = threads // 2
         while width:
@@ -126,7 +128,7 @@ class RowsFold(RowFold):
         jammed = self.jammed
         tiles = FALSE if jammed is None else jammed.when
         few = at.both(at.less_equal(self.count, FEW_LANES * each), at.negate(tiles))
-        if self.in_turn is FALSE:  # either nothing rounds, or no row is short
+        if self.in_turn is FALSE:  # either the fold is exact, or no row is short
             short = few = few if self.outer and neutral_of(self.combine) is not None else FALSE
         else:
             short, few = self.in_turn, at.both(self.in_turn, few)
@@ -152,7 +154,7 @@ class RowsFold(RowFold):
         return builder.lowered(*kernels, first, self._combine(deal))
 
     def _variants(self, make: Callable[[RowElements, Kernel | None], Kernel]) -> Kernel:
-        """A kernel with wide loads where these are right, else without."""
+        """A kernel with wide loads if they are valid, otherwise without."""
         plain = make(self.elements.scalar_only(), None)
         return make(self.elements, plain) if self.elements.wide else plain
 
@@ -178,7 +180,7 @@ class RowsFold(RowFold):
 
     def _emit_visits(self, visits: Visits, into: Linearizer, grid: Threads, deal: _Deal,
                      folder: RowFolder, end: Callable[..., None]) -> Expr:  # fmt: skip
-        """What a thread does under a schedule; the number of thread blocks."""
+        """Emit the code of a thread under a schedule; returns the number of thread blocks."""
         turns = Turns(visits, at.floor_divide(THREADS, deal.host_lanes))
         lane = into.let(at.remainder(grid.thread, deal.lanes), "lane")
         group = into.let(at.floor_divide(grid.thread, deal.lanes), "group")
@@ -210,7 +212,7 @@ class RowsFold(RowFold):
 
     def _short(self, deal: _Deal, when: Expr, elements: RowElements, fallback: Kernel | None
                ) -> Kernel:  # fmt: skip
-        """Rows of one vector to a lane, TURNS of them to a thread: all loads in front."""
+        """Rows of one vector per lane, TURNS rows per thread: all loads first."""
         builder, into, grid = self.builder, self.builder.emitter(), Threads.of(THREADS)
         folder = RowFolder(self.combine, elements, deal.lanes)
         side_host = at.floor_divide(THREADS, deal.host_lanes)
@@ -268,7 +270,7 @@ class RowsFold(RowFold):
     def _from_the_left(self, into: Linearizer, held: Sequence[Buffer], vector: int, lanes: Expr
                        ) -> tuple[Buffer, ...]:  # fmt: skip
         """The combinations of TURNS rows, in the last of the `lanes` that have elements: in step n
-        lane n goes on from what the one before it has.  What others make of theirs is not used."""
+        lane n continues from the total of lane n − 1.  The results of other lanes are not used."""
         totals = self.builder.local("total", [b.type for b in held], TURNS)
 
         def go_on(turn: Expr, total: tuple[Var, ...], first: int) -> None:
@@ -280,7 +282,7 @@ class RowsFold(RowFold):
         with into.loop("turn", 0, TURNS, "unrolled") as turn:
             own = get(into, held, at.multiply(turn, vector))
             go_on(turn, declare(into, own), 1)
-        for step in range(1, FEW_LANES):  # a loop would take more registers
+        for step in range(1, FEW_LANES):  # a loop would use more registers
             with into.when(at.less(step, lanes)), into.loop("turn", 0, TURNS, "unrolled") as turn:
                 before = shuffled(into, "shuffle_up", get(into, totals, turn), 1)
                 go_on(turn, declare(into, before), 0)
@@ -288,7 +290,7 @@ class RowsFold(RowFold):
 
     def _emit(self, into: Linearizer, grid: Threads, deal: _Deal, folder: RowFolder,
               end: Callable[..., None], base: Var | None = None) -> None:  # fmt: skip
-        """What a thread does; `base` is bound to where the partial results of a row begin."""
+        """Emit the code of a thread; `base` is bound to the first partial result of a row."""
         lane = into.let(at.remainder(grid.thread, deal.lanes), "lane")
         own = into.let(at.add(at.multiply(grid.task, deal.per_block),
                               at.floor_divide(grid.thread, deal.lanes)), "own")  # fmt: skip
@@ -302,7 +304,7 @@ class RowsFold(RowFold):
     def _part(self, into: Linearizer, grid: Threads, deal: _Deal, folder: RowFolder,
               end: Callable[..., None], which: tuple[Expr, Expr, Expr, Expr],
               at_row: Sequence[Expr], base: Var | None = None) -> None:  # fmt: skip
-        """One part of one row: `which` are the lane, whether the part is its own, row and part."""
+        """One part of one row.  `which`: lane, whether the thread owns the part, row, part."""
         lane, owner, row, part = which
         start, stop = tiling.block_range(into, "part", part, deal.span, deal.count)
         bindings: dict[Expr, Expr] = {Index(k): c for k, c in enumerate(at_row)}

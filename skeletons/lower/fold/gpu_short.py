@@ -1,12 +1,13 @@
-"""Rows of few elements in a fold that rounds: from the left, as a loop folds them.
+"""Short rows of a floating-point reduction, folded from the left like a loop.
 
-    loads      `lanes` threads side by side on a row, all loads in front
+    loads      `lanes` adjacent threads load a row, all loads first
     shared     a line for each row of the block
-    results    a thread for each row: its elements one after the other
+    results    one thread per row folds its elements in sequence
 
-So a kernel that stores such folds and a loop inside the kernel that reads them (`gpu_jam.py`)
-agree on every bit.  A few lanes hand their totals on by shuffles instead (`gpu_rows.py`), and of
-columns side by side a thread has some of its own, which it folds from the top (`gpu_columns.py`).
+A kernel that stores such folds therefore agrees bit for bit with a loop inside a kernel that
+consumes them (`gpu_jam.py`).  If a row has only a few lanes, shuffles pass the totals on instead
+(`gpu_rows.py`).  For adjacent columns, a thread folds its own columns from the top
+(`gpu_columns.py`).
 """
 
 from __future__ import annotations
@@ -32,14 +33,14 @@ from .gpu_row_folder import RowElements, heavy_loops
 if TYPE_CHECKING:
     from .gpu_rows import RowsFold
 
-#: Lanes that hand on totals: rows of more vectors have lines.
+#: Maximum lanes that pass totals by shuffles: rows of more vectors use lines.
 FEW_LANES = 8
 #: Vectors that a thread loads at once, of all components together; of single elements.
 VECTORS, SINGLE = 4, 8
 
 
 def in_turn(node: Fold) -> Expr:
-    """The extents (a host condition) for which elements are folded one after the other."""
+    """The host condition on extents under which elements are folded in sequence."""
     if not node.outer or neutral_of(node.combine) is None or is_exact(node.combine):
         return FALSE
     return at.less(at.product(node.inner), SHORT_ROW)
@@ -47,7 +48,7 @@ def in_turn(node: Fold) -> Expr:
 
 def fold_line(into: Linearizer, combine: Combine, total: Sequence[Var], lines: Sequence[Buffer],
               start: Expr, vectors: Expr, width: int) -> None:  # fmt: skip
-    """The elements of a line from `start` on, one after the other, into `total`."""
+    """Combine the elements of a line from `start` on, in sequence, into `total`."""
     with into.loop("q", 0, vectors) as q:
         loaded = []
         for buffer in lines:
@@ -83,7 +84,7 @@ class ShortRows:
         side = at.floor_divide(threads, lanes)
         each = at.multiply(side, self.turns)
         numbers = fold.rows if fold.visits is None else fold.visits.total_host
-        # An odd number of vectors to a line: threads that read one below the other meet in no bank.
+        # An odd number of vectors per line: threads that read the same column avoid bank conflicts.
         vectors = at.minimum(at.ceil_div(fold.count, vector), SHORT_ROW)
         pitch = at.multiply(at.add(vectors, at.subtract(1, at.remainder(vectors, 2))), vector)
         names = ("lanes", "side", "each", "vectors", "pitch", "count", "rows", "short_blocks")
@@ -91,7 +92,7 @@ class ShortRows:
                  at.select(when, at.ceil_div(numbers, each), 0))  # fmt: skip
         (self.lanes, self.side, self.each, self.vectors, self.pitch, self.count, self.rows,
          self.tasks) = map(builder.scalar, hosts, names)  # fmt: skip
-        #: A line is a vector longer than its row at most, which has more than FEW_LANES of them.
+        #: A line is at most one vector longer than its row, which has more than FEW_LANES vectors.
         self.lines = builder.shared("line", self.types, most + most // FEW_LANES)
 
     def kernel(self, elements: RowElements, fallback: Kernel | None) -> Kernel:
@@ -123,7 +124,7 @@ class ShortRows:
 
     def _load(self, into: Linearizer, elements: RowElements, base: Expr, group: Expr, lane: Expr,
               held: Sequence[Buffer]) -> None:  # fmt: skip
-        """The elements of a thread, of one row after the other; neutral beyond a row."""
+        """Load the elements of a thread, row by row; neutral beyond a row."""
         v = self.vector
         with self._unrolled(into, "turn", self.turns) as turn:
             number = at.add(base, at.add(group, at.multiply(self.side, turn)))
@@ -148,7 +149,8 @@ class ShortRows:
 
     def _stage(self, into: Linearizer, elements: RowElements, group: Expr, lane: Expr,
                held: Sequence[Buffer]) -> None:  # fmt: skip
-        """What a thread loaded to the lines of its rows; neutral elements fill the last vector."""
+        """Store the loaded elements to the lines of their rows; neutral elements fill the last
+        vector."""
         v = self.vector
         with into.loop("turn", 0, self.turns, "unrolled") as turn:
             line = at.multiply(at.add(group, at.multiply(self.side, turn)), self.pitch)
@@ -176,7 +178,7 @@ class ShortRows:
             self.fold.finish(into, at_row, total, self.count)
 
     def _place(self, into: Linearizer, number: Expr) -> tuple[Sequence[Expr], Expr]:
-        """Where row `number` is, or another one beyond the last, and whether it is one."""
+        """The position of row `number`, clamped to an existing row, and whether it exists."""
         number = into.let(number, "number")
         visits = self.fold.visits
         if visits is not None:

@@ -1,4 +1,4 @@
-"""Fold: reductions, in blocks whose size depends on nothing but the extents.
+"""Fold: reductions, in blocks whose size depends only on the extents.
 
     blocks     tasks over (row, block): the partial result of one block of the inner axes
     combine    tasks over rows: partial results in order, `init` on the left, epilogue
@@ -7,15 +7,15 @@ When the inner axes are a single block, the first kernel finishes the row itself
 has no tasks.  Three shapes of the first kernel:
 
     along      the inner axis is contiguous, the operator commutes: `Reduce` along it
-    lanes      any other operator: a vector of blocks, each lane folding its own in order
-    across     the last outer axis is contiguous (sums over axis 0), or the inner one is read in
-               strides and the outer one less: a vector of columns
+    lanes      any other operator: a vector of blocks, one per lane, each folded in order
+    across     the last outer axis is contiguous (sums over axis 0), or its stride is smaller than
+               that of the inner axis: a vector of columns
 
-On a CPU they are in `cpu.py`.  Rows of fewer than `SHORT_ROW`
-elements are folded one element after the other by all of them (and, where the extents are known
-before a kernel is chosen, as loops inside other kernels: `dsl/passes/short_folds.py`).
+The CPU versions are in `cpu.py`.  All of them fold rows of fewer than `SHORT_ROW` elements in
+sequence.  If the extents are compile-time constants, such rows become loops inside other kernels
+(`dsl/passes/short_folds.py`).
 
-A schedule numbers what the tasks of the first kernel consist of (`../visits.py`).
+A schedule numbers the parts that the tasks of the first kernel compute (`../visits.py`).
 """
 
 from __future__ import annotations
@@ -35,22 +35,22 @@ from ...ir.linearize import Linearizer
 from ..build import Builder
 from ..combining import apply_combine, assign, combine_simple, declare
 
-#: Elements of a column that are folded between two visits of its accumulator in memory.
+#: Elements of a column that are folded between two accesses to its accumulator in memory.
 ACROSS_STEP = 8
 
 
 def goes_across(node: Fold, builder: Builder | None = None) -> bool:
-    """Whether columns are folded side by side on a CPU."""
+    """Whether a CPU fold vectorises across columns."""
     return runs_across(node, builder) or gathers_less_across(node)
 
 
 def runs_across(node: Fold, builder: Builder | None = None) -> bool:
-    """Whether reads are contiguous along the last outer axis, not the last inner one: of dense
-    arrays, or as `builder` knows arrays to lie, unless what is pinned must not depend on that.
+    """Whether reads are contiguous along the last outer axis and not along the last inner one.
+    Arrays count as dense, or have the layout known to `builder` unless the grouping is pinned.
 
-    Those reads decide that the other way would scatter: a read that does not follow the other axis,
-    `x[k]` for all `j`, is one and the same there, and counts only where the others are as many on
-    both sides.
+    The decision counts the reads that the other strategy would turn into gathers.  A read that does
+    not follow the other axis, such as `x[k]` for all `j`, is uniform there; such reads only break
+    ties.
     """
     ro, ri = len(node.outer), len(node.inner)
     if ro == 0 or ri == 0:
@@ -77,10 +77,10 @@ def runs_across(node: Fold, builder: Builder | None = None) -> bool:
 
 
 def gathers_less_across(node: Fold) -> bool:
-    """Whether lanes along the inner axis would gather what is one value for lanes along the outer
-    one: `p[k, 0]`, `p[k, 1]` for all `i`, as in sums over all pairs of points.
+    """Whether lanes along the inner axis would gather values that are uniform for lanes along the
+    outer one: `p[k, 0]`, `p[k, 1]` for all `i`, as in sums over all pairs of points.
 
-    What such lanes gather themselves, `p[i, 0]`, they keep for ACROSS_STEP rows.
+    The values that outer lanes gather, `p[i, 0]`, are reused for ACROSS_STEP rows.
     """
     ro, ri = len(node.outer), len(node.inner)
     if ro == 0 or ri == 0:
@@ -100,14 +100,14 @@ def gathers_less_across(node: Fold) -> bool:
 
 
 def is_pinned(node: Fold | FoldSeg) -> bool:
-    """Whether elements are grouped by their place in the array, however they are stored: what
-    `deterministic=True` asks for.  Both ways of folding then go through blocks of LANE_BLOCK
-    elements one by one."""
+    """Whether elements are grouped by their index, whatever the memory layout, as
+    `deterministic=True` requires.  Both strategies then fold blocks of LANE_BLOCK elements one by
+    one."""
     return node.label.deterministic and not is_exact(node.combine)
 
 
 def is_exact(combine: Combine) -> bool:
-    """Whether results are the same however elements are grouped, to the last bit."""
+    """Whether results are bitwise independent of how elements are grouped."""
     return all(_is_exact(one) for _, one in apart(combine))
 
 
@@ -121,7 +121,7 @@ def _is_exact(combine: Combine) -> bool:
 
 
 class RowFold:
-    """What all ways of folding share: the outer coordinates and the end of a row."""
+    """The base of all fold strategies: the outer coordinates and the end of a row."""
 
     def __init__(self, builder: Builder, node: Fold | FoldSeg, outer: tuple[Expr, ...]) -> None:
         self.builder, self.node = builder, node
