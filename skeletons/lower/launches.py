@@ -1,7 +1,7 @@
-"""What a lowering launches, in numbers: what `explain()` says of the schedule of a kernel.
+"""The launches of a lowering in numbers, as `explain()` reports them for the schedule of a kernel.
 
-The numbers are those of the extents that are known; of the variants of a kernel, the first that is
-right there is told (for data that begins at multiples of 16 bytes, as arrays of ours do).
+The numbers are computed for the known extents.  Of the variants of a kernel, the first valid one is
+reported (for data aligned to 16 bytes, as arrays allocated by treadle are).
 """
 
 from __future__ import annotations
@@ -56,11 +56,11 @@ def told(node: Node, context: LoweringContext, known: Mapping[Expr, int]) -> Tol
 
 def _skipped(node: Node, given: ScheduleLike | None, context: LoweringContext,
              known: Mapping[Expr, int]) -> list[str]:  # fmt: skip
-    """How many visits of an order that pads lie outside, of elements that are computed."""
+    """The number of visits of a padding order that are outside the domain, as a line."""
     order = None if given is None else as_schedule(given).order
     if given is None or order is None or order.dense or not isinstance(node, Generate):
         return []
-    if not node.shape:  # one element is in no order
+    if not node.shape:  # a single element has no order
         return []
     plan = as_schedule(given).resolve(len(node.shape))
     by_blocks = plan.grain == "block"
@@ -81,7 +81,7 @@ def _skipped(node: Node, given: ScheduleLike | None, context: LoweringContext,
 
 def _idle(schedule: Schedule, node: Node, context: LoweringContext, lowered: Lowered,
           notes: Sequence[str]) -> list[str]:  # fmt: skip
-    """Layers without which the very same kernels are made, and of which no note says why."""
+    """Layers that do not change the kernels and for which no note gives a reason."""
     if any(note.startswith("deterministic=True") for note in notes):
         return []
     found, made = [], _text(lowered)
@@ -95,14 +95,14 @@ def _idle(schedule: Schedule, node: Node, context: LoweringContext, lowered: Low
         try:
             same = _text(lower(node, less)) == made
         except ScheduleError:
-            same = False  # what others say fits with it only
+            same = False  # the other layers' notes apply only with this layer
         if same:
             found.append(f"{layer!r} changes nothing here")
     return found
 
 
 def code_of(node: Node, context: LoweringContext, lowered: Lowered) -> Schedule | None:
-    """The schedule under which a node becomes the very kernels of `lowered`, those without one."""
+    """The schedule that reproduces the kernels of `lowered`, which were made without one."""
     if not lowered.kernels:  # there are no elements
         return None
     if not context.gpu or not isinstance(node, Generate) or not node.shape:
@@ -118,8 +118,7 @@ def code_of(node: Node, context: LoweringContext, lowered: Lowered) -> Schedule 
 
 
 def kernels_made(node: Node, context: LoweringContext) -> tuple[str, ...]:
-    """What a node becomes in a context, as text to compare: equal where the very same kernels
-    are."""
+    """The lowering of a node as text: equal if and only if the kernels are identical."""
     return tuple(_text(lower(node, context)))
 
 
@@ -200,18 +199,18 @@ def _shares(node: Node, lowered: Lowered, known: Mapping[Expr, int], given: Sche
 
 
 def _partials(kernel: Kernel, known: Mapping[Expr, int]) -> int:
-    """Partial results that a kernel leaves to the next one."""
+    """Partial results that a kernel passes to the next one."""
     bound: dict[Expr, Expr] = dict(zip(kernel.scalars, kernel.scalar_values, strict=True))
     sizes = substitute([b.size for b in kernel.buffers if b.role == "scratch"], bound)
     return max((evaluate(s, known) or 0 for s in sizes), default=0)
 
 
-#: What an extent that nobody knows may be: which kernels run together for some of these.
+#: Guesses for unknown extents, to find the kernels that run for the same extents.
 _GUESSES = (1 << 6, 1 << 12, 1 << 18, 1 << 24, 1 << 30)
 
 
 def _runs(kernel: Kernel, known: Mapping[Expr, int]) -> frozenset[int]:
-    """The guesses of what is not known with which a kernel has tasks; all where they are known."""
+    """The guesses for unknown extents under which a kernel has tasks; all if tasks are known."""
     bound: dict[Expr, Expr] = dict(zip(kernel.scalars, kernel.scalar_values, strict=True))
     (tasks,) = substitute([kernel.tasks], bound)
     open_ = [e for e in walk((tasks,)) if not isinstance(e, Const | Apply) and e not in known]
@@ -222,7 +221,7 @@ def _runs(kernel: Kernel, known: Mapping[Expr, int]) -> frozenset[int]:
 
 
 def _taken(kernel: Kernel, known: Mapping[Expr, int]) -> tuple[Kernel, int | None]:
-    """The variant that is launched, and its tasks (None: not known)."""
+    """The variant that is launched, and its number of tasks (None: unknown)."""
     variants = _variants(kernel)
     for v in variants:
         bound: dict[Expr, Expr] = dict(zip(v.scalars, v.scalar_values, strict=True))
@@ -245,7 +244,7 @@ def _count(kernel: Kernel, tasks: int | None, each: float | None) -> str:
 
 
 def _remarks(node: Node, kernel: Kernel, rectangle: bool) -> list[str]:
-    """What the skeleton says of a kernel, but for what is said here as well."""
+    """The skeleton's comments on a kernel, except those that this module repeats."""
     own = kernel.comments[len(describe(node)) :]
     return [c for c in own if not c.startswith("schedule:")
             and (rectangle or not c.endswith(_PER_THREAD))]  # fmt: skip

@@ -1,14 +1,14 @@
 """`LocalityGraph`: from the reads of an operation to the order in which its blocks are queued.
 
-    lines_of        which 128-byte lines each block reads: from the index maps where they are affine
-                    (boxes of indices, no element is looked at), element by element where NumPy can
-                    compute the places, with the contents of index arrays where they depend on data
+    lines_of        the 128-byte lines that each block reads: from affine index maps (boxes of
+                    indices, without enumerating elements), or element by element where NumPy can
+                    compute the indices, from the contents of index arrays if they depend on data
     queues          graph of shared lines → order of the blocks, cut into queues of equal size
     queue_table     the same as a table that the host fills before a launch
 
-What blocks read decides; stores do not (blocks that write a line in common do not wait for each
-other), but for those of a permute, whose target is read where it is written.  Indices outside an
-array count as the nearest inside.
+The graph considers reads, not stores (blocks that write a common line do not wait for each other),
+except for a permute, whose target is read where it is written.  Indices outside an array are
+clamped.
 """
 
 from __future__ import annotations
@@ -65,12 +65,12 @@ Blocked: TypeAlias = Generate | Permute
 
 #: Bytes of a cache line.
 LINE = 128
-#: Blocks of a leaf of the bisection: what a multiprocessor runs at once (2048 threads).
+#: Blocks of a leaf of the bisection: those a multiprocessor runs concurrently (2048 threads).
 RESIDENT_THREADS = 2048
-#: Orders kept for each operation, one for every combination of extents and contents; and graphs,
-#: which all methods have in common, as long as the expressions that they are of live.
+#: Orders cached per operation, one for each combination of extents and contents; and graphs, which
+#: all methods share, cached as long as their expressions live.
 _KEPT, _GRAPHS_KEPT = 8, 2
-#: Places looked up at a time.
+#: Indices computed at a time.
 _BATCH = 1 << 20
 
 
@@ -83,13 +83,13 @@ _PREPARED: weakref.WeakKeyDictionary[Node, Queues] = weakref.WeakKeyDictionary()
 
 
 def prepared(node: Node) -> str:
-    """What the last preprocessing for an operation found and took, in words."""
+    """The result and duration of the last preprocessing for an operation, in words."""
     found = _PREPARED.get(node)
     return "made at the first call for any extents" if found is None else str(found)
 
 
 def last_used() -> Queues | None:
-    """What the last launch under a `LocalityGraph` went by, None before the first: for studies."""
+    """The queues of the last launch under a `LocalityGraph`, None before the first: for studies."""
     return _LAST[0]() if _LAST else None
 
 
@@ -134,7 +134,7 @@ def queues(graph: BlockGraph, method: str, count: int, resident: int, graph_seco
 
 @functools.lru_cache(maxsize=len(METHODS))
 def ready(method: str) -> None:
-    """Load what a method needs, so that times of preprocessing are not those of imports."""
+    """Import the modules of a method, so that preprocessing times exclude imports."""
     two = Footprints(*np.array([[0, 0], [0, 1], [0, 1]]))
     queues(block_graph(2, [two]), method, 2, 1, 0.0)
 
@@ -143,12 +143,12 @@ def ready(method: str) -> None:
 
 
 def domain_of(node: Blocked) -> Shape:
-    """The extents of what is dealt out to blocks."""
+    """The extents of the domain that is assigned to blocks."""
     return node.domain if isinstance(node, Permute) else node.shape
 
 
 def _roots(node: Blocked) -> tuple[Expr, ...]:
-    """What an element reads: of a permute also the places of the target that it updates."""
+    """The reads of an element, for a permute including the target elements that it updates."""
     if not isinstance(node, Permute):
         return node.elements
     updated = (Read(d.node, d.component, node.target) for d in node.defaults)
@@ -243,10 +243,10 @@ def _elements(first: Ints, last: Ints, exists: Ints, unit: Sequence[int]) -> tup
 def _by_places(read: Read, node: Blocked, blocks: tuple[Ints, Ints], first: Ints, last: Ints,
                inner: Sequence[int], known: Mapping[Expr, int], contents: Mapping[Leaf, Any]
                ) -> Footprints:  # fmt: skip
-    """Lines of a read whose places NumPy computes, for all elements through all turns of loops.
+    """Lines of a read whose indices NumPy computes, for all elements and all loop iterations.
 
-    Axes and loops that the places do not follow are left at their first; of an axis that a row of
-    the array lies along, the places a line apart are looked at.
+    Axes and loops on which the indices do not depend stay at their first value.  An axis that
+    follows a row of the array is sampled once per cache line.
     """
     points, block = blocks
     used = {e for e in walk(read.args)}
@@ -270,7 +270,7 @@ def _by_places(read: Read, node: Blocked, blocks: tuple[Ints, Ints], first: Ints
     step = max(_BATCH // max(len(points), 1), 1)
     for k in range(0, len(turn), step):
         some = turn[k : k + step]
-        # Neighbouring elements one after the other: most are on the line of the one before.
+        # Neighbouring elements in sequence: most share the line of their predecessor.
         again = np.tile(points, (len(some), 1)), np.repeat(some, len(points), 0)
         at = _looked_up(read, np.concatenate(again, 1), node, known, contents) // LINE
         mine = np.tile(block, len(some))
@@ -281,11 +281,11 @@ def _by_places(read: Read, node: Blocked, blocks: tuple[Ints, Ints], first: Ints
     return Footprints(*_distinct(lines, owners), np.arange(len(first), dtype=np.int64))
 
 
-# --- places that are no affine map --------------------------------------------------------------
+# --- indices that are not affine -----------------------------------------------------------------
 
 
 def _placed_reads(node: Blocked) -> list[Read]:
-    """Reads at places that are not affine, but follow from indices and contents of arrays."""
+    """Reads at indices that are not affine but computable from indices and array contents."""
     counting = counters(_roots(node))
     return [e for e in walk(_roots(node)) if isinstance(e, Read) and e.args
             and index_map(e.args, counting)[0] != "affine" and _followed(e, node)]  # fmt: skip
@@ -301,7 +301,7 @@ def _inner_reads(read: Read) -> list[Read]:
 
 
 def _followed(read: Read, node: Blocked) -> bool:
-    """Whether NumPy can compute the places of a read (`_looked_up`)."""
+    """Whether NumPy can compute the indices of a read (`_looked_up`)."""
     counted = _loops(node)
     known = Const | Apply | Read | Index | Extent | Param
     return all(isinstance(e, known) or e in counted for e in walk(read.args))
@@ -312,7 +312,7 @@ def _needed(read: Read) -> set[Leaf]:
 
 
 def unseen(node: Blocked) -> list[Leaf]:
-    """Arrays read at places that cannot be known before a launch: no part of the graph."""
+    """Arrays read at indices unknown before the launch, which the graph omits."""
     seen = {Leaf(e.node, e.component) for e in _placed_reads(node)}
     data = {Leaf(e.node, e.component): None for e in walk(_roots(node))
             if isinstance(e, Read) and e.args and _inner_reads(e)}  # fmt: skip
@@ -321,7 +321,7 @@ def unseen(node: Blocked) -> list[Leaf]:
 
 def _looked_up(read: Read, points: Ints, node: Blocked, known: Mapping[Expr, int],
                contents: Mapping[Leaf, Any]) -> Ints:  # fmt: skip
-    """Byte addresses of a read at points (outputs and turns of loops), by NumPy."""
+    """Byte addresses of a read at points (outputs and loop iterations), by NumPy."""
     rank = len(domain_of(node))
     here: dict[Expr, Any] = {Index(k): points[:, k] for k in range(rank)}
     here.update({v: points[:, rank + k] for k, v in enumerate(_loops(node))})
@@ -417,7 +417,7 @@ class QueueMaker:
 
 
 def _constants(node: Blocked) -> dict[Leaf, Any]:
-    """Arrays that the program brought along, of those that indices depend on."""
+    """The constant arrays of the program among those that indices depend on."""
     found: dict[Leaf, Any] = {}
     for read in _placed_reads(node):
         for leaf in _needed(read):
@@ -459,7 +459,7 @@ def queue_table(node: Blocked, plan: Resolved, layer: LocalityGraph, count: int,
         metis()
     roots = _roots(node)
     reads = [e for e in walk(roots) if isinstance(e, Read)]
-    # Whole extents are known too: those of a filter are the contents of an array.
+    # Extents are known as well: those of a filter are array contents.
     extents = [*domain_of(node), *(n for r in reads for n in Leaf(r.node, r.component).shape)]
     known = dict.fromkeys(e for e in extents if not isinstance(e, Const))
     known.update((e, None) for e in walk((*roots, *extents)) if isinstance(e, Extent)

@@ -1,1 +1,1 @@
-"""What the GPU lowerings share: threads and vectors, orders, shared memory, jammed loops."""
+"""Shared parts of the GPU lowerings: threads, vectors, orders, shared memory, jammed loops."""

@@ -1,9 +1,9 @@
-"""What the threads of a warp and of a block combine: reductions and prefixes of tuples.
+"""Collective operations of a warp and of a block: reductions and prefixes of tuples.
 
-Values are mutable variables, one per component, of any scalar types; the operator any `Combine`.
-Thread 0 holds what comes first in the array and operands keep that order, so an operator need not
-commute.  Where an operator has no neutral element, `valid` says how many threads, counted from
-the first, hold a value at all.
+Values are mutable variables, one per component, of any scalar types; the operator is any `Combine`.
+Thread 0 has the value that comes first in the array, and operands keep that order, so an operator
+need not commute.  If an operator has no neutral element, `valid` is the number of threads, counted
+from the first, that have a value.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from .common import WARP
 
 #: The distances of a tree over a warp.
 STEPS = (1, 2, 4, 8, 16)
-#: Operators whose result does not depend on grouping, whatever the type.
+#: Operators whose result does not depend on grouping, for any type.
 _EXACT = ("minimum", "maximum", "fmin", "fmax", "logical_and", "logical_or", "logical_xor",
           "bitwise_and", "bitwise_or", "bitwise_xor")  # fmt: skip
 
@@ -35,7 +35,7 @@ def flipped(combine: Combine) -> Combine:
 
 
 def neutral_of(combine: Combine) -> Values | None:
-    """The neutral element of an operator that commutes, if it is known."""
+    """The neutral element of a commutative operator, if known."""
     found: dict[int, Expr] = {}
     for group, one in apart(combine):
         better, neutral = argument_of(one), identities(one)
@@ -50,7 +50,7 @@ def neutral_of(combine: Combine) -> Values | None:
 
 
 def is_exact(combine: Combine) -> bool:
-    """Whether grouping and order never change a bit."""
+    """Whether grouping and order never change the result."""
     return all(
         argument_of(one) is not None or (identities(one) is not None and all(
             not r.type.is_inexact or r.op.name in _EXACT  # type: ignore[attr-defined]
@@ -60,7 +60,7 @@ def is_exact(combine: Combine) -> bool:
 
 
 def combine_cost(combine: Combine) -> float:
-    """Additions' worth of work of one combination; endless where there are loops in it."""
+    """The cost of one combination in additions; infinite if it contains loops."""
     cost = 0.0
     for e in walk(combine.results):
         if isinstance(e, Apply):
@@ -72,7 +72,7 @@ def combine_cost(combine: Combine) -> float:
 
 def shuffled(into: Linearizer, op: str, values: Sequence[Expr], which: Expr | int
              ) -> tuple[Var, ...]:  # fmt: skip
-    """What another thread of the warp holds; all threads of the warp must get here."""
+    """The value of another thread of the warp; all threads of the warp must execute this."""
     got = tuple(Var("other", v.type) for v in values)
     for var, value in zip(got, values, strict=True):
         into.append(Collective(var, op, (value, at.integer(which))))
@@ -88,8 +88,8 @@ def reduce_warp(into: Linearizer, combine: Combine, values: Sequence[Var], lane:
                 ) -> None:  # fmt: skip
     """In the first of every `width` threads, `values` become the combination of all `width`.
 
-    `width` is a power of two; `lane` the place among the `width`.  A width beyond `most`, itself at
-    most a warp, counts as `most`.  The other threads are left with what means nothing.
+    `width` is a power of two; `lane` is the index among the `width`.  A width beyond `most`, itself
+    at most a warp, counts as `most`.  The values of the other threads become undefined.
     """
     for step in [s for s in STEPS if s < most]:
         with into.when(at.less(step, width)):
@@ -99,7 +99,7 @@ def reduce_warp(into: Linearizer, combine: Combine, values: Sequence[Var], lane:
 
 
 def tree(into: Linearizer, combine: Combine, totals: Sequence[tuple[Var, ...]]) -> tuple[Var, ...]:
-    """The combination of a power of two of values of a thread, in the first."""
+    """Combine a thread's values, whose number is a power of two, into the first."""
     while len(totals) > 1:
         for a, b in zip(totals[::2], totals[1::2], strict=True):
             accumulate(into, combine, a, b)
@@ -109,9 +109,9 @@ def tree(into: Linearizer, combine: Combine, totals: Sequence[tuple[Var, ...]]) 
 
 def scan_warp(into: Linearizer, combine: Combine, several: Sequence[Sequence[Var]], lane: Expr,
               width: int = WARP) -> None:  # fmt: skip
-    """Inclusive prefixes over every `width` threads, of several independent tuples side by side.
+    """Inclusive prefixes over every `width` threads, for several independent tuples at once.
 
-    Threads without a value must come last: what they get means nothing.
+    Threads without a value must come last; their results are undefined.
     """
     for step in STEPS:
         if step >= width:
@@ -127,17 +127,17 @@ def put(into: Linearizer, buffers: Sequence[Buffer], index: Expr, values: Sequen
 
 
 def get(into: Linearizer, buffers: Sequence[Buffer], index: Expr) -> tuple[Expr, ...]:
-    """What the buffers hold now."""
+    """The current contents of the buffers."""
     return tuple(into.let(Load(b, index), b.name) for b in buffers)
 
 
 def reduce_block(into: Linearizer, combine: Combine, values: Sequence[Var], thread: Expr,
                  held: Sequence[Buffer], threads: Expr | int, valid: Expr | None = None
                  ) -> None:  # fmt: skip
-    """In the first of every `threads` threads, `values` become the combination of all of them,
-    the first thread of each warp holding that of its warp already.
+    """In the first of every `threads` threads, `values` become the combination of all of them; the
+    first thread of each warp must have the combination of its warp.
 
-    `threads` is a power of two, the same for the whole block; up to a warp there is nothing to do.
+    `threads` is a power of two, uniform in the block; up to a warp there is nothing to do.
     `held` has an element per warp of the block; `valid` counts warps.
     """
     most = int(held[0].size.value)  # type: ignore[attr-defined]

@@ -1,13 +1,13 @@
-"""What the GPU skeletons share: the threads of a block, and vectors of consecutive elements.
+"""Shared parts of the GPU skeletons: the threads of a block, and vectors of consecutive elements.
 
-    grid = Threads.of(256)                          task, thread, and what follows from them
+    grid = Threads.of(256)                          task, thread, and values derived from them
     first = grid.position(into, 4)                  (task·256 + thread)·4
     group = Group(builder, roots, Index(1), 4)      the elements at Index(1) = j, j + 1, … j + 3
-    for values in group.values(into, first): …      reads at consecutive places as LoadVector
+    for values in group.values(into, first): …      reads at consecutive positions as LoadVector
     builder.kernel(…, **grid.launch(group.requires, group.aligned, fallback))
 
-A `Group` says under which conditions its wide accesses are right (`requires`, `aligned`); a kernel
-that uses it hands them on, with a `fallback` that needs none.
+A `Group` lists the conditions under which its wide accesses are valid (`requires`, `aligned`); a
+kernel that uses it passes them on, with a `fallback` that needs none.
 """
 
 from __future__ import annotations
@@ -45,12 +45,12 @@ from ...ir.kernel import Buffer, Kernel, Load, LoadVector, Store, StoreVector
 from ...ir.linearize import Linearizer
 from ..build import Builder, LoweringContext
 
-#: Threads of a warp, and of a block unless there is a reason (measured: 256 are a little slower).
+#: Threads of a warp, and of a block by default (measured: 256 are slightly slower).
 WARP = 32
 THREADS = 128
 #: The widest access of a thread.
 WIDEST = 16
-#: Multiprocessors taken for granted where the context does not know (an H200).
+#: Number of multiprocessors if the context does not know it (an H200).
 MULTIPROCESSORS = 132
 
 
@@ -68,7 +68,7 @@ class Threads:
 
     @property
     def lane(self) -> Expr:
-        """0 … 31: the place of a thread in its warp."""
+        """0 … 31: the index of a thread in its warp."""
         return at.remainder(self.thread, WARP)
 
     @property
@@ -82,14 +82,14 @@ class Threads:
         return at.add(at.multiply(self.task, self.count), self.thread)
 
     def position(self, into: Linearizer, items: int = 1, name: str = "first") -> Expr:
-        """The first of a thread's `items` consecutive elements, all threads one after the other."""
+        """The first of a thread's `items` consecutive elements; threads follow each other."""
         return into.let(at.multiply(self.ident, items), name)
 
     def launch(self, requires: Sequence[Expr] = (), aligned: Iterable[Buffer] = (),
                fallback: Kernel | None = None, resident: int = 0) -> dict[str, Any]:  # fmt: skip
-        """The keywords of `Builder.kernel` that make a kernel one of a GPU.
+        """The keywords of `Builder.kernel` for a GPU kernel.
 
-        A fallback is kept only where a condition leads to it.
+        A fallback is kept only if a condition can select it.
         """
         requires = [c for c in requires if c is not TRUE]
         aligned = tuple(dict.fromkeys(aligned))
@@ -105,7 +105,7 @@ class Threads:
 
 
 def multiprocessors(context: LoweringContext) -> int:
-    """Of the GPU lowered for; only for what reaches no result."""
+    """The number of multiprocessors of the target GPU; must not affect results."""
     return context.threads if context.threads > 1 else MULTIPROCESSORS
 
 
@@ -115,17 +115,17 @@ def blocks(builder: Builder, elements: Expr | int, size: int, name: str = "block
 
 
 def vector_count(types: Iterable[ScalarType]) -> int:
-    """How many elements of the widest of these types fit one access: 1, 2, 4, 8 or 16."""
+    """The number of elements of the widest of these types per access: 1, 2, 4, 8 or 16."""
     return WIDEST // max((t.bytes for t in types), default=WIDEST)
 
 
 def threads_for(wanted: int) -> int:
-    """Whole warps, at most 1024."""
+    """A number of threads rounded to complete warps, at most 1024."""
     return min(max(-(-wanted // WARP) * WARP, WARP), 1024)
 
 
 def unconditional(roots: Iterable[Expr]) -> list[Expr]:
-    """What is evaluated whatever the conditions in `roots` turn out to be, each once."""
+    """The expressions of `roots` that are evaluated unconditionally, each once."""
     found: dict[Expr, None] = {}
     stack = list(roots)
     while stack:
@@ -137,14 +137,14 @@ def unconditional(roots: Iterable[Expr]) -> list[Expr]:
 
 
 def has_loops(roots: Iterable[Expr]) -> bool:
-    """Whether an element is computed by a loop, or by foreign code that may hold one."""
+    """Whether an element contains a loop, or foreign code that may contain one."""
     return any(isinstance(e, While | Loop | Foreign) for e in walk(roots))
 
 
 def invariants(roots: Sequence[Expr]) -> list[Expr]:
-    """Arithmetic in unconditional loops that is the same in every turn: to be done before them.
+    """Loop-invariant arithmetic of unconditional loops, to be hoisted.
 
-    No reads, which the loop may guard; nothing that is next to free.
+    Excludes reads, which the loop may guard, and nearly free operations.
     """
     loops = [e for e in unconditional(roots) if isinstance(e, While | Loop)]
     inside = list(walk([e for loop in loops for e in loop.scoped]))
@@ -163,7 +163,7 @@ def invariants(roots: Sequence[Expr]) -> list[Expr]:
 
 
 def in_scalars(builder: Builder, host: Expr, name: str = "n") -> Expr:
-    """A host expression, or one over scalars of the kernel already, over scalars alone."""
+    """A host expression, or an expression over kernel scalars, rewritten over scalars only."""
 
     def known(e: Expr) -> Expr:
         if isinstance(e, Extent):
@@ -183,7 +183,7 @@ def in_scalars(builder: Builder, host: Expr, name: str = "n") -> Expr:
 
 
 def coefficient(e: Expr, variable: Expr) -> int | None:
-    """The integer c of  e = c·variable + (something without variable); None if there is none."""
+    """The integer c of  e = c·variable + (terms without variable); None if there is none."""
     forms: dict[Expr, int | None] = {}
     for x in walk((e,)):
         parts = [forms[a] for a in (*x.args, *x.scoped)]
@@ -214,7 +214,7 @@ def contains(e: Expr, variable: Expr) -> bool:
 
 
 def multiples(e: Expr, count: int, builder: Builder) -> list[Expr] | None:
-    """Conditions over scalars under which `e` is a multiple of `count`; None if nobody can say."""
+    """Conditions over scalars under which `e` is a multiple of `count`; None if undecidable."""
     if isinstance(e, Const):
         return [] if int(e.value) % count == 0 else None
     if _is_uniform(e, builder):
@@ -242,7 +242,7 @@ def _is_uniform(e: Expr, builder: Builder) -> bool:
 @dataclass(frozen=True)
 class _Stream:
     """Reads of one array at  sign·variable + args[axis] + offset  along an axis, for several
-    offsets; the other indices are the same.  `leaf` is None where the array is read by position."""
+    offsets; the other indices are equal.  `leaf` is None if the array is read by position."""
 
     buffer: Buffer
     leaf: Leaf | None
@@ -252,7 +252,7 @@ class _Stream:
     reads: dict[Expr, int]
 
     def windows(self, count: int) -> list[int]:
-        """The accesses that cover `count` consecutive elements: numbers of aligned vectors."""
+        """The indices of the aligned vectors that cover `count` consecutive elements."""
         last = self.sign * (count - 1)
         found: set[int] = set()
         for offset in self.reads.values():
@@ -264,16 +264,16 @@ class _Stream:
 class Group:
     """The elements `roots` at `count` consecutive values of `variable` (an Index or a Var).
 
-    The first value is a multiple of `count`, and all elements are of the domain.  Unconditional
-    reads whose last index is ±variable + … (of arrays of run-time strides: any one index) become
-    wide accesses where that is right under `requires` and `aligned`; all others stay as they are.
+    The first value is a multiple of `count`, and all elements are inside the domain.  Unconditional
+    reads whose last index is ±variable + … (for arrays with run-time strides: any one index) become
+    wide accesses, valid under `requires` and `aligned`; other reads are unchanged.
     count 1: no wide accesses.
     """
 
     def __init__(self, builder: Builder, roots: Sequence[Expr], variable: Expr, count: int) -> None:
         self.builder, self.roots = builder, tuple(roots)
         self.variable, self.count = variable, count
-        self.streaming = False  # whether what is read is read once in all
+        self.streaming = False  # whether the data is read only once
         self.streams: list[_Stream] = []
         self.requires: tuple[Expr, ...] = ()
         if count > 1:
@@ -302,7 +302,7 @@ class Group:
         conditions: list[Expr] = []
         for stream, requires in streams.values():
             whole: list[Expr] | None = []
-            if stream.windows(self.count) != [0]:  # may reach beyond what is read, not beyond a row
+            if stream.windows(self.count) != [0]:  # may exceed the elements read, but not a row
                 leaf = stream.leaf
                 row = leaf.shape[stream.axis] if leaf is not None else stream.buffer.size
                 whole = multiples(row, self.count, self.builder)
@@ -312,7 +312,7 @@ class Group:
         self.requires = tuple(dict.fromkeys(conditions))
 
     def member(self, e: Expr) -> tuple[_Stream, int, list[Expr]] | None:
-        """A read as one of a stream: with its offset and its conditions; None: nothing wide."""
+        """A read as part of a stream, with its offset and conditions; None: no wide access."""
         builder, count = self.builder, self.count
         if not isinstance(e, Load | Read):
             return None
@@ -346,7 +346,7 @@ class Group:
         return _Stream(buffer, leaf, args, axis, sign, {}), offset, requires + more
 
     def _rows(self, leaf: Leaf, axis: int) -> list[Expr] | None:
-        """Conditions for elements to be neighbours along `axis`, every row of them aligned."""
+        """Conditions under which elements are adjacent along `axis` and every row is aligned."""
         if leaf in self.builder.context.strided:
             found = []
             for k in range(len(leaf.shape)):
@@ -361,7 +361,7 @@ class Group:
     # --- emission ---
 
     def shared_parts(self) -> list[Expr]:
-        """What all elements of a group have in common, beside plain leaves."""
+        """The expressions that all elements of a group share, except plain leaves."""
         dependent: set[Expr] = set()
         for e in walk(self.roots):
             if e is self.variable or any(c in dependent for c in (*e.args, *e.scoped)):
@@ -373,7 +373,7 @@ class Group:
                 and isinstance(e, Apply | Read | Load | Foreign | Proj)]  # fmt: skip
 
     def share(self, into: Linearizer) -> None:
-        """Compute what all elements have in common, here."""
+        """Compute the shared expressions of all elements here."""
         parts = self.shared_parts()
         into.bind({e: into.let(value) for e, value in zip(parts, into.emit(parts), strict=True)})
 
@@ -388,11 +388,11 @@ class Group:
         return into.let(self.builder.position(stream.leaf, indices), "at")
 
     def load(self, into: Linearizer, first: Expr) -> list[dict[Expr, Expr]]:
-        """The wide accesses at variable = `first`; for each element, what its reads are."""
+        """The wide accesses at variable = `first`; maps the reads of each element to values."""
         return self.reads(self.fetch(into, first))
 
     def fetch(self, into: Linearizer, first: Expr) -> list[list[Expr]]:
-        """The wide accesses at variable = `first`: for each stream, the elements as they lie."""
+        """The wide accesses at variable = `first`: per stream, the elements in memory order."""
         found: list[list[Expr]] = []
         for stream in self.streams:
             begin = self.start(stream, into, first)
@@ -404,7 +404,7 @@ class Group:
         return found
 
     def reads(self, fetched: Sequence[Sequence[Expr]]) -> list[dict[Expr, Expr]]:
-        """For each element of a group, what its reads are, given what was fetched for it."""
+        """For each element of a group, the values of its reads, given the fetched vectors."""
         found: list[dict[Expr, Expr]] = [{} for _ in range(self.count)]
         for stream, values in zip(self.streams, fetched, strict=True):
             places = [w * self.count + k for w in stream.windows(self.count)
@@ -416,7 +416,7 @@ class Group:
         return found
 
     def values(self, into: Linearizer, first: Expr) -> list[tuple[Expr, ...]]:
-        """The elements at variable = first, first + 1, …: `roots` of each, all loads in front."""
+        """The elements at variable = first, first + 1, …: `roots` of each, all loads first."""
         loaded = self.load(into, first)
         self.share(into)
         found = []
@@ -429,7 +429,7 @@ class Group:
 def load_vector(into: Linearizer, buffer: Buffer, index: Expr, count: int,
                 streaming: bool = False, which: str | None = None
                 ) -> tuple[Var, ...]:  # fmt: skip
-    """`count` consecutive elements of a buffer in one access; `which` ends their name."""
+    """`count` consecutive elements of a buffer in one access; `which` is their name suffix."""
     parted = which is not None or buffer.name[-1].isdigit()
     name = f"{buffer.name}{'_' if parted else ''}{which or count}"
     variables = tuple(Var(name, buffer.type) for _ in range(count))
@@ -439,7 +439,7 @@ def load_vector(into: Linearizer, buffer: Buffer, index: Expr, count: int,
 
 def store_group(into: Linearizer, outs: Sequence[Buffer], index: Expr,
                 values: Sequence[Sequence[Expr]]) -> None:  # fmt: skip
-    """`values[k][c]` at position index + k of component c, in one access of each component."""
+    """Store `values[k][c]` at position index + k of component c, one access per component."""
     for c, buffer in enumerate(outs):
         if len(values) == 1:
             into.append(Store(buffer, index, values[0][c]))

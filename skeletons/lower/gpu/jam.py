@@ -1,10 +1,10 @@
-"""Unroll and jam: several elements whose counted loops run together.
+"""Unroll and jam: the counted loops of several elements are fused.
 
     loop k < n: s += a[i, k] · b[k, j]        loop k < n: s  += a[i, k]     · b[k, j]
     loop k < n: s += a[i + 1, k] · b[k, j] →              s' += a[i + 1, k] · b[k, j]
 
-What the elements read in common is then read once per turn, and neighbours with one wide access.
-Every element is computed by the very operations, in the very order, in which it would be alone.
+Each iteration then reads shared values once and neighbouring values with one wide access.  The
+operations of each element and their order do not change.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ Copies = list[Expr]
 
 
 def jam(roots: Sequence[Expr], places: Sequence[Mapping[Expr, Expr]]) -> list[tuple[Expr, ...]]:
-    """`roots` for each of `places`, which say what the indices are; see the module.
+    """`roots` for each of `places`, which map indices to values; see the module docstring.
 
-    Loops under a condition, loops whose count is not the same everywhere, and `While` stay apart.
+    Conditional loops, loops with different trip counts, and `While` are not fused.
     """
     known = {leaf: [place[leaf] for place in places] for leaf in places[0]}
     found = _Jam(known, len(places)).many(roots)
@@ -34,7 +34,7 @@ def jam(roots: Sequence[Expr], places: Sequence[Mapping[Expr, Expr]]) -> list[tu
 
 
 def jams(roots: Sequence[Expr]) -> bool:
-    """Whether there is a counted loop to run together."""
+    """Whether there is a counted loop to jam."""
     return any(isinstance(e, Loop) for e in walk(roots))
 
 
@@ -76,7 +76,7 @@ class _Jam:
             self.known[e] = [e] * self.count
 
     def _alone(self, e: Expr, n: int) -> Expr:
-        """One copy by itself, over what is known of that copy."""
+        """One copy separately, over the values known for that copy."""
         memo = {x: copies[n] for x, copies in self.known.items()}
         return rewrite((e,), lambda x: x, memo)[0]
 
@@ -98,10 +98,10 @@ class _Jam:
 
 
 class WideReads:
-    """Reads in the loops of `roots` that are neighbours of each other for neighbouring elements.
+    """Reads in the loops of `roots` that are adjacent in memory for adjacent elements.
 
-    `variable` is the index along the last axis; `count` neighbours, the first at a multiple of it,
-    are read in one access under `requires` and `aligned`.
+    `variable` is the index along the last axis; `count` neighbours, the first at a multiple of
+    `count`, are read in one access under `requires` and `aligned`.
     """
 
     def __init__(self, builder: Builder, roots: Sequence[Expr], variable: Expr, count: int) -> None:
@@ -123,7 +123,7 @@ class WideReads:
 
     def emit(self, into: Linearizer, roots: Sequence[Expr], places: Sequence[Mapping[Expr, Expr]]
              ) -> tuple[Expr, ...]:  # fmt: skip
-        """`roots`, jammed, of which every `count` consecutive `places` are neighbours."""
+        """`roots`, jammed; every `count` consecutive `places` are neighbours."""
         mates: dict[Expr, tuple[list[Expr], int]] = {}
         for e, _ in self.reads:
             for n in range(0, len(places), self.count):
@@ -138,7 +138,7 @@ class WideReads:
 
 
 class _Neighbours:
-    """The surroundings of a Linearizer, `around`, in which neighbours are read together."""
+    """A Linearizer context on top of `around` in which neighbours are read together."""
 
     def __init__(self, builder: Builder, around: Leaves,
                  mates: dict[Expr, tuple[list[Expr], int]]) -> None:  # fmt: skip

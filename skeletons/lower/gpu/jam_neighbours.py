@@ -1,8 +1,8 @@
-"""Counted loops of neighbouring elements run together, where they share what they read.
+"""Jams the counted loops of neighbouring elements that share reads.
 
 A product written with `generate` reads a row of one array and a column of the other per element;
-a rectangle of elements per thread (`jam.py`) reads each of them once for several.  Large domains
-only: small ones need every thread they can get.
+a rectangle of elements per thread (`jam.py`) reads each row and column once for several elements.
+This applies to large domains only: small ones need as many threads as possible.
 """
 
 from __future__ import annotations
@@ -21,23 +21,23 @@ from ..elementwise.gpu_elements import Elements
 from . import orders
 from .common import contains, multiprocessors, unconditional
 
-#: Blocks, the elements of a thread, and the threads on every multiprocessor from which on they were
-#: the fastest on an H200, the best last (products of 512 to 4 096 squared).  Of each pair the first
-#: that can be: several columns only where neighbours are read at once, as many as registers hold.
+#: Blocks, elements per thread, and the minimum threads per multiprocessor for which they were the
+#: fastest on an H200, the best last (products of 512 to 4 096 squared).  Of each pair the first
+#: feasible one is used: several columns require that neighbours are read at once and fit registers.
 PLANS = (
     ((Block(32, 128), PerThread(4, 4), 180), (Block(64, 32), PerThread(8, 1), 480)),
     ((Block(64, 128), PerThread(8, 8), 220), (Block(64, 128), PerThread(8, 4), 240)),
 )
-#: The same where loops cannot read several turns at once.
+#: The same if loops cannot read several iterations at once.
 TURN_BY_TURN = (((Block(64, 32), PerThread(8, 1), 480),), PLANS[1])
-#: Bytes of the states of all loops that a thread runs together: they are to stay in registers.
+#: Maximum bytes of the states of a thread's jammed loops, which should stay in registers.
 MOST_STATE = 256
-#: Expressions of an element, times the elements of a thread, that a compiler takes in good time.
+#: Expressions per element times elements per thread that compile in acceptable time.
 MOST_EXPRESSIONS = 4096
 
 
 def together(builder: Builder, node: Generate, outs: Sequence[Buffer], fallback: Kernel) -> Kernel:
-    """Several elements per thread where their loops share reads; `fallback` elsewhere."""
+    """Several elements per thread if their loops share reads, otherwise `fallback`."""
     rank = len(node.shape)
     if rank < 2 or builder.context.check:
         return fallback

@@ -1,10 +1,10 @@
-"""Schedules of a Generate on a GPU: which thread computes which elements, and in which order.
+"""Schedules of a Generate on a GPU: the assignment of elements to threads, and their order.
 
     thread grain   id = block · threads + thread  →  coordinates  →  the elements of a thread
     block grain    id = block  →  coordinates of a block of elements, its threads row by row
 
-The coordinates are the order's own arithmetic (`Order.coordinates`), computed once per thread;
-whatever in it depends on the extents alone is computed by the host, once per launch.
+The order computes the coordinates (`Order.coordinates`) once per thread; the host computes
+subexpressions that depend only on extents, once per launch.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from .staged import Staging
 def plan_of(builder: Builder, schedule: Schedule | None) -> Resolved | None:
     """The user's schedule for this node; None when the defaults apply.
 
-    The row order over single elements is what the defaults do, with wide accesses.
+    The row order over single elements equals the default, which has wide accesses.
     """
     rank = len(builder.node.outputs[0].shape)
     if schedule is None or rank == 0:
@@ -43,7 +43,7 @@ def plan_of(builder: Builder, schedule: Schedule | None) -> Resolved | None:
         if plan.grain == "thread" and type(plan.order) is Row and max(plan.unit) == 1:
             plan = None
     if plan is not None and plan.grain == "block" and looked_up(plan.order):
-        # Blocks of a graph have a table of their own.
+        # Blocks of a graph have a separate table.
         by_graph = schedule is not None and isinstance(schedule.residency, LocalityGraph)
         plan = plan if by_graph else replace(plan, table=True)
     if plan is not None and plan.grain == "thread" and rank > 1:
@@ -158,7 +158,7 @@ def by_blocks(builder: Builder, node: Generate, elements: Elements, plan: Resolv
 
 
 def _local(local: Expr, per_axis: Sequence[int], lanes: int) -> list[Expr]:
-    """The place of a thread in its block: row-major, the axis of the lanes fastest."""
+    """The coordinates of a thread in its block: row-major, the axis of the lanes fastest."""
     axes = [k for k in range(len(per_axis)) if k != lanes] + [lanes]
     found = at.row_major(local, tuple(at.integer(per_axis[k]) for k in axes))
     return [found[axes.index(k)] for k in range(len(per_axis))]

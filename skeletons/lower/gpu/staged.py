@@ -1,11 +1,11 @@
-"""Windows in shared memory (`Stage`): what the elements of a block read of an array, loaded once.
+"""Windows in shared memory (`Stage`): the data that a block reads of an array, loaded once.
 
-    load       all threads: the block and what its elements read beyond it, boundaries resolved
+    load       all threads: the block and its halo, boundaries resolved
     barrier
     compute    reads of shared memory
 
-Only reads at constant distances from an element's own place are staged, of arrays that are read at
-several, and only those that every element makes.
+Only unconditional reads at constant offsets from the element's index are staged, of arrays that are
+read at several offsets.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ MOST_BYTES = 48 << 10
 
 @dataclass(frozen=True)
 class _Window:
-    """Reads of one array, by their distance from the element, and the box of these distances."""
+    """Reads of one array, by their offset from the element, and the bounding box of the offsets."""
 
     reads: dict[Read, tuple[int, ...]]
     low: tuple[int, ...]
@@ -46,7 +46,7 @@ class _Window:
 
 
 class Staging:
-    """What of a Generate's reads a block stages.  Empty where nothing is read twice."""
+    """The reads of a Generate that a block stages; empty if nothing is read twice."""
 
     def __init__(self, builder: Builder, node: Generate, plan: Resolved) -> None:
         self.builder, self.node, self.plan = builder, node, plan
@@ -102,7 +102,7 @@ class Staging:
         first = next(iter(window.reads))
         args = tuple(at.add(Index(k), low) for k, low in enumerate(window.low))
         read = Read(first.node, first.component, args, first.boundary, first.scoped, first.vars)
-        # What lies beyond the domain is loaded too: only an axis without distances needs no care.
+        # Data beyond the domain is loaded too, except along axes without offsets.
         shape = self.builder.node_shape(read)
         own = {
             k for k, (least, most) in enumerate(zip(window.low, window.high, strict=True))
@@ -115,7 +115,7 @@ class Staging:
             for k, (c, n) in enumerate(
                 zip(at.row_major(t, sides), self.builder.shape(domain), strict=True)
             ):
-                # Beyond the domain nobody needs more than its last element does.
+                # No element beyond the domain needs more data than the last element does.
                 last = at.add(n, window.high[k] - window.low[k] - 1)
                 bindings[Index(k)] = into.let(at.minimum(at.add(corner[k], c), last), f"from{k}")
             with into.when_always(bindings):

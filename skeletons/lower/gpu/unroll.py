@@ -1,10 +1,9 @@
-"""Counted loops that read neighbours turn by turn: several turns at once, one access for all.
+"""Unrolls counted loops that read consecutive elements: one wide access for several iterations.
 
     loop k < n: s += a[i, k] · b[k, j]   →   loop k < n in steps of 4:  v = a[i, k … k + 3]
                                                 s += v[0] · b[k, j];  …  s += v[3] · b[k + 3, j]
 
-The turns follow each other as before: every element is computed by the very operations, in the very
-order, in which it would be turn by turn.
+The iterations keep their order, and the operations of each element do not change.
 """
 
 from __future__ import annotations
@@ -19,20 +18,20 @@ from ...ir.linearize import Linearizer
 from ..build import Builder
 from .common import Group, load_vector, multiples, unconditional, vector_count
 
-#: Expressions of all turns together, up to which they are written one after the other.
+#: Maximum total number of expressions of the unrolled iterations.
 MOST_EXPRESSIONS = 2048
-#: Bytes of the state of a loop and of what its turns read together: both are to stay in registers.
+#: Bytes of the state of a loop and of its unrolled reads: both should stay in registers.
 MOST_BYTES = 384
-#: Registers of a multiprocessor, those of a thread for addresses and counters, and the most for
-#: which a number of blocks is asked.
+#: Registers of a multiprocessor, registers of a thread for addresses and counters, and the maximum
+#: registers of a thread for which a number of blocks is requested.
 REGISTERS, OTHER_REGISTERS, MOST_REGISTERS = 65_536, 28, 128
 
 
 class Unrolled:
-    """The surroundings of a Linearizer in which the loops of `roots` read several turns at once.
+    """A Linearizer context in which the loops of `roots` read several iterations at once.
 
-    That is right under `requires` (counts and rows are whole vectors) and `aligned`; with no
-    `aligned` there is nothing to gain, and loops stay as they are.
+    That is valid under `requires` (counts and rows are multiples of a vector) and `aligned`.  If
+    `aligned` is empty there is nothing to gain, and loops stay unchanged.
     """
 
     def __init__(self, builder: Builder, roots: Sequence[Expr]) -> None:
@@ -52,7 +51,7 @@ class Unrolled:
         self.requires, self.aligned = tuple(dict.fromkeys(requires)), tuple(dict.fromkeys(aligned))
 
     def turns(self, loop: Loop, index: Var, into: Linearizer) -> Sequence[Mapping[Expr, Expr]]:
-        """The values, of each of the turns from `index` on, of what they read together."""
+        """The values of the joint reads, for each iteration from `index` on."""
         count, reads = self._found(loop)
         size = sum(1 for _ in walk(loop.scoped))
         state, ahead = (sum(e.type.bytes for e in es) for es in (loop.vars[1:], reads))
@@ -73,24 +72,24 @@ class Unrolled:
         return found
 
     def resident(self, threads: int) -> int:
-        """So many blocks of a multiprocessor have registers for all that is read at once; 0: any.
+        """Blocks per multiprocessor for which registers hold all joint reads; 0: unspecified.
 
-        Left to itself, the compiler gives a thread fewer, and waits for one load after the other
-        (8 × 4 outputs of a float32 product of 4 096 squared: 5.5 ms, 10.7 without); where a thread
-        has to have many anyhow, its own choice is better (8 × 8: 4.5 ms, 4.3 without).
+        By default the compiler assigns fewer registers and serialises the loads (8 × 4 outputs of a
+        float32 product of 4 096 squared: 5.5 ms, 10.7 without this).  If a thread needs many
+        registers anyway, the compiler's choice is better (8 × 8: 4.5 ms, 4.3 without this).
         """
         if self.registers > MOST_REGISTERS:
             return 0
         return REGISTERS // (threads * self.registers)
 
     def _found(self, loop: Loop) -> tuple[int, dict[Read, list[Expr]]]:
-        """Turns whose elements fit one access, and what they read in one."""
+        """The number of iterations whose elements fit one access, and their joint reads."""
         count = vector_count(e.type for e in self._reads(loop, 1))
         return count, self._reads(loop, count) if count > 1 else {}
 
     def _reads(self, loop: Loop, count: int) -> dict[Read, list[Expr]]:
-        """What every turn reads one place further than the last, the first place a multiple of
-        `count`, under which conditions; nothing where the turns are surely no multiple of it."""
+        """The reads whose position increases by one per iteration from a multiple of `count`, with
+        the conditions for that; none if the trip count is certainly not a multiple of `count`."""
         index, *state = loop.vars
         if multiples(loop.count, count, self.builder) is None:
             return {}

@@ -1,11 +1,11 @@
-"""Leaves in the order of a schedule, dealt out to the thread blocks of a kernel.
+"""Assigns leaves, in the order of a schedule, to the thread blocks of a kernel.
 
-    numbers of a thread block     those of the schedule's block, or as many as it has groups
-      turn                        a group of threads takes the next `own` numbers, one a turn
-        leaf                      its place in the grid (`skeletons/lower/visits.py`)
+    numbers of a thread block     those of the schedule's block, or one per group of threads
+      iteration                   a group takes the next `own` numbers, one per iteration
+        leaf                      its position in the grid (`skeletons/lower/visits.py`)
 
-All groups of a thread block make the same number of turns: those without a leaf of their own do
-the work of another one, and store nothing, so that all threads meet at every barrier.
+All groups of a thread block run the same number of iterations, so that all threads reach every
+barrier.  A group without a leaf of its own computes another leaf and stores nothing.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ __all__ = ["WHOLE", "Turns", "Visits", "leaf"]
 
 
 class Turns:
-    """`groups` (host) groups of threads a block, each with one leaf at a time.
+    """`groups` (host) groups of threads per block, each with one leaf at a time.
 
-    `tasks` (host): the thread blocks that cover everything.
+    `tasks` (host): the number of thread blocks that cover the grid.
     """
 
     def __init__(self, visits: Visits, groups: Expr | int = 1) -> None:
@@ -42,8 +42,8 @@ class Turns:
     @contextmanager
     def leaves(self, into: Linearizer, task: Expr, group: Expr
                ) -> Iterator[tuple[Expr, tuple[Expr, ...]]]:  # fmt: skip
-        """For each turn of group `group` of thread block `task`: whether the leaf is its own, and
-        its place in the grid, moved into it where there is no such leaf."""
+        """For each iteration of group `group` of thread block `task`: whether the group owns the
+        leaf, and its position in the grid, clamped if there is no such leaf."""
         if at.is_constant(self.turns, 1):
             yield self._leaf(into, task, group)
             return
@@ -61,7 +61,7 @@ class Turns:
 
 
 def leaf(visits: Visits, into: Linearizer, number: Expr) -> tuple[Expr, tuple[Expr, ...]]:
-    """Whether there is a leaf of this number, and its place in the grid; else a place in it."""
+    """Whether a leaf has this number, and its position in the grid (if none, a valid position)."""
     last = at.subtract(visits.total, 1)
     exists, place = visits.at(into, into.let(at.minimum(number, last), "visit"))
     inside = [

@@ -1,13 +1,13 @@
-"""Lanes of a warp that update the same place do it once, together.
+"""Warp aggregation: lanes of a warp that update the same target index issue one update.
 
-    same = the lanes with this place                      (match)
+    same = the lanes with this index                      (match)
     counts      popcount(same) times the constant
-    others      next = the nearest lane above with the same place
+    others      next = the nearest lane above with the same index
                 value = value ∘ value of next, lanes of odd rank retire, until none has a next
-    the lowest of them updates the place
+    the lowest of them updates the element
 
-With few collisions this costs a match and a vote for each element, which the updates hide; where
-many meet in one place it takes a thirtieth of the updates off it.
+With few collisions this costs a match and a vote per element, which the latency of the updates
+hides.  With many collisions it reduces the number of updates to about a thirtieth.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def _count(e: Expr) -> Expr:
 
 
 class Meeting:
-    """Updates of a permute's target by whole warps.  `size`: places of the target."""
+    """Updates of a permute's target by complete warps.  `size`: elements of the target."""
 
     def __init__(self, into: Linearizer, grid: common.Threads, outs: Sequence[Buffer],
                  combine: Combine, values: Sequence[Expr], size: Expr) -> None:  # fmt: skip
@@ -59,11 +59,11 @@ class Meeting:
 
     @staticmethod
     def suits(combine: Combine) -> bool:
-        """Whether values may be combined before they meet the target: known operators."""
+        """Whether values may be combined before they reach the target: known operators."""
         return is_commutative(combine)
 
     def update(self, into: Linearizer, position: Expr, place: Expr, values: Values) -> None:
-        """By all lanes of a warp at once; −1 is no place."""
+        """Update by all lanes of a warp at once; index −1 means no update."""
         same = self._same(into, place)
         if self.counts is None:
             values = self._joined(into, same, values)
@@ -78,7 +78,7 @@ class Meeting:
         half = Var("same", uint32)
         into.append(Collective(half, "match", (simplify.cast(place, int32),)))
         same = into.declare(half, "same")
-        with into.when(at.less(1 << 31, self.size)):  # the other halves of the places
+        with into.when(at.less(1 << 31, self.size)):  # the high halves of the indices
             high = Var("high", uint32)
             upper = simplify.cast(at.floor_divide(place, 1 << 32), int32)
             into.append(Collective(high, "match", (upper,)))
@@ -86,7 +86,7 @@ class Meeting:
         return same
 
     def _joined(self, into: Linearizer, same: Expr, values: Values) -> Values:
-        """In the lowest lane of each place the combination of all of them."""
+        """Combine the values of each index into its lowest lane."""
         peers = into.declare(_bits("bitwise_and", same, self.above), "peers")
         rank = into.declare(_count(_bits("bitwise_and", same, self.below)), "rank")
         held = declare(into, values, "joined")

@@ -1,8 +1,8 @@
-"""Tuples in memory words that other blocks poll: 32 bits of a value beside 32 bits of status.
+"""Tuples in memory words that other blocks poll: 32 bits of a value and 32 bits of status.
 
-A value of any types is cut into pieces of 32 bits, each of which travels in a 64-bit word of its
-own together with "here".  Words are read and written whole, so that no order between them is
-needed: a tuple is there when all its words are.  Memory that is zero holds nothing.
+A value of any type is split into 32-bit parts, each of which is stored in a separate 64-bit word
+with a "present" flag.  Words are read and written atomically, so no order between them is needed:
+a tuple is present when all its words are.  Zero memory is empty.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ...ir import arithmetic as at
 from ...ir.kernel import Assign, Buffer, Fetch, Publish
 from ...ir.linearize import Linearizer
 
-#: A word that holds something (zero).
+#: A word that is present (with value zero).
 HERE = Const(1 << 32, uint64)
 
 
@@ -27,7 +27,7 @@ def _unsigned(t: ScalarType) -> ScalarType:
 
 
 def pieces_of(t: ScalarType) -> int:
-    """How many words a value takes."""
+    """The number of words of a value."""
     return max(t.bits // 32, 1)
 
 
@@ -74,7 +74,7 @@ def value(found: Sequence[Expr], t: ScalarType) -> Expr:
 
 
 class Slots:
-    """Places for tuples of `types` in a buffer of words, from word `origin` on."""
+    """Slots for tuples of `types` in a buffer of words, from word `origin` on."""
 
     def __init__(self, buffer: Buffer, origin: Expr | int, types: Sequence[ScalarType]) -> None:
         self.buffer, self.origin, self.types = buffer, at.integer(origin), tuple(types)
@@ -85,7 +85,7 @@ class Slots:
         return into.let(at.add(self.origin, at.multiply(slot, self.words)), "word")
 
     def publish(self, into: Linearizer, slot: Expr, values: Sequence[Expr]) -> None:
-        """Put a tuple into a place that holds nothing yet."""
+        """Write a tuple to an empty slot."""
         first = self._first(into, slot)
         found = [p for v in values for p in pieces(into.let(v, "v"))]
         for k, piece in enumerate(found):
@@ -93,12 +93,12 @@ class Slots:
             into.append(Publish(self.buffer, at.add(first, k), word, ordered=False))
 
     def declare(self, into: Linearizer, wanted: Expr) -> list[Var]:
-        """Variables for the words of a tuple: nothing yet where it is `wanted`, else something."""
+        """Variables for the words of a tuple: empty if it is `wanted`, otherwise present."""
         start = simplify.select(wanted, Const(0, uint64), HERE)
         return [into.declare(start, "word") for _ in range(self.words)]
 
     def fetch(self, into: Linearizer, slot: Expr, held: Sequence[Var]) -> None:
-        """Ask for what is still missing."""
+        """Reload the words that are still missing."""
         with into.when(at.negate(self.here(held))):
             first = self._first(into, slot)
             for k, word in enumerate(held):
@@ -107,7 +107,7 @@ class Slots:
                 into.append(Assign(word, got))
 
     def here(self, held: Sequence[Expr]) -> Expr:
-        """Whether all words are there."""
+        """Whether all words are present."""
         return at.both(*(_apply("less_equal", bool_, HERE, word) for word in held))
 
     def values(self, held: Sequence[Expr]) -> tuple[Expr, ...]:
