@@ -69,8 +69,8 @@ def lower(node: Node, context: LoweringContext | None = None) -> Lowered:
     output buffers (for a Permute "update" buffers, which hold the defaults when the first kernel
     starts).  Library, Barrier, ArrayLoop and Branch are the executor's: `TypeError`.
 
-    The layers of a schedule that are about blocks as wholes, who runs them and how the caches treat
-    what they touch, are put on the kernels afterwards, whatever made these.
+    The schedule layers that concern complete blocks (residency and cache hints) are applied to the
+    kernels afterwards, independently of the skeleton.
 
     Errors: `ScheduleError`, which names the operation, where its schedule does not fit it.
     """
@@ -83,12 +83,12 @@ def lower(node: Node, context: LoweringContext | None = None) -> Lowered:
 
 
 def layer_notes(node: Node, context: LoweringContext) -> tuple[str, ...]:
-    """What came of the schedule that a node was given, in words."""
+    """The effect of a node's schedule, in words."""
     return () if node.label.schedule is None else notes_of(lower(node, context), node, context)
 
 
 def notes_of(lowered: Lowered, node: Node, context: LoweringContext) -> tuple[str, ...]:
-    """What is worth knowing of how a node was lowered, each once."""
+    """Notes on how a node was lowered, without duplicates."""
     notes, given = lowered.notes, node.label.schedule
     stage = None if given is None else as_schedule(given).stage
     if stage is not None and not context.gpu:

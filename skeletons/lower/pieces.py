@@ -1,10 +1,10 @@
-"""Programs that can be computed in pieces along the leading axis, and why others cannot.
+"""Programs that can be computed in chunks along the leading axis, and why others cannot.
 
-Rows i … j of every result then come from rows i … j of the inputs that are cut (with a stencil:
-and the few rows around them), and from the others whole.  What a kernel may do with the leading
-index is read rows of cut arrays at it, or at a constant distance from it where the array has a
-boundary; with the leading extent, nothing but be as long.  So a piece does for its rows just what
-the whole program does, operation by operation; a program that could tell the difference is not cut.
+Rows i … j of every result are computed from rows i … j of the split inputs (for a stencil, plus a
+few rows around them) and from all of the other inputs.  A kernel may use the leading index only to
+read rows of split arrays at it, or at a constant offset from it if the array has a boundary.  It
+may use the leading extent only as a length.  A chunk then executes exactly the operations that the
+complete program executes for its rows; programs that could observe the difference are not split.
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ from ..schedules import Auto
 from .fold.gpu import grouping
 from .gpu.collectives import is_exact
 
-#: Boundaries that stay near the edge which a place is beyond.
+#: Boundaries that resolve an index beyond an edge to one near that edge.
 _NEAR = ("clamp", "mirror", "symmetric", "constant")
-#: Those of them that lead back over the row itself.
+#: Those of them that reflect across the row itself.
 _BACK = ("mirror", "symmetric")
 _ROW = Index(0)
 
 
 @dataclass(frozen=True)
 class Pieces:
-    """How a program is cut: the positions among its inputs of those of which a piece needs its
-    rows alone, and how many rows more `before` and `after` them (the results of these are wrong,
-    for they are beside an edge that is none).
+    """How a program is split: the positions of the inputs of which a chunk needs only its own rows,
+    and the numbers of additional rows `before` and `after` them (whose results are wrong, since
+    the edge of the chunk is not an edge of the array).
 
-    `grouped`: numbers that must be for the extents of a piece what they are for the whole, or sums
-    of floats are rounded otherwise.
+    `grouped`: values that must be equal for the extents of a chunk and of the complete program;
+    otherwise sums of floats are rounded differently.
     """
 
     cut: tuple[int, ...]
@@ -44,14 +44,14 @@ class Pieces:
 
 
 class Whole(Exception):
-    """Why a program cannot be computed in pieces, in words."""
+    """The reason why a program cannot be computed in chunks."""
 
 
 def pieces_of(roots: Sequence[Leaf], inputs: Sequence[Input], check: bool = False) -> Pieces:
-    """How to compute an optimised graph in pieces along the leading axis of its results.
+    """How to compute an optimised graph in chunks along the leading axis of its results.
 
-    All inputs that are cut must turn out to have one leading extent.  `check`: indices are tested,
-    and errors tell them.  Raises `Whole`.
+    All split inputs must have the same leading extent at run time.  `check`: indices are checked
+    and reported in errors.  Raises `Whole`.
     """
     if check:
         raise Whole("checked mode tells the indices of the whole arrays")
@@ -68,11 +68,11 @@ def pieces_of(roots: Sequence[Leaf], inputs: Sequence[Input], check: bool = Fals
 
 
 class _Cutter:
-    """Goes from the results to the inputs, and learns which arrays are cut.
+    """Traverses the graph from the results to the inputs and finds the arrays to split.
 
-    `near`: how many rows before and after its own a piece needs of an array that is cut; `whole`:
-    arrays that every piece needs all of; `used`: extents that are used other than as a leading one,
-    and by whom; `checked`: what is compared, and for whom; `grouped`: see `Pieces`.
+    `near`: the rows before and after its own that a chunk needs of a split array; `whole`: arrays
+    that every chunk needs completely; `used`: extents with uses other than as a leading extent, and
+    their users; `checked`: the compared extents, and for which node; `grouped`: see `Pieces`.
     """
 
     def __init__(self) -> None:
@@ -83,7 +83,7 @@ class _Cutter:
         self.grouped: list[Expr] = []
 
     def demand(self, leaf: Leaf, before: int, after: int) -> None:
-        """A piece needs its rows of an array, and some around them."""
+        """A chunk needs its rows of an array, and some around them."""
         if not leaf.shape:
             raise Whole(f"{_name(leaf.node)} makes a single number")
         length = leaf.shape[0]
@@ -96,7 +96,7 @@ class _Cutter:
         self.near[leaf.node] = max(had[0], before), max(had[1], after)
 
     def demand_whole(self, leaf: Leaf, reader: Node) -> None:
-        """Every piece needs all of an array."""
+        """Every chunk needs all of an array."""
         if leaf.node in self.near:
             raise Whole(f"{_name(reader)} reads {_name(leaf.node)} at other rows than its own")
         if not isinstance(leaf.node, Input):
@@ -104,7 +104,7 @@ class _Cutter:
         self.whole.add(leaf.node)
 
     def visit(self, node: Node) -> None:
-        """What a node needs for its rows; all that read it have been visited."""
+        """The requirements of a node for its rows; all its readers have been visited."""
         if isinstance(node, Input):
             return
         before, after = self.near[node]
@@ -133,7 +133,7 @@ class _Cutter:
             self.checked.append((node, check.left, check.right))
 
     def _rows(self, node: Node, before: int, after: int) -> None:
-        """What the bodies of a node do with the leading index."""
+        """The uses of the leading index in the bodies of a node."""
         seen: set[Expr] = set()
         stack: list[Expr] = list(node.bodies())
         while stack:
@@ -169,7 +169,7 @@ class _Cutter:
 
     @staticmethod
     def _offset(read: Read) -> int | None:
-        """c where a read is at row + c, None where the leading index has no part in its row."""
+        """c if a read is at row + c; None if its row does not depend on the leading index."""
         if not read.args or any(isinstance(e, Apply) and e.op.name == "cast"
                                 for e in walk(read.args[:1])):  # fmt: skip
             return None
@@ -184,7 +184,7 @@ class _Cutter:
                 self.used.setdefault(e, node)
 
     def judge_extents(self) -> None:
-        """The cut extent is a length of arrays, and is compared with itself, and nothing else."""
+        """The split extent is only used as a length of arrays and only compared with itself."""
 
         def is_cut(e: Expr) -> bool:
             return isinstance(e, Extent) and not e.axis and e.node in self.near

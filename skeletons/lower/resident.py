@@ -1,13 +1,13 @@
-"""The residency of a schedule, put on the kernels that a lowering made.
+"""Applies the residency of a schedule to lowered kernels.
 
-    Grid            nothing: the hardware hands out blocks; threads of a CPU have spans of tasks
-    Clusters(n)     GPU: tasks renumbered (`kernel.agents.redirected`)
-    Agents(n)       GPU: blocks that stay and fetch their work (`kernel.agents.agents`)
-    LocalityGraph   tasks in the order of the block-sharing graph, as queues of agents on a GPU, as
-                    the spans of the threads on a CPU
+    Grid            nothing: the hardware assigns blocks; CPU threads have spans of tasks
+    Clusters(n)     GPU: tasks are renumbered (`kernel.agents.redirected`)
+    Agents(n)       GPU: persistent blocks fetch tasks (`kernel.agents.agents`)
+    LocalityGraph   tasks in the order of the block-sharing graph: queues of agents on a GPU, the
+                    spans of the threads on a CPU
 
-On a CPU every thread has a span of neighbouring tasks and takes from the others' when it has done
-its own, whatever the schedule says: `Clusters` and `Agents` add nothing to that.
+On a CPU every thread has a span of neighbouring tasks and steals from other spans when its own is
+finished, under any schedule; `Clusters` and `Agents` therefore have no effect there.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from .build import LoweringContext
 from .tiling import host_ids
 from .visits import QUEUES
 
-#: Multiprocessors taken for granted where the context does not know (an H200).
+#: Number of multiprocessors if the context does not know it (an H200).
 MULTIPROCESSORS = 132
-#: Threads that a multiprocessor holds at once; agents of a `LocalityGraph` are as many as that.
+#: Resident threads of a multiprocessor; the agents of a `LocalityGraph` fill them.
 RESIDENT_THREADS = 2048
 
 
 def resident(lowered: Lowered, node: Node, context: LoweringContext) -> Lowered:
-    """The kernels under the residency of the node's schedule; the very same without one."""
+    """The kernels under the residency of the node's schedule; unchanged without one."""
     given = node.label.schedule if context.schedule is None else context.schedule
     if given is None:
         return lowered
@@ -66,7 +66,7 @@ def resident(lowered: Lowered, node: Node, context: LoweringContext) -> Lowered:
 
 
 def multiprocessors(context: LoweringContext) -> int:
-    """Of the GPU lowered for (threads of the CPU); only for what reaches no result."""
+    """Multiprocessors of the target GPU, or threads of the CPU; must not affect results."""
     if not context.gpu:
         return max(context.threads, 1)
     return context.threads if context.threads > 1 else MULTIPROCESSORS
@@ -99,7 +99,7 @@ def _with_agents(lowered: Lowered, queues: int, per_queue: Callable[[Kernel], in
 
 def _by_graph(lowered: Lowered, node: Node, context: LoweringContext, schedule: Schedule,
               layer: LocalityGraph) -> Lowered:  # fmt: skip
-    from .locality import (  # nobody else waits for its imports
+    from .locality import (  # lazy, as its imports are slow
         domain_of,
         prepared,
         queue_table,
@@ -146,7 +146,7 @@ def _by_graph(lowered: Lowered, node: Node, context: LoweringContext, schedule: 
 
 
 def _require_blocks(kernel: Kernel, ids: Expr) -> None:
-    """Tasks of every variant are the blocks that the graph is of."""
+    """Whether the tasks of every variant are the blocks of the graph."""
     known: dict[Expr, Expr] = dict(zip(kernel.scalars, kernel.scalar_values, strict=True))
     tasks = substitute((kernel.tasks,), known)[0]
     same = tasks is ids or (

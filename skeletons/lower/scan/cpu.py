@@ -10,12 +10,12 @@ and the operands keep the array's order.  Two shapes:
               many rows: the third kernel alone, a row being one block
     across    the axis is not the last: a vector of columns, step by step
 
-Operators that are known primitives go GROUPED steps at a time, as a prefix of the group beside
-its start, so that a step does not wait for the one before.  Costly elements and epilogues are
-computed by vector loops over a part of the row that fits in the first-level cache (`staged`).
-Which of these is done depends on the operator and the extents, never on what was fused.
+Known primitive operators process GROUPED steps at a time: the prefix within the group is computed
+separately from the value before the group, so that steps do not wait for each other.  Vector loops
+compute costly elements and epilogues over a part of the row that fits in the L1 cache (`staged`).
+The choice depends on the operator and the extents, never on fusion.
 
-A schedule numbers the blocks of rows, or the columns, that tasks consist of (`../visits.py`).
+A schedule numbers the blocks of rows, or the columns, that a task computes (`../visits.py`).
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ BLOCK = 16384
 STAGE = 2048
 #: Steps taken together; divides STAGE.
 GROUPED = 8
-#: From this many rows on, a row is scanned by one task.
+#: Minimum number of rows for which one task scans a row.
 MANY_ROWS = 16
-#: Columns of a task, and steps between two visits of the accumulators, across.
+#: Columns of a task, and steps between two accesses to the accumulators, across.
 ACROSS_COLUMNS, ACROSS_STEP = 512, 8
 #: Elements that cost more are computed ahead.
 _CHEAP_ELEMENT = 6.0
@@ -60,7 +60,7 @@ def lower_scan(node: Scan, context: LoweringContext) -> Lowered:
 
 
 class AxisScan:
-    """What both shapes share: where elements come from and where results go."""
+    """The base of both shapes: access to elements and results."""
 
     def __init__(self, builder: Builder, node: Scan) -> None:
         self.builder, self.node, self.combine = builder, node, node.combine
@@ -84,7 +84,7 @@ class AxisScan:
         return at.subtract(at.subtract(self.n, 1), p) if self.node.reverse else p
 
     def target(self, p: Expr) -> Expr:
-        """Where the result of step `p` goes: for an exclusive scan the value before the step."""
+        """Store the result of step `p`: for an exclusive scan the value before the step."""
         if not self.node.reverse:
             return p
         last = self.n if self.node.form == "exclusive" else at.subtract(self.n, 1)
@@ -176,7 +176,7 @@ class _Along(AxisScan):
         return self.builder.lowered(sums, self._carries(), self._visited("scan", self.visits))
 
     def _visited(self, suffix: str, visits: Visits) -> Kernel:
-        """All blocks, as the schedule has them: their sums (of all but the last of a row), or the
+        """All blocks, in the order of the schedule: their sums (except the last of a row), or the
         scan of each from its carry."""
         into, task = self.builder.emitter(), Var("task", int64)
         rows = at.maximum(at.floor_divide(BLOCK, at.maximum(self.host_n, 1)), 1)
@@ -373,7 +373,7 @@ def _copied(into: Linearizer, v: Var) -> Var:
 
 
 class _Across(AxisScan):
-    """The axis is not the last: columns side by side, their accumulators in the task's memory."""
+    """The axis is not the last: adjacent columns, with accumulators in task-private memory."""
 
     def lower(self) -> Lowered:
         builder, axis = self.builder, self.node.axis
@@ -410,7 +410,7 @@ class _Across(AxisScan):
 
     def _columns(self, into: Linearizer, at_plane: Sequence[Expr], cols: tuple[Expr, Expr],
                  held: Sequence[Buffer]) -> None:  # fmt: skip
-        """Some columns from end to end, with room for them in `held`."""
+        """Some columns from end to end, accumulated in `held`."""
         builder = self.builder
         if self.node.init is not None:
             start = self.init(into)

@@ -4,13 +4,13 @@
                at a time
     tiles      the last axis, few long rows: a block scans a tile and gets what comes before it
                from the blocks of earlier tiles (`gpu_tiles.py`)
-    turns      the same for very long rows: a block goes from tile to tile and works on several at
+    turns      the same for very long rows: a block iterates over tiles and pipelines several at
                once (`gpu_turns.py`)
     columns    another axis: a thread per column (`gpu_columns.py`)
 
-Everything is written in scan order: step p combines element p, or n − 1 − p from the right.  How
-elements are grouped depends on extents and on the types that are combined, never on what was fused
-nor on which block comes first: a scan of floats gives the same bits every time.
+Everything is written in scan order: step p combines element p, or n − 1 − p from the right.  The
+grouping of elements depends on extents and on the combined types, never on fusion or the order of
+blocks: a scan of floats is bitwise reproducible.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from .gpu_turns import TurnScan, fits
 
 #: Rows of at most this many elements are scanned by a warp, and so are rows when there are many.
 SHORT_ROW, MANY_ROWS = 1024, 2048
-#: Rows of at least this many elements keep every multiprocessor busy for several turns.
+#: Rows of at least this many elements keep every multiprocessor busy for several iterations.
 LONG_ROW = 1 << 24
 
 

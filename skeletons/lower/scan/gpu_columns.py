@@ -1,13 +1,13 @@
-"""Scans along an axis that is not the last: a thread per column, neighbours side by side.
+"""Scans along an axis that is not the last: a thread per column, adjacent threads on adjacent ones.
 
-Where there are columns enough, one kernel takes every column step by step, some elements ahead of
-their combination.  Where there are not, columns are cut into parts and three kernels run:
+If there are enough columns, one kernel scans every column step by step and prefetches some
+elements.  Otherwise columns are split into parts, and three kernels run:
 
     sums       the combination of every part but the last
     carries    what comes before every part but the first: a block per column
     columns    every part again, from its carry
 
-A schedule says which parts of which columns the threads take, neighbours in number side by side.
+A schedule assigns the parts of columns to threads; consecutive numbers go to adjacent threads.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class ColumnScan(AxisScan):
                                 (*sizes[:axis], LEAST, *sizes[axis:]))  # fmt: skip
 
     def lower(self) -> Lowered:
-        """The kernels, of which two have no tasks where columns are whole."""
+        """The kernels; two of them have no tasks if columns are not split."""
         return self.builder.lowered(self._sums(), self._carries(), self._scan())
 
     @contextmanager

@@ -4,16 +4,16 @@ After D. Merrill and M. Garland, "Single-pass parallel prefix scan with decouple
 with an association that does not depend on time.  Blocks take tiles in order (a ticket), so a tile
 may wait for earlier ones.  Tiles come in groups of a warp:
 
-    a block publishes the total of its tile as soon as it has it
+    a block publishes the total of its tile as soon as it is computed
     before group g  =  (before group g − 1) · (a tree over the tiles of group g − 1)
     before tile t   =  (before its group) · (a tree over the tiles of the group before t)
 
-What comes before a group is published by the block of the last tile of the group in front.  A block
-takes the nearest group for which it is known, at most BACK groups away, and adds up the tiles of
-the groups between itself, a warp each; whichever group it is, the bits are the same.
+The prefix before a group is published by the block of the last tile of the preceding group.  A
+block takes the nearest group whose prefix is known, at most BACK groups away, and sums the tiles of
+the groups in between itself, one warp per group.  The result is bitwise the same for every choice.
 
-A schedule says in which order tickets go to tiles; the tiles of a row must come from left to right,
-or a tile would wait for one that nobody has begun.
+A schedule maps tickets to tiles.  The tiles of a row must come from left to right; otherwise a tile
+could wait for one that no block has started.
 """
 
 from __future__ import annotations

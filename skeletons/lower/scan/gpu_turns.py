@@ -1,19 +1,19 @@
-"""Very long rows scanned by blocks that work on several tiles at once, so that memory always has
-something to do.
+"""Very long rows scanned by blocks that pipeline several tiles, which keeps memory busy.
 
-What is combined with what, and what blocks tell each other, is as in `gpu_tiles.py`: a block takes
-tiles in order, and earlier tiles always belong to blocks that run.  Here it takes one after the
-other.  A turn, between two barriers, has to do with five of them:
+The grouping and the communication between blocks are as in `gpu_tiles.py`: a block takes tiles in
+order, and earlier tiles always belong to running blocks.  Here a block iterates over tiles.  An
+iteration, between two barriers, processes five of them:
 
-    threads that hold data    store the results of the first, whose prefixes lie in shared memory;
-                              combine those of the fourth, which have arrived in registers;
-                              ask for the elements of the fifth
-    the last warp             publishes the total of the third;
-                              finds what comes before the second
+    data threads      store the results of the first, whose prefixes are in shared memory;
+                      combine the elements of the fourth, which have arrived in registers;
+                      issue the loads of the fifth
+    the last warp     publishes the total of the third;
+                      finds the prefix before the second
 
-So the total of a tile is published a turn before its block waits for those on its left, which are
-as old: other blocks have published them by then, and hardly anybody waits (measured by kernels
-written by hand, 256 M float32: 0.54 ms, and 0.77 when a turn publishes what it needs).
+The total of a tile is thus published one iteration before its block waits for the tiles on its
+left, which were started at the same time.  Other blocks have usually published those by then, so
+blocks rarely wait (measured with hand-written kernels, 256 M float32: 0.54 ms, and 0.77 if an
+iteration publishes the totals that it needs itself).
 """
 
 from __future__ import annotations
