@@ -1,23 +1,21 @@
 """Permute: scatter with combination, into buffers that hold the defaults already.
 
-    private     small targets, operators with an identity (histograms): each of a number of
-                chunks of the source accumulates into copies of its own; a second kernel adds the
-                copies to the target.  Chunks depend on the extents only, so the result does too.
-                Where one constant is added everywhere, the copies count, in 32 bits; in 8 where
-                the targets are many, so that a copy stays in the cache, and what no longer fits is
-                added to the target
-    ordered     any operator: one task, in the order of the visits.  Taken where it is as fast as
-                all threads with the indivisible updates below, and for deterministic=True
-    atomic      operators on one component of up to eight bytes: indivisible updates
-    locked      tuples, complex128: whole elements under one of LOCKS spin locks
-    stores      overwrite of one component: whichever store comes last stays
+    private     small targets, operators with an identity (histograms): each chunk of the source
+                accumulates into private copies; a second kernel adds the copies to the target.
+                Chunks depend only on the extents, so the result does too.  If every update adds
+                the same constant, the copies count in 32 bits, or in 8 bits for large targets, so
+                that a copy stays in the cache; overflows are added to the target
+    ordered     any operator: one task, in the order of the visits.  Used if it is as fast as all
+                threads with the atomic updates below, and for deterministic=True
+    atomic      operators on one component of up to eight bytes: atomic updates
+    locked      tuples, complex128: complete elements under one of LOCKS spin locks
+    stores      overwrite of one component: the last store wins
 
-The way is chosen at run time by the extents; the kernels of the other ways then have no tasks.
-Updates that are `atomic` or `locked` come in any order: floats may differ in the last bits from
-run to run.
+The extents select the strategy at run time; the kernels of the other strategies then have no tasks.
+`atomic` and `locked` updates run in any order: floats may differ in the last bits from run to run.
 
-A schedule says in which order the elements of the source are visited, and what of them a task has;
-a chunk is so many tasks one after the other.  `deterministic=True` keeps the order of the source.
+A schedule determines the visiting order of the source elements and their assignment to tasks; a
+chunk is a number of consecutive tasks.  `deterministic=True` keeps the order of the source.
 """
 
 from __future__ import annotations
@@ -68,21 +66,21 @@ from ..visits import QUEUES, shown
 PRIVATE_TARGET = 1 << 21
 #: At most this many chunks, of at least so many source elements.
 CHUNKS, CHUNK_ELEMENTS = 64, 1 << 15
-#: Small targets have this many copies a chunk, used in turn: neighbours that meet in one element
+#: Copies per chunk for small targets, used round-robin: consecutive updates of the same element
 #: then do not wait for each other.
 COPIES, COPIED_TARGET = 4, 2048
-#: Elements of the source whose places are computed ahead, by a vector loop.
+#: Source elements whose target indices a vector loop computes in advance.
 STAGE = 1024
 #: Elements of the target that one task of the second kernel combines.
 GATHER = 1024
-#: Most elements that are counted: a chunk has no more than 32 bits can.
+#: Maximum number of elements to count: the count of a chunk must fit in 32 bits.
 COUNTED = 1 << 36
 #: Targets of at least so many elements are counted in bytes.
 BYTE_COUNTS = 1 << 17
 LOCKS = 1024
 _CHEAP_PLACE = 4.0
-#: Bytes of a target up to which threads keep meeting in its cache lines, so that more of them make
-#: no more indivisible updates; and from which on its elements come from memory.
+#: Target bytes up to which threads contend for its cache lines, so that more threads do not
+#: increase the rate of atomic updates; and from which on its elements come from memory.
 FEW_BYTES, FAR_BYTES = 1 << 16, 12 << 20
 #: Nanoseconds of an update, for a target in the caches and one in memory: by one task in order;
 #: indivisible (from memory, comparing and swapping misses twice, fetching an integer to add to it
@@ -92,7 +90,7 @@ WORK = 0.08
 #: Operators that the hardware has for integers, and those that keep every bit of floats.
 FETCHES = frozenset(("add", "bitwise_and", "bitwise_or", "bitwise_xor"))
 EXACT = frozenset(("minimum", "maximum", "fmin", "fmax"))
-#: The order is taken if it costs no more than so much of the indivisible updates.
+#: `ordered` is used if its cost is at most this fraction of that of atomic updates.
 AS_FAST = 1.1
 RUN_TO_RUN = ("updates by atomics{where}: float results may differ in the last bits from run to "
               "run; deterministic=True orders them")  # fmt: skip
@@ -162,7 +160,7 @@ class _Permute:
         (order,) = self.builder.scratch(QUEUES, [int32], at.maximum(blocks.tasks, 1))
 
         def emit(into: Linearizer, position: Var, inner: Inner) -> None:
-            # Within the blocks: the arithmetic after it is told so.
+            # Explicit bounds for the range analysis of later arithmetic.
             found = at.maximum(simplify.cast(Load(order, position), int64), 0)
             block = into.let(at.minimum(found, at.subtract(blocks.tasks, 1)), "block")
             assert isinstance(block, Var)
@@ -182,7 +180,7 @@ class _Permute:
         return found
 
     def _locate(self, into: Linearizer, found: Callable[[Linearizer, Expr], None]) -> None:
-        """`found(position)` if the element has a place in the target; checked if asked."""
+        """`found(position)` if the element has a target index; checked in checked mode."""
         with into.when(into.value(self.valid)):
             place = into.emit(self.target)
             ok: Expr = TRUE
@@ -222,7 +220,7 @@ class _Permute:
         if self.counted:
             worth = at.both(worth, at.less_equal(self.count_host, COUNTED))
             neutral = tuple(Const(0, uint8 if self.bytes else uint32) for _ in self.outs)
-        # One copy alone is a detour of the order.
+        # A single copy would only add overhead to the ordered strategy.
         alone = at.both(at.equal(chunks_host, 1), at.equal(sub_host, 1))
         in_order = at.both(worth, alone)
         chunks_host = at.select(at.both(worth, at.negate(alone)), chunks_host, 0)
@@ -236,8 +234,8 @@ class _Permute:
         return builder.lowered(private, gather, *self._directly(chunks_host, in_order))
 
     def _directly(self, chunks_host: Expr, in_order: Expr) -> list[Kernel]:
-        """The ways against the target itself, where there are no chunks; `in_order`: what asks for
-        the order beside its being as fast."""
+        """The strategies that update the target directly, if there are no chunks; `in_order`: the
+        condition that forces the ordered one, in addition to its speed."""
         way, limit = self._way(), self._order_limit()
         if limit is None:
             in_order = TRUE
@@ -263,15 +261,15 @@ class _Permute:
         return made
 
     def _order_limit(self) -> int | None:
-        """Bytes of the target up to which one task in order is as fast as all threads with
-        indivisible updates; None: however many, 0: none.
+        """Target bytes up to which one task in order is as fast as all threads with atomic updates;
+        None: no limit, 0: never.
 
-        The elements of the source are computed by one thread then, which counts against it.
+        The estimate includes that a single thread then computes the source elements.
         """
         if self._way() == "stores":
             return 0
         if self.combine is not None and not is_arithmetic(self.combine):
-            return None  # an update that reads or has loops is no instruction
+            return None  # an update with reads or loops cannot be atomic
         threads = self.builder.context.threads
         results = () if self.combine is None else self.combine.results
         roots = (self.valid, *self.target, *self.values, *results)
@@ -298,7 +296,7 @@ class _Permute:
         return "stores" if overwrites else "atomic"
 
     def _each(self, way: str, tasks: Expr) -> Kernel:
-        """Every element of the source at once, against the target itself."""
+        """All source elements in parallel, updating the target directly."""
         into, task = self.builder.emitter(), Var("task", int64)
         locks = None
         if way == "locked":
@@ -318,7 +316,7 @@ class _Permute:
         return self.kernel(way, tasks, task, into, f"{way} updates")
 
     def _ordered(self, tasks: Expr) -> Kernel:
-        """One task: the elements of the source one after the other, against the target itself."""
+        """One task: the source elements in sequence, updating the target directly."""
         into, task = self.builder.emitter(), Var("task", int64)
         body = _Staged(self, self.outs, [constant(0)] * COPIES, counted=False)
         with into.loop("tile", 0, self.tiling.tasks) as number:
@@ -450,7 +448,7 @@ class _Staged:
                 self._carry(into, where, count)
 
     def _carry(self, into: Linearizer, where: Expr, count: Expr) -> None:
-        """A count that has come to 0 again has missed 256 of its kind: the target gets them."""
+        """A count that wraps to 0 has lost 256 updates: add them to the target."""
         (value,), (out,) = self.permute.node.values, self.permute.outs
         times = simplify.cast(Const(256, uint64), value.type)
         all_of_them = simplify.apply(primitive("multiply"), (into.value(value), times), value.type)
@@ -464,7 +462,7 @@ class _Staged:
         )
 
     def _ahead(self, into: Linearizer, tile: Tile, row: Expr, col: Expr, slot: Expr) -> None:
-        """The place (−1: none) and the values of one element."""
+        """The target index (−1: none) and the values of one element."""
         permute = self.permute
         slot = into.let(slot, "slot")
         with into.when_always(permute._bindings(tile, row, col)):
@@ -492,7 +490,7 @@ class _Staged:
 
 
 def rounds(node: Permute) -> bool:
-    """Whether the order of updates reaches the bits of floats (minima and maxima: no)."""
+    """Whether the order of updates can change float results (minima and maxima: no)."""
     if node.combine is None or not any(o.type.is_inexact for o in node.outputs):
         return False
     return not all(_is_any(e, EXACT) for e in node.combine.results)

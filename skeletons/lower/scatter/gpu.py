@@ -1,23 +1,22 @@
 """Permute on a GPU: scatter with combination, into buffers that hold the defaults already.
 
-    bins       operators with an identity, into few places (histograms): each block accumulates
-               in bins of its own in shared memory, several copies of them where they are few,
-               and adds those to the target at its end.  More places than fit are dealt out to
-               up to RANGES blocks, which all walk the same part of the source
-    atomic     operators on one component of up to eight bytes, or on components that have nothing
-               to do with each other: indivisible updates, done in the L2 cache.  Lanes of a warp
-               that meet in one place do it once, together (`../gpu/warp_aggregation.py`); places
-               that a block meets often have bins in it
-    locked     any other function of several components, complex128: whole elements under one of
-               LOCKS spin locks (functions without an identity have bins too, with locks of their
-               own in shared memory)
-    overwrite  of one component: whichever store comes last stays
-    stores     maps that are one to one: nobody else touches the place
-    claimed    overwrite of tuples, and overwrite with deterministic=True: the last source of each
-               place is found first, with atomic maxima, then it alone stores, whole
-    owned      deterministic=True for what depends on the order, and functions that read arrays
-               or have loops: every warp owns a share of the places, each lane a share of those,
-               and walks the whole source in its order
+    bins       operators with an identity, small targets (histograms): each block accumulates in
+               private bins in shared memory (several copies if there are few) and finally adds
+               them to the target.  Targets that do not fit are divided among up to RANGES blocks,
+               which all read the same part of the source
+    atomic     operators on one component of up to eight bytes, or on independent components:
+               atomic updates in the L2 cache.  Lanes of a warp that update the same index issue
+               one update (`../gpu/warp_aggregation.py`); frequent indices have bins in the block
+    locked     any other function of several components, complex128: complete elements under one
+               of LOCKS spin locks (functions without an identity have bins too, with separate
+               locks in shared memory)
+    overwrite  of one component: the last store wins
+    stores     one-to-one maps: no two updates have the same index
+    claimed    overwrite of tuples, and overwrite with deterministic=True: atomic maxima find the
+               last source of each index, then only that source stores
+    owned      deterministic=True for order-dependent updates, and functions that read arrays or
+               have loops: every warp owns a share of the target, each lane a share of that, and
+               iterates over the complete source in order
 
 `bins` of two sizes and `atomic` are chosen by the extents at each launch.  The order of updates
 is not that of the source: sums of floats may differ in their last bits from one run to the next,

@@ -1,1 +1,1 @@
-"""Elements that read the neighbours of their position (on a CPU they are elementwise kernels)."""
+"""Elements that read neighbours of their index (on a CPU they are elementwise kernels)."""

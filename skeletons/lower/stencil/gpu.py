@@ -1,14 +1,14 @@
-"""Stencils on a GPU: elements that read the neighbours of their place.
+"""Stencils on a GPU: elements that read neighbours of their index.
 
     a few rows      a thread computes some rows × columns at once; all loads come first
-    a walk          a thread goes down a strip, and keeps in registers what is still needed
-                    (`gpu_kernel.py`, `gpu_stream.py`)
-    a loop          windows of run-time extents: a kernel for each of the common extents, written
-                    out, and one that loops (`gpu_loops.py`)
+    a walk          a thread iterates down a strip and keeps values that it still needs in
+                    registers (`gpu_kernel.py`, `gpu_stream.py`)
+    a loop          windows of run-time extents: an unrolled kernel for each of the common extents,
+                    and one that loops (`gpu_loops.py`)
 
 Every value read is used for all elements of the thread that need it, and neighbours in a warp share
-cache lines.  What is no window of neighbouring places (one axis only, data-dependent places) is
-left to `../elementwise/gpu.py`, which reads the neighbours of several columns together too.
+cache lines.  Other reads (along one axis only, or at data-dependent indices) are handled by
+`../elementwise/gpu.py`, which also reads the neighbours of several columns together.
 """
 
 from __future__ import annotations

@@ -1,15 +1,15 @@
-"""Several turns of a loop over a stencil in one pass through memory.
+"""Several iterations of a loop over a stencil in one pass through memory.
 
     a warp            32 · columns neighbouring columns of a strip of rows
       for Y           walks down the strip; a step loads `rows` more rows
-        for turn      u₀(Y) gives u₁(Y − h), which gives u₂(Y − 2h), …: every turn keeps its last
-                      rows in registers, and its neighbours' columns come by shuffles
+        iterations    u₀(Y) gives u₁(Y − h), which gives u₂(Y − 2h), …: every iteration keeps its
+                      last rows in registers; shuffles provide the neighbours' columns
         store         u_T(Y − T·h)
 
-The strip and the columns of a warp overlap those of their neighbours by what T turns reach: the
-values there are computed twice, and the outermost lanes only help the others.  Every value is the
-written expression over the written neighbours, the boundary resolved anew in every turn, so that
-the result is that of single turns, bit for bit.
+The strip and the columns of a warp overlap those of their neighbours by the reach of T iterations:
+the values there are computed twice, and the outermost lanes only serve the others.  Every value is
+computed by the expression as written, with the boundary resolved in every iteration, so the result
+equals that of single iterations bit for bit.
 """
 
 from __future__ import annotations
@@ -74,8 +74,8 @@ class Temporal:
     """`steps` turns of a loop as one kernel.
 
     `lowered` reads the leaves of the loop's state and writes those of its body, as the lowering of
-    the body does.  It has no fallback: where `requires` or `aligned` of its kernel do not hold,
-    and for what is left of the count, single turns are right.
+    the body does.  It has no fallback: if `requires` or `aligned` of its kernel do not hold, and
+    for the remaining iterations, single iterations must run.
     """
 
     lowered: Lowered
@@ -83,7 +83,7 @@ class Temporal:
 
 
 def temporal(loop: ArrayLoop, context: LoweringContext) -> Temporal | None:
-    """Several turns of `loop` at once; None where single turns are as good, or the only way."""
+    """Several iterations of `loop` at once; None if single iterations are as good, or required."""
     node = _body(loop)
     if node is None or context.check or context.schedule or node.label.schedule is not None:
         return None
@@ -195,7 +195,7 @@ def _turns(node: Generate, shape: _Shape) -> int:
 
 @dataclass
 class _Pass:
-    """The kernel of `turns` turns."""
+    """The kernel of `turns` iterations."""
 
     builder: Builder
     node: Generate
@@ -391,7 +391,7 @@ class _Walk:
 
     def _turn(self, newest: Expr, fresh: Sequence[Expr], state: dict[_Key, Var]
               ) -> list[Expr]:  # fmt: skip
-        """One turn: from the newest rows of its input to the newest of its output."""
+        """One iteration: from the newest rows of its input to the newest of its output."""
         made, into = self.made, self.into
         rows = made.shape.rows
         newest = newest if self.inside else into.let(newest, "newest")
