@@ -1,8 +1,8 @@
-"""How the elements of a domain are dealt out to tasks.
+"""Assignment of the elements of a domain to tasks.
 
 A task covers a rectangle of rows and columns (the last two axes) of one or several planes (the
-axes before).  `default_tiling` chooses rectangles of about a given number of elements, whatever
-the extents turn out to be at run time:
+axes before).  `default_tiling` chooses rectangles of about a given number of elements for any
+run-time extents:
 
     tasks = ⌈planes / group⌉ · ⌈rows / height⌉ · ⌈columns / width⌉
 
@@ -138,15 +138,15 @@ def schedule_of(builder: Builder) -> Schedule | None:
     if given is None:
         return None
     schedule = as_schedule(given)
-    # A CPU's caches stage: there is no other memory near it, and blocks need not be as small.
+    # On a CPU the caches serve as staging memory, and blocks need not be as small.
     return schedule if builder.context.gpu else replace(schedule, stage=None)
 
 
 def plan_of(builder: Builder, rank: int, outputs: bool = False) -> Resolved | None:
     """The user's schedule for a domain of this rank; None when the defaults apply.
 
-    The row order over single elements is what the defaults do, in larger steps.  `outputs`: several
-    outputs of a thread are part of the plan (else they are `rows_per_thread`).
+    The row order over single elements equals the default, which takes larger steps.  `outputs`:
+    several outputs per thread are part of the plan (otherwise they are `rows_per_thread`).
     """
     schedule = schedule_of(builder)
     if schedule is None or rank == 0:
@@ -194,8 +194,8 @@ def unit_origin(plan: Resolved, builder: Builder, domain: Shape, into: Linearize
                 name: str = "i") -> tuple[Expr, tuple[Expr, ...]]:  # fmt: skip
     """Whether unit `ident` of the order exists, and its first element, by the name of `name`.
 
-    The coordinates are the order's own arithmetic; whatever in it depends on the extents alone is
-    computed by the host, once per launch.
+    The order computes the coordinates; the host computes subexpressions that depend only on
+    extents, once per launch.
     """
     hosts = host_grid(plan, domain)
     grid = builder.shape(hosts, [f"blocks{k}" for k in range(len(hosts))])
@@ -272,12 +272,12 @@ def scheduled_tiling(plan: Resolved, builder: Builder, domain: Shape) -> Tiling:
     return Tiling(tasks, emit)
 
 
-#: At most so many consecutive ids of an order are taken as one piece of a row.
+#: Maximum number of consecutive ids of an order that form one row segment.
 LONGEST_RUN = 1024
 
 
 def whole_runs(plan: Resolved, elements: int) -> int:
-    """`elements`, rounded up to whole pieces of rows of an order that has them (`Order.run`)."""
+    """`elements`, rounded up to complete row segments if the order has them (`Order.run`)."""
     run = min(plan.order.run or 1, LONGEST_RUN)
     return -(-elements // run) * run
 
@@ -285,8 +285,8 @@ def whole_runs(plan: Resolved, elements: int) -> int:
 def in_runs(plan: Resolved, builder: Builder, domain: Shape, into: Linearizer,
             ids: tuple[Expr, Expr], tile: Inner, apart: Callable[[Expr, Expr], None]
             ) -> None:  # fmt: skip
-    """The elements of `ids`, a run at a time: a `tile` where its ids are a piece of a row, as the
-    coordinates of its two ends say (`Order.run`); else `apart(begin, end)`."""
+    """The elements of `ids`, one run at a time: a `tile` if its ids form a row segment according to
+    the coordinates of its two ends (`Order.run`), otherwise `apart(begin, end)`."""
     run = min(plan.order.run or 1, LONGEST_RUN)
     with into.loop("run", *ids, step=run) as begin:
         end = at.minimum(at.add(begin, run), ids[1])

@@ -1,8 +1,8 @@
-"""Visits: in which order a schedule has the parts of a fold, scan, permute or product computed.
+"""Visits: the order in which a schedule computes the parts of a fold, scan, permute or product.
 
-Such an operation is made of *leaves*: parts that nothing else takes part in, and that are computed
-as one whatever the schedule says.  What a leaf computes, and how the results of leaves are
-combined, depends on extents alone, so that no schedule changes a bit.  A schedule numbers leaves:
+Such an operation consists of *leaves*: independent parts that every schedule computes as a unit.
+The computation of a leaf and the combination of leaf results depend only on extents, so no schedule
+changes the result.  A schedule numbers leaves:
 
     number  →  unit (the order's coordinates)  →  the outputs of one thread  →  leaf
 
@@ -16,15 +16,16 @@ combined, depends on extents alone, so that no schedule changes a bit.  A schedu
     permute                      *axes of the source           an element
     matmul                       *axes of the result           a tile
 
-    order       in which leaves (alone), or blocks of them (beside a Block), are visited
-    Block       what a task, or a thread block, computes one leaf after the other, in elements
+    order       the visiting order of single leaves or, together with a Block, of blocks of leaves
+    Block       the elements that a task, or a thread block, computes, leaf by leaf
     Lanes       the axis along which leaves of a block follow each other
     PerThread   neighbouring outputs that follow each other in the same thread, or group of threads
 
-Lengths are rounded up to whole leaves; columns that are computed side by side are as many as the
-schedule's own columns are wide (`strip_width`).  "folded" is the position along all folded axes.
-The updates of a permute meet in the order of visits; where that reaches a bit (rounding,
-`overwrite`) the language leaves it open, and `deterministic=True` keeps the order of the source.
+Lengths are rounded up to complete leaves; the number of adjacent columns in a leaf is the width of
+the schedule's columns (`strip_width`).  "folded" is the position along all folded axes.
+The updates of a permute are combined in the order of visits.  If that order affects the result
+(rounding, `overwrite`), the language leaves the result open; `deterministic=True` keeps the order
+of the source.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ from ..schedules import LocalityGraph, PlaneOrder, Resolved, Row, Schedule
 from .build import Builder
 from .tiling import host_ids, schedule_of, unit_origin
 
-#: More elements than an axis has: what is computed as one along it.
+#: More elements than any axis has: the axis is computed as a unit.
 WHOLE = 1 << 62
 #: The table of blocks in the order of a `LocalityGraph`, which the host fills (`resident.py`).
 QUEUES = "queue_order"
@@ -51,7 +52,7 @@ LINE, STRIP = 16, 64
 
 
 def strip_width(builder: Builder, most: int) -> int:
-    """How many columns side by side are a leaf: the width of the schedule's blocks or columns."""
+    """The number of adjacent columns in a leaf: the width of the schedule's blocks or columns."""
     schedule = schedule_of(builder)
     width = STRIP
     if schedule is not None and schedule.block is not None:

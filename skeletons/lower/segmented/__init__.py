@@ -1,1 +1,1 @@
-"""Reductions of segments that lie one behind the other."""
+"""Reductions of consecutive segments."""

@@ -1,12 +1,12 @@
 """Segmented folds on a GPU, such as the rows of a sparse matrix.
 
-A block takes some consecutive segments.  `lanes` of its threads fold one, so many that each has
-about FEW elements of a segment of the block's mean length; segments that are much longer are left
-to all threads of the block, one after the other.  Which it is depends on the lengths alone.  A
-schedule says which groups of segments follow each other.
+A block takes some consecutive segments.  `lanes` threads fold one segment, such that each has about
+FEW elements of a segment of the block's mean length.  All threads of the block fold segments that
+are much longer, in sequence.  The choice depends only on the lengths.  A schedule orders the groups
+of segments.
 
-The lanes of a segment take turns, a vector each of the vectors of the array that the segment has a
-part of: with wide loads where data is aligned, of what else is in the vectors nothing is used.
+The lanes of a segment take, round-robin, the vectors of the array that overlap the segment, with
+wide loads if data is aligned; elements outside the segment are ignored.
 """
 
 from __future__ import annotations

@@ -6,13 +6,13 @@
       for j, for i (vector)   held[j, i] = a[…, j, …, i]        pieces of rows of a
       for i, for j (vector)   out[…, i, …, j] = f(held[j, i])   pieces of rows of out
 
-The second loop takes some rows of i at a time: squares of what is held are transposed in registers.
-Conditions on places (joined arrays) cut tiles into parts.  `a` may be an argument that lies column
-by column, and is read at its own index.
+The second loop computes some rows of i at a time: squares of the tile are transposed in registers.
+Conditions on indices (joined arrays) split tiles into parts.  `a` may be a column-major argument
+that is read at the element's own index.
 
-Each line of either array is touched once, whole, and never has to outlast others: whether the rows
-of one begin in few sets of a cache (pitches near powers of two) makes no difference.  Axes too
-short for that are known at run time: their reads are made where they are.
+Each cache line of either array is accessed once, completely, and need not stay in the cache, so
+row pitches near powers of two (rows that map to few cache sets) do no harm.  Axes that are too
+short are detected at run time; their reads stay direct.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ from .gpu import staged_reads
 SIDE, ROW_BYTES = 128, 512
 #: Bytes of all tiles of a task, about; but no shorter ones.
 HELD_BYTES, SHORTEST = 1 << 16, 16
-#: Where either side has fewer elements nothing is held: what was just stored would be loaded from
-#: places of the same vectors at once, which has to wait for the stores.
+#: If either side has fewer elements, no tile is used: loads would immediately follow stores to the
+#: same vectors and stall on them.
 WORTH_HOLDING = 48
 #: Rows of results computed together: squares of as many elements are transposed in registers.
 TOGETHER = 16
-#: … unless elements are more work than this.
+#: … unless elements cost more than this.
 CHEAP = 32.0
 
 Ranges = Mapping[int, tuple[Expr, Expr]]
