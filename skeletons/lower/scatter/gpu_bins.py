@@ -1,13 +1,13 @@
-"""Private bins: what a block accumulates in shared memory before it touches the target.
+"""Private bins: a block accumulates in shared memory before it updates the target.
 
-One component of a permute is accumulated in the way that the hardware does best:
+Each component of a permute is accumulated in the form that is fastest in hardware:
 
     Counts    a constant is added: 32-bit counters (a warp's increments of one bin are one)
     Halves    64-bit integers are added: two 32-bit words, the carry by hand
     Plain     everything else, in 32 or 64 bits of its own or a wider type
 
-An element of a bin has `copies` places side by side, so that the lanes of a warp meet neither in
-one place nor in one bank.
+An element of a bin has `copies` adjacent slots, so that the lanes of a warp conflict neither in one
+slot nor in one bank.
 """
 
 from __future__ import annotations

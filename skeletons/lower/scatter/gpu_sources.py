@@ -1,10 +1,10 @@
-"""The elements of a permute's source, dealt out to the threads of persistent blocks.
+"""Assigns the elements of a permute's source to the threads of persistent blocks.
 
     tile = 512 threads · several elements each; block b takes tiles b, b + blocks, …
-      all loads of a tile (16 bytes at a time where elements lie side by side)
-      where each element goes (−1: nowhere), and its values
-      what is to be done with them
-    what is left over, element by element
+      all loads of a tile (16 bytes at a time if elements are contiguous)
+      the target index of each element (−1: none), and its values
+      the action on them
+    the remainder, element by element
 
 The domain counts as one row, by row-major position; arrays of its own extents are read at the
 position, other indices are computed from it.  Under a schedule what is dealt out are its visits,

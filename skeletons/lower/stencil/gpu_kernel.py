@@ -1,12 +1,12 @@
-"""The kernel of a stencil: which thread computes what, and how it reads.
+"""The kernel of a stencil: the assignment of elements to threads, and their reads.
 
     blocks of threads    rectangles of a warp's width, for rows at once;
                          one after the other, columns fastest, for walks
       thread             `columns` neighbouring columns of a strip of rows
         steps            (`gpu_steps.py`)
 
-A warp whose reads are all in range (the same answer for its 32 threads) reads plainly and widely;
-another one resolves the boundary once per row and column, not once per tap.
+A warp whose reads are all in range (uniform for its 32 threads) uses plain wide reads; other warps
+resolve the boundary once per row and column, not once per tap.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ HEAVY_WORK = 40.0
 FULL_WORK = 64.0
 #: Rows that a thread walks.
 SHORTEST, LONGEST = 4, 128
-#: Up to so many carried values, a search for fewer is not worth its time.
+#: Up to so many carried values, a search for fewer does not pay.
 FEW_CARRIED = 8
 
 
@@ -92,7 +92,7 @@ class Part:
     ahead: int = 0
 
 
-#: Blocks, the place of a thread among the threads along every axis, and whether there is one.
+#: Blocks, the index of a thread along every axis, and whether it exists.
 _Dealt = tuple[Expr, tuple[Expr, ...], Expr]
 
 
@@ -124,7 +124,7 @@ class StencilKernel:
         self.domain = self.node.shape
         self.extents = self.builder.shape(self.domain)
         self.newest = Var("y", int64)
-        #: The variables that stand for the place of a thread, except along its walk.
+        #: The variables for the index of a thread, except along its walk.
         self.base = [Var(f"i{k}", int64) for k in range(self.rank)]
         mapping: dict[Expr, Expr] = {Index(k): v for k, v in enumerate(self.base)}
         places = [
@@ -133,7 +133,7 @@ class StencilKernel:
             for r in range(self.part.rows)
             for k in range(self.part.columns)
         ]  # fmt: skip
-        #: Loops of all elements of a thread run together.
+        #: Loops of all elements of a thread are jammed.
         self.loops = jams(self.elements)
         #: The elements where everything is in range.
         self.within = transform.inside(self.elements, self.domain)
@@ -163,7 +163,7 @@ class StencilKernel:
 
     @property
     def heavy(self) -> bool:
-        """Whether a step is much work."""
+        """Whether a step is expensive."""
         return self.work >= HEAVY_WORK
 
     def row(self, r: int) -> Expr:

@@ -1,15 +1,15 @@
 """How a thread of a stencil reads the rows of a step.
 
-Reads of one row of an array, at neighbouring columns, come with the wide accesses that cover them:
-whole groups of `columns` elements, the thread's own and its neighbours'.  At the border the groups
-beyond an edge are replaced by ones that exist, and the threads at the edge take the values that
-the boundary stands for from what they have:
+Reads of one row of an array at neighbouring columns use the wide accesses that cover them: complete
+groups of `columns` elements, the thread's own and its neighbours'.  At the border, groups beyond an
+edge are replaced by existing ones, and the threads at the edge select the values that the boundary
+specifies from the loaded elements:
 
     clamp, column −2 of the leftmost thread      group −1 is read at group 0;  x[−2] = x[0]
     wrap                                          group −1 is the last group of the row
 
-so that a warp at the border takes about as long as one inside.  Whatever does not fit (unusual
-places, function boundaries, single columns) is resolved and read element by element.
+so that a warp at the border takes about as long as one inside.  Other reads (unusual indices,
+function boundaries, single columns) are resolved and read element by element.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """Windows whose extents are known when a program runs: elements that loop over run-time weights.
 
-    Σ k in 0 .. n: w[k]·a[i + k − n // 2]      for n = 3, 5, 7, 9 as written-out windows, chosen at
+    Σ k in 0 .. n: w[k]·a[i + k − n // 2]      for n = 3, 5, 7, 9 as unrolled windows, chosen at
                                                launch; any other n keeps the loop
-The operations and their order are those of the loop, so that the choice changes no bit.
+
+The operations and their order are those of the loop, so the choice does not change the result.
 """
 
 from __future__ import annotations

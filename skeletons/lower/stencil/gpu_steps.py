@@ -4,9 +4,9 @@
     if row ≥ first            a row of outputs, stored
     if …                      what the next steps need, oldest rows first
 
-A group that would only be computed for rows outside the strip is left out.  The tests do more than
-that: the compiler moves no load over a branch, so that all of them are on their way before the
-first is waited for.
+A group that would only be computed for rows outside the strip is skipped.  The tests have a second
+purpose: the compiler moves no load across a branch, so all loads are issued before the first is
+waited for.
 """
 
 from __future__ import annotations

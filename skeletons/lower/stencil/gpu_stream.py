@@ -1,8 +1,8 @@
 """Element expressions evaluated while a thread walks along one axis.
 
-A step reads one more row of the inputs; everything that the element at row i needs arrives in the
-order of its rows.  Cut at the newest row, an expression falls into what this row brings and what
-was known before, which is carried from step to step in registers:
+A step reads one more row of the inputs; the values that the element at row i needs arrive in row
+order.  At the newest row, an expression splits into the part that needs this row and the part known
+before, which is carried from step to step in registers:
 
     w[-1]·a + w[0]·b + w[1]·c    the newest row is Y:   out(Y − 1) = (s₁) + c·x(Y)
                                                         s₁         = (s₀) + b·x(Y)

@@ -1,10 +1,10 @@
-"""Whole rows of a stencil at once: what its reads find beyond the ends of a row, and where.
+"""Complete rows of a stencil at once: handles reads beyond the ends of a row.
 
     row 3:   | a30 a31 … a3n | a40 …        the left neighbour of a40 is a3n in memory
 
-Where a row has one before and one after, reading over its ends stays in the array.  What is read
-there belongs to no element; what the boundary says instead is put into its place.  So vectors need
-not stop at the border, and rows of whole cache lines are stored in whole cache lines.
+If a row has a predecessor and a successor, reads beyond its ends stay inside the array.  The values
+read there are wrong and are replaced by those that the boundary specifies.  Vectors therefore need
+not stop at the border, and rows of complete cache lines are stored in complete cache lines.
 """
 
 from __future__ import annotations
