@@ -7,7 +7,7 @@ all threads before vector j + 1:
     spread    prefixes over the threads, for all vectors side by side, and from vector to vector
     write     what comes before a vector, combined with the prefixes inside it
 
-Elements beyond the end of a row are read as the last one: what comes of them is not stored.
+Reads beyond the end of a row are clamped to the last element; their results are not stored.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ _DEAR = 40.0
 
 
 class Reach(Enum):
-    """How far the vectors of a chunk go: all of it is in the row; no vector reaches beyond its end;
-    some may, and elements are read and written one by one."""
+    """The extent of a chunk: all of it is in the row; no vector crosses the end of the row; or some
+    may, and elements are read and written one by one."""
 
     WHOLE = 0
     VECTORS = 1
@@ -50,7 +50,7 @@ class Reach(Enum):
 
 
 class Before:
-    """A value that may be missing: `known` says whether it is there."""
+    """A value that may be missing: `known` is the condition that it exists."""
 
     def __init__(self, known: Expr, values: Sequence[Expr]) -> None:
         self.known, self.values = known, tuple(values)
@@ -403,7 +403,7 @@ class RowScan(Rows):
 
 
 def copies(into: Linearizer, values: Sequence[Var]) -> list[Expr]:
-    """What variables hold now."""
+    """The current values of variables."""
     made: list[Expr] = []
     for v in values:
         copy = Var("base", v.type)

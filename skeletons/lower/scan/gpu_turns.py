@@ -56,7 +56,7 @@ def fits(node: Scan) -> bool:
 
 @dataclass(frozen=True)
 class _Tile:
-    """One of the tiles of a block, in scope of a turn.
+    """One of the tiles of a block, in the scope of an iteration.
 
     `exists`: whether there is such a tile.  Else all numbers are those of one that does exist.
     `first` is the first element of a thread, `whole` whether all of the tile is in its row.
@@ -71,10 +71,9 @@ class _Tile:
 
 
 class TurnScan(TileScan):
-    """A block goes from tile to tile.
+    """A block iterates over tiles.
 
-    Elements that cannot be asked for ahead are scanned a block to a tile: the same tiles, and the
-    same bits.
+    If elements cannot be prefetched, each block scans one tile: the same tiles and the same result.
     """
 
     def __init__(self, builder: Builder, node: Scan) -> None:
@@ -124,7 +123,7 @@ class TurnScan(TileScan):
 
     def _turn(self, turn: _Turn, numbers: Sequence[Var], totals: tuple[Var, ...],
               newest: tuple[Var, ...]) -> None:  # fmt: skip
-        """What is done between two barriers, and the second one of them."""
+        """The code between two barriers, and the second barrier."""
         into, side, stage = turn.into, turn.side, turn.stage
         other = into.let(at.subtract(1, side), "other")
         self.filled, self.shown = stage, stage  # a tile lies there until it is stored
@@ -208,7 +207,7 @@ class TurnScan(TileScan):
     # --- tickets ---
 
     def _take(self, into: Linearizer, side: Expr) -> None:
-        """By one thread: the number of a tile; blocks take them in the order in which they come."""
+        """By one thread: the number of a tile; blocks take tiles in the order of their requests."""
         found = Var("found", uint64)
         into.append(FetchUpdate(found, self.state, at.integer(0), Const(1, uint64)))
         put(into, (self.taken,), side, (cast(found, int32),))
@@ -217,10 +216,10 @@ class TurnScan(TileScan):
         (number,) = get(into, (self.taken,), side)
         return at.minimum(at.maximum(cast(number, int64), 0), self.tickets)
 
-    # --- elements asked for ahead ---
+    # --- prefetched elements ---
 
     def _ask(self, into: Linearizer, first: Expr, step: Expr) -> None:
-        """Ask for the elements of a whole tile."""
+        """Issue the loads of a complete tile."""
         with self._each(into) as j:
             p = into.let(at.add(first, at.multiply(j, step)), "p")
             fetched = self.group.fetch(into, p)

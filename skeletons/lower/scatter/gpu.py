@@ -74,7 +74,7 @@ THREADS, RESIDENT, PLAIN_RESIDENT = 512, 3, 3
 #: Bytes of the private bins of a block: RESIDENT blocks share a multiprocessor, or one has it.
 SMALL_BINS, LARGE_BINS = 32 << 10, 192 << 10
 LARGE_THREADS = 1024
-#: Bytes of the bins of a block for places that are met often, where there is no room for all.
+#: Bytes of the bins of a block for frequent indices, if the bins of all do not fit.
 HOT_BINS = 32 << 10
 #: Copies of each bin, at most.
 COPIES = 32
@@ -103,7 +103,7 @@ class _Permute:
         self.processors = common.multiprocessors(builder.context)
         self.locks: tuple[Buffer, ...] = ()
 
-    # --- which way ---
+    # --- choice of the strategy ---
 
     def lower(self) -> Lowered:
         builder, combine = self.builder, self.combine
@@ -147,7 +147,7 @@ class _Permute:
         return builder.lowered(kernel)
 
     def _way(self) -> str:
-        """How updates of the target are made where a place may be met twice."""
+        """The update of the target if an index may occur twice."""
         if self.combine is None:
             return "overwrite"
         parts = is_commutative(self.combine) or len(self.outs) == 1
@@ -185,7 +185,7 @@ class _Permute:
         ) and not any(isinstance(v, Var) for v in used)
 
     def _order_is_nothing(self) -> bool:
-        """Whether the order of updates reaches no bit: exact operators known to commute."""
+        """Whether the order of updates cannot change the result: exact commutative operators."""
         assert self.combine is not None
         return is_commutative(self.combine) and not any(b.type.is_inexact for b in self.outs)
 
@@ -252,7 +252,7 @@ class _Permute:
                 copies = at.select(fits, count, copies)
         return self.builder.scalar(copies, "copies")
 
-    # --- the target itself, but for what is met often ---
+    # --- direct updates, with bins for frequent indices ---
 
     def _hot(self, made: Sequence[Accumulator], fallback: Kernel) -> Kernel:
         """Updates of the target, where places that a first look finds have bins in the block.
@@ -309,7 +309,7 @@ class _Permute:
     # --- one update after the other ---
 
     def _each(self, way: str, fallback: Kernel | None) -> Kernel:
-        """Every element against the target itself; with wide accesses if there is a fallback."""
+        """Every element updates the target directly; wide accesses if there is a fallback."""
         builder = self.builder
         grid = common.Threads.of(THREADS)
         into = builder.emitter()
@@ -353,7 +353,7 @@ class _Permute:
         return act
 
     def _update(self, into: Linearizer, place: Expr, values: Values) -> None:
-        """By the only thread that touches this place."""
+        """Update by the only thread that accesses this index."""
         if self.combine is not None:
             place = into.let(place, "place")
             old = [into.let(Load(b, place), "old") for b in self.outs]
@@ -424,8 +424,8 @@ class _Permute:
 
     def _in_turn(self, into: Linearizer, place: Var, held: Sequence[Var], lane: Expr, bit: Expr,
                  owners: Expr) -> None:  # fmt: skip
-        """The elements of the lanes that have a place, lowest first.  All updates of one place are
-        by one lane, which sees what it has done before."""
+        """The elements of the lanes that have an index, lowest first.  One lane makes all updates
+        of an index, so it observes its earlier ones."""
         waiting, none = Var("waiting", uint32), Const(0, uint32)
         with into.body() as before:
             into.append(Collective(waiting, "ballot", (at.less_equal(0, place),)))

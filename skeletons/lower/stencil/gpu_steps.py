@@ -95,7 +95,7 @@ class Steps:
                 self.coming.append([into.declare(e, "x") for e in fetched])
 
     def turn(self, into: Linearizer, row: Expr) -> None:
-        """One turn of the loop: a step, or as many as are on their way."""
+        """One iteration of the loop: a step, or as many as are in flight."""
         ahead, rows = self.stencil.part.ahead, self.stream.rows
         if not ahead:
             self.step(into, row)
@@ -185,7 +185,7 @@ class Steps:
 
 
 def _is_step(e: Expr) -> bool:
-    """Whether it is a place and a constant, which nobody need name."""
+    """Whether it is an index plus a constant, which needs no variable."""
     return isinstance(e, Apply) and e.op.name == "add" and isinstance(e.args[1], Const)
 
 

@@ -53,14 +53,14 @@ from .gpu_stream import NotAStream, row_of
 
 #: Threads of a block, and on a multiprocessor at once.
 THREADS, RESIDENT = 128, 512
-#: Turns in one pass: at most so many, reaching at most so many lanes to either side, …
+#: Iterations in one pass: at most so many, reaching at most so many lanes to either side, …
 MOST_TURNS, MOST_LANES = 8, 2
 #: … and with so many values in registers.
 MOST_CARRIED = 84
 #: Additions per element that take as long as its way through memory; elements that cost more than
 #: half of it gain nothing.
 BALANCE = 48.0
-#: Rows of a strip: many turns waste as many rows at its ends.
+#: Rows of a strip: many iterations waste as many rows at its ends.
 SHORTEST, LONGEST = 16, 256
 
 #: A boundary, and its value where it has one.
