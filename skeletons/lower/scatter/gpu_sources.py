@@ -126,7 +126,7 @@ class Sources:
         return found
 
     def _visited(self, visits: Visits, into: Linearizer, number: Expr) -> dict[Expr, Expr]:
-        """The element of a visit; `_EXISTS` says whether there is one."""
+        """The element of a visit; `_EXISTS` is the condition that it exists."""
         exists, place = leaf(visits, into, into.let(number, "number"))
         position = into.let(at.linear(place, visits.counts), "p")
         found: dict[Expr, Expr] = {self.line: position, _EXISTS: exists}
@@ -134,7 +134,7 @@ class Sources:
         return found
 
     def _locate(self, into: Linearizer, named: bool) -> _Found:
-        """Where the element bound in this scope goes, and what with."""
+        """The target index and the values of the element bound in this scope."""
         builder, check = self.builder, self.builder.context.check
         position = into.value(self.line)
 

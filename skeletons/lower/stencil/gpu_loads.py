@@ -40,7 +40,7 @@ _Row = tuple[Leaf, tuple[Expr, ...], str | None, tuple[Expr, ...]]
 
 
 def folded(boundary: str, depth: int) -> int:
-    """How far inside the edge is what stands for a place `depth` ≥ 1 outside."""
+    """The distance inside the edge of the value for an index `depth` ≥ 1 outside."""
     return {"clamp": 0, "mirror": depth, "symmetric": depth - 1}[boundary]
 
 
@@ -180,7 +180,7 @@ class Loads:
 
     def _bind(self, into: Linearizer, row: _Row, reads: dict[int, Expr],
               values: dict[int, Expr]) -> None:  # fmt: skip
-        """What each read means, given the elements of its row."""
+        """The value of each read, given the elements of its row."""
         leaf, lead, boundary, outside = row
         if self.inside:
             into.bind({read: values[o] for o, read in reads.items() if o in values})
@@ -214,7 +214,7 @@ class Loads:
 
 
 def _offsets(lead: Sequence[Expr]) -> list[int]:
-    """How far from the thread's own place a row is, along each axis but the last."""
+    """The distance of a row from the thread's own index, along each axis but the last."""
     return [split_constant(index)[1] for index in lead]
 
 

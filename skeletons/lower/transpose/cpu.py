@@ -74,8 +74,8 @@ class _Tiles:
             return
         self.width, self.length = sides([e.type.bytes for e in most])
         self.together = TOGETHER if element_cost(node.elements) <= CHEAP else 1
-        self.pitch = self.width + TOGETHER  # rows of a square lie in different sets of a cache
-        # Parts of a tile take turns, in as much memory as any wants.
+        self.pitch = self.width + TOGETHER  # rows of a square map to different cache sets
+        # The parts of a tile share one buffer, as large as the largest part needs.
         names: dict[str, list[str]] = {}
         for found in reads:
             wanted: dict[str, int] = {}
@@ -91,7 +91,7 @@ class _Tiles:
         )
 
     def _parts_of(self, roots: tuple[Expr, ...]) -> list[tuple[Expr, ...]]:
-        """What parts of a tile compute."""
+        """The expressions of the parts of a tile."""
         return [
             inner
             for outer in leaves_of(parts(roots, self.across, self.others))
@@ -99,7 +99,7 @@ class _Tiles:
         ]
 
     def _staged(self, roots: tuple[Expr, ...]) -> list[Read]:
-        """The reads to be made ahead."""
+        """The reads to stage in the tile."""
         node = self.node if roots == self.node.elements else self.node.with_(elements=roots)
         staged = staged_reads(self.builder, node)
         if staged is None or staged[0] != self.across:
@@ -177,7 +177,7 @@ class _Tiles:
             yield here
 
     def _slot(self, here: Mapping[int, Expr]) -> Expr:
-        """Where in a tile an element is held."""
+        """The position of an element in a tile."""
         i, j = (at.subtract(here[k], self.origin[k]) for k in (self.across, self.last))
         return at.add(at.multiply(j, self.pitch), i)
 

@@ -35,7 +35,7 @@ from ..tiling import host_ids, unit_origin
 
 #: Sides of a tile by the bytes of its smallest element: rows of 128 bytes and more.
 SIDES = {1: 128, 2: 128, 4: 64, 8: 32, 16: 32}
-#: … where elements are moved one by one.
+#: … if elements are moved one by one.
 SIDES_ONE_BY_ONE = {1: 64, 2: 64, 4: 64, 8: 32, 16: 32}
 #: Bytes of all tiles of a block: several blocks share a multiprocessor.
 TILES_BYTES = 1 << 15
@@ -43,12 +43,12 @@ MOST_TILES_BYTES = 48 << 10
 THREADS = 512
 #: Shorter axes leave too many threads of a tile idle.
 SHORTEST = 16
-#: Lanes of a warp that lie along j, beside four along i, where each stores several neighbours.
+#: Lanes of a warp along j, with four along i, if each stores several neighbours.
 LANES = 8
 
 
 def staged_reads(builder: Builder, node: Generate) -> tuple[int, dict[Read, int]] | None:
-    """The axis that most of them follow, and the reads to stage with the index that follows it.
+    """The axis that most reads follow, and the reads to stage with the index that follows it.
 
     They are unconditional, contiguous along that axis of the domain (a read of run-time strides: if
     its stride there is 1, where that is not known) and not along its last one.
@@ -179,7 +179,7 @@ class _Staged:
 
     @property
     def possible(self) -> bool:
-        """Whether wide accesses are of any use."""
+        """Whether wide accesses are useful."""
         return self.count > 1 or any(t.group.count > 1 for t in self.tiles)
 
     def _held(self, tile: _Tile) -> Expr:
@@ -188,7 +188,7 @@ class _Staged:
         return Load(tile.buffer, at.add(tile.base, at.multiply(along, self.side)))
 
     def _place(self, tile: _Tile, j: Expr, group: Expr, i: Expr) -> Expr:
-        """Where in its tile the element of row j, of the group j // count, and column i is."""
+        """The position in its tile of the element of row j, group j // count, and column i."""
         turn = at.multiply(group, tile.step)
         mixed = _bits("bitwise_xor", i, _bits("bitwise_and", turn, constant(self.side - 1)))
         return at.add(at.multiply(j, self.side), mixed)
