@@ -26,8 +26,6 @@ if TYPE_CHECKING:
         def __cuda_array_interface__(self) -> dict[str, Any]: ...
 
 
-#: A number known at trace time.
-Number: TypeAlias = bool | int | float | complex | np.generic
 #: One number: known at trace time, or a value of the program.
 ScalarLike: TypeAlias = Union["Scalar", bool, int, float, complex, np.generic]
 #: A count, an extent or an index.
