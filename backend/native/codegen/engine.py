@@ -62,7 +62,7 @@ _linker = _Linker()
 def _optimised(text: str, target: Target, thorough: bool) -> tuple[Any, Any]:
     machine = _machine(target)
     try:
-        module = llvm.parse_assembly(text)
+        module = llvm.parse_assembly(text, llvm.create_context())
         module.verify()
     except RuntimeError as error:
         raise CompilationError(
