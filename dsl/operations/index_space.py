@@ -18,7 +18,7 @@ from ..errors import (
     TracingError,
     user_location,
 )
-from ..expr import Const, Expr, Index, constant
+from ..expr import Const, Expr, Extent, Index, constant
 from ..graph import Check, Input, Label, Shape, indices, known
 from ..scalar import Scalar, apply_primitive, as_index, lift
 from ..shapes import as_shape, broadcast_shapes, require, show_shape, stretched
@@ -97,11 +97,21 @@ ravel = flatten
 
 @operation
 def squeeze(a: ArrayLike, axis: AxisLike | None = None) -> Array:
-    """Drop axes of extent 1."""
+    """Drop axes of extent 1: those named, or all of them.
+
+    Without `axis`, every extent must be known while tracing, or be that of an argument (`jit`
+    traces again where an argument's extent becomes 1); others raise `ShapeError`.
+    """
     forbid_nesting("squeeze")
     array = as_array(a, "squeeze")
     if axis is None:
         axes = tuple(k for k, e in enumerate(array._shape) if _is_one(e) or known(e) == 1)
+        for k, e in enumerate(array._shape):
+            if known(e) is None and not (isinstance(e, Extent) and isinstance(e.node, Input)):
+                raise ShapeError(
+                    f"squeeze: whether axis {k} has extent 1 is known only when the program runs.",
+                    hint=f"Name the axes to drop: td.squeeze(a, axis={k}).",
+                )
     else:
         axes = normalise_axes(axis, array.ndim, "squeeze")
     checks: tuple[Check, ...] = ()

@@ -565,3 +565,13 @@ def test_sixty_four_axes(backend):
 def test_more_axes_than_arrays_have(build):
     with pytest.raises(td.ShapeError, match=r"rank \d+: arrays have at most 64 axes"):
         build[1](np.ones((1,) * 64))
+
+
+def test_squeeze_without_axes_refuses_extents_that_are_known_at_run_time_only(backend):
+    every_other = td.jit(lambda a: td.squeeze(a[::2]), backend=backend)
+    with pytest.raises(td.ShapeError, match="axis 0 has extent 1 is known only when .* runs"):
+        every_other(np.ones((2, 1, 4)))
+    complete = td.jit(lambda a: td.squeeze(a) * 2, backend=backend)
+    for shape in ((3, 1, 4), (3, 5, 4), (1, 5, 1)):
+        assert_same(complete(np.ones(shape)), np.squeeze(np.ones(shape)) * 2)
+    assert_same(td.run(td.squeeze(td.use(np.ones((2, 1, 4)))[::2])), np.ones(4))

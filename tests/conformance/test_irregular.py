@@ -243,3 +243,14 @@ def test_isin(check, backend):
     check(cases)
     member = td.jit(lambda n, values: td.isin(n, values), backend=backend)
     assert member(3, a) == (3 in a) and not member(1000, a)
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+def test_nan_of_either_sign_is_sorted_last(run, dtype):
+    """A radix sort that compares bits would put NaN with a sign first; 0 / 0 on a GPU has one."""
+    a = np.array([3, np.nan, -np.inf, -np.nan, 0.0, np.inf, -1], dtype)
+    assert np.signbit(a[3]) and not np.signbit(a[1])
+    assert_same(run(td.argsort(a)), np.argsort(a, kind="stable"))
+    assert_same(run(td.sort(a)), np.sort(a))
+    zeros = td.use(np.array([0, 1, 0, 2], dtype))
+    assert_same(run(td.argsort(zeros / zeros)), np.array([1, 3, 0, 2]))
