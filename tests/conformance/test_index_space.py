@@ -569,7 +569,7 @@ def test_more_axes_than_arrays_have(build):
 
 def test_squeeze_without_axes_refuses_extents_that_are_known_at_run_time_only(backend):
     every_other = td.jit(lambda a: td.squeeze(a[::2]), backend=backend)
-    with pytest.raises(td.ShapeError, match="axis 0 has extent 1 is known only when .* runs"):
+    with pytest.raises(td.ShapeError, match="axis 0 has extent 1 is known only"):
         every_other(np.ones((2, 1, 4)))
     complete = td.jit(lambda a: td.squeeze(a) * 2, backend=backend)
     for shape in ((3, 1, 4), (3, 5, 4), (1, 5, 1)):
