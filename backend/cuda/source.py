@@ -24,7 +24,7 @@ from .codegen.text import print_file
 from .device.device import Device
 from .loops import why_host_driven
 from .pieces import LARGE, PIECE
-from .products.choice import KERNEL, LIBRARY, decided
+from .products.choice import KERNEL, LIBRARY, decided, small_product
 from .products.text import engine_kernel, one_file
 from .products.ways import Measured, by_library
 from .steps import chain, lower_for
@@ -50,11 +50,12 @@ def source(program: TracedProgram, arch: str | None = None) -> str:
     around = [node for _, before, after in products.values() for node in (*before, *after)]
     short = ShortRows(Names(program))
     kernels = (n for n in nodes(program) if n not in products and not short.left_out(n))
+    small = small_products(program)
     parts = [
         (partial(heading, variants, arch), variants[0])
         for node in (*around, *kernels)
         for variants in kernels_of(
-            short.made(node), arch, settings.check, first_choice(program, node)
+            small.get(node) or short.made(node), arch, settings.check, first_choice(program, node)
         )
     ]
     text = print_file(parts, fast_math=settings.fast_math) if parts else ""
@@ -62,7 +63,18 @@ def source(program: TracedProgram, arch: str | None = None) -> str:
         text = f"{_CONTRACTION}\n\n{text}"
     text += _engines(list(products.items()), arch)
     text = text or "// no kernel: the host or a library does everything in this program\n"
-    return text + _by_others(program, set(products))
+    return text + _by_others(program, {*products, *small})
+
+
+def small_products(program: TracedProgram) -> dict[Node, Node]:
+    """The products that the kernel for small ones computes at the extents of the examples, with
+    their forms for these extents."""
+    found: dict[Node, Node] = {}
+    for _, step in Planner(program.roots, program.inputs).plan.walk():
+        made = small_product(program, step.node) if isinstance(step.node, Matmul) else None
+        if made is not None:
+            found[step.node] = made
+    return found
 
 
 def engine_kernels(program: TracedProgram, arch: str) -> dict[Matmul, Any]:
@@ -97,7 +109,7 @@ def _engines(products: list[tuple[Matmul, Any]], arch: str) -> str:
     return text
 
 
-def _by_others(program: TracedProgram, products: set[Matmul]) -> str:
+def _by_others(program: TracedProgram, products: set[Node]) -> str:
     """The parts of a program that are not treadle's kernels."""
     lines = []
     for _, step in Planner(program.roots, program.inputs).plan.walk():
@@ -112,11 +124,12 @@ def _by_others(program: TracedProgram, products: set[Matmul]) -> str:
 def nodes(program: TracedProgram) -> list[Node]:
     """The nodes of a program that run as kernels, in order."""
     found: dict[Node, None] = {}
+    small = small_products(program)
     for _, step in Planner(program.roots, program.inputs).plan.walk():
         node = step.node
         if isinstance(node, Barrier | Library | ArrayLoop | Branch):
             continue
-        if isinstance(node, Matmul) and by_library(node):
+        if isinstance(node, Matmul) and by_library(node) and node not in small:
             continue
         found[node] = None
     return list(found)

@@ -22,6 +22,7 @@ from ..runtime.run import HostValues, Params
 from ..runtime.steps import SCRATCH, SLOT, Sizes, sources_of
 from .codegen.text import dynamic_shared_bytes
 from .device.device import Block, Code, Fill, Launch
+from .forms import CudaForms
 from .running import DeviceRun
 
 if TYPE_CHECKING:
@@ -44,6 +45,9 @@ class KernelStep(steps.KernelStep[DeviceRun, "NodeKernels", Leaf]):
     ) -> None:
         super().__init__(owner, node, expendable)
         _ = self.dense  # report lowering errors before anything runs
+
+    def _forms(self) -> CudaForms:
+        return CudaForms(self.owner, self.node)
 
     def kernels(
         self, made: Node, layouts: frozenset[Leaf], schedule: Schedule | None

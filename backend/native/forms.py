@@ -7,16 +7,18 @@ points needs no array, and the weights of a stencil stay in registers.
 
 from __future__ import annotations
 
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 from treadle.dsl.combines import SHORT_ROW, argument_of
-from treadle.dsl.expr import Apply, Const, Extent, Index, Read, walk
-from treadle.dsl.graph import Fold, Generate, Leaf, Node, Permute, is_identity_read
+from treadle.dsl.expr import Apply, Const, Expr, Extent, Index, Read, walk
+from treadle.dsl.graph import Fold, Generate, Leaf, Matmul, Node, Permute, is_identity_read
 from treadle.dsl.passes.short_folds import Short, length, short_folds
 from treadle.skeletons.ir.specialise import MOST_TURNS, computed, counting_extents, specialise
+from treadle.skeletons.products.small import on_cpu
 
 from ..runtime.forms import NOTHING, PLAIN, Form, Forms
-from ..runtime.run import Run
+from ..runtime.run import HostValues, Run
 
 if TYPE_CHECKING:
     from treadle.dsl.program import TracedProgram
@@ -37,16 +39,25 @@ class NativeForms(Forms):
         super().__init__(owner, node)
         self.owner = owner
         self._counting: dict[frozenset[Node], list[tuple[Extent, int, int, int]]] = {}
+        #: Of a product: its extents m, k, n, which are constants in the kernel for small ones.
+        self._product: HostValues | None = None
+        if isinstance(node, Matmul):
+            self._product = HostValues(owner.host, (*node.batch, node.m, node.k, node.n))
         if owner.program.settings.check:  # unrolling drops reads that checks test
             self._counting[NOTHING] = []
 
     @property
     def several(self) -> bool:
         """Whether the form depends on extents."""
-        return bool(self.inside) or bool(self._counts(NOTHING))
+        return bool(self.inside) or self._product is not None or bool(self._counts(NOTHING))
 
     def form(self, run: Run[Any], loops: frozenset[Node]) -> Form:
-        sizes: list[tuple[Extent, int]] = []
+        if self._product is not None and isinstance(self.node, Matmul):
+            *batch, m, k, n = (int(v) for v in self._product(run))
+            if on_cpu(self.node.left.type, (m, k, n), prod(batch)):
+                named = zip((self.node.m, self.node.k, self.node.n), (m, k, n), strict=True)
+                return Form(loops, tuple((e, v) for e, v in named if not isinstance(e, Const)))
+        sizes: list[tuple[Expr, int]] = []
         turns = 1
         for extent, most, slot, axis in self._counts(loops):
             n = run.slots[slot].shape[axis]

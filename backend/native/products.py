@@ -22,6 +22,7 @@ from treadle.skeletons.products.error import error_in_words
 from treadle.skeletons.products.executions import Plan, plan
 from treadle.skeletons.products.model import predict_recursive
 from treadle.skeletons.products.scaling import scaled, undo
+from treadle.skeletons.products.small import on_cpu
 
 from ..runtime import operand
 from ..runtime.memory import POOL
@@ -32,21 +33,32 @@ from . import crossover
 from .own import Host, standard_for
 from .running import HostRun
 from .runtime.threads import thread_count
+from .steps import KernelStep
 
 if TYPE_CHECKING:
     from .executable import NativeExecutor
 
 
 class ProductStep:
-    """One `Matmul`: BLAS, a fast algorithm if it is faster, or (`standard`) a treadle kernel."""
+    """One `Matmul`: BLAS, a fast algorithm if it is faster, or a treadle kernel: `standard` for
+    types that BLAS does not multiply, `small` for many small products."""
 
-    def __init__(self, owner: NativeExecutor, node: Matmul, standard: Action | None) -> None:
-        self.options, self.type, self.standard = node.options, node.left.type, standard
+    def __init__(
+        self, owner: NativeExecutor, node: Matmul, standard: Action | None, small: Action | None
+    ) -> None:
+        self.options, self.type = node.options, node.left.type
+        self.standard, self.small = standard, small
+        self.extents = HostValues(owner.host, (*node.batch, node.m, node.k, node.n))
         self.left = Operand(owner, node.left, (*node.batch, node.m, node.k))
         self.right = Operand(owner, node.right, (*node.batch, node.k, node.n))
         self.slot = owner.planner.slots[node.leaf()]
 
     def __call__(self, run: HostRun) -> None:
+        if self.small is not None:
+            *batch, m, k, n = (int(v) for v in self.extents(run))
+            if on_cpu(self.type, (m, k, n), math.prod(batch)):
+                self.small(run)
+                return
         if run.tape is not None:
             raise Unrecordable("a product by a library")
         a, b = self.left(run), self.right(run)
@@ -63,12 +75,13 @@ def product_step(owner: NativeExecutor, node: Matmul, standard: Action | None) -
     """The step of a product; `standard` is the treadle kernel, if one can compute it."""
     options, t = node.options, node.left.type
     if standard is None:
-        return ProductStep(owner, node, None)
+        small = node.batch and options.algorithm in ("auto", "standard")
+        return ProductStep(owner, node, None, KernelStep(owner, node) if small else None)
     if options.algorithm != "auto" or t.is_inexact or t.kind == "bool":
         return standard
     if node.epilogue != (node.result,) or not all(map(plain, (node.left, node.right))):
         return standard
-    return ProductStep(owner, node, standard)
+    return ProductStep(owner, node, standard, None)
 
 
 class Operand(operand.Operand):

@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from treadle.dsl.expr import Extent
+from treadle.dsl.expr import Expr
 from treadle.dsl.graph import Node
 from treadle.dsl.passes.short_folds import length
 
@@ -23,7 +23,7 @@ class Form:
     """A form of a node: the folds that are loops in it, and the extents that are constants."""
 
     loops: frozenset[Node] = NOTHING
-    sizes: tuple[tuple[Extent, int], ...] = ()
+    sizes: tuple[tuple[Expr, int], ...] = ()
 
     def __bool__(self) -> bool:
         return bool(self.loops or self.sizes)

@@ -68,12 +68,12 @@ def _is_library_product(node: Matmul, backend: str) -> bool:
     products.
 
     On a GPU, treadle's own engines compute float32 and integers, including Strassen's algorithm;
-    for other floats cuBLAS uses tensor cores.
+    for other floats cuBLAS uses tensor cores, except for many small products.
     """
     t, gpu = node.left.type, target_of(backend).gpu
     if node.options.algorithm not in ("auto", "standard"):
         return not (gpu and t.name in ENGINES and not node.batch)
-    return t.is_inexact and not (gpu and t.name == "float32")
+    return t.is_inexact and not (gpu and (t.name == "float32" or node.batch))
 
 
 class _Uses:

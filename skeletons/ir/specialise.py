@@ -19,7 +19,7 @@ from treadle.dsl.graph import Check, Node
 #: The maximum number of iterations that are unrolled, over all loops.
 MOST_TURNS = 128
 #: What a kernel computes for each of its elements.
-FIELDS = ("elements", "epilogue", "target", "values", "valid")
+FIELDS = ("elements", "left", "right", "epilogue", "target", "values", "valid")
 
 
 def computed(node: Node) -> tuple[Expr, ...]:
@@ -37,7 +37,7 @@ def counting_extents(node: Node) -> tuple[Extent, ...]:
     return tuple(dict.fromkeys(e.count for e in loops if isinstance(e.count, Extent)))
 
 
-def specialise(node: Node, sizes: Mapping[Extent, int]) -> Node:
+def specialise(node: Node, sizes: Mapping[Expr, int]) -> Node:
     """The node specialised for these values of extents, with the loops that they bound unrolled.
 
     Shapes do not change: an extent of the node is an extent of its results."""

@@ -29,13 +29,16 @@ from ..ir.linearize import Linearizer, zero
 from ..lower import tiling
 from ..lower.build import Builder, LoweringContext
 from ..lower.visits import Visits
+from .small_cpu import small_kernel
 
 ROWS, COLUMNS, DEPTH, STRIP, TOGETHER = 64, 256, 256, 32, 8
 
 
 def lower_matmul(node: Matmul, context: LoweringContext) -> Lowered:
     """One kernel (see the module docstring)."""
-    return _Matmul(Builder(node, context), node).lower()
+    builder = Builder(node, context)
+    small = small_kernel(builder, node)
+    return _Matmul(builder, node).lower() if small is None else builder.lowered(small)
 
 
 def accumulator_type(t: ScalarType) -> ScalarType:

@@ -24,9 +24,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from treadle.dsl import simplify
-from treadle.dsl.expr import Apply, Expr, Index, Read, Var, constant, primitive, walk
+from treadle.dsl.expr import Expr, Index, Read, Var, constant, walk
 from treadle.dsl.graph import Matmul
-from treadle.dsl.types import ScalarType, float32, int32, uint32
+from treadle.dsl.types import ScalarType
 
 from ..ir import arithmetic as at
 from ..ir import transform
@@ -46,6 +46,8 @@ from ..lower import tiling
 from ..lower.build import Builder, LoweringContext, element_cost
 from ..lower.gpu import common
 from ..lower.gpu.visits import Turns, Visits
+from .scalars import add_product, sum_type
+from .small_gpu import small_kernel
 
 #: Rows of tiles that are visited together, column by column: these blocks share them in the L2.
 TOGETHER = 8
@@ -87,20 +89,14 @@ TILES = {
 def lower_matmul(node: Matmul, context: LoweringContext) -> Lowered:
     """One kernel, with fallbacks to smaller blocks."""
     builder = Builder(node, context)
+    few = small_kernel(builder, node)
+    if few is not None:
+        return builder.lowered(few)
     made = _Matmul(builder, node)
     small = made.kernel(2, False, None)
     middle = made.kernel(1, False, small)
     plain = made.kernel(0, False, middle)
     return builder.lowered(made.kernel(0, True, plain) if made.wide else plain)
-
-
-def sum_type(t: ScalarType) -> ScalarType:
-    """The accumulator type for products of `t`."""
-    if t.is_float and t.bits == 16:
-        return float32
-    if t.kind == "bool":
-        return uint32
-    return t if t.is_inexact or t.bits >= 32 else int32 if t.signed else uint32
 
 
 class _Operand:
@@ -398,16 +394,8 @@ class _Matmul:
             for v, b in enumerate(parts[1]):  # boustrophedon: consecutive products share an operand
                 for u in range(len(parts[0]))[:: 1 if v % 2 == 0 else -1]:
                     total = self.sums[u][v]
-                    into.append(Assign(total, self._add_product(total, parts[0][u], b)))
-
-    def _add_product(self, total: Expr, a: Expr, b: Expr) -> Expr:
-        t = self.type
-        if self.node.left.type.kind == "bool":
-            both = Apply(primitive("bitwise_and"), (a, b), t)
-            return Apply(primitive("bitwise_or"), (total, both), t)
-        if t.is_float:
-            return Apply(primitive("fma"), (a, b, total), t)
-        return Apply(primitive("add"), (total, Apply(primitive("multiply"), (a, b), t)), t)
+                    made = add_product(self.node.left.type, total, parts[0][u], b)
+                    into.append(Assign(total, made))
 
     # --- epilogue ---
 

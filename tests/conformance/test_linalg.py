@@ -358,3 +358,60 @@ def test_halves_times_a_vector_are_added_in_float32(run):
     """4 096 ones and more are not counted one by one in float16."""
     a, x = np.ones((2, 5000), "f2"), np.ones(5000, "f2")
     assert_same(run(td.matmul(a, x)), np.full(2, 5000, "f2"))
+
+
+SMALL = ((1, 1, 1), (2, 2, 2), (3, 3, 3), (4, 4, 4), (3, 5, 2), (8, 8, 8), (10, 10, 10),
+         (16, 8, 12), (7, 16, 5), (32, 32, 32), (24, 48, 64), (65, 4, 4))  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ("float16", "bfloat16", "float32", "int8", "complex64"))
+def test_many_small_products(check, name):
+    """Numbers of products around those of a block and of a warp; whole numbers are exact."""
+    cases = {}
+    for m, k, n in SMALL:
+        for count in (1, 65) if max(m, k, n) > 8 else (0, 1, 31, 300):
+            a = small(name, (count, m, k), 1, -2, 3)
+            b = small(name, (count, k, n), 2, -2, 3)
+            cases[f"{count} of {m}×{k}×{n}"] = (
+                lambda a=a, b=b: td.matmul(a, b),
+                product(a, b),
+            )
+    check(cases)
+
+
+def test_small_products_of_views_with_fused_neighbours(backend):
+    """Transposed, broadcast, strided and interleaved operands; producers and consumers."""
+    a, b = small("float32", (70, 8, 8), 1), small("float32", (70, 8, 8), 2)
+    bias, one = small("float32", (8,), 3), small("float32", (8, 8), 4)
+
+    @td.jit(backend=backend)
+    def program(a, b, bias, one, turned):
+        return {
+            "layer": td.maximum(a @ b + bias, 0),
+            "transposed": td.transpose(a, (0, 2, 1)) @ td.transpose(b, (0, 2, 1)),
+            "broadcast": a @ one,
+            "reversed": a[::-1, :, ::-1] @ b[:, ::-1],
+            "computed": (a * 2 + 1) @ td.cast(b > 0, td.float32),
+            "interleaved": td.transpose(turned, (2, 0, 1)) @ b,
+            "scaled": td.sum((a @ b) * 0.5, axis=(1, 2)),
+        }
+
+    found = program(a, b, bias, one, a.transpose(1, 2, 0).copy())
+    want = {
+        "layer": np.maximum(a @ b + bias, 0),
+        "transposed": a.swapaxes(1, 2) @ b.swapaxes(1, 2),
+        "broadcast": a @ one,
+        "reversed": a[::-1, :, ::-1] @ b[:, ::-1],
+        "computed": (a * 2 + 1) @ (b > 0).astype("f4"),
+        "interleaved": a @ b,
+        "scaled": (a @ b * np.float32(0.5)).sum((1, 2)),
+    }
+    for name, value in want.items():
+        assert_same(found[name], value, label=name)
+
+
+def test_small_products_whose_extents_change(backend):
+    program = td.jit(lambda a, b: a @ b, backend=backend)
+    for n in (2, 3, 2, 70, 4, 5, 6, 7, 8, 9, 10, 11, 12, 3):
+        a, b = small("float32", (65, n, n), 1), small("float32", (65, n, n), 2)
+        assert_same(program(a, b), a @ b, label=str(n))

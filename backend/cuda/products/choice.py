@@ -19,15 +19,18 @@ from math import inf
 from typing import Any
 
 from treadle.dsl.access import polynomial
-from treadle.dsl.expr import Expr, Index, Read, walk
+from treadle.dsl.expr import Const, Expr, Index, Read, walk
 from treadle.dsl.graph import Matmul
 from treadle.dsl.interning import cached_per_object
 from treadle.dsl.names import Names
 from treadle.dsl.passes import cost, operands
+from treadle.dsl.program import TracedProgram
 from treadle.dsl.quantities import duration
+from treadle.skeletons.ir.specialise import specialise
 from treadle.skeletons.products import STRASSEN, algorithm_of, instances
 from treadle.skeletons.products.measured import corrected
 from treadle.skeletons.products.model import H200, HOPPER_FLOAT32, Machine, predict
+from treadle.skeletons.products.small import on_gpu
 
 from ...runtime.operand import plain
 from .engine import Engine, engine_for
@@ -114,6 +117,8 @@ def decide(engine: Engine | None, node: Matmul, size: Size, *, processors: int |
     if named:
         reason = "a kernel of its own: no engine computes the product at these extents"
         return Decision(LIBRARY, frozenset(parts), dict.fromkeys(parts, reason))
+    if on_gpu(t, size, count):
+        return Decision(KERNEL, why=dict.fromkeys(parts, "in the kernel"))
     if parts:
         return case.cheapest()
     if way is not None:
@@ -129,6 +134,23 @@ def decided(program: Any, node: Matmul, device: Any) -> Decision | None:
         return None
     return decide(engine_for(device), node, (m, k, n), processors=device.multiprocessors,
                   checked=program.settings.check, count=1 if count is None else count)  # fmt: skip
+
+
+def small_product(program: TracedProgram, node: Matmul) -> Matmul | None:
+    """A product specialised for the extents of a program's examples, if the kernel for many small
+    products computes it; None otherwise."""
+    names = Names(program)
+    sizes = {e: names.size((e,)) for e in (node.m, node.k, node.n)}
+    known = {e: n for e, n in sizes.items() if n is not None}
+    count, named = names.size(node.batch), algorithm_of(node.options.algorithm) is not None
+    if len(known) < len(sizes) or count is None or (named and node.options.levels):
+        return None
+    m, k, n = (known[e] for e in (node.m, node.k, node.n))
+    if not on_gpu(node.left.type, (m, k, n), count):
+        return None
+    made = specialise(node, {e: n for e, n in known.items() if not isinstance(e, Const)})
+    assert isinstance(made, Matmul)
+    return made
 
 
 @cached_per_object(16)

@@ -8,8 +8,9 @@ similar ones, 4 096 × 16 × 4 096, 65 536 × 64 × 64, within a third.
 from __future__ import annotations
 
 from treadle.dsl.types import ScalarType
-from treadle.skeletons.products.kernel_gpu import TILES, sum_type
+from treadle.skeletons.products.kernel_gpu import TILES
 from treadle.skeletons.products.model import H200
+from treadle.skeletons.products.scalars import sum_type
 
 #: Seconds of a wave of blocks in addition to its steps, and of eight rows of a step, whose operands
 #: come from the L2 cache, one step ahead.  The addition to a step for computing an operand.

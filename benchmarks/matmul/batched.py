@@ -1,0 +1,152 @@
+"""Many small products beside a library's: `python -m benchmarks.matmul.batched gpu` (or `cpu`).
+
+gpu: n × n products, n = 2 … 64, of float16 and float32, plain and with relu(a @ b + bias), beside
+PyTorch (cuBLAS) and a copy of as many bytes as the product reads and writes.
+cpu: beside np.matmul.
+
+Results are checked against float64, and kept as JSON, a table and a figure in benchmarks/results.
+"""
+
+from __future__ import annotations
+
+import datetime
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import treadle as td
+from benchmarks import provenance
+from benchmarks.harness import host_stopwatch
+
+RESULTS = Path(__file__).resolve().parents[1] / "results"
+#: Bytes that all operands and results have together, and the most products.
+BYTES, MOST = 600e6, 1_000_000
+EXTENTS = (2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 14, 15, 16, 18, 20, 24, 28, 30, 32, 36, 40, 48, 56, 64)
+#: Rounds of timings, interleaved; the least of each is kept.
+ROUNDS, CALLS = 5, 10
+
+
+def count_of(n: int, itemsize: int, most: float = BYTES) -> int:
+    return min(MOST, int(most / (3 * n * n * itemsize)))
+
+
+def least(runs: dict[str, Callable[[], Any]], clock: Callable[..., float]) -> dict[str, float]:
+    """The least seconds of a call for each run, in interleaved rounds."""
+    for run in runs.values():
+        run()
+    rounds = [{name: clock(name, run, CALLS) for name, run in runs.items()} for _ in range(ROUNDS)]
+    return {name: min(r[name] for r in rounds) for name in runs}
+
+
+def layer(a: Any, b: Any, bias: Any) -> Any:
+    return td.maximum(a @ b + bias, 0)
+
+
+def on_gpu(n: int, name: str) -> dict[str, Any]:
+    from benchmarks.gpu_works.common import copies, cp, sample, torch
+
+    itemsize = np.dtype(name).itemsize
+    count = count_of(n, itemsize)
+    rng = cp.random.default_rng(n)
+    a, b = (rng.random((count, n, n), dtype=np.float32).astype(name) for _ in range(2))
+    bias = rng.random(n, dtype=np.float32).astype(name)
+    plain = td.jit(lambda a, b: a @ b, backend="cuda")
+    fused = td.jit(layer, backend="cuda")
+    x, y, z = (torch.from_dlpack(v) for v in (a, b, bias))
+    runs = {
+        "treadle": lambda: plain(a, b),
+        "torch": lambda: torch.matmul(x, y),
+        "treadle fused": lambda: fused(a, b, bias),
+        "torch fused": lambda: torch.relu(torch.matmul(x, y) + z),
+        "copy": copies(3 * n * n * itemsize * count),
+    }
+    few = slice(0, 1000)
+    exact = cp.matmul(a[few].astype("f8"), b[few].astype("f8"))
+    errors = {
+        "treadle": cp.from_dlpack(plain(a, b))[few] - exact,
+        "treadle fused": cp.from_dlpack(fused(a, b, bias))[few] - cp.maximum(exact + bias, 0),
+    }
+    error = max(float(cp.abs(e).max()) / n for e in errors.values())
+    assert error < (3e-3 if itemsize == 2 else 3e-6), (n, name, error)
+    return {"n": n, "type": name, "count": count, "error": error, **least(runs, sample)}
+
+
+def on_cpu(n: int, name: str) -> dict[str, Any]:
+    count = count_of(n, np.dtype(name).itemsize, BYTES / 10)
+    rng = np.random.default_rng(n)
+    a, b = (rng.random((count, n, n)).astype(name) for _ in range(2))
+    plain = td.jit(lambda a, b: a @ b, backend="native")
+    out = np.empty_like(a)
+    exact = np.matmul(a[:1000].astype("f8"), b[:1000].astype("f8"))
+    error = float(np.abs(np.asarray(plain(a, b))[:1000] - exact).max()) / n
+    assert error < 3e-6, (n, name, error)
+    runs = {"treadle": lambda: plain(a, b), "NumPy": lambda: np.matmul(a, b, out=out)}
+    found = least(runs, host_stopwatch)
+    return {"n": n, "type": name, "count": count, "error": error, **found}
+
+
+def table(rows: list[dict[str, Any]]) -> str:
+    """A Markdown table: milliseconds, and how many times as fast as the library."""
+    names = [k for k in rows[0] if k not in ("n", "type", "count", "error")]
+    peer = "torch" if "torch" in names else "NumPy"
+    head = ["type", "n", "products", *(f"{k}, ms" for k in names), f"{peer} / treadle"]
+    lines = [" | ".join(head), " | ".join("---:" for _ in head)]
+    for r in rows:
+        ratio = r[peer] / r["treadle"]
+        cells = [r["type"], str(r["n"]), f"{r['count']:,}", *(f"{r[k] * 1e3:.3f}" for k in names)]
+        lines.append(" | ".join([*cells, f"{ratio:.1f}"]))
+    return "\n".join(f"| {line} |" for line in lines) + "\n"
+
+
+def figure(rows: list[dict[str, Any]], path: Path) -> None:
+    """The rates by extent, as a fraction of that of a copy."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    types = list(dict.fromkeys(r["type"] for r in rows))
+    made, axes = plt.subplots(1, len(types), figsize=(5 * len(types), 3.4), sharey=True)
+    for axis, name in zip(np.atleast_1d(axes), types, strict=True):
+        mine = [r for r in rows if r["type"] == name]
+        for run, style in (("treadle", "o-"), ("treadle fused", "o--"), ("torch", "s-"),
+                           ("torch fused", "s--")):  # fmt: skip
+            axis.plot([r["n"] for r in mine], [r["copy"] / r[run] for r in mine], style,
+                      label=run, markersize=3)  # fmt: skip
+        axis.set(title=name, xlabel="n", ylim=(0, 1.1))
+        axis.set_xscale("log", base=2)
+    np.atleast_1d(axes)[0].set_ylabel("fraction of a copy's rate")
+    np.atleast_1d(axes)[0].legend()
+    made.tight_layout()
+    made.savefig(path, dpi=120)
+
+
+def main(where: str) -> None:
+    if where == "gpu":
+        from benchmarks.gpu_works.common import cp
+
+        rows = [on_gpu(n, name) for name in ("float16", "float32") for n in EXTENTS]
+        device = cp.cuda.runtime.getDeviceProperties(0)["name"].decode()
+    else:
+        rows = [on_cpu(n, name) for name in ("float32", "float64") for n in EXTENTS if n <= 32]
+        device = provenance.processor()
+    today = datetime.date.today().isoformat()
+    about = {
+        "date": today, "device": device, "commit": provenance.commit(),
+        "command": f"python -m benchmarks.matmul.batched {where}",
+        "packages": provenance.versions(("numpy", "torch", "cupy")),
+    }  # fmt: skip
+    path = RESULTS / f"batched-{where}-{today}"
+    path.with_suffix(".json").write_text(json.dumps({**about, "rows": rows}, indent=1) + "\n")
+    path.with_suffix(".md").write_text(f"`{about['command']}`, {device}, {today}\n\n{table(rows)}")
+    if where == "gpu":
+        figure(rows, path.with_suffix(".png"))
+    print(table(rows))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

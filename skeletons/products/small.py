@@ -1,0 +1,90 @@
+"""Which matrix products are small, and what a thread computes of one.
+
+`small_gpu` and `small_cpu` are kernels for many products whose extents are compile-time constants.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import isqrt
+
+from treadle.dsl.types import ScalarType
+
+from .scalars import sum_type
+
+#: The largest extents of products that the kernel computes faster than a library (measured on an
+#: NVIDIA H200: benchmarks/matmul/batched.py), by the bytes of an element; without vectors.
+LARGEST, LARGEST_HALF, LARGEST_ODD = 48, 32, 16
+#: It computes at least MANY products, or any number with extents up to FEW.
+MANY, FEW = 64, 16
+#: The sums of a thread at most, of 16-bit and of other elements; the bytes that it loads at once.
+SUMS_HALF, SUMS, LOADED = 16, 32, 512
+#: The elements of a vector of columns at most.
+VECTOR = 4
+
+
+@dataclass(frozen=True)
+class Tile:
+    """What a thread computes: `rows` × `columns` of a product, `chunk` elements of k at a time;
+    `left` and `right` are the elements of a load along k and along a row of the right operand.
+
+    The rows of neighbouring lanes are neighbours, and so are their vectors of columns: a thread's
+    own rows are m / rows apart."""
+
+    rows: int
+    columns: int
+    chunk: int
+    left: int
+    right: int
+
+    def lanes(self, m: int, n: int) -> int:
+        return (m // self.rows) * (n // self.columns)
+
+
+def on_gpu(t: ScalarType, sizes: Sequence[int], count: int) -> bool:
+    """Whether a GPU computes `count` products with extents m, k, n by the kernel for small ones."""
+    most = LARGEST_HALF if t.bytes <= 2 else LARGEST
+    if sizes[-1] % 2:
+        most = LARGEST_ODD
+    return min(sizes) > 0 and max(sizes) <= most and (count >= MANY or max(sizes) <= FEW)
+
+
+def tile_for(m: int, n: int, k: int, t: ScalarType, left: int, right: int) -> Tile:
+    """The tile for an (m, k) by (k, n) product with operands of type `t`, for vectors of at most
+    `left` elements along k and `right` along n.
+
+    A thread has at most √(m·n) sums, so that the lanes of a product cover consecutive memory.
+
+    >>> from treadle.dsl.types import float32
+    >>> tile_for(8, 8, 8, float32, 4, 4)
+    Tile(rows=2, columns=4, chunk=8, left=4, right=4)
+    """
+    a, b = width(k, left), width(n, min(right, VECTOR))
+    most = min(max(isqrt(m * n), b), SUMS_HALF if t.bytes <= 2 else SUMS)
+    widths = [b] if b > 1 else [c for c in _divisors(n) if c <= max(VECTOR, 5)]
+    rows, columns = max(((r, c) for r in _divisors(m) for c in widths if r * c <= most),
+                        key=lambda x: (x[0] * x[1], x[1]))  # fmt: skip
+    size = sum_type(t).bytes
+    fit = [c for c in _divisors(k) if c % a == 0 and c * (rows + columns) * size <= LOADED]
+    return Tile(rows, columns, max(fit, default=a), a, b)
+
+
+def _divisors(n: int) -> list[int]:
+    return [d for d in range(1, n + 1) if n % d == 0]
+
+
+def width(extent: int, most: int) -> int:
+    """The largest power of two that divides `extent`, at most `most`."""
+    return min(extent & -extent, most)
+
+
+#: The largest extents for which a CPU uses the kernel, of complex and of other elements: beyond
+#: them a library's product takes no longer.  It computes at least SEVERAL products.
+CPU_LARGEST_COMPLEX, CPU_LARGEST, SEVERAL = 4, 32, 4
+
+
+def on_cpu(t: ScalarType, sizes: Sequence[int], count: int) -> bool:
+    """Whether a CPU computes `count` products with extents m, k, n by the kernel for small ones."""
+    most = CPU_LARGEST_COMPLEX if t.is_complex else CPU_LARGEST
+    return min(sizes) > 0 and max(sizes) <= most and count >= SEVERAL

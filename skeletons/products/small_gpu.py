@@ -1,0 +1,212 @@
+"""The GPU kernel for many small matrix products: no shared memory, no barrier.
+
+A thread computes ROWS × COLUMNS of one product, and neighbouring threads the rest of it and then
+the next products.  Extents are compile-time constants, so sums stay in registers:
+
+    product = thread / LANES,  lane = thread % LANES
+    for each chunk of k:
+      load      ROWS × chunk of the left and chunk × COLUMNS of the right operand (fused producers
+                run here; contiguous elements as vectors of up to 16 bytes)
+      multiply  sum[r, c] += left[r, k] · right[k, c], in the order of k
+    epilogue, stores as vectors
+
+The lanes of a product read the same elements at the same time, so the L1 cache serves all reads of
+an element but the first.  The results equal those of `kernel_gpu` bit for bit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from treadle.dsl import simplify
+from treadle.dsl.expr import Const, Expr, Index, Read, Var, walk
+from treadle.dsl.graph import Matmul
+
+from ..ir import arithmetic as at
+from ..ir import transform
+from ..ir.kernel import Assign, Kernel
+from ..ir.linearize import Linearizer, zero
+from ..lower import tiling
+from ..lower.build import Builder, element_cost
+from ..lower.gpu import common
+from .scalars import add_product, sum_type
+from .small import MANY, on_gpu, tile_for, width
+
+#: Operands that cost more additions than this are not computed by every lane that needs them.
+CHEAP = 12.0
+#: Threads of a block.
+THREADS = 128
+
+
+def small_kernel(builder: Builder, node: Matmul) -> Kernel | None:
+    """The kernel, if the extents of a product are small constants; the number of products is a
+    run-time value."""
+    sizes = [builder.extent(e) for e in (node.m, node.k, node.n)]
+    if tiling.schedule_of(builder) is not None or not all(isinstance(s, Const) for s in sizes):
+        return None
+    m, k, n = (int(s.value) for s in sizes if isinstance(s, Const))
+    return (
+        _Small(builder, node, m, n, k).kernel() if on_gpu(node.left.type, (m, k, n), MANY) else None
+    )
+
+
+class _Side:
+    """One operand: its elements, and vectors of them along `moving` (the axis of k or of rows)."""
+
+    def __init__(self, builder: Builder, root: Expr, moving: int, fixed: int) -> None:
+        self.root, self.fixed = root, Index(fixed)
+        self.moving = Index(moving)
+        types = [e.type for e in walk((root,)) if isinstance(e, Read) and e.args]
+        self.most = common.vector_count(types) if types else 1
+        self.builder = builder
+
+    def group(self, count: int) -> common.Group:
+        return common.Group(self.builder, (self.root,), self.moving, count)
+
+    def widest(self, extent: int) -> int:
+        """The most elements that one access loads."""
+        count = width(extent, self.most)
+        while count > 1 and not self.group(count).streams:
+            count //= 2
+        return count
+
+
+class _Small:
+    def __init__(self, builder: Builder, node: Matmul, m: int, n: int, k: int) -> None:
+        self.builder, self.node, self.m, self.n, self.k = builder, node, m, n, k
+        batch = node.batch
+        self.rank = len(batch)
+        self.outs = builder.outputs()
+        (left,) = transform.resolve((node.left,), builder, (*batch, node.m, node.k))
+        (right,) = transform.resolve((node.right,), builder, (*batch, node.k, node.n))
+        self.epilogue = transform.resolve(node.epilogue, builder, (*batch, node.m, node.n))
+        self.type = sum_type(node.left.type)
+        self.left = _Side(builder, left, self.rank + 1, self.rank)
+        self.right = _Side(builder, right, self.rank + 1, self.rank)
+        self.cheap = max(element_cost((left,)), element_cost((right,))) <= CHEAP
+
+    def kernel(self) -> Kernel | None:
+        if not self.cheap:
+            return None
+        plain = self._kernel(False, None)
+        return self._kernel(True, plain)
+
+    def _kernel(self, wide: bool, fallback: Kernel | None) -> Kernel:
+        builder, node = self.builder, self.node
+        wide_left = self.left.widest(self.k) if wide else 1
+        wide_right = self.right.widest(self.n) if wide else 1
+        tile = tile_for(self.m, self.n, self.k, node.left.type, wide_left, wide_right)
+        self.tile = tile
+        self.groups = (self.left.group(tile.left), self.right.group(tile.right))
+        widest = max(b.type.bytes for b in self.outs)
+        self.stored = width(tile.right, common.WIDEST // widest) if wide else 1
+        self.finish = common.Group(builder, self.epilogue, Index(self.rank + 1), self.stored)
+        lanes = tile.lanes(self.m, self.n)
+        grid = common.Threads.of(THREADS)
+        batches = builder.scalar(at.product(node.batch), "products")
+        into = builder.emitter()
+        ident = into.let(grid.ident, "ident")
+        product = into.let(at.floor_divide(ident, lanes), "product")
+        lane = into.let(at.remainder(ident, lanes), "lane")
+        with into.when(at.less(product, batches)):
+            self.batch = tiling.coordinates(builder, into, product, node.batch, "batch")
+            across = self.n // tile.columns
+            self.row = into.let(at.floor_divide(lane, across), "row")
+            self.col = into.let(at.multiply(at.remainder(lane, across), tile.right), "col")
+            self._product(into)
+        tasks = at.ceil_div(at.multiply(batches, lanes), THREADS)
+        requires = [c for g in (*self.groups, self.finish) for c in g.requires]
+        aligned = [b for g in (*self.groups, self.finish) for b in g.aligned]
+        if self.stored > 1:
+            aligned += self.outs
+        return builder.kernel(
+            "", tasks, grid.task, tuple(into.out),
+            comments=(f"{tile.rows} x {tile.columns} of a product a thread",),
+            **grid.launch(requires, aligned, fallback),
+        )  # fmt: skip
+
+    def _product(self, into: Linearizer) -> None:
+        tile = self.tile
+        apart = self.m // tile.rows
+        rows = [into.let(at.add(self.row, r * apart), "i") for r in range(tile.rows)]
+        for i in rows:
+            self.builder.stays_below(i, self.node.m)
+        sums = [[into.declare(zero(self.type), "sum") for _ in range(tile.columns)]
+                for _ in rows]  # fmt: skip
+        with self._chunks(into) as first:
+            left = [self._along_k(into, i, first) for i in rows]
+            right = [self._row_of_right(into, at.add(first, k)) for k in range(tile.chunk)]
+            for k in range(tile.chunk):
+                for r in range(tile.rows):
+                    for c in range(tile.columns):
+                        made = add_product(self.node.left.type, sums[r][c], left[r][k], right[k][c])
+                        into.append(Assign(sums[r][c], made))
+        for i, mine in zip(rows, sums, strict=True):
+            for c in range(0, tile.columns, self.stored):
+                self._store(into, i, self._column(c), mine[c : c + self.stored])
+
+    def _column(self, c: int) -> Expr:
+        """The column of a thread's sum `c`."""
+        vector, inside = divmod(c, self.tile.right)
+        apart = self.n // self.tile.columns * self.tile.right
+        return at.add(self.col, vector * apart + inside)
+
+    @contextmanager
+    def _chunks(self, into: Linearizer) -> Iterator[Expr]:
+        """The first k of each chunk: a loop, unless there is only one."""
+        if self.tile.chunk == self.k:
+            with into.when_always({}):
+                yield at.integer(0)
+        else:
+            with into.loop("k", 0, self.k, step=self.tile.chunk) as first:
+                yield first
+
+    def _elements(self, into: Linearizer, side: _Side, group: common.Group, fixed: Expr,
+                  first: Expr) -> list[Expr]:  # fmt: skip
+        """`group.count` consecutive elements of an operand, from `first` on."""
+        bindings: dict[Expr, Expr] = {Index(a): p for a, p in enumerate(self.batch)}
+        bindings[side.fixed] = fixed
+        found = []
+        with into.when_always(bindings):
+            loaded = group.load(into, first) if group.count > 1 else [{}]
+            for v, reads in enumerate(loaded):
+                with into.when_always({side.moving: at.add(first, v), **reads}):
+                    value = simplify.cast(into.value(side.root), self.type)
+                    found.append(into.let(value, "x"))
+        return found
+
+    def _along_k(self, into: Linearizer, i: Expr, first: Expr) -> list[Expr]:
+        group, found = self.groups[0], list[Expr]()
+        for k in range(0, self.tile.chunk, group.count):
+            start = into.let(at.add(first, k), "k")
+            self.builder.stays_below(start, self.node.k)
+            found += self._elements(into, self.left, group, i, start)
+        return found
+
+    def _row_of_right(self, into: Linearizer, k: Expr) -> list[Expr]:
+        group, found = self.groups[1], list[Expr]()
+        k = into.let(k, "k")
+        self.builder.stays_below(k, self.node.k)
+        for c in range(0, self.tile.columns, group.count):
+            start = into.let(self._column(c), "j")
+            self.builder.stays_below(start, self.node.n)
+            found += self._elements(into, self.right, group, k, start)
+        return found
+
+    def _store(self, into: Linearizer, i: Expr, first: Expr, sums: Sequence[Var]) -> None:
+        first = into.let(first, "j")
+        self.builder.stays_below(first, self.node.n)
+        bindings: dict[Expr, Expr] = {Index(a): p for a, p in enumerate((*self.batch, i))}
+        values = []
+        with into.when_always(bindings):
+            loaded = self.finish.load(into, first) if self.finish.streams else [{} for _ in sums]
+            for v, (total, reads) in enumerate(zip(sums, loaded, strict=True)):
+                result = into.let(simplify.cast(total, self.node.result.type), "result")
+                j = into.let(at.add(first, v), "j")
+                self.builder.stays_below(j, self.node.n)
+                with into.when_always({Index(self.rank + 1): j, self.node.result: result, **reads}):
+                    values.append(into.emit(self.epilogue, named=True))
+        shape = self.builder.shape((*self.node.batch, self.node.m, self.node.n))
+        where = into.let(at.linear((*self.batch, i, first), shape), "at")
+        common.store_group(into, self.outs, where, values)

@@ -1,0 +1,91 @@
+"""Kernels for many small products, by the SIMT interpreter: all types, extents and layouts give the
+bits of the general kernel."""
+
+from __future__ import annotations
+
+from itertools import product as product_of
+
+import pytest
+from gpu_cases import data, dtype, same
+from simt import run
+
+import treadle as td
+from treadle.dsl.expr import Extent, Index, Read
+from treadle.dsl.graph import Matmul
+from treadle.dsl.scalar import Scalar
+from treadle.dsl.types import float16, float32
+from treadle.skeletons.ir.specialise import specialise
+from treadle.skeletons.lower.lower import LoweringContext, lower
+from treadle.skeletons.products.small import tile_for
+
+TYPES = ("float16", "bfloat16", "float32", "float64", "complex64", "int8", "int32", "bool")
+
+
+def product(array: td.Array, *sizes: int) -> Matmul:
+    """The product in a program, specialised for its extents m, n and k."""
+    (node,) = {leaf.node for leaf in array._leaves}
+    assert isinstance(node, Matmul)
+    pairs = zip((node.m, node.n, node.k), sizes, strict=True)
+    return specialise(node, {e: s for e, s in pairs if isinstance(e, Extent)})  # type: ignore[return-value]
+
+
+def small(node: Matmul) -> bool:
+    """Whether the kernel for small products is selected."""
+    (kernel,) = lower(node, LoweringContext("cuda")).kernels
+    return any("of a product a thread" in line for line in kernel.comments)
+
+
+@pytest.mark.parametrize("name", TYPES)
+@pytest.mark.parametrize("size", [(1, 1, 1), (3, 3, 3), (4, 4, 4), (8, 8, 8), (5, 6, 7),
+                                  (2, 16, 12), (32, 24, 20), (15, 9, 15)])  # fmt: skip
+def test_products_of_all_types(name, size):
+    m, k, n = size
+    a, b = data((9, m, k), name), data((9, k, n), name, 1)
+    node = product(td.matmul(a, b), m, n, k)
+    assert small(node)
+    wide = "f4" if dtype(name).itemsize == 2 else name
+    want = (a.astype(wide) @ b.astype(wide)).astype(dtype(name))
+    same(run(node.leaf())[0], want)
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 31, 33, 257])
+def test_numbers_of_products(count):
+    a, b = data((count, 4, 4), "int32"), data((count, 4, 4), "int32", 1)
+    same(run(product(td.matmul(a, b), 4, 4, 4).leaf())[0], a @ b)
+
+
+def test_several_leading_axes_broadcast_and_transposed_operands():
+    a, b = data((2, 1, 4, 8), "int32"), data((3, 8, 4), "int32", 1)
+    same(run(product(td.matmul(a, b), 4, 4, 8).leaf())[0], a @ b)
+    turned = td.matmul(td.transpose(td.use(a), (0, 1, 3, 2)), td.transpose(td.use(b), (0, 2, 1)))
+    same(run(product(turned, 8, 8, 4).leaf())[0], a.swapaxes(-1, -2) @ b.swapaxes(-1, -2))
+
+
+def test_fused_operands_and_epilogue():
+    a, b, bias = data((7, 8, 8), "float32"), data((7, 8, 4), "float32", 1), data((4,), "float32", 2)
+    node = td.matmul(a, b)._leaves[0].node
+    added = Read(td.use(bias)._leaves[0].node, 0, (Index(2),))
+    made = node.with_(
+        left=(Scalar(node.left) + 1)._expr, right=(Scalar(node.right) * 2)._expr,
+        epilogue=((Scalar(node.result) - Scalar(added))._expr,),
+    )  # fmt: skip
+    sizes = {e: n for e, n in zip((made.m, made.n, made.k), (8, 4, 8), strict=True)}
+    same(run(specialise(made, sizes).leaf())[0], (a + 1) @ (b * 2) - bias)
+
+
+def test_an_expensive_operand_is_computed_once_for_each_block():
+    """Lanes that share an element would each compute it."""
+    a = td.use(data((5, 8, 8), "float32"))
+    node = td.matmul(a, a)._leaves[0].node
+    costly = node.with_(left=td.sin(td.exp(Scalar(node.left)))._expr)
+    assert not small(specialise(costly, {node.m: 8, node.n: 8, node.k: 8}))
+
+
+@pytest.mark.parametrize("t", [float16, float32])
+def test_tiles_divide_their_product(t):
+    for m, n, k in product_of(range(1, 49), (1, 3, 4, 6, 7, 8, 16, 31, 48), (1, 5, 10, 16, 24)):
+        for width in (1, 2, 8):
+            tile = tile_for(m, n, k, t, width, width)
+            assert m % tile.rows == n % tile.columns == k % tile.chunk == 0
+            assert tile.chunk % tile.left == tile.columns % tile.right == 0
+            assert tile.rows * tile.columns <= 32
