@@ -310,6 +310,27 @@ class Collective(Statement):
 
 
 @dataclass(frozen=True, eq=False)
+class WarpProduct(Statement):
+    """The product of a 16 × 16 and a 16 × 8 matrix of 16-bit floats, added to float32 sums, by the
+    32 threads of a warp together (tensor cores); all of them must execute it.
+
+    Thread 4·g + q (q < 4) passes, with j = 2·q and j + 1 for each pair:
+
+        left   row g: k = j, j + 1;  row g + 8: j, j + 1;  row g: j + 8, j + 9;  row g + 8: the same
+        right  column g: k = j, j + 1, j + 8, j + 9
+        sums   row g: columns j, j + 1;  row g + 8: columns j, j + 1
+
+    and gets the new sums in `vars`, in the order of `sums`.  Products are exact; how they are
+    rounded when they are added depends on the hardware.
+    """
+
+    vars: tuple[Var, ...]
+    sums: tuple[Expr, ...]
+    left: tuple[Expr, ...]
+    right: tuple[Expr, ...]
+
+
+@dataclass(frozen=True, eq=False)
 class Special(Statement):
     """`var` (uint32) is the value of a hardware register, read once.
 
@@ -457,6 +478,8 @@ def expressions(s: Statement) -> tuple[Expr, ...]:
             return (s.index, s.value)
         case Collective():
             return s.args
+        case WarpProduct():
+            return (*s.sums, *s.left, *s.right)
     return ()
 
 
@@ -476,7 +499,7 @@ def defined(s: Statement) -> tuple[Var, ...]:
     match s:
         case Let() | Declare() | Fetch() | FetchUpdate() | Collective() | Special():
             return (s.var,)
-        case LoadVector():
+        case LoadVector() | WarpProduct():
             return s.vars
     return ()
 
@@ -501,7 +524,7 @@ def statements(body: Body) -> Iterator[Statement]:
 
 def meets(body: Body) -> bool:
     """Whether a body synchronises threads or blocks, so that all of them must reach it."""
-    waiting = Barrier | Collective | Fetch | Publish | FetchUpdate
+    waiting = Barrier | Collective | Fetch | Publish | FetchUpdate | WarpProduct
     return any(isinstance(s, waiting) for s in statements(body))
 
 
@@ -581,6 +604,11 @@ def show(kernel: Kernel) -> str:
             case Collective():
                 args = ", ".join(text(a) for a in s.args)
                 out.append(f"{pad}let {name(s.var)}: {s.var.type} = warp {s.op}({args})")
+            case WarpProduct():
+                got = ", ".join(name(v) for v in s.vars)
+                parts = ", ".join(f"({', '.join(text(e) for e in part)})"
+                                  for part in (s.sums, s.left, s.right))  # fmt: skip
+                out.append(f"{pad}let {got}: float32 = warp product{parts}")
             case Special():
                 out.append(f"{pad}let {name(s.var)}: {s.var.type} = register {s.register}")
             case _:

@@ -60,6 +60,7 @@ from .kernel import (
     Statement,
     Store,
     StoreVector,
+    WarpProduct,
     While,
     expressions,
     statements,
@@ -549,6 +550,9 @@ class _Pass:
                                values=self._others(s.values))  # fmt: skip
             case FetchUpdate():
                 return replace(s, index=self.index(s.buffer, s.index), value=self.other(s.value))
+            case WarpProduct():
+                return replace(s, sums=self._others(s.sums), left=self._others(s.left),
+                               right=self._others(s.right))  # fmt: skip
             case Collective():
                 value, *lane = s.args
                 return replace(s, args=(self.other(value), *(self._number(a) for a in lane)))

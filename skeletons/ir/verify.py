@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from treadle.dsl.expr import Apply, Const, Expr, Foreign, Var, walk
-from treadle.dsl.types import uint32
+from treadle.dsl.types import bfloat16, float16, float32, uint32
 
 from .kernel import (
     Assign,
@@ -28,6 +28,7 @@ from .kernel import (
     Statement,
     Store,
     StoreVector,
+    WarpProduct,
     While,
     defined,
     expressions,
@@ -38,7 +39,7 @@ from .kernel import (
 #: Bytes of the widest access of a thread.
 WIDEST = 16
 _GPU_ONLY = (Barrier, Fence, LoadVector, StoreVector, Fetch, Publish, FetchUpdate, Collective,
-             Special)  # fmt: skip
+             WarpProduct, Special)  # fmt: skip
 #: Registers of the hardware that a block may read.
 REGISTERS = ("smid",)
 
@@ -150,11 +151,22 @@ class _Verifier:
             case Atomic():
                 for buffer, value in zip(s.buffers, s.values, strict=True):
                     self.same_type(buffer, value)
+            case WarpProduct():
+                self.warp_product(s)
             case For():
                 self.block(s.body, here | {s.var})
             case If():
                 self.block(s.then, here)
                 self.block(s.other, here)
+
+    def warp_product(self, s: WarpProduct) -> None:
+        if [len(x) for x in (s.vars, s.sums, s.left, s.right)] != [4, 4, 8, 4]:
+            self.fail("a warp product of other extents")
+        of = {e.type for e in (*s.left, *s.right)}
+        if {e.type for e in (*s.vars, *s.sums)} != {float32} or not (
+            of == {float16} or of == {bfloat16}
+        ):
+            self.fail(f"a warp product of {', '.join(sorted(t.name for t in of))}")
 
     def reduce(self, s: Reduce, here: set[Var]) -> None:
         self.expression(s.start, here)

@@ -24,7 +24,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from treadle.dsl import simplify
-from treadle.dsl.expr import Expr, Index, Read, Var, constant, walk
+from treadle.dsl.expr import Const, Expr, Index, Read, Var, constant, walk
 from treadle.dsl.graph import Matmul
 from treadle.dsl.types import ScalarType
 
@@ -47,7 +47,9 @@ from ..lower.build import Builder, LoweringContext, element_cost
 from ..lower.gpu import common
 from ..lower.gpu.visits import Turns, Visits
 from .scalars import add_product, sum_type
-from .small_gpu import small_kernel
+from .small import MANY, on_gpu
+from .small_gpu import CHEAP, Side, SmallProducts
+from .small_tensor import TensorProducts, pays
 
 #: Rows of tiles that are visited together, column by column: these blocks share them in the L2.
 TOGETHER = 8
@@ -89,14 +91,34 @@ TILES = {
 def lower_matmul(node: Matmul, context: LoweringContext) -> Lowered:
     """One kernel, with fallbacks to smaller blocks."""
     builder = Builder(node, context)
-    few = small_kernel(builder, node)
-    if few is not None:
-        return builder.lowered(few)
+    small = _small_kernel(builder, node)
+    if small is not None:
+        return builder.lowered(small)
     made = _Matmul(builder, node)
     small = made.kernel(2, False, None)
     middle = made.kernel(1, False, small)
     plain = made.kernel(0, False, middle)
     return builder.lowered(made.kernel(0, True, plain) if made.wide else plain)
+
+
+def _small_kernel(builder: Builder, node: Matmul) -> Kernel | None:
+    """The kernel for many small products, if the extents of a product are small constants."""
+    sizes = [builder.extent(e) for e in (node.m, node.k, node.n)]
+    if tiling.schedule_of(builder) is not None or not all(isinstance(s, Const) for s in sizes):
+        return None
+    m, k, n = (int(s.value) for s in sizes if isinstance(s, Const))
+    if not on_gpu(node.left.type, (m, k, n), MANY):
+        return None
+    batch, rank = node.batch, len(node.batch)
+    (left,) = transform.resolve((node.left,), builder, (*batch, node.m, node.k))
+    (right,) = transform.resolve((node.right,), builder, (*batch, node.k, node.n))
+    epilogue = transform.resolve(node.epilogue, builder, (*batch, node.m, node.n))
+    if max(element_cost((left,)), element_cost((right,))) > CHEAP:
+        return None
+    sides = Side(builder, left, rank + 1, rank), Side(builder, right, rank + 1, rank)
+    kernels = TensorProducts if pays(node.left.type, m, n, k) else SmallProducts
+    made = kernels(builder, node, *sides, epilogue, m, n, k)
+    return made.kernel(True, made.kernel(False, None))
 
 
 class _Operand:

@@ -20,18 +20,17 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from treadle.dsl import simplify
-from treadle.dsl.expr import Const, Expr, Index, Read, Var, walk
+from treadle.dsl.expr import Expr, Index, Read, walk
 from treadle.dsl.graph import Matmul
 
 from ..ir import arithmetic as at
-from ..ir import transform
-from ..ir.kernel import Assign, Kernel
+from ..ir.kernel import Assign, Buffer, Kernel
 from ..ir.linearize import Linearizer, zero
 from ..lower import tiling
-from ..lower.build import Builder, element_cost
+from ..lower.build import Builder
 from ..lower.gpu import common
 from .scalars import add_product, sum_type
-from .small import MANY, on_gpu, tile_for, width
+from .small import tile_for, width
 
 #: Operands that cost more additions than this are not computed by every lane that needs them.
 CHEAP = 12.0
@@ -39,19 +38,7 @@ CHEAP = 12.0
 THREADS = 128
 
 
-def small_kernel(builder: Builder, node: Matmul) -> Kernel | None:
-    """The kernel, if the extents of a product are small constants; the number of products is a
-    run-time value."""
-    sizes = [builder.extent(e) for e in (node.m, node.k, node.n)]
-    if tiling.schedule_of(builder) is not None or not all(isinstance(s, Const) for s in sizes):
-        return None
-    m, k, n = (int(s.value) for s in sizes if isinstance(s, Const))
-    return (
-        _Small(builder, node, m, n, k).kernel() if on_gpu(node.left.type, (m, k, n), MANY) else None
-    )
-
-
-class _Side:
+class Side:
     """One operand: its elements, and vectors of them along `moving` (the axis of k or of rows)."""
 
     def __init__(self, builder: Builder, root: Expr, moving: int, fixed: int) -> None:
@@ -72,36 +59,59 @@ class _Side:
         return count
 
 
-class _Small:
-    def __init__(self, builder: Builder, node: Matmul, m: int, n: int, k: int) -> None:
-        self.builder, self.node, self.m, self.n, self.k = builder, node, m, n, k
-        batch = node.batch
-        self.rank = len(batch)
-        self.outs = builder.outputs()
-        (left,) = transform.resolve((node.left,), builder, (*batch, node.m, node.k))
-        (right,) = transform.resolve((node.right,), builder, (*batch, node.k, node.n))
-        self.epilogue = transform.resolve(node.epilogue, builder, (*batch, node.m, node.n))
+class Results:
+    """The results of a product: `count` consecutive ones of a row are stored together."""
+
+    def __init__(self, builder: Builder, node: Matmul, epilogue: Sequence[Expr], count: int
+                 ) -> None:  # fmt: skip
+        self.builder, self.node, self.epilogue = builder, node, tuple(epilogue)
+        self.outs, self.count, self.rank = builder.outputs(), count, len(node.batch)
+        self.group = common.Group(builder, self.epilogue, Index(self.rank + 1), count)
+
+    @property
+    def aligned(self) -> list[Buffer]:
+        """The buffers that vectors read or write."""
+        return [*self.group.aligned, *(self.outs if self.count > 1 else ())]
+
+    def store(self, into: Linearizer, batch: Sequence[Expr], i: Expr, first: Expr,
+              sums: Sequence[Expr]) -> None:  # fmt: skip
+        """Apply the epilogue to the sums of row `i` from column `first` on, and store them."""
+        node = self.node
+        self.builder.stays_below(first, node.n)
+        bindings: dict[Expr, Expr] = {Index(a): p for a, p in enumerate((*batch, i))}
+        values = []
+        with into.when_always(bindings):
+            loaded = self.group.load(into, first) if self.group.streams else [{} for _ in sums]
+            for v, (total, reads) in enumerate(zip(sums, loaded, strict=True)):
+                result = into.let(simplify.cast(total, node.result.type), "result")
+                j = into.let(at.add(first, v), "j")
+                self.builder.stays_below(j, node.n)
+                with into.when_always({Index(self.rank + 1): j, node.result: result, **reads}):
+                    values.append(into.emit(self.epilogue, named=True))
+        shape = self.builder.shape((*node.batch, node.m, node.n))
+        where = into.let(at.linear((*batch, i, first), shape), "at")
+        common.store_group(into, self.outs, where, values)
+
+
+class SmallProducts:
+    """The kernel of one `Matmul` with these extents."""
+
+    def __init__(self, builder: Builder, node: Matmul, left: Side, right: Side,
+                 epilogue: Sequence[Expr], m: int, n: int, k: int) -> None:  # fmt: skip
+        self.builder, self.node, self.left, self.right = builder, node, left, right
+        self.epilogue, self.m, self.n, self.k = tuple(epilogue), m, n, k
         self.type = sum_type(node.left.type)
-        self.left = _Side(builder, left, self.rank + 1, self.rank)
-        self.right = _Side(builder, right, self.rank + 1, self.rank)
-        self.cheap = max(element_cost((left,)), element_cost((right,))) <= CHEAP
 
-    def kernel(self) -> Kernel | None:
-        if not self.cheap:
-            return None
-        plain = self._kernel(False, None)
-        return self._kernel(True, plain)
-
-    def _kernel(self, wide: bool, fallback: Kernel | None) -> Kernel:
+    def kernel(self, wide: bool, fallback: Kernel | None) -> Kernel:
         builder, node = self.builder, self.node
         wide_left = self.left.widest(self.k) if wide else 1
         wide_right = self.right.widest(self.n) if wide else 1
         tile = tile_for(self.m, self.n, self.k, node.left.type, wide_left, wide_right)
         self.tile = tile
         self.groups = (self.left.group(tile.left), self.right.group(tile.right))
-        widest = max(b.type.bytes for b in self.outs)
-        self.stored = width(tile.right, common.WIDEST // widest) if wide else 1
-        self.finish = common.Group(builder, self.epilogue, Index(self.rank + 1), self.stored)
+        widest = max(o.type.bytes for o in node.outputs)
+        stored = width(tile.right, common.WIDEST // widest) if wide else 1
+        self.results = Results(builder, node, self.epilogue, stored)
         lanes = tile.lanes(self.m, self.n)
         grid = common.Threads.of(THREADS)
         batches = builder.scalar(at.product(node.batch), "products")
@@ -116,10 +126,8 @@ class _Small:
             self.col = into.let(at.multiply(at.remainder(lane, across), tile.right), "col")
             self._product(into)
         tasks = at.ceil_div(at.multiply(batches, lanes), THREADS)
-        requires = [c for g in (*self.groups, self.finish) for c in g.requires]
-        aligned = [b for g in (*self.groups, self.finish) for b in g.aligned]
-        if self.stored > 1:
-            aligned += self.outs
+        requires = [c for g in (*self.groups, self.results.group) for c in g.requires]
+        aligned = [b for g in self.groups for b in g.aligned] + self.results.aligned
         return builder.kernel(
             "", tasks, grid.task, tuple(into.out),
             comments=(f"{tile.rows} x {tile.columns} of a product a thread",),
@@ -143,8 +151,9 @@ class _Small:
                         made = add_product(self.node.left.type, sums[r][c], left[r][k], right[k][c])
                         into.append(Assign(sums[r][c], made))
         for i, mine in zip(rows, sums, strict=True):
-            for c in range(0, tile.columns, self.stored):
-                self._store(into, i, self._column(c), mine[c : c + self.stored])
+            for c in range(0, tile.columns, self.results.count):
+                first = into.let(self._column(c), "j")
+                self.results.store(into, self.batch, i, first, mine[c : c + self.results.count])
 
     def _column(self, c: int) -> Expr:
         """The column of a thread's sum `c`."""
@@ -162,7 +171,7 @@ class _Small:
             with into.loop("k", 0, self.k, step=self.tile.chunk) as first:
                 yield first
 
-    def _elements(self, into: Linearizer, side: _Side, group: common.Group, fixed: Expr,
+    def _elements(self, into: Linearizer, side: Side, group: common.Group, fixed: Expr,
                   first: Expr) -> list[Expr]:  # fmt: skip
         """`group.count` consecutive elements of an operand, from `first` on."""
         bindings: dict[Expr, Expr] = {Index(a): p for a, p in enumerate(self.batch)}
@@ -193,20 +202,3 @@ class _Small:
             self.builder.stays_below(start, self.node.n)
             found += self._elements(into, self.right, group, k, start)
         return found
-
-    def _store(self, into: Linearizer, i: Expr, first: Expr, sums: Sequence[Var]) -> None:
-        first = into.let(first, "j")
-        self.builder.stays_below(first, self.node.n)
-        bindings: dict[Expr, Expr] = {Index(a): p for a, p in enumerate((*self.batch, i))}
-        values = []
-        with into.when_always(bindings):
-            loaded = self.finish.load(into, first) if self.finish.streams else [{} for _ in sums]
-            for v, (total, reads) in enumerate(zip(sums, loaded, strict=True)):
-                result = into.let(simplify.cast(total, self.node.result.type), "result")
-                j = into.let(at.add(first, v), "j")
-                self.builder.stays_below(j, self.node.n)
-                with into.when_always({Index(self.rank + 1): j, self.node.result: result, **reads}):
-                    values.append(into.emit(self.epilogue, named=True))
-        shape = self.builder.shape((*self.node.batch, self.node.m, self.node.n))
-        where = into.let(at.linear((*self.batch, i, first), shape), "at")
-        common.store_group(into, self.outs, where, values)

@@ -117,16 +117,39 @@ class Lockstep:
             )
         self.synced[mask.where] = now
 
+    def together(self, op: str, mask: Mask | None) -> None:
+        """All threads of a warp, or none of them, execute an operation."""
+        if mask is None:
+            return
+        warps = mask.on.reshape(-1, 32)
+        if not np.array_equal(warps.all(1), warps.any(1)):
+            late = int(np.flatnonzero(warps.all(1) != warps.any(1))[0])
+            raise Divergence(
+                f"{self.grid.name}: {np.count_nonzero(warps[late])} of 32 threads of a warp of "
+                f"block {self.task[late * 32]} reach {op}"
+            )
+
+    def warp_product(self, mask: Mask | None, values: list[Any]) -> list[np.ndarray]:
+        """See `ir.WarpProduct`; sums are rounded once."""
+        self.together("a product", mask)
+        warps = self.count // 32
+        given = [np.broadcast_to(v, self.count).reshape(warps, 32).astype("f8") for v in values]
+        row, pair = np.divmod(np.arange(32), 4)
+        left, right = np.zeros((warps, 16, 16)), np.zeros((warps, 16, 8))
+        sums = np.zeros((warps, 16, 8))
+        at = [(row + 8 * (k // 2), 2 * pair + k % 2) for k in range(4)]
+        for k, value in enumerate(given[4:12]):
+            left[:, row + 8 * (k // 2 % 2), 2 * pair + k % 2 + 8 * (k // 4)] = value
+        for k, value in enumerate(given[12:]):
+            right[:, 2 * pair + k % 2 + 8 * (k // 2), row] = value
+        for place, value in zip(at, given[:4], strict=True):
+            sums[:, *place] = value
+        sums = (sums + left @ right).astype("f4")
+        return [sums[:, *place].reshape(-1) for place in at]
+
     def collective(self, op: str, mask: Mask | None, args: list[Any]) -> np.ndarray:
         """See `ir.Collective`."""
-        if mask is not None:
-            warps = mask.on.reshape(-1, 32)
-            if not np.array_equal(warps.all(1), warps.any(1)):
-                late = int(np.flatnonzero(warps.all(1) != warps.any(1))[0])
-                raise Divergence(
-                    f"{self.grid.name}: {np.count_nonzero(warps[late])} of 32 threads of a warp of "
-                    f"block {self.task[late * 32]} reach {op}"
-                )
+        self.together(op, mask)
         value = np.broadcast_to(args[0], self.count).reshape(-1, 32)
         if op == "all":
             return np.repeat(value.all(1), 32)

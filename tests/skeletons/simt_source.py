@@ -211,7 +211,9 @@ class _Varying:
             case ir.Special():  # of the block
                 if self.together and s.var not in self.vars:
                     self.add(s.var)
-            case ir.LoadVector() | ir.Fetch() | ir.FetchUpdate() | ir.Collective():
+            case (
+                ir.LoadVector() | ir.Fetch() | ir.FetchUpdate() | ir.Collective() | ir.WarpProduct()
+            ):
                 for v in ir.defined(s):
                     if v not in self.vars:
                         self.add(v)
@@ -390,6 +392,9 @@ class Source:
             case ir.Collective():
                 self.line(d, f"{self.name(s.var)} = step.collective({s.op!r}, {mask}, "
                              f"[{', '.join(values)}])")  # fmt: skip
+            case ir.WarpProduct():
+                got = ", ".join(self.name(v) for v in s.vars)
+                self.line(d, f"{got}, = step.warp_product({mask}, [{', '.join(values)}])")
             case ir.Atomic():
                 combine = "None"
                 if s.combine is not None:

@@ -13,10 +13,10 @@ import treadle as td
 from treadle.dsl.expr import Extent, Index, Read
 from treadle.dsl.graph import Matmul
 from treadle.dsl.scalar import Scalar
-from treadle.dsl.types import float16, float32
+from treadle.dsl.types import float16, float32, int32
 from treadle.skeletons.ir.specialise import specialise
 from treadle.skeletons.lower.lower import LoweringContext, lower
-from treadle.skeletons.products.small import tile_for
+from treadle.skeletons.products.small import on_gpu, tile_for
 
 TYPES = ("float16", "bfloat16", "float32", "float64", "complex64", "int8", "int32", "bool")
 
@@ -32,7 +32,7 @@ def product(array: td.Array, *sizes: int) -> Matmul:
 def small(node: Matmul) -> bool:
     """Whether the kernel for small products is selected."""
     (kernel,) = lower(node, LoweringContext("cuda")).kernels
-    return any("of a product a thread" in line for line in kernel.comments)
+    return any("product a" in line for line in kernel.comments)
 
 
 @pytest.mark.parametrize("name", TYPES)
@@ -46,6 +46,22 @@ def test_products_of_all_types(name, size):
     wide = "f4" if dtype(name).itemsize == 2 else name
     want = (a.astype(wide) @ b.astype(wide)).astype(dtype(name))
     same(run(node.leaf())[0], want)
+
+
+@pytest.mark.parametrize("name", ["float16", "bfloat16"])
+@pytest.mark.parametrize("size", [(16, 16, 16), (14, 14, 14), (17, 10, 22), (32, 32, 32),
+                                  (16, 33, 24), (40, 20, 18), (9, 40, 36)])  # fmt: skip
+def test_products_on_tensor_cores(name, size):
+    m, k, n = size
+    a, b = data((7, m, k), name), data((7, k, n), name, 1)
+    node = product(td.matmul(a, b), m, n, k)
+    (kernel,) = lower(node, LoweringContext("cuda")).kernels
+    assert "a product a warp, on tensor cores" in kernel.comments
+    same(run(node.leaf())[0], (a.astype("f4") @ b.astype("f4")).astype(dtype(name)))
+    turned = td.matmul(td.transpose(td.use(b), (0, 2, 1)), td.transpose(td.use(a), (0, 2, 1)))
+    if m % 2 == 0:
+        want = (a.astype("f4") @ b.astype("f4")).swapaxes(1, 2).astype(dtype(name))
+        same(run(product(turned, n, m, k).leaf())[0], want)
 
 
 @pytest.mark.parametrize("count", [0, 1, 2, 31, 33, 257])
@@ -83,9 +99,18 @@ def test_an_expensive_operand_is_computed_once_for_each_block():
 
 @pytest.mark.parametrize("t", [float16, float32])
 def test_tiles_divide_their_product(t):
-    for m, n, k in product_of(range(1, 49), (1, 3, 4, 6, 7, 8, 16, 31, 48), (1, 5, 10, 16, 24)):
+    for m, n, k in product_of(range(1, 65), (1, 3, 4, 6, 7, 8, 16, 31, 64), (1, 5, 10, 16, 24)):
         for width in (1, 2, 8):
             tile = tile_for(m, n, k, t, width, width)
             assert m % tile.rows == n % tile.columns == k % tile.chunk == 0
             assert tile.chunk % tile.left == tile.columns % tile.right == 0
             assert tile.rows * tile.columns <= 32
+
+
+def test_a_library_computes_larger_plain_products_of_floats():
+    assert on_gpu(float32, (28, 28, 28), 1000, plain=True)
+    assert not on_gpu(float32, (32, 32, 32), 1000, plain=True)
+    assert on_gpu(float32, (48, 48, 48), 1000) and not on_gpu(float16, (48, 48, 48), 1000)
+    assert on_gpu(int32, (48, 48, 48), 1000, plain=True)
+    assert on_gpu(float32, (16, 16, 16), 1) and not on_gpu(float32, (20, 20, 20), 1)
+    assert not on_gpu(float32, (4, 4, 0), 1000) and not on_gpu(float32, (17, 17, 17), 1000)

@@ -44,6 +44,7 @@ from treadle.skeletons.ir.kernel import (
     Statement,
     Store,
     StoreVector,
+    WarpProduct,
     While,
     expressions,
     meets,
@@ -287,6 +288,8 @@ def _write(w: Writer, s: Statement) -> None:
             vectors.store(w, s)
         case Collective():
             warps.collective(w, s)
+        case WarpProduct():
+            warps.product(w, s)
         case Special():
             name = w.introduce(s.var)
             w.line(f"{w.type(s.var.type)} {name};")

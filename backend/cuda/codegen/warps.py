@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from treadle.skeletons.ir.kernel import Collective
+from treadle.skeletons.ir.kernel import Collective, WarpProduct
 
 from .prelude import Helper
+from .scalars import Term
 
 if TYPE_CHECKING:
     from .statements import Writer
@@ -31,6 +32,48 @@ __device__ __forceinline__ complex<T> {_function}(unsigned mask, complex<T> z, i
   return complex<T>({_function}(mask, z.real, lane), {_function}(mask, z.imag, lane));
 }}
 """, ("complex",))  # fmt: skip
+
+for _half, _ptx in (("float16", "f16"), ("bfloat16", "bf16")):
+    HELPERS[f"warp_product_{_half}"] = Helper(f"""
+// sums + left · right: 16 x 16 by 16 x 8 elements, held by the threads of a warp as tensor cores
+// hold them; without those, each thread fetches what it needs.
+__device__ __forceinline__ void warp_product(float (&sums)[4], const {_half} (&left)[8],
+                                             const {_half} (&right)[4]) {{
+  unsigned a[4], b[2];
+  for (int i = 0; i < 4; ++i) a[i] = left[2 * i].bits | unsigned(left[2 * i + 1].bits) << 16;
+  for (int i = 0; i < 2; ++i) b[i] = right[2 * i].bits | unsigned(right[2 * i + 1].bits) << 16;
+#if __CUDA_ARCH__ >= 800
+  asm("mma.sync.aligned.m16n8k16.row.col.f32.{_ptx}.{_ptx}.f32 "
+      "{{%0, %1, %2, %3}}, {{%4, %5, %6, %7}}, {{%8, %9}}, {{%0, %1, %2, %3}};"
+      : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+#else
+  const int lane = threadIdx.x % 32;
+  for (int k = 0; k < 16; ++k) {{
+    const int held = k % 8 / 2, high = k / 8, shift = k % 2 * 16;
+    {_half} x[2], y[2];
+    for (int i = 0; i < 2; ++i) {{
+      x[i].bits = __shfl_sync({ALL}, a[2 * high + i], lane / 4 * 4 + held) >> shift;
+      y[i].bits = __shfl_sync({ALL}, b[high], (lane % 4 * 2 + i) * 4 + held) >> shift;
+    }}
+    for (int i = 0; i < 4; ++i) sums[i] = fmaf((float)x[i / 2], (float)y[i % 2], sums[i]);
+  }}
+#endif
+}}
+""", (_half,))  # fmt: skip
+
+
+def product(w: Writer, s: WarpProduct) -> None:
+    """The new sums are the elements of an array."""
+    w.p.use(f"warp_product_{s.left[0].type.name}")
+    sums, left, right = (
+        ", ".join(w.p.exact(e).code for e in part) for part in (s.sums, s.left, s.right)
+    )
+    name = w.names.fresh(s.vars[0].name)
+    w.line(f"float {name}[4] = {{{sums}}};")
+    w.line(f"warp_product({name}, {{{left}}}, {{{right}}});")
+    for k, v in enumerate(s.vars):
+        w.variables[v] = Term(f"{name}[{k}]")
 
 
 def collective(w: Writer, s: Collective) -> None:

@@ -117,7 +117,7 @@ def decide(engine: Engine | None, node: Matmul, size: Size, *, processors: int |
     if named:
         reason = "a kernel of its own: no engine computes the product at these extents"
         return Decision(LIBRARY, frozenset(parts), dict.fromkeys(parts, reason))
-    if on_gpu(t, size, count):
+    if on_gpu(t, size, count, plain=not parts):
         return Decision(KERNEL, why=dict.fromkeys(parts, "in the kernel"))
     if parts:
         return case.cheapest()
@@ -146,7 +146,7 @@ def small_product(program: TracedProgram, node: Matmul) -> Matmul | None:
     if len(known) < len(sizes) or count is None or (named and node.options.levels):
         return None
     m, k, n = (known[e] for e in (node.m, node.k, node.n))
-    if not on_gpu(node.left.type, (m, k, n), count):
+    if not on_gpu(node.left.type, (m, k, n), count, plain=not parts_of(node)):
         return None
     made = specialise(node, {e: n for e, n in known.items() if not isinstance(e, Const)})
     assert isinstance(made, Matmul)

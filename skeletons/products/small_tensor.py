@@ -1,0 +1,185 @@
+"""The GPU kernel for many small products of 16-bit floats on tensor cores, without shared memory.
+
+A warp computes a product, in tiles of 16 rows and 8 columns and steps of 16 along k.  The order of
+k, and which columns form a tile, are free as long as both operands (or the result) follow, so they
+are those that make a thread's elements neighbours in memory.  Thread 4·g + q, for V = 2 or 4:
+
+    left    rows g and g + 8, k = 4·q … 4·q + 3                 one access for each row
+    right   k = 4·q … 4·q + 3, columns V·g … V·g + V − 1        one access for each k; column
+            V·g + t belongs to tile t
+    result  rows g and g + 8, columns 2·V·q … 2·V·q + 2·V − 1   one access for each row
+
+Elements beyond the matrices are zero and are not stored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from treadle.dsl.expr import TRUE, Expr, Index, Var
+from treadle.dsl.graph import Matmul
+from treadle.dsl.types import ScalarType, float32
+
+from ..ir import arithmetic as at
+from ..ir.kernel import Assign, Kernel, WarpProduct
+from ..ir.linearize import Linearizer, zero
+from ..lower import tiling
+from ..lower.build import Builder
+from ..lower.gpu import common
+from .small import width
+from .small_gpu import Results, Side
+
+#: Rows and columns of a tile, and the elements of k in a step.
+ROWS, COLUMNS, DEPTH = 16, 8, 16
+#: The sums of a thread at most: rows of tiles beyond them are computed afterwards.
+SUMS = 64
+#: The products of extents for which tensor cores are faster than multiply-adds of threads.
+LEAST = 13**3
+
+
+def pays(t: ScalarType, m: int, n: int, k: int) -> bool:
+    """Whether a product is computed on tensor cores."""
+    return t.is_float and t.bits == 16 and m * n * k >= LEAST and n % 2 == 0
+
+
+class TensorProducts:
+    """The kernel of one `Matmul` with these extents."""
+
+    def __init__(self, builder: Builder, node: Matmul, left: Side, right: Side,
+                 epilogue: Sequence[Expr], m: int, n: int, k: int) -> None:  # fmt: skip
+        self.builder, self.node, self.left, self.right = builder, node, left, right
+        self.epilogue, self.m, self.n, self.k = tuple(epilogue), m, n, k
+        #: Columns that a thread loads at once: as few unused ones as possible, then as many as
+        #: possible.
+        self.vector = min((v for v in (4, 2) if n % v == 0),
+                          key=lambda v: (-(-n // (COLUMNS * v)) * COLUMNS * v, -v))  # fmt: skip
+
+    def kernel(self, wide: bool, fallback: Kernel | None) -> Kernel:
+        builder, node = self.builder, self.node
+        along = min(self.left.widest(self.k), 4) if wide else 1
+        across = min(self.right.widest(self.n), self.vector) if wide else 1
+        self.groups = (self.left.group(along), self.right.group(across))
+        widest = max(o.type.bytes for o in node.outputs)
+        stored = min(width(self.n, common.WIDEST // widest), 2 * self.vector) if wide else 1
+        self.results = Results(builder, node, self.epilogue, stored)
+        grid = common.Threads.of()
+        batches = builder.scalar(at.product(node.batch), "products")
+        into = builder.emitter()
+        number = into.let(at.floor_divide(grid.ident, common.WARP), "number")
+        # All threads of a warp multiply: those beyond the last product repeat it.
+        product = into.let(at.minimum(number, at.subtract(batches, 1)), "product")
+        self.own = into.let(at.less(number, batches), "own")
+        lane = into.let(grid.lane, "lane")
+        self.g = into.let(at.floor_divide(lane, 4), "g")
+        self.q = into.let(at.remainder(lane, 4), "q")
+        self.batch = tiling.coordinates(builder, into, product, node.batch, "batch")
+        self._product(into)
+        requires = [c for g in (*self.groups, self.results.group) for c in g.requires]
+        aligned = [b for g in self.groups for b in g.aligned] + self.results.aligned
+        return builder.kernel(
+            "", at.ceil_div(at.multiply(batches, common.WARP), grid.count), grid.task,
+            tuple(into.out), comments=("a product a warp, on tensor cores",),
+            **grid.launch(requires, aligned, fallback),
+        )  # fmt: skip
+
+    def _product(self, into: Linearizer) -> None:
+        span = COLUMNS * self.vector
+        groups = -(-self.n // span)
+        tiles = -(-self.m // ROWS)
+        together = max(SUMS // (groups * self.vector * 4), 1)
+        for first in range(0, tiles, together):
+            mine = range(first, min(first + together, tiles))
+            sums = {
+                (r, c): [into.declare(zero(float32), "sum") for _ in range(4)]
+                for r in mine for c in range(groups * self.vector)
+            }  # fmt: skip
+            for step in range(0, self.k, DEPTH):
+                with into.when_always({}):
+                    self._step(into, sums, mine, groups, step)
+            for r in mine:
+                for c in range(groups):
+                    own = [sums[r, c * self.vector + t] for t in range(self.vector)]
+                    for half in range(2):
+                        row = ROWS * r + 8 * half
+                        # Column V·e + t of a thread's is element e of tile t.
+                        values = [own[t][2 * half + e] for e in range(2)
+                                  for t in range(self.vector)]  # fmt: skip
+                        self._store(into, row, c * span, values)
+
+    def _step(self, into: Linearizer, sums: dict[tuple[int, int], list[Var]], tiles: range,
+              groups: int, step: int) -> None:  # fmt: skip
+        """16 elements of k: loads, then the products of all tiles."""
+        ks = [at.add(at.multiply(self.q, 4), step + e) for e in range(4)]
+        right = [[self._row(into, k, step + e, COLUMNS * self.vector * c)
+                  for e, k in enumerate(ks)] for c in range(groups)]  # fmt: skip
+        left = {r: [self._along_k(into, ROWS * r + 8 * half, step) for half in range(2)]
+                for r in tiles}  # fmt: skip
+        for r in tiles:
+            low, high = left[r]
+            a = (*low[:2], *high[:2], *low[2:], *high[2:])
+            for c in range(groups):
+                for t in range(self.vector):
+                    total = sums[r, c * self.vector + t]
+                    made = tuple(Var("sums", float32) for _ in range(4))
+                    b = tuple(right[c][e][t] for e in range(4))
+                    into.append(WarpProduct(made, tuple(total), a, b))
+                    into.append(*(Assign(x, y) for x, y in zip(total, made, strict=True)))
+
+    def _along_k(self, into: Linearizer, row: int, step: int) -> list[Expr]:
+        """Four elements of a row of the left operand."""
+        group, found = self.groups[0], list[Expr]()
+        i = at.add(self.g, row)
+        inside = TRUE if row + 8 <= self.m else at.less(i, self.m)
+        for e in range(0, 4, group.count):
+            k = at.add(at.multiply(self.q, 4), step + e)
+            there = TRUE if step + DEPTH <= self.k else at.less(k, self.k)
+            found += self._elements(into, self.left, group, i, self.node.m, k, self.node.k,
+                                    at.both(inside, there))  # fmt: skip
+        return found
+
+    def _row(self, into: Linearizer, k: Expr, first: int, column: int) -> list[Expr]:
+        """A thread's columns of a row of the right operand."""
+        group, found = self.groups[1], list[Expr]()
+        last = first // DEPTH * DEPTH + DEPTH
+        inside = TRUE if last <= self.k else at.less(k, self.k)
+        for v in range(0, self.vector, group.count):
+            j = at.add(at.multiply(self.g, self.vector), column + v)
+            there = TRUE if column + COLUMNS * self.vector <= self.n else at.less(j, self.n)
+            found += self._elements(into, self.right, group, k, self.node.k, j, self.node.n,
+                                    at.both(inside, there))  # fmt: skip
+        return found
+
+    def _elements(self, into: Linearizer, side: Side, group: common.Group, fixed: Expr,
+                  below: Expr, first: Expr, end: Expr, inside: Expr) -> list[Expr]:  # fmt: skip
+        """`group.count` consecutive elements of an operand; zeros unless `inside`."""
+        found: list[Expr] = []
+        held = [] if inside is TRUE else [
+            into.declare(zero(side.root.type), "x") for _ in range(group.count)]  # fmt: skip
+        fixed, first = into.let(fixed, "at_row"), into.let(first, "first")
+        with into.when(inside):
+            self.builder.stays_below(fixed, below)
+            self.builder.stays_below(first, end)
+            bindings: dict[Expr, Expr] = {Index(a): p for a, p in enumerate(self.batch)}
+            with into.when_always({**bindings, side.fixed: fixed}):
+                loaded = group.load(into, first) if group.count > 1 else [{}]
+                for v, reads in enumerate(loaded):
+                    with into.when_always({side.moving: at.add(first, v), **reads}):
+                        value = into.value(side.root)
+                        if held:
+                            into.append(Assign(held[v], value))
+                        else:
+                            found.append(into.let(value, "x"))
+        return [*held] or found
+
+    def _store(self, into: Linearizer, row: int, column: int, sums: Sequence[Var]) -> None:
+        """A thread's consecutive elements of a row of the result."""
+        i = into.let(at.add(self.g, row), "i")
+        inside = TRUE if row + 8 <= self.m else at.less(i, self.m)
+        complete = column + COLUMNS * self.vector <= self.n
+        for v in range(0, len(sums), self.results.count):
+            first = at.add(at.multiply(self.q, len(sums)), column + v)
+            first = into.let(first, "j")
+            there = TRUE if complete else at.less(first, self.n)
+            with into.when(at.both(self.own, inside, there)):
+                self.builder.stays_below(i, self.node.m)
+                self.results.store(into, self.batch, i, first, sums[v : v + self.results.count])
