@@ -133,7 +133,7 @@ def main(where: str) -> None:
         device = cp.cuda.runtime.getDeviceProperties(0)["name"].decode()
     else:
         rows = [on_cpu(n, name) for name in ("float32", "float64") for n in EXTENTS if n <= 32]
-        device = provenance.processor()
+        device = provenance.describe(provenance.processor())
     today = datetime.date.today().isoformat()
     about = {
         "date": today, "device": device, "commit": provenance.commit(),

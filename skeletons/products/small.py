@@ -13,10 +13,10 @@ from treadle.dsl.types import ScalarType
 
 from .scalars import sum_type
 
-#: The largest extents for which a GPU uses the kernel (measured on an NVIDIA H200,
-#: benchmarks/matmul/batched.py): for plain products of floats, which a library also computes; for
-#: others, of 16 bits and wider; and for rows without vectors.
-PLAIN, LARGEST_HALF, LARGEST, LARGEST_ODD = 28, 40, 48, 16
+#: The largest extents for which a GPU uses the kernels (measured on an NVIDIA H200,
+#: benchmarks/matmul/batched.py): of floats, which a library multiplies too, without fused parts,
+#: of 16 bits and wider; with them, and of other types; and for rows without vectors.
+PLAIN_HALF, PLAIN, LARGEST_HALF, LARGEST, LARGEST_ODD = 56, 28, 64, 48, 16
 #: It computes at least MANY products, or any number with extents up to FEW.
 MANY, FEW = 64, 16
 #: The sums of a thread at most, of 16-bit and of other elements; the bytes that it loads at once.
@@ -46,11 +46,12 @@ class Tile:
 def on_gpu(t: ScalarType, sizes: Sequence[int], count: int, plain: bool = False) -> bool:
     """Whether a GPU computes `count` products with extents m, k, n by the kernel for small ones;
     `plain`: nothing is fused into them."""
-    most = LARGEST_HALF if t.bytes <= 2 else LARGEST
+    half = t.is_float and t.bits == 16
+    most = LARGEST_HALF if half else LARGEST
     if sizes[-1] % 2:
         most = LARGEST_ODD
     elif plain and t.is_inexact:
-        most = PLAIN
+        most = PLAIN_HALF if half else PLAIN
     return min(sizes) > 0 and max(sizes) <= most and (count >= MANY or max(sizes) <= FEW)
 
 

@@ -33,8 +33,8 @@ from .small_gpu import Results, Side
 ROWS, COLUMNS, DEPTH = 16, 8, 16
 #: The sums of a thread at most: rows of tiles beyond them are computed afterwards.
 SUMS = 64
-#: The products of extents for which tensor cores are faster than multiply-adds of threads.
-LEAST = 13**3
+#: The least m·n·k for which tensor cores are faster than multiply-adds of threads.
+LEAST = 12**3
 
 
 def pays(t: ScalarType, m: int, n: int, k: int) -> bool:

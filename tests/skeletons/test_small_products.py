@@ -110,7 +110,8 @@ def test_tiles_divide_their_product(t):
 def test_a_library_computes_larger_plain_products_of_floats():
     assert on_gpu(float32, (28, 28, 28), 1000, plain=True)
     assert not on_gpu(float32, (32, 32, 32), 1000, plain=True)
-    assert on_gpu(float32, (48, 48, 48), 1000) and not on_gpu(float16, (48, 48, 48), 1000)
+    assert on_gpu(float32, (48, 48, 48), 1000) and not on_gpu(float32, (64, 64, 64), 1000)
+    assert on_gpu(float16, (56, 56, 56), 1000, plain=True) and on_gpu(float16, (64, 64, 64), 1000)
     assert on_gpu(int32, (48, 48, 48), 1000, plain=True)
     assert on_gpu(float32, (16, 16, 16), 1) and not on_gpu(float32, (20, 20, 20), 1)
     assert not on_gpu(float32, (4, 4, 0), 1000) and not on_gpu(float32, (17, 17, 17), 1000)
