@@ -1,7 +1,6 @@
 """Runs every test of this folder on every backend that works here.
 
-`TREADLE_TEST_BACKENDS=reference,native` restricts (and insists on) the backends; tests marked
-`long` run only with `-m long` or with `TREADLE_TEST_LONG=1`.
+`TREADLE_TEST_BACKENDS=reference,native` restricts (and insists on) the backends.
 
 Where there is no GPU, a few instances of each test run on an emulated one; all of them (minutes):
 
@@ -9,9 +8,6 @@ Where there is no GPU, a few instances of each test run on an emulated one; all 
 """
 
 from __future__ import annotations
-
-import os
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -25,7 +21,6 @@ EMULATED_INSTANCES = 2
 
 
 def pytest_configure(config):
-    config.addinivalue_line("markers", "long: takes minutes; runs with `-m long`")
     config.addinivalue_line("markers", "emulated: runs on a GPU made of NumPy")
 
 
@@ -40,13 +35,6 @@ def pytest_generate_tests(metafunc):
 def pytest_collection_modifyitems(config, items):
     if emulation() == "some":
         _keep_some(config, items)
-    if "long" in (config.getoption("-m") or "") or os.environ.get("TREADLE_TEST_LONG"):
-        return
-    skip = pytest.mark.skip(reason="long: run with `-m long`")
-    here = Path(__file__).parent
-    for item in items:
-        if "long" in item.keywords and here in Path(item.fspath).parents:
-            item.add_marker(skip)
 
 
 def _keep_some(config, items):

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-import importlib
 import os
 import re
-import sys
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from functools import cache
-from pathlib import Path
 
 import ml_dtypes
 import numpy as np
@@ -150,11 +147,10 @@ def emulation() -> str:
 
 
 def emulated_cuda() -> AbstractContextManager:
-    """While it lasts, the backend "cuda" runs on a GPU made of NumPy (tests/cuda/emulated.py)."""
-    folder = str(Path(__file__).parent.parent / "cuda")
-    if folder not in sys.path:
-        sys.path.append(folder)
-    return importlib.import_module("emulated").emulation()
+    """A context in which the backend "cuda" runs on the GPU of tests/backend/cuda/emulated.py."""
+    from tests.backend.cuda.emulated import emulation
+
+    return emulation()
 
 
 # ---------------------------------------------------------------------------------------------

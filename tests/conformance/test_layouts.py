@@ -6,30 +6,16 @@ programs of tests/dsl/zoo.py.
 
 from __future__ import annotations
 
-import importlib
-import sys
 import types
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 import treadle as td
+from tests.docs import reference_page
+from tests.dsl.zoo import ZOO
 
 from .helpers import assert_same
-
-TESTS = Path(__file__).parent.parent
-
-
-def module_of(folder, name):
-    """A module beside the tests of another folder."""
-    if str(TESTS / folder) not in sys.path:
-        sys.path.append(str(TESTS / folder))
-    return importlib.import_module(name)
-
-
-reference_page = module_of("docs", "reference_page")
-ZOO = module_of("dsl", "zoo").ZOO
 
 
 def broadcast(a):

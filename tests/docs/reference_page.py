@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import pages
 
 import treadle as td
+from tests.docs import pages
 
 PAGE = "docs/reference.md"
 SAID_ONCE = ("name", "schedule")  # of every operation: the page says so at its top

@@ -6,17 +6,14 @@
 from __future__ import annotations
 
 import re
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import treadle as td
+from tests.docs import pages
 from treadle.dsl.environment import VARIABLES
-
-sys.path.insert(0, str(Path(__file__).parent))
-import pages
 
 
 @pytest.mark.parametrize("backend", pages.BACKENDS)

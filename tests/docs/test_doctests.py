@@ -4,15 +4,11 @@ from __future__ import annotations
 
 import doctest
 import importlib
-import sys
-from pathlib import Path
 
 import pytest
 
 import treadle as td
-
-sys.path.insert(0, str(Path(__file__).parent))
-import pages
+from tests.docs import pages
 
 MODULES = ["treadle"] + [
     "treadle." + ".".join(path.relative_to(pages.ROOT).with_suffix("").parts)

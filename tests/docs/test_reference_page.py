@@ -5,16 +5,11 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
 import pytest
 
 import treadle as td
-
-sys.path.insert(0, str(Path(__file__).parent))
-import pages
-import reference_page as page
+from tests.docs import pages
+from tests.docs import reference_page as page
 
 
 def test_every_public_name_is_there_once() -> None:

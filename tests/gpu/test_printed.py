@@ -1,36 +1,30 @@
 """What the printer writes, run: every primitive of every type, and every statement, on a device.
 
-Kernels are those of tests/cuda/handmade.py, expectations NumPy's.
+Kernels are those of tests/backend/cuda/codegen/handmade.py, expectations NumPy's.
 """
 
 from __future__ import annotations
 
 import functools
 import math
-import sys
 import warnings
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-for folder in ("", "cuda"):
-    sys.path.insert(0, str(Path(__file__).resolve().parents[1] / folder))
-
-import handmade as by_hand  # noqa: E402
-from handmade import Maker, apply, lit  # noqa: E402
-from native.test_primitives import _arguments, check  # noqa: E402
-from native.ulps import samples  # noqa: E402
-
-import treadle as td  # noqa: E402
-from treadle.backend.cuda.codegen.text import parameters  # noqa: E402
-from treadle.backend.cuda.compile.nvrtc import compile_kernel  # noqa: E402
-from treadle.dsl.expr import Apply, Const, Expr, Var  # noqa: E402
-from treadle.dsl.graph import Combine  # noqa: E402
-from treadle.dsl.primitives import TABLE, convert  # noqa: E402
-from treadle.dsl.types import (  # noqa: E402
+import treadle as td
+from tests.backend.cuda.codegen import handmade as by_hand
+from tests.backend.cuda.codegen.handmade import Maker, apply, lit
+from tests.backend.native.codegen.test_primitives import _arguments, check
+from tests.backend.native.codegen.ulps import samples
+from treadle.backend.cuda.codegen.text import parameters
+from treadle.backend.cuda.compile.nvrtc import compile_kernel
+from treadle.dsl.expr import Apply, Const, Expr, Var
+from treadle.dsl.graph import Combine
+from treadle.dsl.primitives import TABLE, convert
+from treadle.dsl.types import (
     ScalarType,
     bool_,
     complex128,
@@ -40,8 +34,8 @@ from treadle.dsl.types import (  # noqa: E402
     uint32,
     uint64,
 )
-from treadle.skeletons.ir import arithmetic as at  # noqa: E402
-from treadle.skeletons.ir.kernel import (  # noqa: E402
+from treadle.skeletons.ir import arithmetic as at
+from treadle.skeletons.ir.kernel import (
     Assign,
     Atomic,
     Barrier,

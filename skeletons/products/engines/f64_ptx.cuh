@@ -1,6 +1,6 @@
 // The float64 engine's additions to f32_ptx.cuh: sixteen- and eight-byte accesses of doubles,
 // asynchronous copies, DMMA.  One instruction per function, so that an emulation on a CPU
-// can replace this file (tests/cuda/emulation).
+// can replace this file (tests/backend/cuda/products/emulation).
 //
 // sm_90a has all of them; sm_80 lacks the large DMMA shapes (composed of m8n8k4), try_wait and
 // setmaxnreg.

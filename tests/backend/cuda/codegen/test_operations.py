@@ -1,0 +1,45 @@
+"""CUDA C++ of every operation, and of an operation under every kind of schedule.
+
+A change of these files is a change of what runs: read the difference, then
+`pytest tests/backend/cuda/codegen --update-golden`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import treadle as td
+from tests.backend.cuda.compile.cubins import without_lines
+from tests.skeletons.lower.test_kernel_text import CASES, IMAGE, SCHEDULES, blur
+from treadle.backend.cuda.codegen.text import print_kernel
+from treadle.backend.cuda.source import kernels_of
+
+
+def text_of(array: Any, check: bool = False) -> str:
+    """The variants that are tried first, of every kernel of an array's node."""
+    kernels = [chain[0] for chain in kernels_of(array._leaves[0].node, "sm_90a", check)]
+    return without_lines("\n".join(print_kernel(k) for k in kernels))
+
+
+@pytest.mark.parametrize("case", [c for c in CASES if c != "matmul"])
+def test_operations(case: str, golden: Callable[[str, str], None]) -> None:
+    golden(f"operations/{case}.cu", text_of(CASES[case]()))
+
+
+@pytest.mark.parametrize("case", ["gather_guarded", "permute_histogram", "broadcast"])
+def test_checked_mode(case: str, golden: Callable[[str, str], None]) -> None:
+    golden(f"operations/{case}_checked.cu", text_of(CASES[case](), check=True))
+
+
+@pytest.mark.parametrize("name", SCHEDULES)
+def test_schedules(name: str, golden: Callable[[str, str], None]) -> None:
+    made = td.stencil(blur, IMAGE, schedule=SCHEDULES[name])
+    golden(f"operations/stencil_under_{name}.cu", text_of(made))
+
+
+def test_the_text_is_the_same_every_time() -> None:
+    some = ("map", "transpose", "fold", "scanl", "permute_histogram")
+    assert [text_of(CASES[c]()) for c in some] == [text_of(CASES[c]()) for c in some]

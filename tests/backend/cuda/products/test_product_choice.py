@@ -1,0 +1,287 @@
+"""What `explain()` and `source()` say of a product is what is launched, whatever its type, extents,
+operands, epilogue, algorithm and GPU: recorded, and played to an engine that only listens."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import treadle as td
+from tests.backend.cuda import emulated
+from tests.backend.cuda.emulated import DeviceArray
+from treadle.backend.cuda import gpu as gpu_steps
+from treadle.backend.cuda.device.device import Call
+from treadle.backend.cuda.products import engine
+from treadle.backend.cuda.products import library as products
+from treadle.backend.cuda.products import parts as engine_parts
+from treadle.backend.cuda.products import ways as product_ways
+from treadle.backend.cuda.products.choice import Decision, decide
+from treadle.backend.cuda.products.explain import describe
+from treadle.backend.cuda.products.form import FORMS as FORMS_OF
+from treadle.backend.cuda.products.form import SLOTS
+from treadle.backend.runtime.executor import Executor
+from treadle.backend.runtime.run import HostValues
+from treadle.driver.program import Program
+from treadle.dsl.configuration import Settings
+from treadle.dsl.graph import Input, Matmul, topological
+from treadle.dsl.values import flatten_results
+
+SIZES = {"small": (48, 40, 48), "medium": (512, 512, 512), "large": (4096, 2048, 4096)}
+FORMS: dict[str, Any] = {
+    "plain": lambda p, a, b, c: p(a, b),
+    "epilogue": lambda p, a, b, c: p(a, b) * 2 + c,
+    "producer": lambda p, a, b, c: p(2 * a + 1, b),
+    "both": lambda p, a, b, c: p(2 * a + 1, b) * 2 + c,
+    "two arrays": lambda p, a, b, c: p(a, b + b[::-1]),
+    "scattered": lambda p, a, b, c: p(a + td.transpose(b), b + b[::-1]),
+    "other type": lambda p, a, b, c: p(a, b) + c == 1,
+}
+ALGORITHMS: dict[str, Any] = {
+    "auto": lambda a, b: a @ b, "strassen": lambda a, b: td.strassen(a, b)
+}  # fmt: skip
+TYPES = ("float16", "float32", "float64", "complex64", "int32", "int64")
+
+
+class Listening(engine.Engine):
+    """Says what it was asked for."""
+
+    def __init__(self, device: Any) -> None:
+        super().__init__(device)
+        device.heard = []
+
+    def standard(self, *given: Any) -> None:
+        self._hear("standard", given[3], given[-1] if len(given) > 5 else None)
+
+    def product(self, *given: Any) -> None:
+        copied = FORMS_OF[given[4]].copies(given[3]) or given[6] > 1
+        assert not (copied and given[-1] and "Producer" in given[-1].source)
+        self._hear("fast", given[3], given[-1])
+
+    def _hear(self, what: str, mode: str, fused: Any) -> None:
+        source = "" if fused is None else fused.source
+        slots = [s for s in SLOTS.values() if f"struct {s} {{" in source]
+        self.device.heard.append((what, mode, slots))
+
+
+class Device(emulated.EmulatedDevice):
+    """Compiles and runs nothing: keeps what was recorded."""
+
+    def __init__(self, arch: str) -> None:
+        super().__init__()
+        self.arch, self.heard, self.made = arch, [], 0  # type: ignore[misc]
+
+    def compile(self, codes: Any) -> None:
+        pass
+
+    def load(self, *given: Any) -> None:
+        raise AssertionError("nothing is compiled")
+
+    def prepare(self, tape: Any) -> Any:
+        self.tape = tape
+
+
+def program(function: Any, product: Any, dtype: str, check: bool = False) -> Program:
+    arrays = (td.use(np.ones(s, dtype)) for s in ((8, 6), (6, 8), (8,)))
+    leaves, tree = flatten_results(function(product, *arrays))
+    inputs = tuple(n for n in topological(leaves) if isinstance(n, Input))
+    return Program(leaves, tree, Settings(check=check), "cuda", inputs)
+
+
+class Kernels:
+    """A step by kernels of the skeletons, of which only the results' extents are made."""
+
+    def __init__(self, owner: Any, node: Any, expendable: Any = frozenset()) -> None:
+        self.owner, self.node = owner, node
+        self.shapes = [HostValues(owner.host, out.shape) for out in node.outputs]
+        self.targets = [owner.planner.slots[o] for o in node.leaves]
+
+    def __call__(self, run: Any) -> None:
+        self.owner.device.made += 1
+        for slot, shape, out in zip(self.targets, self.shapes, self.node.outputs, strict=True):
+            run.slots[slot] = run.new(tuple(map(int, shape(run))), out.type.numpy)
+
+
+def launched(made: Executor[Any], size: tuple[int, int, int]) -> tuple[int, list[Any]]:
+    """How many steps by kernels of the skeletons, and what engines and libraries are asked for."""
+    m, k, n = size
+    shapes = {(8, 6): (m, k), (6, 8): (k, n), (8,): (n,)}
+    given = [np.empty(shapes[node.source.shape], node.source.dtype).view(DeviceArray)
+             for node in made.program.inputs]  # fmt: skip
+    device: Any = made.device
+    device.heard.clear()
+    device.made = 0
+    made.calls.recording(given, (), [*(device.adopt(g)[1] for g in given), True])
+    for op in device.tape.operations:
+        assert isinstance(op, Call)
+        arrays = [[np.empty(b.shape, b.dtype).view(DeviceArray) for b in side]
+                  for side in (op.reads, op.writes)]  # fmt: skip
+        op.action(*arrays)
+    return device.made, list(device.heard)
+
+
+def kernels_said(told: dict[str, str]) -> tuple[int, int]:
+    """How many kernels of the skeletons, and how many libraries and engines."""
+    apart = re.search(r"and (\d+) separate kernels?", told.get("launches", ""))
+    own = "by a kernel of treadle's" in told["algorithm"]
+    return int(apart[1]) if apart else int(own), 0 if own else 1
+
+
+@pytest.fixture
+def gpu(monkeypatch: pytest.MonkeyPatch) -> Any:
+    def listening(device: Any) -> Any:
+        return Listening(device) if device.arch == "sm_90a" else None
+
+    def library(device: Any, out: Any, *given: Any) -> None:
+        device.heard.append(("library", "", []))
+
+    for module in (engine_parts, gpu_steps):
+        monkeypatch.setattr(module, "KernelStep", Kernels)
+    monkeypatch.setattr(engine_parts, "engine_for", listening)
+    monkeypatch.setattr(products, "product_into", library)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "checked"), [*((t, False) for t in TYPES), ("float32", True), ("int32", True)]
+)
+def test_what_is_said_is_launched(dtype: str, checked: bool, gpu: Any) -> None:
+    for algorithm, product in ALGORITHMS.items():
+        for form, function in FORMS.items():
+            made = program(function, product, dtype, checked)
+            (node,) = (n for n in topological(made.roots) if isinstance(n, Matmul))
+            extra = sum(n.__class__.__name__ == "Generate" for n in topological(made.roots))
+            for arch in ("sm_90a", "sm_80"):
+                device = Device(arch)
+                runs = Executor(made, device)
+                for name, size in SIZES.items():
+                    case = dtype, algorithm, form, arch, name
+                    told = describe(node, size, device, checked)
+                    found, heard = launched(runs, size)
+                    kernels, others = kernels_said(told)
+                    assert found == kernels + extra, (case, found, told)
+                    assert len(heard) == others, (case, heard, told)
+                    check(told, heard, case)
+
+
+@pytest.mark.parametrize("execution", product_ways.BY_ENGINE)
+def test_operands_and_epilogues_of_every_execution(execution: str, gpu: Any) -> None:
+    """Where sums of blocks are in memory, operands are there before."""
+    for levels in (1, 2):
+        made = program(
+            FORMS["both"], lambda a, b: td.strassen(a, b, levels=levels, execution=execution),
+            "float32",
+        )  # fmt: skip
+        (node,) = (n for n in topological(made.roots) if isinstance(n, Matmul))
+        device = Device("sm_90a")
+        told = describe(node, (4096, 4096, 4096), device)
+        found, heard = launched(Executor(made, device), (4096, 4096, 4096))
+        assert found == kernels_said(told)[0]
+        check(told, heard, (execution, levels))
+
+
+def check(told: dict[str, str], heard: list[Any], case: Any) -> None:
+    """What was asked of an engine or a library against what was said."""
+    if not heard:
+        assert "a kernel of treadle's" in told["algorithm"], (case, told)
+        return
+    ((what, mode, slots),) = heard
+    assert ("by the tile engine" in told["algorithm"]) == (what != "library"), (case, told, heard)
+    if what == "library":
+        assert "cuBLAS" in told["algorithm"] or "leaves by" in told["algorithm"], (case, told)
+        return
+    assert f"execution {mode}" in told["algorithm"], (case, told, heard)
+    assert ("standard" in told["algorithm"]) == (what == "standard"), (case, told)
+    places = {"left operand": "ProducerA", "right operand": "ProducerB", "epilogue": "Epilogue"}
+    inside = [s for part, s in places.items()
+              if part in told and not told[part].startswith("a kernel of its own")]  # fmt: skip
+    assert slots == inside, (case, told, heard)
+
+
+PRINTED = [
+    ("float32", "epilogue", "medium"), ("float32", "both", "medium"), ("float32", "both", "large"),
+    ("float32", "producer", "small"), ("float32", "two arrays", "large"),
+    ("int32", "both", "medium"), ("int32", "other type", "large"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("dtype", "form", "name"), PRINTED)
+def test_what_is_printed_is_launched(dtype: str, form: str, name: str, gpu: Any) -> None:
+    m, k, n = size = SIZES[name]
+    given = [np.empty(s, dtype) for s in ((m, k), (k, n), (n,))]
+    lowered = td.jit(lambda a, b, c: FORMS[form](ALGORITHMS["auto"], a, b, c), backend="native")
+    text = lowered.lower(*given).source("cuda")
+    runs = Executor(program(FORMS[form], ALGORITHMS["auto"], dtype), Device("sm_90a"))
+    kernels, heard = launched(runs, size)
+    engines = [mode for what, mode, _ in heard if what != "library"]
+    assert re.findall(r"by the tile engine: execution (\w+)", text) == engines
+    said = "the product between is the library's" in text or "by a library's kernels" in text
+    assert said == any(what == "library" for what, *_ in heard)
+    entries = text.count("__global__ void") - len(engines)
+    assert entries == kernels, (entries, kernels)
+
+
+# --- what is chosen ------------------------------------------------------------------------------
+
+H200 = engine.Engine(SimpleNamespace(multiprocessors=132, arch="sm_90a"))
+FOLDER = Path(__file__).parents[4] / "benchmarks" / "matmul" / "results"
+
+
+def decided(form: str, dtype: str, size: tuple[int, int, int], on: Any = H200) -> Decision:
+    made = program(FORMS[form], ALGORITHMS["auto"], dtype)
+    (node,) = (n for n in topological(made.roots) if isinstance(n, Matmul))
+    return decide(on, node, size, processors=132)
+
+
+def test_layers_are_computed_in_a_way_that_was_fast() -> None:
+    """No way that was measured to be a third slower than another one."""
+    rows = json.loads((FOLDER / "2026-11-22-nvidia-h200-layers.json").read_text(encoding="utf-8"))[
+        "rows"
+    ]
+    for row in rows:
+        form = "epilogue" if row["left"] == "a" else "both"
+        made = decided(form, row["type"], tuple(row["size"]))
+        way = "kernel" if made.by == "kernel" else "around" if made.apart else "engine"
+        known = {w: t for w, t in row["microseconds"].items() if w != "torch"}
+        assert known[way] < 1.34 * min(known.values()), (row, made)
+
+
+def test_layers_below_the_engine() -> None:
+    """The library's product and a kernel over it, whatever the operand, also without an engine."""
+    for size in ((512, 512, 512), (1024, 1024, 1024), (64, 4096, 4096)):
+        for form in ("epilogue", "both"):
+            for on in (H200, None):
+                made = decided(form, "float32", size, on)
+                assert made.by == "library" and "epilogue" in made.apart
+                assert "cuBLAS stores plain products" in made.why["epilogue"]
+                assert bool(made.prices) == (on is not None)
+    assert decided("epilogue", "float32", (2048,) * 3, None).by == "library"
+    assert decided("both", "int32", (512,) * 3).way == ("atomic", 0)
+    assert decided("both", "float32", (2048, 512, 2048)).way == ("owner", 0)
+    assert decided("both", "float32", (2048, 128, 2048)).by == "kernel"
+
+
+def test_products_along_leading_axes_are_priced_by_their_number() -> None:
+    a, b = (td.use(np.ones(s, "f4")) for s in ((2, 8, 6), (2, 6, 8)))
+    leaves, tree = flatten_results(td.maximum(3 * (a @ b), 0))
+    inputs = tuple(n for n in topological(leaves) if isinstance(n, Input))
+    made = Program(leaves, tree, Settings(), "cuda", inputs)
+    (node,) = (n for n in topological(made.roots) if isinstance(n, Matmul))
+    for count, size, by in ((16, (512, 64, 512), "kernel"), (8, (1024,) * 3, "library"),
+                            (4, (4096,) * 3, "engine")):  # fmt: skip
+        found = decide(H200, node, size, count=count)
+        assert found.by == by and (by == "kernel") == (not found.apart)
+
+
+def test_prices_are_told() -> None:
+    """Those of the other ways, and the rule by which an operand is computed in a product."""
+    made = decided("epilogue", "float32", (512, 512, 512))
+    assert [words.split(" (")[0] for words, _ in made.prices] == [
+        "cuBLAS and 1 separate kernel", "a kernel of treadle's", "the tile engine",
+    ]  # fmt: skip
+    large = decided("producer", "float32", (12288,) * 3).why["left operand"]
+    assert large.endswith("603,979,776 bytes for its result, for which up to 2 % are paid")

@@ -1,0 +1,439 @@
+"""Calls repeated by native code: only for arguments as recorded, always with new results."""
+
+from __future__ import annotations
+
+import gc
+import os
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import treadle as td
+from treadle.backend.native import loops
+from treadle.backend.native.runtime import replay
+
+pytestmark = pytest.mark.skipif(not replay.supported(), reason="calls are not repeated here")
+
+
+ROOT = str(Path(__file__).parents[4])
+
+
+class Counted:
+    """A compiled function that knows how many of its calls went the ordinary way."""
+
+    def __init__(self, f: Any, **options: Any) -> None:
+        self.jit = td.jit(f, backend="native", **options)
+        self.ordinary = 0
+
+    def __call__(self, *args: Any) -> Any:
+        execute = td.Program.execute
+
+        def counted(program: Any, *given: Any) -> Any:
+            self.ordinary += 1
+            return execute(program, *given)
+
+        td.Program.execute = counted  # type: ignore[method-assign]
+        try:
+            return self.jit(*args)
+        finally:
+            td.Program.execute = execute  # type: ignore[method-assign]
+
+    def records(self, *args: Any) -> int:
+        return len(self.jit.lower(*args).executable.calls.replays.records)
+
+
+def warmed(f: Any, *args: Any, **options: Any) -> Counted:
+    """With a record of calls with these arguments."""
+    counted = Counted(f, **options)
+    for _ in range(2):
+        counted(*args)
+    assert counted.records(*args) == 1
+    counted.ordinary = 0
+    return counted
+
+
+def saxpy(a: Any, x: Any, y: Any) -> Any:
+    return a * x + y
+
+
+X, Y = np.arange(100.0), np.arange(100.0) ** 2
+
+
+def test_repeated_calls() -> None:
+    f = warmed(saxpy, 2.0, X, Y)
+    kept = [f(float(k), X, Y) for k in range(5)]
+    assert f.ordinary == 0
+    for k, result in enumerate(kept):
+        assert np.array_equal(result, k * X + Y)
+        assert type(result) is np.ndarray and result.flags.writeable and result.flags.carray
+
+
+def test_arguments_in_another_order_and_the_same_twice() -> None:
+    f = warmed(saxpy, 1.0, X, X)
+    assert np.array_equal(f(1.0, X, Y), X + Y) and np.array_equal(f(3.0, Y, X), 3 * Y + X)
+    assert f.ordinary == 0
+
+
+@pytest.mark.parametrize("size", [1000, 100_000])
+def test_results_are_never_shared(size: int) -> None:
+    """Views keep the memory of a large result from being used again; so does the result itself."""
+    x = np.arange(float(size))
+    f = warmed(lambda x: x + 1, x)
+    first = f(x)
+    view = f(x)[10:20]
+    held = [f(x) for _ in range(4)]
+    first[:] = -1
+    for array in held:
+        array *= 2
+    assert view.tolist() == list(range(11, 21)) and (first == -1).all()
+    for array in held:
+        assert np.array_equal(array, 2 * (x + 1))
+    del first, view, held, array
+    f.ordinary = 0
+    for _ in range(3):
+        assert np.array_equal(f(x), x + 1)
+    assert f.ordinary == 0
+
+
+def test_what_is_not_as_recorded_goes_the_ordinary_way() -> None:
+    f = warmed(saxpy, 2.0, X, Y)
+    strange: list[tuple[Any, ...]] = [
+        (2, X, Y),
+        (np.float64(2), X, Y),
+        (True, X, Y),
+        (2.0, X.astype(np.float32), Y),
+        (2.0, X[::-1], Y),
+        (2.0, np.repeat(X, 2)[::2], Y),
+        (2.0, X[:50], Y[:50]),
+        (2.0, X.reshape(10, 10), Y.reshape(10, 10)),
+        (2.0, X.astype(">f8"), Y),
+        (2.0, X.view(np.matrix).A1, Y),
+        (2.0, list(X), Y),
+        (2.0, np.frombuffer(b"\0" + X.tobytes(), np.uint8)[1:].view(np.float64), Y),
+    ]
+    for args in strange[:-2] + strange[-1:]:
+        f.ordinary = 0
+        a, x, y = args
+        assert np.array_equal(f(*args), np.asarray(a) * np.asarray(x) + y), args
+        assert f.ordinary == 1
+    with pytest.raises(td.TreadleError):
+        f(1 << 70, X, Y)
+    with pytest.raises(td.ShapeError):
+        f(2.0, X, Y[:50])
+    with pytest.raises(TypeError):
+        f(2.0, X)
+
+
+def test_a_class_of_arrays_of_its_own() -> None:
+    class Mine(np.ndarray[Any, Any]):
+        pass
+
+    f = warmed(saxpy, 2.0, X, Y)
+    assert np.array_equal(f(2.0, X.view(Mine), Y), 2 * X + Y)
+    assert f.ordinary == 1
+
+
+def test_arrays_changed_in_place() -> None:
+    x = np.arange(12.0)
+    f = warmed(lambda x: x * 2, x)
+    x[3] = 100
+    x.flags.writeable = False
+    assert f(x)[3] == 200 and f.ordinary == 0
+    x.shape = (3, 4)
+    assert f(x).shape == (3, 4) and f.ordinary == 1
+    x.shape = (12,)
+    x.dtype = np.dtype(np.int64)
+    assert np.array_equal(f(x), x * 2) and f.ordinary == 2
+
+
+def test_captured_arrays_are_read_at_each_call() -> None:
+    table = np.arange(10.0)
+    f = warmed(lambda x: x + td.use(table), np.ones(10))
+    table[:] = 5
+    assert (f(np.ones(10)) == 6).all() and f.ordinary == 0
+    table.shape = (2, 5)  # says nothing about what was used
+    assert (f(np.ones(10)) == 6).all() and f.ordinary == 0
+
+
+def test_numbers_that_decide_more_than_a_value() -> None:
+    """An extent from a number: a record is for one of them."""
+    f = warmed(lambda n, a: td.generate((n,), lambda i: a * i), 10, 2)
+    assert f(10, 3).tolist() == [3 * k for k in range(10)] and f.ordinary == 0
+    assert f(4, 3).tolist() == [0, 3, 6, 9] and f.ordinary == 1
+    assert f(10, 4).tolist() == [4 * k for k in range(10)] and f.ordinary == 1
+
+
+def test_numbers_of_every_kind() -> None:
+    x = np.arange(5, dtype=np.float32)
+    f = warmed(lambda a, n, b, x: td.where(b, a * x, x) + n, 0.5, 1, True, x)
+    for a in (0.1, -0.0, 1e300, np.inf):
+        for n in (-1, 2**62):
+            for b in (True, False):
+                with np.errstate(all="ignore"):
+                    expected = (np.float32(a) * x if b else x) + np.float32(n)
+                assert np.array_equal(f(a, n, b, x), expected, equal_nan=True)
+    assert f.ordinary == 0
+
+
+def test_several_results_and_kernels() -> None:
+    a = np.random.default_rng(0).random((200, 300)).astype(np.float32)
+
+    def program(a: Any) -> dict[str, Any]:
+        smooth = td.stencil(lambda w: (w[-1, 0] + w[0, 0] + w[1, 0]) / 3, a)
+        return {"smooth": smooth, "top": (td.max(a), td.sum(td.cumsum(smooth, axis=0)))}
+
+    f = warmed(program, a)
+    for seed in range(3):
+        b = np.random.default_rng(seed).random((200, 300)).astype(np.float32)
+        found, expected = f(b), td.jit(program, backend="reference")(b)
+        assert np.allclose(found["smooth"], expected["smooth"], rtol=1e-5)
+        assert np.allclose(found["top"], expected["top"], rtol=1e-4)
+    assert f.ordinary == 0
+
+
+def test_one_array_in_a_list_and_tuples_as_elements() -> None:
+    f = warmed(lambda x: [x + 1], X)
+    assert np.array_equal(f(X)[0], X + 1) and isinstance(f(X), list) and f.ordinary == 0
+    g = warmed(lambda x: td.map(lambda v: (v, v * 2), x), X)
+    assert np.array_equal(g(X)[1], X * 2) and g.ordinary == 0
+
+
+def test_updates_and_zeros() -> None:
+    """Permutes: a copy of the defaults, tables that start as zeros, at every call."""
+    data, base = np.random.default_rng(1).integers(0, 50, 5000), np.arange(50)
+    f = warmed(lambda d: td.bincount(d, length=50), data)
+
+    def add_at(b: Any, d: Any) -> Any:
+        return td.permute(lambda new, old: new + old, b, lambda i: d[i], d)
+
+    g = warmed(add_at, base, data)
+    for seed in range(3):
+        d = np.random.default_rng(seed).integers(0, 50, 5000)
+        assert np.array_equal(f(d), np.bincount(d, minlength=50))
+        assert np.array_equal(g(base, d), base + np.bincount(d, d, 50).astype(np.int64))
+    assert f.ordinary == g.ordinary == 0 and np.array_equal(base, np.arange(50))
+
+
+def test_what_the_data_decides_is_not_recorded() -> None:
+    f = Counted(lambda x: td.filter(lambda v: v > 3, x))
+    g = Counted(lambda x: x, recognise=True)
+    for k in range(4):
+        x = np.arange(10.0) + k
+        assert f(x)[0].tolist()[: 10 - max(0, 4 - k)] == [v for v in x.tolist() if v > 3]
+        same = g(x)
+        assert same is not x and not np.shares_memory(same, x)
+    assert f.ordinary == g.ordinary == 4
+
+
+def test_checked_programs_are_checked_at_each_call() -> None:
+    at = np.array([0, 1])
+    with td.config(check=True):
+        f = Counted(lambda x, at: td.map(lambda k: x[k], at))
+        for _ in range(3):
+            f(X, at)
+        with pytest.raises(td.IndexOutOfBounds):
+            f(X, np.array([0, 1000]))
+
+
+def test_settings_choose_the_program() -> None:
+    f = warmed(saxpy, 2.0, X, Y)
+    with td.config(fast_math=True):
+        f(2.0, X, Y)
+    assert f.ordinary == 1
+    f(2.0, X, Y)
+    f(2.0, X, Y)
+    assert f.ordinary == 2
+    with td.config(check=False):  # the same as without
+        f(2.0, X, Y)
+    assert f.ordinary == 2
+
+
+def test_inside_another_program() -> None:
+    inner = td.jit(saxpy, backend="native")
+    for _ in range(3):
+        inner(2.0, X, Y)
+    outer = td.jit(lambda x: inner(3.0, x, x), backend="native")
+    assert np.array_equal(outer(X), 4 * X)
+
+
+def test_many_extents() -> None:
+    """Records for the last few; extents that never come twice in a row are not recorded."""
+    f = Counted(lambda x: x + 1)
+    for n in range(1, 40):
+        f(np.zeros(n + 1))
+    assert f.records(X) == 0
+    for n in range(2, 2 * replay.MOST):
+        for _ in range(4):
+            assert f(np.zeros(n)).size == n
+    assert f.records(X) == replay.MOST
+
+
+def test_memory_of_records_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(replay, "LIMIT", 3_000_000)
+    x = np.zeros(100_000)
+    made = [warmed(lambda x, k=k: x + k, x) for k in range(4)]
+    for k, f in enumerate(made):
+        assert (f(x) == k).all()
+    assert sum(r.size for r in replay._live) <= 3_000_000
+    large = Counted(lambda x: x + 1)
+    for _ in range(3):
+        large(np.zeros(replay.LARGEST // 8 + 1))
+    assert large.records(x) == 0
+
+
+def test_records_die_with_their_function() -> None:
+    f = warmed(saxpy, 2.0, X, Y)
+    before = len(replay._live)
+    del f
+    gc.collect()
+    assert len(replay._live) < before
+
+
+def test_many_threads_call_one_function() -> None:
+    x = np.arange(60_000.0)
+    f = td.jit(lambda a, x: td.sqrt(a * x) + a, backend="native")
+    for _ in range(3):
+        f(1.0, x)
+    wrong: list[Any] = []
+
+    def work(a: float) -> None:
+        for _ in range(50):
+            if not np.array_equal(f(a, x), np.sqrt(a * x) + a):
+                wrong.append(a)
+
+    running = [threading.Thread(target=work, args=(float(k),)) for k in range(5)]
+    for t in running:
+        t.start()
+    for t in running:
+        t.join()
+    assert not wrong
+
+
+def test_other_threads_repeat_calls() -> None:
+    f = warmed(saxpy, 2.0, X, Y)
+    other = threading.Thread(target=f.jit, args=(2.0, X, Y))
+    known, again = f.jit._replay
+    seen: list[Any] = []
+
+    def spy(*args: Any) -> Any:
+        seen.append(again(*args))
+        return seen[-1]
+
+    f.jit._replay = known, spy
+    other.start()
+    other.join()
+    assert np.array_equal(seen[0], 2 * X + Y)
+
+
+def test_an_interrupt_ends_a_loop() -> None:
+    """Ctrl-C is heard while native code makes the turns."""
+    if not hasattr(signal, "setitimer"):
+        pytest.skip("no timers here")
+
+    class Stop(Exception):
+        pass
+
+    def stop(*_: Any) -> None:
+        raise Stop
+
+    f = td.jit(
+        lambda x: td.while_loop(lambda s: td.sum(s) > -1, lambda s: s * 0.5, x), backend="native"
+    )
+    before = signal.signal(signal.SIGALRM, stop)
+    try:
+        for _ in range(2):  # the second time everything has been compiled
+            signal.setitimer(signal.ITIMER_REAL, 0.2)
+            with pytest.raises(Stop):
+                f(np.ones(8))
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def test_without_native_threads() -> None:
+    """Where there is no team, large calls go the ordinary way, to Python's threads."""
+    code = """if True:
+        import numpy as np, treadle as td
+        from treadle.backend.native.runtime import modules, threads
+        modules.team_target = lambda: None
+        threads.thread_count = lambda: 3
+        f = td.jit(lambda a, x: td.sqrt(a * x) + a, backend="native")
+        for n in (10, 300_000):
+            x = np.arange(float(n))
+            for _ in range(4):
+                assert np.array_equal(f(2.0, x), np.sqrt(2 * x) + 2)
+        replays = f.lower(2.0, x).executable.calls.replays
+        print(threads.team(), len(replays.records))
+    """
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True,
+                          env={**os.environ, "PYTHONPATH": ROOT}, check=False)  # fmt: skip
+    assert done.stdout.split() == ["None", "1"], done.stderr
+
+
+# --- loops -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("turns", [0, 1, 3, 4, 5, 9, 10, 40, 300])
+def test_iterate(turns: int) -> None:
+    """States that take turns: (a, b) → (b, f(a, b)); the arguments stay as they are."""
+    a, b = np.arange(5.0), np.arange(5.0) + 1
+
+    def step(s: Any) -> Any:
+        return s[1], 0.5 * s[1] - 0.25 * s[0] + 1
+
+    f = td.jit(lambda a, b, n: td.iterate(n, step, (a, b)), backend="native")
+    p, q = a, b
+    for _ in range(turns):
+        p, q = step((p, q))
+    for _ in range(2):
+        found = f(a, b, turns)
+        assert np.array_equal(found[0], p) and np.array_equal(found[1], q)
+        found[0][:] = found[1][:] = 7  # nobody else's
+    assert np.array_equal(a, np.arange(5.0)) and np.array_equal(b, a + 1)
+
+
+def test_while_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Predicates on states of rank 0 and on data; states that pass through or change places."""
+    monkeypatch.setattr(loops, "LATE", 8)
+    made: list[int] = []
+    run = loops._Phases.run
+    monkeypatch.setattr(
+        loops._Phases, "run", lambda self, at, limit: made.append(at) or run(self, at, limit)
+    )
+
+    def halve(x: Any, n: Any) -> Any:
+        state = (td.unit(td.int32(0)), x, x * 3, td.unit(n))
+        return td.while_loop(
+            lambda s: (s[0] < 100) & (td.sum(s[1]) > 1e-3),
+            lambda s: (s[0] + 1, s[2] * 0.5, s[1], s[3]),
+            state,
+        )
+
+    f = td.jit(halve, backend="native")
+    x = np.arange(10.0)
+    p, q, turn = x, 3 * x, 0
+    while turn < 100 and p.sum() > 1e-3:
+        p, q, turn = q * 0.5, p, turn + 1
+    for _ in range(3):
+        count, first, second, n = f(x, 9)
+        assert (count, n) == (turn, 9) and np.array_equal(first, p) and np.array_equal(second, q)
+    assert made == [8, 4, 4]
+
+
+def test_counted_loops_see_their_turn() -> None:
+    f = td.jit(lambda x, n: td.loop(n, lambda k, s: s + k, x), backend="native")
+    assert np.array_equal(f(np.zeros(3), 100), np.full(3, 4950.0))
+
+
+def test_loops_in_loops_and_filters_run_from_python() -> None:
+    def inner(x: Any) -> Any:
+        return td.iterate(3, lambda v: v * 0.5, x)
+
+    f = td.jit(lambda x: td.iterate(20, lambda v: inner(v) * 8 + 1, x), backend="native")
+    assert np.array_equal(f(np.zeros(4)), np.full(4, 20.0))

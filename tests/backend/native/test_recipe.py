@@ -1,0 +1,175 @@
+"""Programs met before: found again by their meaning, neither lowered nor compiled."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import treadle as td
+from tests.dsl.zoo import ZOO
+from treadle.backend.native import recipe
+from treadle.backend.native.recipe import Recipe
+from treadle.backend.native.runtime import code
+
+A = np.arange(35.0, dtype=np.float32).reshape(5, 7)
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A cache of its own for one test."""
+    monkeypatch.setenv("TREADLE_CACHE_DIR", str(tmp_path))
+    recipe.forget()
+    code.forget()
+    yield tmp_path
+    recipe.forget()
+    code.forget()
+
+
+def refused(*_: Any) -> Any:
+    raise AssertionError("lowered again")
+
+
+def run(function: Any, *args: Any) -> Any:
+    return td.jit(lambda *given: function(*given), backend="native")(*args)
+
+
+def same(a: Any, b: Any) -> bool:
+    if isinstance(a, tuple | list):
+        return all(same(x, y) for x, y in zip(a, b, strict=True))
+    return bool(np.array_equal(a, b, equal_nan=True))
+
+
+FOUND_AGAIN = ("run_time_numbers", "complex_numbers", "stencil_of_costly_map", "fold_then_map",
+               "fold_segments", "scans", "permuted", "filtered", "correlated",
+               "diamond")  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FOUND_AGAIN)
+def test_nothing_is_lowered_again(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither from memory nor from disk; and the recipe says all: results are equal bit by bit."""
+    function, arguments = ZOO[name]
+    first = run(function, *arguments)
+    monkeypatch.setattr("treadle.skeletons.lower.lower.lower", refused)
+    assert same(run(function, *arguments), first)
+    recipe.forget()
+    code.forget()
+    assert same(run(function, *arguments), first)
+
+
+def blur(a: Any) -> Any:
+    return td.stencil(lambda w: w[-1, 0] + w[0, 0] * 2.0 + w[0, 1], a)
+
+
+def test_kernels_are_made_when_they_are_looked_at(folder: Path) -> None:
+    run(blur, A)
+    recipe.forget()
+    program = td.jit(blur, backend="native").lower(A)
+    assert "define internal void @stencil" in program.source()
+
+
+def test_what_a_key_depends_on(folder: Path) -> None:
+    def keys(function: Any, *args: Any, **settings: Any) -> list[str | None]:
+        program = td.jit(function, backend="native", **settings).lower(*args)
+        owner = program.executable
+        return [recipe.key_of(owner, s.node, frozenset(), None) for s in owner.kernel_steps]
+
+    difference = keys(lambda a, b: a - b, A, A)
+    assert difference == keys(lambda x, y: x - y, A, A + 1)
+    others = [
+        keys(lambda a, b: b - a, A, A),  # which argument is which
+        keys(lambda a, b: a - b, A.astype("f8"), A.astype("f8")),
+        keys(lambda a, b: a - b, A[:1], A),  # an extent of one is broadcast
+        keys(lambda a, b: (a - b).scheduled(td.schedule.Column(4)), A, A),
+        keys(lambda a, b: a - b, A, A, fast_math=True),
+    ]
+    assert all(o != difference for o in others)
+    with td.config(check=True):
+        assert keys(lambda a: a[1:], A) == [None]
+
+
+def test_numbers_of_a_call_are_none_of_the_key(folder: Path) -> None:
+    def scaled(a: Any, k: Any) -> Any:
+        return a * k
+
+    assert same(run(scaled, A, 2.0), A * 2)
+    recipe.forget()
+    assert same(run(scaled, A, 3.0), A * 3)
+    assert len(list(folder.glob("recipes/*/*"))) == 1
+
+
+def test_what_is_said_many_times_has_one_recipe(folder: Path) -> None:
+    def centred(a: Any, turns: int) -> Any:
+        for _ in range(turns):
+            a = a - td.sum(a)
+        return a
+
+    kept = []
+    for turns in (30, 60):
+        wanted = A.astype("f8")
+        for _ in range(turns):
+            wanted = wanted - wanted.sum()
+        found = run(lambda a, turns=turns: centred(a, turns), A.astype("f8"))
+        assert np.allclose(found, wanted)
+        kept.append(len(list(folder.glob("recipes/*/*"))))
+    assert kept[1] <= kept[0] + 3
+
+
+@pytest.mark.parametrize("damage", ["cut", "format", "nonsense", "no code"])
+def test_damaged_recipes_are_dropped(folder: Path, damage: str) -> None:
+    first = run(blur, A)
+    (path,) = folder.glob("recipes/*/*")
+    if damage == "cut":
+        path.write_bytes(path.read_bytes()[:-9])
+    elif damage == "no code":
+        for file in folder.glob("native/*/*"):
+            file.unlink()
+    else:
+        held = recipe._disk.get(path.stem)
+        assert held is not None
+        about = {**held[1], "format": 0} if damage == "format" else {**held[1], "host": [1, 2]}
+        recipe._disk.put(path.stem, b"", about)
+    recipe.forget()
+    code.forget()
+    assert same(run(blur, A), first)
+    recipe.forget()
+    held = recipe._disk.get(path.stem)
+    assert held is not None and held[1]["format"] == recipe.FORMAT
+
+
+def test_recipes_are_plain_data(folder: Path) -> None:
+    run(ZOO["scans"].function, *ZOO["scans"].arguments)
+    for path in folder.glob("recipes/*/*"):
+        held = recipe._disk.get(path.stem)
+        assert held is not None and held[0] == b""
+        again = Recipe.of(json.loads(json.dumps(held[1])))
+        assert json.dumps(again.data(), sort_keys=True) == json.dumps(held[1], sort_keys=True)
+
+
+_CHILD = """
+import sys
+import numpy as np, treadle as td
+f = td.jit(lambda a: td.sum(td.exp(a * 2.0), axis=1), backend="native")
+print(float(f(np.ones((3, 4)))[0]))
+heavy = ("skeletons.lower", "skeletons.ir.kernel", "backend.native.codegen.emitter")
+print(*[m for m in heavy if f"treadle.{m}" in sys.modules])
+"""
+
+
+def test_a_hit_imports_nothing_that_lowers(tmp_path: Path) -> None:
+    root = str(Path(__file__).parents[3])
+    environment = {**os.environ, "TREADLE_CACHE_DIR": str(tmp_path), "PYTHONPATH": root}
+    texts = [
+        subprocess.run([sys.executable, "-c", _CHILD], env=environment, capture_output=True,
+                       text=True, check=True).stdout.splitlines()
+        for _ in range(2)
+    ]  # fmt: skip
+    assert texts[0][0] == texts[1][0]
+    assert len(texts[0][1].split()) == 3 and texts[1][1] == ""

@@ -1,1 +1,0 @@
-"""The conformance suite: what the language promises, on every backend, against NumPy and SciPy."""

@@ -1,0 +1,247 @@
+"""Scan on a GPU, by the lockstep interpreter: every form, direction, axis and way of scanning."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import treadle as td
+from tests.skeletons.ir.simt import run, run_array
+from treadle.dsl.scalar import Scalar
+from treadle.dsl.types import ALL_TYPES
+from treadle.skeletons.ir.kernel import LoadVector, StoreVector, statements
+from treadle.skeletons.lower.build import LoweringContext
+from treadle.skeletons.lower.gpu import words
+from treadle.skeletons.lower.lower import lower
+from treadle.skeletons.lower.scan import gpu as scan
+from treadle.skeletons.lower.scan import gpu_columns as scan_columns
+from treadle.skeletons.lower.scan import gpu_rows as scan_rows
+from treadle.skeletons.lower.scan import gpu_tiles as scan_tiles
+from treadle.skeletons.lower.scan import gpu_turns as scan_turns
+
+SHAPES = [(0,), (1,), (2,), (63,), (64,), (65,), (300,), (3, 33), (33, 3), (4, 0), (0, 4),
+          (2, 3, 40), (2, 70, 3), (17, 2, 3), (5, 260)]  # fmt: skip
+FORMS = {"inclusive": ("scanl1", "scanr1"), "exclusive": ("scanl", "scanr"),
+         "total": ("scanl_total", "scanr_total")}  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def small_blocks(monkeypatch):
+    sizes = {
+        scan: {"SHORT_ROW": 40, "MANY_ROWS": 16, "LONG_ROW": 260, "fits": lambda node: True},
+        scan_rows: {"THREADS": 64},
+        scan_tiles: {"THREADS": 64, "BYTES": 16},
+        scan_turns: {"THREADS": 64, "BYTES": 16},
+        scan_columns: {"THREADS": 64, "ENOUGH": 100, "LEAST": 5},
+    }
+    for module, values in sizes.items():
+        for name, value in values.items():
+            monkeypatch.setattr(module, name, value)
+
+
+def plus(x, y):
+    return x + y
+
+
+def affine(x, y):
+    """Composition of affine maps: associative, not commutative."""
+    (a, b), (c, d) = x, y
+    return a * c % 10007, (b * c + d) % 10007
+
+
+def data(shape, seed=0):
+    return np.random.default_rng(seed).integers(0, 50, shape)
+
+
+def scanned(f, arrays, init, axis, form, reverse):
+    """Prefixes and totals, by the definition, all rows at once."""
+    arrays = [np.moveaxis(v, axis, 0) for v in arrays]
+    n, rest = arrays[0].shape[0], arrays[0].shape[1:]
+    state = None if init is None else [np.full(rest, i) for i in init]
+    results = []
+    for k in range(n)[::-1] if reverse else range(n):
+        e = [v[k] for v in arrays]
+        if form != "inclusive":
+            results.append(state)
+        state = e if state is None else f(e, state) if reverse else f(state, e)
+        if form == "inclusive":
+            results.append(state)
+    if form == "exclusive":
+        results.append(state)
+    if reverse:
+        results.reverse()
+    count = len(arrays)
+    prefixes = [np.array([r[c] for r in results]).reshape(len(results), *rest)
+                for c in range(count)]  # fmt: skip
+    return [np.moveaxis(p, 0, axis) for p in prefixes], state
+
+
+def both_ways(form, reverse, init, values, f, axis):
+    """(got prefixes, got totals), each a list of components."""
+    function = getattr(td, FORMS[form][reverse])
+    made = function(f, values, axis=axis) if form == "inclusive" else (
+        function(f, init, values, axis=axis))  # fmt: skip
+    if form == "total":
+        prefix, totals = made
+        found = run(*prefix._leaves, *totals._leaves)
+        count = len(prefix._leaves)
+        return found[:count], found[count:]
+    return run(*made._leaves), None
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("shape", SHAPES)
+def test_sums(shape, form, reverse):
+    a = data(shape)
+    for axis in range(len(shape)):
+        init = None if form == "inclusive" else (7,)
+        got, totals = both_ways(form, reverse, 7, a, plus, axis)
+        want, last = scanned(lambda x, y: [x[0] + y[0]], [a], init, axis, form, reverse)
+        assert np.array_equal(got[0], want[0])
+        if form == "total":
+            assert np.array_equal(totals[0], last[0])
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("shape", [(1,), (300,), (33, 3), (5, 260), (2, 70, 3)])
+def test_order_is_kept(shape, form, reverse):
+    a, b = data(shape), data(shape, 1)
+
+    def step(x, y):
+        return [x[0] * y[0] % 10007, (x[1] * y[0] + y[1]) % 10007]
+
+    for axis in range(len(shape)):
+        init = None if form == "inclusive" else (2, 1)
+        got, totals = both_ways(form, reverse, (2, 1), td.zip(a, b), affine, axis)
+        want, last = scanned(step, [a, b], init, axis, form, reverse)
+        assert all(np.array_equal(g, w) for g, w in zip(got, want, strict=True))
+        if form == "total":
+            assert all(np.array_equal(g, w) for g, w in zip(totals, last, strict=True))
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8", "c8", "c16", "f2", "u1", "i2", "?"])
+@pytest.mark.parametrize("shape", [(3000,), (20, 30)])
+def test_types(dtype, shape):
+    a = (np.random.default_rng(0).random(shape) * 2).astype(dtype)
+    got = run_array(td.scanl1(lambda x, y: td.where(y != 0, y, x), a, axis=0))
+    want, _ = scanned(lambda x, y: [np.where(y[0] != 0, y[0], x[0])], [a], None, 0, "inclusive",
+                      False)  # fmt: skip
+    assert np.array_equal(got, want[0])
+    if dtype not in ("?", "f2"):
+        assert np.allclose(run_array(td.cumsum(a, axis=-1)), a.cumsum(-1), rtol=1e-5)
+
+
+def test_many_groups_of_tiles(monkeypatch):
+    monkeypatch.setattr(scan_tiles, "BACK", 2)
+    a = np.random.default_rng(0).random(20_000).astype("f4")
+    found = [run_array(td.cumsum(a), seed=s) for s in range(3)]
+    assert np.allclose(found[0], a.astype("f8").cumsum(), rtol=1e-6)
+    assert found[0].tobytes() == found[1].tobytes() == found[2].tobytes()
+
+
+def test_signed_zero_and_nan():
+    zeros = np.full(200, -0.0)
+    assert np.signbit(run_array(td.scanl1(plus, zeros))).all()
+    a = np.random.default_rng(0).random(400)
+    a[177] = np.nan
+    got = run_array(td.cummax(a))
+    assert np.isnan(got[177:]).all() and np.array_equal(got[:177], np.maximum.accumulate(a[:177]))
+
+
+@pytest.mark.parametrize("shape", [(300,), (5, 32), (5, 320), (40, 6)])
+@pytest.mark.parametrize("axis", [0, -1])
+def test_elements_and_results_are_fused(shape, axis):
+    a = np.random.default_rng(0).random(shape)
+    node = td.cumsum(td.map(lambda x: x * 2, td.use(a)), axis=axis)._leaves[0].node
+    (result,) = node.results
+    from treadle.dsl.expr import Index
+
+    back = td.use(a)._element([Index(k) for k in range(len(shape))])[0]
+    made = node.with_(epilogue=((Scalar(result) - Scalar(back))._expr,))
+    (got,) = run(made.leaf())
+    assert np.allclose(got, (a * 2).cumsum(axis) - a)
+    (checked,) = run(made.leaf(), check=True)
+    assert checked.tobytes() == got.tobytes()
+
+
+@pytest.mark.parametrize("lengths", [[5, 0, 1, 14, 300, 0, 80]])
+def test_segments(lengths):
+    lengths = np.array(lengths)
+    x = data((2, lengths.sum()))
+    got = run_array(td.scanl1_seg(plus, x, lengths))
+    ends = np.cumsum(lengths)
+    want = [np.concatenate([r[e - n : e].cumsum() for e, n in zip(ends, lengths, strict=True)])
+            for r in x]  # fmt: skip
+    assert np.array_equal(got, want)
+
+
+def test_wide_accesses():
+    kernels = lower(td.cumsum(np.ones(64, "f4"))._leaves[0].node, LoweringContext("cuda")).kernels
+    for kernel in kernels:
+        found = list(statements(kernel.body))
+        assert any(isinstance(s, LoadVector) for s in found)
+        assert any(isinstance(s, StoreVector) for s in found)
+        assert kernel.fallback is not None
+
+
+@pytest.mark.parametrize("t", ALL_TYPES, ids=str)
+def test_values_survive_their_pieces(t):
+    """A value cut into words and put together again, as an expression folded here."""
+    from treadle.dsl.expr import Const
+
+    for x in (0, 1, 1.5, -3, 200):
+        value = Const(x if t.is_inexact or t.signed else abs(int(x)), t)
+        found = words.value(words.pieces(value), t)
+        assert isinstance(found, Const) and found.value == value.value
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+def test_strided_and_dense_agree_to_the_bit(axis):
+    big = np.random.default_rng(0).random((40, 600)).astype("f4")
+    made = td.cumsum(td.use(big[::2, 1:]), axis=axis)
+    (dense,) = run(*made._leaves)
+    source = next(iter(made._leaves[0].node.inputs()))
+    (strided,) = run(*made._leaves, strided=frozenset([source]))
+    assert dense.tobytes() == strided.tobytes()
+    (checked,) = run(*made._leaves, check=True)
+    assert checked.tobytes() == dense.tobytes()
+
+
+@pytest.mark.parametrize("shape", [(5000,), (3, 2600)])
+def test_turns_and_tiles_agree_to_the_bit(shape, monkeypatch):
+    """Elements asked for ahead or not, blocks that are few or many, whichever comes first."""
+    a = np.random.default_rng(0).random(shape).astype("f4")
+    node = td.cumsum(a, axis=-1)._leaves[0].node
+    kernel = lower(node, LoweringContext("cuda")).kernels[-1]
+    assert "turns" in kernel.name and "tiles" in kernel.fallback.name
+    found = [run(node.leaf(), seed=s, multiprocessors=m)[0] for s, m in enumerate((1, 2, 3, 40))]
+    monkeypatch.setattr(scan_turns, "ASKED", 0)
+    assert "tiles" in lower(node, LoweringContext("cuda")).kernels[-1].name
+    plain = run_array(td.cumsum(a, axis=-1))
+    assert np.allclose(plain, a.astype("f8").cumsum(-1), rtol=1e-5)
+    assert all(f.tobytes() == plain.tobytes() for f in found)
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("reverse", [False, True])
+def test_very_long_rows(form, reverse):
+    a = np.random.default_rng(0).integers(-50, 50, 2999).astype("i4")
+    init = None if form == "inclusive" else (7,)
+    got, totals = both_ways(form, reverse, np.int32(7), a, plus, 0)
+    want, last = scanned(lambda x, y: [x[0] + y[0]], [a], init, 0, form, reverse)
+    assert np.array_equal(got[0], want[0])
+    if form == "total":
+        assert np.array_equal(totals[0], last[0])
+
+
+def test_only_values_of_one_register_take_turns():
+    for dtype, expected in (("f4", True), ("i4", True), ("f8", False), ("i1", False)):
+        assert scan_turns.fits(td.cummax(np.ones(9, dtype))._leaves[0].node) == expected
+
+
+def test_nothing_depends_on_the_machine():
+    node = td.cumsum(np.ones((3, 5)), axis=1)._leaves[0].node
+    one, many = (lower(node, LoweringContext("cuda", threads=t)) for t in (2, 64))
+    assert [str(k) for k in one.kernels] == [str(k) for k in many.kernels]

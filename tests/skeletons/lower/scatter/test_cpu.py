@@ -1,0 +1,216 @@
+"""Permute by the interpreter: every strategy, on targets small and large."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import treadle as td
+from tests.skeletons.ir.interpret import Reported, execute, run_array
+from treadle.skeletons.ir import kernel as ir
+from treadle.skeletons.ir.narrow import narrow
+from treadle.skeletons.lower.launches import told
+from treadle.skeletons.lower.lower import LoweringContext, lower
+from treadle.skeletons.lower.scatter import cpu as permute
+
+SHAPES = [(0,), (1,), (5,), (300,), (17, 9), (3, 0)]
+
+
+@pytest.fixture(params=["usual", "small blocks", "never private", "indivisible", "one copy"])
+def sizes(request, monkeypatch):
+    if request.param != "usual":
+        request.getfixturevalue("small_blocks")
+    if request.param in ("never private", "indivisible"):
+        monkeypatch.setattr(permute, "PRIVATE_TARGET", 0)
+    if request.param == "indivisible":
+        monkeypatch.setattr(permute, "AS_FAST", 0)
+    if request.param == "one copy":
+        monkeypatch.setattr(permute, "COPIED_TARGET", 0)
+
+
+@pytest.mark.usefixtures("sizes")
+@pytest.mark.parametrize("targets", [1, 3, 10, 600])
+@pytest.mark.parametrize("shape", SHAPES)
+def test_combinations(shape, targets):
+    rng = np.random.default_rng(0)
+    at, values = rng.integers(-2, targets, shape), rng.integers(0, 100, shape)
+    start = rng.integers(0, 100, targets)
+    there, x = at >= 0, td.use(at)
+
+    def place(*ix):
+        return td.cond(x[ix] >= 0, x[ix], td.ignore)
+
+    def scattered(f, defaults, source, **options):
+        return td.permute(f, defaults, place, source, **options)
+
+    sums, most, modular = start.copy(), start.copy(), start.copy()
+    np.add.at(sums, at[there], values[there])
+    np.maximum.at(most, at[there], values[there])
+    last = start.copy()
+    for i, v in zip(at.ravel(), values.ravel(), strict=True):
+        if i >= 0:
+            modular[i], last[i] = (modular[i] + v) % 1000, v
+    added = scattered(lambda new, old: new + old, start, values)
+    assert np.array_equal(run_array(added), sums)
+    assert np.array_equal(run_array(added, check=True, seed=1), sums)
+    greatest = scattered(lambda new, old: td.maximum(new, old), start, values)
+    assert np.array_equal(run_array(greatest), most)
+    own = scattered(lambda new, old: (new + old) % 1000, start, values)
+    assert np.array_equal(run_array(own), modular)
+    pairs = scattered(lambda new, old: (new[0] + old[0], td.maximum(new[1], old[1])),
+                      td.zip(start, start * 1.0), td.zip(values, values * 1.0))  # fmt: skip
+    first, second = run_array(pairs)
+    assert np.array_equal(first, sums) and np.array_equal(second, most)
+    kept = scattered(td.overwrite, td.zip(start, start), td.zip(values, values * 2))
+    first, second = run_array(kept)
+    for t in range(targets):
+        meeting = values[at == t]
+        if meeting.size:
+            assert first[t] in meeting and second[t] == 2 * first[t]
+        else:
+            assert first[t] == second[t] == start[t]
+    assert np.array_equal(run_array(scattered(td.overwrite, start, values, deterministic=True)),
+                          last)  # fmt: skip
+
+
+def test_targets_are_checked():
+    at = td.use(np.array([0, 3, -1, 2]))
+    made = td.permute(lambda new, old: new + old, np.zeros(3), lambda i: at[i], np.ones(4))
+    with pytest.raises(Reported) as caught:
+        run_array(made, check=True)
+    found = sorted((site.array, index, extent) for site, index, extent in caught.value.args[0])
+    assert found == [("defaults", -1, 3), ("defaults", 3, 3)]
+
+
+def test_histograms():
+    image = np.random.default_rng(0).random((20, 30))
+    uniform, _ = td.histogram(image, bins=7, range=(0.0, 1.0))
+    assert np.array_equal(run_array(uniform), np.histogram(image, 7, (0, 1))[0])
+    edges = np.array([0, 0.2, 0.5, 0.9])
+    searched, _ = td.histogram(image, bins=edges)
+    assert np.array_equal(run_array(searched), np.histogram(image, edges)[0])
+
+
+def test_rank_two_targets_and_rank_zero_sources():
+    image = np.random.default_rng(0).integers(0, 9, (20, 30))
+    made = td.permute(lambda new, old: new + old, np.zeros((4, 5), "i8"),
+                      lambda i, j: (i % 4, j % 5), image)  # fmt: skip
+    want = np.zeros((4, 5), "i8")
+    for i, j in np.ndindex(20, 30):
+        want[i % 4, j % 5] += image[i, j]
+    assert np.array_equal(run_array(made, check=True), want)
+    single = td.permute(lambda new, old: new + old, np.zeros(3, "i8"), lambda: 1,
+                        np.array(5))  # fmt: skip
+    assert np.array_equal(run_array(single), [0, 5, 0])
+
+
+def test_tuples_are_never_torn(monkeypatch):
+    at = td.use(np.array([0, 0]))
+    pairs = td.zip(np.array([1, 2]), np.array([1.0, 2.0]))
+    made = td.permute(td.overwrite, td.zip(np.zeros(1, "i8"), np.zeros(1)), lambda i: at[i], pairs)
+    monkeypatch.setattr(permute, "AS_FAST", 0)
+    (kernel,) = lower(made._leaves[0].node).kernels
+    (update,) = [s for s in ir.statements(kernel.body) if isinstance(s, ir.Atomic)]
+    assert update.locks is not None and update.locks.name.startswith("zero_")
+
+
+@pytest.mark.parametrize("narrowed", [False, True])
+@pytest.mark.parametrize("t", [td.int32, td.int64, td.uint8])
+def test_many_targets_are_counted_in_bytes(monkeypatch, t, narrowed):
+    monkeypatch.setattr(permute, "BYTE_COUNTS", 4)
+    monkeypatch.setattr(permute, "CHUNK_ELEMENTS", 400)
+    places = np.where(np.arange(1400) % 3 > 0, 5, np.arange(1400) % 7)
+
+    def count(a):
+        ones = td.fill(a.shape, t(3))
+        start = td.fill((9,), t(2))
+        return td.permute(lambda new, old: new + old, start, lambda i: a[i], ones)
+
+    program = td.jit(count).lower(places)
+    first, node = program.kernels
+    lowered = lower(node, LoweringContext())
+    assert {b.type.name for b in lowered.scratch} == {"uint8"}
+    if narrowed:
+        kernels = tuple(narrow(k) or k for k in lowered.kernels)
+        lowered = ir.Lowered(kernels, lowered.scratch)
+    arrays = {program.inputs[0].leaf(): places}
+    execute(lower(first, LoweringContext()), first, arrays, {})
+    execute(lowered, node, arrays, {})
+    expected = (2 + 3 * np.bincount(places, minlength=9)).astype(t.numpy)
+    assert np.array_equal(arrays[node.leaf()], expected)
+
+
+ATOMICS = "updates by atomics"
+
+
+def launched(value, combine, targets, threads):
+    """What runs for 9 sources and so many targets on so many threads, and what is told of it."""
+    arrays = np.ones(9), np.zeros(9, "i8"), np.zeros(targets)
+    program = td.jit(
+        lambda a, at, start: td.permute(combine, start, lambda k: at[k], value(a))
+    ).lower(*arrays)
+    known = {e: n for leaf, a in zip(program.inputs, arrays, strict=True)
+             for e, n in zip(leaf.leaf().shape, a.shape, strict=True)}  # fmt: skip
+    (node,) = program.kernels
+    found = told(node, LoweringContext(threads=threads), known)
+    return " ".join(found.launches), " ".join(found.notes)
+
+
+def plus(new, old):
+    return new + old
+
+
+@pytest.mark.parametrize(
+    ("threads", "targets", "value", "way"),
+    [
+        (2, 100_000, lambda a: a, "in the order"),
+        (2, 2_000_000, lambda a: a, "in the order"),
+        (4, 100_000, lambda a: a, "in the order"),
+        (4, 2_000_000, lambda a: a, "atomic"),
+        (16, 100_000, lambda a: a, "atomic"),
+        (16, 6000, lambda a: a, "in the order"),  # threads would keep meeting
+        (1, 100_000, lambda a: td.sin(td.exp(a)) ** 0.3, "in the order"),
+        (2, 100_000, lambda a: td.sin(td.exp(a)) ** 0.3, "atomic"),  # the work is shared
+    ],
+)
+def test_the_order_is_taken_where_it_is_as_fast(threads, targets, value, way):
+    launches, notes = launched(value, plus, targets, threads)
+    assert way in launches
+    if way == "atomic":
+        assert ATOMICS in notes
+        assert ATOMICS not in launched(value, lambda n, o: td.maximum(n, o), targets, threads)[1]
+
+
+def test_a_gpu_says_that_floats_meet_in_any_order():
+    def notes(start, **options):
+        made = td.permute(plus, start, lambda k: k % 5, np.ones(9, start.dtype), **options)
+        return " ".join(lower(made._leaves[0].node, LoweringContext(target="cuda")).notes)
+
+    assert ATOMICS in notes(np.zeros(5))
+    assert ATOMICS not in notes(np.zeros(5), deterministic=True)
+    assert ATOMICS not in notes(np.zeros(5, "i4"))
+
+
+def test_one_copy_alone_is_no_copy():
+    # Whatever the threads: what repeats its bits on one machine does so on another.
+    at = np.arange(40_000) % 5000
+    made = td.permute(plus, np.zeros(5000, "f4"), lambda k: td.use(at)[k], np.ones(at.size, "f4"))
+    for threads in (1, 64):
+        lowered = lower(made._leaves[0].node, LoweringContext(threads=threads))
+        assert any("ordered" in k.name for k in lowered.kernels)
+
+
+@pytest.mark.usefixtures("small_blocks")
+def test_ordered_updates_keep_the_order(monkeypatch):
+    monkeypatch.setattr(permute, "PRIVATE_TARGET", 0)
+    rng = np.random.default_rng(0)
+    at, x = rng.integers(0, 40, 60), rng.random(60).astype("f4")
+    start = np.zeros(40, "f4")
+    for value in (lambda a: a, lambda a: td.where(a > 0.1, td.cast(td.sqrt(a), td.float32), a)):
+        source = value(td.use(x))
+        made = td.permute(plus, start, lambda k: td.use(at)[k], source)
+        want = start.copy()
+        for k, v in zip(at, td.run(source), strict=True):
+            want[k] += v
+        for seed in (0, 1):
+            assert np.array_equal(run_array(made, seed=seed), want)

@@ -1,0 +1,109 @@
+"""Matmul's own kernel of a GPU by the SIMT interpreter."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import treadle as td
+from tests.skeletons.ir.simt import run, run_array
+from treadle.dsl.expr import Index
+from treadle.dsl.scalar import Scalar
+from treadle.skeletons.ir import kernel as ir
+from treadle.skeletons.lower.lower import LoweringContext, lower
+from treadle.skeletons.products import kernel_gpu as matmul
+
+TYPES = ["i4", "u1", "?", "f2", ml_dtypes.bfloat16, "c8", "c16", "i8", "i2", "f4", "f8"]
+SIZES = [(1, 1, 1), (0, 3, 2), (3, 0, 2), (3, 2, 0), (40, 20, 72), (33, 17, 9), (2, 31, 3)]
+Tile = matmul.Tile
+
+
+@pytest.fixture(params=["every size", "usual"])
+def tiles(request: Any, monkeypatch: pytest.MonkeyPatch) -> int:
+    """Small blocks, of two warps and of one; how many multiprocessors want work."""
+    if request.param == "usual":
+        return 132
+    small = (Tile((1, 2), (1, 1), 4, 0), Tile((1, 2), (1, 2), 8, 0), Tile((1, 1), (1, 1), 4, 0))
+    monkeypatch.setattr(matmul, "TILES", {4: small, 8: small, 16: small})
+    return 2
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize(("m", "k", "n"), SIZES)
+def test_products(tiles: int, m: int, k: int, n: int, dtype: Any) -> None:
+    rng = np.random.default_rng(0)
+    a = rng.integers(0, 9, (m, k)).astype(dtype)
+    b = rng.integers(0, 9, (k, n)).astype(dtype)
+    wide = "f4" if np.dtype(dtype).itemsize == 2 and np.dtype(dtype).kind not in "iu" else dtype
+    want = (a.astype(wide) @ b.astype(wide)).astype(dtype)
+    got = run_array(td.matmul(a, b), multiprocessors=tiles)
+    assert np.array_equal(got, want)
+    if dtype in ("i4", "c8"):
+        checked = run_array(td.matmul(a, b), check=True, seed=1, multiprocessors=tiles)
+        assert np.array_equal(checked, want)
+
+
+def test_integers_wrap(tiles: int) -> None:
+    a = np.full((3, 9), 200, "u1")
+    assert np.array_equal(run_array(td.matmul(a, a.T.copy()), multiprocessors=tiles), a @ a.T)
+    b = np.random.default_rng(0).integers(-(2**31), 2**31, (40, 33)).astype("i4")
+    assert np.array_equal(run_array(td.matmul(b, b.T.copy()), multiprocessors=tiles), b @ b.T)
+
+
+def test_layouts(tiles: int) -> None:
+    """Each operand read along its rows and along its columns, and neither."""
+    rng = np.random.default_rng(0)
+    a, b = rng.integers(0, 9, (36, 24)).astype("i4"), rng.integers(0, 9, (24, 44)).astype("i4")
+    for left in (td.use(a), td.use(a.T.copy()).T, td.use(a.repeat(2, 1))[:, ::2]):
+        for right in (td.use(b), td.use(b.T.copy()).T):
+            node = _fused(td.matmul(left, right))
+            assert np.array_equal(run(node, multiprocessors=tiles)[0], a @ b)
+
+
+def _fused(array: Any) -> Any:
+    from treadle.dsl.configuration import Settings
+    from treadle.dsl.passes import run_passes
+
+    (leaf,) = run_passes(array._leaves, Settings(), "cuda").roots
+    return leaf
+
+
+def test_batches(tiles: int) -> None:
+    rng = np.random.default_rng(0)
+    a, b = rng.integers(0, 9, (2, 1, 4, 5)), rng.integers(0, 9, (3, 5, 6))
+    assert np.array_equal(run_array(td.matmul(a, b), multiprocessors=tiles), a @ b)
+
+
+@pytest.mark.parametrize("costly", [False, True])
+def test_fused_operands_and_epilogue(tiles: int, costly: bool) -> None:
+    rng = np.random.default_rng(0)
+    a, b = rng.integers(0, 9, (29, 14)), rng.integers(0, 9, (14, 40))
+    bias = td.use(rng.integers(0, 9, 40))
+    node = td.matmul(a, b)._leaves[0].node
+    result = Scalar(node.result) - Scalar(bias._leaves[0].at(Index(1)))
+    want = (a + np.arange(14)) @ (b * 2) - np.asarray(bias._leaves[0].node.source)
+    if costly:
+        for k in range(20):
+            result, want = (result * result) % (97 + k), (want * want) % (97 + k)
+    made = node.with_(
+        left=(Scalar(node.left) + Scalar(Index(1)))._expr, right=(Scalar(node.right) * 2)._expr,
+        epilogue=(result._expr, (Scalar(Index(0)) + Scalar(node.result) * 0)._expr),
+    )  # fmt: skip
+    first, second = run(made.leaf(0), made.leaf(1), multiprocessors=tiles)
+    assert np.array_equal(first, want)
+    assert np.array_equal(second, np.broadcast_to(np.arange(29)[:, None], want.shape))
+
+
+def test_large_blocks_for_large_matrices() -> None:
+    a = td.use(np.ones((64, 64), "f4"))
+    (kernel,) = lower(td.matmul(a, a)._leaves[0].node, LoweringContext(target="cuda")).kernels
+    assert kernel.threads == 256 and kernel.aligned and kernel.requires
+    sizes = []
+    here: ir.Kernel | None = kernel
+    while here is not None:
+        sizes.append(here.threads)
+        here = here.fallback
+    assert sizes == [256, 256, 128, 32]

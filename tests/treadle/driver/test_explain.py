@@ -1,0 +1,360 @@
+"""Explanations, word for word, and the picture of the graph.
+
+`pytest tests/treadle/driver --update-golden` writes the texts again; read the difference before
+keeping it.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+import treadle as td
+from treadle.driver.explain import explain
+from treadle.driver.graphviz import graphviz
+from treadle.dsl.access import accesses, show_access
+from treadle.dsl.names import Names, is_kernel
+from treadle.skeletons.lower.launches import told
+from treadle.skeletons.lower.lower import LoweringContext
+from treadle.skeletons.lower.lower import lower as lower_node
+from treadle.skeletons.model import device
+
+from .explained import PROGRAMS, image, lower
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_whole_text(name, golden):
+    golden(f"explain_{name}.txt", explain(PROGRAMS[name]()))
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_lines_are_short(name):
+    assert max(map(len, explain(PROGRAMS[name]()).splitlines())) <= 100
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_picture_has_every_kernel(name):
+    program = PROGRAMS[name]()
+    text = graphviz(program)
+    assert text.startswith("digraph") and text.count("{") == text.count("}")
+    for k in range(1, 1 + sum(map(is_kernel, program.kernels))):
+        assert f"kernel {k}\\n" in text
+    declared = set(re.findall(r"^  (\w+) \[", text, re.M))
+    used = set(re.findall(r"(\w+) -> (\w+)", text))
+    assert {end for edge in used for end in edge} <= declared
+
+
+def shown(function, *args):
+    """The access texts and classes of the last kernel."""
+    program = lower(function, *args)
+    names = Names(program)
+    return [
+        (f"{names.array(a.leaf)}: {show_access(a, names.atom)}", a.classes)
+        for a in accesses(program.kernels[-1])
+    ]
+
+
+def in_loop(turns):
+    """A product by hand; `turns` of an array with k columns."""
+
+    def product(a, b):
+        def element(i, j):
+            return td.loop(turns(a), lambda k, s: s + a[i, k] * b[k, j], np.float32(0))
+
+        return td.generate((a.shape[0], b.shape[1]), element)
+
+    given = np.ones((64, 32), np.float32), np.ones((32, 16), np.float32)
+    with td.config(recognise=False):
+        return explain(lower(product, *given))
+
+
+def test_work_of_loops():
+    """A multiply-add is two operations, as many as the extents of the arguments say."""
+    told = "work       64 operations per element, 65.5 k in all\n"
+    assert told in in_loop(lambda a: a.shape[1])
+    assert told in in_loop(lambda a: 32)
+    told = "65 operations per element, 66.6 k in all (loops of unknown length as 32 iterations)\n"
+    assert told in in_loop(lambda a: td.cast(a[0, 0], td.int64))
+
+
+def test_index_maps():
+    flat = image(8, 8)
+    cases = {
+        "w: [i, j]": (lambda w: td.map(lambda x: x + 1, w), ("streaming",)),
+        "w: [i + 1, j]": (lambda w: w[1:, :] + 0, ("streaming",)),
+        "w: [i, -j + n2 - 1]": (lambda w: td.reverse(w, 1) + 0, ("streaming",)),
+        "w: [j, i]": (lambda w: w.T + 0, ("vertical",)),
+        "w: [i, j + {-2, 1}] wrap": (
+            lambda w: td.stencil(lambda p: p[0, -2] + p[0, 1], w, boundary=td.wrap),
+            ("horizontal",),
+        ),
+        "w: [i + {-1, 1}, j] clamp": (
+            lambda w: td.stencil(lambda p: p[-1, 0] + p[1, 0], w),
+            ("vertical",),
+        ),
+        "w: [i + {-4…4}, j] clamp": (
+            lambda w: td.stencil(lambda p: sum(p[k, 0] for k in range(-4, 5)), w),
+            ("vertical",),
+        ),
+        "w: [0, j]": (lambda w: td.generate((4, 8), lambda i, j: w[0, j]), ("vertical",)),
+        "w: [i, 0]": (lambda w: td.generate((4, 8), lambda i, j: w[i, 0]), ("horizontal",)),
+        "w: [computed from the indices]": (
+            lambda w: td.generate((4, 8), lambda i, j: w[i // 2, j]),
+            ("streaming",),
+        ),
+    }
+    for text, (function, classes) in cases.items():
+        assert shown(function, flat) == [(text, classes)]
+
+
+def test_data_dependent_places():
+    found = shown(lambda w, at: td.generate(at.shape, lambda i: w[at[i]]),
+                  np.zeros(4), np.zeros(3, np.int64))  # fmt: skip
+    assert ("w: [data-dependent]", ("random",)) in found
+    assert ("at: [i]", ("streaming",)) in found
+
+
+def test_loops_take_part_in_the_maps():
+    found = shown(
+        lambda w: td.generate((4,), lambda i: td.loop(3, lambda k, s: s + w[i + 2 * k], 0.0)),
+        np.zeros(16),
+    )
+    assert [text for text, _ in found] == ["w: [i + 2·index]"] or "·" in found[0][0]
+    assert found[0][1] == ("horizontal",)
+
+
+def test_without_shapes_costs_are_per_element():
+    program = lower(lambda a: a + 1, image(4, 4))
+    program.example_shapes = None
+    text = explain(program)
+    assert "4 B read + 4 B written per element" in text and "in all" not in text
+
+
+def test_numbers_with_shapes():
+    text = explain(lower(lambda a: a + 1, image(500, 1000)))
+    assert "2 MB read + 2 MB written" in text
+    assert "1 operation per element, 500 k in all" in text
+    assert "memory is the limit" in text
+
+
+def test_reference_runs_everything_as_written():
+    text = td.jit(lambda a: (a + 1) * 2, backend="reference").lower(image(4)).explain()
+    assert "2 operations written, 2 kernels launched" in text
+    assert "as it was written" in text
+
+
+def test_captured_data_and_unnamed_operations_have_names():
+    held = np.arange(3.0)
+    text = td.jit(lambda a: a * held, backend="reference").lower(np.zeros(3)).explain()
+    assert "a " in text and "input " in text
+    assert "multiply #1" in text
+
+
+def test_other_schedules_keep_the_shapes():
+    program = PROGRAMS["blur_and_sum"]().scheduled(blur=td.schedule.Row())
+    text = program.explain()
+    assert "schedule   Row()" in text and "n1 = 480" in text
+    assert program.overrides == {"blur": td.schedule.Row()}
+
+
+def test_what_a_schedule_orders_or_that_it_has_no_effect():
+    order = td.schedule.Column(8)
+    a = np.ones((4, 5))
+
+    def told(f):
+        return td.jit(f, backend="native").lower(a).explain()
+
+    folded = told(lambda a: td.sum(a, axis=1, schedule=order))
+    assert "schedule   Column(8)\n" in folded
+    assert "in parts of 8,192 × 1, in the order Column(8)\n" in folded
+    assert "no effect" not in folded
+    assert "no effect" not in told(lambda a: td.map(lambda x: x + 1, a, schedule=order))
+    product = told(lambda a: td.matmul(a, a.T, schedule=order))
+    assert "no effect: BLAS has an order of its own" in product
+    stage = td.schedule.Stage()
+    staged = told(lambda a: td.stencil(lambda w: w[0, 1] - w[1, 0], a, schedule=stage))
+    assert "Stage() has no effect on a CPU" in staged
+
+
+def schedules_of(text):
+    """The lines about the schedule of every kernel."""
+    found, block = [], None
+    for line in text.splitlines():
+        if line.lstrip().startswith("schedule "):
+            found.append(block := [])
+        elif not line.strip():
+            block = None
+        if block is not None:
+            block.append(" ".join(line.split()).removeprefix("schedule "))
+    return found
+
+
+SEEN = {
+    # program → the first lines on a GPU, and on a CPU
+    "map": (lambda a: td.sqrt(a) * 2, ["none given; as Row()",
+            "32,768 blocks of 128 threads, 4 elements each; 2 contiguous axes as one"],
+            ["none given; as Row()", "1,024 tasks of 16,384 elements; 2 contiguous axes as one"]),
+    "transposition": (lambda a: a.T + 1, ["none given",
+            "4,096 blocks of 512 threads, 8 elements each; tiles of 64 × 64 in shared memory: a"],
+            ["none given; as Row()", "1,024 tasks of 16,384 elements"]),
+    "stencil": (lambda a: td.stencil(lambda w: w[-1, 0] + w[1, 0] + w[0, 1], a),
+            ["none given; as Row() | PerThread(rows=4, cols=4)",
+             "8,192 blocks of 128 threads, 16 elements each"],
+            ["none given; as Row()", "1,024 tasks of 16,384 elements"]),
+    "columns": (lambda a: td.sum(a, axis=0), ["none given; as Row()",
+            "2,048 blocks of 256 threads, 32 elements each; columns side by side, threads take",
+            "turns", "then 64 blocks of 1,024 threads; partial results from top to bottom",
+            "a block folds 64 of 4,096 elements for each of 128 results: 64 parts of a result"],
+            ["none given; as Row()",
+             "8 tasks of 2,097,152 elements; columns side by side, blocks of 1024 rows",
+             "then 2 tasks; partial results from top to bottom",
+             "a task folds 1,024 of 4,096 elements for each of 2,048 results: 4 parts of a "
+             "result"]),
+    "scan": (lambda a: td.cumsum(a, axis=1), ["none given; as Row()",
+            "512 blocks of 256 threads, 128 elements each; several rows to a block"],
+            ["none given; as Row()", "1,024 tasks of 16,384 elements; 8 steps together"]),
+    "chosen": (lambda a: td.permute(td.overwrite, a, lambda i, j: (j, i), a), [
+            "none given; Column(8) was chosen",
+            "396 blocks of 512 threads, 83 elements each; stores updates",
+            "one by one, in the order Column(8)"],
+            ["none given; Row() | Block(256, 8) was chosen",
+             "8,192 tasks of 2,048 elements; stores updates",
+             "one by one, 256 × 8 of them together, in the order Row()"]),
+    "product": (lambda a: a @ a, ["the tile engine has an order of its own"],
+            ["BLAS has an order of its own"]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SEEN)
+def test_every_kernel_tells_its_schedule_in_numbers(name, monkeypatch):
+    monkeypatch.setattr(device, "ceilings", lambda backend, machine: device.H200
+                        if backend == "cuda" else device.UNKNOWN_CPU)  # fmt: skip
+    function, gpu, cpu = SEEN[name]
+    program = td.jit(function, backend="native").lower(image(4096, 4096))
+    for backend, wanted in (("cuda", gpu), ("native", cpu)):
+        (told,) = schedules_of(program.explain(backend))
+        assert told[: len(wanted)] == wanted
+
+
+@pytest.mark.parametrize("target", ["cuda", "cpu"])
+@pytest.mark.parametrize("name", [n for n in SEEN if n != "product"])
+def test_code_that_is_told_makes_the_very_kernels(name, target):
+    """What explain() says a kernel is "as", without a schedule, is what that schedule makes."""
+    node = lower(SEEN[name][0], image(96, 80)).kernels[-1]
+    context = LoweringContext(target, 132)
+    code = told(node, context, {}).code
+    assert (code is None) == ((name, target) == ("transposition", "cuda"))
+    if code is not None:
+        assert kernel_text(node, context) == kernel_text(node, replace(context, schedule=code))
+
+
+def kernel_text(node, context):
+    return re.sub(r"(?m)^\s*// .*$", "", "".join(map(str, lower_node(node, context).kernels)))
+
+
+def test_defaults_are_updated_in_place():
+    def counted(a):
+        return td.permute(
+            lambda new, old: new + old, td.zeros(16, td.int64), lambda i: a[i] % 16, a
+        )
+
+    text = explain(lower(counted, np.zeros(1000, np.int64)))
+    assert "kernel 1: updated in place  int64[16]" in text
+    kept = explain(lower(lambda a: (h := td.zeros(16, td.int64) + 1, td.scatter(h, a, a)),
+                         np.zeros(1000, np.int64)))  # fmt: skip
+    assert "kernel 1: whole" in kept and "in place" not in kept
+
+
+def test_explaining_for_a_gpu_that_is_not_here():
+    a = np.zeros((4096, 4096), np.float32)
+    program = td.jit(lambda x, y: td.maximum(td.strassen(x, y) + 1, 0), backend="native")
+    text = program.lower(a, a).explain("cuda")
+    assert "on cuda" in text and "1 kernel launched" in text
+    assert "by the tile engine" in text and "workspace  0 bytes" in text
+    assert "on native" in program.lower(a, a).explain()
+    with pytest.raises(td.BackendUnavailable, match="no backend 'cud'"):
+        program.lower(a, a).explain("cud")
+
+
+def test_single_elements_on_a_cpu_are_told_with_what_gives_vectors():
+    schedules, a = td.schedule, np.ones((40, 50), np.float32)
+
+    class Diagonal(schedules.PlaneOrder):
+        width: int
+
+        def plane(self, i, height, width):
+            return schedules.Column(self.width).plane(i, width, height)[::-1]
+
+    def said(schedule):
+        found = td.jit(lambda a: td.sqrt(a).scheduled(schedule), backend="native").lower(a)
+        return " ".join(found.explain().split())
+
+    block = schedules.Block(8, 256)
+    assert "one by one, in the order Diagonal(8): add a Block for vectors, e.g. Diagonal(8) | " \
+           "Block(8, 256)" in said(Diagonal(8))  # fmt: skip
+    assert "one by one, in the order Column(1)" in said(schedules.Column(1))
+    assert "4 at a time, in the order ZigZag(4): add a Block" in said(schedules.ZigZag(4))
+    for order in (schedules.ZigZag(4), schedules.ZigZag(64)):
+        assert "takes each piece of a row that the order visits from left to right" in said(order)
+    assert "from left to right" not in said(schedules.Column(64))
+    for order in (Diagonal(8) | block, schedules.Column(64), schedules.Row()):
+        assert "one by one" not in said(order)
+
+
+def labels(source, target, count):
+    """The least of what points to each of `count` places."""
+    return td.permute(td.minimum, td.full((count,), td.int64(9)), lambda k: target[k], source)
+
+
+def test_numbers_of_the_arguments_are_extents_that_are_known():
+    some = np.zeros(1000, np.int64)
+    program = td.jit(labels, backend="native").lower(some, some, 200_000)
+    text = program.explain()
+    assert "a number given at each call, here 200000" in text
+    assert "as many as the extents ask for" not in text
+    other = td.jit(labels, backend="native").lower(some, some, 3)
+    assert "here 3" in other.explain() and "here 200000" in program.explain()
+    assert "blocks of" in program.explain("cuda") and "as many" not in program.explain("cuda")
+
+
+def test_ways_that_exclude_each_other_are_either_and_or():
+    some = np.zeros(1000, np.int64)
+    program = td.jit(labels, backend="native").lower(some, some, 200_000)
+    unknown = program.explained_for(program.example_shapes)
+    lines = next(x for x in schedules_of(unknown.explain()) if len(x) > 2)
+    assert [line.split()[0] for line in lines[1:]] == ["either", "then", "or"], lines
+
+
+def test_extents_of_slices_of_slices_stay_short():
+    def shrunk(u):
+        for _ in range(24):
+            u = td.compute(u[1:-1] + u[2:])
+        return u
+
+    text = td.jit(shrunk, backend="native").lower(np.ones(100)).explain()
+    assert "float64[n1 - 48]" in text and max(map(len, text.split("\n"))) < 200
+
+
+# --- where it is read ------------------------------------------------------------------------
+
+
+def test_texts_show_themselves_at_a_prompt():
+    program = lower(lambda a: td.sum(a), image(5))
+    for text in (program.explain(), program.source(), program.graph()):
+        assert "\n" in text and repr(text) == text == str(text) and isinstance(text, str)
+
+
+def test_a_notebook_has_cells_instead_of_files(monkeypatch):
+    """The file of a cell has a name that nobody knows; IPython knows its number."""
+    here = Path(__file__)
+    shell = SimpleNamespace(compile=SimpleNamespace(_filename_map={str(here): 7}))
+    monkeypatch.setitem(sys.modules, "IPython", SimpleNamespace(get_ipython=lambda: shell))
+    assert "sum #1 at cell 7, line " in lower(lambda a: td.sum(a), image(5)).explain()
+    shell.compile._filename_map.clear()
+    assert f"sum #1 at {here.name}:" in lower(lambda a: td.sum(a), image(5)).explain()
