@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import treadle as td
-from tests.backend.cuda.emulated import DeviceArray, EmulatedDevice, on_device
+from tests.backend.cuda.emulated import DeviceArray, EmulatedDevice, emulation, on_device
 from treadle.backend import registry
 from treadle.backend.cuda import availability, executable
 
@@ -412,3 +412,45 @@ def test_variants_that_want_more_shared_memory_than_there_is_are_left_out(gpu, m
         kernels = [variant.kernel for chain in made.launches for variant in chain]
         wants.append(max(dynamic_shared_bytes(k) for k in kernels))
     assert wants[0] > 99 << 10 >= wants[1]
+
+
+# --- argmin and argmax of rows that fill several rounds of a block -------------------------------
+
+N = 2 * 4096 + 77
+RNG = np.random.default_rng(7)
+
+
+def special(kind, dtype):
+    """An array with what a comparison may get wrong."""
+    if kind == "ties":
+        return RNG.integers(0, 3, N).astype(dtype)
+    if kind == "all worst":
+        worst = -np.inf if np.issubdtype(dtype, np.floating) else np.iinfo(dtype).min
+        return np.full(N, worst, dtype)
+    made = RNG.integers(0, 100, N).astype(dtype)
+    if kind == "nan":
+        made[[6000, 5000, 8200]] = np.nan
+    if kind == "late":
+        made[-1] = 101
+    return made
+
+
+@pytest.mark.parametrize(
+    ("kind", "dtype", "axis"),
+    [
+        ("ties", np.float32, 0),
+        ("all worst", np.float32, 1),
+        ("nan", np.float32, 1),
+        ("nan", np.float16, 0),
+        ("late", np.float64, 1),
+        ("ties", np.uint8, 1),
+        ("all worst", np.int64, 1),
+    ],
+)
+def test_long_rows(kind, dtype, axis):
+    row = special(kind, dtype)
+    a = np.stack([row, row[::-1]], axis=1 - axis)
+    ours, theirs = (td.argmin, np.argmin) if kind == "late" else (td.argmax, np.argmax)
+    with emulation():
+        found = td.run(ours(a, axis=axis), backend="cuda")
+        np.testing.assert_array_equal(np.asarray(found), theirs(a, axis=axis))

@@ -7,6 +7,7 @@ A change of these files is a change of what runs: read the difference, then
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -173,3 +174,44 @@ def test_nothing_depends_on_where_else_arrays_are_used(backend):
     elsewhere += [td.use(a) for a in arrays]
     assert [texts(e) for e in expressions()] == first
     del elsewhere
+
+
+# --- elements on a GPU: the variant for aligned data ---------------------------------------------
+
+
+def heavy(x):
+    for k in range(9):
+        x = td.exp(-x * k)
+    return x
+
+
+def product(a, b):
+    x, y = td.use(a), td.use(b)
+    return td.generate(
+        (x.shape[0], y.shape[1]),
+        lambda i, j: td.loop(x.shape[1], lambda k, t: t + x[i, k] * y[k, j], td.float32(0)),
+    )
+
+
+GPU_CASES = {
+    "map": (lambda: td.map(lambda x: x * 2 + 1, IMAGE), None),
+    "map_heavy": (lambda: td.map(heavy, IMAGE), None),
+    "broadcast": (lambda: td.use(IMAGE) + ROW, None),
+    "reverse": (lambda: td.use(IMAGE)[:, ::-1], None),
+    "transpose": (lambda: td.use(IMAGE).T, None),
+    "transpose_by_column": (lambda: td.use(IMAGE).T, sc.Column(8)),
+    "transpose_by_blocks": (lambda: td.use(IMAGE).T, sc.Column(64) | sc.Block(8, 32)),
+    "product_of_a_rectangle": (
+        lambda: product(IMAGE, IMAGE.T),
+        sc.Row() | sc.Block(16, 64) | sc.PerThread(2, 2),
+    ),
+}
+
+
+@pytest.mark.parametrize("case", GPU_CASES)
+def test_elements_on_a_gpu(case, golden):
+    make, schedule = GPU_CASES[case]
+    context = LoweringContext(target="cuda", schedule=schedule)
+    (kernel,) = lower(make()._leaves[0].node, context).kernels
+    verify(kernel)
+    golden(f"gpu_{case}.txt", anywhere(str(replace(kernel, fallback=None))))

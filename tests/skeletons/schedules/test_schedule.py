@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import doctest
+import importlib
 import json
 import pickle
+import pkgutil
 import re
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,6 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import treadle as td
+import treadle.skeletons.schedules as schedules
 from tests.skeletons.schedules import users_order  # noqa: F401
 from tests.skeletons.schedules.strategies import PARAMETRIC
 from treadle.skeletons.schedules import (
@@ -362,3 +369,28 @@ def test_calls_that_are_none_say_the_form():
     with pytest.raises(td.TracingError, match="an array takes one schedule") as wrong:
         (td.use(np.ones(3)) + 1).scheduled(blur=Row())
     assert "by name in programs" in str(wrong.value)
+
+
+# --- the package: its docstrings, its imports ----------------------------------------------------
+
+MODULES = [schedules.__name__] + [
+    f"{schedules.__name__}.{module.name}" for module in pkgutil.iter_modules(schedules.__path__)
+]
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_examples(name: str) -> None:
+    result = doctest.testmod(importlib.import_module(name))
+    assert result.attempted > 0 and result.failed == 0
+
+
+def test_orders_on_numbers_do_not_start_the_language() -> None:
+    code = (
+        "import sys\n"
+        "from treadle.skeletons.schedules import Hilbert, draw\n"
+        "before = {m for m in sys.modules if m.startswith('treadle.dsl.functions')}\n"
+        "draw(Hilbert(), (8, 8))\n"
+        "assert before == {m for m in sys.modules if m.startswith('treadle.dsl.functions')}\n"
+    )
+    environment = {"PYTHONPATH": str(Path(schedules.__file__).parents[3])}
+    subprocess.run([sys.executable, "-c", code], check=True, env=environment)
