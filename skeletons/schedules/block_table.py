@@ -10,20 +10,17 @@ from numpy.typing import NDArray
 
 from treadle.dsl.interning import cached_per_object
 
-from .curves import Morton
 from .examine import evaluate, inverse_table, row_major_ids
-from .orders import Column, Order, Row, Swizzle, Tile, ZigZag
+from .orders import Order
 from .user_orders import built_in
 
-#: Orders whose arithmetic costs no more than a lookup (benchmarks/NOTES-gpu.md).
-ARITHMETIC = (Row, Column, ZigZag, Tile, Swizzle, Morton)
 #: Tables cached per order, for the lifetime of the order.
 _KEPT = 8
 
 
 def looked_up(order: Order) -> bool:
     """Whether a GPU reads the coordinates of the blocks of an order from a table."""
-    return type(order) not in ARITHMETIC
+    return not order.cheap_on_gpu
 
 
 def block_table(order: Order, grid: Sequence[int]) -> NDArray[np.int32]:

@@ -34,6 +34,8 @@ class Morton(_Tiled):
     [(0, 0), (0, 1), (1, 0), (1, 1), (0, 2)]
     """
 
+    cheap_on_gpu = True
+
     def plane(self, i: Index, height: Index, width: Index) -> tuple[Index, Index]:
         level = _level(height, width)
         rest = i & ((1 << (2 * level)) - 1)

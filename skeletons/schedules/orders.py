@@ -46,6 +46,9 @@ class Order(Layer):
     slot = "order"
     dense: ClassVar[bool] = True
     """Whether every id below ``linear_size`` is inside the extents, so that none is skipped."""
+    cheap_on_gpu: ClassVar[bool] = False
+    """Whether a GPU computes ``coordinates`` of blocks as fast as it reads them from a table.
+    Not inherited."""
     grain: Grain | None = dataclasses.field(default=None, kw_only=True)
 
     def __init_subclass__(cls) -> None:
@@ -53,6 +56,8 @@ class Order(Layer):
         own = cls.__dict__
         if "dense" not in own and ("linear_size" in own or "plane_size" in own):
             cls.dense = False
+        if "cheap_on_gpu" not in own:
+            cls.cheap_on_gpu = False
 
     def _finish(self) -> None:
         if self.grain is not None:
@@ -184,6 +189,8 @@ class Row(PlaneOrder):
     (1, 1)
     """
 
+    cheap_on_gpu = True
+
     def coordinates(self, i: Index, shape: tuple[Index, ...]) -> tuple[Index, ...]:
         return row_major(i, shape)
 
@@ -198,6 +205,7 @@ class Column(PlaneOrder):
     [(0, 0), (0, 1), (1, 0), (1, 1), (0, 2), (1, 2)]
     """
 
+    cheap_on_gpu = True
     width: int
 
     @property
@@ -225,6 +233,7 @@ class ZigZag(PlaneOrder):
     [(0, 0), (0, 1), (1, 1), (1, 0), (0, 2), (1, 2)]
     """
 
+    cheap_on_gpu = True
     width: int
 
     @property
@@ -255,6 +264,7 @@ class Tile(PlaneOrder):
     [(1, 1), (0, 2), (2, 0), (2, 2)]
     """
 
+    cheap_on_gpu = True
     rows: int
     cols: int
 
@@ -291,6 +301,7 @@ class Swizzle(PlaneOrder):
     [(0, 0), (1, 0), (0, 1), (1, 1), (2, 0), (2, 1)]
     """
 
+    cheap_on_gpu = True
     group: int
 
     def __post_init__(self) -> None:

@@ -4,32 +4,22 @@ finds a user-defined order only in a module that has been imported already.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import functools
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from treadle.dsl.encoding import import_first, imported
 from treadle.dsl.schedule import ScheduleError
 
-from . import blocks, chooser, curves, hints, orders, residency, table
-from .layers import Layer
+from .layers import Layer, is_built_in
 from .schedule import SLOTS, VERSION, Schedule, ScheduleLike, as_schedule
-
-_BUILT_IN: dict[str, type[Layer]] = {
-    cls.__name__: cls
-    for cls in (
-        orders.Row, orders.Column, orders.ZigZag, orders.Tile, orders.Swizzle,
-        curves.Morton, curves.Hilbert, table.Table,
-        blocks.Block, blocks.PerThread, blocks.Lanes, blocks.Stage,
-        residency.Grid, residency.Clusters, residency.Agents, residency.LocalityGraph,
-        hints.Hints, chooser.Auto, chooser.Tuned,
-    )
-}  # fmt: skip
 
 
 def to_dict(schedule: ScheduleLike) -> dict[str, Any]:
     """``Schedule.to_dict`` for a schedule or a layer.
 
-    >>> to_dict(orders.Column(256) | blocks.Block(8, 32))["order"]
+    >>> from treadle.skeletons.schedules import Block, Column
+    >>> to_dict(Column(256) | Block(8, 32))["order"]
     {'kind': 'Column', 'width': 256}
     """
     return as_schedule(schedule).to_dict()
@@ -38,7 +28,8 @@ def to_dict(schedule: ScheduleLike) -> dict[str, Any]:
 def from_dict(data: Mapping[str, Any]) -> Schedule:
     """The schedule that ``to_dict`` wrote; raises ``ScheduleError`` for anything else.
 
-    >>> from_dict(to_dict(orders.Column(256) | blocks.Block(8, 32)))
+    >>> from treadle.skeletons.schedules import Block, Column
+    >>> from_dict(to_dict(Column(256) | Block(8, 32)))
     Column(256) | Block(8, 32)
     """
     if not isinstance(data, Mapping) or data.get("version") != VERSION:
@@ -65,9 +56,20 @@ def from_dict(data: Mapping[str, Any]) -> Schedule:
     return schedule
 
 
+@functools.cache
+def _built_in() -> dict[str, type[Layer]]:
+    """The built-in layers by name: the classes without built-in subclasses."""
+
+    def leaves(cls: type[Layer]) -> Iterator[type[Layer]]:
+        derived = [c for c in cls.__subclasses__() if is_built_in(c)]
+        yield from (leaf for c in derived for leaf in leaves(c)) if derived else (cls,)
+
+    return {cls.__name__: cls for cls in leaves(Layer)}
+
+
 def _class_of(kind: object) -> type[Layer]:
-    if isinstance(kind, str) and kind in _BUILT_IN:
-        return _BUILT_IN[kind]
+    if isinstance(kind, str) and kind in _built_in():
+        return _built_in()[kind]
     module, _, name = kind.partition(":") if isinstance(kind, str) else ("", "", "")
     found: Any = None
     if module and name:

@@ -2,22 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 
 import numpy as np
 from hypothesis import strategies as st
 
-from treadle.skeletons.schedules import (
-    Column,
-    Hilbert,
-    Morton,
-    Order,
-    Row,
-    Swizzle,
-    Table,
-    Tile,
-    ZigZag,
-)
+from treadle.skeletons import schedules
+from treadle.skeletons.schedules import Order, Table
 
 MOST = 3000
 AWKWARD = [1, 2, 3, 4, 5, 7, 8, 9, 11, 13, 15, 16, 17, 23, 31, 32, 33, 61, 63, 64, 65, 127, 129]
@@ -40,15 +32,18 @@ def shapes(draw: st.DrawFn) -> tuple[int, ...]:
 
 lengths = st.one_of(st.integers(1, 40), st.sampled_from([63, 64, 65, 127, 1000, 2**31]))
 
-PARAMETRIC: dict[str, st.SearchStrategy[Order]] = {
-    "Row": st.builds(Row),
-    "Column": st.builds(Column, lengths),
-    "ZigZag": st.builds(ZigZag, lengths),
-    "Tile": st.builds(Tile, lengths, lengths),
-    "Swizzle": st.builds(Swizzle, lengths),
-    "Morton": st.builds(Morton),
-    "Hilbert": st.builds(Hilbert),
+#: The built-in orders whose parameters are lengths, and how many they have.
+LENGTHS: dict[type[Order], int] = {
+    cls: len(dataclasses.fields(cls)) - 1  # without `grain`
+    for cls in (getattr(schedules, name) for name in schedules.__all__)
+    if isinstance(cls, type) and issubclass(cls, Order)
+    if cls not in (Order, schedules.PlaneOrder, Table)
 }
+PARAMETRIC: dict[str, st.SearchStrategy[Order]] = {
+    cls.__name__: st.builds(cls, *[lengths] * count) for cls, count in LENGTHS.items()
+}
+#: One of each, with short and unequal lengths.
+EXAMPLES = [cls(*range(2, 2 + count)) for cls, count in LENGTHS.items()]
 
 
 def table_for(shape: tuple[int, ...], seed: int) -> Table:

@@ -10,7 +10,7 @@ import pytest
 
 import treadle as td
 from treadle.dsl.schedule import ScheduleError
-from treadle.skeletons.schedules.block_table import ARITHMETIC, BlockTable, block_table, looked_up
+from treadle.skeletons.schedules.block_table import BlockTable, block_table, looked_up
 
 S = td.schedule
 
@@ -79,6 +79,5 @@ def test_which_orders_are_looked_up():
         looked_up(o) for o in (S.Row(), S.Column(8), S.Tile(4, 4), S.Swizzle(4), S.Morton())
     )
     assert all(looked_up(o) for o in (S.Hilbert(), Upwards(), S.Table([0])))
-    assert S.Row in ARITHMETIC
     graph = S.Hilbert() | S.Block(8, 32) | S.LocalityGraph()
     assert not any("block_order" in line for line in kernel_of(graph))

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.skeletons.schedules.strategies import PARAMETRIC, shapes, table_for
+from tests.skeletons.schedules.strategies import EXAMPLES, PARAMETRIC, shapes, table_for
 from treadle.skeletons.schedules import (
     Column,
     Hilbert,
@@ -33,7 +33,6 @@ from treadle.skeletons.schedules import (
     padding,
 )
 
-TRIED = [Column(3), ZigZag(3), Tile(2, 3), Swizzle(2), Morton(), Hilbert()]
 CASES = 320
 LONG_CASES = int(os.environ.get("TREADLE_LONG_CASES", "100000")) // (len(PARAMETRIC) + 1) + 1
 quick = settings(max_examples=CASES, deadline=None, database=None)
@@ -187,13 +186,13 @@ def test_curves_at_the_size_of_real_images() -> None:
         assert all(c >= 0 for c in order.coordinates(size - 1, (30000, 50000)))
 
 
-@pytest.mark.parametrize("order", TRIED)
+@pytest.mark.parametrize("order", EXAMPLES)
 def test_rank_one_is_left_to_right(order: Order) -> None:
     assert points(order, 7) == [(k,) for k in range(7)]
     assert points(order, 1, 7) == [(0, k) for k in range(7)]
 
 
-@pytest.mark.parametrize("order", TRIED)
+@pytest.mark.parametrize("order", EXAMPLES)
 def test_leading_axes_are_outermost(order: Order) -> None:
     plane = points(order, 3, 5)
     assert points(order, 2, 2, 3, 5) == [
@@ -304,7 +303,7 @@ def test_traced_definition_is_the_same(order: Order, shape: tuple[int, ...]) -> 
         assert tuple(value_of(c, memo) for c in traced) == order.coordinates(k, shape)
 
 
-@pytest.mark.parametrize("order", [*TRIED, Row()])
+@pytest.mark.parametrize("order", EXAMPLES)
 @pytest.mark.parametrize("shape", [(5, 7), (3,), (2, 3, 4), (1, 9), (9, 1), (70000, 40000)])
 def test_scalars_of_the_language_agree(order: Order, shape: tuple[int, ...]) -> None:
     # Typed constants go through the language's own rules of types and fold to a number.

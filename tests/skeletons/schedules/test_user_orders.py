@@ -45,7 +45,7 @@ def test_no_ceremony() -> None:
 def test_stored_by_its_module() -> None:
     schedule = Snake(2) | Block(8, 32)
     data = json.loads(json.dumps(to_dict(schedule)))
-    assert data["order"] == {"kind": "users_order:Snake", "height": 2}
+    assert data["order"] == {"kind": f"{Snake.__module__}:Snake", "height": 2}
     assert from_dict(data) == schedule
 
 
