@@ -42,8 +42,15 @@ LENGTHS: dict[type[Order], int] = {
 PARAMETRIC: dict[str, st.SearchStrategy[Order]] = {
     cls.__name__: st.builds(cls, *[lengths] * count) for cls, count in LENGTHS.items()
 }
-#: One of each, with short and unequal lengths.
-EXAMPLES = [cls(*range(2, 2 + count)) for cls, count in LENGTHS.items()]
+
+
+def examples(length: int) -> list[Order]:
+    """One of each of these orders, with lengths from `length` on.
+
+    >>> examples(2)[:4]
+    [Column(2), Hilbert(), Morton(), Row()]
+    """
+    return [cls(*range(length, length + count)) for cls, count in LENGTHS.items()]
 
 
 def table_for(shape: tuple[int, ...], seed: int) -> Table:

@@ -102,7 +102,7 @@ def test_algebra_printing_and_storing(layers: list[Layer], data: st.DataObject) 
     if layers[cut:]:
         assert compose(layers[:cut]) | compose(layers[cut:]) == schedule
     assert schedule | Auto() == schedule == Auto() | schedule
-    again = eval(repr(schedule))
+    again = eval(repr(schedule), {**vars(schedules), **globals()})
     assert again == schedule and hash(again) == hash(schedule) and repr(again) == repr(schedule)
     stored = from_dict(json.loads(json.dumps(to_dict(schedule))))
     assert stored == schedule and repr(stored) == repr(schedule)
