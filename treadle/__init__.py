@@ -37,106 +37,22 @@ from treadle.dsl.errors import (
     TreadleError,
 )
 from treadle.dsl.evaluator import install as _install
-from treadle.dsl.functions import *  # noqa: F403
+from treadle.dsl.functions import *
 from treadle.dsl.functions import ignore
-from treadle.dsl.operations.control import cond, iterate, loop, while_loop
-from treadle.dsl.operations.elementwise import imap, indexed, map, unzip, zip
-from treadle.dsl.operations.folds import fold, fold1
-from treadle.dsl.operations.foreign import compute, foreign, foreign_array
-from treadle.dsl.operations.index_space import (
-    backpermute,
-    broadcast_to,
-    diagonal,
-    expand_dims,
-    flatten,
-    flip,
-    gather,
-    ravel,
-    replicate,
-    reshape,
-    reverse,
-    roll,
-    squeeze,
-    swapaxes,
-    take,
-    take_along_axis,
-    transpose,
-)
-from treadle.dsl.operations.irregular import (
-    argsort,
-    compact,
-    expand,
-    filter,
-    isin,
-    sort,
-    unique,
-)
-from treadle.dsl.operations.joining import concatenate, pad, stack
-from treadle.dsl.operations.linalg import dot, matmul, outer, strassen, tensordot
-from treadle.dsl.operations.making import (
-    arange,
-    eye,
-    fill,
-    full,
-    full_like,
-    generate,
-    iota,
-    linspace,
-    ones,
-    ones_like,
-    the,
-    unit,
-    zeros,
-    zeros_like,
-)
-from treadle.dsl.operations.permuting import bincount, histogram, overwrite, permute, scatter
-from treadle.dsl.operations.reductions import (
-    all,
-    amax,
-    amin,
-    any,
-    argmax,
-    argmin,
-    count_nonzero,
-    max,
-    mean,
-    min,
-    prod,
-    std,
-    sum,
-    var,
-)
-from treadle.dsl.operations.scans import (
-    cummax,
-    cummin,
-    cumprod,
-    cumsum,
-    scanl,
-    scanl1,
-    scanl_total,
-    scanr,
-    scanr1,
-    scanr_total,
-)
-from treadle.dsl.operations.segments import (
-    fold1_seg,
-    fold_seg,
-    scanl1_seg,
-    scanl_seg,
-    scanl_total_seg,
-    scanr1_seg,
-    scanr_seg,
-    scanr_total_seg,
-)
-from treadle.dsl.operations.stencils import (
-    clamp,
-    convolve,
-    correlate,
-    mirror,
-    stencil,
-    symmetric,
-    wrap,
-)
+from treadle.dsl.operations.control import *
+from treadle.dsl.operations.elementwise import *
+from treadle.dsl.operations.folds import *
+from treadle.dsl.operations.foreign import *
+from treadle.dsl.operations.index_space import *
+from treadle.dsl.operations.irregular import *
+from treadle.dsl.operations.joining import *
+from treadle.dsl.operations.linalg import *
+from treadle.dsl.operations.making import *
+from treadle.dsl.operations.permuting import *
+from treadle.dsl.operations.reductions import *
+from treadle.dsl.operations.scans import *
+from treadle.dsl.operations.segments import *
+from treadle.dsl.operations.stencils import *
 from treadle.dsl.operations.stencils import constant_boundary as constant
 from treadle.dsl.operations.stencils import function_boundary as function
 from treadle.dsl.scalar import Scalar

@@ -34,6 +34,8 @@ from ..tracing import Scope, check_result, enclosing_kernel, forbid_nesting, gua
 from ..types import LEAF, ScalarType, Structure, flatten, int64
 from .common import changed_component, keep_type, label_of, operation
 
+__all__ = ["cond", "iterate", "loop", "while_loop"]
+
 # --- conditionals ----------------------------------------------------------------------------
 
 

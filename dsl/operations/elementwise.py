@@ -18,6 +18,8 @@ from ..tracing import forbid_nesting
 from ..types import LEAF, Structure, tuple_of
 from .common import label_of, operation, trace_elements
 
+__all__ = ["imap", "indexed", "map", "unzip", "zip"]
+
 
 def _same_shapes(arrays: Sequence[Array], operation: str) -> tuple[Check, ...]:
     checks: tuple[Check, ...] = ()

@@ -21,6 +21,8 @@ from .common import (
     trace_combine,
 )
 
+__all__ = ["fold", "fold1"]
+
 
 def split_axes(array: Array, axes: Sequence[int]) -> tuple[Shape, Shape, list[Expr]]:
     """Outer and inner extents, and the index of an element in terms of Index(outer…, inner…)."""

@@ -24,6 +24,8 @@ from ..tracing import forbid_nesting
 from ..types import LEAF, ScalarType, as_type
 from .common import operation
 
+__all__ = ["compute", "foreign", "foreign_array"]
+
 
 @operation
 def foreign(f: Any, *scalars: Any) -> Scalar:

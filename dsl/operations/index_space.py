@@ -29,6 +29,26 @@ from .common import label_of, normalise_axes, normalise_axis, operation
 from .places import delinear, greatest, least, linear, minus, plus, product, size, times
 from .slicing import integer_index, slice_axis
 
+__all__ = [
+    "backpermute",
+    "broadcast_to",
+    "diagonal",
+    "expand_dims",
+    "flatten",
+    "flip",
+    "gather",
+    "ravel",
+    "replicate",
+    "reshape",
+    "reverse",
+    "roll",
+    "squeeze",
+    "swapaxes",
+    "take",
+    "take_along_axis",
+    "transpose",
+]
+
 # --- reshape ---------------------------------------------------------------------------------
 
 

@@ -28,6 +28,8 @@ from .making import the
 from .scans import scan_array
 from .segments import add_lengths, length_of, segment_of_position
 
+__all__ = ["argsort", "compact", "expand", "filter", "isin", "sort", "unique"]
+
 
 @operation
 def compact(

@@ -23,6 +23,8 @@ from .index_space import slice_array
 from .places import ends, minus
 from .stencils import resolve_index
 
+__all__ = ["concatenate", "pad", "stack"]
+
 #: More arrays than this are joined by several kernels, as a kernel that joins n arrays has n loops.
 #: (The sum of this many extents cannot overflow: no check is needed.)
 MOST_JOINED = 63

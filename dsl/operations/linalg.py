@@ -23,6 +23,8 @@ from ..types import LEAF, ScalarType, float32, promote
 from .common import combining, label_of, normalise_axes, operation
 from .index_space import flatten, reshape, transpose
 
+__all__ = ["dot", "matmul", "outer", "strassen", "tensordot"]
+
 ALGORITHMS = ("auto", "standard", "strassen", "winograd")
 PRECISIONS = (None, "float32", "tf32", "fp16x3", "bf16x6", "tf32x3")
 EXECUTIONS = (

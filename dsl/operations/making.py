@@ -23,6 +23,23 @@ from ..types import Structure, as_type, complex128, flatten, float64, int64, kin
 from .common import label_of, operation, trace_elements
 from .places import greatest, minus, plus
 
+__all__ = [
+    "arange",
+    "eye",
+    "fill",
+    "full",
+    "full_like",
+    "generate",
+    "iota",
+    "linspace",
+    "ones",
+    "ones_like",
+    "the",
+    "unit",
+    "zeros",
+    "zeros_like",
+]
+
 _FILL = Label("fill")
 
 

@@ -39,6 +39,8 @@ from .reductions import max as max_
 from .reductions import min as min_
 from .reductions import sum as sum_
 
+__all__ = ["bincount", "histogram", "overwrite", "permute", "scatter"]
+
 
 class Overwrite:
     """The combination that keeps one of the colliding values: `td.overwrite`."""

@@ -23,6 +23,23 @@ from .common import combining, normalise_axes, normalise_axis, operation
 from .folds import not_empty, split_axes, with_unit_axis
 from .places import linear, product
 
+__all__ = [
+    "all",
+    "amax",
+    "amin",
+    "any",
+    "argmax",
+    "argmin",
+    "count_nonzero",
+    "max",
+    "mean",
+    "min",
+    "prod",
+    "std",
+    "sum",
+    "var",
+]
+
 
 def reduce(
     array: Array,

@@ -19,6 +19,19 @@ from .index_space import flatten
 from .places import ends
 from .reductions import summed_type
 
+__all__ = [
+    "cummax",
+    "cummin",
+    "cumprod",
+    "cumsum",
+    "scanl",
+    "scanl1",
+    "scanl_total",
+    "scanr",
+    "scanr1",
+    "scanr_total",
+]
+
 
 def scan_array(
     f: Function,

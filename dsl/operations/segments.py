@@ -33,6 +33,17 @@ from .common import combining, fit_to, label_of, trace_combine
 from .places import ends
 from .scans import scan_array
 
+__all__ = [
+    "fold1_seg",
+    "fold_seg",
+    "scanl1_seg",
+    "scanl_seg",
+    "scanl_total_seg",
+    "scanr1_seg",
+    "scanr_seg",
+    "scanr_total_seg",
+]
+
 # --- offsets of segments ---------------------------------------------------------------------
 
 #: Lengths and sums of lengths saturate here instead of overflowing; no array has so many elements.

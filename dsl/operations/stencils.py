@@ -18,6 +18,8 @@ from ..tracing import Scoped, call_scalar_function, current_scope, forbid_nestin
 from ..types import bool_, int64, promote
 from .common import combining, fit_to, flatten_value, label_of, operation, trace_elements
 
+__all__ = ["clamp", "convolve", "correlate", "mirror", "stencil", "symmetric", "wrap"]
+
 P = ParamSpec("P")
 R = TypeVar("R")
 

@@ -112,22 +112,9 @@ def shown(value: Any) -> str:
 
 
 def public_names() -> set[str]:
-    """Of the package, and of `td.schedule`."""
-    return _of_the_package() | {f"schedule.{name}" for name in td.schedule.__all__}
-
-
-def _of_the_package() -> set[str]:
-    """What `treadle/__init__.py` makes public: `__all__`, or else what it imports by name."""
-    listed = getattr(td, "__all__", None)
-    if listed is not None:
-        return {name for name in listed if not name.startswith("_")}
-    source = (pages.ROOT / "treadle" / "__init__.py").read_text(encoding="utf-8")
-    imported = {
-        alias.asname or alias.name
-        for node in ast.parse(source).body
-        if isinstance(node, ast.ImportFrom) and node.module != "__future__"
-        for alias in node.names
-    }
-    from treadle.dsl.functions import __all__ as functions
-
-    return {name for name in {*imported, *functions} if name != "*" and not name.startswith("_")}
+    """Of the package, and of `td.schedule`; without submodules that happen to be imported."""
+    of_package = {
+        name for name in dir(td) if not name.startswith("_")
+        if name in ("schedule", "simulator") or not inspect.ismodule(getattr(td, name))
+    }  # fmt: skip
+    return of_package | {f"schedule.{name}" for name in td.schedule.__all__}
