@@ -34,10 +34,10 @@ class Target:
 _targets: dict[str, Target] = {}
 
 
-def register(target: Target, *names: str) -> None:
-    """Register a target under its name, which is that of its backend, and under aliases."""
-    for name in (target.name, *names):
-        _targets[name] = target
+def register(target: Target) -> Target:
+    """Register a target under its name, which is that of its backend."""
+    _targets[target.name] = target
+    return target
 
 
 def target_of(name: str) -> Target:
@@ -45,11 +45,11 @@ def target_of(name: str) -> Target:
     return _targets.get(name, Target(name, kernels=False))
 
 
-register(Target("reference", kernels=False))
-register(Target("native", operations=frozenset((
+REFERENCE = register(Target("reference", kernels=False))
+NATIVE = register(Target("native", operations=frozenset((
     "integer absolute", "short atomic operations",
-))), "cpu")  # fmt: skip
-register(Target("cuda", gpu=True, operations=frozenset((
+))))  # fmt: skip
+CUDA = register(Target("cuda", gpu=True, operations=frozenset((
     "classification", "nextafter", "saturating conversion", "float32 to int32 of NaN",
     "float32 to uint32 of NaN", "float64 to float16", "complex conversion", "atomic float addition",
 ))))  # fmt: skip

@@ -17,6 +17,7 @@ from treadle.dsl.expr import Const, Expr
 from treadle.dsl.graph import Fold, Matmul, Node
 from treadle.dsl.passes.short_folds import Short, short_folds
 from treadle.dsl.program import TracedProgram
+from treadle.dsl.target import CUDA
 from treadle.skeletons.ir.specialise import specialise
 from treadle.skeletons.lower.build import Builder, LoweringContext
 from treadle.skeletons.lower.fold.gpu_jam import JammedFold, tiled
@@ -77,4 +78,4 @@ def _may_take(reader: Node, fold: Node, short: Short) -> bool:
     made = Short({fold: short.alone[fold]}, {fold: reader}).of(reader, frozenset({fold}))
     if not isinstance(made, Fold):
         return False
-    return JammedFold.of(Builder(made, LoweringContext("cuda")), made) is not None
+    return JammedFold.of(Builder(made, LoweringContext(CUDA)), made) is not None

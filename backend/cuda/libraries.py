@@ -9,6 +9,7 @@ import numpy as np
 
 from treadle.dsl.graph import Library
 from treadle.dsl.library import is_builtin
+from treadle.dsl.target import CUDA
 
 from ..runtime.run import HostValues
 from ..runtime.steps import Action, LibraryStep
@@ -28,7 +29,7 @@ def library(owner: CudaExecutor, node: Library) -> Action:
     operation = node.operation
     if is_builtin(operation) and operation.name in _ON_DEVICE and _sortable(node):
         return _queued(owner, node)
-    if "cuda" in dict(operation.implementations):
+    if CUDA.name in dict(operation.implementations):
         return DeviceLibraryStep(owner, node)
     return LibraryStep(owner, node, operation.numpy)
 
@@ -70,7 +71,7 @@ class DeviceLibraryStep(LibraryStep[DeviceRun]):
     """A user's function on device arrays; the extents of its results are known after it ran."""
 
     def __init__(self, owner: CudaExecutor, node: Library) -> None:
-        super().__init__(owner, node, node.operation.on("cuda"))
+        super().__init__(owner, node, node.operation.on(CUDA.name))
         self.device = owner.device
 
     def __call__(self, run: DeviceRun) -> None:

@@ -11,6 +11,7 @@ from treadle.dsl.graph import ArrayLoop, Barrier, Branch, Library, Matmul, Node
 from treadle.dsl.names import Names
 from treadle.dsl.program import TracedProgram
 from treadle.dsl.schedule import Schedule
+from treadle.dsl.target import CUDA
 from treadle.skeletons.ir.kernel import Kernel
 from treadle.skeletons.lower.build import LoweringContext, describe
 from treadle.skeletons.lower.pieces import Whole, pieces_of
@@ -150,7 +151,7 @@ def lowering(program: TracedProgram, node: Node) -> LoweringContext | None:
     if isinstance(node, Library) or (isinstance(node, Matmul) and by_library(node)):
         return None
     return LoweringContext(
-        "cuda", _MULTIPROCESSORS[DEFAULT_ARCH], vector_bytes=16, check=program.settings.check
+        CUDA, _MULTIPROCESSORS[DEFAULT_ARCH], vector_bytes=16, check=program.settings.check
     )
 
 

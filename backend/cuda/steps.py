@@ -12,6 +12,7 @@ from treadle.dsl.expr import Expr, Param, substitute, walk
 from treadle.dsl.graph import Leaf, Node
 from treadle.dsl.locks import cached
 from treadle.dsl.schedule import Schedule
+from treadle.dsl.target import CUDA
 from treadle.skeletons.ir.failures import raise_failure
 from treadle.skeletons.ir.kernel import Buffer, Kernel, Lowered
 from treadle.skeletons.ir.narrow import narrow
@@ -215,7 +216,7 @@ def lower_for(
 ) -> Lowered:
     """The GPU kernels of a node."""
     context = LoweringContext(
-        target="cuda",
+        target=CUDA,
         threads=multiprocessors,
         vector_bytes=16,
         check=check,

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from treadle.dsl.graph import ArrayLoop
+from treadle.dsl.target import CUDA
 from treadle.skeletons.lower.build import LoweringContext
 from treadle.skeletons.lower.stencil.gpu_temporal import temporal
 
@@ -32,7 +33,7 @@ class TemporalBlocking:
         """None if temporal blocking is not faster or not possible."""
         if owner.program.settings.check:
             return None
-        context = LoweringContext(target="cuda", threads=owner.device.multiprocessors)
+        context = LoweringContext(target=CUDA, threads=owner.device.multiprocessors)
         made = temporal(loop, context)
         if made is None:
             return None

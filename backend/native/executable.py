@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, cast
 from treadle.dsl.graph import ArrayLoop, Library, Matmul, Node
 from treadle.dsl.passes.short_folds import Short
 from treadle.dsl.program import TracedProgram
+from treadle.dsl.target import NATIVE
 
 from ..runtime.executor import Executor
 from ..runtime.plan import Step
@@ -82,7 +83,7 @@ class Cpu:
         return product_step(owner, node, kernels)
 
     def library_step(self, owner: NativeExecutor, node: Library) -> Action:
-        return LibraryStep(owner, node, node.operation.on("native"))
+        return LibraryStep(owner, node, node.operation.on(NATIVE.name))
 
     def loop_step(self, owner: NativeExecutor, node: ArrayLoop, step: Step) -> Action:
         return LoopStep(owner, node, step)

@@ -30,6 +30,7 @@ from treadle.dsl.graph import (
 )
 from treadle.dsl.library import parts_of
 from treadle.dsl.relations import checks_before, verify_checks
+from treadle.dsl.target import REFERENCE
 
 from ..runtime.memory import ADDRESSABLE, matmul, no_memory
 from ..runtime.plan import invariants
@@ -155,7 +156,7 @@ class Evaluator:
             case Matmul():
                 return self.matmul(node)
             case Library():
-                result = node.operation.on("reference")(*(self.array(a) for a in node.arguments))
+                result = node.operation.on(REFERENCE.name)(*(self.array(a) for a in node.arguments))
                 extents = (int(self.scalar(e)) for o in node.outputs for e in o.shape)
                 parts = parts_of(node.operation, result, extents, node.where)
                 return tuple(

@@ -36,7 +36,7 @@ from treadle.dsl.expr import (
     walk,
 )
 from treadle.dsl.graph import Input, Leaf, Node
-from treadle.dsl.target import target_of
+from treadle.dsl.target import NATIVE, Target
 from treadle.dsl.types import ScalarType, int32, int64
 from treadle.skeletons.schedules import Order
 from treadle.skeletons.schedules.block_table import BlockTable
@@ -70,10 +70,9 @@ from ..ir.linearize import Linearizer, zero
 class LoweringContext:
     """The inputs of a lowering in addition to the node.
 
-    `target`: the name of a target (`dsl/target.py`), "cpu" or "cuda".  `threads` (CPU threads, or
-    multiprocessors of a GPU) and `vector_bytes` describe the machine.  No result depends on
-    `threads`, with one exception: it decides whether the updates of a permute run in order or, as
-    atomics, in any order.
+    `target`: the kind of machine.  `threads` (CPU threads, or multiprocessors of a GPU) and
+    `vector_bytes` describe the machine.  No result depends on `threads`, with one exception: it
+    decides whether the updates of a permute run in order or, as atomics, in any order.
     `check` enables checked mode.  `strided` contains the leaves whose element strides are run-time
     values (`Stride`); all others are row-major and dense.  `steps` contains what is known about
     the strided leaves: (leaf, axis with the smallest stride, that stride or 0 if unknown).
@@ -81,7 +80,7 @@ class LoweringContext:
     fold vectorises across columns; otherwise the reads of its elements decide.
     """
 
-    target: str = "cpu"
+    target: Target = NATIVE
     threads: int = 1
     vector_bytes: int = 32
     check: bool = False
@@ -93,7 +92,7 @@ class LoweringContext:
     @property
     def gpu(self) -> bool:
         """Whether the target runs kernels with blocks of threads."""
-        return target_of(self.target).gpu
+        return self.target.gpu
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from treadle.dsl.expr import Expr, Extent, walk
 from treadle.dsl.graph import Generate, Node, Permute
 from treadle.dsl.schedule import ScheduleError
+from treadle.dsl.target import CUDA, NATIVE
 from treadle.skeletons.schedules import (
     Block,
     Column,
@@ -229,7 +230,7 @@ def way_of(node: Node, gpu: bool) -> str:
     if not isinstance(node, Generate):
         return "visits" if gpu and isinstance(node, Permute) else "rows"
     rank = len(node.shape)
-    builder = Builder(node, LoweringContext(target="cuda" if gpu else "cpu"))
+    builder = Builder(node, LoweringContext(target=CUDA if gpu else NATIVE))
     if gpu:
         from ..lower.stencil import gpu as stencil
         from ..lower.transpose import gpu as transpose

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import treadle as td
+from treadle.dsl.target import CUDA
 from treadle.skeletons.ir import kernel as ir
 from treadle.skeletons.lower.lower import LoweringContext, lower
 
@@ -145,7 +146,7 @@ def test_orders_alone_have_the_row_order_of_as_many_threads_for_a_control():
 
     def body(case, schedule):
         made = case.function(*[td.use(np.zeros((4, 4), np.float32))] * case.arrays)
-        context = LoweringContext(target="cuda", schedule=schedule)
+        context = LoweringContext(target=CUDA, schedule=schedule)
         (kernel,) = lower(made._leaves[0].node, context).kernels
         done = [
             s

@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from treadle.dsl.expr import Expr
+from treadle.dsl.target import CUDA
 from treadle.skeletons.ir.decompose_atomic import machine_update
 from treadle.skeletons.ir.kernel import Atomic, Buffer, Fetch, FetchUpdate, Publish
 
 from .layout import wrap
 from .prelude import Helper
-from .scalars import TARGET, UNARY, Term
+from .scalars import UNARY, Term
 
 if TYPE_CHECKING:
     from .statements import Writer
@@ -236,7 +237,7 @@ def atomic(w: Writer, s: Atomic) -> None:
             w.line(f"{place} = {w.p.text(s.values[0])};  // whoever is last")
             return
     else:
-        ops = [machine_update(TARGET, s, k) for k in range(len(s.buffers))]
+        ops = [machine_update(CUDA, s, k) for k in range(len(s.buffers))]
         if all(ops):
             index = w.p.index(s.index)
             if len(s.buffers) > 1 and not index.isidentifier():

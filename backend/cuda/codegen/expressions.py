@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from treadle.dsl.expr import Apply, Const, Expr, Foreign, Var, constant, substitute, walk
+from treadle.dsl.target import CUDA
 from treadle.dsl.types import ScalarType, int64
 from treadle.skeletons.ir.decompose import (
     Function,
@@ -27,7 +28,6 @@ from .scalars import (
     CHOICE,
     PRODUCT,
     SUM,
-    TARGET,
     UNARY,
     Term,
     literal,
@@ -121,10 +121,10 @@ class Expressions:
         if not is_decomposed(e.op, types[0]):
             return None
         if asks_of_operands(e.op):
-            found = definition(TARGET, e.op, e.type, *map(self._known, e.args))
+            found = definition(CUDA, e.op, e.type, *map(self._known, e.args))
             if found is None or found.inline:
                 return found
-        return definition(TARGET, e.op, e.type, *map(Operand, types))
+        return definition(CUDA, e.op, e.type, *map(Operand, types))
 
     def _known(self, e: Expr) -> Operand:
         t = e.type

@@ -13,11 +13,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from treadle.dsl.expr import Const
-from treadle.dsl.target import target_of
 from treadle.dsl.types import ScalarType
 
 #: The operations that the target provides.
-TARGET = target_of("cuda")
 #: The C++ type of each name that is not built into C++.
 ALIASES = {
     "int8": "signed char", "int16": "short", "int64": "long long", "uint8": "unsigned char",

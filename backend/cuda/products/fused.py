@@ -19,6 +19,7 @@ from treadle.dsl.expr import Expr, Index, Read, Var, constant, rewrite
 from treadle.dsl.graph import Matmul, Shape
 from treadle.dsl.locks import cached
 from treadle.dsl.passes import operands
+from treadle.dsl.target import CUDA
 from treadle.dsl.types import ScalarType, int32, int64
 from treadle.skeletons.ir.kernel import Buffer, Kernel, Store
 
@@ -191,7 +192,7 @@ def _one_element(node: Matmul, name: str, root: Expr, given: Sequence[Var], doma
     from treadle.skeletons.ir import transform
     from treadle.skeletons.lower.build import Builder, LoweringContext
 
-    builder = Builder(node, LoweringContext(target="cuda"))
+    builder = Builder(node, LoweringContext(CUDA))
     (root,) = transform.resolve((root,), builder, domain)
     i, j = Var("i", int32), Var("j", int32)
     out = Buffer("out", root.type, "output", constant(1))

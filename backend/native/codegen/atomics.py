@@ -7,13 +7,13 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from treadle.dsl.expr import Foreign
+from treadle.dsl.target import NATIVE
 from treadle.dsl.types import ScalarType, float64
 from treadle.skeletons.ir.decompose_atomic import machine_update
 from treadle.skeletons.ir.kernel import Atomic, Buffer, Report
 
 from .half import from_storage, to_storage
 from .lanes import BITS, Lanes
-from .operations import TARGET
 from .text import Reg, vector
 from .values import Value, memory_element, parts, register_element
 
@@ -141,7 +141,7 @@ def _single(em: Emitter, s: Atomic, copy: Copy, index: Reg, value: tuple[Reg, ..
         else:
             code.do(f"store {word} {bits}, ptr {at}, align {align}")
         return
-    update = machine_update(TARGET, s, 0)
+    update = machine_update(NATIVE, s, 0)
     if update is not None:
         hardware = _MACHINE.get(update) or ("" if t.signed else "u") + update[:3]
         bits = _pack(em, t, value)

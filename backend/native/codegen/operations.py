@@ -7,7 +7,7 @@ from typing import Any
 
 from treadle.dsl.expr import Const, Expr
 from treadle.dsl.primitives import Primitive
-from treadle.dsl.target import target_of
+from treadle.dsl.target import NATIVE
 from treadle.dsl.types import ScalarType
 from treadle.skeletons.ir.decompose import Function, with_constants
 
@@ -35,7 +35,6 @@ _INTRINSICS = {
     "absolute": "fabs", "sqrt": "sqrt", "copysign": "copysign",
 }  # fmt: skip
 #: Operations with a machine instruction.
-TARGET = target_of("native")
 
 
 def operate(v: Lanes, target: Target, op: Primitive, type_: ScalarType,
@@ -43,7 +42,7 @@ def operate(v: Lanes, target: Target, op: Primitive, type_: ScalarType,
             consts: Sequence[Any]) -> tuple[Reg, ...]:  # fmt: skip
     """The registers of a primitive's result of `type_`; `consts` are the values of the operands
     that are literals."""
-    function = with_constants(TARGET, op, type_, types, consts)
+    function = with_constants(NATIVE, op, type_, types, consts)
     if function is not None:
         return _inlined(v, target, function, args)
     return _operation(v, target, op, type_, types, args, consts)

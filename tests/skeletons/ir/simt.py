@@ -27,6 +27,7 @@ from treadle.dsl.encoding import Encoder
 from treadle.dsl.errors import TreadleError
 from treadle.dsl.expr import Expr, Param
 from treadle.dsl.graph import Input, Leaf, Node, Permute, topological
+from treadle.dsl.target import CUDA
 from treadle.skeletons.ir import kernel as ir
 from treadle.skeletons.ir.narrow import narrow
 from treadle.skeletons.ir.verify import verify
@@ -351,7 +352,7 @@ def run(*roots: Leaf, check: bool = False, schedule: Any = None, seed: int = 0,
             continue
         if node not in same.prepared:
             chosen = schedule if node is same.roots[0].node else None
-            context = LoweringContext(target="cuda", threads=multiprocessors, check=check,
+            context = LoweringContext(target=CUDA, threads=multiprocessors, check=check,
                                       strided=strided, schedule=chosen)  # fmt: skip
             same.prepared[node] = Prepared(lower(node, context))
         failed += execute(same.prepared[node], node, arrays, values, seed)

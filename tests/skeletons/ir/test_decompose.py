@@ -12,7 +12,7 @@ from treadle.backend.cuda.codegen.text import print_kernel
 from treadle.backend.native.codegen.compile import compile_kernel
 from treadle.dsl.expr import Apply, Const, Expr, Var
 from treadle.dsl.primitives import KERNEL, TABLE, Primitive, value_of
-from treadle.dsl.target import Target, target_of
+from treadle.dsl.target import CUDA, NATIVE, Target
 from treadle.dsl.types import (
     ALL_TYPES,
     ScalarType,
@@ -29,7 +29,7 @@ from treadle.skeletons.ir.rules import Operand, Value, kind_of
 
 #: A machine that has nothing of its own.
 PLAIN = Target("plain", gpu=True)
-TARGETS = (target_of("native"), target_of("cuda"), PLAIN)
+TARGETS = (NATIVE, CUDA, PLAIN)
 #: What a printer knows beside the functions of a mathematical library.
 OPERATIONS = {
     "bool": {"cast", "select", "equal", "less", "less_equal", "greater", "greater_equal",

@@ -6,6 +6,7 @@ import pytest
 
 from tests.dsl import zoo
 from treadle.dsl.expr import Apply, Expr, Var, constant, primitive
+from treadle.dsl.target import CUDA
 from treadle.dsl.types import float32, int64
 from treadle.skeletons.ir import arithmetic as at
 from treadle.skeletons.ir.kernel import (
@@ -99,5 +100,5 @@ def test_a_second_time_changes_nothing() -> None:
     for name in ("sums", "scans", "permuted", "stencil_of_stencil", "filtered", "statistics"):
         case = zoo.ZOO[name]
         for node in nodes(td.jit(case.function).lower(*case.arguments)):
-            for kernel in lower(node, LoweringContext("cuda")).kernels:
+            for kernel in lower(node, LoweringContext(CUDA)).kernels:
                 assert str(tidy(kernel)) == str(kernel), name

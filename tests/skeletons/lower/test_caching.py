@@ -10,6 +10,7 @@ import pytest
 import treadle as td
 from treadle.backend.cuda.codegen.policies import MODIFIERS
 from treadle.backend.cuda.codegen.text import print_kernel
+from treadle.dsl.target import CUDA, NATIVE, Target
 from treadle.skeletons.ir import kernel as ir
 from treadle.skeletons.lower.lower import LoweringContext, layer_notes, lower
 from treadle.skeletons.schedules import Block, Hints, Row
@@ -17,7 +18,7 @@ from treadle.skeletons.schedules import Block, Hints, Row
 IMAGE = np.arange(21 * 70, dtype=np.float32).reshape(21, 70)
 
 
-def kernel_of(array: Any, schedule: Any, target: str = "cuda") -> ir.Kernel:
+def kernel_of(array: Any, schedule: Any, target: Target = CUDA) -> ir.Kernel:
     context = LoweringContext(target=target, schedule=schedule)
     return lower(array._leaves[0].node, context).kernels[0]
 
@@ -91,7 +92,7 @@ def test_an_array_by_name_goes_first_and_those_of_other_kernels_are_told():
 
     text = " ".join(program.lower(IMAGE, IMAGE).explain().split())
     node = program.lower(IMAGE, IMAGE).roots[0].node
-    notes = layer_notes(node, LoweringContext("cuda"))
+    notes = layer_notes(node, LoweringContext(CUDA))
     assert "caches: image: evict_last (asked for by name)" in notes
     assert any(n.endswith("this kernel neither reads nor writes picture") for n in notes)
     assert "image: evict_last has no effect on loads of a CPU" in text
@@ -109,11 +110,11 @@ def test_hints_change_no_result():
 def test_stores_of_a_cpu_go_past_the_caches():
     from treadle.backend.native.codegen.compile import compile_kernel
     from treadle.backend.native.codegen.fingerprint import fingerprint
-    from treadle.backend.native.codegen.target import Target
+    from treadle.backend.native.codegen.target import Target as Cpu
 
     made = td.map(lambda x: x * 3 + 1, td.use(IMAGE))
-    plain, hinted = (kernel_of(made, s, "cpu") for s in (None, Hints(stores="streaming")))
+    plain, hinted = (kernel_of(made, s, NATIVE) for s in (None, Hints(stores="streaming")))
     assert of(hinted) == {"output": "streaming"}
-    target = Target.host()
+    target = Cpu.host()
     assert fingerprint(plain, target, False)[0] != fingerprint(hinted, target, False)[0]
     assert compile_kernel(hinted) is not None

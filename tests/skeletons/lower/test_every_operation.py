@@ -11,6 +11,7 @@ import pytest
 
 import treadle as td
 from treadle.dsl.graph import Fold, Input, topological
+from treadle.dsl.target import CUDA, NATIVE, Target
 from treadle.skeletons.lower import combining
 from treadle.skeletons.lower.fold import cpu as fold_across
 from treadle.skeletons.lower.fold import cpu as fold_along
@@ -185,9 +186,9 @@ def test_programs_on_a_gpu() -> None:
             td.run(td.sum(x, axis=1, schedule=Table([1, 0, 2, 3])), backend="cuda")
 
 
-@pytest.mark.parametrize("target", ["cpu", "cuda"])
+@pytest.mark.parametrize("target", [NATIVE, CUDA], ids=["cpu", "cuda"])
 @pytest.mark.parametrize("name", OPERATIONS)
-def test_an_order_reaches_the_kernels(name: str, target: str) -> None:
+def test_an_order_reaches_the_kernels(name: str, target: Target) -> None:
     shape = (33, 7)
     x, k = FLOATS[shape], WHOLE[shape]
     made = [OPERATIONS[name](x, k, s) for s in (None, Tile(2, 3))]
@@ -205,9 +206,9 @@ def test_an_order_reaches_the_kernels(name: str, target: str) -> None:
 def test_a_scan_that_looks_back_goes_from_left_to_right() -> None:
     for order in (ZigZag(1 << 20), Hilbert()):
         node = td.cumsum(FLOATS[7, 33], axis=1, schedule=order)._leaves[0].node
-        notes = lower(node, LoweringContext("cuda")).notes
+        notes = lower(node, LoweringContext(CUDA)).notes
         assert any(f"{order!r} has no effect on long rows: a part waits" in n for n in notes)
-        assert not any("has no effect" in n for n in lower(node, LoweringContext("cpu")).notes)
+        assert not any("has no effect" in n for n in lower(node, LoweringContext(NATIVE)).notes)
 
 
 @pytest.mark.parametrize("layer", [Lanes(0), Stage()])
@@ -241,7 +242,7 @@ def test_a_block_of_an_axis_too_many() -> None:
 def test_deterministic_permutes_keep_the_order_of_the_source() -> None:
     made = td.permute(add, np.zeros(7), lambda i, j: j, FLOATS[33, 7], schedule=Hilbert(),
                       deterministic=True)  # fmt: skip
-    for target in ("cpu", "cuda"):
+    for target in (NATIVE, CUDA):
         notes = layer_notes(made._leaves[0].node, LoweringContext(target))
         assert "deterministic=True: the source is visited in its own order" in notes
 
@@ -260,7 +261,7 @@ def test_stencils_in_shared_memory(boundary: Any) -> None:
 
     unchanged(make, STENCIL_STAGED, run_array)
     for s in STENCIL_STAGED:
-        (kernel,) = lower(make(s)._leaves[0].node, LoweringContext("cuda")).kernels
+        (kernel,) = lower(make(s)._leaves[0].node, LoweringContext(CUDA)).kernels
         assert [b.name for b in kernel.buffers if b.role == "shared"] == ["staged"]
 
 
@@ -282,7 +283,7 @@ def test_windows_to_one_side_in_shared_memory(window: Any) -> None:
 def test_staging_what_does_not_fit() -> None:
     made = td.stencil(lambda w: w[0, 0] + w[1, 0], FLOATS[33, 7], schedule=Block(256, 64) | Stage())
     with pytest.raises(ScheduleError, match=r"bytes of shared memory(.|\n)*Block\(64, 64\)"):
-        lower(made._leaves[0].node, LoweringContext("cuda"))
+        lower(made._leaves[0].node, LoweringContext(CUDA))
 
 
 def test_lanes_of_elements_on_both_targets() -> None:
@@ -311,9 +312,9 @@ IDLE = {
 }
 
 
-@pytest.mark.parametrize("target", ["cpu", "cuda"])
+@pytest.mark.parametrize("target", [NATIVE, CUDA], ids=["cpu", "cuda"])
 @pytest.mark.parametrize("name", IDLE)
-def test_what_changes_nothing_is_told(name: str, target: str) -> None:
+def test_what_changes_nothing_is_told(name: str, target: Target) -> None:
     made = OPERATIONS[name](FLOATS[33, 7], WHOLE[33, 7], IDLE[name])
     node = (made[0] if isinstance(made, tuple) else made)._leaves[0].node
     notes = told(node, LoweringContext(target), {}).notes
@@ -326,7 +327,7 @@ def test_every_layer_does_something_or_is_told() -> None:
     for name in ("sums of rows", "sums of columns", "transpose"):
         for layer in some:
             node = OPERATIONS[name](FLOATS[7, 33], WHOLE[7, 33], layer)._leaves[0].node
-            for target in ("cpu", "cuda"):
+            for target in (NATIVE, CUDA):
                 context = LoweringContext(target)
                 kernels = [[str(k) for k in lower(node, replace(context, schedule=s)).kernels]
                            for s in (layer, Row())]  # fmt: skip
@@ -401,10 +402,10 @@ def test_a_mean_is_its_fold() -> None:
 
 
 @pytest.mark.parametrize(("schedule", "target", "said"), [
-    (td.schedule.Morton(), "cuda", "of 65,536 elements that Morton() visits, 48,895 lie outside"),
-    (td.schedule.Morton() | td.schedule.Block(8, 32), "cpu", "107 lie outside and are skipped"),
-    (td.schedule.Hilbert() | td.schedule.Block(8, 32), "cuda", None),  # looked up: none is skipped
-    (td.schedule.Column(8), "cuda", None),
+    (td.schedule.Morton(), CUDA, "of 65,536 elements that Morton() visits, 48,895 lie outside"),
+    (td.schedule.Morton() | td.schedule.Block(8, 32), NATIVE, "107 lie outside and are skipped"),
+    (td.schedule.Hilbert() | td.schedule.Block(8, 32), CUDA, None),  # looked up: none is skipped
+    (td.schedule.Column(8), CUDA, None),
 ])  # fmt: skip
 def test_padding_is_reported(schedule, target, said):
     program = td.jit(lambda a: td.map(lambda x: x + 1, a, schedule=schedule), backend="reference")

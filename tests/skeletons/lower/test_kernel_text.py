@@ -16,6 +16,7 @@ import treadle as td
 from treadle.driver.program import Program
 from treadle.driver.storage import canonical_key
 from treadle.dsl.configuration import Settings
+from treadle.dsl.target import CUDA
 from treadle.dsl.values import flatten_results
 from treadle.skeletons import schedules as sc
 from treadle.skeletons.ir.narrow import narrow
@@ -211,7 +212,7 @@ GPU_CASES = {
 @pytest.mark.parametrize("case", GPU_CASES)
 def test_elements_on_a_gpu(case, golden):
     make, schedule = GPU_CASES[case]
-    context = LoweringContext(target="cuda", schedule=schedule)
+    context = LoweringContext(target=CUDA, schedule=schedule)
     (kernel,) = lower(make()._leaves[0].node, context).kernels
     verify(kernel)
     golden(f"gpu_{case}.txt", anywhere(str(replace(kernel, fallback=None))))

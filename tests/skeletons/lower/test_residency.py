@@ -17,6 +17,7 @@ import treadle as td
 from tests.backend.cuda.emulated import emulation
 from tests.skeletons.ir import simt
 from treadle.dsl.expr import Var, constant
+from treadle.dsl.target import CUDA, NATIVE, Target
 from treadle.dsl.types import int32, int64
 from treadle.skeletons.ir import arithmetic as at
 from treadle.skeletons.ir import kernel as ir
@@ -202,7 +203,7 @@ def test_neighbours_are_launched_as_far_apart_as_multiprocessors_are_many():
 # --- whole operations ----------------------------------------------------------------------------
 
 
-def lowered(array: Any, schedule: Any, target: str = "cuda") -> ir.Lowered:
+def lowered(array: Any, schedule: Any, target: Target = CUDA) -> ir.Lowered:
     context = LoweringContext(target=target, threads=4, schedule=schedule)
     return lower(array._leaves[0].node, context)
 
@@ -298,7 +299,7 @@ def test_without_the_layer_nothing_is_touched():
 
     for schedule in (None, Row() | Block(4, 16), Grid()):
         array = td.stencil(blur, td.use(IMAGE), schedule=schedule)
-        context = LoweringContext(target="cuda")
+        context = LoweringContext(target=CUDA)
         node = array._leaves[0].node
         made = lower(node, context)
         assert resident(made, node, context) is made
@@ -419,7 +420,7 @@ def test_places_that_only_a_run_tells_are_no_part_of_the_graph():
 
 def test_the_kernels_of_a_permute_look_its_blocks_up():
     for make in PERMUTES.values():
-        for target in ("cpu", "cuda"):
+        for target in (NATIVE, CUDA):
             made = lowered(make(None), Row() | Block(8) | LocalityGraph(), target)
             (table,) = made.tables
             assert any(table.buffer in k.buffers for k in made.kernels)
@@ -429,13 +430,13 @@ def test_the_kernels_of_a_permute_look_its_blocks_up():
 def test_a_pinned_permute_keeps_the_order_of_the_source():
     made = td.permute(add, np.zeros(40), lambda i: td.use(PLACES)[i], WHOLE * 0.1,
                       deterministic=True)  # fmt: skip
-    for target in ("cpu", "cuda"):
+    for target in (NATIVE, CUDA):
         noted = lowered(made, LocalityGraph(), target).notes
         assert any("has no effect here: deterministic=True keeps" in n for n in noted)
 
 
 def test_a_scan_has_no_graph():
-    noted = lowered(td.cumsum(td.use(np.arange(50.0))), LocalityGraph(), "cpu").notes
+    noted = lowered(td.cumsum(td.use(np.arange(50.0))), LocalityGraph(), NATIVE).notes
     assert noted[-1].startswith("LocalityGraph() has no effect here: only elements that are")
 
 
@@ -443,5 +444,5 @@ def test_more_agents_than_fit_are_told():
     made = td.map(lambda x: x + 1, td.use(np.zeros((64, 64), np.float32)))
     for per_sm, told in ((8, False), (100, True)):
         schedule = Row() | Block(8, 32) | Agents(per_sm)
-        notes = lower(made._leaves[0].node, LoweringContext("cuda", schedule=schedule)).notes
+        notes = lower(made._leaves[0].node, LoweringContext(CUDA, schedule=schedule)).notes
         assert any("at most 8 blocks of so many threads fit" in n for n in notes) == told, notes

@@ -15,6 +15,7 @@ import treadle as td
 from tests.skeletons.schedules.strategies import PARAMETRIC
 from treadle.dsl import simplify
 from treadle.dsl.expr import Var
+from treadle.dsl.target import CUDA, NATIVE, Target
 from treadle.dsl.types import int64
 from treadle.skeletons.ir.kernel import Kernel, Lowered, Store
 from treadle.skeletons.lower.build import Builder, LoweringContext
@@ -67,7 +68,7 @@ def expected(schedule: Any, shape: Sequence[int], leaf: Sequence[int]) -> np.nda
     return np.stack([*place, exists])
 
 
-def numbering(schedule: Any, shape: Sequence[int], leaf: Sequence[int], target: str
+def numbering(schedule: Any, shape: Sequence[int], leaf: Sequence[int], target: Target
               ) -> tuple[Lowered, Any, Any]:  # fmt: skip
     """Kernels that store the place of every number; their node and its input."""
     source = td.use(np.zeros(tuple(shape), np.int8))
@@ -91,7 +92,7 @@ def numbering(schedule: Any, shape: Sequence[int], leaf: Sequence[int], target: 
         for out, value in zip(outs, (*place, exists), strict=True):
             into.append(Store(out, number, simplify.cast(value, int64)))
 
-    if target == "cuda":
+    if target.gpu:
         threads = Threads.of(64)
         number = into.let(threads.ident, "number")
         with into.when(at.less(number, visits.total)):
@@ -106,13 +107,13 @@ def numbering(schedule: Any, shape: Sequence[int], leaf: Sequence[int], target: 
     return builder.lowered(kernel), node, source
 
 
-def interpreted(schedule: Any, shape: Sequence[int], leaf: Sequence[int], target: str) -> Any:
+def interpreted(schedule: Any, shape: Sequence[int], leaf: Sequence[int], target: Target) -> Any:
     from tests.skeletons.ir import interpret, simt
 
     lowered, node, source = numbering(schedule, shape, leaf, target)
     held = source._leaves[0]
     arrays = {held: held.node.source}
-    (simt if target == "cuda" else interpret).execute(lowered, node, arrays, {}, 0)
+    (simt if target.gpu else interpret).execute(lowered, node, arrays, {}, 0)
     return np.stack([arrays[leaf] for leaf in node.leaves])
 
 
@@ -121,7 +122,7 @@ def compiled(schedule: Any, shape: Sequence[int], leaf: Sequence[int]) -> Any:
     from treadle.backend.native.codegen.compile import compile_kernel
     from treadle.skeletons.ir.narrow import narrow
 
-    lowered, node, source = numbering(schedule, shape, leaf, "cpu")
+    lowered, node, source = numbering(schedule, shape, leaf, NATIVE)
     kernel: Kernel = narrow(lowered.kernels[0], indices=False) or lowered.kernels[0]
     held = source._leaves[0]
     arrays = {held: held.node.source}
@@ -153,8 +154,8 @@ CASES: list[tuple[Any, tuple[int, ...], tuple[int, ...]]] = [
 @pytest.mark.parametrize(("schedule", "shape", "leaf"), CASES, ids=str)
 def test_emitted_code_is_what_numpy_says(schedule: Any, shape: Any, leaf: Any) -> None:
     want = expected(schedule, shape, leaf)
-    assert np.array_equal(interpreted(schedule, shape, leaf, "cpu"), want)
-    assert np.array_equal(interpreted(schedule, shape, leaf, "cuda"), want)
+    assert np.array_equal(interpreted(schedule, shape, leaf, NATIVE), want)
+    assert np.array_equal(interpreted(schedule, shape, leaf, CUDA), want)
 
 
 @pytest.mark.parametrize(("schedule", "shape", "leaf"), CASES[:10:2], ids=str)

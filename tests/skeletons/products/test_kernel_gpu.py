@@ -12,6 +12,7 @@ import treadle as td
 from tests.skeletons.ir.simt import run, run_array
 from treadle.dsl.expr import Index
 from treadle.dsl.scalar import Scalar
+from treadle.dsl.target import CUDA
 from treadle.skeletons.ir import kernel as ir
 from treadle.skeletons.lower.lower import LoweringContext, lower
 from treadle.skeletons.products import kernel_gpu as matmul
@@ -99,7 +100,7 @@ def test_fused_operands_and_epilogue(tiles: int, costly: bool) -> None:
 
 def test_large_blocks_for_large_matrices() -> None:
     a = td.use(np.ones((64, 64), "f4"))
-    (kernel,) = lower(td.matmul(a, a)._leaves[0].node, LoweringContext(target="cuda")).kernels
+    (kernel,) = lower(td.matmul(a, a)._leaves[0].node, LoweringContext(target=CUDA)).kernels
     assert kernel.threads == 256 and kernel.aligned and kernel.requires
     sizes = []
     here: ir.Kernel | None = kernel

@@ -12,6 +12,7 @@ import pytest
 import treadle as td
 from tests.backend.cuda.emulated import emulation
 from tests.skeletons.schedules.users_order import Snake
+from treadle.dsl.target import CUDA, NATIVE, Target
 from treadle.skeletons.schedules import user_orders
 
 S = td.schedule
@@ -169,8 +170,8 @@ def test_schedules_are_given_by_name() -> None:
     assert 'Did you mean "blur"?' in message(lambda: program.scheduled(blurr=S.Column(4)))
 
 
-@pytest.mark.parametrize("target", ["cpu", "cuda"])
-def test_a_block_of_two_axes_on_a_line(target: str) -> None:
+@pytest.mark.parametrize("target", [NATIVE, CUDA], ids=["cpu", "cuda"])
+def test_a_block_of_two_axes_on_a_line(target: Target) -> None:
     from treadle.skeletons.lower.lower import LoweringContext, lower
 
     line, schedule = np.ones(300), S.Block(8, 32)

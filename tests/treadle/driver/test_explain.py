@@ -21,6 +21,7 @@ from treadle.driver.explain import explain
 from treadle.driver.graphviz import graphviz
 from treadle.dsl.access import accesses, show_access
 from treadle.dsl.names import Names, is_kernel
+from treadle.dsl.target import CUDA, NATIVE
 from treadle.skeletons.lower.launches import told
 from treadle.skeletons.lower.lower import LoweringContext
 from treadle.skeletons.lower.lower import lower as lower_node
@@ -243,14 +244,14 @@ def test_every_kernel_tells_its_schedule_in_numbers(name, monkeypatch):
         assert told[: len(wanted)] == wanted
 
 
-@pytest.mark.parametrize("target", ["cuda", "cpu"])
+@pytest.mark.parametrize("target", [CUDA, NATIVE], ids=["cuda", "cpu"])
 @pytest.mark.parametrize("name", [n for n in SEEN if n != "product"])
 def test_code_that_is_told_makes_the_very_kernels(name, target):
     """What explain() says a kernel is "as", without a schedule, is what that schedule makes."""
     node = lower(SEEN[name][0], image(96, 80)).kernels[-1]
     context = LoweringContext(target, 132)
     code = told(node, context, {}).code
-    assert (code is None) == ((name, target) == ("transposition", "cuda"))
+    assert (code is None) == ((name, target) == ("transposition", CUDA))
     if code is not None:
         assert kernel_text(node, context) == kernel_text(node, replace(context, schedule=code))
 

@@ -11,6 +11,7 @@ import pytest
 import treadle as td
 from tests.skeletons.ir.interpret import Reported
 from tests.skeletons.ir.simt import run, run_array
+from treadle.dsl.target import CUDA
 from treadle.skeletons import schedules as sc
 from treadle.skeletons.ir import kernel as ir
 from treadle.skeletons.ir.verify import verify
@@ -38,7 +39,7 @@ def values(shape, dtype="f4", high=100):
 
 
 def lowered(array, **context):
-    made = lower(array._leaves[0].node, LoweringContext(target="cuda", **context))
+    made = lower(array._leaves[0].node, LoweringContext(target=CUDA, **context))
     for k in made.kernels:
         verify(k)
     return made

@@ -15,6 +15,7 @@ from treadle.dsl.configuration import Settings
 from treadle.dsl.expr import Index
 from treadle.dsl.passes import run_passes
 from treadle.dsl.scalar import Scalar
+from treadle.dsl.target import CUDA
 from treadle.skeletons.ir.kernel import LoadVector, statements
 from treadle.skeletons.lower.build import LoweringContext
 from treadle.skeletons.lower.fold import gpu_columns as fold_columns
@@ -200,14 +201,14 @@ def test_strided_and_dense_agree_to_the_bit():
 def test_wide_loads_and_their_fallback():
     a = np.ones((64, 64), "f4")
     for axis in (None, 0, 1):
-        kernel = lower(td.sum(a, axis=axis)._leaves[0].node, LoweringContext("cuda")).kernels[0]
+        kernel = lower(td.sum(a, axis=axis)._leaves[0].node, LoweringContext(CUDA)).kernels[0]
         assert any(isinstance(s, LoadVector) and len(s.vars) == 4 for s in statements(kernel.body))
         assert kernel.fallback is not None
 
 
 def test_nothing_depends_on_the_machine():
     node = td.sum(np.ones((3, 5)), axis=1)._leaves[0].node
-    one, many = (lower(node, LoweringContext("cuda", threads=t)) for t in (2, 64))
+    one, many = (lower(node, LoweringContext(CUDA, threads=t)) for t in (2, 64))
     assert [str(k) for k in one.kernels] == [str(k) for k in many.kernels]
 
 

@@ -12,6 +12,7 @@ from tests.skeletons.ir import simt
 from tests.skeletons.lower.gpu_cases import same
 from treadle.dsl.configuration import Settings
 from treadle.dsl.passes import run_passes
+from treadle.dsl.target import CUDA
 from treadle.skeletons.lower.build import LoweringContext
 from treadle.skeletons.lower.fold import gpu_jam as fold_jam
 from treadle.skeletons.lower.fold import gpu_rows as fold_rows
@@ -33,7 +34,7 @@ def roots_of(array):
 def tiled(array):
     """Whether the fold of a program has a kernel over tiles."""
     (root,) = roots_of(array)
-    kernels = lower(root.node, LoweringContext("cuda", threads=132)).kernels
+    kernels = lower(root.node, LoweringContext(CUDA, threads=132)).kernels
     return any("tiles" in k.name for k in kernels)
 
 

@@ -7,6 +7,7 @@ import pytest
 
 import treadle as td
 from tests.skeletons.ir.simt import run_array
+from treadle.dsl.target import CUDA
 from treadle.skeletons import schedules as sc
 from treadle.skeletons.ir import kernel as ir
 from treadle.skeletons.ir.verify import verify
@@ -18,7 +19,7 @@ RANDOM = np.random.default_rng(0)
 
 def variants(array, **context):
     """The chain of variants of the one kernel of an array."""
-    (kernel,) = lower(array._leaves[0].node, LoweringContext(target="cuda", **context)).kernels
+    (kernel,) = lower(array._leaves[0].node, LoweringContext(target=CUDA, **context)).kernels
     found = [kernel]
     while found[-1].fallback is not None:
         found.append(found[-1].fallback)

@@ -8,6 +8,7 @@ import pytest
 import treadle as td
 from tests.skeletons.ir.simt import run, run_array
 from treadle.dsl.scalar import Scalar
+from treadle.dsl.target import CUDA
 from treadle.dsl.types import ALL_TYPES
 from treadle.skeletons.ir.kernel import LoadVector, StoreVector, statements
 from treadle.skeletons.lower.build import LoweringContext
@@ -178,7 +179,7 @@ def test_segments(lengths):
 
 
 def test_wide_accesses():
-    kernels = lower(td.cumsum(np.ones(64, "f4"))._leaves[0].node, LoweringContext("cuda")).kernels
+    kernels = lower(td.cumsum(np.ones(64, "f4"))._leaves[0].node, LoweringContext(CUDA)).kernels
     for kernel in kernels:
         found = list(statements(kernel.body))
         assert any(isinstance(s, LoadVector) for s in found)
@@ -214,11 +215,11 @@ def test_turns_and_tiles_agree_to_the_bit(shape, monkeypatch):
     """Elements asked for ahead or not, blocks that are few or many, whichever comes first."""
     a = np.random.default_rng(0).random(shape).astype("f4")
     node = td.cumsum(a, axis=-1)._leaves[0].node
-    kernel = lower(node, LoweringContext("cuda")).kernels[-1]
+    kernel = lower(node, LoweringContext(CUDA)).kernels[-1]
     assert "turns" in kernel.name and "tiles" in kernel.fallback.name
     found = [run(node.leaf(), seed=s, multiprocessors=m)[0] for s, m in enumerate((1, 2, 3, 40))]
     monkeypatch.setattr(scan_turns, "ASKED", 0)
-    assert "tiles" in lower(node, LoweringContext("cuda")).kernels[-1].name
+    assert "tiles" in lower(node, LoweringContext(CUDA)).kernels[-1].name
     plain = run_array(td.cumsum(a, axis=-1))
     assert np.allclose(plain, a.astype("f8").cumsum(-1), rtol=1e-5)
     assert all(f.tobytes() == plain.tobytes() for f in found)
@@ -243,5 +244,5 @@ def test_only_values_of_one_register_take_turns():
 
 def test_nothing_depends_on_the_machine():
     node = td.cumsum(np.ones((3, 5)), axis=1)._leaves[0].node
-    one, many = (lower(node, LoweringContext("cuda", threads=t)) for t in (2, 64))
+    one, many = (lower(node, LoweringContext(CUDA, threads=t)) for t in (2, 64))
     assert [str(k) for k in one.kernels] == [str(k) for k in many.kernels]

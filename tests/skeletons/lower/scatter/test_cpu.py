@@ -7,6 +7,7 @@ import pytest
 
 import treadle as td
 from tests.skeletons.ir.interpret import Reported, execute, run_array
+from treadle.dsl.target import CUDA
 from treadle.skeletons.ir import kernel as ir
 from treadle.skeletons.ir.narrow import narrow
 from treadle.skeletons.lower.launches import told
@@ -184,7 +185,7 @@ def test_the_order_is_taken_where_it_is_as_fast(threads, targets, value, way):
 def test_a_gpu_says_that_floats_meet_in_any_order():
     def notes(start, **options):
         made = td.permute(plus, start, lambda k: k % 5, np.ones(9, start.dtype), **options)
-        return " ".join(lower(made._leaves[0].node, LoweringContext(target="cuda")).notes)
+        return " ".join(lower(made._leaves[0].node, LoweringContext(target=CUDA)).notes)
 
     assert ATOMICS in notes(np.zeros(5))
     assert ATOMICS not in notes(np.zeros(5), deterministic=True)

@@ -13,6 +13,7 @@ from tests.skeletons.ir.interpret import Reported
 from tests.skeletons.ir.simt import run
 from treadle.dsl.configuration import Settings
 from treadle.dsl.passes import run_passes
+from treadle.dsl.target import CUDA
 from treadle.skeletons.ir import kernel as ir
 from treadle.skeletons.lower.lower import LoweringContext, lower
 from treadle.skeletons.lower.scatter import gpu as permute
@@ -44,7 +45,7 @@ def run_array(array: Any, **options: Any) -> Any:
 
 def lowered(array: Any, **options: Any) -> tuple[ir.Kernel, ...]:
     (leaf, *_) = run_passes(array._leaves, Settings(), "cuda").roots
-    return lower(leaf.node, LoweringContext(target="cuda", **options)).kernels
+    return lower(leaf.node, LoweringContext(target=CUDA, **options)).kernels
 
 
 def names(array: Any) -> list[str]:

@@ -14,6 +14,7 @@ from tests.skeletons.ir.simt import execute, run_array
 from treadle.dsl.configuration import Settings
 from treadle.dsl.operations import stencils
 from treadle.dsl.passes import run_passes
+from treadle.dsl.target import CUDA
 from treadle.skeletons import schedules as sc
 from treadle.skeletons.ir import kernel as ir
 from treadle.skeletons.ir.verify import verify
@@ -27,7 +28,7 @@ from treadle.skeletons.lower.stencil import gpu_temporal as temporal
 RANDOM = np.random.default_rng(0)
 BOUNDARIES = [td.clamp, td.mirror, td.symmetric, td.wrap, td.constant(3)]
 SHAPES = [(40, 64), (37, 29), (1, 1), (1, 8), (8, 1), (90, 4)]
-CUDA = LoweringContext(target="cuda", threads=132)
+CONTEXT = LoweringContext(target=CUDA, threads=132)
 boundaries = pytest.mark.parametrize("boundary", BOUNDARIES, ids=lambda b: b.kind)
 shapes = pytest.mark.parametrize("shape", SHAPES, ids=str)
 
@@ -38,7 +39,7 @@ def values(shape, dtype="f4", high=100):
 
 def kernels(array):
     """The chain of variants of the one kernel of an array."""
-    (kernel,) = lower(array._leaves[0].node, CUDA).kernels
+    (kernel,) = lower(array._leaves[0].node, CONTEXT).kernels
     found = [kernel]
     while found[-1].fallback is not None:
         found.append(found[-1].fallback)
@@ -242,7 +243,7 @@ def test_sums_of_a_separable_window_stay_one_operation():
     assert root.node.elements[0] is not made._leaves[0].node.elements[0]
     assert all(leaf.node.label.operation == "use" for leaf in root.node.inputs())
     arrays = {root.node.inputs()[0]: np.ascontiguousarray(a)}
-    execute(lower(root.node, CUDA), root.node, arrays, {}, 0)
+    execute(lower(root.node, CONTEXT), root.node, arrays, {}, 0)
     assert np.allclose(arrays[root], td.run(made, backend="reference"), rtol=1e-5)
 
 
@@ -253,7 +254,7 @@ def together(f, a, backend="reference"):
     """How many turns of a loop over f `temporal` takes at once, with the bits of single turns."""
     (leaf,) = td.iterate(20, f, td.use(a))._leaves
     loop = run_passes([leaf], Settings(), backend).roots[0].node
-    made = temporal.temporal(loop, CUDA)
+    made = temporal.temporal(loop, CONTEXT)
     if made is None:
         return None
     (kernel,) = made.lowered.kernels

@@ -15,6 +15,7 @@ from tests.skeletons.lower.gpu_cases import agrees, data, same
 from treadle.dsl.configuration import Settings
 from treadle.dsl.operations import stencils
 from treadle.dsl.passes import run_passes
+from treadle.dsl.target import CUDA
 from treadle.skeletons import schedules as sc
 from treadle.skeletons.lower.lower import LoweringContext, lower
 from treadle.skeletons.lower.stencil import gpu_kernel as stencil_kernel
@@ -64,7 +65,7 @@ def test_a_block_for_each_multiprocessor(longest, blocks, monkeypatch):
     box = list(itertools.product(range(-4, 5), repeat=2))
     made = td.stencil(weighted(box), data((300, 268), "float32", high=5))
     (leaf,) = made._leaves
-    (kernel,) = lower(leaf.node, LoweringContext(target="cuda", threads=2)).kernels
+    (kernel,) = lower(leaf.node, LoweringContext(target=CUDA, threads=2)).kernels
     hosts = zip(kernel.scalars, kernel.scalar_values, strict=True)
     known = {scalar: evaluate(host, {}, {}) for scalar, host in hosts}
     assert kernel.threads == stencil_kernel.RESIDENT_HEAVY

@@ -6,13 +6,14 @@ from __future__ import annotations
 from itertools import product as product_of
 
 import pytest
-from gpu_cases import data, dtype, same
-from simt import run
 
 import treadle as td
+from tests.skeletons.ir.simt import run
+from tests.skeletons.lower.gpu_cases import data, dtype, same
 from treadle.dsl.expr import Extent, Index, Read
 from treadle.dsl.graph import Matmul
 from treadle.dsl.scalar import Scalar
+from treadle.dsl.target import CUDA
 from treadle.dsl.types import float16, float32, int32
 from treadle.skeletons.ir.specialise import specialise
 from treadle.skeletons.lower.lower import LoweringContext, lower
@@ -31,7 +32,7 @@ def product(array: td.Array, *sizes: int) -> Matmul:
 
 def small(node: Matmul) -> bool:
     """Whether the kernel for small products is selected."""
-    (kernel,) = lower(node, LoweringContext("cuda")).kernels
+    (kernel,) = lower(node, LoweringContext(CUDA)).kernels
     return any("product a" in line for line in kernel.comments)
 
 
@@ -55,7 +56,7 @@ def test_products_on_tensor_cores(name, size):
     m, k, n = size
     a, b = data((7, m, k), name), data((7, k, n), name, 1)
     node = product(td.matmul(a, b), m, n, k)
-    (kernel,) = lower(node, LoweringContext("cuda")).kernels
+    (kernel,) = lower(node, LoweringContext(CUDA)).kernels
     assert "a product a warp, on tensor cores" in kernel.comments
     same(run(node.leaf())[0], (a.astype("f4") @ b.astype("f4")).astype(dtype(name)))
     turned = td.matmul(td.transpose(td.use(b), (0, 2, 1)), td.transpose(td.use(a), (0, 2, 1)))
