@@ -134,6 +134,8 @@ def product(a: Any, b: Any, t: ScalarType, options: MatmulOptions) -> Any:
     """a @ b by the options.  The product over an empty inner axis is zero."""
     size = a.shape[-2], a.shape[-1], b.shape[-1]
     how = chosen(t, size, options)
+    if options.deterministic and t.is_inexact:
+        a, b = _in_rows(a), _in_rows(b)
     with np.errstate(all="ignore"):
         if how is None or not how.levels:
             return standard_for(t)(a, b)
@@ -152,6 +154,13 @@ def product(a: Any, b: Any, t: ScalarType, options: MatmulOptions) -> Any:
         if rows is not None:
             undo(np, out, rows, columns)
         return out.astype(t.numpy, copy=False)
+
+
+def _in_rows(x: Any) -> Any:
+    """The operand with its rows one after the other: BLAS rounds differently for other strides."""
+    whole, once = slice(None), slice(0, 1)
+    batch = tuple(whole if stride else once for stride in x.strides[:-2])
+    return np.broadcast_to(np.ascontiguousarray(x[batch]), x.shape)
 
 
 def _readable(x: Any) -> Any:

@@ -1,8 +1,7 @@
 """pin_order: apply `deterministic=True` of a program to every operation that it affects.
 
 These are permutes whose result depends on the order of updates (sums of floats, overwriting), folds
-of floats, which then group elements by their index and not by their memory layout, and products
-with executions that add in an unspecified order.
+and products of floats, which then group elements by their index and not by their memory layout.
 """
 
 from __future__ import annotations

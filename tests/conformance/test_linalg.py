@@ -7,7 +7,19 @@ import pytest
 
 import treadle as td
 
-from .helpers import COMPLEXES, FLOATS, INTEGERS, NUMBERS, assert_same, dt, generator, small, wide
+from .helpers import (
+    COMPLEXES,
+    FLOATS,
+    INTEGERS,
+    NUMBERS,
+    assert_same,
+    dt,
+    generator,
+    same_bits,
+    small,
+    to_host,
+    wide,
+)
 
 SHAPES = (
     (0, 3, 4),
@@ -250,6 +262,33 @@ def test_operands_are_any_view_of_an_array(check, name):
             np.ascontiguousarray(view.T) @ a.T,
         )
     check(cases)
+
+
+@pytest.mark.parametrize("name", ("float32", "float64", "complex64"))
+@pytest.mark.parametrize("shape", ((1, 5, 2), (3, 64, 1), (40, 50, 30), (2, 20, 70, 9)))
+def test_deterministic_products_have_the_same_bits_in_every_layout(backend, shape, name):
+    """Libraries sum columns, rows and reversed rows in orders of their own."""
+    *batch, m, k, n = shape
+    a, b = wide(name, (*batch, m, k), 1), wide(name, (*batch, k, n), 2)
+
+    def columns(x):
+        return np.ascontiguousarray(x.swapaxes(-1, -2)).swapaxes(-1, -2)
+
+    def reversed_rows(x):
+        return np.ascontiguousarray(x[..., ::-1])[..., ::-1]
+
+    for algorithm in ("auto", "strassen"):
+        made = td.jit(
+            lambda x, y, f=algorithm: td.matmul(x, y, algorithm=f, deterministic=True),
+            backend=backend,
+        )
+        want = made(a, b)
+        for left in (columns, reversed_rows, np.ascontiguousarray):
+            for right in (columns, reversed_rows):
+                label = f"{algorithm}, {left.__name__}, {right.__name__}"
+                same_bits(to_host(made(left(a), right(b))), to_host(want), label)
+        with td.config(check=True):
+            same_bits(to_host(made(a, columns(b))), to_host(want), f"{algorithm}, checked")
 
 
 def plus(x, y):
