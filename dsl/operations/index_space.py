@@ -20,14 +20,14 @@ from ..errors import (
 )
 from ..expr import Const, Expr, Extent, Index, constant
 from ..graph import Check, Input, Label, Shape, indices, known
-from ..scalar import Scalar, apply_primitive, as_index, lift
+from ..scalar import Scalar, apply_primitive, as_count, as_index, lift
 from ..shapes import as_shape, broadcast_shapes, require, show_shape, stretched
 from ..sources import as_array, is_arraylike
 from ..tracing import call_scalar_function, flatten_result, forbid_nesting
 from ..types import int64, uint64
 from .common import label_of, normalise_axes, normalise_axis, operation
 from .places import delinear, greatest, least, linear, minus, plus, product, size, times
-from .slicing import integer_index, slice_axis
+from .slicing import from_either_end, integer_index, slice_axis, within
 
 __all__ = [
     "backpermute",
@@ -459,19 +459,24 @@ def _take(a: ArrayLike, index_array: ArrayLike, axis: int, label: Label) -> Arra
             f"{label.operation} needs integer indices, got {chosen.dtype}.",
             hint="Convert them: td.cast(indices, td.int64).",
         )
-    r = chosen.ndim
-    _check_host_indices(chosen, array._shape[k], k, label.operation)
+    r, n = chosen.ndim, array._shape[k]
+    _check_host_indices(chosen, n, k, label.operation)
     shape = (*array._shape[:k], *chosen._shape, *array._shape[k + 1 :])
-    at = simplify.cast(chosen._element([Index(k + j) for j in range(r)])[0], int64)
+    if isinstance(index_array, Scalar | int | np.integer):
+        at = as_count(index_array, "an index")
+    else:
+        at = simplify.cast(chosen._element([Index(k + j) for j in range(r)])[0], int64)
+    checks: list[Check] = []
     if label.operation == "take":
-        n = array._shape[k]
-        at = simplify.select(apply_primitive("less", [at, constant(0)]), plus(at, n), at)
+        at = from_either_end(at, n, k, checks)
+    else:
+        checks += within(at, n, k)
     index = [
         *(Index(j) for j in range(k)),
         at,
         *(Index(j + r - 1) for j in range(k + 1, array.ndim)),
     ]
-    return map_over(array, index, shape, label)
+    return map_over(array, index, shape, label, tuple(checks))
 
 
 def _check_host_indices(chosen: Array, n: Expr, axis: int, operation: str) -> None:

@@ -102,12 +102,15 @@ def _bound_down(value: Any, n: Expr) -> Expr:
 
 
 def integer_index(value: Any, n: Expr, axis: int, checks: list[Check]) -> Expr:
-    e = as_count(value, "an index")
+    return from_either_end(as_count(value, "an index"), n, axis, checks)
+
+
+def from_either_end(e: Expr, n: Expr, axis: int, checks: list[Check]) -> Expr:
+    """The index `e`, counted from the end if negative; checked if known before the first kernel."""
     if not isinstance(e, Const):
         negative = apply_primitive("less", [e, constant(0)])
         at = simplify.select(negative, plus(e, n), e)
-        if all(isinstance(x, Const | Extent | Param | Apply) for x in walk((at,))):
-            checks += _within(at, n, axis)  # computable before the first kernel
+        checks += within(at, n, axis)
         return at
     v = int(e.value)
     checks += require(
@@ -121,8 +124,10 @@ def integer_index(value: Any, n: Expr, axis: int, checks: list[Check]) -> Expr:
     return e if v >= 0 else plus(n, e)
 
 
-def _within(at: Expr, n: Expr, axis: int) -> tuple[Check, ...]:
-    """Checks that 0 ≤ at < n."""
+def within(at: Expr, n: Expr, axis: int) -> tuple[Check, ...]:
+    """Checks that 0 ≤ at < n, if `at` is known before the first kernel."""
+    if not all(isinstance(x, Const | Extent | Param | Apply) for x in walk((at,))):
+        return ()
     zero, last = constant(0), minus(n, constant(1))
     return (
         *require(

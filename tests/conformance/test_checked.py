@@ -7,7 +7,7 @@ import pytest
 
 import treadle as td
 
-from .helpers import assert_same
+from .helpers import assert_same, small, to_host
 
 X = td.use(np.arange(8))
 GRID = td.use(np.arange(12.0).reshape(3, 4))
@@ -156,3 +156,26 @@ def test_loops_of_other_tasks_end_as_well(backend, watched):
     far = td.generate((1 << 22,), lambda i: td.loop(1 << 40, lambda k, s: s + X[k % 8 + FAR], i))
     with pytest.raises(td.IndexOutOfBounds, match="out of range for axis"):
         td.run(td.sum(far), backend=backend, check=True)
+
+
+def test_numbers_as_indices_are_always_checked(backend):
+    """Without checked mode; literals and arguments, with and without a compiled function."""
+    a, m = np.arange(5.0), small("float32", (2, 3))
+    readers = {"take": lambda x, n: td.take(x, n, axis=0), "flat": td.take, "gather": td.gather}
+    for label, read in readers.items():
+        compiled = td.jit(read, backend=backend)
+        for array, extent in ((a, 5), (m, 6 if label == "flat" else 2), (a[:0], 0)):
+            least = 0 if label == "gather" else -extent
+            for wrong in (extent, least - 1, 2**40, -(2**62)):
+                with pytest.raises(td.IndexOutOfBounds, match="out of range for axis 0"):
+                    read(array, wrong)
+                with pytest.raises(td.IndexOutOfBounds, match="out of range for axis 0"):
+                    compiled(array, wrong)
+                with pytest.raises(td.IndexOutOfBounds, match="out of range for axis 0"):
+                    td.jit(lambda x, f=read, n=wrong: f(x, n), backend=backend)(array)
+            if extent:
+                for right in (0, extent - 1, least):
+                    axis = None if label == "flat" else 0
+                    want = np.take(array, right, axis)
+                    assert_same(to_host(td.run(read(array, right), backend=backend)), want)
+                    assert_same(to_host(compiled(array, right)), want)
