@@ -31,9 +31,9 @@ from treadle.dsl.environment import cache_directory, keep
 from treadle.dsl.quantities import duration
 from treadle.dsl.types import ScalarType, float32, float64, int32, int64
 from treadle.skeletons.products import STRASSEN, WINOGRAD, BilinearAlgorithm
-from treadle.skeletons.products.counts import passes
 from treadle.skeletons.products.executions import execute, plan
 from treadle.skeletons.products.model import Choice, Rates, choose_recursive
+from treadle.skeletons.products.sequences import passes
 
 from .own import Host
 from .runtime.threads import thread_count

@@ -2,8 +2,7 @@
 
 tables        bilinear algorithms, Brent's equations, composition
 primitives    instances of the fused primitive, their variants, dependency stages
-sequences     straight-line programs over blocks: sums in memory, few temporaries
-counts        operations, memory transactions and volume of those programs, in closed form
+sequences     straight-line programs over blocks: sums in memory, few temporaries, passes counted
 executions    how products are combined in C, on arrays of any library
 scaling       powers of two for badly scaled operands
 model         predicted times;  measured: corrected by measurements

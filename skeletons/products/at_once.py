@@ -65,7 +65,7 @@ def at_once(algorithm: BilinearAlgorithm, adds: bool) -> Program:
             free = [name for name, by in used.items() if name[0] in "ST" and by not in later
                     and name not in homes.values()]  # fmt: skip
             homes[r] = free[0] if free else f"M{1 + at}"
-        step = Product(left.names[r], right.names[r], ((homes[r], 1, (), True),))
+        step = Product(left.names[r], right.names[r], homes[r])
         steps.append(step)
         if not at:
             steps += [s for s in sums if s not in needed]
@@ -83,7 +83,7 @@ def at_once(algorithm: BilinearAlgorithm, adds: bool) -> Program:
         name = blocks[p]
         old: Addends = ((1, name),) if name in written else ()
         written.add(name)
-        steps.append(Product(left.names[r], right.names[r], ((name, c, old, True),)))
+        steps.append(Product(left.names[r], right.names[r], name, c, old))
     return tuple(steps)
 
 

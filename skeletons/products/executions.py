@@ -26,10 +26,9 @@ from functools import lru_cache, partial
 from typing import Any
 
 from .at_once import at_once, block_names
-from .counts import RECURSIVE
 from .kit import Job, Kit
 from .primitives import Instance, Terms, instances, stages
-from .sequences import Product, Program, Sums, kinds
+from .sequences import RECURSIVE, Product, Program, Sums, kinds
 from .tables import BilinearAlgorithm, power
 
 EXECUTIONS = (
@@ -302,8 +301,8 @@ def run(kit: Kit, program: Program, blocks: dict[str, Any], space: Space,
         product: Callable[[Any, Any, Any], None]) -> None:  # fmt: skip
     """Runs a program on the blocks A11 …, with temporaries from `space`.
 
-    A product that contributes to several blocks is stored in memory first; so is one that is scaled
-    or added to a single block, unless the kit does that in place.
+    A product that is scaled, or added to a block, is stored in memory first, unless the kit does
+    that in place.
     """
     first = {kind: next(x for name, x in blocks.items() if name[0] == kind) for kind in "ABC"}
     shapes = {kind: x.shape for kind, x in first.items()}
@@ -347,20 +346,18 @@ def _like(block: Any, flat: Any) -> Any:
 
 def _multiply(kit: Kit, step: Product, blocks: dict[str, Any], target: Any, space: Space,
               product: Callable[[Any, Any, Any], None]) -> None:  # fmt: skip
-    first, sign, addends, _ = step.stores[0]
-    alone = len(step.stores) == 1
-    if alone and sign == 1 and not addends:
-        product(blocks[step.w], blocks[step.x], target(first, "C"))
+    w, x, sign, addends = blocks[step.w], blocks[step.x], step.sign, step.addends
+    if sign == 1 and not addends:
+        product(w, x, target(step.target, "C"))
         return
-    if alone and kit.adds and addends in ((), ((1, first),)):
-        kit.update(blocks[step.w], blocks[step.x], target(first, "C"), sign, bool(addends))
+    if kit.adds and addends in ((), ((1, step.target),)):
+        kit.update(w, x, target(step.target, "C"), sign, bool(addends))
         return
     with space:
         m = space.take(*next(x for name, x in blocks.items() if name[0] == "C").shape)
-        product(blocks[step.w], blocks[step.x], m)
-        for name, sign, addends, _ in step.stores:
-            terms = [(c, blocks[x]) for c, x in addends]
-            kit.sums(((target(name, "C"), ([(sign, m)] if sign else []) + terms),))
+        product(w, x, m)
+        terms = [(c, blocks[name]) for c, name in addends]
+        kit.sums(((target(step.target, "C"), [(sign, m), *terms]),))
 
 
 def cut(x: Any, rows: int, cols: int) -> list[Any]:

@@ -1,40 +1,33 @@
 """The time of a product: counts of a tile engine against the ceilings of a machine.
 
-Huang, Yu, van de Geijn (2020), section 5: what a thread block computes and moves (equations
-8–14), what limits its shape (13, 15–18), and the time as the slowest of arithmetic, shared memory
-and global memory (19–22): `Strategy`, `bounds`, `predict_blocks`.
-
-`predict` is that model for a persistent engine on a GPU with a large L2 cache. It adds what the
-paper leaves out: issue slots (each instruction other than a multiply-add costs one), waves (of
-complete tiles, or of evenly divided work), the L2 cache (concurrent tiles read the same rows and
-columns), updates of C, launches, and sums of an outer level in memory.  `predict_recursive` is a
-library's product with sums in memory.  Times are in seconds, rates per second, sizes in elements or
-bytes as documented; `measured` corrects predictions by measurements.
+Huang, Yu, van de Geijn (2020), section 5, model a product as the slowest of arithmetic, shared
+memory and global memory.  `predict` is such a model for a persistent engine on a GPU with a large
+L2 cache.  It adds what the paper leaves out: issue slots (each instruction other than a
+multiply-add costs one), waves (of complete tiles, or of evenly divided work), the L2 cache
+(concurrent tiles read the same rows and columns), updates of C, launches, and sums of an outer
+level in memory.  `predict_recursive` is a library's product with sums in memory.  Times are in
+seconds, rates per second, sizes in elements or bytes as documented; `measured` corrects predictions
+by measurements.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from math import ceil
-from typing import NamedTuple
 
-from .counts import passes
-from .primitives import instances, variants
+from .primitives import instances
+from .sequences import passes
 from .tables import BilinearAlgorithm
 
 Size = tuple[int, int, int]
 """m, k, n."""
-Operands = tuple[int, int, int]
-"""The numbers of blocks of A and B that are added, and of C that are updated: W_A, W_B, W_C."""
 
 
 @dataclass(frozen=True)
 class Machine:
-    """Ceilings: multiply-adds a second, bytes a second of memory, of the L2 and of shared memory.
+    """Ceilings: multiply-adds a second, bytes a second of memory (copied, filled) and of the L2.
 
-    `slots`: instructions a second that its schedulers issue; `launch`: seconds until a kernel's
-    first result; `resident`: resident thread blocks, if the engine does not specify them;
-    `registers` of a thread, `shared` bytes of a multiprocessor.
+    `launch`: seconds until a kernel's first result.
     """
 
     name: str
@@ -42,133 +35,13 @@ class Machine:
     clock: float
     fma: float
     memory: float
+    filling: float
     l2: float
-    shared_rate: float
     launch: float = 4e-6
-    registers: int = 255
-    shared: int = 96 * 1024
-    filling: float = 4.5e12
 
 
-def machine(name: str, processors: int, clock: float, *, lanes: int = 128, memory: float,
-            l2: float, shared: int = 96 * 1024, launch: float = 4e-6) -> Machine:  # fmt: skip
-    """A GPU by its multiprocessors, each with `lanes` multiply-adds and 128 bytes of shared memory
-    a clock."""
-    return Machine(name, processors, clock, processors * lanes * clock, memory, l2,
-                   processors * 128 * clock, launch, 255, shared, memory)  # fmt: skip
-
-
-V100 = Machine("Tesla V100", 80, 1.53e9, 15.67e12 / 2, 1.08e12, 2.1e12, 15.67e12)
-"""The paper's machine; its memory rate includes the paper's 1 + λ = 1.2 for the L2."""
-H200 = machine("NVIDIA H200", 132, 1.98e9, memory=4.23e12, l2=5.5e12, shared=228 * 1024)
-"""Measured rates of copying and filling; shared memory by its clock."""
-
-
-# --- the paper's model -------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Strategy:
-    """Block sizes: tile (m_S, n_S, k_S) of a thread block, (m_R, n_R) of a thread (figure 3)."""
-
-    name: str
-    rows: int
-    cols: int
-    step: int
-    thread_rows: int
-    thread_cols: int
-
-    @property
-    def threads(self) -> int:
-        return self.rows // self.thread_rows * (self.cols // self.thread_cols)
-
-
-STRATEGIES = (
-    Strategy("small", 16, 16, 16, 2, 2), Strategy("medium", 32, 32, 8, 4, 4),
-    Strategy("large", 64, 64, 8, 8, 8), Strategy("tall", 128, 32, 8, 8, 4),
-    Strategy("wide", 32, 128, 8, 4, 8), Strategy("huge", 128, 128, 8, 8, 8),
-)  # fmt: skip
-
-
-def operations(block: Strategy, k: int, operands: Operands = (1, 1, 1)) -> int:
-    """Arithmetic operations of a thread block (equation 11)."""
-    a, b, c = operands
-    extra = (a - 1) * block.rows * k + (b - 1) * block.cols * k + (c - 1) * block.rows * block.cols
-    return 2 * block.rows * block.cols * k + extra
-
-
-def global_words(block: Strategy, k: int, operands: Operands = (1, 1, 1)) -> int:
-    """Elements that a thread block moves to and from memory (equations 8, 10, 12)."""
-    a, b, c = operands
-    return block.rows * k * a + block.cols * k * b + block.rows * block.cols * c
-
-
-def shared_words(block: Strategy, k: int) -> int:
-    """Elements that a thread block moves to and from shared memory (equations 8, 9, 14)."""
-    fragments = block.threads * (block.thread_rows + block.thread_cols) * k
-    return (block.rows + block.cols) * k + fragments
-
-
-def registers(block: Strategy, operands: Operands = (1, 1, 1)) -> int:
-    """Registers of a thread for accumulators, fragments and prefetched operands (equation 16)."""
-    r, c = block.thread_rows, block.thread_cols
-    return r * c + (2 + operands[0]) * r + (2 + operands[1]) * c
-
-
-def bounds(block: Strategy, on: Machine, k: int = 4096, operands: Operands = (1, 1, 1),
-           itemsize: int = 4) -> dict[str, bool]:  # fmt: skip
-    """Which of the paper's conditions a shape meets (equations 13 and 15–18).
-
-    >>> bounds(STRATEGIES[5], V100)["global memory"], bounds(STRATEGIES[0], V100)["global memory"]
-    (True, False)
-    """
-    work, rate = operations(block, k, operands), 2 * on.fma
-    return {
-        "global memory": work / global_words(block, k, operands) >= itemsize * rate / on.memory,
-        "shared memory": work / shared_words(block, k) >= itemsize * rate / on.shared_rate,
-        "registers": registers(block, operands) < on.registers,
-        "shared size": itemsize * (block.rows + block.cols) * block.step < on.shared,
-        "prefetch": block.thread_rows * block.threads >= block.rows * block.step
-        and block.thread_cols * block.threads >= block.cols * block.step,
-    }
-
-
-class Parts(NamedTuple):
-    """Seconds by resource; the slowest determines the time of a product."""
-
-    arithmetic: float
-    shared: float
-    memory: float
-
-    @property
-    def seconds(self) -> float:
-        return max(self)
-
-
-def predict_blocks(on: Machine, block: Strategy, size: Size, operands: Operands = (1, 1, 1),
-                   resident: int = 2, itemsize: int = 4) -> Parts:  # fmt: skip
-    """One kernel of (m, k) by (k, n) by the paper's equations 19–22; `resident` blocks a
-    multiprocessor."""
-    m, k, n = size
-    tiles = ceil(m / block.rows) * ceil(n / block.cols)
-    active = on.processors * resident
-    waves = ceil(tiles / active)
-    return Parts(
-        waves * active * operations(block, k, operands) / (2 * on.fma),
-        waves * active * itemsize * shared_words(block, k) / on.shared_rate,
-        tiles * itemsize * global_words(block, k, operands) / on.memory,
-    )
-
-
-def predict_sequence(on: Machine, block: Strategy, size: Size, algorithm: BilinearAlgorithm,
-                     resident: int = 2, itemsize: int = 4) -> float:  # fmt: skip
-    """The instances of an algorithm one after the other, as in figure 10."""
-    m, k, n = size
-    part = ceil(m / algorithm.m), ceil(k / algorithm.k), ceil(n / algorithm.n)
-    return sum(
-        len(members) * predict_blocks(on, block, part, operands, resident, itemsize).seconds
-        for operands, members in variants(algorithm).items()
-    )
+#: Measured rates of copying and filling; 128 multiply-adds a clock and multiprocessor.
+H200 = Machine("NVIDIA H200", 132, 1.98e9, 132 * 128 * 1.98e9, 4.23e12, 4.23e12, 5.5e12)
 
 
 # --- a persistent engine -----------------------------------------------------------------------

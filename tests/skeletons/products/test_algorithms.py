@@ -23,16 +23,9 @@ from treadle.skeletons.products import (
     variants,
 )
 from treadle.skeletons.products.at_once import at_once, passes_at_once
-from treadle.skeletons.products.counts import (
-    PROGRAMS,
-    STANDARD_COUNTS,
-    Polynomial,
-    of_levels,
-    of_step,
-)
 from treadle.skeletons.products.executions import Space, execute, plan, run
 from treadle.skeletons.products.kit import Kit
-from treadle.skeletons.products.sequences import Product, kinds
+from treadle.skeletons.products.sequences import RECURSIVE, Product, Sums, kinds
 
 
 @pytest.mark.parametrize(
@@ -151,9 +144,8 @@ def test_stages():
 # --- sums in memory ---------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", PROGRAMS)
-@pytest.mark.parametrize("which", [0, 1], ids=["fused", "outer"])
-def test_the_programs_multiply(name, which):
+@pytest.mark.parametrize("name", RECURSIVE)
+def test_the_programs_multiply(name):
     random = np.random.default_rng(3)
     a, b = random.integers(-9, 9, (2, 6, 6))
     quarters = [(i, j) for i in (0, 1) for j in (0, 1)]
@@ -164,7 +156,7 @@ def test_the_programs_multiply(name, which):
     out = np.zeros((6, 6), a.dtype)
     for i, j in quarters:
         blocks[f"C{i + 1}{j + 1}"] = out[3 * i : 3 * i + 3, 3 * j : 3 * j + 3]
-    program = PROGRAMS[name][which]
+    program = RECURSIVE[name]
     kit = Kit()
     run(kit, program, blocks, Space(np.full(300, 7, a.dtype)), kit.product)
     for i, j in quarters:
@@ -208,74 +200,7 @@ def test_passes_of_a_level_at_once():
             made = at_once(algorithm, adds)
             assert sum(isinstance(s, Product) for s in made) == 7
             assert len(kinds(made)) == 2 * sums
-            assert all(step.reads <= 7 for step in made)
-
-
-def test_kernels():
-    """Figure 3: transactions and volume of the kernels beside those of a product."""
-    t = STANDARD_COUNTS
-    want = {"add": (F(3, 32), 12), "mulIncInc": (F(3, 16), 12), "mulStoreDec": (F(1, 8), 8),
-            "mulAdd": (F(1, 16), 4), "mulIncIncInc": (F(5, 16), 20), "mulSubInc": (F(3, 16), 12),
-            "mul": (F(0), 0)}  # fmt: skip
-    at = {"add": ("strassen", 0), "mul": ("strassen", 2), "mulIncInc": ("strassen", 8),
-          "mulStoreDec": ("strassen", 10), "mulAdd": ("winograd", 10),
-          "mulIncIncInc": ("winograd", 11), "mulSubInc": ("winograd", 13)}  # fmt: skip
-    for kernel, (name, index) in at.items():
-        step = PROGRAMS[name][0][index]
-        found = of_step(step)
-        product = isinstance(step, Product)
-        transactions = found.transactions + t.transactions * (-1 if product else 0)
-        volume = found.volume + t.volume * (-1 if product else 0)
-        assert transactions == Polynomial(F(0), want[kernel][0]), kernel
-        assert volume == Polynomial(F(0), F(want[kernel][1])), kernel
-
-
-FIGURES = {
-    # level: name: operations, transactions, volume (figures 6, 9, 10, 11)
-    1: {"strassen": ("7n³/4 + 11n²/4", "119n³/32768 + 35n²/64", "63n³/256 + 50n²"),
-        "winograd": ("7n³/4 + 2n²", "119n³/32768 + 29n²/64", "63n³/256 + 41n²")},
-    2: {"strassen": ("49n³/32 + 149n²/16", "833n³/262144 + 347n²/256", "441n³/2048 + 277n²/2"),
-        "winograd": ("49n³/32 + 29n²/4", "833n³/262144 + 285n²/256", "441n³/2048 + 451n²/4")},
-    3: {"strassen": ("343n³/256 + 1331n²/64", "5831n³/2097152 + 2837n²/1024",
-                     "3087n³/16384 + 2347n²/8"),
-        "winograd": ("343n³/256 + 263n²/16", "5831n³/2097152 + 2323n²/1024",
-                     "3087n³/16384 + 3813n²/16")},
-    4: {"strassen": ("2401n³/2048 + 10469n²/256", "40817n³/16777216 + 21491n²/4096",
-                     "21609n³/131072 + 18061n²/32"),
-        "winograd": ("2401n³/2048 + 2081n²/64", "40817n³/16777216 + 17573n²/4096",
-                     "21609n³/131072 + 29315n²/64")},
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("levels", FIGURES)
-def test_counts(levels):
-    for name, want in FIGURES[levels].items():
-        found = of_levels(name, levels)
-        assert tuple(map(str, (found.operations, found.transactions, found.volume))) == want
-
-
-SAVED = {
-    # level: n: Strassen, Winograd: operations, transactions, volume in % (figures 7, 12, 13, 14)
-    1: {4096: ((12.5, 9.6, 8.5), (12.5, 10.2, 9.3)), 8192: ((12.5, 11.1, 10.5), (12.5, 11.3, 10.9)),
-        16384: ((12.5, 11.8, 11.5), (12.5, 11.9, 11.7))},
-    2: {4096: ((23.3, 15.8, 11.7), (23.3, 17.2, 13.9)),
-        8192: ((23.4, 19.6, 17.6), (23.4, 20.3, 18.7)),
-        16384: ((23.4, 21.5, 20.5), (23.4, 21.9, 21.1))},
-    3: {4096: ((32.7, 17.0, 7.9), (32.8, 20.0, 12.6)),
-        8192: ((32.9, 25.0, 20.4), (32.9, 26.5, 22.8)),
-        16384: ((32.9, 29.0, 26.7), (33.0, 29.7, 27.9))},
-    4: {4096: ((40.9, 10.8, -7.2), (41.0, 16.5, 2.0)),
-        8192: ((41.1, 26.1, 17.0), (41.2, 28.9, 21.6)),
-        16384: ((41.3, 33.7, 29.2), (41.3, 35.1, 31.5))},
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("levels", SAVED)
-def test_what_is_saved(levels):
-    for n, rows in SAVED[levels].items():
-        for name, want in zip(("strassen", "winograd"), rows, strict=True):
-            found = of_levels(name, levels).saved(n)
-            assert found == pytest.approx(want, abs=0.051), (name, n)
+            assert all(step.reads <= 7 for step in made if isinstance(step, Sums))
 
 
 # --- rounding ---------------------------------------------------------------------------------
