@@ -15,7 +15,7 @@ from treadle.dsl.target import CUDA
 from treadle.skeletons.ir.kernel import Kernel
 from treadle.skeletons.lower.build import LoweringContext, describe
 from treadle.skeletons.lower.pieces import Whole, pieces_of
-from treadle.skeletons.model.short_rows import ShortRows
+from treadle.skeletons.model.report import ShortRows
 
 from ..runtime.choosing import first_choice
 from ..runtime.plan import Planner

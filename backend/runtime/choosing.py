@@ -19,8 +19,8 @@ from treadle.dsl.target import target_of
 from treadle.skeletons.schedules import Auto, Tuned, as_schedule
 
 if TYPE_CHECKING:
-    from treadle.skeletons.model.auto_folds import FoldDecider
     from treadle.skeletons.model.choose import Decider
+    from treadle.skeletons.model.folds import FoldDecider
 
     from .executor import Executor
 
@@ -113,7 +113,7 @@ def _automatic(program: TracedProgram, node: Node) -> Decider | FoldDecider | No
     from treadle.skeletons.model.device import device_of
 
     if isinstance(node, Fold):
-        from treadle.skeletons.model.auto_folds import FoldDecider
+        from treadle.skeletons.model.folds import FoldDecider
 
         return FoldDecider(node, device_of(program))
     from treadle.skeletons.model.choose import Decider, has_choice

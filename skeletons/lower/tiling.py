@@ -83,8 +83,7 @@ def default_tiling(builder: Builder, domain: Shape, elements: int, row_multiple:
 
     rows_host = domain[-2]
     if rows is None:
-        wanted = at.maximum(at.floor_divide(elements, at.maximum(cols_host, 1)), 1)
-        wanted = at.multiply(at.ceil_div(wanted, row_multiple), row_multiple)
+        wanted = whole_rows(elements, cols_host, row_multiple)
         height = builder.scalar(wanted, "block_rows")
         down = builder.scalar(at.ceil_div(rows_host, wanted), "blocks_down")
     else:
@@ -118,6 +117,12 @@ def default_tiling(builder: Builder, domain: Shape, elements: int, row_multiple:
     return Tiling(at.product((groups, down, across)), emit)
 
 
+def whole_rows(elements: int, columns: Expr | int, multiple: int) -> Expr:
+    """Rows of a tile of about `elements` elements, a multiple of `multiple` (host)."""
+    rows = at.maximum(at.floor_divide(elements, at.maximum(columns, 1)), 1)
+    return at.multiply(at.ceil_div(rows, multiple), multiple)
+
+
 def coordinates(builder: Builder, into: Linearizer, index: Expr, extents: Shape,
                 name: str = "i") -> tuple[Expr, ...]:  # fmt: skip
     """The coordinates of a linear id over `extents` (host), each named."""
@@ -143,12 +148,16 @@ def schedule_of(builder: Builder) -> Schedule | None:
 
 
 def plan_of(builder: Builder, rank: int, outputs: bool = False) -> Resolved | None:
-    """The user's schedule for a domain of this rank; None when the defaults apply.
+    """The user's schedule for a domain of this rank; None when the defaults apply."""
+    return resolved(schedule_of(builder), rank, outputs)
+
+
+def resolved(schedule: Schedule | None, rank: int, outputs: bool) -> Resolved | None:
+    """A schedule for a domain of this rank; None when the defaults apply.
 
     The row order over single elements equals the default, which takes larger steps.  `outputs`:
     several outputs per thread are part of the plan (otherwise they are `rows_per_thread`).
     """
-    schedule = schedule_of(builder)
     if schedule is None or rank == 0:
         return None
     if not (schedule.order or schedule.visits_blocks or (outputs and schedule.per_thread)):

@@ -99,12 +99,9 @@ class Visits:
             what = node.label.operation
             builder.notes.append(f"{schedule.stage!r} has no effect: {what} stages by itself")
         graph = isinstance(node, Permute) and isinstance(schedule.residency, LocalityGraph)
-        if not (schedule.order or schedule.block or schedule.per_thread or schedule.lanes or graph):
-            return None
-        if line and isinstance(node, Fold) and len(node.inner) > 1:
-            schedule = schedule.along_a_line()
-        plan = schedule.resolve(len(grid), leaf=leaf)
-        if plan.grain == "thread" and type(plan.order) is Row and max(plan.unit) == 1:
+        along = line and isinstance(node, Fold) and len(node.inner) > 1
+        plan = plan_over(schedule, len(grid), leaf, along, graph)
+        if plan is None:
             return None
         builder.notes.append(shown(schedule, plan, leaf))
         return cls(builder, plan, tuple(grid), leaf)
@@ -138,6 +135,19 @@ class Visits:
         tasks = self.builder.scalar(at.ceil_div(self.total_host, each), "tasks")
         size = each if isinstance(each, int) else self.builder.scalar(each, "visits_per_task")
         return tasks, at.integer(size) if isinstance(size, int) else size
+
+
+def plan_over(schedule: Schedule, rank: int, leaf: Sequence[int], line: bool = False,
+              graph: bool = False) -> Resolved | None:  # fmt: skip
+    """A schedule for a grid of leaves; None where the defaults apply.
+
+    `line`: the axes of the user's schedule are one axis of the grid; `graph`: its residency decides
+    which leaves are a block."""
+    if not (schedule.order or schedule.block or schedule.per_thread or schedule.lanes or graph):
+        return None
+    plan = (schedule.along_a_line() if line else schedule).resolve(rank, leaf=leaf)
+    single = plan.grain == "thread" and type(plan.order) is Row and max(plan.unit) == 1
+    return None if single else plan
 
 
 def shown(schedule: Schedule, plan: Resolved, leaf: Sequence[int]) -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 from treadle.dsl.expr import Expr, Extent, walk
 from treadle.dsl.graph import Generate, Node, Permute
@@ -27,9 +28,10 @@ from treadle.skeletons.schedules import (
 )
 
 from ..access.maps import STREAMING, VERTICAL, KernelMaps, Map, access_classes, kernel_maps
+from ..lower.build import Builder, LoweringContext
+from ..lower.elementwise import cpu
 from .device import Ceilings
-from .set_conflicts import Conflict, conflicts
-from .time import Prediction, predict
+from .time import Conflict, Prediction, conflicts, predict
 
 #: A schedule is chosen only if its time is below this fraction of the plain one's …
 MARGIN = 0.9
@@ -64,6 +66,13 @@ SIDE_BY_SIDE, ROWS_OF_TARGET = 256, (4, 8, 16, 32)
 KEPT = 256
 #: Orders of blocks, for a schedule that fixes only the block.
 BLOCK_ORDERS: tuple[ScheduleLike, ...] = (Column(64), Column(256), Column(1024))
+
+
+class AnyChoice(Protocol):
+    """A choice; `schedule` None: no schedule."""
+
+    @property
+    def schedule(self) -> Schedule | None: ...
 
 
 @dataclass(frozen=True)
@@ -223,31 +232,22 @@ def has_choice(node: Node, gpu: bool) -> bool:
 
 
 def way_of(node: Node, gpu: bool) -> str:
-    """How a kernel is lowered without a schedule: "rows", "strips" or "tiles"."""
-    from ..ir import transform
-    from ..lower.build import Builder, LoweringContext
-
+    """How a kernel is lowered without a schedule: "rows", "strips", "tiles", or a permute's
+    "visits"."""
+    if isinstance(node, Permute):
+        return "visits"
     if not isinstance(node, Generate):
-        return "visits" if gpu and isinstance(node, Permute) else "rows"
-    rank = len(node.shape)
+        return "rows"
     builder = Builder(node, LoweringContext(target=CUDA if gpu else NATIVE))
     if gpu:
-        from ..lower.stencil import gpu as stencil
-        from ..lower.transpose import gpu as transpose
+        from ..lower.elementwise.gpu import way_of as on_gpu
 
-        if stencil.is_stencil(node, builder):
-            return "strips"
-        return "tiles" if transpose.staged_reads(builder, node) is not None else "rows"
-    elements = transform.inside(node.elements, node.shape)
-    if transform.is_transposing(elements, rank):
-        return "tiles"
-    window = elements != node.elements or transform.has_boundary(elements)
-    return "strips" if window and transform.row_sharing(elements, rank) >= 0.4 else "rows"
+        return on_gpu(builder, node)
+    return cpu.way_of(builder, node)
 
 
-class Decider:
-    """The choice for one kernel, made once per class of extents (powers of two); for a permute on a
-    CPU once per extents, since the exact extents decide which cache sets its stores map to.
+class OncePerExtents:
+    """The choice for one kernel, made once per class of extents (powers of two).
 
     `extents` are the extents that the choice depends on; call it with their values, in order.
     """
@@ -256,9 +256,7 @@ class Decider:
         self.node, self.device = node, device
         roots = [*node.expressions(), *(e for le in node.inputs() for e in le.shape)]
         self.extents = tuple(e for e in walk(roots) if isinstance(e, Extent))
-        given = node.label.schedule
-        self.given = None if given is None else as_schedule(given)
-        self.exact = isinstance(node, Permute) and not device.gpu
+        self.exact = False
         self._made: dict[tuple[int, ...], Schedule | None] = {}
 
     def __call__(self, values: Sequence[int]) -> Schedule | None:
@@ -275,6 +273,21 @@ class Decider:
                 self._made.clear()
             schedule = self._made[key] = None if found is None else found.schedule
             return schedule
+
+    def choice(self, known: Mapping[Expr, int], complete: bool = False) -> AnyChoice | None:
+        """The choice with its predictions, all of them if `complete`; None where there is none."""
+        raise NotImplementedError
+
+
+class Decider(OncePerExtents):
+    """The choice for one kernel of independent elements; for a permute on a CPU it is made once per
+    extents, since the exact extents decide which cache sets its stores map to."""
+
+    def __init__(self, node: Node, device: Ceilings) -> None:
+        super().__init__(node, device)
+        given = node.label.schedule
+        self.given = None if given is None else as_schedule(given)
+        self.exact = isinstance(node, Permute) and not device.gpu
 
     def choice(self, known: Mapping[Expr, int], complete: bool = False) -> Choice | None:
         """The choice with its predictions; None where extents are unknown, or the kernel is

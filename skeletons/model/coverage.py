@@ -1,36 +1,51 @@
-"""How the lowerings cover a domain under a schedule: units in an order, and threads within them.
+"""How kernels cover a domain under a schedule: units in an order, and threads within them.
 
-The lowering without a schedule has a form as well.  The rules summarise those of `skeletons/lower`.
+`form_of` asks the lowerings (`skeletons/lower`) for what they decide by rules: how a schedule is
+resolved, the sizes of tiles and tasks, the threads of a block, which loops are jammed.  It does not
+lower the candidates, which takes 1 to 9 ms each on a GPU and would double the time of a decision.
+
+A `Walk` is a schedule as boxes of outputs, in visiting order.  A range of consecutive ids is cut
+into chunks, and a chunk becomes the bounding box of a few of its points: exact for runs, columns
+and tiles whose lengths divide the chunk, an estimate for others.  The NumPy evaluation of the order
+locates the points.
 """
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
 from treadle.dsl.access import DATA
+from treadle.dsl.locks import cached
+from treadle.dsl.names import evaluate
 from treadle.skeletons.schedules import (
     Clusters,
     Hilbert,
-    LocalityGraph,
     Morton,
     Order,
+    PerThread,
     PlaneOrder,
+    Resolved,
     Row,
     Schedule,
     as_schedule,
 )
-from treadle.skeletons.schedules.block_table import looked_up
+from treadle.skeletons.schedules.block_table import block_table
 
 from ..access.footprint import with_inner
 from ..access.maps import KernelMaps, Map, Points
+from ..lower import tiling
+from ..lower.elementwise.cpu import UNROLLED_ROWS, per_task
+from ..lower.gpu import jam_neighbours, orders
+from ..lower.gpu.common import THREADS, WIDEST, threads_for
+from ..lower.gpu.unroll import REGISTERS
 from ..lower.transpose.cpu import sides
+from ..lower.transpose.gpu import side_of, threads_of
 from .device import Ceilings
-from .walk import Walk, points_of
 
 #: Issue slots for the index arithmetic of a thread's outputs, by order; compiled for sm_90a.
 #: Integer instructions count twice: their units are half as wide.  First where elements are
@@ -51,8 +66,147 @@ POSITIONS = (0.371, 0.537, 0.713)
 LOOK_UP, IN_CLUSTER = 6, 13
 #: … for every axis beyond two (one more division: 10 instructions counted).
 ANOTHER_AXIS = 18
-#: Bytes that a task moves on a CPU.
-TASK_BYTES = 1 << 17
+#: Rows of a thread of a stencil, about: 4 or 6, or a walk that keeps values (`stencil/gpu.py`).
+STRIP_ROWS = 4
+#: Extra slots for the index of an element of a permute in an order; twice that with blocks.
+VISIT_INDEX = 8
+#: Points sampled in a chunk.
+SAMPLES = 5
+#: … along an order without runs.
+CURVE = 33
+#: How often a chunk whose box does not fit is split into four, and the factor it may be off by.
+SPLITS, MOST = 4, 1.3
+#: Chunks split at most: a user-defined order may have no boxes.
+BOXES = 1024
+#: Ids of an order that are sampled for those inside the domain.
+LOOKS = 1024
+#: Chunks that a long range of ids is cut into.
+CHUNKS = 128
+
+
+@dataclass(frozen=True)
+class Walk:
+    """Units of `unit` outputs of `domain`, visited in `order`.
+
+    A unit is one block at block grain, the outputs of one thread at thread grain.  `table`: ids
+    are looked up, and none is skipped.
+    """
+
+    domain: tuple[int, ...]
+    order: Order
+    unit: tuple[int, ...]
+    table: bool = False
+
+    @cached
+    def grid(self) -> tuple[int, ...]:
+        """Units along every axis."""
+        return tuple(-(-n // u) for n, u in zip(self.domain, self.unit, strict=True))
+
+    @cached
+    def size(self) -> int:
+        """The number of ids, including those outside the domain."""
+        return math.prod(self.grid) if self.table else int(self.order.linear_size(self.grid))
+
+    @property
+    def inside(self) -> int:
+        """The number of ids inside the domain."""
+        return math.prod(self.grid)
+
+    def at(self, part: float, count: int = 0) -> int:
+        """The first of `count` ids at a fraction of the way through those inside the domain."""
+        space = max(self.size - count, 0)
+        if self.size <= self.inside:
+            return int(space * part)
+        found = self._found
+        return min(int(found[int(len(found) * part)]), space) if len(found) else 0
+
+    @cached
+    def _found(self) -> Points:
+        """A sample of the ids inside the domain."""
+        ids = np.arange(LOOKS) * self.size // LOOKS
+        found: Points = ids[(self.origins(ids) < np.array(self.domain)).all(1)]
+        return found
+
+    @property
+    def run(self) -> int | None:
+        """The number of ids that are contiguous in a row, if the order has such runs."""
+        return self.grid[-1] if isinstance(self.order, Row) else self.order.run
+
+    def origins(self, ids: Points) -> Points:
+        """The first output of each unit (…, rank); ids beyond the end give the last one."""
+        ids = np.minimum(ids, max(self.size - 1, 0))
+        if self.table and self.size != self.order.linear_size(self.grid):
+            numbers = block_table(self.order, self.grid)[ids]
+            found = np.stack(np.unravel_index(numbers, self.grid), -1)
+        elif len(self.grid) == 2 and type(self.order) is Row:
+            found = np.stack((ids // self.grid[1], ids % self.grid[1]), -1)
+        else:
+            found = np.stack(np.broadcast_arrays(*self.order.coordinates(ids, self.grid)), -1)
+        return np.asarray(found, np.int64) * np.array(self.unit, np.int64)
+
+    def boxes(self, start: int | Points, length: int) -> tuple[Points, Points]:
+        """Half-open boxes that cover the ids [start, start + length) of one or several starts."""
+        starts = np.atleast_1d(np.asarray(start, np.int64))
+        chunk = self._chunk(length, len(starts))
+        starts = starts - starts % chunk
+        begins = (starts[:, None] + np.arange(0, length, chunk)).reshape(-1)
+        begins = begins[begins < self.size]
+        extents, unit = np.array(self.domain, np.int64), np.array(self.unit, np.int64)
+        found: list[tuple[Points, Points]] = []
+        for left in range(SPLITS, -1, -1):
+            points = self.origins(begins[:, None] + _samples(chunk, self.run))
+            low, high = points.min(1), points.max(1) + unit
+            # The box is right if it has as many units as the chunk has ids.
+            units = ((high - low) // unit).prod(1)
+            poor = (units > MOST * chunk) | (units * MOST < chunk)
+            if chunk == 1 or not left or not 0 < np.count_nonzero(poor) <= BOXES:
+                found.append((low, high))
+                break
+            found.append((low[~poor], high[~poor]))
+            parts = np.arange(0, chunk, -(-chunk // 4))
+            begins, chunk = (begins[poor][:, None] + parts).reshape(-1), -(-chunk // 4)
+            begins = begins[begins < self.size]
+        low, high = (np.concatenate([f[k] for f in found]) for k in (0, 1))
+        inside = (low < extents).all(1)
+        low, high = low[inside], np.minimum(high[inside], extents)
+        return (low, high) if len(low) else (np.zeros((1, len(extents)), np.int64), unit[None, :])
+
+    def _chunk(self, length: int, starts: int) -> int:
+        wanted = max(length * starts // CHUNKS, 1)
+        if wanted <= 1:
+            return 1
+        run = self.run
+        if run is None:
+            return min(1 << (wanted - 1).bit_length(), length)
+        if wanted <= run:
+            parts = max(run // wanted, 1)
+            return min(max(run // parts, 1), length)
+        return min(run << (wanted // run).bit_length() - 1, length)
+
+    def whole(self) -> tuple[Points, Points]:
+        """The domain as one box."""
+        rank = len(self.domain)
+        return np.zeros((1, rank), np.int64), np.array([self.domain], np.int64)
+
+
+@lru_cache(maxsize=256)
+def _samples(chunk: int, run: int | None) -> Points:
+    """The sampled ids of a chunk: many for an order without runs; else a few and the end of the
+    first run (every second row of a zigzag begins where the one before ends)."""
+    spread = np.linspace(0, chunk - 1, min(CURVE if run is None else SAMPLES, chunk))
+    found: Points = np.unique(np.append(spread.astype(np.int64), min(run or chunk, chunk) - 1))
+    found.flags.writeable = False
+    return found
+
+
+def points_of(low: Points, high: Points) -> Points:
+    """All outputs of one box, row-major."""
+    sides = [np.arange(a, b) for a, b in zip(low, high, strict=True)]
+    grid = np.meshgrid(*sides, indexing="ij")
+    return np.stack(grid, -1).reshape(-1, len(sides)).astype(np.int64)
+
+
+# --- forms ----------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -82,133 +236,161 @@ class Form:
 
 
 def form_of(kernel: KernelMaps, schedule: Schedule | None, device: Ceilings, way: str) -> Form:
-    """How the lowerings cover the domain of a kernel under a schedule."""
-    rank = len(kernel.outputs)
-    fixed = schedule is not None and (schedule.order or schedule.visits_blocks
-                                      or schedule.per_thread)  # fmt: skip
-    if schedule is None or not fixed or kernel.size <= 1:  # one output has no order
-        return _together(kernel, device) or _default(kernel, device, way)
-    plan = as_schedule(schedule).resolve(rank)
-    order: Order = plan.order
-    name, by_blocks = type(order).__name__, plan.grain == "block"
+    """How the lowerings cover the domain of a kernel under a schedule; `way`: what they do without
+    one ("rows", "strips", "tiles"; "visits" for a permute)."""
+    given = None if schedule is None else as_schedule(schedule)
+    if kernel.size <= 1:  # one output has no order
+        given = None
+    covered = _on_gpu if device.gpu else _on_cpu
+    return covered(kernel, given, device, way)
+
+
+def _slots(kernel: KernelMaps, plan: Resolved, slots: dict[str, int]) -> float:
+    """Issue slots for the index arithmetic of an order."""
+    rank, order = len(kernel.outputs), plan.order
+    name = type(order).__name__
     if rank == 1 and isinstance(order, PlaneOrder):
         name = "Row"  # on a line these orders are all the same
-    slots = BLOCK_INDEX if by_blocks else INDEX if device.gpu else CPU_INDEX
-    index = slots.get(name, OWN_INDEX)
-    if rank == 1 and isinstance(order, Morton | Hilbert):
-        index += BEYOND
-    if by_blocks and getattr(order, "width", 0) == 1:
-        index = BLOCK_INDEX["Row"]  # columns of one block: one division less
-    walk, patch = Walk(kernel.outputs, order, plan.unit), plan.per_thread
-    plain = not by_blocks and type(order) is Row and max(plan.unit) == 1
-    if not device.gpu:
-        if plain:
-            return _default(kernel, device, way)
-        if by_blocks:
-            return Form(walk, 1, 1, patch, True, rank - 1, False, ROWS_INDEX, patch)
-        return Form(walk, _task(kernel), 1, patch, False, rank - 1, False, index, patch)
-    # Single elements row by row are what happens without a schedule, except for tiles.
-    if plain:
-        return _default(kernel, device, "rows" if way == "tiles" else way, plan.threads)
+    elif plan.grain == "block" and getattr(order, "width", 0) == 1:
+        name = "Row"  # columns of one block: one division less
+    return slots.get(name, OWN_INDEX) + BEYOND * (rank == 1 and isinstance(order, Morton | Hilbert))
+
+
+# --- on a CPU ----------------------------------------------------------------------------------
+
+
+def _on_cpu(kernel: KernelMaps, schedule: Schedule | None, device: Ceilings, way: str) -> Form:
+    rank, last, domain = len(kernel.outputs), len(kernel.outputs) - 1, kernel.outputs
+    plan = tiling.resolved(schedule, rank, outputs=way == "visits")
+    # About as many outputs as a task moves bytes; costly outputs have smaller tasks.
+    elements = per_task(sum(m.element for m in {m.leaf: m for m in kernel.maps}.values()))
+    if plan is not None:
+        walk, patch = Walk(domain, plan.order, plan.unit), plan.per_thread
+        if plan.grain == "block":
+            return Form(walk, 1, 1, patch, True, last, False, ROWS_INDEX, patch)
+        index = _slots(kernel, plan, CPU_INDEX)
+        return Form(walk, elements, 1, patch, False, last, False, index, patch)
+    if way == "tiles" and rank > 1:  # for one read: nearly all such kernels have only one
+        width, length = sides([max(m.element for m in kernel.reads)])
+        unit = tuple({_across(kernel): width, last: length}.get(k, 1) for k in range(rank))
+        ones = (1,) * rank
+        return Form(Walk(domain, Row(), unit), 1, 1, ones, True, last, True, ROWS_INDEX, ones)
+    per_thread = None if schedule is None else schedule.per_thread
+    rows = UNROLLED_ROWS if way == "strips" else 1
+    unit, patch = (min(domain[-1], elements),), (1,)
+    if rank > 1:
+        rows = rows if per_thread is None else per_thread.rows
+        height = evaluate(tiling.whole_rows(elements, domain[-1], rows), {})
+        lead = (1,) * (rank - 2)
+        unit, patch = (*lead, int(height or rows), *unit), (*lead, rows, 1)
+    return Form(Walk(domain, Row(), unit), 1, 1, patch, True, last, False, ROWS_INDEX, patch)
+
+
+# --- on a GPU ----------------------------------------------------------------------------------
+
+
+def _on_gpu(kernel: KernelMaps, schedule: Schedule | None, device: Ceilings, way: str) -> Form:
+    rank = len(kernel.outputs)
+    plan = orders.resolved(schedule, rank)
+    if plan is None or schedule is None:
+        if schedule is not None and schedule.order is not None:
+            way = "rows" if way == "tiles" else way  # row by row, as asked
+        elif (jammed := _jammed(kernel, device)) is not None:
+            return _on_gpu(kernel, jammed, device, "rows")
+        threads = None if schedule is None else schedule.resolve(rank).threads
+        return _plain(kernel, way, threads_for(threads or THREADS))
+    by_blocks, last, residency = plan.grain == "block", rank - 1, schedule.residency
+    index = _slots(kernel, plan, BLOCK_INDEX if by_blocks else INDEX)
     if way == "visits":
-        ones, unit = (1,) * rank, math.prod(plan.unit) if by_blocks else 1
-        index += VISIT_INDEX * (1 + by_blocks)
-        return Form(Walk(kernel.outputs, order, plan.unit if by_blocks else ones),
-                    max(VISITS // unit, 1), VISIT_THREADS, ones, by_blocks, rank - 1, False, index,
-                    ones, patch, VISIT_FIT, True)  # fmt: skip
-    residency = as_schedule(schedule).residency
-    by_graph = isinstance(residency, LocalityGraph)
+        return _visits(kernel, plan, index)
+    if plan.table:
+        index = BLOCK_INDEX["Row"] + LOOK_UP
     index += IN_CLUSTER * isinstance(residency, Clusters) + ANOTHER_AXIS * max(rank - 2, 0)
-    table = by_blocks and looked_up(order) and not by_graph
-    if table:
-        index += BLOCK_INDEX["Row"] + LOOK_UP - slots.get(name, OWN_INDEX)
-        walk = dataclasses.replace(walk, table=True)
+    patch, walk = plan.per_thread, Walk(kernel.outputs, plan.order, plan.unit, plan.table)
     # If there are loops, those of a thread's outputs share values; else only neighbours in a row.
-    sharing = patch if kernel.inner else (*(1,) * (rank - 1), patch[-1])
+    sharing = patch if kernel.inner else (*(1,) * last, patch[-1])
     if not by_blocks:
-        threads = plan.threads or THREADS
-        return Form(walk, threads, threads, patch, False, rank - 1, False, index, sharing)
+        threads = threads_for(plan.threads or THREADS)
+        return Form(walk, threads, threads, patch, False, last, False, index, sharing)
     # Warps outside the domain exit immediately, and other warps take their slots.
     covered = math.prod(min(u, n) for u, n in zip(plan.unit, kernel.outputs, strict=True))
-    threads = min(max(covered // math.prod(patch), 1), 1024)
+    threads = threads_for(covered // math.prod(patch))
     registers = 32 + (math.prod(patch) - 1) * kernel.state // 4
     fit = max(REGISTERS // (registers * threads), 1)
     return Form(walk, 1, threads, patch, True, plan.lanes, False, index, sharing, (), fit,
-                looked_up=table)  # fmt: skip
+                looked_up=plan.table)  # fmt: skip
 
 
-def _together(kernel: KernelMaps, device: Ceilings) -> Form | None:
-    """The form of loops that a GPU lowering interleaves unasked (`lower/gpu/jam_neighbours.py`)."""
-    from ..lower.gpu.jam_neighbours import MOST_STATE, PLANS
-
+def _jammed(kernel: KernelMaps, device: Ceilings) -> Schedule | None:
+    """The schedule of loops that the lowering interleaves unasked (`jam_neighbours.together`)."""
     rank = len(kernel.outputs)
-    if not device.gpu or rank < 2 or not kernel.inner or not kernel.regular:
+    if rank < 2 or not kernel.inner or not kernel.regular:
         return None
     reads = [m for m in kernel.reads if m.coefficients]
-    shared = any(m.strides[rank - 2] == 0 for m in reads)
     wide = any(abs(m.strides[rank - 1]) == 1 for m in reads)
+    if not any(m.strides[rank - 2] == 0 for m in reads):
+        return None
+
+    def possible(own: PerThread) -> bool:
+        fits = own.rows * own.cols * kernel.state <= jam_neighbours.MOST_STATE
+        return fits and (wide or own.cols == 1)
+
     found = None
-    for pair in PLANS:
-        fit = [
-            (block, own, own.rows * own.cols * least)
-            for block, own, least in pair
-            if own.rows * own.cols * kernel.state <= MOST_STATE and (wide or own.cols == 1)
-        ]
-        if fit and kernel.size >= fit[0][2] * device.units:
-            found = Row() | fit[0][0] | fit[0][1]
-    return form_of(kernel, found, device, "rows") if shared and found is not None else None
+    for pair in jam_neighbours.PLANS:
+        plan = jam_neighbours.first_possible(pair, possible, device.units)
+        if plan is not None and kernel.size >= plan[2]:
+            found = plan[0]
+    return found
 
 
-#: Registers per multiprocessor.
-REGISTERS = 65536
-#: Elements that a block of a permute takes at a time, its threads, and the number of such blocks
-#: resident on a multiprocessor.
-VISITS, VISIT_THREADS, VISIT_FIT = 4096, 512, 3
-#: Extra slots for the index of an element of a permute in an order; twice that with blocks.
-VISIT_INDEX = 8
-#: Default threads of a block on a GPU; threads of a block that moves tiles.
-THREADS, TILE_THREADS = 128, 512
+def _visits(kernel: KernelMaps, plan: Resolved | None, index: float) -> Form:
+    """A permute: blocks of threads that stay, and take elements, or blocks of them, in turn."""
+    from ..lower.scatter.gpu import PLAIN_RESIDENT
+    from ..lower.scatter.gpu import THREADS as threads
+    from ..lower.scatter.gpu_sources import TOGETHER
+
+    rank = len(kernel.outputs)
+    last, ones = rank - 1, (1,) * rank
+    if plan is None:
+        return Form(Walk(kernel.outputs, Row(), ones), threads * TOGETHER, threads, ones, False,
+                    last, False, index, ones, (), PLAIN_RESIDENT, True)  # fmt: skip
+    by_blocks = plan.grain == "block"
+    unit = plan.unit if by_blocks else ones
+    index += VISIT_INDEX * (1 + by_blocks)
+    return Form(Walk(kernel.outputs, plan.order, unit),
+                max(threads * TOGETHER // math.prod(unit), 1), threads, ones, by_blocks, last,
+                False, index, ones, plan.per_thread, PLAIN_RESIDENT, True)  # fmt: skip
 
 
-def _default(kernel: KernelMaps, device: Ceilings, way: str, threads: int | None = None) -> Form:
+def _plain(kernel: KernelMaps, way: str, threads: int) -> Form:
+    """The form without a schedule."""
     rank, domain = len(kernel.outputs), kernel.outputs
     ones, last = (1,) * rank, rank - 1
-    lead = (1,) * max(rank - 2, 0)
     if way == "visits":
-        return Form(Walk(domain, Row(), ones), VISITS, VISIT_THREADS, ones, False, last, False,
-                    ROWS_INDEX, ones, (), VISIT_FIT, True)  # fmt: skip
+        return _visits(kernel, None, ROWS_INDEX)
     if way == "tiles" and rank > 1:
         across = _across(kernel)
-        if not device.gpu:
-            # For one read: nearly all such kernels have only one.
-            width, length = sides([max(m.element for m in kernel.reads)])
-            unit = tuple({across: width, last: length}.get(k, 1) for k in range(rank))
-            return Form(Walk(domain, Row(), unit), 1, 1, ones, True, last, True, ROWS_INDEX, ones)
-        unit = tuple(64 if k in (across, last) else 1 for k in range(rank))
-        patch = tuple({across: 2, last: 4}.get(k, 1) for k in range(rank))
-        return Form(Walk(domain, Row(), unit), 1, TILE_THREADS, patch, True, last, True, ROWS_INDEX,
+        stores = [m.element for m in kernel.stores]
+        staged = [m.element for m in kernel.reads
+                  if m.coefficients and abs(m.strides[across]) == 1] or stores  # fmt: skip
+        side, cols = side_of(staged, stores, wide=True), WIDEST // max(stores)
+        threads = threads_of(side, max(WIDEST // min(staged), cols))
+        unit = tuple(side if k in (across, last) else 1 for k in range(rank))
+        rows = side * side // threads // cols
+        patch = tuple({across: rows, last: cols}.get(k, 1) for k in range(rank))
+        return Form(Walk(domain, Row(), unit), 1, threads, patch, True, last, True, ROWS_INDEX,
                     ones)  # fmt: skip
-    if device.gpu:
-        threads = threads or THREADS
-        wide = (
-            1
-            if kernel.inner or not kernel.regular
-            else max(16 // max(m.element for m in kernel.maps), 1)
-        )
-        if way == "strips" and rank > 1:
-            unit, patch = (*lead, 4 * (threads // 32), 32 * wide), (*lead, 4, wide)
-            return Form(Walk(domain, Row(), unit), 1, threads, patch, True, last, False, ROWS_INDEX,
-                        patch)  # fmt: skip
-        patch = (*ones[:-1], wide)
-        return Form(Walk(domain, Row(), patch), threads, threads, patch, False, last, False,
-                    INDEX["Row"], patch)  # fmt: skip
-    rows = 4 if way == "strips" else 1
-    elements = _task(kernel)
-    width = min(domain[-1], elements)
-    height = max(elements // max(domain[-1], 1), rows)
-    unit = (*lead, height, width) if rank > 1 else (width,)
-    patch = (*lead, rows, 1) if rank > 1 else (1,)
-    return Form(Walk(domain, Row(), unit), 1, 1, patch, True, last, False, ROWS_INDEX, patch)
+    single = kernel.inner or not kernel.regular
+    wide = 1 if single else max(WIDEST // max(m.element for m in kernel.maps), 1)
+    if way == "strips" and rank > 1:
+        lead = (1,) * (rank - 2)
+        unit = (*lead, STRIP_ROWS * (threads // 32), 32 * wide)
+        patch = (*lead, STRIP_ROWS, wide)
+        return Form(Walk(domain, Row(), unit), 1, threads, patch, True, last, False, ROWS_INDEX,
+                    patch)  # fmt: skip
+    patch = (*ones[:-1], wide)
+    return Form(Walk(domain, Row(), patch), threads, threads, patch, False, last, False,
+                INDEX["Row"], patch)  # fmt: skip
 
 
 def _across(kernel: KernelMaps) -> int:
@@ -219,12 +401,6 @@ def _across(kernel: KernelMaps) -> int:
             if m.coefficients and abs(m.strides[k]) == 1:
                 return k
     return rank - 2
-
-
-def _task(kernel: KernelMaps) -> int:
-    """Outputs of a task that reads and writes about TASK_BYTES."""
-    size = sum(m.element for m in {m.leaf: m for m in kernel.maps}.values())
-    return 1 << max(int(TASK_BYTES / max(size, 1)).bit_length() - 1, 6)
 
 
 # --- what threads do ---------------------------------------------------------------------------

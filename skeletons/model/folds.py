@@ -1,21 +1,37 @@
-"""The time of a fold on a GPU under a schedule: its bytes, and the blocks that request them.
+"""The time of a fold on a GPU under a schedule, and `Auto` for folds.
 
 A fold reads everything once in any order.  A schedule changes how many leaves (parts of rows,
 strips of columns: `lower/visits.py`) a block folds in sequence, and the size of its code.  A few
 blocks with many leaves each leave multiprocessors idle, and a single block keeps too few bytes in
 flight.  Fewer blocks are resident if they need more registers, and those that only partly fill a
 second wave run alone.
+
+So orders differ only by how many blocks access memory at a time, and the lowering without a
+schedule has the most.  Along which axis neighbouring lanes fold is not part of a schedule: it
+decides how elements are grouped (`skeletons/lower/fold/rows.py`).
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-from treadle.skeletons.schedules import Agents, Row, Schedule
+from treadle.dsl.access import DATA
+from treadle.dsl.expr import Expr, constant
+from treadle.dsl.graph import Fold, FoldSeg, Node, Permute, Scan
+from treadle.dsl.names import evaluate
+from treadle.dsl.quantities import duration
+from treadle.skeletons.schedules import Agents, Block, Column, Row, Schedule, as_schedule
 
-from ..access.maps import KernelMaps
-from .coverage import BLOCK_INDEX, OWN_INDEX, REGISTERS
+from ..access.maps import VERTICAL, KernelMaps, access_classes, kernel_maps
+from ..ir import arithmetic as at
+from ..lower.fold.rows import is_exact, runs_across
+from ..lower.gpu.common import WIDEST
+from ..lower.gpu.unroll import REGISTERS
+from ..lower.visits import plan_over
+from .choose import MARGIN, WORTH, OncePerExtents
+from .coverage import BLOCK_INDEX, OWN_INDEX
 from .device import Ceilings
 from .gpu import DISPATCH, FIRST_DATA, INDEX_SLOT, LIFE, RESIDENT_THREADS
 from .time import least_bytes
@@ -35,11 +51,6 @@ SPILLED = 0.93e-6
 LEAN = 32
 #: The power of the norm that combines the demand of blocks and the memory bandwidth, as times.
 TOGETHER = 3.0
-#: Most blocks that rows are split into in all; fewest elements of a block.
-BLOCKS, LEAST = 16384, 8 * 4 * THREADS
-#: Columns of a strip, its rows that are folded at a time, and most blocks that strips are split
-#: into (`lower/fold/gpu_columns.py`).
-STRIP, BELOW, STRIP_BLOCKS = 128, 8, 2112
 
 
 @dataclass(frozen=True)
@@ -98,23 +109,132 @@ def _index_cycles(schedule: Schedule | None) -> float:
 
 def _blocks(kernel: KernelMaps, schedule: Schedule | None) -> _Blocks:
     """The blocks of threads, with as many leaves as a block of the schedule covers."""
-    count, outer = max(math.prod(kernel.inner), 1), kernel.outputs
-    along = any(m.strides and abs(m.strides[-1]) == 1 for m in kernel.reads)
-    if along:  # rows of the array are folded
-        parts = max(min(BLOCKS // max(kernel.size, 1), count // LEAST), 1)
-        leaf, grid = (-(-count // parts), *(1 for _ in outer)), (parts, *outer)
+    from ..lower.fold import gpu_columns, gpu_rows
+
+    count, outer = constant(max(math.prod(kernel.inner), 1)), tuple(map(constant, kernel.outputs))
+    vector = max(WIDEST // max(m.element for m in kernel.reads), 1)
+    if any(m.strides and abs(m.strides[-1]) == 1 for m in kernel.reads):
+        span = gpu_rows.part_of(constant(kernel.size), count, gpu_rows.THREADS * vector)
+        grid, leaf = gpu_rows.leaves(outer, gpu_rows.parts_of(count, span), vector)
     else:
-        strips = -(-outer[-1] // STRIP)
-        many = max(math.prod(outer[:-1]) * strips, 1)
-        parts = max(min(STRIP_BLOCKS // many, count // (BELOW * BELOW)), 1)
-        span = math.ceil(math.ceil(count / parts) / BELOW) * BELOW
-        leaf = (span, *(1 for _ in outer[1:]), STRIP)
-        grid = (-(-count // span), *outer[:-1], strips)
-    leaves = math.prod(grid)
-    if schedule is None or not (schedule.block or schedule.per_thread or schedule.lanes):
+        widest = constant(gpu_columns.WIDTH)
+        width, across = gpu_columns.sides_across(outer[-1], vector, widest)
+        height = at.floor_divide(gpu_columns.THREADS, width)
+        planes = at.product(outer[:-1])
+        parts, _ = gpu_columns.parts_of(planes, across, height, count)
+        grid, leaf = gpu_columns.leaves(outer, parts, across, vector)
+    counts = [evaluate(n, {}) or 1 for n in grid]
+    leaves = math.prod(counts)
+    line = kernel.size == 1 and len(kernel.inner) > 1
+    plan = None if schedule is None else plan_over(schedule, len(grid), leaf, line)
+    if plan is None:
         return _Blocks(leaves, 1.0)
-    if kernel.size == 1 and len(kernel.inner) > 1:
-        schedule = schedule.along_a_line()
-    unit = schedule.resolve(len(grid), leaf=leaf).unit
-    tasks = math.prod(-(-n // u) for n, u in zip(grid, unit, strict=True))
+    tasks = math.prod(-(-n // u) for n, u in zip(counts, plan.unit, strict=True))
     return _Blocks(tasks, leaves / tasks)
+
+
+# --- the choice ----------------------------------------------------------------------------------
+
+#: Candidates next to the lowering without a schedule: an order of leaves, several to a block.
+POOL: tuple[Schedule, ...] = tuple(
+    as_schedule(s)
+    for s in (Column(256), Row() | Block(8, 32), Row() | Block(32, 32), Row() | Block(1, 256))
+)
+
+#: Elements of a row from which on a row gets a block of threads (`lower/fold/gpu_rows.py`).
+SHORTEST = 4096
+
+
+@dataclass(frozen=True)
+class FoldChoice:
+    """The predicted seconds without a schedule, and for each of `others`."""
+
+    plain: float
+    others: tuple[tuple[Schedule, float], ...]
+
+    @property
+    def schedule(self) -> Schedule | None:
+        """The best of `others` if its predicted gain is large enough, as in `choose.py`."""
+        if not self.others:
+            return None
+        best, seconds = min(self.others, key=lambda o: o[1])
+        return best if seconds < min(MARGIN * self.plain, self.plain - WORTH) else None
+
+    def lines(self) -> list[str]:
+        """The lines of `explain()`."""
+        ranked = sorted(self.others, key=lambda o: o[1])
+        shown = ", ".join(f"{s!r} {duration(t)}" for s, t in ranked)
+        if not shown:
+            return [f"{duration(self.plain)} predicted; the extents are too small for others"]
+        if self.schedule is None:
+            return [f"{duration(self.plain)} predicted, and no candidate is faster: {shown}"]
+        return [f"{duration(self.plain)} predicted without a schedule: {shown}"]
+
+
+class FoldDecider(OncePerExtents):
+    """The choice for one fold on a GPU."""
+
+    node: Fold
+
+    def choice(self, known: Mapping[Expr, int], complete: bool = False) -> FoldChoice | None:
+        """None where extents are unknown, where results share reads (no order of leaves is known to
+        be better), and for short rows, of which a thread folds several without a schedule."""
+        kernel = kernel_maps(self.node, known)
+        if kernel is None or not kernel.size or 0 in kernel.inner or not reads_once(kernel):
+            return None
+        if math.prod(kernel.inner) < SHORTEST and not runs_across(self.node):
+            return None
+        fit = [s for s in POOL if _fits(s, kernel)]
+        others = tuple((s, predict_fold(kernel, s, self.device)) for s in fit)
+        return FoldChoice(predict_fold(kernel, None, self.device), others)
+
+
+def reads_once(kernel: KernelMaps) -> bool:
+    """Whether no two elements of a fold read the same array element."""
+    extents = (*kernel.outputs, *kernel.inner)
+    return all(
+        m.kind == "affine"
+        and m.taps == 1
+        and all(n == 1 or any(c[k] for c in m.coefficients) for k, n in enumerate(extents))
+        for m in kernel.reads
+    )
+
+
+def _fits(schedule: Schedule, kernel: KernelMaps) -> bool:
+    height, width = max(math.prod(kernel.inner), 1), max(kernel.size, 1)
+    if isinstance(schedule.order, Column) and schedule.order.width >= width:
+        return False
+    rows, cols = (1, 1) if schedule.block is None else schedule.block.extents
+    return rows < 2 * height and cols < 2 * width
+
+
+def why_not(node: Node, gpu: bool) -> str:
+    """Why there is nothing to choose for a fold, a scan or a permute."""
+    if isinstance(node, Fold):
+        return _of_fold(node)
+    if isinstance(node, Permute):
+        return _of_permute(node, gpu)
+    if isinstance(node, Scan):
+        return "each result needs the one before it, and every element is read once"
+    if isinstance(node, FoldSeg):
+        return "segment lengths depend on data: threads divide the work by elements"
+    return "a matrix product has an order of its own"
+
+
+def _of_fold(node: Fold) -> str:
+    """Along which axis neighbouring lanes fold, and why."""
+    if not node.outer:
+        return "a fold of everything is one row, read once from end to end"
+    if runs_across(node):
+        return "neighbouring lanes fold different results, which share a cache line"
+    kept = "" if is_exact(node.combine) else ", and sums of floats keep their grouping"
+    return f"neighbouring lanes fold the same row{kept}"
+
+
+def _of_permute(node: Permute, gpu: bool) -> str:
+    stores = [a for a in access_classes(node) if a.store]
+    if any(a.kind == DATA for a in stores):
+        return "target indices depend on data (a LocalityGraph may group blocks that share lines)"
+    if any(a.classes == (VERTICAL,) for a in stores) and not gpu:
+        return "updates of the same element keep the order of the source, and threads divide them"
+    return "elements are stored row by row, or to a few indices"

@@ -34,6 +34,8 @@ from treadle.skeletons.schedules import (
 
 from ..access.footprint import array_boxes, union_lines, with_inner
 from ..access.maps import HORIZONTAL, RANDOM, STREAMING, VERTICAL, KernelMaps, Map, Points
+from ..lower.gpu.common import WIDEST
+from ..lower.gpu.unroll import most_iterations
 from .coverage import POSITIONS, Form, lanes_of, operations, shared_loads
 from .device import Ceilings
 
@@ -226,18 +228,15 @@ def work(kernel: KernelMaps, form: Form, device: Ceilings, schedule: Schedule | 
 def iterations_per_load(kernel: KernelMaps, form: Form) -> dict[Map, int]:
     """By map, the iterations of the innermost loop whose contiguous loads are one instruction: up
     to 16 bytes, as long as they fit the registers together with the loop states."""
-    from ..lower.gpu.unroll import MOST_BYTES
-
     if not kernel.inner or not kernel.regular:
         return {}
     found = [m for m in kernel.reads if m.coefficients and m.strides[-1] == 1]
     if not found:
         return {}
     patch, iterations = math.prod(form.sharing), math.prod(kernel.inner)
-    count = 16 // max(m.element for m in found)
+    count = WIDEST // max(m.element for m in found)
     ahead = sum(shared_loads(m, form.sharing, kernel.inner) / iterations * m.element for m in found)
-    while count > 1 and patch * (kernel.state + count * ahead) > MOST_BYTES:
-        count //= 2
+    count = most_iterations(count, patch * kernel.state, patch * ahead)
     whole = [m for m in found if m.shape[-1] % count == 0]
     return dict.fromkeys(whole, count) if count > 1 and kernel.inner[-1] % count == 0 else {}
 
@@ -277,7 +276,7 @@ def _together(m: Map, form: Form, kernel: KernelMaps) -> int:
     axis = len(kernel.outputs) - 1
     if not m.rows and (not m.coefficients or axis < 0 or abs(m.strides[axis]) != 1):
         return 1
-    return math.gcd(form.patch[-1], max(16 // m.element, 1))
+    return math.gcd(form.patch[-1], max(WIDEST // m.element, 1))
 
 
 def _access(m: Map, form: Form, first: Points, wide: int) -> tuple[float, float, float]:

@@ -38,8 +38,7 @@ from treadle.dsl.quantities import count, count_of, duration, in_bytes, rounded
 from treadle.dsl.target import target_of
 from treadle.skeletons.lower.launches import told
 from treadle.skeletons.model.device import device_of
-from treadle.skeletons.model.report import PLAIN
-from treadle.skeletons.model.short_rows import ShortRows
+from treadle.skeletons.model.report import PLAIN, ShortRows
 from treadle.skeletons.schedules import Auto, Tuned
 from treadle.skeletons.schedules.schedule import shown
 from treadle.tuning.report import measured_lines

@@ -119,9 +119,12 @@ def lower_generate(node: Generate, context: LoweringContext) -> Lowered:
 
 def elements_per_task(builder: Builder, roots: Sequence[Expr], outs: Sequence[Buffer]) -> int:
     """Elements per task, a power of two: about TASK_BYTES of traffic, less for costly elements."""
-    size = max(element_bytes(roots, [b.type for b in outs]), 1)
-    cost = max(element_cost(roots), 1.0)
-    wanted = min(TASK_BYTES / size, max(TASK_COST / cost, 64.0))
+    return per_task(element_bytes(roots, [b.type for b in outs]), element_cost(roots))
+
+
+def per_task(size: float, cost: float = 1.0) -> int:
+    """Elements per task that move `size` bytes and cost `cost` additions each."""
+    wanted = min(TASK_BYTES / max(size, 1), max(TASK_COST / max(cost, 1.0), 64.0))
     return int(1 << max(int(wanted).bit_length() - 1, 6))
 
 
@@ -131,9 +134,24 @@ def _unrolled_rows(builder: Builder, roots: Sequence[Expr], rank: int) -> int:
         return 1
     if asked is not None:
         return asked
+    return _rows_together(builder, roots, rank)
+
+
+def _rows_together(builder: Builder, roots: Sequence[Expr], rank: int) -> int:
+    """Rows that are computed at a time without a schedule."""
     if transform.is_transposing(roots, rank, builder):
         return 1
     return UNROLLED_ROWS if transform.row_sharing(roots, rank) >= SHARED_READS else 1
+
+
+def way_of(builder: Builder, node: Generate) -> str:
+    """How elements are computed without a schedule: "strips" (several rows of a window at a time),
+    "tiles" (for transposing reads) or "rows"."""
+    rank, roots = len(node.shape), transform.inside(node.elements, node.shape)
+    if _walks_columns(builder, roots, rank):
+        return "tiles"
+    window = roots != node.elements or transform.has_boundary(roots)
+    return "strips" if window and _rows_together(builder, roots, rank) > 1 else "rows"
 
 
 def _walks_columns(builder: Builder, roots: Sequence[Expr], rank: int) -> bool:

@@ -63,11 +63,12 @@ def lower_generate(node: Generate, context: LoweringContext) -> Lowered:
     plan = orders.plan_of(builder, schedule)
     if plan is not None and not stencil.follows(plan, node, builder):
         return builder.lowered(orders.scheduled_kernel(builder, node, outs, plan))
-    if plan is not None or stencil.is_stencil(node, builder):
+    way = way_of(builder, node) if plan is None else "strips"
+    if way == "strips":
         return stencil.lower_stencil(builder, node, outs, plan)
     if schedule is not None and schedule.order is not None:  # row by row, as asked: no tiles
         return builder.lowered(_in_rows(builder, node, outs, False))
-    staged = transpose.staged_reads(builder, node)
+    staged = transpose.staged_reads(builder, node) if way == "tiles" else None
     # Next to tiles, rows handle only what tiles cannot: small axes.
     few = staged is not None and not builder.context.strided
     kernel = together(builder, node, outs, _in_rows(builder, node, outs, few))
@@ -75,6 +76,14 @@ def lower_generate(node: Generate, context: LoweringContext) -> Lowered:
         kernel = _along_short(builder, node, outs, staged[0], kernel)
         kernel = transpose.transposing_kernel(builder, node, outs, *staged, kernel)
     return builder.lowered(kernel)
+
+
+def way_of(builder: Builder, node: Generate) -> str:
+    """How elements are computed without a schedule: "strips" (a thread computes several rows),
+    "tiles" (in shared memory, for transposing reads) or "rows"."""
+    if stencil.is_stencil(node, builder):
+        return "strips"
+    return "tiles" if transpose.staged_reads(builder, node) is not None else "rows"
 
 
 def _staged(builder: Builder, node: Generate, outs: Sequence[Buffer], schedule: Schedule

@@ -41,6 +41,31 @@ FEW_UNITS = 1 << 16
 BLOCKS, LEAST = 2112, 8
 
 
+def sides_across(columns: Expr, vector: int, widest: Expr) -> tuple[Expr, Expr]:
+    """The threads of a block across the columns, `widest` at most, and the blocks across them."""
+    groups = at.ceil_div(columns, vector)
+    width = at.maximum(at.ceil_div(groups, at.maximum(at.ceil_div(groups, widest), 1)), 1)
+    return width, at.ceil_div(groups, width)
+
+
+def parts_of(planes: Expr, across: Expr, height: Expr, count: Expr, short: Expr = FALSE
+             ) -> tuple[Expr, Expr]:  # fmt: skip
+    """The parts that columns of `count` rows are split into, and the rows of a part."""
+    most = at.minimum(
+        at.floor_divide(BLOCKS, at.maximum(at.multiply(planes, across), 1)),
+        at.floor_divide(count, at.multiply(height, LEAST)),
+    )
+    share = at.ceil_div(count, at.maximum(at.select(short, 1, most), 1))
+    span = at.maximum(at.multiply(at.ceil_div(share, height), height), height)
+    return at.maximum(at.ceil_div(count, span), 1), span
+
+
+def leaves(outer: Shape, parts: Expr, across: Expr, vector: int) -> tuple[Shape, tuple[int, ...]]:
+    """The grid of leaves (`../visits.py`), and the elements of one along each axis."""
+    leaf = THREADS // WIDTH * LEAST, *(1 for _ in outer[1:]), WIDTH * vector
+    return (parts, *outer[:-1], across), leaf
+
+
 @dataclass(frozen=True)
 class _Sides:
     """The assignment of `columns` columns of `count` rows in `planes` planes to blocks, as kernel
@@ -68,21 +93,12 @@ class _Sides:
            ) -> _Sides:  # fmt: skip
         """`short`: the condition under which a single thread folds a column from the top."""
         planes, columns = at.product(outer[:-1]), outer[-1]
-        groups = at.ceil_div(columns, vector)
-        widest = at.select(short, threads, widest)
-        width = at.maximum(at.ceil_div(groups, at.maximum(at.ceil_div(groups, widest), 1)), 1)
-        across = at.ceil_div(groups, width)
+        width, across = sides_across(columns, vector, at.select(short, threads, widest))
         height = at.select(short, 1, at.floor_divide(threads, width))
         parts: Expr = constant(1)
         span = at.maximum(count, 1)
         if cut:
-            most = at.minimum(
-                at.floor_divide(BLOCKS, at.maximum(at.multiply(planes, across), 1)),
-                at.floor_divide(count, at.multiply(height, LEAST)),
-            )
-            share = at.ceil_div(count, at.maximum(at.select(short, 1, most), 1))
-            span = at.maximum(at.multiply(at.ceil_div(share, height), height), height)
-            parts = at.maximum(at.ceil_div(count, span), 1)
+            parts, span = parts_of(planes, across, height, count, short)
         tasks = at.select(when, at.product((planes, parts, across)), 0)
         names = ("planes", "columns", "count", "width", "height", "across", "parts", "span",
                  "blocks")  # fmt: skip
@@ -110,9 +126,8 @@ class ColumnFold(RowFold):
         builder = self.builder
         count = at.product(self.inner)
         sides = _Sides.of(builder, self.outer, count, self.vector, THREADS, WIDTH, True, self.short)
-        self.visits = Visits.of(builder, (sides.host_parts, *self.outer[:-1], sides.host_across), (
-            THREADS // WIDTH * LEAST, *(1 for _ in self.outer[1:]), WIDTH * self.vector
-        ))  # fmt: skip
+        grid = leaves(self.outer, sides.host_parts, sides.host_across, self.vector)
+        self.visits = Visits.of(builder, *grid)
         partials = at.product((sides.host_parts, *self.outer))
         self.scratch = self.partials(builder.scalar(partials, "partials"))
         group = Group(builder, self.roots, self.column, self.vector)

@@ -14,7 +14,7 @@ from functools import partial
 
 from treadle.dsl.combines import SHORT_ROW
 from treadle.dsl.expr import FALSE, TRUE, Expr, Index, Var, constant
-from treadle.dsl.graph import Combine, Fold
+from treadle.dsl.graph import Combine, Fold, Shape
 from treadle.dsl.types import int64
 
 from ...ir import arithmetic as at
@@ -51,6 +51,16 @@ def part_of(rows: Expr, count: Expr, step: int) -> Expr:
     return at.maximum(at.multiply(at.ceil_div(share, step), step), step)
 
 
+def parts_of(count: Expr, span: Expr) -> Expr:
+    """Parts of `span` elements of a row."""
+    return at.maximum(at.ceil_div(count, span), 1)
+
+
+def leaves(outer: Shape, parts: Expr, each: int) -> tuple[Shape, tuple[int, ...]]:
+    """The grid of leaves (`../visits.py`), and the elements of one along each axis."""
+    return (parts, *outer), (THREADS * each * LEAST, *(1 for _ in outer))
+
+
 @dataclass(frozen=True)
 class _Deal:
     """The assignment of `rows` rows of `count` elements to blocks of THREADS threads, as kernel
@@ -85,7 +95,7 @@ class _Deal:
         span: Expr = at.maximum(count, 1)
         if cut is not None:
             span = cut
-            parts = at.maximum(at.ceil_div(count, span), 1)
+            parts = parts_of(count, span)
         per_block = at.floor_divide(threads, lanes)
         units = at.multiply(rows, parts)
         tasks = at.select(when, at.ceil_div(units, per_block), 0)
@@ -136,8 +146,8 @@ class RowsFold(RowFold):
         if jammed is not None and jammed.exact:
             span = at.select(tiles, jammed.span, span)
         deal = _Deal.of(builder, self.rows, self.count, each, THREADS, span, at.negate(short))
-        self.visits = Visits.of(builder, (deal.host_parts, *self.outer), (
-            THREADS * each * LEAST, *(1 for _ in self.outer)), not self.outer)  # fmt: skip
+        grid, leaf = leaves(self.outer, deal.host_parts, each)
+        self.visits = Visits.of(builder, grid, leaf, not self.outer)
         self.long = at.negate(short)
         partials = at.multiply(self.rows, deal.host_parts)
         self.scratch = self.partials(builder.scalar(partials, "partials"))

@@ -8,11 +8,11 @@ This applies to large domains only: small ones need as many threads as possible.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from treadle.dsl.expr import Expr, Index, Loop, Read, walk
 from treadle.dsl.graph import Generate
-from treadle.skeletons.schedules import Block, PerThread, Row
+from treadle.skeletons.schedules import Block, PerThread, Row, Schedule
 
 from ...ir import arithmetic as at
 from ...ir.kernel import Buffer, Kernel
@@ -65,15 +65,24 @@ def together(builder: Builder, node: Generate, outs: Sequence[Buffer], fallback:
     if unrolled is not None:
         tried += [(unrolled, pair) for pair in PLANS]
     for which, pair in tried:
-        found = next((plan for plan in pair if possible(plan[1])), None)
+        found = first_possible(pair, possible, multiprocessors(builder.context))
         if found is None:
             continue
-        block, per_thread, least = found
-        several = per_thread.rows * per_thread.cols * multiprocessors(builder.context) * least
-        enough = at.less_equal(several, builder.scalar(at.product(node.shape), "size"))
-        plan = (Row() | block | per_thread).resolve(rank)
+        schedule, per_thread, least = found
+        enough = at.less_equal(least, builder.scalar(at.product(node.shape), "size"))
+        plan = schedule.resolve(rank)
         kernel = orders.by_blocks(builder, node, which, plan, columns(per_thread), kernel, [enough])
     return kernel
+
+
+def first_possible(pair: Sequence[tuple[Block, PerThread, int]],
+                   possible: Callable[[PerThread], bool], processors: int
+                   ) -> tuple[Schedule, PerThread, int] | None:  # fmt: skip
+    """The first feasible plan of a pair, and the least size of a domain that it is used for."""
+    for block, own, least in pair:
+        if possible(own):
+            return Row() | block | own, own, own.rows * own.cols * processors * least
+    return None
 
 
 def _reads_in_loops(roots: Sequence[Expr]) -> list[Read]:

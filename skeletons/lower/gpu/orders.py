@@ -15,13 +15,14 @@ from dataclasses import replace
 
 from treadle.dsl.expr import Expr, Index
 from treadle.dsl.graph import Generate
-from treadle.skeletons.schedules import LocalityGraph, Resolved, Row, Schedule
+from treadle.skeletons.schedules import LocalityGraph, Resolved, Schedule
 from treadle.skeletons.schedules.block_table import looked_up
 from treadle.skeletons.schedules.examine import pieces_of_a_warp
 
 from ...ir import arithmetic as at
 from ...ir.kernel import Buffer, Kernel
 from ...ir.linearize import Linearizer
+from .. import tiling
 from ..build import Builder
 from ..elementwise.gpu_elements import Elements, make_kernel
 from ..tiling import host_ids, schedule_of, unit_origin
@@ -30,22 +31,9 @@ from .staged import Staging
 
 
 def plan_of(builder: Builder, schedule: Schedule | None) -> Resolved | None:
-    """The user's schedule for this node; None when the defaults apply.
-
-    The row order over single elements equals the default, which has wide accesses.
-    """
+    """The user's schedule for this node; None when the defaults apply."""
     rank = len(builder.node.outputs[0].shape)
-    if schedule is None or rank == 0:
-        return None
-    plan = None
-    if schedule.order or schedule.per_thread or schedule.visits_blocks:
-        plan = schedule.resolve(rank)
-        if plan.grain == "thread" and type(plan.order) is Row and max(plan.unit) == 1:
-            plan = None
-    if plan is not None and plan.grain == "block" and looked_up(plan.order):
-        # Blocks of a graph have a separate table.
-        by_graph = schedule is not None and isinstance(schedule.residency, LocalityGraph)
-        plan = plan if by_graph else replace(plan, table=True)
+    plan = resolved(schedule, rank)
     if plan is not None and plan.grain == "thread" and rank > 1:
         pieces = pieces_of_a_warp(plan.order)
         if pieces > 1:
@@ -53,6 +41,17 @@ def plan_of(builder: Builder, schedule: Schedule | None) -> Resolved | None:
                                  f"{pieces} pieces of rows, each a transaction of L1: widths that "
                                  "are multiples of 32 keep them together")  # fmt: skip
     return plan
+
+
+def resolved(schedule: Schedule | None, rank: int) -> Resolved | None:
+    """A schedule for a domain of this rank; None when the defaults apply: the row order over single
+    elements equals the default, which has wide accesses."""
+    plan = tiling.resolved(schedule, rank, outputs=True)
+    if plan is None or plan.grain != "block" or not looked_up(plan.order):
+        return plan
+    # Blocks of a graph have a separate table.
+    by_graph = schedule is not None and isinstance(schedule.residency, LocalityGraph)
+    return plan if by_graph else replace(plan, table=True)
 
 
 def asked_threads(builder: Builder) -> int:

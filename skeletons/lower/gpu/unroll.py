@@ -27,6 +27,14 @@ MOST_BYTES = 384
 REGISTERS, OTHER_REGISTERS, MOST_REGISTERS = 65_536, 28, 128
 
 
+def most_iterations(count: int, state: float, ahead: float, size: int = 0) -> int:
+    """Iterations to read at once, `count` at most (a power of two): their reads, of `ahead` bytes
+    each, and the `state` of the loop should fit registers; `size`: expressions of an iteration."""
+    while count > 1 and (state + count * ahead > MOST_BYTES or count * size > MOST_EXPRESSIONS):
+        count //= 2
+    return count
+
+
 class Unrolled:
     """A Linearizer context in which the loops of `roots` read several iterations at once.
 
@@ -55,8 +63,7 @@ class Unrolled:
         count, reads = self._found(loop)
         size = sum(1 for _ in walk(loop.scoped))
         state, ahead = (sum(e.type.bytes for e in es) for es in (loop.vars[1:], reads))
-        while count > 1 and (state + count * ahead > MOST_BYTES or count * size > MOST_EXPRESSIONS):
-            count //= 2
+        count = most_iterations(count, state, ahead, size)
         every = sum(e.type.bytes for e in unconditional(loop.scoped) if isinstance(e, Read))
         self.registers = max(self.registers, OTHER_REGISTERS + (state + count * every) // 4)
         if count == 1 or not reads:

@@ -95,6 +95,19 @@ def can_stage(builder: Builder, node: Generate, plan: Resolved) -> bool:
     return plan.block == square and side in (32, 64, 128) and size <= MOST_TILES_BYTES
 
 
+def side_of(reads: Sequence[int], stores: Sequence[int], wide: bool) -> int:
+    """The side of a tile, by the bytes of the elements that are read through it and stored."""
+    side = (SIDES if wide else SIDES_ONE_BY_ONE)[min(*reads, *stores)]
+    while side > 32 and side * side * sum(reads) > TILES_BYTES:
+        side //= 2
+    return side
+
+
+def threads_of(side: int, widest: int) -> int:
+    """The threads of a block that moves a tile; `widest`: the most elements of an access."""
+    return min(THREADS, side * side // widest)
+
+
 def transposing_kernel(builder: Builder, node: Generate, outs: Sequence[Buffer], across: int,
                        reads: dict[Read, int], fallback: Kernel, plan: Resolved | None = None
                        ) -> Kernel:  # fmt: skip
@@ -150,10 +163,7 @@ class _Staged:
         self.last = self.rank - 1
         self.extents = builder.shape(node.shape)
         self.count = vector_count(b.type for b in outs) if wide else 1
-        smallest = min([e.type.bytes for e in reads] + [b.type.bytes for b in outs])
-        side = (SIDES if wide else SIDES_ONE_BY_ONE)[smallest]
-        while side > 32 and side * side * sum(e.type.bytes for e in reads) > TILES_BYTES:
-            side //= 2
+        side = side_of([e.type.bytes for e in reads], [b.type.bytes for b in outs], wide)
         side = side if plan is None else plan.unit[-1]
         self.side = side
         self.j = Var("j", int64)
@@ -171,7 +181,7 @@ class _Staged:
             step = group.count if group.count > 1 else 4 if self.count > 1 else 1
             self.tiles.append(_Tile(e, buffer, group, step, Var("begin", int64)))
         widest = max([self.count, *(t.group.count for t in self.tiles)])
-        self.threads = min(THREADS, side * side // widest)
+        self.threads = threads_of(side, widest)
         axes = tuple(Index(k) for k in range(self.rank))
         memo: dict[Expr, Expr] = {t.read: self._held(t) for t in self.tiles}
         roots = rewrite(node.elements, lambda e: e, memo)

@@ -19,10 +19,9 @@ from treadle.skeletons.access.maps import Map
 from treadle.skeletons.access.sets import LINE, Cache, occupied, share
 from treadle.skeletons.model import kernel_maps, report
 from treadle.skeletons.model.choose import Decider, across_blocks, choose, has_choice
+from treadle.skeletons.model.coverage import Walk
 from treadle.skeletons.model.device import UNKNOWN_CPU, from_dict
-from treadle.skeletons.model.set_conflicts import conflicts
-from treadle.skeletons.model.time import fetched, predict
-from treadle.skeletons.model.walk import row_major
+from treadle.skeletons.model.time import conflicts, fetched, predict
 from treadle.skeletons.schedules import Auto, Block, Column, Row, as_schedule
 
 #: Two cores of Zen 5: 12 ways of 64 sets, 16 of 1 024.
@@ -102,8 +101,8 @@ def test_misses_follow_the_sets():
     """Columns of 8 × 32 of a target: 32 lines of it in one set, read again for every row."""
     _, _, maps = made(scattered, 4096, 4096)
     stores = dataclasses.replace(maps, maps=maps.stores, memo={})
-    walk = row_major((32, 32), (1, 8))
-    narrow = row_major((32, 8), (1, 8))
+    walk = Walk((32, 32), Row(), (1, 8))
+    narrow = Walk((32, 8), Row(), (1, 8))
     assert fetched(stores, walk, 1, Cache(FIRST.size), 64) == 32 * 2 * 64
     assert fetched(stores, walk, 1, FIRST, 64) == 32 * 32 * 64
     assert fetched(stores, narrow, 1, FIRST, 64) == 8 * 2 * 64

@@ -17,10 +17,9 @@ from treadle.backend.runtime.choosing import Choosing, deciding
 from treadle.dsl.names import Names
 from treadle.dsl.quantities import duration
 from treadle.skeletons.model import device, kernel_maps, report
-from treadle.skeletons.model.auto_folds import FoldChoice, FoldDecider
 from treadle.skeletons.model.choose import MARGIN, Decider, choose, has_choice, way_of
 from treadle.skeletons.model.device import H200, UNKNOWN_CPU
-from treadle.skeletons.model.folds import predict_fold
+from treadle.skeletons.model.folds import FoldChoice, FoldDecider, predict_fold
 from treadle.skeletons.model.time import footprints, predict
 from treadle.skeletons.schedules import (
     Agents,

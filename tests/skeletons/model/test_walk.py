@@ -14,11 +14,10 @@ from treadle.dsl.types import float32
 from treadle.skeletons.access.footprint import distinct, union_lines
 from treadle.skeletons.access.maps import Map
 from treadle.skeletons.model import kernel_maps
-from treadle.skeletons.model.coverage import form_of
+from treadle.skeletons.model.coverage import Walk, form_of, points_of
 from treadle.skeletons.model.device import H200
 from treadle.skeletons.model.gpu import turnover, work
 from treadle.skeletons.model.time import predict
-from treadle.skeletons.model.walk import Walk, points_of
 from treadle.skeletons.schedules import (
     Block,
     Column,
