@@ -59,7 +59,7 @@ def _for_gpu() -> dict[type[Node], Lowering]:
     }
 
 
-__all__ = ["LoweringContext", "Site", "Stride", "layer_notes", "lower", "notes_of"]
+__all__ = ["LoweringContext", "Site", "Stride", "lower", "notes_of"]
 
 
 def lower(node: Node, context: LoweringContext | None = None) -> Lowered:
@@ -80,11 +80,6 @@ def lower(node: Node, context: LoweringContext | None = None) -> Lowered:
     if not context.gpu:
         return lowered
     return replace(lowered, kernels=tuple(tidy(k) for k in lowered.kernels))
-
-
-def layer_notes(node: Node, context: LoweringContext) -> tuple[str, ...]:
-    """The effect of a node's schedule, in words."""
-    return () if node.label.schedule is None else notes_of(lower(node, context), node, context)
 
 
 def notes_of(lowered: Lowered, node: Node, context: LoweringContext) -> tuple[str, ...]:

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from typing import Any
 
-SCALINGS = ("outer", "inner-outer")
 #: Limits of the exponents of scale factors: products of two factors stay representable.
 LARGEST = {2: 6, 4: 60, 8: 500}
 

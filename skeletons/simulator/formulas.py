@@ -1,8 +1,7 @@
-"""Stencils in columns (Prasetya 2021, section 4.1): the paper's closed forms, and exact counts.
+"""Stencils in columns (Prasetya 2021, section 4.1): the paper's closed forms.
 
-The closed forms bound what one array of a stencil needs; `counted_loads` counts any pattern.  For
-programs, without enumerating their accesses, see `column_loads` and `column_cache` in
-`../access/footprint.py`.
+They bound what one array of a stencil needs.  For programs, without enumerating their accesses, see
+`column_loads` and `column_cache` in `../access/footprint.py`.
 """
 
 from __future__ import annotations
@@ -10,8 +9,6 @@ from __future__ import annotations
 import numpy as np
 
 from treadle.dsl.errors import ScheduleError, user_facing
-
-from .patterns import Pattern
 
 
 def _ceil_div(a: int, b: int) -> int:
@@ -45,25 +42,3 @@ def line_loads(column: int, height: int, width: int, rows: int, cols: int, line:
     _positive(column=column, height=height, width=width, rows=rows, cols=cols, line=line)
     a_row = _ceil_div(width + column - 1, line) + 1
     return (height + rows - 1) * a_row * _ceil_div(cols, column)
-
-
-@user_facing
-def counted_loads(pattern: Pattern, column: int, line: int) -> int:
-    """M_loads, counted: lines of `line` elements that each column of `column` outputs touches,
-    summed over all columns.
-
-    A border that wraps into neighbouring rows, as in the paper's figures, touches these rows.
-
-    >>> from .patterns import stencil_pattern
-    >>> counted_loads(stencil_pattern(256, 256, 7, 7), 32, 8), line_loads(32, 7, 7, 256, 256, 8)
-    (10480, 12576)
-    """
-    _positive(column=column, line=line)
-    *leading, width = pattern.shape
-    total = 0
-    for start in range(0, width, column):
-        inside = np.indices((*leading, min(column, width - start))).reshape(len(pattern.shape), -1)
-        inside[-1] += start
-        touched = pattern.touched(inside.T.astype(np.int64))
-        total += len(np.unique(touched[touched >= 0] // line))
-    return total

@@ -250,11 +250,6 @@ def distinct(program: TracedProgram, node: Node, found: Sequence[Schedule],
     return left
 
 
-def subjects(program: TracedProgram) -> dict[str, tuple[int | None, ...]]:
-    """The address of every kernel that can be tuned, with the extents of its domain if known."""
-    return {op: extents for op, _, extents in tunable(Names(program))}
-
-
 def tunable(names: Names) -> Iterator[tuple[str, Node, tuple[int | None, ...]]]:
     """Address, node and extents of everything that can be tuned: independent elements over two axes
     or more; folds (folded axes merged, then the result's); scans; segmented folds; products."""

@@ -38,15 +38,6 @@ def on_host(value: Any) -> list[Any]:
     ]
 
 
-def same_bits(a: Any, b: Any) -> bool:
-    """Whether two results are equal in all bits, NaN included.
-
-    >>> same_bits(0.0, 0.0), same_bits(0.0, -0.0)
-    (True, False)
-    """
-    return difference(on_host(a), on_host(b)) == ""
-
-
 def rounding(inner: int, levels: int = 0) -> float:
     """The permitted difference between products of floats, in unit roundoffs of the largest
     element, for sums of `inner` products and `levels` levels of a fast algorithm.

@@ -28,8 +28,7 @@ from treadle.dsl.schedule import ScheduleError
 from treadle.skeletons import store
 from treadle.skeletons.model.report import seconds_expected
 
-from .candidates import MOST, candidates, options, subjects, tunable
-from .comparing import same_bits
+from .candidates import MOST, candidates, options, tunable
 from .memory import extents_class, key_of, recall
 from .progress import progress_bar
 from .table import Timing, TuningTable, reduced
@@ -38,7 +37,7 @@ from .trials import Session, Subject, winner_of, with_schedules
 if TYPE_CHECKING:
     from treadle.dsl.program import TracedProgram
 
-__all__ = ["MOST", "candidates", "extents_class", "same_bits", "subjects", "tune"]
+__all__ = ["MOST", "candidates", "extents_class", "tune"]
 
 BUDGET = 60.0
 

@@ -14,7 +14,7 @@ from .fingerprint import fingerprint
 from .statements import emit
 from .target import Target
 
-__all__ = ["CompiledKernel", "assembly", "compile_kernel", "emit", "forget", "llvm_ir"]
+__all__ = ["CompiledKernel", "compile_kernel", "emit", "forget", "llvm_ir"]
 
 
 def compile_kernel(kernel: Kernel, *, fast_math: bool = False, target: Target | None = None,
@@ -44,12 +44,6 @@ def compile_kernel(kernel: Kernel, *, fast_math: bool = False, target: Target | 
 def llvm_ir(compiled: CompiledKernel) -> str:
     """The LLVM IR of a kernel before optimisation."""
     return _emitted(compiled)[0]
-
-
-def assembly(compiled: CompiledKernel) -> str:
-    """The machine code of a kernel as text."""
-    text, thorough = _emitted(compiled)
-    return engine.to_assembly(text, compiled.target, thorough)
 
 
 def _emitted(compiled: CompiledKernel) -> tuple[str, bool]:

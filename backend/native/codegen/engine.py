@@ -139,15 +139,6 @@ def to_object(text: str, target: Target, thorough: bool = False) -> bytes:
         return bytes(machine.emit_object(module))
 
 
-def to_assembly(text: str, target: Target, thorough: bool = False) -> str:
-    """The machine code as assembly text."""
-    with _lock:
-        _require_whole()
-        require_memory(LLVM_AT_LEAST + LLVM_PER_BYTE * len(text), "for LLVM to compile a kernel")
-        module, machine = _optimised(text, target, thorough)
-        return str(machine.emit_assembly(module))
-
-
 @dataclass(frozen=True)
 class Linked:
     """Code in memory, for the lifetime of this object."""

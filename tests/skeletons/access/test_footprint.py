@@ -29,8 +29,7 @@ from treadle.skeletons.access.maps import Map
 from treadle.skeletons.model import access_classes, kernel_maps
 from treadle.skeletons.model.coverage import Walk, points_of
 from treadle.skeletons.schedules import Column, Hilbert, Morton, Row, Tile, ZigZag
-from treadle.skeletons.simulator.formulas import cache_needed, counted_loads, line_loads
-from treadle.skeletons.simulator.patterns import stencil_pattern
+from treadle.skeletons.simulator.formulas import cache_needed, line_loads
 
 
 def image(*extents):
@@ -186,15 +185,12 @@ def test_a_walk_covers_its_elements(order, domain):
 # --- M_loads and M_cache ---------------------------------------------------------------------
 
 
-def test_the_papers_formula_and_the_exact_count():
-    """Prasetya 2021, section 4.1: the formula's numbers; it bounds the count, which is exact."""
+def test_the_papers_formula():
+    """Prasetya 2021, section 4.1."""
     widths = (8, 16, 32, 64, 128)
     for size, wanted in ((256, [25152, 16768, 12576, 10480, 9432]),
                          (512, [99456, 66304, 49728, 41440, 37296])):  # fmt: skip
         assert [line_loads(c, 7, 7, size, size, 8) for c in widths] == wanted
-    pattern = stencil_pattern(64, 64, 7, 7)
-    for c in widths[:4]:
-        assert counted_loads(pattern, c, 8) <= line_loads(c, 7, 7, 64, 64, 8)
     assert cache_needed(4, 7, 7) == 88
 
 

@@ -12,7 +12,7 @@ from treadle.backend.cuda.codegen.policies import MODIFIERS
 from treadle.backend.cuda.codegen.text import print_kernel
 from treadle.dsl.target import CUDA, NATIVE, Target
 from treadle.skeletons.ir import kernel as ir
-from treadle.skeletons.lower.lower import LoweringContext, layer_notes, lower
+from treadle.skeletons.lower.lower import LoweringContext, lower, notes_of
 from treadle.skeletons.schedules import Block, Hints, Row
 
 IMAGE = np.arange(21 * 70, dtype=np.float32).reshape(21, 70)
@@ -92,7 +92,8 @@ def test_an_array_by_name_goes_first_and_those_of_other_kernels_are_told():
 
     text = " ".join(program.lower(IMAGE, IMAGE).explain().split())
     node = program.lower(IMAGE, IMAGE).roots[0].node
-    notes = layer_notes(node, LoweringContext(CUDA))
+    context = LoweringContext(CUDA)
+    notes = notes_of(lower(node, context), node, context)
     assert "caches: image: evict_last (asked for by name)" in notes
     assert any(n.endswith("this kernel neither reads nor writes picture") for n in notes)
     assert "image: evict_last has no effect on loads of a CPU" in text

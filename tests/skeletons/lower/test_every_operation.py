@@ -16,7 +16,7 @@ from treadle.skeletons.lower import combining
 from treadle.skeletons.lower.fold import cpu as fold_across
 from treadle.skeletons.lower.fold import cpu as fold_along
 from treadle.skeletons.lower.launches import told
-from treadle.skeletons.lower.lower import LoweringContext, layer_notes, lower
+from treadle.skeletons.lower.lower import LoweringContext, lower, notes_of
 from treadle.skeletons.lower.scan import cpu as scan
 from treadle.skeletons.lower.scatter import cpu as permute
 from treadle.skeletons.products import kernel_cpu as matmul
@@ -243,7 +243,8 @@ def test_deterministic_permutes_keep_the_order_of_the_source() -> None:
     made = td.permute(add, np.zeros(7), lambda i, j: j, FLOATS[33, 7], schedule=Hilbert(),
                       deterministic=True)  # fmt: skip
     for target in (NATIVE, CUDA):
-        notes = layer_notes(made._leaves[0].node, LoweringContext(target))
+        node, context = made._leaves[0].node, LoweringContext(target)
+        notes = notes_of(lower(node, context), node, context)
         assert "deterministic=True: the source is visited in its own order" in notes
 
 

@@ -8,14 +8,19 @@ import pytest
 
 import treadle as td
 from tests.treadle.driver.explained import lower
-from treadle.dsl.graph import Input
+from treadle.dsl.graph import Fold, Input
 from treadle.dsl.names import Names
 from treadle.dsl.types import float32
 from treadle.skeletons.access.footprint import distinct, union_lines
 from treadle.skeletons.access.maps import Map
+from treadle.skeletons.lower.launches import _taken
+from treadle.skeletons.lower.lower import LoweringContext
+from treadle.skeletons.lower.lower import lower as lower_node
 from treadle.skeletons.model import kernel_maps
+from treadle.skeletons.model.choose import way_of
 from treadle.skeletons.model.coverage import Walk, form_of, points_of
 from treadle.skeletons.model.device import H200
+from treadle.skeletons.model.folds import POOL, _blocks
 from treadle.skeletons.model.gpu import turnover, work
 from treadle.skeletons.model.time import predict
 from treadle.skeletons.schedules import (
@@ -150,3 +155,45 @@ def test_threads_that_store_whole_sectors_in_two_goes_fill_them():
                        H200, None) for own in (PerThread(cols=4), PerThread(rows=4)))  # fmt: skip
     assert cols.written.bytes == 2 * rows.written.bytes == 2 * 8 * 2048**2
     assert cols.written.busy < 2.5 * cols.written.bytes
+
+
+def product(a, b):
+    return td.generate(
+        (a.shape[0], b.shape[1]),
+        lambda i, j: td.loop(a.shape[1], lambda k, s: s + a[i, k] * b[k, j], td.float32(0)),
+    )
+
+
+#: Programs, their extents, and how they are lowered without a schedule.
+LOWERED = {
+    "rows": (lambda a: td.generate(a.shape, lambda i, j: a[i, j] + a[i, 0]), [(2048, 4096)]),
+    "loops": (product, [(2048, 512), (512, 1024)]),
+    "strips": (lambda a: td.stencil(lambda w: w[-1, 0] + w[0, 1], a), [(2048, 4096)]),
+    "tiles": (lambda a: td.generate(a.shape, lambda i, j: a[j, i]), [(2048, 2048)]),
+    "tiles of doubles": (
+        lambda a: td.generate(a.shape, lambda i, j: td.cast(a[j, i], td.float64)), [(2048, 2048)]),
+    "folded rows": (lambda a: td.sum(a, axis=1), [(3000, 8192)]),
+    "folded columns": (lambda a: td.sum(a, axis=0), [(3000, 1024)]),
+    "all folded": (lambda a: td.sum(a), [(8192, 8192)]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", LOWERED)
+def test_the_model_knows_the_blocks_and_threads_that_are_launched(name):
+    """Those of the kernel IR: the model asks the lowerings for their rules."""
+    function, shapes = LOWERED[name]
+    program = lower(function, *[np.zeros(s, np.float32) for s in shapes], backend="cuda")
+    node, known = program.kernels[-1], Names(program).known
+    maps = kernel_maps(node, known)
+    orders = () if isinstance(node, Fold) else ORDERS
+    several = Row() | Block(64, 128) | PerThread(8, 4)
+    for schedule in (None, several, *POOL, *orders, *(o | Block(8, 32) for o in orders)):
+        given = None if schedule is None else as_schedule(schedule)
+        lowered = lower_node(node, LoweringContext("cuda", schedule=given))
+        launched = (_taken(k, known) for k in lowered.kernels)
+        made, blocks = next((k, n) for k, n in launched if n)
+        if isinstance(node, Fold):
+            assert _blocks(maps, given).tasks == blocks, schedule
+            continue
+        form = form_of(maps, given, H200, way_of(node, True))
+        assert (form.threads, -(-form.walk.size // form.ids)) == (made.threads, blocks), schedule

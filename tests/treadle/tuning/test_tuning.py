@@ -10,15 +10,28 @@ import numpy as np
 import pytest
 
 import treadle as td
+from treadle.dsl.names import Names
 from treadle.skeletons import store
 from treadle.skeletons.schedules import Block, Column, Row, as_schedule
 from treadle.tuning import trials
 from treadle.tuning import tune as tuning
+from treadle.tuning.candidates import tunable
+from treadle.tuning.comparing import difference, on_host
 from treadle.tuning.memory import key_of
-from treadle.tuning.table import Family, Timing, TuningTable, _code, fewest
-from treadle.tuning.tune import candidates, extents_class, same_bits, subjects, tune
+from treadle.tuning.table import Timing, TuningTable, _code, fewest
+from treadle.tuning.tune import candidates, extents_class, tune
 
 A = np.linspace(0, 1, 64 * 300, dtype=np.float32).reshape(64, 300)
+
+
+def same_bits(a, b):
+    """Whether two results are equal in all bits, NaN included."""
+    return difference(on_host(a), on_host(b)) == ""
+
+
+def subjects(program):
+    """The address of every kernel that can be tuned, with the extents of its domain if known."""
+    return {address: extents for address, _, extents in tunable(Names(program))}
 
 
 @pytest.fixture(autouse=True)
@@ -354,22 +367,6 @@ def test_the_fewest_are_found():
     times = {p: dict.fromkeys(found, 1.0) for p, found in points.items()}
     assert set(fewest(times, 10, 0.0).values()) == {s[1], s[2]}
     assert fewest({}, 10, 0.0) == {}
-
-
-def test_the_report_on_a_family():
-    """Like table I of the paper: what a tolerance saves, and what it costs."""
-    wide, narrow = as_schedule(Column(64)), as_schedule(Column(8))
-    tables = {
-        str(n): TuningTable([Timing("blur", wide, a), Timing("blur", narrow, b)], {}, 2.0, 1.0)
-        for n, a, b in ((64, 1.0, 1.1), (128, 2.0, 1.9), (256, 4.0, 6.0))
-    }
-    family = Family(tables)
-    assert [r.schedules for r in family.rows] == [2, 1, 1, 1]
-    assert family.rows[1].worst == pytest.approx(0.05) and family.rows[1].reduction == 0.5
-    assert family.rows[0].worst == 0 and set(family.rows[1].chosen.values()) == {wide}
-    text = str(family)
-    assert "3 test points, the 10 best of each" in text and "50%" in text and "5.0%" in text
-    assert [r.schedules for r in Family(tables, keep=1, tolerances=[0.5]).rows] == [2]
 
 
 # --- words, pictures, and machines that are not here ------------------------------------------

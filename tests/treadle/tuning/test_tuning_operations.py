@@ -11,6 +11,7 @@ import sys
 
 import numpy as np
 import pytest
+from test_tuning import same_bits, subjects
 
 import treadle as td
 from treadle.driver.program import Program
@@ -27,9 +28,8 @@ from treadle.tuning.candidates import (
     scan_candidates,
     tunable,
 )
-from treadle.tuning.comparing import difference, rounding, same_bits
+from treadle.tuning.comparing import difference, rounding
 from treadle.tuning.progress import Bar
-from treadle.tuning.tune import subjects
 
 S = td.schedule
 TALL = np.linspace(0, 1, 300 * 900, dtype=np.float32).reshape(300, 900)

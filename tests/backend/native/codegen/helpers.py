@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from treadle.backend.native.codegen.compile import CompiledKernel, compile_kernel
+from treadle.backend.native.codegen import engine
+from treadle.backend.native.codegen.compile import CompiledKernel, _emitted, compile_kernel
 from treadle.backend.native.codegen.target import Target
 from treadle.dsl.expr import Const, Expr, Var, constant
 from treadle.dsl.primitives import TABLE
@@ -19,6 +20,13 @@ from treadle.skeletons.ir.verify import verify
 
 N = Var("n", int64)
 TASK = Var("task", int64)
+
+
+def assembly(compiled: CompiledKernel) -> str:
+    """The machine code of a kernel as text."""
+    text, thorough = _emitted(compiled)
+    module, machine = engine._optimised(text, compiled.target, thorough)
+    return str(machine.emit_assembly(module))
 
 
 def ap(name: str, *args: Expr, type_: ScalarType | None = None) -> Expr:

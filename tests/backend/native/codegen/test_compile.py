@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from treadle.backend.native.codegen import compile as compiler
-from treadle.backend.native.codegen.compile import assembly, compile_kernel, llvm_ir
+from treadle.backend.native.codegen.compile import compile_kernel, llvm_ir
 from treadle.backend.native.codegen.target import Target
 from treadle.backend.native.runtime import threads
 from treadle.backend.runtime.disk_cache import DiskCache
@@ -34,7 +34,7 @@ from treadle.dsl.types import (
 )
 from treadle.skeletons.ir.kernel import Buffer, For, Kernel, Load, Store
 
-from .helpers import TASK, N, add, ap, avx2, buffer, elementwise, k, kernel, lit, mul, run
+from .helpers import TASK, N, add, ap, assembly, avx2, buffer, elementwise, k, kernel, lit, mul, run
 
 i = Var("i", int64)
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import treadle as td
-from treadle.backend.native.codegen.compile import assembly, llvm_ir
+from treadle.backend.native.codegen.compile import llvm_ir
 from treadle.backend.runtime import steps
 from treadle.dsl.expr import Var
 from treadle.dsl.types import float32, float64, int32, int64
@@ -20,7 +20,7 @@ from treadle.skeletons.ir import narrow
 from treadle.skeletons.ir.kernel import Assign, Declare, For, If, Let, Load, Store, While
 from treadle.skeletons.ir.verify import InvalidKernel
 
-from .helpers import TASK, N, add, ap, avx2, buffer, cast, k, kernel, less, lit, mul, run
+from .helpers import TASK, N, add, ap, assembly, avx2, buffer, cast, k, kernel, less, lit, mul, run
 
 TARGETS = [None, *([avx2()] if avx2() else [])]
 KINDS = ("vector", "serial")

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from treadle.backend.native.codegen.compile import assembly, llvm_ir
+from treadle.backend.native.codegen.compile import llvm_ir
 from treadle.backend.native.codegen.target import Target
 from treadle.backend.runtime.memory import address
 from treadle.dsl.expr import Expr, Var
@@ -28,7 +28,7 @@ from treadle.dsl.types import (
 )
 from treadle.skeletons.ir.kernel import For, If, Let, Load, Store
 
-from .helpers import N, add, ap, avx2, buffer, cast, k, kernel, less, lit, mul, run
+from .helpers import N, add, ap, assembly, avx2, buffer, cast, k, kernel, less, lit, mul, run
 
 TARGETS = [None, *([avx2()] if avx2() else [])]
 SIZES = (0, 1, 7, 8, 9, 15, 16, 17, 31, 32, 33, 64, 65, 100, 1000)
