@@ -12,8 +12,10 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Sequence
 
-from .access import Polynomial, polynomial
 from .expr import Apply, Const, Expr, Extent, Index, rewrite, walk
+from .polynomial import Polynomial, polynomial
+
+_Form = Polynomial[Expr]
 
 #: The most minima and maxima considered in an index, its axis and the domain.
 MOST_CHOICES = 6
@@ -31,21 +33,18 @@ def always_inside(index: Expr, extent: Expr, over: Sequence[Expr | None]) -> boo
             return False
         position, size, *sides = found
         spans = dict(zip(map(Index, axes), sides, strict=True))
-        known = [*facts, *(_minus(n, {(): 1}) for n in sides)]  # no axis is empty
-        if any(_never_negative(_minus({(): -1}, fact)) for fact in known):
+        known = [*facts, *(n - 1 for n in sides)]  # no axis is empty
+        if any(_never_negative(-fact - 1) for fact in known):
             continue  # contradiction: impossible case
         low, high = _extreme(position, spans, least=True), _extreme(position, spans, least=False)
         if low is None or high is None:
             return False
-        slack = _minus(_minus(size, {(): 1}), high)
-        if not (_follows(low, known) and _follows(slack, known)):
+        if not (_follows(low, known) and _follows(size - 1 - high, known)):
             return False
     return True
 
 
-def _cases(
-    roots: Sequence[Expr],
-) -> Iterator[tuple[list[Polynomial] | None, list[Polynomial]]]:
+def _cases(roots: Sequence[Expr]) -> Iterator[tuple[list[_Form] | None, list[_Form]]]:
     """For each choice of operands for the minima and maxima: the roots as polynomials, and
     polynomials that are then non-negative; None if a root is not one, or there are too many
     choices."""
@@ -54,7 +53,7 @@ def _cases(
         yield None, []
         return
     for taken in itertools.product((0, 1), repeat=len(atoms)):
-        facts: list[Polynomial] = []
+        facts: list[_Form] = []
         memo: dict[Expr, Expr] = {}
         for e, first in zip(atoms, taken, strict=True):
             a, b = rewrite(e.args[-2:], lambda x: x, memo)
@@ -62,46 +61,37 @@ def _cases(
             memo[e] = chosen
             p, q = polynomial(chosen), polynomial(other)
             if e.op.name != "select" and p is not None and q is not None:
-                facts.append(_minus(p, q) if e.op.name == "maximum" else _minus(q, p))
+                facts.append(p - q if e.op.name == "maximum" else q - p)
         made = [polynomial(e) for e in rewrite(roots, lambda x: x, memo)]
         whole = [p for p in made if p is not None]
         yield (whole if len(whole) == len(made) else None), facts
 
 
-def _minus(a: Polynomial, b: Polynomial) -> Polynomial:
-    total = dict(a)
-    for m, c in b.items():
-        total[m] = total.get(m, 0) - c
-    return {m: c for m, c in total.items() if c}
-
-
-def _extreme(p: Polynomial, spans: dict[Index, Polynomial], least: bool) -> Polynomial | None:
+def _extreme(p: _Form, spans: dict[Index, _Form], least: bool) -> _Form | None:
     """The minimum or maximum over all indices of a domain; None if it cannot be determined."""
-    total: Polynomial = {}
-    for monomial, c in p.items():
+    total: _Form = Polynomial({})
+    for monomial, c in p.terms.items():
         moving = [e for e in monomial if isinstance(e, Index)]
         if len(moving) > 1 or not all(isinstance(e, Index | Extent) for e in monomial if moving):
             return None
         if not moving:
-            total = _minus(total, {monomial: -c})
-        elif (c > 0) != least:  # at the last index: c · (span − 1) · rest
-            rest = tuple(e for e in monomial if e is not moving[0])
-            if rest:
+            total += Polynomial({monomial: c})
+        elif (c > 0) != least:  # at the last index: c · (span − 1)
+            if len(monomial) > 1:
                 return None
-            for m, k in _minus(spans[moving[0]], {(): 1}).items():
-                total = _minus(total, {m: -k * c})
+            total += (spans[moving[0]] - 1) * c
     return total
 
 
-def _follows(p: Polynomial, known: Sequence[Polynomial]) -> bool:
+def _follows(p: _Form, known: Sequence[_Form]) -> bool:
     """Whether p ≥ 0, by itself or from a known non-negative polynomial."""
-    return any(_never_negative(_minus(p, fact)) for fact in ({}, *known))
+    return _never_negative(p) or any(_never_negative(p - fact) for fact in known)
 
 
-def _never_negative(p: Polynomial) -> bool:
+def _never_negative(p: _Form) -> bool:
     """Whether p ≥ 0 term by term; for c < 0, c · (x // d) is at least −c' · x."""
-    total: Polynomial = {}
-    for monomial, c in p.items():
+    total: _Form = Polynomial({})
+    for monomial, c in p.terms.items():
         quotient = monomial[0] if len(monomial) == 1 else None
         if (
             c < 0
@@ -112,8 +102,7 @@ def _never_negative(p: Polynomial) -> bool:
             and not c % int(d.value)
             and (inner := polynomial(quotient.args[0])) is not None
         ):
-            for m, k in inner.items():
-                total = _minus(total, {m: -(c // int(d.value)) * k})
+            total += inner * (c // int(d.value))
         else:
-            total = _minus(total, {monomial: -c})
-    return all(c >= 0 and all(isinstance(e, Extent) for e in m) for m, c in total.items())
+            total += Polynomial({monomial: c})
+    return all(c >= 0 and all(isinstance(e, Extent) for e in m) for m, c in total.terms.items())

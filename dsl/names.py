@@ -11,12 +11,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from . import later
-from .access import AXES, polynomial, show_polynomial
 from .domains import regions
 from .errors import Location
 from .expr import Apply, Const, Expr, Extent, Index, Param, Var, walk
 from .graph import ArrayLoop, Barrier, Branch, Input, Leaf, Node, inner_inputs, topological
 from .locks import cached
+from .polynomial import polynomial, show
 
 
 def is_kernel(node: Node) -> bool:
@@ -69,6 +69,7 @@ def _in_order(
             yield depth, node, under
 
 
+_AXES = "ijklmnop"
 #: The most characters shown of an extent.
 _LONGEST = 120
 
@@ -161,7 +162,7 @@ class Names:
 
     def atom(self, e: Expr) -> str:
         if isinstance(e, Index):
-            return AXES[e.axis] if e.axis < len(AXES) else f"i{e.axis}"
+            return _AXES[e.axis] if e.axis < len(_AXES) else f"i{e.axis}"
         if isinstance(e, Extent):
             return self.extents.get(e, f"{self.inputs.get(e.node, 'array')}.shape[{e.axis}]")
         return e.name if isinstance(e, Param | Var) else self._formula(e)
@@ -172,7 +173,7 @@ class Names:
         if e not in self._texts:
             here = self._chosen(e)
             p = polynomial(here)
-            text = self._formula(here) if p is None else show_polynomial(p, self.atom)
+            text = self._formula(here) if p is None else show(p, self.atom) or "0"
             self._texts[e] = text if len(text) <= _LONGEST else "…"
         return self._texts[e]
 

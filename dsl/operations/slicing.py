@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from .. import simplify
-from ..access import polynomial
 from ..errors import ShapeError
 from ..expr import Apply, Const, Expr, Extent, Param, constant, walk
 from ..graph import Check
+from ..polynomial import polynomial
 from ..scalar import apply_primitive, as_count
 from ..shapes import on_host, require
 from ..types import int64

@@ -1,1 +1,1 @@
-"""Where kernels read and write: affine forms, intervals, index maps, footprints."""
+"""Where kernels read and write: index maps, footprints, intervals."""

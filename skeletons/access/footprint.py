@@ -16,9 +16,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from treadle.dsl.access import DATA
-
-from .maps import KernelMaps, Map, Points
+from .maps import DATA, KernelMaps, Map, Points
 
 #: Cells of a compressed grid of boxes: a union with more is bounded by its hull.
 CELLS = 1 << 20

@@ -1,13 +1,21 @@
-"""The index maps of a kernel for known extents: where every array is read and written.
+"""Index maps: where a kernel reads and writes every array, and the reuse that they imply.
 
-`dsl/access.py` gives the maps as polynomials over axes, loop indices and extents. With the extents,
-a map becomes a matrix:
+An index map is a tuple of polynomials over the domain's axes, counted-loop indices, extents and
+scalar arguments.  It is affine if axes and loop indices occur to the first power only; then the
+offsets of all reads of one array through the same linear part form one `Access`, as in
+
+    image[i + {-1, 0, 1}, j + {-1, 0, 1}] clamp
+
+The classes are those of Prasetya (2021), section 4.3: horizontal (elements of one row share
+reads), vertical (neighbouring rows share reads or cache lines), streaming (each value is read
+once), random (indices depend on data; "deterministic" loads are the others: Koo et al. 2015).
+
+With known extents, a map becomes a matrix:
 
     index along axis a of the array  =  Σ_k coefficients[a][k] · axis k  +  offsets[·][a]
 
 over the axes of the domain (outputs first, then folded axes and counted loops).  NumPy evaluates
-other indices computed from these axes alone; indices that depend on data are random (Prasetya 2021,
-section 4.3; "deterministic" loads: Koo et al. 2015).
+other indices computed from these axes alone.
 """
 
 from __future__ import annotations
@@ -20,97 +28,296 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from treadle.dsl.access import (
-    COMPUTED,
-    DATA,
-    Access,
-    accesses,
-    counters,
-    index_map,
-    outer_axes,
-    read_bodies,
-)
+from treadle.dsl.borders import Inside
 from treadle.dsl.expr import (
     Apply,
     Const,
     Expr,
+    Extent,
     Foreign,
     Index,
     Loop,
     Read,
     Var,
     While,
+    substitute,
     walk,
 )
 from treadle.dsl.graph import Fold, Generate, Leaf, Matmul, Node, Permute, Scan
 from treadle.dsl.locks import cached
 from treadle.dsl.names import evaluate
 from treadle.dsl.passes.cost import UNKNOWN_TRIP_COUNT
+from treadle.dsl.polynomial import Forms, Polynomial, polynomial, show
 from treadle.dsl.types import complex128, float64
 
+AFFINE, COMPUTED, DATA = "affine", "computed", "data"
 HORIZONTAL, VERTICAL, STREAMING, RANDOM = "horizontal", "vertical", "streaming", "random"
 
 Points = NDArray[np.int64]
 
 
-@dataclass(frozen=True)
-class AccessClass:
-    """How the elements of a kernel read, or write, one array.
+def counters(roots: Iterable[Expr]) -> set[Expr]:
+    """The index variables of counted loops, which may occur in index maps."""
+    return {e.vars[0] for e in walk(roots) if isinstance(e, Loop)}
 
-    `kind`: "affine", "computed" (from indices alone) or "data".  `classes`, most local first:
-    "horizontal" (shared by elements of a row), "vertical" (neighbouring rows share elements, or
-    their cache lines, as in a transposed read), "streaming" (touched once, along a row) or "random"
+
+@dataclass(frozen=True)
+class Access:
+    """All reads of one array through one linear index map, or its writes (`store`).
+
+    `linear`: for each axis of the array, the map without its constant (None: not affine).
+    `offsets`: the constant vectors that occur.  `kind`: "affine", "computed" (not affine, but from
+    indices alone) or "data".  `boundary`: the boundary condition; None: always in range.
+    `mentioned`: the axes of the domain in the map.  `classes`, most local first: "horizontal"
+    (shared by elements of a row), "vertical" (neighbouring rows share elements, or their cache
+    lines, as in a transposed read), "streaming" (touched once, along a row) or "random"
     (data-dependent indices).
     """
 
     leaf: Leaf
-    store: bool
+    linear: tuple[Polynomial[Expr], ...] | None
+    offsets: tuple[tuple[int, ...], ...]
     kind: str
+    boundary: str | None
+    mentioned: frozenset[int]
+    classes: tuple[str, ...] = ()
+    store: bool = False
+
+    @property
+    def count(self) -> int:
+        """Reads per element of the domain; reads in loops count once."""
+        return len(self.offsets)
+
+
+def outer_axes(node: Node) -> int:
+    """The number of axes of the domain with a thread or a task per element."""
+    return len(node.outer) if isinstance(node, Fold) and node.outer else len(node.iteration_space())
+
+
+def read_bodies(node: Node) -> tuple[Expr, ...]:
+    """The expressions that read, over the axes of the domain; a product's k is the last axis."""
+    if isinstance(node, Matmul):
+        rank = len(node.batch) + 2
+        left = substitute((node.left,), {Index(rank - 1): Index(rank)})
+        right = substitute((node.right,), {Index(rank - 2): Index(rank)})
+        return (*left, *right, *node.epilogue)
+    if isinstance(node, Permute):
+        own = (node.valid, *node.target, *node.values)
+    else:
+        own = node.per_element()
+    combine = getattr(node, "combine", None)
+    return own + (combine.results if combine is not None else ())
+
+
+def accesses(node: Node) -> list[Access]:
+    """The accesses of a kernel, grouped by array in order of first use."""
+    bodies, seen_through = _inside(node)
+    counting = counters(bodies)
+    groups: dict[tuple[object, ...], list[tuple[int, ...]]] = {}
+    heads: dict[tuple[object, ...], tuple[Leaf, frozenset[int], str, str | None]] = {}
+    memo: Forms = {}
+    for e in walk(bodies):
+        if not isinstance(e, Read):
+            continue
+        kind, linear, offset = index_map(e.args, counting, memo)
+        boundary = e.boundary or seen_through.get((e.node, e.component))
+        key: tuple[object, ...] = (e.node, e.component, kind, linear, boundary)
+        if kind != AFFINE:
+            offset = (len(groups.get(key, ())),)
+        groups.setdefault(key, [])
+        if offset not in groups[key]:
+            groups[key].append(offset)
+        used = frozenset(x.axis for x in walk(e.args) if isinstance(x, Index))
+        before = heads[key][1] if key in heads else frozenset()
+        heads[key] = (Leaf(e.node, e.component), before | used, kind, boundary)
+    found = []
+    outer = outer_axes(node)
+    for key, offsets in groups.items():
+        leaf, used, kind, boundary = heads[key]
+        access = Access(leaf, key[3], tuple(sorted(offsets)), kind, boundary, used)  # type: ignore[arg-type]
+        found.append(_with_classes(access, outer))
+    return found
+
+
+def _inside(node: Node) -> tuple[tuple[Expr, ...], dict[tuple[Node, int], str]]:
+    """The expressions that read, with the indices used in the interior; and the boundary conditions
+    of arrays whose indices are resolved at a border, as in stencils over views."""
+    bodies = read_bodies(node)
+    if not isinstance(node, Generate):
+        return bodies, {}
+    inside = Inside({Index(k): n for k, n in enumerate(node.shape)})
+    made = inside.of(bodies)
+    if made == bodies or len(inside.kinds) != 1:
+        return made, {}
+    (kind,) = inside.kinds
+    reads = {e for e in walk(bodies) if isinstance(e, Read)}
+    reads -= inside.guarded
+    moved = (e for e in walk(made) if isinstance(e, Read) and e not in reads)
+    return made, {(e.node, e.component): kind for e in moved}
+
+
+def index_map(
+    args: Sequence[Expr], counting: set[Expr], memo: Forms | None = None
+) -> tuple[str, tuple[Polynomial[Expr], ...] | None, tuple[int, ...]]:
+    """(kind, linear parts, offsets) of one index tuple."""
+    linear, offsets = [], []
+    for a in args:
+        p = polynomial(a, memo)
+        if p is None or not _is_affine(p, counting):
+            return (DATA if depends_on_data(a, counting) else COMPUTED), None, ()
+        offsets.append(p.constant)
+        linear.append(p.nonconstant)
+    return AFFINE, tuple(linear), tuple(offsets)
+
+
+def _is_affine(p: Polynomial[Expr], counting: set[Expr]) -> bool:
+    for monomial in p.terms:
+        moving = 0
+        for atom in monomial:
+            if isinstance(atom, Var) and atom not in counting:
+                return False
+            moving += isinstance(atom, Index | Var)
+        if moving > 1:
+            return False
+    return True
+
+
+def depends_on_data(e: Expr, counting: set[Expr] | None = None) -> bool:
+    """Whether an index depends on elements or on the state of a loop."""
+    known = counting or set()
+    return any(
+        isinstance(x, Read | While) or (isinstance(x, Var) and x not in known) for x in walk((e,))
+    )
+
+
+def _with_classes(access: Access, outer: int) -> Access:
+    """The access with its reuse classes between elements of the (outer) domain."""
     classes: tuple[str, ...]
+    if access.kind == DATA:
+        classes = (RANDOM,)
+    elif access.kind == COMPUTED or access.linear is None:
+        missing = [k for k in range(outer) if k not in access.mentioned]
+        classes = _reuse(bool(missing and missing[-1] == outer - 1), bool(missing[:-1] or (
+            missing and missing[-1] != outer - 1)))  # fmt: skip
+    else:
+        last = len(access.linear) - 1
+        several = [
+            len({o[k] for o in access.offsets}) > 1 or _slides(access.linear[k], outer)
+            for k in range(last + 1)
+        ]
+        missing = [k for k in range(outer) if k not in access.mentioned]
+        horizontal = (last >= 0 and several[last]) or (outer > 0 and outer - 1 in missing)
+        vertical = any(several[:last]) or any(k != outer - 1 for k in missing)
+        # As in a transposed read, neighbouring elements are rows apart in memory, and each cache
+        # line also contains elements for the following rows.
+        if outer > 1 and last > 0 and not horizontal:
+            *rows, columns = map(_moved_by, access.linear)
+            by_rows = bool(columns) and columns <= set(range(outer - 1))
+            vertical = vertical or (by_rows and any(outer - 1 in axes for axes in rows))
+        classes = _reuse(horizontal, vertical)
+    return replace(access, classes=classes)
 
 
-def access_classes(node: Node) -> tuple[AccessClass, ...]:
-    """Every array that a kernel reads, then every array that it writes; needs no extents.
+def _moved_by(p: Polynomial[Expr]) -> set[int | Expr]:
+    """The axes of the domain, and other atoms, on which an index depends."""
+    return {a.axis if isinstance(a, Index) else a for a in p.atoms() if not isinstance(a, Extent)}
+
+
+def _slides(p: Polynomial[Expr], outer: int) -> bool:
+    """Whether an index depends on both an outer axis and an inner loop, as in `i + k`."""
+    atoms = p.atoms()
+    inside = any(isinstance(a, Var) or (isinstance(a, Index) and a.axis >= outer) for a in atoms)
+    return inside and any(isinstance(a, Index) and a.axis < outer for a in atoms)
+
+
+def _reuse(horizontal: bool, vertical: bool) -> tuple[str, ...]:
+    found = ((HORIZONTAL,) if horizontal else ()) + ((VERTICAL,) if vertical else ())
+    return found or (STREAMING,)
+
+
+# --- with cache lines -------------------------------------------------------------------------
+
+
+def access_classes(node: Node) -> tuple[Access, ...]:
+    """Every array that a kernel reads, then every array that it writes, classified by cache lines.
 
     Operands of the node itself (defaults of a permute, offsets of segments) are streaming reads.
     """
     outer = outer_axes(node)
-    found = [AccessClass(a.leaf, False, a.kind, _line_classes(a, outer)) for a in accesses(node)]
-    found += [AccessClass(le, False, "affine", (STREAMING,)) for le in node.operands()]
-    return (*found, *(_store_class(leaf, node) for leaf in node.leaves))
+    found = [replace(a, classes=_line_classes(a, outer)) for a in accesses(node)]
+    found += [_in_order(leaf) for leaf in node.operands()]
+    return (*found, *stores(node))
+
+
+def _in_order(leaf: Leaf, store: bool = False) -> Access:
+    """The access of each element of an array by the element of the domain with its index."""
+    own: list[Expr] = [Index(k) for k in range(len(leaf.shape))]
+    linear, offset = tuple(map(Polynomial.atom, own)), (0,) * len(own)
+    return Access(leaf, linear, (offset,), AFFINE, None, frozenset(range(len(own))), (STREAMING,),
+                  store)  # fmt: skip
+
+
+def stores(node: Node) -> list[Access]:
+    """How a kernel writes each of its results."""
+    if not isinstance(node, Permute):
+        return [_in_order(leaf, True) for leaf in node.leaves]
+    kind, linear, offset = index_map(node.target, counters(node.target))
+    used = frozenset(x.axis for x in walk(node.target) if isinstance(x, Index))
+    last = len(node.domain) - 1
+    if kind == DATA:
+        classes = (RANDOM,)
+    elif len(used) <= last:  # several elements have one target
+        classes = (VERTICAL,) if last in used else (HORIZONTAL,)
+    else:
+        straight = last < 1 or (linear is not None and _follows(linear, last))
+        classes = (STREAMING,) if straight else (VERTICAL,)
+    return [Access(leaf, linear, (offset,), kind, None, used, classes, True)
+            for leaf in node.leaves]  # fmt: skip
 
 
 def _line_classes(access: Access, outer: int) -> tuple[str, ...]:
-    """The classes of `dsl/access.py`, which consider elements, with cache lines considered: a
-    streaming read whose last axis does not follow the last axis of the domain shares its lines
-    between rows."""
+    """The classes with cache lines considered, not only elements: a streaming read whose last axis
+    does not follow the last axis of the domain shares its lines between rows."""
     if access.classes != (STREAMING,) or outer < 2 or not access.linear:
         return access.classes
     return access.classes if _follows(access.linear, outer - 1) else (VERTICAL,)
 
 
-def _follows(linear: Sequence[Sequence[tuple[Any, int]]], axis: int) -> bool:
+def _follows(linear: Sequence[Polynomial[Expr]], axis: int) -> bool:
     """Whether the last axis of an array moves with an axis of the domain, and no other does."""
-    moving = [
-        {atom.axis for monomial, _ in terms for atom in monomial if isinstance(atom, Index)}
-        for terms in linear
-    ]
-    return axis in moving[-1] and not any(axis in m for m in moving[:-1])
+    *others, last = map(_moved_by, linear)
+    return axis in last and not any(axis in other for other in others)
 
 
-def _store_class(leaf: Leaf, node: Node) -> AccessClass:
-    if not isinstance(node, Permute):
-        return AccessClass(leaf, True, "affine", (STREAMING,))
-    kind, linear, _ = index_map(node.target, counters(node.target))
-    if kind == DATA:
-        return AccessClass(leaf, True, kind, (RANDOM,))
-    used = frozenset(x.axis for x in walk(node.target) if isinstance(x, Index))
-    outer = len(node.domain)
-    if len(used) < outer:  # several elements have one target
-        last = outer - 1 not in used
-        return AccessClass(leaf, True, kind, (HORIZONTAL,) if last else (VERTICAL,))
-    straight = outer < 2 or (linear is not None and _follows(linear, outer - 1))
-    return AccessClass(leaf, True, kind, (STREAMING,) if straight else (VERTICAL,))
+# --- text ------------------------------------------------------------------------------------
+
+
+def show_access(access: Access, name: Callable[[Expr], str]) -> str:
+    """`[i + {-1, 0, 1}, j] clamp`, "computed from the indices" or "data-dependent"."""
+    border = f" {access.boundary}" if access.boundary else ""
+    if access.linear is None:
+        count = "" if access.count == 1 else f" ({access.count} places)"
+        words = "data-dependent" if access.kind == DATA else "computed from the indices"
+        return f"[{words}]{count}{border}"
+    parts, places = [], 1
+    for axis, form in enumerate(access.linear):
+        offsets = sorted({o[axis] for o in access.offsets})
+        places *= len(offsets)
+        parts.append(_show_axis(show(form, name), offsets))
+    some = f" ({access.count} of {places} places)" if access.count < places else ""
+    return f"[{', '.join(parts)}]{some}{border}"
+
+
+def _show_axis(text: str, offsets: Sequence[int]) -> str:
+    if len(offsets) == 1:
+        only = offsets[0]
+        if not text:
+            return str(only)
+        return text if only == 0 else f"{text} {'+' if only > 0 else '-'} {abs(only)}"
+    steps = offsets[-1] - offsets[0] == len(offsets) - 1
+    inside = (f"{offsets[0]}…{offsets[-1]}" if steps and len(offsets) > 5
+              else ", ".join(map(str, offsets)))  # fmt: skip
+    return f"{text} + {{{inside}}}" if text else f"{{{inside}}}"
 
 
 # --- for known extents -----------------------------------------------------------------------
@@ -271,7 +478,9 @@ def kernel_maps(node: Node, known: Mapping[Expr, int]) -> KernelMaps | None:
         made = replace(made, classes=_line_classes(access, rank),
                        rows=made.kind == DATA and _in_rows(access, bodies, rank))  # fmt: skip
         maps.append(made if made.kind != COMPUTED else _computed(made, bodies, axes, known))
-    maps += _stores(node, axes, known, rank)
+    for access in stores(node):  # a computed target is like a random one
+        kind = DATA if access.kind == COMPUTED else access.kind
+        maps.append(replace(_numeric(access, axes, known, 1.0), store=True, kind=kind))
     bodies = node.per_element()
     combine = getattr(node, "combine", None)
     work = sum(_work(e, trips) for e in walk(bodies)) if combine is None else operations(bodies)
@@ -408,9 +617,9 @@ def _numeric(access: Access, axes: Mapping[Expr, int], known: Mapping[Expr, int]
     if access.linear is None:
         return replace(plain, offsets=tuple(() for _ in access.offsets))
     coefficients, constants = [], []
-    for terms in access.linear:
+    for form in access.linear:
         row, fixed = [0] * len(axes), 0
-        for monomial, c in terms:
+        for monomial, c in form.terms.items():
             factor = c
             moving = [a for a in monomial if a in axes]
             for atom in monomial:
@@ -467,20 +676,3 @@ def values_at(root: Expr, here: Mapping[Expr, Any], known: Mapping[Expr, int]) -
         else:
             found[e] = known[e]
     return found[root]
-
-
-def _stores(node: Node, axes: Mapping[Expr, int], known: Mapping[Expr, int], rank: int
-            ) -> list[Map]:  # fmt: skip
-    found = []
-    for leaf, klass in zip(node.leaves, access_classes(node)[-len(node.leaves) :], strict=True):
-        plain = Map(leaf, True, klass.kind, klass.classes, leaf.type.bytes, _shape(leaf, known))
-        if isinstance(node, Permute):
-            kind, linear, offset = index_map(node.target, counters(node.target))
-            access = Access(leaf, linear, (offset,), kind, None, frozenset(), klass.classes)
-            found.append(replace(_numeric(access, axes, known, 1.0), store=True))
-            if kind == COMPUTED:
-                found[-1] = replace(found[-1], kind=DATA)
-            continue
-        own = tuple(tuple(int(a == k) for k in range(len(axes))) for a in range(len(plain.shape)))
-        found.append(replace(plain, coefficients=own, offsets=((0,) * len(plain.shape),)))
-    return found

@@ -20,6 +20,7 @@ from treadle.dsl.expr import (
     Expr,
     Extent,
     Index,
+    Loop,
     Param,
     Proj,
     Read,
@@ -33,8 +34,8 @@ from treadle.dsl.expr import (
 from treadle.dsl.graph import Leaf, Shape, is_identity_read
 from treadle.dsl.operations.places import delinear, linear
 from treadle.dsl.operations.stencils import resolve_index
+from treadle.dsl.polynomial import Polynomial, affine_forms, variables
 
-from ..access.affine import Affine, affine_forms, loop_counts
 from ..lower.build import Builder
 from . import arithmetic as at
 from .kernel import Load
@@ -166,7 +167,8 @@ def interior(roots: Sequence[Expr], domain: Shape, builder: Builder) -> Interior
     reads = [e for e in walk(roots) if isinstance(e, Read) and e.boundary is not None]
     if not (reads or within.low):
         return None
-    forms, counts = affine_forms(roots), loop_counts(roots)
+    forms = affine_forms(roots)
+    counts = {e.vars[0]: e.count for e in walk(roots) if isinstance(e, Loop)}
     lows: list[dict[Expr, int]] = [{constant(0): 0} for _ in domain]
     highs: list[dict[tuple[Expr, Expr], int]] = [{} for _ in domain]
     found = Interior([], [])
@@ -216,21 +218,23 @@ class _Span:
     high: int
 
 
-def _span(form: Affine, counts: dict[Var, Expr]) -> _Span | None:
-    axes = [t for t, c in form.variables.items() if isinstance(t, Index) and c == 1]
-    others = [t for t in form.variables if t not in axes]
+def _span(form: Polynomial[Expr], counts: dict[Var, Expr]) -> _Span | None:
+    moving = variables(form)
+    axes = [t for t, c in moving.items() if isinstance(t, Index) and c == 1]
+    others = [t for t in moving if t not in axes]
     if len(axes) != 1:
         return None
     base: Expr = constant(0)
-    for term, c in form.uniform:
-        base = at.add(base, at.multiply(term, c))
+    for monomial, c in form.terms.items():
+        if monomial and monomial[0] not in moving:
+            base = at.add(base, at.multiply(monomial[0], c))
     low = high = base
     for v in others:
         count = counts.get(v) if isinstance(v, Var) else None
         if count is None or not is_host(count):
             return None
-        last = at.multiply(at.subtract(count, 1), form.variables[v])
-        if form.variables[v] > 0:
+        last = at.multiply(at.subtract(count, 1), moving[v])
+        if moving[v] > 0:
             high = at.add(high, last)
         else:
             low = at.add(low, last)
@@ -262,7 +266,7 @@ def row_sharing(roots: Iterable[Expr], rank: int) -> float:
         if not isinstance(e, Read):
             continue
         axes = [forms.get(index) for index in e.args]
-        if not any(form is not None and form.variables.get(row) for form in axes):
+        if not any(form is not None and form.coefficient(row) for form in axes):
             continue
         here: list[Any] = [e.node, e.component]
         there: list[Any] = [e.node, e.component]
@@ -271,11 +275,9 @@ def row_sharing(roots: Iterable[Expr], rank: int) -> float:
                 here.append(index)
                 there.append(index)
                 continue
-            step = form.variables.get(row, 0)
-            turning = any(isinstance(v, Var) for v in form.variables)
-            terms = frozenset(form.terms)
-            here.append((terms, form.constant))
-            there.append((terms, form.constant + (0 if turning else step)))
+            turning = any(isinstance(v, Var) for v in form.atoms())
+            here.append(form)
+            there.append(form if turning else form + form.coefficient(row))
         places.add(tuple(here))
         moved.append(tuple(there))
     return sum(m in places for m in moved) / len(moved) if moved else 0.0
@@ -296,7 +298,7 @@ def is_transposing(roots: Iterable[Expr], rank: int, builder: Builder | None = N
         if isinstance(e, Read) and len(e.args) >= 2:
             row = None if builder is None else builder.row_axis(Leaf(e.node, e.component))
             row = len(e.args) - 1 if row is None else row
-            maps = [f.variables if (f := forms.get(i)) is not None else {} for i in e.args]
+            maps = [f.atoms() if (f := forms.get(i)) is not None else set() for i in e.args]
             if last in maps[row]:
                 continue
             if any(last in m for m in maps) and any(isinstance(v, Index) for v in maps[row]):

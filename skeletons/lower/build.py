@@ -36,6 +36,7 @@ from treadle.dsl.expr import (
     walk,
 )
 from treadle.dsl.graph import Input, Leaf, Node
+from treadle.dsl.polynomial import MOST_TERMS
 from treadle.dsl.target import NATIVE, Target
 from treadle.dsl.types import ScalarType, int32, int64
 from treadle.skeletons.schedules import Order
@@ -43,7 +44,6 @@ from treadle.skeletons.schedules.block_table import BlockTable
 from treadle.skeletons.schedules.schedule import shown
 from treadle.skeletons.schedules.user_orders import built_in
 
-from ..access.affine import MOST_TERMS
 from ..ir import arithmetic as at
 from ..ir.hosted import Stride
 from ..ir.kernel import (

@@ -27,7 +27,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from treadle.dsl import locks
-from treadle.dsl.access import counters, index_map
 from treadle.dsl.expr import (
     Apply,
     Const,
@@ -44,6 +43,7 @@ from treadle.dsl.graph import Generate, Input, Leaf, Node, Permute, Shape, topol
 from treadle.dsl.names import Names, evaluate
 from treadle.dsl.quantities import duration
 
+from ..access.maps import AFFINE, counters, index_map
 from ..ir.kernel import Buffer, HostTable
 from ..model import Map, kernel_maps
 from ..schedules import LocalityGraph, Resolved, ScheduleError, as_schedule
@@ -288,7 +288,7 @@ def _placed_reads(node: Blocked) -> list[Read]:
     """Reads at indices that are not affine but computable from indices and array contents."""
     counting = counters(_roots(node))
     return [e for e in walk(_roots(node)) if isinstance(e, Read) and e.args
-            and index_map(e.args, counting)[0] != "affine" and _followed(e, node)]  # fmt: skip
+            and index_map(e.args, counting)[0] != AFFINE and _followed(e, node)]  # fmt: skip
 
 
 def _loops(node: Blocked) -> list[Var]:

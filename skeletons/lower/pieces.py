@@ -12,9 +12,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from treadle.dsl.access import polynomial
 from treadle.dsl.expr import Apply, Expr, Extent, Foreign, Index, Read, walk
 from treadle.dsl.graph import Barrier, Fold, Generate, Input, Leaf, Node, Scan, topological
+from treadle.dsl.polynomial import Polynomial, polynomial
 
 from ..schedules import Auto
 from .fold.gpu import grouping
@@ -174,9 +174,9 @@ class _Cutter:
                                 for e in walk(read.args[:1])):  # fmt: skip
             return None
         place = polynomial(read.args[0])
-        if place is None or place.get((_ROW,)) != 1 or set(place) - {(_ROW,), ()}:
+        if place is None or place.nonconstant != Polynomial.atom(_ROW):
             return None
-        return place.get((), 0)
+        return place.constant
 
     def _extents(self, node: Node, expressions: Sequence[Expr]) -> None:
         for e in walk(expressions):

@@ -11,6 +11,6 @@ folds       the time of a fold on a GPU, and the choice; why scans and permutes 
 report      choices and short folds explained in numbers; predictions as data
 """
 
-from ..access.maps import AccessClass, KernelMaps, Map, access_classes, kernel_maps
+from ..access.maps import KernelMaps, Map, access_classes, kernel_maps
 
-__all__ = ["AccessClass", "KernelMaps", "Map", "access_classes", "kernel_maps"]
+__all__ = ["KernelMaps", "Map", "access_classes", "kernel_maps"]

@@ -19,7 +19,6 @@ from functools import lru_cache
 
 import numpy as np
 
-from treadle.dsl.access import DATA
 from treadle.dsl.locks import cached
 from treadle.dsl.names import evaluate
 from treadle.skeletons.schedules import (
@@ -37,7 +36,7 @@ from treadle.skeletons.schedules import (
 from treadle.skeletons.schedules.block_table import block_table
 
 from ..access.footprint import with_inner
-from ..access.maps import KernelMaps, Map, Points
+from ..access.maps import DATA, KernelMaps, Map, Points
 from ..lower import tiling
 from ..lower.elementwise.cpu import UNROLLED_ROWS, per_task
 from ..lower.gpu import jam_neighbours, orders

@@ -17,14 +17,13 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from treadle.dsl.access import DATA
 from treadle.dsl.expr import Expr, constant
 from treadle.dsl.graph import Fold, FoldSeg, Node, Permute, Scan
 from treadle.dsl.names import evaluate
 from treadle.dsl.quantities import duration
 from treadle.skeletons.schedules import Agents, Block, Column, Row, Schedule, as_schedule
 
-from ..access.maps import VERTICAL, KernelMaps, access_classes, kernel_maps
+from ..access.maps import DATA, VERTICAL, KernelMaps, access_classes, kernel_maps
 from ..ir import arithmetic as at
 from ..lower.fold.rows import is_exact, runs_across
 from ..lower.gpu.common import WIDEST

@@ -22,7 +22,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from treadle.dsl.access import DATA
 from treadle.skeletons.schedules import (
     Agents,
     Clusters,
@@ -33,7 +32,16 @@ from treadle.skeletons.schedules import (
 )
 
 from ..access.footprint import array_boxes, union_lines, with_inner
-from ..access.maps import HORIZONTAL, RANDOM, STREAMING, VERTICAL, KernelMaps, Map, Points
+from ..access.maps import (
+    DATA,
+    HORIZONTAL,
+    RANDOM,
+    STREAMING,
+    VERTICAL,
+    KernelMaps,
+    Map,
+    Points,
+)
 from ..lower.gpu.common import WIDEST
 from ..lower.gpu.unroll import most_iterations
 from .coverage import POSITIONS, Form, lanes_of, operations, shared_loads

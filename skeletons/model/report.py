@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
-from treadle.dsl.access import DATA
 from treadle.dsl.combines import SHORT_ROW
 from treadle.dsl.expr import Expr
 from treadle.dsl.graph import Fold, Generate, Node, Permute
@@ -18,7 +17,7 @@ from treadle.dsl.target import target_of
 from treadle.skeletons.schedules import Column, LocalityGraph, Schedule, as_schedule
 
 from ..access.footprint import column_cache, column_loads
-from ..access.maps import KernelMaps, kernel_maps
+from ..access.maps import DATA, KernelMaps, kernel_maps
 from ..lower.gpu.common import THREADS
 from .choose import MARGIN, WORTH, Choice, Decider, candidates, choose, way_of
 from .device import Ceilings, device_of

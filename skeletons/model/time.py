@@ -24,11 +24,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from treadle.dsl.access import DATA
 from treadle.skeletons.schedules import Row, Schedule
 
 from ..access.footprint import distinct, union_lines, with_inner
-from ..access.maps import KernelMaps, Map, Points
+from ..access.maps import DATA, KernelMaps, Map, Points
 from ..access.sets import LINE, Cache, occupied
 from . import gpu
 from .coverage import (

@@ -13,7 +13,6 @@ from typing import Any
 
 from treadle.backend.registry import offered
 from treadle.backend.runtime.choosing import first_choice, reasons
-from treadle.dsl.access import Access, accesses, counters, index_map, read_bodies, show_access
 from treadle.dsl.combines import called, ways
 from treadle.dsl.expr import Apply, Expr
 from treadle.dsl.graph import (  # fmt: skip
@@ -36,6 +35,14 @@ from treadle.dsl.names import Names, address, in_order, is_kernel, operations, p
 from treadle.dsl.passes import cost
 from treadle.dsl.quantities import count, count_of, duration, in_bytes, rounded
 from treadle.dsl.target import target_of
+from treadle.skeletons.access.maps import (
+    Access,
+    accesses,
+    counters,
+    read_bodies,
+    show_access,
+    stores,
+)
 from treadle.skeletons.lower.launches import told
 from treadle.skeletons.model.device import device_of
 from treadle.skeletons.model.report import PLAIN, ShortRows
@@ -334,10 +341,7 @@ def _in_place(node: Node, leaf: Leaf, names: Names) -> bool:
 def _writes(node: Node, names: Names, words: dict[str, str]) -> list[str]:
     types = [names.type(leaf) for leaf in node.leaves]
     if isinstance(node, Permute):
-        target = Access(node.leaf(), None, ((),), "data", None, frozenset())
-        kind, linear, offset = index_map(node.target, counters(node.target))
-        if linear is not None:
-            target = Access(node.leaf(), linear, (offset,), kind, None, frozenset())
+        target = stores(node)[0]
         how = "overwriting" if node.combine is None else f"combined with {called(node.combine)}"
         words.setdefault(
             "scattered", "written at computed indices; values at equal indices are combined"

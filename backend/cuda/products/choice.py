@@ -18,12 +18,12 @@ from itertools import chain, combinations
 from math import inf
 from typing import Any
 
-from treadle.dsl.access import polynomial
 from treadle.dsl.expr import Const, Expr, Index, Read, walk
 from treadle.dsl.graph import Matmul
 from treadle.dsl.interning import cached_per_object
 from treadle.dsl.names import Names
 from treadle.dsl.passes import cost, operands
+from treadle.dsl.polynomial import polynomial
 from treadle.dsl.program import TracedProgram
 from treadle.dsl.quantities import duration
 from treadle.skeletons.ir.specialise import specialise
@@ -171,9 +171,9 @@ def dense_scattered(node: Matmul) -> frozenset[str]:
 
 def _along(indices: Sequence[Expr]) -> int:
     """The index along which reads of a dense array are contiguous; -1 if there is none."""
-    forms = [polynomial(a) or {} for a in indices]
+    forms = [polynomial(a) for a in indices]
     for axis in (0, 1):
-        steps = [f.get((Index(axis),), 0) for f in forms]
+        steps = [0 if f is None else f.coefficient(Index(axis)) for f in forms]
         if steps[-1] == 1 and not any(steps[:-1]):
             return axis
     return -1

@@ -10,9 +10,10 @@ time than a copy.  Rows of one plane (3 × 3) are one stream, which prefetching 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from treadle.dsl.expr import Const, Expr, Var, walk
+from treadle.dsl.polynomial import Polynomial
 from treadle.dsl.types import int64
 from treadle.skeletons.ir.kernel import Body, Buffer, Comment, For, Let, Load, Store, expressions
 
@@ -59,23 +60,21 @@ def _streams(em: Emitter, inside: Sequence[tuple[Store | Let, Copy]]) -> list[Pl
     several rows are read."""
     assert em.row is not None
     variable, step = em.row
-    rows: dict[Buffer, dict[Any, Poly]] = {}
+    rows: dict[Buffer, dict[Poly, None]] = {}
     for s, copy in inside:
         for e in walk(expressions(s)):
             if isinstance(e, Load) and e.buffer.role == "input":
                 for place in _vector_place(em, e.index, copy):
-                    row = Poly({m: c for m, c in place.terms.items() if m})
-                    rows.setdefault(e.buffer, {})[row.key] = row
+                    rows.setdefault(e.buffer, {})[place.nonconstant] = None
     found: list[Place] = []
     for buffer, read in rows.items():
         fronts: list[Place] = []
-        for row in read.values():
+        for row in read:
             turn = {tuple(a for a in m if a != variable): step * c
                     for m, c in row.terms.items() if variable in m}  # fmt: skip
-            later = row.plus(Poly(turn)) if turn else None
-            if later is None:
+            if not turn:
                 break  # the row does not change with each iteration
-            if later.key not in read:
+            if row + Polynomial(turn) not in read:
                 fronts.append((buffer, row))
         else:
             found += fronts if len(read) >= _ROWS else []

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from treadle.dsl.expr import Apply, Const, Expr, Foreign, Var, primitive, walk
+from treadle.dsl.polynomial import Polynomial, arithmetic
 from treadle.dsl.primitives import Primitive
 from treadle.dsl.types import ScalarType, int64
 from treadle.skeletons.ir.kernel import Body, Buffer, For, Kernel, Load, Statement
@@ -36,9 +37,12 @@ from .values import (
     Value,
     parts,
     register_element,
+    wrapped,
 )
 
 _POLYNOMIAL = frozenset(("add", "subtract", "multiply", "negative"))
+#: The largest polynomials of int64 values; what would exceed them is computed.
+_MOST_TERMS, _MOST_FACTORS = 12, 4
 FAST = "reassoc nsz arcp contract afn "
 #: The maximum bytes of local buffers on the stack; larger buffers are allocated.
 _STACK = 256 * 1024
@@ -145,8 +149,8 @@ class Emitter(ABC):
         if type_ == int64:
             self.atoms[number] = Value(type_, regs, lanes, number)
             self.atom_depth[number] = self.depth
-            poly = Poly.atom(number)
-            return Value(type_, regs, lanes, self.number(("p", poly.key)), poly)
+            poly = Polynomial.atom(number)
+            return Value(type_, regs, lanes, self.number(poly), poly)
         return Value(type_, regs, lanes, number)
 
     def atom(self, value: Value) -> int:
@@ -161,11 +165,11 @@ class Emitter(ABC):
         for monomial in poly.terms:
             if any(a == LANE or self.atoms[a].lanes for a in monomial):
                 lanes = self.lanes
-        return Value(int64, (), lanes, self.number(("p", poly.key)), poly, poly.value)
+        return Value(int64, (), lanes, self.number(poly), poly, poly.value)
 
     def constant(self, type_: ScalarType, value: Any) -> Value:
         if type_ == int64:
-            return self.polynomial(Poly.constant(int(value)))
+            return self.polynomial(Polynomial.number(int(value)))
         number = self.number(("c", type_.name, bytes(type_.numpy.type(value).tobytes())))
         regs = literals(Lanes(self.code, 0), type_, value)
         return Value(type_, regs, 0, number, None, value)
@@ -211,8 +215,8 @@ class Emitter(ABC):
             return result
         last = max(poly.terms, key=self._term_depth)
         rest = dict(poly.terms)
-        tail = self.polynomial(Poly({last: rest.pop(last)}))
-        first = self.polynomial(Poly(rest))
+        tail = self.polynomial(Polynomial({last: rest.pop(last)}))
+        first = self.polynomial(Polynomial(rest))
         return v.op("add", "i64", self.reg(first, value.lanes), self.reg(tail, value.lanes))
 
     def _term_depth(self, monomial: tuple[int, ...]) -> tuple[int, int, tuple[int, ...]]:
@@ -223,7 +227,7 @@ class Emitter(ABC):
 
     def depth_of(self, poly: Poly) -> int:
         """The loop depth of its innermost atom."""
-        return max((self.atom_depth[a] for m in poly.terms for a in m), default=0)
+        return max((self.atom_depth[a] for a in poly.atoms()), default=0)
 
     def _product(self, monomial: tuple[int, ...], lanes: int) -> Reg:
         v = Lanes(self.code, lanes)
@@ -303,38 +307,37 @@ class Emitter(ABC):
     def _one_lane(self, args: list[Value]) -> tuple[Reg, ...] | None:
         """Whether two indices are equal, if at most one lane can be: computed as a mask bit."""
         a, b = (x.poly for x in args)
-        difference = None if a is None or b is None else a.plus(b, -1)
-        if difference is None or self.lanes > 32 or difference.terms.get((LANE,)) not in (1, -1):
+        if a is None or b is None or self.lanes > 32:
             return None
-        sign = -difference.terms[(LANE,)]
-        rest = Poly({m: c for m, c in difference.terms.items() if m != (LANE,)})
-        if any(a == LANE or self.atoms[a].lanes for m in rest.terms for a in m):
+        step = (a - b).coefficient(LANE)
+        if step not in (1, -1):
             return None
-        uniform = Poly({}).plus(rest, sign)
-        assert uniform is not None
-        lane = self.reg(self.polynomial(uniform), 0)
+        found = wrapped((b - a) * step + Polynomial.atom(LANE))
+        if any(a == LANE or self.atoms[a].lanes for a in found.atoms()):
+            return None
+        lane = self.reg(self.polynomial(found), 0)
         most = self.code.intrinsic("llvm.umin.i64", "i64", [("i64", lane), ("i64", "63")])
         bit = self.code.emit(f"shl i64 1, {most}")  # without such a lane, trunc drops it
         bits = self.code.emit(f"trunc i64 {bit} to i{self.lanes}")
         return (self.code.emit(f"bitcast i{self.lanes} {bits} to {vector('i1', self.lanes)}"),)
 
     def _linear(self, name: str, args: list[Value]) -> Poly | None:
-        a = args[0].poly
-        assert a is not None
-        if name == "negative":
-            return Poly({}).plus(a, -1)
-        b = args[1].poly
-        assert b is not None
+        forms = [a.poly for a in args if a.poly is not None]
         if name == "multiply":
             # Products of indices are expanded; data is not, because that adds operations.
+            a, b = forms
             if (
                 (self._is_data(a) or self._is_data(b))
                 and not (a.value is not None and len(b.terms) <= 1)
                 and not (b.value is not None and len(a.terms) <= 1)
             ):
                 return None
-            return a.times(b)
-        return a.plus(b, 1 if name == "add" else -1)
+            if len(a.terms) * len(b.terms) > _MOST_TERMS or a.degree + b.degree > _MOST_FACTORS:
+                return None
+        found = arithmetic(name, forms)
+        assert found is not None
+        found = wrapped(found)
+        return found if len(found.terms) <= _MOST_TERMS else None
 
     def _is_data(self, poly: Poly) -> bool:
         """Whether it has terms that vary between lanes, other than the lane number."""

@@ -12,6 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from treadle.dsl.expr import Apply, Const, Expr
+from treadle.dsl.polynomial import Polynomial
 from treadle.dsl.types import bool_, int64
 from treadle.skeletons.ir.kernel import Buffer
 
@@ -44,7 +45,7 @@ def lane_step(em: Emitter, index: Value) -> tuple[Poly, int | None]:
             return poly, None
         else:
             uniform[monomial] = coefficient
-    return Poly(uniform), step
+    return Polynomial(uniform), step
 
 
 def _align(e: str) -> int:
@@ -59,8 +60,8 @@ def _group(buffer: Buffer) -> str:
 
 def pointer(em: Emitter, buffer: Buffer, index: Poly) -> Reg:
     """The address of an element.  Constants are added last, so neighbours share the other terms."""
-    constant = index.terms.get((), 0)
-    key = ("pointer", buffer, index.key)
+    constant = index.constant
+    key = ("pointer", buffer, index)
     found = em.memo.get(key)
     if found is not None:
         return found  # type: ignore[no-any-return]
@@ -68,8 +69,7 @@ def pointer(em: Emitter, buffer: Buffer, index: Poly) -> Reg:
     if not index.terms:
         return em.pointers[buffer]
     if constant and len(index.terms) > 1:
-        rest = {m: c for m, c in index.terms.items() if m}
-        base, offset = pointer(em, buffer, Poly(rest)), str(constant)
+        base, offset = pointer(em, buffer, index.nonconstant), str(constant)
     else:
         base, offset = em.pointers[buffer], em.reg(em.polynomial(index), 0)
     made = em.code.emit(f"getelementptr {group}, ptr {base}, i64 {offset}")
@@ -125,9 +125,7 @@ def _load_vector(em: Emitter, buffer: Buffer, base: Poly, step: int, lanes: int,
     e, mask = memory_element(buffer.type), em.mask
     backwards = list(range(lanes - 1, -1, -1))
     if step == -1:
-        first = base.plus(Poly.constant(-(lanes - 1)))
-        assert first is not None
-        base = first
+        base = base - (lanes - 1)
         if mask is not None:
             mask = Lanes(em.code, lanes).shuffle("i1", mask, "poison", backwards)
     count = lanes * parts(buffer.type)
@@ -167,16 +165,12 @@ def _load_strided(em: Emitter, buffer: Buffer, base: Poly, step: int, lanes: int
     t, v, backwards = vector(e, lanes), Lanes(em.code, lanes), step < 0
     align = _align(memory_element(buffer.type))
     if backwards:
-        lowest = base.plus(Poly.constant(step * (lanes - 1)))
-        assert lowest is not None
-        base, step = lowest, -step
+        base, step = base + step * (lanes - 1), -step
     starts = [k * lanes for k in range(step - 1)] + [step * (lanes - 1) + 1 - lanes]
     result = ""
     covered = 0
     for start in starts:
-        place = base.plus(Poly.constant(start))
-        assert place is not None
-        at = pointer(em, buffer, place)
+        at = pointer(em, buffer, base + start)
         got = em.code.emit(f"load {t}, ptr {at}, align {align}{invariant}")
         inside = [k for k in range(covered, lanes) if k * step < start + lanes]
         picks = [k if k < covered else -1 for k in range(lanes)]
@@ -247,14 +241,13 @@ def _load_rows(em: Emitter, buffer: Buffer, base: Poly, step: int, lanes: int,
                invariant: str) -> tuple[Reg, ...]:  # fmt: skip
     """Load one element of each row: load square blocks of the rows and transpose them."""
     e, count = memory_element(buffer.type), parts(buffer.type)
-    column = base.terms.get((), 0) % step
+    column = base.constant % step
     each = min(lanes, SQUARE, em.target.vector_bytes // (_align(e) * count))
     first = min(column // each * each, max(step - each, 0))  # of a block in its row
     pieces = []
     for start in range(0, lanes, each):
-        corner = base.plus(Poly.constant(start * step + first - column))
-        assert corner is not None
-        key = ("rows", buffer, corner.key, em.version(buffer))
+        corner = base + (start * step + first - column)
+        key = ("rows", buffer, corner, em.version(buffer))
         columns = em.memo.get(key)
         if columns is None:
             rows = _rows(em, buffer, corner, step, each, invariant)
@@ -269,9 +262,7 @@ def _rows(em: Emitter, buffer: Buffer, corner: Poly, step: int, lanes: int, inva
     """The first elements of `lanes` rows, each as one vector."""
 
     def loaded(offset: int) -> Reg:
-        place = corner.plus(Poly.constant(offset))
-        assert place is not None
-        at = pointer(em, buffer, place)
+        at = pointer(em, buffer, corner + offset)
         t = vector(e, lanes * parts(buffer.type))
         return em.code.emit(f"load {t}, ptr {at}, align {_align(e)}{invariant}")
 
@@ -301,8 +292,8 @@ def _pointers(em: Emitter, buffer: Buffer, base: Poly, step: int | None, index: 
         uniform = {m: c for m, c in poly.terms.items()
                    if not any(a == LANE or em.atoms[a].lanes for a in m)}  # fmt: skip
         rest = {m: c for m, c in poly.terms.items() if m not in uniform}
-        at = pointer(em, buffer, Poly(uniform))
-        offsets = em.reg(em.polynomial(Poly(rest)), lanes)
+        at = pointer(em, buffer, Polynomial(uniform))
+        offsets = em.reg(em.polynomial(Polynomial(rest)), lanes)
     t = vector("i64", lanes)
     return em.code.emit(f"getelementptr {_group(buffer)}, ptr {at}, {t} {offsets}")
 
@@ -322,7 +313,7 @@ def _ask_ahead(em: Emitter, buffer: Buffer, base: Poly, step: int, lanes: int) -
     e = memory_element(buffer.type)
     size = _align(e) * parts(buffer.type)
     each = max(lanes * size // _LINE, 1)
-    place = base.terms.get((), 0)
+    place = base.constant
     at = pointer(em, buffer, base)
     name = "llvm.prefetch.p0"
     em.module.declarations.setdefault(name, f"declare void @{name}(ptr, i32, i32, i32)")
@@ -484,8 +475,7 @@ def are_rows(em: Emitter, buffer: Buffer, places: list[Value]) -> bool:
         return False
     for k, place in enumerate(places):
         base, step = lane_step(em, place)
-        after = first.plus(Poly.constant(k))
-        if step != width or after is None or base.key != after.key:
+        if step != width or base != first + k:
             return False
     return True
 
@@ -510,10 +500,8 @@ def store_rows(em: Emitter, buffer: Buffer, index: Value, values: list[Value]) -
                     for lane, (row, column) in enumerate(places)
                 ]
                 made = one.shuffle(e, made, parts[k], picks)
-            at = base.plus(Poly.constant(start * width + part * each))
-            assert at is not None
-            em.code.do(f"store {vector(e, each)} {made}, ptr {pointer(em, buffer, at)}, "
-                       f"align {_align(e)}")  # fmt: skip
+            at = pointer(em, buffer, base + (start * width + part * each))
+            em.code.do(f"store {vector(e, each)} {made}, ptr {at}, align {_align(e)}")
     em.touch((buffer,))
 
 

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from treadle.dsl.expr import Apply, Expr, Var, primitive, substitute, walk
+from treadle.dsl.polynomial import Polynomial
 from treadle.dsl.types import ScalarType, int64
 from treadle.skeletons.ir.kernel import (
     Assign,
@@ -29,7 +30,7 @@ from treadle.skeletons.ir.kernel import (
 from .analysis import modified, nodes, varying_variables
 from .lanes import Lanes, slice_lanes
 from .text import Reg, vector
-from .values import LANE, Poly, Value, parts, register_element
+from .values import LANE, Value, parts, register_element
 
 if TYPE_CHECKING:
     from .emitter import Copy, Emitter
@@ -257,7 +258,7 @@ class _Reduction:
             copies = []
             for u in range(count):
                 one = type(self.copy)(self.copy)
-                lane = em.polynomial(Poly({(): u * self.lanes, (LANE,): 1} if u else {(LANE,): 1}))
+                lane = em.polynomial(Polynomial.atom(LANE) + u * self.lanes)
                 index = em.apply("add", int64, [base, lane])
                 one.values[s.var] = em.apply("add", int64, [self.start, index])
                 copies.append(one)

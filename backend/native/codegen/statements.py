@@ -37,7 +37,7 @@ from .lanes import Lanes
 from .reduction import reduce
 from .target import Target
 from .text import Reg, literal, vector
-from .values import Poly, Value
+from .values import Value
 from .vector import VectorLoop
 
 
@@ -214,7 +214,7 @@ def _unrolled(em: Emitter, s: For, copies: Sequence[Copy], start: Value, length:
     for c in copies:
         for k in range(0, length, s.step):
             one = Copy(c)
-            offset = em.polynomial(Poly.constant(k))
+            offset = em.constant(int64, k)
             one.values[s.var] = em.apply("add", int64, [start, offset])
             made.append(one)
     if made:

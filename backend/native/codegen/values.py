@@ -3,16 +3,18 @@
 In registers bool is i1; float16 and bfloat16 are float32 numbers that their type can represent
 exactly; a complex number is two registers.  In memory bool is a byte and the others their bits.
 
-int64 values are kept as polynomials over opaque atoms as long as only +, − and × touch them, so
-that equal indices are found equal, neighbouring ones share their base, and the coefficient of the
-lane number (which decides between vector load, broadcast and gather) can be read off.
+int64 values are kept as polynomials (`dsl/polynomial.py`) over the numbers of registers as long as
+only +, − and × touch them, so that equal indices are found equal, neighbouring ones share their
+base, and the coefficient of the lane number (which decides between vector load, broadcast and
+gather) can be read off.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
+from treadle.dsl.polynomial import Polynomial
 from treadle.dsl.types import ScalarType
 
 from .text import Reg
@@ -20,7 +22,7 @@ from .text import Reg
 _WRAP = 1 << 64
 _HALF = 1 << 63
 LANE = 0  # the atom of the lane number: 0 … W−1
-Monomial = tuple[int, ...]
+Poly: TypeAlias = Polynomial[int]
 
 
 def wrap(value: int) -> int:
@@ -29,57 +31,11 @@ def wrap(value: int) -> int:
     return value - _WRAP if value >= _HALF else value
 
 
-class Poly:
-    """A polynomial over atoms with int64 coefficients, in canonical form."""
-
-    __slots__ = ("key", "terms")
-
-    def __init__(self, terms: dict[Monomial, int]) -> None:
-        self.terms = terms
-        self.key: tuple[Any, ...] = tuple(sorted(terms.items()))
-
-    @staticmethod
-    def constant(value: int) -> Poly:
-        return Poly({(): wrap(value)} if value else {})
-
-    @staticmethod
-    def atom(number: int) -> Poly:
-        return Poly({(number,): 1})
-
-    def plus(self, other: Poly, scale: int = 1) -> Poly | None:
-        terms = dict(self.terms)
-        for monomial, c in other.terms.items():
-            total = wrap(terms.get(monomial, 0) + scale * c)
-            if total:
-                terms[monomial] = total
-            else:
-                terms.pop(monomial, None)
-        return Poly(terms) if len(terms) <= 12 else None
-
-    def times(self, other: Poly) -> Poly | None:
-        if len(self.terms) * len(other.terms) > 12:
-            return None
-        terms: dict[Monomial, int] = {}
-        for m1, c1 in self.terms.items():
-            for m2, c2 in other.terms.items():
-                monomial = tuple(sorted(m1 + m2))
-                if len(monomial) > 4:
-                    return None
-                total = wrap(terms.get(monomial, 0) + c1 * c2)
-                if total:
-                    terms[monomial] = total
-                else:
-                    terms.pop(monomial, None)
-        return Poly(terms)
-
-    @property
-    def value(self) -> int | None:
-        """The number, if it is one."""
-        if not self.terms:
-            return 0
-        if len(self.terms) == 1 and () in self.terms:
-            return self.terms[()]
-        return None
+def wrapped(poly: Poly) -> Poly:
+    """The polynomial with coefficients that are int64 numbers."""
+    if all(-_HALF <= c < _HALF for c in poly.terms.values()):
+        return poly
+    return Polynomial({m: w for m, c in poly.terms.items() if (w := wrap(c))})
 
 
 @dataclass(slots=True, eq=False)

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from treadle.dsl.expr import Expr, walk
+from treadle.dsl.polynomial import Polynomial
 from treadle.dsl.types import int64
 from treadle.skeletons.ir.kernel import Buffer, For, Let, Load, Store, expressions, statements
 
@@ -14,7 +15,7 @@ from . import ahead, memory
 from .analysis import lanes_for, modified, nodes, varying_variables
 from .lanes import BITS, Lanes
 from .text import FENCE, Reg
-from .values import LANE, Poly, Value, memory_element, parts
+from .values import LANE, Value, memory_element, parts
 
 if TYPE_CHECKING:
     from .emitter import Copy, Emitter
@@ -139,7 +140,7 @@ class VectorLoop:
 
     def _index(self, k: Value) -> Value:
         em, step = self.em, self.s.step
-        lane = em.polynomial(Poly({(LANE,): step}))
+        lane = em.polynomial(Polynomial.atom(LANE) * step)
         offset = em.apply("multiply", int64, [k, em.constant(int64, step)])
         inner = em.apply("add", int64, [offset, lane])
         return em.apply("add", int64, [self.start, inner])

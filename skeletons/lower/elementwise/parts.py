@@ -30,8 +30,8 @@ from treadle.dsl.expr import (
     varies,
     walk,
 )
+from treadle.dsl.polynomial import Forms, Polynomial, affine_forms
 
-from ...access.affine import Affine, affine_forms
 from ...ir import arithmetic as at
 from ...ir.linearize import Linearizer
 from ..build import Builder
@@ -172,7 +172,7 @@ class _Borders:
     """The borders that comparisons represent, with memoisation."""
 
     def __init__(self) -> None:
-        self.forms: dict[Expr, Affine | None] = {}
+        self.forms: Forms = {}
         self.found: dict[Expr, tuple[Border, bool] | None] = {}
         self.extents: dict[Expr, bool] = {}
 
@@ -221,14 +221,14 @@ class _Borders:
         return rewrite(roots, change, into=varies)
 
 
-def _border(e: Apply, forms: Mapping[Expr, Affine | None], extents: dict[Expr, bool]
+def _border(e: Apply, forms: Forms, extents: dict[Expr, bool]
             ) -> tuple[Border, bool] | None:  # fmt: skip
     a, b = forms.get(e.args[0]), forms.get(e.args[1])
     if a is None or b is None:
         return None
     if e.op.name.startswith("greater"):
         a, b = b, a
-    made = _below(a, b, 0 if _STRICT[e.op.name] else 1, extents)
+    made = _below(b - a + (0 if _STRICT[e.op.name] else 1), extents)
     if made is not None and e.op.name == "less" and isinstance(e.args[0], Index):
         return replace(made[0], written=None if e.args[1].varies else e.args[1]), made[1]
     return made
@@ -238,19 +238,16 @@ def _border(e: Apply, forms: Mapping[Expr, Affine | None], extents: dict[Expr, b
 _STRICT = {"less": True, "greater": True, "less_equal": False, "greater_equal": False}
 
 
-def _below(a: Affine, b: Affine, more: int, extents: dict[Expr, bool]
+def _below(distance: Polynomial[Expr], extents: dict[Expr, bool]
            ) -> tuple[Border, bool] | None:  # fmt: skip
-    """a < b + more."""
-    total: dict[Expr, int] = dict(b.terms)
-    for term, c in a.terms:
-        total[term] = total.get(term, 0) - c
-    constant = b.constant - a.constant + more
-    axis = max((t.axis for t, c in total.items() if isinstance(t, Index) and c in (1, -1)),
+    """distance > 0."""
+    constant = distance.constant
+    rest = {m[0]: c for m, c in distance.terms.items() if m}
+    axis = max((t.axis for t, c in rest.items() if isinstance(t, Index) and c in (1, -1)),
                default=None)  # fmt: skip
     if axis is None:
         return None
-    sign = total.pop(Index(axis))
-    rest = {t: c for t, c in total.items() if c}
+    sign = rest.pop(Index(axis))
     if not all(_is_extent(t, extents) for t in rest):
         # Another scalar of the program may have any value, so a sum with it could overflow.
         if not (len(rest) == 1 and sign == -1 and constant == 0):

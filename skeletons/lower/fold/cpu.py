@@ -17,11 +17,11 @@ from treadle.dsl.combines import (
 from treadle.dsl.expr import FALSE, TRUE, Const, Expr, Index, Read, Var, constant, substitute, walk
 from treadle.dsl.graph import Combine, Fold, Leaf
 from treadle.dsl.operations.places import delinear
+from treadle.dsl.polynomial import affine_forms
 from treadle.dsl.scalar import apply_primitive
 from treadle.dsl.simplify import select
 from treadle.dsl.types import int64
 
-from ...access import affine
 from ...ir import arithmetic as at
 from ...ir import transform
 from ...ir.kernel import Buffer, Kernel, Load, Lowered, Store
@@ -582,14 +582,14 @@ def rows_last(node: Fold, builder: Builder) -> Fold:
         return node
     first = len(node.outer)
     inner = [Index(first + k) for k in range(len(node.inner))]
-    forms = affine.affine_forms(node.elements)
+    forms = affine_forms(node.elements)
     votes = [0] * len(inner)
     for e in walk(node.elements):
         if isinstance(e, Read) and e.args:
             row = builder.row_axis(Leaf(e.node, e.component))
             form = forms.get(e.args[-1 if row is None else row])
             for k, index in enumerate(inner):
-                votes[k] += form is not None and form.variables.get(index) in (1, -1)
+                votes[k] += form is not None and form.coefficient(index) in (1, -1)
     last = len(inner) - 1
     best = max(range(len(inner)), key=lambda k: (votes[k], k))
     if votes[best] <= votes[last]:

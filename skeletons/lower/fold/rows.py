@@ -26,8 +26,8 @@ from typing import Any
 from treadle.dsl.combines import apart, argument_of, identities, is_commutative
 from treadle.dsl.expr import Apply, Expr, Index, Read, Var, walk
 from treadle.dsl.graph import Combine, Fold, FoldSeg, Leaf
+from treadle.dsl.polynomial import affine_forms
 
-from ...access import affine
 from ...ir import arithmetic as at
 from ...ir import transform
 from ...ir.kernel import Buffer, Kernel, Store
@@ -56,7 +56,7 @@ def runs_across(node: Fold, builder: Builder | None = None) -> bool:
     if ro == 0 or ri == 0:
         return False
     outer, inner = Index(ro - 1), Index(ro + ri - 1)
-    forms = affine.affine_forms(node.elements)
+    forms = affine_forms(node.elements)
     scattered = alike = 0
     known = None if is_pinned(node) else builder
     for e in walk(node.elements):
@@ -67,7 +67,7 @@ def runs_across(node: Fold, builder: Builder | None = None) -> bool:
         if form is None:
             continue
         for here, there, sign in ((outer, inner, 1), (inner, outer, -1)):
-            if form.variables.get(here) == 1:
+            if form.coefficient(here) == 1:
                 if there in walk(e.args):
                     scattered += sign
                 else:
@@ -86,7 +86,7 @@ def gathers_less_across(node: Fold) -> bool:
     if ro == 0 or ri == 0:
         return False
     outer, inner = Index(ro - 1), Index(ro + ri - 1)
-    forms = affine.affine_forms(node.elements)
+    forms = affine_forms(node.elements)
     along = across = 0
     for e in walk(node.elements):
         if not isinstance(e, Read) or not e.args:
@@ -95,7 +95,7 @@ def gathers_less_across(node: Fold) -> bool:
         if outer in used and inner in used:
             return False
         across += outer in used
-        along += inner in used and (form is None or form.variables.get(inner) != 1)
+        along += inner in used and (form is None or form.coefficient(inner) != 1)
     return along * ACROSS_STEP > across
 
 

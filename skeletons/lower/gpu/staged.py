@@ -17,9 +17,9 @@ from typing import Any
 
 from treadle.dsl.expr import Expr, Index, Read, rewrite
 from treadle.dsl.graph import Generate
+from treadle.dsl.polynomial import affine_forms, variables
 from treadle.skeletons.schedules import Resolved, ScheduleError
 
-from ...access.affine import affine_forms
 from ...ir import arithmetic as at
 from ...ir import transform
 from ...ir.kernel import Barrier, Buffer, Load, Store
@@ -136,7 +136,7 @@ def _windows(node: Generate) -> list[_Window]:
         if not isinstance(e, Read) or len(e.args) != rank:
             continue
         each = [forms.get(a) for a in e.args]
-        own = all(f is not None and f.variables == {Index(k): 1} for k, f in enumerate(each))
+        own = all(f is not None and variables(f) == {Index(k): 1} for k, f in enumerate(each))
         if own:
             offsets = tuple(f.constant for f in each if f is not None)
             key = (e.node, e.component, e.boundary, e.scoped)

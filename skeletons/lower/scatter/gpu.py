@@ -41,10 +41,10 @@ from treadle.dsl.expr import (
     primitive,
 )
 from treadle.dsl.graph import Permute
+from treadle.dsl.polynomial import affine_forms, variables
 from treadle.dsl.types import bool_, int32, int64, uint32
 from treadle.skeletons.schedules import LocalityGraph
 
-from ...access import affine
 from ...ir import arithmetic as at
 from ...ir.kernel import (
     Assign,
@@ -170,13 +170,13 @@ class _Permute:
 
     def _one_to_one(self) -> bool:
         """Whether each place is made of one index of the domain, and every index makes one."""
-        forms = affine.affine_forms(self.node.target)
+        forms = affine_forms(self.node.target)
         used: set[Expr] = set()
         for e in self.node.target:
             form = forms.get(e)
-            if form is None or len(form.variables) > 1:
+            if form is None or len(variables(form)) > 1:
                 return False
-            for variable, coefficient in form.variables.items():
+            for variable, coefficient in variables(form).items():
                 if coefficient not in (1, -1) or variable in used:
                     return False
                 used.add(variable)

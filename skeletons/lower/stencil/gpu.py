@@ -30,10 +30,10 @@ from treadle.dsl.expr import (
     walk,
 )
 from treadle.dsl.graph import Generate
+from treadle.dsl.polynomial import affine
 from treadle.dsl.types import int64
 from treadle.skeletons.schedules import Resolved, Row
 
-from ...access.affine import affine
 from ...ir import arithmetic as at
 from ...ir import transform
 from ...ir.kernel import Buffer, Kernel, Lowered
@@ -210,8 +210,8 @@ def _shares(elements: Sequence[Expr]) -> bool:
         if isinstance(e, Read) and e.args:
             forms = [affine(a) for a in e.args]
             if all(f is not None for f in forms):
-                terms = tuple(f.terms for f in forms if f is not None)
+                terms = tuple(f.nonconstant for f in forms if f is not None)
                 offsets = tuple(f.constant for f in forms if f is not None)
-                if any(isinstance(t, Index) for f in terms for t, _ in f):
+                if any(isinstance(t, Index) for f in terms for t in f.atoms()):
                     seen.setdefault((e.node, e.component, terms), set()).add(offsets)
     return any(len(offsets) > 1 for offsets in seen.values())

@@ -26,9 +26,9 @@ from treadle.dsl.expr import (
 )
 from treadle.dsl.graph import Generate, Leaf
 from treadle.dsl.operations.stencils import resolve_index, resolved_index
+from treadle.dsl.polynomial import affine
 from treadle.dsl.types import ScalarType, bool_, int64
 
-from ...access.affine import affine
 from ...ir import arithmetic as at
 from ...ir import transform
 from ...ir.kernel import Buffer, Collective, Comment, Kernel, Statement, Store, StoreVector

@@ -35,9 +35,9 @@ from treadle.dsl.expr import (
     rewrite,
     walk,
 )
+from treadle.dsl.polynomial import Polynomial, affine
 from treadle.dsl.types import int64
 
-from ...access.affine import affine
 from ...ir import arithmetic as at
 
 
@@ -90,7 +90,7 @@ def row_of(read: Read, newest: Expr) -> int | None:
         if not any(x is newest for x in walk((index,))):
             continue
         form = affine(index)
-        if found is not None or form is None or form.terms != ((newest, 1),):
+        if found is not None or form is None or form.nonconstant != Polynomial.atom(newest):
             raise NotAStream
         found = form.constant
     return found

@@ -12,8 +12,8 @@ from collections.abc import Sequence
 
 from treadle.dsl.expr import Const, Expr, Index, Read, Var, rewrite, walk
 from treadle.dsl.graph import Leaf, Shape
+from treadle.dsl.polynomial import Polynomial, affine_forms
 
-from ...access.affine import affine_forms
 from ...ir import arithmetic as at
 from ...ir.kernel import Load
 from ..build import Builder
@@ -44,7 +44,7 @@ def merge(roots: Sequence[Expr], domain: Shape, builder: Builder, position: Var
         ):
             return None
         along = forms[e.args[-2]]
-        if along is None or along.terms != ((column, 1),):
+        if along is None or along.nonconstant != Polynomial.atom(column):
             return None
         extents = builder.shape(shape)
         rows = at.multiply(at.linear(e.args[:-2], extents[:-2]), at.product(extents[-2:]))

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 
 from treadle.dsl.expr import Apply, Const, Expr, Extent, Index, Param, Read, walk
 from treadle.dsl.graph import Leaf, Shape
+from treadle.dsl.polynomial import Polynomial, affine_forms
 
-from ...access.affine import affine_forms
 from ...ir import arithmetic as at
 from ...ir.transform import Interior
 from ..build import Builder
@@ -66,8 +66,8 @@ def overrun(roots: Sequence[Expr], domain: Shape, builder: Builder, box: Interio
                 for k in (1, 2)):  # fmt: skip
             return None
         down, along = forms[e.args[-2]], forms[e.args[-1]]
-        if down is None or along is None or (down.terms, along.terms) != (
-                ((row, 1),), ((column, 1),)):  # fmt: skip
+        if down is None or along is None or (down.nonconstant, along.nonconstant) != (
+                Polynomial.atom(row), Polynomial.atom(column)):  # fmt: skip
             return None
         if along.constant:
             reads[e] = along.constant

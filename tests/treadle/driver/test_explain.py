@@ -19,9 +19,9 @@ import pytest
 import treadle as td
 from treadle.driver.explain import explain
 from treadle.driver.graphviz import graphviz
-from treadle.dsl.access import accesses, show_access
 from treadle.dsl.names import Names, is_kernel
 from treadle.dsl.target import CUDA, NATIVE
+from treadle.skeletons.access.maps import accesses, show_access
 from treadle.skeletons.lower.launches import told
 from treadle.skeletons.lower.lower import LoweringContext
 from treadle.skeletons.lower.lower import lower as lower_node

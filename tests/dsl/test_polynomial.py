@@ -1,12 +1,14 @@
-"""Affine forms of index expressions."""
+"""Polynomials, and the affine forms of index expressions."""
 
 from __future__ import annotations
+
+import math
 
 import numpy as np
 
 import treadle as td
 from treadle.dsl.expr import Index, Loop, Read, walk
-from treadle.skeletons.access.affine import affine
+from treadle.dsl.polynomial import Polynomial, affine, variables
 
 A = np.zeros((9, 11))
 
@@ -15,7 +17,7 @@ def forms(array):
     """Of the indices of each read: the coefficients of the axes, and the constant."""
     elements = array._leaves[0].node.elements
     return [
-        [None if f is None else ({name(v): c for v, c in f.variables.items()}, f.constant)
+        [None if f is None else ({name(v): c for v, c in variables(f).items()}, f.constant)
          for f in map(affine, e.args)]
         for e in walk(elements) if isinstance(e, Read)
     ]  # fmt: skip
@@ -56,5 +58,27 @@ def test_run_time_constants_are_terms():
     made = td.generate((9,), lambda i: x[i * 2 + x.shape[0] - 3, 0])
     found = affine(next(e for e in walk(made._leaves[0].node.elements) if isinstance(e, Read)
                         ).args[0])  # fmt: skip
-    assert found.variables == {Index(0): 2} and found.constant == -3
-    assert [c for _, c in found.uniform] == [1]
+    assert variables(found) == {Index(0): 2} and found.constant == -3
+    assert [c for m, c in found.terms.items() if m and m[0] != Index(0)] == [1]
+
+
+def test_arithmetic_is_that_of_the_values():
+    """Sums and products of random polynomials, evaluated at random integers."""
+    random = np.random.default_rng(0)
+
+    def one():
+        monomials = (random.integers(0, 4, random.integers(0, 3)).tolist() for _ in range(4))
+        return Polynomial({tuple(sorted(m)): int(random.choice([-3, -1, 1, 2])) for m in monomials})
+
+    def at(p, values):
+        return sum(c * math.prod(values[a] for a in m) for m, c in p.terms.items())
+
+    for _ in range(50):
+        p, q, k = one(), one(), int(random.integers(-3, 4))
+        values = random.integers(-9, 10, 4).tolist()
+        x, y = at(p, values), at(q, values)
+        for made, want in ((p + q, x + y), (p - q, x - y), (p * q, x * y), (-p, -x), (p * k, x * k),
+                           (p + k, x + k), (p - k, x - k)):  # fmt: skip
+            assert at(made, values) == want and 0 not in made.terms.values()
+        assert p * q == q * p and hash(p * q) == hash(q * p) and (p - p).value == 0
+        assert p.nonconstant + p.constant == p and (p == q) == ((p - q).value == 0)
