@@ -31,8 +31,7 @@ class Polynomial(Generic[A]):
     Polynomials are immutable; equal ones have equal terms in any order.
     """
 
-    __slots__ = ("_hash", "terms")
-    _hash: int
+    __slots__ = ("terms",)
 
     def __init__(self, terms: dict[tuple[A, ...], int]) -> None:
         self.terms = terms
@@ -45,15 +44,16 @@ class Polynomial(Generic[A]):
     def atom(atom: A) -> Polynomial[A]:
         return Polynomial({(atom,): 1})
 
+    @property
+    def key(self) -> frozenset[tuple[tuple[A, ...], int]]:
+        """The terms, hashable: faster to look up than the polynomial itself."""
+        return frozenset(self.terms.items())
+
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Polynomial) and self.terms == other.terms
 
     def __hash__(self) -> int:
-        try:
-            return self._hash
-        except AttributeError:
-            self._hash = hash(frozenset(self.terms.items()))
-            return self._hash
+        return hash(self.key)
 
     def __add__(self, other: Polynomial[A] | int) -> Polynomial[A]:
         return self._plus(other, 1)
@@ -64,10 +64,10 @@ class Polynomial(Generic[A]):
     def __neg__(self) -> Polynomial[A]:
         return Polynomial({m: -c for m, c in self.terms.items()})
 
-    def _plus(self, other: Polynomial[A] | int, factor: int) -> Polynomial[A]:
-        terms = dict(self.terms)
-        for monomial, c in ({(): other} if isinstance(other, int) else other.terms).items():
-            total = terms.get(monomial, 0) + factor * c
+    def _plus(self, other: Polynomial[A] | int, sign: int) -> Polynomial[A]:
+        terms = self.terms.copy()
+        for monomial, c in (((), other),) if isinstance(other, int) else other.terms.items():
+            total = terms.get(monomial, 0) + sign * c
             if total:
                 terms[monomial] = total
             else:
@@ -127,16 +127,13 @@ def _order(atom: object) -> tuple[int, int, int]:
 
 def arithmetic(operation: str, args: Sequence[Polynomial[A]]) -> Polynomial[A] | None:
     """An operation of the language on polynomials; None if its result is not one."""
-    match operation:
-        case "add":
-            return args[0] + args[1]
-        case "subtract":
-            return args[0] - args[1]
-        case "multiply":
-            return args[0] * args[1]
-        case "negative":
-            return -args[0]
-    return None
+    if operation == "add":
+        return args[0] + args[1]
+    if operation == "subtract":
+        return args[0] - args[1]
+    if operation == "multiply":
+        return args[0] * args[1]
+    return -args[0] if operation == "negative" else None
 
 
 # --- of expressions --------------------------------------------------------------------------

@@ -150,7 +150,7 @@ class Emitter(ABC):
             self.atoms[number] = Value(type_, regs, lanes, number)
             self.atom_depth[number] = self.depth
             poly = Polynomial.atom(number)
-            return Value(type_, regs, lanes, self.number(poly), poly)
+            return Value(type_, regs, lanes, self.number(poly.key), poly)
         return Value(type_, regs, lanes, number)
 
     def atom(self, value: Value) -> int:
@@ -161,11 +161,15 @@ class Emitter(ABC):
 
     def polynomial(self, poly: Poly) -> Value:
         """An int64 whose code is emitted at its first use."""
-        lanes = 0
-        for monomial in poly.terms:
-            if any(a == LANE or self.atoms[a].lanes for a in monomial):
-                lanes = self.lanes
-        return Value(int64, (), lanes, self.number(poly), poly, poly.value)
+        lanes = self.lanes if any(map(self.varies, poly.terms)) else 0
+        return Value(int64, (), lanes, self.number(poly.key), poly, poly.value)
+
+    def varies(self, monomial: tuple[int, ...]) -> bool:
+        """Whether a product of atoms differs between lanes."""
+        for a in monomial:  # noqa: SIM110
+            if a == LANE or self.atoms[a].lanes:
+                return True
+        return False
 
     def constant(self, type_: ScalarType, value: Any) -> Value:
         if type_ == int64:
@@ -220,7 +224,7 @@ class Emitter(ABC):
         return v.op("add", "i64", self.reg(first, value.lanes), self.reg(tail, value.lanes))
 
     def _term_depth(self, monomial: tuple[int, ...]) -> tuple[int, int, tuple[int, ...]]:
-        varying = any(a == LANE or self.atoms[a].lanes for a in monomial)
+        varying = self.varies(monomial)
         constant = 0 if monomial else 1
         depth = max((self.atom_depth[a] for a in monomial), default=0)
         return (2 * varying + constant, depth, monomial)
@@ -313,7 +317,7 @@ class Emitter(ABC):
         if step not in (1, -1):
             return None
         found = wrapped((b - a) * step + Polynomial.atom(LANE))
-        if any(a == LANE or self.atoms[a].lanes for a in found.atoms()):
+        if any(map(self.varies, found.terms)):
             return None
         lane = self.reg(self.polynomial(found), 0)
         most = self.code.intrinsic("llvm.umin.i64", "i64", [("i64", lane), ("i64", "63")])

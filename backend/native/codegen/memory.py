@@ -41,7 +41,7 @@ def lane_step(em: Emitter, index: Value) -> tuple[Poly, int | None]:
     for monomial, coefficient in poly.terms.items():
         if monomial == (LANE,):
             step = coefficient
-        elif any(a == LANE or em.atoms[a].lanes for a in monomial):
+        elif em.varies(monomial):
             return poly, None
         else:
             uniform[monomial] = coefficient
@@ -61,7 +61,7 @@ def _group(buffer: Buffer) -> str:
 def pointer(em: Emitter, buffer: Buffer, index: Poly) -> Reg:
     """The address of an element.  Constants are added last, so neighbours share the other terms."""
     constant = index.constant
-    key = ("pointer", buffer, index)
+    key = ("pointer", buffer, index.key)
     found = em.memo.get(key)
     if found is not None:
         return found  # type: ignore[no-any-return]
@@ -247,7 +247,7 @@ def _load_rows(em: Emitter, buffer: Buffer, base: Poly, step: int, lanes: int,
     pieces = []
     for start in range(0, lanes, each):
         corner = base + (start * step + first - column)
-        key = ("rows", buffer, corner, em.version(buffer))
+        key = ("rows", buffer, corner.key, em.version(buffer))
         columns = em.memo.get(key)
         if columns is None:
             rows = _rows(em, buffer, corner, step, each, invariant)
@@ -289,8 +289,7 @@ def _pointers(em: Emitter, buffer: Buffer, base: Poly, step: int | None, index: 
     else:
         poly = index.poly
         assert poly is not None
-        uniform = {m: c for m, c in poly.terms.items()
-                   if not any(a == LANE or em.atoms[a].lanes for a in m)}  # fmt: skip
+        uniform = {m: c for m, c in poly.terms.items() if not em.varies(m)}
         rest = {m: c for m, c in poly.terms.items() if m not in uniform}
         at = pointer(em, buffer, Polynomial(uniform))
         offsets = em.reg(em.polynomial(Polynomial(rest)), lanes)

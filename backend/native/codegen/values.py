@@ -33,9 +33,10 @@ def wrap(value: int) -> int:
 
 def wrapped(poly: Poly) -> Poly:
     """The polynomial with coefficients that are int64 numbers."""
-    if all(-_HALF <= c < _HALF for c in poly.terms.values()):
-        return poly
-    return Polynomial({m: w for m, c in poly.terms.items() if (w := wrap(c))})
+    for c in poly.terms.values():
+        if not -_HALF <= c < _HALF:
+            return Polynomial({m: w for m, c in poly.terms.items() if (w := wrap(c))})
+    return poly
 
 
 @dataclass(slots=True, eq=False)
