@@ -1,10 +1,17 @@
-"""Interval arithmetic on integer scalars, to prove that their arithmetic does not overflow."""
+"""Interval analysis of integer expressions.
+
+`RULES` has the range of each operation's result, and `Intervals` applies them to expressions.  What
+is known of leaves depends on who asks: the language (`bounds`), the printer of CUDA C++, and the
+narrowing of indices, whose symbolic bounds (`skeletons/access/ranges.py`) share `MONOTONIC`.
+"""
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Sequence
+from typing import TypeVar
 
-from .expr import Apply, Const, Expr, Extent, is_common_sum, walk
+from .expr import Apply, Const, Expr, Extent, is_common_sum, unknown
 from .types import ScalarType, int64
 
 #: The least and the greatest value.
@@ -34,24 +41,44 @@ def wraps(found: Range, t: ScalarType) -> bool:
     return found[0] < low or found[1] > high
 
 
+class Intervals:
+    """The ranges of integer expressions, each computed once from those of its operands."""
+
+    def __init__(self) -> None:
+        self.known: dict[Expr, Range] = {}
+
+    def range(self, e: Expr) -> Range:
+        """The least and the greatest value that an integer expression can have."""
+        if e not in self.known:
+            for x in unknown((e,), self.known, self.enters):
+                self.known[x] = self._find(x)
+        return self.known[e]
+
+    def _find(self, e: Expr) -> Range:
+        if e.type is None or e.type.is_inexact:  # several results, or a float
+            return 0, 0
+        if isinstance(e, Const):
+            return int(e.value), int(e.value)
+        if isinstance(e, Apply) and self.enters(e):
+            return self.result(e, exact(e.op.name, e.type, [self.known[a] for a in e.args]))
+        return self.leaf(e)
+
+    def enters(self, e: Expr) -> bool:
+        """Whether the range follows from those of the operands."""
+        return isinstance(e, Apply) and not any(a.type.is_inexact for a in e.args)
+
+    def leaf(self, e: Expr) -> Range:
+        """The range of an expression that is not entered."""
+        return (0, MEMORY) if isinstance(e, Extent) else whole(e.type)
+
+    def result(self, e: Apply, found: Range) -> Range:
+        """The range of an operation whose result has the range `found` before it wraps."""
+        return whole(e.type) if wraps(found, e.type) else found
+
+
 def bounds(e: Expr) -> Range:
     """The range of an integer expression over extents of arrays in memory."""
-    if _is_long(e):
-        return whole(int64)
-    found: dict[Expr, Range] = {}
-    for x in walk((e,)):
-        if isinstance(x, Const) and x.type.is_integer:
-            found[x] = int(x.value), int(x.value)
-        elif isinstance(x, Extent):
-            found[x] = 0, MEMORY
-        elif x.type is None or x.type.is_inexact:  # several results, or a float
-            found[x] = 0, 0
-        elif isinstance(x, Apply) and not any(a.type.is_inexact for a in x.args):
-            inside = exact(x.op.name, x.type, [found[a] for a in x.args])
-            found[x] = whole(x.type) if wraps(inside, x.type) else inside
-        else:
-            found[x] = whole(x.type)
-    return found[e]
+    return whole(int64) if _is_long(e) else Intervals().range(e)
 
 
 def _is_long(e: Expr) -> bool:
@@ -155,31 +182,39 @@ def _or(a: Range, b: Range) -> Range | None:
     return 0, (1 << max(a[1], b[1]).bit_length()) - 1
 
 
-def _smaller(a: Range, b: Range) -> Range:
-    return min(a[0], b[0]), min(a[1], b[1])
+#: A bound: a number, or an expression.
+B = TypeVar("B")
+
+#: The operations that are monotonic in each operand: increasing (+) or decreasing (-).
+MONOTONIC = {"add": "++", "subtract": "+-", "negative": "-", "invert": "-", "minimum": "++",
+             "fmin": "++", "maximum": "++", "fmax": "++"}  # fmt: skip
 
 
-def _larger(a: Range, b: Range) -> Range:
-    return max(a[0], b[0]), max(a[1], b[1])
+def monotonic(name: str, apply: Callable[..., B]) -> Callable[..., tuple[B, B]]:
+    """The rule of an operation in `MONOTONIC`, which `apply` computes for bounds."""
+    if MONOTONIC[name] == "-":
+        return lambda a: (apply(a[1]), apply(a[0]))
+    low = 1 if MONOTONIC[name] == "+-" else 0
+    return lambda a, b: (apply(a[0], b[low]), apply(a[1], b[1 - low]))
 
 
 #: The range of a result from the ranges of the operands; None: unknown.
 RULES: dict[str, Callable[..., Range | None]] = {
-    "add": lambda a, b: (a[0] + b[0], a[1] + b[1]),
-    "subtract": lambda a, b: (a[0] - b[1], a[1] - b[0]),
+    "add": monotonic("add", operator.add),
+    "subtract": monotonic("subtract", operator.sub),
     "multiply": _multiply,
     "fma": _fma,
-    "negative": lambda a: (-a[1], -a[0]),
-    "invert": lambda a: (~a[1], ~a[0]),
+    "negative": monotonic("negative", operator.neg),
+    "invert": monotonic("invert", operator.invert),
     "absolute": _absolute,
     "sign": lambda a: (-1, 1),
     "popcount": lambda a: (0, 64),
     "clz": lambda a: (0, 64),
     "ctz": lambda a: (0, 64),
-    "minimum": _smaller,
-    "fmin": _smaller,
-    "maximum": _larger,
-    "fmax": _larger,
+    "minimum": monotonic("minimum", min),
+    "fmin": monotonic("fmin", min),
+    "maximum": monotonic("maximum", max),
+    "fmax": monotonic("fmax", max),
     "floor_divide": _divide(lambda x, y: x // y),
     "quot": _divide(_truncated),
     "remainder": _remainder,

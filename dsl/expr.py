@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import itertools
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -378,6 +378,15 @@ def walk(roots: Iterable[Expr], into: Callable[[Expr], bool] | None = None) -> I
             stack += [child for child in children[::-1] if child not in seen]
         else:
             yield node
+
+
+def unknown(
+    roots: Iterable[Expr], known: Container[Expr], into: Callable[[Expr], bool] | None = None
+) -> Iterator[Expr]:
+    """Like `walk`, without the expressions in `known`, which are not entered either."""
+    for e in walk(roots, lambda e: e not in known and (into is None or into(e))):
+        if e not in known:
+            yield e
 
 
 def varies(e: Expr) -> bool:

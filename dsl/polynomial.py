@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Generic, TypeVar
 
-from .expr import Apply, Const, Expr, Extent, Index, Param, Var, walk
+from .expr import Apply, Const, Expr, Extent, Index, Param, Var, unknown, walk
 
 A = TypeVar("A", bound=Hashable)
 
@@ -150,9 +150,8 @@ def polynomial(e: Expr, memo: Forms | None = None) -> Polynomial[Expr] | None:
     True
     """
     done: Forms = {} if memo is None else memo
-    for node in walk((e,)):
-        if node not in done:
-            done[node] = _polynomial(node, done)
+    for node in unknown((e,), done):
+        done[node] = _polynomial(node, done)
     return done[e]
 
 
@@ -189,10 +188,9 @@ def affine_forms(roots: Iterable[Expr], known: Forms | None = None) -> Forms:
     indices and run-time constants; None for others.  Forms in `known` are reused, and new ones
     added to it."""
     forms: Forms = {} if known is None else known
-    for e in walk(roots, lambda e: e not in forms):
-        if e not in forms:
-            integer = e.type is not None and e.type.name == "int64"
-            forms[e] = _affine(e, forms) if integer else None
+    for e in unknown(roots, forms):
+        integer = e.type is not None and e.type.name == "int64"
+        forms[e] = _affine(e, forms) if integer else None
     return forms
 
 

@@ -7,12 +7,14 @@ which has the scalars, can decide what holds for a launch.  They are meant in un
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, TypeAlias
 
 import numpy as np
 
+from treadle.dsl.bounds import Intervals, Range, monotonic, whole
 from treadle.dsl.expr import Apply, Const, Expr, Extent, Param, Var, conjuncts, constant, walk
+from treadle.dsl.polynomial import Polynomial, arithmetic
 from treadle.dsl.primitives import convert
 from treadle.dsl.types import int64
 
@@ -33,8 +35,10 @@ from ..ir.kernel import (
     statements,
 )
 
-#: The lower and upper bound; None if unknown, or not worth a test.
-Range: TypeAlias = tuple[Expr, Expr] | None
+#: The lower and upper bound.
+Bounds: TypeAlias = tuple[Expr, Expr]
+#: The same; None if unknown, or not worth a test.
+Span: TypeAlias = Bounds | None
 
 LEAST, LARGEST = -(1 << 31), (1 << 31) - 1
 #: Bounds of data beyond this (the range of an int32) say nothing once something is added.
@@ -45,21 +49,13 @@ _SLACK = 1 << 16
 _SAMPLES = (1, 2, 37, 997, 1000, 4096, 5040)
 
 
-_ONE = constant(1)
-
-
-def _highest(e: Expr) -> int:
-    """The largest value of an integer expression other than int64."""
-    if (
-        e.type.is_integer
-        and not e.type.signed
-        and isinstance(e, Apply)
-        and e.op.name == "remainder"
-    ):
-        by = e.args[1]
-        if isinstance(by, Const) and int(by.value) > 0:
-            return int(by.value) - 1
-    return int(e.type.highest)
+#: Symbolic bounds of what is monotonic.  Those of other operations are coarser than in `RULES`: a
+#: launch evaluates and tests them.
+_MONOTONIC = {
+    name: monotonic(name, apply)
+    for name, apply in (("add", at.add), ("subtract", at.subtract), ("minimum", at.minimum),
+                        ("maximum", at.maximum), ("negative", lambda a: at.subtract(0, a)))
+}  # fmt: skip
 
 
 class Ranges:
@@ -68,12 +64,12 @@ class Ranges:
 
     def __init__(self, kernel: Kernel) -> None:
         self._hosts = dict(zip(kernel.scalars, kernel.scalar_values, strict=True))
-        self._least: dict[Expr, int | None] = {}
-        self._variables: dict[Var, Range] = {v: (v, v) for v in kernel.scalars if v.type == int64}
+        self._numbers, self._small = _Numbers(self._hosts), Intervals()
+        self._variables: dict[Var, Span] = {v: (v, v) for v in kernel.scalars if v.type == int64}
         self._variables[kernel.task] = (constant(0), at.subtract(kernel.tasks, 1))
         if kernel.thread is not None:
             self._variables[kernel.thread] = (constant(0), constant(kernel.threads - 1))
-        self._memo: dict[Expr, Range] = {}
+        self._memo: dict[Expr, Span] = {}
         bound = Counter(s.var for s in statements(kernel.body) if isinstance(s, Let | For | Reduce))
         #: Variables that several statements bind, for which no range is derived.
         self.repeated = {v for v, count in bound.items() if count > 1}
@@ -83,8 +79,6 @@ class Ranges:
             if isinstance(s, Let) and s.var.type == int64 and s.var not in self.repeated
         }  # fmt: skip
         self._guarded = _guards(kernel)
-        #: The guessed lower bounds of scalars, which have to be tested.
-        self.assumed: dict[Var, int] = {}
         self.varying: set[Var] = set()
         assigned: dict[Var, list[Expr]] = {}
         for s in statements(kernel.body):
@@ -107,7 +101,7 @@ class Ranges:
 
     # --- queries ---------------------------------------------------------------------------
 
-    def of(self, e: Expr) -> Range:
+    def of(self, e: Expr) -> Span:
         """The range of an int64 expression."""
         if e not in self._memo:
             self._memo[e] = self._find(e) if e.type == int64 else None
@@ -122,17 +116,19 @@ class Ranges:
 
     def is_natural(self, e: Expr) -> bool:
         """Whether an expression over scalars is known to be non-negative."""
-        least = self.least(e)
-        return least is not None and least >= 0
+        return self.least(e) >= 0
 
-    def least(self, e: Expr) -> int | None:
-        """A lower bound of an expression over scalars; None if none is known.
+    def least(self, e: Expr) -> int:
+        """A lower bound of an expression over scalars.
 
         It may rest on guesses about scalars, which are then in `assumed`.
         """
-        if e not in self._least:
-            self._least[e] = self._find_least(e)
-        return self._least[e]
+        return self._numbers.range(e)[0]
+
+    @property
+    def assumed(self) -> dict[Var, int]:
+        """The guessed lower bounds of scalars, which have to be tested."""
+        return self._numbers.assumed
 
     def never_negative(self, e: Expr) -> bool:
         """Whether `e` is known to be non-negative."""
@@ -142,12 +138,12 @@ class Ranges:
     def _difference(self, e: Expr) -> bool:
         """Whether `e`, a sum of differences such as `ids - 1 - id`, is non-negative because the
         subtrahends are at most the minuends."""
-        terms = self._linear(e, 1, {})
+        form = self._linear(e)
         for _ in range(len(self._variables)):  # until only scalars are left
-            v = next((v for v, n in terms.items() if n and not self._is_known(v)), None)
+            v = next((m[0] for m in form.terms if m and not self.is_host(m[0])), None)
             if v is None:
                 break
-            count = terms.pop(v)
+            count = form.coefficient(v)
             bound = self._guarded.get(v) if count < 0 else None
             bound = self._given.get(v) if bound is None else bound
             if bound is None:
@@ -155,31 +151,28 @@ class Ranges:
                 if bounds is None or v in bounds:
                     return False
                 bound = bounds[0] if count > 0 else bounds[1]
-            self._linear(bound, count, terms)
-        more = {v: n for v, n in terms.items() if n and v is not _ONE}
+            form += (self._linear(bound) - Polynomial.atom(v)) * count
+        more = {m[0]: n for m, n in form.terms.items() if m}
         if any(n < 0 for n in more.values()):
             return False
-        least = [self.least(v) for v in more]
-        known = [x for x in least if x is not None and x >= 0]
-        rest = sum(n * x for n, x in zip(more.values(), known, strict=False))
-        return len(known) == len(least) and rest + terms.get(_ONE, 0) >= 0
+        least = {v: self.least(v) for v in more}
+        low = form.constant + sum(n * least[v] for v, n in more.items())
+        return low >= 0 and all(x >= 0 for x in least.values())
 
-    def _is_known(self, e: Expr) -> bool:
+    def is_host(self, e: Expr) -> bool:
         """Whether the host can compute `e`."""
         return all(isinstance(x, Const | Apply) or x in self._hosts for x in walk((e,)))
 
-    def _linear(self, e: Expr, count: int, terms: dict[Expr, int]) -> dict[Expr, int]:
-        """Adds `count · e` to a linear combination of variables and opaque expressions; constants
-        are multiples of `_ONE`."""
-        if isinstance(e, Apply) and e.op.name in ("add", "subtract"):
-            self._linear(e.args[0], count, terms)
-            return self._linear(e.args[1], count if e.op.name == "add" else -count, terms)
-        if isinstance(e, Apply) and e.op.name == "multiply" and isinstance(e.args[1], Const):
-            return self._linear(e.args[0], count * int(e.args[1].value), terms)
+    def _linear(self, e: Expr) -> Polynomial[Expr]:
+        """A linear combination of variables and opaque expressions."""
         if isinstance(e, Const):
-            e, count = _ONE, count * int(e.value)
-        terms[e] = terms.get(e, 0) + count
-        return terms
+            return Polynomial.number(int(e.value))
+        if isinstance(e, Apply) and (e.op.name in ("add", "subtract") or (
+                e.op.name == "multiply" and isinstance(e.args[1], Const))):  # fmt: skip
+            found = arithmetic(e.op.name, [self._linear(a) for a in e.args])
+            assert found is not None
+            return found
+        return Polynomial.atom(e)
 
     def conditions(self, fitting: Iterable[Expr], highest: Iterable[Expr]) -> list[Expr]:
         """Conditions on the scalars under which the expressions in `fitting` (for which `fits` is
@@ -277,10 +270,10 @@ class Ranges:
                 self._body(s.before, under or mixed)
                 self._body(s.body, under or mixed)
 
-    def _bind(self, v: Var, found: Range) -> None:
+    def _bind(self, v: Var, found: Span) -> None:
         self._variables[v] = None if v in self.repeated else found
 
-    def _iterations(self, start: Expr, stop: Expr) -> Range:
+    def _iterations(self, start: Expr, stop: Expr) -> Span:
         first, last = self.of(start), self.of(stop)
         if first is None or last is None:
             return None
@@ -289,7 +282,7 @@ class Ranges:
     # --- expressions ----------------------------------------------------------------------
 
     @staticmethod
-    def _union(parts: list[Range]) -> Range:
+    def _union(parts: list[Span]) -> Span:
         known = [p for p in parts if p is not None]
         if len(known) < len(parts) or not known:
             return None
@@ -298,7 +291,7 @@ class Ranges:
             low, high = at.minimum(low, other[0]), at.maximum(high, other[1])
         return low, high
 
-    def _find(self, e: Expr) -> Range:
+    def _find(self, e: Expr) -> Span:
         if isinstance(e, Const):
             return e, e
         if isinstance(e, Var):
@@ -306,14 +299,13 @@ class Ranges:
         if not isinstance(e, Apply):
             return None
         if e.op.name == "cast":
-            source = e.args[0].type
-            if source.kind == "bool":
-                return constant(0), constant(1)
-            if isinstance(e.args[0], Load) and e.args[0].buffer.below is not None:
-                return constant(0), at.maximum(at.subtract(e.args[0].buffer.below, 1), 0)
-            if source.is_integer and source.bits < 64:
-                return constant(int(source.lowest)), constant(_highest(e.args[0]))
-            return None
+            (source,) = e.args
+            if isinstance(source, Load) and source.buffer.below is not None:
+                return constant(0), at.maximum(at.subtract(source.buffer.below, 1), 0)
+            if source.type.is_inexact or source.type.bits >= 64:
+                return None
+            low, high = self._small.range(source)
+            return constant(low), constant(high)
         if e.op.name == "select":
             return self._union([self.of(a) for a in e.args[1:]])
         if e.op.name == "left_shift":
@@ -334,13 +326,16 @@ class Ranges:
             if e.op.name in ("remainder", "floor_divide"):
                 return self._divided(e.op.name, None, args[1])
             return self._clamped(e) if e.op.name == "minimum" else None
+        if e.op.name in _MONOTONIC:
+            data = e.op.name not in ("minimum", "maximum") and any(map(_is_data, known))
+            return None if data else _MONOTONIC[e.op.name](*known)
         if len(known) == 1:
             return self._unary(e.op.name, known[0])
         if len(known) == 2:
             return self._binary(e.op.name, *known)
         return None
 
-    def _clamped(self, e: Apply) -> Range:
+    def _clamped(self, e: Apply) -> Span:
         """The range of min(max(x, low), high) for any x."""
         inner, high = e.args[0], self.of(e.args[1])
         if high is None or not (isinstance(inner, Apply) and inner.op.name == "maximum"):
@@ -348,7 +343,7 @@ class Ranges:
         low = next((r for r in map(self.of, inner.args) if r is not None), None)
         return None if low is None else (at.minimum(low[0], high[0]), high[1])
 
-    def _shifted_back(self, e: Apply) -> Range:
+    def _shifted_back(self, e: Apply) -> Span:
         """The range of (y >> 2·s) << s, which curves use: at most y, for any s."""
         inner, back = e.args
         if isinstance(inner, Var):
@@ -366,24 +361,18 @@ class Ranges:
         """The expression that the host computes a scalar from."""
         return self._hosts.get(e) if isinstance(e, Var) else None
 
-    def _unary(self, name: str, a: tuple[Expr, Expr]) -> Range:
+    def _unary(self, name: str, a: Bounds) -> Span:
         if _is_data(a):
             return None
         match name:
-            case "negative":
-                return at.subtract(0, a[1]), at.subtract(0, a[0])
             case "absolute":
                 return constant(0), at.maximum(at.subtract(0, a[0]), a[1])
             case "sign":
                 return constant(-1), constant(1)
         return None
 
-    def _binary(self, name: str, a: tuple[Expr, Expr], b: tuple[Expr, Expr]) -> Range:
+    def _binary(self, name: str, a: Bounds, b: Bounds) -> Span:
         match name:
-            case "minimum":
-                return at.minimum(a[0], b[0]), at.minimum(a[1], b[1])
-            case "maximum":
-                return at.maximum(a[0], b[0]), at.maximum(a[1], b[1])
             case "floor_divide" | "remainder":
                 return self._divided(name, a, b)
             case "quot" | "rem" if self.is_natural(a[0]) and self.is_natural(b[0]):
@@ -396,10 +385,6 @@ class Ranges:
         if _is_data(a) or _is_data(b):
             return None
         match name:
-            case "add":
-                return at.add(a[0], b[0]), at.add(a[1], b[1])
-            case "subtract":
-                return at.subtract(a[0], b[1]), at.subtract(a[1], b[0])
             case "multiply":
                 return self._product(a, b)
             case "left_shift":
@@ -412,7 +397,7 @@ class Ranges:
                 return constant(0), at.add(a[1], b[1])
         return None
 
-    def _product(self, a: tuple[Expr, Expr], b: tuple[Expr, Expr]) -> Range:
+    def _product(self, a: Bounds, b: Bounds) -> Span:
         if a[0] is not a[1] and b[0] is not b[1]:
             return None  # both factors vary: not an index but data, which may be large
         if self.is_natural(a[0]) and self.is_natural(b[0]):
@@ -423,7 +408,7 @@ class Ranges:
             low, high = at.minimum(low, c), at.maximum(high, c)
         return low, high
 
-    def _divided(self, name: str, a: Range, b: Range) -> Range:
+    def _divided(self, name: str, a: Span, b: Span) -> Span:
         """The range of a floor division or remainder, where division by 0 gives 0."""
         if b is None:
             return None
@@ -445,51 +430,34 @@ class Ranges:
             return constant(0), at.floor_divide(a[1], least)
         return at.minimum(a[0], 0), at.maximum(a[1], 0)
 
-    def _find_least(self, e: Expr) -> int | None:
-        if isinstance(e, Const):
-            return int(e.value)
-        if isinstance(e, Var):
-            guess = self._guess(e)
-            if guess is not None:
-                self.assumed[e] = guess
-            return guess
-        if not isinstance(e, Apply) or e.type != int64:
-            return None
-        if e.op.name == "cast":
-            source = e.args[0].type
-            small = source.is_integer and not source.signed and source.bits < 64
-            return 0 if source.kind == "bool" or small else None
-        found = [self.least(a) for a in e.args]
-        known = [x for x in found if x is not None]
-        whole = len(known) == len(found)
-        match e.op.name:
-            case "maximum":
-                return max(known, default=None)
-            case "bitwise_and":
-                return 0 if known and max(known) >= 0 else None
-            case "remainder":
-                return 0 if found[1] is not None and found[1] >= 0 else None
-            case "select":
-                return None if None in found[1:] else min(x for x in found[1:] if x is not None)
-            case "minimum" if whole:
-                return min(known)
-            case "add" if whole:
-                return sum(known)
-            case "multiply" if whole and min(known) >= 0:
-                return known[0] * known[1]
-            case "floor_divide" if whole and min(known) >= 0:
-                constant_divisor = isinstance(e.args[1], Const) and known[1] > 0
-                return known[0] // known[1] if constant_divisor else 0
-            case "bitwise_or" | "bitwise_xor" if whole and min(known) >= 0:
-                return 0
-        return None
+
+class _Numbers(Intervals):
+    """The ranges of expressions over scalars, in unbounded integers."""
+
+    def __init__(self, hosts: Mapping[Var, Expr]) -> None:
+        super().__init__()
+        self.hosts = hosts
+        self.assumed: dict[Var, int] = {}
+
+    def enters(self, e: Expr) -> bool:
+        return isinstance(e, Apply) and e.type == int64 and e.op.name != "cast"
+
+    def result(self, e: Apply, found: Range) -> Range:
+        return found
+
+    def leaf(self, e: Expr) -> Range:
+        if isinstance(e, Var) and (guess := self._guess(e)) is not None:
+            self.assumed[e] = guess
+            return guess, int64.highest
+        of = e.args[0].type if isinstance(e, Apply) and e.op.name == "cast" else e.type
+        return whole(int64 if of.is_inexact else of)
 
     def _guess(self, v: Var) -> int | None:
         """A lower bound of a scalar computed from extents other than 0, at most 1.
 
         Integer arguments of the program count as extents.  This is a guess that has to be tested.
         """
-        host = self._hosts.get(v)
+        host = self.hosts.get(v)
         known = Const | Extent | Param | Apply
         if host is None or not all(isinstance(x, known) for x in walk((host,))):
             return None
@@ -539,7 +507,7 @@ def _variables(roots: Iterable[Expr]) -> list[Expr]:
     return [e for root in roots for e in walk((root,)) if isinstance(e, Var)]
 
 
-def _is_data(r: tuple[Expr, Expr]) -> bool:
+def _is_data(r: Bounds) -> bool:
     return any(isinstance(b, Const) and abs(int(b.value)) > _DATA for b in r)
 
 

@@ -360,15 +360,15 @@ class _Pass:
                 return None
             bits = Const(reciprocal(d, "multiplier"), int32)
             return bits, Const(reciprocal(d, "shift"), int32), d > 0
-        if self._is_uniform(divisor):
+        if self.ranges.is_host(divisor):
             known = self.ranges.least(divisor)
-            if known is None or known < 0:
+            if known < 0:
                 self._require(at.less_equal(0, divisor))
             if divisor not in self.reciprocals:
                 name = divisor.name if isinstance(divisor, Var) else "divisor"
                 self.reciprocals[divisor] = (
                     Var(f"{name}_multiplier", int32), Var(f"{name}_shift", int32))  # fmt: skip
-            return *self.reciprocals[divisor], known is not None and known > 0
+            return *self.reciprocals[divisor], known > 0
         value = self.values.get(divisor) if isinstance(divisor, Var) else divisor
         if not isinstance(value, Apply) or value.op.name != "select":
             return None
@@ -395,10 +395,6 @@ class _Pass:
         if first is None or second is None:
             return None
         return simplify.select(self.other(value.args[0]), first, second)
-
-    def _is_uniform(self, e: Expr) -> bool:
-        """Whether the host can compute it."""
-        return all(isinstance(x, Const | Apply) or x in self.scalars for x in walk((e,)))
 
     def wide(self, e: Expr) -> Expr:
         """The value of an int64 expression, as an int64."""
@@ -467,7 +463,7 @@ class _Pass:
             return self.wide(e)
         if not buffer.dense:  # such a position is not bounded
             return self.exact(e) if self.ranges.fits(e) else self.wide(e)
-        if not self._is_uniform(buffer.size):
+        if not self.ranges.is_host(buffer.size):
             return self.wide(e)
         rest, fixed = self._split(e)
         bounds = self.ranges.of(fixed)

@@ -14,10 +14,10 @@ unless it cannot be distinguished from 32-bit arithmetic on indices in the user'
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Iterable
 
-from treadle.dsl.bounds import Range, exact, whole, wraps
-from treadle.dsl.expr import Apply, Const, Expr, Extent, Var, walk
+from treadle.dsl.bounds import Intervals, Range, whole
+from treadle.dsl.expr import Apply, Const, Expr, Extent, Var, unknown, walk
 from treadle.dsl.types import int32, int64
 from treadle.skeletons.ir.hosted import Stride
 from treadle.skeletons.ir.kernel import (
@@ -47,31 +47,17 @@ _LARGE = 1 << 24
 _LINEAR = ("add", "subtract", "multiply", "negative", "fma")
 
 
-def unknown(e: Expr, known: Container[Expr]) -> Iterator[Expr]:
-    """The nodes of `e` that are not in `known`, children first; known nodes are not entered."""
-    stack: list[tuple[Expr, bool]] = [(e, False)]
-    while stack:
-        node, ready = stack.pop()
-        if node in known:
-            continue
-        if ready:
-            yield node
-        else:
-            stack.append((node, True))
-            stack += [(a, False) for a in reversed(node.args)]
-
-
 def _held(r: Range, bound: int) -> Range:
     """A range clamped to ±bound."""
     return max(r[0], -bound), min(r[1], bound)
 
 
-class Facts:
+class Facts(Intervals):
     """The ranges of a kernel's integers, and which arithmetic is printed as signed."""
 
     def __init__(self, kernel: Kernel) -> None:
+        super().__init__()
         self.kernel = kernel
-        self._ranges: dict[Expr, Range] = {}
         self._exact: set[Expr] = set()  # linear arithmetic that stays within its type
         self._indexlike: dict[Expr, bool] = {}
         self._sizes: set[Expr] = set()
@@ -93,15 +79,6 @@ class Facts:
             return True
         self.range(e)
         return e in self._exact
-
-    def range(self, e: Expr) -> Range:
-        """The least and the greatest value an integer expression can have."""
-        found = self._ranges.get(e)
-        if found is None:
-            for node in unknown(e, self._ranges):
-                self._ranges[node] = self._find(node)
-            found = self._ranges[e]
-        return found
 
     # --- leaves ---------------------------------------------------------------------------
 
@@ -141,13 +118,13 @@ class Facts:
                 continue
             counts = all(isinstance(x, Const | Extent | Apply) for x in walk((host,)))
             if v.type == int64 and counts:
-                self._ranges[v] = _held(self.range(host), _SIZE)
+                self.known[v] = _held(self.range(host), _SIZE)
                 self._sizes.add(v)
             elif v.type == int64 and isinstance(host, Stride):
-                self._ranges[v] = (-_SIZE, _SIZE)
+                self.known[v] = (-_SIZE, _SIZE)
                 self._sizes.add(v)
             elif v.type == int32 and v not in users and wide is not None:
-                self._ranges[v] = _held(self.range(host) if counts else whole(int32), 2**31 - 1)
+                self.known[v] = _held(self.range(host) if counts else whole(int32), 2**31 - 1)
                 self._sizes.add(v)
         for condition in kernel.requires:
             self._condition(condition)
@@ -158,7 +135,7 @@ class Facts:
                 known = back.get(positive, positive)
                 if isinstance(known, Var) and known.type.is_integer:
                     low, high = self.range(known)
-                    self._ranges[known] = (max(low, 1), high)
+                    self.known[known] = (max(low, 1), high)
 
     def _condition(self, e: Expr) -> None:
         """`constant <= scalar` and `scalar <= constant` among the kernel's conditions."""
@@ -167,34 +144,34 @@ class Facts:
         a, b = (_under_casts(x) for x in e.args)
         if isinstance(a, Const) and isinstance(b, Var):
             low, high = self.range(b)
-            self._ranges[b] = (max(low, int(a.value)), high)
+            self.known[b] = (max(low, int(a.value)), high)
         elif isinstance(b, Const) and isinstance(a, Var):
             low, high = self.range(a)
-            self._ranges[a] = (low, min(high, int(b.value)))
+            self.known[a] = (low, min(high, int(b.value)))
 
     def _numbers(self) -> None:
         kernel = self.kernel
-        self._ranges[kernel.task] = (0, 2**31 - 2)
+        self.known[kernel.task] = (0, 2**31 - 2)
         self._sizes.add(kernel.task)
         if kernel.thread is not None:
-            self._ranges[kernel.thread] = (0, kernel.threads - 1)
+            self.known[kernel.thread] = (0, kernel.threads - 1)
             self._sizes.add(kernel.thread)
 
     def _variables(self, s: Statement) -> None:
         match s:
             case Let() if s.var.type.is_integer:
                 self._values[s.var] = s.value
-                self._ranges[s.var] = self.range(s.value)
+                self.known[s.var] = self.range(s.value)
             case For() | Reduce():
                 low, high = self.range(s.start)[0], self.range(s.stop)[1]
                 if self._is_index(s.start) and self._is_index(s.stop):
                     self._sizes.add(s.var)
                     high = min(high, _SIZE)
-                self._ranges[s.var] = (low, max(high - 1, low))
+                self.known[s.var] = (low, max(high - 1, low))
 
     def _is_index(self, e: Expr) -> bool:
         """Whether `e` consists only of block and thread indices, loop counters and extents."""
-        for node in unknown(e, self._indexlike):
+        for node in unknown((e,), self._indexlike):
             if isinstance(node, Const):
                 found = abs(int(node.value)) < _LARGE if node.type.is_integer else True
             elif isinstance(node, Var):
@@ -211,30 +188,19 @@ class Facts:
 
     # --- expressions ----------------------------------------------------------------------
 
-    def _find(self, e: Expr) -> Range:
-        t = e.type
-        if t.kind == "bool" or not t.is_integer:
-            return 0, 1  # ranges of floats are not used
-        if isinstance(e, Const):
-            return int(e.value), int(e.value)
+    def leaf(self, e: Expr) -> Range:
         if isinstance(e, Extent):
             return 0, _SIZE
-        if isinstance(e, Load) and e.buffer.below is not None:
-            return 0, 2**31 - 2
-        if not isinstance(e, Apply) or not all(
-            a.type.is_integer or a.type.kind == "bool" for a in e.args
-        ):
-            return whole(t)
-        args = [self._ranges[a] for a in e.args]
+        return (
+            (0, 2**31 - 2) if isinstance(e, Load) and e.buffer.below is not None else whole(e.type)
+        )
+
+    def result(self, e: Apply, found: Range) -> Range:
         name = e.op.name
         if name == "reciprocal_divide":  # of a non-negative dividend
-            return 0, args[0][1]
-        found = exact(name, t, args)
-        if name in _LINEAR:
-            return self._linear(e, name, found)
-        return whole(t) if wraps(found, t) else found
-
-    def _linear(self, e: Apply, name: str, found: Range) -> Range:
+            return 0, self.known[e.args[0]][1]
+        if name not in _LINEAR:
+            return super().result(e, found)
         low, high = whole(e.type)
         first, last = found
         if low <= first and last <= high:

@@ -16,6 +16,7 @@ from treadle.dsl.expr import (
     conjuncts,
     primitive,
     substitute,
+    unknown,
     walk,
 )
 from treadle.dsl.types import ScalarType
@@ -54,7 +55,7 @@ from treadle.skeletons.ir.linearize import element_name
 
 from . import atomics, policies, vectors, warps
 from .expressions import Expressions
-from .facts import Facts, unknown
+from .facts import Facts
 from .layout import wrap
 from .names import Names
 from .prelude import Prelude
@@ -135,7 +136,7 @@ class Writer:
 
     def is_fixed(self, e: Expr) -> bool:
         """Whether `e` has the same value wherever its variables are visible."""
-        for node in unknown(e, self._fixed):
+        for node in unknown((e,), self._fixed):
             own = not (
                 node in self.mutable
                 if isinstance(node, Var)
@@ -146,7 +147,7 @@ class Writer:
 
     def size(self, e: Expr) -> int:
         """The number of operations in the tree of `e`, at most `_LARGEST`."""
-        for node in unknown(e, self._sizes):
+        for node in unknown((e,), self._sizes):
             own = 0
             if isinstance(node, Load) or (isinstance(node, Apply) and node.op.name != "cast"):
                 own = 1 if _is_cheap(node) else 4
@@ -159,7 +160,7 @@ class Writer:
         seen: set[Expr] = set(self.p.bound)
         order: list[Expr] = []
         for root in roots:
-            for e in unknown(root, seen):
+            for e in unknown((root,), seen):
                 seen.add(e)
                 order.append(e)
                 here.update(e.args)
