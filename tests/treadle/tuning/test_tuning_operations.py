@@ -11,9 +11,9 @@ import sys
 
 import numpy as np
 import pytest
-from test_tuning import same_bits, subjects
 
 import treadle as td
+from tests.treadle.tuning.test_tuning import same_bits, subjects
 from treadle.driver.program import Program
 from treadle.dsl.graph import Matmul
 from treadle.dsl.names import Names
