@@ -7,6 +7,7 @@ executions    how products are combined in C, on arrays of any library
 scaling       powers of two for badly scaled operands
 model         predicted times;  measured: corrected by measurements
 error         bounds on the rounding error, and typical errors
+kernel_…      products by the skeletons' kernels;  small…: many small products
 """
 
 from ..products.error import ErrorBound, bound_factor, error_bound, growth

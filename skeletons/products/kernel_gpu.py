@@ -47,9 +47,9 @@ from ..lower.build import Builder, LoweringContext, element_cost
 from ..lower.gpu import common
 from ..lower.gpu.visits import Turns, Visits
 from .scalars import add_product, sum_type
-from .small import MANY, on_gpu
+from .small import MANY, on_gpu, on_tensor_cores
 from .small_gpu import CHEAP, Side, SmallProducts
-from .small_tensor import TensorProducts, pays
+from .small_tensor import TensorProducts
 
 #: Rows of tiles that are visited together, column by column: these blocks share them in the L2.
 TOGETHER = 8
@@ -116,7 +116,7 @@ def _small_kernel(builder: Builder, node: Matmul) -> Kernel | None:
     if max(element_cost((left,)), element_cost((right,))) > CHEAP:
         return None
     sides = Side(builder, left, rank + 1, rank), Side(builder, right, rank + 1, rank)
-    kernels = TensorProducts if pays(node.left.type, m, n, k) else SmallProducts
+    kernels = TensorProducts if on_tensor_cores(node.left.type, m, n, k) else SmallProducts
     made = kernels(builder, node, *sides, epilogue, m, n, k)
     return made.kernel(True, made.kernel(False, None))
 

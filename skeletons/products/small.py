@@ -19,6 +19,8 @@ from .scalars import sum_type
 PLAIN_HALF, PLAIN, LARGEST_HALF, LARGEST, LARGEST_ODD = 56, 28, 64, 48, 16
 #: It computes at least MANY products, or any number with extents up to FEW.
 MANY, FEW = 64, 16
+#: The least m·n·k for which tensor cores are faster than multiply-adds of threads.
+LEAST = 12**3
 #: The sums of a thread at most, of 16-bit and of other elements; the bytes that it loads at once.
 SUMS_HALF, SUMS, LOADED = 16, 32, 512
 #: The elements of a vector of columns at most.
@@ -53,6 +55,11 @@ def on_gpu(t: ScalarType, sizes: Sequence[int], count: int, plain: bool = False)
     elif plain and t.is_inexact:
         most = PLAIN_HALF if half else PLAIN
     return min(sizes) > 0 and max(sizes) <= most and (count >= MANY or max(sizes) <= FEW)
+
+
+def on_tensor_cores(t: ScalarType, m: int, n: int, k: int) -> bool:
+    """Whether tensor cores compute a small product of these extents."""
+    return t.is_float and t.bits == 16 and m * n * k >= LEAST and n % 2 == 0
 
 
 def tile_for(m: int, n: int, k: int, t: ScalarType, left: int, right: int) -> Tile:

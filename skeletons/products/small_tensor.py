@@ -18,7 +18,7 @@ from collections.abc import Sequence
 
 from treadle.dsl.expr import TRUE, Expr, Index, Var
 from treadle.dsl.graph import Matmul
-from treadle.dsl.types import ScalarType, float32
+from treadle.dsl.types import float32
 
 from ..ir import arithmetic as at
 from ..ir.kernel import Assign, Kernel, WarpProduct
@@ -33,13 +33,6 @@ from .small_gpu import Results, Side
 ROWS, COLUMNS, DEPTH = 16, 8, 16
 #: The sums of a thread at most: rows of tiles beyond them are computed afterwards.
 SUMS = 64
-#: The least m·n·k for which tensor cores are faster than multiply-adds of threads.
-LEAST = 12**3
-
-
-def pays(t: ScalarType, m: int, n: int, k: int) -> bool:
-    """Whether a product is computed on tensor cores."""
-    return t.is_float and t.bits == 16 and m * n * k >= LEAST and n % 2 == 0
 
 
 class TensorProducts:

@@ -11,6 +11,7 @@ from treadle.skeletons.products import STRASSEN, BilinearAlgorithm, algorithm_of
 from treadle.skeletons.products.error import error_in_words
 from treadle.skeletons.products.measured import levels_of
 from treadle.skeletons.products.model import H200
+from treadle.skeletons.products.small import on_gpu, on_tensor_cores
 
 from .choice import LIBRARY, Decision, decide
 from .engine import Engine, engine_for, flags_of, way_of
@@ -96,6 +97,10 @@ def describe(node: Matmul, size: tuple[int, int, int] | None, device: Any = None
             found["launches"] = _in_words(1, "product", False, apart)
         if decision.by == LIBRARY:
             found |= {"tiles": "the library's own", "workspace": "0 bytes besides the library's"}
+        elif on_gpu(t, size, count, plain=not decision.why):
+            cores = on_tensor_cores(t, m, n, k)
+            found["tiles"] = ("a warp computes a product, on tensor cores" if cores else
+                              "a thread computes a part of a product, in registers")  # fmt: skip
         found |= _compared(decision)
         if not (decision.why or node.batch or options.precision == "tf32"):
             found |= _library_seconds(engine, form, size)
