@@ -118,10 +118,10 @@ class LoopStep(loops.LoopStep[DeviceRun]):
         except Unrecordable:
             super().__call__(run)  # the host waits for each test
 
-    def held(self, run: DeviceRun, slot: int) -> Block | HostArray:
+    def argument(self, run: DeviceRun, slot: int) -> Block | HostArray:
         """A dense block, or the host scalar unchanged."""
-        held: Block | HostArray = run.slots[slot]
-        return run.dense(slot) if isinstance(held, Block) else held
+        value: Block | HostArray = run.slots[slot]
+        return run.dense(slot) if isinstance(value, Block) else value
 
     def _recorded_at_once(self, run: DeviceRun) -> None:
         """Record the loop alone and run it: the surrounding program could not be recorded."""
@@ -129,8 +129,8 @@ class LoopStep(loops.LoopStep[DeviceRun]):
         if self.owner.program.settings.check:
             raise Unrecordable("checked mode")
         for slot in self.used:
-            held = run.slots[slot]
-            if isinstance(held, np.ndarray) and held.ndim:
+            value = run.slots[slot]
+            if isinstance(value, np.ndarray) and value.ndim:
                 run.array(slot)
         recorder = Recorder(device, run.queue)
         inner = DeviceRun(recorder, list(run.slots), run.params)
@@ -155,55 +155,55 @@ class LoopStep(loops.LoopStep[DeviceRun]):
         queue = run.queue
         limit = None if self.count is None else max(int(self.count(run)[0]), 0)
         ahead = self.ahead(run, limit)
-        turns = limit if ahead is None else ahead.turns
+        iterations = limit if ahead is None else ahead.iterations
         front = []
         for slot in self.init:
             if slot in self.expendable and run.alone(slot):
                 front.append(run.dense(slot))
                 continue
-            held = run.slots[slot]
-            block = queue.block(held.shape, held.dtype)
-            if isinstance(held, Block):
-                queue.put(Copy(block, held))
+            value = run.slots[slot]
+            block = queue.block(value.shape, value.dtype)
+            if isinstance(value, Block):
+                queue.put(Copy(block, value))
             else:
-                queue.put(Fill(block, np.asarray(held).reshape(())))
+                queue.put(Fill(block, np.asarray(value).reshape(())))
             front.append(block)
         index = [queue.block((), _int64) for _ in range(2)] if self.index is not None else []
         known = set() if ahead is None else set(ahead.final)
         once: Sequence[Action] = self.once
-        if turns:  # otherwise it is unknown whether any iteration runs
+        if iterations:  # otherwise it is unknown whether any iteration runs
             for act in once:
                 act(run)
             once = ()
-        even = self._turn(run, front, index[0] if index else None, once)
+        even = self._iteration(run, front, index[0] if index else None, once)
         back = even.into(None)
-        odd = self._turn(run, back, index[1] if index else None, once)
+        odd = self._iteration(run, back, index[1] if index else None, once)
         odd.into(front)
-        live = _live(front, back, even, odd, known, turns is None)
+        live = _live(front, back, even, odd, known, iterations is None)
         if index and any(index[0] in op.reads for op in even.operations):
             for side, block in zip((even, odd), index, strict=True):
                 queue.put(Fill(block, np.asarray(side is odd, np.int64)))
                 side.operations.append(Launch(self.advance, (block,), (), 1))
         for op in _hoisted(even, odd, [*front, *back]):
             queue.put(op)
-        if turns is not None and self.temporal is not None:
-            passes = turns // self.temporal.steps
+        if iterations is not None and self.temporal is not None:
+            passes = iterations // self.temporal.steps
             launches = self.temporal.launches(run, self.state, front, back) if passes else None
             if launches is not None:
                 self._repeat(run, passes, front, back, [[op] for op in launches])
-                turns -= passes * self.temporal.steps
+                iterations -= passes * self.temporal.steps
                 if passes % 2:
                     front, back, even, odd = back, front, odd, even
-        if turns is not None:
+        if iterations is not None:
             both = [[*t.look, *t.operations] for t in (even, odd)]
-            self._repeat(run, turns, front, back, both)
+            self._repeat(run, iterations, front, back, both)
         else:
             assert even.test is not None and odd.test is not None
             queue.put(Repeat(
                 None, tuple(front), tuple(back), tuple(even.operations), tuple(odd.operations),
                 (tuple(even.look), tuple(odd.look)), (even.test, odd.test), self.harmless,
             ))  # fmt: skip
-        last = back if turns is not None and turns % 2 else front
+        last = back if iterations is not None and iterations % 2 else front
         for k, target in enumerate(self.targets):
             if ahead is not None and k in ahead.final:
                 run.slots[target] = ahead.final[k]
@@ -211,18 +211,20 @@ class LoopStep(loops.LoopStep[DeviceRun]):
                 assert k in live
                 run.slots[target] = last[k]
 
-    def _repeat(self, run: DeviceRun, turns: int, front: list[Block], back: list[Block],
+    def _repeat(self, run: DeviceRun, iterations: int, front: list[Block], back: list[Block],
                 both: Sequence[Sequence[Operation]]) -> None:  # fmt: skip
         size = sum(1 for ops in both for _ in flattened(ops))
-        if turns * size <= 2 * INLINE or turns == 1:
-            for turn in range(turns):
-                for op in both[turn % 2]:
+        if iterations * size <= 2 * INLINE or iterations == 1:
+            for iteration in range(iterations):
+                for op in both[iteration % 2]:
                     run.queue.put(op)
-        elif turns:
-            run.queue.put(Repeat(turns, tuple(front), tuple(back), tuple(both[0]), tuple(both[1])))
+        elif iterations:
+            run.queue.put(
+                Repeat(iterations, tuple(front), tuple(back), tuple(both[0]), tuple(both[1]))
+            )
 
-    def _turn(self, run: DeviceRun, state: Sequence[Block], index: Block | None,
-              once: Sequence[Action]) -> Turn:  # fmt: skip
+    def _iteration(self, run: DeviceRun, state: Sequence[Block], index: Block | None,
+              once: Sequence[Action]) -> Iteration:  # fmt: skip
         recorder = Recorder(self.owner.device, run.queue)
         inner = DeviceRun(recorder, list(run.slots), run.params)
         for slot, block in zip(self.state, state, strict=True):
@@ -240,10 +242,10 @@ class LoopStep(loops.LoopStep[DeviceRun]):
             if block.shape != old.shape:
                 raise Unrecordable("the state changes its shape")
         run.pinned |= inner.pinned
-        return Turn(look, recorder.operations, list(state), after, test)
+        return Iteration(look, recorder.operations, list(state), after, test)
 
 
-class Turn:
+class Iteration:
     """The operations of one iteration: `look` computes the test, `operations` the rest.  `before`
     and `after` are the state."""
 
@@ -282,17 +284,22 @@ class Turn:
 
 
 def _live(
-    front: list[Block], back: list[Block], even: Turn, odd: Turn, known: set[int], tested: bool
+    front: list[Block],
+    back: list[Block],
+    even: Iteration,
+    odd: Iteration,
+    known: set[int],
+    tested: bool,
 ) -> set[int]:
     """Drop operations that contribute only to states the host has already computed (`known`).
     Returns the remaining states."""
     live = {k for k in range(len(front)) if k not in known}
     while True:
-        for turn, after, before in ((even, back, front), (odd, front, back)):
+        for iteration, after, before in ((even, back, front), (odd, front, back)):
             wanted = {after[k] for k in live}
-            if tested and turn.test is not None:
-                wanted.add(turn.test)
-            for part in (turn.operations, turn.look):
+            if tested and iteration.test is not None:
+                wanted.add(iteration.test)
+            for part in (iteration.operations, iteration.look):
                 for op in reversed(part):
                     if wanted.intersection(op.writes):
                         wanted.update(op.reads)
@@ -302,11 +309,11 @@ def _live(
                 break
         else:
             break
-    for turn, after in ((even, back), (odd, front)):
+    for iteration, after in ((even, back), (odd, front)):
         wanted = {after[k] for k in live}
-        if tested and turn.test is not None:
-            wanted.add(turn.test)
-        for part in (turn.operations, turn.look):
+        if tested and iteration.test is not None:
+            wanted.add(iteration.test)
+        for part in (iteration.operations, iteration.look):
             kept = []
             for op in reversed(part):
                 if wanted.intersection(op.writes):
@@ -316,7 +323,7 @@ def _live(
     return live
 
 
-def _hoisted(even: Turn, odd: Turn, state: Sequence[Block]) -> list[Operation]:
+def _hoisted(even: Iteration, odd: Iteration, state: Sequence[Block]) -> list[Operation]:
     """Remove and return the loop-invariant operations: fills with host scalars, dense copies of
     inputs."""
     parts = (even.look, even.operations, odd.look, odd.operations)
@@ -348,8 +355,8 @@ def _hoisted(even: Turn, odd: Turn, state: Sequence[Block]) -> list[Operation]:
 class Known:
     """What the host knows about a loop: its trip count and the final values of some states."""
 
-    def __init__(self, turns: int, final: dict[int, np.ndarray[Any, Any]]) -> None:
-        self.turns, self.final = turns, final
+    def __init__(self, iterations: int, final: dict[int, np.ndarray[Any, Any]]) -> None:
+        self.iterations, self.final = iterations, final
 
 
 class Cell:
@@ -360,7 +367,7 @@ class Cell:
     def __init__(self, value: Any) -> None:
         self.value = value
 
-    def __getitem__(self, place: tuple[()]) -> Any:
+    def __getitem__(self, key: tuple[()]) -> Any:
         return self.value
 
 
@@ -394,7 +401,7 @@ class Ahead:
                 slots[s] = run.slots[i] if k in known else None
             if loop.index is not None:
                 slots[loop.index] = np.asarray(0, np.int64)
-            self._turn(run, slots)
+            self._iteration(run, slots)
             good = {k for k in known if isinstance(slots[state[k][2]], np.ndarray)}
             if good == known:
                 break
@@ -422,14 +429,14 @@ class Ahead:
                 run.pinned |= function.params
                 made = [cells.setdefault(slot, Cell(None)) for slot, _ in targets]
                 calls.append((function.plain, made))
-        view: list[Any] = [cells.get(slot, held) for slot, held in enumerate(slots)]
+        view: list[Any] = [cells.get(slot, known_value) for slot, known_value in enumerate(slots)]
         index = None if loop.index is None else cells[loop.index]
         holds = None if limit is not None else view[loop.results[-1]]
         moves = [(cells[loop.state[k]], view[loop.results[k]]) for k in known]
-        params, turn = run.params, 0
-        while limit is None or turn < limit:
+        params, iteration = run.params, 0
+        while limit is None or iteration < limit:
             if index is not None:
-                index.value = turn
+                index.value = iteration
             for compute, made in calls:
                 for cell, value in zip(made, compute(view, params), strict=True):
                     cell.value = value
@@ -438,15 +445,15 @@ class Ahead:
             following = [source[()] for _, source in moves]
             for (cell, _), value in zip(moves, following, strict=True):
                 cell.value = value
-            turn += 1
-            if turn > AHEAD:
+            iteration += 1
+            if iteration > AHEAD:
                 return None
         types = [loop.node.state[k].type.numpy for k in known]
-        return Known(turn, {
+        return Known(iteration, {
             k: np.array(cell.value, t) for k, (cell, _), t in zip(known, moves, types, strict=True)
         })  # fmt: skip
 
-    def _turn(self, run: DeviceRun, slots: Slots) -> None:
+    def _iteration(self, run: DeviceRun, slots: Slots) -> None:
         for slot in self.unknown:
             slots[slot] = None
         for function, targets in self.work:
@@ -465,7 +472,7 @@ def _advance() -> Code:
     index = Buffer("index", int64, "update", constant(1))
     store = Store(index, constant(0), at.add(Load(index, constant(0)), constant(2)))
     kernel = Kernel(
-        name="next_turn",
+        name="next_iteration",
         buffers=(index,),
         scalars=(),
         scalar_values=(),
@@ -474,6 +481,6 @@ def _advance() -> Code:
         body=(If(at.less(thread, constant(1)), (store,)),),
         threads=32,
         thread=thread,
-        comments=("the index of a loop, two turns on",),
+        comments=("the index of a loop, two iterations on",),
     )
     return Code(kernel, False)

@@ -14,7 +14,7 @@ from treadle.dsl.combines import SHORT_ROW, argument_of
 from treadle.dsl.expr import Apply, Const, Expr, Extent, Index, Read, walk
 from treadle.dsl.graph import Fold, Generate, Leaf, Matmul, Node, Permute, is_identity_read
 from treadle.dsl.passes.short_folds import Short, length, short_folds
-from treadle.skeletons.ir.specialise import MOST_TURNS, computed, counting_extents, specialise
+from treadle.skeletons.ir.specialise import MOST_ITERATIONS, computed, counting_extents, specialise
 from treadle.skeletons.products.small import on_cpu
 
 from ..runtime.forms import NOTHING, PLAIN, Form, Forms
@@ -58,12 +58,12 @@ class NativeForms(Forms):
                 named = zip((self.node.m, self.node.k, self.node.n), (m, k, n), strict=True)
                 return Form(loops, tuple((e, v) for e, v in named if not isinstance(e, Const)))
         sizes: list[tuple[Expr, int]] = []
-        turns = 1
+        iterations = 1
         for extent, most, slot, axis in self._counts(loops):
             n = run.slots[slot].shape[axis]
-            if 0 < n <= most and n * turns <= MOST_TURNS:
+            if 0 < n <= most and n * iterations <= MOST_ITERATIONS:
                 sizes.append((extent, n))
-                turns *= n
+                iterations *= n
         return Form(loops, tuple(sizes)) if loops or sizes else PLAIN
 
     def made(self, form: Form) -> Node:
@@ -87,7 +87,7 @@ class NativeForms(Forms):
                 if narrow not in extents:
                     extents, most[narrow] = (*extents, narrow), NARROW
             found = [
-                (e, most.get(e, MOST_TURNS), self.owner.slot_of(Leaf(e.node, 0)), e.axis)
+                (e, most.get(e, MOST_ITERATIONS), self.owner.slot_of(Leaf(e.node, 0)), e.axis)
                 for e in extents
             ]  # fmt: skip
             self._counting[loops] = found

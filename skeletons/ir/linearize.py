@@ -69,7 +69,7 @@ class Leaves(Protocol):
     def read(self, read: Read, indices: tuple[Expr, ...], into: Linearizer) -> Expr:
         """The element of an array; may append statements to `into` (checks)."""
 
-    def turns(self, loop: Loop, index: Var, into: Linearizer) -> Sequence[Mapping[Expr, Expr]]:
+    def iterations(self, loop: Loop, index: Var, into: Linearizer) -> Sequence[Mapping[Expr, Expr]]:
         """The iterations from `index` on that one step of a loop does: the known values of each.
 
         The trip count is a multiple of their number; may append statements to `into`.
@@ -405,11 +405,11 @@ class Linearizer:
         state: dict[Expr, Expr] = dict(zip(node.vars[1:], results, strict=True))
         index = Var(node.vars[0].name, node.vars[0].type)
         with self.body(state) as inside:
-            turns = self.leaves.turns(node, index, self)
-            for k, known in enumerate(turns):
+            iterations = self.leaves.iterations(node, index, self)
+            for k, known in enumerate(iterations):
                 with self.when_always({node.vars[0]: add(index, k), **known}):
                     self._step(node.scoped, results)
-        self.append(For(index, constant(0), count, tuple(inside), step=len(turns)))
+        self.append(For(index, constant(0), count, tuple(inside), step=len(iterations)))
         return results
 
 

@@ -17,7 +17,7 @@ from treadle.dsl.expr import Const, Expr, Extent, Loop, Proj, constant, rewrite,
 from treadle.dsl.graph import Check, Node
 
 #: The maximum number of iterations that are unrolled, over all loops.
-MOST_TURNS = 128
+MOST_ITERATIONS = 128
 #: What a kernel computes for each of its elements.
 FIELDS = ("elements", "left", "right", "epilogue", "target", "values", "valid")
 
@@ -51,7 +51,7 @@ def specialise(node: Node, sizes: Mapping[Expr, int]) -> Node:
         if not isinstance(e, Proj) or not isinstance(e.args[0], Loop):
             return e
         loop = e.args[0]
-        if not isinstance(loop.count, Const) or int(loop.count.value) > MOST_TURNS:
+        if not isinstance(loop.count, Const) or int(loop.count.value) > MOST_ITERATIONS:
             return e
         if loop not in unrolled:
             state = loop.args[1:]

@@ -135,12 +135,12 @@ def agents(
         ),
     )
     # One queue per thread, or a loop that the compiler should not unroll.
-    turn = Var("turn", int64)
+    candidate = Var("candidate", int64)
     all_queues: tuple[Statement, ...] = (If(at.less(thread, queues), (Let(q, thread), *look)),)
     if kernel.threads < queues:
-        step = Assign(turn, at.add(turn, kernel.threads))
-        looking = While((), at.less(turn, queues), (Let(q, turn), *look, step))
-        all_queues = (Declare(turn, thread), looking)
+        step = Assign(candidate, at.add(candidate, kernel.threads))
+        looking = While((), at.less(candidate, queues), (Let(q, candidate), *look, step))
+        all_queues = (Declare(candidate, thread), looking)
     nobody = at.equal(top, 0)
     distance = at.subtract((1 << bits) - 1, _bits("bitwise_and", top, (1 << bits) - 1))
     fuller = at.remainder(at.add(here, distance), queues)

@@ -300,7 +300,7 @@ class Builder:
                 return value
         return Load(buffer, self.position(leaf, indices))
 
-    def turns(self, loop: Loop, index: Var, into: Linearizer) -> Sequence[Mapping[Expr, Expr]]:
+    def iterations(self, loop: Loop, index: Var, into: Linearizer) -> Sequence[Mapping[Expr, Expr]]:
         """A serial loop with no known properties."""
         return ({},)
 
@@ -432,8 +432,8 @@ def kernel_name(node: Node, suffix: str = "") -> str:
 
 def describe(node: Node) -> tuple[str, ...]:
     """A description of what a kernel computes, as a comment."""
-    place = f", {node.where.short()}" if node.where is not None else ""
-    lines = [f"{node.label}{place}"]
+    location = f", {node.where.short()}" if node.where is not None else ""
+    lines = [f"{node.label}{location}"]
     fused: dict[str, Counter[str]] = {}
     for label, where in node.fused:
         there = "" if where is None else f", {where.short()}"

@@ -263,13 +263,13 @@ def _by_places(read: Read, node: Blocked, blocks: tuple[Ints, Ints], first: Ints
             continue
         points, block = points[kept], block[kept]
     counts = [n if v in used else min(n, 1) for v, n in zip(_loops(node), inner, strict=True)]
-    turn = np.zeros((1, 0), np.int64)
+    coordinates = np.zeros((1, 0), np.int64)
     if counts:
-        turn = np.stack(np.unravel_index(np.arange(math.prod(counts)), tuple(counts)), 1)
+        coordinates = np.stack(np.unravel_index(np.arange(math.prod(counts)), tuple(counts)), 1)
     found: list[tuple[Ints, Ints]] = [(np.zeros(0, np.int64), np.zeros(0, np.int64))]
     step = max(_BATCH // max(len(points), 1), 1)
-    for k in range(0, len(turn), step):
-        some = turn[k : k + step]
+    for k in range(0, len(coordinates), step):
+        some = coordinates[k : k + step]
         # Neighbouring elements in sequence: most share the line of their predecessor.
         again = np.tile(points, (len(some), 1)), np.repeat(some, len(points), 0)
         at = _looked_up(read, np.concatenate(again, 1), node, known, contents) // LINE

@@ -120,13 +120,13 @@ class Visits:
                                                                      for k in axes))  # fmt: skip
         outer = [found[axes.index(k)] for k in range(plan.ndim)]
         inner = at.row_major(at.remainder(local, self.own), tuple(map(at.integer, self.patch)))
-        place = []
+        indices = []
         for k, (c, x, y) in enumerate(zip(corner, outer, inner, strict=True)):
             step = at.add(at.multiply(x, self.patch[k]), y)
-            place.append(into.let(at.add(c, step), f"at{k}"))
-        inside = [at.less(p, n) for p, n, unit in zip(place, self.counts, plan.unit, strict=True)
+            indices.append(into.let(at.add(c, step), f"at{k}"))
+        inside = [at.less(p, n) for p, n, unit in zip(indices, self.counts, plan.unit, strict=True)
                   if unit > 1]  # fmt: skip
-        return at.both(exists, *inside), tuple(place)
+        return at.both(exists, *inside), tuple(indices)
 
     def tasks(self, otherwise: Expr | int) -> tuple[Expr, Expr]:
         """How many tasks there are, and how many numbers each has: a block of the schedule, or

@@ -45,7 +45,7 @@ from ..ir.linearize import Linearizer, zero
 from ..lower import tiling
 from ..lower.build import Builder, LoweringContext, element_cost
 from ..lower.gpu import common
-from ..lower.gpu.visits import Turns, Visits
+from ..lower.gpu.visits import BlockVisits, Visits
 from .scalars import add_product, sum_type
 from .small import MANY, on_gpu, on_tensor_cores
 from .small_gpu import CHEAP, Side, SmallProducts
@@ -223,9 +223,12 @@ class _Matmul:
             row_tile, col_tile = self._tile_of(into, number, down, across)
             self._tile_at(into, row_tile, col_tile, rows, cols, wide)
         else:
-            turns = Turns(visits)
-            tasks = builder.scalar(turns.tasks, "visit_blocks")
-            with turns.leaves(into, grid.task, constant(0)) as (own, (*batch, row_tile, col_tile)):
+            iterations = BlockVisits(visits)
+            tasks = builder.scalar(iterations.tasks, "visit_blocks")
+            with iterations.leaves(into, grid.task, constant(0)) as (
+                own,
+                (*batch, row_tile, col_tile),
+            ):
                 self.batch = tuple(batch)
                 with into.when(own):
                     self._tile_at(into, row_tile, col_tile, rows, cols, wide)

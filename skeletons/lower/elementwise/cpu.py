@@ -229,12 +229,12 @@ def _narrow_rows(builder: Builder, node: Generate, outs: Sequence[Buffer], task:
     def side_by_side(inner: Linearizer, before: tuple[Expr, ...], tile: Tile) -> None:
         def part(cols: tuple[Expr, Expr], roots: Sequence[Expr]) -> None:
             with inner.loop("j", *cols, "vector") as j:
-                place = (*before, j)
-                for index, extent in zip(place, lead, strict=True):
+                indices = (*before, j)
+                for index, extent in zip(indices, lead, strict=True):
                     builder.stays_below(index, extent)
-                with inner.when_always({Index(k): i for k, i in enumerate(place)}):
+                with inner.when_always({Index(k): i for k, i in enumerate(indices)}):
                     values = inner.emit(roots)
-                    row = at.multiply(at.linear(place, extents[:-1]), width)
+                    row = at.multiply(at.linear(indices, extents[:-1]), width)
                     inner.append(*(Store(outs[k % count], at.add(row, k // count), v)
                                    for k, v in enumerate(values)))  # fmt: skip
 
@@ -282,15 +282,15 @@ class _Rows:
                 self._element(into, tile, row, j, roots)
 
         if kind == "vector" and roots is self.inside:
-            place = tile.leading if row is None else (*tile.leading, row)
-            self._in_parts(into, place, roots, cols, part)
+            indices = tile.leading if row is None else (*tile.leading, row)
+            self._in_parts(into, indices, roots, cols, part)
         else:
             part(cols, roots)
 
-    def _in_parts(self, into: Linearizer, place: Sequence[Expr], roots: Sequence[Expr],
+    def _in_parts(self, into: Linearizer, indices: Sequence[Expr], roots: Sequence[Expr],
                   cols: tuple[Expr, Expr], part: Part) -> None:  # fmt: skip
         """Split rows so that the conditions that guard reads are constant in each part."""
-        known = dict(enumerate(place))
+        known = dict(enumerate(indices))
         in_parts(into, self.builder, tuple(roots), known, self.rank - 1, cols, part)
 
     def tile(self, into: Linearizer, tile: Tile) -> None:
@@ -370,8 +370,8 @@ class _Rows:
                     ) -> None:  # fmt: skip
         """Rows from end to end; values that reads beyond the ends resolve to are patched in."""
 
-        def at_place(*place: Expr) -> AbstractContextManager[None]:
-            return into.when_always({Index(k): x for k, x in enumerate((*tile.leading, *place))})
+        def at_index(*indices: Expr) -> AbstractContextManager[None]:
+            return into.when_always({Index(k): x for k, x in enumerate((*tile.leading, *indices))})
 
         columns = [at.integer(c) for c in range(over.left)]
         columns += [at.subtract(self.extents[-1], 1 + c) for c in range(over.right)]
@@ -383,7 +383,7 @@ class _Rows:
                 beyond = range(-c) if c < 0 else range(over.left, over.left + c)
                 value: Expr = Read(read.node, read.component, read.args)
                 for k in beyond:
-                    with at_place(i, ends[k]):
+                    with at_index(i, ends[k]):
                         own = transform.resolve_axes(read, [len(read.args) - 1])
                         value = at.select(here[k], into.value(own, "beyond"), value)
                 found[read] = value
@@ -460,20 +460,20 @@ class _Merged(_Rows):
         self.builder.notes.append("columns and elements of the last axis as one row")
         return tiles.tasks
 
-    def _in_parts(self, into: Linearizer, place: Sequence[Expr], roots: Sequence[Expr],
+    def _in_parts(self, into: Linearizer, indices: Sequence[Expr], roots: Sequence[Expr],
                   cols: tuple[Expr, Expr], part: Part) -> None:  # fmt: skip
         part(cols, roots)  # a merged column is not an index
 
     def _element(self, into: Linearizer, tile: Tile, row: Expr | None, col: Expr,
                  roots: Sequence[Expr]) -> None:  # fmt: skip
-        place = (*tile.leading, col) if row is None else (*tile.leading, row, col)
-        named: dict[Expr, Expr] = {Index(k): x for k, x in enumerate(place[:-1])}
+        indices = (*tile.leading, col) if row is None else (*tile.leading, row, col)
+        named: dict[Expr, Expr] = {Index(k): x for k, x in enumerate(indices[:-1])}
         named[self.position] = col
         named[Index(self.rank - 1)] = at.floor_divide(col, self.channels)
         named[Index(self.rank)] = at.remainder(col, self.channels)
         with into.when_always(named):
             values = into.emit(roots)
-            where = at.linear(place, self.extents)
+            where = at.linear(indices, self.extents)
             into.append(*(Store(b, where, v) for b, v in zip(self.outs, values, strict=True)))
 
 
@@ -552,13 +552,13 @@ def _along_lanes(plan: Resolved, builder: Builder, node: Generate, outs: Sequenc
     axes = [k for k in range(plan.ndim) if k != plan.lanes] + [plan.lanes]
     exists, origin = tiling.unit_origin(plan, builder, node.shape, into, task)
     with into.when(exists), ExitStack() as around:
-        place: dict[int, Expr] = {}
+        indices: dict[int, Expr] = {}
         for k in axes:
             stop = into.let(at.minimum(at.add(origin[k], plan.unit[k]), extents[k]), f"stop{k}")
             kind = "vector" if k == plan.lanes else "serial"
-            place[k] = around.enter_context(into.loop(f"i{k}", origin[k], stop, kind))
-            builder.stays_below(place[k], node.shape[k])
-        _store(into, outs, [place[k] for k in range(plan.ndim)], extents, roots)
+            indices[k] = around.enter_context(into.loop(f"i{k}", origin[k], stop, kind))
+            builder.stays_below(indices[k], node.shape[k])
+        _store(into, outs, [indices[k] for k in range(plan.ndim)], extents, roots)
     return builder.scalar(tiling.host_ids(plan, node.shape), "blocks")
 
 

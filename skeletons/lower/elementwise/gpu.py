@@ -191,8 +191,8 @@ def _row_kernel(builder: Builder, node: Generate, elements: Elements, count: int
         return fallback  # no complete block
 
     def compute(ident: Expr, neighbours: int) -> None:
-        place = _place(into, ident, elements, order)
-        elements.several(into, place, neighbours, ident if order is None else None)
+        indices = _indices(into, ident, elements, order)
+        elements.several(into, indices, neighbours, ident if order is None else None)
 
     if items == 1 and count == 1:
         ident = into.let(grid.ident, "p")
@@ -225,7 +225,7 @@ def _row_kernel(builder: Builder, node: Generate, elements: Elements, count: int
                        **launch)  # fmt: skip
 
 
-def _place(into: Linearizer, ident: Expr, elements: Elements, order: Sequence[int] | None
+def _indices(into: Linearizer, ident: Expr, elements: Elements, order: Sequence[int] | None
            ) -> tuple[Expr, ...]:  # fmt: skip
     """The coordinates of an id, the last axis of `order` fastest, each named."""
     rank = len(elements.domain)

@@ -109,34 +109,34 @@ class Elements:
         """
         return 0 if self.loops is None or max(unit) == 1 else self.loops.resident(threads)
 
-    def position(self, place: Sequence[Expr]) -> Expr:
+    def position(self, indices: Sequence[Expr]) -> Expr:
         """The position of an element in the outputs."""
-        return at.linear(place, self.extents)
+        return at.linear(indices, self.extents)
 
-    def one(self, into: Linearizer, place: Sequence[Expr], position: Expr | None = None) -> None:
-        """Compute the element at index `place`."""
-        self.several(into, place, 1, position)
+    def one(self, into: Linearizer, indices: Sequence[Expr], position: Expr | None = None) -> None:
+        """Compute the element at `indices`."""
+        self.several(into, indices, 1, position)
 
-    def several(self, into: Linearizer, place: Sequence[Expr], count: int,
+    def several(self, into: Linearizer, indices: Sequence[Expr], count: int,
                 position: Expr | None = None) -> None:  # fmt: skip
-        """`count` elements of a row from index `place` on, all inside the domain, at `position`.
+        """`count` elements of a row from `indices` on, all inside the domain, at `position`.
 
         For count > 1 the last index is a multiple of it.
         """
-        position = self.position(place) if position is None else position
-        inside = self._in_box(place, (*(1 for _ in place[1:]), count))
+        position = self.position(indices) if position is None else position
+        inside = self._in_box(indices, (*(1 for _ in indices[1:]), count))
         if inside is None:
-            self._plain(into, place, count, position)
+            self._plain(into, indices, count, position)
             return
         inside = into.let(inside, "inside")
         with into.when(inside):
-            self._plain(into, place, count, position)
+            self._plain(into, indices, count, position)
         with into.otherwise(inside):
             if count == 1:
-                self._store(into, place, position, self.anywhere)
+                self._store(into, indices, position, self.anywhere)
             else:
                 with into.loop("k", 0, count) as k:
-                    here = (*place[:-1], at.add(place[-1], k))
+                    here = (*indices[:-1], at.add(indices[-1], k))
                     self._store(into, here, at.add(position, k), self.anywhere)
 
     def unit(self, into: Linearizer, first: Sequence[Expr], unit: Sequence[int], count: int
@@ -146,7 +146,7 @@ class Elements:
         Their counted loops are jammed (`../gpu/jam.py`).
         """
         if math.prod(unit) > MOST_JAMMED or not jams(self.anywhere):
-            _nest(into, first, unit, [], count, lambda place: self.several(into, place, count))
+            _nest(into, first, unit, [], count, lambda indices: self.several(into, indices, count))
             return
         inside = self._in_box(first, unit)
         if inside is None:
@@ -156,22 +156,22 @@ class Elements:
         with into.when(inside):
             self._jammed(into, first, unit, count)
         with into.otherwise(inside):
-            _nest(into, first, unit, [], 1, lambda place: self.one(into, place), "serial")
+            _nest(into, first, unit, [], 1, lambda indices: self.one(into, indices), "serial")
 
     def _jammed(self, into: Linearizer, first: Sequence[Expr], unit: Sequence[int], count: int
                 ) -> None:  # fmt: skip
         offsets = itertools.product(*(range(n) for n in unit))
-        places = [[at.add(i, d) for i, d in zip(first, offset, strict=True)] for offset in offsets]
-        bindings = [self._bindings(place) for place in places]
+        members = [[at.add(i, d) for i, d in zip(first, offset, strict=True)] for offset in offsets]
+        bindings = [self._bindings(indices) for indices in members]
         roots = [e for element in jam(self.inside, bindings) for e in element]
         self._before(into, roots)
         values = self.wide_reads(count).emit(into, roots, bindings)
         width = len(self.outs)
         elements = [values[n : n + width] for n in range(0, len(values), width)]
-        for n in range(0, len(places), unit[-1]):
-            begin = self.position(places[n])
+        for n in range(0, len(members), unit[-1]):
+            begin = self.position(members[n])
             if unit[-1] > count:
-                begin = into.let(begin, "place")
+                begin = into.let(begin, "position")
             for k in range(0, unit[-1], count):
                 neighbours = elements[n + k : n + k + count]
                 store_group(into, self.outs, at.add(begin, k), neighbours)
@@ -179,34 +179,34 @@ class Elements:
     def guarded_unit(self, into: Linearizer, first: Sequence[Expr], unit: Sequence[int]) -> None:
         """The same, for those elements that are inside the domain."""
 
-        def one(place: Sequence[Expr]) -> None:
+        def one(indices: Sequence[Expr]) -> None:
             inside = at.both(*(
                 at.less(i, n)
-                for i, own, n in zip(place, unit, self.extents, strict=True) if own > 1
+                for i, own, n in zip(indices, unit, self.extents, strict=True) if own > 1
             ))  # fmt: skip
             with into.when(inside):
-                self.one(into, place)
+                self.one(into, indices)
 
         _nest(into, first, unit, [], 1, one, "serial")
 
-    def _in_box(self, place: Sequence[Expr], unit: Sequence[int]) -> Expr | None:
+    def _in_box(self, indices: Sequence[Expr], unit: Sequence[int]) -> Expr | None:
         """Whether boundary reads of unit[k] elements along axis k are in range; None: no reads."""
-        if self.box is None or not place:
+        if self.box is None or not indices:
             return None
         low, high = self.box.low, self.box.high
         return at.both(*(
             at.both(at.less_equal(low[k], i), at.less(at.add(i, own - 1), high[k]))
-            for k, (i, own) in enumerate(zip(place, unit, strict=True))
+            for k, (i, own) in enumerate(zip(indices, unit, strict=True))
         ))  # fmt: skip
 
-    def _bindings(self, place: Sequence[Expr]) -> dict[Expr, Expr]:
-        return dict(zip(self.axes, place, strict=True))
+    def _bindings(self, indices: Sequence[Expr]) -> dict[Expr, Expr]:
+        return dict(zip(self.axes, indices, strict=True))
 
-    def _store(self, into: Linearizer, place: Sequence[Expr], position: Expr,
+    def _store(self, into: Linearizer, indices: Sequence[Expr], position: Expr,
                roots: Sequence[Expr]) -> None:  # fmt: skip
-        for k, index in enumerate(place):
+        for k, index in enumerate(indices):
             self.builder.stays_below(index, self.domain[k])
-        with into.when_always(self._bindings(place)):
+        with into.when_always(self._bindings(indices)):
             self._before(into, roots)
             values = into.emit(roots)
             into.append(*(Store(b, position, v) for b, v in zip(self.outs, values, strict=True)))
@@ -216,12 +216,12 @@ class Elements:
         parts = invariants(roots)
         into.bind(dict(zip(parts, into.emit(parts, named=True), strict=True)))
 
-    def _plain(self, into: Linearizer, place: Sequence[Expr], count: int, position: Expr) -> None:
+    def _plain(self, into: Linearizer, indices: Sequence[Expr], count: int, position: Expr) -> None:
         if count == 1:
-            self._store(into, place, position, self.inside)
+            self._store(into, indices, position, self.inside)
             return
-        group, first = self.group(count), place[-1]
-        with into.when_always(dict(zip(self.axes[:-1], place[:-1], strict=True))):
+        group, first = self.group(count), indices[-1]
+        with into.when_always(dict(zip(self.axes[:-1], indices[:-1], strict=True))):
             if sum(1 for _ in walk(self.inside)) <= WRITTEN_OUT:
                 store_group(into, self.outs, position, group.values(into, first))
             else:
@@ -279,5 +279,5 @@ def make_kernel(builder: Builder, node: Generate, tasks: Expr, grid: Threads, in
     """The kernel of a Generate, with comments; its fallback if one of its conditions is false."""
     if FALSE in launch["requires"] and launch["fallback"] is not None:
         return launch["fallback"]  # type: ignore[no-any-return]
-    told = [f"schedule: {tiling.shown_schedule(builder)}", *comments]
-    return builder.kernel("", tasks, grid.task, tuple(into.out), comments=told, **launch)
+    remarks = [f"schedule: {tiling.shown_schedule(builder)}", *comments]
+    return builder.kernel("", tasks, grid.task, tuple(into.out), comments=remarks, **launch)

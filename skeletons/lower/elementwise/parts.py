@@ -88,16 +88,16 @@ class Split:
     beyond: Split | Roots
 
 
-def in_parts(into: Linearizer, builder: Builder, roots: Roots, place: Mapping[int, Expr], axis: int,
-             span: tuple[Expr, Expr], row: Part) -> None:  # fmt: skip
+def in_parts(into: Linearizer, builder: Builder, roots: Roots, indices: Mapping[int, Expr],
+             axis: int, span: tuple[Expr, Expr], row: Part) -> None:  # fmt: skip
     """Call `row` for every part of `span` along `axis`, with the expressions computed there.
 
-    `place`: the known indices, by axis.
+    `indices`: the known indices, by axis.
     """
-    _emit(into, builder, parts(roots, axis, place), place, axis, span, row)
+    _emit(into, builder, parts(roots, axis, indices), indices, axis, span, row)
 
 
-def _emit(into: Linearizer, builder: Builder, part: Split | Roots, place: Mapping[int, Expr],
+def _emit(into: Linearizer, builder: Builder, part: Split | Roots, indices: Mapping[int, Expr],
           axis: int, span: tuple[Expr, Expr], row: Part) -> None:  # fmt: skip
     if not isinstance(part, Split):
         row(span, part)
@@ -105,20 +105,20 @@ def _emit(into: Linearizer, builder: Builder, part: Split | Roots, place: Mappin
     border = part.border
     host = border.bound()
     if border.needs():
-        with into.when_always({Index(k): i for k, i in place.items()}):
+        with into.when_always({Index(k): i for k, i in indices.items()}):
             bound = into.value(host, "bound")
     else:
         bound = builder.extent(host, "bound")
     if border.axis != axis:
-        before = into.let(at.less(place[border.axis], bound), "before")
+        before = into.let(at.less(indices[border.axis], bound), "before")
         with into.when(before):
-            _emit(into, builder, part.below, place, axis, span, row)
+            _emit(into, builder, part.below, indices, axis, span, row)
         with into.otherwise(before):
-            _emit(into, builder, part.beyond, place, axis, span, row)
+            _emit(into, builder, part.beyond, indices, axis, span, row)
         return
     middle = into.let(at.minimum(at.maximum(span[0], bound), span[1]), "border")
-    _emit(into, builder, part.below, place, axis, (span[0], middle), row)
-    _emit(into, builder, part.beyond, place, axis, (middle, span[1]), row)
+    _emit(into, builder, part.below, indices, axis, (span[0], middle), row)
+    _emit(into, builder, part.beyond, indices, axis, (middle, span[1]), row)
 
 
 def parts(roots: Roots, axis: int, known: Collection[int]) -> Split | Roots:

@@ -402,7 +402,7 @@ class Across(RowFold):
                    ) -> None:  # fmt: skip
         """One block of rows of some columns, accumulated in `held`."""
         size = self.size
-        in_turn = self._in_turn(into)
+        sequential = self._is_sequential(into)
         exact = is_exact(self.node.combine)
         height = COSTLY_STEP if exact and self.width < ACROSS_COLUMNS else ACROSS_STEP
         with into.loop("step", *rows, step=height) as step:
@@ -410,7 +410,7 @@ class Across(RowFold):
             with into.loop("j", *cols, "vector") as j:
                 element = self._column(at_plane, j)
                 # One by one: the first is combined with the accumulator; else all of the step are.
-                end = at.select(in_turn, at.add(step, 1), stop)
+                end = at.select(sequential, at.add(step, 1), stop)
                 total = fold_serial(into, self.combine, step, end, element)
                 slot = into.let(at.subtract(j, cols[0]), "slot")
                 with into.when(at.less(rows[0], step)):
@@ -418,7 +418,7 @@ class Across(RowFold):
                     made = combine_simple(into, self.combine, old, total)
                     made = tuple(into.let(m, "r") for m in made)
                     assign(into, total, made)
-                if in_turn is not FALSE:
+                if sequential is not FALSE:
                     reduce_range(into, self.combine, total, end, stop, element, serial=True)
                 into.append(*(Store(b, slot, t) for b, t in zip(held, total, strict=True)))
         empty = at.less_equal(rows[1], rows[0])
@@ -435,14 +435,14 @@ class Across(RowFold):
                 place = self._place(plane, block, j)
                 into.append(*(Store(b, place, t) for b, t in zip(self.scratch, total, strict=True)))
 
-    def _in_turn(self, into: Linearizer) -> Expr:
+    def _is_sequential(self, into: Linearizer) -> Expr:
         """Whether elements are folded one by one instead of in steps: if the grouping can change
         the result, and there are few elements or grouping by index is required."""
         if is_pinned(self.node):
             return TRUE
         if is_exact(self.node.combine):
             return FALSE
-        return into.let(at.less(self.size.count, SHORT_ROW), "in_turn")
+        return into.let(at.less(self.size.count, SHORT_ROW), "sequential")
 
     def _place(self, plane: Expr, block: Expr, j: Expr) -> Expr:
         size = self.size

@@ -25,10 +25,10 @@ from ..build import Builder, element_cost
 from ..combining import Values, accumulate, assign, declare, zeros
 from ..gpu.collectives import STEPS, get, neutral_of, put
 from ..gpu.common import Group, Threads, multiples
-from ..gpu.visits import Turns, Visits
+from ..gpu.visits import BlockVisits, Visits
 from .gpu_row_folder import UNROLL, unrolling, vector_of
 from .gpu_rows import how
-from .gpu_short import in_turn
+from .gpu_short import sequential
 from .rows import RowFold
 
 #: Threads of a block; of one that combines partial results.
@@ -119,7 +119,7 @@ class ColumnFold(RowFold):
         self.roots = transform.resolve(node.elements, builder, (*node.outer, *node.inner))
         self.column = Index(len(node.outer) - 1)
         self.vector = vector_of(node)
-        self.neutral, self.short = neutral_of(node.combine), in_turn(node)
+        self.neutral, self.short = neutral_of(node.combine), sequential(node)
         self.types = [r.type for r in node.combine.results]
 
     def lower(self) -> Lowered:
@@ -199,13 +199,13 @@ class ColumnFold(RowFold):
         if visits is None:
             self._emit(into, grid, sides, group, self.vector, self._inner, end)
         else:
-            turns = Turns(visits)
-            with turns.leaves(into, grid.task, constant(0)) as (own, (part, *at_plane, block)):
+            iterations = BlockVisits(visits)
+            with iterations.leaves(into, grid.task, constant(0)) as (own, (part, *at_plane, block)):
                 plane = into.let(at.linear(at_plane, self.extents[:-1]), "plane")
                 self._part(into, grid, sides, group, self.vector, self._inner, end,
                            (plane, part, block), self._place(into, grid, sides), at_plane,
                            own)  # fmt: skip
-            tasks = self.builder.scalar(turns.tasks, "visit_blocks")
+            tasks = self.builder.scalar(iterations.tasks, "visit_blocks")
         wide = group.count > 1
         gpu = grid.launch(group.requires if wide else (), group.aligned if wide else (), fallback)
         return self.kernel("blocks", tasks, grid.task, into,
@@ -353,8 +353,8 @@ class ColumnFold(RowFold):
                 (row,) = rows(into, [place(at.integer(0))])
                 for total, value in zip(totals, row, strict=True):
                     assign(into, total, value)
-        with into.loop("turn", 0, rounds) as turn:
-            base = at.multiply(turn, unroll)
+        with into.loop("iteration", 0, rounds) as iteration:
+            base = at.multiply(iteration, unroll)
             for row in rows(into, [place(at.add(base, u)) for u in range(unroll)]):
                 add(ahead or self.combine, row)
         base = into.let(at.multiply(rounds, unroll), "base")

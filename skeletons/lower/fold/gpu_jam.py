@@ -98,14 +98,14 @@ class Deal(Protocol):
 class Tile:
     """`lanes` threads across, with `rows` × `cols` elements each, `depth` iterations at a time.
 
-    `in_turn`: for rows that are folded from the left, each by one thread.
+    `sequential`: for rows that are folded from the left, each by one thread.
     """
 
     lanes: int
     rows: int
     cols: int
     depth: int
-    in_turn: bool = False
+    sequential: bool = False
 
     @property
     def down(self) -> int:
@@ -236,7 +236,7 @@ class JammedFold:
         line = sum((tile.down if of_rows else tile.across) * e.type.bytes + WIDEST
                    for e, of_rows in self._staged())  # fmt: skip
         room, depth = MOST_SHARED, DEPTH
-        if tile.in_turn:
+        if tile.sequential:
             lines = tile.down * (tile.across + tile.cols)
             room -= lines * sum(r.type.bytes for r in self.combine.results)
         while depth > 1 and depth * line > room:
@@ -282,7 +282,7 @@ class JammedFold:
             fallback = self._kernel(tile, fallback)
         return fallback
 
-    def in_turn(self, fold: RowFold, deal: Deal, fallback: Kernel) -> Kernel:
+    def sequential(self, fold: RowFold, deal: Deal, fallback: Kernel) -> Kernel:
         """The variant for short rows of floating-point reductions, with the fallback for extents
         that do not satisfy `when`."""
         self.fold, self.deal, self.parts = fold, deal, deal.parts
@@ -310,13 +310,13 @@ class JammedFold:
         self.start, self.stop = tiling.block_range(
             into, "part", part, self.deal.span, self.n_count)  # fmt: skip
         with into.when_always({Index(k): c for k, c in enumerate(at_plane)}):
-            if tile.in_turn:
-                self._fold_in_turn(into, at_plane)
+            if tile.sequential:
+                self._fold_sequentially(into, at_plane)
             else:
                 self._fold(into)
                 self._finish(into, at_plane, plane, part)
         requires = [builder.scalar(self.when, "tiled")]
-        if tile.in_turn:
+        if tile.sequential:
             requires.append(at.less(self.n_count, SHORT_ROW))
         elif not self.exact:
             requires += [at.less_equal(SHORT_ROW, self.n_count),
@@ -325,7 +325,7 @@ class JammedFold:
             requires.append(at.less(tile.across // 2, self.n_count))
         tasks = at.product((planes, self.parts, which[2]))
         comment = (f"tiles of {tile.down} × {tile.across} elements, {tile.rows} × {tile.cols} "
-                   f"a thread, {tile.depth} turns at a time")  # fmt: skip
+                   f"a thread, {tile.depth} iterations at a time")  # fmt: skip
         return self.fold.kernel("tiles", tasks, grid.task, into, comment,
                            **grid.launch(requires, (), fallback, RESIDENT))  # fmt: skip
 
@@ -384,10 +384,10 @@ class JammedFold:
             passed = into.let(at.subtract(begin, self.start), "passed")
             with self._each(into) as (u, v), self._at(into, passed, u, v, {}):
                 put(into, self.state, self._slot(u, v), into.emit(self.loop.args[1:]))
-            self._turns(into, begin, passed)
+            self._iterations(into, begin, passed)
             yield begin, passed
 
-    def _fold_in_turn(self, into: Linearizer, at_plane: Sequence[Expr]) -> None:
+    def _fold_sequentially(self, into: Linearizer, at_plane: Sequence[Expr]) -> None:
         """Pass rows of the tile through shared memory; one thread folds each from the left."""
         builder, tile, thread = self.builder, self.tile, self.grid.thread
         types = [r.type for r in self.combine.results]
@@ -450,10 +450,10 @@ class JammedFold:
         column = at.minimum(column, at.subtract(self.stop, 1))
         return into.when_always({self.row: row, self.column: column, **known})
 
-    def _turns(self, into: Linearizer, begin: Expr, passed: Expr) -> None:
+    def _iterations(self, into: Linearizer, begin: Expr, passed: Expr) -> None:
         """The loops of the tile from column `begin` on, in `state`."""
         tile = self.tile
-        count = into.let(into.value(self.loop.count), "turns")
+        count = into.let(into.value(self.loop.count), "iterations")
         index, *state = self.loop.vars
         with into.loop("k0", 0, count, step=tile.depth) as k0:
             into.append(Barrier())
@@ -498,15 +498,15 @@ class JammedFold:
                 number = at.add(thread, at.multiply(at.add(share, q), THREADS))
                 number = into.let(number, "number")
                 by = span if by_lines else tile.depth
-                line, turn = at.floor_divide(number, by), at.remainder(number, by)
-                line, turn = (turn, line) if by_lines else (line, turn)
-                line, turn = into.let(line, "line"), into.let(turn, "turn")
+                line, iteration = at.floor_divide(number, by), at.remainder(number, by)
+                line, iteration = (iteration, line) if by_lines else (line, iteration)
+                line, iteration = into.let(line, "line"), into.let(iteration, "iteration")
                 whole = span * tile.depth % (THREADS * min(SHARES, shares)) == 0
                 with into.when(TRUE if whole else at.less(number, span * tile.depth)):
-                    here = into.let(at.minimum(at.add(k0, turn), at.subtract(count, 1)), "k")
+                    here = into.let(at.minimum(at.add(k0, iteration), at.subtract(count, 1)), "k")
                     place = into.let(at.minimum(at.add(first, line), last), "place")
                     with into.when_always({index: simplify.cast(here, index.type), side: place}):
-                        where = at.add(at.multiply(turn, o.pitch(tile)), line)
+                        where = at.add(at.multiply(iteration, o.pitch(tile)), line)
                         into.append(Store(o.buffer, where, into.value(o.read)))
 
     def _take(self, into: Linearizer, o: _Operand, k: Expr) -> None:

@@ -225,15 +225,15 @@ class RowFolder:
             if better is not None:
                 self._arguments(into, better, totals, first, rounds, place)
             elif alone and v > 1 and heavy_loops(self.elements.roots):
-                self._in_turn(into, neutral, totals, at.add(mine, 1), stop, place)
+                self._round_robin(into, neutral, totals, at.add(mine, 1), stop, place)
                 return tree(into, self.combine, totals)
             else:
-                with into.loop("turn", 0, rounds) as turn:
+                with into.loop("iteration", 0, rounds) as iteration:
                     if self.unroll > 1:
                         into.note(
                             f"{self.unroll} loads on their way before the first is waited for."
                         )
-                    for group in self.elements.vectors(into, self._round(turn, place)):
+                    for group in self.elements.vectors(into, self._round(iteration, place)):
                         self._add(into, totals, group)
             if not alone:
                 self._rest(into, neutral, totals, rounds, mine, place)
@@ -247,13 +247,14 @@ class RowFolder:
                         accumulate(into, self.combine, totals[k % places], value)
         return tree(into, self.combine, totals)
 
-    def _in_turn(self, into: Linearizer, neutral: Sequence[Expr], totals: Sequence[tuple[Var, ...]],
-                 vectors: Expr, stop: Expr, place: Callable[[Expr], Expr]) -> None:  # fmt: skip
+    def _round_robin(self, into: Linearizer, neutral: Sequence[Expr],
+                     totals: Sequence[tuple[Var, ...]], vectors: Expr, stop: Expr,
+                     place: Callable[[Expr], Expr]) -> None:  # fmt: skip
         """Vectors whose elements are expensive loops.  The loop is emitted once: the totals rotate
         instead and are back in position after each vector.  The last vector ends at `stop`."""
-        with into.loop("turn", 0, vectors) as turn:
-            first = place(turn)
-            into.note("Elements in turn, the totals with them: each meets its own again.")
+        with into.loop("iteration", 0, vectors) as iteration:
+            first = place(iteration)
+            into.note("Elements and totals alternate round-robin.")
             with into.loop("own", 0, self.vector) as own:
                 value = declare(into, neutral, "x")
                 p = into.let(at.add(first, own), "p")
@@ -265,9 +266,9 @@ class RowFolder:
                     assign(into, total, following)
                 assign(into, totals[-1], done)
 
-    def _round(self, turn: Expr, place: Callable[[Expr], Expr]) -> list[Expr]:
+    def _round(self, iteration: Expr, place: Callable[[Expr], Expr]) -> list[Expr]:
         """The positions of the vectors of a round."""
-        base = at.multiply(turn, self.unroll)
+        base = at.multiply(iteration, self.unroll)
         return [place(at.add(base, u)) for u in range(self.unroll)]
 
     def _arguments(self, into: Linearizer, better: str, totals: Sequence[tuple[Var, ...]],
@@ -284,9 +285,11 @@ class RowFolder:
             best = [into.declare(group[k][0], "best") for k in range(places)]
             numbers = [into.declare(Const(0, int32), "number") for _ in best]
             each = self.vector // places
-            with into.loop("turn", 0, rounds) as turn:
-                base = into.let(simplify.cast(at.multiply(turn, self.unroll * each), int32), "base")
-                for u, group in enumerate(values.vectors(into, self._round(turn, place))):
+            with into.loop("iteration", 0, rounds) as iteration:
+                base = into.let(
+                    simplify.cast(at.multiply(iteration, self.unroll * each), int32), "base"
+                )
+                for u, group in enumerate(values.vectors(into, self._round(iteration, place))):
                     for k, (value,) in enumerate(group):
                         later = Const(u * each + k // places, int32)
                         number = apply(primitive("add"), (base, later), int32)
@@ -356,14 +359,14 @@ class RowFolder:
         begin = into.let(at.add(start, at.multiply(warp, share)), "begin")
         end = into.let(at.minimum(at.add(begin, share), stop), "end")
         total = declare(into, zeros(self.combine))
-        with into.loop("turn", 0, at.floor_divide(share, tile)) as turn:
-            origin = into.let(at.add(begin, at.multiply(turn, tile)), "origin")
+        with into.loop("iteration", 0, at.floor_divide(share, tile)) as iteration:
+            origin = into.let(at.add(begin, at.multiply(iteration, tile)), "origin")
             first = into.let(at.add(origin, at.multiply(inside, run)), "first")
             part = self._run(into, first, at.add(first, run), end)
             left = at.minimum(at.ceil_div(at.subtract(end, origin), run), width)
             reduce_warp(into, self.combine, part, inside, width, into.let(left, "left"))
             with into.when(at.less(origin, end)):
-                begun = at.equal(turn, 0)
+                begun = at.equal(iteration, 0)
                 with into.when(begun):
                     assign(into, total, part)
                 with into.otherwise(begun):

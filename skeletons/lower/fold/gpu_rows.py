@@ -26,10 +26,10 @@ from ..build import Builder
 from ..combining import accumulate, declare
 from ..gpu.collectives import get, neutral_of, put, reduce_warp, shuffled, tree
 from ..gpu.common import WARP, Threads, multiples
-from ..gpu.visits import Turns, Visits, leaf
+from ..gpu.visits import BlockVisits, Visits, leaf
 from .gpu_jam import JammedFold
 from .gpu_row_folder import RowElements, RowFolder, vector_of
-from .gpu_short import FEW_LANES, ShortRows, in_turn
+from .gpu_short import FEW_LANES, ShortRows, sequential
 from .rows import RowFold
 
 #: Threads of a block; of one that combines partial results, and the vectors it loads at once.
@@ -40,7 +40,7 @@ BLOCKS, LEAST = 16384, 8
 DEPTH = 4
 #: Rows per thread if a row has one vector per lane and at most FEW_LANES lanes; longer rows get
 #: more vectors per lane before they get more lanes.
-TURNS = 4
+ROWS_PER_THREAD = 4
 
 
 def part_of(rows: Expr, count: Expr, step: int) -> Expr:
@@ -110,7 +110,7 @@ class RowsFold(RowFold):
 
     def __init__(self, builder: Builder, node: Fold) -> None:
         super().__init__(builder, node, node.outer)
-        self.jammed, self.in_turn = JammedFold.of(builder, node), in_turn(node)
+        self.jammed, self.sequential = JammedFold.of(builder, node), sequential(node)
         roots = transform.resolve(node.elements, builder, (*node.outer, *node.inner))
         rank, inner = len(node.outer), node.inner
         vector = vector_of(node)
@@ -138,10 +138,10 @@ class RowsFold(RowFold):
         jammed = self.jammed
         tiles = FALSE if jammed is None else jammed.when
         few = at.both(at.less_equal(self.count, FEW_LANES * each), at.negate(tiles))
-        if self.in_turn is FALSE:  # either the fold is exact, or no row is short
+        if self.sequential is FALSE:  # either the fold is exact, or no row is short
             short = few = few if self.outer and neutral_of(self.combine) is not None else FALSE
         else:
-            short, few = self.in_turn, at.both(self.in_turn, few)
+            short, few = self.sequential, at.both(self.sequential, few)
         span = part_of(self.rows, self.count, THREADS * each)
         if jammed is not None and jammed.exact:
             span = at.select(tiles, jammed.span, span)
@@ -154,10 +154,12 @@ class RowsFold(RowFold):
         kernels = []
         if few is not FALSE:
             kernels.append(self._variants(partial(self._short, deal, few)))
-        if self.in_turn is not FALSE and (FEW_LANES * each < SHORT_ROW - 1 or jammed is not None):
+        if self.sequential is not FALSE and (
+            FEW_LANES * each < SHORT_ROW - 1 or jammed is not None
+        ):
             more = ShortRows(self, at.both(short, at.negate(few)), THREADS)
             kernel = self._variants(more.kernel)
-            kernels.append(kernel if jammed is None else jammed.in_turn(self, deal, kernel))
+            kernels.append(kernel if jammed is None else jammed.sequential(self, deal, kernel))
         first = self._variants(partial(self._blocks, deal))
         if jammed is not None:
             first = jammed.kernels(self, self.scratch, deal, first)
@@ -191,13 +193,13 @@ class RowsFold(RowFold):
     def _emit_visits(self, visits: Visits, into: Linearizer, grid: Threads, deal: _Deal,
                      folder: RowFolder, end: Callable[..., None]) -> Expr:  # fmt: skip
         """Emit the code of a thread under a schedule; returns the number of thread blocks."""
-        turns = Turns(visits, at.floor_divide(THREADS, deal.host_lanes))
+        iterations = BlockVisits(visits, at.floor_divide(THREADS, deal.host_lanes))
         lane = into.let(at.remainder(grid.thread, deal.lanes), "lane")
         group = into.let(at.floor_divide(grid.thread, deal.lanes), "group")
-        with turns.leaves(into, grid.task, group) as (owner, (part, *at_row)):
+        with iterations.leaves(into, grid.task, group) as (owner, (part, *at_row)):
             row = into.let(at.linear(at_row, self.extents), "row")
             self._part(into, grid, deal, folder, end, (lane, owner, row, part), at_row)
-        tasks = at.select(self.long, turns.tasks, 0)
+        tasks = at.select(self.long, iterations.tasks, 0)
         return self.builder.scalar(tasks, "visit_blocks")
 
     def _combine(self, first: _Deal) -> Kernel:
@@ -222,48 +224,48 @@ class RowsFold(RowFold):
 
     def _short(self, deal: _Deal, when: Expr, elements: RowElements, fallback: Kernel | None
                ) -> Kernel:  # fmt: skip
-        """Rows of one vector per lane, TURNS rows per thread: all loads first."""
+        """Rows of one vector per lane, ROWS_PER_THREAD rows per thread: all loads first."""
         builder, into, grid = self.builder, self.builder.emitter(), Threads.of(THREADS)
         folder = RowFolder(self.combine, elements, deal.lanes)
         side_host = at.floor_divide(THREADS, deal.host_lanes)
         visits = self.visits
         numbers = self.rows if visits is None else visits.total_host
-        blocks = at.ceil_div(numbers, at.multiply(side_host, TURNS))
+        blocks = at.ceil_div(numbers, at.multiply(side_host, ROWS_PER_THREAD))
         tasks = builder.scalar(at.select(when, blocks, 0), "short_blocks")
         side = builder.scalar(side_host, "side")
         lane = into.let(at.remainder(grid.thread, deal.lanes), "lane")
         first = into.let(at.multiply(lane, folder.vector), "first")
-        begin = at.multiply(at.multiply(grid.task, side), TURNS)
+        begin = at.multiply(at.multiply(grid.task, side), ROWS_PER_THREAD)
         begin = into.let(at.add(begin, at.floor_divide(grid.thread, deal.lanes)), "begin")
         types = [r.type for r in self.combine.results]
-        held = builder.local("row", types, TURNS * folder.vector)
+        held = builder.local("row", types, ROWS_PER_THREAD * folder.vector)
         last = at.subtract(deal.rows, 1)
-        with into.loop("turn", 0, TURNS, "unrolled") as turn:
-            number = at.add(begin, at.multiply(side, turn))
+        with into.loop("iteration", 0, ROWS_PER_THREAD, "unrolled") as iteration:
+            number = at.add(begin, at.multiply(side, iteration))
             if visits is None:
                 row = into.let(at.minimum(number, last), "row")
                 at_row = tiling.coordinates(builder, into, row, self.outer)
             else:
                 at_row = leaf(visits, into, into.let(number, "number"))[1][1:]
-            slot = into.let(at.multiply(turn, folder.vector), "slot")
+            slot = into.let(at.multiply(iteration, folder.vector), "slot")
             with into.when_always({Index(k): c for k, c in enumerate(at_row)}):
                 folder.short(into, first, deal.count, held, slot)
         mine: Expr = at.equal(lane, 0)
-        if self.in_turn is not FALSE:
+        if self.sequential is not FALSE:
             vectors = at.maximum(at.ceil_div(self.count, folder.vector), 1)
             with_any = builder.scalar(vectors, "vectors")
             totals = self._from_the_left(into, held, folder.vector, with_any)
             mine = at.equal(lane, at.subtract(with_any, 1))
-        with into.loop("turn", 0, TURNS, "unrolled") as turn:
-            if self.in_turn is not FALSE:
-                total = declare(into, get(into, totals, turn))
+        with into.loop("iteration", 0, ROWS_PER_THREAD, "unrolled") as iteration:
+            if self.sequential is not FALSE:
+                total = declare(into, get(into, totals, iteration))
             else:
-                slot = into.let(at.multiply(turn, folder.vector), "slot")
+                slot = into.let(at.multiply(iteration, folder.vector), "slot")
                 places = [at.add(slot, k) for k in range(folder.vector)]
                 own = [declare(into, get(into, held, p)) for p in places]
                 total = tree(into, self.combine, own)
                 reduce_warp(into, self.combine, total, lane, deal.lanes, most=FEW_LANES)
-            number = at.add(begin, at.multiply(side, turn))
+            number = at.add(begin, at.multiply(side, iteration))
             if visits is None:
                 row = into.let(number, "row")
                 with into.when(at.both(mine, at.less(row, deal.rows))):
@@ -275,27 +277,33 @@ class RowsFold(RowFold):
                     self.finish(into, place[1:], total, deal.count)
         gpu = grid.launch(elements.requires if elements.wide else (),
                           elements.group.aligned if elements.wide else (), fallback)  # fmt: skip
-        return self.kernel("short", tasks, grid.task, into, f"{TURNS} short rows a thread", **gpu)
+        return self.kernel(
+            "short", tasks, grid.task, into, f"{ROWS_PER_THREAD} short rows a thread", **gpu
+        )
 
     def _from_the_left(self, into: Linearizer, held: Sequence[Buffer], vector: int, lanes: Expr
                        ) -> tuple[Buffer, ...]:  # fmt: skip
-        """The combinations of TURNS rows, in the last of the `lanes` that have elements: in step n
-        lane n continues from the total of lane n − 1.  The results of other lanes are not used."""
-        totals = self.builder.local("total", [b.type for b in held], TURNS)
+        """The combinations of ROWS_PER_THREAD rows, in the last lane that has elements: in
+        step n lane n continues from the total of lane n − 1.  The results of other lanes are not
+        used."""
+        totals = self.builder.local("total", [b.type for b in held], ROWS_PER_THREAD)
 
-        def go_on(turn: Expr, total: tuple[Var, ...], first: int) -> None:
-            slot = into.let(at.multiply(turn, vector), "slot")
+        def go_on(iteration: Expr, total: tuple[Var, ...], first: int) -> None:
+            slot = into.let(at.multiply(iteration, vector), "slot")
             for k in range(first, vector):
                 accumulate(into, self.combine, total, get(into, held, at.add(slot, k)))
-            put(into, totals, turn, total)
+            put(into, totals, iteration, total)
 
-        with into.loop("turn", 0, TURNS, "unrolled") as turn:
-            own = get(into, held, at.multiply(turn, vector))
-            go_on(turn, declare(into, own), 1)
+        with into.loop("iteration", 0, ROWS_PER_THREAD, "unrolled") as iteration:
+            own = get(into, held, at.multiply(iteration, vector))
+            go_on(iteration, declare(into, own), 1)
         for step in range(1, FEW_LANES):  # a loop would use more registers
-            with into.when(at.less(step, lanes)), into.loop("turn", 0, TURNS, "unrolled") as turn:
-                before = shuffled(into, "shuffle_up", get(into, totals, turn), 1)
-                go_on(turn, declare(into, before), 0)
+            with (
+                into.when(at.less(step, lanes)),
+                into.loop("iteration", 0, ROWS_PER_THREAD, "unrolled") as iteration,
+            ):
+                before = shuffled(into, "shuffle_up", get(into, totals, iteration), 1)
+                go_on(iteration, declare(into, before), 0)
         return totals
 
     def _emit(self, into: Linearizer, grid: Threads, deal: _Deal, folder: RowFolder,
@@ -327,4 +335,4 @@ class RowsFold(RowFold):
 
 
 def how(combine: Combine) -> str:
-    return "threads take turns" if neutral_of(combine) is not None else "in order"
+    return "threads take elements round-robin" if neutral_of(combine) is not None else "in order"

@@ -39,7 +39,7 @@ FEW_LANES = 8
 VECTORS, SINGLE = 4, 8
 
 
-def in_turn(node: Fold) -> Expr:
+def sequential(node: Fold) -> Expr:
     """The host condition on extents under which elements are folded in sequence."""
     if not node.outer or neutral_of(node.combine) is None or is_exact(node.combine):
         return FALSE
@@ -68,8 +68,8 @@ class ShortRows:
         self.types = [r.type for r in fold.combine.results]
         self.vector = vector = fold.elements.count
         widest = max(t.bytes for t in self.types)
-        turns = VECTORS if vector > 1 else SINGLE
-        self.turns = max(turns * widest // sum(t.bytes for t in self.types), 1)
+        per_thread = VECTORS if vector > 1 else SINGLE
+        self.per_thread = max(per_thread * widest // sum(t.bytes for t in self.types), 1)
         neutral = neutral_of(fold.combine)
         assert neutral is not None
         self.neutral: Values = neutral
@@ -77,12 +77,12 @@ class ShortRows:
         while width * vector < SHORT_ROW - 1:
             width *= 2
         lanes: Expr = at.integer(width)
-        most = threads * self.turns * vector
+        most = threads * self.per_thread * vector
         while width > 1:
             width //= 2
             lanes = at.select(at.less_equal(fold.count, width * vector), width, lanes)
         side = at.floor_divide(threads, lanes)
-        each = at.multiply(side, self.turns)
+        each = at.multiply(side, self.per_thread)
         numbers = fold.rows if fold.visits is None else fold.visits.total_host
         # An odd number of vectors per line: threads that read the same column avoid bank conflicts.
         vectors = at.minimum(at.ceil_div(fold.count, vector), SHORT_ROW)
@@ -101,7 +101,7 @@ class ShortRows:
         lane = into.let(at.remainder(grid.thread, self.lanes), "lane")
         group = into.let(at.floor_divide(grid.thread, self.lanes), "group")
         base = into.let(at.multiply(grid.task, self.each), "base")
-        held = builder.local("row", self.types, self.turns * self.vector)
+        held = builder.local("row", self.types, self.per_thread * self.vector)
         self._load(into, elements, base, group, lane, held)
         self._stage(into, elements, group, lane, held)
         into.append(Barrier())
@@ -126,10 +126,10 @@ class ShortRows:
               held: Sequence[Buffer]) -> None:  # fmt: skip
         """Load the elements of a thread, row by row; neutral beyond a row."""
         v = self.vector
-        with self._unrolled(into, "turn", self.turns) as turn:
-            number = at.add(base, at.add(group, at.multiply(self.side, turn)))
+        with self._unrolled(into, "iteration", self.per_thread) as iteration:
+            number = at.add(base, at.add(group, at.multiply(self.side, iteration)))
             at_row, _ = self._place(into, number)
-            slot = into.let(at.multiply(turn, v), "slot")
+            slot = into.let(at.multiply(iteration, v), "slot")
             with into.when_always({Index(k): c for k, c in enumerate(at_row)}):
                 if elements.wide:
                     for m in range(v):
@@ -152,10 +152,10 @@ class ShortRows:
         """Store the loaded elements to the lines of their rows; neutral elements fill the last
         vector."""
         v = self.vector
-        with into.loop("turn", 0, self.turns, "unrolled") as turn:
-            line = at.multiply(at.add(group, at.multiply(self.side, turn)), self.pitch)
+        with into.loop("iteration", 0, self.per_thread, "unrolled") as iteration:
+            line = at.multiply(at.add(group, at.multiply(self.side, iteration)), self.pitch)
             line = into.let(line, "line")
-            slot = into.let(at.multiply(turn, v), "slot")
+            slot = into.let(at.multiply(iteration, v), "slot")
             if elements.wide:
                 first = into.let(self._first(elements, lane, 0), "first")
                 with into.when(at.less(first, self.count)):

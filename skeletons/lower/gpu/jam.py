@@ -143,7 +143,7 @@ class _Neighbours:
     def __init__(self, builder: Builder, around: Leaves,
                  mates: dict[Expr, tuple[list[Expr], int]]) -> None:  # fmt: skip
         self.builder, self.around, self.mates = builder, around, mates
-        self.leaf, self.held, self.turns = around.leaf, around.held, around.turns
+        self.leaf, self.held, self.iterations = around.leaf, around.held, around.iterations
 
     def read(self, read: Read, indices: tuple[Expr, ...], into: Linearizer) -> Expr:
         found = self.mates.get(read)

@@ -29,7 +29,7 @@ PLANS = (
     ((Block(64, 128), PerThread(8, 8), 220), (Block(64, 128), PerThread(8, 4), 240)),
 )
 #: The same if loops cannot read several iterations at once.
-TURN_BY_TURN = (((Block(64, 32), PerThread(8, 1), 480),), PLANS[1])
+ONE_BY_ONE = (((Block(64, 32), PerThread(8, 1), 480),), PLANS[1])
 #: Maximum bytes of the states of a thread's jammed loops, which should stay in registers.
 MOST_STATE = 256
 #: Expressions per element times elements per thread that compile in acceptable time.
@@ -61,7 +61,7 @@ def together(builder: Builder, node: Generate, outs: Sequence[Buffer], fallback:
         return own.cols == 1 or (count > 1 and bool(elements.wide_reads(count).reads))
 
     kernel, unrolled = fallback, elements.unrolled()
-    tried = [(elements, pair) for pair in TURN_BY_TURN]
+    tried = [(elements, pair) for pair in ONE_BY_ONE]
     if unrolled is not None:
         tried += [(unrolled, pair) for pair in PLANS]
     for which, pair in tried:

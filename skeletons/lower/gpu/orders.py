@@ -124,15 +124,15 @@ def by_blocks(builder: Builder, node: Generate, elements: Elements, plan: Resolv
     exists, corner = unit_origin(plan, builder, node.shape, into, grid.task, "corner")
 
     def work(local: Expr) -> None:
-        place = [
+        indices = [
             into.let(at.add(o, at.multiply(x, own)), f"i{k}")
             for k, (o, x, own) in enumerate(
                 zip(corner, _local(local, per_axis, plan.lanes), plan.per_thread, strict=True)
             )
         ]
-        inside = at.both(*(at.less(i, n) for i, n in zip(place, elements.extents, strict=True)))
+        inside = at.both(*(at.less(i, n) for i, n in zip(indices, elements.extents, strict=True)))
         with into.when(inside):
-            _unit(into, elements, place, plan.per_thread, count)
+            _unit(into, elements, indices, plan.per_thread, count)
 
     with into.when(exists):
         if staging is not None:

@@ -87,11 +87,11 @@ class Staging:
             sides = tuple(map(at.integer, window.sides(self.plan.unit)))
             self._fill(into, grid, corner, window, buffer, sides)
             for read, offsets in window.reads.items():
-                place = [
+                indices = [
                     at.add(at.subtract(Index(k), corner[k]), offset - low)
                     for k, (offset, low) in enumerate(zip(offsets, window.low, strict=True))
                 ]
-                memo[read] = Load(buffer, at.linear(place, sides))
+                memo[read] = Load(buffer, at.linear(indices, sides))
         into.append(Barrier())
         roots = rewrite(self.node.elements, lambda e: e, memo)
         return Elements(self.builder, elements.outs, roots, elements.axes, elements.domain)
@@ -142,6 +142,6 @@ def _windows(node: Generate) -> list[_Window]:
             key = (e.node, e.component, e.boundary, e.scoped)
             found.setdefault(key, {})[e] = offsets
     return [
-        _Window(reads, tuple(map(min, *places)), tuple(map(max, *places)))
-        for reads in found.values() if len(places := set(reads.values())) > 1
+        _Window(reads, tuple(map(min, *corners)), tuple(map(max, *corners)))
+        for reads in found.values() if len(corners := set(reads.values())) > 1
     ]  # fmt: skip

@@ -58,7 +58,7 @@ class Unrolled:
                     aligned.append(builder.input(Leaf(e.node, e.component)))
         self.requires, self.aligned = tuple(dict.fromkeys(requires)), tuple(dict.fromkeys(aligned))
 
-    def turns(self, loop: Loop, index: Var, into: Linearizer) -> Sequence[Mapping[Expr, Expr]]:
+    def iterations(self, loop: Loop, index: Var, into: Linearizer) -> Sequence[Mapping[Expr, Expr]]:
         """The values of the joint reads, for each iteration from `index` on."""
         count, reads = self._found(loop)
         size = sum(1 for _ in walk(loop.scoped))

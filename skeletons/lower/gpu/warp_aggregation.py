@@ -62,25 +62,25 @@ class Meeting:
         """Whether values may be combined before they reach the target: known operators."""
         return is_commutative(combine)
 
-    def update(self, into: Linearizer, position: Expr, place: Expr, values: Values) -> None:
+    def update(self, into: Linearizer, position: Expr, target: Expr, values: Values) -> None:
         """Update by all lanes of a warp at once; index −1 means no update."""
-        same = self._same(into, place)
+        same = self._same(into, target)
         if self.counts is None:
             values = self._joined(into, same, values)
         first = _is("equal", _bits("bitwise_and", same, self.below), _NONE)
-        with into.when(at.both(first, at.less_equal(0, place))):
+        with into.when(at.both(first, at.less_equal(0, target))):
             if self.counts is not None:
                 values = tuple(c.finish(_count(same))[1] for c in self.counts)
             for k, (out, value) in enumerate(zip(self.outs, values, strict=True)):
-                into.append(Atomic((out,), place, (value,), component(self.combine, k)))
+                into.append(Atomic((out,), target, (value,), component(self.combine, k)))
 
-    def _same(self, into: Linearizer, place: Expr) -> Expr:
+    def _same(self, into: Linearizer, target: Expr) -> Expr:
         half = Var("same", uint32)
-        into.append(Collective(half, "match", (simplify.cast(place, int32),)))
+        into.append(Collective(half, "match", (simplify.cast(target, int32),)))
         same = into.declare(half, "same")
         with into.when(at.less(1 << 31, self.size)):  # the high halves of the indices
             high = Var("high", uint32)
-            upper = simplify.cast(at.floor_divide(place, 1 << 32), int32)
+            upper = simplify.cast(at.floor_divide(target, 1 << 32), int32)
             into.append(Collective(high, "match", (upper,)))
             into.append(Assign(same, _bits("bitwise_and", same, high)))
         return same
@@ -89,7 +89,7 @@ class Meeting:
         """Combine the values of each index into its lowest lane."""
         peers = into.declare(_bits("bitwise_and", same, self.above), "peers")
         rank = into.declare(_count(_bits("bitwise_and", same, self.below)), "rank")
-        held = declare(into, values, "joined")
+        totals = declare(into, values, "joined")
         some, even = Var("some", uint32), Var("even", uint32)
         waiting = _is("not_equal", peers, _NONE)
         with into.body() as before:
@@ -98,14 +98,14 @@ class Meeting:
             lowest = _bits("bitwise_and", peers, _bits("subtract", _NONE, peers))
             number = simplify.cast(_count(_bits("subtract", lowest, _ONE)), int64)
             source = into.let(simplify.select(waiting, number, self.lane), "next")
-            others = [Var("other", v.type) for v in held]
-            for other, v in zip(others, held, strict=True):
+            others = [Var("other", v.type) for v in totals]
+            for other, v in zip(others, totals, strict=True):
                 into.append(Collective(other, "shuffle", (v, source)))
             with into.when(waiting):
-                accumulate(into, self.combine, held, others)
+                accumulate(into, self.combine, totals, others)
             stays = _is("equal", _bits("bitwise_and", rank, _ONE), _NONE)
             into.append(Collective(even, "ballot", (stays,)))
             into.append(Assign(peers, _bits("bitwise_and", peers, even)))
             into.append(Assign(rank, _bits("right_shift", rank, _ONE)))
         into.append(While(tuple(before), _is("not_equal", some, _NONE), tuple(body)))
-        return held
+        return totals

@@ -74,7 +74,7 @@ class AxisScan:
         self.others = (*node.shape[: node.axis], *node.shape[node.axis + 1 :])
         self.neutral = identities(node.combine)
 
-    def place(self, others: Sequence[Expr], k: Expr) -> tuple[Expr, ...]:
+    def indices(self, others: Sequence[Expr], k: Expr) -> tuple[Expr, ...]:
         """The index of element `k` of the row at `others`."""
         axis = self.node.axis
         return (*others[:axis], k, *others[axis:])
@@ -94,19 +94,19 @@ class AxisScan:
         """The components of the element of step `p`."""
         k = self.source(p)
         self.builder.stays_below(k, self.node.shape[self.node.axis])
-        places = self.place(others, k)
-        with into.when_always({Index(a): i for a, i in enumerate(places)}):
+        coordinates = self.indices(others, k)
+        with into.when_always({Index(a): i for a, i in enumerate(coordinates)}):
             return into.emit(self.elements)
 
     def store(self, into: Linearizer, others: Sequence[Expr], p: Expr, values: Sequence[Expr]
               ) -> None:  # fmt: skip
         """The result of step `p`, through the epilogue."""
-        places = self.place(others, self.target(p))
+        coordinates = self.indices(others, self.target(p))
         values = [into.let(v, "r") for v in values]
-        with into.when_always({Index(a): i for a, i in enumerate(places)}):
+        with into.when_always({Index(a): i for a, i in enumerate(coordinates)}):
             into.bind(dict(zip(self.node.results, values, strict=True)))
             stored = into.emit(self.epilogue)
-            where = at.linear(places, self.out_shape)
+            where = at.linear(coordinates, self.out_shape)
             into.append(*(Store(b, where, v) for b, v in zip(self.outs, stored, strict=True)))
 
     def end(self, into: Linearizer, others: Sequence[Expr], total: Sequence[Expr]) -> None:
@@ -233,8 +233,8 @@ class _Along(AxisScan):
             return tuple(Load(s, at.add(base, b)) for s in self.sums)
 
         def carry(inner: Linearizer, b: Expr, total: Sequence[Expr]) -> None:
-            place = at.add(base, b)
-            inner.append(*(Store(c, place, t) for c, t in zip(self.carries, total, strict=True)))
+            position = at.add(base, b)
+            inner.append(*(Store(c, position, t) for c, t in zip(self.carries, total, strict=True)))
 
         if self.node.init is not None:
             total = declare(into, self.init(into))
@@ -280,8 +280,8 @@ class _Along(AxisScan):
     def _begin(self, into: Linearizer, others: Sequence[Expr], row: Expr, block: Expr, start: Expr,
                stop: Expr) -> tuple[tuple[Var, ...], Expr]:  # fmt: skip
         """The accumulators before the first step, and that step."""
-        place = at.add(at.multiply(row, self.blocks), block)
-        carried = [Load(c, place) for c in self.carries]
+        position = at.add(at.multiply(row, self.blocks), block)
+        carried = [Load(c, position) for c in self.carries]
         if self.node.init is not None:
             total = declare(into, self.init(into))
             with into.when(at.less(0, block)):
@@ -400,8 +400,8 @@ class _Across(AxisScan):
             tasks, per_task = visits.tasks(1)
             numbers = tiling.block_range(into, "visit", task, per_task, visits.total)
             with into.loop("number", *numbers) as number:
-                exists, place = visits.at(into, number)
-                *lead, number_of_strip = (*place[:axis], *place[axis + 1 :])
+                exists, indices = visits.at(into, number)
+                *lead, number_of_strip = (*indices[:axis], *indices[axis + 1 :])
                 with into.when(exists):
                     cols = tiling.block_range(into, "col", number_of_strip, strip, columns)
                     self._columns(into, lead, cols, held)

@@ -4,8 +4,8 @@
                at a time
     tiles      the last axis, few long rows: a block scans a tile and gets what comes before it
                from the blocks of earlier tiles (`gpu_tiles.py`)
-    turns      the same for very long rows: a block iterates over tiles and pipelines several at
-               once (`gpu_turns.py`)
+    pipelined  the same for very long rows: a block iterates over tiles and pipelines several at
+               once (`gpu_pipelined.py`)
     columns    another axis: a thread per column (`gpu_columns.py`)
 
 Everything is written in scan order: step p combines element p, or n − 1 − p from the right.  The
@@ -21,9 +21,9 @@ from ...ir import arithmetic as at
 from ...ir.kernel import Lowered
 from ..build import Builder, LoweringContext
 from .gpu_columns import ColumnScan
+from .gpu_pipelined import PipelinedScan, fits
 from .gpu_rows import RowScan
 from .gpu_tiles import TileScan
-from .gpu_turns import TurnScan, fits
 
 #: Rows of at most this many elements are scanned by a warp, and so are rows when there are many.
 SHORT_ROW, MANY_ROWS = 1024, 2048
@@ -43,7 +43,7 @@ def lower_scan(node: Scan, context: LoweringContext) -> Lowered:
     if fits(node):
         long = at.less_equal(LONG_ROW, length)
         kernels.append(TileScan(builder, node).lower(at.both(wide, at.negate(long))))
-        kernels.append(TurnScan(builder, node).lower(at.both(wide, long)))
+        kernels.append(PipelinedScan(builder, node).lower(at.both(wide, long)))
     else:
         kernels.append(TileScan(builder, node).lower(wide))
     return builder.lowered(*kernels)

@@ -84,9 +84,9 @@ class ColumnScan(AxisScan):
         """Of part `unit` of columns with `parts` each: the column's coordinates, its plane, the
         number of the part, and whether there is such a part."""
         if self.visits is not None:
-            exists, place = leaf(self.visits, into, unit)
-            part, axis = place[self.node.axis], self.node.axis
-            others = (*place[:axis], *place[axis + 1 :])
+            exists, indices = leaf(self.visits, into, unit)
+            part, axis = indices[self.node.axis], self.node.axis
+            others = (*indices[:axis], *indices[axis + 1 :])
             plane = at.linear(others[:-1], self.builder.shape(self.others[:-1]))
             exists = into.let(at.both(exists, at.less(part, parts)), "some")
             return others, into.let(plane, "plane"), part, exists
@@ -109,8 +109,8 @@ class ColumnScan(AxisScan):
         ahead = self.builder.local("ahead", self.types, self.ahead)
         count = at.floor_divide(at.maximum(at.subtract(stop, start), 0), self.ahead)
         rounds = into.let(count, "rounds")
-        with into.loop("turn", 0, rounds) as turn:
-            base = into.let(at.add(start, at.multiply(turn, self.ahead)), "base")
+        with into.loop("iteration", 0, rounds) as iteration:
+            base = into.let(at.add(start, at.multiply(iteration, self.ahead)), "base")
             with into.loop("u", 0, self.ahead, "unrolled") as u:
                 put(into, ahead, u, self.element(into, others, into.let(at.add(base, u), "p")))
             with into.loop("u", 0, self.ahead, "unrolled") as u:
@@ -161,9 +161,9 @@ class ColumnScan(AxisScan):
             with into.loop("k", at.add(begin, 1), end) as k:
                 accumulate(into, self.order, total, sum_of(k))
         scan_warp(into, self.order, [total], lane)
-        held = self.builder.shared("warp_total", self.types, THREADS // WARP)
+        warp_totals = self.builder.shared("warp_total", self.types, THREADS // WARP)
         with into.when(at.equal(lane, WARP - 1)):
-            put(into, held, warp, total)
+            put(into, warp_totals, warp, total)
         into.append(Barrier())
         left = shuffled(into, "shuffle_up", total, 1)
         with into.when(at.less(begin, end)):
@@ -181,7 +181,7 @@ class ColumnScan(AxisScan):
                     assign(into, [known], [TRUE])
 
             with into.loop("w", 0, warp) as w:
-                join(get(into, held, w))
+                join(get(into, warp_totals, w))
             with into.when(at.less(0, lane)):
                 join(left)
             with into.loop("k", begin, end) as k:

@@ -29,7 +29,7 @@ from ..build import Builder, element_cost
 from ..combining import Values, apply_combine, assign, declare, zeros
 from ..gpu.collectives import STEPS, flipped, get, put, shuffled
 from ..gpu.common import WARP, WIDEST, Group, Threads, load_vector, multiples, vector_count
-from ..gpu.visits import WHOLE, Turns, Visits
+from ..gpu.visits import WHOLE, BlockVisits, Visits
 from .cpu import AxisScan
 
 #: Threads of a block, and vectors of a thread in a chunk.
@@ -111,7 +111,7 @@ class Rows(AxisScan):
 
     # --- read ---
 
-    def place(self, others: Sequence[Expr], k: Expr) -> tuple[Expr, ...]:
+    def indices(self, others: Sequence[Expr], k: Expr) -> tuple[Expr, ...]:
         return (*others, k)
 
     def bindings(self, others: Sequence[Expr]) -> dict[Expr, Expr]:
@@ -161,13 +161,13 @@ class Rows(AxisScan):
         if reach is Reach.VECTORS:
             p = into.let(at.minimum(p, at.subtract(self.n, self.vector)), "p")
         reads = self.loaded(into, j, p, reach) if wide else [{} for _ in range(self.vector)]
-        for k, held in enumerate(reads):
+        for k, loaded in enumerate(reads):
             at_k = at.add(p, k)
             if not wide:
                 at_k = into.let(at.minimum(at_k, at.subtract(self.n, 1)), "p")
                 if not self.node.reverse:
                     self.builder.stays_below(at_k, self.node.shape[-1])
-            with into.when_always({self.p: at_k, **held}):
+            with into.when_always({self.p: at_k, **loaded}):
                 found.append(into.emit(self.roots, named=True))
         return found
 
@@ -333,9 +333,9 @@ class RowScan(Rows):
         self.tasks = builder.scalar(tasks, "row_blocks")
         leaf = (*(1 for _ in self.others), WHOLE)
         visits = Visits.of(builder, (*self.others, constant(1)), leaf)
-        self.turns = None if visits is None else Turns(visits, per_block)
-        if self.turns is not None:
-            self.tasks = builder.scalar(at.select(when, self.turns.tasks, 0), "row_blocks")
+        self.iterations = None if visits is None else BlockVisits(visits, per_block)
+        if self.iterations is not None:
+            self.tasks = builder.scalar(at.select(when, self.iterations.tasks, 0), "row_blocks")
         plain = self._kernel(False, None)
         return self._kernel(True, plain) if self.wide else plain
 
@@ -343,9 +343,9 @@ class RowScan(Rows):
         into, grid = self.builder.emitter(), Threads.of(THREADS)
         thread = grid.thread
         lane = into.let(at.remainder(thread, self.width), "lane")
-        if self.turns is not None:
+        if self.iterations is not None:
             group = into.let(at.floor_divide(thread, self.width), "group")
-            with self.turns.leaves(into, grid.task, group) as (owner, (*row_at, _)):
+            with self.iterations.leaves(into, grid.task, group) as (owner, (*row_at, _)):
                 self._row(into, thread, lane, row_at, owner, wide)
             return self.kernel("rows", self.tasks, grid.task, into, "rows, as the schedule says",
                                **self.gpu(grid, wide, fallback))  # fmt: skip
@@ -370,11 +370,11 @@ class RowScan(Rows):
         carry = declare(into, start.values, "carry")
         step = into.let(at.multiply(self.width, self.vector), "step")
         chunk = into.let(at.multiply(step, self.vectors), "chunk")
-        with into.loop("turn", 0, at.ceil_div(self.n, chunk)) as turn:
+        with into.loop("iteration", 0, at.ceil_div(self.n, chunk)) as iteration:
             into.note("inside: the prefixes inside each vector; before: their totals.")
-            origin = into.let(at.multiply(turn, chunk), "origin")
+            origin = into.let(at.multiply(iteration, chunk), "origin")
             first = into.let(at.add(origin, at.multiply(lane, self.vector)), "first")
-            known = start.known if start.known is TRUE else at.less(0, turn)
+            known = start.known if start.known is TRUE else at.less(0, iteration)
             base = Before(known, [into.let(c, "base") for c in copies(into, carry)])
 
             vectors = self.by_vectors(into) if wide else FALSE

@@ -189,8 +189,8 @@ class TileScan(Rows):
 
     def _publish(self, into: Linearizer, lane: Expr, row: Expr, tile: Expr) -> None:
         """By the first warp: prefixes over the totals of the warps; the tile's total, published."""
-        place = at.minimum(lane, self.warps - 1)
-        totals = declare(into, get(into, self.totals_of_warps, place), "prefix")
+        index = at.minimum(lane, self.warps - 1)
+        totals = declare(into, get(into, self.totals_of_warps, index), "prefix")
         scan_warp(into, self.order, [totals], lane, self.warps)
         with into.when(at.less(lane, self.warps)):
             put(into, self.prefixes_of_warps, lane, totals)
@@ -209,9 +209,9 @@ class TileScan(Rows):
             "the group that is w before."
         )
         group = into.let(at.floor_divide(tile, WARP), "group")
-        place = into.let(at.remainder(tile, WARP), "place")
+        index = into.let(at.remainder(tile, WARP), "index")
         own = into.let(at.subtract(group, warp), "own")
-        inside = at.either(at.less(0, warp), at.less(lane, place))
+        inside = at.either(at.less(0, warp), at.less(lane, index))
         known = at.both(at.less_equal(warp, self.back), at.less_equal(0, own))
         tile_slot = at.add(at.add(at.multiply(row, self.tiles), at.multiply(own, WARP)), lane)
         tile_slot = into.let(tile_slot, "tile_slot")
@@ -226,7 +226,7 @@ class TileScan(Rows):
         (away,) = get(into, (self.nearest,), at.integer(0))
         with into.when(at.less_equal(warp, away)):
             self._wait(into, words, lambda: self.tile_slots.fetch(into, tile_slot, words))
-            self._add_up(into, lane, warp, place, self.tile_slots.values(words))
+            self._add_up(into, lane, warp, index, self.tile_slots.values(words))
         into.append(Barrier())
 
     def _wait(self, into: Linearizer, words: Sequence[Var], ask: Callable[[], None]) -> None:
@@ -267,14 +267,14 @@ class TileScan(Rows):
             put(into, (self.nearest,), at.integer(0), [away])
             put(into, self.head, at.integer(0), self.group_slots.values(heads))
 
-    def _add_up(self, into: Linearizer, lane: Expr, warp: Expr, place: Expr,
+    def _add_up(self, into: Linearizer, lane: Expr, warp: Expr, index: Expr,
                 values: Sequence[Expr]) -> None:  # fmt: skip
         """The sum over the group, or over the tiles in front of one's own; for the last tile of a
         group the sum over all of it too."""
         order, neutral = self.order, self.neutral
         own = declare(into, values, "sum")
-        count = at.select(at.equal(warp, 0), place, WARP)
-        with into.when(at.both(at.equal(warp, 0), at.equal(place, WARP - 1))):
+        count = at.select(at.equal(warp, 0), index, WARP)
+        with into.when(at.both(at.equal(warp, 0), at.equal(index, WARP - 1))):
             whole = declare(into, own, "whole")
             with into.when(at.equal(lane, WARP - 1)):
                 assign(into, whole, get(into, self.prefixes_of_warps, at.integer(self.warps - 1)))
@@ -295,7 +295,7 @@ class TileScan(Rows):
         """What comes before the elements of a warp: everything combined in the one order there
         is, from the nearest start of a group that any warp knows."""
         group = into.let(at.floor_divide(tile, WARP), "group")
-        place = into.let(at.remainder(tile, WARP), "place")
+        index = into.let(at.remainder(tile, WARP), "index")
         into.note("What comes before this warp, combined from left to right.")
         (away,) = get(into, (self.nearest,), at.integer(0))
         begun = into.let(at.less(away, group), "begun")
@@ -306,7 +306,7 @@ class TileScan(Rows):
         for w in range(self.back, 0, -1):
             with into.when(at.less_equal(w, away)):
                 state.append(get(into, self.sums, at.integer(w)))
-        last = at.both(at.equal(thread, 0), at.equal(place, WARP - 1))
+        last = at.both(at.equal(thread, 0), at.equal(index, WARP - 1))
         more = at.less(at.add(tile, 1), self.tiles)
         with into.when(at.both(last, more)):
             whole = declare(into, get(into, self.sums, at.integer(self.back + 1)), "whole")
@@ -314,7 +314,7 @@ class TileScan(Rows):
                 assign(into, whole, apply_combine(into, self.order, before, whole))
             slot = at.add(at.add(at.multiply(row, self.groups), group), 1)
             self.group_slots.publish(into, slot, whole)
-        with into.when(at.less(0, place)):
+        with into.when(at.less(0, index)):
             state.append(get(into, self.sums, at.integer(0)))
         with into.when(at.less(0, warp)):
             state.append(get(into, self.prefixes_of_warps, at.subtract(warp, 1)))

@@ -78,7 +78,7 @@ COUNTED = 1 << 36
 #: Targets of at least so many elements are counted in bytes.
 BYTE_COUNTS = 1 << 17
 LOCKS = 1024
-_CHEAP_PLACE = 4.0
+_CHEAP_TARGET = 4.0
 #: Target bytes up to which threads contend for its cache lines, so that more threads do not
 #: increase the rate of atomic updates; and from which on its elements come from memory.
 FEW_BYTES, FAR_BYTES = 1 << 16, 12 << 20
@@ -171,30 +171,30 @@ class _Permute:
     # --- elements of the source ---
 
     def _bindings(self, tile: Tile, row: Expr, col: Expr) -> dict[Expr, Expr]:
-        places = (*tile.leading, row, col) if len(self.domain) > 1 else (col,)
-        for k, index in enumerate(places):
+        indices = (*tile.leading, row, col) if len(self.domain) > 1 else (col,)
+        for k, index in enumerate(indices):
             self.builder.stays_below(index, self.domain[k])
-        found: dict[Expr, Expr] = {Index(k): i for k, i in enumerate(places)}
+        found: dict[Expr, Expr] = {Index(k): i for k, i in enumerate(indices)}
         if self.collapsed is not None:  # the last axis is a line
-            found[self.line] = found.pop(Index(len(places) - 1))
+            found[self.line] = found.pop(Index(len(indices) - 1))
         return found
 
     def _locate(self, into: Linearizer, found: Callable[[Linearizer, Expr], None]) -> None:
         """`found(position)` if the element has a target index; checked in checked mode."""
         with into.when(into.value(self.valid)):
-            place = into.emit(self.target)
+            target = into.emit(self.target)
             ok: Expr = TRUE
             if self.builder.context.check:
-                place = tuple(into.let(i, "at") for i in place)
-                ok = self.builder.check_index("defaults", place, self.target_shape, into)
+                target = tuple(into.let(i, "at") for i in target)
+                ok = self.builder.check_index("defaults", target, self.target_shape, into)
             with into.when(ok):
-                found(into, at.linear(place, self.builder.shape(self.target_shape)))
+                found(into, at.linear(target, self.builder.shape(self.target_shape)))
 
     def _direct(self, into: Linearizer, tile: Tile, row: Expr, col: Expr, act: Action) -> None:
         with into.when_always(self._bindings(tile, row, col)):
 
             def found(inner: Linearizer, position: Expr) -> None:
-                where = inner.let(position, "place")
+                where = inner.let(position, "target")
                 act(inner, where, inner.emit(self.values, named=len(self.values) > 1))
 
             self._locate(into, found)
@@ -376,7 +376,7 @@ def _update(into: Linearizer, buffers: Sequence[Buffer], where: Expr, values: Se
             combine: Combine | None) -> None:  # fmt: skip
     """`buffers[where] = combine(values, buffers[where])`, by one thread."""
     if combine is not None:
-        where = into.let(where, "place")
+        where = into.let(where, "target")
         old = [into.let(Load(b, where), "old") for b in buffers]
         values = combine_simple(into, combine, values, old)
         if len(values) > 1:
@@ -394,7 +394,7 @@ def _sums(count: int) -> Combine:
 
 class _Staged:
     """The loops of one task: places ahead in vectors if they are costly, then updates, of the
-    copies in turn; `counted`: these count."""
+    copies round-robin; `counted`: these count."""
 
     def __init__(self, permute: _Permute, copies: tuple[Buffer, ...], bases: Sequence[Expr],
                  counted: bool) -> None:  # fmt: skip
@@ -403,10 +403,10 @@ class _Staged:
         self.staged = _is_costly((permute.valid, *permute.target, *permute.values))
         builder = permute.builder
         if self.staged:
-            (self.places,) = builder.local("place", [int64], STAGE)
+            (self.targets,) = builder.local("target", [int64], STAGE)
             self.varying = [any(isinstance(e, Index | Read | Var) for e in walk([v]))
                             for v in permute.values]  # fmt: skip
-            self.held = [
+            self.kept = [
                 builder.local("value", [v.type], STAGE)[0] if varies else None
                 for v, varies in zip(permute.values, self.varying, strict=True)
             ]
@@ -414,19 +414,21 @@ class _Staged:
     def tile(self, into: Linearizer, tile: Tile) -> None:
         with into.loop("i", *tile.rows) as row:
             if not self.staged:
-                self._in_turn(into, *tile.cols, lambda x, j, u: self._direct(x, tile, row, j, u))
+                self._round_robin(
+                    into, *tile.cols, lambda x, j, u: self._direct(x, tile, row, j, u)
+                )
                 return
             with into.loop("part", *tile.cols, step=STAGE) as part:
                 stop = into.let(at.minimum(at.add(part, STAGE), tile.cols[1]), "part_stop")
                 with into.loop("j", part, stop, "vector") as j:
                     self._ahead(into, tile, row, j, at.subtract(j, part))
-                self._in_turn(into, constant(0), at.subtract(stop, part), self._held)
+                self._round_robin(into, constant(0), at.subtract(stop, part), self._update_staged)
 
-    def _in_turn(self, into: Linearizer, start: Expr, stop: Expr,
+    def _round_robin(self, into: Linearizer, start: Expr, stop: Expr,
                  one: Callable[[Linearizer, Expr, int], None]) -> None:  # fmt: skip
-        """Elements one after the other, the copies taking turns."""
-        turns = at.multiply(at.floor_divide(at.subtract(stop, start), COPIES), COPIES)
-        left = into.let(at.add(start, turns), "left_over")
+        """Elements in sequence, the copies round-robin."""
+        iterations = at.multiply(at.floor_divide(at.subtract(stop, start), COPIES), COPIES)
+        left = into.let(at.add(start, iterations), "left_over")
         with into.loop("q", start, left, step=COPIES) as q:
             for u in range(COPIES):
                 one(into, at.add(q, u), u)
@@ -434,16 +436,16 @@ class _Staged:
             one(into, q, 0)
 
     def _update(self, into: Linearizer, where: Expr, values: Sequence[Expr], copy: int) -> None:
-        place = at.add(self.bases[copy], where)
+        target = at.add(self.bases[copy], where)
         if not self.counted:
-            _update(into, self.copies, place, values, self.permute.combine)
+            _update(into, self.copies, target, values, self.permute.combine)
             return
-        place = into.let(place, "place")
+        target = into.let(target, "target")
         for b in self.copies:
             one = Const(1, b.type)
-            count = simplify.apply(primitive("add"), (Load(b, place), one), b.type)
+            count = simplify.apply(primitive("add"), (Load(b, target), one), b.type)
             count = into.let(count, "count")
-            into.append(Store(b, place, count))
+            into.append(Store(b, target, count))
             if self.permute.bytes:
                 self._carry(into, where, count)
 
@@ -466,27 +468,27 @@ class _Staged:
         permute = self.permute
         slot = into.let(slot, "slot")
         with into.when_always(permute._bindings(tile, row, col)):
-            place = into.declare(constant(-1), "place")
-            wanted = [v for v, b in zip(permute.values, self.held, strict=True) if b is not None]
-            held = declare(into, [zero(v.type) for v in wanted], "value")
+            target = into.declare(constant(-1), "target")
+            wanted = [v for v, b in zip(permute.values, self.kept, strict=True) if b is not None]
+            kept = declare(into, [zero(v.type) for v in wanted], "value")
 
             def found(inner: Linearizer, position: Expr) -> None:
-                inner.append(Assign(place, position))
-                assign(inner, held, inner.emit(wanted))
+                inner.append(Assign(target, position))
+                assign(inner, kept, inner.emit(wanted))
 
             permute._locate(into, found)
-            into.append(Store(self.places, slot, place))
-            stores = zip([b for b in self.held if b is not None], held, strict=True)
+            into.append(Store(self.targets, slot, target))
+            stores = zip([b for b in self.kept if b is not None], kept, strict=True)
             into.append(*(Store(b, slot, v) for b, v in stores))
 
-    def _held(self, into: Linearizer, slot: Expr, copy: int) -> None:
-        place = into.let(Load(self.places, slot), "place")
-        with into.when(at.less_equal(0, place)):
+    def _update_staged(self, into: Linearizer, slot: Expr, copy: int) -> None:
+        target = into.let(Load(self.targets, slot), "target")
+        with into.when(at.less_equal(0, target)):
             values = [
                 into.value(v) if b is None else Load(b, slot)
-                for v, b in zip(self.permute.values, self.held, strict=True)
+                for v, b in zip(self.permute.values, self.kept, strict=True)
             ]
-            self._update(into, place, values, copy)
+            self._update(into, target, values, copy)
 
 
 def rounds(node: Permute) -> bool:
@@ -511,8 +513,8 @@ def _is_costly(roots: Sequence[Expr]) -> bool:
     for e in nodes:
         if isinstance(e, Read) or any(a in reading for a in e.args):
             reading.add(e)
-    places = reading.intersection(walk([a for e in nodes if isinstance(e, Read) for a in e.args]))
-    cost = sum(e.op.cost for e in nodes if isinstance(e, Apply) and e not in places)
+    indices = reading.intersection(walk([a for e in nodes if isinstance(e, Read) for a in e.args]))
+    cost = sum(e.op.cost for e in nodes if isinstance(e, Apply) and e not in indices)
     control = any(not isinstance(e, Apply | Read) and (bool(e.args) or bool(e.scoped))
                   for e in nodes)  # fmt: skip
-    return control or cost > _CHEAP_PLACE
+    return control or cost > _CHEAP_TARGET

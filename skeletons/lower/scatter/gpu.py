@@ -108,7 +108,7 @@ class _Permute:
     def lower(self) -> Lowered:
         builder, combine = self.builder, self.combine
         if self._one_to_one():
-            builder.notes.append("every source has a place of its own")
+            builder.notes.append("every source has a target of its own")
             if self._by_graph():
                 return builder.lowered(self._block_by_block("stores"))
             return self._lowered(lambda wide: self._each("stores", wide))
@@ -116,7 +116,7 @@ class _Permute:
         if rounds(self.node) and not deterministic:
             builder.notes.append(RUN_TO_RUN.format(where=""))
         if combine is not None and not is_arithmetic(combine):
-            builder.notes.append("every warp owns places: the combination reads or has loops")
+            builder.notes.append("every warp owns targets: the combination reads or has loops")
             return builder.lowered(self._owned())
         if self._by_graph():
             return builder.lowered(self._block_by_block(self._way()))
@@ -125,7 +125,7 @@ class _Permute:
                 return self._claimed()
             return self._lowered(lambda wide: self._each("overwrite", wide))
         if deterministic and not self._order_is_nothing():
-            builder.notes.append("deterministic: every warp owns places, sources in their order")
+            builder.notes.append("deterministic: every warp owns targets, sources in their order")
             return builder.lowered(self._owned())
         way = self._way()
         made = accumulators(combine, self.node.values)
@@ -222,8 +222,8 @@ class _Permute:
         into.append(Barrier())
         mine = into.let(at.remainder(grid.thread, copies), "copy")
 
-        def act(inner: Linearizer, position: Expr, place: Expr, values: Values) -> None:
-            own = inner.let(at.subtract(place, first), "own")
+        def act(inner: Linearizer, position: Expr, target: Expr, values: Values) -> None:
+            own = inner.let(at.subtract(target, first), "own")
             inside = at.in_range(own, count) if ranges > 1 else TRUE
             with inner.when(inside):
                 bins.add(inner, at.add(at.multiply(own, copies), mine), values)
@@ -233,8 +233,8 @@ class _Permute:
         into.append(Barrier())
         into.note("The copies together, into the target.")
         with into.loop("b", grid.thread, count, step=threads) as b:
-            place = at.add(first, b)
-            bins.flush(into, b, place, copies, grid.thread, self.outs, self.combine,
+            target = at.add(first, b)
+            bins.flush(into, b, target, copies, grid.thread, self.outs, self.combine,
                        *self.locks)  # fmt: skip
         enough = at.less_equal(at.multiply(self.size, LEAST_PER_BIN), sources.count)
         requires = (at.less_equal(self.size, capacity * ranges), enough,
@@ -272,25 +272,25 @@ class _Permute:
         bins.clear(into, grid.thread, constant(capacity), THREADS)
         into.append(Barrier())
 
-        def slot(place: Expr) -> Expr:
-            return simplify.apply(primitive("bitwise_and"), (place, constant(capacity - 1)), int64)
+        def slot(target: Expr) -> Expr:
+            return simplify.apply(primitive("bitwise_and"), (target, constant(capacity - 1)), int64)
 
-        def look(inner: Linearizer, position: Expr, place: Expr, values: Values) -> None:
-            inner.append(Atomic((owner,), slot(place), (simplify.cast(place, int32),), None))
+        def look(inner: Linearizer, position: Expr, target: Expr, values: Values) -> None:
+            inner.append(Atomic((owner,), slot(target), (simplify.cast(target, int32),), None))
 
-        def act(inner: Linearizer, position: Expr, place: Expr, values: Values) -> None:
+        def act(inner: Linearizer, position: Expr, target: Expr, values: Values) -> None:
             for k, (out, value) in enumerate(zip(self.outs, values, strict=True)):
-                inner.append(Atomic((out,), place, (value,), component(combine, k)))
+                inner.append(Atomic((out,), target, (value,), component(combine, k)))
 
         meeting = Meeting(into, grid, self.outs, combine, self.node.values, self.size)
 
-        def together(inner: Linearizer, position: Expr, place: Expr, values: Values) -> None:
-            where = inner.let(slot(place), "slot")
-            same = at.equal(simplify.cast(Load(owner, where), int64), place)
-            held = inner.let(at.both(same, at.less_equal(0, place)), "held")
-            with inner.when(held):
+        def together(inner: Linearizer, position: Expr, target: Expr, values: Values) -> None:
+            where = inner.let(slot(target), "slot")
+            same = at.equal(simplify.cast(Load(owner, where), int64), target)
+            cached = inner.let(at.both(same, at.less_equal(0, target)), "cached")
+            with inner.when(cached):
                 bins.add(inner, where, values)
-            rest = inner.let(at.select(held, -1, place), "rest")
+            rest = inner.let(at.select(cached, -1, target), "rest")
             meeting.update(inner, position, rest, values)
 
         sources.sample(into, grid, look)
@@ -298,11 +298,11 @@ class _Permute:
         sources.walk(into, grid, tasks, act, False, None, together)
         into.append(Barrier())
         with into.loop("b", grid.thread, capacity, step=THREADS) as b:
-            place = into.let(simplify.cast(Load(owner, b), int64), "place")
-            with into.when(at.less_equal(0, place)):
-                bins.flush(into, b, place, constant(1), constant(0), self.outs, combine)
+            target = into.let(simplify.cast(Load(owner, b), int64), "target")
+            with into.when(at.less_equal(0, target)):
+                bins.flush(into, b, target, constant(1), constant(0), self.outs, combine)
         requires = (at.less_equal(sources.count, MOST), at.less(self.size, 1 << 31))
-        comment = f"updates of the target; {capacity} places that are met often in shared memory"
+        comment = f"updates of the target; {capacity} frequent targets cached in shared memory"
         return self._kernel("atomic", tasks, grid, into, False, comment, requires, fallback,
                             PLAIN_RESIDENT)  # fmt: skip
 
@@ -340,41 +340,41 @@ class _Permute:
         if way == "locked" and not self.locks:
             self.locks = self.builder.scratch("zero_locks", [int32], constant(LOCKS))
 
-        def act(inner: Linearizer, position: Expr, place: Expr, values: Values) -> None:
+        def act(inner: Linearizer, position: Expr, target: Expr, values: Values) -> None:
             if way == "stores":
-                self._update(inner, place, values)
+                self._update(inner, target, values)
             elif way in ("overwrite", "locked"):
-                inner.append(Atomic(self.outs, place, values, self.combine, *self.locks))
+                inner.append(Atomic(self.outs, target, values, self.combine, *self.locks))
             else:
                 assert self.combine is not None
                 for k, (out, value) in enumerate(zip(self.outs, values, strict=True)):
-                    inner.append(Atomic((out,), place, (value,), component(self.combine, k)))
+                    inner.append(Atomic((out,), target, (value,), component(self.combine, k)))
 
         return act
 
-    def _update(self, into: Linearizer, place: Expr, values: Values) -> None:
+    def _update(self, into: Linearizer, target: Expr, values: Values) -> None:
         """Update by the only thread that accesses this index."""
         if self.combine is not None:
-            place = into.let(place, "place")
-            old = [into.let(Load(b, place), "old") for b in self.outs]
+            target = into.let(target, "target")
+            old = [into.let(Load(b, target), "old") for b in self.outs]
             values = combine_simple(into, self.combine, values, old)
             if len(values) > 1:
                 values = tuple(into.let(v, "r") for v in values)
-        into.append(*(Store(b, place, v) for b, v in zip(self.outs, values, strict=True)))
+        into.append(*(Store(b, target, v) for b, v in zip(self.outs, values, strict=True)))
 
-    # --- the last source of each place ---
+    # --- the last source of each target ---
 
     def _claimed(self) -> Lowered:
         builder = self.builder
         (last,) = builder.scratch("zero_last", [int64], self.size)
 
-        def claim(inner: Linearizer, position: Expr, place: Expr, values: Values) -> None:
+        def claim(inner: Linearizer, position: Expr, target: Expr, values: Values) -> None:
             number = at.add(position, 1)
-            inner.append(FetchUpdate(Var("before", int64), last, place, number, "maximum"))
+            inner.append(FetchUpdate(Var("before", int64), last, target, number, "maximum"))
 
-        def store(inner: Linearizer, position: Expr, place: Expr, values: Values) -> None:
-            with inner.when(at.equal(Load(last, place), at.add(position, 1))):
-                inner.append(*(Store(b, place, v) for b, v in zip(self.outs, values, strict=True)))
+        def store(inner: Linearizer, position: Expr, target: Expr, values: Values) -> None:
+            with inner.when(at.equal(Load(last, target), at.add(position, 1))):
+                inner.append(*(Store(b, target, v) for b, v in zip(self.outs, values, strict=True)))
 
         kernels = []
         for suffix, act in (("claim", claim), ("claimed", store)):
@@ -384,7 +384,7 @@ class _Permute:
                 tasks = builder.scalar(self._blocks(PLAIN_RESIDENT, THREADS), "blocks")
                 self.sources.walk(into, grid, tasks, act, fallback is not None)
                 return self._kernel(suffix, tasks, grid, into, fallback is not None,
-                                    "the last source of each place", (), fallback,
+                                    "the last source of each target", (), fallback,
                                     PLAIN_RESIDENT)  # fmt: skip
 
             kernels.append(self._variants(make)[0])
@@ -406,43 +406,43 @@ class _Permute:
         )
         bit = into.let(bit, "bit")
         with into.loop("base", 0, sources.count, step=common.WARP) as base:
-            place = into.declare(constant(-1), "mine")
-            held = [into.declare(zero(v.type), "value") for v in self.node.values]
+            target = into.declare(constant(-1), "mine")
+            kept = [into.declare(zero(v.type), "value") for v in self.node.values]
 
             def act(inner: Linearizer, position: Expr, where: Expr, values: Values) -> None:
-                where = inner.let(where, "place")
+                where = inner.let(where, "target")
                 with inner.when(at.equal(at.remainder(where, owners), own)):
-                    inner.append(Assign(place, where))
-                    inner.append(*(Assign(h, v) for h, v in zip(held, values, strict=True)))
+                    inner.append(Assign(target, where))
+                    inner.append(*(Assign(h, v) for h, v in zip(kept, values, strict=True)))
 
             position = into.let(at.add(base, lane), "p")
             with into.when(at.less(position, sources.count)):
                 sources.element(into, position, act)
-            self._in_turn(into, place, held, lane, bit, owners)
-        comment = "every warp owns places, in the order of the source"
+            self._one_by_one(into, target, kept, lane, bit, owners)
+        comment = "every warp owns targets, in the order of the source"
         return self._kernel("owned", tasks, grid, into, False, comment, (), None, 0)
 
-    def _in_turn(self, into: Linearizer, place: Var, held: Sequence[Var], lane: Expr, bit: Expr,
+    def _one_by_one(self, into: Linearizer, target: Var, kept: Sequence[Var], lane: Expr, bit: Expr,
                  owners: Expr) -> None:  # fmt: skip
         """The elements of the lanes that have an index, lowest first.  One lane makes all updates
         of an index, so it observes its earlier ones."""
         waiting, none = Var("waiting", uint32), Const(0, uint32)
         with into.body() as before:
-            into.append(Collective(waiting, "ballot", (at.less_equal(0, place),)))
+            into.append(Collective(waiting, "ballot", (at.less_equal(0, target),)))
         with into.body() as body:
             negative = simplify.apply(primitive("subtract"), (none, waiting), uint32)
             lowest = simplify.apply(primitive("bitwise_and"), (waiting, negative), uint32)
             under = simplify.apply(primitive("subtract"), (lowest, Const(1, uint32)), uint32)
             number = simplify.cast(Apply(primitive("popcount"), (under,), uint32), int64)
             source = into.let(number, "source")
-            given = [Var(v.name, v.type) for v in (place, *held)]
-            for var, own in zip(given, (place, *held), strict=True):
+            given = [Var(v.name, v.type) for v in (target, *kept)]
+            for var, own in zip(given, (target, *kept), strict=True):
                 into.append(Collective(var, "shuffle", (own, source)))
             mine = at.remainder(at.floor_divide(given[0], owners), common.WARP)
             with into.when(at.equal(mine, lane)):
                 self._update(into, given[0], tuple(given[1:]))
             with into.when(simplify.apply(primitive("equal"), (lowest, bit), bool_)):
-                into.append(Assign(place, constant(-1)))
+                into.append(Assign(target, constant(-1)))
         some = simplify.apply(primitive("not_equal"), (waiting, none), bool_)
         into.append(While(tuple(before), some, tuple(body)))
 

@@ -33,7 +33,7 @@ _BITWISE = {"logical_and": "bitwise_and", "logical_or": "bitwise_or", "logical_x
 
 @dataclass(frozen=True)
 class Plain:
-    """`combine` itself, on values of type `held`, starting with `neutral`."""
+    """`combine` itself, on values of type `stored`, starting with `neutral`."""
 
     combine: Combine
     neutral: Const
@@ -157,15 +157,15 @@ def _accumulator(combine: Combine, neutral: Const, value: Expr) -> Accumulator:
         return Halves(t)
     if t.bits >= 32:
         return Plain(combine, neutral, t)
-    held = float32 if t.is_float else int32 if t.signed else uint32
-    started = Const(neutral.value, held)
+    stored = float32 if t.is_float else int32 if t.signed else uint32
+    started = Const(neutral.value, stored)
     if t.kind == "bool":
         op = _BITWISE[op]
-    return Plain(simple_combine(op, held), started, t)
+    return Plain(simple_combine(op, stored), started, t)
 
 
 class Bins:
-    """The private bins of one block: `capacity` places for each word of each accumulator."""
+    """The private bins of one block: `capacity` entries for each word of each accumulator."""
 
     def __init__(self, builder: Builder, made: Sequence[Accumulator], capacity: int) -> None:
         self.made, self.capacity = tuple(made), capacity
@@ -181,22 +181,22 @@ class Bins:
         for a, buffers, value in zip(self.made, self.buffers, values, strict=True):
             a.add(into, buffers, where, value)
 
-    def flush(self, into: Linearizer, bin_: Expr, place: Expr, copies: Expr, turn: Expr,
+    def flush(self, into: Linearizer, bin_: Expr, target: Expr, copies: Expr, start: Expr,
               outs: Sequence[Buffer], combine: Combine, locks: Buffer | None = None
               ) -> None:  # fmt: skip
-        """The copies of one bin, beginning with number `turn`, into a place of the target."""
+        """Add the copies of one bin, beginning with number `start`, to an element of the target."""
         del locks
         base = into.let(at.multiply(bin_, copies), "base")
         last = into.let(at.subtract(copies, 1), "last")
         totals = [declare(into, (a.total,))[0] for a in self.made]
         with into.loop("c", 0, copies) as c:
-            copy = simplify.apply(primitive("bitwise_and"), (at.add(c, turn), last), c.type)
+            copy = simplify.apply(primitive("bitwise_and"), (at.add(c, start), last), c.type)
             where = into.let(at.add(base, copy), "slot")
             for a, buffers, total in zip(self.made, self.buffers, totals, strict=True):
                 into.append(Assign(total, a.joined(into, total, buffers, where)))
         for k, (a, total) in enumerate(zip(self.made, totals, strict=True)):
             wanted, value = a.finish(total)
-            update = Atomic((outs[k],), place, (value,), component(combine, k))
+            update = Atomic((outs[k],), target, (value,), component(combine, k))
             if wanted is None:
                 into.append(update)
             else:
@@ -245,23 +245,23 @@ class Filled:
         new = (Const(1, int32), *values)
         into.append(Atomic((self.filled, *self.values), where, new, self.combine, self.locks))
 
-    def flush(self, into: Linearizer, bin_: Expr, place: Expr, copies: Expr, turn: Expr,
+    def flush(self, into: Linearizer, bin_: Expr, target: Expr, copies: Expr, start: Expr,
               outs: Sequence[Buffer], combine: Combine, locks: Buffer | None = None
               ) -> None:  # fmt: skip
-        """The copies of one bin, beginning with number `turn`, into a place of the target."""
+        """Add the copies of one bin, beginning with number `start`, to an element of the target."""
         base = into.let(at.multiply(bin_, copies), "base")
         last = into.let(at.subtract(copies, 1), "last")
         some = into.declare(FALSE, "some")
         totals = declare(into, [zero(v.type) for v in self.values])
         with into.loop("c", 0, copies) as c:
-            copy = simplify.apply(primitive("bitwise_and"), (at.add(c, turn), last), c.type)
+            copy = simplify.apply(primitive("bitwise_and"), (at.add(c, start), last), c.type)
             where = into.let(at.add(base, copy), "slot")
             with into.when(at.negate(_equal(Load(self.filled, where), Const(0, int32)))):
-                held = [Load(v, where) for v in self.values]
+                loaded = [Load(v, where) for v in self.values]
                 with into.when(some):
-                    accumulate(into, combine, totals, held)
+                    accumulate(into, combine, totals, loaded)
                 with into.otherwise(some):
-                    assign(into, totals, held)
+                    assign(into, totals, loaded)
                 into.append(Assign(some, TRUE))
         with into.when(some):
-            into.append(Atomic(tuple(outs), place, totals, combine, locks))
+            into.append(Atomic(tuple(outs), target, totals, combine, locks))

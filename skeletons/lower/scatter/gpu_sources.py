@@ -46,7 +46,7 @@ Action = Callable[[Linearizer, Expr, Expr, Values], None]
 @dataclass(frozen=True)
 class _Found:
     position: Expr
-    place: Expr
+    target: Expr
     values: Values
     certain: bool
 
@@ -90,12 +90,12 @@ class Sources:
     def _at_positions(self, roots: Sequence[Expr], rank: int) -> tuple[Expr, ...]:
         """Reads at the very index of the domain become loads at the position."""
         builder, domain = self.builder, self.domain
-        place = tuple(Index(k) for k in range(rank))
-        memo: dict[Expr, Expr] = {linear(place, domain): self.line} if rank else {}
+        own_index = tuple(Index(k) for k in range(rank))
+        memo: dict[Expr, Expr] = {linear(own_index, domain): self.line} if rank else {}
         if rank == 1:
-            memo[place[0]] = self.line
+            memo[own_index[0]] = self.line
         for e in walk(roots):
-            if not isinstance(e, Read) or e.boundary is not None or not rank or e.args != place:
+            if not isinstance(e, Read) or e.boundary is not None or not rank or e.args != own_index:
                 continue
             leaf = Leaf(e.node, e.component)
             if leaf not in builder.context.strided and all(
@@ -119,18 +119,18 @@ class Sources:
         if len(self.domain) == 1:
             self.builder.stays_below(position, self.domain[0])
         if self.indexed:
-            places = at.row_major(position, self.builder.shape(self.domain))
-            for k, place in enumerate(places):
-                found[Index(k)] = named = into.let(place, f"i{k}")
+            coordinates = at.row_major(position, self.builder.shape(self.domain))
+            for k, coordinate in enumerate(coordinates):
+                found[Index(k)] = named = into.let(coordinate, f"i{k}")
                 self.builder.stays_below(named, self.domain[k])
         return found
 
     def _visited(self, visits: Visits, into: Linearizer, number: Expr) -> dict[Expr, Expr]:
         """The element of a visit; `_EXISTS` is the condition that it exists."""
-        exists, place = leaf(visits, into, into.let(number, "number"))
-        position = into.let(at.linear(place, visits.counts), "p")
+        exists, indices = leaf(visits, into, into.let(number, "number"))
+        position = into.let(at.linear(indices, visits.counts), "p")
         found: dict[Expr, Expr] = {self.line: position, _EXISTS: exists}
-        found.update((Index(k), c) for k, c in enumerate(place))
+        found.update((Index(k), c) for k, c in enumerate(indices))
         return found
 
     def _locate(self, into: Linearizer, named: bool) -> _Found:
@@ -139,32 +139,32 @@ class Sources:
         position = into.value(self.line)
 
         def found(inner: Linearizer) -> tuple[Expr, Expr]:
-            place = inner.emit(self.target)
+            target = inner.emit(self.target)
             ok: Expr = TRUE
             if check:
-                place = tuple(inner.let(i, "at") for i in place)
-                ok = builder.check_index("defaults", place, self.target_shape, inner)
-            return ok, at.linear(place, builder.shape(self.target_shape))
+                target = tuple(inner.let(i, "at") for i in target)
+                ok = builder.check_index("defaults", target, self.target_shape, inner)
+            return ok, at.linear(target, builder.shape(self.target_shape))
 
         valid = into.value(self.valid)
         if self.visits is not None:
             valid = at.both(into.value(_EXISTS), valid)
         if valid is TRUE and not check:
             _, where = found(into)
-            return _Found(position, into.let(where, "place"), self._emit_values(into, named), True)
-        place = into.declare(constant(-1), "place")
-        held = [e if isinstance(e, Const) else None for e in self.values]
-        fresh = declare(into, [zero(e.type) for e, h in zip(self.values, held, strict=True)
+            return _Found(position, into.let(where, "target"), self._emit_values(into, named), True)
+        target = into.declare(constant(-1), "target")
+        constants = [e if isinstance(e, Const) else None for e in self.values]
+        fresh = declare(into, [zero(e.type) for e, h in zip(self.values, constants, strict=True)
                                if h is None], "value")  # fmt: skip
         with into.when(valid):
             ok, where = found(into)
             with into.when(ok):
-                into.append(Assign(place, where))
-                wanted = [e for e, h in zip(self.values, held, strict=True) if h is None]
+                into.append(Assign(target, where))
+                wanted = [e for e, h in zip(self.values, constants, strict=True) if h is None]
                 assign(into, fresh, into.emit(wanted))
         rest = iter(fresh)
-        values = tuple(into.value(h) if h is not None else next(rest) for h in held)
-        return _Found(position, place, values, False)
+        values = tuple(into.value(h) if h is not None else next(rest) for h in constants)
+        return _Found(position, target, values, False)
 
     def _emit_values(self, into: Linearizer, named: bool) -> Values:
         return into.emit(self.values, named=named or len(self.values) > 1)
@@ -176,21 +176,21 @@ class Sources:
 
     def _apply(self, into: Linearizer, found: _Found, act: Action) -> None:
         if found.certain:
-            act(into, found.position, found.place, found.values)
+            act(into, found.position, found.target, found.values)
             return
-        with into.when(at.less_equal(0, found.place)):
-            act(into, found.position, found.place, found.values)
+        with into.when(at.less_equal(0, found.target)):
+            act(into, found.position, found.target, found.values)
 
     # --- all of them ---
 
     def sample(self, into: Linearizer, grid: common.Threads, act: Action) -> None:
         """`act` on the elements of this block's first tile, if it has one (see `walk`)."""
-        vector, turns = self._shape(False)
-        tile = grid.count * vector * turns
+        vector, iterations = self._shape(False)
+        tile = grid.count * vector * iterations
         tiles = self.builder.scalar(at.floor_divide(self.numbers_host, tile), "tiles")
         with into.when(at.less(grid.task, tiles)):
             first = into.let(at.add(at.multiply(grid.task, tile), grid.thread), "first")
-            self._tile(into, first, grid.count, turns, False, act, None)
+            self._tile(into, first, grid.count, iterations, False, act, None)
 
     def _shape(self, wide: bool) -> tuple[int, int]:
         """Elements of one access, and accesses of a thread in a tile."""
@@ -205,41 +205,41 @@ class Sources:
         `wide`: with accesses of several elements.  `all_act`, if given, is what whole tiles do
         instead: by all threads of a block at once, also for elements without a place (−1).
         """
-        vector, turns = self._shape(wide)
+        vector, iterations = self._shape(wide)
         task = grid.task if task is None else task
         done: Expr = constant(0)
-        if vector * turns > 1:
-            tile = grid.count * vector * turns
+        if vector * iterations > 1:
+            tile = grid.count * vector * iterations
             tiles = self.builder.scalar(at.floor_divide(self.numbers_host, tile), "tiles")
             rounds = at.ceil_div(at.subtract(tiles, task), tasks)
-            with into.loop("turn", 0, into.let(rounds, "rounds")) as turn:
-                number = at.add(task, at.multiply(turn, tasks))
+            with into.loop("iteration", 0, into.let(rounds, "rounds")) as iteration:
+                number = at.add(task, at.multiply(iteration, tasks))
                 first = into.let(
                     at.add(at.multiply(number, tile), at.multiply(grid.thread, vector)), "first"
                 )
-                self._tile(into, first, grid.count * vector, turns, wide, act, all_act)
+                self._tile(into, first, grid.count * vector, iterations, wide, act, all_act)
             done = at.multiply(tiles, tile)
         ident = at.add(at.multiply(task, grid.count), grid.thread)
         start = into.let(at.add(done, ident), "left")
         stride = into.let(at.multiply(tasks, grid.count), "stride")
         numbers = self.builder.scalar(self.numbers_host, "count")
         rounds = at.ceil_div(at.subtract(numbers, start), stride)
-        with into.loop("turn", 0, into.let(rounds, "rounds")) as turn:
-            self.element(into, at.add(start, at.multiply(turn, stride)), act)
+        with into.loop("iteration", 0, into.let(rounds, "rounds")) as iteration:
+            self.element(into, at.add(start, at.multiply(iteration, stride)), act)
 
-    def _tile(self, into: Linearizer, first: Expr, step: int, turns: int, wide: bool,
+    def _tile(self, into: Linearizer, first: Expr, step: int, iterations: int, wide: bool,
               act: Action, all_act: Action | None) -> None:  # fmt: skip
-        starts = [into.let(at.add(first, u * step), "first") for u in range(turns)]
+        starts = [into.let(at.add(first, u * step), "first") for u in range(iterations)]
         loads: list[list[dict[Expr, Expr]]] = [
             self.group.load(into, s) if wide else [{}] for s in starts
         ]
         found = []
         for start, reads in zip(starts, loads, strict=True):
-            for v, held in enumerate(reads):
-                with into.when_always({**self._bindings(into, at.add(start, v)), **held}):
+            for v, loaded in enumerate(reads):
+                with into.when_always({**self._bindings(into, at.add(start, v)), **loaded}):
                     found.append(self._locate(into, True))
         for element in found:
             if all_act is None:
                 self._apply(into, element, act)
             else:
-                all_act(into, element.position, element.place, element.values)
+                all_act(into, element.position, element.target, element.values)

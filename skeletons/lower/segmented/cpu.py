@@ -56,9 +56,9 @@ def lower_fold_seg(node: FoldSeg, context: LoweringContext) -> Lowered:
             with inner.when_always({**bindings, Index(len(at_row)): k}):
                 return inner.emit(elements)
 
-        place = [builder.position(node.offsets, [at.add(segment, k)]) for k in (0, 1)]
-        start = into.let(Load(offsets, place[0]), "start")
-        stop = into.let(Load(offsets, place[1]), "stop")
+        bounds = [builder.position(node.offsets, [at.add(segment, k)]) for k in (0, 1)]
+        start = into.let(Load(offsets, bounds[0]), "start")
+        stop = into.let(Load(offsets, bounds[1]), "stop")
         total = _fold_segment(into, node.combine, start, stop, element)
         fold.finish(into, (*at_row, segment), total, at.subtract(stop, start))
 

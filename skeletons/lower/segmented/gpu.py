@@ -29,7 +29,7 @@ from ..fold.gpu_row_folder import RowElements, RowFolder
 from ..fold.rows import RowFold
 from ..gpu.collectives import get, neutral_of, put, reduce_warp, tree
 from ..gpu.common import WARP, Threads, vector_count
-from ..gpu.visits import Turns, Visits
+from ..gpu.visits import BlockVisits, Visits
 
 #: Threads of a block; segments that it takes at most, one to a thread; blocks that there should be.
 THREADS, SEGMENTS, BLOCKS = 256, 256, 2112
@@ -58,7 +58,7 @@ class _Segments(RowFold):
         self.vectors = RowElements(builder, roots, Index(len(node.outer)), count)
         self.extent = builder.scalar(node.extent, "extent")
         types = [r.type for r in node.combine.results]
-        self.held = builder.shared("warp_total", types, THREADS // WARP)
+        self.warp_totals = builder.shared("warp_total", types, THREADS // WARP)
         self.ends = builder.shared("segment_end", [int64], SEGMENTS + 1)
         self.long = builder.shared("long", [uint32], THREADS // WARP)
         self.owner: Expr = TRUE
@@ -87,10 +87,10 @@ class _Segments(RowFold):
         small = sum(r.type.bytes for r in node.combine.results) <= 8
         resident = RESIDENT if small else 0
         if visits is not None:
-            turns = Turns(visits)
-            with turns.leaves(into, grid.task, constant(0)) as (own, (*at_row, group)):
+            iterations = BlockVisits(visits)
+            with iterations.leaves(into, grid.task, constant(0)) as (own, (*at_row, group)):
                 self._group(into, grid, at_row, group, each, count, own)
-            tasks = builder.scalar(turns.tasks, "visit_blocks")
+            tasks = builder.scalar(iterations.tasks, "visit_blocks")
         else:
             row = at.floor_divide(grid.task, groups)
             at_row = list(tiling.coordinates(builder, into, row, node.outer))
@@ -119,11 +119,11 @@ class _Segments(RowFold):
     def _fetch_ends(self, into: Linearizer, grid: Threads, first: Expr, own: Expr) -> None:
         """Where the segments of the block begin and end, to shared memory."""
         into.note("Where the segments of this block begin and end.")
-        with into.loop("turn", 0, at.ceil_div(at.add(own, 1), THREADS)) as turn:
-            k = into.let(at.add(at.multiply(turn, THREADS), grid.thread), "k")
+        with into.loop("iteration", 0, at.ceil_div(at.add(own, 1), THREADS)) as iteration:
+            k = into.let(at.add(at.multiply(iteration, THREADS), grid.thread), "k")
             with into.when(at.less_equal(k, own)):
-                place = self.builder.position(self.segments.offsets, [at.add(first, k)])
-                put(into, self.ends, k, [Load(self.offsets, place)])
+                position = self.builder.position(self.segments.offsets, [at.add(first, k)])
+                put(into, self.ends, k, [Load(self.offsets, position)])
         into.append(Barrier())
 
     def _ends(self, into: Linearizer, segment: Expr) -> tuple[Expr, Expr]:
@@ -132,8 +132,8 @@ class _Segments(RowFold):
         (stop,) = get(into, self.ends, at.add(segment, 1))
         return self._within(into, start), self._within(into, stop)
 
-    def _within(self, into: Linearizer, place: Expr) -> Expr:
-        return into.let(at.minimum(at.maximum(place, 0), self.extent), "end")
+    def _within(self, into: Linearizer, end: Expr) -> Expr:
+        return into.let(at.minimum(at.maximum(end, 0), self.extent), "end")
 
     def _lanes(self, into: Linearizer, own: Expr) -> tuple[Expr, Expr]:
         """Threads for a segment of the block, a power of two up to a warp, and its logarithm.
@@ -159,8 +159,8 @@ class _Segments(RowFold):
         lane = into.let(at.remainder(grid.thread, lanes), "lane")
         together = into.let(at.floor_divide(THREADS, lanes), "together")
         mine = into.let(at.floor_divide(grid.thread, lanes), "mine")
-        with into.loop("turn", 0, at.ceil_div(own, together)) as turn:
-            number = into.let(at.add(at.multiply(turn, together), mine), "number")
+        with into.loop("iteration", 0, at.ceil_div(own, together)) as iteration:
+            number = into.let(at.add(at.multiply(iteration, together), mine), "number")
             segment = into.let(at.minimum(number, at.subtract(own, 1)), "segment")
             start, stop = self._ends(into, segment)
             short = at.less_equal(at.subtract(stop, start), at.multiply(lanes, MANY))
@@ -178,10 +178,11 @@ class _Segments(RowFold):
 
     def _by_vectors(self, into: Linearizer, neutral: Values, lane: Expr, start: Expr, stop: Expr,
                     lanes: Expr) -> tuple[Var, ...]:  # fmt: skip
-        """The combination of start … stop − 1, in the first lane: the lanes take turns."""
+        """The combination of start … stop − 1, in the first lane: the lanes take
+        elements round-robin."""
         v, extent = self.vectors.count, self.segments.extent
         totals = [declare(into, neutral) for _ in range(v)]
-        # No place is beyond this; said again, as that proves 32 bits to be enough.
+        # No index exceeds this; repeated here, as it proves that 32 bits suffice.
         beyond = self.builder.scalar(at.multiply(at.ceil_div(extent, v), v), "beyond")
         begin = at.multiply(at.floor_divide(start, v), v)
         p = into.declare(at.minimum(at.add(begin, at.multiply(lane, v)), beyond), "p")
@@ -203,9 +204,9 @@ class _Segments(RowFold):
         return total
 
     def _read(self, into: Linearizer, values: Sequence[tuple[Var, ...]], p: Expr, start: Expr,
-              stop: Expr, held: Sequence[dict[Expr, Expr]]) -> None:  # fmt: skip
+              stop: Expr, loaded: Sequence[dict[Expr, Expr]]) -> None:  # fmt: skip
         """The elements from `p` on that are of the segment, into `values`; all loads in front."""
-        for k, (variables, reads) in enumerate(zip(values, held, strict=True)):
+        for k, (variables, reads) in enumerate(zip(values, loaded, strict=True)):
             q = into.let(at.add(p, k), "q")
             own = at.both(at.less_equal(start, q), at.less(q, stop))
             with into.when(own), into.when_always({self.vectors.variable: q, **reads}):
@@ -235,7 +236,7 @@ class _Segments(RowFold):
                 segment = into.let(at.add(at.multiply(word, WARP), bit), "segment")
                 start, stop = self._ends(into, segment)
                 folder = RowFolder(self.combine, self.elements, at.integer(THREADS))
-                total = folder.fold(into, grid, grid.thread, start, stop, self.held)
+                total = folder.fold(into, grid, grid.thread, start, stop, self.warp_totals)
                 with into.when(at.both(at.equal(grid.thread, 0), self.owner)):
                     self._finish(into, at_row, at.add(first, segment), total, start, stop)
                 into.append(Barrier())

@@ -127,7 +127,7 @@ class StencilKernel:
         #: The variables for the index of a thread, except along its walk.
         self.base = [Var(f"i{k}", int64) for k in range(self.rank)]
         mapping: dict[Expr, Expr] = {Index(k): v for k, v in enumerate(self.base)}
-        places = [
+        bindings = [
             {**mapping, Index(self.shape.axis): self.row(r),
              Index(self.rank - 1): at.add(self.base[-1], k)}
             for r in range(self.part.rows)
@@ -138,7 +138,7 @@ class StencilKernel:
         #: The elements where everything is in range.
         self.within = transform.inside(self.elements, self.domain)
         self.box = transform.interior(self.elements, self.domain, self.builder)
-        roots = self._everywhere(self.within, places)
+        roots = self._everywhere(self.within, bindings)
         if self.part.walks:
             self.stream = _stream(roots, self.newest, self.part.rows)
         else:
@@ -146,14 +146,14 @@ class StencilKernel:
         #: The steps of strips at a border: where its places are made, nothing can be carried.
         self.around = self.stream
         if self.within != self.elements:
-            roots = self._everywhere(self.elements, places)
+            roots = self._everywhere(self.elements, bindings)
             self.around = Stream(self.newest, self.part.rows, roots, ())
 
-    def _everywhere(self, elements: tuple[Expr, ...], places: Sequence[dict[Expr, Expr]]
+    def _everywhere(self, elements: tuple[Expr, ...], bindings: Sequence[dict[Expr, Expr]]
                     ) -> tuple[Expr, ...]:  # fmt: skip
         """The elements of all places of a thread, row by row."""
-        points = (jam(elements, places) if self.loops
-                  else [substitute(elements, place) for place in places])  # fmt: skip
+        points = (jam(elements, bindings) if self.loops
+                  else [substitute(elements, indices) for indices in bindings])  # fmt: skip
         return tuple(e for point in points for e in point)
 
     @property
@@ -184,11 +184,11 @@ class StencilKernel:
         deal = self._in_line if part.walks and axis == self.rank - 2 else self._in_tiles
         tasks, found, active = deal(into, grid, units)
         active = into.let(active, "active")
-        self.place = [into.let(at.multiply(p, part.columns if k == self.rank - 1 else 1), f"i{k}")
+        self.indices = [into.let(at.multiply(p, part.columns if k == self.rank - 1 else 1), f"i{k}")
                       for k, p in enumerate(found)]  # fmt: skip
-        into.bind(dict(zip(self.base, self.place, strict=True)))
+        into.bind(dict(zip(self.base, self.indices, strict=True)))
         height = builder.scalar(rows, "strip")
-        first = into.let(at.multiply(self.place[axis], height), "first")
+        first = into.let(at.multiply(self.indices[axis], height), "first")
         last = into.let(at.minimum(at.add(first, height), self.extents[axis]), "last")
         plain = Var("plain", bool_)
         inside = self._inside(first, last)
@@ -297,8 +297,8 @@ class StencilKernel:
         """Whether everything that this thread reads is in range, and all its rows exist."""
         conditions: list[Expr] = []
         axis, box, part = self.shape.axis, self.box, self.part
-        for k, place in enumerate(self.place):
-            begin = first if k == axis else place
+        for k, indices in enumerate(self.indices):
+            begin = first if k == axis else indices
             own = part.rows if k == axis else part.columns if k == self.rank - 1 else 1
             end = last if k == axis and part.walks else at.add(begin, own)
             least: Expr = constant(0)
@@ -337,7 +337,7 @@ class StencilKernel:
         steps.declare(into, start)
         stride = self.part.rows * max(self.part.ahead, 1)
         with into.loop("row", start, last, step=stride) as row:
-            steps.turn(into, row)
+            steps.iteration(into, row)
 
     def is_own(self, index: Expr, extent: Expr) -> bool:
         """Whether an index is that of an element of the thread, along an axis as long as the
@@ -393,9 +393,9 @@ class StencilKernel:
 
     def store(self, row: Expr, values: Sequence[Expr]) -> tuple[Statement, ...]:
         """The elements of one row of the thread."""
-        place = list(self.place)
-        place[self.shape.axis] = row
-        position = at.linear(place, self.extents)
+        indices = list(self.indices)
+        indices[self.shape.axis] = row
+        position = at.linear(indices, self.extents)
         made: list[Statement] = []
         components = len(self.outs)
         for c, out in enumerate(self.outs):

@@ -55,12 +55,12 @@ class Loads:
         """Whether the thread is at an edge, for all steps."""
         stencil = self.stencil
         if not self.inside and self.columns > 1:
-            place = stencil.place[-1]
+            column = stencil.indices[-1]
             last = at.subtract(stencil.extents[-1], self.columns)
-            self.leftmost = into.let(at.equal(place, 0), "leftmost")
-            self.rightmost = into.let(at.equal(place, last), "rightmost")
-            self.before = into.let(at.maximum(at.subtract(place, self.columns), 0), "before")
-            self.after = into.let(at.minimum(at.add(place, self.columns), last), "after")
+            self.leftmost = into.let(at.equal(column, 0), "leftmost")
+            self.rightmost = into.let(at.equal(column, last), "rightmost")
+            self.before = into.let(at.maximum(at.subtract(column, self.columns), 0), "before")
+            self.after = into.let(at.minimum(at.add(column, self.columns), last), "after")
 
     def takes(self, e: Expr) -> bool:
         """Whether `load` finds a value for this read of the border as it is written."""
@@ -109,13 +109,13 @@ class Loads:
     def use(self, into: Linearizer, roots: Sequence[Expr], known: Iterable[Expr],
             fetched: Sequence[Expr]) -> set[Expr]:  # fmt: skip
         """From here on, the reads of `roots` are what was fetched for them: these reads."""
-        place, taken = 0, set[Expr]()
+        start, taken = 0, set[Expr]()
         for row, reads in self._rows(roots, known).items():
             values: dict[int, Expr] = {}
             for group in self._groups(reads, row[2]):
                 for k in range(self.columns):
-                    values[group * self.columns + k] = fetched[place + k]
-                place += self.columns
+                    values[group * self.columns + k] = fetched[start + k]
+                start += self.columns
             self._bind(into, row, reads, values)
             taken |= {read for offset, read in reads.items() if offset in values}
             leaf, count = row[0], self.columns
@@ -170,7 +170,7 @@ class Loads:
 
     def _start(self, into: Linearizer, group: int, boundary: str | None) -> Expr:
         """The first column of a group."""
-        column = self.stencil.place[-1]
+        column = self.stencil.indices[-1]
         moved = at.add(column, group * self.columns)
         if self.inside or group == 0:
             return moved
@@ -189,8 +189,8 @@ class Loads:
         whole = None
         if boundary == "constant":
             extents = self.stencil.builder.shape(leaf.shape)
-            places = zip(lead, into.emit(lead), leaf.shape, extents, strict=False)
-            ok = [at.in_range(index, n) for e, index, extent, n in places
+            axes = zip(lead, into.emit(lead), leaf.shape, extents, strict=False)
+            ok = [at.in_range(index, n) for e, index, extent, n in axes
                   if _varies(index) and not self.stencil.is_own(e, extent)]  # fmt: skip
             whole = into.let(at.both(*ok), "inside")
         for offset, read in reads.items():
@@ -220,8 +220,8 @@ def _offsets(lead: Sequence[Expr]) -> list[int]:
 
 def _name(lead: Sequence[Expr], top: Sequence[int], group: int) -> str:
     """What a piece of a row is called: `2_right` is two rows below the topmost, to the right."""
-    places = zip(_offsets(lead), top, strict=False)  # arrays of several ranks: as far as they go
-    rows = [str(here - least) for here, least in places]
+    pairs = zip(_offsets(lead), top, strict=False)  # arrays of several ranks: as far as they go
+    rows = [str(here - least) for here, least in pairs]
     side = {0: [], -1: ["left"], 1: ["right"]}.get(group, [f"right{group}"])
     return "_".join([*rows, *side]) or "own"
 

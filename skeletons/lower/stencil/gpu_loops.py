@@ -55,9 +55,9 @@ def written_out(roots: Sequence[Expr], counts: Sequence[Expr], size: int) -> tup
             index, *state = e.vars
             values = e.args[1:]
             for k in range(int(e.count.value)):
-                turn: dict[Expr, Expr] = {index: constant(k)}
-                turn.update(zip(state, values, strict=True))
-                values = substitute(e.scoped, turn)
+                iteration: dict[Expr, Expr] = {index: constant(k)}
+                iteration.update(zip(state, values, strict=True))
+                values = substitute(e.scoped, iteration)
             results[e] = values
         elif isinstance(e, Proj) and e.args[0] in results:
             return results[e.args[0]][e.which]

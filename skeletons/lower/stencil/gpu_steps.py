@@ -69,8 +69,8 @@ class Steps:
         made: Sequence[Expr] = (
             *s.roots, *(c.value for c in s.carried), *(c.before for c in s.carried))  # fmt: skip
         if inside:
-            places = transform.places_in_range(made, lambda e: range(len(e.args)))
-            made = rewrite(made, lambda e: stencil.plain(places.get(e, e)))
+            resolved = transform.places_in_range(made, lambda e: range(len(e.args)))
+            made = rewrite(made, lambda e: stencil.plain(resolved.get(e, e)))
         else:
             made = rewrite(made, stencil.own)
             always = _reached(made, set())
@@ -94,7 +94,7 @@ class Steps:
                 fetched = self.loads.fetch(into, self._wanted(), self.before)
                 self.coming.append([into.declare(e, "x") for e in fetched])
 
-    def turn(self, into: Linearizer, row: Expr) -> None:
+    def iteration(self, into: Linearizer, row: Expr) -> None:
         """One iteration of the loop: a step, or as many as are in flight."""
         ahead, rows = self.stencil.part.ahead, self.stream.rows
         if not ahead:

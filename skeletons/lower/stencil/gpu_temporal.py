@@ -54,7 +54,7 @@ from .gpu_stream import NotAStream, row_of
 #: Threads of a block, and on a multiprocessor at once.
 THREADS, RESIDENT = 128, 512
 #: Iterations in one pass: at most so many, reaching at most so many lanes to either side, …
-MOST_TURNS, MOST_LANES = 8, 2
+MOST_ITERATIONS, MOST_LANES = 8, 2
 #: … and with so many values in registers.
 MOST_CARRIED = 84
 #: Additions per element that take as long as its way through memory; elements that cost more than
@@ -71,7 +71,7 @@ _Key = tuple[int, int, int, _Border | None]
 
 @dataclass(frozen=True)
 class Temporal:
-    """`steps` turns of a loop as one kernel.
+    """`steps` iterations of a loop as one kernel.
 
     `lowered` reads the leaves of the loop's state and writes those of its body, as the lowering of
     the body does.  It has no fallback: if `requires` or `aligned` of its kernel do not hold, and
@@ -92,7 +92,7 @@ def temporal(loop: ArrayLoop, context: LoweringContext) -> Temporal | None:
     shape = _shape_of(loop, node, builder)
     if shape is None:
         return None
-    steps = _turns(node, shape)
+    steps = _iterations(node, shape)
     while steps > 1:
         made = _Pass(builder, node, loop, shape, steps)
         if made.carried <= MOST_CARRIED:
@@ -112,7 +112,7 @@ def _body(loop: ArrayLoop) -> Generate | None:
 
 @dataclass(frozen=True)
 class _Shape:
-    """Rows low … high and columns −radius … radius around a place; `columns` of a thread."""
+    """Rows low … high and columns −radius … radius around an element; `columns` of a thread."""
 
     low: int
     high: int
@@ -139,7 +139,7 @@ def _shape_of(loop: ArrayLoop, node: Generate, builder: Builder) -> _Shape | Non
         if loop.index is not None and e.node is loop.index:
             return None
         if leaf not in states:
-            if e.args:  # nothing else moves through the turns
+            if e.args:  # nothing else is passed between iterations
                 return None
             continue
         if not all(builder.same(a, b) for a, b in zip(leaf.shape, node.shape, strict=True)):
@@ -156,7 +156,7 @@ def _shape_of(loop: ArrayLoop, node: Generate, builder: Builder) -> _Shape | Non
         radius = max(radius, abs(rows[1]))
         folded |= e.boundary in ("mirror", "symmetric")
         kinds.add(e.boundary)
-    if "wrap" in kinds and (kinds - {"wrap", None} or _uses_place(node.elements)):
+    if "wrap" in kinds and (kinds - {"wrap", None} or _uses_index(node.elements)):
         return None  # what is computed beyond the edges would not be what it stands for
     if folded:  # what the border folds back to is as far on the other side
         low, high = min(low, -high), max(high, -low)
@@ -171,8 +171,8 @@ def _moves_with(args: Sequence[Expr]) -> bool:
     return all(any(x is Index(k) for x in walk((a,))) for k, a in enumerate(args))
 
 
-def _uses_place(roots: Sequence[Expr]) -> bool:
-    """Whether an index serves for anything but the place of a read."""
+def _uses_index(roots: Sequence[Expr]) -> bool:
+    """Whether an index is used for anything but the index of a read."""
     stack, seen = list(roots), set[Expr]()
     while stack:
         e = stack.pop()
@@ -184,24 +184,24 @@ def _uses_place(roots: Sequence[Expr]) -> bool:
     return False
 
 
-def _turns(node: Generate, shape: _Shape) -> int:
+def _iterations(node: Generate, shape: _Shape) -> int:
     """As many as balance computing and memory."""
     cost = max(flop_count(node.elements), 1.0)
     if cost > BALANCE / 2:
         return 1
     lanes = MOST_LANES * shape.columns // max(shape.radius, 1)
-    return max(min(int(BALANCE / cost) + 1, MOST_TURNS, lanes), 1)
+    return max(min(int(BALANCE / cost) + 1, MOST_ITERATIONS, lanes), 1)
 
 
 @dataclass
 class _Pass:
-    """The kernel of `turns` iterations."""
+    """The kernel of `iterations` iterations."""
 
     builder: Builder
     node: Generate
     loop: ArrayLoop
     shape: _Shape
-    turns: int
+    iterations: int
     requires: list[Expr] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -212,15 +212,15 @@ class _Pass:
         self.points: list[tuple[Expr, ...]] = []
         self.at_row: list[int] = []
         for r in range(rows):
-            place = -shape.high - (rows - 1 - r)
+            row_offset = -shape.high - (rows - 1 - r)
             for k in range(shape.columns):
                 mapping: dict[Expr, Expr] = {
-                    Index(0): at.add(self.newest, place),
+                    Index(0): at.add(self.newest, row_offset),
                     Index(1): at.add(self.column, k),
                 }
                 self.points.append(substitute(self.node.elements, mapping))
-                self.at_row.append(place)
-        self.halo = -(-shape.radius * self.turns // shape.columns)
+                self.at_row.append(row_offset)
+        self.halo = -(-shape.radius * self.iterations // shape.columns)
         self.wraps = any(e.boundary == "wrap" for e in self._taps())
         self.taken = {True: self._keys(True), False: self._keys(False)}
 
@@ -230,12 +230,12 @@ class _Pass:
 
     @property
     def carried(self) -> int:
-        """Values in registers between steps, of all turns."""
-        return self.turns * len(self._carried(True))
+        """Values in registers between steps, of all iterations."""
+        return self.iterations * len(self._carried(True))
 
     # --- which values ---
 
-    def _place(self, tap: Read) -> tuple[int, int, int]:
+    def _position(self, tap: Read) -> tuple[int, int, int]:
         """Component, row relative to the newest, column relative to the thread's first."""
         q = self.states.index(Leaf(tap.node, tap.component))
         _, row = split_constant(tap.args[0])
@@ -245,11 +245,11 @@ class _Pass:
     def _keys(self, inside: bool) -> dict[_Key, None]:
         """The values that the points need: row, column, and how the boundary is read."""
         found: dict[_Key, None] = {}
-        for point, place in zip(self.points, self.at_row, strict=True):
+        for point, row_offset in zip(self.points, self.at_row, strict=True):
             for tap in walk(point):
                 if isinstance(tap, Read) and Leaf(tap.node, tap.component) in self.states:
-                    q, row, column = self._place(tap)
-                    for r in self._rows_for(tap, row, place, inside):
+                    q, row, column = self._position(tap)
+                    for r in self._rows_for(tap, row, row_offset, inside):
                         found[self._key(q, r, column, tap, inside)] = None
         return found
 
@@ -259,11 +259,11 @@ class _Pass:
         plain = inside or 0 <= column < self.shape.columns or tap.boundary in (None, "wrap")
         return (q, row, column, None if plain else (str(tap.boundary), tap.scoped))
 
-    def _rows_for(self, tap: Read, row: int, place: int, inside: bool) -> list[int]:
-        """The rows that a tap of the output at `place` may turn out to read."""
+    def _rows_for(self, tap: Read, row: int, row_offset: int, inside: bool) -> list[int]:
+        """The rows that a tap of the output at `row_offset` may read."""
         if inside or tap.boundary in (None, "wrap", "constant"):
             return [row]
-        return [row, *(place + r for r in _inside(str(tap.boundary), row - place))]
+        return [row, *(row_offset + r for r in _inside(str(tap.boundary), row - row_offset))]
 
     def _carried(self, inside: bool) -> list[_Key]:
         rows = self.shape.rows
@@ -272,7 +272,7 @@ class _Pass:
     # --- the kernel ---
 
     def kernel(self) -> Kernel:
-        builder, shape, turns = self.builder, self.shape, self.turns
+        builder, shape, iterations = self.builder, self.shape, self.iterations
         grid, into = Threads.of(THREADS), builder.emitter()
         n0, n1 = self.extents
         width = (WARP - 2 * self.halo) * shape.columns
@@ -291,11 +291,11 @@ class _Pass:
         left = at.subtract(at.multiply(tile, width), self.halo * shape.columns)
         left = into.let(left, "left")
         j = into.let(at.add(left, at.multiply(lane, shape.columns)), "j")
-        reach = at.add(last, turns * shape.high + 2 * shape.rows - 1)
+        reach = at.add(last, iterations * shape.high + 2 * shape.rows - 1)
         inside = at.both(
             at.less_equal(shape.columns, left),
             at.less_equal(at.add(left, (WARP + 1) * shape.columns), n1),
-            at.less_equal(-turns * shape.low, first),
+            at.less_equal(-iterations * shape.low, first),
             at.less_equal(reach, n0),
         )
         inside = into.let(inside, "inside")
@@ -314,7 +314,7 @@ class _Pass:
             at.less_equal(2 * shape.columns, in_scalars(builder, host1)),
         ]
         buffers = [builder.input(s) for s in self.states] + list(builder.outputs())
-        comment = f"{turns} turns in a pass, {self.carried} values carried"
+        comment = f"{iterations} iterations in a pass, {self.carried} values carried"
         blocks = at.ceil_div(at.multiply(across_host, strips_host), THREADS // WARP)
         return make_kernel(
             builder, self.node, builder.scalar(blocks, "blocks"), grid, into, [comment],
@@ -344,21 +344,21 @@ class _Walk:
 
     def emit(self) -> None:
         made, into = self.made, self.into
-        shape, rows, turns = made.shape, made.shape.rows, made.turns
+        shape, rows, iterations = made.shape, made.shape.rows, made.iterations
         state = [
             {k: into.declare(zero(made.states[k[0]].type), f"u{t}") for k in self.carried}
-            for t in range(turns)
+            for t in range(iterations)
         ]
-        begin = into.let(at.add(self.first, turns * shape.low + rows - 1), "begin")
-        stop = at.add(self.last, turns * shape.high + rows - 1)
-        held = [into.declare(e, "x") for e in self._load(at.subtract(begin, rows - 1))]
+        begin = into.let(at.add(self.first, iterations * shape.low + rows - 1), "begin")
+        stop = at.add(self.last, iterations * shape.high + rows - 1)
+        loaded = [into.declare(e, "x") for e in self._load(at.subtract(begin, rows - 1))]
         with into.loop("y", begin, stop, step=rows) as y:
             ahead = self._load(at.add(y, 1))
-            fresh: Sequence[Expr] = held
-            for t in range(turns):
-                fresh = self._turn(at.subtract(y, t * shape.high), fresh, state[t])
-            self._store(at.subtract(y, turns * shape.high), fresh)
-            into.append(*(Assign(v, e) for v, e in zip(held, ahead, strict=True)))
+            fresh: Sequence[Expr] = loaded
+            for t in range(iterations):
+                fresh = self._iteration(at.subtract(y, t * shape.high), fresh, state[t])
+            self._store(at.subtract(y, iterations * shape.high), fresh)
+            into.append(*(Assign(v, e) for v, e in zip(loaded, ahead, strict=True)))
 
     def _load(self, row: Expr) -> list[Expr]:
         """The next rows of the state, every component: index (q·rows + r)·columns + k."""
@@ -377,19 +377,19 @@ class _Walk:
             buffer = made.builder.input(leaf)
             wide = max(16 // leaf.type.bytes, 1)
             for r in range(made.shape.rows):
-                place = at.add(row, r)
+                index = at.add(row, r)
                 if not self.inside:
                     if made.wraps:
-                        place = at.remainder(place, n0)
+                        index = at.remainder(index, n0)
                     else:
-                        place = at.minimum(at.maximum(place, 0), at.subtract(n0, 1))
-                position = at.linear((place, column), made.extents)
+                        index = at.minimum(at.maximum(index, 0), at.subtract(n0, 1))
+                position = at.linear((index, column), made.extents)
                 for k in range(0, count, wide):
                     width = min(wide, count)
                     found += load_vector(into, buffer, at.add(position, k), width)
         return found
 
-    def _turn(self, newest: Expr, fresh: Sequence[Expr], state: dict[_Key, Var]
+    def _iteration(self, newest: Expr, fresh: Sequence[Expr], state: dict[_Key, Var]
               ) -> list[Expr]:  # fmt: skip
         """One iteration: from the newest rows of its input to the newest of its output."""
         made, into = self.made, self.into
@@ -405,10 +405,10 @@ class _Walk:
                 if moved not in values:
                     values[moved] = self._fresh(moved, fresh)
             results: list[Expr] = []
-            for point, place in zip(made.points, made.at_row, strict=True):
-                row = into.let(at.add(newest, place), "row") if not self.inside else newest
+            for point, row_offset in zip(made.points, made.at_row, strict=True):
+                row = into.let(at.add(newest, row_offset), "row") if not self.inside else newest
                 taps: dict[Expr, Expr] = {
-                    tap: self._tap(tap, place, row, values)
+                    tap: self._tap(tap, row_offset, row, values)
                     for tap in walk(point)
                     if isinstance(tap, Read) and Leaf(tap.node, tap.component) in made.states
                 }
@@ -431,7 +431,7 @@ class _Walk:
         before = column < 0
         distance = -column if before else column - columns + 1
         away = fresh[start + (columns - distance if before else distance - 1)]
-        value = Var("beside", away.type)
+        value = Var("neighbour", away.type)
         how = "shuffle_up" if before else "shuffle_down"
         into.append(Collective(value, how, (away, constant(1))))
         if border is None:
@@ -442,17 +442,17 @@ class _Walk:
             back = folded(border[0], distance)
             other = fresh[start + (back if before else columns - 1 - back)]
         edge = self.leftmost if before else self.rightmost
-        return into.let(simplify.select(edge, other, value), "beside")
+        return into.let(simplify.select(edge, other, value), "neighbour")
 
-    def _tap(self, tap: Read, place: int, row: Expr, values: dict[_Key, Expr]) -> Expr:
+    def _tap(self, tap: Read, row_offset: int, row: Expr, values: dict[_Key, Expr]) -> Expr:
         """What a read of the output at `row` means."""
         made = self.made
-        q, at_row, column = made._place(tap)
+        q, at_row, column = made._position(tap)
 
         def value(r: int) -> Expr:
             return values[made._key(q, r, column, tap, self.inside)]
 
-        offset = at_row - place
+        offset = at_row - row_offset
         if self.inside or tap.boundary in (None, "wrap") or offset == 0:
             return value(at_row)
         n0 = made.extents[0]
@@ -464,7 +464,7 @@ class _Walk:
         found = value(at_row)
         for depth, inner in enumerate(_inside(str(tap.boundary), offset), 1):
             edge = -depth if offset < 0 else at.add(n0, depth - 1)
-            found = simplify.select(at.equal(index, edge), value(place + inner), found)
+            found = simplify.select(at.equal(index, edge), value(row_offset + inner), found)
         return found
 
     def _store(self, newest: Expr, fresh: Sequence[Expr]) -> None:

@@ -199,8 +199,8 @@ class _Staged:
 
     def _place(self, tile: _Tile, j: Expr, group: Expr, i: Expr) -> Expr:
         """The position in its tile of the element of row j, group j // count, and column i."""
-        turn = at.multiply(group, tile.step)
-        mixed = _bits("bitwise_xor", i, _bits("bitwise_and", turn, constant(self.side - 1)))
+        rotation = at.multiply(group, tile.step)
+        mixed = _bits("bitwise_xor", i, _bits("bitwise_and", rotation, constant(self.side - 1)))
         return at.add(at.multiply(j, self.side), mixed)
 
     def kernel(self, enough: Sequence[Expr], fallback: Kernel) -> Kernel:
@@ -277,8 +277,8 @@ class _Staged:
             il = into.let(at.multiply(at.remainder(grid.thread, per_row), width), "across")
             row = into.let(at.floor_divide(grid.thread, per_row), "row")
             i = into.let(at.add(i0, il), "i")
-            with into.loop("turn", 0, self.side // rows, _kind(whole)) as turn:
-                jl = into.let(at.add(row, at.multiply(turn, rows)), "along")
+            with into.loop("iteration", 0, self.side // rows, _kind(whole)) as iteration:
+                jl = into.let(at.add(row, at.multiply(iteration, rows)), "along")
                 j = into.let(at.add(j0, jl), "j")
                 with into.when(self._inside(i, j, whole)):
                     here = {k: x for k, x in place.items()} | {self.last: j}
@@ -296,11 +296,13 @@ class _Staged:
         side, count = self.side, self.count
         groups = side // count
         lanes = min(LANES, groups) if count > 1 else 32
-        turns = side * groups // grid.count
+        iterations = side * groups // grid.count
         low = at.remainder(grid.thread, lanes)
         row = at.remainder(at.floor_divide(grid.thread, lanes), 32 // lanes)
-        with into.loop("turn", 0, turns, _kind(whole)) as turn:
-            rest = at.add(at.multiply(turn, grid.count // 32), at.floor_divide(grid.thread, 32))
+        with into.loop("iteration", 0, iterations, _kind(whole)) as iteration:
+            rest = at.add(
+                at.multiply(iteration, grid.count // 32), at.floor_divide(grid.thread, 32)
+            )
             m = into.let(
                 at.add(low, at.multiply(at.remainder(rest, groups // lanes), lanes)), "group"
             )

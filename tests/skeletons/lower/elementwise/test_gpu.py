@@ -460,7 +460,7 @@ def test_jammed_loops_of_several_states_nested_and_guarded():
 
 @pytest.mark.parametrize("columns", [64, 65])
 def test_loops_that_share_reads_run_together_by_themselves(columns, monkeypatch):
-    for plans in ("PLANS", "TURN_BY_TURN"):
+    for plans in ("PLANS", "ONE_BY_ONE"):
         always = [[(*plan[:2], 0) for plan in pair] for pair in getattr(loops_together, plans)]
         monkeypatch.setattr(loops_together, plans, always)
     a, b = values((70, 21), high=9), values((21, columns), high=9)
@@ -485,7 +485,7 @@ def test_jammed_stencils_resolve_their_boundary(monkeypatch):
     want = td.run(made, backend="reference")
     schedule = sc.Row() | sc.Block(8, 32) | sc.PerThread(2, 2)
     assert np.array_equal(run_array(made, schedule=schedule), want)
-    for plans in ("PLANS", "TURN_BY_TURN"):
+    for plans in ("PLANS", "ONE_BY_ONE"):
         always = [[(*plan[:2], 0) for plan in pair] for pair in getattr(loops_together, plans)]
         monkeypatch.setattr(loops_together, plans, always)
     assert np.array_equal(run_array(made), want)

@@ -16,9 +16,9 @@ from treadle.skeletons.lower.gpu import words
 from treadle.skeletons.lower.lower import lower
 from treadle.skeletons.lower.scan import gpu as scan
 from treadle.skeletons.lower.scan import gpu_columns as scan_columns
+from treadle.skeletons.lower.scan import gpu_pipelined as scan_pipelined
 from treadle.skeletons.lower.scan import gpu_rows as scan_rows
 from treadle.skeletons.lower.scan import gpu_tiles as scan_tiles
-from treadle.skeletons.lower.scan import gpu_turns as scan_turns
 
 SHAPES = [(0,), (1,), (2,), (63,), (64,), (65,), (300,), (3, 33), (33, 3), (4, 0), (0, 4),
           (2, 3, 40), (2, 70, 3), (17, 2, 3), (5, 260)]  # fmt: skip
@@ -32,7 +32,7 @@ def small_blocks(monkeypatch):
         scan: {"SHORT_ROW": 40, "MANY_ROWS": 16, "LONG_ROW": 260, "fits": lambda node: True},
         scan_rows: {"THREADS": 64},
         scan_tiles: {"THREADS": 64, "BYTES": 16},
-        scan_turns: {"THREADS": 64, "BYTES": 16},
+        scan_pipelined: {"THREADS": 64, "BYTES": 16},
         scan_columns: {"THREADS": 64, "ENOUGH": 100, "LEAST": 5},
     }
     for module, values in sizes.items():
@@ -218,7 +218,7 @@ def test_turns_and_tiles_agree_to_the_bit(shape, monkeypatch):
     kernel = lower(node, LoweringContext(CUDA)).kernels[-1]
     assert "turns" in kernel.name and "tiles" in kernel.fallback.name
     found = [run(node.leaf(), seed=s, multiprocessors=m)[0] for s, m in enumerate((1, 2, 3, 40))]
-    monkeypatch.setattr(scan_turns, "ASKED", 0)
+    monkeypatch.setattr(scan_pipelined, "ASKED", 0)
     assert "tiles" in lower(node, LoweringContext(CUDA)).kernels[-1].name
     plain = run_array(td.cumsum(a, axis=-1))
     assert np.allclose(plain, a.astype("f8").cumsum(-1), rtol=1e-5)
@@ -239,7 +239,7 @@ def test_very_long_rows(form, reverse):
 
 def test_only_values_of_one_register_take_turns():
     for dtype, expected in (("f4", True), ("i4", True), ("f8", False), ("i1", False)):
-        assert scan_turns.fits(td.cummax(np.ones(9, dtype))._leaves[0].node) == expected
+        assert scan_pipelined.fits(td.cummax(np.ones(9, dtype))._leaves[0].node) == expected
 
 
 def test_nothing_depends_on_the_machine():

@@ -281,7 +281,7 @@ def test_turns_together(shape, boundary):
 @pytest.mark.parametrize("steps", [2, 3, 5])
 @pytest.mark.parametrize("boundary", [td.clamp, td.mirror, td.wrap], ids=lambda b: b.kind)
 def test_windows_that_are_not_square(steps, boundary, monkeypatch):
-    monkeypatch.setattr(temporal, "MOST_TURNS", steps)
+    monkeypatch.setattr(temporal, "MOST_ITERATIONS", steps)
 
     def f(x):
         made = td.stencil(lambda w: w[-2, 0] * 0.5 + w[0, -2] * 0.25 + w[1, 1] * 0.25, x,

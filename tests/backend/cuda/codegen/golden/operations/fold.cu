@@ -19,9 +19,9 @@ fold_short(const float* __restrict__ input, float* __restrict__ out, int n0, int
   const int first = lane * 4;
   const int begin = task * per_block * 4 + t;
   #pragma unroll
-  for (int turn = 0; turn < 4; ++turn) {
-    const int row_1 = min(begin + per_block * turn, n0 - 1);
-    const int slot = turn * 4;
+  for (int iteration = 0; iteration < 4; ++iteration) {
+    const int row_1 = min(begin + per_block * iteration, n0 - 1);
+    const int slot = iteration * 4;
     row[slot] = -0.0f;
     row[slot + 1] = -0.0f;
     row[slot + 2] = -0.0f;
@@ -36,109 +36,109 @@ fold_short(const float* __restrict__ input, float* __restrict__ out, int n0, int
     }
   }
   #pragma unroll
-  for (int turn = 0; turn < 4; ++turn) {
-    float total_1 = row[(int64)turn * 4];
-    const int slot = turn * 4;
+  for (int iteration = 0; iteration < 4; ++iteration) {
+    float total_1 = row[(int64)iteration * 4];
+    const int slot = iteration * 4;
     total_1 += row[slot + 1];
     total_1 += row[slot + 2];
     total_1 += row[slot + 3];
-    total[turn] = total_1;
+    total[iteration] = total_1;
   }
   if (vectors > 1) {
     #pragma unroll
-    for (int turn = 0; turn < 4; ++turn) {
-      const float other = __shfl_up_sync(0xffffffff, total[turn], 1);
+    for (int iteration = 0; iteration < 4; ++iteration) {
+      const float other = __shfl_up_sync(0xffffffff, total[iteration], 1);
       float total_1 = other;
-      const int slot = turn * 4;
+      const int slot = iteration * 4;
       total_1 += row[slot];
       total_1 += row[slot + 1];
       total_1 += row[slot + 2];
       total_1 += row[slot + 3];
-      total[turn] = total_1;
+      total[iteration] = total_1;
     }
   }
   if (vectors > 2) {
     #pragma unroll
-    for (int turn = 0; turn < 4; ++turn) {
-      const float other = __shfl_up_sync(0xffffffff, total[turn], 1);
+    for (int iteration = 0; iteration < 4; ++iteration) {
+      const float other = __shfl_up_sync(0xffffffff, total[iteration], 1);
       float total_1 = other;
-      const int slot = turn * 4;
+      const int slot = iteration * 4;
       total_1 += row[slot];
       total_1 += row[slot + 1];
       total_1 += row[slot + 2];
       total_1 += row[slot + 3];
-      total[turn] = total_1;
+      total[iteration] = total_1;
     }
   }
   if (vectors > 3) {
     #pragma unroll
-    for (int turn = 0; turn < 4; ++turn) {
-      const float other = __shfl_up_sync(0xffffffff, total[turn], 1);
+    for (int iteration = 0; iteration < 4; ++iteration) {
+      const float other = __shfl_up_sync(0xffffffff, total[iteration], 1);
       float total_1 = other;
-      const int slot = turn * 4;
+      const int slot = iteration * 4;
       total_1 += row[slot];
       total_1 += row[slot + 1];
       total_1 += row[slot + 2];
       total_1 += row[slot + 3];
-      total[turn] = total_1;
+      total[iteration] = total_1;
     }
   }
   if (vectors > 4) {
     #pragma unroll
-    for (int turn = 0; turn < 4; ++turn) {
-      const float other = __shfl_up_sync(0xffffffff, total[turn], 1);
+    for (int iteration = 0; iteration < 4; ++iteration) {
+      const float other = __shfl_up_sync(0xffffffff, total[iteration], 1);
       float total_1 = other;
-      const int slot = turn * 4;
+      const int slot = iteration * 4;
       total_1 += row[slot];
       total_1 += row[slot + 1];
       total_1 += row[slot + 2];
       total_1 += row[slot + 3];
-      total[turn] = total_1;
+      total[iteration] = total_1;
     }
   }
   if (vectors > 5) {
     #pragma unroll
-    for (int turn = 0; turn < 4; ++turn) {
-      const float other = __shfl_up_sync(0xffffffff, total[turn], 1);
+    for (int iteration = 0; iteration < 4; ++iteration) {
+      const float other = __shfl_up_sync(0xffffffff, total[iteration], 1);
       float total_1 = other;
-      const int slot = turn * 4;
+      const int slot = iteration * 4;
       total_1 += row[slot];
       total_1 += row[slot + 1];
       total_1 += row[slot + 2];
       total_1 += row[slot + 3];
-      total[turn] = total_1;
+      total[iteration] = total_1;
     }
   }
   if (vectors > 6) {
     #pragma unroll
-    for (int turn = 0; turn < 4; ++turn) {
-      const float other = __shfl_up_sync(0xffffffff, total[turn], 1);
+    for (int iteration = 0; iteration < 4; ++iteration) {
+      const float other = __shfl_up_sync(0xffffffff, total[iteration], 1);
       float total_1 = other;
-      const int slot = turn * 4;
+      const int slot = iteration * 4;
       total_1 += row[slot];
       total_1 += row[slot + 1];
       total_1 += row[slot + 2];
       total_1 += row[slot + 3];
-      total[turn] = total_1;
+      total[iteration] = total_1;
     }
   }
   if (vectors > 7) {
     #pragma unroll
-    for (int turn = 0; turn < 4; ++turn) {
-      const float other = __shfl_up_sync(0xffffffff, total[turn], 1);
+    for (int iteration = 0; iteration < 4; ++iteration) {
+      const float other = __shfl_up_sync(0xffffffff, total[iteration], 1);
       float total_1 = other;
-      const int slot = turn * 4;
+      const int slot = iteration * 4;
       total_1 += row[slot];
       total_1 += row[slot + 1];
       total_1 += row[slot + 2];
       total_1 += row[slot + 3];
-      total[turn] = total_1;
+      total[iteration] = total_1;
     }
   }
   #pragma unroll
-  for (int turn = 0; turn < 4; ++turn) {
-    float total_1 = total[turn];
-    const int row_1 = begin + per_block * turn;
+  for (int iteration = 0; iteration < 4; ++iteration) {
+    float total_1 = total[iteration];
+    const int row_1 = begin + per_block * iteration;
     if (lane == vectors - 1 && row_1 < n0) {
       out[row_1] = 0.0f + total_1;
     }
@@ -164,10 +164,10 @@ fold_short(const float* __restrict__ input, float* __restrict__ out, int n0, int
   const int lane = thread - t * lanes;
   const int base = task * each;
   #pragma unroll
-  for (int turn = 0; turn < 4; ++turn) {
-    const int number = base + (t + side * turn);
+  for (int iteration = 0; iteration < 4; ++iteration) {
+    const int number = base + (t + side * iteration);
     const int row_1 = min(number, n0 - 1);
-    const int slot = turn * 4;
+    const int slot = iteration * 4;
     row[slot] = -0.0f;
     row[slot + 1] = -0.0f;
     row[slot + 2] = -0.0f;
@@ -183,9 +183,9 @@ fold_short(const float* __restrict__ input, float* __restrict__ out, int n0, int
     }
   }
   #pragma unroll
-  for (int turn = 0; turn < 4; ++turn) {
-    const int line_1 = (t + side * turn) * pitch;
-    const int slot = turn * 4;
+  for (int iteration = 0; iteration < 4; ++iteration) {
+    const int line_1 = (t + side * iteration) * pitch;
+    const int slot = iteration * 4;
     const int first = lane * 4;
     if (first < n1) {
       *reinterpret_cast<float4*>(&line[line_1 + first]) =
@@ -217,7 +217,7 @@ __device__ __forceinline__ int quotient(int n, int multiplier, int shift) {
 }
 
 // fold, test_kernel_text.py
-// threads take turns
+// threads take elements round-robin
 extern "C" __global__ void __launch_bounds__(256)
 fold_blocks(const float* __restrict__ input, float* __restrict__ out,
                    float* __restrict__ partial, int n1, int lanes, int parts, int span,
@@ -245,12 +245,12 @@ fold_blocks(const float* __restrict__ input, float* __restrict__ out,
     const int rounds = all_have >> 2;
     const int first = part_start + lane * 4;
     const int step = lanes * 4;
-    for (int turn = 0; turn < rounds; ++turn) {
+    for (int iteration = 0; iteration < rounds; ++iteration) {
       // 4 loads on their way before the first is waited for.
-      const int p = first + turn * 4 * step;
-      const int p_1 = first + (turn * 4 + 1) * step;
-      const int p_2 = first + (turn * 4 + 2) * step;
-      const int p_3 = first + (turn * 4 + 3) * step;
+      const int p = first + iteration * 4 * step;
+      const int p_1 = first + (iteration * 4 + 1) * step;
+      const int p_2 = first + (iteration * 4 + 2) * step;
+      const int p_3 = first + (iteration * 4 + 3) * step;
       const int at = row * n1 + p;
       const float4 input4 = *reinterpret_cast<const float4*>(&input[at]);
       const int at_1 = row * n1 + p_1;
@@ -437,16 +437,16 @@ fold_combine(float* __restrict__ out, const float* __restrict__ partial, int n0,
     const int all_have = quotient(max(part_stop, 0), lanes_multiplier, lanes_shift);
     const int mine = all_have + (lane < part_stop - all_have * lanes ? 1 : 0);
     const int rounds = all_have >> 3;
-    for (int turn = 0; turn < rounds; ++turn) {
+    for (int iteration = 0; iteration < rounds; ++iteration) {
       // 8 loads on their way before the first is waited for.
-      const int p = lane + turn * 8 * lanes;
-      const int p_1 = lane + (turn * 8 + 1) * lanes;
-      const int p_2 = lane + (turn * 8 + 2) * lanes;
-      const int p_3 = lane + (turn * 8 + 3) * lanes;
-      const int p_4 = lane + (turn * 8 + 4) * lanes;
-      const int p_5 = lane + (turn * 8 + 5) * lanes;
-      const int p_6 = lane + (turn * 8 + 6) * lanes;
-      const int p_7 = lane + (turn * 8 + 7) * lanes;
+      const int p = lane + iteration * 8 * lanes;
+      const int p_1 = lane + (iteration * 8 + 1) * lanes;
+      const int p_2 = lane + (iteration * 8 + 2) * lanes;
+      const int p_3 = lane + (iteration * 8 + 3) * lanes;
+      const int p_4 = lane + (iteration * 8 + 4) * lanes;
+      const int p_5 = lane + (iteration * 8 + 5) * lanes;
+      const int p_6 = lane + (iteration * 8 + 6) * lanes;
+      const int p_7 = lane + (iteration * 8 + 7) * lanes;
       const float partial_value = partial[base + p];
       const float partial_value_1 = partial[base + p_1];
       const float partial_value_2 = partial[base + p_2];

@@ -22,8 +22,8 @@ fold_short(const float* __restrict__ input, float* __restrict__ out, int n0, int
     float total_3 = -0.0f;
     const int all_have = max(count, 0);
     const int rounds = all_have >> 2;
-    for (int turn = 0; turn < rounds; ++turn) {
-      const int k = turn * 4;
+    for (int iteration = 0; iteration < rounds; ++iteration) {
+      const int k = iteration * 4;
       const int k_1 = k + 1;
       const int k_2 = k + 2;
       const int k_3 = k + 3;
@@ -144,7 +144,7 @@ __device__ __forceinline__ int quotient(int n, int multiplier, int shift) {
 }
 
 // fold, test_kernel_text.py
-// columns side by side, threads take turns
+// columns side by side, threads take elements round-robin
 extern "C" __global__ void __launch_bounds__(256)
 fold_blocks(const float* __restrict__ input, float* __restrict__ out,
                    float* __restrict__ partial, int n0, int count, int width, int height,
@@ -175,11 +175,11 @@ fold_blocks(const float* __restrict__ input, float* __restrict__ out,
       ? all_have + (t_1 < max(part_stop - part_start, 0) - all_have * height ? 1 : 0) : 0;
   const int rounds = (t_1 < height ? all_have : 0) >> 2;
   const int first_1 = part_start + t_1;
-  for (int turn = 0; turn < rounds; ++turn) {
-    const int k = first_1 + turn * 4 * height;
-    const int k_1 = first_1 + (turn * 4 + 1) * height;
-    const int k_2 = first_1 + (turn * 4 + 2) * height;
-    const int k_3 = first_1 + (turn * 4 + 3) * height;
+  for (int iteration = 0; iteration < rounds; ++iteration) {
+    const int k = first_1 + iteration * 4 * height;
+    const int k_1 = first_1 + (iteration * 4 + 1) * height;
+    const int k_2 = first_1 + (iteration * 4 + 2) * height;
+    const int k_3 = first_1 + (iteration * 4 + 3) * height;
     const int at = k * n0 + column;
     const float4 input4 = *reinterpret_cast<const float4*>(&input[at]);
     const int at_1 = k_1 * n0 + column;
@@ -467,15 +467,15 @@ fold_combine(float* __restrict__ out, const float* __restrict__ partial, int n0,
   const int mine_1 = t < height ? all_have + (t < max(part_stop, 0) - all_have * height ? 1 : 0)
       : 0;
   const int rounds = (t < height ? all_have : 0) >> 3;
-  for (int turn = 0; turn < rounds; ++turn) {
-    const int k = t + turn * 8 * height;
-    const int k_1 = t + (turn * 8 + 1) * height;
-    const int k_2 = t + (turn * 8 + 2) * height;
-    const int k_3 = t + (turn * 8 + 3) * height;
-    const int k_4 = t + (turn * 8 + 4) * height;
-    const int k_5 = t + (turn * 8 + 5) * height;
-    const int k_6 = t + (turn * 8 + 6) * height;
-    const int k_7 = t + (turn * 8 + 7) * height;
+  for (int iteration = 0; iteration < rounds; ++iteration) {
+    const int k = t + iteration * 8 * height;
+    const int k_1 = t + (iteration * 8 + 1) * height;
+    const int k_2 = t + (iteration * 8 + 2) * height;
+    const int k_3 = t + (iteration * 8 + 3) * height;
+    const int k_4 = t + (iteration * 8 + 4) * height;
+    const int k_5 = t + (iteration * 8 + 5) * height;
+    const int k_6 = t + (iteration * 8 + 6) * height;
+    const int k_7 = t + (iteration * 8 + 7) * height;
     const float partial_value = partial[(plane * parts + k) * n0 + column];
     const float partial_value_1 = partial[(plane * parts + k_1) * n0 + column];
     const float partial_value_2 = partial[(plane * parts + k_2) * n0 + column];

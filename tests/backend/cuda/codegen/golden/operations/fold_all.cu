@@ -4,7 +4,7 @@ __device__ __forceinline__ int quotient(int n, int multiplier, int shift) {
 }
 
 // sum, test_kernel_text.py
-// threads take turns
+// threads take elements round-robin
 extern "C" __global__ void __launch_bounds__(256)
 sum_blocks(const float* __restrict__ input, float* __restrict__ out,
                   float* __restrict__ partial, int count, int lanes, int parts, int span,
@@ -32,12 +32,12 @@ sum_blocks(const float* __restrict__ input, float* __restrict__ out,
     const int rounds = all_have >> 2;
     const int first = part_start + lane * 4;
     const int step = lanes * 4;
-    for (int turn = 0; turn < rounds; ++turn) {
+    for (int iteration = 0; iteration < rounds; ++iteration) {
       // 4 loads on their way before the first is waited for.
-      const int p = first + turn * 4 * step;
-      const int p_1 = first + (turn * 4 + 1) * step;
-      const int p_2 = first + (turn * 4 + 2) * step;
-      const int p_3 = first + (turn * 4 + 3) * step;
+      const int p = first + iteration * 4 * step;
+      const int p_1 = first + (iteration * 4 + 1) * step;
+      const int p_2 = first + (iteration * 4 + 2) * step;
+      const int p_3 = first + (iteration * 4 + 3) * step;
       const float4 input4 = *reinterpret_cast<const float4*>(&input[p]);
       const float4 input4_1 = *reinterpret_cast<const float4*>(&input[p_1]);
       const float4 input4_2 = *reinterpret_cast<const float4*>(&input[p_2]);
@@ -216,16 +216,16 @@ sum_combine(float* __restrict__ out, const float* __restrict__ partial, int part
     const int all_have = quotient(max(part_stop, 0), lanes_multiplier, lanes_shift);
     const int mine = all_have + (lane < part_stop - all_have * lanes ? 1 : 0);
     const int rounds = all_have >> 3;
-    for (int turn = 0; turn < rounds; ++turn) {
+    for (int iteration = 0; iteration < rounds; ++iteration) {
       // 8 loads on their way before the first is waited for.
-      const int p = lane + turn * 8 * lanes;
-      const int p_1 = lane + (turn * 8 + 1) * lanes;
-      const int p_2 = lane + (turn * 8 + 2) * lanes;
-      const int p_3 = lane + (turn * 8 + 3) * lanes;
-      const int p_4 = lane + (turn * 8 + 4) * lanes;
-      const int p_5 = lane + (turn * 8 + 5) * lanes;
-      const int p_6 = lane + (turn * 8 + 6) * lanes;
-      const int p_7 = lane + (turn * 8 + 7) * lanes;
+      const int p = lane + iteration * 8 * lanes;
+      const int p_1 = lane + (iteration * 8 + 1) * lanes;
+      const int p_2 = lane + (iteration * 8 + 2) * lanes;
+      const int p_3 = lane + (iteration * 8 + 3) * lanes;
+      const int p_4 = lane + (iteration * 8 + 4) * lanes;
+      const int p_5 = lane + (iteration * 8 + 5) * lanes;
+      const int p_6 = lane + (iteration * 8 + 6) * lanes;
+      const int p_7 = lane + (iteration * 8 + 7) * lanes;
       const float partial_value = partial[base + p];
       const float partial_value_1 = partial[base + p_1];
       const float partial_value_2 = partial[base + p_2];

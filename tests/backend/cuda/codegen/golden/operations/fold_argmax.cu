@@ -6,7 +6,7 @@ __device__ __forceinline__ int quotient(int n, int multiplier, int shift) {
 }
 
 // argmax, test_kernel_text.py
-// threads take turns
+// threads take elements round-robin
 extern "C" __global__ void __launch_bounds__(256)
 argmax_blocks(const float* __restrict__ input, const float* __restrict__ argmax,
                      int64* __restrict__ out, int64* __restrict__ partial, int count, int lanes,
@@ -36,12 +36,12 @@ argmax_blocks(const float* __restrict__ input, const float* __restrict__ argmax,
     const int rounds = all_have >> 2;
     const int64 first = (int64)part_start + (int64)lane * 4;
     const int64 step = (int64)lanes * 4;
-    for (int turn = 0; turn < rounds; ++turn) {
+    for (int iteration = 0; iteration < rounds; ++iteration) {
       // 4 loads on their way before the first is waited for.
-      const int64 p = first + (int64)turn * 4 * step;
-      const int64 p_1 = first + ((int64)turn * 4 + 1) * step;
-      const int64 p_2 = first + ((int64)turn * 4 + 2) * step;
-      const int64 p_3 = first + ((int64)turn * 4 + 3) * step;
+      const int64 p = first + (int64)iteration * 4 * step;
+      const int64 p_1 = first + ((int64)iteration * 4 + 1) * step;
+      const int64 p_2 = first + ((int64)iteration * 4 + 2) * step;
+      const int64 p_3 = first + ((int64)iteration * 4 + 3) * step;
       const float4 input4 = *reinterpret_cast<const float4*>(&input[(int)p]);
       const float4 input4_1 = *reinterpret_cast<const float4*>(&input[(int)p_1]);
       const float4 input4_2 = *reinterpret_cast<const float4*>(&input[(int)p_2]);
@@ -280,16 +280,16 @@ argmax_combine(int64* __restrict__ out, const int64* __restrict__ partial, int p
     const int all_have = quotient(max(part_stop, 0), lanes_multiplier, lanes_shift);
     const int mine = all_have + (lane < part_stop - all_have * lanes ? 1 : 0);
     const int rounds = all_have >> 3;
-    for (int turn = 0; turn < rounds; ++turn) {
+    for (int iteration = 0; iteration < rounds; ++iteration) {
       // 8 loads on their way before the first is waited for.
-      const int p = lane + turn * 8 * lanes;
-      const int p_1 = lane + (turn * 8 + 1) * lanes;
-      const int p_2 = lane + (turn * 8 + 2) * lanes;
-      const int p_3 = lane + (turn * 8 + 3) * lanes;
-      const int p_4 = lane + (turn * 8 + 4) * lanes;
-      const int p_5 = lane + (turn * 8 + 5) * lanes;
-      const int p_6 = lane + (turn * 8 + 6) * lanes;
-      const int p_7 = lane + (turn * 8 + 7) * lanes;
+      const int p = lane + iteration * 8 * lanes;
+      const int p_1 = lane + (iteration * 8 + 1) * lanes;
+      const int p_2 = lane + (iteration * 8 + 2) * lanes;
+      const int p_3 = lane + (iteration * 8 + 3) * lanes;
+      const int p_4 = lane + (iteration * 8 + 4) * lanes;
+      const int p_5 = lane + (iteration * 8 + 5) * lanes;
+      const int p_6 = lane + (iteration * 8 + 6) * lanes;
+      const int p_7 = lane + (iteration * 8 + 7) * lanes;
       const int64 partial_value = partial[base + p];
       const int64 partial_value_1 = partial[base + p_1];
       const int64 partial_value_2 = partial[base + p_2];

@@ -52,9 +52,9 @@ fold_blocks(const float* __restrict__ input, float* __restrict__ out0,
   const int64 end = min(begin + (int64)share, (int64)part_stop);
   float total = 0.0f;
   float total_1 = 0.0f;
-  const int turn_end = floor_divide(share, tile);
-  for (int turn = 0; turn < turn_end; ++turn) {
-    const int64 origin = begin + (int64)turn * (int64)tile;
+  const int iteration_end = floor_divide(share, tile);
+  for (int iteration = 0; iteration < iteration_end; ++iteration) {
+    const int64 origin = begin + (int64)iteration * (int64)tile;
     const int64 first = origin + (int64)inside * 16;
     float part_1 = 0.0f;
     float part_2 = 0.0f;
@@ -156,7 +156,7 @@ fold_blocks(const float* __restrict__ input, float* __restrict__ out0,
       }
     }
     if (origin < end) {
-      if (turn == 0) {
+      if (iteration == 0) {
         total = part_1;
         total_1 = part_2;
       } else {
@@ -277,9 +277,9 @@ fold_combine(float* __restrict__ out0, float* __restrict__ out1,
   const int64 end = min(begin + (int64)share, (int64)part_stop);
   float total = 0.0f;
   float total_1 = 0.0f;
-  const int turn_end = share / tile;
-  for (int turn = 0; turn < turn_end; ++turn) {
-    const int64 origin = begin + (int64)turn * (int64)tile;
+  const int iteration_end = share / tile;
+  for (int iteration = 0; iteration < iteration_end; ++iteration) {
+    const int64 origin = begin + (int64)iteration * (int64)tile;
     const int64 first = origin + (int64)inside * 4;
     float part = 0.0f;
     float part_1 = 0.0f;
@@ -336,7 +336,7 @@ fold_combine(float* __restrict__ out0, float* __restrict__ out1,
       }
     }
     if (origin < end) {
-      if (turn == 0) {
+      if (iteration == 0) {
         total = part;
         total_1 = part_1;
       } else {

@@ -22,8 +22,8 @@ fold_seg(const int64* __restrict__ offsets, const float* __restrict__ input,
   const int segment_stop = min(segment_start + each, n0);
   const int own = max(min(segment_stop - segment_start, 256), 1);
   // Where the segments of this block begin and end.
-  for (int turn = 0; turn < ((own + 256) >> 8); ++turn) {
-    const int k = turn * 256 + thread;
+  for (int iteration = 0; iteration < ((own + 256) >> 8); ++iteration) {
+    const int k = iteration * 256 + thread;
     if (k <= own) {
       segment_end[k] = offsets[segment_start + k];
     }
@@ -50,9 +50,9 @@ fold_seg(const int64* __restrict__ offsets, const float* __restrict__ input,
   const int t = thread >> (few_4 ? 0 : few_3 ? 1 : few_2 ? 2 : few_1 ? 3 : few ? 4 : 5);
   const int lane = thread - t * lanes;
   const int together = 256 / lanes;
-  const int turn_end = (own + together - 1) / together;
-  for (int turn = 0; turn < turn_end; ++turn) {
-    const int64 number = (int64)turn * (int64)together + (int64)t;
+  const int iteration_end = (own + together - 1) / together;
+  for (int iteration = 0; iteration < iteration_end; ++iteration) {
+    const int64 number = (int64)iteration * (int64)together + (int64)t;
     const int segment_1 = min(number, (int64)own - 1);
     const int end_4 = min(max(segment_end[segment_1], 0ll), (int64)n1);
     const int end_5 = min(max(segment_end[segment_1 + 1], 0ll), (int64)n1);
@@ -155,12 +155,12 @@ fold_seg(const int64* __restrict__ offsets, const float* __restrict__ input,
         const int mine = all_have + (thread < (int)((unsigned)whole - all_have * 256) ? 1 : 0);
         const int rounds = all_have >> 2;
         const int first = end_4 + thread;
-        for (int turn = 0; turn < rounds; ++turn) {
+        for (int iteration = 0; iteration < rounds; ++iteration) {
           // 4 loads on their way before the first is waited for.
-          const int p = first + turn * 1024;
-          const int p_1 = first + (turn * 4 + 1) * 256;
-          const int p_2 = first + (turn * 4 + 2) * 256;
-          const int p_3 = first + (turn * 4 + 3) * 256;
+          const int p = first + iteration * 1024;
+          const int p_1 = first + (iteration * 4 + 1) * 256;
+          const int p_2 = first + (iteration * 4 + 2) * 256;
+          const int p_3 = first + (iteration * 4 + 3) * 256;
           const float input_p = input[p];
           const float input_p_1 = input[p_1];
           const float input_p_2 = input[p_2];

@@ -85,8 +85,8 @@ permute_bins(const int* __restrict__ input, int* __restrict__ out, int n0, int c
   __syncthreads();
   const int copy = thread - quotient(thread, copies_multiplier, copies_shift) * copies;
   const int rounds = quotient(tiles - task + groups - 1, groups_multiplier, groups_shift);
-  for (int turn = 0; turn < rounds; ++turn) {
-    const int first = (task + turn * groups) * 4096 + thread;
+  for (int iteration = 0; iteration < rounds; ++iteration) {
+    const int first = (task + iteration * groups) * 4096 + thread;
     const int first_1 = first + 512;
     const int first_2 = first + 1024;
     const int first_3 = first + 1536;
@@ -94,92 +94,92 @@ permute_bins(const int* __restrict__ input, int* __restrict__ out, int n0, int c
     const int first_5 = first + 2560;
     const int first_6 = first + 3072;
     const int first_7 = first + 3584;
-    const int place = input[first];
-    const int place_1 = input[first_1];
-    const int place_2 = input[first_2];
-    const int place_3 = input[first_3];
-    const int place_4 = input[first_4];
-    const int place_5 = input[first_5];
-    const int place_6 = input[first_6];
-    const int place_7 = input[first_7];
-    const int64 at = place * copies + copy;
+    const int target = input[first];
+    const int target_1 = input[first_1];
+    const int target_2 = input[first_2];
+    const int target_3 = input[first_3];
+    const int target_4 = input[first_4];
+    const int target_5 = input[first_5];
+    const int target_6 = input[first_6];
+    const int target_7 = input[first_7];
+    const int64 at = target * copies + copy;
     locked(&lock[at % 1024], [&] {
       const int old0 = read_now(&filled[at]);
       const int old1 = read_now(&bin[at]);
       write_now<int>(&filled[at], 1);
       write_now<int>(&bin[at],
-          old0 == 0 ? place : floor_remainder((int)((unsigned)place + old1), 9));
+          old0 == 0 ? target : floor_remainder((int)((unsigned)target + old1), 9));
     });
-    const int64 at_1 = place_1 * copies + copy;
+    const int64 at_1 = target_1 * copies + copy;
     locked(&lock[at_1 % 1024], [&] {
       const int old0 = read_now(&filled[at_1]);
       const int old1 = read_now(&bin[at_1]);
       write_now<int>(&filled[at_1], 1);
       write_now<int>(&bin[at_1],
-          old0 == 0 ? place_1 : floor_remainder((int)((unsigned)place_1 + old1), 9));
+          old0 == 0 ? target_1 : floor_remainder((int)((unsigned)target_1 + old1), 9));
     });
-    const int64 at_2 = place_2 * copies + copy;
+    const int64 at_2 = target_2 * copies + copy;
     locked(&lock[at_2 % 1024], [&] {
       const int old0 = read_now(&filled[at_2]);
       const int old1 = read_now(&bin[at_2]);
       write_now<int>(&filled[at_2], 1);
       write_now<int>(&bin[at_2],
-          old0 == 0 ? place_2 : floor_remainder((int)((unsigned)place_2 + old1), 9));
+          old0 == 0 ? target_2 : floor_remainder((int)((unsigned)target_2 + old1), 9));
     });
-    const int64 at_3 = place_3 * copies + copy;
+    const int64 at_3 = target_3 * copies + copy;
     locked(&lock[at_3 % 1024], [&] {
       const int old0 = read_now(&filled[at_3]);
       const int old1 = read_now(&bin[at_3]);
       write_now<int>(&filled[at_3], 1);
       write_now<int>(&bin[at_3],
-          old0 == 0 ? place_3 : floor_remainder((int)((unsigned)place_3 + old1), 9));
+          old0 == 0 ? target_3 : floor_remainder((int)((unsigned)target_3 + old1), 9));
     });
-    const int64 at_4 = place_4 * copies + copy;
+    const int64 at_4 = target_4 * copies + copy;
     locked(&lock[at_4 % 1024], [&] {
       const int old0 = read_now(&filled[at_4]);
       const int old1 = read_now(&bin[at_4]);
       write_now<int>(&filled[at_4], 1);
       write_now<int>(&bin[at_4],
-          old0 == 0 ? place_4 : floor_remainder((int)((unsigned)place_4 + old1), 9));
+          old0 == 0 ? target_4 : floor_remainder((int)((unsigned)target_4 + old1), 9));
     });
-    const int64 at_5 = place_5 * copies + copy;
+    const int64 at_5 = target_5 * copies + copy;
     locked(&lock[at_5 % 1024], [&] {
       const int old0 = read_now(&filled[at_5]);
       const int old1 = read_now(&bin[at_5]);
       write_now<int>(&filled[at_5], 1);
       write_now<int>(&bin[at_5],
-          old0 == 0 ? place_5 : floor_remainder((int)((unsigned)place_5 + old1), 9));
+          old0 == 0 ? target_5 : floor_remainder((int)((unsigned)target_5 + old1), 9));
     });
-    const int64 at_6 = place_6 * copies + copy;
+    const int64 at_6 = target_6 * copies + copy;
     locked(&lock[at_6 % 1024], [&] {
       const int old0 = read_now(&filled[at_6]);
       const int old1 = read_now(&bin[at_6]);
       write_now<int>(&filled[at_6], 1);
       write_now<int>(&bin[at_6],
-          old0 == 0 ? place_6 : floor_remainder((int)((unsigned)place_6 + old1), 9));
+          old0 == 0 ? target_6 : floor_remainder((int)((unsigned)target_6 + old1), 9));
     });
-    const int64 at_7 = place_7 * copies + copy;
+    const int64 at_7 = target_7 * copies + copy;
     locked(&lock[at_7 % 1024], [&] {
       const int old0 = read_now(&filled[at_7]);
       const int old1 = read_now(&bin[at_7]);
       write_now<int>(&filled[at_7], 1);
       write_now<int>(&bin[at_7],
-          old0 == 0 ? place_7 : floor_remainder((int)((unsigned)place_7 + old1), 9));
+          old0 == 0 ? target_7 : floor_remainder((int)((unsigned)target_7 + old1), 9));
     });
   }
   const int left = tiles * 4096 + (task * 512 + thread);
   const int stride = groups * 512;
   const int rounds_1 = floor_divide(count - left + stride - 1, stride);
-  for (int turn = 0; turn < rounds_1; ++turn) {
-    const int p = left + turn * stride;
-    const int place = input[p];
-    const int64 at = place * copies + copy;
+  for (int iteration = 0; iteration < rounds_1; ++iteration) {
+    const int p = left + iteration * stride;
+    const int target = input[p];
+    const int64 at = target * copies + copy;
     locked(&lock[at % 1024], [&] {
       const int old0 = read_now(&filled[at]);
       const int old1 = read_now(&bin[at]);
       write_now<int>(&filled[at], 1);
       write_now<int>(&bin[at],
-          old0 == 0 ? place : floor_remainder((int)((unsigned)place + old1), 9));
+          old0 == 0 ? target : floor_remainder((int)((unsigned)target + old1), 9));
     });
   }
   __syncthreads();

@@ -29,8 +29,8 @@ permute_bins(const int* __restrict__ input, int* __restrict__ out, int n0, int c
   __syncthreads();
   const int copy = thread - quotient(thread, copies_multiplier, copies_shift) * copies;
   const int rounds = quotient(tiles - task + groups - 1, groups_multiplier, groups_shift);
-  for (int turn = 0; turn < rounds; ++turn) {
-    const int first = (task + turn * groups) * 4096 + thread * 4;
+  for (int iteration = 0; iteration < rounds; ++iteration) {
+    const int first = (task + iteration * groups) * 4096 + thread * 4;
     const int first_1 = first + 2048;
     const int4 input4 = *reinterpret_cast<const int4*>(&input[first]);
     const int4 input4_1 = *reinterpret_cast<const int4*>(&input[first_1]);
@@ -54,11 +54,11 @@ permute_bins(const int* __restrict__ input, int* __restrict__ out, int n0, int c
   const int left = tiles * 4096 + (task * 512 + thread);
   const int stride = groups * 512;
   const int rounds_1 = floor_divide(count - left + stride - 1, stride);
-  for (int turn = 0; turn < rounds_1; ++turn) {
-    const int p = left + turn * stride;
-    const int place = input[p];
-    const int slot = place * copies + copy;
-    atomicAdd(&bin[slot], place);
+  for (int iteration = 0; iteration < rounds_1; ++iteration) {
+    const int p = left + iteration * stride;
+    const int target = input[p];
+    const int slot = target * copies + copy;
+    atomicAdd(&bin[slot], target);
   }
   __syncthreads();
   // The copies together, into the target.

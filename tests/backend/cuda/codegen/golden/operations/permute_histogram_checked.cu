@@ -46,19 +46,19 @@ permute_bins(const int* __restrict__ input, int* __restrict__ out,
   const int left = task * 512 + thread;
   const int stride = groups * 512;
   const int rounds = floor_divide(count - left + stride - 1, stride);
-  for (int turn = 0; turn < rounds && unreported(errors); ++turn) {
-    const int p = left + turn * stride;
-    int place = -1;
+  for (int iteration = 0; iteration < rounds && unreported(errors); ++iteration) {
+    const int p = left + iteration * stride;
+    int target = -1;
     int value = 0;
     const int at = input[p];
     const bool ok = at >= 0 && at < n0;
     if (!ok) report(errors, 1, (int64)at, (int64)n0);
     if (ok) {
-      place = at;
+      target = at;
       value = at;
     }
-    if (place >= 0) {
-      const int slot = place * copies + copy;
+    if (target >= 0) {
+      const int slot = target * copies + copy;
       atomicAdd(&bin[slot], value);
     }
   }

@@ -21,8 +21,8 @@ permute_overwrite(const float* __restrict__ input, const int* __restrict__ input
   const int task = blockIdx.x;
   const int thread = threadIdx.x;
   const int rounds = quotient(tiles - task + blocks - 1, blocks_multiplier, blocks_shift);
-  for (int turn = 0; turn < rounds; ++turn) {
-    const int first = (task + turn * blocks) * 4096 + thread * 4;
+  for (int iteration = 0; iteration < rounds; ++iteration) {
+    const int first = (task + iteration * blocks) * 4096 + thread * 4;
     const int first_1 = first + 2048;
     const float4 input4 = *reinterpret_cast<const float4*>(&input[first]);
     const int4 input_1_4 = *reinterpret_cast<const int4*>(&input_1[first]);
@@ -40,9 +40,9 @@ permute_overwrite(const float* __restrict__ input, const int* __restrict__ input
   const int left = tiles * 4096 + (task * 512 + thread);
   const int stride = blocks * 512;
   const int rounds_1 = floor_divide(count - left + stride - 1, stride);
-  for (int turn = 0; turn < rounds_1; ++turn) {
-    const int p = left + turn * stride;
-    const int place = input_1[p];
-    out[place] = input[p];  // whoever is last
+  for (int iteration = 0; iteration < rounds_1; ++iteration) {
+    const int p = left + iteration * stride;
+    const int target = input_1[p];
+    out[target] = input[p];  // whoever is last
   }
 }

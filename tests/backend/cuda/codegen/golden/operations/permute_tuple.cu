@@ -15,7 +15,7 @@ __device__ __forceinline__ int floor_divide(int a, int b) {
 }
 
 // permute, test_kernel_text.py
-// the last source of each place
+// the last source of each target
 extern "C" __global__ void __launch_bounds__(512, 3)
 permute_claim(const float* __restrict__ zip0, const int* __restrict__ zip1,
                      const int* __restrict__ input, int64* __restrict__ zero_last, int count,
@@ -23,8 +23,9 @@ permute_claim(const float* __restrict__ zip0, const int* __restrict__ zip1,
   const int task = blockIdx.x;
   const int thread = threadIdx.x;
   const int rounds = quotient(tiles - task + blocks - 1, blocks_multiplier, blocks_shift);
-  for (int turn = 0; turn < rounds; ++turn) {
-    const int64 first = ((int64)task + (int64)turn * (int64)blocks) * 4096 + (int64)thread * 4;
+  for (int iteration = 0; iteration < rounds; ++iteration) {
+    const int64 first = ((int64)task + (int64)iteration * (int64)blocks) * 4096
+        + (int64)thread * 4;
     const int64 first_1 = first + 2048;
     const int4 zip1_4 = *reinterpret_cast<const int4*>(&zip1[(int)first]);
     const float4 zip0_4 = *reinterpret_cast<const float4*>(&zip0[(int)first]);
@@ -50,10 +51,10 @@ permute_claim(const float* __restrict__ zip0, const int* __restrict__ zip1,
   const int64 left = (int64)tiles * 4096 + ((int64)task * 512 + (int64)thread);
   const int stride = blocks * 512;
   const int rounds_1 = floor_divide(count - (int)left + stride - 1, stride);
-  for (int turn = 0; turn < rounds_1; ++turn) {
-    const int64 p = left + (int64)turn * (int64)stride;
-    const int place = input[(int)p];
-    atomicMax(&zero_last[place], p + 1);
+  for (int iteration = 0; iteration < rounds_1; ++iteration) {
+    const int64 p = left + (int64)iteration * (int64)stride;
+    const int target = input[(int)p];
+    atomicMax(&zero_last[target], p + 1);
   }
 }
 
@@ -74,7 +75,7 @@ __device__ __forceinline__ int floor_divide(int a, int b) {
 }
 
 // permute, test_kernel_text.py
-// the last source of each place
+// the last source of each target
 extern "C" __global__ void __launch_bounds__(512, 3)
 permute_claimed(const float* __restrict__ zip0, const int* __restrict__ zip1,
                        const int* __restrict__ input, float* __restrict__ out0,
@@ -83,8 +84,9 @@ permute_claimed(const float* __restrict__ zip0, const int* __restrict__ zip1,
   const int task = blockIdx.x;
   const int thread = threadIdx.x;
   const int rounds = quotient(tiles - task + blocks - 1, blocks_multiplier, blocks_shift);
-  for (int turn = 0; turn < rounds; ++turn) {
-    const int64 first = ((int64)task + (int64)turn * (int64)blocks) * 4096 + (int64)thread * 4;
+  for (int iteration = 0; iteration < rounds; ++iteration) {
+    const int64 first = ((int64)task + (int64)iteration * (int64)blocks) * 4096
+        + (int64)thread * 4;
     const int64 first_1 = first + 2048;
     const int4 zip1_4 = *reinterpret_cast<const int4*>(&zip1[(int)first]);
     const float4 zip0_4 = *reinterpret_cast<const float4*>(&zip0[(int)first]);
@@ -134,14 +136,14 @@ permute_claimed(const float* __restrict__ zip0, const int* __restrict__ zip1,
   const int64 left = (int64)tiles * 4096 + ((int64)task * 512 + (int64)thread);
   const int stride = blocks * 512;
   const int rounds_1 = floor_divide(count - (int)left + stride - 1, stride);
-  for (int turn = 0; turn < rounds_1; ++turn) {
-    const int64 p = left + (int64)turn * (int64)stride;
-    const int place = input[(int)p];
+  for (int iteration = 0; iteration < rounds_1; ++iteration) {
+    const int64 p = left + (int64)iteration * (int64)stride;
+    const int target = input[(int)p];
     const float zip0_p = zip0[(int)p];
     const int zip1_p = zip1[(int)p];
-    if (zero_last[place] == p + 1) {
-      out0[place] = zip0_p;
-      out1[place] = zip1_p;
+    if (zero_last[target] == p + 1) {
+      out0[target] = zip0_p;
+      out1[target] = zip1_p;
     }
   }
 }

@@ -22,8 +22,8 @@ cumsum_sums(const float* __restrict__ input, float* __restrict__ sum, int n0, in
     const int part_stop = min(part_start + span, n0);
     float total = input[part_start * n1 + column];
     const int rounds = max(part_stop - (part_start + 1), 0) >> 4;
-    for (int turn = 0; turn < rounds; ++turn) {
-      const int base = part_start + turn * 16 + 1;
+    for (int iteration = 0; iteration < rounds; ++iteration) {
+      const int base = part_start + iteration * 16 + 1;
       #pragma unroll
       for (int u = 0; u < 16; ++u) {
         const int p = base + u;
@@ -169,8 +169,8 @@ cumsum_columns(const float* __restrict__ input, float* __restrict__ out,
       total = carry[slot];
     }
     const int rounds = max((int)((unsigned)part_stop - begin), 0) >> 4;
-    for (int turn = 0; turn < rounds; ++turn) {
-      const int base = begin + turn * 16;
+    for (int iteration = 0; iteration < rounds; ++iteration) {
+      const int base = begin + iteration * 16;
       #pragma unroll
       for (int u = 0; u < 16; ++u) {
         const int p = base + u;

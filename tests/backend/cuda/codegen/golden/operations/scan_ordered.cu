@@ -25,10 +25,10 @@ scanl1_rows(const float* __restrict__ input, float* __restrict__ out0,
   float carry_1 = 0.0f;
   const int step = width * 4;
   const int chunk = step * 4;
-  const int turn_end = (n1 + chunk - 1) / chunk;
-  for (int turn = 0; turn < turn_end; ++turn) {
+  const int iteration_end = (n1 + chunk - 1) / chunk;
+  for (int iteration = 0; iteration < iteration_end; ++iteration) {
     // inside: the prefixes inside each vector; before: their totals.
-    const int origin = turn * chunk;
+    const int origin = iteration * chunk;
     const int first = origin + lane * 4;
     const float base = carry;
     const float base_1 = carry_1;
@@ -191,7 +191,7 @@ scanl1_rows(const float* __restrict__ input, float* __restrict__ out0,
         const bool some = j > 0 || lane > 0;
         float start = before_2;
         float start_1 = before_1_1;
-        if (turn > 0) {
+        if (iteration > 0) {
           start = base;
           start_1 = base_1;
           if (some) {
@@ -210,25 +210,25 @@ scanl1_rows(const float* __restrict__ input, float* __restrict__ out0,
         const float inside_1_4 = inside_1[slot + 3];
         float r = inside_2;
         float r_1 = inside_1_1;
-        if (turn > 0 || some) {
+        if (iteration > 0 || some) {
           r = start * inside_2;
           r_1 = start_1 * inside_2 + inside_1_1;
         }
         float r_2 = inside_3;
         float r_3 = inside_1_2;
-        if (turn > 0 || some) {
+        if (iteration > 0 || some) {
           r_2 = start * inside_3;
           r_3 = start_1 * inside_3 + inside_1_2;
         }
         float r_4 = inside_4;
         float r_5 = inside_1_3;
-        if (turn > 0 || some) {
+        if (iteration > 0 || some) {
           r_4 = start * inside_4;
           r_5 = start_1 * inside_4 + inside_1_3;
         }
         float r_6 = inside_5;
         float r_7 = inside_1_4;
-        if (turn > 0 || some) {
+        if (iteration > 0 || some) {
           r_6 = start * inside_5;
           r_7 = start_1 * inside_5 + inside_1_4;
         }
@@ -247,7 +247,7 @@ scanl1_rows(const float* __restrict__ input, float* __restrict__ out0,
         const bool some = j > 0 || lane > 0;
         float start = before_2;
         float start_1 = before_1_1;
-        if (turn > 0) {
+        if (iteration > 0) {
           start = base;
           start_1 = base_1;
           if (some) {
@@ -266,25 +266,25 @@ scanl1_rows(const float* __restrict__ input, float* __restrict__ out0,
         const float inside_1_4 = inside_1[slot + 3];
         float r = inside_2;
         float r_1 = inside_1_1;
-        if (turn > 0 || some) {
+        if (iteration > 0 || some) {
           r = start * inside_2;
           r_1 = start_1 * inside_2 + inside_1_1;
         }
         float r_2 = inside_3;
         float r_3 = inside_1_2;
-        if (turn > 0 || some) {
+        if (iteration > 0 || some) {
           r_2 = start * inside_3;
           r_3 = start_1 * inside_3 + inside_1_2;
         }
         float r_4 = inside_4;
         float r_5 = inside_1_3;
-        if (turn > 0 || some) {
+        if (iteration > 0 || some) {
           r_4 = start * inside_4;
           r_5 = start_1 * inside_4 + inside_1_3;
         }
         float r_6 = inside_5;
         float r_7 = inside_1_4;
-        if (turn > 0 || some) {
+        if (iteration > 0 || some) {
           r_6 = start * inside_5;
           r_7 = start_1 * inside_5 + inside_1_4;
         }
@@ -311,7 +311,7 @@ scanl1_rows(const float* __restrict__ input, float* __restrict__ out0,
         }
       }
     }
-    if (turn > 0) {
+    if (iteration > 0) {
       carry *= run;
       carry_1 = carry_1 * run + run_1;
     } else {
@@ -529,10 +529,10 @@ scanl1_tiles(const float* __restrict__ input, float* __restrict__ out0,
   // of it in its group of 32 and finds a group whose start is known; warp w adds up
   // the group that is w before.
   const int group = tile >> 5;
-  const int place = tile & 31;
+  const int index = tile & 31;
   const int own = group - warp;
   const int tile_slot = row * tiles + own * 32 + lane;
-  const bool wanted = warp <= 8 && own >= 0 && (warp > 0 || lane < place);
+  const bool wanted = warp <= 8 && own >= 0 && (warp > 0 || lane < index);
   uint64 word = wanted ? 0ull : 4294967296ull;
   uint64 word_1 = wanted ? 0ull : 4294967296ull;
   const bool first_warp = warp == 0;
@@ -637,7 +637,7 @@ scanl1_tiles(const float* __restrict__ input, float* __restrict__ out0,
     }
     float sum_2 = __uint_as_float((uint32)word);
     float sum_3 = __uint_as_float((uint32)word_1);
-    if (first_warp && place == 31) {
+    if (first_warp && index == 31) {
       float whole_1 = sum_2;
       float whole_2 = sum_3;
       if (lane == 31) {
@@ -669,7 +669,7 @@ scanl1_tiles(const float* __restrict__ input, float* __restrict__ out0,
         sum_1[9] = whole_2;
       }
     }
-    const int count = first_warp ? place : 32;
+    const int count = first_warp ? index : 32;
     const float other = __shfl_down_sync(0xffffffff, sum_2, 1);
     const float other_1 = __shfl_down_sync(0xffffffff, sum_3, 1);
     if (lane + 1 < count) {
@@ -812,7 +812,7 @@ scanl1_tiles(const float* __restrict__ input, float* __restrict__ out0,
       some = true;
     }
   }
-  if (thread == 0 && place == 31 && tile + 1 < tiles) {
+  if (thread == 0 && index == 31 && tile + 1 < tiles) {
     float whole_1 = sum[9];
     float whole_2 = sum_1[9];
     if (some) {
@@ -826,7 +826,7 @@ scanl1_tiles(const float* __restrict__ input, float* __restrict__ out0,
     publish_relaxed(
         &zero_state[word_2 + 1], (uint64)(uint32)__float_as_uint(whole_2) | 4294967296ull);
   }
-  if (place > 0) {
+  if (index > 0) {
     const float sum_2 = sum[0];
     const float sum_1_1 = sum_1[0];
     if (some) {

@@ -21,10 +21,10 @@ scanr_total_rows(const float* __restrict__ input, float* __restrict__ out0,
   float carry = 0.0f;
   const int step = width * 4;
   const int chunk = step * 4;
-  const int turn_end = (n0 + chunk - 1) / chunk;
-  for (int turn = 0; turn < turn_end; ++turn) {
+  const int iteration_end = (n0 + chunk - 1) / chunk;
+  for (int iteration = 0; iteration < iteration_end; ++iteration) {
     // inside: the prefixes inside each vector; before: their totals.
-    const int origin = turn * chunk;
+    const int origin = iteration * chunk;
     const int first = origin + lane * 4;
     const float base = carry;
     const bool by_vectors = (n0 & 3) == 0;
@@ -363,10 +363,10 @@ scanr_total_tiles(const float* __restrict__ input, float* __restrict__ out0,
   // of it in its group of 32 and finds a group whose start is known; warp w adds up
   // the group that is w before.
   const int group = number / 32;
-  const int place = number % 32;
+  const int index = number % 32;
   const int own = group - warp;
   const int tile_slot = own * 32 + lane;
-  const bool wanted = warp <= 8 && own >= 0 && (warp > 0 || lane < place);
+  const bool wanted = warp <= 8 && own >= 0 && (warp > 0 || lane < index);
   uint64 word = wanted ? 0ull : 4294967296ull;
   const bool first_warp = warp == 0;
   if (first_warp) {
@@ -439,7 +439,7 @@ scanr_total_tiles(const float* __restrict__ input, float* __restrict__ out0,
       }
     }
     float sum_1 = __uint_as_float((uint32)word);
-    if (first_warp && place == 31) {
+    if (first_warp && index == 31) {
       float whole_1 = sum_1;
       if (lane == 31) {
         whole_1 = warp_prefix[15];
@@ -458,7 +458,7 @@ scanr_total_tiles(const float* __restrict__ input, float* __restrict__ out0,
         sum[9] = whole_1;
       }
     }
-    if ((first_warp ? place : 32) <= lane) {
+    if ((first_warp ? index : 32) <= lane) {
       sum_1 = -0.0f;
     }
     const float other = __shfl_down_sync(0xffffffff, sum_1, 1);
@@ -507,14 +507,14 @@ scanr_total_tiles(const float* __restrict__ input, float* __restrict__ out0,
   if (nearest_1 >= 1) {
     before_1 += sum[1];
   }
-  if (thread == 0 && place == 31 && number + 1 < tiles) {
+  if (thread == 0 && index == 31 && number + 1 < tiles) {
     float whole_1 = sum[9];
     whole_1 += before_1;
     const int word_1 = all_tiles + group + 2;
     publish_relaxed(
         &zero_state[word_1], (uint64)(uint32)__float_as_uint(whole_1) | 4294967296ull);
   }
-  if (place > 0) {
+  if (index > 0) {
     before_1 += sum[0];
   }
   if (warp > 0) {
@@ -633,9 +633,9 @@ __device__ __forceinline__ uint64 fetch_relaxed(const uint64* place) {
 // scanr_total, test_kernel_text.py
 // tiles of 12288 elements, in one pass, five of a block at once
 extern "C" __global__ void __launch_bounds__(416, 1)
-scanr_total_turns(const float* __restrict__ input, float* __restrict__ out0,
-                         float* __restrict__ out1, uint64* __restrict__ zero_state, int n0,
-                         int tiles, int all_tiles) {
+scanr_total_pipelined(const float* __restrict__ input, float* __restrict__ out0,
+                             float* __restrict__ out1, uint64* __restrict__ zero_state, int n0,
+                             int tiles, int all_tiles) {
   extern __shared__ __align__(16) unsigned char shared_memory[];
   int* const taken = reinterpret_cast<int*>(shared_memory);
   float* const prefix = reinterpret_cast<float*>(shared_memory + 16);
@@ -710,14 +710,14 @@ scanr_total_turns(const float* __restrict__ input, float* __restrict__ out0,
       const int number_1 = min(looks_back, all_tiles - 1);
       const bool exists_1 = looks_back < all_tiles;
       if (exists_1) {
-        // … and what comes before the tile that is stored in the next turn.
+        // … and what comes before the tile that is stored in the next iteration.
         const int group = number_1 >> 5;
-        const int place = number_1 & 31;
+        const int index = number_1 & 31;
         const int mine = group - lane;
         const bool near = lane <= 8;
         const bool asked_1 = near && mine > 0;
         uint64 word = asked_1 ? 0ull : 4294967296ull;
-        const bool wanted = lane < place;
+        const bool wanted = lane < index;
         uint64 word_1 = wanted ? 0ull : 4294967296ull;
         const bool wanted_1 = group >= 1;
         uint64 word_2 = wanted_1 ? 0ull : 4294967296ull;
@@ -923,7 +923,7 @@ scanr_total_turns(const float* __restrict__ input, float* __restrict__ out0,
           before_1 += sum;
         }
         float sum = __uint_as_float((uint32)word_1);
-        if (place == 31 && number_1 + 1 < tiles) {
+        if (index == 31 && number_1 + 1 < tiles) {
           float whole = sum;
           if (lane == 31) {
             whole = total;
@@ -945,8 +945,8 @@ scanr_total_turns(const float* __restrict__ input, float* __restrict__ out0,
                 &zero_state[word_10], (uint64)(uint32)__float_as_uint(whole) | 4294967296ull);
           }
         }
-        if (place > 0) {
-          if (place <= lane) {
+        if (index > 0) {
+          if (index <= lane) {
             sum = -0.0f;
           }
           const float other_2 = __shfl_down_sync(0xffffffff, sum, 1);
@@ -1087,7 +1087,7 @@ scanr_total_turns(const float* __restrict__ input, float* __restrict__ out0,
       const int first_1 = (unsigned)tile_start_1 + t;
       const bool whole_1 = (int)((unsigned)tile_stop_1 - tile_start_1) == 12288;
       if (exists_1) {
-        // Prefixes inside a tile whose elements were asked for a turn ago.
+        // Prefixes inside a tile whose elements were requested one iteration ago.
         if (whole_1) {
           #pragma unroll
           for (int j = 0; j < 8; ++j) {
@@ -1198,7 +1198,7 @@ scanr_total_turns(const float* __restrict__ input, float* __restrict__ out0,
       const int first_2 = tile_start_2 + t;
       const bool whole_2 = (int)((unsigned)tile_stop_2 - tile_start_2) == 12288;
       if (exists_2 && whole_2) {
-        // The elements of the newest tile, for the next turn.
+        // The elements of the newest tile, for the next iteration.
         #pragma unroll
         for (int j = 0; j < 8; ++j) {
           const int p = first_2 + j * 128;

@@ -23,8 +23,8 @@ transpose(const float* __restrict__ input, float* __restrict__ out, int n0, int 
     const int row = thread >> 4;
     const int i = i0 + across;
     #pragma unroll
-    for (int turn = 0; turn < 2; ++turn) {
-      const int along = row + turn * 32;
+    for (int iteration = 0; iteration < 2; ++iteration) {
+      const int along = row + iteration * 32;
       const int j = i1 + along;
       const int at = j * n0 + i;
       const float4 input4 = *reinterpret_cast<const float4*>(&input[at]);
@@ -36,8 +36,8 @@ transpose(const float* __restrict__ input, float* __restrict__ out, int n0, int 
     const int across = (thread & 15) * 4;
     const int row = thread >> 4;
     const int i = i0 + across;
-    for (int turn = 0; turn < 2; ++turn) {
-      const int along = row + turn * 32;
+    for (int iteration = 0; iteration < 2; ++iteration) {
+      const int along = row + iteration * 32;
       const int j = i1 + along;
       if (i < n0 && j < n1) {
         const int at = j * n0 + i;
@@ -51,8 +51,8 @@ transpose(const float* __restrict__ input, float* __restrict__ out, int n0, int 
   // Columns of the tile are rows of the result.
   if (whole) {
     #pragma unroll
-    for (int turn = 0; turn < 2; ++turn) {
-      const int t_1 = turn * 16 + (thread >> 5);
+    for (int iteration = 0; iteration < 2; ++iteration) {
+      const int t_1 = iteration * 16 + (thread >> 5);
       const int group = (thread & 7) + (t_1 & 1) * 8;
       const int across = (t_1 >> 1) * 4 + ((thread >> 3) & 3);
       const int i = i0 + across;
@@ -64,8 +64,8 @@ transpose(const float* __restrict__ input, float* __restrict__ out, int n0, int 
     }
   } else {
     // A tile at an edge: what is beyond it is left out.
-    for (int turn = 0; turn < 2; ++turn) {
-      const int t_1 = turn * 16 + (thread >> 5);
+    for (int iteration = 0; iteration < 2; ++iteration) {
+      const int t_1 = iteration * 16 + (thread >> 5);
       const int group = (thread & 7) + (t_1 & 1) * 8;
       const int across = (t_1 >> 1) * 4 + ((thread >> 3) & 3);
       const int i = i0 + across;

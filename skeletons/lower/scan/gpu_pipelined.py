@@ -70,7 +70,7 @@ class _Tile:
     whole: Expr
 
 
-class TurnScan(TileScan):
+class PipelinedScan(TileScan):
     """A block iterates over tiles.
 
     If elements cannot be prefetched, each block scans one tile: the same tiles and the same result.
@@ -91,12 +91,12 @@ class TurnScan(TileScan):
         self.warp_prefixes = builder.shared("prefix", types, STAGES * self.warps)
         self.bases = builder.shared("base", types, 2)
         (self.taken,) = builder.shared("taken", [int32], 2)
-        self.held = False
+        self.prefetched = False
 
     def _kernel(self, wide: bool, fallback: Kernel | None) -> Kernel:
         if not (wide and self.ahead):
             return super()._kernel(wide, fallback)
-        self.inside, self.behind, self.held = self.rings, self.oldest, True
+        self.inside, self.behind, self.prefetched = self.rings, self.oldest, True
         into, grid = self.builder.emitter(), Threads.of(self.threads + WARP)
         lane, warp = into.let(grid.lane, "lane"), into.let(grid.warp, "warp")
         taker = into.let(at.equal(grid.thread, self.threads), "taker")
@@ -108,49 +108,49 @@ class TurnScan(TileScan):
         numbers = [into.declare(end, name) for name in names]
         numbers.append(into.declare(self._number_at(into, at.integer(1)), "asked"))
         side, stage = (into.declare(at.integer(0), name) for name in ("side", "stage"))
-        turn = _Turn(into, grid.thread, lane, warp, taker, side, stage)
+        iteration = _Iteration(into, grid.thread, lane, warp, taker, side, stage)
         start = self.neutral or zeros(self.combine)
         totals = declare(into, start, "total"), declare(into, start, "newest")
         with into.body() as body:
-            self._turn(turn, numbers, *totals)
+            self._iteration(iteration, numbers, *totals)
         more = at.either(*(at.less(number, end) for number in numbers))
         into.append(While((), more, tuple(body)))
         most = at.minimum(self.tickets_host, multiprocessors(self.builder.context))
         blocks = self.builder.scalar(most, "blocks")
         comment = f"tiles of {self.tile} elements, in one pass, five of a block at once"
-        return self.kernel("turns", blocks, grid.task, into, comment,
+        return self.kernel("pipelined", blocks, grid.task, into, comment,
                            **self.gpu(grid, wide, fallback, 1))  # fmt: skip
 
-    def _turn(self, turn: _Turn, numbers: Sequence[Var], totals: tuple[Var, ...],
+    def _iteration(self, iteration: _Iteration, numbers: Sequence[Var], totals: tuple[Var, ...],
               newest: tuple[Var, ...]) -> None:  # fmt: skip
         """The code between two barriers, and the second barrier."""
-        into, side, stage = turn.into, turn.side, turn.stage
+        into, side, stage = iteration.into, iteration.side, iteration.stage
         other = into.let(at.subtract(1, side), "other")
         self.filled, self.shown = stage, stage  # a tile lies there until it is stored
-        helps = into.let(at.equal(turn.warp, self.warps), "helps")
+        helps = into.let(at.equal(iteration.warp, self.warps), "helps")
         with into.when(helps):
-            with into.when(turn.taker):
+            with into.when(iteration.taker):
                 self._take(into, side)
             assign(into, totals, newest)
-            published = self._place(turn, numbers[2])
+            published = self._tile_at(iteration, numbers[2])
             with into.when(published.exists):
                 into.note("The last warp: prefixes over the warps' totals, the tile's published.")
-                self._publish_total(turn, published, newest, other)
-            ahead = self._place(turn, numbers[1])
+                self._publish_total(iteration, published, newest, other)
+            ahead = self._tile_at(iteration, numbers[1])
             with into.when(ahead.exists):
-                into.note("… and what comes before the tile that is stored in the next turn.")
-                self._find_base(turn, ahead, totals, other)
+                into.note("… and what comes before the tile that is stored in the next iteration.")
+                self._find_base(iteration, ahead, totals, other)
         with into.otherwise(helps):
-            self._hold(turn, numbers)
+            self._hold(iteration, numbers)
         into.append(Barrier())
         assign(into, numbers[:-1], numbers[1:])
         assign(into, numbers[-1:], [self._number_at(into, side)])
         assign(into, [side], [other])
         assign(into, [stage], [at.remainder(at.add(stage, 1), STAGES)])
 
-    def _hold(self, turn: _Turn, numbers: Sequence[Var]) -> None:
+    def _hold(self, iteration: _Iteration, numbers: Sequence[Var]) -> None:
         """By the threads that hold data: results of one tile, prefixes of another."""
-        into, lane, warp = turn.into, turn.lane, turn.warp
+        into, lane, warp = iteration.into, iteration.lane, iteration.warp
         step = at.integer(WARP * self.vector)
         vectors = self.by_vectors(into)
 
@@ -163,41 +163,43 @@ class TurnScan(TileScan):
                 with into.otherwise(vectors):
                     do(Reach.BEYOND)
 
-        stored = self._place(turn, numbers[0])
+        stored = self._tile_at(iteration, numbers[0])
         with into.when(stored.exists):
             into.note("Results of the oldest tile, whose prefixes lie in shared memory.")
-            base = self._base(turn, stored)
-            each(stored, lambda r: self.write(into, turn.thread, lane, stored.others, stored.first,
-                                              step, base, r))  # fmt: skip
+            base = self._base(iteration, stored)
+            each(stored, lambda r: self.write(into, iteration.thread, lane, stored.others,
+                                              stored.first, step, base, r))  # fmt: skip
         with self._each(into) as j:
             put(into, self.oldest, j, get(into, self.middle, j))
             put(into, self.middle, j, get(into, self.before, j))
-        combined = self._place(turn, numbers[3])
+        combined = self._tile_at(iteration, numbers[3])
         with into.when(combined.exists):
-            into.note("Prefixes inside a tile whose elements were asked for a turn ago.")
+            into.note("Prefixes inside a tile whose elements were requested one iteration ago.")
             with into.when_always(self.bindings(combined.others)):
-                each(combined, lambda r: self.read(into, turn.thread, combined.first, step, r))
+                each(combined, lambda r: self.read(into, iteration.thread, combined.first, step, r))
             run = self.spread(into, lane, WARP, at.integer(WARP - 1))
             with into.when(at.equal(lane, 0)):
-                put(into, self.warp_totals, self._of(turn.side, warp), run)
-        asked = self._place(turn, numbers[4])
+                put(into, self.warp_totals, self._of(iteration.side, warp), run)
+        asked = self._tile_at(iteration, numbers[4])
         exists = at.both(asked.exists, asked.whole)
         with into.when(exists), into.when_always(self.bindings(asked.others)):
-            into.note("The elements of the newest tile, for the next turn.")
+            into.note("The elements of the newest tile, for the next iteration.")
             self._ask(into, asked.first, step)
 
     def _of(self, stage: Expr, warp: Expr) -> Expr:
         return at.add(at.multiply(stage, self.warps), warp)
 
-    def _place(self, turn: _Turn, number: Var) -> _Tile:
+    def _tile_at(self, iteration: _Iteration, number: Var) -> _Tile:
         """Where the tile of a number is."""
-        into = turn.into
+        into = iteration.into
         known = into.let(at.minimum(number, at.subtract(self.tickets, 1)), "number")
         real, row, others, tile = self._find(into, known)
         exists = at.both(at.less(number, self.tickets), real)
         start, stop = tiling.block_range(into, "tile", tile, self.tile, self.n)
         share = WARP * self.vector * self.vectors
-        inside = at.add(at.multiply(turn.warp, share), at.multiply(turn.lane, self.vector))
+        inside = at.add(
+            at.multiply(iteration.warp, share), at.multiply(iteration.lane, self.vector)
+        )
         return _Tile(
             into.let(exists, "exists"), row, others, tile,
             into.let(at.add(start, inside), "first"),
@@ -228,7 +230,7 @@ class TurnScan(TileScan):
                 into.append(*(Store(buffer, at.add(slot, k), v) for k, v in enumerate(values)))
 
     def loaded(self, into: Linearizer, j: Expr, p: Expr, reach: Reach) -> list[dict[Expr, Expr]]:
-        if not self.held or reach is not Reach.WHOLE:
+        if not self.prefetched or reach is not Reach.WHOLE:
             return super().loaded(into, j, p, reach)
         fetched: list[list[Expr]] = []
         for stream, buffer in zip(self.group.streams, self.coming, strict=True):
@@ -239,17 +241,17 @@ class TurnScan(TileScan):
 
     # --- what comes before a tile ---
 
-    def _publish_total(self, turn: _Turn, tile: _Tile, newest: tuple[Var, ...], other: Expr
-                       ) -> None:  # fmt: skip
+    def _publish_total(self, iteration: _Iteration, tile: _Tile, newest: tuple[Var, ...],
+                       other: Expr) -> None:  # fmt: skip
         """By the last warp: prefixes over the totals of the warps; the tile's total, published and
         kept in `newest`."""
-        into, lane = turn.into, turn.lane
-        place = at.minimum(lane, self.warps - 1)
-        found = get(into, self.warp_totals, self._of(other, place))
+        into, lane = iteration.into, iteration.lane
+        index = at.minimum(lane, self.warps - 1)
+        found = get(into, self.warp_totals, self._of(other, index))
         prefix = declare(into, found, "prefix")
         scan_warp(into, self.order, [prefix], lane, self.warps)
         # This tile lies in the stage before the one that is stored now.
-        stage = at.select(at.equal(turn.stage, 0), STAGES - 1, at.subtract(turn.stage, 1))
+        stage = at.select(at.equal(iteration.stage, 0), STAGES - 1, at.subtract(iteration.stage, 1))
         with into.when(at.less(lane, self.warps)):
             put(into, self.warp_prefixes, self._of(stage, lane), prefix)
         assign(into, newest, shuffled(into, "shuffle", prefix, self.warps - 1))
@@ -258,13 +260,13 @@ class TurnScan(TileScan):
             slot = at.add(at.multiply(tile.row, self.tiles), tile.tile)
             self.tile_slots.publish(into, slot, newest)
 
-    def _find_base(self, turn: _Turn, tile: _Tile, totals: tuple[Var, ...], other: Expr
+    def _find_base(self, iteration: _Iteration, tile: _Tile, totals: tuple[Var, ...], other: Expr
                    ) -> None:  # fmt: skip
         """By the last warp: what comes before a tile, for the other warps; what comes before the
         next group, published."""
-        into, lane = turn.into, turn.lane
+        into, lane = iteration.into, iteration.lane
         group = into.let(at.floor_divide(tile.tile, WARP), "group")
-        place = into.let(at.remainder(tile.tile, WARP), "place")
+        index = into.let(at.remainder(tile.tile, WARP), "index")
         # Thread i asks for what comes before group − i; before the first nothing need be known.
         mine = into.let(at.subtract(group, lane), "mine")
         near = into.let(at.less_equal(lane, self.back), "near")
@@ -273,7 +275,7 @@ class TurnScan(TileScan):
         heads = self.group_slots.declare(into, asked)
         several = []
         for k in range(self.back + 1):
-            known = at.less(lane, place) if k == 0 else at.less_equal(k, group)
+            known = at.less(lane, index) if k == 0 else at.less_equal(k, group)
             several.append(self.tile_slots.declare(into, into.let(known, "wanted")))
         first = at.add(at.multiply(tile.row, self.tiles), at.multiply(group, WARP))
         own_slot = into.let(at.add(first, lane), "tile_slot")
@@ -295,16 +297,16 @@ class TurnScan(TileScan):
         into.append(While(tuple(again), waiting, ()))
         head = shuffled(into, "shuffle", self.group_slots.values(heads), away)
         found = [self.tile_slots.values(words) for words in several]
-        before = self._add(turn, tile, group, place, away, head, found, totals)
+        before = self._add(iteration, tile, group, index, away, head, found, totals)
         with into.when(at.equal(lane, 0)):
             put(into, self.bases, other, before)
 
-    def _add(self, turn: _Turn, tile: _Tile, group: Expr, place: Expr, away: Expr,
+    def _add(self, iteration: _Iteration, tile: _Tile, group: Expr, index: Expr, away: Expr,
              head: Sequence[Expr], found: Sequence[Sequence[Expr]], totals: tuple[Var, ...]
              ) -> tuple[Var, ...]:  # fmt: skip
         """Everything in front of a tile, combined in the one order there is, from the nearest start
         of a group that is known."""
-        into, order, lane = turn.into, self.order, turn.lane
+        into, order, lane = iteration.into, self.order, iteration.lane
         initial = self.nothing()
         if self.node.init is not None:
             with into.when_always(self.bindings(tile.others)):
@@ -321,7 +323,7 @@ class TurnScan(TileScan):
                 state.append(own)
         own = declare(into, found[0], "sum")
         more = at.less(at.add(tile.tile, 1), self.tiles)
-        with into.when(at.both(at.equal(place, WARP - 1), more)):
+        with into.when(at.both(at.equal(index, WARP - 1), more)):
             whole = declare(into, own, "whole")
             with into.when(at.equal(lane, WARP - 1)):
                 assign(into, whole, totals)
@@ -331,32 +333,32 @@ class TurnScan(TileScan):
                     assign(into, whole, apply_combine(into, order, before, whole))
                 slot = at.add(at.add(at.multiply(tile.row, self.groups), group), 1)
                 self.group_slots.publish(into, slot, whole)
-        with into.when(at.less(0, place)):
+        with into.when(at.less(0, index)):
             if self.neutral is not None:
-                with into.when(at.less_equal(place, lane)):
+                with into.when(at.less_equal(index, lane)):
                     assign(into, own, self.neutral)
                 reduce_warp(into, order, own, lane)
             else:
-                reduce_warp(into, order, own, lane, valid=place)
+                reduce_warp(into, order, own, lane, valid=index)
             state.append(own)
         return before
 
-    def _base(self, turn: _Turn, tile: _Tile) -> Before:
+    def _base(self, iteration: _Iteration, tile: _Tile) -> Before:
         """What comes before the elements of a warp."""
-        into = turn.into
+        into = iteration.into
         known = self.neutral is not None or self.node.init is not None
-        before = declare(into, get(into, self.bases, turn.side), "base")
+        before = declare(into, get(into, self.bases, iteration.side), "base")
         state = Growing(into, self.order, before, TRUE if known else at.less(0, tile.tile))
-        with into.when(at.less(0, turn.warp)):
-            last = self._of(turn.stage, at.subtract(turn.warp, 1))
+        with into.when(at.less(0, iteration.warp)):
+            last = self._of(iteration.stage, at.subtract(iteration.warp, 1))
             state.append(get(into, self.warp_prefixes, last))
         return Before(state.known, before)
 
 
 @dataclass(frozen=True)
-class _Turn:
-    """Who takes part in a turn, and which halves of what is kept twice (`side`) and which of the
-    `STAGES` places (`stage`) it is about."""
+class _Iteration:
+    """The threads of an iteration; which half of double-buffered values (`side`) and which of the
+    `STAGES` stages (`stage`) it uses."""
 
     into: Linearizer
     thread: Expr
