@@ -10,6 +10,7 @@ import treadle as td
 from tests.treadle.driver.explained import lower
 from treadle.dsl.graph import Fold, Input
 from treadle.dsl.names import Names
+from treadle.dsl.target import CUDA
 from treadle.dsl.types import float32
 from treadle.skeletons.access.footprint import distinct, union_lines
 from treadle.skeletons.access.maps import Map
@@ -189,7 +190,7 @@ def test_the_model_knows_the_blocks_and_threads_that_are_launched(name):
     several = Row() | Block(64, 128) | PerThread(8, 4)
     for schedule in (None, several, *POOL, *orders, *(o | Block(8, 32) for o in orders)):
         given = None if schedule is None else as_schedule(schedule)
-        lowered = lower_node(node, LoweringContext("cuda", schedule=given))
+        lowered = lower_node(node, LoweringContext(CUDA, schedule=given))
         launched = (_taken(k, known) for k in lowered.kernels)
         made, blocks = next((k, n) for k, n in launched if n)
         if isinstance(node, Fold):
