@@ -48,11 +48,17 @@ def test_any_address_space(tmp_path, room):
     pytest.param("NOFILE", "len(os.listdir('/proc/self/fd')) - 1", marks=pytest.mark.long),
     pytest.param("NPROC", "1", marks=pytest.mark.long),
     pytest.param("FSIZE", "1000", marks=pytest.mark.long),
-    pytest.param("STACK", "512 * 1024", marks=pytest.mark.long),
+    pytest.param("STACK", "1 << 20", marks=pytest.mark.long),
 ])  # fmt: skip
 def test_other_limits(tmp_path, name, value):
     limit = f"check(program(9), 9)\nresource.setrlimit(resource.RLIMIT_{name}, ({value},) * 2)"
     assert run(LIMITED.format(before=limit, n=100_000), tmp_path / "cache").split()[0] == "right"
+
+
+def test_a_stack_too_small_for_kernels_is_refused(tmp_path):
+    before = "resource.setrlimit(resource.RLIMIT_STACK, (1 << 19,) * 2)"
+    made = run(LIMITED.format(before=before, n=100_000), tmp_path / "cache")
+    assert made.split() == ["refused", "DeviceOutOfMemory"]
 
 
 ENVIRONMENTS = {
