@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from .suggestions import instead_of_keyword as instead_of_keyword
 
     evaluate_extent, product_of = names.evaluate, places.product
-    show_expression, simplified_apply = printer.show, simplify.apply
+    show_expression, simplified_apply = printer.show, simplify.apply_again
 
 
 def offer(**named: Any) -> None:

@@ -394,6 +394,11 @@ def _log_size(x: Any, y: Any) -> Any:
     return np.log(x + 1j * y).real
 
 
+#: Functions of floats whose last bits depend on the backend; and those of complex numbers.
+ROUNDED = frozenset(_ELEMENTARY) - {"sqrt"} | {"cbrt", "erf", "erfc", "arctan2", "hypot", "power"}
+COMPLEX_ROUNDED = ROUNDED | {"sqrt", "multiply", "true_divide", "absolute"}
+
+
 #: What kernels compute with beside the table: results are unspecified where nothing is said.
 KERNEL: dict[str, Primitive] = {
     op.name: op

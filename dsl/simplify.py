@@ -1,8 +1,9 @@
 """Smart constructors: the only functions that create an `Apply`.
 
 All simplifications preserve every bit of every result: constants are folded by the primitives' own
-definitions, identities apply to integers (which wrap, so `+` and `*` re-associate exactly) and to
-floats only where IEEE 754 permits them for all operands.
+definitions (functions that backends round differently, only while tracing), identities apply to
+integers (which wrap, so `+` and `*` re-associate exactly) and to floats only where IEEE 754 permits
+them for all operands.
 
 They also preserve every read: `x[i] * 0` becomes `also(0, x[i])`, because a checked program tests
 the index, and whether a program is checked is known only when it runs (passes/tested.py).
@@ -16,7 +17,7 @@ import numpy as np
 
 from . import later
 from .expr import FALSE, TRUE, Apply, Const, Expr, Foreign, Proj, Read, walk
-from .primitives import TABLE, Primitive, convert, value_of
+from .primitives import COMPLEX_ROUNDED, ROUNDED, TABLE, Primitive, convert, value_of
 from .types import ScalarType, bool_, int64
 
 #: Arithmetic on booleans.
@@ -95,6 +96,16 @@ def apply(op: Primitive, args: tuple[Expr, ...], type_: ScalarType, weak: bool =
         if not first.is_inexact:
             return also(TRUE, args[0])
     return Apply(op, args, type_)
+
+
+def apply_again(op: Primitive, args: tuple[Expr, ...], type_: ScalarType, weak: bool) -> Expr:
+    """`apply`, in an expression that was traced: what a backend rounds in its own way stays, also
+    of constants, so that no bit depends on which operations are fused."""
+    if op.name in (COMPLEX_ROUNDED if args[0].type.is_complex else ROUNDED):
+        if args[0].type.is_inexact and all(type(a) is Const for a in args):
+            made = Apply(op, tuple(cast(a, a.type) for a in args), type_)
+            return cast(made, type_, weak)
+    return apply(op, args, type_, weak)
 
 
 def also(value: Expr, *dropped: Expr) -> Expr:
@@ -281,4 +292,4 @@ def select(predicate: Expr, a: Expr, b: Expr) -> Expr:
     return Apply(TABLE["select"], (predicate, a, b), a.type)
 
 
-later.offer(simplified_apply=apply)
+later.offer(simplified_apply=apply_again)

@@ -151,6 +151,21 @@ def test_pinned_sums_do_not_see_how_elements_are_stored(backend):
                                                  backend=backend)))  # fmt: skip
 
 
+def test_functions_of_constants_are_the_backend_s_own(run):
+    """exp(0.83) has the bits that the backend computes, also where fusion makes 0.83 a constant."""
+    functions = (td.exp, td.log, td.sin, td.cos, td.tan, td.arctan, td.sinh, td.cbrt, td.erfc)
+    for kind, number in (("float32", 0.17), ("float64", 0.83), ("complex128", 0.83 - 0.7j)):
+        filled = td.fill(3, getattr(td, kind)(number))
+        guarded = td.generate(5, lambda i, a=filled: td.cond(i < 3, a[i], a[0]))
+        real = kind.startswith("float")
+        mapped = functions if real else (td.exp, td.abs, lambda z: z * (z + 1j))
+        fused = [f(filled) for f in mapped] + [td.exp(guarded)]
+        stored = td.compute(filled)
+        apart = [f(stored) for f in mapped] + [td.exp(td.compute(guarded))]
+        for one, two in zip(run(fused), run(apart), strict=True):
+            same_bits(to_host(one), to_host(two), kind)
+
+
 def test_borders_compute_the_same_bits_as_the_interior(run):
     """A stencil's element depends on its neighbourhood alone, not on where it lies."""
     rng = generator("border")
