@@ -2,6 +2,8 @@
 
 Bounds are expressions over the kernel's scalars (constants where possible), so that a launcher,
 which has the scalars, can decide what holds for a launch.  They are meant in unbounded integers.
+Monotonic operations have the rule of `dsl/bounds.py`; bounds of the others are coarser than its
+`RULES`, because every launch evaluates them.
 """
 
 from __future__ import annotations
@@ -49,8 +51,7 @@ _SLACK = 1 << 16
 _SAMPLES = (1, 2, 37, 997, 1000, 4096, 5040)
 
 
-#: Symbolic bounds of what is monotonic.  Those of other operations are coarser than in `RULES`: a
-#: launch evaluates and tests them.
+#: Symbolic bounds of monotonic operations.
 _MONOTONIC = {
     name: monotonic(name, apply)
     for name, apply in (("add", at.add), ("subtract", at.subtract), ("minimum", at.minimum),
