@@ -141,8 +141,10 @@ def main(where: str) -> None:
         "packages": provenance.versions(("numpy", "torch", "cupy")),
     }  # fmt: skip
     path = RESULTS / f"batched-{where}-{today}"
-    path.with_suffix(".json").write_text(json.dumps({**about, "rows": rows}, indent=1) + "\n")
-    path.with_suffix(".md").write_text(f"`{about['command']}`, {device}, {today}\n\n{table(rows)}")
+    data = json.dumps({**about, "rows": rows}, indent=1)
+    page = f"`{about['command']}`, {device}, {today}\n\n{table(rows)}"
+    path.with_suffix(".json").write_text(f"{data}\n", encoding="utf-8")
+    path.with_suffix(".md").write_text(page, encoding="utf-8")
     if where == "gpu":
         figure(rows, path.with_suffix(".png"))
     print(table(rows))

@@ -104,7 +104,7 @@ def test_schedules_names_and_explanations_come_along(tmp_path):
 
 def test_errors_still_name_the_place(tmp_path):
     program = lowered(lambda a, b: a + b, np.zeros(3), np.zeros(3))
-    with pytest.raises(td.ShapeError, match="test_serialise"):
+    with pytest.raises(td.ShapeError, match="test_storage"):
         again(program, tmp_path)(np.zeros(3), np.zeros(4))
 
 
