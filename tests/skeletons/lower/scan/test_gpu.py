@@ -211,12 +211,12 @@ def test_strided_and_dense_agree_to_the_bit(axis):
 
 
 @pytest.mark.parametrize("shape", [(5000,), (3, 2600)])
-def test_turns_and_tiles_agree_to_the_bit(shape, monkeypatch):
+def test_pipelined_scans_and_tiles_agree_to_the_bit(shape, monkeypatch):
     """Elements asked for ahead or not, blocks that are few or many, whichever comes first."""
     a = np.random.default_rng(0).random(shape).astype("f4")
     node = td.cumsum(a, axis=-1)._leaves[0].node
     kernel = lower(node, LoweringContext(CUDA)).kernels[-1]
-    assert "turns" in kernel.name and "tiles" in kernel.fallback.name
+    assert "pipelined" in kernel.name and "tiles" in kernel.fallback.name
     found = [run(node.leaf(), seed=s, multiprocessors=m)[0] for s, m in enumerate((1, 2, 3, 40))]
     monkeypatch.setattr(scan_pipelined, "ASKED", 0)
     assert "tiles" in lower(node, LoweringContext(CUDA)).kernels[-1].name
