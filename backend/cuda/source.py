@@ -51,12 +51,11 @@ def source(program: TracedProgram, arch: str | None = None) -> str:
     around = [node for _, before, after in products.values() for node in (*before, *after)]
     short = ShortRows(Names(program))
     kernels = (n for n in nodes(program) if n not in products and not short.left_out(n))
-    small = small_products(program)
     parts = [
         (partial(heading, variants, arch), variants[0])
         for node in (*around, *kernels)
         for variants in kernels_of(
-            small.get(node) or short.made(node), arch, settings.check, first_choice(program, node)
+            short.made(node), arch, settings.check, first_choice(program, node)
         )
     ]
     text = print_file(parts, fast_math=settings.fast_math) if parts else ""
@@ -64,7 +63,7 @@ def source(program: TracedProgram, arch: str | None = None) -> str:
         text = f"{_CONTRACTION}\n\n{text}"
     text += _engines(list(products.items()), arch)
     text = text or "// no kernel: the host or a library does everything in this program\n"
-    return text + _by_others(program, {*products, *small})
+    return text + _by_others(program, {*products, *small_products(program)})
 
 
 def small_products(program: TracedProgram) -> dict[Node, Node]:
@@ -123,7 +122,8 @@ def _by_others(program: TracedProgram, products: set[Node]) -> str:
 
 
 def nodes(program: TracedProgram) -> list[Node]:
-    """The nodes of a program that run as kernels, in order."""
+    """The nodes of a program that run as kernels, in order; small products in their forms for the
+    extents of the examples."""
     found: dict[Node, None] = {}
     small = small_products(program)
     for _, step in Planner(program.roots, program.inputs).plan.walk():
@@ -132,7 +132,7 @@ def nodes(program: TracedProgram) -> list[Node]:
             continue
         if isinstance(node, Matmul) and by_library(node) and node not in small:
             continue
-        found[node] = None
+        found[small.get(node, node)] = None
     return list(found)
 
 
