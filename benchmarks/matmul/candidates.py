@@ -1,13 +1,12 @@
-"""Check and time the tile engines for float64 (DMMA) and int32 by limbs, beside cuBLAS, CuPy and the IMAD engine.
+"""Check and time the tile engine for int32 by limbs, beside CuPy and the IMAD engine.
 
     python candidates.py table [--all]                  registers, spills, main loops (--all: of every layout); needs no
                                                         GPU, leaves the cubins in build/ for `run` to load
-    python candidates.py run [--seconds 95] [--out F]   on a GPU: each group in a process of its own
-    python candidates.py group NAME [--out F]           one group: float64, limbs
+    python candidates.py run [--seconds 95] [--out F]   on a GPU
 
 `run` checks every variant on integers (every sum is exact: results must be equal), odd extents, all layouts, poisoned
-results with a guard around them; owner, split and recursive bit for bit over repeated runs; then times products, each
-variant in turns with cuBLAS (CuPy for int32) alone, so that power and clocks are those of the pair; medians of CUDA
+results with a guard around them; owner and recursive bit for bit over repeated runs; then times products, each
+variant in turns with CuPy alone, so that power and clocks are those of the pair; medians of CUDA
 events.  A short table comes last, the numbers go to results/<date>-<device>-candidates.json.  What is expected, and
 why: NOTES-float64.md.
 
@@ -20,7 +19,6 @@ import itertools
 import json
 import os
 import statistics
-import subprocess
 import sys
 import threading
 import time
@@ -30,23 +28,13 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, '..', '..'))
 
 from treadle.backend.cuda.compile.nvrtc import Cubin, compile_text  # noqa: E402
-from treadle.backend.cuda.products.form import FORMS, Code, float64_form  # noqa: E402
+from treadle.backend.cuda.products.form import FORMS, Code  # noqa: E402
 from treadle.skeletons.products import STRASSEN  # noqa: E402
 
-# a variant of the shape that is worth a measurement, beside those of FORMS
-for form in (float64_form('Float64 k16', dmma=16, step=32, stages=3),):
-    FORMS[form.arithmetic] = form
-
 # (form, mode, levels); mode is an execution where there are levels
-GROUPS = {
-    'float64': [('Float64', 'owner', 0), ('Float64', 'atomic', 0), ('Float64 k16', 'owner', 0), ('Float64', 'hybrid', 1), ('Float64', 'hybrid', 2), ('Float64', 'recursive', 1)],
-    'limbs': [('Limbs32', 'owner', 0), ('Limbs32', 'atomic', 0), ('Limbs32', 'recursive', 1), ('Limbs32', 'recursive', 2), ('Limbs32', 'atomic', 1),
-              ('Int32', 'split', 0), ('Int32', 'atomic', 1)],
-}
-SIZES = {
-    'float64': (8192, 16384, 4096, 2048, 1024, 512),
-    'limbs': (256, 512, 768, 1024, 2048, 4096, 8192, 16384),
-}
+VARIANTS = [('Limbs32', 'owner', 0), ('Limbs32', 'atomic', 0), ('Limbs32', 'recursive', 1), ('Limbs32', 'recursive', 2), ('Limbs32', 'atomic', 1),
+            ('Int32', 'split', 0), ('Int32', 'atomic', 1)]
+SIZES = (256, 512, 768, 1024, 2048, 4096, 8192, 16384)
 LAYOUTS = ('nn', 'nt', 'tn', 'tt', 'ss')
 SHAPES = ((1, 1, 1), (7, 1, 129), (127, 255, 8), (128, 256, 64), (129, 257, 17), (509, 521, 523), (1000, 1100, 900), (2050, 33, 260), (640, 1280, 0))
 HANG = 25  # seconds that a step may take
@@ -57,16 +45,16 @@ def title(name, mode, levels):
 
 
 def layouts(variant):
-    """The engines in every layout; variants of their shapes, two levels and sums of limbs in one."""
+    """The engine in every layout; levels in one or two."""
     name, mode, levels = variant
-    return LAYOUTS if name in ('Float64', 'Limbs32') and not levels else ('nn', 'tt') if mode in ('recursive', 'hybrid') else ('nn',)
+    return LAYOUTS if name == 'Limbs32' and not levels else ('nn', 'tt') if mode == 'recursive' else ('nn',)
 
 
 def codes(variants):
     """What these variants compile."""
     found = {}
     for name, mode, levels in variants:
-        for v in [(name, mode, levels)] if mode not in ('recursive', 'hybrid') else [(name, 'owner', 0), (name, FORMS[name].cut, 0)]:
+        for v in [(name, mode, levels)] if mode != 'recursive' else [(name, 'owner', 0), (name, FORMS[name].cut, 0)]:
             for how in layouts((name, mode, levels)):
                 left, right = {'n': 'K', 't': 'R', 's': 'S'}[how[0]], {'n': 'R', 't': 'K', 's': 'S'}[how[1]]
                 for vector in (True, False) if how != 'ss' else (False,):
@@ -97,7 +85,7 @@ def table(everything):
 
     import sass_stats
     nvdisasm = shutil.which('nvdisasm') or next((p for p in (os.path.join(d, 'nvidia', 'cu13', 'bin', 'nvdisasm') for d in sys.path) if os.path.exists(p)), None)
-    todo = codes([v for g in GROUPS for v in GROUPS[g] if everything or v[0] != 'Int32'])
+    todo = codes([v for v in VARIANTS if everything or v[0] != 'Int32'])
     if not everything:
         todo = [c for c in todo if (c.left, c.right, c.vector) == ('K', 'R', True)]
     with ThreadPoolExecutor(os.cpu_count()) as pool:
@@ -110,7 +98,7 @@ def table(everything):
                 f.write(m.image)
                 f.flush()
                 for ins, labels in sass_stats.kernels(f.name, nvdisasm).values():
-                    wanted = {'Limbs32': 'IGMMA', 'Int32': 'IMAD'}.get(c.arithmetic, 'DMMA')
+                    wanted = {'Limbs32': 'IGMMA', 'Int32': 'IMAD'}[c.arithmetic]
                     r = sass_stats.analyse(ins, labels, wanted, 4)
                     if r:
                         loop = f'{len(r[1])} instructions, {r[0][0]} {wanted}, {r[2].get("LDS", 0)} LDS, {r[2].get("LDL", 0) + r[2].get("STL", 0)} spilled'
@@ -139,27 +127,25 @@ class Watchdog:
 
 
 class Bench:
-    def __init__(self, group):
+    def __init__(self):
         self.dog = Watchdog()
         import cupy as cp
 
         from treadle.backend.cuda.graphs.launch import CudaDevice
         from treadle.backend.cuda.products.engine import Engine, Matrix
-        self.cp, self.Matrix, self.group = cp, Matrix, group
+        self.cp, self.Matrix = cp, Matrix
         self.device = CudaDevice.current()
         self.stream = cp.cuda.Stream(non_blocking=True)
         self.engine = Engine(self.device)
-        self.variants = GROUPS[group]
-        self.itype = group == 'limbs'
         self.dog.step('compiling', 300)
         started = time.monotonic()
-        todo = codes(self.variants)
+        todo = codes(VARIANTS)
         with ThreadPoolExecutor(os.cpu_count()) as pool:
             cubins = list(pool.map(lambda c: made(c, self.device.arch), todo))
         self.dog.step('loading')
         for code, cubin in zip(todo, cubins):
             self.engine._loaded[code] = self.device.load(cubin, FORMS[code.arithmetic].threads)
-        print(f'{group}: {len(todo)} kernels in {time.monotonic() - started:.1f} s', flush=True)
+        print(f'{len(todo)} kernels in {time.monotonic() - started:.1f} s', flush=True)
 
     def matrix(self, x):
         return self.Matrix(x.data.ptr, *x.shape, *(s // x.itemsize for s in x.strides), x.itemsize)
@@ -172,46 +158,40 @@ class Bench:
         else:
             self.engine.standard(o, x, y, mode, name)
 
-    def operand(self, rows, cols, lies, kind):
+    def operand(self, rows, cols, lies):
         cp = self.cp
         rows, cols = max(rows, 0), max(cols, 0)
         shape = (2 * rows, 2 * cols) if lies == 's' else (rows, cols)
-        if self.itype:
-            x = cp.random.randint(-2 ** 31, 2 ** 31 - 1, shape).astype(cp.int32)
-        elif kind == 'integers':
-            x = cp.random.randint(-8, 9, shape).astype(cp.float64)
-        else:
-            x = cp.random.standard_normal(shape)
+        x = cp.random.randint(-2 ** 31, 2 ** 31 - 1, shape).astype(cp.int32)
         return x[::2, ::2] if lies == 's' else cp.asfortranarray(x) if lies == 't' else x
 
     def check(self):
         cp, wrong, count = self.cp, [], 0
         cp.random.seed(1)
         for how, (m, n, k) in itertools.product(LAYOUTS, SHAPES):
-            a, b = self.operand(m, k, how[0], 'integers'), self.operand(k, n, how[1], 'integers')
-            want = a @ b if k else cp.zeros((m, n), a.dtype)  # small integers: every order of sums gives the same
-            for v in self.variants:
+            a, b = self.operand(m, k, how[0]), self.operand(k, n, how[1])
+            want = a @ b if k else cp.zeros((m, n), a.dtype)
+            for v in VARIANTS:
                 if v[0] == 'Int32' or how not in layouts(v) or v[2] and min(m, n, k) < 2:
                     continue
                 what = f'{title(*v)} {how} {m}x{n}x{k}'
                 self.dog.step(what)
-                guard = cp.full((m + 2, n), 77, a.dtype) if self.itype else cp.full((m + 2, n), cp.nan)
+                guard = cp.full((m + 2, n), 77, a.dtype)
                 out = guard[1:m + 1]
                 self.product(v, out, a, b)
                 cp.cuda.Device().synchronize()
                 edge = cp.concatenate([guard[:1], guard[-1:]])
-                kept = (edge == 77).all() if self.itype else cp.isnan(edge).all()
+                kept = (edge == 77).all()
                 count += 1
                 if not bool((out == want).all()) or not bool(kept):
                     wrong.append(what)
                     if len(wrong) <= 8:
                         print(f'WRONG {what}: {int((out != want).sum())} of {m * n} differ, guard {bool(kept)}', flush=True)
-        # determinism, and the error against cuBLAS
         n = 1000
-        a, b = self.operand(n, n, 'n', 'normal'), self.operand(n, n, 'n', 'normal')
+        a, b = self.operand(n, n, 'n'), self.operand(n, n, 'n')
         want = a @ b
-        for v in self.variants:
-            if v[1] == 'atomic' and not self.itype or v[0] == 'Int32':
+        for v in VARIANTS:
+            if v[0] == 'Int32':
                 continue
             self.dog.step(f'{title(*v)} repeated')
             runs = []
@@ -220,11 +200,10 @@ class Bench:
                 self.product(v, out, a, b)
                 runs.append(out)
             same = all(bool((x == runs[0]).all()) for x in runs)
-            error = float(cp.linalg.norm((runs[0] - want).astype(cp.float64)) / cp.linalg.norm(want.astype(cp.float64)))
-            if not same or not error < 1e-14:
-                wrong.append(f'{title(*v)} repeated: same {same}, error {error:.1e}')
+            if not same or not bool((runs[0] == want).all()):
+                wrong.append(f'{title(*v)} repeated: same {same}')
                 print('WRONG', wrong[-1], flush=True)
-        print(f'{self.group}: {count} products, {len(wrong)} wrong', flush=True)
+        print(f'{count} products, {len(wrong)} wrong', flush=True)
         return {'products': count, 'wrong': wrong}
 
     def replay(self, f, calls):
@@ -241,7 +220,7 @@ class Bench:
         cp, times = self.cp, ([], [])
         with self.stream:
             functions = [peer and (lambda: [peer() for _ in range(calls)]), self.replay(mine, calls) if graph else mine]
-            if peer and graph and self.itype:  # CuPy lets no graph capture cuBLAS
+            if peer and graph:
                 functions[0] = self.replay(peer, calls)
             for r in range(repetitions + 1):
                 for f, t in zip(functions, times):
@@ -258,18 +237,18 @@ class Bench:
 
     def time(self, deadline):
         cp, rows = self.cp, []
-        for n in SIZES[self.group]:
-            a, b = self.operand(n, n, 'n', 'normal'), self.operand(n, n, 'n', 'normal')
+        for n in SIZES:
+            a, b = self.operand(n, n, 'n'), self.operand(n, n, 'n')
             c, d = cp.empty_like(a), cp.empty_like(a)
-            peer = (lambda: cp.matmul(a, b, out=d)) if not self.itype or n <= 4096 else None
+            peer = (lambda: cp.matmul(a, b, out=d)) if n <= 4096 else None
             cp.cuda.Device().synchronize()
             flop = 2 * n ** 3 / 1e9
             row = {'n': n, 'variants': {}}
-            for v in self.variants:
+            for v in VARIANTS:
                 if time.monotonic() > deadline:
                     print(f'no time for {title(*v)} {n}', flush=True)
                     continue
-                known = v[0] == 'Int32' and n > 4096 or n > 8192 and not self.itype and (v[1] in ('owner', 'atomic') or ' ' in v[0])
+                known = v[0] == 'Int32' and n > 4096
                 if v[2] and n < (2048 if v[2] == 1 else 4096) or known:
                     continue
                 self.dog.step(f'timing {title(*v)} {n}')
@@ -279,67 +258,38 @@ class Bench:
                 med = statistics.median(mine)
                 other = statistics.median(base) if base else None
                 found = {'ms': med, 'tflops': flop / med, 'peer_ms': other, 'ratio': other / med if base else None, 'spread': (max(mine) - min(mine)) / med}
-                if not self.itype and n <= 8192:
-                    self.stream.synchronize()
-                    cp.matmul(a, b, out=d)
-                    found['error'] = float(cp.linalg.norm(c - d) / cp.linalg.norm(d))
                 row['variants'][title(*v)] = found
             rows.append(row)
             best = sorted(row['variants'].items(), key=lambda x: x[1]['ms'])
-            print(f'{self.group} {n}: ' + '  '.join(f"{name} {x['tflops']:.1f}" + (f" ({x['ratio']:.3f})" if x['ratio'] else '') for name, x in best), flush=True)
+            print(f'{n}: ' + '  '.join(f"{name} {x['tflops']:.1f}" + (f" ({x['ratio']:.3f})" if x['ratio'] else '') for name, x in best), flush=True)
             del a, b, c, d
             cp.get_default_memory_pool().free_all_blocks()
         return rows
 
 
-def group(name, out, seconds):
-    deadline = time.monotonic() + seconds
-    bench = Bench(name)
-    found = {'group': name, 'device': bench.device.name, 'check': bench.check()}
-    found['rows'] = bench.time(deadline)
-    with open(out, 'w', encoding="utf-8") as f:
-        json.dump(found, f, indent=1)
-    return 1 if found['check']['wrong'] else 0
-
-
 def run(seconds, out):
-    started, found, status = time.monotonic(), [], 0
-    for name in GROUPS:
-        left = seconds - (time.monotonic() - started)
-        if left < 8:
-            print(f'no time for {name}')
-            status = 1
-            break
-        part = f'{out}.{name}'
-        share = left / min(len(GROUPS) - len(found), 2)
-        try:
-            status |= subprocess.run([sys.executable, os.path.abspath(__file__), 'group', name, '--out', part, '--seconds', str(0.85 * share)], timeout=left).returncode
-        except subprocess.TimeoutExpired:
-            print(f'{name} ran out of time')
-            status = 1
-        if os.path.exists(part):
-            with open(part, encoding="utf-8") as f:
-                found.append(json.load(f))
-            os.remove(part)
+    started = time.monotonic()
+    bench = Bench()
+    check = bench.check()
+    rows = bench.time(started + seconds)
     import importlib.metadata as versions
     about = {p: versions.version(p) for p in ('numpy', 'cupy-cuda13x', 'cuda-core') if p in {d.metadata['Name'] for d in versions.distributions()}}
     with open(out, 'w', encoding="utf-8") as f:
-        json.dump({'date': datetime.datetime.now(datetime.timezone.utc).isoformat(timespec='seconds'), 'packages': about, 'groups': found}, f, indent=1)
-    for g in found:
-        names = list(dict.fromkeys(k for r in g['rows'] for k in r['variants']))
-        print(f"\n{g['group']}: {g['check']['products']} products checked, {len(g['check']['wrong'])} wrong; Top/s (x peer)")
-        print(f"{'':34}" + ''.join(f"{r['n']:>16}" for r in g['rows']))
-        for k in names:
-            cells = (r['variants'].get(k) for r in g['rows'])
-            print(f'{k:34}' + ''.join(f"{x['tflops']:8.1f} ({x['ratio'] or float('nan'):.3f})" if x else f"{'':16}" for x in cells))
+        json.dump({'date': datetime.datetime.now(datetime.timezone.utc).isoformat(timespec='seconds'), 'packages': about, 'device': bench.device.name,
+                   'check': check, 'rows': rows}, f, indent=1)
+    names = list(dict.fromkeys(k for r in rows for k in r['variants']))
+    print(f"\n{check['products']} products checked, {len(check['wrong'])} wrong; Top/s (x peer)")
+    print(f"{'':34}" + ''.join(f"{r['n']:>16}" for r in rows))
+    for k in names:
+        cells = (r['variants'].get(k) for r in rows)
+        print(f'{k:34}' + ''.join(f"{x['tflops']:8.1f} ({x['ratio'] or float('nan'):.3f})" if x else f"{'':16}" for x in cells))
     print(f'wrote {out}; {time.monotonic() - started:.0f} s')
-    return status
+    return 1 if check['wrong'] else 0
 
 
 if __name__ == '__main__':
     p = argparse.ArgumentParser()
-    p.add_argument('what', choices=['table', 'run', 'group'])
-    p.add_argument('name', nargs='?', choices=list(GROUPS))
+    p.add_argument('what', choices=['table', 'run'])
     p.add_argument('--seconds', type=float, default=95)
     p.add_argument('--out')
     p.add_argument('--all', action='store_true')
@@ -347,5 +297,4 @@ if __name__ == '__main__':
     if o.what == 'table':
         table(o.all)
     else:
-        default = os.path.join(HERE, 'results', f'{datetime.date.today()}-candidates.json')
-        sys.exit(group(o.name, o.out or default, o.seconds) if o.what == 'group' else run(o.seconds, o.out or default))
+        sys.exit(run(o.seconds, o.out or os.path.join(HERE, 'results', f'{datetime.date.today()}-candidates.json')))

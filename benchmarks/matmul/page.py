@@ -13,6 +13,9 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+from treadle.backend.cuda.products.form import FORMS
+from treadle.backend.cuda.products.ways import BY_LIBRARY
+
 ROOT = Path(__file__).resolve().parents[2]
 RESULTS = ROOT / "benchmarks" / "results"
 PAGE = ROOT / "docs" / "products.md"
@@ -75,11 +78,14 @@ def crossovers(data: dict[str, Any]) -> list[str]:
 
 
 def executions(data: dict[str, Any]) -> list[str]:
-    """The executions at the largest extent of each type, a column for each number of levels."""
+    """The executions at the largest extent of each type, a column for each number of levels; of
+    types without an engine, those over the library's products."""
     found = []
     for dtype in dict.fromkeys(r["type"] for r in data["rows"]):
         row = [r for r in data["rows"] if r["type"] == dtype][-1]
         names = dict.fromkeys(w.split(" ", 2)[2] for w in row["ways"] if w.count(" ") == 2)
+        engine = any(dtype in form.types for form in FORMS.values())
+        names = {n: None for n in names if engine or n in BY_LIBRARY}
         found += [[f"{dtype}, {row['n']:,}: {name}",
                    *(_ratio(row, f"strassen {x} {name}") for x in (1, 2))]
                   for name in names]  # fmt: skip

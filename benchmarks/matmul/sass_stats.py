@@ -1,6 +1,6 @@
 """Count what the FFMA pipe has to share with, in the SASS of a cubin.
 
-    python sass_stats.py kernel.cubin [--op FFMA|DMMA|IGMMA] [--nvdisasm PATH] [--dump]
+    python sass_stats.py kernel.cubin [--op FFMA|IGMMA] [--nvdisasm PATH] [--dump]
 
 For each kernel, the loop densest in FFMAs (or another operation) is taken and reported:
 instructions, FFMAs, LDS/STS/others, and two static estimates of the issue

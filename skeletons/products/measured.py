@@ -19,7 +19,6 @@ from .at_once import passes_at_once
 from .model import (
     H200,
     HOPPER_FLOAT32,
-    HOPPER_FLOAT64,
     HOPPER_LIMBS,
     EngineCost,
     Machine,
@@ -59,9 +58,8 @@ def raw(on: Machine, cost: EngineCost, variant: str, size: Size) -> float:
     what, mode = variant.rsplit(" ", 1)
     if mode == "batched":
         return _over_library(on, cost, size, LEVELS[what])
-    if mode in ("recursive", "hybrid"):
-        levels, ahead = LEVELS[what], mode == "hybrid"
-        return predict_in_memory(on, cost, size, STRASSEN, levels, ahead).seconds
+    if mode == "recursive":
+        return predict_in_memory(on, cost, size, STRASSEN, LEVELS[what]).seconds
     if what == "two levels":
         return predict_two_levels(on, cost, size, STRASSEN, STRASSEN, mode).seconds
     return predict(on, cost, size, STRASSEN if what == "strassen" else None, mode).seconds
@@ -110,7 +108,8 @@ def _ratio(arithmetic: str, variant: str, n: int) -> float:
 
 
 def ceilings(arithmetic: str, on: Machine = H200) -> tuple[Machine, EngineCost]:
-    """The machine for an arithmetic, and the costs of its engine.
+    """The machine for an arithmetic, and the costs of its engine (of float64, which has none, the
+    size of an element).
 
     float64 has as many multiply-adds a clock on tensor cores as float32 has on CUDA cores, int32
     half as many there; int32 by limbs has a tenth of the 4 096 byte products of a multiprocessor.
@@ -119,7 +118,7 @@ def ceilings(arithmetic: str, on: Machine = H200) -> tuple[Machine, EngineCost]:
         return replace(on, fma=on.fma / 2), HOPPER_FLOAT32
     if arithmetic == "Limbs32":
         return replace(on, fma=on.processors * on.clock * 409.6), HOPPER_LIMBS
-    return on, HOPPER_FLOAT64 if arithmetic == "Float64" else HOPPER_FLOAT32
+    return on, EngineCost(itemsize=8) if arithmetic == "Float64" else HOPPER_FLOAT32
 
 
 def _between(points: list[tuple[float, float]], at: float) -> float:

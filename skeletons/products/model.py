@@ -54,9 +54,8 @@ class EngineCost:
     `rest`: loads of fragments and loop control of the consumers; `load`: the producers' share for
     one-term operands; `term`: for every further term; `efficiency`: the usable fraction of the
     slots; `shape`: rows and columns of a tile, k-steps of a stage; `group`: rows of tiles visited
-    together; `fill`: seconds to fill the pipeline; `itemsize`: bytes of an element; `even`: how
-    standard products are distributed that are not a launch of full waves; `wait`: seconds that the
-    next part of a "split" tile waits until the previous one has been added to C.
+    together; `fill`: seconds to fill the pipeline; `itemsize`: bytes of an element; `wait`: seconds
+    that the next part of a "split" tile waits until the previous one has been added to C.
     """
 
     shape: tuple[int, int, int] = (128, 256, 8)
@@ -67,7 +66,6 @@ class EngineCost:
     group: int = 16
     fill: float = 4e-6
     itemsize: int = 4
-    even: str = "split"
     wait: float = 5e-6
 
 
@@ -75,10 +73,7 @@ class EngineCost:
 #: stage of 8 k-steps; one producer warp: 45 instructions, 85 with two two-term operands (counted in
 #: the machine code).
 HOPPER_FLOAT32 = EngineCost()
-#: Tensor cores run in parallel with the issue of other instructions.  float64: the fraction of
-#: clocks in which the DMMA pipe was busy while all tiles had work.
-HOPPER_FLOAT64 = EngineCost((128, 128, 32), 0, 0, 0, 0.937, 8, itemsize=8, even="owner")
-#: int32 by limbs: as profiled, too.
+#: int32 by limbs, as profiled.  Tensor cores run in parallel with the issue of other instructions.
 HOPPER_LIMBS = EngineCost((128, 128, 64), 0, 0, 0, 0.59, 8)
 
 #: Executions that divide work along k so that every multiprocessor has the same share.
@@ -159,11 +154,8 @@ def predict_two_levels(on: Machine, cost: EngineCost, size: Size, outer: Bilinea
 
 
 def predict_in_memory(on: Machine, cost: EngineCost, size: Size, algorithm: BilinearAlgorithm,
-                      levels: int, ahead: bool = False) -> Prediction:  # fmt: skip
-    """Operand sums in memory at every level; standard products are added to their blocks of C.
-
-    `ahead`: sums are formed during the previous product, which takes two buffers for each.
-    """
+                      levels: int) -> Prediction:  # fmt: skip
+    """Operand sums in memory at every level; standard products are added to their blocks of C."""
     m, k, n = size
     shapes = [i.variant for i in instances(algorithm)]
     passes_a, passes_b = (sum(v[x] + 1 for v in shapes if v[x] > 1) for x in range(2))
@@ -171,12 +163,11 @@ def predict_in_memory(on: Machine, cost: EngineCost, size: Size, algorithm: Bili
     for level in range(levels):
         m, k, n = ceil(m / algorithm.m), ceil(k / algorithm.k), ceil(n / algorithm.n)
         moved += algorithm.products**level * (passes_a * m * k + passes_b * k * n)
-        workspace += (1 + ahead) * (m * k + k * n)
+        workspace += m * k + k * n
     updates = (sum(c for *_, c in shapes) / len(shapes)) ** levels
-    leaf = predict(on, cost, (m, k, n), None, cost.even, targets=updates)
+    leaf = predict(on, cost, (m, k, n), None, "split", targets=updates)
     product, sums = len(shapes) ** levels * leaf.seconds, moved * cost.itemsize / on.memory
-    seconds = max(product, sums) if ahead else product + sums
-    return Prediction(seconds, leaf.limit, workspace * cost.itemsize)
+    return Prediction(product + sums, leaf.limit, workspace * cost.itemsize)
 
 
 # --- sums in memory ----------------------------------------------------------------------------

@@ -42,8 +42,8 @@ BY_LIBRARY = (None, "recursive", "sequential", "streams", "batched")
 def exists(name, algorithm, execution):
     """Whether a GPU has an execution: the others are the engines', which Winograd's sums of up to
     four blocks do not fit."""
-    engine = algorithm == "strassen" and name in ("float32", "float64", "int32")
-    return execution in BY_LIBRARY or (engine and (name, execution) != ("float64", "persistent"))
+    engine = algorithm == "strassen" and name in ("float32", "int32")
+    return execution in BY_LIBRARY or engine
 
 
 @cache

@@ -263,7 +263,7 @@ class _Case:
         if name in self.scattered:
             return "its arrays walk memory along different axes"
         execution, levels = way
-        if levels > 1 or (levels and self.form.copies(execution)):
+        if levels > 1 or (levels and execution == "recursive"):
             return "sums of its blocks are formed in memory"
         if levels and name == RIGHT and len(operands.sources(e) or ()) > 1:
             return "two arrays of two blocks each do not fit in registers"
@@ -335,8 +335,8 @@ class _Case:
             return way, "a kernel of its own: it is unknown which product is added last"
         assert self.engine is not None and self.form is not None
         kind = "strassen" if levels == 1 else "two levels"
-        found = predicted(self.engine, self.form, self.size, fast=True, deterministic=False,
-                          levels=levels)  # fmt: skip
+        found = predicted(self.engine, self.form.arithmetic, self.size, fast=True,
+                          deterministic=False, levels=levels)  # fmt: skip
         after = found.get(f"{kind} {execution}", 0.0) + self.passing(EPILOGUE)
         known = {e: found[f"{kind} {e}"] for e in FINISHING if f"{kind} {e}" in found}
         best = min(known, key=known.__getitem__, default="owner")
@@ -381,7 +381,7 @@ class _Case:
             own = own_seconds(t, self.size, self.processors, computed, self.count)
             yield _Way(KERNEL, frozenset(), own, own, own)
         engine, form = self.engine, self.form
-        if engine is None or form is None or form.by_name or 0 in self.size:
+        if engine is None or form is None or 0 in self.size:
             return
         m, k, n = self.size
         if k < form.least_inner or (self.node.batch and not engine.fills(m, n, form.arithmetic)):
@@ -397,7 +397,7 @@ class _Case:
         registers badly for "split"."""
         m, k, n = self.size
         ends = EPILOGUE in inside
-        found = predicted(engine, form, self.size, fast=False, deterministic=True)
+        found = predicted(engine, form.arithmetic, self.size, fast=False, deterministic=True)
         if "standard owner" not in found:  # no measurements: fuse as much as possible
             mode = engine.standard_mode(m, n, k, ends, form.arithmetic)
             if mode is not None:

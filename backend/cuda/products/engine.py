@@ -14,8 +14,6 @@
                one fused by any of the above ("hybrid": the faster of atomic and owner)
     recursive  one or two levels of operand sums in memory, one of A and one of B at a time;
                standard products, added to their blocks of C as they are stored: deterministic
-    hybrid     for a form that can form sums during a product: the same with two sums of A and of B
-               at a time, so that those of the next product are formed during the current one
 
 Which is best for which extents was measured: benchmarks/matmul/NOTES.md.
 """
@@ -34,6 +32,7 @@ from treadle.skeletons.products import BilinearAlgorithm, instances, stages, var
 
 from .form import (
     FORMS,
+    Arguments,
     Code,
     Form,
     Launches,
@@ -44,7 +43,6 @@ from .form import (
     normalised,
     one_table,
     outer_tables,
-    structures,
     sum_source,
     tables,
 )
@@ -143,21 +141,13 @@ class Sum(NamedTuple):
     y: Matrix
     factor: float
 
-    def band(self, number: int, of: int) -> Sum:
-        """Part `number` of its rows, cut into `of` parts."""
-        rows = _ceil(self.out.rows, of)
-        out, x, y = (q.part(number * rows, 0, rows, q.cols) for q in self[:3])
-        return Sum(out, x, y, self.factor)
-
 
 class Leaf(NamedTuple):
-    """A product of the recursion: its operands, the sums to be formed before it, and the sums of
-    later products that are formed during it."""
+    """A product of the recursion: its operands, and the sums to be formed before it."""
 
     x: Matrix
     y: Matrix
     before: list[Sum]
-    beside: list[Sum]
 
 
 Size = tuple[int, int, int]
@@ -232,9 +222,8 @@ class Engine:
         is fused) their columns.
         """
         form = FORMS[arithmetic]
-        copies = form.copies(execution)
-        if copies:
-            self._recursive(out, a, b, form, algorithm, levels, copies)
+        if execution == "recursive":
+            self._recursive(out, a, b, form, algorithm, levels)
             return
         way = way_of(algorithm, execution)
         if way.adds:
@@ -249,11 +238,10 @@ class Engine:
                   levels: int, execution: str) -> int:  # fmt: skip
         """Bytes in addition to operands and result, without the flags of a standard product."""
         form = FORMS[arithmetic]
-        copies = form.copies(execution)
-        stored = range(1, levels + 1) if copies else range(1, levels)
+        stored = range(1, levels + 1) if execution == "recursive" else range(1, levels)
         shapes = [x for level in stored for x in _sum_shapes(m, n, k, algorithm, levels, level)]
-        found = sum(max(copies, 1) * form.itemsize * r * c for r, c in shapes)
-        if copies:
+        found = sum(form.itemsize * r * c for r, c in shapes)
+        if execution == "recursive":
             mode, tiles = self._leaf_mode(_extents(m, n, k, algorithm, levels), form)
             found += 4 * flags_of(mode, tiles, self.device.multiprocessors)
         return found
@@ -284,23 +272,22 @@ class Engine:
             self._fused(out, x, y, way, size, launches, form, fused)
 
     def _recursive(self, out: Matrix, a: Matrix, b: Matrix, form: Form,
-                   algorithm: BilinearAlgorithm, levels: int, copies: int) -> None:  # fmt: skip
+                   algorithm: BilinearAlgorithm, levels: int) -> None:  # fmt: skip
         m, n, k = a.rows, b.cols, a.cols
         size, number = _extents(m, n, k, algorithm, levels), np.dtype(f"f{form.itemsize}")
         buffers = [
-            [[self.device.empty(shape, number) for shape in shapes] for _ in range(copies)]
-            for shapes in (_sum_shapes(m, n, k, algorithm, levels, x) for x in range(1, levels + 1))
-        ]
-        ahead = bool(form.ahead) and all(x.aligned or x.transposed.aligned for x in (a, b))
+            [self.device.empty(shape, number)
+             for shape in _sum_shapes(m, n, k, algorithm, levels, level)]
+            for level in range(1, levels + 1)
+        ]  # fmt: skip
         mode, tiles = self._leaf_mode(size, form)
         if mode == "atomic":
             self._clear(out.address, form.itemsize * out.rows * out.cols)
         flags = self._flags(mode, tiles) if mode == "split" else None
-        leaves = _leaves(a, b, algorithm, size, buffers, ahead)
+        leaves = _leaves(a, b, algorithm, size, buffers)
         for leaf, table in zip(leaves, leaf_tables(form, algorithm, levels), strict=True):
             self._add_up(leaf.before, form)
-            self._launch(out, leaf.x, leaf.y, mode, size, table, form, flags=flags,
-                         beside=leaf.beside)  # fmt: skip
+            self._launch(out, leaf.x, leaf.y, mode, size, table, form, flags=flags)
 
     def _leaf_mode(self, size: Size, form: Form) -> tuple[str, int]:
         """How tiles of the recursion's standard products are distributed, and their number."""
@@ -310,12 +297,11 @@ class Engine:
     def _add_up(self, sums: Sequence[Sum], form: Form) -> None:
         """Forms sums by a separate kernel."""
         vector = 16 // form.itemsize
-        factor = ctypes.c_float if form.itemsize == 4 else ctypes.c_double
         for out, x, y, c in sums:
             if not out.rows * out.cols:
                 continue
             parts = [Quadrant(q.address, q.down, q.rows, q.cols) for q in (x, y)]
-            arguments = (_P(out.address), _L(out.cols), _I(out.rows), *parts, factor(c),
+            arguments = (_P(out.address), _L(out.cols), _I(out.rows), *parts, ctypes.c_float(c),
                          _I(x.aligned and y.aligned))  # fmt: skip
             loaded = self._load((str(form.sums), form.arithmetic), "quadrant_sum", 256, 0)
             self._run(loaded, arguments, (_ceil(out.cols, 256 * vector), min(out.rows, 2048)))
@@ -324,10 +310,10 @@ class Engine:
 
     def _launch(self, out: Matrix, a: Matrix, b: Matrix, mode: str, size: Size, table: Table,
                 form: Form, fused: Fused | None = None, processors: int | None = None,
-                flags: Any = None, beside: Sequence[Sum] = ()) -> None:  # fmt: skip
+                flags: Any = None) -> None:  # fmt: skip
         """Launches the products of `table` on the blocks of a and b, of extents `size` (m, n, k).
 
-        `flags`: of an earlier split launch, which left them zero; `beside`: sums to form during it.
+        `flags`: of an earlier split launch, which left them zero.
         """
         aligned = (a.address | b.address) % 16 == 0 and (fused is None or fused.aligned)
         source = None if fused is None else fused.source
@@ -335,17 +321,11 @@ class Engine:
             out[1:5], a[1:5], b[1:5], aligned, mode, size, table, form, source,
             processors or self.device.multiprocessors,
         )  # fmt: skip
-        g = structures(form).Arguments.from_buffer_copy(template)
+        g = Arguments.from_buffer_copy(template)
         g.a, g.b, g.c = a.address, b.address, out.address
         if mode in ("split", "persistent"):
             flags = self._flags(mode, g.tiles_m * g.tiles_n) if flags is None else flags
             g.flags = address_of(flags)
-        if beside:
-            g.sums = len(beside)
-            for to, (made, x, y, factor) in zip(g.sum, beside, strict=False):
-                to.out, to.rows, to.cols, to.factor = made.address, made.rows, made.cols, factor
-                to.x, to.x_row, to.x_rows, to.x_cols = x.address, x.down, x.rows, x.cols
-                to.y, to.y_row, to.y_rows, to.y_cols = y.address, y.down, y.rows, y.cols
         if fused is not None:
             for k, w in enumerate(fused.words):
                 g.extra[k] = w
@@ -480,39 +460,28 @@ def _operand(x: Matrix, terms: Any, across: int, rows: int, cols: int, address: 
 
 
 def _leaves(a: Matrix, b: Matrix, algorithm: BilinearAlgorithm, size: Size,
-            buffers: Sequence[Sequence[Sequence[Any]]], ahead: bool) -> list[Leaf]:  # fmt: skip
-    """The products of one or two levels, in order; `buffers`: by level and copy, for A and B;
-    `ahead`: whether to form sums during earlier products, when their buffers are free."""
+            buffers: Sequence[Sequence[Any]]) -> list[Leaf]:  # fmt: skip
+    """The products of one or two levels, in order; `buffers`: by level, for sums of A and of B."""
     made, levels = in_order(algorithm), len(buffers)
 
     def operands(x: Matrix, y: Matrix, level: int, number: int) -> tuple[Matrix, Matrix, list[Sum]]:
         """The operands of product `number` of a level, and the sums that they need."""
-        instance, copies = made[number % len(made)], buffers[level - 1]
-        qm, qn, qk = size
+        instance, (qm, qn, qk) = made[number], size
         rows, inner, cols = (
             extent * p ** (levels - level)
             for extent, p in ((qm, algorithm.m), (qk, algorithm.k), (qn, algorithm.n))
         )
-        here = [address_of(buffer) for buffer in copies[number % len(copies)]]
+        here = [address_of(buffer) for buffer in buffers[level - 1]]
         left, sums = _operand(x, instance.a, algorithm.k, rows, inner, here[0])
         right, more = _operand(y, instance.b, algorithm.n, inner, cols, here[1])
         return left, right, [*sums, *more]
 
     outer = [operands(a, b, 1, r) for r in range(len(made))] if levels == 2 else [(a, b, [])]
-    spread = ahead and len(buffers[0]) > 1  # the outer level's sums over the products before
     found: list[Leaf] = []
-    for group, (x, y, sums) in enumerate(outer):
-        for s in range(len(made)):
-            left, right, own = operands(x, y, levels, len(found))
-            new = s == 0 and not (spread and group)
-            before, beside = list(sums) if new else [], list[Sum]()
-            last = found[-1] if found and ahead and not before else None
-            for each in own:
-                free = last is not None and each.out.address not in (last.x.address, last.y.address)
-                (last.beside if last is not None and free else before).append(each)
-            if spread and group + 1 < len(outer) and s + 1 < len(made):
-                beside = [q.band(s, len(made) - 1) for q in outer[group + 1][2]]
-            found.append(Leaf(left, right, before, beside))
+    for x, y, sums in outer:
+        for number in range(len(made)):
+            left, right, own = operands(x, y, levels, number)
+            found.append(Leaf(left, right, own if number else [*sums, *own]))
     return found
 
 
@@ -534,7 +503,7 @@ def _prepared(out: Layout, a: Layout, b: Layout, aligned: bool, mode: str, size:
     vector = aligned and "S" not in (left, right) and whole
     terms = next(t for t in (1, 2, 4) if table.terms <= t)
     code = Code(left, right, vector, mode, terms, form.arithmetic, epilogue)
-    g = structures(form).Arguments()
+    g = Arguments()
     g.a_row, g.a_col, g.b_row, g.b_col, g.c_row = a_row, a_col, b_row, b_col, out[2]
     g.a_rows, g.a_depth, g.b_depth, g.b_cols, g.c_rows, g.c_cols = *a[:2], *b[:2], *out[:2]
     g.qm, g.qn, g.qk = size

@@ -9,7 +9,7 @@ from treadle.dsl.graph import Matmul
 from treadle.dsl.quantities import duration
 from treadle.skeletons.products import STRASSEN, BilinearAlgorithm, algorithm_of
 from treadle.skeletons.products.error import error_in_words
-from treadle.skeletons.products.measured import levels_of
+from treadle.skeletons.products.measured import exact, levels_of
 from treadle.skeletons.products.model import H200
 from treadle.skeletons.products.small import on_gpu, on_tensor_cores
 
@@ -17,7 +17,7 @@ from .choice import LIBRARY, Decision, decide
 from .engine import Engine, engine_for, flags_of, way_of
 from .form import Form, form_of
 from .library import planned
-from .ways import Measured, predicted
+from .ways import OVER_LIBRARY, Measured, predicted
 
 
 def describe(node: Matmul, size: tuple[int, int, int] | None, device: Any = None,
@@ -48,9 +48,8 @@ def describe(node: Matmul, size: tuple[int, int, int] | None, device: Any = None
         if not levels:
             found["algorithm"] += options.unused_levels(t)
             found |= options.notes(t) | _why_standard(engine, form, size, options)
-        if form.copies(execution):
-            found["algorithm"] += ": sums in memory" + (
-                ", formed during the previous products" if form.ahead else "")  # fmt: skip
+        if execution == "recursive":
+            found["algorithm"] += ": sums in memory"
         elif levels == 2:
             found["algorithm"] += ": outer sums in memory, the inner level fused"
         space = engine.workspace(m, n, k, form.arithmetic, chosen, levels, execution)
@@ -70,8 +69,8 @@ def describe(node: Matmul, size: tuple[int, int, int] | None, device: Any = None
             )
         flags = 4 * flags_of(execution, tiles, device.multiprocessors)
         found["workspace"] = f"{space + flags:,} bytes"
-        found |= _compared(decision) or _seconds(engine, form, size, levels, execution)
-        found |= _launches(form, chosen, levels, execution, apart)
+        found |= _compared(decision) or _seconds(engine, form.arithmetic, size, levels, execution)
+        found |= _launches(chosen, levels, execution, apart)
     elif decision.by == LIBRARY and (made := planned(device, t, options, size)) is not None:
         algorithm = made.algorithm
         width = 4 if t.bytes == 2 else t.bytes
@@ -87,8 +86,8 @@ def describe(node: Matmul, size: tuple[int, int, int] | None, device: Any = None
         levels = made.levels
         found["launches"] = _in_words(algorithm.products**levels, "product", True, apart)
         known = algorithm is STRASSEN and made.execution == "batched" and levels < 3
-        if known and engine is not None and form is not None and form.by_name:
-            found |= _seconds(engine, form, size, levels, made.execution)
+        if known and engine is not None and t.name in OVER_LIBRARY:
+            found |= _seconds(engine, OVER_LIBRARY[t.name], size, levels, made.execution)
     else:
         by = "cuBLAS" if decision.by == LIBRARY else "a kernel of treadle's"
         found["algorithm"] = f"standard, by {by}{options.unused_levels(t)}"
@@ -103,7 +102,8 @@ def describe(node: Matmul, size: tuple[int, int, int] | None, device: Any = None
                               "a thread computes a part of a product, in registers")  # fmt: skip
         found |= _compared(decision)
         if not (decision.why or node.batch or options.precision == "tf32"):
-            found |= _library_seconds(engine, form, size)
+            arithmetic = form.arithmetic if form is not None else OVER_LIBRARY.get(t.name)
+            found |= _library_seconds(engine, arithmetic, size)
     if levels and t.is_inexact:
         found["error"] = error_in_words(algorithm or STRASSEN, levels, size,
                                         "float32" if t.bytes == 2 else t.name)  # fmt: skip
@@ -122,10 +122,10 @@ def _compared(decision: Decision) -> dict[str, str]:
 def _why_standard(engine: Engine, form: Form, size: tuple[int, int, int], options: Any
                   ) -> dict[str, str]:  # fmt: skip
     """The time of the fastest level, for a product that may be fast but is not."""
-    exact = not form.arithmetic.startswith("Float")
-    if options.algorithm != "auto" or not (exact or options.fast):
+    if options.algorithm != "auto" or not (exact(form.arithmetic) or options.fast):
         return {}
-    found = predicted(engine, form, size, fast=True, deterministic=options.deterministic)
+    found = predicted(engine, form.arithmetic, size, fast=True,
+                      deterministic=options.deterministic)  # fmt: skip
     levels = {way: s for way, s in found.items() if levels_of(way)}
     if not levels:
         return {}
@@ -135,17 +135,17 @@ def _why_standard(engine: Engine, form: Form, size: tuple[int, int, int], option
             f"take {duration(levels[best])}"}  # fmt: skip
 
 
-def _launches(form: Form, algorithm: BilinearAlgorithm, levels: int, execution: str, apart: int
+def _launches(algorithm: BilinearAlgorithm, levels: int, execution: str, apart: int
               ) -> dict[str, str]:  # fmt: skip
     """The number of kernels of an engine's product, if it is not one."""
-    copies = form.copies(execution)
+    recursive = execution == "recursive"
     count = 1
-    if levels and copies:
+    if levels and recursive:
         count = algorithm.products**levels
     elif levels:
         outer = algorithm.products if levels == 2 else 1
         count = outer * len(way_of(algorithm, execution).launches)
-    summed = bool(levels and copies) or levels == 2
+    summed = (levels > 0 and recursive) or levels == 2
     if count == 1 and not apart:
         return {}
     return {"launches": _in_words(count, "launch of the engine", summed, apart)}
@@ -158,11 +158,11 @@ def _in_words(count: int, what: str, sums: bool, apart: int) -> str:
     return text + (f", and {apart} separate kernel{'s' * (apart > 1)}" if apart else "")
 
 
-def _library_seconds(engine: Engine | None, form: Form | None, size: tuple[int, int, int]
+def _library_seconds(engine: Engine | None, arithmetic: str | None, size: tuple[int, int, int]
                      ) -> dict[str, str]:  # fmt: skip
     """The predicted time of a standard product without an engine, and of the fastest engine."""
-    found = {} if engine is None or form is None else predicted(
-        engine, form, size, fast=False, deterministic=True)  # fmt: skip
+    found = {} if engine is None or arithmetic is None else predicted(
+        engine, arithmetic, size, fast=False, deterministic=True)  # fmt: skip
     if "library" not in found:
         return {}
     text = duration(found.pop("library"))
@@ -171,16 +171,16 @@ def _library_seconds(engine: Engine | None, form: Form | None, size: tuple[int, 
     return {"predicted": f"{text} (measured on an {H200.name}, interpolated)"}
 
 
-def _seconds(engine: Engine, form: Form, size: tuple[int, int, int], levels: int, execution: str
-             ) -> dict[str, str]:  # fmt: skip
+def _seconds(engine: Engine, arithmetic: str, size: tuple[int, int, int], levels: int,
+             execution: str) -> dict[str, str]:  # fmt: skip
     """The predicted time, and that of the best alternative."""
-    others = predicted(engine, form, size, fast=True, deterministic=False)
+    others = predicted(engine, arithmetic, size, fast=True, deterministic=False)
     what = {0: "standard", 1: "strassen", 2: "two levels"}[levels]
     mine = others.get(f"{what} {execution}")
     if mine is None:
         return {}
     best = min(others[v] for v in others if v.startswith(("library", "standard")))
     why = f"{best / mine:.2f} times as fast as the best standard product" if levels else (
-        f"{'the library' if form.arithmetic.startswith('Float') else 'without the engine'} "
+        f"{'without the engine' if exact(arithmetic) else 'the library'} "
         f"{duration(others['library'])}")  # fmt: skip
     return {"predicted": f"{duration(mine)}; {why} (measured on an {H200.name}, interpolated)"}

@@ -2,7 +2,7 @@
 
 A form names the file, its tile and its launch, the element size, and the limits of its table of a
 bilinear algorithm: terms, targets and products.  The structures below mirror `tile::Arguments` and
-its parts, over the form's number type.
+its parts; coefficients are 32-bit words.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ WORDS = 16
 #: The limits of a table: products, terms of an operand, and blocks of C that a product updates.
 PRODUCTS, TERMS, TARGETS = 7, 2, 4
 
-_I, _L, _P = ctypes.c_int, ctypes.c_longlong, ctypes.c_void_p
+_I, _L, _P, _U = ctypes.c_int, ctypes.c_longlong, ctypes.c_void_p, ctypes.c_uint32
 
 
 @dataclass(frozen=True)
@@ -36,15 +36,12 @@ class Form:
     """A tile engine.
 
     `types`: what it multiplies; `file`, `entry`, `threads`, `shared_bytes` of a launch; `rows` ×
-    `columns` of a tile, `step` of k in a stage, `group` rows of tiles visited together; `number`:
-    the C type of coefficients; `sums`: the file that adds blocks of an operand (entry
-    `quadrant_sum`), if there is one; `unit`: the unit that multiplies, in words; `ahead`: how many
-    sums of blocks a launch can form during its product, for later ones; `modes`: of the kernel;
-    `producers`: whether elements of operands can be computed while they are loaded; `defines`:
-    additional macros.  `measured`: where it was shown to be correct and faster than the
-    alternatives (a file of benchmarks/matmul/results); without that, no product of a program uses
-    it.  `by_name`: it was correct, but not faster: it is used only for an execution that is
-    requested by name, and that the library does not have.
+    `columns` of a tile, `step` of k in a stage, `group` rows of tiles visited together; `sums`: the
+    file that adds blocks of an operand (entry `quadrant_sum`), if there is one; `unit`: the unit
+    that multiplies, in words; `modes`: of the kernel; `producers`: whether elements of operands can
+    be computed while they are loaded; `defines`: additional macros.  `measured`: where it was shown
+    to be correct and faster than the alternatives (a file of benchmarks/matmul/results); without
+    that, no product of a program uses it.
     """
 
     arithmetic: str
@@ -58,22 +55,17 @@ class Form:
     columns: int = 256
     step: int = 8
     group: int = 16
-    number: Any = ctypes.c_uint32
     sums: str | None = None
     least_steps: int = 64
     least_inner: int = 256
     unit: str = "multiply-adds"
-    ahead: int = 0
     modes: tuple[str, ...] = ("owner", "split", "atomic")
     producers: bool = False
     defines: tuple[tuple[str, str], ...] = ()
     measured: str = ""
-    by_name: bool = False
 
-    def word(self, value: float) -> Any:
+    def word(self, value: float) -> int:
         """A coefficient in the representation of the engine's arithmetic."""
-        if self.number is not ctypes.c_uint32:
-            return self.number(value).value
         if self.arithmetic.startswith("Float"):
             return int(struct.unpack("<I", struct.pack("<f", value))[0])
         return int(value) & 0xFFFFFFFF
@@ -89,11 +81,6 @@ class Form:
         none."""
         exact = not self.arithmetic.startswith("Float")
         return "split" if "split" in self.modes else "atomic" if exact else "owner"
-
-    def copies(self, execution: str) -> int:
-        """How many sums of each operand an execution stores in memory at every level; 0 if it fuses
-        the last level."""
-        return {"recursive": 1, "hybrid": 2 if self.ahead else 0}.get(execution, 0)
 
     def fits(self, algorithm: BilinearAlgorithm) -> bool:
         """Whether its table can hold an algorithm: few terms, one of them ±1 in every operand."""
@@ -115,25 +102,6 @@ def float32_form(name: str, types: tuple[str, ...], columns: int = 256, measured
         sums="f32_sum.cu", measured=measured, producers=True,
         modes=("owner", "split", "atomic", "persistent"),
         defines=(("TILE_ARITHMETIC", arithmetic), ("TILE_BN", str(columns))),
-    )  # fmt: skip
-
-
-def float64_form(name: str = "Float64", rows: int = 128, columns: int = 128, down: int = 2, *,
-                 step: int = 16, dmma: int = 8, stages: int = 4, group: int = 8,
-                 measured: str = "") -> Form:  # fmt: skip
-    """The float64 engine with tiles of `rows` x `columns`: of the eight consumer warps `down` below
-    each other, `step` of k in each of `stages`, and `dmma` in an instruction."""
-    stage = step * (8 * (rows + columns) + 64) + 16
-    defines = {
-        "TILE_BM": rows, "TILE_BN": columns, "TILE_WARPS_M": down, "TILE_BK": step,
-        "TILE_MMA_K": dmma, "TILE_STAGES": stages,
-    }  # fmt: skip
-    return Form(
-        name, ("float64",), "f64_matmul.cu", "matmul_f64", 8, 384,
-        stages * (-(-stage // 128) * 128), rows, columns, step, group,
-        number=ctypes.c_double, sums="f64_sum.cu", unit="tensor cores", ahead=4,
-        modes=("owner", "atomic"), measured=measured, by_name=True,
-        defines=tuple((k, str(v)) for k, v in defines.items()),
     )  # fmt: skip
 
 
@@ -164,7 +132,6 @@ FORMS: dict[str, Form] = {
             least_inner=0,
             measured="2026-11-22-nvidia-h200-candidates.json",
         ),
-        float64_form(measured="2026-11-22-nvidia-h200-candidates.json"),
     )
 }
 
@@ -198,45 +165,28 @@ def form_of(t: ScalarType, size: tuple[int, int, int] | None = None, processors:
 # --- tile::Arguments ----------------------------------------------------------------------------
 
 
-class Structures:
-    """The structures `Arguments`, `Product` and `Sum` of a form."""
-
-    def __init__(self, number: Any, ahead: int) -> None:
-        class Term(ctypes.Structure):
-            _fields_ = (("row", _I), ("col", _I), ("factor", number))
-
-        class Target(ctypes.Structure):
-            _fields_ = (("row", _I), ("col", _I), ("factor", number), ("first", _I), ("last", _I))
-
-        class Product(ctypes.Structure):
-            _fields_ = (("na", _I), ("nb", _I), ("nc", _I), ("ranks", ctypes.c_uint32),
-                        ("a", Term * TERMS), ("b", Term * TERMS), ("c", Target * TARGETS)
-                        )  # fmt: skip
-
-        class Sum(ctypes.Structure):
-            _fields_ = (("x", _P), ("y", _P), ("out", _P), ("x_row", _L), ("y_row", _L),
-                        ("x_rows", _I), ("x_cols", _I), ("y_rows", _I), ("y_cols", _I),
-                        ("rows", _I), ("cols", _I), ("factor", number))  # fmt: skip
-
-        class Arguments(ctypes.Structure):
-            _fields_ = (
-                ("a", _P), ("b", _P), ("c", _P), ("flags", _P),
-                ("a_row", _L), ("a_col", _L), ("b_row", _L), ("b_col", _L), ("c_row", _L),
-                ("a_rows", _I), ("a_depth", _I), ("b_depth", _I), ("b_cols", _I), ("c_rows", _I),
-                ("c_cols", _I), ("qm", _I), ("qn", _I), ("qk", _I), ("alpha", number),
-                ("beta", number), ("tiles_m", _I), ("tiles_n", _I), ("group", _I),
-                ("products", _I), ("items", _I), ("product", Product * PRODUCTS),
-                ("extra", ctypes.c_uint64 * WORDS),
-                *((("sums", _I), ("sum", Sum * ahead)) if ahead else ()),
-            )  # fmt: skip
-
-        self.Product, self.Sum, self.Arguments = Product, Sum, Arguments
+class Term(ctypes.Structure):
+    _fields_ = (("row", _I), ("col", _I), ("factor", _U))
 
 
-@lru_cache(maxsize=8)
-def structures(form: Form) -> Structures:
-    """The structures of a form."""
-    return Structures(form.number, form.ahead)
+class Target(ctypes.Structure):
+    _fields_ = (("row", _I), ("col", _I), ("factor", _U), ("first", _I), ("last", _I))
+
+
+class Product(ctypes.Structure):
+    _fields_ = (("na", _I), ("nb", _I), ("nc", _I), ("ranks", _U),
+                ("a", Term * TERMS), ("b", Term * TERMS), ("c", Target * TARGETS))  # fmt: skip
+
+
+class Arguments(ctypes.Structure):
+    _fields_ = (
+        ("a", _P), ("b", _P), ("c", _P), ("flags", _P),
+        ("a_row", _L), ("a_col", _L), ("b_row", _L), ("b_col", _L), ("c_row", _L),
+        ("a_rows", _I), ("a_depth", _I), ("b_depth", _I), ("b_cols", _I), ("c_rows", _I),
+        ("c_cols", _I), ("qm", _I), ("qn", _I), ("qk", _I), ("alpha", _U), ("beta", _U),
+        ("tiles_m", _I), ("tiles_n", _I), ("group", _I), ("products", _I), ("items", _I),
+        ("product", Product * PRODUCTS), ("extra", ctypes.c_uint64 * WORDS),
+    )  # fmt: skip
 
 
 class Quadrant(ctypes.Structure):
@@ -293,7 +243,7 @@ def tables(form: Form, algorithm: BilinearAlgorithm, launches: Launches) -> tupl
     split = algorithm.m, algorithm.k, algorithm.n
     found = []
     for launch in launches:
-        entries = (structures(form).Product * PRODUCTS)()
+        entries = (Product * PRODUCTS)()
         ranks: dict[tuple[int, int], int] = {}
         for entry, r in zip(entries, launch, strict=False):
             _fill(form, entry, made[r], split, ranks, [
@@ -348,7 +298,7 @@ def outer_tables(form: Form, outer: BilinearAlgorithm, inner: BilinearAlgorithm,
     for r in range(len(outers)):
         of_launches = []
         for launch in launches:
-            entries = (structures(form).Product * PRODUCTS)()
+            entries = (Product * PRODUCTS)()
             ranks: dict[tuple[int, int], int] = {}
             for entry, s in zip(entries, launch, strict=False):
                 _fill(form, entry, inners[s], split, ranks, [
@@ -362,7 +312,7 @@ def outer_tables(form: Form, outer: BilinearAlgorithm, inner: BilinearAlgorithm,
 
 
 def in_order(algorithm: BilinearAlgorithm) -> tuple[Instance, ...]:
-    """The products with few sums first: no earlier product can hide the sums of the first one."""
+    """The products of a recursion in the order of their launches: those with few sums first."""
     made = map(normalised, instances(algorithm))
     return tuple(sorted(made, key=lambda i: len(i.a) + len(i.b)))
 
@@ -387,7 +337,7 @@ def leaf_tables(form: Form, algorithm: BilinearAlgorithm, levels: int) -> tuple[
             lasts[i, j] = number
     plain, found = Instance(((0, 1),), ((0, 1),), ()), []
     for number, each in enumerate(targets):
-        entries = (structures(form).Product * PRODUCTS)()
+        entries = (Product * PRODUCTS)()
         _fill(form, entries[0], plain, (1, 1, 1), {}, [
             (i, j, c, firsts[i, j] == number, lasts[i, j] == number) for i, j, c in each
         ])  # fmt: skip

@@ -26,10 +26,9 @@ from ..device.flow import Flow, flow_here
 from ..running import DeviceRun
 from .cublas import gemm, prepared
 from .engine import beside, engine_for
-from .form import form_of
 from .operand import Operand
 from .sums import adder_for
-from .ways import predicted
+from .ways import OVER_LIBRARY, predicted
 
 if TYPE_CHECKING:
     from ..executable import CudaExecutor
@@ -124,14 +123,13 @@ def flows(made: Plan) -> bool:
 
 
 def _fast_levels(device: Any, t: ScalarType, options: Any, size: tuple[int, int, int]) -> int:
-    """The levels by measured times; 0 for types whose engine chooses its own."""
-    engine, form = engine_for(device), form_of(t)
-    if engine is None or form is None or not form.by_name or options.scaling is not None:
+    """The levels by measured times; 0 for types that were not measured over the library."""
+    engine, arithmetic = engine_for(device), OVER_LIBRARY.get(t.name)
+    if engine is None or arithmetic is None or options.scaling is not None:
         return 0
-    found = predicted(engine, form, size, fast=True, deterministic=options.deterministic)
-    known = {way: s for way, s in found.items() if way == "library" or way.endswith(" batched")}
+    found = predicted(engine, arithmetic, size, fast=True, deterministic=options.deterministic)
     most = options.levels
-    known = {way: s for way, s in known.items() if most is None or levels_of(way) <= most}
+    known = {way: s for way, s in found.items() if most is None or levels_of(way) <= most}
     return levels_of(min(known, key=known.__getitem__)) if known else 0
 
 

@@ -53,7 +53,7 @@ def engine_kernel(program: Any, node: Matmul, on: Measured
     mode = way[0] if way[0] in form.modes else "atomic" if way[0] == "batched" else "owner"
     # With sums in memory, the launches are standard products of blocks.
     algorithm = algorithm_of(node.options.algorithm) or STRASSEN
-    made = instances(algorithm) if way[1] and not form.copies(way[0]) else ()
+    made = instances(algorithm) if way[1] and way[0] != "recursive" else ()
     terms = max((len(t) for i in made for t in (i.a, i.b)), default=1)
     code = Code(left, right, vector, mode, 1 if terms == 1 else 2 if terms == 2 else 4,
                 form.arithmetic, fused_source(pieces)[0] if pieces else None)  # fmt: skip

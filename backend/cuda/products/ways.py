@@ -27,6 +27,9 @@ BY_LIBRARY = ("recursive", "sequential", "streams", "batched")
 #: Executions of the engine; "hybrid" is two levels by the faster of "atomic" and "owner".
 BY_ENGINE = ("owner", "sequential", "streams", "atomic", "batched", "hybrid", "persistent",
              "recursive")  # fmt: skip
+#: Types without an engine whose products by the library, and levels over these, were measured; the
+#: names of their measurements.
+OVER_LIBRARY = {"float64": "Float64"}
 #: Below STEADY multiply-adds the library's rate varies between extents by VARIES: the predicted
 #: speed-up of an engine's standard product must be larger.
 STEADY, VARIES = 2048**3, 1.15
@@ -92,10 +95,8 @@ def by_engine(form: Form, algorithm: BilinearAlgorithm, options: Any) -> bool:
 
 def standard_way(engine: Engine, form: Form, size: tuple[int, int, int]) -> str | None:
     """How the engine distributes a standard product; None if another alternative is faster."""
-    if form.by_name:
-        return None
     m, k, n = size
-    found = predicted(engine, form, size, fast=False, deterministic=True)
+    found = predicted(engine, form.arithmetic, size, fast=False, deterministic=True)
     if not found:
         return engine.standard_mode(m, n, k, False, form.arithmetic)
     if m * k * n < STEADY and not exact(form.arithmetic):
@@ -125,11 +126,10 @@ def way_for(engine: Engine, form: Form, options: Any, size: tuple[int, int, int]
     algorithm = algorithm_of(options.algorithm)
     sure = exact(form.arithmetic)
     ordered = options.deterministic and not sure
-    if form.by_name and (options.execution is None or options.execution in BY_LIBRARY):
-        return None
     if algorithm is None or not options.levels:
         fast = options.algorithm == "auto" and (options.fast or sure) and options.scaling is None
-        best = predicted(engine, form, size, fast=True, deterministic=ordered) if fast else {}
+        best = {} if not fast else predicted(engine, form.arithmetic, size, fast=True,
+                                             deterministic=ordered)  # fmt: skip
         if options.levels is not None:  # an upper limit
             best = {name: s for name, s in best.items() if levels_of(name) <= options.levels}
         name = min(best, key=best.__getitem__) if best else "library"
@@ -148,16 +148,14 @@ def way_for(engine: Engine, form: Form, options: Any, size: tuple[int, int, int]
 
 def _best_way(engine: Engine, form: Form, size: tuple[int, int, int], options: Any, ordered: bool
               ) -> str:  # fmt: skip
-    """The fastest execution for the given levels; "hybrid", unless the engine has it, means the
-    fastest one that fuses the last level."""
-    hybrid = options.execution == "hybrid"
-    if hybrid and form.copies("hybrid"):
-        return "hybrid"
-    found = predicted(engine, form, size, fast=True, deterministic=ordered, levels=options.levels)
-    if hybrid:
+    """The fastest execution for the given levels; "hybrid" is the fastest one that fuses the last
+    level."""
+    found = predicted(engine, form.arithmetic, size, fast=True, deterministic=ordered,
+                      levels=options.levels)  # fmt: skip
+    if options.execution == "hybrid":
         found = {way: s for way, s in found.items() if not way.endswith("recursive")}
     if not found:
-        return "hybrid" if form.copies("hybrid") else "owner" if ordered else "atomic"
+        return "owner" if ordered else "atomic"
     return min(found, key=found.__getitem__).rsplit(" ", 1)[1]
 
 
@@ -180,7 +178,9 @@ def open_ways(device: Any, node: Matmul, size: tuple[int, int, int]) -> list[Pro
         made = [executed(node, e) for e in EXECUTIONS if e is not None]
         made = [w for w in made if options.levels <= DEEPEST or w.execution == "recursive"]
     else:
-        made = [ProductWay("standard"), *_fast_ways(engine, form, options, size)]
+        t = node.left.type
+        arithmetic = form.arithmetic if form is not None else OVER_LIBRARY.get(t.name)
+        made = [ProductWay("standard"), *_fast_ways(engine, arithmetic, options, size)]
     legal = [w for w in made if refused(w.put_on(node), form) is None
              and not (w.execution == "hybrid" and w.levels == 1)]  # fmt: skip
     now = None if engine is None or form is None else way_in(node, engine, form, size)
@@ -189,14 +189,14 @@ def open_ways(device: Any, node: Matmul, size: tuple[int, int, int]) -> list[Pro
     return [w for w in legal if now is None or (w.execution, w.levels) != now]
 
 
-def _fast_ways(engine: Engine | None, form: Form | None, options: Any, size: tuple[int, int, int]
-               ) -> list[ProductWay]:  # fmt: skip
+def _fast_ways(engine: Engine | None, arithmetic: str | None, options: Any,
+               size: tuple[int, int, int]) -> list[ProductWay]:  # fmt: skip
     """Fast algorithms, those with the least predicted times first."""
     most = 2 if options.levels is None else min(options.levels, 2)
     known: dict[str, float] = {}
-    if engine is not None and form is not None:
-        ordered = options.deterministic and not exact(form.arithmetic)
-        known = predicted(engine, form, size, fast=True, deterministic=ordered)
+    if engine is not None and arithmetic is not None:
+        ordered = options.deterministic and not exact(arithmetic)
+        known = predicted(engine, arithmetic, size, fast=True, deterministic=ordered)
     limit = WORTH_TRYING * min(known.values(), default=0.0)
     names = sorted((n for n, s in known.items() if 0 < levels_of(n) <= most and s <= limit),
                    key=known.__getitem__)  # fmt: skip
@@ -211,18 +211,17 @@ def _fast_ways(engine: Engine | None, form: Form | None, options: Any, size: tup
     ]
 
 
-def predicted(engine: Engine, form: Form, size: tuple[int, int, int], *, fast: bool,
+def predicted(engine: Engine, arithmetic: str, size: tuple[int, int, int], *, fast: bool,
               deterministic: bool, levels: int | None = None) -> dict[str, float]:  # fmt: skip
-    """The predicted seconds by way, for ways measured on such a device; {} for other engines.
+    """The predicted seconds by way, for ways measured on such a device; {} for other arithmetics.
 
     The "library" of integers is the kernel of the skeletons."""
-    if (H200.name, form.arithmetic) not in MEASURED or 0 in size:
+    if (H200.name, arithmetic) not in MEASURED or 0 in size:
         return {}
     on = replace(H200, processors=engine.device.multiprocessors,
                  fma=H200.fma * engine.device.multiprocessors / H200.processors)  # fmt: skip
-    found = ways(form.arithmetic, size, fast=fast, deterministic=deterministic, levels=levels,
-                 on=on)  # fmt: skip
-    if "library" in found and exact(form.arithmetic):
+    found = ways(arithmetic, size, fast=fast, deterministic=deterministic, levels=levels, on=on)
+    if "library" in found and exact(arithmetic):
         found["library"] = own_seconds(int32, size, on.processors)
     return found
 

@@ -7,7 +7,7 @@
 // are ten products of bytes.  Their sums wrap modulo 2^32, which changes nothing.  (Signed and
 // unsigned integers are the same modulo 2^32.)
 //
-// Blocks, ring and executions as in the other engines (f64_engine.cuh).  Two consumer warpgroups own
+// Blocks, ring and executions as in f32_engine.cuh.  Two consumer warpgroups own
 // 64 x 128 outputs each.  Four accumulators per result, one for each weight, would fill the registers
 // of a multiprocessor, so every stage (64 k) combines the weights by Horner's rule:
 //   temp = S3;  temp = 2^8 temp + S2;  temp = 2^8 temp + S1;  total += S0 + 2^8 temp
@@ -327,7 +327,7 @@ template <Layout LA, Layout LB, bool VECTOR, class TA, class TB, class Epilogue,
     Ring<STAGE, STAGES> ring = {base, base, 0};
     Walk<MODE, Arguments> walk(g, stages);
     if (t < CONSUMERS) {
-        registers_down<CONSUMER_REGS>();
+        fewer_registers<CONSUMER_REGS>();
         const u32 oa = t / 128 * 64 * 16;
         int total[64], temp[64];
         while (walk.next(g, stages)) {
@@ -342,7 +342,7 @@ template <Layout LA, Layout LB, bool VECTOR, class TA, class TB, class Epilogue,
             }
         }
     } else {
-        registers_up<PRODUCER_REGS>();
+        more_registers<PRODUCER_REGS>();
         Feed<LA, LB, VECTOR, TA, TB> feed;
         feed.ring = ring;
         feed.t = t - CONSUMERS;

@@ -1,9 +1,15 @@
-// The u8-limb engine's additions to f32_ptx.cuh and f64_ptx.cuh: wgmma on unsigned bytes
-// (sm_90a), byte permutation, integer accesses.
+// The u8-limb engine's additions to f32_ptx.cuh: wgmma on unsigned bytes (sm_90a), byte
+// permutation, integer accesses.  One instruction per function, so that an emulation on a CPU can
+// replace this file (tests/backend/cuda/products/emulation).
 #pragma once
-#include "f64_ptx.cuh"
+#include "f32_ptx.cuh"
 
 namespace tile {
+
+__device__ __forceinline__ u32 shared_base() {
+    extern __shared__ __align__(128) unsigned char memory[];
+    return shared_address(memory);
+}
 
 // ---------------------------------------------------------------- wgmma
 
@@ -51,7 +57,9 @@ __device__ __forceinline__ void store(u32 at, u32 v) { asm volatile("st.shared.u
 __device__ __forceinline__ void store(u32 at, u32 a, u32 b, u32 c, u32 d) {
     asm volatile("st.shared.v4.u32 [%0], {%1,%2,%3,%4};" ::"r"(at), "r"(a), "r"(b), "r"(c), "r"(d) : "memory");
 }
-__device__ __forceinline__ void keep(const int *&x) { asm volatile("" : "+l"(x)); } // see f64_ptx.cuh
+// Values computed from x afterwards are computed there, instead of kept in registers during the loops before.
+__device__ __forceinline__ void keep(int &x) { asm volatile("" : "+r"(x)); }
+__device__ __forceinline__ void keep(const int *&x) { asm volatile("" : "+l"(x)); }
 __device__ __forceinline__ void ldg(int &v, const int *p) { asm volatile("ld.global.nc.s32 %0, [%1];" : "=r"(v) : "l"(p)); }
 __device__ __forceinline__ void ldg(int &a, int &b, int &c, int &d, const int *p) {
     asm volatile("ld.global.nc.v4.s32 {%0,%1,%2,%3}, [%4];" : "=r"(a), "=r"(b), "=r"(c), "=r"(d) : "l"(p));

@@ -1,5 +1,4 @@
-// How the tile engines distribute their work: shared by f64_engine.cuh and i32_engine.cuh.
-// Needs f32_ptx.cuh's types and `keep` (f64_ptx.cuh).
+// How the tiles of i32_engine.cuh are distributed among blocks.  Needs f32_ptx.cuh's types and `keep`.
 #pragma once
 
 namespace tile {

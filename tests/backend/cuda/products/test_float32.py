@@ -21,7 +21,7 @@ import pytest
 from tests.backend.cuda.compile import cubins
 from tests.backend.cuda.products import tiles
 from treadle.backend.cuda.compile.nvrtc import compile_text
-from treadle.backend.cuda.products.form import FORMS, Code, structures
+from treadle.backend.cuda.products.form import FORMS, Arguments, Code
 from treadle.skeletons.products import STANDARD, STRASSEN, BilinearAlgorithm
 
 BASELINE = Path(__file__).parent / "engines.json"
@@ -216,13 +216,12 @@ def _cases() -> list[Any]:
 @pytest.mark.parametrize("code, arch, key", _cases())
 def test_compiles(code: Code, arch: str, key: str, nvrtc: None, updating: bool) -> None:
     form = FORMS[code.arithmetic]
-    made = structures(form)
-    fields = (name for name, *_ in made.Arguments._fields_)
+    fields = (name for name, *_ in Arguments._fields_)
     claims = [
-        f"sizeof(tile::Arguments) == {ctypes.sizeof(made.Arguments)}",
+        f"sizeof(tile::Arguments) == {ctypes.sizeof(Arguments)}",
         f"tile::SHARED_BYTES == {form.shared_bytes}", f"tile::THREADS == {form.threads}",
         f"tile::BM == {form.rows} && tile::BN == {form.columns}",
-        *(f"__builtin_offsetof(tile::Arguments, {k}) == {getattr(made.Arguments, k).offset}"
+        *(f"__builtin_offsetof(tile::Arguments, {k}) == {getattr(Arguments, k).offset}"
           for k in fields),
     ]  # fmt: skip
     source = code.source() + "".join(f'static_assert({c}, "");\n' for c in claims)

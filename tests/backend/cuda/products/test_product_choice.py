@@ -23,7 +23,6 @@ from treadle.backend.cuda.products import parts as engine_parts
 from treadle.backend.cuda.products import ways as product_ways
 from treadle.backend.cuda.products.choice import Decision, decide
 from treadle.backend.cuda.products.explain import describe
-from treadle.backend.cuda.products.form import FORMS as FORMS_OF
 from treadle.backend.cuda.products.form import SLOTS
 from treadle.backend.runtime.executor import Executor
 from treadle.backend.runtime.run import HostValues
@@ -59,7 +58,7 @@ class Listening(engine.Engine):
         self._hear("standard", given[3], given[-1] if len(given) > 5 else None)
 
     def product(self, *given: Any) -> None:
-        copied = FORMS_OF[given[4]].copies(given[3]) or given[6] > 1
+        copied = given[3] == "recursive" or given[6] > 1
         assert not (copied and given[-1] and "Producer" in given[-1].source)
         self._hear("fast", given[3], given[-1])
 

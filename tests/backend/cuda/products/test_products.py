@@ -16,14 +16,15 @@ from tests.backend.cuda import emulated
 from treadle.backend.cuda.products import choice as product_choice
 from treadle.backend.cuda.products import cublas, engine
 from treadle.backend.cuda.products import form as engine_form
+from treadle.backend.cuda.products import library as library_products
 from treadle.backend.cuda.products import parts as engine_parts
 from treadle.backend.cuda.products import step as engine_step
 from treadle.backend.cuda.products import ways as product_ways
-from treadle.dsl.operations.linalg import MatmulOptions
+from treadle.dsl.operations.linalg import EXECUTIONS, MatmulOptions
 from treadle.skeletons.products import LADERMAN, STRASSEN
 
 FORM = engine_form.FORMS["Float32"]
-ARGUMENTS = engine_form.structures(FORM).Arguments
+ARGUMENTS = engine_form.Arguments
 
 NAMES = {number: name for name, number in cublas._TYPES.items() if name != "bfloat16"}
 
@@ -152,7 +153,6 @@ class Tiles(engine.Engine):
         ))  # fmt: skip
         self.launched: list[Any] = []
         self.summed = 0
-        self.sums_first = False
         self.beside: list[int] = []
 
     def _clear(self, address: int, size: int) -> None:
@@ -173,23 +173,7 @@ class Tiles(engine.Engine):
             self.summed += 1
             _sum(NUMBERS[loaded[1]], *arguments)
         else:
-            g = arguments[0]
-            beside = list(g.sum)[: g.sums] if hasattr(g, "sums") else []
-            if not self.sums_first:
-                _multiply(loaded, g)
-            for s in beside:  # at any time while the product is computed
-                out, x, y = (
-                    _matrix(*p, 1) for p in (
-                        (s.out, np.float64, s.rows, s.cols, s.cols),
-                        (s.x, np.float64, s.x_rows, s.x_cols, s.x_row),
-                        (s.y, np.float64, s.y_rows, s.y_cols, s.y_row),
-                    )
-                )  # fmt: skip
-                out[...] = 0
-                out[: s.x_rows, : s.x_cols] = x
-                out[: s.y_rows, : s.y_cols] += s.factor * y
-            if self.sums_first:
-                _multiply(loaded, g)
+            _multiply(loaded, arguments[0])
 
 
 def _matrix(pointer: int, t: Any, rows: int, cols: int, down: int, across: int) -> np.ndarray:
@@ -200,11 +184,10 @@ def _matrix(pointer: int, t: Any, rows: int, cols: int, down: int, across: int) 
 
 
 def _number(word: Any, t: Any) -> Any:
-    return word if t == np.float64 else np.array([word], np.uint32).view(t)[0]
+    return np.array([word], np.uint32).view(t)[0]
 
 
-NUMBERS: dict[str, Any] = {"Float32": np.float32, "Float64": np.float64, "Int32": np.int32,
-                           "Limbs32": np.int32}  # fmt: skip
+NUMBERS: dict[str, Any] = {"Float32": np.float32, "Int32": np.int32, "Limbs32": np.int32}
 
 
 def _multiply(code: engine_form.Code, g: Any) -> None:
@@ -269,13 +252,8 @@ def test_the_engine_is_told_the_product(dtype: str, m: int, k: int, n: int, layo
     assert {c.terms for c in codes} == {1, 2} and {c.arithmetic for c in codes} == {kind}
 
 
-@pytest.mark.parametrize("sums_first", [True, False])
-@pytest.mark.parametrize(
-    "kind, execution",
-    [("Float64", "hybrid"), ("Float64", "recursive"), ("Limbs32", "recursive")],
-)  # fmt: skip
-def test_sums_in_memory(kind: str, execution: str, sums_first: bool) -> None:
-    """Sums beside a product never touch what it reads; all but the first one's are beside one."""
+@pytest.mark.parametrize("kind", ["Float32", "Limbs32"])
+def test_sums_in_memory(kind: str) -> None:
     rng = np.random.default_rng(0)
     for (m, k, n), how in (((70, 66, 130), "C"), ((70, 66, 130), "F"), ((5, 9, 3), "C")):
         kept = [np.require(rng.integers(-9, 9, shape).astype(NUMBERS[kind]), None, how)
@@ -283,15 +261,11 @@ def test_sums_in_memory(kind: str, execution: str, sums_first: bool) -> None:
         a, b = map(on_device, kept) if how == "C" else kept
         for levels in (1, 2):
             tiles = Tiles()
-            tiles.sums_first = sums_first
             out = np.full((m, n), 7, a.dtype)
-            given = matrix(out), matrix(a), matrix(b)
-            tiles.product(*given, execution, kind, STRASSEN, levels)
-            assert np.array_equal(out, a @ b), (execution, levels, how)
-            aligned = m % 2 == 0 and given[1].address % 16 == given[2].address % 16 == 0
-            if execution == "hybrid" and aligned:
-                assert tiles.summed == levels  # those of the first product
-            assert tiles.summed <= 10 * (1 + 7 * (levels - 1)) + 10 * (levels - 1)
+            tiles.product(matrix(out), matrix(a), matrix(b), "recursive", kind, STRASSEN, levels)
+            assert np.array_equal(out, a @ b), (levels, how)
+            empty = (m, k, n) == (5, 9, 3)  # blocks beyond the operands need no sum
+            assert tiles.summed == 10 * (1 + 7 * (levels - 1)) or empty
 
 
 def test_how_a_product_is_dealt_out() -> None:
@@ -412,8 +386,6 @@ def test_recursive_products_of_every_algorithm(tiles: Tiles) -> None:
 
 def test_what_does_not_exist_is_refused(tiles: Tiles) -> None:
     a = np.ones((70, 70), "f4")
-    with pytest.raises(td.ScheduleError, match="no block of this engine can tell"):
-        execute(td.strassen(a.astype("f8"), a.astype("f8"), execution="persistent"))
     before = len(tiles.launched)
     execute(td.strassen(a.astype("i4"), a.astype("i4"), execution="persistent"))
     assert {c.arithmetic for c in tiles.launched[before:]} == {"Int32"}  # limbs have no such mode
@@ -461,17 +433,33 @@ def test_which_engine_multiplies_integers() -> None:
     assert product_ways.way_for(tiles, limbs, options, (1, 8192, 8192)) == ("atomic", 0)
 
 
-def test_float64_stays_with_the_library_unless_it_is_asked_for_by_name() -> None:
-    form, tiles, options = engine_form.FORMS["Float64"], Tiles(), MatmulOptions()
-    for size in ((256,) * 3, (2048,) * 3, (16384,) * 3):
-        for more in ({}, {"fast": True}, {"algorithm": "strassen", "levels": 2},
-                     {"algorithm": "strassen", "levels": 1, "execution": "recursive"}):  # fmt: skip
-            asked = dataclasses.replace(options, **more)
-            assert product_ways.way_for(tiles, form, asked, size) is None
-        assert product_ways.standard_way(tiles, form, size) is None
-    for execution in ("hybrid", "owner", "atomic"):
-        asked = dataclasses.replace(options, algorithm="strassen", levels=2, execution=execution)
-        assert product_ways.way_for(tiles, form, asked, (4096,) * 3) == (execution, 2)
+@pytest.mark.parametrize("execution", [e for e in EXECUTIONS if e is not None])
+def test_float64_has_the_executions_of_the_library(tiles: Tiles, execution: str) -> None:
+    rng = np.random.default_rng(0)
+    a, b = rng.integers(-9, 9, (70, 65)).astype("f8"), rng.integers(-9, 9, (65, 90)).astype("f8")
+    for levels in (1, 2):
+        made = td.strassen(a, b, levels=levels, execution=execution)
+        if execution in product_ways.BY_LIBRARY:
+            assert np.array_equal(execute(made), a @ b)
+            continue
+        with pytest.raises(td.ScheduleError, match="no tile engine computes this product") as said:
+            execute(made)
+        assert f"execution {execution!r} does not exist here for float64" in str(said.value)
+        nearest = "recursive" if execution in ("hybrid", "owner") else "batched"
+        assert said.value.hint == f"The nearest is execution={nearest!r}."
+    assert not tiles.launched  # by cuBLAS
+
+
+def test_levels_of_float64_are_those_that_were_measured_over_the_library() -> None:
+    fast = MatmulOptions(fast=True)
+
+    def levels(n: int, options: MatmulOptions = fast) -> int:
+        made = library_products.planned(product_ways.Measured(), td.float64, options, (n, n, n))
+        return 0 if made is None else made.levels
+
+    assert [levels(n) for n in (2048, 4096, 6144, 16384)] == [0, 0, 1, 2]
+    assert levels(16384, dataclasses.replace(fast, levels=1)) == 1
+    assert levels(16384, MatmulOptions()) == 0
 
 
 def test_a_block_of_a_result_is_not_cleared_with_its_neighbours() -> None:

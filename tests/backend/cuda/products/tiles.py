@@ -19,7 +19,7 @@ import numpy as np
 
 from treadle.backend.cuda.products import form as engine_form
 from treadle.backend.cuda.products.engine import _extents, _prepared
-from treadle.backend.cuda.products.form import FORMS, Code, Form, structures, tables
+from treadle.backend.cuda.products.form import FORMS, Arguments, Code, Form, tables
 from treadle.skeletons.products import STANDARD, BilinearAlgorithm
 
 HERE = Path(__file__).parent / "emulation"
@@ -117,7 +117,7 @@ def multiply(out: Any, a: Any, b: Any, form: Form, mode: str = "owner",
     aligned = (a.ctypes.data | b.ctypes.data) % 16 == 0
     code, template, blocks = _prepared(layout(out), layout(a), layout(b), aligned, mode, size,
                                        table, form, fused or None, processors)  # fmt: skip
-    g: Any = structures(form).Arguments.from_buffer_copy(template)
+    g: Any = Arguments.from_buffer_copy(template)
     if mode == "atomic":
         out *= out.dtype.type(beta)
         beta = 0

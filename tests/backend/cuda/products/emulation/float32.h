@@ -21,8 +21,6 @@ inline void sts128(u32 at, const float (&v)[4]) { grid::write_shared(at, Quad{v[
 inline void sts32(u32 at, float v) { grid::write_shared(at, v); }
 inline void sts32(u32 at, u32 v) { grid::write_shared(at, v); }
 inline u32 lds32(u32 at) { return grid::read_shared<u32>(at); }
-template <int N> inline void more_registers() {}
-template <int N> inline void fewer_registers() {}
 
 // Adding to memory is one step for each element.
 inline void red32(float *p, float v) { grid::add_global(p, [=](float old) { return old + v; }); }

@@ -1,5 +1,5 @@
-// f32_ptx.cuh and f64_ptx.cuh for grid.h: the same functions, by what the PTX ISA says of their
-// instructions.
+// i32_ptx.cuh, and what it shares with f32_ptx.cuh, for grid.h: the same functions, by what the PTX
+// ISA says of their instructions.
 #pragma once
 #include "grid.h"
 
@@ -16,31 +16,10 @@ inline void barrier_arrive(u32 bar) { grid::arrive(bar); }
 inline void barriers_made() {}
 inline void barrier_wait(u32 bar, u32 parity) { grid::wait_barrier(bar, parity); }
 inline void consumers_sync(int threads) { grid::meet(grid::now->block->some[1], threads); }
-template <int N> inline void registers_up() {}
-template <int N> inline void registers_down() {}
+template <int N> inline void more_registers() {}
+template <int N> inline void fewer_registers() {}
 inline void keep(int &) {}
-inline void keep(const double *&) {}
 inline void keep(const int *&) {}
-
-struct alignas(16) Two { double x, y; };
-inline void lds(double &v, u32 at) { v = grid::read_shared<double>(at); }
-inline void sts(u32 at, const double (&v)[2]) { grid::write_shared(at, Two{v[0], v[1]}); }
-
-inline void copy16(u32 to, const double *from, u32 bytes) { grid::copy(to, from, bytes, 16); }
-inline void copy8(u32 to, const double *from, u32 bytes) { grid::copy(to, from, bytes, 8); }
-inline void copies_arrive(u32 bar) { grid::copies_arrive(bar); }
-
-inline void ldg(double (&v)[2], const double *p) {
-    Two x = grid::read_global<Two>(p);
-    v[0] = x.x;
-    v[1] = x.y;
-}
-inline void ldg(double &v, const double *p) { v = grid::read_global<double>(p); }
-inline void ldcg(double (&v)[2], const double *p) { ldg(v, p); }
-inline void ldcg(double &v, const double *p) { ldg(v, p); }
-inline void stg(double *p, const double (&v)[2]) { grid::write_global(p, Two{v[0], v[1]}); }
-inline void stg(double *p, double v) { grid::write_global(p, v); }
-inline void red(double *p, double v) { grid::add_global(p, [=](double old) { return old + v; }); }
 
 inline void store_release(u32 *p, u32 v) { grid::release(p, v); }
 inline u32 load_acquire(const u32 *p) {
@@ -48,38 +27,7 @@ inline u32 load_acquire(const u32 *p) {
     return grid::acquire(p);
 }
 
-// ---------------------------------------------------------------- DMMA
-
-// mma.m16n8k<K>.f64 by the fragment layouts of the PTX ISA: with g = lane / 4, t = lane % 4,
-//   a_i = A(g + 8 (i % 2), t + 4 (i / 2))    b_i = B(t + 4 i, g)    c_i = C(g + 8 (i / 2), 2 t + i % 2)
-template <int K> inline void mma(double (&c)[4], const double *a, const double *b) {
-    struct Lane { double *c; const double *a, *b; } mine = {c, a, b};
-    grid::together(K == 4 ? "mma.m16n8k4" : K == 8 ? "mma.m16n8k8" : "mma.m16n8k16", &mine, [](void **lanes) {
-        double A[16][K], B[K][8];
-        for (int l = 0; l < 32; l++) {
-            const Lane &x = *static_cast<Lane *>(lanes[l]);
-            for (int i = 0; i < K / 2; i++) A[l / 4 + 8 * (i % 2)][l % 4 + 4 * (i / 2)] = x.a[i];
-            for (int i = 0; i < K / 4; i++) B[l % 4 + 4 * i][l / 4] = x.b[i];
-        }
-        for (int l = 0; l < 32; l++)
-            for (int i = 0; i < 4; i++) {
-                double &sum = static_cast<Lane *>(lanes[l])->c[i];
-                for (int k = 0; k < K; k++) sum = std::fma(A[l / 4 + 8 * (i / 2)][k], B[k][l % 4 * 2 + i % 2], sum);
-            }
-    });
-}
-inline void mma_k4(double (&c)[4], double a0, double a1, double b0) {
-    const double a[2] = {a0, a1};
-    mma<4>(c, a, &b0);
-}
-inline void mma_k8(double (&c)[4], const double *a, const double *b) { mma<8>(c, a, b); }
-inline void mma_k16(double (&c)[4], const double *a, const double *b) { mma<16>(c, a, b); }
-
-} // namespace tile
-
-// ---------------------------------------------------------------- wgmma on unsigned bytes (i32_ptx.cuh)
-
-namespace tile {
+// ---------------------------------------------------------------- wgmma on unsigned bytes
 
 inline u64 descriptor(u32 at, u32 along_k, u32 down) { return (u64)((at & 0x3FFFF) >> 4) | (u64)(along_k >> 4) << 16 | (u64)(down >> 4) << 32; }
 
