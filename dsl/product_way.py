@@ -88,7 +88,7 @@ def left_open(node: Matmul) -> str:
     if t.kind == "bool" or options.execution is not None:
         return ""
     if options.algorithm == "auto":
-        free = (options.fast or not t.is_inexact) and options.scaling is None
+        free = options.may_recurse(t) and options.scaling is None
         return "way" if free and options.levels != 0 else ""
     return "execution" if options.levels and options.algorithm != "standard" else ""
 
@@ -101,10 +101,12 @@ def executed(node: Matmul, execution: str) -> ProductWay:
 
 def why_closed(node: Matmul) -> str:
     """Why there is no alternative to try."""
-    options = node.options
+    options, t = node.options, node.left.type
     if options.execution is not None:
         return f"the program sets its execution: {options.execution!r}"
-    if options.algorithm == "auto" and node.left.type.is_inexact:
+    if t.is_narrow:
+        return f"fast algorithms would round sums of blocks to {t}"
+    if options.algorithm == "auto" and t.is_inexact:
         return (
             "floats keep the standard product's accuracy; inside td.precision(fast=True) other "
             "algorithms are tried"

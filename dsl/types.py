@@ -62,6 +62,11 @@ class ScalarType:
         return self.kind == "float"
 
     @cached
+    def is_narrow(self) -> bool:
+        """Whether this is a float of 16 bits, whose products are summed in float32."""
+        return self.kind == "float" and self.bits == 16
+
+    @cached
     def is_complex(self) -> bool:
         return self.kind == "complex"
 

@@ -117,17 +117,13 @@ def chosen(t: ScalarType, size: tuple[int, int, int], options: MatmulOptions) ->
         options.levels,
         options.execution,
     )
-    if options.algorithm == "auto" and (options.fast or not t.is_inexact):
-        found = crossover.chosen(_wide(t), size, options.levels)
+    if options.may_recurse(t):
+        found = crossover.chosen(t, size, options.levels)
         algorithm, levels = found.algorithm, found.levels
     if algorithm is None or not levels:
         return None
     workers = 1 if options.deterministic and t.is_inexact else thread_count()
     return plan(algorithm, execution or "recursive", levels, size, workers)
-
-
-def _wide(t: ScalarType) -> ScalarType:
-    return float32 if t.is_float and t.bits == 16 else t
 
 
 def product(a: Any, b: Any, t: ScalarType, options: MatmulOptions) -> Any:
@@ -139,21 +135,19 @@ def product(a: Any, b: Any, t: ScalarType, options: MatmulOptions) -> Any:
     with np.errstate(all="ignore"):
         if how is None or not how.levels:
             return standard_for(t)(a, b)
-        wide = _wide(t)
-        a, b = (x.astype(wide.numpy, copy=False) for x in (a, b))
         rows = columns = None
         if options.scaling is not None and t.is_inexact:
             a, b, rows, columns = scaled(np, a, b, options.scaling)
         batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
-        out = POOL.allocate((*batch, size[0], size[2]), wide.numpy)
-        kit = Host(wide, ordered=t.is_inexact and options.deterministic)
+        out = POOL.allocate((*batch, size[0], size[2]), t.numpy)
+        kit = Host(t, ordered=t.is_inexact and options.deterministic)
         a, b = (np.broadcast_to(_readable(x), (*batch, *x.shape[-2:])) for x in (a, b))
-        room = POOL.allocate((how.workspace,), wide.numpy)
+        room = POOL.allocate((how.workspace,), t.numpy)
         for at in np.ndindex(*batch):
             executions.execute(kit, how, a[at], b[at], out[at], room)
         if rows is not None:
             undo(np, out, rows, columns)
-        return out.astype(t.numpy, copy=False)
+        return out
 
 
 def _in_rows(x: Any) -> Any:
@@ -216,7 +210,7 @@ def describe(node: Matmul, size: tuple[int, int, int] | None) -> dict[str, str]:
     t, options = node.left.type, node.options
     library = "BLAS" if t.is_inexact else "a kernel of treadle's"
     fused = node.epilogue != (node.result,)
-    free = options.algorithm == "auto" and (options.fast or not t.is_inexact) and not fused
+    free = options.may_recurse(t) and not fused
     if size is None:
         if free or (options.levels and options.algorithm not in ("auto", "standard")):
             return {"algorithm": f"{show(options)}; the extents decide about levels and workspace"}
@@ -225,25 +219,24 @@ def describe(node: Matmul, size: tuple[int, int, int] | None) -> dict[str, str]:
     if how is None or not how.levels:
         why = _why_standard(t, options, size, free)
         return {"algorithm": f"standard, by {library}{why}"} | _standard(node, size)
-    wide = _wide(t)
     parts = (how.algorithm.m, how.algorithm.k, how.algorithm.n)
     m, k, n = (c // p**how.levels for c, p in zip(how.core, parts, strict=True))
     found = {
         "algorithm": f"{how.algorithm.name}, {how.levels} level{'s' * (how.levels > 1)}, "
         f"execution {how.execution}",
         "tiles": f"{m} x {k} by {k} x {n} at the leaves, each by {library}",
-        "workspace": f"{how.workspace * wide.bytes:,} bytes",
+        "workspace": f"{how.workspace * t.bytes:,} bytes",
     }
-    found |= _predicted(how, wide) | options.scaling_notes(size, wide)
+    found |= _predicted(how, t) | options.scaling_notes(size, t)
     if t.is_inexact:
-        found["error"] = error_in_words(how.algorithm, how.levels, size, wide.name)
+        found["error"] = error_in_words(how.algorithm, how.levels, size, t.name)
     return found
 
 
 def _standard(node: Matmul, size: tuple[int, int, int]) -> dict[str, str]:
     """Of a standard product: the reason, tiles, workspace, and the time if rates are known."""
     t, (m, k, n) = node.left.type, size
-    wide = _wide(t)
+    wide = float32 if t.is_narrow else t
     found: dict[str, str] = node.options.notes(t)
     if t.is_inexact:
         found["tiles"] = "the library's own"
@@ -267,7 +260,7 @@ def show(options: MatmulOptions) -> str:
 def _why_standard(
     t: ScalarType, options: MatmulOptions, size: tuple[int, int, int], free: bool
 ) -> str:
-    if free and min(size) >= crossover.LEAST and crossover.rates(_wide(t)) is None:
+    if free and min(size) >= crossover.LEAST and crossover.rates(t) is None:
         return ": the machine is too busy to measure whether Strassen's algorithm is faster"
     if free:
         return ": no level of Strassen's algorithm is predicted to be faster here"

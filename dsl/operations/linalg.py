@@ -69,11 +69,17 @@ class MatmulOptions:
         asked = self.levels, self.execution, self.scaling, self.precision
         return standard and asked in ((None,) * 4, (None, None, None, "float32"))
 
+    def may_recurse(self, t: ScalarType) -> bool:
+        """Whether a backend may choose a fast algorithm: results are exact, or the program permits
+        the errors of floats that are wide enough."""
+        return self.algorithm == "auto" and (not t.is_inexact or (self.fast and not t.is_narrow))
+
     def unused_levels(self, t: ScalarType) -> str:
         """A note of `explain` on `levels` given for an algorithm that does not recurse."""
-        free = self.algorithm == "auto" and (self.fast or not t.is_inexact)
-        if not self.levels or free or self.algorithm not in ("auto", "standard"):
+        if not self.levels or self.may_recurse(t) or self.algorithm not in ("auto", "standard"):
             return ""
+        if t.is_narrow:
+            return f"; levels={self.levels} changes nothing: products of {t} have no levels"
         return (
             f'; levels={self.levels} changes nothing: name an algorithm, as algorithm="strassen"'
             + (", or use td.precision(fast=True)" if self.algorithm == "auto" else "")
@@ -83,7 +89,9 @@ class MatmulOptions:
         """Notes of `explain` on a standard product: why it was chosen, and what is computed for a
         `precision` that is not among those `known` to the backend."""
         found = {}
-        if self.algorithm == "auto" and t.is_inexact and not self.fast:
+        if self.algorithm == "auto" and t.is_narrow:
+            found["why"] = f"fast algorithms would round sums of blocks to {t}"
+        elif self.algorithm == "auto" and t.is_inexact and not self.fast:
             found["why"] = (
                 "floats keep the standard product's accuracy unless the program permits less: "
                 'algorithm="strassen", or td.precision(fast=True)'
@@ -130,8 +138,9 @@ def matmul(
     c is not read if beta is 0.
 
     algorithm: "auto" (Strassen's where it is faster and the result exact, or for floats inside
-    `td.precision(fast=True)`), "standard", "strassen", "winograd" or a BilinearAlgorithm. levels:
-    the number of recursive applications (default 1); with "auto", the maximum. execution: how the
+    `td.precision(fast=True)`), "standard", "strassen", "winograd" or a BilinearAlgorithm; float16
+    and bfloat16 have only the standard one.  levels: the number of recursive applications (default
+    1); with "auto", the maximum. execution: how the
     block products are added to the result: "recursive", "sequential", "streams", "batched",
     "atomic", "owner", "persistent", "hybrid" (default: the model chooses; docs/products.md has a
     table).  scaling: "outer" or "inner-outer" improves fast products of badly scaled floats.
@@ -172,7 +181,8 @@ def strassen(
     deterministic: bool = False,
     name: str | None = None,
 ) -> Array:
-    """a @ b by `levels` levels of Strassen's or Winograd's algorithm.
+    """a @ b by `levels` levels of Strassen's or Winograd's algorithm; float16 and bfloat16 are
+    refused, because sums of blocks would be rounded.
 
     On a GPU, one or two levels of Strassen in float32 add their products to the result in an
     unspecified order, so the last bits may differ from run to run.  Avoid this by
@@ -286,7 +296,7 @@ def _product(a: Array, b: Array, options: MatmulOptions, label: Label) -> Array:
     lead = len(batch)
 
     if options.precision is not None and t.name != "float32":
-        if not (options.precision == "float32" and t.is_float and t.bits == 16):
+        if not (options.precision == "float32" and t.is_narrow):
             raise DTypeError(
                 f"{what}: precision {options.precision!r} applies to products of "
                 f"float32, but these are {t}.",
@@ -298,6 +308,8 @@ def _product(a: Array, b: Array, options: MatmulOptions, label: Label) -> Array:
             "products are exact.",
             hint="Leave it out.",
         )
+    if options.algorithm not in ("auto", "standard") and options.levels and t.is_narrow:
+        raise no_fast_product(what, options.algorithm, t, "a @ b")
     if getattr(options.algorithm, "fractions", False) and not t.is_inexact:
         raise DTypeError(
             f"{what}: {options.algorithm.name} has fractional coefficients, which "
@@ -335,6 +347,16 @@ def _product(a: Array, b: Array, options: MatmulOptions, label: Label) -> Array:
     return result
 
 
+def no_fast_product(what: str, algorithm: Any, t: ScalarType, standard: str) -> DTypeError:
+    """The error for a fast product of 16-bit floats; `standard`: the standard one, as written."""
+    return DTypeError(
+        f"{what}: {getattr(algorithm, 'name', algorithm)!r} adds blocks of the operands, and sums "
+        f"of {t} would be rounded and could overflow before they are multiplied.",
+        hint=f"Write {standard} for the standard product, or convert both operands to form the "
+        "sums in float32: td.cast(a, td.float32).",
+    )
+
+
 def _batch_index(array: Array, batch: Sequence[Expr]) -> list[Expr]:
     """The leading indices at which an operand of rank 2 or more is read; they broadcast."""
     index: list[Expr] = []
@@ -361,7 +383,7 @@ def _with_vector(a: Array, b: Array, batch: Sequence[Expr], t: ScalarType, label
     if b.ndim > 1:
         right = [*_batch_index(b, batch), k, Index(len(free))]
         free.append(b._shape[-1])
-    wide = float32 if t.is_float and t.bits == 16 else t
+    wide = float32 if t.is_narrow else t
     parts = a._element((*left, k))[0], b._element(tuple(right) or (k,))[0]
     value = apply_primitive("multiply", [simplify.cast(simplify.cast(p, t), wide) for p in parts])
     node = Fold(

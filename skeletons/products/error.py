@@ -19,7 +19,7 @@ import numpy as np
 from treadle.dsl.array import Array
 from treadle.dsl.errors import ShapeError, TracingError, user_facing
 from treadle.dsl.evaluator import evaluator
-from treadle.dsl.operations.linalg import ALGORITHMS, DEEPEST_OF_ALL
+from treadle.dsl.operations.linalg import ALGORITHMS, DEEPEST_OF_ALL, no_fast_product
 from treadle.dsl.types import as_type, promote
 
 from .executions import plan
@@ -152,8 +152,8 @@ def error_bound(
     one row.
 
     algorithm: "standard", "strassen", "winograd" or a BilinearAlgorithm; levels: at most, as far as
-    the extents allow (default 1).  The operands may be arrays of NumPy or of the language, which
-    are then evaluated.
+    the extents allow (default 1); float16 and bfloat16 have only the standard algorithm.  The
+    operands may be arrays of NumPy or of the language, which are then evaluated.
 
     >>> a = np.ones((256, 256), np.float32)
     >>> standard, fast = (error_bound(a, a, name) for name in ("standard", "strassen"))
@@ -175,20 +175,22 @@ def error_bound(
     t = promote(as_type(x.dtype), False, as_type(y.dtype), False)[0]
     if not t.is_inexact:
         return ErrorBound(0.0, 0.0)
+    if levels and t.is_narrow:
+        raise no_fast_product("error_bound", chosen, t, 'error_bound(a, b, "standard")')
     m, k, n = x.shape[-2], x.shape[-1], y.shape[-1]
     if not x.size or not y.size:
         return ErrorBound(0.0, 0.0)
     levels = plan(chosen, "recursive", levels, (m, k, n)).levels
     # 16-bit floats accumulate in float32, and are rounded once at the end.
     unit = _UNITS[t.name]
-    inner = _UNITS["float32"] if t.bytes == 2 else unit
+    inner = _UNITS["float32"] if t.is_narrow else unit
     wide = [v.astype(np.complex128 if t.is_complex else np.float64) for v in (x, y)]
     most = [float(np.abs(v).max()) for v in wide]
     left, right = map(_variance_and_mean, wide)
     parts = np.array([p * q for p in left for q in right])
     typical = ROUNDING * inner * float(np.sqrt(parts @ typical_factors(chosen, levels, k, row)))
     extra = (0.0, 0.0)
-    if t.bytes == 2:
+    if t.is_narrow:
         size = float(np.sqrt(k * parts[:3].sum() + k**2 * parts[3]))
         extra = k * most[0] * most[1] * unit, ROUNDING * size * unit
     return ErrorBound(

@@ -43,7 +43,7 @@ def lower_matmul(node: Matmul, context: LoweringContext) -> Lowered:
 
 def accumulator_type(t: ScalarType) -> ScalarType:
     """The accumulator type for products of `t`."""
-    return float32 if t.is_float and t.bits == 16 else t
+    return float32 if t.is_narrow else t
 
 
 class _Matmul:

@@ -8,7 +8,7 @@ from treadle.dsl.types import ScalarType, float32, int32, uint32
 
 def sum_type(t: ScalarType) -> ScalarType:
     """The accumulator type for products of `t`."""
-    if t.is_float and t.bits == 16:
+    if t.is_narrow:
         return float32
     if t.kind == "bool":
         return uint32

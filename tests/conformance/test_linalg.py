@@ -80,8 +80,9 @@ def test_every_type(check, name):
         "vector @ matrix": (lambda: td.matmul(u, b), product(u[None], b)[0]),
         "matrix @ vector": (lambda: td.matmul(a, v), product(a, v[:, None])[:, 0]),
         "vector @ vector": (lambda: td.matmul(u, v), product(u[None], v[:, None])[0, 0]),
-        "strassen": (lambda: td.strassen(a, b), want),
     }
+    if name not in ("float16", "bfloat16"):  # refused
+        cases["strassen"] = (lambda: td.strassen(a, b), want)
     if name in INTEGERS:
         a2, b2 = wide(name, (17, 33), 5), wide(name, (33, 9), 6)
         exact = np.matmul(a2, b2)
@@ -379,6 +380,44 @@ def test_options_that_mean_nothing_are_refused():
         td.matmul(a, a, deterministic="yes")
     one = np.ones((1, 1), int)
     assert td.BilinearAlgorithm("one", np.int64(1), 1, 1, one, one, one).m == 1
+
+
+@pytest.mark.parametrize("name", ["float16", "bfloat16"])
+def test_floats_of_16_bits_have_the_standard_product_only(run, backend, name):
+    """Sums of blocks would be rounded to 16 bits: refused by name, not chosen by themselves."""
+    t, n = getattr(td, name), 70
+    a, b = small(name, (n, n), 1, -1, 2), small(name, (n, n), 2, -1, 2)
+    own = td.BilinearAlgorithm("own", 1, 1, 1, *3 * [np.ones((1, 1), int)])
+    for refused in (
+        lambda: td.strassen(a, b),
+        lambda: td.strassen(a, b, levels=2, variant="winograd", execution="batched"),
+        lambda: td.matmul(a, b, algorithm="strassen"),
+        lambda: td.matmul(a[:, 0], b, algorithm="strassen"),
+        lambda: td.matmul(np.stack([a, a]), b, algorithm=own),
+        lambda: td.matmul(td.cast(a, t), td.cast(np.ones((n, n), bool), t), algorithm="winograd"),
+    ):
+        with pytest.raises(td.DTypeError, match=f"sums of {name} would be rounded") as said:
+            refused()
+        assert "td.cast(a, td.float32)" in said.value.hint and "a @ b" in said.value.hint
+        assert said.value.where is not None and said.value.where.file == __file__
+    want = product(a, b)
+    programs = {
+        "auto": lambda a, b: td.matmul(a, b, levels=2),
+        "standard": lambda a, b: td.matmul(a, b, algorithm="standard", levels=1),
+        "no levels": lambda a, b: td.matmul(a, b, algorithm="strassen", levels=0),
+    }
+    with td.precision(fast=True):
+        for label, function in programs.items():
+            program = td.jit(function, backend=backend)
+            assert_same(program(a, b), want, label=label)
+            text = " ".join(program.lower(a, b).explain(backend).split())
+            assert "standard" in text or backend == "reference"
+            assert "strassen" not in text.lower().replace("td.strassen", "")
+    # sums in float32, by the program's own conversions
+    wide = td.strassen(td.cast(a, td.float32), td.cast(b, td.float32))
+    assert_same(run(td.cast(wide, t)), want)
+    # of a wider type together with a narrow one, products are in the wider one
+    assert_same(run(td.strassen(a, b.astype("f4"))), want.astype("f4"))
 
 
 @pytest.mark.parametrize("where", ["native", "cuda"])

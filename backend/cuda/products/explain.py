@@ -73,7 +73,6 @@ def describe(node: Matmul, size: tuple[int, int, int] | None, device: Any = None
         found |= _launches(chosen, levels, execution, apart)
     elif decision.by == LIBRARY and (made := planned(device, t, options, size)) is not None:
         algorithm = made.algorithm
-        width = 4 if t.bytes == 2 else t.bytes
         found["algorithm"] = (
             f"{algorithm.name}, {made.levels} level{'s' * (made.levels > 1)}, execution "
             f"{made.execution}: sums in memory, leaves by the best standard product"
@@ -81,7 +80,7 @@ def describe(node: Matmul, size: tuple[int, int, int] | None, device: Any = None
         parts_of = (algorithm.m, algorithm.k, algorithm.n)
         m, k, n = (c // p**made.levels for c, p in zip(made.core, parts_of, strict=True))
         found["tiles"] = f"leaves of {m:,} x {k:,} by {k:,} x {n:,}"
-        found["workspace"] = f"{made.workspace * width:,} bytes"
+        found["workspace"] = f"{made.workspace * t.bytes:,} bytes"
         found |= options.scaling_notes(size, t) | options.notes(t)
         levels = made.levels
         found["launches"] = _in_words(algorithm.products**levels, "product", True, apart)
@@ -105,8 +104,7 @@ def describe(node: Matmul, size: tuple[int, int, int] | None, device: Any = None
             arithmetic = form.arithmetic if form is not None else OVER_LIBRARY.get(t.name)
             found |= _library_seconds(engine, arithmetic, size)
     if levels and t.is_inexact:
-        found["error"] = error_in_words(algorithm or STRASSEN, levels, size,
-                                        "float32" if t.bytes == 2 else t.name)  # fmt: skip
+        found["error"] = error_in_words(algorithm or STRASSEN, levels, size, t.name)
     return found | decision.why
 
 

@@ -141,13 +141,12 @@ def product_into(device: Any, out: Any, a: Any, b: Any, t: ScalarType, options: 
     """
     library = device.library
     made = planned(device, t, options, (a.shape[-2], a.shape[-1], b.shape[-1]))
-    wide = np.float32 if t.is_float and t.bits == 16 else None
     if made is None:
-        tf32 = options.precision == "tf32" and t.name == "float32"
-        if library is not np and (wide is not None or tf32):
+        tf32, narrow = options.precision == "tf32" and t.name == "float32", t.is_narrow
+        if library is not np and (narrow or tf32):
             gemm(out, a, b, tf32=tf32)
-        elif wide is not None:
-            out[...] = library.matmul(a.astype(wide), b.astype(wide)).astype(out.dtype)
+        elif narrow:
+            out[...] = np.matmul(a.astype("f4"), b.astype("f4")).astype(out.dtype)
         else:
             library.matmul(a, b, out=out)
         return
@@ -155,24 +154,19 @@ def product_into(device: Any, out: Any, a: Any, b: Any, t: ScalarType, options: 
     flowing = flows(made) and not options.deterministic and library is not np
     flow = flow_here() if flowing else None
     kit = Card(device, made.adds, leaf, flow)
-    if wide is not None:
-        a, b = a.astype(wide), b.astype(wide)
     rows = columns = None
     if options.scaling is not None and t.is_inexact:
         a, b, rows, columns = scaled(library, a, b, options.scaling)
-    target = out if out.dtype == a.dtype else library.empty(out.shape, a.dtype)
     workspace = kit.empty(made.workspace, a.dtype)
     a, b = (library.broadcast_to(x, (*out.shape[:-2], *x.shape[-2:])) for x in (a, b))
     try:
         for at in np.ndindex(*out.shape[:-2]):
-            execute(kit, made, a[at], b[at], target[at], workspace)
+            execute(kit, made, a[at], b[at], out[at], workspace)
     finally:  # before this memory is reused
         if flow is not None:
             flow.finish()
     if rows is not None:
-        undo(library, target, rows, columns)
-    if target is not out:
-        out[...] = target.astype(out.dtype)
+        undo(library, out, rows, columns)
 
 
 class Card(Kit):

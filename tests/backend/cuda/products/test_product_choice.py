@@ -150,6 +150,8 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> Any:
 )
 def test_what_is_said_is_launched(dtype: str, checked: bool, gpu: Any) -> None:
     for algorithm, product in ALGORITHMS.items():
+        if (dtype, algorithm) == ("float16", "strassen"):
+            continue  # refused
         for form, function in FORMS.items():
             made = program(function, product, dtype, checked)
             (node,) = (n for n in topological(made.roots) if isinstance(n, Matmul))
