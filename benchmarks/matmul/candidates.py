@@ -132,7 +132,8 @@ class Bench:
         import cupy as cp
 
         from treadle.backend.cuda.graphs.launch import CudaDevice
-        from treadle.backend.cuda.products.engine import Engine, Matrix
+        from treadle.backend.cuda.products.engine import Engine
+        from treadle.backend.cuda.products.launching import Matrix
         self.cp, self.Matrix = cp, Matrix
         self.device = CudaDevice.current()
         self.stream = cp.cuda.Stream(non_blocking=True)

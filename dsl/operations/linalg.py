@@ -39,9 +39,15 @@ EXECUTIONS = (
     "recursive",
 )
 
-
+_SPLIT = (
+    "products on tensor cores, added in float32; operands that this cannot hold are found and "
+    "multiplied in float32"
+)
 PRECISIONS_IN_WORDS = {
-    "tf32": "operands rounded to 11 significant bits, multiplied by tensor cores, added in float32"
+    "tf32": "operands rounded to 11 significant bits, multiplied by tensor cores, added in float32",
+    "fp16x3": f"float32 as two scaled 16-bit floats, three {_SPLIT}",
+    "bf16x6": f"float32 as three bfloat16, six {_SPLIT}",
+    "tf32x3": f"float32 as two tf32, three {_SPLIT}",
 }
 #: The most levels whose products may be listed individually: Strassen has 7⁴ at 4 levels.
 DEEPEST = 4

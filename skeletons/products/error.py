@@ -12,6 +12,7 @@ rounded (`typical_factors`); the largest error of a product is about ten times t
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -40,7 +41,32 @@ def growth(algorithm: BilinearAlgorithm) -> int:
     return math.ceil(float((np.abs(algorithm.w) * sums).sum(1).max()))
 
 
-def bound_factor(algorithm: BilinearAlgorithm, levels: int, m: int, k: int, n: int) -> float:
+@dataclass(frozen=True)
+class Split:
+    """The rounding of float32 products by parts of 16 bits or tf32 on tensor cores.
+
+    Products of `chunk` of the inner extent are added by tensor cores, which round toward zero, and
+    the sums of chunks in float32.  `bound`: of the error of a chunk, over Σ|a||b|: what the parts
+    leave out, and four sums of 16 (8 of tf32) products, each of which may lose 2^-20.6; `typical`:
+    the root mean square, measured on an H200.  `least`: the inner extent from which on the error is
+    not larger than float32's, of positive operands too: shorter products are computed in float32.
+    """
+
+    chunk: int
+    bound: float
+    typical: float
+    least: int
+
+
+SPLITS = {
+    "fp16x3": Split(64, 1.5 * 2**-21 + 4 * 2**-20.6, 1.38e-7, 192),
+    "bf16x6": Split(64, 2**-23 + 4 * 2**-20.6, 0.87e-7, 128),
+    "tf32x3": Split(32, 1.5 * 2**-22 + 4 * 2**-20.6, 1.28e-7, 96),
+}
+
+
+def bound_factor(algorithm: BilinearAlgorithm, levels: int, m: int, k: int, n: int,
+                 split: Split | None = None) -> float:  # fmt: skip
     """f with ‖C − Ĉ‖ ≤ f·u·‖A‖·‖B‖ in the max norm, to first order in the unit roundoff u.
 
     Without a level it is the k² of the standard product (‖·‖ is the largest element).  A level adds
@@ -53,14 +79,18 @@ def bound_factor(algorithm: BilinearAlgorithm, levels: int, m: int, k: int, n: i
     True
     """
     if levels == 0 or algorithm.products == 1:
-        return float(k) ** 2
-    if (algorithm.m, algorithm.k, algorithm.n) == (2, 2, 2) and algorithm.name in _HIGHAM:
+        return k * (split.bound * 2**24 + k / split.chunk) if split else float(k) ** 2
+    if (
+        split is None
+        and (algorithm.m, algorithm.k, algorithm.n) == (2, 2, 2)
+        and algorithm.name in _HIGHAM
+    ):
         e, d = _HIGHAM[algorithm.name]
         # f(n) = (n/n₀)^log₂e·(n₀² + d·n₀) − d·n, with n = k and n₀ = k / 2^levels
         base = k / 2**levels
         return float(e**levels * (base**2 + d * base) - d * k)
     inner = bound_factor(
-        algorithm, levels - 1, _up(m, algorithm.m), _up(k, algorithm.k), _up(n, algorithm.n)
+        algorithm, levels - 1, _up(m, algorithm.m), _up(k, algorithm.k), _up(n, algorithm.n), split
     )
     longest = sum(int(np.count_nonzero(t, 0).max()) for t in (algorithm.u, algorithm.v))
     longest += int(np.count_nonzero(algorithm.w, 1).max())
@@ -102,7 +132,8 @@ _UNITS = {"float16": 2.0**-11, "bfloat16": 2.0**-8, "float32": 2.0**-24, "comple
           "float64": 2.0**-53, "complex128": 2.0**-53}  # fmt: skip
 
 
-def typical_factors(algorithm: BilinearAlgorithm, levels: int, k: int, row: int) -> Any:
+def typical_factors(algorithm: BilinearAlgorithm, levels: int, k: int, row: int,
+                    split: Split | None = None) -> Any:  # fmt: skip
     """Mean square errors over ROUNDING²·u², one for each part of the data: var(a)·var(b),
     var(a)·mean(b)², mean(a)²·var(b), mean(a)²·mean(b)².
 
@@ -118,10 +149,17 @@ def typical_factors(algorithm: BilinearAlgorithm, levels: int, k: int, row: int)
     >>> (fast / standard).round(1).tolist()
     [2.2, 2.7, 2.7, 1.7]
     """
-    return np.asarray(_typical(algorithm, levels, float(k), row))
+    return np.asarray(_typical(algorithm, levels, float(k), row, split))
 
 
-def _typical(algorithm: BilinearAlgorithm, levels: int, k: float, row: int) -> Any:
+def _typical(algorithm: BilinearAlgorithm, levels: int, k: float, row: int, split: Split | None
+             ) -> Any:  # fmt: skip
+    if not levels and split:
+        chunks = math.ceil(k / split.chunk)
+        each, r = (split.typical / ROUNDING * 2**24) ** 2, k / chunks
+        scattered = k * each + r * (chunks * (chunks + 1) / 2 - 1)
+        square = chunks * (chunks + 1) * (2 * chunks + 1) / 6 - 1
+        return np.array([scattered] * 3 + [k * k * each + r * r * square])
     if not levels:
         rows = math.ceil(k / row)
         r = k / rows
@@ -134,13 +172,17 @@ def _typical(algorithm: BilinearAlgorithm, levels: int, k: float, row: int) -> A
     grown = np.array([(met * x * y).sum() for x in left for y in right])
     depth = k / algorithm.k
     return grown * (
-        _typical(algorithm, levels - 1, depth, row) + np.array([depth] * 3 + [depth**2])
+        _typical(algorithm, levels - 1, depth, row, split) + np.array([depth] * 3 + [depth**2])
     )
 
 
 @user_facing
 def error_bound(
-    a: Any, b: Any, algorithm: Any = "strassen", levels: int | None = None
+    a: Any,
+    b: Any,
+    algorithm: Any = "strassen",
+    levels: int | None = None,
+    precision: str | None = None,
 ) -> ErrorBound:
     """The rounding error of an element of a @ b by an algorithm in floating point: an upper bound,
     and the root mean square that is typical of such data.
@@ -184,17 +226,22 @@ def error_bound(
     # 16-bit floats accumulate in float32, and are rounded once at the end.
     unit = _UNITS[t.name]
     inner = _UNITS["float32"] if t.is_narrow else unit
+    split = SPLITS.get(precision or "")
+    if split is not None and k < split.least:
+        split = None
     wide = [v.astype(np.complex128 if t.is_complex else np.float64) for v in (x, y)]
     most = [float(np.abs(v).max()) for v in wide]
     left, right = map(_variance_and_mean, wide)
     parts = np.array([p * q for p in left for q in right])
-    typical = ROUNDING * inner * float(np.sqrt(parts @ typical_factors(chosen, levels, k, row)))
+    typical = (
+        ROUNDING * inner * float(np.sqrt(parts @ typical_factors(chosen, levels, k, row, split)))
+    )
     extra = (0.0, 0.0)
     if t.is_narrow:
         size = float(np.sqrt(k * parts[:3].sum() + k**2 * parts[3]))
         extra = k * most[0] * most[1] * unit, ROUNDING * size * unit
     return ErrorBound(
-        bound_factor(chosen, levels, m, k, n) * inner * most[0] * most[1] + extra[0],
+        bound_factor(chosen, levels, m, k, n, split) * inner * most[0] * most[1] + extra[0],
         typical + extra[1],
     )
 
@@ -216,13 +263,14 @@ def _variance_and_mean(v: Any) -> tuple[float, float]:
     return float(np.var(v)), float(abs(np.mean(v)) ** 2)
 
 
-def error_in_words(algorithm: BilinearAlgorithm, levels: int, size: tuple[int, int, int], name: str
-                   ) -> str:  # fmt: skip
+def error_in_words(algorithm: BilinearAlgorithm, levels: int, size: tuple[int, int, int], name: str,
+                   split: Split | None = None) -> str:  # fmt: skip
     """The bound over max|a|·max|b|, and the ratio of typical errors to those of the standard
     product, for data without a mean."""
     m, k, n = size
-    most = bound_factor(algorithm, levels, m, k, n) * _UNITS[name]
-    fast, standard = (typical_factors(algorithm, x, k, IN_A_ROW)[0] for x in (levels, 0))
+    most = bound_factor(algorithm, levels, m, k, n, split) * _UNITS[name]
+    fast = typical_factors(algorithm, levels, k, IN_A_ROW, split)[0]
+    standard = typical_factors(algorithm, 0, k, IN_A_ROW)[0]
     ratio = float(np.sqrt(fast / standard)) if standard else 1.0
     return f"at most {most:.2g} max|a| max|b|; typically {ratio:.2g} times the standard product's"
 

@@ -19,6 +19,7 @@ from .at_once import passes_at_once
 from .model import (
     H200,
     HOPPER_FLOAT32,
+    HOPPER_FP16X3,
     HOPPER_LIMBS,
     EngineCost,
     Machine,
@@ -112,12 +113,18 @@ def ceilings(arithmetic: str, on: Machine = H200) -> tuple[Machine, EngineCost]:
     size of an element).
 
     float64 has as many multiply-adds a clock on tensor cores as float32 has on CUDA cores, int32
-    half as many there; int32 by limbs has a tenth of the 4 096 byte products of a multiprocessor.
+    half as many there; int32 by limbs has a tenth of the 4 096 byte products of a multiprocessor,
+    float32 by two planes a third of its 2 048 products of 16-bit floats.
     """
     if arithmetic == "Int32":
         return replace(on, fma=on.fma / 2), HOPPER_FLOAT32
     if arithmetic == "Limbs32":
         return replace(on, fma=on.processors * on.clock * 409.6), HOPPER_LIMBS
+    if "Fp16x3" in arithmetic:
+        tile = (128, 128 if arithmetic.endswith("Square") else 192, 64)
+        return replace(on, fma=on.processors * on.clock * 2048 / 3), replace(
+            HOPPER_FP16X3, shape=tile
+        )
     return on, EngineCost(itemsize=8) if arithmetic == "Float64" else HOPPER_FLOAT32
 
 

@@ -67,6 +67,7 @@ class EngineCost:
     fill: float = 4e-6
     itemsize: int = 4
     wait: float = 5e-6
+    planes: int = 0
 
 
 #: Two consumer warps a scheduler, each with 48 loads of 16 bytes and 18 other instructions in a
@@ -75,6 +76,8 @@ class EngineCost:
 HOPPER_FLOAT32 = EngineCost()
 #: int32 by limbs, as profiled.  Tensor cores run in parallel with the issue of other instructions.
 HOPPER_LIMBS = EngineCost((128, 128, 64), 0, 0, 0, 0.59, 8)
+#: float32 by two 16-bit planes: the fraction of the rate that the chip's power allows.
+HOPPER_FP16X3 = EngineCost((128, 192, 64), 0, 0, 0, 0.65, 8, planes=4)
 
 #: Executions that divide work along k so that every multiprocessor has the same share.
 EVEN = ("split", "atomic", "batched", "streams")
@@ -128,6 +131,10 @@ def predict(on: Machine, cost: EngineCost, size: Size, algorithm: BilinearAlgori
         fixed += (on.processors / tiles - 1) * cost.wait
     if execution == "atomic":
         fixed += m * n * itemsize / on.filling + on.launch
+    if cost.planes:  # maxima, images; operands are read by both
+        m, k, n = size
+        moved = 2 * itemsize * (m * k + k * n) + len(shapes) * cost.planes * (qm * qk + qk * qn)
+        fixed += moved / on.memory + 3 * on.launch
     found = {"issue slots": issue + writing, "memory": memory, "the L2 cache": l2}
     limit = max(found, key=found.__getitem__)
     return Prediction(found[limit] + fixed, limit)

@@ -37,7 +37,7 @@ from .engine import Engine, engine_for
 from .form import Form, form_of
 from .fused import pieces_of
 from .own import own_seconds
-from .ways import STEADY, VARIES, predicted, refused, way_in
+from .ways import STEADY, VARIES, named, predicted, refused, way_in
 
 LEFT, RIGHT, EPILOGUE = "left operand", "right operand", "epilogue"
 ENGINE, LIBRARY, KERNEL = "engine", "library", "kernel"
@@ -239,6 +239,8 @@ class _Case:
         """The cost of computing an operand while tiles are loaded, as a fraction of the product's
         time: instructions in addition to its multiply-adds."""
         assert self.form is not None
+        if self.form.planes:  # as elements are split, once each
+            return 0.0
         e, right, form = self.operand(name), name == RIGHT, self.form
         reads = operands.sources(e) or ()
         others = cost.loads((e,)) - len(reads)
@@ -315,6 +317,8 @@ class _Case:
         word += f", {100 * spent:.1f} % of the time"
         if spent > max(ALLOWED, passing):
             return False, f"{word}, a pass over memory {100 * passing:.1f} %"
+        if self.form is not None and self.form.planes:
+            return True, "computed as its elements are split for tensor cores"
         told = f"computed while tiles are loaded: {word}; a pass over memory would take "
         told += f"{100 * passing:.1f} %"
         if spent > passing:
@@ -370,13 +374,14 @@ class _Case:
     def _ways(self) -> Iterator[_Way]:
         """All alternatives."""
         t, every = self.node.left.type, frozenset(self.parts)
-        if t.is_inexact:
+        precise = named(self.form, self.node.options)  # then by this engine
+        if t.is_inexact and not precise:
             library = self._library_seconds()
             seconds = library + sum(map(self.passing, every))
             price = library / self._doubt() + self._passes(every, library) + HOST
             yield _Way(LIBRARY, every, library, seconds, price)
         asked = self.node.options.precision == "tf32"  # the library's alone
-        if not t.is_inexact or (t.name == "float32" and not asked):
+        if not t.is_inexact or (t.name == "float32" and not asked and not precise):
             computed = len(every - {EPILOGUE})
             own = own_seconds(t, self.size, self.processors, computed, self.count)
             yield _Way(KERNEL, frozenset(), own, own, own)
@@ -397,6 +402,9 @@ class _Case:
         registers badly for "split"."""
         m, k, n = self.size
         ends = EPILOGUE in inside
+        if named(form, self.node.options):
+            yield _Way(ENGINE, apart, inf, inf, sum(map(self.passing, apart)), "owner")
+            return
         found = predicted(engine, form.arithmetic, self.size, fast=False, deterministic=True)
         if "standard owner" not in found:  # no measurements: fuse as much as possible
             mode = engine.standard_mode(m, n, k, ends, form.arithmetic)

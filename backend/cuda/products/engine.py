@@ -22,14 +22,15 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from treadle.skeletons.products import BilinearAlgorithm, instances, stages, variants
+from treadle.skeletons.products import STANDARD, BilinearAlgorithm, instances, stages, variants
 
+from . import images
 from .form import (
     FORMS,
     Arguments,
@@ -43,9 +44,9 @@ from .form import (
     normalised,
     one_table,
     outer_tables,
-    sum_source,
     tables,
 )
+from .launching import Fused, Launching, Layout, Matrix, Size, address_of
 
 #: How full waves of whole tiles must be so that cutting tiles gains nothing: several waves, one
 #: wave; with an epilogue.
@@ -94,45 +95,6 @@ def _ceil(a: int, b: int) -> int:
     return -(-a // b)
 
 
-@dataclass(frozen=True)
-class Fused:
-    """Code fused into one launch: source with structs of `SLOTS`, the 64-bit words that they read
-    (addresses of arrays, strides, scalars), and whether the second arrays of operands may be read
-    by sixteen-byte loads."""
-
-    source: str
-    words: Sequence[int] = ()
-    aligned: bool = True
-
-
-class Matrix(NamedTuple):
-    """A matrix in device memory: strides in elements of `itemsize` bytes."""
-
-    address: int
-    rows: int
-    cols: int
-    down: int
-    across: int
-    itemsize: int = 4
-
-    def part(self, top: int, left: int, rows: int, cols: int) -> Matrix:
-        """A block of the matrix, clipped at its end (so perhaps empty)."""
-        rows, cols = (max(min(n, end - at), 0) for n, end, at in
-                      ((rows, self.rows, top), (cols, self.cols, left)))  # fmt: skip
-        address = self.address + self.itemsize * (top * self.down + left * self.across)
-        return Matrix(address, rows, cols, self.down, self.across, self.itemsize)
-
-    @property
-    def transposed(self) -> Matrix:
-        """The transposed matrix, in place."""
-        return Matrix(self.address, self.cols, self.rows, self.across, self.down, self.itemsize)
-
-    @property
-    def aligned(self) -> bool:
-        """Whether rows are contiguous and start at multiples of sixteen bytes."""
-        return self.address % 16 == 0 and self.down * self.itemsize % 16 == 0 and self.across == 1
-
-
 class Sum(NamedTuple):
     """out = x + factor y; out is dense, and x and y are padded with zeros."""
 
@@ -150,20 +112,8 @@ class Leaf(NamedTuple):
     before: list[Sum]
 
 
-Size = tuple[int, int, int]
-"""Rows of C, columns of C, inner extent."""
-
-
-#: Loaded kernels that are cached by their code.
-KEPT = 256
-
-
-class Engine:
+class Engine(Launching):
     """The engines of one GPU, one for each arithmetic (`FORMS`)."""
-
-    def __init__(self, device: Any) -> None:
-        self.device = device
-        self._loaded: dict[Code | tuple[str, str], Any] = {}
 
     # --- standard products ---
 
@@ -204,14 +154,19 @@ class Engine:
     # --- products of complete matrices ---
 
     def standard(self, out: Matrix, a: Matrix, b: Matrix, mode: str, arithmetic: str,
-                 fused: Fused | None = None) -> None:  # fmt: skip
-        """`out = a @ b`; `out` may be a block of a matrix."""
+                 fused: Fused | None = None, guard: int = 0) -> None:  # fmt: skip
+        """`out = a @ b`; `out` may be a block of a matrix.  `guard`: the address of a word; nothing
+        is computed if that is zero."""
         form = FORMS[arithmetic]
+        if form.planes:
+            self._by_images(out, a, b, (a.rows, b.cols, a.cols), form, STANDARD, fused)
+            return
         if mode == "atomic" and out.down != out.cols:
             mode = "owner"  # must not clear the memory between the rows of a block
         if mode == "atomic":
-            self._clear(out.address, form.itemsize * out.rows * out.cols)
-        self._launch(out, a, b, mode, (a.rows, b.cols, a.cols), one_table(form), form, fused)
+            self.clear(out.address, form.itemsize * out.rows * out.cols)
+        self._launch(out, a, b, mode, (a.rows, b.cols, a.cols), one_table(form), form, fused,
+                     guard=guard)  # fmt: skip
 
     def product(self, out: Matrix, a: Matrix, b: Matrix, execution: str, arithmetic: str,
                 algorithm: BilinearAlgorithm, levels: int, fused: Fused | None = None
@@ -222,22 +177,36 @@ class Engine:
         is fused) their columns.
         """
         form = FORMS[arithmetic]
+        if form.planes:
+            self._by_images(out, a, b, _block(a, b, algorithm, levels), form, algorithm, fused)
+            return
         if execution == "recursive":
             self._recursive(out, a, b, form, algorithm, levels)
             return
         way = way_of(algorithm, execution)
         if way.adds:
-            self._clear(out.address, form.itemsize * out.rows * out.cols)
+            self.clear(out.address, form.itemsize * out.rows * out.cols)
         if levels == 2:
             self._two_levels(out, a, b, way, form, algorithm, fused)
             return
         size = _block(a, b, algorithm, 1)
         self._fused(out, a, b, way, size, tables(form, algorithm, way.launches), form, fused)
 
+    def _by_images(self, out: Matrix, a: Matrix, b: Matrix, size: Size, form: Form,
+                   algorithm: BilinearAlgorithm, fused: Fused | None) -> None:  # fmt: skip
+        """A product on tensor cores, and in float32 if its operands' flag is set."""
+        flag, memory = images.multiply(self, out, a, b, size, form, algorithm, fused)
+        self.standard(out, a, b, "owner", "Float32", fused, guard=flag)
+        del memory  # which holds the flag
+
     def workspace(self, m: int, n: int, k: int, arithmetic: str, algorithm: BilinearAlgorithm,
                   levels: int, execution: str) -> int:  # fmt: skip
         """Bytes in addition to operands and result, without the flags of a standard product."""
         form = FORMS[arithmetic]
+        if form.planes:
+            chosen = algorithm if levels else STANDARD
+            size = _extents(m, n, k, chosen, levels) if levels else (m, n, k)
+            return images.workspace(form, size, chosen)
         stored = range(1, levels + 1) if execution == "recursive" else range(1, levels)
         shapes = [x for level in stored for x in _sum_shapes(m, n, k, algorithm, levels, level)]
         found = sum(form.itemsize * r * c for r, c in shapes)
@@ -282,7 +251,7 @@ class Engine:
         ]  # fmt: skip
         mode, tiles = self._leaf_mode(size, form)
         if mode == "atomic":
-            self._clear(out.address, form.itemsize * out.rows * out.cols)
+            self.clear(out.address, form.itemsize * out.rows * out.cols)
         flags = self._flags(mode, tiles) if mode == "split" else None
         leaves = _leaves(a, b, algorithm, size, buffers)
         for leaf, table in zip(leaves, leaf_tables(form, algorithm, levels), strict=True):
@@ -303,14 +272,14 @@ class Engine:
             parts = [Quadrant(q.address, q.down, q.rows, q.cols) for q in (x, y)]
             arguments = (_P(out.address), _L(out.cols), _I(out.rows), *parts, ctypes.c_float(c),
                          _I(x.aligned and y.aligned))  # fmt: skip
-            loaded = self._load((str(form.sums), form.arithmetic), "quadrant_sum", 256, 0)
-            self._run(loaded, arguments, (_ceil(out.cols, 256 * vector), min(out.rows, 2048)))
+            loaded = self.load((str(form.sums), form.arithmetic), "quadrant_sum", 256, 0)
+            self.run(loaded, arguments, (_ceil(out.cols, 256 * vector), min(out.rows, 2048)))
 
     # --- launching ---
 
     def _launch(self, out: Matrix, a: Matrix, b: Matrix, mode: str, size: Size, table: Table,
                 form: Form, fused: Fused | None = None, processors: int | None = None,
-                flags: Any = None) -> None:  # fmt: skip
+                 flags: Any = None, guard: int = 0) -> None:  # fmt: skip
         """Launches the products of `table` on the blocks of a and b, of extents `size` (m, n, k).
 
         `flags`: of an earlier split launch, which left them zero.
@@ -321,7 +290,10 @@ class Engine:
             out[1:5], a[1:5], b[1:5], aligned, mode, size, table, form, source,
             processors or self.device.multiprocessors,
         )  # fmt: skip
+        if guard:
+            code = replace(code, guarded=True)
         g = Arguments.from_buffer_copy(template)
+        g.flags = guard
         g.a, g.b, g.c = a.address, b.address, out.address
         if mode in ("split", "persistent"):
             flags = self._flags(mode, g.tiles_m * g.tiles_n) if flags is None else flags
@@ -329,41 +301,15 @@ class Engine:
         if fused is not None:
             for k, w in enumerate(fused.words):
                 g.extra[k] = w
-        loaded = self._load(code, form.entry, form.threads, form.shared_bytes)
-        self._run(loaded, (g,), (blocks, 1))
+        loaded = self.load(code, form.entry, form.threads, form.shared_bytes)
+        self.run(loaded, (g,), (blocks, 1))
 
     def _flags(self, mode: str, tiles: int) -> Any:
         """The flags of a launch, cleared."""
         count = flags_of(mode, tiles, self.device.multiprocessors)
         found = self.device.empty((count,), np.dtype(np.uint32))
-        self._clear(address_of(found), found.nbytes)
+        self.clear(address_of(found), found.nbytes)
         return found
-
-    def _load(self, what: Code | tuple[str, str], name: str, threads: int, shared: int) -> Any:
-        found = self._loaded.get(what)
-        if found is None:
-            from ..compile.nvrtc import compile_text
-
-            source = sum_source(FORMS[what[1]]) if isinstance(what, tuple) else what.source()
-            cubin = compile_text(source, name, self.device.arch, dynamic_shared_bytes=shared)
-            if len(self._loaded) >= KEPT:
-                self._loaded.clear()
-            found = self._loaded[what] = self.device.load(cubin, threads)
-        return found
-
-    def _run(self, loaded: Any, arguments: Sequence[Any], blocks: tuple[int, int]) -> None:
-        from ..device.driver import launchKernel, stream_here
-
-        pointers = (ctypes.c_void_p * len(arguments))(*(ctypes.addressof(x) for x in arguments))
-        launchKernel(loaded.handle, *blocks, 1, loaded.threads, 1, 1, loaded.shared, stream_here(),
-                     ctypes.addressof(pointers), 0)  # fmt: skip
-
-    def _clear(self, address: int, size: int) -> None:
-        from cupy.cuda import runtime
-
-        from ..device.driver import stream_here
-
-        runtime.memsetAsync(address, 0, size, stream_here())
 
     def _concurrently(self, jobs: Sequence[Callable[[], None]]) -> None:
         beside(jobs)
@@ -414,13 +360,6 @@ def _shares(processors: int, counts: Sequence[int]) -> list[int]:
 def flags_of(mode: str, tiles: int, processors: int) -> int:
     """The number of words by which blocks of a launch order their additions to C."""
     return {"split": processors + 2, "persistent": 16 * tiles}.get(mode, 0)
-
-
-def address_of(array: Any) -> int:
-    """The address of an array of CuPy, or of NumPy in the emulation."""
-    data: Any = array.data
-    found: int = data.ptr if hasattr(data, "ptr") else array.ctypes.data
-    return found
 
 
 def _extents(m: int, n: int, k: int, algorithm: BilinearAlgorithm, levels: int) -> Size:
@@ -483,10 +422,6 @@ def _leaves(a: Matrix, b: Matrix, algorithm: BilinearAlgorithm, size: Size,
             left, right, own = operands(x, y, levels, number)
             found.append(Leaf(left, right, own if number else [*sums, *own]))
     return found
-
-
-Layout = tuple[int, ...]
-"""Extents and strides of a matrix."""
 
 
 @lru_cache(maxsize=512)

@@ -8,7 +8,7 @@ from treadle.dsl.errors import ScheduleError
 from treadle.dsl.graph import Matmul
 from treadle.dsl.quantities import duration
 from treadle.skeletons.products import STRASSEN, BilinearAlgorithm, algorithm_of
-from treadle.skeletons.products.error import error_in_words
+from treadle.skeletons.products.error import SPLITS, error_in_words
 from treadle.skeletons.products.measured import exact, levels_of
 from treadle.skeletons.products.model import H200
 from treadle.skeletons.products.small import on_gpu, on_tensor_cores
@@ -47,7 +47,9 @@ def describe(node: Matmul, size: tuple[int, int, int] | None, device: Any = None
         found["algorithm"] = f"{name}, execution {execution}, by the tile engine ({form.unit})"
         if not levels:
             found["algorithm"] += options.unused_levels(t)
-            found |= options.notes(t) | _why_standard(engine, form, size, options)
+            found |= options.notes(t, (form.precision,)) | _why_standard(
+                engine, form, size, options
+            )
         if execution == "recursive":
             found["algorithm"] += ": sums in memory"
         elif levels == 2:
@@ -103,8 +105,9 @@ def describe(node: Matmul, size: tuple[int, int, int] | None, device: Any = None
         if not (decision.why or node.batch or options.precision == "tf32"):
             arithmetic = form.arithmetic if form is not None else OVER_LIBRARY.get(t.name)
             found |= _library_seconds(engine, arithmetic, size)
-    if levels and t.is_inexact:
-        found["error"] = error_in_words(algorithm or STRASSEN, levels, size, t.name)
+    split = SPLITS.get(decision.form.precision) if decision.form is not None else None
+    if (levels or split) and t.is_inexact:
+        found["error"] = error_in_words(algorithm or STRASSEN, levels, size, t.name, split)
     return found | decision.why
 
 

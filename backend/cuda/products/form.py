@@ -18,6 +18,7 @@ from typing import Any
 from treadle.dsl.types import ScalarType
 from treadle.skeletons import products as engines_home
 from treadle.skeletons.products import STANDARD, BilinearAlgorithm, instances
+from treadle.skeletons.products.error import SPLITS
 from treadle.skeletons.products.measured import ways
 from treadle.skeletons.products.model import H200
 from treadle.skeletons.products.primitives import Instance, Terms
@@ -39,9 +40,11 @@ class Form:
     `columns` of a tile, `step` of k in a stage, `group` rows of tiles visited together; `sums`: the
     file that adds blocks of an operand (entry `quadrant_sum`), if there is one; `unit`: the unit
     that multiplies, in words; `modes`: of the kernel; `producers`: whether elements of operands can
-    be computed while they are loaded; `defines`: additional macros.  `measured`: where it was shown
-    to be correct and faster than the alternatives (a file of benchmarks/matmul/results); without
-    that, no product of a program uses it.
+    be computed while they are loaded; `defines`: additional macros; `planes`: the 16-bit floats (or
+    tf32) that an element is split into, in tile images, 0 if the engine reads operands themselves;
+    `scaled`: rows are scaled for that; `precision`: the option of `matmul` that names it.
+    `measured`: where it was shown to be correct and faster than the alternatives (a file of
+    benchmarks/matmul/results); without that, no product of a program uses it.
     """
 
     arithmetic: str
@@ -62,6 +65,9 @@ class Form:
     modes: tuple[str, ...] = ("owner", "split", "atomic")
     producers: bool = False
     defines: tuple[tuple[str, str], ...] = ()
+    planes: int = 0
+    scaled: bool = False
+    precision: str = ""
     measured: str = ""
 
     def word(self, value: float) -> int:
@@ -105,6 +111,22 @@ def float32_form(name: str, types: tuple[str, ...], columns: int = 256, measured
     )  # fmt: skip
 
 
+def tensor_form(name: str, precision: str, element: str, planes: int, columns: int = 192
+                ) -> Form:  # fmt: skip
+    """The engine of tile images, with tiles of 128 rows by `columns`."""
+    stage = (128 + columns) * 128
+    stages = 226 * 1024 // stage
+    return Form(
+        name, ("float32",), "tensor_matmul.cu", "matmul_tensor", 4, 384,
+        stages * (stage + 16), 128, columns, 32 if element == "TF32" else 64, 8,
+        modes=("owner",), producers=True, least_steps=0, least_inner=SPLITS[precision].least,
+        unit=f"{precision} on tensor cores", planes=planes, scaled=element == "HALF",
+        precision=precision, measured="precise-gpu-2026-11-24.json",
+        defines=(("TILE_BN", str(columns)), ("TILE_PLANES", str(planes)),
+                 ("TILE_ELEMENT", element)),
+    )  # fmt: skip
+
+
 FORMS: dict[str, Form] = {
     f.arithmetic: f
     for f in (
@@ -132,13 +154,27 @@ FORMS: dict[str, Form] = {
             least_inner=0,
             measured="2026-11-22-nvidia-h200-candidates.json",
         ),
+        # float32 by parts of 16 bits (or tf32) on tensor cores
+        tensor_form("Float32Fp16x3", "fp16x3", "HALF", 2),
+        tensor_form("Float32Fp16x3Square", "fp16x3", "HALF", 2, 128),
+        tensor_form("Float32Bf16x6", "bf16x6", "BFLOAT", 3),
+        tensor_form("Float32Tf32x3", "tf32x3", "TF32", 2),
     )
 }
 
 
-def forms_of(t: ScalarType) -> tuple[Form, ...]:
-    """The engines of a type that were measured, with tiles of several shapes."""
-    return tuple(f for f in FORMS.values() if t.name in f.types and f.measured)
+def forms_of(t: ScalarType, options: Any = None) -> tuple[Form, ...]:
+    """The engines that were measured and may compute a product of a type with these `options` (of
+    `matmul`), with tiles of several shapes.
+
+    Tensor cores multiply float32 if their precision is named, or any is permitted
+    (`td.precision(fast=True)`).
+    """
+    asked = None if options is None else options.precision
+    free = options is not None and options.fast and asked is None
+    found = [f for f in FORMS.values() if t.name in f.types and f.measured]
+    named = tuple(f for f in found if f.precision and f.precision == asked)
+    return named or tuple(f for f in found if not f.precision or (free and f.scaled))
 
 
 def form_of(t: ScalarType, size: tuple[int, int, int] | None = None, processors: int = 1,
@@ -147,16 +183,22 @@ def form_of(t: ScalarType, size: tuple[int, int, int] | None = None, processors:
     (of `matmul`): the one that the model, corrected by measurements, predicts to be fastest for an
     (m, k) by (k, n) product."""
     execution = None if options is None else options.execution
-    forms = forms_of(t)
+    forms = forms_of(t, options)
+    if size is not None:  # with a short inner extent, float32 itself is as precise
+        forms = tuple(f for f in forms if not f.precision or size[1] >= f.least_inner) or forms_of(
+            t
+        )
     forms = tuple(f for f in forms if execution != "persistent" or execution in f.modes) or forms
     if size is None or len(forms) < 2:
         return forms[0] if forms else None
-    fast = options is not None and options.algorithm not in ("auto", "standard")
+    named = options is not None and options.algorithm not in ("auto", "standard")
+    free = options is not None and options.fast and not named
     on = replace(H200, processors=processors, fma=H200.fma * processors / H200.processors)
 
     def seconds(form: Form) -> float:
-        found = ways(form.arithmetic, size, fast=not t.is_inexact, deterministic=False,
-                     levels=options.levels if fast else None, on=on)  # fmt: skip
+        found = ways(form.arithmetic, size, fast=free or not t.is_inexact,
+                     deterministic=options is not None and options.deterministic,
+                     levels=options.levels if named else None, on=on)  # fmt: skip
         return min((s for way, s in found.items() if way != "library"), default=inf)
 
     return min(forms, key=seconds)
@@ -356,7 +398,8 @@ class Code:
     """One compiled variant of an engine.
 
     Layouts: the index of the tile along which memory is contiguous, "K", "R" (rows of A, columns of
-    B) or "S" (neither); `vector`: sixteen-byte loads; `fused`: source with structs of `SLOTS`.
+    B) or "S" (neither); `vector`: sixteen-byte loads; `fused`: source with structs of `SLOTS`;
+    `file`: of the kernel, if it is not the form's; `guarded`: it computes only if a flag is set.
     """
 
     left: str
@@ -366,6 +409,8 @@ class Code:
     terms: int
     arithmetic: str
     fused: str | None = None
+    file: str = ""
+    guarded: bool = False
 
     @property
     def defines(self) -> dict[str, str]:
@@ -378,13 +423,15 @@ class Code:
             "TILE_TERMS": str(self.terms), "TILE_ARITHMETIC": f"tile::{self.arithmetic}",
         }  # fmt: skip
         defines |= dict(form.defines)
+        if self.guarded:
+            defines["TILE_GUARDED"] = "1"
         fused = self.fused or ""
         return defines | {k: name for k, name in SLOTS.items() if f"struct {name} {{" in fused}
 
     def source(self) -> str:
         """CUDA C++ in a single file."""
         head = "".join(f"#define {k} {v}\n" for k, v in self.defines.items())
-        source = text(FORMS[self.arithmetic].file)
+        source = text(self.file or FORMS[self.arithmetic].file)
         if self.fused is not None:
             marker = 'extern "C" __global__'
             source = source.replace(marker, f"{self.fused}\n{marker}", 1)

@@ -14,9 +14,10 @@ from treadle.skeletons.products import STRASSEN, algorithm_of
 
 from ..device.device import Call
 from ..running import DeviceRun
-from .engine import Engine, Fused, Matrix, address_of
+from .engine import Engine
 from .form import Form, form_of
 from .fused import Piece, Producer, fused_source
+from .launching import Fused, Matrix, address_of
 from .operand import Operand
 from .ways import standard_way
 
@@ -131,7 +132,7 @@ class Leaves:
         size = m, k, n
         form = form_of(self.type, size, self.engine.device.multiprocessors, self.options)
         assert form is not None
-        mode = standard_way(self.engine, form, size)
+        mode = standard_way(self.engine, form, size, self.options)
         if mode is None or a.dtype.itemsize != form.itemsize:
             return False
         self.engine.standard(_matrix(out), _matrix(a), _matrix(b), mode, form.arithmetic)

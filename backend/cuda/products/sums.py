@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
-from .engine import address_of
 from .form import text
+from .launching import address_of
 
 #: (coefficient, matrix) pairs of a sum.
 Terms = Sequence[tuple[float, Any]]

@@ -87,14 +87,25 @@ def refused(node: Matmul, form: Form | None) -> ScheduleError | None:
 def by_engine(form: Form, algorithm: BilinearAlgorithm, options: Any) -> bool:
     """Whether an engine computes a fast product itself: one or two levels, with few terms."""
     made = instances(algorithm)
+    if form.planes:  # its blocks are summed as images are made, their products added by one kernel
+        return (form.fits(algorithm) and options.levels == 1 and options.scaling is None
+                and options.execution in (None, "owner"))  # fmt: skip
     summed = form.sums is not None and max(len(t) for i in made for t in (i.a, i.b)) <= 2
     two = options.levels == 2 and summed and max(len(i.c) for i in made) ** 2 <= TARGETS
     one = options.levels == 1 and (summed or options.execution != "recursive")
     return form.fits(algorithm) and (one or two) and options.scaling is None
 
 
-def standard_way(engine: Engine, form: Form, size: tuple[int, int, int]) -> str | None:
+def named(form: Form | None, options: Any) -> bool:
+    """Whether the program names the precision of a form."""
+    return form is not None and form.precision != "" and form.precision == options.precision
+
+
+def standard_way(engine: Engine, form: Form, size: tuple[int, int, int], options: Any
+                 ) -> str | None:  # fmt: skip
     """How the engine distributes a standard product; None if another alternative is faster."""
+    if named(form, options):
+        return "owner"
     m, k, n = size
     found = predicted(engine, form.arithmetic, size, fast=False, deterministic=True)
     if not found:
@@ -135,12 +146,14 @@ def way_for(engine: Engine, form: Form, options: Any, size: tuple[int, int, int]
         name = min(best, key=best.__getitem__) if best else "library"
         if levels_of(name):
             return name.rsplit(" ", 1)[1], levels_of(name)
-        mode = standard_way(engine, form, size)
+        mode = standard_way(engine, form, size, options)
         return None if mode is None else (mode, 0)
     if not by_engine(form, algorithm, options):
         return None
     if min(size) < LEAST and options.execution is None:
         return None
+    if form.planes:
+        return "owner", options.levels
     if options.execution in (None, "hybrid"):
         return _best_way(engine, form, size, options, ordered), options.levels
     return options.execution, options.levels

@@ -13,6 +13,7 @@
 //   TILE_TERMS      1: standard, 2: operands of up to two terms
 //   TILE_ARITHMETIC tile::Float32 or tile::Int32
 //   TILE_A, TILE_B, TILE_EPILOGUE   the slots for fused code: structs like tile::Plain
+//   TILE_GUARDED    the product is computed only if the word at tile::Arguments::flags is not zero
 //   TILE_CONSUMER_REGS   registers of a consumer (default: the fastest number measured)
 //
 // Launch: tile::THREADS threads, tile::SHARED_BYTES of dynamic shared memory, as many blocks
@@ -28,6 +29,9 @@
 
 extern "C" __global__ void __launch_bounds__(tile::THREADS, 1) matmul_f32(const __grid_constant__ tile::Arguments g) {
     using namespace tile;
+#ifdef TILE_GUARDED
+    if (*g.flags == 0) return;
+#endif
     typedef Loader<TILE_ARITHMETIC, BM, PITCH_A, TILE_LAYOUT_A, TILE_VECTOR, TILE_A, false> LA;
     typedef Loader<TILE_ARITHMETIC, BN, PITCH_B, TILE_LAYOUT_B, TILE_VECTOR, TILE_B, true> LB;
 #ifdef TILE_CONSUMER_REGS

@@ -155,10 +155,10 @@ class Tiles(engine.Engine):
         self.summed = 0
         self.beside: list[int] = []
 
-    def _clear(self, address: int, size: int) -> None:
+    def clear(self, address: int, size: int) -> None:
         ctypes.memset(address, 0, size)
 
-    def _load(self, what: Any, name: str, threads: int, shared: int) -> Any:
+    def load(self, what: Any, name: str, threads: int, shared: int) -> Any:
         self.launched.append(what)
         return what
 
@@ -167,7 +167,7 @@ class Tiles(engine.Engine):
         for job in reversed(jobs):  # launches beside each other may run in any order
             job()
 
-    def _run(self, loaded: Any, arguments: Any, blocks: tuple[int, int]) -> None:
+    def run(self, loaded: Any, arguments: Any, blocks: tuple[int, int]) -> None:
         assert blocks[0] >= 1
         if isinstance(loaded, tuple):
             self.summed += 1
@@ -465,11 +465,11 @@ def test_levels_of_float64_are_those_that_were_measured_over_the_library() -> No
 def test_a_block_of_a_result_is_not_cleared_with_its_neighbours() -> None:
     """Leaves of a recursion are written into blocks of C: "atomic" would clear what lies beside."""
     form, tiles, size = engine_form.FORMS["Limbs32"], Tiles(), 512
-    assert product_ways.standard_way(tiles, form, (size,) * 3) == "atomic"
+    assert product_ways.standard_way(tiles, form, (size,) * 3, MatmulOptions()) == "atomic"
     launched: list[str] = []
     cleared: list[int] = []
     tiles._launch = lambda out, a, b, mode, *more, **named: launched.append(mode)  # type: ignore[method-assign]
-    tiles._clear = lambda address, count: cleared.append(count)  # type: ignore[method-assign]
+    tiles.clear = lambda address, count: cleared.append(count)  # type: ignore[method-assign]
     leaves = engine_step.Leaves(tiles, td.int32, MatmulOptions())
     whole = np.zeros((2 * size, 2 * size), np.int32)
     dense = np.zeros((size, size), np.int32)
@@ -519,9 +519,9 @@ class EmulatedKernels(Tiles):
     Shared memory, barriers and races in it are checked; of global memory only the values are.
     """
 
-    def _run(self, loaded: Any, arguments: Any, blocks: tuple[int, int]) -> None:
+    def run(self, loaded: Any, arguments: Any, blocks: tuple[int, int]) -> None:
         if isinstance(loaded, tuple):
-            super()._run(loaded, arguments, blocks)
+            super().run(loaded, arguments, blocks)
             return
         from tests.backend.cuda.products import tiles as emulation
 

@@ -1,0 +1,243 @@
+// Products on the tensor cores of Hopper (sm_90a), from tile images (tensor_images.cuh).
+//
+// An image holds a tile of an operand exactly as wgmma reads it: a stage of the ring is two
+// contiguous bulk copies, without layouts, strides or fringes.  Two consumer warpgroups own
+// 64 x BN outputs each; one thread of the third warpgroup starts the copies.
+//
+// PLANES = 1 multiplies tf32.  With more planes an element is x0 + x1 (+ x2), each rounded from what
+// the planes before leave, and the pairs of planes that matter are multiplied, small ones first.  A
+// tensor core rounds its sums toward zero: so the products of one stage are summed from zero and then
+// added to the totals in registers, rounded to nearest, while the other warpgroup multiplies.
+#pragma once
+#include "tensor_images.cuh"
+
+namespace tile {
+
+constexpr int CONSUMERS = 256, PRODUCERS = 128, THREADS = CONSUMERS + PRODUCERS;
+constexpr int STAGE = IMAGE_A + IMAGE_B;
+constexpr int STAGES = 226 * 1024 / STAGE, FULL = STAGES * STAGE, EMPTY = FULL + 8 * STAGES; // of the ring; offsets of its barriers
+constexpr int SHARED_BYTES = EMPTY + 8 * STAGES;
+constexpr int OUTPUTS = BN / 2; // of a consumer thread
+
+struct Target { int row, col; float factor; int first, last; };
+struct Product { int count; Target target[4]; };
+struct Arguments {
+    const unsigned char *a, *b; // images
+    const int *a_shift, *b_shift; // the exponents by which rows of A, columns of B are scaled: [product][row]
+    float *c;
+    const u32 *guard;           // nothing is computed unless it is zero
+    u64 extra[16];
+    i64 c_row;
+    int c_rows, c_cols, qm, qn, stages;
+    float alpha, beta;
+    int tiles_m, tiles_n, group;
+    int products, items;
+    Product product[7];
+};
+
+__device__ __forceinline__ void warp_arrive(u32 bar, bool leader) {
+    __syncwarp();
+    if (leader) barrier_arrive(bar);
+}
+
+struct Slots {
+    u32 base;
+    int at;
+    u32 parity;
+    __device__ __forceinline__ void next() {
+        if (++at == STAGES) { at = 0; parity ^= 1; }
+    }
+    __device__ __forceinline__ u32 stage() const { return base + at * STAGE; }
+    __device__ __forceinline__ u32 full() const { return base + FULL + 8 * at; }
+    __device__ __forceinline__ u32 empty() const { return base + EMPTY + 8 * at; }
+};
+
+template <int N> __device__ __forceinline__ void step(float (&d)[N], u32 a, u32 b, bool add) {
+    const u64 da = swizzled(a), db = swizzled(b);
+#pragma unroll
+    for (int k = 0; k < 4; k++) Mma<ELEMENT, BN>::run(d, da + 2 * k, db + 2 * k, add || k);
+}
+
+// total += the products of one stage of k, for each stage.
+__device__ __forceinline__ void multiply(float (&total)[OUTPUTS], Slots &ring, int stages, u32 rows, bool leader) {
+    if constexpr (PLANES == 1) {
+        u32 previous = 0;
+#pragma unroll 1
+        for (int s = 0; s < stages; s++) {
+            barrier_wait(ring.full(), ring.parity);
+            mma_fence();
+            step(total, ring.stage() + rows, ring.stage() + IMAGE_A, s > 0);
+            mma_commit();
+            mma_wait<1>();
+            if (s) warp_arrive(previous, leader);
+            previous = ring.empty();
+            ring.next();
+        }
+        mma_wait<0>();
+        pin(total);
+        warp_arrive(previous, leader);
+    } else {
+        float d[OUTPUTS];
+#pragma unroll
+        for (int i = 0; i < OUTPUTS; i++) d[i] = 0;
+#pragma unroll 1
+        for (int s = 0; s < stages; s++) {
+            u32 a[PLANES], bar[PLANES];
+#pragma unroll
+            for (int p = PLANES - 1; p >= 0; p--) {
+                barrier_wait(ring.full(), ring.parity);
+                a[p] = ring.stage();
+                bar[p] = ring.empty();
+                ring.next();
+            }
+            mma_fence();
+#pragma unroll
+            for (int low = PLANES - 1; low >= 0; low--) { // low: the smallest plane of a pair, released after it
+#pragma unroll
+                for (int high = min(PLANES - 1 - low, low); high >= 0; high--) {
+                    step(d, a[high] + rows, a[low] + IMAGE_A, low < PLANES - 1); // high is 0 for the smallest plane
+                    if (high != low) step(d, a[low] + rows, a[high] + IMAGE_A, true);
+                }
+                mma_commit();
+            }
+            if constexpr (PLANES > 2) {
+                mma_wait<2>();
+                warp_arrive(bar[2], leader);
+            }
+            mma_wait<1>();
+            warp_arrive(bar[1], leader);
+            mma_wait<0>();
+            pin(d);
+            warp_arrive(bar[0], leader);
+#pragma unroll
+            for (int i = 0; i < OUTPUTS; i++) total[i] += d[i];
+        }
+    }
+}
+
+// The outputs of the operands themselves: their rows were scaled.
+__device__ __forceinline__ void unscale(const Arguments &g, float (&total)[OUTPUTS], int r, int tm, int tn, int thread) {
+    keep(thread);
+    const int *rows = g.a_shift + ((i64)r * g.tiles_m + tm) * BM + thread / 128 * 64 + thread / 32 % 4 * 16 + thread % 32 / 4;
+    const int *columns = g.b_shift + ((i64)r * g.tiles_n + tn) * BN + thread % 4 * 2;
+    const int down[2] = {-__ldg(rows), -__ldg(rows + 8)};
+#pragma unroll
+    for (int j = 0; j < BN / 8; j++)
+#pragma unroll
+        for (int e = 0; e < 2; e++) {
+            const int across = __ldg(columns + 8 * j + e);
+#pragma unroll
+            for (int h = 0; h < 2; h++) total[4 * j + 2 * h + e] = scaled(total[4 * j + 2 * h + e], down[h] - across);
+        }
+}
+
+// Stores the outputs in a block of C, or adds them to it in the L2: in the order of the products,
+// since all are of this block.
+template <class Epilogue>
+__device__ __forceinline__ void write_back(const Arguments &g, const Target &d, const float (&acc)[OUTPUTS], int tm, int tn, int thread) {
+    keep(thread);
+    const int rows = min(g.c_rows - d.row * g.qm, g.qm), cols = min(g.c_cols - d.col * g.qn, g.qn);
+    const int r0 = tm * BM + thread / 128 * 64 + thread / 32 % 4 * 16 + thread % 32 / 4, c0 = tn * BN + thread % 4 * 2;
+    const float f = d.factor * g.alpha, share = d.first ? g.beta : 1.0f;
+    float *corner = g.c + (i64)(d.row * g.qm + r0) * g.c_row + d.col * g.qn + c0;
+    const bool fin = !Epilogue::identity && d.last, read = d.first ? g.beta != 0 : fin, add = !d.first && !fin;
+    const bool pairs = (u64)corner % 8 == 0 && g.c_row % 2 == 0;
+#pragma unroll
+    for (int h = 0; h < 2; h++) {
+        float *line = corner + 8 * h * g.c_row;
+        if (r0 + 8 * h >= rows) continue;
+#pragma unroll
+        for (int j0 = 0; j0 < BN / 8; j0 += 8) {
+            float old[16]; // a batch of loads in flight
+            if (read) {
+#pragma unroll
+                for (int i = 0; i < 16; i += 2) {
+                    const int across = 8 * j0 + 4 * i;
+                    old[i] = old[i + 1] = 0;
+                    if (pairs && c0 + across + 1 < cols) ldcg(old[i], old[i + 1], line + across);
+                    else {
+                        if (c0 + across < cols) ldcg(old[i], line + across);
+                        if (c0 + across + 1 < cols) ldcg(old[i + 1], line + across + 1);
+                    }
+                }
+            }
+#pragma unroll
+            for (int i = 0; i < 16; i += 2) {
+                const int j = j0 + i / 2;
+                float v[2];
+#pragma unroll
+                for (int e = 0; e < 2; e++) {
+                    v[e] = f * acc[4 * j + 2 * h + e];
+                    if (read) v[e] += share * old[i + e];
+                    if (!Epilogue::identity)
+                        if (fin && c0 + 8 * j + e < cols) v[e] = Epilogue::finish(v[e], d.row * g.qm + r0 + 8 * h, d.col * g.qn + c0 + 8 * j + e, g.extra);
+                }
+                if (pairs && c0 + 8 * j + 1 < cols) {
+                    if (add) red64(line + 8 * j, v);
+                    else stg64(line + 8 * j, v);
+                } else {
+#pragma unroll
+                    for (int e = 0; e < 2; e++)
+                        if (c0 + 8 * j + e < cols) {
+                            if (add) red32(line + 8 * j + e, v[e]);
+                            else stg32(line + 8 * j + e, v[e]);
+                        }
+                }
+            }
+        }
+    }
+}
+
+template <class Epilogue> __device__ __forceinline__ void run(const Arguments &g) {
+    const int t = threadIdx.x;
+    const u32 base = dynamic_base();
+    if (*g.guard) return;
+    if (t == 0)
+        for (int s = 0; s < STAGES; s++) {
+            barrier_init(base + FULL + 8 * s, 1);
+            barrier_init(base + EMPTY + 8 * s, CONSUMERS / 32);
+        }
+    barriers_made();
+    __syncthreads();
+    Slots ring = {base, 0, 0};
+    if (t < CONSUMERS) {
+        more_registers<240>();
+        const bool leader = (t & 31) == 0;
+        const u32 rows = t / 128 * 64 * ROW;
+        for (int item = blockIdx.x; item < g.items; item += gridDim.x) {
+            int tm, tn;
+            tile_of(g, item, tm, tn);
+            for (int r = 0; r < g.products; r++) {
+                float total[OUTPUTS];
+#pragma unroll
+                for (int i = 0; i < OUTPUTS; i++) total[i] = 0;
+                multiply(total, ring, g.stages, rows, leader);
+                if (SCALED && PLANES > 1) unscale(g, total, r, tm, tn, t);
+                const Product &w = g.product[r];
+                for (int d = 0; d < w.count; d++) write_back<Epilogue>(g, w.target[d], total, tm, tn, t);
+            }
+        }
+    } else {
+        fewer_registers<24>();
+        if (t != CONSUMERS) return;
+        for (int item = blockIdx.x; item < g.items; item += gridDim.x) {
+            int tm, tn;
+            tile_of(g, item, tm, tn);
+            for (int r = 0; r < g.products; r++) {
+                const unsigned char *a = g.a + ((i64)r * g.tiles_m + tm) * g.stages * (PLANES * IMAGE_A);
+                const unsigned char *b = g.b + ((i64)r * g.tiles_n + tn) * g.stages * (PLANES * IMAGE_B);
+                for (int s = 0; s < g.stages * PLANES; s++) {
+                    barrier_wait(ring.empty(), ring.parity ^ 1);
+                    barrier_expect(ring.full(), STAGE);
+                    bulk_load(ring.stage(), a, IMAGE_A, ring.full());
+                    bulk_load(ring.stage() + IMAGE_A, b, IMAGE_B, ring.full());
+                    a += IMAGE_A;
+                    b += IMAGE_B;
+                    ring.next();
+                }
+            }
+        }
+    }
+}
+
+} // namespace tile
