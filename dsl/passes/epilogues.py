@@ -67,13 +67,14 @@ def _is_library_product(node: Matmul, backend: str) -> bool:
     """Whether BLAS, or recursion over the standard product, computes it: these write plain
     products.
 
-    On a GPU, treadle's own engines compute float32 and integers, including Strassen's algorithm;
-    for other floats cuBLAS uses tensor cores, except for many small products.
+    On a GPU, treadle's own engines compute float32 and integers, including Strassen's algorithm, and
+    16-bit floats; of other floats, treadle's kernels compute many small products.
     """
     t, gpu = node.left.type, target_of(backend).gpu
     if node.options.algorithm not in ("auto", "standard"):
         return not (gpu and t.name in ENGINES and not node.batch)
-    return t.is_inexact and not (gpu and (t.name == "float32" or node.batch))
+    own = t.name == "float32" or (t.is_float and t.bits == 16)
+    return t.is_inexact and not (gpu and (own or node.batch))
 
 
 class _Uses:

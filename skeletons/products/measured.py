@@ -20,6 +20,7 @@ from .model import (
     H200,
     HOPPER_FLOAT32,
     HOPPER_FP16X3,
+    HOPPER_HALF,
     HOPPER_LIMBS,
     EngineCost,
     Machine,
@@ -114,12 +115,15 @@ def ceilings(arithmetic: str, on: Machine = H200) -> tuple[Machine, EngineCost]:
 
     float64 has as many multiply-adds a clock on tensor cores as float32 has on CUDA cores, int32
     half as many there; int32 by limbs has a tenth of the 4 096 byte products of a multiprocessor,
-    float32 by two planes a third of its 2 048 products of 16-bit floats.
+    16-bit floats all of its 2 048 products a clock, float32 by two planes of them a third.
     """
     if arithmetic == "Int32":
         return replace(on, fma=on.fma / 2), HOPPER_FLOAT32
     if arithmetic == "Limbs32":
         return replace(on, fma=on.processors * on.clock * 409.6), HOPPER_LIMBS
+    if arithmetic.startswith(("Float16", "BFloat16")):
+        tile = (128, 128 if arithmetic.endswith("Square") else 256, 64)
+        return replace(on, fma=on.processors * on.clock * 2048), replace(HOPPER_HALF, shape=tile)
     if "Fp16x3" in arithmetic:
         tile = (128, 128 if arithmetic.endswith("Square") else 192, 64)
         return replace(on, fma=on.processors * on.clock * 2048 / 3), replace(
@@ -150,7 +154,7 @@ def levels_of(way: str) -> int:
 
 def exact(arithmetic: str) -> bool:
     """Whether sums do not depend on their order."""
-    return not arithmetic.startswith("Float")
+    return "Float" not in arithmetic
 
 
 def ways(arithmetic: str, size: Size, *, fast: bool, deterministic: bool, levels: int | None = None,

@@ -28,7 +28,7 @@ from treadle.dsl.program import TracedProgram
 from treadle.dsl.quantities import duration
 from treadle.skeletons.ir.specialise import specialise
 from treadle.skeletons.products import STRASSEN, algorithm_of, instances
-from treadle.skeletons.products.measured import corrected
+from treadle.skeletons.products.measured import ceilings, corrected
 from treadle.skeletons.products.model import H200, HOPPER_FLOAT32, Machine, predict
 from treadle.skeletons.products.small import on_gpu
 
@@ -57,6 +57,8 @@ SMALL, DEEPER = 2e-6, 1.8e-8
 #: The time of several products along leading axes, relative to a square product of as many
 #: multiply-adds, as long as that is small.
 SEVERAL = 0.65
+#: The arithmetic whose measurements have the library's times of a type, if not float32's.
+LIBRARY_OF = {"float64": "Float64", "float16": "Float16", "bfloat16": "BFloat16"}
 #: Executions in which the launch that completes a block of C is known.
 FINISHING = ("owner", "persistent", "sequential", "streams")
 
@@ -447,10 +449,11 @@ class _Case:
         least = SMALL + max(moved, DEEPER * min(k, 256))
         if min(m, n) == 1:  # a matrix times a vector
             return least
-        arithmetic = "Float64" if t.name == "float64" else "Float32"
+        arithmetic = LIBRARY_OF.get(t.name, "Float32")
+        on, cost = ceilings(arithmetic, self.on)
         tiles = self.count * (-(-m // 32) * 32), -(-k // 8) * 8, -(-n // 32) * 32
         together = SEVERAL if self.count > 1 and self.count * m * k * n < STEADY else 1.0
-        return max(together * corrected(arithmetic, "library", tiles, on=self.on), least)
+        return max(together * corrected(arithmetic, "library", tiles, on=on, cost=cost), least)
 
     def _place(self, best: _Way, name: str) -> str:
         """Where a part is computed, and why, in words."""

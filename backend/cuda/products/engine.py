@@ -30,7 +30,7 @@ import numpy as np
 
 from treadle.skeletons.products import STANDARD, BilinearAlgorithm, instances, stages, variants
 
-from . import images
+from . import halves, images
 from .form import (
     FORMS,
     Arguments,
@@ -158,6 +158,9 @@ class Engine(Launching):
         """`out = a @ b`; `out` may be a block of a matrix.  `guard`: the address of a word; nothing
         is computed if that is zero."""
         form = FORMS[arithmetic]
+        if form.maps:
+            halves.multiply(self, out, a, b, form, fused)
+            return
         if form.planes:
             self._by_images(out, a, b, (a.rows, b.cols, a.cols), form, STANDARD, fused)
             return

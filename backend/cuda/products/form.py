@@ -19,7 +19,7 @@ from treadle.dsl.types import ScalarType
 from treadle.skeletons import products as engines_home
 from treadle.skeletons.products import STANDARD, BilinearAlgorithm, instances
 from treadle.skeletons.products.error import SPLITS
-from treadle.skeletons.products.measured import ways
+from treadle.skeletons.products.measured import exact, ways
 from treadle.skeletons.products.model import H200
 from treadle.skeletons.products.primitives import Instance, Terms
 
@@ -42,7 +42,8 @@ class Form:
     that multiplies, in words; `modes`: of the kernel; `producers`: whether elements of operands can
     be computed while they are loaded; `defines`: additional macros; `planes`: the 16-bit floats (or
     tf32) that an element is split into, in tile images, 0 if the engine reads operands themselves;
-    `scaled`: rows are scaled for that; `precision`: the option of `matmul` that names it.
+    `scaled`: rows are scaled for that; `precision`: the option of `matmul` that names it; `maps`:
+    operands are described by tensor maps, and have contiguous rows or columns.
     `measured`: where it was shown to be correct and faster than the alternatives (a file of
     benchmarks/matmul/results); without that, no product of a program uses it.
     """
@@ -68,11 +69,12 @@ class Form:
     planes: int = 0
     scaled: bool = False
     precision: str = ""
+    maps: bool = False
     measured: str = ""
 
     def word(self, value: float) -> int:
         """A coefficient in the representation of the engine's arithmetic."""
-        if self.arithmetic.startswith("Float"):
+        if not exact(self.arithmetic):
             return int(struct.unpack("<I", struct.pack("<f", value))[0])
         return int(value) & 0xFFFFFFFF
 
@@ -85,8 +87,7 @@ class Form:
     def cut(self) -> str:
         """The mode that cuts tiles into parts and keeps results reproducible; "owner" if there is
         none."""
-        exact = not self.arithmetic.startswith("Float")
-        return "split" if "split" in self.modes else "atomic" if exact else "owner"
+        return "split" if "split" in self.modes else "atomic" if exact(self.arithmetic) else "owner"
 
     def fits(self, algorithm: BilinearAlgorithm) -> bool:
         """Whether its table can hold an algorithm: few terms, one of them ±1 in every operand."""
@@ -121,9 +122,24 @@ def tensor_form(name: str, precision: str, element: str, planes: int, columns: i
         stages * (stage + 16), 128, columns, 32 if element == "TF32" else 64, 8,
         modes=("owner",), producers=True, least_steps=0, least_inner=SPLITS[precision].least,
         unit=f"{precision} on tensor cores", planes=planes, scaled=element == "HALF",
-        precision=precision, measured="precise-gpu-2026-11-24.json",
+        precision=precision, measured="tensor-gpu-2026-11-24.json",
         defines=(("TILE_BN", str(columns)), ("TILE_PLANES", str(planes)),
                  ("TILE_ELEMENT", element)),
+    )  # fmt: skip
+
+
+def half_form(name: str, columns: int) -> Form:
+    """The engine of 16-bit floats, with tiles of 128 rows by `columns`; `name`: its arithmetic,
+    which begins with the type."""
+    stage, staged = (128 + columns) * 128, 8 * 16 * 128
+    stages = (226 * 1024 - staged) // stage
+    t = "bfloat16" if name.startswith("BFloat16") else "float16"
+    return Form(
+        name, (t,), "half_matmul.cu", "matmul_half", 2, 384, stages * (stage + 16) + staged, 128,
+        columns, 64, 8, modes=("owner",), least_steps=0, least_inner=64, unit="tensor cores",
+        measured="tensor-gpu-2026-11-24.json", maps=True,
+        defines=(("TILE_BN", str(columns)),
+                 ("TILE_ELEMENT", "HALF" if t == "float16" else "BFLOAT")),
     )  # fmt: skip
 
 
@@ -159,6 +175,10 @@ FORMS: dict[str, Form] = {
         tensor_form("Float32Fp16x3Square", "fp16x3", "HALF", 2, 128),
         tensor_form("Float32Bf16x6", "bf16x6", "BFLOAT", 3),
         tensor_form("Float32Tf32x3", "tf32x3", "TF32", 2),
+        half_form("Float16", 256),
+        half_form("Float16Square", 128),
+        half_form("BFloat16", 256),
+        half_form("BFloat16Square", 128),
     )
 }
 
@@ -423,6 +443,8 @@ class Code:
             "TILE_TERMS": str(self.terms), "TILE_ARITHMETIC": f"tile::{self.arithmetic}",
         }  # fmt: skip
         defines |= dict(form.defines)
+        if self.fused is not None and form.maps:
+            defines["TILE_VALUE"] = form.types[0]
         if self.guarded:
             defines["TILE_GUARDED"] = "1"
         fused = self.fused or ""

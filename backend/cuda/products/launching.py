@@ -90,6 +90,17 @@ class Launching:
 
         runtime.memsetAsync(address, 0, size, stream_here())
 
+    def copy_lines(self, to: int, to_pitch: int, source: int, pitch: int, width: int, count: int
+                   ) -> None:  # fmt: skip
+        """Copies `count` lines of `width` bytes, so many bytes from line to line."""
+        from cupy.cuda import runtime
+
+        from ..device.driver import stream_here
+
+        device_to_device = 3
+        runtime.memcpy2DAsync(to, to_pitch, source, pitch, width, count, device_to_device,
+                              stream_here())  # fmt: skip
+
 
 def address_of(array: Any) -> int:
     """The address of an array of CuPy, or of NumPy in the emulation."""

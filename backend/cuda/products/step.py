@@ -78,8 +78,10 @@ class Launcher:
 
         def action(reads: Sequence[Any], writes: Sequence[Any]) -> None:
             library = engine.device.library
-            # Sums in memory need contiguous rows or, if no level is fused, columns.
-            whole = (-1, -2) if mode == "recursive" else (-1,) if levels == 2 else ()
+            # Sums in memory need contiguous rows or, if no level is fused, columns; tensor maps
+            # either.
+            either = mode == "recursive" or form.maps
+            whole = (-1, -2) if either else (-1,) if levels == 2 else ()
             found = [g.matrices(library, x, whole)
                      for g, x in zip(arrays, reads[:count], strict=True)]  # fmt: skip
             first = address_of(writes[0])

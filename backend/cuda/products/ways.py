@@ -106,6 +106,8 @@ def standard_way(engine: Engine, form: Form, size: tuple[int, int, int], options
     """How the engine distributes a standard product; None if another alternative is faster."""
     if named(form, options):
         return "owner"
+    if form.maps:  # as fast as the library, which takes any strides and leading axes
+        return None
     m, k, n = size
     found = predicted(engine, form.arithmetic, size, fast=False, deterministic=True)
     if not found:

@@ -4,8 +4,7 @@
 // contiguous bulk copies, without layouts, strides or fringes.  Two consumer warpgroups own
 // 64 x BN outputs each; one thread of the third warpgroup starts the copies.
 //
-// PLANES = 1 multiplies tf32.  With more planes an element is x0 + x1 (+ x2), each rounded from what
-// the planes before leave, and the pairs of planes that matter are multiplied, small ones first.  A
+// An element is x0 + x1 (+ x2), each rounded from what the planes before leave, and the pairs of planes that matter are multiplied, small ones first.  A
 // tensor core rounds its sums toward zero: so the products of one stage are summed from zero and then
 // added to the totals in registers, rounded to nearest, while the other warpgroup multiplies.
 #pragma once
@@ -40,17 +39,7 @@ __device__ __forceinline__ void warp_arrive(u32 bar, bool leader) {
     if (leader) barrier_arrive(bar);
 }
 
-struct Slots {
-    u32 base;
-    int at;
-    u32 parity;
-    __device__ __forceinline__ void next() {
-        if (++at == STAGES) { at = 0; parity ^= 1; }
-    }
-    __device__ __forceinline__ u32 stage() const { return base + at * STAGE; }
-    __device__ __forceinline__ u32 full() const { return base + FULL + 8 * at; }
-    __device__ __forceinline__ u32 empty() const { return base + EMPTY + 8 * at; }
-};
+typedef Slots<STAGE, STAGES, FULL> Feed;
 
 template <int N> __device__ __forceinline__ void step(float (&d)[N], u32 a, u32 b, bool add) {
     const u64 da = swizzled(a), db = swizzled(b);
@@ -59,59 +48,41 @@ template <int N> __device__ __forceinline__ void step(float (&d)[N], u32 a, u32 
 }
 
 // total += the products of one stage of k, for each stage.
-__device__ __forceinline__ void multiply(float (&total)[OUTPUTS], Slots &ring, int stages, u32 rows, bool leader) {
-    if constexpr (PLANES == 1) {
-        u32 previous = 0;
+__device__ __forceinline__ void multiply(float (&total)[OUTPUTS], Feed &ring, int stages, u32 rows, bool leader) {
+    float d[OUTPUTS];
+#pragma unroll
+    for (int i = 0; i < OUTPUTS; i++) d[i] = 0;
 #pragma unroll 1
-        for (int s = 0; s < stages; s++) {
+    for (int s = 0; s < stages; s++) {
+        u32 a[PLANES], bar[PLANES];
+#pragma unroll
+        for (int p = PLANES - 1; p >= 0; p--) {
             barrier_wait(ring.full(), ring.parity);
-            mma_fence();
-            step(total, ring.stage() + rows, ring.stage() + IMAGE_A, s > 0);
-            mma_commit();
-            mma_wait<1>();
-            if (s) warp_arrive(previous, leader);
-            previous = ring.empty();
+            a[p] = ring.stage();
+            bar[p] = ring.empty();
             ring.next();
         }
-        mma_wait<0>();
-        pin(total);
-        warp_arrive(previous, leader);
-    } else {
-        float d[OUTPUTS];
+        mma_fence();
 #pragma unroll
-        for (int i = 0; i < OUTPUTS; i++) d[i] = 0;
-#pragma unroll 1
-        for (int s = 0; s < stages; s++) {
-            u32 a[PLANES], bar[PLANES];
+        for (int low = PLANES - 1; low >= 0; low--) { // low: the smallest plane of a pair, released after it
 #pragma unroll
-            for (int p = PLANES - 1; p >= 0; p--) {
-                barrier_wait(ring.full(), ring.parity);
-                a[p] = ring.stage();
-                bar[p] = ring.empty();
-                ring.next();
+            for (int high = min(PLANES - 1 - low, low); high >= 0; high--) {
+                step(d, a[high] + rows, a[low] + IMAGE_A, low < PLANES - 1); // high is 0 for the smallest plane
+                if (high != low) step(d, a[low] + rows, a[high] + IMAGE_A, true);
             }
-            mma_fence();
-#pragma unroll
-            for (int low = PLANES - 1; low >= 0; low--) { // low: the smallest plane of a pair, released after it
-#pragma unroll
-                for (int high = min(PLANES - 1 - low, low); high >= 0; high--) {
-                    step(d, a[high] + rows, a[low] + IMAGE_A, low < PLANES - 1); // high is 0 for the smallest plane
-                    if (high != low) step(d, a[low] + rows, a[high] + IMAGE_A, true);
-                }
-                mma_commit();
-            }
-            if constexpr (PLANES > 2) {
-                mma_wait<2>();
-                warp_arrive(bar[2], leader);
-            }
-            mma_wait<1>();
-            warp_arrive(bar[1], leader);
-            mma_wait<0>();
-            pin(d);
-            warp_arrive(bar[0], leader);
-#pragma unroll
-            for (int i = 0; i < OUTPUTS; i++) total[i] += d[i];
+            mma_commit();
         }
+        if constexpr (PLANES > 2) {
+            mma_wait<2>();
+            warp_arrive(bar[2], leader);
+        }
+        mma_wait<1>();
+        warp_arrive(bar[1], leader);
+        mma_wait<0>();
+        pin(d);
+        warp_arrive(bar[0], leader);
+#pragma unroll
+        for (int i = 0; i < OUTPUTS; i++) total[i] += d[i];
     }
 }
 
@@ -199,7 +170,7 @@ template <class Epilogue> __device__ __forceinline__ void run(const Arguments &g
         }
     barriers_made();
     __syncthreads();
-    Slots ring = {base, 0, 0};
+    Feed ring = {base, 0, 0};
     if (t < CONSUMERS) {
         more_registers<240>();
         const bool leader = (t & 31) == 0;
@@ -212,7 +183,7 @@ template <class Epilogue> __device__ __forceinline__ void run(const Arguments &g
 #pragma unroll
                 for (int i = 0; i < OUTPUTS; i++) total[i] = 0;
                 multiply(total, ring, g.stages, rows, leader);
-                if (SCALED && PLANES > 1) unscale(g, total, r, tm, tn, t);
+                if (SCALED) unscale(g, total, r, tm, tn, t);
                 const Product &w = g.product[r];
                 for (int d = 0; d < w.count; d++) write_back<Epilogue>(g, w.target[d], total, tm, tn, t);
             }

@@ -153,22 +153,20 @@ __device__ __forceinline__ void images(const Operand &g, const u64 *extra, u32 *
         float v[UNIT];
 #pragma unroll
         for (int j = 0; j < UNIT; j++) v[j] = summed<L, F, SWAP, TERMS>(g, extra, product, tile * ROWS + r, stage * DEEP + unit * UNIT + j);
-        if (PLANES > 1) {
-            if (SCALED) {
-                const int e = shift<ROWS>(g, product, tile * ROWS + r);
-                if (stage == 0 && unit == 0) g.shifts[first_row + r] = e;
+        if (SCALED) {
+            const int e = shift<ROWS>(g, product, tile * ROWS + r);
+            if (stage == 0 && unit == 0) g.shifts[first_row + r] = e;
 #pragma unroll
-                for (int j = 0; j < UNIT; j++) v[j] = scaled(v[j], e);
-            }
-            int few = 0;
-            bool lost = false;
-#pragma unroll
-            for (int j = 0; j < UNIT; j++) {
-                few += is_small(v[j]);
-                lost = lost || is_lost(v[j]);
-            }
-            if (lost || (few && (atomicAdd(g.small + first_row + r, few) + few) * SPREAD > g.block_depth)) *flag = 1;
+            for (int j = 0; j < UNIT; j++) v[j] = scaled(v[j], e);
         }
+        int few = 0;
+        bool lost = false;
+#pragma unroll
+        for (int j = 0; j < UNIT; j++) {
+            few += is_small(v[j]);
+            lost = lost || is_lost(v[j]);
+        }
+        if (lost || (few && (atomicAdd(g.small + first_row + r, few) + few) * SPREAD > g.block_depth)) *flag = 1;
 #pragma unroll
         for (int p = 0; p < PLANES; p++) {
             u32 out[4];

@@ -7,12 +7,13 @@ namespace tile {
 
 enum Element { HALF, BFLOAT, TF32 };
 
-// d (+)= a b: 64 x N outputs of a warpgroup over 32 bytes of k; operands by descriptors, K-major.
+// d (+)= a b: 64 x N outputs of a warpgroup over 32 bytes of k; operands by descriptors, K-major; of 16-bit floats
+// M- or N-major if TA or TB is 1.
 // Thread t holds, with warp w = t / 32 % 4, g = t % 32 / 4, q = t % 4: d[4 j + 2 h + e] = D(16 w + g + 8 h, 8 j + 2 q + e).
 template <Element E, int N> struct Mma;
 #define TILE_F8(i) "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3]), "+f"(d[i + 4]), "+f"(d[i + 5]), "+f"(d[i + 6]), "+f"(d[i + 7])
 template <> struct Mma<HALF, 128> {
-    __device__ static __forceinline__ void run(float (&d)[64], u64 a, u64 b, int add) {
+    template <int TA = 0, int TB = 0> __device__ static __forceinline__ void run(float (&d)[64], u64 a, u64 b, int add) {
         asm volatile(
         "{\n.reg .pred p;\nsetp.ne.b32 p, %66, 0;\n"
         "wgmma.mma_async.sync.aligned.m64n128k16.f32.f16.f16 {"
@@ -20,13 +21,13 @@ template <> struct Mma<HALF, 128> {
         "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
         "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "
         "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
-        "}, %64, %65, p, 1, 1, 0, 0;\n}"
+        "}, %64, %65, p, 1, 1, %67, %68;\n}"
         : TILE_F8(0), TILE_F8(8), TILE_F8(16), TILE_F8(24), TILE_F8(32), TILE_F8(40), TILE_F8(48), TILE_F8(56)
-        : "l"(a), "l"(b), "r"(add));
+        : "l"(a), "l"(b), "r"(add), "n"(TA), "n"(TB));
     }
 };
 template <> struct Mma<BFLOAT, 128> {
-    __device__ static __forceinline__ void run(float (&d)[64], u64 a, u64 b, int add) {
+    template <int TA = 0, int TB = 0> __device__ static __forceinline__ void run(float (&d)[64], u64 a, u64 b, int add) {
         asm volatile(
         "{\n.reg .pred p;\nsetp.ne.b32 p, %66, 0;\n"
         "wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16 {"
@@ -34,9 +35,9 @@ template <> struct Mma<BFLOAT, 128> {
         "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
         "%32, %33, %34, %35, %36, %37, %38, %39, %40, %41, %42, %43, %44, %45, %46, %47, "
         "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63"
-        "}, %64, %65, p, 1, 1, 0, 0;\n}"
+        "}, %64, %65, p, 1, 1, %67, %68;\n}"
         : TILE_F8(0), TILE_F8(8), TILE_F8(16), TILE_F8(24), TILE_F8(32), TILE_F8(40), TILE_F8(48), TILE_F8(56)
-        : "l"(a), "l"(b), "r"(add));
+        : "l"(a), "l"(b), "r"(add), "n"(TA), "n"(TB));
     }
 };
 template <> struct Mma<TF32, 128> {
@@ -54,7 +55,7 @@ template <> struct Mma<TF32, 128> {
     }
 };
 template <> struct Mma<HALF, 192> {
-    __device__ static __forceinline__ void run(float (&d)[96], u64 a, u64 b, int add) {
+    template <int TA = 0, int TB = 0> __device__ static __forceinline__ void run(float (&d)[96], u64 a, u64 b, int add) {
         asm volatile(
         "{\n.reg .pred p;\nsetp.ne.b32 p, %98, 0;\n"
         "wgmma.mma_async.sync.aligned.m64n192k16.f32.f16.f16 {"
@@ -64,13 +65,13 @@ template <> struct Mma<HALF, 192> {
         "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63, "
         "%64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79, "
         "%80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95"
-        "}, %96, %97, p, 1, 1, 0, 0;\n}"
+        "}, %96, %97, p, 1, 1, %99, %100;\n}"
         : TILE_F8(0), TILE_F8(8), TILE_F8(16), TILE_F8(24), TILE_F8(32), TILE_F8(40), TILE_F8(48), TILE_F8(56), TILE_F8(64), TILE_F8(72), TILE_F8(80), TILE_F8(88)
-        : "l"(a), "l"(b), "r"(add));
+        : "l"(a), "l"(b), "r"(add), "n"(TA), "n"(TB));
     }
 };
 template <> struct Mma<BFLOAT, 192> {
-    __device__ static __forceinline__ void run(float (&d)[96], u64 a, u64 b, int add) {
+    template <int TA = 0, int TB = 0> __device__ static __forceinline__ void run(float (&d)[96], u64 a, u64 b, int add) {
         asm volatile(
         "{\n.reg .pred p;\nsetp.ne.b32 p, %98, 0;\n"
         "wgmma.mma_async.sync.aligned.m64n192k16.f32.bf16.bf16 {"
@@ -80,9 +81,9 @@ template <> struct Mma<BFLOAT, 192> {
         "%48, %49, %50, %51, %52, %53, %54, %55, %56, %57, %58, %59, %60, %61, %62, %63, "
         "%64, %65, %66, %67, %68, %69, %70, %71, %72, %73, %74, %75, %76, %77, %78, %79, "
         "%80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95"
-        "}, %96, %97, p, 1, 1, 0, 0;\n}"
+        "}, %96, %97, p, 1, 1, %99, %100;\n}"
         : TILE_F8(0), TILE_F8(8), TILE_F8(16), TILE_F8(24), TILE_F8(32), TILE_F8(40), TILE_F8(48), TILE_F8(56), TILE_F8(64), TILE_F8(72), TILE_F8(80), TILE_F8(88)
-        : "l"(a), "l"(b), "r"(add));
+        : "l"(a), "l"(b), "r"(add), "n"(TA), "n"(TB));
     }
 };
 template <> struct Mma<TF32, 192> {
@@ -102,7 +103,7 @@ template <> struct Mma<TF32, 192> {
     }
 };
 template <> struct Mma<HALF, 256> {
-    __device__ static __forceinline__ void run(float (&d)[128], u64 a, u64 b, int add) {
+    template <int TA = 0, int TB = 0> __device__ static __forceinline__ void run(float (&d)[128], u64 a, u64 b, int add) {
         asm volatile(
         "{\n.reg .pred p;\nsetp.ne.b32 p, %130, 0;\n"
         "wgmma.mma_async.sync.aligned.m64n256k16.f32.f16.f16 {"
@@ -114,13 +115,13 @@ template <> struct Mma<HALF, 256> {
         "%80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95, "
         "%96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, %110, %111, "
         "%112, %113, %114, %115, %116, %117, %118, %119, %120, %121, %122, %123, %124, %125, %126, %127"
-        "}, %128, %129, p, 1, 1, 0, 0;\n}"
+        "}, %128, %129, p, 1, 1, %131, %132;\n}"
         : TILE_F8(0), TILE_F8(8), TILE_F8(16), TILE_F8(24), TILE_F8(32), TILE_F8(40), TILE_F8(48), TILE_F8(56), TILE_F8(64), TILE_F8(72), TILE_F8(80), TILE_F8(88), TILE_F8(96), TILE_F8(104), TILE_F8(112), TILE_F8(120)
-        : "l"(a), "l"(b), "r"(add));
+        : "l"(a), "l"(b), "r"(add), "n"(TA), "n"(TB));
     }
 };
 template <> struct Mma<BFLOAT, 256> {
-    __device__ static __forceinline__ void run(float (&d)[128], u64 a, u64 b, int add) {
+    template <int TA = 0, int TB = 0> __device__ static __forceinline__ void run(float (&d)[128], u64 a, u64 b, int add) {
         asm volatile(
         "{\n.reg .pred p;\nsetp.ne.b32 p, %130, 0;\n"
         "wgmma.mma_async.sync.aligned.m64n256k16.f32.bf16.bf16 {"
@@ -132,9 +133,9 @@ template <> struct Mma<BFLOAT, 256> {
         "%80, %81, %82, %83, %84, %85, %86, %87, %88, %89, %90, %91, %92, %93, %94, %95, "
         "%96, %97, %98, %99, %100, %101, %102, %103, %104, %105, %106, %107, %108, %109, %110, %111, "
         "%112, %113, %114, %115, %116, %117, %118, %119, %120, %121, %122, %123, %124, %125, %126, %127"
-        "}, %128, %129, p, 1, 1, 0, 0;\n}"
+        "}, %128, %129, p, 1, 1, %131, %132;\n}"
         : TILE_F8(0), TILE_F8(8), TILE_F8(16), TILE_F8(24), TILE_F8(32), TILE_F8(40), TILE_F8(48), TILE_F8(56), TILE_F8(64), TILE_F8(72), TILE_F8(80), TILE_F8(88), TILE_F8(96), TILE_F8(104), TILE_F8(112), TILE_F8(120)
-        : "l"(a), "l"(b), "r"(add));
+        : "l"(a), "l"(b), "r"(add), "n"(TA), "n"(TB));
     }
 };
 template <> struct Mma<TF32, 256> {
@@ -160,6 +161,9 @@ template <> struct Mma<TF32, 256> {
 // A K-major matrix in shared memory: rows of 128 bytes whose sixteen-byte units are permuted (the
 // 128-byte swizzle: unit u of row r is at u ^ r % 8); eight rows are 1024 bytes, and start at a multiple of that.
 __device__ __forceinline__ u64 swizzled(u32 at) { return (u64)((at & 0x3FFFF) >> 4) | (u64)1 << 16 | (u64)64 << 32 | (u64)1 << 62; }
+// The same of the transposed matrix: 64 elements of r in a row of 128 bytes, eight k are 1024 bytes; `next` bytes to the
+// next 64 r.
+__device__ __forceinline__ u64 swizzled_transposed(u32 at, u32 next) { return (u64)((at & 0x3FFFF) >> 4) | (u64)(next >> 4) << 16 | (u64)64 << 32 | (u64)1 << 62; }
 template <int N> __device__ __forceinline__ void pin(float (&d)[N]) {
 #pragma unroll
     for (int i = 0; i < N; i++) asm volatile("" : "+f"(d[i])::"memory");
@@ -184,6 +188,9 @@ template <Element E> __device__ __forceinline__ void unpacked(u32 v, float &low,
 __device__ __forceinline__ void sts128(u32 at, const u32 (&v)[4]) {
     asm volatile("st.shared.v4.u32 [%0], {%1,%2,%3,%4};" ::"r"(at), "r"(v[0]), "r"(v[1]), "r"(v[2]), "r"(v[3]) : "memory");
 }
+__device__ __forceinline__ void lds128(u32 (&v)[4], u32 at) {
+    asm volatile("ld.shared.v4.u32 {%0,%1,%2,%3}, [%4];" : "=r"(v[0]), "=r"(v[1]), "=r"(v[2]), "=r"(v[3]) : "r"(at) : "memory");
+}
 __device__ __forceinline__ void ldcg(float &v, const float *p) { asm volatile("ld.global.cg.f32 %0, [%1];" : "=f"(v) : "l"(p) : "memory"); }
 __device__ __forceinline__ void ldcg(float &a, float &b, const float *p) { asm volatile("ld.global.cg.v2.f32 {%0,%1}, [%2];" : "=f"(a), "=f"(b) : "l"(p) : "memory"); }
 __device__ __forceinline__ void stg64(float *p, const float (&v)[2]) { *reinterpret_cast<float2 *>(p) = make_float2(v[0], v[1]); }
@@ -207,6 +214,15 @@ __device__ __forceinline__ void bulk_store(void *to, u32 from, u32 bytes) {
 }
 __device__ __forceinline__ void bulk_stored() {
     asm volatile("cp.async.bulk.commit_group;\ncp.async.bulk.wait_group.read 0;" ::: "memory");
+}
+
+// ---------------------------------------------------------------- tensor maps
+
+struct alignas(64) TensorMap { u64 opaque[16]; };
+// A box of a matrix at column x and row y, zeros outside of it; completes on `bar`.
+__device__ __forceinline__ void box_load(u32 to, const TensorMap &map, int x, int y, u32 bar) {
+    asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3}], [%4];"
+                 ::"r"(to), "l"(&map), "r"(x), "r"(y), "r"(bar) : "memory");
 }
 
 } // namespace tile

@@ -1,10 +1,10 @@
-"""float32 products on tensor cores beside cuBLAS: `python -m benchmarks.matmul.precise`.
+"""float32 products on tensor cores beside cuBLAS: `python -m benchmarks.matmul.tensor`.
 
 Square products of random normal float32 by every precision of `td.matmul`, by one level of
 Strassen's algorithm over them, with relu(a @ b + bias), and by `td.precision(fast=True)`, beside
 cuBLAS's float32, tf32 and float16.  Errors are relative Frobenius errors against float64, of a
 band of rows, on centred, positive and spread operands.  Times are medians of interleaved rounds of
-graphs of several calls.  Results: benchmarks/results/precise-gpu-<date>.json and .md.
+graphs of several calls.  Results: benchmarks/results/tensor-gpu-<date>.json and .md.
 
 `--engines` times the engines alone by tile, for skeletons/products/measured_h200.json.
 """
@@ -45,6 +45,19 @@ def recorded(run: Callable[[], Any], calls: int) -> Callable[[], None]:
             run()
         graph = stream.end_capture()
     return lambda: graph.launch(cp.cuda.get_current_stream())
+
+
+def replayed(run: Callable[[], Any]) -> Callable[[], None]:
+    """A graph of calls of PyTorch."""
+    import torch
+
+    graph = torch.cuda.CUDAGraph()
+    run()
+    torch.cuda.synchronize()
+    with torch.cuda.graph(graph):
+        run()
+    replay: Callable[[], None] = graph.replay
+    return replay
 
 
 def timed(runs: dict[str, Callable[[], Any]]) -> dict[str, float]:
@@ -143,39 +156,59 @@ def at(n: int, made: dict[str, Any]) -> dict[str, Any]:
     return {"n": n, "seconds": times, "errors": errors}
 
 
+#: Forms that are timed alone, with one level of Strassen's algorithm or without.
+FORMS = {
+    "Float32Fp16x3": 1, "Float32Fp16x3Square": 1, "Float16": 0, "Float16Square": 0,
+    "BFloat16": 0, "BFloat16Square": 0,
+}  # fmt: skip
+
+
 def engines(sizes: tuple[int, ...]) -> dict[str, dict[str, dict[str, float]]]:
     """Milliseconds of the engines by form, variant and extent: graphs, without the host's time."""
     import cupy as cp
+    import torch
 
     from treadle.backend.cuda.graphs.launch import CudaDevice
     from treadle.backend.cuda.products.engine import Engine
-    from treadle.backend.cuda.products.launching import Matrix, address_of
+    from treadle.backend.cuda.products.form import FORMS as ALL
+    from treadle.backend.cuda.products.launching import Matrix
     from treadle.skeletons.products import STRASSEN
 
     engine = Engine(CudaDevice.current())
     found: dict[str, dict[str, dict[str, float]]] = {}
     for n in sizes:
-        a, b = (operands("centred", (n, n), k) for k in range(2))
-        c = cp.empty_like(a)
-        p, q, r = (Matrix(address_of(v), n, n, n, 1) for v in (a, b, c))
         calls = max(1, min(20, int(2e12 / n**3)))
-        # cuBLAS cannot be recorded by CuPy; its calls queue up all the same.
-        runs: dict[str, Callable[[], Any]] = {
-            "library": lambda: [cp.matmul(a, b, out=c) for _ in range(calls)]
-        }
-        for form in ("Float32Fp16x3", "Float32Fp16x3Square"):
-            runs[f"{form} standard owner"] = recorded(
-                lambda form=form: engine.standard(r, p, q, "owner", form), calls)  # fmt: skip
-            runs[f"{form} strassen owner"] = recorded(
-                lambda form=form: engine.product(r, p, q, "owner", form, STRASSEN, 1), calls)  # fmt: skip
+        runs: dict[str, Callable[[], Any]] = {}
+        for form, levels in FORMS.items():
+            kind = getattr(torch, ALL[form].types[0])
+            x, y, z = (torch.randn(n, n, device="cuda", dtype=kind) for _ in range(3))
+            size = x.element_size()
+            p, q, r = (Matrix(v.data_ptr(), n, n, n, 1, size) for v in (x, y, z))
+
+            def library(x: Any = x, y: Any = y, z: Any = z) -> None:
+                for _ in range(calls):
+                    torch.mm(x, y, out=z)
+
+            def standard(form: str = form, p: Any = p, q: Any = q, r: Any = r) -> None:
+                engine.standard(r, p, q, "owner", form)
+
+            def fast(form: str = form, p: Any = p, q: Any = q, r: Any = r) -> None:
+                engine.product(r, p, q, "owner", form, STRASSEN, 1)
+
+            runs[f"{form} library"] = replayed(library)
+            runs[f"{form} standard owner"] = recorded(standard, calls)
+            if levels:
+                runs[f"{form} strassen owner"] = recorded(fast, calls)
+            engine.standard(r, p, q, "owner", form)
+            cp.cuda.Device().synchronize()
+            error = torch.linalg.norm(z[:64].float() - x[:64].float() @ y.float())
+            assert float(error) < 1e-2 * float(torch.linalg.norm(z[:64].float())), (form, n)
         for name, seconds in timed(runs).items():
-            form, _, variant = name.partition(" ") if " " in name else ("", "", name)
-            for to in (form,) if form else ("Float32Fp16x3", "Float32Fp16x3Square"):
-                ms = round(seconds / calls * 1e3, 5)
-                found.setdefault(to, {}).setdefault(variant, {})[str(n)] = ms
-        print(
-            n, {f: {v: t.get(str(n)) for v, t in vs.items()} for f, vs in found.items()}, flush=True
-        )
+            form, _, variant = name.partition(" ")
+            ms = round(seconds / calls * 1e3, 5)
+            found.setdefault(form, {}).setdefault(variant, {})[str(n)] = ms
+        text = {f: {v: t[str(n)] for v, t in times.items()} for f, times in found.items()}
+        print(n, text, flush=True)
     return found
 
 
@@ -214,7 +247,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=RESULTS)
     given = parser.parse_args()
     sizes = tuple(int(n) for n in given.sizes.split(","))
-    name = f"precise{'-engines' if given.engines else ''}-gpu-{datetime.date.today()}"
+    name = f"tensor{'-engines' if given.engines else ''}-gpu-{datetime.date.today()}"
     if given.engines:
         found: Any = engines(sizes)
     else:
@@ -229,7 +262,7 @@ def main() -> None:
         "date": str(datetime.date.today()),
         "device": cp.cuda.runtime.getDeviceProperties(0)["name"].decode(),
         "commit": provenance.commit(),
-        "command": "python -m benchmarks.matmul.precise" + " --engines" * given.engines,
+        "command": "python -m benchmarks.matmul.tensor" + " --engines" * given.engines,
         "packages": provenance.versions(("numpy", "torch", "cupy")), "results": found,
     }  # fmt: skip
     given.out.mkdir(parents=True, exist_ok=True)
