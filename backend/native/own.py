@@ -18,10 +18,11 @@ from treadle.dsl.graph import Input, Label, Leaf, Matmul
 from treadle.dsl.operations.linalg import MatmulOptions
 from treadle.dsl.types import ScalarType
 from treadle.dsl.values import flatten_results
-from treadle.skeletons.products.kit import Job, Kit, add_up
+from treadle.skeletons.products.kit import Job, Kit
 
 from ..runtime.memory import POOL, matmul
 from .runtime.threads import thread_count
+from .sums import add_up
 
 Product = Callable[[Any, Any], Any]
 
@@ -79,12 +80,7 @@ def standard_for(t: ScalarType) -> Product:
 
 
 class Host(Kit):
-    """Products by BLAS or a treadle kernel; sums on all cores, in bands that fit in a cache."""
-
-    #: Elements of a band; it fits in a cache, so sums read each operand from memory once.
-    BAND = 1 << 15
-    #: Sums of fewer elements use one core.
-    ALONE = 1 << 16
+    """Products by BLAS or a treadle kernel; sums by a kernel, on all cores."""
 
     def __init__(self, t: ScalarType, ordered: bool = False) -> None:
         """`ordered`: use one worker, so that every run adds in the same order."""
@@ -100,26 +96,7 @@ class Host(Kit):
 
     def sums(self, made: Sequence[tuple[Any, Sequence[tuple[float, Any]]]],
              shared: Sequence[tuple[float, Any]] = ()) -> None:  # fmt: skip
-        first = made[0][0]
-        rows, cols = first.shape
-        threads = thread_count() if first.size >= self.ALONE else 1
-        band = max(1, self.BAND // max(cols, 1))
-
-        def work(number: int) -> None:
-            last = rows * (number + 1) // threads
-            for top in range(rows * number // threads, last, band):
-                s = slice(top, min(top + band, last))
-                views = {id(x): x[s] for _, terms in (*made, (None, shared)) for _, x in terms}
-                targets = [views.get(id(out), out[s]) for out, _ in made]
-                add_up(np, [(out, [(c, views[id(x)]) for c, x in terms])
-                            for out, (_, terms) in zip(targets, made, strict=True)],
-                       [(c, views[id(x)]) for c, x in shared])  # fmt: skip
-
-        if threads == 1:
-            work(0)
-        else:
-            pool = _pool(threads, "sums")
-            list((pool.map if pool else map)(work, range(threads)))
+        add_up(made, shared)
 
     def together(self, jobs: Sequence[Sequence[Job]]) -> None:
         if len(jobs) == 1 or self.workers == 1:
@@ -130,14 +107,14 @@ class Host(Kit):
             for job in jobs[worker]:
                 job(worker)
 
-        pool = _pool(len(jobs), "jobs")
+        pool = _pool(len(jobs))
         list((pool.map if pool else map)(work, range(len(jobs))))
 
 
 @lru_cache(maxsize=8)
-def _pool(threads: int, purpose: str) -> ThreadPoolExecutor | None:
-    """The thread pools: jobs wait for sums, so the two have separate threads."""
-    return limits.threads(threads, f"treadle {purpose}")
+def _pool(threads: int) -> ThreadPoolExecutor | None:
+    """The threads of jobs that run together."""
+    return limits.threads(threads, "treadle jobs")
 
 
 locks.after_fork(_pool.cache_clear)  # a forked child does not have its parent's threads

@@ -53,8 +53,6 @@ def small_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
     """Several tiles and bands also of small matrices, and two workers."""
     monkeypatch.setattr(executions, "TILE", 24)
     monkeypatch.setattr(executions, "FRINGE_ROWS", 10)
-    monkeypatch.setattr(own.Host, "ALONE", 256)
-    monkeypatch.setattr(own.Host, "BAND", 64)
     for module in (own, products):
         monkeypatch.setattr(module, "thread_count", lambda: 2)
 
