@@ -6,7 +6,7 @@ Operands are NumPy arrays of one type, (batch…, m, k) and (batch…, k, n), wi
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,18 +25,21 @@ from treadle.skeletons.products.scaling import scaled, undo
 from treadle.skeletons.products.small import on_cpu
 
 from ..runtime import operand
-from ..runtime.memory import POOL
+from ..runtime.memory import POOL, matmul
 from ..runtime.operand import plain
 from ..runtime.run import HostArray, HostValues, Unrecordable
 from ..runtime.steps import Action
 from . import crossover
-from .own import Host, standard_for
+from .own import Host, blas, standard_for
 from .running import HostRun
 from .runtime.threads import thread_count
 from .steps import KernelStep
 
 if TYPE_CHECKING:
     from .executable import NativeExecutor
+
+
+Repeated = Callable[..., HostArray | None]
 
 
 class ProductStep:
@@ -70,6 +73,47 @@ class ProductStep:
         result = product(a, b, self.type, self.options)
         run.slots[self.slot] = np.ascontiguousarray(result)
 
+    def direct(self, run: HostRun, args: Sequence[HostArray]) -> Repeated | None:
+        """A function that repeats a complete call of a program that is this product, with arguments
+        of the same types and extents: BLAS with nothing in between.  It returns None for other
+        calls.  The result is None if the product is not one call of BLAS.
+
+        `args` are the first of the program's inputs, and `run` has them all in its slots.
+        """
+        t, options, sides = self.type, self.options, (self.left, self.right)
+        if standard_for(t) is not blas or options.deterministic:
+            return None
+        a, b = (side(run) for side in sides)
+        views = (side.permuted_view(run.slots[side.slot]) for side in sides if side.whole)
+        if [x.shape for x in views] != [a.shape, b.shape]:
+            return None
+        size = a.shape[-2], a.shape[-1], b.shape[-1]
+        batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+        if self.small is not None and on_cpu(t, size, math.prod(batch)):
+            return None
+        how = chosen(t, size, options)
+        if how is not None and how.levels:
+            return None
+        shape, known, count = (*batch, size[0], size[2]), [x.shape for x in args], len(args)
+        inputs = [None if side.slot < count else run.slots[side.slot] for side in sides]
+        places, dtypes = [side.slot for side in sides], [x.dtype for x in args]
+
+        def repeated(*given: Any) -> HostArray | None:
+            if len(given) != count:
+                return None
+            for x, extents, dtype in zip(given, known, dtypes, strict=True):
+                if type(x) is not np.ndarray or x.shape != extents or x.dtype != dtype:
+                    return None
+            left, right = (
+                side.permuted_view(given[place] if held is None else held)
+                for side, place, held in zip(sides, places, inputs, strict=True)
+            )
+            with np.errstate(all="ignore"):
+                found: HostArray = matmul(left, right, POOL.allocate(shape, dtypes[0]))
+            return found
+
+        return repeated
+
 
 def product_step(owner: NativeExecutor, node: Matmul, standard: Action | None) -> Action:
     """The step of a product; `standard` is the treadle kernel, if one can compute it."""
@@ -93,19 +137,23 @@ class Operand(operand.Operand):
         axes = [a.axis for a in self.index if isinstance(a, Index)]
         self.whole = len(axes) == self.axes == len(set(axes)) and not self.casts
         self.places, self.sizes = tuple(np.argsort(axes).tolist()), HostValues(owner.host, shape)
+        self.in_place = self.places == tuple(range(self.axes))
         self.between = tuple(slice(None) if k in axes else None for k in range(self.rank))
 
     def __call__(self, run: HostRun) -> HostArray:
         array: HostArray = run.slots[self.slot]
         if self.whole:
-            found = array.transpose(self.places)
-            if self.axes < self.rank:
-                found = found[self.between]
+            found = self.permuted_view(array)
             if found.shape == self.sizes.plain(run.slots, run.params):
                 return found
         _, view = self.view(run)
         made: HostArray = view(np, array)
         return made
+
+    def permuted_view(self, array: HostArray) -> HostArray:
+        """The complete array with its axes as the operand has them (`whole`)."""
+        found = array if self.in_place else array.transpose(self.places)
+        return found if self.axes == self.rank else found[self.between]
 
 
 def chosen(t: ScalarType, size: tuple[int, int, int], options: MatmulOptions) -> Plan | None:

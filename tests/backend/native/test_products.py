@@ -7,6 +7,7 @@ import json
 import re
 import threading
 import time
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -80,6 +81,61 @@ def test_every_type(name: str) -> None:
         for execution in EXECUTIONS:
             found = products.product(a, b, t, asked(algorithm, execution))
             assert found.dtype == a.dtype and np.array_equal(found, want), (algorithm, execution)
+
+
+def test_repeated_products_are_one_call_of_blas(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With nothing between the call and the library: the steps of the program run once."""
+    ran: list[Any] = []
+    run = products.ProductStep.__call__
+    monkeypatch.setattr(
+        products.ProductStep, "__call__", lambda self, given: (ran.append(self), run(self, given))
+    )
+    one = np.random.default_rng(0).standard_normal((40, 40))
+    programs: dict[str, Any] = {
+        "plain": (lambda a, b: a @ b, True),
+        "transposed": (lambda a, b: td.use(b).T @ td.use(a).T, True),
+        "captured": (lambda a, b: a @ one, True),
+        "twice the same": (lambda a, b: b @ b, True),
+        "half of the rows": (lambda a, b: a[:20] @ b, False),
+        "two products": (lambda a, b: (a @ b, b @ a), False),
+        "deterministic": (lambda a, b: td.matmul(a, b, deterministic=True), False),
+        "a level": (lambda a, b: td.strassen(a, b), False),
+    }
+    for name, (function, direct) in programs.items():
+        program = td.jit(function, backend="native")
+        ran.clear()
+        for seed in range(3):
+            a, b = (whole_numbers("float64", (40, 40), seed + k) for k in (0, 5))
+            wants = td.run(function(td.use(a), td.use(b)), backend="reference")
+            found = program(a, b.T.copy().T)  # other strides are another layout of the same call
+            for mine, want in zip(np.atleast_3d(found), np.atleast_3d(wants), strict=True):
+                assert np.allclose(mine, want, atol=1e-12), name
+        assert (len(ran) == 1) == direct, name
+
+
+def test_only_the_same_calls_are_repeated() -> None:
+    multiply = td.jit(lambda a, b: a @ b, backend="native")
+    a, b = whole_numbers("float64", (6, 7), 1), whole_numbers("float64", (7, 5), 2)
+    for _ in range(2):
+        assert np.array_equal(multiply(a, b), a @ b)
+        assert np.array_equal(multiply(a[:3], b), a[:3] @ b)
+        single = multiply(a.astype("f4"), b.astype("f4"))
+        assert single.dtype == "f4" and np.array_equal(single, a @ b)
+        assert np.array_equal(multiply(a.astype(">f8"), b), a @ b)
+        with pytest.raises(td.ShapeError, match="inner extents differ"):
+            multiply(a, b[:6])
+        with pytest.raises(TypeError):
+            multiply(a)
+    first, second = multiply(a, b), multiply(2 * a, b)
+    assert np.array_equal(first, a @ b) and np.array_equal(second, 2 * (a @ b))
+    bad = np.full((6, 7), np.inf)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for _ in range(3):
+            assert not np.isfinite(multiply(bad, b)).all()
+    wide, deep = np.ones((1, 40, 40)), np.ones((3, 40, 40))
+    for _ in range(3):
+        assert np.array_equal(multiply(wide, deep), wide @ deep)
 
 
 def test_integers_wrap() -> None:
