@@ -26,11 +26,11 @@ if TYPE_CHECKING:
 def describe_product(
     node: Matmul, size: tuple[int, int, int] | None, checked: bool = False, count: int = 1
 ) -> dict[str, str]:
-    """How a product is computed, for `explain`; `size` is (m, k, n), if known.  Index checks and
-    the number of products along leading axes do not affect it."""
+    """How a product is computed, for `explain`; `size` is (m, k, n), if known; `count`: the number
+    of products along leading axes.  Index checks do not affect it."""
     from .products import describe
 
-    return describe(node, size)
+    return describe(node, size, count)
 
 
 def product_ways(node: Matmul, size: tuple[int, int, int]) -> list[ProductWay]:
@@ -96,6 +96,6 @@ NativeExecutor = Executor[Cpu]
 
 
 def _in_language(node: Matmul) -> bool:
-    """Whether a product runs as a treadle kernel: integers and booleans, or a fused epilogue."""
+    """Whether a product runs as a treadle kernel for all extents: integers and booleans."""
     plain = node.options.algorithm in ("auto", "standard")
-    return node.epilogue != (node.result,) or (plain and not node.left.type.is_inexact)
+    return plain and not node.left.type.is_inexact

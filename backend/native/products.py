@@ -18,6 +18,7 @@ from treadle.dsl.product_way import ProductWay, executed, left_open
 from treadle.dsl.quantities import duration
 from treadle.dsl.types import ScalarType, float32
 from treadle.skeletons.products import algorithm_of, executions
+from treadle.skeletons.products.apart import without_epilogue
 from treadle.skeletons.products.error import error_in_words
 from treadle.skeletons.products.executions import Plan, plan
 from treadle.skeletons.products.model import predict_recursive
@@ -115,9 +116,35 @@ class ProductStep:
         return repeated
 
 
+class FusedProductStep:
+    """Products along leading axes with an epilogue: one kernel if they are small; otherwise a
+    library, and a kernel for the epilogue."""
+
+    def __init__(self, owner: NativeExecutor, node: Matmul) -> None:
+        inner, after = without_epilogue(node)
+        slots = owner.planner.slots
+        self.type, self.spent = node.left.type, owner.planner.slot(inner.leaf())
+        for leaf, own in zip(after.leaves, node.leaves, strict=True):
+            slots[leaf] = slots[own]
+        self.extents = HostValues(owner.host, (*node.batch, node.m, node.k, node.n))
+        self.small, self.after = KernelStep(owner, node), KernelStep(owner, after)
+        self.product = ProductStep(owner, inner, None, None)
+
+    def __call__(self, run: HostRun) -> None:
+        *batch, m, k, n = (int(v) for v in self.extents(run))
+        if on_cpu(self.type, (m, k, n), math.prod(batch)):
+            self.small(run)
+            return
+        self.product(run)
+        self.after(run)
+        run.slots[self.spent] = None
+
+
 def product_step(owner: NativeExecutor, node: Matmul, standard: Action | None) -> Action:
     """The step of a product; `standard` is the treadle kernel, if one can compute it."""
     options, t = node.options, node.left.type
+    if t.is_inexact and node.epilogue != (node.result,):
+        return FusedProductStep(owner, node)
     if standard is None:
         small = node.batch and options.algorithm in ("auto", "standard")
         return ProductStep(owner, node, None, KernelStep(owner, node) if small else None)
@@ -253,11 +280,18 @@ def _is_other(
     return not same
 
 
-def describe(node: Matmul, size: tuple[int, int, int] | None) -> dict[str, str]:
-    """How a product is computed, for `explain`; `size` is (m, k, n), if known."""
+def describe(node: Matmul, size: tuple[int, int, int] | None, count: int = 1) -> dict[str, str]:
+    """How a product is computed, for `explain`; `size` is (m, k, n), if known; `count`: the number
+    of products along leading axes."""
     t, options = node.left.type, node.options
     library = "BLAS" if t.is_inexact else "a kernel of treadle's"
     fused = node.epilogue != (node.result,)
+    if node.batch and size is not None and on_cpu(t, size, count) and not options.levels:
+        return {
+            "algorithm": "standard, by a kernel of treadle's",
+            "workspace": "0 bytes",
+            "tiles": "consecutive products in a task, sums in registers",
+        }
     free = options.may_recurse(t) and not fused
     if size is None:
         if free or (options.levels and options.algorithm not in ("auto", "standard")):
@@ -266,7 +300,11 @@ def describe(node: Matmul, size: tuple[int, int, int] | None) -> dict[str, str]:
     how = None if fused else chosen(t, size, options)
     if how is None or not how.levels:
         why = _why_standard(t, options, size, free)
-        return {"algorithm": f"standard, by {library}{why}"} | _standard(node, size)
+        found = {"algorithm": f"standard, by {library}{why}"} | _standard(node, size)
+        if fused and t.is_inexact:
+            found["launches"] = "the products, and 1 separate kernel"
+            found["epilogue"] = "a kernel of its own: BLAS stores plain products"
+        return found
     parts = (how.algorithm.m, how.algorithm.k, how.algorithm.n)
     m, k, n = (c // p**how.levels for c, p in zip(how.core, parts, strict=True))
     found = {

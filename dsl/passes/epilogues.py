@@ -68,13 +68,15 @@ def _is_library_product(node: Matmul, backend: str) -> bool:
     products.
 
     On a GPU, treadle's own engines compute float32 and integers, including Strassen's algorithm, and
-    16-bit floats; of other floats, treadle's kernels compute many small products.
+    16-bit floats; for other floats cuBLAS uses tensor cores.  Many small products are treadle's on
+    any machine: what is fused into products along leading axes is a separate kernel if these are
+    large.
     """
     t, gpu = node.left.type, target_of(backend).gpu
     if node.options.algorithm not in ("auto", "standard"):
         return not (gpu and t.name in ENGINES and not node.batch)
     own = t.name == "float32" or (t.is_float and t.bits == 16)
-    return t.is_inexact and not (gpu and (own or node.batch))
+    return t.is_inexact and not (node.batch or (gpu and own))
 
 
 class _Uses:

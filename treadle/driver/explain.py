@@ -276,8 +276,8 @@ def _external_kernel(node: Node, product: Sequence[tuple[str, list[str]]], libra
     way = " ".join(dict(product).get("algorithm", []))
     if "by the tile engine" in way:
         return "the tile engine"
-    if not library and "by a kernel of treadle's" in way:
-        return None
+    if "by a kernel of treadle's" in way:
+        return "the kernel for many small products" if library else None
     return way.partition("by ")[2].split(" ")[0].rstrip(",:") if way.startswith(
         "standard, by ") else "its execution"  # fmt: skip
 

@@ -12,9 +12,10 @@ from collections.abc import Callable, Sequence
 from math import prod
 from typing import TYPE_CHECKING, Any
 
-from treadle.dsl.expr import Index, Read, rewrite
+from treadle.dsl.expr import Index, Read
 from treadle.dsl.graph import Generate, Matmul
 from treadle.skeletons.products import algorithm_of
+from treadle.skeletons.products.apart import without_epilogue
 
 from ...runtime.run import HostValues
 from ..running import DeviceRun
@@ -156,8 +157,5 @@ def taken_apart(node: Matmul, parts: frozenset[str]
             before.append(made)
             inner = inner.with_(**{name.split()[0]: Read(made, 0, here)})
     if EPILOGUE in parts:
-        inner = inner.with_(epilogue=(node.result,))
-        value = Read(inner, 0, here)
-        stored = rewrite(node.epilogue, lambda e: value if e is node.result else e)
-        after = Generate((*node.batch, node.m, node.n), stored, label=node.label, where=node.where)
+        inner, after = without_epilogue(inner)
     return before, inner, after

@@ -138,6 +138,37 @@ def test_only_the_same_calls_are_repeated() -> None:
         assert np.array_equal(multiply(wide, deep), wide @ deep)
 
 
+@pytest.mark.parametrize("name", ["float32", "bfloat16", "complex64"])
+def test_epilogues_of_many_products(name: str) -> None:
+    """In the kernel for small products, or a kernel after the library's, whatever a program was
+    compiled for."""
+    t = getattr(td, name)
+
+    def layer(a: Any, b: Any, bias: Any) -> Any:
+        c = a @ b
+        return td.cast(c * 2 + bias, td.complex64 if t.is_complex else td.float32), c
+
+    program = td.jit(layer, backend="native")
+    for shape in ((9, 8, 8), (2, 70, 40), (3, 8, 8), (0, 8, 8), (4, 32, 32), (4, 33, 33), (9, 5, 0),
+                  (2, 3, 4, 4)):  # fmt: skip
+        *batch, m, k = shape
+        a, b = whole_numbers(name, shape, 1), whole_numbers(name, (*batch, k, m), 2)
+        bias = whole_numbers(name, (m,), 3)
+        wide = np.complex64 if t.is_complex else np.float32
+        product = a.astype(wide) @ b.astype(wide)
+        for _ in range(3):
+            found, plain = program(a, b, bias)
+            assert np.array_equal(plain.astype(wide), product), shape
+            assert np.array_equal(found, 2 * product + bias.astype(wide)), shape
+    one = td.jit(lambda a, b, c: td.abs(a @ b + c), backend="native")
+    small, large = np.ones((50, 8, 8), t.numpy), np.ones((2, 80, 80), t.numpy)
+    for a, said in ((small, "1 kernel launched"), (large, "1 step of several kernels")):
+        text = one.lower(a, a, a[0, 0]).explain()
+        if not t.is_complex or a is large:
+            assert said in text, text
+        assert ("by BLAS" in text) == (a is large or t.is_complex)
+
+
 def test_integers_wrap() -> None:
     rng = np.random.default_rng(0)
     for name in ("int32", "uint64"):
