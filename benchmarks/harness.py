@@ -168,6 +168,14 @@ def host_stopwatch(_: str, run: Run, calls: int) -> float:
     return (clock() - start) / calls
 
 
+def turn(names: list[str], number: int) -> list[str]:
+    """The order of a round.  Every second one is reversed, so that nobody always follows the same
+    contender, whose threads may still be awake, or have sent another's to sleep."""
+    start = number // 2 % len(names)
+    order = names[start:] + names[:start]
+    return order[::-1] if number % 2 else order
+
+
 def interleave(
     runs: Mapping[str, Run], budget: float, most: int = 40, sample: Stopwatch = host_stopwatch
 ) -> dict[str, list[float]]:
@@ -189,9 +197,8 @@ def interleave(
         cost = once * (calls[name] + (calls[name] > 1))
         wanted[name] = int(min(most, max(2 if once > 0.25 else 5, budget / max(cost, 1e-9))))
     rounds = max(wanted.values(), default=0)
-    order = list(runs)
     for r in range(rounds):
-        for name in order[r % len(order) :] + order[: r % len(order)]:
+        for name in turn(list(runs), r):
             due = (r + 1) * wanted[name] // rounds
             if len(samples[name]) < due:
                 samples[name].append(sample(name, runs[name], calls[name]))
