@@ -67,10 +67,9 @@ def _is_library_product(node: Matmul, backend: str) -> bool:
     """Whether BLAS, or recursion over the standard product, computes it: these write plain
     products.
 
-    On a GPU, treadle's own engines compute float32 and integers, including Strassen's algorithm, and
-    16-bit floats; for other floats cuBLAS uses tensor cores.  Many small products are treadle's on
-    any machine: what is fused into products along leading axes is a separate kernel if these are
-    large.
+    On a GPU, treadle's own engines compute integers, float32 (Strassen's algorithm, too) and 16-bit
+    floats; for other floats cuBLAS uses tensor cores.  Many small products are treadle's on any
+    machine: what is fused into products along leading axes is a separate kernel if these are large.
     """
     t, gpu = node.left.type, target_of(backend).gpu
     if node.options.algorithm not in ("auto", "standard"):
