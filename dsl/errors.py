@@ -19,6 +19,8 @@ from collections.abc import Callable, Iterable, Sequence
 from types import CodeType, FrameType, FunctionType, ModuleType
 from typing import Any, ParamSpec, TypeVar
 
+import numpy as np
+
 from . import later
 from .evaluator import public
 from .text import printable
@@ -283,6 +285,10 @@ def out_of_range(
         hint=hint,
         where=where,
     )
+
+
+class LinAlgError(TreadleError, np.linalg.LinAlgError):
+    """A singular matrix, or one that is not positive definite, found in checked mode."""
 
 
 class NestedParallelismError(TreadleError, TypeError):

@@ -95,8 +95,8 @@ class Check:
     runs.
 
     `message` is a format string over `left`, `right` and `by_chance` (a remark if one of them is 1
-    only at run time); `error` names the exception class.  Equality ignores where the relation was
-    written.
+    only at run time); `error` names the exception class; with `in_checked`, only checked programs
+    make the check.  Equality ignores where the relation was written.
     """
 
     left: Expr
@@ -106,6 +106,7 @@ class Check:
     relation: str = "=="
     hint: str | None = None
     where: Location | None = dataclass_field(default=None, compare=False)
+    in_checked: bool = False
 
     def told(self, left: int, right: int) -> str:
         """The message for two values that violate the relation."""

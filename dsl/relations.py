@@ -7,7 +7,7 @@ from typing import Any
 
 from . import errors
 from .expr import Const, Expr, Param
-from .graph import ArrayLoop, Check, Input, Leaf, topological
+from .graph import ArrayLoop, Check, Input, Leaf, Node, topological
 from .rebuild import rewrite_graph
 from .types import int64
 
@@ -32,6 +32,19 @@ def with_checks(roots: Sequence[Leaf], checks: Iterable[Check]) -> list[Leaf]:
         return list(roots)
     made = first.with_(checks=(*first.checks, *more))
     return rewrite_graph(roots, lambda node: made if node is first else node)
+
+
+def without_tests(roots: Sequence[Leaf]) -> list[Leaf]:
+    """The graph without the checks that only checked programs make."""
+    nodes = topological(roots)
+    if not any(c.in_checked for n in nodes if not isinstance(n, Input) for c in n.checks):
+        return list(roots)
+
+    def change(node: Node) -> Node:
+        kept = tuple(c for c in node.checks if not c.in_checked)
+        return node if len(kept) == len(node.checks) else node.with_(checks=kept)
+
+    return rewrite_graph(roots, change)
 
 
 def limit_of(check: Check) -> tuple[Param, int, int] | None:

@@ -178,7 +178,7 @@ def _types(node: Node) -> None:
         _same(node, "the operands", (node.left, node.right), [node.result.type] * 2)
     elif isinstance(node, Library):
         _need(isinstance(node.operation, LibraryOperation), node, "no operation of a library")
-        if is_builtin(node.operation):  # sort, argsort
+        if node.operation.name in ("sort", "argsort") and is_builtin(node.operation):
             ((of,), (out,), (axis,)) = node.arguments, node.outs, node.operation.parameters
             rank = len(of.shape)
             _need(len(out.shape) == rank, node, f"results of rank {len(out.shape)}, not {rank}")

@@ -29,6 +29,7 @@ from treadle.dsl.errors import (
     DTypeError,
     ExponentError,
     IndexOutOfBounds,
+    LinAlgError,
     NestedParallelismError,
     ScheduleError,
     ShapeError,
@@ -39,6 +40,7 @@ from treadle.dsl.errors import (
 from treadle.dsl.evaluator import install as _install
 from treadle.dsl.functions import *
 from treadle.dsl.functions import ignore
+from treadle.dsl.operations import linear_algebra as linalg
 from treadle.dsl.operations.control import *
 from treadle.dsl.operations.elementwise import *
 from treadle.dsl.operations.folds import *

@@ -1,14 +1,18 @@
-"""Operations on complete arrays by a library: sorting, and a user's `foreign_array`."""
+"""Operations on complete arrays by a library: sorting, linear algebra, and a user's
+`foreign_array`."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from treadle.dsl.graph import Library
-from treadle.dsl.library import is_builtin
+from treadle.dsl.library import LibraryOperation, is_builtin
+from treadle.dsl.linalg_library import FUNCTIONS
 from treadle.dsl.target import CUDA
 
 from ..runtime.run import HostValues
@@ -19,16 +23,19 @@ from .running import DeviceRun
 if TYPE_CHECKING:
     from .executable import CudaExecutor
 
-#: treadle's operations that CuPy provides too: stable, with NaN last.
-_ON_DEVICE = ("sort", "argsort")
+#: treadle's sorts that CuPy provides too: stable, with NaN last.
+_SORTS = ("sort", "argsort")
 
 
 def library(owner: CudaExecutor, node: Library) -> Action:
     """The step of a library operation: on the device where there is an implementation for it
     (CuPy arrays in, CuPy arrays out), else on the host."""
     operation = node.operation
-    if is_builtin(operation) and operation.name in _ON_DEVICE and _sortable(node):
-        return _queued(owner, node)
+    if is_builtin(operation):
+        if operation.name in FUNCTIONS:
+            return _queued(owner, node, partial(_linalg, owner.device.library, operation))
+        if _sortable(node):
+            return _queued(owner, node, partial(_sorted, owner.device.library, operation))
     if CUDA.name in dict(operation.implementations):
         return DeviceLibraryStep(owner, node)
     return LibraryStep(owner, node, operation.numpy)
@@ -39,30 +46,39 @@ def _sortable(node: Library) -> bool:
     return all(a.type.name != "bfloat16" for a in node.arguments)
 
 
-def _queued(owner: CudaExecutor, node: Library) -> Action:
+def _sorted(module: ModuleType, operation: LibraryOperation, keys: Any) -> tuple[Any, ...]:
+    if module is np:
+        return (operation.numpy(keys),)
+    (axis,) = operation.parameters
+    if keys.dtype.kind == "f":
+        # CuPy's radix sort puts NaN with a sign first, and 0 / 0 has a sign on the device.
+        keys = module.where(module.isnan(keys), keys.dtype.type(np.nan), keys)
+    return (getattr(module, operation.name)(keys, axis=axis),)
+
+
+def _linalg(module: ModuleType, operation: LibraryOperation, *arrays: Any) -> tuple[Any, ...]:
+    return FUNCTIONS[operation.name](module, operation.parameters, *arrays)
+
+
+def _queued(owner: CudaExecutor, node: Library, function: Callable[..., tuple[Any, ...]]) -> Action:
+    """The step of a function on device arrays, whose results have the extents of the node's."""
     slots = owner.planner.slots
-    (source,), (target,) = [slots[a] for a in node.arguments], [slots[o] for o in node.leaves]
-    (out,) = node.outputs
-    shape = HostValues(owner.host, out.shape)
-    name, (axis,) = node.operation.name, node.operation.parameters
-    module, make = owner.device.library, node.operation.numpy
+    sources, targets = [slots[a] for a in node.arguments], [slots[o] for o in node.leaves]
+    shapes = [HostValues(owner.host, out.shape) for out in node.outputs]
 
     def action(reads: Sequence[Any], writes: Sequence[Any]) -> None:
-        if module is np:
-            writes[0][...] = make(reads[0])
-            return
-        keys = reads[0]
-        if keys.dtype.kind == "f":
-            # CuPy's radix sort puts NaN with a sign first, and 0 / 0 has a sign on the device.
-            keys = module.where(module.isnan(keys), keys.dtype.type(np.nan), keys)
-        writes[0][...] = getattr(module, name)(keys, axis=axis)
+        for made, result in zip(writes, function(*reads), strict=True):
+            made[...] = result
 
     def act(run: DeviceRun) -> None:
-        extents = tuple(max(int(v), 0) for v in shape(run))
-        made = run.queue.block(extents, out.type.numpy)
-        if made.size:
-            run.queue.put(Call(action, (run.array(source),), (made,)))
-        run.slots[target] = made
+        made = []
+        for shape, out in zip(shapes, node.outputs, strict=True):
+            extents = tuple(max(int(v), 0) for v in shape(run))
+            made.append(run.queue.block(extents, out.type.numpy))
+        if any(block.size for block in made):
+            run.queue.put(Call(action, tuple(run.array(s) for s in sources), tuple(made)))
+        for target, block in zip(targets, made, strict=True):
+            run.slots[target] = block
 
     return act
 

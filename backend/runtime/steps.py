@@ -339,9 +339,10 @@ class LibraryStep(Generic[R]):
 
     def __call__(self, run: R) -> None:
         result = self.function(*[run.on_host(slot) for slot in self.sources])
-        if self.ours:  # sort and argsort: one array of the right shape
-            ((slot, t),) = self.targets
-            run.slots[slot] = np.array(result, t, order="C", copy=None)
+        if self.ours:  # arrays of the right shapes
+            parts = result if isinstance(result, tuple) else (result,)
+            for (slot, t), part in zip(self.targets, parts, strict=True):
+                run.slots[slot] = np.array(part, t, order="C", copy=None)
             return
         for slot, t, part in self.parts(run, result):
             run.slots[slot] = np.array(part, t, order="C", copy=True)

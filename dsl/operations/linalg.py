@@ -324,7 +324,7 @@ def _product(a: Array, b: Array, options: MatmulOptions, label: Label) -> Array:
         )
 
     def operand(array: Array) -> Expr:
-        index = [*_batch_index(array, batch), Index(lead), Index(lead + 1)]
+        index = [*batch_index(array, batch), Index(lead), Index(lead + 1)]
         return simplify.cast(array._element(index)[0], t)
 
     if 1 in (a.ndim, b.ndim) and options.open and label.schedule is None:
@@ -363,7 +363,7 @@ def no_fast_product(what: str, algorithm: Any, t: ScalarType, standard: str) -> 
     )
 
 
-def _batch_index(array: Array, batch: Sequence[Expr]) -> list[Expr]:
+def batch_index(array: Array, batch: Sequence[Expr]) -> list[Expr]:
     """The leading indices at which an operand of rank 2 or more is read; they broadcast."""
     index: list[Expr] = []
     own = array.ndim - 2
@@ -383,11 +383,11 @@ def _with_vector(a: Array, b: Array, batch: Sequence[Expr], t: ScalarType, label
     left: list[Expr] = []
     right: list[Expr] = []
     if a.ndim > 1:
-        left = [*_batch_index(a, batch), Index(len(free))]
+        left = [*batch_index(a, batch), Index(len(free))]
         free.append(a._shape[-2])
     k = Index(len(free) + (b.ndim > 1))
     if b.ndim > 1:
-        right = [*_batch_index(b, batch), k, Index(len(free))]
+        right = [*batch_index(b, batch), k, Index(len(free))]
         free.append(b._shape[-1])
     wide = float32 if t.is_narrow else t
     parts = a._element((*left, k))[0], b._element(tuple(right) or (k,))[0]

@@ -27,6 +27,7 @@ from ..rebuild import Rebuilder
 from ..target import target_of
 from .base import Context
 from .operands import ENGINES
+from .rows import row_axes
 from .tested import keeps_tests
 
 
@@ -93,7 +94,7 @@ class _Uses:
 
     def producers(self, user: Generate) -> list[Node]:
         """Nodes that only `user` consumes, element by element and over the same extents."""
-        if user.label.ordered:
+        if user.label.ordered or row_axes(user.elements, user.shape) is not None:
             return []
         found = {leaf.node for leaf in user.inputs() if self._only(leaf.node, user)}
         return sorted(found, key=self.position.__getitem__)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from ..expr import Apply, Const, Expr, Index, Loop, Read, Var, varies, walk
+from ..simplify import is_const
 from .cost import UNKNOWN_TRIP_COUNT
 
 #: Used by all elements of a larger domain of unknown size.
@@ -34,7 +35,8 @@ def times_read(args: Sequence[Expr], domain: Sequence[Expr | None],
     at `args`: 1, a small number, `GATHERED`, or `FAR`.  On a GPU, low counts become 1."""
     variables_of = _plain(args)
     everything = {e for e in variables_of if isinstance(e, Index | Var)}
-    if not {Index(axis) for axis in range(len(domain))} <= everything:
+    several = [axis for axis, n in enumerate(domain) if not is_const(n, 1)]
+    if not {Index(axis) for axis in several} <= everything:
         return FAR
     plain = [variables_of[a] for a in args]
     seen = {v for variables in plain for v in variables}

@@ -16,7 +16,7 @@ from typing import Any
 
 from ..domains import regions
 from ..errors import Location
-from ..expr import Cond, Expr, Index, Read, no_common_sum, reads, rewrite, substitute, walk
+from ..expr import Cond, Const, Expr, Index, Read, no_common_sum, reads, rewrite, substitute, walk
 from ..graph import (
     ArrayLoop,
     Branch,
@@ -37,6 +37,7 @@ from ..rebuild import Rebuilder
 from . import cost, operands
 from .base import Context
 from .repeats import FAR, GATHERED, counters, times_read
+from .rows import reads_rows, row_axes
 from .tested import keeps_tests
 
 #: A kernel has no more operations, no more arrays and no more conditions than these, unless one
@@ -47,6 +48,8 @@ MOST_CONDITIONS = 32
 #: So many conditions where rows are not divided into parts (`lower/elementwise/parts.py`), so that
 #: every element meets all of them: what LLVM takes for them grows faster than their number.
 MOST_UNDIVIDED = 8
+#: So many kernels compute the work that rows share again; more read it from memory.
+MOST_ROW_READERS = 3
 #: A transposed view is stored once a stencil on a CPU reads its elements more often than this.  (On
 #: an H200 five neighbours in 4 096² take 67 µs read across, 73 with a stored copy.)
 TURNED = 2
@@ -130,13 +133,26 @@ def _join_readers(roots: Sequence[Leaf], uses: dict[Node, Uses]) -> None:
             key = (owners.get(reader, reader), e.args, e.boundary)
             joined[key] = max(factor, joined.get(key, 0.0))
             identical = identical and is_identity_read(e, len(reader.iteration_space()))
-        use.times = sum(joined.values())
+        use.times = _most_often([(args, times) for (_, args, _), times in joined.items()])
         alone = identical and len(joined) == 1 and use.times <= 1
         free = not (use.whole or use.by_matmul or use.by_other_region)
         free = free and not node.label.ordered
         if alone and free and isinstance(node, Generate) and not _checked_by_data(node):
             ((owner, _, _),) = joined
             owners[node] = owner
+
+
+def _most_often(reads: Sequence[tuple[tuple[Expr, ...], float]]) -> float:
+    """How often an element is used by reads at these indices, each so many times.  Those at
+    different constants along an axis, such as `a[i, 0]` and `a[i, 1]`, use different elements."""
+    # (Components of a node that is no `Generate` may have different ranks.)
+    fixed = [k for k, at in enumerate(zip(*(args for args, _ in reads), strict=False))
+             if all(isinstance(e, Const) for e in at)]  # fmt: skip
+    found: dict[tuple[Expr, ...], float] = {}
+    for args, times in reads:
+        place = tuple(args[k] for k in fixed)
+        found[place] = found.get(place, 0.0) + times
+    return max(found.values(), default=0.0)
 
 
 def _checked_by_data(node: Node) -> bool:
@@ -184,7 +200,12 @@ def decide(node: Node, use: Uses, body: tuple[Expr, ...],
         return "a stencil reads its rows several times, and they lie across those of its array"
     if use.by_matmul and not (view and cost.is_affine_view(body)):
         return _why_not_loaded(node, use, body, loads)
+    if not view and (axes := row_axes(body, node.shape)) is not None:
+        if not all(reads_rows(reader, e, axes) for reader, e in use.reads):
+            return "the elements of a row share work, and its reader does not compute whole rows"
     if view or (times <= 1 and full is None and not use.by_other_region):
+        return None
+    if full is None and not use.by_other_region and _shared_by_rows(node, use, body):
         return None
     if cost.is_formula(body):
         return None
@@ -212,6 +233,15 @@ def decide(node: Node, use: Uses, body: tuple[Expr, ...],
         f"it is read {times:.0f} times: computing it again would cost {again:,.0f} operations an "
         f"element, a round trip through memory {cost.ROUND_TRIP:.0f}"
     )
+
+
+def _shared_by_rows(node: Generate, use: Uses, body: tuple[Expr, ...]) -> bool:
+    """Whether few readers compute rows (`rows.py`) of which each uses one element of `node`."""
+    readers = {reader for reader, _ in use.reads}
+    if len(readers) > MOST_ROW_READERS:
+        return False
+    axes, work = len(node.shape), cost.operations(body)
+    return all(reads_rows(reader, e, axes, work) for reader, e in use.reads)
 
 
 class Inliner:

@@ -112,9 +112,10 @@ def shown(value: Any) -> str:
 
 
 def public_names() -> set[str]:
-    """Of the package, and of `td.schedule`; without submodules that happen to be imported."""
+    """Of the package, `td.schedule`, `td.linalg`; without submodules that happen to be imported."""
     of_package = {
         name for name in dir(td) if not name.startswith("_")
-        if name in ("schedule", "simulator") or not inspect.ismodule(getattr(td, name))
+        if name in ("linalg", "schedule", "simulator") or not inspect.ismodule(getattr(td, name))
     }  # fmt: skip
-    return of_package | {f"schedule.{name}" for name in td.schedule.__all__}
+    inside = {f"schedule.{name}" for name in td.schedule.__all__}
+    return of_package | inside | {f"linalg.{name}" for name in td.linalg.__all__}

@@ -29,6 +29,7 @@ from treadle.dsl.node import fresh_uid
 from treadle.dsl.refusals import called, of_structure
 from treadle.dsl.relations import with_checks
 from treadle.dsl.scalar import Scalar, refuse_traced
+from treadle.dsl.short_extents import Asked, asking
 from treadle.dsl.sources import PLAIN_ARRAYS
 from treadle.dsl.values import flatten_results
 
@@ -76,17 +77,31 @@ def run(
 PROGRAMS = 256
 
 
-class _Programs(OrderedDict[Any, Program]):
-    """Programs by signature, least recently used first.  (Replayed calls do not look up.)"""
+class _Programs(OrderedDict[Any, Program | Asked]):
+    """Programs by signature, least recently used first.  (Replayed calls do not look up.)
 
-    def find(self, key: Any) -> Program | None:
+    Where a program depends on short extents, its signature has these (`Asked`) instead, and with
+    their values it is the program's key.
+    """
+
+    def find(self, key: Any, flat: Sequence[Any]) -> Program | None:
         try:
-            self.move_to_end(key)
-            return self[key]
+            while True:
+                self.move_to_end(key)
+                found = self[key]
+                if not isinstance(found, Asked):
+                    return found
+                key = key, found.values(_shapes(flat))
         except KeyError:  # possibly just dropped by another thread
             return None
 
-    def keep(self, key: Any, program: Program) -> None:
+    def keep(self, key: Any, flat: Sequence[Any], program: Program, asked: Asked) -> None:
+        shapes = _shapes(flat)
+        while isinstance(found := self.get(key), Asked):
+            key = key, found.values(shapes)
+        if asked.most:
+            self[key] = asked
+            key = key, asked.values(shapes)
         self[key] = program
         while len(self) > PROGRAMS:
             self.popitem(last=False)
@@ -141,9 +156,9 @@ class Jit:
                 if isinstance(a, Array | Scalar):
                     return self._function(*args)  # traced as part of another program
             flat, key = signature(args)
-            program = self._here().find(key)
+            program = self._here().find(key, flat)
             if program is None:
-                program = self._trace(args, key)
+                program = self._trace(args, flat, key)
             data, params = split_arguments(flat)
             result = program.execute(data, params)
             if all(type(a) in _REPLAYED or type(a) in PLAIN_ARRAYS for a in args):
@@ -190,14 +205,15 @@ class Jit:
                 raise
             raise found from None
 
-    def _trace(self, args: tuple[Any, ...], key: Any) -> Program:
+    def _trace(self, args: tuple[Any, ...], flat: Sequence[Any], key: Any) -> Program:
         chosen = replace(settings(), **self._changes)
         inputs: list[Input] = []
         params: list[Param] = []
         names = _names_of(self._function, len(args))
         symbols = [symbol(a, inputs, params, n) for a, n in zip(args, names, strict=True)]
         backend = _backend(self._backend)
-        with config(backend=backend):  # trace-time choices depend on the backend
+        with config(backend=backend), asking(inputs, _shapes(flat)) as asked:
+            # trace-time choices depend on the backend
             leaves, tree = flatten_results(self._traced(symbols), "the compiled function")
         leaves = with_checks(leaves, [check for param in params for check in param.fits])
         ended = fresh_uid()
@@ -215,8 +231,8 @@ class Jit:
             getattr(self._function, "__name__", "program"),
             self._overrides,
         )
-        program.example_shapes = _shapes(signature(args)[0])
-        self._here().keep(key, program)
+        program.example_shapes = _shapes(flat)
+        self._here().keep(key, flat, program, asked)
         return program
 
     @user_facing
@@ -228,14 +244,15 @@ class Jit:
         if kwargs:
             args = self._positional(args, kwargs)
         flat, key = signature(args)
-        program = self._here().find(key) or self._trace(args, key)
+        program = self._here().find(key, flat) or self._trace(args, flat, key)
         return program.explained_for(_shapes(flat), tuple(split_arguments(flat)[1]))
 
     @user_facing
     def scheduled(self, *unnamed: Any, **schedules: Any) -> Jit:
         """The same function with other schedules for named operations."""
         if unnamed:
-            traced = [p.source_roots for by_key in self._programs.values() for p in by_key.values()]
+            traced = [p.source_roots for by_key in self._programs.values()
+                      for p in by_key.values() if isinstance(p, Program)]  # fmt: skip
             name = getattr(self._function, "__name__", "f")
             name = name if name.isidentifier() else "f"
             raise unnamed_schedules(name, unnamed, operation_names(traced))

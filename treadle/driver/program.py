@@ -18,6 +18,7 @@ from treadle.dsl.expr import Param
 from treadle.dsl.graph import Input, Leaf, topological
 from treadle.dsl.printer import show_graph
 from treadle.dsl.program import TracedProgram
+from treadle.dsl.relations import without_tests
 from treadle.dsl.text import Text, printable
 from treadle.dsl.types import LEAF
 from treadle.dsl.values import Tree
@@ -54,6 +55,8 @@ class Program(TracedProgram):
         self.tree, self.settings, self.backend, self.name = tree, settings, backend, name
         self.overrides = dict(overrides or {})
         _check_names(roots, self.overrides)
+        if not settings.check:
+            roots = without_tests(roots)
         self.source_roots = passes.reschedule(roots, self.overrides)
         _check_hints(self.source_roots)
         self.params = tuple(params)

@@ -20,8 +20,9 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import replace
 
-from treadle.dsl.expr import Const, Expr, Index, Read, Var, constant, rewrite, substitute, walk
+from treadle.dsl.expr import Const, Expr, Index, Read, Var, constant, rewrite, walk
 from treadle.dsl.graph import Generate, Leaf
+from treadle.dsl.passes.rows import row_axes, row_members
 from treadle.dsl.types import bool_, int64
 
 from ...ir import arithmetic as at
@@ -77,6 +78,10 @@ def lower_generate(node: Generate, context: LoweringContext) -> Lowered:
         tasks = _elements_in_order(plan, builder, node, outs, task, into)
         return builder.lowered(_kernel(builder, node, tasks, task, into))
 
+    axes = row_axes(roots, [builder.root(e) for e in domain]) if plan is None else None
+    if axes is not None:
+        tasks = _narrow_rows(builder, node, outs, axes, task, into)
+        return builder.lowered(_kernel(builder, node, tasks, task, into))
     if rank > 1 and plan is None:
         p = Var("p", int64)
         row = transform.collapse(roots, domain, builder, p)
@@ -84,7 +89,7 @@ def lower_generate(node: Generate, context: LoweringContext) -> Lowered:
             tasks = _one_row(builder, node, outs, row, p, task, into)
             return builder.lowered(_kernel(builder, node, tasks, task, into, collapsed=True))
     if plan is None and _is_narrow(builder, node, outs):
-        tasks = _narrow_rows(builder, node, outs, task, into)
+        tasks = _narrow_rows(builder, node, outs, rank - 1, task, into)
         return builder.lowered(_kernel(builder, node, tasks, task, into))
     if plan is None and (merged := _Merged.of(builder, node, outs)) is not None:
         tasks = merged.emit(task, into)
@@ -205,17 +210,19 @@ def _is_narrow(builder: Builder, node: Generate, outs: Sequence[Buffer]) -> bool
     return is_short(builder, node.shape[-1], NARROW) and not few
 
 
-def _narrow_rows(builder: Builder, node: Generate, outs: Sequence[Buffer], task: Var,
+def _narrow_rows(builder: Builder, node: Generate, outs: Sequence[Buffer], axes: int, task: Var,
                  into: Linearizer) -> Expr:  # fmt: skip
-    """Short rows, vectorised along the axis before the last."""
-    lead, count, known = node.shape[:-1], len(node.elements), builder.root(node.shape[-1])
-    assert isinstance(known, Const)
-    width = int(known.value)
+    """Short rows, vectorised along the axis before their own: those from `axes` on."""
+    lead, count = node.shape[:axes], len(node.elements)
     extents = builder.shape(node.shape)
     resolved = transform.resolve(node.elements, builder, node.shape)
-    roots = tuple(
-        e for k in range(width) for e in substitute(resolved, {Index(len(lead)): constant(k)})
-    )
+    members = row_members(resolved, [builder.root(e) for e in node.shape], axes)
+    width, roots = len(members), tuple(e for member in members for e in member)
+    if not lead:
+        values = into.emit(roots)
+        into.append(*(Store(outs[k % count], at.integer(k // count), v)
+                      for k, v in enumerate(values)))  # fmt: skip
+        return constant(1)
     elements = max(elements_per_task(builder, resolved, outs) // width, 64)
     tiles = tiling.default_tiling(builder, lead, elements)
 
@@ -234,7 +241,7 @@ def _narrow_rows(builder: Builder, node: Generate, outs: Sequence[Buffer], task:
                     builder.stays_below(index, extent)
                 with inner.when_always({Index(k): i for k, i in enumerate(indices)}):
                     values = inner.emit(roots)
-                    row = at.multiply(at.linear(indices, extents[:-1]), width)
+                    row = at.multiply(at.linear(indices, extents[:axes]), width)
                     inner.append(*(Store(outs[k % count], at.add(row, k // count), v)
                                    for k, v in enumerate(values)))  # fmt: skip
 

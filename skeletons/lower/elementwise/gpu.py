@@ -18,6 +18,7 @@ from collections.abc import Sequence
 
 from treadle.dsl.expr import FALSE, Const, Expr, Index, Var, constant
 from treadle.dsl.graph import Generate, Shape
+from treadle.dsl.passes.rows import row_axes
 from treadle.dsl.types import int64
 from treadle.skeletons.schedules import Block, Schedule
 
@@ -33,6 +34,7 @@ from ..gpu.staged import Staging
 from ..stencil import gpu as stencil
 from ..tiling import schedule_of
 from ..transpose import gpu as transpose
+from . import gpu_rows as rows
 from .gpu_elements import Elements, make_kernel
 
 #: Bytes that a thread loads and stores, about, and its maximum number of vectors: one load and one
@@ -63,6 +65,9 @@ def lower_generate(node: Generate, context: LoweringContext) -> Lowered:
     plan = orders.plan_of(builder, schedule)
     if plan is not None and not stencil.follows(plan, node, builder):
         return builder.lowered(orders.scheduled_kernel(builder, node, outs, plan))
+    axes = row_axes(node.elements, [builder.root(e) for e in node.shape])
+    if axes is not None and schedule is None:
+        return builder.lowered(rows.rows_kernel(builder, node, outs, axes))
     way = way_of(builder, node) if plan is None else "strips"
     if way == "strips":
         return stencil.lower_stencil(builder, node, outs, plan)

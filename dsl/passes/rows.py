@@ -1,0 +1,104 @@
+"""Rows of results that share work: a thread computes a whole row, and the shared part once.
+
+The last axes of an array may be short, with constant extents: the 4 × 4 elements of an inverse.
+If its elements have expressions in common that do not depend on those axes (the elimination, of
+which each element is one result), elements of one *row*, the indices that differ in the last axes
+only, are computed together:
+
+    inverse[b, i, j] = select(i, j, eliminate(a[b, 0, 0], a[b, 0, 1], …))      a row is a matrix
+
+A producer of such a row is inlined although every element of the row reads it, and a reader that
+would not compute whole rows does not inline it (`vertical.py`).  The lowerings unroll the short
+axes (`skeletons/lower/elementwise/`), so that the shared part is one expression.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import product
+from math import prod
+
+from ..expr import Const, Expr, Index, Read, constant, substitute, walk
+from ..graph import Generate, Node
+from .cost import operations
+
+#: The most elements of a row.
+LONGEST = 32
+#: The least work, in additions, for which it matters that a row shares it; and no less than one
+#: addition for each element of the row.
+SHARED = 8.0
+
+
+def leading(shape: Sequence[Expr | None]) -> int:
+    """The number of axes before the longest row that an array of this shape can have."""
+    lead, size = len(shape), 1
+    while lead and isinstance(extent := shape[lead - 1], Const):
+        size *= max(int(extent.value), 1)
+        if size > LONGEST:
+            break
+        lead -= 1
+    return lead
+
+
+def row_axes(elements: Sequence[Expr], shape: Sequence[Expr]) -> int | None:
+    """The number of axes before those of a row, if the elements of rows share work, else None.
+
+    Reads with a boundary are none of a row's: neighbouring rows share what they read.
+    """
+    if not shape or not isinstance(shape[-1], Const):
+        return None
+    lead = leading(shape)
+    sizes = [int(e.value) for e in shape[lead:] if isinstance(e, Const)]
+    if prod(sizes) < 2:
+        return None
+    last: dict[Expr, int] = {}  # the last axis that an expression depends on
+    for e in walk(elements):
+        if isinstance(e, Read) and e.boundary is not None:
+            return None
+        if isinstance(e, Index):
+            last[e] = e.axis
+        else:
+            last[e] = max((last[x] for x in (*e.args, *e.scoped)), default=-1)
+    for axes in range(lead, len(shape)):
+        size = prod(sizes[axes - lead :])
+        if size > 1 and operations(_common(elements, last, axes)) >= max(SHARED, size):
+            return axes
+    return None
+
+
+def _common(elements: Sequence[Expr], last: dict[Expr, int], axes: int) -> list[Expr]:
+    """The largest expressions, outside of loops, that depend on the first `axes` axes only."""
+    found: list[Expr] = []
+    stack, seen = list(elements), set[Expr]()
+    while stack:
+        e = stack.pop()
+        if e in seen:
+            continue
+        seen.add(e)
+        if last[e] < axes:
+            found.append(e)
+        elif not isinstance(e, Read):
+            stack += e.args
+    return found
+
+
+def row_members(elements: Sequence[Expr], shape: Sequence[Expr], axes: int
+                ) -> list[tuple[Expr, ...]]:  # fmt: skip
+    """`elements` at every index along the axes of a row, from `axes` on, in row-major order."""
+    extents = [range(int(e.value)) for e in shape[axes:] if isinstance(e, Const)]
+    own = [Index(k) for k in range(axes, len(shape))]
+    return [substitute(elements, dict(zip(own, map(constant, at), strict=True)))
+            for at in product(*extents)]  # fmt: skip
+
+
+def reads_rows(reader: Node, read: Read, axes: int, work: float = 0.0) -> bool:
+    """Whether `reader` computes rows, each from the row of the array that it reads at its own first
+    `axes` indices; and whether `work` is worth sharing in them."""
+    if not isinstance(reader, Generate) or reader.label.ordered or read.boundary is not None:
+        return False
+    if not all(a is Index(k) for k, a in enumerate(read.args[:axes])):
+        return False
+    if not leading(reader.shape) <= axes <= len(reader.shape):
+        return False
+    size = prod(int(e.value) for e in reader.shape[axes:] if isinstance(e, Const))
+    return not work or (size > 1 and work >= max(SHARED, size))

@@ -1,0 +1,201 @@
+"""Rows that share work, on a GPU: one thread a row, in registers (`dsl/passes/rows.py`).
+
+    thread                    the elements at one index of the leading axes, all of a row
+      load                    the rows of arrays of the same form, as 16-byte vectors
+      compute                 the shared part once, the row unrolled
+      store                   16-byte vectors
+
+Rows whose bytes are no multiple of 16, such as 3 × 3 matrices of float32, go through shared memory,
+so that a warp's accesses are consecutive:
+
+    block                     THREADS rows
+      copy in, barrier        consecutive elements to consecutive threads
+      compute                 a thread's row in shared memory: its length is odd or there are few
+                              bank conflicts
+      barrier, copy out
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+
+from treadle.dsl.expr import Const, Expr, Index, Read, Var
+from treadle.dsl.graph import Generate, Leaf
+from treadle.dsl.passes.rows import row_members
+from treadle.dsl.types import ScalarType
+
+from ...ir import arithmetic as at
+from ...ir import transform
+from ...ir.kernel import Barrier, Buffer, Kernel, Load, Store, StoreVector
+from ...ir.linearize import Linearizer
+from .. import tiling
+from ..build import Builder
+from ..gpu.common import WIDEST, Threads, blocks, load_vector, unconditional
+from .gpu_elements import make_kernel
+
+THREADS = 128
+#: Bytes of shared memory of a block, at most.
+SHARED_BYTES = 40 << 10
+
+
+@dataclass
+class _Rows:
+    """An array of rows of `size` elements, each row read or stored by one thread."""
+
+    buffer: Buffer
+    size: int
+    staged: Buffer | None = None
+
+    def vector(self, wide: bool) -> int:
+        """The elements of one access."""
+        return vector_of(self.size, self.buffer.type) if wide else 1
+
+
+def vector_of(size: int, t: ScalarType) -> int:
+    """The most elements of one access to rows of `size` elements."""
+    return min(size & -size, max(WIDEST // t.bytes, 1))
+
+
+def rows_kernel(builder: Builder, node: Generate, outs: Sequence[Buffer], axes: int) -> Kernel:
+    """The kernel of a node whose rows, from axis `axes` on, share work."""
+    made = _RowKernel(builder, node, outs, axes)
+    return made.kernel(True, made.kernel(False, None))
+
+
+class _RowKernel:
+    def __init__(self, builder: Builder, node: Generate, outs: Sequence[Buffer], axes: int) -> None:
+        self.builder, self.node, self.axes = builder, node, axes
+        shape = [builder.root(e) for e in node.shape]
+        elements = transform.resolve(node.elements, builder, node.shape)
+        self.members = row_members(elements, shape, axes)
+        self.lead = node.shape[:axes]
+        self.room = SHARED_BYTES
+        self.outs = [self._rows(b, len(self.members)) for b in outs]
+        self.reads: dict[Read, tuple[_Rows, int]] = {}  # the elements of rows, with their offsets
+        found: dict[Leaf, _Rows] = {}
+        for e in unconditional([e for member in self.members for e in member]):
+            place = self._place(e) if isinstance(e, Read) else None
+            if isinstance(e, Read) and place is not None:
+                leaf = Leaf(e.node, e.component)
+                if leaf not in found:
+                    found[leaf] = self._rows(builder.input(leaf), place[0])
+                self.reads[e] = found[leaf], place[1]
+        self.sources = list(found.values())
+
+    def _rows(self, buffer: Buffer, size: int) -> _Rows:
+        made = _Rows(buffer, size)
+        taken = THREADS * size * buffer.type.bytes
+        whole = vector_of(size, buffer.type) * buffer.type.bytes == WIDEST
+        if size > vector_of(size, buffer.type) and not whole and taken <= self.room:
+            (made.staged,) = self.builder.shared(f"{buffer.name}_rows", (buffer.type,),
+                                                 THREADS * size)  # fmt: skip
+            self.room -= taken
+        return made
+
+    def _place(self, e: Read) -> tuple[int, int] | None:
+        """The length of the rows, and the index in its row, of an element in the row of a dense
+        array at the thread's own index; None for other reads."""
+        builder, leaf, axes = self.builder, Leaf(e.node, e.component), self.axes
+        if leaf in builder.context.strided or e.boundary is not None or len(leaf.shape) <= axes:
+            return None
+        if not all(a is Index(k) for k, a in enumerate(e.args[:axes])):
+            return None
+        if not all(builder.same(a, b) for a, b in zip(leaf.shape, self.lead, strict=False)):
+            return None
+        own = [builder.root(n) for n in leaf.shape[axes:]]
+        extents = [int(n.value) for n in own if isinstance(n, Const)]
+        index = [int(a.value) for a in e.args[axes:] if isinstance(a, Const)]
+        if not len(extents) == len(index) == len(own) or prod(extents) > 2 * len(self.members) ** 2:
+            return None
+        if not all(0 <= a < n for a, n in zip(index, extents, strict=True)):
+            return None  # never executed, or reported in checked mode
+        offset = 0
+        for a, n in zip(index, extents, strict=True):
+            offset = offset * n + a
+        return prod(extents), offset
+
+    def kernel(self, wide: bool, fallback: Kernel | None) -> Kernel:
+        builder = self.builder
+        grid, into = Threads.of(THREADS), builder.emitter()
+        total = at.product(self.lead)
+        rows = builder.scalar(total, "rows")
+        ident = into.let(grid.ident, "row")
+        staged = [s for s in self.sources if s.staged is not None]
+        for source in staged:
+            self._copy(into, grid, source, rows, inward=True)
+        if staged:
+            into.append(Barrier())
+        with into.when(at.less(ident, rows)):
+            self._row(into, grid, ident, wide)
+        staged = [o for o in self.outs if o.staged is not None]
+        if staged:
+            into.append(Barrier())
+        for out in staged:
+            self._copy(into, grid, out, rows, inward=False)
+        aligned = [r.buffer for r in (*self.sources, *self.outs)
+                   if wide and r.staged is None and r.vector(wide) > 1]  # fmt: skip
+        comments = [f"a thread a row of {len(self.members)} elements"]
+        launch = grid.launch((), aligned, fallback)
+        return make_kernel(builder, self.node, blocks(builder, total, THREADS), grid, into,
+                           comments, **launch)  # fmt: skip
+
+    def _copy(self, into: Linearizer, grid: Threads, rows: _Rows, count: Expr, inward: bool
+              ) -> None:  # fmt: skip
+        """The rows of a block, from or to shared memory; consecutive elements by threads."""
+        held = rows.staged
+        assert held is not None
+        start = into.let(at.multiply(grid.task, THREADS * rows.size), "start")
+        stop = into.let(at.multiply(count, rows.size), "stop")
+        with into.loop("u", 0, rows.size, "unrolled") as u:
+            inside = into.let(at.add(at.multiply(u, THREADS), grid.thread), "inside")
+            outside = into.let(at.add(start, inside), "p")
+            with into.when(at.less(outside, stop)):
+                if inward:
+                    into.append(Store(held, inside, Load(rows.buffer, outside)))
+                else:
+                    into.append(Store(rows.buffer, outside, Load(held, inside)))
+
+    def _row(self, into: Linearizer, grid: Threads, ident: Expr, wide: bool) -> None:
+        """Load, compute and store one row."""
+        builder = self.builder
+        indices = tiling.coordinates(builder, into, ident, self.lead)
+        held = {id(s): self._load(into, grid, s, ident, wide) for s in self.sources}
+        values: dict[Expr, Expr] = {e: held[id(s)][k] for e, (s, k) in self.reads.items()}
+        with into.when_always({**{Index(k): i for k, i in enumerate(indices)}, **values}):
+            width = len(self.outs)
+            found = into.emit([e for member in self.members for e in member])
+            for c, out in enumerate(self.outs):
+                self._store(into, grid, out, ident, found[c::width], wide)
+
+    def _load(self, into: Linearizer, grid: Threads, rows: _Rows, ident: Expr, wide: bool
+              ) -> dict[int, Expr]:  # fmt: skip
+        """The elements of a row that are read, by offset."""
+        needed = sorted({k for s, k in self.reads.values() if s is rows})
+        if rows.staged is not None:
+            first = into.let(at.multiply(grid.thread, rows.size), "first")
+            return {k: into.let(Load(rows.staged, at.add(first, k)), rows.buffer.name)
+                    for k in needed}  # fmt: skip
+        first = into.let(at.multiply(ident, rows.size), "first")
+        count = rows.vector(wide)
+        if count == 1:
+            return {k: into.let(Load(rows.buffer, at.add(first, k)), rows.buffer.name)
+                    for k in needed}  # fmt: skip
+        found: dict[int, Expr] = {}
+        for begin in sorted({k // count * count for k in needed}):
+            got: Sequence[Var] = load_vector(into, rows.buffer, at.add(first, begin), count)
+            found.update((begin + k, v) for k, v in enumerate(got))
+        return found
+
+    def _store(self, into: Linearizer, grid: Threads, out: _Rows, ident: Expr,
+               values: Sequence[Expr], wide: bool) -> None:  # fmt: skip
+        if out.staged is not None:
+            first = into.let(at.multiply(grid.thread, out.size), "first")
+            into.append(*(Store(out.staged, at.add(first, k), v) for k, v in enumerate(values)))
+            return
+        first, count = into.let(at.multiply(ident, out.size), "first"), out.vector(wide)
+        for begin in range(0, out.size, count):
+            some, where = tuple(values[begin : begin + count]), at.add(first, begin)
+            into.append(Store(out.buffer, where, some[0]) if count == 1
+                        else StoreVector(out.buffer, where, some))  # fmt: skip
