@@ -35,7 +35,7 @@ def times_read(args: Sequence[Expr], domain: Sequence[Expr | None],
     at `args`: 1, a small number, `GATHERED`, or `FAR`.  On a GPU, low counts become 1."""
     variables_of = _plain(args)
     everything = {e for e in variables_of if isinstance(e, Index | Var)}
-    several = [axis for axis, n in enumerate(domain) if not is_const(n, 1)]
+    several = [axis for axis, n in enumerate(domain) if n is None or not is_const(n, 1)]
     if not {Index(axis) for axis in several} <= everything:
         return FAR
     plain = [variables_of[a] for a in args]
