@@ -6,9 +6,18 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from . import errors
-from .expr import Const, Expr, Param
-from .graph import ArrayLoop, Check, Input, Leaf, Node, topological
-from .rebuild import rewrite_graph
+from .expr import Const, Expr, Param, Read
+from .graph import (
+    ArrayLoop,
+    Check,
+    Generate,
+    Input,
+    Leaf,
+    Node,
+    is_identity_read,
+    topological,
+)
+from .rebuild import Rebuilder, rewrite_graph
 from .types import int64
 
 
@@ -35,16 +44,35 @@ def with_checks(roots: Sequence[Leaf], checks: Iterable[Check]) -> list[Leaf]:
 
 
 def without_tests(roots: Sequence[Leaf]) -> list[Leaf]:
-    """The graph without the checks that only checked programs make."""
-    nodes = topological(roots)
-    if not any(c.in_checked for n in nodes if not isinstance(n, Input) for c in n.checks):
+    """The graph without the checks that only checked programs make, and without copies that were
+    there for their sake."""
+    nodes = list(topological(roots))
+    if not any(c.in_checked for n in nodes for c in n.checks):
         return list(roots)
+    builder = Rebuilder()
+    for node in nodes:
+        made = builder.node(node)
+        kept = tuple(c for c in made.checks if not c.in_checked)
+        if len(kept) < len(made.checks):
+            made = made.with_(checks=kept)
+            copied = _copied(made)
+            if copied is not None:
+                builder.leaves[Leaf(node, 0)] = copied
+                continue
+        if made is not node:
+            builder.nodes[node] = made
+    return [builder.leaf(r) for r in roots]
 
-    def change(node: Node) -> Node:
-        kept = tuple(c for c in node.checks if not c.in_checked)
-        return node if len(kept) == len(node.checks) else node.with_(checks=kept)
 
-    return rewrite_graph(roots, change)
+def _copied(node: Node) -> Leaf | None:
+    """The array of which a node without checks and a schedule is a copy, if it is one."""
+    if not isinstance(node, Generate) or node.checks or node.label.schedule is not None:
+        return None
+    (first, *others) = node.elements
+    if others or not isinstance(first, Read) or not is_identity_read(first, len(node.shape)):
+        return None
+    source = Leaf(first.node, first.component)
+    return source if source.shape == node.shape else None
 
 
 def limit_of(check: Check) -> tuple[Param, int, int] | None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from treadle.dsl.graph import ArrayLoop, Library, Matmul, Node
 from treadle.dsl.passes.short_folds import Short
 from treadle.dsl.program import TracedProgram
+from treadle.skeletons.linalg.warps import by_warps
 
 from ..runtime.plan import Step
 from ..runtime.steps import Action
@@ -36,6 +37,10 @@ class Gpu:
         return product_step(owner, node)
 
     def library_step(self, owner: CudaExecutor, node: Library) -> Action:
+        if by_warps(node):
+            made = KernelStep(owner, node)
+            owner.kernel_steps.append(made)
+            return made
         return library(owner, node)
 
     def loop_step(self, owner: CudaExecutor, node: ArrayLoop, step: Step) -> Action:

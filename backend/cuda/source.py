@@ -13,6 +13,7 @@ from treadle.dsl.program import TracedProgram
 from treadle.dsl.schedule import Schedule
 from treadle.dsl.target import CUDA
 from treadle.skeletons.ir.kernel import Kernel
+from treadle.skeletons.linalg.warps import by_warps
 from treadle.skeletons.lower.build import LoweringContext, describe
 from treadle.skeletons.lower.pieces import Whole, pieces_of
 from treadle.skeletons.model.report import ShortRows
@@ -114,7 +115,7 @@ def _by_others(program: TracedProgram, products: set[Node]) -> str:
     lines = []
     for _, step in Planner(program.roots, program.inputs).plan.walk():
         node = step.node
-        if isinstance(node, Library) or (
+        if (isinstance(node, Library) and not by_warps(node)) or (
             isinstance(node, Matmul) and node not in products and by_library(node)
         ):
             lines += [*describe(node), "computed by a library's kernels"]
@@ -128,7 +129,9 @@ def nodes(program: TracedProgram) -> list[Node]:
     small = small_products(program)
     for _, step in Planner(program.roots, program.inputs).plan.walk():
         node = step.node
-        if isinstance(node, Barrier | Library | ArrayLoop | Branch):
+        if isinstance(node, Barrier | ArrayLoop | Branch):
+            continue
+        if isinstance(node, Library) and not by_warps(node):
             continue
         if isinstance(node, Matmul) and by_library(node) and node not in small:
             continue
@@ -148,7 +151,9 @@ def kernels_of(
 
 def lowering(program: TracedProgram, node: Node) -> LoweringContext | None:
     """The context in which a node is lowered to kernels; None if a library computes it."""
-    if isinstance(node, Library) or (isinstance(node, Matmul) and by_library(node)):
+    if isinstance(node, Library) and not by_warps(node):
+        return None
+    if isinstance(node, Matmul) and by_library(node):
         return None
     return LoweringContext(
         CUDA, _MULTIPROCESSORS[DEFAULT_ARCH], vector_bytes=16, check=program.settings.check

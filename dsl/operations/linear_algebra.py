@@ -58,8 +58,9 @@ __all__ = [
     "vecdot",
 ]
 
-#: The largest matrices that are unrolled, and the most right-hand sides.
-UNROLLED, COLUMNS = 4, 8
+#: The largest matrices that are unrolled, and those that have kernels of their own on a GPU
+#: (`skeletons/linalg`); the most right-hand sides of both.
+UNROLLED, KERNELS, COLUMNS = 4, 32, 8
 
 
 class EighResult(NamedTuple):
@@ -150,6 +151,13 @@ def _unrolled(array: Array, of: str) -> tuple[int, int, tuple[Check, ...]] | Non
     if not m or not n:
         return None
     return m, n, (*_fixed(rows, m, of), *_fixed(columns, n, of))
+
+
+def _sized(array: Array, of: str) -> tuple[Expr, tuple[Check, ...]]:
+    """The rows of square matrices: a constant where they have kernels, and the check for it."""
+    rows = array._shape[-1]
+    n = short_extent(rows, KERNELS)
+    return (rows, ()) if n is None else (constant(n), _fixed(rows, n, of))
 
 
 def _fixed(e: Expr, value: int, of: str) -> tuple[Check, ...]:
@@ -323,8 +331,9 @@ def inv(a: ArrayLike) -> Array:
     checks, t, batch = _square(array, "inv"), _type("inv", array), array._shape[:-2]
     small = _unrolled(array, "inv")
     if small is None:
-        outs = [(array._shape, t), (batch, bool_)]
-        return _by_library("inv", (), [array], t, outs, checks, _SINGULAR)[0]
+        rows, more = _sized(array, "inv")
+        outs = [((*batch, rows, rows), t), (batch, bool_)]
+        return _by_library("inv", (), [array], t, outs, (*checks, *more), _SINGULAR)[0]
     n, _, more = small
     x, singular = small_matrices.inv(_entries(array, t, batch, n, n))
     return _results("inv", batch, [_flat(x, t)], (*checks, *more), singular, _SINGULAR)[0]
@@ -359,7 +368,11 @@ def solve(a: ArrayLike, b: ArrayLike) -> Array:
     checks += more
     small, columns = _unrolled(array, "solve"), short_extent(k, COLUMNS)
     if small is None or not columns:
-        outs = [((*batch, array._shape[-1], k), t), (batch, bool_)]
+        rows, more = _sized(array, "solve")
+        if columns:
+            more, k = (*more, *_fixed(k, columns, "solve")), constant(columns)
+        outs = [((*batch, rows, k), t), (batch, bool_)]
+        checks += more
         return _by_library("solve", (), [array, right], t, outs, checks, _SINGULAR)[0]
     size, _, more = small
     checks += (*more, *_fixed(n, size, "solve"), *_fixed(k, columns, "solve"))
@@ -385,7 +398,9 @@ def cholesky(a: ArrayLike, *, upper: bool = False) -> Array:
     checks, t, batch = _square(array, "cholesky"), _type("cholesky", array), array._shape[:-2]
     small = _unrolled(array, "cholesky")
     if small is None:
-        outs = [(array._shape, t), (batch, bool_)]
+        rows, more = _sized(array, "cholesky")
+        outs = [((*batch, rows, rows), t), (batch, bool_)]
+        checks += more
         return _by_library("cholesky", (bool(upper),), [array], t, outs, checks, _INDEFINITE)[0]
     n, _, more = small
     x, bad = small_matrices.cholesky(_entries(array, t, batch, n, n), bool(upper))

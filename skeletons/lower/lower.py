@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from treadle.dsl.graph import Fold, FoldSeg, Generate, Matmul, Node, Permute, Scan
+from treadle.dsl.graph import Fold, FoldSeg, Generate, Library, Matmul, Node, Permute, Scan
 from treadle.dsl.schedule import of_operation
 
 from ..ir.hosted import Stride
@@ -42,6 +42,7 @@ def _for_cpu() -> dict[type[Node], Lowering]:
 
 @functools.cache
 def _for_gpu() -> dict[type[Node], Lowering]:
+    from ..linalg import warps
     from ..products import kernel_gpu as matmul
     from .elementwise import gpu as generate
     from .fold import gpu as fold
@@ -56,6 +57,7 @@ def _for_gpu() -> dict[type[Node], Lowering]:
         Scan: scan.lower_scan,
         Permute: permute.lower_permute,
         Matmul: matmul.lower_matmul,
+        Library: warps.lower_linalg,
     }
 
 
@@ -67,7 +69,8 @@ def lower(node: Node, context: LoweringContext | None = None) -> Lowered:
 
     Arrays that the node reads are input buffers, whoever computes them; its own components are
     output buffers (for a Permute "update" buffers, which hold the defaults when the first kernel
-    starts).  Library, Barrier, ArrayLoop and Branch are the executor's: `TypeError`.
+    starts).  Barrier, ArrayLoop and Branch are the executor's, and so is Library, except for the
+    linear algebra of small matrices on a GPU: `TypeError`.
 
     The schedule layers that concern complete blocks (residency and cache hints) are applied to the
     kernels afterwards, independently of the skeleton.

@@ -270,7 +270,7 @@ def _external_kernel(node: Node, product: Sequence[tuple[str, list[str]]], libra
                      ) -> str | None:  # fmt: skip
     """A description of what computes a node, if that is not a kernel of the skeletons."""
     if isinstance(node, Library):
-        return f"the library's {node.operation.name}"
+        return f"the library's {node.operation.name}" if library else None
     if not isinstance(node, Matmul):
         return None
     way = " ".join(dict(product).get("algorithm", []))
@@ -398,7 +398,10 @@ def _costs(node: Node, found: Sequence[Access], names: Names, words: dict[str, s
         moved = f"{in_bytes(total_read)} read + {in_bytes(total_written)} written"
     rows = [("memory", [moved])]
     if isinstance(node, Library):
-        rows.append(("work", [f"a library's {node.operation.name}"]))
+        lowering = offered(names.program.backend, "lowering")
+        own = lowering is not None and lowering(names.program, node) is not None
+        name = node.operation.name
+        rows.append(("work", [f"a kernel for {name}" if own else f"a library's {name}"]))
         return rows
     if not each and not after:
         rows.append(("work", ["only moves elements"]))

@@ -1,0 +1,1 @@
+"""Kernels of linear algebra for matrices that are too large for the registers of a thread."""

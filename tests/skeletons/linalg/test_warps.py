@@ -1,0 +1,108 @@
+"""Systems, inverses and Cholesky factors by warps: every size, on the interpreter of GPU kernels."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import treadle as td
+from tests.conformance.helpers import emulated_cuda
+from treadle.backend.cuda.source import kernels_of, nodes
+from treadle.dsl.graph import Library
+from treadle.skeletons.ir.verify import verify
+from treadle.skeletons.linalg.warps import COLUMNS, LARGEST, by_warps
+
+RANDOM = np.random.default_rng(0)
+SIZES = (5, 6, 7, 8, 9, 10, 12, 13, 16, 17, 24, 31, 32)
+
+
+@pytest.fixture(autouse=True)
+def gpu():
+    with emulated_cuda():
+        yield
+
+
+def on_gpu(f, *arrays):
+    return td.jit(f, backend="cuda")(*arrays)
+
+
+def libraries(f, *arrays):
+    """The library operations of a program that kernels compute."""
+    program = td.jit(f, backend="cuda").lower(*arrays)
+    assert all(by_warps(n) for n in nodes(program) if isinstance(n, Library))
+    return [n for n in nodes(program) if isinstance(n, Library)]
+
+
+@pytest.mark.parametrize("n", SIZES)
+def test_every_size(n):
+    a = RANDOM.standard_normal((9, n, n))
+    b = RANDOM.standard_normal((9, n, 3))
+    np.testing.assert_allclose(on_gpu(td.linalg.solve, a, b), np.linalg.solve(a, b), rtol=1e-7)
+    np.testing.assert_allclose(on_gpu(td.linalg.inv, a), np.linalg.inv(a), rtol=1e-7, atol=1e-12)
+    definite = a @ a.swapaxes(1, 2) + np.eye(n)
+    low = on_gpu(td.linalg.cholesky, definite)
+    np.testing.assert_allclose(low, np.linalg.cholesky(definite), rtol=1e-8, atol=1e-12)
+
+
+def test_the_order_of_rows_is_no_matter():
+    """Pivots in every lane: permutations, also of unequal sizes."""
+    for n in (7, 12, 32):
+        a = np.stack([np.eye(n)[RANDOM.permutation(n)] * RANDOM.uniform(1, 9, n) for _ in range(9)])
+        assert np.allclose(on_gpu(td.linalg.inv, a) @ a, np.eye(n), atol=1e-14)
+        b = RANDOM.standard_normal((9, n, 1))
+        assert np.allclose(a @ on_gpu(td.linalg.solve, a, b), b, atol=1e-14)
+
+
+def test_one_bad_matrix_leaves_its_neighbours_alone():
+    for n in (5, 9, 20):
+        a = RANDOM.standard_normal((9, n, n))
+        a[3] = 0
+        a[5, 1, 2] = np.nan
+        a[7, 0, 0] = np.inf
+        good = [0, 1, 2, 4, 6, 8]
+        for f, given in ((td.linalg.inv, (a,)), (td.linalg.solve, (a, np.ones((9, n, 1))))):
+            x = on_gpu(f, *given)
+            assert np.isfinite(x[good]).all()
+            assert not np.isfinite(x[[3, 5]]).reshape(2, -1).all(axis=1).any()
+        definite = a @ a.swapaxes(1, 2) + np.eye(n)
+        definite[3] *= -1
+        low = on_gpu(td.linalg.cholesky, definite)
+        assert np.isfinite(low[good]).all() and np.isnan(low[[3, 5]]).all()
+
+
+def test_batches():
+    for n in (5, 12, 20):
+        for batch in ((), (0,), (1,), (2, 17)):
+            a = RANDOM.standard_normal((*batch, n, n))
+            np.testing.assert_allclose(on_gpu(td.linalg.inv, a), np.linalg.inv(a), rtol=1e-6,
+                                       atol=1e-10)  # fmt: skip
+        a, b = RANDOM.standard_normal((3, 1, n, n)), RANDOM.standard_normal((4, n, 2))
+        np.testing.assert_allclose(on_gpu(td.linalg.solve, a, b), np.linalg.solve(a, b), rtol=1e-6,
+                                   atol=1e-10)  # fmt: skip
+
+
+def test_what_has_kernels():
+    def square(n, *more):
+        return np.ones((2, n, n), *more)
+
+    assert len(libraries(td.linalg.inv, square(LARGEST))) == 1
+    assert not libraries(td.linalg.inv, square(LARGEST + 1))
+    assert not libraries(td.linalg.inv, square(4))  # unrolled: element-wise
+    assert not libraries(lambda a: td.linalg.cholesky(a, upper=True), square(8))
+    assert len(libraries(td.linalg.solve, square(8), np.ones((2, 8, COLUMNS)))) == 1
+    assert not libraries(td.linalg.solve, square(8), np.ones((2, 8, COLUMNS + 1)))
+    for node in libraries(lambda a: (td.linalg.inv(a), td.linalg.cholesky(a)), square(8, "f4")):
+        for launch in kernels_of(node, "sm_90a"):
+            for kernel in launch:
+                verify(kernel)
+
+
+def test_large_matrices_are_loops():
+    """Code, and so the time to compile it, does not grow with the square of the size."""
+
+    def lines(n):
+        (node,) = libraries(td.linalg.inv, np.ones((2, n, n)))
+        ((kernel, *_),) = kernels_of(node, "sm_90a")
+        return len(str(kernel).splitlines())
+
+    assert lines(32) < 3 * lines(16)
