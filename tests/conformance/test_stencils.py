@@ -565,6 +565,26 @@ def test_single_elements_of_a_stencil(run):
     assert_same(run(td.reshape(line[-1:], ())), np.array(302))
 
 
+@pytest.mark.parametrize("boundary", (*NAMED, "constant", "function"))
+def test_planes_of_a_stencil(check, boundary):
+    """One plane of a stencil reads beyond it, on an axis that the result does not have."""
+    mine, theirs = boundary_named(boundary, 3)
+    cases = {}
+    for n in (1, 2, 5):
+        a = small("int8", (n, 9, 70))
+        for offset in ((-1, 3, 2), (3, 3, -1), (0, 3, 2), (-1, 0, 0)):
+            want = neighbour(a, offset, theirs)
+            for plane in (0, n - 1):
+                for label, form in (("plane", lambda v: v), ("transposed", lambda v: v.T)):
+                    cases[f"{label} {plane} of {n} at {offset}"] = (
+                        lambda a=a, o=offset, p=plane, form=form: form(
+                            td.stencil(lambda w: w[o], a, boundary=mine)[p]
+                        ),
+                        form(want[plane]),
+                    )
+    check(cases)
+
+
 @pytest.mark.parametrize("shape", [(1, 4), (4, 1), (2, 2)], ids=str)
 def test_a_reshaped_stencil_keeps_its_boundary(run, shape):
     """Axes that are computed as one line have an interior still."""

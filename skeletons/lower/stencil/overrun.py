@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from treadle.dsl.expr import Apply, Const, Expr, Extent, Index, Param, Read, walk
+from treadle.dsl.expr import Apply, Const, Expr, Extent, Index, Param, Read, constant, walk
 from treadle.dsl.graph import Leaf, Shape
 from treadle.dsl.polynomial import Polynomial, affine_forms
 
@@ -65,6 +65,9 @@ def overrun(roots: Sequence[Expr], domain: Shape, builder: Builder, box: Interio
                 axes.get(len(shape) - k) == rank - k and builder.same(shape[-k], domain[-k])
                 for k in (1, 2)):  # fmt: skip
             return None
+        if not all(k in axes or _own(e.args[k], shape[k], domain, builder)
+                   for k in range(len(shape) - 2)):  # fmt: skip
+            return None  # these axes would have to be resolved, too
         down, along = forms[e.args[-2]], forms[e.args[-1]]
         if down is None or along is None or (down.nonconstant, along.nonconstant) != (
                 Polynomial.atom(row), Polynomial.atom(column)):  # fmt: skip
@@ -82,3 +85,10 @@ def overrun(roots: Sequence[Expr], domain: Shape, builder: Builder, box: Interio
     wide = at.less_equal(left + right, width)
     found = tuple(reads.items())
     return Overrun(at.maximum(box.low[-2], first), at.select(wide, high, 0), left, right, found)
+
+
+def _own(index: Expr, extent: Expr, domain: Shape, builder: Builder) -> bool:
+    """Whether `index` is in range: the first, or that of the result on an axis of this extent."""
+    if isinstance(index, Index):
+        return index.axis < len(domain) and builder.same(domain[index.axis], extent)
+    return index == constant(0)
