@@ -21,7 +21,9 @@ from ..sources import as_array
 from ..tracing import call_scalar_function, check_result, forbid_nesting
 from ..types import (
     ScalarType,
+    bfloat16,
     complex128,
+    float16,
     float32,
     float64,
     int64,
@@ -264,15 +266,17 @@ def histogram(
     values = flatten(as_array(a, "histogram"))
     refuse_argument(bins, "histogram: bins=")
     numbers = range is None or all(kind_of_literal(v) is not None for v in range)
-    real = float32 if numbers and values.types[0] == float32 else float64  # as NumPy's edges
+    narrow = numbers and values.types[0] in (float16, bfloat16, float32)
+    real = values.types[0] if narrow else float64  # as NumPy's edges
+    wide = float32 if narrow else float64
     if isinstance(bins, int | np.integer):
         if bins < 1:
             raise ShapeError("histogram needs at least one bin.", hint="Write bins=10.")
         count = int(bins)
         if range is None:
             # As in NumPy, an empty array has the range 0 … 1.
-            low_x = Scalar(simplify.cast(lift(the(min_(_never_empty(values)))), real))
-            high_x = Scalar(simplify.cast(lift(the(max_(_never_empty(values)))), real))
+            low_x = Scalar(simplify.cast(lift(the(min_(_never_empty(values)))), wide))
+            high_x = Scalar(simplify.cast(lift(the(max_(_never_empty(values)))), wide))
         else:
             low, high = range
             for bound in (low, high):

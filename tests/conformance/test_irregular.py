@@ -192,6 +192,8 @@ def test_histogram(check):
         ("density of weights", f, {"bins": 4, "density": True, "weights": a}),
         ("float32", f.astype("f4"), {"bins": 9}),
         ("range of float32", f.astype("f4"), {"bins": 7, "range": (0, 99.5)}),
+        ("float16", f.astype("f2"), {"bins": 9}),
+        ("range of float16", f.astype("f2"), {"bins": 7, "range": (0, 99.5)}),
     ):
         counts, bounds = np.histogram(values, **options)
         cases[label] = (lambda v=values, o=options: td.histogram(v, **o)[0], counts)
