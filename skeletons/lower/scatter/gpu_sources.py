@@ -91,7 +91,9 @@ class Sources:
         """Reads at the very index of the domain become loads at the position."""
         builder, domain = self.builder, self.domain
         own_index = tuple(Index(k) for k in range(rank))
-        memo: dict[Expr, Expr] = {linear(own_index, domain): self.line} if rank else {}
+        memo: dict[Expr, Expr] = {}
+        if rank and not any(at.is_constant(n, 0) for n in domain):  # where i·0 + j would be j
+            memo[linear(own_index, domain)] = self.line
         if rank == 1:
             memo[own_index[0]] = self.line
         for e in walk(roots):

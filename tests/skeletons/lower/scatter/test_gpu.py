@@ -236,6 +236,14 @@ def test_rank_two_targets_and_rank_zero_sources() -> None:
     assert np.array_equal(run_array(single), [0, 5, 0])
 
 
+def test_sources_without_elements() -> None:
+    x, at = np.ones((5, 7, 2), "i2"), np.array([1, 3, 3, 2, 3])
+    for defaults, none in (((4, 0, 2), lambda a: a[:, :0]), ((4, 7, 0), lambda a: a[..., :0])):
+        made = td.scatter(td.fill(defaults, td.int16(2)), at, none(td.use(x)),
+                          lambda new, old: new + old)  # fmt: skip
+        assert run_array(made).shape == defaults
+
+
 def test_sources_that_read_elsewhere() -> None:
     x = np.random.default_rng(0).integers(0, 30, 500)
     used = td.use(x)
