@@ -23,7 +23,7 @@ from ..errors import (
     without_frames,
     wrong_arguments,
 )
-from ..expr import Expr, Read, Var, walk
+from ..expr import Const, Expr, Read, Var, walk
 from ..graph import (
     Combine,
     Fold,
@@ -40,7 +40,7 @@ from ..graph import (
 )  # fmt: skip
 from ..rebuild import Rebuilder
 from ..refusals import called
-from ..scalar import Scalar, as_strong, fit_weak, lift, refuse_argument, yields
+from ..scalar import Scalar, apply_primitive, as_strong, fit_weak, lift, refuse_argument, yields
 from ..schedule import as_schedule, of_operation
 from ..tracing import call_scalar_function, flatten_result
 from ..types import ScalarType, Structure, flatten, promote
@@ -344,3 +344,10 @@ def keep_type(
 
 
 later.offer(relabel=relabel)
+
+
+def rounded_product(a: Expr, b: Expr) -> Expr:
+    """a · b, rounded even where a sum follows: `form_fma` contracts products, and this is a sum."""
+    if a.type.kind != "float":
+        return apply_primitive("multiply", [a, b])
+    return apply_primitive("fma", [a, b, Const(-0.0, a.type)])

@@ -20,7 +20,7 @@ from ..shapes import as_shape, on_host, require
 from ..sources import as_array
 from ..tracing import forbid_nesting
 from ..types import Structure, as_type, complex128, flatten, float64, int64, kind_of_literal
-from .common import label_of, operation, trace_elements
+from .common import label_of, operation, rounded_product, trace_elements
 from .places import greatest, minus, plus
 
 __all__ = [
@@ -243,7 +243,7 @@ def _line(
 ) -> Array:
     first, delta = as_strong(first), as_strong(delta)
     k = simplify.cast(Index(0), delta.type)
-    value = apply_primitive("add", [first, apply_primitive("multiply", [k, delta])])
+    value = apply_primitive("add", [first, rounded_product(k, delta)])
     node = Generate(
         (count,),
         (simplify.cast(value, target),),
@@ -268,7 +268,7 @@ def linspace(
     parts = simplify.cast(apply_primitive("maximum", [gaps, constant(1)]), among)
     step = apply_primitive("true_divide", [apply_primitive("subtract", [b, a]), parts])
     k = simplify.cast(Index(0), among)
-    value = apply_primitive("add", [apply_primitive("multiply", [k, step]), a])
+    value = apply_primitive("add", [rounded_product(k, step), a])
     if endpoint:
         last = apply_primitive(
             "logical_and",

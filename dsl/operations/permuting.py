@@ -30,7 +30,7 @@ from ..types import (
     kind_of_literal,
     uint64,
 )
-from .common import combining, label_of, operation, trace_combine
+from .common import combining, label_of, operation, rounded_product, trace_combine
 from .control import while_loop
 from .folds import fold
 from .foreign import compute
@@ -299,7 +299,8 @@ def histogram(
         step = (high_s - low_s) / float(count)
 
         def edge(k: Any) -> Any:
-            return cast(where(k == count, high_s, cast(k, low_s.dtype) * step + low_s), real)
+            along = Scalar(rounded_product(lift(cast(k, low_s.dtype)), lift(step)))
+            return cast(where(k == count, high_s, along + low_s), real)
 
         edges = generate((count + 1,), edge)
         if values.types[0].is_complex:

@@ -228,3 +228,26 @@ def test_linspace_of_complex_numbers(run):
 def test_a_literal_beyond_the_type_asked_for(value):
     with pytest.raises(td.DTypeError, match=f"the literal {value} does not fit in uint8"):
         td.full(2, value, dtype="uint8")
+
+
+def test_lines_have_the_bits_of_numpy(check):
+    """first + k · step, with a rounded product: −5 + 3 · (10 / 6) is 0."""
+    cases = {}
+    for ends in ((-5, 5, 7), (5, -5, 13), (0.1, 0.7, 29), (-4, -5, 29)):
+        for dtype in ("float64", "float32", "int64"):
+            cases[f"linspace{ends} {dtype}"] = (
+                lambda e=ends, d=dtype: td.linspace(*e, dtype=d),
+                np.linspace(*ends, dtype=dtype),
+            )
+    for bounds in ((3.1, 13, 0.55), (-1, 1, 0.1), (4.7, -4, -0.3)):
+        cases[f"arange{bounds}"] = (lambda b=bounds: td.arange(*b), np.arange(*bounds))
+    values = np.arange(-5.0, 6.0)
+    for label, a in (("float64", values), ("int64", values.astype("i8"))):
+        for bins in (6, 7, 13, 29):
+            counts, edges = np.histogram(a, bins)
+            cases[f"counts of {label}, {bins}"] = (
+                lambda a=a, n=bins: td.histogram(a, n)[0],
+                counts,
+            )
+            cases[f"edges of {label}, {bins}"] = (lambda a=a, n=bins: td.histogram(a, n)[1], edges)
+    check(cases)
