@@ -1,4 +1,4 @@
-"""Systems, inverses and Cholesky factors by warps: every size, on the interpreter of GPU kernels."""
+"""Systems, inverses and Cholesky factors by warps, in every size: interpreted GPU kernels."""
 
 from __future__ import annotations
 
