@@ -395,8 +395,13 @@ def _log_size(x: Any, y: Any) -> Any:
 
 
 #: Functions of floats whose last bits depend on the backend; and those of complex numbers.
-ROUNDED = frozenset(_ELEMENTARY) - {"sqrt"} | {"cbrt", "erf", "erfc", "arctan2", "hypot", "power"}
-COMPLEX_ROUNDED = ROUNDED | {"sqrt", "multiply", "true_divide", "absolute"}
+_ROUNDED = frozenset(_ELEMENTARY) - {"sqrt"} | {"cbrt", "erf", "erfc", "arctan2", "hypot", "power"}
+_COMPLEX_ROUNDED = _ROUNDED | {"sqrt", "multiply", "true_divide", "absolute"}
+
+
+def is_rounded(op: Primitive, of: ScalarType) -> bool:
+    """Whether the last bits of a function of floats of this type depend on the backend."""
+    return of.is_inexact and op.name in (_COMPLEX_ROUNDED if of.is_complex else _ROUNDED)
 
 
 #: What kernels compute with beside the table: results are unspecified where nothing is said.

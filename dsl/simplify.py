@@ -17,7 +17,7 @@ import numpy as np
 
 from . import later
 from .expr import FALSE, TRUE, Apply, Const, Expr, Foreign, Proj, Read, walk
-from .primitives import COMPLEX_ROUNDED, ROUNDED, TABLE, Primitive, convert, value_of
+from .primitives import TABLE, Primitive, convert, is_rounded, value_of
 from .types import ScalarType, bool_, int64
 
 #: Arithmetic on booleans.
@@ -101,10 +101,9 @@ def apply(op: Primitive, args: tuple[Expr, ...], type_: ScalarType, weak: bool =
 def apply_again(op: Primitive, args: tuple[Expr, ...], type_: ScalarType, weak: bool) -> Expr:
     """`apply`, in an expression that was traced: what a backend rounds in its own way stays, also
     of constants, so that no bit depends on which operations are fused."""
-    if op.name in (COMPLEX_ROUNDED if args[0].type.is_complex else ROUNDED):
-        if args[0].type.is_inexact and all(type(a) is Const for a in args):
-            made = Apply(op, tuple(cast(a, a.type) for a in args), type_)
-            return cast(made, type_, weak)
+    if is_rounded(op, args[0].type) and all(type(a) is Const for a in args):
+        made = Apply(op, tuple(cast(a, a.type) for a in args), type_)
+        return cast(made, type_, weak)
     return apply(op, args, type_, weak)
 
 

@@ -50,7 +50,6 @@ INSTEAD = {
     "reduce": "td.fold(f, init, a, axis), or td.fold1(f, a, axis)",
     "einsum": "td.tensordot(a, b, axes), a @ b (leading axes are batches), td.outer, or td.sum "
     "of a td.generate",
-    "linalg": "of products there are a @ b, td.matmul, td.dot, td.outer, td.tensordot",
     "norm": "td.sqrt(td.sum(a * a))",
     "inner": "td.dot(a, b), or td.tensordot(a, b, …)",
     "vdot": "td.dot(td.conj(a), b)",

@@ -420,7 +420,7 @@ def test_norms(backend, dtype):
                              backend, a)  # fmt: skip
                 want = np.linalg.norm(a, ord, axis, keep)
                 assert found.shape == want.shape
-                np.testing.assert_allclose(found, want, rtol=1e-4)
+                np.testing.assert_allclose(found, want, rtol=1e-4, atol=1e-6)
     for keep in (False, True):
         found = call(lambda x, k=keep: td.linalg.norm(x, keepdims=k), backend, a)
         np.testing.assert_allclose(found, np.linalg.norm(a, keepdims=keep), rtol=1e-4)

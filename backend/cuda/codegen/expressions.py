@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from treadle.dsl.expr import Apply, Const, Expr, Foreign, Var, constant, substitute, walk
+from treadle.dsl.primitives import is_rounded
 from treadle.dsl.target import CUDA
 from treadle.dsl.types import ScalarType, int64
 from treadle.skeletons.ir.decompose import (
@@ -31,6 +32,8 @@ from .scalars import (
     UNARY,
     Term,
     literal,
+    number,
+    part,
     type_name,
     unsigned_name,
 )
@@ -110,10 +113,30 @@ class Expressions:
             return Term(f"{self.term(condition).within(CHOICE + 1)} ? "
                         f"{self.term(yes).within(CHOICE + 1)} : {self.term(no).within(CHOICE)}",
                         CHOICE)  # fmt: skip
-        function = self._definition(e)
-        if function is None:
-            return operations.operation(self, e)
-        return self._inlined(e, function) or self._call(e, function)
+        held = self.bound
+        constants = all(isinstance(a, Const) for a in e.args)
+        if constants and e.args and is_rounded(e.op, e.args[0].type):
+            self.bound = {**held, **{a: self._opaque(a) for a in e.args if isinstance(a, Const)}}
+        try:
+            function = self._definition(e)
+            if function is None:
+                return operations.operation(self, e)
+            return self._inlined(e, function) or self._call(e, function)
+        finally:
+            self.bound = held
+
+    def _opaque(self, e: Const) -> str:
+        """A constant that the CUDA compiler does not compute with: its functions round in another
+        way than those of the GPU."""
+        t = e.type
+        if t.bits == 16:  # is made by an instruction
+            return self.literal(e).code
+        self.use("opaque")
+        if not t.is_complex:
+            return f"opaque({self.literal(e).code})"
+        self.use(t.name)
+        parts = (number(float(x), part(t)).code for x in (e.value.real, e.value.imag))
+        return f"{t.name}({', '.join(f'opaque({x})' for x in parts)})"
 
     def _definition(self, e: Apply) -> Function | None:
         """The decomposition of an operation, if the target does not provide it."""

@@ -66,6 +66,17 @@ _REINTERPRET = {
 _SHORT = {"int32": "int", "uint32": "uint", "int64": "ll", "uint64": "ull"}
 
 HELPERS = {
+    "opaque": Helper("""
+// A constant that the compiler does not compute functions of: it rounds them in its own way.
+__device__ __forceinline__ float opaque(float x) {
+  asm("" : "+f"(x));
+  return x;
+}
+__device__ __forceinline__ double opaque(double x) {
+  asm("" : "+d"(x));
+  return x;
+}
+"""),
     "complex": Helper("""
 template <class T>
 struct alignas(2 * sizeof(T)) complex {

@@ -155,17 +155,17 @@ class _Given:
 
     def matrices(self, library: Any, array: Any, dense: Sequence[int]) -> Callable[[Any], Matrix]:
         """A function of the leading indices; `dense`: axes one of which must be contiguous."""
-        first, strides = address_of(array) + self.offset, self.strides
+        first, strides, width = address_of(array) + self.offset, self.strides, self.width
         copy: Any = None
         if not self.plain or (dense and all(strides[x] != self.width for x in dense)):
             copy = library.ascontiguousarray(self.view(library, array))
-            first, strides = address_of(copy), copy.strides
+            first, strides, width = address_of(copy), copy.strides, copy.itemsize
         rows, cols = self.extents[-2:]
-        down, across = (s // self.width for s in strides[-2:])
+        down, across = (s // width for s in strides[-2:])
 
         def matrix(index: Sequence[int], keep: Any = copy) -> Matrix:
             offset = sum(p * s for p, s in zip(index, strides, strict=False))
-            return Matrix(first + offset, rows, cols, down, across, self.width)
+            return Matrix(first + offset, rows, cols, down, across, width)
 
         return matrix
 

@@ -336,6 +336,8 @@ def test_programs_reach_the_engine(tiles: Tiles) -> None:
     assert np.array_equal(execute(td.matmul(td.use(b).T, td.use(a).T)), b.T @ a.T)
     assert np.array_equal(execute(td.strassen(a, b)), a @ b)
     assert np.array_equal(execute(td.strassen(a, b, levels=2, execution="owner")), a @ b)
+    halves = (td.cast(x.astype("f2"), td.float32) for x in (a, b))  # converted before the product
+    assert np.array_equal(execute(td.strassen(*halves)), a @ b)
     batch = np.stack([a, 2 * a])
     assert np.array_equal(execute(td.matmul(batch, b)), batch @ b)
     whole = (a.astype("i4"), b.astype("i4"))
