@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from treadle.dsl.array import Array
-from treadle.dsl.errors import ShapeError, TracingError, user_facing
+from treadle.dsl.errors import DTypeError, ShapeError, TracingError, user_facing
 from treadle.dsl.evaluator import evaluator
 from treadle.dsl.operations.linalg import ALGORITHMS, DEEPEST_OF_ALL, no_fast_product
 from treadle.dsl.types import as_type, promote
@@ -194,8 +194,9 @@ def error_bound(
     one row.
 
     algorithm: "standard", "strassen", "winograd" or a BilinearAlgorithm; levels: at most, as far as
-    the extents allow (default 1); float16 and bfloat16 have only the standard algorithm.  The
-    operands may be arrays of NumPy or of the language, which are then evaluated.
+    the extents allow (default 1); float16 and bfloat16 have only the standard algorithm.
+    precision, for float32: that of `matmul`; not "tf32", whose rounding depends on the library.
+    The operands may be arrays of NumPy or of the language, which are then evaluated.
 
     >>> a = np.ones((256, 256), np.float32)
     >>> standard, fast = (error_bound(a, a, name) for name in ("standard", "strassen"))
@@ -209,12 +210,23 @@ def error_bound(
         raise TracingError(
             f"error_bound: levels must be a number from 0 to {DEEPEST_OF_ALL}, got {levels!r}."
         )
+    if precision not in (None, "float32", *SPLITS):
+        raise TracingError(
+            f"error_bound: there is no bound for precision {precision!r}.",
+            hint="Precisions: " + ", ".join(map(repr, ("float32", *SPLITS))) + ".",
+        )
     levels *= chosen.products > 1  # the standard algorithm has no levels
     row = 1 << 62 if any(hasattr(s, "__cuda_array_interface__") for s in (a, b)) else IN_A_ROW
     x, y = (_values(side) for side in (a, b))
     if x.ndim < 2 or y.ndim < 2 or x.shape[-1] != y.shape[-2]:
         raise ShapeError(f"error_bound: {x.shape} @ {y.shape} is not a product of matrices.")
     t = promote(as_type(x.dtype), False, as_type(y.dtype), False)[0]
+    if precision in SPLITS and t.name != "float32":
+        raise DTypeError(
+            f"error_bound: precision {precision!r} applies to products of float32, but these are "
+            f"{t}.",
+            hint="Leave it out, or convert the operands.",
+        )
     if not t.is_inexact:
         return ErrorBound(0.0, 0.0)
     if levels and t.is_narrow:

@@ -376,7 +376,9 @@ class _Case:
     def _ways(self) -> Iterator[_Way]:
         """All alternatives."""
         t, every = self.node.left.type, frozenset(self.parts)
-        precise = named(self.form, self.node.options)  # then by this engine
+        engine, form = self.engine, self.form
+        reached = engine is not None and form is not None and self._computes(engine, form)
+        precise = reached and named(form, self.node.options)  # then by this engine
         if t.is_inexact and not precise:
             library = self._library_seconds()
             seconds = library + sum(map(self.passing, every))
@@ -387,16 +389,18 @@ class _Case:
             computed = len(every - {EPILOGUE})
             own = own_seconds(t, self.size, self.processors, computed, self.count)
             yield _Way(KERNEL, frozenset(), own, own, own)
-        engine, form = self.engine, self.form
-        if engine is None or form is None or 0 in self.size:
-            return
-        m, k, n = self.size
-        if k < form.least_inner or (self.node.batch and not engine.fills(m, n, form.arithmetic)):
+        if engine is None or form is None or not reached:
             return
         for apart in _subsets(self.parts):
             inside = every - apart
             if self._can(inside) and fitting(self.node, apart):
                 yield from self._by_engine(engine, form, inside, apart)
+
+    def _computes(self, engine: Engine, form: Form) -> bool:
+        """Whether the engine computes products of these extents."""
+        m, k, n = self.size
+        fills = not self.node.batch or engine.fills(m, n, form.arithmetic)
+        return fills and k >= form.least_inner and 0 not in self.size
 
     def _by_engine(self, engine: Engine, form: Form, inside: frozenset[str],
                    apart: frozenset[str]) -> Iterator[_Way]:  # fmt: skip

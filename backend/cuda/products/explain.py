@@ -17,7 +17,7 @@ from .choice import LIBRARY, Decision, decide
 from .engine import Engine, engine_for, flags_of, way_of
 from .form import Form, form_of
 from .library import planned
-from .ways import OVER_LIBRARY, Measured, predicted
+from .ways import OVER_LIBRARY, Measured, predicted, standard_way
 
 
 def describe(node: Matmul, size: tuple[int, int, int] | None, device: Any = None,
@@ -41,15 +41,15 @@ def describe(node: Matmul, size: tuple[int, int, int] | None, device: Any = None
     m, k, n = size
     levels = way[1] if way is not None else asked or 0
     found: dict[str, str] = {}
+    precision = "" if decision.form is None else decision.form.precision
     if way is not None and engine is not None and form is not None:
         execution, chosen = way[0], algorithm or STRASSEN
         name = f"{chosen.name}, {levels} level{'s' * (levels > 1)}" if levels else "standard"
         found["algorithm"] = f"{name}, execution {execution}, by the tile engine ({form.unit})"
+        found |= options.notes(t, (form.precision,))
         if not levels:
             found["algorithm"] += options.unused_levels(t)
-            found |= options.notes(t, (form.precision,)) | _why_standard(
-                engine, form, size, options
-            )
+            found |= _why_standard(engine, form, size, options)
         if execution == "recursive":
             found["algorithm"] += ": sums in memory"
         elif levels == 2:
@@ -80,10 +80,15 @@ def describe(node: Matmul, size: tuple[int, int, int] | None, device: Any = None
             f"{made.execution}: sums in memory, leaves by the best standard product"
         )
         parts_of = (algorithm.m, algorithm.k, algorithm.n)
-        m, k, n = (c // p**made.levels for c, p in zip(made.core, parts_of, strict=True))
+        leaf = m, k, n = tuple(
+            c // p**made.levels for c, p in zip(made.core, parts_of, strict=True)
+        )
+        form = form_of(t, leaf, device.multiprocessors, options)
+        if engine is not None and form is not None and standard_way(engine, form, leaf, options):
+            precision = form.precision
         found["tiles"] = f"leaves of {m:,} x {k:,} by {k:,} x {n:,}"
         found["workspace"] = f"{made.workspace * t.bytes:,} bytes"
-        found |= options.scaling_notes(size, t) | options.notes(t)
+        found |= options.scaling_notes(size, t) | options.notes(t, (precision,))
         levels = made.levels
         found["launches"] = _in_words(algorithm.products**levels, "product", True, apart)
         known = algorithm is STRASSEN and made.execution == "batched" and levels < 3
@@ -105,7 +110,7 @@ def describe(node: Matmul, size: tuple[int, int, int] | None, device: Any = None
         if not (decision.why or node.batch or options.precision == "tf32"):
             arithmetic = form.arithmetic if form is not None else OVER_LIBRARY.get(t.name)
             found |= _library_seconds(engine, arithmetic, size)
-    split = SPLITS.get(decision.form.precision) if decision.form is not None else None
+    split = SPLITS.get(precision)
     if (levels or split) and t.is_inexact:
         found["error"] = error_in_words(algorithm or STRASSEN, levels, size, t.name, split)
     return found | decision.why

@@ -89,6 +89,12 @@ class Form:
         none."""
         return "split" if "split" in self.modes else "atomic" if exact(self.arithmetic) else "owner"
 
+    def executes(self, execution: str | None) -> bool:
+        """Whether it has an execution of fast algorithms."""
+        if self.planes:
+            return execution in (None, "owner")
+        return execution != "persistent" or execution in self.modes
+
     def fits(self, algorithm: BilinearAlgorithm) -> bool:
         """Whether its table can hold an algorithm: few terms, one of them ±1 in every operand."""
         made = instances(algorithm)
@@ -208,7 +214,7 @@ def form_of(t: ScalarType, size: tuple[int, int, int] | None = None, processors:
         forms = tuple(f for f in forms if not f.precision or size[1] >= f.least_inner) or forms_of(
             t
         )
-    forms = tuple(f for f in forms if execution != "persistent" or execution in f.modes) or forms
+    forms = tuple(f for f in forms if f.executes(execution)) or forms
     if size is None or len(forms) < 2:
         return forms[0] if forms else None
     named = options is not None and options.algorithm not in ("auto", "standard")

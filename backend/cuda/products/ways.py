@@ -65,6 +65,11 @@ def refused(node: Matmul, form: Form | None) -> ScheduleError | None:
     asked, algorithm = node.options.execution, algorithm_of(node.options.algorithm)
     if asked is None or algorithm is None or not node.options.levels:
         return None
+    if (form is not None and form.planes and asked not in BY_LIBRARY
+            and by_engine(form, algorithm, replace(node.options, execution=None))
+            and not form.executes(asked)):  # fmt: skip
+        why = "products on tensor cores are added in order, by the block that owns a tile"
+        return refuse(node, why, "owner")
     if form is not None and asked == "persistent" and asked not in form.modes:
         why = "no block of this engine can tell that it is the last one to add to a tile"
         return refuse(node, why, "atomic")
@@ -89,7 +94,7 @@ def by_engine(form: Form, algorithm: BilinearAlgorithm, options: Any) -> bool:
     made = instances(algorithm)
     if form.planes:  # its blocks are summed as images are made, their products added by one kernel
         return (form.fits(algorithm) and options.levels == 1 and options.scaling is None
-                and options.execution in (None, "owner"))  # fmt: skip
+                and form.executes(options.execution))  # fmt: skip
     summed = form.sums is not None and max(len(t) for i in made for t in (i.a, i.b)) <= 2
     two = options.levels == 2 and summed and max(len(i.c) for i in made) ** 2 <= TARGETS
     one = options.levels == 1 and (summed or options.execution != "recursive")

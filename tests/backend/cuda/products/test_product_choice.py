@@ -23,13 +23,16 @@ from treadle.backend.cuda.products import parts as engine_parts
 from treadle.backend.cuda.products import ways as product_ways
 from treadle.backend.cuda.products.choice import Decision, decide
 from treadle.backend.cuda.products.explain import describe
-from treadle.backend.cuda.products.form import SLOTS
+from treadle.backend.cuda.products.form import FORMS as ENGINES
+from treadle.backend.cuda.products.form import SLOTS, form_of
 from treadle.backend.runtime.executor import Executor
 from treadle.backend.runtime.run import HostValues
 from treadle.driver.program import Program
 from treadle.dsl.configuration import Settings
 from treadle.dsl.graph import Input, Matmul, topological
 from treadle.dsl.values import flatten_results
+from treadle.skeletons.products import STANDARD, STRASSEN
+from treadle.skeletons.products.error import SPLITS, error_in_words
 
 SIZES = {"small": (48, 40, 48), "medium": (512, 512, 512), "large": (4096, 2048, 4096)}
 FORMS: dict[str, Any] = {
@@ -286,3 +289,192 @@ def test_prices_are_told() -> None:
     ]  # fmt: skip
     large = decided("producer", "float32", (12288,) * 3).why["left operand"]
     assert large.endswith("603,979,776 bytes for its result, for which up to 2 % are paid")
+
+
+# --- tensor cores --------------------------------------------------------------------------------
+
+PRECISIONS = ("fp16x3", "bf16x6", "tf32x3")
+
+
+def chosen(function: Any, size: tuple[int, int, int], *, count: int = 1, dtype: str = "float32"
+           ) -> tuple[Matmul, Decision]:  # fmt: skip
+    """The product of a function of two matrices (batched if `count` > 1), and the decision."""
+    lead = (2,) * (count > 1)
+    leaves, tree = flatten_results(
+        function(*(td.use(np.ones((*lead, *s), dtype)) for s in ((8, 6), (6, 8))))
+    )
+    inputs = tuple(n for n in topological(leaves) if isinstance(n, Input))
+    made = Program(leaves, tree, Settings(), "cuda", inputs)
+    (node,) = (n for n in topological(made.roots) if isinstance(n, Matmul))
+    return node, decide(H200, node, size, count=count)
+
+
+def arithmetic_of(made: Decision) -> str | None:
+    return made.form.arithmetic if made.form is not None else None
+
+
+def multiplied(**more: Any) -> Any:
+    return lambda a, b: td.matmul(a, b, **more)
+
+
+def relu(product: Any) -> Any:
+    return lambda a, b: td.maximum(2 * product(a, b), 0)
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+def test_a_named_precision_is_that_engine_s_from_its_inner_extent_on(precision: str) -> None:
+    least, product = SPLITS[precision].least, multiplied(precision=precision)
+    for k in (least, 2 * least, 4096):
+        for m, n in ((1, 1), (40, 300), (4096, 4096)):
+            for function, parts in (
+                (product, set()),
+                (relu(product), {"epilogue"}),
+                (lambda a, b: product(2 * a + 1, b), {"left operand"}),
+            ):
+                _, made = chosen(function, (m, k, n))
+                assert (made.by, made.way, made.apart) == ("engine", ("owner", 0), frozenset())
+                assert made.form is not None and made.form.precision == precision
+                assert set(made.why) == parts
+    for k in (0, 1, least - 1):  # float32 itself is as precise
+        for function in (product, relu(product)):
+            node, made = chosen(function, (300, k, 300))
+            assert made.form is None or not made.form.precision
+            told = describe(node, (300, k, 300))
+            assert (
+                told["precision"] == f"{precision!r} is computed in float32, which is no less exact"
+            )
+            assert "error" not in told
+    for size in ((0, 200, 8), (8, 200, 0)):
+        assert chosen(relu(product), size)[1].by == "library"
+
+
+def test_tiles_of_the_engine_by_extents() -> None:
+    """Narrow ones where wide ones would leave multiprocessors idle."""
+    product = multiplied(precision="fp16x3")
+    assert arithmetic_of(chosen(product, (2048,) * 3)[1]) == "Float32Fp16x3Square"
+    assert arithmetic_of(chosen(product, (8192,) * 3)[1]) == "Float32Fp16x3"
+    assert form_of(td.float32, (8192,) * 3, 132) == ENGINES["Float32"]
+    assert form_of(td.int32, (8192,) * 3, 132) == ENGINES["Limbs32"]
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+def test_leading_axes_reach_tensor_cores_where_each_matrix_fills_them(precision: str) -> None:
+    product = multiplied(precision=precision)
+    for function in (product, relu(product)):
+        node, made = chosen(function, (150, 200, 140), count=3)
+        assert made.by == "library"
+        assert "computed in float32" in describe(node, (150, 200, 140), count=3)["precision"]
+        _, made = chosen(function, (4096, 512, 4096), count=3)
+        assert (made.by, made.way) == ("engine", ("owner", 0))
+        assert made.form is not None and made.form.precision == precision
+        assert made.apart == (frozenset() if function is product else {"epilogue"})
+
+
+def test_permission_to_be_fast() -> None:
+    """fp16x3 where it was measured to be faster than the library, and no other precision."""
+    size = {n: (n, n, n) for n in (512, 2048, 16384)}
+    with td.precision(fast=True):
+        small, large, largest = (chosen(multiplied(), size[n])[1] for n in (512, 2048, 16384))
+        short = chosen(multiplied(), (4096, SPLITS["fp16x3"].least - 1, 4096))[1]
+        exact = chosen(multiplied(precision="float32"), size[2048])[1]
+        whole = chosen(multiplied(), size[2048], dtype="int32")[1]
+        standard = chosen(multiplied(algorithm="standard"), size[16384])[1]
+        at_most = chosen(multiplied(levels=0), size[16384])[1]
+        fused = chosen(relu(multiplied()), size[2048])[1]
+    assert small.by == "library"
+    assert (arithmetic_of(large), large.way) == ("Float32Fp16x3Square", ("owner", 0))
+    assert (arithmetic_of(largest), largest.way) == ("Float32Fp16x3", ("owner", 1))
+    assert (arithmetic_of(standard), standard.way) == ("Float32Fp16x3", ("owner", 0))
+    assert (arithmetic_of(at_most), at_most.way) == ("Float32Fp16x3", ("owner", 0))
+    assert (arithmetic_of(fused), fused.apart) == ("Float32Fp16x3Square", frozenset())
+    for other in (short, exact):
+        assert other.form is None or not other.form.precision
+    assert arithmetic_of(whole) == "Limbs32"
+    assert not [f for f in (chosen(multiplied(), size[n])[1].form for n in size) if f and f.planes]
+
+
+def test_executions_named_within_a_permission_to_be_fast_are_those_of_float32() -> None:
+    with td.precision(fast=True):
+        for execution in product_ways.BY_ENGINE:
+            levels = 2 if execution == "hybrid" else 1
+            _, made = chosen(multiplied(algorithm="strassen", execution=execution, levels=levels),
+                             (8192,) * 3)  # fmt: skip
+            assert made.by == "engine" and made.way is not None and made.way[1] == levels
+            assert (arithmetic_of(made) == "Float32") == (execution != "owner")
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+def test_executions_of_tensor_cores(precision: str) -> None:
+    """One level in one launch; others only over the library."""
+    size = (2048,) * 3
+    for execution in (None, "owner"):
+        node, made = chosen(
+            multiplied(precision=precision, algorithm="strassen", execution=execution), size
+        )
+        assert made.by == "engine" and made.way == ("owner", 1)
+        told = describe(node, size)
+        assert told["algorithm"].startswith("strassen, 1 level, execution owner")
+        assert told["precision"].startswith(f"{precision!r}: float32 as")
+    for execution in product_ways.BY_LIBRARY:
+        _, made = chosen(
+            multiplied(precision=precision, algorithm="strassen", execution=execution), size
+        )
+        assert made.by == "library"
+    for execution in ("atomic", "persistent"):
+        with pytest.raises(td.ScheduleError, match="added in order, by the block") as said:
+            chosen(multiplied(precision=precision, algorithm="strassen", execution=execution), size)
+        assert said.value.hint == "The nearest is execution='owner'."
+    for more in ({"levels": 2}, {"algorithm": "winograd"}, {"scaling": "outer"}):
+        options = {"algorithm": "strassen", "precision": precision, **more}
+        assert chosen(multiplied(**options), size)[1].by == "library"
+        with pytest.raises(td.ScheduleError, match="no tile engine computes this product"):
+            chosen(multiplied(**options, execution="owner"), size)
+    below = chosen(multiplied(precision=precision, algorithm="strassen"), (40, 512, 512))[1]
+    assert below.by == "library"
+
+
+def test_alternatives_that_are_measured() -> None:
+    """Of a product by tensor cores: one level; of a named algorithm, its other executions."""
+    size, on = (4096,) * 3, product_ways.Measured()
+
+    def ways(**more: Any) -> list[tuple[Any, ...]]:
+        node, _ = chosen(multiplied(**more), size)
+        found = product_ways.open_ways(on, node, size)
+        return [(w.algorithm, w.levels, w.execution) for w in found]
+
+    with td.precision(fast=True):
+        assert ways() == [("strassen", 1, "owner")]
+        assert ways(levels=0) == []
+    for precision in PRECISIONS:
+        found = ways(precision=precision, algorithm="strassen")
+        assert {execution for *_, execution in found} == set(product_ways.BY_LIBRARY)
+        assert ways(precision=precision) == []  # floats keep the standard product
+
+
+def test_what_is_said_of_tensor_cores() -> None:
+    size = (2048,) * 3
+    for precision in PRECISIONS:
+        node, made = chosen(multiplied(precision=precision), size)
+        told = describe(node, size)
+        assert told["algorithm"] == (
+            f"standard, execution owner, by the tile engine ({precision} on tensor cores)"
+        )
+        form = made.form
+        assert form is not None
+        assert told["tiles"].startswith(
+            f"{2048 // form.rows * -(-2048 // form.columns):,} of {form.rows} x {form.columns}, "
+            f"{form.step} deep; 132 blocks of 384 threads at most, {form.shared_bytes:,} bytes"
+        )
+        assert (
+            told["workspace"]
+            == f"{H200.workspace(*size, form.arithmetic, STRASSEN, 0, 'owner'):,} bytes"
+        )
+        split = SPLITS[precision]
+        assert told["error"] == error_in_words(STANDARD, 0, size, "float32", split)
+        assert float(told["error"].split("typically ")[1].split()[0]) < 0.7
+        assert ("predicted" in told) == (precision == "fp16x3")
+    with td.precision(fast=True):
+        node, _ = chosen(multiplied(), size)
+    told = describe(node, size)
+    assert "fp16x3 on tensor cores" in told["algorithm"] and "precision" not in told
+    assert told["why"].startswith("one level of Strassen's algorithm, execution owner, would take")

@@ -1,0 +1,75 @@
+"""`td.error_bound` of float32 products by planes on tensor cores."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import treadle as td
+from treadle.skeletons.products.error import IN_A_ROW, SPLITS
+
+RNG = np.random.default_rng(0)
+A, B = (RNG.standard_normal(s).astype("f4") for s in ((64, 1024), (1024, 48)))
+
+
+def _split(x: Any, precision: str) -> list[Any]:
+    """The planes of an array, largest first, as float64."""
+    x, found = x.astype("f8"), []
+    for _ in range(3 if precision == "bf16x6" else 2):
+        bits = {"fp16x3": 11, "bf16x6": 8, "tf32x3": 11}[precision]
+        m, e = np.frexp(x)
+        found.append(np.ldexp(np.rint(np.ldexp(m, bits)), e - bits))
+        x = x - found[-1]
+    return found
+
+
+@pytest.mark.parametrize("precision", SPLITS)
+def test_the_bound_covers_what_planes_leave_out(precision: str) -> None:
+    """And every sum of a chunk rounded toward zero, as far as float32 can round it."""
+    split = SPLITS[precision]
+    left, right = _split(A, precision), _split(B, precision)
+    planes = len(left)
+    kept = sum(left[i] @ right[j] for i in range(planes) for j in range(planes - i))
+    true, most = A.astype("f8") @ B.astype("f8"), float(np.abs(A).max() * np.abs(B).max())
+    left_out = float(np.abs(kept - true).max())
+    told = td.error_bound(A, B, "standard", precision=precision)
+    assert left_out < A.shape[1] * split.bound * most < told.bound
+    assert left_out > 0
+
+
+@pytest.mark.parametrize("precision", SPLITS)
+def test_errors_by_precision(precision: str) -> None:
+    for algorithm in ("standard", "strassen", "winograd"):
+        for x, y in ((A, B), (abs(A), abs(B))):
+            plain = td.error_bound(x, y, algorithm)
+            precise = td.error_bound(x, y, algorithm, precision=precision)
+            assert precise.typical < plain.typical and precise.typical < precise.bound
+            assert td.error_bound(x, y, algorithm, precision="float32") == plain
+    one, two = (td.error_bound(A, B, "strassen", levels, precision) for levels in (1, 2))
+    assert one.bound < two.bound and one.typical < two.typical
+
+
+@pytest.mark.parametrize("precision", SPLITS)
+def test_short_products_are_those_of_float32(precision: str) -> None:
+    least = SPLITS[precision].least
+    assert least < IN_A_ROW  # so that float32's are one sum
+    for k, same in ((least - 1, True), (least, False)):
+        a, b = np.ones((8, k), "f4"), np.ones((k, 8), "f4")
+        found = td.error_bound(a, b, "standard", precision=precision)
+        assert (found == td.error_bound(a, b, "standard")) == same
+        assert found.typical <= td.error_bound(a, b, "standard").typical
+
+
+def test_precisions_without_a_bound() -> None:
+    for precision in ("tf32", "fp8", ""):
+        with pytest.raises(td.TracingError) as said:
+            td.error_bound(A, B, "standard", precision=precision)
+        assert f"error_bound: there is no bound for precision {precision!r}." in str(said.value)
+        assert said.value.hint == "Precisions: 'float32', 'fp16x3', 'bf16x6', 'tf32x3'."
+    for t in ("f8", "f2", "c8", "i4"):
+        with pytest.raises(
+            td.DTypeError, match="precision 'fp16x3' applies to products of float32"
+        ):
+            td.error_bound(A.astype(t), B.astype(t), "standard", precision="fp16x3")
