@@ -92,22 +92,22 @@ _STRUCT = """struct {name} {{
     __device__ static __forceinline__ float apply(float x, float y, int i, int j, const u64 *e) {{ return {body}; }}
 }};
 """  # noqa: E501
-_LINE = _STRUCT.format(name="ProducerA", sources=1, second=0, body="x * 2.f + 1.f")
-_SUM = _STRUCT.format(name="ProducerA", sources=2, second=0, body="x + y")
-_PLACE = _STRUCT.format(name="ProducerA", sources=1, second=0,
+LINE = _STRUCT.format(name="ProducerA", sources=1, second=0, body="x * 2.f + 1.f")
+SUM = _STRUCT.format(name="ProducerA", sources=2, second=0, body="x + y")
+PLACE = _STRUCT.format(name="ProducerA", sources=1, second=0,
                         body="x * x + (float)((i + 2 * j) % 3 + 1)")  # fmt: skip
-_GENERATED = _STRUCT.format(name="ProducerB", sources=0, second=0,
+GENERATED = _STRUCT.format(name="ProducerB", sources=0, second=0,
                             body="(float)((3 * i + 5 * j) % 7 - 2)")  # fmt: skip
-_RAMP = _STRUCT.format(name="ProducerB", sources=0, second=0, body="(float)(3 * i - 5 * j)")
-_SUM_B = _STRUCT.format(name="ProducerB", sources=2, second=3, body="x - y")
-_RELU = """struct Epilogue {
+RAMP = _STRUCT.format(name="ProducerB", sources=0, second=0, body="(float)(3 * i - 5 * j)")
+SUM_B = _STRUCT.format(name="ProducerB", sources=2, second=3, body="x - y")
+RELU = """struct Epilogue {
     static constexpr bool identity = false;
     __device__ static __forceinline__ float finish(float x, int i, int j, const u64 *) { float y = x + (float)(i - j); return y < 0.f ? 0.f : y; }
 };
 """  # noqa: E501
 
 
-def _finished(a: Any, b: Any, c: Any) -> Any:
+def finished(a: Any, b: Any, c: Any) -> Any:
     (m, k), n = a.shape, b.shape[1]
     i, depth, j = np.arange(m)[:, None], np.arange(k), np.arange(n)
     x = a * a + (i + 2 * depth) % 3 + 1
@@ -124,8 +124,8 @@ _CASES = [("owner", STANDARD), ("split", STANDARD), ("owner", STRASSEN), ("persi
 @pytest.mark.parametrize("sizes", [(132, 264, 20), (131, 261, 21)])
 def test_fused(mode: str, algorithm: BilinearAlgorithm, sizes: tuple[int, int, int]) -> None:
     """An operand is not zero where it ends, until the tile is padded."""
-    _product("Float32", sizes, mode, algorithm, fused=_PLACE + _GENERATED + _RELU,
-             want=_finished, processors=3)  # fmt: skip
+    _product("Float32", sizes, mode, algorithm, fused=PLACE + GENERATED + RELU,
+             want=finished, processors=3)  # fmt: skip
 
 
 @emulated
@@ -141,7 +141,7 @@ def test_operands_of_two_arrays(name: str, mode: str, algorithm: BilinearAlgorit
     b, b2 = (rng.integers(-9, 10, (k, n)).astype("f4") for _ in range(2))
     words = (a2.ctypes.data, k, 1, b2.ctypes.data, 1, n)
     out = np.zeros((m, n), "f4")
-    tiles.multiply(out, a, b, FORMS[name], mode, algorithm, fused=_SUM + _SUM_B, words=words,
+    tiles.multiply(out, a, b, FORMS[name], mode, algorithm, fused=SUM + SUM_B, words=words,
                    reads=(a2, b2))  # fmt: skip
     np.testing.assert_array_equal(out, (a + a2) @ (b - b2))
 
@@ -185,17 +185,17 @@ _VARIANTS = {
     "strassen atomic": Code("K", "R", True, "atomic", 2, "Float32"),
     "strassen persistent": Code("K", "R", True, "persistent", 2, "Float32"),
     "unaligned owner": Code("K", "R", False, "owner", 2, "Float32"),
-    "2 a + 1": Code("K", "R", True, "owner", 1, "Float32", _LINE),
-    "split 2 a + 1": Code("K", "R", True, "split", 1, "Float32", _LINE),
-    "2 a + 1, relu": Code("R", "K", True, "owner", 1, "Float32", _LINE + _RELU),
-    "strassen 2 a + 1": Code("K", "R", True, "atomic", 2, "Float32", _LINE),
+    "2 a + 1": Code("K", "R", True, "owner", 1, "Float32", LINE),
+    "split 2 a + 1": Code("K", "R", True, "split", 1, "Float32", LINE),
+    "2 a + 1, relu": Code("R", "K", True, "owner", 1, "Float32", LINE + RELU),
+    "strassen 2 a + 1": Code("K", "R", True, "atomic", 2, "Float32", LINE),
     "strassen turned 2 b + 1": Code(
-        "R", "R", True, "persistent", 2, "Float32", _LINE.replace("ProducerA", "ProducerB")
+        "R", "R", True, "persistent", 2, "Float32", LINE.replace("ProducerA", "ProducerB")
     ),
-    "strassen generated": Code("K", "R", True, "persistent", 2, "Float32", _RAMP),
-    "a + a2, b - b2": Code("K", "R", True, "owner", 1, "Float32", _SUM + _SUM_B),
-    "strassen a + a2": Code("K", "R", True, "persistent", 2, "Float32", _SUM),
-    "strassen relu": Code("K", "R", True, "persistent", 2, "Float32", _RELU),
+    "strassen generated": Code("K", "R", True, "persistent", 2, "Float32", RAMP),
+    "a + a2, b - b2": Code("K", "R", True, "owner", 1, "Float32", SUM + SUM_B),
+    "strassen a + a2": Code("K", "R", True, "persistent", 2, "Float32", SUM),
+    "strassen relu": Code("K", "R", True, "persistent", 2, "Float32", RELU),
 }
 _QUICK = ("strassen persistent", "a + a2, b - b2")
 

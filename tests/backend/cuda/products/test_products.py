@@ -14,13 +14,15 @@ import pytest
 import treadle as td
 from tests.backend.cuda import emulated
 from treadle.backend.cuda.products import choice as product_choice
-from treadle.backend.cuda.products import cublas, engine
+from treadle.backend.cuda.products import cublas, engine, images
 from treadle.backend.cuda.products import form as engine_form
 from treadle.backend.cuda.products import library as library_products
 from treadle.backend.cuda.products import parts as engine_parts
 from treadle.backend.cuda.products import step as engine_step
 from treadle.backend.cuda.products import ways as product_ways
+from treadle.dsl.graph import Matmul, topological
 from treadle.dsl.operations.linalg import EXECUTIONS, MatmulOptions
+from treadle.dsl.values import flatten_results
 from treadle.skeletons.products import LADERMAN, STRASSEN
 
 FORM = engine_form.FORMS["Float32"]
@@ -149,11 +151,17 @@ class Tiles(engine.Engine):
 
     def __init__(self) -> None:
         super().__init__(types.SimpleNamespace(
-            multiprocessors=132, arch="sm_90a", empty=lambda s, t: on_device(np.full(s, 9, t))
+            multiprocessors=132, arch="sm_90a", empty=self._empty
         ))  # fmt: skip
         self.launched: list[Any] = []
+        self.allocated = 0
         self.summed = 0
         self.beside: list[int] = []
+
+    def _empty(self, shape: Any, t: Any) -> Any:
+        made = np.full(shape, 9, t)
+        self.allocated += made.nbytes
+        return on_device(made)
 
     def clear(self, address: int, size: int) -> None:
         ctypes.memset(address, 0, size)
@@ -172,7 +180,10 @@ class Tiles(engine.Engine):
         if isinstance(loaded, tuple):
             self.summed += 1
             _sum(NUMBERS[loaded[1]], *arguments)
-        else:
+        elif engine_form.FORMS[loaded.arithmetic].planes:
+            steps = {"tensor_maxima.cu": _maxima, "tensor_images.cu": _images, "": _by_images}
+            steps[loaded.file](engine_form.FORMS[loaded.arithmetic], arguments[0])
+        elif not loaded.guarded or _array(arguments[0].flags, "u4", 1)[0]:
             _multiply(loaded, arguments[0])
 
 
@@ -216,6 +227,77 @@ def _multiply(code: engine_form.Code, g: Any) -> None:
             value = (found * _number(d.factor, t))[: place.shape[0], : place.shape[1]]
             first = d.first and code.mode != "atomic"
             place[...] = value if first else place + value
+
+
+def _array(address: int, t: str, *shape: int) -> np.ndarray:
+    size = int(np.prod(shape)) * np.dtype(t).itemsize
+    return np.ndarray(shape, t, (ctypes.c_char * size).from_address(address))
+
+
+def _sides(form: engine_form.Form, g: Any) -> Any:
+    return (g.a, form.rows), (g.b, form.columns)
+
+
+def _block(x: Any, row: int, col: int) -> np.ndarray:
+    """A block of an operand for images, with zeros where the operand ends."""
+    whole = _matrix(x.x, "f4", x.rows, x.depth, x.down, x.along)
+    part = whole[row * x.block_rows :, col * x.block_depth :][: x.block_rows, : x.block_depth]
+    made = np.zeros((x.block_rows, x.block_depth), "f4")
+    made[: part.shape[0], : part.shape[1]] = part
+    return made
+
+
+def _maxima(form: engine_form.Form, g: Any) -> None:
+    for x, rows in _sides(form, g):
+        found = _array(x.maxima, "f4", x.blocks, x.tiles * rows)
+        assert not found.any()
+        for number in range(x.blocks):
+            most = np.abs(_block(x, *divmod(number, x.across))).max(1)
+            found[number, : x.block_rows] = most
+
+
+def _images(form: engine_form.Form, g: Any) -> None:
+    """Images that hold float32 in the memory of the planes."""
+    for x, rows in _sides(form, g):
+        maxima = _array(x.maxima, "f4", x.blocks, x.tiles * rows)
+        shifts = _array(x.shifts, "i4", g.products, x.tiles * rows)
+        each = form.planes * images.ROW * rows // 4
+        kept = _array(x.images, "f4", g.products, x.tiles, x.stages, each)
+        for r in range(g.products):
+            total = np.zeros((x.tiles * rows, x.stages * form.step), "f4")
+            most = np.zeros(x.tiles * rows, "f4")
+            for term in list(x.term[r])[: x.count[r]]:
+                part = _block(x, term.row, term.col)
+                total[: x.block_rows, : x.block_depth] += np.float32(term.factor) * part
+                most += abs(term.factor) * maxima[term.row * x.across + term.col]
+            if not np.isfinite(total).all():
+                _array(g.flag, "u4", 1)[0] = 1
+            if form.scaled:
+                shifts[r] = np.where(most > 0, 15 - np.frexp(most)[1], 0)
+                total = np.ldexp(total, shifts[r][:, None])
+            split = total.reshape(x.tiles, rows, x.stages, form.step).swapaxes(1, 2)
+            kept[r, :, :, : rows * form.step] = split.reshape(x.tiles, x.stages, -1)
+
+
+def _by_images(form: engine_form.Form, g: Any) -> None:
+    if _array(g.guard, "u4", 1)[0]:
+        return
+    c = _matrix(g.c, "f4", g.c_rows, g.c_cols, g.c_row, 1)
+    for r, w in enumerate(list(g.product)[: g.products]):
+        sides, undone = [], []
+        for address, shift, tiles, rows in ((g.a, g.a_shift, g.tiles_m, form.rows),
+                                            (g.b, g.b_shift, g.tiles_n, form.columns)):  # fmt: skip
+            each = form.planes * images.ROW * rows // 4
+            kept = _array(address, "f4", g.products, tiles, g.stages, each)[r]
+            split = kept[..., : rows * form.step].reshape(tiles, g.stages, rows, form.step)
+            sides.append(split.swapaxes(1, 2).reshape(tiles * rows, -1))
+            shifts = _array(shift, "i4", g.products, tiles * rows)[r]
+            undone.append(-shifts if form.scaled else 0 * shifts)
+        found = np.ldexp(sides[0] @ sides[1].T, undone[0][:, None] + undone[1])
+        for d in list(w.target)[: w.count]:
+            place = c[d.row * g.qm : (d.row + 1) * g.qm, d.col * g.qn :][:, : g.qn]
+            value = d.factor * g.alpha * found[: place.shape[0], : place.shape[1]]
+            place[...] = value if d.first else place + value
 
 
 def _sum(t: Any, out: Any, pitch: Any, rows: Any, x: Any, y: Any, f: Any, vector: Any) -> None:
@@ -352,6 +434,119 @@ def test_programs_reach_the_engine(tiles: Tiles) -> None:
     assert np.array_equal(execute(td.matmul(a, b, algorithm="winograd")), a @ b)
     leaves = tiles.launched[before:]  # sums in memory, the engine for the blocks' products
     assert len(leaves) >= 7 and all(c.terms == 1 for c in leaves)
+
+
+PRECISIONS = ("fp16x3", "bf16x6", "tf32x3")
+
+
+def launches(codes: Any) -> list[str]:
+    """What each launch does: the file of a tensor-core kernel, or the arithmetic and a guard."""
+    return [c.file.removesuffix(".cu") or ("guarded " if c.guarded else "") + c.arithmetic
+            for c in codes]  # fmt: skip
+
+
+def told(array: Any, *size: int) -> dict[str, str]:
+    """What `explain` says of the only product of a program, of extents m, k, n."""
+    from treadle.backend.cuda.products.explain import describe
+
+    (node,) = (n for n in topological(flatten_results(array)[0]) if isinstance(n, Matmul))
+    m, k, n = size
+    return describe(node, (m, k, n))
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+def test_precise_products_reach_tensor_cores(tiles: Tiles, precision: str) -> None:
+    """In four launches, the last of which computes if an operand is not finite, and with the
+    workspace that `explain` tells."""
+    rng = np.random.default_rng(0)
+    a, b = (
+        rng.integers(-9, 9, (150, 265)).astype("f4"),
+        rng.integers(-9, 9, (265, 290)).astype("f4"),
+    )
+    for more in ({}, {"algorithm": "strassen"}):
+        for x, y in ((a, b), (np.asfortranarray(a), b), (np.pad(a, (0, 3))[:-3, :-3], b)):
+            tiles.launched.clear()
+            tiles.allocated = 0
+            made = td.matmul(x, y, precision=precision, **more)  # type: ignore[arg-type]
+            assert np.array_equal(execute(made), a @ b)
+            *prepared, product, guarded = launches(tiles.launched)
+            assert prepared == ["tensor_maxima", "tensor_images"][precision != "fp16x3" :]
+            assert engine_form.FORMS[product].precision == precision
+            assert guarded == "guarded Float32"
+            text = told(made, 150, 265, 290)
+            assert text["workspace"] == f"{tiles.allocated:,} bytes"
+            assert text["algorithm"].startswith(more.get("algorithm", "standard"))
+            assert text["precision"].startswith(f"{precision!r}: float32 as")
+        wrong = a.copy()
+        wrong[7, 200] = np.inf
+        with np.errstate(invalid="ignore"):
+            found, want = execute(td.matmul(wrong, b, precision=precision, **more)), wrong @ b  # type: ignore[arg-type]
+        assert np.array_equal(found, want, equal_nan=True)
+    batch = np.stack([a, 2 * a])  # a matrix that does not fill the engine
+    tiles.launched.clear()
+    assert np.array_equal(execute(td.matmul(batch, b, precision=precision)), batch @ b)
+    assert not tiles.launched
+    tiles.device.multiprocessors = 2
+    assert np.array_equal(execute(td.matmul(batch, b, precision=precision)), batch @ b)
+    assert launches(tiles.launched).count("tensor_images") == 2
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+def test_leaves_of_a_recursion_keep_their_precision(tiles: Tiles, precision: str) -> None:
+    rng = np.random.default_rng(0)
+    a = rng.integers(-9, 9, (260, 260)).astype("f4")
+    made = td.matmul(a, a, precision=precision, algorithm="winograd")
+    assert np.array_equal(execute(made), a @ a)
+    assert launches(tiles.launched).count("guarded Float32") == 7
+    assert told(made, 260, 260, 260)["precision"].startswith(f"{precision!r}: float32 as")
+
+
+def test_permission_to_be_fast_reaches_tensor_cores(tiles: Tiles) -> None:
+    rng = np.random.default_rng(0)
+    a = rng.integers(-9, 9, (1024, 1024)).astype("f4")
+    with td.precision(fast=True):
+        made = td.matmul(a, a)
+    assert np.array_equal(execute(made), a @ a)
+    assert launches(tiles.launched) == [
+        "tensor_maxima", "tensor_images", "Float32Fp16x3Square", "guarded Float32",
+    ]  # fmt: skip
+    assert "precision" not in told(made, 1024, 1024, 1024)
+    tiles.launched.clear()
+    with td.precision(fast=True):
+        made = td.matmul(a, a, precision="float32")
+    assert np.array_equal(execute(made), a @ a)
+    assert launches(tiles.launched) == ["Float32"]
+
+
+@pytest.mark.parametrize("algorithm", ["standard", "strassen"])
+def test_fused_parts_are_in_every_launch(tiles: Tiles, algorithm: str) -> None:
+    """Their code, and the words that it reads, also of the launch in float32."""
+    rng = np.random.default_rng(0)
+    a, b = (rng.random(shape, np.float32) for shape in ((240, 160), (160, 320)))
+    bias = rng.random(320, np.float32)
+    words: list[list[int]] = []
+    tiles.run = lambda loaded, given, blocks: words.append(list(given[0].extra))  # type: ignore[method-assign]
+    product = td.matmul(2 * td.use(a) + 1, b, precision="fp16x3", algorithm=algorithm)
+    execute(td.maximum(product + bias, 0))
+    assert len(tiles.launched) == len(words) == 4
+    assert all(w == words[0] and any(w) for w in words)
+    for code in tiles.launched:
+        assert code.fused is not None and code.fused == tiles.launched[0].fused
+        assert "struct ProducerA {" in code.fused and "struct Epilogue {" in code.fused
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+def test_precise_products_that_no_engine_computes(tiles: Tiles, precision: str) -> None:
+    """With parts: those of leading axes that do not fill the engine, and empty ones."""
+    rng = np.random.default_rng(0)
+    for m, k, n in ((150, 200, 140), (3, 200, 0), (0, 200, 3), (3, 0, 4)):
+        for lead in ((), (3,)):
+            a, b = (rng.integers(-9, 9, (*lead, *s)).astype("f4") for s in ((m, k), (k, n)))
+            if not lead and m * k * n:
+                continue
+            made = td.maximum(2 * td.matmul(a, b, precision=precision), 0)
+            assert np.array_equal(execute(made), np.maximum(2 * (a @ b), 0))
+    assert not tiles.launched
 
 
 @pytest.mark.parametrize("levels", [1, 2])
@@ -527,10 +722,9 @@ class EmulatedKernels(Tiles):
             return
         from tests.backend.cuda.products import tiles as emulation
 
-        kernel = emulation.library(emulation.source(loaded))
-        everything = (ctypes.c_void_p * 1)(0), (ctypes.c_uint64 * 1)(1 << 62), (ctypes.c_int * 1)(1)
-        found = kernel.run(ctypes.byref(arguments[0]), blocks[0], 1, 0, 1, *everything)
-        assert found is None, found
+        form = engine_form.FORMS[loaded.arithmetic]
+        emulation.run(loaded, arguments[0], blocks, [(0, 1 << 62, True)], threads=form.threads,
+                      shared=form.shared_bytes, seed=1)  # fmt: skip
 
 
 @pytest.mark.long

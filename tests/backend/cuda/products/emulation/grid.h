@@ -9,8 +9,8 @@
 //     to a word of shared memory, one of them a write, are ordered by barriers: if not, a race;
 //   - a vector clock a block does the same for global memory, ordered by flags that are released and
 //     acquired;
-//   - asynchronous copies land late, when the scheduler pleases, and their destination holds NaNs
-//     until then; shared memory starts as NaNs;
+//   - asynchronous copies land late, when the scheduler pleases, in any order, and their destination
+//     holds NaNs until then; shared memory starts as NaNs;
 //   - accesses outside of what the caller allowed, or misaligned, stop the launch;
 //   - so do a barrier with too many arrivals, lanes of a warp that meet at different instructions,
 //     copies that nobody waits for, and threads that all wait.
@@ -53,7 +53,7 @@ typedef std::vector<u32> Clock;
 
 struct Word { u32 writer = 0, written = 0; Clock reads; bool stored = false; }; // agents' clocks at the last write and reads;
                                                                                 // stored: and not yet for the tensor cores to see
-struct Barrier { int count = 0, left = 0; u32 phase = 0; Clock gathered, done; };
+struct Barrier { int count = 0, left = 0; i64 bytes = 0; u32 phase = 0; Clock gathered, done; }; // bytes: that copies still bring
 struct Meeting { int arrived = 0; u64 times = 0; std::vector<int> warps; }; // of all threads of a block, or a few warps
 struct Warp {
     int arrived = 0;
@@ -61,8 +61,8 @@ struct Warp {
     const char *what = nullptr;
     void *lane[32] = {};
 };
-struct Copy { u32 to; const void *from; u32 bytes, size; };
-struct Landing { std::vector<Copy> copies; u32 barrier; Clock clock; struct Block *block; };
+// A bulk copy on its way: to shared memory, completing on a barrier, or from there, for a thread to wait for.
+struct Landing { struct Block *block; u32 barrier; Clock clock; void *to; const void *from; u32 bytes; struct Fiber *fiber; };
 struct Block {
     std::unique_ptr<unsigned char[]> memory{new unsigned char[SHARED]};
     std::vector<Word> words;
@@ -86,7 +86,7 @@ struct Fiber {
     const u64 *counter = nullptr;
     u64 seen = 0;
     u32 barrier = 0, parity = 0;
-    std::vector<Copy> copies; // begun, not yet promised to a barrier
+    u64 begun = 0, landed = 0; // bulk copies from shared memory
     std::vector<Word *> stores; // since the last fence for the tensor cores
     // wgmma (instructions.h): what was begun, groups committed, groups waited for, whether a fence came since
     std::shared_ptr<void> pending;
@@ -107,6 +107,7 @@ inline std::unordered_map<const void *, Written> written; // elements of global 
 inline std::unordered_map<const void *, Clock> flags;
 inline Index extent;
 inline int warps_of_block;
+inline u32 shared_bytes; // of a block of this launch
 inline void (*body)();
 
 [[noreturn]] inline void fail(const char *format, ...) {
@@ -146,7 +147,7 @@ inline void join(Clock &a, const Clock &b) {
 // An access of this warp (or its copies) to shared memory, which must be ordered after all that it conflicts with.
 inline unsigned char *shared(u32 at, u32 size, bool write, bool copy = false) {
     Block *b = now->block;
-    if (at < BASE || at + size > BASE + SHARED) fail("shared memory has no address %u", at);
+    if (at < BASE || at + size > BASE + shared_bytes) fail("shared memory has no address %u", at);
     if (at % size) fail("a shared access of %u bytes at %u", size, at);
     const u32 agent = now->warp + (copy ? warps_of_block : 0);
     Clock &mine = b->clocks[agent];
@@ -174,11 +175,13 @@ inline void publish() {
     for (Word *w : now->stores) w->stored = false;
     now->stores.clear();
 }
-inline unsigned char read_by_tensor_core(u32 at) {
-    const u32 word = at & ~3u;
-    unsigned char *p = shared(word, 4, false);
-    if (now->block->words[(word - BASE) / 4].stored) fail("the tensor cores read shared memory that was stored without fence.proxy.async");
-    return p[at & 3];
+// A read by the tensor cores, or by an asynchronous copy.
+inline unsigned char *read_by_others(u32 at, u32 size, bool copy) {
+    unsigned char *p = shared(at, size, false, copy);
+    for (u32 w = (at - BASE) / 4; w < (at - BASE + size) / 4; w++)
+        if (now->block->words[w].stored)
+            fail("%s shared memory that was stored without fence.proxy.async", copy ? "a bulk copy reads" : "the tensor cores read");
+    return p;
 }
 template <class T> T read_shared(u32 at) { T v; std::memcpy(&v, shared(at, sizeof v, false), sizeof v); return v; }
 template <class T> void write_shared(u32 at, const T &v) { std::memcpy(shared(at, sizeof v, true), &v, sizeof v); }
@@ -270,13 +273,18 @@ inline Barrier &barrier(Block *b, u32 at) {
     if (found == b->barriers.end()) fail("no barrier at %u", at);
     return found->second;
 }
-inline void arrival(Block *b, u32 at, const Clock &clock) {
-    Barrier &x = barrier(b, at);
+inline void completed(Barrier &x, const Clock &clock) {
     join(x.gathered, clock);
-    if (--x.left) return;
+    if (x.left || x.bytes) return;
     x.left = x.count;
     x.phase++;
     x.done = x.gathered;
+}
+inline void arrival(Block *b, u32 at, const Clock &clock) {
+    Barrier &x = barrier(b, at);
+    if (!x.left) fail("more arrivals at the barrier %u than it expects", at);
+    x.left--;
+    completed(x, clock);
 }
 inline void arrive(u32 at) {
     Block *b = now->block;
@@ -292,30 +300,40 @@ inline void wait_barrier(u32 at, u32 parity) {
     }
     join(my_clock(), x.done);
 }
-inline void copy(u32 to, const void *from, u32 bytes, u32 size) {
-    join(clock_of(now->block, now->warp + warps_of_block), my_clock());
-    std::memset(shared(to, size, true, true), 0xff, size);
-    if (bytes) check(from, bytes, false);
-    if ((uintptr_t)from % size && bytes) fail("an asynchronous copy of %u bytes from %p", size, from);
-    now->copies.push_back({to, from, bytes, size});
-}
-inline void copies_arrive(u32 at) {
+// Bulk copies.  Their accesses to shared memory are those of the warp's copies, after all that the warp did.
+inline void begin_copy(bool load, u32 at, const void *global, u32 bytes, u32 bar) {
     const int agent = now->warp + warps_of_block;
     Clock &c = clock_of(now->block, agent);
     join(c, my_clock());
-    landings.push_back({std::move(now->copies), at, c, now->block});
-    now->copies.clear();
+    unsigned char *here = now->block->memory.get() + (at - BASE), *there = static_cast<unsigned char *>(const_cast<void *>(global));
+    if (at % 16 || bytes % 16) fail("a bulk copy of %u bytes at %u", bytes, at);
+    for (u32 i = 0; i < bytes; i += 16) {
+        if (load) shared(at + i, 16, true, true);
+        else read_by_others(at + i, 16, true);
+        check(there + i, 16, !load);
+        order(there + i, 16, !load, false);
+    }
+    std::memset(load ? here : there, 0xff, load ? bytes : 0);
+    if (load) barrier(now->block, bar);
+    else now->begun++;
+    landings.push_back({now->block, load ? bar : 0, c, load ? here : there, load ? there : here, bytes, now});
     c[agent]++;
+}
+inline void copies_done() {
+    while (now->landed < now->begun) wait_for(now->landed);
+    join(my_clock(), clock_of(now->block, now->warp + warps_of_block));
 }
 __attribute__((noinline)) inline void land(Landing &l) {
     now = nullptr;
     if (_setjmp(scheduler)) return;
-    for (const Copy &c : l.copies) {
-        unsigned char *to = l.block->memory.get() + (c.to - BASE);
-        std::memset(to, 0, c.size);
-        std::memcpy(to, c.from, c.bytes);
+    std::memcpy(l.to, l.from, l.bytes);
+    if (!l.barrier) {
+        l.fiber->landed++;
+        return;
     }
-    arrival(l.block, l.barrier, l.clock);
+    Barrier &x = barrier(l.block, l.barrier);
+    x.bytes -= l.bytes;
+    completed(x, l.clock);
 }
 
 // ---------------------------------------------------------------- running
@@ -323,7 +341,7 @@ __attribute__((noinline)) inline void land(Landing &l) {
 inline void first() {
     body();
     now->finished = true;
-    if (!now->copies.empty()) fail("asynchronous copies that nobody waits for");
+    if (now->landed < now->begun) fail("asynchronous copies that nobody waits for");
     _longjmp(scheduler, 1);
 }
 inline bool ready(Fiber &f) {
@@ -346,21 +364,15 @@ __attribute__((noinline)) inline void resume(Fiber &f) {
     f.started = true;
     setcontext(&f.start);
 }
-// The order of fibers.  prefer: 0 any, 1 the last threads of blocks (producers), 2 the first ones.
-inline const char *launch(void (*kernel)(), int blocks, int threads, unsigned seed, int prefer) {
-    std::mt19937 random(seed);
-    warps_of_block = threads / 32;
-    body = kernel;
-    failed = false;
-    extent = {(unsigned)blocks, 1, 1};
+// Runs some blocks of a grid.
+inline void run(int begin, int end, int threads, std::mt19937 &random, int prefer) {
     fibers.clear();
     landings.clear();
-    written.clear();
-    flags.clear();
-    std::vector<std::unique_ptr<Block>> made(blocks);
-    for (int i = 0; i < blocks; i++) {
-        made[i].reset(new Block);
-        Block &b = *made[i];
+    const int blocks = extent.x * extent.y;
+    std::vector<std::unique_ptr<Block>> made(end - begin);
+    for (int i = begin; i < end; i++) {
+        made[i - begin].reset(new Block);
+        Block &b = *made[i - begin];
         std::memset(b.memory.get(), 0xff, SHARED);
         b.words.resize(WORDS);
         b.warps.resize(warps_of_block);
@@ -373,7 +385,7 @@ inline const char *launch(void (*kernel)(), int blocks, int threads, unsigned se
             fibers.emplace_back(new Fiber);
             Fiber &f = *fibers.back();
             f.thread = {(unsigned)t, 0, 0};
-            f.block_index = {(unsigned)i, 0, 0};
+            f.block_index = {i % extent.x, i / extent.x, 0};
             f.block = &b;
             f.warp = t / 32;
             f.lane = t % 32;
@@ -410,6 +422,7 @@ inline const char *launch(void (*kernel)(), int blocks, int threads, unsigned se
                 }
             }
         while (!landings.empty() && (random() % 3 == 0 || !ran)) {
+            std::swap(landings[random() % landings.size()], landings.front());
             Landing l = std::move(landings.front());
             landings.pop_front();
             land(l);
@@ -424,7 +437,25 @@ inline const char *launch(void (*kernel)(), int blocks, int threads, unsigned se
             failed = true;
         }
     }
+    if (!failed && !landings.empty()) {
+        std::snprintf(message, sizeof message, "asynchronous copies that nobody waits for");
+        failed = true;
+    }
     fibers.clear();
+}
+// `resident`: how many blocks run at a time, if not all do.
+// The order of fibers.  prefer: 0 any, 1 the last threads of blocks (producers), 2 the first ones.
+inline const char *launch(void (*kernel)(), int across, int down, int resident, int shared, int threads, unsigned seed, int prefer) {
+    std::mt19937 random(seed);
+    warps_of_block = threads / 32;
+    shared_bytes = shared;
+    body = kernel;
+    failed = false;
+    extent = {(unsigned)across, (unsigned)down, 1};
+    written.clear();
+    flags.clear();
+    const int all = across * down;
+    for (int at = 0; at < all && !failed; at += resident) run(at, min(at + resident, all), threads, random, prefer);
     return failed ? message : nullptr;
 }
 

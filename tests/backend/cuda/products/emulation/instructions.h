@@ -27,33 +27,28 @@ inline u32 load_acquire(const u32 *p) {
     return grid::acquire(p);
 }
 
-// ---------------------------------------------------------------- wgmma on unsigned bytes
-
-inline u64 descriptor(u32 at, u32 along_k, u32 down) { return (u64)((at & 0x3FFFF) >> 4) | (u64)(along_k >> 4) << 16 | (u64)(down >> 4) << 32; }
+// ---------------------------------------------------------------- wgmma
 
 // Asynchronous: a thread's wgmmas wait in a list and are done, at the latest moment, when it waits for their group.
 // Until then their accumulators must stay as they are, and before each of them there is a fence since they were last
-// waited for.
-struct Wgmma { int *d; int before[64]; u64 a, b; int add; int group; };
-struct Warpgroup { grid::Meeting meeting; };
+// waited for.  `act` does one for a warpgroup, whose threads' accumulators are d.
+struct Wgmma { u32 *d; int outputs; u32 before[128]; u64 a, b; int add, group; void (*act)(const Wgmma &, u32 *const (&d)[128]); };
 
 inline void mma_fence() {
     grid::together("wgmma.fence", nullptr, [](void **) {});
     grid::now->fenced = true;
 }
-inline void mma_u8(int (&d)[64], u64 a, u64 b, int add) {
+inline void begin_mma(void *d, int outputs, u64 a, u64 b, int add, void (*act)(const Wgmma &, u32 *const (&)[128])) {
     if (!grid::now->fenced) grid::fail("wgmma without a fence since its registers were touched");
-    Wgmma x = {d, {}, a, b, add, grid::now->groups};
-    std::memcpy(x.before, d, sizeof x.before);
+    Wgmma x = {static_cast<u32 *>(d), outputs, {}, a, b, add, grid::now->groups, act};
+    std::memcpy(x.before, d, 4 * outputs);
     if (!grid::now->pending) grid::now->pending = std::make_shared<std::vector<Wgmma>>();
     static_cast<std::vector<Wgmma> *>(grid::now->pending.get())->push_back(x);
 }
 inline void mma_commit() { grid::now->groups++; }
-// A byte of a K-major matrix without swizzle.
-inline unsigned char byte_of(u64 descriptor, int row, int k) {
-    const u32 at = (u32)(descriptor & 0x3FFF) << 4, along = (u32)(descriptor >> 16 & 0x3FFF) << 4, down = (u32)(descriptor >> 32 & 0x3FFF) << 4;
-    return grid::read_by_tensor_core(at + k / 16 * along + row / 8 * down + row % 8 * 16 + k % 16);
-}
+// The row and column of output i of thread t.
+inline int row_of(int t, int i) { return 16 * (t / 32) + t % 32 / 4 + i / 2 % 2 * 8; }
+inline int column_of(int t, int i) { return i / 4 * 8 + t % 4 * 2 + i % 2; }
 template <int N> inline void mma_wait() {
     // the 128 threads of a warpgroup meet; the last one does what all of them wait for
     const int first = grid::now->warp / 4 * 4;
@@ -67,28 +62,46 @@ template <int N> inline void mma_wait() {
         size_t done = 0;
         for (; done < list(0)->size() && (*list(0))[done].group < lanes[0]->upto; done++) {
             const Wgmma &one = (*list(0))[done];
-            static unsigned char A[64][32], B[128][32];
-            for (int k = 0; k < 32; k++) {
-                for (int r = 0; r < 64; r++) A[r][k] = byte_of(one.a, r, k);
-                for (int r = 0; r < 128; r++) B[r][k] = byte_of(one.b, r, k);
-            }
+            u32 *d[128];
             for (int t = 0; t < 128; t++) {
                 Wgmma &x = (*list(t))[done];
                 if (x.a != one.a || x.b != one.b || x.add != one.add) grid::fail("threads of a warpgroup disagree on a wgmma");
-                if (std::memcmp(x.before, x.d, sizeof x.before)) grid::fail("an accumulator changed while a wgmma was using it");
-                for (int i = 0; i < 64; i++) {
-                    const int row = 16 * (t / 32) + t % 32 / 4 + i / 2 % 2 * 8, col = i / 4 * 8 + t % 4 * 2 + i % 2;
-                    u32 sum = x.add ? (u32)x.d[i] : 0;
-                    for (int k = 0; k < 32; k++) sum += (u32)A[row][k] * B[col][k];
-                    x.d[i] = (int)sum;
-                }
-                for (size_t later = done + 1; later < list(t)->size(); later++)
-                    if ((*list(t))[later].d == x.d) std::memcpy((*list(t))[later].before, x.d, sizeof x.before);
+                if (std::memcmp(x.before, x.d, 4 * x.outputs)) grid::fail("an accumulator changed while a wgmma was using it");
+                d[t] = x.d;
             }
+            one.act(one, d);
+            for (int t = 0; t < 128; t++)
+                for (size_t later = done + 1; later < list(t)->size(); later++) {
+                    Wgmma &x = (*list(t))[later];
+                    if (x.d == d[t]) std::memcpy(x.before, x.d, 4 * x.outputs);
+                }
         }
         for (int t = 0; t < 128; t++) list(t)->erase(list(t)->begin(), list(t)->begin() + done);
     });
     grid::now->fenced = false;
+}
+
+inline u64 descriptor(u32 at, u32 along_k, u32 down) { return (u64)((at & 0x3FFFF) >> 4) | (u64)(along_k >> 4) << 16 | (u64)(down >> 4) << 32; }
+// A byte of a K-major matrix without swizzle.
+inline unsigned char byte_of(u64 descriptor, int row, int k) {
+    const u32 at = (u32)(descriptor & 0x3FFF) << 4, along = (u32)(descriptor >> 16 & 0x3FFF) << 4, down = (u32)(descriptor >> 32 & 0x3FFF) << 4;
+    const u32 byte = at + k / 16 * along + row / 8 * down + row % 8 * 16 + k % 16;
+    return grid::read_by_others(byte & ~3u, 4, false)[byte & 3];
+}
+inline void mma_u8(int (&d)[64], u64 a, u64 b, int add) {
+    begin_mma(d, 64, a, b, add, [](const Wgmma &x, u32 *const (&d)[128]) {
+        static unsigned char A[64][32], B[128][32];
+        for (int k = 0; k < 32; k++) {
+            for (int r = 0; r < 64; r++) A[r][k] = byte_of(x.a, r, k);
+            for (int r = 0; r < 128; r++) B[r][k] = byte_of(x.b, r, k);
+        }
+        for (int t = 0; t < 128; t++)
+            for (int i = 0; i < 64; i++) {
+                u32 sum = x.add ? d[t][i] : 0;
+                for (int k = 0; k < 32; k++) sum += (u32)A[row_of(t, i)][k] * B[column_of(t, i)][k];
+                d[t][i] = sum;
+            }
+    });
 }
 inline void stores_visible() { grid::publish(); }
 inline void pin(int (&)[64]) {}

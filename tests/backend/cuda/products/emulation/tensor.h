@@ -1,0 +1,179 @@
+// tensor_ptx.cuh for grid.h, beside float32.h: wgmma on floats, conversions and bulk copies, and what
+// the tensor-core engine asks of CUDA C++ itself.
+#pragma once
+
+// `found` of operand_maxima, and global memory that kernels access without a function (tiles.py
+// puts these types into their text).
+struct Watched {
+    struct Row {
+        int row;
+        struct Element {
+            u32 at;
+            void operator=(u32 v) { grid::write_shared(at, v); }
+            operator u32() const { return grid::read_shared<u32>(at); }
+        };
+        Element operator[](int column) const { return {grid::BASE + 4 * (32 * row + column)}; }
+    };
+    Row operator[](int row) const { return {row}; }
+};
+inline u32 max(u32 a, Watched::Row::Element b) { return max(a, (u32)b); }
+template <class T> struct Global {
+    T *p;
+    struct Element {
+        T *p;
+        void operator=(T v) { // several blocks may store one value
+            if (*p == v) grid::check(p, sizeof v, true);
+            else grid::write_global(p, v);
+        }
+        operator T() const { return grid::read_global<T>(p); }
+    };
+    Element operator[](i64 i) const { return {p + i}; }
+    Element operator*() const { return {p}; }
+    T *operator+(i64 i) const { return p + i; }
+};
+
+inline int __clz(int v) { return v ? __builtin_clz(v) : 32; }
+inline u32 __shfl_xor_sync(u32, u32 v, int mask) {
+    struct Lane { u32 given, found; int mask; } mine = {v, 0, mask};
+    grid::together("__shfl_xor_sync", &mine, [](void **lanes) {
+        for (int i = 0; i < 32; i++) {
+            Lane *lane = static_cast<Lane *>(lanes[i]);
+            lane->found = static_cast<Lane *>(lanes[i ^ lane->mask])->given;
+        }
+    });
+    return mine.found;
+}
+inline u32 atomicMax(u32 *p, u32 v) {
+    u32 found;
+    grid::add_global(p, [&](u32 old) { return found = old, max(old, v); });
+    return found;
+}
+inline u32 atomicAdd(u32 *p, u32 v) {
+    u32 found;
+    grid::add_global(p, [&](u32 old) { return found = old, old + v; });
+    return found;
+}
+
+namespace tile {
+
+enum Element { HALF, BFLOAT, TF32 };
+
+inline int __ldg(const int *p) { grid::check(p, 4, false); return *p; }
+inline void ldcg(float &v, const float *p) { v = grid::read_global<float>(p); }
+struct alignas(8) Pair { float x[2]; };
+inline void ldcg(float &a, float &b, const float *p) {
+    const Pair v = grid::read_global<Pair>(p);
+    a = v.x[0], b = v.x[1];
+}
+inline void stg64(float *p, const float (&v)[2]) { grid::write_global(p, Pair{v[0], v[1]}); }
+inline void red64(float *p, const float (&v)[2]) {
+    if ((u64)p % 8) grid::fail("a reduction of eight bytes at %p", (void *)p);
+    for (int j = 0; j < 2; j++) red32(p + j, v[j]);
+}
+inline void sts128(u32 at, const u32 (&v)[4]) { grid::write_shared(at, Four{{v[0], v[1], v[2], v[3]}}); }
+inline u32 dynamic_base() { return grid::BASE; }
+inline void barrier_expect(u32 bar, u32 bytes) {
+    grid::barrier(grid::now->block, bar).bytes += bytes;
+    grid::arrive(bar);
+}
+inline void bulk_load(u32 to, const void *from, u32 bytes, u32 bar) { grid::begin_copy(true, to, from, bytes, bar); }
+inline void bulk_store(void *to, u32 from, u32 bytes) { grid::begin_copy(false, from, to, bytes, 0); }
+inline void bulk_stored() { grid::copies_done(); }
+template <int N> inline void pin(float (&)[N]) {}
+
+// ---------------------------------------------------------------- elements
+
+// Bits of a float16, rounded to nearest, ties to even.
+inline u32 half_of(float x) {
+    const u32 sign = std::signbit(x) ? 0x8000 : 0;
+    if (std::isnan(x)) return 0x7FFF;
+    if (x == 0) return sign;
+    const double v = std::fabs((double)x), unit = std::ldexp(1.0, max(std::ilogb(v), -14) - 10), r = std::nearbyint(v / unit) * unit;
+    if (r > 65504) return sign | 0x7C00;
+    if (r < 0x1p-14) return sign | (u32)(r * 0x1p24);
+    const int e = std::ilogb(r);
+    return sign | (u32)(e + 15) << 10 | ((u32)std::ldexp(r, 10 - e) & 0x3FF);
+}
+inline u32 bfloat_of(float x) {
+    const u32 bits = (u32)__float_as_int(x);
+    return std::isnan(x) ? 0x7FFF : (bits + 0x7FFF + (bits >> 16 & 1)) >> 16;
+}
+// A float with `fraction` bits behind the point, as an integer times 2^(exponent - fraction).
+struct Parts { int mantissa, exponent; bool finite; };
+template <int EXPONENT, int FRACTION> inline Parts parts_of(u32 bits) {
+    const int bias = (1 << (EXPONENT - 1)) - 1, e = (int)(bits >> FRACTION & ((1u << EXPONENT) - 1)), low = (int)(bits & ((1u << FRACTION) - 1));
+    const int m = e ? low | 1 << FRACTION : low;
+    return {bits >> (EXPONENT + FRACTION) & 1 ? -m : m, max(e, 1) - bias, e != (1 << EXPONENT) - 1};
+}
+template <Element E> inline u32 packed(float low, float high) {
+    return E == HALF ? half_of(low) | half_of(high) << 16 : bfloat_of(low) | bfloat_of(high) << 16;
+}
+inline float half_value(u32 bits) {
+    const Parts x = parts_of<5, 10>(bits & 0xFFFF);
+    if (!x.finite) return x.mantissa & 0x3FF ? NAN : bits & 0x8000 ? -INFINITY : INFINITY;
+    return std::copysign(std::ldexp((float)x.mantissa, x.exponent - 10), bits & 0x8000 ? -1.0f : 1.0f);
+}
+template <Element E> inline void unpacked(u32 v, float &low, float &high) {
+    low = E == HALF ? half_value(v) : __int_as_float(v << 16);
+    high = E == HALF ? half_value(v >> 16) : __int_as_float(v & 0xFFFF0000u);
+}
+
+// ---------------------------------------------------------------- wgmma on floats
+
+inline u64 swizzled(u32 at) { return (u64)((at & 0x3FFFF) >> 4) | (u64)1 << 16 | (u64)64 << 32 | (u64)1 << 62; }
+// A row of 32 bytes of a K-major matrix with the 128-byte swizzle, which permutes addresses: sixteen-byte units by the
+// number of their 128 bytes.
+inline void row_of_operand(u64 descriptor, int row, u32 (&v)[8]) {
+    if (descriptor >> 62 != 1) grid::fail("a matrix of wgmma without the 128-byte swizzle");
+    const u32 down = (u32)(descriptor >> 32 & 0x3FFF) << 4;
+    for (int unit = 0; unit < 2; unit++) {
+        u32 at = ((u32)(descriptor & 0x3FFF) << 4) + row / 8 * down + row % 8 * 128 + 16 * unit;
+        at ^= (at >> 7 & 7) << 4;
+        std::memcpy(v + 4 * unit, grid::read_by_others(at, 16, false), 16);
+    }
+}
+// What the tensor cores of Hopper compute (MMA-Sim, arXiv 2511.10909): the products and the accumulator are aligned to
+// the largest exponent, cut to 25 bits behind its point, and summed; the sum is rounded toward zero.
+template <Element E, int N> void multiply_floats(const Wgmma &x, u32 *const (&d)[128]) {
+    constexpr int K = E == TF32 ? 8 : 16, FRACTION = E == BFLOAT ? 7 : 10, KEPT = 25, NONE = -100000;
+    static Parts A[64][K], B[N][K];
+    auto read = [](u64 from, int row, Parts *to) {
+        u32 v[8];
+        row_of_operand(from, row, v);
+        for (int k = 0; k < K; k++)
+            to[k] = E == TF32 ? parts_of<8, 10>(v[k] >> 13) : E == HALF ? parts_of<5, 10>(v[k / 2] >> 16 * (k % 2)) : parts_of<8, 7>(v[k / 2] >> 16 * (k % 2));
+    };
+    for (int r = 0; r < 64; r++) read(x.a, r, A[r]);
+    for (int r = 0; r < N; r++) read(x.b, r, B[r]);
+    auto cut = [](i64 v, int shift) { return shift > 62 ? 0 : v < 0 ? -(-v >> shift) : v >> shift; };
+    for (int t = 0; t < 128; t++)
+        for (int i = 0; i < N / 2; i++) {
+            const Parts *a = A[row_of(t, i)], *b = B[column_of(t, i)];
+            const Parts c = x.add ? parts_of<8, 23>(d[t][i]) : Parts{0, 0, true};
+            int most = c.mantissa ? c.exponent : NONE;
+            bool finite = c.finite;
+            i64 product[K];
+            for (int k = 0; k < K; k++) {
+                product[k] = (i64)a[k].mantissa * b[k].mantissa;
+                finite = finite && a[k].finite && b[k].finite;
+                if (product[k]) most = max(most, a[k].exponent + b[k].exponent);
+            }
+            float found = finite ? 0 : NAN;
+            if (finite && most != NONE) {
+                i64 sum = cut((i64)c.mantissa << (KEPT - 23), c.mantissa ? most - c.exponent : 0);
+                for (int k = 0; k < K; k++)
+                    if (product[k]) sum += cut(product[k] << (KEPT - 2 * FRACTION), most - a[k].exponent - b[k].exponent);
+                int bits = 0;
+                for (i64 v = sum < 0 ? -sum : sum; v; v >>= 1) bits++;
+                const int unit = max(bits - 24, -149 - (most - KEPT));
+                const int drop = max(unit, 0);
+                found = (float)std::ldexp((double)cut(sum, drop), most - KEPT + drop);
+            }
+            std::memcpy(&d[t][i], &found, 4);
+        }
+}
+template <Element E, int N> struct Mma {
+    static void run(float (&d)[N / 2], u64 a, u64 b, int add) { begin_mma(d, N / 2, a, b, add, multiply_floats<E, N>); }
+};
+
+} // namespace tile
