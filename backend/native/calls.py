@@ -86,7 +86,9 @@ class ReplayedCalls:
         plain = all(type(d) is np.ndarray for d in data)
         if self.product is not None and self.recordable and plain and not params:
             run = HostRun(self._slots(data), params)
-            same = all(x is d for x, d in zip(args, run.slots, strict=False))
+            same = all(x is d for x, d in zip(args, data, strict=False)) and all(
+                x is d for x, d in zip(data, run.slots, strict=False)
+            )
             found = self.product.direct(run, cast("Sequence[HostArray]", args)) if same else None
             if found is not None:
                 return found

@@ -41,6 +41,8 @@ if TYPE_CHECKING:
 
 
 Repeated = Callable[..., HostArray | None]
+#: Extents of arguments whose calls are repeated directly.
+KEPT = 64
 
 
 class ProductStep:
@@ -56,6 +58,9 @@ class ProductStep:
         self.left = Operand(owner, node.left, (*node.batch, node.m, node.k))
         self.right = Operand(owner, node.right, (*node.batch, node.k, node.n))
         self.slot = owner.planner.slots[node.leaf()]
+        #: Extents of results by those of the arguments, and the function that repeats such calls.
+        self.results: dict[tuple[tuple[int, ...], ...], tuple[int, ...]] = {}
+        self.repeated: Repeated | None = None
 
     def __call__(self, run: HostRun) -> None:
         if self.small is not None:
@@ -75,12 +80,9 @@ class ProductStep:
         run.slots[self.slot] = np.ascontiguousarray(result)
 
     def direct(self, run: HostRun, args: Sequence[HostArray]) -> Repeated | None:
-        """A function that repeats a complete call of a program that is this product, with arguments
-        of the same types and extents: BLAS with nothing in between.  It returns None for other
-        calls.  The result is None if the product is not one call of BLAS.
-
-        `args` are the first of the program's inputs, and `run` has them all in its slots.
-        """
+        """After a call with the arguments `args`, the first of the inputs in the slots of `run`, of
+        a program that is this product: a function that repeats calls with arguments of known
+        extents as one call of BLAS.  None if the product is something else."""
         t, options, sides = self.type, self.options, (self.left, self.right)
         if standard_for(t) is not blas or options.deterministic:
             return None
@@ -95,22 +97,32 @@ class ProductStep:
         how = chosen(t, size, options)
         if how is not None and how.levels:
             return None
-        shape, known, count = (*batch, size[0], size[2]), [x.shape for x in args], len(args)
-        inputs = [None if side.slot < count else run.slots[side.slot] for side in sides]
-        places, dtypes = [side.slot for side in sides], [x.dtype for x in args]
+        if len(self.results) >= KEPT:
+            self.results.clear()
+        self.results[tuple([x.shape for x in args])] = (*batch, size[0], size[2])
+        if self.repeated is None:
+            self.repeated = self._repeated(run, [x.dtype for x in args])
+        return self.repeated
+
+    def _repeated(self, run: HostRun, types: Sequence[np.dtype[Any]]) -> Repeated:
+        """The function; it returns None for arguments of other extents or types."""
+        sides, results, count = (self.left, self.right), self.results, len(types)
+        held = [None if side.slot < count else run.slots[side.slot] for side in sides]
+        places, out_type = [side.slot for side in sides], self.type.numpy
 
         def repeated(*given: Any) -> HostArray | None:
-            if len(given) != count:
-                return None
-            for x, extents, dtype in zip(given, known, dtypes, strict=True):
-                if type(x) is not np.ndarray or x.shape != extents or x.dtype != dtype:
+            for x, t in zip(given, types, strict=False):
+                if type(x) is not np.ndarray or x.dtype != t:
                     return None
-            left, right = (
-                side.permuted_view(given[place] if held is None else held)
-                for side, place, held in zip(sides, places, inputs, strict=True)
+            shape = results.get(tuple([x.shape for x in given])) if len(given) == count else None
+            if shape is None:
+                return None
+            a, b = (
+                side.permuted_view(given[place] if array is None else array)
+                for side, place, array in zip(sides, places, held, strict=True)
             )
             with np.errstate(all="ignore"):
-                found: HostArray = matmul(left, right, POOL.allocate(shape, dtypes[0]))
+                found: HostArray = matmul(a, b, POOL.allocate(shape, out_type))
             return found
 
         return repeated

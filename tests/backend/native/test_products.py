@@ -111,6 +111,11 @@ def test_repeated_products_are_one_call_of_blas(monkeypatch: pytest.MonkeyPatch)
             for mine, want in zip(np.atleast_3d(found), np.atleast_3d(wants), strict=True):
                 assert np.allclose(mine, want, atol=1e-12), name
         assert (len(ran) == 1) == direct, name
+    program = td.jit(lambda a, b: a @ b, backend="native")
+    ran.clear()
+    for n in (40, 30, 40, 30, 30, 40):
+        assert np.array_equal(program(np.eye(n), one[:n, :n]), one[:n, :n])
+    assert len(ran) == 2  # once for each
 
 
 def test_only_the_same_calls_are_repeated() -> None:
