@@ -39,7 +39,9 @@ class ReplayedCalls:
         self.took = 0.0  # seconds that the last call took
         step = owner.actions[0] if len(owner.actions) == 1 else None
         #: The product that is the complete program.
-        self.product = step if isinstance(step, ProductStep) else None
+        self.product: ProductStep | None = None
+        if isinstance(step, ProductStep) and owner.results == [step.slot]:
+            self.product = step
 
     def prepare(self) -> None:
         """Compile every kernel that is not on disk, several at a time (LLVM runs without the

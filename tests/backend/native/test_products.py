@@ -111,6 +111,12 @@ def test_repeated_products_are_one_call_of_blas(monkeypatch: pytest.MonkeyPatch)
             for mine, want in zip(np.atleast_3d(found), np.atleast_3d(wants), strict=True):
                 assert np.allclose(mine, want, atol=1e-12), name
         assert (len(ran) == 1) == direct, name
+    both = td.jit(lambda a, b: (a @ b, a), backend="native")
+    named = td.jit(lambda a, b: {"c": a @ b}, backend="native")
+    for _ in range(3):
+        product, first = both(one, one)
+        assert np.allclose(product, one @ one) and np.array_equal(first, one) and first is not one
+        assert np.array_equal(named(one, one)["c"], product)
     program = td.jit(lambda a, b: a @ b, backend="native")
     ran.clear()
     for n in (40, 30, 40, 30, 30, 40):
