@@ -121,8 +121,11 @@ class ProductStep:
                 side.permuted_view(given[place] if array is None else array)
                 for side, place, array in zip(sides, places, held, strict=True)
             )
-            with np.errstate(all="ignore"):
-                found: HostArray = matmul(a, b, POOL.allocate(shape, out_type))
+            try:
+                with np.errstate(all="ignore"):
+                    found: HostArray = matmul(a, b, POOL.allocate(shape, out_type))
+            except MemoryError:  # the error is that of the steps
+                return None
             return found
 
         return repeated

@@ -17,7 +17,7 @@ import pytest
 
 import treadle as td
 from treadle.backend.native import crossover, own, products
-from treadle.backend.runtime.memory import POOL
+from treadle.backend.runtime.memory import POOL, no_memory
 from treadle.dsl.operations.linalg import ALGORITHMS as NAMES
 from treadle.dsl.operations.linalg import EXECUTIONS, MatmulOptions
 from treadle.dsl.types import float32, float64, int32
@@ -118,10 +118,21 @@ def test_repeated_products_are_one_call_of_blas(monkeypatch: pytest.MonkeyPatch)
         assert np.allclose(product, one @ one) and np.array_equal(first, one) and first is not one
         assert np.array_equal(named(one, one)["c"], product)
     program = td.jit(lambda a, b: a @ b, backend="native")
+    program(one, one)
+
+    def full(*_: Any) -> Any:
+        raise no_memory((40, 40), one.dtype)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(products, "matmul", full)
+        assert np.allclose(program(one, one), one @ one)  # by the steps, which have memory
+        patched.setattr(own, "matmul", full)
+        with pytest.raises(td.DeviceOutOfMemory, match="no memory for an array"):
+            program(one, one)
     ran.clear()
     for n in (40, 30, 40, 30, 30, 40):
         assert np.array_equal(program(np.eye(n), one[:n, :n]), one[:n, :n])
-    assert len(ran) == 2  # once for each
+    assert len(ran) == 1  # the first call of 30
 
 
 def test_only_the_same_calls_are_repeated() -> None:
