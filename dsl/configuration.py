@@ -136,7 +136,8 @@ def config(
 
 @user_facing
 def precision(fast: bool = False) -> AbstractContextManager[None]:
-    """`with td.precision(fast=True)`: float products may use Strassen's algorithm."""
+    """`with td.precision(fast=True)`: float products may use Strassen's algorithm, and float32
+    products tensor cores (`precision="fp16x3"` of `td.matmul`)."""
     if not isinstance(fast, bool):
         raise TracingError(f"td.precision: fast is True or False, got {fast!r}.",
                            hint="Write td.precision(fast=True).")  # fmt: skip

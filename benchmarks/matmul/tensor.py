@@ -179,9 +179,11 @@ def engines(sizes: tuple[int, ...]) -> dict[str, dict[str, dict[str, float]]]:
     for n in sizes:
         calls = max(1, min(20, int(2e12 / n**3)))
         runs: dict[str, Callable[[], Any]] = {}
+        arrays: list[Any] = []  # which the graphs use by address
         for form, levels in FORMS.items():
             kind = getattr(torch, ALL[form].types[0])
             x, y, z = (torch.randn(n, n, device="cuda", dtype=kind) for _ in range(3))
+            arrays += [x, y, z]
             size = x.element_size()
             p, q, r = (Matrix(v.data_ptr(), n, n, n, 1, size) for v in (x, y, z))
 
@@ -207,6 +209,7 @@ def engines(sizes: tuple[int, ...]) -> dict[str, dict[str, dict[str, float]]]:
             form, _, variant = name.partition(" ")
             ms = round(seconds / calls * 1e3, 5)
             found.setdefault(form, {}).setdefault(variant, {})[str(n)] = ms
+        arrays.clear()
         text = {f: {v: t[str(n)] for v, t in times.items()} for f, times in found.items()}
         print(n, text, flush=True)
     return found

@@ -18,7 +18,7 @@ from treadle.skeletons.products.measured import MEASURED, exact, levels_of, ways
 from treadle.skeletons.products.model import H200
 
 from .engine import Engine, engine_for
-from .form import TARGETS, Form, form_of
+from .form import FORMS, TARGETS, Form, form_of
 from .operand import plain_operands
 from .own import own_seconds
 
@@ -33,6 +33,8 @@ OVER_LIBRARY = {"float64": "Float64"}
 #: Below STEADY multiply-adds the library's rate varies between extents by VARIES: the predicted
 #: speed-up of an engine's standard product must be larger.
 STEADY, VARIES = 2048**3, 1.15
+#: Seconds in which the host issues the launches of a product from tile images (measured).
+ISSUED = 9e-5
 #: The least extent for which an engine computes a named algorithm, if no execution is named.
 LEAST = 64
 
@@ -243,6 +245,9 @@ def predicted(engine: Engine, arithmetic: str, size: tuple[int, int, int], *, fa
     found = ways(arithmetic, size, fast=fast, deterministic=deterministic, levels=levels, on=on)
     if "library" in found and exact(arithmetic):
         found["library"] = own_seconds(int32, size, on.processors)
+    form = FORMS.get(arithmetic)
+    if form is not None and form.planes:
+        found = {way: s if way == "library" else max(s, ISSUED) for way, s in found.items()}
     return found
 
 
