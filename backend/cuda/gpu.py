@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from treadle.dsl.graph import ArrayLoop, Library, Matmul, Node
 from treadle.dsl.passes.short_folds import Short
 from treadle.dsl.program import TracedProgram
-from treadle.skeletons.linalg.warps import by_warps
+from treadle.skeletons.linalg.small import has_kernel
 
 from ..runtime.plan import Step
 from ..runtime.steps import Action
@@ -37,7 +37,7 @@ class Gpu:
         return product_step(owner, node)
 
     def library_step(self, owner: CudaExecutor, node: Library) -> Action:
-        if by_warps(node):
+        if has_kernel(node):
             made = KernelStep(owner, node)
             owner.kernel_steps.append(made)
             return made

@@ -13,7 +13,7 @@ from treadle.dsl.program import TracedProgram
 from treadle.dsl.schedule import Schedule
 from treadle.dsl.target import CUDA
 from treadle.skeletons.ir.kernel import Kernel
-from treadle.skeletons.linalg.warps import by_warps
+from treadle.skeletons.linalg.small import has_kernel
 from treadle.skeletons.lower.build import LoweringContext, describe
 from treadle.skeletons.lower.pieces import Whole, pieces_of
 from treadle.skeletons.model.report import ShortRows
@@ -115,7 +115,7 @@ def _by_others(program: TracedProgram, products: set[Node]) -> str:
     lines = []
     for _, step in Planner(program.roots, program.inputs).plan.walk():
         node = step.node
-        if (isinstance(node, Library) and not by_warps(node)) or (
+        if (isinstance(node, Library) and not has_kernel(node)) or (
             isinstance(node, Matmul) and node not in products and by_library(node)
         ):
             lines += [*describe(node), "computed by a library's kernels"]
@@ -131,7 +131,7 @@ def nodes(program: TracedProgram) -> list[Node]:
         node = step.node
         if isinstance(node, Barrier | ArrayLoop | Branch):
             continue
-        if isinstance(node, Library) and not by_warps(node):
+        if isinstance(node, Library) and not has_kernel(node):
             continue
         if isinstance(node, Matmul) and by_library(node) and node not in small:
             continue
@@ -151,7 +151,7 @@ def kernels_of(
 
 def lowering(program: TracedProgram, node: Node) -> LoweringContext | None:
     """The context in which a node is lowered to kernels; None if a library computes it."""
-    if isinstance(node, Library) and not by_warps(node):
+    if isinstance(node, Library) and not has_kernel(node):
         return None
     if isinstance(node, Matmul) and by_library(node):
         return None

@@ -8,6 +8,7 @@ from treadle.dsl.graph import ArrayLoop, Library, Matmul, Node
 from treadle.dsl.passes.short_folds import Short
 from treadle.dsl.program import TracedProgram
 from treadle.dsl.target import NATIVE
+from treadle.skeletons.linalg.small import has_kernel
 
 from ..runtime.executor import Executor
 from ..runtime.plan import Step
@@ -44,7 +45,9 @@ def lowering(program: TracedProgram, node: Node) -> LoweringContext | None:
     """The context in which a node is lowered to kernels, None if a library computes it."""
     from treadle.skeletons.lower.lower import LoweringContext
 
-    if isinstance(node, Library) or (isinstance(node, Matmul) and not _in_language(node)):
+    if isinstance(node, Library) and not has_kernel(node):
+        return None
+    if isinstance(node, Matmul) and not _in_language(node):
         return None
     return LoweringContext(threads=thread_count(), check=program.settings.check)
 
@@ -83,6 +86,10 @@ class Cpu:
         return product_step(owner, node, kernels)
 
     def library_step(self, owner: NativeExecutor, node: Library) -> Action:
+        if has_kernel(node):
+            made = KernelStep(owner, node)
+            owner.kernel_steps.append(made)
+            return made
         return LibraryStep(owner, node, node.operation.on(NATIVE.name))
 
     def loop_step(self, owner: NativeExecutor, node: ArrayLoop, step: Step) -> Action:

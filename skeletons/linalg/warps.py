@@ -18,12 +18,10 @@ Rows are never exchanged: which row was the pivot of a column stays in a registe
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
 
 from treadle.dsl import simplify
 from treadle.dsl.expr import FALSE, Const, Expr, Var
 from treadle.dsl.graph import Leaf, Library
-from treadle.dsl.library import is_builtin
 from treadle.dsl.scalar import apply_primitive
 from treadle.dsl.types import float64, int64, uint32
 
@@ -45,34 +43,19 @@ from ..lower.build import Builder, LoweringContext
 from ..lower.gpu.collectives import shuffled
 from ..lower.gpu.common import WARP, WIDEST, Threads, load_vector
 from ..products.scalars import add_product
+from .small import conjugate, has_kernel, negative, number, over, real, size
 
-#: The largest matrices, and the most right-hand sides of a system.
-LARGEST, COLUMNS = 32, 8
 THREADS = 128
 #: The largest matrices whose steps are unrolled; the phases of larger ones, in each of which a step
 #: does what its first one needs.
 UNROLLED, PHASES = 8, 4
 #: Step k of an algorithm: (k, the columns that are left, the registers) → the new registers.
 Step = Callable[[Expr, int, list[Expr]], list[Expr]]
-_NAMES = ("linalg.inv", "linalg.solve", "linalg.cholesky")
-
-
-def by_warps(node: Library) -> bool:
-    """Whether these kernels compute a library operation: the matrices have constant extents."""
-    operation = node.operation
-    if not is_builtin(operation) or operation.name not in _NAMES or any(operation.parameters):
-        return False
-    rows, columns = node.outs[0].shape[-2:]
-    sizes = node.arguments[0].shape[-1], rows, columns
-    if not all(isinstance(e, Const) for e in sizes):
-        return False
-    n, _, k = (int(e.value) for e in sizes if isinstance(e, Const))
-    return 0 < n <= LARGEST and (operation.name != "linalg.solve" or 0 < k <= COLUMNS)
 
 
 def lower_linalg(node: Library, context: LoweringContext) -> Lowered:
     """One kernel, with a variant for data that is not aligned."""
-    if not by_warps(node):
+    if not has_kernel(node):
         raise TypeError(f"{node.operation.name} is a library's")
     builder = Builder(node, context)
     made = _Warps(builder, node)
@@ -85,8 +68,8 @@ class _Warps:
         self.out, self.bad = builder.outputs()
         result = node.outs[0]
         self.batch, self.type = result.shape[:-2], result.type
-        self.n = _number(node.arguments[0].shape[-1])
-        self.columns = _number(result.shape[-1])
+        self.n = number(node.arguments[0].shape[-1])
+        self.columns = number(result.shape[-1])
         self.lanes = next(w for w in (8, 16, WARP) if w >= self.n)
         self.each = THREADS // self.lanes  # matrices of a block
         self.pitch = self.n + (self.n % 2 == 0)  # odd: rows of a matrix are in different banks
@@ -136,7 +119,7 @@ class _Warps:
         for k, extent in enumerate(lead, len(self.batch) - len(lead)):
             one = isinstance(e := builder.root(extent), Const) and int(e.value) == 1
             own.append(at.integer(0) if one else indices[k])
-        rows = int(_number(leaf.shape[-2]))
+        rows = int(number(leaf.shape[-2]))
         place = at.linear((*own, self.row, 0), (*builder.shape(lead), rows, width))
         start = into.let(place, "start")
         count = min(width & -width, max(WIDEST // buffer.type.bytes, 1)) if self.wide else 1
@@ -175,10 +158,10 @@ class _Warps:
     def _pivot(self, into: Linearizer, value: Expr, used: Expr) -> tuple[Expr, Expr]:
         """The lane of the largest of these values among rows that were no pivot, the first of
         several; and whether it is zero or NaN."""
-        size = _size(value)
+        length = size(value)
         free = into.let(at.both(self.real_row, at.negate(used)), "free")
-        least = Const(-1.0, size.type)
-        best = into.let(simplify.select(free, size, least), "size")
+        least = Const(-1.0, length.type)
+        best = into.let(simplify.select(free, length, least), "size")
         own, step = best, self.lanes // 2
         while step:
             (other,) = shuffled(into, "shuffle_xor", (best,), step)
@@ -190,7 +173,7 @@ class _Warps:
         into.append(Collective(chosen, "ballot", (at.both(free, at.negate(smaller)),)))
         mine = apply_primitive("right_shift", [chosen, simplify.cast(self.first, uint32)])
         lane = simplify.cast(apply_primitive("ctz", [mine]), int64)
-        zero = Const(0.0, size.type)
+        zero = Const(0.0, length.type)
         none = at.negate(apply_primitive("greater", [best, zero]))
         return into.let(lane, "pivot"), into.let(none, "none")
 
@@ -242,7 +225,7 @@ class _Warps:
             is_zero = apply_primitive("equal", [top, zero])
             divisor = into.let(simplify.select(is_zero, one, top), "divisor")
             used = into.let(at.either(used, here), "used")
-            quotient = apply_primitive("true_divide", [_negative(a[0]), divisor])
+            quotient = apply_primitive("true_divide", [negative(a[0]), divisor])
             factor = into.let(simplify.select(used, zero, quotient), "factor")
             rest = [self._minus(into, x, factor, self._from(into, x, pivot)) for x in a[1:left]]
             b = [self._minus(into, x, factor, self._from(into, x, pivot)) for x in b]
@@ -259,7 +242,7 @@ class _Warps:
             here = into.let(at.subtract(n - 1, k), "column")
             pivot = self._from(into, mine, here)
             before = at.less(column, here)
-            factor = into.let(simplify.select(before, _negative(a[-1]), zero), "factor")
+            factor = into.let(simplify.select(before, negative(a[-1]), zero), "factor")
             for c in range(columns):
                 quotient = into.let(apply_primitive("true_divide", [b[c], a[-1]]), "x")
                 found = self._from(into, quotient, pivot)
@@ -286,7 +269,7 @@ class _Warps:
             top = self._from(into, a[0], pivot)
             inverse = into.let(apply_primitive("true_divide", [one, top]), "inverse")
             # The pivot's row becomes its own multiple, the others subtract theirs.
-            factor = into.let(_negative(a[0]), "factor")
+            factor = into.let(negative(a[0]), "factor")
             rest = []
             for x in a[1:]:
                 above = self._from(into, x, pivot)
@@ -321,18 +304,18 @@ class _Warps:
 
         def eliminate(k: Expr, left: int, state: list[Expr]) -> list[Expr]:
             a, bad = state[:n], state[n]
-            top = into.let(_real(self._from(into, a[0], k)), "top")
+            top = into.let(real(self._from(into, a[0], k)), "top")
             fails = at.negate(apply_primitive("greater", [top, Const(0.0, top.type)]))
             bad = into.let(at.either(bad, fails), "bad")
             root = into.let(apply_primitive("sqrt", [top]), "root")
-            first = into.let(self._over(a[0], root), "a")
-            factor = into.let(_negative(first), "factor")
+            first = into.let(over(a[0], root), "a")
+            factor = into.let(negative(first), "factor")
             rest = list(a[1:])
             for j in range(1, left):
                 # Column k + j; a loop's last steps have fewer columns than its first one.
                 there = into.let(at.less(at.add(k, j), n), "there")
                 source = at.minimum(at.add(k, j), n - 1)
-                other = _conjugate(self._from(into, first, source))
+                other = conjugate(self._from(into, first, source))
                 own = into.let(simplify.select(there, factor, zero), "factor")
                 rest[j - 1] = self._minus(into, a[j], own, other)
             return [*rest, first, bad]
@@ -347,36 +330,3 @@ class _Warps:
                 low = simplify.select(at.less_equal(j, self.own), a[j], zero)
                 into.append(Store(self.out, at.add(place, j), simplify.select(bad, nan, low)))
         return bad
-
-    def _over(self, x: Expr, r: Expr) -> Expr:
-        """x / r for a real r."""
-        divide = partial(apply_primitive, "true_divide")
-        if not self.type.is_complex:
-            return divide([x, r])
-        parts = [divide([apply_primitive(part, [x]), r]) for part in ("real", "imag")]
-        return apply_primitive("complex", parts)
-
-
-def _number(e: Expr) -> int:
-    assert isinstance(e, Const)
-    return int(e.value)
-
-
-def _real(x: Expr) -> Expr:
-    return apply_primitive("real", [x]) if x.type.is_complex else x
-
-
-def _conjugate(x: Expr) -> Expr:
-    return apply_primitive("conjugate", [x]) if x.type.is_complex else x
-
-
-def _negative(x: Expr) -> Expr:
-    return apply_primitive("negative", [x])
-
-
-def _size(x: Expr) -> Expr:
-    """|x|, or |re| + |im|, by which LAPACK chooses pivots."""
-    if not x.type.is_complex:
-        return apply_primitive("absolute", [x])
-    parts = [apply_primitive("absolute", [apply_primitive(part, [x])]) for part in ("real", "imag")]
-    return apply_primitive("add", parts)

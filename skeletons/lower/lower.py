@@ -23,6 +23,7 @@ Lowering = Callable[[Any, LoweringContext], Lowered]
 
 @functools.cache
 def _for_cpu() -> dict[type[Node], Lowering]:
+    from ..linalg import lanes
     from ..products import kernel_cpu as matmul
     from .elementwise import cpu as generate
     from .fold import cpu as fold_cpu
@@ -37,6 +38,7 @@ def _for_cpu() -> dict[type[Node], Lowering]:
         Scan: scan.lower_scan,
         Permute: permute.lower_permute,
         Matmul: matmul.lower_matmul,
+        Library: lanes.lower_linalg,
     }
 
 
@@ -70,7 +72,7 @@ def lower(node: Node, context: LoweringContext | None = None) -> Lowered:
     Arrays that the node reads are input buffers, whoever computes them; its own components are
     output buffers (for a Permute "update" buffers, which hold the defaults when the first kernel
     starts).  Barrier, ArrayLoop and Branch are the executor's, and so is Library, except for the
-    linear algebra of small matrices on a GPU: `TypeError`.
+    linear algebra of small matrices: `TypeError`.
 
     The schedule layers that concern complete blocks (residency and cache hints) are applied to the
     kernels afterwards, independently of the skeleton.

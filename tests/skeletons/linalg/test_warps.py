@@ -1,4 +1,4 @@
-"""Systems, inverses and Cholesky factors by warps, in every size: interpreted GPU kernels."""
+"""Systems, inverses and Cholesky factors by warps: every size, interpreted."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.conformance.helpers import emulated_cuda
 from treadle.backend.cuda.source import kernels_of, nodes
 from treadle.dsl.graph import Library
 from treadle.skeletons.ir.verify import verify
-from treadle.skeletons.linalg.warps import COLUMNS, LARGEST, by_warps
+from treadle.skeletons.linalg.small import COLUMNS, LARGEST, has_kernel
 
 RANDOM = np.random.default_rng(0)
 SIZES = (5, 6, 7, 8, 9, 10, 12, 13, 16, 17, 24, 31, 32)
@@ -29,7 +29,7 @@ def on_gpu(f, *arrays):
 def libraries(f, *arrays):
     """The library operations of a program that kernels compute."""
     program = td.jit(f, backend="cuda").lower(*arrays)
-    assert all(by_warps(n) for n in nodes(program) if isinstance(n, Library))
+    assert all(has_kernel(n) for n in nodes(program) if isinstance(n, Library))
     return [n for n in nodes(program) if isinstance(n, Library)]
 
 

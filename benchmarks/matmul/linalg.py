@@ -1,0 +1,178 @@
+"""Linear algebra of many small matrices: `python -m benchmarks.matmul.linalg gpu` (or `cpu`).
+
+gpu: inv, solve (one right-hand side) and cholesky of a million 2 × 2 … 4 × 4 and of 50,000 larger
+matrices of float32 and float64, beside PyTorch and CuPy, and a copy of as many bytes as are read
+and written.  cpu: beside NumPy, with fewer matrices.
+
+Residuals are checked against float64, and kept as JSON and a table in benchmarks/results.
+"""
+
+from __future__ import annotations
+
+import datetime
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import treadle as td
+from benchmarks import provenance
+from benchmarks.harness import host_stopwatch
+
+from .batched import least
+
+RESULTS = Path(__file__).resolve().parents[1] / "results"
+#: The sizes of each operation; the number of matrices on a GPU, and on a CPU.
+SIZES = (2, 3, 4, 8, 16, 32)
+FEW, MANY, LESS_ON_CPU = 50_000, 1_000_000, 20
+#: Matrices whose residuals are computed.
+CHECKED = 1000
+
+
+def inv(a: Any, b: Any) -> Any:
+    return td.linalg.inv(a)
+
+
+def solve(a: Any, b: Any) -> Any:
+    return td.linalg.solve(a, b)
+
+
+def cholesky(a: Any, b: Any) -> Any:
+    return td.linalg.cholesky(a)
+
+
+def fused(a: Any, b: Any) -> Any:
+    """A system with a producer and a consumer around it."""
+    return td.maximum(td.linalg.solve(a + td.eye(a.shape[-1], dtype=a.dtype), td.sin(b)), 0)
+
+
+WORKS: dict[str, Callable[[Any, Any], Any]] = {
+    "inv": inv, "solve": solve, "cholesky": cholesky, "solve, fused": fused
+}  # fmt: skip
+
+
+def operands(n: int, count: int, name: str, work: str) -> tuple[Any, Any]:
+    """Matrices and right-hand sides around zero; definite ones for Cholesky."""
+    rng = np.random.default_rng(n)
+    a = rng.standard_normal((count, n, n)).astype(name)
+    if work == "cholesky":
+        a = a @ a.swapaxes(1, 2) + np.eye(n, dtype=name)
+    return a, rng.standard_normal((count, n, 1)).astype(name)
+
+
+def moved(n: int, itemsize: int, count: int, work: str) -> int:
+    """The bytes read and written."""
+    each = n * n + 2 * n if work.startswith("solve") else 2 * n * n
+    return each * itemsize * count
+
+
+def residual(work: str, a: Any, b: Any, x: Any) -> float:
+    """The largest backward error of the first matrices, in units of n ε."""
+    few = slice(0, CHECKED)
+    eps = np.finfo(a.dtype).eps
+    a, b, x = (np.asarray(v[few]).astype("f8") for v in (a, b, x))
+    n = a.shape[-1]
+
+    def size(v: Any) -> Any:
+        return np.sqrt((v * v).sum(axis=(1, 2)))
+
+    if work == "inv":
+        error, scale = size(x @ a - np.eye(n)), size(a) * size(x)
+    elif work == "cholesky":
+        error, scale = size(x @ x.swapaxes(1, 2) - a), size(a)
+    elif work == "solve":
+        error, scale = size(a @ x - b), size(a) * size(x) + size(b)
+    else:
+        return 0.0  # as the plain system
+    return float((error / (n * eps * scale)).max())
+
+
+def _peers(xp: Any, a: Any, b: Any, unit: Any) -> dict[str, Callable[[], Any]]:
+    """The same by NumPy, CuPy or PyTorch."""
+    return {
+        "inv": lambda: xp.linalg.inv(a),
+        "solve": lambda: xp.linalg.solve(a, b),
+        "cholesky": lambda: xp.linalg.cholesky(a),
+        "solve, fused": lambda: xp.linalg.solve(a + unit, xp.sin(b)).clip(0),
+    }
+
+
+def on_gpu(n: int, name: str, work: str) -> dict[str, Any]:
+    from benchmarks.gpu_works.common import copies, cp, sample, torch
+
+    count = MANY if n <= 4 else FEW
+    a, b = operands(n, count, name, work)
+    x, y = cp.asarray(a), cp.asarray(b)
+    mine = td.jit(WORKS[work], backend="cuda")
+    runs = {"treadle": lambda: mine(x, y)}
+    if torch is not None:
+        u, v = torch.from_dlpack(x), torch.from_dlpack(y)
+        runs["torch"] = _peers(torch, u, v, torch.eye(n, dtype=u.dtype, device=u.device))[work]
+    runs["CuPy"] = _peers(cp, x, y, cp.eye(n, dtype=x.dtype))[work]
+    runs["copy"] = copies(moved(n, a.itemsize, count, work))
+    error = residual(work, a, b, cp.asnumpy(cp.from_dlpack(mine(x, y))))
+    assert error < 8, (n, name, work, error)
+    return {"work": work, "n": n, "type": name, "count": count, "error": error,
+            **least(runs, sample)}  # fmt: skip
+
+
+def on_cpu(n: int, name: str, work: str) -> dict[str, Any]:
+    count = (MANY if n <= 4 else FEW) // LESS_ON_CPU
+    a, b = operands(n, count, name, work)
+    mine = td.jit(WORKS[work], backend="native")
+    peers = _peers(np, a, b, np.eye(n, dtype=name))
+    error = residual(work, a, b, mine(a, b))
+    assert error < 8, (n, name, work, error)
+    runs = {"treadle": lambda: mine(a, b), "NumPy": peers[work]}
+    return {"work": work, "n": n, "type": name, "count": count, "error": error,
+            **least(runs, host_stopwatch)}  # fmt: skip
+
+
+def table(rows: list[dict[str, Any]]) -> str:
+    """A Markdown table: milliseconds, and ratios to the library and to a copy."""
+    names = [k for k in rows[0] if k not in ("work", "n", "type", "count", "error")]
+    peer = next(k for k in ("torch", "CuPy", "NumPy") if k in names)
+    head = ["work", "type", "n", "matrices", *(f"{k}, ms" for k in names), f"{peer} / treadle"]
+    head += ["of a copy's rate"] if "copy" in names else []
+    lines = [" | ".join(head), " | ".join("---:" for _ in head)]
+    for r in rows:
+        cells = [r["work"], r["type"], str(r["n"]), f"{r['count']:,}"]
+        cells += [*(f"{r[k] * 1e3:.3f}" for k in names), f"{r[peer] / r['treadle']:.1f}"]
+        cells += [f"{r['copy'] / r['treadle']:.0%}"] if "copy" in names else []
+        lines.append(" | ".join(cells))
+    return "\n".join(f"| {line} |" for line in lines) + "\n"
+
+
+def main(where: str) -> None:
+    measure = on_gpu if where == "gpu" else on_cpu
+    rows = []
+    for name in ("float32", "float64"):
+        for work in WORKS:
+            for n in SIZES:
+                rows.append(measure(n, name, work))
+                print({k: v for k, v in rows[-1].items() if k != "count"}, flush=True)
+    if where == "gpu":
+        from benchmarks.gpu_works.common import cp
+
+        device = cp.cuda.runtime.getDeviceProperties(0)["name"].decode()
+    else:
+        device = provenance.describe(provenance.processor())
+    today = datetime.date.today().isoformat()
+    about = {
+        "date": today, "device": device, "commit": provenance.commit(),
+        "command": f"python -m benchmarks.matmul.linalg {where}",
+        "packages": provenance.versions(("numpy", "torch", "cupy")),
+    }  # fmt: skip
+    path = RESULTS / f"linalg-{where}-{today}"
+    data = json.dumps({**about, "rows": rows}, indent=1)
+    page = f"`{about['command']}`, {device}, {today}\n\n{table(rows)}"
+    path.with_suffix(".json").write_text(f"{data}\n", encoding="utf-8")
+    path.with_suffix(".md").write_text(page, encoding="utf-8")
+    print(table(rows))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
