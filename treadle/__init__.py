@@ -96,7 +96,8 @@ def __getattr__(name: str) -> object:
     from treadle.dsl.errors import no_attribute
     from treadle.dsl.suggestions import missing
 
-    for module, package in (("schedule", schedule), ("simulator", simulator)):
+    packages = ("schedule", schedule), ("simulator", simulator), ("linalg", linalg)
+    for module, package in packages:
         if name in package.__all__:
             raise no_attribute(f"treadle has no {name!r}: td.{module}.{name}.", name)
     known = [n for n in globals() if not n.startswith("_")]

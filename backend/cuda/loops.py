@@ -28,6 +28,7 @@ from treadle.dsl.graph import (
 from treadle.dsl.types import int64
 from treadle.skeletons.ir import arithmetic as at
 from treadle.skeletons.ir.kernel import Buffer, If, Kernel, Load, Store
+from treadle.skeletons.linalg.small import has_kernel
 
 from ..runtime import loops
 from ..runtime.host import is_host_work
@@ -55,7 +56,7 @@ def why_host_driven(node: ArrayLoop, library: Callable[[Matmul], str | None]) ->
     """Why the host has to drive the iterations of a loop; None if the device can run it alone.
     `library` names the library that computes a product, if it is not a kernel of a graph."""
     for inner in topological(node.inner_roots()):
-        if isinstance(inner, Library):
+        if isinstance(inner, Library) and not has_kernel(inner):
             return f"{inner.operation.name} is a library's"
         if isinstance(inner, Matmul) and (who := library(inner)):
             return f"the product is {who}'s"

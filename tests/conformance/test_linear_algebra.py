@@ -324,12 +324,13 @@ def test_extents_that_are_computed(backend):
     np.testing.assert_allclose(found, np.linalg.inv(a[:, :3, :3]), rtol=1e-8, atol=1e-10)
 
 
-def test_in_a_loop(backend):
+@pytest.mark.parametrize("n", (3, 6, 40))
+def test_in_a_loop(backend, n):
     """The state of a loop has the size of its initial value: Newton's iteration for a root."""
-    a = definite("float64", 5, 3, 3)
+    a = hermitian("float64", 5, n, n) / n + 2 * np.eye(n)
 
     def root(a):
-        start = td.broadcast_to(td.eye(3), a.shape)
+        start = td.broadcast_to(td.eye(n), a.shape)
         return td.loop(20, lambda _, x: (x + td.matmul(td.linalg.inv(x), a)) / 2, start)
 
     x = call(root, backend, a)

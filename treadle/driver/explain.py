@@ -33,6 +33,7 @@ from treadle.dsl.graph import (  # fmt: skip
 )
 from treadle.dsl.names import Names, address, in_order, is_kernel, operations, place
 from treadle.dsl.passes import cost
+from treadle.dsl.passes.rows import row_axes, row_members
 from treadle.dsl.quantities import count, count_of, duration, in_bytes, rounded
 from treadle.dsl.target import target_of
 from treadle.skeletons.access.maps import (
@@ -461,7 +462,12 @@ def _work(node: Node, names: Names) -> tuple[float, int | None, float, int | Non
         size = names.size((*node.batch, node.m, node.n, node.k))
         return 2.0, size, after, finished
     own = [e for e in node.per_element() if e not in epilogue]
-    each = cost.arithmetic(own, names.value)
+    axes = row_axes(own, node.shape) if isinstance(node, Generate) else None
+    if axes is not None and isinstance(node, Generate) and not node.label.ordered:
+        members = row_members(own, node.shape, axes)  # which share what they have in common
+        each = cost.arithmetic([e for m in members for e in m], names.value) / len(members)
+    else:
+        each = cost.arithmetic(own, names.value)
     combine = getattr(node, "combine", None)
     if combine is not None:
         each += cost.arithmetic(combine.results, names.value)
