@@ -27,6 +27,8 @@ LONGEST = 32
 #: The least work, in additions, for which it matters that a row shares it; and no less than one
 #: addition for each element of the row.
 SHARED = 8.0
+#: The most work of a row besides what it shares: its code is a copy for each element.
+LARGEST = 8000.0
 
 
 def leading(shape: Sequence[Expr | None]) -> int:
@@ -59,9 +61,12 @@ def row_axes(elements: Sequence[Expr], shape: Sequence[Expr]) -> int | None:
             last[e] = e.axis
         else:
             last[e] = max((last[x] for x in (*e.args, *e.scoped)), default=-1)
+    total = operations(elements)
     for axes in range(lead, len(shape)):
         size = prod(sizes[axes - lead :])
-        if size > 1 and operations(_common(elements, last, axes)) >= max(SHARED, size):
+        shared = operations(_common(elements, last, axes))
+        enough = size > 1 and shared >= max(SHARED, size)
+        if enough and (total - shared) * size <= LARGEST:
             return axes
     return None
 

@@ -14,6 +14,13 @@ def node_of(array):
     return array._leaves[0].node
 
 
+def tower(x):
+    """An expression of thousands of operations."""
+    for _ in range(150):
+        x = td.sin(x)
+    return x
+
+
 def test_rows_are_short_constant_axes():
     n = node_of(td.use(np.ones((5, 4)))).leaf().shape[0]
     assert isinstance(n, Extent)
@@ -28,7 +35,8 @@ def test_elements_of_a_row_share_what_does_not_depend_on_its_axes():
     shared = td.generate((50, 3), lambda i, j: td.exp(x[i]) * j)
     apart = td.generate((50, 3), lambda i, j: td.exp(x[i] * j))
     cheap = td.generate((50, 3), lambda i, j: (x[i] + 1) * j)
-    for made, axes in ((shared, 1), (apart, None), (cheap, None)):
+    large = td.generate((50, 3), lambda i, j: td.exp(x[i]) * tower(x[i] * j))
+    for made, axes in ((shared, 1), (apart, None), (cheap, None), (large, None)):
         node = node_of(made)
         assert rows.row_axes(node.elements, node.shape) == axes
 
