@@ -298,11 +298,13 @@ def histogram(
         high_s = where(same, high_x + 0.5, high_x)
         step = (high_s - low_s) / float(count)
 
-        def edge(k: Any) -> Any:
-            along = Scalar(rounded_product(lift(cast(k, low_s.dtype)), lift(step)))
+        def edge(k: Any, rounded: bool = False) -> Any:
+            """Of both kinds the same: what a permute computes is not contracted."""
+            x = cast(k, low_s.dtype)
+            along = Scalar(rounded_product(lift(x), lift(step))) if rounded else x * step
             return cast(where(k == count, high_s, along + low_s), real)
 
-        edges = generate((count + 1,), edge)
+        edges = generate((count + 1,), lambda k: edge(k, rounded=True))
         if values.types[0].is_complex:
             raise DTypeError(
                 "histogram needs real numbers.",
