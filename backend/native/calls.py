@@ -6,7 +6,7 @@ import math
 import os
 import time
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast, runtime_checkable
 
 import numpy as np
 
@@ -15,7 +15,6 @@ from treadle.dsl.sources import host_array
 
 from ..runtime.memory import address
 from ..runtime.run import HostArray, Params, Slots, Unrecordable
-from .products import ProductStep
 from .running import HostRun
 from .runtime.replay import LARGEST, Replays
 from .runtime.tape import Tape, TooLarge
@@ -26,6 +25,16 @@ if TYPE_CHECKING:
 
 #: Native code repeats only calls that take fewer seconds, because it does not check for signals.
 LONG = 0.05
+
+
+@runtime_checkable
+class OneCall(Protocol):
+    """A step that may be one call of a library (`ProductStep` in products.py)."""
+
+    slot: int
+
+    def direct(self, run: HostRun, args: Sequence[HostArray]) -> Callable[..., Any] | None:
+        """A function that repeats a call with these arguments; None if it is more than that."""
 
 
 class ReplayedCalls:
@@ -39,8 +48,8 @@ class ReplayedCalls:
         self.took = 0.0  # seconds that the last call took
         step = owner.actions[0] if len(owner.actions) == 1 else None
         #: The product that is the complete program.
-        self.product: ProductStep | None = None
-        if isinstance(step, ProductStep) and owner.results == [step.slot]:
+        self.product: OneCall | None = None
+        if isinstance(step, OneCall) and owner.results == [step.slot]:
             self.product = step
 
     def prepare(self) -> None:
