@@ -198,7 +198,7 @@ def multiply(on: Launching, out: Matrix, a: Matrix, b: Matrix, size: Size, form:
         on.run(loaded, (g,), (made.blocks[0], made.parts))
     loaded = on.load(images, "operand_images", 256,
                      form.planes * max(form.rows, form.columns) * ROW)  # fmt: skip
-    on.run(loaded, (g,), (room.stages, made.blocks[1]))
+    on.run(loaded, (g,), (room.stages * made.blocks[1], 1))
     loaded = on.load(product, form.entry, form.threads, form.shared_bytes)
     on.run(loaded, (h,), (made.workers, 1))
     return flag, memory
