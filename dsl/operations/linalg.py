@@ -150,9 +150,8 @@ def matmul(
     block products are added to the result: "recursive", "sequential", "streams", "batched",
     "atomic", "owner", "persistent", "hybrid" (default: the model chooses; docs/products.md has a
     table).  scaling: "outer" or "inner-outer" improves fast products of badly scaled floats.
-    precision, for float32: "float32"; "tf32"; "fp16x3", "bf16x6" and "tf32x3": parts of 16 bits or
-    tf32 on tensor cores with at least float32's accuracy (where a GPU has no engine for them, and on
-    CPUs, as "float32").
+    precision, for float32: "float32", "tf32"; "fp16x3", "bf16x6" and "tf32x3" have float32's error,
+    on the tensor cores of Hopper GPUs, and are float32 elsewhere.
 
     >>> import numpy as np, treadle as td
     >>> td.run(td.matmul(np.eye(2), np.array([[1.0, 2.0], [3.0, 4.0]])))
