@@ -23,7 +23,16 @@ from .graph import Label
 from .operations.common import operation
 from .primitives import TABLE, floating
 from .refusals import called
-from .scalar import Scalar, apply_primitive, as_index, as_strong, as_truth, lift, unify
+from .scalar import (
+    Scalar,
+    apply_primitive,
+    as_index,
+    as_strong,
+    as_truth,
+    lift,
+    unify,
+    unify_in_floats,
+)
 from .sources import as_array, is_arraylike
 from .tracing import Scope, Scoped, current_scope, enclosing_kernel, reject_escaped
 from .types import ScalarType, as_type, children_of, flatten, float64, int64, is_composite
@@ -207,7 +216,7 @@ def _in_floats(f: Callable[[Any, Any], Any], name: str, x: ArrayLike, y: ArrayLi
     """Apply `f` to two operands in the float type in which NumPy computes."""
 
     def build(values: list[Expr]) -> Expr:
-        both, weak = unify(values, name)
+        both, weak = unify_in_floats(values, name)
         to = floating(both[0].type)
         return lift(f(*(Scalar(simplify.cast(e, to, weak)) for e in both)), name)
 

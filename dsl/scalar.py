@@ -22,7 +22,7 @@ from .errors import (
 from .expr import Const, Expr, Extent, Param, walk
 from .node import Check
 from .operators import Operators
-from .primitives import TABLE
+from .primitives import TABLE, floating
 from .refusals import never_set, no_operand
 from .tracing import Scope, Scoped, current_scope, reject_escaped
 from .types import (
@@ -375,6 +375,14 @@ def unify(values: Sequence[Expr], operation: str) -> tuple[list[Expr], bool]:
     return [fit_weak(e, type_) for e in values], False
 
 
+def unify_in_floats(values: Sequence[Expr], operation: str) -> tuple[list[Expr], bool]:
+    """The operands of a function of floats: int8 and uint8 meet in float16, not in int16."""
+    integers = {e.type for e in values if not e.weak and not e.type.is_inexact}
+    if len(integers) > 1:
+        values = [e if e.weak else simplify.cast(e, floating(e.type)) for e in values]
+    return unify(values, operation)
+
+
 def yields(e: Expr, type_: ScalarType) -> bool:
     """Whether a weak value takes the type of the typed operand.
 
@@ -400,6 +408,8 @@ def apply_primitive(name: str, operands: Sequence[Expr]) -> Expr:
         target = as_type(np.complex64 if part.bits <= 32 else np.complex128)
         part = as_type(np.float32 if target.bits == 64 else np.float64)
         return ir.Apply(op, tuple(simplify.cast(v, part) for v in values), target)
+    elif name in ("arctan2", "hypot", "copysign", "nextafter"):
+        values, weak = unify_in_floats(operands, name)
     elif name.startswith("logical_"):
         truths = tuple(as_truth(v) for v in operands)
         return simplify.apply(op, truths, bool_)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import operator
 
@@ -618,3 +619,22 @@ def test_an_initial_value_takes_the_type_of_the_elements_if_it_fits(element, val
             continue
         with pytest.raises(td.DTypeError, match=element):
             build()
+
+
+def test_integers_meet_in_the_floats_of_a_function(check):
+    """As in NumPy: int8 and uint8 are float16 before they meet, although they meet in int16."""
+    cases = {}
+    for name in ("arctan2", "hypot", "copysign", "nextafter", "logaddexp", "heaviside"):
+        for a, b in itertools.product(("int8", "uint8", "uint16"), repeat=2):
+            x, y = small(a, 5), small(b, 5, seed=1)
+            want = getattr(np, name)(x, y)
+            cases[f"{name} of {a}, {b}"] = (
+                lambda x=x, y=y, n=name: getattr(td, n)(x, y).astype(td.float32),
+                want.astype("f4"),
+                9000 if want.dtype == np.float16 else 4,
+            )
+            cases[f"type of {name} of {a}, {b}"] = (
+                lambda x=x, y=y, n=name: td.zeros_like(getattr(td, n)(x, y)),
+                np.zeros_like(want),
+            )
+    check(cases)
