@@ -15,6 +15,9 @@
     recursive  one or two levels of operand sums in memory, one of A and one of B at a time;
                standard products, added to their blocks of C as they are stored: deterministic
 
+Forms of tile images (`images.py`) have "owner" at one level or none, those of tensor maps
+(`halves.py`) standard products only.
+
 Which is best for which extents was measured: benchmarks/matmul/NOTES.md.
 """
 
