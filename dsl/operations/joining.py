@@ -49,8 +49,9 @@ def _common_elements(arrays: Sequence[Array], operation: str) -> tuple[Structure
 
 
 def _require_list(arrays: Iterable[ArrayLike], axis: AxisLike | None, operation: str) -> None:
-    """Detect `concatenate(a, b)`, where the second array would be taken as the axis."""
-    if isinstance(arrays, Array | np.ndarray) and isinstance(axis, Array | np.ndarray):
+    """Refuse what is no list, and `concatenate(a, b)`, where the second array would be the axis."""
+    both = isinstance(arrays, Array | np.ndarray) and isinstance(axis, Array | np.ndarray)
+    if both or not isinstance(arrays, Iterable):
         raise TracingError(
             f"{operation} takes its arrays in a list.", hint=f"Write td.{operation}([a, b])."
         )

@@ -15,6 +15,7 @@ from ..errors import DTypeError, ShapeError, TracingError, did_you_mean, user_lo
 from ..expr import Const, Expr, Index, constant
 from ..functions import multiply
 from ..graph import Check, Fold, Label, Matmul, known
+from ..refusals import called
 from ..scalar import apply_primitive, as_strong, fit_weak, refuse_argument, refuse_traced
 from ..shapes import broadcast_shapes, show_shape
 from ..sources import as_array
@@ -509,6 +510,11 @@ def tensordot(a: ArrayLike, b: ArrayLike, axes: int | Sequence[AxisLike] = 2) ->
         over_x: list[int] = list(range(x.ndim - axes, x.ndim))
         over_y: list[int] = list(range(axes))
     else:
+        if not isinstance(axes, tuple | list) or len(axes) != 2:
+            raise TracingError(
+                f"tensordot: axes is a number or a pair, got {called(axes)}.",
+                hint="Write axes=([1], [0]): the axes of the first, then those of the second.",
+            )
         first, second = axes
         over_x = [_axis(k, x) for k in (first if isinstance(first, tuple | list) else (first,))]
         over_y = [_axis(k, y) for k in (second if isinstance(second, tuple | list) else (second,))]

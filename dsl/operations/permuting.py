@@ -265,6 +265,11 @@ def histogram(
     forbid_nesting("histogram")
     values = flatten(as_array(a, "histogram"))
     refuse_argument(bins, "histogram: bins=")
+    if range is not None and not (isinstance(range, tuple | list | np.ndarray) and len(range) == 2):
+        raise TracingError(
+            f"histogram: range is a pair of numbers, got {called(range)}.",
+            hint="Write range=(low, high), or leave it out.",
+        )
     numbers = range is None or all(kind_of_literal(v) is not None for v in range)
     narrow = numbers and values.types[0] in (float16, bfloat16, float32)
     real = values.types[0] if narrow else float64  # as NumPy's edges

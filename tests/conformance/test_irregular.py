@@ -208,6 +208,10 @@ def test_histogram(check):
 def test_histograms_that_are_none():
     with pytest.raises(td.ShapeError, match="the edges must not descend"):
         td.histogram(np.arange(4), [3, 2, 1])
+    for given in (3, (1,), (1, 2, 3), "ab", td.use(np.arange(2))):
+        with pytest.raises(td.TracingError, match="range is a pair of numbers") as said:
+            td.histogram(np.arange(4), 3, given)
+        assert "range=(low, high)" in said.value.hint
     with pytest.raises(td.DTypeError, match="bincount needs real weights"):
         td.bincount(np.arange(4), weights=np.ones(4) * 1j)
 

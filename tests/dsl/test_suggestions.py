@@ -196,3 +196,15 @@ def test_agents_that_do_not_fit_are_told_to_wait():
 def test_a_schedule_that_stays_was_not_chosen():
     told = scheduled(S.Block(8, 16) | S.Stage()).explain("native")
     assert "Block(8, 16) | Stage()\n" in told and "was chosen" not in told
+
+
+def test_arguments_that_are_lists_or_pairs():
+    a = np.ones((2, 2))
+    for join in (td.concatenate, td.stack):
+        for given in (3, None):
+            with pytest.raises(td.TracingError, match="takes its arrays in a list"):
+                join(given)
+    for axes in ((1,), ((1,), (0,), (1,)), "ab"):
+        with pytest.raises(td.TracingError, match="axes is a number or a pair"):
+            td.tensordot(a, a, axes)
+    np.testing.assert_array_equal(td.run(td.tensordot(a, a, ([1], [0]))), a @ a)
