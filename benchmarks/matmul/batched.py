@@ -125,29 +125,41 @@ def figure(rows: list[dict[str, Any]], path: Path) -> None:
     made.savefig(path, dpi=120)
 
 
-def main(where: str) -> None:
-    if where == "gpu":
-        from benchmarks.gpu_works.common import cp
+def device_of(where: str) -> str:
+    """The name of the device that is measured: "gpu" or "cpu"."""
+    if where == "cpu":
+        return provenance.describe(provenance.processor())
+    from benchmarks.gpu_works.common import cp
 
-        rows = [on_gpu(n, name) for name in ("float16", "float32") for n in EXTENTS]
-        device = cp.cuda.runtime.getDeviceProperties(0)["name"].decode()
-    else:
-        rows = [on_cpu(n, name) for name in ("float32", "float64") for n in EXTENTS if n <= 32]
-        device = provenance.describe(provenance.processor())
-    today = datetime.date.today().isoformat()
+    return str(cp.cuda.runtime.getDeviceProperties(0)["name"].decode())
+
+
+def keep(name: str, where: str, rows: list[dict[str, Any]], made: str) -> Path:
+    """Writes the results of the benchmark of this name, and the table `made` of them; the path of
+    both files, without the suffix."""
+    today, device = datetime.date.today().isoformat(), device_of(where)
     about = {
         "date": today, "device": device, "commit": provenance.commit(),
-        "command": f"python -m benchmarks.matmul.batched {where}",
+        "command": f"python -m benchmarks.matmul.{name} {where}",
         "packages": provenance.versions(("numpy", "torch", "cupy")),
     }  # fmt: skip
-    path = RESULTS / f"batched-{where}-{today}"
+    path = RESULTS / f"{name}-{where}-{today}"
     data = json.dumps({**about, "rows": rows}, indent=1)
-    page = f"`{about['command']}`, {device}, {today}\n\n{table(rows)}"
+    page = f"`{about['command']}`, {device}, {today}\n\n{made}"
     path.with_suffix(".json").write_text(f"{data}\n", encoding="utf-8")
     path.with_suffix(".md").write_text(page, encoding="utf-8")
+    print(made)
+    return path
+
+
+def main(where: str) -> None:
+    if where == "gpu":
+        rows = [on_gpu(n, name) for name in ("float16", "float32") for n in EXTENTS]
+    else:
+        rows = [on_cpu(n, name) for name in ("float32", "float64") for n in EXTENTS if n <= 32]
+    path = keep("batched", where, rows, table(rows))
     if where == "gpu":
         figure(rows, path.with_suffix(".png"))
-    print(table(rows))
 
 
 if __name__ == "__main__":

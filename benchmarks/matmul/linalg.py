@@ -9,22 +9,17 @@ Residuals are checked against float64, and kept as JSON and a table in benchmark
 
 from __future__ import annotations
 
-import datetime
-import json
 import sys
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import treadle as td
-from benchmarks import provenance
 from benchmarks.harness import host_stopwatch
 
-from .batched import least
+from .batched import keep, least
 
-RESULTS = Path(__file__).resolve().parents[1] / "results"
 #: The sizes of each operation; the number of matrices on a GPU, and on a CPU.
 SIZES = (2, 3, 4, 8, 16, 32)
 FEW, MANY, LESS_ON_CPU = 50_000, 1_000_000, 20
@@ -154,24 +149,7 @@ def main(where: str) -> None:
             for n in SIZES:
                 rows.append(measure(n, name, work))
                 print({k: v for k, v in rows[-1].items() if k != "count"}, flush=True)
-    if where == "gpu":
-        from benchmarks.gpu_works.common import cp
-
-        device = cp.cuda.runtime.getDeviceProperties(0)["name"].decode()
-    else:
-        device = provenance.describe(provenance.processor())
-    today = datetime.date.today().isoformat()
-    about = {
-        "date": today, "device": device, "commit": provenance.commit(),
-        "command": f"python -m benchmarks.matmul.linalg {where}",
-        "packages": provenance.versions(("numpy", "torch", "cupy")),
-    }  # fmt: skip
-    path = RESULTS / f"linalg-{where}-{today}"
-    data = json.dumps({**about, "rows": rows}, indent=1)
-    page = f"`{about['command']}`, {device}, {today}\n\n{table(rows)}"
-    path.with_suffix(".json").write_text(f"{data}\n", encoding="utf-8")
-    path.with_suffix(".md").write_text(page, encoding="utf-8")
-    print(table(rows))
+    keep("linalg", where, rows, table(rows))
 
 
 if __name__ == "__main__":

@@ -195,7 +195,8 @@ def error_bound(
 
     algorithm: "standard", "strassen", "winograd" or a BilinearAlgorithm; levels: at most, as far as
     the extents allow (default 1); float16 and bfloat16 have only the standard algorithm.
-    precision, for float32: that of `matmul`; not "tf32", whose rounding depends on the library.
+    precision, for float32: that of `matmul` on GPUs that have it (elsewhere, and for operands that
+    its parts cannot hold, products are float32's); not "tf32": its rounding depends on the library.
     The operands may be arrays of NumPy or of the language, which are then evaluated.
 
     >>> a = np.ones((256, 256), np.float32)
@@ -239,8 +240,13 @@ def error_bound(
     unit = _UNITS[t.name]
     inner = _UNITS["float32"] if t.is_narrow else unit
     split = SPLITS.get(precision or "")
-    if split is not None and k < split.least:
-        split = None
+    if split is not None and (
+        k < split.least
+        or not (
+            _held(x, precision == "fp16x3") and _held(y.swapaxes(-1, -2), precision == "fp16x3")
+        )
+    ):
+        split = None  # as the product, which is computed in float32
     wide = [v.astype(np.complex128 if t.is_complex else np.float64) for v in (x, y)]
     most = [float(np.abs(v).max()) for v in wide]
     left, right = map(_variance_and_mean, wide)
@@ -268,6 +274,22 @@ def _algorithm(given: Any) -> BilinearAlgorithm:
             hint="Algorithms: " + ", ".join(map(repr, NAMES)) + ", or a BilinearAlgorithm.",
         )
     return found
+
+
+#: Of so many elements of a row (of a, of a column of b) one may be small; magnitudes that are lost.
+SPREAD, LOST = 8, 3.3895314e38
+
+
+def _held(x: Any, scaled: bool) -> bool:
+    """Whether parts hold the rows of an operand, by the rule of engines/tensor_images.cuh: finite,
+    and few elements below 2^-20 of the row's largest (`scaled`), or below 2^-102."""
+    size = np.abs(x)
+    if not (size < (np.inf if scaled else LOST)).all():
+        return False
+    most = size.max(-1, keepdims=True)
+    least = np.ldexp(np.float64(1), np.frexp(most)[1] - 21) if scaled else 2.0**-102
+    few = np.count_nonzero((size > 0) & (size < least), -1)
+    return bool((few * SPREAD <= x.shape[-1]).all())
 
 
 def _variance_and_mean(v: Any) -> tuple[float, float]:

@@ -107,8 +107,8 @@ def test_what_planes_cannot_hold_is_computed_in_float32(precision):
     x[:, 0], y[0] = 1e9, 0
     assert error(function(x, y), x, y) < 1e-6
     tiny = a * np.float32(2.0**-140)  # subnormal operands
-    assert error(function(tiny, b * np.float32(2.0**100)), tiny, b * np.float32(2.0**100)) < 3e-2
-    assert error(function(a * np.float32(1e30), b * np.float32(1e-30)), a, b) < 1e-5 * 1e0
+    assert error(function(tiny, b * np.float32(2.0**100)), tiny, b * np.float32(2.0**100)) < 1e-5
+    assert error(function(a * np.float32(1e30), b * np.float32(1e-30)), a, b) < 1e-5
 
 
 @pytest.mark.parametrize("precision", PRECISIONS)

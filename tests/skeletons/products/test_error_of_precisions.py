@@ -73,3 +73,25 @@ def test_precisions_without_a_bound() -> None:
             td.DTypeError, match="precision 'fp16x3' applies to products of float32"
         ):
             td.error_bound(A.astype(t), B.astype(t), "standard", precision="fp16x3")
+
+
+def test_operands_that_parts_cannot_hold_have_float32_s_errors() -> None:
+    """The rule that the engine follows (tests/backend/cuda/products/test_tensor.py)."""
+    plain = td.error_bound(A, B, "standard")
+    huge, tiny = A * np.float32(1e-7), A * np.float32(2.0**-110)
+    huge[3, 0], few = 1e3, A.copy()
+    few[3, :128] *= np.float32(1e-8)  # an eighth of the elements
+    for precision, x, held in (
+        ("fp16x3", huge, False), ("bf16x6", huge, True), ("tf32x3", huge, True),
+        ("fp16x3", tiny, True), ("bf16x6", tiny, False), ("tf32x3", tiny, False),
+        ("fp16x3", few, True), ("fp16x3", A, True),
+    ):  # fmt: skip
+        for left, right in ((x, B), (B.T, x.T)):
+            told = td.error_bound(left, right, "standard", precision=precision)
+            alone = td.error_bound(left, right, "standard")
+            assert (told == alone) is not held, (precision, held)
+    few[3, 128] *= np.float32(1e-8)
+    assert td.error_bound(few, B, "standard", precision="fp16x3") == td.error_bound(
+        few, B, "standard"
+    )
+    assert td.error_bound(A, B, "standard") == plain
