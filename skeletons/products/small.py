@@ -93,7 +93,7 @@ def width(extent: int, most: int) -> int:
 
 #: The largest extents for which a CPU uses the kernel, of complex and of other elements: beyond
 #: them a library's product takes no longer.  It computes at least SEVERAL products.
-CPU_LARGEST_COMPLEX, CPU_LARGEST, SEVERAL = 4, 32, 4
+CPU_LARGEST_COMPLEX, CPU_LARGEST, SEVERAL = 4, 64, 4
 
 
 def on_cpu(t: ScalarType, sizes: Sequence[int], count: int) -> bool:
