@@ -11,7 +11,7 @@ import operator
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-from .expr import Apply, Const, Expr, Extent, is_common_sum, unknown
+from .expr import Apply, Const, Expr, Extent, Read, is_common_sum, unknown
 from .types import ScalarType, int64
 
 #: The least and the greatest value.
@@ -39,6 +39,11 @@ def wraps(found: Range, t: ScalarType) -> bool:
     """Whether a range exceeds a type."""
     low, high = whole(t)
     return found[0] < low or found[1] > high
+
+
+def is_counter(e: Expr) -> bool:
+    """Whether this is the counter of a loop over arrays: 0, 1, 2, …"""
+    return isinstance(e, Read) and getattr(e.node, "kind", None) == "counter"
 
 
 class Intervals:
@@ -69,7 +74,8 @@ class Intervals:
 
     def leaf(self, e: Expr) -> Range:
         """The range of an expression that is not entered."""
-        return (0, MEMORY) if isinstance(e, Extent) else whole(e.type)
+        natural = isinstance(e, Extent) or is_counter(e)
+        return (0, MEMORY) if natural else whole(e.type)
 
     def result(self, e: Apply, found: Range) -> Range:
         """The range of an operation whose result has the range `found` before it wraps."""

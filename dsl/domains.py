@@ -23,7 +23,7 @@ def regions(roots: Sequence[Leaf]) -> dict[Node, frozenset[Node]]:
     together = {held: frozenset(loop.bound) for loop in loops for held in loop.bound}
     for node in order:
         if isinstance(node, Input):
-            alone = frozenset((node,)) if node.kind == "state" else frozenset()
+            alone = frozenset((node,)) if node.bound else frozenset()
             found[node] = together.get(node, alone)
             continue
         mine: frozenset[Node] = frozenset()

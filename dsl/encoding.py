@@ -48,7 +48,7 @@ TYPES = {t.name: t for t in ALL_TYPES}
 NODES: dict[str, type[Node]] = {
     cls.__name__: cls for cls in Node.__subclasses__() if cls is not Input
 }
-KINDS = ("use", "argument", "state")
+KINDS = ("use", "argument", "state", "counter")
 
 
 class Encoder:
@@ -303,7 +303,7 @@ class Decoder:
         made = Input(str(name), TYPES[type_], (False,) * len(extents), kind, where=place_of(where))
         given = zip(made.shape, extents, strict=True)
         shape = tuple(own if n is None else self.expr(n) for own, n in given)
-        if kind != "state" and any(e not in (*made.shape, constant(1)) for e in shape):
+        if not made.bound and any(e not in (*made.shape, constant(1)) for e in shape):
             raise ValueError(f"the shape of {name!r}")
         return made.of_shape(shape)
 

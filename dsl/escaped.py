@@ -38,7 +38,7 @@ def inputs_of(
     others: set[Node] = set()  # arguments of other programs, visited before their users
     for node in topological(roots):
         if isinstance(node, Input):
-            if node.kind == "state":
+            if node.bound:
                 looping = True
             else:
                 found[node] = None
@@ -56,7 +56,7 @@ def inputs_of(
                     binders.append(e)
             elif isinstance(e, Extent):
                 of = e.node
-                if isinstance(of, Input) and of.kind != "state":
+                if isinstance(of, Input) and not of.bound:
                     if of.kind == "argument" and of not in own:
                         raise _of_another_call(of, "array", node)
                     found[of] = None
@@ -133,7 +133,7 @@ def _refuse_escaped_states(roots: Sequence[Leaf]) -> None:
     free: dict[Node, frozenset[Input]] = {}
     for node in topological(roots):
         if isinstance(node, Input):
-            free[node] = frozenset((node,)) if node.kind == "state" else _NO_STATES
+            free[node] = frozenset((node,)) if node.bound else _NO_STATES
             continue
         inside = _NO_STATES.union(*(free[leaf.node] for leaf in node.inside()))
         if isinstance(node, ArrayLoop):
@@ -143,10 +143,9 @@ def _refuse_escaped_states(roots: Sequence[Leaf]) -> None:
     if not left:
         return
     state = min(left, key=lambda s: s.uid)
-    what = "counter" if state.name == "k" else "state"
     raise TracingError(
-        f"the {what} of a loop was used outside the function that it belongs to: there is one "
-        "value of it per iteration of that loop, and none here.",
+        f"the {state.kind} of a loop was used outside the function that it belongs to: there is "
+        "one value of it per iteration of that loop, and none here.",
         also=(("the loop is here:", state.where),),
         hint="Make it part of the loop's state, and use what the loop returns.",
         where=_location(state, _user_of(state, roots, free)),

@@ -70,7 +70,8 @@ __all__ = [
 
 
 class Input(Node):
-    """An external array: `use`d data (`source`), an argument of `jit`, or the state of a loop.
+    """An external array: `use`d data (`source`), an argument of `jit`, the state of a loop, or its
+    counter.
 
     Extents of 1 are the constant 1 (and broadcast); the others are `Extent` leaves of this input,
     unless `of_shape` expresses them by extents of other arrays.  `until` is the uid of the first
@@ -104,6 +105,11 @@ class Input(Node):
         #: None for its own extent: an `Extent` would refer back to this node, and the cycle would
         #: keep the data alive until the garbage collector runs.
         self._extents = tuple(constant(1) if one else None for one in ones)
+
+    @property
+    def bound(self) -> bool:
+        """Whether this is the state or the counter of a loop."""
+        return self.kind in ("state", "counter")
 
     @property
     def shape(self) -> Shape:

@@ -101,7 +101,6 @@ class LoopStep(loops.LoopStep[DeviceRun]):
     def __init__(self, owner: CudaExecutor, node: ArrayLoop, step: Step) -> None:
         super().__init__(owner, node, step)
         planner = owner.planner
-        self.expendable = planner.expendable(step)
         first, once, rest = step.inner
         self.used = planner.used(step)
         self.advance = _advance()

@@ -71,7 +71,7 @@ class NodeKernels(steps.NodeKernels[DeviceRun, Block]):
         strided: frozenset[Leaf],
         schedule: Schedule | None = None,
     ) -> None:
-        super().__init__(owner, node, expendable)
+        super().__init__(owner, node, lowered_as, expendable)
         multiprocessors = owner.device.multiprocessors
         lowered = lower_for(lowered_as, multiprocessors, self.check, strided, schedule)
         bound: dict[Expr, Expr] = {}

@@ -115,20 +115,28 @@ class _Phases:
         written to, because it may have other readers."""
         loop = self.loop
         results = loop.results[: len(first)]
-        made = {id(slots[r]): slots[r] for r in results if r not in loop.state}
+        own = dict(zip(map(id, first), loop.state, strict=True))
+        self.updated = {id(slots[r]): own[id(slots[r])] for r in results
+                        if r not in loop.state and id(slots[r]) in own}  # fmt: skip
+        made = {id(slots[r]): slots[r] for r in results
+                if r not in loop.state and id(slots[r]) not in own}  # fmt: skip
         if not all(map(tape.made, made.values())):
             raise Unrecordable
         blocks = list(made.values())
+        writable = {*self.updated, *map(id, blocks)}
         self.states = [first]
         self.renamed: list[dict[int, Any]] = []
         seen = {tuple(map(id, first)): 0}
         while len(self.renamed) < LONGEST:
             now = dict(zip(loop.state, self.states[-1], strict=True))
             taken = {id(a) for a in now.values()}
-            names: dict[int, Any] = {}
+            if any(id(now[s]) not in writable for s in self.updated.values()):
+                raise Unrecordable("an update in place of an array with other readers")
+            names: dict[int, Any] = {id_: now[s] for id_, s in self.updated.items()}
             for key, array in made.items():
                 names[key] = _idle(blocks, array, taken)
                 taken.add(id(names[key]))
+                writable.add(id(names[key]))
             following = tuple([now[r] if r in now else names[id(slots[r])] for r in results])
             self.renamed.append(names)
             place = tuple(map(id, following))
@@ -144,7 +152,7 @@ class _Phases:
         places = _Places(
             dict(zip(self.loop.state, self.states[iteration], strict=True)),
             self.renamed[iteration],
-            {id(a) for a in self.states[0]},
+            {id(a) for a in self.states[0]} - self.updated.keys(),
         )
         rows: list[Operation] = []
         if self.loop.index is not None:

@@ -106,7 +106,7 @@ class NodeKernels(steps.NodeKernels[HostRun, HostArray]):
         layouts: Layouts,
         schedule: Schedule | None = None,
     ) -> None:
-        super().__init__(owner, node, expendable)
+        super().__init__(owner, node, lowered_as, expendable)
         self.fast_math = owner.program.settings.fast_math
         way = given_way(node, lowered_as)
         lower = functools.partial(recipe.lowered, owner, node, lowered_as, layouts, schedule, way)

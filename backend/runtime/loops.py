@@ -27,6 +27,7 @@ class LoopStep(Generic[R]):
     def __init__(self, owner: Executor[Any], node: ArrayLoop, step: Step) -> None:
         self.owner, self.node = owner, node
         planner = owner.planner
+        self.expendable = planner.expendable(step)
         look, once, rest = step.inner
         self.look, self.once, self.rest = map(owner.actions_of, step.inner)
         self.results = rest.results
@@ -53,6 +54,8 @@ class LoopStep(Generic[R]):
         slots = run.slots
         for s, i in zip(self.state, self.init, strict=True):
             slots[s] = self.held(run, i)
+            if i in self.expendable:
+                slots[i] = None  # the state alone refers to its first value
         limit = None if self.count is None else int(self.count(run)[0])
         iteration = 0
         while limit is None or iteration < limit:

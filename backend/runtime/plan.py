@@ -26,6 +26,7 @@ from treadle.dsl.graph import (
 )
 from treadle.dsl.library import is_builtin
 from treadle.dsl.passes.tested import may_be_outside
+from treadle.dsl.updates import defaults_of, overwritable, overwrites
 
 
 @dataclass
@@ -138,10 +139,37 @@ class Planner:
             if step not in tested:
                 same = self.region[step.node].isdisjoint(loop.bound)
                 (first if same else rest).append(step)
+        updated = overwritable(loop)
+        rest = self._readers_first(rest, updated)
         every, results = [*tested, *rest], set(body.results)
         self.releases(Plan(every, body.results, []), results)
+        for step in rest:
+            step.release += [self.slots[state] for state in updated.get(step.node, ())]
         self.releases(Plan(first, [], []), results.union(*map(self.used, every)))
         return [Plan(tested, [], []), Plan(first, [], []), Plan(rest, body.results, [])]
+
+    def _readers_first(self, steps: list[Step], updated: Mapping[Node, Sequence[Leaf]]
+                       ) -> list[Step]:  # fmt: skip
+        """The steps with all readers of a state before the one that overwrites it."""
+        makers = {self.slots[leaf]: s for s in steps for leaf in s.node.leaves}
+        needs = {id(s): [makers[slot] for slot in self.used(s) if slot in makers] for s in steps}
+        for writer in steps:
+            states = {self.slots[state] for state in updated.get(writer.node, ())}
+            needs[id(writer)] += [
+                s for s in steps if s is not writer and not states.isdisjoint(self.used(s))
+            ]
+        ordered: dict[int, Step] = {}
+        for step in steps:
+            stack = [step]
+            while stack:
+                waiting = [s for s in needs[id(stack[-1])] if id(s) not in ordered
+                           and s is not stack[-1]]  # fmt: skip
+                if waiting:
+                    stack.append(waiting[0])
+                else:
+                    last = stack.pop()
+                    ordered[id(last)] = last
+        return list(ordered.values())
 
     def _needed(self, roots: Sequence[Leaf], done: set[Node], bound: frozenset[Node]) -> list[Node]:
         """Nodes to run here, dependencies first, including the invariants of loop bodies."""
@@ -181,26 +209,16 @@ class Planner:
 
     def expendable(self, step: Step) -> frozenset[int]:
         """Slots that a step may overwrite: they have its initial values (the defaults of a
-        permute, the first state of a loop), and nothing else reads them in the step or after it.
+        permute, the first state of a loop), and nothing else needs these in the step or after it.
         Another slot or the user may still refer to their arrays."""
-        node = step.node
-        begins: Sequence[Leaf] = ()
-        if isinstance(node, Permute):
-            begins = node.defaults
-        elif isinstance(node, ArrayLoop):
-            begins = node.init
-        first = [self.slots[leaf] for leaf in begins]
-        read = {
-            self.slots.get(Leaf(e.node, e.component))
-            for own in (node, *self.inside(node))
-            for e in walk(own.expressions())
-            if isinstance(e, Read)
-        }
-        for inner in step.inner:
-            read.update(inner.results)
-            for nested in inner.steps:
-                read |= self.used(nested)
-        return frozenset(s for s in step.release if first.count(s) == 1 and s not in read)
+        inside = {leaf for n in self.inside(step.node) for leaf in used_leaves(n)}
+        return frozenset(
+            self.slots[leaf]
+            for leaf in defaults_of(step.node)
+            if self.slots[leaf] in step.release
+            and leaf not in inside
+            and overwrites(step.node, leaf)
+        )
 
     def used(self, step: Step) -> set[int]:
         own = (step.node, *self.inside(step.node))

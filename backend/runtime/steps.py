@@ -19,6 +19,7 @@ from treadle.dsl.locks import cached
 from treadle.dsl.relations import verify_checks
 from treadle.dsl.schedule import Schedule
 from treadle.dsl.types import ALL_TYPES
+from treadle.dsl.updates import defaults_of, overwrites
 from treadle.skeletons.schedules.user_orders import require_fits
 
 from .choosing import choosing
@@ -196,14 +197,19 @@ class NodeKernels(ABC, Generic[R, A]):
     fits: Sequence[Fits]
     filled: Mapping[int, Filled]
 
-    def __init__(self, owner: Executor[Any], node: Node, expendable: Set[int]) -> None:
+    def __init__(
+        self, owner: Executor[Any], node: Node, lowered_as: Node, expendable: Set[int]
+    ) -> None:
         slots = owner.planner.slots
         self.node, self.check = node, owner.program.settings.check
         self.targets = [slots[o] for o in node.leaves]
         self.types = [o.type.numpy for o in node.outputs]
         self.defaults = [slots[d] for d in node.defaults] if isinstance(node, Permute) else []
         # Defaults without other readers are updated in place.
-        self.reuse = [slot if slot in expendable else None for slot in self.defaults]
+        self.reuse = [
+            slot if slot in expendable and overwrites(lowered_as, leaf) else None
+            for slot, leaf in zip(self.defaults, defaults_of(node), strict=False)
+        ]
         self.reuse += [None] * (len(self.targets) - len(self.defaults))
         self.scratch: list[tuple[int, np.dtype[Any], bool]] = []
 

@@ -334,7 +334,7 @@ def _array_loop(
     seen = structure.build(inside)
     index = None
     if pred is None:
-        index = Input("k", int64, (), kind="state", where=where)
+        index = Input("k", int64, (), kind="counter", where=where)
     if index is not None and operation != "iterate":
         result = body(index_scalar(index), seen)
     else:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from .. import simplify
+from ..bounds import bounds, is_counter
 from ..errors import ShapeError
 from ..expr import Apply, Const, Expr, Extent, Param, constant, walk
 from ..graph import Check
@@ -20,15 +21,27 @@ def _given(value: Any) -> Expr:
     return on_host(as_count(value, "a slice"))
 
 
+def _is_natural(e: Expr) -> bool:
+    """Whether an index made of the counters of loops and of numbers is not negative."""
+    known = all(isinstance(x, Const | Apply) or is_counter(x) for x in walk((e,)))
+    return known and bounds(e)[0] >= 0
+
+
+def _from_start(e: Expr, n: Expr) -> Expr:
+    """An index or a bound, counted from the end if negative."""
+    if _is_natural(e):
+        return e
+    return simplify.select(apply_primitive("less", [e, constant(0)]), plus(e, n), e)
+
+
 def _bound(value: Any, n: Expr) -> Expr:
     """A slice bound clipped to 0 … n, as in NumPy."""
     e = _given(value)
     if isinstance(e, Const):
         v = int(e.value)
         return least(constant(v), n) if v >= 0 else greatest(plus(n, constant(v)), constant(0))
-    negative = apply_primitive("less", [e, constant(0)])
-    shifted = simplify.select(negative, plus(e, n), e)
-    return least(greatest(shifted, constant(0)), n)
+    shifted = _from_start(e, n)
+    return least(shifted if shifted is e else greatest(shifted, constant(0)), n)
 
 
 def _single(s: slice, n: Expr) -> bool:
@@ -96,9 +109,10 @@ def slice_axis(s: slice, n: Expr) -> tuple[Expr, Expr, int]:
 
 def _bound_down(value: Any, n: Expr) -> Expr:
     e = _given(value)
-    negative = apply_primitive("less", [e, constant(0)])
-    shifted = simplify.select(negative, plus(e, n), e)
-    return least(greatest(shifted, constant(-1)), minus(n, constant(1)))
+    shifted = _from_start(e, n)
+    return least(
+        shifted if shifted is e else greatest(shifted, constant(-1)), minus(n, constant(1))
+    )
 
 
 def integer_index(value: Any, n: Expr, axis: int, checks: list[Check]) -> Expr:
@@ -108,8 +122,7 @@ def integer_index(value: Any, n: Expr, axis: int, checks: list[Check]) -> Expr:
 def from_either_end(e: Expr, n: Expr, axis: int, checks: list[Check]) -> Expr:
     """The index `e`, counted from the end if negative; checked if known before the first kernel."""
     if not isinstance(e, Const):
-        negative = apply_primitive("less", [e, constant(0)])
-        at = simplify.select(negative, plus(e, n), e)
+        at = _from_start(e, n)
         checks += within(at, n, axis)
         return at
     v = int(e.value)

@@ -27,6 +27,7 @@ from .neighbours import recognise_neighbours
 from .pin import pin_order
 from .recognise import recognise_histogram, recognise_matmul
 from .separable import recognise_separable
+from .store_first import store_first
 from .tested import drop_tested
 from .unread import drop_unread
 from .vertical import fuse_vertical
@@ -49,6 +50,7 @@ PASSES: tuple[tuple[str, Pass], ...] = (
     ("fuse_epilogues", fuse_epilogues),  # consumers into the write-back
     ("recognise_neighbours", recognise_neighbours),  # u[(i − 1) mod n] is one; u[i] read once
     ("drop_unread", drop_unread),  # components read only in registers
+    ("store_first", store_first),  # a = update(a, k, f(a)): f(a), then in place
     ("guard_reads", guard_reads),  # where(p, a[i - 1], x) reads only where p
     ("pin_order", pin_order),  # deterministic=True where it has an effect
 )

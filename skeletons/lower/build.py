@@ -35,10 +35,11 @@ from treadle.dsl.expr import (
     is_common_sum,
     walk,
 )
-from treadle.dsl.graph import Input, Leaf, Node
+from treadle.dsl.graph import Input, Leaf, Node, Permute
 from treadle.dsl.polynomial import MOST_TERMS
 from treadle.dsl.target import NATIVE, Target
 from treadle.dsl.types import ScalarType, int32, int64
+from treadle.dsl.updates import reads_own
 from treadle.skeletons.schedules import Order
 from treadle.skeletons.schedules.block_table import BlockTable
 from treadle.skeletons.schedules.schedule import shown
@@ -199,6 +200,9 @@ class Builder:
     def input(self, leaf: Leaf) -> Buffer:
         """The buffer an array is read from."""
         found = self.buffers.get(leaf)
+        if found is None and isinstance(self.node, Permute) and reads_own(self.node, leaf):
+            # What an update reads of the elements that it writes: the defaults may be in place.
+            found = self.buffers[leaf] = self.outputs("update")[self.node.defaults.index(leaf)]
         if found is None:
             size = at.product(self.shape(leaf.shape))
             name = self._unique(_identifier(array_name(leaf)))

@@ -36,6 +36,7 @@ from treadle.dsl.passes import cost
 from treadle.dsl.passes.rows import row_axes, row_members
 from treadle.dsl.quantities import count, count_of, duration, in_bytes, rounded
 from treadle.dsl.target import target_of
+from treadle.dsl.updates import overwritable
 from treadle.skeletons.access.maps import (
     Access,
     accesses,
@@ -332,9 +333,13 @@ def _reads(node: Node, found: Sequence[Access], names: Names, words: dict[str, s
 
 
 def _in_place(node: Node, leaf: Leaf, names: Names) -> bool:
-    """Whether these are a permute's defaults, which it updates in place as the only reader."""
-    if not isinstance(node, Permute) or isinstance(leaf.node, Input):
+    """Whether these are a permute's defaults, which it updates in place: nothing needs the old
+    ones afterwards."""
+    if not isinstance(node, Permute):
         return False
+    if isinstance(leaf.node, Input):
+        loops = (n for n in names.loops if isinstance(n, ArrayLoop) and leaf.node in n.state)
+        return any(leaf in overwritable(n).get(node, ()) for n in loops)
     others = (le for n in names.kernels if n is not node for le in n.inputs())
     return leaf not in {*others, *names.program.roots} and node.defaults.count(leaf) == 1
 

@@ -1,0 +1,46 @@
+"""store_first: store the new elements of a loop's state before it is updated in place.
+
+    a = update(a, (k, j), f(a[k − 1, j], a[j, k]))   →   new = f(…);  a = update(a, (k, j), new)
+
+An update of a state that is read at elements which it may write itself would need a copy of the
+state in every iteration.  Computing the new elements first needs memory for these only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..graph import ArrayLoop, Generate, Label, Leaf, Node, Permute, topological
+from ..node import indices
+from ..rebuild import Rebuilder
+from ..updates import overwritable, overwrites
+from .base import Context
+
+
+def store_first(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
+    """Split the updates that read what they may write, where nothing else needs a copy."""
+    split: set[Node] = set()
+    for loop in topological(roots):
+        if isinstance(loop, ArrayLoop):
+            found = overwritable(loop, split=True)
+            split |= {n for n, states in found.items() if not all(overwrites(n, s) for s in states)}
+    if not split:
+        return list(roots)
+    builder = Rebuilder()
+    for node in topological(roots):
+        made = builder.node(node)
+        if node in split and isinstance(made, Permute):
+            made = _split(made)
+        if made is not node:
+            builder.nodes[node] = made
+            if node in context.kept:
+                context.kept[made] = context.kept[node]
+    return [builder.leaf(r) for r in roots]
+
+
+def _split(node: Permute) -> Permute:
+    """The update with its values stored first."""
+    label = Label("values", node.label.name)
+    stored = Generate(node.domain, node.values, label=label, where=node.where)
+    at = indices(len(node.domain))
+    return node.with_(values=tuple(leaf.at(*at) for leaf in stored.leaves))
