@@ -244,16 +244,22 @@ def _strong(a: ScalarType, b: ScalarType) -> ScalarType:
 class Structure:
     """The nesting of an element: a leaf, or a tuple of structures with the class that builds it.
 
-    `cls` is None for a leaf, `tuple`, a named-tuple class or a dataclass otherwise.
+    `cls` is None for a leaf, `tuple`, a named-tuple class or a dataclass otherwise.  The state of a
+    loop may also be a dict with the keys `names`, or None (`NoneType`).
     """
 
     cls: type | None = None
     children: tuple[Structure, ...] = ()
-    names: tuple[str, ...] = ()
+    names: tuple[Any, ...] = ()
 
     @property
     def is_leaf(self) -> bool:
         return self.cls is None
+
+    @property
+    def keyed(self) -> bool:
+        """Whether there is a dict in the nesting."""
+        return self.cls is dict or any(c.keyed for c in self.children)
 
     @property
     def count(self) -> int:
@@ -267,9 +273,11 @@ class Structure:
         for child in self.children:
             parts.append(child.build(leaves[at : at + child.count]))
             at += child.count
-        if self.cls is tuple:
-            return tuple(parts)
-        return self.cls(*parts)
+        if self.cls is type(None):
+            return None
+        if self.cls is dict:
+            return dict(zip(self.names, parts, strict=True))
+        return tuple(parts) if self.cls is tuple else self.cls(*parts)
 
     def describe(self, types: Sequence[ScalarType]) -> str:
         return str(self.build([t.name for t in types])).replace("'", "")

@@ -51,6 +51,7 @@ from treadle.dsl.operations.joining import *
 from treadle.dsl.operations.linalg import *
 from treadle.dsl.operations.making import *
 from treadle.dsl.operations.permuting import *
+from treadle.dsl.operations.recurrences import *
 from treadle.dsl.operations.reductions import *
 from treadle.dsl.operations.scans import *
 from treadle.dsl.operations.segments import *

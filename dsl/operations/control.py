@@ -31,7 +31,7 @@ from ..scalar import Scalar, as_count, as_strong, as_truth, fit_weak, lift, unif
 from ..shapes import on_host, show_shape
 from ..sources import as_array, is_arraylike
 from ..tracing import Scope, check_result, enclosing_kernel, forbid_nesting, guard_sides
-from ..types import LEAF, ScalarType, Structure, flatten, int64
+from ..types import LEAF, ScalarType, Structure, children_of, flatten, int64, is_composite
 from .common import changed_component, keep_type, label_of, operation
 
 __all__ = ["cond", "iterate", "loop", "while_loop"]
@@ -39,12 +39,12 @@ __all__ = ["cond", "iterate", "loop", "while_loop"]
 # --- conditionals ----------------------------------------------------------------------------
 
 
-def _is_array(value: Any) -> bool:
+def is_array(value: Any) -> bool:
     return isinstance(value, Array) or is_arraylike(value)
 
 
 def _predicate(p: Any, operation: str) -> Expr:
-    if _is_array(p):
+    if is_array(p):
         p = as_array(p, operation)
         if p.ndim != 0:
             raise ShapeError(
@@ -87,8 +87,8 @@ def cond(p: Any, then: Any, else_: Any) -> Any:
                 "cond takes expressions, not functions.",
                 hint="Write td.cond(p, a, b): only the chosen one is evaluated.",
             )
-    left, structure = flatten(then, _is_array)
-    right, other = flatten(else_, _is_array)
+    left, structure = flatten(then, is_array)
+    right, other = flatten(else_, is_array)
     if not structure.same_nesting(other):
         raise DTypeError(
             f"the two sides of cond have different structure: {len(left)} against {len(right)} "
@@ -96,7 +96,7 @@ def cond(p: Any, then: Any, else_: Any) -> Any:
             hint="Both sides must be tuples of the same nesting.",
         )
     predicate = _predicate(p, "cond")
-    if enclosing_kernel() is None and any(_is_array(v) for v in (*left, *right)):
+    if enclosing_kernel() is None and any(is_array(v) for v in (*left, *right)):
         return _array_cond(on_host(predicate), left, right, structure)
     pairs = [
         unify([lift(x, "cond"), lift(y, "cond")], "cond")[0]
@@ -143,10 +143,10 @@ def _array_cond(
         label=Label("cond"),
         where=where,
     )
-    return _regroup(node.leaves, then, structure)
+    return regroup(node.leaves, then, structure)
 
 
-def _regroup(leaves: Sequence[Leaf], like: Sequence[Array], structure: Structure) -> Any:
+def regroup(leaves: Sequence[Leaf], like: Sequence[Array], structure: Structure) -> Any:
     """Group flat leaves into arrays with the element structures of `like`."""
     parts, at = [], 0
     for array in like:
@@ -198,68 +198,77 @@ def _loop(
                 hint="while_loop(pred, body, init), iterate(n, f, init), loop(n, f, init).",
             )
         given = ("k", "state") if operation == "loop" and what == "body" else ("state",)
-        _require_signature(function, given, f"the {what} of {operation}")
-    if isinstance(init, dict):
-        made = _loop(operation, count, *_on_parts(pred, body, init, operation), _parts(init), name)
-        return _dict_of(made, init)
-    leaves, structure = flatten(init, _is_array)
-    for v in leaves:
-        if isinstance(v, list | dict):
-            raise TracingError(
-                f"the state of {operation} {'is' if v is init else 'holds'} a "
-                f"{type(v).__name__}{' in a tuple' if isinstance(v, dict) else ''}.",
-                hint="Use a tuple, (x, y) instead of [x, y], or a dict, which may hold dicts.",
-            )
+        require_signature(function, given, f"the {what} of {operation}")
+    leaves, structure = flat(init, f"the state of {operation}")
+    if not leaves:
+        raise TracingError(
+            f"{operation} needs a state, got {called(init)}.",
+            hint="Give it the initial value: a number, an array, or a tuple or dict of them.",
+        )
+    if structure.keyed:
+        made = _loop(operation, count, *_on_parts(pred, body, structure, operation),
+                     tuple(leaves), name)  # fmt: skip
+        return structure.build(made)
     where = user_location()
-    if enclosing_kernel() is None and any(_is_array(v) for v in leaves):
+    if enclosing_kernel() is None and any(is_array(v) for v in leaves):
         return _array_loop(operation, count, pred, body, leaves, structure, name, where)
     return _scalar_loop(operation, count, pred, body, leaves, structure, where)
 
 
-def _parts(state: dict[Any, Any]) -> tuple[Any, ...]:
-    """The values of a dict as a tuple; nested dicts become nested tuples."""
-    return tuple(_parts(v) if isinstance(v, dict) else v for v in state.values())
-
-
-def _dict_of(parts: Sequence[Any], like: dict[Any, Any]) -> dict[Any, Any]:
-    """The dict with the keys of `like` and these values."""
-    return {
-        k: _dict_of(part, v) if isinstance(v, dict) else part
-        for (k, v), part in zip(like.items(), parts, strict=True)
-    }
-
-
-def _parts_like(made: Any, like: dict[Any, Any], operation: str) -> tuple[Any, ...]:
-    """The values of the dict returned by a body, in the order of `like`; its keys must be equal."""
-    if not isinstance(made, dict) or made.keys() != like.keys():
-        keys = ", ".join(map(repr, like))
-        said = f"a dict of {', '.join(map(repr, made))}" if isinstance(made, dict) else "no dict"
+def flat(value: Any, what: str, like: Structure | None = None) -> tuple[list[Any], Structure]:
+    """The leaves and the nesting of tuples, named tuples, dataclasses and dicts; `None` has no
+    leaves.  The entries of a dict come in the order of those of `like`, its expected nesting."""
+    if like is not None and like.cls is dict:
+        keys = ", ".join(map(repr, like.names))
+        if not isinstance(value, dict) or value.keys() != set(like.names):
+            said = (f"a dict of {', '.join(map(repr, value))}" if isinstance(value, dict)
+                    else "no dict")  # fmt: skip
+            raise TracingError(
+                f"{what} must return the state, a dict of {keys}, but returned {said}.",
+                hint="Return the same keys in every iteration: {**state, 'x': …}.",
+            )
+        value = {k: value[k] for k in like.names}
+    names: tuple[Any, ...] = ()
+    children: tuple[Any, ...]
+    if value is None:
+        children, cls = (), type(None)
+    elif isinstance(value, dict):
+        names, children, cls = tuple(value), tuple(value.values()), dict
+    elif not is_array(value) and is_composite(value):
+        children, cls = children_of(value), type(value)
+    elif isinstance(value, list):
         raise TracingError(
-            f"the body of {operation} must return the state, a dict of {keys}, but returned "
-            f"{said}.",
-            hint="Return the same keys in every iteration: {**state, 'x': …}.",
+            f"{what} is or holds a list.",
+            hint="Use a tuple, (x, y) instead of [x, y], or a dict, which may hold dicts.",
         )
-    return tuple(
-        _parts_like(made[k], v, operation) if isinstance(v, dict) else made[k]
-        for k, v in like.items()
-    )
+    else:
+        return [value], LEAF
+    inner = like.children if like is not None and len(like.children) == len(children) else None
+    leaves: list[Any] = []
+    parts: list[Structure] = []
+    for k, child in enumerate(children):
+        found, part = flat(child, what, inner and inner[k])
+        leaves += found
+        parts.append(part)
+    return leaves, Structure(cls, tuple(parts), names)
 
 
 def _on_parts(
-    pred: Function | None, body: Function, like: dict[Any, Any], operation: str
+    pred: Function | None, body: Function, like: Structure, operation: str
 ) -> tuple[Function | None, Function]:
-    """The functions of a loop whose state is a dict, converted to take a tuple of its values."""
+    """The functions of a loop whose state holds dicts, converted to take a tuple of its leaves."""
 
     def iteration(*given: Any) -> Any:
         *index, parts = given
-        return _parts_like(body(*index, _dict_of(parts, like)), like, operation)
+        made = body(*index, like.build(parts))
+        return tuple(flat(made, f"the body of {operation}", like)[0])
 
     if pred is None:
         return None, iteration
-    return lambda parts: pred(_dict_of(parts, like)), iteration
+    return lambda parts: pred(like.build(parts)), iteration
 
 
-def _require_signature(function: Function, given: Sequence[str], what: str) -> None:
+def require_signature(function: Function, given: Sequence[str], what: str) -> None:
     """Raise an error if a function cannot be called with these arguments."""
     try:
         signature = inspect.signature(function)
@@ -319,7 +328,7 @@ def _array_loop(
 ) -> Any:
     forbid_nesting(operation)
     # Scalars in the state are carried as rank-0 arrays and returned as scalars.
-    scalar = [not _is_array(v) for v in init]
+    scalar = [not is_array(v) for v in init]
     arrays = [
         as_array(Scalar(as_strong(lift(v))) if s else v, operation)
         for v, s in zip(init, scalar, strict=True)
@@ -340,7 +349,7 @@ def _array_loop(
     else:
         result = body(seen)
     bound = states if index is None else [*states, index]
-    next_leaves, checks = _next_state(result, structure, arrays, scalar, bound, operation, where)
+    next_leaves, checks = next_state(result, structure, arrays, scalar, bound, operation, where)
     predicate: Leaf | None = None
     if pred is not None:
         truth = _loop_predicate(pred, seen, operation)
@@ -359,7 +368,7 @@ def _array_loop(
     ended = fresh_uid()
     for given in node.bound:
         given.until = ended
-    results = _regroup(node.leaves, arrays, Structure(tuple, (LEAF,) * len(arrays)))
+    results = regroup(node.leaves, arrays, Structure(tuple, (LEAF,) * len(arrays)))
     shown = [r._scalar_at(()) if s else r for r, s in zip(results, scalar, strict=True)]
     return structure.build(shown)
 
@@ -387,7 +396,7 @@ def index_scalar(index: Input) -> Scalar:
     return Scalar(index.leaf().at())
 
 
-def _next_state(
+def next_state(
     result: Any,
     structure: Structure,
     arrays: Sequence[Array],
@@ -400,7 +409,7 @@ def _next_state(
 
     Extents computed by an iteration are checked in each iteration.
     """
-    found, nesting = flatten(result, _is_array)
+    found, nesting = flatten(result, is_array)
     for value in found:
         check_result(value, f"the body of {operation}", "the state, of several parts as a tuple")
     if not nesting.same_nesting(structure):
@@ -413,7 +422,7 @@ def _next_state(
     leaves: list[Leaf] = []
     checks: list[Check] = []
     for part, (value, like, is_scalar) in enumerate(zip(found, arrays, scalar, strict=True)):
-        if is_scalar or not _is_array(value):
+        if is_scalar or not is_array(value):
             e = lift(value, operation)
             e = fit_weak(e, like.types[0]) if yields(e, like.types[0]) else as_strong(e)
             made = as_array(Scalar(e), operation)
@@ -456,7 +465,7 @@ def _next_state(
                 f"{axis} of its state from {{right}} to {{left}}.",
                 where=where,
             )
-            (repeated if _depends(new, states) else checks).append(check)
+            (repeated if depends(new, states) else checks).append(check)
         if repeated:
             elements = tuple(made._element(tuple(map(Index, range(like.ndim)))))
             held = Generate(
@@ -468,7 +477,7 @@ def _next_state(
     return leaves, checks
 
 
-def _depends(extent: Expr, states: Sequence[Input]) -> bool:
+def depends(extent: Expr, states: Sequence[Input]) -> bool:
     """Whether an extent depends on the state or the counter of a loop."""
     read = [Leaf(e.node, e.component) for e in ir.walk((extent,)) if isinstance(e, ir.Read)]
     return bool(read) and not set(states).isdisjoint(topological(read))
