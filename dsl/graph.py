@@ -56,6 +56,7 @@ __all__ = [
     "Node",
     "Output",
     "Permute",
+    "Recurrence",
     "Scan",
     "Scope",
     "Shape",
@@ -291,6 +292,52 @@ class Scan(Node):
 
     def bodies(self) -> tuple[Expr, ...]:
         return (*self.elements, *(self.init or ()), *self.combine.results, *self.epilogue)
+
+
+class Recurrence(Node):
+    """Steps along `axis` of `shape` that carry a state, separately for each index of other axes.
+
+    `start`, over Index of the other axes, is the state before the first step.  `state` are its
+    variables in `steps` (the next state) and `collected` (what is stored), both over Index of
+    `shape`.  `reverse` walks from the end.  The components are those of `collected`, then the last
+    state, of the shape without `axis`.
+    """
+
+    shape: Shape
+    axis: int
+    reverse: bool
+    start: tuple[Expr, ...]
+    state: tuple[Var, ...]
+    steps: tuple[Expr, ...]
+    collected: tuple[Expr, ...]
+
+    @property
+    def others(self) -> Shape:
+        """The extents of the other axes."""
+        return (*self.shape[: self.axis], *self.shape[self.axis + 1 :])
+
+    def _outputs(self) -> tuple[Output, ...]:
+        made = [Output(self.shape, e.type) for e in self.collected]
+        return (*made, *(Output(self.others, v.type) for v in self.state))
+
+    def iteration_space(self) -> Shape:
+        return self.shape
+
+    def per_element(self) -> tuple[Expr, ...]:
+        return (*self.steps, *self.collected)
+
+    def schedule_axes(self) -> int:
+        return 0
+
+    def scopes(self) -> Iterator[Scope]:
+        yield Scope("the first state", self.start, len(self.shape) - 1)
+        yield Scope("the steps", self.per_element(), len(self.shape), self.state)
+
+    def host_expressions(self) -> tuple[Expr, ...]:
+        return self.shape
+
+    def bodies(self) -> tuple[Expr, ...]:
+        return (*self.shape, *self.start, *self.steps, *self.collected)
 
 
 class Permute(Node):

@@ -33,6 +33,7 @@ from .graph import (
     Matmul,
     Node,
     Permute,
+    Recurrence,
     Scan,
     topological,
 )
@@ -132,6 +133,13 @@ def show_node(node: Node) -> str:
             return (
                 f"{head} {node.form} {way} along {node.axis} of {many(node.elements)} by "
                 f"{many(node.combine.results)}{_epilogue(node)}"
+            )
+        case Recurrence():
+            way = "backward" if node.reverse else "forward"
+            stored = f" collecting {many(node.collected)}" if node.collected else ""
+            return (
+                f"{head} {way} along {node.axis} from {many(node.start)} by "
+                f"{many(node.steps)}{stored}"
             )
         case Permute():
             how = "overwrite" if node.combine is None else many(node.combine.results)

@@ -23,6 +23,7 @@ from .graph import (
     Matmul,
     Node,
     Permute,
+    Recurrence,
     Scan,
     inner_inputs,
     topological,
@@ -199,8 +200,13 @@ def _types(node: Node) -> None:
         for side in (node.then, node.other):
             _need([_kind(leaf) for leaf in side] == kinds, node, "sides of different types or rank")
         _same(node, "the predicate", (node.predicate,), [bool_])
-    if isinstance(node, Scan):
+    if isinstance(node, Recurrence):
+        types = [v.type for v in node.state]
+        _same(node, "the first state", node.start, types)
+        _same(node, "the next state", node.steps, types)
+    if isinstance(node, Scan | Recurrence):
         _need(node.axis in range(len(node.shape)), node, f"axis {node.axis} of {len(node.shape)}")
+    if isinstance(node, Scan):
         _need(node.form in ("inclusive", "exclusive", "total"), node, f"form {node.form!r}")
         _need(node.form == "inclusive" or node.init is not None, node, "no initial value")
     elif isinstance(node, FoldSeg):

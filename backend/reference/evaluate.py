@@ -11,7 +11,7 @@ import numpy as np
 
 from treadle.dsl.domains import regions
 from treadle.dsl.errors import out_of_range
-from treadle.dsl.expr import Expr, Extent, Index, Param, substitute
+from treadle.dsl.expr import Expr, Extent, Index, Param, constant, substitute
 from treadle.dsl.graph import (
     ArrayLoop,
     Barrier,
@@ -25,6 +25,7 @@ from treadle.dsl.graph import (
     Matmul,
     Node,
     Permute,
+    Recurrence,
     Scan,
     topological,
 )
@@ -151,6 +152,8 @@ class Evaluator:
                 return self.fold_seg(node)
             case Scan():
                 return self.scan(node)
+            case Recurrence():
+                return self.recurrence(node)
             case Permute():
                 return self.permute(node)
             case Matmul():
@@ -266,6 +269,23 @@ class Evaluator:
             results = [r[..., ::-1] for r in results]
         results = [np.ascontiguousarray(np.moveaxis(r, -1, node.axis)) for r in results]
         return (*self.finish(node, results, results[0].shape), *totals)
+
+    # --- recurrences ---
+    def recurrence(self, node: Recurrence) -> Arrays:
+        shape, others = self.extents(node.shape), self.extents(node.others)
+        state = self.over(others, node.start)
+        outs = [np.zeros(shape, e.type.numpy) for e in node.collected]
+        count = shape[node.axis]
+        for k in range(count)[:: -1 if node.reverse else 1]:
+            index = [Index(a) for a in range(len(others))]
+            index.insert(node.axis, constant(k))
+            places: dict[Expr, Expr] = {Index(a): e for a, e in enumerate(index)}
+            roots = substitute(node.per_element(), places)
+            values = self.over(others, roots, dict(zip(node.state, state, strict=True)))
+            state = values[: len(state)]
+            for out, value in zip(outs, values[len(state) :], strict=True):
+                np.moveaxis(out, node.axis, 0)[k] = value
+        return (*outs, *state)
 
     # --- scatter ---
     def permute(self, node: Permute) -> Arrays:

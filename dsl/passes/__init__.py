@@ -26,6 +26,7 @@ from .in_place import fuse_in_place
 from .neighbours import recognise_neighbours
 from .pin import pin_order
 from .recognise import recognise_histogram, recognise_matmul
+from .recurrence import recognise_recurrence
 from .separable import recognise_separable
 from .store_first import store_first
 from .tested import drop_tested
@@ -42,6 +43,7 @@ PASSES: tuple[tuple[str, Pass], ...] = (
     ("fuse_arguments", fuse_arguments),  # argmin and min of one array
     ("recognise_separable", recognise_separable),  # 9 × 9 box → 9 + 9
     ("form_fma", form_fma),  # a·b + c inside one operation
+    ("recognise_recurrence", recognise_recurrence),  # loops element by element
     ("fuse_vertical", fuse_vertical),  # producers into consumers
     ("recognise_matmul", recognise_matmul),  # Σ a[i, k]·b[k, j]
     ("recognise_histogram", recognise_histogram),  # target[index] += 1

@@ -19,7 +19,7 @@ from ..rebuild import rewrite_graph
 from ..scalar import apply_primitive
 from .base import Context
 
-FIELDS = ("elements", "epilogue", "target", "values")
+FIELDS = ("elements", "epilogue", "target", "values", "start", "steps", "collected")
 
 
 def guard_reads(roots: Sequence[Leaf], context: Context) -> list[Leaf]:

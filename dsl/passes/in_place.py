@@ -18,7 +18,7 @@ from ..graph import Generate, Input, Leaf, Node, is_identity_read, topological
 from ..rebuild import Rebuilder
 from .base import Context
 from .horizontal import MOST_OUTPUTS, _common
-from .vertical import LARGEST, MOST_ARRAYS, MOST_CONDITIONS, _checked_by_data
+from .vertical import LARGEST, MOST_ARRAYS, MOST_CONDITIONS, checked_by_data
 
 
 def fuse_in_place(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
@@ -67,7 +67,7 @@ def _clusters(order: Sequence[Node], where: Mapping[Node, object]) -> dict[Node,
             not isinstance(node, Generate)
             or not node.shape
             or node.label.ordered
-            or _checked_by_data(node)
+            or checked_by_data(node)
         ):
             continue
         size = conditions = 0

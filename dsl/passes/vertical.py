@@ -28,6 +28,7 @@ from ..graph import (
     Leaf,
     Matmul,
     Node,
+    Recurrence,
     Scan,
     is_identity_read,
     topological,
@@ -104,6 +105,7 @@ def find_uses(roots: Sequence[Leaf], gpu: bool = False) -> dict[Node, Uses]:
         over = node.iteration_space()
         combine = getattr(node, "combine", None)
         bodies = node.per_element() + (combine.results if combine is not None else ())
+        bodies += node.start if isinstance(node, Recurrence) else ()
         loops = counters(bodies)
         for e in walk(bodies, reads):
             if not isinstance(e, Read):
@@ -137,7 +139,7 @@ def _join_readers(roots: Sequence[Leaf], uses: dict[Node, Uses]) -> None:
         alone = identical and len(joined) == 1 and use.times <= 1
         free = not (use.whole or use.by_matmul or use.by_other_region)
         free = free and not node.label.ordered
-        if alone and free and isinstance(node, Generate) and not _checked_by_data(node):
+        if alone and free and isinstance(node, Generate) and not checked_by_data(node):
             ((owner, _, _),) = joined
             owners[node] = owner
 
@@ -155,7 +157,7 @@ def _most_often(reads: Sequence[tuple[tuple[Expr, ...], float]]) -> float:
     return max(found.values(), default=0.0)
 
 
-def _checked_by_data(node: Node) -> bool:
+def checked_by_data(node: Node) -> bool:
     """Whether checks that read arrays guard the elements.  Those of the node's own extents do not:
     an array of fewer than no elements reads nothing."""
     checked = walk((e for c in node.checks for e in (c.left, c.right)), reads)
@@ -190,7 +192,7 @@ def decide(node: Node, use: Uses, body: tuple[Expr, ...],
         return use.whole
     if node.label.ordered:
         return "it has a schedule of its own"
-    if _checked_by_data(node):
+    if checked_by_data(node):
         return "its elements are checked first"
     if checked and not keeps_tests(body, node.shape, use.reads):
         return "its indices are tested, and not all where it is read (check=True)"

@@ -43,7 +43,7 @@ from treadle.dsl.expr import (
     substitute,
     walk,
 )
-from treadle.dsl.graph import Fold, Generate, Leaf, Matmul, Node, Permute, Scan
+from treadle.dsl.graph import Fold, Generate, Leaf, Matmul, Node, Permute, Recurrence, Scan
 from treadle.dsl.locks import cached
 from treadle.dsl.names import evaluate
 from treadle.dsl.passes.cost import UNKNOWN_TRIP_COUNT
@@ -548,7 +548,7 @@ def _moving(bodies: Sequence[Expr], index: Expr) -> set[Expr]:
 
 def _axes(node: Node) -> tuple[Sequence[Expr], Sequence[Expr]] | None:
     match node:
-        case Generate() | Scan():
+        case Generate() | Scan() | Recurrence():
             return node.shape, ()
         case Fold():
             return node.outer, node.inner

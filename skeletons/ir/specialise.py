@@ -19,7 +19,8 @@ from treadle.dsl.graph import Check, Node
 #: The maximum number of iterations that are unrolled, over all loops.
 MOST_ITERATIONS = 128
 #: What a kernel computes for each of its elements.
-FIELDS = ("elements", "left", "right", "epilogue", "target", "values", "valid")
+FIELDS = ("elements", "left", "right", "epilogue", "target", "values", "valid", "start", "steps",
+          "collected")  # fmt: skip
 
 
 def computed(node: Node) -> tuple[Expr, ...]:

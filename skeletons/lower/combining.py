@@ -27,7 +27,7 @@ from treadle.dsl.expr import (
 from treadle.dsl.graph import Combine
 
 from ..ir import arithmetic as at
-from ..ir.kernel import Assign, Reduce
+from ..ir.kernel import Assign, Let, Reduce
 from ..ir.linearize import Linearizer, zero
 from .build import Builder
 
@@ -151,6 +151,13 @@ def fold_range(into: Linearizer, combine: Combine, start: Expr, stop: Expr, elem
 
 def assign(into: Linearizer, variables: Sequence[Var], values: Sequence[Expr]) -> None:
     into.append(*(Assign(v, e) for v, e in zip(variables, values, strict=True)))
+
+
+def copied(into: Linearizer, v: Expr) -> Var:
+    """The current value of a variable that is assigned to later."""
+    var = Var("before", v.type)
+    into.append(Let(var, v))
+    return var
 
 
 def fold_serial(into: Linearizer, combine: Combine, start: Expr, stop: Expr, element: Elements,

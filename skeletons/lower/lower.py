@@ -7,7 +7,17 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from treadle.dsl.graph import Fold, FoldSeg, Generate, Library, Matmul, Node, Permute, Scan
+from treadle.dsl.graph import (
+    Fold,
+    FoldSeg,
+    Generate,
+    Library,
+    Matmul,
+    Node,
+    Permute,
+    Recurrence,
+    Scan,
+)
 from treadle.dsl.schedule import of_operation
 
 from ..ir.hosted import Stride
@@ -28,6 +38,7 @@ def _for_cpu() -> dict[type[Node], Lowering]:
     from .elementwise import cpu as generate
     from .fold import cpu as fold_cpu
     from .scan import cpu as scan
+    from .scan import recurrence
     from .scatter import cpu as permute
     from .segmented import cpu as fold_seg
 
@@ -36,6 +47,7 @@ def _for_cpu() -> dict[type[Node], Lowering]:
         Fold: fold_cpu.lower_fold,
         FoldSeg: fold_seg.lower_fold_seg,
         Scan: scan.lower_scan,
+        Recurrence: recurrence.lower_on_cpu,
         Permute: permute.lower_permute,
         Matmul: matmul.lower_matmul,
         Library: lanes.lower_linalg,
@@ -49,6 +61,7 @@ def _for_gpu() -> dict[type[Node], Lowering]:
     from .elementwise import gpu as generate
     from .fold import gpu as fold
     from .scan import gpu as scan
+    from .scan import recurrence
     from .scatter import gpu as permute
     from .segmented import gpu as fold_seg
 
@@ -57,6 +70,7 @@ def _for_gpu() -> dict[type[Node], Lowering]:
         Fold: fold.lower_fold,
         FoldSeg: fold_seg.lower_fold_seg,
         Scan: scan.lower_scan,
+        Recurrence: recurrence.lower_on_gpu,
         Permute: permute.lower_permute,
         Matmul: matmul.lower_matmul,
         Library: warps.lower_linalg,

@@ -30,11 +30,20 @@ from treadle.dsl.types import int64
 
 from ...ir import arithmetic as at
 from ...ir import transform
-from ...ir.kernel import Assign, Buffer, Kernel, Let, Load, Lowered, Store
+from ...ir.kernel import Assign, Buffer, Kernel, Load, Lowered, Store
 from ...ir.linearize import Linearizer
 from .. import tiling
 from ..build import Builder, LoweringContext, element_cost
-from ..combining import Values, accumulate, assign, combine_simple, declare, fold_range, zeros
+from ..combining import (
+    Values,
+    accumulate,
+    assign,
+    combine_simple,
+    copied,
+    declare,
+    fold_range,
+    zeros,
+)
 from ..visits import WHOLE, Visits, strip_width
 
 #: Elements of a block; a multiple of STAGE.
@@ -351,7 +360,7 @@ class _Along(AxisScan):
                 results = [tuple(into.let(v, "r") for v in self.step(into, total, x))
                            for x in prefix]  # fmt: skip
                 if not inclusive:
-                    before = tuple(_copied(into, t) for t in total)
+                    before = tuple(copied(into, t) for t in total)
                     results = [before, *results]
                 for g in range(GROUPED):
                     result(into, at.add(p, g), results[g])
@@ -364,12 +373,6 @@ class _Along(AxisScan):
             else:
                 result(into, p, total)
                 self.advance(into, total, x)
-
-
-def _copied(into: Linearizer, v: Var) -> Var:
-    var = Var("before", v.type)
-    into.append(Let(var, v))
-    return var
 
 
 class _Across(AxisScan):

@@ -1,0 +1,221 @@
+"""recognise_recurrence: loops whose elements evolve independently become one kernel.
+
+    s, ys = scan(lambda s, x: (a·s + x, s), s₀, xs)   →   for each column j (in parallel):
+                                                             s = s₀[j]
+                                                             for k: ys[k, j] = s; s = a·s + xs[k, j]
+
+The state of a counted loop that an iteration computes element by element, from its own element and
+from other arrays, stays in registers, and what the loop collects at its counter is stored as it is
+computed.  A loop over arrays would launch kernels and move the state through memory in every
+iteration.  This runs after products and additions are fused (form_fma), whose bits it keeps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..expr import TRUE, Expr, Extent, Index, Read, Var, constant, primitive, rewrite, walk
+from ..graph import (
+    ArrayLoop,
+    Generate,
+    Input,
+    Leaf,
+    Node,
+    Permute,
+    Recurrence,
+    Shape,
+    indices,
+    topological,
+)
+from ..rebuild import Rebuilder
+from ..simplify import apply
+from .base import Context
+from .tested import may_be_outside
+from .vertical import LARGEST, Inliner, checked_by_data
+
+#: The most arrays of a state.
+MOST_STATES = 16
+
+
+def recognise_recurrence(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
+    """Replace the loops over arrays that are recurrences; checked programs keep them, because the
+    indices in their bodies are tested."""
+    order = list(topological(roots))
+    if context.settings.check or not any(isinstance(n, ArrayLoop) for n in order):
+        return list(roots)
+    builder = Rebuilder()
+    for node in order:
+        made = builder.node(node)
+        found = _recurrence(made) if isinstance(made, ArrayLoop) else None
+        if found is not None:
+            made, components = found
+            builder.leaves.update((Leaf(node, k), Leaf(made, c)) for k, c in enumerate(components))
+            context.notes.append(f"{node.label}: one kernel walks along the axis")
+        elif made is not node:
+            builder.nodes[node] = made
+    return [builder.leaf(r) for r in roots]
+
+
+class _Unfit(Exception):
+    """The loop is no recurrence."""
+
+
+def _recurrence(loop: ArrayLoop) -> tuple[Recurrence, list[int]] | None:
+    """The loop as a recurrence, and the component that is each of its results."""
+    if loop.count is None or loop.index is None:
+        return None
+    try:
+        return _Walk(loop).made()
+    except _Unfit:
+        return None
+
+
+class _Walk:
+    """The body of a loop as expressions over one element of its state."""
+
+    def __init__(self, loop: ArrayLoop) -> None:
+        self.loop = loop
+        self.nodes = [n for n in topological(loop.body) if not isinstance(n, Input)]
+        self.depends = _dependent(self.nodes, set(loop.bound))
+        numbers = range(len(loop.state))
+        self.collected = {k: self._collect(k) for k in numbers if self._is_collected(k)}
+        self.carried = [k for k in numbers if k not in self.collected]
+        shapes = [loop.init[k].shape for k in self.carried]
+        shapes += [p.domain for p in self.collected.values()]
+        if not shapes or len(self.carried) > MOST_STATES or any(s != shapes[0] for s in shapes):
+            raise _Unfit
+        self.shape: Shape = shapes[0]
+        self.inliner = Inliner()
+        for node in self.nodes:
+            if node in self.depends or any(
+                isinstance(e, Read) and may_be_outside(e, node.iteration_space())
+                for e in walk(node.expressions())
+            ):
+                self._inline(node)
+        self.axis, self.at = self._place()
+
+    def _is_collected(self, k: int) -> bool:
+        """Whether an iteration only writes this state, at the counter along one axis."""
+        leaf, made = self.loop.state[k].leaf(), self.loop.body[k].node
+        return (
+            isinstance(made, Permute)
+            and leaf in made.defaults
+            and not any(leaf in n.inputs() for n in self.nodes if n is not made)
+            and not any(isinstance(e, Read) and e.node is leaf.node for e in walk(made.bodies()))
+        )
+
+    def _collect(self, k: int) -> Permute:
+        made, which = self.loop.body[k].node, self.loop.body[k].component
+        assert isinstance(made, Permute)
+        plain = made.combine is None and made.valid is TRUE and not made.label.ordered
+        if not plain or made.checks or made.defaults[which] != self.loop.state[k].leaf():
+            raise _Unfit
+        return made
+
+    def _inline(self, node: Node) -> None:
+        if isinstance(node, Permute) and node in self.collected.values():
+            return
+        if not isinstance(node, Generate) or node.label.ordered or node.checks:
+            raise _Unfit
+        if checked_by_data(node):
+            raise _Unfit
+        self.inliner.bodies[node] = self._expanded(node.elements)
+
+    def _expanded(self, roots: tuple[Expr, ...]) -> tuple[Expr, ...]:
+        if any(isinstance(e, Read) and e.boundary is not None and e.node in self.inliner.bodies
+               for e in walk(roots)):  # fmt: skip
+            raise _Unfit
+        found = rewrite(roots, self.inliner.expand, self.inliner.memo)
+        if sum(1 for _ in walk(found)) > LARGEST:
+            raise _Unfit
+        return found
+
+    def _place(self) -> tuple[int, Expr | None]:
+        """The axis along which results are collected, and their index there."""
+        found: set[tuple[int, Expr]] = set()
+        rank = len(self.shape)
+        for node in self.collected.values():
+            axes = [a for a in range(rank + 1) if _drop(node.target, a) == indices(rank)]
+            if not axes:
+                raise _Unfit
+            found.add((axes[-1], node.target[axes[-1]]))
+        if not found:
+            return 0, None
+        if len(found) > 1:
+            raise _Unfit
+        ((axis, at),) = found
+        return axis, at
+
+    def made(self) -> tuple[Recurrence, list[int]]:
+        loop, rank = self.loop, len(self.shape)
+        assert loop.count is not None and loop.index is not None
+        counter: Expr = loop.index.leaf().at()
+        count = loop.count
+        last = apply(primitive("subtract"), (count, constant(1)), count.type)
+        backward = apply(primitive("subtract"), (last, counter), count.type)
+        if self.at not in (None, counter, backward):
+            raise _Unfit
+        reverse = self.at is not None and self.at is backward
+        state = {loop.state[k].leaf(): Var(f"state{n}", loop.state[k].type)
+                 for n, k in enumerate(self.carried)}  # fmt: skip
+        here = Index(self.axis)
+        moved: dict[Expr, Expr] = {
+            Index(a): Index(a + (a >= self.axis)) for a in range(rank)
+        }  # fmt: skip
+        step: Expr = apply(primitive("subtract"), (last, here), count.type) if reverse else here
+        memo: dict[Expr, Expr] = {**moved, counter: step}
+        if reverse:
+            memo[backward] = here
+        for leaf, variable in state.items():
+            memo[leaf.at(*indices(rank))] = variable
+
+        def over(roots: Sequence[Expr]) -> tuple[Expr, ...]:
+            found = rewrite(roots, lambda e: e, memo)
+            bound = set(loop.bound)
+            if any(isinstance(e, Read | Extent) and e.node in bound for e in walk(found)):
+                raise _Unfit
+            return found
+
+        stored: list[Expr] = []
+        components: dict[int, int] = {}
+        for k, node in self.collected.items():
+            components[k] = len(stored)
+            stored.append(self._expanded((node.values[loop.body[k].component],))[0])
+        for n, k in enumerate(self.carried):
+            components[k] = len(stored) + n
+        following = [self._next(loop.body[k]) for k in self.carried]
+        shape = (*self.shape[: self.axis], count, *self.shape[self.axis :])
+        node = Recurrence(
+            shape,
+            self.axis,
+            reverse,
+            tuple(loop.init[k].at(*indices(rank)) for k in self.carried),
+            tuple(state.values()),
+            over(following),
+            over(stored),
+            label=loop.label,
+            where=loop.where,
+            checks=loop.checks,
+            fused=tuple((n.label, n.where) for n in self.nodes if n in self.depends),
+        )
+        return node, [components[k] for k in range(len(loop.state))]
+
+    def _next(self, leaf: Leaf) -> Expr:
+        """The next value of an element of the state."""
+        read = leaf.at(*indices(len(self.shape)))
+        if leaf.shape != self.shape:
+            raise _Unfit
+        return self._expanded((read,))[0]
+
+
+def _drop(target: tuple[Expr, ...], axis: int) -> tuple[Expr, ...]:
+    return (*target[:axis], *target[axis + 1 :])
+
+
+def _dependent(nodes: Sequence[Node], bound: set[Input]) -> set[Node]:
+    """The nodes whose values change from iteration to iteration."""
+    found: set[Node] = set(bound)
+    for node in nodes:
+        if any(leaf.node in found for leaf in (*node.inputs(), *node.inside())):
+            found.add(node)
+    return found - bound

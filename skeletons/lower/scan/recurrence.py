@@ -1,0 +1,139 @@
+"""Recurrence: a state carried along an axis, a serial walk for each index of the other axes.
+
+    CPU    tasks are strips of adjacent walks.  Some steps of every walk of a strip, several walks
+           in the lanes of a vector, then the next steps: the rows that they read stay in the caches
+    GPU    a thread is a walk, adjacent threads adjacent walks; the state stays in registers
+
+An array of one axis has a single walk.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from treadle.dsl.expr import Expr, Index, Var
+from treadle.dsl.graph import Recurrence
+from treadle.dsl.types import int64
+
+from ...ir import arithmetic as at
+from ...ir import transform
+from ...ir.kernel import Load, Lowered, Store
+from ...ir.linearize import Linearizer
+from .. import tiling
+from ..build import Builder, LoweringContext
+from ..combining import Values, assign, copied, declare
+from ..gpu.common import Threads
+
+#: Walks of a task of a CPU, and the steps that each makes before the next one's.
+STRIP, STEPS = 64, 16
+#: Threads of a block of a GPU.
+THREADS = 64
+
+
+def lower_on_cpu(node: Recurrence, context: LoweringContext) -> Lowered:
+    """One kernel."""
+    return _Walks(Builder(node, context), node).on_cpu()
+
+
+def lower_on_gpu(node: Recurrence, context: LoweringContext) -> Lowered:
+    """One kernel."""
+    return _Walks(Builder(node, context), node).on_gpu()
+
+
+class _Walks:
+    def __init__(self, builder: Builder, node: Recurrence) -> None:
+        self.builder, self.node = builder, node
+        outs, stored = builder.outputs(), len(node.collected)
+        self.collected, self.last = outs[:stored], outs[stored:]
+        roots = transform.resolve(node.per_element(), builder, node.shape)
+        self.steps, self.values = roots[: len(node.state)], roots[len(node.state) :]
+        self.start = transform.resolve(node.start, builder, node.others)
+        self.n = builder.extent(node.shape[node.axis], "steps")
+        self.shape, self.others = builder.shape(node.shape), builder.shape(node.others)
+
+    def on_cpu(self) -> Lowered:
+        builder, others = self.builder, self.node.others
+        into, task = builder.emitter(), Var("task", int64)
+        if not others:
+            state = declare(into, self._first(into, ()), "state")
+            self._walk(into, (), state, 0, self.n)
+            self._end(into, (), state)
+            return builder.lowered(builder.kernel("", at.integer(1), task, tuple(into.out),
+                                                  comments=("one walk",)))  # fmt: skip
+        width = others[-1]
+        strips = builder.scalar(at.ceil_div(width, STRIP), "strips")
+        planes = builder.scalar(at.product(others[:-1]), "planes")
+        plane = at.floor_divide(task, strips)
+        lead = tiling.coordinates(builder, into, plane, others[:-1])
+        columns = tiling.block_range(into, "column", at.remainder(task, strips), STRIP,
+                                     self.others[-1])  # fmt: skip
+        held = builder.local("held", [v.type for v in self.node.state], STRIP)
+
+        def hold(slot: Expr, values: Sequence[Expr]) -> None:
+            into.append(*(Store(b, slot, v) for b, v in zip(held, values, strict=True)))
+
+        with into.loop("j", *columns, "vector") as j:
+            builder.stays_below(j, width)
+            hold(at.subtract(j, columns[0]), self._first(into, (*lead, j)))
+        with into.loop("step", 0, self.n, step=STEPS) as step:
+            stop = into.let(at.minimum(at.add(step, STEPS), self.n), "step_stop")
+            with into.loop("j", *columns, "vector") as j:
+                builder.stays_below(j, width)
+                slot = into.let(at.subtract(j, columns[0]), "slot")
+                state = declare(into, [Load(b, slot) for b in held], "state")
+                self._walk(into, (*lead, j), state, step, stop)
+                hold(slot, state)
+        with into.loop("j", *columns, "vector") as j:
+            slot = into.let(at.subtract(j, columns[0]), "slot")
+            self._end(into, (*lead, j), [into.let(Load(b, slot), "last") for b in held])
+        how = f"strips of {STRIP} walks, {STEPS} steps of each in turn"
+        return builder.lowered(
+            builder.kernel("", at.multiply(planes, strips), task, tuple(into.out), comments=(how,))
+        )
+
+    def on_gpu(self) -> Lowered:
+        builder = self.builder
+        into, grid = builder.emitter(), Threads.of(THREADS)
+        total = at.product(self.node.others)
+        walks = builder.scalar(total, "walks")
+        walk = into.let(grid.ident, "walk")
+        with into.when(at.less(walk, walks)):
+            others = tiling.coordinates(builder, into, walk, self.node.others)
+            state = declare(into, self._first(into, others), "state")
+            self._walk(into, others, state, 0, self.n)
+            self._end(into, others, state)
+        tasks = builder.scalar(at.ceil_div(total, THREADS), "blocks")
+        kernel = builder.kernel("", tasks, grid.task, tuple(into.out),
+                                comments=("a thread is a walk",), **grid.launch())  # fmt: skip
+        return builder.lowered(kernel)
+
+    def _first(self, into: Linearizer, others: Sequence[Expr]) -> Values:
+        """The state before the first step of a walk."""
+        with into.when_always({Index(a): i for a, i in enumerate(others)}):
+            return into.emit(self.start, named=True)
+
+    def _walk(self, into: Linearizer, others: Sequence[Expr], state: Sequence[Var],
+              start: Expr | int, stop: Expr) -> None:  # fmt: skip
+        """Steps start … stop − 1 of a walk; `state` is updated."""
+        node, axis = self.node, self.node.axis
+        with into.loop("p", start, stop) as p:
+            self.builder.stays_below(p, node.shape[axis])
+            k: Expr = at.subtract(at.subtract(self.n, 1), p) if node.reverse else p
+            if node.reverse:
+                k = into.let(k, "k")
+                self.builder.stays_below(k, node.shape[axis])
+            index = (*others[:axis], k, *others[axis:])
+            bindings: dict[Expr, Expr] = {Index(a): i for a, i in enumerate(index)}
+            bindings.update(zip(node.state, state, strict=True))
+            with into.when_always(bindings):
+                made = into.emit((*self.steps, *self.values), named=True)
+                where = at.linear(index, self.shape)
+                stored = zip(self.collected, made[len(state) :], strict=True)
+                into.append(*(Store(b, where, v) for b, v in stored))
+                following = [copied(into, v) if v in state else v for v in made[: len(state)]]
+                assign(into, state, following)
+
+    def _end(self, into: Linearizer, others: Sequence[Expr], state: Sequence[Expr]) -> None:
+        """Store the state after the last step."""
+        where = at.linear(others, self.others)
+        into.append(*(Store(b, where, v) for b, v in zip(self.last, state, strict=True)))
