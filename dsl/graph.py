@@ -145,6 +145,8 @@ class Generate(Node):
     shape: Shape
     elements: tuple[Expr, ...]
 
+    computed = ("elements",)
+
     def _outputs(self) -> tuple[Output, ...]:
         return tuple(Output(self.shape, e.type) for e in self.elements)
 
@@ -177,6 +179,8 @@ class Fold(Node):
     init: tuple[Expr, ...] | None
     results: tuple[Var, ...] = field(factory=lambda values: result_variables(values["elements"]))
     epilogue: tuple[Expr, ...] = field(factory=lambda values: values["results"])
+
+    computed = ("elements", "epilogue")
 
     def _outputs(self) -> tuple[Output, ...]:
         return tuple(Output(self.outer, e.type) for e in self.epilogue)
@@ -221,6 +225,8 @@ class FoldSeg(Node):
     init: tuple[Expr, ...] | None
     results: tuple[Var, ...] = field(factory=lambda values: result_variables(values["elements"]))
     epilogue: tuple[Expr, ...] = field(factory=lambda values: values["results"])
+
+    computed = ("elements", "epilogue")
 
     def _outputs(self) -> tuple[Output, ...]:
         return tuple(Output((*self.outer, self.segments), e.type) for e in self.epilogue)
@@ -267,6 +273,8 @@ class Scan(Node):
     results: tuple[Var, ...] = field(factory=lambda values: result_variables(values["elements"]))
     epilogue: tuple[Expr, ...] = field(factory=lambda values: values["results"])
 
+    computed = ("elements", "epilogue")
+
     def _outputs(self) -> tuple[Output, ...]:
         before, after = self.shape[: self.axis], self.shape[self.axis + 1 :]
         length = self.shape[self.axis]
@@ -311,6 +319,8 @@ class Recurrence(Node):
     steps: tuple[Expr, ...]
     collected: tuple[Expr, ...]
 
+    computed = ("start", "steps", "collected")
+
     @property
     def others(self) -> Shape:
         """The extents of the other axes."""
@@ -354,6 +364,8 @@ class Permute(Node):
     defaults: tuple[Leaf, ...]
     combine: Combine | None
 
+    computed = ("valid", "target", "values")
+
     def _outputs(self) -> tuple[Output, ...]:
         return tuple(Output(d.shape, d.type) for d in self.defaults)
 
@@ -393,6 +405,8 @@ class Matmul(Node):
     options: Any
     result: Var = field(factory=lambda values: result_variables((values["left"],))[0])
     epilogue: tuple[Expr, ...] = field(factory=lambda values: (values["result"],))
+
+    computed = ("left", "right", "epilogue")
 
     def _outputs(self) -> tuple[Output, ...]:
         return tuple(Output((*self.batch, self.m, self.n), e.type) for e in self.epilogue)

@@ -164,6 +164,8 @@ class Node(metaclass=_NodeType):
         "where",
     )
     fields: ClassVar[tuple[str, ...]] = ()
+    #: The fields that kernels evaluate for each element or result.
+    computed: ClassVar[tuple[str, ...]] = ()
     factories: ClassVar[dict[str, Callable[[dict[str, Any]], Any]]] = {}
     if TYPE_CHECKING:
         label: Label = dataclass_field(kw_only=True)

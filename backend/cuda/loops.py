@@ -160,6 +160,7 @@ class LoopStep(loops.LoopStep[DeviceRun]):
         for slot in self.init:
             if slot in self.expendable and run.alone(slot):
                 front.append(run.dense(slot))
+                run.slots[slot] = None  # the state alone refers to its first value
                 continue
             value = run.slots[slot]
             block = queue.block(value.shape, value.dtype)
@@ -262,7 +263,8 @@ class Iteration:
         copies: list[tuple[Block, Block]] = []
         placed: list[Block] = []
         for k, block in enumerate(self.after):
-            own = block in made and block not in placed and block not in names
+            # State that was updated in place stays where it was.
+            own = block in made and block not in (*placed, *names, *self.before)
             if targets is not None:
                 target = targets[k]
                 if own:

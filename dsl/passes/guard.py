@@ -19,8 +19,6 @@ from ..rebuild import rewrite_graph
 from ..scalar import apply_primitive
 from .base import Context
 
-FIELDS = ("elements", "epilogue", "target", "values", "start", "steps", "collected")
-
 
 def guard_reads(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
     """Guard selects over reads at computed indices (unchecked programs only)."""
@@ -29,9 +27,9 @@ def guard_reads(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
 
     def change(node: Node) -> Node:
         changes: dict[str, Any] = {}
-        for name in FIELDS:
-            value = getattr(node, name, ())
-            if value:
+        for name in node.computed:
+            value = getattr(node, name)
+            if isinstance(value, tuple):
                 made = guarded(value)
                 if made != value:
                     changes[name] = made

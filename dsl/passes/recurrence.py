@@ -14,7 +14,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..expr import TRUE, Expr, Extent, Index, Read, Var, constant, primitive, rewrite, walk
+from ..expr import (
+    TRUE,
+    Expr,
+    Extent,
+    Index,
+    Read,
+    Var,
+    constant,
+    primitive,
+    rewrite,
+    substitute,
+    walk,
+)
 from ..graph import (
     ArrayLoop,
     Generate,
@@ -27,6 +39,7 @@ from ..graph import (
     indices,
     topological,
 )
+from ..polynomial import Polynomial, polynomial
 from ..rebuild import Rebuilder
 from ..simplify import apply
 from .base import Context
@@ -80,11 +93,17 @@ class _Walk:
         numbers = range(len(loop.state))
         self.collected = {k: self._collect(k) for k in numbers if self._is_collected(k)}
         self.carried = [k for k in numbers if k not in self.collected]
+        inside = [n for n in self.nodes if n in self.depends]
+        self.checks = dict.fromkeys((*loop.checks, *(c for n in inside for c in n.checks)))
+        if any(c.reads for c in self.checks):
+            raise _Unfit
         shapes = [loop.init[k].shape for k in self.carried]
         shapes += [p.domain for p in self.collected.values()]
-        if not shapes or len(self.carried) > MOST_STATES or any(s != shapes[0] for s in shapes):
+        if not shapes or len(self.carried) > MOST_STATES:
             raise _Unfit
         self.shape: Shape = shapes[0]
+        if not all(map(self._fits, shapes)):
+            raise _Unfit
         self.inliner = Inliner()
         for node in self.nodes:
             if node in self.depends or any(
@@ -93,6 +112,13 @@ class _Walk:
             ):
                 self._inline(node)
         self.axis, self.at = self._place()
+
+    def _fits(self, shape: Shape) -> bool:
+        """Whether a shape is that of the state, because it is the same or by the checks made."""
+        equal = {frozenset((c.left, c.right)) for c in self.checks if c.relation == "=="}
+        return len(shape) == len(self.shape) and all(
+            a is b or frozenset((a, b)) in equal for a, b in zip(shape, self.shape, strict=True)
+        )
 
     def _is_collected(self, k: int) -> bool:
         """Whether an iteration only writes this state, at the counter along one axis."""
@@ -108,16 +134,14 @@ class _Walk:
         made, which = self.loop.body[k].node, self.loop.body[k].component
         assert isinstance(made, Permute)
         plain = made.combine is None and made.valid is TRUE and not made.label.ordered
-        if not plain or made.checks or made.defaults[which] != self.loop.state[k].leaf():
+        if not plain or made.defaults[which] != self.loop.state[k].leaf():
             raise _Unfit
         return made
 
     def _inline(self, node: Node) -> None:
         if isinstance(node, Permute) and node in self.collected.values():
             return
-        if not isinstance(node, Generate) or node.label.ordered or node.checks:
-            raise _Unfit
-        if checked_by_data(node):
+        if not isinstance(node, Generate) or node.label.ordered or checked_by_data(node):
             raise _Unfit
         self.inliner.bodies[node] = self._expanded(node.elements)
 
@@ -152,10 +176,9 @@ class _Walk:
         counter: Expr = loop.index.leaf().at()
         count = loop.count
         last = apply(primitive("subtract"), (count, constant(1)), count.type)
-        backward = apply(primitive("subtract"), (last, counter), count.type)
-        if self.at not in (None, counter, backward):
+        reverse = self.at not in (None, counter)
+        if reverse and not self._is_backward(counter, count):
             raise _Unfit
-        reverse = self.at is not None and self.at is backward
         state = {loop.state[k].leaf(): Var(f"state{n}", loop.state[k].type)
                  for n, k in enumerate(self.carried)}  # fmt: skip
         here = Index(self.axis)
@@ -164,8 +187,8 @@ class _Walk:
         }  # fmt: skip
         step: Expr = apply(primitive("subtract"), (last, here), count.type) if reverse else here
         memo: dict[Expr, Expr] = {**moved, counter: step}
-        if reverse:
-            memo[backward] = here
+        if self.at is not None:
+            memo[self.at] = here
         for leaf, variable in state.items():
             memo[leaf.at(*indices(rank))] = variable
 
@@ -195,15 +218,22 @@ class _Walk:
             over(stored),
             label=loop.label,
             where=loop.where,
-            checks=loop.checks,
+            checks=tuple(self.checks),
             fused=tuple((n.label, n.where) for n in self.nodes if n in self.depends),
         )
         return node, [components[k] for k in range(len(loop.state))]
 
+    def _is_backward(self, counter: Expr, count: Expr) -> bool:
+        """Whether the results of step k are collected at count − 1 − k."""
+        assert self.at is not None
+        k = Var("k", counter.type)
+        at, n = polynomial(substitute((self.at,), {counter: k})[0]), polynomial(count)
+        return at is not None and n is not None and at == n - Polynomial.atom(k) - 1
+
     def _next(self, leaf: Leaf) -> Expr:
         """The next value of an element of the state."""
         read = leaf.at(*indices(len(self.shape)))
-        if leaf.shape != self.shape:
+        if not self._fits(leaf.shape):
             raise _Unfit
         return self._expanded((read,))[0]
 

@@ -39,9 +39,6 @@ from ..expr import (
 from ..graph import Fold, FoldSeg, Generate, Leaf, Node, Permute, topological
 from .vertical import Uses, find_uses
 
-#: The fields of a kernel with its per-element expressions.
-FIELDS = ("elements", "epilogue", "target", "values", "valid")
-
 
 def length(fold: Fold) -> Expr:
     """The number of elements of a row, a host expression."""
@@ -109,8 +106,8 @@ class Short:
 
         memo: dict[Expr, Expr] = {}
         changes: dict[str, Any] = {}
-        for name in FIELDS:
-            value = getattr(made, name, None)
+        for name in made.computed:
+            value = getattr(made, name)
             if isinstance(value, Expr):
                 changes[name] = rewrite((value,), change, memo)[0]
             elif value:

@@ -513,7 +513,7 @@ def _expand_fields(node: Node, inliner: Inliner) -> tuple[dict[str, Any], list[N
             es = inliner.without_needless_boundaries(es, node)
         return rewrite(es, inliner.expand, inliner.memo)
 
-    for name in ("elements", "epilogue", "target", "values", "left", "right", "valid", "predicate"):
+    for name in (*node.computed, "predicate"):
         value = getattr(node, name, None)
         if isinstance(value, Expr):
             made = expand((value,))[0]

@@ -18,16 +18,13 @@ from treadle.dsl.graph import Check, Node
 
 #: The maximum number of iterations that are unrolled, over all loops.
 MOST_ITERATIONS = 128
-#: What a kernel computes for each of its elements.
-FIELDS = ("elements", "left", "right", "epilogue", "target", "values", "valid", "start", "steps",
-          "collected")  # fmt: skip
 
 
 def computed(node: Node) -> tuple[Expr, ...]:
-    """The expressions of `FIELDS`."""
+    """The expressions that kernels evaluate for each element or result."""
     found: list[Expr] = []
-    for name in FIELDS:
-        value = getattr(node, name, ())
+    for name in node.computed:
+        value = getattr(node, name)
         found += (value,) if isinstance(value, Expr) else value
     return tuple(found)
 
@@ -64,8 +61,8 @@ def specialise(node: Node, sizes: Mapping[Expr, int]) -> Node:
         return unrolled[loop][e.which]
 
     changes: dict[str, Any] = {}
-    for name in FIELDS:
-        value = getattr(node, name, None)
+    for name in node.computed:
+        value = getattr(node, name)
         if isinstance(value, Expr):
             changes[name] = rewrite(substitute((value,), known), change, memo)[0]
         elif value:

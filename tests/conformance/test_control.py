@@ -443,8 +443,18 @@ def test_other_keys_than_the_state_has():
         td.iterate(2, lambda s: {"x": s["x"]}, {"x": np.ones(2), "y": 1.0})
     with pytest.raises(td.TracingError, match="a dict of 'x', but returned no dict"):
         td.iterate(2, lambda s: s["x"], {"x": np.ones(2)})
-    with pytest.raises(td.TracingError, match="holds a dict in a tuple"):
-        td.iterate(2, lambda s: s, (np.ones(2), {"x": 1.0}))
+    with pytest.raises(td.TracingError, match="is or holds a list"):
+        td.iterate(2, lambda s: s, (np.ones(2), [1.0]))
+    with pytest.raises(td.TracingError, match="needs a state, got None"):
+        td.iterate(2, lambda s: s, None)
+
+
+def test_dicts_inside_tuples(check):
+    def body(state):
+        x, inner = state
+        return x + inner["y"], {"y": inner["y"] * 2}
+
+    check({"": (lambda: td.iterate(3, body, (np.ones(2), {"y": 1.0}))[0], np.full(2, 8.0))})
 
 
 def test_many_turns(run):

@@ -27,6 +27,7 @@ from treadle.dsl.graph import (  # fmt: skip
     Matmul,
     Node,
     Permute,
+    Recurrence,
     Scan,
     inner_inputs,
     topological,
@@ -364,6 +365,12 @@ def _writes(node: Node, names: Names, words: dict[str, str]) -> list[str]:
     if isinstance(node, Scan):
         way = "from the end" if node.reverse else "from the start"
         return [f"{t}  running {called(node.combine)} along axis {node.axis}, {way}" for t in types]
+    if isinstance(node, Recurrence):
+        way = "from the end" if node.reverse else "from the start"
+        along = f"along axis {node.axis}, {way}"
+        stored = len(node.collected)
+        return [f"{t}  {f'of every step {along}' if k < stored else 'of the last step'}"
+                for k, t in enumerate(types)]  # fmt: skip
     if isinstance(node, Matmul):
         return [f"{t}  sums of {names.extent(node.k)} products" for t in types]
     return types

@@ -1,0 +1,314 @@
+"""td.scan: sequential scans with any state and results; state that loops update in place."""
+
+from __future__ import annotations
+
+import time
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+
+import treadle as td
+from treadle.dsl.graph import ArrayLoop, Input, Permute, Recurrence, topological
+from treadle.dsl.updates import overwritable
+
+from .helpers import assert_same, generator, small
+
+
+def steps(f, init, xs, n, reverse=False, axis=0):
+    """What scan means, in NumPy: (last state, collected)."""
+    state, ys = init, [None] * n
+    for k in range(n)[:: -1 if reverse else 1]:
+        state, ys[k] = f(state, xs(k))
+    return state, np.stack(ys, axis) if n else None
+
+
+def decay(s, x):
+    return 0.5 * s + x, s - 2.0 * x
+
+
+@pytest.mark.parametrize("n", [0, 1, 2, 15, 16, 17, 100])
+@pytest.mark.parametrize("reverse", [False, True])
+def test_along_every_axis(check, n, reverse):
+    cases = {}
+    for shape, axis in [((n, 5), 0), ((5, n), 1), ((5, n), -1), ((3, n, 70), 1), ((n, 2, 65), 0),
+                        ((2, 3, n), 2), ((n,), 0), ((n,), -1)]:  # fmt: skip
+        x = small("float64", shape) / 4
+        others = tuple(np.delete(shape, axis))
+        start = np.arange(np.prod(others, dtype=int), dtype=float).reshape(others)
+        first = start if others else td.float64(0.0)
+        want = steps(decay, start, lambda k, x=x, axis=axis: np.take(x, k, axis), n, reverse, axis)
+        if not n:
+            want = start, np.zeros(shape)
+        cases[f"{shape} along {axis}"] = (
+            lambda first=first, x=x, axis=axis: td.scan(
+                decay, first, x, axis=axis, reverse=reverse
+            ),
+            want,
+        )
+    check(cases)
+
+
+class Pair(NamedTuple):
+    low: object
+    high: object
+
+
+def test_structures_of_state_and_results(run):
+    a, b = small("float64", (9, 4)), small("float64", 9)
+
+    def f(s, x):
+        total, seen = s["total"] + x.low, s["seen"]
+        return {"seen": Pair(seen.high, seen.low + x.high), "total": total}, (
+            {"t": total, "two": Pair(x.high, seen.low)},
+            None,
+        )
+
+    init = {"total": td.zeros(4), "seen": Pair(1.0, 0.0)}
+    last, (ys, nothing) = run(td.scan(f, init, Pair(a, b))[0]), td.scan(f, init, Pair(a, b))[1]
+    assert nothing is None
+    low, high, lows = 1.0, 0.0, []
+    for y in b:
+        lows.append(low)
+        low, high = high, low + y
+    assert list(last) == ["total", "seen"]
+    assert_same(last, {"total": a.sum(0), "seen": Pair(low, high)})
+    assert_same(run(ys), {"t": np.cumsum(a, 0), "two": Pair(b, np.array(lows))})
+
+
+def test_without_arrays_to_walk_along(check):
+    def fibonacci(s, k):
+        return (s[1], s[0] + s[1]), s[0] + 0 * k
+
+    want = np.array([0, 1, 1, 2, 3, 5, 8, 13, 21, 34])
+    check(
+        {
+            "length": (lambda: td.scan(fibonacci, (0, 1), length=10)[1], want),
+            "counter": (lambda: td.scan(lambda s, k: (s + k, k), 0, length=5), (10, np.arange(5))),
+            "backward": (
+                lambda: td.scan(lambda s, k: (2 * s + k, k), 0, length=4, reverse=True),
+                (((3 * 2 + 2) * 2 + 1) * 2, np.arange(4)),
+            ),
+            "elements": (
+                lambda: td.scan(
+                    lambda s, x: ((s[0] + x[0], x[1]), s), (0, 1), td.zip(want, want)
+                )[0],
+                (88, 34),
+            ),
+        }
+    )  # fmt: skip
+
+
+def test_functions_of_whole_arrays(check):
+    """What is not element by element is a loop over arrays."""
+    m, x = small("float64", (6, 6)) / 16, small("float64", (40, 6))
+    spread = lambda s, x: (td.roll(s, 1) + x, td.sum(s))
+    numpy_spread = lambda s, x: (np.roll(s, 1) + x, s.sum())
+    check(
+        {
+            "product": (
+                lambda: td.scan(lambda s, x: (m @ s + x, s), td.zeros(6), x),
+                steps(lambda s, x: (m @ s + x, s), np.zeros(6), lambda k: x[k], 40),
+                512,
+            ),
+            "neighbours": (
+                lambda: td.scan(spread, td.zeros(6), x),
+                steps(numpy_spread, np.zeros(6), lambda k: x[k], 40),
+            ),
+            "neighbours, backward": (
+                lambda: td.scan(spread, td.zeros(6), x, reverse=True, axis=0),
+                steps(numpy_spread, np.zeros(6), lambda k: x[k], 40, reverse=True),
+            ),
+            "collected along the second axis": (
+                lambda: td.scan(lambda s, x: (td.roll(s, 1) + x, s), td.zeros(40), x.T, axis=0)[1],
+                steps(lambda s, x: (np.roll(s, 1) + x, s), np.zeros(40), lambda k: x.T[k], 6)[1],
+            ),
+        }
+    )
+
+
+def test_run_time_lengths_and_reads_of_other_elements(run):
+    f = td.jit(
+        lambda n, x: td.scan(lambda s, k: (s + x[k], x[n - 1 - k] * s), 0.0, length=n),
+        backend="native",
+    )
+    x = small("float64", 30)
+    for n in (1, 7, 30):
+        assert_same(f(n, x), steps(lambda s, k, n=n: (s + x[k], x[n - 1 - k] * s), 0.0,
+                                   lambda k: k, n))  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", ["int8", "uint64", "float32", "float16", "complex64", "bool"])
+def test_types(check, kind):
+    x = small(kind, (20, 3))
+    f = (lambda s, x: (s | x, s)) if kind == "bool" else (lambda s, x: (s + x, x))
+    with np.errstate(all="ignore"):
+        want = steps(f, np.zeros(3, kind), lambda k: x[k], 20)
+    check({"": (lambda: td.scan(f, td.zeros(3, kind), x), want)})
+
+
+def lowered(f, *args):
+    """The nodes of a program after all passes."""
+    return list(topological(td.jit(f, backend="native").lower(*args).roots))
+
+
+def test_one_kernel_where_elements_are_independent():
+    x = np.ones((50, 7))
+    for reverse in (False, True):
+        walk = lowered(lambda x, r=reverse: td.scan(decay, td.zeros(7), 2.0 * x, reverse=r), x)
+        assert [type(n) for n in walk] == [Input, Recurrence]
+    looped = lowered(lambda x: td.iterate(9, lambda s: td.sqrt(s * s + 1.0), x), x)
+    assert [type(n) for n in looped[1:]] == [Recurrence]
+    for f in (lambda s, x: (td.roll(s, 1) + x, s), lambda s, x: (s + td.sum(x), s)):
+        assert any(isinstance(n, ArrayLoop) for n in lowered(
+            lambda x, f=f: td.scan(f, td.zeros(7), x), x))  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "wrong, error, message",
+    [
+        (lambda x: td.scan(lambda s, x: s, 0.0, x), td.TracingError, "must return the pair"),
+        (lambda x: td.scan(lambda s, x: (s, s), 0.0), td.TracingError, "or the number of its"),
+        (lambda x: td.scan(lambda s: (s, s), 0.0, x), td.TracingError, r"but takes \(s\)"),
+        (lambda x: td.scan(decay, 0, x), td.DTypeError, "must return the state's type int64"),
+        (lambda x: td.scan(decay, 0.0, x, axis=3), td.AxisError, "axis 3 does not exist"),
+        (lambda x: td.scan(decay, 0.0, 1.5), td.ShapeError, "xs has rank 0"),
+        (lambda x: td.scan(lambda s, x: (s, [x]), 0.0, x), td.TracingError, "is or holds a list"),
+        (lambda x: td.scan(decay, 0.0, (x, x[:3])), td.ShapeError, "axis 0 has 9 against 3"),
+        (lambda x: td.scan(decay, 0.0, x, length=4), td.ShapeError, "4 against 9"),
+        (lambda x: td.scan(lambda s, k: (s, td.zeros(k)), 0.0, length=4), td.ShapeError,
+         "same extents in every step"),
+        (lambda x: td.scan(lambda s, x: ((s, s), x), 0.0, x), td.TracingError, "1 component"),
+        (lambda x: td.scan(lambda s, x: ({"b": 1.0}, x), {"a": 0.0}, x), td.TracingError,
+         "a dict of 'a', but returned a dict of 'b'"),
+        (lambda x: td.generate(3, lambda i: td.scan(decay, 0.0, x)[0]),
+         td.NestedParallelismError, "td.loop"),
+    ],
+)  # fmt: skip
+def test_errors(wrong, error, message):
+    with pytest.raises(error, match=message) as raised:
+        wrong(np.ones(9))
+    assert "test_recurrences.py" in str(raised.value)
+
+
+# --- state in place ------------------------------------------------------------------------------
+
+
+def put(a, at, value):
+    """`a` with one element, or the elements over `at`'s axes, replaced."""
+    return td.permute(td.overwrite, a, at, value)
+
+
+def one(x):
+    return td.fill(1, x)
+
+
+LOOPS = {
+    "own element and another": lambda a, x: td.loop(
+        5, lambda k, a: put(a, lambda j: (k, j), a[k] * 2.0 + a[k + 1]), a
+    ),
+    "rows before": lambda a, x: td.loop(
+        6, lambda k, a: put(a, lambda j: (k, j), a[k - 1] * 0.5 + a[k]), a
+    ),
+    "two elements at one index": lambda a, x: td.loop(
+        5, lambda k, x: put(x, lambda i: i // 2, td.generate(6, lambda i: x[i // 2] + 1.0)), x
+    ),
+    "two states that read each other": lambda a, x: td.loop(
+        5,
+        lambda k, s: (put(s[0], lambda _: k, one(s[1][k + 1] + 1)),
+                      put(s[1], lambda _: k, one(s[0][k + 1] * 2))),
+        (x, a[0]),
+    ),
+    "the old state is kept": lambda a, x: td.loop(
+        5, lambda k, s: (put(s[0], lambda _: k, one(s[0][k] * 2)), s[0]), (x, a[0])
+    ),
+    "the old state is read later": lambda a, x: td.loop(
+        30, lambda k, s: (put(s[0], lambda _: k % 6, one(s[1] + 7.0)), s[1] * 0.5 + s[0][0]),
+        (x, 0.0),
+    ),
+    "states that change places": lambda a, x: td.loop(
+        23, lambda k, s: (put(s[1], lambda _: k % 6, one(s[0][k % 6] * 0.5)), s[0]), (x, a[0])
+    ),
+    "a test that reads the state": lambda a, x: td.while_loop(
+        lambda s: td.sum(s[1]) < 60.0,
+        lambda s: (s[0] + 1, put(s[1], lambda _: s[0] % 6, one(td.sum(s[1]) * 0.5 + 1))), (0, x)
+    ),
+    "loops in loops": lambda a, x: td.loop(
+        6, lambda k, a: td.loop(
+            6, lambda j, a: put(a, lambda _: (k, j), one(a[j, k] * 0.5 + 1.0)), a), a
+    ),
+    "combined with what is there": lambda a, x: td.loop(
+        9, lambda k, x: td.permute(lambda new, old: new + old, x, lambda i: (i + k) % 6, x * 0.5),
+        x,
+    ),
+    "elimination": lambda a, x: td.loop(
+        5,
+        lambda k, a: put(
+            a, lambda i, j: td.cond((i > k) & (j > k), (i, j), td.ignore),
+            td.generate((6, 6), lambda i, j: a[i, j] - a[i, k] * a[k, j] / (8.0 + a[k, k])),
+        ),
+        a,
+    ),
+    "two updates of one state": lambda a, x: td.loop(
+        9, lambda k, x: put(put(x, lambda _: k % 6, one(x[0] + 1.0)), lambda _: (k + 1) % 6,
+                            one(x[1] * 0.5)), x,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", LOOPS)
+def test_updates_of_state(backend, name):
+    """What the reference computes with copies, in repeated calls; arguments stay."""
+    a, x = generator("in place").random((6, 6)), generator("in place", 1).random(6)
+    before = a.copy(), x.copy()
+    want = td.jit(LOOPS[name], backend="reference")(a, x)
+    function = td.jit(LOOPS[name], backend=backend)
+    for _ in range(3):
+        assert_same(function(a, x), want, ulps=64)  # sums in another order
+        assert_same((a, x), before)
+
+
+def updated(f, *args):
+    """Which states of the program's one loop are updated in place."""
+    nodes = lowered(f, *args)
+    (loop,) = [n for n in nodes if isinstance(n, ArrayLoop)]
+    found = overwritable(loop)
+    assert all(isinstance(n, Permute | ArrayLoop) for n in found)
+    return sorted(loop.state.index(leaf.node) for leaves in found.values() for leaf in leaves)
+
+
+def test_which_states_are_updated_in_place():
+    a, x = np.ones((6, 6)), np.ones(6)
+    wanted = {
+        "own element and another": [0],
+        "rows before": [0],  # the new row is stored first
+        "two elements at one index": [0],
+        "two states that read each other": [0],
+        "the old state is kept": [],
+        "the old state is read later": [0],  # which is done before the update
+        "elimination": [0],
+    }
+    assert {name: updated(LOOPS[name], a, x) for name in wanted} == wanted
+    text = td.jit(LOOPS["rows before"], backend="native").lower(a, x).explain()
+    assert ": updated in place" in text
+    text = td.jit(LOOPS["the old state is kept"], backend="native").lower(a, x).explain()
+    assert "updated in place" not in text
+
+
+def test_an_update_costs_what_it_writes():
+    """20 000 iterations that each write a row of ten take no time for the other rows."""
+    x = np.ones((20_000, 10))
+
+    def rows(x):
+        def body(k, s):
+            row = td.roll(s[0], 1) * 0.5 + x[k]
+            return row, put(s[1], lambda j: (k, j), row)
+
+        return td.loop(x.shape[0], body, (td.zeros(10), td.zeros(x.shape)))[1]
+
+    with_copies = 20_000 * x.nbytes * 2 / 50e9  # seconds at 50 GB/s
+    program = td.jit(rows, backend="native")
+    program(x)
+    begun = time.process_time()
+    program(x)
+    assert time.process_time() - begun < with_copies / 4
