@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from . import later
 from .errors import (
@@ -25,6 +25,9 @@ from .scalar import Scalar, as_index, as_strong, lift
 from .shapes import Extent, broadcast_shapes, stretched
 from .tracing import enclosing_kernel, forbid_nesting, refuse_unless_guarded
 from .types import LEAF, ScalarType, Structure
+
+if TYPE_CHECKING:
+    from .operations.updating import At
 
 #: The maximal rank of an array: NumPy's limit.
 MOST_AXES = 64
@@ -265,6 +268,11 @@ class Array(Operators["Array"]):
 
     def dot(self, other: Any) -> Array:
         return later.dot(self, other)
+
+    @property
+    def at(self) -> At:
+        """`a.at[index].set(new)`, `.add`, `.multiply`, `.min`, `.max`: `a` with a part changed."""
+        return later.At(self)
 
     def scheduled(self, schedule: Any = None, **named: Any) -> Array:
         """The same array, computed under another schedule."""

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from .operations.linalg import dot as dot
     from .operations.linalg import matmul as matmul
     from .operations.making import unit as unit
+    from .operations.updating import At as At
     from .scalar import Scalar as Scalar
     from .scalar import lift as lift
     from .scalar import refuse_traced as refuse_traced

@@ -13,7 +13,7 @@ from .errors import TracingError, no_attribute, user_facing_methods
 from .evaluator import public
 from .refusals import never_set, no_operand
 from .tracing import enclosing_kernel
-from .types import bool_, kind_of_literal
+from .types import kind_of_literal
 
 if TYPE_CHECKING:
     from .annotations import ArrayLike, DTypeLike
@@ -254,17 +254,13 @@ class Operators(Generic[V]):
         raise missing_attribute(self, name)
 
     def __setitem__(self, index: Any, value: Any) -> None:
-        raise self._unchanged(index, "td.scatter(a, indices, values)")
+        raise self._unchanged("td.update(a, index, new); for += a.at[index].add(new)")
 
     def __delitem__(self, index: Any) -> None:
-        raise self._unchanged(index, "td.concatenate([a[:k], a[k + 1:]])")
+        raise self._unchanged("td.concatenate([a[:k], a[k + 1:]])")
 
-    def _unchanged(self, index: Any, instead: str) -> TracingError:
+    def _unchanged(self, instead: str) -> TracingError:
         outer = enclosing_kernel()
-        if getattr(index, "dtype", None) == bool_:
-            instead = "td.where(mask, value, a)"
-        elif isinstance(index, slice):
-            instead = "td.concatenate([a[:k], new, a[m:]])"
         hint = f"Make a new one: a = {instead}."
         if outer is not None:
             hint = (

@@ -206,10 +206,10 @@ def broadcast_shapes(shapes: Sequence[Shape], operation: str) -> tuple[Shape, tu
                 chosen = e
                 continue
             if _at_most_one(e) and not _at_most_one(chosen):
-                checks += _must_be_one(e, chosen, operation)
+                checks += _must_be_one(e, chosen, f"{operation} cannot broadcast")
                 continue
             if _at_most_one(chosen) and not _at_most_one(e):
-                checks += _must_be_one(chosen, e, operation)
+                checks += _must_be_one(chosen, e, f"{operation} cannot broadcast")
                 chosen = e
                 continue
             if u is not None and v is not None and int(u) != int(v):
@@ -239,14 +239,14 @@ def _at_most_one(e: Expr) -> bool:
     return isinstance(e, Apply) and e.op.name == "minimum" and any(is_const(x, 1) for x in e.args)
 
 
-def _must_be_one(e: Expr, other: Expr, operation: str) -> tuple[Check, ...]:
+def _must_be_one(e: Expr, other: Expr, misfit: str) -> tuple[Check, ...]:
     """Checks for an extent of 1 or 0 that broadcasts to `other`: it is 1, or both are 0."""
     if other in e.args:  # min(n, 1) with n
         return ()
     return require(
         apply_primitive("minimum", [e, other]),
         apply_primitive("minimum", [other, ir.constant(1)]),
-        f"{operation} cannot broadcast: an operand is empty (extent {{left}}), another is not.",
+        f"{misfit}: an operand is empty (extent {{left}}), another is not.",
         hint="a[k:k + 1] is empty if there is no element k; a[:1] and a[-1:] if a is empty.",
     )
 
@@ -263,3 +263,19 @@ def stretched(shape: Shape, target: Shape) -> tuple[Expr, ...]:
         else:
             index.append(Index(offset + axis))
     return tuple(index)
+
+
+def stretch_checks(shape: Shape, target: Shape, misfit: str, hint: str) -> tuple[Check, ...]:
+    """Checks that an array of `shape` broadcasts to `target`, of no smaller rank: extents known to
+    be 1 stretch, others are equal.  `misfit` is the error before "axis k has n against m"."""
+    checks: tuple[Check, ...] = ()
+    for axis, e in enumerate(shape, len(target) - len(shape)):
+        one, goal = known(e), target[axis]
+        if one is not None and int(one) == 1:
+            continue
+        if _at_most_one(e) and not _at_most_one(goal):
+            checks += _must_be_one(e, goal, misfit)
+        else:
+            text = f"{misfit}: axis {axis} has {{left}} against {{right}}."
+            checks += require(e, goal, text, hint=hint)
+    return checks

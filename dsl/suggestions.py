@@ -154,8 +154,8 @@ INSTEAD = {
     "svd": _SOLVED,
     "lstsq": _SOLVED,
     "matrix_power": "td.iterate(k, lambda p: p @ a, td.eye(n))",
-    "index_add": "td.scatter(a, indices, values, td.add)",
-    "scatter_add": "td.scatter(a, indices, values, td.add)",
+    "index_add": "a.at[indices].add(values)",
+    "scatter_add": "a.at[indices].add(values)",
     "one_hot": "k[:, None] == td.iota(n)",
     "convolve2d": _CONVOLUTION,
     "gaussian_filter": _FILTERED,
@@ -192,8 +192,6 @@ METHODS = {
     "copy": "arrays are immutable: use the array itself",
     "clone": "arrays are immutable: use the array itself",
     "fill": "arrays never change: td.full_like(a, value)",
-    "at": "arrays never change: td.scatter or td.permute writes at computed indices, "
-    "td.where chooses",
     "view": "x.astype(type) converts values",
     "to": "x.astype(type) converts; td.config(backend=…) says where it runs",
     "permute": "td.transpose(a, axes)",
@@ -211,7 +209,7 @@ UFUNC_METHODS = {
     "accumulate": "Write td.scanl1(f, a, axis).",
     "reduceat": "Write td.fold1_seg(f, a, lengths).",
     "outer": "Operators broadcast: write a[:, None] + b.",
-    "at": "Write td.scatter(a, indices, values, f), or td.permute.",
+    "at": "Write a.at[indices].add(values); other functions with td.permute.",
 }
 
 

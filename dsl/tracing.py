@@ -187,7 +187,8 @@ _ARGUMENTS = {
     "backpermute": _INDEXED,
     "imap": "It gets the index first, then one element per array: lambda i, j, x: ….",
     "expand": "count gets an element, get an element and a number: lambda x, k: ….",
-    "stencil": "It gets one neighbourhood per array: lambda w: w[-1, 0] + w[1, 0].",
+    "stencil": "It gets one neighbourhood per array, lambda w: w[-1, 0] + w[1, 0], after the index "
+    "with index=True: lambda i, j, w: ….",
     "permute": "The combination gets (new, old), the index function one index per axis.",
 }
 _UNNESTED = {

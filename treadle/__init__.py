@@ -58,6 +58,7 @@ from treadle.dsl.operations.segments import *
 from treadle.dsl.operations.stencils import *
 from treadle.dsl.operations.stencils import constant_boundary as constant
 from treadle.dsl.operations.stencils import function_boundary as function
+from treadle.dsl.operations.updating import *
 from treadle.dsl.scalar import Scalar
 from treadle.dsl.sources import use
 from treadle.dsl.types import (

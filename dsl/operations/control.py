@@ -10,7 +10,14 @@ from .. import expr as ir
 from .. import simplify
 from ..annotations import Function
 from ..array import Array
-from ..errors import DTypeError, Location, ShapeError, TracingError, user_location
+from ..errors import (
+    DTypeError,
+    Location,
+    ShapeError,
+    TracingError,
+    misfitting,
+    user_location,
+)
 from ..expr import Expr, Index, Proj, Var
 from ..functions import Ignore, MaybeIndex, choose_index
 from ..graph import (
@@ -27,7 +34,17 @@ from ..graph import (
 )
 from ..node import fresh_uid
 from ..refusals import called
-from ..scalar import Scalar, as_count, as_strong, as_truth, fit_weak, lift, unify, yields
+from ..scalar import (
+    Scalar,
+    apply_primitive,
+    as_count,
+    as_strong,
+    as_truth,
+    fit_weak,
+    lift,
+    unify,
+    yields,
+)
 from ..shapes import on_host, show_shape
 from ..sources import as_array, is_arraylike
 from ..tracing import Scope, check_result, enclosing_kernel, forbid_nesting, guard_sides
@@ -175,10 +192,60 @@ def iterate(n: Any, f: Function, init: Any, *, name: str | None = None) -> Any:
     return _loop("iterate", n, None, f, init, name)
 
 
+def _counted(n: Any, f: Function, init: Any) -> tuple[Any, Function, Any]:
+    return n, f, init
+
+
+def _between(start: Any, stop: Any, f: Function, init: Any) -> tuple[Any, Function, Any]:
+    first, end = (_iterations(bound, "loop") for bound in (start, stop))
+    count = Scalar(apply_primitive("subtract", [end, first]))
+    if not callable(f):
+        return count, f, init  # refused as that of `_counted`
+    _require_signature(f, ("k", "state"), "the body of loop")
+
+    def body(k: Scalar, state: Any) -> Any:
+        return f(Scalar(apply_primitive("add", [first, k._expr])), state)
+
+    return count, body, init
+
+
+_counted.__name__ = _between.__name__ = "loop"  # in errors
+_ABSENT: Any = object()
+
+
 @operation
-def loop(n: Any, f: Function, init: Any, *, name: str | None = None) -> Any:
-    """`state = f(k, state)` for k = 0 … n − 1; the access analysis knows the range of k."""
-    return _loop("loop", n, None, f, init, name)
+def loop(
+    *given: Any,
+    n: Any = _ABSENT,
+    start: Any = _ABSENT,
+    stop: Any = _ABSENT,
+    f: Function = _ABSENT,
+    init: Any = _ABSENT,
+    name: str | None = None,
+) -> Any:
+    """`loop(n, f, init)`: `state = f(k, state)` for k = 0 … n − 1, from the state `init`;
+    `loop(start, stop, f, init)`: for k = start … stop − 1.  The access analysis knows the range
+    of k.
+
+    >>> import treadle as td
+    >>> td.run(td.loop(2, 5, lambda k, state: state + k, td.unit(0)))
+    array(9)
+    """
+    named = {"n": n, "start": start, "stop": stop, "f": f, "init": init}
+    named = {word: value for word, value in named.items() if value is not _ABSENT}
+    between = len(given) + len(named) > 3 or not named.keys().isdisjoint(("start", "stop"))
+    form = _between if between else _counted
+    try:
+        bound = inspect.signature(form).bind(*given, **named)
+    except TypeError as misfit:
+        raise misfitting(form, given, misfit) from None
+    count, body, first = form(*bound.args, **bound.kwargs)
+    return _loop("loop", count, None, body, first, name)
+
+
+loop.__signature__ = inspect.signature(  # type: ignore[attr-defined]
+    lambda n, f, init, *, name=None: None
+)
 
 
 def _loop(

@@ -21,7 +21,14 @@ from ..errors import (
 from ..expr import Const, Expr, Extent, Index, constant
 from ..graph import Check, Input, Label, Shape, indices, known
 from ..scalar import Scalar, apply_primitive, as_count, as_index, lift
-from ..shapes import as_shape, broadcast_shapes, require, show_shape, stretched
+from ..shapes import (
+    as_shape,
+    broadcast_shapes,
+    require,
+    show_shape,
+    stretch_checks,
+    stretched,
+)
 from ..sources import as_array, is_arraylike
 from ..tracing import call_scalar_function, flatten_result, forbid_nesting
 from ..types import int64, uint64
@@ -203,13 +210,8 @@ def swapaxes(a: ArrayLike, first: int, second: int) -> Array:
 def slice_array(array: Array, index: Indexing) -> Array:
     """NumPy's basic indexing; a single integer array gathers along the first axis."""
     forbid_nesting("slice")
-    if isinstance(index, tuple) and len(index) == 1:
-        (index,) = index
-    if (
-        (isinstance(index, Array) and index.ndim > 0)
-        or is_arraylike(index)
-        or isinstance(index, list)
-    ):
+    index = unwrapped(index)
+    if is_index_array(index):
         chosen = as_array(index, "an index")
         if chosen.types[0].kind == "bool":
             raise TracingError(
@@ -217,20 +219,7 @@ def slice_array(array: Array, index: Indexing) -> Array:
                 hint="Write values, count = td.compact(mask, a), or td.where(mask, a, other).",
             )
         return take(array, chosen, 0)
-    parts = list(index) if isinstance(index, tuple) else [index]
-    consumed = sum(1 for p in parts if p is not None and p is not Ellipsis)
-    if sum(1 for p in parts if p is Ellipsis) > 1:
-        raise ShapeError(
-            "an index may hold only one ellipsis (...).", hint='Write ":" for the other axes.'
-        )
-    if consumed > array.ndim:
-        raise AxisError(
-            f"{consumed} indices for an array of rank {array.ndim}.",
-            hint=f"Write at most {array.ndim}.",
-        )
-    fill = [slice(None)] * (array.ndim - consumed)
-    at = next((k for k, p in enumerate(parts) if p is Ellipsis), None)
-    parts = [*parts, *fill] if at is None else [*parts[:at], *fill, *parts[at + 1 :]]
+    parts = index_parts(index, array.ndim)
     shape: list[Expr] = []
     source: list[Expr] = []
     checks: list[Check] = []
@@ -250,14 +239,9 @@ def slice_array(array: Array, index: Indexing) -> Array:
             shape.append(extent)
             plain = plain and part.start is part.stop is part.step is None
             continue
-        if _is_rank_one_or_more(part):
+        if is_index_array(part) and as_array(part, "an index").ndim:
             raise _array_among_indices(part, parts, axis)
-        if isinstance(part, float | str | tuple):
-            raise TracingError(
-                f"an index of type {type(part).__name__} is not supported.",
-                hint="Indices are integers, slices, None and ...; gather with td.take(a, indices, "
-                "axis) or td.backpermute(shape, f, a).",
-            )
+        refuse_no_index(part)
         source.append(integer_index(part, n, axis, checks))
         plain = False
     if plain:
@@ -265,18 +249,52 @@ def slice_array(array: Array, index: Indexing) -> Array:
     return map_over(array, source, tuple(shape), Label("slice"), tuple(checks))
 
 
-def _is_rank_one_or_more(part: Any) -> bool:
-    """Whether an index is an array of rank 1 or more."""
+def unwrapped(index: Indexing) -> Indexing:
+    """`a[(i,)]` is `a[i]`."""
+    return index[0] if isinstance(index, tuple) and len(index) == 1 else index
+
+
+def is_index_array(part: Any) -> bool:
+    """Whether an index is an array or a list, not a rank-0 `Array`: that is a scalar."""
     if isinstance(part, Array):
         return part.ndim > 0
-    return isinstance(part, list) or (is_arraylike(part) and len(part.shape) > 0)
+    return isinstance(part, list) or is_arraylike(part)
+
+
+def index_parts(index: Indexing, rank: int) -> list[Any]:
+    """The parts of an index of an array of this rank, with `slice(None)` for what `...` means and
+    for the axes that are left out."""
+    parts = list(index) if isinstance(index, tuple) else [index]
+    consumed = sum(1 for p in parts if p is not None and p is not Ellipsis)
+    if sum(1 for p in parts if p is Ellipsis) > 1:
+        raise ShapeError(
+            "an index may hold only one ellipsis (...).", hint='Write ":" for the other axes.'
+        )
+    if consumed > rank:
+        raise AxisError(
+            f"{consumed} indices for an array of rank {rank}.",
+            hint=f"Write at most {rank}.",
+        )
+    fill = [slice(None)] * (rank - consumed)
+    at = next((k for k, p in enumerate(parts) if p is Ellipsis), None)
+    return [*parts, *fill] if at is None else [*parts[:at], *fill, *parts[at + 1 :]]
+
+
+def refuse_no_index(part: Any) -> None:
+    """Raise an error for what cannot be one of the indices of `a[…]`."""
+    if isinstance(part, float | str | tuple):
+        raise TracingError(
+            f"an index of type {type(part).__name__} is not supported.",
+            hint="Indices are integers, slices, None and ...; gather with td.take(a, indices, "
+            "axis) or td.backpermute(shape, f, a).",
+        )
 
 
 def _array_among_indices(part: Any, parts: Sequence[Any], axis: int) -> TracingError:
     """The error for `a[:, indices]`: an array of indices cannot be combined with other indices."""
     if as_array(part, "an index").types[0].kind == "bool":
         hint = "td.where(mask, a, other) chooses; td.compact(mask, a) gives (elements, count)."
-    elif sum(map(_is_rank_one_or_more, parts)) > 1:
+    elif sum(map(is_index_array, parts)) > 1:
         hint = "Read in a kernel: td.generate(n, lambda k: a[rows[k], columns[k]])."
     else:
         hint = f"Write td.take(a, indices, axis={axis}); the other indices before or after it."
@@ -313,17 +331,12 @@ def broadcast_to(a: ArrayLike, shape: ShapeLike) -> Array:
             f"broadcast_to: rank {array.ndim} does not fit into rank {len(target)}.",
             hint="a[0] or td.reshape drops axes; broadcasting only adds them.",
         )
-    offset = len(target) - array.ndim
-    for axis, e in enumerate(array._shape, offset):
-        one = known(e)
-        if one is None or int(one) != 1:
-            checks += require(
-                e,
-                target[axis],
-                f"broadcast_to: {show_shape(array._shape)} does not stretch to "
-                f"{show_shape(target)}: axis {axis} has {{left}} against {{right}}.",
-                hint="Only extents of 1 stretch; a[:, None] inserts one.",
-            )
+    checks += stretch_checks(
+        array._shape,
+        target,
+        f"broadcast_to: {show_shape(array._shape)} does not stretch to {show_shape(target)}",
+        "Only extents of 1 stretch; a[:, None] inserts one.",
+    )
     return map_over(array, stretched(array._shape, target), target, Label("broadcast_to"), checks)
 
 

@@ -10,7 +10,8 @@ from ..annotations import ArrayLike, Function, ScheduleLike
 from ..array import Array
 from ..errors import Location, ShapeError, TracingError, user_facing, user_location
 from ..expr import Apply, Cond, Const, Expr, Index, Loop, Proj, Read, Var, constant, substitute
-from ..graph import Check, Generate, known
+from ..graph import Check, Generate, indices, known
+from ..refusals import called
 from ..scalar import Scalar, apply_primitive, lift, refuse_argument
 from ..shapes import same_shape
 from ..sources import as_array
@@ -281,17 +282,27 @@ def stencil(
     a: ArrayLike,
     *more: ArrayLike,
     boundary: Any = clamp,
+    index: bool = False,
     name: str | None = None,
     schedule: ScheduleLike | None = None,
 ) -> Array:
-    """Compute each element from its neighbourhood: `f(w, …)`, one neighbourhood per input.
+    """Compute each element from its neighbourhood: `f(w, …)`, one neighbourhood per input; with
+    `index=True` also from its own index: `f(i, j, …, w, …)`.
 
     >>> import numpy as np, treadle as td
     >>> td.run(td.stencil(lambda w: w[-1] + w[1], np.array([1, 2, 3])))
     array([3, 4, 5])
+    >>> td.run(td.stencil(lambda i, w: td.where(i == 0, 0, w[-1]), np.array([1, 2, 3]), index=True))
+    array([0, 1, 2])
     """
     forbid_nesting("stencil")
     where = user_location()
+    refuse_argument(index, "stencil: index=")
+    if not isinstance(index, bool):
+        raise TracingError(
+            f"stencil: index is True or False, got {called(index)}.",
+            hint="With index=True, f takes the index before the neighbourhoods: f(i, j, w).",
+        )
     arrays = [as_array(x, "stencil") for x in (a, *more)]
     checks: tuple[Any, ...] = ()
     for other in arrays[1:]:
@@ -312,8 +323,9 @@ def stencil(
     windows = [
         Neighbourhood(x, _Border(c, x, where)) for x, c in zip(arrays, conditions, strict=True)
     ]
-    elements, structure = trace_elements(f, windows, "stencil", where, arrays)
     shape = arrays[0]._shape
+    own = [Scalar(i) for i in indices(len(shape))] if index else []
+    elements, structure = trace_elements(f, [*own, *windows], "stencil", where, arrays)
     node = Generate(
         shape, elements, label=label_of("stencil", name, schedule), where=where, checks=checks
     )

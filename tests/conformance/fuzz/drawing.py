@@ -49,7 +49,7 @@ MOST = 20_000
 MODELLED = frozenset(
     [
         *("map", "imap", "generate", "backpermute", "replicate", "stencil", "permute", "scatter"),
-        *("fold", "fold1", "fold_seg", "scanl", "scanl1", "scanr", "scanr1", "filter"),
+        *("update", "fold", "fold1", "fold_seg", "scanl", "scanl1", "scanr", "scanr1", "filter"),
     ]
 )
 OPTIONS = ("Row()", "Column(3)", "Column(64)", "ZigZag(4)", "Tile(2, 3)", "Morton()", "Hilbert()",
@@ -786,6 +786,57 @@ def permutes(w: Writer, name: str) -> None:
     )
 
 
+@draws("update")
+def updates(w: Writer, name: str) -> None:
+    """Parts of arrays: integers and slices of numbers or of the host, integer arrays, masks."""
+    rng = w.rng
+    a = w.array(lambda v: v.size < 2000 and whole(v))
+    v = w.value(a)
+    method = rng.choice(["update", "update", "set", "add", "multiply", "min", "max"])
+    if method in ("min", "max") and v.dtype.kind == "c":
+        raise NoLine
+    if method in ("add", "multiply") and v.dtype.kind not in "iu":
+        raise NoLine
+    if rng.random() < 0.2:
+        b = w.like(a)
+        index, new = f"{a} {rng.choice(('==', '!='))} {b}", rng.choice((b, w.like(a)))
+    else:
+        parts, block = [], rng.choice(((), (3,), (2, 3), (0,), (70,)))
+        for n in v.shape[: rng.randrange(v.ndim + 1)]:
+            which = rng.random() if n else 1.0
+            if which < 0.3:
+                parts.append(rng.choice((str(rng.randrange(-n, n)), w.count(n))))
+            elif which < 0.6:
+                b = w.argument("int64", block[rng.randrange(len(block) + 1) :])
+                parts.append(f"{b} % {n} - {rng.choice((0, n))}")
+            else:
+                start, stop = (
+                    rng.choice(("None", str(rng.randrange(-n - 2, n + 3)), w.count(n + 2)))
+                    for _ in range(2)
+                )
+                parts.append(f"slice({start}, {stop}, {rng.choice((None, 1, 2, 3, -1, -2))})")
+        index = f"({', '.join(parts)}{',' if parts else ''})"
+        try:
+            part = changed_part(index, v, w.known)
+        except IndexError:
+            raise NoLine from None
+        stretched = tuple(1 if rng.random() < 0.2 else n for n in part)
+        new = w.argument(v.dtype.name, stretched[rng.randrange(len(part) + 1) :])
+        if not whole(w.value(new)):
+            raise NoLine
+    if method == "update":
+        w.line(f"td.update({a}, {index}, {new}{w.schedule()})")
+    else:
+        w.line(f"td.use({a}).at[{index}].{method}({new}{w.schedule()})")
+
+
+def changed_part(index: str, v: np.ndarray, known: dict[str, Any]) -> tuple[int, ...]:
+    """The shape of a part."""
+    with np.errstate(all="ignore"):
+        found: tuple[int, ...] = v[eval(index, scope(known))].shape
+    return found
+
+
 @draws("ignore")
 def ignoring(w: Writer, name: str) -> None:
     a = w.vector(lambda v: v.ndim == 1 and v.size > 0)
@@ -947,6 +998,7 @@ BODIES = (
     "td.maximum({a}, {b}) + 1",
     "td.cond(td.sum({a}) % 3 == 1, {b}, {a})",
     "td.roll({a}, 1, 0) + {b}",
+    "td.update({a}, slice(1, None), {b}[:-1])",
     "td.concatenate([{a}, {b}], 0)[: {a}.shape[0]]",
     "td.sort({a}, 0)",
     "td.stencil(lambda w: w[{z}] + 1, {a}, boundary=td.wrap)",
@@ -979,6 +1031,8 @@ def loops(w: Writer, name: str) -> None:
         if name == "loop" and rng.random() < 0.5:
             body = body.replace("+ 1", "+ td.cast(k, td.int8)")
         given = "s" if name == "iterate" else "k, s"
+        if name == "loop" and rng.random() < 0.3:
+            turns = f"{w.count(4)}, {turns}"
         text = f"td.{name}({turns}, lambda {given}: ({body},), ({', '.join(init)},))"
     w.line(f"{text}[{rng.randrange(len(init))}]")
 

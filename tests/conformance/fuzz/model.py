@@ -177,6 +177,17 @@ class Model:
         return out
 
     @staticmethod
+    def update(a, index, new):
+        places = np.arange(a.size).reshape(a.shape)[index]
+        if isinstance(index, np.ndarray):  # a mask: `new` is an array like `a`
+            new = new[index]
+        out = a.copy().reshape(-1)
+        new = np.broadcast_to(new, places.shape)
+        for place, value in zip(places.flat, new.flat, strict=True):
+            out[place] = value
+        return out.reshape(a.shape)
+
+    @staticmethod
     def filter(p, a):
         keep = Model.spread(p(a), a.shape)
         return a[keep], np.array(keep.sum())
