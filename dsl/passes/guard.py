@@ -14,6 +14,7 @@ from typing import Any
 
 from ..expr import Apply, Cond, Const, Expr, Index, Proj, Read, rewrite, walk
 from ..graph import Leaf, Node, Permute
+from ..inside import always_inside
 from ..operations.stencils import in_range
 from ..rebuild import rewrite_graph
 from ..scalar import apply_primitive
@@ -41,10 +42,20 @@ def guard_reads(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
 
 
 def _inside(node: Permute) -> Expr:
-    """The condition of a permute with its target in range: other writes would corrupt memory."""
+    """The condition of a permute with its target in range: other writes would corrupt memory.
+
+    Nothing is added for an index that is always in range, by the extents of the domain or by those
+    that a check of the node requires to be equal to them.
+    """
+    equal: dict[Expr, Expr] = {}
+    for check in node.checks:
+        if check.relation == "==":
+            equal |= {check.left: check.right, check.right: check.left}
+    domains = {node.domain, tuple(equal.get(n, n) for n in node.domain)}
     valid = node.valid
     for i, n in zip(node.target, node.defaults[0].shape, strict=True):
-        valid = apply_primitive("logical_and", [valid, in_range(i, n)])
+        if not any(always_inside(i, n, domain) for domain in domains):
+            valid = apply_primitive("logical_and", [valid, in_range(i, n)])
     return valid
 
 

@@ -9,7 +9,8 @@
                 threads with the atomic updates below, and for deterministic=True
     atomic      operators on one component of up to eight bytes: atomic updates
     locked      tuples, complex128: complete elements under one of LOCKS spin locks
-    stores      overwrite of one component: the last store wins
+    stores      one-to-one maps (slices, transposes), where no two updates have the same index; and
+                overwrite of one component: the last store wins
 
 The extents select the strategy at run time; the kernels of the other strategies then have no tasks.
 `atomic` and `locked` updates run in any order: floats may differ in the last bits from run to run.
@@ -41,6 +42,7 @@ from treadle.dsl.graph import Combine, Permute
 from treadle.dsl.passes.recognise import is_count
 from treadle.dsl.types import bool_, int32, int64, uint8, uint32, uint64
 
+from ...access.one_to_one import is_one_to_one, parted
 from ...ir import arithmetic as at
 from ...ir import transform
 from ...ir.kernel import Assign, Atomic, Buffer, Kernel, Load, Lowered, Store
@@ -113,12 +115,15 @@ class _Permute:
         self.size = builder.scalar(self.size_host, "targets")
         self.domain = node.domain or (constant(1),)
         self.count_host = at.product(self.domain)
+        self.one_to_one = is_one_to_one(node)
         roots = (node.valid, *node.target, *node.values)
         roots = transform.resolve(roots, builder, self.domain)
+        self.launched, valid = parted(roots[0])
+        roots = (valid, *roots[1:])
         self.line = Var("p", int64)
         self.collapsed = None
         plan = None
-        if node.label.deterministic:
+        if node.label.deterministic and not self.one_to_one:
             if tiling.schedule_of(builder) is not None:
                 builder.notes.append("deterministic=True: the source is visited in its own order")
         else:
@@ -203,6 +208,9 @@ class _Permute:
 
     def lower(self) -> Lowered:
         builder = self.builder
+        if self.one_to_one:
+            builder.notes.append("every source has a target of its own")
+            return builder.lowered(self._each("stores", self.tiling.tasks))
         if self.node.label.deterministic:
             builder.notes.append("deterministic: one task, in the order of the source")
             return builder.lowered(self._ordered(constant(1)))
@@ -312,14 +320,16 @@ class _Permute:
             with inner.loop("i", *tile.rows) as i, inner.loop("j", *tile.cols, "vector") as j:
                 self._direct(inner, tile, i, j, act)
 
-        self.tiling.emit(into, task, loops)
+        with into.when(into.value(self.launched)):
+            self.tiling.emit(into, task, loops)
         return self.kernel(way, tasks, task, into, f"{way} updates")
 
     def _ordered(self, tasks: Expr) -> Kernel:
         """One task: the source elements in sequence, updating the target directly."""
         into, task = self.builder.emitter(), Var("task", int64)
         body = _Staged(self, self.outs, [constant(0)] * COPIES, counted=False)
-        with into.loop("tile", 0, self.tiling.tasks) as number:
+        launched = into.value(self.launched)
+        with into.when(launched), into.loop("tile", 0, self.tiling.tasks) as number:
             self.tiling.emit(into, number, body.tile)
         return self.kernel("ordered", tasks, task, into, "updates in the order of the visits")
 
@@ -336,7 +346,7 @@ class _Permute:
         per_chunk = into.let(at.ceil_div(self.tiling.tasks, chunks), "tiles_per_chunk")
         first, end = tiling.block_range(into, "tile", task, per_chunk, self.tiling.tasks)
         body = _Staged(self, copies, bases, self.counted)
-        with into.loop("tile", first, end) as number:
+        with into.when(into.value(self.launched)), into.loop("tile", first, end) as number:
             self.tiling.emit(into, number, body.tile)
         return self.kernel("private", chunks, task, into, "a copy of the target for each chunk")
 

@@ -35,16 +35,15 @@ from treadle.dsl.expr import (
     Apply,
     Const,
     Expr,
-    Index,
     Var,
     constant,
     primitive,
 )
 from treadle.dsl.graph import Permute
-from treadle.dsl.polynomial import affine_forms, variables
 from treadle.dsl.types import bool_, int32, int64, uint32
 from treadle.skeletons.schedules import LocalityGraph
 
+from ...access.one_to_one import is_one_to_one
 from ...ir import arithmetic as at
 from ...ir.kernel import (
     Assign,
@@ -106,14 +105,14 @@ class _Permute:
     # --- choice of the strategy ---
 
     def lower(self) -> Lowered:
-        builder, combine = self.builder, self.combine
-        if self._one_to_one():
+        builder, node, combine = self.builder, self.node, self.combine
+        if is_one_to_one(node):
             builder.notes.append("every source has a target of its own")
             if self._by_graph():
                 return builder.lowered(self._block_by_block("stores"))
             return self._lowered(lambda wide: self._each("stores", wide))
-        deterministic = self.node.label.deterministic
-        if rounds(self.node) and not deterministic:
+        deterministic = node.label.deterministic
+        if rounds(node) and not deterministic:
             builder.notes.append(RUN_TO_RUN.format(where=""))
         if combine is not None and not is_arithmetic(combine):
             builder.notes.append("every warp owns targets: the combination reads or has loops")
@@ -128,7 +127,7 @@ class _Permute:
             builder.notes.append("deterministic: every warp owns targets, sources in their order")
             return builder.lowered(self._owned())
         way = self._way()
-        made = accumulators(combine, self.node.values)
+        made = accumulators(combine, node.values)
         if made is None:
             kernel, each = self._each(way, None), Filled.bytes(combine)
             for suffix, threads, resident, room in (
@@ -167,22 +166,6 @@ class _Permute:
         """The kernel with wide accesses, if there are any, that falls back to the one without."""
         plain = make(None)
         return [make(plain), plain] if self.sources.wide else [plain]
-
-    def _one_to_one(self) -> bool:
-        """Whether each place is made of one index of the domain, and every index makes one."""
-        forms = affine_forms(self.node.target)
-        used: set[Expr] = set()
-        for e in self.node.target:
-            form = forms.get(e)
-            if form is None or len(variables(form)) > 1:
-                return False
-            for variable, coefficient in variables(form).items():
-                if coefficient not in (1, -1) or variable in used:
-                    return False
-                used.add(variable)
-        return all(
-            Index(k) in used or at.is_constant(n, 1) for k, n in enumerate(self.node.domain)
-        ) and not any(isinstance(v, Var) for v in used)
 
     def _order_is_nothing(self) -> bool:
         """Whether the order of updates cannot change the result: exact commutative operators."""

@@ -21,6 +21,7 @@ from treadle.dsl.graph import Leaf, Permute
 from treadle.dsl.operations.places import linear
 from treadle.dsl.types import bool_, int64
 
+from ...access.one_to_one import parted
 from ...ir import arithmetic as at
 from ...ir import transform
 from ...ir.kernel import Assign, Load
@@ -70,7 +71,8 @@ class Sources:
         self.numbers_host = self.count_host if self.visits is None else self.visits.total_host
         self.line = Var("p", int64)
         roots = transform.resolve((node.valid, *node.target, *node.values), builder, self.domain)
-        roots = self._at_positions(roots, len(node.domain))
+        self.launched, valid = parted(roots[0])
+        roots = self._at_positions((valid, *roots[1:]), len(node.domain))
         rank = len(node.target)
         self.valid, self.target, self.values = roots[0], roots[1 : rank + 1], roots[rank + 1 :]
         self.indexed = any(isinstance(e, Index) for e in walk(roots))
@@ -173,6 +175,10 @@ class Sources:
 
     def element(self, into: Linearizer, position: Expr, act: Action) -> None:
         """One element, at a position below the count."""
+        with into.when(into.value(self.launched)):
+            self._element(into, position, act)
+
+    def _element(self, into: Linearizer, position: Expr, act: Action) -> None:
         with into.when_always(self._bindings(into, position)):
             self._apply(into, self._locate(into, False), act)
 
@@ -190,7 +196,7 @@ class Sources:
         vector, iterations = self._shape(False)
         tile = grid.count * vector * iterations
         tiles = self.builder.scalar(at.floor_divide(self.numbers_host, tile), "tiles")
-        with into.when(at.less(grid.task, tiles)):
+        with into.when(at.both(into.value(self.launched), at.less(grid.task, tiles))):
             first = into.let(at.add(at.multiply(grid.task, tile), grid.thread), "first")
             self._tile(into, first, grid.count, iterations, False, act, None)
 
@@ -207,8 +213,12 @@ class Sources:
         `wide`: with accesses of several elements.  `all_act`, if given, is what whole tiles do
         instead: by all threads of a block at once, also for elements without a place (−1).
         """
+        with into.when(into.value(self.launched)):
+            self._walk(into, grid, tasks, act, wide, grid.task if task is None else task, all_act)
+
+    def _walk(self, into: Linearizer, grid: common.Threads, tasks: Expr, act: Action, wide: bool,
+              task: Expr, all_act: Action | None) -> None:  # fmt: skip
         vector, iterations = self._shape(wide)
-        task = grid.task if task is None else task
         done: Expr = constant(0)
         if vector * iterations > 1:
             tile = grid.count * vector * iterations
@@ -227,7 +237,7 @@ class Sources:
         numbers = self.builder.scalar(self.numbers_host, "count")
         rounds = at.ceil_div(at.subtract(numbers, start), stride)
         with into.loop("iteration", 0, into.let(rounds, "rounds")) as iteration:
-            self.element(into, at.add(start, at.multiply(iteration, stride)), act)
+            self._element(into, at.add(start, at.multiply(iteration, stride)), act)
 
     def _tile(self, into: Linearizer, first: Expr, step: int, iterations: int, wide: bool,
               act: Action, all_act: Action | None) -> None:  # fmt: skip
