@@ -801,24 +801,29 @@ def updates(w: Writer, name: str) -> None:
         b = w.like(a)
         index, new = f"{a} {rng.choice(('==', '!='))} {b}", rng.choice((b, w.like(a)))
     else:
-        parts, block = [], rng.choice(((), (3,), (2, 3), (0,), (70,)))
+        parts, values, block = [], [], rng.choice(((), (3,), (2, 3), (0,), (70,)))
         for n in v.shape[: rng.randrange(v.ndim + 1)]:
             which = rng.random() if n else 1.0
             if which < 0.3:
-                parts.append(rng.choice((str(rng.randrange(-n, n)), w.count(n))))
+                text, value = counted(w, str(rng.randrange(-n, n)), n)
             elif which < 0.6:
                 b = w.argument("int64", block[rng.randrange(len(block) + 1) :])
-                parts.append(f"{b} % {n} - {rng.choice((0, n))}")
+                back = rng.choice((0, n))
+                text, value = f"{b} % {n} - {back}", w.value(b) % n - back
             else:
-                start, stop = (
-                    rng.choice(("None", str(rng.randrange(-n - 2, n + 3)), w.count(n + 2)))
+                near = str(rng.randrange(-n - 2, n + 3))
+                (start, low), (stop, high) = (
+                    ("None", None) if rng.random() < 0.3 else counted(w, near, n + 2)
                     for _ in range(2)
                 )
-                parts.append(f"slice({start}, {stop}, {rng.choice((None, 1, 2, 3, -1, -2))})")
+                step_ = rng.choice((None, 1, 2, 3, -1, -2))
+                text, value = f"slice({start}, {stop}, {step_})", slice(low, high, step_)
+            parts.append(text)
+            values.append(value)
         index = f"({', '.join(parts)}{',' if parts else ''})"
         try:
-            part = changed_part(index, v, w.known)
-        except IndexError:
+            part = v[tuple(values)].shape
+        except IndexError:  # integer arrays of different shapes
             raise NoLine from None
         stretched = tuple(1 if rng.random() < 0.2 else n for n in part)
         new = w.argument(v.dtype.name, stretched[rng.randrange(len(part) + 1) :])
@@ -830,11 +835,13 @@ def updates(w: Writer, name: str) -> None:
         w.line(f"td.use({a}).at[{index}].{method}({new}{w.schedule()})")
 
 
-def changed_part(index: str, v: np.ndarray, known: dict[str, Any]) -> tuple[int, ...]:
-    """The shape of a part."""
-    with np.errstate(all="ignore"):
-        found: tuple[int, ...] = v[eval(index, scope(known))].shape
-    return found
+def counted(w: Writer, number: str, below: int) -> tuple[str, int]:
+    """This number, or one of the host, with its value."""
+    text = w.rng.choice((number, w.count(below)))
+    try:
+        return text, int(step(Line("", f"td.unit({text})"), w.known))
+    except Refused:
+        raise NoLine from None
 
 
 @draws("ignore")
