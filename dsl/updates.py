@@ -16,8 +16,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from .expr import Const, Expr, Index, Read, Var, rewrite, substitute, walk
+from .expr import Expr, Index, Read, Var, rewrite, substitute, walk
 from .graph import ArrayLoop, Branch, Input, Leaf, Node, Permute, topological
+from .one_to_one import is_one_to_one
 from .polynomial import Polynomial, polynomial
 from .types import int64
 
@@ -94,7 +95,7 @@ def is_separate(node: Permute, leaf: Leaf, split: bool = False) -> bool:
     if any(_of(e, leaf) for e in walk(own)):
         return False
     found = [e for e in (() if split else walk(node.values)) if _of(e, leaf)]
-    own_place = is_injective(node)
+    own_place = is_one_to_one(node)
     return all((own_place and _at_target(node, e)) or _never_written(node, e) for e in found)
 
 
@@ -103,24 +104,6 @@ def reads_own(node: Permute, leaf: Leaf) -> bool:
     if not overwrites(node, leaf):
         return False
     return any(_of(e, leaf) and _at_target(node, e) for e in walk(node.values))
-
-
-def is_injective(node: Permute) -> bool:
-    """Whether no two elements of the domain are written to one index: every axis of the domain
-    moves an axis of the target that no other does."""
-    symbols: dict[Expr, Expr] = {}
-    alone: set[Expr] = set()
-    for e in node.target:
-        form = _form(e, symbols)
-        moving = [] if form is None else [m for m in form.terms if any(map(_moves, m))]
-        if len(moving) == 1 and len(moving[0]) == 1:
-            alone |= set(moving[0])
-    single = {Index(k) for k, n in enumerate(node.domain) if isinstance(n, Const) and n.value == 1}
-    return alone | single >= set(map(Index, range(len(node.domain))))
-
-
-def _moves(atom: Expr) -> bool:
-    return any(isinstance(x, Index) for x in walk((atom,)))
 
 
 def _at_target(node: Permute, read: Expr) -> bool:

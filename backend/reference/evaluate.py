@@ -277,7 +277,7 @@ class Evaluator:
         outs = [np.zeros(shape, e.type.numpy) for e in node.collected]
         count = shape[node.axis]
         for k in range(count)[:: -1 if node.reverse else 1]:
-            index = [Index(a) for a in range(len(others))]
+            index: list[Expr] = [Index(a) for a in range(len(others))]
             index.insert(node.axis, constant(k))
             places: dict[Expr, Expr] = {Index(a): e for a, e in enumerate(index)}
             roots = substitute(node.per_element(), places)

@@ -201,7 +201,7 @@ def _between(start: Any, stop: Any, f: Function, init: Any) -> tuple[Any, Functi
     count = Scalar(apply_primitive("subtract", [end, first]))
     if not callable(f):
         return count, f, init  # refused as that of `_counted`
-    _require_signature(f, ("k", "state"), "the body of loop")
+    require_signature(f, ("k", "state"), "the body of loop")
 
     def body(k: Scalar, state: Any) -> Any:
         return f(Scalar(apply_primitive("add", [first, k._expr])), state)
@@ -297,6 +297,7 @@ def flat(value: Any, what: str, like: Structure | None = None) -> tuple[list[Any
         value = {k: value[k] for k in like.names}
     names: tuple[Any, ...] = ()
     children: tuple[Any, ...]
+    cls: type
     if value is None:
         children, cls = (), type(None)
     elif isinstance(value, dict):
@@ -314,7 +315,7 @@ def flat(value: Any, what: str, like: Structure | None = None) -> tuple[list[Any
     leaves: list[Any] = []
     parts: list[Structure] = []
     for k, child in enumerate(children):
-        found, part = flat(child, what, inner and inner[k])
+        found, part = flat(child, what, None if inner is None else inner[k])
         leaves += found
         parts.append(part)
     return leaves, Structure(cls, tuple(parts), names)

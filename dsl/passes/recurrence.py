@@ -201,9 +201,9 @@ class _Walk:
 
         stored: list[Expr] = []
         components: dict[int, int] = {}
-        for k, node in self.collected.items():
+        for k, update in self.collected.items():
             components[k] = len(stored)
-            stored.append(self._expanded((node.values[loop.body[k].component],))[0])
+            stored.append(self._expanded((update.values[loop.body[k].component],))[0])
         for n, k in enumerate(self.carried):
             components[k] = len(stored) + n
         following = [self._next(loop.body[k]) for k in self.carried]

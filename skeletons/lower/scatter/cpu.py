@@ -39,10 +39,10 @@ from treadle.dsl.expr import (
     walk,
 )
 from treadle.dsl.graph import Combine, Permute
+from treadle.dsl.one_to_one import is_one_to_one, parted
 from treadle.dsl.passes.recognise import is_count
 from treadle.dsl.types import bool_, int32, int64, uint8, uint32, uint64
 
-from ...access.one_to_one import is_one_to_one, parted
 from ...ir import arithmetic as at
 from ...ir import transform
 from ...ir.kernel import Assign, Atomic, Buffer, Kernel, Load, Lowered, Store

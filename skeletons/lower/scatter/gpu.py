@@ -40,10 +40,10 @@ from treadle.dsl.expr import (
     primitive,
 )
 from treadle.dsl.graph import Permute
+from treadle.dsl.one_to_one import is_one_to_one
 from treadle.dsl.types import bool_, int32, int64, uint32
 from treadle.skeletons.schedules import LocalityGraph
 
-from ...access.one_to_one import is_one_to_one
 from ...ir import arithmetic as at
 from ...ir.kernel import (
     Assign,

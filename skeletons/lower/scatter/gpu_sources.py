@@ -18,10 +18,10 @@ from dataclasses import dataclass
 
 from treadle.dsl.expr import TRUE, Const, Expr, Index, Read, Var, constant, rewrite, walk
 from treadle.dsl.graph import Leaf, Permute
+from treadle.dsl.one_to_one import parted
 from treadle.dsl.operations.places import linear
 from treadle.dsl.types import bool_, int64
 
-from ...access.one_to_one import parted
 from ...ir import arithmetic as at
 from ...ir import transform
 from ...ir.kernel import Assign, Load

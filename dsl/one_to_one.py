@@ -5,11 +5,10 @@ Such updates need no atomics, locks or order, and may be vectors.
 
 from __future__ import annotations
 
-from treadle.dsl.expr import TRUE, Apply, Const, Expr, Index, Var, rewrite, walk
-from treadle.dsl.graph import Permute
-from treadle.dsl.polynomial import affine_forms, variables
-
-from ..ir.arithmetic import both
+from .expr import TRUE, Apply, Const, Expr, Index, Var, rewrite, walk
+from .graph import Permute
+from .polynomial import affine_forms, variables
+from .scalar import apply_primitive
 
 #: Index arithmetic wraps: multiples of a step with more factors of 2 might meet modulo 2**64 in a
 #: domain of 2**44 elements.
@@ -49,9 +48,9 @@ def parted(condition: Expr) -> tuple[Expr, Expr]:
         if isinstance(e, Apply) and e.op.name == "logical_and":
             stack += reversed(e.args)
         elif any(isinstance(x, Index) for x in walk((e,))):
-            rest = both(rest, e)
+            rest = apply_primitive("logical_and", [rest, e])
         else:
-            fixed = both(fixed, e)
+            fixed = apply_primitive("logical_and", [fixed, e])
     return fixed, rest
 
 

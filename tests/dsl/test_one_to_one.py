@@ -8,8 +8,8 @@ import pytest
 import treadle as td
 from treadle.dsl.expr import TRUE
 from treadle.dsl.graph import Permute
+from treadle.dsl.one_to_one import is_one_to_one, parted
 from treadle.dsl.target import CUDA, NATIVE
-from treadle.skeletons.access.one_to_one import is_one_to_one, parted
 from treadle.skeletons.lower.lower import LoweringContext, lower
 
 A = np.zeros((6, 7))
