@@ -43,8 +43,6 @@ INSTEAD = {
     "lax": "its functions are td's: td.loop, td.while_loop, td.cond, td.scanl, td.fold, td.scatter",
     "segment_sum": "td.fold_seg(f, 0, a, lengths) for contiguous segments; "
     "td.scatter(td.zeros((n,)), segments, a, f) for segments by number; f = lambda x, y: x + y",
-    "scan": "td.scanl(f, init, a), td.scanl1(f, a) or td.cumsum(a): associative functions; "
-    "td.loop for others",
     "associative_scan": "td.scanl1(f, a)",
     "accumulate": "td.scanl1(f, a)",
     "reduce": "td.fold(f, init, a, axis), or td.fold1(f, a, axis)",

@@ -108,6 +108,7 @@ def scan(
         raise TracingError(
             "the function of scan must return the state with the structure of its initial value: "
             f"{structure.count} component(s), not {same.count}.",
+            hint="Return the new state first, with every component of the old one.",
             where=where,
         )
     bound = [*states, counter]
@@ -149,6 +150,7 @@ class _Collected:
         if not -made.ndim - 1 <= axis <= made.ndim:
             raise AxisError(
                 f"scan: axis {axis} does not exist in the collected array of rank {made.ndim + 1}.",
+                hint=f"Results are collected along axis -{made.ndim + 1} … {made.ndim}.",
                 where=where,
             )
         k = normalise_axis(axis, made.ndim + 1, "scan")

@@ -18,9 +18,11 @@ from ..expr import (
     TRUE,
     Expr,
     Extent,
+    Foreign,
     Index,
     Read,
     Var,
+    While,
     constant,
     primitive,
     rewrite,
@@ -29,6 +31,7 @@ from ..expr import (
 )
 from ..graph import (
     ArrayLoop,
+    Branch,
     Generate,
     Input,
     Leaf,
@@ -105,11 +108,9 @@ class _Walk:
         if not all(map(self._fits, shapes)):
             raise _Unfit
         self.inliner = Inliner()
+        inlined = _inlined(self.nodes, self.depends)
         for node in self.nodes:
-            if node in self.depends or any(
-                isinstance(e, Read) and may_be_outside(e, node.iteration_space())
-                for e in walk(node.expressions())
-            ):
+            if node in inlined:
                 self._inline(node)
         self.axis, self.at = self._place()
 
@@ -240,6 +241,29 @@ class _Walk:
 
 def _drop(target: tuple[Expr, ...], axis: int) -> tuple[Expr, ...]:
     return (*target[:axis], *target[axis + 1 :])
+
+
+def _inlined(nodes: Sequence[Node], depends: set[Node]) -> set[Node]:
+    """The nodes that only an iteration may compute: those that change from one to the next, and
+    those that a loop without iterations must not compute, because they may read outside an array
+    or never end; with them, what is computed from those."""
+    found = set(depends)
+    for node in nodes:
+        inside = walk(node.expressions())
+        if (
+            isinstance(node, ArrayLoop | Branch)
+            or any(leaf.node in found for leaf in (*node.inputs(), *node.inside()))
+            or any(_is_unsafe(e, node) for e in inside)
+        ):
+            found.add(node)
+    return found
+
+
+def _is_unsafe(e: Expr, node: Node) -> bool:
+    """Whether evaluating `e` may read outside an array, never end, or call a foreign function."""
+    return isinstance(e, While | Foreign) or (
+        isinstance(e, Read) and may_be_outside(e, node.iteration_space())
+    )
 
 
 def _dependent(nodes: Sequence[Node], bound: set[Input]) -> set[Node]:

@@ -286,8 +286,9 @@ def test_a_test_that_no_state_changes(gpu):
 
 
 def test_states_that_change_together_are_fused(gpu):
-    on_gpu(lambda x: td.loop(200, lambda k, s: (s[0] * 0.5 + s[1] * k, s[1]), (x, x)))(A)
-    assert sorted(gpu.launched.values()) == [200, 200]  # the turns, and the index of the loop
+    on_gpu(lambda x: td.loop(200, lambda k, s: (s[0] * td.sum(s[1]) + s[1] * k, s[1]), (x, x)))(A)
+    # The iterations (the sum is the same in all of them), the index of the loop, and the sum.
+    assert sorted(gpu.launched.values()) == [1, 200, 200]
 
 
 def test_loops_that_data_ends(gpu):
@@ -333,7 +334,9 @@ def test_loops_after_what_cannot_be_recorded(gpu):
 
 
 def test_explain_says_how_loops_run(gpu):
-    counted = on_gpu(lambda x: td.iterate(9, lambda s: s * 2, x)).lower(A).explain()
+    walked = on_gpu(lambda x: td.iterate(9, lambda s: s * 2, x)).lower(A).explain()
+    assert "one kernel walks along the axis" in walked
+    counted = on_gpu(lambda x: td.iterate(9, lambda s: s * td.sum(s), x)).lower(A).explain()
     assert "CUDA graphs of its turns" in counted
     tested = on_gpu(lambda x: td.while_loop(lambda s: td.the(td.sum(s)) < 9, lambda s: s * 2, x))
     assert "conditional node" in tested.lower(A).explain()

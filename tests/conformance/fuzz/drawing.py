@@ -949,6 +949,29 @@ def folds(w: Writer, name: str) -> None:
     w.line(f"td.{name}({f}, {first}{source}{of}{w.schedule()}){part}")
 
 
+#: What a step of a sequential scan makes of integers: element by element, and of the whole state.
+STEPS = (
+    "lambda s, x: (s + x, s - x)",
+    "lambda s, x: (x - s, td.maximum(s, x))",
+    "lambda s, x: (td.where(s > x, s - x, x), s)",
+    "lambda s, x: (s * 3 + x, s)",
+    "lambda s, x: (s + td.roll(x, 1, axis=0), s + td.max(x))",
+)
+
+
+@draws("scan")
+def sequential_scans(w: Writer, name: str) -> None:
+    rng = w.rng
+    a = w.vector(lambda v: v.dtype.kind in "iu")
+    v = w.value(a)
+    axis = rng.randrange(-v.ndim, v.ndim)
+    others = tuple(np.delete(v.shape, axis))
+    step = rng.choice(STEPS if others and 0 not in others else STEPS[:-1])
+    first = f"np.zeros({others}, '{v.dtype}')" if others else f"td.{v.dtype}(0)"
+    backwards = rng.choice(("", ", reverse=True"))
+    w.line(f"td.scan({step}, {first}, {a}, axis={axis}{backwards})[{rng.randrange(2)}]")
+
+
 @draws(
     "fold_seg fold1_seg scanl_seg scanl1_seg scanr_seg scanr1_seg scanl_total_seg scanr_total_seg"
 )

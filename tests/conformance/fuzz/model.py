@@ -156,6 +156,13 @@ class Model:
         return Model.scanr(f, None, a, axis)
 
     @staticmethod
+    def scan(f, init, xs, axis=0, reverse=False):
+        state, steps, ys = np.asarray(init), np.moveaxis(xs, axis, 0), np.zeros_like(xs)
+        for k in reversed(range(len(steps))) if reverse else range(len(steps)):
+            state, np.moveaxis(ys, axis, 0)[k] = f(state, steps[k])
+        return state, ys
+
+    @staticmethod
     def permute(combine, defaults, f, a):
         out = defaults.copy()
         target = f(*np.indices(a.shape))
