@@ -211,18 +211,23 @@ class Planner:
         """Slots that a step may overwrite: they have its initial values (the defaults of a
         permute, the first state of a loop), and nothing else needs these in the step or after it.
         Another slot or the user may still refer to their arrays."""
-        inside = {leaf for n in self.inside(step.node) for leaf in used_leaves(n)}
+        inside = self.used_inside(step)
         return frozenset(
             self.slots[leaf]
             for leaf in defaults_of(step.node)
             if self.slots[leaf] in step.release
-            and leaf not in inside
+            and self.slots[leaf] not in inside
             and overwrites(step.node, leaf)
         )
 
     def used(self, step: Step) -> set[int]:
-        own = (step.node, *self.inside(step.node))
-        used = {self.slots[le] for n in own for le in used_leaves(n) if le in self.slots}
+        own = {self.slots[leaf] for leaf in used_leaves(step.node) if leaf in self.slots}
+        return own | self.used_inside(step)
+
+    def used_inside(self, step: Step) -> set[int]:
+        """What the nodes inside of a step read, and what its bodies return, made there or not."""
+        within = self.inside(step.node)
+        used = {self.slots[le] for n in within for le in used_leaves(n) if le in self.slots}
         for inner in step.inner:
             used |= set(inner.results)
             for nested in inner.steps:

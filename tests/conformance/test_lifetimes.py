@@ -117,6 +117,20 @@ PROGRAMS = {
         td.iterate(5, lambda s: s * 3 + 1, x := running(a)),
         x,
     ),
+    "first state from the body": lambda a, b: td.loop(
+        5, lambda k, s: td.cond(k % 2 == 0, x, s[::-1]), x := running(a)
+    ),
+    "first state from a body in the body": lambda a, b: td.loop(
+        5, lambda k, s: td.loop(k, lambda n, u: x, s)[::-1] + s * 2, x := running(a)
+    ),
+    "first state from a body in the body, alone": lambda a, b: td.loop(
+        4, lambda k, s: running(td.loop(k, lambda n, u: x, s)), x := running(a)
+    ),
+    "first state from a test in the body": lambda a, b: td.loop(
+        5,
+        lambda k, s: running(td.while_loop(lambda u: td.the(td.min(u)) < 0, lambda u: x, -s)) % 99,
+        x := running(a),
+    ),
     "states change places": lambda a, b: td.iterate(
         5, lambda s: (s[1], s[0] + 1), (running(a), from_the_right(b))
     ),
