@@ -335,6 +335,12 @@ for _error in list(globals().values()):
         )
 
 
+def shown(number: int) -> str:
+    """An integer for a message; Python writes none of thousands of digits."""
+    bits = number.bit_length()
+    return str(number) if bits < 1 << 10 else f"of {bits} bits"
+
+
 def did_you_mean(word: str, names: Iterable[str], least: float = 0.6) -> str:
     """`Did you mean boundary?  ` for a misspelt name; "" if no name has difflib's similarity
     `least`."""

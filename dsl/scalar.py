@@ -16,6 +16,7 @@ from .errors import (
     ExponentError,
     TracingError,
     at_membership,
+    shown,
     user_facing_methods,
     user_location,
 )
@@ -276,7 +277,7 @@ def lift(value: Any, operation: str = "an operation") -> Expr:
             if 0 <= value < (1 << 64):
                 return Const(value, as_type(np.uint64))
             raise DTypeError(
-                f"the integer {value} does not fit in 64 bits.",
+                f"the integer {shown(value)} does not fit in 64 bits.",
                 hint="Use a float, 1e30, or np.uint64 for integers below 2**64.",
             )
         return Const(value, DEFAULT_OF_KIND[kind], weak=kind != "bool")

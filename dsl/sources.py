@@ -18,6 +18,7 @@ from .errors import (
     ShapeError,
     TracingError,
     keywords,
+    shown,
     user_facing,
     user_location,
 )
@@ -105,7 +106,9 @@ def normalise_source(value: Any) -> Any:
             f"a sparse matrix ({type(value).__name__}) is several arrays.", hint=SPARSE
         )
     if isinstance(value, int) and not -(2**63) <= value < 2**64:
-        raise DTypeError(f"the integer {value} does not fit in 64 bits.", hint="Use a float, 1e30.")
+        raise DTypeError(
+            f"the integer {shown(value)} does not fit in 64 bits.", hint="Use a float, 1e30."
+        )
     if _on_gpu(value):
         return value if isinstance(value.dtype, np.dtype) else _borrowed(value)
     if isinstance(value, list):

@@ -160,7 +160,7 @@ class _Walk:
         found: set[tuple[int, Expr]] = set()
         rank = len(self.shape)
         for node in self.collected.values():
-            axes = [a for a in range(rank + 1) if _drop(node.target, a) == indices(rank)]
+            axes = [a for a in range(len(node.target)) if _drop(node.target, a) == indices(rank)]
             if not axes:
                 raise _Unfit
             found.add((axes[-1], node.target[axes[-1]]))

@@ -315,6 +315,14 @@ def test_slips_of_a_third_user():
         td.use(None)
     with pytest.raises(td.DTypeError, match="does not fit in 64 bits"):
         td.use(2**70)
+    huge = 1 << 20_000  # more digits than Python writes
+    for f in (
+        lambda n: td.use(n),
+        lambda n: td.sum(x) + n,
+        lambda n: td.jit(lambda v, k: v * k)(x, n),
+    ):
+        with pytest.raises(td.DTypeError, match="of 20001 bits does not fit in 64 bits"):
+            f(huge)
     program = td.jit(lambda v, k: v * k).lower(x, 2)
     with pytest.raises(td.TracingError, match="1 array and 1 number, got 1 array and 0 numbers"):
         program(x)

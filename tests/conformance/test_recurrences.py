@@ -249,6 +249,15 @@ LOOPS = {
         ),
         a,
     ),
+    "all elements": lambda a, x: td.loop(3, lambda k, x: x.at[:].set(1.0 * k), x),
+    "all elements of some states": lambda a, x: td.loop(
+        5,
+        lambda k, s: (s[0].at[:].set(2.0), s[1].at[::-1].set(x + k), s[2] * 0.5 + s[3], s[2]),
+        (x, x, x, a[0]),
+    ),
+    "all rows, and their places exchanged": lambda a, x: td.loop(
+        5, lambda k, s: (put(s[0], lambda i, j: (j, i), a * k), s[1] + 1.0), (a, a)
+    ),
     "two updates of one state": lambda a, x: td.loop(
         9, lambda k, x: put(put(x, lambda _: k % 6, one(x[0] + 1.0)), lambda _: (k + 1) % 6,
                             one(x[1] * 0.5)), x,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from treadle.dsl.array import Array
-from treadle.dsl.errors import DTypeError, TracingError, user_location
+from treadle.dsl.errors import DTypeError, TracingError, shown, user_location
 from treadle.dsl.expr import Param
 from treadle.dsl.graph import Input
 from treadle.dsl.refusals import instead_of
@@ -47,7 +47,7 @@ def _key_of(a: Any, flat: list[Any]) -> Any:
     if kind is not None:
         if kind == "int" and not -(1 << 63) <= a < 1 << 63:
             raise DTypeError(
-                f"the argument {a} does not fit in 64 bits, signed.",
+                f"the argument {shown(a)} does not fit in 64 bits, signed.",
                 hint="Pass np.uint64(…), or a float.",
             )
         flat.append(a)
