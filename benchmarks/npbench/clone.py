@@ -1,4 +1,4 @@
-"""What is read from a clone of NPBench: descriptions, data, versions, and when a result is right."""
+"""What is read from a clone of NPBench: descriptions, data, versions, when a result is right."""
 
 from __future__ import annotations
 

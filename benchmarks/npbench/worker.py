@@ -141,10 +141,6 @@ class Job:
                  least=took.least, samples=took.samples)  # fmt: skip
 
 
-
-
-
-
 def main(arguments: list[str]) -> None:
     name, clone, preset, folder = arguments
     _follow_parent()
