@@ -19,7 +19,7 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from time import monotonic
@@ -29,6 +29,7 @@ from benchmarks.npbench.clone import benchmarks, enter
 from benchmarks.npbench.frameworks import ALIASES, FRAMEWORKS
 from benchmarks.npbench.page import summary, table, write_tables
 from benchmarks.npbench.results import Entry, Run, Version
+from benchmarks.npbench.worker import COMPILER
 from benchmarks.provenance import ROOT
 
 RESULTS = ROOT / "benchmarks" / "results"
@@ -82,8 +83,8 @@ class Worker:
         """Start the process without waiting for it."""
         command = [sys.executable, "-m", "benchmarks.npbench.worker", self.name]
         command += [str(self.options.clone.resolve()), self.options.preset, str(self.folder)]
-        cache = self.folder / f"cache-{self.name}"  # first calls shall compile
-        environment = {**os.environ, **FRAMEWORKS[self.name][1]}
+        cache = self.folder / f"cache-{self.name.partition('-')[0]}"  # first calls shall compile
+        environment = {**os.environ, **FRAMEWORKS.get(self.name, ("", {}))[1]}
         for variable in ("TREADLE_CACHE_DIR", "NUMBA_CACHE_DIR", "CUPY_CACHE_DIR"):
             environment[variable] = str(cache)
         self.process = subprocess.Popen(
@@ -169,6 +170,35 @@ class Worker:
         self.process, self.about = None, {}
 
 
+def compile_ahead(options: argparse.Namespace, programs: Sequence[str], folder: Path) -> None:
+    """Compile Numba's versions, on all cores at once, while nothing is measured.
+
+    Compiling them one after another would take most of the time of a run.  What the processor spent
+    is added to the first calls.
+    """
+    waiting: queue.SimpleQueue[str] = queue.SimpleQueue()
+    for program in programs:
+        waiting.put(program)
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    end = monotonic() + (options.budget * SHARE if options.budget else float("inf"))
+
+    def work() -> None:
+        worker = Worker(COMPILER, options, folder)
+        while monotonic() < end:
+            try:
+                program = waiting.get_nowait()
+            except queue.Empty:
+                break
+            worker.run(program, min(options.time_limit, end - monotonic()))
+        worker.stop()
+
+    threads = [threading.Thread(target=work) for _ in range(min(cores or 1, len(programs)))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
 def one_line(entry: Entry) -> str:
     best = entry.best
     what = f"{entry.program} on {entry.framework}: "
@@ -195,6 +225,10 @@ def measure(options: argparse.Namespace, run: Run, out: Path, folder: Path) -> N
     # NumPy makes the data and the expected results, whether it is measured or not.
     order = ["numpy", *(n for n in options.frameworks if n != "numpy")]
     workers = {name: Worker(name, options, folder) for name in order}
+    programs = options.only or list(known)
+    if "numba" in workers:
+        compile_ahead(options, programs, folder)
+        print(f"Numba's versions compiled after {monotonic() - started:.0f} s", flush=True)
     try:
         for worker in workers.values():
             worker.start()
@@ -205,8 +239,7 @@ def measure(options: argparse.Namespace, run: Run, out: Path, folder: Path) -> N
                 run.versions.update(worker.about["versions"])
             else:
                 print(f"{name} does not work here: {worker.broken}", file=sys.stderr)
-        for program in options.only or known:
-            run.domains[program] = known[program].info.get("domain", "")
+        for program in programs:
             room = folder / program
             room.mkdir()
             for name, worker in workers.items():

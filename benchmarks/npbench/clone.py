@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-#: Arrays that a program changes and NPBench's description does not list, so it never checks them.
-ALSO_OUTPUTS = {"scattering_self_energies": ("Sigma",)}
+#: The arrays with the results, where NPBench's description names none or another one.
+OUTPUTS = {"scattering_self_energies": ("Sigma",), "doitgen": ("A",), "trisolv": ("x",)}
 #: The endings of the modules with a framework's versions.  Numba's object mode is not among them.
 VERSIONS: Mapping[str, Sequence[str]] = {
     "numpy": ("numpy",),
@@ -46,7 +46,7 @@ class Benchmark:
     @property
     def outputs(self) -> list[str]:
         """The arguments that the NumPy version changes and that are compared."""
-        return [*self.info["output_args"], *ALSO_OUTPUTS.get(self.name, ())]
+        return list(OUTPUTS.get(self.name, self.info["output_args"]))
 
     def data(self, preset: str) -> dict[str, Any]:
         """The values of all arguments, made by NPBench's initialiser."""

@@ -6,6 +6,7 @@ A framework imports its library when it is made, in a process of its own (see `w
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -80,6 +81,27 @@ class Framework:
 
 class Numba(Framework):
     packages = ("numba", "llvmlite")
+
+    def versions(self, benchmark: Benchmark) -> dict[str, Callable[[], Callable[..., Any]]]:
+        def cached(load: Callable[[], Callable[..., Any]]) -> Callable[[], Callable[..., Any]]:
+            def loaded() -> Callable[..., Any]:
+                from numba.core.dispatcher import Dispatcher
+
+                function = load()
+                for made in vars(sys.modules[function.__module__]).values():
+                    if isinstance(made, Dispatcher):
+                        made.enable_caching()
+                return function
+
+            return loaded
+
+        return {name: cached(load) for name, load in super().versions(benchmark).items()}
+
+    def compile(self, function: Any, values: Sequence[Any]) -> None:
+        """Compile a version for the types of these values, without running it."""
+        import numba
+
+        function.compile(tuple(numba.typeof(v) for v in values))
 
 
 class Jax(Framework):

@@ -246,7 +246,8 @@ a GPU, arguments and results stay there. A time is the median of the calls after
 half a second is over. Of several versions for one framework (Numba's serial, parallel and
 explicitly parallel one, without its object mode; JAX's two), the fastest with a right result
 counts. Results are compared with NumPy's by NPBench's rule. The first call includes tracing and
-compiling, with empty caches.
+compiling, with empty caches; of Numba's, the processor time of compiling, which happens beforehand
+on all cores at once.
 """
 
 

@@ -79,8 +79,6 @@ class Run:
     entries: list[Entry] = field(default_factory=list)
     date: str = field(default_factory=lambda: datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"))
     source: dict[str, Any] = field(default_factory=commit)
-    #: The categories of NPBench's descriptions, by program.
-    domains: dict[str, str] = field(default_factory=dict)
 
     def write(self, path: Path) -> None:
         """To a file that is whole at any time."""

@@ -18,16 +18,18 @@ import time
 import warnings
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from time import perf_counter
+from time import perf_counter, process_time
 from typing import Any
 
 import numpy as np
 
 from benchmarks.harness import timing
 from benchmarks.npbench.clone import Benchmark, benchmarks, enter
-from benchmarks.npbench.frameworks import OURS, Framework, as_list, make
+from benchmarks.npbench.frameworks import OURS, Framework, Numba, as_list, make
 from benchmarks.provenance import versions
 
+#: Instead of a framework: compile Numba's versions, for the process that measures them.
+COMPILER = "numba-compiler"
 #: Repeat until so many seconds or calls.
 SECONDS, CALLS = 0.5, 30
 
@@ -122,6 +124,9 @@ class Job:
                 raise ValueError(f"{len(wanted)} results expected, {len(downloaded)} returned")
             right, error = self.benchmark.compare(wanted, downloaded)
         del returned, results, downloaded, expected
+        compiled = _load(self.folder.parent, f"compiled-{self.benchmark.name}-{version}")
+        if compiled is not None:
+            first += compiled["seconds"]
         self.say(version=version, first=first, right=right, error=error)
         # NumPy compiles nothing: a long first call is a sample like any other.
         samples = [first] if framework.name == "numpy" and first > SECONDS else []
@@ -141,6 +146,18 @@ class Job:
                  least=took.least, samples=took.samples)  # fmt: skip
 
 
+def compile_ahead(framework: Numba, benchmark: Benchmark, folder: Path) -> None:
+    """Put the versions of a program into Numba's cache on disk, and note the processor time."""
+    # The smallest data have the types of all.
+    data = benchmark.data("S")
+    for version, load in framework.versions(benchmark).items():
+        with contextlib.suppress(Exception):  # the process that measures it says what is wrong
+            start = process_time()
+            framework.compile(load(), list(data.values()))
+            took = process_time() - start
+            _save(folder, f"compiled-{benchmark.name}-{version}", {"seconds": took})
+
+
 def main(arguments: list[str]) -> None:
     name, clone, preset, folder = arguments
     _follow_parent()
@@ -154,6 +171,13 @@ def main(arguments: list[str]) -> None:
 
     enter(Path(clone))
     known = benchmarks(Path(clone))
+    if name == COMPILER:
+        numba = Numba("numba")
+        say(ready=True)
+        for line in sys.stdin:
+            compile_ahead(numba, known[line.strip()], Path(folder))
+            say(done=True)
+        return
     framework = make(name)
     packages = [p for p in framework.packages if p in versions(framework.packages)]
     say(ready=True, device=framework.device(), versions=versions(packages))

@@ -23,6 +23,16 @@ def test_the_page_of_products_is_that_of_the_results(monkeypatch):
     assert products.written(page) == page, "run python -m benchmarks.matmul.page"
 
 
+def test_the_page_of_npbench_is_that_of_the_results(monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT))
+    from benchmarks.npbench import page
+
+    assert page.PAGE.exists() == bool(page.newest()), "run python -m benchmarks.npbench.page"
+    if page.PAGE.exists():
+        text = page.PAGE.read_text(encoding="utf-8")
+        assert page.written() == text, "run python -m benchmarks.npbench.page"
+
+
 def test_tables_beside_the_results_are_what_the_results_say(monkeypatch):
     monkeypatch.syspath_prepend(str(ROOT))
     from benchmarks import readme, reporting
