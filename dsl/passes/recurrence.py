@@ -100,6 +100,7 @@ class _Walk:
         self.checks = dict.fromkeys((*loop.checks, *(c for n in inside for c in n.checks)))
         if any(c.reads for c in self.checks):
             raise _Unfit
+        self.equal = {frozenset((c.left, c.right)) for c in self.checks if c.relation == "=="}
         shapes = [loop.init[k].shape for k in self.carried]
         shapes += [p.domain for p in self.collected.values()]
         if not shapes or len(self.carried) > MOST_STATES:
@@ -108,7 +109,7 @@ class _Walk:
         if not all(map(self._fits, shapes)):
             raise _Unfit
         self.inliner = Inliner()
-        inlined = _inlined(self.nodes, self.depends)
+        inlined = self._inlined()
         for node in self.nodes:
             if node in inlined:
                 self._inline(node)
@@ -116,10 +117,23 @@ class _Walk:
 
     def _fits(self, shape: Shape) -> bool:
         """Whether a shape is that of the state, because it is the same or by the checks made."""
-        equal = {frozenset((c.left, c.right)) for c in self.checks if c.relation == "=="}
-        return len(shape) == len(self.shape) and all(
-            a is b or frozenset((a, b)) in equal for a, b in zip(shape, self.shape, strict=True)
-        )
+        return len(shape) == len(self.shape) and all(map(self._same, shape, self.shape))
+
+    def _same(self, a: Expr | None, b: Expr | None) -> bool:
+        return a is b or frozenset((a, b)) in self.equal
+
+    def _inlined(self) -> set[Node]:
+        """The nodes that only an iteration may compute: those that change from one to the next, and
+        those that must not be computed where there is no iteration; with them, what reads those.
+        A node with an element per iteration is empty then, and computes nothing."""
+        assert self.loop.count is not None
+        found = set(self.depends)
+        for node in self.nodes:
+            full = not any(self._same(n, self.loop.count) for n in node.iteration_space())
+            reads = (*node.inputs(), *node.inside())
+            if any(leaf.node in found for leaf in reads) or (full and _is_unsafe(node)):
+                found.add(node)
+        return found
 
     def _is_collected(self, k: int) -> bool:
         """Whether an iteration only writes this state, at the counter along one axis."""
@@ -243,26 +257,16 @@ def _drop(target: tuple[Expr, ...], axis: int) -> tuple[Expr, ...]:
     return (*target[:axis], *target[axis + 1 :])
 
 
-def _inlined(nodes: Sequence[Node], depends: set[Node]) -> set[Node]:
-    """The nodes that only an iteration may compute: those that change from one to the next, and
-    those that a loop without iterations must not compute, because they may read outside an array
-    or never end; with them, what is computed from those."""
-    found = set(depends)
-    for node in nodes:
-        inside = walk(node.expressions())
-        if (
-            isinstance(node, ArrayLoop | Branch)
-            or any(leaf.node in found for leaf in (*node.inputs(), *node.inside()))
-            or any(_is_unsafe(e, node) for e in inside)
-        ):
-            found.add(node)
-    return found
-
-
-def _is_unsafe(e: Expr, node: Node) -> bool:
-    """Whether evaluating `e` may read outside an array, never end, or call a foreign function."""
-    return isinstance(e, While | Foreign) or (
-        isinstance(e, Read) and may_be_outside(e, node.iteration_space())
+def _is_unsafe(node: Node) -> bool:
+    """Whether computing a node may read outside an array, never end, or call a foreign function."""
+    if isinstance(node, ArrayLoop | Branch):
+        inner = topological(node.inside())
+        endless = isinstance(node, ArrayLoop) and node.count is None
+        return endless or any(map(_is_unsafe, inner))
+    space = node.iteration_space()
+    return any(
+        isinstance(e, While | Foreign) or (isinstance(e, Read) and may_be_outside(e, space))
+        for e in walk(node.expressions())
     )
 
 

@@ -164,6 +164,27 @@ def test_one_kernel_where_elements_are_independent():
             lambda x, f=f: td.scan(f, td.zeros(7), x), x))  # fmt: skip
 
 
+def test_walks_that_follow_each_other():
+    """A tridiagonal solve: the way back walks over what the way forth collected."""
+
+    def solve(n, x):
+        ones = td.ones(n - 2)
+        forth = lambda s, x: (0.5 * s + x[2:] - x[:-2], 0.5 * s)
+        collected = td.scan(forth, ones, x[1:-1])[1]
+        return td.scan(decay, ones, collected, reverse=True)[1]
+
+    walks = lowered(solve, 9, np.ones((9, 9)))
+    assert not any(isinstance(n, ArrayLoop) for n in walks)
+    assert sum(isinstance(n, Recurrence) for n in walks) == 2
+    for n in (2, 3, 9):  # no step, one, several
+        x = small("float64", (n, n)) / 4
+        forth = lambda s, x: (0.5 * s + x[2:] - x[:-2], 0.5 * s)
+        ys = steps(forth, np.ones(n - 2), lambda k, x=x: x[k + 1], n - 2)[1]
+        want = steps(decay, np.ones(n - 2), lambda k, ys=ys: ys[k], n - 2, True)[1]
+        got = td.jit(solve, backend="native")(n, x)
+        assert_same(got, np.zeros((0, 0)) if want is None else want)
+
+
 @pytest.mark.parametrize(
     "wrong, error, message",
     [
