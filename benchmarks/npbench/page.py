@@ -119,7 +119,7 @@ def losses(run: Run) -> list[str]:
         for program, (ratio, peer) in run.ratios(ours, peers).items():
             if ratio < 1:
                 reason = notes.get(f"{program} on {ours}") or notes.get(
-                    program, "not yet explained."
+                    program, "Not yet explained."
                 )
                 lines.append(f"- **{program}** on {ours}: {ratio:.2f} of {TITLES[peer]}. {reason}")
         for program in run.programs():
