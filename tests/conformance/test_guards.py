@@ -198,3 +198,28 @@ def test_what_is_left_out_is_not_tested(name, backend):
     program = td.jit(WITHOUT_A_TURN[name], backend=backend)
     with td.config(check=True):
         program(A, PLACES, 0)
+
+
+MOST, LEAST = 2**63 - 1, -(2**63)
+
+
+@pytest.mark.parametrize(
+    "test",
+    [
+        lambda i, k: k <= MOST,
+        lambda i, k: k > MOST,
+        lambda i, k: k >= LEAST,
+        lambda i, k: k < LEAST,
+        lambda i, k: i + k <= MOST,
+        lambda i, k: MOST - k >= i,
+        lambda i, k: k + MOST > i,
+        lambda i, k: k * 2**62 > i,
+    ],
+)
+def test_guards_at_the_ends_of_int64(test, backend):
+    program = td.jit(
+        lambda a: td.generate((3, 7), lambda i, k: td.cond(test(i, k), a[k % 6] + 1, 0.0)),
+        backend=backend,
+    )
+    want = [[A[k % 6] + 1 if test(i, k) else 0.0 for k in np.arange(7)] for i in np.arange(3)]
+    np.testing.assert_array_equal(program(A), want)

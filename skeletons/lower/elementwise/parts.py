@@ -40,6 +40,9 @@ from ..build import Builder
 #: `MOST_WRITTEN` times that of the unsplit row, as for joined arrays.
 MOST_PARTS = 8
 MOST_WRITTEN = 4
+#: Sums of extents and indices are compared only if they cannot overflow: no constant in them, and
+#: no factor, is larger.
+LARGEST_CONSTANT, LARGEST_FACTOR = 1 << 61, 1 << 20
 
 Roots = tuple[Expr, ...]
 #: Emits a part of a row: its range and the expressions computed there.
@@ -245,7 +248,10 @@ def _below(distance: Polynomial[Expr], extents: dict[Expr, bool]
     rest = {m[0]: c for m, c in distance.terms.items() if m}
     axis = max((t.axis for t, c in rest.items() if isinstance(t, Index) and c in (1, -1)),
                default=None)  # fmt: skip
-    if axis is None:
+    large = abs(constant) >= LARGEST_CONSTANT or any(
+        abs(c) >= LARGEST_FACTOR for c in rest.values()
+    )
+    if axis is None or large:
         return None
     sign = rest.pop(Index(axis))
     if not all(_is_extent(t, extents) for t in rest):

@@ -967,7 +967,7 @@ def sequential_scans(w: Writer, name: str) -> None:
     axis = rng.randrange(-v.ndim, v.ndim)
     others = tuple(np.delete(v.shape, axis))
     step = rng.choice(STEPS if others and 0 not in others else STEPS[:-1])
-    first = f"np.zeros({others}, '{v.dtype}')" if others else f"td.{v.dtype}(0)"
+    first = f"np.zeros({others}, '{v.dtype.name}')" if others else f"td.{v.dtype.name}(0)"
     backwards = rng.choice(("", ", reverse=True"))
     w.line(f"td.scan({step}, {first}, {a}, axis={axis}{backwards})[{rng.randrange(2)}]")
 

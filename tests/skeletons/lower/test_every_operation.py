@@ -340,7 +340,7 @@ def test_every_layer_does_something_or_is_told() -> None:
     ("make", "whose"),
     [
         (lambda x, s: td.compute(x * 2, schedule=s), "its operand has its own"),
-        (lambda x, s: td.iterate(2, lambda y: y * 2, x, schedule=s), "operations in its body"),
+        (lambda x, s: td.iterate(2, lambda y: y * td.sum(y), x, schedule=s), "in its body"),
         (lambda x, s: td.cond(td.the(td.sum(x)) > 0, x * 2, x, schedule=s), "of its sides"),
     ],
 )
@@ -349,6 +349,12 @@ def test_what_computes_nothing_says_who_has_schedules(make: Any, whose: str) -> 
     text = " ".join(program.explain().split())
     assert "schedule Column(8): no effect: it computes nothing itself" in text
     assert whose in text
+
+
+def test_a_recurrence_says_that_it_has_its_own_order() -> None:
+    program = td.jit(lambda x: td.iterate(2, lambda y: y * 2, x, schedule=Column(8)))
+    text = program.lower(FLOATS[7, 33]).explain()
+    assert "Column(8) has no effect: every walk goes along the axis" in text
 
 
 @pytest.mark.parametrize("make", [td.zip, td.compute])
