@@ -40,8 +40,7 @@ def _bound(value: Any, n: Expr) -> Expr:
     if isinstance(e, Const):
         v = int(e.value)
         return least(constant(v), n) if v >= 0 else greatest(plus(n, constant(v)), constant(0))
-    shifted = _from_start(e, n)
-    return least(shifted if shifted is e else greatest(shifted, constant(0)), n)
+    return least(_clipped(e, n, 0), n)
 
 
 def _single(s: slice, n: Expr) -> bool:
@@ -108,11 +107,12 @@ def slice_axis(s: slice, n: Expr) -> tuple[Expr, Expr, int]:
 
 
 def _bound_down(value: Any, n: Expr) -> Expr:
-    e = _given(value)
-    shifted = _from_start(e, n)
-    return least(
-        shifted if shifted is e else greatest(shifted, constant(-1)), minus(n, constant(1))
-    )
+    return least(_clipped(_given(value), n, -1), minus(n, constant(1)))
+
+
+def _clipped(e: Expr, n: Expr, low: int) -> Expr:
+    """A bound counted from the start, not below `low`."""
+    return e if _is_natural(e) else greatest(_from_start(e, n), constant(low))
 
 
 def integer_index(value: Any, n: Expr, axis: int, checks: list[Check]) -> Expr:

@@ -575,3 +575,18 @@ def test_squeeze_without_axes_refuses_extents_that_are_known_at_run_time_only(ba
     for shape in ((3, 1, 4), (3, 5, 4), (1, 5, 1)):
         assert_same(complete(np.ones(shape)), np.squeeze(np.ones(shape)) * 2)
     assert_same(td.run(td.squeeze(td.use(np.ones((2, 1, 4)))[::2])), np.ones(4))
+
+
+@pytest.mark.parametrize("extent", [0, 1, 3])
+@pytest.mark.parametrize("step", [-2, -1, 1, 2])
+def test_run_time_slices_of_a_known_extent(backend, extent, step):
+    program = td.jit(
+        lambda k: (
+            td.arange(extent)[k::step], td.arange(extent)[:k:step], td.arange(extent)[-1:k:step]
+        ),
+        backend=backend,
+    )  # fmt: skip
+    a = np.arange(extent)
+    for k in (-9, -3, -1, 0, 1, 2, 9):
+        for found, want in zip(program(k), (a[k::step], a[:k:step], a[-1:k:step]), strict=True):
+            np.testing.assert_array_equal(found, want, err_msg=f"{k}")
