@@ -200,9 +200,10 @@ class LoopStep(loops.LoopStep[DeviceRun]):
             self._repeat(run, iterations, front, back, both)
         else:
             assert even.test is not None and odd.test is not None
+            kept = not (even.changes(front) or odd.changes(back))
             queue.put(Repeat(
                 None, tuple(front), tuple(back), tuple(even.operations), tuple(odd.operations),
-                (tuple(even.look), tuple(odd.look)), (even.test, odd.test), self.harmless,
+                (tuple(even.look), tuple(odd.look)), (even.test, odd.test), self.harmless and kept,
             ))  # fmt: skip
         last = back if iterations is not None and iterations % 2 else front
         for k, target in enumerate(self.targets):
@@ -254,6 +255,12 @@ class Iteration:
                  after: list[Block], test: Block | None) -> None:  # fmt: skip
         self.look, self.operations, self.test = look, operations, test
         self.before, self.after = before, after
+
+    def changes(self, state: Sequence[Block]) -> bool:
+        """Whether the iteration writes to the state that it starts from."""
+        return any(
+            b in state for op in flattened([*self.look, *self.operations]) for b in op.writes
+        )
 
     def into(self, targets: list[Block] | None) -> list[Block]:
         """Make the iteration leave its state in `targets`, or, if None, in blocks of its choice;

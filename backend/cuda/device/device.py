@@ -197,7 +197,7 @@ class Repeat:
     `look[1]` (on `back`) writes a rank-0 bool to `test[0]` or `test[1]`.  A loop with a test ends
     with its state in `front`; a counted loop ends with it where the next iteration would read it.
     `harmless`: an iteration may run even if the test has failed, because the addresses it accesses
-    do not depend on data.
+    do not depend on data and it leaves the state that it starts from as it is.
     """
 
     turns: int | None

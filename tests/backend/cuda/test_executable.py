@@ -308,6 +308,21 @@ def test_loops_that_data_ends(gpu):
     )
 
 
+def test_loops_that_data_ends_update_in_place(gpu):
+    """No iteration after the failed test: it would change the last state."""
+    for second in (lambda b: b * 3, lambda b: td.concatenate([b, b])[: b.shape[0]]):
+
+        def program(x, second=second):
+            b = td.maximum(x, 2)
+            return td.while_loop(
+                lambda s: (td.the(s[2]) < 5) & (td.the(td.sum(b)) > -1),
+                lambda s: (second(b), td.update(s[0], slice(1, None), b[:-1]), s[2] + 1),
+                (b, b, td.unit(0)),
+            )[0]
+
+        same(program, A)
+
+
 def test_loops_in_loops(gpu):
     same(lambda x: td.iterate(5, lambda s: td.iterate(40, lambda t: t * 0.9 + 1, s) + 1, x), A)
     same(
