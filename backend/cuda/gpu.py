@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from treadle.dsl.graph import ArrayLoop, Library, Matmul, Node
+from treadle.dsl.graph import ArrayLoop, Branch, Library, Matmul, Node
 from treadle.dsl.passes.short_folds import Short
 from treadle.dsl.program import TracedProgram
 from treadle.skeletons.linalg.small import has_kernel
 
 from ..runtime.plan import Step
-from ..runtime.steps import Action
+from ..runtime.steps import Action, BranchStep
 from .calls import RecordedCalls
 from .forms import forms_of
 from .libraries import library
@@ -45,6 +45,9 @@ class Gpu:
 
     def loop_step(self, owner: CudaExecutor, node: ArrayLoop, step: Step) -> Action:
         return LoopStep(owner, node, step)
+
+    def branch_step(self, owner: CudaExecutor, node: Branch, step: Step) -> Action:
+        return BranchStep(owner, node, step)
 
     def calls(self, owner: CudaExecutor) -> RecordedCalls:
         return RecordedCalls(owner)

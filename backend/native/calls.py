@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 import time
 from collections.abc import Callable, Sequence
@@ -13,7 +12,6 @@ import numpy as np
 from treadle.dsl.limits import threads
 from treadle.dsl.sources import host_array
 
-from ..runtime.memory import address
 from ..runtime.run import HostArray, Params, Slots, Unrecordable
 from .running import HostRun
 from .runtime.replay import LARGEST, Replays
@@ -114,16 +112,21 @@ class ReplayedCalls:
         return self.replays.function
 
     def _record(self, args: Sequence[Any], data: Sequence[HostArray], params: Params) -> None:
-        tape = Tape(frozenset(range(self.inputs)), LARGEST, _fresh)
-        run = HostRun(self._slots(data), params, tape)
-        if any(s is not d for s, d in zip(run.slots, data, strict=False)):
+        if any(readable(d) is not d for d in data):
             raise Unrecordable("an array that kernels do not read as it is")
+        tape = Tape(LARGEST)
+        inputs = [d.view() for d in data]  # the same array may be several arguments
+        run = HostRun(self.owner.slots(inputs), params, tape)
         self.owner.work(run)
         tape.pinned |= run.pinned
-        results = [run.slots[slot] for slot in self.owner.results]
-        if len({id(r) for r in results}) < len(results) or not all(map(tape.made, results)):
-            raise Unrecordable("results that are the same, or an argument")
-        self.replays.add(tape, args, data, results)
+        results: dict[int, HostArray] = {}
+        for slot in self.owner.results:
+            array = run.dense(slot)
+            if id(array) in results or not tape.made(array):
+                array = run.new(array.shape, array.dtype)
+                run.copy(array, slot)
+            results[id(array)] = array
+        self.replays.add(tape, args, data, inputs, list(results.values()))
 
 
 def readable(value: Any) -> HostArray:
@@ -133,9 +136,3 @@ def readable(value: Any) -> HostArray:
     array = host_array(value.get() if hasattr(value, "__cuda_array_interface__") else value)
     whole = all(s % array.itemsize == 0 for s in array.strides)
     return array if array.flags.aligned and whole else np.array(array, order="C")
-
-
-def _fresh(shape: tuple[int, ...], dtype: np.dtype[Any]) -> HostArray:
-    """An array that belongs to a recording.  It is not pooled: it would never be idle."""
-    raw = np.empty(math.prod(shape) * dtype.itemsize + 64, np.uint8)
-    return np.ndarray(shape, dtype, raw, -address(raw) % 64)

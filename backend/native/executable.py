@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, cast
 
-from treadle.dsl.graph import ArrayLoop, Library, Matmul, Node
+from treadle.dsl.graph import ArrayLoop, Branch, Library, Matmul, Node
 from treadle.dsl.passes.short_folds import Short
 from treadle.dsl.program import TracedProgram
 from treadle.dsl.target import NATIVE
@@ -17,7 +17,7 @@ from .calls import ReplayedCalls
 from .forms import forms_of
 from .loops import LoopStep
 from .runtime.threads import thread_count
-from .steps import KernelStep
+from .steps import BranchStep, KernelStep
 
 if TYPE_CHECKING:
     from treadle.dsl.product_way import ProductWay
@@ -94,6 +94,9 @@ class Cpu:
 
     def loop_step(self, owner: NativeExecutor, node: ArrayLoop, step: Step) -> Action:
         return LoopStep(owner, node, step)
+
+    def branch_step(self, owner: NativeExecutor, node: Branch, step: Step) -> Action:
+        return BranchStep(owner, node, step)
 
     def calls(self, owner: NativeExecutor) -> ReplayedCalls:
         return ReplayedCalls(owner)

@@ -1,31 +1,36 @@
-"""Loops over arrays: Python runs the first iterations, native code runs the others.
+"""Loops over arrays as one operation of a tape: native code makes the iterations.
 
-One iteration is recorded.  An iteration must not write to memory that it still reads, so the state
-rotates through several sets of arrays.  After a few iterations the state is in its first set again.
-The iterations of this period are the phases that native code repeats, some thousands per call, so
-that Python can handle interrupts between calls.
+One iteration is recorded.  Its state, and what it makes for the next state, are other arrays in
+each iteration: the operation moves them between a few blocks (`runtime/tape.py`, `replay.c`), so
+nothing is copied but a first value that iterations write to, and now and then a last value.  Loops
+inside of the iteration are recorded with it.
+
+A loop that is not part of the recording of a complete call is recorded alone, when Python has run
+its first iterations, and again only for other extents.
 """
 
 from __future__ import annotations
 
 import ctypes
-import functools
-import time
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+import struct
+from collections.abc import Callable, Iterator, Sequence, Set
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from treadle.dsl import locks
+from treadle.dsl.expr import Apply, Param
 from treadle.dsl.graph import ArrayLoop
+from treadle.skeletons.ir.failures import raise_failure
 
 from ..runtime import loops
 from ..runtime.memory import POOL, address
-from ..runtime.run import Slots, Unrecordable
+from ..runtime.run import HostArray, Unrecordable
 from .running import HostRun
-from .runtime import modules
-from .runtime.replay import LARGEST, fill, usable
-from .runtime.structures import Operation, OperationKind, Phase
-from .runtime.tape import Failure, Tape, TooLarge
+from .runtime.replay import LARGEST, Code, usable
+from .runtime.structures import Outcome
+from .runtime.tape import Branch, Copy, Failure, Given, Loop, Operation, State, Tape, TooLarge
+from .steps import Computed
 
 if TYPE_CHECKING:
     from ..runtime.plan import Step
@@ -33,11 +38,9 @@ if TYPE_CHECKING:
 
 #: Iterations that Python runs before one is recorded: if all kernels are compiled, and if not.
 EARLY, LATE = 4, 256
-#: The longest period after which the state is in the same arrays again.
-LONGEST = 12
-#: Seconds of native code between two checks for interrupts.
-BREATH = 5e-3
-_UNLIMITED = 1 << 62
+#: Recordings of one loop that are kept, and the bytes of each.
+MOST, KEPT = 8, 1 << 20
+_UNLIMITED = (1 << 63) - 1
 
 
 class LoopStep(loops.LoopStep[HostRun]):
@@ -46,184 +49,225 @@ class LoopStep(loops.LoopStep[HostRun]):
     def __init__(self, owner: NativeExecutor, node: ArrayLoop, step: Step) -> None:
         super().__init__(owner, node, step)
         self._native = True
+        self._used = sorted(owner.planner.used(step))
+        self._recordings: list[_Recording] = []  # those that no thread is using
+        self._lock = locks.lock()
+        self._counting = None
+        if node.count is not None and self.count is not None and self.count.reads:
+            self._counting = Computed(owner, node.count)
 
     def __call__(self, run: HostRun) -> None:
-        run.refuse_recording("a loop inside of what is recorded")
-        super().__call__(run)
+        if run.tape is None:
+            super().__call__(run)
+            return
+        begun = [run.dense(i) for i in self.init]
+
+        def free(k: int) -> bool:
+            return self.init[k] in self.expendable and run.alone(self.init[k])
+
+        results = self.record(run, run.tape, begun, self._limit(run), 0, free)
+        for slot, array in zip(self.targets, results, strict=True):
+            run.slots[slot] = array
+
+    # --- recorded ---
+
+    def record(self, run: HostRun, tape: Tape, begun: Sequence[HostArray], limit: Given,
+               first: int, free: Callable[[int], bool]) -> list[HostArray]:  # fmt: skip
+        """Add the iterations from `first` on to a tape; returns the arrays of the last state.
+
+        `begun` is the state before, of which iterations may write to part k if `free(k)`."""
+        inner = run.inner()
+        now = [array.view() for array in begun]
+        for slot, array in zip(self.state, now, strict=True):
+            inner.slots[slot] = array
+        counter = None
+        if self.index is not None:
+            counter = inner.slots[self.index] = np.zeros((), np.int64)
+        with tape.part() as look, tape.making() as tested:
+            for act in self.look:
+                act(inner)
+        test = None if self.predicate is None else inner.slots[self.predicate]
+        with tape.part() as once:
+            for act in () if first else self.once:
+                act(inner)
+        with tape.part() as rest, tape.making() as renewed:
+            for act in self.rest:
+                act(inner)
+            after = [inner.dense(r) for r in self.results[: len(now)]]
+            written = _separate(now, after, tested | renewed, inner)
+        made = list({id(a): a for a in after if not any(a is s for s in now)}.values())
+        places = {id(a): k for k, a in enumerate(now)} | {id(a): ~k for k, a in enumerate(made)}
+        states = []
+        for k, array in enumerate(begun):
+            source = places[id(after[k])]
+            stays = source == k and (k not in written or free(k))
+            result = None if stays else run.new(array.shape, array.dtype)
+            states.append(State(now[k], array, result, k in written and not stays, source))
+        tape.operations.append(Loop(first, limit, counter, test, look, once, rest, states, made))
+        return [s.first if s.result is None else s.result for s in states]
+
+    def _limit(self, run: HostRun) -> Given:
+        """The number of iterations: also a parameter of the program, or what a kernel computes."""
+        if self.count is None:
+            return _UNLIMITED
+        if self._counting is not None:
+            return self._counting(run)
+        (e,) = self.count.roots
+        if isinstance(e, Apply) and e.op.name == "cast":
+            (e,) = e.args
+        if isinstance(e, Param) and e.type.name == "int64":
+            return (self.owner.host.param_index[e],)
+        return int(self.count(run)[0])
+
+    # --- recorded alone ---
 
     def finish(self, run: HostRun, iteration: int, limit: int | None) -> bool:
         """Run the remaining iterations in native code, if one can be recorded."""
         left = _UNLIMITED if limit is None else limit - iteration
-        if not self._native or iteration not in (EARLY, LATE) or left <= EARLY:
+        if not self._native or iteration not in (0, EARLY, LATE) or left <= EARLY or not usable():
             return False
-        ready = all(getattr(act, "ready", True) for act in (*self.look, *self.rest))
-        if iteration == EARLY and not ready and (limit is None or left < LATE * 4):
-            return False
-        try:
-            phases = _Phases(self, run)
-        except TooLarge:
-            return False
-        except Unrecordable:
-            self._native = False
-            return False
-        last = _UNLIMITED if limit is None else limit
-        for s, array in zip(self.state, phases.run(iteration, last), strict=True):
-            run.slots[s] = array
+        recording = self._idle(run, iteration)
+        if recording is None:
+            if iteration == 0 and self._idle(run) is None:
+                return False
+            ready = all(getattr(act, "ready", True) for act in (*self.look, *self.rest))
+            if iteration < LATE and not ready and (limit is None or left < LATE * 4):
+                return False
+            try:
+                recording = _Recording(self, run, iteration)
+            except TooLarge:
+                return False
+            except Unrecordable:
+                self._native = False
+                return False
+        last = recording.run(run, _UNLIMITED if limit is None else limit)
+        for slot, array in zip(self.state, last, strict=True):
+            run.slots[slot] = array
+        if recording.size <= KEPT:
+            with self._lock:
+                self._recordings.append(recording)
+                del self._recordings[:-MOST]
         return True
 
+    def _idle(self, run: HostRun, iteration: int | None = None) -> _Recording | None:
+        """A recording for such a run, which is taken; with `iteration` None, one of any iteration,
+        which is not."""
+        with self._lock:
+            for k, recording in enumerate(self._recordings):
+                if iteration in (recording.first, None) and recording.fits(run):
+                    return recording if iteration is None else self._recordings.pop(k)
+        return None
 
-@functools.lru_cache(maxsize=1)
-def _turns() -> Any:
-    types = (ctypes.c_void_p, *[ctypes.c_int64] * 4)
-    return ctypes.CFUNCTYPE(ctypes.c_int64, *types)(modules.replayer()["iterate"])
+
+def _separate(now: Sequence[HostArray], after: list[HostArray], own: Set[int], run: HostRun
+              ) -> set[int]:  # fmt: skip
+    """The parts of the state that iterations write to.  Each of them gets a next value of its own:
+    `after` is changed to copies where that must be.  `own`: what an iteration makes."""
+    assert run.tape is not None
+    tape = run.tape
+    places = {id(a): k for k, a in enumerate(now)}
+
+    def copied(array: HostArray) -> HostArray:
+        made = run.new(array.shape, array.dtype)
+        tape.operations.append(Copy(made, array))
+        return made
+
+    for k, array in enumerate(after):
+        if id(array) not in places and id(array) not in own:
+            after[k] = copied(array)
+    written = {k for k, a in enumerate(now) if id(a) in tape.overwritten}
+    waiting = list(written)
+    while waiting:
+        k = waiting.pop()
+        if sum(a is after[k] for a in after) > 1:
+            after[k] = copied(after[k])
+        elif (source := places.get(id(after[k]), k)) not in written:
+            written.add(source)
+            waiting.append(source)
+    return written
 
 
-class _Phases:
-    """The iterations of a period, as native code runs them, with separate memory.
+class _Recording:
+    """The iterations of a loop from `first` on, for arrays of these extents."""
 
-    The memory belongs to one execution, because its results may be returned to the user.
-    """
-
-    def __init__(self, loop: LoopStep, run: HostRun) -> None:
-        if not usable():
-            raise Unrecordable("native code knows nothing of this interpreter")
-        self.loop = loop
-        slots, index = list(run.slots), np.zeros((), np.int64)
-        if loop.index is not None:
-            slots[loop.index] = index
-        tape = Tape(frozenset(loop.state), LARGEST, POOL.allocate)
-        first = tuple([slots[s] for s in loop.state])
-        inner = HostRun(slots, run.params, tape)
-        for act in loop.look:
-            act(inner)
-        self.looking = len(tape.operations)
-        for act in loop.rest:
-            act(inner)
-        self.failures = [op for op in tape.operations if isinstance(op, Failure)]
-        self._rotate(tape, first, slots)
-        self._kept: list[Any] = [tape, index, slots]
-        self._tables = []
-        rows = [self._rows(tape, k, index, slots) for k in range(len(self.renamed))]
-        self._kept += rows
-        for part in (rows[: self.transient], rows[self.transient :]):
-            table = (Phase * len(part))(*[Phase(ctypes.addressof(r), len(r)) for r in part])
-            self._tables.append((table, len(part)))
-
-    def _rotate(self, tape: Tape, first: tuple[Any, ...], slots: Slots) -> None:
-        """Assign arrays to the state of each iteration (`states`) and to the arrays that it makes
-        (`renamed`).  After `transient` iterations the assignment repeats.  The first state is never
-        written to, because it may have other readers."""
-        loop = self.loop
-        results = loop.results[: len(first)]
-        own = dict(zip(map(id, first), loop.state, strict=True))
-        self.updated = {id(slots[r]): own[id(slots[r])] for r in results
-                        if r not in loop.state and id(slots[r]) in own}  # fmt: skip
-        made = {id(slots[r]): slots[r] for r in results
-                if r not in loop.state and id(slots[r]) not in own}  # fmt: skip
-        if not all(map(tape.made, made.values())):
+    def __init__(self, loop: LoopStep, run: HostRun, first: int) -> None:
+        self.first, self._state = first, loop.state
+        self._slots = sorted({*loop._used, *loop.state})
+        tape = Tape(LARGEST)
+        inner = HostRun(list(run.slots), run.params, tape)
+        inputs = {}
+        for slot in self._slots:
+            array = run.slots[slot]
+            if array is not None:
+                inputs[slot] = inner.slots[slot] = array.view()
+        begun = [inputs[slot] for slot in loop.state]
+        results = loop.record(inner, tape, begun, (_LIMIT,), first, lambda k: False)
+        if any(a.nbytes and not a.flags.c_contiguous for a in begun):
             raise Unrecordable
-        blocks = list(made.values())
-        writable = {*self.updated, *map(id, blocks)}
-        self.states = [first]
-        self.renamed: list[dict[int, Any]] = []
-        seen = {tuple(map(id, first)): 0}
-        while len(self.renamed) < LONGEST:
-            now = dict(zip(loop.state, self.states[-1], strict=True))
-            taken = {id(a) for a in now.values()}
-            if any(id(now[s]) not in writable for s in self.updated.values()):
-                raise Unrecordable("an update in place of an array with other readers")
-            names: dict[int, Any] = {id_: now[s] for id_, s in self.updated.items()}
-            for key, array in made.items():
-                names[key] = _idle(blocks, array, taken)
-                taken.add(id(names[key]))
-                writable.add(id(names[key]))
-            following = tuple([now[r] if r in now else names[id(slots[r])] for r in results])
-            self.renamed.append(names)
-            place = tuple(map(id, following))
-            if place in seen:
-                self.transient = seen[place]
-                return
-            seen[place] = len(self.states)
-            self.states.append(following)
-        raise Unrecordable
+        self.size = tape.size
+        self._pinned = [(k, run.params[k]) for k in inner.pinned | tape.pinned]
+        self._forms = [_form(run.slots[slot]) for slot in self._slots]
+        made = {id(r): r for r in results if tape.made(r)}
+        code = self._code = Code(tape, (*inputs.values(), *made.values()))
+        self._inputs = [(slot, code.words[id(a)]) for slot, a in inputs.items()]
+        self._results = [(r.shape, r.dtype, code.words[id(r)]) if id(r) in made else None
+                         for r in results]  # fmt: skip
+        self._numbers = [(k, words) for k, words in code.of_numbers.items() if k != _LIMIT]
+        self._limits = code.of_numbers.get(_LIMIT, [])
+        self._failures = list(failures(tape.operations))
 
-    def _rows(self, tape: Tape, iteration: int, index: Any, slots: Sequence[Any]) -> Any:
-        """The operations of one iteration."""
-        places = _Places(
-            dict(zip(self.loop.state, self.states[iteration], strict=True)),
-            self.renamed[iteration],
-            {id(a) for a in self.states[0]} - self.updated.keys(),
-        )
-        rows: list[Operation] = []
-        if self.loop.index is not None:
-            rows.append(Operation(OperationKind.NUMBER, address(index)))
-        flag = self.loop.predicate
-        for number, op in enumerate((*tape.operations, None)):
-            if number == self.looking and flag is not None:
-                test = places.address(tape.named(slots, flag))
-                rows.append(Operation(OperationKind.TEST, test))
-            if op is not None:
-                rows.append(fill(Operation(), op, places, self._kept))
-        return (Operation * len(rows))(*rows)
+    def fits(self, run: HostRun) -> bool:
+        """Whether it is right for the arrays and parameters of a run."""
+        return all(run.params[k] == value for k, value in self._pinned) and self._forms == [
+            _form(run.slots[slot]) for slot in self._slots
+        ]
 
-    def run(self, first: int, limit: int) -> tuple[Any, ...]:
-        """Run the iterations `first` to `limit` − 1; return the last state."""
-        turns = _turns()
-        at, many, steady = first, 16, first + self.transient
-        while at < limit:
-            (table, count), shift, stop = (
-                (self._tables[0], first, min(limit, steady))
-                if at < steady
-                else (self._tables[1], steady, limit)
+    def run(self, run: HostRun, limit: int) -> list[HostArray]:
+        """The state after the last iteration."""
+        for slot, words in self._inputs:
+            _write(words, address(run.slots[slot]))
+        for number, words in self._numbers:
+            value = run.params[number]
+            (bits,) = struct.unpack(
+                "=q", struct.pack("=d" if type(value) is float else "=q", value)
             )
-            last = min(stop, at + many)
-            began = time.perf_counter()
-            done = turns(ctypes.addressof(table), count, shift, at, last)
-            self._verify()
-            if done < last:
-                at = done
-                break
-            at = last
-            spent = time.perf_counter() - began
-            many = many * 2 if spent < BREATH / 2 else max(1, many // 2) if spent > BREATH else many
-        place, period = at - first, len(self.states) - self.transient
-        if place >= len(self.states):
-            place = self.transient + (place - self.transient) % period
-        return self.states[place]
-
-    def _verify(self) -> None:
-        """Raise the error of a launch that failed."""
-        for failure in self.failures:
-            if failure.errors[0]:
-                from treadle.skeletons.ir.failures import raise_failure
-
-                raise_failure(failure.kernel(), failure.errors)
+            _write(words, bits)
+        _write(self._limits, limit)
+        last = []
+        for slot, result in zip(self._state, self._results, strict=True):
+            if result is None:
+                last.append(run.slots[slot])
+                continue
+            shape, dtype, words = result
+            last.append(POOL.allocate(shape, dtype))
+            _write(words, address(last[-1]))
+        if self._code.run() is Outcome.FAILED:
+            for failure in self._failures:
+                if failure.errors[0]:
+                    raise_failure(failure.kernel(), failure.errors)
+        return last
 
 
-def _idle(blocks: list[Any], like: Any, taken: set[int]) -> Any:
-    """A block that is not in `taken`; allocated if there is none."""
-    for b in blocks:
-        if id(b) not in taken and b.shape == like.shape and b.dtype == like.dtype:
-            return b
-    blocks.append(POOL.allocate(like.shape, like.dtype))
-    return blocks[-1]
+#: What stands for the number of iterations among the numbers of parameters.
+_LIMIT = -1
 
 
-class _Places:
-    """Resolves the arrays of an iteration's operations: state by slot, other arrays by identity."""
+def _form(array: HostArray | None) -> object:
+    return None if array is None else (array.shape, array.strides)
 
-    def __init__(self, state: dict[int, Any], made: dict[int, Any], hidden: set[int]) -> None:
-        self.state, self.made, self.hidden = state, made, hidden
 
-    def array(self, named: Any) -> Any:
-        if isinstance(named, int):
-            return self.state[named]
-        if id(named) in self.hidden:
-            raise Unrecordable  # an array of the state that is not referred to by its slot
-        return self.made.get(id(named), named)
+def _write(words: Sequence[int], bits: int) -> None:
+    for word in words:
+        ctypes.c_int64.from_address(word).value = bits
 
-    def address(self, named: Any, place: int = 0) -> int:
-        return address(self.array(named))
 
-    def number(self, which: int, place: int) -> None:
-        """Nothing to do: parameters do not change during a loop."""
+def failures(operations: Sequence[Operation]) -> Iterator[Failure]:
+    """Those of all launches."""
+    for op in operations:
+        match op:
+            case Failure():
+                yield op
+            case Loop():
+                yield from failures((*op.look, *op.once, *op.rest))
+            case Branch():
+                yield from failures((*op.then, *op.other))

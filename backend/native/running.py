@@ -47,7 +47,7 @@ class HostRun(Run[HostArray]):
         if self.tape is None:
             np.copyto(target, self.slots[slot])
         elif self.slots[slot].flags.c_contiguous:
-            self.tape.operations.append(Copy(target, self.tape.named(self.slots, slot)))
+            self.tape.operations.append(Copy(target, self.slots[slot]))
         else:
             raise Unrecordable("a copy of an array that is not dense")
 
@@ -77,17 +77,25 @@ class HostRun(Run[HostArray]):
     def alone(self, slot: int) -> bool:
         """Arguments have separate slots, which keep the originals."""
         array = self.slots[slot]
-        return sum(other is array for other in (*self.slots, *self._held)) == 1
+        found = sum(other is array for other in (*self.slots, *self._held)) == 1
+        if found and self.tape is not None:
+            self.tape.overwritten.add(id(array))
+        return found
 
     def hold(self, slots: Sequence[int]) -> None:
         self._held += [self.slots[slot] for slot in slots]
 
     def with_dense(self, slots: Sequence[int]) -> HostRun:
         """A separate run: other steps read the original arguments."""
-        made = HostRun(list(self.slots), self.params, self.tape)
-        made._held = self._held
+        made = self.inner()
         for slot in slots:
             made.dense(slot)
+        return made
+
+    def inner(self) -> HostRun:
+        """A run of a part of the program, with slots of its own."""
+        made = HostRun(list(self.slots), self.params, self.tape)
+        made._held, made.pinned = self._held, self.pinned
         return made
 
     def repeat(self, check: Check, values: HostValues) -> None:

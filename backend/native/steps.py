@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from treadle.dsl.expr import Index, Read, walk
-from treadle.dsl.graph import Generate, Leaf, Node
+from treadle.dsl.errors import TreadleError
+from treadle.dsl.expr import Expr, Index, Read, walk
+from treadle.dsl.graph import Branch, Generate, Label, Leaf, Node
 from treadle.dsl.locks import cached
 from treadle.dsl.schedule import Schedule
 from treadle.dsl.types import ALL_TYPES
@@ -18,18 +19,20 @@ from treadle.skeletons.ir.specialise import computed
 from ..runtime import steps
 from ..runtime.forms import Form
 from ..runtime.memory import address
-from ..runtime.run import HostArray, Params, Slots, Unrecordable
+from ..runtime.run import HostArray, Params, Run, Slots, Unrecordable
 from . import recipe
 from .forms import NativeForms, given_way
 from .layouts import NEIGHBOURS, Layout, Layouts, layouts_of
 from .running import HostRun
 from .runtime import code, threads
-from .runtime.tape import Failure, Fill, Tape
+from .runtime.tape import Branch as tape_branch
+from .runtime.tape import Copy, Failure, Fill, Tape
 from .runtime.tape import Launch as tape_launch
 
 if TYPE_CHECKING:
     from treadle.skeletons.ir.kernel import Kernel
 
+    from ..runtime.plan import Step
     from .executable import NativeExecutor
 
 #: The approximate nanoseconds of work in a task of the skeletons.  The calling thread runs a few
@@ -89,6 +92,56 @@ class KernelStep(steps.KernelStep[HostRun, "NodeKernels", Layout]):
         """The kernels that ran; before the first call, the kernels for all extents."""
         made = [v for (_, form, _), v in self.variants.items() if form]
         return [k for v in made or [self.dense] for k in v.compiled()]
+
+
+class Computed:
+    """A number that decides what runs next, computed by a kernel where operations are recorded."""
+
+    def __init__(self, owner: NativeExecutor, e: Expr) -> None:
+        node = Generate((), (e,), label=Label("decides"))
+        self.slot = owner.planner.slot(node.leaf())
+        self.kernels = KernelStep(owner, node)
+
+    def __call__(self, run: HostRun) -> HostArray:
+        self.kernels(run)
+        return run.array(self.slot)
+
+
+class BranchStep(steps.BranchStep):
+    """A branch, whose sides are both recorded if data decides."""
+
+    def __init__(self, owner: NativeExecutor, node: Branch, step: Step) -> None:
+        super().__init__(owner, node, step)
+        self.deciding = Computed(owner, node.predicate) if self.predicate.reads else None
+
+    @property
+    def ready(self) -> bool:
+        """Whether recording needs no compiler."""
+        return self.deciding is None
+
+    def __call__(self, run: Run[Any]) -> None:
+        assert isinstance(run, HostRun)
+        if run.tape is None or self.deciding is None:
+            super().__call__(run)
+            return
+        test, sides = self.deciding(run), []
+        for actions, results in self.sides:
+            inner = run.inner()
+            with run.tape.part() as operations:
+                try:
+                    for act in actions:
+                        act(inner)
+                except TreadleError as error:  # a check of a side that perhaps is never taken
+                    raise Unrecordable("a side that cannot run") from error
+                sides.append((operations, [inner.dense(r) for r in results]))
+        (then, left), (other, right) = sides
+        for target, x, y in zip(self.targets, left, right, strict=True):
+            if x.shape != y.shape:
+                raise Unrecordable("extents depend on data")
+            made = run.slots[target] = run.new(x.shape, x.dtype)
+            then.append(Copy(made, x))
+            other.append(Copy(made, y))
+        run.tape.operations.append(tape_branch(test, then, other))
 
 
 class NodeKernels(steps.NodeKernels[HostRun, HostArray]):
@@ -253,10 +306,7 @@ class KernelLaunch:
         tasks = values[self.end]
         if tasks <= 0:
             return
-        slots = spaces[0]
-        arrays = tuple(
-            tape.named(slots, k) if space == 0 else spaces[space][k] for space, k in self.sources
-        )
+        arrays = tuple([spaces[space][k] for space, k in self.sources])
         scalars = tuple(values[self.start : self.end])
         compiled = self.compiled(fast_math)
         work = tasks * self.task_work

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
-from treadle.dsl.graph import ArrayLoop, Library, Matmul, Node
+from treadle.dsl.graph import ArrayLoop, Branch, Library, Matmul, Node
 from treadle.dsl.passes.short_folds import Short
 from treadle.dsl.program import TracedProgram
 
@@ -39,6 +39,9 @@ class Device(Protocol):
 
     def loop_step(self, owner: Executor[Any], node: ArrayLoop, step: Step) -> Action:
         """The step of a loop over arrays."""
+
+    def branch_step(self, owner: Executor[Any], node: Branch, step: Step) -> Action:
+        """The step of a branch over arrays."""
 
     def calls(self, owner: Executor[Any]) -> Calls:
         """The object that makes the calls of a program."""

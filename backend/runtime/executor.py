@@ -33,7 +33,6 @@ from .run import HostArray, HostValues, Params, Run, Slots
 from .steps import (
     Action,
     BarrierStep,
-    BranchStep,
     CheckStep,
     HostStep,
     KernelStep,
@@ -151,7 +150,7 @@ class Executor(Generic[D]):
             case ArrayLoop():
                 return device.loop_step(owner, node, step)
             case Branch():
-                return BranchStep(owner, node, step)
+                return device.branch_step(owner, node, step)
             case Matmul():
                 return device.product_step(owner, node)
             case Generate() if not node.shape and is_host_work(node.elements):

@@ -137,10 +137,11 @@ def _tidied(text: str) -> str:
     )  # fmt: skip
     # Objects of others, whatever they consist of.
     text = re.sub(r"external (hidden )?global [^,]+", "external global i8", text)
-    body = re.sub(r"^%\S+ = type .*$", "", text, flags=re.M)
-    for name in re.findall(r"^(%\S+) = type ", text, re.M):
-        if not re.search(re.escape(name) + r"(?![\w.])", body):
-            text = re.sub(rf"^{re.escape(name)} = type .*\n", "", text, flags=re.M)
+    defined = re.compile(r"^(%\S+) = type .*\n", re.M)
+    while unused := [m for m in defined.finditer(text)
+                     if len(re.findall(re.escape(m[1]) + r"(?![\w.])", text)) == 1]:  # fmt: skip
+        for found in unused:
+            text = text.replace(found[0], "")
     return re.sub(r"\n{3,}", "\n\n", text).strip() + "\n"
 
 

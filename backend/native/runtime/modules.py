@@ -77,7 +77,7 @@ def replayer() -> dict[str, int]:
         "numpy_functions": ctypes.addressof(_numpy_functions()),
         **_python_symbols(path.read_text(encoding="utf-8")),
     }
-    return linked(path, ("iterate", "replay_function", "inspect", "numpy_agrees"), foreign)
+    return linked(path, ("run_operations", "replay_function", "inspect", "numpy_agrees"), foreign)
 
 
 def _python_symbols(text: str) -> dict[str, int]:

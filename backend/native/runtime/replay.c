@@ -1,4 +1,4 @@
-// Calls that were made before, and iterations of loops, run without the interpreter.
+// Calls that were made before, and loops, run without the interpreter.
 //
 // replay.py fills in the structures (its ctypes structures have the same fields, all of eight bytes; a
 // test compares them).  Nothing here depends on the version of CPython or NumPy beyond what `inspect`
@@ -16,23 +16,83 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <time.h>
 
 #include "team.h"
 
-enum operation_kind { LAUNCH, FILL, COPY, TEST, NUMBER, FAILURE };
+enum operation_kind { LAUNCH, FILL, COPY, FAILURE, LOOP, BRANCH };
 
 struct operation {
     int64_t kind;    // enum operation_kind
-    void *target;    // LAUNCH: the function; else what is written, or looked at
+    void *target;    // LAUNCH: the function; LOOP, BRANCH: the structure; else what is written, or tested
     void *source;    // LAUNCH: the packed arguments; COPY: what is read
     int64_t size;    // LAUNCH: tasks; FILL, COPY: bytes
     int64_t threads; // LAUNCH
 };
 
-// Operations of one iteration.
-struct phase {
+struct part {
     const struct operation *operations;
     int64_t operation_count;
+};
+
+// One of two parts.
+struct branch {
+    const uint8_t *test;
+    struct part then;
+    struct part other;
+};
+
+// Memory of a loop.  One for each result comes from outside.
+struct room {
+    void *address;
+    int64_t bytes;
+    int64_t taken;
+};
+
+// An array that is somewhere else in each iteration.  `patches`: words that take its address.
+struct moving {
+    void *address;
+    int64_t room; // -1: memory that is not the loop's, and is not written
+    int64_t **patches;
+    int64_t patch_count;
+};
+
+struct state {
+    struct moving now;
+    void *first;    // its first value
+    int64_t copied; // whether iterations write to it, and its first value is not theirs
+    int64_t result; // the room of the last value; -1: it stays where it is
+    int64_t source; // the next value: a state, or counted from -1 downwards what an iteration makes
+    void *next;
+    int64_t next_room;
+};
+
+// What an iteration makes for the next state.  With a `partner` it is alternately in these two rooms:
+// in `result` after the last iteration.
+struct made {
+    struct moving now;
+    int64_t first_room;
+    int64_t last_room;
+    int64_t result;
+    int64_t partner;
+};
+
+// `look` computes the test, `once` is only for the first iteration, `rest` makes the next state.
+struct loop {
+    int64_t first;
+    int64_t limit;
+    const int64_t *computed_limit; // if not NULL
+    int64_t *counter;    // NULL: nobody reads it
+    const uint8_t *test; // NULL: the loop is counted
+    struct part look;
+    struct part once;
+    struct part rest;
+    struct state *states;
+    int64_t state_count;
+    struct made *made;
+    int64_t made_count;
+    struct room *rooms;
+    int64_t room_count;
 };
 
 struct dimension {
@@ -93,15 +153,203 @@ struct record {
     int64_t number_count;
     struct result *results;
     int64_t result_count;
-    const struct operation *operations;
-    int64_t operation_count;
+    struct part part;
 };
 
 // --- operations --------------------------------------------------------------------------------
 
-// Whether all were done: not if a test or a launch failed.
-static bool execute(const struct operation *operations, int64_t count, int64_t iteration) {
-    for (const struct operation *op = operations; op < operations + count; op++) {
+// How operations end: FAILED where a launch says so, INTERRUPTED where a handler of a signal raised.
+enum outcome { DONE, FAILED, INTERRUPTED };
+
+// The thread that runs operations without the interpreter lock.
+struct runner {
+    PyThreadState *state;
+    int64_t iterations; // until the clock is read
+    int64_t interval;   // the last value of that
+    int64_t since;      // when Python handled signals
+};
+
+// Time between two looks for signals, and after which the clock is read less often.
+static const int64_t BREATH = CLOCKS_PER_SEC / 20, SHORT = BREATH / 8, MOST_ITERATIONS = 4096;
+
+static enum outcome run_part(const struct part *part, struct runner *runner);
+
+static void patch(int64_t *const *words, int64_t count, int64_t bits) {
+    for (int64_t k = 0; k < count; k++) {
+        *words[k] = bits;
+    }
+}
+
+// Let Python handle signals, from time to time.
+static enum outcome breathe(struct runner *runner) {
+    const int64_t time = clock(), passed = time - runner->since;
+    if (passed < SHORT && runner->interval < MOST_ITERATIONS) {
+        runner->interval *= 2;
+    } else if (passed > BREATH && runner->interval > 1) {
+        runner->interval /= 2;
+    }
+    runner->iterations = runner->interval;
+    if (passed < BREATH) {
+        return DONE;
+    }
+    PyEval_RestoreThread(runner->state);
+    const int raised = PyErr_CheckSignals();
+    runner->state = PyEval_SaveThread();
+    runner->since = clock();
+    return raised ? INTERRUPTED : DONE;
+}
+
+static void place(struct moving *array, void *address, int64_t room) {
+    array->room = room;
+    if (array->address != address) {
+        array->address = address;
+        patch(array->patches, array->patch_count, (intptr_t)address);
+    }
+}
+
+static void enter_loop(struct loop *loop) {
+    for (int64_t k = 0; k < loop->state_count; k++) {
+        struct state *state = &loop->states[k];
+        void *address = state->first;
+        int64_t room = -1;
+        if (state->copied) {
+            room = state->result;
+            const int64_t made = ~state->source;
+            if (made >= 0 && loop->made[made].partner >= 0 && (loop->limit - loop->first) % 2) {
+                room = loop->made[made].partner;
+            }
+            address = loop->rooms[room].address;
+            memcpy(address, state->first, (size_t)loop->rooms[room].bytes);
+        }
+        place(&state->now, address, room);
+    }
+}
+
+// Where an iteration puts what it makes: rooms that no state is in.
+static void choose_rooms(struct loop *loop, int64_t iteration) {
+    for (int64_t k = 0; k < loop->room_count; k++) {
+        loop->rooms[k].taken = 0;
+    }
+    for (int64_t k = 0; k < loop->state_count; k++) {
+        if (loop->states[k].now.room >= 0) {
+            loop->rooms[loop->states[k].now.room].taken = 1;
+        }
+    }
+    for (int64_t k = 0; k < loop->made_count; k++) {
+        struct made *made = &loop->made[k];
+        int64_t room = made->first_room;
+        if (made->partner >= 0) {
+            room = (loop->limit - iteration) % 2 ? made->result : made->partner;
+        } else {
+            while (room < made->last_room && loop->rooms[room].taken) {
+                room++;
+            }
+        }
+        loop->rooms[room].taken = 1;
+        place(&made->now, loop->rooms[room].address, room);
+    }
+}
+
+static void next_state(struct loop *loop) {
+    for (int64_t k = 0; k < loop->state_count; k++) {
+        struct state *state = &loop->states[k];
+        const struct moving *source =
+            state->source >= 0 ? &loop->states[state->source].now : &loop->made[~state->source].now;
+        state->next = source->address;
+        state->next_room = source->room;
+    }
+    for (int64_t k = 0; k < loop->state_count; k++) {
+        place(&loop->states[k].now, loop->states[k].next, loop->states[k].next_room);
+    }
+}
+
+static void swap_bytes(uint8_t *a, uint8_t *b, int64_t bytes) {
+    for (int64_t k = 0; k < bytes; k++) {
+        const uint8_t kept = a[k];
+        a[k] = b[k];
+        b[k] = kept;
+    }
+}
+
+// Move the state of a room of the loop to the room of its result, and what is there to the other.
+static void exchange(struct loop *loop, struct state *state) {
+    const int64_t from = state->now.room, to = state->result;
+    bool taken = false;
+    for (int64_t k = 0; k < loop->state_count; k++) {
+        taken |= loop->states[k].now.room == to;
+    }
+    struct room *source = &loop->rooms[from], *target = &loop->rooms[to];
+    if (!taken) {
+        memcpy(target->address, source->address, (size_t)target->bytes);
+        state->now.room = to;
+        return;
+    }
+    swap_bytes(source->address, target->address, target->bytes);
+    for (int64_t k = 0; k < loop->state_count; k++) {
+        int64_t *room = &loop->states[k].now.room;
+        *room = *room == from ? to : *room == to ? from : *room;
+    }
+}
+
+// Put the last state where the results must be.
+static void leave_loop(struct loop *loop) {
+    for (int64_t k = 0; k < loop->state_count; k++) {
+        struct state *state = &loop->states[k];
+        if (state->result >= 0 && state->now.room >= 0 && state->now.room != state->result) {
+            exchange(loop, state);
+        }
+    }
+    for (int64_t k = 0; k < loop->state_count; k++) {
+        const struct state *state = &loop->states[k];
+        if (state->result >= 0 && state->now.room < 0) {
+            const struct room *room = &loop->rooms[state->result];
+            memcpy(room->address, state->now.address, (size_t)room->bytes);
+        }
+    }
+}
+
+static enum outcome run_loop(struct loop *loop, struct runner *runner) {
+    enum outcome outcome = DONE;
+    if (loop->computed_limit) {
+        loop->limit = *loop->computed_limit;
+    }
+    enter_loop(loop);
+    for (int64_t k = loop->first; k < loop->limit; k++) {
+        choose_rooms(loop, k);
+        if (loop->counter) {
+            *loop->counter = k;
+        }
+        if (loop->test) {
+            outcome = run_part(&loop->look, runner);
+            if (outcome != DONE) {
+                return outcome;
+            }
+            if (!*loop->test) {
+                break;
+            }
+        }
+        if (k == loop->first) {
+            outcome = run_part(&loop->once, runner);
+        }
+        if (outcome == DONE) {
+            outcome = run_part(&loop->rest, runner);
+        }
+        if (outcome == DONE && --runner->iterations <= 0) {
+            outcome = breathe(runner);
+        }
+        if (outcome != DONE) {
+            return outcome;
+        }
+        next_state(loop);
+    }
+    leave_loop(loop);
+    return DONE;
+}
+
+static enum outcome run_part(const struct part *part, struct runner *runner) {
+    const struct operation *end = part->operations + part->operation_count;
+    enum outcome outcome = DONE;
+    for (const struct operation *op = part->operations; op < end && outcome == DONE; op++) {
         switch ((enum operation_kind)op->kind) {
         case LAUNCH:
             parallel((task_function)op->target, op->source, op->size, op->threads);
@@ -112,35 +360,31 @@ static bool execute(const struct operation *operations, int64_t count, int64_t i
         case COPY:
             memcpy(op->target, op->source, (size_t)op->size);
             break;
-        case TEST:
-            if (!*(const uint8_t *)op->target) {
-                return false;
-            }
-            break;
-        case NUMBER:
-            *(int64_t *)op->target = iteration;
-            break;
         case FAILURE:
-            if (*(const int64_t *)op->target) {
-                return false;
-            }
+            outcome = *(const int64_t *)op->target ? FAILED : DONE;
+            break;
+        case LOOP:
+            outcome = run_loop(op->target, runner);
+            break;
+        case BRANCH: {
+            const struct branch *branch = op->target;
+            outcome = run_part(*branch->test ? &branch->then : &branch->other, runner);
             break;
         }
+        }
     }
-    return true;
+    return outcome;
 }
 
-// Iterations first … last - 1, whose phases alternate, counted from iteration `origin`.  Returns the
-// number of the iteration that ended early, or `last`.
-int64_t iterate(const struct phase *phases, int64_t phase_count, int64_t origin, int64_t first,
-                int64_t last) {
-    for (int64_t k = first; k < last; k++) {
-        const struct phase *phase = &phases[(uint64_t)(k - origin) % (uint64_t)phase_count];
-        if (!execute(phase->operations, phase->operation_count, k)) {
-            return k;
-        }
-    }
-    return last;
+// The same without the interpreter lock, which the caller has.  A Python exception is set if it was
+// interrupted.
+int64_t run_operations(const struct part *part) {
+    struct runner runner = {.iterations = 1, .interval = 1};
+    runner.state = PyEval_SaveThread();
+    runner.since = clock();
+    const enum outcome outcome = run_part(part, &runner);
+    PyEval_RestoreThread(runner.state);
+    return outcome;
 }
 
 // --- does a record fit a call? -----------------------------------------------------------------
@@ -296,12 +540,6 @@ static PyObject *hand_over(const struct result *results, int64_t count) {
 
 // --- the call ----------------------------------------------------------------------------------
 
-static void patch(int64_t *const *words, int64_t count, int64_t bits) {
-    for (int64_t k = 0; k < count; k++) {
-        *words[k] = bits;
-    }
-}
-
 // Put the addresses of arguments and results, and the numbers, where the operations find them.
 static void patch_operations(const struct record *record, PyObject *const *arguments) {
     for (int64_t k = 0; k < record->array_count; k++) {
@@ -328,16 +566,17 @@ static PyObject *replay(PyObject *self, PyObject *const *arguments, Py_ssize_t c
     if (record && make_results(record->results, record->result_count)) {
         record->busy = 1;
         patch_operations(record, arguments);
-        PyThreadState *thread = PyEval_SaveThread();
-        const bool done = execute(record->operations, record->operation_count, 0);
-        PyEval_RestoreThread(thread);
-        if (done) {
+        const enum outcome outcome = run_operations(&record->part);
+        if (outcome == DONE) {
             PyObject *given_back = hand_over(record->results, record->result_count);
             record->busy = 0;
             return given_back;
         }
         drop_results(record->results, record->result_count);
         record->busy = 0;
+        if (outcome == INTERRUPTED) {
+            return NULL;
+        }
     }
     Py_IncRef(Py_None);
     return Py_None;

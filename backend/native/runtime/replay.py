@@ -20,7 +20,7 @@ import struct
 import sys
 import weakref
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -29,8 +29,8 @@ from treadle.dsl import locks
 from ...runtime.memory import SMALLEST, address
 from ...runtime.run import Unrecordable
 from . import modules, structures, threads
-from .structures import NumberKind, OperationKind
-from .tape import Copy, Failure, Fill, HostArray, Launch, Named, Number, Operation, Tape
+from .structures import NumberKind, OperationKind, Outcome
+from .tape import Branch, Copy, Failure, Fill, HostArray, Launch, Loop, Number, Operation, Tape
 
 #: Bytes of arrays that a record may keep: a call that moves more takes far longer than Python.
 LARGEST = 16 << 20
@@ -39,6 +39,7 @@ LIMIT = 128 << 20
 #: Records of one program.
 MOST = 8
 
+_T = TypeVar("_T", bound=ctypes.Structure)
 _KINDS = {float: NumberKind.FLOAT, int: NumberKind.INT, bool: NumberKind.BOOL}
 
 
@@ -135,13 +136,13 @@ class Replays:
         """A call could not be recorded; after some of these no call will be."""
         self._failures += 1
 
-    def add(self, tape: Tape, args: Sequence[HostArray | Number], inputs: Sequence[HostArray],
-            results: Sequence[HostArray]) -> None:  # fmt: skip
-        """Make a record: `args` as given to the function, `inputs` the arrays that the tape names
-        by number, `results` arrays that the tape made."""
+    def add(self, tape: Tape, args: Sequence[HostArray | Number], data: Sequence[HostArray],
+            inputs: Sequence[HostArray], results: Sequence[HostArray]) -> None:  # fmt: skip
+        """Make a record: `args` as given to the function, `data` of the inputs, for which `inputs`
+        stand on the tape, `results` arrays that the tape made."""
         with _lock:
             records = self._head.records
-            made = _Recorded(tape, self.arguments, args, inputs, results)
+            made = _Recorded(tape, self.arguments, args, data, inputs, results)
             if len(records) >= MOST and not self._drop(records[0]):
                 return
             others = [r for r in list(_live) if r is not self]
@@ -186,28 +187,26 @@ class _Recorded:
     """One kind of call: the `Record` that replay.c reads, and all that it points to."""
 
     def __init__(self, tape: Tape, arguments: int, args: Sequence[HostArray | Number],
-                 inputs: Sequence[HostArray], results: Sequence[HostArray]) -> None:  # fmt: skip
-        self._kept: list[object] = [[a.dtype for a in (*inputs, *results)]]
+                 data: Sequence[HostArray], inputs: Sequence[HostArray],
+                 results: Sequence[HostArray]) -> None:  # fmt: skip
+        self._kept: list[object] = [[a.dtype for a in (*data, *results)]]
         self.size = tape.size
-        patches = _Patches(inputs, results)
-        operations = (structures.Operation * len(tape.operations))()
-        self._kept += [operations, patches.held]
-        for row, operation in zip(operations, tape.operations, strict=True):
-            fill(row, operation, patches, self._kept)
+        code = Code(tape, (*inputs, *results))
+        self._kept.append(code)
         positions = [k for k, a in enumerate(args) if isinstance(a, np.ndarray)]
-        positions += [-1] * (len(inputs) - arguments)
+        positions += [-1] * (len(data) - arguments)
         numbers = [(k, a) for k, a in enumerate(args) if not isinstance(a, np.ndarray)]
         self.memory = structures.Record(
             0, 0, len(args),
             *self._table(structures.Array, [
-                self._array(position, a, patches.of_inputs[k])
-                for k, (position, a) in enumerate(zip(positions, inputs, strict=True))]),
+                self._array(position, a, code.words[id(stands)])
+                for position, a, stands in zip(positions, data, inputs, strict=True)]),
             *self._table(structures.Number, [
-                self._number(position, value, k, tape, patches.of_numbers.get(k, []))
+                self._number(position, value, k, tape, code.of_numbers.get(k, []))
                 for k, (position, value) in enumerate(numbers)]),
             *self._table(structures.Result, [
-                self._result(a, patches.of_results[id(a)]) for a in results]),
-            ctypes.addressof(operations), len(operations),
+                self._result(a, code.words[id(a)]) for a in results]),
+            code.part,
         )  # fmt: skip
 
     @property
@@ -251,89 +250,163 @@ class _Recorded:
                 *self._table(ctypes.c_int64, patches), 0)  # fmt: skip
 
 
-class Operands(Protocol):
-    """What the operations of a tape name."""
+class Code:
+    """The operations of a tape as replay.c runs them.
 
-    def array(self, named: Named, /) -> HostArray: ...
+    `words` has for each array that stands for others (those in `moving`, and what loops move) the
+    addresses of the words that take an address, `of_numbers` those for each parameter.
+    """
 
-    def address(self, named: Named, word: int, /) -> int:
-        """The address of an array that stays, 0 for one whose address is put into `word`."""
-
-    def number(self, which: int, word: int, /) -> None:
-        """A parameter of the program is put into `word`."""
-
-
-class _Patches:
-    """The words into which every call puts the addresses and numbers that it brings."""
-
-    def __init__(self, inputs: Sequence[HostArray], results: Sequence[HostArray]) -> None:
-        self.inputs = inputs
-        self.of_inputs: list[list[int]] = [[] for _ in inputs]
-        self.of_results: dict[int, list[int]] = {id(a): [] for a in results}
+    def __init__(self, tape: Tape, moving: Sequence[HostArray]) -> None:
+        self.words: dict[int, list[int]] = {id(a): [] for a in moving}
         self.of_numbers: dict[int, list[int]] = {}
-        self._given = {id(a) for a in inputs}
-        self.held: list[HostArray] = []
+        self._kept: list[object] = []
+        self.part = self._part(tape.operations)
 
-    def array(self, named: Named) -> HostArray:
-        return self.inputs[named] if isinstance(named, int) else named
+    def run(self) -> Outcome:
+        """Run the operations; raises what a signal's handler does."""
+        return Outcome(_run()(ctypes.addressof(self.part)))
 
-    def address(self, named: Named, word: int) -> int:
-        if isinstance(named, int):
-            self.of_inputs[named].append(word)
+    def _part(self, operations: Sequence[Operation]) -> structures.Part:
+        for operation in operations:
+            if isinstance(operation, Loop):
+                for array in (*(s.now for s in operation.states), *operation.made):
+                    self.words.setdefault(id(array), [])
+        rows = (structures.Operation * len(operations))()
+        self._kept.append(rows)
+        for row, operation in zip(rows, operations, strict=True):
+            self._fill(row, operation)
+        return structures.Part(ctypes.addressof(rows), len(operations))
+
+    def _fill(self, row: structures.Operation, operation: Operation) -> None:
+        match operation:
+            case Launch():
+                self._launch(row, operation)
+            case Fill():
+                row.kind, row.size = OperationKind.FILL, operation.target.nbytes
+                self._address(row, "target", operation.target)
+            case Copy():
+                row.kind, row.size = OperationKind.COPY, operation.target.nbytes
+                self._address(row, "target", operation.target)
+                self._address(row, "source", operation.source)
+            case Failure():
+                row.kind = OperationKind.FAILURE
+                self._address(row, "target", operation.errors)
+            case Loop():
+                row.kind, row.target = OperationKind.LOOP, ctypes.addressof(self._loop(operation))
+            case Branch():
+                then, other = self._part(operation.then), self._part(operation.other)
+                branch = structures.Branch(0, then, other)
+                self._address(branch, "test", operation.test)
+                row.kind, row.target = OperationKind.BRANCH, ctypes.addressof(branch)
+
+    def _address(self, structure: ctypes.Structure, field: str, array: HostArray | None) -> None:
+        """Put the address of an array into a field of a structure, or let others do it."""
+        self._kept.append(structure)
+        place = _offset(type(structure), field)
+        setattr(structure, field, self._place(array, ctypes.addressof(structure) + place))
+
+    def _place(self, array: HostArray | None, word: int) -> int:
+        if array is None:
             return 0
-        if id(named) in self._given:
-            raise Unrecordable  # an input under another name
-        if id(named) in self.of_results:
-            self.of_results[id(named)].append(word)
+        if id(array) in self.words:
+            self.words[id(array)].append(word)
             return 0
-        self.held.append(named)
-        return address(named)
+        self._kept.append(array)
+        return address(array)
 
-    def number(self, which: int, word: int) -> None:
-        self.of_numbers.setdefault(which, []).append(word)
+    def _table(self, kind: type[_T], count: int) -> ctypes.Array[_T]:
+        made = (kind * count)()
+        self._kept.append(made)
+        return made
+
+    def _launch(self, row: structures.Operation, launch: Launch) -> None:
+        count = launch.threads
+        if count > 1 and threads.team() is None:
+            raise Unrecordable
+        threads.join_openmp()
+        launcher = launch.compiled.bind()
+        words = launcher.arguments
+        addresses = [self._place(a, words + 8 * k) for k, a in enumerate(launch.arrays)]
+        errors = 0 if launch.errors is None else address(launch.errors)
+        self._kept += [launcher, launch.errors]
+        launcher.pack(addresses, launch.scalars, errors)
+        widths = [2 if t.is_complex else 1 for t in launch.compiled.types]
+        for position, number in launch.given:
+            word = words + 8 * (len(addresses) + 1 + sum(widths[:position]))
+            self.of_numbers.setdefault(number, []).append(word)
+        row.kind, row.target, row.source = OperationKind.LAUNCH, launch.compiled.entry, words
+        row.size, row.threads = launch.tasks, count
+
+    def _loop(self, loop: Loop) -> structures.Loop:
+        made = structures.Loop(loop.first)
+        self._kept.append(made)
+        if isinstance(loop.limit, tuple):
+            word = ctypes.addressof(made) + _offset(structures.Loop, "limit")
+            self.of_numbers.setdefault(loop.limit[0], []).append(word)
+        elif isinstance(loop.limit, int):
+            made.limit = loop.limit
+        else:
+            self._address(made, "computed_limit", loop.limit)
+        for name in ("counter", "test"):
+            self._address(made, name, getattr(loop, name))
+        made.look, made.once, made.rest = map(self._part, (loop.look, loop.once, loop.rest))
+        self._rooms(made, loop)
+        return made
+
+    def _rooms(self, made: structures.Loop, loop: Loop) -> None:
+        """The memory of a loop: rooms of one size one after the other."""
+        results = [s.result for s in loop.states if s.result is not None]
+        by_size: dict[int, list[HostArray]] = {}
+        for array in (*results, *loop.made):
+            by_size.setdefault(array.nbytes, []).append(array)
+        rooms = [array for same in by_size.values() for array in same]
+        number = {id(array): k for k, array in enumerate(rooms)}
+        own = set(map(id, loop.made))
+        table = self._table(structures.Room, len(rooms))
+        for room, array in zip(table, rooms, strict=True):
+            room.bytes = array.nbytes
+            if id(array) in own:
+                room.address = address(array)
+                self._kept.append(array)
+            else:
+                self._address(room, "address", array)
+        states = self._table(structures.State, len(loop.states))
+        for row, state in zip(states, loop.states, strict=True):
+            row.now = self._moving(state.now)
+            self._address(row, "first", state.first)
+            row.copied, row.source = state.copied, state.source
+            row.result = -1 if state.result is None else number[id(state.result)]
+        makes = self._table(structures.Made, len(loop.made))
+        for k, (row, array) in enumerate(zip(makes, loop.made, strict=True)):
+            same = by_size[array.nbytes]
+            row.now = self._moving(array)
+            row.first_room, row.last_room = number[id(same[0])], number[id(same[-1])]
+            row.result = row.partner = -1
+            alike = [s for s in loop.states if s.result is not None
+                     and s.result.nbytes == array.nbytes]  # fmt: skip
+            if len({s.source for s in alike if s.source < 0}) == len(alike):
+                user = next(j for j, s in enumerate(alike) if s.source == ~k)
+                row.result, row.partner = (
+                    number[id(same[user])],
+                    number[id(same[len(alike) + user])],
+                )
+        made.states, made.state_count = ctypes.addressof(states), len(states)
+        made.made, made.made_count = ctypes.addressof(makes), len(makes)
+        made.rooms, made.room_count = ctypes.addressof(table), len(table)
+
+    def _moving(self, array: HostArray) -> structures.Moving:
+        words = self.words[id(array)]
+        table = (ctypes.c_int64 * len(words))(*words)
+        self._kept.append(table)
+        return structures.Moving(0, -1, ctypes.addressof(table), len(words))
 
 
-def fill(row: structures.Operation, operation: Operation, operands: Operands, kept: list[object]
-         ) -> structures.Operation:  # fmt: skip
-    """Make `row` an operation of a tape; what it points to is added to `kept`."""
-    match operation:
-        case Launch():
-            _fill_launch(row, operation, operands, kept)
-        case Fill():
-            row.kind = OperationKind.FILL
-            row.target = operands.address(operation.target, _word(row, "target"))
-            row.size = operands.array(operation.target).nbytes
-        case Copy():
-            row.kind = OperationKind.COPY
-            row.target = operands.address(operation.target, _word(row, "target"))
-            row.source = operands.address(operation.source, _word(row, "source"))
-            row.size = operands.array(operation.target).nbytes
-        case Failure():
-            kept.append(operation.errors)
-            row.kind, row.target = OperationKind.FAILURE, address(operation.errors)
-    return row
+def _offset(kind: type[ctypes.Structure], field: str) -> int:
+    return int(getattr(kind, field).offset)
 
 
-def _word(row: structures.Operation, name: str) -> int:
-    """The address of a field."""
-    return ctypes.addressof(row) + int(getattr(structures.Operation, name).offset)
-
-
-def _fill_launch(row: structures.Operation, launch: Launch, operands: Operands,
-                 kept: list[object]) -> None:  # fmt: skip
-    count = launch.threads
-    if count > 1 and threads.team() is None:
-        raise Unrecordable
-    threads.join_openmp()
-    launcher = launch.compiled.bind()
-    kept.append(launcher)
-    words = launcher.arguments
-    addresses = [operands.address(a, words + 8 * k) for k, a in enumerate(launch.arrays)]
-    errors = 0 if launch.errors is None else address(launch.errors)
-    kept.append(launch.errors)
-    launcher.pack(addresses, launch.scalars, errors)
-    widths = [2 if t.is_complex else 1 for t in launch.compiled.types]
-    for position, number in launch.given:
-        operands.number(number, words + 8 * (len(addresses) + 1 + sum(widths[:position])))
-    row.kind, row.target, row.source = OperationKind.LAUNCH, launch.compiled.entry, words
-    row.size, row.threads = launch.tasks, count
+@functools.lru_cache(maxsize=1)
+def _run() -> Callable[[int], int]:
+    make = ctypes.PYFUNCTYPE(ctypes.c_int64, ctypes.c_void_p)
+    return make(modules.replayer()["run_operations"])

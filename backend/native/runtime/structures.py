@@ -1,7 +1,7 @@
 """The structures and constants of replay.c: a test compares them with the C file.
 
-Fields have eight bytes.  Those that are pointers in C are addresses here: whoever fills a structure
-keeps what it points to.
+Fields have eight bytes, or are structures.  Those that are pointers in C are addresses here:
+whoever fills a structure keeps what it points to.
 """
 
 from __future__ import annotations
@@ -14,8 +14,11 @@ _S = TypeVar("_S", bound=type[Structure])
 
 
 def words(cls: _S) -> _S:
-    """A structure with a field of eight bytes for each name that the class annotates."""
-    cls._fields_ = [(name, c_int64) for name in cls.__annotations__]
+    """A structure with a field of eight bytes for each number that the class annotates."""
+    cls._fields_ = [
+        (name, c_int64 if kind == "int" else globals()[kind])
+        for name, kind in cls.__annotations__.items()
+    ]
     return cls
 
 
@@ -25,9 +28,17 @@ class OperationKind(enum.IntEnum):
     LAUNCH = 0
     FILL = 1
     COPY = 2
-    TEST = 3
-    NUMBER = 4
-    FAILURE = 5
+    FAILURE = 3
+    LOOP = 4
+    BRANCH = 5
+
+
+class Outcome(enum.IntEnum):
+    """How operations end."""
+
+    DONE = 0
+    FAILED = 1
+    INTERRUPTED = 2
 
 
 class NumberKind(enum.IntEnum):
@@ -48,9 +59,69 @@ class Operation(Structure):
 
 
 @words
-class Phase(Structure):
+class Part(Structure):
     operations: int
     operation_count: int
+
+
+@words
+class Branch(Structure):
+    test: int
+    then: Part
+    other: Part
+
+
+@words
+class Room(Structure):
+    address: int
+    bytes: int
+    taken: int
+
+
+@words
+class Moving(Structure):
+    address: int
+    room: int
+    patches: int
+    patch_count: int
+
+
+@words
+class State(Structure):
+    now: Moving
+    first: int
+    copied: int
+    result: int
+    source: int
+    next: int
+    next_room: int
+
+
+@words
+class Made(Structure):
+    now: Moving
+    first_room: int
+    last_room: int
+    result: int
+    partner: int
+
+
+@words
+class Loop(Structure):
+    first: int
+    limit: int
+    computed_limit: int
+    counter: int
+    test: int
+    look: Part
+    once: Part
+    rest: Part
+    states: int
+    state_count: int
+    made: int
+    made_count: int
+    rooms: int
+    room_count: int
 
 
 @words
@@ -110,8 +181,7 @@ class Record(Structure):
     number_count: int
     results: int
     result_count: int
-    operations: int
-    operation_count: int
+    part: Part
 
 
 @words

@@ -1,14 +1,17 @@
-"""What a call does, as a list: launches, fills and copies on arrays, recorded without running.
+"""What a call does, as a list: launches, fills, copies, loops and branches, recorded
+without running.
 
 For given extents a program does the same every time, unless the contents of arrays decide
-(`Unrecordable`).  `replay.py` makes records of whole calls out of tapes, `../loops.py` the
-iterations of loops.  An array is named by its number where every call brings its own (the inputs
-of a program), by itself otherwise.
+(`Unrecordable`).  `replay.py` makes structures of replay.c out of tapes.  An array is named by
+itself.  It stands for other memory where every call brings its own (the inputs and results of a
+program), and where every iteration of a loop has its own (its state).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +19,7 @@ import numpy as np
 
 from treadle.dsl.expr import Expr, Param, Read, walk
 
+from ...runtime.memory import address
 from ...runtime.run import Unrecordable
 from . import threads
 
@@ -28,8 +32,8 @@ if TYPE_CHECKING:
 HostArray = np.ndarray[Any, Any]
 #: A scalar, as Python has it.
 Number = bool | int | float | complex
-#: An input's number, or an array.
-Named = int | HostArray
+#: A parameter of the program, by its number; a number that is known; or one that is computed.
+Given = tuple[int] | int | HostArray
 
 
 class TooLarge(Unrecordable):
@@ -42,7 +46,7 @@ class Launch:
     (position, its number); `errors`: an array for what fails."""
 
     compiled: CompiledKernel
-    arrays: tuple[Named, ...]
+    arrays: tuple[HostArray, ...]
     scalars: tuple[Number, ...]
     tasks: int
     work: float
@@ -60,15 +64,15 @@ class Launch:
 class Fill:
     """Zeros."""
 
-    target: Named
+    target: HostArray
 
 
 @dataclass(frozen=True, eq=False)
 class Copy:
     """One dense array into another of its size."""
 
-    target: Named
-    source: Named
+    target: HostArray
+    source: HostArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,22 +83,65 @@ class Failure:
     kernel: Callable[[], Kernel]
 
 
-Operation = Launch | Fill | Copy | Failure
+@dataclass(frozen=True, eq=False)
+class State:
+    """Part of the state of a loop.
+
+    `now` stands for it in an iteration, `first` is its first value.  The last value is moved into
+    `result`; None if it stays where the first is.  `copied`: iterations write to it, so the first
+    value is copied.  `source`: its next value is that of this state, or counted from −1 downwards
+    one of `Loop.made`.
+    """
+
+    now: HostArray
+    first: HostArray
+    result: HostArray | None
+    copied: bool
+    source: int
+
+
+@dataclass(frozen=True, eq=False)
+class Loop:
+    """Iterations `first` to `limit` − 1, as long as `test` holds; `counter` has their number.
+
+    An iteration runs `look`, which computes the test, `once` if it is the first, and `rest`.  The
+    arrays `made` by an iteration are parts of the next state: in results, or where they are now.
+    """
+
+    first: int
+    limit: Given
+    counter: HostArray | None
+    test: HostArray | None
+    look: list[Operation]
+    once: list[Operation]
+    rest: list[Operation]
+    states: list[State]
+    made: list[HostArray]
+
+
+@dataclass(frozen=True, eq=False)
+class Branch:
+    """One of two lists of operations."""
+
+    test: HostArray
+    then: list[Operation]
+    other: list[Operation]
+
+
+Operation = Launch | Fill | Copy | Failure | Loop | Branch
 
 
 @dataclass
 class Tape:
-    """Operations in order.  Slots of `inputs` are named by their numbers; `allocate(shape, dtype)`
-    makes arrays, of at most `limit` bytes together."""
+    """Operations in order, on arrays of at most `limit` bytes together."""
 
-    inputs: frozenset[int]
     limit: int
-    allocate: Callable[[tuple[int, ...], np.dtype[Any]], HostArray]
     operations: list[Operation] = field(default_factory=list)
     pinned: set[int] = field(default_factory=set)  # parameters whose values decided something
     limits: dict[int, tuple[int, int]] = field(default_factory=dict)  # where others must lie
     size: int = 0
     arrays: dict[int, HostArray] = field(default_factory=dict)  # those made, by identity
+    overwritten: set[int] = field(default_factory=set)  # the identities of arrays that had values
 
     def new(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> HostArray:
         """An array that the operations will write."""
@@ -104,7 +151,7 @@ class Tape:
         self.size += size
         if self.size > self.limit:
             raise TooLarge
-        array = self.allocate(shape, dtype)
+        array = fresh(shape, dtype)
         self.arrays[id(array)] = array
         return array
 
@@ -112,8 +159,27 @@ class Tape:
         """Whether the operations write this array."""
         return id(array) in self.arrays
 
-    def named(self, slots: Sequence[HostArray], slot: int) -> Named:
-        return slot if slot in self.inputs else slots[slot]
+    @contextmanager
+    def part(self) -> Iterator[list[Operation]]:
+        """What is recorded inside is put into this list."""
+        outer, self.operations = self.operations, []
+        try:
+            yield self.operations
+        finally:
+            self.operations = outer
+
+    @contextmanager
+    def making(self) -> Iterator[set[int]]:
+        """The identities of the arrays that are made inside (afterwards)."""
+        before, found = set(self.arrays), set[int]()
+        yield found
+        found |= self.arrays.keys() - before
+
+
+def fresh(shape: tuple[int, ...], dtype: np.dtype[Any]) -> HostArray:
+    """An array that belongs to a recording.  It is not pooled: it would never be idle."""
+    raw = np.empty(math.prod(shape) * dtype.itemsize + 64, np.uint8)
+    return np.ndarray(shape, dtype, raw, -address(raw) % 64)
 
 
 @dataclass(frozen=True)
