@@ -20,6 +20,7 @@ from ..errors import (
 )
 from ..expr import Const, Expr, Extent, Index, constant
 from ..graph import Check, Input, Label, Shape, indices, known
+from ..polynomial import polynomial
 from ..scalar import Scalar, apply_primitive, as_count, as_index, lift
 from ..shapes import (
     as_shape,
@@ -33,7 +34,7 @@ from ..sources import as_array, is_arraylike
 from ..tracing import call_scalar_function, flatten_result, forbid_nesting
 from ..types import int64, uint64
 from .common import label_of, normalise_axes, normalise_axis, operation
-from .places import delinear, greatest, least, linear, minus, plus, product, size, times
+from .places import at_most, delinear, greatest, least, linear, minus, plus, product, size, times
 from .slicing import from_either_end, integer_index, slice_axis, within
 
 __all__ = [
@@ -95,17 +96,51 @@ def reshape(a: ArrayLike, shape: ShapeLike) -> Array:
 
 
 def _reshaped_index(source: Shape, target: Shape) -> tuple[Expr, ...]:
-    """Source index of a target element; adding or dropping extents of 1 needs no division."""
-    kept = [k for k, e in enumerate(target) if not _is_one(e)]
+    """Source index of a target element.  Axes that are kept, split or joined are treated apart:
+    only what is joined needs a division, and axes of extent 1 need none."""
     needed = [k for k, e in enumerate(source) if not _is_one(e)]
-    if len(kept) == len(needed) and all(
-        target[i] is source[j] for i, j in zip(kept, needed, strict=True)
-    ):
-        index: list[Expr] = [constant(0)] * len(source)
-        for i, j in zip(kept, needed, strict=True):
-            index[j] = Index(i)
-        return tuple(index)
-    return delinear(linear(indices(len(target)), target), source)
+    kept = [k for k, e in enumerate(target) if not _is_one(e)]
+    index: list[Expr] = [constant(0)] * len(source)
+    i = j = 0
+    for end, stop in _cuts([source[k] for k in needed], [target[k] for k in kept]):
+        at = linear([Index(k) for k in kept[j:stop]], [target[k] for k in kept[j:stop]])
+        for k, e in zip(needed[i:end], delinear(at, [source[k] for k in needed[i:end]]),
+                        strict=True):  # fmt: skip
+            index[k] = e
+        i, j = end, stop
+    return tuple(index)
+
+
+def _cuts(source: Shape, target: Shape) -> list[tuple[int, int]]:
+    """Where groups of axes end that have equally many elements in `source` and in `target`, given
+    that all axes have: those with equal products of extents; and of n elements, n // c · c are all
+    if no other axis has more in `target` than in `source`."""
+    found: list[tuple[int, int]] = []
+    stop = 0
+    for end, n in enumerate(source, 1):
+        fits = (k for k in range(stop + 1, len(target) + 1) if at_most(product(target[stop:k]), n))
+        after = next(fits, None)
+        if after is None:
+            break
+        found.append((end, after))
+        stop = after
+    if len(found) == len(source) and stop == len(target):
+        return found
+    last = (len(source), len(target))
+    before = {(i, j) for i in range(1, last[0]) for j in range(1, last[1])
+              if _same(source[:i], target[:j]) or _same(source[i:], target[j:])}  # fmt: skip
+    found, least_ = [], (0, 0)
+    for cut in sorted(before):
+        if cut[0] > least_[0] and cut[1] > least_[1]:
+            found.append(cut)
+            least_ = cut
+    return [*found, last]
+
+
+def _same(a: Shape, b: Shape) -> bool:
+    """Whether the products of extents are certainly equal."""
+    first, second = polynomial(product(a)), polynomial(product(b))
+    return first is not None and first == second
 
 
 def _is_one(e: Expr) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from .. import later
 from ..bounds import MEMORY, along, bounds
-from ..expr import Const, Expr, Extent, constant
+from ..expr import Apply, Const, Expr, Extent, constant
 from ..graph import Check, Shape
 from ..scalar import apply_primitive
 from ..shapes import require
@@ -26,7 +26,23 @@ def times(a: Expr, b: Expr) -> Expr:
 
 
 def least(a: Expr, b: Expr) -> Expr:
-    return apply_primitive("minimum", [a, b])
+    if at_most(a, b):
+        return a
+    return b if at_most(b, a) else apply_primitive("minimum", [a, b])
+
+
+def at_most(part: Expr, whole: Expr) -> bool:
+    """Whether an extent is certainly no more than another: equal, or n // c · c of n."""
+    if part is whole:
+        return True
+    if not (isinstance(part, Apply) and part.op.name == "multiply" and bounds(whole)[0] >= 0):
+        return False
+    for quotient, c in (part.args, part.args[::-1]):
+        if isinstance(quotient, Apply) and quotient.op.name == "floor_divide":
+            n, by = quotient.args
+            if n is whole and by is c and bounds(c)[0] >= 0:
+                return True
+    return False
 
 
 def greatest(a: Expr, b: Expr) -> Expr:

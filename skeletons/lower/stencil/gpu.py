@@ -40,7 +40,7 @@ from ...ir.kernel import Buffer, Kernel, Lowered
 from ..build import Builder
 from ..gpu.common import in_scalars, multiples, vector_count
 from .gpu_kernel import Part, Span, StencilKernel
-from .gpu_loops import MOST_PLACES, SIZES, window_counts, written_out
+from .gpu_loops import MOST_PLACES, SIZES, places, window_counts, written_out
 from .gpu_stream import NotAStream, moves, row_of, stream
 
 #: Windows of up to so many rows: a thread computes so many rows at once, without a walk, …
@@ -66,7 +66,9 @@ def is_stencil(node: Generate, builder: Builder) -> bool:
     if _span_of(node.elements, node) is not None:
         return True
     counts = window_counts(node.elements)
-    return bool(counts) and _span_of(written_out(node.elements, counts, SIZES[0]), node) is not None
+    if not counts or places(node.elements, SIZES[0]) > MOST_PLACES:
+        return False
+    return _span_of(written_out(node.elements, counts, SIZES[0]), node) is not None
 
 
 def follows(plan: Resolved, node: Generate, builder: Builder) -> bool:
@@ -94,9 +96,11 @@ def lower_stencil(builder: Builder, node: Generate, outs: Sequence[Buffer],
     part = Part(1, LOOPED_ROWS, False)
     kernel = StencilKernel(builder, node, outs, node.elements, rows, part).kernel(None)
     for size in SIZES:
+        if places(node.elements, size) > MOST_PLACES:
+            break
         elements = written_out(node.elements, counts, size)
         shape = _span_of(elements, node)
-        if shape is not None and size ** len(counts) <= MOST_PLACES:
+        if shape is not None:
             known = [at.equal(in_scalars(builder, c), size) for c in varying]
             window = _Window(builder, node, outs, elements, shape, None, known)
             kernel = window.kernel(kernel)

@@ -45,6 +45,17 @@ def window_counts(roots: Sequence[Expr]) -> tuple[Expr, ...]:
     return tuple(counts) if any(not isinstance(c, Const) for c in counts) else ()
 
 
+def places(roots: Sequence[Expr], size: int) -> int:
+    """How often the innermost loops in `roots` iterate in all, where run-time counts are `size`."""
+    found: dict[Expr, int] = {}
+    for e in walk(roots):
+        inside = max((found[c] for c in e.scoped), default=1)
+        if isinstance(e, Loop):
+            inside *= int(e.count.value) if isinstance(e.count, Const) else size
+        found[e] = max(inside, *(found[c] for c in e.args)) if e.args else inside
+    return max(found[r] for r in roots)
+
+
 def written_out(roots: Sequence[Expr], counts: Sequence[Expr], size: int) -> tuple[Expr, ...]:
     """`roots` without loops, where every run-time count is `size`."""
     known: dict[Expr, Expr] = {c: constant(size) for c in counts if not isinstance(c, Const)}
