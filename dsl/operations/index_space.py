@@ -102,10 +102,10 @@ def _reshaped_index(source: Shape, target: Shape) -> tuple[Expr, ...]:
     kept = [k for k, e in enumerate(target) if not _is_one(e)]
     index: list[Expr] = [constant(0)] * len(source)
     i = j = 0
-    for end, stop in _cuts([source[k] for k in needed], [target[k] for k in kept]):
-        at = linear([Index(k) for k in kept[j:stop]], [target[k] for k in kept[j:stop]])
-        for k, e in zip(needed[i:end], delinear(at, [source[k] for k in needed[i:end]]),
-                        strict=True):  # fmt: skip
+    for end, stop in _cuts(tuple(source[k] for k in needed), tuple(target[k] for k in kept)):
+        into, of = needed[i:end], kept[j:stop]
+        at = linear([Index(k) for k in of], tuple(target[k] for k in of))
+        for k, e in zip(into, delinear(at, tuple(source[k] for k in into)), strict=True):
             index[k] = e
         i, j = end, stop
     return tuple(index)
