@@ -251,6 +251,7 @@ class KernelLaunch:
         self.task_work = TASK_WORK / 2 if about.light else TASK_WORK
         self._compiled: code.CompiledKernel | None = None
         self._idle: list[code.Launcher] = []  # launchers: one per thread at a time
+        self._joined = False  # whether it has been launched on several threads
 
     @property
     def kernel(self) -> Kernel:
@@ -288,10 +289,14 @@ class KernelLaunch:
         try:
             launcher = self._idle.pop()
         except IndexError:
-            threads.join_openmp()
             launcher = self.compiled(fast_math).bind()
+        work = tasks * self.task_work
+        if not self._joined and tasks > 1 and work >= threads.SERIAL_WORK:
+            # A program that the calling thread runs alone needs no team, nor its machine code.
+            threads.join_openmp()
+            self._joined = True
         told = 0 if errors is None else address(errors)
-        launcher(addresses, values[self.start : self.end], tasks, told, tasks * self.task_work)
+        launcher(addresses, values[self.start : self.end], tasks, told, work)
         self._idle.append(launcher)
 
     def record(

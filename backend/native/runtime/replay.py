@@ -322,9 +322,10 @@ class Code:
 
     def _launch(self, row: structures.Operation, launch: Launch) -> None:
         count = launch.threads
-        if count > 1 and threads.team() is None:
-            raise Unrecordable
-        threads.join_openmp()
+        if count > 1:
+            if threads.team() is None:
+                raise Unrecordable
+            threads.join_openmp()
         launcher = launch.compiled.bind()
         words = launcher.arguments
         addresses = [self._place(a, words + 8 * k) for k, a in enumerate(launch.arrays)]

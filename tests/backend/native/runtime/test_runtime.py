@@ -219,3 +219,16 @@ def test_without_a_team_the_caller_is_alone(monkeypatch: pytest.MonkeyPatch) -> 
         address(task), 0, 10, 4
     )
     assert ranges == [(0, 10)]
+
+
+@pytest.mark.parametrize(("length", "joined"), [(100, False), (1 << 20, True)])
+def test_a_program_that_one_thread_runs_needs_no_team(
+    length: int, joined: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[None] = []
+    monkeypatch.setattr(threads, "join_openmp", lambda: asked.append(None))
+    x = np.arange(length, dtype=np.float64)
+    program = td.jit(lambda x: x * 3 + length, backend="native")
+    for k in range(4):  # the later calls are replayed
+        np.testing.assert_array_equal(program(x + k), (x + k) * 3 + length)
+    assert bool(asked) == joined
