@@ -1,0 +1,624 @@
+"""Where the time of a first call goes.
+
+    python -m benchmarks.compile_time [--backend native|cuda] [--runs 3] [--warm] [PART_OF_A_NAME …]
+
+Every program is called in processes of its own, in turn, with an empty cache on disk (`--warm`:
+with what a first process left there).  Counted is the processor time of all threads; the minimum
+of the runs is reported, in milliseconds, and the part of each phase in it, without the phases
+inside.  Modules that the first call imports are compiled to byte code already and are a phase of
+their own.  `cuda` needs no GPU: it stops at the machine code of the kernels that a call would
+launch.  `--json FILE` writes the numbers, and `--against FILE` shows those of another run beside
+them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import builtins
+import functools
+import importlib
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import numpy as np
+
+import treadle as td
+
+# --- the programs ----------------------------------------------------------------------------
+
+Made = tuple[Callable[..., Any], tuple[Any, ...]]
+PROGRAMS: dict[str, Callable[[], Made]] = {}
+
+
+def program(make: Callable[[], Made]) -> Callable[[], Made]:
+    PROGRAMS[make.__name__] = make
+    return make
+
+
+def numbers(*shape: int, dtype: Any = np.float64) -> Any:
+    return np.random.default_rng(7).random(shape).astype(dtype)
+
+
+def whole(most: int, *shape: int, dtype: Any = np.int64) -> Any:
+    return np.random.default_rng(7).integers(0, most, shape).astype(dtype)
+
+
+@program
+def one_map() -> Made:
+    return lambda x: 2 * x + 1, (numbers(1000),)
+
+
+@program
+def ten_elementwise() -> Made:
+    def f(x: Any, y: Any) -> Any:
+        z = td.sqrt(x * x + y * y) + td.exp(-x)
+        return td.where(z > 1, z / (1 + y), td.abs(x - y)) * 0.5
+
+    return f, (numbers(1000), numbers(1000))
+
+
+@program
+def ten_operations() -> Made:
+    """A blur, a gradient, its length, its normalisation."""
+
+    def f(a: Any) -> Any:
+        grey = a * 0.5 + 0.25
+        smooth = td.stencil(
+            lambda w: (w[-1, 0] + w[0, -1] + 4 * w[0, 0] + w[0, 1] + w[1, 0]) / 8, grey
+        )
+        dx = td.stencil(lambda w: w[0, 1] - w[0, -1], smooth)
+        dy = td.stencil(lambda w: w[1, 0] - w[-1, 0], smooth)
+        size = td.sqrt(dx * dx + dy * dy)
+        return size / td.maximum(td.the(td.max(size)), 1e-6)
+
+    return f, (numbers(64, 64, dtype=np.float32),)
+
+
+@program
+def stencil_2d() -> Made:
+    def f(u: Any) -> Any:
+        return td.stencil(lambda w: 0.2 * (w[0, 0] + w[1, 0] + w[-1, 0] + w[0, 1] + w[0, -1]), u)
+
+    return f, (numbers(100, 100),)
+
+
+@program
+def sum_all() -> Made:
+    return td.sum, (numbers(100_000),)
+
+
+@program
+def sum_rows_and_columns() -> Made:
+    return lambda a: (td.sum(a, axis=0), td.max(a, axis=1)), (numbers(300, 300),)
+
+
+@program
+def scan_sum() -> Made:
+    return td.cumsum, (numbers(100_000),)
+
+
+@program
+def histogram() -> Made:
+    return lambda x: td.bincount(x, minlength=256), (whole(256, 10_000),)
+
+
+@program
+def sort() -> Made:
+    return td.sort, (numbers(10_000),)
+
+
+@program
+def matmul_bias() -> Made:
+    def f(a: Any, b: Any, c: Any) -> Any:
+        return td.maximum(a @ b + c, 0.0)
+
+    return f, (numbers(64, 64), numbers(64, 64), numbers(64))
+
+
+@program
+def complex_map() -> Made:
+    def f(z: Any) -> Any:
+        return td.abs(td.exp(z * 1j) / (1 + z * z)) + td.angle(td.sqrt(z))
+
+    return f, (numbers(1000) + 1j * numbers(1000),)
+
+
+@program
+def heat_loop() -> Made:
+    def f(u: Any) -> Any:
+        def step(v: Any) -> Any:
+            return td.stencil(
+                lambda w: w[0, 0] + 0.1 * (w[1, 0] + w[-1, 0] + w[0, 1] + w[0, -1] - 4 * w[0, 0]),
+                v,
+            )
+
+        return td.iterate(20, step, u)
+
+    return f, (numbers(100, 100),)
+
+
+@program
+def kmeans_step() -> Made:
+    def f(points: Any, centres: Any) -> Any:
+        gaps = points[:, None, :] - centres[None, :, :]
+        nearest = td.argmin(td.sum(gaps * gaps, axis=2), axis=1)
+        counts = td.bincount(nearest, minlength=16)
+        sums = td.stack(
+            [td.bincount(nearest, weights=points[:, k], minlength=16) for k in range(2)],
+            axis=1,
+        )
+        return sums / td.maximum(counts, 1)[:, None]
+
+    return f, (numbers(1000, 2), numbers(16, 2))
+
+
+@program
+def softmax() -> Made:
+    def f(x: Any) -> Any:
+        e = td.exp(x - td.max(x, axis=-1)[..., None])
+        return e / td.sum(e, axis=-1)[..., None]
+
+    return f, (numbers(100, 200, dtype=np.float32),)
+
+
+@program
+def mandelbrot() -> Made:
+    def f(c: Any) -> Any:
+        def point(c: Any) -> Any:
+            def inside(s: Any) -> Any:
+                return (td.real(s[0]) ** 2 + td.imag(s[0]) ** 2 <= 4) & (s[1] < 100)
+
+            return td.while_loop(inside, lambda s: (s[0] * s[0] + c, s[1] + 1), (c * 0, 0))[1]
+
+        return td.map(point, c)
+
+    return f, (numbers(100, 100) + 1j * numbers(100, 100),)
+
+
+@program
+def image_pipeline() -> Made:
+    """Grey, two passes of a Gauss filter, Sobel, thinning, equalisation by a histogram."""
+
+    def f(rgb: Any) -> Any:
+        grey = (0.299 * rgb[:, :, 0] + 0.587 * rgb[:, :, 1] + 0.114 * rgb[:, :, 2]) / 255.0
+        weights = [0.0625, 0.25, 0.375, 0.25, 0.0625]
+        across = td.stencil(lambda w: sum(x * w[0, k - 2] for k, x in enumerate(weights)), grey)
+        smooth = td.stencil(lambda w: sum(x * w[k - 2, 0] for k, x in enumerate(weights)), across)
+        dx = td.stencil(
+            lambda w: w[-1, 1] + 2 * w[0, 1] + w[1, 1] - w[-1, -1] - 2 * w[0, -1] - w[1, -1],
+            smooth,
+        )
+        dy = td.stencil(
+            lambda w: w[1, -1] + 2 * w[1, 0] + w[1, 1] - w[-1, -1] - 2 * w[-1, 0] - w[-1, 1],
+            smooth,
+        )
+        size = td.sqrt(dx * dx + dy * dy)
+        ridge = td.stencil(lambda w: (w[0, 0] > w[0, 1]) & (w[0, 0] >= w[0, -1]), size)
+        level = td.cast(td.minimum(size * 64.0, 255.0), td.int32)
+        counts = td.bincount(td.ravel(level), minlength=256)
+        table = td.cumsum(counts) / level.size
+        return td.where(ridge, td.take(table, level), 0.0)
+
+    return f, (whole(256, 120, 160, 3, dtype=np.uint8),)
+
+
+@program
+def jacobi_2d() -> Made:
+    def f(a: Any, b: Any) -> Any:
+        def average(u: Any) -> Any:
+            inner = 0.2 * (u[1:-1, 1:-1] + u[1:-1, :-2] + u[1:-1, 2:] + u[2:, 1:-1] + u[:-2, 1:-1])
+            return inner
+
+        def step(s: Any) -> Any:
+            a, b = s
+            b = td.update(b, (slice(1, -1), slice(1, -1)), average(a))
+            return td.update(a, (slice(1, -1), slice(1, -1)), average(b)), b
+
+        return td.iterate(10, step, (a, b))
+
+    return f, (numbers(60, 60), numbers(60, 60))
+
+
+@program
+def fdtd_2d() -> Made:
+    def f(ex: Any, ey: Any, hz: Any, source: Any) -> Any:
+        def step(t: Any, s: Any) -> Any:
+            ex, ey, hz = s
+            ey = td.update(ey, (0, slice(None)), source[t])
+            ey = td.update(ey, (slice(1, None), slice(None)), ey[1:] - 0.5 * (hz[1:] - hz[:-1]))
+            ex = td.update(
+                ex, (slice(None), slice(1, None)), ex[:, 1:] - 0.5 * (hz[:, 1:] - hz[:, :-1])
+            )
+            inner = hz[:-1, :-1] - 0.7 * (ex[:-1, 1:] - ex[:-1, :-1] + ey[1:, :-1] - ey[:-1, :-1])
+            return ex, ey, td.update(hz, (slice(None, -1), slice(None, -1)), inner)
+
+        return td.loop(0, source.shape[0], step, (ex, ey, hz))
+
+    return f, (numbers(50, 60), numbers(50, 60), numbers(50, 60), numbers(10))
+
+
+@program
+def heat_3d() -> Made:
+    def f(u: Any) -> Any:
+        def step(v: Any) -> Any:
+            def at(w: Any) -> Any:
+                c = w[0, 0, 0]
+                return (
+                    0.125 * (w[1, 0, 0] - 2.0 * c + w[-1, 0, 0])
+                    + 0.125 * (w[0, 1, 0] - 2.0 * c + w[0, -1, 0])
+                    + 0.125 * (w[0, 0, 1] - 2.0 * c + w[0, 0, -1])
+                    + c
+                )
+
+            return td.stencil(at, v)
+
+        return td.iterate(10, step, u)
+
+    return f, (numbers(20, 20, 20),)
+
+
+@program
+def hdiff() -> Made:
+    """The horizontal diffusion of a weather model."""
+
+    def f(field: Any, coefficient: Any) -> Any:
+        laplace = 4.0 * field[1:-1, 1:-1] - (
+            field[2:, 1:-1] + field[:-2, 1:-1] + field[1:-1, 2:] + field[1:-1, :-2]
+        )
+        flux = laplace[1:, 1:-1] - laplace[:-1, 1:-1]
+        flux = td.where(flux * (field[2:-1, 2:-2] - field[1:-2, 2:-2]) > 0, 0.0, flux)
+        other = laplace[1:-1, 1:] - laplace[1:-1, :-1]
+        other = td.where(other * (field[2:-2, 2:-1] - field[2:-2, 1:-2]) > 0, 0.0, other)
+        return field[2:-2, 2:-2] - coefficient * (
+            flux[1:, :] - flux[:-1, :] + other[:, 1:] - other[:, :-1]
+        )
+
+    return f, (numbers(36, 36, 20), numbers(32, 32, 20))
+
+
+@program
+def nbody() -> Made:
+    def f(pos: Any, vel: Any, mass: Any) -> Any:
+        def acceleration(pos: Any) -> Any:
+            d = pos[None, :, :] - pos[:, None, :]
+            r2 = td.sum(d * d, axis=2) + 0.01
+            weight = mass[None, :] / (r2 * td.sqrt(r2))
+            return td.sum(d * weight[:, :, None], axis=1)
+
+        def step(s: Any) -> Any:
+            pos, vel, acc = s
+            vel = vel + acc * 0.005
+            pos = pos + vel * 0.01
+            acc = acceleration(pos)
+            return pos, vel + acc * 0.005, acc
+
+        pos, vel, _ = td.iterate(10, step, (pos, vel, acceleration(pos)))
+        kinetic = 0.5 * td.sum(mass[:, None] * vel * vel)
+        return pos, vel, kinetic
+
+    return f, (numbers(40, 3), numbers(40, 3), numbers(40))
+
+
+@program
+def correlation() -> Made:
+    def f(data: Any) -> Any:
+        mean = td.mean(data, axis=0)
+        spread = td.std(data, axis=0)
+        spread = td.where(spread <= 0.1, 1.0, spread)
+        x = (data - mean) / (td.sqrt(td.cast(data.shape[0], td.float64)) * spread)
+        return x.T @ x
+
+    return f, (numbers(80, 60),)
+
+
+@program
+def conv2d_bias() -> Made:
+    def f(x: Any, w: Any, bias: Any) -> Any:
+        _, h, width, _ = x.shape
+        out = None
+        for i in range(3):
+            for j in range(3):
+                part = x[:, i : h - 2 + i, j : width - 2 + j, :]
+                term = td.tensordot(part, w[i, j], axes=1)
+                out = term if out is None else out + term
+        return td.maximum(out + bias, 0.0)
+
+    args = numbers(4, 16, 16, 3, dtype=np.float32), numbers(3, 3, 3, 8, dtype=np.float32)
+    return f, (*args, numbers(8, dtype=np.float32))
+
+
+@program
+def lenet_layers() -> Made:
+    def f(x: Any, w1: Any, b1: Any, w2: Any, b2: Any) -> Any:
+        pooled = td.maximum(
+            td.maximum(x[:, ::2, ::2], x[:, 1::2, ::2]),
+            td.maximum(x[:, ::2, 1::2], x[:, 1::2, 1::2]),
+        )
+        flat = td.reshape(pooled, (x.shape[0], -1))
+        hidden = td.maximum(flat @ w1 + b1, 0.0)
+        scores = hidden @ w2 + b2
+        e = td.exp(scores - td.max(scores, axis=-1)[:, None])
+        return e / td.sum(e, axis=-1)[:, None]
+
+    one = np.float32
+    x = numbers(8, 16, 16, dtype=one)
+    layers = numbers(64, 32, dtype=one), numbers(32, dtype=one), numbers(32, 10, dtype=one)
+    return f, (x, *layers, numbers(10, dtype=one))
+
+
+@program
+def azimuthal_integral() -> Made:
+    def f(data: Any, radius: Any) -> Any:
+        top = td.max(radius)
+        which = td.cast(td.minimum(radius / top * 100.0, 99.0), td.int64)
+        total = td.bincount(which, weights=data, minlength=100)
+        count = td.bincount(which, minlength=100)
+        return total / td.maximum(count, 1)
+
+    return f, (numbers(10_000), numbers(10_000))
+
+
+@program
+def sparse_product() -> Made:
+    def f(lengths: Any, columns: Any, values: Any, x: Any) -> Any:
+        return td.fold_seg(lambda a, b: a + b, 0.0, values * x[columns], lengths)
+
+    lengths = whole(20, 500)
+    n = int(lengths.sum())
+    return f, (lengths, whole(300, n), numbers(n), numbers(300))
+
+
+@program
+def recurrence() -> Made:
+    """A tridiagonal solve for many columns, as two sequential scans."""
+
+    def f(a: Any, b: Any, c: Any, d: Any) -> Any:
+        def down(s: Any, x: Any) -> Any:
+            cp, dp = s
+            a, b, c, d = x
+            cp, dp = c / (b - a * cp), (d - a * dp) / (b - a * cp)
+            return (cp, dp), (cp, dp)
+
+        zero = td.zeros_like(a[0])
+        _, (cp, dp) = td.scan(down, (zero, zero), (a, b, c, d))
+
+        def up(x: Any, s: Any) -> Any:
+            new = s[1] - s[0] * x
+            return new, new
+
+        return td.scan(up, zero, (cp, dp), reverse=True)[1]
+
+    one = numbers(60, 50)
+    return f, (one, one + 4, one, one)
+
+
+@program
+def gram_schmidt() -> Made:
+    def f(a: Any) -> Any:
+        def step(k: Any, s: Any) -> Any:
+            a, q = s
+            column = a[:, k]
+            column = column / td.sqrt(td.the(td.sum(column * column)))
+            row = column @ a
+            later = td.where(td.arange(a.shape[1]) > k, row, 0.0)
+            a = a - column[:, None] * later[None, :]
+            return a, td.update(q, (slice(None), k), column)
+
+        return td.loop(0, a.shape[1], step, (a, td.zeros_like(a)))
+
+    return f, (numbers(40, 30),)
+
+
+@program
+def thousand_operations() -> Made:
+    def f(a: Any) -> Any:
+        for k in range(500):
+            a = a * (1 + 1e-3 * k) + 1e-3 if k % 10 else td.roll(a, 1) + a
+        return a
+
+    return f, (numbers(1000, dtype=np.float32),)
+
+
+# --- phases ----------------------------------------------------------------------------------
+
+PHASES = ("import", "trace", "passes", "plan", "key", "lower", "narrow", "text", "parse",
+          "optimise", "code", "link", "nvrtc", "disk", "rest")  # fmt: skip
+
+
+class Clock:
+    """The processor time of the phases, without that of the phases inside, by all threads."""
+
+    def __init__(self) -> None:
+        self.spent: defaultdict[str, float] = defaultdict(float)
+        self.calls: Counter[str] = Counter()
+        self._local = threading.local()
+
+    @contextmanager
+    def phase(self, name: str) -> Iterator[None]:
+        stack: list[list[Any]] = self._local.__dict__.setdefault("stack", [])
+        now = time.thread_time()
+        if stack:
+            self.spent[stack[-1][0]] += now - stack[-1][1]
+        stack.append([name, now])
+        self.calls[name] += 1
+        try:
+            yield
+        finally:
+            now = time.thread_time()
+            self.spent[name] += now - stack.pop()[1]
+            if stack:
+                stack[-1][1] = now
+
+    def wrap(self, owner: Any, attribute: str, name: str) -> None:
+        held = getattr(owner, attribute)
+
+        @functools.wraps(held)
+        def timed(*args: Any, **named: Any) -> Any:
+            with self.phase(name):
+                return held(*args, **named)
+
+        setattr(owner, attribute, timed)
+
+    def imports(self) -> None:
+        held = builtins.__import__
+        modules = sys.modules
+
+        def timed(name: str, *args: Any, **named: Any) -> Any:
+            level = args[3] if len(args) > 3 else named.get("level", 0)
+            if not level and name in modules:
+                return held(name, *args, **named)
+            with self.phase("import"):
+                return held(name, *args, **named)
+
+        builtins.__import__ = timed
+
+
+def found(name: str) -> Any:
+    return importlib.import_module(f"treadle.{name}")
+
+
+def measured(name: str, backend: str) -> dict[str, Any]:
+    """One first call, in this process."""
+    function, args = PROGRAMS[name]()
+    clock = Clock()
+    began = time.process_time()
+    clock.imports()
+    with clock.phase("import"):
+        passes, jit, disk = (
+            found("dsl.passes"),
+            found("driver.jit"),
+            found("backend.runtime.disk_cache"),
+        )
+        steps: dict[str, tuple[tuple[str, str, str], ...]] = {
+            "native": (
+                ("backend.runtime.executor", "Executor.__init__", "plan"),
+                ("backend.native.recipe", "lowered", "plan"),
+                ("backend.native.recipe", "key_of", "key"),
+                ("backend.native.codegen.fingerprint", "fingerprint", "key"),
+                ("backend.native.codegen.compile", "emit", "text"),
+                ("backend.native.codegen.engine", "link", "link"),
+                ("backend.native.codegen.engine", "_optimised", "parse"),
+                ("backend.native.codegen.engine", "_run_passes", "optimise"),
+                ("backend.native.codegen.engine", "to_object", "code"),
+            ),
+            "cuda": (
+                ("backend.cuda.compile.nvrtc", "print_kernel", "text"),
+                ("backend.cuda.compile.nvrtc", "_Nvrtc.compile", "nvrtc"),
+            ),
+        }  # fmt: skip
+        for module, path, phase in (
+            ("skeletons.lower.lower", "lower", "lower"),
+            ("skeletons.ir.narrow", "narrow", "narrow"),
+            *steps[backend],
+        ):
+            owner = found(module)
+            *outer, attribute = path.split(".")
+            for part in outer:
+                owner = getattr(owner, part)
+            clock.wrap(owner, attribute, phase)
+    clock.wrap(passes, "run_passes", "passes")
+    clock.wrap(jit.Jit, "_trace", "trace")
+    for attribute in ("get", "put"):
+        clock.wrap(disk.DiskCache, attribute, "disk")
+    compiled = td.jit(function, backend=backend)
+    with clock.phase("rest"):
+        if backend == "native":
+            compiled(*args)
+        else:
+            gpu_code(compiled.lower(*args))
+    total = time.process_time() - began
+    made = {k: v * 1e3 for k, v in clock.spent.items()}
+    counts = {k: clock.calls[k] for k in ("lower", "code", "link", "nvrtc") if clock.calls[k]}
+    return {"total": total * 1e3, "phases": made, "counts": counts}
+
+
+def gpu_code(made: Any, arch: str = "sm_90a") -> None:
+    """The machine code of the kernels that a first call would launch on a GPU."""
+    from treadle.backend.cuda import source, steps
+    from treadle.backend.cuda.compile import nvrtc
+
+    kernels = []
+    for node in source.nodes(made):
+        for first in steps.lower_for(node, 132, made.settings.check).kernels:
+            kernels.append(steps.narrowed(first) or first)
+    nvrtc.compile_kernels(kernels, arch, made.settings.fast_math)
+
+
+def child(name: str, backend: str, folder: Path, cache: str) -> dict[str, Any]:
+    environment = dict(os.environ)
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
+    environment["PYTHONPYCACHEPREFIX"] = str(folder / "bytecode")
+    environment["TREADLE_CACHE_DIR"] = str(folder / cache)
+    command = [sys.executable, "-m", "benchmarks.compile_time", "--child", name]
+    done = subprocess.run(
+        [*command, "--backend", backend],
+        capture_output=True, text=True, env=environment, check=False, timeout=600,
+        cwd=Path(__file__).parents[1],
+    )  # fmt: skip
+    if done.returncode:
+        raise RuntimeError(f"{name}: {done.stderr.strip()[-1500:]}")
+    read: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return read
+
+
+def table(results: dict[str, dict[str, Any]], before: dict[str, dict[str, Any]]) -> str:
+    shown = [p for p in PHASES if any(r["phases"].get(p, 0) > 0.5 for r in results.values())]
+    head = ["program", *(["before"] if before else []), "total", "beyond imports", *shown, "counts"]
+    lines = [head, ["---", *["---:"] * (len(head) - 2), "---"]]
+    for name, r in results.items():
+        apart = r["total"] - r["phases"].get("import", 0)
+        cells = [f"{x:.0f}" for x in (r["total"], apart, *(r["phases"].get(p, 0) for p in shown))]
+        told = ", ".join(f"{n} {k}" for k, n in r["counts"].items())
+        old = [f"{before[name]['total']:.0f}" if name in before else ""] if before else []
+        lines.append([name, *old, *cells, told])
+    totals = [r["total"] for r in results.values()]
+    beyond = [r["total"] - r["phases"].get("import", 0) for r in results.values()]
+    lines.append(["median", *([""] if before else []), f"{median(totals):.0f}",
+                  f"{median(beyond):.0f}", *[""] * len(shown), ""])  # fmt: skip
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("names", nargs="*")
+    parser.add_argument("--backend", default="native", choices=("native", "cuda"))
+    parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--warm", action="store_true")
+    parser.add_argument("--json")
+    parser.add_argument("--against")
+    parser.add_argument("--child")
+    asked = parser.parse_args()
+    if asked.child:
+        print(json.dumps(measured(asked.child, asked.backend)))
+        return
+    names = [n for n in PROGRAMS if not asked.names or any(part in n for part in asked.names)]
+    results: dict[str, dict[str, Any]] = {}
+    with tempfile.TemporaryDirectory() as made:
+        folder = Path(made)
+        for name in names:  # makes the byte code
+            child(name, asked.backend, folder, f"warm-{name}")
+        for k in range(asked.runs):
+            for name in names:
+                cache = f"warm-{name}" if asked.warm else f"{name}-{k}"
+                one = child(name, asked.backend, folder, cache)
+                if name not in results or one["total"] < results[name]["total"]:
+                    results[name] = one
+    before = json.loads(Path(asked.against).read_text()) if asked.against else {}
+    print(table(results, before))
+    if asked.json:
+        Path(asked.json).write_text(json.dumps(results, indent=1))
+
+
+if __name__ == "__main__":
+    main()
