@@ -14,6 +14,7 @@ from treadle.dsl.graph import Branch, Generate, Label, Leaf, Node
 from treadle.dsl.locks import cached
 from treadle.dsl.schedule import Schedule
 from treadle.dsl.types import ALL_TYPES
+from treadle.skeletons.ir.failures import raise_failure
 from treadle.skeletons.ir.specialise import computed
 
 from ..runtime import steps
@@ -214,8 +215,6 @@ class NodeKernels(steps.NodeKernels[HostRun, HostArray]):
                 continue
             launch.run(spaces, values, errors, self.fast_math)
             if errors is not None and errors[0]:
-                from treadle.skeletons.ir.failures import raise_failure
-
                 raise_failure(launch.kernel, errors)
 
 

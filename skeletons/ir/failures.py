@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from treadle.dsl.errors import TreadleError, out_of_range
 from treadle.dsl.types import ScalarType
 
-from .kernel import Kernel, error_words
+if TYPE_CHECKING:
+    from .kernel import Kernel
+
+
+def error_words(t: ScalarType) -> int:
+    """The length of a number in int64 words."""
+    return -(-t.bytes // 8)
 
 
 def raise_failure(kernel: Kernel, errors: np.ndarray[Any, Any]) -> None:

@@ -29,6 +29,8 @@ from treadle.dsl.locks import cached
 from treadle.dsl.types import ScalarType
 from treadle.skeletons.schedules import Order
 
+from .failures import error_words
+
 
 @dataclass(frozen=True, eq=False)
 class Buffer:
@@ -487,11 +489,6 @@ def evaluated(s: Statement) -> tuple[Expr, ...]:
     """The expressions that a statement evaluates, and the results of its combination."""
     combine = s.combine if isinstance(s, Atomic | Reduce) else None
     return expressions(s) + (() if combine is None else combine.results)
-
-
-def error_words(t: ScalarType) -> int:
-    """The length of a number in int64 words."""
-    return -(-t.bytes // 8)
 
 
 def defined(s: Statement) -> tuple[Var, ...]:
