@@ -614,10 +614,10 @@ def main() -> None:
                 one = child(name, asked.backend, folder, cache)
                 if name not in results or one["total"] < results[name]["total"]:
                     results[name] = one
-    before = json.loads(Path(asked.against).read_text()) if asked.against else {}
+    before = json.loads(Path(asked.against).read_text(encoding="utf-8")) if asked.against else {}
     print(table(results, before))
     if asked.json:
-        Path(asked.json).write_text(json.dumps(results, indent=1))
+        Path(asked.json).write_text(json.dumps(results, indent=1), encoding="utf-8")
 
 
 if __name__ == "__main__":
