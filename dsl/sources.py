@@ -158,7 +158,8 @@ def host_array(value: Any) -> Any:
 
 @user_facing
 def use(x: Any) -> Array:
-    """Make an array of external data with the shape and type of `x`, without a copy.
+    """Make an array of external data with the shape and type of `x`, without a copy; of a scalar,
+    the array of rank 0.
 
     Elements are read when a program runs, so earlier changes to them are seen.  Later changes to
     `x.shape`, `x.strides` or `x.dtype` are not.
@@ -171,6 +172,8 @@ def use(x: Any) -> Array:
         return x
     if isinstance(x, tuple):
         return later.zip(*x)
+    if isinstance(x, Scalar):
+        return as_array(x, "use")
     source = normalise_source(x)
     if not hasattr(source, "shape") or not hasattr(source, "dtype"):
         raise no_array(x, "use")

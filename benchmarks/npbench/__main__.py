@@ -5,7 +5,7 @@
 
 Every framework has a process of its own, and only one of them works at a time.  Every result is
 compared with NumPy's.  The file of results is complete after every program, so a run that is
-interrupted keeps what it has.
+interrupted keeps what it has, and `--resume FILE.json` measures the rest of it on the same machine.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from typing import Any
 from benchmarks.npbench.clone import benchmarks, enter
 from benchmarks.npbench.frameworks import ALIASES, FRAMEWORKS
 from benchmarks.npbench.page import summary, table, write_tables
-from benchmarks.npbench.results import Entry, Run, Version
+from benchmarks.npbench.results import Entry, Run, Version, read
 from benchmarks.npbench.worker import COMPILER
 from benchmarks.provenance import ROOT
 
@@ -57,6 +57,9 @@ def arguments(argv: list[str] | None) -> argparse.Namespace:
                         help="for everything: a program gets at most an eighth of what remains on "
                         "each framework, and what does not fit is skipped")  # fmt: skip
     parser.add_argument("--out", type=Path, metavar="FILE.json")
+    parser.add_argument("--resume", type=Path, metavar="FILE.json",
+                        help="results of the same command: only what was skipped there is "
+                        "measured, the rest is kept")  # fmt: skip
     options = parser.parse_args(argv)
     names = [ALIASES.get(n, n) for n in options.frameworks.split(",") if n]
     unknown = [n for n in names if n not in FRAMEWORKS]
@@ -225,7 +228,8 @@ def measure(options: argparse.Namespace, run: Run, out: Path, folder: Path) -> N
     # NumPy makes the data and the expected results, whether it is measured or not.
     order = ["numpy", *(n for n in options.frameworks if n != "numpy")]
     workers = {name: Worker(name, options, folder) for name in order}
-    programs = options.only or list(known)
+    programs = [n for n in options.only or known if n not in run.complete()]
+    seconds = run.seconds
     if "numba" in workers:
         compile_ahead(options, programs, folder)
         print(f"Numba's versions compiled after {monotonic() - started:.0f} s", flush=True)
@@ -234,8 +238,11 @@ def measure(options: argparse.Namespace, run: Run, out: Path, folder: Path) -> N
             worker.start()
         for name, worker in workers.items():
             if worker.ready():
-                kind = FRAMEWORKS[name][0]
-                run.devices[kind] = {**worker.about["device"], **run.devices.get(kind, {})}
+                kind, here = FRAMEWORKS[name][0], worker.about["device"]
+                before = run.devices.get(kind, here)
+                if any(before.get(k, v) != v for k, v in here.items() if k in ("cpu", "gpu")):
+                    raise SystemExit(f"{options.resume} was measured on other devices: {before}")
+                run.devices[kind] = {**here, **run.devices.get(kind, {})}
                 run.versions.update(worker.about["versions"])
             else:
                 print(f"{name} does not work here: {worker.broken}", file=sys.stderr)
@@ -249,12 +256,14 @@ def measure(options: argparse.Namespace, run: Run, out: Path, folder: Path) -> N
                     entry = Entry(program, name, "skipped", "the budget is spent")
                 else:
                     entry = worker.run(program, limit)
+                    if entry.status == "timeout" and limit < options.time_limit:
+                        entry.status = "skipped"
                     worker.ready()  # again, if the limit ended it, before others are timed
                 if name in options.frameworks:
                     run.entries.append(entry)
                     print(one_line(entry), flush=True)
             shutil.rmtree(room)
-            run.seconds = round(monotonic() - started, 1)
+            run.seconds = round(seconds + monotonic() - started, 1)
             run.write(out)
     finally:
         for worker in workers.values():
@@ -268,6 +277,13 @@ def main(argv: list[str] | None = None) -> int:
     head = subprocess.run(["git", "-C", str(options.clone), "rev-parse", "HEAD"],
                           capture_output=True, text=True, check=False)  # fmt: skip
     run = Run(options.preset, options.frameworks, head.stdout.strip())
+    if options.resume:
+        earlier = read(options.resume)
+        if (earlier.preset, earlier.frameworks) != (run.preset, run.frameworks):
+            raise SystemExit(f"{options.resume} has preset {earlier.preset} and frameworks "
+                             f"{','.join(earlier.frameworks)}: name the same")  # fmt: skip
+        run = earlier
+        run.entries = [e for e in run.entries if e.program in run.complete()]
     today = datetime.now(UTC).strftime("%Y-%m-%d")
     kind = f"npbench-{options.preset}-{today}"
     out = options.out or RESULTS / f"{kind}{'-partial' if options.only else ''}.json"

@@ -101,6 +101,11 @@ class Run:
     def programs(self) -> list[str]:
         return list(dict.fromkeys(e.program for e in self.entries))
 
+    def complete(self) -> set[str]:
+        """The programs that were tried on every framework."""
+        tried = {(e.program, e.framework) for e in self.entries if e.status != "skipped"}
+        return {n for n in self.programs() if all((n, f) in tried for f in self.frameworks)}
+
     def ratios(self, ours: str, peers: Sequence[str]) -> dict[str, tuple[float, str]]:
         """By program: the time of the fastest of the peers over ours, and that peer."""
         found = {}

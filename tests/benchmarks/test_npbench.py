@@ -44,11 +44,11 @@ def measured(tmp_path, monkeypatch):
 
     def run(version: str, *options: str):
         folder = tmp_path / "clone" / "npbench" / "benchmarks" / "made" / "gemm"
-        folder.mkdir(parents=True)
+        folder.mkdir(parents=True, exist_ok=True)
         (folder / "gemm.py").write_text(DATA, encoding="utf-8")
         (folder / "gemm_numpy.py").write_text(version, encoding="utf-8")
         (tmp_path / "clone" / "npbench" / "__init__.py").touch()
-        (tmp_path / "clone" / "bench_info").mkdir()
+        (tmp_path / "clone" / "bench_info").mkdir(exist_ok=True)
         (tmp_path / "clone" / "bench_info" / "gemm.json").write_text(
             json.dumps({"benchmark": DESCRIPTION}), encoding="utf-8"
         )
@@ -89,6 +89,18 @@ def test_a_spent_budget_skips_programs(measured):
     status, entries = measured(RIGHT, "--frameworks", "numpy,native", "--budget", "1")
     assert status == 0
     assert {e.status for e in entries.values()} == {"skipped"}
+
+
+def test_a_run_that_was_cut_off_goes_on(measured, tmp_path):
+    both = ("--frameworks", "numpy,native")
+    again = (*both, "--resume", str(tmp_path / "out.json"))
+    measured(RIGHT, *both, "--budget", "1")
+    _, first = measured(RIGHT, *again)
+    assert {e.status for e in first.values()} == {"ok"}
+    _, second = measured(RIGHT, *again)  # nothing is left to do
+    assert second == first
+    with pytest.raises(SystemExit, match="name the same"):
+        measured(RIGHT, *again[2:], "--frameworks", "numpy")
 
 
 def test_what_is_no_clone_is_refused(tmp_path, monkeypatch):

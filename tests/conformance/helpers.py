@@ -163,7 +163,7 @@ def ulp_distance(got: np.ndarray, want: np.ndarray) -> np.ndarray:
     sign = bits(1) << bits(8 * got.dtype.itemsize - 1)
 
     def ordered(values):
-        pattern = np.ascontiguousarray(values).view(bits)
+        pattern = np.asarray(values, order="C").view(bits)  # of rank 0, too
         return np.where(pattern & sign, ~pattern, pattern | sign)
 
     a, b = ordered(got), ordered(want)

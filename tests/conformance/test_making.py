@@ -18,6 +18,7 @@ def test_use_and_unit(check, name):
         cases[f"use{shape}"] = (lambda a=a: td.use(a), a)
     value = wide(name, 3)[0]
     cases["unit"] = (lambda: td.unit(value), np.array(value))
+    cases["use of a scalar"] = (lambda: td.use(td.the(td.unit(value))), np.array(value))
     check(cases)
 
 

@@ -743,7 +743,8 @@ def permutes(w: Writer, name: str) -> None:
     if not whole(w.value(defaults)):
         raise NoLine
     floats = {v.dtype.kind, w.value(defaults).dtype.kind} & {"f", "V"}
-    off = exactness(w.value(defaults), v.size * 100) or exactness(v, v.size)
+    added = v.astype("f8") if floats and v.dtype.kind in "iu" else v
+    off = exactness(w.value(defaults), v.size * 100) or exactness(added, v.size)
     words = ["lambda n, o: td.minimum(n, o)", "lambda n, o: td.maximum(n, o)"]
     if not (floats and off):
         words.append("lambda n, o: n + o")

@@ -114,6 +114,11 @@ def judge(program: Program, backend: str) -> Verdict:
         return Verdict("numpy", complaint, complaint.split(":")[0])
     try:
         every = executed(program, arguments, backend)
+    except td.DTypeError as error:
+        # An extent that a line alone does not know can be a Python integer in the whole program:
+        # a number that is combined with it stays weak.
+        too_large = "does not fit" in str(error) and any(n[0] == "n" for n in arguments)
+        return Verdict("refused" if too_large else "raised: DTypeError", str(error))
     except Exception as error:
         return Verdict(f"raised: {type(error).__name__}", str(error))
     lines = {line.name: line for line in program.lines}

@@ -26,7 +26,7 @@ class Model:
     clamp, mirror, symmetric, wrap = "clamp", "mirror", "symmetric", "wrap"
     minimum, maximum, fmin, fmax, abs = np.minimum, np.maximum, np.fmin, np.fmax, np.abs
     clip, negative, floor, ceil, trunc = np.clip, np.negative, np.floor, np.ceil, np.trunc
-    sign, square, left_shift = np.sign, np.square, np.left_shift
+    sign, left_shift = np.sign, np.left_shift
     right_shift, isnan, roll, reverse = np.right_shift, np.isnan, np.roll, np.flip
     int8, int16, int32, int64 = np.int8, np.int16, np.int32, np.int64
     uint8, uint16, uint32, uint64 = np.uint8, np.uint16, np.uint32, np.uint64
@@ -36,6 +36,11 @@ class Model:
     def rint(x):
         """Integers stay what they are, which is not NumPy's."""
         return np.rint(x) if np.asarray(x).dtype.kind == "f" else x
+
+    @staticmethod
+    def square(x):
+        """Booleans stay what they are, which is not NumPy's."""
+        return np.multiply(x, x)
 
     @staticmethod
     def the(a):
