@@ -40,7 +40,8 @@ def place(where: Location | None) -> str:
 
 def in_order(roots: Sequence[Leaf]) -> Iterator[tuple[int, Node, str]]:
     """(depth, node, heading) in launch order.  Kernels inside loops and branches follow their loop
-    or branch one level deeper; loop-invariant kernels precede it."""
+    or branch one level deeper; loop-invariant kernels, and those that a side of a branch shares
+    with what is outside of the branch, precede it."""
     return _in_order(roots, 0, "", regions(roots), set())
 
 
@@ -48,7 +49,9 @@ def _in_order(
     leaves: Sequence[Leaf], depth: int, under: str, region: Mapping[Node, frozenset[Node]],
     done: set[Node],
 ) -> Iterator[tuple[int, Node, str]]:  # fmt: skip
-    for node in topological(leaves, inside=False):
+    order = list(topological(leaves, inside=False))
+    outside = {node for node in order if not isinstance(node, Input)}
+    for node in order:
         if node in done or isinstance(node, Input):
             continue
         done.add(node)
@@ -62,6 +65,12 @@ def _in_order(
             yield depth, node, under
             yield from _in_order(node.inner_roots(), depth + 1, "", region, done)
         elif isinstance(node, Branch):
+            shared = [
+                n.leaf()
+                for n in topological((*node.then, *node.other), inside=False)
+                if n in outside
+            ]
+            yield from _in_order(shared, depth, under, region, done)
             yield depth, node, under
             yield from _in_order(node.then, depth + 1, "if it holds", region, done)
             yield from _in_order(node.other, depth + 1, "otherwise", region, done)

@@ -172,9 +172,14 @@ class Planner:
         return list(ordered.values())
 
     def _needed(self, roots: Sequence[Leaf], done: set[Node], bound: frozenset[Node]) -> list[Node]:
-        """Nodes to run here, dependencies first, including the invariants of loop bodies."""
+        """Nodes to run here, dependencies first, including the invariants of loop bodies.
+
+        What is needed here and in a loop or a branch, too, is before the loop or the branch, which
+        then does not run it again.
+        """
         order: list[Node] = []
         seen: set[Node] = set(done)
+        outside = set(topological(roots, inside=False))
         stack: list[tuple[Node, bool]] = [(leaf.node, False) for leaf in reversed(list(roots))]
         while stack:
             node, ready = stack.pop()
@@ -190,6 +195,9 @@ class Planner:
             needed = [leaf.node for leaf in node.inputs()]
             if isinstance(node, ArrayLoop):
                 needed += invariants(node, self.region, bound, self.checked)
+                needed += [n for n in topological(node.inner_roots()) if n in outside]
+            elif isinstance(node, Branch):
+                needed += [n for n in topological((*node.then, *node.other)) if n in outside]
             stack += [(n, False) for n in reversed(needed) if n not in seen]
         return order
 

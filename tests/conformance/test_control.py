@@ -576,6 +576,31 @@ def test_conds_on_arrays_in_loops_over_arrays(check):
     )  # fmt: skip
 
 
+def test_a_kernel_that_a_side_of_a_cond_shares_with_what_is_outside(check):
+    """One kernel has a row and its opposite; a side takes the row, the next state the opposite."""
+    rows = np.arange(12).reshape(4, 3) % 5 < 2
+
+    def step(s, row):
+        chosen = td.cond(s[2] < 2, row, s[1])
+        return (chosen, ~row, s[2] + 1), chosen
+
+    taken = [rows[0], rows[1], ~rows[1], ~rows[2]]
+    used = td.use(rows)
+    check(
+        {
+            "in a loop": (
+                lambda: td.scan(step, (used[3], used[3], 0), used),
+                ((taken[3], ~rows[3], np.array(4)), np.array(taken)),
+            ),
+            "outside of loops": (
+                lambda: (td.cond(td.sum(used[0]) > 0, used[0] & used[1], used[2]),
+                         ~(used[0] & used[1])),
+                (rows[0] & rows[1], ~(rows[0] & rows[1])),
+            ),
+        }
+    )  # fmt: skip
+
+
 def test_conds_that_change_an_extent_in_a_turn(backend):
     x = np.arange(5, dtype="i4")
     f = td.jit(lambda x, z: td.loop(3, lambda k, s: td.cond(k < 1, s, z), x), backend=backend)
