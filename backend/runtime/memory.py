@@ -69,9 +69,28 @@ def free_bytes() -> int:
 
 
 def matmul(a: Any, b: Any, out: Any = None) -> Any:
-    """`np.matmul`; raises an error first if there is too little memory for its workspace."""
+    """`np.matmul`; raises an error first if there is too little memory for its workspace.
+
+    A batch of matrices times the same matrix is one product: their rows follow each other.
+    """
     require_memory(BLAS, "for the library of matrix products")
+    if a.ndim > 2 and a.size and a.flags.c_contiguous and _is_one_matrix(b, a.shape[:-2]):
+        one = b[(0,) * (b.ndim - 2)]
+        shape = (*a.shape[:-1], b.shape[-1])
+        rows = None if out is None else out.reshape(-1, b.shape[-1])
+        if rows is None or np.may_share_memory(rows, out):
+            return np.matmul(a.reshape(-1, a.shape[-1]), one, out=rows).reshape(shape)
     return np.matmul(a, b, out=out)
+
+
+def _is_one_matrix(b: Any, batch: tuple[int, ...]) -> bool:
+    """Whether an operand is the same matrix throughout a batch of these extents."""
+    own = b.shape[:-2]
+    return (
+        len(own) <= len(batch)
+        and all(n == 1 or not stride for n, stride in zip(own, b.strides, strict=False))
+        and all(n in (1, m) for n, m in zip(own[::-1], batch[::-1], strict=False))
+    )
 
 
 def no_memory(shape: tuple[int, ...], dtype: np.dtype[Any], held: int = 0) -> TreadleError:

@@ -17,6 +17,7 @@ import pytest
 
 import treadle as td
 from treadle.backend.native import crossover, own, products
+from treadle.backend.runtime import memory
 from treadle.backend.runtime.memory import POOL, no_memory
 from treadle.dsl.operations.linalg import ALGORITHMS as NAMES
 from treadle.dsl.operations.linalg import EXECUTIONS, MatmulOptions
@@ -635,3 +636,40 @@ def test_explain_says_who_measured(own_cache: Path, monkeypatch: pytest.MonkeyPa
     assert "rates that this process has measured in" in " ".join(program.explain().split())
     crossover._took.clear()  # another process
     assert "(from rates measured on this machine)" in " ".join(program.explain().split())
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "one"),
+    [
+        ((3, 4, 5), (5, 6), True),
+        ((2, 3, 4, 5), (1, 5, 6), True),
+        ((2, 3, 1, 5), (5, 1), True),
+        ((0, 4, 5), (5, 6), False),
+        ((3, 4, 5), (3, 5, 6), False),
+        ((2, 1, 4, 5), (3, 5, 6), False),
+        ((3, 4, 5), (2, 1, 5, 6), False),
+        ((2, 3, 0, 5), (5, 6), False),
+    ],
+)
+def test_a_batch_times_one_matrix_is_one_product(
+    monkeypatch: pytest.MonkeyPatch, left: tuple[int, ...], right: tuple[int, ...], one: bool
+) -> None:
+    a, b = np.random.default_rng(0).random(left), np.random.default_rng(1).random(right)
+    want: Any = np.matmul(a, b)
+    wide: Any = np.empty((*want.shape[:-1], want.shape[-1] + 2))
+    ranks: list[int] = []
+
+    def counted(x: Any, y: Any, out: Any = None, held: Any = np.matmul) -> Any:
+        ranks.append(max(x.ndim, y.ndim))
+        return held(x, y, out=out)
+
+    monkeypatch.setattr(np, "matmul", counted)
+    for out in (None, np.empty_like(want)):
+        ranks.clear()
+        np.testing.assert_allclose(memory.matmul(a, b, out), want, rtol=1e-14)
+        assert out is None or (out == memory.matmul(a, b)).all()
+        assert ranks[0] == (2 if one else want.ndim)
+    # Of a batch that is a view, each matrix is where it was.
+    part = wide[..., : want.shape[-1]]
+    memory.matmul(a, np.broadcast_to(b, (*want.shape[:-2], *right[-2:])), part)
+    np.testing.assert_allclose(part, want, rtol=1e-14)
