@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from treadle.dsl import simplify
@@ -128,6 +128,16 @@ class Builder:
         self._below: dict[Var, Expr] = {}
         self._sites: dict[tuple[Node | str, int], int] = {}
         self._terms: dict[Expr, int] = {}
+        #: What an update reads of the elements that it writes: it reads them where it writes them,
+        #: since the defaults may be in place.
+        self._own: frozenset[Leaf] = frozenset()
+        if isinstance(self.node, Permute):
+            self._own = frozenset(d for d in self.node.defaults if reads_own(self.node, d))
+            if self._own & self.context.strided:  # the target is dense
+                self.context = replace(
+                    self.context, strided=self.context.strided - self._own,
+                    steps=frozenset(s for s in self.context.steps if s[0] not in self._own),
+                )  # fmt: skip
         for check in self.node.checks:
             # The contents of arrays are unknown before the launch: they cannot name an extent.
             if check.relation == "==" and not check.reads:
@@ -200,8 +210,8 @@ class Builder:
     def input(self, leaf: Leaf) -> Buffer:
         """The buffer an array is read from."""
         found = self.buffers.get(leaf)
-        if found is None and isinstance(self.node, Permute) and reads_own(self.node, leaf):
-            # What an update reads of the elements that it writes: the defaults may be in place.
+        if found is None and leaf in self._own:
+            assert isinstance(self.node, Permute)
             found = self.buffers[leaf] = self.outputs("update")[self.node.defaults.index(leaf)]
         if found is None:
             size = at.product(self.shape(leaf.shape))

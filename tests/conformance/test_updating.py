@@ -356,6 +356,26 @@ def test_extents_of_the_run(backend, extent):
     assert_same(a, before)
 
 
+@pytest.mark.parametrize("name", ["float32", "complex64", "int8"])
+def test_what_an_update_reads_of_its_own_elements_in_every_layout(backend, name):
+    """The new elements are computed from those that they replace; the result is dense."""
+    a = np.arange(6 * 4 * 2).reshape(6, 4, 2).astype(name)
+    wide = np.full((9, 7, 5), 99, name)
+    wide[1:7, 2:6, 1:3] = a
+    layouts = (a, wide[1:7, 2:6, 1:3], np.asfortranarray(a), a[::-1].copy()[::-1],
+               a.transpose(2, 0, 1).copy().transpose(1, 2, 0))  # fmt: skip
+
+    def doubled(x):
+        part = x[:, : x.shape[1] - 0, -2]
+        return x.at[:, : x.shape[1] - 0, -2].set(part + part)
+
+    want = a.copy()
+    want[:, :, -2] *= 2
+    compiled = td.jit(doubled, backend=backend)
+    for x in layouts:
+        assert_same(compiled(x), want)
+
+
 def test_schedules_and_names(check):
     a = small("int64", (20, 30))
     new = small("int64", (18, 28), 1)
