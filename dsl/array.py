@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from . import later
 from .errors import (
     AxisError,
@@ -18,7 +20,7 @@ from .errors import (
     user_location,
 )
 from .expr import Const, Expr, Read
-from .graph import Check, Generate, Input, Label, Leaf, Shape, known, topological
+from .graph import Check, Generate, Input, Label, Leaf, Shape, known
 from .operators import Operators
 from .refusals import never_set
 from .scalar import Scalar, as_index, as_strong, lift
@@ -36,15 +38,21 @@ MOST_AXES = 64
 @never_set
 @user_facing_methods
 class Array(Operators["Array"]):
-    """A collective, data-parallel computation; it is an expression until `td.run` computes it.
+    """A collective, data-parallel computation: an expression, computed when its value is needed.
 
     `shape` contains an int for each constant extent and a scalar for the others; elements are
     scalars or (nested) tuples of scalars.
 
+    Outside of functions that are being traced an array computes itself when it is printed,
+    converted (`np.asarray`, `float`, `list`, DLPack, pickle) or iterated: once, with everything
+    that it consists of fused, and it keeps the value.  `td.run(a, b)` computes several at once.
+
     >>> import treadle as td
     >>> a = td.iota(3) * 2
-    >>> a.ndim, a.dtype
-    (1, int64)
+    >>> a
+    Array([0, 2, 4])
+    >>> a.ndim, a.dtype, float(td.sum(a))
+    (1, int64, 6.0)
     """
 
     __slots__ = ("_leaves", "_shape", "structure")
@@ -92,10 +100,18 @@ class Array(Operators["Array"]):
         return int(total.value) if isinstance(total, Const) else Extent(total)
 
     def __repr__(self) -> str:
-        shape = ", ".join("?" if known(e) is None else str(known(e)) for e in self._shape)
-        comma = "," if len(self._shape) == 1 else ""
-        kind, label = self.structure.describe(self.types), self._leaves[0].node.label
-        return f"<Array ({shape}{comma}) of {kind}: {label}; td.run(…) computes it>"
+        if not self._is_closed():
+            shape = ", ".join("?" if known(e) is None else str(known(e)) for e in self._shape)
+            comma = "," if len(self._shape) == 1 else ""
+            kind, label = self.structure.describe(self.types), self._leaves[0].node.label
+            return f"<Array ({shape}{comma}) of {kind}: {label}>"
+        value = later.computed.host_value(self, "repr()")
+        shown = repr(value)
+        # "Array(" is as wide as "array(", so that the lines stay aligned.
+        return f"A{shown[1:]}" if self.structure.is_leaf else f"Array({shown})"
+
+    def __str__(self) -> str:
+        return str(later.computed.host_value(self, "str()")) if self._is_closed() else repr(self)
 
     _repeats = False
 
@@ -112,6 +128,8 @@ class Array(Operators["Array"]):
                 hint="td.the(a) is its value as a scalar, td.run(a) its value.",
             )
         value = known(self._shape[0])
+        if value is None and self._is_closed():
+            value = later.computed.values_of(self, "len()")[0].shape[0]
         if value is None:
             raise TracingError(
                 "len() needs a number, but extents are run-time values here.",
@@ -120,6 +138,10 @@ class Array(Operators["Array"]):
         return int(value)
 
     def __iter__(self) -> Any:
+        if self.ndim and self._is_closed():
+            made, values = later.computed.known_array, later.computed.values_of(self, "iteration")
+            return (made([v[k : k + 1].reshape(v.shape[1:]) for v in values], self.structure)
+                    for k in range(values[0].shape[0]))  # fmt: skip
         if self.ndim and known(self._shape[0]) is not None:
             return (self[k] for k in range(len(self)))
         if not self.ndim:
@@ -140,52 +162,74 @@ class Array(Operators["Array"]):
                 "`in` needs the values of an array, which are not known while a program is traced.",
                 hint="Write td.isin(x, a) for an entire array x, outside the function.",
             )
-        raise self._no_value("`in`", "Write td.any(a == x).")
+        held = later.computed.one_array(self, "`in`", "Write td.any(a == x).")
+        return bool((held == value).any())
 
+    def _is_closed(self) -> bool:
+        return later.computed.is_closed(self)
+
+    # --- the value, of an array that depends on no argument of a function that is being traced ---
     def __bool__(self) -> bool:
-        closed = self._is_closed()
+        if self._is_closed():
+            return bool(later.computed.one_number(self, "a truth value", bool))
         raise TracingError(
             "the truth value of an array is not known while a program is traced.",
-            hint="td.run(p) computes it: if td.run(p): …; & | ~ stand for and, or, not."
-            if closed
-            else "Write td.where(p, a, b) or td.cond(p, a, b) instead of if, td.while_loop(pred, "
+            hint="Write td.where(p, a, b) or td.cond(p, a, b) instead of if, td.while_loop(pred, "
             "body, init) instead of while, & | ~ instead of and, or, not.",
         )
 
-    def _is_closed(self) -> bool:
-        """Whether the array can be computed now: it depends on no argument of a function that is
-        being traced and on no state of a loop."""
-        if enclosing_kernel() is not None:
-            return False
-        inputs = (n for n in topological(self._leaves) if isinstance(n, Input))
-        return all(n.source is not None for n in inputs)
-
-    def _no_value(self, what: str, hint: str | None = None) -> TracingError:
-        if hint is None:
-            hint = "td.run(a) computes it."
-            if not self._is_closed():
-                hint = (
-                    "Arrays have no values while a program is traced: operators and td's functions "
-                    "take the array itself; td.the(a) makes a scalar of a rank-0 array."
-                )
-        return TracingError(f"{what} needs the value of an array that is not computed.", hint=hint)
-
     def __int__(self) -> int:
-        raise self._no_value("int()")
+        return int(later.computed.one_number(self, "int()", int))
 
     def __float__(self) -> float:
-        raise self._no_value("float()")
+        return float(later.computed.one_number(self, "float()", float))
+
+    def __complex__(self) -> complex:
+        return complex(later.computed.one_number(self, "complex()", complex))
+
+    def __index__(self) -> int:
+        what = "a Python index or range()"
+        if not (self.structure.is_leaf and self.types[0].is_integer) and self._is_closed():
+            raise DTypeError(
+                f"{what} needs an integer, but this is an array of {self.dtype}.",
+                hint="Convert it: int(a), or a.astype(td.int64).",
+            )
+        return int(later.computed.one_number(self, what, int))
 
     def __format__(self, how: str) -> str:
         if not how:
-            return repr(self)
-        raise self._no_value(f"formatting by {how!r}")
+            return str(self)
+        return str(
+            later.computed.one_number(self, f"formatting by {how!r}", lambda v: format(v, how))
+        )
 
-    def __index__(self) -> int:
-        raise self._no_value("a Python index or range()")
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
+        value = later.computed.one_array(self, "NumPy")
+        made: np.ndarray[Any, Any] = np.array(value, dtype=dtype, copy=copy)
+        return made
 
-    def __array__(self, *args: Any, **kwargs: Any) -> Any:
-        raise self._no_value("NumPy")
+    @property
+    def __cuda_array_interface__(self) -> Any:
+        return later.computed.on_gpu(self)
+
+    def __dlpack__(self, **options: Any) -> Any:
+        return later.computed.exported(self).__dlpack__(**options)
+
+    def __dlpack_device__(self) -> Any:
+        return later.computed.exported(self).__dlpack_device__()
+
+    def __reduce__(self) -> Any:
+        hint = "Pickle a program: td.jit(f).lower(*args), or program.save(path)."
+        values = [*map(later.computed.on_host, later.computed.values_of(self, "pickle", hint))]
+        return later.computed.known_array, (values, self.structure)
+
+    def item(self, *index: Any) -> Any:
+        """One element as a Python number: the only one, or the one at these indices."""
+        return later.computed.one_array(self, "item()").item(*index)
+
+    def tolist(self) -> Any:
+        """The elements as nested lists of Python numbers."""
+        return later.computed.one_array(self, "tolist()").tolist()
 
     # --- reading ---
     def _element(self, at: Sequence[Expr]) -> list[Expr]:
@@ -200,16 +244,6 @@ class Array(Operators["Array"]):
         if enclosing_kernel() is not None:
             return _gather_in_kernel(self, index)
         return later.slice_array(self, index)
-
-    def __reduce__(self) -> Any:
-        raise TracingError(
-            "an array cannot be pickled: it is an expression without values.",
-            hint="Pickle td.run(a); or a program, td.jit(f).lower(*args), or program.save(path).",
-        )
-
-    def item(self) -> Any:
-        """Always raises an error: an array has no value before the program runs."""
-        raise self._no_value("item()")
 
     # --- methods with NumPy's names ---
     @property

@@ -65,7 +65,7 @@ def inputs_of(
             elif isinstance(e, Param) and e not in numbers:
                 raise _of_another_call(e, "number", node)
         if variables:
-            bound = {*_bound_by(node), *(v for e in binders for v in e.vars)}
+            bound = {*bound_by(node), *(v for e in binders for v in e.vars)}
             if not bound.issuperset(variables):
                 raise _in_an_array_operation(node)
     _refuse_others(others, roots, None)
@@ -81,7 +81,7 @@ def _refuse_others(others: set[Node], used: Iterable[Leaf], user: Node | None) -
             raise _of_another_call(leaf.node, "array", user)
 
 
-def _bound_by(node: Node) -> Iterable[Var]:
+def bound_by(node: Node) -> Iterable[Var]:
     """The variables bound by a node: of its combination and of its epilogue."""
     combine = getattr(node, "combine", None)
     if combine is not None:

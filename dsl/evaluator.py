@@ -38,8 +38,8 @@ class Evaluator(Protocol):
     def borrowed(self, value: Any) -> Any:
         """View a GPU array of another library (PyTorch) with a NumPy dtype; no copy."""
 
-    def run(self, expr: Any) -> Any:
-        """The value of an expression."""
+    def values(self, leaves: Sequence[Leaf]) -> Sequence[Any]:
+        """The arrays of leaves that depend on data only."""
 
     def program(self, roots: Sequence[Leaf], tree: Tree, settings: Settings, backend: str,
                 arguments: Sequence[Input]) -> TracedProgram:  # fmt: skip

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from . import computed as computed
     from . import functions as functions
     from . import names, printer, simplify
     from .array import Array as Array

@@ -218,26 +218,31 @@ class Operators(Generic[V]):
         return self._unary("conjugate")
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
-        """np.sin(x) on a traced value is td.sin(x)."""
+        """np.sin(x) is td.sin(x); NumPy computes what td lacks if the values are known."""
         from . import suggestions
 
         if ufunc.__name__ == "matmul" and method == "__call__" and not kwargs:
             return later.matmul(*inputs)
         name = {"divide": "true_divide"}.get(ufunc.__name__, ufunc.__name__)
         target = getattr(later.functions, name, None)
+        if (method != "__call__" or kwargs or target is None) and self._is_closed():
+            return getattr(ufunc, method)(*of_numpy(inputs), **of_numpy(kwargs))
         if method != "__call__" or kwargs or target is None:
             what, hint = suggestions.no_ufunc(ufunc.__name__, method, kwargs, self._is_closed())
             raise TracingError(f"{what} does not work on a traced value.", hint=hint)
         return target(*inputs)
 
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
-        """np.sum(a) is td.sum(a); a function that td lacks raises an error with advice."""
+        """np.sum(a) is td.sum(a).  A function that td lacks is computed by NumPy if the values are
+        known, and else raises an error with advice."""
         from . import suggestions
 
         name = function.__name__
         if name in ("shape", "ndim", "size") and args[0] is self and not args[1:]:
             return getattr(self, name)
         target = public(name)
+        if target is None and self._is_closed():
+            return function(*of_numpy(args), **of_numpy(kwargs))
         if target is None:
             raise TracingError(
                 f"{function.__module__.replace('numpy', 'np', 1)}.{name} does not work on a "
@@ -274,6 +279,15 @@ class Operators(Generic[V]):
 
     def __deepcopy__(self, _: object) -> Self:
         return self
+
+
+def of_numpy(given: Any) -> Any:
+    """Arguments with NumPy arrays instead of treadle's."""
+    if isinstance(given, later.Array):
+        return np.asarray(given)
+    if type(given) in (tuple, list):
+        return type(given)(map(of_numpy, given))
+    return {k: of_numpy(v) for k, v in given.items()} if type(given) is dict else given
 
 
 def missing_attribute(value: Operators[Any], name: str) -> AttributeError:

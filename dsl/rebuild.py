@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Any
 
-from .expr import Expr, Read, rewrite
-from .graph import Check, Combine, Input, Leaf, Node, Output, topological  # fmt: skip
+from .escaped import bound_by
+from .expr import Expr, Read, Var, rewrite
+from .graph import Check, Combine, Input, Leaf, Node, Output, topological
+from .types import ScalarType
 
 
 class Rebuilder:
@@ -16,6 +19,8 @@ class Rebuilder:
         self.nodes: dict[Node, Node] = {}
         self.leaves: dict[Leaf, Leaf] = {}
         self.memo: dict[Expr, Expr] = {}
+        #: The variables that nodes bind, if they are renamed; also in `memo`.
+        self.variables: dict[Var, Var] = {}
 
     def leaf(self, leaf: Leaf) -> Leaf:
         found = self.leaves.get(leaf)
@@ -48,12 +53,14 @@ class Rebuilder:
         if isinstance(value, Output):
             return Output(self.exprs(value.shape), value.type)
         if isinstance(value, Combine):
-            return Combine(value.left, value.right, self.exprs(value.results))
+            left, right = ([self.variables.get(v, v) for v in side]
+                           for side in (value.left, value.right))  # fmt: skip
+            return Combine(tuple(left), tuple(right), self.exprs(value.results))
         if isinstance(value, Check):
-            left, right = self.expr(value.left), self.expr(value.right)
-            if left is value.left and right is value.right:
+            first, second = self.expr(value.left), self.expr(value.right)
+            if first is value.left and second is value.right:
                 return value
-            return Check(left, right, value.message, value.error, value.relation, value.hint,
+            return Check(first, second, value.message, value.error, value.relation, value.hint,
                          value.where)  # fmt: skip
         if isinstance(value, tuple) and value and not isinstance(value, str):
             return tuple(self.field(v) for v in value)
@@ -107,3 +114,39 @@ def rewrite_graph(roots: Sequence[Leaf], change: Callable[[Node], Node],
             if kept is not None and node in kept:
                 kept[made] = kept[node]
     return [builder.leaf(r) for r in roots]
+
+
+@lru_cache(maxsize=1024)
+def _nth_variable(number: int, type_: ScalarType) -> Var:
+    return Var(f"v{number}", type_)
+
+
+def over_arguments(
+    roots: Sequence[Leaf], argument: Callable[[int, Input], Input]
+) -> tuple[list[Leaf], list[Input], list[Any]] | None:
+    """The graph over arguments instead of data: `argument(k, node)` replaces the k-th input that
+    has data, and likewise the n-th variable of a combination is the same in all graphs.  Also the
+    arguments, and the data.
+
+    None if the graph has loops: their states are never the same nodes again.
+    """
+    builder = Rebuilder()
+    arguments: list[Input] = []
+    data: list[Any] = []
+    for node in topological(roots):
+        if not isinstance(node, Input):
+            for var in bound_by(node):
+                if var not in builder.variables:
+                    renamed = _nth_variable(len(builder.variables), var.type)
+                    builder.memo[var] = builder.variables[var] = renamed
+            made = builder.over(node, builder)
+            if made is not node:
+                builder.nodes[node] = made
+        elif node.source is None:
+            return None
+        else:
+            arguments.append(argument(len(arguments), node))
+            data.append(node.source)
+            builder.nodes[node] = arguments[-1]
+            builder.memo.update(zip(node.shape, arguments[-1].shape, strict=True))
+    return [builder.leaf(r) for r in roots], arguments, data

@@ -182,7 +182,6 @@ INSTEAD = {
 #: Names of array methods.
 METHODS = {
     "numpy": RUN,
-    "tolist": RUN + "; td.run(x).tolist() is a list",
     "cpu": RUN,
     "get": RUN,
     "compute": RUN,

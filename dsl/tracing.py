@@ -84,9 +84,26 @@ class _State(threading.local):
     def __init__(self) -> None:
         self.stack: list[tuple[str, Location | None]] = []
         self.scopes: list[Scope] = []
+        self.programs = 0
 
 
 _state = _State()
+
+
+@contextmanager
+def traced_function() -> Iterator[None]:
+    """While active, code runs inside a function of arrays that is traced: of a program, of a
+    loop."""
+    _state.programs += 1
+    try:
+        yield
+    finally:
+        _state.programs -= 1
+
+
+def is_tracing() -> bool:
+    """Whether a function is being traced: of a program, of a kernel or of a loop."""
+    return bool(_state.programs or _state.stack or _state.scopes)
 
 
 @contextmanager

@@ -47,7 +47,14 @@ from ..scalar import (
 )
 from ..shapes import on_host, show_shape
 from ..sources import as_array, is_arraylike
-from ..tracing import Scope, check_result, enclosing_kernel, forbid_nesting, guard_sides
+from ..tracing import (
+    Scope,
+    check_result,
+    enclosing_kernel,
+    forbid_nesting,
+    guard_sides,
+    traced_function,
+)
 from ..types import LEAF, ScalarType, Structure, children_of, flatten, int64, is_composite
 from .common import changed_component, keep_type, label_of, operation
 
@@ -412,15 +419,17 @@ def _array_loop(
     index = None
     if pred is None:
         index = Input("k", int64, (), kind="counter", where=where)
-    if index is not None and operation != "iterate":
-        result = body(index_scalar(index), seen)
-    else:
-        result = body(seen)
+    with traced_function():
+        if index is not None and operation != "iterate":
+            result = body(index_scalar(index), seen)
+        else:
+            result = body(seen)
     bound = states if index is None else [*states, index]
     next_leaves, checks = next_state(result, structure, arrays, scalar, bound, operation, where)
     predicate: Leaf | None = None
     if pred is not None:
-        truth = _loop_predicate(pred, seen, operation)
+        with traced_function():
+            truth = _loop_predicate(pred, seen, operation)
         predicate = Generate((), (truth,), label=Label("predicate"), where=where).leaf()
     node = ArrayLoop(
         tuple(states),

@@ -15,7 +15,7 @@ from ..refusals import called
 from ..scalar import Scalar, as_count, as_strong, lift
 from ..shapes import on_host, same_shape
 from ..sources import as_array
-from ..tracing import check_result, forbid_nesting
+from ..tracing import check_result, forbid_nesting, traced_function
 from ..types import LEAF, Structure
 from .common import label_of, normalise_axis, operation
 from .control import (
@@ -96,7 +96,8 @@ def scan(
         view = Array([s.leaf() for s in made], array.structure, array._shape)
         inside.append(view._scalar_at(()) if is_scalar else view)
     x = at if nesting is None else nesting.build([_slice(a, lift(at), axis) for a in sources])
-    result = f(structure.build(inside), x)
+    with traced_function():
+        result = f(structure.build(inside), x)
     if not isinstance(result, tuple) or len(result) != 2:
         raise TracingError(
             f"the function of scan must return the pair (state, y), but returned {called(result)}.",

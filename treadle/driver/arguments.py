@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from treadle.dsl.array import Array
+from treadle.dsl.computed import values_of
 from treadle.dsl.errors import DTypeError, TracingError, shown, user_location
 from treadle.dsl.expr import Param
 from treadle.dsl.graph import Input
@@ -65,10 +66,13 @@ def _key_of(a: Any, flat: list[Any]) -> Any:
         return (type(a), tuple((k, _key_of(v, flat)) for k, v in items))
     if is_composite(a):
         return (type(a), tuple(_key_of(v, flat) for v in children_of(a)))
+    if isinstance(a, Array) and a._is_closed():
+        return a.structure, tuple(_key_of(v, flat) for v in values_of(a, "an argument"))
     if isinstance(a, Array | Scalar):
         raise TracingError(
-            "a compiled function was called with an unevaluated treadle expression.",
-            hint="Call the plain function inside other functions, or td.run(a) first.",
+            "a compiled function was called with a value that is not known: it depends on the "
+            "arguments of a function that is being traced.",
+            hint="Call the plain function inside other functions.",
         )
     if a is None or isinstance(a, str | np.dtype) or callable(a):
         return ("static", a)
@@ -97,6 +101,9 @@ def symbol(a: Any, inputs: list[Input], params: list[Param], name: str) -> Any:
         )
         inputs.append(node)
         return Array(node.leaves, LEAF)
+    if isinstance(a, Array):  # `signature` has computed it
+        parts = [symbol(v, inputs, params, name) for v in values_of(a, "an argument")]
+        return Array([leaf for part in parts for leaf in part._leaves], a.structure)
     if isinstance(a, dict):
         return {k: symbol(v, inputs, params, f"{name}[{k!r}]") for k, v in a.items()}
     if isinstance(a, list):

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-# The first three are imported for their `later.offer` calls.
+# The first four are imported for their `later.offer` calls.
+import treadle.dsl.computed
 import treadle.dsl.names
 import treadle.dsl.printer
 import treadle.dsl.suggestions  # noqa: F401
@@ -14,7 +15,7 @@ from treadle.dsl.configuration import Settings
 from treadle.dsl.graph import Input, Leaf
 from treadle.dsl.values import Tree
 
-from .jit import run
+from . import eager
 from .program import Program
 
 
@@ -39,8 +40,8 @@ class Driver:
     def borrowed(self, value: Any) -> Any:
         return registry.load("cuda").borrowed(value)
 
-    def run(self, expr: Any) -> Any:
-        return run(expr)
+    def values(self, leaves: Sequence[Leaf]) -> Sequence[Any]:
+        return eager.values(leaves)
 
     def program(self, roots: Sequence[Leaf], tree: Tree, settings: Settings, backend: str,
                 arguments: Sequence[Input]) -> Program:  # fmt: skip

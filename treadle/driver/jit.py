@@ -31,13 +31,15 @@ from treadle.dsl.relations import with_checks
 from treadle.dsl.scalar import Scalar, refuse_traced
 from treadle.dsl.short_extents import Asked, asking
 from treadle.dsl.sources import PLAIN_ARRAYS
+from treadle.dsl.tracing import traced_function
 from treadle.dsl.values import flatten_results
 
 from .arguments import signature, split_arguments, symbol
 from .program import Program, operation_names, unnamed_schedules
 
 
-def _backend(name: str | None) -> str:
+def backend_here(name: str | None) -> str:
+    """The backend of this name; for None that of the settings."""
     return choose(name if name is not None else settings().backend)
 
 
@@ -68,7 +70,7 @@ def run(
     chosen = settings()
     if check is not None:
         chosen = replace(chosen, check=check)
-    name = _backend(backend)
+    name = backend_here(backend)
     leaves, tree = flatten_results(expr)
     return Program(leaves, tree, chosen, name).execute(())
 
@@ -77,7 +79,7 @@ def run(
 PROGRAMS = 256
 
 
-class _Programs(OrderedDict[Any, Program | Asked]):
+class Programs(OrderedDict[Any, Program | Asked]):
     """Programs by signature, least recently used first.  (Replayed calls do not look up.)
 
     Where a program depends on short extents, its signature has these (`Asked`) instead, and with
@@ -120,9 +122,9 @@ class Jit:
         functools.update_wrapper(self, function)
         self._function, self._backend, self._changes = function, backend, changes
         self._overrides = overrides or {}
-        self._programs: dict[Settings, _Programs] = {}
+        self._programs: dict[Settings, Programs] = {}
         # The programs for the settings of the last call, found without hashing the settings.
-        self._recent: tuple[Settings, _Programs] = (settings(), _Programs())
+        self._recent: tuple[Settings, Programs] = (settings(), Programs())
         self._programs[self._recent[0]] = self._recent[1]
         # Replays calls made under these settings, without inspecting types again.
         self._replay: tuple[Settings | None, Callable[..., Any]] = (None, _never)
@@ -169,13 +171,13 @@ class Jit:
         except (RecursionError, MemoryError) as error:
             raise of_limits(error) from None
 
-    def _here(self) -> _Programs:
+    def _here(self) -> Programs:
         """The programs for the current settings."""
         refresh_settings()
         chosen = settings()
         known, programs = self._recent
         if chosen is not known:
-            programs = self._programs.setdefault(chosen, _Programs())
+            programs = self._programs.setdefault(chosen, Programs())
             self._recent = chosen, programs
         return programs
 
@@ -211,8 +213,8 @@ class Jit:
         params: list[Param] = []
         names = _names_of(self._function, len(args))
         symbols = [symbol(a, inputs, params, n) for a, n in zip(args, names, strict=True)]
-        backend = _backend(self._backend)
-        with config(backend=backend), asking(inputs, _shapes(flat)) as asked:
+        backend = backend_here(self._backend)
+        with config(backend=backend), asking(inputs, _shapes(flat)) as asked, traced_function():
             # trace-time choices depend on the backend
             leaves, tree = flatten_results(self._traced(symbols), "the compiled function")
         leaves = with_checks(leaves, [check for param in params for check in param.fits])

@@ -1,0 +1,221 @@
+"""Arrays are values: outside of traced functions they compute themselves, once (docs/guide.md)."""
+
+from __future__ import annotations
+
+import copy
+import gc
+import pickle
+import threading
+import weakref
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+
+import treadle as td
+from treadle.driver import eager
+
+from .helpers import DTYPES, assert_same, dt, small, to_host
+
+
+class Point(NamedTuple):
+    x: float
+    y: int
+
+
+@pytest.fixture(autouse=True)
+def here(backend):
+    with td.config(backend=backend):
+        yield
+
+
+@pytest.mark.parametrize("name", DTYPES)
+def test_numpy_takes_them(name):
+    a = small(name, (3, 4))
+    x = td.use(a)[:, ::2]
+    assert_same(np.asarray(x), a[:, ::2])
+    assert np.asarray(x, dtype="c16").dtype == "c16"
+    assert np.array(x).flags.writeable
+    assert not np.asarray(x).flags.writeable
+    assert x.tolist() == a[:, ::2].tolist()
+    assert x.item(1, 0) == a[1, 0].item()
+    assert np.asarray(x).dtype == dt(name)
+
+
+def test_numbers():
+    total = td.sum(np.arange(5))
+    assert (int(total), float(total), complex(total), total.item()) == (10, 10.0, 10 + 0j, 10)
+    assert f"{total / 4:.2f} {total}" == "2.50 10"
+    assert range(20)[total] == 10
+    assert bool(total > 3) and not bool(total < 3)
+    assert float(td.sum(np.ones(3, "f2"))) == 3.0
+    with pytest.raises(td.DTypeError, match="needs an integer"):
+        range(20)[total / 2]
+    for convert in (int, float, complex, bool, "{:.2f}".format):
+        with pytest.raises(td.ShapeError, match=r"one number, but the array has the shape \(3,\)"):
+            convert(td.iota(3))
+
+
+def test_how_they_are_shown():
+    a = np.arange(6.0).reshape(2, 3)
+    assert repr(td.use(a) * 2) == "Array([[ 0.,  2.,  4.],\n       [ 6.,  8., 10.]])"
+    assert str(td.use(a) * 2) == str(a * 2)
+    assert repr(td.zeros((2,), td.float32)) == "Array([0., 0.], dtype=float32)"
+    assert repr(td.iota(10_000)).count("\n") == 0 and "..." in repr(td.iota(10_000))
+    assert repr(td.sum(a)) == "Array(15.)"
+    assert repr(td.zip(td.iota(2), td.iota(2))) == "Array((array([0, 1]), array([0, 1])))"
+
+
+def test_containers():
+    a = np.arange(6).reshape(3, 2)
+    x = td.use(a) + 0
+    assert len(x) == 3 and [np.asarray(row).tolist() for row in x] == a.tolist()
+    assert [int(v) for v in td.iota(3)] == [0, 1, 2]
+    kept = td.filter(lambda v: v > 1, td.use(a[:, 0]))[0]
+    assert len(kept) == 2 and list(map(int, kept)) == [2, 4]
+    assert 4 in x and 7 not in x
+    first, second = td.use(a[0]) * 2
+    assert (int(first), int(second)) == (0, 2)
+    pairs = list(td.zip(td.iota(2), td.iota(2) * 0.5))
+    assert [float(td.sum(td.map(lambda p: p[0] + p[1], p))) for p in pairs] == [0.0, 1.5]
+
+
+def test_pickle_and_copy():
+    x = td.iota(4) * 2
+    again = pickle.loads(pickle.dumps(x))
+    assert_same(np.asarray(again), np.arange(4) * 2)
+    points = td.map(lambda k: Point(k * 0.5, k), td.iota(3))
+    again = pickle.loads(pickle.dumps(points))
+    got = td.run(again)
+    assert type(got) is Point
+    assert_same(tuple(map(to_host, got)), (np.arange(3) * 0.5, np.arange(3)))
+    assert copy.copy(x) is x and copy.deepcopy(x) is x
+
+
+def test_dlpack():
+    x = td.use(np.arange(6.0)) + 1
+    if hasattr(x, "__cuda_array_interface__"):
+        pytest.skip("its values are on the GPU")
+    np.testing.assert_array_equal(np.from_dlpack(x), np.arange(6.0) + 1)
+    assert x.__dlpack_device__() == (1, 0)
+
+
+def test_an_array_on_the_host_has_no_gpu_interface(backend):
+    if backend == "cuda":
+        pytest.skip("its values may be on the GPU")
+    assert not hasattr(td.iota(3), "__cuda_array_interface__")
+
+
+def test_functions_of_numpy_that_treadle_lacks():
+    a = np.arange(4.0).reshape(2, 2) + np.eye(2)
+    x = td.use(a) + 0
+    np.testing.assert_allclose(np.linalg.inv(x), np.linalg.inv(a))
+    np.testing.assert_array_equal(np.add.reduce(x), a.sum(0))
+    np.testing.assert_array_equal(np.vstack([x, a]), np.vstack([a, a]))
+    out = np.zeros((2, 2))
+    np.add(x, 1, out=out)
+    np.testing.assert_array_equal(out, a + 1)
+    assert isinstance(np.sum(x), td.Array)
+
+
+def test_a_value_is_computed_once_and_kept():
+    a = np.arange(4.0)
+    x = td.use(a) + 1
+    first = np.asarray(x)
+    a[:] = 100
+    assert np.shares_memory(np.asarray(x), first)  # nothing ran again
+    assert_same(np.asarray(x * 2), np.array([2.0, 4.0, 6.0, 8.0]))  # what is built later reads it
+    assert_same(np.asarray(td.use(a) + 1), np.full(4, 101.0))  # a new expression reads the data
+
+
+def test_data_that_was_given_is_its_own_value():
+    a = np.arange(4.0)
+    assert np.shares_memory(np.asarray(td.use(a)), a)
+    assert not np.asarray(td.use(a)).flags.writeable and a.flags.writeable
+
+
+def test_while_a_function_is_traced_they_have_no_value():
+    closed, seen = td.iota(3) * 2, []
+    asked = (
+        float, int, bool, complex, np.asarray, np.linalg.norm, pickle.dumps, "{:.1f}".format,
+        lambda a: a.item(), lambda a: a.tolist(), lambda a: range(3)[a], lambda a: 3 in a,
+        lambda a: np.from_dlpack(a),
+    )  # fmt: skip
+
+    def program(v):
+        for a in (v, closed, td.sum(closed), td.sum(v)):
+            for ask in asked:
+                with pytest.raises(td.TracingError):
+                    ask(a)
+        seen.extend((repr(closed), repr(v)))
+        return v + closed
+
+    assert_same(to_host(td.jit(program)(np.ones(3))), np.array([1.0, 3.0, 5.0]))
+    assert seen[0].startswith("<Array (3,) of int64") and seen[1].startswith("<Array (?,)")
+
+    def body(k, s):
+        with pytest.raises(td.TracingError):
+            float(td.sum(closed))
+        return s + k
+
+    assert int(td.loop(3, body, td.unit(td.int64(0)))) == 3
+    with pytest.raises(td.TracingError):
+        np.asarray(td.map(lambda v: v + float(td.sum(closed)), np.ones(3)))
+    assert float(td.sum(closed)) == 6.0  # and after it they have
+
+
+def test_what_left_its_function_has_no_value():
+    kept = []
+    td.jit(lambda a: (kept.append(a * 2), a)[1])(np.ones(3))
+    with pytest.raises(td.TracingError, match="a function whose call has ended"):
+        float(td.sum(kept[0]))
+
+
+def test_arguments_of_compiled_functions():
+    f = td.jit(lambda a: a["x"] + td.sum(a["y"]))
+    got = f({"x": td.iota(3) * 1.0, "y": np.ones(2)})
+    assert_same(to_host(got), np.arange(3.0) + 2)
+    g = td.jit(lambda a: td.map(lambda p: p[0] + p[1], a[0]))
+    assert_same(to_host(g([td.zip(td.iota(3), td.iota(3))])), np.arange(3) * 2)
+
+
+def test_one_program_serves_other_data(backend):
+    def value(a, k):
+        return float(td.sum(td.use(a) * 2 + td.use(a)[0])) + float(td.max(td.use(a)[k:]))
+
+    want = [float((a * 2 + a[0]).sum() + a[1:].max()) for a in (np.arange(5.0), np.ones(9) * 3)]
+    before = len(eager._programs)
+    assert [value(np.arange(5.0), 1), value(np.ones(9) * 3, 1)] == want
+    made = len(eager._programs) - before
+    assert value(np.arange(7.0), 1) == (np.arange(7.0) * 2).sum() + 6
+    assert len(eager._programs) - before == made
+
+
+def test_threads_get_the_same_value():
+    x = td.cumsum(td.iota(1000) ** 2)
+    found = []
+    threads = [threading.Thread(target=lambda: found.append(np.asarray(x))) for _ in range(8)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert len(found) == 8 and all(np.shares_memory(found[0], other) for other in found)
+
+
+def test_no_more_is_held_than_the_user_holds():
+    a = np.ones(1000)
+    given = weakref.ref(a)
+    x = td.use(a) * 2
+    total = float(td.sum(x))
+    del a
+    np.asarray(x)
+    gc.collect()
+    assert given() is None and total == 2000.0  # the value replaces the expression
+    value = weakref.ref(x._leaves[0].node.source)
+    y = x + 1
+    del x
+    gc.collect()
+    assert value() is not None  # y reads it
+    del y
+    gc.collect()
+    assert value() is None
