@@ -159,8 +159,9 @@ def test_while_a_function_is_traced_they_have_no_value():
         return s + k
 
     assert int(td.loop(3, body, td.unit(td.int64(0)))) == 3
+    total = td.sum(closed)
     with pytest.raises(td.TracingError):
-        np.asarray(td.map(lambda v: v + float(td.sum(closed)), np.ones(3)))
+        td.map(lambda v: v + float(total), np.ones(3))
     assert float(td.sum(closed)) == 6.0  # and after it they have
 
 
