@@ -24,7 +24,7 @@ from .graph import Check, Generate, Input, Label, Leaf, Shape, known
 from .operators import Operators
 from .refusals import never_set
 from .scalar import Scalar, as_index, as_strong, lift
-from .shapes import Extent, broadcast_shapes, stretched
+from .shapes import Extent, broadcast_shapes, extents, stretched
 from .tracing import enclosing_kernel, forbid_nesting, refuse_unless_guarded
 from .types import LEAF, ScalarType, Structure
 
@@ -79,7 +79,7 @@ class Array(Operators["Array"]):
     # --- properties ---
     @property
     def shape(self) -> tuple[Any, ...]:
-        return tuple(int(e.value) if isinstance(e, Const) else Extent(e) for e in self._shape)
+        return extents(self._shape)
 
     @property
     def ndim(self) -> int:

@@ -44,10 +44,10 @@ def _arrays_among(values: tuple[Any, ...]) -> bool:
 
 def elementwise(name: str, *operands: Any) -> Any:
     """Apply the primitive `name`: an Array if any operand is an array, otherwise a Scalar."""
-    return _lifted(lambda values: apply_primitive(name, values), name, operands)
+    return lifted(lambda values: apply_primitive(name, values), name, operands)
 
 
-def _lifted(build: Callable[[list[Expr]], Expr], name: str, operands: tuple[Any, ...]) -> Any:
+def lifted(build: Callable[[list[Expr]], Expr], name: str, operands: tuple[Any, ...]) -> Any:
     if _arrays_among(operands):
         converted = [as_array(o) if is_arraylike(o) else o for o in operands]
         if enclosing_kernel() is not None and all(
@@ -194,7 +194,7 @@ def _scaled(x: ArrayLike, factor: float, name: str) -> Any:
         value = simplify.cast(values[0], floating(values[0].type), values[0].weak)
         return apply_primitive("multiply", [value, Const(factor, float64, True)])
 
-    return _lifted(build, name, (x,))
+    return lifted(build, name, (x,))
 
 
 @unary
@@ -220,7 +220,7 @@ def _in_floats(f: Callable[[Any, Any], Any], name: str, x: ArrayLike, y: ArrayLi
         to = floating(both[0].type)
         return lift(f(*(Scalar(simplify.cast(e, to, weak)) for e in both)), name)
 
-    return _lifted(build, name, (x, y))
+    return lifted(build, name, (x, y))
 
 
 @binary
@@ -280,7 +280,7 @@ def round(x: ArrayLike, decimals: int = 0) -> Any:
         moved = apply_primitive("rint", [apply_primitive(first, [v, factor])])
         return apply_primitive(second, [moved, factor])
 
-    return _lifted(build, "round", (x,))
+    return lifted(build, "round", (x,))
 
 
 around = round
@@ -310,7 +310,7 @@ def power(x: ArrayLike, y: ArrayLike) -> Any:
                 return apply_primitive("true_divide", [lift(1), base])
             return apply_primitive("power", [base, lift(y)])
 
-        return _lifted(build, "power", (x,))
+        return lifted(build, "power", (x,))
     return elementwise("power", x, y)
 
 
@@ -344,7 +344,7 @@ def cast(x: ArrayLike, dtype: DTypeLike) -> Any:
             "cast works on scalars, but the elements are tuples.",
             hint="Take them apart with td.unzip(a).",
         )
-    return _lifted(build, "cast", (x,))
+    return lifted(build, "cast", (x,))
 
 
 class Ignore:
@@ -433,7 +433,7 @@ def where(p: ArrayLike, a: Element, b: Element) -> Any:
         chosen = simplify.select(as_truth(values[0]), sides[0], sides[1])
         return chosen if weak == chosen.weak else simplify.cast(chosen, chosen.type, weak)
 
-    return _lifted(build, "where", (p, a, b))
+    return lifted(build, "where", (p, a, b))
 
 
 def _where_tuples(p: ArrayLike, a: Element, b: Element) -> Element:
@@ -472,7 +472,7 @@ def _limited(name: str, x: ArrayLike, bound: Any) -> Any:
             limit = simplify.apply(TABLE[name], (limit, Const(last, int64)), int64, True)
         return apply_primitive(name, [e, limit])
 
-    return _lifted(build, name, (x, bound))
+    return lifted(build, name, (x, bound))
 
 
 def isclose(a: ArrayLike, b: ArrayLike, rtol: float = 1e-5, atol: float = 1e-8) -> Any:
@@ -489,7 +489,7 @@ def _as_inexact(x: ArrayLike) -> Any:
         (e,) = values
         return e if e.type.is_inexact else simplify.cast(e, float64, e.weak)
 
-    return _lifted(build, "isclose", (x,))
+    return lifted(build, "isclose", (x,))
 
 
 __all__ = [

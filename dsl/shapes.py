@@ -72,6 +72,11 @@ class KnownScalar(Scalar):
         return super().__hash__() if value is None else hash(int(value))
 
 
+def extents(shape: Shape) -> tuple[Any, ...]:
+    """A shape as users see it: an int for each constant extent, a scalar for the others."""
+    return tuple(int(e.value) if isinstance(e, Const) else Extent(e) for e in shape)
+
+
 def on_host(e: Expr) -> Expr:
     """A scalar that determines control flow or extents, in a form that the host can evaluate: loops
     and foreign functions are computed by a kernel that stores a rank-0 array."""

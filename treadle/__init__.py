@@ -40,8 +40,10 @@ from treadle.dsl.errors import (
 from treadle.dsl.evaluator import install as _install
 from treadle.dsl.functions import *
 from treadle.dsl.functions import ignore
+from treadle.dsl.numeric import *
 from treadle.dsl.operations import linear_algebra as linalg
 from treadle.dsl.operations.control import *
+from treadle.dsl.operations.differences import *
 from treadle.dsl.operations.elementwise import *
 from treadle.dsl.operations.folds import *
 from treadle.dsl.operations.foreign import *
@@ -50,11 +52,15 @@ from treadle.dsl.operations.irregular import *
 from treadle.dsl.operations.joining import *
 from treadle.dsl.operations.linalg import *
 from treadle.dsl.operations.making import *
+from treadle.dsl.operations.matrices import *
 from treadle.dsl.operations.permuting import *
+from treadle.dsl.operations.rearranging import *
 from treadle.dsl.operations.recurrences import *
 from treadle.dsl.operations.reductions import *
 from treadle.dsl.operations.scans import *
+from treadle.dsl.operations.searching import *
 from treadle.dsl.operations.segments import *
+from treadle.dsl.operations.statistics import *
 from treadle.dsl.operations.stencils import *
 from treadle.dsl.operations.stencils import constant_boundary as constant
 from treadle.dsl.operations.stencils import function_boundary as function

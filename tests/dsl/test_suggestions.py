@@ -109,8 +109,8 @@ MISTAKES = {
         r"np\.add\(dtype=…\).*astype"),
     "NumPy's spacing": (
         lambda: td.jit(lambda a: np.spacing(a))(A), td.TracingError, "no value for NumPy while"),
-    "NumPy's diff": (
-        lambda: td.jit(lambda a: np.diff(a))(A), td.TracingError, r"Instead: a\[1:\] - a\[:-1\]"),
+    "NumPy's median": (
+        lambda: td.jit(lambda a: np.median(a))(A), td.TracingError, r"Instead: td\.sort"),
     "a list of numbers": (
         lambda: td.jit(lambda a: td.sum(a))([1, 2, 3]), td.TracingError,
         r"^a\[0\] is a number by itself.*f\(np\.array\(x\)\)"),
@@ -155,9 +155,9 @@ def test_what_the_errors_say_works():
 
 
 def test_what_other_libraries_have_and_treadle_has_not():
-    names = """softmax relu searchsorted median logsumexp kron norm print conv2d diff tril triu
-        percentile quantile rand uniform trapezoid interp moveaxis trace average allclose
-        array_equal identity nansum"""
+    names = (
+        "softmax relu median logsumexp norm print conv2d percentile quantile rand uniform interp"
+    )
     for name in names.split():
         with pytest.raises(AttributeError) as raised:
             getattr(td, name)

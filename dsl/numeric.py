@@ -1,0 +1,295 @@
+"""Functions of numbers that are written with others: of scalars in kernels, and of arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from . import functions as fn
+from .annotations import ArrayLike, Value
+from .errors import DTypeError, TracingError
+from .expr import Expr
+from .functions import binary, lifted, unary
+from .operations.control import while_loop
+from .scalar import Scalar, as_strong, lift, unify
+from .sources import as_array
+from .types import ScalarType, float64, int32, int64
+
+__all__ = ["divmod", "float_power", "frexp", "gcd", "iscomplex", "isneginf", "isposinf", "isreal",
+           "lcm", "ldexp", "logaddexp2", "modf", "nan_to_num", "piecewise", "positive",
+           "rotate_left", "rotate_right", "select", "sinc"]  # fmt: skip
+
+
+def _of_scalars(f: Callable[..., Any], name: str, *operands: ArrayLike) -> Any:
+    """`f` of scalars of one type, for each element of operands that broadcast."""
+
+    def build(values: list[Expr]) -> Expr:
+        alike, _ = unify(values, name)
+        return lift(f(*(Scalar(as_strong(v)) for v in alike)), name)
+
+    return lifted(build, name, operands)
+
+
+def _type(x: ArrayLike, name: str) -> ScalarType:
+    """The type of an operand."""
+    if isinstance(x, Scalar):
+        return x.dtype
+    return as_array(x, name).types[0]
+
+
+@unary
+def positive(x: ArrayLike) -> Any:
+    """`x` itself."""
+    return fn.add(x, 0) if not isinstance(x, Scalar) else x
+
+
+@unary
+def isposinf(x: ArrayLike) -> Any:
+    """Whether x is +∞."""
+    return fn.isinf(x) & fn.greater(x, 0)
+
+
+@unary
+def isneginf(x: ArrayLike) -> Any:
+    """Whether x is −∞."""
+    return fn.isinf(x) & fn.less(x, 0)
+
+
+@unary
+def isreal(x: ArrayLike) -> Any:
+    """Whether the imaginary part is 0."""
+    return fn.equal(fn.imag(x), 0)
+
+
+@unary
+def iscomplex(x: ArrayLike) -> Any:
+    """Whether the imaginary part is not 0."""
+    return fn.not_equal(fn.imag(x), 0)
+
+
+@unary
+def sinc(x: ArrayLike) -> Any:
+    """sin(πx) / (πx), and 1 at 0.
+
+    >>> import numpy as np, treadle as td
+    >>> td.sinc(np.array([0.0, 0.5]))
+    Array([1.        , 0.63661977])
+    """
+
+    def value(x: Any) -> Any:
+        at = x * np.pi
+        zero = at == 0
+        return fn.where(zero, 1.0, fn.sin(at) / fn.where(zero, 1.0, at))
+
+    return _of_scalars(value, "sinc", x)
+
+
+@binary
+def float_power(x: ArrayLike, y: ArrayLike) -> Any:
+    """x ** y in float64, or complex128."""
+    return fn.power(fn.multiply(x, fn.cast(1.0, float64)), y)
+
+
+@binary
+def logaddexp2(x: ArrayLike, y: ArrayLike) -> Any:
+    """log₂(2ˣ + 2ʸ) without overflow."""
+
+    def value(x: Any, y: Any) -> Any:
+        high, low = fn.maximum(x, y), fn.minimum(x, y)
+        return fn.where(high == low, high + 1.0, high + fn.log1p(fn.exp2(low - high)) / np.log(2.0))
+
+    return _of_scalars(value, "logaddexp2", x, y)
+
+
+@binary
+def divmod(x: ArrayLike, y: ArrayLike) -> Any:
+    """`(x // y, x % y)`."""
+    return fn.floor_divide(x, y), fn.remainder(x, y)
+
+
+@binary
+def gcd(x: ArrayLike, y: ArrayLike) -> Any:
+    """The greatest common divisor of integers, not negative; gcd(0, 0) = 0.
+
+    >>> import numpy as np, treadle as td
+    >>> td.gcd(np.array([12, 7]), 18)
+    Array([6, 1])
+    """
+    return _of_scalars(_gcd, "gcd", x, y)
+
+
+def _gcd(x: Any, y: Any) -> Any:
+    if not x.dtype.is_integer:
+        raise DTypeError(f"gcd and lcm are for integers, got {x.dtype}.")
+    start = (fn.absolute(x), fn.absolute(y))
+    return while_loop(lambda s: s[1] != 0, lambda s: (s[1], s[0] % s[1]), start)[0]
+
+
+@binary
+def lcm(x: ArrayLike, y: ArrayLike) -> Any:
+    """The least common multiple of integers, not negative; 0 if one of them is 0."""
+
+    def value(x: Any, y: Any) -> Any:
+        divisor = _gcd(x, y)
+        one = fn.cast(1, x.dtype)
+        return fn.absolute(x // fn.where(divisor == 0, one, divisor) * y)
+
+    return _of_scalars(value, "lcm", x, y)
+
+
+@unary
+def modf(x: ArrayLike) -> Any:
+    """`(fraction, whole)`, both with the sign of x; the fraction of ±∞ is ±0."""
+    whole = fn.trunc(fn.multiply(x, 1.0))
+    return fn.copysign(fn.where(fn.isinf(whole), 0.0, fn.subtract(x, whole)), x), whole
+
+
+@unary
+def frexp(x: ArrayLike) -> Any:
+    """`(mantissa, exponent)` with x = mantissa · 2 ** exponent and 0.5 ≤ |mantissa| < 1 (0, ±∞ and
+    NaN have exponent 0); the exponent is int32."""
+
+    def exponent(x: Any) -> Any:
+        special = ~fn.isfinite(x) | (x == 0)
+        size = fn.absolute(fn.where(special, 1.0, x))
+        # log2 may be off by one next to powers of two, and subnormal numbers have few digits.
+        guess = fn.cast(fn.floor(fn.log2(size)), int32) + 1
+        share = _scaled(size, -guess)
+        guess = fn.where(share >= 1.0, guess + 1, fn.where(share < 0.5, guess - 1, guess))
+        return fn.where(special, fn.cast(0, int32), guess)
+
+    exponents = _of_scalars(exponent, "frexp", fn.multiply(x, 1.0))
+    return ldexp(x, fn.negative(exponents)), exponents
+
+
+def _scaled(x: Any, n: Any) -> Any:
+    """x · 2ⁿ, in two steps where 2ⁿ alone would be too large or too small."""
+    half = n // 2
+    kind = x.dtype
+    two = fn.cast(2.0, kind)
+    first, second = (fn.power(two, fn.cast(k, kind)) for k in (half, n - half))
+    return x * first * second
+
+
+@binary
+def ldexp(x: ArrayLike, n: ArrayLike) -> Any:
+    """x · 2 ** n for integers n."""
+    if not _type(n, "ldexp").is_integer:
+        raise DTypeError(f"ldexp needs integer exponents, got {_type(n, 'ldexp')}.")
+    kind = _type(fn.multiply(x, 1.0), "ldexp")
+
+    def build(values: list[Expr]) -> Expr:
+        value, count = (Scalar(as_strong(v)) for v in values)
+        return lift(_scaled(fn.cast(value, kind), fn.cast(count, int32)), "ldexp")
+
+    return lifted(build, "ldexp", (x, n))
+
+
+def nan_to_num(
+    x: ArrayLike,
+    copy: bool = True,
+    nan: float = 0.0,
+    posinf: float | None = None,
+    neginf: float | None = None,
+) -> Value:
+    """NaN replaced by `nan`, +∞ and −∞ by the largest and the smallest number or what is given.
+
+    `copy` has no effect: arrays never change.
+
+    >>> import numpy as np, treadle as td
+    >>> td.nan_to_num(np.array([1.0, np.nan, -np.inf]), neginf=-9.0)
+    Array([ 1.,  0., -9.])
+    """
+    kind = _type(x, "nan_to_num")
+    if not kind.is_inexact:
+        return positive(x)
+    if kind.is_complex:
+        parts = (nan_to_num(part, copy, nan, posinf, neginf) for part in (fn.real(x), fn.imag(x)))
+        return fn.complex_(*parts)  # type: ignore[no-any-return]
+    most = float(np.finfo(kind.numpy).max) if kind.name != "bfloat16" else 3.3895313892515355e38
+    high, low = most if posinf is None else posinf, -most if neginf is None else neginf
+    found = fn.where(isposinf(x), high, fn.where(isneginf(x), low, x))
+    return fn.where(fn.isnan(x), nan, found)  # type: ignore[no-any-return]
+
+
+def select(
+    conditions: Sequence[ArrayLike], choices: Sequence[ArrayLike], default: ArrayLike = 0
+) -> Value:
+    """For each element the choice of the first condition that holds, else `default`.
+
+    >>> import treadle as td
+    >>> k = td.iota(5)
+    >>> td.select([k < 2, k > 3], [k, -k], 9)
+    Array([ 0,  1,  9,  9, -4])
+    """
+    if len(conditions) != len(choices):
+        raise TracingError(
+            f"select: {len(conditions)} conditions for {len(choices)} choices.",
+            hint="Give as many of each: td.select([p, q], [a, b], default).",
+        )
+    found: Any = default
+    for p, choice in zip(reversed(conditions), reversed(choices), strict=True):
+        found = fn.where(p, choice, found)
+    return found  # type: ignore[no-any-return]
+
+
+def piecewise(x: ArrayLike, conditions: Sequence[ArrayLike], functions: Sequence[Any]) -> Value:
+    """For each element the function of the last condition that holds, applied to it; one function
+    more than conditions is for the others (else they are 0).  Numbers are constant functions.
+
+    >>> import treadle as td
+    >>> x = td.iota(5) - 2
+    >>> td.piecewise(x, [x < 0, x >= 0], [lambda v: -v, lambda v: 10 * v])
+    Array([ 2,  1,  0, 10, 20])
+    """
+    if len(functions) not in (len(conditions), len(conditions) + 1):
+        raise TracingError(
+            f"piecewise: {len(functions)} functions for {len(conditions)} conditions.",
+            hint="One for each, and perhaps one for the elements of none.",
+        )
+    own = x if isinstance(x, Scalar) else as_array(x, "piecewise")
+    kind = _type(own, "piecewise")
+
+    def value(function: Any) -> Any:
+        return fn.cast(function(own) if callable(function) else function, kind)
+
+    found: Any = value(functions[-1] if len(functions) > len(conditions) else 0)
+    for p, function in zip(conditions, functions, strict=False):
+        found = fn.where(p, value(function), found)
+    return found  # type: ignore[no-any-return]
+
+
+def _rotated(x: ArrayLike, n: ArrayLike, left: bool, name: str) -> Any:
+    kind = _type(x, name)
+    if not kind.is_integer or not _type(n, name).is_integer:
+        raise DTypeError(f"{name} is for integers, got {kind} and {_type(n, name)}.")
+
+    def build(values: list[Expr]) -> Expr:
+        value, count = Scalar(as_strong(values[0])), Scalar(as_strong(values[1]))
+        unsigned = getattr(np, f"uint{kind.bits}")
+        bits = fn.cast(value, unsigned)
+        n = fn.cast(fn.cast(count, int64) % kind.bits, unsigned)
+        other = fn.cast((kind.bits - fn.cast(n, int64)) % kind.bits, unsigned)
+        up, down = (n, other) if left else (other, n)
+        return lift(fn.cast((bits << up) | (bits >> down), kind), name)
+
+    return lifted(build, name, (x, n))
+
+
+@binary
+def rotate_left(x: ArrayLike, n: ArrayLike) -> Any:
+    """The bits of an integer rotated by n places to the left; n is taken modulo the width.
+
+    >>> import numpy as np, treadle as td
+    >>> td.rotate_left(np.array([129], "uint8"), 1)
+    Array([3], dtype=uint8)
+    """
+    return _rotated(x, n, True, "rotate_left")
+
+
+@binary
+def rotate_right(x: ArrayLike, n: ArrayLike) -> Any:
+    """The bits of an integer rotated by n places to the right; n is taken modulo the width."""
+    return _rotated(x, n, False, "rotate_right")

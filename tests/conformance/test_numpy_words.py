@@ -1,0 +1,139 @@
+"""The words of NumPy: the same name, arguments and result (docs/reference.md)."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import treadle as td
+
+from .helpers import assert_same, to_host
+
+RNG = np.random.default_rng(7)
+I = RNG.integers(-9, 10, (3, 4))
+F = RNG.normal(size=(3, 4))
+C = F + 1j * F[::-1]
+T = RNG.normal(size=(2, 3, 4))
+V, W = RNG.normal(size=6), RNG.normal(size=6)
+N = np.where(RNG.random((3, 4)) < 0.4, np.nan, F)
+N[1] = np.nan
+S = np.sort(RNG.integers(0, 9, 8))
+B = F > 0
+U = np.array([3, 200, 0, 255], "uint8")
+
+#: (name, arguments); exact unless a tolerance follows.
+EXACT = [
+    *[("moveaxis", T, s, d) for s, d in ((0, -1), (-1, 0), ((0, 1), (-1, 0)), (1, 1))],
+    ("rollaxis", T, 2), ("rollaxis", T, 0, 3), ("rollaxis", T, -1, 1),
+    ("matrix_transpose", T), ("fliplr", T), ("flipud", V),
+    *[("rot90", I, k) for k in (-1, 0, 1, 2, 3)], ("rot90", T, 1, (2, 0)),
+    ("repeat", I, 3), ("repeat", I, 2, 0), ("repeat", T, 2, -1), ("repeat", np.int64(3), 4),
+    ("repeat", I, 0, 1),
+    ("tile", V, 2), ("tile", I, (2, 1)), ("tile", I, (2, 1, 3)), ("tile", T, 2), ("tile", I, 0),
+    ("tile", np.float64(2), (2, 2)),
+    *[(f"atleast_{k}d", x) for k in (1, 2, 3) for x in (np.float64(1), V, I, T)],
+    ("atleast_2d", V, I), ("broadcast_arrays", V[:, None], W), ("broadcast_arrays", I, 1),
+    ("hstack", [V, W]), ("hstack", [I, I]), ("vstack", [V, W]), ("vstack", [I, I, I]),
+    ("dstack", [V, W]), ("dstack", [I, I]), ("column_stack", [V, W]),
+    ("column_stack", [V, W[:, None]]),
+    ("append", I, V), ("append", I, I, 1), ("append", V, 3.0),
+    *[("array_split", V, k) for k in (1, 2, 4, 8, [2, 5], [])], ("array_split", I, 3, 1),
+    ("split", V, 3), ("split", T, [1], -1), ("hsplit", V, 2), ("hsplit", I, 2), ("vsplit", I, 3),
+    ("dsplit", T, 2),
+    ("identity", 3), ("diag", V), ("diag", V, 2), ("diag", V, -1), ("diag", I), ("diag", I, -1),
+    ("diagflat", I, 1), ("trace", I), ("trace", T, 1), ("trace", T, 0, 2, 1), ("trace", B),
+    ("tri", 3), ("tri", 3, 4, 1), ("tri", 2, 5, -1, int),
+    *[(name, x, k) for name in ("tril", "triu") for x in (I, T, V, B) for k in (-1, 0, 2)],
+    ("meshgrid", V, W[:2]), ("meshgrid", V, W[:2], I[0]), ("meshgrid", V),
+    ("kron", V, W[:2]), ("kron", I, I[:2]), ("kron", I, V), ("kron", 2, V),
+    ("cross", I[:, :3], I[::-1, :3]), ("cross", T[:, :, 0], I[0, :3]),
+    ("diff", V), ("diff", I, 2), ("diff", T, 1, 0), ("diff", B), ("diff", V, 0), ("diff", I, 9),
+    ("ediff1d", I), ("ediff1d", V, [9.0], [1.0, 2.0]),
+    ("nanmin", N, 0), ("nanmax", N), ("nanmin", I, 1), ("nancumsum", N, 1), ("nancumprod", N[0], 0),
+    ("ptp", I), ("ptp", F, 1),
+    ("allclose", F, F + 1e-12), ("allclose", F, F + 1), ("allclose", N, N),
+    ("allclose", N, N, 1e-5, 1e-8, True),
+    ("array_equal", I, I), ("array_equal", I, I + 1), ("array_equal", I, I[:2]),
+    ("array_equal", I, V),
+    ("array_equal", 3, 3),
+    *[("searchsorted", S, x, side) for x in (I, V * 4, 3, S) for side in ("left", "right")],
+    ("searchsorted", np.array([1.0, 2.0, np.nan]), np.array([np.nan, 0.0, 5.0])),
+    ("searchsorted", S[:0], V), ("searchsorted", S[::-1].copy(), I, "left", np.argsort(S[::-1])),
+    ("digitize", V, np.sort(W)), ("digitize", I, S[::3], True),
+    ("lexsort", (I[0], I[1], I[2])), ("lexsort", I), ("lexsort", (I, I[::-1]), 0),
+    ("positive", F), ("isposinf", np.array([np.inf, -np.inf, np.nan, 0])),
+    ("isneginf", np.array([np.inf, -np.inf, np.nan, 0])), ("isreal", C), ("iscomplex", C),
+    ("isreal", I),
+    ("divmod", I, 3), ("divmod", F, 0.25), ("gcd", I, 6), ("gcd", I, I.T[:3, :1]), ("lcm", I, 4),
+    ("gcd", U, 12), ("gcd", U, U[::-1].astype("int16")), ("lcm", I, 0), ("gcd", 0, 0),
+    ("modf", np.array([1.5, -2.25, np.inf, -np.inf, -0.0, 0.0])),
+    ("frexp", np.array([1.0, -3.0, 0.0, 5e-324, 1e308, np.inf, np.nan, 0.5])),
+    ("frexp", np.array([1 - 2**-53, 2.0**-1022])),
+    ("frexp", np.array([1.0, 3.0, 1e-40, 3e38], "float32")),
+    ("ldexp", F, np.int64(3)), ("ldexp", np.array([5e-324, 1.0]), np.array([1100, -1074])),
+    ("nan_to_num", np.array([np.nan, np.inf, -np.inf, 2.0])), ("nan_to_num", I),
+    ("nan_to_num", np.array([np.nan, np.inf, 1], "float32"), True, 5.0, 6.0),
+    ("nan_to_num", np.array([complex(np.nan, np.inf)])),
+    ("select", [I > 3, I < 0], [I, -I], 5), ("select", [B], [F]),
+    ("piecewise", F, [F < 0, F >= 1], [lambda v: -v, 7.0]),
+    ("piecewise", F, [F < 0], [0.0, lambda v: 2 * v]),
+    ("float_power", I[:1] % 3, 2),
+]  # fmt: skip
+CLOSE = [
+    ("gradient", V), ("gradient", F), ("gradient", F, 0.5), ("gradient", I),
+    ("gradient", T, 1.0, 2.0, 3.0),
+    ("gradient", V, np.cumsum(np.abs(W) + 1)),
+    ("trapezoid", F), ("trapezoid", V, np.cumsum(np.abs(W))), ("trapezoid", F, None, 0.5, 0),
+    ("trapezoid", I),
+    ("unwrap", np.cumsum(V) * 4), ("unwrap", F * 9, None, 0),
+    ("sinc", V), ("sinc", np.array([0.0, 1.0, 0.5])), ("logaddexp2", V, W),
+    ("logaddexp2", np.array([-np.inf, np.inf]), np.array([-np.inf, 1.0])),
+    ("nansum", N), ("nansum", N, 1), ("nansum", I, 0), ("nanprod", N, 1), ("nanmean", N, 0),
+    ("nanmean", I),
+    ("nanmean", N, 1), ("nanvar", N, 0), ("nanstd", N), ("nanvar", I, 1),
+    ("average", F), ("average", F, 1, np.arange(4.0)), ("average", F, None, F * F),
+    ("average", I, 0, [1, 2, 3]),
+    ("cov", F), ("cov", F, F[:1]), ("cov", V), ("cov", F, None, False),
+    ("cov", F, None, True, True),
+    ("cov", I), ("cov", C), ("corrcoef", F), ("corrcoef", V, W),
+    ("vander", V), ("vander", V, 3, True), ("float_power", V * V, W),
+]  # fmt: skip
+
+
+def theirs(name, *given):
+    with np.errstate(all="ignore"):
+        found = getattr(np, name)(*given)
+    return (
+        tuple(np.asarray(x) for x in found)
+        if isinstance(found, tuple | list)
+        else np.asarray(found)
+    )
+
+
+def names_of(cases):
+    return [f"{k} {case[0]}" for k, case in enumerate(cases)]
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("case", EXACT, ids=names_of(EXACT))
+def test_exact(backend, case):
+    name, *given = case
+    with td.config(backend=backend):
+        got = td.run(getattr(td, name)(*given))
+    got = tuple(map(to_host, got)) if isinstance(got, tuple) else to_host(got)
+    assert_same(got, theirs(name, *given), label=name)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("case", CLOSE, ids=names_of(CLOSE))
+def test_close(backend, case):
+    name, *given = case
+    with td.config(backend=backend):
+        got = td.run(getattr(td, name)(*given))
+    want = theirs(name, *given)
+    for mine, other in zip(
+        *((x if isinstance(x, tuple) else (x,)) for x in (got, want)), strict=True
+    ):
+        mine = to_host(mine)
+        assert (mine.dtype, mine.shape) == (other.dtype, other.shape)
+        np.testing.assert_allclose(mine, other, rtol=1e-12, atol=1e-12)
