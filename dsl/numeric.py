@@ -122,7 +122,9 @@ def gcd(x: ArrayLike, y: ArrayLike) -> Any:
 
 def _gcd(x: Any, y: Any) -> Any:
     if not x.dtype.is_integer:
-        raise DTypeError(f"gcd and lcm are for integers, got {x.dtype}.")
+        raise DTypeError(
+            f"gcd and lcm are for integers, got {x.dtype}.", hint="Convert it: x.astype(td.int64)."
+        )
     start = (fn.absolute(x), fn.absolute(y))
     return while_loop(lambda s: s[1] != 0, lambda s: (s[1], s[0] % s[1]), start)[0]
 
@@ -134,7 +136,7 @@ def lcm(x: ArrayLike, y: ArrayLike) -> Any:
     def value(x: Any, y: Any) -> Any:
         divisor = _gcd(x, y)
         one = fn.cast(1, x.dtype)
-        return fn.absolute(x // fn.where(divisor == 0, one, divisor) * y)
+        return fn.absolute(x) // fn.where(divisor == 0, one, divisor) * fn.absolute(y)
 
     return _of_scalars(value, "lcm", x, y)
 
@@ -177,7 +179,10 @@ def _scaled(x: Any, n: Any) -> Any:
 def ldexp(x: ArrayLike, n: ArrayLike) -> Any:
     """x · 2 ** n for integers n."""
     if not _type(n, "ldexp").is_integer:
-        raise DTypeError(f"ldexp needs integer exponents, got {_type(n, 'ldexp')}.")
+        raise DTypeError(
+            f"ldexp needs integer exponents, got {_type(n, 'ldexp')}.",
+            hint="Write x * 2.0 ** n for others.",
+        )
     kind = _type(fn.multiply(x, 1.0), "ldexp")
 
     def build(values: list[Expr]) -> Expr:
@@ -264,7 +269,10 @@ def piecewise(x: ArrayLike, conditions: Sequence[ArrayLike], functions: Sequence
 def _rotated(x: ArrayLike, n: ArrayLike, left: bool, name: str) -> Any:
     kind = _type(x, name)
     if not kind.is_integer or not _type(n, name).is_integer:
-        raise DTypeError(f"{name} is for integers, got {kind} and {_type(n, name)}.")
+        raise DTypeError(
+            f"{name} is for integers, got {kind} and {_type(n, name)}.",
+            hint="Convert them: x.astype(td.uint32).",
+        )
 
     def build(values: list[Expr]) -> Expr:
         value, count = Scalar(as_strong(values[0])), Scalar(as_strong(values[1]))

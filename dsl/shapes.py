@@ -31,6 +31,10 @@ class KnownScalar(Scalar):
 
     __slots__ = ()
 
+    def __repr__(self) -> str:
+        value = known(self._expr)
+        return super().__repr__() if value is None else str(value)
+
     def __index__(self) -> int:
         value = known(self._expr)
         return super().__index__() if value is None else int(value)

@@ -36,7 +36,9 @@ def diff(a: ArrayLike, n: int = 1, axis: int = -1) -> Array:
     """
     array = as_array(a, "diff")
     if n < 0:
-        raise ShapeError(f"diff: n is the number of differences, not {n}.")
+        raise ShapeError(
+            f"diff: n is the number of differences, not {n}.", hint="Write td.diff(a, 1)."
+        )
     axis = normalise_axis(axis, array.ndim, "diff")
     for _ in range(n):
         upper, lower = array[_along(axis, slice(1, None))], array[_along(axis, slice(None, -1))]
@@ -79,7 +81,10 @@ def gradient(
     chosen = [normalise_axis(x, array.ndim, "gradient") for x in axes]
     steps: list[Any] = list(spacing) if len(spacing) > 1 else [*(spacing or (1.0,))] * len(chosen)
     if len(steps) != len(chosen):
-        raise ShapeError(f"gradient: {len(steps)} spacings for {len(chosen)} axes.")
+        raise ShapeError(
+            f"gradient: {len(steps)} spacings for {len(chosen)} axes.",
+            hint="Give one for all axes, or one for each.",
+        )
     found = tuple(_derivative(array, k, h) for k, h in zip(chosen, steps, strict=True))
     return found[0] if len(found) == 1 else found
 

@@ -43,7 +43,10 @@ def diag(a: ArrayLike, k: int = 0) -> Array:
     if array.ndim == 2:
         return diagonal(array, k)
     if array.ndim != 1:
-        raise ShapeError(f"diag takes an array of rank 1 or 2, got rank {array.ndim}.")
+        raise ShapeError(
+            f"diag takes an array of rank 1 or 2, got rank {array.ndim}.",
+            hint="td.diagonal(a, axis1=…, axis2=…) takes higher ranks.",
+        )
     n, above = array.shape[0] + abs(k), max(-k, 0)
     zero = array.types[0](0)
     return generate((n, n), lambda i, j: cond(j - i == k, array[i - above], zero))
@@ -96,7 +99,7 @@ def _triangle(a: ArrayLike, k: int, operation: str, lower: bool) -> Array:
     if array.ndim == 1:  # as in NumPy: each row of a square
         array = broadcast_to(array, (array.shape[0], array.shape[0]))
     if array.ndim < 1:
-        raise ShapeError(f"{operation} needs rank 1 at least, got 0.")
+        raise ShapeError(f"{operation} needs rank 1 at least, got 0.", hint="Give it a matrix.")
     zero = array.types[0](0)
 
     def element(*given: Any) -> Any:  # the indices, then the element
@@ -114,7 +117,10 @@ def vander(x: ArrayLike, N: int | None = None, increasing: bool = False) -> Arra
     """
     array = as_array(x, "vander")
     if array.ndim != 1:
-        raise ShapeError(f"vander takes an array of rank 1, got rank {array.ndim}.")
+        raise ShapeError(
+            f"vander takes an array of rank 1, got rank {array.ndim}.",
+            hint="Flatten it: td.vander(td.flatten(a)).",
+        )
     columns = known(array._shape[0]) if N is None else N
     if columns is None:
         raise TracingError(
@@ -142,7 +148,10 @@ def meshgrid(
            [1, 1, 1]])
     """
     if indexing not in ("xy", "ij"):
-        raise TracingError(f"meshgrid: indexing is 'xy' or 'ij', got {indexing!r}.")
+        raise TracingError(
+            f"meshgrid: indexing is 'xy' or 'ij', got {indexing!r}.",
+            hint='"ij" keeps the order of the axes.',
+        )
     made = [reshape(as_array(a, "meshgrid"), -1) for a in arrays]
     rank, swapped = len(made), indexing == "xy" and len(made) > 1
     places = [1 - k if swapped and k < 2 else k for k in range(rank)]

@@ -80,7 +80,9 @@ def _in_order(axes: AxisLike, array: Array, operation: str) -> list[int]:
     given = [axes] if isinstance(axes, int) else list(axes)
     found = [normalise_axis(x, array.ndim, operation) for x in given]
     if len(set(found)) != len(found):
-        raise AxisError(f"{operation}: an axis is named twice: {axes}.")
+        raise AxisError(
+            f"{operation}: an axis is named twice: {axes}.", hint="Name each axis once."
+        )
     return found
 
 
@@ -92,7 +94,10 @@ def rollaxis(a: ArrayLike, axis: int, start: int = 0) -> Array:
     if start < 0:
         start += array.ndim
     if not 0 <= start <= array.ndim:
-        raise AxisError(f"rollaxis: start={start} is outside 0 … {array.ndim}.")
+        raise AxisError(
+            f"rollaxis: start={start} is outside 0 … {array.ndim}.",
+            hint="td.moveaxis(a, source, destination) is easier to read.",
+        )
     return moveaxis(array, axis, start - (axis < start))
 
 
@@ -111,7 +116,10 @@ def matrix_transpose(a: ArrayLike) -> Array:
 
 def _require_rank(array: Array, least: int, operation: str) -> None:
     if array.ndim < least:
-        raise ShapeError(f"{operation} needs a rank of at least {least}, got {array.ndim}.")
+        raise ShapeError(
+            f"{operation} needs a rank of at least {least}, got {array.ndim}.",
+            hint="td.expand_dims(a, axis) adds an axis.",
+        )
 
 
 @operation
@@ -141,7 +149,7 @@ def rot90(a: ArrayLike, k: int = 1, axes: Sequence[int] = (0, 1)) -> Array:
     """
     array = as_array(a, "rot90")
     if len(axes) != 2:
-        raise ShapeError(f"rot90 needs two axes, got {len(axes)}.")
+        raise ShapeError(f"rot90 needs two axes, got {len(axes)}.", hint="Write axes=(0, 1).")
     first, second = _in_order(tuple(axes), array, "rot90")
     if k % 4 == 0:
         return array
@@ -334,7 +342,10 @@ def _split(array: Array, parts: int | Sequence[int], axis: int, operation: str,
         ends = [None, *parts, None]
         return tuple(array[(*whole, slice(a, b))] for a, b in itertools.pairwise(ends))
     if parts <= 0:
-        raise ShapeError(f"{operation} needs at least one part, got {parts}.")
+        raise ShapeError(
+            f"{operation} needs at least one part, got {parts}.",
+            hint="Give a number of parts, or the indices between them.",
+        )
     number = known(array._shape[axis])
     if equal and number is not None and number % parts:
         raise ShapeError(

@@ -39,10 +39,16 @@ def searchsorted(
     Array([0, 1, 3])
     """
     if side not in ("left", "right"):
-        raise TracingError(f"searchsorted: side is 'left' or 'right', got {side!r}.")
+        raise TracingError(
+            f"searchsorted: side is 'left' or 'right', got {side!r}.",
+            hint='"left": before equal elements; "right": after them.',
+        )
     table, values = as_array(a, "searchsorted"), as_array(v, "searchsorted")
     if table.ndim != 1:
-        raise ShapeError(f"searchsorted needs a sorted array of rank 1, got rank {table.ndim}.")
+        raise ShapeError(
+            f"searchsorted needs a sorted array of rank 1, got rank {table.ndim}.",
+            hint="Search its rows one by one, or sort td.flatten(a).",
+        )
     if sorter is not None:
         table = take(table, as_array(sorter, "searchsorted"))
     inexact = table.types[0].is_inexact or values.types[0].is_inexact
@@ -107,7 +113,9 @@ def lexsort(keys: Sequence[ArrayLike] | ArrayLike, axis: int = -1) -> Array:
     """
     rows = list(keys) if isinstance(keys, tuple | list) else list(as_array(keys, "lexsort"))
     if not rows:
-        raise ShapeError("lexsort needs at least one key.")
+        raise ShapeError(
+            "lexsort needs at least one key.", hint="td.lexsort((second, first)) sorts by first."
+        )
     arrays = [as_array(k, "lexsort") for k in rows]
     order = argsort(arrays[0], axis)
     for key in arrays[1:]:

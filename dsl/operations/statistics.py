@@ -209,7 +209,10 @@ def cov(
 def _variables(a: ArrayLike, rowvar: bool, operation: str) -> Array:
     array = as_array(a, operation)
     if array.ndim > 2:
-        raise ShapeError(f"{operation} takes an array of rank 2 at most, got rank {array.ndim}.")
+        raise ShapeError(
+            f"{operation} takes an array of rank 2 at most, got rank {array.ndim}.",
+            hint="Reshape it: a row for each variable.",
+        )
     if not array.types[0].is_inexact:
         array = array.astype(float)
     if array.ndim < 2:

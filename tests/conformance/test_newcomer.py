@@ -297,9 +297,9 @@ def test_names_that_are_elsewhere_in_treadle_or_nowhere():
         td.Column  # noqa: B018
     with pytest.raises(AttributeError, match=r"no 'StepLru': td\.simulator\.StepLru"):
         td.StepLru  # noqa: B018
-    with pytest.raises(AttributeError, match=r"an Array has no 'trace': td\.sum\(td\.diag"):
+    with pytest.raises(AttributeError, match=r"an Array has no method 'trace': write td\.trace\(a"):
         td.use(np.eye(2)).trace()
-    for nonsense in ("cov", "info", "partition"):  # cos, isinf, precision are not what is meant
+    for nonsense in ("covert", "info", "partial"):  # cos, isinf, precision are not what is meant
         with pytest.raises(AttributeError, match=f"no '{nonsense}'.$"):
             getattr(td, nonsense)
 

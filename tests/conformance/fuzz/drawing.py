@@ -40,6 +40,15 @@ NOT_GENERATED = {
     **dict.fromkeys(("backends", "error_bound"), "tells about machines and errors, makes no array"),
     "linalg": "a module: floats of matrices, tests/conformance/test_linear_algebra.py",
     **dict.fromkeys(("schedule", "simulator", "simulate"), "a module; schedules are drawn"),
+    **dict.fromkeys(
+        ("append", "array_split", "atleast_1d", "atleast_2d", "atleast_3d", "broadcast_arrays",
+         "column_stack", "dsplit", "dstack", "hsplit", "hstack", "split", "unstack", "vsplit",
+         "vstack", "argpartition", "partition", "lexsort", "meshgrid", "vander", "piecewise",
+         "frexp", "modf", "divmod", "average", "cov", "corrcoef", "nanstd", "nanvar", "gradient",
+         "unwrap", "rollaxis", "ediff1d", "identity", "tri", "diagflat", "float_power", "sinc",
+         "logaddexp2", "nancumprod", "nanprod", "nanmean", "trapezoid", "allclose", "ldexp"),
+        "made of operations that are drawn: tests/conformance/test_numpy_words.py",
+    ),
     "foreign": "takes a function compiled by Numba: tests of foreign functions",
     "foreign_array": "takes one function a backend: tests of foreign functions",
 }  # fmt: skip
@@ -785,6 +794,65 @@ def permutes(w: Writer, name: str) -> None:
         f"td.permute({combine}, {defaults}, lambda {', '.join(variables)}: {target}, "
         f"{a}{w.schedule()})"
     )
+
+
+@draws(
+    "moveaxis matrix_transpose fliplr flipud rot90 repeat tile diag trace tril triu kron cross "
+    "diff ptp nansum nanmin nanmax nanargmin nanargmax nancumsum array_equal searchsorted digitize "
+    "positive isposinf isneginf isreal iscomplex gcd lcm nan_to_num select rotate_left rotate_right"
+)
+def words(w: Writer, name: str) -> None:
+    """Words of NumPy that are made of other operations."""
+    rng = w.rng
+    if name in ("gcd", "lcm", "rotate_left", "rotate_right"):
+        a = w.array(lambda v: v.dtype.kind in "iu" and v.size < MOST)
+        other = rng.choice(("3", "6", "12", "1"))
+        numpy = in_numpy(f"td.{name}({a}, {other})", w.value(a)) if name in ("gcd", "lcm") else ""
+        w.line(f"td.{name}({a}, {other})", numpy=numpy)
+        return
+    if name in ("searchsorted", "digitize"):
+        a = w.array(lambda v: v.dtype.kind in "iu" and v.dtype.itemsize < 8)
+        table = sorted(rng.sample(range(-9, 30), rng.randrange(1, 9)))
+        given = (f"np.array({table})", a) if name == "searchsorted" else (a, f"np.array({table})")
+        text = f"td.{name}({', '.join(given)})"
+        w.line(text, numpy=in_numpy(text, w.value(a)))
+        return
+    least = {"matrix_transpose": 2, "fliplr": 2, "rot90": 2, "trace": 2, "tril": 1, "triu": 1,
+             "flipud": 1, "moveaxis": 1, "diff": 1, "nancumsum": 1}.get(name, 0)  # fmt: skip
+    reduced = name.startswith("nan") or name in ("trace", "ptp")
+    a = w.array(
+        lambda v: (
+            v.ndim >= least
+            and v.size < 500
+            and (name != "diag" or v.ndim in (1, 2))
+            and (name != "cross" or (v.ndim and v.shape[-1] == 3 and v.dtype.kind in "iu"))
+            and (not reduced or (v.size and v.dtype.kind in "iu"))
+            and (name != "kron" or (v.size < 20 and v.dtype.kind in "iu"))
+            and (name not in ("ptp", "isposinf", "isneginf") or v.dtype.kind in "iuf")
+            and v.dtype.kind != "V"
+        )
+    )
+    v = w.value(a)
+    more = {
+        "moveaxis": f", {rng.randrange(v.ndim or 1)}, {-1 - rng.randrange(v.ndim or 1)}",
+        "rot90": f", {rng.randrange(-1, 5)}",
+        "repeat": f", {rng.randrange(4)}, {rng.choice(('None', *range(v.ndim)))}",
+        "tile": f", {rng.choice(('2', '(2, 1)', '(1, 3)', '0'))}",
+        "diag": f", {rng.randrange(-2, 3)}",
+        "tril": f", {rng.randrange(-2, 3)}",
+        "triu": f", {rng.randrange(-2, 3)}",
+        "kron": f", {a}",
+        "cross": f", {a}",
+        "diff": f", {rng.randrange(3)}",
+        "array_equal": f", {w.like(a)}",
+    }.get(name, "")
+    text = f"td.{name}({a}{more})"
+    if name == "select":
+        b = w.like(a, kind=True)
+        text = f"td.select([{a} > 2, {b} < 1], [{a}, {b}])"
+        if v.dtype.kind == "c":
+            raise NoLine
+    w.line(text, numpy=in_numpy(text, v) if v.dtype.kind in "iu" and name != "select" else "")
 
 
 @draws("update")
