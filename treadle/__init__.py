@@ -42,6 +42,7 @@ from treadle.dsl.functions import *
 from treadle.dsl.functions import ignore
 from treadle.dsl.numeric import *
 from treadle.dsl.operations import linear_algebra as linalg
+from treadle.dsl.operations.contraction import *
 from treadle.dsl.operations.control import *
 from treadle.dsl.operations.differences import *
 from treadle.dsl.operations.elementwise import *
@@ -54,6 +55,7 @@ from treadle.dsl.operations.linalg import *
 from treadle.dsl.operations.making import *
 from treadle.dsl.operations.matrices import *
 from treadle.dsl.operations.permuting import *
+from treadle.dsl.operations.quantiles import *
 from treadle.dsl.operations.rearranging import *
 from treadle.dsl.operations.recurrences import *
 from treadle.dsl.operations.reductions import *

@@ -365,7 +365,7 @@ def test_sparse_matrices_are_told_apart():
 
 def test_extents_of_data_that_is_there_are_shown():
     rows = td.use(np.ones((3, 4))).shape[0]
-    assert repr(rows) == "Scalar(3: int64)" and repr(rows * 2 + 1) == "Scalar(7: int64)"
+    assert repr(rows) == "3" and repr(rows * 2 + 1) == "Scalar(7: int64)"
     seen = []
     td.jit(lambda x: (seen.append(repr(x.shape[0])), x)[1])(np.ones((3, 4)))
     assert "shape[0]" in seen[0]  # of any array

@@ -137,3 +137,72 @@ def test_close(backend, case):
         mine = to_host(mine)
         assert (mine.dtype, mine.shape) == (other.dtype, other.shape)
         np.testing.assert_allclose(mine, other, rtol=1e-12, atol=1e-12)
+
+
+P, Q = np.sort(RNG.normal(size=6)), RNG.normal(size=6)
+QUANTILES = [
+    *[(name, x, q, axis) for name in ("quantile", "nanquantile") for x in (F, N)
+      for q in (0.3, [0, 0.25, 1.0], [[0.1, 0.5], [0.7, 0.9]]) for axis in (None, 0, -1)],
+    *[(name, x, axis) for name in ("median", "nanmedian") for x in (F, N, I, V)
+      for axis in (None, 0)],
+    ("percentile", F, [10, 33, 90], 1), ("nanpercentile", N, 20, 0),
+    ("interp", F, P, Q), ("interp", F, P, Q, -1.0, 9.0), ("interp", P, P, Q), ("interp", 0.3, P, Q),
+    ("interp", F * 9, [0, 1, 2.5], [1, 5, 2.0], None, None, 3.0),
+    ("interp", np.array([np.nan, 1]), P, Q), ("interp", F, P, Q + 1j),
+]  # fmt: skip
+A1, B1, C1, S1 = RNG.normal(size=(3, 4)), RNG.normal(size=(4, 5)), RNG.normal(size=(5, 3)), F[:, :3]
+SUMS = [
+    ("ij,jk->ik", A1, B1), ("ij,jk", A1, B1), ("ij->ji", A1), ("ij", A1), ("ii->i", S1), ("ii", S1),
+    ("ij->", A1), ("ij,ij->ij", A1, A1), ("ij,ij", A1, A1), ("ij,jk,ki->", A1, B1, C1),
+    ("ij,jk,ki->i", A1, B1, C1), ("bij,bjk->bik", T, T.transpose(0, 2, 1)),
+    ("...ij,...jk->...ik", T, B1), ("...ij->...ji", T), ("i,j->ij", V, W), ("i,i", V, V),
+    ("bij,kj->bik", T, A1), ("abc,abd->acd", T, T), ("ijk->k", T), ("ijk,ijk->", T, T),
+    ("ij,kl->ijkl", A1, S1), ("i...,i...->...", T, T), ("ba,b", S1, S1[0]), ("iij->j", T[:, :2]),
+    ("ij,jk->ik", I, I.T), ("...,...->...", A1, T),
+]  # fmt: skip
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("keepdims", [False, True])
+@pytest.mark.parametrize("method", ["linear", "lower", "higher", "midpoint", "nearest"])
+def test_methods_of_quantiles(backend, method, keepdims):
+    with td.config(backend=backend):
+        got = td.percentile(F, [10, 33, 50, 90], axis=1, method=method, keepdims=keepdims)
+        want = np.percentile(F, [10, 33, 50, 90], axis=1, method=method, keepdims=keepdims)
+        np.testing.assert_allclose(np.asarray(got), want, rtol=1e-12)
+        assert np.asarray(got).shape == want.shape
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("case", QUANTILES, ids=names_of(QUANTILES))
+def test_quantiles_and_interpolation(backend, case):
+    test_close(backend, case)
+
+
+@pytest.mark.parametrize("case", SUMS, ids=[f"{k} {c[0]}" for k, c in enumerate(SUMS)])
+def test_einstein_sums(backend, case):
+    test_close(backend, ("einsum", *case))
+
+
+def test_where_elements_are(backend):
+    with td.config(backend=backend):
+        for x in (F > 0, I, T > 0.5, V, I[:0]):
+            for name in ("nonzero", "argwhere", "flatnonzero"):
+                got, want = td.run(getattr(td, name)(x)), theirs(name, x)
+                got = tuple(map(to_host, got)) if isinstance(got, tuple) else to_host(got)
+                assert_same(got, want, label=name)
+
+
+@pytest.mark.parametrize(
+    ("text", "operands", "says"),
+    [
+        ("ij,jk->ik", (A1,), "2 subscripts for 1 operands"),
+        ("ijk->k", (A1,), "names 3 axes of an array of rank 2"),
+        ("ij->ik", (A1,), "one that no operand has"),
+        ("ij,ij->ij", (A1, S1), "extents 3 and 4|extents 4 and 3"),
+        ("ii", (A1,), "extents"),
+    ],
+)
+def test_mistakes_in_einstein_sums(text, operands, says):
+    with pytest.raises(td.ShapeError, match=says):
+        td.einsum(text, *operands)
