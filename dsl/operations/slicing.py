@@ -22,8 +22,8 @@ def _given(value: Any) -> Expr:
 
 
 def _is_natural(e: Expr) -> bool:
-    """Whether an index made of the counters of loops and of numbers is not negative."""
-    known = all(isinstance(x, Const | Apply) or is_counter(x) for x in walk((e,)))
+    """Whether an index made of counters of loops, extents and numbers is not negative."""
+    known = all(isinstance(x, Const | Extent | Apply) or is_counter(x) for x in walk((e,)))
     return known and bounds(e)[0] >= 0
 
 

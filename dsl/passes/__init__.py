@@ -28,6 +28,7 @@ from .pin import pin_order
 from .recognise import recognise_histogram, recognise_matmul
 from .recurrence import recognise_recurrence
 from .separable import recognise_separable
+from .short_folds import fold_windows
 from .store_first import store_first
 from .tested import drop_tested
 from .unread import drop_unread
@@ -47,6 +48,7 @@ PASSES: tuple[tuple[str, Pass], ...] = (
     ("fuse_vertical", fuse_vertical),  # producers into consumers
     ("recognise_matmul", recognise_matmul),  # Σ a[i, k]·b[k, j]
     ("recognise_histogram", recognise_histogram),  # target[index] += 1
+    ("fold_windows", fold_windows),  # max over 2 × 2 elements: loops
     ("fuse_in_place", fuse_in_place),  # results read at the same index
     ("fuse_horizontal", fuse_horizontal),  # independent kernels over the same extents
     ("fuse_epilogues", fuse_epilogues),  # consumers into the write-back

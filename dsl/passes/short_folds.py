@@ -15,6 +15,7 @@ gives exactly the bits that would have been stored.  A short fold that is not in
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Any
@@ -37,6 +38,8 @@ from ..expr import (
     walk,
 )
 from ..graph import Fold, FoldSeg, Generate, Leaf, Node, Permute, topological
+from ..rebuild import Rebuilder
+from .base import Context
 from .vertical import Uses, find_uses
 
 
@@ -148,8 +151,11 @@ def _as_loops(node: Fold) -> Generate | None:
     if len(node.inner) != 1 or not node.outer or node.label.ordered:
         return None
     known = (Const, Extent, Apply)
-    if not all(isinstance(e, known) for e in walk(node.inner)):
-        return None
+    return _looped(node) if all(isinstance(e, known) for e in walk(node.inner)) else None
+
+
+def _looped(node: Fold) -> Generate | None:
+    """A fold as loops over its inner axes from the left; None if it has no neutral element."""
     if node.init is not None and not all(isinstance(e, Const) for e in node.init):
         return None
     start = _start(node)
@@ -157,18 +163,48 @@ def _as_loops(node: Fold) -> Generate | None:
         return None
     rank = len(node.outer)
     combine = argument_ahead(node.combine) or node.combine
-    k = Var("ijklmn"[rank] if rank < 6 else "k", node.inner[0].type)  # as `explain` names axes
-    state = tuple(Var("total", e.type) for e in start)
-    values = substitute(node.elements, {Index(rank): k})
-    pairs = zip((*combine.left, *combine.right), (*state, *values), strict=True)
-    loop = Loop(node.inner[0], start, (k, *state), substitute(combine.results, dict(pairs)))
-    found: tuple[Expr, ...] = tuple(Proj(loop, c) for c in range(len(start)))
+    found, values = start, node.elements
+    states = [tuple(Var("total", e.type) for e in start) for _ in node.inner]
+    counters = [
+        Var("ijklmn"[a] if a < 6 else "k", n.type) for a, n in enumerate(node.inner, rank)
+    ]  # as `explain` names axes
+    values = substitute(values, {Index(rank + a): k for a, k in enumerate(counters)})
+    pairs = zip((*combine.left, *combine.right), (*states[-1], *values), strict=True)
+    found = substitute(combine.results, dict(pairs))
+    for a in reversed(range(len(node.inner))):
+        loop = Loop(node.inner[a], states[a - 1] if a else start, (counters[a], *states[a]), found)
+        found = tuple(Proj(loop, c) for c in range(len(start)))
     if node.init is not None:
         pairs = zip((*combine.left, *combine.right), (*node.init, *found), strict=True)
         found = substitute(combine.results, dict(pairs))
     stored = substitute(node.epilogue, dict(zip(node.results, found, strict=True)))
     return Generate(node.outer, stored, label=node.label, where=node.where, checks=node.checks,
                     fused=node.fused)  # fmt: skip
+
+
+def fold_windows(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
+    """Folds of several axes with few elements in all, as of a pooling layer, as loops per result.
+
+    max over k, l < 2 of a[2·i + k, 2·j + l]   →   four reads of a, in a kernel over i, j
+    """
+    builder = Rebuilder()
+    for node in topological(roots):
+        made = builder.node(node)
+        if isinstance(made, Fold) and _is_window(made):
+            made = _looped(made) or made
+        if made is not node:
+            builder.nodes[node] = made
+            if node in context.kept:
+                context.kept[made] = context.kept[node]
+    return [builder.leaf(r) for r in roots]
+
+
+def _is_window(node: Fold) -> bool:
+    """Whether there are results of several inner axes with fewer than `SHORT_ROW` elements."""
+    if len(node.inner) < 2 or not node.outer or node.label.ordered:
+        return False
+    sizes = [int(n.value) for n in node.inner if isinstance(n, Const)]
+    return len(sizes) == len(node.inner) and is_short(math.prod(sizes))
 
 
 def _start(node: Fold) -> tuple[Expr, ...] | None:

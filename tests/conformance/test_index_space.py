@@ -590,3 +590,34 @@ def test_run_time_slices_of_a_known_extent(backend, extent, step):
     for k in (-9, -3, -1, 0, 1, 2, 9):
         for found, want in zip(program(k), (a[k::step], a[:k:step], a[-1:k:step]), strict=True):
             np.testing.assert_array_equal(found, want, err_msg=f"{k}")
+
+
+#: Reshapes to extents computed from those of the array, and the shapes that they fit.
+SPLITS = {
+    "split both": (lambda n, m: (n // 2, 2, m // 3, 3), [(4, 6), (2, 3), (0, 5), (6, 0)]),
+    "split the last": (lambda n, m: (n, m // 4, 4), [(3, 8), (1, 4), (0, 8)]),
+    "join": (lambda n, m: (n * m,), [(3, 5), (1, 7), (0, 4)]),
+    "join by -1": (lambda n, m: (-1,), [(3, 5), (1, 7)]),
+    "join, split elsewhere": (lambda n, m: (n * m // 6, 6), [(4, 6), (3, 4), (9, 2)]),
+    "swap extents": (lambda n, m: (m, n), [(3, 5), (5, 1)]),
+    "ones": (lambda n, m: (1, n, 1, m, 1), [(3, 5), (1, 1)]),
+    "split the first by -1": (lambda n, m: (-1, 2, m), [(4, 3), (2, 5)]),
+}
+
+
+@pytest.mark.parametrize("name", SPLITS)
+def test_reshape_to_run_time_extents(name, backend):
+    extents, shapes = SPLITS[name]
+    program = td.jit(lambda a: td.reshape(a, extents(*a.shape)) + 0.0, backend=backend)
+    for shape in shapes:
+        a = np.arange(float(np.prod(shape))).reshape(shape)
+        assert_same(program(a), a.reshape(extents(*shape)))
+
+
+def test_reshape_to_fewer_elements_is_an_error(backend):
+    program = td.jit(lambda a: td.reshape(a, (a.shape[0] // 2, 2, a.shape[1])), backend=backend)
+    assert_same(program(np.ones((4, 3))), np.ones((2, 2, 3)))
+    with pytest.raises(td.ShapeError, match="15 elements"):
+        program(np.ones((5, 3)))
+    whole = td.jit(lambda a: a[: a.shape[0] // 2 * 2], backend=backend)
+    assert_same(whole(np.arange(5.0)), np.arange(4.0))

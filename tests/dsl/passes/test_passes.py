@@ -500,3 +500,32 @@ def test_what_is_simplified_away_leaves_its_reads(label):
         verify([made])
         reads = any(isinstance(e, Read) for e in walk(made.node.elements))
         assert reads == check
+
+
+def _pooled(a, combine=td.max):
+    h, w = a.shape
+    return combine(a[: h // 2 * 2, : w // 3 * 3].reshape(h // 2, 2, w // 3, 3), axis=(1, 3))
+
+
+@pytest.mark.parametrize("combine", [td.max, td.sum, td.mean])
+@pytest.mark.parametrize("shape", [(8, 9), (9, 11), (2, 3), (0, 9), (64, 130)])
+def test_pooling_is_loops_without_divisions(combine, shape):
+    a = np.random.default_rng(3).integers(-50, 50, shape).astype(np.float64)
+    results = [td.jit(lambda a: _pooled(a, combine), backend=b)(a) for b in ("native", "reference")]
+    np.testing.assert_array_equal(*results)
+    program = td.jit(lambda a: _pooled(a, combine)).lower(a)
+    (kernel,) = (n for n in topological(program.roots) if not isinstance(n, Input))
+    assert isinstance(kernel, Generate)
+    divided = [e for r in walk(kernel.elements) if isinstance(r, Read) for e in walk(r.args)]
+    assert not any(getattr(e, "op", None) and "divide" in e.op.name for e in divided)
+
+
+def test_windows_that_are_not_short_remain_folds():
+    a = np.arange(3.0 * 16 * 5 * 16).reshape(3 * 16, 5 * 16)
+
+    def program(a):
+        return td.sum(a.reshape(3, 16, 5, 16), axis=(1, 3))
+
+    made = td.jit(program).lower(a)
+    assert any(isinstance(n, Fold) for n in topological(made.roots))
+    np.testing.assert_array_equal(td.jit(program)(a), a.reshape(3, 16, 5, 16).sum((1, 3)))

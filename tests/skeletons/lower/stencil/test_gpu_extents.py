@@ -158,3 +158,37 @@ def test_strided_inputs():
         made = td.stencil(weighted([(0, 0), (-1, 0), (1, 2)]), x)
         (got,) = run(*made._leaves, strided=frozenset([x._leaves[0]]))
         same(got, td.run(made, backend="reference"))
+
+
+def test_deep_nests_are_not_written_out():
+    """Nine loops would be 3⁹ reads: such a nest is no window, whatever its extents."""
+
+    def program(a):
+        n, m = a.shape
+
+        def level(depth, at, total):
+            if depth == 9:
+                return total + a[(at[0] + at[1]) % n, (at[7] + at[8]) % m]
+            count = (n, m)[depth % 2]
+            return td.loop(count, lambda k, s: level(depth + 1, (*at, k), s), total)
+
+        return td.generate((n, m), lambda i, j: level(0, (), 0.0 * a[i, j]))
+
+    text = td.jit(program).lower(np.ones((2, 2))).source("cuda")
+    assert "shape[0] == 3" not in text
+    assert text.count("for (") >= 9
+
+
+def test_windows_of_several_extents_are_written_out():
+    """Loops over two counts are a window up to 9 × 9 places."""
+
+    def program(a, w):
+        n, m = w.shape
+        return td.generate(
+            (a.shape[0] - n, a.shape[1] - m),
+            lambda i, j: td.loop(n, lambda k, s: td.loop(
+                m, lambda l, s: s + a[i + k, j + l] * w[k, l], s), 0.0),
+        )  # fmt: skip
+
+    text = td.jit(program).lower(np.ones((64, 64)), np.ones((3, 3))).source("cuda")
+    assert all(f"w.shape[0] == {n}" in text for n in (3, 5, 7, 9))
