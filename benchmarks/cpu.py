@@ -76,7 +76,7 @@ def main(argv: list[str] | None = None) -> int:
     """The command; returns the exit status: 1 if a result is wrong or a workload failed."""
     options = arguments(argv)
     if options.one_core and not os.environ.get(harness.ONE_CORE):
-        alone(sys.argv[1:] if argv is None else argv)
+        alone("benchmarks.cpu", sys.argv[1:] if argv is None else argv)
     warnings.filterwarnings("ignore", category=RuntimeWarning)
     os.environ.setdefault("JAX_PLATFORMS", "cpu")  # peers on the CPU, also where there is a GPU
     started = perf_counter()
@@ -149,14 +149,14 @@ def main(argv: list[str] | None = None) -> int:
     return 1 if wrong else 0
 
 
-def alone(argv: list[str]) -> None:
-    """Start again on one core, with one thread for every library."""
+def alone(module: str, argv: list[str]) -> None:
+    """Start `module` again on one core, with one thread for every library."""
     names = ("TREADLE", "OMP", "NUMBA", "OPENBLAS", "MKL")
     environment = {**os.environ, harness.ONE_CORE: "1"}
     environment.update({f"{name}_NUM_THREADS": "1" for name in names})
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
-    command = [sys.executable, "-m", "benchmarks.cpu", *argv]
+    command = [sys.executable, "-m", module, *argv]
     os.execve(sys.executable, command, environment)
 
 

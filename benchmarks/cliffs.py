@@ -1,0 +1,504 @@
+"""Programs in natural form that once took a cliff: many times as long as the same by other means.
+
+    python -m benchmarks.cliffs [--all-cores] [--quick] [--out FILE.json] [PART_OF_A_NAME …]
+
+Each program is measured beside NumPy, Numba, and treadle's own fastest other form, in one process
+and in turns; every result is checked.  One core and processor time, unless `--all-cores`.
+`kernels` counts what `explain()` lists.  The exit status is 1 if a result is wrong.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numba
+import numpy as np
+
+import treadle as td
+from benchmarks import harness, provenance
+from benchmarks.cpu import alone
+
+Program = Callable[..., Any]
+
+
+class Cliff:
+    """A program with its data: `ours` by label ("" is the natural form), `peers` by name."""
+
+    def __init__(
+        self, ours: Mapping[str, Program], peers: Mapping[str, Program], *data: Any
+    ) -> None:
+        self.jits = {label: td.jit(f, backend="native") for label, f in ours.items()}
+        self.peers, self.data = peers, data
+
+    def case(self) -> harness.Case:
+        runs = {
+            label: (lambda f=f: f(*self.data)) for label, f in {**self.jits, **self.peers}.items()
+        }
+        first = next(iter(self.peers))
+        return harness.Case(
+            ours={label: runs[label] for label in self.jits},
+            peers={label: runs[label] for label in self.peers},
+            exact=runs[first], ceiling="", tolerance=1e-4,
+        )  # fmt: skip
+
+    def kernels(self) -> int:
+        """The kernels of the natural form."""
+        program = self.jits[""].lower(*self.data)
+        return len(program.kernels)
+
+
+CLIFFS: dict[str, Callable[[int], Cliff]] = {}
+
+
+def cliff(make: Callable[[int], Cliff]) -> Callable[[int], Cliff]:
+    CLIFFS[make.__name__.replace("_", " ")] = make
+    return make
+
+
+def compiled(f: Program) -> Program:
+    return numba.njit(fastmath=False, parallel=False, error_model="numpy")(f)
+
+
+def floats(*shape: int, dtype: Any = np.float64) -> Any:
+    return np.random.default_rng(3).random(shape).astype(dtype)
+
+
+# --- windows and channels ------------------------------------------------------------------------
+
+
+@cliff
+def pooling_by_reshape(small: int) -> Cliff:
+    a = floats(8 // small + 1, 112, 112, 16, dtype=np.float32)
+
+    def natural(x: Any) -> Any:
+        n, h, w, c = x.shape
+        return td.max(td.reshape(x, (n, h // 2, 2, w // 2, 2, c)), axis=(2, 4))
+
+    def slices(x: Any) -> Any:
+        m = td.maximum
+        return m(m(x[:, ::2, ::2], x[:, ::2, 1::2]), m(x[:, 1::2, ::2], x[:, 1::2, 1::2]))
+
+    def peer(x: Any) -> Any:
+        m = np.maximum
+        return m(m(x[:, ::2, ::2], x[:, ::2, 1::2]), m(x[:, 1::2, ::2], x[:, 1::2, 1::2]))
+
+    return Cliff({"": natural, "of slices": slices}, {"numpy": peer}, a)
+
+
+@compiled
+def convolve(x: Any, w: Any) -> Any:
+    n, h, wide, c = x.shape
+    kh, kw, _, out = w.shape
+    y = np.zeros((n, h - kh + 1, wide - kw + 1, out), x.dtype)
+    for b in range(n):
+        for i in range(h - kh + 1):
+            for j in range(wide - kw + 1):
+                for p in range(kh):
+                    for q in range(kw):
+                        for k in range(c):
+                            for o in range(out):
+                                y[b, i, j, o] += x[b, i + p, j + q, k] * w[p, q, k, o]
+    return y
+
+
+def image_and_weights(small: int) -> tuple[Any, Any]:
+    x = floats(1, 64 // small, 64 // small, 16, dtype=np.float32)
+    return x, floats(3, 3, 16, 32, dtype=np.float32)
+
+
+def by_loops(x: Any, w: Any) -> Any:
+    n, h, wide, c = x.shape
+    kh, kw, _, out = w.shape
+
+    def element(b: Any, i: Any, j: Any, o: Any) -> Any:
+        def over(p: Any, s: Any) -> Any:
+            return td.loop(kw, lambda q, s: td.loop(
+                c, lambda k, s: s + x[b, i + p, j + q, k] * w[p, q, k, o], s), s)  # fmt: skip
+
+        return td.loop(kh, over, np.float32(0))
+
+    return td.generate((n, h - kh + 1, wide - kw + 1, out), element)
+
+
+@cliff
+def convolution_by_windows(small: int) -> Cliff:
+    def natural(x: Any, w: Any) -> Any:
+        n, h, wide, c = x.shape
+        kh, kw, _, _ = w.shape
+        windows = td.backpermute(
+            (n, h - kh + 1, wide - kw + 1, kh, kw, c),
+            lambda b, i, j, p, q, k: (b, i + p, j + q, k), x,
+        )  # fmt: skip
+        return td.tensordot(windows, w, axes=3)
+
+    return Cliff({"": natural, "loops": by_loops}, {"numba": convolve}, *image_and_weights(small))
+
+
+@cliff
+def convolution_by_sums(small: int) -> Cliff:
+    def natural(x: Any, w: Any) -> Any:
+        n, h, wide, c = x.shape
+        kh, kw, _, out = w.shape
+        products = td.generate(
+            (n, h - kh + 1, wide - kw + 1, out, kh, kw, c),
+            lambda b, i, j, o, p, q, k: x[b, i + p, j + q, k] * w[p, q, k, o],
+        )
+        return td.sum(products, axis=(4, 5, 6))
+
+    return Cliff({"": natural, "loops": by_loops}, {"numba": convolve}, *image_and_weights(small))
+
+
+@cliff
+def convolution_by_shifted_products(small: int) -> Cliff:
+    def natural(x: Any, w: Any) -> Any:
+        h, wide = x.shape[1] - 2, x.shape[2] - 2
+        parts = [
+            td.tensordot(x[:, p : p + h, q : q + wide], w[p, q], axes=1)
+            for p in range(3) for q in range(3)
+        ]  # fmt: skip
+        return sum(parts[1:], parts[0])
+
+    return Cliff({"": natural, "loops": by_loops}, {"numba": convolve}, *image_and_weights(small))
+
+
+@cliff
+def stencil_with_rim(small: int) -> Cliff:
+    a = floats(1024 // small, 1024 // small)
+
+    def natural(u: Any) -> Any:
+        v = td.stencil(lambda w: (w[-1, 0] + w[1, 0] + w[0, -1] + w[0, 1]) * 0.25, u)
+        n, m = u.shape
+        return td.imap(
+            lambda i, j, x, y: td.where((i == 0) | (i == n - 1) | (j == 0) | (j == m - 1), y, x),
+            v, u,
+        )  # fmt: skip
+
+    def updated(u: Any) -> Any:
+        v = (u[:-2, 1:-1] + u[2:, 1:-1] + u[1:-1, :-2] + u[1:-1, 2:]) * 0.25
+        return u.at[1:-1, 1:-1].set(v)
+
+    @compiled
+    def peer(u: Any) -> Any:
+        out = u.copy()
+        n, m = u.shape
+        for i in range(1, n - 1):
+            for j in range(1, m - 1):
+                out[i, j] = (u[i - 1, j] + u[i + 1, j] + u[i, j - 1] + u[i, j + 1]) * 0.25
+        return out
+
+    return Cliff({"": natural, "update": updated}, {"numba": peer}, a)
+
+
+@cliff
+def three_dimensions_short_rows(small: int) -> Cliff:
+    a = floats(64 // small, 64, 40)
+
+    def natural(u: Any) -> Any:
+        def laplace(w: Any) -> Any:
+            x, y, z = w[-1, 0, 0] + w[1, 0, 0], w[0, -1, 0] + w[0, 1, 0], w[0, 0, -1] + w[0, 0, 1]
+            return x + y + z - 6 * w[0, 0, 0]
+
+        return td.stencil(laplace, u, boundary=td.clamp)
+
+    @compiled
+    def peer(u: Any) -> Any:
+        out = np.empty_like(u)
+        n, m, o = u.shape
+        for i in range(n):
+            for j in range(m):
+                a, b = max(i - 1, 0), min(i + 1, n - 1)
+                c, d = max(j - 1, 0), min(j + 1, m - 1)
+                for k in range(1, o - 1):
+                    out[i, j, k] = (u[a, j, k] + u[b, j, k] + u[i, c, k] + u[i, d, k]
+                                    + u[i, j, k - 1] + u[i, j, k + 1] - 6 * u[i, j, k])  # fmt: skip
+                for k in (0, o - 1):
+                    e, f = max(k - 1, 0), min(k + 1, o - 1)
+                    out[i, j, k] = (u[a, j, k] + u[b, j, k] + u[i, c, k] + u[i, d, k]
+                                    + u[i, j, e] + u[i, j, f] - 6 * u[i, j, k])  # fmt: skip
+        return out
+
+    return Cliff({"": natural}, {"numba": peer}, a)
+
+
+# --- sums ----------------------------------------------------------------------------------------
+
+
+@cliff
+def weighted_sum_of_rows(small: int) -> Cliff:
+    a, w = floats(2000 // small, 2000), floats(2000 // small)
+
+    def natural(a: Any, w: Any) -> Any:
+        return td.sum(a * w[:, None], axis=0)
+
+    return Cliff({"": natural, "product": lambda a, w: w @ a}, {"numpy": lambda a, w: w @ a}, a, w)
+
+
+@cliff
+def matrix_times_vector(small: int) -> Cliff:
+    a, x = floats(2000 // small, 2000), floats(2000)
+    return Cliff({"": lambda a, x: a @ x}, {"numpy": lambda a, x: a @ x}, a, x)
+
+
+@cliff
+def atax(small: int) -> Cliff:
+    a, x = floats(2000 // small, 2400), floats(2400)
+    return Cliff(
+        {"": lambda a, x: (a @ x) @ a}, {"numpy": lambda a, x: (a @ x) @ a}, a, x
+    )  # fmt: skip
+
+
+@cliff
+def bicg(small: int) -> Cliff:
+    a, p, r = floats(2000 // small, 2400), floats(2400), floats(2000 // small)
+    return Cliff(
+        {"": lambda a, p, r: (r @ a, a @ p)}, {"numpy": lambda a, p, r: (r @ a, a @ p)}, a, p, r
+    )  # fmt: skip
+
+
+@cliff
+def mvt(small: int) -> Cliff:
+    n = 2000 // small
+    a, x1, x2, y1, y2 = floats(n, n), *(floats(n) for _ in range(4))
+
+    def f(a: Any, x1: Any, x2: Any, y1: Any, y2: Any) -> Any:
+        return x1 + a @ y1, x2 + y2 @ a
+
+    return Cliff({"": f}, {"numpy": f}, a, x1, x2, y1, y2)
+
+
+@cliff
+def sum_of_a_generate(small: int) -> Cliff:
+    n = 160 // small
+
+    def natural(x: Any) -> Any:
+        return td.sum(td.generate((n, n, n), lambda i, j, k: x[i] * x[j] + x[k]))
+
+    @compiled
+    def peer(x: Any) -> Any:
+        total = 0.0
+        for i in range(len(x)):
+            for j in range(len(x)):
+                for k in range(len(x)):
+                    total += x[i] * x[j] + x[k]
+        return total
+
+    return Cliff({"": natural}, {"numba": peer}, floats(n))
+
+
+@cliff
+def sum_over_three_axes(small: int) -> Cliff:
+    n, m = 40, 40 // small
+
+    def natural(x: Any) -> Any:
+        cube = td.generate((n, m, m, m), lambda i, j, k, q: x[i] * x[j] + x[k] * x[q])
+        return td.sum(cube, axis=(1, 2, 3))
+
+    @compiled
+    def peer(x: Any) -> Any:
+        total = np.zeros(n)
+        for i in range(n):
+            for j in range(m):
+                for k in range(m):
+                    for q in range(m):
+                        total[i] += x[i] * x[j] + x[k] * x[q]
+        return total
+
+    return Cliff({"": natural}, {"numba": peer}, floats(n))
+
+
+@cliff
+def two_histograms(small: int) -> Cliff:
+    x, y = floats(1_000_000 // small), floats(1_000_000 // small)
+
+    def natural(x: Any, y: Any) -> Any:
+        bins = td.cast(x * 64, td.int64)
+        ones = td.permute(
+            lambda a, b: a + b, td.fill(64, 0.0), lambda i: bins[i], td.fill(x.shape, 1.0)
+        )
+        sums = td.permute(lambda a, b: a + b, td.fill(64, 0.0), lambda i: bins[i], y)
+        return sums / ones
+
+    @compiled
+    def peer(x: Any, y: Any) -> Any:
+        ones, sums = np.zeros(64), np.zeros(64)
+        for i in range(len(x)):
+            b = int(x[i] * 64)
+            ones[b] += 1
+            sums[b] += y[i]
+        return sums / ones
+
+    return Cliff({"": natural}, {"numba": peer}, x, y)
+
+
+# --- numbers, masks, small work ------------------------------------------------------------------
+
+
+@cliff
+def expressions_of_numbers(small: int) -> Cliff:
+    a = floats(1_000_000 // small)
+
+    def natural(x: Any, alpha: float) -> Any:
+        scale = td.exp(alpha) + td.sin(alpha) * td.log(alpha)
+        y = x * scale
+        return y[1:] - y[:-1] + y[0]
+
+    def peer(x: Any, alpha: float) -> Any:
+        y = x * (np.exp(alpha) + np.sin(alpha) * np.log(alpha))
+        return y[1:] - y[:-1] + y[0]
+
+    return Cliff({"": natural}, {"numpy": peer}, a, 0.3)
+
+
+@cliff
+def masks(small: int) -> Cliff:
+    a = floats(2_000_000 // small)
+
+    def natural(x: Any) -> Any:
+        mask = x > 0.5
+        return td.sum(td.where(mask, x, 0.0)) / td.sum(td.where(mask, 1.0, 0.0)), td.where(
+            mask, x, -x
+        )
+
+    def peer(x: Any) -> Any:
+        mask = x > 0.5
+        return np.sum(np.where(mask, x, 0.0)) / np.sum(mask), np.where(mask, x, -x)
+
+    return Cliff({"": natural}, {"numpy": peer}, a)
+
+
+@cliff
+def small_product(small: int) -> Cliff:
+    a, b = floats(16, 16), floats(16, 16)
+    return Cliff({"": lambda a, b: a @ b}, {"numpy": lambda a, b: a @ b}, a, b)
+
+
+@cliff
+def reshape_around_a_product(small: int) -> Cliff:
+    a, w = floats(100_000 // small, 4, 4), floats(4, 4)
+
+    def natural(a: Any, w: Any) -> Any:
+        n, p, q = a.shape
+        return td.reshape(td.reshape(a, (n * p, q)) @ w, (n, p, q))
+
+    def peer(a: Any, w: Any) -> Any:
+        return (a.reshape(-1, 4) @ w).reshape(a.shape)
+
+    return Cliff({"": natural}, {"numpy": peer}, a, w)
+
+
+@cliff
+def foreign_results(small: int) -> Cliff:
+    a = floats(1_000_000 // small)
+
+    def natural(x: Any) -> Any:
+        return td.foreign_array({"native": np.negative}, x, fallback=lambda y: -y)
+
+    return Cliff({"": natural}, {"numpy": np.negative}, a)
+
+
+# --- scans and sorts -----------------------------------------------------------------------------
+
+
+@cliff
+def scan_of_pairs(small: int) -> Cliff:
+    x, flags = floats(1_000_000 // small), floats(1_000_000 // small) < 0.01
+
+    def natural(x: Any, flags: Any) -> Any:
+        def combine(a: Any, b: Any) -> Any:
+            return td.where(b[1], b[0], a[0] + b[0]), a[1] | b[1]
+
+        return td.unzip(td.scanl1(combine, td.zip(x, flags)))[0]
+
+    @compiled
+    def peer(x: Any, flags: Any) -> Any:
+        out, total = np.empty_like(x), 0.0
+        for i in range(len(x)):
+            total = x[i] if flags[i] else total + x[i]
+            out[i] = total
+        return out
+
+    return Cliff({"": natural}, {"numba": peer}, x, flags)
+
+
+@cliff
+def argsort(small: int) -> Cliff:
+    x = np.random.default_rng(3).integers(0, 2**31, 1_000_000 // small).astype(np.int32)
+
+    def packed(x: Any) -> Any:
+        keys = td.cast(x, td.int64) * 2**32 + td.arange(x.shape[0])
+        return td.sort(keys) & (2**32 - 1)
+
+    return Cliff(
+        {"": lambda x: td.argsort(x), "packed": packed},
+        {"numpy": lambda x: np.argsort(x, kind="stable")}, x,
+    )  # fmt: skip
+
+
+@cliff
+def slices_of_the_state(small: int) -> Cliff:
+    p = floats(200 // small, 200 // small)
+
+    def natural(p: Any) -> Any:
+        return td.loop(p.shape[0], lambda k, p: td.minimum(p, p[:, k, None] + p[k, :]), p)
+
+    @compiled
+    def peer(p: Any) -> Any:
+        p = p.copy()
+        n = len(p)
+        for k in range(n):
+            for i in range(n):
+                for j in range(n):
+                    p[i, j] = min(p[i, j], p[i, k] + p[k, j])
+        return p
+
+    return Cliff({"": natural}, {"numba": peer}, p)
+
+
+def main(argv: list[str] | None = None) -> int:
+    """The command; returns the exit status."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.cliffs")
+    parser.add_argument("names", nargs="*", help="only programs whose name contains one of these")
+    parser.add_argument("--all-cores", action="store_true", help="all cores, and the time of day")
+    parser.add_argument("--quick", action="store_true", help="small data, few repetitions")
+    parser.add_argument("--out", type=Path, metavar="FILE.json", help="write the results")
+    options = parser.parse_args(argv)
+    if not options.all_cores and not os.environ.get(harness.ONE_CORE):
+        alone("benchmarks.cliffs", sys.argv[1:] if argv is None else argv)
+    results, wrong = [], False
+    top = harness.Ceilings(lambda _: lambda: None)
+    for name, make in CLIFFS.items():
+        if options.names and not any(part in name for part in options.names):
+            continue
+        made = make(8 if options.quick else 1)
+        rows = harness.measure(
+            harness.Work(name, "cliffs", made.case), top, 0.05 if options.quick else 0.3
+        )
+        for row in rows:
+            timings = {"treadle": row.treadle, **row.peers}
+            shown = "  ".join(f"{n} {t.least * 1e6:10.1f}" for n, t in timings.items() if t)
+            best = min((t.least for t in row.peers.values()), default=float("nan"))
+            ratio = row.treadle.least / best if row.treadle else float("nan")
+            correct = "" if row.correct else "  WRONG " + row.note
+            print(f"{row.work:44} {shown}  {ratio:6.2f} × the best peer{correct}", flush=True)
+            wrong |= not row.correct
+        results.append({"name": name, "kernels": made.kernels(), "rows": [asdict(r) for r in rows]})
+    if options.out is not None:
+        about = {
+            **provenance.processor(),
+            "versions": provenance.versions(),
+            **provenance.commit(),
+            "programs": results,
+        }
+        options.out.write_text(json.dumps(about, indent=1, default=str) + "\n", encoding="utf-8")
+    return int(wrong)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
