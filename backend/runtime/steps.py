@@ -5,6 +5,7 @@ A step is a function of a run: it reads arrays from slots and stores its results
 
 from __future__ import annotations
 
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
@@ -350,9 +351,31 @@ class LibraryStep(Generic[R]):
             for (slot, t), part in zip(self.targets, parts, strict=True):
                 run.slots[slot] = np.array(part, t, order="C", copy=None)
             return
-        for slot, t, part in self.parts(run, result):
-            run.slots[slot] = np.array(part, t, order="C", copy=True)
+        made = list(self.parts(run, result))
+        del result
+        while made:
+            slot, t, part = made.pop()
+            if sys.getrefcount(part) == _ALONE and _is_whole(part):  # nobody can write to it later
+                run.slots[slot] = np.asarray(part, t)
+            else:
+                run.slots[slot] = np.array(part, t, order="C", copy=True)
         run.hold(self.sources)
+
+
+def _is_whole(part: Any) -> bool:
+    """Whether an array is one of NumPy's in memory of its own, in row-major order."""
+    flags = part.flags if type(part) is np.ndarray else None
+    return flags is not None and flags.owndata and flags.c_contiguous and flags.writeable
+
+
+def _alone() -> int:
+    """What `getrefcount` says of the value of one local variable."""
+    made = [(0, np.empty(0))]
+    _, part = made.pop()
+    return sys.getrefcount(part)
+
+
+_ALONE = _alone()
 
 
 class BarrierStep:

@@ -13,13 +13,13 @@ from ..errors import DTypeError, ShapeError, user_location
 from ..expr import Const, Expr, Index, Read, constant
 from ..functions import logical_not, where
 from ..graph import Generate, Label, Library, Output, Permute, indices
-from ..library import builtin, register
 from ..refusals import no_array
 from ..scalar import Scalar, apply_primitive, as_index, as_strong, as_truth, lift
 from ..shapes import same_shape
+from ..sort_library import sorting
 from ..sources import as_array, is_arraylike, normalise_source, use
 from ..tracing import enclosing_kernel, forbid_nesting
-from ..types import LEAF, bfloat16, int64
+from ..types import LEAF, int64
 from .common import label_of, normalise_axis, operation, require_axes, trace_elements
 from .control import cond, loop, while_loop
 from .elementwise import map as map_
@@ -153,17 +153,6 @@ def _plain(a: ArrayLike, operation: str) -> Array:
     return array
 
 
-def _ordered(x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """The array in a type that orders NaN correctly: float32 for bfloat16, which does not."""
-    return x.astype(np.float32) if x.dtype == bfloat16.numpy else x
-
-
-register(  # equal values are indistinguishable: stability is not needed
-    "sort", lambda axis: lambda x: np.sort(_ordered(x), axis=axis).astype(x.dtype, copy=False)
-)
-register("argsort", lambda axis: lambda x: np.argsort(_ordered(x), axis=axis, kind="stable"))
-
-
 def _sorted(a: ArrayLike, axis: int | None, operation: str, index: bool) -> Array:
     forbid_nesting(operation)
     array = _plain(a, operation)
@@ -177,7 +166,7 @@ def _sorted(a: ArrayLike, axis: int | None, operation: str, index: bool) -> Arra
     k = normalise_axis(axis, array.ndim, operation)
     out = Output(array._shape, int64 if index else array.types[0])
     made = Library(
-        builtin(operation, (k,)),
+        sorting(operation, k),
         array._leaves,
         (out,),
         label=Label(operation),

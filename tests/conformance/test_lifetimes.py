@@ -251,6 +251,31 @@ def test_a_function_of_the_users_may_keep_arrays(view, backend):
         assert_same(to_host(array), before, label="what the function kept")
 
 
+@pytest.mark.parametrize("many", [False, True])
+def test_what_a_function_of_the_users_made_is_not_copied(many):
+    """An array that nobody else holds is the result; one that somebody holds is copied."""
+    addresses, kept = [], [np.empty_like(A)]
+
+    def function(x):
+        made = x * 2
+        addresses.append(made.ctypes.data)
+        kept[0][:] = made
+        return (made, kept[0]) if many else made
+
+    def program(a):
+        return td.foreign_array(
+            {"native": function}, a, fallback=lambda x: (x * 2, x * 2) if many else x * 2
+        )
+
+    compiled = td.jit(program, backend="native")
+    for k in range(3):
+        results = compiled(A + k) if many else (compiled(A + k),)
+        assert results[0].ctypes.data == addresses[-1]
+        kept[0][:] = 0
+        for found in results:
+            assert_same(found, (A + k) * 2)
+
+
 def test_arguments_that_overlap(backend):
     """Views of one array, any strides, read-only: all are only read."""
     base = np.arange(40.0)
