@@ -10,15 +10,29 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from ..expr import Apply, Cond, Const, Expr, Foreign, Index, Loop, Read, While, walk
+from ..expr import (
+    Apply,
+    Cond,
+    Const,
+    Expr,
+    Extent,
+    Foreign,
+    Index,
+    Loop,
+    Param,
+    Read,
+    While,
+    walk,
+)
 
 ROUND_TRIP = 32.0
 UNKNOWN_TRIP_COUNT = 32.0
 
 
 def operations(roots: Iterable[Expr]) -> float:
-    """Additions per element.  Index arithmetic of reads is not counted; a loop counts its
-    iterations if constant, `UNKNOWN_TRIP_COUNT` otherwise."""
+    """Additions per element.  Index arithmetic of reads is not counted, nor is arithmetic of
+    numbers alone, which is the same for all elements; a loop counts its iterations if constant,
+    `UNKNOWN_TRIP_COUNT` otherwise."""
     return _counted(roots, lambda e: e.op.cost, lambda e: e.value if isinstance(e, Const) else None)
 
 
@@ -38,7 +52,8 @@ def _counted(
     roots: Iterable[Expr], cost: Callable[[Apply], float], value: Callable[[Expr], Any]
 ) -> float:
     total = 0.0
-    seen: set[Expr] = set()
+    roots = tuple(roots)
+    seen: set[Expr] = of_numbers(roots)
     stack: list[tuple[Expr, float]] = [(r, 1.0) for r in roots]
     while stack:
         e, iterations = stack.pop()
@@ -61,6 +76,17 @@ def _counted(
         stack += [(a, iterations) for a in e.args]
         stack += [(s, inner) for s in e.scoped]
     return total
+
+
+def of_numbers(roots: Iterable[Expr]) -> set[Expr]:
+    """The arithmetic of numbers that a call gets (arguments, extents), and of literals."""
+    found: set[Expr] = set()
+    for e in walk(roots):
+        if isinstance(e, Const | Extent | Param) or (
+            isinstance(e, Apply) and all(a in found for a in e.args)
+        ):
+            found.add(e)
+    return found
 
 
 def loads(roots: Iterable[Expr]) -> int:

@@ -98,6 +98,36 @@ def _spread(body: Body, varying: set[Var], under: bool) -> None:
                     varying.update(s.accumulators)
 
 
+#: So many additions are worth computing once, outside of all loops.
+_DEAR = 8.0
+
+
+def once(body: Body, scalars: Iterable[Var]) -> list[tuple[Var | None, Expr]]:
+    """The expensive floating-point expressions of `body` that depend on a kernel's scalars alone,
+    after the values that they name."""
+    known: set[Expr] = set(scalars)
+    named: dict[Var, Expr] = {}
+    found: dict[Expr, None] = {}
+    for s in statements(body):
+        for e in walk(expressions(s), lambda x: x not in known):
+            if isinstance(e, Const):
+                known.add(e)
+            elif isinstance(e, Apply) and all(a in known for a in e.args):
+                known.add(e)
+                if e.type.is_inexact and e.op.cost >= _DEAR:
+                    found[e] = None
+        if isinstance(s, Let) and s.value in known:
+            if named.setdefault(s.var, s.value) is not s.value:
+                return []
+            known.add(s.var)
+    wanted = {x for x in walk(found) if isinstance(x, Var)}
+    for var, value in reversed(named.items()):
+        if var in wanted:
+            wanted.update(x for x in walk((value,)) if isinstance(x, Var))
+    values = [(var, value) for var, value in named.items() if var in wanted]
+    return [*values, *((None, e) for e in found)]
+
+
 def worth_skipping(body: Body) -> bool:
     """Whether to branch around a block that no lane needs: memory, loops, long arithmetic."""
     cost = 0.0

@@ -26,6 +26,7 @@ from treadle.dsl.types import ScalarType, int64
 from treadle.skeletons.ir.kernel import Body, Buffer, For, Kernel, Load, Statement
 
 from . import memory
+from .analysis import once
 from .half import CONVERSIONS
 from .lanes import Lanes
 from .operations import literals, operate
@@ -452,10 +453,15 @@ class Emitter(ABC):
                 reg = incoming(var.name, "i64" if e == "i1" else e)
                 regs.append(code.emit(f"trunc i64 {reg} to i1") if e == "i1" else reg)
             top.values[var] = self.in_register(var.type, tuple(regs), 0)
+        for named, x in once(kernel.body, kernel.scalars):  # equal ones in loops have its number
+            made = self.value(x, top)
+            if named is not None:
+                top.values[named] = made
+        start = code.block
         head, body, done = code.label("tasks"), code.label("task"), code.label("done")
         code.jump(head)
         code.start(head)
-        task, at = code.phi("i64", "%begin", "entry")
+        task, at = code.phi("i64", "%begin", start)
         more = self.unless_reported(code.emit(f"icmp slt i64 {task}, %end"))
         code.branch(more, body, done)
         code.start(body)

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import treadle as td
 from treadle.backend.native.codegen import compile as compiler
 from treadle.backend.native.codegen.compile import compile_kernel, llvm_ir
 from treadle.backend.native.codegen.target import Target
@@ -395,3 +396,36 @@ def test_an_address_space_with_only_small_holes(tmp_path):
     out = subprocess.run([sys.executable, "-c", _CROWDED], capture_output=True, text=True,
                          env={**os.environ, "TREADLE_CACHE_DIR": str(tmp_path)})  # fmt: skip
     assert out.stdout.strip() == "computed", out.stderr
+
+
+NUMBERS = {
+    "map": lambda x, a: x * td.exp(a),
+    "stencil": lambda x, a: td.stencil(lambda w: w[-1] * td.exp(a) + w[1], x),
+    "loop": lambda x, a: td.map(lambda v: td.loop(20, lambda k, s: s * td.exp(a) + k, v), x),
+    "named": lambda x, a: td.map(
+        lambda v: td.cond(v > 0, td.exp(td.cond(a > 1, 2.0, a) * 2) * v, v), x
+    ),
+    "fold": lambda x, a: td.sum(x * td.exp(a)),
+    "filled": lambda x, a: td.fill(x.shape, td.exp(a)) + x,
+}
+
+
+@pytest.mark.parametrize("name", NUMBERS)
+def test_functions_of_numbers_are_computed_outside_of_loops(name: str) -> None:
+    x = np.arange(1000.0)
+    program = td.jit(NUMBERS[name], backend="native")
+    text = program.lower(x, 0.3).source()
+    head, *loops = text.split("\ntasks")
+    assert len(re.findall("call .*exp", head)) == 1
+    assert not re.findall("call .*exp", "".join(loops))
+    want = td.jit(NUMBERS[name], backend="reference")(x, 0.3)
+    np.testing.assert_allclose(program(x, 0.3), want, rtol=1e-12)
+
+
+def test_operations_on_numbers_do_not_keep_a_producer_apart() -> None:
+    def program(x, a):
+        y = x * (td.exp(a) + td.sin(a) * td.log(a))
+        return y[1:] - y[:-1]
+
+    made = td.jit(program, backend="native").lower(np.arange(9.0), 0.3)
+    assert len(made.kernels) == 1
