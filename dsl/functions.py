@@ -383,6 +383,11 @@ def as_maybe_index(value: Any) -> MaybeIndex:
     if isinstance(value, Ignore):
         return MaybeIndex(FALSE, None)
     parts = children_of(value) if is_composite(value) else (value,)
+    if any(isinstance(p, Ignore | MaybeIndex) for p in parts):
+        raise TracingError(
+            "td.ignore is one component of an index.",
+            hint="The index is ignored as a whole: td.where(p, (i, j), td.ignore).",
+        )
     return MaybeIndex(TRUE, tuple(as_index(p, "the index function of permute") for p in parts))
 
 

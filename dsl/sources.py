@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import weakref
 from array import array
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,7 @@ from .errors import (
     user_location,
 )
 from .evaluator import evaluator, public
+from .expr import Const
 from .graph import Input
 from .refusals import SPARSE, no_array
 from .scalar import Scalar
@@ -129,6 +131,11 @@ def _of_list(value: list[Any]) -> np.ndarray:
             "a list of treadle's arrays is not an array.",
             hint="td.stack([a, b]) makes one array of several.",
         )
+    if any(isinstance(x, Scalar) and not isinstance(x._expr, Const) for x in _entries(value)):
+        raise TracingError(
+            "a list with a run-time number is not an array.",
+            hint="td.stack([k, 2]) makes one array of several numbers.",
+        )
     try:
         return np.asarray(value)
     except ValueError:
@@ -137,6 +144,15 @@ def _of_list(value: list[Any]) -> np.ndarray:
             hint="Concatenate the rows, and pass their lengths separately: td.fold_seg and similar "
             "operations work on such rows.",
         ) from None
+
+
+def _entries(value: list[Any]) -> Iterator[Any]:
+    """What is in nested lists."""
+    for x in value:
+        if isinstance(x, list):
+            yield from _entries(x)
+        else:
+            yield x
 
 
 def _on_gpu(value: Any) -> bool:

@@ -371,6 +371,9 @@ class Evaluator:
             if node.predicate is not None and not bool(child.array(node.predicate)):
                 break
             state = [np.array(child.array(leaf)) for leaf in node.body]
+            self.done.update(  # for the next iterations, and for those of the loop around
+                (n, arrays) for n, arrays in child.done.items() if region[n].isdisjoint(node.bound)
+            )
             turn += 1
         return tuple(state)
 

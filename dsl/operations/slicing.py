@@ -6,11 +6,11 @@ from typing import Any
 
 from .. import simplify
 from ..bounds import bounds, is_counter
-from ..errors import ShapeError
+from ..errors import ShapeError, TracingError
 from ..expr import Apply, Const, Expr, Extent, Param, constant, walk
 from ..graph import Check
 from ..polynomial import polynomial
-from ..scalar import apply_primitive, as_count
+from ..scalar import Scalar, apply_primitive, as_count, run_time_argument
 from ..shapes import on_host, require
 from ..types import int64
 from .places import greatest, least, minus, plus
@@ -69,6 +69,11 @@ def _counts_from_end(bound: Expr) -> bool:
 def slice_axis(s: slice, n: Expr) -> tuple[Expr, Expr, int]:
     """First source index, extent and step of one sliced axis of extent `n`."""
     step = 1 if s.step is None else s.step
+    if isinstance(step, Scalar) and not isinstance(step._expr, Const):
+        what = "the step of a slice"
+        raise run_time_argument(step, what, _ANY_STEP) or TracingError(
+            f"{what} is a number of the program; a run-time value cannot be one.", hint=_ANY_STEP
+        )
     if not hasattr(step, "__index__") or int(step) == 0:
         raise ShapeError(
             f"the step of a slice must be a nonzero integer, got {s.step!r}.",
@@ -104,6 +109,9 @@ def slice_axis(s: slice, n: Expr) -> tuple[Expr, Expr, int]:
         "floor_divide", [plus(minus(start, stop), constant(-step - 1)), constant(-step)]
     )
     return start, greatest(span, constant(0)), step
+
+
+_ANY_STEP = "A run-time step: td.backpermute((n,), lambda i: (start + step * i,), a)."
 
 
 def _bound_down(value: Any, n: Expr) -> Expr:

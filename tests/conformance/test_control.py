@@ -609,3 +609,27 @@ def test_conds_that_change_an_extent_in_a_turn(backend):
         td.ShapeError, match="changed the extent of axis 0 of its state from 5 to 4"
     ):
         f(x, x[1:])
+
+
+def test_what_does_not_change_is_computed_once(backend):
+    """An earlier loop, and what is the same in all iterations of a nest."""
+    calls = []
+
+    def half(x):
+        calls.append(None)
+        return x * 0.5
+
+    def halved(a):
+        return td.foreign_array({backend: half}, a, fallback=lambda x: x * 0.5)
+
+    def program(a):
+        earlier = td.loop(5, lambda k, m: halved(m), a)
+
+        def outer(k, s):
+            return td.loop(2, lambda j, s: s + earlier + halved(a), s)
+
+        return td.loop(4, outer, a)
+
+    a = np.arange(3.0)
+    assert_same(td.jit(program, backend=backend)(a), a + 8 * (a / 32 + a / 2))
+    assert len(calls) == 6

@@ -331,6 +331,18 @@ MISTAKES = [
     ("td.map(lambda x: np.dot(x, x), a)", NESTED, "call td.dot on entire arrays", "td.dot(A, A)"),
     ("td.map(lambda x: td.isin(x, K), a)", NESTED, "Compute td.isin(…) outside", "td.isin(a, K)"),
     ("td.map(lambda x: td.foreign(math.sin, x), a)", TRACING, "Numba could not compile 'sin'", ""),
+    # Numbers of the program, and lists of them.
+    ("run(lambda a, k: a[::k], a, 2)", TRACING, "the step of a slice needs the value of k",
+     "run(lambda a, k: td.backpermute((2,), lambda i: (k * i,), a), a, 2)"),
+    ("run(lambda a: a[:: a.shape[0] // 2], a)", TRACING, "a run-time value cannot be one", ""),
+    ("run(lambda k: td.scatter(td.fill(5, 0.0), [k, 2], [1.0, 2.0]), 3)", TRACING,
+     "td.stack([k, 2])",
+     "run(lambda k: td.scatter(td.fill(5, 0.0), td.stack([k, 2]), [1.0, 2.0]), 3)"),
+    ("run(lambda a, k: a[[[0], [k]]], a, 2)", TRACING, "td.stack([k, 2])", ""),
+    ("td.permute(lambda x, y: x + y, td.fill((9, 9), 0.0), lambda i: (i, td.ignore), a)", TRACING,
+     "td.where(p, (i, j), td.ignore)",
+     "td.permute(lambda x, y: x + y, td.fill((9, 9), 0.0), "
+     "lambda i: td.where(i > 0, (i, i), td.ignore), a)"),
     # Names that are not there.
     ("td.vmap(abs)", AttributeError, "td.map(f, a) applies f to every element", "td.map(abs, a)"),
     ("td.zeros_like_(a)", AttributeError, "Did you mean zeros_like?", "td.zeros_like(a)"),
