@@ -25,7 +25,7 @@ PIECE = 1 << 18
 
 @dataclass(frozen=True)
 class Trace:
-    """Addresses in the order of their access, and the time step (output) of each.
+    """Addresses in the order of their access, and the time step (output) of each, not descending.
 
     `span`: one more than the largest address; `steps`: how many outputs were computed.
     """
@@ -81,7 +81,7 @@ class Pattern:
         at_once = count_of(at_once, "at_once")
         points = visited(schedule, self.shape)
         taps = self._addresses(points[:16]).shape[1]
-        size = max(PIECE // max(taps, 1), 1)
+        size = max(PIECE // max(taps * at_once, 1), 1) * at_once  # complete steps
         for begin in range(0, len(points), size):
             yield self._accesses(points[begin : begin + size], begin, at_once)
 

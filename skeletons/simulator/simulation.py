@@ -193,8 +193,15 @@ class Player:
     def play(self, trace: Trace, missed: NDArray[np.bool_] = _NOT_MARKED) -> None:
         """Runs a trace; `missed`, unless empty, receives which accesses missed."""
         lines = pieces_of(trace.addresses, self.piece)
-        steps = (trace.step,) if self.timed else ()
-        self.engine(lines, *steps, *self.state, missed)
+        if not self.timed:
+            self.engine(lines, *self.state, missed)
+            return
+        # The accesses of a step are simultaneous: they are taken by address.
+        order = np.argsort(trace.step * (lines.max(initial=0) + 1) + lines, kind="stable")
+        marks = missed[order] if missed.size else missed
+        self.engine(lines[order], trace.step[order], *self.state, marks)
+        if missed.size:
+            missed[order] = marks
 
     def held(self) -> NDArray[np.bool_]:
         """For each line (or sector) of the address space, whether it is in the cache now."""

@@ -256,12 +256,12 @@ const Simulator = (() => {
   }
 
   // Fully associative, by the key that `keyOf` gives a line at each access; the least key goes.
-  // Keys in the heap that are no longer a line's own are skipped.
-  function byKey(lines, span, capacity, log, keyOf) {
+  // Keys in the heap that are no longer a line's own are skipped.  Accesses are made in `order`.
+  function byKey(lines, span, capacity, log, keyOf, order = lines.keys()) {
     const key = new Float64Array(span), held = new Uint8Array(span), arrival = new Int32Array(span);
     const heap = makeHeap(lines.length + 1);
     let count = 0, misses = 0, evictions = 0;
-    for (let t = 0; t < lines.length; t++) {
+    for (const t of order) {
       const line = lines[t];
       if (!held[line]) {
         arrival[line] = misses++;
@@ -283,8 +283,10 @@ const Simulator = (() => {
   }
 
   // Recency is the step; among lines of one step the one brought in first goes (Prasetya 2021).
+  // The accesses of a step are simultaneous: they are taken by address.
   const stepLru = (lines, step, span, capacity, log) =>
-    byKey(lines, span, capacity, log, (t, arrival) => step[t] * 2 ** 24 + arrival);
+    byKey(lines, span, capacity, log, (t, arrival) => step[t] * 2 ** 24 + arrival,
+      Int32Array.from(lines.keys()).sort((a, b) => step[a] - step[b] || lines[a] - lines[b] || a - b));
 
   // Belady: the line that is used again last goes.
   function optimal(lines, step, span, capacity, log) {

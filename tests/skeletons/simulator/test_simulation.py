@@ -1,5 +1,7 @@
 """Caches in simulation: the paper's figures exactly, and every engine against a plain model."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -10,6 +12,7 @@ from treadle.skeletons.schedules import (
     Morton,
     Row,
     Table,
+    Tile,
     ZigZag,
     as_schedule,
     evaluate,
@@ -51,6 +54,20 @@ def test_figure_5():
     assert [f.misses for f in found] == [1088, 320]
     assert [f.optimal for f in found] == [848, 272]
     assert [f.compulsory for f in found] == [128, 128]
+
+
+def test_accesses_of_a_step_are_simultaneous():
+    """In whatever order a pattern lists them."""
+    other = replace(PRODUCT, touched=lambda points: PRODUCT.touched(points)[:, ::-1])
+    for schedule, misses in ((Tile(4, 4), 432), (Morton(), 448)):
+        for pattern in (PRODUCT, other):
+            assert simulate(pattern, schedule, Cache(32, 4, StepLru())).misses == misses
+    for at_once in (1, 3):
+        first, second = (
+            simulate(pattern, Row(), Cache(32, 4, StepLru()), at_once=at_once).misses
+            for pattern in (PRODUCT, other)
+        )
+        assert first == second
 
 
 def test_figure_3():

@@ -81,6 +81,8 @@ def test_the_papers_figures(node: Node) -> None:
     assert [(hits + misses, misses, best) for hits, misses, _, _, best, *_ in found] == [
         (12543, 462, 276), (12543, 264, 249), (8192, 1088, 848), (8192, 320, 272),
     ]  # fmt: skip
+    simultaneous = [case(product, o, "StepLru", 32, 4) for o in (Tile(4, 4), Morton())]
+    assert [misses for _, misses, *_ in node(SIMULATE, simultaneous)] == [432, 448]
 
 
 @pytest.mark.parametrize("seed", range(3))
