@@ -161,13 +161,20 @@ def product_step(owner: NativeExecutor, node: Matmul, standard: Action | None) -
     if t.is_inexact and node.epilogue != (node.result,):
         return FusedProductStep(owner, node)
     if standard is None:
-        small = node.batch and options.algorithm in ("auto", "standard")
-        return ProductStep(owner, node, None, KernelStep(owner, node) if small else None)
+        small = KernelStep(owner, node) if _may_be_small(node) else None
+        return ProductStep(owner, node, None, small)
     if options.algorithm != "auto" or t.is_inexact or t.kind == "bool":
         return standard
     if node.epilogue != (node.result,) or not all(map(plain, (node.left, node.right))):
         return standard
     return ProductStep(owner, node, standard, None)
+
+
+def _may_be_small(node: Matmul) -> bool:
+    """Whether extents may decide that a product of floats is computed by the kernel for small
+    ones, which knows no orders."""
+    plain = node.options.algorithm in ("auto", "standard")
+    return plain and (bool(node.batch) or not node.label.ordered)
 
 
 class Operand(operand.Operand):
@@ -301,7 +308,8 @@ def describe(node: Matmul, size: tuple[int, int, int] | None, count: int = 1) ->
     t, options = node.left.type, node.options
     library = "BLAS" if t.is_inexact else "a kernel of treadle's"
     fused = node.epilogue != (node.result,)
-    if node.batch and size is not None and on_cpu(t, size, count) and not options.levels:
+    small = t.is_inexact and _may_be_small(node) and not options.levels
+    if small and size is not None and on_cpu(t, size, count):
         return {
             "algorithm": "standard, by a kernel of treadle's",
             "workspace": "0 bytes",

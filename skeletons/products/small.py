@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import isqrt
+from math import isqrt, prod
 
 from treadle.dsl.types import ScalarType
 
@@ -92,11 +92,13 @@ def width(extent: int, most: int) -> int:
 
 
 #: The largest extents for which a CPU uses the kernel, of complex and of other elements: beyond
-#: them a library's product takes no longer.  It computes at least SEVERAL products.
-CPU_LARGEST_COMPLEX, CPU_LARGEST, SEVERAL = 4, 64, 4
+#: them a library's product takes no longer.  It computes at least SEVERAL products, or fewer with
+#: an m·n·k of at most LONE: a call of a library costs as much as the arithmetic.
+CPU_LARGEST_COMPLEX, CPU_LARGEST, SEVERAL, LONE = 4, 64, 4, 32**3
 
 
 def on_cpu(t: ScalarType, sizes: Sequence[int], count: int) -> bool:
     """Whether a CPU computes `count` products with extents m, k, n by the kernel for small ones."""
     most = CPU_LARGEST_COMPLEX if t.is_complex else CPU_LARGEST
-    return min(sizes) > 0 and max(sizes) <= most and count >= SEVERAL
+    small = min(sizes) > 0 and max(sizes) <= most
+    return small and (count >= SEVERAL or prod(sizes) <= LONE)
