@@ -16,7 +16,7 @@ from .errors import Location
 from .expr import Apply, Const, Expr, Extent, Index, Param, Var, walk
 from .graph import ArrayLoop, Barrier, Branch, Input, Leaf, Node, inner_inputs, topological
 from .locks import cached
-from .polynomial import polynomial, show
+from .polynomial import Polynomial, in_parentheses, polynomial, show
 
 
 def is_kernel(node: Node) -> bool:
@@ -174,7 +174,20 @@ class Names:
             return _AXES[e.axis] if e.axis < len(_AXES) else f"i{e.axis}"
         if isinstance(e, Extent):
             return self.extents.get(e, f"{self.inputs.get(e.node, 'array')}.shape[{e.axis}]")
-        return e.name if isinstance(e, Param | Var) else self._formula(e)
+        if isinstance(e, Param | Var):
+            return e.name
+        return self._formula(e)
+
+    def form(self, p: Polynomial[Expr]) -> str:
+        """A form of indices and extents, simplified as `extent` does; "" for 0."""
+        total = Polynomial[Expr].number(0)
+        for monomial, c in p.terms.items():
+            term = Polynomial[Expr].number(c)
+            for a in monomial:
+                known = polynomial(self._chosen(a)) if isinstance(a, Apply) else None
+                term = term * (known or Polynomial.atom(a))
+            total = total + term
+        return show(total, self.atom)
 
     def extent(self, e: Expr) -> str:
         """An extent as text, simplified for the known shapes: `n1 - 2`; `?` if it depends on data;
@@ -182,12 +195,13 @@ class Names:
         if e not in self._texts:
             here = self._chosen(e)
             p = polynomial(here)
-            text = self._formula(here) if p is None else show(p, self.atom) or "0"
+            text = self._formula(here) if p is None else self.form(p) or "0"
             self._texts[e] = text if len(text) <= _LONGEST else "…"
         return self._texts[e]
 
     def _chosen(self, e: Expr) -> Expr:
-        """`e` with each minimum and maximum of known values replaced by that operand."""
+        """`e` with each minimum and maximum of known values replaced by that operand, and likewise
+        what is selected by a known condition."""
         values = evaluations(e, self.known)
         made: dict[Expr, Expr] = {}
         for x in walk((e,)):
@@ -195,6 +209,8 @@ class Names:
             if name in ("minimum", "maximum") and all(a in values for a in x.args):
                 first = (values[x.args[0]] <= values[x.args[1]]) == (name == "minimum")
                 made[x] = made[x.args[0 if first else 1]]
+            elif name == "select" and x.args[0] in values:
+                made[x] = made[x.args[1 if values[x.args[0]] else 2]]
             else:
                 args = tuple(made[a] for a in x.args)
                 changed = any(a is not b for a, b in zip(args, x.args, strict=True))
@@ -211,8 +227,7 @@ class Names:
         if e.op.name == "maximum" and "0" in parts:
             return parts[1 - parts.index("0")]
         if len(parts) == 2 and e.op.symbol:
-            left, right = (f"({p})" if " " in p else p for p in parts)
-            return f"({left} {e.op.symbol} {right})"
+            return f" {e.op.symbol} ".join(map(in_parentheses, parts))
         name = {"minimum": "min", "maximum": "max"}.get(e.op.name, e.op.name)
         return f"{name}({', '.join(parts)})"
 

@@ -237,11 +237,22 @@ def show(p: Polynomial[Expr], name: Callable[[Expr], str]) -> str:
 
     ordered = [(sorted(m, key=order), c) for m, c in p.terms.items()]
     ordered.sort(key=lambda t: (not t[0], list(map(first, t[0]))))
-    text = ""
+    text, alone = "", len(ordered) == 1 and ordered[0][1] == 1 and len(ordered[0][0]) == 1
     for monomial, c in ordered:
-        factors = "·".join(name(a) for a in monomial)
+        names = map(name, monomial)
+        factors = next(names) if alone else "·".join(map(in_parentheses, names))
         size = abs(c)
         body = factors if size == 1 and factors else (f"{size}·{factors}" if factors else str(size))
         sign = "-" if c < 0 else "+"
         text = f"{text} {sign} {body}" if text else (f"-{body}" if c < 0 else body)
+    return text
+
+
+def in_parentheses(text: str) -> str:
+    """A formula as a part of another: `(n - 1)`, but `n` and `min(n, m)`."""
+    depth = 0
+    for c in text:
+        depth += (c in "([") - (c in ")]")
+        if c == " " and not depth:
+            return f"({text})"
     return text

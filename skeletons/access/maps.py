@@ -47,7 +47,7 @@ from treadle.dsl.graph import Fold, Generate, Leaf, Matmul, Node, Permute, Recur
 from treadle.dsl.locks import cached
 from treadle.dsl.names import evaluate
 from treadle.dsl.passes.cost import UNKNOWN_TRIP_COUNT
-from treadle.dsl.polynomial import Forms, Polynomial, polynomial, show
+from treadle.dsl.polynomial import Forms, Polynomial, polynomial
 from treadle.dsl.types import complex128, float64
 
 AFFINE, COMPUTED, DATA = "affine", "computed", "data"
@@ -292,8 +292,9 @@ def _follows(linear: Sequence[Polynomial[Expr]], axis: int) -> bool:
 # --- text ------------------------------------------------------------------------------------
 
 
-def show_access(access: Access, name: Callable[[Expr], str]) -> str:
-    """`[i + {-1, 0, 1}, j] clamp`, "computed from the indices" or "data-dependent"."""
+def show_access(access: Access, text: Callable[[Polynomial[Expr]], str]) -> str:
+    """`[i + {-1, 0, 1}, j] clamp`, "computed from the indices" or "data-dependent"; `text` writes a
+    form of indices."""
     border = f" {access.boundary}" if access.boundary else ""
     if access.linear is None:
         count = "" if access.count == 1 else f" ({access.count} places)"
@@ -303,17 +304,15 @@ def show_access(access: Access, name: Callable[[Expr], str]) -> str:
     for axis, form in enumerate(access.linear):
         offsets = sorted({o[axis] for o in access.offsets})
         places *= len(offsets)
-        parts.append(_show_axis(show(form, name), offsets))
+        if len(offsets) == 1:
+            parts.append(text(form + offsets[0]) or "0")
+        else:
+            parts.append(_show_offsets(text(form), offsets))
     some = f" ({access.count} of {places} places)" if access.count < places else ""
     return f"[{', '.join(parts)}]{some}{border}"
 
 
-def _show_axis(text: str, offsets: Sequence[int]) -> str:
-    if len(offsets) == 1:
-        only = offsets[0]
-        if not text:
-            return str(only)
-        return text if only == 0 else f"{text} {'+' if only > 0 else '-'} {abs(only)}"
+def _show_offsets(text: str, offsets: Sequence[int]) -> str:
     steps = offsets[-1] - offsets[0] == len(offsets) - 1
     inside = (f"{offsets[0]}…{offsets[-1]}" if steps and len(offsets) > 5
               else ", ".join(map(str, offsets)))  # fmt: skip

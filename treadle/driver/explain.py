@@ -317,7 +317,7 @@ def _reads(node: Node, found: Sequence[Access], names: Names, words: dict[str, s
         if access.boundary is not None:
             words.setdefault(access.boundary, _BORDERS[access.boundary])
         leaf = access.leaf
-        rows.append((f"{names.array(leaf)}: {show_access(access, names.atom)}",
+        rows.append((f"{names.array(leaf)}: {show_access(access, names.form)}",
                      names.type(leaf), ", ".join(access.classes)))  # fmt: skip
     for leaf in node.operands():
         if _in_place(node, leaf, names):
@@ -353,7 +353,7 @@ def _writes(node: Node, names: Names, words: dict[str, str]) -> list[str]:
         words.setdefault(
             "scattered", "written at computed indices; values at equal indices are combined"
         )
-        lines = [f"{t}  scattered at {show_access(target, names.atom)}, {how}" for t in types]
+        lines = [f"{t}  scattered at {show_access(target, names.form)}, {how}" for t in types]
         return [*lines, *_lost_fractions(node)]
     if isinstance(node, Fold) and node.inner:
         inner = names.shape(node.inner)

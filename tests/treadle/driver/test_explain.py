@@ -57,7 +57,7 @@ def shown(function, *args):
     program = lower(function, *args)
     names = Names(program)
     return [
-        (f"{names.array(a.leaf)}: {show_access(a, names.atom)}", a.classes)
+        (f"{names.array(a.leaf)}: {show_access(a, names.form)}", a.classes)
         for a in accesses(program.kernels[-1])
     ]
 
@@ -501,3 +501,22 @@ def test_what_has_no_elements_is_not_launched(target):
         text = td.jit(f).lower(np.zeros((0, 7))).explain(target)
         assert text.splitlines()[0].endswith("0 kernels launched")
         assert "nothing is launched: there are no elements" in text
+
+
+def test_indices_and_extents_are_simplified_and_keep_their_parentheses() -> None:
+    def f(a):
+        n = a.shape[0]
+        return (
+            a[1:][::-1] + a[: n - 1][::-1],
+            a[n // 4 * 3 :],
+            a[: 2 * (n // 4)],
+            td.reshape(a[: n // 4 * 4], (n // 4, 4)) + 1,
+        )
+
+    text = td.jit(f, backend="native").lower(np.ones(9)).explain()
+    for part in (
+        "a: [-i + n1 - 1]", "a: [-i + n1 - 2]", "a: [i + 3·(n1 // 4)]", "[n1 - 3·(n1 // 4)]",
+        "float64[2·(n1 // 4)]", "a: [4·i + j]", "float64[n1 // 4, 4]",
+    ):  # fmt: skip
+        assert part in text
+    assert "select" not in text and "[(" not in text
