@@ -14,7 +14,8 @@ from treadle.dsl.sources import host_array
 
 from ..runtime.run import HostArray, Params, Slots, Unrecordable
 from .running import HostRun
-from .runtime.replay import LARGEST, Replays
+from .runtime.late import Growing
+from .runtime.replay import KEPT, LARGEST, Replays
 from .runtime.tape import Tape, TooLarge
 from .steps import KernelStep
 
@@ -122,10 +123,13 @@ class ReplayedCalls:
         results: dict[int, HostArray] = {}
         for slot in self.owner.results:
             array = run.dense(slot)
+            if isinstance(array, Growing):
+                raise Unrecordable("results whose extents depend on data")
             if id(array) in results or not tape.made(array):
                 array = run.new(array.shape, array.dtype)
                 run.copy(array, slot)
             results[id(array)] = array
+        tape.release(KEPT)
         self.replays.add(tape, args, data, inputs, list(results.values()))
 
 

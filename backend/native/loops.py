@@ -19,15 +19,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from treadle.dsl import locks
-from treadle.dsl.expr import Apply, Param
+from treadle.dsl.expr import Apply, Expr, Param, Read, walk
 from treadle.dsl.graph import ArrayLoop
 from treadle.skeletons.ir.failures import raise_failure
 
 from ..runtime import loops
 from ..runtime.memory import POOL, address
-from ..runtime.run import HostArray, Unrecordable
+from ..runtime.run import HostArray, HostValues, Unrecordable
 from .running import HostRun
-from .runtime.replay import LARGEST, Code, usable
+from .runtime.late import Growing
+from .runtime.replay import KEPT, LARGEST, Code, fill, release, usable
 from .runtime.structures import Outcome
 from .runtime.tape import Branch, Copy, Failure, Given, Loop, Operation, State, Tape, TooLarge
 from .steps import Computed
@@ -38,8 +39,8 @@ if TYPE_CHECKING:
 
 #: Iterations that Python runs before one is recorded: if all kernels are compiled, and if not.
 EARLY, LATE = 4, 256
-#: Recordings of one loop that are kept, and the bytes of each.
-MOST, KEPT = 8, 1 << 20
+#: Recordings of one loop that are kept.
+MOST = 8
 _UNLIMITED = (1 << 63) - 1
 
 
@@ -53,6 +54,12 @@ class LoopStep(loops.LoopStep[HostRun]):
         self._recordings: list[_Recording] = []  # those that no thread is using
         self._lock = locks.lock()
         self._counting = None
+        #: The extents of the parts of the state that change them.
+        self.varying = {
+            k: HostValues(owner.host, state.leaf().shape)
+            for k, state in enumerate(node.state)
+            if varies(state.leaf().shape, node)
+        }
         if node.count is not None and self.count is not None and self.count.reads:
             self._counting = Computed(owner, node.count)
 
@@ -77,13 +84,17 @@ class LoopStep(loops.LoopStep[HostRun]):
 
         `begun` is the state before, of which iterations may write to part k if `free(k)`."""
         inner = run.inner()
-        now = [array.view() for array in begun]
+        now: list[HostArray] = []
+        for k, array in enumerate(begun):
+            grows = k in self.varying or isinstance(array, Growing)
+            now.append(tape.copied(array, growing=True) if grows else array.view())
         for slot, array in zip(self.state, now, strict=True):
             inner.slots[slot] = array
         counter = None
         if self.index is not None:
             counter = inner.slots[self.index] = np.zeros((), np.int64)
         with tape.part() as look, tape.making() as tested:
+            self._measure(inner, now)
             for act in self.look:
                 act(inner)
         test = None if self.predicate is None else inner.slots[self.predicate]
@@ -91,20 +102,35 @@ class LoopStep(loops.LoopStep[HostRun]):
             for act in () if first else self.once:
                 act(inner)
         with tape.part() as rest, tape.making() as renewed:
+            if test is None:
+                self._measure(inner, now)
             for act in self.rest:
                 act(inner)
             after = [inner.dense(r) for r in self.results[: len(now)]]
-            written = _separate(now, after, tested | renewed, inner)
-        made = list({id(a): a for a in after if not any(a is s for s in now)}.values())
-        places = {id(a): k for k, a in enumerate(now)} | {id(a): ~k for k, a in enumerate(made)}
-        states = []
-        for k, array in enumerate(begun):
-            source = places[id(after[k])]
-            stays = source == k and (k not in written or free(k))
+            exchanged = _exchanged(now, after, tested | renewed, tape)
+            fixed = [k for k, a in enumerate(now) if not isinstance(a, Growing)]
+            stable, following = [now[k] for k in fixed], [after[k] for k in fixed]
+            written = _separate(stable, following, tested | renewed, inner)
+        made = list({id(a): a for a in following if not any(a is s for s in stable)}.values())
+        places = {id(a): k for k, a in enumerate(stable)} | {id(a): ~k for k, a in enumerate(made)}
+        states, results = [], now
+        for k, (part, state) in enumerate(zip(fixed, stable, strict=True)):
+            source, array = places[id(following[k])], begun[part]
+            stays = source == k and (k not in written or free(part))
             result = None if stays else run.new(array.shape, array.dtype)
-            states.append(State(now[k], array, result, k in written and not stays, source))
-        tape.operations.append(Loop(first, limit, counter, test, look, once, rest, states, made))
-        return [s.first if s.result is None else s.result for s in states]
+            states.append(State(state, array, result, k in written and not stays, source))
+            results[part] = array if result is None else result
+        tape.operations.append(
+            Loop(first, limit, counter, test, look, once, rest, states, made, exchanged)
+        )
+        return results
+
+    def _measure(self, run: HostRun, arrays: Sequence[HostArray]) -> None:
+        """Compute the extents of the parts of the state that change them."""
+        for k, shape in self.varying.items():
+            array = arrays[k]
+            assert isinstance(array, Growing)
+            array.extents = run.extents(run.evaluate(shape.hosted, shape.plain))
 
     def _limit(self, run: HostRun) -> Given:
         """The number of iterations: also a parameter of the program, or what a kernel computes."""
@@ -141,6 +167,9 @@ class LoopStep(loops.LoopStep[HostRun]):
                 self._native = False
                 return False
         last = recording.run(run, _UNLIMITED if limit is None else limit)
+        if last is None:  # Python comes to the iteration that fails, and knows where
+            self._native = False
+            return False
         for slot, array in zip(self.state, last, strict=True):
             run.slots[slot] = array
         if recording.size <= KEPT:
@@ -157,6 +186,31 @@ class LoopStep(loops.LoopStep[HostRun]):
                 if iteration in (recording.first, None) and recording.fits(run):
                     return recording if iteration is None else self._recordings.pop(k)
         return None
+
+
+def varies(shape: Sequence[Expr], loop: ArrayLoop) -> bool:
+    """Whether extents depend on the state of a loop."""
+    return any(isinstance(e, Read) and e.node in loop.bound for e in walk(shape))
+
+
+def _exchanged(now: Sequence[HostArray], after: list[HostArray], own: Set[int], tape: Tape
+               ) -> list[tuple[Growing, Growing]]:  # fmt: skip
+    """The parts of the state that grow, with what an iteration makes for the next state: an array
+    for each of them.  `after` is changed to copies where that must be."""
+    pairs: dict[int, tuple[Growing, Growing]] = {}
+    for k, state in enumerate(now):
+        made = after[k]
+        if not isinstance(state, Growing):
+            if isinstance(made, Growing):
+                raise Unrecordable("extents depend on data")
+            continue
+        if made is state:
+            continue
+        if not isinstance(made, Growing) or id(made) not in own or id(made) in pairs:
+            made = after[k] = tape.copied(made, growing=True)
+        assert isinstance(made, Growing)
+        pairs[id(made)] = state, made
+    return list(pairs.values())
 
 
 def _separate(now: Sequence[HostArray], after: list[HostArray], own: Set[int], run: HostRun
@@ -196,34 +250,47 @@ class _Recording:
         tape = Tape(LARGEST)
         inner = HostRun(list(run.slots), run.params, tape)
         inputs = {}
+        self._varying = {loop.state[k]: shape for k, shape in loop.varying.items()}
         for slot in self._slots:
             array = run.slots[slot]
-            if array is not None:
+            if slot in self._varying:
+                inner.slots[slot] = Growing.of(array.shape, array.dtype)
+            elif array is not None:
                 inputs[slot] = inner.slots[slot] = array.view()
-        begun = [inputs[slot] for slot in loop.state]
+        begun = [inner.slots[slot] for slot in loop.state]
         results = loop.record(inner, tape, begun, (_LIMIT,), first, lambda k: False)
-        if any(a.nbytes and not a.flags.c_contiguous for a in begun):
+        if any(a.nbytes and not a.flags.c_contiguous for a in inputs.values()
+               if any(a is b for b in begun)):  # fmt: skip
             raise Unrecordable
         self.size = tape.size
         self._pinned = [(k, run.params[k]) for k in inner.pinned | tape.pinned]
-        self._forms = [_form(run.slots[slot]) for slot in self._slots]
-        made = {id(r): r for r in results if tape.made(r)}
+        self._forms = self._formed(run)
+        made = {id(r): r for r in results if tape.made(r) and not isinstance(r, Growing)}
         code = self._code = Code(tape, (*inputs.values(), *made.values()))
         self._inputs = [(slot, code.words[id(a)]) for slot, a in inputs.items()]
         self._results = [(r.shape, r.dtype, code.words[id(r)]) if id(r) in made else None
                          for r in results]  # fmt: skip
+        self._begun = {slot: code.memories[id(inner.slots[slot])] for slot in self._varying}
+        self._grown = {slot: (r.dtype, code.memories[id(r)])
+                       for slot, r in zip(loop.state, results, strict=True)
+                       if isinstance(r, Growing)}  # fmt: skip
         self._numbers = [(k, words) for k, words in code.of_numbers.items() if k != _LIMIT]
         self._limits = code.of_numbers.get(_LIMIT, [])
         self._failures = list(failures(tape.operations))
 
     def fits(self, run: HostRun) -> bool:
         """Whether it is right for the arrays and parameters of a run."""
-        return all(run.params[k] == value for k, value in self._pinned) and self._forms == [
-            _form(run.slots[slot]) for slot in self._slots
-        ]
+        return all(
+            run.params[k] == value for k, value in self._pinned
+        ) and self._forms == self._formed(run)
 
-    def run(self, run: HostRun, limit: int) -> list[HostArray]:
-        """The state after the last iteration."""
+    def _formed(self, run: HostRun) -> list[object]:
+        return [None if s in self._varying else _form(run.slots[s]) for s in self._slots]
+
+    def run(self, run: HostRun, limit: int) -> list[HostArray] | None:
+        """The state after the last iteration; None if native code cannot make one of them."""
+        for slot, memory in self._begun.items():
+            fill(memory, run.slots[slot])
         for slot, words in self._inputs:
             _write(words, address(run.slots[slot]))
         for number, words in self._numbers:
@@ -245,7 +312,25 @@ class _Recording:
             for failure in self._failures:
                 if failure.errors[0]:
                     raise_failure(failure.kernel(), failure.errors)
+            return None
+        for k, slot in enumerate(self._state):
+            if slot in self._grown:
+                last[k] = self._taken(slot, run, last)
+        for memory in self._code.memories.values():
+            release(memory, KEPT)
         return last
+
+    def _taken(self, slot: int, run: HostRun, last: Sequence[HostArray]) -> HostArray:
+        """The last value of a part of the state that changes its extents."""
+        dtype, memory = self._grown[slot]
+        slots = list(run.slots)
+        for place, array in zip(self._state, last, strict=True):
+            slots[place] = array
+        shape = tuple([max(int(n), 0) for n in self._varying[slot].plain(slots, run.params)])
+        taken: HostArray = POOL.allocate(shape, dtype)
+        assert taken.nbytes == memory.size
+        ctypes.memmove(address(taken), memory.address, memory.size)
+        return taken
 
 
 #: What stands for the number of iterations among the numbers of parameters.

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
+from treadle.dsl.bounds import MEMORY
 from treadle.dsl.graph import Check
 from treadle.dsl.relations import limit_of
 
+from ..runtime.host import HostFunction
 from ..runtime.memory import POOL
 from ..runtime.run import HostArray, HostValues, Params, Run, Slots, Unrecordable
 from .layouts import row_major
+from .runtime.late import Instruction, Late, is_late
+from .runtime.structures import InstructionKind
 from .runtime.tape import Copy, Fill, Tape
 
 
@@ -33,6 +38,41 @@ class HostRun(Run[HostArray]):
     def new(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> HostArray:
         found: HostArray = (POOL.allocate if self.tape is None else self.tape.new)(shape, dtype)
         return found
+
+    def extents(self, values: Sequence[Any], least: int = 0) -> tuple[Any, ...]:
+        if self.tape is None or not any(isinstance(v, Late) for v in values):
+            return super().extents(values, least)
+        most = functools.partial(self.tape.apply, InstructionKind.MAXIMUM, least)
+        return tuple([most(v) if isinstance(v, Late) else max(int(v), least) for v in values])
+
+    def counts(self, values: HostValues) -> Sequence[Any]:
+        if self.tape is None or not values.reads:
+            return super().counts(values)
+        self.pinned |= values.params
+        found = self.tape.numbers.evaluate([], values.hosted, self.slots, self.params)
+        return [MEMORY if isinstance(v, Late) else v for v in found]
+
+    def evaluate(self, host: HostFunction, function: Callable[[Slots, Params], tuple[Any, ...]]
+                 ) -> Sequence[Any]:  # fmt: skip
+        """The values of a host function, which is `function` compiled: while recording, those that
+        depend on the contents of arrays are `Late`."""
+        if self.tape is None or not is_late(host, self.slots):
+            return function(self.slots, self.params)
+        return self.tape.numbers.evaluate(self.tape.code, host, self.slots, self.params)
+
+    def defer(self, check: Check, values: HostValues) -> bool:
+        tape = self.tape
+        if tape is None:
+            return False
+        self.pinned |= values.params
+        left, right = self.evaluate(values.hosted, values.plain)
+        if not isinstance(left, Late) and not isinstance(right, Late):
+            return False
+        equal = check.relation == "=="
+        kind = InstructionKind.EQUAL if equal else InstructionKind.LESS_EQUAL
+        holds = tape.apply(kind, *((left, right) if equal else (right, left)))
+        tape.code.append(Instruction(InstructionKind.REQUIRE, 0, holds.register))
+        return True
 
     def constant(self, value: HostArray) -> HostArray:
         return np.ascontiguousarray(value)

@@ -26,6 +26,8 @@ from .forms import NativeForms, given_way
 from .layouts import NEIGHBOURS, Layout, Layouts, layouts_of
 from .running import HostRun
 from .runtime import code, threads
+from .runtime.late import Extent, Growing, Late
+from .runtime.structures import InstructionKind
 from .runtime.tape import Branch as tape_branch
 from .runtime.tape import Copy, Failure, Fill, Tape
 from .runtime.tape import Launch as tape_launch
@@ -137,7 +139,7 @@ class BranchStep(steps.BranchStep):
                 sides.append((operations, [inner.dense(r) for r in results]))
         (then, left), (other, right) = sides
         for target, x, y in zip(self.targets, left, right, strict=True):
-            if x.shape != y.shape:
+            if isinstance(x, Growing) or isinstance(y, Growing) or x.shape != y.shape:
                 raise Unrecordable("extents depend on data")
             made = run.slots[target] = run.new(x.shape, x.dtype)
             then.append(Copy(made, x))
@@ -185,6 +187,7 @@ class NodeKernels(steps.NodeKernels[HostRun, HostArray]):
                 for k, about in enumerate(choice)
             ]
             self.launches.append(Choice(variants) if len(variants) > 1 else variants[0])
+        self.hosted = found.host
         self.host = found.host.function()
 
     def compiled(self) -> list[code.CompiledKernel]:
@@ -192,9 +195,10 @@ class NodeKernels(steps.NodeKernels[HostRun, HostArray]):
 
     def values(self, run: HostRun) -> Sequence[Any]:
         if run.recording:
-            if self.check or self.dependence.reads or self.contents:
+            if self.check or self.contents:
                 raise Unrecordable("the contents of an array decide what runs")
             run.pinned |= self.dependence.params
+            return run.evaluate(self.hosted, self.host)
         return self.host(run.slots, run.params)
 
     def launch(
@@ -207,12 +211,13 @@ class NodeKernels(steps.NodeKernels[HostRun, HostArray]):
         spaces = run.slots, outs, scratch
         errors = np.zeros(self.errors, np.int64) if self.errors else None
         for one in self.launches:
+            if run.tape is not None:
+                for chosen, tasks in choices(one, run, values):
+                    chosen.record(run.tape, spaces, values, tasks, self.fast_math, self.errors)
+                continue
             launch = one
             if isinstance(launch, Choice):
                 launch = launch.chosen(run.slots, run.params, values)
-            if run.tape is not None:
-                launch.record(run.tape, spaces, values, self.fast_math, self.errors)
-                continue
             launch.run(spaces, values, errors, self.fast_math)
             if errors is not None and errors[0]:
                 raise_failure(launch.kernel, errors)
@@ -303,17 +308,16 @@ class KernelLaunch:
         tape: Tape,
         spaces: Spaces,
         values: Sequence[Any],
+        tasks: Extent,
         fast_math: bool,
         errors: int,
     ) -> None:
         """Record on the tape what `run` would do."""
-        tasks = values[self.end]
-        if tasks <= 0:
+        if isinstance(tasks, int) and tasks <= 0:
             return
         arrays = tuple([spaces[space][k] for space, k in self.sources])
         scalars = tuple(values[self.start : self.end])
-        compiled = self.compiled(fast_math)
-        work = tasks * self.task_work
+        compiled, work = self.compiled(fast_math), self.task_work
         if not errors:
             tape.operations.append(tape_launch(compiled, arrays, scalars, tasks, work, self.given))
             return
@@ -323,6 +327,40 @@ class KernelLaunch:
             tape_launch(compiled, arrays, scalars, tasks, work, self.given, told),
             Failure(told, self._kernel),
         )
+
+
+def choices(launch: KernelLaunch | Choice, run: HostRun, values: Sequence[Any]
+            ) -> list[tuple[KernelLaunch, Extent]]:  # fmt: skip
+    """What to record for a launch, with the number of tasks.  If operations compute the numbers
+    that a choice depends on, all variants are recorded; the others then have no task."""
+    variants = launch.variants if isinstance(launch, Choice) else [launch]
+    if not any(isinstance(values[v.end], Late) or any(
+            isinstance(x, Late) for x in values[v.start : v.end]) for v in variants):  # fmt: skip
+        if isinstance(launch, Choice):
+            launch = launch.chosen(run.slots, run.params, values)
+        return [(launch, int(values[launch.end]))]
+    if not isinstance(launch, Choice):
+        return [(launch, values[launch.end])]
+    assert run.tape is not None
+    found: list[tuple[KernelLaunch, Extent]] = []
+    before: Extent = 1  # whether no earlier variant is right
+    for variant, test in zip(variants, launch.conditions, strict=True):
+        right = before
+        for one in run.evaluate(variant.about.requires, test):
+            if isinstance(one, Late):
+                right = run.tape.apply(InstructionKind.BITWISE_AND, right, one)
+            elif not one:
+                right = 0
+        if isinstance(right, int) and not right:
+            continue
+        tasks = values[variant.end]
+        if isinstance(right, Late):
+            tasks = run.tape.apply(InstructionKind.SELECT, right, tasks, 0)
+        found.append((variant, tasks))
+        if right is before:
+            break
+        before = run.tape.apply(InstructionKind.BITWISE_XOR, before, right)
+    return found
 
 
 class Choice:

@@ -56,7 +56,7 @@ class Forms:
         itself if its reader computes it."""
         if self._values is None:
             return NOTHING
-        values = self._values(run)
+        values = run.counts(self._values)
         count = len(self.inside)
         counts: dict[Node, int] = dict(zip(self.inside, values[:count], strict=True))
         holds = dict(zip(self._worth, values[count:], strict=True))

@@ -17,7 +17,7 @@ from treadle.dsl.expr import Expr, Param, Read, substitute, walk
 from treadle.dsl.graph import Check, Leaf
 from treadle.dsl.locks import cached
 
-from .host import HostCompiler
+from .host import HostCompiler, HostFunction
 
 A = TypeVar("A")
 HostArray = np.ndarray[Any, Any]
@@ -57,6 +57,15 @@ class Run(ABC, Generic[A]):
     @abstractmethod
     def new(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> A:
         """An uninitialised dense array."""
+
+    def extents(self, values: Sequence[Any], least: int = 0) -> tuple[int, ...]:
+        """Extents of a new array from what the host has computed for them."""
+        return tuple([v if v > least else least for v in map(int, values)])
+
+    def counts(self, values: HostValues) -> Sequence[Any]:
+        """Numbers of iterations that decide about the form of kernels; large ones where they are
+        not known yet."""
+        return values(self)
 
     @abstractmethod
     def constant(self, value: HostArray) -> A:
@@ -141,11 +150,16 @@ class HostValues:
         self.reads = tuple(dict.fromkeys(reads))
 
     @cached
-    def plain(self) -> Callable[[Slots, Params], tuple[Any, ...]]:
-        """(slots, parameters) → values, for slots whose arrays are all on the host."""
+    def hosted(self) -> HostFunction:
+        """What computes the values."""
         conditions, scalars = self._conditions
         roots = self.roots[: len(self.roots) - len(conditions)]
-        return self._compiler.plan(roots, conditions, scalars).function()
+        return self._compiler.plan(roots, conditions, scalars)
+
+    @cached
+    def plain(self) -> Callable[[Slots, Params], tuple[Any, ...]]:
+        """(slots, parameters) → values, for slots whose arrays are all on the host."""
+        return self.hosted.function()
 
     def __call__(self, run: Run[Any], *, shapes: bool = True) -> tuple[Any, ...]:
         """The values; with `shapes`, they decide what runs or over which extents."""

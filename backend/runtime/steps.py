@@ -238,7 +238,7 @@ class NodeKernels(ABC, Generic[R, A]):
             if reused is not None and run.alone(reused):
                 outs.append(run.array(reused))
                 continue
-            outs.append(run.new(tuple([v if v > 0 else 0 for v in values[start:end]]), type_))
+            outs.append(run.new(run.extents(values[start:end]), type_))
             if self.defaults:
                 run.copy(outs[-1], self.defaults[len(outs) - 1])
         scratch = []
@@ -248,7 +248,7 @@ class NodeKernels(ABC, Generic[R, A]):
                 contents = [run.on_host(slot) for slot in where]
                 scratch.append(run.constant(make(values[start:end], contents)))
                 continue
-            scratch.append(run.new((max(int(values[at]), 1),), type_))
+            scratch.append(run.new(run.extents((values[at],), least=1), type_))
             if zeroed:
                 run.clear(scratch[-1])
         self.launch(run, outs, scratch, values)

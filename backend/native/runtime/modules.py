@@ -77,7 +77,9 @@ def replayer() -> dict[str, int]:
         "numpy_functions": ctypes.addressof(_numpy_functions()),
         **_python_symbols(path.read_text(encoding="utf-8")),
     }
-    return linked(path, ("run_operations", "replay_function", "inspect", "numpy_agrees"), foreign)
+    exports = ("run_operations", "replay_function", "inspect", "numpy_agrees", "fill_memory",
+               "release")  # fmt: skip
+    return linked(path, exports, foreign)
 
 
 def _python_symbols(text: str) -> dict[str, int]:

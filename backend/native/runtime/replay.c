@@ -20,11 +20,12 @@
 
 #include "team.h"
 
-enum operation_kind { LAUNCH, FILL, COPY, FAILURE, LOOP, BRANCH };
+enum operation_kind { LAUNCH, FILL, COPY, FAILURE, LOOP, BRANCH, EVALUATE };
 
 struct operation {
-    int64_t kind;    // enum operation_kind
-    void *target;    // LAUNCH: the function; LOOP, BRANCH: the structure; else what is written, or tested
+    int64_t kind; // enum operation_kind
+    // LAUNCH: the function; LOOP, BRANCH, EVALUATE: the structure; else what is written, or tested
+    void *target;
     void *source;    // LAUNCH: the packed arguments; COPY: what is read
     int64_t size;    // LAUNCH: tasks; FILL, COPY: bytes
     int64_t threads; // LAUNCH
@@ -33,6 +34,71 @@ struct operation {
 struct part {
     const struct operation *operations;
     int64_t operation_count;
+};
+
+// Memory of an array whose size operations compute.  `patches`: words that take its address.
+struct memory {
+    void *address;
+    int64_t size;
+    int64_t capacity;
+    void *block; // what malloc returned
+    int64_t **patches;
+    int64_t patch_count;
+};
+
+enum instruction_kind {
+    // `to` is what is at the address `a`, of the type.
+    LOAD,
+    // The word at the address `to` is `a`.
+    STORE,
+    // `to` is the size of the memory at `a`.
+    SIZE,
+    // The memory at `to` has `a` bytes, whose contents are undefined if they were fewer.
+    RESIZE,
+    // The memory at `to` is given back if it is more than `a` bytes.
+    RELEASE,
+    // Operations have failed unless `a`.
+    REQUIRE,
+    // `to` is computed from `a`, `b` and `c`.
+    ADD,
+    SUBTRACT,
+    MULTIPLY,
+    MINIMUM,
+    MAXIMUM,
+    NEGATIVE,
+    ABSOLUTE,
+    FLOOR_DIVIDE,
+    REMAINDER,
+    SELECT,
+    BITWISE_AND,
+    BITWISE_OR,
+    BITWISE_XOR,
+    INVERT,
+    CAST,
+    LESS,
+    LESS_EQUAL,
+    EQUAL,
+    NOT_EQUAL,
+    MULTIPLIER, // as `reciprocal` of hosted.py
+    SHIFT
+};
+
+// Other than in LOAD and STORE, `to`, `a`, `b` and `c` are registers, or addresses of memory.
+struct instruction {
+    int64_t kind; // enum instruction_kind
+    int64_t bits; // of the type of the result, negative if it has a sign
+    int64_t exact; // whether operations fail if the type cannot have the result; else it wraps
+    int64_t to;
+    int64_t a;
+    int64_t b;
+    int64_t c;
+};
+
+// Instructions that compute extents, tasks and scalars from what operations have computed.
+struct evaluation {
+    const struct instruction *instructions;
+    int64_t count;
+    int64_t *registers;
 };
 
 // One of two parts.
@@ -93,6 +159,8 @@ struct loop {
     int64_t made_count;
     struct room *rooms;
     int64_t room_count;
+    struct memory **exchanged; // pairs: the state and what an iteration makes for the next state
+    int64_t exchange_count;    // of pairs
 };
 
 struct dimension {
@@ -180,6 +248,234 @@ static void patch(int64_t *const *words, int64_t count, int64_t bits) {
     }
 }
 
+// --- numbers that operations compute -----------------------------------------------------------
+
+static void hold(struct memory *memory, void *block, void *address, int64_t size, int64_t capacity) {
+    memory->block = block;
+    memory->size = size;
+    memory->capacity = capacity;
+    if (memory->address != address) {
+        memory->address = address;
+        patch(memory->patches, memory->patch_count, (intptr_t)address);
+    }
+}
+
+// Bytes that may be read beyond an array, and the alignment of its first.
+static const int64_t MARGIN = 64, MOST_BYTES = INT64_C(1) << 46;
+
+// Whether there is room for so many bytes now.
+static bool resize(struct memory *memory, int64_t bytes) {
+    if (bytes < 0 || bytes > MOST_BYTES) {
+        return false;
+    }
+    if (bytes <= memory->capacity) {
+        memory->size = bytes;
+        return true;
+    }
+    int64_t capacity = 2 * memory->capacity > bytes ? 2 * memory->capacity : bytes;
+    PyMem_RawFree(memory->block);
+    void *block = PyMem_RawMalloc((size_t)(capacity + 2 * MARGIN));
+    if (!block) {
+        capacity = bytes;
+        block = PyMem_RawMalloc((size_t)(capacity + 2 * MARGIN));
+    }
+    if (!block) {
+        hold(memory, NULL, NULL, 0, 0);
+        return false;
+    }
+    const intptr_t place = ((intptr_t)block + MARGIN - 1) / MARGIN * MARGIN;
+    hold(memory, block, (void *)place, bytes, capacity);
+    return true;
+}
+
+// Give the memory back to the operating system if it is more than `most` bytes.
+void release(struct memory *memory, int64_t most) {
+    if (memory->capacity > most) {
+        PyMem_RawFree(memory->block);
+        hold(memory, NULL, NULL, 0, 0);
+    }
+}
+
+// Copy bytes into the memory; whether there is room.
+int64_t fill_memory(struct memory *memory, const void *source, int64_t bytes) {
+    if (!resize(memory, bytes)) {
+        return 0;
+    }
+    memcpy(memory->address, source, (size_t)bytes);
+    return 1;
+}
+
+static int64_t load(const void *address, int64_t bits) {
+    switch (bits) {
+    case 1:
+    case 8:
+        return *(const uint8_t *)address;
+    case 16:
+        return *(const uint16_t *)address;
+    case 32:
+        return *(const uint32_t *)address;
+    case -8:
+        return *(const int8_t *)address;
+    case -16:
+        return *(const int16_t *)address;
+    case -32:
+        return *(const int32_t *)address;
+    default:
+        return *(const int64_t *)address;
+    }
+}
+
+// A number in an integer type of at most 64 bits, wrapped.
+static int64_t wrapped(int64_t value, int64_t bits) {
+    if (bits == 1) {
+        return value != 0;
+    }
+    const int64_t size = bits < 0 ? -bits : bits;
+    if (size >= 64) {
+        return value;
+    }
+    const uint64_t low = (uint64_t)value << (64 - size);
+    return bits < 0 ? (int64_t)low >> (64 - size) : (int64_t)(low >> (64 - size));
+}
+
+static int64_t floor_divide(int64_t a, int64_t b) {
+    if (b == 0) {
+        return 0;
+    }
+    if (b == -1) {
+        return (int64_t)(0 - (uint64_t)a);
+    }
+    return a / b - (a % b != 0 && (a < 0) != (b < 0));
+}
+
+static int64_t ceiling_log(int64_t divisor) {
+    return divisor <= 1 ? 0 : 64 - __builtin_clzll((uint64_t)divisor - 1);
+}
+
+// Half of the reciprocal of a divisor, 0 if it has none.
+static int64_t reciprocal(int64_t divisor, bool multiplier) {
+    if (divisor < 1 || divisor > INT32_MAX) {
+        return 0;
+    }
+    const int64_t shift = ceiling_log(divisor);
+    if (!multiplier) {
+        return shift;
+    }
+    const uint64_t power = UINT64_C(1) << (31 + shift);
+    return (int64_t)((power - 1) / (uint64_t)divisor + 1) - (INT64_C(1) << 32);
+}
+
+static bool run_evaluation(const struct evaluation *evaluation) {
+    int64_t *r = evaluation->registers;
+    const struct instruction *end = evaluation->instructions + evaluation->count;
+    for (const struct instruction *at = evaluation->instructions; at < end; at++) {
+        int64_t value = 0;
+        bool over = false;
+        switch ((enum instruction_kind)at->kind) {
+        case LOAD:
+            value = load((const void *)at->a, at->bits);
+            break;
+        case STORE:
+            *(int64_t *)at->to = r[at->a];
+            continue;
+        case SIZE:
+            value = ((const struct memory *)at->a)->size;
+            break;
+        case RESIZE:
+            if (!resize((struct memory *)at->to, r[at->a])) {
+                return false;
+            }
+            continue;
+        case RELEASE:
+            release((struct memory *)at->to, r[at->a]);
+            continue;
+        case REQUIRE:
+            if (!r[at->a]) {
+                return false;
+            }
+            continue;
+        case ADD:
+            over = __builtin_add_overflow(r[at->a], r[at->b], &value);
+            break;
+        case SUBTRACT:
+            over = __builtin_sub_overflow(r[at->a], r[at->b], &value);
+            break;
+        case MULTIPLY:
+            over = __builtin_mul_overflow(r[at->a], r[at->b], &value);
+            break;
+        case MINIMUM:
+            value = r[at->a] < r[at->b] ? r[at->a] : r[at->b];
+            break;
+        case MAXIMUM:
+            value = r[at->a] > r[at->b] ? r[at->a] : r[at->b];
+            break;
+        case NEGATIVE:
+            over = __builtin_sub_overflow(0, r[at->a], &value);
+            break;
+        case ABSOLUTE:
+            value = r[at->a];
+            if (value < 0) {
+                over = __builtin_sub_overflow(0, value, &value);
+            }
+            break;
+        case FLOOR_DIVIDE:
+            value = floor_divide(r[at->a], r[at->b]);
+            over = r[at->a] == INT64_MIN && r[at->b] == -1;
+            break;
+        case REMAINDER:
+            value = (int64_t)((uint64_t)r[at->a]
+                              - (uint64_t)floor_divide(r[at->a], r[at->b]) * (uint64_t)r[at->b]);
+            value = r[at->b] ? value : 0;
+            break;
+        case SELECT:
+            value = r[at->a] ? r[at->b] : r[at->c];
+            break;
+        case BITWISE_AND:
+            value = r[at->a] & r[at->b];
+            break;
+        case BITWISE_OR:
+            value = r[at->a] | r[at->b];
+            break;
+        case BITWISE_XOR:
+            value = r[at->a] ^ r[at->b];
+            break;
+        case INVERT:
+            value = ~r[at->a];
+            break;
+        case CAST:
+            value = r[at->a];
+            break;
+        case LESS:
+            value = r[at->a] < r[at->b];
+            break;
+        case LESS_EQUAL:
+            value = r[at->a] <= r[at->b];
+            break;
+        case EQUAL:
+            value = r[at->a] == r[at->b];
+            break;
+        case NOT_EQUAL:
+            value = r[at->a] != r[at->b];
+            break;
+        case MULTIPLIER:
+            value = reciprocal(r[at->a], true);
+            break;
+        case SHIFT:
+            value = reciprocal(r[at->a], false);
+            break;
+        }
+        if (!at->exact) {
+            value = wrapped(value, at->bits);
+        } else if (over) {
+            return false;
+        }
+        r[at->to] = value;
+    }
+    return true;
+}
+
+// --- loops -------------------------------------------------------------------------------------
+
 // Let Python handle signals, from time to time.
 static enum outcome breathe(struct runner *runner) {
     const int64_t time = clock(), passed = time - runner->since;
@@ -260,6 +556,12 @@ static void next_state(struct loop *loop) {
     }
     for (int64_t k = 0; k < loop->state_count; k++) {
         place(&loop->states[k].now, loop->states[k].next, loop->states[k].next_room);
+    }
+    for (int64_t k = 0; k < loop->exchange_count; k++) {
+        struct memory *a = loop->exchanged[2 * k], *b = loop->exchanged[2 * k + 1];
+        const struct memory was = *a;
+        hold(a, b->block, b->address, b->size, b->capacity);
+        hold(b, was.block, was.address, was.size, was.capacity);
     }
 }
 
@@ -352,7 +654,9 @@ static enum outcome run_part(const struct part *part, struct runner *runner) {
     for (const struct operation *op = part->operations; op < end && outcome == DONE; op++) {
         switch ((enum operation_kind)op->kind) {
         case LAUNCH:
-            parallel((task_function)op->target, op->source, op->size, op->threads);
+            if (op->size > 0) {
+                parallel((task_function)op->target, op->source, op->size, op->threads);
+            }
             break;
         case FILL:
             memset(op->target, 0, (size_t)op->size);
@@ -371,6 +675,9 @@ static enum outcome run_part(const struct part *part, struct runner *runner) {
             outcome = run_part(*branch->test ? &branch->then : &branch->other, runner);
             break;
         }
+        case EVALUATE:
+            outcome = run_evaluation(op->target) ? DONE : FAILED;
+            break;
         }
     }
     return outcome;

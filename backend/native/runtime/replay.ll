@@ -1,7 +1,7 @@
 ; replay.c, compiled by clang 22.1.8 (ziglang 0.17.1) and tidied by
 ; python -m treadle.backend.native.runtime.build: change the C file, not this one.
 ; python -m ziglang cc -target x86_64-linux-gnu -S -emit-llvm -Os -g0 -std=gnu11 -fPIC -Wall -Wextra -Werror -Wno-unused-command-line-argument -fno-sanitize=all -fno-stack-protector -fno-asynchronous-unwind-tables -fno-vectorize -fno-slp-vectorize -fno-unroll-loops -fno-strict-aliasing -fno-ident -fno-discard-value-names -Xclang -no-enable-noundef-analysis -isystem PYTHON -isystem NUMPY replay.c
-; sha256 of replay.c, team.h: 9cc849ab3fc2fab0283194fcb79d57310c9236c0d30898cff7d8b5ff6025e1d4
+; sha256 of replay.c, team.h: a14d09803809ca7de700fa113fa641c7745bd46b084367c68c0387c1e7b67119
 
 %struct.runner = type { ptr, i64, i64, i64 }
 %struct.state = type { %struct.moving, ptr, i64, i64, i64, ptr, i64 }
@@ -24,6 +24,161 @@
 @PyBool_Type = external global i8, align 8
 @_Py_TrueStruct = external global i8, align 8
 
+define void @release(ptr %memory, i64 %most) nounwind {
+entry:
+  %capacity = getelementptr inbounds nuw i8, ptr %memory, i64 16
+  %0 = load i64, ptr %capacity, align 8
+  %cmp = icmp sgt i64 %0, %most
+  br i1 %cmp, label %if.then, label %if.end
+
+if.then:
+  %block = getelementptr inbounds nuw i8, ptr %memory, i64 24
+  %1 = load ptr, ptr %block, align 8
+  tail call void @PyMem_RawFree(ptr %1) nounwind
+  %size2.i = getelementptr inbounds nuw i8, ptr %memory, i64 8
+  tail call void @llvm.memset.p0.i64(ptr align 8 dereferenceable(24) %size2.i, i8 0, i64 24, i1 false)
+  %2 = load ptr, ptr %memory, align 8
+  %cmp.not.i = icmp eq ptr %2, null
+  br i1 %cmp.not.i, label %if.end, label %if.then.i
+
+if.then.i:
+  store ptr null, ptr %memory, align 8
+  %patches.i = getelementptr inbounds nuw i8, ptr %memory, i64 32
+  %3 = load ptr, ptr %patches.i, align 8
+  %patch_count.i = getelementptr inbounds nuw i8, ptr %memory, i64 40
+  %4 = load i64, ptr %patch_count.i, align 8
+  %cmp3.i.i = icmp sgt i64 %4, 0
+  br i1 %cmp3.i.i, label %for.body.i.i, label %if.end
+
+for.body.i.i:
+  %k.04.i.i = phi i64 [ %inc.i.i, %for.body.i.i ], [ 0, %if.then.i ]
+  %arrayidx.i.i = getelementptr inbounds nuw ptr, ptr %3, i64 %k.04.i.i
+  %5 = load ptr, ptr %arrayidx.i.i, align 8
+  store i64 0, ptr %5, align 8
+  %inc.i.i = add nuw nsw i64 %k.04.i.i, 1
+  %exitcond.not.i.i = icmp eq i64 %inc.i.i, %4
+  br i1 %exitcond.not.i.i, label %if.end, label %for.body.i.i
+
+if.end:
+  ret void
+}
+
+declare void @PyMem_RawFree(ptr) nounwind
+
+define i64 @fill_memory(ptr %memory, ptr %source, i64 %bytes) nounwind {
+entry:
+  %call = tail call fastcc zeroext i1 @resize(ptr %memory, i64 %bytes) nounwind
+  br i1 %call, label %if.end, label %return
+
+if.end:
+  %0 = load ptr, ptr %memory, align 8
+  tail call void @llvm.memcpy.p0.p0.i64(ptr align 1 %0, ptr align 1 %source, i64 %bytes, i1 false)
+  br label %return
+
+return:
+  %retval.0 = phi i64 [ 1, %if.end ], [ 0, %entry ]
+  ret i64 %retval.0
+}
+
+define internal fastcc zeroext i1 @resize(ptr %memory, i64 %bytes) nounwind {
+entry:
+  %or.cond = icmp ugt i64 %bytes, 70368744177664
+  br i1 %or.cond, label %return, label %if.end
+
+if.end:
+  %capacity = getelementptr inbounds nuw i8, ptr %memory, i64 16
+  %0 = load i64, ptr %capacity, align 8
+  %cmp2.not = icmp sgt i64 %bytes, %0
+  br i1 %cmp2.not, label %if.end4, label %if.then3
+
+if.then3:
+  %size = getelementptr inbounds nuw i8, ptr %memory, i64 8
+  store i64 %bytes, ptr %size, align 8
+  br label %return
+
+if.end4:
+  %mul = shl nsw i64 %0, 1
+  %mul.bytes = tail call i64 @llvm.smax.i64(i64 %mul, i64 %bytes)
+  %block = getelementptr inbounds nuw i8, ptr %memory, i64 24
+  %1 = load ptr, ptr %block, align 8
+  tail call void @PyMem_RawFree(ptr %1) nounwind
+  %add = add nuw nsw i64 %mul.bytes, 128
+  %call = tail call ptr @PyMem_RawMalloc(i64 %add) nounwind
+  %tobool.not = icmp eq ptr %call, null
+  br i1 %tobool.not, label %if.end14, label %if.end17
+
+if.end14:
+  %add12 = add nuw nsw i64 %bytes, 128
+  %call13 = tail call ptr @PyMem_RawMalloc(i64 %add12) nounwind
+  %tobool15.not.not = icmp eq ptr %call13, null
+  br i1 %tobool15.not.not, label %if.then16, label %if.end17
+
+if.then16:
+  %size2.i = getelementptr inbounds nuw i8, ptr %memory, i64 8
+  tail call void @llvm.memset.p0.i64(ptr align 8 dereferenceable(24) %size2.i, i8 0, i64 24, i1 false)
+  %2 = load ptr, ptr %memory, align 8
+  %cmp.not.i = icmp eq ptr %2, null
+  br i1 %cmp.not.i, label %return, label %if.then.i
+
+if.then.i:
+  store ptr null, ptr %memory, align 8
+  %patches.i = getelementptr inbounds nuw i8, ptr %memory, i64 32
+  %3 = load ptr, ptr %patches.i, align 8
+  %patch_count.i = getelementptr inbounds nuw i8, ptr %memory, i64 40
+  %4 = load i64, ptr %patch_count.i, align 8
+  %cmp3.i.i = icmp sgt i64 %4, 0
+  br i1 %cmp3.i.i, label %for.body.i.i, label %return
+
+for.body.i.i:
+  %k.04.i.i = phi i64 [ %inc.i.i, %for.body.i.i ], [ 0, %if.then.i ]
+  %arrayidx.i.i = getelementptr inbounds nuw ptr, ptr %3, i64 %k.04.i.i
+  %5 = load ptr, ptr %arrayidx.i.i, align 8
+  store i64 0, ptr %5, align 8
+  %inc.i.i = add nuw nsw i64 %k.04.i.i, 1
+  %exitcond.not.i.i = icmp eq i64 %inc.i.i, %4
+  br i1 %exitcond.not.i.i, label %return, label %for.body.i.i
+
+if.end17:
+  %block10.057 = phi ptr [ %call13, %if.end14 ], [ %call, %if.end4 ]
+  %capacity5.056 = phi i64 [ %bytes, %if.end14 ], [ %mul.bytes, %if.end4 ]
+  %6 = ptrtoint ptr %block10.057 to i64
+  %sub = add nsw i64 %6, 63
+  %div = sdiv i64 %sub, 64
+  %mul19 = shl nsw i64 %div, 6
+  %7 = inttoptr i64 %mul19 to ptr
+  store ptr %block10.057, ptr %block, align 8
+  %size2.i40 = getelementptr inbounds nuw i8, ptr %memory, i64 8
+  store i64 %bytes, ptr %size2.i40, align 8
+  store i64 %capacity5.056, ptr %capacity, align 8
+  %8 = load ptr, ptr %memory, align 8
+  %cmp.not.i42 = icmp eq ptr %8, %7
+  br i1 %cmp.not.i42, label %return, label %if.then.i43
+
+if.then.i43:
+  store ptr %7, ptr %memory, align 8
+  %patches.i44 = getelementptr inbounds nuw i8, ptr %memory, i64 32
+  %9 = load ptr, ptr %patches.i44, align 8
+  %patch_count.i45 = getelementptr inbounds nuw i8, ptr %memory, i64 40
+  %10 = load i64, ptr %patch_count.i45, align 8
+  %cmp3.i.i46 = icmp sgt i64 %10, 0
+  br i1 %cmp3.i.i46, label %for.body.i.i47, label %return
+
+for.body.i.i47:
+  %k.04.i.i48 = phi i64 [ %inc.i.i50, %for.body.i.i47 ], [ 0, %if.then.i43 ]
+  %arrayidx.i.i49 = getelementptr inbounds nuw ptr, ptr %9, i64 %k.04.i.i48
+  %11 = load ptr, ptr %arrayidx.i.i49, align 8
+  store i64 %mul19, ptr %11, align 8
+  %inc.i.i50 = add nuw nsw i64 %k.04.i.i48, 1
+  %exitcond.not.i.i51 = icmp eq i64 %inc.i.i50, %10
+  br i1 %exitcond.not.i.i51, label %return, label %for.body.i.i47
+
+return:
+  %retval.1 = phi i1 [ false, %entry ], [ true, %if.then3 ], [ false, %for.body.i.i ], [ false, %if.then16 ], [ false, %if.then.i ], [ true, %if.end17 ], [ true, %if.then.i43 ], [ true, %for.body.i.i47 ]
+  ret i1 %retval.1
+}
+
+declare void @llvm.memcpy.p0.p0.i64(ptr noalias, ptr noalias, i64, i1 immarg) nounwind
+
 define i64 @run_operations(ptr %part) nounwind {
 entry:
   %runner = alloca %struct.runner, align 8
@@ -40,8 +195,6 @@ entry:
   ret i64 %conv
 }
 
-declare void @llvm.memcpy.p0.p0.i64(ptr noalias, ptr noalias, i64, i1 immarg) nounwind
-
 declare ptr @PyEval_SaveThread() nounwind
 
 declare i64 @clock() nounwind
@@ -53,8 +206,8 @@ entry:
   %1 = load i64, ptr %operation_count, align 8
   %add.ptr.idx = mul nsw i64 %1, 40
   %add.ptr = getelementptr inbounds i8, ptr %0, i64 %add.ptr.idx
-  %cmp151 = icmp sgt i64 %1, 0
-  br i1 %cmp151, label %for.body.lr.ph, label %for.cond.cleanup
+  %cmp177 = icmp sgt i64 %1, 0
+  br i1 %cmp177, label %for.body.lr.ph, label %for.cond.cleanup
 
 for.body.lr.ph:
   %iterations.i = getelementptr inbounds nuw i8, ptr %runner, i64 8
@@ -63,63 +216,68 @@ for.body.lr.ph:
   br label %for.body
 
 for.cond.cleanup:
-  %outcome.0.lcssa = phi i32 [ 0, %entry ], [ %call20.i, %if.end21.i ], [ %call24.i, %if.end25.i ], [ 2, %if.end13.i ], [ %call.i, %if.then8.i ], [ %outcome.1, %for.inc ]
+  %outcome.0.lcssa = phi i32 [ 0, %entry ], [ %call.i, %if.then8.i ], [ 1, %sw.bb15.i ], [ %call20.i, %if.end21.i ], [ %call24.i, %if.end25.i ], [ 2, %if.end13.i ], [ 1, %if.else.i ], [ 1, %sw.bb6.i ], [ %outcome.1, %for.inc ]
   ret i32 %outcome.0.lcssa
 
 for.body:
-  %op.0152 = phi ptr [ %0, %for.body.lr.ph ], [ %incdec.ptr, %for.inc ]
-  %2 = load i64, ptr %op.0152, align 8
+  %op.0178 = phi ptr [ %0, %for.body.lr.ph ], [ %incdec.ptr, %for.inc ]
+  %2 = load i64, ptr %op.0178, align 8
   %conv = trunc i64 %2 to i32
   switch i32 %conv, label %for.inc [
     i32 0, label %sw.bb
-    i32 1, label %sw.bb3
-    i32 2, label %sw.bb6
-    i32 3, label %sw.bb10
-    i32 4, label %sw.bb12
-    i32 5, label %sw.bb14
+    i32 1, label %sw.bb6
+    i32 2, label %sw.bb9
+    i32 3, label %sw.bb13
+    i32 4, label %sw.bb15
+    i32 5, label %sw.bb17
+    i32 6, label %sw.bb23
   ]
 
 sw.bb:
-  %target = getelementptr inbounds nuw i8, ptr %op.0152, i64 8
-  %3 = load ptr, ptr %target, align 8
-  %source = getelementptr inbounds nuw i8, ptr %op.0152, i64 16
-  %4 = load ptr, ptr %source, align 8
-  %size = getelementptr inbounds nuw i8, ptr %op.0152, i64 24
-  %5 = load i64, ptr %size, align 8
-  %threads = getelementptr inbounds nuw i8, ptr %op.0152, i64 32
-  %6 = load i64, ptr %threads, align 8
-  tail call void @parallel(ptr %3, ptr %4, i64 %5, i64 %6) nounwind
-  br label %for.inc
+  %size = getelementptr inbounds nuw i8, ptr %op.0178, i64 24
+  %3 = load i64, ptr %size, align 8
+  %cmp3 = icmp sgt i64 %3, 0
+  br i1 %cmp3, label %if.then, label %for.inc
 
-sw.bb3:
-  %target4 = getelementptr inbounds nuw i8, ptr %op.0152, i64 8
-  %7 = load ptr, ptr %target4, align 8
-  %size5 = getelementptr inbounds nuw i8, ptr %op.0152, i64 24
-  %8 = load i64, ptr %size5, align 8
-  tail call void @llvm.memset.p0.i64(ptr align 1 %7, i8 0, i64 %8, i1 false)
+if.then:
+  %target = getelementptr inbounds nuw i8, ptr %op.0178, i64 8
+  %4 = load ptr, ptr %target, align 8
+  %source = getelementptr inbounds nuw i8, ptr %op.0178, i64 16
+  %5 = load ptr, ptr %source, align 8
+  %threads = getelementptr inbounds nuw i8, ptr %op.0178, i64 32
+  %6 = load i64, ptr %threads, align 8
+  tail call void @parallel(ptr %4, ptr %5, i64 %3, i64 %6) nounwind
   br label %for.inc
 
 sw.bb6:
-  %target7 = getelementptr inbounds nuw i8, ptr %op.0152, i64 8
-  %9 = load ptr, ptr %target7, align 8
-  %source8 = getelementptr inbounds nuw i8, ptr %op.0152, i64 16
-  %10 = load ptr, ptr %source8, align 8
-  %size9 = getelementptr inbounds nuw i8, ptr %op.0152, i64 24
-  %11 = load i64, ptr %size9, align 8
+  %target7 = getelementptr inbounds nuw i8, ptr %op.0178, i64 8
+  %7 = load ptr, ptr %target7, align 8
+  %size8 = getelementptr inbounds nuw i8, ptr %op.0178, i64 24
+  %8 = load i64, ptr %size8, align 8
+  tail call void @llvm.memset.p0.i64(ptr align 1 %7, i8 0, i64 %8, i1 false)
+  br label %for.inc
+
+sw.bb9:
+  %target10 = getelementptr inbounds nuw i8, ptr %op.0178, i64 8
+  %9 = load ptr, ptr %target10, align 8
+  %source11 = getelementptr inbounds nuw i8, ptr %op.0178, i64 16
+  %10 = load ptr, ptr %source11, align 8
+  %size12 = getelementptr inbounds nuw i8, ptr %op.0178, i64 24
+  %11 = load i64, ptr %size12, align 8
   tail call void @llvm.memcpy.p0.p0.i64(ptr align 1 %9, ptr align 1 %10, i64 %11, i1 false)
   br label %for.inc
 
-sw.bb10:
-  %target11 = getelementptr inbounds nuw i8, ptr %op.0152, i64 8
-  %12 = load ptr, ptr %target11, align 8
+sw.bb13:
+  %target14 = getelementptr inbounds nuw i8, ptr %op.0178, i64 8
+  %12 = load ptr, ptr %target14, align 8
   %13 = load i64, ptr %12, align 8
   %tobool.not = icmp ne i64 %13, 0
   %cond = zext i1 %tobool.not to i32
   br label %for.inc
 
-sw.bb12:
-  %target13 = getelementptr inbounds nuw i8, ptr %op.0152, i64 8
-  %14 = load ptr, ptr %target13, align 8
+sw.bb15:
+  %target16 = getelementptr inbounds nuw i8, ptr %op.0178, i64 8
+  %14 = load ptr, ptr %target16, align 8
   %computed_limit.i = getelementptr inbounds nuw i8, ptr %14, i64 16
   %15 = load ptr, ptr %computed_limit.i, align 8
   %tobool.not.i = icmp eq ptr %15, null
@@ -132,111 +290,111 @@ if.then.i:
   br label %if.end.i
 
 if.end.i:
-  %state_count.i106 = getelementptr inbounds nuw i8, ptr %14, i64 96
-  %17 = load i64, ptr %state_count.i106, align 8
+  %state_count.i129 = getelementptr inbounds nuw i8, ptr %14, i64 96
+  %17 = load i64, ptr %state_count.i129, align 8
   %cmp37.i = icmp sgt i64 %17, 0
-  br i1 %cmp37.i, label %for.body.lr.ph.i107, label %enter_loop.exit
+  br i1 %cmp37.i, label %for.body.lr.ph.i130, label %enter_loop.exit
 
-for.body.lr.ph.i107:
-  %states.i108 = getelementptr inbounds nuw i8, ptr %14, i64 88
+for.body.lr.ph.i130:
+  %states.i131 = getelementptr inbounds nuw i8, ptr %14, i64 88
   %made2.i = getelementptr inbounds nuw i8, ptr %14, i64 104
-  %limit.i109 = getelementptr inbounds nuw i8, ptr %14, i64 8
-  %rooms.i110 = getelementptr inbounds nuw i8, ptr %14, i64 120
-  br label %for.body.i111
+  %limit.i132 = getelementptr inbounds nuw i8, ptr %14, i64 8
+  %rooms.i133 = getelementptr inbounds nuw i8, ptr %14, i64 120
+  br label %for.body.i134
 
-for.body.i111:
-  %k.038.i = phi i64 [ 0, %for.body.lr.ph.i107 ], [ %inc.i126, %place.exit.i125 ]
-  %18 = load ptr, ptr %states.i108, align 8
-  %arrayidx.i112 = getelementptr inbounds nuw %struct.state, ptr %18, i64 %k.038.i
-  %first.i = getelementptr inbounds nuw i8, ptr %arrayidx.i112, i64 32
+for.body.i134:
+  %k.038.i = phi i64 [ 0, %for.body.lr.ph.i130 ], [ %inc.i149, %place.exit.i148 ]
+  %18 = load ptr, ptr %states.i131, align 8
+  %arrayidx.i135 = getelementptr inbounds nuw %struct.state, ptr %18, i64 %k.038.i
+  %first.i = getelementptr inbounds nuw i8, ptr %arrayidx.i135, i64 32
   %19 = load ptr, ptr %first.i, align 8
-  %copied.i = getelementptr inbounds nuw i8, ptr %arrayidx.i112, i64 40
+  %copied.i = getelementptr inbounds nuw i8, ptr %arrayidx.i135, i64 40
   %20 = load i64, ptr %copied.i, align 8
-  %tobool.not.i113 = icmp eq i64 %20, 0
-  br i1 %tobool.not.i113, label %if.end17.i, label %if.then.i114
+  %tobool.not.i136 = icmp eq i64 %20, 0
+  br i1 %tobool.not.i136, label %if.end17.i, label %if.then.i137
 
-if.then.i114:
-  %result.i115 = getelementptr inbounds nuw i8, ptr %arrayidx.i112, i64 48
-  %21 = load i64, ptr %result.i115, align 8
-  %source.i = getelementptr inbounds nuw i8, ptr %arrayidx.i112, i64 56
+if.then.i137:
+  %result.i138 = getelementptr inbounds nuw i8, ptr %arrayidx.i135, i64 48
+  %21 = load i64, ptr %result.i138, align 8
+  %source.i = getelementptr inbounds nuw i8, ptr %arrayidx.i135, i64 56
   %22 = load i64, ptr %source.i, align 8
-  %cmp1.i116 = icmp slt i64 %22, 0
-  br i1 %cmp1.i116, label %land.lhs.true.i133, label %if.end.i117
+  %cmp1.i139 = icmp slt i64 %22, 0
+  br i1 %cmp1.i139, label %land.lhs.true.i156, label %if.end.i140
 
-land.lhs.true.i133:
-  %not.i134 = xor i64 %22, -1
+land.lhs.true.i156:
+  %not.i157 = xor i64 %22, -1
   %23 = load ptr, ptr %made2.i, align 8
-  %arrayidx3.i = getelementptr inbounds nuw %struct.made, ptr %23, i64 %not.i134
-  %partner.i135 = getelementptr inbounds nuw i8, ptr %arrayidx3.i, i64 56
-  %24 = load i64, ptr %partner.i135, align 8
+  %arrayidx3.i = getelementptr inbounds nuw %struct.made, ptr %23, i64 %not.i157
+  %partner.i158 = getelementptr inbounds nuw i8, ptr %arrayidx3.i, i64 56
+  %24 = load i64, ptr %partner.i158, align 8
   %cmp4.i = icmp sgt i64 %24, -1
-  br i1 %cmp4.i, label %land.lhs.true5.i, label %if.end.i117
+  br i1 %cmp4.i, label %land.lhs.true5.i, label %if.end.i140
 
 land.lhs.true5.i:
-  %25 = load i64, ptr %limit.i109, align 8
+  %25 = load i64, ptr %limit.i132, align 8
   %26 = load i64, ptr %14, align 8
-  %sub.i136 = sub nsw i64 %25, %26
-  %27 = and i64 %sub.i136, 1
-  %tobool7.not.i137 = icmp eq i64 %27, 0
-  %spec.select.i = select i1 %tobool7.not.i137, i64 %21, i64 %24
-  br label %if.end.i117
+  %sub.i159 = sub nsw i64 %25, %26
+  %27 = and i64 %sub.i159, 1
+  %tobool7.not.i160 = icmp eq i64 %27, 0
+  %spec.select.i161 = select i1 %tobool7.not.i160, i64 %21, i64 %24
+  br label %if.end.i140
 
-if.end.i117:
-  %room.0.i = phi i64 [ %21, %if.then.i114 ], [ %spec.select.i, %land.lhs.true5.i ], [ %21, %land.lhs.true.i133 ]
-  %28 = load ptr, ptr %rooms.i110, align 8
+if.end.i140:
+  %room.0.i = phi i64 [ %21, %if.then.i137 ], [ %spec.select.i161, %land.lhs.true5.i ], [ %21, %land.lhs.true.i156 ]
+  %28 = load ptr, ptr %rooms.i133, align 8
   %arrayidx12.i = getelementptr inbounds %struct.room, ptr %28, i64 %room.0.i
   %29 = load ptr, ptr %arrayidx12.i, align 8
-  %bytes.i118 = getelementptr inbounds nuw i8, ptr %arrayidx12.i, i64 8
-  %30 = load i64, ptr %bytes.i118, align 8
+  %bytes.i141 = getelementptr inbounds nuw i8, ptr %arrayidx12.i, i64 8
+  %30 = load i64, ptr %bytes.i141, align 8
   tail call void @llvm.memcpy.p0.p0.i64(ptr align 1 %29, ptr align 1 %19, i64 %30, i1 false)
   br label %if.end17.i
 
 if.end17.i:
-  %address.0.i = phi ptr [ %29, %if.end.i117 ], [ %19, %for.body.i111 ]
-  %room.1.i = phi i64 [ %room.0.i, %if.end.i117 ], [ -1, %for.body.i111 ]
-  %room1.i.i119 = getelementptr inbounds nuw i8, ptr %arrayidx.i112, i64 8
-  store i64 %room.1.i, ptr %room1.i.i119, align 8
-  %31 = load ptr, ptr %arrayidx.i112, align 8
-  %cmp.not.i.i120 = icmp eq ptr %31, %address.0.i
-  br i1 %cmp.not.i.i120, label %place.exit.i125, label %if.then.i.i121
+  %address.0.i = phi ptr [ %29, %if.end.i140 ], [ %19, %for.body.i134 ]
+  %room.1.i = phi i64 [ %room.0.i, %if.end.i140 ], [ -1, %for.body.i134 ]
+  %room1.i.i142 = getelementptr inbounds nuw i8, ptr %arrayidx.i135, i64 8
+  store i64 %room.1.i, ptr %room1.i.i142, align 8
+  %31 = load ptr, ptr %arrayidx.i135, align 8
+  %cmp.not.i.i143 = icmp eq ptr %31, %address.0.i
+  br i1 %cmp.not.i.i143, label %place.exit.i148, label %if.then.i.i144
 
-if.then.i.i121:
-  store ptr %address.0.i, ptr %arrayidx.i112, align 8
-  %patches.i.i122 = getelementptr inbounds nuw i8, ptr %arrayidx.i112, i64 16
-  %32 = load ptr, ptr %patches.i.i122, align 8
-  %patch_count.i.i123 = getelementptr inbounds nuw i8, ptr %arrayidx.i112, i64 24
-  %33 = load i64, ptr %patch_count.i.i123, align 8
+if.then.i.i144:
+  store ptr %address.0.i, ptr %arrayidx.i135, align 8
+  %patches.i.i145 = getelementptr inbounds nuw i8, ptr %arrayidx.i135, i64 16
+  %32 = load ptr, ptr %patches.i.i145, align 8
+  %patch_count.i.i146 = getelementptr inbounds nuw i8, ptr %arrayidx.i135, i64 24
+  %33 = load i64, ptr %patch_count.i.i146, align 8
   %34 = ptrtoint ptr %address.0.i to i64
-  %cmp3.i.i.i124 = icmp sgt i64 %33, 0
-  br i1 %cmp3.i.i.i124, label %for.body.i.i.i128, label %place.exit.i125
+  %cmp3.i.i.i147 = icmp sgt i64 %33, 0
+  br i1 %cmp3.i.i.i147, label %for.body.i.i.i151, label %place.exit.i148
 
-for.body.i.i.i128:
-  %k.04.i.i.i129 = phi i64 [ %inc.i.i.i131, %for.body.i.i.i128 ], [ 0, %if.then.i.i121 ]
-  %arrayidx.i.i.i130 = getelementptr inbounds nuw ptr, ptr %32, i64 %k.04.i.i.i129
-  %35 = load ptr, ptr %arrayidx.i.i.i130, align 8
+for.body.i.i.i151:
+  %k.04.i.i.i152 = phi i64 [ %inc.i.i.i154, %for.body.i.i.i151 ], [ 0, %if.then.i.i144 ]
+  %arrayidx.i.i.i153 = getelementptr inbounds nuw ptr, ptr %32, i64 %k.04.i.i.i152
+  %35 = load ptr, ptr %arrayidx.i.i.i153, align 8
   store i64 %34, ptr %35, align 8
-  %inc.i.i.i131 = add nuw nsw i64 %k.04.i.i.i129, 1
-  %exitcond.not.i.i.i132 = icmp eq i64 %inc.i.i.i131, %33
-  br i1 %exitcond.not.i.i.i132, label %place.exit.i125, label %for.body.i.i.i128
+  %inc.i.i.i154 = add nuw nsw i64 %k.04.i.i.i152, 1
+  %exitcond.not.i.i.i155 = icmp eq i64 %inc.i.i.i154, %33
+  br i1 %exitcond.not.i.i.i155, label %place.exit.i148, label %for.body.i.i.i151
 
-place.exit.i125:
-  %inc.i126 = add nuw nsw i64 %k.038.i, 1
-  %36 = load i64, ptr %state_count.i106, align 8
-  %cmp.i127 = icmp slt i64 %inc.i126, %36
-  br i1 %cmp.i127, label %for.body.i111, label %enter_loop.exit
+place.exit.i148:
+  %inc.i149 = add nuw nsw i64 %k.038.i, 1
+  %36 = load i64, ptr %state_count.i129, align 8
+  %cmp.i150 = icmp slt i64 %inc.i149, %36
+  br i1 %cmp.i150, label %for.body.i134, label %enter_loop.exit
 
 enter_loop.exit:
-  %37 = phi i64 [ %17, %if.end.i ], [ %36, %place.exit.i125 ]
+  %37 = phi i64 [ %17, %if.end.i ], [ %36, %place.exit.i148 ]
   %38 = load i64, ptr %14, align 8
   %limit2.i = getelementptr inbounds nuw i8, ptr %14, i64 8
   %39 = load i64, ptr %limit2.i, align 8
-  %cmp.i149 = icmp slt i64 %38, %39
-  br i1 %cmp.i149, label %for.body.i.lr.ph, label %for.end.i
+  %cmp.i175 = icmp slt i64 %38, %39
+  br i1 %cmp.i175, label %for.body.i.lr.ph, label %for.end.i
 
 for.body.i.lr.ph:
   %room_count.i = getelementptr inbounds nuw i8, ptr %14, i64 128
-  %rooms.i101 = getelementptr inbounds nuw i8, ptr %14, i64 120
-  %states.i95 = getelementptr inbounds nuw i8, ptr %14, i64 88
+  %rooms.i124 = getelementptr inbounds nuw i8, ptr %14, i64 120
+  %states.i118 = getelementptr inbounds nuw i8, ptr %14, i64 88
   %made_count.i = getelementptr inbounds nuw i8, ptr %14, i64 112
   %made23.i = getelementptr inbounds nuw i8, ptr %14, i64 104
   %counter.i = getelementptr inbounds nuw i8, ptr %14, i64 24
@@ -244,162 +402,159 @@ for.body.i.lr.ph:
   %look.i = getelementptr inbounds nuw i8, ptr %14, i64 40
   %once.i = getelementptr inbounds nuw i8, ptr %14, i64 56
   %rest.i = getelementptr inbounds nuw i8, ptr %14, i64 72
+  %exchange_count.i = getelementptr inbounds nuw i8, ptr %14, i64 144
+  %exchanged.i = getelementptr inbounds nuw i8, ptr %14, i64 136
   br label %for.body.i
 
 for.body.i:
-  %40 = phi i64 [ %37, %for.body.i.lr.ph ], [ %98, %next_state.exit ]
-  %k.0.i150 = phi i64 [ %38, %for.body.i.lr.ph ], [ %inc.i, %next_state.exit ]
-  %41 = load i64, ptr %room_count.i, align 8
-  %cmp74.i = icmp sgt i64 %41, 0
-  br i1 %cmp74.i, label %for.body.i102, label %for.cond2.preheader.i
-
-for.cond2.preheader.i.loopexit:
-  %.pre = load i64, ptr %state_count.i106, align 8
-  br label %for.cond2.preheader.i
+  %k.0.i176 = phi i64 [ %38, %for.body.i.lr.ph ], [ %inc.i, %next_state.exit ]
+  %40 = load i64, ptr %room_count.i, align 8
+  %cmp74.i = icmp sgt i64 %40, 0
+  br i1 %cmp74.i, label %for.body.i125, label %for.cond2.preheader.i
 
 for.cond2.preheader.i:
-  %42 = phi i64 [ %.pre, %for.cond2.preheader.i.loopexit ], [ %40, %for.body.i ]
-  %cmp376.i = icmp sgt i64 %42, 0
+  %41 = load i64, ptr %state_count.i129, align 8
+  %cmp376.i = icmp sgt i64 %41, 0
   br i1 %cmp376.i, label %for.body5.i, label %for.cond19.preheader.i
 
-for.body.i102:
-  %k.075.i = phi i64 [ %inc.i104, %for.body.i102 ], [ 0, %for.body.i ]
-  %43 = load ptr, ptr %rooms.i101, align 8
-  %arrayidx.i103 = getelementptr inbounds nuw %struct.room, ptr %43, i64 %k.075.i
-  %taken.i = getelementptr inbounds nuw i8, ptr %arrayidx.i103, i64 16
+for.body.i125:
+  %k.075.i = phi i64 [ %inc.i127, %for.body.i125 ], [ 0, %for.body.i ]
+  %42 = load ptr, ptr %rooms.i124, align 8
+  %arrayidx.i126 = getelementptr inbounds nuw %struct.room, ptr %42, i64 %k.075.i
+  %taken.i = getelementptr inbounds nuw i8, ptr %arrayidx.i126, i64 16
   store i64 0, ptr %taken.i, align 8
-  %inc.i104 = add nuw nsw i64 %k.075.i, 1
-  %44 = load i64, ptr %room_count.i, align 8
-  %cmp.i105 = icmp slt i64 %inc.i104, %44
-  br i1 %cmp.i105, label %for.body.i102, label %for.cond2.preheader.i.loopexit
+  %inc.i127 = add nuw nsw i64 %k.075.i, 1
+  %43 = load i64, ptr %room_count.i, align 8
+  %cmp.i128 = icmp slt i64 %inc.i127, %43
+  br i1 %cmp.i128, label %for.body.i125, label %for.cond2.preheader.i
 
 for.cond19.preheader.i:
-  %45 = load i64, ptr %made_count.i, align 8
-  %cmp2081.i = icmp sgt i64 %45, 0
+  %44 = load i64, ptr %made_count.i, align 8
+  %cmp2081.i = icmp sgt i64 %44, 0
   br i1 %cmp2081.i, label %for.body22.i, label %choose_rooms.exit
 
 for.body5.i:
-  %46 = phi i64 [ %50, %for.inc15.i ], [ %42, %for.cond2.preheader.i ]
+  %45 = phi i64 [ %49, %for.inc15.i ], [ %41, %for.cond2.preheader.i ]
   %k1.077.i = phi i64 [ %inc16.i, %for.inc15.i ], [ 0, %for.cond2.preheader.i ]
-  %47 = load ptr, ptr %states.i95, align 8
-  %arrayidx6.i = getelementptr inbounds nuw %struct.state, ptr %47, i64 %k1.077.i
-  %room.i96 = getelementptr inbounds nuw i8, ptr %arrayidx6.i, i64 8
-  %48 = load i64, ptr %room.i96, align 8
-  %cmp7.i = icmp sgt i64 %48, -1
-  br i1 %cmp7.i, label %if.then.i98, label %for.inc15.i
+  %46 = load ptr, ptr %states.i118, align 8
+  %arrayidx6.i = getelementptr inbounds nuw %struct.state, ptr %46, i64 %k1.077.i
+  %room.i119 = getelementptr inbounds nuw i8, ptr %arrayidx6.i, i64 8
+  %47 = load i64, ptr %room.i119, align 8
+  %cmp7.i = icmp sgt i64 %47, -1
+  br i1 %cmp7.i, label %if.then.i121, label %for.inc15.i
 
-if.then.i98:
-  %49 = load ptr, ptr %rooms.i101, align 8
-  %arrayidx13.i = getelementptr inbounds nuw %struct.room, ptr %49, i64 %48
+if.then.i121:
+  %48 = load ptr, ptr %rooms.i124, align 8
+  %arrayidx13.i = getelementptr inbounds nuw %struct.room, ptr %48, i64 %47
   %taken14.i = getelementptr inbounds nuw i8, ptr %arrayidx13.i, i64 16
   store i64 1, ptr %taken14.i, align 8
-  %.pre.i99 = load i64, ptr %state_count.i106, align 8
+  %.pre.i122 = load i64, ptr %state_count.i129, align 8
   br label %for.inc15.i
 
 for.inc15.i:
-  %50 = phi i64 [ %46, %for.body5.i ], [ %.pre.i99, %if.then.i98 ]
+  %49 = phi i64 [ %45, %for.body5.i ], [ %.pre.i122, %if.then.i121 ]
   %inc16.i = add nuw nsw i64 %k1.077.i, 1
-  %cmp3.i97 = icmp slt i64 %inc16.i, %50
-  br i1 %cmp3.i97, label %for.body5.i, label %for.cond19.preheader.i
+  %cmp3.i120 = icmp slt i64 %inc16.i, %49
+  br i1 %cmp3.i120, label %for.body5.i, label %for.cond19.preheader.i
 
 for.body22.i:
-  %k18.082.i = phi i64 [ %inc43.i, %place.exit.i85 ], [ 0, %for.cond19.preheader.i ]
-  %51 = load ptr, ptr %made23.i, align 8
-  %arrayidx24.i = getelementptr inbounds nuw %struct.made, ptr %51, i64 %k18.082.i
+  %k18.082.i = phi i64 [ %inc43.i, %place.exit.i108 ], [ 0, %for.cond19.preheader.i ]
+  %50 = load ptr, ptr %made23.i, align 8
+  %arrayidx24.i = getelementptr inbounds nuw %struct.made, ptr %50, i64 %k18.082.i
   %first_room.i = getelementptr inbounds nuw i8, ptr %arrayidx24.i, i64 32
-  %52 = load i64, ptr %first_room.i, align 8
+  %51 = load i64, ptr %first_room.i, align 8
   %partner.i = getelementptr inbounds nuw i8, ptr %arrayidx24.i, i64 56
-  %53 = load i64, ptr %partner.i, align 8
-  %cmp26.i78 = icmp sgt i64 %53, -1
-  br i1 %cmp26.i78, label %if.then27.i, label %while.cond.preheader.i
+  %52 = load i64, ptr %partner.i, align 8
+  %cmp26.i101 = icmp sgt i64 %52, -1
+  br i1 %cmp26.i101, label %if.then27.i, label %while.cond.preheader.i
 
 while.cond.preheader.i:
   %last_room.i = getelementptr inbounds nuw i8, ptr %arrayidx24.i, i64 40
-  %54 = load i64, ptr %last_room.i, align 8
-  %cmp2978.i = icmp slt i64 %52, %54
+  %53 = load i64, ptr %last_room.i, align 8
+  %cmp2978.i = icmp slt i64 %51, %53
   br i1 %cmp2978.i, label %land.rhs.lr.ph.i, label %if.end35.i
 
 land.rhs.lr.ph.i:
-  %55 = load ptr, ptr %rooms.i101, align 8
+  %54 = load ptr, ptr %rooms.i124, align 8
   br label %land.rhs.i
 
 if.then27.i:
-  %56 = load i64, ptr %limit2.i, align 8
-  %sub.i91 = sub nsw i64 %56, %k.0.i150
-  %57 = and i64 %sub.i91, 1
-  %tobool.not.i92 = icmp eq i64 %57, 0
-  br i1 %tobool.not.i92, label %if.end35.i, label %cond.true.i93
+  %55 = load i64, ptr %limit2.i, align 8
+  %sub.i114 = sub nsw i64 %55, %k.0.i176
+  %56 = and i64 %sub.i114, 1
+  %tobool.not.i115 = icmp eq i64 %56, 0
+  br i1 %tobool.not.i115, label %if.end35.i, label %cond.true.i116
 
-cond.true.i93:
-  %result.i94 = getelementptr inbounds nuw i8, ptr %arrayidx24.i, i64 48
-  %58 = load i64, ptr %result.i94, align 8
+cond.true.i116:
+  %result.i117 = getelementptr inbounds nuw i8, ptr %arrayidx24.i, i64 48
+  %57 = load i64, ptr %result.i117, align 8
   br label %if.end35.i
 
 land.rhs.i:
-  %room25.079.i = phi i64 [ %52, %land.rhs.lr.ph.i ], [ %inc34.i, %while.body.i ]
-  %arrayidx31.i = getelementptr inbounds %struct.room, ptr %55, i64 %room25.079.i
+  %room25.079.i = phi i64 [ %51, %land.rhs.lr.ph.i ], [ %inc34.i, %while.body.i ]
+  %arrayidx31.i = getelementptr inbounds %struct.room, ptr %54, i64 %room25.079.i
   %taken32.i = getelementptr inbounds nuw i8, ptr %arrayidx31.i, i64 16
-  %59 = load i64, ptr %taken32.i, align 8
-  %tobool33.not.i = icmp eq i64 %59, 0
+  %58 = load i64, ptr %taken32.i, align 8
+  %tobool33.not.i = icmp eq i64 %58, 0
   br i1 %tobool33.not.i, label %if.end35.i, label %while.body.i
 
 while.body.i:
   %inc34.i = add i64 %room25.079.i, 1
-  %exitcond.not.i = icmp eq i64 %inc34.i, %54
+  %exitcond.not.i = icmp eq i64 %inc34.i, %53
   br i1 %exitcond.not.i, label %if.end35.i, label %land.rhs.i
 
 if.end35.i:
-  %room25.1.i = phi i64 [ %58, %cond.true.i93 ], [ %53, %if.then27.i ], [ %52, %while.cond.preheader.i ], [ %room25.079.i, %land.rhs.i ], [ %54, %while.body.i ]
-  %60 = load ptr, ptr %rooms.i101, align 8
-  %arrayidx37.i = getelementptr inbounds %struct.room, ptr %60, i64 %room25.1.i
+  %room25.1.i = phi i64 [ %57, %cond.true.i116 ], [ %52, %if.then27.i ], [ %51, %while.cond.preheader.i ], [ %room25.079.i, %land.rhs.i ], [ %53, %while.body.i ]
+  %59 = load ptr, ptr %rooms.i124, align 8
+  %arrayidx37.i = getelementptr inbounds %struct.room, ptr %59, i64 %room25.1.i
   %taken38.i = getelementptr inbounds nuw i8, ptr %arrayidx37.i, i64 16
   store i64 1, ptr %taken38.i, align 8
-  %61 = load ptr, ptr %rooms.i101, align 8
-  %arrayidx41.i = getelementptr inbounds %struct.room, ptr %61, i64 %room25.1.i
-  %62 = load ptr, ptr %arrayidx41.i, align 8
-  %room1.i.i79 = getelementptr inbounds nuw i8, ptr %arrayidx24.i, i64 8
-  store i64 %room25.1.i, ptr %room1.i.i79, align 8
-  %63 = load ptr, ptr %arrayidx24.i, align 8
-  %cmp.not.i.i80 = icmp eq ptr %63, %62
-  br i1 %cmp.not.i.i80, label %place.exit.i85, label %if.then.i.i81
+  %60 = load ptr, ptr %rooms.i124, align 8
+  %arrayidx41.i = getelementptr inbounds %struct.room, ptr %60, i64 %room25.1.i
+  %61 = load ptr, ptr %arrayidx41.i, align 8
+  %room1.i.i102 = getelementptr inbounds nuw i8, ptr %arrayidx24.i, i64 8
+  store i64 %room25.1.i, ptr %room1.i.i102, align 8
+  %62 = load ptr, ptr %arrayidx24.i, align 8
+  %cmp.not.i.i103 = icmp eq ptr %62, %61
+  br i1 %cmp.not.i.i103, label %place.exit.i108, label %if.then.i.i104
 
-if.then.i.i81:
-  store ptr %62, ptr %arrayidx24.i, align 8
-  %patches.i.i82 = getelementptr inbounds nuw i8, ptr %arrayidx24.i, i64 16
-  %64 = load ptr, ptr %patches.i.i82, align 8
-  %patch_count.i.i83 = getelementptr inbounds nuw i8, ptr %arrayidx24.i, i64 24
-  %65 = load i64, ptr %patch_count.i.i83, align 8
-  %66 = ptrtoint ptr %62 to i64
-  %cmp3.i.i.i84 = icmp sgt i64 %65, 0
-  br i1 %cmp3.i.i.i84, label %for.body.i.i.i86, label %place.exit.i85
+if.then.i.i104:
+  store ptr %61, ptr %arrayidx24.i, align 8
+  %patches.i.i105 = getelementptr inbounds nuw i8, ptr %arrayidx24.i, i64 16
+  %63 = load ptr, ptr %patches.i.i105, align 8
+  %patch_count.i.i106 = getelementptr inbounds nuw i8, ptr %arrayidx24.i, i64 24
+  %64 = load i64, ptr %patch_count.i.i106, align 8
+  %65 = ptrtoint ptr %61 to i64
+  %cmp3.i.i.i107 = icmp sgt i64 %64, 0
+  br i1 %cmp3.i.i.i107, label %for.body.i.i.i109, label %place.exit.i108
 
-for.body.i.i.i86:
-  %k.04.i.i.i87 = phi i64 [ %inc.i.i.i89, %for.body.i.i.i86 ], [ 0, %if.then.i.i81 ]
-  %arrayidx.i.i.i88 = getelementptr inbounds nuw ptr, ptr %64, i64 %k.04.i.i.i87
-  %67 = load ptr, ptr %arrayidx.i.i.i88, align 8
-  store i64 %66, ptr %67, align 8
-  %inc.i.i.i89 = add nuw nsw i64 %k.04.i.i.i87, 1
-  %exitcond.not.i.i.i90 = icmp eq i64 %inc.i.i.i89, %65
-  br i1 %exitcond.not.i.i.i90, label %place.exit.i85, label %for.body.i.i.i86
+for.body.i.i.i109:
+  %k.04.i.i.i110 = phi i64 [ %inc.i.i.i112, %for.body.i.i.i109 ], [ 0, %if.then.i.i104 ]
+  %arrayidx.i.i.i111 = getelementptr inbounds nuw ptr, ptr %63, i64 %k.04.i.i.i110
+  %66 = load ptr, ptr %arrayidx.i.i.i111, align 8
+  store i64 %65, ptr %66, align 8
+  %inc.i.i.i112 = add nuw nsw i64 %k.04.i.i.i110, 1
+  %exitcond.not.i.i.i113 = icmp eq i64 %inc.i.i.i112, %64
+  br i1 %exitcond.not.i.i.i113, label %place.exit.i108, label %for.body.i.i.i109
 
-place.exit.i85:
+place.exit.i108:
   %inc43.i = add nuw nsw i64 %k18.082.i, 1
-  %68 = load i64, ptr %made_count.i, align 8
-  %cmp20.i = icmp slt i64 %inc43.i, %68
+  %67 = load i64, ptr %made_count.i, align 8
+  %cmp20.i = icmp slt i64 %inc43.i, %67
   br i1 %cmp20.i, label %for.body22.i, label %choose_rooms.exit
 
 choose_rooms.exit:
-  %69 = load ptr, ptr %counter.i, align 8
-  %tobool3.not.i = icmp eq ptr %69, null
+  %68 = load ptr, ptr %counter.i, align 8
+  %tobool3.not.i = icmp eq ptr %68, null
   br i1 %tobool3.not.i, label %if.end6.i, label %if.then4.i
 
 if.then4.i:
-  store i64 %k.0.i150, ptr %69, align 8
+  store i64 %k.0.i176, ptr %68, align 8
   br label %if.end6.i
 
 if.end6.i:
-  %70 = load ptr, ptr %test.i, align 8
-  %tobool7.not.i = icmp eq ptr %70, null
+  %69 = load ptr, ptr %test.i, align 8
+  %tobool7.not.i = icmp eq ptr %69, null
   br i1 %tobool7.not.i, label %if.end16.i, label %if.then8.i
 
 if.then8.i:
@@ -408,18 +563,14 @@ if.then8.i:
   br i1 %cmp9.not.i, label %if.end11.i, label %for.cond.cleanup
 
 if.end11.i:
-  %71 = load ptr, ptr %test.i, align 8
-  %72 = load i8, ptr %71, align 1
-  %tobool13.not.i = icmp eq i8 %72, 0
-  br i1 %tobool13.not.i, label %if.end11.i.for.end.i.loopexit_crit_edge, label %if.end16.i
-
-if.end11.i.for.end.i.loopexit_crit_edge:
-  %.pre156.pre = load i64, ptr %state_count.i106, align 8
-  br label %for.end.i
+  %70 = load ptr, ptr %test.i, align 8
+  %71 = load i8, ptr %70, align 1
+  %tobool13.not.i = icmp eq i8 %71, 0
+  br i1 %tobool13.not.i, label %for.end.i.loopexit, label %if.end16.i
 
 if.end16.i:
-  %73 = load i64, ptr %14, align 8
-  %cmp18.i = icmp eq i64 %k.0.i150, %73
+  %72 = load i64, ptr %14, align 8
+  %cmp18.i = icmp eq i64 %k.0.i176, %72
   br i1 %cmp18.i, label %if.end21.i, label %if.end25.i
 
 if.end21.i:
@@ -433,330 +584,928 @@ if.end25.i:
   br i1 %cmp26.i, label %land.lhs.true.i, label %for.cond.cleanup
 
 land.lhs.true.i:
-  %74 = load i64, ptr %iterations.i, align 8
-  %dec.i = add nsw i64 %74, -1
+  %73 = load i64, ptr %iterations.i, align 8
+  %dec.i = add nsw i64 %73, -1
   store i64 %dec.i, ptr %iterations.i, align 8
-  %cmp27.i = icmp slt i64 %74, 2
+  %cmp27.i = icmp slt i64 %73, 2
   br i1 %cmp27.i, label %if.then28.i, label %if.end33.i
 
 if.then28.i:
-  %call.i66 = tail call i64 @clock() nounwind
-  %75 = load i64, ptr %since.i, align 8
-  %sub.i = sub nsw i64 %call.i66, %75
-  %cmp.i67 = icmp slt i64 %sub.i, 6250
-  br i1 %cmp.i67, label %land.lhs.true.i73, label %if.else.i
+  %call.i86 = tail call i64 @clock() nounwind
+  %74 = load i64, ptr %since.i, align 8
+  %sub.i87 = sub nsw i64 %call.i86, %74
+  %cmp.i88 = icmp slt i64 %sub.i87, 6250
+  br i1 %cmp.i88, label %land.lhs.true.i95, label %if.else.i89
 
-land.lhs.true.i73:
-  %76 = load i64, ptr %interval5.i, align 8
-  %cmp1.i74 = icmp slt i64 %76, 4096
-  br i1 %cmp1.i74, label %if.then.i75, label %if.end9.thread.i
+land.lhs.true.i95:
+  %75 = load i64, ptr %interval5.i, align 8
+  %cmp1.i96 = icmp slt i64 %75, 4096
+  br i1 %cmp1.i96, label %if.then.i97, label %if.end9.thread.i
 
-if.then.i75:
-  %mul.i = shl nsw i64 %76, 1
-  store i64 %mul.i, ptr %interval5.i, align 8
+if.then.i97:
+  %mul.i98 = shl nsw i64 %75, 1
+  store i64 %mul.i98, ptr %interval5.i, align 8
   br label %if.end9.thread.i
 
-if.else.i:
-  %cmp3.i = icmp samesign ugt i64 %sub.i, 50000
-  %77 = load i64, ptr %interval5.i, align 8
+if.else.i89:
+  %cmp3.i = icmp samesign ugt i64 %sub.i87, 50000
+  %76 = load i64, ptr %interval5.i, align 8
   br i1 %cmp3.i, label %land.lhs.true4.i, label %if.end9.i
 
 land.lhs.true4.i:
-  %cmp6.i = icmp sgt i64 %77, 1
+  %cmp6.i = icmp sgt i64 %76, 1
   br i1 %cmp6.i, label %if.then7.i, label %if.end9.thread38.i
 
 if.then7.i:
-  %div32.i = lshr i64 %77, 1
+  %div32.i = lshr i64 %76, 1
   store i64 %div32.i, ptr %interval5.i, align 8
   br label %if.end9.thread38.i
 
 if.end9.thread.i:
-  %78 = phi i64 [ %mul.i, %if.then.i75 ], [ %76, %land.lhs.true.i73 ]
-  store i64 %78, ptr %iterations.i, align 8
+  %77 = phi i64 [ %mul.i98, %if.then.i97 ], [ %75, %land.lhs.true.i95 ]
+  store i64 %77, ptr %iterations.i, align 8
   br label %if.end33.i
 
 if.end9.thread38.i:
-  %79 = phi i64 [ %77, %land.lhs.true4.i ], [ %div32.i, %if.then7.i ]
-  store i64 %79, ptr %iterations.i, align 8
+  %78 = phi i64 [ %76, %land.lhs.true4.i ], [ %div32.i, %if.then7.i ]
+  store i64 %78, ptr %iterations.i, align 8
   br label %if.end13.i
 
 if.end9.i:
-  store i64 %77, ptr %iterations.i, align 8
-  %cmp11.not.i = icmp eq i64 %sub.i, 50000
+  store i64 %76, ptr %iterations.i, align 8
+  %cmp11.not.i = icmp eq i64 %sub.i87, 50000
   br i1 %cmp11.not.i, label %if.end13.i, label %if.end33.i
 
 if.end13.i:
-  %80 = load ptr, ptr %runner, align 8
-  tail call void @PyEval_RestoreThread(ptr %80) nounwind
+  %79 = load ptr, ptr %runner, align 8
+  tail call void @PyEval_RestoreThread(ptr %79) nounwind
   %call14.i = tail call i32 @PyErr_CheckSignals() nounwind
   %call15.i = tail call ptr @PyEval_SaveThread() nounwind
   store ptr %call15.i, ptr %runner, align 8
   %call17.i = tail call i64 @clock() nounwind
   store i64 %call17.i, ptr %since.i, align 8
-  %tobool.not.i71 = icmp eq i32 %call14.i, 0
-  br i1 %tobool.not.i71, label %if.end33.i, label %for.cond.cleanup
+  %tobool.not.i93 = icmp eq i32 %call14.i, 0
+  br i1 %tobool.not.i93, label %if.end33.i, label %for.cond.cleanup
 
 if.end33.i:
-  %81 = load i64, ptr %state_count.i106, align 8
-  %cmp45.i = icmp sgt i64 %81, 0
-  br i1 %cmp45.i, label %for.body.i52, label %next_state.exit
+  %80 = load i64, ptr %state_count.i129, align 8
+  %cmp97.i = icmp sgt i64 %80, 0
+  br i1 %cmp97.i, label %for.body.i71, label %for.cond28.preheader.i
 
 for.cond10.preheader.i:
-  %82 = icmp sgt i64 %88, 0
-  br i1 %82, label %for.body14.i, label %next_state.exit
+  %81 = icmp sgt i64 %87, 0
+  br i1 %81, label %for.body14.i, label %for.cond28.preheader.i
 
-for.body.i52:
-  %k.046.i = phi i64 [ %inc.i57, %cond.end.i ], [ 0, %if.end33.i ]
-  %83 = load ptr, ptr %states.i95, align 8
-  %arrayidx.i53 = getelementptr inbounds nuw %struct.state, ptr %83, i64 %k.046.i
-  %source1.i = getelementptr inbounds nuw i8, ptr %arrayidx.i53, i64 56
-  %84 = load i64, ptr %source1.i, align 8
-  %cmp2.i54 = icmp sgt i64 %84, -1
-  br i1 %cmp2.i54, label %cond.true.i, label %cond.false.i
+for.body.i71:
+  %k.098.i = phi i64 [ %inc.i77, %cond.end.i ], [ 0, %if.end33.i ]
+  %82 = load ptr, ptr %states.i118, align 8
+  %arrayidx.i72 = getelementptr inbounds nuw %struct.state, ptr %82, i64 %k.098.i
+  %source1.i = getelementptr inbounds nuw i8, ptr %arrayidx.i72, i64 56
+  %83 = load i64, ptr %source1.i, align 8
+  %cmp2.i73 = icmp sgt i64 %83, -1
+  br i1 %cmp2.i73, label %cond.true.i, label %cond.false.i
 
 cond.true.i:
-  %arrayidx5.i = getelementptr inbounds nuw %struct.state, ptr %83, i64 %84
+  %arrayidx5.i = getelementptr inbounds nuw %struct.state, ptr %82, i64 %83
   br label %cond.end.i
 
 cond.false.i:
-  %85 = load ptr, ptr %made23.i, align 8
-  %not.i = xor i64 %84, -1
-  %arrayidx7.i = getelementptr inbounds nuw %struct.made, ptr %85, i64 %not.i
+  %84 = load ptr, ptr %made23.i, align 8
+  %not.i74 = xor i64 %83, -1
+  %arrayidx7.i = getelementptr inbounds nuw %struct.made, ptr %84, i64 %not.i74
   br label %cond.end.i
 
 cond.end.i:
-  %cond.i55 = phi ptr [ %arrayidx5.i, %cond.true.i ], [ %arrayidx7.i, %cond.false.i ]
-  %86 = load ptr, ptr %cond.i55, align 8
-  %next.i = getelementptr inbounds nuw i8, ptr %arrayidx.i53, i64 64
-  store ptr %86, ptr %next.i, align 8
-  %room.i56 = getelementptr inbounds nuw i8, ptr %cond.i55, i64 8
-  %87 = load i64, ptr %room.i56, align 8
-  %next_room.i = getelementptr inbounds nuw i8, ptr %arrayidx.i53, i64 72
-  store i64 %87, ptr %next_room.i, align 8
-  %inc.i57 = add nuw nsw i64 %k.046.i, 1
-  %88 = load i64, ptr %state_count.i106, align 8
-  %cmp.i58 = icmp slt i64 %inc.i57, %88
-  br i1 %cmp.i58, label %for.body.i52, label %for.cond10.preheader.i
+  %cond.i75 = phi ptr [ %arrayidx5.i, %cond.true.i ], [ %arrayidx7.i, %cond.false.i ]
+  %85 = load ptr, ptr %cond.i75, align 8
+  %next.i = getelementptr inbounds nuw i8, ptr %arrayidx.i72, i64 64
+  store ptr %85, ptr %next.i, align 8
+  %room.i76 = getelementptr inbounds nuw i8, ptr %cond.i75, i64 8
+  %86 = load i64, ptr %room.i76, align 8
+  %next_room.i = getelementptr inbounds nuw i8, ptr %arrayidx.i72, i64 72
+  store i64 %86, ptr %next_room.i, align 8
+  %inc.i77 = add nuw nsw i64 %k.098.i, 1
+  %87 = load i64, ptr %state_count.i129, align 8
+  %cmp.i78 = icmp slt i64 %inc.i77, %87
+  br i1 %cmp.i78, label %for.body.i71, label %for.cond10.preheader.i
+
+for.cond28.preheader.i:
+  %88 = load i64, ptr %exchange_count.i, align 8
+  %cmp29101.i = icmp sgt i64 %88, 0
+  br i1 %cmp29101.i, label %for.body31.i, label %next_state.exit
 
 for.body14.i:
-  %k9.048.i = phi i64 [ %inc25.i, %place.exit.i ], [ 0, %for.cond10.preheader.i ]
-  %89 = load ptr, ptr %states.i95, align 8
-  %arrayidx16.i60 = getelementptr inbounds nuw %struct.state, ptr %89, i64 %k9.048.i
-  %next20.i = getelementptr inbounds nuw i8, ptr %arrayidx16.i60, i64 64
+  %k9.0100.i = phi i64 [ %inc25.i, %place.exit.i ], [ 0, %for.cond10.preheader.i ]
+  %89 = load ptr, ptr %states.i118, align 8
+  %arrayidx16.i80 = getelementptr inbounds nuw %struct.state, ptr %89, i64 %k9.0100.i
+  %next20.i = getelementptr inbounds nuw i8, ptr %arrayidx16.i80, i64 64
   %90 = load ptr, ptr %next20.i, align 8
-  %next_room23.i = getelementptr inbounds nuw i8, ptr %arrayidx16.i60, i64 72
+  %next_room23.i = getelementptr inbounds nuw i8, ptr %arrayidx16.i80, i64 72
   %91 = load i64, ptr %next_room23.i, align 8
-  %room1.i.i = getelementptr inbounds nuw i8, ptr %arrayidx16.i60, i64 8
+  %room1.i.i = getelementptr inbounds nuw i8, ptr %arrayidx16.i80, i64 8
   store i64 %91, ptr %room1.i.i, align 8
-  %92 = load ptr, ptr %arrayidx16.i60, align 8
+  %92 = load ptr, ptr %arrayidx16.i80, align 8
   %cmp.not.i.i = icmp eq ptr %92, %90
-  br i1 %cmp.not.i.i, label %place.exit.i, label %if.then.i.i61
+  br i1 %cmp.not.i.i, label %place.exit.i, label %if.then.i.i81
 
-if.then.i.i61:
-  store ptr %90, ptr %arrayidx16.i60, align 8
-  %patches.i.i = getelementptr inbounds nuw i8, ptr %arrayidx16.i60, i64 16
+if.then.i.i81:
+  store ptr %90, ptr %arrayidx16.i80, align 8
+  %patches.i.i = getelementptr inbounds nuw i8, ptr %arrayidx16.i80, i64 16
   %93 = load ptr, ptr %patches.i.i, align 8
-  %patch_count.i.i = getelementptr inbounds nuw i8, ptr %arrayidx16.i60, i64 24
+  %patch_count.i.i = getelementptr inbounds nuw i8, ptr %arrayidx16.i80, i64 24
   %94 = load i64, ptr %patch_count.i.i, align 8
   %95 = ptrtoint ptr %90 to i64
   %cmp3.i.i.i = icmp sgt i64 %94, 0
-  br i1 %cmp3.i.i.i, label %for.body.i.i.i62, label %place.exit.i
+  br i1 %cmp3.i.i.i, label %for.body.i.i.i82, label %place.exit.i
 
-for.body.i.i.i62:
-  %k.04.i.i.i = phi i64 [ %inc.i.i.i64, %for.body.i.i.i62 ], [ 0, %if.then.i.i61 ]
-  %arrayidx.i.i.i63 = getelementptr inbounds nuw ptr, ptr %93, i64 %k.04.i.i.i
-  %96 = load ptr, ptr %arrayidx.i.i.i63, align 8
+for.body.i.i.i82:
+  %k.04.i.i.i = phi i64 [ %inc.i.i.i84, %for.body.i.i.i82 ], [ 0, %if.then.i.i81 ]
+  %arrayidx.i.i.i83 = getelementptr inbounds nuw ptr, ptr %93, i64 %k.04.i.i.i
+  %96 = load ptr, ptr %arrayidx.i.i.i83, align 8
   store i64 %95, ptr %96, align 8
-  %inc.i.i.i64 = add nuw nsw i64 %k.04.i.i.i, 1
-  %exitcond.not.i.i.i65 = icmp eq i64 %inc.i.i.i64, %94
-  br i1 %exitcond.not.i.i.i65, label %place.exit.i, label %for.body.i.i.i62
+  %inc.i.i.i84 = add nuw nsw i64 %k.04.i.i.i, 1
+  %exitcond.not.i.i.i85 = icmp eq i64 %inc.i.i.i84, %94
+  br i1 %exitcond.not.i.i.i85, label %place.exit.i, label %for.body.i.i.i82
 
 place.exit.i:
-  %inc25.i = add nuw nsw i64 %k9.048.i, 1
-  %97 = load i64, ptr %state_count.i106, align 8
+  %inc25.i = add nuw nsw i64 %k9.0100.i, 1
+  %97 = load i64, ptr %state_count.i129, align 8
   %cmp12.i = icmp slt i64 %inc25.i, %97
-  br i1 %cmp12.i, label %for.body14.i, label %next_state.exit
+  br i1 %cmp12.i, label %for.body14.i, label %for.cond28.preheader.i
+
+for.body31.i:
+  %k27.0102.i = phi i64 [ %inc42.i, %hold.exit96.i ], [ 0, %for.cond28.preheader.i ]
+  %98 = load ptr, ptr %exchanged.i, align 8
+  %arrayidx32.idx.i = shl nuw nsw i64 %k27.0102.i, 4
+  %arrayidx32.i67 = getelementptr inbounds nuw i8, ptr %98, i64 %arrayidx32.idx.i
+  %99 = load ptr, ptr %arrayidx32.i67, align 8
+  %arrayidx35.i = getelementptr inbounds nuw i8, ptr %arrayidx32.i67, i64 8
+  %100 = load ptr, ptr %arrayidx35.i, align 8
+  %was.sroa.0.0.copyload.i = load ptr, ptr %99, align 8
+  %was.sroa.4.0..sroa_idx.i = getelementptr inbounds nuw i8, ptr %99, i64 8
+  %was.sroa.4.0.copyload.i = load i64, ptr %was.sroa.4.0..sroa_idx.i, align 8
+  %was.sroa.5.0..sroa_idx.i = getelementptr inbounds nuw i8, ptr %99, i64 16
+  %was.sroa.5.0.copyload.i = load i64, ptr %was.sroa.5.0..sroa_idx.i, align 8
+  %was.sroa.6.0..sroa_idx.i = getelementptr inbounds nuw i8, ptr %99, i64 24
+  %was.sroa.6.0.copyload.i = load ptr, ptr %was.sroa.6.0..sroa_idx.i, align 8
+  %block.i = getelementptr inbounds nuw i8, ptr %100, i64 24
+  %101 = load ptr, ptr %block.i, align 8
+  %102 = load ptr, ptr %100, align 8
+  %size.i68 = getelementptr inbounds nuw i8, ptr %100, i64 8
+  %103 = load i64, ptr %size.i68, align 8
+  %capacity.i = getelementptr inbounds nuw i8, ptr %100, i64 16
+  %104 = load i64, ptr %capacity.i, align 8
+  store ptr %101, ptr %was.sroa.6.0..sroa_idx.i, align 8
+  store i64 %103, ptr %was.sroa.4.0..sroa_idx.i, align 8
+  store i64 %104, ptr %was.sroa.5.0..sroa_idx.i, align 8
+  %cmp.not.i73.i = icmp eq ptr %was.sroa.0.0.copyload.i, %102
+  br i1 %cmp.not.i73.i, label %hold.exit.i, label %if.then.i74.i
+
+if.then.i74.i:
+  store ptr %102, ptr %99, align 8
+  %patches.i75.i = getelementptr inbounds nuw i8, ptr %99, i64 32
+  %105 = load ptr, ptr %patches.i75.i, align 8
+  %patch_count.i76.i = getelementptr inbounds nuw i8, ptr %99, i64 40
+  %106 = load i64, ptr %patch_count.i76.i, align 8
+  %107 = ptrtoint ptr %102 to i64
+  %cmp3.i.i77.i = icmp sgt i64 %106, 0
+  br i1 %cmp3.i.i77.i, label %for.body.i.i78.i, label %hold.exit.i
+
+for.body.i.i78.i:
+  %k.04.i.i79.i = phi i64 [ %inc.i.i81.i, %for.body.i.i78.i ], [ 0, %if.then.i74.i ]
+  %arrayidx.i.i80.i = getelementptr inbounds nuw ptr, ptr %105, i64 %k.04.i.i79.i
+  %108 = load ptr, ptr %arrayidx.i.i80.i, align 8
+  store i64 %107, ptr %108, align 8
+  %inc.i.i81.i = add nuw nsw i64 %k.04.i.i79.i, 1
+  %exitcond.not.i.i82.i = icmp eq i64 %inc.i.i81.i, %106
+  br i1 %exitcond.not.i.i82.i, label %hold.exit.i, label %for.body.i.i78.i
+
+hold.exit.i:
+  store ptr %was.sroa.6.0.copyload.i, ptr %block.i, align 8
+  store i64 %was.sroa.4.0.copyload.i, ptr %size.i68, align 8
+  store i64 %was.sroa.5.0.copyload.i, ptr %capacity.i, align 8
+  %109 = load ptr, ptr %100, align 8
+  %cmp.not.i86.i = icmp eq ptr %109, %was.sroa.0.0.copyload.i
+  br i1 %cmp.not.i86.i, label %hold.exit96.i, label %if.then.i87.i
+
+if.then.i87.i:
+  store ptr %was.sroa.0.0.copyload.i, ptr %100, align 8
+  %patches.i88.i = getelementptr inbounds nuw i8, ptr %100, i64 32
+  %110 = load ptr, ptr %patches.i88.i, align 8
+  %patch_count.i89.i = getelementptr inbounds nuw i8, ptr %100, i64 40
+  %111 = load i64, ptr %patch_count.i89.i, align 8
+  %112 = ptrtoint ptr %was.sroa.0.0.copyload.i to i64
+  %cmp3.i.i90.i = icmp sgt i64 %111, 0
+  br i1 %cmp3.i.i90.i, label %for.body.i.i91.i, label %hold.exit96.i
+
+for.body.i.i91.i:
+  %k.04.i.i92.i = phi i64 [ %inc.i.i94.i, %for.body.i.i91.i ], [ 0, %if.then.i87.i ]
+  %arrayidx.i.i93.i = getelementptr inbounds nuw ptr, ptr %110, i64 %k.04.i.i92.i
+  %113 = load ptr, ptr %arrayidx.i.i93.i, align 8
+  store i64 %112, ptr %113, align 8
+  %inc.i.i94.i = add nuw nsw i64 %k.04.i.i92.i, 1
+  %exitcond.not.i.i95.i = icmp eq i64 %inc.i.i94.i, %111
+  br i1 %exitcond.not.i.i95.i, label %hold.exit96.i, label %for.body.i.i91.i
+
+hold.exit96.i:
+  %inc42.i = add nuw nsw i64 %k27.0102.i, 1
+  %114 = load i64, ptr %exchange_count.i, align 8
+  %cmp29.i = icmp slt i64 %inc42.i, %114
+  br i1 %cmp29.i, label %for.body31.i, label %next_state.exit
 
 next_state.exit:
-  %98 = phi i64 [ %88, %for.cond10.preheader.i ], [ %81, %if.end33.i ], [ %97, %place.exit.i ]
-  %inc.i = add nsw i64 %k.0.i150, 1
-  %99 = load i64, ptr %limit2.i, align 8
-  %cmp.i = icmp slt i64 %inc.i, %99
-  br i1 %cmp.i, label %for.body.i, label %for.end.i
+  %inc.i = add nsw i64 %k.0.i176, 1
+  %115 = load i64, ptr %limit2.i, align 8
+  %cmp.i = icmp slt i64 %inc.i, %115
+  br i1 %cmp.i, label %for.body.i, label %for.end.i.loopexit
+
+for.end.i.loopexit:
+  %.pre = load i64, ptr %state_count.i129, align 8
+  br label %for.end.i
 
 for.end.i:
-  %100 = phi i64 [ %37, %enter_loop.exit ], [ %.pre156.pre, %if.end11.i.for.end.i.loopexit_crit_edge ], [ %98, %next_state.exit ]
-  %cmp52.i = icmp sgt i64 %100, 0
+  %116 = phi i64 [ %.pre, %for.end.i.loopexit ], [ %37, %enter_loop.exit ]
+  %cmp52.i = icmp sgt i64 %116, 0
   br i1 %cmp52.i, label %for.body.lr.ph.i, label %for.inc
 
 for.body.lr.ph.i:
   %states.i = getelementptr inbounds nuw i8, ptr %14, i64 88
   %rooms76.i.i = getelementptr inbounds nuw i8, ptr %14, i64 120
-  br label %for.body.i40
+  br label %for.body.i52
 
 for.cond9.preheader.i:
-  %cmp1154.i = icmp sgt i64 %119, 0
+  %cmp1154.i = icmp sgt i64 %135, 0
   br i1 %cmp1154.i, label %for.body13.i, label %for.inc
 
-for.body.i40:
-  %101 = phi i64 [ %100, %for.body.lr.ph.i ], [ %119, %if.end.i41 ]
-  %k.053.i = phi i64 [ 0, %for.body.lr.ph.i ], [ %inc.i42, %if.end.i41 ]
-  %102 = load ptr, ptr %states.i, align 8
-  %arrayidx.i = getelementptr inbounds nuw %struct.state, ptr %102, i64 %k.053.i
-  %result.i = getelementptr inbounds nuw i8, ptr %arrayidx.i, i64 48
-  %103 = load i64, ptr %result.i, align 8
-  %cmp1.i = icmp sgt i64 %103, -1
-  br i1 %cmp1.i, label %land.lhs.true.i47, label %if.end.i41
+for.body.i52:
+  %117 = phi i64 [ %116, %for.body.lr.ph.i ], [ %135, %if.end.i54 ]
+  %k.053.i = phi i64 [ 0, %for.body.lr.ph.i ], [ %inc.i55, %if.end.i54 ]
+  %118 = load ptr, ptr %states.i, align 8
+  %arrayidx.i53 = getelementptr inbounds nuw %struct.state, ptr %118, i64 %k.053.i
+  %result.i = getelementptr inbounds nuw i8, ptr %arrayidx.i53, i64 48
+  %119 = load i64, ptr %result.i, align 8
+  %cmp1.i = icmp sgt i64 %119, -1
+  br i1 %cmp1.i, label %land.lhs.true.i61, label %if.end.i54
 
-land.lhs.true.i47:
-  %room.i = getelementptr inbounds nuw i8, ptr %arrayidx.i, i64 8
-  %104 = load i64, ptr %room.i, align 8
-  %cmp2.i = icmp slt i64 %104, 0
-  %cmp7.not.i = icmp eq i64 %104, %103
+land.lhs.true.i61:
+  %room.i = getelementptr inbounds nuw i8, ptr %arrayidx.i53, i64 8
+  %120 = load i64, ptr %room.i, align 8
+  %cmp2.i = icmp slt i64 %120, 0
+  %cmp7.not.i = icmp eq i64 %120, %119
   %or.cond.i = or i1 %cmp2.i, %cmp7.not.i
-  br i1 %or.cond.i, label %if.end.i41, label %if.then.i48
+  br i1 %or.cond.i, label %if.end.i54, label %if.then.i62
 
-if.then.i48:
-  %cmp69.i.i = icmp sgt i64 %101, 0
+if.then.i62:
+  %cmp69.i.i = icmp sgt i64 %117, 0
   br i1 %cmp69.i.i, label %for.body.i.i, label %for.cond.cleanup.thread.i.i
 
 for.cond.cleanup.thread.i.i:
-  %105 = load ptr, ptr %rooms76.i.i, align 8
-  %arrayidx577.i.i = getelementptr inbounds nuw %struct.room, ptr %105, i64 %104
-  %arrayidx778.i.i = getelementptr inbounds nuw %struct.room, ptr %105, i64 %103
-  br label %if.then.i.i
+  %121 = load ptr, ptr %rooms76.i.i, align 8
+  %arrayidx577.i.i = getelementptr inbounds nuw %struct.room, ptr %121, i64 %120
+  %arrayidx778.i.i = getelementptr inbounds nuw %struct.room, ptr %121, i64 %119
+  br label %if.then.i.i63
 
 for.cond.cleanup.i.i:
-  %106 = load ptr, ptr %rooms76.i.i, align 8
-  %arrayidx5.i.i = getelementptr inbounds nuw %struct.room, ptr %106, i64 %104
-  %arrayidx7.i.i = getelementptr inbounds nuw %struct.room, ptr %106, i64 %103
-  br i1 %or68.i.i, label %if.end.i.i, label %if.then.i.i
+  %122 = load ptr, ptr %rooms76.i.i, align 8
+  %arrayidx5.i.i = getelementptr inbounds nuw %struct.room, ptr %122, i64 %120
+  %arrayidx7.i.i = getelementptr inbounds nuw %struct.room, ptr %122, i64 %119
+  br i1 %or68.i.i, label %if.end.i.i65, label %if.then.i.i63
 
 for.body.i.i:
-  %taken.071.i.i = phi i1 [ %or68.i.i, %for.body.i.i ], [ false, %if.then.i48 ]
-  %k.070.i.i = phi i64 [ %inc.i.i, %for.body.i.i ], [ 0, %if.then.i48 ]
-  %arrayidx.i.i = getelementptr inbounds nuw %struct.state, ptr %102, i64 %k.070.i.i
+  %taken.071.i.i = phi i1 [ %or68.i.i, %for.body.i.i ], [ false, %if.then.i62 ]
+  %k.070.i.i = phi i64 [ %inc.i.i, %for.body.i.i ], [ 0, %if.then.i62 ]
+  %arrayidx.i.i = getelementptr inbounds nuw %struct.state, ptr %118, i64 %k.070.i.i
   %room2.i.i = getelementptr inbounds nuw i8, ptr %arrayidx.i.i, i64 8
-  %107 = load i64, ptr %room2.i.i, align 8
-  %cmp3.i.i = icmp eq i64 %107, %103
-  %or68.i.i = or i1 %taken.071.i.i, %cmp3.i.i
+  %123 = load i64, ptr %room2.i.i, align 8
+  %cmp3.i.i64 = icmp eq i64 %123, %119
+  %or68.i.i = or i1 %taken.071.i.i, %cmp3.i.i64
   %inc.i.i = add nuw nsw i64 %k.070.i.i, 1
-  %exitcond.not.i.i = icmp eq i64 %inc.i.i, %101
+  %exitcond.not.i.i = icmp eq i64 %inc.i.i, %117
   br i1 %exitcond.not.i.i, label %for.cond.cleanup.i.i, label %for.body.i.i
 
-if.then.i.i:
+if.then.i.i63:
   %arrayidx780.i.i = phi ptr [ %arrayidx778.i.i, %for.cond.cleanup.thread.i.i ], [ %arrayidx7.i.i, %for.cond.cleanup.i.i ]
   %arrayidx579.i.i = phi ptr [ %arrayidx577.i.i, %for.cond.cleanup.thread.i.i ], [ %arrayidx5.i.i, %for.cond.cleanup.i.i ]
-  %108 = load ptr, ptr %arrayidx780.i.i, align 8
-  %109 = load ptr, ptr %arrayidx579.i.i, align 8
+  %124 = load ptr, ptr %arrayidx780.i.i, align 8
+  %125 = load ptr, ptr %arrayidx579.i.i, align 8
   %bytes.i.i = getelementptr inbounds nuw i8, ptr %arrayidx780.i.i, i64 8
-  %110 = load i64, ptr %bytes.i.i, align 8
-  tail call void @llvm.memcpy.p0.p0.i64(ptr align 1 %108, ptr align 1 %109, i64 %110, i1 false)
-  store i64 %103, ptr %room.i, align 8
-  %.pre.i = load i64, ptr %state_count.i106, align 8
-  br label %if.end.i41
+  %126 = load i64, ptr %bytes.i.i, align 8
+  tail call void @llvm.memcpy.p0.p0.i64(ptr align 1 %124, ptr align 1 %125, i64 %126, i1 false)
+  store i64 %119, ptr %room.i, align 8
+  %.pre.i = load i64, ptr %state_count.i129, align 8
+  br label %if.end.i54
 
-if.end.i.i:
-  %111 = load ptr, ptr %arrayidx5.i.i, align 8
-  %112 = load ptr, ptr %arrayidx7.i.i, align 8
+if.end.i.i65:
+  %127 = load ptr, ptr %arrayidx5.i.i, align 8
+  %128 = load ptr, ptr %arrayidx7.i.i, align 8
   %bytes14.i.i = getelementptr inbounds nuw i8, ptr %arrayidx7.i.i, i64 8
-  %113 = load i64, ptr %bytes14.i.i, align 8
-  %cmp11.i.i.i = icmp sgt i64 %113, 0
+  %129 = load i64, ptr %bytes14.i.i, align 8
+  %cmp11.i.i.i = icmp sgt i64 %129, 0
   br i1 %cmp11.i.i.i, label %for.body.i.i.i, label %for.body21.i.i.preheader
 
 for.body.i.i.i:
-  %k.012.i.i.i = phi i64 [ %inc.i.i.i, %for.body.i.i.i ], [ 0, %if.end.i.i ]
-  %arrayidx.i.i.i = getelementptr inbounds nuw i8, ptr %111, i64 %k.012.i.i.i
-  %114 = load i8, ptr %arrayidx.i.i.i, align 1
-  %arrayidx1.i.i.i = getelementptr inbounds nuw i8, ptr %112, i64 %k.012.i.i.i
-  %115 = load i8, ptr %arrayidx1.i.i.i, align 1
-  store i8 %115, ptr %arrayidx.i.i.i, align 1
-  store i8 %114, ptr %arrayidx1.i.i.i, align 1
+  %k.012.i.i.i = phi i64 [ %inc.i.i.i, %for.body.i.i.i ], [ 0, %if.end.i.i65 ]
+  %arrayidx.i.i.i = getelementptr inbounds nuw i8, ptr %127, i64 %k.012.i.i.i
+  %130 = load i8, ptr %arrayidx.i.i.i, align 1
+  %arrayidx1.i.i.i = getelementptr inbounds nuw i8, ptr %128, i64 %k.012.i.i.i
+  %131 = load i8, ptr %arrayidx1.i.i.i, align 1
+  store i8 %131, ptr %arrayidx.i.i.i, align 1
+  store i8 %130, ptr %arrayidx1.i.i.i, align 1
   %inc.i.i.i = add nuw nsw i64 %k.012.i.i.i, 1
-  %exitcond.not.i.i.i = icmp eq i64 %inc.i.i.i, %113
+  %exitcond.not.i.i.i = icmp eq i64 %inc.i.i.i, %129
   br i1 %exitcond.not.i.i.i, label %swap_bytes.exit.i.i, label %for.body.i.i.i
 
 swap_bytes.exit.i.i:
-  %.pre.i.i = load i64, ptr %state_count.i106, align 8
+  %.pre.i.i = load i64, ptr %state_count.i129, align 8
   %cmp1872.i.i = icmp sgt i64 %.pre.i.i, 0
-  br i1 %cmp1872.i.i, label %for.body21.i.i.preheader, label %if.end.i41
+  br i1 %cmp1872.i.i, label %for.body21.i.i.preheader, label %if.end.i54
 
 for.body21.i.i.preheader:
   br label %for.body21.i.i
 
 for.body21.i.i:
   %k15.073.i.i = phi i64 [ %inc36.i.i, %for.body21.i.i ], [ 0, %for.body21.i.i.preheader ]
-  %116 = load ptr, ptr %states.i, align 8
-  %arrayidx24.i.i = getelementptr inbounds nuw %struct.state, ptr %116, i64 %k15.073.i.i
+  %132 = load ptr, ptr %states.i, align 8
+  %arrayidx24.i.i = getelementptr inbounds nuw %struct.state, ptr %132, i64 %k15.073.i.i
   %room26.i.i = getelementptr inbounds nuw i8, ptr %arrayidx24.i.i, i64 8
-  %117 = load i64, ptr %room26.i.i, align 8
-  %cmp27.i.i = icmp eq i64 %117, %104
-  %cmp29.i.i = icmp eq i64 %117, %103
-  %..i.i = select i1 %cmp29.i.i, i64 %104, i64 %117
-  %cond34.i.i = select i1 %cmp27.i.i, i64 %103, i64 %..i.i
+  %133 = load i64, ptr %room26.i.i, align 8
+  %cmp27.i.i = icmp eq i64 %133, %120
+  %cmp29.i.i = icmp eq i64 %133, %119
+  %..i.i = select i1 %cmp29.i.i, i64 %120, i64 %133
+  %cond34.i.i = select i1 %cmp27.i.i, i64 %119, i64 %..i.i
   store i64 %cond34.i.i, ptr %room26.i.i, align 8
   %inc36.i.i = add nuw nsw i64 %k15.073.i.i, 1
-  %118 = load i64, ptr %state_count.i106, align 8
-  %cmp18.i.i = icmp slt i64 %inc36.i.i, %118
-  br i1 %cmp18.i.i, label %for.body21.i.i, label %if.end.i41
+  %134 = load i64, ptr %state_count.i129, align 8
+  %cmp18.i.i = icmp slt i64 %inc36.i.i, %134
+  br i1 %cmp18.i.i, label %for.body21.i.i, label %if.end.i54
 
-if.end.i41:
-  %119 = phi i64 [ %101, %for.body.i40 ], [ %.pre.i.i, %swap_bytes.exit.i.i ], [ %.pre.i, %if.then.i.i ], [ %101, %land.lhs.true.i47 ], [ %118, %for.body21.i.i ]
-  %inc.i42 = add nuw nsw i64 %k.053.i, 1
-  %cmp.i43 = icmp slt i64 %inc.i42, %119
-  br i1 %cmp.i43, label %for.body.i40, label %for.cond9.preheader.i
+if.end.i54:
+  %135 = phi i64 [ %117, %for.body.i52 ], [ %.pre.i.i, %swap_bytes.exit.i.i ], [ %.pre.i, %if.then.i.i63 ], [ %117, %land.lhs.true.i61 ], [ %134, %for.body21.i.i ]
+  %inc.i55 = add nuw nsw i64 %k.053.i, 1
+  %cmp.i56 = icmp slt i64 %inc.i55, %135
+  br i1 %cmp.i56, label %for.body.i52, label %for.cond9.preheader.i
 
 for.body13.i:
-  %120 = phi i64 [ %128, %if.end29.i ], [ %119, %for.cond9.preheader.i ]
+  %136 = phi i64 [ %144, %if.end29.i ], [ %135, %for.cond9.preheader.i ]
   %k8.055.i = phi i64 [ %inc31.i, %if.end29.i ], [ 0, %for.cond9.preheader.i ]
-  %121 = load ptr, ptr %states.i, align 8
-  %arrayidx16.i = getelementptr inbounds nuw %struct.state, ptr %121, i64 %k8.055.i
+  %137 = load ptr, ptr %states.i, align 8
+  %arrayidx16.i = getelementptr inbounds nuw %struct.state, ptr %137, i64 %k8.055.i
   %result17.i = getelementptr inbounds nuw i8, ptr %arrayidx16.i, i64 48
-  %122 = load i64, ptr %result17.i, align 8
-  %cmp18.i44 = icmp sgt i64 %122, -1
-  br i1 %cmp18.i44, label %land.lhs.true19.i, label %if.end29.i
+  %138 = load i64, ptr %result17.i, align 8
+  %cmp18.i57 = icmp sgt i64 %138, -1
+  br i1 %cmp18.i57, label %land.lhs.true19.i, label %if.end29.i
 
 land.lhs.true19.i:
   %room21.i = getelementptr inbounds nuw i8, ptr %arrayidx16.i, i64 8
-  %123 = load i64, ptr %room21.i, align 8
-  %cmp22.i45 = icmp slt i64 %123, 0
-  br i1 %cmp22.i45, label %if.then23.i46, label %if.end29.i
+  %139 = load i64, ptr %room21.i, align 8
+  %cmp22.i58 = icmp slt i64 %139, 0
+  br i1 %cmp22.i58, label %if.then23.i59, label %if.end29.i
 
-if.then23.i46:
-  %124 = load ptr, ptr %rooms76.i.i, align 8
-  %arrayidx26.i = getelementptr inbounds nuw %struct.room, ptr %124, i64 %122
-  %125 = load ptr, ptr %arrayidx26.i, align 8
-  %126 = load ptr, ptr %arrayidx16.i, align 8
-  %bytes.i = getelementptr inbounds nuw i8, ptr %arrayidx26.i, i64 8
-  %127 = load i64, ptr %bytes.i, align 8
-  tail call void @llvm.memcpy.p0.p0.i64(ptr align 1 %125, ptr align 1 %126, i64 %127, i1 false)
-  %.pre56.i = load i64, ptr %state_count.i106, align 8
+if.then23.i59:
+  %140 = load ptr, ptr %rooms76.i.i, align 8
+  %arrayidx26.i60 = getelementptr inbounds nuw %struct.room, ptr %140, i64 %138
+  %141 = load ptr, ptr %arrayidx26.i60, align 8
+  %142 = load ptr, ptr %arrayidx16.i, align 8
+  %bytes.i = getelementptr inbounds nuw i8, ptr %arrayidx26.i60, i64 8
+  %143 = load i64, ptr %bytes.i, align 8
+  tail call void @llvm.memcpy.p0.p0.i64(ptr align 1 %141, ptr align 1 %142, i64 %143, i1 false)
+  %.pre56.i = load i64, ptr %state_count.i129, align 8
   br label %if.end29.i
 
 if.end29.i:
-  %128 = phi i64 [ %.pre56.i, %if.then23.i46 ], [ %120, %land.lhs.true19.i ], [ %120, %for.body13.i ]
+  %144 = phi i64 [ %.pre56.i, %if.then23.i59 ], [ %136, %land.lhs.true19.i ], [ %136, %for.body13.i ]
   %inc31.i = add nuw nsw i64 %k8.055.i, 1
-  %cmp11.i = icmp slt i64 %inc31.i, %128
+  %cmp11.i = icmp slt i64 %inc31.i, %144
   br i1 %cmp11.i, label %for.body13.i, label %for.inc
 
-sw.bb14:
-  %target15 = getelementptr inbounds nuw i8, ptr %op.0152, i64 8
-  %129 = load ptr, ptr %target15, align 8
-  %130 = load ptr, ptr %129, align 8
-  %131 = load i8, ptr %130, align 1
-  %tobool17.not = icmp eq i8 %131, 0
-  %cond18.v = select i1 %tobool17.not, i64 24, i64 8
-  %cond18 = getelementptr inbounds nuw i8, ptr %129, i64 %cond18.v
-  %call19 = tail call fastcc i32 @run_part(ptr %cond18, ptr %runner) nounwind
+sw.bb17:
+  %target18 = getelementptr inbounds nuw i8, ptr %op.0178, i64 8
+  %145 = load ptr, ptr %target18, align 8
+  %146 = load ptr, ptr %145, align 8
+  %147 = load i8, ptr %146, align 1
+  %tobool20.not = icmp eq i8 %147, 0
+  %cond21.v = select i1 %tobool20.not, i64 24, i64 8
+  %cond21 = getelementptr inbounds nuw i8, ptr %145, i64 %cond21.v
+  %call22 = tail call fastcc i32 @run_part(ptr %cond21, ptr %runner) nounwind
   br label %for.inc
 
+sw.bb23:
+  %target24 = getelementptr inbounds nuw i8, ptr %op.0178, i64 8
+  %148 = load ptr, ptr %target24, align 8
+  %registers.i = getelementptr inbounds nuw i8, ptr %148, i64 16
+  %149 = load ptr, ptr %registers.i, align 8
+  %150 = load ptr, ptr %148, align 8
+  %count.i = getelementptr inbounds nuw i8, ptr %148, i64 8
+  %151 = load i64, ptr %count.i, align 8
+  %add.ptr.idx.i = mul nsw i64 %151, 56
+  %add.ptr.i = getelementptr inbounds i8, ptr %150, i64 %add.ptr.idx.i
+  %cmp.not349.i = icmp slt i64 %151, 1
+  br i1 %cmp.not349.i, label %for.inc, label %for.body.i50
+
+for.body.i50:
+  %at.0350.i = phi ptr [ %incdec.ptr.i, %for.inc.i ], [ %150, %sw.bb23 ]
+  %152 = load i64, ptr %at.0350.i, align 8
+  %conv.i = trunc i64 %152 to i32
+  switch i32 %conv.i, label %sw.epilog.i [
+    i32 0, label %sw.bb.i
+    i32 1, label %sw.bb2.i
+    i32 2, label %sw.bb4.i
+    i32 3, label %sw.bb6.i
+    i32 4, label %sw.bb11.i
+    i32 5, label %sw.bb15.i
+    i32 6, label %sw.bb20.i
+    i32 7, label %sw.bb24.i
+    i32 8, label %sw.bb30.i
+    i32 9, label %sw.bb36.i
+    i32 10, label %sw.bb47.i
+    i32 11, label %sw.bb62.i
+    i32 12, label %sw.bb66.i
+    i32 13, label %sw.bb74.i
+    i32 14, label %sw.bb89.i
+    i32 15, label %sw.bb106.i
+    i32 16, label %sw.bb117.i
+    i32 17, label %sw.bb122.i
+    i32 18, label %sw.bb127.i
+    i32 19, label %sw.bb132.i
+    i32 20, label %sw.bb135.i
+    i32 21, label %sw.bb138.i
+    i32 22, label %sw.bb146.i
+    i32 23, label %sw.bb154.i
+    i32 24, label %sw.bb162.i
+    i32 25, label %sw.bb170.i
+    i32 26, label %sw.bb174.i
+  ]
+
+sw.bb.i:
+  %a.i = getelementptr inbounds nuw i8, ptr %at.0350.i, i64 32
+  %153 = load i64, ptr %a.i, align 8
+  %154 = inttoptr i64 %153 to ptr
+  %bits.i = getelementptr inbounds nuw i8, ptr %at.0350.i, i64 8
+  %155 = load i64, ptr %bits.i, align 8
+  switch i64 %155, label %sw.default.i.i [
+    i64 1, label %sw.bb.i.i
+    i64 8, label %sw.bb.i.i
+    i64 16, label %sw.bb1.i.i
+    i64 32, label %sw.bb3.i.i
+    i64 -8, label %sw.bb5.i.i
+    i64 -16, label %sw.bb7.i.i
+    i64 -32, label %sw.bb9.i.i
+  ]
+
+sw.bb.i.i:
+  %156 = load i8, ptr %154, align 1
+  %conv.i.i = zext i8 %156 to i64
+  br label %sw.epilog.i
+
+sw.bb1.i.i:
+  %157 = load i16, ptr %154, align 2
+  %conv2.i.i = zext i16 %157 to i64
+  br label %sw.epilog.i
+
+sw.bb3.i.i:
+  %158 = load i32, ptr %154, align 4
+  %conv4.i.i = zext i32 %158 to i64
+  br label %sw.epilog.i
+
+sw.bb5.i.i:
+  %159 = load i8, ptr %154, align 1
+  %conv6.i.i = sext i8 %159 to i64
+  br label %sw.epilog.i
+
+sw.bb7.i.i:
+  %160 = load i16, ptr %154, align 2
+  %conv8.i.i = sext i16 %160 to i64
+  br label %sw.epilog.i
+
+sw.bb9.i.i:
+  %161 = load i32, ptr %154, align 4
+  %conv10.i.i = sext i32 %161 to i64
+  br label %sw.epilog.i
+
+sw.default.i.i:
+  %162 = load i64, ptr %154, align 8
+  br label %sw.epilog.i
+
+sw.bb2.i:
+  %a3.i = getelementptr inbounds nuw i8, ptr %at.0350.i, i64 32
+  %163 = load i64, ptr %a3.i, align 8
+  %arrayidx.i = getelementptr inbounds i64, ptr %149, i64 %163
+  %164 = load i64, ptr %arrayidx.i, align 8
+  %to.i = getelementptr inbounds nuw i8, ptr %at.0350.i, i64 24
+  %165 = load i64, ptr %to.i, align 8
+  %166 = inttoptr i64 %165 to ptr
+  store i64 %164, ptr %166, align 8
+  br label %for.inc.i
+
+sw.bb4.i:
+  %a5.i = getelementptr inbounds nuw i8, ptr %at.0350.i, i64 32
+  %167 = load i64, ptr %a5.i, align 8
+  %168 = inttoptr i64 %167 to ptr
+  %size.i = getelementptr inbounds nuw i8, ptr %168, i64 8
+  %169 = load i64, ptr %size.i, align 8
+  br label %sw.epilog.i
+
+sw.bb6.i:
+  %to7.i = getelementptr inbounds nuw i8, ptr %at.0350.i, i64 24
+  %170 = load i64, ptr %to7.i, align 8
+  %171 = inttoptr i64 %170 to ptr
+  %a8.i = getelementptr inbounds nuw i8, ptr %at.0350.i, i64 32
+  %172 = load i64, ptr %a8.i, align 8
+  %arrayidx9.i = getelementptr inbounds i64, ptr %149, i64 %172
+  %173 = load i64, ptr %arrayidx9.i, align 8
+  %call10.i = tail call fastcc zeroext i1 @resize(ptr %171, i64 %173) nounwind
+  br i1 %call10.i, label %for.inc.i, label %for.cond.cleanup
+
+sw.bb11.i:
+  %to12.i = getelementptr inbounds nuw i8, ptr %at.0350.i, i64 24
+  %174 = load i64, ptr %to12.i, align 8
+  %175 = inttoptr i64 %174 to ptr
+  %a13.i = getelementptr inbounds nuw i8, ptr %at.0350.i, i64 32
+  %176 = load i64, ptr %a13.i, align 8
+  %arrayidx14.i = getelementptr inbounds i64, ptr %149, i64 %176
+  %177 = load i64, ptr %arrayidx14.i, align 8
+  tail call void @release(ptr %175, i64 %177) nounwind
+  br label %for.inc.i
+
+sw.bb15.i:
+  %a16.i = getelementptr inbounds nuw i8, ptr %at.0350.i, i64 32
+  %178 = load i64, ptr %a16.i, align 8
+  %arrayidx17.i = getelementptr inbounds i64, ptr %149, i64 %178
+  %179 = load i64, ptr %arrayidx17.i, align 8
+  %tobool.not.i51 = icmp eq i64 %179, 0
+  br i1 %tobool.not.i51, label %for.cond.cleanup, label %for.inc.i
+
+sw.bb20.i:
+  %a21.i = getelementptr inbounds nuw i8, ptr %at.0350.i, i64 32
+  %180 = load i64, ptr %a21.i, align 8
+  %arrayidx22.i = getelementptr inbounds i64, ptr %149, i64 %180
+  %181 = load i64, ptr %arrayidx22.i, align 8
+  %b.i = getelementptr inbounds nuw i8, ptr %at.0350.i, i64 40
+  %182 = load i64, ptr %b.i, align 8
+  %arrayidx23.i = getelementptr inbounds i64, ptr %149, i64 %182
+  %183 = load i64, ptr %arrayidx23.i, align 8
+  %184 = tail call { i64, i1 } @llvm.sadd.with.overflow.i64(i64 %181, i64 %183)
+  %185 = extractvalue { i64, i1 } %184, 1
+  %186 = extractvalue { i64, i1 } %184, 0
+  br label %sw.epilog.i
+
+sw.bb24.i:
+  %a25.i = getelementptr inbounds nuw i8, ptr %at.0350.i, i64 32
+  %187 = load i64, ptr %a25.i, align 8
+  %arrayidx26.i = getelementptr inbounds i64, ptr %149, i64 %187
+  %188 = load i64, ptr %arrayidx26.i, align 8
+  %b27.i = getelementptr inbounds nuw i8, ptr %at.0350.i, i64 40
+  %189 = load i64, ptr %b27.i, align 8
+  %arrayidx28.i = getelementptr inbounds i64, ptr %149, i64 %189
+  %190 = load i64, ptr %arrayidx28.i, align 8
+  %191 = tail call { i64, i1 } @llvm.ssub.with.overflow.i64(i64 %188, i64 %190)
+  %192 = extractvalue { i64, i1 } %191, 1
+  %193 = extractvalue { i64, i1 } %191, 0
+  br label %sw.epilog.i
+
+sw.bb30.i:
+  %a31.i = getelementptr inbounds nuw i8, ptr %at.0350.i, i64 32
+  %194 = load i64, ptr %a31.i, align 8
+  %arrayidx32.i = getelementptr inbounds i64, ptr %149, i64 %194
+  %195 = load i64, ptr %arrayidx32.i, align 8
+  %b33.i = getelementptr inbounds nuw i8, ptr %at.0350.i, i64 40
+  %196 = load i64, ptr %b33.i, align 8
+  %arrayidx34.i = getelementptr inbounds i64, ptr %149, i64 %196
+  %197 = load i64, ptr %arrayidx34.i, align 8
+  %198 = tail call { i64, i1 } @llvm.smul.with.overflow.i64(i64 %195, i64 %197)
+  %199 = extractvalue { i64, i1 } %198, 1
+  %200 = extractvalue { i64, i1 } %198, 0
+  br label %sw.epilog.i
+
+sw.bb36.i:
+  %a37.i = getelementptr inbounds nuw i8, ptr %at.0350.i, i64 32
+  %201 = load i64, ptr %a37.i, align 8
+  %arrayidx38.i = getelementptr inbounds i64, ptr %149, i64 %201
+  %202 = load i64, ptr %arrayidx38.i, align 8
+  %b39.i = getelementptr inbounds nuw i8, ptr %at.0350.i, i64 40
+  %203 = load i64, ptr %b39.i, align 8
+  %arrayidx40.i = getelementptr inbounds i64, ptr %149, i64 %203
+  %204 = load i64, ptr %arrayidx40.i, align 8
+  %.317.i = tail call i64 @llvm.smin.i64(i64 %202, i64 %204)
+  br label %sw.epilog.i
+
+sw.bb47.i:
+  %a48.i = getelementptr inbounds nuw i8, ptr %at.0350.i, i64 32
+  %205 = load i64, ptr %a48.i, align 8
+  %arrayidx49.i = getelementptr inbounds i64, ptr %149, i64 %205
+  %206 = load i64, ptr %arrayidx49.i, align 8
+  %b50.i = getelementptr inbounds nuw i8, ptr %at.0350.i, i64 40
+  %207 = load i64, ptr %b50.i, align 8
+  %arrayidx51.i = getelementptr inbounds i64, ptr %149, i64 %207
+  %208 = load i64, ptr %arrayidx51.i, align 8
+  %.318.i = tail call i64 @llvm.smax.i64(i64 %206, i64 %208)
+  br label %sw.epilog.i
+
+sw.bb62.i:
+  %a63.i = getelementptr inbounds nuw i8, ptr %at.0350.i, i64 32
+  %209 = load i64, ptr %a63.i, align 8
+  %arrayidx64.i = getelementptr inbounds i64, ptr %149, i64 %209
+  %210 = load i64, ptr %arrayidx64.i, align 8
+  %211 = tail call { i64, i1 } @llvm.ssub.with.overflow.i64(i64 0, i64 %210)
+  %212 = extractvalue { i64, i1 } %211, 1
+  %213 = extractvalue { i64, i1 } %211, 0
+  br label %sw.epilog.i
+
+sw.bb66.i:
+  %a67.i = getelementptr inbounds nuw i8, ptr %at.0350.i, i64 32
+  %214 = load i64, ptr %a67.i, align 8
+  %arrayidx68.i = getelementptr inbounds i64, ptr %149, i64 %214
+  %215 = load i64, ptr %arrayidx68.i, align 8
+  %cmp69.i = icmp slt i64 %215, 0
+  br i1 %cmp69.i, label %if.then71.i, label %sw.epilog.i
+
+if.then71.i:
+  %216 = tail call { i64, i1 } @llvm.ssub.with.overflow.i64(i64 0, i64 %215)
+  %217 = extractvalue { i64, i1 } %216, 1
+  %218 = extractvalue { i64, i1 } %216, 0
+  br label %sw.epilog.i
+
+sw.bb74.i:
+  %a75.i = getelementptr inbounds nuw i8, ptr %at.0350.i, i64 32
+  %219 = load i64, ptr %a75.i, align 8
+  %arrayidx76.i = getelementptr inbounds i64, ptr %149, i64 %219
+  %220 = load i64, ptr %arrayidx76.i, align 8
+  %b77.i = getelementptr inbounds nuw i8, ptr %at.0350.i, i64 40
+  %221 = load i64, ptr %b77.i, align 8
+  %arrayidx78.i = getelementptr inbounds i64, ptr %149, i64 %221
+  %222 = load i64, ptr %arrayidx78.i, align 8
+  switch i64 %222, label %if.end3.i.i [
+    i64 0, label %floor_divide.exit.i
+    i64 -1, label %if.then2.i.i
+  ]
+
+if.then2.i.i:
+  %sub.i.i = sub i64 0, %220
+  br label %floor_divide.exit.i
+
+if.end3.i.i:
+  %div.i.i = sdiv i64 %220, %222
+  %rem.i.i = srem i64 %220, %222
+  %cmp4.not.i.i = icmp eq i64 %rem.i.i, 0
+  %cmp8.unshifted.i.i = xor i64 %222, %220
+  %cmp8.unshifted.lobit.neg.i.i = ashr i64 %cmp8.unshifted.i.i, 63
+  %land.ext.neg.i.i = select i1 %cmp4.not.i.i, i64 0, i64 %cmp8.unshifted.lobit.neg.i.i
+  %sub11.i.i = add i64 %land.ext.neg.i.i, %div.i.i
+  br label %floor_divide.exit.i
+
+floor_divide.exit.i:
+  %retval.0.i319.i = phi i64 [ %sub11.i.i, %if.end3.i.i ], [ %sub.i.i, %if.then2.i.i ], [ %222, %sw.bb74.i ]
+  %cmp82.i = icmp eq i64 %220, -9223372036854775808
+  %cmp86.i = icmp eq i64 %222, -1
+  %spec.select.i = and i1 %cmp82.i, %cmp86.i
+  br label %sw.epilog.i
+
+sw.bb89.i:
+  %a90.i = getelementptr inbounds nuw i8, ptr %at.0350.i, i64 32
+  %223 = load i64, ptr %a90.i, align 8
+  %arrayidx91.i = getelementptr inbounds i64, ptr %149, i64 %223
+  %224 = load i64, ptr %arrayidx91.i, align 8
+  %b94.i = getelementptr inbounds nuw i8, ptr %at.0350.i, i64 40
+  %225 = load i64, ptr %b94.i, align 8
+  %arrayidx95.i = getelementptr inbounds i64, ptr %149, i64 %225
+  %226 = load i64, ptr %arrayidx95.i, align 8
+  switch i64 %226, label %if.end3.i323.i [
+    i64 0, label %floor_divide.exit331.i
+    i64 -1, label %if.then2.i320.i
+  ]
+
+if.then2.i320.i:
+  %sub.i321.i = sub i64 0, %224
+  br label %floor_divide.exit331.i
+
+if.end3.i323.i:
+  %div.i324.i = sdiv i64 %224, %226
+  %rem.i325.i = srem i64 %224, %226
+  %cmp4.not.i326.i = icmp eq i64 %rem.i325.i, 0
+  %cmp8.unshifted.i327.i = xor i64 %226, %224
+  %cmp8.unshifted.lobit.neg.i328.i = ashr i64 %cmp8.unshifted.i327.i, 63
+  %land.ext.neg.i329.i = select i1 %cmp4.not.i326.i, i64 0, i64 %cmp8.unshifted.lobit.neg.i328.i
+  %sub11.i330.i = add i64 %land.ext.neg.i329.i, %div.i324.i
+  br label %floor_divide.exit331.i
+
+floor_divide.exit331.i:
+  %retval.0.i322.i = phi i64 [ %sub11.i330.i, %if.end3.i323.i ], [ %sub.i321.i, %if.then2.i320.i ], [ %226, %sw.bb89.i ]
+  %mul.i = mul i64 %retval.0.i322.i, %226
+  %sub.i = sub i64 %224, %mul.i
+  %tobool101.not.i = icmp eq i64 %226, 0
+  %cond105.i = select i1 %tobool101.not.i, i64 0, i64 %sub.i
+  br label %sw.epilog.i
+
+sw.bb106.i:
+  %a107.i = getelementptr inbounds nuw i8, ptr %at.0350.i, i64 32
+  %227 = load i64, ptr %a107.i, align 8
+  %arrayidx108.i = getelementptr inbounds i64, ptr %149, i64 %227
+  %228 = load i64, ptr %arrayidx108.i, align 8
+  %tobool109.not.i = icmp eq i64 %228, 0
+  %.pn.in.v.i = select i1 %tobool109.not.i, i64 48, i64 40
+  %.pn.in.i = getelementptr inbounds nuw i8, ptr %at.0350.i, i64 %.pn.in.v.i
+  %.pn.i = load i64, ptr %.pn.in.i, align 8
+  %cond116.in.i = getelementptr inbounds i64, ptr %149, i64 %.pn.i
+  %cond116.i = load i64, ptr %cond116.in.i, align 8
+  br label %sw.epilog.i
+
+sw.bb117.i:
+  %a118.i = getelementptr inbounds nuw i8, ptr %at.0350.i, i64 32
+  %229 = load i64, ptr %a118.i, align 8
+  %arrayidx119.i = getelementptr inbounds i64, ptr %149, i64 %229
+  %230 = load i64, ptr %arrayidx119.i, align 8
+  %b120.i = getelementptr inbounds nuw i8, ptr %at.0350.i, i64 40
+  %231 = load i64, ptr %b120.i, align 8
+  %arrayidx121.i = getelementptr inbounds i64, ptr %149, i64 %231
+  %232 = load i64, ptr %arrayidx121.i, align 8
+  %and.i = and i64 %232, %230
+  br label %sw.epilog.i
+
+sw.bb122.i:
+  %a123.i = getelementptr inbounds nuw i8, ptr %at.0350.i, i64 32
+  %233 = load i64, ptr %a123.i, align 8
+  %arrayidx124.i = getelementptr inbounds i64, ptr %149, i64 %233
+  %234 = load i64, ptr %arrayidx124.i, align 8
+  %b125.i = getelementptr inbounds nuw i8, ptr %at.0350.i, i64 40
+  %235 = load i64, ptr %b125.i, align 8
+  %arrayidx126.i = getelementptr inbounds i64, ptr %149, i64 %235
+  %236 = load i64, ptr %arrayidx126.i, align 8
+  %or.i = or i64 %236, %234
+  br label %sw.epilog.i
+
+sw.bb127.i:
+  %a128.i = getelementptr inbounds nuw i8, ptr %at.0350.i, i64 32
+  %237 = load i64, ptr %a128.i, align 8
+  %arrayidx129.i = getelementptr inbounds i64, ptr %149, i64 %237
+  %238 = load i64, ptr %arrayidx129.i, align 8
+  %b130.i = getelementptr inbounds nuw i8, ptr %at.0350.i, i64 40
+  %239 = load i64, ptr %b130.i, align 8
+  %arrayidx131.i = getelementptr inbounds i64, ptr %149, i64 %239
+  %240 = load i64, ptr %arrayidx131.i, align 8
+  %xor.i = xor i64 %240, %238
+  br label %sw.epilog.i
+
+sw.bb132.i:
+  %a133.i = getelementptr inbounds nuw i8, ptr %at.0350.i, i64 32
+  %241 = load i64, ptr %a133.i, align 8
+  %arrayidx134.i = getelementptr inbounds i64, ptr %149, i64 %241
+  %242 = load i64, ptr %arrayidx134.i, align 8
+  %not.i = xor i64 %242, -1
+  br label %sw.epilog.i
+
+sw.bb135.i:
+  %a136.i = getelementptr inbounds nuw i8, ptr %at.0350.i, i64 32
+  %243 = load i64, ptr %a136.i, align 8
+  %arrayidx137.i = getelementptr inbounds i64, ptr %149, i64 %243
+  %244 = load i64, ptr %arrayidx137.i, align 8
+  br label %sw.epilog.i
+
+sw.bb138.i:
+  %a139.i = getelementptr inbounds nuw i8, ptr %at.0350.i, i64 32
+  %245 = load i64, ptr %a139.i, align 8
+  %arrayidx140.i = getelementptr inbounds i64, ptr %149, i64 %245
+  %246 = load i64, ptr %arrayidx140.i, align 8
+  %b141.i = getelementptr inbounds nuw i8, ptr %at.0350.i, i64 40
+  %247 = load i64, ptr %b141.i, align 8
+  %arrayidx142.i = getelementptr inbounds i64, ptr %149, i64 %247
+  %248 = load i64, ptr %arrayidx142.i, align 8
+  %cmp143.i = icmp slt i64 %246, %248
+  %conv145.i = zext i1 %cmp143.i to i64
+  br label %sw.epilog.i
+
+sw.bb146.i:
+  %a147.i = getelementptr inbounds nuw i8, ptr %at.0350.i, i64 32
+  %249 = load i64, ptr %a147.i, align 8
+  %arrayidx148.i = getelementptr inbounds i64, ptr %149, i64 %249
+  %250 = load i64, ptr %arrayidx148.i, align 8
+  %b149.i = getelementptr inbounds nuw i8, ptr %at.0350.i, i64 40
+  %251 = load i64, ptr %b149.i, align 8
+  %arrayidx150.i = getelementptr inbounds i64, ptr %149, i64 %251
+  %252 = load i64, ptr %arrayidx150.i, align 8
+  %cmp151.i = icmp sle i64 %250, %252
+  %conv153.i = zext i1 %cmp151.i to i64
+  br label %sw.epilog.i
+
+sw.bb154.i:
+  %a155.i = getelementptr inbounds nuw i8, ptr %at.0350.i, i64 32
+  %253 = load i64, ptr %a155.i, align 8
+  %arrayidx156.i = getelementptr inbounds i64, ptr %149, i64 %253
+  %254 = load i64, ptr %arrayidx156.i, align 8
+  %b157.i = getelementptr inbounds nuw i8, ptr %at.0350.i, i64 40
+  %255 = load i64, ptr %b157.i, align 8
+  %arrayidx158.i = getelementptr inbounds i64, ptr %149, i64 %255
+  %256 = load i64, ptr %arrayidx158.i, align 8
+  %cmp159.i = icmp eq i64 %254, %256
+  %conv161.i = zext i1 %cmp159.i to i64
+  br label %sw.epilog.i
+
+sw.bb162.i:
+  %a163.i = getelementptr inbounds nuw i8, ptr %at.0350.i, i64 32
+  %257 = load i64, ptr %a163.i, align 8
+  %arrayidx164.i = getelementptr inbounds i64, ptr %149, i64 %257
+  %258 = load i64, ptr %arrayidx164.i, align 8
+  %b165.i = getelementptr inbounds nuw i8, ptr %at.0350.i, i64 40
+  %259 = load i64, ptr %b165.i, align 8
+  %arrayidx166.i = getelementptr inbounds i64, ptr %149, i64 %259
+  %260 = load i64, ptr %arrayidx166.i, align 8
+  %cmp167.i = icmp ne i64 %258, %260
+  %conv169.i = zext i1 %cmp167.i to i64
+  br label %sw.epilog.i
+
+sw.bb170.i:
+  %a171.i = getelementptr inbounds nuw i8, ptr %at.0350.i, i64 32
+  %261 = load i64, ptr %a171.i, align 8
+  %arrayidx172.i = getelementptr inbounds i64, ptr %149, i64 %261
+  %262 = load i64, ptr %arrayidx172.i, align 8
+  %263 = add i64 %262, -2147483648
+  %or.cond.i.i = icmp ult i64 %263, -2147483647
+  br i1 %or.cond.i.i, label %sw.epilog.i, label %if.end.i.i
+
+if.end.i.i:
+  %cmp.i.i.i = icmp samesign ult i64 %262, 2
+  %sub.i.i.i = add nsw i64 %262, -1
+  %264 = tail call i64 @llvm.ctlz.i64(i64 %sub.i.i.i, i1 true)
+  %sub1.i.i.i = sub nuw nsw i64 64, %264
+  %265 = shl nuw nsw i64 2147483648, %sub1.i.i.i
+  %266 = add nsw i64 %265, -1
+  %sub.i333.i = select i1 %cmp.i.i.i, i64 2147483647, i64 %266
+  %div.i334.i = udiv i64 %sub.i333.i, %262
+  %sub5.i.i = add nsw i64 %div.i334.i, -4294967295
+  br label %sw.epilog.i
+
+sw.bb174.i:
+  %a175.i = getelementptr inbounds nuw i8, ptr %at.0350.i, i64 32
+  %267 = load i64, ptr %a175.i, align 8
+  %arrayidx176.i = getelementptr inbounds i64, ptr %149, i64 %267
+  %268 = load i64, ptr %arrayidx176.i, align 8
+  %269 = add i64 %268, -2147483648
+  %or.cond.i335.i = icmp ult i64 %269, -2147483647
+  br i1 %or.cond.i335.i, label %sw.epilog.i, label %if.end.i336.i
+
+if.end.i336.i:
+  %cmp.i.i337.i = icmp samesign ult i64 %268, 2
+  %sub.i.i338.i = add nsw i64 %268, -1
+  %270 = tail call i64 @llvm.ctlz.i64(i64 %sub.i.i338.i, i1 true)
+  %sub1.i.i339.i = sub nuw nsw i64 64, %270
+  %cond.i.i340.i = select i1 %cmp.i.i337.i, i64 0, i64 %sub1.i.i339.i
+  br label %sw.epilog.i
+
+sw.epilog.i:
+  %value.0.i = phi i64 [ 0, %for.body.i50 ], [ %retval.0.i319.i, %floor_divide.exit.i ], [ %169, %sw.bb4.i ], [ %186, %sw.bb20.i ], [ %193, %sw.bb24.i ], [ %200, %sw.bb30.i ], [ %.317.i, %sw.bb36.i ], [ %.318.i, %sw.bb47.i ], [ %213, %sw.bb62.i ], [ %218, %if.then71.i ], [ %215, %sw.bb66.i ], [ %sub5.i.i, %if.end.i.i ], [ %cond105.i, %floor_divide.exit331.i ], [ %cond116.i, %sw.bb106.i ], [ %and.i, %sw.bb117.i ], [ %or.i, %sw.bb122.i ], [ %xor.i, %sw.bb127.i ], [ %not.i, %sw.bb132.i ], [ %244, %sw.bb135.i ], [ %conv145.i, %sw.bb138.i ], [ %conv153.i, %sw.bb146.i ], [ %conv161.i, %sw.bb154.i ], [ %conv169.i, %sw.bb162.i ], [ %conv10.i.i, %sw.bb9.i.i ], [ %cond.i.i340.i, %if.end.i336.i ], [ %162, %sw.default.i.i ], [ %conv.i.i, %sw.bb.i.i ], [ %conv2.i.i, %sw.bb1.i.i ], [ %conv4.i.i, %sw.bb3.i.i ], [ %conv6.i.i, %sw.bb5.i.i ], [ %conv8.i.i, %sw.bb7.i.i ], [ 0, %sw.bb170.i ], [ 0, %sw.bb174.i ]
+  %over.0.i = phi i1 [ false, %for.body.i50 ], [ %spec.select.i, %floor_divide.exit.i ], [ false, %sw.bb4.i ], [ %185, %sw.bb20.i ], [ %192, %sw.bb24.i ], [ %199, %sw.bb30.i ], [ false, %sw.bb36.i ], [ false, %sw.bb47.i ], [ %212, %sw.bb62.i ], [ %217, %if.then71.i ], [ false, %sw.bb66.i ], [ false, %if.end.i.i ], [ false, %floor_divide.exit331.i ], [ false, %sw.bb106.i ], [ false, %sw.bb117.i ], [ false, %sw.bb122.i ], [ false, %sw.bb127.i ], [ false, %sw.bb132.i ], [ false, %sw.bb135.i ], [ false, %sw.bb138.i ], [ false, %sw.bb146.i ], [ false, %sw.bb154.i ], [ false, %sw.bb162.i ], [ false, %sw.bb9.i.i ], [ false, %if.end.i336.i ], [ false, %sw.default.i.i ], [ false, %sw.bb.i.i ], [ false, %sw.bb1.i.i ], [ false, %sw.bb3.i.i ], [ false, %sw.bb5.i.i ], [ false, %sw.bb7.i.i ], [ false, %sw.bb170.i ], [ false, %sw.bb174.i ]
+  %exact.i = getelementptr inbounds nuw i8, ptr %at.0350.i, i64 16
+  %271 = load i64, ptr %exact.i, align 8
+  %tobool178.not.i = icmp eq i64 %271, 0
+  br i1 %tobool178.not.i, label %if.then179.i, label %if.else.i
+
+if.then179.i:
+  %bits180.i = getelementptr inbounds nuw i8, ptr %at.0350.i, i64 8
+  %272 = load i64, ptr %bits180.i, align 8
+  %cmp.i.i = icmp eq i64 %272, 1
+  br i1 %cmp.i.i, label %if.then.i.i, label %if.end.i343.i
+
+if.then.i.i:
+  %cmp1.i.i = icmp ne i64 %value.0.i, 0
+  %conv2.i346.i = zext i1 %cmp1.i.i to i64
+  br label %if.end184.i
+
+if.end.i343.i:
+  %cond.i.i = tail call i64 @llvm.abs.i64(i64 %272, i1 true)
+  %cmp5.i.i = icmp samesign ugt i64 %cond.i.i, 63
+  br i1 %cmp5.i.i, label %if.end184.i, label %if.end8.i.i
+
+if.end8.i.i:
+  %cmp3.i.i = icmp slt i64 %272, 0
+  %sub9.i.i = sub nuw nsw i64 64, %cond.i.i
+  %shl.i344.i = shl i64 %value.0.i, %sub9.i.i
+  %shr.i.i = ashr exact i64 %shl.i344.i, %sub9.i.i
+  %shr16.i.i = lshr exact i64 %shl.i344.i, %sub9.i.i
+  %cond18.i.i = select i1 %cmp3.i.i, i64 %shr.i.i, i64 %shr16.i.i
+  br label %if.end184.i
+
+if.else.i:
+  br i1 %over.0.i, label %for.cond.cleanup, label %if.end184.i
+
+if.end184.i:
+  %value.1.i = phi i64 [ %value.0.i, %if.else.i ], [ %conv2.i346.i, %if.then.i.i ], [ %cond18.i.i, %if.end8.i.i ], [ %value.0.i, %if.end.i343.i ]
+  %to185.i = getelementptr inbounds nuw i8, ptr %at.0350.i, i64 24
+  %273 = load i64, ptr %to185.i, align 8
+  %arrayidx186.i = getelementptr inbounds i64, ptr %149, i64 %273
+  store i64 %value.1.i, ptr %arrayidx186.i, align 8
+  br label %for.inc.i
+
+for.inc.i:
+  %incdec.ptr.i = getelementptr inbounds nuw i8, ptr %at.0350.i, i64 56
+  %cmp.not.not.i = icmp ult ptr %incdec.ptr.i, %add.ptr.i
+  br i1 %cmp.not.not.i, label %for.body.i50, label %for.inc
+
 for.inc:
-  %outcome.1 = phi i32 [ 0, %for.body ], [ 0, %sw.bb ], [ 0, %sw.bb3 ], [ 0, %sw.bb6 ], [ %cond, %sw.bb10 ], [ %call19, %sw.bb14 ], [ 0, %for.cond9.preheader.i ], [ 0, %for.end.i ], [ 0, %if.end29.i ]
-  %incdec.ptr = getelementptr inbounds nuw i8, ptr %op.0152, i64 40
+  %outcome.1 = phi i32 [ 0, %for.body ], [ 0, %if.then ], [ 0, %sw.bb ], [ 0, %sw.bb6 ], [ 0, %sw.bb9 ], [ %cond, %sw.bb13 ], [ 0, %if.end29.i ], [ %call22, %sw.bb17 ], [ 0, %sw.bb23 ], [ 0, %for.end.i ], [ 0, %for.cond9.preheader.i ], [ 0, %for.inc.i ]
+  %incdec.ptr = getelementptr inbounds nuw i8, ptr %op.0178, i64 40
   %cmp = icmp ult ptr %incdec.ptr, %add.ptr
   %cmp2 = icmp eq i32 %outcome.1, 0
-  %132 = select i1 %cmp, i1 %cmp2, i1 false
-  br i1 %132, label %for.body, label %for.cond.cleanup
+  %274 = select i1 %cmp, i1 %cmp2, i1 false
+  br i1 %274, label %for.body, label %for.cond.cleanup
 }
 
 declare void @PyEval_RestoreThread(ptr) nounwind
@@ -1354,11 +2103,21 @@ land.end:
   ret i32 %land.ext
 }
 
+declare ptr @PyMem_RawMalloc(i64) nounwind
+
 declare void @parallel(ptr, ptr, i64, i64) nounwind
 
 declare void @llvm.memset.p0.i64(ptr, i8, i64, i1 immarg) nounwind
 
 declare i32 @PyErr_CheckSignals() nounwind
+
+declare { i64, i1 } @llvm.sadd.with.overflow.i64(i64, i64) nounwind
+
+declare { i64, i1 } @llvm.ssub.with.overflow.i64(i64, i64) nounwind
+
+declare { i64, i1 } @llvm.smul.with.overflow.i64(i64, i64) nounwind
+
+declare i64 @llvm.ctlz.i64(i64, i1 immarg) nounwind
 
 declare void @Py_IncRef(ptr) nounwind
 
@@ -1394,3 +2153,9 @@ declare void @Py_DecRef(ptr) nounwind
 declare ptr @PyTuple_New(i64) nounwind
 
 declare i32 @PyTuple_SetItem(ptr, i64, ptr) nounwind
+
+declare i64 @llvm.abs.i64(i64, i1 immarg) nounwind
+
+declare i64 @llvm.smax.i64(i64, i64) nounwind
+
+declare i64 @llvm.smin.i64(i64, i64) nounwind

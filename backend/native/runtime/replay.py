@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import math
 import struct
 import sys
 import weakref
@@ -25,17 +26,33 @@ from typing import Any, TypeVar
 import numpy as np
 
 from treadle.dsl import locks
+from treadle.dsl.types import bool_
 
-from ...runtime.memory import SMALLEST, address
+from ...runtime.memory import SMALLEST, address, no_memory
 from ...runtime.run import Unrecordable
 from . import modules, structures, threads
-from .structures import NumberKind, OperationKind, Outcome
-from .tape import Branch, Copy, Failure, Fill, HostArray, Launch, Loop, Number, Operation, Tape
+from .late import Extent, Growing, Instruction, Late
+from .structures import InstructionKind, NumberKind, OperationKind, Outcome
+from .tape import (
+    Branch,
+    Copy,
+    Evaluate,
+    Failure,
+    Fill,
+    HostArray,
+    Launch,
+    Loop,
+    Number,
+    Operation,
+    Tape,
+)
 
 #: Bytes of arrays that a record may keep: a call that moves more takes far longer than Python.
 LARGEST = 16 << 20
 #: Bytes that all records together may keep.
 LIMIT = 128 << 20
+#: Bytes that an array which grows may keep.
+KEPT = 1 << 20
 #: Records of one program.
 MOST = 8
 
@@ -260,8 +277,20 @@ class Code:
     def __init__(self, tape: Tape, moving: Sequence[HostArray]) -> None:
         self.words: dict[int, list[int]] = {id(a): [] for a in moving}
         self.of_numbers: dict[int, list[int]] = {}
-        self._kept: list[object] = []
+        self.memories: dict[int, structures.Memory] = {}  # of arrays that grow
+        self._kept: list[object] = [moving]
+        self._numbers = tape.numbers
+        self._evaluations: list[structures.Evaluation] = []
+        self._stores: list[Instruction] = []  # those before the next operation
         self.part = self._part(tape.operations)
+        for array, memory in self.memories.items():
+            memory.patches, memory.patch_count = self._addresses(self.words[array])
+        registers = np.array(self._numbers.first, np.int64)
+        self._kept.append(registers)
+        for evaluation in self._evaluations:
+            evaluation.registers = address(registers)
+        if self.memories:
+            weakref.finalize(self, _release, list(self.memories.values()))
 
     def run(self) -> Outcome:
         """Run the operations; raises what a signal's handler does."""
@@ -272,23 +301,32 @@ class Code:
             if isinstance(operation, Loop):
                 for array in (*(s.now for s in operation.states), *operation.made):
                     self.words.setdefault(id(array), [])
-        rows = (structures.Operation * len(operations))()
+        rows = (structures.Operation * sum(2 if _is_late(o) else 1 for o in operations))()
         self._kept.append(rows)
-        for row, operation in zip(rows, operations, strict=True):
-            self._fill(row, operation)
-        return structures.Part(ctypes.addressof(rows), len(operations))
+        row = iter(rows)
+        for operation in operations:
+            if _is_late(operation):
+                before, own = next(row), next(row)
+                self._fill(own, operation)
+                self._evaluate(before, self._stores)
+                self._stores = []
+            else:
+                self._fill(next(row), operation)
+        return structures.Part(ctypes.addressof(rows), len(rows))
 
     def _fill(self, row: structures.Operation, operation: Operation) -> None:
         match operation:
             case Launch():
                 self._launch(row, operation)
             case Fill():
-                row.kind, row.size = OperationKind.FILL, operation.target.nbytes
+                row.kind = OperationKind.FILL
                 self._address(row, "target", operation.target)
+                self._size(row, operation.target)
             case Copy():
-                row.kind, row.size = OperationKind.COPY, operation.target.nbytes
+                row.kind = OperationKind.COPY
                 self._address(row, "target", operation.target)
                 self._address(row, "source", operation.source)
+                self._size(row, operation.target)
             case Failure():
                 row.kind = OperationKind.FAILURE
                 self._address(row, "target", operation.errors)
@@ -299,6 +337,46 @@ class Code:
                 branch = structures.Branch(0, then, other)
                 self._address(branch, "test", operation.test)
                 row.kind, row.target = OperationKind.BRANCH, ctypes.addressof(branch)
+            case Evaluate():
+                self._evaluate(row, operation.code)
+
+    # --- numbers that operations compute ---
+
+    def _evaluate(self, row: structures.Operation, code: Sequence[Instruction]) -> None:
+        table = self._table(structures.Instruction, len(code))
+        for entry, one in zip(table, code, strict=True):
+            entry.kind, entry.exact, entry.b, entry.c = one.kind, one.exact, one.b, one.c
+            bits = 1 if one.type == bool_ else one.type.bits
+            entry.bits = -bits if one.type.signed else bits
+            for name, operand in (("to", one.to), ("a", one.a)):
+                if isinstance(operand, int):
+                    setattr(entry, name, operand)
+                elif isinstance(operand, Growing):
+                    setattr(entry, name, ctypes.addressof(self._memory(operand)))
+                else:
+                    self._address(entry, name, operand)
+        made = structures.Evaluation(ctypes.addressof(table), len(table))
+        self._evaluations.append(made)
+        row.kind, row.target = OperationKind.EVALUATE, ctypes.addressof(made)
+
+    def _memory(self, array: Growing) -> structures.Memory:
+        if id(array) not in self.memories:
+            self.memories[id(array)] = structures.Memory()
+            self.words[id(array)] = []
+            self._kept.append(array)
+        return self.memories[id(array)]
+
+    def _store(self, word: int, value: Extent) -> None:
+        """Put a number where an operation finds it."""
+        to = InstructionKind.STORE
+        self._stores.append(Instruction(to, word, self._numbers.register(value)))
+
+    def _size(self, row: structures.Operation, array: HostArray) -> None:
+        if isinstance(array, Growing):
+            size = self._numbers.size(self._stores, array)
+            self._store(ctypes.addressof(row) + _offset(structures.Operation, "size"), size)
+        else:
+            row.size = array.nbytes
 
     def _address(self, structure: ctypes.Structure, field: str, array: HostArray | None) -> None:
         """Put the address of an array into a field of a structure, or let others do it."""
@@ -309,6 +387,8 @@ class Code:
     def _place(self, array: HostArray | None, word: int) -> int:
         if array is None:
             return 0
+        if isinstance(array, Growing):
+            self._memory(array)
         if id(array) in self.words:
             self.words[id(array)].append(word)
             return 0
@@ -321,7 +401,8 @@ class Code:
         return made
 
     def _launch(self, row: structures.Operation, launch: Launch) -> None:
-        count = launch.threads
+        late = isinstance(launch.tasks, Late)
+        count = threads.thread_count() if late else launch.threads
         if count > 1:
             if threads.team() is None:
                 raise Unrecordable
@@ -331,13 +412,34 @@ class Code:
         addresses = [self._place(a, words + 8 * k) for k, a in enumerate(launch.arrays)]
         errors = 0 if launch.errors is None else address(launch.errors)
         self._kept += [launcher, launch.errors]
-        launcher.pack(addresses, launch.scalars, errors)
         widths = [2 if t.is_complex else 1 for t in launch.compiled.types]
+        places = [words + 8 * (len(addresses) + 1 + sum(widths[:k])) for k in range(len(widths))]
+        known: list[Number] = []
+        for word, type_, value in zip(places, launch.compiled.types, launch.scalars, strict=True):
+            if isinstance(value, Late):
+                if type_.is_inexact:
+                    raise Unrecordable
+                self._store(word, value)
+                known.append(0)
+            else:
+                known.append(value)
+        launcher.pack(addresses, known, errors)
         for position, number in launch.given:
-            word = words + 8 * (len(addresses) + 1 + sum(widths[:position]))
-            self.of_numbers.setdefault(number, []).append(word)
+            self.of_numbers.setdefault(number, []).append(places[position])
         row.kind, row.target, row.source = OperationKind.LAUNCH, launch.compiled.entry, words
-        row.size, row.threads = launch.tasks, count
+        row.threads = count
+        if isinstance(launch.tasks, int):
+            row.size = launch.tasks
+            return
+        at = ctypes.addressof(row)
+        self._store(at + _offset(structures.Operation, "size"), launch.tasks)
+        if count > 1:
+            apply, code = self._numbers.apply, self._stores
+            fewest = max(2, math.ceil(threads.SERIAL_WORK / launch.task_work))
+            few = apply(code, InstructionKind.LESS, launch.tasks, fewest)
+            most = apply(code, InstructionKind.MINIMUM, launch.tasks, count)
+            used = apply(code, InstructionKind.SELECT, few, 1, most)
+            self._store(at + _offset(structures.Operation, "threads"), used)
 
     def _loop(self, loop: Loop) -> structures.Loop:
         made = structures.Loop(loop.first)
@@ -395,12 +497,48 @@ class Code:
         made.states, made.state_count = ctypes.addressof(states), len(states)
         made.made, made.made_count = ctypes.addressof(makes), len(makes)
         made.rooms, made.room_count = ctypes.addressof(table), len(table)
+        pairs = [ctypes.addressof(self._memory(a)) for pair in loop.exchanged for a in pair]
+        made.exchanged, made.exchange_count = self._addresses(pairs)[0], len(pairs) // 2
 
     def _moving(self, array: HostArray) -> structures.Moving:
-        words = self.words[id(array)]
+        return structures.Moving(0, -1, *self._addresses(self.words[id(array)]))
+
+    def _addresses(self, words: Sequence[int]) -> tuple[int, int]:
+        """The address of a table of addresses that lives as long as the code, and its length."""
         table = (ctypes.c_int64 * len(words))(*words)
         self._kept.append(table)
-        return structures.Moving(0, -1, ctypes.addressof(table), len(words))
+        return ctypes.addressof(table), len(words)
+
+
+def _is_late(operation: Operation) -> bool:
+    """Whether an operation has numbers that earlier operations compute."""
+    match operation:
+        case Launch():
+            return any(isinstance(x, Late) for x in (operation.tasks, *operation.scalars))
+        case Fill() | Copy():
+            return isinstance(operation.target, Growing)
+    return False
+
+
+def fill(memory: structures.Memory, array: HostArray) -> None:
+    """Copy a dense array into memory that grows."""
+    make = ctypes.PYFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)
+    call = make(modules.replayer()["fill_memory"])
+    if not call(ctypes.addressof(memory), address(array), array.nbytes):
+        raise no_memory(array.shape, array.dtype)
+
+
+def release(memory: structures.Memory, most: int) -> None:
+    """Give memory back that has grown beyond `most` bytes."""
+    make = ctypes.PYFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64)
+    make(modules.replayer()["release"])(ctypes.addressof(memory), most)
+
+
+def _release(memories: Sequence[structures.Memory]) -> None:
+    """Give back the memory of a recording that does not exist any more."""
+    for memory in memories:
+        memory.patch_count = 0
+        release(memory, -1)
 
 
 def _offset(kind: type[ctypes.Structure], field: str) -> int:

@@ -31,6 +31,39 @@ class OperationKind(enum.IntEnum):
     FAILURE = 3
     LOOP = 4
     BRANCH = 5
+    EVALUATE = 6
+
+
+class InstructionKind(enum.IntEnum):
+    """`enum instruction_kind` says what they do."""
+
+    LOAD = 0
+    STORE = 1
+    SIZE = 2
+    RESIZE = 3
+    RELEASE = 4
+    REQUIRE = 5
+    ADD = 6
+    SUBTRACT = 7
+    MULTIPLY = 8
+    MINIMUM = 9
+    MAXIMUM = 10
+    NEGATIVE = 11
+    ABSOLUTE = 12
+    FLOOR_DIVIDE = 13
+    REMAINDER = 14
+    SELECT = 15
+    BITWISE_AND = 16
+    BITWISE_OR = 17
+    BITWISE_XOR = 18
+    INVERT = 19
+    CAST = 20
+    LESS = 21
+    LESS_EQUAL = 22
+    EQUAL = 23
+    NOT_EQUAL = 24
+    MULTIPLIER = 25
+    SHIFT = 26
 
 
 class Outcome(enum.IntEnum):
@@ -62,6 +95,34 @@ class Operation(Structure):
 class Part(Structure):
     operations: int
     operation_count: int
+
+
+@words
+class Memory(Structure):
+    address: int
+    size: int
+    capacity: int
+    block: int
+    patches: int
+    patch_count: int
+
+
+@words
+class Instruction(Structure):
+    kind: int
+    bits: int
+    exact: int
+    to: int
+    a: int
+    b: int
+    c: int
+
+
+@words
+class Evaluation(Structure):
+    instructions: int
+    count: int
+    registers: int
 
 
 @words
@@ -122,6 +183,8 @@ class Loop(Structure):
     made_count: int
     rooms: int
     room_count: int
+    exchanged: int
+    exchange_count: int
 
 
 @words

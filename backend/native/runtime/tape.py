@@ -22,6 +22,8 @@ from treadle.dsl.expr import Expr, Param, Read, walk
 from ...runtime.memory import address
 from ...runtime.run import Unrecordable
 from . import threads
+from .late import Extent, Growing, Instruction, Late, Numbers
+from .structures import InstructionKind
 
 if TYPE_CHECKING:
     from treadle.skeletons.ir.kernel import Kernel
@@ -47,16 +49,17 @@ class Launch:
 
     compiled: CompiledKernel
     arrays: tuple[HostArray, ...]
-    scalars: tuple[Number, ...]
-    tasks: int
-    work: float
+    scalars: tuple[Number | Late, ...]
+    tasks: Extent
+    task_work: float
     given: tuple[tuple[int, int], ...] = ()
     errors: HostArray | None = None
 
     @property
     def threads(self) -> int:
-        """How many share the tasks."""
-        few = self.tasks <= 1 or self.work < threads.SERIAL_WORK
+        """How many share the tasks, if their number is known."""
+        assert isinstance(self.tasks, int)
+        few = self.tasks <= 1 or self.tasks * self.task_work < threads.SERIAL_WORK
         return 1 if few else min(self.tasks, threads.thread_count())
 
 
@@ -106,6 +109,7 @@ class Loop:
 
     An iteration runs `look`, which computes the test, `once` if it is the first, and `rest`.  The
     arrays `made` by an iteration are parts of the next state: in results, or where they are now.
+    `exchanged`: a state whose extents change, and what an iteration makes for the next one.
     """
 
     first: int
@@ -117,6 +121,7 @@ class Loop:
     rest: list[Operation]
     states: list[State]
     made: list[HostArray]
+    exchanged: list[tuple[Growing, Growing]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,7 +133,14 @@ class Branch:
     other: list[Operation]
 
 
-Operation = Launch | Fill | Copy | Failure | Loop | Branch
+@dataclass(frozen=True, eq=False)
+class Evaluate:
+    """Instructions that compute numbers for what follows."""
+
+    code: list[Instruction]
+
+
+Operation = Launch | Fill | Copy | Failure | Loop | Branch | Evaluate
 
 
 @dataclass
@@ -142,16 +154,63 @@ class Tape:
     size: int = 0
     arrays: dict[int, HostArray] = field(default_factory=dict)  # those made, by identity
     overwritten: set[int] = field(default_factory=set)  # the identities of arrays that had values
+    numbers: Numbers = field(default_factory=Numbers)
 
-    def new(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> HostArray:
+    @property
+    def code(self) -> list[Instruction]:
+        """The instructions that are run next."""
+        if not (self.operations and isinstance(self.operations[-1], Evaluate)):
+            self.operations.append(Evaluate([]))
+        last = self.operations[-1]
+        assert isinstance(last, Evaluate)
+        return last.code
+
+    def apply(self, kind: InstructionKind, *args: Extent, exact: bool = False) -> Late:
+        """A number computed by an instruction."""
+        return self.numbers.apply(self.code, kind, *args, exact=exact)
+
+    def bytes_of(self, array: HostArray) -> Extent:
+        """The bytes of an array, as they are now."""
+        if isinstance(array, Growing):
+            return self.numbers.size(self.code, array)
+        return array.nbytes
+
+    def growing(self, shape: tuple[Extent, ...], dtype: np.dtype[Any], size: Extent) -> Growing:
+        """An array of so many bytes that the operations will write."""
+        array = Growing.of(shape, dtype)
+        self.code.append(Instruction(InstructionKind.RESIZE, array, self.numbers.register(size)))
+        self.arrays[id(array)] = array
+        return array
+
+    def copied(self, array: HostArray, growing: bool = False) -> HostArray:
+        """A copy of an array."""
+        if growing or isinstance(array, Growing):
+            made: HostArray = self.growing(array.shape, array.dtype, self.bytes_of(array))
+        else:
+            made = self.new(array.shape, array.dtype)
+        self.operations.append(Copy(made, array))
+        return made
+
+    def release(self, most: int) -> None:
+        """Give back what has grown beyond `most` bytes."""
+        for array in self.arrays.values():
+            if isinstance(array, Growing):
+                self.code.append(
+                    Instruction(InstructionKind.RELEASE, array, self.numbers.register(most))
+                )
+
+    def new(self, shape: tuple[Extent, ...], dtype: np.dtype[Any]) -> HostArray:
         """An array that the operations will write."""
-        size = dtype.itemsize
-        for n in shape:
-            size *= n
+        if any(isinstance(n, Late) for n in shape):
+            total: Extent = dtype.itemsize
+            for n in shape:
+                total = self.apply(InstructionKind.MULTIPLY, total, n, exact=True)
+            return self.growing(shape, dtype, total)
+        size = dtype.itemsize * math.prod(map(int, shape))
         self.size += size
         if self.size > self.limit:
             raise TooLarge
-        array = fresh(shape, dtype)
+        array = fresh(tuple(map(int, shape)), dtype)
         self.arrays[id(array)] = array
         return array
 

@@ -82,7 +82,8 @@ def test_structures_are_those_of_c() -> None:
     found = members(REPLAY)
     assert set(found) == {
         "operation", "part", "branch", "room", "moving", "state", "made", "loop", "dimension",
-        "array", "number", "block", "result", "record", "view", "runner",
+        "array", "number", "block", "result", "record", "view", "runner", "memory", "instruction",
+        "evaluation",
     }  # fmt: skip
     del found["runner"]  # C's own
     for name, fields in found.items():
@@ -93,7 +94,8 @@ def test_structures_are_those_of_c() -> None:
 
 
 def test_constants_are_those_of_c() -> None:
-    enums = structures.OperationKind, structures.NumberKind, structures.Outcome
+    enums = (structures.OperationKind, structures.InstructionKind, structures.NumberKind,
+             structures.Outcome)  # fmt: skip
     kinds = {name: value for enum in enums for name, value in enum.__members__.items()}
     assert constants(REPLAY) == kinds
     found = constants(TEAM)
