@@ -205,7 +205,7 @@ class Read(Expr):
         key = (cls, node, component, indices, boundary, value, vars_)
         made: Read | None = find(key)
         if made is None:
-            made = new(cls, node.outputs[component].type, indices, value, vars_)
+            made = new(cls, node.type_of(component), indices, value, vars_)
             made.node, made.component, made.boundary = node, component, boundary
             made.reads = True
             made = publish(key, made)

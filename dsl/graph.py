@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from typing import Any, ClassVar
 
 from .errors import Location
-from .expr import Const, Expr, Extent, Var, constant, primitive
+from .expr import Const, Expr, Extent, Read, Var, constant, primitive
 from .node import (
     Check,
     Combine,
@@ -465,6 +465,9 @@ class ArrayLoop(Node):
     `state` are the Input nodes for the state inside the loop; `init` is its initial value, `body`
     its next value.  Either `predicate` (a rank-0 bool leaf) or `count` (with `index`, a rank-0
     int64 Input) ends the loop.
+
+    An extent of the state that changes from iteration to iteration is itself a rank-0 part of the
+    state, which the shape reads; the extent of the result is the last value of that part.
     """
 
     state: tuple[Input, ...]
@@ -474,8 +477,31 @@ class ArrayLoop(Node):
     count: Expr | None
     index: Input | None
 
-    def _outputs(self) -> tuple[Output, ...]:
-        return tuple(Output(i.shape, i.type) for i in self.init)
+    def _define(self) -> None:
+        """Nothing: shapes that refer back to the node would be a cycle (see `Input`)."""
+
+    @property  # type: ignore[misc]
+    def outputs(self) -> tuple[Output, ...]:  # type: ignore[override]
+        def last(inside: Expr, before: Expr) -> Expr:
+            if isinstance(inside, Read) and inside.node in self.state:
+                return Read(self, self.state.index(inside.node), ())
+            return before
+
+        return tuple(
+            Output(tuple(map(last, held.shape, first.shape)), first.type)
+            for held, first in zip(self.state, self.init, strict=True)
+        )
+
+    def type_of(self, component: int) -> ScalarType:
+        return self.init[component].type
+
+    def changing(self) -> bool:
+        """Whether extents of the state change."""
+        return any(isinstance(e, Read) and e.node in self.bound
+                   for held in self.state for e in held.shape)  # fmt: skip
+
+    def expressions(self) -> tuple[Expr, ...]:
+        return (*self.bodies(), *(e for first in self.init for e in first.shape))
 
     def host_expressions(self) -> tuple[Expr, ...]:
         return () if self.count is None else (self.count,)

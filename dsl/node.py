@@ -200,8 +200,16 @@ class Node(metaclass=_NodeType):
         for name, value in values.items():
             setattr(node, name, value)
         node.label, node.where, node.checks, node.fused = label, where, checks, fused
-        node.outputs, node.uid = node._outputs(), next(_fresh)
+        node._define()
+        node.uid = next(_fresh)
         return node if key is None or not node._shared() else publish(key, node)
+
+    def _define(self) -> None:
+        self.outputs = self._outputs()
+
+    def type_of(self, component: int) -> ScalarType:
+        """The type of a component."""
+        return self.outputs[component].type
 
     def _outputs(self) -> tuple[Output, ...]:
         """The components that the node computes."""

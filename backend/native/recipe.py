@@ -347,7 +347,9 @@ class _NodeEncoder(Encoder):
         outputs = []
         for leaf in node.leaves:
             for e in walk(leaf.shape):
-                if e not in self.numbers:
+                if isinstance(e, Read) and e.node is node:  # a loop that changes extents
+                    self._add(e, ["last", e.component])
+                elif e not in self.numbers:
                     self._expression(e, node)
             outputs.append([leaf.type.name, [self.numbers[e] for e in leaf.shape],
                             self._number(leaf)])  # fmt: skip

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from .. import expr as ir
@@ -408,24 +408,9 @@ def _array_loop(
         as_array(Scalar(as_strong(lift(v))) if s else v, operation)
         for v, s in zip(init, scalar, strict=True)
     ]
-    states: list[Input] = []
-    inside: list[Any] = []
-    for array, is_scalar in zip(arrays, scalar, strict=True):
-        made = [state_input(leaf, where) for leaf in array._leaves]
-        states += made
-        view = Array([s.leaf() for s in made], array.structure, array._shape)
-        inside.append(view._scalar_at(()) if is_scalar else view)
-    seen = structure.build(inside)
-    index = None
-    if pred is None:
-        index = Input("k", int64, (), kind="counter", where=where)
-    with traced_function():
-        if index is not None and operation != "iterate":
-            result = body(index_scalar(index), seen)
-        else:
-            result = body(seen)
-    bound = states if index is None else [*states, index]
-    next_leaves, checks = next_state(result, structure, arrays, scalar, bound, operation, where)
+    traced = _Traced(operation, pred is None, body, arrays, scalar, structure, where)
+    states, index, seen = traced.states, traced.index, traced.seen
+    next_leaves, checks = traced.next_leaves, traced.checks
     predicate: Leaf | None = None
     if pred is not None:
         with traced_function():
@@ -433,7 +418,7 @@ def _array_loop(
         predicate = Generate((), (truth,), label=Label("predicate"), where=where).leaf()
     node = ArrayLoop(
         tuple(states),
-        tuple(le for a in arrays for le in a._leaves),
+        (*traced.extents, *(le for a in arrays for le in a._leaves)),
         tuple(next_leaves),
         predicate,
         None if pred is not None else on_host(_iterations(count, operation)),
@@ -445,9 +430,105 @@ def _array_loop(
     ended = fresh_uid()
     for given in node.bound:
         given.until = ended
-    results = regroup(node.leaves, arrays, Structure(tuple, (LEAF,) * len(arrays)))
+    own = node.leaves[len(traced.extents) :]
+    results = regroup(own, arrays, Structure(tuple, (LEAF,) * len(arrays)))
     shown = [r._scalar_at(()) if s else r for r, s in zip(results, scalar, strict=True)]
     return structure.build(shown)
+
+
+#: An axis of a part of a loop's state.
+Axis = tuple[int, int]
+
+
+class _Traced:
+    """The body of a loop over arrays, traced with the extents of the state that change.
+
+    First all extents are those of the initial value.  Where the next state has others that the
+    state may decide, the body is traced again with extents of the state's own; those that turn out
+    not to depend on it are checked against the initial value after all.
+    `extents` are the first values of those that change, which come first among `states`.
+    """
+
+    def __init__(self, operation: str, counted: bool, body: Function, arrays: Sequence[Array],
+                 scalar: Sequence[bool], structure: Structure,
+                 where: Location | None) -> None:  # fmt: skip
+        self.operation, self.counted, self.body = operation, counted, body
+        self.arrays, self.scalar = arrays, scalar
+        self.structure, self.where = structure, where
+        changing: set[Axis] = set()
+        fixed: set[Axis] = set()
+        while True:
+            result = self._trace(changing)
+            parts = [as_array(v, operation) if is_array(v) else None
+                     for v in flatten(result, is_array)[0]]  # fmt: skip
+            if len(parts) != len(arrays):
+                break  # refused by `next_state`
+            same = {at for at in changing if self._is_fixed(parts, at)}
+            more = {at for at in self._differing(parts) if at not in changing | fixed}
+            if not same and not more:
+                break
+            fixed |= same
+            changing = (changing | more) - same
+        axes = sorted(changing)
+        self.extents = [as_array(Scalar(arrays[k]._shape[axis]), operation)._leaves[0]
+                        for k, axis in axes]  # fmt: skip
+        leaves, self.checks = next_state(
+            result, structure, self.like, scalar, self.bound, operation, where, changing
+        )
+        following = []
+        for k, axis in axes:
+            part = parts[k]
+            assert part is not None
+            following.append(as_array(Scalar(part._shape[axis]), operation)._leaves[0])
+        self.next_leaves = [*following, *leaves]
+
+    def _trace(self, changing: set[Axis]) -> Any:
+        """What the body returns, for a state of which these axes have extents of their own."""
+        where = self.where
+        own = {at: Input("extent", int64, (), kind="state", where=where) for at in sorted(changing)}
+        self.states = list(own.values())
+        self.like, inside = [], []
+        for k, (array, is_scalar) in enumerate(zip(self.arrays, self.scalar, strict=True)):
+            shape = tuple(own[k, axis].leaf().at() if (k, axis) in own else e
+                          for axis, e in enumerate(array._shape))  # fmt: skip
+            made = [state_input(leaf, where).of_shape(shape) for leaf in array._leaves]
+            self.states += made
+            view = Array([s.leaf() for s in made], array.structure, shape)
+            self.like.append(view)
+            inside.append(view._scalar_at(()) if is_scalar else view)
+        self.seen = self.structure.build(inside)
+        self.index = None
+        if self.counted:
+            self.index = Input("k", int64, (), kind="counter", where=where)
+        self.bound = self.states if self.index is None else [*self.states, self.index]
+        with traced_function():
+            if self.index is not None and self.operation != "iterate":
+                return self.body(index_scalar(self.index), self.seen)
+            return self.body(self.seen)
+
+    def _differing(self, parts: Sequence[Array | None]) -> set[Axis]:
+        """The axes whose next extents are others, which the state may decide."""
+        found: set[Axis] = set()
+        symbols = {e for a in self.like for e in ir.walk(a._shape) if not isinstance(e, ir.Const)}
+        plain = any(isinstance(e, ir.Const) for a in self.arrays for e in a._shape)
+        for k, (made, like) in enumerate(zip(parts, self.like, strict=True)):
+            if made is None or made.ndim != like.ndim:
+                continue
+            for axis, (new, old) in enumerate(zip(made._shape, like._shape, strict=True)):
+                if new is old:
+                    continue
+                of_state = any(e in symbols and e is not new for e in ir.walk((new,)))
+                if of_state or depends(new, self.bound) or (plain and known(new) is not None):
+                    found.add((k, axis))
+        return found
+
+    def _is_fixed(self, parts: Sequence[Array | None], at: Axis) -> bool:
+        """Whether an extent does not change, or not because of the state."""
+        made, (k, axis) = parts[at[0]], at
+        if made is None or made.ndim != self.like[k].ndim:
+            return True
+        new, old = made._shape[axis], self.like[k]._shape[axis]
+        return new is old or not depends(new, self.bound)
 
 
 def _hint_to_convert(is_scalar: bool, before: ScalarType, now: ScalarType) -> str:
@@ -481,10 +562,12 @@ def next_state(
     states: Sequence[Input],
     operation: str,
     where: Location | None,
+    changing: Collection[tuple[int, int]] = (),
 ) -> tuple[list[Leaf], list[Check]]:
     """The leaves of the next state, with the state's types and shapes; checks before the loop.
 
-    Extents computed by an iteration are checked in each iteration.
+    Extents computed by an iteration are checked in each iteration, but those that are `changing`:
+    (part, axis).
     """
     found, nesting = flatten(result, is_array)
     for value in found:
@@ -523,7 +606,7 @@ def next_state(
             )
         repeated: list[Check] = []
         for axis, (new, old) in enumerate(zip(made._shape, like._shape, strict=True)):
-            if new is old:
+            if new is old or (part, axis) in changing:
                 continue
             u, v = known(new), known(old)
             if u is not None and v is not None:
@@ -545,8 +628,12 @@ def next_state(
             (repeated if depends(new, states) else checks).append(check)
         if repeated:
             elements = tuple(made._element(tuple(map(Index, range(like.ndim)))))
+            shape = tuple(
+                new if (part, axis) in changing else old
+                for axis, (new, old) in enumerate(zip(made._shape, like._shape, strict=True))
+            )
             held = Generate(
-                like._shape, elements, label=Label("state"), where=where, checks=tuple(repeated)
+                shape, elements, label=Label("state"), where=where, checks=tuple(repeated)
             )
             leaves += held.leaves
         else:

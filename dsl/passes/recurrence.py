@@ -78,7 +78,7 @@ class _Unfit(Exception):
 
 def _recurrence(loop: ArrayLoop) -> tuple[Recurrence, list[int]] | None:
     """The loop as a recurrence, and the component that is each of its results."""
-    if loop.count is None or loop.index is None:
+    if loop.count is None or loop.index is None or loop.changing():
         return None
     try:
         return _Walk(loop).made()

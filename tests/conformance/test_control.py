@@ -533,7 +533,8 @@ def test_checks_of_a_side_hold_where_it_is_chosen(backend):
 
 
 def test_states_whose_extents_a_turn_computes(backend):
-    """What a cond or a filter makes of a state is checked in every turn."""
+    """What a filter makes of a state may have other extents in every turn; what a cond makes of it
+    and of another array is checked where that is."""
 
     def program(a, b, n):
         chosen = td.iterate(n, lambda s: td.cond(td.sum(s) % 2 == 0, a, s + b), b)
@@ -547,8 +548,8 @@ def test_states_whose_extents_a_turn_computes(backend):
         for _ in range(4):
             want = a if want.sum() % 2 == 0 else want + b
         assert_same(compiled(a, b, 4), (want, a - 4))
-        with pytest.raises(td.ShapeError, match=r"changed the extent of axis 0 .* from 6 to 5"):
-            compiled(a, b, 5)
+        want = a if want.sum() % 2 == 0 else want + b
+        assert_same(compiled(a, b, 5), (want, a[1:] - 5))
         with pytest.raises(td.ShapeError):
             compiled(a, b[1:], 4)
 
@@ -605,10 +606,7 @@ def test_conds_that_change_an_extent_in_a_turn(backend):
     x = np.arange(5, dtype="i4")
     f = td.jit(lambda x, z: td.loop(3, lambda k, s: td.cond(k < 1, s, z), x), backend=backend)
     assert_same(f(x, x + 1), x + 1)
-    with pytest.raises(
-        td.ShapeError, match="changed the extent of axis 0 of its state from 5 to 4"
-    ):
-        f(x, x[1:])
+    assert_same(f(x, x[1:]), x[1:])
 
 
 def test_what_does_not_change_is_computed_once(backend):
