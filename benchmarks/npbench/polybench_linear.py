@@ -88,16 +88,8 @@ def trisolv(L, x, b):
 @program("cholesky")
 def cholesky(A):
     def column(k, A):
-        A = td.update(A, (k, k), td.sqrt(A[k, k]))
-        A = td.update(A, (slice(k + 1, None), k), A[k + 1 :, k] / A[k, k])
-        below = A[k + 1 :, k]
-        n = below.shape[0]
-        rest = A[k + 1 :, k + 1 :]
-        return td.update(
-            A,
-            (slice(k + 1, None), slice(k + 1, None)),
-            td.where(lower(n), rest - td.outer(below, below), rest),
-        )
+        below = A[k:, k] - A[k:, :k] @ A[k, :k]
+        return td.update(A, (slice(k, None), k), below / td.sqrt(below[0]))
 
     return td.loop(A.shape[0], column, A)
 
