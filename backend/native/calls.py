@@ -124,6 +124,7 @@ class ReplayedCalls:
         for slot in self.owner.results:
             array = run.dense(slot)
             if isinstance(array, Growing):
+                self.recordable = False
                 raise Unrecordable("results whose extents depend on data")
             if id(array) in results or not tape.made(array):
                 array = run.new(array.shape, array.dtype)
