@@ -17,6 +17,7 @@ from ..operations.common import label_of, require_order
 from ..target import target_of
 from .arguments import single_pass_arguments
 from .base import Context
+from .counted import recognise_counted
 from .epilogues import fuse_epilogues
 from .extents import unify_extents
 from .fma import form_fma
@@ -40,6 +41,7 @@ Pass = Callable[[Sequence[Leaf], Context], "list[Leaf]"]
 PASSES: tuple[tuple[str, Pass], ...] = (
     ("unify_extents", unify_extents),  # equal extents become one
     ("drop_tested", drop_tested),  # also(0, x[i]) → 0, unless indices are tested
+    ("recognise_counted", recognise_counted),  # while k < n: k += 1 → a counted loop
     ("single_pass_arguments", single_pass_arguments),  # argmax in one pass
     ("fuse_arguments", fuse_arguments),  # argmin and min of one array
     ("recognise_separable", recognise_separable),  # 9 × 9 box → 9 + 9
