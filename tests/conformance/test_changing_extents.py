@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import treadle as td
+from treadle.backend.runtime import steps
 
 Pair = tuple[Callable[..., Any], Callable[..., Any]]
 COUNTS = (0, 1, 2, 9)
@@ -290,3 +291,96 @@ def test_random_bodies(seed: int) -> None:
         for _ in range(3):
             agree(listed(x, n), want)
             np.testing.assert_allclose(summed(x, n), want.sum(), rtol=1e-12)
+
+
+@pytest.mark.parametrize("program", ["counter", "state"])
+def test_nothing_is_planned_anew_in_an_iteration(backend: str, program: str) -> None:
+    """Kernels are made for the program, not for the extents of an iteration."""
+    body, _ = STATES["filter"]
+    f, args = {
+        "counter": (lambda a, b, n: forward(a[:n, :n], b[:n]), (np.eye(30) * 2, np.ones(30))),
+        "state": (lambda a, b, n: td.sum(td.iterate(n, body, a[0] + b)), (np.eye(30), np.ones(30))),
+    }[program]
+    made: list[object] = []
+    init = steps.NodeKernels.__init__
+    compiled = td.jit(f, backend=backend)
+
+    def counted(self: Any, *given: Any) -> None:
+        made.append(self)
+        init(self, *given)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(steps.NodeKernels, "__init__", counted)
+        compiled(*args, 3)
+        few = len(made)
+        for n in (4, 9, 30):
+            compiled(*args, n)
+    # On native, scalars that Python computes in its iterations are kernels of what is recorded.
+    assert len(made) <= few + 3
+
+
+# --- while loops that count --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", ["int64", "int32", "int8", "uint8"])
+def test_while_loops_that_count(backend: str, dtype: str) -> None:
+    """Up and down, in kernels and over arrays, with no iteration and with many."""
+    t = getattr(td, dtype)
+
+    def up(first: Any, last: Any, x: Any) -> Any:
+        return td.while_loop(
+            lambda s: s[0] < last,
+            lambda s: (s[0] + td.cast(1, t), s[1] * 0.5 + td.cast(s[0], td.float64)),
+            (first, x),
+        )
+
+    def down(first: Any, last: Any, x: Any) -> Any:
+        return td.while_loop(
+            lambda s: last < s[0],
+            lambda s: (s[0] - td.cast(1, t), s[1] * 0.5 + td.cast(s[0], td.float64)),
+            (first, x),
+        )
+
+    def program(x: Any, ends: Any) -> Any:
+        a, b = ends[0], ends[1]
+        inside = [td.map(lambda e, f=f: f(a, b, e)[1], x) for f in (up, down)]  # type: ignore[misc]
+        return (*inside, *up(a, b, x), *down(a, b, x))
+
+    compiled = td.jit(program, backend=backend)
+    x = np.arange(3.0)
+    for a, b in ((3, 3), (3, 4), (7, 2), (100, 127), (0, 100)):
+        ends = np.array([a, b], dtype)
+        rising, falling = x, x
+        for k in range(a, b):
+            rising = rising * 0.5 + k
+        for k in range(a, b, -1):
+            falling = falling * 0.5 + k
+        want = (rising, falling, max(a, b), rising, min(a, b), falling)
+        for _ in range(3):
+            for got, one in zip(compiled(x, ends), want, strict=True):
+                agree(got, one)
+
+
+def test_while_loops_that_only_seem_to_count(backend: str) -> None:
+    """The bound changes, the step is 2, or the counter is also something else."""
+
+    def program(n: int) -> Any:
+        def run(pred: Any, body: Any) -> Any:
+            return td.while_loop(pred, body, (td.unit(0), td.unit(12)))
+
+        return (
+            run(lambda s: s[0] < s[1], lambda s: (s[0] + 1, s[1] - 2)),
+            run(lambda s: s[0] < n, lambda s: (s[0] + 2, s[1] + s[0])),
+            run(lambda s: s[0] < n, lambda s: (td.maximum(s[0], 3) + 1, s[1] - s[0])),
+            run(lambda s: s[0] < n, lambda s: (s[1] - 11, s[1] + 2)),
+        )
+
+    want = [(4, 4), (10, 12 + 2 + 4 + 6 + 8), (9, 12 - 4 - 5 - 6 - 7 - 8), (9, 22)]
+    for got, one in zip(td.jit(program, backend=backend)(9), want, strict=True):
+        assert tuple(map(int, got)) == one
+
+
+def test_counted_while_loops_are_said_to_be() -> None:
+    f = td.jit(lambda x, n: td.while_loop(lambda s: s[0] < n, lambda s: (s[0] + 1, s[1] / 2), (0, x)),
+               backend="native")  # fmt: skip
+    assert "a while loop over arrays that counts" in str(f.lower(np.ones(3), 4).explain())
