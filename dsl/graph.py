@@ -308,7 +308,7 @@ class Recurrence(Node):
     `start`, over Index of the other axes, is the state before the first step.  `state` are its
     variables in `steps` (the next state) and `collected` (what is stored), both over Index of
     `shape`.  `reverse` walks from the end.  The components are those of `collected`, then the last
-    state, of the shape without `axis`.
+    values of the parts of the state in `last`, of the shape without `axis`.
     """
 
     shape: Shape
@@ -318,6 +318,7 @@ class Recurrence(Node):
     state: tuple[Var, ...]
     steps: tuple[Expr, ...]
     collected: tuple[Expr, ...]
+    last: tuple[int, ...] = field(factory=lambda values: tuple(range(len(values["state"]))))
 
     computed = ("start", "steps", "collected")
 
@@ -328,7 +329,7 @@ class Recurrence(Node):
 
     def _outputs(self) -> tuple[Output, ...]:
         made = [Output(self.shape, e.type) for e in self.collected]
-        return (*made, *(Output(self.others, v.type) for v in self.state))
+        return (*made, *(Output(self.others, self.state[k].type) for k in self.last))
 
     def iteration_space(self) -> Shape:
         return self.shape

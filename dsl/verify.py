@@ -204,6 +204,7 @@ def _types(node: Node) -> None:
         types = [v.type for v in node.state]
         _same(node, "the first state", node.start, types)
         _same(node, "the next state", node.steps, types)
+        _need(set(node.last) <= set(range(len(types))), node, f"no parts {node.last} of the state")
     if isinstance(node, Scan | Recurrence):
         _need(node.axis in range(len(node.shape)), node, f"axis {node.axis} of {len(node.shape)}")
     if isinstance(node, Scan):

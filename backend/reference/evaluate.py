@@ -285,7 +285,7 @@ class Evaluator:
             state = values[: len(state)]
             for out, value in zip(outs, values[len(state) :], strict=True):
                 np.moveaxis(out, node.axis, 0)[k] = value
-        return (*outs, *state)
+        return (*outs, *(state[k] for k in node.last))
 
     # --- scatter ---
     def permute(self, node: Permute) -> Arrays:

@@ -38,9 +38,6 @@ def drop_unread(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
     for node in reversed(order):
         left = [k for k in range(len(node.outputs)) if Leaf(node, k) in read]
         if left:
-            if isinstance(node, Recurrence):  # the last state stays
-                left += [k for k in range(len(node.collected), len(node.outputs)) if k not in left]
-                left.sort()
             short = _with_only(node, left)
             if short is not node:
                 kept[node] = short, left
@@ -69,8 +66,11 @@ def _with_only(node: Any, components: list[int]) -> Node:
     if isinstance(node, Generate):
         return node.with_(elements=tuple(node.elements[k] for k in components))
     if isinstance(node, Recurrence):
-        stored = [k for k in components if k < len(node.collected)]
-        return node.with_(collected=tuple(node.collected[k] for k in stored))
+        count = len(node.collected)
+        return node.with_(
+            collected=tuple(node.collected[k] for k in components if k < count),
+            last=tuple(node.last[k - count] for k in components if k >= count),
+        )
     total = isinstance(node, Scan) and node.form == "total"
     if isinstance(node, Fold | FoldSeg | Scan | Matmul) and not total:
         return node.with_(epilogue=tuple(node.epilogue[k] for k in components))

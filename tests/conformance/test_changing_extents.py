@@ -381,6 +381,8 @@ def test_while_loops_that_only_seem_to_count(backend: str) -> None:
 
 
 def test_counted_while_loops_are_said_to_be() -> None:
-    f = td.jit(lambda x, n: td.while_loop(lambda s: s[0] < n, lambda s: (s[0] + 1, s[1] / 2), (0, x)),
-               backend="native")  # fmt: skip
+    def halves(x: Any, n: int) -> Any:
+        return td.while_loop(lambda s: s[0] < n, lambda s: (s[0] + 1, s[1] / 2), (0, x))
+
+    f = td.jit(halves, backend="native")
     assert "a while loop over arrays that counts" in str(f.lower(np.ones(3), 4).explain())

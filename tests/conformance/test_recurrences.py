@@ -342,3 +342,30 @@ def test_an_update_costs_what_it_writes():
     begun = time.process_time()
     program(x)
     assert time.process_time() - begun < with_copies / 4
+
+
+def test_only_what_is_read_of_the_last_state_is_stored():
+    """Of two parts of the state: both, one, none."""
+    x = np.random.default_rng(0).random((7, 5))
+
+    def scanned(x):
+        zero = td.zeros(x.shape[0])
+        return td.scan(lambda s, e: ((s[0] * 0.5 + e, s[0]), s[0] + s[1]), (zero, zero), x, axis=1)
+
+    older = newer = np.zeros(7)
+    collected = np.zeros((7, 5))
+    for k in range(5):
+        collected[:, k] = newer + older
+        newer, older = newer * 0.5 + x[:, k], newer
+    for pick, want in (
+        (lambda last, all_: (*last, all_), (newer, older, collected)),
+        (lambda last, all_: (last[1], all_), (older, collected)),
+        (lambda last, all_: last[1], (older,)),
+        (lambda last, all_: all_, (collected,)),
+    ):
+        f = td.jit(lambda x, pick=pick: pick(*scanned(x)), backend="native")
+        got = f(x)
+        for one, expected in zip(got if isinstance(got, tuple) else (got,), want, strict=True):
+            np.testing.assert_allclose(one, expected)
+        (node,) = {leaf.node for leaf in f.lower(x).history.roots}
+        assert len(node.outputs) == len(want)

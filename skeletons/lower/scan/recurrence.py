@@ -88,9 +88,10 @@ class _Walks:
                 state = declare(into, [Load(b, slot) for b in held], "state")
                 self._walk(into, (*lead, j), state, step, stop)
                 hold(slot, state)
-        with into.loop("j", *columns, "vector") as j:
-            slot = into.let(at.subtract(j, columns[0]), "slot")
-            self._end(into, (*lead, j), [into.let(Load(b, slot), "last") for b in held])
+        if self.last:
+            with into.loop("j", *columns, "vector") as j:
+                slot = into.let(at.subtract(j, columns[0]), "slot")
+                self._end(into, (*lead, j), [into.let(Load(b, slot), "last") for b in held])
         how = f"strips of {STRIP} walks, {STEPS} steps of each in turn"
         return builder.lowered(
             builder.kernel("", at.multiply(planes, strips), task, tuple(into.out), comments=(how,))
@@ -139,6 +140,7 @@ class _Walks:
                 assign(into, state, following)
 
     def _end(self, into: Linearizer, others: Sequence[Expr], state: Sequence[Expr]) -> None:
-        """Store the state after the last step."""
+        """Store the state after the last step, as far as it is read."""
+        last = [state[k] for k in self.node.last]
         where = at.linear(others, self.others)
-        into.append(*(Store(b, where, v) for b, v in zip(self.last, state, strict=True)))
+        into.append(*(Store(b, where, v) for b, v in zip(self.last, last, strict=True)))
