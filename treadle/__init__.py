@@ -42,6 +42,7 @@ from treadle.dsl.functions import *
 from treadle.dsl.functions import ignore
 from treadle.dsl.numeric import *
 from treadle.dsl.operations import linear_algebra as linalg
+from treadle.dsl.operations import random
 from treadle.dsl.operations.contraction import *
 from treadle.dsl.operations.control import *
 from treadle.dsl.operations.differences import *
@@ -106,7 +107,12 @@ def __getattr__(name: str) -> object:
     from treadle.dsl.errors import no_attribute
     from treadle.dsl.suggestions import missing
 
-    packages = ("schedule", schedule), ("simulator", simulator), ("linalg", linalg)
+    packages = (
+        ("schedule", schedule),
+        ("simulator", simulator),
+        ("linalg", linalg),
+        ("random", random),
+    )
     for module, package in packages:
         if name in package.__all__:
             raise no_attribute(f"treadle has no {name!r}: td.{module}.{name}.", name)

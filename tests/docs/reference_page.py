@@ -16,6 +16,7 @@ import treadle as td
 from tests.docs import pages
 
 PAGE = "docs/reference.md"
+MODULES = ("linalg", "random", "schedule")  # with names of their own
 SAID_ONCE = ("name", "schedule")  # of every operation: the page says so at its top
 ROW = re.compile(r"^\| (`.*?`) \| (.+) \| `(.+)` \| `(.+)` \|$", re.MULTILINE)
 
@@ -112,10 +113,9 @@ def shown(value: Any) -> str:
 
 
 def public_names() -> set[str]:
-    """Of the package, `td.schedule`, `td.linalg`; without submodules that happen to be imported."""
+    """Of the package and of its public modules; without submodules that happen to be imported."""
     of_package = {
         name for name in dir(td) if not name.startswith("_")
-        if name in ("linalg", "schedule", "simulator") or not inspect.ismodule(getattr(td, name))
+        if name in ("simulator", *MODULES) or not inspect.ismodule(getattr(td, name))
     }  # fmt: skip
-    inside = {f"schedule.{name}" for name in td.schedule.__all__}
-    return of_package | inside | {f"linalg.{name}" for name in td.linalg.__all__}
+    return of_package | {f"{m}.{name}" for m in MODULES for name in getattr(td, m).__all__}

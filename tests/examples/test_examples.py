@@ -34,6 +34,7 @@ from treadle.examples import (  # noqa: E402
     life,
     lookalikes,
     mandelbrot,
+    monte_carlo,
     nbody,
     one_word,
     pagerank,
@@ -50,6 +51,7 @@ ALL = [
     life,
     lookalikes,
     mandelbrot,
+    monte_carlo,
     nbody,
     one_word,
     pagerank,
@@ -319,6 +321,24 @@ def test_black_scholes() -> None:
     assert_allclose(made.values["call"], call, rtol=1e-9, atol=1e-9)
     assert_allclose(made.values["put"], put, rtol=1e-9, atol=1e-9)
     assert len(made.tables[0].rows) == 3
+
+
+# Monte Carlo
+
+
+def test_monte_carlo(tmp_path: Path) -> None:
+    made = monte_carlo.main(tmp_path, paths=5000, height=30, seed=3)
+    d = np.log(100 / 105) + 0.02
+    exact = 100 * norm.cdf(d / 0.3 + 0.15) - 105 * np.exp(-0.02) * norm.cdf(d / 0.3 - 0.15)
+    assert f"{exact:.4f}" in made.notes[0]
+    for _, call, off, _ in made.values["rows"]:
+        value, error = map(float, call.split(" ± "))
+        assert abs(value - exact) < 5 * error + 1e-3
+        assert abs((value - exact) / error - float(off)) < 0.2
+    counts = made.values["counts"]  # of 125 paths at each time, some above the picture
+    assert counts.shape == (30, 64) and (counts.sum(axis=0) <= 125).all()
+    assert counts[:, 0].sum() == 125 and counts[13:17, 0].sum() > 100
+    assert read(made.picture).shape == (30, 640, 3)
 
 
 # Sparse matrix times vector

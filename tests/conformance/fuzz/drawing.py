@@ -39,6 +39,7 @@ NOT_GENERATED = {
     **dict.fromkeys(("jit", "run", "load", "config", "precision"), "a manner of running"),
     **dict.fromkeys(("backends", "error_bound"), "tells about machines and errors, makes no array"),
     "linalg": "a module: floats of matrices, tests/conformance/test_linear_algebra.py",
+    "random": "a module: numbers of a key, tests/conformance/test_random_numbers.py",
     **dict.fromkeys(("schedule", "simulator", "simulate"), "a module; schedules are drawn"),
     **dict.fromkeys(
         ("append", "array_split", "atleast_1d", "atleast_2d", "atleast_3d", "broadcast_arrays",
