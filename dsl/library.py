@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -60,12 +61,23 @@ def parts_of(
     return parts
 
 
+#: Functions of any array module: the module (NumPy, CuPy), static parameters, and arrays; they
+#: return a tuple of arrays.
+Portable = Callable[..., tuple[Any, ...]]
+#: The built-in operations that are functions of any array module.
+PORTABLE: dict[str, Portable] = {}
 _BUILTIN: dict[str, Callable[..., Callable[..., Any]]] = {}
 
 
 def register(name: str, make: Callable[..., Callable[..., Any]]) -> None:
     """Register a built-in operation: `make(*parameters)` returns its function."""
     _BUILTIN[name] = make
+
+
+def register_portable(name: str, function: Portable) -> None:
+    """Register a built-in operation that is a function of any array module."""
+    PORTABLE[name] = function
+    register(name, lambda *parameters: partial(function, np, parameters))
 
 
 def builtin(name: str, parameters: tuple[Any, ...]) -> LibraryOperation:

@@ -10,13 +10,12 @@ from __future__ import annotations
 
 import importlib.util
 from collections.abc import Callable
-from functools import partial
 from types import ModuleType
 from typing import Any
 
 import numpy as np
 
-from .library import LibraryOperation, builtin, register
+from .library import LibraryOperation, builtin, register_portable
 
 Arrays = tuple[Any, ...]
 
@@ -167,18 +166,8 @@ def lstsq(xp: ModuleType, parameters: Arrays, a: Any, b: Any) -> Arrays:
     return x, residuals, xp.asarray(rank, np.int64), values
 
 
-FUNCTIONS: dict[str, Callable[..., Arrays]] = {
-    f"linalg.{f.__name__}": f
-    for f in (det, slogdet, inv, solve, cholesky, lu, qr, eigh, svd, pinv, lstsq)
-}
-
-
-def _registered(name: str) -> None:
-    register(name, lambda *parameters: partial(FUNCTIONS[name], np, parameters))
-
-
-for _name in FUNCTIONS:
-    _registered(_name)
+for _function in (det, slogdet, inv, solve, cholesky, lu, qr, eigh, svd, pinv, lstsq):
+    register_portable(f"linalg.{_function.__name__}", _function)
 
 
 def library_operation(name: str, parameters: tuple[Any, ...]) -> LibraryOperation:

@@ -41,6 +41,7 @@ from treadle.dsl.evaluator import install as _install
 from treadle.dsl.functions import *
 from treadle.dsl.functions import ignore
 from treadle.dsl.numeric import *
+from treadle.dsl.operations import fourier as fft
 from treadle.dsl.operations import linear_algebra as linalg
 from treadle.dsl.operations import random
 from treadle.dsl.operations.contraction import *
@@ -107,13 +108,9 @@ def __getattr__(name: str) -> object:
     from treadle.dsl.errors import no_attribute
     from treadle.dsl.suggestions import missing
 
-    packages = (
-        ("schedule", schedule),
-        ("simulator", simulator),
-        ("linalg", linalg),
-        ("random", random),
-    )
-    for module, package in packages:
+    packages = {"schedule": schedule, "simulator": simulator, "linalg": linalg, "random": random,
+                "fft": fft}  # fmt: skip
+    for module, package in packages.items():
         if name in package.__all__:
             raise no_attribute(f"treadle has no {name!r}: td.{module}.{name}.", name)
     known = [n for n in globals() if not n.startswith("_")]

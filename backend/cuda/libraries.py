@@ -1,5 +1,5 @@
-"""Operations on complete arrays by a library: sorting, linear algebra, and a user's
-`foreign_array`."""
+"""Operations on complete arrays by a library: sorting, linear algebra, Fourier transforms, and a
+user's `foreign_array`."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from treadle.dsl.graph import Library
-from treadle.dsl.library import LibraryOperation, is_builtin
-from treadle.dsl.linalg_library import FUNCTIONS
+from treadle.dsl.library import PORTABLE, LibraryOperation, is_builtin
 from treadle.dsl.target import CUDA
 
 from ..runtime.run import HostValues
@@ -32,8 +31,11 @@ def library(owner: CudaExecutor, node: Library) -> Action:
     (CuPy arrays in, CuPy arrays out), else on the host."""
     operation = node.operation
     if is_builtin(operation):
-        if operation.name in FUNCTIONS:
-            return _queued(owner, node, partial(_linalg, owner.device.library, operation))
+        if operation.name in PORTABLE:
+            function = PORTABLE[operation.name]
+            return _queued(
+                owner, node, partial(function, owner.device.library, operation.parameters)
+            )
         if _sortable(node):
             return _queued(owner, node, partial(_sorted, owner.device.library, operation))
     if CUDA.name in dict(operation.implementations):
@@ -54,10 +56,6 @@ def _sorted(module: ModuleType, operation: LibraryOperation, keys: Any) -> tuple
         # CuPy's radix sort puts NaN with a sign first, and 0 / 0 has a sign on the device.
         keys = module.where(module.isnan(keys), keys.dtype.type(np.nan), keys)
     return (getattr(module, operation.name)(keys, axis=axis),)
-
-
-def _linalg(module: ModuleType, operation: LibraryOperation, *arrays: Any) -> tuple[Any, ...]:
-    return FUNCTIONS[operation.name](module, operation.parameters, *arrays)
 
 
 def _queued(owner: CudaExecutor, node: Library, function: Callable[..., tuple[Any, ...]]) -> Action:

@@ -16,7 +16,7 @@ import treadle as td
 from tests.docs import pages
 
 PAGE = "docs/reference.md"
-MODULES = ("linalg", "random", "schedule")  # with names of their own
+MODULES = ("fft", "linalg", "random", "schedule")  # with names of their own
 SAID_ONCE = ("name", "schedule")  # of every operation: the page says so at its top
 ROW = re.compile(r"^\| (`.*?`) \| (.+) \| `(.+)` \| `(.+)` \|$", re.MULTILINE)
 

@@ -38,6 +38,7 @@ NOT_GENERATED = {
     ),
     **dict.fromkeys(("jit", "run", "load", "config", "precision"), "a manner of running"),
     **dict.fromkeys(("backends", "error_bound"), "tells about machines and errors, makes no array"),
+    "fft": "a module: transforms by a library, tests/conformance/test_fourier.py",
     "linalg": "a module: floats of matrices, tests/conformance/test_linear_algebra.py",
     "random": "a module: numbers of a key, tests/conformance/test_random_numbers.py",
     **dict.fromkeys(("schedule", "simulator", "simulate"), "a module; schedules are drawn"),

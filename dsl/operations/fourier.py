@@ -1,0 +1,552 @@
+"""`td.fft`: discrete Fourier transforms, with numpy.fft's names, arguments and norms.
+
+The transforms are a library's (`dsl/fft_library.py`): pocketfft on a CPU, cuFFT on a GPU.  What
+comes before and after, as resizing, shifts and frequencies, are operations of the language.
+
+float32 and complex64 are transformed in single precision, and so are 16-bit floats; everything else
+in double precision.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+from .. import functions as f
+from .. import simplify
+from ..annotations import ArrayLike, AxisLike, IntLike, ScalarLike
+from ..array import Array
+from ..errors import DTypeError, ShapeError, TracingError, user_location
+from ..expr import Cond, Const, Expr, Index, Proj, constant
+from ..fft_library import library_operation
+from ..graph import Check, Generate, Label, Library, Output, Shape, indices
+from ..scalar import Scalar, apply_primitive, as_count, as_strong, lift, refuse_traced
+from ..shapes import as_shape, require
+from ..sources import as_array
+from ..tracing import forbid_nesting
+from ..types import ScalarType, complex64, complex128, float32, float64
+from . import joining
+from .common import normalise_axes, normalise_axis, operation
+
+__all__ = [
+    "fft",
+    "fft2",
+    "fftfreq",
+    "fftn",
+    "fftshift",
+    "hfft",
+    "ifft",
+    "ifft2",
+    "ifftn",
+    "ifftshift",
+    "ihfft",
+    "irfft",
+    "irfft2",
+    "irfftn",
+    "rfft",
+    "rfft2",
+    "rfftfreq",
+    "rfftn",
+]
+
+#: Extents of transformed axes, one for each; None or −1: that of the array.
+Extents: TypeAlias = Sequence[IntLike | None]
+
+_NORMS = ("backward", "ortho", "forward")
+_SWAPPED = {"backward": "forward", "ortho": "ortho", "forward": "backward"}
+
+
+# --- operands --------------------------------------------------------------------------------
+
+
+def _norm(norm: str | None, of: str) -> str:
+    refuse_traced(f"fft.{of}", norm=norm)
+    if norm is None:
+        return "backward"
+    if norm not in _NORMS:
+        raise TracingError(
+            f"fft.{of}: there is no norm {norm!r}.",
+            hint='Norms: "backward" (the default: inverses are divided by n), "ortho", "forward".',
+        )
+    return norm
+
+
+def _operand(a: ArrayLike, of: str) -> Array:
+    name = f"fft.{of}"
+    forbid_nesting(name)
+    array = as_array(a, name)
+    if not array.structure.is_leaf:
+        raise DTypeError(
+            f"{name} works on numbers, but the elements are tuples.",
+            hint="Take them apart with td.unzip(a).",
+        )
+    if array.ndim == 0:
+        raise ShapeError(f"{name} needs an axis; the array has rank 0.", hint="Write a[None].")
+    return array
+
+
+def _real(array: Array, of: str) -> Array:
+    if array.types[0].is_complex:
+        raise DTypeError(
+            f"fft.{of} takes real numbers, got {array.types[0]}.",
+            hint="td.fft.fft takes complex ones, a.real their real parts.",
+        )
+    return array
+
+
+def _precise(t: ScalarType) -> bool:
+    """Whether numbers of a type are transformed in double precision."""
+    if t.is_inexact:
+        return t.bits == (128 if t.is_complex else 64)
+    return True
+
+
+def _in_precision(array: Array, is_complex: bool) -> Array:
+    """The array in the real or complex type of its precision; a real one may stay real."""
+    t = array.types[0]
+    if is_complex and not t.is_complex and t in (float32, float64):
+        return array
+    if t.is_complex or is_complex:
+        target = complex128 if _precise(t) else complex64
+    else:
+        target = float64 if _precise(t) else float32
+    return array if t == target else array.astype(target)
+
+
+def _given_axes(array: Array, s: Extents | None, axes: AxisLike | None, of: str) -> list[int]:
+    """The axes of an n-dimensional transform, in the order given."""
+    if axes is None:
+        count = array.ndim if s is None else len(s)
+        if count > array.ndim:
+            raise ShapeError(
+                f"fft.{of}: {count} extents for an array of rank {array.ndim}.",
+                hint="s has an extent for each transformed axis.",
+            )
+        return list(range(array.ndim - count, array.ndim))
+    given = axes if isinstance(axes, tuple | list) else (axes,)
+    found = [normalise_axis(k, array.ndim, f"fft.{of}") for k in given]
+    if s is not None and len(s) != len(found):
+        raise ShapeError(
+            f"fft.{of}: {len(s)} extents for {len(found)} axes.",
+            hint="s has an extent for each transformed axis.",
+        )
+    if not found:
+        raise ShapeError(f"fft.{of} needs an axis.", hint="axes=(-2, -1) are the last two.")
+    return found
+
+
+def _extents(array: Array, s: Extents | None, axes: Sequence[int], of: str) -> list[Expr]:
+    """The extents of transformed axes."""
+    found = []
+    for k, n in zip(axes, s if s is not None else (None,) * len(axes), strict=True):
+        own = n is None or (isinstance(n, int) and n == -1)
+        found.append(array._shape[k] if own else as_shape((n,), f"fft.{of}")[0][0])
+    return found
+
+
+def _resized(array: Array, axes: Sequence[int], extents: Sequence[Expr]) -> Array:
+    """Cropped, or padded with zeros behind, along axes."""
+    for axis, n in zip(axes, extents, strict=True):
+        old = array._shape[axis]
+        if old is n or (isinstance(old, Const) and isinstance(n, Const) and old.value == n.value):
+            continue
+        shape = (*array._shape[:axis], n, *array._shape[axis + 1 :])
+        (element,) = array._element(indices(array.ndim))
+        inside = apply_primitive("less", [Index(axis), old])
+        if not (isinstance(old, Const) and isinstance(n, Const) and n.value <= old.value):
+            element = Proj(Cond(inside, (element,), (Const(0, element.type),)), 0)
+        node = Generate(shape, (element,), label=Label("fft.resize"), where=user_location())
+        array = Array(node.leaves)
+    return array
+
+
+def _not_empty(extents: Sequence[Expr], of: str) -> tuple[Check, ...]:
+    checks: tuple[Check, ...] = ()
+    for n in extents:
+        checks += require(
+            n, constant(1), f"fft.{of}: {{left}} points along a transformed axis; it needs one.",
+            relation=">=", hint="n= and s= pad with zeros.",
+        )  # fmt: skip
+    return checks
+
+
+def _transformed(name: str, of: str, array: Array, axes: Sequence[int], norm: str, *more: Any,
+                 extents: Sequence[Expr], last: Expr | None, real: bool) -> Array:  # fmt: skip
+    """The result of a library's function; `last` is the extent of the last transformed axis where
+    it changes."""
+    t = array.types[0]
+    kinds = (float64, float32) if real else (complex128, complex64)
+    shape: Shape = array._shape
+    if last is not None:
+        shape = (*shape[: axes[-1]], last, *shape[axes[-1] + 1 :])
+    node = Library(
+        library_operation(name, (tuple(axes), norm, *more)), array._leaves,
+        (Output(shape, kinds[0] if _precise(t) else kinds[1]),),
+        label=Label(f"fft.{of}"), where=user_location(), checks=_not_empty(extents, of),
+    )  # fmt: skip
+    return Array(node.leaves)
+
+
+def _complex(a: ArrayLike, s: Extents | None, axes: AxisLike | None, norm: str | None, of: str,
+             name: str) -> Array:  # fmt: skip
+    how, array = _norm(norm, of), _operand(a, of)
+    chosen = _given_axes(array, s, axes, of)
+    if len(set(chosen)) < len(chosen):  # an axis that is given twice is transformed twice
+        for k, axis in reversed(list(enumerate(chosen))):
+            array = _complex(array, None if s is None else s[k : k + 1], axis, norm, of, name)
+        return array
+    extents = _extents(array, s, chosen, of)
+    array = _in_precision(_resized(array, chosen, extents), True)
+    return _transformed(name, of, array, chosen, how, extents=extents, last=None, real=False)
+
+
+def _half(n: Expr) -> Expr:
+    """n // 2 + 1"""
+    half = apply_primitive("floor_divide", [n, constant(2)])
+    return apply_primitive("add", [half, constant(1)])
+
+
+def _from_real(a: ArrayLike, s: Extents | None, axes: AxisLike | None, norm: str | None, of: str
+               ) -> Array:  # fmt: skip
+    how, array = _norm(norm, of), _real(_operand(a, of), of)
+    chosen = _given_axes(array, s, axes, of)
+    extents = _extents(array, s, chosen, of)
+    if len(set(chosen)) < len(chosen):
+        every = [Scalar(n) for n in extents]
+        last = _from_real(array, every[-1:], chosen[-1], norm, of)
+        return _complex(last, every[:-1], chosen[:-1], norm, of, "forward")
+    array = _in_precision(_resized(array, chosen, extents), False)
+    return _transformed("real_forward", of, array, chosen, how, extents=extents,
+                        last=_half(extents[-1]), real=False)  # fmt: skip
+
+
+def _to_real(a: ArrayLike, s: Extents | None, axes: AxisLike | None, norm: str | None, of: str
+             ) -> Array:  # fmt: skip
+    how, array = _norm(norm, of), _operand(a, of)
+    chosen = _given_axes(array, s, axes, of)
+    if len(set(chosen)) < len(chosen):
+        first = _complex(array, None if s is None else s[:-1], chosen[:-1], norm, of, "inverse")
+        return _to_real(first, None if s is None else s[-1:], chosen[-1], norm, of)
+    extents, last = _extents(array, s, chosen, of), chosen[-1]
+    given = None if s is None or s[-1] is None else extents[-1]
+    if given is None:
+        n = apply_primitive("subtract", [array._shape[last], constant(1)])
+        extents[-1] = apply_primitive("multiply", [constant(2), n])
+    elif not isinstance(given, Const):
+        if chosen[:-1]:
+            array = _complex(
+                array, [Scalar(n) for n in extents[:-1]], chosen[:-1], norm, of, "inverse"
+            )
+        array = _hermitian(array, last, given)
+        return f.real(_transformed("inverse", of, array, [last], how, extents=[given], last=None,
+                                   real=False))  # fmt: skip
+    halves = [*extents[:-1], array._shape[last] if given is None else _half(given)]
+    array = _in_precision(_resized(array, chosen, halves), True)
+    array = array.astype(complex128 if _precise(array.types[0]) else complex64)
+    odd = int(given.value) % 2 if isinstance(given, Const) else 0
+    return _transformed("real_inverse", of, array, chosen, how, odd, extents=extents,
+                        last=extents[-1], real=True)  # fmt: skip
+
+
+def _hermitian(array: Array, axis: int, n: Expr) -> Array:
+    """All n values along an axis of which the first half is given (or less: zeros follow), the
+    others being their conjugates: whose inverse transform is real but for what `irfft` ignores."""
+    mirrored = apply_primitive("subtract", [n, Index(axis)])
+    here: list[Expr] = list(indices(array.ndim))
+    first = apply_primitive("less", [Index(axis), _half(n)])
+    here[axis] = simplify.select(first, Index(axis), mirrored)
+    element = simplify.cast(array._element(here)[0],
+                            complex128 if _precise(array.types[0]) else complex64)  # fmt: skip
+    conjugate = apply_primitive("conjugate", [element])
+    element = simplify.select(first, element, conjugate)
+    inside = apply_primitive("less", [here[axis], array._shape[axis]])
+    element = Proj(Cond(inside, (element,), (Const(0, element.type),)), 0)
+    shape = (*array._shape[:axis], n, *array._shape[axis + 1 :])
+    node = Generate(shape, (element,), label=Label("fft.hermitian"), where=user_location())
+    return Array(node.leaves)
+
+
+def _one(n: IntLike | None) -> Extents | None:
+    return None if n is None else (n,)
+
+
+# --- transforms ------------------------------------------------------------------------------
+
+
+@operation
+def fft(a: ArrayLike, n: IntLike | None = None, axis: int = -1, norm: str | None = None) -> Array:
+    """The discrete Fourier transform along an axis, Σⱼ a[j] e^(−2πi j k / n), complex.
+
+    Parameters
+        a: an array of real or complex numbers.
+        n: the number of points: the axis is cropped, or padded with zeros; default: its extent.
+        axis: which axis.
+        norm: "backward" (the default: the inverse is divided by n), "ortho" (both by √n) or
+            "forward" (this one by n).
+
+    >>> import numpy as np, treadle as td
+    >>> td.run(td.fft.fft(np.array([1.0, 0.0, -1.0, 0.0])))
+    array([0.-0.j, 2.+0.j, 0.-0.j, 2.-0.j])
+
+    See also `rfft`, which computes half of it for real numbers.
+    """
+    return _complex(a, _one(n), axis, norm, "fft", "forward")
+
+
+@operation
+def ifft(a: ArrayLike, n: IntLike | None = None, axis: int = -1, norm: str | None = None) -> Array:
+    """The inverse of `fft`, with the same parameters.
+
+    >>> import numpy as np, treadle as td
+    >>> td.run(td.fft.ifft(np.array([0.0, 4.0, 0.0, 0.0])))
+    array([ 1.-0.j,  0.+1.j, -1.-0.j,  0.-1.j])
+    """
+    return _complex(a, _one(n), axis, norm, "ifft", "inverse")
+
+
+@operation
+def rfft(a: ArrayLike, n: IntLike | None = None, axis: int = -1, norm: str | None = None) -> Array:
+    """The first n // 2 + 1 values of the `fft` of real numbers (the others are conjugates of them).
+
+    Parameters as those of `fft`.
+
+    >>> import numpy as np, treadle as td
+    >>> td.run(td.fft.rfft(np.array([1.0, 0.0, -1.0, 0.0])))
+    array([0.+0.j, 2.+0.j, 0.+0.j])
+    """
+    return _from_real(a, _one(n), axis, norm, "rfft")
+
+
+@operation
+def irfft(a: ArrayLike, n: IntLike | None = None, axis: int = -1, norm: str | None = None
+          ) -> Array:  # fmt: skip
+    """The inverse of `rfft`: n real numbers.
+
+    Parameters as those of `fft`, but
+        n: the number of points of the result; default: 2 (m − 1) of an axis of m values.
+
+    >>> import numpy as np, treadle as td
+    >>> td.run(td.fft.irfft(np.array([0.0, 2.0, 0.0])))
+    array([ 1.,  0., -1.,  0.])
+    """
+    return _to_real(a, _one(n), axis, norm, "irfft")
+
+
+@operation
+def hfft(a: ArrayLike, n: IntLike | None = None, axis: int = -1, norm: str | None = None) -> Array:
+    """The `fft` of a signal with Hermitian symmetry, of which the first n // 2 + 1 values are
+    given: n real numbers; default: 2 (m − 1) of an axis of m values.
+
+    >>> import numpy as np, treadle as td
+    >>> td.run(td.fft.hfft(np.array([1.0, 1.0, 1.0])))
+    array([4., 0., 0., 0.])
+    """
+    array = _operand(a, "hfft")
+    array = f.conj(array) if array.types[0].is_complex else array
+    return _to_real(array, _one(n), axis, _SWAPPED[_norm(norm, "hfft")], "hfft")
+
+
+@operation
+def ihfft(a: ArrayLike, n: IntLike | None = None, axis: int = -1, norm: str | None = None
+          ) -> Array:  # fmt: skip
+    """The inverse of `hfft`: n // 2 + 1 values.
+
+    >>> import numpy as np, treadle as td
+    >>> td.run(td.fft.ihfft(np.array([4.0, 0.0, 0.0, 0.0]))).real
+    array([1., 1., 1.])
+    """
+    found = _from_real(a, _one(n), axis, _SWAPPED[_norm(norm, "ihfft")], "ihfft")
+    return f.conj(found)
+
+
+@operation
+def fftn(a: ArrayLike, s: Extents | None = None, axes: AxisLike | None = None,
+         norm: str | None = None) -> Array:  # fmt: skip
+    """The discrete Fourier transform along several axes.
+
+    Parameters
+        a: an array of real or complex numbers.
+        s: the number of points along each of these axes (None or −1: the extent): they are cropped,
+            or padded with zeros.
+        axes: which; default: all, or with `s` the last ones.
+        norm: as that of `fft`.
+
+    >>> import numpy as np, treadle as td
+    >>> td.run(td.fft.fftn(np.eye(2)))
+    array([[2.-0.j, 0.-0.j],
+           [0.-0.j, 2.-0.j]])
+    """
+    return _complex(a, s, axes, norm, "fftn", "forward")
+
+
+@operation
+def ifftn(a: ArrayLike, s: Extents | None = None, axes: AxisLike | None = None,
+          norm: str | None = None) -> Array:  # fmt: skip
+    """The inverse of `fftn`, with the same parameters.
+
+    >>> import numpy as np, treadle as td
+    >>> td.run(td.fft.ifftn(2 * np.eye(2)))
+    array([[1.-0.j, 0.-0.j],
+           [0.-0.j, 1.-0.j]])
+    """
+    return _complex(a, s, axes, norm, "ifftn", "inverse")
+
+
+@operation
+def rfftn(a: ArrayLike, s: Extents | None = None, axes: AxisLike | None = None,
+          norm: str | None = None) -> Array:  # fmt: skip
+    """The `fftn` of real numbers, of which the last of the axes has the first n // 2 + 1 values.
+
+    Parameters as those of `fftn`.
+
+    >>> import numpy as np, treadle as td
+    >>> td.run(td.fft.rfftn(np.ones((2, 4))))
+    array([[8.+0.j, 0.+0.j, 0.+0.j],
+           [0.+0.j, 0.+0.j, 0.+0.j]])
+    """
+    return _from_real(a, s, axes, norm, "rfftn")
+
+
+@operation
+def irfftn(a: ArrayLike, s: Extents | None = None, axes: AxisLike | None = None,
+           norm: str | None = None) -> Array:  # fmt: skip
+    """The inverse of `rfftn`: real numbers.
+
+    Parameters as those of `fftn`, but
+        s: the extents of the result; default: 2 (m − 1) for the last of the axes, of m values.
+
+    >>> import numpy as np, treadle as td
+    >>> td.run(td.fft.irfftn(td.fft.rfftn(np.eye(2))))
+    array([[1., 0.],
+           [0., 1.]])
+    """
+    return _to_real(a, s, axes, norm, "irfftn")
+
+
+@operation
+def fft2(a: ArrayLike, s: Extents | None = None, axes: AxisLike | None = (-2, -1),
+         norm: str | None = None) -> Array:  # fmt: skip
+    """`fftn` along two axes, by default the last two.
+
+    >>> import numpy as np, treadle as td
+    >>> td.run(td.fft.fft2(np.ones((3, 2, 2)))).shape
+    (3, 2, 2)
+    """
+    return _complex(a, s, axes, norm, "fft2", "forward")
+
+
+@operation
+def ifft2(a: ArrayLike, s: Extents | None = None, axes: AxisLike | None = (-2, -1),
+          norm: str | None = None) -> Array:  # fmt: skip
+    """`ifftn` along two axes, by default the last two.
+
+    >>> import numpy as np, treadle as td
+    >>> td.run(td.fft.ifft2(2 * np.eye(2))).real
+    array([[1., 0.],
+           [0., 1.]])
+    """
+    return _complex(a, s, axes, norm, "ifft2", "inverse")
+
+
+@operation
+def rfft2(a: ArrayLike, s: Extents | None = None, axes: AxisLike | None = (-2, -1),
+          norm: str | None = None) -> Array:  # fmt: skip
+    """`rfftn` along two axes, by default the last two.
+
+    >>> import numpy as np, treadle as td
+    >>> td.run(td.fft.rfft2(np.ones((3, 4, 6)))).shape
+    (3, 4, 4)
+    """
+    return _from_real(a, s, axes, norm, "rfft2")
+
+
+@operation
+def irfft2(a: ArrayLike, s: Extents | None = None, axes: AxisLike | None = (-2, -1),
+           norm: str | None = None) -> Array:  # fmt: skip
+    """`irfftn` along two axes, by default the last two.
+
+    >>> import numpy as np, treadle as td
+    >>> td.run(td.fft.irfft2(np.ones((3, 4, 4)), (4, 7))).shape
+    (3, 4, 7)
+    """
+    return _to_real(a, s, axes, norm, "irfft2")
+
+
+# --- frequencies and shifts ------------------------------------------------------------------
+
+
+def _frequencies(n: IntLike, d: ScalarLike, half: bool, of: str) -> Array:
+    name = f"fft.{of}"
+    forbid_nesting(name)
+    (count,), checks = as_shape((n,), name)
+    step = Scalar(as_strong(lift(d, name)))
+    unit = 1.0 / (f.cast(Scalar(as_count(n, name)), float64) * f.cast(step, float64))
+    number = Scalar(Index(0))
+    if not half:
+        number = f.where(number < (Scalar(count) + 1) // 2, number, number - Scalar(count))
+    element = f.cast(number, float64) * unit
+    node = Generate((_half(count) if half else count,), (element._expr,), label=Label(name),
+                    where=user_location(), checks=(*checks, *_not_empty([count], of)))  # fmt: skip
+    return Array(node.leaves)
+
+
+@operation
+def fftfreq(n: IntLike, d: ScalarLike = 1.0) -> Array:
+    """The frequencies of `fft`: 0, 1, …, −2, −1, divided by n d.
+
+    Parameters
+        n: the number of points.
+        d: the distance of samples.
+
+    >>> import treadle as td
+    >>> td.run(td.fft.fftfreq(4))
+    array([ 0.  ,  0.25, -0.5 , -0.25])
+    """
+    return _frequencies(n, d, False, "fftfreq")
+
+
+@operation
+def rfftfreq(n: IntLike, d: ScalarLike = 1.0) -> Array:
+    """The frequencies of `rfft`: 0, 1, …, n // 2, divided by n d.
+
+    >>> import treadle as td
+    >>> td.run(td.fft.rfftfreq(4))
+    array([0.  , 0.25, 0.5 ])
+    """
+    return _frequencies(n, d, True, "rfftfreq")
+
+
+def _shifted(x: ArrayLike, axes: AxisLike | None, of: str, up: int) -> Array:
+    """The upper and the lower part of every axis exchanged: of n elements, (n + up) // 2 are
+    moved up."""
+    name = f"fft.{of}"
+    forbid_nesting(name)
+    array = as_array(x, name)
+    for k in normalise_axes(axes, array.ndim, name):
+        cut = (array.shape[k] + up) // 2
+        before = (slice(None),) * k
+        parts = array[(*before, slice(cut, None))], array[(*before, slice(None, cut))]
+        array = joining.concatenate(parts, k)
+    return array
+
+
+@operation
+def fftshift(x: ArrayLike, axes: AxisLike | None = None) -> Array:
+    """Frequency 0 moved from the begin to the middle of axes (default: of all).
+
+    >>> import treadle as td
+    >>> td.run(td.fft.fftshift(td.fft.fftfreq(4)))
+    array([-0.5 , -0.25,  0.  ,  0.25])
+    """
+    return _shifted(x, axes, "fftshift", 1)
+
+
+@operation
+def ifftshift(x: ArrayLike, axes: AxisLike | None = None) -> Array:
+    """The inverse of `fftshift`.
+
+    >>> import treadle as td
+    >>> td.run(td.fft.ifftshift(td.iota(5)))
+    array([2, 3, 4, 0, 1])
+    """
+    return _shifted(x, axes, "ifftshift", 0)
