@@ -1,7 +1,7 @@
 """Fourier transforms by pocketfft (SciPy's, or NumPy's without SciPy) and cuFFT.
 
-Every function takes the array module, NumPy or CuPy, its parameters (axes, norm, …) and one array;
-all extents are those of the array, which is never empty along a transformed axis.
+Every function takes the array module, NumPy or CuPy, its parameters (axes and norm) and one array,
+which is never empty along a transformed axis; all extents are those of the array and its result.
 """
 
 from __future__ import annotations
@@ -55,16 +55,14 @@ def real_forward(xp: ModuleType, parameters: Arrays, a: Any) -> Arrays:
     return (_call(xp, "rfftn", a, axes=axes, norm=norm),)
 
 
-def real_inverse(xp: ModuleType, parameters: Arrays, a: Any) -> Arrays:
-    """`odd`: whether the last transformed axis of the result has an odd extent."""
-    axes, norm, odd = parameters
-    extents = [a.shape[k] for k in axes]
-    extents[-1] = 2 * (extents[-1] - 1) + odd
-    return (_call(xp, "irfftn", a, s=extents, axes=axes, norm=norm),)
+def real_inverse(xp: ModuleType, parameters: Arrays, a: Any, shape: tuple[int, ...]) -> Arrays:
+    axes, norm = parameters
+    return (_call(xp, "irfftn", a, s=[shape[k] for k in axes], axes=axes, norm=norm),)
 
 
-for _function in (forward, inverse, real_forward, real_inverse):
+for _function in (forward, inverse, real_forward):
     register_portable(f"fft.{_function.__name__}", _function)
+register_portable("fft.real_inverse", real_inverse, sized=True)
 
 
 def library_operation(name: str, parameters: tuple[Any, ...]) -> LibraryOperation:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -18,17 +18,22 @@ class LibraryOperation:
 
     `numpy` maps host arrays to one host array or a tuple of them; `implementations` contains
     functions for other backends by name.  Operations are equal if name and parameters are, for user
-    functions also the functions.
+    functions also the functions.  `sized`: the functions also take `shape`, that of their result.
     """
 
     name: str
     parameters: tuple[Any, ...]
     numpy: Callable[..., Any] = field(compare=False)
     implementations: tuple[tuple[str, Callable[..., Any]], ...] = ()
+    sized: bool = field(default=False, compare=False)
 
     def on(self, backend: str) -> Callable[..., Any]:
         """The implementation for a backend."""
         return dict(self.implementations).get(backend, self.numpy)
+
+    def options(self, shape: Sequence[int]) -> dict[str, Any]:
+        """What a function takes beside arrays, for a (first) result of this shape."""
+        return {"shape": tuple(max(int(n), 0) for n in shape)} if self.sized else {}
 
 
 def layout_of(value: Any) -> tuple[np.dtype[Any], tuple[int, ...]]:
@@ -67,6 +72,7 @@ Portable = Callable[..., tuple[Any, ...]]
 #: The built-in operations that are functions of any array module.
 PORTABLE: dict[str, Portable] = {}
 _BUILTIN: dict[str, Callable[..., Callable[..., Any]]] = {}
+_SIZED: set[str] = set()
 
 
 def register(name: str, make: Callable[..., Callable[..., Any]]) -> None:
@@ -74,15 +80,18 @@ def register(name: str, make: Callable[..., Callable[..., Any]]) -> None:
     _BUILTIN[name] = make
 
 
-def register_portable(name: str, function: Portable) -> None:
+def register_portable(name: str, function: Portable, sized: bool = False) -> None:
     """Register a built-in operation that is a function of any array module."""
     PORTABLE[name] = function
+    if sized:
+        _SIZED.add(name)
     register(name, lambda *parameters: partial(function, np, parameters))
 
 
 def builtin(name: str, parameters: tuple[Any, ...]) -> LibraryOperation:
     """A built-in operation; KeyError if there is none of that name."""
-    return LibraryOperation(name, parameters, _BUILTIN[name](*parameters))
+    function = _BUILTIN[name](*parameters)
+    return LibraryOperation(name, parameters, function, sized=name in _SIZED)
 
 
 def is_builtin(operation: LibraryOperation) -> bool:

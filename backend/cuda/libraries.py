@@ -65,7 +65,8 @@ def _queued(owner: CudaExecutor, node: Library, function: Callable[..., tuple[An
     shapes = [HostValues(owner.host, out.shape) for out in node.outputs]
 
     def action(reads: Sequence[Any], writes: Sequence[Any]) -> None:
-        for made, result in zip(writes, function(*reads), strict=True):
+        options = node.operation.options(writes[0].shape)
+        for made, result in zip(writes, function(*reads, **options), strict=True):
             made[...] = result
 
     def act(run: DeviceRun) -> None:

@@ -159,7 +159,10 @@ class Evaluator:
             case Matmul():
                 return self.matmul(node)
             case Library():
-                result = node.operation.on(REFERENCE.name)(*(self.array(a) for a in node.arguments))
+                operation = node.operation
+                options = operation.options([self.scalar(e) for e in node.outputs[0].shape])
+                given = (self.array(a) for a in node.arguments)
+                result = operation.on(REFERENCE.name)(*given, **options)
                 extents = (int(self.scalar(e)) for o in node.outputs for e in o.shape)
                 parts = parts_of(node.operation, result, extents, node.where)
                 return tuple(

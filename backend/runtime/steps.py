@@ -345,7 +345,10 @@ class LibraryStep(Generic[R]):
         return ((*target, part) for target, part in zip(self.targets, parts, strict=True))
 
     def __call__(self, run: R) -> None:
-        result = self.function(*[run.on_host(slot) for slot in self.sources])
+        operation, options = self.node.operation, {}
+        if operation.sized:
+            options = operation.options(self.extents(run)[: len(self.node.outputs[0].shape)])
+        result = self.function(*[run.on_host(slot) for slot in self.sources], **options)
         if self.ours:  # arrays of the right shapes
             parts = result if isinstance(result, tuple) else (result,)
             for (slot, t), part in zip(self.targets, parts, strict=True):

@@ -10,10 +10,9 @@ in double precision.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from .. import functions as f
-from .. import simplify
 from ..annotations import ArrayLike, AxisLike, IntLike, ScalarLike
 from ..array import Array
 from ..errors import DTypeError, ShapeError, TracingError, user_location
@@ -170,7 +169,7 @@ def _not_empty(extents: Sequence[Expr], of: str) -> tuple[Check, ...]:
     return checks
 
 
-def _transformed(name: str, of: str, array: Array, axes: Sequence[int], norm: str, *more: Any,
+def _transformed(name: str, of: str, array: Array, axes: Sequence[int], norm: str, *,
                  extents: Sequence[Expr], last: Expr | None, real: bool) -> Array:  # fmt: skip
     """The result of a library's function; `last` is the extent of the last transformed axis where
     it changes."""
@@ -180,7 +179,7 @@ def _transformed(name: str, of: str, array: Array, axes: Sequence[int], norm: st
     if last is not None:
         shape = (*shape[: axes[-1]], last, *shape[axes[-1] + 1 :])
     node = Library(
-        library_operation(name, (tuple(axes), norm, *more)), array._leaves,
+        library_operation(name, (tuple(axes), norm)), array._leaves,
         (Output(shape, kinds[0] if _precise(t) else kinds[1]),),
         label=Label(f"fft.{of}"), where=user_location(), checks=_not_empty(extents, of),
     )  # fmt: skip
@@ -232,38 +231,11 @@ def _to_real(a: ArrayLike, s: Extents | None, axes: AxisLike | None, norm: str |
     if given is None:
         n = apply_primitive("subtract", [array._shape[last], constant(1)])
         extents[-1] = apply_primitive("multiply", [constant(2), n])
-    elif not isinstance(given, Const):
-        if chosen[:-1]:
-            array = _complex(
-                array, [Scalar(n) for n in extents[:-1]], chosen[:-1], norm, of, "inverse"
-            )
-        array = _hermitian(array, last, given)
-        return f.real(_transformed("inverse", of, array, [last], how, extents=[given], last=None,
-                                   real=False))  # fmt: skip
     halves = [*extents[:-1], array._shape[last] if given is None else _half(given)]
     array = _in_precision(_resized(array, chosen, halves), True)
     array = array.astype(complex128 if _precise(array.types[0]) else complex64)
-    odd = int(given.value) % 2 if isinstance(given, Const) else 0
-    return _transformed("real_inverse", of, array, chosen, how, odd, extents=extents,
-                        last=extents[-1], real=True)  # fmt: skip
-
-
-def _hermitian(array: Array, axis: int, n: Expr) -> Array:
-    """All n values along an axis of which the first half is given (or less: zeros follow), the
-    others being their conjugates: whose inverse transform is real but for what `irfft` ignores."""
-    mirrored = apply_primitive("subtract", [n, Index(axis)])
-    here: list[Expr] = list(indices(array.ndim))
-    first = apply_primitive("less", [Index(axis), _half(n)])
-    here[axis] = simplify.select(first, Index(axis), mirrored)
-    element = simplify.cast(array._element(here)[0],
-                            complex128 if _precise(array.types[0]) else complex64)  # fmt: skip
-    conjugate = apply_primitive("conjugate", [element])
-    element = simplify.select(first, element, conjugate)
-    inside = apply_primitive("less", [here[axis], array._shape[axis]])
-    element = Proj(Cond(inside, (element,), (Const(0, element.type),)), 0)
-    shape = (*array._shape[:axis], n, *array._shape[axis + 1 :])
-    node = Generate(shape, (element,), label=Label("fft.hermitian"), where=user_location())
-    return Array(node.leaves)
+    return _transformed("real_inverse", of, array, chosen, how, extents=extents, last=extents[-1],
+                        real=True)  # fmt: skip
 
 
 def _one(n: IntLike | None) -> Extents | None:
