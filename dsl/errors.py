@@ -291,6 +291,10 @@ class LinAlgError(TreadleError, np.linalg.LinAlgError):
     """A singular matrix, or one that is not positive definite, found in checked mode."""
 
 
+class GradientError(TreadleError, NotImplementedError):
+    """A derivative of something that has none, or none that is supported."""
+
+
 class NestedParallelismError(TreadleError, TypeError):
     """A collective operation started inside a scalar function."""
 

@@ -373,6 +373,8 @@ _define("complex", 2, lambda t: None, _complex, cost=0)
 # `cast` and `select` carry their own typing (see expr.py).
 _define("cast", 1, _same, lambda a: a, cost=1)
 _define("select", 3, _same, _select, cost=1)
+#: The argument, as a constant of derivatives (autodiff/).
+_define("stop", 1, _same, lambda a: a, cost=0, formula=lambda a: a)
 #: `value`; `tested`, of any type, is computed for the places it reads at, which a checked program
 #: tests.  Where an expression is simplified away its reads stay, by this (simplify.py).
 _define("also", 2, lambda t: None, lambda value, tested: value, cost=0)

@@ -20,6 +20,7 @@ from treadle.driver.jit import jit, run
 from treadle.driver.program import Program, load
 from treadle.dsl import VERSION as _VERSION
 from treadle.dsl.array import Array
+from treadle.dsl.autodiff import *
 from treadle.dsl.configuration import config, precision
 from treadle.dsl.errors import (
     AxisError,
@@ -28,6 +29,7 @@ from treadle.dsl.errors import (
     DeviceOutOfMemory,
     DTypeError,
     ExponentError,
+    GradientError,
     IndexOutOfBounds,
     LinAlgError,
     NestedParallelismError,

@@ -1,0 +1,171 @@
+"""Arguments of differentiated functions: variables that stand for them, and nested values."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from .. import simplify
+from ..array import Array
+from ..errors import DTypeError, TracingError, user_location
+from ..expr import Const, Expr, Read, walk
+from ..graph import Generate, Input, Label, Leaf, topological
+from ..node import fresh_uid
+from ..rebuild import Rebuilder
+from ..refusals import called
+from ..scalar import Scalar, as_strong, lift
+from ..sources import as_array, is_arraylike
+from ..types import children_of, is_composite, kind_of_literal
+
+
+def is_value(value: Any) -> bool:
+    """Whether this is an array or a number."""
+    return (
+        isinstance(value, Array | Scalar)
+        or kind_of_literal(value) is not None
+        or hasattr(value, "dtype")
+        or is_arraylike(value)
+    )
+
+
+def flatten(value: Any) -> tuple[list[Any], Callable[[Sequence[Any]], Any]]:
+    """The arrays and numbers of a nested value (tuples, named tuples, dataclasses, lists, dicts),
+    and the function that rebuilds the nesting.  None has none."""
+    if value is None:
+        return [], lambda flat: None
+    if is_value(value):
+        return [value], lambda flat: flat[0]
+    children: list[Any]
+    cls: type
+    if isinstance(value, dict):
+        children, cls = list(value.values()), dict
+    elif isinstance(value, list):
+        children, cls = list(value), list
+    elif is_composite(value):
+        children, cls = list(children_of(value)), type(value)
+    else:
+        raise TracingError(
+            f"{called(value)} is no array and no number.",
+            hint="Differentiate by arrays, numbers, and tuples, lists and dicts of them; put "
+            "other values into a closure.",
+        )
+    parts = [flatten(c) for c in children]
+
+    def build(flat: Sequence[Any]) -> Any:
+        made, at = [], 0
+        for leaves, rebuild in parts:
+            made.append(rebuild(flat[at : at + len(leaves)]))
+            at += len(leaves)
+        if cls is dict:
+            return dict(zip(value, made, strict=True))
+        return cls(made) if cls in (list, tuple) else cls(*made)
+
+    return [leaf for leaves, _ in parts for leaf in leaves], build
+
+
+def names_of(function: Any, count: int) -> list[str]:
+    """The names of a function's parameters, for errors."""
+    try:
+        found = [p.name for p in inspect.signature(function).parameters.values()]
+    except (TypeError, ValueError):
+        found = []
+    return (found + [f"argument {k}" for k in range(len(found), count)])[:count]
+
+
+class Variable:
+    """An array or a number by which a function is differentiated: `symbol` stands for it while the
+    function is traced, `leaves` are its components, `given` those of the argument."""
+
+    def __init__(self, value: Any, name: str, operation: str) -> None:
+        scalar = isinstance(value, Scalar) or kind_of_literal(value) is not None
+        strong: Expr | None = None
+        weak = False
+        if scalar:
+            expression = lift(value, operation)
+            strong, weak = as_strong(expression), expression.weak
+            node = Generate((), (strong,), label=Label(name), where=user_location())
+            array = Array(node.leaves)
+        else:
+            array = as_array(value, operation)
+        for t in array.types:
+            if not t.is_inexact:
+                raise DTypeError(
+                    f"{operation}: the argument {name} is {t}, and has no gradient.",
+                    hint="Convert it to a float, x.astype(td.float64) or 3.0 for 3; or leave it "
+                    "out of argnums.",
+                )
+        self.scalar, self.given, self.structure = scalar, array._leaves, array.structure
+        self.shape = array._shape
+        inputs = [
+            Input(name, leaf.type, (False,) * len(leaf.shape), kind="argument",
+                  where=user_location()).of_shape(leaf.shape)
+            for leaf in array._leaves
+        ]  # fmt: skip
+        self.inputs = inputs
+        self.leaves = tuple(i.leaf() for i in inputs)
+        self.symbol: Any = Array(self.leaves, array.structure, array._shape)
+        if scalar:
+            read: Expr = self.leaves[0].at()
+            self.symbol = Scalar(simplify.cast(read, read.type, True) if weak else read)
+
+    def like(self, leaves: Sequence[Leaf]) -> Any:
+        """A value of the variable's form with these components."""
+        if self.scalar:
+            return Scalar(leaves[0].at())
+        return Array(leaves, self.structure, self.shape)
+
+    def close(self) -> None:
+        """Its symbol is no longer valid."""
+        ended = fresh_uid()
+        for i in self.inputs:
+            i.until = ended
+
+
+class Substitution:
+    """Puts the arguments into the place of the variables, in everything that was computed."""
+
+    def __init__(
+        self, variables: Sequence[Variable], more: Sequence[tuple[Leaf, Leaf]] = ()
+    ) -> None:
+        self._builder = Rebuilder()
+        for v in variables:
+            self._builder.leaves.update(zip(v.leaves, v.given, strict=True))
+        self._builder.leaves.update(more)
+        self._inputs = {leaf.node for leaf in self._builder.leaves}
+        self._done: set[Any] = set()
+
+    def _prepare(self, roots: Sequence[Leaf]) -> None:
+        for node in topological(roots):
+            if node in self._inputs or node in self._done:
+                continue
+            self._done.add(node)
+            made = self._builder.node(node)
+            if made is not node:
+                self._builder.nodes[node] = made
+
+    def leaves(self, leaves: Sequence[Leaf]) -> list[Leaf]:
+        self._prepare(leaves)
+        return [self._builder.leaf(leaf) for leaf in leaves]
+
+    def value(self, value: Any) -> Any:
+        """A nested value."""
+        flat, build = flatten(value)
+        return build([self._one(v) for v in flat])
+
+    def _one(self, value: Any) -> Any:
+        if isinstance(value, Array):
+            made = self.leaves(value._leaves)
+            return Array(made, value.structure, made[0].shape)
+        if isinstance(value, Scalar):
+            reads = [e for e in walk((value._expr,)) if isinstance(e, Read)]
+            self._prepare([Leaf(e.node, e.component) for e in reads])
+            return Scalar(self._builder.expr(value._expr))
+        return value
+
+
+def constant_leaf(value: float, like: Leaf, label: str) -> Leaf:
+    """An array with the shape and the type of `like`."""
+    node = Generate(like.shape, (Const(value, like.type),), label=Label(label),
+                    where=user_location())  # fmt: skip
+    return node.leaf()

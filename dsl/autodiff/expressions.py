@@ -1,0 +1,494 @@
+"""Derivatives of scalar expressions: one walk over the interned expressions in reverse.
+
+Cotangents are *masked*: a condition and a value that counts where the condition holds.  Through
+`where(p, a, b)` the cotangent of `a` holds where `p` does, and its value is multiplied by the
+derivatives of `a` as if it held everywhere; what is not finite on the side that is not taken is
+discarded at the end by one selection, and never multiplied by 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
+
+from .. import simplify
+from ..errors import GradientError
+from ..expr import (
+    FALSE,
+    Apply,
+    Cond,
+    Const,
+    Expr,
+    Foreign,
+    Index,
+    Loop,
+    Proj,
+    Read,
+    Var,
+    While,
+    substitute,
+    unknown,
+    walk,
+)
+from ..operations.stencils import resolve_read
+from ..primitives import TABLE
+from ..scalar import Scalar, apply_primitive
+from ..types import ScalarType
+from .rules import COMPLEX_REFUSED, RULES, ZERO
+
+
+class Condition(NamedTuple):
+    """One condition of a mask.  `guarding`: only where it holds may values be evaluated, as they
+    read elements that need not exist elsewhere."""
+
+    holds: Expr
+    guarding: bool
+
+
+#: All of its conditions, in order: each may be evaluated only where the previous ones hold.
+Mask = tuple[Condition, ...]
+
+
+class Cotangent(NamedTuple):
+    mask: Mask
+    value: Expr
+
+
+#: Loops inside elements are differentiated for so many values computed outside.
+MOST_DUALS = 8
+
+
+class Active:
+    """Which expressions depend differentiably on active leaves (reads and variables)."""
+
+    def __init__(self, leaf: Callable[[Expr], bool]) -> None:
+        self._leaf = leaf
+        self._known: dict[Expr, bool] = {}
+
+    def __call__(self, e: Expr) -> bool:
+        known = self._known
+        for x in unknown((e,), known):
+            known[x] = self._of(x)
+        return known[e]
+
+    def _of(self, e: Expr) -> bool:
+        known = self._known
+        if isinstance(e, Read):
+            own = e.type.is_inexact and self._leaf(e)
+            return own or any(known[x] for x in e.scoped)
+        if isinstance(e, Var):
+            return e.type.is_inexact and self._leaf(e)
+        if isinstance(e, Apply):
+            if not e.type.is_inexact or not any(known[a] for a in e.args):
+                return False
+            return e.op.name not in ZERO or (e.type.is_complex and e.op.name in COMPLEX_REFUSED)
+        if isinstance(e, Proj):
+            of = e.args[0]
+            if isinstance(of, Cond):
+                return e.type.is_inexact and (known[of.then[e.which]] or known[of.other[e.which]])
+            return e.type.is_inexact and known[of]
+        return any(known[x] for x in (*e.args, *e.scoped))
+
+
+def ordered(roots: Iterable[Expr], children: Callable[[Expr], Sequence[Expr]]) -> list[Expr]:
+    """Every expression under `roots` once, children first; iterative."""
+    seen: set[Expr] = set()
+    made: list[Expr] = []
+    stack: list[tuple[Expr, bool]] = [(r, False) for r in roots]
+    while stack:
+        e, ready = stack.pop()
+        if ready:
+            made.append(e)
+        elif e not in seen:
+            seen.add(e)
+            stack.append((e, True))
+            stack += [(c, False) for c in children(e) if c not in seen]
+    return made
+
+
+def both(p: Expr, q: Expr) -> Expr:
+    return apply_primitive("logical_and", [p, q])
+
+
+def zero(type_: ScalarType) -> Const:
+    return Const(0, type_)
+
+
+def add(a: Expr, b: Expr) -> Expr:
+    """The sum; 0 is neutral, so that the results are shorter (0 + −0 is 0 anyway)."""
+    if isinstance(a, Const) and not a.value:
+        return b
+    if isinstance(b, Const) and not b.value:
+        return a
+    return simplify.apply(TABLE["add"], (a, b), a.type)
+
+
+def guarded(p: Expr, value: Expr, other: Expr) -> Expr:
+    """`value` where p holds; only there is it evaluated, if it reads anything."""
+    if isinstance(p, Const):
+        return value if bool(p.value) else other
+    if not value.reads:
+        return simplify.select(p, value, other)
+    return Proj(Cond(p, (value,), (other,)), 0)
+
+
+def settled(cotangent: Cotangent) -> Expr:
+    """The value where the mask holds, else 0."""
+    return _under(cotangent.mask, cotangent.value, zero(cotangent.value.type))
+
+
+def _under(mask: Mask, value: Expr, other: Expr) -> Expr:
+    if any(c.guarding for c in mask):
+        for condition in mask[::-1]:
+            value = guarded(condition.holds, value, other)
+        return value
+    if not mask:
+        return value
+    p = mask[0].holds
+    for condition in mask[1:]:
+        p = both(p, condition.holds)
+    return simplify.select(p, value, other)
+
+
+def _negates(p: Expr, q: Expr) -> bool:
+    """Whether one of them is the negation of the other."""
+    return any(
+        isinstance(x, Apply) and x.op.name == "logical_not" and x.args[0] is y
+        for x, y in ((p, q), (q, p))
+    )
+
+
+def _joined(a: Mask, b: Mask) -> Mask:
+    """A mask that holds where one of the two does."""
+    common = 0
+    for x, y in zip(a, b, strict=False):
+        if x.holds is not y.holds:
+            break
+        common += 1
+    shared, first, second = a[:common], a[common:], b[common:]
+    if not first or not second:
+        return shared
+    if len(first) == len(second) == 1 and _negates(first[0].holds, second[0].holds):
+        return shared
+    true = Const(True, first[0].holds.type)
+    either = apply_primitive("logical_or", [_under(m, true, FALSE) for m in (first, second)])
+    return (*shared, Condition(either, any(c.guarding for c in (*first, *second))))
+
+
+def joined(a: Cotangent, b: Cotangent) -> Cotangent:
+    """The sum of two masked cotangents."""
+    if a.mask == b.mask:
+        return Cotangent(a.mask, add(a.value, b.value))
+    mask = _joined(a.mask, b.mask)
+    return Cotangent(mask, add(settled(a), settled(b)))
+
+
+def _fitted(value: Expr, type_: ScalarType) -> Expr:
+    """A cotangent in the type of what it belongs to."""
+    if value.type.is_complex and not type_.is_complex:
+        value = apply_primitive("real", [value])
+    return simplify.cast(value, type_)
+
+
+def negated(p: Expr) -> Expr:
+    return simplify.apply(TABLE["logical_not"], (p,), p.type)
+
+
+def _partial(e: Apply, k: int, g: Expr) -> Cotangent | None:
+    """What the cotangent `g` of `e` contributes to its argument k."""
+    name = e.op.name
+    if name in ZERO and not (e.type.is_complex and name in COMPLEX_REFUSED):
+        return None
+    if name not in RULES:
+        raise GradientError(
+            f"{name} of complex numbers has no derivative here.", hint=COMPLEX_REFUSED.get(name)
+        )
+    rule = RULES[name][k]
+    if rule is None:
+        return None
+    found = rule(Scalar(g), Scalar(e), *(Scalar(a) for a in e.args))
+    if isinstance(found, tuple):
+        p, value = found
+        return Cotangent((Condition(p._expr, False),), _fitted(value._expr, e.args[k].type))
+    return Cotangent((), _fitted(found._expr, e.args[k].type))
+
+
+def where_given(g: Expr) -> Cotangent:
+    """A cotangent that is not multiplied where it is 0: there a result does not matter, and its
+    derivatives need not be finite."""
+    return Cotangent((Condition(apply_primitive("not_equal", [g, zero(g.type)]), False),), g)
+
+
+def expr_vjp(
+    seeds: Sequence[tuple[Expr, Expr | Cotangent]], active: Active
+) -> dict[Expr, Cotangent]:
+    """The cotangents of the active leaves (reads and variables) of expressions.
+
+    seeds: expressions, each with its cotangent; active: which leaves are differentiated.
+    Errors: `GradientError` for what has no derivative.
+    """
+    found: dict[Expr, Cotangent] = {}
+    leaves: dict[Expr, Cotangent] = {}
+    #: The cotangents of the results of conditionals and loops.
+    results: dict[Expr, dict[int, Cotangent]] = {}
+
+    def give(e: Expr, cotangent: Cotangent) -> None:
+        found[e] = joined(found[e], cotangent) if e in found else cotangent
+
+    order = ordered((e for e, _ in seeds if active(e)), lambda e: _differentiable(e, active))
+    for e, seed in seeds:
+        if active(e):
+            give(e, seed if isinstance(seed, Cotangent) else Cotangent((), seed))
+    for e in reversed(order):
+        if isinstance(e, Cond | Loop | While):
+            own = results.get(e)
+            if own is None:
+                continue
+            if isinstance(e, Cond):
+                p = e.args[0]
+                for k, (mask, value) in own.items():
+                    for side, holds in ((e.then, p), (e.other, negated(p))):
+                        if active(side[k]):
+                            give(side[k], Cotangent((*mask, Condition(holds, True)), value))
+            else:
+                for inner, cotangent in _through_loop(e, own, active):
+                    give(inner, cotangent)
+            continue
+        given = found.get(e)
+        if given is None:
+            continue
+        if isinstance(e, Read | Var):
+            leaves[e] = given
+        elif isinstance(e, Proj):
+            mine = results.setdefault(e.args[0], {})
+            mine[e.which] = given
+        elif isinstance(e, Apply):
+            for k, a in enumerate(e.args):
+                if active(a) and (made := _partial(e, k, given.value)) is not None:
+                    give(a, Cotangent((*given.mask, *made.mask), made.value))
+        elif isinstance(e, Foreign):
+            raise _foreign()
+    return leaves
+
+
+def _foreign() -> GradientError:
+    return GradientError(
+        "a foreign function has no derivative.",
+        hint="Write it in treadle's functions, or give its derivative with td.rule.",
+    )
+
+
+def _differentiable(e: Expr, active: Active) -> list[Expr]:
+    """The active expressions that cotangents of `e` are passed to."""
+    if isinstance(e, Read):
+        return []
+    if isinstance(e, Cond):
+        return [x for x in e.scoped if active(x)]
+    if isinstance(e, Loop | While):
+        return [*(a for a in e.args if active(a)), *_outside(e, active)]
+    return [a for a in e.args if active(a)]
+
+
+def resolved(roots: Sequence[Expr], active: Active) -> tuple[Expr, ...]:
+    """The expressions with the reads resolved whose value outside the array is active."""
+    mapping: dict[Expr, Expr] = {
+        e: resolve_read(e)
+        for e in walk(roots)
+        if isinstance(e, Read) and any(active(x) for x in e.scoped)
+    }
+    return substitute(roots, mapping)
+
+
+# --- loops inside elements ---------------------------------------------------------------------
+
+
+def _free(e: Expr, of: set[Expr]) -> bool:
+    return of.isdisjoint(walk((e,)))
+
+
+def _outside(e: Loop | While, active: Active) -> list[Expr]:
+    """The active expressions in a loop's body that are computed from nothing of the loop."""
+    bound: set[Expr] = {v for x in walk((e,)) for v in x.vars if isinstance(x, Loop | While)}
+    inside = {x for x in walk(e.scoped) if not _free(x, bound)}
+    found: dict[Expr, None] = {}
+    stack = [s for s in e.scoped if active(s)]
+    seen: set[Expr] = set()
+    while stack:
+        x = stack.pop()
+        if x in seen:
+            continue
+        seen.add(x)
+        if x not in inside and x.type is not None:
+            found[x] = None
+        elif isinstance(x, Read):
+            raise GradientError(
+                "the derivative of a loop inside a scalar function that reads an array at an index "
+                "which changes from iteration to iteration is not supported.",
+                hint="Write the loop over arrays: td.sum or td.fold of a td.generate with the "
+                "loop's index as one more axis, td.scan, or td.loop outside of the function.",
+                where=None,
+            )
+        else:
+            stack += [c for c in (*x.args, *x.scoped) if active(c)]
+    return list(found)
+
+
+def _through_loop(
+    e: Loop | While, own: dict[int, Cotangent], active: Active
+) -> list[tuple[Expr, Cotangent]]:
+    """The contributions of a loop to what it computes from: the loop runs again, with derivatives
+    by each of these values carried along (there is no tape)."""
+    init = e.args[1:] if isinstance(e, Loop) else e.args
+    inputs = list(dict.fromkeys([*(a for a in init if active(a)), *_outside(e, active)]))
+    if len(inputs) > MOST_DUALS:
+        raise GradientError(
+            f"the derivative of a loop inside a scalar function that depends on {len(inputs)} "
+            f"values is not supported: at most {MOST_DUALS} are.",
+            hint="Write the loop over arrays: td.loop, td.scan or td.fold outside of the function.",
+        )
+    made = []
+    for x in inputs:
+        # The inputs are independent of each other, even where one is computed from another.
+        directions: dict[Expr, Expr] = {a: Const(int(a is x), a.type) for a in inputs}
+        duals = loop_jvp(e, directions.get)
+        total: Cotangent | None = None
+        for k, (mask, g) in own.items():
+            dual = duals.get(k)
+            if dual is None:
+                continue
+            part = Cotangent(mask, apply_primitive("multiply", [g, dual]))
+            total = part if total is None else joined(total, part)
+        if total is not None:
+            if x.type.is_complex:
+                raise GradientError(
+                    "the derivative of a loop on complex numbers inside a scalar function is not "
+                    "supported.",
+                    hint="Compute with the real and imaginary parts.",
+                )
+            made.append((x, Cotangent(total.mask, _fitted(total.value, x.type))))
+    return made
+
+
+def loop_jvp(e: Loop | While, tangent: Callable[[Expr], Expr | None]) -> dict[int, Expr]:
+    """The tangents of a loop's results, by a loop that carries the state and its tangent."""
+    counted = isinstance(e, Loop)
+    init = e.args[1:] if counted else e.args
+    head = e.vars[:1] if counted else ()
+    old = e.vars[1:] if counted else e.vars
+    floats = [k for k, v in enumerate(old) if v.type.is_inexact]
+    state = [Var(v.name, v.type) for v in old]
+    duals = {k: Var(f"d_{old[k].name}", old[k].type) for k in floats}
+    index = [Var(v.name, v.type) for v in head]
+    renamed: dict[Expr, Expr] = dict(zip((*head, *old), (*index, *state), strict=True))
+    body = e.scoped if counted else e.scoped[1:]
+    by_var: dict[Expr, Expr] = {state[k]: duals[k] for k in floats}
+    now = substitute(body, renamed)
+
+    def inner(x: Expr) -> Expr | None:
+        return by_var.get(x) or tangent(x)
+
+    following = expr_jvp(now, inner)
+    starting = expr_jvp(init, tangent)
+    variables = (*index, *state, *duals.values())
+    values = (*now, *(following[k] or zero(old[k].type) for k in floats))
+    first = (*init, *(starting[k] or zero(old[k].type) for k in floats))
+    made: Loop | While
+    if isinstance(e, Loop):
+        made = Loop(e.count, first, variables, values)
+    else:
+        (predicate,) = substitute(e.scoped[:1], renamed)
+        made = While(first, variables, predicate, values)
+    return {k: Proj(made, len(old) + j) for j, k in enumerate(floats)}
+
+
+# --- forward -----------------------------------------------------------------------------------
+
+
+def expr_jvp(
+    results: Sequence[Expr], tangent: Callable[[Expr], Expr | None]
+) -> tuple[Expr | None, ...]:
+    """The tangents of expressions; None is 0.  `tangent` gives those of leaves, and of any other
+    expressions that are differentiated by."""
+    found: dict[Expr, Expr | None] = {}
+    loops: dict[Expr, dict[int, Expr]] = {}
+
+    def children(e: Expr) -> Sequence[Expr]:
+        if isinstance(e, Read | Loop | While) or tangent(e) is not None:
+            return ()
+        return (*e.args, *e.scoped)
+
+    for e in ordered(results, children):
+        given = tangent(e)
+        if given is not None:
+            found[e] = given
+        elif isinstance(e, Apply):
+            found[e] = _forward(e, [found.get(a) for a in e.args])
+        elif isinstance(e, Cond):
+            sides = [found.get(s) for s in e.scoped]
+            n = len(e.types)
+            for k, t in enumerate(e.types):
+                a, b = sides[k], sides[n + k]
+                if a is None and b is None:
+                    continue
+                made = Cond(e.args[0], (a or zero(t),), (b or zero(t),))
+                loops.setdefault(e, {})[k] = Proj(made, 0)
+        elif isinstance(e, Loop | While):
+            loops[e] = loop_jvp(e, tangent) if _moves(e, tangent) else {}
+        elif isinstance(e, Proj):
+            found[e] = loops.get(e.args[0], {}).get(e.which) if e.type.is_inexact else None
+        elif isinstance(e, Foreign) and any(found.get(a) is not None for a in e.args):
+            raise _foreign()
+        else:
+            found[e] = None
+    return tuple(found[e] for e in results)
+
+
+def _moves(e: Expr, tangent: Callable[[Expr], Expr | None]) -> bool:
+    return any(tangent(x) is not None for x in walk((e,)))
+
+
+def _forward(e: Apply, tangents: Sequence[Expr | None]) -> Expr | None:
+    """The tangent of a primitive's result: the same rules, as d·t = conj(conj(d)·conj(t))."""
+    if not e.type.is_inexact:
+        return None
+    name = e.op.name
+    total: Expr | None = None
+    if name == "select":
+        p, a, b = e.args
+        if tangents[1] is None and tangents[2] is None:
+            return None
+        return simplify.select(p, tangents[1] or zero(a.type), tangents[2] or zero(b.type))
+    if name in ("real", "imag", "conjugate", "cast", "complex"):
+        if all(t is None for t in tangents):
+            return None
+        args = tuple(t or zero(a.type) for t, a in zip(tangents, e.args, strict=True))
+        return simplify.apply(e.op, args, e.type)
+    for k, t in enumerate(tangents):
+        if t is None:
+            continue
+        complex_ = e.args[k].type.is_complex
+        if name == "absolute" and complex_:
+            x = Scalar(e.args[k])
+            made = _partial(e, k, Const(1, e.type))
+            assert made is not None
+            moved = (x.real * Scalar(t).real + x.imag * Scalar(t).imag) / Scalar(e)
+            part = simplify.select(made.mask[0].holds, moved._expr, zero(e.type))
+        else:
+            given = apply_primitive("conjugate", [t]) if complex_ else t
+            made = _partial(e, k, given)
+            if made is None:
+                continue
+            part = settled(made)
+            part = apply_primitive("conjugate", [part]) if complex_ else part
+        total = part if total is None else add(total, part)
+    return total
+
+
+def shifted(e: Expr, mapping: dict[Expr, Expr]) -> Expr:
+    """The expression at other indices."""
+    return substitute((e,), mapping)[0]
+
+
+def index_map(images: Sequence[Expr]) -> dict[Expr, Expr]:
+    """Index(k) to the k-th expression."""
+    return {Index(k): image for k, image in enumerate(images)}

@@ -1,0 +1,468 @@
+"""The adjoints of folds and scans."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from .. import simplify
+from ..combines import apart, argument_combine, argument_of, simple_combine, ways
+from ..expr import Const, Expr, Index, Var, constant
+from ..graph import (
+    Combine,
+    Fold,
+    Generate,
+    Leaf,
+    Scan,
+    Shape,
+    canonical_combine,
+    indices,
+)
+from ..scalar import apply_primitive
+from ..types import int64
+from .expressions import Active, add, expr_vjp, guarded, index_map, negated, settled, shifted, zero
+from .reads import summed
+from .reverse import (
+    Bars,
+    Reverse,
+    adjoint,
+    linear_place,
+    own,
+    refused,
+    rule_for,
+    through_epilogue,
+)
+
+Seeds = list[tuple[Expr, Expr]]
+
+
+def _apply(name: str, *operands: Expr) -> Expr:
+    return apply_primitive(name, operands)
+
+
+def _conjugate(e: Expr) -> Expr:
+    return _apply("conjugate", e) if e.type.is_complex else e
+
+
+def combine_vjp(
+    combine: Combine, left: Sequence[Expr], right: Sequence[Expr], bars: Sequence[Expr | None]
+) -> tuple[list[Expr | None], list[Expr | None]]:
+    """The cotangents of the operands of a combination, for those of its results."""
+    seeds = [(e, g) for e, g in zip(combine.results, bars, strict=True) if g is not None]
+    found = expr_vjp(seeds, Active(lambda e: isinstance(e, Var)))
+    values: dict[Expr, Expr] = dict(
+        zip((*combine.left, *combine.right), (*left, *right), strict=True)
+    )
+
+    def of(v: Var) -> Expr | None:
+        return shifted(settled(found[v]), values) if v in found else None
+
+    return [of(v) for v in combine.left], [of(v) for v in combine.right]
+
+
+def combined(combine: Combine, left: Sequence[Expr], right: Sequence[Expr]) -> list[Expr]:
+    values: dict[Expr, Expr] = dict(
+        zip((*combine.left, *combine.right), (*left, *right), strict=True)
+    )
+    return [shifted(e, values) for e in combine.results]
+
+
+# --- folds -------------------------------------------------------------------------------------
+
+
+@rule_for(Fold)
+def _fold(r: Reverse, node: Fold, bars: Bars) -> None:
+    plain = node.with_(epilogue=node.results)
+    bars = through_epilogue(r, node.outer, node.results, plain.leaves, node.epilogue, bars, node)
+    seeds: Seeds = []
+    starts: Seeds = []
+    for group, combine in apart(node.combine):
+        some = tuple(node.elements[k] for k in group)
+        init = None if node.init is None else tuple(node.init[k] for k in group)
+        given = [bars[k] for k in group]
+        if all(g is None for g in given):
+            continue
+        if not any(r.active(e) for e in (*some, *(init or ()))):
+            continue
+        part = _Folded(node, some, combine, init, given)
+        if part.way == "add":
+            part.sum(seeds, starts)
+        elif part.way in ("minimum", "maximum"):
+            part.extreme("less" if part.way == "minimum" else "greater", seeds, starts)
+        elif argument_of(combine) is not None:
+            part.argument([plain.leaves[k] for k in group], seeds)
+        elif part.way == "multiply":
+            part.product(seeds, starts)
+        else:
+            part.general(seeds)
+        if init is not None and part.way not in ("add", "minimum", "maximum", "multiply"):
+            if any(r.active(e) for e in init):
+                raise refused(
+                    "the derivative of a fold by its initial value is supported for sums, products "
+                    "and extremes only.",
+                    "Combine the value with the result of the fold, outside of it.",
+                )
+    r.through((*node.outer, *node.inner), seeds, node)
+    r.through((), starts, node)
+
+
+class _Folded:
+    """Components of a fold that are combined together, with their cotangents."""
+
+    def __init__(
+        self,
+        node: Fold,
+        elements: tuple[Expr, ...],
+        combine: Combine,
+        init: tuple[Expr, ...] | None,
+        bars: Sequence[Leaf | None],
+    ) -> None:
+        self.node, self.elements, self.combine, self.init = node, elements, combine, init
+        self.rank = len(node.outer)
+        self.bars = [None if b is None else own(b, self.rank) for b in bars]
+        self.way = ways(combine)[0] if len(elements) == 1 else ""
+
+    def fold(
+        self, elements: Sequence[Expr], combine: Combine, init: tuple[Expr, ...] | None
+    ) -> Fold:
+        return Fold(self.node.outer, self.node.inner, tuple(elements), combine, init,
+                    label=adjoint(self.node), where=self.node.where)  # fmt: skip
+
+    def _of_init(self, g: Expr) -> Expr:
+        """The sum of what every row contributes to the initial value."""
+        leaf = summed((), self.node.outer, g, adjoint(self.node), self.node.where)
+        return leaf.at()
+
+    def sum(self, seeds: Seeds, starts: Seeds) -> None:
+        (g,) = self.bars
+        assert g is not None
+        seeds.append((self.elements[0], g))
+        if self.init is not None and self.init[0].reads:
+            starts.append((self.init[0], self._of_init(g)))
+
+    def extreme(self, better: str, seeds: Seeds, starts: Seeds) -> None:
+        """One fold more finds the places; the lowest of equal ones gets the cotangent."""
+        (g,) = self.bars
+        assert g is not None
+        (e,) = self.elements
+        here = linear_place(self.node.inner, self.rank)
+        combine = argument_combine(e.type, better)
+        init = None if self.init is None else (self.init[0], constant(-1))
+        found = self.fold((e, here), combine, init)
+        place = own(found.leaf(1), self.rank)
+        seeds.append((e, simplify.select(_apply("equal", here, place), g, zero(g.type))))
+        if self.init is not None and self.init[0].reads:
+            first = _apply("equal", place, constant(-1))
+            starts.append((self.init[0], self._of_init(simplify.select(first, g, zero(g.type)))))
+
+    def argument(self, results: Sequence[Leaf], seeds: Seeds) -> None:
+        """A pair of value and index: the element with the index of the result won."""
+        g = self.bars[0]
+        if g is not None:
+            won = _apply("equal", self.elements[1], own(results[1], self.rank))
+            seeds.append((self.elements[0], simplify.select(won, g, zero(g.type))))
+
+    def product(self, seeds: Seeds, starts: Seeds) -> None:
+        """The product of the others: by division where nothing is 0, else from the product of what
+        is not 0 and the number of zeros."""
+        (g,) = self.bars
+        assert g is not None
+        (e,) = self.elements
+        t = e.type
+        one, none = Const(1, t), zero(t)
+        start = one if self.init is None else self.init[0]
+
+        def is_zero(x: Expr) -> Expr:
+            return _apply("equal", x, none)
+
+        def counted(x: Expr) -> Expr:
+            return simplify.cast(is_zero(x), int64)
+
+        def nonzero(x: Expr) -> Expr:
+            return simplify.select(is_zero(x), one, x)
+
+        zeros = self.fold((counted(e),), simple_combine("add", int64), (counted(start),))
+        others = self.fold((nonzero(e),), simple_combine("multiply", t), (nonzero(start),))
+        z, p = own(zeros.leaf(), self.rank), own(others.leaf(), self.rank)
+
+        def of(x: Expr) -> Expr:
+            alone = simplify.select(_apply("equal", z, constant(1)), p, none)
+            divided = simplify.select(
+                _apply("equal", z, constant(0)), _apply("true_divide", p, nonzero(x)), none
+            )
+            rest = simplify.select(is_zero(x), alone, divided)
+            return _apply("multiply", g, _conjugate(rest))
+
+        seeds.append((e, of(e)))
+        if self.init is not None and self.init[0].reads:
+            starts.append((self.init[0], self._of_init(of(self.init[0]))))
+
+    def general(self, seeds: Seeds) -> None:
+        """result = l · a · r, with the combinations l of all elements before a and r of all after
+        it, by two scans."""
+        node, rank = self.node, self.rank
+        inner = node.inner
+        n: Expr = constant(1)
+        for extent in inner:
+            n = _apply("multiply", n, extent)
+        at: list[Expr] = list(indices(rank))
+        left_over: Expr = Index(rank)
+        within: list[Expr] = []
+        for extent in inner[:0:-1]:
+            within.insert(0, _apply("remainder", left_over, extent))
+            left_over = _apply("floor_divide", left_over, extent)
+        flat_map = index_map([*at, left_over, *within])
+        shape: Shape = (*node.outer, n)
+        stored = Generate(shape, tuple(shifted(e, flat_map) for e in self.elements),
+                          label=adjoint(node), where=node.where)  # fmt: skip
+        own_index = indices(rank + 1)
+        values = tuple(leaf.at(*own_index) for leaf in stored.leaves)
+        scans = [
+            Scan(shape, rank, values, self.combine, None, "inclusive", back,
+                 label=adjoint(node), where=node.where)
+            for back in (False, True)
+        ]  # fmt: skip
+        here = linear_place(inner, rank)
+        row = indices(rank)
+
+        def read(of: Generate | Scan, place: Expr) -> list[Expr]:
+            return [leaf.at(*row, place) for leaf in of.leaves]
+
+        x = list(self.elements)
+        before = read(scans[0], _apply("subtract", here, constant(1)))
+        after = read(scans[1], _apply("add", here, constant(1)))
+        is_first = _apply("equal", here, constant(0))
+        is_last = _apply("equal", _apply("add", here, constant(1)), n)
+        tail = [
+            guarded(is_last, a, b) if not b.reads else guarded(negated(is_last), b, a)
+            for a, b in zip(x, combined(self.combine, x, after), strict=True)
+        ]
+        if self.init is not None:
+            inside = combined(self.combine, self.init, before)
+            before = [
+                guarded(negated(is_first), b, a) for a, b in zip(self.init, inside, strict=True)
+            ]
+        _, through = combine_vjp(self.combine, before, tail, self.bars)
+        middle: list[Expr | None] = []
+        for t, g, e in zip(through, self.bars, x, strict=True):
+            if not e.type.is_inexact or (t is None and g is None):
+                middle.append(None)
+            elif self.init is not None:
+                middle.append(t)
+            else:
+                middle.append(_otherwise(is_first, g, t, e))
+        lefts, _ = combine_vjp(self.combine, x, after, middle)
+        for e, g, m in zip(x, lefts, middle, strict=True):
+            if e.type.is_inexact and not (g is None and m is None):
+                seeds.append((e, _otherwise(is_last, m, g, e)))
+
+
+def _otherwise(p: Expr, at_end: Expr | None, inside: Expr | None, like: Expr) -> Expr:
+    """`at_end` where p holds; elsewhere `inside`, which is only evaluated there."""
+    a, b = at_end or zero(like.type), inside or zero(like.type)
+    return guarded(negated(p), b, a)
+
+
+# --- scans -------------------------------------------------------------------------------------
+
+#: Scans of tuples with more components are refused: their derivative multiplies square matrices.
+_MOST_COMPONENTS = 3
+
+
+@rule_for(Scan)
+def _scan(r: Reverse, node: Scan, bars: Bars) -> None:
+    plain = node.with_(epilogue=node.results)
+    many = len(node.elements)
+    stored = plain.outputs[0].shape
+    prefixes = through_epilogue(
+        r, stored, node.results, plain.leaves[:many], node.epilogue, bars[: len(node.epilogue)],
+        node,
+    )  # fmt: skip
+    totals = list(bars[len(node.epilogue) :]) if node.form == "total" else [None] * many
+    seeds: Seeds = []
+    for group, combine in apart(node.combine):
+        part = _Scanned(node, group, combine, prefixes, totals)
+        if not part.given or not any(r.active(node.elements[k]) for k in group):
+            part.given = part.given and part.init_moves(r)
+            if not part.given:
+                continue
+        if ways(combine) == ["add"]:
+            seeds += part.sum()
+        else:
+            if part.init_moves(r):
+                raise refused(
+                    "the derivative of a scan by its initial value is supported for sums only.",
+                    "Combine the value with the results of a scan without it.",
+                )
+            seeds += part.general()
+        if part.init_moves(r):
+            part.start(r)
+    r.through(node.shape, seeds, node)
+
+
+class _Scanned:
+    def __init__(
+        self,
+        node: Scan,
+        group: Sequence[int],
+        combine: Combine,
+        prefixes: Sequence[Leaf | None],
+        totals: Sequence[Leaf | None],
+    ) -> None:
+        self.node, self.group, self.combine = node, group, combine
+        self.prefixes = [prefixes[k] for k in group]
+        self.totals = [totals[k] for k in group]
+        self.given = any(b is not None for b in (*self.prefixes, *self.totals))
+        self.rank, self.axis = len(node.shape), node.axis
+        self.n = node.shape[node.axis]
+
+    def init_moves(self, r: Reverse) -> bool:
+        init = self.node.init
+        return init is not None and any(r.active(init[k]) for k in self.group)
+
+    def at(self, leaf: Leaf, place: Expr) -> Expr:
+        index: list[Expr] = list(indices(self.rank))
+        index[self.axis] = place
+        return leaf.at(*index)
+
+    def after(self, k: int) -> Expr | None:
+        """The cotangent given to the state after element Index(axis) was combined."""
+        prefix, total = self.prefixes[k], self.totals[k]
+        here, one = Index(self.axis), constant(1)
+        back = self.node.reverse
+        if self.node.form == "inclusive":
+            return None if prefix is None else self.at(prefix, here)
+        if self.node.form == "exclusive":
+            if prefix is None:
+                return None
+            return self.at(prefix, here if back else _apply("add", here, one))
+        type_ = self.node.elements[self.group[k]].type
+        ends = (
+            _apply("equal", here, constant(0))
+            if back
+            else _apply("equal", _apply("add", here, one), self.n)
+        )
+        inside = None
+        if prefix is not None:
+            inside = self.at(prefix, _apply("subtract" if back else "add", here, one))
+        last = None
+        if total is not None:
+            index = [Index(j) for j in range(self.rank) if j != self.axis]
+            last = total.at(*index)
+        if inside is None and last is None:
+            return None
+        return _otherwise(ends, last, inside, zero(type_))
+
+    def scan(self, elements: Sequence[Expr], combine: Combine, back: bool,
+             init: tuple[Expr, ...] | None = None) -> Scan:  # fmt: skip
+        return Scan(self.node.shape, self.axis, tuple(elements), combine, init, "inclusive", back,
+                    label=adjoint(self.node), where=self.node.where)  # fmt: skip
+
+    def sum(self) -> Seeds:
+        g = self.after(0)
+        e = self.node.elements[self.group[0]]
+        if g is None:
+            return []
+        made = self.scan((g,), simple_combine("add", g.type), not self.node.reverse)
+        return [(e, own(made.leaf(), self.rank))]
+
+    def start(self, r: Reverse) -> None:
+        """The initial value of a sum is in every result."""
+        assert self.node.init is not None
+        parts: list[Expr] = []
+        for b in (self.prefixes[0], self.totals[0]):
+            if b is not None:
+                g = own(b, len(b.shape))
+                parts.append(summed((), b.shape, g, adjoint(self.node), self.node.where).at())
+        total = parts[0]
+        for p in parts[1:]:
+            total = add(total, p)
+        r.through((), [(self.node.init[self.group[0]], total)], self.node)
+
+    def general(self) -> Seeds:
+        """The state after element i has the cotangent r_i = z_i + J_iᵀ r_(i+1), where z_i is given
+        and J_i is the derivative of the next state by it: a scan of affine functions (z, J)."""
+        node, back = self.node, self.node.reverse
+        x = [node.elements[k] for k in self.group]
+        floats = [k for k, e in enumerate(x) if e.type.is_inexact]
+        d = len(floats)
+        if d > _MOST_COMPONENTS or any(x[k].type.is_complex for k in floats):
+            raise refused(
+                f"the derivative of a scan that combines {d} numbers by a function of its own is "
+                f"supported for up to {_MOST_COMPONENTS} real ones.",
+                "Use td.cumsum, or td.scan, which walks along the axis.",
+            )
+        init = None if node.init is None else tuple(node.init[k] for k in self.group)
+        states = self.scan(x, self.combine, back)
+        here: Expr = Index(self.axis)
+        following = _apply("subtract" if back else "add", here, constant(1))
+        previous = _apply("add" if back else "subtract", here, constant(1))
+        count = _apply("subtract", self.n, constant(1))
+        first = _apply("equal", here, count if back else constant(0))
+        last = _apply("equal", here, constant(0) if back else count)
+
+        def states_at(place: Expr) -> list[Expr]:
+            found = [self.at(leaf, place) for leaf in states.leaves]
+            if init is None:
+                return found
+            if back:
+                return combined(self.combine, found, init)
+            return combined(self.combine, init, found)
+
+        moved = index_map(list(indices(self.rank)))
+        moved[here] = following
+        beyond = [shifted(e, moved) for e in x]
+        now = states_at(here)
+
+        def through(
+            state: Sequence[Expr], element: Sequence[Expr], g: Sequence[Expr | None]
+        ) -> tuple[list[Expr | None], list[Expr | None]]:
+            """The cotangents of the state and of the element that are combined."""
+            if back:
+                right, left = combine_vjp(self.combine, element, state, g)
+                return left, right
+            return combine_vjp(self.combine, state, element, g)
+
+        rows: list[list[Expr]] = []  # rows[j][i]: derivative of result i by state j
+        for i in floats:
+            g = [Const(1, x[k].type) if k == i else None for k in range(len(x))]
+            of_state, _ = through(now, beyond, g)
+            rows.append([_otherwise(last, None, of_state[j], x[j]) for j in floats])
+        z = [self.after(k) or zero(x[k].type) for k in floats]
+        elements = [*z, *(rows[i][j] for j in range(d) for i in range(d))]
+        left = [Var("left", e.type) for e in elements]
+        right = [Var("right", e.type) for e in elements]
+
+        def matrix(v: Sequence[Expr], j: int, i: int) -> Expr:
+            return v[d + j * d + i]
+
+        def dot(a: Sequence[Expr], b: Sequence[Expr]) -> Expr:
+            total = _apply("multiply", a[0], b[0])
+            for p, q in zip(a[1:], b[1:], strict=True):
+                total = _apply("add", total, _apply("multiply", p, q))
+            return total
+
+        # The outer function, nearer to the start, is applied last.
+        outer, inner = (right, left) if back else (left, right)
+        values = [
+            _apply("add", outer[j], dot([matrix(outer, j, i) for i in range(d)], inner[:d]))
+            for j in range(d)
+        ]
+        values += [
+            dot([matrix(outer, j, k) for k in range(d)], [matrix(inner, k, i) for k in range(d)])
+            for j in range(d)
+            for i in range(d)
+        ]
+        combine = canonical_combine(tuple(left), tuple(right), tuple(values))
+        made = self.scan(elements, combine, not back)
+        r: list[Expr | None] = [None] * len(x)
+        for j, k in enumerate(floats):
+            r[k] = own(made.leaf(j), self.rank)
+        _, of_element = through(states_at(previous), x, r)
+        seeds: Seeds = []
+        for k in floats:
+            inside, start = of_element[k], r[k]
+            if init is not None:
+                _, at_start = through(init, x, r)
+                start = at_start[k]
+            seeds.append((x[k], _otherwise(first, start, inside, x[k])))
+        return seeds

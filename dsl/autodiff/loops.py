@@ -1,0 +1,1 @@
+"""The adjoints of branches and of loops over arrays."""

@@ -1,0 +1,279 @@
+"""The adjoint of reading an array: where the cotangents of `a[m(ix)]` go.
+
+The adjoint of a gather is a scatter.  Where the map `m` is affine it can be inverted, and the
+scatter is a gather again: element p receives the sum of what every ix with m(ix) = p contributes.
+Axes of the domain that the map loses become a fold.  Only data-dependent maps need a permute.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from .. import simplify
+from ..combines import simple_combine
+from ..errors import Location
+from ..expr import FALSE, TRUE, Apply, Const, Expr, Index, Read, Var, constant, walk
+from ..graph import Fold, Generate, Label, Leaf, Permute, Shape, indices, is_identity_read
+from ..operations.stencils import in_range, resolve_index
+from ..polynomial import affine, variables
+from ..primitives import TABLE
+from ..scalar import apply_primitive
+from ..types import int64
+from .expressions import (
+    Cotangent,
+    _under,
+    add,
+    both,
+    guarded,
+    index_map,
+    settled,
+    shifted,
+    zero,
+)
+
+#: Borders of stencils with greater offsets are scattered.
+_WIDEST_BORDER = 4
+#: More expensive cotangents are materialised before several elements read them.
+_CHEAP = 24.0
+
+
+class Inverse(NamedTuple):
+    """`images[a]` is the index along axis a of the domain that is read for element Index(…) of the
+    array; None for axes that are lost.  It is valid where all `conditions` hold."""
+
+    images: tuple[Expr | None, ...]
+    conditions: tuple[Expr, ...]
+    lost: tuple[int, ...]
+    #: Whether no image depends on a lost axis.
+    separate: bool
+
+
+def _minus(a: Expr, b: Expr) -> Expr:
+    return apply_primitive("subtract", [a, b])
+
+
+def inverse(maps: Sequence[Expr], domain: Shape, shape: Shape) -> Inverse | None:
+    """The inverse of an affine map from `domain` to `shape`; lost axes are Index(rank of the array
+    + k) in images and conditions.  None if the map is not affine."""
+    axes = [Var(f"axis{k}", int64) for k in range(len(domain))]
+    number: dict[Expr, int] = {v: k for k, v in enumerate(axes)}
+    pending = {j: shifted(m, index_map(axes)) for j, m in enumerate(maps)}
+    images: dict[Expr, Expr] = {}
+    conditions: list[Expr] = []
+    while pending:
+        forms = {}
+        for j, m in pending.items():
+            form = affine(m)
+            if form is None:
+                return None
+            forms[j] = {v: c for v, c in variables(form).items() if v in number}
+        j = min(pending, key=lambda j: len(forms[j]))
+        m, unknown = pending.pop(j), forms[j]
+        if not unknown:
+            conditions.append(apply_primitive("equal", [Index(j), m]))
+            continue
+        pivot = min(
+            unknown,
+            key=lambda v: (abs(unknown[v]) != 1, sum(v in f for f in forms.values()), number[v]),
+        )
+        c = unknown[pivot]
+        image = _minus(Index(j), shifted(m, {pivot: constant(0)}))
+        if abs(c) != 1:
+            step = constant(abs(c))
+            left = apply_primitive("remainder", [image, step])
+            conditions.append(apply_primitive("equal", [left, constant(0)]))
+            image = apply_primitive("floor_divide", [image, step])
+        if c < 0:
+            image = apply_primitive("negative", [image])
+        replaced = {pivot: image}
+        images = {v: shifted(e, replaced) for v, e in images.items()}
+        conditions = [shifted(e, replaced) for e in conditions]
+        pending = {k: shifted(e, replaced) for k, e in pending.items()}
+        images[pivot] = image
+    lost = tuple(k for k, v in enumerate(axes) if v not in images)
+    names: dict[Expr, Expr] = {axes[a]: Index(len(maps) + t) for t, a in enumerate(lost)}
+    separate = not any(set(names) & set(walk((e,))) for e in (*images.values(), *conditions))
+    found = [images.get(v) for v in axes]
+    done = tuple(None if e is None else shifted(e, names) for e in found)
+    ranges = []
+    for a, e in enumerate(done):
+        own = isinstance(e, Index) and e.axis < len(shape) and shape[e.axis] is domain[a]
+        if e is not None and not own:
+            ranges.append(in_range(e, domain[a]))
+    after = (shifted(e, names) for e in conditions)
+    return Inverse(done, (*after, *ranges), lost, separate)
+
+
+def summed(shape: Shape, inner: Shape, element: Expr, label: Label, where: Location | None) -> Leaf:
+    """The sum over the last axes of a domain."""
+    combine = simple_combine("add", element.type)
+    node = Fold(shape, inner, (element,), combine, (zero(element.type),), label=label, where=where)
+    return node.leaf()
+
+
+def _cost(e: Expr) -> float:
+    return sum(x.op.cost for x in walk((e,)) if isinstance(x, Apply))
+
+
+class Scatterer:
+    """Sends the cotangents of one operation's reads to the arrays that it reads."""
+
+    def __init__(self, domain: Shape, label: Label, where: Location | None) -> None:
+        self.domain, self.label, self.where = domain, label, where
+
+    def contribution(self, read: Read, cotangent: Cotangent) -> Expr:
+        """What the array read receives, over its own indices."""
+        shape = read.node.outputs[read.component].shape
+        if is_identity_read(read, len(self.domain)) and shape == self.domain:
+            return settled(cotangent)
+        if read.boundary in (None, "constant", "function"):
+            found = inverse(read.args, self.domain, shape)
+            if found is not None:
+                return self._gathered(found, shape, self._held(cotangent))
+            return self._scattered(read.args, shape, cotangent, read.boundary is not None)
+        offsets = self._offsets(read)
+        if offsets is None:
+            resolved = tuple(
+                resolve_index(read.boundary, i, n) for i, n in zip(read.args, shape, strict=True)
+            )
+            return self._scattered(resolved, shape, cotangent, False)
+        return self._bordered(read, shape, offsets, self._held(cotangent))
+
+    def _held(self, cotangent: Cotangent) -> Cotangent:
+        """The cotangent, materialised if it is expensive to compute at another index."""
+        if _cost(cotangent.value) <= _CHEAP:
+            return cotangent
+        made = Generate(self.domain, (settled(cotangent),), label=self.label, where=self.where)
+        return Cotangent((), made.leaf().at(*indices(len(self.domain))))
+
+    def _gathered(self, found: Inverse, shape: Shape, cotangent: Cotangent) -> Expr:
+        rank = len(shape)
+        g = settled(cotangent)
+        condition: Expr = TRUE
+        for c in found.conditions:
+            condition = both(condition, c)
+        if not found.lost:
+            images = [e for e in found.images if e is not None]
+            mapping = index_map(images)
+            zeros = _with_zero_border(g, len(self.domain), self.domain)
+            inside = [in_range(e, n) for e, n in zip(images, self.domain, strict=True)]
+            if zeros is not None and all(c in inside or c is TRUE for c in found.conditions):
+                return shifted(zeros, mapping)
+            return guarded(condition, shifted(g, mapping), zero(g.type))
+        inner = tuple(self.domain[a] for a in found.lost)
+        kept = [a for a in range(len(self.domain)) if a not in found.lost]
+        if found.separate:
+            order: list[Expr] = [constant(0)] * len(self.domain)
+            for position, a in enumerate([*kept, *found.lost]):
+                order[a] = Index(position)
+            outer = tuple(self.domain[a] for a in kept)
+            total = summed(outer, inner, shifted(g, index_map(order)), self.label, self.where)
+            at = [e for e in found.images if e is not None]
+            return guarded(condition, total.at(*at), zero(g.type))
+        places = [
+            e if e is not None else Index(rank + found.lost.index(a))
+            for a, e in enumerate(found.images)
+        ]
+        element = guarded(condition, shifted(g, index_map(places)), zero(g.type))
+        return summed(shape, inner, element, self.label, self.where).at(*indices(rank))
+
+    def _scattered(
+        self, target: Sequence[Expr], shape: Shape, cotangent: Cotangent, outside: bool
+    ) -> Expr:
+        """By a permute; `outside`: the target may be outside the array and is ignored there."""
+        valid = _under(cotangent.mask, TRUE, FALSE)
+        if outside:
+            for i, n in zip(target, shape, strict=True):
+                valid = both(valid, in_range(i, n))
+        nowhere = constant(0)
+        if any(c.guarding for c in cotangent.mask):
+            target = [guarded(valid, i, nowhere) for i in target]
+        value = cotangent.value
+        if value.reads and any(c.guarding for c in cotangent.mask):
+            value = settled(cotangent)
+        default = Generate(shape, (zero(value.type),), label=self.label, where=self.where)
+        made = Permute(
+            self.domain,
+            valid,
+            tuple(target),
+            (value,),
+            default.leaves,
+            simple_combine("add", value.type),
+            label=self.label,
+            where=self.where,
+        )
+        return made.leaf().at(*indices(len(shape)))
+
+    def _offsets(self, read: Read) -> list[int] | None:
+        """The offsets of a stencil's read; None if it is another."""
+        if len(read.args) != len(self.domain):
+            return None
+        found = []
+        for k, e in enumerate(read.args):
+            form = affine(e)
+            if form is None or variables(form) != {Index(k): 1}:
+                return None
+            rest = form - form.constant
+            if len(rest.terms) != 1 or abs(form.constant) > _WIDEST_BORDER:
+                return None
+            found.append(form.constant)
+        return found
+
+    def _bordered(
+        self, read: Read, shape: Shape, offsets: Sequence[int], cotangent: Cotangent
+    ) -> Expr:
+        """The interior reads its inverse; cells that the boundary is mapped to add those places
+        outside that are mapped to them, whatever the extents."""
+        g = settled(cotangent)
+        choices: list[list[tuple[Expr, Expr]]] = []
+        for k, (o, n) in enumerate(zip(offsets, shape, strict=True)):
+            here = _minus(Index(k), constant(o))
+            own = o == 0 and n is self.domain[k]
+            ways = [(TRUE if own else in_range(here, self.domain[k]), here)]
+            for t in range(1, abs(o) + 1):
+                last = _minus(n, constant(1))
+                outside = constant(-t) if o < 0 else apply_primitive("add", [last, constant(t)])
+                image = _minus(outside, constant(o))
+                mapped = resolve_index(str(read.boundary), outside, n)
+                holds = apply_primitive("equal", [Index(k), mapped])
+                ways.append((both(holds, in_range(image, self.domain[k])), image))
+            choices.append(ways)
+        total: Expr = zero(g.type)
+        for way in itertools.product(*choices):
+            condition: Expr = TRUE
+            for c, _ in way:
+                condition = both(condition, c)
+            part = shifted(g, index_map([e for _, e in way]))
+            total = add(total, guarded(condition, part, zero(g.type)))
+        return total
+
+
+def _with_zero_border(g: Expr, rank: int, domain: Shape) -> Expr | None:
+    """A product of a cotangent, read at the element's own index, and constants, such that it is 0
+    where the cotangent is not stored: then the gather is a stencil with a border of zeros."""
+    if isinstance(g, Read):
+        own = g.node.outputs[g.component].shape == domain and is_identity_read(g, rank)
+        if not own:
+            return None
+        return Read(g.node, g.component, g.args, "constant", (zero(g.type),))
+    if isinstance(g, Apply) and g.op.name == "negative":
+        inner = _with_zero_border(g.args[0], rank, domain)
+        return None if inner is None else simplify.apply(g.op, (inner,), g.type)
+    if isinstance(g, Apply) and g.op.name in ("multiply", "true_divide"):
+        a, b = g.args
+        if g.op.name == "multiply" and isinstance(a, Const):
+            a, b = b, a
+        if not isinstance(b, Const) or not _finite(b):
+            return None
+        inner = _with_zero_border(a, rank, domain)
+        if inner is None:
+            return None
+        return simplify.apply(TABLE[g.op.name], (inner, b), g.type)
+    return None
+
+
+def _finite(c: Const) -> bool:
+    value = complex(c.value)
+    return value == value and abs(value) != float("inf") and value != 0

@@ -1,0 +1,316 @@
+"""The reverse derivative of an array graph, as another graph of ordinary nodes.
+
+The nodes are visited in reverse.  Each leaf collects contributions, expressions over its own
+indices, which are summed in one `Generate`; a cotangent of 0 is no contribution.  A rule per node
+class (`RULES`) gives the contributions of a node to what it computes from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from ..combines import ways
+from ..errors import GradientError, Location
+from ..expr import Apply, Expr, Index, Read, Var, constant, walk
+from ..graph import (
+    Barrier,
+    Generate,
+    Label,
+    Leaf,
+    Library,
+    Matmul,
+    Node,
+    Permute,
+    Shape,
+    indices,
+    is_identity_read,
+    topological,
+)
+from ..scalar import apply_primitive
+from .expressions import (
+    Active,
+    Cotangent,
+    add,
+    expr_vjp,
+    guarded,
+    resolved,
+    settled,
+    shifted,
+    where_given,
+    zero,
+)
+from .reads import Scatterer
+from .rules import WILD
+
+#: The cotangents of a node's components; None is 0.
+Bars = Sequence[Leaf | None]
+
+
+class Reverse:
+    """The cotangents of `targets`, for those of results."""
+
+    def __init__(self, roots: Sequence[Leaf], targets: Sequence[Leaf]) -> None:
+        self.targets = dict.fromkeys(targets)
+        self.parts: dict[Leaf, list[Expr]] = {}
+        self.nodes = list(topological(roots, inside=False))
+        self.moving = moving(roots, targets)
+        self.active = Active(lambda e: isinstance(e, Read) and self.moves(e.node, e.component))
+        #: Nodes whose elements may not be finite where those of the inputs are.
+        self.unbounded: set[Node] = set()
+        for node in self.nodes:
+            used = any(leaf.node in self.unbounded for leaf in node.inputs())
+            if used or node.inside() or any(self.wild(e) for e in node.bodies() if e.type):
+                self.unbounded.add(node)
+
+    def moves(self, node: Node, component: int = 0) -> bool:
+        """Whether a leaf depends differentiably on a target."""
+        return Leaf(node, component) in self.moving
+
+    def wild(self, e: Expr) -> bool:
+        """Whether the values or the derivatives of an expression may not be finite."""
+        return any(
+            x.op.name in WILD if isinstance(x, Apply) else x.node in self.unbounded
+            for x in walk((e,))
+            if isinstance(x, Apply | Read) and x.type.is_inexact
+        )
+
+    def give(self, leaf: Leaf, part: Expr) -> None:
+        """Add a contribution, an expression over the leaf's indices."""
+        if leaf in self.moving:
+            self.parts.setdefault(leaf, []).append(part)
+
+    def bar(self, leaf: Leaf) -> Leaf | None:
+        """The sum of a leaf's contributions, as an array."""
+        parts = self.parts.get(leaf)
+        if not parts:
+            return None
+        total = parts[0]
+        for part in parts[1:]:
+            total = add(total, part)
+        return held(leaf.shape, total, adjoint(leaf.node), leaf.node.where)
+
+    def run(self) -> None:
+        for node in reversed(self.nodes):
+            open_ = [leaf for leaf in node.leaves if leaf not in self.targets]
+            if not any(leaf in self.parts for leaf in open_):
+                continue
+            bars = [self.bar(x) if x not in self.targets else None for x in node.leaves]
+            try:
+                rule(node)(self, node, bars)
+            except GradientError as error:
+                raise located(error, node) from None
+
+    # --- for rules ---
+    def through(
+        self, domain: Shape, seeds: Sequence[tuple[Expr, Expr | Cotangent]], node: Node
+    ) -> None:
+        """Pass cotangents of expressions over `domain` on to the arrays they read."""
+        bodies = resolved([e for e, _ in seeds], self.active)
+        pairs = [(e, g) for e, (_, g) in zip(bodies, seeds, strict=True)]
+        send = Scatterer(domain, adjoint(node), node.where)
+        for leaf, cotangent in expr_vjp(pairs, self.active).items():
+            assert isinstance(leaf, Read)
+            self.give(Leaf(leaf.node, leaf.component), send.contribution(leaf, cotangent))
+
+
+def adjoint(node: Node) -> Label:
+    """The label of nodes that compute the adjoint of this one."""
+    name = f"adjoint of {node.label}"
+    return Label(
+        name if not node.label.operation.startswith("adjoint of") else node.label.operation
+    )
+
+
+def located(error: GradientError, node: Node) -> GradientError:
+    """The error at the user's line of the operation, with the line that differentiates."""
+    if node.where is None or getattr(error, "at_node", False):
+        return error
+    made = GradientError(
+        error.message,
+        hint=error.hint,
+        where=node.where,
+        also=(*error.also, ("differentiated here:", error.where)),
+    )
+    made.at_node = True  # type: ignore[attr-defined]
+    return made
+
+
+def refused(what: str, hint: str) -> GradientError:
+    return GradientError(what, hint=hint)
+
+
+def held(shape: Shape, e: Expr, label: Label, where: Location | None) -> Leaf:
+    """The array of an expression; no node if it is one already."""
+    if is_identity_read(e, len(shape)):
+        assert isinstance(e, Read)
+        if e.node.outputs[e.component].shape == shape:
+            return Leaf(e.node, e.component)
+    return Generate(shape, (e,), label=label, where=where).leaf()
+
+
+def moving(roots: Sequence[Leaf], targets: Sequence[Leaf]) -> set[Leaf]:
+    """The leaves that depend differentiably on a target, the targets included."""
+    found: set[Leaf] = {t for t in targets if t.type.is_inexact}
+    active = Active(lambda e: isinstance(e, Read) and Leaf(e.node, e.component) in found)
+    for node in topological(roots):
+        if isinstance(node, Generate):
+            for leaf, e in zip(node.leaves, node.elements, strict=True):
+                if active(e):
+                    found.add(leaf)
+            continue
+        used = [*node.operands(), *node.inside()]
+        bodies = node.bodies()
+        if any(leaf in found for leaf in used) or any(active(e) for e in bodies):
+            found.update(leaf for leaf in node.leaves if leaf.type.is_inexact)
+    return found
+
+
+# --- rules -------------------------------------------------------------------------------------
+
+RULES: dict[type[Node], Callable[..., None]] = {}
+
+
+def rule(node: Node) -> Callable[..., None]:
+    found = RULES.get(type(node))
+    if found is None:
+        raise refused(
+            f"'{node.label}' has no derivative here.",
+            "Stop the gradient before it with td.stop(x).",
+        )
+    return found
+
+
+def rule_for(cls: type[Node]) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    def register(function: Callable[..., None]) -> Callable[..., None]:
+        RULES[cls] = function
+        return function
+
+    return register
+
+
+def own(bar: Leaf, rank: int) -> Expr:
+    """The cotangent at the element's own index."""
+    return bar.at(*indices(rank))
+
+
+@rule_for(Generate)
+def _generate(r: Reverse, node: Generate, bars: Bars) -> None:
+    rank = len(node.shape)
+    seeds: list[tuple[Expr, Expr | Cotangent]] = []
+    for e, bar in zip(node.elements, bars, strict=True):
+        if bar is not None:
+            g = own(bar, rank)
+            seeds.append((e, where_given(g) if r.wild(e) else g))
+    r.through(node.shape, seeds, node)
+
+
+@rule_for(Barrier)
+def _barrier(r: Reverse, node: Barrier, bars: Bars) -> None:
+    for leaf, bar in zip(node.arguments, bars, strict=True):
+        if bar is not None:
+            r.give(leaf, own(bar, len(leaf.shape)))
+
+
+def through_epilogue(
+    r: Reverse,
+    shape: Shape,
+    variables: Sequence[Var],
+    values: Sequence[Leaf],
+    epilogue: Sequence[Expr],
+    bars: Bars,
+    node: Node,
+) -> list[Leaf | None]:
+    """The cotangents of the `variables` that an epilogue is computed from, whose values are stored
+    in `values`."""
+    if tuple(epilogue) == tuple(variables):
+        return list(bars)
+    rank = len(shape)
+    by_variable: dict[Expr, Expr] = {
+        v: own(leaf, rank) for v, leaf in zip(variables, values, strict=True)
+    }
+    seeds = [(e, own(b, rank)) for e, b in zip(epilogue, bars, strict=True) if b is not None]
+    active = Active(
+        lambda e: isinstance(e, Var) or (isinstance(e, Read) and r.moves(e.node, e.component))
+    )
+    send = Scatterer(shape, adjoint(node), node.where)
+    made: list[Leaf | None] = [None] * len(variables)
+    for leaf, cotangent in expr_vjp(seeds, active).items():
+        mask = tuple(c._replace(holds=shifted(c.holds, by_variable)) for c in cotangent.mask)
+        cotangent = cotangent._replace(mask=mask, value=shifted(cotangent.value, by_variable))
+        if isinstance(leaf, Read):
+            r.give(Leaf(leaf.node, leaf.component), send.contribution(leaf, cotangent))
+        else:
+            k = list(variables).index(leaf)  # type: ignore[arg-type]
+            made[k] = held(shape, settled(cotangent), adjoint(node), node.where)
+    return made
+
+
+@rule_for(Matmul)
+def _matmul(r: Reverse, node: Matmul, bars: Bars) -> None:
+    """Abar = G Bᴴ, Bbar = Aᴴ G; whatever algorithm computes the product."""
+    batch = len(node.batch)
+    shape = (*node.batch, node.m, node.n)
+    rank = batch + 2
+    plain = node.with_(epilogue=(node.result,))
+    (bar,) = through_epilogue(r, shape, (node.result,), plain.leaves, node.epilogue, bars, node)
+    if bar is None:
+        return
+    i, j = Index(batch), Index(batch + 1)
+    turned: dict[Expr, Expr] = {i: j, j: i}
+    options = (
+        replace(node.options, levels=None, execution=None)
+        if (node.options.algorithm not in ("auto", "standard"))
+        else node.options
+    )
+    options = replace(options, algorithm="auto" if options.algorithm != "standard" else "standard")
+    common = (adjoint(node), node.where)
+
+    def conjugate(e: Expr) -> Expr:
+        return apply_primitive("conjugate", [e]) if e.type.is_complex else e
+
+    if r.active(node.left):
+        right = conjugate(shifted(node.right, turned))
+        made = Matmul(node.batch, node.m, node.k, node.n, own(bar, rank), right, options,
+                      label=common[0], where=common[1])  # fmt: skip
+        r.through((*node.batch, node.m, node.k), [(node.left, own(made.leaf(), rank))], node)
+    if r.active(node.right):
+        left = conjugate(shifted(node.left, turned))
+        made = Matmul(node.batch, node.k, node.n, node.m, left, own(bar, rank), options,
+                      label=common[0], where=common[1])  # fmt: skip
+        r.through((*node.batch, node.k, node.n), [(node.right, own(made.leaf(), rank))], node)
+
+
+@rule_for(Permute)
+def _permute(r: Reverse, node: Permute, bars: Bars) -> None:
+    how = ["overwrite"] * len(bars) if node.combine is None else ways(node.combine)
+    if any(w != "add" for w in how):
+        raise refused(
+            "this combination of permute has no derivative: only sums and td.overwrite do.",
+            "Combine with td.add; or gather instead of scattering.",
+        )
+    seeds: list[tuple[Expr, Expr]] = []
+    for value, default, bar in zip(node.values, node.defaults, bars, strict=True):
+        if bar is None:
+            continue
+        r.give(default, own(bar, len(default.shape)))
+        g = guarded(node.valid, bar.at(*node.target), zero(bar.type))
+        seeds.append((value, g))
+    r.through(node.domain, seeds, node)
+
+
+@rule_for(Library)
+def _library(r: Reverse, node: Library, bars: Bars) -> None:
+    raise refused(
+        f"'{node.label}' has no derivative here.",
+        "Give one with td.rule, or stop the gradient before it: td.stop(x).",
+    )
+
+
+def linear_place(inner: Shape, first: int) -> Expr:
+    """The row-major number of an element within the folded axes, which start at axis `first`."""
+    total: Expr = constant(0)
+    for k, n in enumerate(inner):
+        total = apply_primitive("multiply", [total, n])
+        total = apply_primitive("add", [total, Index(first + k)])
+    return total

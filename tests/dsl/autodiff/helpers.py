@@ -1,0 +1,38 @@
+"""Gradients against central differences along random directions."""
+
+from __future__ import annotations
+
+import numpy as np
+
+import treadle as td
+
+BACKENDS = ("reference", "native")
+
+
+def directional(f, args, k, step=1e-5):
+    """A random direction of argument k, and the derivative of `f` along it by differences."""
+    rng = np.random.default_rng(7)
+    d = rng.standard_normal(np.shape(args[k]))
+
+    def value(t):
+        moved = list(args)
+        moved[k] = args[k] + t * d
+        return td.run(f(*moved), backend="reference")
+
+    return d, (8 * (value(step) - value(-step)) - value(2 * step) + value(-2 * step)) / (12 * step)
+
+
+def assert_gradient(f, *args, rtol=1e-6, atol=1e-8, backends=BACKENDS):
+    """The gradient by each argument, evaluated and compiled, on each backend."""
+    numbers = tuple(range(len(args)))
+    differentiated = td.grad(f, argnums=numbers)
+    expected = [directional(f, args, k) for k in numbers]
+    for backend in backends:
+        for found in (
+            td.run(differentiated(*args), backend=backend),
+            td.jit(differentiated, backend=backend)(*args),
+        ):
+            for a, g, (d, along) in zip(args, found, expected, strict=True):
+                assert np.shape(g) == np.shape(a)
+                assert g.dtype == np.asarray(a).dtype
+                np.testing.assert_allclose(np.sum(g * d), along, rtol=rtol, atol=atol)

@@ -1,0 +1,260 @@
+"""Gradients of array programs: gathers, stencils, folds, scans, products, permutes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+
+import treadle as td
+
+from .helpers import BACKENDS, assert_gradient
+
+rng = np.random.default_rng(3)
+X = rng.random((5, 4)) + 0.5
+W = rng.random((5, 4))
+A = rng.random((4, 3))
+INDEX = np.array([0, 3, 3, 1])
+
+
+def affine(p, q):
+    return p[0] * q[0], p[1] * q[0] + q[1]
+
+
+PROGRAMS = {
+    "elementwise": lambda x: td.sum(td.sin(x) * W + x**3 / (1 + x)),
+    "broadcast": lambda x: td.sum(td.sum(x, axis=0)[None, :] * x * W),
+    "transposed": lambda x: td.sum(x.T @ x),
+    "product": lambda x: td.sum(td.sin(x @ A)),
+    "matrix and vector": lambda x: td.sum(td.exp(x @ x[0])),
+    "sum of products": lambda x: td.sum(td.sum(x[:, :, None] * A[None], axis=1) ** 2),
+    "mean": lambda x: td.mean(x**3),
+    "deviation": lambda x: td.std(x) + td.sum(td.var(x, axis=0)),
+    "extremes": lambda x: td.min(x * W) + td.sum(td.max(x, axis=1)),
+    "products": lambda x: td.sum(td.prod(x, axis=1) ** 2),
+    "slices": lambda x: td.sum(x[1:, ::2] ** 2) + td.sum(x[::-1] * x),
+    "reshaped": lambda x: td.sum(td.reshape(x, (4, 5)) * td.sin(x).T),
+    "concatenated": lambda x: td.sum(td.concatenate([x, 2 * x]) ** 2),
+    "rolled": lambda x: td.sum(td.roll(x, 2, axis=0) * x * W),
+    "padded": lambda x: td.sum(td.pad(x, 2, mode="reflect") ** 2),
+    "convolved": lambda x: td.sum(td.convolve(x, np.ones((3, 3))) ** 2),
+    "gathered": lambda x: td.sum(x[INDEX] ** 2),
+    "diagonal": lambda x: td.sum(index_twice(x)),
+    "windows": lambda x: td.sum(windows(x)),
+    "permuted": lambda x: td.sum(
+        td.permute(lambda n, o: n + o, td.zeros(3), lambda i, j: (i * j) % 3, x) ** 2
+    ),
+    "cumulative sum": lambda x: td.sum(td.cumsum(x, axis=1) ** 2 * W),
+    "cumulative product": lambda x: td.sum(td.cumprod(x, axis=0) * W),
+    "exclusive scan": lambda x: td.sum(td.scanl(lambda a, b: a * b, 1.3, x, axis=0)[:5] * W),
+    "scan from the right": lambda x: td.sum(td.scanr(lambda a, b: a + b, 1.3, x, axis=1) ** 2),
+    "scan of pairs": lambda x: td.sum(td.unzip(td.scanl1(affine, td.zip(x, x * x), axis=1))[1] * W),
+    "fold of pairs": lambda x: td.sum(
+        td.unzip(td.fold1(affine, td.zip(x, x * x), axis=1))[1] * W[:, 0]
+    ),
+    "fold of two axes": lambda x: td.sum(
+        td.unzip(td.fold(affine, (1.0, 2.0), td.zip(x, x * x), axis=(0, 1)))[1]
+    ),
+    "norm": lambda x: td.sum(td.fold(lambda a, b: td.sqrt(a * a + b * b), 0.5, x) ** 2),
+    "softmax": lambda x: td.sum(
+        td.log(td.sum(td.exp(x - td.max(x, axis=1)[:, None]), axis=1)) * W[:, 0]
+    ),
+    "loop in an element": lambda x: td.sum(
+        td.map(lambda v: td.loop(3, lambda k, s: s * td.sin(v) + s, v), x)
+    ),
+    "while in an element": lambda x: td.sum(
+        td.map(lambda v: td.while_loop(lambda s: s < 5, lambda s: s * 1.5 * v + 1, v), x)
+    ),
+    "condition": lambda x: td.sum(td.map(lambda v: td.cond(v < 1, v * v, td.sqrt(v - 1)), x)),
+    "gradient of a scalar function": lambda x: td.sum(
+        td.map(lambda v: td.grad(lambda u: u**3 * td.sin(u))(v), x)
+    ),
+    "gradient of a gradient": lambda x: td.sum(
+        td.grad(lambda y: td.sum(td.sin(y) * (y * y @ W.T @ y)))(x) * W
+    ),
+}
+
+
+def index_twice(x):
+    x = td.use(x)
+    return td.generate((4,), lambda i: x[i, i] * x[i + 1, 3 - i])
+
+
+def windows(x):
+    x = td.use(x)
+    return td.generate((3, 4, 2), lambda i, j, k: x[i + k, j] ** 2 * x[4 - i, j // 2])
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_program(name):
+    assert_gradient(PROGRAMS[name], X)
+
+
+BORDERS = {
+    "clamp": td.clamp,
+    "mirror": td.mirror,
+    "symmetric": td.symmetric,
+    "wrap": td.wrap,
+    "constant": td.constant(0.3),
+    "function": td.function(lambda i, j: td.sin(td.cast(i + 2 * j, td.float64))),
+}
+
+
+@pytest.mark.parametrize("border", BORDERS)
+@pytest.mark.parametrize("shape", [(5, 4), (2, 3), (1, 1), (1, 4)])
+def test_stencils(border, shape):
+    w = rng.random(shape)
+
+    def loss(x):
+        def f(v):
+            return v[-1, 0] * v[1, 1] + 3 * v[0, 2] * v[0, 0] - v[-2, -1]
+
+        return td.sum(w * td.stencil(f, x, boundary=BORDERS[border]))
+
+    assert_gradient(loss, rng.random(shape) + 0.5)
+
+
+def test_a_border_function_that_reads_is_differentiated():
+    edge = rng.random(9)
+
+    def loss(x, e):
+        border = td.function(lambda i: e[i + 2] ** 2)
+        return td.sum(td.stencil(lambda v: v[-2] * v[2], x, boundary=border))
+
+    assert_gradient(lambda x, e: loss(x, td.use(e)),
+                    rng.random(5), edge)  # fmt: skip
+
+
+def test_a_linear_stencil_becomes_a_stencil():
+    f = td.grad(lambda x: td.sum(td.stencil(lambda v: v[-1] + 2 * v[0], x, boundary=td.wrap) ** 2))
+    x = td.jit(f).lower(np.ones(8))
+    assert "permute" not in str(x.graph())
+
+
+@pytest.mark.parametrize("shape", [(0, 3), (3, 0), (1, 3)])
+def test_empty_and_single_extents(shape):
+    x = rng.random(shape)
+    for f in (
+        lambda x: td.sum(td.sin(x)),
+        lambda x: td.sum(td.cumsum(x, axis=1)),
+        lambda x: td.sum(td.prod(x, axis=1)),
+        lambda x: td.sum(x.T @ x),
+    ):
+        for backend in BACKENDS:
+            assert td.run(td.grad(f)(x), backend=backend).shape == shape
+
+
+@pytest.mark.parametrize("zeros", [0, 1, 2, 4])
+def test_products_with_zeros(zeros):
+    x = np.array([2.0, 3.0, 0.5, 7.0])
+    x[:zeros] = 0
+    expected = [np.prod(np.delete(x, k)) for k in range(4)]
+    for backend in BACKENDS:
+        np.testing.assert_allclose(td.run(td.grad(td.prod)(x), backend=backend), expected)
+        scanned = td.grad(lambda x: td.cumprod(x)[3])(x)
+        np.testing.assert_allclose(td.run(scanned, backend=backend), expected)
+
+
+def test_ties_go_to_the_lowest_index():
+    x = np.array([1.0, 3.0, 3.0, 1.0])
+    np.testing.assert_array_equal(td.run(td.grad(td.max)(x)), [0, 1, 0, 0])
+    np.testing.assert_array_equal(td.run(td.grad(td.min)(x)), [1, 0, 0, 0])
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_what_is_not_taken_is_not_multiplied(backend):
+    x = np.array([0.5, 2.0, 0.0])
+    expected = [1, 0.5, 1]
+    arrays = td.grad(lambda x: td.sum(td.where(x < 1, x, td.sqrt(x - 1))))
+    inside = td.grad(lambda x: td.sum(td.map(lambda v: td.where(v < 1, v, td.sqrt(v - 1)), x)))
+    guarded = td.grad(lambda x: td.sum(td.map(lambda v: td.cond(v < 1, v, td.sqrt(v - 1)), x)))
+    for f in (arrays, inside, guarded):
+        np.testing.assert_allclose(td.run(f(x), backend=backend), expected)
+    sliced = td.grad(lambda x: td.sum(td.sqrt(x)[:2]))(x)
+    assert td.run(sliced, backend=backend)[2] == 0
+    products = td.grad(lambda x: td.sum(td.where(x > 0, x * td.log(x), 0.0)))(x)
+    np.testing.assert_allclose(
+        td.run(products, backend=backend), [1 + np.log(0.5), 1 + np.log(2), 0]
+    )
+
+
+class Pair(NamedTuple):
+    w: object
+    b: object
+
+
+@dataclass
+class Model:
+    layer: Pair
+    scale: object
+
+
+def test_structures_argnums_and_aux():
+    model = Model(Pair(A, np.ones(3)), 2.0)
+
+    def loss(x, m):
+        y = td.tanh(x @ m.layer.w + m.layer.b) * m.scale
+        return td.sum(y), y
+
+    (value, aux), (gx, gm) = td.run(td.value_and_grad(loss, (0, 1), True)(X, model))
+    y = np.tanh(X @ A + 1)
+    np.testing.assert_allclose(value, 2 * y.sum())
+    np.testing.assert_allclose(aux, 2 * y)
+    slope = 2 * (1 - y * y)
+    np.testing.assert_allclose(gx, slope @ A.T)
+    assert isinstance(gm, Model) and isinstance(gm.layer, Pair)
+    np.testing.assert_allclose(gm.layer.w, X.T @ slope)
+    np.testing.assert_allclose(gm.layer.b, slope.sum(0))
+    np.testing.assert_allclose(gm.scale, y.sum())
+
+
+def test_vjp_and_stop():
+    y, back = td.vjp(lambda a, b: (a * b, td.sum(a)), X, W)
+    np.testing.assert_allclose(td.run(y[0]), X * W)
+    ga, gb = td.run(back((np.ones((5, 4)), 2.0)))
+    np.testing.assert_allclose(ga, W + 2)
+    np.testing.assert_allclose(gb, X)
+    stopped = td.grad(lambda x: td.sum(x * td.stop(x * x)))(X)
+    np.testing.assert_allclose(td.run(stopped), X * X)
+
+
+def test_a_constant_from_outside_is_constant():
+    """An array that was computed before from the same data is not differentiated."""
+    x = td.use(X)
+    z = x + 1
+    np.testing.assert_allclose(td.run(td.grad(lambda y: td.sum(y * z))(x)), X + 1)
+    np.testing.assert_allclose(td.run(td.grad(lambda y: td.sum(y * (y + 1)))(x)), 2 * X + 1)
+
+
+def test_types_of_gradients():
+    x = X.astype(np.float32)
+    assert td.run(td.grad(lambda x: td.sum(td.sin(x) * 2))(x)).dtype == np.float32
+    wide = td.grad(lambda x: td.sum(x.astype(td.float64) ** 2))(x)
+    assert td.run(wide).dtype == np.float32
+    z = np.array([3 + 4j])
+    np.testing.assert_allclose(td.run(td.grad(lambda z: td.sum(abs(z) ** 2))(z)), 2 * z)
+
+
+def test_refusals_are_at_the_line_of_the_operation():
+    def loss(x):
+        y = td.permute(lambda n, o: n + o + n * o, td.zeros(3), lambda i: i % 3, x)
+        return td.sum(y)
+
+    with pytest.raises(td.GradientError) as caught:
+        td.grad(loss)(np.ones(7))
+    assert "y = td.permute(" in str(caught.value)
+    with pytest.raises(td.DTypeError, match="int64"):
+        td.grad(lambda x: x * 2)(np.int64(3))
+    with pytest.raises(td.ShapeError, match="one number"):
+        td.grad(lambda x: x * 2)(np.ones(3))
+    with pytest.raises(td.TracingError, match="argnums=2"):
+        td.grad(lambda x: td.sum(x), argnums=2)(np.ones(3))
+    with pytest.raises(td.GradientError, match="changes from iteration"):
+        td.grad(reading_loop)(np.ones(7))
+
+
+def reading_loop(x):
+    a = td.use(x)
+    return td.sum(td.generate((3,), lambda i: td.loop(3, lambda k, s: s * a[i + k], 1.0)))
