@@ -10,7 +10,7 @@ from .. import simplify
 from ..array import Array
 from ..errors import DTypeError, TracingError, user_location
 from ..expr import Const, Expr, Read, walk
-from ..graph import Generate, Input, Label, Leaf, topological
+from ..graph import ArrayLoop, Generate, Input, Label, Leaf, Node, topological
 from ..node import fresh_uid
 from ..rebuild import Rebuilder
 from ..refusals import called
@@ -128,18 +128,46 @@ class Substitution:
     def __init__(
         self, variables: Sequence[Variable], more: Sequence[tuple[Leaf, Leaf]] = ()
     ) -> None:
+        #: Leaves of nodes that are replaced by others, which are rebuilt as well.
+        self._pending: dict[Leaf, Leaf] = {}
         self._builder = Rebuilder()
         for v in variables:
             self._builder.leaves.update(zip(v.leaves, v.given, strict=True))
-        self._builder.leaves.update(more)
+        for old, new in more:
+            (self._builder.leaves if isinstance(old.node, Input) else self._pending)[old] = new
         self._inputs = {leaf.node for leaf in self._builder.leaves}
         self._done: set[Any] = set()
 
-    def _prepare(self, roots: Sequence[Leaf]) -> None:
+    def renew(self, roots: Sequence[Leaf]) -> None:
+        """Give the loops under `roots` states and counters of their own: the program has these
+        loops twice, in different bodies."""
+        nodes = self._builder.nodes
         for node in topological(roots):
+            for bound in getattr(node, "bound", ()) if isinstance(node, ArrayLoop) else ():
+                if bound not in nodes:
+                    made = bound.copy().of_shape(bound.shape)
+                    nodes[bound] = made
+                    self._inputs.add(bound)
+                    self._inputs.add(made)
+
+    def _prepare(self, roots: Sequence[Leaf]) -> None:
+        """Rebuild what the roots need, dependencies first; of a replaced node, what replaces it."""
+        stack: list[tuple[Node, bool]] = [(leaf.node, False) for leaf in roots]
+        while stack:
+            node, ready = stack.pop()
             if node in self._inputs or node in self._done:
                 continue
+            instead = [n.node for o in node.leaves if (n := self._pending.get(o)) is not None]
+            needed = instead or [leaf.node for leaf in (*node.inputs(), *node.inside())]
+            if not ready:
+                stack.append((node, True))
+                stack += [(n, False) for n in needed]
+                continue
             self._done.add(node)
+            if instead:
+                for leaf in node.leaves:
+                    self._builder.leaves[leaf] = self._builder.leaf(self._pending[leaf])
+                continue
             made = self._builder.node(node)
             if made is not node:
                 self._builder.nodes[node] = made

@@ -93,9 +93,10 @@ def _loss(result: Any, operation: str) -> tuple[Leaf, bool]:
 
 def pulled(
     roots: Sequence[Leaf], seeds: Sequence[Leaf | Expr | None], targets: Sequence[Leaf]
-) -> list[Leaf]:
+) -> tuple[list[Leaf], dict[Leaf, Leaf]]:
     """The cotangents of `targets` for those of `roots`: arrays, or expressions over their indices.
-    Targets that the roots do not depend on get zeros."""
+    Targets that the roots do not depend on get zeros.  Also leaves of the program to replace by
+    others that compute the same."""
     reverse = Reverse(roots, targets)
     for root, seed in zip(roots, seeds, strict=True):
         if isinstance(seed, Leaf):
@@ -103,7 +104,8 @@ def pulled(
         if seed is not None:
             reverse.give(root, seed)
     reverse.run()
-    return [reverse.bar(t) or constant_leaf(0, t, "no gradient") for t in targets]
+    found = [reverse.bar(t) or constant_leaf(0, t, "no gradient") for t in targets]
+    return found, reverse.replaced
 
 
 def _differentiated(
@@ -137,8 +139,8 @@ def _differentiated(
         result, aux = result
     root, number = _loss(result, operation)
     targets = [leaf for v in variables for leaf in v.leaves]
-    bars = pulled([root], [Const(1, root.type)], targets)
-    put = Substitution(variables)
+    bars, replaced = pulled([root], [Const(1, root.type)], targets)
+    put = Substitution(variables, list(replaced.items()))
     for v in variables:
         v.close()
     value_leaf, *made = put.leaves([root, *bars])
@@ -319,7 +321,8 @@ def vjp(f: Function, *args: Any) -> tuple[Any, Callable[[Any], Any]]:
                 for leaf, t in zip(checked._leaves, a.types, strict=True)
             ]
         targets = [leaf for v in variables for leaf in v.leaves]
-        made = Substitution(variables).leaves(pulled(roots, seeds, targets))
+        bars, replaced = pulled(roots, seeds, targets)
+        made = Substitution(variables, list(replaced.items())).leaves(bars)
         found, at = [], 0
         for own, build in groups:
             parts = []

@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from ..combines import ways
+from .. import simplify
+from ..combines import argument_combine, ways
 from ..errors import GradientError, Location
 from ..expr import Apply, Expr, Index, Read, Var, constant, walk
 from ..graph import (
@@ -40,7 +41,7 @@ from .expressions import (
     where_given,
     zero,
 )
-from .reads import Scatterer
+from .reads import Scatterer, inverse
 from .rules import WILD
 
 #: The cotangents of a node's components; None is 0.
@@ -53,7 +54,11 @@ class Reverse:
     def __init__(self, roots: Sequence[Leaf], targets: Sequence[Leaf]) -> None:
         self.targets = dict.fromkeys(targets)
         self.parts: dict[Leaf, list[Expr]] = {}
-        self.nodes = list(topological(roots, inside=False))
+        self.nodes = list(topological(roots))
+        #: The nodes that are computed outside of loops and branches.
+        self.outside = set(topological(roots, inside=False))
+        #: Leaves of loops, and those of the loops that compute the same and store their states.
+        self.replaced: dict[Leaf, Leaf] = {}
         self.moving = moving(roots, targets)
         self.active = Active(lambda e: isinstance(e, Read) and self.moves(e.node, e.component))
         #: Nodes whose elements may not be finite where those of the inputs are.
@@ -283,20 +288,91 @@ def _matmul(r: Reverse, node: Matmul, bars: Bars) -> None:
 
 @rule_for(Permute)
 def _permute(r: Reverse, node: Permute, bars: Bars) -> None:
-    how = ["overwrite"] * len(bars) if node.combine is None else ways(node.combine)
-    if any(w != "add" for w in how):
-        raise refused(
-            "this combination of permute has no derivative: only sums and td.overwrite do.",
-            "Combine with td.add; or gather instead of scattering.",
-        )
     seeds: list[tuple[Expr, Expr]] = []
-    for value, default, bar in zip(node.values, node.defaults, bars, strict=True):
+    if node.combine is None:
+        winner = None
+        if not _one_to_one(node) and any(r.active(v) for v in node.values):
+            winner = _numbered(r, node)
+        for k, bar in enumerate(bars):
+            if bar is None:
+                continue
+            nothing = node.with_(
+                values=(zero(bar.type),), defaults=(bar,), label=adjoint(node), checks=()
+            )
+            default = node.defaults[k]
+            r.give(default, own(nothing.leaf(), len(default.shape)))
+            seeds.append((node.values[k], _received(node, bar, winner)))
+        r.through(node.domain, seeds, node)
+        return
+    for k, (how, bar) in enumerate(zip(ways(node.combine), bars, strict=True)):
         if bar is None:
             continue
-        r.give(default, own(bar, len(default.shape)))
-        g = guarded(node.valid, bar.at(*node.target), zero(bar.type))
-        seeds.append((value, g))
+        default = node.defaults[k]
+        rank = len(default.shape)
+        if how == "add":
+            r.give(default, own(bar, rank))
+            seeds.append((node.values[k], _received(node, bar, None)))
+        elif how in ("minimum", "maximum"):
+            winner = _extremes(node, k, "less" if how == "minimum" else "greater")
+            kept = apply_primitive("equal", [own(winner, rank), constant(-1)])
+            r.give(default, simplify.select(kept, own(bar, rank), zero(bar.type)))
+            seeds.append((node.values[k], _received(node, bar, winner)))
+        else:
+            raise refused(
+                "this combination of permute has no derivative: sums, extremes and td.overwrite "
+                "do.",
+                "Combine with td.add; or gather instead of scattering.",
+            )
     r.through(node.domain, seeds, node)
+
+
+def _one_to_one(node: Permute) -> bool:
+    """Whether no two sources have the same target."""
+    found = inverse(node.target, node.domain, node.defaults[0].shape)
+    return found is not None and not found.lost
+
+
+def _received(node: Permute, bar: Leaf, winner: Leaf | None) -> Expr:
+    """The cotangent of the target of each source; 0 if another source won there."""
+    g: Expr = bar.at(*node.target)
+    if winner is not None:
+        mine = apply_primitive("equal", [winner.at(*node.target), linear_place(node.domain, 0)])
+        g = simplify.select(mine, g, zero(bar.type))
+    return guarded(node.valid, g, zero(bar.type))
+
+
+def _numbers(node: Permute) -> Leaf:
+    """The number of the source that wins at each target, before any has: −1."""
+    shape = node.defaults[0].shape
+    return Generate(shape, (constant(-1),), label=adjoint(node), where=node.where).leaf()
+
+
+def _numbered(r: Reverse, node: Permute) -> Leaf:
+    """Who won where sources overwrite each other: the same permute, with their numbers as one more
+    component, replaces this one."""
+    made = node.with_(
+        values=(*node.values, linear_place(node.domain, 0)),
+        defaults=(*node.defaults, _numbers(node)),
+    )
+    for k, leaf in enumerate(node.leaves):
+        r.replaced[leaf] = made.leaf(k)
+    return made.leaf(len(node.values))
+
+
+def _extremes(node: Permute, k: int, better: str) -> Leaf:
+    """The numbers of the sources with the extreme values, −1 for the default."""
+    value = node.values[k]
+    made = Permute(
+        node.domain,
+        node.valid,
+        node.target,
+        (value, linear_place(node.domain, 0)),
+        (node.defaults[k], _numbers(node)),
+        argument_combine(value.type, better),
+        label=adjoint(node),
+        where=node.where,
+    )
+    return made.leaf(1)
 
 
 @rule_for(Library)
