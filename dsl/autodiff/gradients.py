@@ -109,7 +109,7 @@ def pulled(
 
 
 def _differentiated(
-    f: Function, args: tuple[Any, ...], argnums: Any, has_aux: bool, memory: Any, operation: str
+    f: Function, args: tuple[Any, ...], argnums: Any, has_aux: bool, operation: str
 ) -> tuple[Any, Any, Any]:
     """The value, the auxiliary results and the gradients."""
     if not callable(f):
@@ -210,16 +210,13 @@ def _as_asked(gradients: Any, argnums: Any, in_kernel: bool) -> Any:
 
 
 @user_facing
-def value_and_grad(
-    f: Function, argnums: Any = 0, has_aux: bool = False, memory: Any = None
-) -> Callable[..., Any]:
+def value_and_grad(f: Function, argnums: Any = 0, has_aux: bool = False) -> Callable[..., Any]:
     """A function that returns `f`'s value and its gradient: (value, gradient), in one program.
 
     f: returns one real number, an array of rank 0 or a scalar; with `has_aux`, the pair of it and
         other results, and the value is then this pair.
     argnums: the number of the argument to differentiate by, or a tuple of numbers; the gradient
         has the structure and the types of the argument (a tuple of them for a tuple).
-    memory: how much memory the states of loops over arrays may take, as "2 GB".
 
     Errors: `GradientError` at the line of an operation that has no derivative; `DTypeError` for
     integers among the arguments; `ShapeError` if `f` returns an array.
@@ -233,16 +230,14 @@ def value_and_grad(
     @_named_after(f)
     def differentiated(*args: Any) -> Any:
         inside = enclosing_kernel() is not None
-        value, aux, gradients = _differentiated(f, args, argnums, has_aux, memory, "value_and_grad")
+        value, aux, gradients = _differentiated(f, args, argnums, has_aux, "value_and_grad")
         return (value, aux) if has_aux else value, _as_asked(gradients, argnums, inside)
 
     return differentiated
 
 
 @user_facing
-def grad(
-    f: Function, argnums: Any = 0, has_aux: bool = False, memory: Any = None
-) -> Callable[..., Any]:
+def grad(f: Function, argnums: Any = 0, has_aux: bool = False) -> Callable[..., Any]:
     """The gradient of `f`, a function of the same arguments; see `value_and_grad`.
 
     With `has_aux`, it returns (gradient, aux).
@@ -255,7 +250,7 @@ def grad(
     @_named_after(f)
     def differentiated(*args: Any) -> Any:
         inside = enclosing_kernel() is not None
-        _, aux, gradients = _differentiated(f, args, argnums, has_aux, memory, "grad")
+        _, aux, gradients = _differentiated(f, args, argnums, has_aux, "grad")
         found = _as_asked(gradients, argnums, inside)
         return (found, aux) if has_aux else found
 

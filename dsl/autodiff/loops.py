@@ -189,7 +189,7 @@ def _loop(r: Reverse, node: ArrayLoop, bars: Bars) -> None:
             checks=loop.checks,
         )
     )
-    for k in range(len(node.state)):
+    for k in range(len(node.state) if storing is not node else 0):
         r.replaced[node.leaf(k)] = storing.leaf(k)
     # The reversed loop.
     step = Input("k", int64, (), kind="counter", where=where)
@@ -206,8 +206,9 @@ def _loop(r: Reverse, node: ArrayLoop, bars: Bars) -> None:
     starts = [bars[k] or constant_leaf(0, loop.init[k], label.operation) for k in active]
     starts += [constant_leaf(0, leaf, label.operation) for leaf in fixed]
     reversed_ = _closed(
-        ArrayLoop((*incoming, *sums), tuple(starts), tuple(body), None, n, step,
-                  label=label, where=where)  # fmt: skip
+        ArrayLoop(
+            (*incoming, *sums), tuple(starts), tuple(body), None, n, step, label=label, where=where
+        )
     )
     for j, leaf in enumerate([*(loop.init[k] for k in active), *fixed]):
         r.give(leaf, own(reversed_.leaf(j), len(leaf.shape)))
@@ -225,6 +226,7 @@ def _branch(r: Reverse, node: Branch, bars: Bars) -> None:
         if inner not in outside:
             frontier.update((leaf, None) for leaf in inner.inputs() if leaf.node in outside)
             frontier.update((leaf, None) for leaf in inner.inside() if leaf.node in outside)
+            frontier.update((leaf, None) for leaf in inner.leaves if leaf in r.targets)
     targets = [leaf for leaf in frontier if leaf in r.moving]
     if not targets:
         return
@@ -248,4 +250,3 @@ def _branch(r: Reverse, node: Branch, bars: Bars) -> None:
     )
     for leaf, t in zip(made.leaves, targets, strict=True):
         r.give(t, own(leaf, len(t.shape)))
-

@@ -17,7 +17,8 @@ def directional(f, args, k, step=1e-5):
     def value(t):
         moved = list(args)
         moved[k] = args[k] + t * d
-        return td.run(f(*moved), backend="reference")
+        used = [td.use(a) if np.ndim(a) else a for a in moved]
+        return td.run(f(*used), backend="reference")
 
     return d, (8 * (value(step) - value(-step)) - value(2 * step) + value(-2 * step)) / (12 * step)
 
