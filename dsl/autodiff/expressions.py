@@ -30,6 +30,7 @@ from ..expr import (
     unknown,
     walk,
 )
+from ..node import Combine
 from ..operations.stencils import resolve_read
 from ..primitives import TABLE
 from ..scalar import Scalar, apply_primitive
@@ -269,6 +270,22 @@ def expr_vjp(
         elif isinstance(e, Foreign):
             raise _foreign()
     return leaves
+
+
+def combine_vjp(
+    combine: Combine, left: Sequence[Expr], right: Sequence[Expr], bars: Sequence[Expr | None]
+) -> tuple[list[Expr | None], list[Expr | None]]:
+    """The cotangents of the operands of a combination, for those of its results."""
+    seeds = [(e, g) for e, g in zip(combine.results, bars, strict=True) if g is not None]
+    found = expr_vjp(seeds, Active(lambda e: isinstance(e, Var)))
+    values: dict[Expr, Expr] = dict(
+        zip((*combine.left, *combine.right), (*left, *right), strict=True)
+    )
+
+    def of(v: Var) -> Expr | None:
+        return shifted(settled(found[v]), values) if v in found else None
+
+    return [of(v) for v in combine.left], [of(v) for v in combine.right]
 
 
 def _foreign() -> GradientError:

@@ -19,7 +19,7 @@ from ..graph import (
 )
 from ..scalar import apply_primitive
 from ..types import int64
-from .expressions import Active, add, expr_vjp, guarded, index_map, negated, settled, shifted, zero
+from .expressions import add, combine_vjp, guarded, index_map, negated, shifted, zero
 from .reads import summed
 from .reverse import (
     Bars,
@@ -41,22 +41,6 @@ def _apply(name: str, *operands: Expr) -> Expr:
 
 def _conjugate(e: Expr) -> Expr:
     return _apply("conjugate", e) if e.type.is_complex else e
-
-
-def combine_vjp(
-    combine: Combine, left: Sequence[Expr], right: Sequence[Expr], bars: Sequence[Expr | None]
-) -> tuple[list[Expr | None], list[Expr | None]]:
-    """The cotangents of the operands of a combination, for those of its results."""
-    seeds = [(e, g) for e, g in zip(combine.results, bars, strict=True) if g is not None]
-    found = expr_vjp(seeds, Active(lambda e: isinstance(e, Var)))
-    values: dict[Expr, Expr] = dict(
-        zip((*combine.left, *combine.right), (*left, *right), strict=True)
-    )
-
-    def of(v: Var) -> Expr | None:
-        return shifted(settled(found[v]), values) if v in found else None
-
-    return [of(v) for v in combine.left], [of(v) for v in combine.right]
 
 
 def combined(combine: Combine, left: Sequence[Expr], right: Sequence[Expr]) -> list[Expr]:

@@ -28,11 +28,13 @@ from ..graph import (
     is_identity_read,
     topological,
 )
+from ..node import Combine
 from ..scalar import apply_primitive
 from .expressions import (
     Active,
     Cotangent,
     add,
+    combine_vjp,
     expr_vjp,
     guarded,
     resolved,
@@ -304,6 +306,9 @@ def _permute(r: Reverse, node: Permute, bars: Bars) -> None:
             seeds.append((node.values[k], _received(node, bar, winner)))
         r.through(node.domain, seeds, node)
         return
+    if _one_to_one(node) and not set(ways(node.combine)) <= {"add", "minimum", "maximum"}:
+        _apart(r, node, node.combine, bars)
+        return
     for k, (how, bar) in enumerate(zip(ways(node.combine), bars, strict=True)):
         if bar is None:
             continue
@@ -323,6 +328,26 @@ def _permute(r: Reverse, node: Permute, bars: Bars) -> None:
                 "do.",
                 "Combine with td.add; or gather instead of scattering.",
             )
+    r.through(node.domain, seeds, node)
+
+
+def _apart(r: Reverse, node: Permute, combine: Combine, bars: Bars) -> None:
+    """Any combination, where every target has one source: that of two elements."""
+    old = [d.at(*node.target) for d in node.defaults]
+    given = [None if b is None else b.at(*node.target) for b in bars]
+    of_new, of_old = combine_vjp(combine, node.values, old, given)
+    seeds = []
+    for k, (value, default, bar) in enumerate(zip(node.values, node.defaults, bars, strict=True)):
+        if not default.type.is_inexact:
+            continue
+        start = bar or Generate(default.shape, (zero(default.type),), label=adjoint(node),
+                                where=node.where).leaf()  # fmt: skip
+        kept = node.with_(values=(of_old[k] or zero(default.type),), defaults=(start,),
+                          combine=None, label=adjoint(node), checks=())  # fmt: skip
+        r.give(default, own(kept.leaf(), len(default.shape)))
+        g = of_new[k]
+        if g is not None:
+            seeds.append((value, guarded(node.valid, g, zero(g.type))))
     r.through(node.domain, seeds, node)
 
 
