@@ -161,7 +161,7 @@ class Engine(Launching):
         """`out = a @ b`; `out` may be a block of a matrix.  `guard`: the address of a word; nothing
         is computed if that is zero."""
         form = FORMS[arithmetic]
-        if form.maps:
+        if form.maps or form.copies:
             halves.multiply(self, out, a, b, form, fused)
             return
         if form.planes:

@@ -32,6 +32,22 @@ PRODUCTS, TERMS, TARGETS = 7, 2, 4
 _I, _L, _P, _U = ctypes.c_int, ctypes.c_longlong, ctypes.c_void_p, ctypes.c_uint32
 
 
+#: What engines need of a GPU: cp.async, mbarriers and mma.sync of bfloat16; and what only Hopper
+#: has, wgmma and the reallocation of registers.
+AMPERE, HOPPER = frozenset(("asynchronous copies",)), frozenset(("wgmma",))
+
+
+@lru_cache(maxsize=16)
+def features(arch: str) -> frozenset[str]:
+    """The features of an architecture that engines need.
+
+    >>> sorted(features("sm_86")), sorted(features("sm_90a"))
+    (['asynchronous copies'], ['asynchronous copies', 'wgmma'])
+    """
+    number = int("".join(c for c in arch if c.isdigit()))
+    return (AMPERE if number >= 80 else frozenset()) | (HOPPER if arch == "sm_90a" else frozenset())
+
+
 @dataclass(frozen=True)
 class Form:
     """A tile engine.
@@ -43,7 +59,9 @@ class Form:
     be computed while they are loaded; `defines`: additional macros; `planes`: the 16-bit floats (or
     tf32) that an element is split into, in tile images, 0 if the engine reads operands themselves;
     `scaled`: rows are scaled for that; `precision`: the option of `matmul` that names it; `maps`:
-    operands are described by tensor maps, and have contiguous rows or columns.
+    operands are described by tensor maps, and have contiguous rows or columns; `copies`: the same
+    of lines that are copied with cp.async; `needs`: the features of a GPU (`features`) without
+    which it does not run.
     `measured`: where it was shown to be correct and faster than the alternatives (a file of
     benchmarks/matmul/results); without that, no product of a program uses it.
     """
@@ -70,6 +88,8 @@ class Form:
     scaled: bool = False
     precision: str = ""
     maps: bool = False
+    copies: bool = False
+    needs: frozenset[str] = HOPPER
     measured: str = ""
 
     def word(self, value: float) -> int:
@@ -113,6 +133,7 @@ def float32_form(name: str, types: tuple[str, ...], columns: int = 256, measured
     return Form(
         name, types, "f32_matmul.cu", "matmul_f32", 4, 384, 8 * stage + 2048 + 128, 128, columns,
         sums="f32_sum.cu", measured=measured, producers=True,
+        needs=HOPPER if columns == 256 else AMPERE,
         modes=("owner", "split", "atomic", "persistent"),
         defines=(("TILE_ARITHMETIC", arithmetic), ("TILE_BN", str(columns))),
     )  # fmt: skip
@@ -134,18 +155,23 @@ def tensor_form(name: str, precision: str, element: str, planes: int, columns: i
     )  # fmt: skip
 
 
-def half_form(name: str, columns: int) -> Form:
+def half_form(name: str, columns: int, portable: bool = False) -> Form:
     """The engine of 16-bit floats, with tiles of 128 rows by `columns`; `name`: its arithmetic,
-    which begins with the type."""
-    stage, staged = (128 + columns) * 128, 8 * 16 * 128
-    stages = (226 * 1024 - staged) // stage
+    which begins with the type; `portable`: without instructions of Hopper."""
+    step = 32 if portable else 64
+    stage, part = (128 + columns) * step * 2, min(columns // 4, 64) if portable else 64
+    staged = 8 * 16 * part * 2
+    stages = 3 if portable else (226 * 1024 - staged) // stage
     t = "bfloat16" if name.startswith("BFloat16") else "float16"
     return Form(
-        name, (t,), "half_matmul.cu", "matmul_half", 2, 384, stages * (stage + 16) + staged, 128,
-        columns, 64, 8, modes=("owner",), least_steps=0, least_inner=64, unit="tensor cores",
-        measured="tensor-gpu-2026-11-24.json", maps=True,
+        name, (t,), "half_matmul.cu", "matmul_half", 2, 256 if portable else 384,
+        stages * (stage + 16) + staged, 128, columns, step, 8, modes=("owner",), least_steps=0,
+        least_inner=64, unit="tensor cores",
+        measured="" if portable else "tensor-gpu-2026-11-24.json",
+        maps=not portable, copies=portable, needs=AMPERE if portable else HOPPER,
         defines=(("TILE_BN", str(columns)),
-                 ("TILE_ELEMENT", "HALF" if t == "float16" else "BFLOAT")),
+                 ("TILE_ELEMENT", "HALF" if t == "float16" else "BFLOAT"),
+                 *((("TILE_PORTABLE", "1"),) if portable else ())),
     )  # fmt: skip
 
 
@@ -154,8 +180,9 @@ FORMS: dict[str, Form] = {
     for f in (
         float32_form("Float32", ("float32",), measured="2026-11-21-nvidia-h200-float32.json"),
         float32_form("Int32", ("int32", "uint32"), measured="2026-11-21-nvidia-h200-float32.json"),
-        # for small results; also the tile for architectures that cannot reallocate registers
+        # without reallocation of registers: for small results, and for other architectures
         float32_form("Float32Square", ("float32",), 128),
+        float32_form("Float32Portable", ("float32",), 192),
         # int32 by limbs of eight bits on tensor cores
         Form(
             "Limbs32",
@@ -185,6 +212,10 @@ FORMS: dict[str, Form] = {
         half_form("Float16Square", 128),
         half_form("BFloat16", 256),
         half_form("BFloat16Square", 128),
+        # the same without instructions of Hopper
+        *(half_form(name + "Portable", columns, portable=True)
+          for name, columns in (("Float16", 256), ("Float16Square", 128),
+                                ("BFloat16", 256), ("BFloat16Square", 128))),
     )
 }
 
@@ -449,7 +480,7 @@ class Code:
             "TILE_TERMS": str(self.terms), "TILE_ARITHMETIC": f"tile::{self.arithmetic}",
         }  # fmt: skip
         defines |= dict(form.defines)
-        if self.fused is not None and form.maps:
+        if self.fused is not None and (form.maps or form.copies):
             defines["TILE_VALUE"] = form.types[0]
         if self.guarded:
             defines["TILE_GUARDED"] = "1"

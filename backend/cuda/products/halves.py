@@ -1,4 +1,5 @@
-"""Products of 16-bit floats on tensor cores (engines/half_engine.cuh): tiles by tensor maps."""
+"""Products of 16-bit floats on tensor cores (engines/half_engine.cuh): tiles by tensor maps, or by
+copies of sixteen bytes."""
 
 from __future__ import annotations
 
@@ -20,25 +21,41 @@ class _Map(ctypes.Structure):
     _fields_ = (("opaque", ctypes.c_uint64 * 16),)
 
 
-class Arguments(ctypes.Structure):
-    """`tile::Arguments` of engines/half_engine.cuh."""
+class Lines(ctypes.Structure):
+    _fields_ = (("first", _P), ("pitch", _L), ("inner", _I), ("outer", _I))
 
-    _fields_ = (
-        ("a", _Map), ("b", _Map), ("c", _P), ("c_row", _L), ("rows", _I), ("cols", _I),
-        ("stages", _I), ("tiles_m", _I), ("tiles_n", _I), ("group", _I), ("items", _I),
-        ("extra", ctypes.c_uint64 * WORDS), ("rest", ctypes.c_uint64 * 2),
-    )  # fmt: skip  # as large as its alignment of 64 makes it
+
+#: What follows the operands in `tile::Arguments` of engines/half_engine.cuh.
+_REST = (
+    ("c", _P), ("c_row", _L), ("rows", _I), ("cols", _I), ("stages", _I), ("tiles_m", _I),
+    ("tiles_n", _I), ("group", _I), ("items", _I), ("extra", ctypes.c_uint64 * WORDS),
+)  # fmt: skip
+
+
+class Arguments(ctypes.Structure):
+    """`tile::Arguments`, with tensor maps: as large as their alignment of 64 makes it."""
+
+    _fields_ = (("a", _Map), ("b", _Map), *_REST, ("rest", ctypes.c_uint64 * 2))
+
+
+class PortableArguments(ctypes.Structure):
+    """`tile::Arguments`, with lines that the block copies."""
+
+    _fields_ = (("a", Lines), ("b", Lines), *_REST)
 
 
 def multiply(on: Launching, out: Matrix, a: Matrix, b: Matrix, form: Form, fused: Fused | None
              ) -> None:  # fmt: skip
     """`out = a @ b`; a and b are contiguous along rows or columns."""
     (left, x, kept_a), (right, y, kept_b) = (_mappable(on, q) for q in (a, b.transposed))
-    g = Arguments()
+    g = PortableArguments() if form.copies else Arguments()
     name = form.types[0]
     for to, layout, matrix, rows in ((g.a, left, x, form.rows), (g.b, right, y, form.columns)):
         inner, outer = (matrix.cols, matrix.rows) if layout == "K" else (matrix.rows, matrix.cols)
         pitch = matrix.down if layout == "K" else matrix.across
+        if form.copies:
+            to.first, to.pitch, to.inner, to.outer = matrix.address, pitch, inner, outer
+            continue
         box = rows if layout == "K" else form.step
         to.opaque[:] = _map(matrix.address, inner, outer, pitch, box, name)
     g.c, g.c_row, g.rows, g.cols = out.address, out.down, out.rows, out.cols

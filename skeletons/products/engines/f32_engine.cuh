@@ -41,7 +41,7 @@ namespace tile {
 #define TILE_BN 256
 #endif
 constexpr int BM = 128, BN = TILE_BN, BK = 8;
-static_assert(BN == 256 || BN == 128, "a warp takes 64 rows and a quarter of the columns");
+static_assert(BN % 64 == 0, "a warp takes 64 rows and a quarter of the columns");
 constexpr int COLS = BN / 16; // outputs of a thread: 8 rows, so many columns
 constexpr int CONSUMERS = 256, PRODUCERS = 128, THREADS = CONSUMERS + PRODUCERS;
 // Floats from one k to the next: transposing stores of a warp (lanes along m or n) have no
@@ -184,7 +184,7 @@ template <Mode MODE> struct Walk {
 // term.  r is the row of A or the column of B.
 template <class Arithmetic, int ROWS, int PITCH, Layout L, bool VECTOR, class Transform, bool SWAP> struct Loader {
     static constexpr int QUADS = ROWS * BK / 4 / PRODUCERS;
-    static_assert(QUADS * PRODUCERS * 4 == ROWS * BK && QUADS % 2 == 0 && BK == 8, "");
+    static_assert(QUADS * PRODUCERS * 4 == ROWS * BK && BK == 8, "");
     static_assert(L == R_CONTIGUOUS || L == K_CONTIGUOUS || !VECTOR, "sixteen-byte loads need a contiguous index");
 
     // Loads along k: two neighbours share a row, so that a warp's load touches sixteen full sectors, not thirty-two halves

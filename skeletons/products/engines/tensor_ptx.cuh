@@ -55,6 +55,24 @@ template <int N> __device__ __forceinline__ void pin(float (&d)[N]) {
     for (int i = 0; i < N; i++) asm volatile("" : "+f"(d[i])::"memory");
 }
 
+// ---------------------------------------------------------------- mma.sync (sm_80 and later)
+
+// Four matrices of eight rows of sixteen bytes, whose addresses the lanes give: lane 4 g + q gets elements 2 q and 2 q + 1 of
+// row g of each (TURNED: of column g).
+template <bool TURNED> __device__ __forceinline__ void matrices(u32 (&v)[4], u32 at) {
+    if (TURNED) asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];" : "=r"(v[0]), "=r"(v[1]), "=r"(v[2]), "=r"(v[3]) : "r"(at) : "memory");
+    else asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];" : "=r"(v[0]), "=r"(v[1]), "=r"(v[2]), "=r"(v[3]) : "r"(at) : "memory");
+}
+// d += a b: 16 x 8 outputs of a warp over 16 k.
+template <Element E> __device__ __forceinline__ void mma(float *d, const u32 (&a)[4], u32 low, u32 high) {
+    if (E == HALF)
+        asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+                     : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]) : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(low), "r"(high));
+    else
+        asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+                     : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]) : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(low), "r"(high));
+}
+
 // ---------------------------------------------------------------- elements
 
 // Two elements, rounded to nearest; and back.
@@ -80,11 +98,22 @@ __device__ __forceinline__ void lds128(u32 (&v)[4], u32 at) {
 __device__ __forceinline__ void ldcg(float &v, const float *p) { asm volatile("ld.global.cg.f32 %0, [%1];" : "=f"(v) : "l"(p) : "memory"); }
 __device__ __forceinline__ void ldcg(float &a, float &b, const float *p) { asm volatile("ld.global.cg.v2.f32 {%0,%1}, [%2];" : "=f"(a), "=f"(b) : "l"(p) : "memory"); }
 __device__ __forceinline__ void stg64(float *p, const float (&v)[2]) { *reinterpret_cast<float2 *>(p) = make_float2(v[0], v[1]); }
+__device__ __forceinline__ void stg16(unsigned short *p, u32 v) { *p = (unsigned short)v; }
+__device__ __forceinline__ void stg128(unsigned short *p, const u32 (&v)[4]) { *reinterpret_cast<uint4 *>(p) = make_uint4(v[0], v[1], v[2], v[3]); }
 __device__ __forceinline__ void red64(float *p, const float (&v)[2]) { asm volatile("red.global.add.v2.f32 [%0], {%1,%2};" ::"l"(p), "f"(v[0]), "f"(v[1]) : "memory"); }
 __device__ __forceinline__ u32 dynamic_base() {
     extern __shared__ __align__(1024) unsigned char memory[];
     return shared_address(memory);
 }
+
+// ---------------------------------------------------------------- copies of sixteen bytes (sm_80 and later)
+
+// The first `bytes` of sixteen, then zeros.
+__device__ __forceinline__ void copy16(u32 to, const void *from, int bytes) {
+    asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(bytes) : "memory");
+}
+// An arrival once all copies that this thread started have landed.
+__device__ __forceinline__ void copies_arrive(u32 bar) { asm volatile("cp.async.mbarrier.arrive.noinc.shared.b64 [%0];" ::"r"(bar) : "memory"); }
 
 // ---------------------------------------------------------------- bulk copies
 

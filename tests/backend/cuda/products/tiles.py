@@ -63,7 +63,7 @@ class Wrong(Exception):
 def library(source: str) -> ctypes.CDLL:
     """Kernel text (without its _ptx.cuh files) as a library with the function `run`."""
     more = "" if "matmul_i32" in source else '#include "float32.h"\n'
-    more += '#include "tensor.h"\n' if "TILE_PLANES" in source else ""
+    more += '#include "tensor.h"\n' if "TILE_PLANES" in source or "matmul_half" in source else ""
     whole = f'#include "instructions.h"\n{more}{source}\n{_ENTRY}'
     key = hashlib.sha256(whole.encode())
     for header in sorted(HERE.glob("*.h")):

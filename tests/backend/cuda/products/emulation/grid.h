@@ -62,7 +62,18 @@ struct Warp {
     void *lane[32] = {};
 };
 // A bulk copy on its way: to shared memory, completing on a barrier, or from there, for a thread to wait for.
-struct Landing { struct Block *block; u32 barrier; Clock clock; void *to; const void *from; u32 bytes; struct Fiber *fiber; };
+// Of cp.async: the first `bytes` of sixteen, then zeros; it is one of a thread's copies since its last arrival.
+struct Copies { int left = 0; struct Block *block = nullptr; u32 barrier = 0; Clock clock; };
+struct Landing {
+    struct Block *block;
+    u32 barrier;
+    Clock clock;
+    void *to;
+    const void *from;
+    u32 bytes;
+    struct Fiber *fiber;
+    std::shared_ptr<Copies> copies;
+};
 struct Block {
     std::unique_ptr<unsigned char[]> memory{new unsigned char[SHARED]};
     std::vector<Word> words;
@@ -87,6 +98,7 @@ struct Fiber {
     u64 seen = 0;
     u32 barrier = 0, parity = 0;
     u64 begun = 0, landed = 0; // bulk copies from shared memory
+    std::shared_ptr<Copies> copies; // since its last arrival for them
     std::vector<Word *> stores; // since the last fence for the tensor cores
     // wgmma (instructions.h): what was begun, groups committed, groups waited for, whether a fence came since
     std::shared_ptr<void> pending;
@@ -316,8 +328,39 @@ inline void begin_copy(bool load, u32 at, const void *global, u32 bytes, u32 bar
     std::memset(load ? here : there, 0xff, load ? bytes : 0);
     if (load) barrier(now->block, bar);
     else now->begun++;
-    landings.push_back({now->block, load ? bar : 0, c, load ? here : there, load ? there : here, bytes, now});
+    landings.push_back({now->block, load ? bar : 0, c, load ? here : there, load ? there : here, bytes, now, nullptr});
     c[agent]++;
+}
+// cp.async.
+inline void begin_copy16(u32 at, const void *global, int bytes) {
+    const int agent = now->warp + warps_of_block;
+    Clock &c = clock_of(now->block, agent);
+    join(c, my_clock());
+    if (bytes < 0 || bytes > 16) fail("a copy of %d bytes", bytes);
+    unsigned char *here = shared(at, 16, true, true);
+    if ((uintptr_t)global % 16) fail("a copy of sixteen bytes from %p", global);
+    for (int i = 0; i < bytes; i += 2) check(static_cast<const char *>(global) + i, 2, false);
+    std::memset(here, 0xff, 16);
+    if (!now->copies) now->copies = std::make_shared<Copies>();
+    now->copies->left++;
+    landings.push_back({now->block, 0, c, here, global, (u32)bytes, now, now->copies});
+    c[agent]++;
+}
+inline void copies_landed(Copies &x) {
+    if (!x.left && x.barrier) arrival(x.block, x.barrier, x.clock);
+}
+// An arrival when all of them have landed.
+inline void copies_arrive(u32 bar) {
+    barrier(now->block, bar);
+    if (!now->copies) now->copies = std::make_shared<Copies>();
+    Copies &x = *now->copies;
+    x.block = now->block;
+    x.barrier = bar;
+    x.clock = clock_of(now->block, now->warp + warps_of_block);
+    join(x.clock, my_clock());
+    my_clock()[now->warp]++;
+    copies_landed(x);
+    now->copies.reset();
 }
 inline void copies_done() {
     while (now->landed < now->begun) wait_for(now->landed);
@@ -327,6 +370,11 @@ __attribute__((noinline)) inline void land(Landing &l) {
     now = nullptr;
     if (_setjmp(scheduler)) return;
     std::memcpy(l.to, l.from, l.bytes);
+    if (l.copies) {
+        std::memset(static_cast<char *>(l.to) + l.bytes, 0, 16 - l.bytes);
+        l.copies->left--;
+        return copies_landed(*l.copies);
+    }
     if (!l.barrier) {
         l.fiber->landed++;
         return;
@@ -341,7 +389,7 @@ __attribute__((noinline)) inline void land(Landing &l) {
 inline void first() {
     body();
     now->finished = true;
-    if (now->landed < now->begun) fail("asynchronous copies that nobody waits for");
+    if (now->landed < now->begun || now->copies) fail("asynchronous copies that nobody waits for");
     _longjmp(scheduler, 1);
 }
 inline bool ready(Fiber &f) {

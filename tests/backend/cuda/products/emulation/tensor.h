@@ -70,6 +70,9 @@ inline void red64(float *p, const float (&v)[2]) {
     if ((u64)p % 8) grid::fail("a reduction of eight bytes at %p", (void *)p);
     for (int j = 0; j < 2; j++) red32(p + j, v[j]);
 }
+inline void lds128(u32 (&v)[4], u32 at) { std::memcpy(v, grid::read_shared<Four>(at).x, sizeof v); }
+inline void stg16(unsigned short *p, u32 v) { grid::write_global(p, (unsigned short)v); }
+inline void stg128(unsigned short *p, const u32 (&v)[4]) { grid::write_global(p, Four{{v[0], v[1], v[2], v[3]}}); }
 inline void sts128(u32 at, const u32 (&v)[4]) { grid::write_shared(at, Four{{v[0], v[1], v[2], v[3]}}); }
 inline u32 dynamic_base() { return grid::BASE; }
 inline void barrier_expect(u32 bar, u32 bytes) {
@@ -80,6 +83,8 @@ inline void bulk_load(u32 to, const void *from, u32 bytes, u32 bar) { grid::begi
 inline void bulk_store(void *to, u32 from, u32 bytes) { grid::begin_copy(false, from, to, bytes, 0); }
 inline void bulk_stored() { grid::copies_done(); }
 template <int N> inline void pin(float (&)[N]) {}
+inline void copy16(u32 to, const void *from, int bytes) { grid::begin_copy16(to, from, bytes); }
+inline void copies_arrive(u32 bar) { grid::copies_arrive(bar); }
 
 // ---------------------------------------------------------------- elements
 
@@ -116,6 +121,51 @@ inline float half_value(u32 bits) {
 template <Element E> inline void unpacked(u32 v, float &low, float &high) {
     low = E == HALF ? half_value(v) : __int_as_float(v << 16);
     high = E == HALF ? half_value(v >> 16) : __int_as_float(v & 0xFFFF0000u);
+}
+
+// ---------------------------------------------------------------- mma.sync
+
+// The eight rows of a matrix must be in different banks.
+template <bool TURNED> inline void matrices(u32 (&v)[4], u32 at) {
+    struct Lane { u32 at, *v; } mine = {at, v};
+    grid::together("ldmatrix", &mine, [](void **lanes) {
+        for (int i = 0; i < 4; i++) {
+            unsigned short found[8][8];
+            u32 banks = 0;
+            for (int r = 0; r < 8; r++) {
+                const u32 row = static_cast<Lane *>(lanes[8 * i + r])->at;
+                std::memcpy(found[r], grid::shared(row, 16, false), 16);
+                banks |= 1u << row / 16 % 8;
+            }
+            if (banks != 255) grid::fail("rows of a matrix in the same banks");
+            for (int lane = 0; lane < 32; lane++)
+                for (int e = 0; e < 2; e++) {
+                    const int row = lane / 4, k = lane % 4 * 2 + e;
+                    u32 &to = static_cast<Lane *>(lanes[lane])->v[i];
+                    to = (e ? to : 0) | (u32)(TURNED ? found[k][row] : found[row][k]) << 16 * e;
+                }
+        }
+    });
+}
+// Sums in double: whatever the order of a machine's, small integers are exact.
+template <Element E> inline void mma(float *d, const u32 (&a)[4], u32 low, u32 high) {
+    struct Lane { float *d; const u32 *a; u32 b[2]; } mine = {d, a, {low, high}};
+    grid::together("mma", &mine, [](void **lanes) {
+        float A[16][16], B[8][16];
+        for (int lane = 0; lane < 32; lane++) {
+            const Lane &x = *static_cast<Lane *>(lanes[lane]);
+            const int g = lane / 4, k = lane % 4 * 2;
+            for (int i = 0; i < 4; i++) unpacked<E>(x.a[i], A[g + i % 2 * 8][k + i / 2 * 8], A[g + i % 2 * 8][k + i / 2 * 8 + 1]);
+            for (int i = 0; i < 2; i++) unpacked<E>(x.b[i], B[g][k + i * 8], B[g][k + i * 8 + 1]);
+        }
+        for (int lane = 0; lane < 32; lane++)
+            for (int i = 0; i < 4; i++) {
+                float &out = static_cast<Lane *>(lanes[lane])->d[i];
+                double sum = out;
+                for (int k = 0; k < 16; k++) sum += (double)A[lane / 4 + i / 2 * 8][k] * B[lane % 4 * 2 + i % 2][k];
+                out = (float)sum;
+            }
+    });
 }
 
 // ---------------------------------------------------------------- wgmma on floats
