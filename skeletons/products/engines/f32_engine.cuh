@@ -56,12 +56,6 @@ constexpr int STAGE = (OFF_FULL + 16 + 127) / 128 * 128;
 constexpr int STAGES = TILE_STAGES;
 constexpr int TABLE = 2 * CONSUMERS * 4; // per-thread fragment offsets
 constexpr int SHARED_BYTES = STAGES * STAGE + TABLE + 128;
-// One lane arrives for its warp, after a __syncwarp.  compute-sanitizer's racecheck
-// follows only threads that arrive themselves: for it, let every lane arrive.
-#ifndef TILE_EVERY_LANE_ARRIVES
-#define TILE_EVERY_LANE_ARRIVES 0
-#endif
-constexpr int ARRIVALS_PER_WARP = TILE_EVERY_LANE_ARRIVES ? 32 : 1;
 
 // ---------------------------------------------------------------- arguments
 

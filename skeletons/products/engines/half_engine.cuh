@@ -71,7 +71,7 @@ typedef Slots<STAGE, STAGES, FULL> Feed;
 
 __device__ __forceinline__ void warp_arrive(u32 bar, int lane) {
     __syncwarp();
-    if (lane == 0) barrier_arrive(bar);
+    if (TILE_EVERY_LANE_ARRIVES || lane == 0) barrier_arrive(bar);
 }
 
 #if TILE_PORTABLE
@@ -286,7 +286,7 @@ template <bool TA, bool TB, class Epilogue, class Value> __device__ __forceinlin
     if (t == 0)
         for (int s = 0; s < STAGES; s++) {
             barrier_init(base + FULL + 8 * s, Unit<TA, TB>::ARRIVALS);
-            barrier_init(base + EMPTY + 8 * s, CONSUMERS / 32);
+            barrier_init(base + EMPTY + 8 * s, CONSUMERS / 32 * ARRIVALS_PER_WARP);
         }
     barriers_made();
     __syncthreads();

@@ -32,16 +32,12 @@ constexpr int STAGE = (OFF_EMPTY + 8 + 127) / 128 * 128;
 #ifndef TILE_STAGES
 #define TILE_STAGES 3
 #endif
-#ifndef TILE_EVERY_LANE_ARRIVES
-#define TILE_EVERY_LANE_ARRIVES 0
-#endif
 // The consumers and producers share the 384 * 168 registers of the launch.
 #ifndef TILE_CONSUMER_REGS
 #define TILE_CONSUMER_REGS (TILE_TERMS == 2 ? 168 : 160)
 #endif
 constexpr int CONSUMER_REGS = TILE_CONSUMER_REGS, PRODUCER_REGS = 504 - 2 * CONSUMER_REGS;
 constexpr int STAGES = TILE_STAGES, SHARED_BYTES = STAGES * STAGE;
-constexpr int ARRIVALS_PER_WARP = TILE_EVERY_LANE_ARRIVES ? 32 : 1;
 
 // As in f32_engine.cuh: the first term of an operand has coefficient 1, elements outside quadrants are zero.
 struct Term { int row, col; int factor; };

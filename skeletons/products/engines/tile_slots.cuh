@@ -25,3 +25,9 @@
 #ifndef TILE_EPILOGUE
 #define TILE_EPILOGUE tile::Plain
 #endif
+// One lane arrives for its warp, after a __syncwarp.  compute-sanitizer's racecheck
+// follows only threads that arrive themselves: for it, let every lane arrive.
+#ifndef TILE_EVERY_LANE_ARRIVES
+#define TILE_EVERY_LANE_ARRIVES 0
+#endif
+#define ARRIVALS_PER_WARP (TILE_EVERY_LANE_ARRIVES ? 32 : 1)
