@@ -1,4 +1,6 @@
-"""The engines without instructions of Hopper, on a Hopper GPU: `python -m benchmarks.matmul.portable`.
+"""The engines without instructions of Hopper, on a Hopper GPU.
+
+By `python -m benchmarks.matmul.portable`.
 
 Kernels are compiled by nvcc as PTX for compute capability 8.0, and to machine code of this GPU, so
 they have cp.async, mbarriers, ldmatrix and mma.sync, and nothing newer.  In one run of about two
@@ -21,6 +23,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from threading import Lock
@@ -32,7 +35,7 @@ from benchmarks import provenance
 from benchmarks.matmul.tensor import recorded, replayed, timed
 from treadle.backend.cuda.compile.nvrtc import Cubin
 from treadle.backend.cuda.products.engine import Engine
-from treadle.backend.cuda.products.form import FORMS, Form
+from treadle.backend.cuda.products.form import FORMS
 from treadle.backend.cuda.products.launching import Matrix
 from treadle.skeletons.products import STRASSEN
 
@@ -156,10 +159,8 @@ def compile_all(engine: Portable, jobs: list[Callable[[], None]]) -> None:
     """Compiles the kernels of jobs on all cores, without running them."""
 
     def one(run: Callable[[], None]) -> None:
-        try:
+        with suppress(_Compiled):
             run()
-        except _Compiled:
-            pass
 
     engine.pending = True
     with ThreadPoolExecutor(16) as pool:
@@ -320,8 +321,10 @@ def main() -> None:
     checks = exact_jobs(engine)
     small = torch.zeros(1024, 1024, device="cuda")
     jobs = [j[1] for j in checks]
-    jobs += [job(engine, f, level, m, small, small, small)
-             for f, modes in FLOATS.items() for level in range(2) for m in modes[level]]  # fmt: skip
+    jobs += [
+        job(engine, f, level, m, small, small, small)
+        for f, modes in FLOATS.items() for level in range(2) for m in modes[level]
+    ]  # fmt: skip
     tiny = torch.zeros(1024, 1024, device="cuda", dtype=torch.float16)
     jobs += [job(engine, f, 0, "owner", tiny, tiny, tiny) for f in HALVES]
     compile_all(engine, jobs)
@@ -337,8 +340,10 @@ def main() -> None:
         kind = re.sub(r"^(float|bfloat|Float|BFloat)", lambda m: m[1].lower(), form.split()[0])
         kind = re.match(r"b?float\d+", kind)[0]  # type: ignore[index]
         for way, row in table.items():
-            cells = (f"{n}: {ms:.3f} ms {2 * int(n) ** 3 / ms / 1e9:.1f} TF "
-                     f"{found[kind]['library'][n] / ms:.3f} x" for n, ms in row.items())  # fmt: skip
+            cells = (
+                f"{n}: {ms:.3f} ms {2 * int(n) ** 3 / ms / 1e9:.1f} TF "
+                f"{found[kind]['library'][n] / ms:.3f} x" for n, ms in row.items()
+            )  # fmt: skip
             print(f"{form:40} {way:20}", "   ".join(cells), flush=True)
     if not given.no_sanitizer:
         for tool in ("memcheck", "racecheck"):

@@ -22,6 +22,8 @@ from .model import (
     HOPPER_FP16X3,
     HOPPER_HALF,
     HOPPER_LIMBS,
+    PORTABLE_FLOAT32,
+    SQUARE_FLOAT32,
     EngineCost,
     Machine,
     Size,
@@ -122,14 +124,19 @@ def ceilings(arithmetic: str, on: Machine = H200) -> tuple[Machine, EngineCost]:
     if arithmetic == "Limbs32":
         return replace(on, fma=on.processors * on.clock * 409.6), HOPPER_LIMBS
     if arithmetic.startswith(("Float16", "BFloat16")):
-        tile = (128, 128 if arithmetic.endswith("Square") else 256, 64)
+        step = 32 if arithmetic.endswith("Portable") else 64
+        tile = (128, 128 if "Square" in arithmetic else 256, step)
         return replace(on, fma=on.processors * on.clock * 2048), replace(HOPPER_HALF, shape=tile)
     if "Fp16x3" in arithmetic:
         tile = (128, 128 if arithmetic.endswith("Square") else 192, 64)
         return replace(on, fma=on.processors * on.clock * 2048 / 3), replace(
             HOPPER_FP16X3, shape=tile
         )
-    return on, EngineCost(itemsize=8) if arithmetic == "Float64" else HOPPER_FLOAT32
+    if arithmetic == "Float64":
+        return on, EngineCost(itemsize=8)
+    return on, {"Float32Square": SQUARE_FLOAT32, "Float32Portable": PORTABLE_FLOAT32}.get(
+        arithmetic, HOPPER_FLOAT32
+    )
 
 
 def _between(points: list[tuple[float, float]], at: float) -> float:

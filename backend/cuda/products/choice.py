@@ -34,7 +34,7 @@ from treadle.skeletons.products.small import on_gpu
 
 from ...runtime.operand import plain
 from .engine import Engine, engine_for
-from .form import Form, form_of
+from .form import Form, form_of, machine_of
 from .fused import pieces_of
 from .own import own_seconds
 from .ways import STEADY, VARIES, named, predicted, refused, way_in
@@ -104,7 +104,9 @@ def decide(engine: Engine | None, node: Matmul, size: Size, *, processors: int |
         engine = None
     if engine is not None:
         processors = engine.device.multiprocessors
-    form = None if engine is None else form_of(t, size, processors or 1, options)
+    form = (
+        None if engine is None else form_of(t, size, processors or 1, options, engine.device.arch)
+    )
     error = refused(node, form)
     if error is not None:
         raise error
@@ -216,8 +218,8 @@ class _Case:
 
     @property
     def on(self) -> Machine:
-        share = self.processors / H200.processors
-        return replace(H200, processors=self.processors, fma=H200.fma * share)
+        arch = "sm_90a" if self.engine is None else self.engine.device.arch
+        return machine_of(arch, self.processors)
 
     # --- the cost of a part ---
 

@@ -462,5 +462,6 @@ def _prepared(out: Layout, a: Layout, b: Layout, aligned: bool, mode: str, size:
 
 @lru_cache(maxsize=16)
 def engine_for(device: Any) -> Engine | None:
-    """The engine of a device; None if it does not run there."""
-    return Engine(device) if device.arch == "sm_90a" and hasattr(device, "load") else None
+    """The engines of a device; None if none that was measured is for it."""
+    there = any(f.measured and f.runs_on(device.arch) for f in FORMS.values())
+    return Engine(device) if there and hasattr(device, "load") else None

@@ -36,7 +36,7 @@ def describe(node: Matmul, size: tuple[int, int, int] | None, device: Any = None
                           count=count)  # fmt: skip
     except ScheduleError as error:
         return {"algorithm": f"none: {error.message}"}
-    form = form_of(t, size, device.multiprocessors, options)
+    form = form_of(t, size, device.multiprocessors, options, device.arch)
     way, apart = decision.way, len(decision.apart)
     m, k, n = size
     levels = way[1] if way is not None else asked or 0
@@ -83,7 +83,7 @@ def describe(node: Matmul, size: tuple[int, int, int] | None, device: Any = None
         leaf = m, k, n = tuple(
             c // p**made.levels for c, p in zip(made.core, parts_of, strict=True)
         )
-        form = form_of(t, leaf, device.multiprocessors, options)
+        form = form_of(t, leaf, device.multiprocessors, options, device.arch)
         if engine is not None and form is not None and standard_way(engine, form, leaf, options):
             precision = form.precision
         found["tiles"] = f"leaves of {m:,} x {k:,} by {k:,} x {n:,}"

@@ -20,7 +20,7 @@ from treadle.skeletons import products as engines_home
 from treadle.skeletons.products import STANDARD, BilinearAlgorithm, instances
 from treadle.skeletons.products.error import SPLITS
 from treadle.skeletons.products.measured import exact, ways
-from treadle.skeletons.products.model import H200
+from treadle.skeletons.products.model import H200, Machine
 from treadle.skeletons.products.primitives import Instance, Terms
 
 _FOLDER = Path(str(engines_home.__file__)).parent / "engines"
@@ -46,6 +46,13 @@ def features(arch: str) -> frozenset[str]:
     """
     number = int("".join(c for c in arch if c.isdigit()))
     return (AMPERE if number >= 80 else frozenset()) | (HOPPER if arch == "sm_90a" else frozenset())
+
+
+def machine_of(arch: str, processors: int) -> Machine:
+    """A GPU with so many multiprocessors, whose float32 units (64 lanes of a multiprocessor of
+    compute capability 8.0, elsewhere 128) run at the rate of those of an H200."""
+    share = processors / H200.processors * (0.5 if arch.startswith("sm_80") else 1)
+    return replace(H200, processors=processors, fma=H200.fma * share)
 
 
 @dataclass(frozen=True)
@@ -108,6 +115,11 @@ class Form:
         """The mode that cuts tiles into parts and keeps results reproducible; "owner" if there is
         none."""
         return "split" if "split" in self.modes else "atomic" if exact(self.arithmetic) else "owner"
+
+    def runs_on(self, arch: str) -> bool:
+        """Whether it is for an architecture: it runs there, and no form for Hopper replaces it."""
+        found = features(arch)
+        return self.needs <= found and (self.needs == HOPPER or not found >= HOPPER)
 
     def executes(self, execution: str | None) -> bool:
         """Whether it has an execution of fast algorithms."""
@@ -213,44 +225,50 @@ FORMS: dict[str, Form] = {
         half_form("BFloat16", 256),
         half_form("BFloat16Square", 128),
         # the same without instructions of Hopper
-        *(half_form(name + "Portable", columns, portable=True)
-          for name, columns in (("Float16", 256), ("Float16Square", 128),
-                                ("BFloat16", 256), ("BFloat16Square", 128))),
+        *(
+            half_form(name + "Portable", columns, portable=True)
+            for name, columns in (
+                ("Float16", 256),
+                ("Float16Square", 128),
+                ("BFloat16", 256),
+                ("BFloat16Square", 128),
+            )
+        ),
     )
 }
 
 
-def forms_of(t: ScalarType, options: Any = None) -> tuple[Form, ...]:
-    """The engines that were measured and may compute a product of a type with these `options` (of
-    `matmul`), with tiles of several shapes.
+def forms_of(t: ScalarType, options: Any = None, arch: str = "sm_90a") -> tuple[Form, ...]:
+    """The engines for an architecture that were measured and may compute a product of a type with
+    these `options` (of `matmul`), with tiles of several shapes.
 
     Tensor cores multiply float32 if their precision is named, or any is permitted
     (`td.precision(fast=True)`).
     """
     asked = None if options is None else options.precision
     free = options is not None and options.fast and asked is None
-    found = [f for f in FORMS.values() if t.name in f.types and f.measured]
+    found = [f for f in FORMS.values() if t.name in f.types and f.measured and f.runs_on(arch)]
     named = tuple(f for f in found if f.precision and f.precision == asked)
     return named or tuple(f for f in found if not f.precision or (free and f.scaled))
 
 
 def form_of(t: ScalarType, size: tuple[int, int, int] | None = None, processors: int = 1,
-            options: Any = None) -> Form | None:  # fmt: skip
+            options: Any = None, arch: str = "sm_90a") -> Form | None:  # fmt: skip
     """The engine of a type, or None. If there are several that support the execution in `options`
     (of `matmul`): the one that the model, corrected by measurements, predicts to be fastest for an
     (m, k) by (k, n) product."""
     execution = None if options is None else options.execution
-    forms = forms_of(t, options)
+    forms = forms_of(t, options, arch)
     if size is not None:  # with a short inner extent, float32 itself is as precise
         forms = tuple(f for f in forms if not f.precision or size[1] >= f.least_inner) or forms_of(
-            t
+            t, arch=arch
         )
     forms = tuple(f for f in forms if f.executes(execution)) or forms
     if size is None or len(forms) < 2:
         return forms[0] if forms else None
     named = options is not None and options.algorithm not in ("auto", "standard")
     free = options is not None and options.fast and not named
-    on = replace(H200, processors=processors, fma=H200.fma * processors / H200.processors)
+    on = machine_of(arch, processors)
 
     def seconds(form: Form) -> float:
         found = ways(form.arithmetic, size, fast=free or not t.is_inexact,

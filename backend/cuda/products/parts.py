@@ -53,7 +53,8 @@ class ProductStep:
     def __init__(self, owner: CudaExecutor, node: Matmul) -> None:
         self.owner, self.node = owner, node
         self.engine = engine_for(owner.device)
-        form = None if self.engine is None else form_of(node.left.type, options=node.options)
+        form = None if self.engine is None else form_of(
+            node.left.type, options=node.options, arch=self.engine.device.arch)  # fmt: skip
         error = refused(node, form)
         if error is not None:
             raise error
@@ -114,7 +115,8 @@ class Steps:
             assert engine is not None and pieces is not None
             self.launcher = Launcher(owner, inner, engine, pieces)
         elif by == LIBRARY:
-            leaves = None if engine is None or form_of(node.left.type) is None else (
+            leaves = None if engine is None or form_of(
+                node.left.type, arch=engine.device.arch) is None else (
                 Leaves(engine, node.left.type, node.options))  # fmt: skip
             self.product = Product(owner, inner, leaves)
         else:

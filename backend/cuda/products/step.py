@@ -132,7 +132,8 @@ class Leaves:
         """Computes `out = a @ b` if the engine is faster; returns whether it did."""
         (m, k), n = a.shape, b.shape[1]
         size = m, k, n
-        form = form_of(self.type, size, self.engine.device.multiprocessors, self.options)
+        form = form_of(self.type, size, self.engine.device.multiprocessors, self.options,
+                       self.engine.device.arch)  # fmt: skip
         assert form is not None
         mode = standard_way(self.engine, form, size, self.options)
         if mode is None or a.dtype.itemsize != form.itemsize:

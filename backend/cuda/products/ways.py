@@ -18,7 +18,7 @@ from treadle.skeletons.products.measured import MEASURED, exact, levels_of, ways
 from treadle.skeletons.products.model import H200
 
 from .engine import Engine, engine_for
-from .form import FORMS, TARGETS, Form, form_of
+from .form import FORMS, HOPPER, TARGETS, Form, features, form_of, machine_of
 from .operand import plain_operands
 from .own import own_seconds
 
@@ -195,7 +195,7 @@ def open_ways(device: Any, node: Matmul, size: tuple[int, int, int]) -> list[Pro
     engine = engine_for(device)
     form = None
     if engine is not None and options.precision != "tf32":
-        form = form_of(node.left.type, size, device.multiprocessors, options)
+        form = form_of(node.left.type, size, device.multiprocessors, options, device.arch)
     if found == "execution":
         made = [executed(node, e) for e in EXECUTIONS if e is not None]
         made = [w for w in made if options.levels <= DEEPEST or w.execution == "recursive"]
@@ -235,17 +235,18 @@ def _fast_ways(engine: Engine | None, arithmetic: str | None, options: Any,
 
 def predicted(engine: Engine, arithmetic: str, size: tuple[int, int, int], *, fast: bool,
               deterministic: bool, levels: int | None = None) -> dict[str, float]:  # fmt: skip
-    """The predicted seconds by way, for ways measured on such a device; {} for other arithmetics.
+    """The predicted seconds by way, for ways measured on an H200 whose engine, with its features,
+    is that of the device; {} for other arithmetics.
 
     The "library" of integers is the kernel of the skeletons."""
-    if (H200.name, arithmetic) not in MEASURED or 0 in size:
+    arch, form = engine.device.arch, FORMS.get(arithmetic)
+    like = features(arch) >= HOPPER if form is None else form.runs_on(arch)
+    if not like or (H200.name, arithmetic) not in MEASURED or 0 in size:
         return {}
-    on = replace(H200, processors=engine.device.multiprocessors,
-                 fma=H200.fma * engine.device.multiprocessors / H200.processors)  # fmt: skip
+    on = machine_of(arch, engine.device.multiprocessors)
     found = ways(arithmetic, size, fast=fast, deterministic=deterministic, levels=levels, on=on)
     if "library" in found and exact(arithmetic):
         found["library"] = own_seconds(int32, size, on.processors)
-    form = FORMS.get(arithmetic)
     if form is not None and form.planes:
         found = {way: s if way == "library" else max(s, ISSUED) for way, s in found.items()}
     return found

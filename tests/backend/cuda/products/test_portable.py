@@ -1,0 +1,252 @@
+"""The engines without instructions of Hopper: emulated on a CPU (tiles.py), and compiled for every
+architecture from sm_80 on."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import treadle as td
+from tests.backend.cuda.products import tiles
+from tests.backend.cuda.products.test_float32 import RELU, _product
+from treadle.backend.cuda.compile.nvrtc import compile_text
+from treadle.backend.cuda.products.engine import Engine, engine_for
+from treadle.backend.cuda.products.form import AMPERE, FORMS, HOPPER, Arguments, Code, form_of
+from treadle.backend.cuda.products.halves import PortableArguments
+from treadle.backend.cuda.products.launching import Matrix
+from treadle.backend.cuda.products.ways import Measured, predicted
+from treadle.skeletons.products import STANDARD, STRASSEN
+from treadle.skeletons.products.measured import MEASURED
+from treadle.skeletons.products.model import H200
+
+emulated = pytest.mark.skipif(tiles.COMPILER is None, reason="no g++")
+HALVES = ("Float16Portable", "Float16SquarePortable", "BFloat16Portable",
+          "BFloat16SquarePortable")  # fmt: skip
+ARCHITECTURES = ("sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "sm_120")
+#: Bytes of shared memory that a block can have where there is the least.
+LEAST_SHARED = 99 * 1024
+#: Bytes that a thread of an engine with tiles of 192 columns may spill.
+SPILLS = 136
+
+
+class Emulated(Engine):
+    """The host side of the engine, with emulated launches that read `reads` and write `out`."""
+
+    def __init__(self, out: Any, reads: Sequence[Any], seed: int,
+                 change: tuple[str, str] | None) -> None:  # fmt: skip
+        super().__init__(SimpleNamespace(multiprocessors=3, arch="sm_80", empty=self._empty))
+        self.arrays = [(out, True), *((x, False) for x in reads)]
+        self.seed, self.change = seed, change
+
+    def _empty(self, shape: tuple[int, ...], dtype: Any) -> Any:
+        room = np.zeros(int(np.prod(shape)) * dtype.itemsize + 16, np.uint8)
+        first = -room.ctypes.data % 16
+        made = room[first : first + room.size - 16].view(dtype).reshape(shape)
+        self.arrays.append((made, False))
+        return made
+
+    def copy_lines(self, to: int, to_pitch: int, source: int, pitch: int, width: int, count: int
+                   ) -> None:  # fmt: skip
+        for i in range(count):
+            ctypes.memmove(to + i * to_pitch, source + i * pitch, width)
+
+    def load(self, what: Any, name: str, threads: int, shared: int) -> Any:
+        return what, threads, shared
+
+    def run(self, loaded: Any, arguments: Any, blocks: tuple[int, int]) -> None:
+        code, threads, shared = loaded
+        tiles.run(code, arguments[0], blocks, tiles.spans_of(self.arrays), threads=threads,
+                  shared=shared, seed=self.seed, prefer=self.seed % 3,
+                  change=self.change)  # fmt: skip
+
+
+def _matrix(x: Any) -> Matrix:
+    down, across = (s // 2 for s in x.strides)
+    return Matrix(x.ctypes.data, *x.shape, down, across, 2)
+
+
+def _check(name: str, shape: tuple[int, int, int], layout: int = 0, pad: int = 0, seed: int = 0,
+           change: tuple[str, str] | None = None) -> None:  # fmt: skip
+    """A product of small integers, exactly; bits of `layout`: which operands are transposed."""
+    m, k, n = shape
+    t: Any = ml_dtypes.bfloat16 if name.startswith("B") else np.float16
+    rng = np.random.default_rng(m + k + n)
+    values, sides = [], []
+    for side, (rows, cols) in enumerate(((m, k), (k, n))):
+        x = rng.integers(-2, 3, (rows, cols)).astype(t)
+        values.append(x.astype("f4"))
+        x = x.T if layout >> side & 1 else x
+        room = np.full((x.shape[0], -(-x.shape[1] // 8) * 8 + pad), np.nan, t)
+        room[:, : x.shape[1]] = x
+        there = room.view("u2")[:, : x.shape[1]]
+        sides.append(there.T if layout >> side & 1 else there)
+    out = np.full((m + 1, n), 0x7FFF, "u2")
+    engine = Emulated(out, [x.base if x.base is not None else x for x in sides], seed, change)
+    engine.standard(_matrix(out[:m]), *map(_matrix, sides), "owner", name)
+    want = (values[0] @ values[1]).astype(t)
+    np.testing.assert_array_equal(out[:m].view(t).astype("f4"), want.astype("f4"))
+    assert (out[m] == 0x7FFF).all()  # and nothing beside it
+
+
+@emulated
+@pytest.mark.parametrize("layout", range(4))
+def test_halves(layout: int) -> None:
+    """Full and partial tiles, several tiles a block."""
+    _check("Float16SquarePortable", (140, 100, 270), layout, seed=layout)
+    _check("Float16SquarePortable", (300, 64, 300), layout, seed=layout + 1)
+
+
+@emulated
+@pytest.mark.long
+@pytest.mark.parametrize("layout", range(4))
+@pytest.mark.parametrize("name", HALVES)
+def test_every_half(name: str, layout: int) -> None:
+    shapes = ((1, 1, 1), (7, 130, 9), (129, 257, 65), (128, 96, 256), (513, 1, 127), (64, 32, 700))
+    for seed, shape in enumerate(shapes):
+        _check(name, shape, layout, 3 * (seed % 2), seed)
+
+
+#: Mistakes that a GPU would forgive most of the time, and what the emulation says.
+_MISTAKES = {
+    "nobody waits for copies": (
+        "race: read of shared word .* asynchronous copy",
+        ("                    barrier_wait(ring.full(), ring.parity);\n", "")),
+    "copies do not wait": (
+        "race: write of shared",
+        ("        barrier_wait(ahead.empty(), ahead.parity ^ 1);\n", "")),
+    "copies are announced before they are made": (
+        "race|barrier|wait",
+        ("        A::copy(ahead.stage(), g.a, m, s * DEEP, t);\n",
+         "        copies_arrive(ahead.full());\n"
+         "        A::copy(ahead.stage(), g.a, m, s * DEEP, t);\n")),
+    "a stage is given back early": (
+        "race|more arrivals|wait for ever",
+        ("            const u32 at = ring.stage(), empty = ring.empty();\n",
+         "            const u32 at = ring.stage(), empty = ring.empty();\n"
+         "            warp_arrive(empty, lane);\n")),
+    "units are not permuted": (
+        "rows of a matrix in the same banks",
+        ("(unit ^ (UNITS == 4 ? line / 2 % 4 : line % 8)) * 16", "unit * 16")),
+    "what is beyond the operand is read": (
+        "outside of the arrays",
+        ("there ? from : x.first, there ? inside : 0", "from, 16")),
+}  # fmt: skip
+
+
+@emulated
+@pytest.mark.parametrize("mistake", _MISTAKES)
+def test_the_emulation_is_honest(mistake: str) -> None:
+    says, change = _MISTAKES[mistake]
+    with pytest.raises(tiles.Wrong, match=says):
+        for seed in range(3):
+            _check("Float16SquarePortable", (140, 200, 270), seed=seed, change=change)
+
+
+@emulated
+@pytest.mark.parametrize(
+    "mode, how",
+    [("split", "nn"),
+     *(pytest.param(m, h, marks=pytest.mark.long)
+       for m in ("owner", "split", "atomic", "persistent") for h in ("nn", "tt", "nt", "tn"))],
+)  # fmt: skip
+def test_floats(mode: str, how: str) -> None:
+    for seed, sizes in enumerate(((1, 1, 1), (129, 260, 37), (300, 400, 84))):
+        for algorithm in (STANDARD, STRASSEN)[: 1 + (mode != "split")]:
+            _product("Float32Portable", sizes, mode, algorithm, how, processors=4, seed=seed,
+                     prefer=seed % 3)  # fmt: skip
+
+
+_CODES = {
+    "float32": Code("K", "R", True, "owner", 1, "Float32Portable"),
+    "float32 split": Code("K", "R", True, "split", 1, "Float32Portable"),
+    "float32 strassen": Code("K", "R", True, "persistent", 2, "Float32Portable"),
+    "float32 strassen transposed": Code("R", "K", True, "persistent", 2, "Float32Portable"),
+    "float32 unaligned": Code("K", "R", False, "owner", 2, "Float32Portable"),
+    "float32 relu": Code("K", "R", True, "owner", 1, "Float32Portable", RELU),
+    "float32 of 128 columns": Code("K", "R", True, "owner", 1, "Float32Square"),
+    "float32 of 128 columns, strassen": Code("K", "R", True, "persistent", 2, "Float32Square"),
+    "float32 of 128 columns, relu": Code("R", "K", True, "owner", 2, "Float32Square", RELU),
+    **{f"{name} {left}{right}": Code(left, right, False, "owner", 1, name)
+       for name in HALVES for left in "KR" for right in "KR"},
+}  # fmt: skip
+_QUICK = ("float32 strassen", "Float16Portable KR")
+
+
+def _cases() -> list[Any]:
+    return [
+        pytest.param(name, arch, id=f"{name}, {arch}",
+                     marks=() if name in _QUICK else pytest.mark.long)
+        for name in _CODES for arch in ARCHITECTURES
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("name, arch", _cases())
+def test_compiles(name: str, arch: str, nvrtc: None) -> None:
+    """For every architecture; the host lays out arguments and shared memory as the kernel does, and
+    that is no more than any of them has."""
+    code = _CODES[name]
+    form = FORMS[code.arithmetic]
+    arguments = PortableArguments if form.copies else Arguments
+    claims = [
+        f"sizeof(tile::Arguments) == {ctypes.sizeof(arguments)}",
+        f"tile::SHARED_BYTES == {form.shared_bytes}", f"tile::THREADS == {form.threads}",
+        f"tile::BM == {form.rows} && tile::BN == {form.columns}",
+        *(f"__builtin_offsetof(tile::Arguments, {k}) == {getattr(arguments, k).offset}"
+          for k, *_ in arguments._fields_),
+    ]  # fmt: skip
+    source = code.source() + "".join(f'static_assert({c}, "");\n' for c in claims)
+    cubin = compile_text(source, form.entry, arch, dynamic_shared_bytes=form.shared_bytes)
+    # With 192 columns there are no registers to spare for index arithmetic.
+    assert cubin.spills <= (SPILLS if code.arithmetic == "Float32Portable" else 0)
+    assert cubin.registers * form.threads <= 65536
+    assert form.shared_bytes <= LEAST_SHARED
+
+
+def test_an_engine_for_every_architecture() -> None:
+    """Forms of Hopper are for Hopper only, and portable ones for the rest."""
+    for form in FORMS.values():
+        assert form.runs_on("sm_90a") == (form.needs == HOPPER)
+        for arch in ARCHITECTURES:
+            assert form.runs_on(arch) == (form.needs == AMPERE)
+        assert not form.runs_on("sm_75")
+
+
+def test_the_choice_follows_the_features_of_the_device(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With measurements of a portable form, devices other than Hopper use it, and no other form."""
+    size = (8192,) * 3
+    assert engine_for(Measured("sm_86")) is None  # until then
+    form = replace(FORMS["Float32Portable"], measured="some file")
+    monkeypatch.setitem(FORMS, "Float32Portable", form)
+    times = {"library": {8192: 22.4, 2048: 0.34}, "standard split": {8192: 20.4, 2048: 0.36},
+             "strassen persistent": {8192: 18.9, 2048: 0.4}}  # fmt: skip
+    monkeypatch.setitem(MEASURED, (H200.name, "Float32Portable"), times)
+    engine_for.cache_clear()
+    try:
+        for arch in ("sm_80", "sm_86", "sm_89", "sm_100a", "sm_120a"):
+            device = Measured(arch, 100)
+            engine = engine_for(device)
+            assert engine is not None
+            made = form_of(td.float32, size, 100, arch=arch)
+            assert made == form
+            found = predicted(engine, made.arithmetic, size, fast=True, deterministic=True)
+            assert min(found, key=found.__getitem__) == "strassen persistent"
+            assert predicted(engine, "Float32", size, fast=True, deterministic=True) == {}
+            assert predicted(engine, "Float64", size, fast=True, deterministic=True) == {}
+        assert form_of(td.float32, size, 132) == FORMS["Float32"]
+        assert engine_for(Measured("sm_75")) is None
+        twice = []
+        for arch in ("sm_80", "sm_86"):
+            on = engine_for(Measured(arch, 100))
+            assert on is not None
+            found = predicted(on, "Float32Portable", size, fast=False, deterministic=True)
+            twice.append(found["library"])
+        assert 1.9 < twice[0] / twice[1] < 2.1  # half as many units of float32
+    finally:
+        engine_for.cache_clear()
