@@ -1,12 +1,12 @@
 """The engines without instructions of Hopper, on a Hopper GPU.
 
-By `python -m benchmarks.matmul.portable`.
+By `python -m benchmarks.matmul.portable --out FOLDER`.
 
 Kernels are compiled by nvcc as PTX for compute capability 8.0, and to machine code of this GPU, so
-they have cp.async, mbarriers, ldmatrix and mma.sync, and nothing newer.  In one run of about two
-minutes: products of small integers, which must be exact, in every layout and mode; times beside
-cuBLAS and the engines of Hopper, of several configurations of tiles and stages; then racecheck and
-memcheck of one product each.  Results: benchmarks/results/portable-gpu-<date>.json.
+they have cp.async, mbarriers, ldmatrix and mma.sync, and nothing newer.  In one run of about a
+minute and a half: products of small integers, which must be exact, in every layout and mode; times
+beside cuBLAS and the engines of Hopper, of several configurations of tiles and stages; then
+racecheck and memcheck of a product of each.  Results: portable-gpu-<date>.json and portable.log.
 """
 
 from __future__ import annotations
@@ -21,13 +21,14 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from threading import Lock
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -35,7 +36,7 @@ from benchmarks import provenance
 from benchmarks.matmul.tensor import recorded, replayed, timed
 from treadle.backend.cuda.compile.nvrtc import Cubin
 from treadle.backend.cuda.products.engine import Engine
-from treadle.backend.cuda.products.form import FORMS
+from treadle.backend.cuda.products.form import FORMS, half_form
 from treadle.backend.cuda.products.launching import Matrix
 from treadle.skeletons.products import STRASSEN
 
@@ -46,46 +47,68 @@ SIZES = (2048, 4096, 8192)
 CALLS = 5
 
 
-def variant(name: str, base: str, **macros: int) -> str:
-    """A form with other macros, among `FORMS`."""
-    form = FORMS[base]
-    defines = dict(form.defines) | {f"TILE_{k.upper()}": str(v) for k, v in macros.items()}
-    stages = macros.get("stages", 8 if base.startswith("Float32") else 3)
-    step = macros.get("deep", form.step)
-    if form.copies:
-        part = 8 * 16 * 2 * min(form.columns // 4, 64)
-        shared = stages * ((128 + form.columns) * step * 2 + 16) + part
-    else:
-        stage = -(-(8 * 4 * (128 + 4 + form.columns + 4) + 16) // 128) * 128
-        shared = stages * stage + 2048 + 128
-    FORMS[name] = replace(form, arithmetic=name, step=step, shared_bytes=shared,
-                          defines=tuple(defines.items()))  # fmt: skip
+def half(name: str, columns: int, step: int, stages: int) -> str:
+    """A portable form of 16-bit floats, among `FORMS`."""
+    FORMS[name] = half_form(name, columns, True, step, stages)
+    return name
+
+
+def single(name: str, **macros: int) -> str:
+    """A portable form of float32 with other macros, among `FORMS`."""
+    form = FORMS["Float32Portable"]
+    stage = (form.shared_bytes - 2048 - 128) // 8
+    defines = form.defines + tuple((f"TILE_{k.upper()}", str(v)) for k, v in macros.items())
+    shared = form.shared_bytes - (8 - macros.get("stages", 8)) * stage
+    FORMS[name] = replace(form, arithmetic=name, shared_bytes=shared, defines=defines)
     return name
 
 
 #: Float32 forms, with the modes that are timed: of the standard product, of one level.
 FLOATS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "Float32Portable": (("owner", "split", "atomic"), ("owner", "persistent", "atomic")),
-    "Float32Square": (("owner", "split", "atomic"), ("owner", "persistent", "atomic")),
-    variant("Float32Portable 4 stages", "Float32Portable", stages=4): (("split",), ("atomic",)),
-    variant("Float32Portable 6 stages", "Float32Portable", stages=6): (("split",), ("atomic",)),
+    single("Float32 6 stages", stages=6): (("split",), ("persistent", "atomic")),
+    single("Float32 2 rows at once", at_once=2): ((), ("persistent",)),
 }
 HALVES = (
     "Float16Portable",
     "Float16SquarePortable",
-    variant("Float16 256 4 stages", "Float16Portable", stages=4),
-    variant("Float16 256 4 stages 2 ahead", "Float16Portable", stages=4, ahead=2),
-    variant("Float16 256 6 stages", "Float16Portable", stages=6),
-    variant("Float16 256 64 deep 3 stages", "Float16Portable", stages=3, deep=64),
-    variant("Float16 256 64 deep 4 stages 2 ahead", "Float16Portable", stages=4, deep=64, ahead=2),
-    variant("Float16 128 5 stages", "Float16SquarePortable", stages=5),
-    variant("Float16 128 64 deep 4 stages", "Float16SquarePortable", stages=4, deep=64),
+    half("Float16 256, 4 of 32", 256, 32, 4),
+    half("Float16 256, 6 of 32", 256, 32, 6),
+    half("Float16 256, 3 of 64", 256, 64, 3),
+    half("Float16 256, 4 of 64", 256, 64, 4),
+    half("Float16 128, 4 of 32", 128, 32, 4),
+    half("Float16 128, 3 of 64", 128, 64, 3),
     "BFloat16Portable",
     "BFloat16SquarePortable",
+    half("BFloat16 256, 3 of 64", 256, 64, 3),
+    half("BFloat16 128, 3 of 64", 128, 64, 3),
 )
+#: Those whose products are checked.
+CHECKED = ("Float32Portable", "Float32 2 rows at once", "Float16Portable", "Float16SquarePortable",
+           "BFloat16Portable", "BFloat16SquarePortable", "Float16 256, 3 of 64",
+           "Float16 128, 3 of 64")  # fmt: skip
 HOPPER = {"Float32": (("split",), ("atomic", "persistent")), "Float16": (), "BFloat16": ()}
 SHAPES = ((1, 1, 1), (7, 9, 130), (128, 64, 256), (129, 65, 257), (300, 1000, 200), (64, 4097, 17),
           (1000, 8, 1000), (513, 127, 1), (2048, 512, 2048))  # fmt: skip
+
+
+class Place(NamedTuple):
+    """Where products are computed: what brings an array of NumPy there and back, and describes a
+    matrix there."""
+
+    put: Callable[[Any], Any]
+    get: Callable[[Any], Any]
+    matrix: Callable[[Any], Matrix]
+
+
+def gpu() -> Place:
+    import torch
+
+    return Place(
+        lambda x: torch.from_numpy(x).cuda(),
+        lambda x: x.cpu().numpy(),
+        lambda x: Matrix(x.data_ptr(), *x.shape, *x.stride(), x.element_size()),
+    )
 
 
 class Portable(Engine):
@@ -142,17 +165,18 @@ class _Compiled(Exception):
     """The kernel of a job exists now."""
 
 
-def matrix(x: Any) -> Matrix:
-    """A matrix of PyTorch."""
-    return Matrix(x.data_ptr(), *x.shape, *x.stride(), x.element_size())
-
-
-def job(engine: Engine, form: str, level: int, mode: str, out: Any, a: Any, b: Any
+def job(engine: Engine, place: Place, form: str, level: int, mode: str, out: Any, a: Any, b: Any
         ) -> Callable[[], None]:  # fmt: skip
-    p, q, r = map(matrix, (a, b, out))
-    if level:
-        return lambda: engine.product(r, p, q, mode, form, STRASSEN, 1)
-    return lambda: engine.standard(r, p, q, mode, form)
+    """A product, which keeps its operands and its result."""
+
+    def run() -> None:
+        p, q, r = map(place.matrix, (a, b, out))
+        if level:
+            engine.product(r, p, q, mode, form, STRASSEN, 1)
+        else:
+            engine.standard(r, p, q, mode, form)
+
+    return run
 
 
 def compile_all(engine: Portable, jobs: list[Callable[[], None]]) -> None:
@@ -168,62 +192,67 @@ def compile_all(engine: Portable, jobs: list[Callable[[], None]]) -> None:
     engine.pending = False
 
 
-def exact_jobs(engine: Portable, shapes: Any = SHAPES) -> list[tuple[str, Any, Any, Any]]:
-    """Products of small integers: name, call, result with a margin, and what it must be."""
-    import torch
+class Check(NamedTuple):
+    """A product, its result with a margin of one row, and what it must be."""
+
+    name: str
+    run: Callable[[], None]
+    out: Any
+    want: Any
+
+
+MARGIN = 77
+
+
+def checks(engine: Engine, place: Place, forms: Sequence[str] = CHECKED, shapes: Any = SHAPES,
+           layouts: Sequence[int] = range(4)) -> list[Check]:  # fmt: skip
+    """Products of small integers; bits of a layout: which operands are transposed.
+
+    What is beside the lines of operands must not matter: it is NaN.
+    """
+    import ml_dtypes
 
     made = []
     rng = np.random.default_rng(1)
-    forms = [(f, torch.float32) for f in ("Float32Portable", "Float32Square")]
-    forms += [
-        ("Float16Portable", torch.float16),
-        ("Float16SquarePortable", torch.float16),
-        ("BFloat16Portable", torch.bfloat16),
-        ("Float16 256 64 deep 3 stages", torch.float16),
-    ]
-    for form, t in forms:
+    for form in forms:
+        t: Any = {"float32": "f4", "float16": "f2"}.get(FORMS[form].types[0], ml_dtypes.bfloat16)
+        bits = f"i{np.dtype(t).itemsize}"  # not every library knows bfloat16
+        ways = ((0, "owner"),)
+        if t == "f4":
+            ways += ((0, "split"), (1, "owner"), (1, "atomic"), (1, "persistent"))  # type: ignore[assignment]
         for m, k, n in shapes:
             x, y = (rng.integers(-2, 3, s).astype("f4") for s in ((m, k), (k, n)))
             x[:, 8:] *= rng.random(max(k - 8, 0)) < 0.1
-            want = torch.from_numpy(x @ y).cuda()
-            ways = [(0, "owner")]
-            if t == torch.float32:
-                ways = [(0, "owner"), (0, "split"), (1, "atomic"), (1, "persistent")]
-                if form.endswith("Square"):
-                    ways = [(0, "split"), (1, "owner")]
-            for layout in range(4):
-                for pad in (0, 3):
-                    sides = []
-                    for side, v in enumerate((x, y)):
-                        v = v.T if layout >> side & 1 else v
-                        room = torch.zeros(v.shape[0], -(-v.shape[1] // 8) * 8 + pad, dtype=t,
-                                           device="cuda")  # fmt: skip
-                        room[:, : v.shape[1]] = torch.from_numpy(np.ascontiguousarray(v)).to(t)
-                        there = room[:, : v.shape[1]]
-                        sides.append(there.T if layout >> side & 1 else there)
-                    for level, mode in ways:
-                        out = torch.full((m + 1, n), 77.0, dtype=t, device="cuda")
-                        name = f"{form} {m}x{k}x{n} layout {layout} pad {pad} {mode} level {level}"
-                        made.append((name, job(engine, form, level, mode, out[:m], *sides), out,
-                                     (want, t)))  # fmt: skip
+            want = (x @ y).astype(t)
+            for layout, pad in product(layouts, (0, 3)):
+                sides = []
+                for side, v in enumerate((x, y)):
+                    v = v.T if layout >> side & 1 else v
+                    room = np.full((v.shape[0], -(-v.shape[1] // 8) * 8 + pad), np.nan, t)
+                    room[:, : v.shape[1]] = v
+                    there = place.put(room.view(bits))[:, : v.shape[1]]
+                    sides.append(there.T if layout >> side & 1 else there)
+                for level, mode in ways:
+                    out = place.put(np.full((m + 1, n), MARGIN, t).view(bits))
+                    name = f"{form} {m}x{k}x{n} layout {layout} pad {pad} {mode} level {level}"
+                    run = job(engine, place, form, level, mode, out[:m], *sides)
+                    made.append(Check(name, run, out, want))
     return made
 
 
-def verified(jobs: list[tuple[str, Any, Any, Any]]) -> list[str]:
+def wrong(place: Place, made: Sequence[Check]) -> list[str]:
     """The names of the products that are not exact."""
-    import torch
-
-    wrong = []
-    for name, run, out, (want, t) in jobs:
-        run()
-        torch.cuda.synchronize()
-        right = torch.equal(out[:-1], want.to(t)) and bool((out[-1] == 77).all())
+    found = []
+    for check in made:
+        check.run()
+        got = place.get(check.out).view(check.want.dtype).astype("f4")
+        right = np.array_equal(got[:-1], check.want.astype("f4")) and (got[-1] == MARGIN).all()
         if not right:
-            wrong.append(name)
-    return wrong
+            found.append(check.name)
+    return found
 
 
-def times(device: Any, engine: Portable, n: int) -> dict[str, dict[str, float]]:
+def times(device: Any, engine: Portable, place: Place, n: int) -> dict[str, dict[str, float]]:
     """Milliseconds by form and variant; "library" in the same rounds."""
     import torch
 
@@ -231,8 +260,8 @@ def times(device: Any, engine: Portable, n: int) -> dict[str, dict[str, float]]:
     found: dict[str, dict[str, float]] = {}
     groups: dict[Any, dict[str, Any]] = {
         torch.float32: {**FLOATS, "Float32": HOPPER["Float32"]},
-        torch.float16: dict.fromkeys((*HALVES[:9], "Float16")),
-        torch.bfloat16: dict.fromkeys((*HALVES[9:], "BFloat16")),
+        torch.float16: dict.fromkeys((*(h for h in HALVES if h[0] == "F"), "Float16")),
+        torch.bfloat16: dict.fromkeys((*(h for h in HALVES if h[0] == "B"), "BFloat16")),
     }
     for t, forms in groups.items():
         x, y, z = (torch.randn(n, n, device="cuda").to(t) for _ in range(3))
@@ -249,7 +278,7 @@ def times(device: Any, engine: Portable, n: int) -> dict[str, dict[str, float]]:
             ways = [(0, "owner")] if modes is None else [
                 (level, m) for level in range(2) for m in modes[level]]  # fmt: skip
             for level, mode in ways:
-                run = job(by, form, level, mode, z, x, y)
+                run = job(by, place, form, level, mode, z, x, y)
                 run()
                 torch.cuda.synchronize()
                 near = torch.linalg.norm(z[:64].double() - x[:64].double() @ y.double())
@@ -263,29 +292,48 @@ def times(device: Any, engine: Portable, n: int) -> dict[str, dict[str, float]]:
     return found
 
 
+SMALL = ((140, 100, 270),)
+
+
 def one(engine: Portable) -> None:
     """What the sanitizer runs."""
-    jobs = exact_jobs(engine, ((140, 100, 270),))
-    picked = [j for j in jobs if "layout 0" in j[0] or "layout 3" in j[0]]
-    compile_all(engine, [j[1] for j in picked])
-    wrong = verified(picked)
-    print("wrong:", wrong, flush=True)
-    assert not wrong
+    place = gpu()
+    found = wrong(place, checks(engine, place, shapes=SMALL, layouts=(0, 3)))
+    print("wrong:", found, flush=True)
+    assert not found
 
 
 def sanitized(tool: str) -> dict[str, Any]:
+    """What a tool of compute-sanitizer finds."""
     command = shutil.which("compute-sanitizer") or "/usr/local/cuda/bin/compute-sanitizer"
-    more = ["--racecheck-report", "analysis"] if tool == "racecheck" else []
+    more = {"racecheck": ["--racecheck-report", "analysis"],
+            "memcheck": ["--report-api-errors", "no"]}[tool]  # fmt: skip
     try:
         done = subprocess.run(
             [command, "--tool", tool, *more, sys.executable, "-m", "benchmarks.matmul.portable",
              "--one"],
-            capture_output=True, text=True, timeout=100, check=False,
+            capture_output=True, text=True, timeout=45, check=False,
         )  # fmt: skip
-        text = done.stdout + done.stderr
-        return {"rc": done.returncode, "says": text[-1500:]}
+        lines = (done.stdout + done.stderr).splitlines()
+        return {"rc": done.returncode, "first": lines[:40], "last": lines[-15:]}
     except (OSError, subprocess.TimeoutExpired) as error:
-        return {"rc": None, "says": str(error)[:500]}
+        return {"rc": None, "first": [str(error)[:500]], "last": []}
+
+
+def best(found: dict[str, dict[str, dict[str, float]]]) -> dict[str, dict[str, tuple[float, str]]]:
+    """The fastest way of each type, at each extent: how many times the library's rate, and which;
+    float32 by levels."""
+    made: dict[str, dict[str, tuple[float, str]]] = {}
+    for form, table in found.items():
+        if form in HOPPER or "library" in table:
+            continue
+        kind = FORMS[form].types[0]
+        for way, row in table.items():
+            for n, ms in row.items():
+                to = made.setdefault(f"{kind} {way.split()[0]}", {})
+                rate = round(found[kind]["library"][n] / ms, 3)
+                to[n] = max(to.get(n, (0.0, "")), (rate, f"{form}, {way}"))
+    return made
 
 
 def main() -> None:
@@ -302,7 +350,7 @@ def main() -> None:
         one(Portable(device, checked=True))
         return
     began = time.time()
-    engine = Portable(device)
+    engine, place = Portable(device), gpu()
     import torch
 
     data: dict[str, Any] = {
@@ -311,43 +359,53 @@ def main() -> None:
         "packages": provenance.versions(("numpy", "torch", "cupy")),
     }  # fmt: skip
     given.out.mkdir(parents=True, exist_ok=True)
-    to = given.out / f"portable-gpu-{data['date']}.json"
+    to, log = given.out / f"portable-gpu-{data['date']}.json", given.out / "portable.log"
+    log.write_text("", encoding="utf-8")
+
+    def say(*words: Any) -> None:
+        text = " ".join(map(str, words))
+        print(text, flush=True)
+        with log.open("a", encoding="utf-8") as file:
+            file.write(text + "\n")
 
     def keep(**more: Any) -> None:
         data.update(more, kernels=engine.kernels, seconds=round(time.time() - began, 1))
         to.write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
-        print(json.dumps(more), f"{data['seconds']} s", flush=True)
+        say(f"{data['seconds']} s", json.dumps(more))
 
-    checks = exact_jobs(engine)
+    made = checks(engine, place)
     small = torch.zeros(1024, 1024, device="cuda")
-    jobs = [j[1] for j in checks]
+    jobs = [c.run for c in made]
     jobs += [
-        job(engine, f, level, m, small, small, small)
+        job(engine, place, f, level, m, small, small, small)
         for f, modes in FLOATS.items() for level in range(2) for m in modes[level]
     ]  # fmt: skip
     tiny = torch.zeros(1024, 1024, device="cuda", dtype=torch.float16)
-    jobs += [job(engine, f, 0, "owner", tiny, tiny, tiny) for f in HALVES]
+    jobs += [job(engine, place, f, 0, "owner", tiny, tiny, tiny) for f in HALVES]
     compile_all(engine, jobs)
     keep(compiled=len(engine.kernels))
-    keep(exact={"products": len(checks), "wrong": verified(checks)})
+    keep(exact={"products": len(made), "wrong": wrong(place, made)})
     found: dict[str, dict[str, dict[str, float]]] = {}
     for n in (int(n) for n in given.sizes.split(",")):
-        for form, row in times(device, engine, n).items():
+        for form, row in times(device, engine, place, n).items():
             for way, ms in row.items():
                 found.setdefault(form, {}).setdefault(way, {})[str(n)] = ms
         keep(times=found)
     for form, table in found.items():
-        kind = re.sub(r"^(float|bfloat|Float|BFloat)", lambda m: m[1].lower(), form.split()[0])
-        kind = re.match(r"b?float\d+", kind)[0]  # type: ignore[index]
+        kind = FORMS[form].types[0] if form in FORMS else form
         for way, row in table.items():
             cells = (
                 f"{n}: {ms:.3f} ms {2 * int(n) ** 3 / ms / 1e9:.1f} TF "
                 f"{found[kind]['library'][n] / ms:.3f} x" for n, ms in row.items()
             )  # fmt: skip
-            print(f"{form:40} {way:20}", "   ".join(cells), flush=True)
+            say(f"{form:40} {way:20}", "   ".join(cells))
+    keep(best=best(found))
     if not given.no_sanitizer:
-        for tool in ("memcheck", "racecheck"):
-            keep(**{tool: sanitized(tool)})
+        checked = Portable(device, checked=True)
+        compile_all(checked, [c.run for c in checks(checked, place, shapes=SMALL, layouts=(0, 3))])
+        tools = ("memcheck", "racecheck")
+        with ThreadPoolExecutor(2) as pool:
+            keep(**dict(zip(tools, pool.map(sanitized, tools), strict=True)))
 
 
 if __name__ == "__main__":

@@ -23,7 +23,6 @@ from .model import (
     HOPPER_HALF,
     HOPPER_LIMBS,
     PORTABLE_FLOAT32,
-    SQUARE_FLOAT32,
     EngineCost,
     Machine,
     Size,
@@ -134,9 +133,7 @@ def ceilings(arithmetic: str, on: Machine = H200) -> tuple[Machine, EngineCost]:
         )
     if arithmetic == "Float64":
         return on, EngineCost(itemsize=8)
-    return on, {"Float32Square": SQUARE_FLOAT32, "Float32Portable": PORTABLE_FLOAT32}.get(
-        arithmetic, HOPPER_FLOAT32
-    )
+    return on, PORTABLE_FLOAT32 if arithmetic == "Float32Portable" else HOPPER_FLOAT32
 
 
 def _between(points: list[tuple[float, float]], at: float) -> float:

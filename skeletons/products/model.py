@@ -74,9 +74,8 @@ class EngineCost:
 #: stage of 8 k-steps; one producer warp: 45 instructions, 85 with two two-term operands (counted in
 #: the machine code).
 HOPPER_FLOAT32 = EngineCost()
-#: The same with tiles of 192 columns (40 loads, and five sixths of the producers' work), and 128.
+#: The same with tiles of 192 columns: 40 loads, and five sixths of the producers' work.
 PORTABLE_FLOAT32 = EngineCost((128, 192, 8), 116, 38)
-SQUARE_FLOAT32 = EngineCost((128, 128, 8), 100, 30)
 #: int32 by limbs, as profiled.  Tensor cores run in parallel with the issue of other instructions.
 HOPPER_LIMBS = EngineCost((128, 128, 64), 0, 0, 0, 0.59, 8)
 #: 16-bit floats: the fraction of the rate that the chip's power allows, as below.

@@ -68,7 +68,7 @@ class Form:
     `scaled`: rows are scaled for that; `precision`: the option of `matmul` that names it; `maps`:
     operands are described by tensor maps, and have contiguous rows or columns; `copies`: the same
     of lines that are copied with cp.async; `needs`: the features of a GPU (`features`) without
-    which it does not run.
+    which it does not run; `resident`: blocks that a multiprocessor runs at a time.
     `measured`: where it was shown to be correct and faster than the alternatives (a file of
     benchmarks/matmul/results); without that, no product of a program uses it.
     """
@@ -97,6 +97,7 @@ class Form:
     maps: bool = False
     copies: bool = False
     needs: frozenset[str] = HOPPER
+    resident: int = 1
     measured: str = ""
 
     def word(self, value: float) -> int:
@@ -167,23 +168,25 @@ def tensor_form(name: str, precision: str, element: str, planes: int, columns: i
     )  # fmt: skip
 
 
-def half_form(name: str, columns: int, portable: bool = False) -> Form:
+def half_form(name: str, columns: int, portable: bool = False, step: int = 64, stages: int = 0
+              ) -> Form:  # fmt: skip
     """The engine of 16-bit floats, with tiles of 128 rows by `columns`; `name`: its arithmetic,
-    which begins with the type; `portable`: without instructions of Hopper."""
-    step = 32 if portable else 64
-    stage, part = (128 + columns) * step * 2, min(columns // 4, 64) if portable else 64
-    staged = 8 * 16 * part * 2
-    stages = 3 if portable else (226 * 1024 - staged) // stage
+    which begins with the type; `portable`: without instructions of Hopper, in `stages` of `step`
+    k."""
+    stage, staged = (128 + columns) * step * 2, (columns // 32 if portable else 8) * 16 * 64 * 2
+    stages = stages or (226 * 1024 - staged) // stage
     t = "bfloat16" if name.startswith("BFloat16") else "float16"
+    macros = {"BN": columns, "ELEMENT": "HALF" if t == "float16" else "BFLOAT"}
+    if portable:
+        macros |= {"PORTABLE": 1, "DEEP": step, "STAGES": stages}
     return Form(
-        name, (t,), "half_matmul.cu", "matmul_half", 2, 256 if portable else 384,
+        name, (t,), "half_matmul.cu", "matmul_half", 2, columns if portable else 384,
         stages * (stage + 16) + staged, 128, columns, step, 8, modes=("owner",), least_steps=0,
         least_inner=64, unit="tensor cores",
         measured="" if portable else "tensor-gpu-2026-11-24.json",
         maps=not portable, copies=portable, needs=AMPERE if portable else HOPPER,
-        defines=(("TILE_BN", str(columns)),
-                 ("TILE_ELEMENT", "HALF" if t == "float16" else "BFLOAT"),
-                 *((("TILE_PORTABLE", "1"),) if portable else ())),
+        resident=256 // columns if portable else 1,
+        defines=tuple((f"TILE_{k}", str(v)) for k, v in macros.items()),
     )  # fmt: skip
 
 
@@ -192,8 +195,7 @@ FORMS: dict[str, Form] = {
     for f in (
         float32_form("Float32", ("float32",), measured="2026-11-21-nvidia-h200-float32.json"),
         float32_form("Int32", ("int32", "uint32"), measured="2026-11-21-nvidia-h200-float32.json"),
-        # without reallocation of registers: for small results, and for other architectures
-        float32_form("Float32Square", ("float32",), 128),
+        # without reallocation of registers
         float32_form("Float32Portable", ("float32",), 192),
         # int32 by limbs of eight bits on tensor cores
         Form(
@@ -224,9 +226,9 @@ FORMS: dict[str, Form] = {
         half_form("Float16Square", 128),
         half_form("BFloat16", 256),
         half_form("BFloat16Square", 128),
-        # the same without instructions of Hopper
+        # the same without instructions of Hopper, in the 99 KB of shared memory that all have
         *(
-            half_form(name + "Portable", columns, portable=True)
+            half_form(name + "Portable", columns, portable=True, step=32, stages=3)
             for name, columns in (
                 ("Float16", 256),
                 ("Float16Square", 128),

@@ -67,7 +67,7 @@ def multiply(on: Launching, out: Matrix, a: Matrix, b: Matrix, form: Form, fused
     code = Code(left, right, False, "owner", 1, form.arithmetic,
                 None if fused is None else fused.source)  # fmt: skip
     loaded = on.load(code, form.entry, form.threads, form.shared_bytes)
-    on.run(loaded, (g,), (min(g.items, on.device.multiprocessors), 1))
+    on.run(loaded, (g,), (min(g.items, form.resident * on.device.multiprocessors), 1))
     del kept_a, kept_b
 
 

@@ -1,6 +1,6 @@
 // The float32 matrix-product engine for Hopper (sm_90a): FFMA, no tensor cores.
-// (int32, exact modulo 2^32, uses the same engine with IMAD.  With tiles of 128 columns
-// it compiles for every architecture from sm_80 on; only Hopper was measured.)
+// (int32, exact modulo 2^32, uses the same engine with IMAD.  With tiles of 192 columns
+// it is for every architecture from sm_80 on.)
 //
 //   C = epilogue(alpha * A B + beta * C)                       one product
 //   C_i += gamma_ir alpha (sum_j a_jr A_j)(sum_j b_jr B_j)     a bilinear algorithm
@@ -32,12 +32,14 @@
 //   lanes       8 x 4 over rows and columns in the plain order.  Pairing lanes so
 //               that a warp's LDS.128 merges into two wavefronts saves 3 % power
 //               and costs 2 % time.
+//   192 columns without setmaxnreg no thread has more than 168 registers.  Consumers that keep the fragments of the
+//               next item while they store leave ptxas too few: it spills, or ignores register banks.
 #pragma once
 #include "f32_ptx.cuh"
 
 namespace tile {
 
-#ifndef TILE_BN // 256, or 128 for small results and where setmaxnreg does not exist
+#ifndef TILE_BN // 256, or 192 where setmaxnreg does not exist
 #define TILE_BN 256
 #endif
 constexpr int BM = 128, BN = TILE_BN, BK = 8;
@@ -52,6 +54,9 @@ constexpr int OFF_FULL = OFF_B + BK * PITCH_B * 4, OFF_EMPTY = OFF_FULL + 8;
 constexpr int STAGE = (OFF_FULL + 16 + 127) / 128 * 128;
 #ifndef TILE_STAGES
 #define TILE_STAGES 8
+#endif
+#ifndef TILE_AT_ONCE
+#define TILE_AT_ONCE 1
 #endif
 constexpr int STAGES = TILE_STAGES;
 constexpr int TABLE = 2 * CONSUMERS * 4; // per-thread fragment offsets
@@ -131,7 +136,7 @@ enum Layout { K_CONTIGUOUS, R_CONTIGUOUS, STRIDED };  // the index of the tile a
 enum Mode { OWNER, ATOMIC, SPLIT, PERSISTENT };
 
 // 256 consumers and 128 producers share the 384 * 168 registers of the launch.  Kernels with
-// tiles of 128 columns do not reallocate them, and run on every architecture from sm_80 on.
+// tiles of 192 columns do not reallocate them, and run on every architecture from sm_80 on.
 constexpr bool MOVES_REGISTERS = BN == 256;
 
 __device__ __forceinline__ void tile_of(const Arguments &g, int t, int &tm, int &tn) {
@@ -441,32 +446,46 @@ struct Place {
 };
 __device__ __forceinline__ int row_of(int i) { return (i & 3) + (i >> 2) * 32; }
 
-template <class Arithmetic, class Epilogue>
+// LOADS: vectors are loaded, added to, and stored, those of AT_ONCE rows so that their latencies overlap (no other block adds to
+// them at the same time): before Hopper, four scalar reductions of each take longer.
+template <class Arithmetic, class Epilogue, bool LOADS>
 __device__ __forceinline__ void write_back(const Arguments &g, const Target &d, bool first, bool last, const float (&acc)[8][COLS], int tm, int tn, const Place &at) {
+    constexpr int AT_ONCE = LOADS ? TILE_AT_ONCE : 1;
     int r0 = tm * BM + at.row, c0 = tn * BN + at.col;               // in the quadrant
     int rows = min(g.c_rows - d.row * g.qm, g.qm), cols = min(g.c_cols - d.col * g.qn, g.qn);
     float f = Arithmetic::mul(d.factor, g.alpha);
     float *base = g.c + (i64)(d.row * g.qm + r0) * g.c_row + d.col * g.qn + c0;
     bool vector = !((u64)g.c & 15) && !(g.c_row & 3) && !(d.col * g.qn & 3) && (tn + 1) * BN <= cols && (tm + 1) * BM <= rows;
     bool add = !first, beta = first && !Arithmetic::zero(g.beta), fin = !Epilogue::identity && last;
-    const bool read = beta || (add && fin); // the old value is needed here, not in the L2
+    const bool read = beta || (add && (fin || LOADS)); // the old value is needed here, not in the L2
     if (vector) {
 #pragma unroll
-        for (int i = 0; i < 8; i++) {
-            float *p = base + row_of(i) * g.c_row;
+        for (int i = 0; i < 8; i += AT_ONCE) {
+            float old[AT_ONCE][COLS / 4][4];
+            auto load = [&](int x, int q) {
 #pragma unroll
-            for (int q = 0; q < COLS / 4; q++) {
-                float v[4], old[4] = {0.f, 0.f, 0.f, 0.f};
-                if (read) ldcg128(old, p + q * 16);
+                for (int j = 0; j < 4; j++) old[x][q][j] = 0.f;
+                if (read) ldcg128(old[x][q], base + row_of(i + x) * g.c_row + q * 16);
+            };
 #pragma unroll
-                for (int j = 0; j < 4; j++) {
-                    v[j] = Arithmetic::mul(f, acc[i][q * 4 + j]);
-                    if (read) v[j] = add ? Arithmetic::add(v[j], old[j]) : Arithmetic::mad(g.beta, old[j], v[j]);
-                    if (!Epilogue::identity)
-                        if (fin) v[j] = Arithmetic::word(Epilogue::finish(Arithmetic::value(v[j]), d.row * g.qm + r0 + row_of(i), d.col * g.qn + c0 + q * 16 + j, g.extra));
+            for (int y = 0; LOADS && y < AT_ONCE * (COLS / 4); y++) load(y / (COLS / 4), y % (COLS / 4));
+#pragma unroll
+            for (int x = 0; x < AT_ONCE; x++) {
+                float *p = base + row_of(i + x) * g.c_row;
+#pragma unroll
+                for (int q = 0; q < COLS / 4; q++) {
+                    float v[4];
+                    if (!LOADS) load(x, q);
+#pragma unroll
+                    for (int j = 0; j < 4; j++) {
+                        v[j] = Arithmetic::mul(f, acc[i + x][q * 4 + j]);
+                        if (read) v[j] = add ? Arithmetic::add(v[j], old[x][q][j]) : Arithmetic::mad(g.beta, old[x][q][j], v[j]);
+                        if (!Epilogue::identity)
+                            if (fin) v[j] = Arithmetic::word(Epilogue::finish(Arithmetic::value(v[j]), d.row * g.qm + r0 + row_of(i + x), d.col * g.qn + c0 + q * 16 + j, g.extra));
+                    }
+                    if (add && !fin && !LOADS) Arithmetic::red(p + q * 16, v);
+                    else stg128(p + q * 16, v);
                 }
-                if (add && !fin) Arithmetic::red(p + q * 16, v);
-                else stg128(p + q * 16, v);
             }
         }
     } else {
@@ -491,10 +510,18 @@ __device__ __forceinline__ void write_back(const Arguments &g, const Target &d, 
     }
 }
 
-// The main loop.  On entry the first k-step's fragments
-// are in registers; on exit, those of the next stage.
+__device__ __forceinline__ void first_fragments(float (&a)[2][2][4], float (&b)[2][COLS / 4][4], u32 at_a, u32 at_b) {
+#pragma unroll
+    for (int q = 0; q < 2; q++) lds128(a[0][q], at_a + q * 128);
+#pragma unroll
+    for (int q = 0; q < COLS / 4; q++) lds128(b[0][q], at_b + q * 64);
+}
+
+// The main loop.  On entry the first stage is full and, if there are registers to keep them, its first k-step's fragments
+// are loaded; on exit, those of the next stage.
 template <class Arithmetic>
 __device__ __forceinline__ void multiply(float (&acc)[8][COLS], float (&a)[2][2][4], float (&b)[2][COLS / 4][4], Ring &ring, int stages, u32 oa, u32 ob, bool leader) {
+    if (!MOVES_REGISTERS) first_fragments(a, b, ring.at + oa, ring.at + ob);
 #pragma unroll 1
     for (int s = 0; s < stages; s++) {
         u32 cur = ring.at;
@@ -508,16 +535,27 @@ __device__ __forceinline__ void multiply(float (&acc)[8][COLS], float (&a)[2][2]
             for (int q = 0; q < COLS / 4; q++) lds128(b[p ^ 1][q], (k == BK - 1 ? nb : cb + (k + 1) * PITCH_B * 4) + q * 64);
 #pragma unroll
             for (int q = 0; q < 2; q++) lds128(a[p ^ 1][q], (k == BK - 1 ? na : ca + (k + 1) * PITCH_A * 4) + q * 128);
-            // boustrophedon, so that consecutive FFMAs share an operand: by columns, or by rows if columns are not shorter
-            // (ptxas' register banks: 1.25 clocks an FFMA by the static model instead of 1.9)
+            // boustrophedon, so that consecutive FFMAs share an operand
 #pragma unroll
-            for (int outer = 0; outer < (COLS > 8 ? COLS : 8); outer++)
+            for (int j = 0; j < COLS; j++)
 #pragma unroll
                 for (int x = 0; x < 8; x++) {
-                    const int inner = outer & 1 ? 7 - x : x, i = COLS > 8 ? inner : outer, j = COLS > 8 ? outer : inner;
+                    const int i = j & 1 ? 7 - x : x;
                     acc[i][j] = Arithmetic::mad(a[p][i >> 2][i & 3], b[p][j >> 2][j & 3], acc[i][j]);
                 }
         }
+        warp_arrive(cur + OFF_EMPTY, leader);
+    }
+}
+
+// Stages whose products are all outside of the result: with tiles of 192 columns, most extents leave some.  (For tiles of
+// 256 it would cost register banks.)
+__device__ __forceinline__ void skip(Ring &ring, int stages, bool leader) {
+#pragma unroll 1
+    for (int s = 0; s < stages; s++) {
+        const u32 cur = ring.at;
+        ring.next();
+        barrier_wait(ring.at + OFF_FULL, ring.parity);
         warp_arrive(cur + OFF_EMPTY, leader);
     }
 }
@@ -557,10 +595,7 @@ __device__ __forceinline__ void run(const Arguments &g) {
         Ring ring = {base, base, 0};
         float acc[8][COLS], a[2][2][4], b[2][COLS / 4][4];
         barrier_wait(ring.at + OFF_FULL, 0);
-#pragma unroll
-        for (int q = 0; q < 2; q++) lds128(a[0][q], ring.at + oa + q * 128);
-#pragma unroll
-        for (int q = 0; q < COLS / 4; q++) lds128(b[0][q], ring.at + ob + q * 64);
+        if (MOVES_REGISTERS) first_fragments(a, b, ring.at + oa, ring.at + ob);
         Walk<MODE> walk(g, stages);
         while (walk.next(g, stages)) {
             const int item = walk.item;
@@ -571,7 +606,8 @@ __device__ __forceinline__ void run(const Arguments &g) {
                 for (int i = 0; i < 8; i++)
 #pragma unroll
                     for (int j = 0; j < COLS; j++) acc[i][j] = zero;
-                multiply<Arithmetic>(acc, a, b, ring, walk.count, oa, ob, leader);
+                if (MOVES_REGISTERS || tm * BM + t / 32 % 2 * 64 < g.qm && tn * BN + t / 64 * (BN / 4) < g.qn) multiply<Arithmetic>(acc, a, b, ring, walk.count, oa, ob, leader);
+                else skip(ring, walk.count, leader);
                 const Product &w = g.product[MODE == OWNER ? r : item % g.products];
                 const Place at(t);
                 // whether another part of this item is added before this one, or after it
@@ -592,7 +628,7 @@ __device__ __forceinline__ void run(const Arguments &g) {
                             while (load_acquire(turn) != rank) {}
                         consumers_sync(CONSUMERS);
                     }
-                    write_back<Arithmetic, Epilogue>(g, w.c[d], MODE != ATOMIC && w.c[d].first && !after, w.c[d].last && !before, acc, tm, tn, at);
+                    write_back<Arithmetic, Epilogue, !TILE_HOPPER && (MODE == OWNER || MODE == PERSISTENT)>(g, w.c[d], MODE != ATOMIC && w.c[d].first && !after, w.c[d].last && !before, acc, tm, tn, at);
                     if (MODE == PERSISTENT) {
                         __threadfence();
                         consumers_sync(CONSUMERS);

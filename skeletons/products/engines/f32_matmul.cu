@@ -9,7 +9,7 @@
 //   TILE_MODE       OWNER (deterministic), SPLIT (deterministic, balanced, one product, workspace),
 //                   PERSISTENT (deterministic, an item for each product, flags in memory) or ATOMIC
 //                   (balanced; C scaled by beta beforehand)
-//   TILE_BN         columns of a tile: 256, or 128 (small results; architectures other than Hopper)
+//   TILE_BN         columns of a tile: 256, or 192 for architectures other than Hopper
 //   TILE_TERMS      1: standard, 2: operands of up to two terms
 //   TILE_ARITHMETIC tile::Float32 or tile::Int32
 //   TILE_A, TILE_B, TILE_EPILOGUE   the slots for fused code: structs like tile::Plain

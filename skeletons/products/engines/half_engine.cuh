@@ -3,9 +3,10 @@
 //
 //   sm_90a         tensor maps copy tiles, and pad fringes with zeros; wgmma.  Two consumer warpgroups own
 //                  64 x BN outputs each, one more thread starts the copies.
-//   TILE_PORTABLE  (sm_80 and later) cp.async, completing on the same barriers; ldmatrix and mma.sync.  Each of eight
-//                  warps owns 64 x BN / 4 outputs, and all copy, AHEAD stages ahead: with a ninth warp, none could have
-//                  more than 168 registers.
+//   TILE_PORTABLE  (sm_80 and later) cp.async; ldmatrix and mma.sync.  Each warp owns 64 x 64 outputs, and all copy,
+//                  AHEAD stages ahead: with another warp, none could have more than 168 registers.  A warp executes
+//                  in order, so that what is between two products of a warp is time in which its tensor core waits for
+//                  the other warp of its scheduler: copies are spread over the products of a stage.
 //
 // Both take either layout of both operands, whose lines begin at multiples of sixteen bytes.
 #pragma once
@@ -28,23 +29,20 @@ namespace tile {
 #endif
 constexpr int BM = 128, BN = TILE_BN, DEEP = TILE_DEEP;
 constexpr Element ELEMENT = TILE_ELEMENT;
-constexpr int CONSUMERS = 256, THREADS = CONSUMERS + (TILE_PORTABLE ? 0 : 128);
+constexpr int CONSUMERS = TILE_PORTABLE ? BM * BN / 128 : 256, WARPS = CONSUMERS / 32, THREADS = CONSUMERS + (TILE_PORTABLE ? 0 : 128);
 constexpr int OF_A = BM * DEEP * 2, OF_B = BN * DEEP * 2, STAGE = OF_A + OF_B;
 #if TILE_PORTABLE
-constexpr int ROWS = 64, COLS = BN / 4; // of a consumer warp
+constexpr int ROWS = 64, COLS = 64; // of a consumer warp
 #else
 constexpr int ROWS = 16, COLS = BN;
 #endif
-constexpr int PART = COLS < 64 ? COLS : 64;  // columns that a warp stores at a time
-constexpr int STAGED = 16 * PART * 2;        // bytes of them, 16 rows
+constexpr int PART = 64;              // columns that a warp stores at a time
+constexpr int STAGED = 16 * PART * 2; // bytes of them, 16 rows
 #ifndef TILE_STAGES
-#define TILE_STAGES (TILE_PORTABLE ? 3 : (226 * 1024 - 8 * STAGED) / STAGE)
+#define TILE_STAGES (TILE_PORTABLE ? 3 : (226 * 1024 - WARPS * STAGED) / STAGE)
 #endif
-#ifndef TILE_AHEAD
-#define TILE_AHEAD (TILE_STAGES - 1)
-#endif
-constexpr int STAGES = TILE_STAGES, AHEAD = TILE_AHEAD;
-constexpr int OFF_STAGED = STAGES * STAGE, FULL = OFF_STAGED + 8 * STAGED, EMPTY = FULL + 8 * STAGES;
+constexpr int STAGES = TILE_STAGES, AHEAD = STAGES - 1;
+constexpr int OFF_STAGED = STAGES * STAGE, FULL = OFF_STAGED + WARPS * STAGED, EMPTY = FULL + 8 * STAGES;
 constexpr int SHARED_BYTES = EMPTY + 8 * STAGES;
 // A thread's outputs in 16 rows of its warp's part: number 4 j + 2 h + e is in row lane / 4 + 8 h and column
 // 8 j + lane % 4 * 2 + e.
@@ -75,105 +73,153 @@ __device__ __forceinline__ void warp_arrive(u32 bar, int lane) {
 }
 
 #if TILE_PORTABLE
-// A tile of an operand: lines of DEEP elements of one row, or (TURNED) of ROWS elements of one k.  The sixteen-byte units
+// A tile of an operand: lines of DEEP elements of one row, or (TURNED) of WIDE elements of one k.  The sixteen-byte units
 // of a line are permuted, so that eight lines have the same unit in different banks.
 template <bool TURNED, int WIDE> struct Tile {
     static constexpr int LINE = 2 * (TURNED ? WIDE : DEEP), LINES = TURNED ? DEEP : WIDE, UNITS = LINE / 16;
+    static constexpr int STEP = CONSUMERS / UNITS, CHUNKS = LINES / STEP; // lines that the block copies at a time
+    static_assert(STEP % 8 == 0 && LINES % STEP == 0, "a thread's units are at equal distances");
+    const unsigned short *from; // the next unit that this thread copies
+    u32 to;                     // where its first unit is in a tile
+
     __device__ static __forceinline__ u32 place(int line, int unit) {
         return line * LINE + (unit ^ (UNITS == 4 ? line / 2 % 4 : line % 8)) * 16;
     }
-    // What a lane gives to ldmatrix for the 16 x 16 elements at row r: rows r .. r + 7, then those below, of eight k; then
-    // of the next eight k.
-    __device__ static __forceinline__ u32 fragment(int r, int lane) {
-        const int below = lane / 8 % 2 * 8, behind = lane / 16 * 8;
-        return TURNED ? place(behind + lane % 8, (r + below) / 8) : place(r + below + lane % 8, behind / 8);
+    // What a lane gives to ldmatrix for eight rows from r on and eight k.
+    __device__ static __forceinline__ u32 fragment(int r, int k, int lane) {
+        return TURNED ? place(k + lane % 8, r / 8) : place(r + lane % 8, k / 8);
     }
     // The same for the elements 16 `down` rows and 16 `along` k from there.
     __device__ static __forceinline__ void load(u32 (&v)[4], u32 at, int down, int along) {
         matrices<TURNED>(v, (at ^ 32 * (TURNED ? down : along)) + 16 * LINE * (TURNED ? along : down));
     }
-    // The block copies the tile at row r and k; zeros outside of the operand.
-    __device__ static __forceinline__ void copy(u32 to, const Lines &x, int r, int k, int t) {
-        constexpr int STEP = CONSUMERS / UNITS; // lines that it copies at a time
-        const int line = t / UNITS, first = (TURNED ? k : r) + line, along = (TURNED ? r : k) + t % UNITS * 8;
-        const int inside = min(max(2 * (x.inner - along), 0), 16), left = x.outer - first;
-        const unsigned short *from = x.first + (i64)first * x.pitch + along;
-#pragma unroll
-        for (int i = 0; i < LINES / STEP; i++) {
-            const bool there = i * STEP < left && inside > 0;
-            copy16(to + place(line + i * STEP, t % UNITS), there ? from : x.first, there ? inside : 0);
-            from += STEP * x.pitch;
+    // The first stage of the tile at row r is copied next.
+    __device__ __forceinline__ void begin(const Lines &x, int r, int t) {
+        const int line = t / UNITS, along = t % UNITS * 8;
+        from = x.first + (i64)((TURNED ? 0 : r) + line) * x.pitch + (TURNED ? r : 0) + along;
+        to = place(line, t % UNITS);
+    }
+    __device__ static __forceinline__ bool inside(const Lines &x, int r, int k) {
+        return (TURNED ? r + WIDE : k + DEEP) <= x.inner && (TURNED ? k + DEEP : r + WIDE) <= x.outer;
+    }
+    // One of the CHUNKS of a stage inside of the operand.
+    __device__ __forceinline__ void copy(u32 tile, const Lines &x, int chunk, bool on) {
+        copy16(tile + to + chunk * STEP * LINE, from, 16, on);
+        from += STEP * x.pitch;
+    }
+    // All of them, with zeros outside of the operand.
+    __device__ __forceinline__ void copy_fringe(u32 tile, const Lines &x, int r, int k, int t) const {
+        const int along = (TURNED ? r : k) + t % UNITS * 8, left = x.outer - (TURNED ? k : r) - t / UNITS;
+        const int bytes = min(max(2 * (x.inner - along), 0), 16);
+#pragma unroll 1
+        for (int i = 0; i < CHUNKS; i++) {
+            const bool there = i * STEP < left && bytes > 0;
+            copy16(tile + to + i * STEP * LINE, there ? from + i * STEP * x.pitch : x.first, there ? bytes : 0, true);
         }
     }
-    static_assert(LINES % (CONSUMERS / UNITS) == 0, "");
+    // To the next stage; `copied`: all chunks of this one by `copy`.
+    __device__ __forceinline__ void next(const Lines &x, bool copied) {
+        from += (TURNED ? DEEP * x.pitch : DEEP) - (copied ? LINES * x.pitch : 0);
+    }
 };
 
 template <bool TA, bool TB> struct Unit {
-    typedef Tile<TA, BM> A;
-    typedef Tile<TB, BN> B;
-    static constexpr int ARRIVALS = CONSUMERS; // at a full stage
+    static constexpr int ARRIVALS = WARPS * ARRIVALS_PER_WARP; // at a full stage
+    static constexpr int STEPS = DEEP / 16, GROUPS = STEPS * BANDS;
+    static_assert(AHEAD >= 2 && STEPS % 2 == 0, "");
     Feed ring, ahead;
-    int item, m, n, s; // what is copied next
+    Tile<TA, BM> left;
+    Tile<TB, BN> right;
+    int item, m, n, s;                         // what is copied next
+    u32 a[2][BANDS][4], b[2][COLS / 16][4];    // operands of the products of one step, and of the next
+    u32 oa, ob;                                // what a lane loads of them, from the beginning of a stage on
+
     __device__ __forceinline__ Unit(const Arguments &g, u32 base, int t) : ring{base, 0, 0}, ahead{base, 0, 0}, item(blockIdx.x), s(0) {
-        find(g);
-        for (int i = 0; i < AHEAD; i++) copy(g, t);
+        const int lane = t % 32, warp = t / 32;
+        // In the order of the registers of a product: of A, other rows first, of B, other k.
+        oa = Tile<TA, BM>::fragment(warp % 2 * ROWS + lane / 8 % 2 * 8, lane / 16 * 8, lane);
+        ob = Tile<TB, BN>::fragment(warp / 2 * COLS + lane / 16 * 8, lane / 8 % 2 * 8, lane) + OF_A;
+        find(g, t);
+        for (int i = 0; i < AHEAD; i++) {
+            if (item < g.items) copy_fringe(g, t);
+            advance(g, t, false);
+        }
+        copies_wait<AHEAD - 1>();
+        warp_arrive(ring.full(), lane);
+        barrier_wait(ring.full(), ring.parity);
+        load(0, 0);
     }
-    __device__ __forceinline__ void find(const Arguments &g) {
+    __device__ __forceinline__ void find(const Arguments &g, int t) {
         tile_of(g, item, m, n);
         m *= BM, n *= BN;
+        left.begin(g.a, m, t);
+        right.begin(g.b, n, t);
     }
-    __device__ __forceinline__ void copy(const Arguments &g, int t) {
-        if (item >= g.items) return;
-        barrier_wait(ahead.empty(), ahead.parity ^ 1);
-        A::copy(ahead.stage(), g.a, m, s * DEEP, t);
-        B::copy(ahead.stage() + OF_A, g.b, n, s * DEEP, t);
-        copies_arrive(ahead.full());
+    __device__ __forceinline__ void copy_fringe(const Arguments &g, int t) const {
+        left.copy_fringe(ahead.stage(), g.a, m, s * DEEP, t);
+        right.copy_fringe(ahead.stage() + OF_A, g.b, n, s * DEEP, t);
+    }
+    // After the copies of a stage.
+    __device__ __forceinline__ void advance(const Arguments &g, int t, bool copied) {
+        copies_commit();
+        left.next(g.a, copied);
+        right.next(g.b, copied);
         ahead.next();
         if (++s == g.stages) {
             s = 0;
             item += gridDim.x;
-            find(g);
+            find(g, t);
         }
     }
-    __device__ static __forceinline__ void load(u32 (&a)[BANDS][4], u32 (&b)[COLS / 16][4], u32 oa, u32 ob, int k) {
+    __device__ __forceinline__ void load(int to, int k) {
 #pragma unroll
-        for (int j = 0; j < COLS / 16; j++) B::load(b[j], ob, j, k);
+        for (int j = 0; j < COLS / 16; j++) Tile<TB, BN>::load(b[to][j], ring.stage() + ob, j, k);
 #pragma unroll
-        for (int i = 0; i < BANDS; i++) A::load(a[i], oa, i, k);
+        for (int i = 0; i < BANDS; i++) Tile<TA, BM>::load(a[to][i], ring.stage() + oa, i, k);
     }
-    __device__ __forceinline__ void multiply(const Arguments &g, float (&acc)[BANDS][OUTPUTS], int t) {
-        constexpr int STEPS = DEEP / 16;
-        const int lane = t % 32, warp = t / 32;
-        const u32 oa = A::fragment(warp % 2 * ROWS, lane), ob = OF_A + B::fragment(warp / 2 * COLS, lane);
-        u32 a[2][BANDS][4], b[2][COLS / 16][4];
+    // The products of `item`, the operands of whose first step are in registers; then those of the next item are.
+    __device__ __forceinline__ void multiply(const Arguments &g, float (&acc)[BANDS][OUTPUTS], int t, bool last) {
+        constexpr int ALL = Tile<TA, BM>::CHUNKS + Tile<TB, BN>::CHUNKS;
+        const int lane = t % 32;
 #pragma unroll
         for (int i = 0; i < BANDS; i++)
 #pragma unroll
             for (int j = 0; j < OUTPUTS; j++) acc[i][j] = 0.f;
-        barrier_wait(ring.full(), ring.parity);
-        load(a[0], b[0], ring.stage() + oa, ring.stage() + ob, 0);
 #pragma unroll 1
-        for (int s = 0; s < g.stages; s++) {
-            const u32 at = ring.stage(), empty = ring.empty();
-            ring.next();
+        for (int i = 0; i < g.stages; i++) {
+            const bool more = i + 1 < g.stages || !last, fresh = item < g.items;
+            const bool whole = fresh && Tile<TA, BM>::inside(g.a, m, s * DEEP) && Tile<TB, BN>::inside(g.b, n, s * DEEP);
+            Feed following = ring;
+            following.next();
+            if (fresh && !whole) copy_fringe(g, t);
 #pragma unroll
             for (int k = 0; k < STEPS; k++) {
                 const int p = k & 1;
-                if (k + 1 < STEPS) load(a[p ^ 1], b[p ^ 1], at + oa, at + ob, k + 1);
-                else if (s + 1 < g.stages) {
-                    barrier_wait(ring.full(), ring.parity);
-                    load(a[p ^ 1], b[p ^ 1], ring.stage() + oa, ring.stage() + ob, 0);
+                if (k + 1 == STEPS) {
+                    ring = following;
+                    if (more) barrier_wait(ring.full(), ring.parity);
                 }
-                if (k == 0) copy(g, t);
+                load(p ^ 1, (k + 1) % STEPS);
 #pragma unroll
-                for (int i = 0; i < BANDS; i++)
+                for (int i = 0; i < BANDS; i++) {
+                    // This warp read the whole stage, and brought its part of the next one: where all did so, the stage
+                    // before may be overwritten.
+                    if (k + 2 == STEPS && i == BANDS / 2 && more) {
+                        copies_wait<AHEAD - 2>();
+                        warp_arrive(following.full(), lane);
+                    }
+#pragma unroll
+                    for (int c = (k * BANDS + i) * ALL / GROUPS; c < (k * BANDS + i + 1) * ALL / GROUPS; c++)
+                        if (c < left.CHUNKS) left.copy(ahead.stage(), g.a, c, whole);
+                        else right.copy(ahead.stage() + OF_A, g.b, c - left.CHUNKS, whole);
 #pragma unroll
                     for (int x = 0; x < COLS / 8; x++) {
                         const int j = i & 1 ? COLS / 8 - 1 - x : x; // so that neighbours share an operand
-                        mma<ELEMENT>(acc[i] + 4 * j, a[p][i], b[p][j / 2][j % 2], b[p][j / 2][j % 2 + 2]);
+                        mma<ELEMENT>(acc[i] + 4 * j, a[p][i], b[p][j / 2][j % 2 * 2], b[p][j / 2][j % 2 * 2 + 1]);
                     }
+                }
             }
-            warp_arrive(empty, lane);
+            advance(g, t, true);
         }
     }
 };
@@ -211,7 +257,7 @@ template <bool TA, bool TB> struct Unit {
             }
         }
     }
-    __device__ __forceinline__ void multiply(const Arguments &g, float (&acc)[BANDS][OUTPUTS], int t) {
+    __device__ __forceinline__ void multiply(const Arguments &g, float (&acc)[BANDS][OUTPUTS], int t, bool) {
         const int lane = t % 32, stages = g.stages;
         u32 previous = 0;
 #pragma unroll 1
@@ -286,7 +332,7 @@ template <bool TA, bool TB, class Epilogue, class Value> __device__ __forceinlin
     if (t == 0)
         for (int s = 0; s < STAGES; s++) {
             barrier_init(base + FULL + 8 * s, Unit<TA, TB>::ARRIVALS);
-            barrier_init(base + EMPTY + 8 * s, CONSUMERS / 32 * ARRIVALS_PER_WARP);
+            if (!TILE_PORTABLE) barrier_init(base + EMPTY + 8 * s, WARPS * ARRIVALS_PER_WARP);
         }
     barriers_made();
     __syncthreads();
@@ -296,7 +342,7 @@ template <bool TA, bool TB, class Epilogue, class Value> __device__ __forceinlin
         int tm, tn;
         tile_of(g, item, tm, tn);
         float acc[BANDS][OUTPUTS];
-        unit.multiply(g, acc, t);
+        unit.multiply(g, acc, t, item + gridDim.x >= g.items);
         // warps over the rows of the tile, then over its columns
         const int row = tm * BM + warp % (BM / ROWS) * ROWS, col = tn * BN + warp / (BM / ROWS) * COLS;
 #pragma unroll

@@ -108,12 +108,13 @@ __device__ __forceinline__ u32 dynamic_base() {
 
 // ---------------------------------------------------------------- copies of sixteen bytes (sm_80 and later)
 
-// The first `bytes` of sixteen, then zeros.
-__device__ __forceinline__ void copy16(u32 to, const void *from, int bytes) {
-    asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(bytes) : "memory");
+// The first `bytes` of sixteen, then zeros; nothing if not `on`.
+__device__ __forceinline__ void copy16(u32 to, const void *from, int bytes, bool on) {
+    asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %3, 0;\n@p cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %2;\n}" ::"r"(to), "l"(from), "r"(bytes), "r"((int)on) : "memory");
 }
-// An arrival once all copies that this thread started have landed.
-__device__ __forceinline__ void copies_arrive(u32 bar) { asm volatile("cp.async.mbarrier.arrive.noinc.shared.b64 [%0];" ::"r"(bar) : "memory"); }
+__device__ __forceinline__ void copies_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+// Until all but the last `LATER` groups of this thread's copies have landed.
+template <int LATER> __device__ __forceinline__ void copies_wait() { asm volatile("cp.async.wait_group %0;" ::"n"(LATER) : "memory"); }
 
 // ---------------------------------------------------------------- bulk copies
 

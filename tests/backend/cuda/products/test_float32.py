@@ -53,7 +53,7 @@ def _product(name: str, sizes: tuple[int, int, int], mode: str, algorithm: Bilin
 @emulated
 def test_products_of_a_tile_are_added_in_order() -> None:
     for seed in range(3):
-        _product("Float32Square", (300, 284, 84), "persistent", STRASSEN, processors=4 + seed,
+        _product("Float32Portable", (300, 284, 84), "persistent", STRASSEN, processors=4 + seed,
                  seed=seed, prefer=seed)  # fmt: skip
 
 
@@ -64,7 +64,7 @@ _SHAPES = ((1, 1, 1), (7, 1, 129), (129, 260, 17), (300, 540, 84))
 @pytest.mark.long
 @pytest.mark.parametrize("how", ["nn", "tt"])
 @pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("name", ["Float32", "Float32Square", "Int32"])
+@pytest.mark.parametrize("name", ["Float32", "Float32Portable", "Int32"])
 def test_every_mode(name: str, mode: str, how: str) -> None:
     for seed, sizes in enumerate(_SHAPES):
         for algorithm in (STANDARD, STRASSEN)[: 1 + (mode != "split")]:
@@ -131,7 +131,7 @@ def test_fused(mode: str, algorithm: BilinearAlgorithm, sizes: tuple[int, int, i
 @emulated
 @pytest.mark.parametrize(
     "name, mode, algorithm",
-    [("Float32Square", "owner", STANDARD),
+    [("Float32Portable", "owner", STANDARD),
      *(pytest.param("Float32", *case, marks=pytest.mark.long) for case in _CASES)],
 )  # fmt: skip
 def test_operands_of_two_arrays(name: str, mode: str, algorithm: BilinearAlgorithm) -> None:
@@ -204,12 +204,11 @@ def _cases() -> list[Any]:
     found = []
     for name, code in _VARIANTS.items():
         for arch in cubins.ARCHITECTURES:
-            square = replace(code, arithmetic="Float32Square")
-            for made in (code, square) if arch == "sm_90a" else (square,):
-                quick = name in _QUICK and (made is code or arch != "sm_90a")
-                marks = () if quick else pytest.mark.long
-                key = f"{name}, {made.arithmetic}, {arch}"
-                found.append(pytest.param(made, arch, key, marks=marks, id=key))
+            name_here = "Float32" if arch == "sm_90a" else "Float32Portable"
+            key = f"{name}, {name_here}, {arch}"
+            marks = () if name in _QUICK else pytest.mark.long
+            made = replace(code, arithmetic=name_here)
+            found.append(pytest.param(made, arch, key, marks=marks, id=key))
     return found
 
 

@@ -20,7 +20,7 @@ import numpy as np
 
 from treadle.backend.cuda.products import form as engine_form
 from treadle.backend.cuda.products.engine import Engine, _extents, _prepared
-from treadle.backend.cuda.products.form import FORMS, Arguments, Code, Form, tables
+from treadle.backend.cuda.products.form import FORMS, HOPPER, Arguments, Code, Form, tables
 from treadle.skeletons.products import STANDARD, BilinearAlgorithm
 
 HERE = Path(__file__).parent / "emulation"
@@ -116,6 +116,7 @@ def source(code: Code, change: tuple[str, str] | None = None) -> str:
             text = text.replace(plain, watched)
     kernel = _KERNELS.get(code.file, (form.entry, "tile::Arguments", "tile::THREADS"))
     macros = zip(("KERNEL", "GIVEN", "BLOCK"), kernel, strict=True)
+    head += f"#define TILE_HOPPER {int(form.needs == HOPPER)}\n"
     return f"{head}{text}\n" + "".join(f"#define {name} {value}\n" for name, value in macros)
 
 

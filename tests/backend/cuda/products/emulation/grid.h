@@ -62,8 +62,8 @@ struct Warp {
     void *lane[32] = {};
 };
 // A bulk copy on its way: to shared memory, completing on a barrier, or from there, for a thread to wait for.
-// Of cp.async: the first `bytes` of sixteen, then zeros; it is one of a thread's copies since its last arrival.
-struct Copies { int left = 0; struct Block *block = nullptr; u32 barrier = 0; Clock clock; };
+// Of cp.async: the first `bytes` of sixteen, then zeros; it is one of a group of a thread's copies.
+struct Copies { int left = 0; Clock clock; };
 struct Landing {
     struct Block *block;
     u32 barrier;
@@ -98,7 +98,9 @@ struct Fiber {
     u64 seen = 0;
     u32 barrier = 0, parity = 0;
     u64 begun = 0, landed = 0; // bulk copies from shared memory
-    std::shared_ptr<Copies> copies; // since its last arrival for them
+    std::shared_ptr<Copies> copies;             // of cp.async, since the last group
+    std::deque<std::shared_ptr<Copies>> waiting; // those that it did not wait for
+    u64 copied = 0;
     std::vector<Word *> stores; // since the last fence for the tensor cores
     // wgmma (instructions.h): what was begun, groups committed, groups waited for, whether a fence came since
     std::shared_ptr<void> pending;
@@ -346,21 +348,17 @@ inline void begin_copy16(u32 at, const void *global, int bytes) {
     landings.push_back({now->block, 0, c, here, global, (u32)bytes, now, now->copies});
     c[agent]++;
 }
-inline void copies_landed(Copies &x) {
-    if (!x.left && x.barrier) arrival(x.block, x.barrier, x.clock);
-}
-// An arrival when all of them have landed.
-inline void copies_arrive(u32 bar) {
-    barrier(now->block, bar);
+inline void copies_commit() {
     if (!now->copies) now->copies = std::make_shared<Copies>();
-    Copies &x = *now->copies;
-    x.block = now->block;
-    x.barrier = bar;
-    x.clock = clock_of(now->block, now->warp + warps_of_block);
-    join(x.clock, my_clock());
-    my_clock()[now->warp]++;
-    copies_landed(x);
-    now->copies.reset();
+    now->copies->clock = clock_of(now->block, now->warp + warps_of_block);
+    now->waiting.push_back(std::move(now->copies));
+}
+// Until all but the last `later` groups have landed.
+inline void copies_wait(size_t later) {
+    for (; now->waiting.size() > later; now->waiting.pop_front()) {
+        while (now->waiting.front()->left) wait_for(now->copied);
+        join(my_clock(), now->waiting.front()->clock);
+    }
 }
 inline void copies_done() {
     while (now->landed < now->begun) wait_for(now->landed);
@@ -373,7 +371,8 @@ __attribute__((noinline)) inline void land(Landing &l) {
     if (l.copies) {
         std::memset(static_cast<char *>(l.to) + l.bytes, 0, 16 - l.bytes);
         l.copies->left--;
-        return copies_landed(*l.copies);
+        l.fiber->copied++;
+        return;
     }
     if (!l.barrier) {
         l.fiber->landed++;
@@ -389,7 +388,9 @@ __attribute__((noinline)) inline void land(Landing &l) {
 inline void first() {
     body();
     now->finished = true;
-    if (now->landed < now->begun || now->copies) fail("asynchronous copies that nobody waits for");
+    bool late = now->landed < now->begun || now->copies;
+    for (auto &x : now->waiting) late = late || x->left;
+    if (late) fail("asynchronous copies that nobody waits for");
     _longjmp(scheduler, 1);
 }
 inline bool ready(Fiber &f) {

@@ -83,8 +83,9 @@ inline void bulk_load(u32 to, const void *from, u32 bytes, u32 bar) { grid::begi
 inline void bulk_store(void *to, u32 from, u32 bytes) { grid::begin_copy(false, from, to, bytes, 0); }
 inline void bulk_stored() { grid::copies_done(); }
 template <int N> inline void pin(float (&)[N]) {}
-inline void copy16(u32 to, const void *from, int bytes) { grid::begin_copy16(to, from, bytes); }
-inline void copies_arrive(u32 bar) { grid::copies_arrive(bar); }
+inline void copy16(u32 to, const void *from, int bytes, bool on) { if (on) grid::begin_copy16(to, from, bytes); }
+inline void copies_commit() { grid::copies_commit(); }
+template <int LATER> inline void copies_wait() { grid::copies_wait(LATER); }
 
 // ---------------------------------------------------------------- elements
 
