@@ -24,7 +24,6 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import replace
 from itertools import product
 from pathlib import Path
 from threading import Lock
@@ -53,40 +52,20 @@ def half(name: str, columns: int, step: int, stages: int) -> str:
     return name
 
 
-def single(name: str, **macros: int) -> str:
-    """A portable form of float32 with other macros, among `FORMS`."""
-    form = FORMS["Float32Portable"]
-    stage = (form.shared_bytes - 2048 - 128) // 8
-    defines = form.defines + tuple((f"TILE_{k.upper()}", str(v)) for k, v in macros.items())
-    shared = form.shared_bytes - (8 - macros.get("stages", 8)) * stage
-    FORMS[name] = replace(form, arithmetic=name, shared_bytes=shared, defines=defines)
-    return name
-
-
 #: Float32 forms, with the modes that are timed: of the standard product, of one level.
 FLOATS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "Float32Portable": (("owner", "split", "atomic"), ("owner", "persistent", "atomic")),
-    single("Float32 6 stages", stages=6): (("split",), ("persistent", "atomic")),
-    single("Float32 2 rows at once", at_once=2): ((), ("persistent",)),
 }
+OF_HALVES = tuple(name for name, form in FORMS.items() if form.copies)
 HALVES = (
-    "Float16Portable",
-    "Float16SquarePortable",
+    *OF_HALVES,
     half("Float16 256, 4 of 32", 256, 32, 4),
     half("Float16 256, 6 of 32", 256, 32, 6),
-    half("Float16 256, 3 of 64", 256, 64, 3),
     half("Float16 256, 4 of 64", 256, 64, 4),
     half("Float16 128, 4 of 32", 128, 32, 4),
-    half("Float16 128, 3 of 64", 128, 64, 3),
-    "BFloat16Portable",
-    "BFloat16SquarePortable",
-    half("BFloat16 256, 3 of 64", 256, 64, 3),
-    half("BFloat16 128, 3 of 64", 128, 64, 3),
 )
 #: Those whose products are checked.
-CHECKED = ("Float32Portable", "Float32 2 rows at once", "Float16Portable", "Float16SquarePortable",
-           "BFloat16Portable", "BFloat16SquarePortable", "Float16 256, 3 of 64",
-           "Float16 128, 3 of 64")  # fmt: skip
+CHECKED = ("Float32Portable", *OF_HALVES)
 HOPPER = {"Float32": (("split",), ("atomic", "persistent")), "Float16": (), "BFloat16": ()}
 SHAPES = ((1, 1, 1), (7, 9, 130), (128, 64, 256), (129, 65, 257), (300, 1000, 200), (64, 4097, 17),
           (1000, 8, 1000), (513, 127, 1), (2048, 512, 2048))  # fmt: skip

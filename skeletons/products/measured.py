@@ -123,7 +123,7 @@ def ceilings(arithmetic: str, on: Machine = H200) -> tuple[Machine, EngineCost]:
     if arithmetic == "Limbs32":
         return replace(on, fma=on.processors * on.clock * 409.6), HOPPER_LIMBS
     if arithmetic.startswith(("Float16", "BFloat16")):
-        step = 32 if arithmetic.endswith("Portable") else 64
+        step = 32 if "Small" in arithmetic else 64
         tile = (128, 128 if "Square" in arithmetic else 256, step)
         return replace(on, fma=on.processors * on.clock * 2048), replace(HOPPER_HALF, shape=tile)
     if "Fp16x3" in arithmetic:

@@ -37,6 +37,15 @@ _I, _L, _P, _U = ctypes.c_int, ctypes.c_longlong, ctypes.c_void_p, ctypes.c_uint
 AMPERE, HOPPER = frozenset(("asynchronous copies",)), frozenset(("wgmma",))
 
 
+#: Kilobytes of shared memory that a block can have, by compute capability; elsewhere 99.  A
+#: multiprocessor has one more for each block.
+_SHARED = {80: 163, 87: 163, 90: 227, 100: 227, 101: 227, 103: 227, 110: 227}
+
+
+def _capability(arch: str) -> int:
+    return int("".join(c for c in arch if c.isdigit()))
+
+
 @lru_cache(maxsize=16)
 def features(arch: str) -> frozenset[str]:
     """The features of an architecture that engines need.
@@ -44,14 +53,23 @@ def features(arch: str) -> frozenset[str]:
     >>> sorted(features("sm_86")), sorted(features("sm_90a"))
     (['asynchronous copies'], ['asynchronous copies', 'wgmma'])
     """
-    number = int("".join(c for c in arch if c.isdigit()))
-    return (AMPERE if number >= 80 else frozenset()) | (HOPPER if arch == "sm_90a" else frozenset())
+    modern = AMPERE if _capability(arch) >= 80 else frozenset()
+    return modern | (HOPPER if arch == "sm_90a" else frozenset())
+
+
+def shared_memory(arch: str) -> int:
+    """The most bytes of shared memory of a block.
+
+    >>> shared_memory("sm_80"), shared_memory("sm_86"), shared_memory("sm_90a")
+    (166912, 101376, 232448)
+    """
+    return _SHARED.get(_capability(arch), 99) * 1024
 
 
 def machine_of(arch: str, processors: int) -> Machine:
     """A GPU with so many multiprocessors, whose float32 units (64 lanes of a multiprocessor of
     compute capability 8.0, elsewhere 128) run at the rate of those of an H200."""
-    share = processors / H200.processors * (0.5 if arch.startswith("sm_80") else 1)
+    share = processors / H200.processors * (0.5 if _capability(arch) == 80 else 1)
     return replace(H200, processors=processors, fma=H200.fma * share)
 
 
@@ -118,9 +136,11 @@ class Form:
         return "split" if "split" in self.modes else "atomic" if exact(self.arithmetic) else "owner"
 
     def runs_on(self, arch: str) -> bool:
-        """Whether it is for an architecture: it runs there, and no form for Hopper replaces it."""
+        """Whether it is for an architecture: it runs there, with all `resident` blocks, and no form
+        for Hopper replaces it."""
         found = features(arch)
-        return self.needs <= found and (self.needs == HOPPER or not found >= HOPPER)
+        fits = self.resident * (self.shared_bytes + 1024) <= shared_memory(arch) + 1024
+        return self.needs <= found and fits and (self.needs == HOPPER or not found >= HOPPER)
 
     def executes(self, execution: str | None) -> bool:
         """Whether it has an execution of fast algorithms."""
@@ -226,15 +246,11 @@ FORMS: dict[str, Form] = {
         half_form("Float16Square", 128),
         half_form("BFloat16", 256),
         half_form("BFloat16Square", 128),
-        # the same without instructions of Hopper, in the 99 KB of shared memory that all have
+        # without instructions of Hopper, in 160 KB of shared memory, 208 (two blocks), and 88
         *(
-            half_form(name + "Portable", columns, portable=True, step=32, stages=3)
-            for name, columns in (
-                ("Float16", 256),
-                ("Float16Square", 128),
-                ("BFloat16", 256),
-                ("BFloat16Square", 128),
-            )
+            half_form(name + kind + "Portable", columns, portable=True, step=step, stages=3)
+            for name in ("Float16", "BFloat16")
+            for kind, columns, step in (("", 256, 64), ("Square", 128, 64), ("Small", 256, 32))
         ),
     )
 }

@@ -55,9 +55,6 @@ constexpr int STAGE = (OFF_FULL + 16 + 127) / 128 * 128;
 #ifndef TILE_STAGES
 #define TILE_STAGES 8
 #endif
-#ifndef TILE_AT_ONCE
-#define TILE_AT_ONCE 1
-#endif
 constexpr int STAGES = TILE_STAGES;
 constexpr int TABLE = 2 * CONSUMERS * 4; // per-thread fragment offsets
 constexpr int SHARED_BYTES = STAGES * STAGE + TABLE + 128;
@@ -446,11 +443,10 @@ struct Place {
 };
 __device__ __forceinline__ int row_of(int i) { return (i & 3) + (i >> 2) * 32; }
 
-// LOADS: vectors are loaded, added to, and stored, those of AT_ONCE rows so that their latencies overlap (no other block adds to
-// them at the same time): before Hopper, four scalar reductions of each take longer.
+// LOADS: vectors are loaded, added to, and stored, those of a row so that their latencies overlap (no other block adds to them
+// at the same time): before Hopper, four scalar reductions of each take longer.
 template <class Arithmetic, class Epilogue, bool LOADS>
 __device__ __forceinline__ void write_back(const Arguments &g, const Target &d, bool first, bool last, const float (&acc)[8][COLS], int tm, int tn, const Place &at) {
-    constexpr int AT_ONCE = LOADS ? TILE_AT_ONCE : 1;
     int r0 = tm * BM + at.row, c0 = tn * BN + at.col;               // in the quadrant
     int rows = min(g.c_rows - d.row * g.qm, g.qm), cols = min(g.c_cols - d.col * g.qn, g.qn);
     float f = Arithmetic::mul(d.factor, g.alpha);
@@ -460,32 +456,28 @@ __device__ __forceinline__ void write_back(const Arguments &g, const Target &d, 
     const bool read = beta || (add && (fin || LOADS)); // the old value is needed here, not in the L2
     if (vector) {
 #pragma unroll
-        for (int i = 0; i < 8; i += AT_ONCE) {
-            float old[AT_ONCE][COLS / 4][4];
-            auto load = [&](int x, int q) {
+        for (int i = 0; i < 8; i++) {
+            float *p = base + row_of(i) * g.c_row, old[COLS / 4][4];
+            auto load = [&](int q) {
 #pragma unroll
-                for (int j = 0; j < 4; j++) old[x][q][j] = 0.f;
-                if (read) ldcg128(old[x][q], base + row_of(i + x) * g.c_row + q * 16);
+                for (int j = 0; j < 4; j++) old[q][j] = 0.f;
+                if (read) ldcg128(old[q], p + q * 16);
             };
 #pragma unroll
-            for (int y = 0; LOADS && y < AT_ONCE * (COLS / 4); y++) load(y / (COLS / 4), y % (COLS / 4));
+            for (int q = 0; LOADS && q < COLS / 4; q++) load(q);
 #pragma unroll
-            for (int x = 0; x < AT_ONCE; x++) {
-                float *p = base + row_of(i + x) * g.c_row;
+            for (int q = 0; q < COLS / 4; q++) {
+                float v[4];
+                if (!LOADS) load(q);
 #pragma unroll
-                for (int q = 0; q < COLS / 4; q++) {
-                    float v[4];
-                    if (!LOADS) load(x, q);
-#pragma unroll
-                    for (int j = 0; j < 4; j++) {
-                        v[j] = Arithmetic::mul(f, acc[i + x][q * 4 + j]);
-                        if (read) v[j] = add ? Arithmetic::add(v[j], old[x][q][j]) : Arithmetic::mad(g.beta, old[x][q][j], v[j]);
-                        if (!Epilogue::identity)
-                            if (fin) v[j] = Arithmetic::word(Epilogue::finish(Arithmetic::value(v[j]), d.row * g.qm + r0 + row_of(i + x), d.col * g.qn + c0 + q * 16 + j, g.extra));
-                    }
-                    if (add && !fin && !LOADS) Arithmetic::red(p + q * 16, v);
-                    else stg128(p + q * 16, v);
+                for (int j = 0; j < 4; j++) {
+                    v[j] = Arithmetic::mul(f, acc[i][q * 4 + j]);
+                    if (read) v[j] = add ? Arithmetic::add(v[j], old[q][j]) : Arithmetic::mad(g.beta, old[q][j], v[j]);
+                    if (!Epilogue::identity)
+                        if (fin) v[j] = Arithmetic::word(Epilogue::finish(Arithmetic::value(v[j]), d.row * g.qm + r0 + row_of(i), d.col * g.qn + c0 + q * 16 + j, g.extra));
                 }
+                if (add && !fin && !LOADS) Arithmetic::red(p + q * 16, v);
+                else stg128(p + q * 16, v);
             }
         }
     } else {

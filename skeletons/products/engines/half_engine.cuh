@@ -25,7 +25,7 @@ namespace tile {
 #define TILE_PORTABLE 0
 #endif
 #ifndef TILE_DEEP
-#define TILE_DEEP (TILE_PORTABLE ? 32 : 64)
+#define TILE_DEEP 64
 #endif
 constexpr int BM = 128, BN = TILE_BN, DEEP = TILE_DEEP;
 constexpr Element ELEMENT = TILE_ELEMENT;
