@@ -6,7 +6,8 @@ Kernels are compiled by nvcc as PTX for compute capability 8.0, and to machine c
 they have cp.async, mbarriers, ldmatrix and mma.sync, and nothing newer.  In one run of about a
 minute and a half: products of small integers, which must be exact, in every layout and mode; times
 beside cuBLAS and the engines of Hopper, of several configurations of tiles and stages; then
-racecheck and memcheck of a product of each.  Results: portable-gpu-<date>.json and portable.log.
+racecheck and memcheck of a product of each.  Results: portable-gpu-<date>.json, its table, and
+portable.log.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ from benchmarks import provenance
 from benchmarks.matmul.tensor import recorded, replayed, timed
 from treadle.backend.cuda.compile.nvrtc import Cubin
 from treadle.backend.cuda.products.engine import Engine
-from treadle.backend.cuda.products.form import FORMS, half_form
+from treadle.backend.cuda.products.form import FORMS, half_form, text
 from treadle.backend.cuda.products.launching import Matrix
 from treadle.skeletons.products import STRASSEN
 
@@ -69,6 +70,12 @@ CHECKED = ("Float32Portable", *OF_HALVES)
 HOPPER = {"Float32": (("split",), ("atomic", "persistent")), "Float16": (), "BFloat16": ()}
 SHAPES = ((1, 1, 1), (7, 9, 130), (128, 64, 256), (129, 65, 257), (300, 1000, 200), (64, 4097, 17),
           (1000, 8, 1000), (513, 127, 1), (2048, 512, 2048))  # fmt: skip
+
+
+def sources() -> dict[str, str]:
+    """What tells versions of the kernels apart, where no repository is: hashes of their texts."""
+    names = ("f32_matmul.cu", "half_matmul.cu")
+    return {name: hashlib.sha256(text(name).encode()).hexdigest()[:16] for name in names}
 
 
 class Place(NamedTuple):
@@ -110,10 +117,10 @@ class Portable(Engine):
         with self.locks.setdefault(key, Lock()):
             if not made.exists():
                 BUILD.mkdir(parents=True, exist_ok=True)
-                text = BUILD / f"{key}.cu"
-                text.write_text(source, encoding="utf-8")
+                written = BUILD / f"{key}.cu"
+                written.write_text(source, encoding="utf-8")
                 new = BUILD / f"{key}.new"
-                done = subprocess.run([*command, str(text), "-o", str(new)], capture_output=True,
+                done = subprocess.run([*command, str(written), "-o", str(new)], capture_output=True,
                                       text=True, check=False)  # fmt: skip
                 if done.returncode:
                     raise RuntimeError(done.stderr)
@@ -299,15 +306,55 @@ def sanitized(tool: str) -> dict[str, Any]:
         return {"rc": None, "first": [str(error)[:500]], "last": []}
 
 
-def best(found: dict[str, dict[str, dict[str, float]]]) -> dict[str, dict[str, tuple[float, str]]]:
+Times = dict[str, dict[str, dict[str, float]]]
+"""Milliseconds by form (or type, for the library), variant and extent."""
+
+
+def type_of(form: str) -> str:
+    """The type that a form multiplies; of a type, itself."""
+    return re.match("b?float[0-9]+", form.lower())[0]  # type: ignore[index]
+
+
+def table(found: Times) -> str:
+    """Markdown: milliseconds, and how many times the library's rate."""
+    sizes = list(next(iter(found.values()))["library"])
+    head = ["form, mode", *(f"{int(n):,}: {x}" for n in sizes for x in ("ms", "TFLOP/s", "ratio"))]
+    lines = ["| " + " | ".join(head) + " |", "| --- |" + " ---: |" * (len(head) - 1)]
+    for form, ways in found.items():
+        for way, row in ways.items():
+            cells = [form + f", {way}" * (way != "library")]
+            for n, ms in row.items():
+                rate = 2 * int(n) ** 3 / ms / 1e9
+                ratio = found[type_of(form)]["library"][n] / ms
+                cells += [f"{ms:.3f}", f"{rate:.1f}", f"{ratio:.3f}"]
+            lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def page(data: dict[str, Any]) -> str:
+    """A result in words."""
+    exact = data["exact"]
+    checks = ", ".join(
+        f"{tool} {'no errors' if data[tool]['rc'] == 0 else 'errors or no result'}"
+        for tool in ("memcheck", "racecheck") if tool in data
+    )  # fmt: skip
+    about = (
+        f"{data['device']}, {data['date']}; `{data['command']}`. n x n x n, medians of CUDA "
+        f"events; ratio: the library's time divided by this. Small integers: {exact['products']:,} "
+        f"products, {len(exact['wrong'])} wrong. A small product of each: {checks}."
+    )
+    return "\n\n".join([about, *filter(None, [data.get("note")]), table(data["times"])])
+
+
+def best(found: Times) -> dict[str, dict[str, tuple[float, str]]]:
     """The fastest way of each type, at each extent: how many times the library's rate, and which;
     float32 by levels."""
     made: dict[str, dict[str, tuple[float, str]]] = {}
-    for form, table in found.items():
-        if form in HOPPER or "library" in table:
+    for form, ways in found.items():
+        if form in HOPPER or "library" in ways:
             continue
-        kind = FORMS[form].types[0]
-        for way, row in table.items():
+        kind = type_of(form)
+        for way, row in ways.items():
             for n, ms in row.items():
                 to = made.setdefault(f"{kind} {way.split()[0]}", {})
                 rate = round(found[kind]["library"][n] / ms, 3)
@@ -334,7 +381,7 @@ def main() -> None:
 
     data: dict[str, Any] = {
         "date": str(datetime.date.today()), "device": device.name, "commit": provenance.commit(),
-        "command": "python -m benchmarks.matmul.portable",
+        "command": "python -m benchmarks.matmul.portable", "sources": sources(),
         "packages": provenance.versions(("numpy", "torch", "cupy")),
     }  # fmt: skip
     given.out.mkdir(parents=True, exist_ok=True)
@@ -342,10 +389,10 @@ def main() -> None:
     log.write_text("", encoding="utf-8")
 
     def say(*words: Any) -> None:
-        text = " ".join(map(str, words))
-        print(text, flush=True)
+        line = " ".join(map(str, words))
+        print(line, flush=True)
         with log.open("a", encoding="utf-8") as file:
-            file.write(text + "\n")
+            file.write(line + "\n")
 
     def keep(**more: Any) -> None:
         data.update(more, kernels=engine.kernels, seconds=round(time.time() - began, 1))
@@ -370,14 +417,7 @@ def main() -> None:
             for way, ms in row.items():
                 found.setdefault(form, {}).setdefault(way, {})[str(n)] = ms
         keep(times=found)
-    for form, table in found.items():
-        kind = FORMS[form].types[0] if form in FORMS else form
-        for way, row in table.items():
-            cells = (
-                f"{n}: {ms:.3f} ms {2 * int(n) ** 3 / ms / 1e9:.1f} TF "
-                f"{found[kind]['library'][n] / ms:.3f} x" for n, ms in row.items()
-            )  # fmt: skip
-            say(f"{form:40} {way:20}", "   ".join(cells))
+    say(table(found))
     keep(best=best(found))
     if not given.no_sanitizer:
         checked = Portable(device, checked=True)
@@ -385,6 +425,7 @@ def main() -> None:
         tools = ("memcheck", "racecheck")
         with ThreadPoolExecutor(2) as pool:
             keep(**dict(zip(tools, pool.map(sanitized, tools), strict=True)))
+    to.with_suffix(".md").write_text(page(data), encoding="utf-8")
 
 
 if __name__ == "__main__":

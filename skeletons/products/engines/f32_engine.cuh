@@ -457,14 +457,15 @@ __device__ __forceinline__ void write_back(const Arguments &g, const Target &d, 
     if (vector) {
 #pragma unroll
         for (int i = 0; i < 8; i++) {
-            float *p = base + row_of(i) * g.c_row, old[COLS / 4][4];
+            float old[COLS / 4][4];
             auto load = [&](int q) {
 #pragma unroll
                 for (int j = 0; j < 4; j++) old[q][j] = 0.f;
-                if (read) ldcg128(old[q], p + q * 16);
+                if (read) ldcg128(old[q], base + row_of(i) * g.c_row + q * 16);
             };
 #pragma unroll
             for (int q = 0; LOADS && q < COLS / 4; q++) load(q);
+            float *p = base + row_of(i) * g.c_row;
 #pragma unroll
             for (int q = 0; q < COLS / 4; q++) {
                 float v[4];
