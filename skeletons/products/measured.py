@@ -26,6 +26,7 @@ from .model import (
     EngineCost,
     Machine,
     Size,
+    issued,
     predict,
     predict_in_memory,
     predict_two_levels,
@@ -98,6 +99,7 @@ def corrected(arithmetic: str, variant: str, size: Size, *, on: Machine = H200,
     ratio = exp(_between(points, log(extent)))
     if variant == "library":  # its rate at that volume, and bytes written beyond a cube's result
         written = max(size[0] * size[2] - extent**2, 0.0)
+        ratio *= issued(on, cost) / issued(ceilings(arithmetic)[0], cost)
         return ratio * volume / on.fma + cost.itemsize * written / on.memory
     return ratio * raw(on, cost, variant, size)
 
@@ -116,7 +118,7 @@ def ceilings(arithmetic: str, on: Machine = H200) -> tuple[Machine, EngineCost]:
 
     float64 has as many multiply-adds a clock on tensor cores as float32 has on CUDA cores, int32
     half as many there; int32 by limbs has a tenth of the 4 096 byte products of a multiprocessor,
-    16-bit floats all of its 2 048 products a clock, float32 by two planes of them a third.
+    16-bit floats all of its `tensor` products a clock, float32 by two planes of them a third.
     """
     if arithmetic == "Int32":
         return replace(on, fma=on.fma / 2), HOPPER_FLOAT32
@@ -125,10 +127,12 @@ def ceilings(arithmetic: str, on: Machine = H200) -> tuple[Machine, EngineCost]:
     if arithmetic.startswith(("Float16", "BFloat16")):
         step = 32 if "Small" in arithmetic else 64
         tile = (128, 128 if "Square" in arithmetic else 256, step)
-        return replace(on, fma=on.processors * on.clock * 2048), replace(HOPPER_HALF, shape=tile)
+        return replace(on, fma=on.processors * on.clock * on.tensor), replace(
+            HOPPER_HALF, shape=tile
+        )
     if "Fp16x3" in arithmetic:
         tile = (128, 128 if arithmetic.endswith("Square") else 192, 64)
-        return replace(on, fma=on.processors * on.clock * 2048 / 3), replace(
+        return replace(on, fma=on.processors * on.clock * on.tensor / 3), replace(
             HOPPER_FP16X3, shape=tile
         )
     if arithmetic == "Float64":

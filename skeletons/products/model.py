@@ -27,7 +27,8 @@ Size = tuple[int, int, int]
 class Machine:
     """Ceilings: multiply-adds a second, bytes a second of memory (copied, filled) and of the L2.
 
-    `launch`: seconds until a kernel's first result.
+    `launch`: seconds until a kernel's first result; `tensor`: products of 16-bit floats a clock and
+    multiprocessor.
     """
 
     name: str
@@ -38,6 +39,7 @@ class Machine:
     filling: float
     l2: float
     launch: float = 4e-6
+    tensor: int = 2048
 
 
 #: Measured rates of copying and filling; 128 multiply-adds a clock and multiprocessor.
@@ -82,6 +84,15 @@ HOPPER_LIMBS = EngineCost((128, 128, 64), 0, 0, 0, 0.59, 8)
 HOPPER_HALF = EngineCost((128, 256, 64), 0, 0, 0, 0.75, 8, itemsize=2)
 #: float32 by two 16-bit planes: the fraction of the rate that the chip's power allows.
 HOPPER_FP16X3 = EngineCost((128, 192, 64), 0, 0, 0, 0.65, 8, planes=4)
+
+
+def issued(on: Machine, cost: EngineCost) -> float:
+    """The issue slots of a stage, relative to those of its multiply-adds: where there are half as
+    many units for these, each takes two slots."""
+    rows, cols, step = cost.shape
+    multiply = rows * cols * step * on.processors * on.clock / on.fma
+    return 1 + (cost.rest + cost.load) / multiply
+
 
 #: Executions that divide work along k so that every multiprocessor has the same share.
 EVEN = ("split", "atomic", "batched", "streams")

@@ -34,10 +34,10 @@ from treadle.skeletons.products.small import on_gpu
 
 from ...runtime.operand import plain
 from .engine import Engine, engine_for
-from .form import Form, form_of, machine_of
+from .form import AMPERE, Form, form_of, machine_of
 from .fused import pieces_of
 from .own import own_seconds
-from .ways import STEADY, VARIES, named, predicted, refused, way_in
+from .ways import STEADY, VARIES, named, predicted, refused, unsure, way_in
 
 LEFT, RIGHT, EPILOGUE = "left operand", "right operand", "epilogue"
 ENGINE, LIBRARY, KERNEL = "engine", "library", "kernel"
@@ -389,7 +389,7 @@ class _Case:
         asked = self.node.options.precision == "tf32"  # the library's alone
         if not t.is_inexact or (t.name == "float32" and not asked and not precise):
             computed = len(every - {EPILOGUE})
-            own = own_seconds(t, self.size, self.processors, computed, self.count)
+            own = own_seconds(t, self.size, self.on, computed, self.count)
             yield _Way(KERNEL, frozenset(), own, own, own)
         if engine is None or form is None or not reached:
             return
@@ -438,9 +438,11 @@ class _Case:
         )
 
     def _doubt(self) -> float:
-        """The speed-up over the library that others must be predicted to have at small extents."""
+        """The speed-up over the library that others must be predicted to have, at small extents or
+        on a GPU like none that was measured."""
         m, k, n = self.size
-        return VARIES if m * k * n < STEADY else 1.0
+        arch = "sm_90a" if self.engine is None else self.engine.device.arch
+        return (VARIES if m * k * n < STEADY else 1.0) * unsure(arch)
 
     def _passes(self, apart: frozenset[str], product: float) -> float:
         """The cost of separate kernels next to a product of `product` seconds; an operand's kernel
@@ -449,13 +451,16 @@ class _Case:
         return sum(max(self.passing(p), least if p != EPILOGUE else 0.0) for p in apart)
 
     def _library_seconds(self) -> float:
-        """Seconds of a plain standard product; of float32 for types that were not measured."""
+        """Seconds of a plain standard product; of float32 for types that were not measured.  Large
+        ones by what was measured beside a form for other GPUs."""
         t, (m, k, n) = self.node.left.type, self.size
         moved = self.count * t.bytes * (m * k + k * n + m * n) / self.on.memory
         least = SMALL + max(moved, DEEPER * min(k, 256))
         if min(m, n) == 1:  # a matrix times a vector
             return least
         arithmetic = LIBRARY_OF.get(t.name, "Float32")
+        if self.form is not None and self.form.needs == AMPERE and m * k * n >= STEADY:
+            arithmetic = self.form.arithmetic
         on, cost = ceilings(arithmetic, self.on)
         tiles = self.count * (-(-m // 32) * 32), -(-k // 8) * 8, -(-n // 32) * 32
         together = SEVERAL if self.count > 1 and self.count * m * k * n < STEADY else 1.0

@@ -15,7 +15,7 @@ from treadle.skeletons.products.small import on_gpu, on_tensor_cores
 
 from .choice import LIBRARY, Decision, decide
 from .engine import Engine, engine_for, flags_of, way_of
-from .form import Form, form_of
+from .form import HOPPER, Form, features, form_of
 from .library import planned
 from .ways import OVER_LIBRARY, Measured, predicted, standard_way
 
@@ -71,7 +71,8 @@ def describe(node: Matmul, size: tuple[int, int, int] | None, device: Any = None
             )
         flags = 4 * flags_of(execution, tiles, device.multiprocessors)
         found["workspace"] = f"{space + flags:,} bytes"
-        found |= _compared(decision) or _seconds(engine, form.arithmetic, size, levels, execution)
+        found |= _compared(decision, device) or _seconds(
+            engine, form.arithmetic, size, levels, execution)  # fmt: skip
         found |= _launches(chosen, levels, execution, apart)
     elif decision.by == LIBRARY and (made := planned(device, t, options, size)) is not None:
         algorithm = made.algorithm
@@ -106,7 +107,7 @@ def describe(node: Matmul, size: tuple[int, int, int] | None, device: Any = None
             cores = on_tensor_cores(t, m, n, k)
             found["tiles"] = ("a warp computes a product, on tensor cores" if cores else
                               "a thread computes a part of a product, in registers")  # fmt: skip
-        found |= _compared(decision)
+        found |= _compared(decision, device)
         if not (decision.why or node.batch or options.precision == "tf32"):
             arithmetic = form.arithmetic if form is not None else OVER_LIBRARY.get(t.name)
             found |= _library_seconds(engine, arithmetic, size)
@@ -116,13 +117,21 @@ def describe(node: Matmul, size: tuple[int, int, int] | None, device: Any = None
     return found | decision.why
 
 
-def _compared(decision: Decision) -> dict[str, str]:
+def _origin(device: Any) -> str:
+    """Where predictions come from."""
+    if features(device.arch) >= HOPPER:
+        return f"(measured on an {H200.name}, interpolated)"
+    return (f"(measured on an {H200.name}, interpolated, and scaled to {device.multiprocessors} "
+            f"multiprocessors of {device.arch})")  # fmt: skip
+
+
+def _compared(decision: Decision, device: Any) -> dict[str, str]:
     """The predicted time of a product with its parts, and of the alternatives."""
     if not decision.prices:
         return {}
     (_, mine), *others = decision.prices
     told = "; ".join([duration(mine), *(f"{name} {duration(s)}" for name, s in others)])
-    return {"predicted": f"{told} (measured on an {H200.name}, interpolated)"}
+    return {"predicted": f"{told} {_origin(device)}"}
 
 
 def _why_standard(engine: Engine, form: Form, size: tuple[int, int, int], options: Any
@@ -174,7 +183,8 @@ def _library_seconds(engine: Engine | None, arithmetic: str | None, size: tuple[
     text = duration(found.pop("library"))
     if found:
         text += f"; the tile engine {duration(min(found.values()))}"
-    return {"predicted": f"{text} (measured on an {H200.name}, interpolated)"}
+    assert engine is not None
+    return {"predicted": f"{text} {_origin(engine.device)}"}
 
 
 def _seconds(engine: Engine, arithmetic: str, size: tuple[int, int, int], levels: int,
@@ -189,4 +199,4 @@ def _seconds(engine: Engine, arithmetic: str, size: tuple[int, int, int], levels
     why = f"{best / mine:.2f} times as fast as the best standard product" if levels else (
         f"{'without the engine' if exact(arithmetic) else 'the library'} "
         f"{duration(others['library'])}")  # fmt: skip
-    return {"predicted": f"{duration(mine)}; {why} (measured on an {H200.name}, interpolated)"}
+    return {"predicted": f"{duration(mine)}; {why} {_origin(engine.device)}"}

@@ -35,11 +35,15 @@ _I, _L, _P, _U = ctypes.c_int, ctypes.c_longlong, ctypes.c_void_p, ctypes.c_uint
 #: What engines need of a GPU: cp.async, mbarriers and mma.sync of bfloat16; and what only Hopper
 #: has, wgmma and the reallocation of registers.
 AMPERE, HOPPER = frozenset(("asynchronous copies",)), frozenset(("wgmma",))
+#: The measurements of the forms that need no Hopper, and what is said of their unit.
+PORTABLE, WITHOUT = "portable-gpu-2026-11-27.json", ", in the form for GPUs without wgmma"
 
 
 #: Kilobytes of shared memory that a block can have, by compute capability; elsewhere 99.  A
 #: multiprocessor has one more for each block.
 _SHARED = {80: 163, 87: 163, 90: 227, 100: 227, 101: 227, 103: 227, 110: 227}
+#: Products of 16-bit floats a clock and multiprocessor, by compute capability; elsewhere 512.
+_TENSOR = {80: 1024, 90: 2048, 100: 4096, 103: 4096}
 
 
 def _capability(arch: str) -> int:
@@ -67,10 +71,13 @@ def shared_memory(arch: str) -> int:
 
 
 def machine_of(arch: str, processors: int) -> Machine:
-    """A GPU with so many multiprocessors, whose float32 units (64 lanes of a multiprocessor of
-    compute capability 8.0, elsewhere 128) run at the rate of those of an H200."""
-    share = processors / H200.processors * (0.5 if _capability(arch) == 80 else 1)
-    return replace(H200, processors=processors, fma=H200.fma * share)
+    """A GPU with so many multiprocessors, which have the units of their architecture (for float32,
+    64 lanes at compute capability 8.0, elsewhere 128), at the clock of an H200 and with its memory.
+    """
+    capability = _capability(arch)
+    share = processors / H200.processors * (0.5 if capability == 80 else 1)
+    return replace(H200, processors=processors, fma=H200.fma * share,
+                   tensor=_TENSOR.get(capability, 512))  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -87,7 +94,7 @@ class Form:
     operands are described by tensor maps, and have contiguous rows or columns; `copies`: the same
     of lines that are copied with cp.async; `needs`: the features of a GPU (`features`) without
     which it does not run; `resident`: blocks that a multiprocessor runs at a time.
-    `measured`: where it was shown to be correct and faster than the alternatives (a file of
+    `measured`: where it was shown to be correct, and timed (a file of benchmarks/results or
     benchmarks/matmul/results); without that, no product of a program uses it.
     """
 
@@ -167,6 +174,7 @@ def float32_form(name: str, types: tuple[str, ...], columns: int = 256, measured
         name, types, "f32_matmul.cu", "matmul_f32", 4, 384, 8 * stage + 2048 + 128, 128, columns,
         sums="f32_sum.cu", measured=measured, producers=True,
         needs=HOPPER if columns == 256 else AMPERE,
+        unit="multiply-adds" + WITHOUT * (columns < 256),
         modes=("owner", "split", "atomic", "persistent"),
         defines=(("TILE_ARITHMETIC", arithmetic), ("TILE_BN", str(columns))),
     )  # fmt: skip
@@ -202,8 +210,8 @@ def half_form(name: str, columns: int, portable: bool = False, step: int = 64, s
     return Form(
         name, (t,), "half_matmul.cu", "matmul_half", 2, columns if portable else 384,
         stages * (stage + 16) + staged, 128, columns, step, 8, modes=("owner",), least_steps=0,
-        least_inner=64, unit="tensor cores",
-        measured="" if portable else "tensor-gpu-2026-11-24.json",
+        least_inner=64, unit="tensor cores" + WITHOUT * portable,
+        measured=PORTABLE if portable else "tensor-gpu-2026-11-24.json",
         maps=not portable, copies=portable, needs=AMPERE if portable else HOPPER,
         resident=256 // columns if portable else 1,
         defines=tuple((f"TILE_{k}", str(v)) for k, v in macros.items()),
@@ -216,7 +224,7 @@ FORMS: dict[str, Form] = {
         float32_form("Float32", ("float32",), measured="2026-11-21-nvidia-h200-float32.json"),
         float32_form("Int32", ("int32", "uint32"), measured="2026-11-21-nvidia-h200-float32.json"),
         # without reallocation of registers
-        float32_form("Float32Portable", ("float32",), 192),
+        float32_form("Float32Portable", ("float32",), 192, PORTABLE),
         # int32 by limbs of eight bits on tensor cores
         Form(
             "Limbs32",

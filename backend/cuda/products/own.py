@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from treadle.dsl.types import ScalarType
 from treadle.skeletons.products.kernel_gpu import TILES
-from treadle.skeletons.products.model import H200
+from treadle.skeletons.products.model import Machine
 from treadle.skeletons.products.scalars import sum_type
 
 #: Seconds of a wave of blocks in addition to its steps, and of eight rows of a step, whose operands
@@ -21,10 +21,11 @@ FLOATS, INTEGERS = 0.73, 0.9
 WARPS = 32
 
 
-def own_seconds(t: ScalarType, size: tuple[int, int, int], processors: int, computed: int = 0,
+def own_seconds(t: ScalarType, size: tuple[int, int, int], on: Machine, computed: int = 0,
                 count: int = 1) -> float:  # fmt: skip
     """Seconds of `count` (m, k) by (k, n) products of a type; `computed`: computed operands."""
     m, k, n = size
+    processors = on.processors
     of = sum_type(t)
     width = 16 // of.bytes
     sides = [(x, x.span(0, width), x.span(1, width)) for x in TILES[of.bytes]]
@@ -40,8 +41,10 @@ def own_seconds(t: ScalarType, size: tuple[int, int, int], processors: int, comp
     step = (STEP if number == len(sides) - 1 else 1.25 * STEP) + COMPUTED * computed
     together = tile.resident or max(WARPS * 32 // tile.threads, 1)
     waiting = max(each / together, 1.0) * (FIXED + steps * step * tile.depth / 8)
-    lanes = {4: 128, 8: 64, 16: 16}[of.bytes] / (1 if of.is_inexact else 2)
-    rate = lanes * H200.clock * (FLOATS if of.is_inexact else INTEGERS)
+    lanes = {4: 128, 8: 64, 16: 16}[of.bytes] / 2.0
+    if of.is_inexact:  # twice as many, but at compute capability 8.0
+        lanes *= on.fma / processors / on.clock / 64
+    rate = lanes * on.clock * (FLOATS if of.is_inexact else INTEGERS)
     issuing = FIXED + each * steps * tile.depth * rows * cols / rate
     moved = count * t.bytes * (m * k + k * n + m * n)
-    return max(waiting, issuing) + moved / H200.memory
+    return max(waiting, issuing) + moved / on.memory

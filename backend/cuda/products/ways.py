@@ -33,6 +33,8 @@ OVER_LIBRARY = {"float64": "Float64"}
 #: Below STEADY multiply-adds the library's rate varies between extents by VARIES: the predicted
 #: speed-up of an engine's standard product must be larger.
 STEADY, VARIES = 2048**3, 1.15
+#: On GPUs other than the measured ones, the library is taken to be faster by so much.
+UNSURE = 1.05
 #: Seconds in which the host issues the launches of a product from tile images (measured).
 ISSUED = 9e-5
 #: The least extent for which an engine computes a named algorithm, if no execution is named.
@@ -113,7 +115,7 @@ def standard_way(engine: Engine, form: Form, size: tuple[int, int, int], options
     """How the engine distributes a standard product; None if another alternative is faster."""
     if named(form, options):
         return "owner"
-    if form.maps:  # as fast as the library, which takes any strides and leading axes
+    if form.maps or form.copies:  # no faster than the library, which takes strides, leading axes
         return None
     m, k, n = size
     found = predicted(engine, form.arithmetic, size, fast=False, deterministic=True)
@@ -233,12 +235,18 @@ def _fast_ways(engine: Engine | None, arithmetic: str | None, options: Any,
     ]
 
 
+def unsure(arch: str) -> float:
+    """How much faster than its measurements, scaled, the library may be on an architecture."""
+    return 1.0 if features(arch) >= HOPPER else UNSURE
+
+
 def predicted(engine: Engine, arithmetic: str, size: tuple[int, int, int], *, fast: bool,
               deterministic: bool, levels: int | None = None) -> dict[str, float]:  # fmt: skip
     """The predicted seconds by way, for ways measured on an H200 whose engine, with its features,
     is that of the device; {} for other arithmetics.
 
-    The "library" of integers is the kernel of the skeletons."""
+    The "library" of integers is the kernel of the skeletons.  On other GPUs than Hopper, times are
+    scaled by multiprocessors and units, and the library is `UNSURE` times faster than that."""
     arch, form = engine.device.arch, FORMS.get(arithmetic)
     like = features(arch) >= HOPPER if form is None else form.runs_on(arch)
     if not like or (H200.name, arithmetic) not in MEASURED or 0 in size:
@@ -246,7 +254,9 @@ def predicted(engine: Engine, arithmetic: str, size: tuple[int, int, int], *, fa
     on = machine_of(arch, engine.device.multiprocessors)
     found = ways(arithmetic, size, fast=fast, deterministic=deterministic, levels=levels, on=on)
     if "library" in found and exact(arithmetic):
-        found["library"] = own_seconds(int32, size, on.processors)
+        found["library"] = own_seconds(int32, size, on)
+    if "library" in found:
+        found["library"] /= unsure(arch)
     if form is not None and form.planes:
         found = {way: s if way == "library" else max(s, ISSUED) for way, s in found.items()}
     return found

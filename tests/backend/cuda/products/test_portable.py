@@ -5,9 +5,10 @@ from __future__ import annotations
 
 import ctypes
 import gc
+import json
 import weakref
 from collections.abc import Sequence
-from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -15,15 +16,28 @@ import numpy as np
 import pytest
 
 import treadle as td
-from benchmarks.matmul.portable import HALVES, OF_HALVES, Check, Place, best, checks, wrong
+from benchmarks.matmul.portable import (
+    HALVES,
+    OF_HALVES,
+    Check,
+    Place,
+    best,
+    checks,
+    page,
+    type_of,
+    wrong,
+)
 from tests.backend.cuda.products import tiles
 from tests.backend.cuda.products.test_float32 import RELU, _product
+from tests.backend.cuda.products.test_product_choice import arithmetic_of, chosen
 from treadle.backend.cuda.compile.nvrtc import compile_text
 from treadle.backend.cuda.products.engine import Engine, engine_for
+from treadle.backend.cuda.products.explain import describe
 from treadle.backend.cuda.products.form import (
     AMPERE,
     FORMS,
     HOPPER,
+    PORTABLE,
     Arguments,
     Code,
     form_of,
@@ -282,35 +296,112 @@ def test_an_engine_for_every_architecture() -> None:
     assert known["sm_90"] == known["sm_100"] == set(names)
 
 
-def test_the_choice_follows_the_features_of_the_device(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With measurements of a portable form, devices other than Hopper use it, and no other form."""
+OTHERS = ("sm_80", "sm_86", "sm_89", "sm_100a", "sm_120a")
+
+
+@pytest.mark.parametrize("arch", OTHERS)
+def test_the_choice_follows_the_features_of_the_device(arch: str) -> None:
+    """GPUs other than Hopper use portable forms, Hopper none; no architecture before sm_80 any."""
+    engine = engine_for(Measured(arch, 100))
+    assert engine is not None
+    for t in (td.float32, td.float16, td.bfloat16):
+        made = form_of(t, (8192,) * 3, 100, arch=arch)
+        assert made is not None and made.runs_on(arch) and made.arithmetic.endswith("Portable")
+        there = form_of(t, (8192,) * 3, 132)
+        assert there is not None and there.needs == HOPPER
+    assert form_of(td.int32, (8192,) * 3, 100, arch=arch) is None
     size = (8192,) * 3
-    assert engine_for(Measured("sm_86")) is None  # until then
-    form = replace(FORMS["Float32Portable"], measured="some file")
-    monkeypatch.setitem(FORMS, "Float32Portable", form)
-    times = {"library": {8192: 22.4, 2048: 0.34}, "standard split": {8192: 20.4, 2048: 0.36},
-             "strassen persistent": {8192: 18.9, 2048: 0.4}}  # fmt: skip
-    monkeypatch.setitem(MEASURED, (H200.name, "Float32Portable"), times)
-    engine_for.cache_clear()
-    try:
-        for arch in ("sm_80", "sm_86", "sm_89", "sm_100a", "sm_120a"):
-            device = Measured(arch, 100)
-            engine = engine_for(device)
-            assert engine is not None
-            made = form_of(td.float32, size, 100, arch=arch)
-            assert made == form
-            found = predicted(engine, made.arithmetic, size, fast=True, deterministic=True)
-            assert min(found, key=found.__getitem__) == "strassen persistent"
-            assert predicted(engine, "Float32", size, fast=True, deterministic=True) == {}
-            assert predicted(engine, "Float64", size, fast=True, deterministic=True) == {}
-        assert form_of(td.float32, size, 132) == FORMS["Float32"]
-        assert engine_for(Measured("sm_75")) is None
-        twice = []
-        for arch in ("sm_80", "sm_86"):
-            on = engine_for(Measured(arch, 100))
-            assert on is not None
-            found = predicted(on, "Float32Portable", size, fast=False, deterministic=True)
-            twice.append(found["library"])
-        assert 1.9 < twice[0] / twice[1] < 2.1  # half as many units of float32
-    finally:
-        engine_for.cache_clear()
+    assert predicted(engine, "Float32", size, fast=True, deterministic=True) == {}
+    assert predicted(engine, "Float64", size, fast=True, deterministic=True) == {}
+    assert engine_for(Measured("sm_75")) is None
+
+
+def test_half_as_many_units_of_float32_take_twice_the_time() -> None:
+    """And other instructions of the library cost half as much there, as the engine's do."""
+    times = []
+    for arch in ("sm_80", "sm_86"):
+        on = engine_for(Measured(arch, 100))
+        assert on is not None
+        found = predicted(on, "Float32Portable", (8192,) * 3, fast=True, deterministic=True)
+        times.append((found["library"], found["standard split"]))
+    (library, split), (other_library, other_split) = times
+    assert 1.85 < library / other_library < 1.95
+    assert 0.98 < (library / split) / (other_library / other_split) < 1.02
+
+
+@pytest.mark.parametrize("arch", OTHERS)
+def test_float32_uses_the_portable_form(arch: str) -> None:
+    """Named Strassen products, permission to be fast where a level gains, and fused parts where
+    these are predicted to gain; else the library."""
+    device = Measured(arch, 100)
+    on = engine_for(device)
+    assert on is not None
+
+    def way(function: Any, n: int, count: int = 1) -> tuple[str, str | None, Any, dict[str, str]]:
+        node, made = chosen(function, (n, n, n), on=on, count=count)
+        told = describe(node, (n, n, n), device, count=count)
+        return made.by, arithmetic_of(made), made.way, told
+
+    for levels in (1, 2):
+        for execution in ("owner", "sequential", "streams", "atomic", "batched", "persistent",
+                          "recursive"):  # fmt: skip
+            by, form, found, told = way(
+                lambda a, b, e=execution, n=levels: td.strassen(a, b, levels=n, execution=e), 3000
+            )  # type: ignore[misc]
+            assert (by, form, found) == ("engine", "Float32Portable", (execution, levels))
+            assert "in the form for GPUs without wgmma" in told["algorithm"]
+    by, form, (_, levels), _ = way(td.strassen, 1000)
+    assert (by, form, levels) == ("engine", "Float32Portable", 1)
+
+    def fast(a: Any, b: Any) -> Any:
+        with td.precision(fast=True):
+            return a @ b
+
+    by, form, (_, levels), told = way(fast, 16384)
+    assert (by, form, levels) == ("engine", "Float32Portable", 1)
+    assert f"scaled to 100 multiprocessors of {arch}" in told["predicted"]
+    assert way(fast, 2048)[:3] == ("library", None, None)
+    for n in (512, 2048, 8192, 16384):  # where it is not predicted to win
+        by, form, _, told = way(lambda a, b: a @ b, n)
+        assert (by, form) == ("library", None)
+        assert "the tile engine" in told["predicted"]
+    by, form, _, told = way(lambda a, b: td.maximum(td.strassen(2 * a + 1, b), 0), 8192)
+    assert (by, form) == ("engine", "Float32Portable")
+    assert told["epilogue"].startswith("applied by") or "would take" in told["epilogue"]
+
+
+@pytest.mark.parametrize("arch", OTHERS)
+@pytest.mark.parametrize("dtype", ["float16", "float32"])
+def test_no_plain_product_is_slower_than_the_library(arch: str, dtype: str) -> None:
+    """By the model, with a margin for GPUs that were not measured: a plain standard product is the
+    library's, and one with an epilogue is an engine's or a kernel's only if that is predicted to be
+    faster than the library and a kernel."""
+    on = engine_for(Measured(arch, 100))
+    assert on is not None
+    for n in (256, 1000, 2048, 4096, 7777, 8192, 20000):
+        for size in ((n, n, n), (n, 8192, n), (8192, n, 300)):
+            _, made = chosen(lambda a, b: a @ b, size, dtype=dtype, on=on)
+            assert made.by == "library"
+            _, made = chosen(lambda a, b: td.maximum(a @ b + 1, 0), size, dtype=dtype, on=on)
+            if made.by != "library":
+                mine, library = made.prices[0][1], dict(made.prices)["cuBLAS and 1 separate kernel"]
+                assert mine < library / 1.04
+
+
+def test_measurements_are_the_ones_that_are_committed() -> None:
+    """The times of the portable forms are those of the result that they name."""
+    folder = Path(__file__).parents[4] / "benchmarks" / "results"
+    data = json.loads((folder / PORTABLE).read_text(encoding="utf-8"))
+    assert data["exact"]["wrong"] == [] and data["memcheck"]["rc"] == data["racecheck"]["rc"] == 0
+    then = {"": " 256, 3 of 64", "Square": " 128, 3 of 64", "Small": "Portable"}
+    names = {"Float32Portable": "Float32Portable"} | {
+        f"{t}{kind}Portable": t + name for t in ("Float16", "BFloat16")
+        for kind, name in then.items()
+    }  # fmt: skip
+    for name, before in names.items():
+        assert FORMS[name].measured == PORTABLE
+        want = {"library": data["times"][type_of(name)]["library"], **data["times"][before]}
+        found = {way: {str(n): ms for n, ms in row.items()}
+                 for way, row in MEASURED[H200.name, name].items()}  # fmt: skip
+        assert found == want
+    assert (folder / PORTABLE).with_suffix(".md").read_text(encoding="utf-8") == page(data)

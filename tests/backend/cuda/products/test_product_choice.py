@@ -139,7 +139,7 @@ def kernels_said(told: dict[str, str]) -> tuple[int, int]:
 @pytest.fixture
 def gpu(monkeypatch: pytest.MonkeyPatch) -> Any:
     def listening(device: Any) -> Any:
-        return Listening(device) if device.arch == "sm_90a" else None
+        return None if engine.engine_for(device) is None else Listening(device)
 
     def library(device: Any, out: Any, *given: Any) -> None:
         device.heard.append(("library", "", []))
@@ -161,7 +161,7 @@ def test_what_is_said_is_launched(dtype: str, checked: bool, gpu: Any) -> None:
             made = program(function, product, dtype, checked)
             (node,) = (n for n in topological(made.roots) if isinstance(n, Matmul))
             extra = sum(n.__class__.__name__ == "Generate" for n in topological(made.roots))
-            for arch in ("sm_90a", "sm_80"):
+            for arch in ("sm_90a", "sm_80", "sm_75"):
                 device = Device(arch)
                 runs = Executor(made, device)
                 for name, size in SIZES.items():
@@ -174,8 +174,9 @@ def test_what_is_said_is_launched(dtype: str, checked: bool, gpu: Any) -> None:
                     check(told, heard, case)
 
 
+@pytest.mark.parametrize("arch", ["sm_90a", "sm_86"])
 @pytest.mark.parametrize("execution", product_ways.BY_ENGINE)
-def test_operands_and_epilogues_of_every_execution(execution: str, gpu: Any) -> None:
+def test_operands_and_epilogues_of_every_execution(execution: str, arch: str, gpu: Any) -> None:
     """Where sums of blocks are in memory, operands are there before."""
     for levels in (1, 2):
         made = program(
@@ -183,7 +184,7 @@ def test_operands_and_epilogues_of_every_execution(execution: str, gpu: Any) -> 
             "float32",
         )  # fmt: skip
         (node,) = (n for n in topological(made.roots) if isinstance(n, Matmul))
-        device = Device("sm_90a")
+        device = Device(arch)
         told = describe(node, (4096, 4096, 4096), device)
         found, heard = launched(Executor(made, device), (4096, 4096, 4096))
         assert found == kernels_said(told)[0]
@@ -298,8 +299,8 @@ def test_prices_are_told() -> None:
 PRECISIONS = ("fp16x3", "bf16x6", "tf32x3")
 
 
-def chosen(function: Any, size: tuple[int, int, int], *, count: int = 1, dtype: str = "float32"
-           ) -> tuple[Matmul, Decision]:  # fmt: skip
+def chosen(function: Any, size: tuple[int, int, int], *, count: int = 1, dtype: str = "float32",
+           on: Any = H200) -> tuple[Matmul, Decision]:  # fmt: skip
     """The product of a function of two matrices (batched if `count` > 1), and the decision."""
     lead = (2,) * (count > 1)
     leaves, tree = flatten_results(
@@ -308,7 +309,7 @@ def chosen(function: Any, size: tuple[int, int, int], *, count: int = 1, dtype: 
     inputs = tuple(n for n in topological(leaves) if isinstance(n, Input))
     made = Program(leaves, tree, Settings(), "cuda", inputs)
     (node,) = (n for n in topological(made.roots) if isinstance(n, Matmul))
-    return node, decide(H200, node, size, count=count)
+    return node, decide(on, node, size, count=count)
 
 
 def arithmetic_of(made: Decision) -> str | None:
