@@ -153,12 +153,13 @@ _MISTAKES = {
         "race: ", ("                            while (load_acquire(turn) != rank) {}\n", ";\n")),
     "the turn is passed on early": (
         "race: ",
-        ("                    write_back<Arithmetic, Epilogue>(g, w.c[d], MODE",
+        ("                    write_back<Arithmetic, Epilogue, ",
          "                    if (t == 0) store_release(turn, rank + 1);\n"
-         "                    write_back<Arithmetic, Epilogue>(g, w.c[d], MODE"),
+         "                    write_back<Arithmetic, Epilogue, "),
     ),
     "consumers do not wait": (
-        "race: read of shared", ("        barrier_wait(ring.at + OFF_FULL, ring.parity);\n", "")),
+        "race: read of shared",
+        ("barrier_wait(ring.at + OFF_FULL, ring.parity);\n        u32 ca", "u32 ca")),
     "producers do not wait": (
         "race: write of shared",
         ("        barrier_wait(ring.at + OFF_EMPTY, ring.parity ^ 1);\n#pragma unroll\n"
