@@ -40,10 +40,12 @@ from .rules import COMPLEX_REFUSED, RULES, ZERO
 
 class Condition(NamedTuple):
     """One condition of a mask.  `guarding`: only where it holds may values be evaluated, as they
-    read elements that need not exist elsewhere."""
+    read elements that need not exist elsewhere.  `given`: the cotangent that the value is
+    proportional to, which is not 0 where the condition holds; always the first of a mask."""
 
     holds: Expr
     guarding: bool
+    given: Expr | None = None
 
 
 #: All of its conditions, in order: each may be evaluated only where the previous ones hold.
@@ -139,6 +141,8 @@ def settled(cotangent: Cotangent) -> Expr:
 
 
 def _under(mask: Mask, value: Expr, other: Expr) -> Expr:
+    if mask and mask[0].given is not None:
+        return simplify.select(mask[0].holds, _under(mask[1:], value, other), other)
     if any(c.guarding for c in mask):
         for condition in mask[::-1]:
             value = guarded(condition.holds, value, other)
@@ -180,8 +184,13 @@ def joined(a: Cotangent, b: Cotangent) -> Cotangent:
     """The sum of two masked cotangents."""
     if a.mask == b.mask:
         return Cotangent(a.mask, add(a.value, b.value))
-    mask = _joined(a.mask, b.mask)
-    return Cotangent(mask, add(settled(a), settled(b)))
+    total = add(settled(a), settled(b))
+    if any(c.given is not None for m in (a.mask, b.mask) for c in m[:1]):
+        if a.mask[:1] != b.mask[:1]:
+            return where_given(total)
+        inner = joined(Cotangent(a.mask[1:], a.value), Cotangent(b.mask[1:], b.value))
+        return Cotangent((*a.mask[:1], *inner.mask), inner.value)
+    return Cotangent(_joined(a.mask, b.mask), total)
 
 
 def _fitted(value: Expr, type_: ScalarType) -> Expr:
@@ -216,8 +225,50 @@ def _partial(e: Apply, k: int, g: Expr) -> Cotangent | None:
 
 def where_given(g: Expr) -> Cotangent:
     """A cotangent that is not multiplied where it is 0: there a result does not matter, and its
-    derivatives need not be finite."""
-    return Cotangent((Condition(apply_primitive("not_equal", [g, zero(g.type)]), False),), g)
+    derivatives need not be finite.
+
+    What is made of it, `where(g != 0, v, 0)` with v proportional to g, is differentiated by g as v
+    (`_proportional`): second derivatives do not vanish where first ones do."""
+    stopped = apply_primitive("stop", [g])
+    holds = apply_primitive("not_equal", [stopped, zero(g.type)])
+    return Cotangent((Condition(holds, False, g),), g)
+
+
+def _proportional(e: Apply) -> tuple[Expr, Expr, Expr] | None:
+    """(p, g, v) for the expression `where(p, v, 0)` that `where_given(g)` led to."""
+    if e.op.name != "select":
+        return None
+    p, v, other = e.args
+    if not (isinstance(p, Apply) and p.op.name == "not_equal" and isinstance(other, Const)):
+        return None
+    stopped = p.args[0]
+    if not (isinstance(stopped, Apply) and stopped.op.name == "stop") or bool(other.value):
+        return None
+    return p, stopped.args[0], v
+
+
+def _through_proportional(
+    parts: tuple[Expr, Expr, Expr], given: Cotangent, active: Active
+) -> list[tuple[Expr, Cotangent]]:
+    """By g, as v; by all else, where g is not 0."""
+    p, g, v = parts
+    factor = Var("g", g.type)
+    (of_factor,) = substitute((v,), {g: factor})
+    back: dict[Expr, Expr] = {factor: g}
+    seed = where_given(given.value)
+    inner = Active(lambda e: e is factor or active(e))
+    made = []
+    for leaf, (mask, value) in expr_vjp([(of_factor, seed)], inner).items():
+        there = tuple(c._replace(holds=shifted(c.holds, back)) for c in mask)
+        value = shifted(value, back)
+        if leaf is factor:
+            # Settled: one mask has one cotangent that it is proportional to.
+            total = settled(Cotangent(there, value))
+            made.append((g, Cotangent(given.mask, total)))
+        else:
+            total = settled(Cotangent(there, value))
+            made.append((leaf, Cotangent((*given.mask, Condition(p, False)), total)))
+    return [(leaf, c) for leaf, c in made if active(leaf)]
 
 
 def expr_vjp(
@@ -263,6 +314,9 @@ def expr_vjp(
         elif isinstance(e, Proj):
             mine = results.setdefault(e.args[0], {})
             mine[e.which] = given
+        elif isinstance(e, Apply) and (parts := _proportional(e)) is not None:
+            for inner, cotangent in _through_proportional(parts, given, active):
+                give(inner, cotangent)
         elif isinstance(e, Apply):
             for k, a in enumerate(e.args):
                 if active(a) and (made := _partial(e, k, given.value)) is not None:
@@ -303,6 +357,9 @@ def _differentiable(e: Expr, active: Active) -> list[Expr]:
         return [x for x in e.scoped if active(x)]
     if isinstance(e, Loop | While):
         return [*(a for a in e.args if active(a)), *_outside(e, active)]
+    if isinstance(e, Apply) and (parts := _proportional(e)) is not None:
+        leaves = (x for x in walk(parts[2:]) if isinstance(x, Read | Var))
+        return [x for x in (parts[1], *leaves) if active(x)]
     return [a for a in e.args if active(a)]
 
 
@@ -470,6 +527,11 @@ def _forward(e: Apply, tangents: Sequence[Expr | None]) -> Expr | None:
         return None
     name = e.op.name
     total: Expr | None = None
+    if _proportional(e) is not None:
+        raise GradientError(
+            "the derivative of a gradient inside a loop of a scalar function is not supported.",
+            hint="Write the loop over arrays.",
+        )
     if name == "select":
         p, a, b = e.args
         if tangents[1] is None and tangents[2] is None:

@@ -18,7 +18,6 @@ from ..graph import (
     indices,
 )
 from ..scalar import apply_primitive
-from ..types import int64
 from .expressions import add, combine_vjp, guarded, index_map, negated, shifted, zero
 from .reads import summed
 from .reverse import (
@@ -74,15 +73,13 @@ def _fold(r: Reverse, node: Fold, bars: Bars) -> None:
             part.extreme("less" if part.way == "minimum" else "greater", seeds, starts)
         elif argument_of(combine) is not None:
             part.argument([plain.leaves[k] for k in group], seeds)
-        elif part.way == "multiply":
-            part.product(seeds, starts)
         else:
             part.general(seeds)
-        if init is not None and part.way not in ("add", "minimum", "maximum", "multiply"):
+        if init is not None and part.way not in ("add", "minimum", "maximum"):
             if any(r.active(e) for e in init):
                 raise refused(
-                    "the derivative of a fold by its initial value is supported for sums, products "
-                    "and extremes only.",
+                    "the derivative of a fold by its initial value is supported for sums and "
+                    "extremes only.",
                     "Combine the value with the result of the fold, outside of it.",
                 )
     r.through((*node.outer, *node.inner), seeds, node)
@@ -144,41 +141,6 @@ class _Folded:
         if g is not None:
             won = _apply("equal", self.elements[1], own(results[1], self.rank))
             seeds.append((self.elements[0], simplify.select(won, g, zero(g.type))))
-
-    def product(self, seeds: Seeds, starts: Seeds) -> None:
-        """The product of the others: by division where nothing is 0, else from the product of what
-        is not 0 and the number of zeros."""
-        (g,) = self.bars
-        assert g is not None
-        (e,) = self.elements
-        t = e.type
-        one, none = Const(1, t), zero(t)
-        start = one if self.init is None else self.init[0]
-
-        def is_zero(x: Expr) -> Expr:
-            return _apply("equal", x, none)
-
-        def counted(x: Expr) -> Expr:
-            return simplify.cast(is_zero(x), int64)
-
-        def nonzero(x: Expr) -> Expr:
-            return simplify.select(is_zero(x), one, x)
-
-        zeros = self.fold((counted(e),), simple_combine("add", int64), (counted(start),))
-        others = self.fold((nonzero(e),), simple_combine("multiply", t), (nonzero(start),))
-        z, p = own(zeros.leaf(), self.rank), own(others.leaf(), self.rank)
-
-        def of(x: Expr) -> Expr:
-            alone = simplify.select(_apply("equal", z, constant(1)), p, none)
-            divided = simplify.select(
-                _apply("equal", z, constant(0)), _apply("true_divide", p, nonzero(x)), none
-            )
-            rest = simplify.select(is_zero(x), alone, divided)
-            return _apply("multiply", g, _conjugate(rest))
-
-        seeds.append((e, of(e)))
-        if self.init is not None and self.init[0].reads:
-            starts.append((self.init[0], self._of_init(of(self.init[0]))))
 
     def general(self, seeds: Seeds) -> None:
         """result = l · a · r, with the combinations l of all elements before a and r of all after

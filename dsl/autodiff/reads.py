@@ -183,6 +183,11 @@ class Scatterer:
         self, target: Sequence[Expr], shape: Shape, cotangent: Cotangent, outside: bool
     ) -> Expr:
         """By a permute; `outside`: the target may be outside the array and is ignored there."""
+        if cotangent.mask and cotangent.mask[0].given is not None:
+            # Where it is 0 it is sent as well: its own derivative need not be 0.
+            rest = cotangent.mask[1:]
+            cotangent = Cotangent(rest, _under(cotangent.mask[:1], cotangent.value,
+                                               zero(cotangent.value.type)))  # fmt: skip
         valid = _under(cotangent.mask, TRUE, FALSE)
         if outside:
             for i, n in zip(target, shape, strict=True):

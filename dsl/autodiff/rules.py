@@ -41,7 +41,7 @@ def _real(x: Scalar) -> Scalar:
 
 
 def _of_base(g: Scalar, y: Scalar, a: Scalar, b: Scalar) -> Result:
-    return b != 0, g * _conj(b * a ** (b - 1))
+    return (a != 0) | (b != 0), g * _conj(b * a ** (b - 1))
 
 
 def _of_exponent(g: Scalar, y: Scalar, a: Scalar, b: Scalar) -> Result:

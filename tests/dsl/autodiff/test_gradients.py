@@ -258,3 +258,43 @@ def test_refusals_are_at_the_line_of_the_operation():
 def reading_loop(x):
     a = td.use(x)
     return td.sum(td.generate((3,), lambda i: td.loop(3, lambda k, s: s * a[i + k], 1.0)))
+
+
+def test_second_derivatives_where_first_ones_vanish():
+    x = np.array([0.0, 0.3])
+    exact = 4 * np.exp(2 * x) - 2 * np.exp(x)
+
+    def loss(y):
+        e = td.exp(y)
+        return td.sum(td.square(e) - 2 * e)
+
+    def gathered(y):
+        e = td.exp(y)[np.array([0, 1])]
+        return td.sum(td.square(e) - 2 * e)
+
+    def residuals(y):  # at the optimum, the Hessian is that of Gauss and Newton
+        return td.sum(td.square(td.exp(y) - np.exp(x)))
+
+    for f, expected in ((loss, exact), (gathered, exact), (residuals, 2 * np.exp(2 * x))):
+        second = td.grad(lambda y, f=f: td.sum(td.grad(f)(y)))
+        for backend in BACKENDS:
+            np.testing.assert_allclose(td.run(second(x), backend=backend), expected)
+
+
+@pytest.mark.parametrize("zeros", [0, 1, 2])
+def test_second_derivatives_of_products_with_zeros(zeros):
+    x = np.array([2.0, 3.0, 0.5, 7.0])
+    x[:zeros] = 0
+    direction = np.array([1.0, -2.0, 0.5, 3.0])
+    hessian = np.array(
+        [[0 if i == j else np.prod(np.delete(x, [i, j])) for j in range(4)] for i in range(4)]
+    )
+    for f in (td.prod, lambda x: td.cumprod(x)[3]):
+        second = td.grad(lambda y, f=f: td.sum(td.grad(f)(y) * direction))
+        for backend in BACKENDS:
+            np.testing.assert_allclose(td.run(second(x), backend=backend), hessian @ direction)
+
+
+def test_mixed_second_derivative_of_powers():
+    mixed = td.grad(lambda b: td.grad(lambda a: a**b)(2.0))(0.0)
+    np.testing.assert_allclose(td.run(mixed), 0.5)
