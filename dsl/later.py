@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from .functions import elementwise as elementwise
     from .functions import power as power
     from .functions import round as round
-    from .operations import places
+    from .operations import fourier, places
     from .operations import reductions as reductions
     from .operations.common import relabel as relabel
     from .operations.elementwise import unzip_flat as unzip_flat
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from .sources import is_arraylike as is_arraylike
     from .suggestions import instead_of_keyword as instead_of_keyword
 
-    evaluate_extent, product_of = names.evaluate, places.product
+    evaluate_extent, fft, product_of = names.evaluate, fourier, places.product
     show_expression, simplified_apply = printer.show, simplify.apply_again
 
 

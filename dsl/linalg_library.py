@@ -137,25 +137,6 @@ def svd(xp: ModuleType, parameters: Arrays, a: Any) -> Arrays:
     return _tolerant(xp, some, a)
 
 
-def pinv(xp: ModuleType, parameters: Arrays, a: Any) -> Arrays:
-    tolerance, hermitian = parameters
-    cutoff = 1e-15 if tolerance is None else float(tolerance)
-    if tolerance is None:
-        cutoff = max(a.shape[-2:], default=0) * float(np.finfo(a.dtype).eps)
-    if 0 in a.shape:
-        return (xp.zeros((*a.shape[:-2], a.shape[-1], a.shape[-2]), a.dtype),)
-    if hermitian:
-        values, left = xp.linalg.eigh(a)
-        right = xp.conj(xp.swapaxes(left, -1, -2))
-    else:
-        left, values, right = xp.linalg.svd(a, full_matrices=False)
-    most = xp.abs(values).max(axis=-1, keepdims=True)
-    large = xp.abs(values) > cutoff * most
-    inverse = xp.where(large, 1 / xp.where(large, values, 1), 0)
-    product = xp.conj(xp.swapaxes(right, -1, -2)) * inverse[..., None, :]
-    return ((product @ xp.conj(xp.swapaxes(left, -1, -2))).astype(a.dtype),)
-
-
 def lstsq(xp: ModuleType, parameters: Arrays, a: Any, b: Any) -> Arrays:
     (tolerance,) = parameters
     cutoff = None if tolerance is None else float(tolerance)
@@ -166,7 +147,7 @@ def lstsq(xp: ModuleType, parameters: Arrays, a: Any, b: Any) -> Arrays:
     return x, residuals, xp.asarray(rank, np.int64), values
 
 
-for _function in (det, slogdet, inv, solve, cholesky, lu, qr, eigh, svd, pinv, lstsq):
+for _function in (det, slogdet, inv, solve, cholesky, lu, qr, eigh, svd, lstsq):
     register_portable(f"linalg.{_function.__name__}", _function)
 
 

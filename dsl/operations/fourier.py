@@ -9,10 +9,12 @@ in double precision.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from typing import TypeAlias
 
 from .. import functions as f
+from .. import later
 from ..annotations import ArrayLike, AxisLike, IntLike, ScalarLike
 from ..array import Array
 from ..errors import DTypeError, ShapeError, TracingError, user_location
@@ -522,3 +524,6 @@ def ifftshift(x: ArrayLike, axes: AxisLike | None = None) -> Array:
     array([2, 3, 4, 0, 1])
     """
     return _shifted(x, axes, "ifftshift", 0)
+
+
+later.offer(fft=sys.modules[__name__])

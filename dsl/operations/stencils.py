@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any, ParamSpec, TypeVar
 
-from .. import simplify
+from .. import functions as f
+from .. import later, simplify
 from ..annotations import ArrayLike, Function, ScheduleLike
 from ..array import Array
-from ..errors import Location, ShapeError, TracingError, user_facing, user_location
+from ..errors import DTypeError, Location, ShapeError, TracingError, user_facing, user_location
 from ..expr import Apply, Cond, Const, Expr, Index, Loop, Proj, Read, Var, constant, substitute
-from ..graph import Check, Generate, indices, known
+from ..graph import Check, Generate, Label, indices, known
 from ..refusals import called
-from ..scalar import Scalar, apply_primitive, lift, refuse_argument
+from ..scalar import Scalar, apply_primitive, lift, refuse_argument, refuse_traced
 from ..shapes import same_shape
 from ..sources import as_array
 from ..tracing import Scoped, call_scalar_function, current_scope, forbid_nesting, reject_escaped
-from ..types import bool_, int64, promote
+from ..types import ScalarType, bool_, int64, promote
 from .common import combining, fit_to, flatten_value, label_of, operation, trace_elements
 
 __all__ = ["clamp", "convolve", "correlate", "mirror", "stencil", "symmetric", "wrap"]
@@ -355,12 +357,27 @@ def convolve(
     w: ArrayLike | None = None,
     boundary: Any = clamp,
     *,
+    method: str = "auto",
     weights: ArrayLike | None = None,
     name: str | None = None,
     schedule: ScheduleLike | None = None,
 ) -> Array:
-    """`correlate` with the weights flipped along every axis (scipy.ndimage.convolve)."""
-    return _correlate(a, _either(w, weights, "convolve"), boundary, "convolve", name, schedule)
+    """`correlate` with the weights flipped along every axis (scipy.ndimage.convolve).
+
+    Parameters
+        a, w: arrays of equal rank; `weights` is another name for `w`.
+        boundary: the values outside `a`, as those of `stencil`.
+        method: "direct" adds the products of each element; "fft" multiplies Fourier transforms:
+            errors are relative to the largest elements, and inf and NaN spread to all; "auto" (the
+            default) is "fft" for floats and 400 weights or more (700 along one axis), if their
+            number is known when the program is traced.
+
+    >>> import numpy as np, treadle as td
+    >>> td.run(td.convolve(np.array([1.0, 2.0, 4.0]), np.array([1.0, 0.0, -1.0]), method="direct"))
+    array([1., 3., 2.])
+    """
+    kernel = _either(w, weights, "convolve")
+    return _correlate(a, kernel, boundary, "convolve", name, schedule, method)
 
 
 def _either(w: ArrayLike | None, weights: ArrayLike | None, operation: str) -> ArrayLike:
@@ -374,6 +391,9 @@ def _either(w: ArrayLike | None, weights: ArrayLike | None, operation: str) -> A
 
 
 UNROLLED_TAPS = 400
+#: From this number of weights on, Fourier transforms take less processor time (10⁶ elements, two
+#: cores with AVX-512): of weights along one axis, and along several.
+_BY_FFT_1D, _BY_FFT = 700, 400
 
 
 def _correlate(
@@ -383,6 +403,7 @@ def _correlate(
     operation: str,
     name: str | None,
     schedule: ScheduleLike | None,
+    method: str = "direct",
 ) -> Array:
     forbid_nesting(operation)
     where = user_location()
@@ -405,6 +426,8 @@ def _correlate(
     for extent in extents:
         taps *= 10**9 if extent is None else int(extent)
 
+    if _is_by_fft(method, t, [taps if e is None else int(e) for e in extents], schedule):
+        return _by_fft(array, kernel, border, t, label_of(operation, name, schedule), where)
     unrolled = taps <= UNROLLED_TAPS
     checks: tuple[Check, ...] = ()
     sizes: list[Expr] = list(kernel._shape)
@@ -442,6 +465,65 @@ def _correlate(
         checks=checks,
     )
     return Array(node.leaves)
+
+
+def _is_by_fft(method: str, t: ScalarType, extents: Sequence[int], schedule: Any) -> bool:
+    """Whether a convolution with weights of these extents is computed by Fourier transforms."""
+    refuse_traced("convolve", method=method)
+    if method not in ("auto", "direct", "fft"):
+        raise TracingError(
+            f"convolve: there is no method {method!r}.", hint='Methods: "auto", "direct", "fft".'
+        )
+    if method == "fft" and not t.is_inexact:
+        raise DTypeError(
+            f'convolve: method="fft" rounds, and the elements are {t}.',
+            hint='Convert them, a.astype(td.float64), or write method="direct".',
+        )
+    if method != "auto" or schedule is not None or not t.is_inexact:
+        return method == "fft"
+    along = sum(n > 1 for n in extents)
+    return 10**9 > math.prod(extents) >= (_BY_FFT_1D if along == 1 else _BY_FFT)
+
+
+def _by_fft(array: Array, kernel: Array, border: _Border, t: ScalarType, label: Label,
+            where: Location | None) -> Array:  # fmt: skip
+    """The convolution as a product of transforms.
+
+    Of n elements and m weights, the n + m − 1 elements that the results depend on are transformed,
+    with zeros up to an extent that has small factors.  The transforms are periodic, so only the
+    first m − 1 values of the product are not those of the convolution.
+    """
+    rank, before, shape, offsets = array.ndim, [], [], []
+    for axis, (n, m) in enumerate(zip(array._shape, kernel._shape, strict=True)):
+        less = apply_primitive("subtract", [m, constant(1)])
+        shape.append(_smooth(apply_primitive("add", [n, less]), axis == rank - 1))
+        offsets.append(less)
+        centre = apply_primitive("floor_divide", [m, constant(2)])
+        shift = apply_primitive("subtract", [centre, less])
+        before.append(apply_primitive("add", [Index(axis), shift]))
+    needed = [apply_primitive("add", [n, less])
+              for n, less in zip(array._shape, offsets, strict=True)]  # fmt: skip
+    padded = Array(Generate(
+        tuple(needed), (simplify.cast(border.read(array, before)._expr, t),), label=label,
+        where=where,
+    ).leaves)  # fmt: skip
+    extents = [Scalar(n) for n in shape]
+    there, back = (later.fft.fftn, later.fft.ifftn) if t.is_complex else (
+        later.fft.rfftn, later.fft.irfftn)  # fmt: skip
+    product = there(padded, extents) * there(kernel.astype(t), extents)
+    whole = back(product)  # (an even number of points along the last axis)
+    here = [apply_primitive("add", [Index(k), less]) for k, less in enumerate(offsets)]
+    element = simplify.cast(whole._element(here)[0], t)
+    return Array(Generate(array._shape, (element,), label=label, where=where).leaves)
+
+
+def _smooth(n: Expr, even: bool) -> Expr:
+    """The next number of the form k · 2ᵉ, k ≤ 16, and even if asked for."""
+    count = Scalar(n)
+    bits = 64 - f.cast(f.clz(count), int64)
+    unit = Scalar(constant(1)) << f.maximum(bits - 4, 1 if even else 0)
+    made: Scalar = (count + (unit - 1)) // unit * unit
+    return made._expr
 
 
 def _unrolled(term: Callable[[Sequence[Expr]], Expr], extents: list[int], t: Any) -> Expr:

@@ -8,7 +8,7 @@ import scipy.ndimage
 
 import treadle as td
 
-from .helpers import EXTENTS, NUMBERS, assert_same, neighbour, small, wide
+from .helpers import EXTENTS, NUMBERS, assert_same, generator, neighbour, small, wide
 
 NAMED = ("clamp", "mirror", "symmetric", "wrap")
 SCIPY_MODES = {"clamp": "nearest", "mirror": "mirror", "symmetric": "reflect", "wrap": "wrap"}
@@ -625,3 +625,56 @@ def test_separate_arrays_of_one_shape(backend, shape):
     for other in ((9, 12), (8, 13)):
         with pytest.raises(td.ShapeError, match="zip needs arrays of equal shape"):
             step(np.ones((9, 13)), np.ones(other))
+
+
+# convolutions by Fourier transforms
+
+OF_BOTH = [((50,), (3,)), ((50,), (8,)), ((20, 30), (5, 4)), ((4, 5), (9, 9)),
+           ((7, 8, 9), (3, 4, 2)), ((1,), (1,)), ((1, 17), (3, 1))]  # fmt: skip
+
+
+@pytest.mark.parametrize("shape, extents", OF_BOTH)
+@pytest.mark.parametrize("boundary", ["nearest", "mirror", "reflect", "wrap", "constant"])
+def test_convolve_by_fft(run, shape, extents, boundary):
+    how = {"nearest": td.clamp, "mirror": td.mirror, "reflect": td.symmetric, "wrap": td.wrap,
+           "constant": td.constant(2.0)}[boundary]  # fmt: skip
+    rng = generator("convolve", shape)
+    for dtype in ("float32", "float64", "complex128"):
+        a, w = rng.standard_normal(shape).astype(dtype), rng.standard_normal(extents).astype(dtype)
+        want = run(td.convolve(a, w, how, method="direct"))
+        found = run(td.convolve(a, w, how, method="fft"))
+        assert found.dtype == want.dtype and found.shape == want.shape
+        scale = abs(a).max() * abs(w).sum()
+        np.testing.assert_allclose(
+            found, want, rtol=0, atol=scale * (1e-6 if dtype == "float32" else 1e-14)
+        )
+
+
+def test_convolve_by_fft_of_any_extents(backend):
+    f = td.jit(lambda a, w: td.convolve(a, w, method="fft"), backend=backend)
+    for n, m in ((10, 3), (31, 31), (5, 40)):
+        a, w = np.arange(n) / 2, np.linspace(-1, 1, m)
+        want = td.run(td.convolve(a, w, method="direct"), backend="reference")
+        np.testing.assert_allclose(f(a, w), want, atol=1e-12 * m * n)
+
+
+def test_how_convolutions_are_computed():
+    """Large weights by transforms, small ones, integers and scheduled ones directly."""
+
+    def transforms(a, w, **how):
+        text = td.jit(lambda a: td.convolve(a, w, **how), backend="native").lower(a).explain()
+        return "transform" in text or "library" in text
+
+    a, large = np.ones((40, 40)), np.ones((25, 25))
+    assert transforms(a, large) and transforms(a, np.ones((2, 2)), method="fft")
+    assert not transforms(a, np.ones((5, 5))) and not transforms(a, large, method="direct")
+    assert not transforms(a.astype(int), large.astype(int))
+    assert not transforms(a, large, schedule=td.schedule.Row())
+    assert not transforms(np.ones(2000), np.ones(500)) and transforms(np.ones(2000), np.ones(800))
+
+
+def test_mistakes_about_methods():
+    with pytest.raises(td.TracingError, match="direct"):
+        td.convolve(np.ones(3), np.ones(3), method="quick")
+    with pytest.raises(td.DTypeError, match="rounds"):
+        td.convolve(np.arange(3), np.arange(3), method="fft")
