@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import importlib.util
 from collections.abc import Callable
+from math import prod
 from types import ModuleType
 from typing import Any
 
@@ -24,7 +25,7 @@ def _batched(f: Callable[..., Arrays], arrays: Arrays, batch: tuple[int, ...]) -
     """`f` of stacks of matrices on one batch axis, and which matrices it has no result for.
 
     LAPACK's functions in NumPy raise an error for a whole stack; halves find its matrices."""
-    flat = tuple(a.reshape(-1, *a.shape[len(batch) :]) for a in arrays)
+    flat = tuple(a.reshape(prod(batch), *a.shape[len(batch) :]) for a in arrays)
     *results, bad = _by_halves(f, flat)
     return (*(r.reshape(*batch, *r.shape[1:]) for r in results), bad.reshape(batch))
 

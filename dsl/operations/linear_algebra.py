@@ -548,7 +548,7 @@ def matrix_rank(a: ArrayLike, tol: Any = None, hermitian: bool = False, *, rtol:
     array = _matrices(a, "matrix_rank")
     values = svd(array, compute_uv=False, hermitian=hermitian)
     if tol is None:
-        tol = reductions.max(values, -1, True) * _tolerance("matrix_rank", array, rtol)
+        tol = _largest(values, -1, True) * _tolerance("matrix_rank", array, rtol)
     elif isinstance(tol, Array) and tol.ndim:
         tol = tol[..., None]
     return reductions.sum((values > tol).astype(int64), -1)
@@ -566,11 +566,16 @@ def pinv(a: ArrayLike, rcond: Any = None, hermitian: bool = False, *, rtol: Any 
     array = _matrices(a, "pinv")
     left, values, right = svd(array, full_matrices=False, hermitian=hermitian)
     given = rcond if rcond is not None else rtol
-    limit = reductions.max(values, -1, True) * _tolerance("pinv", array, given)
+    limit = _largest(values, -1, True) * _tolerance("pinv", array, given)
     large = values > limit
     inverse = f.where(large, 1 / f.where(large, values, 1), 0)
     scaled = _adjoint(right) * inverse[..., None, :]
     return products.matmul(scaled, _adjoint(left))
+
+
+def _largest(values: Array, axis: AxisLike | None, keepdims: bool = False) -> Array:
+    """The largest of numbers that are not negative; 0 of none."""
+    return reductions.reduce(values, axis, keepdims, "max", lambda e: e, "maximum", 0)
 
 
 def _adjoint(array: Array) -> Array:
@@ -724,7 +729,7 @@ def _matrix_norm(array: Array, ord: Any, axes: tuple[int, int], keepdims: bool) 
     if ord in ("nuc", 2, -2):
         rest = [k for k in range(array.ndim) if k not in axes]
         values = svd(index_space.transpose(array, (*rest, rows, columns)), compute_uv=False)
-        reduce = {"nuc": reductions.sum, 2: reductions.max, -2: reductions.min}[ord]
+        reduce = {"nuc": reductions.sum, 2: _largest, -2: reductions.min}[ord]
         found = reduce(values, -1)
         for k in sorted(axes) if keepdims else ():
             found = found[(slice(None),) * k + (None,)]
@@ -735,7 +740,7 @@ def _matrix_norm(array: Array, ord: Any, axes: tuple[int, int], keepdims: bool) 
         raise _unknown_order(ord, "matrices", 'None, "fro", "nuc", 1, -1, 2, -2, inf or -inf')
     added, other = sums[ord]
     total = reductions.sum(f.abs(array), added, True)
-    extreme = reductions.max if ord > 0 else reductions.min
+    extreme = _largest if ord > 0 else reductions.min
     kept = tuple(0 if k in axes else slice(None) for k in range(array.ndim))
     norms: Array = extreme(total, other, True)
     if not keepdims:
@@ -806,7 +811,7 @@ def outer(x1: ArrayLike, x2: ArrayLike) -> Array:
 
 @operation
 def vecdot(x1: ArrayLike, x2: ArrayLike, /, *, axis: int = -1) -> Array:
-    """Σ conj(x1) · x2 along an axis; the others broadcast.
+    """Σ conj(x1) · x2 along an axis, in the type of the products; the others broadcast.
 
     >>> import numpy as np, treadle as td
     >>> td.run(td.linalg.vecdot(np.array([[1, 2], [3, 4]]), np.array([1, 1])))
@@ -814,7 +819,12 @@ def vecdot(x1: ArrayLike, x2: ArrayLike, /, *, axis: int = -1) -> Array:
     """
     x, y = as_array(x1, "linalg.vecdot"), as_array(x2, "linalg.vecdot")
     x = f.conj(x) if x.types[0].is_complex else x
-    return reductions.sum(x * y, axis)
+    terms = x * y
+    t = terms.types[0]
+    if t.kind == "bool":
+        return reductions.any(terms, axis)
+    found = reductions.sum(terms, axis)
+    return found if found.types[0] == t else found.astype(t)
 
 
 @operation

@@ -520,3 +520,43 @@ def test_shape_errors_are_at_the_users_line(backend):
     assert "inside" in error_of(
         lambda: td.map(lambda x: td.linalg.inv(a), np.ones(3)), td.NestedParallelismError
     )
+
+
+EMPTY = ((2, 0, 0), (0, 0), (3, 0), (0, 3), (0, 3, 2), (2, 0, 3))
+
+
+@pytest.mark.parametrize("shape", EMPTY)
+@pytest.mark.parametrize("dtype", ["float32", "complex128"])
+def test_matrices_without_elements(run, shape, dtype):
+    """As numpy.linalg: largest singular values and sums are 0, smallest ones an error."""
+    a = np.zeros(shape, dtype)
+    calls = [("svd", {"compute_uv": False}), ("svd", {}), ("svd", {"full_matrices": False}),
+             ("pinv", {}), ("matrix_rank", {})]  # fmt: skip
+    calls += [("norm", {"ord": order, "axis": (-2, -1)}) for order in (1, 2, np.inf, "nuc")]
+    for name, how in calls:
+        found = run(getattr(td.linalg, name)(a, **how))
+        want = getattr(np.linalg, name)(a, **how)
+        parts = zip(found, want, strict=True) if isinstance(want, tuple) else [(found, want)]
+        for x, y in parts:
+            assert x.dtype == y.dtype
+            np.testing.assert_array_equal(x, y)
+    if shape[-1] == shape[-2]:
+        for n in (0, 2, -2):
+            found = run(td.linalg.matrix_power(a, n))
+            np.testing.assert_array_equal(found, np.linalg.matrix_power(a, n))
+    if 0 in shape[-2:]:
+        with pytest.raises(td.ShapeError, match="empty"):
+            run(td.linalg.norm(a, -2, (-2, -1)))
+
+
+@pytest.mark.parametrize("dtype", ["bool", "int8", "int32", "uint16", "float32", "complex64"])
+def test_vecdot_has_the_type_of_its_operands(run, dtype):
+    rng = generator("vecdot", dtype)
+    x, y = (rng.integers(0, 9, shape).astype(dtype) for shape in ((4, 3), (3,)))
+    for found, want in (
+        (td.linalg.vecdot(x, y), np.linalg.vecdot(x, y)),
+        (td.linalg.vecdot(x, x, axis=0), np.linalg.vecdot(x, x, axis=0)),
+    ):
+        found = run(found)
+        assert found.dtype == want.dtype
+        np.testing.assert_allclose(found, want, rtol=1e-5)
