@@ -86,7 +86,7 @@ def require_name(name: str | None) -> None:
     """Raises `BackendUnavailable` unless the name is that of a backend, "auto" or None."""
     if name is None or name == "auto" or name in BACKENDS:
         return
-    working = ", ".join(repr(n) for n in BACKENDS)
+    working = ", ".join(repr(n) for n in BACKENDS if why_not(n) is None)
     asked = ", which TREADLE_BACKEND asks for" if name == variable("TREADLE_BACKEND") else ""
     if name in _PLANNED:
         raise BackendUnavailable(
@@ -95,7 +95,7 @@ def require_name(name: str | None) -> None:
         )
     raise BackendUnavailable(
         f"there is no backend {name!r}{asked}.",
-        hint=f"{did_you_mean(_ALSO.get(name, str(name)), BACKENDS)}Backends: {working}.",
+        hint=f"{did_you_mean(_ALSO.get(name, str(name)), BACKENDS)}Backends here: {working}.",
     )
 
 

@@ -86,6 +86,17 @@ class Array(Operators["Array"]):
         return len(self._shape)
 
     @property
+    def itemsize(self) -> int:
+        """The bytes of one element."""
+        return sum(leaf.type.numpy.itemsize for leaf in self._leaves)
+
+    @property
+    def nbytes(self) -> Any:
+        """The bytes of all elements; a number when it is known, as extents are."""
+        total = self.size * self.itemsize
+        return total if isinstance(total, int) else Extent(total._expr)
+
+    @property
     def dtype(self) -> Any:
         """The element type; for tuple elements the same nesting of types."""
         return self.structure.build([leaf.type for leaf in self._leaves])
@@ -249,6 +260,16 @@ class Array(Operators["Array"]):
     @property
     def T(self) -> Array:
         return later.transpose(self)
+
+    @property
+    def mT(self) -> Array:
+        """The matrices of the last two axes, transposed."""
+        if self.ndim < 2:
+            raise AxisError(
+                f"mT needs at least two axes, got rank {self.ndim}.",
+                hint="Write a.T, or td.transpose(a).",
+            )
+        return later.transpose(self, (*range(self.ndim - 2), self.ndim - 1, self.ndim - 2))
 
     def transpose(self, *axes: Any) -> Array:
         chosen: Any = axes

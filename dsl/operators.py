@@ -240,7 +240,9 @@ class Operators(Generic[V]):
         name = function.__name__
         if name in ("shape", "ndim", "size") and args[0] is self and not args[1:]:
             return getattr(self, name)
-        target = public(name)
+        module = function.__module__.partition(".")[2]
+        # (np.linalg.cond is not td.cond.)
+        target = getattr(public(module), name, None) if module else public(name)
         if target is None and self._is_closed():
             return function(*of_numpy(args), **of_numpy(kwargs))
         if target is None:

@@ -457,7 +457,10 @@ def _hint_for(name: str, type_: ScalarType, operands: Sequence[Expr]) -> str | N
     if not type_.is_float:
         return None
     if all(e.type.is_integer for e in operands):
-        return f"No integer type holds both: convert one, x.astype(td.{operands[0].type})."
+        return (
+            "No integer type holds both: convert the right operand, "
+            f"y.astype(td.{operands[0].type})."
+        )
     sign = {"bitwise_and": "&", "bitwise_or": "|", "bitwise_xor": "^"}.get(name)
     if sign == "^" and not operands[0].weak:
         return "A power is written with **: a ** 2."

@@ -18,6 +18,7 @@ from .errors import (
     NestedParallelismError,
     ShapeError,
     TracingError,
+    TreadleError,
     keywords,
     shown,
     user_facing,
@@ -29,7 +30,7 @@ from .graph import Input
 from .refusals import SPARSE, no_array
 from .scalar import Scalar
 from .tracing import enclosing_kernel
-from .types import ScalarType, as_type
+from .types import ScalarType, Structure, as_type, children_of, field_names, is_composite
 
 #: Array classes that need no conversion: `shape` is a tuple, `dtype` is NumPy's. A backend adds the
 #: class of its device.
@@ -64,7 +65,8 @@ def as_array(value: Any, operation: str = "an operation") -> Array:
     """Convert an Array, external data (implicit `use`) or a scalar (rank 0) to an Array."""
     if isinstance(value, Array):
         return value
-    if is_arraylike(value) or isinstance(value, list):
+    of_fields = is_composite(value) and field_names(value)[:1] != (None,)
+    if is_arraylike(value) or isinstance(value, list) or of_fields:
         return use(value)
     inside = enclosing_kernel()
     if isinstance(value, Scalar) and inside is not None:
@@ -111,18 +113,56 @@ def normalise_source(value: Any) -> Any:
         raise DTypeError(
             f"the integer {shown(value)} does not fit in 64 bits.", hint="Use a float, 1e30."
         )
-    if _on_gpu(value):
-        return value if isinstance(value.dtype, np.dtype) else _borrowed(value)
     if isinstance(value, list):
         return _of_list(value)
-    if hasattr(value, "__array_interface__"):
-        return np.asarray(value)
-    if hasattr(value, "__dlpack__"):
-        return np.from_dlpack(value)
-    made = np.asarray(value)
+    try:
+        if _on_gpu(value):
+            return value if isinstance(value.dtype, np.dtype) else _borrowed(value)
+        made = _of_protocols(value)
+    except (TreadleError, MemoryError):
+        raise
+    except Exception as error:
+        raise _not_given(value, error) from error
     if made.dtype == object and not hasattr(value, "__array__"):
         raise no_array(value, "use")
     return made
+
+
+def _of_protocols(value: Any) -> np.ndarray:
+    """A NumPy array, without a copy where the object can be asked for its memory."""
+    if hasattr(value, "__dlpack__") and not hasattr(value, "__array_interface__"):
+        try:
+            return np.from_dlpack(value)
+        except (BufferError, RuntimeError, TypeError):
+            # NumPy reads no bfloat16 by DLPack; an `__array__` may give ml_dtypes'.
+            if not hasattr(value, "__array__"):
+                raise
+    return np.asarray(value)
+
+
+def _not_given(value: Any, error: Exception) -> TreadleError:
+    """The error for an array that another library does not hand out."""
+    name = f"{type(value).__module__.partition('.')[0]}.{type(value).__name__}"
+    if "racer" in type(value).__name__:
+        return TracingError(
+            f"{name} has no values: another library is tracing this function.",
+            hint="Call treadle outside of it, on the arrays that it returns.",
+        )
+    if getattr(value, "requires_grad", False) is True:
+        return TracingError(
+            f"a {name} that takes part in automatic differentiation cannot be used.",
+            hint="Pass x.detach(); what treadle computes is then a constant of its derivatives.",
+        )
+    dtype = getattr(value, "dtype", None)
+    if "bfloat16" in str(dtype):
+        return DTypeError(
+            f"a {name} of {dtype} cannot be read: NumPy has no such type.",
+            hint="Pass x.float(), or x.view(torch.int16).numpy().view(td.bfloat16.numpy).",
+        )
+    reason = str(error).partition("\n")[0].rstrip(".")
+    return TracingError(
+        f"a {name} cannot be used: {reason}.", hint="Convert it to a NumPy array, np.asarray(x)."
+    )
 
 
 def _of_list(value: list[Any]) -> np.ndarray:
@@ -175,7 +215,7 @@ def host_array(value: Any) -> Any:
 @user_facing
 def use(x: Any) -> Array:
     """Make an array of external data with the shape and type of `x`, without a copy; of a scalar,
-    the array of rank 0.
+    the array of rank 0; of a tuple, named tuple or dataclass of arrays, the array of these.
 
     Elements are read when a program runs, so earlier changes to them are seen.  Later changes to
     `x.shape`, `x.strides` or `x.dtype` are not.
@@ -186,8 +226,11 @@ def use(x: Any) -> Array:
     """
     if isinstance(x, Array):
         return x
-    if isinstance(x, tuple):
-        return later.zip(*x)
+    if is_composite(x):
+        parts = [use(part) for part in children_of(x)]
+        whole = later.zip(*parts)
+        structure = Structure(type(x), tuple(part.structure for part in parts))
+        return Array(whole._leaves, structure, whole._shape)
     if isinstance(x, Scalar):
         return as_array(x, "use")
     source = normalise_source(x)

@@ -148,10 +148,7 @@ METHODS = {
     "permute": "td.transpose(a, axes)",
     "unsqueeze": "td.expand_dims(a, axis)",
     "values": RUN,
-    "nbytes": "a.size counts elements; td.run(x).nbytes bytes",
-    "itemsize": "a.dtype.itemsize",
     "flat": "td.flatten(a)",
-    "mT": "td.swapaxes(a, -1, -2)",
 }
 
 #: Names of methods of NumPy's ufuncs.

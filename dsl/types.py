@@ -23,6 +23,12 @@ from . import later
 from .errors import DTypeError, without_frames
 from .locks import cached
 
+#: Attributes of NumPy's dtypes that a `ScalarType` has as well.
+_OF_NUMPY = frozenset(
+    ("alignment", "base", "byteorder", "char", "descr", "fields", "flags", "hasobject", "isnative",
+     "itemsize", "names", "ndim", "num", "shape", "str", "subdtype", "type")
+)  # fmt: skip
+
 
 @dataclass(frozen=True)
 class ScalarType:
@@ -48,6 +54,11 @@ class ScalarType:
     @property
     def dtype(self) -> np.dtype[Any]:
         return self.numpy
+
+    def __getattr__(self, name: str) -> Any:
+        if name in _OF_NUMPY:
+            return getattr(self.numpy, name)
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     @cached
     def bytes(self) -> int:
@@ -99,7 +110,7 @@ class ScalarType:
         return self.name
 
     def __hash__(self) -> int:
-        return hash(self.name)
+        return hash(self.numpy)  # they are equal
 
     def __eq__(self, other: object) -> bool:
         if self is other:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import re
 from collections.abc import Iterator, Mapping
 from types import FunctionType
@@ -10,7 +11,7 @@ from typing import Any
 from ..annotations import ArrayLike, Function
 from ..array import Array
 from ..configuration import current_backend
-from ..errors import DTypeError, ShapeError, TracingError, did_you_mean, user_location
+from ..errors import DTypeError, ShapeError, TracingError, TreadleError, did_you_mean, user_location
 from ..evaluator import evaluator
 from ..expr import Foreign
 from ..graph import Barrier, Label, Library, Output
@@ -27,11 +28,16 @@ from .common import operation
 __all__ = ["compute", "foreign", "foreign_array"]
 
 
+_CFUNCTION: Any = type(ctypes.pythonapi.Py_IsInitialized).__mro__[1]  # of all C functions
+
+
 @operation
 def foreign(f: Any, *scalars: Any) -> Scalar:
     """Call a Numba-compiled scalar function inside a kernel, on the backends that support it.
 
-    `f` is a Numba dispatcher (`numba.njit`) or a plain Python function, which is compiled.
+    `f` is a Numba dispatcher (`numba.njit`), a plain Python function, which is compiled, what
+    `numba.cfunc` made, or a function of a C library by `ctypes` whose `argtypes` and `restype` are
+    set.
     """
     values = [as_strong(lift(s, "foreign")) for s in scalars]
     compiled = compile_scalar_function(f, tuple(e.type for e in values))
@@ -96,6 +102,26 @@ def _of_plain(f: FunctionType, types: tuple[ScalarType, ...]) -> CompiledScalarF
     return _compiled(copied, types)
 
 
+def _of_address(f: Any) -> Any:
+    """A function that Numba compiles: calls of `ctypes` functions and of Numba's C callbacks."""
+    if isinstance(f, _CFUNCTION):
+        if f.argtypes is None:
+            name = getattr(f, "__name__", "f")
+            raise TracingError(
+                f"the C function '{name}' does not say what it takes.",
+                hint=f"Write {name}.argtypes = [ctypes.c_double] and {name}.restype = "
+                "ctypes.c_double, or its types, before.",
+            )
+        called_at = f
+    elif hasattr(f, "native_name") and hasattr(f, "ctypes"):  # made by numba.cfunc
+        called_at = f.ctypes
+    else:
+        return f
+    # (Numba unpacks no tuple of arguments into such a call.)
+    names = ", ".join(f"x{k}" for k in range(len(called_at.argtypes)))
+    return eval(f"lambda {names}: f({names})", {"f": called_at})
+
+
 def _compiled(f: Any, types: tuple[ScalarType, ...]) -> CompiledScalarFunction:
     require_numba()
     try:
@@ -113,10 +139,10 @@ def _compiled(f: Any, types: tuple[ScalarType, ...]) -> CompiledScalarFunction:
             hint="Cast: td.cast(x, td.float32).",
         )
     try:
-        dispatcher = f if hasattr(f, "py_func") else numba.njit(f)
+        dispatcher = f if hasattr(f, "py_func") else numba.njit(_of_address(f))
         dispatcher.compile(tuple(_numba_type(t) for t in types))
         signature = dispatcher.overloads[tuple(_numba_type(t) for t in types)].signature
-    except MemoryError:
+    except (MemoryError, TreadleError):
         raise
     except Exception as error:
         raise TracingError(

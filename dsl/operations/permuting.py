@@ -16,7 +16,7 @@ from ..functions import MaybeIndex, as_maybe_index, cast, floor, ignore, maximum
 from ..graph import Generate, Input, Label, Permute, indices
 from ..refusals import called
 from ..scalar import Scalar, apply_primitive, as_index, as_strong, lift, refuse_argument
-from ..shapes import as_shape, same_shape
+from ..shapes import as_shape, require, same_shape
 from ..sources import as_array
 from ..tracing import call_scalar_function, check_result, forbid_nesting
 from ..types import (
@@ -188,8 +188,9 @@ def bincount(
     """Counts (or sums of weights) of the non-negative integers in `a`.
 
     Without `length`, the extent is the largest value + 1, but at least `minlength`; it is known
-    only after the maximum has been computed.  A given `length` avoids this synchronisation.  Values
-    without a bin are dropped, and reported in checked mode.
+    only after the maximum has been computed; a negative element is then an error, as in NumPy.  A
+    given `length` avoids this synchronisation: values without a bin are dropped, and reported in
+    checked mode.
     """
     forbid_nesting("bincount")
     values = flatten(as_array(a, "bincount"))
@@ -208,6 +209,21 @@ def bincount(
             )
         )
         needed = plus(least(lift(top), constant(int64.highest - 1)), constant(1))
+        if values.types[0].signed:
+            low = fold(
+                lambda x, y: Scalar(apply_primitive("minimum", [lift(x), lift(y)])),
+                0,
+                cast(values, int64),
+            )
+            checks = (
+                *checks,
+                *require(
+                    lift(the(low)),
+                    constant(0),
+                    "bincount: the elements must not be negative, the smallest is {left}.",
+                    hint="Shift them, a - td.min(a), or drop them, length=n.",
+                ),
+            )
     else:
         (needed,), more = as_shape((length,), "bincount")
         checks = (*checks, *more)

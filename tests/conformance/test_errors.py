@@ -798,7 +798,7 @@ def test_misspelt_arguments(write, words):
         (lambda: td.jit(plus, "native"), "by name: backend=…"),
         (lambda: td.config("native"), "by name: backend=…"),
         (lambda: td.config(backend="nativ"), "Did you mean native?"),
-        (lambda: td.jit(plus, backend="numpy"), "Backends: 'reference', 'native'"),
+        (lambda: td.jit(plus, backend="numpy"), "Backends here: 'reference', 'native'"),
         (lambda: td.foreign_array({"nativ": np.sort}, A, fallback=td.sort), "Did you mean native?"),
         (lambda: td.arange(0, 1, 0), "the step is 0"),
         (lambda: td.load(3), "path of a file"),
