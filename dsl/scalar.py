@@ -217,16 +217,21 @@ class Scalar(Operators["Scalar"], Scoped):
 
     def __array__(self, *args: Any, **kwargs: Any) -> Any:
         if isinstance(self._expr, Param) and self._expr.name.endswith("]"):
-            raise TracingError(
-                f"{self._expr.name} is a number by itself: a list of numbers given to a compiled "
-                "function is as many arguments.",
-                hint="Give one array: f(np.array(x)).",
-            )
+            raise number_by_itself(self._expr)
         raise self._no_value(
             "a NumPy conversion",
             "To read a NumPy array inside a kernel write a = td.use(a) first; use td's functions, "
             "td.where instead of np.where.",
         )
+
+
+def number_by_itself(param: Param) -> TracingError:
+    """The error for a list of numbers, given to a compiled function, that is used as an array."""
+    return TracingError(
+        f"{param.name} is a number by itself: a list of numbers given to a compiled function is as "
+        "many arguments.",
+        hint="Give one array: f(np.array(x)).",
+    )
 
 
 def run_time_argument(value: Any, what: str, hint: str = "") -> TracingError | None:

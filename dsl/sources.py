@@ -25,10 +25,10 @@ from .errors import (
     user_location,
 )
 from .evaluator import evaluator, public
-from .expr import Const
+from .expr import Const, Param
 from .graph import Input
 from .refusals import SPARSE, no_array
-from .scalar import Scalar
+from .scalar import Scalar, number_by_itself
 from .tracing import enclosing_kernel
 from .types import ScalarType, Structure, as_type, children_of, field_names, is_composite
 
@@ -171,7 +171,11 @@ def _of_list(value: list[Any]) -> np.ndarray:
             "a list of treadle's arrays is not an array.",
             hint="td.stack([a, b]) makes one array of several.",
         )
-    if any(isinstance(x, Scalar) and not isinstance(x._expr, Const) for x in _entries(value)):
+    traced = [x._expr for x in _entries(value)
+              if isinstance(x, Scalar) and not isinstance(x._expr, Const)]  # fmt: skip
+    if traced and isinstance(traced[0], Param) and traced[0].name.endswith("]"):
+        raise number_by_itself(traced[0])
+    if traced:
         raise TracingError(
             "a list with a run-time number is not an array.",
             hint="td.stack([k, 2]) makes one array of several numbers.",

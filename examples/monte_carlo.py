@@ -1,4 +1,4 @@
-"""Option prices by Monte Carlo: random walks inside a kernel, with error bars."""
+"""Option prices by Monte Carlo: random walks in a kernel."""
 
 from math import erf, exp, log, sqrt
 from pathlib import Path
@@ -23,20 +23,15 @@ def prices(key: td.Array, paths: int) -> tuple[td.Array, ...]:
     """Value and standard error of a call on the last price, and of one on the mean price."""
 
     def payoffs(i):
-        own = td.random.fold_in(key, i)
-
         def walk(k, state):
-            x = step(state[0], td.random.fold_in(own, k))
+            x = step(state[0], td.random.fold_in(td.random.fold_in(key, i), k))
             return x, state[1] + td.exp(x)
 
         x, total = td.loop(STEPS, walk, (td.float64(log(SPOT)), td.float64(0)))
         return tuple(exp(-RATE) * td.maximum(y - STRIKE, 0) for y in (td.exp(x), total / STEPS))
 
-    moments = []
-    for payoff in td.unzip(td.generate(paths, payoffs)):
-        mean, square = td.mean(payoff), td.mean(payoff * payoff)
-        moments += [mean, td.sqrt((square - mean * mean) / paths)]
-    return tuple(moments)
+    both = td.unzip(td.generate(paths, payoffs))
+    return tuple(x for p in both for x in (td.mean(p), td.std(p) / td.sqrt(paths)))
 
 
 @td.jit
@@ -48,14 +43,10 @@ def density(key: td.Array, paths: int, height: int) -> td.Array:
                        td.iota(paths), x)  # fmt: skip
         return later, td.cast(td.exp(later) * (height / (2 * SPOT)), td.int64)
 
-    rows = td.scan(walk, td.fill(paths, log(SPOT)), td.iota(STEPS))[1]
-    empty = td.zeros((height, STEPS), td.int32)
-
-    def pixel(k, i):
-        inside = rows[k, i] < height
-        return td.where(inside, (height - 1 - rows[k, i], k), td.ignore)
-
-    return td.permute(lambda a, b: a + b, empty, pixel, td.ones((STEPS, paths), td.int32))
+    rows = height - 1 - td.scan(walk, td.fill(paths, log(SPOT)), td.iota(STEPS))[1]
+    return td.permute(lambda a, b: a + b, td.zeros((height, STEPS), td.int32),
+                      lambda k, i: td.where(rows[k, i] >= 0, (rows[k, i], k), td.ignore),
+                      td.ones((STEPS, paths), td.int32))  # fmt: skip
 
 
 def black_scholes() -> float:

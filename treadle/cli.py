@@ -70,6 +70,8 @@ MEANING = {
     "limit": "After how many iterations a point counts as inside.",
     "bodies": "How many bodies.",
     "options": "How many options to price.",
+    "paths": "How many random walks.",
+    "height": "How many pixels high the picture is.",
     "shown": "How many of them to list.",
     "rows": "How many rows the matrices have.",
     "inner": "How many columns the first matrix has, and rows the second.",

@@ -327,7 +327,7 @@ def _from_end(e: Expr, n: Expr) -> Expr:
 
 
 def _mask(index: Any) -> Array | None:
-    if not (isinstance(index, list) or _is_array(index)):
+    if not (isinstance(index, list | Scalar) or _is_array(index)):
         return None
     found = as_array(index, "an index")
     return found if found.structure.is_leaf and found.types[0].kind == "bool" else None

@@ -376,6 +376,14 @@ def test_what_an_update_reads_of_its_own_elements_in_every_layout(backend, name)
         assert_same(compiled(x), want)
 
 
+def test_a_truth_value_chooses_a_number(check):
+    def chosen(value):
+        x = td.unit(td.int64(value))
+        return td.update(x, td.the(x) > 2, 9)
+
+    check({f"{v}": (lambda v=v: chosen(v), np.array(9 if v > 2 else v)) for v in (1, 5)})
+
+
 def test_schedules_and_names(check):
     a = small("int64", (20, 30))
     new = small("int64", (18, 28), 1)

@@ -32,7 +32,8 @@ NOT_GENERATED = {
     ),
     **dict.fromkeys(
         ("AxisError", "BackendUnavailable", "CompilationError", "DTypeError", "DeviceOutOfMemory",
-         "ExponentError", "IndexOutOfBounds", "LinAlgError", "NestedParallelismError",
+         "ExponentError", "GradientError", "IndexOutOfBounds", "LinAlgError",
+         "NestedParallelismError",
          "ScheduleError", "ShapeError", "StorageError", "TracingError", "TreadleError"),
         "an error",
     ),
@@ -52,6 +53,9 @@ NOT_GENERATED = {
          "median", "nanmedian", "nonzero", "argwhere", "flatnonzero", "interp",
          "einsum", "nanprod", "nanmean", "trapezoid", "allclose", "ldexp"),
         "made of operations that are drawn: tests/conformance/test_numpy_words.py",
+    ),
+    **dict.fromkeys(
+        ("grad", "value_and_grad", "vjp", "stop"), "derivatives: tests/dsl/autodiff"
     ),
     "foreign": "takes a function compiled by Numba: tests of foreign functions",
     "foreign_array": "takes one function a backend: tests of foreign functions",
