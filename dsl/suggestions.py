@@ -8,7 +8,7 @@ from . import later
 from .errors import did_you_mean
 
 _USE = "td.use(a) takes an array of NumPy, or of anything with DLPack; operations take them as well"
-_CAPTURED = "fill an array with NumPy's generators and pass it: rng = np.random.default_rng(0)"
+_CAPTURED = "td.random has it, of a key: td.random.normal(td.random.key(0), (3, 4))"
 _KERNEL = "td.generate(shape, lambda i, j: …) with reads such as a[i, j]"
 _WHOLE = "arrays are values: write what every element becomes, as in td.generate or td.where"
 _TRIANGLE = "td.imap(lambda i, j, x: td.where(j <= i, x, 0), a); j >= i for the upper one"
