@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, Literal, ParamSpec, TypeVar
 
 from .. import functions as f
 from .. import later, simplify
@@ -15,7 +15,7 @@ from ..expr import Apply, Cond, Const, Expr, Index, Loop, Proj, Read, Var, const
 from ..graph import Check, Generate, Label, indices, known
 from ..refusals import called
 from ..scalar import Scalar, apply_primitive, lift, refuse_argument, refuse_traced
-from ..shapes import same_shape
+from ..shapes import require, same_shape
 from ..sources import as_array
 from ..tracing import Scoped, call_scalar_function, current_scope, forbid_nesting, reject_escaped
 from ..types import ScalarType, bool_, int64, promote
@@ -25,6 +25,8 @@ __all__ = ["clamp", "convolve", "correlate", "mirror", "stencil", "symmetric", "
 
 P = ParamSpec("P")
 R = TypeVar("R")
+#: The places of `correlate` and `convolve`.
+Mode = Literal["same", "full", "valid"]
 
 
 class BoundaryCondition:
@@ -338,25 +340,38 @@ def stencil(
 def correlate(
     a: ArrayLike,
     w: ArrayLike | None = None,
-    boundary: Any = clamp,
+    boundary: BoundaryCondition | None = None,
     *,
+    mode: Mode = "same",
     weights: ArrayLike | None = None,
     name: str | None = None,
     schedule: ScheduleLike | None = None,
 ) -> Array:
-    """Σₖ w[k]·a[i + k − centre] of "same" size, centre = extent // 2 (scipy.ndimage.correlate).
+    """Σₖ w[k]·a[i + k − centre], centre = extent // 2 (scipy.ndimage.correlate).
 
-    The weights may be a run-time array of any size; `weights` is SciPy's name for `w`.
+    Parameters: `w` has the rank of `a`, and any size, also of the run (`weights` is SciPy's name
+    for it).  `mode`: "same", the extents of `a`; "full", every place where both overlap, m + n − 1
+    along an axis; "valid", where all weights do, m − n + 1 (NumPy's and SciPy's `correlate`).
+    `boundary`: what is outside of `a`, in "same" `td.clamp` and in "full" zeros unless given.
+
+    `ShapeError` if the ranks differ.
+
+    >>> import numpy as np, treadle as td
+    >>> td.correlate(np.array([1, 2, 3]), np.array([1, 0, 2]), mode="valid")
+    Array([7])
     """
-    return _correlate(a, _either(w, weights, "correlate"), boundary, "correlate", name, schedule)
+    return _correlate(
+        a, _either(w, weights, "correlate"), boundary, mode, "correlate", name, schedule
+    )
 
 
 @combining
 def convolve(
     a: ArrayLike,
     w: ArrayLike | None = None,
-    boundary: Any = clamp,
+    boundary: BoundaryCondition | None = None,
     *,
+    mode: Mode = "same",
     method: str = "auto",
     weights: ArrayLike | None = None,
     name: str | None = None,
@@ -366,7 +381,10 @@ def convolve(
 
     Parameters
         a, w: arrays of equal rank; `weights` is another name for `w`.
-        boundary: the values outside `a`, as those of `stencil`.
+        boundary: the values outside `a`, as those of `stencil`; the default is `td.clamp`, and
+            zeros for the mode "full".
+        mode: "same": the extents of `a`; "full": every place where both overlap, m + n − 1 along an
+            axis; "valid": those where all weights do, m − n + 1 (with these two, numpy.convolve).
         method: "direct" adds the products of each element; "fft" multiplies Fourier transforms:
             errors are relative to the largest elements, and inf and NaN spread to all; "auto" (the
             default) is "fft" for floats and 400 weights or more (700 along one axis), if their
@@ -375,9 +393,11 @@ def convolve(
     >>> import numpy as np, treadle as td
     >>> td.run(td.convolve(np.array([1.0, 2.0, 4.0]), np.array([1.0, 0.0, -1.0]), method="direct"))
     array([1., 3., 2.])
+    >>> td.convolve(np.array([1, 2, 3]), np.array([0, 1, 2]), mode="full")
+    Array([0, 1, 4, 7, 6])
     """
     kernel = _either(w, weights, "convolve")
-    return _correlate(a, kernel, boundary, "convolve", name, schedule, method)
+    return _correlate(a, kernel, boundary, mode, "convolve", name, schedule, method)
 
 
 def _either(w: ArrayLike | None, weights: ArrayLike | None, operation: str) -> ArrayLike:
@@ -399,7 +419,8 @@ _BY_FFT_1D, _BY_FFT = 700, 400
 def _correlate(
     a: ArrayLike,
     weights: ArrayLike,
-    boundary: Any,
+    boundary: BoundaryCondition | None,
+    mode: Mode,
     operation: str,
     name: str | None,
     schedule: ScheduleLike | None,
@@ -419,6 +440,13 @@ def _correlate(
             hint="Take them apart with td.unzip(a).",
         )
     t = promote(array.types[0], False, kernel.types[0], False)[0]
+    if mode not in ("same", "full", "valid"):
+        raise TracingError(
+            f"{operation}: mode is 'same', 'full' or 'valid', got {mode!r}.",
+            hint="What is outside of the array is boundary=td.clamp, td.mirror, td.wrap, …",
+        )
+    if boundary is None:
+        boundary = clamp if mode == "same" else constant_boundary(0)
     border = _Border(boundary, array, where)
     flip = operation == "convolve"
     extents = [known(e) for e in kernel._shape]
@@ -427,7 +455,7 @@ def _correlate(
         taps *= 10**9 if extent is None else int(extent)
 
     if _is_by_fft(method, t, [taps if e is None else int(e) for e in extents], schedule):
-        return _by_fft(array, kernel, border, t, label_of(operation, name, schedule), where)
+        return _by_fft(array, kernel, border, mode, t, label_of(operation, name, schedule), where)
     unrolled = taps <= UNROLLED_TAPS
     checks: tuple[Check, ...] = ()
     sizes: list[Expr] = list(kernel._shape)
@@ -444,7 +472,7 @@ def _correlate(
         """w[k] · a[i ± (k − centre)]."""
         index = []
         for axis, (i, n) in enumerate(zip(k, sizes, strict=True)):
-            centre = apply_primitive("floor_divide", [n, constant(2)])
+            centre = _centre(n, mode, flip)
             step = apply_primitive("subtract", [centre, i] if flip else [i, centre])
             index.append(apply_primitive("add", [Index(axis), step]))
         value = border.read(array, index)
@@ -457,8 +485,10 @@ def _correlate(
         element = _unrolled(term, [int(e) for e in extents], t)
     else:
         element = _looped(term, kernel._shape, Const(0, t))
+    shape, more = _overlaps(array._shape, sizes, mode, operation)
+    checks += more
     node = Generate(
-        array._shape,
+        shape,
         (element,),
         label=label_of(operation, name, schedule),
         where=where,
@@ -485,27 +515,28 @@ def _is_by_fft(method: str, t: ScalarType, extents: Sequence[int], schedule: Any
     return 10**9 > math.prod(extents) >= (_BY_FFT_1D if along == 1 else _BY_FFT)
 
 
-def _by_fft(array: Array, kernel: Array, border: _Border, t: ScalarType, label: Label,
+def _by_fft(array: Array, kernel: Array, border: _Border, mode: Mode, t: ScalarType, label: Label,
             where: Location | None) -> Array:  # fmt: skip
     """The convolution as a product of transforms.
 
-    Of n elements and m weights, the n + m − 1 elements that the results depend on are transformed,
+    For n results and m weights, the n + m − 1 elements that they depend on are transformed,
     with zeros up to an extent that has small factors.  The transforms are periodic, so only the
     first m − 1 values of the product are not those of the convolution.
     """
     rank, before, shape, offsets = array.ndim, [], [], []
-    for axis, (n, m) in enumerate(zip(array._shape, kernel._shape, strict=True)):
+    results, checks = _overlaps(array._shape, kernel._shape, mode, "convolve")
+    for axis, (n, m) in enumerate(zip(results, kernel._shape, strict=True)):
         less = apply_primitive("subtract", [m, constant(1)])
         shape.append(_smooth(apply_primitive("add", [n, less]), axis == rank - 1))
         offsets.append(less)
-        centre = apply_primitive("floor_divide", [m, constant(2)])
+        centre = _centre(m, mode, flip=True)
         shift = apply_primitive("subtract", [centre, less])
         before.append(apply_primitive("add", [Index(axis), shift]))
     needed = [apply_primitive("add", [n, less])
-              for n, less in zip(array._shape, offsets, strict=True)]  # fmt: skip
+              for n, less in zip(results, offsets, strict=True)]  # fmt: skip
     padded = Array(Generate(
         tuple(needed), (simplify.cast(border.read(array, before)._expr, t),), label=label,
-        where=where,
+        where=where, checks=checks,
     ).leaves)  # fmt: skip
     extents = [Scalar(n) for n in shape]
     there, back = (later.fft.fftn, later.fft.ifftn) if t.is_complex else (
@@ -514,7 +545,7 @@ def _by_fft(array: Array, kernel: Array, border: _Border, t: ScalarType, label: 
     whole = back(product)  # (an even number of points along the last axis)
     here = [apply_primitive("add", [Index(k), less]) for k, less in enumerate(offsets)]
     element = simplify.cast(whole._element(here)[0], t)
-    return Array(Generate(array._shape, (element,), label=label, where=where).leaves)
+    return Array(Generate(results, (element,), label=label, where=where).leaves)
 
 
 def _smooth(n: Expr, even: bool) -> Expr:
@@ -524,6 +555,40 @@ def _smooth(n: Expr, even: bool) -> Expr:
     unit = Scalar(constant(1)) << f.maximum(bits - 4, 1 if even else 0)
     made: Scalar = (count + (unit - 1)) // unit * unit
     return made._expr
+
+
+def _centre(n: Expr, mode: Mode, flip: bool) -> Expr:
+    """The weight that meets the element of the result's own index, of `n` along an axis."""
+    if mode == "same":
+        return apply_primitive("floor_divide", [n, constant(2)])
+    if (mode == "full") == flip:  # the first result has the first weight, or all of them
+        return constant(0)
+    return apply_primitive("subtract", [n, constant(1)])
+
+
+def _overlaps(
+    shape: Sequence[Expr], sizes: Sequence[Expr], mode: Mode, operation: str
+) -> tuple[tuple[Expr, ...], tuple[Check, ...]]:
+    """The extents of the places of a mode, for weights of these sizes."""
+    if mode == "same":
+        return tuple(shape), ()
+    found: list[Expr] = []
+    checks: tuple[Check, ...] = ()
+    for n, m in zip(shape, sizes, strict=True):
+        for extent, what in ((n, "an array"), (m, "weights")):
+            checks += require(extent, constant(1), f"{operation}: {what} of extent {{left}}.",
+                              relation=">=", hint="Give at least one element.")  # fmt: skip
+        if mode == "full":
+            more = apply_primitive("add", [n, apply_primitive("subtract", [m, constant(1)])])
+        else:
+            checks += require(
+                n, m, f"{operation}: {{right}} weights do not fit into an extent of {{left}}.",
+                relation=">=", hint=f"Exchange them: td.{operation}(w, a), or use mode=\"full\".",
+            )  # fmt: skip
+            less = apply_primitive("subtract", [n, m])
+            more = apply_primitive("add", [less, constant(1)])
+        found.append(more)
+    return tuple(found), checks
 
 
 def _unrolled(term: Callable[[Sequence[Expr]], Expr], extents: list[int], t: Any) -> Expr:
