@@ -115,6 +115,7 @@ bitwise_or = _binary("bitwise_or", "x | y.")
 bitwise_xor = _binary("bitwise_xor", "x ^ y.")
 left_shift = _binary("left_shift", "x << y; a shift by the width or more gives 0.")
 right_shift = _binary("right_shift", "x >> y, arithmetic on signed types.")
+bitwise_left_shift, bitwise_right_shift = left_shift, right_shift
 hypot = _binary("hypot", "sqrt(x² + y²) without overflow.")
 copysign = _binary("copysign", "|x| with the sign of y.")
 nextafter = _binary("nextafter", "The next float after x toward y.")
@@ -133,7 +134,7 @@ fabs = absolute
 sign = _unary("sign", "-1, 0 or 1; NaN for NaN.")
 logical_not = _unary("logical_not", "x == 0.")
 invert = _unary("invert", "~x.")
-bitwise_not = invert
+bitwise_not = bitwise_invert = invert
 sqrt = _unary("sqrt", "Square root; NaN for negative reals.")
 exp = _unary("exp", "eˣ.")
 exp2 = _unary("exp2", "2ˣ.")
@@ -519,8 +520,11 @@ __all__ = [
     "atanh",
     "bitwise_and",
     "bitwise_count",
+    "bitwise_invert",
+    "bitwise_left_shift",
     "bitwise_not",
     "bitwise_or",
+    "bitwise_right_shift",
     "bitwise_xor",
     "cast",
     "cbrt",

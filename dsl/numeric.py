@@ -17,9 +17,9 @@ from .scalar import Scalar, as_strong, lift, unify
 from .sources import as_array
 from .types import ScalarType, float64, int32, int64
 
-__all__ = ["divmod", "float_power", "frexp", "gcd", "iscomplex", "isneginf", "isposinf", "isreal",
-           "lcm", "ldexp", "logaddexp2", "modf", "nan_to_num", "piecewise", "positive",
-           "rotate_left", "rotate_right", "select", "sinc"]  # fmt: skip
+__all__ = ["divmod", "float_power", "frexp", "gcd", "i0", "iscomplex", "isneginf", "isposinf",
+           "isreal", "lcm", "ldexp", "logaddexp2", "modf", "nan_to_num", "piecewise", "positive",
+           "rotate_left", "rotate_right", "select", "sinc", "spacing"]  # fmt: skip
 
 
 def _of_scalars(f: Callable[..., Any], name: str, *operands: ArrayLike) -> Any:
@@ -84,6 +84,75 @@ def sinc(x: ArrayLike) -> Any:
         return fn.where(zero, 1.0, fn.sin(at) / fn.where(zero, 1.0, at))
 
     return _of_scalars(value, "sinc", x)
+
+
+#: Chebyshev coefficients of exp(−x) I₀(x) on 0 … 8, and of √x exp(−x) I₀(x) on 8 … ∞ (Cephes).
+_I0_BELOW = (
+    -4.4153416464793395e-18, 3.3307945188222384e-17, -2.431279846547955e-16,
+    1.715391285555133e-15, -1.1685332877993451e-14, 7.676185498604936e-14, -4.856446783111929e-13,
+    2.95505266312964e-12, -1.726826291441556e-11, 9.675809035373237e-11, -5.189795601635263e-10,
+    2.6598237246823866e-09, -1.300025009986248e-08, 6.046995022541919e-08, -2.670793853940612e-07,
+    1.1173875391201037e-06, -4.4167383584587505e-06, 1.6448448070728896e-05,
+    -5.754195010082104e-05, 0.00018850288509584165, -0.0005763755745385824, 0.0016394756169413357,
+    -0.004324309995050576, 0.010546460394594998, -0.02373741480589947, 0.04930528423967071,
+    -0.09490109704804764, 0.17162090152220877, -0.3046826723431984, 0.6767952744094761,
+)  # fmt: skip
+_I0_ABOVE = (
+    -7.233180487874754e-18, -4.830504485944182e-18, 4.46562142029676e-17, 3.461222867697461e-17,
+    -2.8276239805165836e-16, -3.425485619677219e-16, 1.7725601330565263e-15,
+    3.8116806693526224e-15, -9.554846698828307e-15, -4.150569347287222e-14, 1.54008621752141e-14,
+    3.8527783827421426e-13, 7.180124451383666e-13, -1.7941785315068062e-12,
+    -1.3215811840447713e-11, -3.1499165279632416e-11, 1.1889147107846439e-11,
+    4.94060238822497e-10, 3.3962320257083865e-09, 2.266668990498178e-08, 2.0489185894690638e-07,
+    2.8913705208347567e-06, 6.889758346916825e-05, 0.0033691164782556943, 0.8044904110141088,
+)  # fmt: skip
+
+
+@unary
+def i0(x: ArrayLike) -> Any:
+    """The modified Bessel function of the first kind and order 0, of real numbers.
+
+    >>> import treadle as td
+    >>> round(float(td.i0(td.unit(1.0))), 6)
+    1.266066
+    """
+
+    def series(x: Any, coefficients: Sequence[float]) -> Any:
+        first: Any = coefficients[0]
+        second = third = x * 0.0
+        for c in coefficients[1:]:
+            second, third = first, second
+            first = x * second - third + c
+        return 0.5 * (first - third)
+
+    def value(x: Any) -> Any:
+        size = fn.absolute(x) * 1.0
+        below = fn.minimum(size, 8.0)
+        above = fn.maximum(size, 8.0)
+        near = series(below / 2.0 - 2.0, _I0_BELOW)
+        far = series(32.0 / above - 2.0, _I0_ABOVE) / fn.sqrt(above)
+        return fn.exp(size) * fn.where(size <= 8.0, near, far)
+
+    if _type(x, "i0").is_complex:
+        raise DTypeError("i0 is for real numbers, got complex ones.", hint="Take the real part.")
+    return _of_scalars(value, "i0", x)
+
+
+@unary
+def spacing(x: ArrayLike) -> Any:
+    """The distance from a float to the next one away from 0, with its sign; NaN of ±∞.
+
+    >>> import treadle as td
+    >>> float(td.spacing(td.unit(1.0))) == 2.0**-52
+    True
+    """
+
+    def value(x: Any) -> Any:
+        x = x * 1.0
+        away = fn.copysign(fn.cast(np.inf, x.dtype), x)
+        return fn.nextafter(x, away) - x
+
+    return _of_scalars(value, "spacing", x)
 
 
 @binary

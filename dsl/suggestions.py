@@ -9,11 +9,8 @@ from .errors import did_you_mean
 
 _USE = "td.use(a) takes an array of NumPy, or of anything with DLPack; operations take them as well"
 _CAPTURED = "td.random has it, of a key: td.random.normal(td.random.key(0), (3, 4))"
-_KERNEL = "td.generate(shape, lambda i, j: …) with reads such as a[i, j]"
 _WHOLE = "arrays are values: write what every element becomes, as in td.generate or td.where"
-_TRIANGLE = "td.imap(lambda i, j, x: td.where(j <= i, x, 0), a); j >= i for the upper one"
 _CONVOLUTION = "td.correlate(a, weights), td.convolve, or td.stencil(lambda w: …, a)"
-_ORDERED = "td.sort(a, axis), and read the element at the middle, or at any position"
 _WITHOUT_NAN = "replace NaN by a neutral value: td.sum(td.where(td.isnan(a), 0, a)), and so on"
 _TRAPEZES = "td.sum((y[1:] + y[:-1]) * (x[1:] - x[:-1])) / 2"
 _SOLVED = (
@@ -22,15 +19,14 @@ _SOLVED = (
 _OF_PROGRAM = "a program has it: td.jit(f).lower(*args)"
 _PARALLEL = "nothing is marked parallel: td.map, td.generate and all other operations are"
 _FILTERED = "td.stencil(lambda w: …, a) with the weights in it, or td.correlate(a, weights)"
-_SETS = "td.run(x) computes an array for NumPy's; td.unique and td.isin are here"
 _BUILTIN = "types have their widths in their names: td.bool_, td.int64, td.float64, td.complex128"
+_PRINTED = "np.set_printoptions: arrays are shown as NumPy's"
+_ABSTRACT = 'td.isdtype(type, "real floating"), "integral", …, or td.issubdtype(type, np.floating)'
 #: The hint for reading the values of an array.
 RUN = "td.run(x) computes it: a NumPy array, of rank 0 for one value, whose .item() is a number"
 
 #: Function names of other libraries → the equivalent.
 INSTEAD = {
-    "array": _USE,
-    "asarray": _USE,
     "from_numpy": _USE,
     "tensor": _USE,
     "ndarray": "an array is a td.Array; " + _USE,
@@ -46,15 +42,11 @@ INSTEAD = {
     "accumulate": "td.scanl1(f, a)",
     "reduce": "td.fold(f, init, a, axis), or td.fold1(f, a, axis)",
     "norm": "td.sqrt(td.sum(a * a))",
-    "inner": "td.dot(a, b), or td.tensordot(a, b, …)",
-    "vdot": "td.dot(td.conj(a), b)",
     "rand": _CAPTURED,
     "randn": _CAPTURED,
     "randint": _CAPTURED,
     "normal": _CAPTURED,
     "uniform": _CAPTURED,
-    "empty": "td.zeros(shape): every element of an array has a value",
-    "empty_like": "td.zeros_like(a): every element of an array has a value",
     "softmax": "e = td.exp(a - td.max(a, axis, keepdims=True)), then e / td.sum(e, axis, "
     "keepdims=True)",
     "logsumexp": "m = td.max(a), then m + td.log(td.sum(td.exp(a - m)))",
@@ -63,15 +55,10 @@ INSTEAD = {
     "conv1d": _CONVOLUTION,
     "conv2d": _CONVOLUTION,
     "trapz": _TRAPEZES,
-    "permute_dims": "td.transpose(a, axes)",
     "len": "a.shape[0]",
     "range": "td.arange(n), or td.loop(n, f, init) for a loop",
     "sorted": "td.sort(a)",
     "print": "return the value: there are no values before the program runs",
-    "concat": "td.concatenate([a, b], axis)",
-    "indices": _KERNEL,
-    "fromfunction": "td.generate(shape, f)",
-    "put": _WHOLE,
     "at": _WHOLE,
     "double": "td.float64",
     "nan": "use math.nan or np.nan",
@@ -87,12 +74,6 @@ INSTEAD = {
     "intp": _BUILTIN,
     "float": _BUILTIN,
     "complex": _BUILTIN,
-    "copy": "arrays are immutable: use the array itself",
-    "unravel_index": "i // n, i % n",
-    "ravel_multi_index": "i * n + j",
-    "insert": "td.concatenate([a[:k], b, a[k:]])",
-    "delete": "td.concatenate([a[:k], a[k + 1:]]), or td.compact(keep, a)",
-    "choose": "td.where(p, a, b), one inside another",
     "solve": _SOLVED,
     "inv": _SOLVED,
     "det": _SOLVED,
@@ -113,9 +94,6 @@ INSTEAD = {
     "nearest": "td.clamp",
     "edge": "td.clamp",
     "periodic": "td.wrap",
-    "union1d": _SETS,
-    "intersect1d": _SETS,
-    "setdiff1d": _SETS,
     "prange": _PARALLEL,
     "parallel": _PARALLEL,
     "njit": "td.jit",
@@ -127,7 +105,43 @@ INSTEAD = {
     "lower": "a compiled function has it: td.jit(f).lower(*args)",
     "set_backend": "with td.config(backend=…):, td.jit(f, backend=…), or TREADLE_BACKEND",
     "set_num_threads": "TREADLE_NUM_THREADS=… in the environment",
-}
+    "apply_along_axis": "operations take axis=; td.map(f, …) of slices, or td.stack([f(a[k]) for k "
+    "in range(n)])",
+    "array_repr": "repr(a)",
+    "array_str": "str(a), or np.array_str(td.run(a))",
+    "c_": "td.stack([a, b], axis=-1), td.concatenate",
+    "r_": "td.concatenate([a, b])",
+    "s_": "np.s_[…] makes an index",
+    "index_exp": "np.index_exp[…] makes an index",
+    "mgrid": "td.indices(shape), or td.meshgrid(x, y, indexing=\"ij\")",
+    "ogrid": "td.indices(shape, sparse=True), or td.ix_",
+    "cdouble": "td.complex128",
+    "csingle": "td.complex64",
+    "single": "td.float32",
+    "uint": "td.uint64",
+    "object_": "elements are numbers, or tuples of them: td.zip(a, b)",
+    "dtype": "types are td.float32 and so on; td.result_type(a) is an array's",
+    "einsum_path": "td.einsum chooses the order of its products itself",
+    "euler_gamma": "use np.euler_gamma",
+    "from_dlpack": _USE,
+    "frombuffer": "td.use(np.frombuffer(…))",
+    "fromfile": "td.use(np.fromfile(…)), or np.memmap, which is read when a program runs",
+    "fromiter": "td.use(np.fromiter(…))",
+    "fromstring": "td.use(np.fromstring(…))",
+    "frompyfunc": "td.map(f, a, b) applies a function to every element",
+    "ufunc": "td.map(f, a, b) applies a function to every element",
+    "printoptions": _PRINTED,
+    "set_printoptions": _PRINTED,
+    "get_printoptions": _PRINTED,
+    "iterable": "np.iterable(a); the elements of an array of the program are td.map's",
+    "roots": "np.roots(td.run(p)): there are no eigenvalues of general matrices",
+    "savez": "np.savez(path, td.run(a))",
+    **dict.fromkeys(
+        ("character", "complexfloating", "flexible", "floating", "generic", "inexact", "integer",
+         "number", "signedinteger", "unsignedinteger"),
+        _ABSTRACT,
+    ),
+}  # fmt: skip
 
 #: Names of array methods.
 METHODS = {

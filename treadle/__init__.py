@@ -46,12 +46,16 @@ from treadle.dsl.numeric import *
 from treadle.dsl.operations import fourier as fft
 from treadle.dsl.operations import linear_algebra as linalg
 from treadle.dsl.operations import random
+from treadle.dsl.operations.bits import *
 from treadle.dsl.operations.contraction import *
 from treadle.dsl.operations.control import *
 from treadle.dsl.operations.differences import *
+from treadle.dsl.operations.editing import *
 from treadle.dsl.operations.elementwise import *
 from treadle.dsl.operations.folds import *
 from treadle.dsl.operations.foreign import *
+from treadle.dsl.operations.histograms import *
+from treadle.dsl.operations.index_arrays import *
 from treadle.dsl.operations.index_space import *
 from treadle.dsl.operations.irregular import *
 from treadle.dsl.operations.joining import *
@@ -59,6 +63,7 @@ from treadle.dsl.operations.linalg import *
 from treadle.dsl.operations.making import *
 from treadle.dsl.operations.matrices import *
 from treadle.dsl.operations.permuting import *
+from treadle.dsl.operations.polynomials import *
 from treadle.dsl.operations.quantiles import *
 from treadle.dsl.operations.rearranging import *
 from treadle.dsl.operations.recurrences import *
@@ -66,11 +71,14 @@ from treadle.dsl.operations.reductions import *
 from treadle.dsl.operations.scans import *
 from treadle.dsl.operations.searching import *
 from treadle.dsl.operations.segments import *
+from treadle.dsl.operations.sets import *
 from treadle.dsl.operations.statistics import *
 from treadle.dsl.operations.stencils import *
 from treadle.dsl.operations.stencils import constant_boundary as constant
 from treadle.dsl.operations.stencils import function_boundary as function
 from treadle.dsl.operations.updating import *
+from treadle.dsl.operations.windows import *
+from treadle.dsl.queries import *
 from treadle.dsl.scalar import Scalar
 from treadle.dsl.sources import use
 from treadle.dsl.types import (

@@ -45,6 +45,7 @@ __all__ = [
     "flatten",
     "flip",
     "gather",
+    "permute_dims",
     "ravel",
     "replicate",
     "reshape",
@@ -230,6 +231,9 @@ def transpose(
         index[source] = Index(k)
     shape = tuple(array._shape[k] for k in order)
     return map_over(array, index, shape, label_of("transpose", name, schedule))
+
+
+permute_dims = transpose
 
 
 @operation

@@ -19,7 +19,7 @@ from ..shapes import same_shape
 from ..sort_library import sorting
 from ..sources import as_array, is_arraylike, normalise_source, use
 from ..tracing import enclosing_kernel, forbid_nesting
-from ..types import LEAF, int64
+from ..types import LEAF, complex64, complex128, int64
 from .common import label_of, normalise_axis, operation, require_axes, trace_elements
 from .control import cond, loop, while_loop
 from .elementwise import map as map_
@@ -28,7 +28,8 @@ from .making import the
 from .scans import scan_array
 from .segments import add_lengths, length_of, segment_of_position
 
-__all__ = ["argsort", "compact", "expand", "filter", "isin", "sort", "unique"]
+__all__ = ["argsort", "compact", "expand", "filter", "isin", "sort", "sort_complex",
+           "unique"]  # fmt: skip
 
 
 @operation
@@ -179,6 +180,16 @@ def _sorted(a: ArrayLike, axis: int | None, operation: str, index: bool) -> Arra
 def sort(a: ArrayLike, axis: int | None = -1) -> Array:
     """Sort ascending along an axis, as NumPy's sort; NaN last."""
     return _sorted(a, axis, "sort", False)
+
+
+@operation
+def sort_complex(a: ArrayLike) -> Array:
+    """Complex numbers sorted along the last axis, by their real, then their imaginary parts."""
+    array = _plain(a, "sort_complex")
+    kind = array.types[0]
+    if not kind.is_complex:
+        array = array.astype(complex64 if kind.bytes <= 2 and kind.is_integer else complex128)
+    return sort(array)
 
 
 @operation

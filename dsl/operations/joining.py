@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .. import simplify
+from .. import later, simplify
 from ..annotations import ArrayLike, AxisLike
 from ..array import Array, map_over
 from ..errors import DTypeError, ShapeError, TracingError, user_location
@@ -23,7 +23,7 @@ from .index_space import slice_array
 from .places import ends, minus
 from .stencils import resolve_index
 
-__all__ = ["concatenate", "pad", "stack"]
+__all__ = ["concat", "concatenate", "pad", "stack"]
 
 #: More arrays than this are joined by several kernels, as a kernel that joins n arrays has n loops.
 #: (The sum of this many extents cannot overflow: no check is needed.)
@@ -116,6 +116,9 @@ def concatenate(arrays: Iterable[ArrayLike], axis: int = 0) -> Array:
             *parts[groups * MOST_JOINED :],
         ]
     return join(parts, checks)
+
+
+concat = concatenate
 
 
 def _joined(
@@ -250,3 +253,6 @@ def _pad_widths(pad_width: Any, rank: int) -> list[tuple[int, int]]:
             "pad: widths are integers, not negative.", hint="To cut instead, slice: a[1:-1]."
         )
     return [(int(lo), int(hi)) for lo, hi in pairs]
+
+
+later.offer(stack=stack)

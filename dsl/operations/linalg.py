@@ -13,7 +13,7 @@ from ..combines import simple_combine
 from ..configuration import settings
 from ..errors import DTypeError, ShapeError, TracingError, did_you_mean, user_location
 from ..expr import Const, Expr, Index, constant
-from ..functions import multiply
+from ..functions import conj, multiply
 from ..graph import Check, Fold, Label, Matmul, known
 from ..refusals import called
 from ..scalar import apply_primitive, as_strong, fit_weak, refuse_argument, refuse_traced
@@ -21,10 +21,11 @@ from ..shapes import broadcast_shapes, show_shape
 from ..sources import as_array
 from ..tracing import forbid_nesting
 from ..types import LEAF, ScalarType, float32, promote
-from .common import combining, label_of, normalise_axes, operation
+from .common import combining, label_of, normalise_axes, normalise_axis, operation
 from .index_space import flatten, reshape, transpose
 
-__all__ = ["dot", "matmul", "outer", "strassen", "tensordot"]
+__all__ = ["dot", "inner", "matmul", "matvec", "outer", "strassen", "tensordot", "vdot", "vecdot",
+           "vecmat"]  # fmt: skip
 
 ALGORITHMS = ("auto", "standard", "strassen", "winograd")
 PRECISIONS = (None, "float32", "tf32", "fp16x3", "bf16x6", "tf32x3")
@@ -487,6 +488,85 @@ def dot(a: ArrayLike, b: ArrayLike) -> Array:
     if y.ndim <= 2:
         return matmul(x, y) if x.ndim <= 2 or y.ndim == 1 else tensordot(x, y, 1)
     return tensordot(x, y, ((x.ndim - 1,), (y.ndim - 2,)))
+
+
+@combining
+def inner(a: ArrayLike, b: ArrayLike) -> Array:
+    """The sums of products over the last axes of both; a scalar operand scales.
+
+    >>> import numpy as np, treadle as td
+    >>> td.inner(np.array([1, 2, 3]), np.array([0, 1, 0]))
+    Array(2)
+    """
+    x, y = as_array(a, "inner"), as_array(b, "inner")
+    if x.ndim == 0 or y.ndim == 0:
+        return x * y
+    return tensordot(x, y, ((x.ndim - 1,), (y.ndim - 1,)))
+
+
+@combining
+def vdot(a: ArrayLike, b: ArrayLike) -> Array:
+    """The sum of conj(a) · b over all elements of two arrays of one size.
+
+    >>> import numpy as np, treadle as td
+    >>> td.vdot(np.array([1 + 2j]), np.array([1 + 2j]))
+    Array(5.+0.j)
+    """
+    return dot(_conjugate(flatten(as_array(a, "vdot"))), flatten(as_array(b, "vdot")))
+
+
+def _conjugate(array: Array) -> Array:
+    found: Array = conj(array) if array.types[0].is_complex else array
+    return found
+
+
+@combining
+def vecdot(x1: ArrayLike, x2: ArrayLike, axis: int = -1) -> Array:
+    """The sum of conj(x1) · x2 along an axis; the others broadcast.
+
+    >>> import numpy as np, treadle as td
+    >>> td.vecdot(np.array([[1, 2], [3, 4]]), np.array([1, 1]))
+    Array([3, 7])
+    """
+    x, y = as_array(x1, "vecdot"), as_array(x2, "vecdot")
+    if axis != -1:
+        x, y = (_last(v, axis) for v in (x, y))
+    found: Array = matmul(_conjugate(x)[..., None, :], y[..., :, None])[..., 0, 0]
+    return found
+
+
+def _last(array: Array, axis: int) -> Array:
+    """The axis moved to the end."""
+    k = normalise_axis(axis, array.ndim, "vecdot")
+    return transpose(array, [*(j for j in range(array.ndim) if j != k), k])
+
+
+@combining
+def matvec(x1: ArrayLike, x2: ArrayLike) -> Array:
+    """The products of the matrices in the last two axes of `x1` with the vectors in the last axis
+    of `x2`; the other axes broadcast.
+
+    >>> import numpy as np, treadle as td
+    >>> td.matvec(np.array([[1, 2], [3, 4]]), np.array([[1, 0], [1, 1]]))
+    Array([[1, 3],
+           [3, 7]])
+    """
+    found: Array = matmul(as_array(x1, "matvec"), as_array(x2, "matvec")[..., None])[..., 0]
+    return found
+
+
+@combining
+def vecmat(x1: ArrayLike, x2: ArrayLike) -> Array:
+    """The products of the conjugate vectors in the last axis of `x1` with the matrices in the last
+    two axes of `x2`; the other axes broadcast.
+
+    >>> import numpy as np, treadle as td
+    >>> td.vecmat(np.array([1, 1]), np.array([[1, 2], [3, 4]]))
+    Array([4, 6])
+    """
+    rows = _conjugate(as_array(x1, "vecmat"))[..., None, :]
+    found: Array = matmul(rows, as_array(x2, "vecmat"))[..., 0, :]
+    return found
 
 
 @operation

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -13,11 +14,12 @@ from ..array import Array
 from ..bounds import bounds
 from ..errors import ShapeError, TracingError, user_location
 from ..expr import Const, Expr, Index, constant
+from ..functions import cast, log10, power, where
 from ..graph import Check, Generate, Label
 from ..refusals import no_operand
 from ..scalar import Scalar, apply_primitive, as_count, as_index, as_strong, fit_weak, lift
 from ..shapes import as_shape, on_host, require
-from ..sources import as_array
+from ..sources import as_array, use
 from ..tracing import forbid_nesting
 from ..types import Structure, as_type, complex128, flatten, float64, int64, kind_of_literal
 from .common import label_of, operation, rounded_product, trace_elements
@@ -25,13 +27,21 @@ from .places import greatest, minus, plus
 
 __all__ = [
     "arange",
+    "array",
+    "asarray",
+    "astype",
+    "copy",
+    "empty",
+    "empty_like",
     "eye",
     "fill",
     "full",
     "full_like",
     "generate",
+    "geomspace",
     "iota",
     "linspace",
+    "logspace",
     "ones",
     "ones_like",
     "the",
@@ -41,6 +51,8 @@ __all__ = [
 ]
 
 _FILL = Label("fill")
+#: What an array is made of: data, or nested lists of it.
+Nested: TypeAlias = "ArrayLike | Sequence[Nested]"
 
 
 @operation
@@ -125,6 +137,69 @@ def the(a: ArrayLike) -> Any:
 
 
 @operation
+def array(object: Nested, dtype: DTypeLike | None = None) -> Array:
+    """An array of what `td.use` takes, or of nested lists of numbers, which may be scalars and
+    arrays of the program: those of one list have one shape, and are stacked along a new axis.
+
+    >>> import treadle as td
+    >>> n = td.sum(td.iota(4))
+    >>> td.array([[1, n], [n + 1, 4]])
+    Array([[1, 6],
+           [7, 4]])
+    """
+    made = _nested(object)
+    return made if dtype is None else made.astype(dtype)
+
+
+def _nested(value: Nested) -> Array:
+    if not isinstance(value, list | tuple):
+        return as_array(value, "array")
+    if not any(isinstance(x, Array | Scalar) for x in _leaves(value)):
+        return use(list(value))
+    parts = [_nested(x) for x in value]
+    ranks = {p.ndim for p in parts}
+    if len(ranks) > 1:
+        raise ShapeError(
+            f"array: a list of arrays of the ranks {', '.join(map(str, sorted(ranks)))}.",
+            hint="All of a list have one shape.",
+        )
+    made: Array = later.stack(parts)
+    return made
+
+
+def _leaves(value: Nested) -> Iterator[ArrayLike]:
+    for x in value if isinstance(value, list | tuple) else ():
+        if isinstance(x, list | tuple):
+            yield from _leaves(x)
+        else:
+            yield x
+
+
+@operation
+def asarray(a: Nested, dtype: DTypeLike | None = None) -> Array:
+    """`array`: data is never copied before a program runs."""
+    return array(a, dtype)
+
+
+@operation
+def copy(a: ArrayLike) -> Array:
+    """The array itself: arrays never change."""
+    return as_array(a, "copy")
+
+
+@operation
+def astype(x: ArrayLike, dtype: DTypeLike) -> Array:
+    """The array converted to `dtype`, as by `cast`.
+
+    >>> import numpy as np, treadle as td
+    >>> td.astype(np.array([1.5, 2.0]), int)
+    Array([1, 2])
+    """
+    found: Array = cast(as_array(x, "astype"), dtype)
+    return found
+
+
+@operation
 def iota(n: Any, dtype: DTypeLike = int64) -> Array:
     """0, 1, …, n − 1."""
     forbid_nesting("iota")
@@ -150,6 +225,19 @@ def zeros(shape: ShapeLike, dtype: DTypeLike = float) -> Array:
 def ones(shape: ShapeLike, dtype: DTypeLike = float) -> Array:
     """An array of ones."""
     return _everywhere(shape, 1, dtype, "ones")
+
+
+@operation
+def empty(shape: ShapeLike, dtype: DTypeLike = float) -> Array:
+    """An array of any values: zeros, as every element of an array has a value."""
+    return zeros(shape, dtype)
+
+
+@operation
+def empty_like(a: ArrayLike, dtype: DTypeLike | None = None) -> Array:
+    """An array of any values, zeros, in the shape of `a`, and in its type unless `dtype` is
+    given."""
+    return zeros_like(a, dtype)
 
 
 @operation
@@ -290,6 +378,52 @@ def linspace(
         checks=checks,
     )
     return Array(node.leaves)
+
+
+@operation
+def logspace(
+    start: Any,
+    stop: Any,
+    num: Any = 50,
+    endpoint: bool = True,
+    base: Any = 10.0,
+    dtype: DTypeLike | None = None,
+) -> Array:
+    """`num` powers of `base` whose exponents are evenly spaced from `start` to `stop`.
+
+    >>> import treadle as td
+    >>> td.logspace(0, 3, 4)
+    Array([   1.,   10.,  100., 1000.])
+    """
+    exponents = linspace(start, stop, num, endpoint)
+    found: Array = power(cast(base, exponents.dtype), exponents)
+    return found if dtype is None else found.astype(dtype)
+
+
+@operation
+def geomspace(
+    start: Any, stop: Any, num: Any = 50, endpoint: bool = True, dtype: DTypeLike | None = None
+) -> Array:
+    """`num` values from `start` to exactly `stop` (neither is 0, both have one sign, or are
+    complex) with a constant ratio.
+
+    >>> import treadle as td
+    >>> td.geomspace(1, 8, 4)
+    Array([1., 2., 4., 8.])
+    """
+    ends = [as_strong(lift(v, "geomspace")) for v in (start, stop)]
+    among = complex128 if any(e.type.is_complex for e in ends) else float64
+    first, last = (Scalar(simplify.cast(e, among)) for e in ends)
+    exponents = linspace(0.0, 1.0, num, endpoint) * log10(last / first)
+    gaps = exponents.shape[0] - 1 if endpoint else -1
+
+    def value(k: Scalar) -> Scalar:
+        between = first * power(cast(10.0, among), exponents[k])
+        found: Scalar = where(k == 0, first, where(k == gaps, last, between))
+        return found
+
+    made: Array = generate(exponents.shape, value)
+    return made if dtype is None else made.astype(dtype)
 
 
 @operation

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from .. import simplify
-from ..annotations import ArrayLike, Function, ScheduleLike
+from ..annotations import ArrayLike, DTypeLike, Function, ScheduleLike
 from ..array import Array, map_over
 from ..combines import simple_combine
 from ..errors import DTypeError, ShapeError, user_location
@@ -16,6 +16,8 @@ from ..tracing import forbid_nesting
 from ..types import LEAF
 from .common import combining, fit_to, label_of, normalise_axis, operation, trace_combine
 from .index_space import flatten
+from .joining import concatenate
+from .making import full
 from .places import ends
 from .reductions import summed_type
 
@@ -24,6 +26,8 @@ __all__ = [
     "cummin",
     "cumprod",
     "cumsum",
+    "cumulative_prod",
+    "cumulative_sum",
     "scanl",
     "scanl1",
     "scanl_total",
@@ -220,6 +224,61 @@ def cumprod(
 ) -> Array:
     """Cumulative products."""
     return _cumulative(a, axis, "cumprod", "multiply", True, schedule)
+
+
+@combining
+def cumulative_sum(
+    x: ArrayLike,
+    *,
+    axis: int | None = None,
+    dtype: DTypeLike | None = None,
+    include_initial: bool = False,
+) -> Array:
+    """Cumulative sums along an axis (not needed for rank 1); `include_initial`: from 0 on, one
+    more.
+
+    >>> import numpy as np, treadle as td
+    >>> td.cumulative_sum(np.array([1, 2, 3]), include_initial=True)
+    Array([0, 1, 3, 6])
+    """
+    return _accumulated(x, axis, dtype, include_initial, "cumulative_sum", "add", 0)
+
+
+@combining
+def cumulative_prod(
+    x: ArrayLike,
+    *,
+    axis: int | None = None,
+    dtype: DTypeLike | None = None,
+    include_initial: bool = False,
+) -> Array:
+    """Cumulative products along an axis (not needed for rank 1); `include_initial`: from 1 on, one
+    more."""
+    return _accumulated(x, axis, dtype, include_initial, "cumulative_prod", "multiply", 1)
+
+
+def _accumulated(
+    x: ArrayLike,
+    axis: int | None,
+    dtype: DTypeLike | None,
+    initial: bool,
+    operation: str,
+    primitive: str,
+    neutral: int,
+) -> Array:
+    array = as_array(x, operation)
+    if axis is None and array.ndim != 1:
+        raise ShapeError(
+            f"{operation} of rank {array.ndim} needs an axis.",
+            hint=f"Write td.{operation}(a, axis=0).",
+        )
+    k = normalise_axis(0 if axis is None else axis, array.ndim, operation)
+    array = array if dtype is None else array.astype(dtype)
+    found = _cumulative(array, k, operation, primitive, dtype is None, None)
+    if not initial:
+        return found
+    shape = [*found.shape[:k], 1, *found.shape[k + 1 :]]
+    return concatenate([full(shape, neutral, found.dtype), found], k)
 
 
 @operation

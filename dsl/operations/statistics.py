@@ -28,9 +28,9 @@ from .reductions import min as min_
 from .reductions import sum as sum_
 from .scans import cumprod, cumsum
 
-__all__ = ["allclose", "array_equal", "average", "corrcoef", "cov", "nanargmax", "nanargmin",
-           "nancumprod", "nancumsum", "nanmax", "nanmean", "nanmin", "nanprod", "nanstd", "nansum",
-           "nanvar", "ptp"]  # fmt: skip
+__all__ = ["allclose", "array_equal", "array_equiv", "average", "corrcoef", "cov", "nanargmax",
+           "nanargmin", "nancumprod", "nancumsum", "nanmax", "nanmean", "nanmin", "nanprod",
+           "nanstd", "nansum", "nanvar", "ptp"]  # fmt: skip
 
 
 def _filled(a: ArrayLike, operation: str, value: float) -> Array:
@@ -273,3 +273,21 @@ def array_equal(a: ArrayLike, b: ArrayLike) -> Array:
 
     found: Array = unit(same) & all_(generate(left.shape, equal)) if left.ndim else left == right
     return found
+
+
+@operation
+def array_equiv(a1: ArrayLike, a2: ArrayLike) -> Array:
+    """Whether two arrays broadcast to one shape, and are equal there: a boolean of rank 0.
+
+    Extents that are not known must fit.
+
+    >>> import numpy as np, treadle as td
+    >>> bool(td.array_equiv(np.array([1, 2]), np.array([[1, 2], [1, 2]])))
+    True
+    """
+    left, right = as_array(a1, "array_equiv"), as_array(a2, "array_equiv")
+    for m, n in zip(reversed(left._shape), reversed(right._shape), strict=False):
+        numbers = {known(m), known(n)} - {1, None}
+        if len(numbers) > 1:
+            return unit(False)
+    return all_(left == right)

@@ -300,7 +300,7 @@ def test_names_that_are_elsewhere_in_treadle_or_nowhere():
         td.StepLru  # noqa: B018
     with pytest.raises(AttributeError, match=r"an Array has no method 'trace': write td\.trace\(a"):
         td.use(np.eye(2)).trace()
-    for nonsense in ("covert", "info", "partial"):  # cos, isinf, precision are not what is meant
+    for nonsense in ("covert", "partial"):  # cos, isinf, precision are not what is meant
         with pytest.raises(AttributeError, match=f"no '{nonsense}'.$"):
             getattr(td, nonsense)
 

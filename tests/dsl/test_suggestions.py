@@ -109,8 +109,9 @@ MISTAKES = {
         r"np\.add\(dtype=…\).*astype"),
     "NumPy's spacing": (
         lambda: td.jit(lambda a: np.spacing(a))(A), td.TracingError, "no value for NumPy while"),
-    "NumPy's sets": (
-        lambda: td.jit(lambda a: np.setdiff1d(a, a))(A), td.TracingError, "Instead: "),
+    "NumPy's apply_along_axis": (
+        lambda: td.jit(lambda a: np.apply_along_axis(np.sum, 0, a))(A), td.TracingError,
+        "Instead: "),
     "a list of numbers": (
         lambda: td.jit(lambda a: td.sum(a))([1, 2, 3]), td.TracingError,
         r"^a\[0\] is a number by itself.*f\(np\.array\(x\)\)"),

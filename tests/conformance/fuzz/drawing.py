@@ -57,6 +57,30 @@ NOT_GENERATED = {
     **dict.fromkeys(
         ("grad", "value_and_grad", "vjp", "stop"), "derivatives: tests/dsl/autodiff"
     ),
+    **dict.fromkeys(
+        ("broadcast_shapes", "can_cast", "finfo", "iinfo", "iscomplexobj", "isdtype",
+         "isrealobj", "isscalar", "issubdtype", "ndim", "promote_types", "result_type",
+         "shape", "size"),
+        "tells about shapes and types, makes no array: tests/conformance/test_numpy_numerics.py",
+    ),
+    **dict.fromkeys(
+        ("apply_over_axes", "array", "array_equiv", "asarray",
+         "astype", "bartlett", "bitwise_invert", "bitwise_left_shift",
+         "bitwise_right_shift", "blackman", "block", "choose", "compress", "concat",
+         "copy", "cumulative_prod", "cumulative_sum", "delete", "diag_indices",
+         "diag_indices_from", "empty", "empty_like", "extract", "fill_diagonal",
+         "fromfunction", "geomspace", "hamming", "hanning", "histogram2d",
+         "histogram_bin_edges", "histogramdd", "i0", "indices", "inner", "insert",
+         "intersect1d", "ix_", "kaiser", "logspace", "mask_indices", "matvec",
+         "packbits", "permute_dims", "place", "poly", "polyadd", "polyder", "polydiv",
+         "polyfit", "polyint", "polymul", "polysub", "polyval", "put", "put_along_axis",
+         "ravel_multi_index", "resize", "setdiff1d", "setxor1d", "sort_complex",
+         "spacing", "tril_indices", "tril_indices_from", "trim_zeros",
+         "triu_indices", "triu_indices_from", "union1d", "unique_all", "unique_counts",
+         "unique_inverse", "unique_values", "unpackbits", "unravel_index",
+         "vdot", "vecdot", "vecmat"),
+        "made of operations that are drawn: test_numpy_editing.py, test_numpy_numerics.py",
+    ),
     "foreign": "takes a function compiled by Numba: tests of foreign functions",
     "foreign_array": "takes one function a backend: tests of foreign functions",
 }  # fmt: skip

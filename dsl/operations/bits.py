@@ -1,0 +1,106 @@
+"""Bits packed into bytes, and bytes unpacked."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from .. import functions as fn
+from ..annotations import ArrayLike, IntLike
+from ..array import Array
+from ..errors import DTypeError, TracingError
+from ..scalar import Scalar
+from ..sources import as_array
+from ..types import uint8
+from .common import normalise_axis, operation
+from .control import cond
+from .index_space import flatten
+from .making import generate
+
+__all__ = ["packbits", "unpackbits"]
+
+BitOrder = Literal["big", "little"]
+
+
+def _line(a: ArrayLike, axis: int | None, bitorder: str, operation: str) -> tuple[Array, int]:
+    if bitorder not in ("big", "little"):
+        raise TracingError(
+            f"{operation}: bitorder is 'big' or 'little', got {bitorder!r}.",
+            hint='"big": the first bit is the highest.',
+        )
+    array = as_array(a, operation)
+    if axis is None:
+        return flatten(array), 0
+    return array, normalise_axis(axis, array.ndim, operation)
+
+
+@operation
+def packbits(a: ArrayLike, axis: int | None = None, bitorder: BitOrder = "big") -> Array:
+    """Eight truth values along an axis to a byte (uint8); zeros fill the last byte.
+
+    None flattens the array first.  `DTypeError` for floats.
+
+    >>> import numpy as np, treadle as td
+    >>> td.packbits(np.array([1, 0, 0, 0, 0, 0, 1, 1, 1]))
+    Array([131, 128], dtype=uint8)
+    """
+    array, k = _line(a, axis, bitorder, "packbits")
+    if array.types[0].is_inexact:
+        raise DTypeError(
+            f"packbits packs truth values or integers, got {array.types[0]}.",
+            hint="Compare: td.packbits(a != 0).",
+        )
+    n = array.shape[k]
+    zero = uint8(0)
+
+    def byte(*at: Scalar) -> Scalar:
+        total: Scalar = zero
+        for bit in range(8):
+            place = at[k] * 8 + bit
+            here = array[(*at[:k], fn.minimum(place, n - 1), *at[k + 1 :])]
+            up = 7 - bit if bitorder == "big" else bit
+            there = cond(place < n, here != 0, False)
+            total = total | fn.where(there, uint8(1 << up), zero)
+        return total
+
+    made: Array = generate((*array.shape[:k], (n + 7) // 8, *array.shape[k + 1 :]), byte)
+    return made
+
+
+@operation
+def unpackbits(
+    a: ArrayLike,
+    axis: int | None = None,
+    count: IntLike | None = None,
+    bitorder: BitOrder = "big",
+) -> Array:
+    """The eight bits (0 or 1, uint8) of each byte along an axis.
+
+    None flattens the array first.  `count`: so many bits, zeros after the last byte; a negative
+    one leaves out the last bits.  `DTypeError` unless `a` is uint8.
+
+    >>> import numpy as np, treadle as td
+    >>> td.unpackbits(np.array([131], "uint8"))
+    Array([1, 0, 0, 0, 0, 0, 1, 1], dtype=uint8)
+    """
+    array, k = _line(a, axis, bitorder, "unpackbits")
+    if array.types[0] != uint8:
+        raise DTypeError(
+            f"unpackbits unpacks bytes, got {array.types[0]}.", hint="Convert: a.astype(td.uint8)."
+        )
+    n = array.shape[k]
+    extent: IntLike = n * 8
+    if isinstance(count, int):
+        extent = count if count >= 0 else extent + count
+    elif count is not None:
+        extent = fn.where(count >= 0, count, extent + count)
+
+    def bit(*at: Scalar) -> Scalar:
+        place = at[k]
+        here = array[(*at[:k], fn.minimum(place // 8, n - 1), *at[k + 1 :])]
+        down = 7 - place % 8 if bitorder == "big" else place % 8
+        byte = cond(place < n * 8, here, uint8(0))
+        found: Scalar = (byte >> fn.cast(down, uint8)) & uint8(1)
+        return found
+
+    made: Array = generate((*array.shape[:k], extent, *array.shape[k + 1 :]), bit)
+    return made
