@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -11,7 +10,6 @@ from .. import later, simplify
 from ..annotations import ArrayLike, AxisLike, Function, Indexing, ScheduleLike, ShapeLike
 from ..array import Array, map_over
 from ..errors import (
-    AxisError,
     DTypeError,
     IndexOutOfBounds,
     ShapeError,
@@ -30,10 +28,11 @@ from ..shapes import (
     stretch_checks,
     stretched,
 )
-from ..sources import as_array, is_arraylike
+from ..sources import as_array
 from ..tracing import call_scalar_function, flatten_result, forbid_nesting
 from ..types import int64, uint64
 from .common import label_of, normalise_axes, normalise_axis, operation
+from .parts import index_parts, is_index_array, part_of, refuse_no_index, unwrapped
 from .places import at_most, delinear, greatest, least, linear, minus, plus, product, size, times
 from .slicing import from_either_end, integer_index, slice_axis, within
 
@@ -247,7 +246,7 @@ def swapaxes(a: ArrayLike, first: int, second: int) -> Array:
 
 
 def slice_array(array: Array, index: Indexing) -> Array:
-    """NumPy's basic indexing; a single integer array gathers along the first axis."""
+    """NumPy's indexing, by integers, slices, None, `...` and integer arrays."""
     forbid_nesting("slice")
     index = unwrapped(index)
     if is_index_array(index):
@@ -259,6 +258,9 @@ def slice_array(array: Array, index: Indexing) -> Array:
             )
         return take(array, chosen, 0)
     parts = index_parts(index, array.ndim)
+    if any(is_index_array(part) for part in parts):
+        part = part_of(array, index, "a[…]", reading=True)
+        return map_over(array, part.target, part.shape, Label("take"), part.checks)
     shape: list[Expr] = []
     source: list[Expr] = []
     checks: list[Check] = []
@@ -278,70 +280,12 @@ def slice_array(array: Array, index: Indexing) -> Array:
             shape.append(extent)
             plain = plain and part.start is part.stop is part.step is None
             continue
-        if is_index_array(part) and as_array(part, "an index").ndim:
-            raise _array_among_indices(part, parts, axis)
         refuse_no_index(part)
         source.append(integer_index(part, n, axis, checks))
         plain = False
     if plain:
         return array
     return map_over(array, source, tuple(shape), Label("slice"), tuple(checks))
-
-
-def unwrapped(index: Indexing) -> Indexing:
-    """`a[(i,)]` is `a[i]`."""
-    return index[0] if isinstance(index, tuple) and len(index) == 1 else index
-
-
-def is_index_array(part: Any) -> bool:
-    """Whether an index is an array or a list, not a rank-0 `Array`: that is a scalar."""
-    if isinstance(part, Array):
-        return part.ndim > 0
-    return isinstance(part, list) or is_arraylike(part)
-
-
-def index_parts(index: Indexing, rank: int) -> list[Any]:
-    """The parts of an index of an array of this rank, with `slice(None)` for what `...` means and
-    for the axes that are left out."""
-    parts = list(index) if isinstance(index, tuple) else [index]
-    consumed = sum(1 for p in parts if p is not None and p is not Ellipsis)
-    if sum(1 for p in parts if p is Ellipsis) > 1:
-        raise ShapeError(
-            "an index may hold only one ellipsis (...).", hint='Write ":" for the other axes.'
-        )
-    if consumed > rank:
-        raise AxisError(
-            f"{consumed} indices for an array of rank {rank}.",
-            hint=f"Write at most {rank}.",
-        )
-    fill = [slice(None)] * (rank - consumed)
-    at = next((k for k, p in enumerate(parts) if p is Ellipsis), None)
-    return [*parts, *fill] if at is None else [*parts[:at], *fill, *parts[at + 1 :]]
-
-
-def refuse_no_index(part: Any) -> None:
-    """Raise an error for what cannot be one of the indices of `a[…]`."""
-    if isinstance(part, float | str | tuple):
-        raise TracingError(
-            f"an index of type {type(part).__name__} is not supported.",
-            hint="Indices are integers, slices, None and ...; gather with td.take(a, indices, "
-            "axis) or td.backpermute(shape, f, a).",
-        )
-
-
-def _array_among_indices(part: Any, parts: Sequence[Any], axis: int) -> TracingError:
-    """The error for `a[:, indices]`: an array of indices cannot be combined with other indices."""
-    if as_array(part, "an index").types[0].kind == "bool":
-        hint = "td.where(mask, a, other) chooses; td.compact(mask, a) gives (elements, count)."
-    elif sum(map(is_index_array, parts)) > 1:
-        hint = "Read in a kernel: td.generate(n, lambda k: a[rows[k], columns[k]])."
-    else:
-        hint = f"Write td.take(a, indices, axis={axis}); the other indices before or after it."
-    return TracingError(
-        f"an array of indices for axis {axis} is combined with other indices: a[indices] works "
-        "alone, on the first axis.",
-        hint=hint,
-    )
 
 
 @operation

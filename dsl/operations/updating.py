@@ -7,9 +7,7 @@ element, as `where` does.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
-
-import numpy as np
+from typing import Any
 
 from .. import later, simplify
 from ..annotations import Element, Function, Indexing
@@ -23,18 +21,16 @@ from ..errors import (
     user_facing_methods,
     user_location,
 )
-from ..expr import TRUE, Const, Expr, Index, constant, substitute
+from ..expr import TRUE, Expr, constant, substitute
 from ..graph import Check, Combine, Generate, Label, Permute, Shape, indices, known
 from ..refusals import never_set
-from ..scalar import Scalar, apply_primitive, as_count, fit_weak, lift, yields
-from ..shapes import broadcast_shapes, same_shape, show_shape, stretch_checks, stretched
+from ..scalar import Scalar, apply_primitive, fit_weak, lift, yields
+from ..shapes import same_shape, show_shape, stretch_checks, stretched
 from ..sources import as_array, is_arraylike
 from ..tracing import forbid_nesting
-from ..types import flatten, int64
+from ..types import flatten
 from .common import combining, flatten_value, operation, trace_combine
-from .index_space import index_parts, is_index_array, refuse_no_index, unwrapped
-from .places import plus, times
-from .slicing import from_either_end, slice_axis
+from .parts import part_of, unwrapped
 
 __all__ = ["update"]
 
@@ -160,7 +156,7 @@ def _updated(a: Any, index: Indexing, new: Element, called: str,
     mask = _mask(index)
     if mask is not None:
         return _chosen(array, mask, new, called, combine)
-    part = _part(array, index, called)
+    part = part_of(array, index, called, reading=False)
     values, checks = _values(new, array, part.shape, called)
     label = Label("update", deterministic=combine is None and part.repeats)
     node = Permute(part.shape, TRUE, part.target, values, array._leaves, combine, label=label,
@@ -228,100 +224,6 @@ def _fitted(given: Array, shape: Shape, called: str
 
 
 _BROADCAST = "The new elements have the shape of a[index], or extents of 1 that stretch to it."
-
-# --- the part --------------------------------------------------------------------------------
-
-
-class _Part(NamedTuple):
-    """The places of an array that an index selects."""
-
-    shape: Shape
-    target: tuple[Expr, ...]  # over Index(axis of shape)
-    checks: tuple[Check, ...]
-    repeats: bool  # whether a place may occur twice
-
-
-def _part(array: Array, index: Indexing, called: str) -> _Part:
-    parts = index_parts(index, array.ndim)
-    checks: list[Check] = []
-    arrays = {
-        k: _integers(p, called)
-        for k, p in enumerate(parts)
-        if is_index_array(p) and as_array(p, "an index").ndim
-    }
-    shapes = [found._shape for found in arrays.values()]
-    block, misfits = broadcast_shapes(shapes, called)
-    checks += misfits
-    # NumPy's rule: the axes of the integer arrays are where these are, if nothing that makes an
-    # axis separates them (or the integers); else they come first.
-    picking = [k for k, p in enumerate(parts) if not (p is None or isinstance(p, slice))]
-    together = not arrays or picking == list(range(picking[0], picking[-1] + 1))
-    first = picking[0] if arrays and together else 0
-
-    shape: list[Expr] = []  # of slices and None
-    target: list[Expr] = []
-    for k, part in enumerate(parts):
-        before = len(shape)
-        here = Index(before if before < first else before + len(block))
-        if part is None:
-            shape.append(constant(1))
-            continue
-        axis = len(target)
-        n = array._shape[axis]
-        if isinstance(part, slice):
-            start, extent, step = slice_axis(part, n)
-            target.append(plus(start, here if step == 1 else times(here, constant(step))))
-            shape.append(extent)
-        elif k in arrays:
-            if isinstance(part, list):
-                checks += _list_in_range(part, n, axis)
-            own = stretched(arrays[k]._shape, block)
-            shifted = substitute(own, {Index(j): Index(first + j) for j in range(len(block))})
-            (e,) = arrays[k]._element(shifted)
-            target.append(_from_end(simplify.cast(e, int64), n))
-        else:
-            refuse_no_index(part)
-            e = as_count(part, "an index")
-            at = from_either_end(e, n, axis, checks) if isinstance(e, Const) else _from_end(e, n)
-            target.append(at)
-    shape[first:first] = block
-    return _Part(tuple(shape), tuple(target), tuple(checks), bool(arrays))
-
-
-def _integers(part: Any, called: str) -> Array:
-    """An array of indices."""
-    if isinstance(part, list) and not np.size(part):
-        part = np.zeros(np.shape(part), np.int64)
-    found = as_array(part, "an index")
-    if found.structure.is_leaf and found.types[0].kind == "bool":
-        raise TracingError(
-            f"{called}: a boolean array is combined with other indices.",
-            hint="It works alone, over all axes of the array or its first ones: mask[:, None] & "
-            "other.",
-        )
-    if not found.structure.is_leaf or not found.types[0].is_integer:
-        raise DTypeError(
-            f"{called} needs integer indices, got {found.dtype}.",
-            hint="Convert them: td.cast(indices, td.int64).",
-        )
-    return found
-
-
-def _list_in_range(part: list[Any], n: Expr, axis: int) -> tuple[Check, ...]:
-    """Checks of a list's integers, whatever the extent."""
-    numbers = np.asarray(part)
-    if not numbers.size:
-        return ()
-    checks: list[Check] = []
-    for worst in (int(numbers.max()), int(numbers.min())):
-        from_either_end(constant(worst), n, axis, checks)
-    return tuple(checks)
-
-
-def _from_end(e: Expr, n: Expr) -> Expr:
-    """A run-time index, counted from the end if negative."""
-    return simplify.select(apply_primitive("less", [e, constant(0)]), plus(e, n), e)
-
 
 # --- by a boolean array ----------------------------------------------------------------------
 

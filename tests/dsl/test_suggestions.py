@@ -49,13 +49,8 @@ def of_the_run(build, *numbers):
 
 IN_A_CLOSURE = r".*into a closure, one program per value: td\.jit\(lambda a: f\(a, \w+=…"
 MISTAKES = {
-    "an array among indices": (
-        lambda: td.use(A)[:, td.use(ROWS)],
-        td.TracingError,
-        r"axis 1 is combined with other indices.*td\.take\(a, indices, axis=1\)",
-    ),
-    "a list among indices": (lambda: td.use(A)[0, [1, 2]], td.TracingError, r"td\.take\("),
-    "two arrays of indices": (lambda: td.use(A)[ROWS, ROWS], td.TracingError, r"rows\[k\]"),
+    "an array of floats among indices": (
+        lambda: td.use(A)[:, td.use(ROWS) * 1.0], td.DTypeError, "needs integer indices"),
     "a mask among indices": (
         lambda: td.use(A)[:, np.ones(4, bool)], td.TracingError, r"td\.where\(mask, a, other\)"),
     "an axis": (
