@@ -18,13 +18,16 @@ from ..sources import as_array, use
 from .common import normalise_axis, operation
 from .control import cond
 from .elementwise import imap
+from .elementwise import map as map_
 from .index_space import broadcast_to, expand_dims, flatten, reshape, take
-from .irregular import compact
+from .irregular import argsort, compact
 from .joining import concatenate
-from .making import generate, iota, zeros
+from .making import generate, iota, the, zeros
 from .permuting import overwrite, permute
 from .quantiles import flatnonzero
+from .rearranging import moveaxis
 from .scans import cumsum
+from .searching import searchsorted
 
 __all__ = ["apply_over_axes", "block", "choose", "compress", "delete", "extract", "fill_diagonal",
            "insert", "place", "put", "put_along_axis", "resize"]  # fmt: skip
@@ -128,8 +131,8 @@ def insert(arr: ArrayLike, obj: Positions, values: ArrayLike, axis: int | None =
     """The array with `values` before the positions `obj` along an axis: a number, a slice, several
     numbers or a mask, all of which count in `arr`.  None flattens the array first.
 
-    `values` are broadcast to the places, and cast to the type of `arr`.  A single position may be
-    a run-time `Scalar`; several must be known, and the extent as well (`TracingError`).
+    `values` are broadcast to the places, and cast to the type of `arr`.  Positions may be values of
+    the run (a `Scalar`, an `Array`).  `IndexOutOfBounds` for known positions out of range.
 
     >>> import numpy as np, treadle as td
     >>> td.insert(np.array([5, 6, 7]), [1, 3], [0, 9])
@@ -137,47 +140,46 @@ def insert(arr: ArrayLike, obj: Positions, values: ArrayLike, axis: int | None =
     """
     array, k = _line(arr, axis, "insert")
     new = as_array(values, "insert").astype(array.dtype)
-    extent = known(array._shape[k])
-    if isinstance(obj, int | np.integer | Scalar):
-        # As in NumPy: the first axis of the values is the one that grows.
-        new = _moved(new, k, array.ndim)
-        count = new.shape[k]
-        shape = [*array.shape[:k], count, *array.shape[k + 1 :]]
-        if isinstance(obj, Scalar) or extent is None:
-            at = fn.where(fn.less(obj, 0), obj + array.shape[k], obj)
+    n, extent = array.shape[k], known(array._shape[k])
+    one = isinstance(obj, int | np.integer | Scalar)
+    if one and extent is not None and not isinstance(obj, Scalar):
+        _require_within(np.asarray(obj), int(extent), int(extent), "insert")
+    places: Array | None = None
+    if not one:
+        numbers = _numbers(obj, None if extent is None else int(extent), "insert")
+        if numbers is not None and extent is not None:
+            places = use(_require_within(numbers.ravel(), int(extent), int(extent), "insert"))
+        elif isinstance(obj, slice):
+            places = iota(n)[obj]
         else:
-            n = int(extent)
-            at = int(_require_within(np.asarray(obj), n, n, "insert"))
+            chosen = flatten(as_array(obj, "insert"))
+            places = flatnonzero(chosen) if chosen.types[0].kind == "bool" else chosen
+    while new.ndim < array.ndim:
+        new = expand_dims(new, 0)
+    if places is None or known(places._shape[0]) == 1:
+        if one:  # as in NumPy: the first axis of the values is the one that grows
+            new = moveaxis(new, 0, k)
+        shape = [*array.shape[:k], new.shape[k], *array.shape[k + 1 :]]
+        at = obj if places is None else places[0]
+        at = at if isinstance(at, int | np.integer) else the(at)
+        at = fn.where(fn.less(at, 0), at + n, at) if isinstance(at, Scalar) else int(at)
         lead = (slice(None),) * k
         head, tail = array[(*lead, slice(None, at))], array[(*lead, slice(at, None))]
         return concatenate([head, broadcast_to(new, shape), tail], k)
-    numbers = _numbers(obj, None if extent is None else int(extent), "insert")
-    if numbers is None or extent is None:
-        raise TracingError(
-            "insert: several positions must be known, and the extent of the axis.",
-            hint="td.concatenate([a[:k], values, a[k:]]) inserts at one position of the run.",
-        )
-    n = int(extent)
-    places = _require_within(numbers.ravel(), n, n, "insert")
-    if len(places) == 1:
-        while new.ndim < array.ndim:
-            new = expand_dims(new, 0)
-        count = new.shape[k]
-        shape = [*array.shape[:k], count, *array.shape[k + 1 :]]
-        at, lead = int(places[0]), (slice(None),) * k
-        head, tail = array[(*lead, slice(None, at))], array[(*lead, slice(at, None))]
-        return concatenate([head, broadcast_to(new, shape), tail], k)
-    shape = [*array.shape[:k], len(places), *array.shape[k + 1 :]]
-    source = np.insert(np.arange(n), places, n + np.arange(len(places)))
-    return take(concatenate([array, broadcast_to(new, shape)], k), use(source), k)
+    count = places.shape[0]
+    shape = [*array.shape[:k], count, *array.shape[k + 1 :]]
+    places = fn.where(places < 0, places + n, places)
+    order = argsort(places)
+    ends = take(places, order) + iota(count)  # where the new elements are in the result
 
+    def source(q: Scalar, before: Scalar) -> Scalar:
+        there = cond(before < count, ends[before] == q, False)
+        found: Scalar = cond(there, n + order[before], q - before)
+        return found
 
-def _moved(new: Array, k: int, rank: int) -> Array:
-    """The new elements with the axes of the array, the first of theirs at axis k."""
-    while new.ndim < rank:
-        new = expand_dims(new, 0)
-    order = [*range(1, k + 1), 0, *range(k + 1, rank)]
-    return new if k == 0 else new.transpose(order)
+    every = iota(n + count)
+    joined = concatenate([array, broadcast_to(new, shape)], k)
+    return take(joined, map_(source, every, searchsorted(ends, every)), k)
 
 
 @operation

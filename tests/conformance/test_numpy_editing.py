@@ -97,6 +97,36 @@ def test_changed_copies(backend, case):
         assert_same(to_host(td.run(getattr(td, name)(a, *more))), want, label=name)
 
 
+R, Q = np.array([0, 2, 1]), np.array([[1], [2]])
+A = np.arange(60).reshape(3, 4, 5)
+INDICES = [
+    (R, R), (slice(None), R), (R, slice(None), R), (Q, R), (0, R), (R, 0), (slice(None), R, 0),
+    (..., R), (None, R, 1), (R, None, R), ([0, -1], [1, 2]), (Q, slice(1, 3)), ([], slice(None)),
+    (slice(None, None, 2), Q, R), (0, slice(None), R),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("index", INDICES, ids=str)
+def test_arrays_among_indices(backend, index):
+    of_program = tuple(td.use(p) if isinstance(p, np.ndarray) else p for p in index)
+    for chosen in (index, of_program):
+        got = td.jit(lambda a: a[chosen], backend=backend)(A)
+        assert_same(to_host(got), A[index])
+
+
+def test_arrays_of_indices_index(backend):
+    with td.config(backend=backend):
+        m = td.use(A[0])
+        for got, want in (
+            (m[td.tril_indices(4, 0, 5)], A[0][np.tril_indices(4, 0, 5)]),
+            (m[td.nonzero(m % 2)], A[0][np.nonzero(A[0] % 2)]),
+            (m[td.ix_([0, 2], [1, 3])], A[0][np.ix_([0, 2], [1, 3])]),
+        ):
+            assert_same(to_host(td.run(got)), want)
+    with pytest.raises(td.IndexOutOfBounds, match="index 7 is out of range for axis 1"):
+        td.use(A)[:, np.array([7])]
+
+
 def test_functions_of_indices_and_axes(backend):
     with td.config(backend=backend):
         for kind in (int, float):
@@ -124,6 +154,8 @@ def test_positions_of_the_run(backend):
             td.delete(v, k), td.delete(v, mask), td.delete(v, places), td.insert(v, k, 9.0),
             td.insert(v, 1, v), td.delete(v, slice(1, 3)), td.resize(v, 4),
             td.tril_indices(v.shape[0])[0], td.trim_zeros(v),
+            td.insert(v, places, [7.0, 8.0]), td.insert(v, mask, 5.0),
+            td.insert(v, [3, 3, -1], v[:3]), td.insert(v, slice(None, None, 2), 4.0),
         )  # fmt: skip
 
     mask, places = V > 0, np.array([1, -1])
@@ -133,6 +165,8 @@ def test_positions_of_the_run(backend):
             np.delete(V, k), np.delete(V, mask), np.delete(V, places), np.insert(V, k, 9.0),
             np.insert(V, 1, V), np.delete(V, slice(1, 3)), np.resize(V, 4),
             np.tril_indices(6)[0], V,
+            np.insert(V, places, [7.0, 8.0]), np.insert(V, mask, 5.0),
+            np.insert(V, [3, 3, -1], V[:3]), np.insert(V, slice(None, None, 2), 4.0),
         )  # fmt: skip
         for mine, other in zip(got, want, strict=True):
             assert_same(to_host(mine), other)
@@ -144,7 +178,6 @@ def test_positions_of_the_run(backend):
         (lambda: td.delete(V, 6), td.IndexOutOfBounds, "index 6 is out of range for extent 6"),
         (lambda: td.delete(V, [True, False]), td.ShapeError, r"mask of shape \(2,\)"),
         (lambda: td.insert(V, [0, 9], 1), td.IndexOutOfBounds, "index 9 is out of range"),
-        (lambda: td.insert(V, td.use(K), 1), td.TracingError, "several positions must be known"),
         (lambda: td.put(V, [0], 1, "throw"), td.TracingError, "no mode 'throw'"),
         (lambda: td.fill_diagonal(V, 1), td.ShapeError, "rank 2 at least"),
         (lambda: td.fill_diagonal(T, 1), td.ShapeError, "equal extents"),
