@@ -239,8 +239,7 @@ def _scaled(x: Any, n: Any) -> Any:
     """x · 2ⁿ, in two steps where 2ⁿ alone would be too large or too small."""
     half = n // 2
     kind = x.dtype
-    two = fn.cast(2.0, kind)
-    first, second = (fn.power(two, fn.cast(k, kind)) for k in (half, n - half))
+    first, second = (fn.exp2(fn.cast(k, kind)) for k in (half, n - half))  # (exact of integers)
     return x * first * second
 
 

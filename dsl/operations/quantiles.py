@@ -9,14 +9,14 @@ import numpy as np
 from ..annotations import ArrayLike
 from ..array import Array
 from ..errors import ShapeError, TracingError
-from ..functions import cast, clip, floor, isnan, minimum, where
+from ..functions import cast, clip, floor, isnan, minimum, rint, where
 from ..sources import as_array
 from ..types import int64
 from .common import normalise_axis, operation
 from .index_space import expand_dims, flatten, reshape, take, take_along_axis
-from .irregular import compact
+from .irregular import argsort, compact
 from .irregular import sort as sort_
-from .joining import stack
+from .joining import concatenate, stack
 from .making import iota
 from .rearranging import moveaxis
 from .reductions import count_nonzero
@@ -124,7 +124,7 @@ def _quantile(a: ArrayLike, q: ArrayLike, axis: int | None, method: str, keepdim
     share = (at - floor(at)).astype(rows.dtype)
     high = minimum(low + 1, present - 1)
     if method == "nearest":  # as NumPy's: halves to even
-        low = high = cast(_nearest(at), int64)
+        low = high = cast(rint(at), int64)
     first, last = (_gathered(rows, clip(k, 0, extent - 1), shares.ndim) for k in (low, high))
     if method in ("lower", "nearest"):
         found: Any = first
@@ -143,12 +143,6 @@ def _quantile(a: ArrayLike, q: ArrayLike, axis: int | None, method: str, keepdim
             1 if k == place else n for k, n in enumerate(as_array(a).shape)]  # fmt: skip
         found = reshape(found, [*shares.shape, *kept])
     return found  # type: ignore[no-any-return]
-
-
-def _nearest(at: Array) -> Any:
-    from ..functions import rint
-
-    return rint(at)
 
 
 def _gathered(rows: Array, index: Array, axes: int) -> Array:
@@ -227,9 +221,6 @@ def interp(
     values = values.astype(complex if values.types[0].is_complex else float)
     if period is not None:
         at, places = at % abs(period), places % abs(period)
-        from .irregular import argsort
-        from .joining import concatenate
-
         order = argsort(places)
         places, values = take(places, order), take(values, order)
         places = concatenate([places[-1:] - abs(period), places, places[:1] + abs(period)])

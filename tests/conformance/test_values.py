@@ -137,7 +137,7 @@ def test_data_that_was_given_is_its_own_value():
 def test_while_a_function_is_traced_they_have_no_value():
     closed, seen = td.iota(3) * 2, []
     asked = (
-        float, int, bool, complex, np.asarray, np.linalg.norm, pickle.dumps, "{:.1f}".format,
+        float, int, bool, complex, np.asarray, np.linalg.cond, pickle.dumps, "{:.1f}".format,
         lambda a: a.item(), lambda a: a.tolist(), lambda a: range(3)[a], lambda a: 3 in a,
         lambda a: np.from_dlpack(a),
     )  # fmt: skip
