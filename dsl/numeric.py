@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -167,7 +168,9 @@ def logaddexp2(x: ArrayLike, y: ArrayLike) -> Any:
 
     def value(x: Any, y: Any) -> Any:
         high, low = fn.maximum(x, y), fn.minimum(x, y)
-        return fn.where(high == low, high + 1.0, high + fn.log1p(fn.exp2(low - high)) / np.log(2.0))
+        return fn.where(
+            high == low, high + 1.0, high + fn.log1p(fn.exp2(low - high)) / math.log(2.0)
+        )
 
     return _of_scalars(value, "logaddexp2", x, y)
 
