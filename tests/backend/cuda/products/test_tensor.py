@@ -321,8 +321,7 @@ _MATMUL, _IMAGES, _MAXIMA = "", "tensor_images.cu", "tensor_maxima.cu"
 _MISTAKES = {
     "consumers do not wait": (
         _MATMUL, "race: .* of shared",
-        ("                barrier_wait(ring.full(), ring.parity);\n                a[p]",
-         "                a[p]"),
+        ("            barrier_wait(ring.full(), ring.parity);\n            a[p]", "            a[p]"),
     ),
     "the producer does not wait": (
         _MATMUL, "race: .* of shared|more arrivals",
@@ -334,27 +333,25 @@ _MISTAKES = {
     ),
     "a plane is given back early": (
         _MATMUL, "race: ",
-        ("            mma_wait<1>();\n            warp_arrive(bar[1], leader);\n",
-         "            warp_arrive(bar[1], leader);\n"),
+        ("        mma_wait<1>();\n        warp_arrive(bar[1], leader);\n",
+         "        warp_arrive(bar[1], leader);\n"),
     ),
     "a plane is not given back": (
         _MATMUL, "wait for ever",
-        ("            pin(d);\n            warp_arrive(bar[0], leader);\n",
-         "            pin(d);\n"),
+        ("        pin(d);\n        warp_arrive(bar[0], leader);\n", "        pin(d);\n"),
     ),
     "a warp gives back for the others": (
         _MATMUL, "more arrivals|race",
-        ("            warp_arrive(bar[1], leader);\n",
-         "            warp_arrive(bar[1], leader);\n            warp_arrive(bar[1], leader);\n"),
+        ("        warp_arrive(bar[1], leader);\n",
+         "        warp_arrive(bar[1], leader);\n        warp_arrive(bar[1], leader);\n"),
     ),
     "results are used early": (
         _MATMUL, "changed while a wgmma was using it|race",
-        ("            mma_wait<0>();\n            pin(d);\n", "            pin(d);\n"),
+        ("        mma_wait<0>();\n        pin(d);\n", "        pin(d);\n"),
     ),
     "no fence before wgmma": (
         _MATMUL, "wgmma without a fence",
-        ("            mma_fence();\n#pragma unroll\n            for (int low",
-         "            for (int low"),
+        ("        mma_fence();\n#pragma unroll\n        for (int low", "        for (int low"),
     ),
     "barriers are not awaited": (
         _MATMUL, "no barrier at", ("    barriers_made();\n    __syncthreads();\n", "")),
