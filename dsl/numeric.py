@@ -43,7 +43,7 @@ def _type(x: ArrayLike, name: str) -> ScalarType:
 @unary
 def positive(x: ArrayLike) -> Any:
     """`x` itself."""
-    return fn.add(x, 0) if not isinstance(x, Scalar) else x
+    return lifted(lambda values: values[0], "positive", (x,))
 
 
 @unary

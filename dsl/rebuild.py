@@ -6,9 +6,10 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any
 
-from .escaped import bound_by
-from .expr import Expr, Read, Var, rewrite
-from .graph import Check, Combine, Input, Leaf, Node, Output, topological
+from .escaped import bound_by, inputs_of
+from .expr import Expr, Foreign, Read, Var, rewrite, walk
+from .graph import ArrayLoop, Check, Combine, Input, Leaf, Library, Node, Output, topological
+from .library import is_builtin
 from .types import ScalarType
 
 
@@ -116,6 +117,12 @@ def rewrite_graph(roots: Sequence[Leaf], change: Callable[[Node], Node],
     return [builder.leaf(r) for r in roots]
 
 
+def _calls_user(node: Node) -> bool:
+    if isinstance(node, Library):
+        return not is_builtin(node.operation)
+    return any(isinstance(e, Foreign) for e in walk(node.expressions()))
+
+
 @lru_cache(maxsize=1024)
 def _nth_variable(number: int, type_: ScalarType) -> Var:
     return Var(f"v{number}", type_)
@@ -128,25 +135,28 @@ def over_arguments(
     has data, and likewise the n-th variable of a combination is the same in all graphs.  Also the
     arguments, and the data.
 
-    None if the graph has loops: their states are never the same nodes again.
+    None if the graph has loops, whose states are never the same nodes again, or functions of the
+    user's, which are not kept for other data.
     """
+    nodes = list(topological(roots))
+    if any(isinstance(node, ArrayLoop) or _calls_user(node) for node in nodes):
+        return None
     builder = Rebuilder()
     arguments: list[Input] = []
     data: list[Any] = []
-    for node in topological(roots):
-        if not isinstance(node, Input):
-            for var in bound_by(node):
-                if var not in builder.variables:
-                    renamed = _nth_variable(len(builder.variables), var.type)
-                    builder.memo[var] = builder.variables[var] = renamed
-            made = builder.over(node, builder)
-            if made is not node:
-                builder.nodes[node] = made
-        elif node.source is None:
-            return None
-        else:
-            arguments.append(argument(len(arguments), node))
-            data.append(node.source)
-            builder.nodes[node] = arguments[-1]
-            builder.memo.update(zip(node.shape, arguments[-1].shape, strict=True))
+    for given in inputs_of(roots, (), ()):  # those whose extents alone are used, too
+        arguments.append(argument(len(arguments), given))
+        data.append(given.source)
+        builder.nodes[given] = arguments[-1]
+        builder.memo.update(zip(given.shape, arguments[-1].shape, strict=True))
+    for node in nodes:
+        if isinstance(node, Input):
+            continue
+        for var in bound_by(node):
+            if var not in builder.variables:
+                renamed = _nth_variable(len(builder.variables), var.type)
+                builder.memo[var] = builder.variables[var] = renamed
+        made = builder.over(node, builder)
+        if made is not node:
+            builder.nodes[node] = made
     return [builder.leaf(r) for r in roots], arguments, data

@@ -21,10 +21,10 @@ from ..shapes import broadcast_shapes, show_shape
 from ..sources import as_array
 from ..tracing import forbid_nesting
 from ..types import LEAF, ScalarType, float32, promote
-from .common import combining, label_of, normalise_axes, normalise_axis, operation
+from .common import combining, label_of, normalise_axes, operation
 from .index_space import flatten, reshape, transpose
 
-__all__ = ["dot", "inner", "matmul", "matvec", "outer", "strassen", "tensordot", "vdot", "vecdot",
+__all__ = ["dot", "inner", "matmul", "matvec", "outer", "strassen", "tensordot", "vdot",
            "vecmat"]  # fmt: skip
 
 ALGORITHMS = ("auto", "standard", "strassen", "winograd")
@@ -518,27 +518,6 @@ def vdot(a: ArrayLike, b: ArrayLike) -> Array:
 def _conjugate(array: Array) -> Array:
     found: Array = conj(array) if array.types[0].is_complex else array
     return found
-
-
-@combining
-def vecdot(x1: ArrayLike, x2: ArrayLike, axis: int = -1) -> Array:
-    """The sum of conj(x1) · x2 along an axis; the others broadcast.
-
-    >>> import numpy as np, treadle as td
-    >>> td.vecdot(np.array([[1, 2], [3, 4]]), np.array([1, 1]))
-    Array([3, 7])
-    """
-    x, y = as_array(x1, "vecdot"), as_array(x2, "vecdot")
-    if axis != -1:
-        x, y = (_last(v, axis) for v in (x, y))
-    found: Array = matmul(_conjugate(x)[..., None, :], y[..., :, None])[..., 0, 0]
-    return found
-
-
-def _last(array: Array, axis: int) -> Array:
-    """The axis moved to the end."""
-    k = normalise_axis(axis, array.ndim, "vecdot")
-    return transpose(array, [*(j for j in range(array.ndim) if j != k), k])
 
 
 @combining

@@ -11,17 +11,17 @@ from ..functions import where
 from ..graph import known
 from ..sources import as_array
 from ..types import as_type
-from .common import normalise_axis, operation
+from . import linear_algebra
+from .common import combining, operation
 from .control import cond
 from .elementwise import imap
 from .index_space import broadcast_to, diagonal, flatten, reshape
 from .joining import stack
 from .making import eye, generate
-from .rearranging import moveaxis
 from .reductions import sum as sum_
 
 __all__ = ["cross", "diag", "diagflat", "identity", "kron", "meshgrid", "trace", "tri", "tril",
-           "triu", "vander"]  # fmt: skip
+           "triu", "vander", "vecdot"]  # fmt: skip
 
 
 @operation
@@ -186,22 +186,23 @@ def kron(a: ArrayLike, b: ArrayLike) -> Array:
 def cross(a: ArrayLike, b: ArrayLike, axis: int = -1) -> Array:
     """The vector product of three-dimensional vectors along an axis; the others broadcast.
 
-    `ShapeError` if the extent of the axis is known and not 3.
+    `ShapeError` if the extent of the axis is not 3.
 
     >>> import numpy as np, treadle as td
     >>> td.cross(np.array([1, 0, 0]), np.array([0, 1, 0]))
     Array([0, 0, 1])
     """
-    sides = []
-    for side in (a, b):
-        array = as_array(side, "cross")
-        axis_ = normalise_axis(axis, array.ndim, "cross")
-        if known(array._shape[axis_]) not in (None, 3):
-            raise ShapeError(
-                f"cross takes vectors of 3 elements, got {known(array._shape[axis_])}.",
-                hint="Append a zero to vectors in the plane.",
-            )
-        moved = moveaxis(array, axis_, 0)
-        sides.append([moved[k] for k in range(3)])
-    (x, y, z), (u, v, w) = sides
-    return stack([y * w - z * v, z * u - x * w, x * v - y * u], axis=axis)
+    made: Array = linear_algebra.cross(a, b, axis=axis)
+    return made
+
+
+@combining
+def vecdot(x1: ArrayLike, x2: ArrayLike, axis: int = -1) -> Array:
+    """The sum of conj(x1) · x2 along an axis, in the type of the products; the others broadcast.
+
+    >>> import numpy as np, treadle as td
+    >>> td.vecdot(np.array([[1, 2], [3, 4]]), np.array([1, 1]))
+    Array([3, 7])
+    """
+    made: Array = linear_algebra.vecdot(x1, x2, axis=axis)
+    return made

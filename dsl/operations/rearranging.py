@@ -5,12 +5,16 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Sequence
 
+import numpy as np
+
 from ..annotations import ArrayLike, AxisLike
 from ..array import Array
-from ..errors import AxisError, ShapeError
-from ..graph import known
-from ..scalar import Scalar
-from ..shapes import broadcast_shapes, extents
+from ..errors import AxisError, ShapeError, TracingError
+from ..expr import constant
+from ..functions import minimum
+from ..graph import Check, Leaf, known
+from ..scalar import Scalar, lift
+from ..shapes import broadcast_shapes, extents, require
 from ..sources import as_array
 from .common import normalise_axis, operation
 from .index_space import (
@@ -175,6 +179,12 @@ def repeat(a: ArrayLike, repeats: int | Scalar, axis: int | None = None) -> Arra
     Array([3, 3, 1, 1])
     """
     array = as_array(a, "repeat")
+    if not isinstance(repeats, int | Scalar | np.integer):
+        raise TracingError(
+            f"repeat takes one number of repeats, got {type(repeats).__name__}.",
+            hint="A number for each element: td.expand(lambda p: p[1], lambda p, k: p[0], "
+            "td.zip(a, repeats)).",
+        )
     if axis is None:
         array, axis = flatten(array), 0
     axis = normalise_axis(axis, array.ndim, "repeat")
@@ -305,7 +315,7 @@ def array_split(a: ArrayLike, parts: int | Sequence[int], axis: int = 0) -> tupl
 
 @operation
 def split(a: ArrayLike, parts: int | Sequence[int], axis: int = 0) -> tuple[Array, ...]:
-    """`array_split` into parts of equal extent: `ShapeError` if a known extent is no multiple."""
+    """`array_split` into parts of equal extent: `ShapeError` if the extent is no multiple."""
     return _split(as_array(a, "split"), parts, axis, "split", equal=True)
 
 
@@ -346,24 +356,26 @@ def _split(array: Array, parts: int | Sequence[int], axis: int, operation: str,
             f"{operation} needs at least one part, got {parts}.",
             hint="Give a number of parts, or the indices between them.",
         )
-    number = known(array._shape[axis])
-    if equal and number is not None and number % parts:
-        raise ShapeError(
-            f"{operation}: {number} elements do not split into {parts} equal parts.",
-            hint="td.array_split makes the first ones longer.",
-        )
-    # (The same for run-time extents: the first `extent % parts` parts have one element more.)
     size, longer = extent // parts, extent % parts
-    starts = [k * size + (min(k, longer) if isinstance(longer, int) else _least(k, longer))
-              for k in range(parts + 1)]  # fmt: skip
-    return tuple(array[(*whole, slice(a, b))] for a, b in itertools.pairwise(starts))
+    # (For run-time extents, too: the first `longer` parts have one element more.)
+    starts = [k * size + (0 if equal else minimum(longer, k)) for k in range(parts + 1)]
+    found = tuple(array[(*whole, slice(a, b))] for a, b in itertools.pairwise(starts))
+    if not equal or parts == 1:
+        return found
+    checks = require(
+        lift(longer), constant(0),
+        f"{operation}: an axis does not split into {parts} equal parts: {{left}} of its elements "
+        "are left over.",
+        hint="td.array_split makes the first parts longer.",
+    )  # fmt: skip
+    return tuple(_checked(part, checks) for part in found)
 
 
-def _least(k: int, longer: Scalar) -> Scalar:
-    from ..functions import minimum
-
-    least: Scalar = minimum(longer, k)
-    return least
+def _checked(array: Array, checks: tuple[Check, ...]) -> Array:
+    """The array with more checks of the operation that makes it."""
+    node = array._leaves[0].node
+    made = node.with_(checks=(*node.checks, *checks))
+    return Array([Leaf(made, leaf.component) for leaf in array._leaves], array.structure)
 
 
 @operation

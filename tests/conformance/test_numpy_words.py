@@ -206,3 +206,24 @@ def test_where_elements_are(backend):
 def test_mistakes_in_einstein_sums(text, operands, says):
     with pytest.raises(td.ShapeError, match=says):
         td.einsum(text, *operands)
+
+
+def test_the_sign_and_the_type_stay(backend):
+    with td.config(backend=backend):
+        assert np.signbit(np.asarray(td.positive(np.array([-0.0])))).all()
+        assert np.asarray(td.positive(np.array([3], "uint8"))).dtype == "uint8"
+        assert np.signbit(np.asarray(td.modf(np.array([-0.0]))[0])).all()
+
+
+def test_what_does_not_split_equally(backend):
+    halves = td.jit(lambda a: td.split(a, 2), backend=backend)
+    assert [to_host(x).tolist() for x in halves(np.arange(6))] == [[0, 1, 2], [3, 4, 5]]
+    with pytest.raises(td.ShapeError, match="does not split into 2 equal parts: 1 of its elements"):
+        halves(np.arange(5))
+    with pytest.raises(td.ShapeError, match="does not split into 2 equal parts"):
+        td.split(td.iota(7), 2)
+    with pytest.raises(td.TracingError, match=r"one number of repeats(.|\n)*td\.expand"):
+        td.repeat(np.arange(3), np.array([1, 2, 3]))
+    expanded = td.expand(lambda p: p[1], lambda p, k: p[0],
+                         td.zip(np.arange(3), np.array([1, 0, 2])))  # fmt: skip
+    assert np.asarray(expanded).tolist() == [0, 2, 2]  # as the error says

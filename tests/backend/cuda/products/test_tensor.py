@@ -321,7 +321,8 @@ _MATMUL, _IMAGES, _MAXIMA = "", "tensor_images.cu", "tensor_maxima.cu"
 _MISTAKES = {
     "consumers do not wait": (
         _MATMUL, "race: .* of shared",
-        ("            barrier_wait(ring.full(), ring.parity);\n            a[p]", "            a[p]"),
+        ("            barrier_wait(ring.full(), ring.parity);\n            a[p]",
+         "            a[p]"),
     ),
     "the producer does not wait": (
         _MATMUL, "race: .* of shared|more arrivals",
