@@ -11,11 +11,6 @@ _USE = "td.use(a) takes an array of NumPy, or of anything with DLPack; operation
 _CAPTURED = "td.random has it, of a key: td.random.normal(td.random.key(0), (3, 4))"
 _WHOLE = "arrays are values: write what every element becomes, as in td.generate or td.where"
 _CONVOLUTION = "td.correlate(a, weights), td.convolve, or td.stencil(lambda w: …, a)"
-_WITHOUT_NAN = "replace NaN by a neutral value: td.sum(td.where(td.isnan(a), 0, a)), and so on"
-_TRAPEZES = "td.sum((y[1:] + y[:-1]) * (x[1:] - x[:-1])) / 2"
-_SOLVED = (
-    "for small matrices write it out (td.map, td.generate), or a loop: td.while_loop, td.iterate"
-)
 _OF_PROGRAM = "a program has it: td.jit(f).lower(*args)"
 _PARALLEL = "nothing is marked parallel: td.map, td.generate and all other operations are"
 _FILTERED = "td.stencil(lambda w: …, a) with the weights in it, or td.correlate(a, weights)"
@@ -41,7 +36,7 @@ INSTEAD = {
     "associative_scan": "td.scanl1(f, a)",
     "accumulate": "td.scanl1(f, a)",
     "reduce": "td.fold(f, init, a, axis), or td.fold1(f, a, axis)",
-    "norm": "td.sqrt(td.sum(a * a))",
+    "norm": "td.linalg.norm(a)",
     "rand": _CAPTURED,
     "randn": _CAPTURED,
     "randint": _CAPTURED,
@@ -54,7 +49,7 @@ INSTEAD = {
     "sigmoid": "1 / (1 + td.exp(-x))",
     "conv1d": _CONVOLUTION,
     "conv2d": _CONVOLUTION,
-    "trapz": _TRAPEZES,
+    "trapz": "td.trapezoid(y, x)",
     "len": "a.shape[0]",
     "range": "td.arange(n), or td.loop(n, f, init) for a loop",
     "sorted": "td.sort(a)",
@@ -74,14 +69,8 @@ INSTEAD = {
     "intp": _BUILTIN,
     "float": _BUILTIN,
     "complex": _BUILTIN,
-    "solve": _SOLVED,
-    "inv": _SOLVED,
-    "det": _SOLVED,
-    "cholesky": _SOLVED,
-    "eig": _SOLVED,
-    "eigh": _SOLVED,
-    "svd": _SOLVED,
-    "lstsq": _SOLVED,
+    "eig": "td.linalg.eigh for symmetric matrices; others by np.linalg.eig(a), outside of compiled "
+    "functions",
     "matrix_power": "td.iterate(k, lambda p: p @ a, td.eye(n))",
     "index_add": "a.at[indices].add(values)",
     "scatter_add": "a.at[indices].add(values)",

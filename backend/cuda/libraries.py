@@ -22,9 +22,6 @@ from .running import DeviceRun
 if TYPE_CHECKING:
     from .executable import CudaExecutor
 
-#: treadle's sorts that CuPy provides too: stable, with NaN last.
-_SORTS = ("sort", "argsort")
-
 
 def library(owner: CudaExecutor, node: Library) -> Action:
     """The step of a library operation: on the device where there is an implementation for it
