@@ -8,8 +8,8 @@ from functools import cache
 from typing import Any
 
 from treadle.dsl import target as targets
-from treadle.dsl.environment import variable
 from treadle.dsl.errors import BackendUnavailable, did_you_mean
+from treadle.dsl.process.environment import variable
 from treadle.dsl.target import Target
 from treadle.dsl.text import printable
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from . import later
+from . import late_binding as later
 from .errors import (
     AxisError,
     DTypeError,
@@ -20,12 +20,12 @@ from .errors import (
     user_location,
 )
 from .expr import Const, Expr, Read
+from .frontend.operators import Operators
+from .frontend.refusals import never_set
+from .frontend.tracing import enclosing_kernel, forbid_nesting, refuse_unless_guarded
 from .graph import Check, Generate, Input, Label, Leaf, Shape, known
-from .operators import Operators
-from .refusals import never_set
 from .scalar import Scalar, as_index, as_strong, lift
 from .shapes import Extent, broadcast_shapes, extents, stretched
-from .tracing import enclosing_kernel, forbid_nesting, refuse_unless_guarded
 from .types import LEAF, ScalarType, Structure
 
 if TYPE_CHECKING:

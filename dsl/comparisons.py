@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from . import simplify
-from .bounds import bounds, whole, wraps
+from .analysis.bounds import bounds, whole, wraps
 from .expr import Const, Expr
 from .primitives import TABLE
 from .types import bool_, promote, uint64

@@ -21,7 +21,7 @@ from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
-from . import later
+from . import late_binding as later
 from .evaluator import public
 from .text import printable
 

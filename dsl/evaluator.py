@@ -9,10 +9,10 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
-    from .configuration import Settings
+    from .frontend.trees import Tree
     from .graph import Input, Leaf
+    from .process.configuration import Settings
     from .program import TracedProgram
-    from .values import Tree
 
 
 class Evaluator(Protocol):

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from . import later
-from .interning import find, publish
+from . import late_binding as later
+from .graphs.interning import find, publish
 from .primitives import TABLE, Primitive, convert, value_of
 from .types import ScalarType, bool_, int64
 

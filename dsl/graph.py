@@ -431,7 +431,7 @@ class Matmul(Node):
 
 
 class Library(Node):
-    """A library operation on whole arrays: `operation` is a LibraryOperation (library.py)."""
+    """A library operation on whole arrays: `operation` is a LibraryOperation (libraries/)."""
 
     operation: Any
     arguments: tuple[Leaf, ...]

@@ -18,7 +18,7 @@ from typing import (
 
 from .errors import Location
 from .expr import Apply, Const, Expr, Extent, Index, Read, Var, reads, substitute, walk
-from .interning import find, publish
+from .graphs.interning import find, publish
 from .schedule import Schedule
 from .types import ScalarType
 

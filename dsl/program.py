@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
-    from .configuration import Settings
     from .expr import Expr, Extent, Param
+    from .frontend.trees import Tree
     from .graph import Input, Leaf, Node
-    from .product_way import ProductWay
+    from .operations.product_way import ProductWay
+    from .process.configuration import Settings
     from .schedule import Schedule
-    from .values import Tree
 
 
 class TracedProgram(Protocol):

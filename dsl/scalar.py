@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from . import expr as ir
-from . import later, simplify
-from .bounds import bounds
+from . import late_binding as later
+from . import simplify
+from .analysis.bounds import bounds
 from .comparisons import exact_comparison
 from .errors import (
     DTypeError,
@@ -21,11 +22,11 @@ from .errors import (
     user_location,
 )
 from .expr import Const, Expr, Extent, Param, walk
+from .frontend.operators import Operators
+from .frontend.refusals import never_set, no_operand
+from .frontend.tracing import Scope, Scoped, current_scope, reject_escaped
 from .node import Check
-from .operators import Operators
 from .primitives import TABLE, floating
-from .refusals import never_set, no_operand
-from .tracing import Scope, Scoped, current_scope, reject_escaped
 from .types import (
     DEFAULT_OF_KIND,
     ScalarType,

@@ -9,11 +9,11 @@ import numpy as np
 
 from . import expr as ir
 from . import simplify
-from .bounds import bounds
+from .analysis.bounds import bounds
 from .errors import DTypeError, ShapeError, user_location
 from .expr import Apply, Const, Expr, Foreign, Index, Loop, Read, While, walk
 from .graph import Check, Generate, Label, Shape, known
-from .relations import verify_checks
+from .graphs.relations import verify_checks
 from .scalar import Scalar, apply_primitive, as_count
 from .simplify import is_const
 

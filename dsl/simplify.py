@@ -15,7 +15,7 @@ import operator
 
 import numpy as np
 
-from . import later
+from . import late_binding as later
 from .expr import FALSE, TRUE, Apply, Const, Expr, Foreign, Proj, Read, walk
 from .primitives import TABLE, Primitive, convert, is_rounded, value_of
 from .types import ScalarType, bool_, int64

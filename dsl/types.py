@@ -19,9 +19,9 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from . import later
+from . import late_binding as later
 from .errors import DTypeError, without_frames
-from .locks import cached
+from .process.locks import cached
 
 #: Attributes of NumPy's dtypes that a `ScalarType` has as well.
 _OF_NUMPY = frozenset(

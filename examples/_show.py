@@ -63,7 +63,7 @@ def kernels(program: Any, explain: bool) -> str:
     """
     if explain:
         return str(program.explain())
-    from treadle.dsl.names import Names, in_order, is_kernel
+    from treadle.dsl.graphs.names import Names, in_order, is_kernel
 
     names, rows = Names(program), []
     for depth, node, _ in in_order(program.roots):

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from treadle import dsl
-from treadle.dsl.environment import cache_directory, keep
+from treadle.dsl.process.environment import cache_directory, keep
 
 FORMAT = "treadle tuning"
 VERSION = 1

@@ -21,7 +21,6 @@ from treadle.driver.program import Program, load
 from treadle.dsl import VERSION as _VERSION
 from treadle.dsl.array import Array
 from treadle.dsl.autodiff import *
-from treadle.dsl.configuration import config, precision
 from treadle.dsl.errors import (
     AxisError,
     BackendUnavailable,
@@ -40,9 +39,7 @@ from treadle.dsl.errors import (
     TreadleError,
 )
 from treadle.dsl.evaluator import install as _install
-from treadle.dsl.functions import *
-from treadle.dsl.functions import ignore
-from treadle.dsl.numeric import *
+from treadle.dsl.frontend.sources import use
 from treadle.dsl.operations import fourier as fft
 from treadle.dsl.operations import linear_algebra as linalg
 from treadle.dsl.operations import random
@@ -54,6 +51,8 @@ from treadle.dsl.operations.editing import *
 from treadle.dsl.operations.elementwise import *
 from treadle.dsl.operations.folds import *
 from treadle.dsl.operations.foreign import *
+from treadle.dsl.operations.functions import *
+from treadle.dsl.operations.functions import ignore
 from treadle.dsl.operations.histograms import *
 from treadle.dsl.operations.index_arrays import *
 from treadle.dsl.operations.index_space import *
@@ -62,9 +61,11 @@ from treadle.dsl.operations.joining import *
 from treadle.dsl.operations.linalg import *
 from treadle.dsl.operations.making import *
 from treadle.dsl.operations.matrices import *
+from treadle.dsl.operations.numeric import *
 from treadle.dsl.operations.permuting import *
 from treadle.dsl.operations.polynomials import *
 from treadle.dsl.operations.quantiles import *
+from treadle.dsl.operations.queries import *
 from treadle.dsl.operations.rearranging import *
 from treadle.dsl.operations.recurrences import *
 from treadle.dsl.operations.reductions import *
@@ -78,9 +79,8 @@ from treadle.dsl.operations.stencils import constant_boundary as constant
 from treadle.dsl.operations.stencils import function_boundary as function
 from treadle.dsl.operations.updating import *
 from treadle.dsl.operations.windows import *
-from treadle.dsl.queries import *
+from treadle.dsl.process.configuration import config, precision
 from treadle.dsl.scalar import Scalar
-from treadle.dsl.sources import use
 from treadle.dsl.types import (
     bfloat16,
     bool_,
@@ -116,7 +116,7 @@ def __dir__() -> list[str]:
 
 def __getattr__(name: str) -> object:
     from treadle.dsl.errors import no_attribute
-    from treadle.dsl.suggestions import missing
+    from treadle.dsl.frontend.suggestions import missing
 
     packages = {"schedule": schedule, "simulator": simulator, "linalg": linalg, "random": random,
                 "fft": fft}  # fmt: skip

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from treadle.dsl import locks
-from treadle.dsl.locks import cached
-from treadle.dsl.sources import host_array
+from treadle.dsl.frontend.sources import host_array
+from treadle.dsl.process import locks
+from treadle.dsl.process.locks import cached
 from treadle.skeletons.lower.pieces import Whole, pieces_of
 
 from ..runtime.executor import Executor

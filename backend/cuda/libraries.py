@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from treadle.dsl.graph import Library
-from treadle.dsl.library import PORTABLE, LibraryOperation, is_builtin
+from treadle.dsl.libraries.base import PORTABLE, LibraryOperation, is_builtin
 from treadle.dsl.target import CUDA
 
 from ..runtime.run import HostValues

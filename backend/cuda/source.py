@@ -8,7 +8,7 @@ from typing import Any
 
 from treadle.dsl.errors import TracingError
 from treadle.dsl.graph import ArrayLoop, Barrier, Branch, Library, Matmul, Node
-from treadle.dsl.names import Names
+from treadle.dsl.graphs.names import Names
 from treadle.dsl.program import TracedProgram
 from treadle.dsl.schedule import Schedule
 from treadle.dsl.target import CUDA

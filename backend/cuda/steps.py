@@ -10,7 +10,7 @@ import numpy as np
 
 from treadle.dsl.expr import Expr, Param, substitute, walk
 from treadle.dsl.graph import Leaf, Node
-from treadle.dsl.locks import cached
+from treadle.dsl.process.locks import cached
 from treadle.dsl.schedule import Schedule
 from treadle.dsl.target import CUDA
 from treadle.skeletons.ir.failures import raise_failure

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Protocol, cast, runtime_checkable
 
 import numpy as np
 
-from treadle.dsl.limits import threads
-from treadle.dsl.sources import host_array
+from treadle.dsl.frontend.sources import host_array
+from treadle.dsl.process.limits import threads
 
 from ..runtime.run import HostArray, Params, Slots, Unrecordable
 from .running import HostRun

@@ -10,7 +10,7 @@ from __future__ import annotations
 from math import prod
 from typing import TYPE_CHECKING, Any
 
-from treadle.dsl.combines import SHORT_ROW, argument_of
+from treadle.dsl.analysis.combines import SHORT_ROW, argument_of
 from treadle.dsl.expr import Apply, Const, Expr, Extent, Index, Read, walk
 from treadle.dsl.graph import Fold, Generate, Leaf, Matmul, Node, Permute, is_identity_read
 from treadle.dsl.passes.short_folds import Short, length, short_folds

@@ -15,12 +15,12 @@ from typing import Any
 import numpy as np
 
 from treadle.dsl.array import Array
-from treadle.dsl.configuration import Settings
 from treadle.dsl.evaluator import evaluator
 from treadle.dsl.expr import Index
+from treadle.dsl.frontend.trees import flatten_results
 from treadle.dsl.graph import Generate, Input, Label, Leaf
+from treadle.dsl.process.configuration import Settings
 from treadle.dsl.types import ScalarType, as_type
-from treadle.dsl.values import flatten_results
 
 #: Of an array that is not dense: (leaf, axis with the smallest stride, that stride in elements).
 #: The stride is 0 if it is large.

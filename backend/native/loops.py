@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from treadle.dsl import locks
 from treadle.dsl.expr import Apply, Expr, Param, Read, walk
 from treadle.dsl.graph import ArrayLoop
+from treadle.dsl.process import locks
 from treadle.skeletons.ir.failures import raise_failure
 
 from ..runtime import loops

@@ -9,15 +9,15 @@ from typing import Any
 
 import numpy as np
 
-from treadle.dsl import limits, locks
 from treadle.dsl.array import Array
-from treadle.dsl.configuration import Settings
 from treadle.dsl.evaluator import evaluator
 from treadle.dsl.expr import Index
+from treadle.dsl.frontend.trees import flatten_results
 from treadle.dsl.graph import Input, Label, Leaf, Matmul
 from treadle.dsl.operations.linalg import MatmulOptions
+from treadle.dsl.process import limits, locks
+from treadle.dsl.process.configuration import Settings
 from treadle.dsl.types import ScalarType
-from treadle.dsl.values import flatten_results
 from treadle.skeletons.products.kit import Job, Kit
 
 from ..runtime.memory import POOL, matmul

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from treadle.dsl.bounds import MEMORY
+from treadle.dsl.analysis.bounds import MEMORY
 from treadle.dsl.graph import Check
-from treadle.dsl.relations import limit_of
+from treadle.dsl.graphs.relations import limit_of
 
 from ..runtime.host import HostFunction
 from ..runtime.memory import POOL

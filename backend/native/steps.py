@@ -11,7 +11,7 @@ import numpy as np
 from treadle.dsl.errors import TreadleError
 from treadle.dsl.expr import Expr, Index, Read, walk
 from treadle.dsl.graph import Branch, Generate, Label, Leaf, Node
-from treadle.dsl.locks import cached
+from treadle.dsl.process.locks import cached
 from treadle.dsl.schedule import Schedule
 from treadle.dsl.types import ALL_TYPES
 from treadle.skeletons.ir.failures import raise_failure

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from treadle.dsl import locks
+from treadle.dsl.process import locks
 from treadle.dsl.types import as_type
 from treadle.skeletons.products.sums_cpu import SumTable, Terms, sums_kernel
 

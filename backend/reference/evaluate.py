@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from treadle.dsl.domains import regions
+from treadle.dsl.analysis.regions import regions
 from treadle.dsl.errors import out_of_range
 from treadle.dsl.expr import Expr, Extent, Index, Param, constant, substitute
 from treadle.dsl.graph import (
@@ -29,8 +29,8 @@ from treadle.dsl.graph import (
     Scan,
     topological,
 )
-from treadle.dsl.library import parts_of
-from treadle.dsl.relations import checks_before, verify_checks
+from treadle.dsl.graphs.relations import checks_before, verify_checks
+from treadle.dsl.libraries.base import parts_of
 from treadle.dsl.target import REFERENCE
 
 from ..runtime.memory import ADDRESSABLE, matmul, no_memory

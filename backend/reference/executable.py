@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from treadle.dsl.printer import show_graph
+from treadle.dsl.frontend.sources import host_array
+from treadle.dsl.graphs.printer import show_graph
 from treadle.dsl.program import TracedProgram
-from treadle.dsl.sources import host_array
 
 from .evaluate import run
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from treadle.dsl.expr import Expr, Extent, Loop, Read, walk
 from treadle.dsl.graph import Fold, Generate, Leaf, Matmul, Node, Permute, is_identity_read
-from treadle.dsl.names import Names
+from treadle.dsl.graphs.names import Names
 from treadle.dsl.program import TracedProgram
 from treadle.dsl.quantities import duration
 from treadle.dsl.schedule import Schedule

@@ -18,7 +18,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from treadle.dsl.environment import cache_directory, keep
+from treadle.dsl.process.environment import cache_directory, keep
 
 _MAGIC = b"TREADLE-CODE-2\n"
 _HEADER = struct.Struct("<QQ32s")

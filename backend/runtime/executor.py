@@ -23,8 +23,8 @@ from treadle.dsl.graph import (
     Library,
     Matmul,
 )
+from treadle.dsl.graphs.relations import limit_of
 from treadle.dsl.program import TracedProgram
-from treadle.dsl.relations import limit_of
 
 from .device import Device
 from .host import HostCompiler, is_host_work

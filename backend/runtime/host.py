@@ -1,8 +1,8 @@
 """Host expressions (extents, scalar arguments, trip counts) compiled to plain Python.
 
 A program evaluates them at every call, so they become one generated function per step: integers
-as Python ints, which wrap where a value may leave its type (`dsl/bounds.py`), everything else
-through the primitives' NumPy implementations.
+as Python ints, which wrap where a value may leave its type (`dsl/analysis/bounds.py`), everything
+else through the primitives' NumPy implementations.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from treadle.dsl.bounds import Range, exact, whole, wraps
+from treadle.dsl.analysis.bounds import Range, exact, whole, wraps
 from treadle.dsl.expr import Apply, Cond, Const, Expr, Extent, Param, Proj, Read, walk
 from treadle.dsl.graph import Leaf
 from treadle.dsl.primitives import TABLE, Primitive, value_of

@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from treadle.dsl import locks
 from treadle.dsl.errors import DeviceOutOfMemory, ShapeError, TreadleError
-from treadle.dsl.limits import BLAS, limit, require_memory
+from treadle.dsl.process import locks
+from treadle.dsl.process.limits import BLAS, limit, require_memory
 
 SMALLEST = 1 << 16
 LIMIT = 1 << 30

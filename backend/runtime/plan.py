@@ -11,7 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 
-from treadle.dsl.domains import regions
+from treadle.dsl.analysis.regions import regions
+from treadle.dsl.analysis.updates import defaults_of, overwritable, overwrites
 from treadle.dsl.expr import Expr, Extent, Foreign, Read, While, walk
 from treadle.dsl.graph import (
     ArrayLoop,
@@ -24,9 +25,8 @@ from treadle.dsl.graph import (
     Permute,
     topological,
 )
-from treadle.dsl.library import is_builtin
+from treadle.dsl.libraries.base import is_builtin
 from treadle.dsl.passes.tested import may_be_outside
-from treadle.dsl.updates import defaults_of, overwritable, overwrites
 
 
 @dataclass

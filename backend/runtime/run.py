@@ -15,7 +15,7 @@ import numpy as np
 
 from treadle.dsl.expr import Expr, Param, Read, substitute, walk
 from treadle.dsl.graph import Check, Leaf
-from treadle.dsl.locks import cached
+from treadle.dsl.process.locks import cached
 
 from .host import HostCompiler, HostFunction
 

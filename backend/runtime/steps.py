@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import numpy as np
 
+from treadle.dsl.analysis.updates import defaults_of, overwrites
 from treadle.dsl.expr import Expr, substitute
 from treadle.dsl.graph import Branch, Check, Fold, Generate, Leaf, Library, Node, Permute, Scan
-from treadle.dsl.library import is_builtin, parts_of
-from treadle.dsl.locks import cached
-from treadle.dsl.relations import verify_checks
+from treadle.dsl.graphs.relations import verify_checks
+from treadle.dsl.libraries.base import is_builtin, parts_of
+from treadle.dsl.process.locks import cached
 from treadle.dsl.schedule import Schedule
 from treadle.dsl.types import ALL_TYPES
-from treadle.dsl.updates import defaults_of, overwrites
 from treadle.skeletons.schedules.user_orders import require_fits
 
 from .choosing import choosing

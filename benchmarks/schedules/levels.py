@@ -29,7 +29,7 @@ from benchmarks.schedules import study
 from benchmarks.schedules.programs import STUDY
 from benchmarks.schedules.ranks import error
 from benchmarks.schedules.traffic import metrics_of
-from treadle.dsl.names import Names
+from treadle.dsl.graphs.names import Names
 from treadle.skeletons.model import kernel_maps
 from treadle.skeletons.model.choose import way_of
 from treadle.skeletons.model.coverage import form_of

@@ -24,7 +24,7 @@ from benchmarks.schedules import levels, paver, programs, ranks, reorder, study,
 from benchmarks.schedules.summary import summary
 from benchmarks.schedules.unseen import UNSEEN
 from treadle.driver.program import Program
-from treadle.dsl.configuration import Settings
+from treadle.dsl.process.configuration import Settings
 
 ROOT = Path(__file__).resolve().parents[2]
 RESULTS = ROOT / "benchmarks" / "results"

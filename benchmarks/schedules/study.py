@@ -42,7 +42,7 @@ from treadle.backend.cuda.availability import DEFAULT_ARCH
 from treadle.backend.cuda.compile.nvrtc import compile_kernel
 from treadle.backend.cuda.source import kernels_of
 from treadle.dsl.graph import Fold, Generate, Node, Permute, topological
-from treadle.dsl.names import Names
+from treadle.dsl.graphs.names import Names
 from treadle.skeletons.model import kernel_maps
 from treadle.skeletons.model.choose import Decider, has_choice, way_of
 from treadle.skeletons.model.device import device_of

@@ -10,12 +10,12 @@ from .. import simplify
 from ..array import Array
 from ..errors import DTypeError, TracingError, user_location
 from ..expr import Const, Expr, Read, walk
+from ..frontend.refusals import called
+from ..frontend.sources import as_array, is_arraylike
 from ..graph import ArrayLoop, Generate, Input, Label, Leaf, Node, topological
+from ..graphs.rebuild import Rebuilder
 from ..node import fresh_uid
-from ..rebuild import Rebuilder
-from ..refusals import called
 from ..scalar import Scalar, as_strong, lift
-from ..sources import as_array, is_arraylike
 from ..types import children_of, is_composite, kind_of_literal
 
 

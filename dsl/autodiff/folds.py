@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from .. import simplify
-from ..combines import apart, argument_combine, argument_of, simple_combine, ways
+from ..analysis.combines import apart, argument_combine, argument_of, simple_combine, ways
 from ..expr import Const, Expr, Index, Var, constant
 from ..graph import (
     Combine,

@@ -10,14 +10,14 @@ from ..annotations import Function
 from ..array import Array
 from ..errors import DTypeError, GradientError, ShapeError, TracingError, user_facing, user_location
 from ..expr import Const, Expr, Var
-from ..functions import elementwise
+from ..frontend.refusals import called
+from ..frontend.sources import as_array
+from ..frontend.tracing import enclosing_kernel
 from ..graph import Generate, Label, Leaf, indices
-from ..refusals import called
+from ..operations.functions import elementwise
 from ..scalar import Scalar, apply_primitive, as_strong, lift
 from ..shapes import same_shape
 from ..simplify import cast
-from ..sources import as_array
-from ..tracing import enclosing_kernel
 from .arguments import Substitution, Variable, constant_leaf, flatten, is_value, names_of
 from .expressions import Active, expr_vjp, settled, shifted
 from .reverse import Reverse

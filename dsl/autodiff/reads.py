@@ -12,12 +12,12 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from .. import simplify
-from ..combines import simple_combine
+from ..analysis.combines import simple_combine
+from ..analysis.polynomial import affine, variables
 from ..errors import Location
 from ..expr import FALSE, TRUE, Apply, Const, Expr, Index, Read, Var, constant, walk
 from ..graph import Fold, Generate, Label, Leaf, Permute, Shape, indices, is_identity_read
 from ..operations.stencils import in_range, resolve_index
-from ..polynomial import affine, variables
 from ..primitives import TABLE
 from ..scalar import apply_primitive
 from ..types import int64

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from .. import simplify
-from ..combines import argument_combine, ways
+from ..analysis.combines import argument_combine, ways
 from ..errors import GradientError, Location
 from ..expr import Apply, Expr, Index, Read, Var, constant, walk
 from ..graph import (

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Literal
 
-from .. import functions as fn
 from ..annotations import ArrayLike, IntLike
 from ..array import Array
 from ..errors import DTypeError, TracingError
+from ..frontend.sources import as_array
 from ..scalar import Scalar
-from ..sources import as_array
 from ..types import uint8
+from . import functions as fn
 from .common import normalise_axis, operation
 from .control import cond
 from .index_space import flatten

@@ -9,7 +9,8 @@ from typing import Any, ParamSpec, SupportsIndex, TypeVar
 
 import numpy as np
 
-from .. import later, simplify
+from .. import late_binding as later
+from .. import simplify
 from ..annotations import AxisLike, Function, ScheduleLike
 from ..array import Array
 from ..errors import (
@@ -24,6 +25,8 @@ from ..errors import (
     wrong_arguments,
 )
 from ..expr import Const, Expr, Read, Var, walk
+from ..frontend.refusals import called
+from ..frontend.tracing import call_scalar_function, flatten_result
 from ..graph import (
     Combine,
     Fold,
@@ -38,11 +41,9 @@ from ..graph import (
     indices,
     known,
 )  # fmt: skip
-from ..rebuild import Rebuilder
-from ..refusals import called
+from ..graphs.rebuild import Rebuilder
 from ..scalar import Scalar, apply_primitive, as_strong, fit_weak, lift, refuse_argument, yields
 from ..schedule import as_schedule, of_operation
-from ..tracing import call_scalar_function, flatten_result
 from ..types import ScalarType, Structure, flatten, promote
 
 P = ParamSpec("P")

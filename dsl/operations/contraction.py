@@ -10,8 +10,8 @@ from typing import Any
 from ..annotations import ArrayLike
 from ..array import Array
 from ..errors import ShapeError, TracingError
+from ..frontend.sources import as_array
 from ..graph import known
-from ..sources import as_array
 from .common import combining
 from .index_space import backpermute, expand_dims, reshape, transpose
 from .linalg import matmul

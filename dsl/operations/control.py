@@ -19,7 +19,16 @@ from ..errors import (
     user_location,
 )
 from ..expr import Expr, Index, Proj, Var
-from ..functions import Ignore, MaybeIndex, choose_index
+from ..frontend.refusals import called
+from ..frontend.sources import as_array, is_arraylike
+from ..frontend.tracing import (
+    Scope,
+    check_result,
+    enclosing_kernel,
+    forbid_nesting,
+    guard_sides,
+    traced_function,
+)
 from ..graph import (
     ArrayLoop,
     Branch,
@@ -33,7 +42,6 @@ from ..graph import (
     topological,
 )
 from ..node import fresh_uid
-from ..refusals import called
 from ..scalar import (
     Scalar,
     apply_primitive,
@@ -46,17 +54,9 @@ from ..scalar import (
     yields,
 )
 from ..shapes import on_host, show_shape
-from ..sources import as_array, is_arraylike
-from ..tracing import (
-    Scope,
-    check_result,
-    enclosing_kernel,
-    forbid_nesting,
-    guard_sides,
-    traced_function,
-)
 from ..types import LEAF, ScalarType, Structure, children_of, flatten, int64, is_composite
 from .common import changed_component, keep_type, label_of, operation
+from .functions import Ignore, MaybeIndex, choose_index
 
 __all__ = ["cond", "iterate", "loop", "while_loop"]
 

@@ -9,9 +9,9 @@ import numpy as np
 from ..annotations import ArrayLike
 from ..array import Array
 from ..errors import ShapeError
-from ..functions import absolute, remainder, where
-from ..sources import as_array
+from ..frontend.sources import as_array
 from .common import normalise_axis, operation
+from .functions import absolute, remainder, where
 from .index_space import flatten
 from .joining import concatenate
 from .reductions import sum as sum_

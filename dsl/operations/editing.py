@@ -8,13 +8,13 @@ from typing import Literal
 
 import numpy as np
 
-from .. import functions as fn
 from ..annotations import ArrayLike, IntLike, ShapeLike, Value
 from ..array import Array
 from ..errors import IndexOutOfBounds, ShapeError, TracingError
+from ..frontend.sources import as_array, use
 from ..graph import known
 from ..scalar import Scalar
-from ..sources import as_array, use
+from . import functions as fn
 from .common import normalise_axis, operation
 from .control import cond
 from .elementwise import imap

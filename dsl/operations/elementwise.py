@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from .. import later
+from .. import late_binding as later
 from ..annotations import ArrayLike, Function, ScheduleLike
 from ..array import Array
 from ..errors import DTypeError, ShapeError, user_location
 from ..expr import Expr, Index
+from ..frontend.sources import as_array
+from ..frontend.tracing import forbid_nesting
 from ..graph import Check, Generate, Label, indices
 from ..scalar import Scalar
 from ..shapes import same_shape
-from ..sources import as_array
-from ..tracing import forbid_nesting
 from ..types import LEAF, Structure, tuple_of
 from .common import label_of, operation, trace_elements
 

@@ -9,10 +9,10 @@ from ..annotations import ArrayLike, AxisLike, Function, ScheduleLike
 from ..array import Array, map_over
 from ..errors import TracingError, user_location
 from ..expr import Expr, Index, constant
+from ..frontend.sources import as_array
+from ..frontend.tracing import forbid_nesting
 from ..graph import Check, Fold, Label, Shape
 from ..shapes import require
-from ..sources import as_array
-from ..tracing import forbid_nesting
 from .common import (
     fit_to,
     label_of,

@@ -10,18 +10,18 @@ from typing import Any
 
 from ..annotations import ArrayLike, Function
 from ..array import Array
-from ..configuration import current_backend
 from ..errors import DTypeError, ShapeError, TracingError, TreadleError, did_you_mean, user_location
 from ..evaluator import evaluator
 from ..expr import Foreign
+from ..frontend.refusals import called
+from ..frontend.sources import as_array
+from ..frontend.tracing import forbid_nesting
 from ..graph import Barrier, Label, Library, Output
-from ..interning import cached_per_object, find, publish
-from ..library import LibraryOperation, layout_of
-from ..limits import require_numba
-from ..refusals import called
+from ..graphs.interning import cached_per_object, find, publish
+from ..libraries.base import LibraryOperation, layout_of
+from ..process.configuration import current_backend
+from ..process.limits import require_numba
 from ..scalar import Scalar, as_strong, lift
-from ..sources import as_array
-from ..tracing import forbid_nesting
 from ..types import LEAF, ScalarType, as_type
 from .common import operation
 

@@ -1,6 +1,6 @@
 """`td.fft`: discrete Fourier transforms, with numpy.fft's names, arguments and norms.
 
-The transforms are a library's (`dsl/fft_library.py`): pocketfft on a CPU, cuFFT on a GPU.  What
+The transforms are a library's (`dsl/libraries/fft.py`): pocketfft on a CPU, cuFFT on a GPU.  What
 comes before and after, as resizing, shifts and frequencies, are operations of the language.
 
 float32 and complex64 are transformed in single precision, and so are 16-bit floats; everything else
@@ -13,19 +13,19 @@ import sys
 from collections.abc import Sequence
 from typing import TypeAlias
 
-from .. import functions as f
-from .. import later
+from .. import late_binding as later
 from ..annotations import ArrayLike, AxisLike, IntLike, ScalarLike
 from ..array import Array
 from ..errors import DTypeError, ShapeError, TracingError, user_location
 from ..expr import Cond, Const, Expr, Index, Proj, constant
-from ..fft_library import library_operation
+from ..frontend.sources import as_array
+from ..frontend.tracing import forbid_nesting
 from ..graph import Check, Generate, Label, Library, Output, Shape, indices
+from ..libraries.fft import library_operation
 from ..scalar import Scalar, apply_primitive, as_count, as_strong, lift, refuse_traced
 from ..shapes import as_shape, require
-from ..sources import as_array
-from ..tracing import forbid_nesting
 from ..types import ScalarType, complex64, complex128, float32, float64
+from . import functions as f
 from . import joining
 from .common import normalise_axes, normalise_axis, operation
 

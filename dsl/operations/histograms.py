@@ -5,13 +5,13 @@ from __future__ import annotations
 import builtins
 from collections.abc import Sequence
 
-from .. import functions as fn
 from ..annotations import ArrayLike
 from ..array import Array
 from ..errors import ShapeError
+from ..frontend.sources import as_array
 from ..graph import known
 from ..scalar import Scalar
-from ..sources import as_array
+from . import functions as fn
 from .common import combining, operation
 from .differences import diff
 from .index_space import flatten

@@ -7,13 +7,13 @@ from typing import Literal
 
 import numpy as np
 
-from .. import functions as fn
 from ..annotations import ArrayLike, DTypeLike, IntLike, ShapeLike, Value
 from ..array import Array
 from ..errors import ShapeError, TracingError
+from ..frontend.sources import as_array
 from ..scalar import Scalar
-from ..sources import as_array
 from ..types import as_type
+from . import functions as fn
 from .common import operation
 from .index_space import reshape
 from .joining import stack

@@ -6,7 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from .. import later, simplify
+from .. import late_binding as later
+from .. import simplify
+from ..analysis.polynomial import polynomial
 from ..annotations import ArrayLike, AxisLike, Function, Indexing, ScheduleLike, ShapeLike
 from ..array import Array, map_over
 from ..errors import (
@@ -17,8 +19,9 @@ from ..errors import (
     user_location,
 )
 from ..expr import Const, Expr, Extent, Index, constant
+from ..frontend.sources import as_array
+from ..frontend.tracing import call_scalar_function, flatten_result, forbid_nesting
 from ..graph import Check, Input, Label, Shape, indices, known
-from ..polynomial import polynomial
 from ..scalar import Scalar, apply_primitive, as_count, as_index, lift
 from ..shapes import (
     as_shape,
@@ -28,8 +31,6 @@ from ..shapes import (
     stretch_checks,
     stretched,
 )
-from ..sources import as_array
-from ..tracing import call_scalar_function, flatten_result, forbid_nesting
 from ..types import int64, uint64
 from .common import label_of, normalise_axes, normalise_axis, operation
 from .parts import index_parts, is_index_array, part_of, refuse_no_index, unwrapped

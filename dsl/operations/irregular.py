@@ -11,18 +11,18 @@ from ..annotations import ArrayLike, Element, Function, ScheduleLike
 from ..array import Array
 from ..errors import DTypeError, ShapeError, user_location
 from ..expr import Const, Expr, Index, Read, constant
-from ..functions import logical_not, where
+from ..frontend.refusals import no_array
+from ..frontend.sources import as_array, is_arraylike, normalise_source, use
+from ..frontend.tracing import enclosing_kernel, forbid_nesting
 from ..graph import Generate, Label, Library, Output, Permute, indices
-from ..refusals import no_array
+from ..libraries.sort import sorting
 from ..scalar import Scalar, apply_primitive, as_index, as_strong, as_truth, lift
 from ..shapes import same_shape
-from ..sort_library import sorting
-from ..sources import as_array, is_arraylike, normalise_source, use
-from ..tracing import enclosing_kernel, forbid_nesting
 from ..types import LEAF, complex64, complex128, int64
 from .common import label_of, normalise_axis, operation, require_axes, trace_elements
 from .control import cond, loop, while_loop
 from .elementwise import map as map_
+from .functions import logical_not, where
 from .index_space import flatten
 from .making import the
 from .scans import scan_array

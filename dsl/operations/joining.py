@@ -7,16 +7,17 @@ from typing import Any
 
 import numpy as np
 
-from .. import later, simplify
+from .. import late_binding as later
+from .. import simplify
 from ..annotations import ArrayLike, AxisLike
 from ..array import Array, map_over
 from ..errors import DTypeError, ShapeError, TracingError, user_location
 from ..expr import Cond, Const, Expr, Index, Proj, constant
+from ..frontend.sources import as_array
+from ..frontend.tracing import forbid_nesting
 from ..graph import Check, Generate, Label, indices
 from ..scalar import apply_primitive, fit_weak, lift, refuse_traced
 from ..shapes import require, same_shape, show_shape
-from ..sources import as_array
-from ..tracing import forbid_nesting
 from ..types import Structure, bool_, promote
 from .common import normalise_axis, operation
 from .index_space import slice_array

@@ -6,22 +6,23 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from .. import later, simplify
+from .. import late_binding as later
+from .. import simplify
+from ..analysis.combines import simple_combine
 from ..annotations import ArrayLike, AxisLike, ScheduleLike
 from ..array import Array, broadcast_map, map_over
-from ..combines import simple_combine
-from ..configuration import settings
 from ..errors import DTypeError, ShapeError, TracingError, did_you_mean, user_location
 from ..expr import Const, Expr, Index, constant
-from ..functions import conj, multiply
+from ..frontend.refusals import called
+from ..frontend.sources import as_array
+from ..frontend.tracing import forbid_nesting
 from ..graph import Check, Fold, Label, Matmul, known
-from ..refusals import called
+from ..process.configuration import settings
 from ..scalar import apply_primitive, as_strong, fit_weak, refuse_argument, refuse_traced
 from ..shapes import broadcast_shapes, show_shape
-from ..sources import as_array
-from ..tracing import forbid_nesting
 from ..types import LEAF, ScalarType, float32, promote
 from .common import combining, label_of, normalise_axes, operation
+from .functions import conj, multiply
 from .index_space import flatten, reshape, transpose
 
 __all__ = ["dot", "inner", "matmul", "matvec", "outer", "strassen", "tensordot", "vdot",

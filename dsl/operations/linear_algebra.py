@@ -17,20 +17,20 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .. import functions as f
 from .. import simplify
+from ..analysis.short_extents import fixed, short_extent
 from ..annotations import ArrayLike, AxisLike, DTypeLike
 from ..array import Array
 from ..errors import DTypeError, LinAlgError, ShapeError, TracingError, user_location
 from ..expr import Const, Expr, Index, constant
+from ..frontend.sources import as_array
+from ..frontend.tracing import forbid_nesting
 from ..graph import Check, Generate, Label, Library, Output, Shape, indices
-from ..linalg_library import library_operation
+from ..libraries.linalg import library_operation
 from ..scalar import Scalar, apply_primitive, refuse_traced
 from ..shapes import broadcast_shapes, require, show_shape
-from ..short_extents import fixed, short_extent
-from ..sources import as_array
-from ..tracing import forbid_nesting
 from ..types import ScalarType, as_type, bool_, float64, int64, promote
+from . import functions as f
 from . import index_space, joining, making, reductions, small_matrices
 from . import linalg as products
 from .common import normalise_axes, normalise_axis, operation

@@ -8,21 +8,22 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from .. import later, simplify
+from .. import late_binding as later
+from .. import simplify
+from ..analysis.bounds import bounds
 from ..annotations import ArrayLike, DTypeLike, Function, ScheduleLike, ShapeLike
 from ..array import Array
-from ..bounds import bounds
 from ..errors import ShapeError, TracingError, user_location
 from ..expr import Const, Expr, Index, constant
-from ..functions import cast, log10, power, where
+from ..frontend.refusals import no_operand
+from ..frontend.sources import as_array, use
+from ..frontend.tracing import forbid_nesting
 from ..graph import Check, Generate, Label
-from ..refusals import no_operand
 from ..scalar import Scalar, apply_primitive, as_count, as_index, as_strong, fit_weak, lift
 from ..shapes import as_shape, on_host, require
-from ..sources import as_array, use
-from ..tracing import forbid_nesting
 from ..types import Structure, as_type, complex128, flatten, float64, int64, kind_of_literal
 from .common import label_of, operation, rounded_product, trace_elements
+from .functions import cast, log10, power, where
 from .places import greatest, minus, plus
 
 __all__ = [

@@ -7,14 +7,14 @@ from typing import Any, Literal
 from ..annotations import ArrayLike, DTypeLike, IntLike
 from ..array import Array
 from ..errors import ShapeError, TracingError
-from ..functions import where
+from ..frontend.sources import as_array
 from ..graph import known
-from ..sources import as_array
 from ..types import as_type
 from . import linear_algebra
 from .common import combining, operation
 from .control import cond
 from .elementwise import imap
+from .functions import where
 from .index_space import broadcast_to, diagonal, flatten, reshape
 from .joining import stack
 from .making import eye, generate

@@ -11,10 +11,10 @@ from ..annotations import Indexing
 from ..array import Array
 from ..errors import AxisError, DTypeError, ShapeError, TracingError
 from ..expr import Const, Expr, Index, constant, substitute
+from ..frontend.sources import as_array, is_arraylike
 from ..graph import Check, Shape, known
 from ..scalar import apply_primitive, as_count
 from ..shapes import broadcast_shapes, stretched
-from ..sources import as_array, is_arraylike
 from ..types import int64
 from .places import plus, times
 from .slicing import from_either_end, slice_axis

@@ -12,13 +12,12 @@ from ..annotations import ArrayLike, Function, ScheduleLike
 from ..array import Array
 from ..errors import DTypeError, ShapeError, TracingError, user_location
 from ..expr import Cond, Const, Expr, Index, Proj, constant
-from ..functions import MaybeIndex, as_maybe_index, cast, floor, ignore, maximum, minimum, where
+from ..frontend.refusals import called
+from ..frontend.sources import as_array
+from ..frontend.tracing import call_scalar_function, check_result, forbid_nesting
 from ..graph import Generate, Input, Label, Permute, indices
-from ..refusals import called
 from ..scalar import Scalar, apply_primitive, as_index, as_strong, lift, refuse_argument
 from ..shapes import as_shape, require, same_shape
-from ..sources import as_array
-from ..tracing import call_scalar_function, check_result, forbid_nesting
 from ..types import (
     ScalarType,
     bfloat16,
@@ -34,6 +33,7 @@ from .common import combining, label_of, operation, rounded_product, trace_combi
 from .control import while_loop
 from .folds import fold
 from .foreign import compute
+from .functions import MaybeIndex, as_maybe_index, cast, floor, ignore, maximum, minimum, where
 from .index_space import flatten
 from .making import fill, generate, the
 from .places import greatest, least, plus

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from .. import later
-from ..bounds import MEMORY, along, bounds
+from .. import late_binding as later
+from ..analysis.bounds import MEMORY, along, bounds
 from ..expr import Apply, Const, Expr, Extent, constant
 from ..graph import Check, Shape
 from ..scalar import apply_primitive

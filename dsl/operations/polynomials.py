@@ -6,13 +6,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .. import functions as fn
 from ..annotations import ArrayLike, IntLike
 from ..array import Array
 from ..errors import ShapeError, TracingError
+from ..frontend.sources import as_array
 from ..graph import known
-from ..sources import as_array
 from ..types import promote
+from . import functions as fn
 from . import linear_algebra
 from .common import operation
 from .control import cond, loop

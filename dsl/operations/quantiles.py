@@ -9,10 +9,10 @@ import numpy as np
 from ..annotations import ArrayLike
 from ..array import Array
 from ..errors import ShapeError, TracingError
-from ..functions import cast, clip, floor, isnan, minimum, rint, where
-from ..sources import as_array
+from ..frontend.sources import as_array
 from ..types import int64
 from .common import normalise_axis, operation
+from .functions import cast, clip, floor, isnan, minimum, rint, where
 from .index_space import expand_dims, flatten, reshape, take, take_along_axis
 from .irregular import argsort, compact
 from .irregular import sort as sort_

@@ -23,21 +23,22 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from .. import later, simplify
+from .. import late_binding as later
+from .. import simplify
 from ..annotations import ArrayLike, DTypeLike, IntLike, ShapeLike
 from ..array import Array
 from ..errors import DTypeError, NestedParallelismError, ShapeError, user_location
 from ..expr import Const, Expr, Index, constant
-from ..functions import cast, elementwise, exp, floor, isfinite, log, log1p, sqrt, where
+from ..frontend.sources import as_array, is_arraylike, use
+from ..frontend.tracing import enclosing_kernel, forbid_nesting
 from ..graph import Check, Generate, Label
 from ..scalar import Scalar, as_count, lift, refuse_traced
 from ..shapes import as_shape, require, show_shape
-from ..sources import as_array, is_arraylike, use
-from ..tracing import enclosing_kernel, forbid_nesting
 from ..types import ScalarType, as_type, float32, float64, int32, int64, uint32, uint64
 from . import index_space, irregular, scans
 from .common import normalise_axis, operation, trace_elements
 from .control import cond, while_loop
+from .functions import cast, elementwise, exp, floor, isfinite, log, log1p, sqrt, where
 
 __all__ = [
     "beta",

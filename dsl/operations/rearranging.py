@@ -11,12 +11,12 @@ from ..annotations import ArrayLike, AxisLike
 from ..array import Array
 from ..errors import AxisError, ShapeError, TracingError
 from ..expr import constant
-from ..functions import minimum
+from ..frontend.sources import as_array
 from ..graph import Check, Leaf, known
 from ..scalar import Scalar, lift
 from ..shapes import broadcast_shapes, extents, require
-from ..sources import as_array
 from .common import normalise_axis, operation
+from .functions import minimum
 from .index_space import (
     broadcast_to,
     expand_dims,

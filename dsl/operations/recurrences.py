@@ -9,13 +9,13 @@ from ..annotations import Function, IntLike
 from ..array import Array
 from ..errors import AxisError, ShapeError, TracingError, user_location
 from ..expr import TRUE, Const, Expr, constant
+from ..frontend.refusals import called
+from ..frontend.sources import as_array
+from ..frontend.tracing import check_result, forbid_nesting, traced_function
 from ..graph import ArrayLoop, Check, Generate, Input, Label, Leaf, Permute, indices
 from ..node import fresh_uid
-from ..refusals import called
 from ..scalar import Scalar, as_count, as_strong, lift
 from ..shapes import on_host, same_shape
-from ..sources import as_array
-from ..tracing import check_result, forbid_nesting, traced_function
 from ..types import LEAF, Structure
 from .common import label_of, normalise_axis, operation
 from .control import (

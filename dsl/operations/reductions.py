@@ -6,21 +6,22 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from .. import later, simplify
+from .. import late_binding as later
+from .. import simplify
+from ..analysis.combines import simple_combine
 from ..annotations import ArrayLike, AxisLike, ScheduleLike
 from ..array import Array, map_over
-from ..combines import simple_combine
 from ..errors import DTypeError, TracingError, user_location
 from ..expr import Const, Expr, Index, Read, constant
-from ..functions import absolute, cast, sqrt, square, subtract
+from ..frontend.sources import as_array
+from ..frontend.tracing import forbid_nesting
 from ..graph import Fold, Generate, Label
 from ..primitives import real_part
 from ..scalar import Scalar, apply_primitive, as_truth, refuse_traced
-from ..sources import as_array
-from ..tracing import forbid_nesting
 from ..types import LEAF, ScalarType, float32, float64, int64, uint64
 from .common import combining, normalise_axes, normalise_axis, operation
 from .folds import not_empty, split_axes, with_unit_axis
+from .functions import absolute, cast, sqrt, square, subtract
 from .places import linear, product
 
 __all__ = [

@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from .. import simplify
+from ..analysis.combines import simple_combine
 from ..annotations import ArrayLike, DTypeLike, Function, ScheduleLike
 from ..array import Array, map_over
-from ..combines import simple_combine
 from ..errors import DTypeError, ShapeError, user_location
 from ..expr import Index, constant
+from ..frontend.sources import as_array
+from ..frontend.tracing import forbid_nesting
 from ..graph import Label, Scan
-from ..sources import as_array
-from ..tracing import forbid_nesting
 from ..types import LEAF
 from .common import combining, fit_to, label_of, normalise_axis, operation, trace_combine
 from .index_space import flatten

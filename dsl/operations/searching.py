@@ -8,12 +8,12 @@ from typing import Any, Literal
 from ..annotations import ArrayLike
 from ..array import Array
 from ..errors import ShapeError, TracingError
-from ..functions import quot, where
-from ..sources import as_array
+from ..frontend.sources import as_array
 from ..types import int64
 from .common import operation
 from .control import while_loop
 from .elementwise import map as map_
+from .functions import quot, where
 from .index_space import take, take_along_axis
 from .irregular import argsort
 from .irregular import sort as sort_

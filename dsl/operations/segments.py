@@ -7,12 +7,13 @@ from typing import Any
 import numpy as np
 
 from .. import simplify
+from ..analysis.combines import simple_combine
 from ..annotations import ArrayLike, Element, Function, ScheduleLike
 from ..array import Array
-from ..combines import simple_combine
 from ..errors import ShapeError, user_location
 from ..expr import Cond, Const, Expr, Index, Proj, Read, constant, substitute
-from ..functions import maximum, minimum, where
+from ..frontend.sources import as_array
+from ..frontend.tracing import forbid_nesting
 from ..graph import (
     Check,
     Combine,
@@ -26,10 +27,9 @@ from ..graph import (
     known,
 )
 from ..scalar import apply_primitive
-from ..sources import as_array
-from ..tracing import forbid_nesting
 from ..types import LEAF, bool_, int64, tuple_of
 from .common import combining, fit_to, label_of, trace_combine
+from .functions import maximum, minimum, where
 from .places import ends
 from .scans import scan_array
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from .. import functions as fn
 from ..annotations import ArrayLike, AxisLike, IntLike
 from ..array import Array
 from ..errors import TracingError
+from ..frontend.sources import as_array
 from ..scalar import Scalar
-from ..sources import as_array
+from . import functions as fn
 from .common import normalise_axes, operation
 from .control import cond
 from .index_space import flatten, reshape, take

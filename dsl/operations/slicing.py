@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from .. import simplify
-from ..bounds import bounds, is_counter
+from ..analysis.bounds import bounds, is_counter
+from ..analysis.polynomial import polynomial
 from ..errors import ShapeError, TracingError
 from ..expr import Apply, Const, Expr, Extent, Param, constant, walk
 from ..graph import Check
-from ..polynomial import polynomial
 from ..scalar import Scalar, apply_primitive, as_count, run_time_argument
 from ..shapes import on_host, require
 from ..types import int64

@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from .. import functions as f
 from ..scalar import Scalar
 from ..types import ScalarType, int32
+from . import functions as f
 from .control import loop
 
 Matrix = list[list[Any]]

@@ -10,13 +10,13 @@ import numpy as np
 from ..annotations import ArrayLike, AxisLike
 from ..array import Array
 from ..errors import ShapeError
-from ..functions import clip, isclose, isnan, maximum, sqrt, where
+from ..frontend.sources import as_array
 from ..graph import known
 from ..scalar import Scalar
 from ..shapes import extents
-from ..sources import as_array
 from .common import combining, normalise_axis, operation
 from .control import cond
+from .functions import clip, isclose, isnan, maximum, sqrt, where
 from .index_space import diagonal, reshape, transpose
 from .joining import concatenate
 from .making import generate, unit

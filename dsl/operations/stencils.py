@@ -6,19 +6,26 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, ParamSpec, TypeVar
 
-from .. import functions as f
-from .. import later, simplify
+from .. import late_binding as later
+from .. import simplify
 from ..annotations import ArrayLike, Function, ScheduleLike
 from ..array import Array
 from ..errors import DTypeError, Location, ShapeError, TracingError, user_facing, user_location
 from ..expr import Apply, Cond, Const, Expr, Index, Loop, Proj, Read, Var, constant, substitute
+from ..frontend.refusals import called
+from ..frontend.sources import as_array
+from ..frontend.tracing import (
+    Scoped,
+    call_scalar_function,
+    current_scope,
+    forbid_nesting,
+    reject_escaped,
+)
 from ..graph import Check, Generate, Label, indices, known
-from ..refusals import called
 from ..scalar import Scalar, apply_primitive, lift, refuse_argument, refuse_traced
 from ..shapes import require, same_shape
-from ..sources import as_array
-from ..tracing import Scoped, call_scalar_function, current_scope, forbid_nesting, reject_escaped
 from ..types import ScalarType, bool_, int64, promote
+from . import functions as f
 from .common import combining, fit_to, flatten_value, label_of, operation, trace_elements
 
 __all__ = ["clamp", "convolve", "correlate", "mirror", "stencil", "symmetric", "wrap"]

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from .. import later, simplify
+from .. import late_binding as later
+from .. import simplify
 from ..annotations import Element, Function, Indexing
 from ..array import Array
 from ..errors import (
@@ -22,12 +23,12 @@ from ..errors import (
     user_location,
 )
 from ..expr import TRUE, Expr, constant, substitute
+from ..frontend.refusals import never_set
+from ..frontend.sources import as_array, is_arraylike
+from ..frontend.tracing import forbid_nesting
 from ..graph import Check, Combine, Generate, Label, Permute, Shape, indices, known
-from ..refusals import never_set
 from ..scalar import Scalar, apply_primitive, fit_weak, lift, yields
 from ..shapes import same_shape, show_shape, stretch_checks, stretched
-from ..sources import as_array, is_arraylike
-from ..tracing import forbid_nesting
 from ..types import flatten
 from .common import combining, flatten_value, operation, trace_combine
 from .parts import part_of, unwrapped

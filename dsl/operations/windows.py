@@ -6,13 +6,13 @@ from collections.abc import Callable
 
 import numpy as np
 
-from .. import functions as fn
 from ..annotations import IntLike, ScalarLike
 from ..array import Array
-from ..numeric import i0
 from ..scalar import Scalar
+from . import functions as fn
 from .common import operation
 from .making import generate
+from .numeric import i0
 
 __all__ = ["bartlett", "blackman", "hamming", "hanning", "kaiser"]
 

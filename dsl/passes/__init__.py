@@ -10,10 +10,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from .. import rebuild
-from ..configuration import Settings
 from ..graph import Input, Leaf, topological
+from ..graphs import rebuild
 from ..operations.common import label_of, require_order
+from ..process.configuration import Settings
 from ..target import target_of
 from .arguments import single_pass_arguments
 from .base import Context
@@ -92,7 +92,7 @@ def reschedule(roots: Sequence[Leaf], schedules: dict[str, Any]) -> list[Leaf]:
     """Set schedules, or ways to compute a product, by name or number (`#3`) of the operation."""
     if not schedules:
         return list(roots)
-    from ..product_way import ProductWay
+    from ..operations.product_way import ProductWay
 
     builder = rebuild.Rebuilder()
     number = 0

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..combines import argument_combine
+from ..analysis.combines import argument_combine
 from ..expr import Apply, Read, walk
 from ..graph import Fold, Leaf, Node, result_variables
-from ..rebuild import rewrite_graph
+from ..graphs.rebuild import rewrite_graph
 from .base import Context
 
 _BETTER = {"minimum": "less", "maximum": "greater"}

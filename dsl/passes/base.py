@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from ..configuration import Settings
 from ..graph import Input, Node
+from ..process.configuration import Settings
 from ..target import Target, target_of
 
 

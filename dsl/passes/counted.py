@@ -27,8 +27,8 @@ from ..expr import (
     walk,
 )
 from ..graph import ArrayLoop, Generate, Input, Leaf, Node, topological
+from ..graphs.rebuild import Rebuilder
 from ..primitives import TABLE
-from ..rebuild import Rebuilder
 from ..types import ScalarType, int64
 from .base import Context
 

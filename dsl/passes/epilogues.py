@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ..domains import regions
+from ..analysis.regions import regions
 from ..expr import Expr, Read, rewrite, walk
 from ..graph import (
     Fold,
@@ -23,7 +23,7 @@ from ..graph import (
     is_identity_read,
     topological,
 )  # fmt: skip
-from ..rebuild import Rebuilder
+from ..graphs.rebuild import Rebuilder
 from ..target import target_of
 from .base import Context
 from .operands import ENGINES

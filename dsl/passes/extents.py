@@ -18,8 +18,8 @@ from collections.abc import Iterable, Sequence
 
 from ..expr import Apply, Const, Expr, Extent, rewrite, walk
 from ..graph import Check, Input, Leaf, Node, topological
-from ..rebuild import Rebuilder
-from ..relations import checks_before
+from ..graphs.rebuild import Rebuilder
+from ..graphs.relations import checks_before
 from .base import Context
 
 Same = dict[Expr, Expr]

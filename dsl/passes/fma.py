@@ -12,8 +12,8 @@ from typing import Any
 
 from ..expr import Apply, Expr, no_common_sum, rewrite, walk
 from ..graph import Combine, Leaf, Node
+from ..graphs.rebuild import rewrite_graph
 from ..primitives import TABLE
-from ..rebuild import rewrite_graph
 from ..simplify import apply
 from .base import Context
 

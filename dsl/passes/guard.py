@@ -12,11 +12,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from ..analysis.in_range import always_inside
 from ..expr import Apply, Cond, Const, Expr, Index, Proj, Read, rewrite, walk
 from ..graph import Leaf, Node, Permute
-from ..inside import always_inside
+from ..graphs.rebuild import rewrite_graph
 from ..operations.stencils import in_range
-from ..rebuild import rewrite_graph
 from ..scalar import apply_primitive
 from .base import Context
 

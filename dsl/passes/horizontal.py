@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Sequence, Set
 from typing import Any
 
-from ..combines import argument_of
-from ..domains import places, regions
+from ..analysis.combines import argument_of
+from ..analysis.regions import places, regions
 from ..expr import Expr, Read, Var, substitute, walk
 from ..graph import (
     Combine,
@@ -26,7 +26,7 @@ from ..graph import (
     result_variables,
     topological,
 )  # fmt: skip
-from ..rebuild import Rebuilder
+from ..graphs.rebuild import Rebuilder
 from .base import Context
 
 MOST_OUTPUTS = 8

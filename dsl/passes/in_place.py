@@ -12,10 +12,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..domains import places, regions
+from ..analysis.regions import places, regions
 from ..expr import Cond, Expr, Read, rewrite, walk
 from ..graph import Generate, Input, Leaf, Node, is_identity_read, topological
-from ..rebuild import Rebuilder
+from ..graphs.rebuild import Rebuilder
 from .base import Context
 from .horizontal import MOST_OUTPUTS, _common
 from .vertical import LARGEST, MOST_ARRAYS, MOST_CONDITIONS, checked_by_data

@@ -16,11 +16,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..borders import FARTHEST
+from ..analysis.borders import FARTHEST
 from ..expr import Apply, Const, Expr, Index, Read, constant, rewrite, split_constant, walk
 from ..graph import Generate, Leaf, Node
+from ..graphs.rebuild import rewrite_graph
 from ..operations.stencils import resolve_index
-from ..rebuild import rewrite_graph
 from ..scalar import apply_primitive
 from .base import Context
 

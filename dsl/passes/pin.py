@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from ..combines import is_commutative
+from ..analysis.combines import is_commutative
 from ..graph import Fold, FoldSeg, Leaf, Matmul, Node, Permute
-from ..rebuild import rewrite_graph
+from ..graphs.rebuild import rewrite_graph
 from .base import Context
 
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ..analysis.polynomial import Polynomial, polynomial
 from ..expr import (
     TRUE,
     Expr,
@@ -42,8 +43,7 @@ from ..graph import (
     indices,
     topological,
 )
-from ..polynomial import Polynomial, polynomial
-from ..rebuild import Rebuilder
+from ..graphs.rebuild import Rebuilder
 from ..simplify import apply
 from .base import Context
 from .tested import may_be_outside

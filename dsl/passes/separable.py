@@ -17,8 +17,8 @@ import numpy as np
 
 from ..expr import Apply, Const, Expr, Index, Read, walk
 from ..graph import Generate, Label, Leaf, Node
+from ..graphs.rebuild import rewrite_graph
 from ..primitives import TABLE
-from ..rebuild import rewrite_graph
 from ..simplify import apply
 from .base import Context
 from .cost import ROUND_TRIP

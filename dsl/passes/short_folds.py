@@ -20,8 +20,7 @@ from collections.abc import Callable, Iterator, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..combines import SHORT_ROW, argument_ahead, argument_of, identities
-from ..configuration import Settings
+from ..analysis.combines import SHORT_ROW, argument_ahead, argument_of, identities
 from ..expr import (
     Apply,
     Const,
@@ -38,7 +37,8 @@ from ..expr import (
     walk,
 )
 from ..graph import Fold, FoldSeg, Generate, Leaf, Node, Permute, topological
-from ..rebuild import Rebuilder
+from ..graphs.rebuild import Rebuilder
+from ..process.configuration import Settings
 from .base import Context
 from .vertical import Uses, find_uses
 

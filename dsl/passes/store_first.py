@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ..analysis.updates import overwritable, overwrites
 from ..graph import ArrayLoop, Generate, Label, Leaf, Node, Permute, topological
+from ..graphs.rebuild import Rebuilder
 from ..node import indices
-from ..rebuild import Rebuilder
-from ..updates import overwritable, overwrites
 from .base import Context
 
 

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from ..analysis.in_range import always_inside
 from ..expr import Apply, Expr, Index, Read, primitive, walk
 from ..graph import Fold, Generate, Input, Leaf, Node, Scan, Shape, topological
-from ..inside import always_inside
-from ..rebuild import Rebuilder
+from ..graphs.rebuild import Rebuilder
 from .base import Context
 
 

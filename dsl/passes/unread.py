@@ -23,7 +23,7 @@ from ..graph import (
     Scan,
     topological,
 )
-from ..rebuild import Rebuilder
+from ..graphs.rebuild import Rebuilder
 from .base import Context
 
 

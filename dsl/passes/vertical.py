@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..domains import regions
+from ..analysis.regions import regions
 from ..errors import Location
 from ..expr import Cond, Const, Expr, Index, Read, no_common_sum, reads, rewrite, substitute, walk
 from ..graph import (
@@ -33,8 +33,8 @@ from ..graph import (
     is_identity_read,
     topological,
 )  # fmt: skip
+from ..graphs.rebuild import Rebuilder
 from ..operations.stencils import resolve_index, resolve_read
-from ..rebuild import Rebuilder
 from . import cost, operands
 from .base import Context
 from .repeats import FAR, GATHERED, counters, times_read

@@ -28,7 +28,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from treadle.dsl.borders import Inside
+from treadle.dsl.analysis.borders import Inside
+from treadle.dsl.analysis.polynomial import Forms, Polynomial, polynomial
 from treadle.dsl.expr import (
     Apply,
     Const,
@@ -44,10 +45,9 @@ from treadle.dsl.expr import (
     walk,
 )
 from treadle.dsl.graph import Fold, Generate, Leaf, Matmul, Node, Permute, Recurrence, Scan
-from treadle.dsl.locks import cached
-from treadle.dsl.names import evaluate
+from treadle.dsl.graphs.names import evaluate
 from treadle.dsl.passes.cost import UNKNOWN_TRIP_COUNT
-from treadle.dsl.polynomial import Forms, Polynomial, polynomial
+from treadle.dsl.process.locks import cached
 from treadle.dsl.types import complex128, float64
 
 AFFINE, COMPUTED, DATA = "affine", "computed", "data"

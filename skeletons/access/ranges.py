@@ -2,8 +2,8 @@
 
 Bounds are expressions over the kernel's scalars (constants where possible), so that a launcher,
 which has the scalars, can decide what holds for a launch.  They are meant in unbounded integers.
-Monotonic operations have the rule of `dsl/bounds.py`; bounds of the others are coarser than its
-`RULES`, because every launch evaluates them.
+Monotonic operations have the rule of `dsl/analysis/bounds.py`; bounds of the others are coarser
+than its `RULES`, because every launch evaluates them.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from treadle.dsl.bounds import Intervals, Range, monotonic, whole
+from treadle.dsl.analysis.bounds import Intervals, Range, monotonic, whole
+from treadle.dsl.analysis.polynomial import Polynomial, arithmetic
 from treadle.dsl.expr import Apply, Const, Expr, Extent, Param, Var, conjuncts, constant, walk
-from treadle.dsl.polynomial import Polynomial, arithmetic
 from treadle.dsl.primitives import convert
 from treadle.dsl.types import int64
 

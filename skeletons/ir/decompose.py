@@ -21,8 +21,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from treadle.dsl.expr import Apply, Const, Expr, Var, walk
-from treadle.dsl.locks import cached
 from treadle.dsl.primitives import Primitive
+from treadle.dsl.process.locks import cached
 from treadle.dsl.target import Target
 from treadle.dsl.types import ALL_TYPES, ScalarType
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from treadle.dsl.expr import Expr, new
 from treadle.dsl.graph import Leaf
-from treadle.dsl.interning import find, publish
+from treadle.dsl.graphs.interning import find, publish
 from treadle.dsl.types import int32, int64
 
 

@@ -24,8 +24,8 @@ from typing import Any
 
 from treadle.dsl.expr import Apply, Const, Expr, Foreign, Var, new, walk
 from treadle.dsl.graph import Combine, Leaf
-from treadle.dsl.interning import find, publish
-from treadle.dsl.locks import cached
+from treadle.dsl.graphs.interning import find, publish
+from treadle.dsl.process.locks import cached
 from treadle.dsl.types import ScalarType
 from treadle.skeletons.schedules import Order
 

@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from treadle.dsl.borders import Inside
+from treadle.dsl.analysis.borders import Inside
+from treadle.dsl.analysis.polynomial import Polynomial, affine_forms, variables
 from treadle.dsl.expr import (
     TRUE,
     Apply,
@@ -34,7 +35,6 @@ from treadle.dsl.expr import (
 from treadle.dsl.graph import Leaf, Shape, is_identity_read
 from treadle.dsl.operations.places import delinear, linear
 from treadle.dsl.operations.stencils import resolve_index
-from treadle.dsl.polynomial import Polynomial, affine_forms, variables
 
 from ..lower.build import Builder
 from . import arithmetic as at
@@ -123,7 +123,7 @@ def resolve(roots: Sequence[Expr], builder: Builder, domain: Shape,
 @dataclass(frozen=True)
 class Safe:
     """What is in range: `axes` of boundary reads, and indices that were resolved on axes of the
-    domain of these `extents` (`dsl/borders.py`)."""
+    domain of these `extents` (`dsl/analysis/borders.py`)."""
 
     axes: Mapping[Read, set[int]]
     extents: Mapping[Expr, Expr] = field(default_factory=dict)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from treadle.dsl.expr import Const, Expr
 from treadle.dsl.graph import Library
-from treadle.dsl.library import is_builtin
+from treadle.dsl.libraries.base import is_builtin
 from treadle.dsl.scalar import apply_primitive
 
 #: The largest matrices, and the most right-hand sides of a system.

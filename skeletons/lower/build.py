@@ -18,6 +18,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from treadle.dsl import simplify
+from treadle.dsl.analysis.polynomial import MOST_TERMS
+from treadle.dsl.analysis.updates import reads_own
 from treadle.dsl.expr import (
     TRUE,
     Apply,
@@ -36,10 +38,8 @@ from treadle.dsl.expr import (
     walk,
 )
 from treadle.dsl.graph import Input, Leaf, Node, Permute
-from treadle.dsl.polynomial import MOST_TERMS
 from treadle.dsl.target import NATIVE, Target
 from treadle.dsl.types import ScalarType, int32, int64
-from treadle.dsl.updates import reads_own
 from treadle.skeletons.schedules import Order
 from treadle.skeletons.schedules.block_table import BlockTable
 from treadle.skeletons.schedules.schedule import shown

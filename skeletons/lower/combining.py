@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from treadle.dsl import simplify
-from treadle.dsl.combines import identities, is_commutative
+from treadle.dsl.analysis.combines import identities, is_commutative
 from treadle.dsl.expr import (
     Apply,
     Cond,

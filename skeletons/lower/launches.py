@@ -13,7 +13,7 @@ from typing import Any
 
 from treadle.dsl.expr import Apply, Const, Expr, substitute, walk
 from treadle.dsl.graph import Fold, FoldSeg, Generate, Node, Permute, Shape
-from treadle.dsl.names import evaluate
+from treadle.dsl.graphs.names import evaluate
 
 from ..ir.kernel import Kernel, Lowered, show
 from ..schedules import Grid, Hints, PerThread, Row, Schedule, ScheduleError, as_schedule

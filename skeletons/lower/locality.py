@@ -26,7 +26,6 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from treadle.dsl import locks
 from treadle.dsl.expr import (
     Apply,
     Const,
@@ -40,7 +39,8 @@ from treadle.dsl.expr import (
     walk,
 )
 from treadle.dsl.graph import Generate, Input, Leaf, Node, Permute, Shape, topological
-from treadle.dsl.names import Names, evaluate
+from treadle.dsl.graphs.names import Names, evaluate
+from treadle.dsl.process import locks
 from treadle.dsl.quantities import duration
 
 from ..access.maps import AFFINE, counters, index_map

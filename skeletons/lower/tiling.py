@@ -18,9 +18,9 @@ from typing import Any
 
 from treadle.dsl import simplify
 from treadle.dsl.expr import TRUE, Apply, Const, Expr, Extent, Param, Var, constant, rewrite, walk
+from treadle.dsl.frontend.tracing import scalar_function_of
 from treadle.dsl.graph import Shape
 from treadle.dsl.scalar import Scalar, lift
-from treadle.dsl.tracing import scalar_function_of
 from treadle.dsl.types import int64
 from treadle.skeletons.schedules import Resolved, Row, Schedule, as_schedule
 from treadle.skeletons.schedules.schedule import shown

@@ -19,8 +19,8 @@ from functools import lru_cache
 
 import numpy as np
 
-from treadle.dsl.locks import cached
-from treadle.dsl.names import evaluate
+from treadle.dsl.graphs.names import evaluate
+from treadle.dsl.process.locks import cached
 from treadle.skeletons.schedules import (
     Clusters,
     Hilbert,

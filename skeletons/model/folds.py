@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 from treadle.dsl.expr import Expr, constant
 from treadle.dsl.graph import Fold, FoldSeg, Node, Permute, Scan
-from treadle.dsl.names import evaluate
+from treadle.dsl.graphs.names import evaluate
 from treadle.dsl.quantities import duration
 from treadle.skeletons.schedules import Agents, Block, Column, Row, Schedule, as_schedule
 

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
-from treadle.dsl.combines import SHORT_ROW
+from treadle.dsl.analysis.combines import SHORT_ROW
 from treadle.dsl.expr import Expr
 from treadle.dsl.graph import Fold, Generate, Node, Permute
-from treadle.dsl.names import Names
+from treadle.dsl.graphs.names import Names
 from treadle.dsl.passes.short_folds import Short, is_short, length
 from treadle.dsl.quantities import duration
 from treadle.dsl.schedule import ScheduleError

@@ -19,8 +19,8 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from treadle.dsl import functions
-from treadle.dsl.sources import use
+from treadle.dsl.frontend.sources import use
+from treadle.dsl.operations import functions
 
 Index: TypeAlias = Any
 """An ``int``, a NumPy int64 array or a traced int64 scalar. They share operators, not a type."""

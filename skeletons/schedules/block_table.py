@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from treadle.dsl.interning import cached_per_object
+from treadle.dsl.graphs.interning import cached_per_object
 
 from .examine import evaluate, inverse_table, row_major_ids
 from .orders import Order

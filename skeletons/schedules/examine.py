@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from treadle.dsl.errors import TreadleError, user_facing
-from treadle.dsl.interning import cached_per_object
+from treadle.dsl.graphs.interning import cached_per_object
 from treadle.dsl.schedule import ScheduleError, ScheduleTypeError, as_schedule
 
 from .orders import Order

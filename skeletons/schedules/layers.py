@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, dataclass_transform
 
 import numpy as np
 
-from treadle.dsl.encoding import where_to_define
 from treadle.dsl.errors import without_frames
+from treadle.dsl.graphs.encoding import where_to_define
 from treadle.dsl.schedule import ScheduleError, ScheduleTypeError, as_schedule
 
 if TYPE_CHECKING:

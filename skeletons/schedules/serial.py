@@ -8,7 +8,7 @@ import functools
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from treadle.dsl.encoding import import_first, imported
+from treadle.dsl.graphs.encoding import import_first, imported
 from treadle.dsl.schedule import ScheduleError
 
 from .layers import Layer, is_built_in

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from treadle.dsl.interning import cached_per_object
+from treadle.dsl.graphs.interning import cached_per_object
 from treadle.dsl.schedule import ScheduleError, of_operation
 
 from .examine import all_points, check, inside_of, inverse_table, points_of, row_major_ids, size_of

@@ -46,7 +46,7 @@ from treadle.dsl.graph import (
     Permute,
     topological,
 )  # fmt: skip
-from treadle.dsl.names import Names, address, operations
+from treadle.dsl.graphs.names import Names, address, operations
 from treadle.dsl.operations.stencils import resolve_index
 from treadle.dsl.program import TracedProgram
 from treadle.dsl.schedule import Schedule

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from treadle.dsl.errors import ScheduleError, user_facing
-from treadle.dsl.locks import cached
+from treadle.dsl.process.locks import cached
 from treadle.dsl.schedule import Schedule
 from treadle.skeletons.schedules import Auto, Grid, Row, as_schedule
 from treadle.skeletons.schedules.schedule import shown

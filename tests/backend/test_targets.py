@@ -14,8 +14,8 @@ import treadle as td
 from treadle.backend import registry
 from treadle.backend.cuda.codegen.text import print_file
 from treadle.dsl import passes, target
-from treadle.dsl.configuration import Settings
 from treadle.dsl.graph import Input, topological
+from treadle.dsl.process.configuration import Settings
 from treadle.skeletons.lower.build import LoweringContext
 from treadle.skeletons.lower.lower import lower
 

@@ -215,7 +215,7 @@ def test_mistakes(wrong, error, said):
 
 def test_without_scipy(monkeypatch):
     """NumPy's own transforms, in the same types."""
-    from treadle.dsl import fft_library
+    from treadle.dsl.libraries import fft as fft_library
 
     monkeypatch.setattr(fft_library, "_pocketfft", lambda: (np.fft, 0))
     for name in ("fft", "irfft"):

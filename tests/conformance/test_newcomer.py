@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 import treadle as td
-from treadle.dsl import environment, suggestions
+from treadle.dsl.frontend import suggestions
+from treadle.dsl.process import environment
 
 
 def layouts():

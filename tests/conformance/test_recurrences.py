@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import treadle as td
+from treadle.dsl.analysis.updates import overwritable
 from treadle.dsl.graph import ArrayLoop, Input, Permute, Recurrence, topological
-from treadle.dsl.updates import overwritable
 
 from .helpers import assert_same, generator, small
 

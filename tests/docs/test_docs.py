@@ -13,7 +13,7 @@ import pytest
 
 import treadle as td
 from tests.docs import pages
-from treadle.dsl.environment import VARIABLES
+from treadle.dsl.process.environment import VARIABLES
 
 
 @pytest.mark.parametrize("backend", pages.BACKENDS)

@@ -99,7 +99,7 @@ def test_no_circle() -> None:
 
 def test_what_is_bound_later_is_bound() -> None:
     """By `import treadle` alone, in a process that has done nothing else."""
-    tree = ast.parse((ROOT / "dsl" / "later.py").read_text(encoding="utf-8"))
+    tree = ast.parse((ROOT / "dsl" / "late_binding.py").read_text(encoding="utf-8"))
     names = {
         name
         for node in ast.walk(tree)
@@ -111,7 +111,9 @@ def test_what_is_bound_later_is_bound() -> None:
     }  # fmt: skip
     assert {"matmul", "Array", "instead_of_keyword", "show_expression"} <= names
     code = (
-        f"import treadle; print([n for n in {sorted(names)} if not hasattr(treadle.dsl.later, n)])"
+        "import treadle\n"
+        "from treadle.dsl import late_binding as later\n"
+        f"print([n for n in {sorted(names)} if not hasattr(later, n)])"
     )
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True,

@@ -73,7 +73,7 @@ def test_the_command_line_without_utf8(command: str, tmp_path: Path) -> None:
 
 WHERE = """
 import numpy as np, treadle as td
-from treadle.dsl.environment import cache_directory
+from treadle.dsl.process.environment import cache_directory
 print(cache_directory())
 assert td.run(td.use(np.arange(3)) * 2, backend="native").tolist() == [0, 2, 4]
 import treadle.dsl, os

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from treadle.dsl.array import Array
-from treadle.dsl.computed import values_of
 from treadle.dsl.errors import DTypeError, TracingError, shown, user_location
 from treadle.dsl.expr import Param
+from treadle.dsl.frontend.evaluation import values_of
+from treadle.dsl.frontend.refusals import instead_of
+from treadle.dsl.frontend.sources import PLAIN_ARRAYS, is_arraylike, normalise_source
 from treadle.dsl.graph import Input
-from treadle.dsl.refusals import instead_of
 from treadle.dsl.scalar import Scalar
-from treadle.dsl.sources import PLAIN_ARRAYS, is_arraylike, normalise_source
 from treadle.dsl.types import (
     DEFAULT_OF_KIND,
     LEAF,

@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
-from treadle.dsl import locks
-from treadle.dsl.configuration import refresh_settings, settings
+from treadle.dsl.analysis.short_extents import asking
+from treadle.dsl.frontend.trees import array_tree, joined_tree
 from treadle.dsl.graph import Input, Leaf
-from treadle.dsl.rebuild import over_arguments
-from treadle.dsl.short_extents import asking
+from treadle.dsl.graphs.rebuild import over_arguments
+from treadle.dsl.process import locks
+from treadle.dsl.process.configuration import refresh_settings, settings
 from treadle.dsl.types import LEAF, ScalarType
-from treadle.dsl.values import array_tree, joined_tree
 
 from .jit import Programs, backend_here
 from .program import Program

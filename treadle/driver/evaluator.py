@@ -6,14 +6,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 # The first four are imported for their `later.offer` calls.
-import treadle.dsl.computed
-import treadle.dsl.names
-import treadle.dsl.printer
-import treadle.dsl.suggestions  # noqa: F401
+import treadle.dsl.frontend.evaluation
+import treadle.dsl.frontend.suggestions
+import treadle.dsl.graphs.names
+import treadle.dsl.graphs.printer  # noqa: F401
 from treadle.backend import registry
-from treadle.dsl.configuration import Settings
+from treadle.dsl.frontend.trees import Tree
 from treadle.dsl.graph import Input, Leaf
-from treadle.dsl.values import Tree
+from treadle.dsl.process.configuration import Settings
 
 from . import eager
 from .program import Program

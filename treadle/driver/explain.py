@@ -13,7 +13,8 @@ from typing import Any
 
 from treadle.backend.registry import offered
 from treadle.backend.runtime.choosing import first_choice, reasons
-from treadle.dsl.combines import called, ways
+from treadle.dsl.analysis.combines import called, ways
+from treadle.dsl.analysis.updates import overwritable
 from treadle.dsl.expr import Apply, Expr
 from treadle.dsl.graph import (  # fmt: skip
     ArrayLoop,
@@ -32,12 +33,11 @@ from treadle.dsl.graph import (  # fmt: skip
     inner_inputs,
     topological,
 )
-from treadle.dsl.names import Names, address, in_order, is_kernel, operations, place
+from treadle.dsl.graphs.names import Names, address, in_order, is_kernel, operations, place
 from treadle.dsl.passes import cost
 from treadle.dsl.passes.rows import row_axes, row_members
 from treadle.dsl.quantities import count, count_of, duration, in_bytes, rounded
 from treadle.dsl.target import target_of
-from treadle.dsl.updates import overwritable
 from treadle.skeletons.access.maps import (
     Access,
     accesses,

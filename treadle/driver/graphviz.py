@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from treadle.dsl.graph import ArrayLoop, Branch, Input, Node, inner_inputs, topological
-from treadle.dsl.names import Names, is_kernel
+from treadle.dsl.graphs.names import Names, is_kernel
 
 from .explain import fused, title
 

@@ -10,8 +10,8 @@ from dataclasses import replace
 from typing import Any
 
 from treadle.backend.registry import choose, require_name
+from treadle.dsl.analysis.short_extents import Asked, asking
 from treadle.dsl.array import Array
-from treadle.dsl.configuration import Settings, config, refresh_settings, settings
 from treadle.dsl.errors import (
     TracingError,
     TreadleError,
@@ -24,15 +24,15 @@ from treadle.dsl.errors import (
     wrong_arguments,
 )
 from treadle.dsl.expr import Param
+from treadle.dsl.frontend.refusals import called, of_structure
+from treadle.dsl.frontend.sources import PLAIN_ARRAYS
+from treadle.dsl.frontend.tracing import traced_function
+from treadle.dsl.frontend.trees import flatten_results
 from treadle.dsl.graph import Input
+from treadle.dsl.graphs.relations import with_checks
 from treadle.dsl.node import fresh_uid
-from treadle.dsl.refusals import called, of_structure
-from treadle.dsl.relations import with_checks
+from treadle.dsl.process.configuration import Settings, config, refresh_settings, settings
 from treadle.dsl.scalar import Scalar, refuse_traced
-from treadle.dsl.short_extents import Asked, asking
-from treadle.dsl.sources import PLAIN_ARRAYS
-from treadle.dsl.tracing import traced_function
-from treadle.dsl.values import flatten_results
 
 from .arguments import signature, split_arguments, symbol
 from .program import Program, operation_names, unnamed_schedules

@@ -11,17 +11,17 @@ from typing import TYPE_CHECKING, Any
 
 from treadle.backend.registry import load as load_backend
 from treadle.backend.registry import offered
-from treadle.dsl.configuration import Settings
 from treadle.dsl.errors import DeviceOutOfMemory, TracingError, user_facing
-from treadle.dsl.escaped import inputs_of
 from treadle.dsl.expr import Param
+from treadle.dsl.frontend.trees import Tree
 from treadle.dsl.graph import Input, Leaf, topological
-from treadle.dsl.printer import show_graph
+from treadle.dsl.graphs.inputs import inputs_of
+from treadle.dsl.graphs.printer import show_graph
+from treadle.dsl.graphs.relations import without_tests
+from treadle.dsl.process.configuration import Settings
 from treadle.dsl.program import TracedProgram
-from treadle.dsl.relations import without_tests
 from treadle.dsl.text import Text, printable
 from treadle.dsl.types import LEAF
-from treadle.dsl.values import Tree
 from treadle.skeletons.schedules.validate import did_you_mean
 
 from .arguments import bind

@@ -21,14 +21,14 @@ from typing import Any, TypeVar
 import numpy as np
 
 from treadle import dsl
-from treadle.dsl.configuration import Settings
-from treadle.dsl.encoding import TYPES, Decoder, Encoder, decode_tree, encode_tree
-from treadle.dsl.environment import write_atomically
 from treadle.dsl.errors import ScheduleError, StorageError, TreadleError, user_facing
 from treadle.dsl.expr import Const, Param
 from treadle.dsl.graph import Input, Leaf
+from treadle.dsl.graphs.encoding import TYPES, Decoder, Encoder, decode_tree, encode_tree
+from treadle.dsl.graphs.verify import BrokenGraph, verify
+from treadle.dsl.process.configuration import Settings
+from treadle.dsl.process.environment import write_atomically
 from treadle.dsl.program import TracedProgram
-from treadle.dsl.verify import BrokenGraph, verify
 from treadle.skeletons.products import BilinearAlgorithm
 from treadle.skeletons.schedules import from_dict
 

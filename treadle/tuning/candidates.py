@@ -21,8 +21,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from treadle.dsl.graph import Fold, FoldSeg, Generate, Matmul, Permute, Scan
-from treadle.dsl.names import Names, address
-from treadle.dsl.product_way import WORTH_TRYING, ProductWay
+from treadle.dsl.graphs.names import Names, address
+from treadle.dsl.operations.product_way import WORTH_TRYING, ProductWay
 from treadle.dsl.schedule import ScheduleError
 from treadle.dsl.target import target_of
 from treadle.skeletons.lower.launches import kernels_made
@@ -35,7 +35,7 @@ from treadle.skeletons.schedules.schedule import Schedule, ScheduleLike, as_sche
 
 if TYPE_CHECKING:
     from treadle.dsl.graph import Node
-    from treadle.dsl.names import Names
+    from treadle.dsl.graphs.names import Names
     from treadle.dsl.program import TracedProgram
 
 MOST = 12  # schedules timed per operation, if the model can rank them

@@ -14,8 +14,8 @@ from treadle.driver.storage import canonical_key
 from treadle.dsl.errors import BackendUnavailable, ScheduleError, StorageError, TreadleError
 from treadle.dsl.expr import Const, Expr, Extent
 from treadle.dsl.graph import Matmul, topological
-from treadle.dsl.names import address, operations
-from treadle.dsl.rebuild import rewrite_graph
+from treadle.dsl.graphs.names import address, operations
+from treadle.dsl.graphs.rebuild import rewrite_graph
 from treadle.skeletons import store
 from treadle.skeletons.schedules.chooser import Auto, Tuned
 from treadle.skeletons.schedules.schedule import as_schedule

@@ -15,7 +15,7 @@ from .table import Timing, TuningTable, option_name
 
 if TYPE_CHECKING:
     from treadle.dsl.graph import Node
-    from treadle.dsl.names import Names
+    from treadle.dsl.graphs.names import Names
 
 #: Candidates shown; the others are counted.
 SHOWN = 5

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from treadle.driver.arguments import bind
 from treadle.dsl.graph import Matmul
-from treadle.dsl.product_way import ProductWay, why_closed
+from treadle.dsl.operations.product_way import ProductWay, why_closed
 from treadle.skeletons.schedules.schedule import Schedule
 
 from .candidates import Option, hinted
@@ -21,7 +21,7 @@ from .table import Refusal, Timing
 
 if TYPE_CHECKING:
     from treadle.dsl.graph import Node
-    from treadle.dsl.names import Names
+    from treadle.dsl.graphs.names import Names
     from treadle.dsl.program import TracedProgram
 
 ROUNDS = 5

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from treadle.dsl.bounds import Intervals, Range, whole
+from treadle.dsl.analysis.bounds import Intervals, Range, whole
 from treadle.dsl.expr import Apply, Const, Expr, Extent, Var, unknown, walk
 from treadle.dsl.types import int32, int64
 from treadle.skeletons.ir.hosted import Stride

@@ -16,10 +16,10 @@ import struct
 from collections.abc import Callable
 from typing import Any
 
-from treadle.dsl import locks
 from treadle.dsl.errors import CompilationError
-from treadle.dsl.interning import cached_per_object
+from treadle.dsl.graphs.interning import cached_per_object
 from treadle.dsl.operations.foreign import _numba_type, definitions
+from treadle.dsl.process import locks
 from treadle.dsl.types import ScalarType
 from treadle.skeletons.ir.failures import error_words
 

@@ -14,9 +14,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from treadle.dsl import locks
 from treadle.dsl.errors import BackendUnavailable, CompilationError
-from treadle.dsl.limits import threads
+from treadle.dsl.process import locks
+from treadle.dsl.process.limits import threads
 from treadle.skeletons.ir.kernel import Kernel
 
 from ...runtime.disk_cache import DiskCache

@@ -27,7 +27,7 @@ from cupy.cuda import runtime
 
 from treadle.backend.native.runtime import modules
 from treadle.backend.native.runtime.structures import words
-from treadle.dsl import locks
+from treadle.dsl.process import locks
 
 from .calls import DriverError
 

@@ -17,9 +17,9 @@ from cuda.bindings import driver as cu
 from cupy.cuda import driver as cupy_driver
 from cupy.cuda import runtime
 
-from treadle.dsl import locks
 from treadle.dsl.errors import BackendUnavailable, DeviceOutOfMemory, TracingError, TreadleError
-from treadle.dsl.sources import PLAIN_ARRAYS
+from treadle.dsl.frontend.sources import PLAIN_ARRAYS
+from treadle.dsl.process import locks
 
 from ...runtime.memory import POOL
 from ..compile.nvrtc import Cubin, compile_kernels

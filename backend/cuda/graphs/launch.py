@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from cupy.cuda import runtime
 
-from treadle.dsl import locks
+from treadle.dsl.process import locks
 
 from ..device.device import Block, Call, Copy, Fill, Launch, Operation, Repeat
 from ..device.driver import DriverDevice, enter, explained, stream_here

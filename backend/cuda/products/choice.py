@@ -18,12 +18,12 @@ from itertools import chain, combinations
 from math import inf
 from typing import Any
 
+from treadle.dsl.analysis.polynomial import polynomial
 from treadle.dsl.expr import Const, Expr, Index, Read, walk
 from treadle.dsl.graph import Matmul
-from treadle.dsl.interning import cached_per_object
-from treadle.dsl.names import Names
+from treadle.dsl.graphs.interning import cached_per_object
+from treadle.dsl.graphs.names import Names
 from treadle.dsl.passes import cost, operands
-from treadle.dsl.polynomial import polynomial
 from treadle.dsl.program import TracedProgram
 from treadle.dsl.quantities import duration
 from treadle.skeletons.ir.specialise import specialise

@@ -17,8 +17,8 @@ import numpy as np
 from treadle.dsl import simplify
 from treadle.dsl.expr import Expr, Index, Read, Var, constant, rewrite
 from treadle.dsl.graph import Matmul, Shape
-from treadle.dsl.locks import cached
 from treadle.dsl.passes import operands
+from treadle.dsl.process.locks import cached
 from treadle.dsl.target import CUDA
 from treadle.dsl.types import ScalarType, int32, int64
 from treadle.skeletons.ir.kernel import Buffer, Kernel, Store

@@ -7,7 +7,7 @@ from typing import Any
 
 from treadle.dsl.expr import Apply, Expr, Index, Read
 from treadle.dsl.graph import Generate, Leaf, Matmul
-from treadle.dsl.names import Names
+from treadle.dsl.graphs.names import Names
 from treadle.skeletons.products import STRASSEN, algorithm_of, instances
 
 from ...runtime.host import HostCompiler

@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from treadle.dsl.analysis.polynomial import Polynomial
 from treadle.dsl.expr import Const, Expr, Var, walk
-from treadle.dsl.polynomial import Polynomial
 from treadle.dsl.types import int64
 from treadle.skeletons.ir.kernel import Body, Buffer, Comment, For, Let, Load, Store, expressions
 

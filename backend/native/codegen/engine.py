@@ -8,9 +8,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from treadle.dsl import locks
 from treadle.dsl.errors import CompilationError
-from treadle.dsl.limits import LLVM_AT_LEAST, LLVM_PER_BYTE, require_memory, require_stack
+from treadle.dsl.process import locks
+from treadle.dsl.process.limits import LLVM_AT_LEAST, LLVM_PER_BYTE, require_memory, require_stack
 
 from .libraries import address_of
 from .llvm import llvm

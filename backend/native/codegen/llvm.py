@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from treadle.dsl.errors import BackendUnavailable
-from treadle.dsl.limits import require_llvm
+from treadle.dsl.process.limits import require_llvm
 
 require_llvm()
 try:

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from treadle.dsl.analysis.polynomial import Polynomial
 from treadle.dsl.expr import Apply, Const, Expr
-from treadle.dsl.polynomial import Polynomial
 from treadle.dsl.types import bool_, int64
 from treadle.skeletons.ir.kernel import Buffer
 

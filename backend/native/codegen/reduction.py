@@ -13,8 +13,8 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from treadle.dsl.analysis.polynomial import Polynomial
 from treadle.dsl.expr import Apply, Expr, Var, primitive, substitute, walk
-from treadle.dsl.polynomial import Polynomial
 from treadle.dsl.types import ScalarType, int64
 from treadle.skeletons.ir.kernel import (
     Assign,

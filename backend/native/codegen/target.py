@@ -7,8 +7,8 @@ import platform
 from dataclasses import dataclass
 from pathlib import Path
 
-from treadle.dsl import locks
-from treadle.dsl.environment import variable, warn_of
+from treadle.dsl.process import locks
+from treadle.dsl.process.environment import variable, warn_of
 
 from .llvm import llvm
 

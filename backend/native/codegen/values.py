@@ -3,9 +3,9 @@
 In registers bool is i1; float16 and bfloat16 are float32 numbers that their type can represent
 exactly; a complex number is two registers.  In memory bool is a byte and the others their bits.
 
-int64 values are kept as polynomials (`dsl/polynomial.py`) over the numbers of registers as long as
-only +, − and × touch them, so that equal indices are found equal, neighbouring ones share their
-base, and the coefficient of the lane number (which decides between vector load, broadcast and
+int64 values are kept as polynomials (`dsl/analysis/polynomial.py`) over the numbers of registers as
+long as only +, − and × touch them, so that equal indices are found equal, neighbouring ones share
+their base, and the coefficient of the lane number (which decides between vector load, broadcast and
 gather) can be read off.
 """
 
@@ -14,7 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from treadle.dsl.polynomial import Polynomial
+from treadle.dsl.analysis.polynomial import Polynomial
 from treadle.dsl.types import ScalarType
 
 from .text import Reg

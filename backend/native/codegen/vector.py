@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from treadle.dsl.analysis.polynomial import Polynomial
 from treadle.dsl.expr import Expr, walk
-from treadle.dsl.polynomial import Polynomial
 from treadle.dsl.types import int64
 from treadle.skeletons.ir.kernel import Buffer, For, Let, Load, Store, expressions, statements
 

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
-from treadle.dsl import locks
 from treadle.dsl.errors import CompilationError
+from treadle.dsl.process import locks
 from treadle.dsl.types import ScalarType
 
 from ...runtime.disk_cache import DiskCache

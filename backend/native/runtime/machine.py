@@ -10,7 +10,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from treadle.dsl import VERSION
-from treadle.dsl.environment import variable
+from treadle.dsl.process.environment import variable
 
 #: The folders whose files decide what becomes of a program, and those inside that do not.
 _PACKAGES = ("dsl", "skeletons", "backend")

@@ -25,7 +25,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from treadle.dsl import locks
+from treadle.dsl.process import locks
 from treadle.dsl.types import bool_
 
 from ...runtime.memory import SMALLEST, address, no_memory

@@ -17,8 +17,8 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from treadle.dsl import limits, locks
-from treadle.dsl.environment import variable, warn_of
+from treadle.dsl.process import limits, locks
+from treadle.dsl.process.environment import variable, warn_of
 
 from . import modules
 

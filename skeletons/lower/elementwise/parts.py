@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from treadle.dsl.analysis.polynomial import Forms, Polynomial, affine_forms
 from treadle.dsl.expr import (
     FALSE,
     TRUE,
@@ -30,7 +31,6 @@ from treadle.dsl.expr import (
     varies,
     walk,
 )
-from treadle.dsl.polynomial import Forms, Polynomial, affine_forms
 
 from ...ir import arithmetic as at
 from ...ir.linearize import Linearizer

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from treadle.dsl.combines import (
+from treadle.dsl.analysis.combines import (
     SHORT_ROW,
     argument_ahead,
     argument_of,
@@ -14,10 +14,10 @@ from treadle.dsl.combines import (
     is_commutative,
     simple_combine,
 )
+from treadle.dsl.analysis.polynomial import affine_forms
 from treadle.dsl.expr import FALSE, TRUE, Const, Expr, Index, Read, Var, constant, substitute, walk
 from treadle.dsl.graph import Combine, Fold, Leaf
 from treadle.dsl.operations.places import delinear
-from treadle.dsl.polynomial import affine_forms
 from treadle.dsl.scalar import apply_primitive
 from treadle.dsl.simplify import select
 from treadle.dsl.types import int64

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from treadle.dsl.combines import argument_ahead
+from treadle.dsl.analysis.combines import argument_ahead
 from treadle.dsl.expr import FALSE, TRUE, Expr, Index, Var, constant
 from treadle.dsl.graph import Combine, Fold, Shape
 from treadle.dsl.types import int64

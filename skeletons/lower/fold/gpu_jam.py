@@ -24,7 +24,7 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from treadle.dsl import simplify
-from treadle.dsl.combines import SHORT_ROW, apart, argument_of, argument_passes
+from treadle.dsl.analysis.combines import SHORT_ROW, apart, argument_of, argument_passes
 from treadle.dsl.expr import (
     TRUE,
     Apply,

@@ -14,7 +14,7 @@ import itertools
 from collections.abc import Callable, Sequence
 
 from treadle.dsl import simplify
-from treadle.dsl.combines import argument_of, argument_passes
+from treadle.dsl.analysis.combines import argument_of, argument_passes
 from treadle.dsl.expr import Const, Expr, Index, Read, Var, primitive, walk
 from treadle.dsl.graph import Combine, Fold, Shape
 from treadle.dsl.simplify import apply

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from treadle.dsl.combines import SHORT_ROW
+from treadle.dsl.analysis.combines import SHORT_ROW
 from treadle.dsl.expr import FALSE, TRUE, Expr, Index, Var, constant
 from treadle.dsl.graph import Combine, Fold, Shape
 from treadle.dsl.types import int64

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
-from treadle.dsl.combines import SHORT_ROW
+from treadle.dsl.analysis.combines import SHORT_ROW
 from treadle.dsl.expr import FALSE, Expr, Index, Var
 from treadle.dsl.graph import Combine, Fold
 

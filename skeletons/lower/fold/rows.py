@@ -23,10 +23,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from treadle.dsl.combines import apart, argument_of, identities, is_commutative
+from treadle.dsl.analysis.combines import apart, argument_of, identities, is_commutative
+from treadle.dsl.analysis.polynomial import affine_forms
 from treadle.dsl.expr import Apply, Expr, Index, Read, Var, walk
 from treadle.dsl.graph import Combine, Fold, FoldSeg, Leaf
-from treadle.dsl.polynomial import affine_forms
 
 from ...ir import arithmetic as at
 from ...ir import transform

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 
-from treadle.dsl.combines import apart, argument_of, identities
+from treadle.dsl.analysis.combines import apart, argument_of, identities
 from treadle.dsl.expr import TRUE, Apply, Const, Expr, Var, walk
 from treadle.dsl.graph import Combine
 from treadle.dsl.types import int64

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from treadle.dsl import simplify
-from treadle.dsl.combines import is_commutative
+from treadle.dsl.analysis.combines import is_commutative
 from treadle.dsl.expr import Apply, Const, Expr, Var, primitive
 from treadle.dsl.graph import Combine
 from treadle.dsl.types import bool_, int32, int64, uint32

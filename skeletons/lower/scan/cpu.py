@@ -23,7 +23,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from treadle.dsl.combines import identities
+from treadle.dsl.analysis.combines import identities
 from treadle.dsl.expr import TRUE, Apply, Expr, Index, Read, Var, constant, walk
 from treadle.dsl.graph import Scan
 from treadle.dsl.types import int64

@@ -24,7 +24,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from treadle.dsl import simplify
-from treadle.dsl.combines import identities
+from treadle.dsl.analysis.combines import identities
+from treadle.dsl.analysis.one_to_one import is_one_to_one, parted
 from treadle.dsl.expr import (
     FALSE,
     TRUE,
@@ -39,7 +40,6 @@ from treadle.dsl.expr import (
     walk,
 )
 from treadle.dsl.graph import Combine, Permute
-from treadle.dsl.one_to_one import is_one_to_one, parted
 from treadle.dsl.passes.recognise import is_count
 from treadle.dsl.types import bool_, int32, int64, uint8, uint32, uint64
 

@@ -29,7 +29,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from treadle.dsl import simplify
-from treadle.dsl.combines import is_commutative
+from treadle.dsl.analysis.combines import is_commutative
+from treadle.dsl.analysis.one_to_one import is_one_to_one
 from treadle.dsl.expr import (
     TRUE,
     Apply,
@@ -40,7 +41,6 @@ from treadle.dsl.expr import (
     primitive,
 )
 from treadle.dsl.graph import Permute
-from treadle.dsl.one_to_one import is_one_to_one
 from treadle.dsl.types import bool_, int32, int64, uint32
 from treadle.skeletons.schedules import LocalityGraph
 

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from treadle.dsl import simplify
-from treadle.dsl.combines import identities, simple_combine
+from treadle.dsl.analysis.combines import identities, simple_combine
 from treadle.dsl.expr import FALSE, TRUE, Apply, Const, Expr, Var, primitive
 from treadle.dsl.graph import Combine
 from treadle.dsl.passes.recognise import is_count

@@ -16,9 +16,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from treadle.dsl.analysis.one_to_one import parted
 from treadle.dsl.expr import TRUE, Const, Expr, Index, Read, Var, constant, rewrite, walk
 from treadle.dsl.graph import Leaf, Permute
-from treadle.dsl.one_to_one import parted
 from treadle.dsl.operations.places import linear
 from treadle.dsl.types import bool_, int64
 

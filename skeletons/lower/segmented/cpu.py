@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from treadle.dsl.combines import SHORT_ROW, identities
+from treadle.dsl.analysis.combines import SHORT_ROW, identities
 from treadle.dsl.expr import Expr, Index, Var
 from treadle.dsl.graph import Combine, FoldSeg
 from treadle.dsl.types import int64

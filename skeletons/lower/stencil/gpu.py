@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from treadle.dsl.analysis.polynomial import affine
 from treadle.dsl.expr import (
     Cond,
     Const,
@@ -30,7 +31,6 @@ from treadle.dsl.expr import (
     walk,
 )
 from treadle.dsl.graph import Generate
-from treadle.dsl.polynomial import affine
 from treadle.dsl.types import int64
 from treadle.skeletons.schedules import Resolved, Row
 

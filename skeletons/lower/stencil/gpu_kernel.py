@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from treadle.dsl.analysis.polynomial import affine
 from treadle.dsl.expr import (
     Expr,
     Index,
@@ -26,7 +27,6 @@ from treadle.dsl.expr import (
 )
 from treadle.dsl.graph import Generate, Leaf
 from treadle.dsl.operations.stencils import resolve_index, resolved_index
-from treadle.dsl.polynomial import affine
 from treadle.dsl.types import ScalarType, bool_, int64
 
 from ...ir import arithmetic as at

@@ -21,6 +21,7 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from treadle.dsl.analysis.polynomial import Polynomial, affine
 from treadle.dsl.expr import (
     Apply,
     Cond,
@@ -35,7 +36,6 @@ from treadle.dsl.expr import (
     rewrite,
     walk,
 )
-from treadle.dsl.polynomial import Polynomial, affine
 from treadle.dsl.types import int64
 
 from ...ir import arithmetic as at

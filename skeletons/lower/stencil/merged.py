@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from treadle.dsl.analysis.polynomial import Polynomial, affine_forms
 from treadle.dsl.expr import Const, Expr, Index, Read, Var, rewrite, walk
 from treadle.dsl.graph import Leaf, Shape
-from treadle.dsl.polynomial import Polynomial, affine_forms
 
 from ...ir import arithmetic as at
 from ...ir.kernel import Load

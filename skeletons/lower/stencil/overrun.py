@@ -12,9 +12,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from treadle.dsl.analysis.polynomial import Polynomial, affine_forms
 from treadle.dsl.expr import Apply, Const, Expr, Extent, Index, Param, Read, constant, walk
 from treadle.dsl.graph import Leaf, Shape
-from treadle.dsl.polynomial import Polynomial, affine_forms
 
 from ...ir import arithmetic as at
 from ...ir.transform import Interior

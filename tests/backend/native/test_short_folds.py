@@ -7,7 +7,7 @@ import pytest
 
 import treadle as td
 from treadle.backend.native.running import HostRun
-from treadle.dsl.combines import SHORT_ROW
+from treadle.dsl.analysis.combines import SHORT_ROW
 from treadle.dsl.graph import Generate
 
 pytestmark = pytest.mark.skipif("native" not in td.backends(), reason="needs the backend native")

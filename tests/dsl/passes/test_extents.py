@@ -8,7 +8,7 @@ import pytest
 import treadle as td
 from treadle.dsl.expr import Extent, walk
 from treadle.dsl.graph import Generate, Input, topological
-from treadle.dsl.verify import verify
+from treadle.dsl.graphs.verify import verify
 
 A = np.arange(30, dtype=np.float32).reshape(5, 6) / 7
 B = np.cos(A)

@@ -10,11 +10,11 @@ from tests.dsl.zoo import ZOO
 from treadle.backend.reference.evaluate import run
 from treadle.driver.program import Program
 from treadle.dsl import passes
-from treadle.dsl.configuration import Settings
 from treadle.dsl.expr import Cond, Index, Read, Var, walk
+from treadle.dsl.frontend.trees import flatten_results
 from treadle.dsl.graph import Fold, Generate, Input, Matmul, Permute, topological
-from treadle.dsl.values import flatten_results
-from treadle.dsl.verify import BrokenGraph, verify
+from treadle.dsl.graphs.verify import BrokenGraph, verify
+from treadle.dsl.process.configuration import Settings
 
 BACKENDS = ("native", "cuda")
 

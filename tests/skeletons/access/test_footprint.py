@@ -14,7 +14,7 @@ from scipy.stats import spearmanr
 import treadle as td
 from tests.treadle.driver.explained import lower
 from treadle.dsl.graph import Input
-from treadle.dsl.names import Names
+from treadle.dsl.graphs.names import Names
 from treadle.dsl.types import float32
 from treadle.skeletons.access.footprint import (
     box_lines,

@@ -12,7 +12,7 @@ import treadle as td
 from tests.treadle.driver.explained import lower
 from treadle.backend.runtime.choosing import deciding
 from treadle.dsl.graph import Input
-from treadle.dsl.names import Names
+from treadle.dsl.graphs.names import Names
 from treadle.dsl.types import float32
 from treadle.skeletons.access.footprint import union_lines
 from treadle.skeletons.access.maps import Map

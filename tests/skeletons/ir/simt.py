@@ -23,10 +23,10 @@ import numpy as np
 from tests.skeletons.ir.interpret import Arrays, Reported, evaluate, garbage, holds, variants
 from tests.skeletons.ir.simt_memory import Endless, Grid, KernelFault, Lockstep, Memory
 from tests.skeletons.ir.simt_source import Source
-from treadle.dsl.encoding import Encoder
 from treadle.dsl.errors import TreadleError
 from treadle.dsl.expr import Expr, Param
 from treadle.dsl.graph import Input, Leaf, Node, Permute, topological
+from treadle.dsl.graphs.encoding import Encoder
 from treadle.dsl.target import CUDA
 from treadle.skeletons.ir import kernel as ir
 from treadle.skeletons.ir.narrow import narrow

@@ -15,9 +15,9 @@ import pytest
 import treadle as td
 from treadle.driver.program import Program
 from treadle.driver.storage import canonical_key
-from treadle.dsl.configuration import Settings
+from treadle.dsl.frontend.trees import flatten_results
+from treadle.dsl.process.configuration import Settings
 from treadle.dsl.target import CUDA
-from treadle.dsl.values import flatten_results
 from treadle.skeletons import schedules as sc
 from treadle.skeletons.ir.narrow import narrow
 from treadle.skeletons.ir.verify import verify

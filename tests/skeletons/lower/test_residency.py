@@ -193,7 +193,7 @@ def test_neighbours_are_launched_as_far_apart_as_multiprocessors_are_many():
     kernel = agents.redirected(counting(), 2, 3)
     number = kernel.body[0].value  # type: ignore[attr-defined]
     (mine,) = [v for v in (kernel.task,)]
-    from treadle.dsl.names import evaluate
+    from treadle.dsl.graphs.names import evaluate
 
     grouped = next(v for v in kernel.scalars if v.name == "grouped")
     found = [evaluate(number, {mine: u, N: 7, grouped: 6}) for u in range(7)]

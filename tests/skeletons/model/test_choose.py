@@ -14,7 +14,7 @@ import pytest
 import treadle as td
 from tests.treadle.driver.explained import lower
 from treadle.backend.runtime.choosing import Choosing, deciding
-from treadle.dsl.names import Names
+from treadle.dsl.graphs.names import Names
 from treadle.dsl.quantities import duration
 from treadle.skeletons.model import device, kernel_maps, report
 from treadle.skeletons.model.choose import MARGIN, Decider, choose, has_choice, way_of

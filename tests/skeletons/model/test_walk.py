@@ -9,7 +9,7 @@ import pytest
 import treadle as td
 from tests.treadle.driver.explained import lower
 from treadle.dsl.graph import Fold, Input
-from treadle.dsl.names import Names
+from treadle.dsl.graphs.names import Names
 from treadle.dsl.target import CUDA
 from treadle.dsl.types import float32
 from treadle.skeletons.access.footprint import distinct, union_lines

@@ -65,8 +65,8 @@ def test_layouts(tiles: int) -> None:
 
 
 def _fused(array: Any) -> Any:
-    from treadle.dsl.configuration import Settings
     from treadle.dsl.passes import run_passes
+    from treadle.dsl.process.configuration import Settings
 
     (leaf,) = run_passes(array._leaves, Settings(), "cuda").roots
     return leaf

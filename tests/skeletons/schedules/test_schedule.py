@@ -388,9 +388,10 @@ def test_orders_on_numbers_do_not_start_the_language() -> None:
     code = (
         "import sys\n"
         "from treadle.skeletons.schedules import Hilbert, draw\n"
-        "before = {m for m in sys.modules if m.startswith('treadle.dsl.functions')}\n"
+        "name = 'treadle.dsl.operations.functions'\n"
+        "before = {m for m in sys.modules if m.startswith(name)}\n"
         "draw(Hilbert(), (8, 8))\n"
-        "assert before == {m for m in sys.modules if m.startswith('treadle.dsl.functions')}\n"
+        "assert before == {m for m in sys.modules if m.startswith(name)}\n"
     )
     environment = {"PYTHONPATH": str(Path(schedules.__file__).parents[3])}
     subprocess.run([sys.executable, "-c", code], check=True, env=environment)

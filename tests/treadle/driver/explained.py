@@ -6,7 +6,7 @@ import numpy as np
 
 import treadle as td
 from treadle.driver.program import Program
-from treadle.dsl.configuration import Settings
+from treadle.dsl.process.configuration import Settings
 
 
 def lower(function, *args, backend="native") -> Program:

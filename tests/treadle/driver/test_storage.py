@@ -20,8 +20,8 @@ import treadle as td
 from tests.dsl.zoo import ZOO
 from treadle.driver.program import load, unpacked
 from treadle.driver.storage import _checksum, canonical_key, packed, save
-from treadle.dsl.configuration import Settings
-from treadle.dsl.values import flatten_results
+from treadle.dsl.frontend.trees import flatten_results
+from treadle.dsl.process.configuration import Settings
 
 
 class Point(NamedTuple):

@@ -127,7 +127,7 @@ def test_children_of_forks_compile(count, tmp_path, monkeypatch):
 
 def test_no_lock_of_a_class_outlives_a_fork():
     """Before Python 3.12 `functools.cached_property` holds a lock of its class while it computes,
-    which no fork waits for: `treadle.dsl.locks.cached` has none."""
+    which no fork waits for: `treadle.dsl.process.locks.cached` has none."""
     root = Path(__file__).resolve().parents[3]
     folders = ("dsl", "skeletons", "backend", "treadle/driver", "treadle/tuning", "treadle/explore")
     users = {
@@ -136,4 +136,4 @@ def test_no_lock_of_a_class_outlives_a_fork():
         for path in (root / folder).rglob("*.py")
         if "cached_property" in path.read_text(encoding="utf-8")
     }
-    assert users == {"dsl/locks.py"}
+    assert users == {"dsl/process/locks.py"}

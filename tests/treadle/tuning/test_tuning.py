@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import treadle as td
-from treadle.dsl.names import Names
+from treadle.dsl.graphs.names import Names
 from treadle.skeletons import store
 from treadle.skeletons.schedules import Block, Column, Row, as_schedule
 from treadle.tuning import trials

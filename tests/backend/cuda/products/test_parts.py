@@ -23,9 +23,9 @@ from treadle.backend.cuda.products.choice import EPILOGUE, LEFT, RIGHT, Decision
 from treadle.backend.cuda.products.form import FORMS, SLOTS
 from treadle.backend.cuda.products.operand import plain
 from treadle.driver.program import Program
-from treadle.dsl.configuration import Settings
+from treadle.dsl.frontend.trees import flatten_results
 from treadle.dsl.graph import Input, Matmul, topological
-from treadle.dsl.values import flatten_results
+from treadle.dsl.process.configuration import Settings
 
 M, K, N = 70, 64, 92
 A, A2, B, B2 = (

@@ -28,9 +28,9 @@ from treadle.backend.cuda.products.form import SLOTS, form_of
 from treadle.backend.runtime.executor import Executor
 from treadle.backend.runtime.run import HostValues
 from treadle.driver.program import Program
-from treadle.dsl.configuration import Settings
+from treadle.dsl.frontend.trees import flatten_results
 from treadle.dsl.graph import Input, Matmul, topological
-from treadle.dsl.values import flatten_results
+from treadle.dsl.process.configuration import Settings
 from treadle.skeletons.products import STANDARD, STRASSEN
 from treadle.skeletons.products.error import SPLITS, error_in_words
 from treadle.skeletons.products.measured import MEASURED, levels_of

@@ -20,9 +20,9 @@ from treadle.backend.cuda.products import library as library_products
 from treadle.backend.cuda.products import parts as engine_parts
 from treadle.backend.cuda.products import step as engine_step
 from treadle.backend.cuda.products import ways as product_ways
+from treadle.dsl.frontend.trees import flatten_results
 from treadle.dsl.graph import Matmul, topological
 from treadle.dsl.operations.linalg import EXECUTIONS, MatmulOptions
-from treadle.dsl.values import flatten_results
 from treadle.skeletons.products import LADERMAN, STRASSEN
 
 FORM = engine_form.FORMS["Float32"]
@@ -401,9 +401,9 @@ def execute(array: Any) -> Any:
     """The array's program by an executable of its own (no registry, no real GPU)."""
     from treadle.backend.cuda.executable import executable
     from treadle.driver.program import Program
-    from treadle.dsl.configuration import Settings
+    from treadle.dsl.frontend.trees import flatten_results
     from treadle.dsl.graph import Input, topological
-    from treadle.dsl.values import flatten_results
+    from treadle.dsl.process.configuration import Settings
 
     leaves, tree = flatten_results(array)
     inputs = tuple(n for n in topological(leaves) if isinstance(n, Input))

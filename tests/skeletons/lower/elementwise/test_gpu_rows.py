@@ -9,10 +9,10 @@ import pytest
 
 import treadle as td
 from tests.skeletons.ir.simt import run, run_array
+from treadle.dsl.analysis.short_extents import fixed
 from treadle.dsl.array import Array
-from treadle.dsl.configuration import Settings
 from treadle.dsl.passes import run_passes
-from treadle.dsl.short_extents import fixed
+from treadle.dsl.process.configuration import Settings
 from treadle.dsl.target import CUDA
 from treadle.skeletons.ir.verify import verify
 from treadle.skeletons.lower.elementwise.gpu_rows import THREADS, vector_of

@@ -7,7 +7,7 @@ import pytest
 
 import treadle as td
 from tests.skeletons.ir.interpret import run, run_array
-from treadle.dsl.combines import identities
+from treadle.dsl.analysis.combines import identities
 from treadle.dsl.expr import Index
 from treadle.dsl.scalar import Scalar
 from treadle.skeletons.lower.fold.rows import runs_across

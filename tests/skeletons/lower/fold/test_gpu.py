@@ -10,10 +10,10 @@ import pytest
 
 import treadle as td
 from tests.skeletons.ir.simt import run, run_array
-from treadle.dsl.combines import identities
-from treadle.dsl.configuration import Settings
+from treadle.dsl.analysis.combines import identities
 from treadle.dsl.expr import Index
 from treadle.dsl.passes import run_passes
+from treadle.dsl.process.configuration import Settings
 from treadle.dsl.scalar import Scalar
 from treadle.dsl.target import CUDA
 from treadle.skeletons.ir.kernel import LoadVector, statements

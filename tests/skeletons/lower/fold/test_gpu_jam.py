@@ -10,8 +10,8 @@ import pytest
 import treadle as td
 from tests.skeletons.ir import simt
 from tests.skeletons.lower.gpu_cases import same
-from treadle.dsl.configuration import Settings
 from treadle.dsl.passes import run_passes
+from treadle.dsl.process.configuration import Settings
 from treadle.dsl.target import CUDA
 from treadle.skeletons.lower.build import LoweringContext
 from treadle.skeletons.lower.fold import gpu_jam as fold_jam

@@ -11,8 +11,8 @@ import pytest
 import treadle as td
 from tests.skeletons.ir.interpret import Reported
 from tests.skeletons.ir.simt import run
-from treadle.dsl.configuration import Settings
 from treadle.dsl.passes import run_passes
+from treadle.dsl.process.configuration import Settings
 from treadle.dsl.target import CUDA
 from treadle.skeletons.ir import kernel as ir
 from treadle.skeletons.lower.lower import LoweringContext, lower

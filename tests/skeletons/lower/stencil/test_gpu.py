@@ -11,9 +11,9 @@ import pytest
 
 import treadle as td
 from tests.skeletons.ir.simt import execute, run_array
-from treadle.dsl.configuration import Settings
 from treadle.dsl.operations import stencils
 from treadle.dsl.passes import run_passes
+from treadle.dsl.process.configuration import Settings
 from treadle.dsl.target import CUDA
 from treadle.skeletons import schedules as sc
 from treadle.skeletons.ir import kernel as ir

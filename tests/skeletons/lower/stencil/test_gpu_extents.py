@@ -12,9 +12,9 @@ import treadle as td
 from tests.skeletons.ir.interpret import evaluate, holds
 from tests.skeletons.ir.simt import run, run_array
 from tests.skeletons.lower.gpu_cases import agrees, data, same
-from treadle.dsl.configuration import Settings
 from treadle.dsl.operations import stencils
 from treadle.dsl.passes import run_passes
+from treadle.dsl.process.configuration import Settings
 from treadle.dsl.target import CUDA
 from treadle.skeletons import schedules as sc
 from treadle.skeletons.lower.lower import LoweringContext, lower

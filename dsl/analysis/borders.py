@@ -1,0 +1,106 @@
+"""Recognise indices resolved at the border of a domain, and simplify them for the interior.
+
+A stencil over a view reads an array at indices computed by its boundary condition: for a[1:−1, 2:],
+
+    a[min(max(i − 1, 0), n − 1) + 1, j + 2]        interior:  a[i, j + 2]
+    in range(i − 1, n) ? a[i, j + 2] : 0           interior:  a[i, j + 2]
+
+where n is the extent of the domain along i.  The same holds for slices with steps, transposed and
+reversed views, and producers that use indices as numbers.  This module finds such indices in the
+expressions themselves, so that splitting border from interior needs no information from producers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from ..expr import Apply, Cond, Const, Expr, Proj, Read, conjuncts, rewrite, split_constant, walk
+from ..operations.stencils import resolve_index, resolved_index
+from ..scalar import apply_primitive
+
+#: Offsets beyond this are ignored: such neighbours share no reads, and their border could be the
+#: entire array.
+FARTHEST = 64
+
+
+class Inside:
+    """A transformation for `rewrite` that replaces border indices by those of the interior.
+
+    `extents`: maps the index variable of each axis to its extent. `low` and `high`: the least and
+    greatest offset found for each variable. `kinds`: the boundary conditions found.  `guarded`:
+    arrays read only under range tests.
+    """
+
+    def __init__(self, extents: Mapping[Expr, Expr]) -> None:
+        self.extents = extents
+        self.low: dict[Expr, int] = {}
+        self.high: dict[Expr, int] = {}
+        self.kinds: set[str] = set()
+        self.guarded: set[Expr] = set()
+
+    def __call__(self, e: Expr) -> Expr:
+        if isinstance(e, Apply):
+            return self._place(e)
+        if isinstance(e, Proj) and isinstance(e.args[0], Cond):
+            return self._chosen(e, e.args[0])
+        return e
+
+    def of(self, roots: Sequence[Expr]) -> tuple[Expr, ...]:
+        """`roots`, as they are in the interior."""
+        return rewrite(roots, self)
+
+    def _place(self, e: Apply) -> Expr:
+        found = resolved_index(e)
+        if found is None:
+            return e
+        kind, x = found
+        v, c = split_constant(x)
+        n = self.extents.get(v)
+        if n is None or abs(c) > FARTHEST or resolve_index(kind, x, n) is not e:
+            return e
+        self.kinds.add(kind)
+        self._meet(v, c)
+        return x
+
+    def _chosen(self, e: Proj, choice: Cond) -> Expr:
+        """A choice by range tests: the tests of other axes remain."""
+        tests = conjuncts(choice.args[0])
+        ranges = {x for t in tests if (x := self._below_extent(t)) is not None}
+        ranges &= {x for t in tests if (x := _not_negative(t)) is not None}
+        reads = [x for x in walk(choice.then) if isinstance(x, Read)] if ranges else []
+        if not reads:
+            return e
+        for x in ranges:
+            v, c = split_constant(x)
+            self._meet(v, c)
+        beyond = isinstance(choice.other[e.which], Const)
+        self.kinds.add("constant" if beyond else "function")
+        self.guarded.update(reads)
+        met = [{self._below_extent(t), _not_negative(t)} & ranges for t in tests]
+        left = [t for t, known in zip(tests, met, strict=True) if not known]
+        if not left:
+            return choice.then[e.which]
+        condition = left[0]
+        for test in left[1:]:
+            condition = apply_primitive("logical_and", [condition, test])
+        return Proj(Cond(condition, choice.then, choice.other), e.which)
+
+    def _below_extent(self, e: Expr) -> Expr | None:
+        """The x of  x < n, where x is near the index of an axis of extent n."""
+        if not isinstance(e, Apply) or e.op.name != "less":
+            return None
+        x, limit = e.args
+        v, c = split_constant(x)
+        return x if self.extents.get(v) is limit and abs(c) <= FARTHEST else None
+
+    def _meet(self, v: Expr, c: int) -> None:
+        self.low[v] = min(self.low.get(v, c), c)
+        self.high[v] = max(self.high.get(v, c), c)
+
+
+def _not_negative(e: Expr) -> Expr | None:
+    """The x of  x ≥ 0."""
+    if not isinstance(e, Apply) or e.op.name != "greater_equal":
+        return None
+    x, limit = e.args
+    return x if isinstance(limit, Const) and limit.value == 0 else None

@@ -1,0 +1,258 @@
+"""Polynomials with integer coefficients: index arithmetic in canonical form.
+
+The language proves with them that indices are in range, access analysis derives index maps, and
+code generation finds equal and neighbouring addresses.  An expression becomes a polynomial in one
+of two ways:
+
+    polynomial      (i + 1) * n  →  n·i + n     everything is expanded
+    affine_forms    i + n * m    →  i + [n·m]   linear in indices; a run-time constant that is not
+                                                a sum is one term, and n * i has no form
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from typing import Generic, TypeVar
+
+from ..expr import Apply, Const, Expr, Extent, Index, Param, Var, unknown, walk
+
+A = TypeVar("A", bound=Hashable)
+
+#: Products of polynomials with more terms are not expanded.
+_MOST_PRODUCTS = 64
+#: A sum of more run-time constants is one term of an affine form.
+MOST_TERMS = 8
+
+
+class Polynomial(Generic[A]):
+    """Σ coefficient · monomial over atoms: expressions, or numbers of registers.
+
+    `terms` maps monomials, which are sorted tuples of atoms, to coefficients other than 0.
+    Polynomials are immutable; equal ones have equal terms in any order.
+    """
+
+    __slots__ = ("terms",)
+
+    def __init__(self, terms: dict[tuple[A, ...], int]) -> None:
+        self.terms = terms
+
+    @staticmethod
+    def number(value: int) -> Polynomial[A]:
+        return Polynomial({(): value} if value else {})
+
+    @staticmethod
+    def atom(atom: A) -> Polynomial[A]:
+        return Polynomial({(atom,): 1})
+
+    @property
+    def key(self) -> frozenset[tuple[tuple[A, ...], int]]:
+        """The terms, hashable: faster to look up than the polynomial itself."""
+        return frozenset(self.terms.items())
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Polynomial) and self.terms == other.terms
+
+    def __hash__(self) -> int:
+        return hash(self.key)
+
+    def __add__(self, other: Polynomial[A] | int) -> Polynomial[A]:
+        return self._plus(other, 1)
+
+    def __sub__(self, other: Polynomial[A] | int) -> Polynomial[A]:
+        return self._plus(other, -1)
+
+    def __neg__(self) -> Polynomial[A]:
+        return Polynomial({m: -c for m, c in self.terms.items()})
+
+    def _plus(self, other: Polynomial[A] | int, sign: int) -> Polynomial[A]:
+        terms = self.terms.copy()
+        for monomial, c in (((), other),) if isinstance(other, int) else other.terms.items():
+            total = terms.get(monomial, 0) + sign * c
+            if total:
+                terms[monomial] = total
+            else:
+                terms.pop(monomial, None)
+        return Polynomial(terms)
+
+    def __mul__(self, other: Polynomial[A] | int) -> Polynomial[A]:
+        terms: dict[tuple[A, ...], int] = {}
+        factors = {(): other} if isinstance(other, int) else other.terms
+        for first, c in self.terms.items():
+            for second, d in factors.items():
+                both = tuple(sorted(first + second, key=_order)) if first and second else (
+                    first or second)  # fmt: skip
+                terms[both] = terms.get(both, 0) + c * d
+        return Polynomial({m: c for m, c in terms.items() if c})
+
+    @property
+    def constant(self) -> int:
+        return self.terms.get((), 0)
+
+    @property
+    def nonconstant(self) -> Polynomial[A]:
+        """The polynomial without its constant."""
+        return Polynomial({m: c for m, c in self.terms.items() if m})
+
+    @property
+    def value(self) -> int | None:
+        """The number, if it is one."""
+        if not self.terms:
+            return 0
+        return self.terms.get(()) if len(self.terms) == 1 else None
+
+    @property
+    def degree(self) -> int:
+        return max(map(len, self.terms), default=0)
+
+    def coefficient(self, atom: A) -> int:
+        return self.terms.get((atom,), 0)
+
+    def atoms(self) -> set[A]:
+        return {atom for monomial in self.terms for atom in monomial}
+
+
+def _order(atom: object) -> tuple[int, int, int]:
+    """The order of the factors of a monomial."""
+    match atom:
+        case int():
+            return 0, atom, 0
+        case Var() | Param():
+            return 0, atom.uid, 0
+        case Index():
+            return 1, atom.axis, 0
+        case Extent():
+            return 2, atom.node.uid, atom.axis
+    return 3, 0, 0
+
+
+def arithmetic(operation: str, args: Sequence[Polynomial[A]]) -> Polynomial[A] | None:
+    """An operation of the language on polynomials; None if its result is not one."""
+    if operation == "add":
+        return args[0] + args[1]
+    if operation == "subtract":
+        return args[0] - args[1]
+    if operation == "multiply":
+        return args[0] * args[1]
+    return -args[0] if operation == "negative" else None
+
+
+# --- of expressions --------------------------------------------------------------------------
+
+Forms = dict[Expr, Polynomial[Expr] | None]
+
+
+def polynomial(e: Expr, memo: Forms | None = None) -> Polynomial[Expr] | None:
+    """An integer expression as a polynomial, None if it is not one.
+
+    >>> from treadle.dsl.expr import Index, constant
+    >>> from treadle.dsl.scalar import apply_primitive
+    >>> polynomial(apply_primitive("add", [Index(0), constant(2)])).terms == {(Index(0),): 1, (): 2}
+    True
+    """
+    done: Forms = {} if memo is None else memo
+    for node in unknown((e,), done):
+        done[node] = _polynomial(node, done)
+    return done[e]
+
+
+def _polynomial(e: Expr, done: Forms) -> Polynomial[Expr] | None:
+    if isinstance(e, Const):
+        return Polynomial.number(int(e.value)) if e.type.is_integer else None
+    if isinstance(e, Index | Extent | Param | Var):
+        return Polynomial.atom(e)
+    if not isinstance(e, Apply):
+        return None
+    if e.op.name == "cast" and e.type.is_integer and e.args[0].type.is_integer:
+        return done[e.args[0]]
+    parts = [p for a in e.args if (p := done[a]) is not None]
+    if len(parts) == len(e.args):
+        if e.op.name == "multiply" and len(parts[0].terms) * len(parts[1].terms) > _MOST_PRODUCTS:
+            return None
+        found = arithmetic(e.op.name, parts)
+        if found is not None:
+            return found
+    return Polynomial.atom(e) if e.type.is_integer and _is_fixed(e) else None
+
+
+def _is_fixed(e: Expr) -> bool:
+    """Whether an expression is constant during a launch: it contains only extents and scalars."""
+    return all(isinstance(x, Const | Extent | Param | Apply) for x in walk((e,)))
+
+
+def affine(e: Expr) -> Polynomial[Expr] | None:
+    return affine_forms((e,))[e]
+
+
+def affine_forms(roots: Iterable[Expr], known: Forms | None = None) -> Forms:
+    """The affine form of every int64 expression under `roots`: a polynomial of degree 1 over
+    indices and run-time constants; None for others.  Forms in `known` are reused, and new ones
+    added to it."""
+    forms: Forms = {} if known is None else known
+    for e in unknown(roots, forms):
+        integer = e.type is not None and e.type.name == "int64"
+        forms[e] = _affine(e, forms) if integer else None
+    return forms
+
+
+def _affine(e: Expr, forms: Forms) -> Polynomial[Expr] | None:
+    if isinstance(e, Const):
+        return Polynomial.number(int(e.value))
+    if isinstance(e, Index | Var | Extent | Param):
+        return Polynomial.atom(e)
+    if not isinstance(e, Apply):
+        return None
+    parts = [p for a in e.args if (p := forms.get(a)) is not None]
+    if len(parts) < len(e.args):
+        return None
+    if e.op.name != "multiply" or any(p.value is not None for p in parts):
+        found = arithmetic(e.op.name, parts)
+        if found is not None and (e.varies or len(found.nonconstant.terms) <= MOST_TERMS):
+            return found
+    return None if any(map(variables, parts)) else Polynomial.atom(e)
+
+
+def variables(form: Polynomial[Expr]) -> dict[Expr, int]:
+    """The indices (of axes and of loops) in an affine form, with their coefficients."""
+    return {m[0]: c for m, c in form.terms.items() if m and isinstance(m[0], Index | Var)}
+
+
+# --- text ------------------------------------------------------------------------------------
+
+
+def show(p: Polynomial[Expr], name: Callable[[Expr], str]) -> str:
+    """`i + 2·j − n`, the constant last; "" for 0.
+
+    Extents are sorted by name: their node numbers depend on when the arrays were first used,
+    possibly in another program.
+    """
+
+    def order(e: Expr) -> tuple[int, int, str]:
+        kind, number, _ = _order(e)
+        return (kind, len(name(e)), name(e)) if isinstance(e, Extent) else (kind, number, "")
+
+    def first(e: Expr) -> tuple[int, int, str]:
+        """Sort key of terms: indices precede scalars, extents and computed values."""
+        kind, *rest = order(e)
+        return (1 - kind if kind < 2 else kind, *rest)  # type: ignore[return-value]
+
+    ordered = [(sorted(m, key=order), c) for m, c in p.terms.items()]
+    ordered.sort(key=lambda t: (not t[0], list(map(first, t[0]))))
+    text, alone = "", len(ordered) == 1 and ordered[0][1] == 1 and len(ordered[0][0]) == 1
+    for monomial, c in ordered:
+        names = map(name, monomial)
+        factors = next(names) if alone else "·".join(map(in_parentheses, names))
+        size = abs(c)
+        body = factors if size == 1 and factors else (f"{size}·{factors}" if factors else str(size))
+        sign = "-" if c < 0 else "+"
+        text = f"{text} {sign} {body}" if text else (f"-{body}" if c < 0 else body)
+    return text
+
+
+def in_parentheses(text: str) -> str:
+    """A formula as a part of another: `(n - 1)`, but `n` and `min(n, m)`."""
+    depth = 0
+    for c in text:
+        depth += (c in "([") - (c in ")]")
+        if c == " " and not depth:
+            return f"({text})"
+    return text

@@ -1,0 +1,76 @@
+"""The loops and branches that contain the nodes of a graph."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..graph import ArrayLoop, Branch, Input, Leaf, Node, topological
+
+
+def regions(roots: Sequence[Leaf]) -> dict[Node, frozenset[Node]]:
+    """The loop states on which each node depends.  Dependence on one state of a loop implies all of
+    them, as they change together."""
+    found: dict[Node, frozenset[Node]] = {}
+    order = list(topological(roots))
+    loops = [node for node in order if isinstance(node, ArrayLoop)]
+    together = {held: frozenset(loop.bound) for loop in loops for held in loop.bound}
+    for node in order:
+        if isinstance(node, Input):
+            alone = frozenset((node,)) if node.bound else frozenset()
+            found[node] = together.get(node, alone)
+            continue
+        mine: frozenset[Node] = frozenset()
+        for leaf in node.inputs():
+            mine |= found[leaf.node]
+        if isinstance(node, ArrayLoop):
+            for leaf in node.inner_roots():
+                mine |= found[leaf.node]
+            mine -= frozenset(node.bound)
+        elif isinstance(node, Branch):
+            for leaf in (*node.then, *node.other):
+                mine |= found[leaf.node]
+        found[node] = mine
+    return found
+
+
+#: A nest of cond sides and loop bodies, each given by its node and side.
+Place = frozenset[tuple[Node, int]]
+#: The most places of a node.  A node with more has a unique place, unlike any other node's.
+MOST_PLACES = 8
+
+
+def places(roots: Sequence[Leaf]) -> dict[Node, frozenset[Place]]:
+    """For each node, the nests of cond sides and loop bodies inside which it is computed; the empty
+    set is the top level of the program.
+
+    The operands of a loop's predicate are computed where the loop is, or in its body.
+    """
+    order = list(topological(roots))
+    everywhere: frozenset[Place] = frozenset({frozenset()})
+    if not any(isinstance(node, ArrayLoop | Branch) for node in order):
+        return dict.fromkeys(order, everywhere)
+    found: dict[Node, set[Place]] = {leaf.node: set(everywhere) for leaf in roots}
+    made: dict[Node, frozenset[Place]] = {}
+    for node in reversed(order):
+        mine = made[node] = _outermost(found.pop(node), node)
+        inside: list[tuple[Sequence[Leaf], int]] = []
+        around = node.inputs()
+        if isinstance(node, Branch):
+            inside = [(node.then, 0), (node.other, 1)]
+        elif isinstance(node, ArrayLoop):
+            inside = [(node.body, 0)]
+            if node.predicate is not None:
+                around = (*around, node.predicate)
+        for leaf in around:
+            found.setdefault(leaf.node, set()).update(mine)
+        for leaves, side in inside:
+            within = [nest | {(node, side)} for nest in mine]
+            for leaf in leaves:
+                found.setdefault(leaf.node, set()).update(within)
+    return made
+
+
+def _outermost(found: set[Place], node: Node) -> frozenset[Place]:
+    """The places that contain no other place as a subset: the outermost ones."""
+    least = frozenset(p for p in found if not any(other < p for other in found))
+    return least if len(least) <= MOST_PLACES else frozenset({frozenset({(node, 0)})})

@@ -1,0 +1,92 @@
+"""Short extents as Python numbers: the size of small matrices, whose operations are unrolled.
+
+Extents are run-time values, so that one program serves all.  `short_extent` gives the value of one
+in the call for which a function is traced.  The program then serves only calls with that value: it
+is part of the key by which `jit` finds the program, and a check attached to the operation refuses
+others.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from ..expr import Expr, Extent, constant
+from ..graph import Check, Input, known
+from ..graphs.names import evaluate
+from ..shapes import require
+
+Shapes = Sequence[Sequence[int]]
+
+
+@dataclass
+class Asked:
+    """The extents that a trace asked for, each with the largest value that is a number in the
+    program; `shapes` are those of the `arguments` in the call that is traced."""
+
+    arguments: Sequence[Input]
+    shapes: Shapes
+    most: dict[Expr, int] = field(default_factory=dict)
+
+    def values(self, shapes: Shapes) -> tuple[int, ...]:
+        """The part of the program's key for arguments of these shapes; too large ones are alike."""
+        named = _named(self.arguments, shapes)
+        return tuple(min(_value(e, named), most + 1) for e, most in self.most.items())
+
+    def value(self, e: Expr, most: int) -> int | None:
+        """The value of an extent in the call that is traced; None if it depends on other values, or
+        is larger than `most`."""
+        found = evaluate(e, _named(self.arguments, self.shapes))
+        if found is None:
+            return None
+        self.most[e] = max(most, self.most.get(e, 0))
+        return found if found <= most else None
+
+
+def _named(arguments: Sequence[Input], shapes: Shapes) -> Mapping[Expr, int]:
+    return {Extent(node, axis): int(n) for node, shape in zip(arguments, shapes, strict=True)
+            for axis, n in enumerate(shape)}  # fmt: skip
+
+
+def _value(e: Expr, named: Mapping[Expr, int]) -> int:
+    found = evaluate(e, named)
+    assert found is not None, "an extent asked for depends on extents of arguments only"
+    return found
+
+
+class _Traces(threading.local):
+    def __init__(self) -> None:
+        self.stack: list[Asked] = []
+
+
+_traces = _Traces()
+
+
+@contextmanager
+def asking(arguments: Sequence[Input], shapes: Shapes) -> Iterator[Asked]:
+    """While active, extents of `arguments` have the values that they have in `shapes`."""
+    asked = Asked(arguments, shapes)
+    _traces.stack.append(asked)
+    try:
+        yield asked
+    finally:
+        _traces.stack.pop()
+
+
+def short_extent(e: Expr, most: int) -> int | None:
+    """The value of an extent, if it is at most `most` and known when the program is traced."""
+    value = known(e)
+    if value is not None:
+        return int(value) if value <= most else None
+    return _traces.stack[-1].value(e, most) if _traces.stack else None
+
+
+def fixed(e: Expr, value: int, operation: str) -> tuple[Check, ...]:
+    """The check that an extent has the value for which the program is made."""
+    return require(
+        e, constant(value),
+        f"{operation}: this program is for matrices with an extent of {{right}}, not {{left}}.",
+        hint="Call the compiled function, or lower it again for arrays like these.",
+    )  # fmt: skip

@@ -1,0 +1,164 @@
+"""Updates in place: state that an iteration of a loop changes in part.
+
+`permute` and `td.update` return a copy of their defaults with some elements written.  Where the
+defaults are the state of a loop and nothing needs its old value afterwards, there is nothing to
+copy: the elements are written into the state itself, and an iteration costs what it writes.
+
+    x = update(x, i, (b[i] − Σ l[i, j]·x[j]) / l[i, i])    x is read before it is written: in place
+    y = x; x = update(x, i, …)                             y needs the old x: a copy
+
+`overwritable` finds these states, and `is_separate` decides whether the elements that an update
+itself reads of its defaults are still the old ones when it reads them: an element that it writes
+at that very index, or one that it never writes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from ..expr import Expr, Index, Read, Var, rewrite, substitute, walk
+from ..graph import ArrayLoop, Branch, Input, Leaf, Node, Permute, topological
+from ..types import int64
+from .one_to_one import is_one_to_one
+from .polynomial import Polynomial, polynomial
+
+
+def defaults_of(node: Node) -> tuple[Leaf, ...]:
+    """The arrays that a node changes copies of."""
+    if isinstance(node, Permute):
+        return node.defaults
+    return node.init if isinstance(node, ArrayLoop) else ()
+
+
+def overwritable(loop: ArrayLoop, split: bool = False) -> dict[Node, list[Leaf]]:
+    """The nodes of a loop's body that may overwrite states of the loop, and these states.
+
+    All other readers of such a state can run before the node that overwrites it.  With `split`,
+    also the nodes that could if their values were stored before."""
+    order = [n for n in topological(loop.inner_roots(), inside=False) if not isinstance(n, Input)]
+    tested = () if loop.predicate is None else topological((loop.predicate,), inside=False)
+    before, results = set(tested), set(loop.body)
+    used = {node: set(_used(node)) for node in order}
+    needs = {node: {leaf.node for leaf in used[node]} for node in order}
+    found: dict[Node, list[Leaf]] = {}
+    for leaf in (s.leaf() for s in loop.state if s.leaf() not in results):
+        readers = [n for n in order if leaf in used[n]]
+        writers = [n for n in readers if leaf in defaults_of(n)]
+        if len(writers) != 1 or writers[0] in before:
+            continue
+        (writer,) = writers
+        others = {n for n in readers if n is not writer}
+        if not _reaches(others, writer, needs) and overwrites(writer, leaf, split):
+            found.setdefault(writer, []).append(leaf)
+            needs[writer] |= others
+    return found
+
+
+def _reaches(starts: Iterable[Node], end: Node, needs: Mapping[Node, Iterable[Node]]) -> bool:
+    """Whether one of the nodes needs `end`, directly or not."""
+    stack, seen = list(starts), set()
+    while stack:
+        node = stack.pop()
+        if node is end:
+            return True
+        if node not in seen:
+            seen.add(node)
+            stack += needs.get(node, ())
+    return False
+
+
+def overwrites(node: Node, leaf: Leaf, split: bool = False) -> bool:
+    """Whether a node whose defaults include `leaf` needs no copy of them for its own reads, except
+    those of its values if these are stored before (`split`)."""
+    if defaults_of(node).count(leaf) != 1:
+        return False
+    if isinstance(node, Permute):
+        return is_separate(node, leaf, split)
+    inside = topological(node.inside())
+    return not any(leaf in _used(n, nested=False) for n in inside) and leaf not in node.inside()
+
+
+def _used(node: Node, nested: bool = True) -> Iterator[Leaf]:
+    """The leaves that a node, or with `nested` what is inside of it, refers to."""
+    yield from node.inputs()
+    if nested and isinstance(node, ArrayLoop | Branch):
+        yield from node.inside()
+        for inner in topological(node.inside()):
+            yield from inner.inputs()
+
+
+def is_separate(node: Permute, leaf: Leaf, split: bool = False) -> bool:
+    """Whether every element of `leaf` that a node with these defaults reads is the one it writes
+    at that index (and nowhere else in its expressions), or is never written."""
+    own = (*node.domain, node.valid, *node.target)
+    own += () if node.combine is None else node.combine.results
+    if any(_of(e, leaf) for e in walk(own)):
+        return False
+    found = [e for e in (() if split else walk(node.values)) if _of(e, leaf)]
+    own_place = is_one_to_one(node)
+    return all((own_place and _at_target(node, e)) or _never_written(node, e) for e in found)
+
+
+def reads_own(node: Permute, leaf: Leaf) -> bool:
+    """Whether a node that may overwrite these defaults reads elements that it writes."""
+    if not overwrites(node, leaf):
+        return False
+    return any(_of(e, leaf) and _at_target(node, e) for e in walk(node.values))
+
+
+def _at_target(node: Permute, read: Expr) -> bool:
+    assert isinstance(read, Read)
+    symbols: dict[Expr, Expr] = {}
+    return read.boundary is None and all(
+        e is t or ((form := _form(e, symbols)) is not None and form == _form(t, symbols))
+        for e, t in zip(read.args, node.target, strict=True)
+    )
+
+
+def _of(e: Expr, leaf: Leaf) -> bool:
+    return isinstance(e, Read) and e.node is leaf.node and e.component == leaf.component
+
+
+def _never_written(node: Permute, read: Expr) -> bool:
+    """Whether no element of the domain writes what any element reads with `read`: along an axis
+    the indices differ for all pairs of elements."""
+    assert isinstance(read, Read)
+    if read.boundary is not None:
+        return False
+    other: dict[Expr, Expr] = {Index(k): Var(f"other{k}", int64) for k in range(len(node.domain))}
+    symbols: dict[Expr, Expr] = {}
+    for at, to in zip(read.args, node.target, strict=True):
+        here, there = (_form(e, symbols) for e in (at, *substitute((to,), other)))
+        if here is not None and there is not None and _differs(here - there, other):
+            return True
+    return False
+
+
+def _form(e: Expr, symbols: dict[Expr, Expr]) -> Polynomial[Expr] | None:
+    """The polynomial of an int64 index; counters of loops and other scalars are variables."""
+
+    def change(x: Expr) -> Expr:
+        if isinstance(x, Read) and isinstance(x.node, Input) and not x.args:
+            return symbols.setdefault(x, Var("scalar", x.type))
+        return x
+
+    (plain,) = rewrite((e,), change)
+    if any(x.type is not None and x.type != int64 for x in walk((plain,))):
+        return None  # it may wrap
+    return polynomial(plain)
+
+
+def _differs(difference: Polynomial[Expr], other: dict[Expr, Expr]) -> bool:
+    """Whether a difference of indices has the same sign, and is not 0, for all elements."""
+    ranged = {*other, *other.values()}
+    least = most = True
+    for monomial, coefficient in difference.terms.items():
+        if not monomial:
+            continue
+        natural = all(x in ranged for x in monomial)
+        if not natural:
+            return False
+        least &= coefficient > 0
+        most &= coefficient < 0
+    constant = difference.terms.get((), 0)
+    return (least and constant > 0) or (most and constant < 0)

@@ -1,0 +1,1 @@
+"""From Python values and functions to scalars and arrays: conversion, tracing, operators."""

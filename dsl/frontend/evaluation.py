@@ -1,0 +1,136 @@
+"""The values of arrays outside of traced functions: computed on demand, once, and kept."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from .. import late_binding as later
+from ..array import Array
+from ..errors import ShapeError, TracingError
+from ..evaluator import evaluator
+from ..graph import ArrayLoop, Input, topological
+from ..process import locks
+from ..process.configuration import settings
+from ..types import LEAF, Structure
+from .sources import use
+from .tracing import is_tracing
+
+_keeping = locks.lock()
+
+
+def is_closed(array: Array) -> bool:
+    """Whether the array can be computed now: no function is being traced, and it depends on no
+    argument of one and on no state of a loop."""
+    if is_tracing():
+        return False
+    nodes = list(topological(array._leaves))
+    own = {state for node in nodes if isinstance(node, ArrayLoop) for state in node.bound}
+    return all(node.source is not None or node in own for node in nodes if isinstance(node, Input))
+
+
+def no_value(array: Array, what: str, hint: str | None = None) -> TracingError:
+    """The error where `what` needs the value of an array that is not closed."""
+    if hint is None:
+        hint = (
+            "Arrays have no values while a program is traced: operators and td's functions take "
+            "the array itself; td.the(a) makes a scalar of a rank-0 array."
+        )
+        if not is_tracing():
+            hint = "It belongs to a function whose call has ended: return it from that function."
+    return TracingError(f"{what} needs the value of an array that is not computed.", hint=hint)
+
+
+def values_of(array: Array, what: str, hint: str | None = None) -> list[Any]:
+    """The arrays of the components, on the device where they were computed: computed at the first
+    call, and kept instead of the expression, so that what is built later reads them.
+
+    A value belongs to the handle: it lives as long as the array and what was built from it.
+    """
+    held = _held(array)
+    if held is not None and not is_tracing():
+        return held
+    if not is_closed(array):
+        raise no_value(array, what, hint)
+    made = evaluator().values(array._leaves)
+    with _keeping:
+        held = _held(array)  # another thread may have been faster
+        if held is not None:
+            return held
+        leaves = tuple(use(value)._leaves[0] for value in made)
+        array._shape, array._leaves = leaves[0].shape, leaves
+    return list(made)
+
+
+def _held(array: Array) -> list[Any] | None:
+    """The data of an array that was given, or computed already."""
+    found = []
+    for leaf in array._leaves:
+        if not isinstance(leaf.node, Input) or leaf.node.source is None:
+            return None
+        found.append(leaf.node.source)
+    return found
+
+
+def on_host(value: Any) -> np.ndarray[Any, Any]:
+    """A computed or a given array as NumPy's, which cannot be written."""
+    if not isinstance(value, np.ndarray) and hasattr(value, "get"):
+        value = value.get()
+    view = np.asarray(value).view()
+    view.flags.writeable = False
+    return view
+
+
+def host_value(array: Array, what: str, hint: str | None = None) -> Any:
+    """The value as NumPy arrays in the structure of the elements: one array for scalars."""
+    return array.structure.build([on_host(v) for v in values_of(array, what, hint)])
+
+
+def one_array(array: Array, what: str, hint: str | None = None) -> np.ndarray[Any, Any]:
+    """The value of an array of scalars."""
+    if not array.structure.is_leaf:
+        raise TracingError(
+            f"{what} needs an array of scalars: the elements are tuples.",
+            hint="Take it apart: x, y = td.unzip(a).",
+        )
+    value: np.ndarray[Any, Any] = host_value(array, what, hint)
+    return value
+
+
+def one_number(array: Array, what: str, convert: Callable[[Any], Any]) -> Any:
+    """`convert` of the value of a rank-0 array."""
+    value = one_array(array, what)
+    if value.ndim:
+        raise ShapeError(
+            f"{what} needs one number, but the array has the shape {value.shape}.",
+            hint="Index it, a[i], or reduce it: td.sum(a), td.any(a), td.all(a).",
+        )
+    return convert(value.item())
+
+
+def exported(array: Array) -> Any:
+    """The value for DLPack, where it was computed; whoever takes it must not write to it."""
+    one = array.structure.is_leaf
+    return values_of(array, "DLPack")[0] if one else one_array(array, "DLPack")
+
+
+def known_array(values: Sequence[Any], structure: Structure = LEAF) -> Array:
+    """An array with these values of its components (also: of a pickled array)."""
+    return Array([use(value)._leaves[0] for value in values], structure)
+
+
+def on_gpu(array: Array) -> Any:
+    """`__cuda_array_interface__` of the value; an AttributeError where that is on the host."""
+    held = _held(array)
+    gpu = evaluator().choose_backend(settings().backend) == "cuda" if held is None else True
+    if gpu and is_closed(array) and array.structure.is_leaf:
+        value = values_of(array, "__cuda_array_interface__")[0]
+        if hasattr(value, "__cuda_array_interface__"):
+            return value.__cuda_array_interface__
+    raise AttributeError("the array is not on a GPU")  # (Array.__getattr__ says it in its own way)
+
+
+later.offer(computed=sys.modules[__name__])

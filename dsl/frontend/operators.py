@@ -1,0 +1,324 @@
+"""Operators and attributes shared by scalars and arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any, Generic, Protocol, Self, TypeVar, overload
+
+import numpy as np
+
+from .. import late_binding as later
+from ..errors import TracingError, no_attribute, user_facing_methods
+from ..evaluator import public
+from ..types import kind_of_literal
+from .refusals import never_set, no_operand
+from .tracing import enclosing_kernel
+
+if TYPE_CHECKING:
+    from ..annotations import ArrayLike, DTypeLike
+    from ..array import Array
+
+#: The result type of an operation without array operands: the class itself.
+V = TypeVar("V", bound="Operators[Any]")
+W = TypeVar("W", covariant=True)
+
+
+class Operator(Protocol[W]):
+    """A binary operator, bound to its left operand."""
+
+    @overload
+    def __call__(self, other: Array | np.ndarray[Any, Any], /) -> Array: ...
+    @overload
+    def __call__(self, other: ArrayLike, /) -> W: ...
+
+
+#: The method of a right operand's class for an operation, where it is not `__r…__`.
+_REFLECTED = {
+    "equal": "__eq__",
+    "not_equal": "__ne__",
+    "less": "__gt__",
+    "less_equal": "__ge__",
+    "greater": "__lt__",
+    "greater_equal": "__le__",
+    "true_divide": "__rtruediv__",
+    "floor_divide": "__rfloordiv__",
+    "remainder": "__rmod__",
+    "power": "__rpow__",
+    "bitwise_and": "__rand__",
+    "bitwise_or": "__ror__",
+    "bitwise_xor": "__rxor__",
+    "left_shift": "__rlshift__",
+    "right_shift": "__rrshift__",
+    "multiply": "__rmul__",
+    "subtract": "__rsub__",
+    "add": "__radd__",
+}
+
+
+def _operators(name: str) -> tuple[Callable[[Any, object], Any], Callable[[Any, object], Any]]:
+    """The operator of an element-wise function, and its reflected form."""
+
+    def operator(self: Operators[Any], other: object) -> Any:
+        return self._binary(name, other)
+
+    def reflected(self: Operators[Any], other: object) -> Any:
+        return self._binary(name, other, True)
+
+    return operator, reflected
+
+
+@never_set
+@user_facing_methods
+class Operators(Generic[V]):
+    """Operators shared by scalars and arrays; `_binary` builds the result: a `V`, or an array if
+    the other operand is one."""
+
+    __slots__ = ()
+    # Make NumPy arrays and pandas objects on the left defer to our operators.
+    __array_priority__ = 1000
+    __pandas_priority__ = 10_000
+
+    def _binary(self, name: str, other: object, swapped: bool = False) -> Any:
+        if not _is_operand(other):
+            return self._with_other(name, other, swapped)
+        if name == "multiply" and isinstance(other, np.matrix):
+            raise TracingError(
+                "* is the matrix product for np.matrix, but element-wise for arrays.",
+                hint="Write a @ np.asarray(m), or a * np.asarray(m).",
+            )
+        compute: Callable[..., Any] = (
+            later.power if name == "power" else partial(later.elementwise, name)
+        )
+        return compute(other, self) if swapped else compute(self, other)
+
+    def _with_other(self, name: str, other: object, swapped: bool) -> Any:
+        """An operation with an object that is neither a number nor an array: its class decides."""
+        if name == "multiply" and self._repeats and isinstance(other, str | bytes | list | tuple):
+            return NotImplemented  # [0] * n
+        if not swapped and not isinstance(other, type):
+            compute = getattr(type(other), _REFLECTED[name], None)
+            made = NotImplemented if compute is None else compute(other, self)
+            if made is not NotImplemented:
+                return made
+        raise no_operand(other, name)
+
+    #: Whether multiplying a sequence by this value repeats the sequence.
+    _repeats = True
+
+    def _unary(self, name: str) -> V:
+        made: V = later.elementwise(name, self)
+        return made
+
+    if TYPE_CHECKING:
+        __add__: Operator[V]
+        __radd__: Operator[V]
+        __sub__: Operator[V]
+        __rsub__: Operator[V]
+        __mul__: Operator[V]
+        __rmul__: Operator[V]
+        __truediv__: Operator[V]
+        __rtruediv__: Operator[V]
+        __floordiv__: Operator[V]
+        __rfloordiv__: Operator[V]
+        __mod__: Operator[V]
+        __rmod__: Operator[V]
+        __lshift__: Operator[V]
+        __rlshift__: Operator[V]
+        __rshift__: Operator[V]
+        __rrshift__: Operator[V]
+        __and__: Operator[V]
+        __rand__: Operator[V]
+        __or__: Operator[V]
+        __ror__: Operator[V]
+        __xor__: Operator[V]
+        __rxor__: Operator[V]
+        __lt__: Operator[V]
+        __le__: Operator[V]
+        __gt__: Operator[V]
+        __ge__: Operator[V]
+    else:
+        __add__, __radd__ = _operators("add")
+        __sub__, __rsub__ = _operators("subtract")
+        __mul__, __rmul__ = _operators("multiply")
+        __truediv__, __rtruediv__ = _operators("true_divide")
+        __floordiv__, __rfloordiv__ = _operators("floor_divide")
+        __mod__, __rmod__ = _operators("remainder")
+        __lshift__, __rlshift__ = _operators("left_shift")
+        __rshift__, __rrshift__ = _operators("right_shift")
+        __and__, __rand__ = _operators("bitwise_and")
+        __or__, __ror__ = _operators("bitwise_or")
+        __xor__, __rxor__ = _operators("bitwise_xor")
+        __lt__ = _operators("less")[0]
+        __le__ = _operators("less_equal")[0]
+        __gt__ = _operators("greater")[0]
+        __ge__ = _operators("greater_equal")[0]
+
+    def __eq__(self, other: object) -> Any:
+        return self._binary("equal", other)
+
+    def __ne__(self, other: object) -> Any:
+        return self._binary("not_equal", other)
+
+    def __divmod__(self, other: ArrayLike) -> tuple[Array | V, Array | V]:
+        return self // other, self % other
+
+    def __rdivmod__(self, other: ArrayLike) -> tuple[Array | V, Array | V]:
+        return self.__rfloordiv__(other), self.__rmod__(other)
+
+    def __pow__(self, other: ArrayLike, modulus: object = None) -> Any:
+        return NotImplemented if modulus is not None else self._binary("power", other)
+
+    def __rpow__(self, other: ArrayLike) -> Any:
+        return self._binary("power", other, True)
+
+    def __matmul__(self, other: ArrayLike) -> Array:
+        return later.matmul(self, other)
+
+    def __rmatmul__(self, other: ArrayLike) -> Array:
+        return later.matmul(other, self)
+
+    def __neg__(self) -> V:
+        return self._unary("negative")
+
+    def __pos__(self) -> Self:
+        return self
+
+    def __abs__(self) -> V:
+        return self._unary("absolute")
+
+    def __invert__(self) -> V:
+        return self._unary("invert")
+
+    def __round__(self, digits: int = 0) -> V:
+        made: V = later.round(self, digits)
+        return made
+
+    def astype(self, dtype: DTypeLike) -> V:
+        made: V = later.cast(self, dtype)
+        return made
+
+    def round(self, decimals: int = 0) -> V:
+        made: V = later.round(self, decimals)
+        return made
+
+    def clip(self, low: ArrayLike | None = None, high: ArrayLike | None = None) -> V:
+        made: V = later.clip(self, low, high)
+        return made
+
+    @property
+    def real(self) -> V:
+        return self._unary("real")
+
+    @property
+    def imag(self) -> V:
+        return self._unary("imag")
+
+    def conj(self) -> V:
+        return self._unary("conjugate")
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        """np.sin(x) is td.sin(x); NumPy computes what td lacks if the values are known."""
+        from . import suggestions
+
+        if ufunc.__name__ == "matmul" and method == "__call__" and not kwargs:
+            return later.matmul(*inputs)
+        name = {"divide": "true_divide"}.get(ufunc.__name__, ufunc.__name__)
+        target = getattr(later.functions, name, None)
+        if (method != "__call__" or kwargs or target is None) and self._is_closed():
+            return getattr(ufunc, method)(*of_numpy(inputs), **of_numpy(kwargs))
+        if method != "__call__" or kwargs or target is None:
+            what, hint = suggestions.no_ufunc(ufunc.__name__, method, kwargs, self._is_closed())
+            raise TracingError(f"{what} does not work on a traced value.", hint=hint)
+        return target(*inputs)
+
+    def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        """np.sum(a) is td.sum(a).  A function that td lacks is computed by NumPy if the values are
+        known, and else raises an error with advice."""
+        from . import suggestions
+
+        name = function.__name__
+        if name in ("shape", "ndim", "size") and args[0] is self and not args[1:]:
+            return getattr(self, name)
+        module = function.__module__.partition(".")[2]
+        # (np.linalg.cond is not td.cond.)
+        target = getattr(public(module), name, None) if module else public(name)
+        if target is None and self._is_closed():
+            return function(*of_numpy(args), **of_numpy(kwargs))
+        if target is None:
+            raise TracingError(
+                f"{function.__module__.replace('numpy', 'np', 1)}.{name} does not work on a "
+                "traced value, and td has no such function.",
+                hint=suggestions.of_numpy(name, self._is_closed()),
+            )
+        return target(*args, **kwargs)
+
+    def _is_closed(self) -> bool:
+        """Whether the value can be computed now."""
+        return False
+
+    def __getattr__(self, name: str) -> Any:
+        raise missing_attribute(self, name)
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        raise self._unchanged("td.update(a, index, new); for += a.at[index].add(new)")
+
+    def __delitem__(self, index: Any) -> None:
+        raise self._unchanged("td.concatenate([a[:k], a[k + 1:]])")
+
+    def _unchanged(self, instead: str) -> TracingError:
+        outer = enclosing_kernel()
+        hint = f"Make a new one: a = {instead}."
+        if outer is not None:
+            hint = (
+                f"Return the element's value from the function of {outer[0]}: it computes "
+                "one element of a new array."
+            )
+        return TracingError("arrays are immutable.", hint=hint)
+
+    def __copy__(self) -> Self:
+        return self
+
+    def __deepcopy__(self, _: object) -> Self:
+        return self
+
+
+def of_numpy(given: Any) -> Any:
+    """Arguments with NumPy arrays instead of treadle's."""
+    if isinstance(given, later.Array):
+        return np.asarray(given)
+    if type(given) in (tuple, list):
+        return type(given)(map(of_numpy, given))
+    return {k: of_numpy(v) for k, v in given.items()} if type(given) is dict else given
+
+
+def missing_attribute(value: Operators[Any], name: str) -> AttributeError:
+    """The error for an attribute that arrays, or scalars, do not have."""
+    from . import suggestions
+
+    kind = type(value).__name__
+    said = f"{kind!r} object has no attribute {name!r}"
+    instead = suggestions.METHODS.get(name) or suggestions.INSTEAD.get(name)
+    ours = not name.startswith("_") and callable(public(name))
+    if isinstance(value, later.Scalar):
+        if name in later.functions.__all__:
+            said = f"a scalar has no {name!r}: write td.{name}(x)."
+        elif ours or instead or (name[:1] != "_" and hasattr(public("Array"), name)):
+            said = (
+                f"a scalar has no {name!r}: it is one value, not known while a program is traced."
+            )
+    elif instead is not None:
+        if instead.startswith(suggestions.RUN) and not value._is_closed():
+            instead = "its values are not known while a program is traced"
+        said = f"an Array has no {name!r}: {instead}."
+    elif ours:
+        said = f"an Array has no method {name!r}: write td.{name}(a, …)."
+    return no_attribute(said, name)
+
+
+def _is_operand(value: object) -> bool:
+    return (
+        isinstance(value, later.Scalar | later.Array | np.generic)
+        or kind_of_literal(value) is not None
+        or later.is_arraylike(value)
+    )

@@ -1,0 +1,170 @@
+"""Errors for values of unsupported types: how they are named, and what to write instead."""
+
+from __future__ import annotations
+
+import inspect
+import numbers
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from typing import TypeVar
+
+from .. import late_binding as later
+from ..errors import Location, TracingError, TreadleError, form_of, is_users
+
+T = TypeVar("T")
+
+SPARSE = (
+    "Give the arrays of its rows, m = m.tocsr(): m.data, m.indices and np.diff(m.indptr) are what "
+    "td.fold_seg takes; or m.toarray()."
+)
+_EQUALITIES = ("equal", "not_equal")
+_VOWELS = tuple("aeiouAEIOU")
+
+
+def called(value: object) -> str:
+    """A value as the noun of a sentence: `None`, `a list`, `the class Model`, `a function`."""
+    if value is None:
+        return "None"
+    if isinstance(value, type):
+        return f"the class {value.__name__}"
+    wrapped = isinstance(value, staticmethod | classmethod)
+    kind = "function" if inspect.isroutine(value) and not wrapped else type(value).__name__
+    return f"{'an' if kind.startswith(_VOWELS) else 'a'} {kind}"
+
+
+def instead_of(value: object) -> str | None:
+    """A hint on how to convert a value to an array or a number; None if there is none."""
+    if hasattr(value, "tocsr"):
+        return SPARSE
+    if isinstance(value, list | tuple):
+        if any(isinstance(x, later.Array) for x in value):
+            if len({getattr(x, "ndim", 0) for x in value}) == 1:
+                return "td.stack([a, b]) makes one array of several."
+            return "Unpack it, values, count = …, as td.filter and td.compact return it."
+        if any(isinstance(x, later.Scalar) for x in value):
+            return f"It stays {called(value)} of its parts: give one array, f(np.array(x))."
+        return "np.array(x) makes an array of it."
+    if isinstance(value, str | bytes | bytearray):
+        return "Text is compared in Python, before the call; encode words as numbers in arrays."
+    if isinstance(value, range):
+        return "td.arange(start, stop, step) is the array of these numbers."
+    if isinstance(value, Mapping):
+        return "Take one of its values: x['name']."
+    if inspect.iscoroutine(value):
+        return "Its result exists only when it is awaited: write def instead of async def."
+    if isinstance(value, Collection | Iterator):
+        return "np.array(list(x)) makes an array of it."
+    if isinstance(value, numbers.Number):
+        return "Convert it: float(x)."
+    return "Call it: f(x)." if callable(value) else None
+
+
+#: The hint for other values.
+_ANY_ARRAY = "Pass a NumPy array (np.array(x) makes one), anything with DLPack, or a td.Array."
+
+
+def no_array(value: object, operation: str) -> TracingError:
+    """The error for an operation on arrays with an argument that is not an array."""
+    return TracingError(
+        f"{operation} needs an array, got {type(value).__name__}.",
+        hint=form_of(operation) if inspect.isroutine(value) else instead_of(value) or _ANY_ARRAY,
+    )
+
+
+def no_operand(value: object, operation: str) -> TracingError:
+    """The error for arithmetic with a value that is neither a number nor an array."""
+    hint = instead_of(value) or _ANY_ARRAY
+    if value is None:
+        hint = "Did a function forget to return it?"
+        if operation in _EQUALITIES:
+            hint = f"Write x is {'not ' * (operation == 'not_equal')}None."
+    elif inspect.isroutine(value):
+        form = form_of(operation)
+        hint = hint if form.startswith("Check") else form
+    return TracingError(
+        f"{operation} cannot use a value of type {type(value).__name__}.", hint=hint
+    )
+
+
+def returned(value: object, whose: str, wanted: str) -> TracingError:
+    """The error for a user's function, named `whose`, whose result is not what is `wanted`."""
+    said = f"{whose} returned {called(value)}."
+    if value is None:
+        hint = f"Did you forget `return`?  It must return {wanted}."
+    elif inspect.isgenerator(value) or inspect.isasyncgen(value):
+        said = f"{whose} is a generator: it has a `yield`."
+        hint = f"Write return instead of yield.  It must return {wanted}."
+    elif inspect.iscoroutine(value):
+        value.close()  # it will not be awaited
+        said = f"{whose} is asynchronous: its result exists only when it is awaited."
+        hint = "Write def instead of async def."
+    elif isinstance(value, str):
+        hint = "Values are not known while a program is traced: return the value, not its text."
+    elif isinstance(value, type) or inspect.isroutine(value):
+        hint = "Call it: its result has values."
+    elif isinstance(value, tuple):
+        said = f"{whose} returned an empty tuple."
+        hint = f"Return {wanted}."
+    elif isinstance(value, Iterator):
+        hint = "Return a tuple: tuple(x)."
+    elif isinstance(value, list | dict | set) and "list" not in wanted:
+        hint = f"Return {wanted}: write (x, y) instead of [x, y]."
+    else:
+        hint = "Call it: its result has values." if callable(value) else f"Return {wanted}."
+    return TracingError(said, hint=hint)
+
+
+def of_structure(error: TypeError, arguments: Sequence[object]) -> TypeError:
+    """The error for a user's function that computes with a list, tuple or dict argument as if it
+    were an array or a number; other errors unchanged."""
+    if isinstance(error, TreadleError):
+        return error
+    for argument in arguments:
+        kind = type(argument).__name__
+        if not isinstance(argument, list | tuple | dict) or not re.search(
+            rf"\b{kind}\b", f"{error}"
+        ):
+            continue
+        traceback = error.__traceback__
+        while traceback is not None and traceback.tb_next is not None:
+            traceback = traceback.tb_next
+        if traceback is None or not is_users(traceback.tb_frame):
+            return error
+        hint = instead_of(argument)
+        if isinstance(argument, tuple):
+            hint = "Unpack it, x, y = p: its parts are numbers or arrays."
+        return TracingError(
+            f"an argument that is {called(argument)} is not an array: {error}.",
+            hint=hint,
+            where=Location(traceback.tb_frame.f_code, traceback.tb_lasti, traceback.tb_lineno),
+        )
+    return error
+
+
+#: The replacement for setting an attribute, as NumPy allows.
+_INSTEAD_OF_SETTING = {
+    "shape": "a = td.reshape(a, shape)",
+    "dtype": "a = a.astype(dtype)",
+    "real": "a = td.complex_(new, a.imag)",
+    "imag": "a = td.complex_(a.real, new)",
+}
+
+
+def _refusing(name: str) -> Callable[..., None]:
+    def refuse(self: object, *_: object) -> None:
+        instead = _INSTEAD_OF_SETTING.get(name, "a = td.map(f, a), or another operation")
+        raise TracingError(
+            f"{name} cannot be set: arrays and scalars are immutable.",
+            hint=f"Make a new one: {instead}.",
+        )
+
+    return refuse
+
+
+def never_set(cls: type[T]) -> type[T]:
+    """Decorate a class so that setting a property raises an error with advice."""
+    for name, value in list(vars(cls).items()):
+        if isinstance(value, property):
+            refuse = _refusing(name)
+            setattr(cls, name, property(value.fget, refuse, refuse, value.__doc__))
+    return cls

@@ -1,0 +1,280 @@
+"""Convert external data to an `Array`."""
+
+from __future__ import annotations
+
+import sys
+import weakref
+from array import array
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from .. import late_binding as later
+from ..array import Array
+from ..errors import (
+    DTypeError,
+    Location,
+    NestedParallelismError,
+    ShapeError,
+    TracingError,
+    TreadleError,
+    keywords,
+    shown,
+    user_facing,
+    user_location,
+)
+from ..evaluator import evaluator, public
+from ..expr import Const, Param
+from ..graph import Input
+from ..scalar import Scalar, number_by_itself
+from ..types import ScalarType, Structure, as_type, children_of, field_names, is_composite
+from .refusals import SPARSE, no_array
+from .tracing import enclosing_kernel
+
+#: Array classes that need no conversion: `shape` is a tuple, `dtype` is NumPy's. A backend adds the
+#: class of its device.
+PLAIN_ARRAYS: set[type] = {np.ndarray}
+
+
+_PROTOCOLS = ("__cuda_array_interface__", "__dlpack__", "__array_interface__", "__array__")
+
+
+def is_arraylike(value: Any) -> bool:
+    """Whether this is an array: of NumPy or CuPy, with DLPack, `__cuda_array_interface__` or
+    `__array__` (pandas), or of Python's array module."""
+    if type(value) in PLAIN_ARRAYS or isinstance(value, np.ndarray):
+        return True
+    if isinstance(value, Array | Scalar | np.generic | type | ScalarType):
+        return False
+    return isinstance(value, memoryview | array) or any(hasattr(value, s) for s in _PROTOCOLS)
+
+
+_DLPACK_GPU = (2, 13)  # kDLCUDA, kDLCUDAManaged
+_used: dict[int, tuple[weakref.ref[Any], weakref.ref[Input]]] = {}
+
+
+def rows_by(operation: str) -> str:
+    """The form of an operation that applies to the rows of an array."""
+    function = public(operation)
+    along = function is not None and "axis" in (keywords(function) or ())
+    return f"td.{operation}(a, axis=1)" if along else f"td.{operation}"
+
+
+def as_array(value: Any, operation: str = "an operation") -> Array:
+    """Convert an Array, external data (implicit `use`) or a scalar (rank 0) to an Array."""
+    if isinstance(value, Array):
+        return value
+    of_fields = is_composite(value) and field_names(value)[:1] != (None,)
+    if is_arraylike(value) or isinstance(value, list) or of_fields:
+        return use(value)
+    inside = enclosing_kernel()
+    if isinstance(value, Scalar) and inside is not None:
+        raise NestedParallelismError(
+            f"{operation} needs an array, but inside the function of {inside[0]!r} this is one "
+            "element.",
+            hint=f"{inside[0]} passes single elements: call {rows_by(operation)} on entire "
+            "arrays, outside.",
+        )
+    if isinstance(value, Scalar | int | float | complex | np.generic):
+        return later.unit(value)
+    if (
+        isinstance(value, tuple)
+        and value
+        and all(isinstance(x, Array) or is_arraylike(x) for x in value)
+    ):
+        alike = len({as_array(x).ndim for x in value}) == 1
+        raise TracingError(
+            f"{operation} needs an array, got a tuple of {len(value)} arrays.",
+            hint=f"td.zip(*arrays) makes one array of tuples: td.{operation}(…, td.zip(*arrays))."
+            if alike
+            else "Unpack it, values, count = …, as td.filter and td.compact return it.",
+        )
+    raise no_array(value, operation)
+
+
+def normalise_source(value: Any) -> Any:
+    """Host data as an ndarray without a copy; device data unchanged."""
+    # (Asking for `np.ma` would import it.)
+    if "numpy.ma" in sys.modules and isinstance(value, np.ma.MaskedArray):
+        raise TracingError(
+            "a masked array would lose its mask.",
+            hint="Pass the data and the mask separately, or a.filled(value).",
+        )
+    if type(value) in PLAIN_ARRAYS or isinstance(value, np.ndarray):
+        return value
+    if value is None or isinstance(value, str | dict | set):
+        raise no_array(value, "use")
+    if hasattr(value, "tocsr"):
+        raise DTypeError(
+            f"a sparse matrix ({type(value).__name__}) is several arrays.", hint=SPARSE
+        )
+    if isinstance(value, int) and not -(2**63) <= value < 2**64:
+        raise DTypeError(
+            f"the integer {shown(value)} does not fit in 64 bits.", hint="Use a float, 1e30."
+        )
+    if isinstance(value, list):
+        return _of_list(value)
+    try:
+        if _on_gpu(value):
+            return value if isinstance(value.dtype, np.dtype) else _borrowed(value)
+        made = _of_protocols(value)
+    except (TreadleError, MemoryError):
+        raise
+    except Exception as error:
+        raise _not_given(value, error) from error
+    if made.dtype == object and not hasattr(value, "__array__"):
+        raise no_array(value, "use")
+    return made
+
+
+def _of_protocols(value: Any) -> np.ndarray:
+    """A NumPy array, without a copy where the object can be asked for its memory."""
+    if hasattr(value, "__dlpack__") and not hasattr(value, "__array_interface__"):
+        try:
+            return np.from_dlpack(value)
+        except (BufferError, RuntimeError, TypeError):
+            # NumPy reads no bfloat16 by DLPack; an `__array__` may give ml_dtypes'.
+            if not hasattr(value, "__array__"):
+                raise
+    return np.asarray(value)
+
+
+def _not_given(value: Any, error: Exception) -> TreadleError:
+    """The error for an array that another library does not hand out."""
+    name = f"{type(value).__module__.partition('.')[0]}.{type(value).__name__}"
+    if "racer" in type(value).__name__:
+        return TracingError(
+            f"{name} has no values: another library is tracing this function.",
+            hint="Call treadle outside of it, on the arrays that it returns.",
+        )
+    if getattr(value, "requires_grad", False) is True:
+        return TracingError(
+            f"a {name} that takes part in automatic differentiation cannot be used.",
+            hint="Pass x.detach(); what treadle computes is then a constant of its derivatives.",
+        )
+    dtype = getattr(value, "dtype", None)
+    if "bfloat16" in str(dtype):
+        return DTypeError(
+            f"a {name} of {dtype} cannot be read: NumPy has no such type.",
+            hint="Pass x.float(), or x.view(torch.int16).numpy().view(td.bfloat16.numpy).",
+        )
+    reason = str(error).partition("\n")[0].rstrip(".")
+    return TracingError(
+        f"a {name} cannot be used: {reason}.", hint="Convert it to a NumPy array, np.asarray(x)."
+    )
+
+
+def _of_list(value: list[Any]) -> np.ndarray:
+    if any(isinstance(x, Array) for x in value):
+        raise TracingError(
+            "a list of treadle's arrays is not an array.",
+            hint="td.stack([a, b]) makes one array of several.",
+        )
+    traced = [x._expr for x in _entries(value)
+              if isinstance(x, Scalar) and not isinstance(x._expr, Const)]  # fmt: skip
+    if traced and isinstance(traced[0], Param) and traced[0].name.endswith("]"):
+        raise number_by_itself(traced[0])
+    if traced:
+        raise TracingError(
+            "a list with a run-time number is not an array.",
+            hint="td.stack([k, 2]) makes one array of several numbers.",
+        )
+    try:
+        return np.asarray(value)
+    except ValueError:
+        raise ShapeError(
+            "lists of different lengths do not make an array.",
+            hint="Concatenate the rows, and pass their lengths separately: td.fold_seg and similar "
+            "operations work on such rows.",
+        ) from None
+
+
+def _entries(value: list[Any]) -> Iterator[Any]:
+    """What is in nested lists."""
+    for x in value:
+        if isinstance(x, list):
+            yield from _entries(x)
+        else:
+            yield x
+
+
+def _on_gpu(value: Any) -> bool:
+    if hasattr(value, "__cuda_array_interface__"):
+        return True
+    return hasattr(value, "__dlpack__") and int(value.__dlpack_device__()[0]) in _DLPACK_GPU
+
+
+def _borrowed(value: Any) -> Any:
+    """A GPU array with a dtype of another library (PyTorch), with NumPy's dtype; no copy."""
+    return evaluator().borrowed(value)
+
+
+def host_array(value: Any) -> Any:
+    """Data as a NumPy array in native byte order."""
+    array = np.asarray(value)
+    return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
+
+
+@user_facing
+def use(x: Any) -> Array:
+    """Make an array of external data with the shape and type of `x`, without a copy; of a scalar,
+    the array of rank 0; of a tuple, named tuple or dataclass of arrays, the array of these.
+
+    Elements are read when a program runs, so earlier changes to them are seen.  Later changes to
+    `x.shape`, `x.strides` or `x.dtype` are not.
+
+    >>> import numpy as np, treadle as td
+    >>> td.run(td.use(np.array([1, 2])) + 1)
+    array([2, 3])
+    """
+    if isinstance(x, Array):
+        return x
+    if is_composite(x):
+        parts = [use(part) for part in children_of(x)]
+        whole = later.zip(*parts)
+        structure = Structure(type(x), tuple(part.structure for part in parts))
+        return Array(whole._leaves, structure, whole._shape)
+    if isinstance(x, Scalar):
+        return as_array(x, "use")
+    source = normalise_source(x)
+    if not hasattr(source, "shape") or not hasattr(source, "dtype"):
+        raise no_array(x, "use")
+    held = _used.get(id(source))
+    if held is not None:
+        node = held[1]()
+        if held[0]() is source and node is not None and _matches(node, source):
+            node.where = _in_one_place(node.where, user_location())
+            return Array(node.leaves)
+    node = Input(
+        "input",
+        as_type(source.dtype),
+        tuple(int(n) == 1 for n in source.shape),
+        # (A view, so that a later assignment to `x.shape` does not affect it.)
+        source=source.view() if hasattr(source, "view") else source,
+        where=user_location(),
+    )
+    try:
+        key = id(source)
+        _used[key] = (weakref.ref(source), weakref.ref(node, lambda _: _used.pop(key, None)))
+    except TypeError:
+        pass  # not weakly referable: not cached
+    return Array(node.leaves)
+
+
+def _in_one_place(before: Location | None, here: Location | None) -> Location | None:
+    """The location where an array is used, or None if there are several."""
+    if before is None or here is None or (before.file, before.line) != (here.file, here.line):
+        return None
+    return before
+
+
+def _matches(node: Input, source: Any) -> bool:
+    """Whether an array still has the memory layout with which it was used."""
+    return all(getattr(node.source, k) == getattr(source, k, None) for k in _LAYOUT)
+
+
+_LAYOUT = ("shape", "strides", "dtype")
+
+
+later.offer(as_array=as_array, is_arraylike=is_arraylike)

@@ -1,0 +1,87 @@
+"""Flatten and rebuild nested results and arguments: tuples, lists, dicts and single arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ..array import Array
+from ..errors import TracingError
+from ..graph import Leaf
+from ..scalar import Scalar
+from ..types import Structure, children_of, is_composite, kind_of_literal
+from .refusals import called, returned
+from .sources import as_array, is_arraylike
+
+
+class Tree:
+    """The nesting of a value with arrays as leaves; `build` reassembles flat results.
+
+    `description` is the nesting as plain data: ("array", Structure), ("list", trees), ("dict",
+    keys, trees) or ("tuple", class, trees).
+    """
+
+    def __init__(
+        self, build: Callable[[Sequence[Any]], Any], count: int, description: tuple[Any, ...]
+    ) -> None:
+        self.build, self.count, self.description = build, count, description
+
+
+def array_tree(structure: Structure) -> Tree:
+    """One array with elements of a structure."""
+    return Tree(structure.build, structure.count, ("array", structure))
+
+
+def joined_tree(trees: Sequence[Tree], kind: str, detail: Any = None) -> Tree:
+    """A list, a dict (detail: its keys) or a tuple (detail: its class) of nested values."""
+    make: Callable[[list[Any]], Any] = list
+    if kind == "dict":
+        make = lambda parts: dict(zip(detail, parts, strict=True))  # noqa: E731
+    elif kind == "tuple":
+        make = tuple if detail is tuple else lambda parts: detail(*parts)
+
+    def build(flat: Sequence[Any]) -> Any:
+        parts, at = [], 0
+        for tree in trees:
+            parts.append(tree.build(flat[at : at + tree.count]))
+            at += tree.count
+        return make(parts)
+
+    head = (kind,) if detail is None else (kind, detail)
+    return Tree(build, sum(tree.count for tree in trees), (*head, tuple(trees)))
+
+
+def flatten_results(value: Any, whose: str = "") -> tuple[list[Leaf], Tree]:
+    """The buffers of a nested value of Arrays, and the tree that reassembles them; errors name the
+    function `whose` that returned it, if any."""
+    if isinstance(value, Array):
+        return list(value._leaves), array_tree(value.structure)
+    if isinstance(value, Scalar) or kind_of_literal(value) is not None or is_arraylike(value):
+        return flatten_results(as_array(value, "run"))
+    if isinstance(value, dict):
+        return _joined(list(value.values()), whose, "dict", tuple(value))
+    if isinstance(value, list):
+        return _joined(value, whose, "list")
+    if is_composite(value):
+        return _joined(list(children_of(value)), whose, "tuple", type(value))
+    if whose:
+        raise returned(value, whose, _RESULTS)
+    raise TracingError(
+        f"run needs {_RESULTS}, got {called(value)}.", hint=returned(value, whose, _RESULTS).hint
+    )
+
+
+#: The permitted results of programs.
+_RESULTS = "Arrays, or tuples, lists and dicts of them"
+
+
+def _joined(
+    values: list[Any], whose: str, kind: str, detail: Any = None
+) -> tuple[list[Leaf], Tree]:
+    leaves: list[Leaf] = []
+    trees: list[Tree] = []
+    for v in values:
+        more, tree = flatten_results(v, whose)
+        leaves += more
+        trees.append(tree)
+    return leaves, joined_tree(trees, kind, detail)

@@ -1,0 +1,1 @@
+"""What works on any graph: rebuild, verify, encode, name and print it."""

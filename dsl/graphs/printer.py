@@ -1,0 +1,174 @@
+"""Text form of scalar expressions and of the array graph."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from .. import late_binding as later
+from ..expr import (
+    Apply,
+    Cond,
+    Const,
+    Expr,
+    Extent,
+    Foreign,
+    Index,
+    Loop,
+    Param,
+    Proj,
+    Read,
+    Var,
+    While,
+    walk,
+)
+from ..graph import (
+    ArrayLoop,
+    Branch,
+    Fold,
+    FoldSeg,
+    Generate,
+    Input,
+    Leaf,
+    Matmul,
+    Node,
+    Permute,
+    Recurrence,
+    Scan,
+    topological,
+)
+
+MAX = 400
+
+
+def show(e: Expr) -> str:
+    """An expression on one line, truncated if long."""
+    names: dict[Expr, str] = {}
+    for node in walk((e,)):
+        text = _one(node, names)
+        names[node] = text if len(text) <= MAX else text[: MAX - 1] + "…"
+    return names[e]
+
+
+def _one(e: Expr, done: dict[Expr, str]) -> str:
+    args = [done[a] for a in e.args]
+    scoped = [done[s] for s in e.scoped]
+    match e:
+        case Const():
+            return str(e.value)
+        case Index():
+            return "ijklmnop"[e.axis] if e.axis < 8 else f"i{e.axis}"
+        case Var():
+            return e.name
+        case Param():
+            return e.name
+        case Extent():
+            return f"{_array(e.node)}.shape[{e.axis}]"
+        case Read():
+            border = f"|{e.boundary}" if e.boundary else ""
+            return f"{_leaf(Leaf(e.node, e.component))}[{', '.join(args)}{border}]"
+        case Apply():
+            if len(args) == 2 and e.op.symbol:
+                return f"({args[0]} {e.op.symbol} {args[1]})"
+            if e.weak and e.args[0].type == e.type:  # only marks the value as weak
+                return args[0]
+            return f"{e.type if e.op.name == 'cast' else e.op.name}({', '.join(args)})"
+        case Cond():
+            n = len(e.types)
+            return f"cond({args[0]}, {_group(scoped[:n])}, {_group(scoped[n:])})"
+        case While():
+            return f"while({_group(args)}; {scoped[0]}; {_group(scoped[1:])})"
+        case Loop():
+            return f"loop({args[0]}, {_group(args[1:])}; {_group(scoped)})"
+        case Proj():
+            parent = e.args[0]
+            single = len(parent.types) == 1  # type: ignore[attr-defined]
+            return args[0] if single else f"{args[0]}.{e.which}"
+        case Foreign():
+            return f"{e.function.name}({', '.join(args)})"
+    return type(e).__name__
+
+
+def _group(parts: list[str]) -> str:
+    return parts[0] if len(parts) == 1 else "(" + ", ".join(parts) + ")"
+
+
+def _array(node: Node) -> str:
+    return f"%{node.uid}"
+
+
+def _leaf(leaf: Leaf) -> str:
+    """A component of a node: `%3`, or `%3.1` if the node has several."""
+    return f"%{leaf.node.uid}" + (f".{leaf.component}" if len(leaf.node.outputs) > 1 else "")
+
+
+def show_node(node: Node) -> str:
+    """One node: its operation and operands."""
+
+    def many(es: Iterable[Expr]) -> str:
+        return _group([show(e) for e in es])
+
+    types = ", ".join(o.type.name for o in node.outputs)
+    shape = "; ".join("(" + ", ".join(show(e) for e in o.shape) + ")" for o in node.outputs[:1])
+    head = f"%{node.uid}: {types}{shape} = {node.label}"
+    match node:
+        case Input():
+            return head
+        case Generate():
+            return f"{head} {many(node.elements)}"
+        case Fold():
+            inner = ", ".join(show(e) for e in node.inner)
+            start = "" if node.init is None else f" from {many(node.init)}"
+            return (
+                f"{head} over ({inner}) of {many(node.elements)} by "
+                f"{many(node.combine.results)}{start}{_epilogue(node)}"
+            )
+        case FoldSeg():
+            return (
+                f"{head} segments of {many(node.elements)} by {many(node.combine.results)}"
+                f"{_epilogue(node)}"
+            )
+        case Scan():
+            way = "backward" if node.reverse else "forward"
+            return (
+                f"{head} {node.form} {way} along {node.axis} of {many(node.elements)} by "
+                f"{many(node.combine.results)}{_epilogue(node)}"
+            )
+        case Recurrence():
+            way = "backward" if node.reverse else "forward"
+            stored = f" collecting {many(node.collected)}" if node.collected else ""
+            return (
+                f"{head} {way} along {node.axis} from {many(node.start)} by "
+                f"{many(node.steps)}{stored}"
+            )
+        case Permute():
+            how = "overwrite" if node.combine is None else many(node.combine.results)
+            defaults = ", ".join(map(_leaf, node.defaults))
+            return (
+                f"{head} into {defaults} at ({many(node.target)}) if {show(node.valid)} "
+                f"<- {many(node.values)} by {how}"
+            )
+        case Matmul():
+            return f"{head} {show(node.left)} @ {show(node.right)}{_epilogue(node)}"
+        case ArrayLoop():
+            init, body = ", ".join(map(_leaf, node.init)), ", ".join(map(_leaf, node.body))
+            return f"{head} from {init} body {body}"
+        case Branch():
+            return f"{head} if {show(node.predicate)}"
+    used = [*map(_leaf, node.operands()), *map(show, node.bodies())]
+    return f"{head} of {', '.join(used)}" if used else head
+
+
+def _epilogue(node: Any) -> str:
+    results = (node.result,) if isinstance(node, Matmul) else node.results
+    if tuple(node.epilogue) == tuple(results):
+        return ""
+    return " then " + _group([show(e) for e in node.epilogue])
+
+
+def show_graph(roots: Iterable[Leaf]) -> str:
+    """Every node, one per line, dependencies first."""
+    return "\n".join(show_node(node) for node in topological(roots)) + "\n"
+
+
+later.offer(show_expression=show)

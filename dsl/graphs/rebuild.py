@@ -1,0 +1,162 @@
+"""Rewriting the array graph: rebuild nodes over changed inputs, bottom-up and iteratively."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from typing import Any
+
+from ..expr import Expr, Foreign, Read, Var, rewrite, walk
+from ..graph import ArrayLoop, Check, Combine, Input, Leaf, Library, Node, Output, topological
+from ..libraries.base import is_builtin
+from ..types import ScalarType
+from .inputs import bound_by, inputs_of
+
+
+class Rebuilder:
+    """Maps old leaves to new ones; expressions are rewritten with one shared memo."""
+
+    def __init__(self) -> None:
+        self.nodes: dict[Node, Node] = {}
+        self.leaves: dict[Leaf, Leaf] = {}
+        self.memo: dict[Expr, Expr] = {}
+        #: The variables that nodes bind, if they are renamed; also in `memo`.
+        self.variables: dict[Var, Var] = {}
+
+    def leaf(self, leaf: Leaf) -> Leaf:
+        found = self.leaves.get(leaf)
+        if found is not None:
+            return found
+        return Leaf(self.nodes.get(leaf.node, leaf.node), leaf.component)
+
+    def expr(self, e: Expr) -> Expr:
+        return self.exprs((e,))[0]
+
+    def exprs(self, es: Sequence[Expr]) -> tuple[Expr, ...]:
+        return rewrite(es, self._read, self.memo)
+
+    def _read(self, e: Expr) -> Expr:
+        if not isinstance(e, Read):
+            return e
+        leaf = self.leaf(Leaf(e.node, e.component))
+        if leaf.node is e.node and leaf.component == e.component:
+            return e
+        return Read(leaf.node, leaf.component, e.args, e.boundary, e.scoped, e.vars)
+
+    def field(self, value: Any) -> Any:
+        """A field of a node over the new leaves."""
+        if isinstance(value, Expr):
+            return self.expr(value)
+        if isinstance(value, Leaf):
+            return self.leaf(value)
+        if isinstance(value, Node):  # the state of a loop
+            return self.nodes.get(value, value)
+        if isinstance(value, Output):
+            return Output(self.exprs(value.shape), value.type)
+        if isinstance(value, Combine):
+            left, right = ([self.variables.get(v, v) for v in side]
+                           for side in (value.left, value.right))  # fmt: skip
+            return Combine(tuple(left), tuple(right), self.exprs(value.results))
+        if isinstance(value, Check):
+            first, second = self.expr(value.left), self.expr(value.right)
+            if first is value.left and second is value.right:
+                return value
+            return Check(first, second, value.message, value.error, value.relation, value.hint,
+                         value.where)  # fmt: skip
+        if isinstance(value, tuple) and value and not isinstance(value, str):
+            return tuple(self.field(v) for v in value)
+        return value
+
+    def _changed(self, *used: Sequence[Leaf]) -> bool:
+        """Whether any of the leaves was replaced."""
+        return any(leaf.node in self.nodes or leaf in self.leaves for part in used for leaf in part)
+
+    def take(self, node: Input) -> None:
+        """Replace a loop's state if its shape, that of the initial value, has changed."""
+        made = self.node(node)
+        if made is not node:
+            self.nodes[node] = made
+
+    def node(self, node: Node) -> Node:
+        """The node over the new leaves, or the node itself if nothing changed."""
+        if node in self.nodes and isinstance(node, Input):
+            return self.nodes[node]
+        if not self._changed(node.inputs(), node.inside()):
+            return node
+        if isinstance(node, Input):
+            return node.copy().of_shape(self.exprs(node.shape))
+        return self.over(node, self)
+
+    def over(self, node: Node, checks: Rebuilder) -> Node:
+        """The node over the new leaves and expressions, its checks over those of `checks`."""
+        for state in getattr(node, "bound", ()):  # even if the body does not read it
+            self.take(state)
+        changes = {}
+        for name in node.fields:
+            old = getattr(node, name)
+            new = self.field(old)
+            if new is not old and new != old:
+                changes[name] = new
+        checked = checks.field(node.checks)
+        if not changes and checked == node.checks:
+            return node
+        return node.with_(**changes, checks=checked)
+
+
+def rewrite_graph(roots: Sequence[Leaf], change: Callable[[Node], Node],
+                  kept: dict[Node, str] | None = None) -> list[Leaf]:  # fmt: skip
+    """Rebuild every node over its changed inputs and apply `change`.  Decisions about a node
+    (`kept`) are carried over to the node that replaces it."""
+    builder = Rebuilder()
+    for node in topological(roots):
+        made = change(builder.node(node))
+        if made is not node:
+            builder.nodes[node] = made
+            if kept is not None and node in kept:
+                kept[made] = kept[node]
+    return [builder.leaf(r) for r in roots]
+
+
+def _calls_user(node: Node) -> bool:
+    if isinstance(node, Library):
+        return not is_builtin(node.operation)
+    return any(isinstance(e, Foreign) for e in walk(node.expressions()))
+
+
+@lru_cache(maxsize=1024)
+def _nth_variable(number: int, type_: ScalarType) -> Var:
+    return Var(f"v{number}", type_)
+
+
+def over_arguments(
+    roots: Sequence[Leaf], argument: Callable[[int, Input], Input]
+) -> tuple[list[Leaf], list[Input], list[Any]] | None:
+    """The graph over arguments instead of data: `argument(k, node)` replaces the k-th input that
+    has data, and likewise the n-th variable of a combination is the same in all graphs.  Also the
+    arguments, and the data.
+
+    None if the graph has loops, whose states are never the same nodes again, or functions of the
+    user's, which are not kept for other data.
+    """
+    nodes = list(topological(roots))
+    if any(isinstance(node, ArrayLoop) or _calls_user(node) for node in nodes):
+        return None
+    builder = Rebuilder()
+    arguments: list[Input] = []
+    data: list[Any] = []
+    for given in inputs_of(roots, (), ()):  # those whose extents alone are used, too
+        arguments.append(argument(len(arguments), given))
+        data.append(given.source)
+        builder.nodes[given] = arguments[-1]
+        builder.memo.update(zip(given.shape, arguments[-1].shape, strict=True))
+    for node in nodes:
+        if isinstance(node, Input):
+            continue
+        for var in bound_by(node):
+            if var not in builder.variables:
+                renamed = _nth_variable(len(builder.variables), var.type)
+                builder.memo[var] = builder.variables[var] = renamed
+        made = builder.over(node, builder)
+        if made is not node:
+            builder.nodes[node] = made
+    return [builder.leaf(r) for r in roots], arguments, data

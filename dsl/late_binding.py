@@ -1,0 +1,51 @@
+"""Late binding: lets a module use names from modules that depend on it.
+
+For example, methods of `Array` call functions of modules that import `Array`.  Such a name is
+looked up at each use (`later.matmul`); its module offers it when `import treadle` imports it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from . import simplify
+    from .array import Array as Array
+    from .frontend import evaluation
+    from .frontend.sources import as_array as as_array
+    from .frontend.sources import is_arraylike as is_arraylike
+    from .frontend.suggestions import instead_of_keyword as instead_of_keyword
+    from .graphs import names, printer
+    from .operations import fourier, places
+    from .operations import functions as functions
+    from .operations import reductions as reductions
+    from .operations.common import relabel as relabel
+    from .operations.elementwise import unzip_flat as unzip_flat
+    from .operations.elementwise import zip as zip
+    from .operations.elementwise import zip_like as zip_like
+    from .operations.functions import cast as cast
+    from .operations.functions import clip as clip
+    from .operations.functions import elementwise as elementwise
+    from .operations.functions import power as power
+    from .operations.functions import round as round
+    from .operations.index_space import flatten as flatten
+    from .operations.index_space import reshape as reshape
+    from .operations.index_space import slice_array as slice_array
+    from .operations.index_space import transpose as transpose
+    from .operations.joining import stack as stack
+    from .operations.linalg import dot as dot
+    from .operations.linalg import matmul as matmul
+    from .operations.making import unit as unit
+    from .operations.updating import At as At
+    from .scalar import Scalar as Scalar
+    from .scalar import lift as lift
+    from .scalar import refuse_traced as refuse_traced
+    from .scalar import typed_scalar as typed_scalar
+
+    computed, evaluate_extent, fft, product_of = evaluation, names.evaluate, fourier, places.product
+    show_expression, simplified_apply = printer.show, simplify.apply_again
+
+
+def offer(**named: Any) -> None:
+    """Bind names."""
+    globals().update(named)

@@ -1,0 +1,626 @@
+"""Element-wise functions with NumPy's names, on scalars and, with broadcasting, on arrays."""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Callable
+from typing import Any
+from typing import cast as cast_type
+
+from .. import late_binding as later
+from .. import simplify
+from ..annotations import ArrayLike, BinaryFunction, DTypeLike, Element, UnaryFunction
+from ..array import Array, broadcast_map
+from ..errors import DTypeError, TracingError
+from ..expr import FALSE, TRUE, Cond, Const, Expr, Proj
+from ..frontend.refusals import called
+from ..frontend.sources import as_array, is_arraylike
+from ..frontend.tracing import Scope, Scoped, current_scope, enclosing_kernel, reject_escaped
+from ..graph import Label
+from ..primitives import TABLE, floating
+from ..scalar import (
+    Scalar,
+    apply_primitive,
+    as_index,
+    as_strong,
+    as_truth,
+    lift,
+    unify,
+    unify_in_floats,
+)
+from ..types import ScalarType, as_type, children_of, flatten, float64, int64, is_composite
+from .common import operation
+
+
+def _arrays_among(values: tuple[Any, ...]) -> bool:
+    return any(isinstance(v, Array) or is_arraylike(v) for v in values)
+
+
+def elementwise(name: str, *operands: Any) -> Any:
+    """Apply the primitive `name`: an Array if any operand is an array, otherwise a Scalar."""
+    return lifted(lambda values: apply_primitive(name, values), name, operands)
+
+
+def lifted(build: Callable[[list[Expr]], Expr], name: str, operands: tuple[Any, ...]) -> Any:
+    if _arrays_among(operands):
+        converted = [as_array(o) if is_arraylike(o) else o for o in operands]
+        if enclosing_kernel() is not None and all(
+            not isinstance(o, Array) or o.ndim == 0 for o in converted
+        ):
+            return Scalar(build([lift(o, name) for o in converted]))
+        return broadcast_map(lambda values: (build(values),), converted, Label(name))
+    return Scalar(build([lift(o, name) for o in operands]))
+
+
+def unary(function: Callable[[Any], Any]) -> UnaryFunction:
+    """Annotate a function as an element-wise function of one operand."""
+    return cast_type(UnaryFunction, function)
+
+
+def binary(function: Callable[[Any, Any], Any]) -> BinaryFunction:
+    """Annotate a function as an element-wise function of two operands."""
+    return cast_type(BinaryFunction, function)
+
+
+def _unary(name: str, doc: str) -> UnaryFunction:
+    def function(x: ArrayLike) -> Any:
+        return elementwise(name, x)
+
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = doc
+    return function
+
+
+def _binary(name: str, doc: str) -> BinaryFunction:
+    def function(x: ArrayLike, y: ArrayLike) -> Any:
+        return elementwise(name, x, y)
+
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = doc
+    return function
+
+
+add = _binary("add", "x + y; integers wrap; logical or on booleans.")
+subtract = _binary("subtract", "x - y; integers wrap.")
+multiply = _binary("multiply", "x * y; integers wrap; logical and on booleans.")
+true_divide = _binary("true_divide", "x / y in floating point.")
+divide = true_divide
+floor_divide = _binary("floor_divide", "Quotient rounded down; integer division by 0 gives 0.")
+remainder = _binary("remainder", "Remainder with the sign of the divisor; integer x % 0 gives 0.")
+mod = remainder
+quot = _binary("quot", "Quotient truncated toward zero; integer division by 0 gives 0.")
+rem = _binary("rem", "Remainder of `quot`, with the sign of the dividend.")
+fmod = _binary("fmod", "Remainder with the sign of the dividend, as C's fmod.")
+minimum = _binary("minimum", "The smaller operand; NaN if either is NaN.")
+maximum = _binary("maximum", "The larger operand; NaN if either is NaN.")
+fmin = _binary("fmin", "The smaller operand; NaN is ignored.")
+fmax = _binary("fmax", "The larger operand; NaN is ignored.")
+equal = _binary("equal", "x == y.")
+not_equal = _binary("not_equal", "x != y.")
+less = _binary("less", "x < y.")
+less_equal = _binary("less_equal", "x <= y.")
+greater = _binary("greater", "x > y.")
+greater_equal = _binary("greater_equal", "x >= y.")
+logical_and = _binary("logical_and", "Both nonzero.")
+logical_or = _binary("logical_or", "Either nonzero.")
+logical_xor = _binary("logical_xor", "Whether exactly one operand is nonzero.")
+bitwise_and = _binary("bitwise_and", "x & y.")
+bitwise_or = _binary("bitwise_or", "x | y.")
+bitwise_xor = _binary("bitwise_xor", "x ^ y.")
+left_shift = _binary("left_shift", "x << y; a shift by the width or more gives 0.")
+right_shift = _binary("right_shift", "x >> y, arithmetic on signed types.")
+bitwise_left_shift, bitwise_right_shift = left_shift, right_shift
+hypot = _binary("hypot", "sqrt(x² + y²) without overflow.")
+copysign = _binary("copysign", "|x| with the sign of y.")
+nextafter = _binary("nextafter", "The next float after x toward y.")
+
+
+@binary
+def arctan2(y: ArrayLike, x: ArrayLike) -> Any:
+    """The angle of the point (x, y) in radians; y is the first argument, as in NumPy."""
+    return elementwise("arctan2", y, x)
+
+
+negative = _unary("negative", "-x.")
+absolute = _unary("absolute", "|x|; real for complex x.")
+abs = absolute
+fabs = absolute
+sign = _unary("sign", "-1, 0 or 1; NaN for NaN.")
+logical_not = _unary("logical_not", "x == 0.")
+invert = _unary("invert", "~x.")
+bitwise_not = bitwise_invert = invert
+sqrt = _unary("sqrt", "Square root; NaN for negative reals.")
+exp = _unary("exp", "eˣ.")
+exp2 = _unary("exp2", "2ˣ.")
+expm1 = _unary("expm1", "eˣ − 1, accurate near 0.")
+log = _unary("log", "Natural logarithm.")
+log2 = _unary("log2", "Logarithm to base 2.")
+log10 = _unary("log10", "Logarithm to base 10.")
+log1p = _unary("log1p", "log(1 + x), accurate near 0.")
+sin = _unary("sin", "Sine (radians).")
+cos = _unary("cos", "Cosine (radians).")
+tan = _unary("tan", "Tangent (radians).")
+arcsin = _unary("arcsin", "Inverse sine.")
+arccos = _unary("arccos", "Inverse cosine.")
+arctan = _unary("arctan", "Inverse tangent.")
+sinh = _unary("sinh", "Hyperbolic sine.")
+cosh = _unary("cosh", "Hyperbolic cosine.")
+tanh = _unary("tanh", "Hyperbolic tangent.")
+arcsinh = _unary("arcsinh", "Inverse hyperbolic sine.")
+arccosh = _unary("arccosh", "Inverse hyperbolic cosine.")
+arctanh = _unary("arctanh", "Inverse hyperbolic tangent.")
+asin, acos, atan, atan2 = arcsin, arccos, arctan, arctan2
+asinh, acosh, atanh = arcsinh, arccosh, arctanh
+cbrt = _unary("cbrt", "Cube root.")
+erf = _unary("erf", "The error function.")
+erfc = _unary("erfc", "1 − erf(x), accurate for large x.")
+floor = _unary("floor", "Round down; integers are unchanged.")
+ceil = _unary("ceil", "Round up; integers are unchanged.")
+trunc = _unary("trunc", "Round toward zero; integers are unchanged.")
+rint = _unary("rint", "Round half to even.")
+isnan = _unary("isnan", "Whether x is NaN.")
+isinf = _unary("isinf", "Whether x is infinite.")
+isfinite = _unary("isfinite", "Whether x is neither infinite nor NaN.")
+signbit = _unary("signbit", "Whether the sign bit is set.")
+real = _unary("real", "Real part.")
+imag = _unary("imag", "Imaginary part (0 for reals).")
+conjugate = _unary("conjugate", "Complex conjugate.")
+conj = conjugate
+popcount = _unary("popcount", "Number of one bits (int32).")
+bitwise_count = popcount
+clz = _unary("clz", "Number of leading zero bits (int32); the width for 0.")
+ctz = _unary("ctz", "Number of trailing zero bits (int32); the width for 0.")
+
+
+@unary
+def square(x: ArrayLike) -> Any:
+    """x * x."""
+    return elementwise("multiply", x, x)
+
+
+@unary
+def reciprocal(x: ArrayLike) -> Any:
+    """1 / x in floating point."""
+    return elementwise("true_divide", 1, x)
+
+
+def _scaled(x: ArrayLike, factor: float, name: str) -> Any:
+    def build(values: list[Expr]) -> Expr:
+        value = simplify.cast(values[0], floating(values[0].type), values[0].weak)
+        return apply_primitive("multiply", [value, Const(factor, float64, True)])
+
+    return lifted(build, name, (x,))
+
+
+@unary
+def degrees(x: ArrayLike) -> Any:
+    """Radians to degrees."""
+    return _scaled(x, 180.0 / math.pi, "degrees")
+
+
+@unary
+def radians(x: ArrayLike) -> Any:
+    """Degrees to radians."""
+    return _scaled(x, math.pi / 180.0, "radians")
+
+
+deg2rad, rad2deg = radians, degrees
+
+
+def _in_floats(f: Callable[[Any, Any], Any], name: str, x: ArrayLike, y: ArrayLike) -> Any:
+    """Apply `f` to two operands in the float type in which NumPy computes."""
+
+    def build(values: list[Expr]) -> Expr:
+        both, weak = unify_in_floats(values, name)
+        to = floating(both[0].type)
+        return lift(f(*(Scalar(simplify.cast(e, to, weak)) for e in both)), name)
+
+    return lifted(build, name, (x, y))
+
+
+@binary
+def logaddexp(x: ArrayLike, y: ArrayLike) -> Any:
+    """log(eˣ + eʸ) without overflow."""
+
+    def added(x: ArrayLike, y: ArrayLike) -> Any:
+        high, low = maximum(x, y), minimum(x, y)
+        return where(equal(high, low), high + math.log(2.0), high + log1p(exp(low - high)))
+
+    return _in_floats(added, "logaddexp", x, y)
+
+
+def heaviside(x: ArrayLike, at_zero: ArrayLike) -> Any:
+    """0 below zero, 1 above, `at_zero` at zero."""
+
+    def step(x: ArrayLike, at_zero: Any) -> Any:
+        return where(equal(x, 0), at_zero, where(less(x, 0), 0.0, where(isnan(x), x, 1.0)))
+
+    return _in_floats(step, "heaviside", x, at_zero)
+
+
+def angle(z: ArrayLike) -> Any:
+    """The argument of a complex number, in radians."""
+    return arctan2(imag(z), real(z))
+
+
+def complex_(re: ArrayLike, im: ArrayLike) -> Any:
+    """re + i·im: complex64 from float32 parts, complex128 from float64."""
+    return elementwise("complex", re, im)
+
+
+def round(x: ArrayLike, decimals: int = 0) -> Any:
+    """Round half to even, to `decimals` decimal places (a Python int)."""
+    if not isinstance(decimals, int):
+        raise TracingError(
+            "round needs a Python int for decimals.",
+            hint="Write td.round(x, 2); for a run-time number: td.round(x * scale) / scale.",
+        )
+    if decimals == 0:
+        return rint(x)
+    scale = 10.0 ** (decimals if decimals > 0 else -decimals)
+
+    def build(values: list[Expr]) -> Expr:
+        v = as_strong(values[0])
+        if not v.type.is_inexact:
+            if decimals > 0:
+                return v
+            wide = simplify.cast(v, float64)
+            down = apply_primitive("true_divide", [wide, Const(scale, float64, True)])
+            up = apply_primitive(
+                "multiply", [apply_primitive("rint", [down]), Const(scale, float64, True)]
+            )
+            return simplify.cast(up, v.type)
+        first, second = ("multiply", "true_divide") if decimals > 0 else ("true_divide", "multiply")
+        factor = Const(scale, float64, True)
+        moved = apply_primitive("rint", [apply_primitive(first, [v, factor])])
+        return apply_primitive(second, [moved, factor])
+
+    return lifted(build, "round", (x,))
+
+
+around = round
+
+
+@binary
+def power(x: ArrayLike, y: ArrayLike) -> Any:
+    """x ** y; small constant integer powers become multiplications, ** 0.5 a square root.
+
+    Integers wrap.  A negative exponent of integers raises an ExponentError if it is known at trace
+    time.  For a run-time exponent, the power is the truncated inverse: 1 for 1, ±1 for −1, and 0
+    for all other bases, including 0.
+    """
+    if isinstance(y, int | float) and not isinstance(y, bool):
+
+        def build(values: list[Expr]) -> Expr:
+            base = values[0]
+            inexact = base.type.is_inexact
+            if y == 0.5 and inexact:
+                return apply_primitive("sqrt", [base])
+            if isinstance(y, float) and not inexact:
+                return apply_primitive("power", [base, lift(y)])
+            limit = 4 if inexact else 64
+            if float(y).is_integer() and 0 < y <= limit and base.type.kind != "bool":
+                return _repeated(base, int(y))
+            if y == -1 and inexact:
+                return apply_primitive("true_divide", [lift(1), base])
+            return apply_primitive("power", [base, lift(y)])
+
+        return lifted(build, "power", (x,))
+    return elementwise("power", x, y)
+
+
+pow = power
+
+
+def _repeated(base: Expr, n: int) -> Expr:
+    """Exponentiation by squaring."""
+    result: Expr | None = None
+    factor = base
+    while n:
+        if n & 1:
+            result = factor if result is None else apply_primitive("multiply", [result, factor])
+        n >>= 1
+        if n:
+            factor = apply_primitive("multiply", [factor, factor])
+    assert result is not None
+    return result
+
+
+def cast(x: ArrayLike, dtype: DTypeLike) -> Any:
+    """Convert to `dtype`: integers wrap; float to integer saturates, and NaN gives 0."""
+    target = as_type(dtype)
+
+    def build(values: list[Expr]) -> Expr:
+        value = as_strong(values[0])
+        return as_truth(value) if target.kind == "bool" else simplify.cast(value, target)
+
+    if isinstance(x, Array) and not x.structure.is_leaf:
+        raise DTypeError(
+            "cast works on scalars, but the elements are tuples.",
+            hint="Take them apart with td.unzip(a).",
+        )
+    return lifted(build, "cast", (x,))
+
+
+class Ignore:
+    """Returned by an index function of `permute` to drop an element: `td.ignore`."""
+
+    def __repr__(self) -> str:
+        return "td.ignore"
+
+
+ignore = Ignore()
+
+
+class MaybeIndex(Scoped):
+    """An index that may be `td.ignore`, built by where/cond inside an index function."""
+
+    __slots__ = ("index", "valid")
+
+    def __init__(self, valid: Expr, index: tuple[Expr, ...] | None) -> None:
+        self.valid, self.index = valid, index
+        self.scope = current_scope()
+
+    def needs(self) -> tuple[Expr, ...]:
+        return (self.valid, *(self.index or ()))
+
+    def handed(self, scope: Scope | None) -> MaybeIndex:
+        made = MaybeIndex(self.valid, self.index)
+        made.scope = scope
+        return made
+
+
+def as_maybe_index(value: Any) -> MaybeIndex:
+    """The target of a permute: an index, a tuple of indices, or `td.ignore`."""
+    if isinstance(value, MaybeIndex):
+        reject_escaped(value)
+        return value
+    if isinstance(value, Ignore):
+        return MaybeIndex(FALSE, None)
+    parts = children_of(value) if is_composite(value) else (value,)
+    if any(isinstance(p, Ignore | MaybeIndex) for p in parts):
+        raise TracingError(
+            "td.ignore is one component of an index.",
+            hint="The index is ignored as a whole: td.where(p, (i, j), td.ignore).",
+        )
+    return MaybeIndex(TRUE, tuple(as_index(p, "the index function of permute") for p in parts))
+
+
+def choose_index(p: Expr, a: ArrayLike, b: ArrayLike, both: bool) -> MaybeIndex:
+    """where/cond on indices, some of which may be `td.ignore`."""
+    x, y = as_maybe_index(a), as_maybe_index(b)
+    if x.index is not None and y.index is not None and len(x.index) != len(y.index):
+        raise TracingError(
+            "the two sides give indices of different rank.",
+            hint="Both return one index per axis of the defaults, or td.ignore.",
+        )
+    rank = len(x.index or y.index or ())
+    zero = tuple(Const(0, int64) for _ in range(rank))
+    left, right = x.index or zero, y.index or zero
+    if both:
+        valid = simplify.select(p, x.valid, y.valid)
+        if x.index is None or y.index is None:  # only used where valid
+            return MaybeIndex(valid, x.index or y.index)
+        return MaybeIndex(
+            valid, tuple(simplify.select(p, u, v) for u, v in zip(left, right, strict=True))
+        )
+    node = Cond(p, (x.valid, *left), (y.valid, *right))
+    return MaybeIndex(Proj(node, 0), tuple(Proj(node, k + 1) for k in range(rank)))
+
+
+def where(p: ArrayLike, a: Element, b: Element) -> Any:
+    """Select `a` where `p` holds, else `b`; both are evaluated; arrays broadcast, also in tuples.
+
+    >>> import numpy as np, treadle as td
+    >>> td.run(td.where(np.array([True, False]), 1, 2))
+    array([1, 2])
+    """
+    if isinstance(a, Ignore | MaybeIndex) or isinstance(b, Ignore | MaybeIndex):
+        return choose_index(as_truth(lift(p, "where")), a, b, both=True)
+    if is_composite(a) or is_composite(b):
+        return _where_tuples(p, a, b)
+    if isinstance(a, Array) and isinstance(b, Array) and not a.structure.is_leaf:
+        return _where_arrays_of_tuples(p, a, b)
+    for side in (a, b):
+        if callable(side) and not isinstance(side, ScalarType | Scalar | Array):
+            raise TracingError(
+                f"where takes values, got {called(side)}.",
+                hint="Write td.where(p, a, b) with values: both sides are evaluated.",
+            )
+
+    def build(values: list[Expr]) -> Expr:
+        sides, weak = unify(values[1:], "where")
+        chosen = simplify.select(as_truth(values[0]), sides[0], sides[1])
+        return chosen if weak == chosen.weak else simplify.cast(chosen, chosen.type, weak)
+
+    return lifted(build, "where", (p, a, b))
+
+
+def _where_tuples(p: ArrayLike, a: Element, b: Element) -> Element:
+    left, structure = flatten(a, lambda v: False)
+    right, other = flatten(b, lambda v: False)
+    if not structure.same_nesting(other):
+        raise TracingError(
+            "the two sides of where have different structure: "
+            f"{len(left)} against {len(right)} components.",
+            hint="Both sides must be tuples of the same nesting.",
+        )
+    return structure.build([where(p, x, y) for x, y in zip(left, right, strict=True)])
+
+
+def _where_arrays_of_tuples(p: Any, a: Array, b: Array) -> Array:
+    parts = [where(p, x, y) for x, y in zip(later.unzip_flat(a), later.unzip_flat(b), strict=True)]
+    return later.zip_like(parts, a.structure)
+
+
+def clip(x: ArrayLike, low: ArrayLike | None = None, high: ArrayLike | None = None) -> Any:
+    """x clamped to [low, high]; either bound may be None."""
+    if low is not None:
+        x = _limited("maximum", x, low)
+    if high is not None:
+        x = _limited("minimum", x, high)
+    return x
+
+
+def _limited(name: str, x: ArrayLike, bound: Any) -> Any:
+    """`maximum` or `minimum` with a bound; a bound outside the range of x's type has no effect."""
+
+    def build(values: list[Expr]) -> Expr:
+        e, limit = values
+        if limit.weak and limit.type.is_integer and e.type.is_integer and not e.weak:
+            last = e.type.lowest if name == "maximum" else min(e.type.highest, int64.highest)
+            limit = simplify.apply(TABLE[name], (limit, Const(last, int64)), int64, True)
+        return apply_primitive(name, [e, limit])
+
+    return lifted(build, name, (x, bound))
+
+
+def isclose(a: ArrayLike, b: ArrayLike, rtol: float = 1e-5, atol: float = 1e-8) -> Any:
+    """|a − b| ≤ atol + rtol·|b|, or a = b."""
+    near = _as_inexact(b)
+    close = less_equal(absolute(subtract(a, near)), add(atol, multiply(rtol, absolute(near))))
+    return logical_or(logical_and(close, isfinite(near)), equal(a, near))
+
+
+def _as_inexact(x: ArrayLike) -> Any:
+    """Integers converted to float64, where differences do not overflow."""
+
+    def build(values: list[Expr]) -> Expr:
+        (e,) = values
+        return e if e.type.is_inexact else simplify.cast(e, float64, e.weak)
+
+    return lifted(build, "isclose", (x,))
+
+
+__all__ = [
+    "abs",
+    "absolute",
+    "acos",
+    "acosh",
+    "add",
+    "angle",
+    "arccos",
+    "arccosh",
+    "arcsin",
+    "arcsinh",
+    "arctan",
+    "arctan2",
+    "arctanh",
+    "around",
+    "asin",
+    "asinh",
+    "atan",
+    "atan2",
+    "atanh",
+    "bitwise_and",
+    "bitwise_count",
+    "bitwise_invert",
+    "bitwise_left_shift",
+    "bitwise_not",
+    "bitwise_or",
+    "bitwise_right_shift",
+    "bitwise_xor",
+    "cast",
+    "cbrt",
+    "ceil",
+    "clip",
+    "clz",
+    "complex_",
+    "conj",
+    "conjugate",
+    "copysign",
+    "cos",
+    "cosh",
+    "ctz",
+    "deg2rad",
+    "degrees",
+    "divide",
+    "equal",
+    "erf",
+    "erfc",
+    "exp",
+    "exp2",
+    "expm1",
+    "fabs",
+    "floor",
+    "floor_divide",
+    "fmax",
+    "fmin",
+    "fmod",
+    "greater",
+    "greater_equal",
+    "heaviside",
+    "hypot",
+    "imag",
+    "invert",
+    "isclose",
+    "isfinite",
+    "isinf",
+    "isnan",
+    "left_shift",
+    "less",
+    "less_equal",
+    "log",
+    "log10",
+    "log1p",
+    "log2",
+    "logaddexp",
+    "logical_and",
+    "logical_not",
+    "logical_or",
+    "logical_xor",
+    "maximum",
+    "minimum",
+    "mod",
+    "multiply",
+    "negative",
+    "nextafter",
+    "not_equal",
+    "popcount",
+    "pow",
+    "power",
+    "quot",
+    "rad2deg",
+    "radians",
+    "real",
+    "reciprocal",
+    "rem",
+    "remainder",
+    "right_shift",
+    "rint",
+    "round",
+    "sign",
+    "signbit",
+    "sin",
+    "sinh",
+    "sqrt",
+    "square",
+    "subtract",
+    "tan",
+    "tanh",
+    "true_divide",
+    "trunc",
+    "where",
+]
+
+
+def _with_labels() -> None:
+    """Add `name=` and `schedule=` to every element-wise function, as all operations have them."""
+    wrapped: dict[int, Any] = {}
+    for name in __all__:
+        function = globals()[name]
+        globals()[name] = wrapped.setdefault(id(function), operation(function))
+
+
+_with_labels()
+
+
+later.offer(
+    cast=cast,
+    clip=clip,
+    elementwise=elementwise,
+    functions=sys.modules[__name__],
+    power=power,
+    round=round,
+)

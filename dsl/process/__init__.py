@@ -1,0 +1,1 @@
+"""Settings and limits of the process, and its locks."""

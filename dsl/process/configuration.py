@@ -1,0 +1,149 @@
+"""Defaults for a block of code, per thread: `with td.config(backend=…, check=…)`."""
+
+from __future__ import annotations
+
+import threading
+import warnings
+from contextlib import AbstractContextManager, ContextDecorator
+from dataclasses import dataclass, replace
+from typing import Any
+
+from .. import late_binding as later
+from ..errors import TracingError, user_facing
+from ..evaluator import evaluator
+from .environment import variable, warn_of_mistakes
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The options of a run that are not part of the program.
+
+    backend: None for the best available; check: out-of-range indices raise; fast_math: permit float
+    identities that may change bits; recognise: replace idioms by library kernels; deterministic: no
+    result depends on the order of atomics; fast_precision: permit Strassen for floats.
+    """
+
+    backend: str | None = None
+    check: bool = False
+    fast_math: bool = False
+    recognise: bool = True
+    deterministic: bool = False
+    fast_precision: bool = False
+
+
+warn_of_mistakes()
+
+
+#: Settings are interned across threads, because replayed calls compare them with `is`.
+_known: dict[Settings, Settings] = {}
+
+
+def _interned(made: Settings) -> Settings:
+    return _known.setdefault(made, made)
+
+
+def _of_environment() -> dict[str, Any]:
+    return {
+        "backend": variable("TREADLE_BACKEND"),
+        "check": bool(variable("TREADLE_CHECK")),
+    }
+
+
+class _Local(threading.local):
+    def __init__(self) -> None:
+        self.environment = _of_environment()
+        self.settings = _interned(Settings(**self.environment))
+        self.outside: list[Settings] = []  # settings outside each entered block
+
+
+_local = _Local()
+
+
+def settings() -> Settings:
+    """The current settings of this thread."""
+    return _local.settings
+
+
+def refresh_settings() -> None:
+    """Read the environment variables again, unless inside a block.
+
+    Calls that trace do this; replayed calls save its half microsecond.
+    """
+    if _local.outside:
+        return
+    now = _of_environment()
+    if now != _local.environment:
+        _local.environment = now
+        _local.settings = _interned(replace(_local.settings, **now))
+
+
+class _Block(ContextDecorator, AbstractContextManager[None]):
+    """Settings for a block of code or a decorated function.  Warns if never entered."""
+
+    def __init__(self, name: str, **changes: Any) -> None:
+        given = ", ".join(f"{k}={v!r}" for k, v in changes.items())
+        self.changes, self.used = changes, False
+        self.text = f"td.{name}({given.replace('fast_precision', 'fast')})"
+
+    def __repr__(self) -> str:
+        return f"<{self.text}: for a block, with {self.text}: …>"
+
+    def __enter__(self) -> None:
+        self.used = True
+        refresh_settings()
+        changed = _interned(replace(_local.settings, **self.changes))
+        _local.outside.append(_local.settings)
+        _local.settings = changed
+
+    def __exit__(self, *_: object) -> None:
+        _local.settings = _local.outside.pop()
+
+    def __call__(self, function: Any) -> Any:
+        self.used = True
+        return super().__call__(function)
+
+    def __del__(self) -> None:
+        if not self.used:
+            warnings.warn(
+                f"{self.text} alone changes nothing: write `with {self.text}:` around the code it "
+                "is for.",
+                stacklevel=2,
+            )
+
+
+@user_facing
+def config(
+    *,
+    backend: str | None = None,
+    check: bool | None = None,
+    fast_math: bool | None = None,
+    recognise: bool | None = None,
+    deterministic: bool | None = None,
+) -> AbstractContextManager[None]:
+    """Change settings for a block; those not given keep their values."""
+    evaluator().require_backend_name(backend)
+    later.refuse_traced(
+        "config",
+        check=check,
+        fast_math=fast_math,
+        recognise=recognise,
+        deterministic=deterministic,
+    )
+    given = {"backend": backend, "check": check, "fast_math": fast_math, "recognise": recognise,
+             "deterministic": deterministic}  # fmt: skip
+    return _Block("config", **{k: v for k, v in given.items() if v is not None})
+
+
+@user_facing
+def precision(fast: bool = False) -> AbstractContextManager[None]:
+    """`with td.precision(fast=True)`: float products may use Strassen's algorithm, and float32
+    products tensor cores (`precision="fp16x3"` of `td.matmul`)."""
+    if not isinstance(fast, bool):
+        raise TracingError(f"td.precision: fast is True or False, got {fast!r}.",
+                           hint="Write td.precision(fast=True).")  # fmt: skip
+    return _Block("precision", fast_precision=fast)
+
+
+def current_backend() -> str:
+    """The backend on which a program traced now will run by default."""
+    return evaluator().choose_backend(settings().backend)

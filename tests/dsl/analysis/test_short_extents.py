@@ -1,0 +1,72 @@
+"""Short extents as numbers: programs for each of them, and one for all larger ones."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import treadle as td
+from treadle.dsl.analysis.short_extents import fixed, short_extent
+
+
+def compiled(traces):
+    def f(a, b=None):
+        n = short_extent(a._shape[1], 4)
+        traces.append(n)
+        return a * 2 if n is None else a * n
+
+    return td.jit(f, backend="reference")
+
+
+def test_a_program_for_each_short_extent_and_one_for_the_rest():
+    traces = []
+    f = compiled(traces)
+    for n in (2, 3, 2, 9, 4, 10, 3, 11):
+        assert (f(np.ones((5, n))) == (n if n <= 4 else 2)).all()
+    assert traces == [2, 3, None, 4]
+    assert (f(np.ones((7, 3))) == 3).all() and len(traces) == 4
+
+
+def test_lower_finds_the_program_of_a_call():
+    traces = []
+    f = compiled(traces)
+    for n in (3, 9):
+        f(np.ones((2, n)))
+        f.lower(np.ones((4, n)))
+    assert traces == [3, None]
+
+
+def test_extents_may_be_asked_for_one_after_the_other():
+    """What is asked for second may depend on the first."""
+
+    def f(a):
+        if short_extent(a._shape[0], 4) == 2:
+            return a * (short_extent(a._shape[1], 4) or 100)
+        return a
+
+    f = td.jit(f, backend="reference")
+    for _ in range(2):
+        for m, n, want in ((2, 3, 3), (3, 3, 1), (2, 2, 2), (3, 4, 1), (2, 9, 100)):
+            assert (f(np.ones((m, n))) == want).all()
+
+
+def test_computed_extents_and_data():
+    asked = []
+
+    def f(a):
+        asked.append(short_extent(a[1:, :2]._shape[0], 4))
+        asked.append(short_extent(td.use(np.ones(3))._shape[0], 4))
+        asked.append(short_extent(td.compact(a[:, 0] > 0, a[:, 0])[0]._shape[0], 4))
+        return a
+
+    td.jit(f, backend="reference")(np.ones((4, 5)))
+    assert asked == [3, 3, None]
+    assert short_extent(td.use(np.ones((2, 9)))._shape[0], 4) == 2
+    assert short_extent(td.use(np.ones((2, 9)))._shape[1], 4) is None
+
+
+def test_fixed():
+    (check,) = fixed(td.use(np.ones(3))._shape[0], 3, "linalg.inv")
+    assert (check.left, int(check.right.value)) == (td.use(np.ones(3))._shape[0], 3) or check
+    with pytest.raises(td.ShapeError, match="this program is for matrices with an extent of 2"):
+        fixed(td.use(np.ones(3))._shape[0], 2, "linalg.inv")

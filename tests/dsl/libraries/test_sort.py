@@ -1,0 +1,44 @@
+"""argsort gives the indices of NumPy's stable sort, however it finds them."""
+
+import numpy as np
+import pytest
+
+from treadle.dsl.libraries.sort import argsort
+
+EDGES = [np.nan, -np.nan, np.inf, -np.inf, 0.0, -0.0, 1.0, -1.0]
+
+
+def keys(kind: str, shape: tuple[int, ...], spread: str) -> np.ndarray:
+    draw = np.random.default_rng(5)
+    t = np.dtype(kind)
+    if t.kind == "f":
+        found = (
+            draw.choice([*EDGES, 5e-7, 60.0], shape)
+            if spread == "few"
+            else draw.normal(0, 99, shape)
+        )
+        return found.astype(t)
+    if t.kind == "b":
+        return draw.random(shape) < 0.5
+    low, high = np.iinfo(t).min, np.iinfo(t).max
+    if spread == "few":
+        return draw.choice(np.array([low, high, 3, 4], t), shape)
+    if spread == "near":
+        return (high - draw.integers(0, 100, shape).astype(t)).astype(t)
+    return draw.integers(low, high, shape, t, endpoint=True)
+
+
+@pytest.mark.parametrize("spread", ["few", "near", "any"])
+@pytest.mark.parametrize("kind", ["?", "i1", "u2", "i4", "u4", "i8", "u8", "f2", "f4", "f8"])
+def test_argsort_is_stable(kind: str, spread: str) -> None:
+    for shape in ((0,), (1,), (300,), (5000,), (3, 400), (400, 3), (2, 300, 2), (0, 300)):
+        x = keys(kind, shape, spread)
+        for axis in range(x.ndim):
+            want = np.argsort(x, axis=axis, kind="stable")
+            np.testing.assert_array_equal(argsort(x, axis), want)
+
+
+def test_argsort_sorts_what_it_cannot_change() -> None:
+    x = np.arange(999)[::-1].copy()
+    x.flags.writeable = False
+    np.testing.assert_array_equal(argsort(x[::2], 0), np.arange(500)[::-1])
