@@ -5,9 +5,11 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -84,7 +86,10 @@ def test_a_crash_and_a_hang_are_findings(tmp_path):
 def test_a_script_runs_by_itself(tmp_path):
     path = tmp_path / "program.py"
     path.write_text(draw(SEED, 0).script("reference"), encoding="utf-8")
-    done = subprocess.run([sys.executable, path], capture_output=True, text=True, cwd=tmp_path)
+    done = subprocess.run(
+        [sys.executable, path], capture_output=True, text=True, cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(Path(td.__file__).parents[1])},
+    )  # fmt: skip
     assert done.returncode == 0, done.stderr
 
 

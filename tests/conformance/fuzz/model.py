@@ -61,6 +61,8 @@ class Model:
 
     @staticmethod
     def quot(a, b):
+        if np.result_type(a, b).kind == "f":
+            return np.trunc(a / b)
         down = a // b
         return np.where((a % b != 0) & ((a < 0) != (b < 0)), down + 1, down).astype(down.dtype)
 

@@ -30,7 +30,11 @@ class Scalars:
 
     def _leaf(self, variables: Mapping[str, str], first: str) -> str | None:
         names = [n for n, kind in variables.items() if kind.startswith(first)]
-        return self.rng.choice(names) if names else None
+        if not names:
+            return None
+        name = self.rng.choice(names)
+        # An extent that is known while tracing is a Python number, without a type of its own.
+        return f"td.int64({name})" if ".shape[" in name else name
 
     def integer(self, variables: Mapping[str, str], depth: int = 3) -> str:
         """An integer of 64 bits, or of the variables' type."""
@@ -42,7 +46,7 @@ class Scalars:
                 return f"td.int64({rng.choice(WHOLE)})"
             if unsigned and rng.random() < 0.4:
                 found = unsigned
-            return found if variables[found] != "uint64" else f"td.cast({found}, td.int64)"
+            return found if variables.get(found) != "uint64" else f"td.cast({found}, td.int64)"
         form = rng.choice(
             ("arithmetic",) * 4
             + ("bits", "divide", "shift", "choice", "cast", "unary", "read", "loop")
