@@ -10,10 +10,12 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Sequence
+from math import prod
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
+from treadle.dsl.analysis.bounds import is_counter
 from treadle.dsl.expr import Expr, Foreign, Loop, Read, Var, While, constant, walk
 from treadle.dsl.graph import (
     ArrayLoop,
@@ -27,11 +29,12 @@ from treadle.dsl.graph import (
 )
 from treadle.dsl.types import int64
 from treadle.skeletons.ir import arithmetic as at
+from treadle.skeletons.ir.counted import Loops, loops_in
 from treadle.skeletons.ir.kernel import Buffer, If, Kernel, Load, Store
 from treadle.skeletons.linalg.small import has_kernel
 
 from ..runtime import loops
-from ..runtime.host import is_host_work
+from ..runtime.host import Cell, is_host_work
 from ..runtime.plan import Step
 from ..runtime.run import HostArray, HostValues, Slots, Unrecordable
 from ..runtime.steps import Action
@@ -62,8 +65,11 @@ def why_host_driven(node: ArrayLoop, library: Callable[[Matmul], str | None]) ->
             return f"the product is {who}'s"
         if isinstance(inner, Branch) and _reads((inner.predicate,)):
             return "it chooses between arrays"
-        if any(_reads(out.shape) for out in inner.outputs):
+        sizes = [e for out in inner.outputs for e in walk(out.shape)]
+        if any(isinstance(e, Read) and not is_counter(e) for e in sizes):
             return "extents depend on data"
+    if node.count is not None and not loops_in(node, ()):
+        return "its state, or what is no kernel, has extents that depend on its counter"
     if node.predicate is not None:
         nested = [n for n in topological(node.inner_roots()) if isinstance(n, ArrayLoop)]
         if nested:
@@ -133,7 +139,7 @@ class LoopStep(loops.LoopStep[DeviceRun]):
             if isinstance(value, np.ndarray) and value.ndim:
                 run.array(slot)
         recorder = Recorder(device, run.queue)
-        inner = DeviceRun(recorder, list(run.slots), run.params)
+        inner = DeviceRun(recorder, list(run.slots), run.params, run.loops)
         self.record(inner)
         operations = recorder.operations
         outside = {f for f in run.slots if isinstance(f, Block)}
@@ -172,13 +178,14 @@ class LoopStep(loops.LoopStep[DeviceRun]):
         index = [queue.block((), _int64) for _ in range(2)] if self.index is not None else []
         known = set() if ahead is None else set(ahead.final)
         once: Sequence[Action] = self.once
+        around = self._around(run)
         if iterations:  # otherwise it is unknown whether any iteration runs
             for act in once:
                 act(run)
             once = ()
-        even = self._iteration(run, front, index[0] if index else None, once)
+        even = self._iteration(run, front, index[0] if index else None, once, around)
         back = even.into(None)
-        odd = self._iteration(run, back, index[1] if index else None, once)
+        odd = self._iteration(run, back, index[1] if index else None, once, around)
         odd.into(front)
         live = _live(front, back, even, odd, known, iterations is None)
         if index and any(index[0] in op.reads for op in even.operations):
@@ -213,6 +220,14 @@ class LoopStep(loops.LoopStep[DeviceRun]):
                 assert k in live
                 run.slots[target] = last[k]
 
+    def _around(self, run: DeviceRun) -> Loops:
+        """The loops whose counters the extents in the body may depend on."""
+        found = loops_in(self.node, run.loops)
+        if self.count is None or not found:
+            return ()
+        counts = self.count.of([count for _, count in found])(run)
+        return found if prod(counts) <= AHEAD else ()
+
     def _repeat(self, run: DeviceRun, iterations: int, front: list[Block], back: list[Block],
                 both: Sequence[Sequence[Operation]]) -> None:  # fmt: skip
         size = sum(1 for ops in both for _ in flattened(ops))
@@ -226,9 +241,9 @@ class LoopStep(loops.LoopStep[DeviceRun]):
             )
 
     def _iteration(self, run: DeviceRun, state: Sequence[Block], index: Block | None,
-              once: Sequence[Action]) -> Iteration:  # fmt: skip
+                   once: Sequence[Action], around: Loops) -> Iteration:  # fmt: skip
         recorder = Recorder(self.owner.device, run.queue)
-        inner = DeviceRun(recorder, list(run.slots), run.params)
+        inner = DeviceRun(recorder, list(run.slots), run.params, around)
         for slot, block in zip(self.state, state, strict=True):
             inner.slots[slot] = block
         if self.index is not None:
@@ -366,18 +381,6 @@ class Known:
 
     def __init__(self, iterations: int, final: dict[int, np.ndarray[Any, Any]]) -> None:
         self.iterations, self.final = iterations, final
-
-
-class Cell:
-    """A scalar with the interface through which host functions read rank-0 arrays."""
-
-    __slots__ = ("value",)
-
-    def __init__(self, value: Any) -> None:
-        self.value = value
-
-    def __getitem__(self, key: tuple[()]) -> Any:
-        return self.value
 
 
 class Ahead:

@@ -8,7 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from treadle.dsl.analysis.bounds import MEMORY
 from treadle.dsl.graph import Check
+from treadle.skeletons.ir import arithmetic as at
+from treadle.skeletons.ir.counted import Loops, violations
 
 from ..runtime.run import HostArray, HostValues, Params, Run, Slots
 from ..runtime.steps import verify
@@ -19,14 +22,15 @@ from .graphs.tape import Queue, Verdict
 class DeviceRun(Run[Block]):
     """The state of one run, which puts its operations into a queue.
 
-    A slot holds a `Block` on the device, or a NumPy array that exists only on the host.
+    A slot holds a `Block` on the device, or a NumPy array that exists only on the host.  `loops`
+    are those that are recorded, whose counters are on the device (`skeletons/ir/counted.py`).
     """
 
-    __slots__ = ("_host", "queue")
+    __slots__ = ("_host", "loops", "queue")
 
-    def __init__(self, queue: Queue, slots: Slots, params: Params) -> None:
+    def __init__(self, queue: Queue, slots: Slots, params: Params, loops: Loops = ()) -> None:
         super().__init__(slots, params)
-        self.queue = queue
+        self.queue, self.loops = queue, loops
         self._host: dict[int, tuple[Block, HostArray]] = {}
 
     @property
@@ -45,6 +49,16 @@ class DeviceRun(Run[Block]):
     def copy(self, target: Block, slot: int) -> None:
         if target.size:
             self.queue.put(Copy(target, self.array(slot)))
+
+    def counts(self, values: HostValues) -> Sequence[Any]:
+        if not self.counted(values):
+            return super().counts(values)
+        self.pinned |= values.params
+        return [MEMORY] * len(values.roots)
+
+    def counted(self, values: HostValues) -> bool:
+        """Whether host values depend on the counter of a loop that is recorded."""
+        return bool(self.loops) and any(map(self.is_away, values.reads))
 
     def array(self, slot: int) -> Block:
         held = self.slots[slot]
@@ -86,7 +100,9 @@ class DeviceRun(Run[Block]):
 
     def defer(self, check: Check, values: HostValues) -> bool:
         """Only for checks of rank-0 blocks that a recording computes: they are evaluated on the
-        contents of these blocks after a replay."""
+        contents of these blocks after a replay; and of counters, whose values are known."""
+        if self.counted(values):
+            return self._holds_always(check, values)
         verdicts = self.queue.verdicts
         slots = [s for s in values.reads if self.is_away(s)]
         blocks: tuple[Block, ...] = tuple(self.slots[s] for s in slots)
@@ -103,6 +119,14 @@ class DeviceRun(Run[Block]):
 
         verdicts.append(Verdict(blocks, judge))
         return True
+
+    def _holds_always(self, check: Check, values: HostValues) -> bool:
+        """Whether a check of counters holds in all iterations of the loops that are recorded."""
+        relation = at.less_equal(check.right, check.left)
+        if check.relation != ">=":
+            relation = at.equal(check.left, check.right)
+        violated = violations(relation, self.loops)
+        return violated is not None and not values.of((violated,))(self)[0]
 
     def repeat(self, check: Check, values: HostValues) -> None:
         if self.queue.verdicts is not None:

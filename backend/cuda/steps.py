@@ -13,13 +13,14 @@ from treadle.dsl.graph import Leaf, Node
 from treadle.dsl.process.locks import cached
 from treadle.dsl.schedule import Schedule
 from treadle.dsl.target import CUDA
+from treadle.skeletons.ir.counted import Loops, counted, most
 from treadle.skeletons.ir.failures import raise_failure
 from treadle.skeletons.ir.kernel import Buffer, Kernel, Lowered
 from treadle.skeletons.ir.narrow import narrow
 from treadle.skeletons.lower.lower import LoweringContext, lower
 
 from ..runtime import steps
-from ..runtime.run import HostValues, Params
+from ..runtime.run import HostValues, Params, Unrecordable
 from ..runtime.steps import SCRATCH, SLOT, Sizes, sources_of
 from .codegen.text import dynamic_shared_bytes
 from .device.device import Block, Code, Fill, Launch
@@ -79,7 +80,9 @@ class NodeKernels(steps.NodeKernels[DeviceRun, Block]):
             bound.update(zip(kernel.scalars, kernel.scalar_values, strict=True))
         sizes = Sizes.of(node, lowered, bound, owner.slot_of)
         self._sized(sizes.shapes, sizes.scratch, sizes.fits, sizes.filled)
+        self.owner, self.sizes = owner, sizes
         self.host = HostValues(owner.host, sizes.hosts)
+        self._most: HostValues | None = None
         room = owner.device.shared
         self.launches = [
             [KernelLaunch(owner, lowered_as, v, lowered.scratch)
@@ -88,7 +91,14 @@ class NodeKernels(steps.NodeKernels[DeviceRun, Block]):
         ]  # fmt: skip
 
     def values(self, run: DeviceRun) -> tuple[Any, ...]:
-        return self.host(run)
+        if not run.counted(self.host):
+            return self.host(run)
+        if self._most is None:
+            found = [most(e, run.loops) for e in self.sizes.hosts]
+            if None in found or self.fits or self.filled:
+                raise Unrecordable("an extent depends on the counter of a loop, and has no bound")
+            self._most = HostValues(self.owner.host, [e for e in found if e is not None])
+        return self._most(run)
 
     def launch(
         self,
@@ -104,6 +114,7 @@ class NodeKernels(steps.NodeKernels[DeviceRun, Block]):
                 if made is not None:
                     break
             else:
+                run.refuse_recording("a kernel has no form for every value of a loop's counter")
                 raise AssertionError(f"{variants[0].kernel.name}: no variant fits")
             if made.tasks <= 0:
                 continue
@@ -136,6 +147,8 @@ class KernelLaunch:
         given = [bound[v] for v in self.code.scalars]
         self.values = HostValues(owner.host, [*given, tasks], kernel.requires, bound)
         self.pinned = {owner.host.param_index[e] for e in walk((tasks,)) if isinstance(e, Param)}
+        self.pinned |= self.values.over
+        self._over: tuple[KernelLaunch | None] | None = None
         self.varies = any(isinstance(e, Param) for e in walk(self.values.roots))
 
     @cached
@@ -144,10 +157,22 @@ class KernelLaunch:
         made = narrowed(self.kernel)
         return None if made is None else KernelLaunch(self.owner, self.node, made, self.scratch)
 
+    def _counted(self, loops: Loops) -> KernelLaunch | None:
+        """The kernel for all iterations of the loops around it; None if it is not valid for some.
+        A step always runs inside the same loops."""
+        if self._over is None:
+            kernel = counted(self.kernel, loops)
+            made = KernelLaunch(self.owner, self.node, kernel, self.scratch) if kernel else None
+            self._over = (made,)
+        return self._over[0]
+
     def launch(
         self, run: DeviceRun, outs: Sequence[Block], scratch: Sequence[Block]
     ) -> Launch | None:
         """The launch; None if this variant is not valid."""
+        if run.counted(self.values):
+            over = self._counted(run.loops)
+            return None if over is None else over.launch(run, outs, scratch)
         made = self._launch(run, outs, scratch)
         if made is None or made.tasks <= 0 or self.narrow is None:
             return made

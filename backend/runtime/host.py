@@ -9,17 +9,29 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
 from treadle.dsl.analysis.bounds import Range, exact, whole, wraps
-from treadle.dsl.expr import Apply, Cond, Const, Expr, Extent, Param, Proj, Read, walk
+from treadle.dsl.expr import (
+    Apply,
+    Cond,
+    Const,
+    Expr,
+    Extent,
+    Param,
+    Proj,
+    Read,
+    unknown,
+    walk,
+)
 from treadle.dsl.graph import Leaf
 from treadle.dsl.primitives import TABLE, Primitive, value_of
 from treadle.dsl.types import ALL_TYPES, ScalarType, bool_, int32, int64
-from treadle.skeletons.ir.hosted import Reciprocal, Stride, reciprocal
+from treadle.skeletons.ir.hosted import Most, Reciprocal, Stride, reciprocal
 
 _TYPES = {t.name: t for t in ALL_TYPES}
 
@@ -61,6 +73,33 @@ _SMALL = frozenset(_FORMS) - {"floor_divide", "remainder"}
 
 def _stride(array: Any, axis: int) -> int:
     return int(array.strides[axis] // array.itemsize)
+
+
+class Cell:
+    """A scalar with the interface through which host functions read rank-0 arrays."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    def __getitem__(self, key: tuple[()]) -> Any:
+        return self.value
+
+
+def _most(function: Callable[..., tuple[Any, ...]], arrays: Sequence[Any], params: Sequence[Any],
+          slots: Sequence[int], counts: Sequence[int]) -> list[int]:  # fmt: skip
+    """The largest values of a function's results over the counters in these slots; at least 0."""
+    cells, found = [Cell(0) for _ in slots], list(arrays)
+    for slot, cell in zip(slots, cells, strict=True):
+        found[slot] = cell
+    rows: list[tuple[Any, ...]] = []
+    for at in product(*map(range, counts)):
+        for cell, k in zip(cells, at, strict=True):
+            cell.value = k
+        rows.append(function(found, params))
+    columns = zip(*(rows or [function(found, params)]), strict=True)
+    return [max(0, *column) if rows else 0 for column in columns]
 
 
 def _element(array: Any, place: Sequence[int]) -> Any:
@@ -135,6 +174,7 @@ class HostFunction:
             "_stride": _stride,
             "_element": _element,
             "_reciprocal": reciprocal,
+            "_most": _most,
         }
         writer = _Writer(space)
         for entry in self.entries:
@@ -208,6 +248,12 @@ class _Writer:
     def _reciprocal(self, divisor: int, part: str) -> tuple[Any, ...]:
         return f"_reciprocal({self.names[divisor]}, {part!r})", int32
 
+    def _most(self, data: Sequence[Any], slots: Sequence[int], counts: Sequence[int]
+              ) -> tuple[Any, ...]:  # fmt: skip
+        function = self._held(HostFunction.of(data).function())
+        times = "".join(f"{self.names[c]}, " for c in counts)
+        return f"_most({function}, A, P, {tuple(map(int, slots))}, ({times}))", None
+
     def _number(self, text: str, t: ScalarType) -> tuple[Any, ...]:
         caster = "bool" if t == bool_ else "int" if t.is_integer else self._held(t.numpy.type)
         return f"{caster}({text})", t
@@ -279,10 +325,12 @@ class HostCompiler:
         numbers: dict[Expr, int] = {}
         entries: list[list[Any]] = []
         used = [scalars[v] for v in walk(conditions) if v in scalars]
-        for e in walk((*roots, *used)):
+        self._put_most((*roots, *conditions, *used), numbers, entries)
+        for e in unknown((*roots, *used), numbers):
             numbers[e] = len(entries)
             entries.append(self._entry(e, numbers))
         bounds = {v: numbers[e] for v, e in scalars.items() if e in numbers}
+        bounds |= {e: number for e, number in numbers.items() if isinstance(e, Most)}
         for e in walk(conditions):
             if e not in bounds:
                 bounds[e] = len(entries)
@@ -290,6 +338,27 @@ class HostCompiler:
                 entries.append(["bound" if kind == "apply" else kind, *fields])
         results = [*(numbers[r] for r in roots), *(bounds[c] for c in conditions)]
         return HostFunction(entries, results)
+
+    def _put_most(self, roots: Sequence[Expr], numbers: dict[Expr, int], entries: list[list[Any]]
+                  ) -> None:  # fmt: skip
+        """Entries for the largest values over the iterations of loops: together, those of the same
+        loops."""
+        groups: dict[tuple[tuple[Expr, Expr], ...], list[Most]] = {}
+        for e in walk(roots):
+            if isinstance(e, Most):
+                groups.setdefault(e.loops, []).append(e)
+        for loops, group in groups.items():
+            counts = [count for _, count in loops]
+            self._put_most(counts, numbers, entries)
+            for e in unknown(counts, numbers):
+                numbers[e] = len(entries)
+                entries.append(self._entry(e, numbers))
+            slots = [self.slot(Leaf(k.node, k.component)) for k, _ in loops if isinstance(k, Read)]
+            at, data = len(entries), self.plan([e.of for e in group]).data()
+            entries.append(["most", data, slots, [numbers[c] for c in counts]])
+            for number, e in enumerate(group):
+                numbers[e] = len(entries)
+                entries.append(["proj", at, number, e.type.name])
 
     def _entry(self, e: Expr, numbers: dict[Expr, int]) -> list[Any]:
         args = [numbers[a] for a in e.args]

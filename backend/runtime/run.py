@@ -16,6 +16,7 @@ import numpy as np
 from treadle.dsl.expr import Expr, Param, Read, substitute, walk
 from treadle.dsl.graph import Check, Leaf
 from treadle.dsl.process.locks import cached
+from treadle.skeletons.ir.hosted import Most
 
 from .host import HostCompiler, HostFunction
 
@@ -145,9 +146,16 @@ class HostValues:
         self._compiler, self._conditions = compiler, (conditions, scalars)
         self.roots = (*roots, *substitute(conditions, dict(scalars)))
         nodes = list(walk(self.roots))
-        self.params = {compiler.param_index[e] for e in nodes if isinstance(e, Param)}
+        #: The positions of those that decide about the largest values over the iterations of loops.
+        self.over = {compiler.param_index[p] for e in nodes if isinstance(e, Most)
+                     for p in walk(e.parts) if isinstance(p, Param)}  # fmt: skip
+        self.params = {compiler.param_index[e] for e in nodes if isinstance(e, Param)} | self.over
         reads = [compiler.slot(Leaf(e.node, e.component)) for e in nodes if isinstance(e, Read)]
         self.reads = tuple(dict.fromkeys(reads))
+
+    def of(self, roots: Sequence[Expr]) -> HostValues:
+        """The values of other expressions over the same slots and parameters."""
+        return HostValues(self._compiler, roots)
 
     @cached
     def hosted(self) -> HostFunction:

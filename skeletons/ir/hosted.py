@@ -48,6 +48,33 @@ class Reciprocal(Expr):
         return Reciprocal(args[0], self.part)
 
 
+class Most(Expr):
+    """The largest value of an integer expression over all iterations of the loops around it, and at
+    least 0.
+
+    `loops`: the counter of each, outer loops first, with its number of iterations, which does not
+    depend on counters.
+    """
+
+    __slots__ = ("loops", "of")
+    of: Expr
+    loops: tuple[tuple[Expr, Expr], ...]
+
+    def __new__(cls, of: Expr, loops: tuple[tuple[Expr, Expr], ...]) -> Most:
+        key = (cls, of, loops)
+        made: Most | None = find(key)
+        if made is None:
+            made = new(cls, int64)
+            made.of, made.loops = of, loops
+            made = publish(key, made)
+        return made
+
+    @property
+    def parts(self) -> tuple[Expr, ...]:
+        """What the host evaluates for it."""
+        return self.of, *(count for _, count in self.loops)
+
+
 def reciprocal(divisor: int, part: str) -> int:
     """The value of a `Reciprocal`.
 
