@@ -16,6 +16,7 @@ import re
 import sys
 import textwrap
 from collections.abc import Callable, Iterable, Sequence
+from difflib import get_close_matches
 from types import CodeType, FrameType, FunctionType, ModuleType
 from typing import Any, ParamSpec, TypeVar
 
@@ -348,8 +349,6 @@ def shown(number: int) -> str:
 def did_you_mean(word: str, names: Iterable[str], least: float = 0.6) -> str:
     """`Did you mean boundary?  ` for a misspelt name; "" if no name has difflib's similarity
     `least`."""
-    from difflib import get_close_matches
-
     near = get_close_matches(word, list(names), 1, least)
     return f"Did you mean {near[0]}?  " if near else ""
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from math import erf, erfc
 from typing import Any
 
 import numpy as np
@@ -268,15 +269,11 @@ def _rint(x: Any) -> Any:
 
 def _erf(a: Any) -> Any:
     """W. J. Cody's error function (SciPy's), in float64 and rounded."""
-    from math import erf
-
     x = np.asarray(a)
     return np.vectorize(erf, otypes=[np.float64])(x.astype(np.float64)).astype(x.dtype)
 
 
 def _erfc(a: Any) -> Any:
-    from math import erfc
-
     x = np.asarray(a)
     return np.vectorize(erfc, otypes=[np.float64])(x.astype(np.float64)).astype(x.dtype)
 

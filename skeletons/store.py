@@ -14,6 +14,7 @@ import hashlib
 import json
 import os
 import platform
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -85,8 +86,6 @@ MAKERS = {
 
 def machine(backend: str = "native") -> list[Any]:
     """The properties of this host that timings depend on: processor, cores, versions."""
-    from importlib import metadata
-
     versions = []
     for package in MAKERS.get(backend, ("numpy", "llvmlite")):
         with contextlib.suppress(metadata.PackageNotFoundError):

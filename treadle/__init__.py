@@ -38,8 +38,10 @@ from treadle.dsl.errors import (
     TracingError,
     TreadleError,
 )
+from treadle.dsl.errors import no_attribute as _no_attribute
 from treadle.dsl.evaluator import install as _install
 from treadle.dsl.frontend.sources import use
+from treadle.dsl.frontend.suggestions import missing as _missing
 from treadle.dsl.operations import fourier as fft
 from treadle.dsl.operations import linear_algebra as linalg
 from treadle.dsl.operations import random
@@ -115,13 +117,10 @@ def __dir__() -> list[str]:
 
 
 def __getattr__(name: str) -> object:
-    from treadle.dsl.errors import no_attribute
-    from treadle.dsl.frontend.suggestions import missing
-
     packages = {"schedule": schedule, "simulator": simulator, "linalg": linalg, "random": random,
                 "fft": fft}  # fmt: skip
     for module, package in packages.items():
         if name in package.__all__:
-            raise no_attribute(f"treadle has no {name!r}: td.{module}.{name}.", name)
+            raise _no_attribute(f"treadle has no {name!r}: td.{module}.{name}.", name)
     known = [n for n in globals() if not n.startswith("_")]
-    raise no_attribute(missing(name, known), name)
+    raise _no_attribute(_missing(name, known), name)

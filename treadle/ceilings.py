@@ -19,9 +19,13 @@ from typing import Any
 import numpy as np
 
 import treadle as td
+from treadle.backend.native import crossover
+from treadle.backend.native.codegen.target import Target
+from treadle.backend.registry import offered
 from treadle.skeletons.model import device
 from treadle.skeletons.model.device import Ceilings
 from treadle.skeletons.model.time import LATENCY
+from treadle.skeletons.store import processor
 
 #: Seconds for which each measurement is repeated.
 SECONDS = 0.3
@@ -62,8 +66,6 @@ def measure(backend: str, seconds: float = SECONDS, *, copied: int | None = None
 
 def machine_of(backend: str) -> list[str]:
     """A backend's device, as in `Program.machine`."""
-    from treadle.backend.registry import offered
-
     machine = offered(backend, "machine")
     return [] if machine is None else list(machine())
 
@@ -76,8 +78,6 @@ def products(backend: str, *, again: bool) -> list[tuple[str, str]]:
     """
     if backend != "native":
         return []
-    from treadle.backend.native import crossover
-
     if again:
         for t in crossover.TYPES:
             crossover.again(t)
@@ -91,9 +91,6 @@ def sizes(backend: str) -> Ceilings:
     """Properties that are not measured (units, cache sizes, name), and default rates."""
     shipped = device.default(backend)
     if backend != "cuda":
-        from treadle.backend.native.codegen.target import Target
-        from treadle.skeletons.store import processor
-
         lanes = Target.host().vector_bytes // 4
         return dataclasses.replace(shipped, name=processor() or shipped.name, lanes=lanes)
     import cupy

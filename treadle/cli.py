@@ -1,6 +1,6 @@
 """The command line: run and explain the examples, and show what works on this machine.
 
-Heavy modules are imported only by the commands that need them, so ``treadle --help`` is fast.
+What only some commands need is imported by them, so ``treadle --help`` is fast.
 """
 
 from __future__ import annotations
@@ -8,22 +8,30 @@ from __future__ import annotations
 import ast
 import inspect
 import io
+import platform
 import sys
+import webbrowser
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from difflib import get_close_matches
 from importlib import import_module
+from importlib.metadata import PackageNotFoundError
+from importlib.metadata import version as installed
 from importlib.resources import files
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
 
+import treadle as td
+from treadle import TreadleError
+from treadle.backend.registry import why_not
 from treadle.dsl.text import PLAIN
-
-if TYPE_CHECKING:
-    from rich.console import Console
+from treadle.examples._show import ExampleError, listening
 
 app = typer.Typer(
     name="treadle",
@@ -36,9 +44,7 @@ app = typer.Typer(
 
 def _show_version(asked: bool) -> None:
     if asked:
-        import treadle
-
-        typer.echo(f"treadle {treadle.__version__}")
+        typer.echo(f"treadle {td.__version__}")
         raise typer.Exit
 
 
@@ -108,8 +114,6 @@ def main() -> None:
 @app.command()
 def examples() -> None:
     """List the examples, one line each."""
-    from rich.table import Table
-
     table = Table.grid(padding=(0, 2, 0, 0))
     for name in _names():
         table.add_row(f"[bold]{name}[/bold]", _first_line(name))
@@ -195,8 +199,6 @@ def explore(
     show: Annotated[bool, typer.Option("--open/--no-open", help="Open it in a browser.")] = True,
 ) -> None:
     """Write a page that shows an order of threads: its steps, its cache, its kernel."""
-    import webbrowser
-
     with _friendly(), _console(stderr=True).status("collecting addresses and kernels"):
         from treadle import explore as pages
 
@@ -221,11 +223,6 @@ def explore(
 @app.command()
 def backends() -> None:
     """Show which backends work here and, for those that don't, why and what to install."""
-    from rich.table import Table
-    from rich.text import Text
-
-    import treadle as td
-
     table = Table.grid(padding=(0, 2, 0, 0))
     for name, state in td.backends().items():
         works = state.startswith("works")
@@ -244,9 +241,6 @@ def ceilings(
 ) -> None:
     """Measure the peak rates of this machine, for the model that chooses schedules, and the extent
     from which matrix products use Strassen's algorithm."""
-    from rich.table import Table
-
-    from treadle.backend.registry import why_not
     from treadle.ceilings import machine_of, measure, products
     from treadle.skeletons.model import device
 
@@ -276,13 +270,7 @@ def ceilings(
 @app.command()
 def version() -> None:
     """Show the versions of treadle, of Python and of the libraries that it uses."""
-    import platform
-    from importlib.metadata import PackageNotFoundError
-    from importlib.metadata import version as installed
-
-    import treadle
-
-    typer.echo(f"treadle {treadle.__version__}")
+    typer.echo(f"treadle {td.__version__}")
     for package in ("numpy", "llvmlite", "numba", "cupy-cuda13x", "cupy-cuda12x", "dask"):
         try:
             typer.echo(f"{package} {installed(package)}")
@@ -319,8 +307,6 @@ def _runner(module: ModuleType) -> Callable[..., None]:
     """A command with the options of the example's `main`, and `--backend`."""
 
     def run(backend: str | None = None, **given: Any) -> None:
-        import treadle as td
-
         with _friendly():
             with td.config(backend=backend) if backend else nullcontext(), _progress(module):
                 made = module.main(**given)
@@ -353,9 +339,6 @@ def _option(parameter: inspect.Parameter) -> inspect.Parameter:
 @contextmanager
 def _friendly() -> Iterator[None]:
     """Convert a user's mistake into its message and exit code 1; other exceptions propagate."""
-    from treadle import TreadleError
-    from treadle.examples._show import ExampleError
-
     try:
         yield
     except TreadleError as mistake:
@@ -385,8 +368,6 @@ def _progress(module: ModuleType) -> Iterator[None]:
     """Show what an example is doing, for how long, and its progress."""
     from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-    from treadle.examples._show import listening
-
     columns = (
         SpinnerColumn(),
         TextColumn("{task.description}"),
@@ -407,8 +388,6 @@ def _progress(module: ModuleType) -> Iterator[None]:
 
 def _present(made: Any) -> None:
     """Print an example's notes and tables, and the path of its picture."""
-    from rich.table import Table
-
     console = _console()
     for note in made.notes:
         console.print(note, markup=False, highlight=False, soft_wrap=True)
@@ -431,8 +410,6 @@ _DRAWN_WITH = ("PIL", "matplotlib", "scipy")
 
 
 def _console(*, stderr: bool = False) -> Console:
-    from rich.console import Console
-
     return Console(stderr=stderr)
 
 

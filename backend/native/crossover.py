@@ -35,6 +35,7 @@ from treadle.skeletons.products.executions import execute, plan
 from treadle.skeletons.products.model import Choice, Rates, choose_recursive
 from treadle.skeletons.products.sequences import passes
 
+from .codegen.target import Target
 from .own import Host
 from .runtime.threads import thread_count
 
@@ -129,9 +130,6 @@ def _path() -> Path:
 
 def machine_key() -> str:
     """What the numbers depend on: the processor, its threads, NumPy."""
-    from .codegen.target import Target
-    from .runtime.threads import thread_count
-
     return f"{Target.host().cpu}, {thread_count()} threads, NumPy {np.__version__}"
 
 

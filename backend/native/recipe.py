@@ -27,6 +27,7 @@ from treadle.dsl.schedule import Schedule, as_schedule
 from ..runtime.disk_cache import DiskCache
 from ..runtime.host import HostFunction
 from ..runtime.steps import Filled, Fits, Sizes, sources_of
+from .codegen.target import Target
 from .runtime import machine, threads
 from .runtime.tape import Dependence, dependence, given
 
@@ -169,7 +170,6 @@ def lowered(owner: NativeExecutor, node: Node, lowered_as: Node, layouts: Layout
     from treadle.skeletons.lower.lower import LoweringContext, lower
 
     from .codegen.fingerprint import fingerprint
-    from .codegen.target import Target
 
     settings = owner.program.settings
     context = LoweringContext(

@@ -32,6 +32,7 @@ from treadle.dsl.graph import (
 from treadle.dsl.graphs.relations import checks_before, verify_checks
 from treadle.dsl.libraries.base import parts_of
 from treadle.dsl.target import REFERENCE
+from treadle.skeletons.schedules.user_orders import require_fits
 
 from ..runtime.memory import ADDRESSABLE, matmul, no_memory
 from ..runtime.plan import invariants
@@ -98,7 +99,6 @@ class Evaluator:
     def require_order(self, node: Node) -> None:
         """Refuse a schedule that other backends refuse on these extents; it orders nothing here."""
         from treadle.skeletons.lower.lower import LoweringContext, lower
-        from treadle.skeletons.schedules.user_orders import require_fits
 
         lowered = lower(node, LoweringContext())
         bound: dict[Expr, Expr] = {}

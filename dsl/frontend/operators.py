@@ -12,6 +12,7 @@ from .. import late_binding as later
 from ..errors import TracingError, no_attribute, user_facing_methods
 from ..evaluator import public
 from ..types import kind_of_literal
+from . import suggestions
 from .refusals import never_set, no_operand
 from .tracing import enclosing_kernel
 
@@ -219,8 +220,6 @@ class Operators(Generic[V]):
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
         """np.sin(x) is td.sin(x); NumPy computes what td lacks if the values are known."""
-        from . import suggestions
-
         if ufunc.__name__ == "matmul" and method == "__call__" and not kwargs:
             return later.matmul(*inputs)
         name = {"divide": "true_divide"}.get(ufunc.__name__, ufunc.__name__)
@@ -235,8 +234,6 @@ class Operators(Generic[V]):
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
         """np.sum(a) is td.sum(a).  A function that td lacks is computed by NumPy if the values are
         known, and else raises an error with advice."""
-        from . import suggestions
-
         name = function.__name__
         if name in ("shape", "ndim", "size") and args[0] is self and not args[1:]:
             return getattr(self, name)
@@ -294,8 +291,6 @@ def of_numpy(given: Any) -> Any:
 
 def missing_attribute(value: Operators[Any], name: str) -> AttributeError:
     """The error for an attribute that arrays, or scalars, do not have."""
-    from . import suggestions
-
     kind = type(value).__name__
     said = f"{kind!r} object has no attribute {name!r}"
     instead = suggestions.METHODS.get(name) or suggestions.INSTEAD.get(name)

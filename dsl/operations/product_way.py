@@ -8,6 +8,7 @@ from typing import Any
 
 from ..errors import ScheduleError
 from ..graph import Matmul, Node
+from .linalg import ALGORITHMS, DEEPEST_OF_ALL, EXECUTIONS
 
 #: Alternatives are tried if they are predicted to take at most this multiple of the fastest time.
 WORTH_TRYING = 4.0
@@ -65,8 +66,6 @@ class ProductWay:
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> ProductWay:
         """The inverse of `to_dict`; ValueError, KeyError or TypeError for malformed data."""
-        from .linalg import ALGORITHMS, DEEPEST_OF_ALL, EXECUTIONS
-
         made = cls(data["algorithm"], data["levels"], data["execution"])
         if (
             made.algorithm not in (None, *ALGORITHMS)

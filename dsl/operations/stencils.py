@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, ParamSpec, TypeVar
@@ -599,8 +600,6 @@ def _overlaps(
 
 
 def _unrolled(term: Callable[[Sequence[Expr]], Expr], extents: list[int], t: Any) -> Expr:
-    import itertools
-
     total: Expr | None = None
     for k in itertools.product(*(range(n) for n in extents)):
         value = term([constant(i) for i in k])

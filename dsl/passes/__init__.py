@@ -13,6 +13,7 @@ from typing import Any
 from ..graph import Input, Leaf, topological
 from ..graphs import rebuild
 from ..operations.common import label_of, require_order
+from ..operations.product_way import ProductWay
 from ..process.configuration import Settings
 from ..target import target_of
 from .arguments import single_pass_arguments
@@ -92,8 +93,6 @@ def reschedule(roots: Sequence[Leaf], schedules: dict[str, Any]) -> list[Leaf]:
     """Set schedules, or ways to compute a product, by name or number (`#3`) of the operation."""
     if not schedules:
         return list(roots)
-    from ..operations.product_way import ProductWay
-
     builder = rebuild.Rebuilder()
     number = 0
     for node in topological(roots):

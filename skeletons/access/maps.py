@@ -46,7 +46,7 @@ from treadle.dsl.expr import (
 )
 from treadle.dsl.graph import Fold, Generate, Leaf, Matmul, Node, Permute, Recurrence, Scan
 from treadle.dsl.graphs.names import evaluate
-from treadle.dsl.passes.cost import UNKNOWN_TRIP_COUNT
+from treadle.dsl.passes.cost import UNKNOWN_TRIP_COUNT, operations
 from treadle.dsl.process.locks import cached
 from treadle.dsl.types import complex128, float64
 
@@ -453,8 +453,6 @@ def kernel_maps(node: Node, known: Mapping[Expr, int]) -> KernelMaps | None:
 
     `known` maps extents of inputs to integers, like `Names.known` of a program.
     """
-    from treadle.dsl.passes.cost import operations
-
     shapes = _axes(node)
     if shapes is None:
         return None

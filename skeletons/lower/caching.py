@@ -14,6 +14,7 @@ from treadle.dsl.graph import Input, Leaf, Node, topological
 from treadle.dsl.schedule import ScheduleError, of_operation
 
 from ..ir.kernel import Buffer, Kernel, Lowered
+from ..model import access_classes
 from ..schedules import Hints, as_schedule
 from ..schedules.validate import did_you_mean
 from .build import LoweringContext, array_name
@@ -48,8 +49,6 @@ def cached(lowered: Lowered, node: Node, context: LoweringContext) -> Lowered:
 
 def policies(node: Node, hints: Hints) -> tuple[Mapping[Leaf, str], Mapping[str, str]]:
     """The policy of each array that has one, and the reasons by array name."""
-    from ..model import access_classes
-
     classes: dict[Leaf, set[str]] = {}
     for one in access_classes(node):
         mine = {"stores"} if one.store else {CLASSES[c] for c in one.classes}

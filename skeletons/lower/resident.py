@@ -24,6 +24,7 @@ from ..ir.kernel import Buffer, Kernel, Lowered
 from ..schedules import Agents, Clusters, Grid, LocalityGraph, Schedule, as_schedule
 from . import agents
 from .build import LoweringContext
+from .locality import domain_of, prepared, queue_table, unseen
 from .tiling import host_ids
 from .visits import QUEUES
 
@@ -99,13 +100,6 @@ def _with_agents(lowered: Lowered, queues: int, per_queue: Callable[[Kernel], in
 
 def _by_graph(lowered: Lowered, node: Node, context: LoweringContext, schedule: Schedule,
               layer: LocalityGraph) -> Lowered:  # fmt: skip
-    from .locality import (  # lazy, as its imports are slow
-        domain_of,
-        prepared,
-        queue_table,
-        unseen,
-    )
-
     on_cpu = not context.gpu
     made = [b for b in lowered.scratch if b.name == QUEUES]
     why = _why_not(lowered)

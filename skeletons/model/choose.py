@@ -30,6 +30,7 @@ from treadle.skeletons.schedules import (
 from ..access.maps import STREAMING, VERTICAL, KernelMaps, Map, access_classes, kernel_maps
 from ..lower.build import Builder, LoweringContext
 from ..lower.elementwise import cpu
+from ..lower.elementwise.gpu import way_of as on_gpu
 from .device import Ceilings
 from .time import Conflict, Prediction, conflicts, predict
 
@@ -240,8 +241,6 @@ def way_of(node: Node, gpu: bool) -> str:
         return "rows"
     builder = Builder(node, LoweringContext(target=CUDA if gpu else NATIVE))
     if gpu:
-        from ..lower.elementwise.gpu import way_of as on_gpu
-
         return on_gpu(builder, node)
     return cpu.way_of(builder, node)
 

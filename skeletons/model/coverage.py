@@ -42,6 +42,9 @@ from ..lower.elementwise.cpu import UNROLLED_ROWS, per_task
 from ..lower.gpu import jam_neighbours, orders
 from ..lower.gpu.common import THREADS, WIDEST, threads_for
 from ..lower.gpu.unroll import REGISTERS
+from ..lower.scatter.gpu import PLAIN_RESIDENT
+from ..lower.scatter.gpu import THREADS as threads
+from ..lower.scatter.gpu_sources import TOGETHER
 from ..lower.transpose.cpu import sides
 from ..lower.transpose.gpu import side_of, threads_of
 from .device import Ceilings
@@ -344,10 +347,6 @@ def _jammed(kernel: KernelMaps, device: Ceilings) -> Schedule | None:
 
 def _visits(kernel: KernelMaps, plan: Resolved | None, index: float) -> Form:
     """A permute: blocks of threads that stay, and take elements, or blocks of them, in turn."""
-    from ..lower.scatter.gpu import PLAIN_RESIDENT
-    from ..lower.scatter.gpu import THREADS as threads
-    from ..lower.scatter.gpu_sources import TOGETHER
-
     rank = len(kernel.outputs)
     last, ones = rank - 1, (1,) * rank
     if plan is None:

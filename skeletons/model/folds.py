@@ -25,6 +25,7 @@ from treadle.skeletons.schedules import Agents, Block, Column, Row, Schedule, as
 
 from ..access.maps import DATA, VERTICAL, KernelMaps, access_classes, kernel_maps
 from ..ir import arithmetic as at
+from ..lower.fold import gpu_columns, gpu_rows
 from ..lower.fold.rows import is_exact, runs_across
 from ..lower.gpu.common import WIDEST
 from ..lower.gpu.unroll import REGISTERS
@@ -108,8 +109,6 @@ def _index_cycles(schedule: Schedule | None) -> float:
 
 def _blocks(kernel: KernelMaps, schedule: Schedule | None) -> _Blocks:
     """The blocks of threads, with as many leaves as a block of the schedule covers."""
-    from ..lower.fold import gpu_columns, gpu_rows
-
     count, outer = constant(max(math.prod(kernel.inner), 1)), tuple(map(constant, kernel.outputs))
     vector = max(WIDEST // max(m.element for m in kernel.reads), 1)
     if any(m.strides and abs(m.strides[-1]) == 1 for m in kernel.reads):

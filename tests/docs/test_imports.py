@@ -1,7 +1,7 @@
 """Imports go one way: `treadle/` → `backend/` → `skeletons/` → `dsl/`, without a circle.
 
-Imports inside functions count as well.  They stand for what costs time to load and is not needed to
-import the package or to run a program that is known: never for an order that would not work.
+Imports inside functions count as well.  They are for what costs time to load and is not needed to
+run a program that is known (`ON_DEMAND`), and for packages that may be missing (`OPTIONAL`).
 """
 
 from __future__ import annotations
@@ -16,6 +16,62 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 #: From the bottom up.
 ROOMS = ("dsl", "skeletons", "backend", "treadle")
+
+#: Packages that are heavy, or that may be missing.
+OPTIONAL = {
+    "cuda",
+    "cupy",
+    "cupy_backends",
+    "matplotlib",
+    "numba",
+    "pymetis",
+    "resource",
+    "rich",
+    "scipy",
+}
+#: What only some programs or calls need: loaded when they do.
+ON_DEMAND = {
+    "treadle.backend.cuda.device.calls",  # and the next two: they need the CUDA driver and CuPy
+    "treadle.backend.cuda.device.driver",
+    "treadle.backend.cuda.graphs.launch",
+    "treadle.backend.native.codegen.compile",  # programs that are not in the cache
+    "treadle.backend.native.codegen.fingerprint",
+    "treadle.backend.native.products",
+    "treadle.ceilings",  # commands of `treadle`
+    "treadle.driver.explain",
+    "treadle.driver.graphviz",
+    "treadle.driver.storage",
+    "treadle.explore",
+    "treadle.skeletons.ir.narrow",
+    "treadle.skeletons.lower.caching",
+    "treadle.skeletons.lower.fold.rows",
+    "treadle.skeletons.lower.lower",
+    "treadle.skeletons.model.choose",
+    "treadle.skeletons.model.device",
+    "treadle.skeletons.model.folds",
+    "treadle.skeletons.model.report",
+    "treadle.skeletons.simulator.engines",
+    "treadle.skeletons.simulator.programs",
+    "treadle.tuning.memory",
+    "treadle.tuning.report",
+    "treadle.tuning.tune",
+    # the lowerings of CPUs, and those of GPUs
+    "treadle.skeletons.linalg.lanes",
+    "treadle.skeletons.linalg.warps",
+    "treadle.skeletons.lower.elementwise.cpu",
+    "treadle.skeletons.lower.elementwise.gpu",
+    "treadle.skeletons.lower.fold.cpu",
+    "treadle.skeletons.lower.fold.gpu",
+    "treadle.skeletons.lower.scan.cpu",
+    "treadle.skeletons.lower.scan.gpu",
+    "treadle.skeletons.lower.scan.recurrence",
+    "treadle.skeletons.lower.scatter.cpu",
+    "treadle.skeletons.lower.scatter.gpu",
+    "treadle.skeletons.lower.segmented.cpu",
+    "treadle.skeletons.lower.segmented.gpu",
+    "treadle.skeletons.products.kernel_cpu",
+    "treadle.skeletons.products.kernel_gpu",
+}
 
 
 def modules() -> dict[str, Path]:
@@ -52,9 +108,13 @@ def statements(tree: ast.AST) -> Iterator[ast.Import | ast.ImportFrom]:
             yield from statements(node)
 
 
-def imported(module: str, path: Path, known: dict[str, Path]) -> Iterator[str]:
+def imported(
+    module: str, path: Path, known: dict[str, Path], tree: ast.AST | None = None
+) -> Iterator[str]:
+    """The modules that a module, or a part of it, imports; others than treadle's if `known` has
+    them."""
     package = module.split(".") if path.name == "__init__.py" else module.split(".")[:-1]
-    for node in statements(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in statements(tree or ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
         else:
@@ -95,6 +155,49 @@ def test_no_circle() -> None:
         left = {module: others for module, others in left.items() if module not in done}
     around = {m: sorted(o & left.keys()) for m, o in left.items()}
     assert not around, "\n".join(f"{m} imports {', '.join(o)}" for m, o in sorted(around.items()))
+
+
+def on_demand() -> Iterator[tuple[str, str]]:
+    """Modules, and what they import inside functions."""
+    known = modules()
+    for module, path in known.items():
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                inside = list(statements(node))
+                ours = set(imported(module, path, known, node))
+                yield from ((module, other) for other in ours)
+                if len(inside) > len(ours):
+                    others = (n for n in inside if not (isinstance(n, ast.ImportFrom) and n.level))
+                    names = {n.module or "" if isinstance(n, ast.ImportFrom) else n.names[0].name
+                             for n in others}  # fmt: skip
+                    outside = {name.split(".")[0] for name in names} - {"treadle"}
+                    yield from ((module, name) for name in outside)
+
+
+def test_imports_inside_functions_are_of_what_is_heavy() -> None:
+    found = set(on_demand())
+    wrong = [f"{m} imports {other}" for m, other in found if other not in ON_DEMAND | OPTIONAL]
+    assert not wrong, "\n".join(sorted(wrong))
+    unused = (ON_DEMAND | OPTIONAL) - {other for _, other in found}
+    assert not unused, f"imported on demand by nobody: {sorted(unused)}"
+
+
+def test_a_known_program_loads_nothing_of_it(tmp_path: Path) -> None:
+    """A program whose code is in the cache is neither lowered nor compiled nor explained."""
+    code = (
+        "import sys, numpy as np, treadle as td\n"
+        "f = td.jit(lambda a: td.sum(td.sin(a) + 1, axis=0), backend='native')\n"
+        "f(np.ones((100, 100), np.float32))\n"
+        "print(*[m for m in sys.modules if m.startswith('treadle.')])\n"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "TREADLE_CACHE_DIR": str(tmp_path)}
+    first, second = (
+        set(subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True,
+                           env=environment).stdout.split())
+        for _ in range(2)
+    )  # fmt: skip
+    assert "treadle.skeletons.lower.fold.cpu" in first & ON_DEMAND
+    assert not second & ON_DEMAND
 
 
 def test_what_is_bound_later_is_bound() -> None:

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from treadle.backend.registry import load as load_backend
 from treadle.backend.registry import offered
+from treadle.backend.runtime.choosing import first_choice
+from treadle.dsl import passes
 from treadle.dsl.errors import DeviceOutOfMemory, TracingError, user_facing
 from treadle.dsl.expr import Param
 from treadle.dsl.frontend.trees import Tree
@@ -50,8 +52,6 @@ class Program(TracedProgram):
         name: str = "program",
         overrides: dict[str, Any] | None = None,
     ) -> None:
-        from treadle.dsl import passes
-
         self.tree, self.settings, self.backend, self.name = tree, settings, backend, name
         self.overrides = dict(overrides or {})
         _check_names(roots, self.overrides)
@@ -170,8 +170,6 @@ class Program(TracedProgram):
     def first_choice(self, node: Any) -> Any:
         """The schedule chosen for a kernel whose schedule is open, on the examples; None:
         default."""
-        from treadle.backend.runtime.choosing import first_choice
-
         return first_choice(self, node)
 
     def product_ways(self, node: Any, size: tuple[int, int, int]) -> list[Any]:

@@ -21,7 +21,9 @@ from treadle.dsl.passes import operands
 from treadle.dsl.process.locks import cached
 from treadle.dsl.target import CUDA
 from treadle.dsl.types import ScalarType, int32, int64
+from treadle.skeletons.ir import transform
 from treadle.skeletons.ir.kernel import Buffer, Kernel, Store
+from treadle.skeletons.lower.build import Builder, LoweringContext
 
 from ...runtime.operand import plain
 from ...runtime.run import HostValues
@@ -189,9 +191,6 @@ def fused_source(pieces: Sequence[Piece]) -> tuple[str, list[int]]:
 def _one_element(node: Matmul, name: str, root: Expr, given: Sequence[Var], domain: Shape
                  ) -> Kernel:  # fmt: skip
     """A kernel that stores `root` at (i, j); its last scalars are the given values, i and j."""
-    from treadle.skeletons.ir import transform
-    from treadle.skeletons.lower.build import Builder, LoweringContext
-
     builder = Builder(node, LoweringContext(CUDA))
     (root,) = transform.resolve((root,), builder, domain)
     i, j = Var("i", int32), Var("j", int32)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
+from ..compile.nvrtc import compile_text
 from .form import text
 from .launching import address_of
 
@@ -125,8 +126,6 @@ class Adder:
         key = dtype, table, read
         found = self._loaded.get(key)
         if found is None:
-            from ..compile.nvrtc import compile_text
-
             cubin = compile_text(source(dtype, table, read), "sums", self.device.arch)
             found = self.device.load(cubin, _THREADS), _arguments(read, len(table))
             if len(self._loaded) >= _KEPT:

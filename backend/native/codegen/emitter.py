@@ -27,6 +27,7 @@ from treadle.skeletons.ir.kernel import Body, Buffer, For, Kernel, Load, Stateme
 
 from . import memory
 from .analysis import once
+from .atomics import call_foreign
 from .half import CONVERSIONS
 from .lanes import Lanes
 from .operations import literals, operate
@@ -265,8 +266,6 @@ class Emitter(ABC):
         if isinstance(node, Const):
             return self.constant(node.type, node.value)
         if isinstance(node, Foreign):
-            from .atomics import call_foreign
-
             return call_foreign(self, node, args)
         raise AssertionError(f"{type(node).__name__} in kernel IR")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import ctypes.util
 import functools
 import sys
 
@@ -16,8 +17,6 @@ def libraries() -> tuple[ctypes.CDLL | None, ctypes.CDLL | None]:
 def _libm() -> str:
     if sys.platform == "linux":
         return "libm.so.6"
-    import ctypes.util  # starts processes on some systems
-
     return ctypes.util.find_library("m") or "libm.so.6"
 
 

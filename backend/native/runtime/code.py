@@ -19,6 +19,8 @@ from treadle.dsl.process import locks
 from treadle.dsl.types import ScalarType
 
 from ...runtime.disk_cache import DiskCache
+from ..codegen import engine
+from ..codegen.target import Target
 from . import threads
 
 if TYPE_CHECKING:
@@ -59,8 +61,6 @@ class CompiledKernel:
 
     @property
     def target(self) -> Target:
-        from ..codegen.target import Target
-
         return self._target or Target.host()
 
     def bind(self) -> Launcher:
@@ -179,8 +179,6 @@ def keep(digest: str, image: bytes, symbols: Sequence[str],
          functions: Sequence[CompiledScalarFunction], cache: DiskCache | None
          ) -> Linked:  # fmt: skip
     """Load an object file, and hold it in memory."""
-    from ..codegen import engine
-
     foreign = {f"foreign.{k}": int(f.address) for k, f in enumerate(functions)}
     linked = engine.link(image, ["entry"], symbols, foreign, functions)
     key = (digest, tuple(id(f) for f in functions), cache)

@@ -17,6 +17,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from ...runtime.disk_cache import DiskCache
+from ..codegen import engine
+from ..codegen.target import Target
 from . import machine
 
 _HERE = Path(__file__).parent
@@ -41,13 +43,9 @@ def linked(path: Path, exports: tuple[str, ...],
     disk = DiskCache()
     key = hashlib.sha256(f"{machine.machine_key()}|{text}".encode()).hexdigest()
     held = disk.get(key)
-    from ..codegen import engine
-
     if held is not None:
         image = held[0]
     else:
-        from ..codegen.target import Target
-
         host = Target.host()
         image = engine.to_object(engine.header(host) + text, host)
         disk.put(key, image, {})
