@@ -699,7 +699,7 @@ def _euclidean(array: Array, axes: AxisLike, keepdims: bool) -> Array:
         squares = re * re + im * im
     else:
         squares = array * array
-    return f.sqrt(reductions.sum(squares, axes, keepdims))
+    return reductions.root(reductions.sum(squares, axes, keepdims), 2)
 
 
 def _vector_norm(array: Array, ord: Any, axis: int, keepdims: bool) -> Array:
@@ -718,8 +718,8 @@ def _vector_norm(array: Array, ord: Any, axis: int, keepdims: bool) -> Array:
     if ord == 1:
         return reductions.sum(size, axis, keepdims)
     power = float(ord)
-    total: Array = reductions.sum(size**power, axis, keepdims) ** (1 / power)
-    return total
+    total: Array = reductions.sum(size**power, axis, keepdims)
+    return reductions.root(total, power) if power > 0 else total ** (1 / power)
 
 
 def _matrix_norm(array: Array, ord: Any, axes: tuple[int, int], keepdims: bool) -> Array:

@@ -15,6 +15,7 @@ from ..errors import DTypeError, TracingError, user_location
 from ..expr import Const, Expr, Index, Read, constant
 from ..frontend.sources import as_array
 from ..frontend.tracing import forbid_nesting
+from ..functions import absolute, cast, sqrt, square, subtract, where
 from ..graph import Fold, Generate, Label
 from ..primitives import real_part
 from ..scalar import Scalar, apply_primitive, as_truth, refuse_traced
@@ -245,8 +246,12 @@ def std(
     schedule: ScheduleLike | None = None,
 ) -> Array:
     """The standard deviation; `name` and `schedule` as for `var`."""
-    squared = var(a, axis, ddof, keepdims, name=name, schedule=schedule)
-    return sqrt(squared)
+    return root(var(a, axis, ddof, keepdims, name=name, schedule=schedule), 2)
+
+
+def root(total: Array, order: float) -> Array:
+    """The root of a sum of powers.  Its derivative at 0, where it has none, is 0."""
+    return where(total == 0, 0.0, sqrt(total) if order == 2 else total ** (1 / order))
 
 
 @operation

@@ -112,6 +112,7 @@ class Writer:
     """A program as it grows, with the value of every line."""
 
     rng: Random
+    kinds: Callable[[Random], str] = arguments.kind
     inputs: list[tuple[str, str]] = field(default_factory=list)
     lines: list[Line] = field(default_factory=list)
     known: dict[str, Any] = field(default_factory=dict)
@@ -165,7 +166,7 @@ class Writer:
         self, kind: str | None = None, shape: tuple[int, ...] | None = None, text: str | None = None
     ) -> str:
         """A new argument."""
-        kind = kind or arguments.kind(self.rng)
+        kind = kind or self.kinds(self.rng)
         shape = arguments.shape(self.rng) if shape is None else shape
         if text is None:
             same = {n for n, _ in self.inputs if n[0] == "a"}
@@ -1267,15 +1268,18 @@ def operators(w: Writer, name: str) -> None:
 FAMILIES = sorted({f.__name__: f for f in GENERATED.values()}.items())
 
 
-def draw(seed: int, number: int) -> Program:
-    """The program of that number: the same on every machine and backend."""
-    return write(seed, number)[0]
+def draw(seed: int, number: int, kinds: Callable[[Random], str] = arguments.kind) -> Program:
+    """The program of that number: the same on every machine and backend. `kinds` draws the types
+    of arguments."""
+    return write(seed, number, kinds)[0]
 
 
-def write(seed: int, number: int) -> tuple[Program, list[tuple[str, str]]]:
+def write(
+    seed: int, number: int, kinds: Callable[[Random], str] = arguments.kind
+) -> tuple[Program, list[tuple[str, str]]]:
     """The program, and the lines that the reference refused on the way."""
     rng = Random(f"{seed}/{number}")
-    w = Writer(rng)
+    w = Writer(rng, kinds)
     for _ in range(rng.randrange(2, 5)):
         w.argument()
     names = sorted(GENERATED)

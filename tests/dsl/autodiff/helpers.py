@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
+from typing import Any
+
 import numpy as np
 
 import treadle as td
+from treadle.dsl.types import flatten
 
 BACKENDS = ("reference", "native")
 
@@ -37,3 +41,28 @@ def assert_gradient(f, *args, rtol=1e-6, atol=1e-8, backends=BACKENDS):
                 assert np.shape(g) == np.shape(a)
                 assert g.dtype == np.asarray(a).dtype
                 np.testing.assert_allclose(np.sum(g * d), along, rtol=rtol, atol=atol)
+
+
+def inexact(values: Any) -> list[Any]:
+    """The real results of floats, in a flat list."""
+    if isinstance(values, dict):
+        values = tuple(values.values())
+    if isinstance(values, list):
+        values = tuple(values)
+    if dataclasses.is_dataclass(values) or isinstance(values, tuple):
+        return [v for part in flatten(values, lambda v: False)[0] for v in inexact(part)]
+    if isinstance(values, td.Array) and not values.structure.is_leaf:
+        return inexact(td.unzip(values))
+    array = td.use(values)
+    if array.dtype in (td.complex64, td.complex128):
+        return [td.real(array), td.imag(array)]
+    return [array] if array.dtype in (td.float64, td.float32) else []
+
+
+def weighted(values: Any) -> Any:
+    """One number that depends on every element of every result, on each in its own way."""
+    total: Any = 0.0
+    for k, v in enumerate(inexact(values)):
+        flat = td.flatten(v)
+        total = total + td.sum(td.imap(lambda i, x, k=k: x * td.cos(i * 1.3 + k), flat))
+    return total

@@ -3,7 +3,6 @@ differences, or an error."""
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any
 
 import numpy as np
@@ -11,33 +10,12 @@ import pytest
 
 import treadle as td
 from tests.dsl.zoo import ZOO
-from treadle.dsl.types import flatten
+
+from .helpers import weighted
 
 STEP = 1e-6
 #: The programs, and their arguments, that have no derivative yet.
 REFUSED = {("fold_segments", 0), ("counted_loop_in_kernel", 0)}
-
-
-def inexact(values: Any) -> list[Any]:
-    """The real results of floats, in a flat list."""
-    if isinstance(values, dict):
-        values = tuple(values.values())
-    if isinstance(values, list):
-        values = tuple(values)
-    if dataclasses.is_dataclass(values) or isinstance(values, tuple):
-        return [v for part in flatten(values, lambda v: False)[0] for v in inexact(part)]
-    if isinstance(values, td.Array) and not values.structure.is_leaf:
-        return inexact(td.unzip(values))
-    return [values] if td.use(values).dtype in (td.float64, td.float32) else []
-
-
-def weighted(values: Any) -> Any:
-    """One number that depends on every element of every result, on each in its own way."""
-    total: Any = 0.0
-    for k, v in enumerate(inexact(values)):
-        flat = td.flatten(v)
-        total = total + td.sum(td.imap(lambda i, x, k=k: x * td.cos(i * 1.3 + k), flat))
-    return total
 
 
 def cases() -> list[Any]:
