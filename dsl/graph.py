@@ -449,9 +449,14 @@ class Library(Node):
 
 
 class Barrier(Node):
-    """`compute`: materialise here; nothing is fused across."""
+    """`compute`: materialise here; nothing is fused across.
+
+    With a `rule` (`td.rule`): the results of a function, then its arguments, and how it is
+    differentiated; programs that are run have none (`without_rules`).
+    """
 
     arguments: tuple[Leaf, ...]
+    rule: Any = field(factory=lambda values: None)
 
     def _outputs(self) -> tuple[Output, ...]:
         return tuple(Output(a.shape, a.type) for a in self.arguments)

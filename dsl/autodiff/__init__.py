@@ -2,6 +2,16 @@
 
 from . import folds as folds
 from . import loops as loops
-from .gradients import grad, stop, value_and_grad, vjp
+from .custom import fixed_point, rule
+from .gradients import check_grad, grad, jvp, stop, value_and_grad, vjp
 
-__all__ = ["grad", "stop", "value_and_grad", "vjp"]
+__all__ = [
+    "check_grad",
+    "fixed_point",
+    "grad",
+    "jvp",
+    "rule",
+    "stop",
+    "value_and_grad",
+    "vjp",
+]

@@ -489,12 +489,16 @@ def expr_jvp(
     def children(e: Expr) -> Sequence[Expr]:
         if isinstance(e, Read | Loop | While) or tangent(e) is not None:
             return ()
+        if isinstance(e, Apply) and _proportional(e) is not None:
+            return ()
         return (*e.args, *e.scoped)
 
     for e in ordered(results, children):
         given = tangent(e)
         if given is not None:
             found[e] = given
+        elif isinstance(e, Apply) and (parts := _proportional(e)) is not None:
+            found[e] = _forward_proportional(parts, tangent)
         elif isinstance(e, Apply):
             found[e] = _forward(e, [found.get(a) for a in e.args])
         elif isinstance(e, Cond):
@@ -521,17 +525,33 @@ def _moves(e: Expr, tangent: Callable[[Expr], Expr | None]) -> bool:
     return any(tangent(x) is not None for x in walk((e,)))
 
 
+def _forward_proportional(
+    parts: tuple[Expr, Expr, Expr], tangent: Callable[[Expr], Expr | None]
+) -> Expr | None:
+    """Of `where(g != 0, v, 0)`: by g, as v; by all else, where g is not 0."""
+    p, g, v = parts
+    factor = Var("g", g.type)
+    (of_factor,) = substitute((v,), {g: factor})
+    (moved,) = expr_jvp((g,), tangent)
+    (others,) = expr_jvp((of_factor,), tangent)
+    total: Expr | None = None
+    if others is not None:
+        total = simplify.select(p, shifted(others, {factor: g}), zero(v.type))
+    if moved is not None:
+        (own,) = expr_jvp((of_factor,), lambda e: moved if e is factor else None)
+        if own is not None:
+            holds = apply_primitive("not_equal", [moved, zero(moved.type)])
+            part = simplify.select(holds, shifted(own, {factor: g}), zero(v.type))
+            total = part if total is None else add(total, part)
+    return total
+
+
 def _forward(e: Apply, tangents: Sequence[Expr | None]) -> Expr | None:
     """The tangent of a primitive's result: the same rules, as d·t = conj(conj(d)·conj(t))."""
     if not e.type.is_inexact:
         return None
     name = e.op.name
     total: Expr | None = None
-    if _proportional(e) is not None:
-        raise GradientError(
-            "the derivative of a gradient inside a loop of a scalar function is not supported.",
-            hint="Write the loop over arrays.",
-        )
     if name == "select":
         p, a, b = e.args
         if tangents[1] is None and tangents[2] is None:

@@ -10,6 +10,7 @@ from ..expr import Const, Expr, Index, Var, constant
 from ..graph import (
     Combine,
     Fold,
+    FoldSeg,
     Generate,
     Leaf,
     Scan,
@@ -17,8 +18,9 @@ from ..graph import (
     canonical_combine,
     indices,
 )
+from ..operations.segments import segment_of_position
 from ..scalar import apply_primitive
-from .expressions import add, combine_vjp, guarded, index_map, negated, shifted, zero
+from .expressions import add, both, combine_vjp, guarded, index_map, negated, shifted, zero
 from .reads import summed
 from .reverse import (
     Bars,
@@ -173,39 +175,149 @@ class _Folded:
         def read(of: Generate | Scan, place: Expr) -> list[Expr]:
             return [leaf.at(*row, place) for leaf in of.leaves]
 
-        x = list(self.elements)
         before = read(scans[0], _apply("subtract", here, constant(1)))
         after = read(scans[1], _apply("add", here, constant(1)))
         is_first = _apply("equal", here, constant(0))
         is_last = _apply("equal", _apply("add", here, constant(1)), n)
-        tail = [
-            guarded(is_last, a, b) if not b.reads else guarded(negated(is_last), b, a)
-            for a, b in zip(x, combined(self.combine, x, after), strict=True)
-        ]
-        if self.init is not None:
-            inside = combined(self.combine, self.init, before)
-            before = [
-                guarded(negated(is_first), b, a) for a, b in zip(self.init, inside, strict=True)
-            ]
-        _, through = combine_vjp(self.combine, before, tail, self.bars)
-        middle: list[Expr | None] = []
-        for t, g, e in zip(through, self.bars, x, strict=True):
-            if not e.type.is_inexact or (t is None and g is None):
-                middle.append(None)
-            elif self.init is not None:
-                middle.append(t)
-            else:
-                middle.append(_otherwise(is_first, g, t, e))
-        lefts, _ = combine_vjp(self.combine, x, after, middle)
-        for e, g, m in zip(x, lefts, middle, strict=True):
-            if e.type.is_inexact and not (g is None and m is None):
-                seeds.append((e, _otherwise(is_last, m, g, e)))
+        seeds += _between(self.combine, self.elements, self.init, self.bars, before, after,
+                          is_first, is_last)  # fmt: skip
+
+
+def _between(
+    combine: Combine,
+    x: Sequence[Expr],
+    init: Sequence[Expr] | None,
+    bars: Sequence[Expr | None],
+    before: Sequence[Expr],
+    after: Sequence[Expr],
+    is_first: Expr,
+    is_last: Expr,
+) -> Seeds:
+    """The cotangents of elements of folds `init · before · x · after`, for those of the results."""
+    tail = [
+        guarded(is_last, a, b) if not b.reads else guarded(negated(is_last), b, a)
+        for a, b in zip(x, combined(combine, x, after), strict=True)
+    ]
+    if init is not None:
+        inside = combined(combine, init, before)
+        before = [guarded(negated(is_first), b, a) for a, b in zip(init, inside, strict=True)]
+    _, through = combine_vjp(combine, before, tail, bars)
+    middle: list[Expr | None] = []
+    for t, g, e in zip(through, bars, x, strict=True):
+        if not e.type.is_inexact or (t is None and g is None):
+            middle.append(None)
+        elif init is not None:
+            middle.append(t)
+        else:
+            middle.append(_otherwise(is_first, g, t, e))
+    lefts, _ = combine_vjp(combine, x, after, middle)
+    return [
+        (e, _otherwise(is_last, m, g, e))
+        for e, g, m in zip(x, lefts, middle, strict=True)
+        if e.type.is_inexact and not (g is None and m is None)
+    ]
 
 
 def _otherwise(p: Expr, at_end: Expr | None, inside: Expr | None, like: Expr) -> Expr:
     """`at_end` where p holds; elsewhere `inside`, which is only evaluated there."""
     a, b = at_end or zero(like.type), inside or zero(like.type)
     return guarded(negated(p), b, a)
+
+
+# --- segmented folds ---------------------------------------------------------------------------
+
+
+@rule_for(FoldSeg)
+def _fold_seg(r: Reverse, node: FoldSeg, bars: Bars) -> None:
+    """As folds, with the cotangent of each element's segment."""
+    plain = node.with_(epilogue=node.results)
+    stored = plain.outputs[0].shape
+    bars = through_epilogue(r, stored, node.results, plain.leaves, node.epilogue, bars, node)
+    rank = len(node.outer)
+    shape = (*node.outer, node.extent)
+    here = Index(rank)
+    owner = segment_of_position(node.offsets, node.segments, node.extent, 0)
+    segment = owner._leaves[0].at(here)
+    start = node.offsets.at(segment)
+    end = node.offsets.at(_apply("add", segment, constant(1)))
+    inside = both(_apply("less_equal", start, here), _apply("less", here, end))
+    label = adjoint(node)
+
+    def of_segment(leaf: Leaf) -> Expr:
+        return leaf.at(*indices(rank), segment)
+
+    def fold(
+        elements: tuple[Expr, ...], combine: Combine, init: tuple[Expr, ...] | None
+    ) -> FoldSeg:
+        return FoldSeg(node.outer, node.segments, node.extent, node.offsets, elements, combine,
+                       init, label=label, where=node.where)  # fmt: skip
+
+    seeds: Seeds = []
+    for group, combine in apart(node.combine):
+        x = tuple(node.elements[k] for k in group)
+        init = None if node.init is None else tuple(node.init[k] for k in group)
+        given = [bars[k] for k in group]
+        if all(g is None for g in given):
+            continue
+        if init is not None and any(r.active(e) for e in init):
+            raise refused(
+                "the derivative of a segmented fold by its initial value is not supported.",
+                "Combine the value with the results of the fold, outside of it.",
+            )
+        if not any(r.active(e) for e in x):
+            continue
+        received = [None if g is None else of_segment(g) for g in given]
+        way = ways(combine)[0] if len(group) == 1 else ""
+        better = {"minimum": "less", "maximum": "greater"}.get(way)
+        found: Seeds
+        if way == "add":
+            assert received[0] is not None
+            found = [(x[0], received[0])]
+        elif better is not None or argument_of(combine) is not None:
+            if better is not None:
+                first = None if init is None else (init[0], constant(-1))
+                places = fold((x[0], here), argument_combine(x[0].type, better), first).leaf(1)
+                won = _apply("equal", here, of_segment(places))
+            else:
+                won = _apply("equal", x[1], of_segment(plain.leaf(group[1])))
+            g = received[0]
+            found = [] if g is None else [(x[0], simplify.select(won, g, zero(g.type)))]
+        else:
+            scans = [_segmented(shape, x, combine, start, end, back, node)
+                     for back in (False, True)]  # fmt: skip
+            row = indices(rank)
+            before, after = (
+                [scan.leaf(k).at(*row, _apply("add", here, constant(step)))
+                 for k in range(1, len(x) + 1)]
+                for scan, step in zip(scans, (-1, 1), strict=True)
+            )  # fmt: skip
+            is_first = _apply("equal", here, start)
+            is_last = _apply("equal", _apply("add", here, constant(1)), end)
+            found = _between(combine, x, init, received, before, after, is_first, is_last)
+        seeds += [(e, guarded(inside, g, zero(g.type))) for e, g in found]
+    r.through(shape, seeds, node)
+
+
+def _segmented(
+    shape: Shape, x: Sequence[Expr], combine: Combine, start: Expr, end: Expr, back: bool,
+    node: FoldSeg,
+) -> Scan:  # fmt: skip
+    """Scans of all segments, in one: of pairs of a flag, at the first (or last) element of each,
+    and the elements."""
+    here = Index(len(shape) - 1)
+    edge = _apply("equal", _apply("add", here, constant(1)), end) if back else (
+        _apply("equal", here, start))  # fmt: skip
+    left = [Var("left", e.type) for e in (edge, *x)]
+    right = [Var("right", e.type) for e in (edge, *x)]
+    stop, kept = (left[0], left[1:]) if back else (right[0], right[1:])
+    joined = combined(combine, left[1:], right[1:])
+    results = [
+        _apply("logical_or", left[0], right[0]),
+        *(simplify.select(stop, k, j) for k, j in zip(kept, joined, strict=True)),
+    ]
+    return Scan(shape, len(shape) - 1, (edge, *x),
+                canonical_combine(tuple(left), tuple(right), tuple(results)), None, "inclusive",
+                back, label=adjoint(node), where=node.where)  # fmt: skip
 
 
 # --- scans -------------------------------------------------------------------------------------

@@ -6,23 +6,27 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from ..annotations import Function
 from ..array import Array
 from ..errors import DTypeError, GradientError, ShapeError, TracingError, user_facing, user_location
+from ..evaluator import evaluator
 from ..expr import Const, Expr, Var
 from ..frontend.refusals import called
-from ..frontend.sources import as_array
+from ..frontend.sources import as_array, use
 from ..frontend.tracing import enclosing_kernel
 from ..graph import Generate, Label, Leaf, indices
 from ..operations.functions import elementwise
 from ..scalar import Scalar, apply_primitive, as_strong, lift
 from ..shapes import same_shape
 from ..simplify import cast
-from .arguments import Substitution, Variable, constant_leaf, flatten, is_value, names_of
+from .arguments import Substitution, Variable, flatten, is_value, names_of
 from .expressions import Active, expr_vjp, settled, shifted
-from .reverse import Reverse
+from .forward import Forward
+from .reverse import held, pulled
 
-__all__ = ["grad", "stop", "value_and_grad", "vjp"]
+__all__ = ["check_grad", "grad", "jvp", "stop", "value_and_grad", "vjp"]
 
 
 @user_facing
@@ -89,23 +93,6 @@ def _loss(result: Any, operation: str) -> tuple[Leaf, bool]:
             hint="Convert it: td.cast(x, td.float64); of complex numbers return abs(z), z.real.",
         )
     return array._leaves[0], number
-
-
-def pulled(
-    roots: Sequence[Leaf], seeds: Sequence[Leaf | Expr | None], targets: Sequence[Leaf]
-) -> tuple[list[Leaf], dict[Leaf, Leaf]]:
-    """The cotangents of `targets` for those of `roots`: arrays, or expressions over their indices.
-    Targets that the roots do not depend on get zeros.  Also leaves of the program to replace by
-    others that compute the same."""
-    reverse = Reverse(roots, targets)
-    for root, seed in zip(roots, seeds, strict=True):
-        if isinstance(seed, Leaf):
-            seed = seed.at(*indices(len(root.shape)))
-        if seed is not None:
-            reverse.give(root, seed)
-    reverse.run()
-    found = [reverse.bar(t) or constant_leaf(0, t, "no gradient") for t in targets]
-    return found, reverse.replaced
 
 
 def _differentiated(
@@ -330,11 +317,152 @@ def vjp(f: Function, *args: Any) -> tuple[Any, Callable[[Any], Any]]:
     return Substitution(variables).value(result), back
 
 
-def _like(g: Array, a: Array) -> Array:
-    """The cotangent, with checks that it has the extents of its value."""
-    checks = same_shape(a._shape, g._shape, "vjp")
+def _like(g: Array, a: Array, operation: str = "vjp") -> Array:
+    """The (co)tangent, with checks that it has the extents of its value."""
+    checks = same_shape(a._shape, g._shape, operation)
     if not checks:
         return g
-    node = Generate(a._shape, tuple(g._element(indices(a.ndim))), label=Label("cotangent"),
+    node = Generate(a._shape, tuple(g._element(indices(a.ndim))), label=Label(operation),
                     where=user_location(), checks=checks)  # fmt: skip
     return Array(node.leaves, g.structure, a._shape)
+
+
+@user_facing
+def jvp(f: Function, args: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
+    """`(y, dy)`: the value of `f` at `args`, and its derivative along `tangents`, in one program.
+
+    args: a tuple of the arguments: floats, complex numbers, arrays, or nested values of them.
+    tangents: a tuple of as many values, in the same nesting and of the same shapes.
+
+    It costs about as much as `f` again, whatever the number of results, and no memory for loops.
+
+    Errors: `GradientError` at the line of an operation that has no derivative; `DTypeError` for
+    integers among the arguments; `ShapeError` for a tangent of another shape.
+
+    >>> import numpy as np, treadle as td
+    >>> y, dy = td.jvp(td.sin, (np.array([0.0, 1.0]),), (np.array([1.0, 2.0]),))
+    >>> td.run(dy)
+    array([1.        , 1.08060461])
+    """
+    if enclosing_kernel() is not None:
+        raise GradientError(
+            "td.jvp works on arrays, outside of scalar functions.",
+            hint="Inside, use td.grad of a scalar function.",
+        )
+    if not isinstance(args, tuple | list) or not isinstance(tangents, tuple | list):
+        raise TracingError(
+            "jvp takes a tuple of arguments and a tuple of tangents.",
+            hint="Write td.jvp(f, (x,), (dx,)) for a function of one argument.",
+        )
+    if len(args) != len(tangents):
+        raise TracingError(
+            f"jvp: {len(args)} argument(s), but {len(tangents)} tangent(s).",
+            hint="Give one tangent for each argument.",
+        )
+    names = names_of(f, len(args))
+    symbols, variables, moved = [], [], []
+    for a, t, name in zip(args, tangents, names, strict=True):
+        flat, build = flatten(a)
+        own = [Variable(v, name, "jvp") for v in flat]
+        symbols.append(build([v.symbol for v in own]))
+        variables += own
+        given, _ = flatten(t)
+        if len(given) != len(own):
+            raise TracingError(
+                f"jvp: the tangent of {name} has {len(given)} part(s), the argument {len(own)}.",
+                hint="Give one for each array of the argument, in the same nesting.",
+            )
+        for v, g in zip(own, given, strict=True):
+            moved += _tangent(v, g, name)
+    result = f(*symbols)
+    for v in variables:
+        v.close()
+    results, build = flatten(result)
+    roots = [leaf for v in results for leaf in as_array(v, "jvp")._leaves]
+    forward = Forward(dict(zip([x for v in variables for x in v.leaves], moved, strict=True)))
+    forward.run(roots)
+    put = Substitution(variables, list(forward.replaced.items()))
+    along, at = [], 0
+    for v in results:
+        like = as_array(v, "jvp")
+        mine = put.leaves([forward.of(leaf) for leaf in like._leaves])
+        at += len(mine)
+        number = isinstance(v, Scalar)
+        along.append(Scalar(mine[0].at()) if number
+                     else Array(tuple(mine), like.structure, mine[0].shape))  # fmt: skip
+    return put.value(result), build(along)
+
+
+def _tangent(v: Variable, given: Any, name: str) -> list[Leaf]:
+    """The components of an argument's tangent, in its shape and types."""
+    g, like = as_array(given, "jvp"), Array(v.given, v.structure, v.shape)
+    if g.ndim != like.ndim or len(g._leaves) != len(like._leaves):
+        raise ShapeError(
+            f"jvp: the tangent of {name} has rank {g.ndim}, the argument {like.ndim}.",
+            hint="A tangent has the shape of its argument.",
+        )
+    checked = _like(g, like, "jvp")
+    elements = [
+        cast(leaf.at(*indices(g.ndim)), t)
+        for leaf, t in zip(checked._leaves, like.types, strict=True)
+    ]
+    return [held(like._shape, e, Label("tangent"), user_location()) for e in elements]
+
+
+@user_facing
+def check_grad(f: Function, *args: Any, rtol: float = 1e-5) -> None:
+    """Compare the derivatives of `f` at `args` with central differences, along a random direction.
+
+    f: returns one real number; args: float64 or complex128, as differences need the precision.
+
+    Both derivatives are checked: the gradient, and the forward one of `jvp`.  At a kink, as that of
+    abs at 0, differences say nothing.
+
+    Errors: `GradientError` if one of them differs by more than `rtol`, relative to the sum of what
+    the elements contribute.
+
+    >>> import numpy as np, treadle as td
+    >>> td.check_grad(lambda x: td.sum(td.sin(x) ** 2), np.linspace(0, 1, 5))
+    """
+    flat, build = flatten(tuple(args))
+    values = [np.asarray(v) for v in flat]
+    for v in values:
+        if v.dtype not in (np.float64, np.complex128):
+            raise DTypeError(
+                f"check_grad: an argument is {v.dtype}.",
+                hint="Convert it: x.astype(np.float64); differences need the precision.",
+            )
+    random = np.random.default_rng(0)
+
+    def direction(v: np.ndarray[Any, Any]) -> Any:
+        d = random.standard_normal(v.shape)
+        return d + 1j * random.standard_normal(v.shape) if v.dtype.kind == "c" else d
+
+    along = [direction(v) for v in values]
+
+    def computed(value: Any) -> float:
+        (found,) = evaluator().values([_loss(value, "check_grad")[0]])
+        return float(found)
+
+    def at(t: float) -> float:
+        moved = [v + t * d for v, d in zip(values, along, strict=True)]
+        return computed(f(*build([use(m) if m.ndim else m[()] for m in moved])))
+
+    h = 1e-4
+    difference = (8 * (at(h) - at(-h)) - at(2 * h) + at(-2 * h)) / (12 * h)
+    numbers = tuple(range(len(args)))
+    gradients, _ = flatten(grad(f, argnums=numbers)(*args))
+    leaves = [leaf for g in gradients for leaf in as_array(g, "check_grad")._leaves]
+    found = evaluator().values(leaves)
+    parts = [(np.conj(np.asarray(g)) * d).real for g, d in zip(found, along, strict=True)]
+    backward = float(sum(p.sum() for p in parts))
+    _, dy = jvp(f, tuple(args), build(along))
+    forward = computed(dy)
+    scale = float(sum(np.abs(p).sum() for p in parts)) + abs(difference)
+    for name, value in (("the gradient", backward), ("jvp", forward)):
+        if not abs(value - difference) <= rtol * scale:
+            raise GradientError(
+                f"{name} gives {value:.10g} along a random direction, central differences "
+                f"{difference:.10g}.",
+                hint="At a kink (abs at 0, equal maxima) they may; elsewhere a rule is wrong.",
+            )

@@ -7,7 +7,7 @@ the body uses but does not change are part of the state of the reversed loop, an
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 
 from ..errors import GradientError, Location
 from ..expr import TRUE, Const, Expr, Read, constant, walk
@@ -36,12 +36,12 @@ def _minus(a: Expr, b: Expr) -> Expr:
     return apply_primitive("subtract", [a, b])
 
 
-def _state(like: Leaf, name: str, where: Location | None) -> Input:
+def state_like(like: Leaf, name: str, where: Location | None) -> Input:
     made = Input(name, like.type, (False,) * len(like.shape), kind="state", where=where)
     return made.of_shape(like.shape)
 
 
-def _closed(loop: ArrayLoop) -> ArrayLoop:
+def closed_loop(loop: ArrayLoop) -> ArrayLoop:
     ended = fresh_uid()
     for bound in loop.bound:
         bound.until = ended
@@ -79,7 +79,7 @@ def counted(loop: ArrayLoop) -> tuple[ArrayLoop, Expr]:
         return loop, loop.count
     assert loop.predicate is not None
     where = loop.where
-    states = [_state(i, "state", where) for i in loop.init]
+    states = [state_like(i, "state", where) for i in loop.init]
     turns = Input("turns", int64, (), kind="state", where=where)
     swap = [(s.leaf(), t.leaf()) for s, t in zip(loop.state, states, strict=True)]
     put = Substitution((), swap)
@@ -89,7 +89,7 @@ def counted(loop: ArrayLoop) -> tuple[ArrayLoop, Expr]:
     label = Label(f"iterations of {loop.label}")
     start = Generate((), (constant(0),), label=label, where=where)
     step = Generate((), (following,), label=label, where=where)
-    count = _closed(
+    count = closed_loop(
         ArrayLoop(
             (*states, turns),
             (*loop.init, start.leaf()),
@@ -115,13 +115,13 @@ def _changes(n: Expr) -> bool:
     return any(isinstance(x, Input) and x.bound for x in topological(read, inside=False))
 
 
-def _active_states(r: Reverse, loop: ArrayLoop, fixed: Sequence[Leaf]) -> list[int]:
+def active_states(moved: Container[Leaf], loop: ArrayLoop, fixed: Sequence[Leaf]) -> list[int]:
     """The numbers of the states that depend differentiably on a target."""
-    found = {k for k, leaf in enumerate(loop.init) if leaf in r.moving}
+    found = {k for k, leaf in enumerate(loop.init) if leaf in moved}
     while True:
         targets = [*fixed, *(loop.state[k].leaf() for k in found)]
-        moved = moving(loop.body, targets)
-        more = {k for k, leaf in enumerate(loop.body) if leaf in moved}
+        following = moving(loop.body, targets)
+        more = {k for k, leaf in enumerate(loop.body) if leaf in following}
         if more <= found:
             return sorted(k for k in found if loop.init[k].type.is_inexact)
         found |= more
@@ -131,7 +131,7 @@ def _active_states(r: Reverse, loop: ArrayLoop, fixed: Sequence[Leaf]) -> list[i
 def _loop(r: Reverse, node: ArrayLoop, bars: Bars) -> None:
     where, label = node.where, adjoint(node)
     fixed = [leaf for leaf in invariants(node) if leaf in r.moving]
-    active = _active_states(r, node, fixed)
+    active = active_states(r.moving, node, fixed)
     loop, n = counted(node)
     if _changes(n):
         raise GradientError(
@@ -144,8 +144,8 @@ def _loop(r: Reverse, node: ArrayLoop, bars: Bars) -> None:
     # The adjoint of the body.
     states = [loop.state[k].leaf() for k in active]
     inner = Reverse([loop.body[k] for k in active], [*states, *fixed])
-    incoming = [_state(loop.init[k], "cotangent", where) for k in active]
-    sums = [_state(leaf, "sum", where) for leaf in fixed]
+    incoming = [state_like(loop.init[k], "cotangent", where) for k in active]
+    sums = [state_like(leaf, "sum", where) for leaf in fixed]
     for k, g in zip(active, incoming, strict=True):
         inner.give(loop.body[k], own(g.leaf(), len(g.shape)))
     inner.run()
@@ -169,14 +169,14 @@ def _loop(r: Reverse, node: ArrayLoop, bars: Bars) -> None:
     for s in kept:
         shape = (rows, *s.shape)
         first = Generate(shape, (Const(0, s.type),), label=Label("stored"), where=where)
-        store = _state(first.leaf(), "stored", where)
+        store = state_like(first.leaf(), "stored", where)
         ix = indices(len(s.shape))
         update = Permute(s.shape, TRUE, (place, *ix), (s.leaf().at(*ix),), (store.leaf(),), None,
                          label=Label(f"states of {node.label}"), where=where)  # fmt: skip
         stores.append(store)
         updates.append(update.leaf())
         empty.append(first.leaf())
-    storing = _closed(
+    storing = closed_loop(
         ArrayLoop(
             (*loop.state, *stores),
             (*loop.init, *empty),
@@ -205,7 +205,7 @@ def _loop(r: Reverse, node: ArrayLoop, bars: Bars) -> None:
     body = put.leaves(new)
     starts = [bars[k] or constant_leaf(0, loop.init[k], label.operation) for k in active]
     starts += [constant_leaf(0, leaf, label.operation) for leaf in fixed]
-    reversed_ = _closed(
+    reversed_ = closed_loop(
         ArrayLoop(
             (*incoming, *sums), tuple(starts), tuple(body), None, n, step, label=label, where=where
         )

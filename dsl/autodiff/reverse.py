@@ -30,6 +30,7 @@ from ..graph import (
 )
 from ..node import Combine
 from ..scalar import apply_primitive
+from .arguments import constant_leaf
 from .expressions import (
     Active,
     Cotangent,
@@ -119,6 +120,23 @@ class Reverse:
         for leaf, cotangent in expr_vjp(pairs, self.active).items():
             assert isinstance(leaf, Read)
             self.give(Leaf(leaf.node, leaf.component), send.contribution(leaf, cotangent))
+
+
+def pulled(
+    roots: Sequence[Leaf], seeds: Sequence[Leaf | Expr | None], targets: Sequence[Leaf]
+) -> tuple[list[Leaf], dict[Leaf, Leaf]]:
+    """The cotangents of `targets` for those of `roots`: arrays, or expressions over their indices.
+    Targets that the roots do not depend on get zeros.  Also leaves of the program to replace by
+    others that compute the same."""
+    reverse = Reverse(roots, targets)
+    for root, seed in zip(roots, seeds, strict=True):
+        if isinstance(seed, Leaf):
+            seed = seed.at(*indices(len(root.shape)))
+        if seed is not None:
+            reverse.give(root, seed)
+    reverse.run()
+    found = [reverse.bar(t) or constant_leaf(0, t, "no gradient") for t in targets]
+    return found, reverse.replaced
 
 
 def adjoint(node: Node) -> Label:
@@ -214,6 +232,9 @@ def _generate(r: Reverse, node: Generate, bars: Bars) -> None:
 
 @rule_for(Barrier)
 def _barrier(r: Reverse, node: Barrier, bars: Bars) -> None:
+    if node.rule is not None:
+        node.rule.reverse(r, node, bars)
+        return
     for leaf, bar in zip(node.arguments, bars, strict=True):
         if bar is not None:
             r.give(leaf, own(bar, len(leaf.shape)))
@@ -293,7 +314,7 @@ def _permute(r: Reverse, node: Permute, bars: Bars) -> None:
     seeds: list[tuple[Expr, Expr]] = []
     if node.combine is None:
         winner = None
-        if not _one_to_one(node) and any(r.active(v) for v in node.values):
+        if not one_to_one(node) and any(r.active(v) for v in node.values):
             winner = _numbered(r, node)
         for k, bar in enumerate(bars):
             if bar is None:
@@ -306,7 +327,7 @@ def _permute(r: Reverse, node: Permute, bars: Bars) -> None:
             seeds.append((node.values[k], _received(node, bar, winner)))
         r.through(node.domain, seeds, node)
         return
-    if _one_to_one(node) and not set(ways(node.combine)) <= {"add", "minimum", "maximum"}:
+    if one_to_one(node) and not set(ways(node.combine)) <= {"add", "minimum", "maximum"}:
         _apart(r, node, node.combine, bars)
         return
     for k, (how, bar) in enumerate(zip(ways(node.combine), bars, strict=True)):
@@ -351,7 +372,7 @@ def _apart(r: Reverse, node: Permute, combine: Combine, bars: Bars) -> None:
     r.through(node.domain, seeds, node)
 
 
-def _one_to_one(node: Permute) -> bool:
+def one_to_one(node: Permute) -> bool:
     """Whether no two sources have the same target."""
     found = inverse(node.target, node.domain, node.defaults[0].shape)
     return found is not None and not found.lost

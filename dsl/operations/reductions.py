@@ -15,14 +15,13 @@ from ..errors import DTypeError, TracingError, user_location
 from ..expr import Const, Expr, Index, Read, constant
 from ..frontend.sources import as_array
 from ..frontend.tracing import forbid_nesting
-from ..functions import absolute, cast, sqrt, square, subtract, where
 from ..graph import Fold, Generate, Label
 from ..primitives import real_part
 from ..scalar import Scalar, apply_primitive, as_truth, refuse_traced
 from ..types import LEAF, ScalarType, float32, float64, int64, uint64
 from .common import combining, normalise_axes, normalise_axis, operation
 from .folds import not_empty, split_axes, with_unit_axis
-from .functions import absolute, cast, sqrt, square, subtract
+from .functions import absolute, cast, sqrt, square, subtract, where
 from .places import linear, product
 
 __all__ = [
@@ -251,7 +250,8 @@ def std(
 
 def root(total: Array, order: float) -> Array:
     """The root of a sum of powers.  Its derivative at 0, where it has none, is 0."""
-    return where(total == 0, 0.0, sqrt(total) if order == 2 else total ** (1 / order))
+    found: Array = where(total == 0, 0.0, sqrt(total) if order == 2 else total ** (1 / order))
+    return found
 
 
 @operation

@@ -13,6 +13,7 @@ from treadle.backend.registry import load as load_backend
 from treadle.backend.registry import offered
 from treadle.backend.runtime.choosing import first_choice
 from treadle.dsl import passes
+from treadle.dsl.autodiff.custom import without_rules
 from treadle.dsl.errors import DeviceOutOfMemory, TracingError, user_facing
 from treadle.dsl.expr import Param
 from treadle.dsl.frontend.trees import Tree
@@ -54,6 +55,7 @@ class Program(TracedProgram):
     ) -> None:
         self.tree, self.settings, self.backend, self.name = tree, settings, backend, name
         self.overrides = dict(overrides or {})
+        roots = without_rules(roots)
         _check_names(roots, self.overrides)
         if not settings.check:
             roots = without_tests(roots)

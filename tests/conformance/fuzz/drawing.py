@@ -55,7 +55,8 @@ NOT_GENERATED = {
         "made of operations that are drawn: tests/conformance/test_numpy_words.py",
     ),
     **dict.fromkeys(
-        ("grad", "value_and_grad", "vjp", "stop"), "derivatives: tests/dsl/autodiff"
+        ("grad", "value_and_grad", "vjp", "jvp", "stop", "rule", "fixed_point", "check_grad"),
+        "derivatives: tests/dsl/autodiff",
     ),
     **dict.fromkeys(
         ("broadcast_shapes", "can_cast", "finfo", "iinfo", "iscomplexobj", "isdtype",

@@ -28,7 +28,8 @@ def directional(f, args, k, step=1e-5):
 
 
 def assert_gradient(f, *args, rtol=1e-6, atol=1e-8, backends=BACKENDS):
-    """The gradient by each argument, evaluated and compiled, on each backend."""
+    """The gradient by each argument and the forward derivative along each, evaluated and compiled,
+    on each backend."""
     numbers = tuple(range(len(args)))
     differentiated = td.grad(f, argnums=numbers)
     expected = [directional(f, args, k) for k in numbers]
@@ -41,6 +42,10 @@ def assert_gradient(f, *args, rtol=1e-6, atol=1e-8, backends=BACKENDS):
                 assert np.shape(g) == np.shape(a)
                 assert g.dtype == np.asarray(a).dtype
                 np.testing.assert_allclose(np.sum(g * d), along, rtol=rtol, atol=atol)
+        ahead = sum(along for _, along in expected)
+        directions = tuple(d for d, _ in expected)
+        _, moved = td.run(td.jvp(f, args, directions), backend=backend)
+        np.testing.assert_allclose(moved, ahead, rtol=rtol, atol=atol)
 
 
 def inexact(values: Any) -> list[Any]:

@@ -44,8 +44,8 @@ def smooth(program: Program) -> Program:
 @dataclass(frozen=True)
 class Verdict:
     """`kind` is "right", "wrong", "refused" (a GradientError), "constant" (no float among arguments
-    and results), "kink" (differences disagree), "invalid" (the program itself is refused) or
-    "raised: …"."""
+    and results), "kink" (differences disagree), "not finite", "invalid" (the program itself is
+    refused) or "raised: …"."""
 
     kind: str
     message: str = ""
@@ -59,8 +59,8 @@ def differences(loss: Any, args: list[Any], directions: list[Any]) -> tuple[floa
     """The derivative along the directions, and how uncertain it is."""
 
     def at(t: float) -> float:
-        return float(td.run(loss(*(td.use(a + t * d) for a, d in zip(args, directions, strict=True))),
-                            backend="reference"))  # fmt: skip
+        moved = [td.use(a + t * d) for a, d in zip(args, directions, strict=True)]
+        return float(td.run(loss(*moved), backend="reference"))
 
     found = []
     for h in STEPS:
@@ -102,14 +102,24 @@ def judge(program: Program, backend: str) -> Verdict:
             return Verdict("refused", error.message)
         except Exception as error:
             return Verdict(f"raised: {type(error).__name__}", str(error))
+        try:
+            _, moved = td.jvp(loss, tuple(map(td.use, args)), tuple(map(td.use, directions)))
+            ahead = float(td.run(moved, backend=backend))
+        except Exception as error:
+            return Verdict(f"raised ahead: {type(error).__name__}", str(error))
         products = [(np.conj(g) * d).real for g, d in zip(found, directions, strict=True)]
         along = sum(float(p.sum()) for p in products)
         scale = 1 + sum(float(np.abs(p).sum()) for p in products)
         # Quotients of large integers look smooth from afar.
         if not abs(expected) < 1e6 or uncertain > 1e-5 * (abs(expected) + 1):
             return Verdict("kink")
-        if not abs(along - expected) <= 1e-6 * scale + 10 * uncertain:
-            return Verdict("wrong", f"{along} along the direction, {expected} by differences")
+        if not np.isfinite(along) and not np.isfinite(ahead):
+            return Verdict("not finite")  # as sqrt(x % x)
+        most = 1e-6 * scale + 10 * uncertain
+        if not (abs(along - expected) <= most and abs(ahead - expected) <= most):
+            return Verdict(
+                "wrong", f"{along} along the direction, {ahead} forward, {expected} by differences"
+            )
     return Verdict("right")
 
 

@@ -17,6 +17,7 @@ X = rng.random((5, 4)) + 0.5
 W = rng.random((5, 4))
 A = rng.random((4, 3))
 INDEX = np.array([0, 3, 3, 1])
+LENGTHS = np.array([2, 3, 0])
 
 
 def affine(p, q):
@@ -56,6 +57,22 @@ PROGRAMS = {
     ),
     "fold of two axes": lambda x: td.sum(
         td.unzip(td.fold(affine, (1.0, 2.0), td.zip(x, x * x), axis=(0, 1)))[1]
+    ),
+    "segments": lambda x: td.sum(
+        td.fold_seg(lambda a, b: a + b, 0.5, x.T, LENGTHS) ** 2
+        * td.fold_seg(td.maximum, 0.9, x.T, LENGTHS)
+    ),
+    "segmented extremes": lambda x: td.sum(td.fold1_seg(td.minimum, x.T, LENGTHS[:2]) * W[:4, :2]),
+    "segmented products": lambda x: td.sum(
+        td.fold_seg(lambda a, b: a * b, 1.3, x.T, LENGTHS) ** 2
+        + td.fold_seg(lambda a, b: a * b, 1.3, x.T, LENGTHS[::-1])
+    ),
+    "segmented pairs": lambda x: td.sum(
+        td.unzip(td.fold_seg(affine, (1.0, 2.0), td.zip(x.T, x.T * x.T), LENGTHS))[1] ** 2
+    ),
+    "segmented scans": lambda x: (
+        td.sum(td.scanl1_seg(lambda a, b: a * b, x.T, LENGTHS) ** 2)
+        + td.sum(td.scanr_seg(lambda a, b: a * b, 1.5, x.T, LENGTHS) ** 2)
     ),
     "norm": lambda x: td.sum(td.fold(lambda a, b: td.sqrt(a * a + b * b), 0.5, x) ** 2),
     "softmax": lambda x: td.sum(

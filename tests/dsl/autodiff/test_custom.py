@@ -1,0 +1,164 @@
+"""Forward derivatives, own rules, fixed points and the check of derivatives."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import treadle as td
+from treadle.dsl.graph import Barrier, Node
+
+from .helpers import BACKENDS, assert_gradient
+
+A = np.array([4.0, 9.0, 0.5])
+
+
+@td.rule
+def straight(x):
+    """Rounded, as if it were not."""
+    return td.rint(x)
+
+
+@straight.vjp
+def _(ybar, y, x):
+    return ybar
+
+
+@td.rule
+def scaled(x, p):
+    return x * p[0], td.sum(x) * p[1]
+
+
+@scaled.jvp
+def _(args, tangents):
+    (x, p), (dx, dp) = args, tangents
+    return dx * p[0] + x * dp[0], td.sum(dx) * p[1] + td.sum(x) * dp[1]
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_reverse_rule_is_used_in_both_directions(backend):
+    x = np.array([0.4, 1.7])
+    value, g = td.run(td.value_and_grad(lambda x: td.sum(straight(x) ** 2))(x), backend=backend)
+    np.testing.assert_array_equal(value, 4)
+    np.testing.assert_array_equal(g, [0, 4])
+    y, dy = td.run(td.jvp(straight, (x,), (np.array([1.0, 3.0]),)), backend=backend)
+    np.testing.assert_array_equal(y, [0, 2])
+    np.testing.assert_array_equal(dy, [1, 3])
+    inside = td.grad(lambda x: td.sum(td.iterate(3, lambda u: straight(u) * x, x)))
+    u = [x, np.rint(x) * x]
+    u.append(np.rint(u[1]) * x)
+    by_hand = np.rint(u[2]) + x * (np.rint(u[1]) + x * (np.rint(x) + x))
+    np.testing.assert_allclose(td.run(inside(x), backend=backend), by_hand)
+
+
+def test_a_forward_rule_is_transposed():
+    def loss(x, p):
+        y, total = scaled(x, (p[0], p[1]))
+        return td.sum(td.sin(y)) * total
+
+    assert_gradient(loss, A, np.array([0.3, 0.7]))
+    td.check_grad(lambda x: td.sum(td.grad(loss)(x, td.use(np.array([0.3, 0.7])))), A)
+
+
+def test_a_rule_costs_nothing():
+    ruled = td.jit(lambda x: td.sum(straight(x) + 1)).lower(A)
+    assert len(ruled.kernels) == 1
+
+
+def test_mistakes_in_rules_are_refused():
+    def closing(b):
+        f = td.rule(lambda x: x * b)
+        f.vjp(lambda g, y, x: g * b)
+        return td.sum(f(b))
+
+    with pytest.raises(td.GradientError, match="not given as an argument"):
+        td.grad(closing)(A)
+    f = td.rule(td.sin)
+    with pytest.raises(td.TracingError, match="has no derivative"):
+        f(A)
+    f.vjp(lambda g, y, x: (g, g))
+    with pytest.raises(td.TracingError, match=r"2 cotangent\(s\)"):
+        td.grad(lambda x: td.sum(f(x)))(A)
+    f.vjp(lambda g, y, x: td.sum(g))
+    with pytest.raises(td.ShapeError, match="rank 0"):
+        td.grad(lambda x: td.sum(f(x)))(A)
+    f.vjp(lambda g, y, x: g * g)
+    with pytest.raises(td.GradientError, match="not linear"):
+        td.jvp(f, (A,), (A,))
+    with pytest.raises(td.TracingError, match="inside a scalar function"):
+        td.map(lambda v: f(v), A)
+
+
+def root(a):
+    return td.fixed_point(lambda x: (x + a / x) / 2, a, 1e-12)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_fixed_points(backend):
+    value, g = td.run(td.value_and_grad(lambda a: td.sum(root(a)))(A), backend=backend)
+    np.testing.assert_allclose(value, np.sqrt(A).sum())
+    np.testing.assert_allclose(g, 0.5 / np.sqrt(A))
+    second = td.grad(lambda a: td.sum(td.grad(lambda b: td.sum(root(b)))(a)))
+    np.testing.assert_allclose(td.run(second(A), backend=backend), -0.25 * A**-1.5)
+
+
+def test_fixed_points_of_pairs_and_matrices():
+    w = np.random.default_rng(0).normal(size=(4, 4)) * 0.2
+
+    def loss(w, b):
+        x, y = td.fixed_point(
+            lambda s: (td.tanh(w @ s[0] + b), s[0] * 0.3 + td.sin(s[1]) * 0.2),
+            (td.zeros(4), td.ones(4)), 1e-13,
+        )  # fmt: skip
+        return td.sum(x * x) + td.sum(y**3)
+
+    assert_gradient(loss, w, np.array([0.1, 0.5, -0.3, 0.9]))
+
+
+def test_forward_derivatives_of_nested_values_and_loops():
+    x = np.linspace(0.1, 0.9, 5)
+
+    def f(p, k):
+        u = td.while_loop(lambda u: td.sum(u) < 40, lambda u: u * 1.5 + p["a"] * k, p["b"])
+        return {"u": u, "n": td.sum(u) * k}
+
+    args, moved = ({"a": x, "b": x * x}, 0.7), ({"a": x + 1, "b": x}, 0.2)
+    _, dy = td.run(td.jvp(f, args, moved))
+    h = 1e-6
+
+    def at(t):
+        p = {n: args[0][n] + t * moved[0][n] for n in args[0]}
+        return td.run(f({n: td.use(v) for n, v in p.items()}, 0.7 + 0.2 * t))
+
+    for name in ("u", "n"):
+        np.testing.assert_allclose(dy[name], (at(h)[name] - at(-h)[name]) / (2 * h), rtol=1e-7)
+
+
+def test_forward_over_reverse_where_first_derivatives_vanish():
+    x = np.array([0.0, 0.3])
+    f = td.grad(lambda y: td.sum(td.square(td.exp(y)) - 2 * td.exp(y)))
+    _, second = td.jvp(f, (x,), (np.ones(2),))
+    np.testing.assert_allclose(td.run(second), 4 * np.exp(2 * x) - 2 * np.exp(x))
+
+
+def test_check_grad_finds_a_wrong_rule():
+    f = td.rule(td.sin)
+    f.vjp(lambda g, y, x: g * td.cos(x))
+    td.check_grad(lambda x: td.sum(f(x)), A)
+    f.vjp(lambda g, y, x: g * td.sin(x))
+    with pytest.raises(td.GradientError, match="central differences"):
+        td.check_grad(lambda x: td.sum(f(x)), A)
+    td.check_grad(lambda z: td.sum(td.abs(td.sin(z)) ** 2), A + 1j * A[::-1])
+    with pytest.raises(td.DTypeError, match="float32"):
+        td.check_grad(lambda x: td.sum(x), A.astype(np.float32))
+
+
+def test_every_node_has_a_rule_in_both_directions():
+    from treadle.dsl import graph
+    from treadle.dsl.autodiff import forward, reverse
+
+    #: Sources of values; and what only the passes make.
+    without = {graph.Input, graph.Recurrence}
+    nodes = {c for c in vars(graph).values() if isinstance(c, type) and issubclass(c, Node)}
+    assert nodes - {Node} - without == set(reverse.RULES) == set(forward.RULES)
+    assert Barrier in forward.RULES
