@@ -14,7 +14,7 @@ PYTHON := $(shell for p in python3 python3.13 python3.12 python3.11 python3.14 p
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-long test-gpu lint format bench wheel clean
+.PHONY: help demo test test-long test-gpu lint format bench docs wheel clean
 
 help:
 	@echo "make demo       find the edges in a photograph, and draw them"
@@ -24,6 +24,7 @@ help:
 	@echo "make lint       ruff and mypy"
 	@echo "make format     format the sources with ruff"
 	@echo "make bench      run the benchmarks against NumPy, Numba, SciPy and JAX"
+	@echo "make docs       build the documentation site into build/site"
 	@echo "make wheel      build the wheel and the source archive into dist/"
 	@echo "make clean      remove everything that make created"
 
@@ -51,6 +52,10 @@ format: $(VENV)/.with-lint
 
 bench: $(VENV)/.with-dev
 	$(BIN)/python -m benchmarks $(BENCH_ARGS)
+
+docs: $(VENV)/.with-docs
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
+	@echo "build/site/index.html"
 
 wheel: $(VENV)/.with-lint
 	rm -rf build dist

@@ -1,9 +1,9 @@
-"""Writes the numbers of README.md from the newest full results: `python -m benchmarks.readme`.
+"""Writes the numbers of README.md and docs/performance.md: `python -m benchmarks.readme`.
 
-The same command rewrites the tables beside those results.  In README.md the numbers stand between
-marks: the three reasons at the top, and the performance tables.  This module selects and names the
-workloads that are shown; every number comes from the JSON files in benchmarks/results.  A test
-checks that the page is what this module would write.
+The same command rewrites the tables beside the newest full results.  The numbers stand between
+marks: in README.md the example of two orders and what treadle is fast at, in docs/performance.md
+the tables.  This module selects and names the workloads that are shown; every number comes from the
+JSON files in benchmarks/results.  A test checks that the pages are what this module would write.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from benchmarks.provenance import ROOT
 from benchmarks.reporting import markdown
 
 RESULTS = ROOT / "benchmarks" / "results"
-PAGE = ROOT / "README.md"
+README, PAGE = ROOT / "README.md", ROOT / "docs" / "performance.md"
 #: The marks around a generated part, by name: see `written`.
 MARKS = ("<!-- {}: begin (python -m benchmarks.readme) -->", "<!-- {}: end -->")
 
@@ -123,10 +123,10 @@ def section() -> str:
         *table(GPU, gpu),
         "",
         f"[All {len(gpu['rows'])} workloads, with notes on those below target]"
-        f"({gpu_file.with_suffix('.md').relative_to(ROOT)});",
+        f"({_link(gpu_file.with_suffix('.md'))});",
         "`python -m benchmarks.gpu` measures your GPU. Matrix products of all sizes, in three",
-        f"families of shapes and three dtypes: [table]({products.relative_to(ROOT)}),",
-        f"[plot]({products.with_suffix('.png').relative_to(ROOT)}); `python -m benchmarks.matmul`.",
+        f"families of shapes and three dtypes: [table]({_link(products)}),",
+        f"[plot]({_link(products.with_suffix('.png'))}); `python -m benchmarks.matmul`.",
         "",
         f"**CPU** ({cpu['device']['cores']} cores of an {cpu['device']['cpu']}, "
         f"{cpu['device']['llvm_name']}, {cpu['date'][:10]}; float32 unless stated):",
@@ -135,10 +135,15 @@ def section() -> str:
         "",
         f"Calling a compiled program costs {call:.2g} µs; a program of ten operations compiles in",
         f"{cold / 1e3:.2g} s the first time. [All {len(cpu['rows'])} workloads, with notes on "
-        f"those below target]({cpu_file.with_suffix('.md').relative_to(ROOT)});",
+        f"those below target]({_link(cpu_file.with_suffix('.md'))});",
         "`make bench` measures your machine.",
     ]
     return "\n".join(parts)
+
+
+def _link(path: Path) -> str:
+    """As a page in docs/ writes it."""
+    return f"../{path.relative_to(ROOT).as_posix()}"
 
 
 def _of_products(dtype: str, n: int) -> float:
@@ -148,67 +153,71 @@ def _of_products(dtype: str, n: int) -> float:
     return float(row["ways"]["standard"]["ratio"])
 
 
-def _bullet(text: str) -> str:
-    """A list item, wrapped; code spans are not broken."""
+def _wrapped(text: str) -> str:
+    """Lines of a page; code spans are not broken."""
     whole = re.sub(r"`[^`]*`", lambda m: m[0].replace(" ", "\0"), text)
-    lines = textwrap.wrap(f"- {whole}", 98, subsequent_indent="  ", break_on_hyphens=False)
+    lines = textwrap.wrap(whole, 120, break_on_hyphens=False)
     return "\n".join(lines).replace("\0", " ")
 
 
+def one_word() -> str:
+    """The table of one program under two orders."""
+    path = max(RESULTS.glob("reorder-gpu-*.json"))
+    data = json.loads(path.read_text(encoding="utf-8"))
+    rows, columns = "Row() | Block(1, 256)", 'Column(128, grain="thread") | Block(256)'
+    times = data["results"]["naive product, 8192²"][rows]
+    name = data["device"]["gpu"]
+    lines = [f"| 8192 × 8192, float32, {name} | time | |", "| --- | ---: | ---: |"]
+    for order in (rows, columns):
+        cell, gain = order.replace("|", r"\|"), times[rows] / times[order]
+        lines.append(f"| `{cell}` | {times[order] * 1e3:.0f} ms | {gain:.2g}× |")
+    return "\n".join(lines)
+
+
 def headline() -> str:
-    """Three reasons to try treadle, with their numbers."""
+    """What treadle is fast at, with numbers."""
     gpu, cpu = (newest(kind)[1] for kind in ("gpu", "cpu"))
     on_gpu, on_cpu = ({r["work"]: r for r in data["rows"]} for data in (gpu, cpu))
 
-    def ms(row: Mapping[str, Any]) -> float:
-        return float(row["treadle"]["median"]) * 1e3
+    def ms(row: Mapping[str, Any]) -> str:
+        return f"{float(row['treadle']['median']) * 1e3:.2g} ms"
 
-    plain = "plain transposition of 16384² in order, Row() | Block({})"
-    rows, squares = (ms(on_gpu[plain.format(b)]) for b in ("1, 256", "32, 8"))
-    own = ms(on_gpu["transposition of 16384² float32"])
     strassen = on_gpu["float32 product, 8192², td.strassen"]
     floats = strassen["peers"]["cuBLAS"]["median"] / strassen["treadle"]["median"]
-    integers = sorted((on_gpu["int32 product, 4096²"]["ratio"], _of_products("int32", 4096)))
+    integers = min(on_gpu["int32 product, 4096²"]["ratio"], _of_products("int32", 4096))
     small = on_cpu["5×5 on 4096², literal weights"]
-    large = on_gpu["5×5, general weights, 4096², weights in the program"]
+    many = on_cpu["Black-Scholes, call and put, 16 M"]
     heat = on_gpu["100 steps of 5 points, 8192²"]
-    many = _many_products(8)
-    name, cores = gpu["device"]["gpu"].removeprefix("NVIDIA "), cpu["device"]["cores"]
-    return "\n".join(map(_bullet, (
-        "**Fast on CPUs and GPUs, from one program.** A 5×5 stencil on a 4096² image takes "
-        f"{ms(small):.1f} ms on {cores} CPU cores ({small['ratio']:.1f}× as fast as Numba) and "
-        f"{ms(large):.3f} ms on an NVIDIA {name} ({large['ratio']:.1f}× as fast as a naive CUDA "
-        f"kernel). 100 steps of the heat equation on 8192² take {ms(heat):.1f} ms on the {name}, "
-        f"{heat['ratio']:.1f}× as fast as JAX. [More measurements](#performance).",
-        "**The order of execution is a value.** Schedules are composed with `|`, drawn, simulated "
-        "and explained. With one element per thread, transposing a 16384² matrix takes "
-        f"{rows:.2f} ms on the {name} in row order and {squares:.2f} ms under "
-        "`Row() | Block(32, 8)`. Without a schedule, treadle chooses shared-memory tiles: "
-        f"{own:.2f} ms.",
-        "**Matrix products that beat the vendor library.** In float32 at 8192², "
-        f"`td.strassen(a, b)` is {floats:.2f}× as fast as cuBLAS on the {name} and needs no "
-        f"workspace. The int32 product `a @ b` is exact, and {integers[0]:.1f} to "
-        f"{integers[1]:.1f}× as fast as CuPy at 4096² (two runs). Surrounding element-wise "
-        "operations are fused into the product where that is faster. A million 8×8 float16 "
-        f"products with bias and relu take {many['treadle fused'] * 1e3:.2f} ms, the time of a "
-        f"copy, {many['torch fused'] / many['treadle fused']:.0f}× as fast as PyTorch.",
-    )))  # fmt: skip
+    card, cores = gpu["device"]["gpu"].removeprefix("NVIDIA "), cpu["device"]["cores"]
+    text = (
+        f"How fast it is: on {cores} CPU cores, prices of 16 million options take {ms(many)} "
+        f"({many['ratio']:.1f}× as fast as JAX, {_over(many, 'Numba'):.0f}× as Numba), a 5×5 "
+        f"stencil on 4096² {ms(small)} ({small['ratio']:.1f}× Numba). On an {card}, 100 steps of "
+        f"the heat equation on 8192² take {ms(heat)} ({heat['ratio']:.1f}× JAX), a product of "
+        f"int32 matrices {integers:.1f}× as fast as CuPy's, and `td.strassen(a, b)` of 8192² "
+        f"float32 {floats:.2f}× as fast as cuBLAS. Where it is only as fast as others, or slower, "
+        "is in the same [tables](docs/performance.md)."
+    )
+    return _wrapped(text)
 
 
-def _many_products(n: int) -> dict[str, float]:
-    """The latest times of many n × n products of float16, by name."""
-    data = json.loads(max(RESULTS.glob("batched-gpu-*.json")).read_text(encoding="utf-8"))
-    return next(r for r in data["rows"] if (r["type"], r["n"]) == ("float16", n))
+def _over(row: Mapping[str, Any], peer: str) -> float:
+    return float(row["peers"][peer]["median"] / row["treadle"]["median"])
 
 
-def written(page: str) -> str:
-    """`page` with its generated parts written anew."""
-    for name, part in (("headline", headline), ("performance", section)):
+#: What stands between the marks of a page.
+PARTS = {README: {"one word": one_word, "headline": headline}, PAGE: {"performance": section}}
+
+
+def written(page: Path) -> str:
+    """The text of `page` with its generated parts written anew."""
+    text = page.read_text(encoding="utf-8")
+    for name, part in PARTS[page].items():
         begin, end = (mark.format(name) for mark in MARKS)
-        before, rest = page.split(begin)
+        before, rest = text.split(begin)
         _, after = rest.split(end)
-        page = f"{before}{begin}\n{part()}\n{end}{after}"
-    return page
+        text = f"{before}{begin}\n{part()}\n{end}{after}"
+    return text
 
 
 def retold(path: Path) -> str:
@@ -230,6 +239,7 @@ def retold(path: Path) -> str:
 
 
 if __name__ == "__main__":
-    PAGE.write_text(written(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
+    for each in PARTS:
+        each.write_text(written(each), encoding="utf-8")
     for results in (newest(kind)[0] for kind in ("gpu", "cpu")):
         results.with_suffix(".md").write_text(retold(results), encoding="utf-8")

@@ -231,6 +231,21 @@ def backends() -> None:
 
 
 @app.command()
+def doctor() -> None:
+    """Try what treadle needs on this machine, and say what to install; exit code 1 if something
+    that it cannot do without is broken."""
+    from treadle.doctor import examine, healthy
+
+    findings = examine()
+    for finding in findings:
+        _console().print(str(finding), markup=False, highlight=False, soft_wrap=True)
+    if not healthy(findings):
+        _console().print("\nSomething that treadle needs is broken: see above.")
+        raise typer.Exit(1)
+    _console().print("\nPrograms run here.")
+
+
+@app.command()
 def ceilings(
     backend: Annotated[
         list[str] | None, typer.Option(help="native, cuda; all that work here if not given.")

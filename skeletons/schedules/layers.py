@@ -93,11 +93,11 @@ class Layer:
         return self.as_schedule().replace(*layers)
 
     @without_frames
-    def plot(self, shape: Sequence[int], axes: Any = None) -> Any:
+    def plot(self, shape: Sequence[int], ax: Any = None) -> Any:
         """Draws the outputs of ``shape`` coloured by time, with the borders of warps and blocks
-        (matplotlib); returns the axes. See ``td.simulator.plot_order``.
+        (matplotlib), on ``ax`` if given; returns the axes. See ``td.simulator.plot_order``.
         """
-        return self._plot(shape, axes)
+        return self._plot(shape, ax)
 
     def __repr__(self) -> str:
         arguments = self.arguments()

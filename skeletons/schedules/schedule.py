@@ -86,11 +86,11 @@ class Schedule:
         return _from_layers(merged)
 
     @without_frames
-    def plot(self, shape: Sequence[int], axes: Any = None) -> Any:
+    def plot(self, shape: Sequence[int], ax: Any = None) -> Any:
         """Draws the outputs of ``shape`` coloured by time, with the borders of warps and blocks
-        (matplotlib); returns the axes. See ``td.simulator.plot_order``.
+        (matplotlib), on ``ax`` if given; returns the axes. See ``td.simulator.plot_order``.
         """
-        return Layer._plot(self, shape, axes)
+        return Layer._plot(self, shape, ax)
 
     @property
     def visits_blocks(self) -> bool:

@@ -1,7 +1,7 @@
 """Pictures of schedules and simulations (matplotlib).
 
-Every function draws on `axes`, or on a new figure, and returns the axes: `.figure.savefig` saves
-the picture.
+Every function draws on `ax`, matplotlib's axes, or on a new figure, and returns the axes:
+`.figure.savefig` saves the picture.
 """
 
 from __future__ import annotations
@@ -28,22 +28,26 @@ if TYPE_CHECKING:
 
 HELD, USED, BROUGHT = 1, 2, 3
 COLOURS = ("#ffffff", "#c6dbef", "#2171b5", "#d7301f")
+#: What the colours mean, most important first.
+MEANING = {BROUGHT: "fetched (miss)", USED: "in the cache (hit)", HELD: "kept"}
 #: From the first to the last step, as in the page of `treadle explore`.
 TIME = ("#312a6b", "#2c6491", "#2f9d93", "#8fc25c", "#f4cf4f")
 _INK, _QUIET = "#1c223a", "#8b90a0"
 #: Wider or taller diagrams are downsampled to this many pixels.
 _PIXELS = 2000
-#: Borders of warps and blocks are drawn for at most this many outputs.
-_BOUNDED = 1 << 16
+#: Borders of warps and blocks are drawn for at most this many outputs, the whole path of an order
+#: for at most this many; beyond that, about as many arrows show where it goes.
+_BOUNDED, _TRACED, _ARROWS = 1 << 16, 1 << 10, 60
 _WARP = 32
 
 
-def plot_order(schedule: Schedule | None, shape: Sequence[int], axes: Any = None) -> Any:
-    """The outputs of `shape` coloured by the position of their threads in time, with warp borders.
+def plot_order(schedule: Schedule | None, shape: Sequence[int], ax: Any = None) -> Any:
+    """The outputs of `shape` coloured by the position of their threads in time, with their path.
 
-    A warp is 32 consecutive threads (thin lines), with all their outputs; where blocks are visited,
-    their borders are the thick lines.  Leading axes are drawn below each other.
-    `schedule.plot(shape)` is the same.
+    The path is a line from output to output, and thin where it jumps; on large extents, arrows
+    show its direction here and there.  A warp is 32 consecutive threads, with all their outputs:
+    thin borders.  Where blocks are visited, their borders are thick.  Leading axes are drawn below
+    each other.  `schedule.plot(shape)` is the same.
     """
     from matplotlib import colors
 
@@ -55,17 +59,22 @@ def plot_order(schedule: Schedule | None, shape: Sequence[int], axes: Any = None
     threads, warps = (x.reshape(-1, shape[-1]) for x in threads_of(plan, shape))
     _, when = np.unique(threads, return_inverse=True)  # skips threads without an output
     when = when.reshape(threads.shape)
-    axes = axes or _axes(max(when.shape[1], 1) / max(when.shape[0], 1))
-    axes.imshow(when, cmap=colors.LinearSegmentedColormap.from_list("time", TIME),
-                interpolation="nearest", extent=(0, when.shape[1], when.shape[0], 0))  # fmt: skip
+    ax = ax or _axes(max(when.shape[1], 1) / max(when.shape[0], 1))
+    ramp = colors.LinearSegmentedColormap.from_list("time", TIME)
+    extent = (0, when.shape[1], when.shape[0], 0)
+    image = ax.imshow(when, cmap=ramp, interpolation="nearest", extent=extent)
     if when.size <= _BOUNDED:
-        _borders(axes, warps, 0.6, 0.7)
+        _borders(ax, warps, 0.6, 0.5)
         if plan.grain == "block":
-            _borders(axes, _units(shape, plan.unit), 1.8, 1.0)
-    axes.set_xticks([0, when.shape[1]])
-    axes.set_yticks([0, when.shape[0]])
-    axes.set_title(f"{shown(schedule)} on {' × '.join(map(str, shape))}", fontsize=9)
-    return axes
+            _borders(ax, _units(shape, plan.unit), 1.8, 1.0)
+    _path(ax, when)
+    bar = ax.figure.colorbar(image, ax=ax, fraction=0.04, pad=0.02)
+    bar.set_ticks([0, when.max()], labels=["first", "last"])
+    bar.ax.tick_params(labelsize=8, length=0)
+    ax.set_xticks([0, when.shape[1]])
+    ax.set_yticks([0, when.shape[0]])
+    ax.set_title(f"{shown(schedule)} on {' × '.join(map(str, shape))}", fontsize=9)
+    return ax
 
 
 def threads_of(plan: Resolved, shape: tuple[int, ...]) -> tuple[Any, Any]:
@@ -87,6 +96,33 @@ def threads_of(plan: Resolved, shape: tuple[int, ...]) -> tuple[Any, Any]:
     return unit * count + thread, unit * -(-count // _WARP) + thread // _WARP
 
 
+def _path(ax: Any, when: Any) -> None:
+    """The way from output to output; `when`: the step at which each is computed."""
+    from matplotlib.collections import LineCollection
+
+    order = np.argsort(when, axis=None, kind="stable")
+    points = np.stack(np.unravel_index(order, when.shape)[::-1], axis=1) + 0.5
+    moves = np.diff(points, axis=0)
+    if when.size <= _TRACED:
+        near = np.abs(moves).max(axis=1) <= 1
+        lines = np.stack([points[:-1], points[1:]], axis=1)
+        for some, width, style in ((near, 1.1, "solid"), (~near, 0.6, "dotted")):
+            ax.add_collection(LineCollection(lines[some], colors="white", linewidths=width,
+                                             linestyles=style, alpha=0.9))  # fmt: skip
+        ax.plot(*points[0], "o", color="white", markersize=4)
+        return
+    # Runs in one direction, so many that their arrows stay apart.  An odd stride meets runs to the
+    # right and to the left where these alternate.
+    turns = np.flatnonzero(np.any(moves[1:] != moves[:-1], axis=1)) + 1
+    begin, end = np.append(0, turns), np.append(turns, len(moves))
+    long = (np.abs(moves[begin]).max(axis=1) == 1) & (end - begin >= max(when.shape[1] // 48, 2))
+    begin, end = begin[long], end[long]
+    stride = -(-len(begin) // _ARROWS) | 1
+    for first, last in zip(points[begin[::stride]], points[end[::stride]], strict=True):
+        ax.annotate("", last, first, arrowprops={"arrowstyle": "->", "color": "white", "lw": 0.9,
+                                                 "shrinkA": 0, "shrinkB": 0})  # fmt: skip
+
+
 def _units(shape: tuple[int, ...], unit: tuple[int, ...]) -> Any:
     """The index of the block of each element."""
     found = np.zeros(shape, np.int64)
@@ -96,7 +132,7 @@ def _units(shape: tuple[int, ...], unit: tuple[int, ...]) -> Any:
     return found.reshape(-1, shape[-1])
 
 
-def _borders(axes: Any, group: Any, width: float, alpha: float) -> None:
+def _borders(ax: Any, group: Any, width: float, alpha: float) -> None:
     """Lines between neighbours in different groups."""
     from matplotlib.collections import LineCollection
 
@@ -104,7 +140,7 @@ def _borders(axes: Any, group: Any, width: float, alpha: float) -> None:
     below = np.argwhere(group[1:] != group[:-1])
     segments = [((x + 1, y), (x + 1, y + 1)) for y, x in right]
     segments += [((x, y + 1), (x + 1, y + 1)) for y, x in below]
-    axes.add_collection(LineCollection(segments, colors="white", linewidths=width, alpha=alpha))
+    ax.add_collection(LineCollection(segments, colors="white", linewidths=width, alpha=alpha))
 
 
 def states(simulation: Simulation) -> Any:
@@ -132,49 +168,53 @@ def states(simulation: Simulation) -> Any:
     return picture
 
 
-def spatial_temporal(simulation: Simulation, axes: Any = None) -> Any:
+def spatial_temporal(simulation: Simulation, ax: Any = None) -> Any:
     """The spatial-temporal diagram: addresses upwards, time to the right; returns the axes.
 
-    Red: fetched; blue: accessed; light: cached.
+    Red: fetched from memory; blue: read from the cache; pale: kept in the cache.
     """
     from matplotlib import colors
+    from matplotlib.patches import Patch
 
-    axes = axes or _axes(1.4)
+    ax = ax or _axes(1.4)
     picture = states(simulation)
     steps = [max(1, n // _PIXELS) for n in picture.shape]
     pixels = picture[:: steps[0], :: steps[1]]
-    axes.imshow(
+    ax.imshow(
         pixels, cmap=colors.ListedColormap(COLOURS), vmin=0, vmax=3, aspect="auto",
         interpolation="nearest", origin="lower", extent=(0, picture.shape[1], 0, picture.shape[0]),
     )  # fmt: skip
-    axes.set_xlabel("time (outputs)")
-    axes.set_ylabel("address")
-    axes.set_title(
+    ax.set_xlabel("time (elements of the result)")
+    ax.set_ylabel("address")
+    keys = [Patch(facecolor=COLOURS[state], label=text) for state, text in MEANING.items()]
+    ax.legend(handles=keys, fontsize=7, loc="upper center", bbox_to_anchor=(0.5, -0.13), ncols=3,
+              frameon=False, handlelength=1, columnspacing=1)  # fmt: skip
+    ax.set_title(
         f"{simulation.pattern}, {shown(simulation.schedule)}: {simulation.misses:,} misses",
         fontsize=9,
     )
-    return axes
+    return ax
 
 
 @user_facing
 def plot_sweep(pattern: Any, schedules: Sequence[Any], line_width: int, lines: Sequence[int],
-               policy: Any = None, axes: Any = None) -> Any:  # fmt: skip
+               policy: Any = None, ax: Any = None) -> Any:  # fmt: skip
     """Misses of a pattern, or of the kernel of a program, against the size of the cache, with one
     curve per schedule."""
-    axes = axes or _axes(1.5)
+    ax = ax or _axes(1.5)
     found = capacity_sweep(pattern, schedules, line_width, lines, policy)
     for schedule, misses in zip(schedules, found, strict=True):
-        axes.step(lines, misses, where="mid", label=shown(schedule))
-    axes.set_xlabel(f"cache lines of {line_width} elements")
-    axes.set_ylabel("misses")
-    axes.set_title(pattern.name, fontsize=9)
-    axes.legend(fontsize=8, frameon=False)
-    axes.spines[["top", "right"]].set_visible(False)
-    return axes
+        ax.step(lines, misses, where="mid", label=shown(schedule))
+    ax.set_xlabel(f"cache lines of {line_width} elements")
+    ax.set_ylabel("misses")
+    ax.set_title(pattern.name, fontsize=9)
+    ax.legend(fontsize=8, frameon=False)
+    ax.spines[["top", "right"]].set_visible(False)
+    return ax
 
 
 @user_facing
-def plot_tuning(table: Any, axes: Any = None) -> Any:
+def plot_tuning(table: Any, ax: Any = None) -> Any:
     """The timings of a `TuningTable` as bars, operation by operation, fastest first; winners are
     dark; of a tuned program, those of its `.tuning`.  Raises `ScheduleError` if nothing was
     timed."""
@@ -190,21 +230,24 @@ def plot_tuning(table: Any, axes: Any = None) -> Any:
     for operation in dict.fromkeys(r.operation for r in table.rows):
         mine = sorted((r for r in table.rows if r.operation == operation), key=lambda r: r.ms)
         rows += [(r, table.winners.get(operation) == r.schedule) for r in mine]
-    axes = axes or _axes(1.5)
+    ax = ax or _axes(1.5)
     positions = range(len(rows))[::-1]
-    axes.barh(positions, [r.ms for r, _ in rows], color=["#2f6fb3" if won else _QUIET
-                                                         for _, won in rows])  # fmt: skip
+    for won, tone, meaning in ((True, "#2f6fb3", "chosen"), (False, _QUIET, "also tried")):
+        some = [(at, r.ms) for at, (r, w) in zip(positions, rows, strict=True) if w == won]
+        if some:
+            ax.barh(*zip(*some, strict=True), color=tone, label=meaning)
+    ax.legend(fontsize=8, frameon=False)
     names = [r.option for r, _ in rows]
     labels = [f"{r.operation}: {n}" for (r, _), n in zip(rows, names, strict=True)]
-    axes.set_yticks(positions, labels, fontsize=7)
-    axes.set_xlabel("ms")
-    axes.set_title(table.best, fontsize=9)
-    axes.spines[["top", "right"]].set_visible(False)
-    return axes
+    ax.set_yticks(positions, labels, fontsize=7)
+    ax.set_xlabel("ms")
+    ax.set_title(table.best, fontsize=9)
+    ax.spines[["top", "right"]].set_visible(False)
+    return ax
 
 
 def plot_predictions(predicted: Sequence[float], measured: Sequence[float],
-                     labels: Sequence[str] = (), axes: Any = None) -> Any:  # fmt: skip
+                     labels: Sequence[str] = (), ax: Any = None) -> Any:  # fmt: skip
     """Predictions of a model against measurements, in one unit (seconds, for example).
 
     Points on the line agree; the title has Spearman's rank correlation and the median error.
@@ -216,18 +259,28 @@ def plot_predictions(predicted: Sequence[float], measured: Sequence[float],
             f"{x.size} predictions and {y.size} measurements cannot be compared.",
             hint="Give as many positive numbers of each, two at least.",
         )
-    axes = axes or _axes(1.1)
+    ax = ax or _axes(1.1)
     ends = [min(x.min(), y.min()) / 1.15, max(x.max(), y.max()) * 1.15]
-    axes.plot(ends, ends, color=_QUIET, linewidth=1, zorder=1)
-    axes.scatter(x, y, s=26, color="#2f6fb3", edgecolors="white", linewidths=0.6, zorder=2)
+    ax.plot(ends, ends, color=_QUIET, linewidth=1, zorder=1, label="predicted = measured")
+    ax.scatter(
+        x,
+        y,
+        s=26,
+        color="#2f6fb3",
+        edgecolors="white",
+        linewidths=0.6,
+        zorder=2,
+        label="a schedule",
+    )
     for at, label in zip(zip(x, y, strict=True), labels, strict=False):
-        axes.annotate(label, at, xytext=(5, -3), textcoords="offset points", fontsize=7, color=_INK)
-    axes.set(xscale="log", yscale="log", xlim=ends, ylim=ends, aspect="equal",
+        ax.annotate(label, at, xytext=(5, -3), textcoords="offset points", fontsize=7, color=_INK)
+    ax.set(xscale="log", yscale="log", xlim=ends, ylim=ends, aspect="equal",
              xlabel="predicted", ylabel="measured")  # fmt: skip
+    ax.legend(fontsize=8, frameon=False)
     error = float(np.median(np.abs(x / y - 1)))
-    axes.set_title(f"rank correlation {_spearman(x, y):.2f}, median error {error:.0%}", fontsize=9)
-    axes.spines[["top", "right"]].set_visible(False)
-    return axes
+    ax.set_title(f"rank correlation {_spearman(x, y):.2f}, median error {error:.0%}", fontsize=9)
+    ax.spines[["top", "right"]].set_visible(False)
+    return ax
 
 
 def _spearman(x: Any, y: Any) -> float:
@@ -246,10 +299,8 @@ def _axes(ratio: float) -> Any:
     from matplotlib import pyplot
 
     height = 5.0 if ratio < 2 else max(10 / ratio, 2)
-    _, axes = pyplot.subplots(
-        figsize=(max(ratio * height, 3), max(height, 2)), layout="constrained"
-    )
-    return axes
+    _, ax = pyplot.subplots(figsize=(max(ratio * height, 3), max(height, 2)), layout="constrained")
+    return ax
 
 
 Layer._plot = plot_order

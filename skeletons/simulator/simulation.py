@@ -88,9 +88,9 @@ class Simulation:
             + (f" (not simulated: {', '.join(self.left_out)})" if self.left_out else "")
         )
 
-    def plot(self, axes: Any = None) -> Any:
-        """The spatial-temporal diagram; see `diagrams.spatial_temporal`."""
-        return self._plot(axes)
+    def plot(self, ax: Any = None) -> Any:
+        """The spatial-temporal diagram, on `ax` if given; see `diagrams.spatial_temporal`."""
+        return self._plot(ax)
 
 
 @user_facing

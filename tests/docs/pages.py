@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import doctest
+import importlib.util
 import io
 import linecache
 import os
@@ -20,6 +21,8 @@ PAGES = ["README.md", "CONTRIBUTING.md", *sorted(f"docs/{p.name}" for p in ROOT.
 
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```[ ]*\n", re.MULTILINE | re.DOTALL)
 NATIVE_ONLY = "<!-- native -->"
+GRID = re.compile(r'^<div class="grid" markdown>$.*?^</div>$', re.MULTILINE | re.DOTALL)
+NEEDS = re.compile(r"<!-- needs (\w+) -->\n\Z")
 
 
 @dataclass(frozen=True)
@@ -32,6 +35,7 @@ class Block:
     promised: str | None
     promised_at: tuple[int, int]
     native_only: bool
+    needs: str | None = None
 
     @property
     def file(self) -> str:
@@ -41,15 +45,21 @@ class Block:
 def blocks(page: str) -> Iterator[Block]:
     """The ```python blocks of a page, in order; a ```text block right behind one is its output.
 
-    `<!-- native -->` above the output says that the block is to run on the native backend.
+    `<!-- native -->` above the output says that the block is to run on the native backend, and
+    `<!-- needs jax -->` above a block that it runs where that package is.  Blocks side by side, in
+    a <div class="grid">, all have the output behind it.
     """
     text = (ROOT / page).read_text(encoding="utf-8")
     fences = list(FENCE.finditer(text))
-    for fence, after in zip(fences, [*fences, None][1:], strict=True):
+    grids = [found.span() for found in GRID.finditer(text)]
+    for fence in fences:
         if fence[1] != "python":
             continue
-        between = text[fence.end() : after.start()].strip() if after else None
+        end = next((last for first, last in grids if first < fence.start() < last), fence.end())
+        after = next((each for each in fences if each.start() >= end), None)
+        between = text[end : after.start()].strip() if after else None
         follows = after is not None and after[1] == "text" and between in ("", NATIVE_ONLY)
+        needs = NEEDS.search(text, 0, fence.start())
         yield Block(
             page,
             text.count("\n", 0, fence.start()) + 1,
@@ -57,7 +67,15 @@ def blocks(page: str) -> Iterator[Block]:
             after[2] if follows and after else None,
             after.span(2) if follows and after else (0, 0),
             between == NATIVE_ONLY,
+            needs[1] if needs else None,
         )
+
+
+def there(package: str | None) -> bool:
+    """Whether what a block needs is installed, and for CuPy a GPU, too."""
+    if package == "cupy":
+        return td.backends()["cuda"].startswith("works")
+    return package is None or importlib.util.find_spec(package) is not None
 
 
 def execute(block: Block, names: dict[str, object]) -> str:

@@ -83,10 +83,10 @@ class TuningTable:
         """The timings of one operation, fastest first."""
         return sorted((r for r in self.rows if r.operation == operation), key=lambda r: r.ms)
 
-    def plot(self, axes: Any = None) -> Any:
+    def plot(self, ax: Any = None) -> Any:
         """Draw all timings as bars, fastest first, with winners marked (matplotlib); returns the
         axes.  See ``td.simulator.plot_tuning``."""
-        return plot_tuning(self, axes)
+        return plot_tuning(self, ax)
 
     def __str__(self) -> str:
         if not self.rows and not self.complete:

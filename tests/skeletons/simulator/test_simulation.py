@@ -315,6 +315,22 @@ def test_diagrams(tmp_path):
     pyplot.close("all")
 
 
+@pytest.mark.parametrize(("shape", "large"), [((8, 16), False), ((96, 96), True)])
+def test_maps_tell_a_column_from_a_zigzag(shape, large):
+    """By the path where all of it is drawn, else by arrows, to the right only or to both sides."""
+    pyplot = pytest.importorskip("matplotlib.pyplot")
+    _, (left, right) = pyplot.subplots(1, 2)
+    seen = [order.plot(shape, ax=ax) for order, ax in ((Column(8), left), (ZigZag(8), right))]
+    assert seen == [left, right]
+    if large:
+        turns = [{note.xy[0] > note.xyann[0] for note in ax.texts} for ax in seen]
+        assert turns == [{True}, {True, False}]
+    else:
+        jumps = [len(ax.collections[-1].get_segments()) for ax in seen]
+        assert jumps == [15, 1]  # at the end of each row; at the end of each column
+    pyplot.close("all")
+
+
 @pytest.mark.parametrize(
     ("schedule", "shape"),
     [(Column(8), (6, 20)), (Column(16) | Block(4, 8), (2, 9, 20)), (Row(), (40,))],
@@ -328,8 +344,8 @@ def test_a_map_of_an_order(schedule, shape):
     when = axes.images[0].get_array().reshape(-1)
     found = np.ravel_multi_index(tuple(visited(schedule, shape).T), shape)
     assert when[found].tolist() == list(range(when.size))
-    assert len(axes.collections) == 1 + (schedule.resolve(len(shape)).grain == "block"
-                                         if hasattr(schedule, "resolve") else 0)  # fmt: skip
+    blocks = hasattr(schedule, "resolve") and schedule.resolve(len(shape)).grain == "block"
+    assert len(axes.collections) == 3 + blocks  # borders of warps (and blocks), path and jumps
     assert axes.get_title().startswith(repr(schedule))
     with pytest.raises(td.ScheduleError, match="nothing to draw"):
         schedule.plot((0, 4))
