@@ -1,7 +1,7 @@
 """The commands of the README and of the documentation run as printed.
 
 `treadle …` runs here, in an empty folder with the file that a page names; `make …` is a target
-(see test_docs.py); `pip install` names extras that exist, and .ci/run runs those of the README in an
+(see test_docs.py); `pip install` names extras that exist, and .ci/run runs those of the README in
 environment of its own.
 """
 
