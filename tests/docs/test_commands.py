@@ -2,7 +2,7 @@
 
 `treadle …` runs here, in an empty folder with the file that a page names; `make …` is a target
 (see test_docs.py); `pip install` names extras that exist, and .ci/run runs those of the README in
-environment of its own.
+an environment of its own.
 """
 
 from __future__ import annotations

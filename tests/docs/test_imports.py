@@ -38,6 +38,7 @@ ON_DEMAND = {
     "treadle.backend.native.codegen.fingerprint",
     "treadle.backend.native.products",
     "treadle.ceilings",  # commands of `treadle`
+    "treadle.doctor",
     "treadle.driver.explain",
     "treadle.driver.graphviz",
     "treadle.driver.storage",
