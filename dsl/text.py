@@ -1,4 +1,4 @@
-"""Multi-line texts for display, with replacements for characters that an output cannot encode."""
+"""Texts for display: printable characters, and quantities in suitable units."""
 
 from __future__ import annotations
 
@@ -40,3 +40,50 @@ class Text(str):
         return printable(self)
 
     __repr__ = __str__
+
+
+# --- Format quantities for display ----------------------------------------------------------------
+
+
+def duration(seconds: float) -> str:
+    """A duration with three digits in a suitable unit.
+
+    >>> duration(1.57), duration(0.0834), duration(1.23e-5), duration(754)
+    ('1.57 s', '83.4 ms', '12.3 µs', '754 s')
+    """
+    for size, unit in ((1.0, "s"), (1e-3, "ms")):
+        if seconds >= 0.9995 * size:
+            scaled = seconds / size
+            return f"{scaled:.0f} {unit}" if scaled >= 100 else f"{scaled:.3g} {unit}"
+    return f"{seconds * 1e6:.3g} µs"
+
+
+def count(n: int, word: str) -> str:
+    """`1 kernel`, `2 kernels`."""
+    return f"{n} {word}" if n == 1 else f"{n} {word}s"
+
+
+def count_of(x: float, word: str) -> str:
+    """A rounded number with its noun: `0.25 operations`, `1.2 k operations`."""
+    text = rounded(x)
+    return f"{text} {word}" if text == "1" else f"{text} {word}s"
+
+
+def rounded(x: float) -> str:
+    """A number with two or three digits and a unit prefix.
+
+    >>> rounded(0.0613), rounded(17), rounded(3.2e7)
+    ('0.061', '17', '32 M')
+    """
+    for size, unit in ((1e12, " T"), (1e9, " G"), (1e6, " M"), (1e3, " k")):
+        if x >= size:
+            return f"{x / size:.3g}{unit}"
+    return f"{x:.0f}" if x >= 100 else f"{x:.2g}"
+
+
+def in_bytes(n: float) -> str:
+    """`48 B`, `1.05 MB`."""
+    for size, unit in ((1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
+        if n >= size:
+            return f"{n / size:.3g} {unit}"
+    return f"{n:.0f} B"

@@ -28,7 +28,7 @@ from typing import Any
 import numpy as np
 
 from treadle.dsl.process.environment import cache_directory, keep
-from treadle.dsl.quantities import duration
+from treadle.dsl.text import duration
 from treadle.dsl.types import ScalarType, float32, float64, int32, int64
 from treadle.skeletons.products import STRASSEN, WINOGRAD, BilinearAlgorithm
 from treadle.skeletons.products.executions import execute, plan

@@ -15,7 +15,7 @@ from treadle.dsl.expr import Expr, Index
 from treadle.dsl.graph import Matmul
 from treadle.dsl.operations.linalg import DEEPEST, MatmulOptions
 from treadle.dsl.operations.product_way import ProductWay, executed, left_open
-from treadle.dsl.quantities import duration
+from treadle.dsl.text import duration
 from treadle.dsl.types import ScalarType, float32
 from treadle.skeletons.products import algorithm_of, executions
 from treadle.skeletons.products.apart import without_epilogue

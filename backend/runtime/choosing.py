@@ -13,9 +13,9 @@ from treadle.dsl.expr import Expr, Extent, Loop, Read, walk
 from treadle.dsl.graph import Fold, Generate, Leaf, Matmul, Node, Permute, is_identity_read
 from treadle.dsl.graphs.names import Names
 from treadle.dsl.program import TracedProgram
-from treadle.dsl.quantities import duration
 from treadle.dsl.schedule import Schedule
 from treadle.dsl.target import target_of
+from treadle.dsl.text import duration
 from treadle.skeletons.schedules import Auto, Tuned, as_schedule
 
 if TYPE_CHECKING:

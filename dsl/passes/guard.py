@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ..analysis.in_range import always_inside
+from ..analysis.polynomial import always_inside
 from ..expr import Apply, Cond, Const, Expr, Index, Proj, Read, rewrite, walk
 from ..graph import Leaf, Node, Permute
 from ..graphs.rebuild import rewrite_graph

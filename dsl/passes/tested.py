@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from ..analysis.in_range import always_inside
+from ..analysis.polynomial import always_inside
 from ..expr import Apply, Expr, Index, Read, primitive, walk
 from ..graph import Fold, Generate, Input, Leaf, Node, Scan, Shape, topological
 from ..graphs.rebuild import Rebuilder

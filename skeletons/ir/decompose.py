@@ -23,10 +23,12 @@ from typing import Any
 from treadle.dsl.expr import Apply, Const, Expr, Var, walk
 from treadle.dsl.primitives import Primitive
 from treadle.dsl.process.locks import cached
+from treadle.dsl.simplify import LOGICAL_ON_BOOL
 from treadle.dsl.target import Target
 from treadle.dsl.types import ALL_TYPES, ScalarType
 
 from . import decompose_complex, decompose_real  # noqa: F401  (they enter their rules)
+from .kernel import Atomic
 from .rules import RULES, Body, Operand, Rule, Value, kind_of
 
 
@@ -153,3 +155,33 @@ def _names(made: Rule) -> list[str]:
     found = inspect.signature(made).parameters.values()
     named = [p.name for p in found if p.kind is p.POSITIONAL_OR_KEYWORD]
     return [*named, "y", "z"]
+
+
+# --- Which atomic updates are one operation of the machine ----------------------------------------
+
+#: Logical operations as those on bits, and others on integers by their first names.
+_AS = {"logical_and": "bitwise_and", "logical_or": "bitwise_or", "logical_xor": "bitwise_xor",
+       "fmin": "minimum", "fmax": "maximum"}  # fmt: skip
+
+
+def machine_update(target: Target, s: Atomic, k: int) -> str | None:
+    """The operation of the machine that updates component `k` ("add", "minimum", "maximum",
+    "bitwise_and", "bitwise_or" or "bitwise_xor"), if there is one and it concerns `k` alone.
+
+    The parts of complex numbers are added one by one.
+    """
+    assert s.combine is not None
+    e, t = s.combine.results[k], s.buffers[k].type
+    if not isinstance(e, Apply) or set(e.args) != {s.combine.left[k], s.combine.right[k]}:
+        return None
+    name = e.op.name
+    if t.is_inexact:
+        summed = name == "add" and t.name != "bfloat16"
+        return name if summed and "atomic float addition" in target.operations else None
+    if t.kind == "bool":
+        name = LOGICAL_ON_BOOL.get(name, name)
+    name = _AS.get(name, name)
+    if name.startswith("bitwise"):
+        return name
+    short = t.bits < 32 and "short atomic operations" not in target.operations
+    return name if name in ("add", "minimum", "maximum") and not short else None

@@ -41,7 +41,7 @@ from treadle.dsl.graph import Input, Leaf, Node, Permute
 from treadle.dsl.target import NATIVE, Target
 from treadle.dsl.types import ScalarType, int32, int64
 from treadle.skeletons.schedules import Order
-from treadle.skeletons.schedules.block_table import BlockTable
+from treadle.skeletons.schedules.resolved import BlockTable
 from treadle.skeletons.schedules.schedule import shown
 from treadle.skeletons.schedules.user_orders import built_in
 

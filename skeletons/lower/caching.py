@@ -16,7 +16,7 @@ from treadle.dsl.schedule import ScheduleError, of_operation
 from ..ir.kernel import Buffer, Kernel, Lowered
 from ..model import access_classes
 from ..schedules import Hints, as_schedule
-from ..schedules.validate import did_you_mean
+from ..schedules.layers import did_you_mean
 from .build import LoweringContext, array_name
 
 #: The classes of the analysis, most reuse first, and their names in `Hints`.

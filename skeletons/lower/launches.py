@@ -17,7 +17,7 @@ from treadle.dsl.graphs.names import evaluate
 
 from ..ir.kernel import Kernel, Lowered, show
 from ..schedules import Grid, Hints, PerThread, Row, Schedule, ScheduleError, as_schedule
-from ..schedules.block_table import looked_up
+from ..schedules.resolved import looked_up
 from ..schedules.schedule import ScheduleLike, shown
 from .build import LoweringContext, describe
 from .lower import lower, notes_of

@@ -41,13 +41,13 @@ from treadle.dsl.expr import (
 from treadle.dsl.graph import Generate, Input, Leaf, Node, Permute, Shape, topological
 from treadle.dsl.graphs.names import Names, evaluate
 from treadle.dsl.process import locks
-from treadle.dsl.quantities import duration
+from treadle.dsl.text import duration
 
 from ..access.maps import AFFINE, counters, index_map
 from ..ir.kernel import Buffer, HostTable
 from ..model import Map, kernel_maps
 from ..schedules import LocalityGraph, Resolved, ScheduleError, as_schedule
-from ..schedules.residency import METHODS
+from ..schedules.layers import METHODS
 from ..schedules.sharing import (
     BlockGraph,
     Footprints,

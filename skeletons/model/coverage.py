@@ -33,7 +33,7 @@ from treadle.skeletons.schedules import (
     Schedule,
     as_schedule,
 )
-from treadle.skeletons.schedules.block_table import block_table
+from treadle.skeletons.schedules.resolved import block_table
 
 from ..access.footprint import with_inner
 from ..access.maps import DATA, KernelMaps, Map, Points

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from treadle.dsl.expr import Expr, constant
 from treadle.dsl.graph import Fold, FoldSeg, Node, Permute, Scan
 from treadle.dsl.graphs.names import evaluate
-from treadle.dsl.quantities import duration
+from treadle.dsl.text import duration
 from treadle.skeletons.schedules import Agents, Block, Column, Row, Schedule, as_schedule
 
 from ..access.maps import DATA, VERTICAL, KernelMaps, access_classes, kernel_maps

@@ -11,9 +11,9 @@ from treadle.dsl.expr import Expr
 from treadle.dsl.graph import Fold, Generate, Node, Permute
 from treadle.dsl.graphs.names import Names
 from treadle.dsl.passes.short_folds import Short, is_short, length
-from treadle.dsl.quantities import duration
 from treadle.dsl.schedule import ScheduleError
 from treadle.dsl.target import target_of
+from treadle.dsl.text import duration
 from treadle.skeletons.schedules import Column, LocalityGraph, Schedule, as_schedule
 
 from ..access.footprint import column_cache, column_loads

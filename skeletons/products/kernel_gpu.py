@@ -45,7 +45,7 @@ from ..ir.linearize import Linearizer, zero
 from ..lower import tiling
 from ..lower.build import Builder, LoweringContext, element_cost
 from ..lower.gpu import common
-from ..lower.gpu.visits import BlockVisits, Visits
+from ..lower.gpu.orders import BlockVisits, Visits
 from .scalars import add_product, sum_type
 from .small import MANY, on_gpu, on_tensor_cores
 from .small_gpu import CHEAP, Side, SmallProducts

@@ -11,14 +11,23 @@ from treadle.dsl.errors import did_you_mean, no_attribute
 from treadle.dsl.schedule import ScheduleError, ScheduleTypeError
 
 from .arithmetic import ceil_div, ceil_log2, clz, lookup, maximum, minimum, where
-from .blocks import Block, Lanes, PerThread, Stage
-from .chooser import Auto, Tuned
-from .curves import Hilbert, Morton
 from .examine import check, draw, evaluate, inverse_table, padding
-from .hints import Hints
-from .layers import Layer
-from .orders import Column, Order, PlaneOrder, Row, Swizzle, Tile, ZigZag
-from .residency import Agents, Clusters, Grid, LocalityGraph, Residency
+from .layers import (
+    Agents,
+    Auto,
+    Block,
+    Clusters,
+    Grid,
+    Hints,
+    Lanes,
+    Layer,
+    LocalityGraph,
+    PerThread,
+    Residency,
+    Stage,
+    Tuned,
+)
+from .orders import Column, Hilbert, Morton, Order, PlaneOrder, Row, Swizzle, Tile, ZigZag
 from .resolved import Resolved
 from .schedule import Schedule, ScheduleLike, as_schedule
 from .serial import from_dict, to_dict

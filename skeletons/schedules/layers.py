@@ -1,4 +1,4 @@
-"""The base class of the layers of a schedule.
+"""The layers of a schedule but for its order: their base class, and each of them.
 
 A subclass only writes its parameters as annotated class attributes. It becomes a frozen
 dataclass that prints as the code that makes it and composes with ``|``.
@@ -7,15 +7,18 @@ dataclass that prints as the code that makes it and composes with ``|``.
 from __future__ import annotations
 
 import dataclasses
+import difflib
 import functools
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+import operator
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Self, dataclass_transform
 
 import numpy as np
 
 from treadle.dsl.errors import without_frames
 from treadle.dsl.graphs.encoding import where_to_define
+from treadle.dsl.scalar import run_time_argument
 from treadle.dsl.schedule import ScheduleError, ScheduleTypeError, as_schedule
 
 if TYPE_CHECKING:
@@ -230,3 +233,331 @@ def _plain(value: object, layer: Layer) -> Any:
         f"({type(value).__name__}).",
         hint="Parameters are numbers, strings, None, and tuples of these.",
     )
+
+
+# --- Blocks, outputs per thread, lanes and staging: how a block is computed -----------------------
+
+
+class Block(Layer):
+    """What one thread block (one task on the CPU) covers, in elements: ``Block(rows, cols)``.
+
+    Any number of axes: ``Block(256)``, ``Block(8, 32)``, ``Block(4, 8, 32)``. The extents belong
+    to the last axes; a block has extent 1 along the axes before them. With ``PerThread`` a block
+    has fewer threads than elements, not more elements.
+
+    >>> Block(8, 32), Block(8, 32).extents
+    (Block(8, 32), (8, 32))
+    """
+
+    slot = "block"
+    extents: tuple[int, ...]
+
+    def __init__(self, *extents: int) -> None:
+        if not extents:
+            raise ScheduleTypeError(
+                "Block: at least one extent is needed.", hint="Write Block(256) or Block(8, 32)."
+            )
+        checked = tuple(checked_integer(n, Block, "an extent", 1) for n in extents)
+        object.__setattr__(self, "extents", checked)
+
+    def arguments(self) -> dict[str, Any]:
+        return {"extents": self.extents}
+
+    @classmethod
+    def from_arguments(cls, arguments: Mapping[str, Any]) -> Self:
+        return cls(*arguments["extents"])
+
+    def __repr__(self) -> str:
+        return f"Block({', '.join(map(str, self.extents))})"
+
+
+class PerThread(Layer):
+    """The outputs that one thread computes: ``rows`` x ``cols`` neighbours on the last two axes.
+
+    >>> PerThread(rows=8), PerThread()
+    (PerThread(rows=8), PerThread())
+    """
+
+    slot = "per_thread"
+    rows: int = 1
+    cols: int = 1
+
+    def __post_init__(self) -> None:
+        integer(self, "rows")
+        integer(self, "cols")
+
+    @property
+    def extents(self) -> tuple[int, ...]:
+        """The outputs along the last axes, as the extents of a ``Block``."""
+        return (self.rows, self.cols) if self.rows > 1 else (self.cols,)
+
+
+class Lanes(Layer):
+    """The axis of a block along which the 32 lanes of a warp are placed; by default the last axis.
+
+    On a CPU it is the axis of the vectors. Lanes apply to blocks: without a ``Block``, blocks have
+    32 elements along this axis and 8 along the last.
+
+    >>> Lanes(0)
+    Lanes(0)
+    """
+
+    slot = "lanes"
+    axis: int
+
+    def __post_init__(self) -> None:
+        integer(self, "axis", least=None)
+
+
+class Stage(Layer):
+    """Stages in shared memory what a block reads more than once: neighbours, transposed reads.
+
+    It makes an order visit blocks, of 8 x 32 elements unless there is a ``Block``. It has no effect
+    on a CPU, where the caches do this.
+
+    >>> Block(8, 32) | Stage()
+    Block(8, 32) | Stage()
+    """
+
+    slot = "stage"
+
+
+# --- Hints: how loads and stores are cached -------------------------------------------------------
+
+POLICIES = ("default", "streaming", "evict_first", "evict_last", "no_l1")
+CLASSES = ("horizontal", "vertical", "stream", "random", "stores")
+
+
+class Hints(Layer):
+    """Cache policies by access class, or for single arrays (Prasetya 2021, sections 1.1, 4.3).
+
+    Classes: ``horizontal`` and ``vertical`` (reuse along a row, between rows), ``stream`` (read
+    once), ``random`` (data-dependent), ``stores``. ``arrays`` maps names of arrays to policies
+    and takes precedence over the classes: an argument has its own name, a result that of the
+    operation. Policies: "default", "streaming" (read or written once), "evict_first",
+    "evict_last", "no_l1" (cached in L2 only). Without a policy the hardware decides.
+
+    >>> Hints(stream="evict_first", arrays={"image": "evict_last"})
+    Hints(stream="evict_first", arrays={"image": "evict_last"})
+    """
+
+    slot = "hints"
+    horizontal: str | None = None
+    vertical: str | None = None
+    stream: str | None = None
+    random: str | None = None
+    stores: str | None = None
+    arrays: Mapping[str, str] | tuple[tuple[str, str], ...] = ()
+
+    def __init__(
+        self,
+        *,
+        horizontal: str | None = None,
+        vertical: str | None = None,
+        stream: str | None = None,
+        random: str | None = None,
+        stores: str | None = None,
+        arrays: Mapping[str, str] | tuple[tuple[str, str], ...] = (),
+        **unknown: str,
+    ) -> None:
+        for name in unknown:
+            raise ScheduleError(
+                f"Hints: there is no access class {literal(name)}; there are "
+                f"{', '.join(CLASSES)}, and arrays={{name: policy}} for single arrays.",
+                hint=did_you_mean(name, CLASSES),
+            )
+        given = (horizontal, vertical, stream, random, stores)
+        for name, policy in zip(CLASSES, given, strict=True):
+            if policy is not None:
+                policy = choice(policy, POLICIES, Hints, name)
+            object.__setattr__(self, name, policy)
+        object.__setattr__(self, "arrays", _by_array(arrays))
+
+    @property
+    def by_array(self) -> dict[str, str]:
+        """The policies of single arrays."""
+        return dict(self.arrays)
+
+    def arguments(self) -> dict[str, Any]:
+        given = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
+        given["arrays"] = self.by_array
+        return {name: value for name, value in given.items() if value}
+
+
+def _by_array(arrays: object) -> tuple[tuple[str, str], ...]:
+    """Sorted pairs, so that hints are hashable and equal when they mean the same."""
+    try:
+        pairs = dict(arrays)  # type: ignore[call-overload]
+    except (TypeError, ValueError):
+        raise ScheduleTypeError(
+            f"Hints: arrays must map names to policies, got {arrays!r}.",
+            hint='Write Hints(arrays={"image": "evict_last"}).',
+        ) from None
+    for name in pairs:
+        if not isinstance(name, str):
+            raise ScheduleTypeError(f"Hints: names of arrays are strings, got {name!r}.")
+    return tuple(
+        sorted((k, choice(v, POLICIES, Hints, f"arrays[{k!r}]")) for k, v in pairs.items())
+    )
+
+
+# --- Residency: which processor runs a block ------------------------------------------------------
+
+METHODS = ("mst", "kway", "bisect")
+
+
+class Residency(Layer):
+    """The base class of residencies."""
+
+    slot = "residency"
+
+
+class Grid(Residency):
+    """The hardware assigns blocks to multiprocessors, roughly in the order of their ids.
+
+    >>> Grid()
+    Grid()
+    """
+
+
+class Clusters(Residency):
+    """Groups of ``n`` neighbouring blocks run on one multiprocessor, if the hardware assigns blocks
+    round-robin: the ids of a group are as far apart as there are multiprocessors (redirection;
+    Li et al., ASPLOS 2017). On a CPU neighbouring blocks run together anyway.
+
+    >>> Clusters(4)
+    Clusters(4)
+    """
+
+    n: int
+
+    def __post_init__(self) -> None:
+        integer(self, "n")
+
+
+class Agents(Residency):
+    """``per_sm`` persistent blocks on each multiprocessor process the blocks assigned to it.
+
+    A persistent block reads its multiprocessor from ``%smid``, takes the next block of a contiguous
+    range, and steals from the tail of the fullest range when its own is empty (Li et al., ASPLOS
+    2017, agent-based clustering). The threads of a CPU always work like this.
+
+    >>> Agents(2)
+    Agents(2)
+    """
+
+    per_sm: int
+
+    def __post_init__(self) -> None:
+        integer(self, "per_sm")
+
+
+class LocalityGraph(Residency):
+    """Persistent blocks with a queue per multiprocessor, filled from the block-sharing graph.
+
+    Blocks that read many cache lines in common share a queue; on a CPU, a thread. ``method``:
+    "mst", the order of a maximum spanning tree; "kway", a partition into as many parts as there
+    are multiprocessors; "bisect", recursive bisection (PAVER: Tripathy et al., TACO 2021). The
+    last two need ``pymetis`` (the extra ``schedules``). Blocks are 8 x 32 unless a ``Block`` says
+    otherwise. The graph is built at the first call for given extents and, if indices depend on
+    the contents of arguments, rebuilt whenever these change.
+
+    >>> LocalityGraph(method="kway")
+    LocalityGraph(method="kway")
+    """
+
+    method: str = "mst"
+
+    def __post_init__(self) -> None:
+        choice(self.method, METHODS, LocalityGraph, "method")
+
+
+# --- Choosers: how the layers that a schedule leaves open are chosen ------------------------------
+
+
+class Chooser(Layer):
+    """The base class of choosers."""
+
+    slot = "chooser"
+
+
+class Auto(Chooser):
+    """The model chooses, without running anything. As a schedule, it fixes no layer.
+
+    >>> Auto() | Auto(), Auto() == Auto() | Auto()
+    (Auto(), True)
+    """
+
+
+class Tuned(Chooser):
+    """The fastest measured schedule, or the choice of ``Auto`` until one has been measured.
+
+    >>> Tuned()
+    Tuned()
+    """
+
+
+# --- Validation of parameters ------------------------------------------------------------------
+
+
+def integer(layer: Layer, name: str, least: int | None = 1) -> None:
+    """Checks and normalises an integer parameter of a layer under construction.
+
+    Raises ``ScheduleTypeError`` for anything but an integer, ``ScheduleError`` below ``least``.
+    """
+    value = checked_integer(getattr(layer, name), type(layer), name, least)
+    object.__setattr__(layer, name, value)
+
+
+def checked_integer(value: object, owner: type[Layer], name: str, least: int | None) -> int:
+    """``value`` as an ``int`` that is at least ``least``, or an error that shows the form.
+
+    >>> checked_integer(8, Layer, "width", 1)
+    8
+    """
+    try:
+        if isinstance(value, bool):
+            raise TypeError
+        number = operator.index(value)  # type: ignore[arg-type]
+    except TypeError:
+        of_the_run = run_time_argument(value, f"{owner.__name__}: {name}")
+        if of_the_run is not None:
+            raise ScheduleTypeError(of_the_run.message, hint=of_the_run.hint) from None
+        raise ScheduleTypeError(
+            f"{owner.__name__}: {name} must be an integer, got {literal(value)} "
+            f"({type(value).__name__}).",
+            hint=f"The form is {legal_form(owner)}.",
+        ) from None
+    if least is not None and number < least:
+        raise ScheduleError(
+            f"{owner.__name__}: {name} must be {least} or more, got {number}.",
+            hint=f"The form is {legal_form(owner)}.",
+        )
+    return number
+
+
+def choice(value: object, legal: Iterable[str], owner: type[Layer], name: str) -> str:
+    """``value`` when it is one of a few words; else an error that lists them.
+
+    >>> choice("mst", ("mst", "kway"), Layer, "method")
+    'mst'
+    """
+    words = tuple(legal)
+    if isinstance(value, str) and value in words:
+        return value
+    kind = ScheduleError if isinstance(value, str) else ScheduleTypeError
+    raise kind(
+        f"{owner.__name__}: {name} must be one of {', '.join(map(literal, words))}, "
+        f"got {literal(value)}.",
+        hint=did_you_mean(value, words),
+    )
+
+
+def did_you_mean(word: object, legal: Iterable[str]) -> str | None:
+    """A suggestion for a misspelt word, if one is near.
+
+    >>> did_you_mean("strem", ["stream", "random"])
+    'Did you mean "stream"?'
+    """
+    near = difflib.get_close_matches(str(word), list(legal), 1)
+    return f"Did you mean {literal(near[0])}?" if near else None

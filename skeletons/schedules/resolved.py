@@ -12,13 +12,20 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
+from numpy.typing import NDArray
+
+from treadle.dsl.graphs.interning import cached_per_object
 from treadle.dsl.schedule import ScheduleError
 
 from .arithmetic import Index, ceil_div, product
-from .blocks import Block, Lanes, PerThread
+from .examine import evaluate, inverse_table, row_major_ids
+from .layers import Block, Lanes, PerThread
 from .orders import Grain, Order
+from .user_orders import built_in
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -188,3 +195,47 @@ def _axis(lanes: Lanes | None, ndim: int) -> int:
             hint=f"The axis is one of {-ndim} ... {ndim - 1}." if ndim else None,
         )
     return max(axis + ndim, 0) if axis < 0 else axis
+
+
+# --- Orders of blocks as lookup tables: a lookup costs a load, a curve hundreds of instructions ---
+
+#: Tables cached per order, for the lifetime of the order.
+_KEPT = 8
+
+
+def looked_up(order: Order) -> bool:
+    """Whether a GPU reads the coordinates of the blocks of an order from a table."""
+    return not order.cheap_on_gpu
+
+
+def block_table(order: Order, grid: Sequence[int]) -> NDArray[np.int32]:
+    """The row-major ids of the blocks of ``grid`` in the sequence of ``order``, without padding.
+    Read-only.
+
+    >>> from treadle.skeletons.schedules import Column
+    >>> block_table(Column(1), (2, 3)).tolist()
+    [0, 3, 1, 4, 2, 5]
+    """
+    return _table(order, tuple(int(n) for n in grid))
+
+
+@cached_per_object(_KEPT)
+def _table(order: Order, extents: tuple[int, ...]) -> NDArray[np.int32]:
+    if built_in(order):
+        ids = row_major_ids(evaluate(order, extents), extents)
+    else:  # raises if the order is not a bijection
+        ids = np.argsort(inverse_table(order, extents).ravel())
+    found = ids.astype(np.int32)
+    found.flags.writeable = False
+    return found
+
+
+class BlockTable:
+    """``HostTable.make`` for an order; the values are the extents of the grid."""
+
+    def __init__(self, order: Order) -> None:
+        self.order = order
+
+    def __call__(self, values: Sequence[Any], contents: Sequence[Any]) -> NDArray[np.int32]:
+        grid = tuple(int(v) for v in values)
+        return block_table(self.order, grid) if min(grid, default=1) > 0 else np.zeros(1, np.int32)

@@ -11,12 +11,19 @@ from treadle.dsl import schedule
 from treadle.dsl.errors import without_frames
 from treadle.dsl.schedule import ScheduleError, ScheduleTypeError
 
-from .blocks import Block, Lanes, PerThread, Stage
-from .chooser import Auto, Chooser
-from .hints import Hints
-from .layers import Layer
+from .layers import (
+    Auto,
+    Block,
+    Chooser,
+    Hints,
+    Lanes,
+    Layer,
+    LocalityGraph,
+    PerThread,
+    Residency,
+    Stage,
+)
 from .orders import Order, Row
-from .residency import LocalityGraph, Residency
 from .resolved import Resolved, fit, resolve
 from .user_orders import built_in, require_bijection
 

@@ -20,8 +20,6 @@ from numpy.typing import NDArray
 
 from treadle.dsl.schedule import ScheduleError
 
-from .prim import walk
-
 Ints = NDArray[np.int64]
 
 #: Each block that shares a line gets edges to at most this many next sharers of it: the edges
@@ -139,6 +137,8 @@ def spanning_order(graph: BlockGraph) -> Ints:
     >>> spanning_order(block_graph(4, [Footprints(lines, blocks, np.arange(4))])).tolist()
     [0, 2, 1, 3]
     """
+    from .prim import walk
+
     found: Ints = walk(graph.starts, graph.neighbours, graph.weights)
     return found
 

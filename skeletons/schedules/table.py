@@ -13,8 +13,8 @@ from numpy.typing import ArrayLike, NDArray
 from treadle.dsl.schedule import ScheduleError, ScheduleTypeError
 
 from .arithmetic import Index, lookup
+from .layers import checked_integer
 from .orders import Order, row_major
-from .validate import checked_integer
 
 # Longer tables print as packed text, which is still the code that makes them.
 _PRINTED = 64

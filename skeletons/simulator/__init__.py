@@ -10,9 +10,8 @@ diagrams    pictures (matplotlib)
 
 from .cache import Cache, Lru, RandomFour, Sectored, SetAssociative, StepLru
 from .diagrams import plot_order, plot_predictions, plot_sweep, plot_tuning
-from .formulas import cache_needed, line_loads
 from .patterns import Pattern, Placed, Trace, matmul_pattern, stencil_pattern, transpose_pattern
-from .simulation import Simulation, capacity_sweep, simulate
+from .simulation import Simulation, cache_needed, capacity_sweep, line_loads, simulate
 
 __all__ = [
     "Cache",

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import treadle as td
-from treadle.driver import eager
+from treadle.driver import evaluator as eager
 
 from .helpers import DTYPES, assert_same, dt, small, to_host
 

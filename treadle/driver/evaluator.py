@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 # The first four are imported for their `later.offer` calls.
@@ -11,12 +12,55 @@ import treadle.dsl.frontend.suggestions
 import treadle.dsl.graphs.names
 import treadle.dsl.graphs.printer  # noqa: F401
 from treadle.backend import registry
-from treadle.dsl.frontend.trees import Tree
+from treadle.dsl.analysis.short_extents import asking
+from treadle.dsl.frontend.trees import Tree, array_tree, joined_tree
 from treadle.dsl.graph import Input, Leaf
-from treadle.dsl.process.configuration import Settings
+from treadle.dsl.graphs.rebuild import over_arguments
+from treadle.dsl.process import locks
+from treadle.dsl.process.configuration import Settings, refresh_settings, settings
+from treadle.dsl.types import LEAF, ScalarType
 
-from . import eager
+from .jit import Programs, backend_here
 from .program import Program
+
+# --- Values outside of compiled functions: one program serves an expression and all others that ---
+# differ from it in their data only.
+
+_programs = Programs()
+_lock = locks.lock()
+
+
+@lru_cache(maxsize=1024)
+def _nth_argument(number: int, type_: ScalarType, ones: tuple[bool, ...]) -> Input:
+    """The same node for all data of this rank and type: equal expressions are one graph."""
+    return Input(f"input {number}", type_, ones)
+
+
+def _argument(number: int, node: Input) -> Input:
+    return _nth_argument(number, node.type, tuple(int(n) == 1 for n in node.source.shape))
+
+
+def values(leaves: Sequence[Leaf]) -> list[Any]:
+    """The arrays of closed leaves, computed by the backend of the settings."""
+    refresh_settings()
+    chosen, backend = settings(), backend_here(None)
+    tree = joined_tree([array_tree(LEAF)] * len(leaves), "list")
+    found: list[Any]
+    over = over_arguments(leaves, _argument)
+    if over is None:
+        found = Program(leaves, tree, chosen, backend).execute(())
+        return found
+    roots, arguments, data = over
+    key = tuple(roots), backend, chosen
+    with _lock:
+        program = _programs.find(key, data)
+    if program is None:
+        with asking(arguments, [d.shape for d in data]) as asked:
+            program = Program(roots, tree, chosen, backend, arguments)
+        with _lock:
+            _programs.keep(key, data, program, asked)
+    found = program.execute(data)
+    return found
 
 
 class Driver:
@@ -41,7 +85,7 @@ class Driver:
         return registry.load("cuda").borrowed(value)
 
     def values(self, leaves: Sequence[Leaf]) -> Sequence[Any]:
-        return eager.values(leaves)
+        return values(leaves)
 
     def program(self, roots: Sequence[Leaf], tree: Tree, settings: Settings, backend: str,
                 arguments: Sequence[Input]) -> Program:  # fmt: skip

@@ -36,8 +36,8 @@ from treadle.dsl.graph import (  # fmt: skip
 from treadle.dsl.graphs.names import Names, address, in_order, is_kernel, operations, place
 from treadle.dsl.passes import cost
 from treadle.dsl.passes.rows import row_axes, row_members
-from treadle.dsl.quantities import count, count_of, duration, in_bytes, rounded
 from treadle.dsl.target import target_of
+from treadle.dsl.text import count, count_of, duration, in_bytes, rounded
 from treadle.skeletons.access.maps import (
     Access,
     accesses,

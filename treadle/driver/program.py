@@ -25,7 +25,7 @@ from treadle.dsl.process.configuration import Settings
 from treadle.dsl.program import TracedProgram
 from treadle.dsl.text import Text, printable
 from treadle.dsl.types import LEAF
-from treadle.skeletons.schedules.validate import did_you_mean
+from treadle.skeletons.schedules.layers import did_you_mean
 
 from .arguments import bind
 

@@ -28,8 +28,7 @@ from treadle.dsl.target import target_of
 from treadle.skeletons.lower.launches import kernels_made
 from treadle.skeletons.model import access_classes, choose, device, kernel_maps
 from treadle.skeletons.model.report import seconds_predicted
-from treadle.skeletons.schedules.blocks import Block, PerThread
-from treadle.skeletons.schedules.hints import Hints
+from treadle.skeletons.schedules.layers import Block, Hints, PerThread
 from treadle.skeletons.schedules.orders import Column, Row, Tile
 from treadle.skeletons.schedules.schedule import Schedule, ScheduleLike, as_schedule
 

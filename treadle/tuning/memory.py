@@ -17,7 +17,7 @@ from treadle.dsl.graph import Matmul, topological
 from treadle.dsl.graphs.names import address, operations
 from treadle.dsl.graphs.rebuild import rewrite_graph
 from treadle.skeletons import store
-from treadle.skeletons.schedules.chooser import Auto, Tuned
+from treadle.skeletons.schedules.layers import Auto, Tuned
 from treadle.skeletons.schedules.schedule import as_schedule
 
 from .table import TuningTable

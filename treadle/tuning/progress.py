@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from treadle.dsl.quantities import duration
+from treadle.dsl.text import duration
 
 
 class Bar:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from treadle.dsl.program import TracedProgram
-from treadle.dsl.quantities import duration
 from treadle.dsl.target import target_of
+from treadle.dsl.text import duration
 from treadle.skeletons.model.report import seconds_predicted
 from treadle.skeletons.schedules.schedule import Schedule
 

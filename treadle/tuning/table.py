@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from treadle.dsl.operations.product_way import ProductWay
-from treadle.dsl.quantities import duration
+from treadle.dsl.text import duration
 from treadle.skeletons.schedules.layers import is_built_in
 from treadle.skeletons.schedules.schedule import Schedule, as_schedule, shown
 from treadle.skeletons.schedules.serial import from_dict, to_dict

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from treadle.dsl.expr import Expr
 from treadle.dsl.target import CUDA
-from treadle.skeletons.ir.decompose_atomic import machine_update
+from treadle.skeletons.ir.decompose import machine_update
 from treadle.skeletons.ir.kernel import Atomic, Buffer, Fetch, FetchUpdate, Publish
 
 from .layout import wrap

@@ -25,7 +25,7 @@ from treadle.dsl.graphs.interning import cached_per_object
 from treadle.dsl.graphs.names import Names
 from treadle.dsl.passes import cost, operands
 from treadle.dsl.program import TracedProgram
-from treadle.dsl.quantities import duration
+from treadle.dsl.text import duration
 from treadle.skeletons.ir.specialise import specialise
 from treadle.skeletons.products import STRASSEN, algorithm_of, instances
 from treadle.skeletons.products.measured import ceilings, corrected

@@ -6,7 +6,7 @@ from typing import Any
 
 from treadle.dsl.errors import ScheduleError
 from treadle.dsl.graph import Matmul
-from treadle.dsl.quantities import duration
+from treadle.dsl.text import duration
 from treadle.skeletons.products import STRASSEN, BilinearAlgorithm, algorithm_of
 from treadle.skeletons.products.error import SPLITS, error_in_words
 from treadle.skeletons.products.measured import exact, levels_of

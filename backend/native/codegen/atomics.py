@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from treadle.dsl.expr import Foreign
 from treadle.dsl.target import NATIVE
 from treadle.dsl.types import ScalarType, float64
-from treadle.skeletons.ir.decompose_atomic import machine_update
+from treadle.skeletons.ir.decompose import machine_update
 from treadle.skeletons.ir.kernel import Atomic, Buffer, Report
 
 from .half import from_storage, to_storage

@@ -13,8 +13,7 @@ from treadle.dsl.process import locks
 from treadle.dsl.process.limits import LLVM_AT_LEAST, LLVM_PER_BYTE, require_memory, require_stack
 
 from .libraries import address_of
-from .llvm import llvm
-from .target import Target
+from .target import Target, llvm
 from .target import lock as _lock
 
 _names = itertools.count()

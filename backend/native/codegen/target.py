@@ -7,10 +7,25 @@ import platform
 from dataclasses import dataclass
 from pathlib import Path
 
+from treadle.dsl.errors import BackendUnavailable
 from treadle.dsl.process import locks
 from treadle.dsl.process.environment import variable, warn_of
+from treadle.dsl.process.limits import require_llvm
 
-from .llvm import llvm
+# --- LLVM's library, loaded; or why it is not -----------------------------------------------------
+
+require_llvm()
+try:
+    import llvmlite.binding as llvm
+except (ImportError, OSError) as error:
+    raise BackendUnavailable(
+        f"the backend 'native' does not work here: LLVM cannot be loaded ({error}).",
+        hint="pip install --force-reinstall llvmlite",
+    ) from error
+
+
+__all__ = ["llvm"]
+
 
 #: llvmlite's lock, which it takes for each call of LLVM, also when Python frees LLVM objects.
 lock = locks.held_across_fork(llvm.ffi.lib._lock._lock)

@@ -11,7 +11,7 @@ from treadle.dsl.expr import Expr, walk
 from treadle.dsl.types import int64
 from treadle.skeletons.ir.kernel import Buffer, For, Let, Load, Store, expressions, statements
 
-from . import ahead, memory
+from . import memory, prefetch
 from .analysis import lanes_for, modified, nodes, varying_variables
 from .lanes import BITS, Lanes
 from .text import FENCE, Reg
@@ -90,9 +90,9 @@ class VectorLoop:
             copy = type(self.copies[0])(self.copies[0])
             copy.values[s.var] = self._index(em.constant(int64, 0))
             found = False
-            for one, known in ahead.straight(em, s.body, copy) or ():
+            for one, known in prefetch.straight(em, s.body, copy) or ():
                 for buffer, index in _accesses(one):
-                    place = ahead.known(em, index, known) if buffer.type.bytes < 4 else None
+                    place = prefetch.known(em, index, known) if buffer.type.bytes < 4 else None
                     if place is not None and place.lanes:
                         found |= memory.lane_step(em, place)[1] not in (1, -1)
             em.lanes = 0
@@ -134,7 +134,7 @@ class VectorLoop:
             for c in self.copies:
                 c.values[self.s.var] = index
             if mask is None:
-                ahead.ask(em, self.s.body, self.copies)
+                prefetch.ask(em, self.s.body, self.copies)
             em.block(self.s.body, self.copies)
         em.lanes, em.mask = 0, None
 
@@ -231,7 +231,7 @@ class VectorLoop:
             em.lanes = self.lanes
             copy = type(self.copies[0])(self.copies[0])
             copy.values[s.var] = self._index(em.constant(int64, 0))
-            inside = ahead.straight(em, s.body, copy) or ()
+            inside = prefetch.straight(em, s.body, copy) or ()
             stores = [(one, known) for one, known in inside if isinstance(one, Store)]
             if not stores or nodes(s.body) > _STREAM_OPERATIONS * len(stores):
                 em.lanes = 0
@@ -268,7 +268,7 @@ class VectorLoop:
         """The number of elements before the next cache line, and the required condition."""
         em, buffer = self.em, store.buffer
         bytes_each = BITS[memory_element(buffer.type)] // 8 * parts(buffer.type)
-        index, extent = (ahead.known(em, e, copy) for e in (store.index, buffer.size))
+        index, extent = (prefetch.known(em, e, copy) for e in (store.index, buffer.size))
         if index is None or extent is None or self.lanes * bytes_each % 64:
             return None
         base, step = memory.lane_step(em, index)

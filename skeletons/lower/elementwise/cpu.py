@@ -35,8 +35,7 @@ from ...schedules.examine import ascends
 from ...schedules.schedule import shown
 from .. import tiling
 from ..build import Builder, LoweringContext, element_bytes, element_cost
-from ..stencil.merged import is_short, merge
-from ..stencil.overrun import Overrun, overrun
+from ..stencil.cpu import Overrun, is_short, merge, overrun
 from ..tiling import Tile, Tiling
 from ..transpose.cpu import in_tiles
 from .parts import Part, in_parts

@@ -25,7 +25,7 @@ from ..build import Builder, element_cost
 from ..combining import Values, accumulate, assign, declare, zeros
 from ..gpu.collectives import STEPS, get, neutral_of, put
 from ..gpu.common import Group, Threads, multiples
-from ..gpu.visits import BlockVisits, Visits
+from ..gpu.orders import BlockVisits, Visits
 from .gpu_row_folder import UNROLL, unrolling, vector_of
 from .gpu_rows import how
 from .gpu_short import sequential

@@ -26,7 +26,7 @@ from ..build import Builder
 from ..combining import accumulate, declare
 from ..gpu.collectives import get, neutral_of, put, reduce_warp, shuffled, tree
 from ..gpu.common import WARP, Threads, multiples
-from ..gpu.visits import BlockVisits, Visits, leaf
+from ..gpu.orders import BlockVisits, Visits, leaf
 from .gpu_jam import JammedFold
 from .gpu_row_folder import RowElements, RowFolder, vector_of
 from .gpu_short import FEW_LANES, ShortRows, sequential

@@ -27,7 +27,7 @@ from .. import tiling
 from ..combining import Values, accumulate, declare
 from ..gpu.collectives import get, is_exact, neutral_of, put
 from ..gpu.common import Threads, store_group
-from ..gpu.visits import leaf
+from ..gpu.orders import leaf
 from .gpu_row_folder import RowElements, heavy_loops
 
 if TYPE_CHECKING:

@@ -26,7 +26,7 @@ from ..build import Builder, element_cost
 from ..combining import accumulate, apply_combine, assign, declare, zeros
 from ..gpu.collectives import combine_cost, flipped, get, put, scan_warp, shuffled
 from ..gpu.common import WARP, Threads
-from ..gpu.visits import Visits, leaf
+from ..gpu.orders import Visits, leaf
 from .cpu import AxisScan
 
 #: Threads of a block; columns, or parts of them, that keep memory busy; least steps of a part.

@@ -29,7 +29,7 @@ from ..build import Builder, element_cost
 from ..combining import Values, apply_combine, assign, declare, zeros
 from ..gpu.collectives import STEPS, flipped, get, put, shuffled
 from ..gpu.common import WARP, WIDEST, Group, Threads, load_vector, multiples, vector_count
-from ..gpu.visits import WHOLE, BlockVisits, Visits
+from ..gpu.orders import WHOLE, BlockVisits, Visits
 from .cpu import AxisScan
 
 #: Threads of a block, and vectors of a thread in a chunk.

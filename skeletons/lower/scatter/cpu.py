@@ -25,7 +25,7 @@ from collections.abc import Callable, Sequence
 
 from treadle.dsl import simplify
 from treadle.dsl.analysis.combines import identities
-from treadle.dsl.analysis.one_to_one import is_one_to_one, parted
+from treadle.dsl.analysis.updates import is_one_to_one, parted
 from treadle.dsl.expr import (
     FALSE,
     TRUE,
@@ -60,7 +60,7 @@ from ..combining import (
     is_arithmetic,
 )
 from ..elementwise.cpu import NARROW, elements_per_task
-from ..stencil.merged import is_short
+from ..stencil.cpu import is_short
 from ..tiling import Inner, Tile, Tiling
 from ..visits import QUEUES, shown
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from treadle.dsl.analysis.one_to_one import parted
+from treadle.dsl.analysis.updates import parted
 from treadle.dsl.expr import TRUE, Const, Expr, Index, Read, Var, constant, rewrite, walk
 from treadle.dsl.graph import Leaf, Permute
 from treadle.dsl.operations.places import linear
@@ -29,7 +29,7 @@ from ...ir.linearize import Linearizer, zero
 from ..build import Builder, element_cost
 from ..combining import Values, assign, declare
 from ..gpu import common
-from ..gpu.visits import Visits, leaf
+from ..gpu.orders import Visits, leaf
 from ..tiling import schedule_of
 
 #: Elements that a thread has in flight, where they are cheap.

@@ -29,7 +29,7 @@ from ..fold.gpu_row_folder import RowElements, RowFolder
 from ..fold.rows import RowFold
 from ..gpu.collectives import get, neutral_of, put, reduce_warp, tree
 from ..gpu.common import WARP, Threads, vector_count
-from ..gpu.visits import BlockVisits, Visits
+from ..gpu.orders import BlockVisits, Visits
 
 #: Threads of a block; segments that it takes at most, one to a thread; blocks that there should be.
 THREADS, SEGMENTS, BLOCKS = 256, 256, 2112

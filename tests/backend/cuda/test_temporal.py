@@ -7,7 +7,7 @@ import pytest
 
 import treadle as td
 from tests.backend.cuda.emulated import emulation
-from treadle.backend.cuda.temporal import TemporalBlocking
+from treadle.backend.cuda.loops import TemporalBlocking
 
 
 @pytest.mark.parametrize("turns", [0, 1, 7, 8, 9, 16, 43])

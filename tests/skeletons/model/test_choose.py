@@ -15,7 +15,7 @@ import treadle as td
 from tests.treadle.driver.explained import lower
 from treadle.backend.runtime.choosing import Choosing, deciding
 from treadle.dsl.graphs.names import Names
-from treadle.dsl.quantities import duration
+from treadle.dsl.text import duration
 from treadle.skeletons.model import device, kernel_maps, report
 from treadle.skeletons.model.choose import MARGIN, Decider, choose, has_choice, way_of
 from treadle.skeletons.model.device import H200, UNKNOWN_CPU

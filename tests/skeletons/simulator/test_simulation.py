@@ -33,8 +33,8 @@ from treadle.skeletons.simulator import (
     stencil_pattern,
     transpose_pattern,
 )
-from treadle.skeletons.simulator.formulas import cache_needed, line_loads
 from treadle.skeletons.simulator.programs import pattern_of
+from treadle.skeletons.simulator.simulation import cache_needed, line_loads
 
 STENCIL, PRODUCT = stencil_pattern(16, 16, 7, 7), matmul_pattern(16, 16, 16)
 

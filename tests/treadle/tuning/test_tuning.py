@@ -16,9 +16,9 @@ from treadle.skeletons.schedules import Block, Column, Row, as_schedule
 from treadle.tuning import trials
 from treadle.tuning import tune as tuning
 from treadle.tuning.candidates import tunable
-from treadle.tuning.comparing import difference, on_host
 from treadle.tuning.memory import key_of
 from treadle.tuning.table import Timing, TuningTable, _code, fewest
+from treadle.tuning.trials import difference, on_host
 from treadle.tuning.tune import candidates, extents_class, tune
 
 A = np.linspace(0, 1, 64 * 300, dtype=np.float32).reshape(64, 300)

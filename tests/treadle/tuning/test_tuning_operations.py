@@ -28,8 +28,8 @@ from treadle.tuning.candidates import (
     scan_candidates,
     tunable,
 )
-from treadle.tuning.comparing import difference, rounding
 from treadle.tuning.progress import Bar
+from treadle.tuning.trials import difference, rounding
 
 S = td.schedule
 TALL = np.linspace(0, 1, 300 * 900, dtype=np.float32).reshape(300, 900)

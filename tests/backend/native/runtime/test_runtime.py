@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import treadle as td
-from treadle.backend.native.codegen.llvm import llvm
+from treadle.backend.native.codegen.target import llvm
 from treadle.backend.native.runtime import build, modules, replay, structures, threads
 
 MODULES = pytest.mark.parametrize("module", build.MODULES, ids=lambda m: m.output.name)

@@ -10,7 +10,7 @@ import pytest
 
 import treadle as td
 from treadle.dsl.schedule import ScheduleError
-from treadle.skeletons.schedules.block_table import BlockTable, block_table, looked_up
+from treadle.skeletons.schedules.resolved import BlockTable, block_table, looked_up
 
 S = td.schedule
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import treadle as td
-from treadle.dsl.analysis.one_to_one import is_one_to_one, parted
+from treadle.dsl.analysis.updates import is_one_to_one, parted
 from treadle.dsl.expr import TRUE
 from treadle.dsl.graph import Permute
 from treadle.dsl.target import CUDA, NATIVE
