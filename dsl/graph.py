@@ -451,12 +451,14 @@ class Library(Node):
 class Barrier(Node):
     """`compute`: materialise here; nothing is fused across.
 
-    With a `rule` (`td.rule`): the results of a function, then its arguments, and how it is
-    differentiated; programs that are run have none (`without_rules`).
+    With a `rule`: the `ruled` results of a function, then its arguments, and how it is
+    differentiated (by `td.rule`, or as a library's operation); programs that are run have none
+    (`without_rules`).
     """
 
     arguments: tuple[Leaf, ...]
     rule: Any = field(factory=lambda values: None)
+    ruled: int = field(factory=lambda values: 0)
 
     def _outputs(self) -> tuple[Output, ...]:
         return tuple(Output(a.shape, a.type) for a in self.arguments)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import re
 import sys
 
 #: ASCII replacements for characters that a stream cannot encode; others are escaped as in Python.
@@ -87,3 +88,18 @@ def in_bytes(n: float) -> str:
         if n >= size:
             return f"{n / size:.3g} {unit}"
     return f"{n:.0f} B"
+
+
+def byte_count(memory: object) -> int | None:
+    """The number of bytes in "2 GB", "300 MB" or a positive int; None for anything else.
+
+    >>> byte_count("2 GB"), byte_count("1 MiB"), byte_count(4096), byte_count("much")
+    (2000000000, 1048576, 4096, None)
+    """
+    if isinstance(memory, int) and not isinstance(memory, bool):
+        return memory if memory > 0 else None
+    found = re.fullmatch(r"\s*(\d+(?:\.\d*)?)\s*([kKMGT]?)(i?)B?\s*", str(memory))
+    if not isinstance(memory, str) or found is None:
+        return None
+    size = 1024 if found[3] else 1000
+    return int(float(found[1]) * size ** " KMGT".index(found[2].upper() or " ")) or None

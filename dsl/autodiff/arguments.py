@@ -137,18 +137,15 @@ class Substitution:
             (self._builder.leaves if isinstance(old.node, Input) else self._pending)[old] = new
         self._inputs = {leaf.node for leaf in self._builder.leaves}
         self._done: set[Any] = set()
+        #: States and counters that are replaced by others.
+        self._renewed: set[Input] = set()
 
     def renew(self, roots: Sequence[Leaf]) -> None:
         """Give the loops under `roots` states and counters of their own: the program has these
         loops twice, in different bodies."""
-        nodes = self._builder.nodes
         for node in topological(roots):
-            for bound in getattr(node, "bound", ()) if isinstance(node, ArrayLoop) else ():
-                if bound not in nodes:
-                    made = bound.copy().of_shape(bound.shape)
-                    nodes[bound] = made
-                    self._inputs.add(bound)
-                    self._inputs.add(made)
+            if isinstance(node, ArrayLoop):
+                self._renewed.update(node.bound)
 
     def _prepare(self, roots: Sequence[Leaf]) -> None:
         """Rebuild what the roots need, dependencies first; of a replaced node, what replaces it."""
@@ -158,19 +155,27 @@ class Substitution:
             if node in self._inputs or node in self._done:
                 continue
             instead = [n.node for o in node.leaves if (n := self._pending.get(o)) is not None]
-            needed = instead or [leaf.node for leaf in (*node.inputs(), *node.inside())]
             if not ready:
                 stack.append((node, True))
-                stack += [(n, False) for n in needed]
+                stack += [(n, False) for n in instead or _needed(node)]
                 continue
             self._done.add(node)
             if instead:
                 for leaf in node.leaves:
                     self._builder.leaves[leaf] = self._builder.leaf(self._pending[leaf])
                 continue
-            made = self._builder.node(node)
+            made = self._bound(node) if isinstance(node, Input) else self._builder.node(node)
             if made is not node:
                 self._builder.nodes[node] = made
+
+    def _bound(self, node: Input) -> Input:
+        """The state of a loop, with the extents that it has now."""
+        shape = self._builder.exprs(node.shape)
+        if node not in self._renewed and (not node.bound or shape == node.shape):
+            return node
+        made = node.copy().of_shape(shape)
+        self._inputs.add(made)
+        return made
 
     def leaves(self, leaves: Sequence[Leaf]) -> list[Leaf]:
         self._prepare(leaves)
@@ -197,3 +202,12 @@ def constant_leaf(value: float, like: Leaf, label: str) -> Leaf:
     node = Generate(like.shape, (Const(value, like.type),), label=Label(label),
                     where=user_location())  # fmt: skip
     return node.leaf()
+
+
+def _needed(node: Node) -> list[Node]:
+    """What is rebuilt before a node; of the state of a loop, what its extents read."""
+    if isinstance(node, Input):
+        read = walk(node.shape) if node.bound else ()
+        return [e.node for e in read if isinstance(e, Read) and e.node is not node]
+    bound = node.bound if isinstance(node, ArrayLoop) else ()
+    return [*(leaf.node for leaf in (*node.inputs(), *node.inside())), *bound]

@@ -127,18 +127,17 @@ class Ruled:
     def __init__(
         self,
         name: str,
-        results: int,
         back: Callable[[Sequence[Leaf], Sequence[Leaf], Sequence[Leaf]], list[Leaf | None]] | None,
         ahead: Callable[[Sequence[Leaf], Sequence[Leaf], Sequence[Leaf]], list[Leaf | None]] | None,
         captured: int = 0,
     ) -> None:
-        self.name, self.results, self._back, self._ahead = name, results, back, ahead
+        self.name, self._back, self._ahead = name, back, ahead
         #: The last operands: what the function uses beside its arguments.
         self.captured = captured
 
     def split(self, node: Barrier) -> tuple[tuple[Leaf, ...], tuple[Leaf, ...], tuple[Leaf, ...]]:
         """The results, the arguments, and what else is used."""
-        n, end = self.results, len(node.arguments) - self.captured
+        n, end = node.ruled, len(node.arguments) - self.captured
         return node.leaves[:n], node.arguments[n:end], node.arguments[end:]
 
     def _refuse_captured(self) -> GradientError:
@@ -181,7 +180,7 @@ class Ruled:
         y, arguments, captured = self.split(node)
         if any(leaf in f.tangents for leaf in captured):
             raise self._refuse_captured()
-        given = tangents[self.results : self.results + len(arguments)]
+        given = tangents[len(y) : len(y) + len(arguments)]
         if all(t is None for t in given):
             return [None] * len(y)
         if self._ahead is None:
@@ -301,9 +300,9 @@ class Rule:
             found = self._jvp(form.put(arguments), form.put(tangents))
             return of_result.taken(found, "tangent", results)
 
-        ruled = Ruled(name, len(results), back if self._vjp else None,
+        ruled = Ruled(name, back if self._vjp else None,
                       ahead if self._jvp else None, len(captured))  # fmt: skip
-        node = Barrier((*results, *form.leaves, *captured), ruled, label=Label(name),
+        node = Barrier((*results, *form.leaves, *captured), ruled, len(results), label=Label(name),
                        where=user_location())  # fmt: skip
         return of_result.put(node.leaves[: len(results)])
 
@@ -428,7 +427,7 @@ def fixed_point(f: Callable[[Any], Any], x0: Any, tol: float) -> Any:
 
         return list(_iterated(following, start, tol))
 
-    node = Barrier((*found, *captured), Ruled("fixed_point", len(found), back, ahead),
+    node = Barrier((*found, *captured), Ruled("fixed_point", back, ahead), len(found),
                    label=Label("fixed_point"), where=user_location())  # fmt: skip
     return form.put(node.leaves[: len(found)])
 

@@ -33,10 +33,11 @@ from ..graph import (
     canonical_combine,
     topological,
 )
+from ..libraries.base import LibraryOperation
 from .arguments import Substitution, constant_leaf
 from .expressions import Active, add, expr_jvp, resolved, shifted, zero
 from .loops import active_states, closed_loop, invariants, state_like
-from .reverse import held, located, one_to_one, own, pulled, refused
+from .reverse import held, located, one_to_one, operand, own, pulled, refused
 
 
 class Forward:
@@ -272,6 +273,10 @@ def _matmul(f: Forward, node: Matmul) -> None:
     shape = (*node.batch, node.m, node.n)
     rank = len(shape)
     total: Expr | None = None
+    if left is not None:
+        left = operand(left, (*node.batch, node.m, node.k), node)
+    if right is not None:
+        right = operand(right, (*node.batch, node.k, node.n), node)
     for a, b in ((left, node.right), (node.left, right)):
         if a is not None and b is not None:
             made = Matmul(node.batch, node.m, node.n, node.k, a, b, node.options,
@@ -287,7 +292,12 @@ def _matmul(f: Forward, node: Matmul) -> None:
 def _barrier(f: Forward, node: Barrier) -> None:
     if node.rule is not None:
         given = [f.tangents.get(leaf) for leaf in node.arguments]
-        for leaf, t in zip(node.leaves, node.rule.forward(node, given, f), strict=False):
+        if isinstance(node.rule, LibraryOperation):
+            given[: node.ruled] = [None] * node.ruled
+            moved = transposed(node, given, f) if any(given) else []
+        else:
+            moved = node.rule.forward(node, given, f)
+        for leaf, t in zip(node.leaves, moved, strict=False):
             if t is not None:
                 f.tangents[leaf] = t
         return

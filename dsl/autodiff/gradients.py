@@ -21,6 +21,7 @@ from ..operations.functions import elementwise
 from ..scalar import Scalar, apply_primitive, as_strong, lift
 from ..shapes import same_shape
 from ..simplify import cast
+from ..text import byte_count
 from .arguments import Substitution, Variable, flatten, is_value, names_of
 from .expressions import Active, expr_vjp, settled, shifted
 from .forward import Forward
@@ -96,7 +97,7 @@ def _loss(result: Any, operation: str) -> tuple[Leaf, bool]:
 
 
 def _differentiated(
-    f: Function, args: tuple[Any, ...], argnums: Any, has_aux: bool, operation: str
+    f: Function, args: tuple[Any, ...], argnums: Any, has_aux: bool, memory: Any, operation: str
 ) -> tuple[Any, Any, Any]:
     """The value, the auxiliary results and the gradients."""
     if not callable(f):
@@ -126,7 +127,13 @@ def _differentiated(
         result, aux = result
     root, number = _loss(result, operation)
     targets = [leaf for v in variables for leaf in v.leaves]
-    bars, replaced = pulled([root], [Const(1, root.type)], targets)
+    limit = None if memory is None else byte_count(memory)
+    if memory is not None and limit is None:
+        raise TracingError(
+            f"{operation}: memory is an amount of memory, got {memory!r}.",
+            hint='Write "2 GB", "300 MB" or a positive number of bytes.',
+        )
+    bars, replaced = pulled([root], [Const(1, root.type)], targets, limit)
     put = Substitution(variables, list(replaced.items()))
     for v in variables:
         v.close()
@@ -197,13 +204,17 @@ def _as_asked(gradients: Any, argnums: Any, in_kernel: bool) -> Any:
 
 
 @user_facing
-def value_and_grad(f: Function, argnums: Any = 0, has_aux: bool = False) -> Callable[..., Any]:
+def value_and_grad(
+    f: Function, argnums: Any = 0, has_aux: bool = False, memory: int | str | None = None
+) -> Callable[..., Any]:
     """A function that returns `f`'s value and its gradient: (value, gradient), in one program.
 
     f: returns one real number, an array of rank 0 or a scalar; with `has_aux`, the pair of it and
         other results, and the value is then this pair.
     argnums: the number of the argument to differentiate by, or a tuple of numbers; the gradient
         has the structure and the types of the argument (a tuple of them for a tuple).
+    memory: how much the stored states of each loop over arrays may take, in bytes or as "2 GB";
+        the others are computed again from these.  None stores all that are needed.
 
     Errors: `GradientError` at the line of an operation that has no derivative; `DTypeError` for
     integers among the arguments; `ShapeError` if `f` returns an array.
@@ -217,14 +228,16 @@ def value_and_grad(f: Function, argnums: Any = 0, has_aux: bool = False) -> Call
     @_named_after(f)
     def differentiated(*args: Any) -> Any:
         inside = enclosing_kernel() is not None
-        value, aux, gradients = _differentiated(f, args, argnums, has_aux, "value_and_grad")
+        value, aux, gradients = _differentiated(f, args, argnums, has_aux, memory, "value_and_grad")
         return (value, aux) if has_aux else value, _as_asked(gradients, argnums, inside)
 
     return differentiated
 
 
 @user_facing
-def grad(f: Function, argnums: Any = 0, has_aux: bool = False) -> Callable[..., Any]:
+def grad(
+    f: Function, argnums: Any = 0, has_aux: bool = False, memory: int | str | None = None
+) -> Callable[..., Any]:
     """The gradient of `f`, a function of the same arguments; see `value_and_grad`.
 
     With `has_aux`, it returns (gradient, aux).
@@ -237,7 +250,7 @@ def grad(f: Function, argnums: Any = 0, has_aux: bool = False) -> Callable[..., 
     @_named_after(f)
     def differentiated(*args: Any) -> Any:
         inside = enclosing_kernel() is not None
-        _, aux, gradients = _differentiated(f, args, argnums, has_aux, "grad")
+        _, aux, gradients = _differentiated(f, args, argnums, has_aux, memory, "grad")
         found = _as_asked(gradients, argnums, inside)
         return (found, aux) if has_aux else found
 
@@ -458,9 +471,10 @@ def check_grad(f: Function, *args: Any, rtol: float = 1e-5) -> None:
     backward = float(sum(p.sum() for p in parts))
     _, dy = jvp(f, tuple(args), build(along))
     forward = computed(dy)
-    scale = float(sum(np.abs(p).sum() for p in parts)) + abs(difference)
+    most = rtol * (float(sum(np.abs(p).sum() for p in parts)) + abs(difference))
+    most += abs(at(0.0)) * 1e-14 / h  # what rounding makes of the difference
     for name, value in (("the gradient", backward), ("jvp", forward)):
-        if not abs(value - difference) <= rtol * scale:
+        if not abs(value - difference) <= most:
             raise GradientError(
                 f"{name} gives {value:.10g} along a random direction, central differences "
                 f"{difference:.10g}.",

@@ -1,16 +1,17 @@
 """The adjoints of loops over arrays and of branches.
 
-A loop is run once more (or instead) with its states stored, and then in reverse: a loop over the
-adjoint of the body, in which the state is read from what was stored.  The cotangents of arrays that
-the body uses but does not change are part of the state of the reversed loop, and are added to.
+A loop is run with its states stored, and then in reverse: a loop over the adjoint of the body, in
+which the state is read from what was stored.  With a limit of memory some of the states are stored,
+and the others computed again from these.  The cotangents of arrays that the body uses but does not
+change are part of the state of the reversed loop, and are added to.
 """
 
 from __future__ import annotations
 
 from collections.abc import Container, Sequence
 
-from ..errors import GradientError, Location
-from ..expr import TRUE, Const, Expr, Read, constant, walk
+from ..errors import Location
+from ..expr import TRUE, Const, Expr, constant
 from ..graph import (
     ArrayLoop,
     Branch,
@@ -18,12 +19,14 @@ from ..graph import (
     Input,
     Label,
     Leaf,
+    Library,
     Node,
     Output,
     Permute,
     indices,
     topological,
 )
+from ..libraries.checkpoints import PLACE, SLOT, STEPS, TARGET, checkpoints
 from ..node import fresh_uid
 from ..scalar import apply_primitive
 from ..shapes import on_host
@@ -109,12 +112,6 @@ def counted(loop: ArrayLoop) -> tuple[ArrayLoop, Expr]:
     return made, n
 
 
-def _changes(n: Expr) -> bool:
-    """Whether a number of iterations depends on the state or the counter of an outer loop."""
-    read = [Leaf(e.node, e.component) for e in walk((n,)) if isinstance(e, Read)]
-    return any(isinstance(x, Input) and x.bound for x in topological(read, inside=False))
-
-
 def active_states(moved: Container[Leaf], loop: ArrayLoop, fixed: Sequence[Leaf]) -> list[int]:
     """The numbers of the states that depend differentiably on a target."""
     found = {k for k, leaf in enumerate(loop.init) if leaf in moved}
@@ -127,60 +124,97 @@ def active_states(moved: Container[Leaf], loop: ArrayLoop, fixed: Sequence[Leaf]
         found |= more
 
 
+class _Adjoint:
+    """The adjoint of a loop's body: `new` are the next values of `incoming`, the cotangents of its
+    active states, and of `sums`, those of what the body uses and does not change."""
+
+    def __init__(self, r: Reverse, node: ArrayLoop, loop: ArrayLoop) -> None:
+        where, label = node.where, adjoint(node)
+        self.fixed = [leaf for leaf in invariants(node) if leaf in r.moving]
+        self.active = active_states(r.moving, node, self.fixed)
+        states = [loop.state[k].leaf() for k in self.active]
+        inner = Reverse([loop.body[k] for k in self.active], [*states, *self.fixed], r.memory)
+        self.incoming = [state_like(loop.init[k], "cotangent", where) for k in self.active]
+        self.sums = [state_like(leaf, "sum", where) for leaf in self.fixed]
+        for k, g in zip(self.active, self.incoming, strict=True):
+            inner.give(loop.body[k], own(g.leaf(), len(g.shape)))
+        inner.run()
+        self.new = [inner.bar(s) or constant_leaf(0, s, label.operation) for s in states]
+        for leaf, total in zip(self.fixed, self.sums, strict=True):
+            part = inner.bar(leaf)
+            if part is None:
+                self.new.append(total.leaf())
+                continue
+            ix = indices(len(leaf.shape))
+            e = apply_primitive("add", [total.leaf().at(*ix), part.at(*ix)])
+            self.new.append(Generate(leaf.shape, (e,), label=label, where=where).leaf())
+        self.replaced = inner.replaced
+        used = set(topological(self.new))
+        #: The states that it reads.
+        self.kept = [k for k, s in enumerate(loop.state) if s in used]
+
+    def at(self, swap: dict[Leaf, Leaf]) -> list[Leaf]:
+        """The new values where states and the counter are others."""
+        put = Substitution((), [*self.replaced.items(), *swap.items()])
+        put.renew([*self.new, *self.replaced.values()])
+        return put.leaves(self.new)
+
+
 @rule_for(ArrayLoop)
 def _loop(r: Reverse, node: ArrayLoop, bars: Bars) -> None:
-    where, label = node.where, adjoint(node)
-    fixed = [leaf for leaf in invariants(node) if leaf in r.moving]
-    active = active_states(r.moving, node, fixed)
     loop, n = counted(node)
-    if _changes(n):
-        raise GradientError(
-            "the derivative of a loop inside another loop, whose number of iterations changes from "
-            "iteration to iteration of the outer loop, is not supported.",
-            hint="Give it a fixed number of iterations, and keep the state in the others: "
-            "td.where(k < n, new, old).",
-        )
+    back = _Adjoint(r, node, loop)
+    starts = [bars[k] or constant_leaf(0, loop.init[k], str(adjoint(node))) for k in back.active]
+    starts += [constant_leaf(0, leaf, str(adjoint(node))) for leaf in back.fixed]
+    if r.memory is not None and back.kept and not loop.changing():
+        storing, reversed_ = _checkpointed(r.memory, node, loop, n, back, starts)
+    else:
+        storing, reversed_ = _stored(node, loop, n, back, starts)
+    r.replaced.update(zip(node.leaves, storing, strict=False))
+    targets = [*(loop.init[k] for k in back.active), *back.fixed]
+    for leaf, g in zip(targets, reversed_, strict=True):
+        r.give(leaf, own(g, len(leaf.shape)))
+
+
+def _room(rows: Expr, loop: ArrayLoop, kept: Sequence[int]) -> list[Leaf]:
+    """Arrays for so many of these states."""
+    return [
+        Generate((rows, *loop.state[k].shape), (Const(0, loop.state[k].type),),
+                 label=Label("stored"), where=loop.where).leaf()
+        for k in kept
+    ]  # fmt: skip
+
+
+def _put(store: Leaf, place: Expr, state: Leaf, valid: Expr, node: ArrayLoop) -> Leaf:
+    """The stored states with one more."""
+    ix = indices(len(state.shape))
+    made = Permute(state.shape, valid, (place, *ix), (state.at(*ix),), (store,), None,
+                   label=Label(f"states of {node.label}"), where=node.where)  # fmt: skip
+    return made.leaf()
+
+
+def _taken(store: Leaf, place: Expr, label: Label, where: Location | None) -> Leaf:
+    """A stored state."""
+    shape = store.shape[1:]
+    read = store.at(place, *indices(len(shape)))
+    return Generate(shape, (read,), label=label, where=where).leaf()
+
+
+def _stored(
+    node: ArrayLoop, loop: ArrayLoop, n: Expr, back: _Adjoint, starts: Sequence[Leaf]
+) -> tuple[Sequence[Leaf], Sequence[Leaf]]:
+    """All states that are needed are stored: the loop's results, and the cotangents."""
+    where, label = node.where, adjoint(node)
     assert loop.index is not None
-    # The adjoint of the body.
-    states = [loop.state[k].leaf() for k in active]
-    inner = Reverse([loop.body[k] for k in active], [*states, *fixed])
-    incoming = [state_like(loop.init[k], "cotangent", where) for k in active]
-    sums = [state_like(leaf, "sum", where) for leaf in fixed]
-    for k, g in zip(active, incoming, strict=True):
-        inner.give(loop.body[k], own(g.leaf(), len(g.shape)))
-    inner.run()
-    outgoing = [inner.bar(s) or constant_leaf(0, s, label.operation) for s in states]
-    added = []
-    for leaf, total in zip(fixed, sums, strict=True):
-        part = inner.bar(leaf)
-        if part is None:
-            added.append(total.leaf())
-            continue
-        ix = indices(len(leaf.shape))
-        e = apply_primitive("add", [total.leaf().at(*ix), part.at(*ix)])
-        added.append(Generate(leaf.shape, (e,), label=label, where=where).leaf())
-    new = [*outgoing, *added]
-    # The states that it reads, stored.
-    needed = set(topological(new))
-    kept = [s for s in loop.state if s in needed]
-    rows = apply_primitive("maximum", [n, constant(0)])
+    empty = _room(_not_negative(n), loop, back.kept)
+    stores = [state_like(e, "stored", where) for e in empty]
     place = loop.index.leaf().at()
-    stores, updates, empty = [], [], []
-    for s in kept:
-        shape = (rows, *s.shape)
-        first = Generate(shape, (Const(0, s.type),), label=Label("stored"), where=where)
-        store = state_like(first.leaf(), "stored", where)
-        ix = indices(len(s.shape))
-        update = Permute(s.shape, TRUE, (place, *ix), (s.leaf().at(*ix),), (store.leaf(),), None,
-                         label=Label(f"states of {node.label}"), where=where)  # fmt: skip
-        stores.append(store)
-        updates.append(update.leaf())
-        empty.append(first.leaf())
     storing = closed_loop(
         ArrayLoop(
             (*loop.state, *stores),
             (*loop.init, *empty),
-            (*loop.body, *updates),
+            (*loop.body, *(_put(s.leaf(), place, loop.state[k].leaf(), TRUE, node)
+                           for s, k in zip(stores, back.kept, strict=True))),
             None,
             n,
             loop.index,
@@ -188,30 +222,128 @@ def _loop(r: Reverse, node: ArrayLoop, bars: Bars) -> None:
             where=where,
             checks=loop.checks,
         )
-    )
-    for k in range(len(node.state) if storing is not node else 0):
-        r.replaced[node.leaf(k)] = storing.leaf(k)
-    # The reversed loop.
+    )  # fmt: skip
     step = Input("k", int64, (), kind="counter", where=where)
-    back = _minus(_minus(n, constant(1)), step.leaf().at())
-    swap = dict(inner.replaced)
-    swap[loop.index.leaf()] = Generate((), (back,), label=label, where=where).leaf()
-    for j, s in enumerate(kept):
+    here = _minus(_minus(n, constant(1)), step.leaf().at())
+    swap = {loop.index.leaf(): Generate((), (here,), label=label, where=where).leaf()}
+    for j, k in enumerate(back.kept):
         stored = storing.leaf(len(loop.state) + j)
-        read = stored.at(back, *indices(len(s.shape)))
-        swap[s.leaf()] = Generate(s.shape, (read,), label=label, where=where).leaf()
-    put = Substitution((), list(swap.items()))
-    put.renew([*new, *inner.replaced.values()])
-    body = put.leaves(new)
-    starts = [bars[k] or constant_leaf(0, loop.init[k], label.operation) for k in active]
-    starts += [constant_leaf(0, leaf, label.operation) for leaf in fixed]
+        swap[loop.state[k].leaf()] = _taken(stored, here, label, where)
     reversed_ = closed_loop(
-        ArrayLoop(
-            (*incoming, *sums), tuple(starts), tuple(body), None, n, step, label=label, where=where
-        )
-    )
-    for j, leaf in enumerate([*(loop.init[k] for k in active), *fixed]):
-        r.give(leaf, own(reversed_.leaf(j), len(leaf.shape)))
+        ArrayLoop((*back.incoming, *back.sums), tuple(starts), tuple(back.at(swap)), None, n, step,
+                  label=label, where=where)
+    )  # fmt: skip
+    return storing.leaves[: len(loop.state)], reversed_.leaves
+
+
+def _not_negative(n: Expr) -> Expr:
+    return apply_primitive("maximum", [n, constant(0)])
+
+
+def _needed_to_restart(loop: ArrayLoop, kept: Sequence[int]) -> list[int]:
+    """The states from which the later ones of `kept` are computed."""
+    found = set(kept)
+    while True:
+        used = set(topological([loop.body[k] for k in found]))
+        more = {k for k, s in enumerate(loop.state) if s in used}
+        if more <= found:
+            return sorted(found)
+        found |= more
+
+
+def _slots(memory: int, loop: ArrayLoop, kept: Sequence[int], n: Expr) -> Expr:
+    """How many of these states fit into so many bytes: one at least, all at most."""
+    size: Expr = constant(0)
+    for k in kept:
+        own_size: Expr = constant(loop.state[k].type.bytes)
+        for extent in loop.init[k].shape:
+            own_size = apply_primitive("multiply", [own_size, extent])
+        size = apply_primitive("add", [size, own_size])
+    size = apply_primitive("maximum", [size, constant(1)])
+    fitting = apply_primitive("floor_divide", [constant(memory), size])
+    most = apply_primitive("maximum", [n, constant(1)])
+    return apply_primitive("minimum", [apply_primitive("maximum", [fitting, constant(1)]), most])
+
+
+def _checkpointed(
+    memory: int, node: ArrayLoop, loop: ArrayLoop, n: Expr, back: _Adjoint, starts: Sequence[Leaf]
+) -> tuple[Sequence[Leaf], Sequence[Leaf]]:
+    """As many states are stored as fit into the memory; the others are computed again from them, in
+    the order of `libraries/checkpoints.py`."""
+    where, label = node.where, adjoint(node)
+    assert loop.index is not None
+    kept = _needed_to_restart(loop, back.kept)
+    slots = _slots(memory, loop, kept, n)
+    rows = apply_primitive("add", [apply_primitive("multiply", [_not_negative(n), constant(2)]),
+                                   constant(2)])  # fmt: skip
+    plan = Library(
+        checkpoints(),
+        tuple(Generate((), (e,), label=Label("checkpoints"), where=where).leaf()
+              for e in (n, slots)),
+        (Output((constant(4), rows), int64), Output((constant(2),), int64)),
+        label=Label("checkpoints"), where=where,
+    )  # fmt: skip
+    table, ends = plan.leaves
+    forward, every = (ends.at(constant(k)) for k in range(2))
+
+    def advanced(turn: Expr, first: Sequence[Leaf], states: Sequence[int], name: str) -> list[Leaf]:
+        """These states after the iterations of an action."""
+        index = Input("k", int64, (), kind="counter", where=where)
+        begin = table.at(constant(PLACE), turn)
+        here = apply_primitive("add", [begin, index.leaf().at()])
+        now = [state_like(leaf, "state", where) for leaf in first]
+        swap = {loop.state[k].leaf(): s.leaf() for k, s in zip(states, now, strict=True)}
+        counter = Generate((), (here,), label=Label("k"), where=where).leaf()
+        put = Substitution((), [*swap.items(), (loop.index.leaf(), counter)])  # type: ignore[union-attr]
+        roots = [loop.body[k] for k in states]
+        put.renew(roots)
+        made = ArrayLoop(tuple(now), tuple(first), tuple(put.leaves(roots)), None,
+                         table.at(constant(STEPS), turn), index, label=Label(name),
+                         where=where, checks=loop.checks)  # fmt: skip
+        return list(closed_loop(made).leaves)
+
+    def stored(stores: Sequence[Leaf], turn: Expr, states: Sequence[Leaf]) -> list[Leaf]:
+        target = table.at(constant(TARGET), turn)
+        valid = apply_primitive("greater_equal", [target, constant(0)])
+        return [_put(s, target, x, valid, node) for s, x in zip(stores, states, strict=True)]
+
+    # Forward: the loop itself, in parts.
+    turn = Input("part", int64, (), kind="counter", where=where)
+    here = turn.leaf().at()
+    room = _room(slots, loop, kept)
+    empty = [_put(e, constant(0), loop.init[k], TRUE, node)
+             for e, k in zip(room, kept, strict=True)]  # fmt: skip
+    states = [state_like(leaf, "state", where) for leaf in loop.init]
+    stores = [state_like(e, "stored", where) for e in empty]
+    following = advanced(here, [s.leaf() for s in states], range(len(states)), str(node.label))
+    more = stored([s.leaf() for s in stores], here, [following[k] for k in kept])
+    storing = closed_loop(
+        ArrayLoop((*states, *stores), (*loop.init, *empty), (*following, *more), None, forward,
+                  turn, label=Label(f"parts of {node.label}"), where=where)
+    )  # fmt: skip
+    # Backward: parts of it again, and adjoints of iterations.
+    turn = Input("part", int64, (), kind="counter", where=where)
+    action = apply_primitive("add", [forward, turn.leaf().at()])
+    stores = [state_like(e, "stored", where) for e in empty]
+    slot = table.at(constant(SLOT), action)
+    first = [_taken(s.leaf(), slot, label, where) for s in stores]
+    following = advanced(action, first, kept, f"{node.label} again")
+    place = apply_primitive("add", [table.at(constant(PLACE), action),
+                                    table.at(constant(STEPS), action)])  # fmt: skip
+    swap = {loop.index.leaf(): Generate((), (place,), label=label, where=where).leaf()}
+    swap.update((loop.state[k].leaf(), x) for k, x in zip(kept, following, strict=True))
+    sums = [*back.incoming, *back.sums]
+    now = apply_primitive("less", [table.at(constant(TARGET), action), constant(0)])
+    outs = tuple(Output(s.shape, s.type) for s in sums)
+    chosen = Branch(now, tuple(back.at(swap)), tuple(s.leaf() for s in sums), outs,
+                    label=label, where=where)  # fmt: skip
+    more = stored([s.leaf() for s in stores], action, following)
+    after = list(storing.leaves[len(loop.state) :])
+    reversed_ = closed_loop(
+        ArrayLoop((*sums, *stores), (*starts, *after), (*chosen.leaves, *more), None,
+                  _minus(every, forward), turn, label=label, where=where)
+    )  # fmt: skip
+    return storing.leaves[: len(loop.state)], reversed_.leaves[: len(sums)]
 
 
 @rule_for(Branch)
@@ -233,7 +365,7 @@ def _branch(r: Reverse, node: Branch, bars: Bars) -> None:
     sides = []
     for side in (node.then, node.other):
         pairs = [(leaf, g) for leaf, g in zip(side, bars, strict=True) if g is not None]
-        inner_r = Reverse([leaf for leaf, _ in pairs], targets)
+        inner_r = Reverse([leaf for leaf, _ in pairs], targets, r.memory)
         for leaf, g in pairs:
             inner_r.give(leaf, own(g, len(leaf.shape)))
         inner_r.run()

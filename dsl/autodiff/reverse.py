@@ -15,11 +15,9 @@ from ..analysis.combines import argument_combine, ways
 from ..errors import GradientError, Location
 from ..expr import Apply, Expr, Index, Read, Var, constant, walk
 from ..graph import (
-    Barrier,
     Generate,
     Label,
     Leaf,
-    Library,
     Matmul,
     Node,
     Permute,
@@ -54,7 +52,11 @@ Bars = Sequence[Leaf | None]
 class Reverse:
     """The cotangents of `targets`, for those of results."""
 
-    def __init__(self, roots: Sequence[Leaf], targets: Sequence[Leaf]) -> None:
+    def __init__(
+        self, roots: Sequence[Leaf], targets: Sequence[Leaf], memory: int | None = None
+    ) -> None:
+        #: The bytes that the states of one loop may take; None for all states.
+        self.memory = memory
         self.targets = dict.fromkeys(targets)
         self.parts: dict[Leaf, list[Expr]] = {}
         self.nodes = list(topological(roots))
@@ -123,12 +125,15 @@ class Reverse:
 
 
 def pulled(
-    roots: Sequence[Leaf], seeds: Sequence[Leaf | Expr | None], targets: Sequence[Leaf]
+    roots: Sequence[Leaf],
+    seeds: Sequence[Leaf | Expr | None],
+    targets: Sequence[Leaf],
+    memory: int | None = None,
 ) -> tuple[list[Leaf], dict[Leaf, Leaf]]:
     """The cotangents of `targets` for those of `roots`: arrays, or expressions over their indices.
     Targets that the roots do not depend on get zeros.  Also leaves of the program to replace by
     others that compute the same."""
-    reverse = Reverse(roots, targets)
+    reverse = Reverse(roots, targets, memory)
     for root, seed in zip(roots, seeds, strict=True):
         if isinstance(seed, Leaf):
             seed = seed.at(*indices(len(root.shape)))
@@ -230,16 +235,6 @@ def _generate(r: Reverse, node: Generate, bars: Bars) -> None:
     r.through(node.shape, seeds, node)
 
 
-@rule_for(Barrier)
-def _barrier(r: Reverse, node: Barrier, bars: Bars) -> None:
-    if node.rule is not None:
-        node.rule.reverse(r, node, bars)
-        return
-    for leaf, bar in zip(node.arguments, bars, strict=True):
-        if bar is not None:
-            r.give(leaf, own(bar, len(leaf.shape)))
-
-
 def through_epilogue(
     r: Reverse,
     shape: Shape,
@@ -274,6 +269,13 @@ def through_epilogue(
     return made
 
 
+def operand(e: Expr, shape: Shape, node: Node) -> Expr:
+    """The operand of a product: a read, of an array of its own if it is computed."""
+    if isinstance(e, Read) and e.boundary is None:
+        return e
+    return own(held(shape, e, adjoint(node), node.where), len(shape))
+
+
 @rule_for(Matmul)
 def _matmul(r: Reverse, node: Matmul, bars: Bars) -> None:
     """Abar = G Bᴴ, Bbar = Aᴴ G; whatever algorithm computes the product."""
@@ -298,12 +300,14 @@ def _matmul(r: Reverse, node: Matmul, bars: Bars) -> None:
         return apply_primitive("conjugate", [e]) if e.type.is_complex else e
 
     if r.active(node.left):
-        right = conjugate(shifted(node.right, turned))
+        shape = (*node.batch, node.n, node.k)
+        right = operand(conjugate(shifted(node.right, turned)), shape, node)
         made = Matmul(node.batch, node.m, node.k, node.n, own(bar, rank), right, options,
                       label=common[0], where=common[1])  # fmt: skip
         r.through((*node.batch, node.m, node.k), [(node.left, own(made.leaf(), rank))], node)
     if r.active(node.right):
-        left = conjugate(shifted(node.left, turned))
+        shape = (*node.batch, node.k, node.m)
+        left = operand(conjugate(shifted(node.left, turned)), shape, node)
         made = Matmul(node.batch, node.k, node.n, node.m, left, own(bar, rank), options,
                       label=common[0], where=common[1])  # fmt: skip
         r.through((*node.batch, node.k, node.n), [(node.right, own(made.leaf(), rank))], node)
@@ -419,14 +423,6 @@ def _extremes(node: Permute, k: int, better: str) -> Leaf:
         where=node.where,
     )
     return made.leaf(1)
-
-
-@rule_for(Library)
-def _library(r: Reverse, node: Library, bars: Bars) -> None:
-    raise refused(
-        f"'{node.label}' has no derivative here.",
-        "Give one with td.rule, or stop the gradient before it: td.stop(x).",
-    )
 
 
 def linear_place(inner: Shape, first: int) -> Expr:

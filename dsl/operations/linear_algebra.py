@@ -25,7 +25,7 @@ from ..errors import DTypeError, LinAlgError, ShapeError, TracingError, user_loc
 from ..expr import Const, Expr, Index, constant
 from ..frontend.sources import as_array
 from ..frontend.tracing import forbid_nesting
-from ..graph import Check, Generate, Label, Library, Output, Shape, indices
+from ..graph import Barrier, Check, Generate, Label, Library, Output, Shape, indices
 from ..libraries.linalg import library_operation
 from ..scalar import Scalar, apply_primitive, refuse_traced
 from ..shapes import broadcast_shapes, require, show_shape
@@ -492,7 +492,14 @@ def eigh(a: ArrayLike, UPLO: str = "L") -> EighResult:
     n, _, more = small
     values, vectors = small_matrices.eigh(_entries(array, t, batch, n, n), triangle == "U")
     groups = [_Group((n,), values, _real(t)), _flat(vectors, t)]
-    return EighResult(*_results("eigh", batch, groups, (*checks, *more)))
+    found = _results("eigh", batch, groups, (*checks, *more))
+    # Not differentiated as it is computed: rotations of what is 0 already are left out.
+    operand = array if array.types[0] == t else array.astype(t)
+    node = Barrier(
+        tuple(a._leaves[0] for a in (*found, operand)), library_operation("eigh", (triangle,)), 2,
+        label=Label("linalg.eigh"), where=user_location(),
+    )  # fmt: skip
+    return EighResult(*(Array((leaf,)) for leaf in node.leaves[:2]))
 
 
 # --- singular values -------------------------------------------------------------------------

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import treadle as td
+from treadle.dsl.libraries.checkpoints import actions
 
 from .helpers import BACKENDS, assert_gradient
 
@@ -45,6 +46,36 @@ PROGRAMS = {
         3, lambda s: (s[0] * 0.5 + td.the(td.sum(s[1])) * 0.1, s[1] * s[0]), (1.5, x)
     )[0],
     "nested": lambda x: td.sum(W * nested(x)),
+    "inner loops of changing length": lambda x: td.sum(
+        W * td.loop(4, lambda k, u: td.loop(k, lambda j, v: td.sin(v) * u, u), x)
+    ),
+    "inner while loops": lambda x: td.sum(
+        W
+        * td.loop(
+            3,
+            lambda k, u: td.while_loop(
+                lambda v: td.sum(v) < 10 + td.cast(k, td.float64) * 7,
+                lambda v: v * 1.2 + 0.1 * u,
+                u * 0.3,
+            ),
+            x,
+        )
+    ),
+    "inner loops as long as the state says": lambda x: td.sum(
+        W
+        * td.while_loop(
+            lambda u: td.sum(u) < 200,
+            lambda u: (
+                1.1
+                * td.loop(
+                    td.cast(td.the(td.sum(u)), td.int64) % 5,
+                    lambda j, v: td.sin(v) * u * 0.05 + v * 1.01,
+                    u,
+                )
+            ),
+            x,
+        )
+    ),
     "branch": lambda x: td.sum(td.cond(td.sum(x) > 100, td.sqrt(x - 100), x * x) * W),
     "branch in a loop": lambda x: td.sum(
         td.loop(4, lambda k, u: td.cond(k % 2 == 0, u * u * x, td.sin(u)), x) * W
@@ -89,14 +120,6 @@ def test_a_branch_not_taken_does_not_matter(backend):
     np.testing.assert_array_equal(td.run(f(x), backend=backend), [3, 3])
 
 
-def test_inner_loops_of_changing_length_are_refused():
-    def loss(x):
-        return td.sum(td.loop(3, lambda k, u: td.loop(k, lambda j, v: td.sin(v) * u, u), x))
-
-    with pytest.raises(td.GradientError, match="number of iterations changes"):
-        td.grad(loss)(X)
-
-
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_an_inner_loop_whose_result_another_loop_and_the_body_read(backend):
     """It was planned twice, and the second plan released the results of the first."""
@@ -114,3 +137,84 @@ def test_an_inner_loop_whose_result_another_loop_and_the_body_read(backend):
             v.append(np.sin(v[-1]) * u + v[-1].T[0, 0])
         u = u * v[1] * v[0] + v[2]
     np.testing.assert_allclose(found, u)
+
+
+def whole(n):
+    """A loop with its counter, two states and something that it does not change."""
+
+    def loss(x, y):
+        def body(k, s):
+            u, v = s
+            return step(u) + 0.01 * td.sin(v) * y * td.cast(k, td.float64), v * 0.9 + 0.1 * u * y
+
+        u, v = td.loop(n, body, (x, x * y))
+        return td.sum(W * u * v)
+
+    return loss
+
+
+BYTES = 2 * X.nbytes  # of both states
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("n", [0, 1, 2, 7, 64])
+def test_gradients_with_few_states_in_memory(n, backend):
+    """They are those with all states; equal in every bit for every number of states."""
+    expected = td.run(td.value_and_grad(whole(n), (0, 1))(X, W), backend=backend)
+    found = []
+    for slots in sorted({1, 2, 3, 8, max(n, 1)}):
+        f = td.value_and_grad(whole(n), (0, 1), memory=BYTES * slots)
+        found.append(td.run(f(X, W), backend=backend))
+    for value, gradients in found:
+        np.testing.assert_allclose(value, expected[0], rtol=1e-14)
+        for g, e, first in zip(gradients, expected[1], found[0][1], strict=True):
+            np.testing.assert_allclose(g, e, rtol=1e-12)
+            np.testing.assert_array_equal(g, first)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_checkpoints_of_while_and_nested_loops_and_second_derivatives(backend):
+    losses = [PROGRAMS["while"], PROGRAMS["nested"], PROGRAMS["inner loops of changing length"]]
+    losses.append(lambda x: td.sum(W * td.grad(PROGRAMS["stencils"], memory=BYTES)(x)))
+    for f in losses:
+        expected = td.run(td.grad(f)(X), backend=backend)
+        for memory in (1, 3 * X.nbytes):
+            found = td.run(td.grad(f, memory=memory)(X), backend=backend)
+            np.testing.assert_allclose(found, expected, rtol=1e-12)
+
+
+def test_memory_is_an_amount():
+    for wrong in ("two", -1, "2 XB", True):
+        with pytest.raises(td.TracingError, match="amount of memory"):
+            td.grad(PROGRAMS["stencils"], memory=wrong)(X)
+    few = td.grad(PROGRAMS["stencils"], memory="0.5 kB")(X)
+    np.testing.assert_allclose(td.run(few), td.run(td.grad(PROGRAMS["stencils"])(X)))
+
+
+def least(n, slots, known={}):  # noqa: B006
+    """The fewest iterations, the first ones included, with which n can be reversed."""
+    if n == 1:
+        return 0
+    if slots == 1:
+        return n * (n - 1) // 2
+    key = n, slots
+    if key not in known:
+        known[key] = min(k + least(n - k, slots - 1) + least(k, slots) for k in range(1, n))
+    return known[key]
+
+
+def test_as_few_iterations_as_possible_are_computed_again():
+    for n in range(1, 41):
+        for slots in range(1, min(n, 7) + 1):
+            table, forward = actions(n, slots)
+            states, adjoints, again = {0: 0}, n, 0
+            for k, (slot, place, steps, target) in enumerate(table.T):
+                assert states[slot] == place
+                again += steps if k != forward - 1 else 0
+                if target >= 0:
+                    assert 0 < target < slots
+                    states[target] = place + steps
+                elif k != forward - 1:
+                    adjoints -= 1
+                    assert place + steps == adjoints
+            assert adjoints == 0 and again == least(n, slots), (n, slots)

@@ -1,0 +1,341 @@
+"""The adjoints of what libraries compute: sorting, Fourier transforms, linear algebra.
+
+A rule is a function of the cotangents of the results (None is 0), the results and the arguments,
+all arrays, and the parameters of the operation; it returns the cotangents of the arguments.  The
+forward derivatives are these, transposed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ..array import Array
+from ..expr import Const, Expr
+from ..graph import Barrier, Leaf, Library, Node, indices
+from ..libraries.base import LibraryOperation
+from ..operations import (
+    fourier,
+    functions,
+    index_space,
+    irregular,
+    linear_algebra,
+    making,
+    reductions,
+)
+from ..operations import matrices as triangles
+from ..scalar import Scalar
+from ..simplify import cast
+from .reverse import Bars, Reverse, own, refused, rule_for
+
+Bar = Array | None
+Rule = Callable[[Sequence[Bar], Sequence[Array], Sequence[Array], tuple[Any, ...]], Sequence[Bar]]
+
+RULES: dict[str, Rule] = {}
+#: Operations whose results are no floats, or constant wherever they have a derivative.
+ZERO = frozenset(["argsort", "checkpoints"])
+#: Operations without a rule, and what to write instead.
+REFUSED = {
+    "linalg.lu": "Use td.linalg.solve, inv, det or slogdet, which have derivatives.",
+    "linalg.lstsq": "Write td.linalg.pinv(a) @ b, or solve the normal equations by "
+    "td.linalg.solve(a.T @ a, a.T @ b).",
+}
+
+
+def rule(*names: str) -> Callable[[Rule], Rule]:
+    def register(function: Rule) -> Rule:
+        RULES.update(dict.fromkeys(names, function))
+        return function
+
+    return register
+
+
+@rule_for(Library)
+def _library(r: Reverse, node: Library, bars: Bars) -> None:
+    _through(r, node, node.operation, node.leaves, node.arguments, bars)
+
+
+@rule_for(Barrier)
+def _barrier(r: Reverse, node: Barrier, bars: Bars) -> None:
+    if isinstance(node.rule, LibraryOperation):
+        n = node.ruled
+        _through(r, node, node.rule, node.leaves[:n], node.arguments[n:], bars[:n])
+    elif node.rule is not None:
+        node.rule.reverse(r, node, bars)
+    else:
+        for leaf, bar in zip(node.arguments, bars, strict=True):
+            if bar is not None:
+                r.give(leaf, own(bar, len(leaf.shape)))
+
+
+def _through(
+    r: Reverse, node: Node, operation: LibraryOperation, outs: Sequence[Leaf],
+    operands: Sequence[Leaf], bars: Bars,
+) -> None:  # fmt: skip
+    name = operation.name
+    if name in ZERO:
+        return
+    found = RULES.get(name)
+    if found is None:
+        raise refused(
+            f"'{node.label}' has no derivative here.",
+            REFUSED.get(name, "Give one with td.rule, or stop the gradient before it: td.stop(x)."),
+        )
+    given = [None if b is None else Array((b,)) for b in bars]
+    results = [Array((leaf,)) for leaf in outs]
+    arguments = [Array((leaf,)) for leaf in operands]
+    made = found(given, results, arguments, operation.parameters)
+    for leaf, g in zip(operands, made, strict=True):
+        if g is None or leaf not in r.moving:
+            continue
+        # The leading axes that were broadcast are summed.
+        while g.ndim > len(leaf.shape):
+            g = reductions.sum(g, 0)
+        for k, n in enumerate(leaf.shape):
+            if isinstance(n, Const) and n.value == 1 and g._shape[k] is not n:
+                g = reductions.sum(g, k, keepdims=True)
+        e: Expr = g._leaves[0].at(*indices(g.ndim))
+        if e.type.is_complex and not leaf.type.is_complex:
+            e = Scalar(e).real._expr
+        r.give(leaf, cast(e, leaf.type))
+
+
+# --- sorting and Fourier transforms ------------------------------------------------------------
+
+
+@rule("sort")
+def _sort(bars: Sequence[Bar], results: Sequence[Array], arguments: Sequence[Array],
+          parameters: tuple[Any, ...]) -> Sequence[Bar]:  # fmt: skip
+    """A permutation: each element receives the cotangent of the place where it went."""
+    ((g,), (x,), (axis,)) = bars, arguments, parameters
+    if g is None:
+        return [None]
+    went = irregular.argsort(irregular.argsort(x, axis), axis)
+    return [index_space.take_along_axis(g, went, axis)]
+
+
+#: The norm with which a transform is the adjoint of the opposite one.
+_ADJOINT = {"backward": "forward", "ortho": "ortho", "forward": "backward"}
+
+
+def _of_transform(name: str) -> Rule:
+    def adjoint(bars: Sequence[Bar], results: Sequence[Array], arguments: Sequence[Array],
+                parameters: tuple[Any, ...]) -> Sequence[Bar]:  # fmt: skip
+        ((g,), (x,), (axes, norm)) = bars, arguments, parameters
+        if g is None:
+            return [None]
+        norm = _ADJOINT[norm]
+        if name == "forward":
+            return [fourier.ifftn(g, None, axes, norm)]
+        if name == "inverse":
+            return [fourier.fftn(g, None, axes, norm)]
+        if name == "real_forward":  # what is not stored has no cotangent
+            return [functions.real(fourier.ifftn(g, [x.shape[k] for k in axes], axes, norm))]
+        last = axes[-1]
+        made = fourier.rfftn(g, None, axes, norm)
+        n = g.shape[last]
+        k = making.arange(made.shape[last])
+        twice = functions.where((k == 0) | (k * 2 == n), 1.0, 2.0)  # each is two of the fftn
+        shape = [1] * g.ndim
+        shape[last] = made.shape[last]
+        return [made * index_space.reshape(twice.astype(g.dtype), tuple(shape))]
+
+    return adjoint
+
+
+for _name in ("forward", "inverse", "real_forward", "real_inverse"):
+    RULES[f"fft.{_name}"] = _of_transform(_name)
+
+
+# --- linear algebra ----------------------------------------------------------------------------
+
+
+def _h(a: Array) -> Array:
+    """The conjugate transposes."""
+    turned: Array = index_space.transpose(a, (*range(a.ndim - 2), a.ndim - 1, a.ndim - 2))
+    return functions.conj(turned) if a.types[0].is_complex else turned
+
+
+def _sum(*parts: Bar) -> Bar:
+    total: Bar = None
+    for p in parts:
+        total = p if total is None else total if p is None else total + p
+    return total
+
+
+@rule("linalg.inv")
+def _inv(bars: Sequence[Bar], results: Sequence[Array], arguments: Sequence[Array],
+         parameters: tuple[Any, ...]) -> Sequence[Bar]:  # fmt: skip
+    g, y = bars[0], results[0]
+    return [None if g is None else -(_h(y) @ g @ _h(y))]
+
+
+@rule("linalg.solve")
+def _solve(bars: Sequence[Bar], results: Sequence[Array], arguments: Sequence[Array],
+           parameters: tuple[Any, ...]) -> Sequence[Bar]:  # fmt: skip
+    g = bars[0]
+    if g is None:
+        return [None, None]
+    b = linear_algebra.solve(_h(arguments[0]), g)
+    return [-(b @ _h(results[0])), b]
+
+
+@rule("linalg.det")
+def _det(bars: Sequence[Bar], results: Sequence[Array], arguments: Sequence[Array],
+         parameters: tuple[Any, ...]) -> Sequence[Bar]:  # fmt: skip
+    (g,), (d,), (a,) = bars, results, arguments
+    if g is None:
+        return [None]
+    scale = g * functions.conj(d) if d.types[0].is_complex else g * d
+    return [scale[..., None, None] * _h(linear_algebra.inv(a))]
+
+
+@rule("linalg.slogdet")
+def _slogdet(bars: Sequence[Bar], results: Sequence[Array], arguments: Sequence[Array],
+             parameters: tuple[Any, ...]) -> Sequence[Bar]:  # fmt: skip
+    (of_sign, g), (sign, _), (a,) = bars, results, arguments
+    if not a.types[0].is_complex:
+        of_sign = None
+    if of_sign is None and g is None:
+        return [None]
+    turned = None if of_sign is None else 1j * functions.imag(of_sign * functions.conj(sign))
+    scale = _sum(g, turned)
+    assert scale is not None
+    return [scale[..., None, None] * _h(linear_algebra.inv(a))]
+
+
+def _real_type(a: Array) -> Any:
+    """The type of the real parts."""
+    return functions.real(a).dtype
+
+
+def _halved(a: Array) -> Array:
+    """With half of the diagonal."""
+    n = a.shape[-1]
+    i, j = making.arange(n)[:, None], making.arange(n)[None, :]
+    made: Array = a * functions.where(i == j, 0.5, 1.0).astype(_real_type(a))
+    return made
+
+
+def _of_triangle(s: Array, upper: bool) -> Array:
+    """The cotangent of the triangle that is read of a Hermitian matrix with the cotangent s."""
+    both = s + _h(s)
+    return _halved(triangles.triu(both) if upper else triangles.tril(both))
+
+
+@rule("linalg.cholesky")
+def _cholesky(bars: Sequence[Bar], results: Sequence[Array], arguments: Sequence[Array],
+              parameters: tuple[Any, ...]) -> Sequence[Bar]:  # fmt: skip
+    (upper,) = parameters
+    g, low = bars[0], results[0]
+    if g is None:
+        return [None]
+    if upper:
+        g, low = _h(g), _h(low)
+    n = low.shape[-1]
+    i, j = making.arange(n)[:, None], making.arange(n)[None, :]
+    inner = _halved(triangles.tril(_h(low) @ g))
+    if inner.types[0].is_complex:  # the diagonal of L is real
+        inner = functions.where(i == j, functions.real(inner).astype(inner.dtype), inner)
+    inverse = linear_algebra.inv(low)
+    s = _h(inverse) @ inner @ inverse
+    return [_of_triangle(s, upper)]
+
+
+def _gaps(values: Array) -> Array:
+    """1 / (values[j] − values[i]), 0 on the diagonal."""
+    n = values.shape[-1]
+    i, j = making.arange(n)[:, None], making.arange(n)[None, :]
+    difference = values[..., None, :] - values[..., :, None]
+    made: Array = functions.where(i == j, 0.0, 1 / functions.where(i == j, 1.0, difference))
+    return made
+
+
+@rule("linalg.eigh")
+def _eigh(bars: Sequence[Bar], results: Sequence[Array], arguments: Sequence[Array],
+          parameters: tuple[Any, ...]) -> Sequence[Bar]:  # fmt: skip
+    (triangle,) = parameters
+    of_values, of_vectors = bars[:2]
+    w, v = results[:2]
+    if of_values is None and of_vectors is None:
+        return [None]
+    inner = None if of_vectors is None else _gaps(w) * (_h(v) @ of_vectors)
+    diagonal = None if of_values is None else _diagonal(of_values)
+    total = _sum(inner, diagonal)
+    assert total is not None
+    s = v @ total.astype(v.dtype) @ _h(v)
+    return [_of_triangle(s, triangle == "U")]
+
+
+def _diagonal(values: Array) -> Array:
+    """The diagonal matrices."""
+    n = values.shape[-1]
+    i, j = making.arange(n)[:, None], making.arange(n)[None, :]
+    made: Array = functions.where(i == j, values[..., None, :], 0.0)
+    return made
+
+
+@rule("linalg.svd")
+def _svd(bars: Sequence[Bar], results: Sequence[Array], arguments: Sequence[Array],
+         parameters: tuple[Any, ...]) -> Sequence[Bar]:  # fmt: skip
+    (a,) = arguments
+    full, vectors = parameters
+    if not vectors:
+        (of_values, *_), of_left, of_right = bars, None, None
+    else:
+        of_left, of_values, of_right = bars[:3]
+    if of_left is None and of_right is None:
+        if of_values is None:
+            return [None]
+        u, _, vh = linear_algebra.svd(a, full_matrices=False)
+        return [(u * of_values[..., None, :]) @ vh]
+    if full:
+        raise refused(
+            "the derivative of all singular vectors is not supported: those beyond the singular "
+            "values are arbitrary.",
+            "Write full_matrices=False.",
+        )
+    if a.types[0].is_complex:
+        raise refused(
+            "the derivative of singular vectors of complex matrices is not supported.",
+            "Their phases are arbitrary: compute with td.linalg.eigh of a.conj().T @ a.",
+        )
+    u, s, vh = results[:3]
+    v = _h(vh)
+    gaps = _gaps(s * s)
+    total = None if of_values is None else (u * of_values[..., None, :]) @ vh
+    if of_left is not None:
+        skew = _h(u) @ of_left
+        part = u @ ((gaps * (skew - _h(skew))) * s[..., None, :])
+        outside = (of_left - u @ (_h(u) @ of_left)) / s[..., None, :]
+        total = _sum(total, (part + outside) @ vh)
+    if of_right is not None:
+        g = _h(of_right)
+        skew = _h(v) @ g
+        part = (s[..., :, None] * (gaps * (skew - _h(skew)))) @ vh
+        outside = (_h(g) - (_h(g) @ v) @ vh) / s[..., :, None]
+        total = _sum(total, u @ (part + outside))
+    return [total]
+
+
+@rule("linalg.qr")
+def _qr(bars: Sequence[Bar], results: Sequence[Array], arguments: Sequence[Array],
+        parameters: tuple[Any, ...]) -> Sequence[Bar]:  # fmt: skip
+    ((mode,), (a,)) = parameters, arguments
+    if mode == "complete":
+        raise refused("the derivative of the complete qr is not supported: the columns beyond the "
+                      "matrix's are arbitrary.", 'Write mode="reduced".')  # fmt: skip
+    of_q, of_r = (None, bars[0]) if mode == "r" else bars[:2]
+    if of_q is None and of_r is None:
+        return [None]
+    q, r = linear_algebra.qr(a) if mode == "r" else results[:2]
+    part = None if of_r is None else r @ _h(of_r)
+    other = None if of_q is None else -(_h(of_q) @ q)
+    m = _sum(part, other)
+    assert m is not None
+    half = _halved(triangles.tril(m))
+    mirrored = half + _h(half)
+    total = _sum(of_q, q @ mirrored)
+    assert total is not None
+    # total R⁻ᴴ; of matrices with more columns than rows R is not square, which is an error.
+    return [_h(linear_algebra.solve(r, _h(total)))]

@@ -1,0 +1,129 @@
+"""Derivatives of what libraries compute, and of small matrices, which are unrolled."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import treadle as td
+from treadle.dsl.autodiff.library_rules import REFUSED, RULES, ZERO
+from treadle.dsl.libraries import base
+
+rng = np.random.default_rng(0)
+X = rng.random((5, 6))
+Z = X + 1j * rng.random((5, 6))
+W = rng.random((5, 6))
+V = rng.random((9, 9))
+
+
+def test_every_operation_has_a_rule_or_is_constant_or_refused():
+    assert set(base._BUILTIN) == {*RULES, *ZERO, *REFUSED}
+
+
+def test_sorting():
+    td.check_grad(lambda x: td.sum(td.sort(x, 0) ** 2 * W), X)
+    td.check_grad(lambda x: td.sum(td.take_along_axis(x * x, td.argsort(x, 1), 1) * W), X)
+    td.check_grad(lambda x: td.sum(td.grad(lambda y: td.sum(td.sort(y) ** 3))(x) ** 2), X[0])
+    td.check_grad(lambda x: td.sum(td.median(x, axis=1) * W[:, 0]), X)
+
+
+@pytest.mark.parametrize("norm", ["backward", "ortho", "forward"])
+def test_transforms(norm):
+    fft = td.fft
+    td.check_grad(lambda x: td.sum(td.real(fft.fft(x, norm=norm) * Z)), X)
+    td.check_grad(lambda x: td.sum(td.real(fft.fft(x, axis=0, norm=norm) * Z)), Z)
+    td.check_grad(lambda x: td.sum(td.real(fft.ifft2(x, norm=norm) * Z)), Z)
+    td.check_grad(lambda x: td.sum(td.abs(fft.rfft(x, n=8, norm=norm)) ** 2 * V[:5, :5]), X)
+    td.check_grad(lambda x: td.sum(td.real(fft.rfftn(x, norm=norm) * Z[:, :4])), X)
+    td.check_grad(lambda x: td.sum(fft.irfft(x, norm=norm) ** 2), Z)
+    td.check_grad(lambda x: td.sum(fft.irfft(x, n=9, norm=norm) ** 2), Z)
+    td.check_grad(lambda x: td.sum(fft.irfftn(x, s=(5, 7), norm=norm) ** 2 * V[:5, :7]), Z)
+
+
+SIZES = [3, 6]  # unrolled, and by a library
+
+
+@pytest.mark.parametrize("kind", ["real", "complex"])
+@pytest.mark.parametrize("n", SIZES)
+def test_square_matrices(n, kind):
+    linalg = td.linalg
+    a = V[:n, :n] + 3 * np.eye(n)
+    a = np.stack([a, a.T * 1.3 + V[:n, :n]])
+    if kind == "complex":
+        a = a + 1j * rng.random(a.shape)
+    w, b = rng.random((2, n, n)), rng.random((n, 2))
+    td.check_grad(lambda a: td.sum(td.real(linalg.inv(a) * (w * (1 if kind == "real" else 2j)))), a)
+    td.check_grad(lambda a: td.sum(td.abs(linalg.solve(a, b)) ** 2), a)
+    td.check_grad(lambda b: td.sum(td.abs(linalg.solve(a, b)) ** 2), b)
+    td.check_grad(lambda a: td.sum(td.abs(linalg.det(a)) * w[:, 0, 0]), a)
+    td.check_grad(lambda a: td.sum(td.real(linalg.slogdet(a)[0] * (1 + 2j))
+                                   + linalg.slogdet(a)[1] * w[:, 0, 0]), a)  # fmt: skip
+    td.check_grad(lambda a: td.sum(linalg.svd(a, compute_uv=False) ** 2 * w[:, 0]), a)
+    td.check_grad(lambda a: td.sum(td.real(linalg.qr(a)[0]) * w
+                                   + td.abs(linalg.qr(a)[1]) ** 2 * w), a)  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", ["real", "complex"])
+@pytest.mark.parametrize("n", SIZES)
+def test_hermitian_matrices(n, kind):
+    a = V[:n, :n] + 3 * np.eye(n) + (0 if kind == "real" else 1j * V[2 : n + 2, :n])
+    a = a @ a.conj().T
+    w = rng.random((n, n))
+    for upper in (False, True):
+        td.check_grad(
+            lambda a, upper=upper: td.sum(td.abs(td.linalg.cholesky(a, upper=upper) + 0.2) * w), a
+        )
+        triangle = "U" if upper else "L"
+
+        def loss(a, triangle=triangle):
+            values, vectors = td.linalg.eigh(a, triangle)
+            return td.sum(values**2 * w[0]) + td.sum(td.abs(vectors) ** 2 * w)
+
+        td.check_grad(loss, a)
+
+
+def test_eigenvectors_of_diagonal_matrices():
+    """The rotations that find them do nothing there: their derivatives would be 0."""
+    w = np.arange(9.0).reshape(3, 3)
+    td.check_grad(lambda a: td.sum(td.linalg.eigh(a)[1] ** 3 * w), np.diag([1.0, 2.0, 3.0]))
+    f = td.grad(lambda a: td.sum(td.linalg.eigh(a)[1][:, 0] * w[0]))
+    found = td.run(f(np.diag([1.0, 2.0, 3.0])))
+    assert abs(found[1, 0]) == 1 and abs(found[2, 0]) == 1  # w / (difference of eigenvalues)
+
+
+def test_rectangular_matrices():
+    tall, w = rng.random((7, 5)), rng.random((7, 5))
+
+    def vectors(a):
+        u, _, vh = td.linalg.svd(a, full_matrices=False)
+        return td.sum(u**2 * w) + td.sum(vh**2 * w[:5])
+
+    td.check_grad(vectors, tall)
+    td.check_grad(lambda a: td.sum(td.linalg.svd(a.T, full_matrices=False)[2] ** 2 * w.T), tall)
+    td.check_grad(lambda a: td.sum(td.linalg.qr(a)[0] * w), tall)
+    td.check_grad(lambda a: td.sum(td.linalg.qr(a, "r") ** 2 * w[:5]), tall)
+    td.check_grad(lambda a: td.sum(td.linalg.pinv(a) * w.T), tall)
+    td.check_grad(lambda a: td.linalg.norm(a, "nuc"), tall)
+
+
+def test_second_derivatives():
+    a = np.eye(5) * 2 + V[:5, :5]
+
+    def loss(a):
+        return td.sum(td.grad(lambda b: td.sum(td.linalg.inv(b) ** 2))(a) * V[:5, :5])
+
+    td.check_grad(loss, a)
+
+
+@pytest.mark.parametrize(
+    ("f", "message"),
+    [
+        (lambda a: td.sum(td.linalg.lu(a)[0]), "linalg.solve"),
+        (lambda a: td.sum(td.linalg.lstsq(a, a)[0]), "pinv"),
+        (lambda a: td.sum(td.linalg.svd(a)[0]), "full_matrices=False"),
+        (lambda a: td.sum(td.linalg.qr(a, "complete")[0]), "reduced"),
+    ],
+)
+def test_refusals(f, message):
+    with pytest.raises(td.GradientError, match=message):
+        td.grad(f)(V)
