@@ -25,7 +25,7 @@ help:
 	@echo "make format     format the sources with ruff"
 	@echo "make bench      run the benchmarks against NumPy, Numba, SciPy and JAX"
 	@echo "make docs       build the documentation site into build/site"
-	@echo "make wheel      build the wheel and the source archive into dist/"
+	@echo "make wheel      build the wheel and the source archive into dist/, and check what is in them"
 	@echo "make clean      remove everything that make created"
 
 demo: $(VENV)/.with-examples
@@ -58,9 +58,7 @@ docs: $(VENV)/.with-docs
 	@echo "build/site/index.html"
 
 wheel: $(VENV)/.with-lint
-	rm -rf build dist
-	$(BIN)/python -m build --quiet --outdir dist
-	@ls -l dist
+	$(BIN)/python .ci/release.py --dirty
 
 clean:
 	rm -rf $(VENV) build dist treadle-output treadle.egg-info

@@ -215,9 +215,9 @@
   function tell() {
     const r = scene.result;
     at("misses").textContent = `${number(r.misses)} misses`;
-    at("of").textContent = `of ${number(r.accesses)} accesses, ${((100 * r.misses) / Math.max(r.accesses, 1)).toFixed(1)} %`;
+    at("of").textContent = `of ${number(r.accesses)} reads and writes, ${((100 * r.misses) / Math.max(r.accesses, 1)).toFixed(1)} %`;
     at("schedule").textContent = `schedule=${written(choice.order)}`;
-    at("warp").textContent = `32 outputs touch ${scene.warp.toFixed(1)} lines per access`;
+    at("warp").textContent = `on a GPU, ${scene.warp.toFixed(1)} lines for every read of 32 threads`;
     document.body.dataset.warp = scene.warp.toFixed(6);
     for (const name of Object.keys(bars)) delete bars[name];
     bar("this", r.misses);
@@ -249,13 +249,13 @@
     at("time").value = t;
     at("now").textContent = `${number(t + 1)} of ${number(steps)}  (${place(scene.ids[t])})  ${counted(accesses - missed, "hit")}, ${counted(missed, "miss", "misses")}`;
     at("time").setAttribute("aria-valuetext", at("now").textContent);
-    at("order").setAttribute("aria-label", `Outputs in the order of ${written(choice.order)}; step ${t + 1} computes (${place(scene.ids[t])})`);
+    at("order").setAttribute("aria-label", `Elements of the result in the order of ${written(choice.order)}; step ${t + 1} computes (${place(scene.ids[t])})`);
     at("memory").setAttribute("aria-label", `Memory after step ${t + 1}: ${scene.content(t).held.reduce((n, e) => n + (e > 0), 0)} lines in the cache`);
     at("diagram").setAttribute("aria-label", `Addresses over time: ${scene.result.misses} misses`);
-    at("totals").setAttribute("aria-label", `${scene.sums.misses[t]} misses so far; optimal policy ${scene.sums.best[t]}; compulsory ${scene.sums.floor[t]}`);
+    at("totals").setAttribute("aria-label", `${scene.sums.misses[t]} misses so far; ideal cache ${scene.sums.best[t]}; unavoidable ${scene.sums.floor[t]}`);
     const keys = choice.memory === "loads"
-      ? [["load once", "once"], ["load", `${number(most)} times`]]
-      : [["hit", "hit"], ["miss", "loaded"], ["held", "kept"], ["dead", "kept, not used again"]];
+      ? [["load once", "fetched once"], ["load", `${number(most)} times`]]
+      : [["miss", "miss"], ["hit", "hit"], ["held", "kept"], ["dead", "kept in vain"]];
     at("memory-legend").innerHTML = keys.map(([k, text]) => `<span>${k ? `<i class="key ${k}"></i>` : ""}${text}</span>`).join("");
   }
 
@@ -286,7 +286,7 @@
       at(`tab-${tab}`).tabIndex = tab === choice.tab ? 0 : -1;
     }
     const kernel = nearest();
-    const text = choice.tab === "code" ? program.code : choice.tab === "explain" ? texts.explain : kernel?.cuda;
+    const text = choice.tab === "code" ? program.code : choice.tab === "explain" ? texts.explain[choice.shape] : kernel?.cuda;
     const same = kernel?.schedule === written(choice.order);
     at("which").textContent = choice.tab !== "cuda" || !kernel ? ""
       : same ? `under ${kernel.schedule}` : `under ${kernel.schedule}, the closest that this page includes`;
@@ -401,9 +401,9 @@
     at("lines").max = sizes.length - 1;
     at("lines").value = sizes.indexOf(choice.lines);
     at("lines").setAttribute("aria-valuetext", `${choice.lines} lines`);
-    at("lines-now").textContent = `${number(choice.lines)}  (${number(choice.lines * choice.line)} elements)`;
+    at("lines-now").textContent = `${number(choice.lines)}  (${number(choice.lines * choice.line)} numbers)`;
     at("line").value = Math.log2(choice.line);
-    at("line").setAttribute("aria-valuetext", `${choice.line} elements`);
+    at("line").setAttribute("aria-valuetext", `${choice.line} numbers`);
     at("line-now").textContent = choice.line;
     at("policy").value = choice.policy;
     at("own").hidden = choice.order !== "Own";
@@ -422,9 +422,9 @@
     if (at("parameters").dataset.of !== key) {
       at("parameters").dataset.of = key;
       at("parameters").innerHTML = flat && choice.order !== "Row"
-        ? `<p class="choice">Outputs have one axis: two-dimensional orders visit them from left to right.</p>`
+        ? `<p class="choice">The result has one axis: two-dimensional orders visit it from left to right.</p>`
         : wanted.map((k) => `<label class="slider" for="${k}">${MEANING[k]} <output id="${k}-now"></output><input type="range" id="${k}" min="1" max="${most[k]}" step="1"></label>`).join("")
-          + (flat || choice.order === "Own" ? "" : `<label class="choice">unit <select id="block">${BLOCKS.map((b) => `<option value="${b}">${b ? `a block of ${b}` : "one output"}</option>`).join("")}</select></label>`);
+          + (flat || choice.order === "Own" ? "" : `<label class="choice">unit <select id="block">${BLOCKS.map((b) => `<option value="${b}">${b ? `a block of ${b}` : "one element"}</option>`).join("")}</select></label>`);
       for (const k of wanted) if (at(k)) at(k).oninput = () => change({ [k]: +at(k).value });
       if (at("block")) at("block").onchange = () => change({ block: at("block").value });
     }

@@ -43,10 +43,14 @@ class PageError(ValueError):
 
 @dataclass(frozen=True)
 class Variant:
-    """A program's addresses for one shape; `label` is its name on the page."""
+    """A program's addresses for one shape; `label` is its name on the page.
+
+    `program`: what `explain()` is asked for these extents; without one, that of the `Shown`.
+    """
 
     label: str
     pattern: Pattern
+    program: Any = None
 
 
 @dataclass(frozen=True)
@@ -133,9 +137,9 @@ def _variant(variant: Variant) -> dict[str, Any]:
 
 
 def _texts(shown: Shown, schedules: Sequence[ScheduleLike]) -> dict[str, Any]:
-    """The kernels under each applicable schedule, and `explain()`."""
+    """The kernels under each applicable schedule, and `explain()` for each shape."""
     if shown.program is None:
-        return {"kernels": [], "explain": ""}
+        return {"kernels": [], "explain": [""] * len(shown.variants)}
     kernels: list[dict[str, Any]] = []
     for schedule in schedules:
         try:
@@ -155,7 +159,8 @@ def _texts(shown: Shown, schedules: Sequence[ScheduleLike]) -> dict[str, Any]:
         })  # fmt: skip
         if not shown.kernel:
             break
-    return {"kernels": kernels, "explain": shown.program.explain()}
+    explained = [(variant.program or shown.program).explain() for variant in shown.variants]
+    return {"kernels": kernels, "explain": explained}
 
 
 def _packed(raw: bytes) -> str:

@@ -98,18 +98,19 @@ const Pictures = (() => {
     }
     if (s.block) for (let c = s.block[1]; c < cols; c += s.block[1]) line(pen, x + c * scale, y, x + c * scale, y + rows * scale);
     pen.stroke();
-    if (scale >= 7) {
-      pen.strokeStyle = css(colour.panel, 0.85);
-      pen.lineWidth = Math.min(1.6, scale / 9);
+    // The path: a line from element to element, and a thin one where it jumps.
+    if (scale >= 3) {
       pen.lineJoin = "round";
-      pen.beginPath();
-      for (let step = 0; step <= t; step++) {
-        const at = centre(step), before = step ? centre(step - 1) : at;
-        // Where the path jumps, it is not drawn.
-        if (step && Math.hypot(at[0] - before[0], at[1] - before[1]) < 2.3 * scale) pen.lineTo(...at);
-        else pen.moveTo(...at);
+      for (const jumps of [true, false]) {
+        pen.strokeStyle = css(colour.panel, jumps ? 0.45 : 0.9);
+        pen.lineWidth = jumps ? 0.6 : Math.min(1.8, Math.max(0.9, scale / 9));
+        pen.beginPath();
+        for (let step = 1; step <= t; step++) {
+          const at = centre(step), before = centre(step - 1);
+          if (Math.max(Math.abs(at[0] - before[0]), Math.abs(at[1] - before[1])) > 1.5 * scale === jumps) line(pen, ...before, ...at);
+        }
+        pen.stroke();
       }
-      pen.stroke();
     }
     const [cx, cy] = centre(t);
     pen.strokeStyle = css(colour.ink);
@@ -249,7 +250,7 @@ const Pictures = (() => {
     curve(s.sums.misses, colour.miss, 2);
     cursor(pen, X(t + 0.5), h);
     pen.fillStyle = css(colour.quiet);
-    pen.fillText("misses so far; bars: at each step", 4, 11);
+    pen.fillText("misses up to here; bars: at each step", 4, 11);
     // The numbers up to here, beside the cursor, apart from each other.
     const labels = [["misses", colour.miss], ["best", colour.best], ["floor", colour.floor]]
       .map(([name, tone]) => ({ n: s.sums[name][t], tone }));

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import textwrap
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -82,7 +82,7 @@ def presets(shapes: tuple[tuple[int, int], ...] = SHAPES) -> list[Shown]:
     matrices = Variant("16 × 16, figure 5", matmul_pattern(16, 16, 16))
     paper = {"order": "Column", "width": 4, "line": 4, "policy": "StepLru"}
     made = [
-        _Preset(stencil7, "7×7 stencil", "Every output reads 49 neighbours. In the setting of "
+        _Preset(stencil7, "7×7 stencil", "Every element reads 49 neighbours. In the setting of "
                 "figure 4 of Prasetya (2021) there are no borders: a row continues in the next "
                 "one, and nothing is stored.", "blur", {**paper, "lines": 24}, more=(window,)),
         _Preset(stencil3, "3×3 stencil", "Nine neighbours, the border repeated outside.", "blur",
@@ -91,13 +91,13 @@ def presets(shapes: tuple[tuple[int, int], ...] = SHAPES) -> list[Shown]:
                 "moves on.", "blur", {**paper, "width": 8, "lines": 48}),
         _Preset(five_point, "5-point stencil", "One step of the heat equation: left, right, "
                 "above, below.", "heat", {**paper, "lines": 12}),
-        _Preset(product, "matrix product, naive", "Every output reads a row of a and a column of "
+        _Preset(product, "matrix product, naive", "Every element reads a row of a and a column of "
                 "b; neighbouring columns share cache lines. Figure 5 of Prasetya (2021) is "
                 "without the stores.", "product", {**paper, "lines": 32}, _factors, (matrices,)),
         _Preset(transposition, "transposition", "Reads down, writes along: whichever way a row "
                 "order goes, one of the two crosses a line at every step.", "transposition",
                 {**paper, "order": "Tile", "rows": 4, "cols": 4, "lines": 12}),
-        _Preset(column_sum, "column sum", "A fold down the columns. Its outputs have one axis, so "
+        _Preset(column_sum, "column sum", "A fold down the columns. Its result has one axis, so "
                 "an order of planes has nothing to choose; a cache with a line for every row does.",
                 None, {"order": "Row", "line": 4, "lines": 12, "policy": "Lru"}),
         _Preset(histogram, "histogram", "A permute: where an element goes depends on the data, "
@@ -143,11 +143,13 @@ class _Preset:
         code = textwrap.dedent(inspect.getsource(self.function)).replace(UNTYPED, "")
         names: dict[str, Any] = {"td": td, "BINS": BINS}
         exec(compile(code, f"{name}.py", "exec"), names)
-        variants, program = list(self.more), None
-        for shape in shapes:
-            arrays = self.data(shape)
+        variants, program = [], None
+        for shape in (*(v.pattern.shape for v in self.more), *shapes):
+            arrays = self.data((shape[0], shape[1]))
             program = td.jit(names[name]).lower(*arrays)
             found = pattern_of(program, self.kernel, arrays)
-            variants.append(Variant(" × ".join(map(str, shape)), found))
+            variants.append(Variant(" × ".join(map(str, shape)), found, program))
+        for at, variant in enumerate(self.more):  # the addresses of the paper's figures
+            variants[at] = replace(variant, program=variants[at].program)
         return Shown(name, self.title, self.note, code, tuple(variants), program, self.kernel,
                      self.start)  # fmt: skip

@@ -155,6 +155,42 @@ def test_it_fits(shown: Page, width: int, height: int) -> None:
     assert max(wide) <= width
 
 
+def test_nothing_lies_over_a_picture_on_a_phone(shown: Page) -> None:
+    """At the top, and where the player is in the middle: it and all that moves fit one screen."""
+    shown.open("program=product", 390, 844)
+    places = """const all = [...document.querySelectorAll("#moving canvas, #transport")];
+        return all.map((e) => { const r = e.getBoundingClientRect();
+                                return [r.left, r.top, r.right, r.bottom]; })"""
+    for down in (0, 600):
+        shown.js(f"window.scrollTo(0, {down})")
+        *pictures, player = shown.js(places)
+        assert len(pictures) == 4
+        for left, top, right, bottom in pictures:
+            assert (bottom <= player[1] or top >= player[3]
+                    or right <= player[0] or left >= player[2])  # fmt: skip
+    assert player[3] - min(top for _, top, _, _ in pictures) <= 844
+
+
+def test_how_to_read_it_comes_first_and_nothing_is_half_empty(shown: Page) -> None:
+    shown.open("program=stencil7&shape=0", 1400, 900)
+    box = "const r = document.getElementById(arguments[0]).getBoundingClientRect();"
+    top = {k: shown.js(f"{box} return r.top", k) for k in ("how", "controls", "stage", "source")}
+    assert top["how"] < min(top["controls"], top["stage"]) and top["source"] < 900
+    wide = {
+        k: shown.js(f"{box} return r.width", k) for k in ("stage", "order", "memory", "diagram")
+    }
+    assert wide["order"] + wide["memory"] + wide["diagram"] > 0.95 * wide["stage"]
+    assert shown.js(f"{box} return r.width", "policy") <= shown.js(f"{box} return r.width", "cache")
+    high = shown.js(f"{box} return r.bottom", "keys") - top["controls"]
+    assert high > 0.75 * (top["source"] - top["stage"])
+
+
+def test_every_tab_is_about_the_same_extents(shown: Page) -> None:
+    for shape, extents in ((0, "n1 = 16, n2 = 16"), (1, "n1 = 8, n2 = 12")):
+        shown.open(f"program=stencil7&shape={shape}&tab=explain")
+        assert extents in shown.text("text")
+
+
 def test_names_for_those_who_do_not_see_it(shown: Page) -> None:
     shown.open("program=stencil7&shape=0")
     unnamed = shown.js("""const all = "button, input, select, textarea, canvas";

@@ -89,7 +89,11 @@ def test_it_has_the_programs(html: str) -> None:
     for each in programs.values():
         compile(each["code"], each["key"], "exec")
         texts = texts_of(each)
-        assert texts["explain"] and f"def {each['key']}" in each["code"]
+        assert len(texts["explain"]) == len(each["variants"])
+        for variant, explained in zip(each["variants"], texts["explain"], strict=True):
+            for extent in variant["shape"]:  # those that the page shows
+                assert f" = {extent}" in explained
+        assert f"def {each['key']}" in each["code"]
         kernels = {k["schedule"]: k["cuda"] for k in texts["kernels"]}
         assert all("__global__" in text for text in kernels.values())
         if each["key"] not in ("column_sum", "histogram"):
