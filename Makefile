@@ -14,12 +14,13 @@ PYTHON := $(shell for p in python3 python3.13 python3.12 python3.11 python3.14 p
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-long test-gpu lint format bench docs wheel clean
+.PHONY: help demo test test-long test-array-api test-gpu lint format bench docs wheel clean
 
 help:
 	@echo "make demo       find the edges in a photograph, and draw them"
 	@echo "make test       run the tests (a few minutes)"
 	@echo "make test-long  run the long tests (half an hour): random programs, fault injection"
+	@echo "make test-array-api SUITE=path  run the Array API standard's conformance suite"
 	@echo "make test-gpu   run the tests that need a GPU, and the conformance tests on it"
 	@echo "make lint       ruff and mypy"
 	@echo "make format     format the sources with ruff"
@@ -36,6 +37,10 @@ test: $(VENV)/.with-test
 
 test-long: $(VENV)/.with-test
 	$(BIN)/python -m pytest -q -n auto -m long $(PYTEST_ARGS)
+
+# SUITE: a clone of github.com/data-apis/array-api-tests, see tests/array_api/suite.py.
+test-array-api: $(VENV)/.with-test
+	$(BIN)/python -m tests.array_api.suite $(SUITE) $(ARRAY_API_ARGS)
 
 test-gpu: $(VENV)/.with-test $(VENV)/.with-cuda13
 	TREADLE_TEST_BACKENDS=cuda $(BIN)/python -m pytest -q -n 8 -m "not long" \

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,9 +20,11 @@ from .errors import (
     user_facing_methods,
     user_location,
 )
+from .evaluator import evaluator
 from .expr import Const, Expr, Read
 from .frontend.operators import Operators
 from .frontend.refusals import never_set
+from .frontend.standard import MOST_AXES, current_device, require_device, require_version
 from .frontend.tracing import enclosing_kernel, forbid_nesting, refuse_unless_guarded
 from .graph import Check, Generate, Input, Label, Leaf, Shape, known
 from .scalar import Scalar, as_index, as_strong, lift
@@ -30,9 +33,6 @@ from .types import LEAF, ScalarType, Structure
 
 if TYPE_CHECKING:
     from .operations.updating import At
-
-#: The maximal rank of an array: NumPy's limit.
-MOST_AXES = 64
 
 
 @never_set
@@ -219,11 +219,36 @@ class Array(Operators["Array"]):
         made: np.ndarray[Any, Any] = np.array(value, dtype=dtype, copy=copy)
         return made
 
+    # --- the Array API standard ---
+    def __array_namespace__(self, api_version: str | None = None) -> ModuleType:
+        """The namespace of the Array API standard: `treadle`."""
+        require_version(api_version)
+        return evaluator().module
+
+    @property
+    def device(self) -> str:
+        """Where the array is or will be computed: "cpu" or "cuda", as all arrays."""
+        return current_device()
+
+    def to_device(self, device: str, /, *, stream: object = None) -> Array:
+        """The array itself: all arrays are on one device."""
+        require_device(device, "to_device")
+        return self
+
     @property
     def __cuda_array_interface__(self) -> Any:
         return later.computed.on_gpu(self)
 
-    def __dlpack__(self, **options: Any) -> Any:
+    def __dlpack__(
+        self,
+        *,
+        stream: Any = None,
+        max_version: tuple[int, int] | None = None,
+        dl_device: tuple[int, int] | None = None,
+        copy: bool | None = None,
+    ) -> Any:
+        given = {"stream": stream, "max_version": max_version, "dl_device": dl_device, "copy": copy}
+        options = {k: v for k, v in given.items() if v is not None}
         return later.computed.exported(self).__dlpack__(**options)
 
     def __dlpack_device__(self) -> Any:

@@ -6,6 +6,7 @@ The driver installs itself when `treadle` is imported, so that `dsl` imports not
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
@@ -21,6 +22,10 @@ class Evaluator(Protocol):
     @property
     def names(self) -> Mapping[str, Any]:
         """The public names of the package, for hints."""
+
+    @property
+    def module(self) -> ModuleType:
+        """The package."""
 
     def backends(self) -> tuple[str, ...]:
         """The names of all backends, available or not."""

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from .operations.index_space import reshape as reshape
     from .operations.index_space import slice_array as slice_array
     from .operations.index_space import transpose as transpose
+    from .operations.irregular import chosen as chosen
     from .operations.joining import stack as stack
     from .operations.linalg import dot as dot
     from .operations.linalg import matmul as matmul

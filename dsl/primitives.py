@@ -192,6 +192,16 @@ def _log1p(a: Any) -> Any:
     return found
 
 
+def _expm1(a: Any) -> Any:
+    """NumPy's of complex numbers has NaN where exp has a limit."""
+    found = np.asarray(np.expm1(a))
+    return np.where(np.isfinite(a), found, np.exp(a) - 1) if found.dtype.kind == "c" else found
+
+
+#: Elementary functions that differ from NumPy's.
+_OWN = {"expm1": _expm1, "log1p": _log1p}
+
+
 def _minus_one(t: np.dtype[Any]) -> Any:
     return t.type(-1) if t.kind == "i" else t.type(0)
 
@@ -344,7 +354,7 @@ _ELEMENTARY = {
     "log1p": 25,
 }  # fmt: skip
 for _name, _cost in _ELEMENTARY.items():
-    _define(_name, 1, _float, _log1p if _name == "log1p" else getattr(np, _name), cost=_cost)
+    _define(_name, 1, _float, _OWN.get(_name) or getattr(np, _name), cost=_cost)
 _define("cbrt", 1, _real_float, np.cbrt, cost=30)
 _define("erf", 1, _real_float, _erf, cost=30)
 _define("erfc", 1, _real_float, _erfc, cost=40)

@@ -24,7 +24,7 @@ from .expr import Const, Expr, Extent, Param, walk
 from .frontend.operators import Operators
 from .frontend.refusals import never_set, no_operand
 from .frontend.tracing import Scope, Scoped, current_scope, reject_escaped
-from .node import Check
+from .node import Check, known
 from .primitives import TABLE, floating
 from .types import (
     DEFAULT_OF_KIND,
@@ -132,28 +132,26 @@ class Scalar(Operators["Scalar"], Scoped):
         return ()
 
     def __repr__(self) -> str:
-        value = self._constant_value() if self._expr.type.is_integer else None
+        value = known(self._expr) if self._expr.type.is_integer else None
         shown = repr(self._expr) if value is None else str(value)
         return f"Scalar({shown}: {self._expr.type})"
-
-    def _constant_value(self) -> int | None:
-        """The number, if it depends only on the extents of data stored in the program."""
-        extents: dict[Expr, int] = {}
-        for e in walk((self._expr,)):
-            if isinstance(e, Extent):
-                held = getattr(e.node, "source", None)
-                if held is not None:
-                    extents[e] = int(held.shape[e.axis])
-        return later.evaluate_extent(self._expr, extents) if extents else None
 
     def _no_value(self, what: str, hint: str = _HINT_IF) -> TracingError:
         return run_time_argument(self, what, hint) or TracingError(
             f"{what} needs the value of a traced scalar ({self._expr.type}).", hint=hint
         )
 
-    def __bool__(self) -> bool:
+    def _value(self) -> Any:
+        """The number, where it depends only on known extents; outside of traced functions also
+        where it depends on arrays that can be computed now.  None for others."""
         if isinstance(self._expr, Const):
-            return bool(self._expr.value)
+            return self._expr.value[()]
+        return later.computed.value_of_scalar(self._expr)
+
+    def __bool__(self) -> bool:
+        value = self._value()
+        if value is not None:
+            return bool(value)
         if at_membership():
             raise self._no_value("`in`", "Write td.isin(k, (3, 1)) instead of k in (3, 1).")
         leaves = [e for e in walk((self._expr,)) if not (e.args or isinstance(e, Const))]
@@ -164,13 +162,15 @@ class Scalar(Operators["Scalar"], Scoped):
         )
 
     def __int__(self) -> int:
-        if isinstance(self._expr, Const):
-            return int(self._expr.value)
+        value = self._value()
+        if value is not None:
+            return int(value)
         raise self._no_value("int()", "Convert with td.cast(x, td.int64).")
 
     def __index__(self) -> int:
-        if isinstance(self._expr, Const) and self._expr.type.is_integer:
-            return int(self._expr.value)
+        value = self._value() if self._expr.type.is_integer else None
+        if value is not None:
+            return int(value)
         if any(isinstance(e, Extent) for e in walk((self._expr,))):
             raise self._no_value("a Python index, range() or a length", _HINT_EXTENT)
         raise self._no_value(
@@ -180,23 +180,26 @@ class Scalar(Operators["Scalar"], Scoped):
         )
 
     def __float__(self) -> float:
-        if isinstance(self._expr, Const):
-            return float(self._expr.value)
+        value = self._value()
+        if value is not None:
+            return float(value)
         raise self._no_value(
             "float() (or a function of math)",
             "Use td's functions, td.sin instead of math.sin; convert with td.cast(x, td.float64).",
         )
 
     def __complex__(self) -> complex:
-        if isinstance(self._expr, Const):
-            return complex(self._expr.value)
+        value = self._value()
+        if value is not None:
+            return complex(value)
         raise self._no_value("complex()")
 
     def __format__(self, how: str) -> str:
         if not how:
             return repr(self)
-        if isinstance(self._expr, Const):
-            return format(self._expr.value, how)
+        value = self._value()
+        if value is not None:
+            return format(value, how)
         raise self._no_value(
             f"formatting by {how!r}",
             "It represents all elements: return it from the function to see the values.",
@@ -215,7 +218,10 @@ class Scalar(Operators["Scalar"], Scoped):
             hint="Index the array itself: a[i, j] inside a kernel is a gather.",
         )
 
-    def __array__(self, *args: Any, **kwargs: Any) -> Any:
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        value = self._value()
+        if value is not None:
+            return np.array(value, dtype=dtype or self._expr.type.numpy)
         if isinstance(self._expr, Param) and self._expr.name.endswith("]"):
             raise number_by_itself(self._expr)
         raise self._no_value(
@@ -223,6 +229,44 @@ class Scalar(Operators["Scalar"], Scoped):
             "To read a NumPy array inside a kernel write a = td.use(a) first; use td's functions, "
             "td.where instead of np.where.",
         )
+
+
+class KnownExtent(int):
+    """A known extent outside of traced functions: a Python int, as in NumPy's shapes, that programs
+    built with it read as an extent, so that one program serves all."""
+
+    _expr: Expr
+
+    def __new__(cls, value: Any, expression: Expr) -> KnownExtent:
+        made = int.__new__(cls, value)
+        made._expr = expression
+        return made
+
+    def __reduce__(self) -> Any:
+        return int, (int(self),)
+
+    __copy__ = __deepcopy__ = lambda self, *_: self
+
+
+def _arithmetic(name: str, method: str) -> Any:
+    """An operator of `KnownExtent`: of ints, which gives a known extent again."""
+    plain = getattr(int, method)
+    swapped = method.startswith("__r") and method != "__rshift__"
+
+    def operator(self: KnownExtent, other: Any) -> Any:
+        value = plain(self, other)
+        if type(other) not in (int, KnownExtent) or not -(1 << 62) < value < 1 << 62:
+            return value
+        operands = (other, self) if swapped else (self, other)
+        return KnownExtent(value, apply_primitive(name, [lift(x) for x in operands]))
+
+    return operator
+
+
+for _name, _method in (("add", "add"), ("subtract", "sub"), ("multiply", "mul"),
+                       ("floor_divide", "floordiv"), ("remainder", "mod")):  # fmt: skip
+    for _form in (f"__{_method}__", f"__r{_method}__"):
+        setattr(KnownExtent, _form, _arithmetic(_name, _form))
 
 
 def number_by_itself(param: Param) -> TracingError:
@@ -274,8 +318,8 @@ def lift(value: Any, operation: str = "an operation") -> Expr:
         if value.scope is not None and value.scope is not current_scope():
             reject_escaped(value)
         return value._expr
-    if isinstance(value, Expr):
-        return value
+    if isinstance(value, Expr | KnownExtent):
+        return value if isinstance(value, Expr) else value._expr
     kind = kind_of_literal(value)
     if kind is not None:
         if kind == "int" and not -(1 << 63) <= value < (1 << 63):

@@ -12,18 +12,22 @@ from . import simplify
 from .analysis.bounds import bounds
 from .errors import DTypeError, ShapeError, user_location
 from .expr import Apply, Const, Expr, Foreign, Index, Loop, Read, While, walk
+from .frontend.tracing import is_tracing
 from .graph import Check, Generate, Label, Shape, known
 from .graphs.relations import verify_checks
-from .scalar import Scalar, apply_primitive, as_count
+from .scalar import KnownExtent, Scalar, apply_primitive, as_count
 from .simplify import is_const
 
 
-def Extent(e: Expr) -> Scalar:
-    """A run-time extent as a scalar that also supports int() if its value is known.
+def Extent(e: Expr) -> Scalar | KnownExtent:
+    """An extent as users see it: outside of traced functions a Python int where it is known, else a
+    scalar that is equal to a number if its value is known.
 
     It is weak, like the Python ints in NumPy's `shape`: x / x.shape[0] has the type of a float x.
     """
-    return KnownScalar(simplify.cast(e, e.type, True))
+    value = None if is_tracing() else known(e)
+    weak = simplify.cast(e, e.type, True)
+    return KnownScalar(weak) if value is None else KnownExtent(value, weak)
 
 
 class KnownScalar(Scalar):
@@ -32,23 +36,8 @@ class KnownScalar(Scalar):
     __slots__ = ()
 
     def __repr__(self) -> str:
-        value = known(self._expr)
+        value = self._value()
         return super().__repr__() if value is None else str(value)
-
-    def __index__(self) -> int:
-        value = known(self._expr)
-        return super().__index__() if value is None else int(value)
-
-    def __int__(self) -> int:
-        value = known(self._expr)
-        return super().__int__() if value is None else int(value)
-
-    def __float__(self) -> float:
-        return float(int(self))
-
-    def __bool__(self) -> bool:
-        value = known(self._expr)
-        return super().__bool__() if value is None else bool(value)
 
     def _both_known(self, other: object) -> tuple[Any, Any] | None:
         """Both operands as Python numbers, if both are known."""

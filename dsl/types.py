@@ -119,7 +119,7 @@ class ScalarType:
             return self.name == other.name
         try:
             return bool(self.numpy == np.dtype(other))  # type: ignore[call-overload]
-        except TypeError:
+        except (TypeError, ValueError):  # (text that names no type)
             return NotImplemented
 
 

@@ -9,6 +9,7 @@ Programs build typed expressions, which are computed when `td.run` or a function
 from __future__ import annotations
 
 import os as _os
+import sys as _sys
 
 if not _os.path.isdir(_os.path.join(_os.path.dirname(__file__), "dsl")):
     # In a checkout on a file system without symbolic links, the folders are siblings of this one.
@@ -41,6 +42,7 @@ from treadle.dsl.errors import (
 from treadle.dsl.errors import no_attribute as _no_attribute
 from treadle.dsl.evaluator import install as _install
 from treadle.dsl.frontend.sources import use
+from treadle.dsl.frontend.standard import *
 from treadle.dsl.frontend.suggestions import missing as _missing
 from treadle.dsl.operations import fourier as fft
 from treadle.dsl.operations import linear_algebra as linalg
@@ -100,6 +102,7 @@ from treadle.dsl.types import (
     uint32,
     uint64,
 )
+from treadle.dsl.types import bool_ as bool
 from treadle.skeletons import schedules as schedule
 from treadle.skeletons import simulator
 from treadle.skeletons.products import BilinearAlgorithm, error_bound
@@ -107,7 +110,7 @@ from treadle.skeletons.simulator import Cache, simulate
 
 __version__ = _VERSION
 
-_install(_Driver(globals()))
+_install(_Driver(_sys.modules[__name__]))
 
 
 def __dir__() -> list[str]:

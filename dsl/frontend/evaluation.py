@@ -10,9 +10,10 @@ import numpy as np
 
 from .. import late_binding as later
 from ..array import Array
-from ..errors import ShapeError, TracingError
+from ..errors import ShapeError, TracingError, user_location
 from ..evaluator import evaluator
-from ..graph import ArrayLoop, Input, topological
+from ..expr import Apply, Const, Expr, Extent, Read, walk
+from ..graph import ArrayLoop, Generate, Input, Label, known, topological
 from ..process import locks
 from ..process.configuration import settings
 from ..types import LEAF, Structure
@@ -30,6 +31,18 @@ def is_closed(array: Array) -> bool:
     nodes = list(topological(array._leaves))
     own = {state for node in nodes if isinstance(node, ArrayLoop) for state in node.bound}
     return all(node.source is not None or node in own for node in nodes if isinstance(node, Input))
+
+
+def value_of_scalar(e: Expr) -> Any:
+    """The number that a scalar of the program is: of known extents, or outside of traced functions
+    of arrays that are closed.  None for others."""
+    value = known(e)
+    if value is not None or is_tracing():
+        return value
+    if not all(isinstance(x, Read | Extent | Apply | Const) or x.args for x in walk((e,))):
+        return None
+    array = Array(Generate((), (e,), label=Label("value"), where=user_location()).leaves)
+    return values_of(array, "a scalar")[0][()] if is_closed(array) else None
 
 
 def no_value(array: Array, what: str, hint: str | None = None) -> TracingError:

@@ -203,8 +203,8 @@ class Operators(Generic[V]):
         made: V = later.round(self, decimals)
         return made
 
-    def clip(self, low: ArrayLike | None = None, high: ArrayLike | None = None) -> V:
-        made: V = later.clip(self, low, high)
+    def clip(self, min: ArrayLike | None = None, max: ArrayLike | None = None) -> V:
+        made: V = later.clip(self, min, max)
         return made
 
     @property

@@ -205,6 +205,11 @@ def _on_gpu(value: Any) -> bool:
     return hasattr(value, "__dlpack__") and int(value.__dlpack_device__()[0]) in _DLPACK_GPU
 
 
+def is_on_host(value: Any) -> bool:
+    """Whether this is data on the host."""
+    return is_arraylike(value) and not _on_gpu(value)
+
+
 def _borrowed(value: Any) -> Any:
     """A GPU array with a dtype of another library (PyTorch), with NumPy's dtype; no copy."""
     return evaluator().borrowed(value)

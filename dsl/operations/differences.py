@@ -10,10 +10,12 @@ from ..annotations import ArrayLike
 from ..array import Array
 from ..errors import ShapeError
 from ..frontend.sources import as_array
+from ..scalar import Scalar
 from .common import normalise_axis, operation
-from .functions import absolute, remainder, where
-from .index_space import flatten
+from .functions import absolute, cast, remainder, where
+from .index_space import broadcast_to, flatten
 from .joining import concatenate
+from .queries import result_type
 from .reductions import sum as sum_
 from .scans import cumsum
 
@@ -25,10 +27,18 @@ def _along(axis: int, part: slice) -> tuple[slice, ...]:
 
 
 @operation
-def diff(a: ArrayLike, n: int = 1, axis: int = -1) -> Array:
+def diff(
+    a: ArrayLike,
+    n: int = 1,
+    axis: int = -1,
+    *,
+    prepend: ArrayLike | None = None,
+    append: ArrayLike | None = None,
+) -> Array:
     """The n-th difference along an axis, `a[1:] - a[:-1]` repeated; `!=` for booleans.
 
-    The result is shorter by `n`; all differences are one kernel.
+    `prepend` and `append` are joined to the array before: arrays, or one number.  The result is
+    shorter by `n`; all differences are one kernel.
 
     >>> import numpy as np, treadle as td
     >>> td.diff(np.array([1, 4, 9]))
@@ -40,10 +50,22 @@ def diff(a: ArrayLike, n: int = 1, axis: int = -1) -> Array:
             f"diff: n is the number of differences, not {n}.", hint="Write td.diff(a, 1)."
         )
     axis = normalise_axis(axis, array.ndim, "diff")
+    joined = [_beside(x, array, axis) for x in (prepend, array, append) if x is not None]
+    array = concatenate(joined, axis) if len(joined) > 1 and n else array
     for _ in range(n):
         upper, lower = array[_along(axis, slice(1, None))], array[_along(axis, slice(None, -1))]
         array = upper != lower if array.types[0].kind == "bool" else upper - lower
     return array
+
+
+def _beside(given: ArrayLike, array: Array, axis: int) -> Array:
+    """What is joined to an array along an axis: a number fills one slice, in the array's type."""
+    if isinstance(given, Scalar | int | float | complex | np.generic):
+        given = cast(given, result_type(array, given))
+    other = as_array(given, "diff")
+    if other.ndim:
+        return other
+    return broadcast_to(other, (*array.shape[:axis], 1, *array.shape[axis + 1 :]))
 
 
 @operation

@@ -94,12 +94,12 @@ def zip(*arrays: ArrayLike) -> Array:
     parts = [as_array(a, "zip") for a in arrays]
     checks = _same_shapes(parts, "zip")
     structure = tuple_of([p.structure for p in parts])
-    return _with_checks(
+    return with_checks(
         Array([le for p in parts for le in p._leaves], structure, parts[0]._shape), checks, "zip"
     )
 
 
-def _with_checks(array: Array, checks: tuple[Check, ...], operation: str) -> Array:
+def with_checks(array: Array, checks: tuple[Check, ...], operation: str) -> Array:
     """The same array with run-time checks, attached by a Generate of plain reads."""
     if not checks:
         return array

@@ -14,17 +14,18 @@ from collections.abc import Sequence
 from typing import TypeAlias
 
 from .. import late_binding as later
-from ..annotations import ArrayLike, AxisLike, IntLike, ScalarLike
+from ..annotations import ArrayLike, AxisLike, DTypeLike, IntLike, ScalarLike
 from ..array import Array
 from ..errors import DTypeError, ShapeError, TracingError, user_location
 from ..expr import Cond, Const, Expr, Index, Proj, constant
 from ..frontend.sources import as_array
+from ..frontend.standard import require_device
 from ..frontend.tracing import forbid_nesting
 from ..graph import Check, Generate, Label, Library, Output, Shape, indices
 from ..libraries.fft import library_operation
 from ..scalar import Scalar, apply_primitive, as_count, as_strong, lift, refuse_traced
 from ..shapes import as_shape, require
-from ..types import ScalarType, complex64, complex128, float32, float64
+from ..types import ScalarType, as_type, complex64, complex128, float32, float64
 from . import functions as f
 from . import joining
 from .common import normalise_axes, normalise_axis, operation
@@ -449,8 +450,11 @@ def irfft2(a: ArrayLike, s: Extents | None = None, axes: AxisLike | None = (-2, 
 # --- frequencies and shifts ------------------------------------------------------------------
 
 
-def _frequencies(n: IntLike, d: ScalarLike, half: bool, of: str) -> Array:
+def _frequencies(n: IntLike, d: ScalarLike, half: bool, of: str, dtype: DTypeLike | None,
+                 device: str | None) -> Array:  # fmt: skip
     name = f"fft.{of}"
+    require_device(device, name)
+    kind = float64 if dtype is None else as_type(dtype)
     forbid_nesting(name)
     (count,), checks = as_shape((n,), name)
     step = Scalar(as_strong(lift(d, name)))
@@ -458,36 +462,49 @@ def _frequencies(n: IntLike, d: ScalarLike, half: bool, of: str) -> Array:
     number = Scalar(Index(0))
     if not half:
         number = f.where(number < (Scalar(count) + 1) // 2, number, number - Scalar(count))
-    element = f.cast(number, float64) * unit
+    element = f.cast(f.cast(number, float64) * unit, kind)
     node = Generate((_half(count) if half else count,), (element._expr,), label=Label(name),
                     where=user_location(), checks=(*checks, *_not_empty([count], of)))  # fmt: skip
     return Array(node.leaves)
 
 
 @operation
-def fftfreq(n: IntLike, d: ScalarLike = 1.0) -> Array:
+def fftfreq(
+    n: IntLike,
+    d: ScalarLike = 1.0,
+    *,
+    dtype: DTypeLike | None = None,
+    device: str | None = None,
+) -> Array:
     """The frequencies of `fft`: 0, 1, …, −2, −1, divided by n d.
 
     Parameters
         n: the number of points.
         d: the distance of samples.
+        dtype: the type of the result, float64 by default.
 
     >>> import treadle as td
     >>> td.run(td.fft.fftfreq(4))
     array([ 0.  ,  0.25, -0.5 , -0.25])
     """
-    return _frequencies(n, d, False, "fftfreq")
+    return _frequencies(n, d, False, "fftfreq", dtype, device)
 
 
 @operation
-def rfftfreq(n: IntLike, d: ScalarLike = 1.0) -> Array:
+def rfftfreq(
+    n: IntLike,
+    d: ScalarLike = 1.0,
+    *,
+    dtype: DTypeLike | None = None,
+    device: str | None = None,
+) -> Array:
     """The frequencies of `rfft`: 0, 1, …, n // 2, divided by n d.
 
     >>> import treadle as td
     >>> td.run(td.fft.rfftfreq(4))
     array([0.  , 0.25, 0.5 ])
     """
-    return _frequencies(n, d, True, "rfftfreq")
+    return _frequencies(n, d, True, "rfftfreq", dtype, device)
 
 
 def _shifted(x: ArrayLike, axes: AxisLike | None, of: str, up: int) -> Array:

@@ -454,12 +454,12 @@ def _where_arrays_of_tuples(p: Any, a: Array, b: Array) -> Array:
     return later.zip_like(parts, a.structure)
 
 
-def clip(x: ArrayLike, low: ArrayLike | None = None, high: ArrayLike | None = None) -> Any:
-    """x clamped to [low, high]; either bound may be None."""
-    if low is not None:
-        x = _limited("maximum", x, low)
-    if high is not None:
-        x = _limited("minimum", x, high)
+def clip(x: ArrayLike, min: ArrayLike | None = None, max: ArrayLike | None = None) -> Any:
+    """x clamped to [min, max]; either bound may be None."""
+    if min is not None:
+        x = _limited("maximum", x, min)
+    if max is not None:
+        x = _limited("minimum", x, max)
     return x
 
 

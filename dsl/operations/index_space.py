@@ -15,7 +15,6 @@ from ..errors import (
     DTypeError,
     IndexOutOfBounds,
     ShapeError,
-    TracingError,
     user_location,
 )
 from ..expr import Const, Expr, Extent, Index, constant
@@ -33,7 +32,7 @@ from ..shapes import (
 )
 from ..types import int64, uint64
 from .common import label_of, normalise_axes, normalise_axis, operation
-from .parts import index_parts, is_index_array, part_of, refuse_no_index, unwrapped
+from .parts import index_parts, is_index_array, is_truth, part_of, refuse_no_index, unwrapped
 from .places import at_most, delinear, greatest, least, linear, minus, plus, product, size, times
 from .slicing import from_either_end, integer_index, slice_axis, within
 
@@ -62,8 +61,9 @@ __all__ = [
 
 
 @operation
-def reshape(a: ArrayLike, shape: ShapeLike) -> Array:
-    """The same elements in row-major order in another shape; one extent may be −1.
+def reshape(a: ArrayLike, shape: ShapeLike, *, copy: bool | None = None) -> Array:
+    """The same elements in row-major order in another shape; one extent may be −1.  `copy` has no
+    effect: arrays never change.
 
     A shape of another size is an error, at run time if the size is not known while tracing.
     """
@@ -250,13 +250,11 @@ def slice_array(array: Array, index: Indexing) -> Array:
     """NumPy's indexing, by integers, slices, None, `...` and integer arrays."""
     forbid_nesting("slice")
     index = unwrapped(index)
-    if is_index_array(index):
+    if is_index_array(index) or is_truth(index):
         chosen = as_array(index, "an index")
         if chosen.types[0].kind == "bool":
-            raise TracingError(
-                "a boolean mask gives an array of unknown extent.",
-                hint="Write values, count = td.compact(mask, a), or td.where(mask, a, other).",
-            )
+            made: Array = later.chosen(array, chosen)
+            return made
         return take(array, chosen, 0)
     parts = index_parts(index, array.ndim)
     if any(is_index_array(part) for part in parts):

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from .. import late_binding as later
 from .. import simplify
 from ..annotations import ArrayLike, Element, Function, ScheduleLike
 from ..array import Array
@@ -16,15 +17,16 @@ from ..frontend.sources import as_array, is_arraylike, normalise_source, use
 from ..frontend.tracing import enclosing_kernel, forbid_nesting
 from ..graph import Generate, Label, Library, Output, Permute, indices
 from ..libraries.sort import sorting
-from ..scalar import Scalar, apply_primitive, as_index, as_strong, as_truth, lift
+from ..scalar import Scalar, apply_primitive, as_index, as_strong, as_truth, lift, refuse_traced
 from ..shapes import same_shape
 from ..types import LEAF, complex64, complex128, int64
 from .common import label_of, normalise_axis, operation, require_axes, trace_elements
 from .control import cond, loop, while_loop
 from .elementwise import map as map_
+from .elementwise import with_checks
 from .functions import logical_not, where
-from .index_space import flatten
-from .making import the
+from .index_space import flatten, reshape, reverse, take
+from .making import iota, the
 from .scans import scan_array
 from .segments import add_lengths, length_of, segment_of_position
 
@@ -177,9 +179,14 @@ def _sorted(a: ArrayLike, axis: int | None, operation: str, index: bool) -> Arra
 
 
 @operation
-def sort(a: ArrayLike, axis: int | None = -1) -> Array:
-    """Sort ascending along an axis, as NumPy's sort; NaN last."""
-    return _sorted(a, axis, "sort", False)
+def sort(
+    a: ArrayLike, axis: int | None = -1, *, descending: bool = False, stable: bool = True
+) -> Array:
+    """Sort along an axis, as NumPy's sort; NaN last, or first if `descending`.  `stable` has no
+    effect: equal numbers are indistinguishable."""
+    refuse_traced("sort", descending=descending, stable=stable)
+    found = _sorted(a, axis, "sort", False)
+    return reverse(found, 0 if axis is None else axis) if descending else found
 
 
 @operation
@@ -193,9 +200,22 @@ def sort_complex(a: ArrayLike) -> Array:
 
 
 @operation
-def argsort(a: ArrayLike, axis: int | None = -1) -> Array:
-    """Indices (int64) that sort along an axis; stable."""
-    return _sorted(a, axis, "argsort", True)
+def argsort(
+    a: ArrayLike, axis: int | None = -1, *, descending: bool = False, stable: bool = True
+) -> Array:
+    """Indices (int64) that sort along an axis, those of equal elements ascending (`stable` or not).
+
+    `descending`: from the largest to the smallest; NaN are first.
+    """
+    refuse_traced("argsort", descending=descending, stable=stable)
+    if not descending:
+        return _sorted(a, axis, "argsort", True)
+    array = as_array(a, "argsort")
+    if axis is None:
+        array, axis = flatten(array), 0
+    # Ascending from the end, the last of equal elements comes first: reversed, the first does.
+    found: Array = reverse(_sorted(reverse(array, axis), axis, "argsort", True), axis)
+    return array.shape[axis] - 1 - found  # type: ignore[no-any-return]
 
 
 @operation
@@ -267,3 +287,21 @@ def _half(span: tuple[Any, Any], table: Array, x: ArrayLike) -> tuple[Any, Any]:
     middle = (low + high) // 2
     less = table[middle] < x
     return where(less, middle + 1, low), where(less, high, middle)
+
+
+def chosen(array: Array, mask: Array) -> Array:
+    """`array[mask]`: the elements, or the slices along the first axes, where the mask holds."""
+    if mask.ndim > array.ndim:
+        raise ShapeError(
+            f"a boolean index of rank {mask.ndim} for an array of rank {array.ndim}.",
+            hint="It has the shape of the array, or of its first axes.",
+        )
+    if mask.ndim == array.ndim:
+        return compact(mask, array)[0]
+    checks = same_shape(array._shape[: mask.ndim], mask._shape, "a boolean index")
+    rows = reshape(array, (mask.size, *array.shape[mask.ndim :]))
+    at, _ = compact(flatten(with_checks(mask, checks, "mask")), iota(mask.size))
+    return take(rows, at, 0)
+
+
+later.offer(chosen=chosen)

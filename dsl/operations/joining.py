@@ -20,7 +20,7 @@ from ..scalar import apply_primitive, fit_weak, lift, refuse_traced
 from ..shapes import require, same_shape, show_shape
 from ..types import Structure, bool_, promote
 from .common import normalise_axis, operation
-from .index_space import slice_array
+from .index_space import flatten, slice_array
 from .places import ends, minus
 from .stencils import resolve_index
 
@@ -59,11 +59,13 @@ def _require_list(arrays: Iterable[ArrayLike], axis: AxisLike | None, operation:
 
 
 @operation
-def concatenate(arrays: Iterable[ArrayLike], axis: int = 0) -> Array:
-    """Join arrays along an existing axis; each element reads only its source array."""
+def concatenate(arrays: Iterable[ArrayLike], axis: int | None = 0) -> Array:
+    """Join arrays along an existing axis; with axis None, flattened ones."""
     forbid_nesting("concatenate")
     _require_list(arrays, axis, "concatenate")
     parts = [as_array(a, "concatenate") for a in arrays]
+    if axis is None:
+        parts, axis = [flatten(p) for p in parts], 0
     if not parts:
         raise ShapeError(
             "concatenate needs at least one array.",

@@ -41,12 +41,17 @@ __all__ = [
     "cholesky",
     "cross",
     "det",
+    "diagonal",
     "eigh",
+    "eigvalsh",
     "inv",
     "lstsq",
     "lu",
+    "matmul",
+    "matrix_norm",
     "matrix_power",
     "matrix_rank",
+    "matrix_transpose",
     "norm",
     "outer",
     "pinv",
@@ -54,8 +59,11 @@ __all__ = [
     "slogdet",
     "solve",
     "svd",
+    "svdvals",
+    "tensordot",
     "trace",
     "vecdot",
+    "vector_norm",
 ]
 
 #: The largest matrices that are unrolled, and those that have kernels of their own on a GPU
@@ -502,6 +510,18 @@ def eigh(a: ArrayLike, UPLO: str = "L") -> EighResult:
     return EighResult(*(Array((leaf,)) for leaf in node.leaves[:2]))
 
 
+@operation
+def eigvalsh(a: ArrayLike, UPLO: str = "L") -> Array:
+    """The eigenvalues of `eigh` alone, ascending, of shape (…, n).
+
+    >>> import numpy as np, treadle as td
+    >>> print(td.run(td.linalg.eigvalsh(np.array([[2.0, 1.0], [1.0, 2.0]]))).round(6))
+    [1. 3.]
+    """
+    found: Array = eigh(a, UPLO).eigenvalues
+    return found
+
+
 # --- singular values -------------------------------------------------------------------------
 
 
@@ -531,11 +551,23 @@ def svd(a: ArrayLike, full_matrices: bool = True, compute_uv: bool = True,
     return SVDResult(*made)
 
 
+@operation
+def svdvals(x: ArrayLike) -> Array:
+    """The singular values of `svd` alone, descending, of shape (…, min(m, n)).
+
+    >>> import numpy as np, treadle as td
+    >>> td.run(td.linalg.svdvals(np.diag([3.0, 4.0])))
+    array([4., 3.])
+    """
+    found: Array = svd(x, compute_uv=False)
+    return found
+
+
 def _tolerance(of: str, array: Array, *given: Any) -> Any:
     """The tolerance given, or that of NumPy: max(m, n) · eps of the largest singular value."""
     found = [x for x in given if x is not None]
     if found:
-        return found[0]
+        return found[0][..., None] if getattr(found[0], "ndim", 0) else found[0]
     m, n = array._shape[-2:]
     most = Scalar(apply_primitive("maximum", [m, n]))
     t = _real(_type(of, array))
@@ -654,6 +686,48 @@ def trace(a: ArrayLike, *, offset: int = 0, dtype: DTypeLike | None = None) -> A
 
 
 @operation
+def diagonal(x: ArrayLike, /, *, offset: int = 0) -> Array:
+    """The diagonals of matrices (…, m, n), `offset` above the main one: the last axis.
+
+    >>> import numpy as np, treadle as td
+    >>> td.run(td.linalg.diagonal(np.array([[1, 2], [3, 4]])))
+    array([1, 4])
+    """
+    found: Array = index_space.diagonal(_matrices(x, "diagonal"), offset, -2, -1)
+    return found
+
+
+@operation
+def vector_norm(
+    x: ArrayLike, /, *, axis: AxisLike | None = None, keepdims: bool = False, ord: Any = 2
+) -> Array:
+    """The norm of vectors along an axis, or over several axes as if they were one; of all elements
+    by default.  Orders as for `norm`.
+
+    >>> import numpy as np, treadle as td
+    >>> print(td.run(td.linalg.vector_norm(np.array([3.0, 4.0]))))
+    5.0
+    """
+    refuse_traced("linalg.vector_norm", ord=ord, keepdims=keepdims)
+    array = _numbers(x, "vector_norm")
+    axes = normalise_axes(axis, array.ndim, "linalg.vector_norm")
+    return _vector_norm(array, ord, axes, keepdims)
+
+
+@operation
+def matrix_norm(x: ArrayLike, /, *, keepdims: bool = False, ord: Any = "fro") -> Array:
+    """The norms of matrices in the last two axes.  Orders as for `norm`.
+
+    >>> import numpy as np, treadle as td
+    >>> print(td.run(td.linalg.matrix_norm(np.array([[3.0, 0.0], [0.0, 4.0]]))))
+    5.0
+    """
+    refuse_traced("linalg.matrix_norm", ord=ord, keepdims=keepdims)
+    array = _numbers(_matrices(x, "matrix_norm"), "matrix_norm")
+    return _matrix_norm(array, ord, (array.ndim - 2, array.ndim - 1), keepdims)
+
+
+@operation
 def norm(x: ArrayLike, ord: Any = None, axis: AxisLike | None = None, keepdims: bool = False
          ) -> Array:  # fmt: skip
     """The norm of vectors (along one axis) or of matrices (over two axes), by default of all
@@ -667,28 +741,32 @@ def norm(x: ArrayLike, ord: Any = None, axis: AxisLike | None = None, keepdims: 
     >>> print(td.run(td.linalg.norm(np.array([3.0, 4.0]))))
     5.0
     """
-    forbid_nesting("linalg.norm")
     refuse_traced("linalg.norm", ord=ord, keepdims=keepdims)
-    array = as_array(x, "linalg.norm")
-    if not array.structure.is_leaf:
-        raise DTypeError(
-            "linalg.norm works on numbers, but the elements are tuples.",
-            hint="Take them apart with td.unzip(a).",
-        )
-    if not array.types[0].is_inexact:
-        array = array.astype(float64)
+    array = _numbers(x, "norm")
     if axis is None and ord is None:
         axes: tuple[int, ...] = tuple(range(array.ndim))
         return _euclidean(array, axes, keepdims)
     axes = _given_axes(axis, array.ndim)
     if len(axes) == 1:
-        return _vector_norm(array, ord, axes[0], keepdims)
+        return _vector_norm(array, ord, axes, keepdims)
     if len(axes) == 2:
         return _matrix_norm(array, ord, (axes[0], axes[1]), keepdims)
     raise ShapeError(
         f"linalg.norm: ord={ord!r} is of vectors or matrices, got {len(axes)} axes.",
         hint="Name one axis, or two of matrices: axis=(-2, -1).",
     )
+
+
+def _numbers(x: ArrayLike, of: str) -> Array:
+    """An operand of inexact numbers; integers become float64."""
+    forbid_nesting(f"linalg.{of}")
+    array = as_array(x, f"linalg.{of}")
+    if not array.structure.is_leaf:
+        raise DTypeError(
+            f"linalg.{of} works on numbers, but the elements are tuples.",
+            hint="Take them apart with td.unzip(a).",
+        )
+    return array if array.types[0].is_inexact else array.astype(float64)
 
 
 def _given_axes(axis: AxisLike | None, ndim: int) -> tuple[int, ...]:
@@ -709,14 +787,14 @@ def _euclidean(array: Array, axes: AxisLike, keepdims: bool) -> Array:
     return reductions.root(reductions.sum(squares, axes, keepdims), 2)
 
 
-def _vector_norm(array: Array, ord: Any, axis: int, keepdims: bool) -> Array:
+def _vector_norm(array: Array, ord: Any, axis: tuple[int, ...], keepdims: bool) -> Array:
     if ord is None or ord == 2:
         return _euclidean(array, axis, keepdims)
     if isinstance(ord, str) or not isinstance(ord, int | float | np.number):
         raise _unknown_order(ord, "a vector", "None, 1, 2, inf, -inf, 0 or another number")
     size = f.abs(array)
     if ord == np.inf:
-        return reductions.max(size, axis, keepdims)
+        return _largest(size, axis, keepdims)
     if ord == -np.inf:
         return reductions.min(size, axis, keepdims)
     if ord == 0:
@@ -863,3 +941,30 @@ def cross(x1: ArrayLike, x2: ArrayLike, /, *, axis: int = -1) -> Array:
     order = [*range(found.ndim - 1)]
     order.insert(last, found.ndim - 1)
     return index_space.transpose(found, order)
+
+
+@operation
+def matmul(x1: ArrayLike, x2: ArrayLike, /) -> Array:
+    """`td.matmul`, which has more arguments: products of matrices in the last two axes."""
+    found: Array = products.matmul(x1, x2)
+    return found
+
+
+@operation
+def tensordot(x1: ArrayLike, x2: ArrayLike, /, *, axes: int | Sequence[AxisLike] = 2) -> Array:
+    """`td.tensordot`: sums of products over the last axes of `x1` and the first of `x2`, or over
+    given pairs of axes."""
+    found: Array = products.tensordot(x1, x2, axes)
+    return found
+
+
+@operation
+def matrix_transpose(x: ArrayLike, /) -> Array:
+    """The matrices in the last two axes, transposed.
+
+    >>> import numpy as np, treadle as td
+    >>> td.run(td.linalg.matrix_transpose(np.array([[1, 2], [3, 4]])))
+    array([[1, 3],
+           [2, 4]])
+    """
+    return _matrices(x, "matrix_transpose").mT

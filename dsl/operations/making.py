@@ -15,11 +15,21 @@ from ..annotations import ArrayLike, DTypeLike, Function, ScheduleLike, ShapeLik
 from ..array import Array
 from ..errors import ShapeError, TracingError, user_location
 from ..expr import Const, Expr, Index, constant
-from ..frontend.refusals import no_operand
-from ..frontend.sources import as_array, use
+from ..frontend.refusals import no_array, no_operand
+from ..frontend.sources import as_array, is_on_host, use
+from ..frontend.standard import require_device
 from ..frontend.tracing import forbid_nesting
 from ..graph import Check, Generate, Label
-from ..scalar import Scalar, apply_primitive, as_count, as_index, as_strong, fit_weak, lift
+from ..scalar import (
+    KnownExtent,
+    Scalar,
+    apply_primitive,
+    as_count,
+    as_index,
+    as_strong,
+    fit_weak,
+    lift,
+)
 from ..shapes import as_shape, on_host, require
 from ..types import Structure, as_type, complex128, flatten, float64, int64, kind_of_literal
 from .common import label_of, operation, rounded_product, trace_elements
@@ -36,6 +46,7 @@ __all__ = [
     "empty_like",
     "eye",
     "fill",
+    "from_dlpack",
     "full",
     "full_like",
     "generate",
@@ -177,9 +188,42 @@ def _leaves(value: Nested) -> Iterator[ArrayLike]:
 
 
 @operation
-def asarray(a: Nested, dtype: DTypeLike | None = None) -> Array:
-    """`array`: data is never copied before a program runs."""
-    return array(a, dtype)
+def asarray(
+    a: Nested,
+    dtype: DTypeLike | None = None,
+    *,
+    device: str | None = None,
+    copy: bool | None = None,
+) -> Array:
+    """`array`: data is not copied before a program runs, unless `copy` is True.
+
+    With `copy=False` what has no memory of its own, such as a list, is a `ShapeError`.
+    """
+    require_device(device, "asarray")
+    listed = isinstance(a, list | tuple) or kind_of_literal(a) is not None
+    if copy is False and listed:
+        raise ShapeError(
+            f"asarray: copy=False, but a {type(a).__name__} has no memory that could be shared.",
+            hint="Omit copy.",
+        )
+    made = array(a, dtype)
+    if copy and not listed and not isinstance(a, Array):
+        return use(np.array(made)) if is_on_host(a) else as_array(made)
+    return made
+
+
+@operation
+def from_dlpack(x: ArrayLike, /, *, device: str | None = None, copy: bool | None = None) -> Array:
+    """The array of an object with `__dlpack__`, without a copy unless `copy` is True.
+
+    >>> import numpy as np, treadle as td
+    >>> td.from_dlpack(np.array([1, 2]))
+    Array([1, 2])
+    """
+    if not hasattr(x, "__dlpack__"):
+        raise no_array(x, "from_dlpack")
+    made: Array = asarray(x, device=device, copy=copy)
+    return made
 
 
 @operation
@@ -189,13 +233,16 @@ def copy(a: ArrayLike) -> Array:
 
 
 @operation
-def astype(x: ArrayLike, dtype: DTypeLike) -> Array:
-    """The array converted to `dtype`, as by `cast`.
+def astype(
+    x: ArrayLike, dtype: DTypeLike, *, copy: bool = True, device: str | None = None
+) -> Array:
+    """The array converted to `dtype`, as by `cast`; `copy` has no effect, as arrays never change.
 
     >>> import numpy as np, treadle as td
     >>> td.astype(np.array([1.5, 2.0]), int)
     Array([1, 2])
     """
+    require_device(device, "astype")
     found: Array = cast(as_array(x, "astype"), dtype)
     return found
 
@@ -211,67 +258,92 @@ def iota(n: Any, dtype: DTypeLike = int64) -> Array:
 
 
 @operation
-def full(shape: ShapeLike, value: Any, dtype: DTypeLike | None = None) -> Array:
-    """An array whose elements are all `value`, in `dtype`."""
-    return _everywhere(shape, value, dtype, "full")
+def full(
+    shape: ShapeLike,
+    fill_value: Any,
+    dtype: DTypeLike | None = None,
+    *,
+    device: str | None = None,
+) -> Array:
+    """An array whose elements are all `fill_value`, in `dtype`."""
+    require_device(device, "full")
+    return _everywhere(shape, fill_value, dtype, "full")
 
 
 @operation
-def zeros(shape: ShapeLike, dtype: DTypeLike = float) -> Array:
-    """An array of zeros."""
-    return _everywhere(shape, 0, dtype, "zeros")
+def zeros(shape: ShapeLike, dtype: DTypeLike | None = None, *, device: str | None = None) -> Array:
+    """An array of zeros, in float64 unless `dtype` is given."""
+    require_device(device, "zeros")
+    return _everywhere(shape, 0, float64 if dtype is None else dtype, "zeros")
 
 
 @operation
-def ones(shape: ShapeLike, dtype: DTypeLike = float) -> Array:
-    """An array of ones."""
-    return _everywhere(shape, 1, dtype, "ones")
+def ones(shape: ShapeLike, dtype: DTypeLike | None = None, *, device: str | None = None) -> Array:
+    """An array of ones, in float64 unless `dtype` is given."""
+    require_device(device, "ones")
+    return _everywhere(shape, 1, float64 if dtype is None else dtype, "ones")
 
 
 @operation
-def empty(shape: ShapeLike, dtype: DTypeLike = float) -> Array:
+def empty(shape: ShapeLike, dtype: DTypeLike | None = None, *, device: str | None = None) -> Array:
     """An array of any values: zeros, as every element of an array has a value."""
-    return zeros(shape, dtype)
+    return zeros(shape, dtype, device=device)
 
 
 @operation
-def empty_like(a: ArrayLike, dtype: DTypeLike | None = None) -> Array:
+def empty_like(a: ArrayLike, dtype: DTypeLike | None = None, *, device: str | None = None) -> Array:
     """An array of any values, zeros, in the shape of `a`, and in its type unless `dtype` is
     given."""
-    return zeros_like(a, dtype)
+    return zeros_like(a, dtype, device=device)
 
 
 @operation
-def zeros_like(a: ArrayLike, dtype: DTypeLike | None = None) -> Array:
+def zeros_like(a: ArrayLike, dtype: DTypeLike | None = None, *, device: str | None = None) -> Array:
     """Zeros in the shape of `a`, and in its type unless `dtype` is given."""
     array = as_array(a, "zeros_like")
-    return full(array.shape, 0, array.types[0] if dtype is None else dtype)
+    return full(array.shape, 0, array.types[0] if dtype is None else dtype, device=device)
 
 
 @operation
-def ones_like(a: ArrayLike, dtype: DTypeLike | None = None) -> Array:
+def ones_like(a: ArrayLike, dtype: DTypeLike | None = None, *, device: str | None = None) -> Array:
     """Ones in the shape of `a`, and in its type unless `dtype` is given."""
     array = as_array(a, "ones_like")
-    return full(array.shape, 1, array.types[0] if dtype is None else dtype)
+    return full(array.shape, 1, array.types[0] if dtype is None else dtype, device=device)
 
 
 @operation
-def full_like(a: ArrayLike, value: Any, dtype: DTypeLike | None = None) -> Array:
-    """`value` in the shape of `a`, and in its type unless `dtype` is given."""
+def full_like(
+    a: ArrayLike,
+    fill_value: Any,
+    dtype: DTypeLike | None = None,
+    *,
+    device: str | None = None,
+) -> Array:
+    """`fill_value` in the shape of `a`, and in its type unless `dtype` is given."""
     array = as_array(a, "full_like")
-    return full(array.shape, value, array.types[0] if dtype is None else dtype)
+    kind = array.types[0] if dtype is None else dtype
+    return full(array.shape, fill_value, kind, device=device)
 
 
 @operation
-def arange(start: Any, stop: Any = None, step: Any = 1, dtype: DTypeLike | None = None) -> Array:
+def arange(
+    start: Any,
+    stop: Any = None,
+    step: Any = 1,
+    dtype: DTypeLike | None = None,
+    *,
+    device: str | None = None,
+) -> Array:
     """NumPy's arange; bounds may be integer scalars (run-time values) or Python numbers."""
     forbid_nesting("arange")
+    require_device(device, "arange")
     if stop is None:
         start, stop = 0, start
     if kind_of_literal(step) is not None and step == 0:
         raise ShapeError("arange: the step is 0.", hint="Give a step ≠ 0.")
     numbers = [
-        kind_of_literal(v) is not None or isinstance(v, np.generic) for v in (start, stop, step)
+        isinstance(v, np.generic) or (kind_of_literal(v) and not isinstance(v, KnownExtent))
+        for v in (start, stop, step)
     ]
     if all(numbers):
         return _numbers(start, stop, step, dtype)
@@ -345,10 +417,17 @@ def _line(
 
 @operation
 def linspace(
-    start: Any, stop: Any, num: Any = 50, endpoint: bool = True, dtype: DTypeLike | None = None
+    start: Any,
+    stop: Any,
+    num: Any = 50,
+    endpoint: bool = True,
+    dtype: DTypeLike | None = None,
+    *,
+    device: str | None = None,
 ) -> Array:
     """`num` evenly spaced values from start to stop; the last is exactly `stop`."""
     forbid_nesting("linspace")
+    require_device(device, "linspace")
     (count,), checks = as_shape((num,), "linspace")
     ends = [as_strong(lift(v, "linspace")) for v in (start, stop)]
     among = complex128 if any(e.type.is_complex for e in ends) else float64
@@ -428,11 +507,19 @@ def geomspace(
 
 
 @operation
-def eye(n: Any, m: Any = None, k: int = 0, dtype: DTypeLike = float) -> Array:
-    """1 on the k-th diagonal, 0 elsewhere."""
+def eye(
+    n: Any,
+    m: Any = None,
+    k: int = 0,
+    dtype: DTypeLike | None = None,
+    *,
+    device: str | None = None,
+) -> Array:
+    """1 on the k-th diagonal, 0 elsewhere, in float64 unless `dtype` is given."""
     forbid_nesting("eye")
+    require_device(device, "eye")
     extents, checks = as_shape((n, n if m is None else m), "eye")
-    target = as_type(dtype)
+    target = float64 if dtype is None else as_type(dtype)
     on = apply_primitive(
         "equal", [apply_primitive("add", [Index(0), as_index(k, "eye")]), Index(1)]
     )

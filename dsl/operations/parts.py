@@ -32,6 +32,13 @@ def is_index_array(part: Any) -> bool:
     return isinstance(part, list) or is_arraylike(part)
 
 
+def is_truth(index: Any) -> bool:
+    """Whether an index is one truth value: a mask of rank 0."""
+    if isinstance(index, Array):
+        return not index.ndim and index.structure.is_leaf and index.types[0].kind == "bool"
+    return isinstance(index, bool | np.bool_)
+
+
 def index_parts(index: Indexing, rank: int) -> list[Any]:
     """The parts of an index of an array of this rank, with `slice(None)` for what `...` means and
     for the axes that are left out."""

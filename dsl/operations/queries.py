@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import ml_dtypes
 import numpy as np
@@ -10,6 +11,7 @@ import numpy as np
 from ..annotations import ArrayLike, DTypeLike, IntLike
 from ..errors import ShapeError, without_frames
 from ..frontend.sources import as_array
+from ..frontend.standard import KINDS
 from ..scalar import Scalar, lift
 from ..shapes import extents
 from ..types import ScalarType, as_type, promote
@@ -153,18 +155,6 @@ def _of_value(value: ArrayLike | DTypeLike) -> ScalarType:
     return _type(value, "can_cast")
 
 
-#: The kinds of `isdtype`, and those of the types in each.
-_KINDS = {
-    "bool": ("bool",),
-    "signed integer": ("int",),
-    "unsigned integer": ("uint",),
-    "integral": ("int", "uint"),
-    "real floating": ("float",),
-    "complex floating": ("complex",),
-    "numeric": ("int", "uint", "float", "complex"),
-}
-
-
 @without_frames
 def isdtype(dtype: DTypeLike, kind: DTypeLike | tuple[DTypeLike, ...]) -> bool:
     """Whether a type is of a kind, or of one of several: "bool", "signed integer", "unsigned
@@ -177,8 +167,8 @@ def isdtype(dtype: DTypeLike, kind: DTypeLike | tuple[DTypeLike, ...]) -> bool:
     if isinstance(kind, tuple):
         return any(isdtype(dtype, k) for k in kind)
     own = as_type(dtype)
-    if isinstance(kind, str) and kind in _KINDS:
-        return own.kind in _KINDS[kind]
+    if isinstance(kind, str) and kind in KINDS:
+        return own.kind in KINDS[kind]
     return own == as_type(kind)
 
 
@@ -198,15 +188,41 @@ def issubdtype(arg1: DTypeLike, arg2: DTypeLike) -> bool:
     return own == as_type(arg2)
 
 
+@dataclass(frozen=True)
+class FloatInfo:
+    """The result of `finfo`: `eps` is the distance of 1 to the next larger number, `epsneg` to the
+    next smaller one, `precision` the number of reliable decimal digits, `resolution` its power of
+    ten."""
+
+    dtype: ScalarType
+    bits: int
+    precision: int
+    eps: float
+    epsneg: float
+    max: float
+    min: float
+    resolution: float
+    smallest_normal: float
+    smallest_subnormal: float
+    tiny: float
+
+
+_FLOATS = ("eps", "epsneg", "max", "min", "resolution", "smallest_normal", "smallest_subnormal",
+           "tiny")  # fmt: skip
+
+
 @without_frames
-def finfo(dtype: DTypeLike | ArrayLike) -> ml_dtypes.finfo:
-    """The limits of a type of floats (of complex numbers: of their parts), as NumPy's `finfo`.
+def finfo(dtype: DTypeLike | ArrayLike) -> FloatInfo:
+    """The limits of a type of floats (of complex numbers: of their parts), as NumPy's `finfo`, but
+    as Python floats.
 
     >>> import treadle as td
-    >>> float(td.finfo(td.float32).max)
+    >>> td.finfo(td.float32).max
     3.4028234663852886e+38
     """
-    return ml_dtypes.finfo(_of_value(dtype).numpy)  # type: ignore[no-untyped-call]
+    found = ml_dtypes.finfo(_of_value(dtype).numpy)  # type: ignore[no-untyped-call]
+    floats = {n: float(getattr(found, n)) for n in _FLOATS}
+    return FloatInfo(as_type(found.dtype), int(found.bits), int(found.precision), **floats)
 
 
 @without_frames

@@ -9,13 +9,14 @@ import numpy as np
 
 from ..annotations import ArrayLike, AxisLike
 from ..array import Array
-from ..errors import AxisError, ShapeError, TracingError
+from ..errors import AxisError, DTypeError, ShapeError
 from ..expr import constant
 from ..frontend.sources import as_array
 from ..graph import Check, Leaf, known
 from ..scalar import Scalar, lift
 from ..shapes import broadcast_shapes, extents, require
 from .common import normalise_axis, operation
+from .elementwise import zip as zip_
 from .functions import minimum
 from .index_space import (
     broadcast_to,
@@ -24,9 +25,12 @@ from .index_space import (
     reshape,
     reverse,
     swapaxes,
+    take,
     transpose,
 )
+from .irregular import expand
 from .joining import concatenate
+from .making import iota, the
 
 __all__ = [
     "append",
@@ -168,26 +172,31 @@ def rot90(a: ArrayLike, k: int = 1, axes: Sequence[int] = (0, 1)) -> Array:
 
 
 @operation
-def repeat(a: ArrayLike, repeats: int | Scalar, axis: int | None = None) -> Array:
+def repeat(a: ArrayLike, repeats: ArrayLike, axis: int | None = None) -> Array:
     """Each element `repeats` times, next to each other; of the flattened array for axis None.
 
-    `repeats` is one number, which may be a run-time value.  (For a number per element write
-    `td.expand`.)
+    `repeats` is one number, which may be a run-time value, or an array of a number for each element
+    (along `axis`): the extent of the result is then computed by the kernels.
 
     >>> import numpy as np, treadle as td
     >>> td.repeat(np.array([3, 1]), 2)
     Array([3, 3, 1, 1])
     """
     array = as_array(a, "repeat")
-    if not isinstance(repeats, int | Scalar | np.integer):
-        raise TracingError(
-            f"repeat takes one number of repeats, got {type(repeats).__name__}.",
-            hint="A number for each element: td.expand(lambda p: p[1], lambda p, k: p[0], "
-            "td.zip(a, repeats)).",
-        )
     if axis is None:
         array, axis = flatten(array), 0
     axis = normalise_axis(axis, array.ndim, "repeat")
+    if not isinstance(repeats, int | Scalar | np.integer):
+        counts = as_array(repeats, "repeat")
+        if not counts.structure.is_leaf or not counts.types[0].is_integer or counts.ndim > 1:
+            raise DTypeError(
+                f"repeat: the numbers of repeats are {counts.dtype} of rank {counts.ndim}.",
+                hint="Give an integer, or an array of rank 1 with one for each element.",
+            )
+        if counts.ndim and known(counts._shape[0]) != 1:
+            pairs = zip_(iota(array.shape[axis]), counts)
+            return take(array, expand(lambda p: p[1], lambda p, k: p[0], pairs), axis)
+        repeats = the(counts[0] if counts.ndim else counts)
     wide = expand_dims(array, axis + 1)
     shape = [*array.shape[: axis + 1], repeats, *array.shape[axis + 1 :]]
     merged = [*array.shape[:axis], array.shape[axis] * repeats, *array.shape[axis + 1 :]]

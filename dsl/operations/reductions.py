@@ -6,10 +6,12 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from .. import late_binding as later
 from .. import simplify
 from ..analysis.combines import simple_combine
-from ..annotations import ArrayLike, AxisLike, ScheduleLike
+from ..annotations import ArrayLike, AxisLike, DTypeLike, ScheduleLike
 from ..array import Array, map_over
 from ..errors import DTypeError, TracingError, user_location
 from ..expr import Const, Expr, Index, Read, constant
@@ -18,10 +20,10 @@ from ..frontend.tracing import forbid_nesting
 from ..graph import Fold, Generate, Label
 from ..primitives import real_part
 from ..scalar import Scalar, apply_primitive, as_truth, refuse_traced
-from ..types import LEAF, ScalarType, float32, float64, int64, uint64
+from ..types import LEAF, ScalarType, as_type, float32, float64, int64, uint64
 from .common import combining, normalise_axes, normalise_axis, operation
 from .folds import not_empty, split_axes, with_unit_axis
-from .functions import absolute, cast, sqrt, square, subtract, where
+from .functions import absolute, cast, maximum, sqrt, square, subtract, where
 from .places import linear, product
 
 __all__ = [
@@ -116,10 +118,16 @@ def _narrow(target: ScalarType, wide: ScalarType) -> Callable[[Expr], Expr] | No
 
 
 @combining
-def sum(a: ArrayLike, axis: AxisLike | None = None, keepdims: bool = False) -> Array:
-    """The sum; small integers and booleans are added in 64 bits, as in NumPy."""
+def sum(
+    a: ArrayLike,
+    axis: AxisLike | None = None,
+    keepdims: bool = False,
+    *,
+    dtype: DTypeLike | None = None,
+) -> Array:
+    """The sum, in `dtype`; small integers and booleans are added in 64 bits, as in NumPy."""
     array = as_array(a, "sum")
-    t = array.types[0]
+    t = summed_type(array.types[0]) if dtype is None else as_type(dtype)
     wide = wide_type(t)
     return reduce(
         array,
@@ -129,15 +137,21 @@ def sum(a: ArrayLike, axis: AxisLike | None = None, keepdims: bool = False) -> A
         lambda e: simplify.cast(e, wide),
         "add",
         0,
-        _narrow(summed_type(t), wide),
+        _narrow(t, wide),
     )
 
 
 @combining
-def prod(a: ArrayLike, axis: AxisLike | None = None, keepdims: bool = False) -> Array:
-    """The product; small integers and booleans are multiplied in 64 bits, as in NumPy."""
+def prod(
+    a: ArrayLike,
+    axis: AxisLike | None = None,
+    keepdims: bool = False,
+    *,
+    dtype: DTypeLike | None = None,
+) -> Array:
+    """The product, in `dtype`; small integers and booleans are multiplied in 64 bits."""
     array = as_array(a, "prod")
-    t = array.types[0]
+    t = summed_type(array.types[0]) if dtype is None else as_type(dtype)
     wide = wide_type(t)
     return reduce(
         array,
@@ -147,7 +161,7 @@ def prod(a: ArrayLike, axis: AxisLike | None = None, keepdims: bool = False) -> 
         lambda e: simplify.cast(e, wide),
         "multiply",
         1,
-        _narrow(summed_type(t), wide),
+        _narrow(t, wide),
     )
 
 
@@ -213,39 +227,53 @@ def mean(a: ArrayLike, axis: AxisLike | None = None, keepdims: bool = False) -> 
 def var(
     a: ArrayLike,
     axis: AxisLike | None = None,
-    ddof: int = 0,
+    ddof: float = 0,
     keepdims: bool = False,
     *,
+    correction: float | None = None,
     name: str | None = None,
     schedule: ScheduleLike | None = None,
 ) -> Array:
-    """The variance, in two passes; `name` and `schedule` apply to the second."""
-    refuse_traced("var", ddof=ddof)
-    if not hasattr(ddof, "__index__"):
-        raise TracingError(f"var: ddof must be an integer, got {ddof!r}.", hint="Write ddof=1.")
+    """The variance: squares of differences from the mean, divided by n - `ddof` (or the standard's
+    word for it, `correction`); in two passes; `name` and `schedule` apply to the second."""
+    ddof = _correction(ddof, correction, "var")
     array = as_array(a, "var")
     centred = subtract(array, mean(array, axis, keepdims=True))
     squares = square(absolute(centred))
     axes = normalise_axes(axis, array.ndim, "var")
-    count = Scalar(
-        apply_primitive("subtract", [product([array._shape[k] for k in axes]), constant(int(ddof))])
-    )
+    count = cast(Scalar(product([array._shape[k] for k in axes])), real_part(squares.types[0]))
     total = sum(squares, axis, keepdims, name=name, schedule=schedule)
-    return total / cast(count, squares.types[0])  # type: ignore[no-any-return]
+    return total / maximum(count - ddof, 0)  # type: ignore[no-any-return]
+
+
+def _correction(ddof: float, correction: float | None, operation: str) -> float:
+    """The number that is subtracted from the number of elements."""
+    refuse_traced(operation, ddof=ddof, correction=correction)
+    given = ddof if correction is None else correction
+    if (correction is not None and ddof != 0) or not isinstance(given, int | float | np.number):
+        raise TracingError(
+            f"{operation} takes one number, ddof or correction, got ddof={ddof!r}, "
+            f"correction={correction!r}.",
+            hint="Write ddof=1.",
+        )
+    return float(given)
 
 
 @combining
 def std(
     a: ArrayLike,
     axis: AxisLike | None = None,
-    ddof: int = 0,
+    ddof: float = 0,
     keepdims: bool = False,
     *,
+    correction: float | None = None,
     name: str | None = None,
     schedule: ScheduleLike | None = None,
 ) -> Array:
-    """The standard deviation; `name` and `schedule` as for `var`."""
-    return root(var(a, axis, ddof, keepdims, name=name, schedule=schedule), 2)
+    """The standard deviation; the other arguments as for `var`."""
+    ddof = _correction(ddof, correction, "std")
+    squared = var(a, axis, ddof, keepdims, name=name, schedule=schedule)
+    return root(squared, 2)
 
 
 def root(total: Array, order: float) -> Array:

@@ -288,7 +288,10 @@ def arctanh(z: Value) -> Value:
 def expm1(z: Value) -> Value:
     x, y = z.real, z.imag
     half = (0.5 * y).sin().named("of_half")
-    return _number(x.expm1() * y.cos() - 2.0 * (half * half), x.exp() * y.sin())
+    wild, low = y.isinf() | y.isnan(), (x == -math.inf).named("low")
+    near = where(wild & x.isinf(), x, x.expm1() * y.cos() - 2.0 * (half * half))
+    imag = where(wild & low, 0.0, x.exp() * y.sin())
+    return _number(where(low, -1.0, near), where(y == 0.0, y, imag))
 
 
 @_elementary

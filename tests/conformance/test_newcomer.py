@@ -367,11 +367,11 @@ def test_sparse_matrices_are_told_apart():
 
 def test_extents_of_data_that_is_there_are_shown():
     rows = td.use(np.ones((3, 4))).shape[0]
-    assert repr(rows) == "3" and repr(rows * 2 + 1) == "Scalar(7: int64)"
+    assert repr(rows) == "3" and repr(rows * 2 + 1) == "7"
     seen = []
     td.jit(lambda x: (seen.append(repr(x.shape[0])), x)[1])(np.ones((3, 4)))
     assert "shape[0]" in seen[0]  # of any array
-    assert "shape[0]" in repr(rows * 2.5)  # extents and indices only
+    assert rows * 2.5 == 7.5
 
 
 def test_a_state_whose_type_changes_is_told_which_part():

@@ -222,8 +222,3 @@ def test_what_does_not_split_equally(backend):
         halves(np.arange(5))
     with pytest.raises(td.ShapeError, match="does not split into 2 equal parts"):
         td.split(td.iota(7), 2)
-    with pytest.raises(td.TracingError, match=r"one number of repeats(.|\n)*td\.expand"):
-        td.repeat(np.arange(3), np.array([1, 2, 3]))
-    expanded = td.expand(lambda p: p[1], lambda p, k: p[0],
-                         td.zip(np.arange(3), np.array([1, 0, 2])))  # fmt: skip
-    assert np.asarray(expanded).tolist() == [0, 2, 2]  # as the error says

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
+from types import ModuleType
 from typing import Any
 
 # The first four are imported for their `later.offer` calls.
@@ -64,10 +65,11 @@ def values(leaves: Sequence[Leaf]) -> list[Any]:
 
 
 class Driver:
-    """The evaluator of this package; `names` are its public names."""
+    """The evaluator of this package, `module`; `names` are its public names."""
 
-    def __init__(self, names: Mapping[str, Any]) -> None:
-        self.names = names
+    def __init__(self, module: ModuleType) -> None:
+        self.module = module
+        self.names: Mapping[str, Any] = vars(module)
 
     def backends(self) -> tuple[str, ...]:
         return tuple(registry.BACKENDS)
