@@ -52,6 +52,12 @@ BACKENDS: dict[str, Backend] = {
             "LLVM, all CPU cores",
         ),
         Backend(
+            "dask",
+            "treadle.backend.dask.executable",
+            "treadle.backend.dask.availability",
+            "arrays of dask: larger than memory, on threads or a cluster",
+        ),
+        Backend(
             "cuda",
             "treadle.backend.cuda.executable",
             "treadle.backend.cuda.availability",
@@ -72,14 +78,10 @@ def register(backend: Backend, target: Target) -> None:
 #: Other common names of backends.
 _ALSO = {"gpu": "cuda", "cpu": "native", "numpy": "reference", "llvm": "native"}
 
-_PLANNED = {
-    "dask": "many machines: this version of treadle has no Dask backend yet.",
-}
-
 
 def is_name(name: str) -> bool:
-    """Whether there is such a backend, in this version or planned."""
-    return name in BACKENDS or name in _PLANNED
+    """Whether there is such a backend."""
+    return name in BACKENDS
 
 
 def require_name(name: str | None) -> None:
@@ -88,11 +90,6 @@ def require_name(name: str | None) -> None:
         return
     working = ", ".join(repr(n) for n in BACKENDS if why_not(n) is None)
     asked = ", which TREADLE_BACKEND asks for" if name == variable("TREADLE_BACKEND") else ""
-    if name in _PLANNED:
-        raise BackendUnavailable(
-            f"the backend {name!r}{asked} is not available: {_PLANNED[name]}",
-            hint=f"Backends here: {working}.",
-        )
     raise BackendUnavailable(
         f"there is no backend {name!r}{asked}.",
         hint=f"{did_you_mean(_ALSO.get(name, str(name)), BACKENDS)}Backends here: {working}.",
@@ -121,7 +118,7 @@ def why_not(name: str) -> str | None:
     """None if the backend works here, else the reason and what to install."""
     backend = BACKENDS.get(name)
     if backend is None:
-        return _PLANNED.get(name, "unknown")
+        return "unknown"
     try:
         module = importlib.import_module(backend.probe)
     except ImportError as error:
@@ -144,8 +141,6 @@ def backends() -> Backends:
     for name, backend in BACKENDS.items():
         reason = why_not(name)
         table[name] = f"works: {backend.about}" if reason is None else f"unavailable: {reason}"
-    for name, reason in _PLANNED.items():
-        table.setdefault(name, f"unavailable: {reason}")
     return table
 
 

@@ -312,6 +312,15 @@ class DeviceOutOfMemory(TreadleError, MemoryError):
     """A failed allocation: how many bytes were requested, allocated and free."""
 
 
+class MemoryLimitExceeded(TreadleError, MemoryError):
+    """A block of a distributed or streamed program would not fit in the memory that it may use;
+    raised before anything runs."""
+
+
+class DistributionError(TreadleError, NotImplementedError):
+    """A program, or a part of it, cannot be computed in blocks."""
+
+
 class CompilationError(TreadleError, RuntimeError):
     """A compiler rejected generated code; `source` is the code, `log` the compiler's output."""
 

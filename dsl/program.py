@@ -32,6 +32,8 @@ class TracedProgram(Protocol):
     #: Extents and scalar arguments for which it was lowered, if known.
     example_shapes: tuple[tuple[int, ...], ...] | None
     example_numbers: tuple[Any, ...]
+    #: The chunks of arguments that are arrays of dask, None for others; empty if unknown.
+    example_chunks: tuple[Any, ...]
     tuning: Any
     #: The program under which timings are stored, if not itself; what runs instead of it.
     measured_as: TracedProgram | None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True)
@@ -49,6 +49,8 @@ REFERENCE = register(Target("reference", kernels=False))
 NATIVE = register(Target("native", operations=frozenset((
     "integer absolute", "short atomic operations",
 ))))  # fmt: skip
+#: Blocks of arrays of dask are computed by `native`, whose bits they have.
+DASK = register(replace(NATIVE, name="dask"))
 CUDA = register(Target("cuda", gpu=True, operations=frozenset((
     "classification", "nextafter", "saturating conversion", "float32 to int32 of NaN",
     "float32 to uint32 of NaN", "float64 to float16", "complex conversion", "atomic float addition",

@@ -19,6 +19,7 @@ from treadle.backend.registry import backends
 from treadle.driver.evaluator import Driver as _Driver
 from treadle.driver.jit import jit, run
 from treadle.driver.program import Program, load
+from treadle.driver.streaming import stream
 from treadle.dsl import VERSION as _VERSION
 from treadle.dsl.array import Array
 from treadle.dsl.autodiff import *
@@ -27,11 +28,13 @@ from treadle.dsl.errors import (
     BackendUnavailable,
     CompilationError,
     DeviceOutOfMemory,
+    DistributionError,
     DTypeError,
     ExponentError,
     GradientError,
     IndexOutOfBounds,
     LinAlgError,
+    MemoryLimitExceeded,
     NestedParallelismError,
     ScheduleError,
     ShapeError,

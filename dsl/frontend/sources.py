@@ -40,6 +40,12 @@ PLAIN_ARRAYS: set[type] = {np.ndarray}
 _PROTOCOLS = ("__cuda_array_interface__", "__dlpack__", "__array_interface__", "__array__")
 
 
+def is_lazy(value: Any) -> bool:
+    """Whether this is an array of dask, whose elements are not computed to inspect it."""
+    dask = sys.modules.get("dask.array")
+    return dask is not None and isinstance(value, dask.Array)
+
+
 def is_arraylike(value: Any) -> bool:
     """Whether this is an array: of NumPy or CuPy, with DLPack, `__cuda_array_interface__` or
     `__array__` (pandas), or of Python's array module."""
@@ -101,7 +107,7 @@ def normalise_source(value: Any) -> Any:
             "a masked array would lose its mask.",
             hint="Pass the data and the mask separately, or a.filled(value).",
         )
-    if type(value) in PLAIN_ARRAYS or isinstance(value, np.ndarray):
+    if type(value) in PLAIN_ARRAYS or isinstance(value, np.ndarray) or is_lazy(value):
         return value
     if value is None or isinstance(value, str | dict | set):
         raise no_array(value, "use")

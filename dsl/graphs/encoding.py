@@ -303,7 +303,7 @@ class Decoder:
         made = Input(str(name), TYPES[type_], (False,) * len(extents), kind, where=place_of(where))
         given = zip(made.shape, extents, strict=True)
         shape = tuple(own if n is None else self.expr(n) for own, n in given)
-        if not made.bound and any(e not in (*made.shape, constant(1)) for e in shape):
+        if not made.bound and not all(isinstance(e, Extent) or e is constant(1) for e in shape):
             raise ValueError(f"the shape of {name!r}")
         return made.of_shape(shape)
 

@@ -38,6 +38,7 @@ from treadle.examples import (  # noqa: E402
     nbody,
     one_word,
     pagerank,
+    plate,
     spmv,
 )
 
@@ -55,6 +56,7 @@ ALL = [
     nbody,
     one_word,
     pagerank,
+    plate,
     spmv,
 ]
 
@@ -219,6 +221,13 @@ def test_heat(tmp_path: Path) -> None:
             assert frame.dtype == np.float32
             assert_allclose(frame, u, atol=1e-5)
     assert read(made.picture).shape == (24, 4 * 24 + 3 * 8, 3)
+
+
+def test_plate(tmp_path: Path) -> None:
+    made = plate.main(tmp_path, size=300, steps=20, memory="200 kB")
+    before, after = made.values["frames"]
+    assert_array_equal(after, td.jit(plate.cool._function, backend="native")(before, 20))
+    assert read(made.picture).shape[0] == 300
 
 
 def test_heat_is_never_beyond_what_there_was() -> None:

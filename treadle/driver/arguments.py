@@ -12,7 +12,7 @@ from treadle.dsl.errors import DTypeError, TracingError, shown, user_location
 from treadle.dsl.expr import Param
 from treadle.dsl.frontend.evaluation import values_of
 from treadle.dsl.frontend.refusals import instead_of
-from treadle.dsl.frontend.sources import PLAIN_ARRAYS, is_arraylike, normalise_source
+from treadle.dsl.frontend.sources import PLAIN_ARRAYS, is_arraylike, is_lazy, normalise_source
 from treadle.dsl.graph import Input
 from treadle.dsl.scalar import Scalar
 from treadle.dsl.types import (
@@ -59,8 +59,8 @@ def _key_of(a: Any, flat: list[Any]) -> Any:
     if is_arraylike(a):
         source = normalise_source(a)
         flat.append(source)
-        ones = tuple(int(n) == 1 for n in source.shape)
-        return (np.dtype(source.dtype), len(ones), any(ones) and ones)
+        ones = tuple(n == 1 for n in source.shape)
+        return (np.dtype(source.dtype), len(ones), any(ones) and ones, is_lazy(source))
     if isinstance(a, list | dict):
         items = a.items() if isinstance(a, dict) else enumerate(a)
         return (type(a), tuple((k, _key_of(v, flat)) for k, v in items))
@@ -95,7 +95,7 @@ def symbol(a: Any, inputs: list[Input], params: list[Param], name: str) -> Any:
         node = Input(
             name,
             as_type(source.dtype),
-            tuple(int(n) == 1 for n in source.shape),
+            tuple(n == 1 for n in source.shape),
             kind="argument",
             where=user_location(),
         )

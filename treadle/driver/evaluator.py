@@ -21,7 +21,7 @@ from treadle.dsl.process import locks
 from treadle.dsl.process.configuration import Settings, refresh_settings, settings
 from treadle.dsl.types import LEAF, ScalarType
 
-from .jit import Programs, backend_here
+from .jit import Programs, backend_for
 from .program import Program
 
 # --- Values outside of compiled functions: one program serves an expression and all others that ---
@@ -44,7 +44,7 @@ def _argument(number: int, node: Input) -> Input:
 def values(leaves: Sequence[Leaf]) -> list[Any]:
     """The arrays of closed leaves, computed by the backend of the settings."""
     refresh_settings()
-    chosen, backend = settings(), backend_here(None)
+    chosen, backend = settings(), backend_for(None, ())
     tree = joined_tree([array_tree(LEAF)] * len(leaves), "list")
     found: list[Any]
     over = over_arguments(leaves, _argument)

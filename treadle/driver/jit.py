@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -25,10 +25,11 @@ from treadle.dsl.errors import (
 )
 from treadle.dsl.expr import Param
 from treadle.dsl.frontend.refusals import called, of_structure
-from treadle.dsl.frontend.sources import PLAIN_ARRAYS
+from treadle.dsl.frontend.sources import PLAIN_ARRAYS, is_lazy
 from treadle.dsl.frontend.tracing import traced_function
 from treadle.dsl.frontend.trees import flatten_results
 from treadle.dsl.graph import Input
+from treadle.dsl.graphs.inputs import inputs_of
 from treadle.dsl.graphs.relations import with_checks
 from treadle.dsl.node import fresh_uid
 from treadle.dsl.process.configuration import Settings, config, refresh_settings, settings
@@ -38,8 +39,10 @@ from .arguments import signature, split_arguments, symbol
 from .program import Program, operation_names, unnamed_schedules
 
 
-def backend_here(name: str | None) -> str:
-    """The backend of this name; for None that of the settings."""
+def backend_for(name: str | None, data: Iterable[Any]) -> str:
+    """The backend of this name; for None `dask` for its arrays, else that of the settings."""
+    if name is None and any(map(is_lazy, data)):
+        name = "dask"
     return choose(name if name is not None else settings().backend)
 
 
@@ -70,8 +73,8 @@ def run(
     chosen = settings()
     if check is not None:
         chosen = replace(chosen, check=check)
-    name = backend_here(backend)
     leaves, tree = flatten_results(expr)
+    name = backend_for(backend, (node.source for node in inputs_of(leaves, (), ())))
     return Program(leaves, tree, chosen, name).execute(())
 
 
@@ -141,6 +144,10 @@ class Jit:
                 name,
             )
         raise AttributeError(f"'Jit' object has no attribute {name!r}")
+
+    def on(self, backend: str) -> Jit:
+        """The same function on another backend."""
+        return Jit(self._function, backend, self._changes, self._overrides)
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         return self if instance is None else functools.partial(self.__call__, instance)
@@ -213,7 +220,7 @@ class Jit:
         params: list[Param] = []
         names = _names_of(self._function, len(args))
         symbols = [symbol(a, inputs, params, n) for a, n in zip(args, names, strict=True)]
-        backend = backend_here(self._backend)
+        backend = backend_for(self._backend, flat)
         with config(backend=backend), asking(inputs, _shapes(flat)) as asked, traced_function():
             # trace-time choices depend on the backend
             leaves, tree = flatten_results(self._traced(symbols), "the compiled function")
@@ -247,7 +254,10 @@ class Jit:
             args = self._positional(args, kwargs)
         flat, key = signature(args)
         program = self._here().find(key, flat) or self._trace(args, flat, key)
-        return program.explained_for(_shapes(flat), tuple(split_arguments(flat)[1]))
+        data, numbers = split_arguments(flat)
+        chunks = tuple(a.chunks if is_lazy(a) else None for a in data)
+        known = chunks if any(map(is_lazy, data)) else ()
+        return program.explained_for(_shapes(flat), tuple(numbers), known)
 
     @user_facing
     def scheduled(self, *unnamed: Any, **schedules: Any) -> Jit:
@@ -279,7 +289,7 @@ _REPLAYED = frozenset((float, int, bool))
 def _shapes(flat: Sequence[Any]) -> tuple[tuple[int, ...], ...]:
     """The shapes of the arrays among flat arguments."""
     data, _ = split_arguments(flat)
-    return tuple(tuple(map(int, a.shape)) for a in data)
+    return tuple(tuple(int(n) if n == n else -1 for n in a.shape) for a in data)
 
 
 def _never(*args: Any) -> None:

@@ -14,7 +14,7 @@ from treadle.backend.registry import offered
 from treadle.backend.runtime.choosing import first_choice
 from treadle.dsl import passes
 from treadle.dsl.autodiff.custom import without_rules
-from treadle.dsl.errors import DeviceOutOfMemory, TracingError, user_facing
+from treadle.dsl.errors import DeviceOutOfMemory, TracingError, TreadleError, user_facing
 from treadle.dsl.expr import Param
 from treadle.dsl.frontend.trees import Tree
 from treadle.dsl.graph import Input, Leaf, topological
@@ -70,6 +70,7 @@ class Program(TracedProgram):
         self.arguments = self.inputs[: len(self.source_arguments)]
         self.example_shapes: tuple[tuple[int, ...], ...] | None = None
         self.example_numbers: tuple[Any, ...] = ()  # in order of `params`; empty if unknown
+        self.example_chunks: tuple[Any, ...] = ()
         self.tuning: Any = None
         #: The program under which timings are stored, if not this one.
         self.measured_as: TracedProgram | None = None
@@ -98,7 +99,7 @@ class Program(TracedProgram):
         except KeyboardInterrupt as stopped:
             raise stopped.with_traceback(None) from None
         except MemoryError as error:
-            if isinstance(error, DeviceOutOfMemory):
+            if isinstance(error, TreadleError):
                 raise
             raise DeviceOutOfMemory(
                 f"'{self.name}' ran out of memory on {self.backend}: "
@@ -187,12 +188,17 @@ class Program(TracedProgram):
 
     # --- inspection ---
     def explained_for(
-        self, shapes: tuple[tuple[int, ...], ...], numbers: tuple[Any, ...] = ()
+        self,
+        shapes: tuple[tuple[int, ...], ...],
+        numbers: tuple[Any, ...] = (),
+        chunks: tuple[Any, ...] = (),
     ) -> Program:
         """This program, explained and simulated for these extents and scalar arguments."""
-        if (shapes, numbers) == (self.example_shapes, self.example_numbers):
+        wanted = shapes, numbers, chunks
+        if wanted == (self.example_shapes, self.example_numbers, self.example_chunks):
             return self
         other = copy.copy(self)
+        other.example_chunks = chunks
         other.example_shapes, other.example_numbers, other._same = shapes, numbers, self
         return other
 
@@ -232,6 +238,7 @@ class Program(TracedProgram):
             self.name,
         )
         other.example_shapes, other.example_numbers = self.example_shapes, self.example_numbers
+        other.example_chunks = self.example_chunks
         return other
 
     @user_facing
@@ -281,7 +288,7 @@ class Program(TracedProgram):
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickles contain the same text as files."""
-        from . import storage
+        from treadle.backend.runtime import storage
 
         return unpacked, (storage.packed(self),)
 
@@ -294,7 +301,7 @@ class Program(TracedProgram):
     @user_facing
     def save(self, path: Any) -> None:
         """Write the program to a file that `td.load` reads, on this machine or another."""
-        from . import storage
+        from treadle.backend.runtime import storage
 
         storage.save(self, path)
 
@@ -381,7 +388,7 @@ def load(path: Any) -> Program:
     Nothing is imported: if the program has a user-defined order or class of results, import its
     module first.  `StorageError` otherwise, and for a damaged file or another format version.
     """
-    from . import storage
+    from treadle.backend.runtime import storage
 
     name, text = storage.content(path)
     return storage.unpacked(text, Program, name)
@@ -389,6 +396,6 @@ def load(path: Any) -> Program:
 
 def unpacked(text: str) -> Program:
     """Load a program from a pickle."""
-    from . import storage
+    from treadle.backend.runtime import storage
 
     return storage.unpacked(text, Program)

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from treadle.backend.runtime.storage import canonical_key
 from treadle.driver.arguments import bind
-from treadle.driver.storage import canonical_key
 from treadle.dsl.errors import BackendUnavailable, ScheduleError, StorageError, TreadleError
 from treadle.dsl.expr import Const, Expr, Extent
 from treadle.dsl.graph import Matmul, topological

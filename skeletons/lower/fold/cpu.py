@@ -43,7 +43,7 @@ from ..combining import (
     zeros,
 )
 from ..visits import Visits, strip_width
-from .rows import ACROSS_STEP, RowFold, goes_across, is_exact, is_pinned
+from .rows import ACROSS_STEP, PARTIALS, RowFold, goes_across, is_exact, is_pinned
 
 Pick = Callable[[Linearizer, tuple[Expr, ...]], tuple[Expr, ...]]
 
@@ -52,6 +52,8 @@ BLOCK = 8192
 #: Elements of a block that one lane folds: not a multiple of 1024, so that the lanes' cache lines
 #: map to different sets.
 LANE_BLOCK = 1040
+#: A block that is never full.
+_EVERYTHING = 1 << 60
 #: Blocks per task if each lane folds a block of its own.
 LANE_UNITS = 64
 
@@ -72,7 +74,8 @@ class Along(RowFold):
             if self.linear is None and is_pinned(node):
                 self.linear = self._in_row_major_order()
         self.lanes = self.in_order()
-        self._measure(LANE_BLOCK if self.lanes else BLOCK)
+        block = LANE_BLOCK if self.lanes else BLOCK
+        self._measure(_EVERYTHING if node.label.operation == PARTIALS else block)
 
     def _in_row_major_order(self) -> tuple[Expr, ...]:
         """The elements by their position along all inner axes, at the cost of dividing it."""

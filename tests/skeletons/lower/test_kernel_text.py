@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 import treadle as td
+from treadle.backend.runtime.storage import canonical_key
 from treadle.driver.program import Program
-from treadle.driver.storage import canonical_key
 from treadle.dsl.frontend.trees import flatten_results
 from treadle.dsl.process.configuration import Settings
 from treadle.dsl.target import CUDA

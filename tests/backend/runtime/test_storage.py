@@ -18,8 +18,8 @@ import pytest
 
 import treadle as td
 from tests.dsl.zoo import ZOO
+from treadle.backend.runtime.storage import _checksum, canonical_key, packed, save
 from treadle.driver.program import load, unpacked
-from treadle.driver.storage import _checksum, canonical_key, packed, save
 from treadle.dsl.frontend.trees import flatten_results
 from treadle.dsl.process.configuration import Settings
 

@@ -1,0 +1,229 @@
+"""The blocks of a kernel's domain, and the parts of arrays that blocks read.
+
+A domain is cut along some of its axes; the blocks form a grid with one dimension per cut axis.
+Numbers that differ from block to block are NumPy arrays that broadcast to the shape of the grid.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import accumulate, product
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from treadle.dsl.analysis.bounds import Intervals, Range, whole
+from treadle.dsl.analysis.polynomial import polynomial
+from treadle.dsl.expr import Const, Expr, Extent, Index, Loop, Param, Read, Var, walk
+from treadle.dsl.graphs.names import evaluate
+
+#: An int64 for every block of a grid.
+Numbers = NDArray[np.int64]
+#: The sizes of the chunks of an array, or of the blocks of a domain, per axis.
+Chunks = tuple[tuple[int, ...], ...]
+
+
+def edges(sizes: Sequence[int]) -> list[int]:
+    """The first index of each chunk, and the index after the last one."""
+    return [0, *accumulate(sizes)]
+
+
+@dataclass
+class Axis:
+    """An axis of a domain: its extent, the sizes of its blocks, and, along it, the indices that a
+    block computes (`low` … `high` − 1), which include those that only its neighbours need.
+
+    `dimension`: that of the grid (None: the axis is not cut).  `periodic`: indices beyond the edges
+    are those at the opposite edge.
+    """
+
+    extent: int
+    sizes: tuple[int, ...]
+    dimension: int | None
+    before: int = 0
+    after: int = 0
+    periodic: bool = False
+    rank: int = 0
+    start: Numbers = field(init=False)
+    stop: Numbers = field(init=False)
+    low: Numbers = field(init=False)
+    high: Numbers = field(init=False)
+
+    def __post_init__(self) -> None:
+        if self.dimension is None:
+            self.sizes, self.before, self.after, self.periodic = (self.extent,), 0, 0, False
+        ends = np.array(edges(self.sizes), np.int64)
+        self.start, self.stop = self._over(ends[:-1]), self._over(ends[1:])
+        self.low, self.high = self.start - self.before, self.stop + self.after
+        if not self.periodic:
+            self.low = np.maximum(self.low, 0)
+            self.high = np.minimum(self.high, self.extent)
+
+    def _over(self, values: Numbers) -> Numbers:
+        shape = [1] * self.rank
+        if self.dimension is not None:
+            shape[self.dimension] = len(values)
+        return values.reshape(shape)
+
+    @property
+    def is_cut(self) -> bool:
+        return self.dimension is not None
+
+    def counting(self) -> Axis:
+        """The axis of an array with one element for each block along this one."""
+        count = len(self.sizes)
+        return Axis(count, (1,) * count, self.dimension, rank=self.rank)
+
+
+class Known:
+    """The values of expressions over the extents and numbers of a call."""
+
+    def __init__(self, values: Mapping[Expr, Any]) -> None:
+        self.values = dict(values)
+        self._integers = {
+            e: int(v) for e, v in self.values.items() if e.type.is_integer or e.type.kind == "bool"
+        }
+
+    def number(self, e: Expr) -> int | None:
+        """The value of an integer expression; None if it depends on what arrays hold."""
+        return evaluate(e, self._integers)
+
+    def with_(self, more: Mapping[Expr, Any]) -> Known:
+        return Known({**self.values, **more})
+
+
+class Spans:
+    """The least and the greatest values of index expressions in every block of a domain."""
+
+    def __init__(self, axes: Mapping[int, Axis], known: Known, roots: Sequence[Expr]) -> None:
+        """`axes`: what `Index(k)` is the index of."""
+        self.axes, self.known = axes, known
+        self.counters = {e.vars[0]: e.count for e in walk(roots) if isinstance(e, Loop)}
+
+    def of(self, e: Expr) -> tuple[Numbers, Numbers] | None:
+        """The range of an int64 expression; None if it depends on what arrays hold."""
+        leaves = [x for x in walk((e,)) if not (x.args or x.scoped)]
+        if e.reads or not all(self._is_known(x) for x in leaves):
+            return None
+        found = self._affine(e)
+        return self._by_blocks(e, leaves) if found is None else found
+
+    def _is_known(self, e: Expr) -> bool:
+        if isinstance(e, Var):
+            return e in self.counters and self.known.number(self.counters[e]) is not None
+        if isinstance(e, Index):
+            return e.axis in self.axes
+        return isinstance(e, Const) or self.known.number(e) is not None
+
+    def _leaf(self, e: Expr) -> tuple[Numbers, Numbers]:
+        if isinstance(e, Index):
+            axis = self.axes[e.axis]
+            return axis.low, axis.high - 1
+        if isinstance(e, Var):
+            last = np.int64((self.known.number(self.counters[e]) or 0) - 1)
+            return np.zeros((), np.int64), np.maximum(last, 0)
+        value = np.int64(self.known.number(e) or 0)
+        return np.asarray(value), np.asarray(value)
+
+    def _affine(self, e: Expr) -> tuple[Numbers, Numbers] | None:
+        form = polynomial(e)
+        if form is None:
+            return None
+        low = high = np.zeros((), np.int64)
+        for atoms, count in form.terms.items():
+            factor, moving = count, None
+            for atom in atoms:
+                if not isinstance(atom, Index | Var | Extent | Param):
+                    return None
+                if not isinstance(atom, Index | Var):
+                    factor *= self.known.number(atom) or 0
+                elif moving is None:
+                    moving = atom
+                else:
+                    return None
+            if moving is None:
+                low, high = low + factor, high + factor
+                continue
+            first, last = (part * factor for part in self._leaf(moving))
+            low, high = (low + first, high + last) if factor > 0 else (low + last, high + first)
+        return low, high
+
+    def _by_blocks(self, e: Expr, leaves: Sequence[Expr]) -> tuple[Numbers, Numbers] | None:
+        """Interval arithmetic, block by block."""
+        used = [x for x in leaves if not isinstance(x, Const)]
+        ends = {x: self._leaf(x) for x in used}
+        shape = np.broadcast_shapes(*(low.shape for low, _ in ends.values()), ())
+        low, high = np.empty(shape, np.int64), np.empty(shape, np.int64)
+        wide = {x: [np.broadcast_to(side, shape) for side in both] for x, both in ends.items()}
+        for at in product(*map(range, shape)):
+            held = {x: (int(a[at]), int(b[at])) for x, (a, b) in wide.items()}
+            found = _Block(held).range(e)
+            if found == whole(e.type):
+                return None
+            low[at], high[at] = found
+        return low, high
+
+
+class _Block(Intervals):
+    """Ranges in one block."""
+
+    def __init__(self, leaves: Mapping[Expr, Range]) -> None:
+        super().__init__()
+        self.leaves = leaves
+
+    def leaf(self, e: Expr) -> Range:
+        return self.leaves[e] if e in self.leaves else super().leaf(e)
+
+
+@dataclass(frozen=True)
+class Following:
+    """An index `Index(axis) + offset + …`, where the rest, the same for all elements, is `value`;
+    equal rests have equal `rest`."""
+
+    axis: int
+    offset: int
+    value: int
+    rest: frozenset[tuple[tuple[Expr, ...], int]]
+
+
+def follows(e: Expr, known: Known) -> Following | None:
+    """How an index follows one axis of the domain; None if it does not."""
+    form = None if e.reads else polynomial(e)
+    if form is None:
+        return None
+    moving = [atoms for atoms in form.terms if any(isinstance(a, Index | Var) for a in atoms)]
+    if len(moving) != 1 or len(moving[0]) != 1 or form.terms[moving[0]] != 1:
+        return None
+    index = moving[0][0]
+    if not isinstance(index, Index):
+        return None
+    rest = {atoms: n for atoms, n in form.terms.items() if atoms and atoms != moving[0]}
+    total = 0
+    for atoms, count in rest.items():
+        for atom in atoms:
+            value = known.number(atom)
+            if value is None:
+                return None
+            count *= value
+        total += count
+    return Following(index.axis, form.constant, total, frozenset(rest.items()))
+
+
+def reads_of(roots: Sequence[Expr]) -> list[Read]:
+    """The reads in expressions, each once."""
+    return [e for e in walk(roots) if isinstance(e, Read)]
+
+
+__all__ = [
+    "Axis",
+    "Chunks",
+    "Following",
+    "Known",
+    "Numbers",
+    "Spans",
+    "edges",
+    "follows",
+    "reads_of",
+]

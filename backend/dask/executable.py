@@ -1,0 +1,59 @@
+"""`dask` as a backend: programs on arrays of dask, lazily; on others, computed at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from treadle.dsl.errors import ShapeError
+
+from ..native.executable import lowering, source
+from ..runtime.run import Params
+from .graph import arrays, as_dask, chunks_of, compute, is_dask
+from .plan import Plan, Planner
+from .report import remarks
+
+if TYPE_CHECKING:
+    from treadle.dsl.program import TracedProgram
+
+
+def executable(program: TracedProgram) -> DaskExecutable:
+    """The program, ready to run."""
+    return DaskExecutable(program)
+
+
+class DaskExecutable:
+    """Plans a call of a program, and makes arrays of dask of the plan."""
+
+    def __init__(self, program: TracedProgram) -> None:
+        self.program = program
+
+    def __call__(self, data: Sequence[Any], params: Params) -> list[Any]:
+        """One array per root: of dask if one of the inputs is, else of NumPy."""
+        lazy = any(is_dask(d) for d in data)
+        given = [as_dask(d) for d in data]
+        plan = self.plan(given, params)
+        results = arrays(plan, given, self.program.name)
+        return results if lazy else [np.asarray(r) for r in compute(results)]
+
+    def plan(self, given: Sequence[Any], params: Params) -> Plan:
+        """The plan of a call on arrays of dask."""
+        for array, node in zip(given, self.program.inputs, strict=True):
+            if any(n != n for n in array.shape):
+                raise ShapeError(
+                    f"the extents of {node.called()} are not known: {array.shape}.",
+                    hint="Call x.compute_chunk_sizes() first.",
+                )
+        shapes = [tuple(int(n) for n in a.shape) for a in given]
+        return Planner(self.program, shapes, [chunks_of(a) for a in given], params).plan
+
+    def replay(
+        self, args: Sequence[Any], data: Sequence[Any], params: Params
+    ) -> Callable[..., Any] | None:
+        """Calls are never repeated from a record: they make graphs."""
+        return None
+
+
+__all__ = ["DaskExecutable", "executable", "lowering", "remarks", "source"]

@@ -1,0 +1,120 @@
+"""Plans as graphs of dask: lazy arrays with known chunks, named layers, one task per block."""
+
+from __future__ import annotations
+
+import hashlib
+import operator
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import dask
+import dask.array as da
+import numpy as np
+from dask.highlevelgraph import HighLevelGraph
+
+from ..runtime.storage import packed
+from .domain import Chunks
+from .plan import Plan, Stage
+from .tasks import key_of, tasks
+from .worker import computed
+
+
+def is_dask(value: Any) -> bool:
+    """Whether this is an array of dask."""
+    return isinstance(value, da.Array)
+
+
+def as_dask(value: Any) -> da.Array:
+    """An array of dask; other arrays are one chunk, which is part of the graph."""
+    if is_dask(value):
+        return value
+    held = np.asarray(value)
+    return da.from_array(held, chunks=held.shape if held.ndim else -1)
+
+
+def chunks_of(value: da.Array) -> Chunks:
+    return tuple(tuple(int(n) for n in sizes) for sizes in value.chunks)
+
+
+def arrays(plan: Plan, data: Sequence[da.Array], name: str) -> list[da.Array]:
+    """The results of a plan as arrays of dask."""
+    held = {leaf: data[k] for leaf, k in plan.given.items()}
+    plain = re.sub(r"\W+", "", name) or "program"
+    for stage in plan.stages:
+        held.update(zip(stage.leaves, _layers(stage, plan, held, plain), strict=True))
+    return [held[leaf] for leaf in plan.roots]
+
+
+def _layers(stage: Stage, plan: Plan, held: Any, name: str) -> list[da.Array]:
+    """The arrays that a stage computes."""
+    blocks = stage.blocks
+    sources = [held[b.leaf] for b in blocks.buffers]
+    text = packed(blocks.program)
+    token = _token(text, blocks, sources)
+    label = blocks.node.label
+    layer = f"{name}-{re.sub(r'[^A-Za-z0-9_]+', '_', label.name or label.operation)}-{token}"
+    program = f"{layer}-program"
+    graph: dict[Any, Any] = {program: text}
+    names = [s.name for s in sources]
+    several = len(blocks.results) > 1
+    own = f"{layer}-all" if several else layer
+    first = blocks.results[0]
+    parts: list[dict[Any, Any]] = [{} for _ in blocks.results]
+    for task in tasks(blocks, [chunks_of(s) for s in sources]):
+        keys = [
+            (source, *chunk)
+            for source, used in zip(names, task.chunks, strict=True)
+            for chunk in used
+        ]
+        key = (own, *(task.place if several else key_of(first.axes, task.place)))
+        graph[key] = (computed, program, task.block, *keys)
+        if several:
+            for k, result in enumerate(blocks.results):
+                place = key_of(result.axes, task.place)
+                parts[k][(f"{layer}-{k}", *place)] = (operator.getitem, key, k)
+    if not several:
+        whole = HighLevelGraph.from_collections(layer, graph, dependencies=sources)
+        return [_array(whole, layer, plan.chunks[stage.leaves[0]], first.type)]
+    base = HighLevelGraph.from_collections(own, graph, dependencies=sources)
+    made = []
+    for k, (part, result) in enumerate(zip(parts, blocks.results, strict=True)):
+        layers = {**base.layers, f"{layer}-{k}": part}
+        needed = {**base.dependencies, f"{layer}-{k}": {own}}
+        made.append(
+            _array(
+                HighLevelGraph(layers, needed),
+                f"{layer}-{k}",
+                plan.chunks[stage.leaves[k]],
+                result.type,
+            )
+        )
+    return made
+
+
+def _array(graph: HighLevelGraph, name: str, chunks: Chunks, type_: Any) -> da.Array:
+    return da.Array(
+        graph, name, chunks, dtype=type_.numpy, meta=np.empty((0,) * len(chunks), type_.numpy)
+    )
+
+
+def _token(text: str, blocks: Any, sources: Sequence[da.Array]) -> str:
+    """A hash of everything that determines the results of a stage."""
+    digest = hashlib.sha256(text.encode())
+    for source in sources:
+        digest.update(repr((source.name, source.chunks)).encode())
+    for axis in blocks.axes:
+        digest.update(repr((axis.extent, axis.sizes, axis.dimension)).encode())
+    for number in blocks.numbers:
+        held = np.asarray(number)
+        digest.update(repr((held.dtype.str, held.shape)).encode())
+        digest.update(held.tobytes())
+    return digest.hexdigest()[:32]
+
+
+def compute(results: Sequence[da.Array]) -> list[Any]:
+    """The values of arrays: by the current client of distributed, else by threads."""
+    return list(dask.compute(*results))
+
+
+__all__ = ["arrays", "as_dask", "chunks_of", "compute", "is_dask"]

@@ -1,0 +1,166 @@
+"""Sums of floats over all elements of an array, with the bits of one machine.
+
+On one machine, a fold of everything combines the results of *leaves*, blocks of consecutive
+elements in row-major order.  Here, the tasks compute the leaves that begin in their chunk (and read
+the end of the last one from the next chunk), and one task combines them as the kernel on one
+machine does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from treadle.dsl.analysis.combines import identities
+from treadle.dsl.expr import Cond, Const, Expr, Extent, Foreign, Index, Param, Proj, Read, walk
+from treadle.dsl.graph import Fold, Input, Label, Leaf, is_identity_read
+from treadle.dsl.node import result_variables
+from treadle.dsl.process.configuration import Settings
+from treadle.dsl.types import int64
+from treadle.skeletons.ir import arithmetic as at
+from treadle.skeletons.lower.fold.cpu import BLOCK
+from treadle.skeletons.lower.fold.rows import PARTIALS
+
+from .domain import Axis, Chunks, Known, Numbers, edges
+from .localise import Blocks, Buffer, NoRule, Result, extents_of
+from .program import BlockProgram, results_tree
+
+
+class Leaves:
+    """The leaves of a fold of everything; `NoRule` for folds with leaves of another form."""
+
+    def __init__(self, node: Fold, known: Known, settings: Settings,
+                 params: Sequence[Param]) -> None:  # fmt: skip
+        if node.outer or node.label.deterministic or identities(node.combine) is None:
+            raise NoRule("it is not a plain sum of everything")
+        self.node, self.known = node, known
+        self.extents = extents_of(node.inner, known, node)
+        self.count = prod(self.extents)
+        self.flat: dict[Leaf, Input] = {}
+        self.whole: dict[Leaf, Input] = {}
+        self.extra: list[Expr] = []
+        elements = self._elements()
+        self.rows, self.length = Param("leaves", int64), Param("length", int64)
+        label = Label(node.label.operation, node.label.name)
+        made = Fold((self.rows,), (self.length,), elements, node.combine, None,
+                    label=label, where=node.where)  # fmt: skip
+        self.program = BlockProgram(
+            list(made.leaves), results_tree(len(elements)), settings, "native",
+            [*self.flat.values(), *self.whole.values()],
+            (*params, self.rows, self.length, *self.numbers), node.label.operation,
+        )  # fmt: skip
+        self.values = [known.values[p] for p in params]
+
+    def _elements(self) -> tuple[Expr, ...]:
+        """The elements by leaf, and by the position in the leaf."""
+        memo: dict[Expr, Expr] = {}
+        self.numbers: list[Param] = []
+        place = at.add(at.multiply(Index(0), BLOCK), Index(1))
+        rank = len(self.extents)
+        for e in walk(self.node.elements):
+            if isinstance(e, Index):
+                memo[e] = e  # of an identity read, which is replaced
+            elif isinstance(e, Foreign):
+                raise NoRule(f"it calls the Python function {e.function.name!r}")
+            elif isinstance(e, Extent):
+                self.extra.append(e)
+                self.numbers.append(Param("n", int64))
+                memo[e] = self.numbers[-1]
+            elif isinstance(e, Read):
+                memo[e] = self._read(e, rank, place, memo)
+            elif e.args or e.scoped:
+                if any(isinstance(c, Index) for c in (*e.args, *e.scoped)):
+                    raise NoRule("its elements depend on their index")
+                memo[e] = e.rebuild(tuple(memo[c] for c in e.args),
+                                    tuple(memo[c] for c in e.scoped))  # fmt: skip
+            else:
+                memo[e] = e
+        if any(isinstance(e, Index) for e in self.node.elements):
+            raise NoRule("its elements depend on their index")
+        return tuple(memo[e] for e in self.node.elements)
+
+    def _read(self, e: Read, rank: int, place: Expr, memo: dict[Expr, Expr]) -> Read:
+        leaf = Leaf(e.node, e.component)
+        if is_identity_read(e, rank):
+            if rank > 1 and leaf.shape != self.node.inner:
+                raise NoRule("it reads arrays of different extents")
+            if leaf not in self.flat:
+                self.flat[leaf] = Input(f"in{len(self.flat)}", e.type, (False,), kind="argument")
+            return Read(self.flat[leaf], 0, (place,))
+        if e.boundary is not None or any(isinstance(x, Index) for x in walk(e.args)):
+            raise NoRule("it reads other elements than its own")
+        shape = extents_of(leaf.shape, self.known, self.node)
+        ones = tuple(isinstance(x, Const) for x in leaf.shape)
+        if leaf not in self.whole:
+            self.whole[leaf] = Input(f"all{len(self.whole)}", e.type, ones, kind="argument")
+        assert len(shape) == len(e.args)
+        return Read(self.whole[leaf], 0, tuple(memo[a] for a in e.args))
+
+    def sizes(self, grids: dict[Leaf, Chunks]) -> tuple[int, ...]:
+        """The number of whole leaves that begin in each chunk along the first axis."""
+        best = max(self.flat, key=lambda leaf: len(grids[leaf][0]), default=None)
+        if best is None:
+            raise NoRule("it reads no array")
+        width = self.count // max(self.extents[0], 1)
+        full = self.count // BLOCK
+        ends = sorted(
+            {0, full, *(min(-(-e * width // BLOCK), full) for e in edges(grids[best][0]))}
+        )
+        return tuple(b - a for a, b in pairwise(ends))
+
+    def blocks(self, sizes: tuple[int, ...]) -> Blocks:
+        """The whole leaves."""
+        axis = Axis(self.count // BLOCK, sizes, 0, rank=1)
+        shape = (axis.extent,)
+        results = [Result(shape, (axis,), e.type) for e in self.node.elements]
+        numbers = [axis.stop - axis.start, np.asarray(np.int64(BLOCK))]
+        return self._made(axis.start * BLOCK, axis.stop * BLOCK, numbers, [axis], results)
+
+    def rest(self) -> Blocks:
+        """The last leaf, which is shorter."""
+        first = self.count // BLOCK * BLOCK
+        results = [Result((1,), (None,), e.type) for e in self.node.elements]
+        numbers = [np.asarray(np.int64(1)), np.asarray(np.int64(self.count - first))]
+        ends = np.asarray(np.int64(first)), np.asarray(np.int64(self.count))
+        return self._made(*ends, numbers, [], results)
+
+    def _made(self, low: Numbers, high: Numbers, numbers: list[Any], axes: list[Axis],
+              results: list[Result]) -> Blocks:  # fmt: skip
+        buffers = []
+        width = self.count // max(self.extents[0], 1)
+        zero: Numbers = np.zeros((), np.int64)
+        for leaf, given in self.flat.items():
+            shape = extents_of(leaf.shape, self.known, self.node)
+            lows, highs = [low // width], [-(-high // width)]
+            lows += [zero] * (len(shape) - 1)
+            highs += [np.asarray(np.int64(n)) for n in shape[1:]]
+            flat = None if len(shape) == 1 else (low - lows[0] * width, high - lows[0] * width)
+            buffers.append(Buffer(leaf, given, lows, highs, [False] * len(shape), flat))
+        for leaf, given in self.whole.items():
+            shape = extents_of(leaf.shape, self.known, self.node)
+            full = [np.asarray(np.int64(n)) for n in shape]
+            buffers.append(Buffer(leaf, given, [zero] * len(shape), full, [False] * len(shape)))
+        more = [np.asarray(np.int64(self.known.number(e) or 0)) for e in self.extra]
+        return Blocks(self.node, self.program, buffers, results, axes,
+                      [*self.values, *numbers, *more])  # fmt: skip
+
+    def combined(self, whole: Sequence[Leaf], rest: Sequence[Leaf] | None) -> Fold:
+        """The fold of the results of leaves."""
+        count: Expr = Extent(whole[0].node, 0)
+        elements: tuple[Expr, ...] = tuple(leaf.at(Index(0)) for leaf in whole)
+        if rest is not None:
+            last = tuple(leaf.at(at.integer(0)) for leaf in rest)
+            either = Cond(at.less(Index(0), count), elements, last)
+            elements = tuple(Proj(either, k) for k in range(len(elements)))
+            count = at.add(count, 1)
+        node = self.node
+        return Fold((), (count,), elements, node.combine, node.init,
+                    result_variables(elements), node.epilogue,
+                    label=Label(PARTIALS, node.label.name), where=node.where)  # fmt: skip
+
+
+__all__ = ["Leaves"]

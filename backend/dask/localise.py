@@ -1,0 +1,627 @@
+"""Kernels of an optimised program, each as one program that computes any block of its results.
+
+`Index(k)` becomes the position in the block plus the origin of the block, extents become numbers,
+and every array becomes a buffer with the elements that the block reads.  Origins and extents are
+run-time numbers, so one compiled program computes all blocks.
+
+A stencil computes its block as it is written, boundary included, on a buffer with a halo: where a
+buffer ends at an edge of the array, its boundary is that of the array; elsewhere, the results
+within the halo are wrong and are dropped.  So blocks run the code of the whole array, and give its
+bits.  Other reads use the position in the array minus the origin of a buffer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from treadle.dsl.expr import Const, Expr, Extent, Foreign, Index, Param, Read, Var, walk
+from treadle.dsl.graph import (
+    Combine,
+    Fold,
+    Generate,
+    Input,
+    Label,
+    Leaf,
+    Matmul,
+    Node,
+    Recurrence,
+    Scan,
+)
+from treadle.dsl.process.configuration import Settings
+from treadle.dsl.types import int64
+from treadle.skeletons.ir import arithmetic as at
+
+from .domain import Axis, Chunks, Following, Known, Numbers, Spans, edges, follows, reads_of
+from .program import BlockProgram, results_tree
+
+#: Boundaries that resolve an index beyond an edge to one near that edge.
+NEAR = ("clamp", "mirror", "symmetric", "constant")
+#: Those of them that reflect across the element itself.
+BACK = ("mirror", "symmetric")
+WRAP = "wrap"
+
+
+class NoRule(Exception):
+    """The reason why a kernel cannot be computed in blocks."""
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How a read finds its place along one axis of an array.
+
+    kind "near": the buffer has the indices of the block, so the read stays as it is; "offset": the
+    same, moved by a constant; "image": the indices that the block reads; "whole": all of them.
+    """
+
+    kind: str
+    axis: int = -1
+    rest: Any = None
+
+
+@dataclass
+class Buffer:
+    """The part of an array that a block reads: indices `low` … `high` − 1 along each axis."""
+
+    leaf: Leaf
+    input: Input
+    low: list[Numbers]
+    high: list[Numbers]
+    periodic: list[bool]
+    #: The program gets elements `flat[0]` … `flat[1]` − 1 of the buffer, in row-major order.
+    flat: tuple[Numbers, Numbers] | None = None
+
+
+@dataclass
+class Result:
+    """One array that the kernel computes: its extents, and for each axis the axis of the domain
+    along which it is cut (None: not cut)."""
+
+    shape: tuple[int, ...]
+    axes: tuple[Axis | None, ...]
+    type: Any
+    #: Axes at the end that the program's results do not have: one element per block.
+    added: int = 0
+
+
+@dataclass
+class Blocks:
+    """A kernel in blocks: its program, what each block reads and writes, and its numbers."""
+
+    node: Node
+    program: BlockProgram
+    buffers: list[Buffer]
+    results: list[Result]
+    axes: list[Axis]
+    numbers: list[Any]
+    notes: list[str] = field(default_factory=list)
+    #: Extents among the numbers, of the program of a loop.
+    extents: list[Expr] = field(default_factory=list)
+
+    @property
+    def grid(self) -> tuple[int, ...]:
+        return tuple(len(a.sizes) for a in self.axes if a.is_cut)
+
+
+@dataclass
+class _Scope:
+    """Expressions, and the axis of the domain that each of their indices is along."""
+
+    roots: tuple[Expr, ...]
+    axes: tuple[int, ...]
+
+
+@dataclass
+class Shape:
+    """The domain of a node: the extents, the axes that may be cut, its scopes, and which axis of
+    the domain each axis of each result is along."""
+
+    extents: tuple[Expr, ...]
+    free: tuple[int, ...]
+    scopes: list[_Scope]
+    results: Sequence[tuple[int | None, ...]]
+
+
+def shape_of(node: Node) -> Shape:
+    """The domain of a node; `NoRule` if there is none that can be cut."""
+    match node:
+        case Generate():
+            rank = tuple(range(len(node.shape)))
+            return Shape(
+                node.shape, rank, [_Scope(node.elements, rank)], [rank for _ in node.outputs]
+            )
+        case Fold():
+            outer = tuple(range(len(node.outer)))
+            every = tuple(range(len(node.outer) + len(node.inner)))
+            return Shape(
+                (*node.outer, *node.inner),
+                outer,
+                [_Scope(node.elements, every), _Scope(node.epilogue, outer)],
+                [outer for _ in node.outputs],
+            )
+        case Scan():
+            rank = tuple(range(len(node.shape)))
+            free = tuple(k for k in rank if k != node.axis)
+            along = tuple(None if k == node.axis else k for k in rank)
+            results: list[tuple[int | None, ...]]
+            results = [along if len(o.shape) == len(rank) else free for o in node.outputs]
+            return Shape(
+                node.shape, free, [_Scope((*node.elements, *node.epilogue), rank)], results
+            )
+        case Recurrence():
+            rank = tuple(range(len(node.shape)))
+            free = tuple(k for k in rank if k != node.axis)
+            stored = [rank] * len(node.collected) + [free] * len(node.last)
+            scopes = [_Scope((*node.steps, *node.collected), rank), _Scope(node.start, free)]
+            return Shape(node.shape, free, scopes, stored)
+        case Matmul():
+            batch = tuple(range(len(node.batch)))
+            m, n, k = (len(batch) + j for j in range(3))
+            scopes = [
+                _Scope((node.left,), (*batch, m, k)),
+                _Scope((node.right,), (*batch, k, n)),
+                _Scope(node.epilogue, (*batch, m, n)),
+            ]
+            return Shape(
+                (*node.batch, node.m, node.n, node.k),
+                (*batch, m, n),
+                scopes,
+                [(*batch, m, n) for _ in node.outputs],
+            )
+    raise NoRule(f"there is no rule for {node.label} on blocks")
+
+
+def extents_of(shape: Iterable[Expr], known: Known, node: Node) -> tuple[int, ...]:
+    """The values of extents; `NoRule` if they depend on what arrays hold."""
+    found = [known.number(e) for e in shape]
+    if any(n is None for n in found):
+        raise NoRule(f"the extents of {node.label} depend on what arrays hold")
+    return tuple(max(int(n or 0), 0) for n in found)
+
+
+class Localiser:
+    """Makes the `Blocks` of one node."""
+
+    def __init__(
+        self,
+        node: Node,
+        known: Known,
+        grids: Mapping[Leaf, Chunks],
+        choose: Callable[[Sequence[int], int], Chunks],
+        sizes: Mapping[int, tuple[int, ...]] | None = None,
+        free: Sequence[int] | None = None,
+    ) -> None:
+        """`grids`: the chunks of all arrays.  `choose`: chunks for extents of which no array has
+        any, given the extents and the bytes of an element.  `sizes`: the blocks along some axes.
+        `free`: the axes that may be cut, if not those of the node's domain."""
+        self.given = dict(sizes or {})
+        self.node, self.known, self.grids, self.choose = node, known, grids, choose
+        self.shape = shape_of(node)
+        self.extents = extents_of(self.shape.extents, known, node)
+        self.notes: list[str] = []
+        allowed = self.shape.free if free is None else free
+        self.free = tuple(k for k in allowed if self.extents[k] > 1)
+        bodies = [e for s in self.shape.scopes for e in s.roots]
+        for e in walk((*bodies, *node.expressions())):
+            if isinstance(e, Foreign):
+                raise NoRule(
+                    f"{node.label} calls the Python function {e.function.name!r}, which "
+                    "cannot travel to other processes"
+                )
+        self._cut()
+
+    # --- the domain ---
+
+    def _cut(self) -> None:
+        """The axes of the domain, their blocks and their halos; axes that no rule can cut remain
+        whole."""
+        free = self.free
+        while True:
+            self.axes = self._axes(free)
+            kept = self._halos(free)
+            if kept == free:
+                return
+            free = kept
+
+    def _axes(self, free: tuple[int, ...], halos: Mapping[int, Any] | None = None) -> list[Axis]:
+        sizes = self._sizes(free)
+        halos = halos or {}
+        made = []
+        for k, n in enumerate(self.extents):
+            cut = free.index(k) if k in free else None
+            before, after, periodic = halos.get(k, (0, 0, False))
+            made.append(Axis(n, sizes.get(k, (n,)), cut, before, after, periodic, len(free)))
+        return made
+
+    def _sizes(self, free: tuple[int, ...]) -> dict[int, tuple[int, ...]]:
+        """The sizes of blocks along the axes to cut: those of the largest array read along them."""
+        best: dict[int, tuple[int, tuple[int, ...]]] = {}
+        for scope in self.shape.scopes:
+            for read in reads_of(scope.roots):
+                leaf = Leaf(read.node, read.component)
+                shape = extents_of(leaf.shape, self.known, self.node)
+                weight = prod(shape) * leaf.type.numpy.itemsize
+                for a, e in enumerate(read.args):
+                    found = follows(e, self.known)
+                    if found is None or found.axis >= len(scope.axes):
+                        continue
+                    k = scope.axes[found.axis]
+                    moved = found.offset + found.value
+                    if k not in free or not shape[a]:
+                        continue
+                    if moved and shape[a] == self.extents[k]:
+                        moved = 0
+                    sizes = _moved(self.grids[leaf][a], moved, self.extents[k])
+                    if len(self.grids[leaf][a]) > 1 and (k not in best or weight > best[k][0]):
+                        best[k] = weight, sizes
+        found_sizes = {k: s for k, (_, s) in best.items()} | self.given
+        missing = [k for k in free if k not in found_sizes]
+        if missing and not found_sizes:
+            itemsize = max(o.type.numpy.itemsize for o in self.node.outputs)
+            itemsize *= prod(n for k, n in enumerate(self.extents) if k not in free) or 1
+            rest = [self.extents[k] for k in missing]
+            found_sizes.update(zip(missing, self.choose(rest, itemsize), strict=True))
+        return {k: found_sizes.get(k, (self.extents[k],)) for k in free}
+
+    def _halos(self, free: tuple[int, ...]) -> tuple[int, ...]:
+        """Add to each axis the indices that its neighbours need.  The axes that can be cut."""
+        halos: dict[int, tuple[int, int, bool]] = {}
+        bad: dict[int, str] = {}
+        edged: set[int] = set()  # axes with boundaries that are not periodic
+        for scope in self.shape.scopes:
+            for read in reads_of(scope.roots):
+                if read.boundary is None:
+                    continue
+                leaf = Leaf(read.node, read.component)
+                shape = extents_of(leaf.shape, self.known, self.node)
+                for a in range(len(read.args)):
+                    found = self._near(scope, read, a, shape[a])
+                    if found is None:
+                        continue
+                    k, c = scope.axes[found.axis], found.offset
+                    before, after = max(-c, 0), max(c, 0)
+                    if read.boundary in BACK:
+                        before = after = abs(c)
+                    if read.boundary != WRAP and c:
+                        edged.add(k)
+                    had = halos.get(k, (0, 0, False))
+                    wrap = had[2] or (read.boundary == WRAP and c != 0)
+                    halos[k] = max(had[0], before), max(had[1], after), wrap
+        for k, (_, _, wrap) in halos.items():
+            if k not in free:
+                continue
+            if wrap and k in edged:
+                bad[k] = "it has periodic and other boundaries"
+            elif wrap and not self._only_near(k):
+                bad[k] = "it is periodic, and its index is used in other ways"
+        left = tuple(k for k in free if k not in bad)
+        if left != free:
+            self.notes += [f"axis {k} is not cut: {why}" for k, why in bad.items()]
+            return left
+        self.axes = self._axes(free, halos)
+        return left
+
+    def _near(self, scope: _Scope, read: Read, a: int, extent: int) -> Following | None:
+        """How an index of a read follows an axis of the domain that has the same extent."""
+        found = follows(read.args[a], self.known)
+        if found is None or found.rest or found.axis >= len(scope.axes):
+            return None
+        if extent != self.extents[scope.axes[found.axis]]:
+            return None
+        return found if read.boundary is not None or not found.offset else None
+
+    def _only_near(self, k: int) -> bool:
+        """Whether all uses of an index are reads at it, or at a neighbour with a boundary."""
+        for scope in self.shape.scopes:
+            for read in reads_of(scope.roots):
+                shape = extents_of(read.node.outputs[read.component].shape, self.known, self.node)
+                for a, e in enumerate(read.args):
+                    if any(isinstance(x, Index) and scope.axes[x.axis] == k for x in walk((e,))):
+                        if self._near(scope, read, a, shape[a]) is None:
+                            return False
+        return True
+
+    # --- the program ---
+
+    def blocks(self, settings: Settings, params: Sequence[Param]) -> Blocks:
+        """The kernel in blocks."""
+        self.buffers: dict[Any, Buffer] = {}
+        self.params: list[Param] = list(params)
+        self.numbers: list[Any] = [self.known.values[p] for p in params]
+        self.origins: dict[int, Expr] = {}
+        self.extent_of: dict[int, Expr] = {}
+        self.lows: dict[tuple[Any, int], Expr] = {}
+        plans = [self._plan(scope) for scope in self.shape.scopes]
+        rest = self._plan(_Scope(self._others(), ()))
+        self._inputs()
+        memos = [self._rewritten(*plan) for plan in plans]
+        self.memo = self._rewritten(*rest)
+        made = self._made(memos)
+        outputs = [Leaf(made, k) for k in range(len(made.outputs))]
+        program = BlockProgram(
+            outputs,
+            results_tree(len(outputs)),
+            settings,
+            "native",
+            [b.input for b in self.buffers.values()],
+            self.params,
+            self.node.label.operation,
+        )
+        results = []
+        for output, axes in zip(self.node.outputs, self.shape.results, strict=True):
+            shape = extents_of(output.shape, self.known, self.node)
+            along = tuple(
+                self.axes[k] if k is not None and self.axes[k].is_cut else None for k in axes
+            )
+            results.append(Result(shape, along, output.type))
+        return Blocks(
+            self.node,
+            program,
+            list(self.buffers.values()),
+            results,
+            self.axes,
+            self.numbers,
+            self.notes,
+        )
+
+    def _others(self) -> tuple[Expr, ...]:
+        """The expressions outside of the domain: combinations, initial values and extents."""
+        node, found = self.node, list(self.shape.extents)
+        combine = getattr(node, "combine", None)
+        if combine is not None:
+            found += combine.results
+        found += getattr(node, "init", None) or ()
+        return tuple(found)
+
+    def _plan(self, scope: _Scope) -> tuple[_Scope, dict[Read, tuple[Any, list[Any]]]]:
+        """Find the buffers of the reads in a scope; for each read, the key of its buffer and how
+        each of its indices is found."""
+        axes = {j: self.axes[k] for j, k in enumerate(scope.axes)}
+        spans = Spans(axes, self.known, scope.roots)
+        found: dict[Read, tuple[Any, list[Any]]] = {}
+        for read in reads_of(scope.roots):
+            leaf = Leaf(read.node, read.component)
+            shape = extents_of(leaf.shape, self.known, self.node)
+            ways, lows, highs, periodic = [], [], [], []
+            for a, e in enumerate(read.args):
+                way, low, high, wraps = self._way(scope, spans, read, a, e, shape[a])
+                ways.append(way)
+                lows.append(low)
+                highs.append(high)
+                periodic.append(wraps)
+            key = (leaf, tuple(replace(w[0]) for w in ways))
+            had = self.buffers.get(key)
+            if had is None:
+                one = tuple(isinstance(e, Const) and e.value == 1 for e in leaf.shape)
+                made = Input(f"in{len(self.buffers)}", leaf.type, one, kind="argument")
+                self.buffers[key] = Buffer(leaf, made, lows, highs, periodic)
+            else:
+                had.low = [np.minimum(x, y) for x, y in zip(had.low, lows, strict=True)]
+                had.high = [np.maximum(x, y) for x, y in zip(had.high, highs, strict=True)]
+            found[read] = key, [w[1] for w in ways]
+        return scope, found
+
+    def _way(
+        self, scope: _Scope, spans: Spans, read: Read, a: int, e: Expr, extent: int
+    ) -> tuple[tuple[Reading, int], Numbers, Numbers, bool]:
+        """How a read finds its place along an axis, its offset, and the range of its indices."""
+        zero, full = np.zeros((), np.int64), np.asarray(np.int64(extent))
+        near = self._near(scope, read, a, extent)
+        if near is not None:
+            k = scope.axes[near.axis]
+            axis = self.axes[k]
+            return (Reading("near", k), near.offset), axis.low, axis.high, axis.periodic
+        if read.boundary is not None:
+            return (Reading("whole"), 0), zero, full, False
+        found = follows(e, self.known)
+        if found is not None and found.axis < len(scope.axes):
+            k = scope.axes[found.axis]
+            axis = self.axes[k]
+            low = axis.low + (found.value + found.offset)
+            high = axis.high + (found.value + found.offset)
+            inside = bool((low >= 0).all() and (high <= extent).all())
+            if inside and axis.is_cut:
+                return (Reading("offset", k, found.rest), found.offset), low, high, False
+        ends = spans.of(e)
+        if ends is None:
+            return (Reading("whole"), 0), zero, full, False
+        low = np.clip(ends[0], 0, extent)
+        high = np.maximum(np.clip(ends[1] + 1, 0, extent), low)
+        if low.size == 1 and high.size == 1 and 2 * int((high - low).max(initial=0)) >= extent:
+            return (Reading("whole"), 0), zero, full, False
+        form = None if found is None else (found.axis, found.rest)
+        return (Reading("image", -1, e if form is None else form), 0), low, high, False
+
+    def _number(self, name: str, value: Any) -> Expr:
+        """A new run-time number, or a constant if it is 0 in all blocks."""
+        if not np.any(value):
+            return at.integer(0)
+        made = Param(name, int64)
+        self.params.append(made)
+        self.numbers.append(value)
+        return made
+
+    def _inputs(self) -> None:
+        """The shapes of the buffers, and the numbers that blocks need: those along one axis of the
+        domain share its extent."""
+        for k, axis in enumerate(self.axes):
+            self.origins[k] = self._number(f"origin{k}", axis.low) if axis.is_cut else at.integer(0)
+        for key, buffer in self.buffers.items():
+            shape = list(buffer.input.shape)
+            for a, way in enumerate(key[1]):
+                if isinstance(shape[a], Const):
+                    continue
+                same = way.kind in ("near", "offset") and np.array_equal(
+                    buffer.high[a] - buffer.low[a],
+                    self.axes[way.axis].high - self.axes[way.axis].low,
+                )
+                if way.kind == "whole" or not same:
+                    continue
+                domain = self.shape.extents[way.axis]
+                if isinstance(domain, Const) and not self.axes[way.axis].is_cut:
+                    continue
+                shape[a] = self.extent_of.setdefault(way.axis, shape[a])
+            buffer.input.of_shape(tuple(shape))
+            for a, way in enumerate(key[1]):
+                if way.kind == "image":
+                    self.lows[key, a] = self._number(f"low{len(self.lows)}", buffer.low[a])
+        for k, axis in enumerate(self.axes):
+            if k in self.extent_of:
+                continue
+            written = self.shape.extents[k]
+            if isinstance(written, Const) and not axis.is_cut:
+                self.extent_of[k] = written
+                continue
+            made = Param(f"extent{k}", int64)
+            self.params.append(made)
+            self.numbers.append(axis.high - axis.low)
+            self.extent_of[k] = made
+
+    def _whole_extent(self, e: Expr) -> Expr:
+        """An extent of a whole array as a number."""
+        if e not in self.extents_known:
+            made = Param("n", int64)
+            self.params.append(made)
+            self.numbers.append(np.asarray(np.int64(self.known.number(e) or 0)))
+            self.extents_known[e] = made
+        return self.extents_known[e]
+
+    def _rewritten(
+        self, scope: _Scope, reads: Mapping[Read, tuple[Any, list[Any]]]
+    ) -> dict[Expr, Expr]:
+        """The expressions of a scope as those of a block."""
+        memo: dict[Expr, Expr] = {}
+        bound: dict[Expr, Expr] = {}
+        for read, (key, _) in reads.items():
+            for a, v in enumerate(read.vars):  # the index that a boundary's function receives
+                way: Reading = key[1][a]
+                if way.kind == "near":
+                    bound[v] = at.add(v, self.origins[way.axis])
+        for e in walk(scope.roots):
+            if isinstance(e, Index):
+                memo[e] = at.add(e, self.origins[scope.axes[e.axis]])
+            elif isinstance(e, Extent):
+                memo[e] = self._whole_extent(e)
+            elif isinstance(e, Read):
+                memo[e] = self._read(scope, e, *reads[e], memo)
+            elif isinstance(e, Var):
+                memo[e] = bound.get(e, e)
+            elif e.args or e.scoped:
+                memo[e] = e.rebuild(
+                    tuple(memo[c] for c in e.args), tuple(memo[c] for c in e.scoped)
+                )
+            else:
+                memo[e] = e
+        return memo
+
+    def _read(
+        self, scope: _Scope, read: Read, key: Any, offsets: Sequence[int], memo: Mapping[Expr, Expr]
+    ) -> Read:
+        buffer = self.buffers[key]
+        args: list[Expr] = []
+        for a, (e, way, offset) in enumerate(zip(read.args, key[1], offsets, strict=True)):
+            if way.kind == "near":
+                args.append(e)
+            elif way.kind == "offset":
+                place = scope.axes.index(way.axis)
+                args.append(at.add(Index(place), offset - self._least(key, a)))
+            elif way.kind == "image":
+                args.append(at.subtract(memo[e], self.lows[key, a]))
+            else:
+                args.append(memo[e])
+        scoped = tuple(memo[e] for e in read.scoped)
+        return Read(buffer.input, 0, tuple(args), read.boundary, scoped, read.vars)
+
+    def _least(self, key: Any, a: int) -> int:
+        """The least offset of the reads of a buffer along an axis."""
+        way: Reading = key[1][a]
+        rest = sum(self._rest(way))
+        difference = self.buffers[key].low[a] - self.axes[way.axis].low
+        return int(difference.flat[0]) - rest
+
+    def _rest(self, way: Reading) -> list[int]:
+        found = []
+        for atoms, count in way.rest:
+            for atom in atoms:
+                count *= self.known.number(atom) or 0
+            found.append(count)
+        return found
+
+    def _made(self, memos: Sequence[dict[Expr, Expr]]) -> Node:
+        """The node over the buffers."""
+        node, rest = self.node, self.memo
+        label = Label(node.label.operation, node.label.name, None, node.label.deterministic)
+        sizes = tuple(self.extent_of[k] for k in range(len(self.axes)))
+
+        def many(k: int, es: Sequence[Expr]) -> tuple[Expr, ...]:
+            return tuple(memos[k][e] for e in es)
+
+        def init(es: Sequence[Expr] | None) -> tuple[Expr, ...] | None:
+            return None if es is None else tuple(rest[e] for e in es)
+
+        def combine(c: Combine) -> Combine:
+            return Combine(c.left, c.right, tuple(rest[e] for e in c.results))
+
+        changes: dict[str, Any]
+        match node:
+            case Generate():
+                changes = {"shape": sizes, "elements": many(0, node.elements)}
+            case Fold():
+                outer = len(node.outer)
+                changes = {
+                    "outer": sizes[:outer],
+                    "inner": sizes[outer:],
+                    "elements": many(0, node.elements),
+                    "epilogue": many(1, node.epilogue),
+                    "combine": combine(node.combine),
+                    "init": init(node.init),
+                }
+            case Scan():
+                changes = {
+                    "shape": sizes,
+                    "elements": many(0, node.elements),
+                    "epilogue": many(0, node.epilogue),
+                    "combine": combine(node.combine),
+                    "init": init(node.init),
+                }
+            case Recurrence():
+                changes = {
+                    "shape": sizes,
+                    "steps": many(0, node.steps),
+                    "collected": many(0, node.collected),
+                    "start": many(1, node.start),
+                }
+            case Matmul():
+                batch = len(node.batch)
+                changes = {
+                    "batch": sizes[:batch],
+                    "m": sizes[batch],
+                    "n": sizes[batch + 1],
+                    "k": sizes[batch + 2],
+                    "left": memos[0][node.left],
+                    "right": memos[1][node.right],
+                    "epilogue": many(2, node.epilogue),
+                }
+            case _:
+                raise NoRule(f"there is no rule for {node.label} on blocks")
+        return type(node)(
+            *[changes.get(f, getattr(node, f)) for f in node.fields], label=label, where=node.where
+        )
+
+    @property
+    def extents_known(self) -> dict[Expr, Expr]:
+        return self.__dict__.setdefault("_extents_known", {})  # type: ignore[no-any-return]
+
+
+def _moved(sizes: Sequence[int], offset: int, extent: int) -> tuple[int, ...]:
+    """The chunks of `extent` elements that begin `offset` elements after the first of `sizes`."""
+    ends = sorted({0, extent, *(e - offset for e in edges(sizes) if 0 < e - offset < extent)})
+    return tuple(b - a for a, b in pairwise(ends)) or (extent,)
+
+
+__all__ = ["Blocks", "Buffer", "Localiser", "NoRule", "Result", "Shape", "extents_of", "shape_of"]

@@ -1,0 +1,334 @@
+"""Counted loops over stencils, several iterations per task.
+
+A block of the state with a halo of k·r elements is iterated k times.  Every iteration makes r more
+elements beside a cut wrong; after k of them, the block itself is still right.  Where a buffer ends
+at an edge of the array, its boundary is that of the array.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from math import prod, sqrt
+from typing import Any
+
+import numpy as np
+
+from treadle.dsl.expr import Expr, Extent, Foreign, Index, Param, Read, substitute, walk
+from treadle.dsl.graph import ArrayLoop, Generate, Input, Label, Leaf, Node
+from treadle.dsl.process.configuration import Settings
+from treadle.dsl.types import int64
+from treadle.skeletons.ir import arithmetic as at
+
+from .domain import Axis, Chunks, Known, Numbers, follows, reads_of
+from .localise import BACK, WRAP, Blocks, Buffer, NoRule, Result, extents_of
+from .program import BlockProgram, results_tree
+from .whole import inside
+
+#: Seconds that the engine needs for a task, and a kernel for an iteration of an element.
+TASK, ELEMENT = 2e-3, 1e-9
+
+
+@dataclass
+class Window:
+    """Iterations `start` … `start + steps` − 1 in one task per block."""
+
+    start: int
+    steps: int
+
+
+class LoopLocaliser:
+    """Makes the blocks of a counted loop; `NoRule` if its body has other nodes than stencils."""
+
+    def __init__(
+        self,
+        node: ArrayLoop,
+        known: Known,
+        grids: Mapping[Leaf, Chunks],
+        outside: Collection[Node],
+        choose: Callable[[Sequence[int], int], Chunks],
+        overhead: float = TASK,
+    ) -> None:
+        """`overhead`: the seconds of a task besides those of its kernels."""
+        self.overhead = overhead
+        if node.count is None:
+            raise NoRule("how often it iterates depends on what arrays hold")
+        if node.changing():
+            raise NoRule("the extents of its state change")
+        count = known.number(node.count)
+        if count is None:
+            raise NoRule("how often it iterates depends on what arrays hold")
+        self.node, self.known, self.count = node, known, max(count, 0)
+        inner, self.needed = inside(node, outside)
+        self.body = [n for n in inner if n is not node and not isinstance(n, Input)]
+        shapes = {extents_of(leaf.shape, known, node) for leaf in node.init}
+        if len(shapes) != 1:
+            raise NoRule("its state has arrays of different extents")
+        (self.extents,) = shapes
+        self._judge()
+        self._halo()
+        self.sizes = self._sizes(grids, choose)
+
+    def _judge(self) -> None:
+        """Every node has the extents of the state and reads neighbours, or arrays as a whole."""
+        self.aligned: dict[Leaf, bool] = {}
+        self.periodic: set[int] = set()
+        edged: set[int] = set()
+        for n in self.body:
+            if not isinstance(n, Generate):
+                raise NoRule(f"its body has {n.label}, which is not element-wise")
+            if extents_of(n.shape, self.known, n) != self.extents:
+                raise NoRule(f"{n.label} in its body has other extents than the state")
+            for e in walk(n.elements):
+                if isinstance(e, Foreign):
+                    raise NoRule(f"{n.label} calls a Python function")
+            for read in reads_of(n.elements):
+                near = self._near(read)
+                leaf = Leaf(read.node, read.component)
+                if self.aligned.setdefault(leaf, near is not None) is not (near is not None):
+                    raise NoRule(f"{n.label} reads an array in two ways")
+                for a, c in enumerate(near or ()):
+                    if c and read.boundary == WRAP:
+                        self.periodic.add(a)
+                    elif c:
+                        edged.add(a)
+        for leaf in (*self.node.init, *self.node.body):
+            if not self.aligned.setdefault(leaf, True):
+                raise NoRule("it reads an array in two ways")
+        self.whole_axes = self.periodic & edged
+
+    def _near(self, read: Read) -> tuple[int, ...] | None:
+        """The offsets of a read of the element's neighbours; None for a read of the same elements
+        by all."""
+        shape = extents_of(read.node.outputs[read.component].shape, self.known, self.node)
+        if (
+            not any(isinstance(e, Index) for e in walk(read.args))
+            and not any(e.reads for e in read.args)
+            and not self._is_inner(read.node)
+        ):
+            return None
+        offsets = []
+        for a, e in enumerate(read.args):
+            found = follows(e, self.known)
+            if found is None or found.axis != a or found.rest:
+                raise NoRule("its body reads other elements than neighbours")
+            if found.offset and read.boundary is None:
+                raise NoRule("its body reads neighbours without a boundary")
+            offsets.append(found.offset)
+        if shape != self.extents:
+            raise NoRule("its body reads an array of other extents")
+        return tuple(offsets)
+
+    def _is_inner(self, n: Node) -> bool:
+        return n in self.body or n in self.node.state
+
+    def _halo(self) -> None:
+        """How many more elements beside a cut an iteration makes wrong, along each axis."""
+        rank = len(self.extents)
+        reach: dict[Node, list[tuple[int, int]]] = {s: [(0, 0)] * rank for s in self.node.bound}
+        for n in self.body:
+            sides = [(0, 0)] * rank
+            assert isinstance(n, Generate)
+            for read in reads_of(n.elements):
+                near = self._near(read) if read.node is not self.node.index else None
+                for a, c in enumerate(near or ()):
+                    before, after = max(-c, 0), max(c, 0)
+                    if read.boundary in BACK:
+                        before = after = abs(c)
+                    had = reach.get(read.node, [(0, 0)] * rank)[a]
+                    sides[a] = (max(sides[a][0], had[0] + before), max(sides[a][1], had[1] + after))
+            reach[n] = sides
+        last = [reach.get(leaf.node, [(0, 0)] * rank) for leaf in self.node.body]
+        self.reach = [(max(s[a][0] for s in last), max(s[a][1] for s in last)) for a in range(rank)]
+
+    def _sizes(
+        self, grids: Mapping[Leaf, Chunks], choose: Callable[[Sequence[int], int], Chunks]
+    ) -> list[tuple[int, ...]]:
+        best = max(self.node.init, key=lambda leaf: leaf.type.numpy.itemsize)
+        chunks = grids[best]
+        if all(len(c) == 1 for c in chunks):
+            chunks = choose(self.extents, best.type.numpy.itemsize)
+        return [
+            (n,) if a in self.whole_axes else tuple(s for s in chunks[a] if s) or (n,)
+            for a, n in enumerate(self.extents)
+        ]
+
+    def windows(self) -> list[Window]:
+        """The iterations of each task: as many as minimise the time of tasks and halos together,
+        √(o L / (w r)) for tasks of o seconds, iterations of w, and blocks of L rows."""
+        cut = [a for a, s in enumerate(self.sizes) if len(s) > 1]
+        steps = self.count
+        wide = [a for a in cut if sum(self.reach[a])]
+        if wide:
+            work = prod(max(s) for s in self.sizes) * ELEMENT
+            overlap = sum(sum(self.reach[a]) / 2 / max(self.sizes[a]) for a in wide)
+            steps = int(sqrt(self.overhead / max(work * overlap, 1e-12)))
+            most = min(max(self.sizes[a]) // max(self.reach[a]) for a in wide)
+            steps = max(1, min(steps, most, self.count))
+        return [Window(k, min(steps, self.count - k)) for k in range(0, self.count, max(steps, 1))]
+
+    def axes(self, steps: int) -> list[Axis]:
+        cut = [a for a, s in enumerate(self.sizes) if len(s) > 1]
+        return [
+            Axis(
+                n,
+                self.sizes[a],
+                cut.index(a) if a in cut else None,
+                self.reach[a][0] * steps,
+                self.reach[a][1] * steps,
+                a in self.periodic,
+                len(cut),
+            )
+            for a, n in enumerate(self.extents)
+        ]
+
+    def blocks(
+        self,
+        window: Window,
+        state: Sequence[Leaf],
+        settings: Settings,
+        params: Sequence[Param],
+        model: Blocks | None,
+    ) -> Blocks:
+        """One window over `state`; `model`: another window, whose program is the same."""
+        axes = self.axes(window.steps)
+        outer = [leaf for leaf in self.needed if leaf not in self.node.init]
+        others = [leaf for leaf in self.node.init if leaf in self.aligned_reads()]
+        sources = [*zip(state, self.node.init, strict=True), *((o, o) for o in (*outer, *others))]
+        if model is None:
+            program, extents = self._program([s for s, _ in sources], settings, params)
+        else:
+            program, extents = model.program, model.extents
+        buffers = [
+            self._buffer(source, given, axes, self.aligned.get(leaf, True))
+            for (source, leaf), given in zip(sources, program.inputs, strict=True)
+        ]
+        numbers: list[Any] = [self.known.values[p] for p in params]
+        numbers += [np.asarray(np.int64(window.steps)), np.asarray(np.int64(window.start))]
+        numbers += [axis.low for axis in axes]
+        numbers += [np.asarray(np.int64(self.known.number(e) or 0)) for e in extents]
+        results = [
+            Result(self.extents, tuple(a if a.is_cut else None for a in axes), leaf.type)
+            for leaf in self.node.init
+        ]
+        notes = [f"{window.steps} iterations per task"]
+        return Blocks(self.node, program, buffers, results, axes, numbers, notes, extents)
+
+    def aligned_reads(self) -> set[Leaf]:
+        """The arrays outside of the loop that its body reads."""
+        return {
+            Leaf(r.node, r.component)
+            for n in self.body
+            if isinstance(n, Generate)
+            for r in reads_of(n.elements)
+            if not self._is_inner(r.node)
+        }
+
+    def _buffer(self, leaf: Leaf, given: Input, axes: Sequence[Axis], aligned: bool) -> Buffer:
+        if aligned:
+            return Buffer(
+                leaf,
+                given,
+                [a.low for a in axes],
+                [a.high for a in axes],
+                [a.periodic for a in axes],
+            )
+        shape = extents_of(leaf.shape, self.known, self.node)
+        zero: Numbers = np.zeros((), np.int64)
+        full = [np.asarray(np.int64(n)) for n in shape]
+        return Buffer(leaf, given, [zero] * len(shape), full, [False] * len(shape))
+
+    def _program(
+        self, sources: Sequence[Leaf], settings: Settings, params: Sequence[Param]
+    ) -> tuple[BlockProgram, list[Expr]]:
+        """The program of a window, and the extents that it has as numbers."""
+        node, held = self.node, len(self.node.init)
+        outer = [leaf for leaf in self.needed if leaf not in node.init]
+        outer += [leaf for leaf in node.init if leaf in self.aligned_reads()]
+        inputs: list[Input] = []
+        for k, leaf in enumerate(sources):
+            ones = (False,) * len(leaf.shape)
+            inputs.append(Input(f"in{k}", leaf.type, ones, kind="argument"))
+        sizes = inputs[0].shape
+        for given, leaf in zip(inputs[1:], [*node.init[1:], *outer], strict=True):
+            if self.aligned.get(leaf, True):
+                given.of_shape(sizes)
+        steps, start = Param("steps", int64), Param("start", int64)
+        origins = [Param(f"origin{a}", int64) for a in range(len(self.extents))]
+        states = [s.copy().of_shape(sizes) for s in node.state]
+        index = None if node.index is None else node.index.copy()
+        leaves: dict[Leaf, Leaf] = {
+            s.leaf(): t.leaf() for s, t in zip(node.state, states, strict=True)
+        }
+        leaves.update(
+            (leaf, given.leaf()) for leaf, given in zip(outer, inputs[held:], strict=True)
+        )
+        extents: list[Expr] = []
+        numbers: list[Param] = []
+        memo: dict[Expr, Expr] = {}
+        for n in self.body:
+            assert isinstance(n, Generate)
+            for e in walk(n.elements):
+                if e in memo:
+                    continue
+                if isinstance(e, Index):
+                    memo[e] = at.add(e, origins[e.axis]) if len(self.sizes[e.axis]) > 1 else e
+                elif isinstance(e, Extent):
+                    extents.append(e)
+                    numbers.append(Param("n", int64))
+                    memo[e] = numbers[-1]
+                elif isinstance(e, Read) and e.node is node.index:
+                    assert index is not None
+                    memo[e] = at.add(Read(index, 0, ()), start)
+                elif isinstance(e, Read):
+                    to = leaves[Leaf(e.node, e.component)]
+                    aligned = self.aligned[Leaf(e.node, e.component)]
+                    args = e.args if aligned else tuple(memo[a] for a in e.args)
+                    scoped = _shifted(e, memo, origins, self.sizes)
+                    memo[e] = Read(to.node, to.component, args, e.boundary, scoped, e.vars)
+                elif e.args or e.scoped:
+                    memo[e] = e.rebuild(
+                        tuple(memo[c] for c in e.args), tuple(memo[c] for c in e.scoped)
+                    )
+                else:
+                    memo[e] = e
+            label = Label(n.label.operation, n.label.name)
+            made = Generate(sizes, tuple(memo[e] for e in n.elements), label=label, where=n.where)
+            leaves.update(zip(n.leaves, made.leaves, strict=True))
+        loop = ArrayLoop(
+            tuple(states),
+            tuple(i.leaf() for i in inputs[:held]),
+            tuple(leaves[leaf] for leaf in node.body),
+            None,
+            steps,
+            index,
+            label=Label(node.label.operation, node.label.name),
+            where=node.where,
+        )
+        every = (*params, steps, start, *origins, *numbers)
+        program = BlockProgram(
+            list(loop.leaves),
+            results_tree(held),
+            settings,
+            "native",
+            inputs,
+            every,
+            node.label.operation,
+        )
+        return program, extents
+
+
+def _shifted(
+    read: Read,
+    memo: Mapping[Expr, Expr],
+    origins: Sequence[Param],
+    sizes: Sequence[Sequence[int]],
+) -> tuple[Expr, ...]:
+    """What a boundary's function gives, of the index in the array instead of in the block."""
+    moved: dict[Expr, Expr] = {
+        v: at.add(v, origins[a]) for a, v in enumerate(read.vars) if len(sizes[a]) > 1
+    }
+    return substitute([memo[e] for e in read.scoped], moved)
+
+
+__all__ = ["TASK", "LoopLocaliser", "Window"]

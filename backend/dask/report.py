@@ -1,0 +1,104 @@
+"""What `explain("dask")` says: blocks, halos, bytes moved, tasks and memory of every stage."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+from treadle.dsl.program import TracedProgram
+from treadle.dsl.text import in_bytes
+
+from .domain import Axis, Chunks
+from .memory import elements, limit, projected
+from .plan import Plan, Planner, Stage, default_chunks
+from .tasks import count, tasks
+
+
+def remarks(program: TracedProgram) -> list[str]:
+    """The stages of a program for its example extents, and for its example chunks if it has any."""
+    if program.example_shapes is None or len(program.example_numbers) != len(program.params):
+        return ["The blocks on arrays of dask follow from the chunks of arguments: f.lower(*args)."]
+    held = [tuple(node.source.shape) for node in program.inputs[len(program.arguments) :]]
+    shapes = [*program.example_shapes, *held]
+    given: list[Chunks | None] = [None] * len(shapes)
+    given[: len(program.example_chunks)] = program.example_chunks
+    chunks = [
+        default_chunks(shape, node.type.numpy.itemsize) if some is None else some
+        for shape, node, some in zip(shapes, program.inputs, given, strict=True)
+    ]
+    plan = Planner(program, shapes, chunks, program.example_numbers).plan
+    lines = [f"On arrays of dask: {_counted(len(plan.stages), 'stage')}, "
+             f"{_counted(sum(count(s.blocks) for s in plan.stages), 'task')}, "
+             f"{in_bytes(max((projected(s.blocks) for s in plan.stages), default=0))} "
+             f"for the largest task, which may use {in_bytes(limit())}."]  # fmt: skip
+    told = [_stage(stage, plan) for stage in plan.stages]
+    first = 0
+    for k, text in enumerate(told):
+        if k + 1 == len(told) or told[k + 1] != text:  # windows of a loop are alike
+            number = str(k + 1) if first == k else f"{first + 1} to {k + 1}"
+            lines += [f"  {number}. {text[0]}", *text[1:]]
+            first = k + 1
+    return lines
+
+
+def _counted(n: int, what: str) -> str:
+    return f"{n:,} {what}{'s' * (n != 1)}"
+
+
+def _stage(stage: Stage, plan: Plan) -> list[str]:
+    blocks = stage.blocks
+    label = blocks.node.label
+    where = "" if blocks.node.where is None else f" at {blocks.node.where.short()}"
+    grid = " × ".join(map(str, blocks.grid)) or "1"
+    lines = [
+        f"{label}{where}: a grid of {grid} blocks{_size(blocks.axes)}, "
+        f"{_counted(count(blocks), 'task')} of up to {in_bytes(projected(blocks))}"
+    ]
+    halos = [
+        f"{a.before} before and {a.after} after along axis {k}{' (periodic)' * a.periodic}"
+        for k, a in enumerate(blocks.axes) if a.before or a.after
+    ]  # fmt: skip
+    if halos:
+        lines.append(f"     halo: {', '.join(halos)}")
+    read, moved = traffic(stage, plan)
+    lines.append(f"     reads {in_bytes(read)}, of which {in_bytes(moved)} from other chunks than "
+                 "its largest")  # fmt: skip
+    for buffer, (low, high) in zip(blocks.buffers, [(b.low, b.high) for b in blocks.buffers],
+                                   strict=True):  # fmt: skip
+        total = prod(sum(sizes) for sizes in plan.chunks[buffer.leaf])
+        everything = elements(buffer) == total and total > 1
+        if everything and count(blocks) > 1 and low and high:
+            name = buffer.leaf.node.called()
+            lines.append(f"     every task reads all of {name}")
+    return lines + [f"     {note}" for note in blocks.notes]
+
+
+def _size(axes: Sequence[Axis]) -> str:
+    sizes = [max(a.sizes) for a in axes]
+    return f" of up to {' × '.join(f'{n:,}' for n in sizes)} elements" if sizes else ""
+
+
+def traffic(stage: Stage, plan: Plan) -> tuple[int, int]:
+    """The bytes that the tasks of a stage read, and those of them that are not in the chunk of
+    which a buffer has most."""
+    blocks = stage.blocks
+    read = moved = 0
+    chunks = [plan.chunks[b.leaf] for b in blocks.buffers]
+    for task in tasks(blocks, chunks):
+        for buffer, cut, used, sizes in zip(
+            blocks.buffers, task.block.cuts, task.chunks, chunks, strict=True
+        ):
+            each = buffer.leaf.type.numpy.itemsize
+            if cut is None:
+                read += each * (
+                    prod(s[k] for s, k in zip(sizes, used[0], strict=True)) if used else 0
+                )
+                continue
+            lengths = [[p[1] - p[0] for p in along] for along in cut]
+            total = prod(sum(along) for along in lengths)
+            read += each * total
+            moved += each * (total - prod(max(along, default=0) for along in lengths))
+    return read, moved
+
+
+__all__ = ["remarks", "traffic"]

@@ -1,0 +1,209 @@
+"""Plans run from files: read ahead, compute, write behind, without dask.
+
+Arrays are anything with a shape, a dtype and slices: `np.memmap`, arrays of zarr, data sets of
+h5py.  Arrays between the stages of a plan are temporary files.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections import deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from math import prod
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from treadle.dsl.errors import MemoryLimitExceeded, ShapeError
+from treadle.dsl.graph import Leaf
+from treadle.dsl.program import TracedProgram
+
+from .domain import Chunks
+from .localise import Blocks
+from .plan import Plan, Planner, Stage, cut, default_chunks
+from .program import BlockProgram
+from .tasks import Task, count, tasks
+from .worker import assembled, kept
+
+#: Blocks in memory at a time: one is read, one is computed, one is written.
+HELD = 3
+#: The smallest blocks that are tried, in bytes.
+SMALLEST = 1 << 10
+#: Bytes per second of files, for the number of iterations of a loop in one pass.
+RATE = 1e9
+
+Report = Callable[[int, int], None]
+
+
+def plan_for(program: TracedProgram, sources: Sequence[Any], params: Sequence[Any],
+             memory: int) -> Plan:  # fmt: skip
+    """The plan with the largest blocks that fit in memory; else `MemoryLimitExceeded`."""
+    shapes = [tuple(int(n) for n in s.shape) for s in sources]
+    size = max(memory // (4 * HELD), SMALLEST)
+    while True:
+        chunks = [
+            _aligned(default_chunks(shape, node.type.numpy.itemsize, size), source)
+            for shape, node, source in zip(shapes, program.inputs, sources, strict=True)
+        ]
+        try:
+            plan = Planner(program, shapes, chunks, params, size, memory // HELD, size / RATE).plan
+        except MemoryLimitExceeded:
+            if size <= SMALLEST:
+                raise
+            size //= 2
+            continue
+        return plan
+
+
+def _aligned(chunks: Chunks, source: Any) -> Chunks:
+    """Blocks of whole chunks of a file along the first axis, where a block has several."""
+    own = getattr(source, "chunks", None)
+    if not chunks or not isinstance(own, tuple) or not isinstance(own[0], int):
+        return chunks
+    rows = chunks[0][0] // own[0] * own[0]
+    return (cut(sum(chunks[0]), rows), *chunks[1:]) if rows else chunks
+
+
+class Stream:
+    """A call of a program on files."""
+
+    def __init__(self, program: TracedProgram, sources: Sequence[Any], params: Sequence[Any],
+                 memory: int) -> None:  # fmt: skip
+        self.sources = list(sources)
+        self.memory = memory
+        self.plan = plan_for(program, sources, params, memory)
+        self.types = {leaf: leaf.type.numpy for s in self.plan.stages for leaf in s.leaves}
+        self.total = sum(count(s.blocks) for s in self.plan.stages)
+
+    def shape(self, leaf: Leaf) -> tuple[int, ...]:
+        return tuple(sum(sizes) for sizes in self.plan.chunks[leaf])
+
+    def run(self, outs: Sequence[Any | None], report: Report) -> list[Any]:
+        """The results, written to `outs`; those that are None are arrays in memory."""
+        held: dict[Leaf, Any] = {leaf: self.sources[k] for leaf, k in self.plan.given.items()}
+        for leaf, out in zip(self.plan.roots, outs, strict=True):
+            if out is not None and (tuple(out.shape), np.dtype(out.dtype)) != (
+                self.shape(leaf), leaf.type.numpy
+            ):  # fmt: skip
+                raise ShapeError(
+                    f"out is {np.dtype(out.dtype)}{tuple(out.shape)}, and the result is "
+                    f"{leaf.type.numpy}{self.shape(leaf)}.",
+                )
+            if out is not None and any(out is source for source in self.sources):
+                raise ShapeError(
+                    "out is also an argument, which is read after parts of out are written.",
+                    hint="Pass another array.",
+                )
+        targets = dict(zip(self.plan.roots, outs, strict=True))
+        last = {b.leaf: k for k, s in enumerate(self.plan.stages) for b in s.blocks.buffers}
+        done = 0
+        with tempfile.TemporaryDirectory(prefix="treadle-") as folder:
+            for k, stage in enumerate(self.plan.stages):
+                for leaf in stage.leaves:
+                    out = targets.get(leaf)
+                    held[leaf] = self._store(leaf, folder, leaf in targets) if out is None else out
+                for _ in _computed(stage, held, self.plan):
+                    done += 1
+                    report(done, self.total)
+                for leaf in [x for x in held if last.get(x, -1) == k and x not in targets]:
+                    _forget(held.pop(leaf), folder)
+            found = [self._result(leaf, out, held) for leaf, out in
+                     zip(self.plan.roots, outs, strict=True)]  # fmt: skip
+        return found
+
+    def _store(self, leaf: Leaf, folder: str, result: bool) -> Any:
+        """Memory for an array: a temporary file if it is large and no result."""
+        shape, dtype = self.shape(leaf), self.types[leaf]
+        size = prod(shape) * dtype.itemsize
+        if result or size <= self.memory // (16 * HELD):
+            return np.empty(shape, dtype)
+        with tempfile.NamedTemporaryFile(dir=folder, delete=False) as file:
+            return np.memmap(file, dtype=dtype, mode="w+", shape=shape)
+
+    def _result(self, leaf: Leaf, out: Any, held: dict[Leaf, Any]) -> Any:
+        found = held[leaf]
+        if out is None:
+            return np.array(found) if leaf in self.plan.given else found
+        if found is not out:  # an argument, or a result that is given twice
+            for at in _rows(self.shape(leaf)):
+                out[at] = found[at]
+        return out
+
+
+def _rows(shape: tuple[int, ...]) -> list[Any]:
+    return [slice(k, k + 1) for k in range(shape[0])] if shape else [()]
+
+
+def _forget(array: Any, folder: str) -> None:
+    """Free the file of an array."""
+    name = getattr(array, "filename", None)
+    if isinstance(array, np.memmap) and name and Path(name).parent == Path(folder):
+        Path(name).unlink()
+
+
+def _computed(stage: Stage, held: dict[Leaf, Any], plan: Plan) -> Any:
+    """Compute the blocks of a stage, in order; yields after each."""
+    blocks = stage.blocks
+    program = blocks.program
+    sources = [held[b.leaf] for b in blocks.buffers]
+    outs = [held[leaf] for leaf in stage.leaves]
+    single = [
+        tuple((sum(sizes),) for sizes in plan.chunks[b.leaf]) for b in blocks.buffers
+    ]  # fmt: skip
+    with ThreadPoolExecutor(1) as reader, ThreadPoolExecutor(1) as writer:
+        pending: deque[Future[list[Any]]] = deque()
+        writing: deque[Future[None]] = deque()
+        queue = tasks(blocks, single)
+        following = next(queue, None)
+        task = following
+        if task is not None:
+            pending.append(reader.submit(_read, program, task, sources))
+        while task is not None:
+            following = next(queue, None)
+            buffers = pending.popleft().result()
+            if following is not None:
+                pending.append(reader.submit(_read, program, following, sources))
+            found = program.execute(buffers, task.block.numbers)
+            del buffers
+            while writing:
+                writing.popleft().result()
+            writing.append(writer.submit(_write, blocks, task, found, outs))
+            del found
+            task = following
+            yield
+        while writing:
+            writing.popleft().result()
+
+
+def _read(program: BlockProgram, task: Task, sources: Sequence[Any]) -> list[Any]:
+    """The buffers of a block."""
+    made = []
+    for k, (given, cuts, source) in enumerate(
+        zip(program.inputs, task.block.cuts, sources, strict=True)
+    ):
+        pieces = len(task.chunks[k])
+        if cuts is None:
+            buffer = np.array(source[...], given.type.numpy, order="C")
+        else:
+            buffer = np.array(assembled(cuts, [source] * pieces, given.type.numpy), order="C")
+        part = task.block.flat[k] if task.block.flat else None
+        made.append(buffer if part is None else buffer.reshape(-1)[part])
+    return made
+
+
+def _write(blocks: Blocks, task: Task, found: Sequence[Any], outs: Sequence[Any]) -> None:
+    """Store the results of a block."""
+    arrays = kept(task.block, found)
+    for array, result, out in zip(arrays, blocks.results, outs, strict=True):
+        at = tuple(
+            slice(None) if axis is None or axis.dimension is None
+            else slice(int(axis.start.reshape(-1)[task.place[axis.dimension]]),
+                       int(axis.stop.reshape(-1)[task.place[axis.dimension]]))
+            for axis in result.axes
+        )  # fmt: skip
+        out[at] = array
+
+
+__all__ = ["Stream", "plan_for"]

@@ -1,0 +1,131 @@
+"""Kernels without a rule: one task that computes all of their results from whole arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Any
+
+import numpy as np
+
+from treadle.dsl.expr import Expr, Extent, Foreign, Param, walk
+from treadle.dsl.graph import ArrayLoop, Input, Label, Leaf, Library, Node, topological
+from treadle.dsl.graphs.rebuild import Rebuilder
+from treadle.dsl.libraries.base import is_builtin
+from treadle.dsl.process.configuration import Settings
+from treadle.dsl.types import int64
+
+from .domain import Known, Numbers
+from .localise import Blocks, Buffer, NoRule, Result, extents_of
+from .program import BlockProgram, results_tree
+
+
+def whole(
+    node: Node,
+    known: Known,
+    outside: Collection[Node],
+    settings: Settings,
+    params: Sequence[Param],
+    why: str,
+) -> Blocks:
+    """A node in one block; `outside`: the nodes whose results are stored."""
+    inner, needed = inside(node, outside)
+    for n in inner:
+        if isinstance(n, Library) and not is_builtin(n.operation):
+            raise NoRule(
+                f"{n.label} calls a Python function, which cannot travel to other processes"
+            )
+        for e in walk(n.expressions()):
+            if isinstance(e, Foreign):
+                raise NoRule(
+                    f"{n.label} calls the Python function {e.function.name!r}, which "
+                    "cannot travel to other processes"
+                )
+    results = [
+        Result(extents_of(o.shape, known, node), (None,) * len(o.shape), o.type)
+        for o in node.outputs
+    ]
+    builder = Rebuilder()
+    buffers: list[Buffer] = []
+    for leaf in needed:
+        shape = extents_of(leaf.shape, known, node)
+        made = Input(f"in{len(buffers)}", leaf.type, tuple(n == 1 for n in shape), kind="argument")
+        zero: Numbers = np.zeros((), np.int64)
+        buffers.append(
+            Buffer(
+                leaf,
+                made,
+                [zero] * len(shape),
+                [np.asarray(np.int64(n)) for n in shape],
+                [False] * len(shape),
+            )
+        )
+        builder.leaves[leaf] = made.leaf()
+        for written, own in zip(leaf.shape, made.shape, strict=True):
+            if isinstance(written, Extent):
+                builder.memo.setdefault(written, own)
+    numbers: list[Any] = [known.values[p] for p in params]
+    more: list[Param] = list(params)
+    for n in inner:
+        for e in walk(_all_expressions(n)):
+            if isinstance(e, Extent) and e not in builder.memo:
+                if known.number(e) is None:
+                    continue  # of a loop's state
+                builder.memo[e] = param = Param("n", int64)
+                more.append(param)
+                numbers.append(np.asarray(np.int64(known.number(e) or 0)))
+    for n in inner:
+        if isinstance(n, Input):
+            builder.nodes[n] = copied = n.copy()
+            for a, e in enumerate(n.shape):
+                if e is Extent(n, a):
+                    builder.memo[e] = Extent(copied, a)
+            copied.of_shape(builder.exprs(n.shape))
+            continue
+        again = builder.over(n, builder)
+        label = Label(again.label.operation, again.label.name, None, again.label.deterministic)
+        again = again.with_(label=label)
+        if again is not n:
+            builder.nodes[n] = again
+    made_node = builder.nodes.get(node, node)
+    program = BlockProgram(
+        list(made_node.leaves),
+        results_tree(len(made_node.outputs)),
+        settings,
+        "native",
+        [b.input for b in buffers],
+        more,
+        node.label.operation,
+    )
+    return Blocks(node, program, buffers, results, [], numbers, [f"computed whole: {why}"])
+
+
+def _bound(n: Node) -> list[Leaf]:
+    """The state and the counter of a loop."""
+    return [s.leaf() for s in n.bound] if isinstance(n, ArrayLoop) else []
+
+
+def _all_expressions(n: Node) -> tuple[Expr, ...]:
+    sides = tuple(e for c in n.checks for e in (c.left, c.right))
+    if isinstance(n, Input):
+        return n.shape
+    return (*n.expressions(), *n.host_expressions(), *sides)
+
+
+def inside(node: Node, outside: Collection[Node]) -> tuple[list[Node], list[Leaf]]:
+    """The nodes that are computed with a node, dependencies first, and the arrays they use."""
+    found: dict[Node, None] = {node: None}
+    needed: dict[Leaf, None] = {}
+    pending = [node]
+    while pending:
+        n = pending.pop()
+        for leaf in (*n.inputs(), *n.inside(), *_bound(n)):
+            if leaf.node in outside:
+                needed[leaf] = None
+            elif leaf.node not in found:
+                found[leaf.node] = None
+                pending.append(leaf.node)
+    order = {n: k for k, n in enumerate(topological(node.leaves))}
+    return sorted(found, key=lambda n: order.get(n, -1)), list(needed)
+
+
+__all__ = ["inside", "whole"]

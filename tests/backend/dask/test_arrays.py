@@ -1,0 +1,171 @@
+"""Programs on arrays of dask have the bits that they have on one machine, whatever the chunks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import treadle as td
+
+dask = pytest.importorskip("dask")
+da = pytest.importorskip("dask.array")
+
+
+def cross(w: Any) -> Any:
+    return w[-1, 0] + 2 * w[1, 0] - w[0, -1] + w[0, 1] * 3 - 4 * w[0, 0]
+
+
+def far(w: Any) -> Any:
+    return w[-8, 0] - 2 * w[1, 7] + w[0, -1]
+
+
+def position(i: Any, j: Any) -> Any:
+    return td.cast(i * 100 + j, td.float32)
+
+
+BOUNDARIES = {
+    "clamp": td.clamp,
+    "mirror": td.mirror,
+    "symmetric": td.symmetric,
+    "wrap": td.wrap,
+    "constant": td.constant(3.0),
+    "function": td.function(position),
+}
+
+#: Functions of one float32 matrix.
+PROGRAMS: dict[str, Callable[..., Any]] = {
+    "map": lambda a: td.sqrt(a) * 2 + 1,
+    "indices": lambda a: td.sqrt(a) * td.generate(a.shape, position),
+    "extents": lambda a: a * td.cast(a.shape[0] * 7 + a.shape[1], td.float32),
+    "transpose": lambda a: a.T + 1,
+    "difference": lambda a: a[1:] - a[:-1],
+    "strides": lambda a: a[::2, ::-1],
+    "reshape": lambda a: td.reshape(a, (a.shape[1], a.shape[0])),
+    "concatenate": lambda a: td.concatenate([a, a * 2], axis=0),
+    "roll": lambda a: td.roll(a, 3, axis=0) - td.roll(a, -5, axis=1),
+    "gather": lambda a: a[td.argsort(a[:, 0])],
+    "rows": lambda a: a.sum(axis=1),
+    "columns": lambda a: a.sum(axis=0),
+    "total": lambda a: a.sum(),
+    "mean": lambda a: (a - td.mean(a, axis=0)) / td.std(a, axis=0),
+    "extremes": lambda a: (a.max(), a.min(axis=0), td.argmax(a), td.argmin(a, axis=1)),
+    "exact sums": lambda a: (
+        td.sum(td.cast(a * 1000, td.int32)),
+        td.sum(td.cast(a * 1000, td.int64), axis=0),
+    ),
+    "scan": lambda a: td.cumsum(a, axis=1),
+    "sort": lambda a: td.sort(a, axis=1),
+    "product": lambda a: (
+        td.cast(a * 50, td.int32) @ td.cast(a.T * 50, td.int32),
+    ),
+    "histogram": lambda a: td.histogram(a, bins=10, range=(0.0, 1.0)),
+    "blurred twice": lambda a: td.stencil(
+        cross, td.stencil(far, a, boundary=td.mirror), boundary=td.mirror
+    ),
+    "maximum of a stencil": lambda a: td.max(td.stencil(cross, a, boundary=td.clamp)),
+    **{f"cross {name}": lambda a, b=b: td.stencil(cross, a, boundary=b)
+       for name, b in BOUNDARIES.items()},
+    **{f"far {name}": lambda a, b=b: td.stencil(far, a, boundary=b)
+       for name, b in BOUNDARIES.items()},
+}  # fmt: skip
+
+
+def chunked(a: np.ndarray, rng: np.random.Generator) -> Any:
+    """An array of dask with random chunks, some of one element."""
+    chunks = []
+    for n in a.shape:
+        cuts = rng.integers(0, n + 1, size=int(rng.integers(0, 5)))
+        ends = sorted({0, n, *cuts.tolist()})
+        chunks.append(tuple(np.diff(ends).tolist()) or (0,))
+    return da.from_array(a, chunks=tuple(chunks))
+
+
+def flat(value: Any) -> list[Any]:
+    return list(value) if isinstance(value, tuple) else [value]
+
+
+def check(f: Callable[..., Any], a: np.ndarray, seed: int, scheduler: str = "synchronous") -> None:
+    rng = np.random.default_rng(seed)
+    given = chunked(a, rng)
+    got = flat(td.jit(f)(given))
+    assert all(isinstance(g, da.Array) for g in got)
+    wanted = flat(td.jit(f, backend="native")(a))
+    for g, found, w in zip(got, dask.compute(*got, scheduler=scheduler), wanted, strict=True):
+        assert (g.shape, g.dtype) == (w.shape, w.dtype)
+        assert np.shape(found) == w.shape and np.asarray(found).dtype == w.dtype
+        same = np.asarray(found).tobytes() == w.tobytes()
+        assert same, f"chunks {given.chunks}: {np.argwhere(np.asarray(found) != w)[:4]}"
+
+
+def matrix(shape: tuple[int, int]) -> np.ndarray:
+    return np.random.default_rng(7).random(shape).astype(np.float32)
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_the_bits_of_one_machine(name: str) -> None:
+    for seed in range(3):
+        check(PROGRAMS[name], matrix((37, 53)), seed)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("scheduler", ["synchronous", "threads"])
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_the_bits_of_one_machine_for_many_chunks(name: str, scheduler: str) -> None:
+    shapes = [(37, 53), (12, 9), (1, 40), (40, 1), (1, 1), (130, 700)]
+    for seed, shape in enumerate(shapes * 4):
+        check(PROGRAMS[name], matrix(shape), seed, scheduler)
+
+
+@pytest.mark.parametrize("name", ["map", "transpose", "cross clamp", "rows", "exact sums"])
+def test_empty_arrays(name: str) -> None:
+    for shape in [(0, 5), (5, 0)]:
+        check(PROGRAMS[name], matrix(shape), 1)
+
+
+def test_numpy_arrays_are_computed_at_once() -> None:
+    a = matrix((5, 6))
+    got = td.jit(lambda x: x * 2, backend="dask")(a)
+    assert type(got) is np.ndarray and np.array_equal(got, a * 2)
+
+
+def test_arrays_and_numbers_together() -> None:
+    a, b = matrix((20, 30)), matrix((20, 30))[::-1].copy()
+    f = td.jit(lambda x, y, s: x * s + y)
+    got = f(da.from_array(a, chunks=(7, 30)), b, 2.5)
+    assert got.chunks == ((7, 7, 6), (30,))
+    assert np.array_equal(got.compute(), td.jit(lambda x, y, s: x * s + y)(a, b, 2.5))
+
+
+def test_run_takes_arrays_of_dask() -> None:
+    a = matrix((20, 30))
+    got = td.run(td.use(da.from_array(a, chunks=8)) + 1)
+    assert isinstance(got, da.Array) and np.array_equal(got.compute(), a + 1)
+
+
+def test_layers_have_the_names_of_operations() -> None:
+    def smooth(a: Any) -> Any:
+        return td.stencil(cross, a, boundary=td.clamp, name="five_points")
+
+    got = td.jit(smooth)(da.from_array(matrix((20, 30)), chunks=10))
+    assert any(name.startswith("smooth-five_points-") for name in got.dask.layers)
+    again = td.jit(smooth)(da.from_array(matrix((20, 30)), chunks=10))
+    assert got.name == again.name  # equal work has equal keys
+
+
+def test_unknown_extents_are_refused() -> None:
+    a = da.from_array(matrix((20, 30)), chunks=10)
+    with pytest.raises(td.ShapeError, match="not known"):
+        td.jit(lambda x: x * 2)(a[a[:, 0] > 0.5])
+
+
+def test_checked_programs_are_refused() -> None:
+    with pytest.raises(td.DistributionError, match="checked mode"):
+        td.run(td.use(da.from_array(matrix((4, 5)), chunks=2)) + 1, check=True)
+
+
+def test_results_whose_extents_depend_on_data_are_refused() -> None:
+    with pytest.raises(td.DistributionError, match=r"extents of .* depend on what arrays hold"):
+        td.jit(lambda a: td.filter(lambda x: x > 0.5, a))(da.from_array(np.ones(9), chunks=4))

@@ -1,0 +1,81 @@
+"""`td.stream`: files larger than the memory that blocks may use."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import treadle as td
+
+from .test_arrays import PROGRAMS, flat, matrix
+from .test_loops import smooth
+
+
+def heat(u: Any, n: Any) -> Any:
+    return td.iterate(n, lambda u: td.stencil(smooth, u, boundary=td.clamp), u)
+
+
+@pytest.fixture
+def plate() -> np.ndarray:
+    return np.random.default_rng(0).random((900, 700)).astype(np.float32)
+
+
+def mapped(path: Path, a: np.ndarray) -> Any:
+    made = np.memmap(path, a.dtype, "w+", shape=a.shape)
+    made[...] = a
+    return made
+
+
+def test_memory_maps(tmp_path: Path, plate: np.ndarray) -> None:
+    source, out = mapped(tmp_path / "a", plate), mapped(tmp_path / "b", plate * 0)
+    assert td.stream(heat, source, 23, out=out, memory="1 MB") is out
+    assert out.tobytes() == td.jit(heat, backend="native")(plate, 23).tobytes()
+
+
+def test_zarr(tmp_path: Path, plate: np.ndarray) -> None:
+    zarr = pytest.importorskip("zarr")
+    of = {"shape": plate.shape, "dtype": plate.dtype, "chunks": (100, 350)}
+    source = zarr.create_array(tmp_path / "a.zarr", **of)
+    out = zarr.create_array(tmp_path / "b.zarr", **of)
+    source[...] = plate
+    td.stream(heat, source, 23, out=out, memory="1 MB")
+    assert out[...].tobytes() == td.jit(heat, backend="native")(plate, 23).tobytes()
+
+
+@pytest.mark.parametrize("name", ["map", "indices", "cross wrap", "far mirror", "transpose",
+                                  "difference", "rows", "columns", "total", "extremes", "product",
+                                  "maximum of a stencil"])  # fmt: skip
+def test_the_bits_of_one_machine(name: str) -> None:
+    f, a = PROGRAMS[name], matrix((200, 300))
+    got = flat(td.stream(f, a, memory=200_000))
+    for g, w in zip(got, flat(td.jit(f, backend="native")(a)), strict=True):
+        assert type(g) is np.ndarray and np.asarray(g).tobytes() == np.asarray(w).tobytes()
+
+
+def test_blocks_fit_in_memory(plate: np.ndarray) -> None:
+    from treadle.backend.dask.memory import projected
+    from treadle.backend.dask.stream import HELD, Stream
+
+    program = td.jit(heat, backend="dask").lower(plate, 23)
+    for memory in (300_000, 1_000_000, 10_000_000):
+        plan = Stream(program, [plate], [23], memory).plan
+        assert HELD * max(projected(s.blocks) for s in plan.stages) <= memory
+
+
+def test_what_does_not_fit_is_refused(plate: np.ndarray) -> None:
+    with pytest.raises(td.MemoryLimitExceeded, match="sort, computed whole"):
+        td.stream(lambda a: td.sort(a.ravel()), plate, memory="1 MB")
+
+
+def test_mistakes(plate: np.ndarray) -> None:
+    with pytest.raises(td.ShapeError, match="out is float32"):
+        td.stream(heat, plate, 2, out=np.empty((3, 4), np.float32))
+    with pytest.raises(td.ShapeError, match="also an argument"):
+        td.stream(heat, plate, 2, out=plate)
+    with pytest.raises(td.ShapeError, match="no number of bytes"):
+        td.stream(heat, plate, 2, memory="much")
+    with pytest.raises(td.ShapeError, match="2 results"):
+        td.stream(lambda a: (a, a + 1), plate, out=plate.copy())

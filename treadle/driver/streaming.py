@@ -1,0 +1,114 @@
+"""`stream`: programs on arrays in files that are larger than memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from treadle.dsl.errors import DTypeError, ShapeError, TracingError, user_facing
+from treadle.dsl.text import byte_count
+
+from .arguments import split_arguments
+from .jit import Jit, jit
+
+
+@user_facing
+def stream(
+    f: Any, *arrays: Any, out: Any = None, memory: str | int = "2 GB", progress: bool = False
+) -> Any:
+    """Compute `f(*arrays)` for arrays in files that are larger than memory, block by block.
+
+    While a block is computed, the next one is read and the previous one is written.  A loop over
+    stencils makes several iterations in a pass over the file.  The results have the bits that
+    `td.jit(f)` gives, as [larger than one machine](larger.md) tells.
+
+    Parameters
+    ----------
+    f
+        A function, compiled or not.
+    *arrays
+        Its arguments: numbers, and anything with `shape`, `dtype` and slices: NumPy's arrays and
+        memory maps, arrays of zarr, data sets of h5py.
+    out
+        Where the results are written: such an array, or a tuple of them for several results.
+        None: NumPy arrays in memory, which must have room for them.
+    memory
+        Bytes that the blocks in memory may have together: a number, "500 MB" or "2 GiB".
+    progress
+        Show a progress bar on a terminal.
+
+    Returns
+    -------
+    `out`, or the NumPy arrays.
+
+    Raises
+    ------
+    MemoryLimitExceeded
+        A block needs more memory than that, because a part of `f` cannot be computed in blocks.
+    DistributionError
+        A part of `f` has no rule: a result whose extents depend on data, a Python function.
+
+    Examples
+    --------
+    >>> import numpy as np, treadle as td
+    >>> td.stream(lambda a: a * 2, np.arange(5), memory="1 MB")
+    array([0, 2, 4, 6, 8])
+    """
+    from treadle.backend.dask.stream import Stream
+
+    compiled = f if isinstance(f, Jit) else jit(f)
+    given = [_stand_in(a) for a in arrays]
+    program = compiled.on("dask").lower(*given)
+    data, numbers = split_arguments(given)
+    sources = [a for a, s in zip(arrays, given, strict=True) if any(s is d for d in data)]
+    sources += [node.source for node in program.inputs[len(program.arguments) :]]
+    run = Stream(program, sources, numbers, _bytes(memory))
+    count = len(program.roots)
+    outs = [None] * count if out is None else list(out) if isinstance(out, tuple | list) else [out]
+    if len(outs) != count:
+        raise ShapeError(f"out has {len(outs)} arrays, and the function has {count} results.")
+    with _bar(progress) as report:
+        found = run.run(outs, report)
+    return program.tree.build(found) if out is None else out
+
+
+def _stand_in(value: Any) -> Any:
+    """An array without memory of this shape and type, for tracing; other values unchanged."""
+    if not hasattr(value, "shape") or not hasattr(value, "dtype") or isinstance(value, np.generic):
+        if isinstance(value, tuple | list | dict):
+            raise TracingError("stream takes arrays and numbers, no tuples, lists or dicts.",
+                               hint="Pass each array as an argument of its own.")  # fmt: skip
+        return value
+    if not isinstance(value.dtype, np.dtype):
+        raise DTypeError(f"stream takes arrays with a dtype of NumPy, got {value.dtype}.")
+    return np.broadcast_to(np.zeros((), value.dtype), tuple(int(n) for n in value.shape))
+
+
+def _bytes(memory: str | int) -> int:
+    """The number of bytes that a text like "2 GB" means."""
+    found = byte_count(memory)
+    if found is None:
+        raise ShapeError(f"memory={memory!r} is no number of bytes.", hint='Write "2 GB".')
+    return found
+
+
+@contextmanager
+def _bar(wanted: bool) -> Iterator[Callable[[int, int], None]]:
+    """A progress bar, displayed if standard error is a terminal."""
+    from rich.console import Console
+    from rich.progress import Progress
+
+    console = Console(stderr=True)
+    if not (wanted and console.is_terminal):
+        yield lambda done, total: None
+        return
+    with Progress(console=console, transient=True) as bar:
+        task = bar.add_task("blocks")
+
+        def report(done: int, total: int) -> None:
+            bar.update(task, completed=done, total=total)
+
+        yield report
