@@ -12,7 +12,7 @@ from __future__ import annotations
 import datetime
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -134,16 +134,18 @@ def device_of(where: str) -> str:
     return str(cp.cuda.runtime.getDeviceProperties(0)["name"].decode())
 
 
-def keep(name: str, where: str, rows: list[dict[str, Any]], made: str) -> Path:
-    """Writes the results of the benchmark of this name, and the table `made` of them; the path of
-    both files, without the suffix."""
+def keep(name: str, where: str, rows: list[dict[str, Any]], made: str,
+         more: Mapping[str, Any] | None = None, to: Path = RESULTS) -> Path:  # fmt: skip
+    """Writes the results of the benchmark of this name with what `more` says of them, and the table
+    `made` of them; the path of both files, without the suffix."""
     today, device = datetime.date.today().isoformat(), device_of(where)
     about = {
         "date": today, "device": device, "commit": provenance.commit(),
         "command": f"python -m benchmarks.matmul.{name} {where}",
-        "packages": provenance.versions(("numpy", "torch", "cupy")),
+        "packages": provenance.versions(("numpy", "torch", "cupy")), **(more or {}),
     }  # fmt: skip
-    path = RESULTS / f"{name}-{where}-{today}"
+    to.mkdir(parents=True, exist_ok=True)
+    path = to / f"{name.replace('_', '-')}-{where}-{today}"
     data = json.dumps({**about, "rows": rows}, indent=1)
     page = f"`{about['command']}`, {device}, {today}\n\n{made}"
     path.with_suffix(".json").write_text(f"{data}\n", encoding="utf-8")
