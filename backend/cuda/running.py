@@ -61,11 +61,11 @@ class DeviceRun(Run[Block]):
         return bool(self.loops) and any(map(self.is_away, values.reads))
 
     def array(self, slot: int) -> Block:
-        held = self.slots[slot]
-        if isinstance(held, Block):
-            return held
-        made = self.slots[slot] = self.queue.upload(held)
-        self._host[slot] = made, held
+        value = self.slots[slot]
+        if isinstance(value, Block):
+            return value
+        made = self.slots[slot] = self.queue.upload(value)
+        self._host[slot] = made, value
         return made
 
     def dense(self, slot: int) -> Block:
@@ -78,12 +78,12 @@ class DeviceRun(Run[Block]):
 
     def on_host(self, slot: int) -> HostArray:
         """The array on the host; it is copied from the device at most once."""
-        held = self.slots[slot]
-        if not isinstance(held, Block):
-            return np.asarray(held)
+        value = self.slots[slot]
+        if not isinstance(value, Block):
+            return np.asarray(value)
         kept = self._host.get(slot)
-        if kept is None or kept[0] is not held:
-            kept = self._host[slot] = held, self.queue.download(held)
+        if kept is None or kept[0] is not value:
+            kept = self._host[slot] = value, self.queue.download(value)
         return np.asarray(kept[1])
 
     def is_away(self, slot: int) -> bool:
@@ -91,12 +91,12 @@ class DeviceRun(Run[Block]):
 
     def alone(self, slot: int) -> bool:
         """Also False if a deferred check reads the block."""
-        held = self.slots[slot]
-        if not isinstance(held, Block) or held.kind == "input":
+        value = self.slots[slot]
+        if not isinstance(value, Block) or value.kind == "input":
             return False
-        if any(held in v.blocks for v in self.queue.verdicts or ()):
+        if any(value in v.blocks for v in self.queue.verdicts or ()):
             return False
-        return sum(other is held for other in self.slots) == 1
+        return sum(other is value for other in self.slots) == 1
 
     def defer(self, check: Check, values: HostValues) -> bool:
         """Only for checks of rank-0 blocks that a recording computes: they are evaluated on the
@@ -109,10 +109,10 @@ class DeviceRun(Run[Block]):
         if verdicts is None or not blocks or any(b.shape or b.kind == "input" for b in blocks):
             return False
         self.pinned |= values.params
-        held, function = list(self.slots), values.plain
+        contents, function = list(self.slots), values.plain
 
         def judge(numbers: Sequence[Any], params: Params) -> None:
-            found = list(held)
+            found = list(contents)
             for slot, number in zip(slots, numbers, strict=True):
                 found[slot] = number
             verify(check, *function(found, params))

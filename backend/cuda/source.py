@@ -181,13 +181,13 @@ def remarks(program: TracedProgram, device: Device | None = None) -> list[str]:
         why = "it runs in checked mode" if program.settings.check else (
             why_host_driven(node, library))  # fmt: skip
         if why is None:
-            how = "CUDA graphs of its turns; the GPU goes on without the host"
+            how = "CUDA graphs of its iterations; the GPU goes on without the host"
             if node.predicate is not None:
                 how = "a conditional node of a CUDA graph; the GPU tests and goes on by itself"
         elif node.predicate is None:
-            how = f"launched turn by turn, for {why}; the host does not wait"
+            how = f"launched iteration by iteration, for {why}; the host does not wait"
         else:
-            how = f"the host launches every turn and waits for its test, for {why}"
+            how = f"the host launches every iteration and waits for its test, for {why}"
         lines.append(f"The loop {node.label}{where}: {how}.")
     return [*lines, _copied(program)]
 

@@ -364,12 +364,12 @@ class Evaluator:
         for same in invariants(node, region, self.bindings.keys(), self.check):
             verify_checks((c for c in same.checks if c.reads), self.scalar)
         state = [np.array(self.array(leaf)) for leaf in node.init]
-        turn = 0
+        iteration = 0
         limit = None if node.count is None else int(self.scalar(node.count))
-        while limit is None or turn < limit:
+        while limit is None or iteration < limit:
             bound: dict[Node, Any] = {**self.bindings, **dict(zip(node.state, state, strict=True))}
             if node.index is not None:
-                bound[node.index] = np.asarray(turn, np.int64)
+                bound[node.index] = np.asarray(iteration, np.int64)
             child = Evaluator(bound, self.params, self.check, self)
             if node.predicate is not None and not bool(child.array(node.predicate)):
                 break
@@ -377,7 +377,7 @@ class Evaluator:
             self.done.update(  # for the next iterations, and for those of the loop around
                 (n, arrays) for n, arrays in child.done.items() if region[n].isdisjoint(node.bound)
             )
-            turn += 1
+            iteration += 1
         return tuple(state)
 
 

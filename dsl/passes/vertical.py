@@ -53,7 +53,7 @@ MOST_UNDIVIDED = 8
 MOST_ROW_READERS = 3
 #: A transposed view is stored once a stencil on a CPU reads its elements more often than this.  (On
 #: an H200 five neighbours in 4 096² take 67 µs read across, 73 with a stored copy.)
-TURNED = 2
+TRANSPOSED = 2
 
 
 @dataclass
@@ -178,12 +178,12 @@ def _why_not_loaded(node: Generate, use: Uses, body: tuple[Expr, ...], loads: fr
 
 def decide(node: Node, use: Uses, body: tuple[Expr, ...],
            loads: frozenset[str] = frozenset(), checked: bool = False,
-           turns: bool = False, full: str | None = None) -> str | None:  # fmt: skip
+           transposes: bool = False, full: str | None = None) -> str | None:  # fmt: skip
     """None to inline `node`, else the reason why it is computed into memory.
 
     `body` are its elements with what was inlined into them: what a reader would compute again.
     `loads`: types whose products compute light operands while they load them.  `checked`: every
-    index is tested.  `turns`: stencils are given rows that lie as they are read.  `full`: why
+    index is tested.  `transposes`: stencils are given rows that lie as they are read.  `full`: why
     there is no room for it in a kernel that reads it.
     """
     if not isinstance(node, Generate):
@@ -198,7 +198,7 @@ def decide(node: Node, use: Uses, body: tuple[Expr, ...],
         return "its indices are tested, and not all where it is read (check=True)"
     view, times = cost.is_view(body), use.times
     across = view and use.by_stencil and cost.crosses_rows(body, len(node.shape))
-    if turns and across and times > TURNED:
+    if transposes and across and times > TRANSPOSED:
         return "a stencil reads its rows several times, and they lie across those of its array"
     if use.by_matmul and not (view and cost.is_affine_view(body)):
         return _why_not_loaded(node, use, body, loads)
@@ -345,7 +345,7 @@ def fuse_vertical(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
     uses = find_uses(roots, context.target.gpu)
     engine = context.target.gpu and not context.settings.check
     loads = operands.ENGINES if engine else frozenset()
-    turns = not context.target.gpu
+    transposes = not context.target.gpu
     builder, inliner = Rebuilder(), Inliner()
     taken = _Taken()
     for node in topological(roots):
@@ -360,7 +360,7 @@ def fuse_vertical(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
         inside = taken.into(node, node.per_element())
         body: tuple[Expr, ...] = changes.get("elements", getattr(made, "elements", ()))
         reason = "it is unused" if use is None else decide(
-            made, use, body, loads, context.settings.check, turns,
+            made, use, body, loads, context.settings.check, transposes,
             taken.full(inside, readers))  # fmt: skip
         if reason is None and use is not None and not use.reads:
             reason = "its readers need it whole"

@@ -170,12 +170,12 @@ def _passing(way: str, load: str, store: str) -> None:
     ):  # fmt: skip
         half = name in ("float16", "bfloat16")
         into = "x.bits" if half else "x"
-        held = kind if half or not bits else bits
+        register = kind if half or not bits else bits
         back = "x != 0" if name == "bool" else f"{kind}(x)" if bits and not half else "x"
         given = "x.bits" if half else f"{bits}(x)" if bits else "x"
         HELPERS[f"fetch{way}_{name}"] = Helper(f"""
 __device__ __forceinline__ {kind} fetch{way}(const {kind}* place) {{
-  {held} x;
+  {register} x;
   asm volatile("{load}.{size} %0, [%1];" : "={constraint}"({into}) : "l"(place) : "memory");
   return {back};
 }}
@@ -233,8 +233,8 @@ def atomic(w: Writer, s: Atomic) -> None:
     """`buffers[index] = combine(values, old)`, atomically."""
     if s.combine is None:
         if len(s.buffers) == 1 and s.buffers[0].type.bits <= 64:
-            place = f"{w.buffers[s.buffers[0]]}[{w.p.index(s.index)}]"
-            w.line(f"{place} = {w.p.text(s.values[0])};  // whoever is last")
+            address = f"{w.buffers[s.buffers[0]]}[{w.p.index(s.index)}]"
+            w.line(f"{address} = {w.p.text(s.values[0])};  // whoever is last")
             return
     else:
         ops = [machine_update(CUDA, s, k) for k in range(len(s.buffers))]
@@ -266,11 +266,11 @@ def _native(w: Writer, b: Buffer, index: str, op: str, value: Expr) -> None:
         return
     if op == "add" and (t.is_complex or t.bits == 16):
         p.use("atomicAdd_complex" if t.is_complex else "atomicAdd_float16")
-    place, given = _address(w, b, index), p.exact(value)
+    address, given = _address(w, b, index), p.exact(value)
     if t.name == "int64" and op not in _SIGNED:
         p.use("uint64")
-        place, given = f"(uint64*){place}", p.cast("uint64", given)
-    w.line(f"{_ATOMIC[op]}({place}, {given.code});")
+        address, given = f"(uint64*){address}", p.cast("uint64", given)
+    w.line(f"{_ATOMIC[op]}({address}, {given.code});")
 
 
 def _bits_of_a_word(w: Writer, b: Buffer, index: str, op: str, value: Expr) -> None:
@@ -328,11 +328,11 @@ def _exchange(w: Writer, s: Atomic) -> None:
     assert s.combine is not None
     new = _named_values(w, s)
     p.use(f"update{t.bits}")
-    place = _address(w, buffer, p.index(s.index))
+    address = _address(w, buffer, p.index(s.index))
     with w.names.scope():
         old = w.names.fresh("old")
         _bind(w, s, new, [Term(old)])
-        head = f"atomic_update{t.bits}({place}, [&]({w.type(t)} {old})"
+        head = f"atomic_update{t.bits}({address}, [&]({w.type(t)} {old})"
         if t.bits < 32 or t.kind == "bool":  # the lambda must not return a promoted int
             head += f" -> {w.type(t)}"
         first = len(w.lines)
@@ -385,20 +385,20 @@ def _locked(w: Writer, s: Atomic, locks: Buffer) -> None:
 def between_blocks(w: Writer, s: Fetch | Publish | FetchUpdate) -> None:
     """Acquire or relaxed loads, release or relaxed stores, and atomic counters."""
     p, t = w.p, s.buffer.type
-    place = _address(w, s.buffer, p.index(s.index))
+    address = _address(w, s.buffer, p.index(s.index))
     match s:
         case Fetch():
             function = "fetch" if s.ordered else "fetch_relaxed"
             p.use(f"{function}_{t.name}")
-            w.line(f"const {w.type(t)} {w.introduce(s.var)} = {function}({place});")
+            w.line(f"const {w.type(t)} {w.introduce(s.var)} = {function}({address});")
         case Publish():
             function = "publish" if s.ordered else "publish_relaxed"
             p.use(f"{function}_{t.name}")
-            w.line(f"{function}({place}, {p.exact(s.value).code});")
+            w.line(f"{function}({address}, {p.exact(s.value).code});")
         case FetchUpdate():
             given = p.exact(s.value)
             if t.name == "int64" and s.op not in _SIGNED:
                 p.use("uint64")
-                place, given = f"(uint64*){place}", p.cast("uint64", given)
+                address, given = f"(uint64*){address}", p.cast("uint64", given)
             before = f"const {w.type(t)} {w.introduce(s.var)} = " if w.is_read(s.var) else ""
-            w.line(f"{before}{_ATOMIC[s.op]}({place}, {given.code});")
+            w.line(f"{before}{_ATOMIC[s.op]}({address}, {given.code});")

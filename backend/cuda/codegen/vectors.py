@@ -68,7 +68,7 @@ def _kind(w: Writer, t: ScalarType, count: int) -> tuple[str, list[str], bool]:
     return f"Pack<{w.type(t)}, {count}>", [f".at[{k}]" for k in range(count)], False
 
 
-def _place(w: Writer, s: LoadVector | StoreVector) -> str:
+def _address(w: Writer, s: LoadVector | StoreVector) -> str:
     return f"&{w.buffers[s.buffer]}[{w.p.index(s.index)}]"
 
 
@@ -76,16 +76,16 @@ def load(w: Writer, s: LoadVector) -> None:
     """Load the elements; each variable is an element of the vector."""
     if len(s.vars) == 1:
         name = w.introduce(s.vars[0])
-        kind, place = w.type(s.buffer.type), _place(w, s)
-        hinted = policies.load(w.p, s.buffer, place, kind, s.buffer.type.bytes)
-        w.line(f"const {kind} {name} = {hinted or place[1:]};")
+        kind, address = w.type(s.buffer.type), _address(w, s)
+        hinted = policies.load(w.p, s.buffer, address, kind, s.buffer.type.bytes)
+        w.line(f"const {kind} {name} = {hinted or address[1:]};")
         return
     kind, fields, builtin = _kind(w, s.buffer.type, len(s.vars))
     name = w.names.fresh(_common_name(s))
-    place = f"reinterpret_cast<const {kind}*>({_place(w, s)})"
-    access = f"{_streamed(w, s, builtin, 'load')}({place})" if s.streaming else f"*{place}"
+    address = f"reinterpret_cast<const {kind}*>({_address(w, s)})"
+    access = f"{_streamed(w, s, builtin, 'load')}({address})" if s.streaming else f"*{address}"
     size = len(s.vars) * s.buffer.type.bytes
-    access = policies.load(w.p, s.buffer, place, kind, size) or access
+    access = policies.load(w.p, s.buffer, address, kind, size) or access
     w.line(f"const {kind} {name} = {access};")
     w.vectors[tuple(f"{name}{field}" for field in fields)] = kind, name
     for v, field in zip(s.vars, fields, strict=True):
@@ -105,10 +105,10 @@ def _common_name(s: LoadVector) -> str:
 def store(w: Writer, s: StoreVector) -> None:
     """Store the elements."""
     if len(s.values) == 1:
-        place, value = _place(w, s), w.p.text(s.values[0])
+        address, value = _address(w, s), w.p.text(s.values[0])
         kind = w.type(s.buffer.type)
-        w.line(policies.store(w.p, s.buffer, place, value, kind, s.buffer.type.bytes)
-               or f"{place[1:]} = {value};")  # fmt: skip
+        w.line(policies.store(w.p, s.buffer, address, value, kind, s.buffer.type.bytes)
+               or f"{address[1:]} = {value};")  # fmt: skip
         return
     kind, _, builtin = _kind(w, s.buffer.type, len(s.values))
     given = [w.p.text(v) for v in s.values]
@@ -119,16 +119,16 @@ def store(w: Writer, s: StoreVector) -> None:
         if whole is not None and whole[0] == kind
         else (f"make_{kind}({values})" if builtin else f"{{{{{values}}}}}")
     )
-    place = f"reinterpret_cast<{kind}*>({_place(w, s)})"
+    address = f"reinterpret_cast<{kind}*>({_address(w, s)})"
     value = f"{kind}{made}" if made.startswith("{") else made
     size = len(s.values) * s.buffer.type.bytes
-    hinted = policies.store(w.p, s.buffer, place, value, kind, size)
+    hinted = policies.store(w.p, s.buffer, address, value, kind, size)
     if hinted is not None:
         w.line(hinted)
     elif s.streaming:
-        w.line(f"{_streamed(w, s, builtin, 'store')}({place}, {value});")
+        w.line(f"{_streamed(w, s, builtin, 'store')}({address}, {value});")
     else:
-        w.line(f"*{place} = {made};")
+        w.line(f"*{address} = {made};")
 
 
 def _streamed(w: Writer, s: LoadVector | StoreVector, builtin: bool, way: str) -> str:

@@ -192,7 +192,7 @@ class Repeat:
     """A loop over arrays whose iterations consist of fixed operations.
 
     The state is in `front` before iterations 0, 2, … and in `back` before iterations 1, 3, …:
-    `even` reads `front` and writes `back`, `odd` the reverse.  `turns` is the trip count.  If it is
+    `even` reads `front` and writes `back`, `odd` the reverse.  `trips` is the trip count.  If it is
     None, the loop runs while its test holds: before an iteration `look[0]` (on `front`) or
     `look[1]` (on `back`) writes a rank-0 bool to `test[0]` or `test[1]`.  A loop with a test ends
     with its state in `front`; a counted loop ends with it where the next iteration would read it.
@@ -200,7 +200,7 @@ class Repeat:
     do not depend on data and it leaves the state that it starts from as it is.
     """
 
-    turns: int | None
+    trips: int | None
     front: tuple[Block, ...]
     back: tuple[Block, ...]
     even: tuple[Operation, ...]
@@ -215,7 +215,7 @@ class Repeat:
 
     @property
     def writes(self) -> tuple[Block, ...]:
-        more = (*self.front, *self.back) if self.turns is None else ()
+        more = (*self.front, *self.back) if self.trips is None else ()
         return tuple(dict.fromkeys((*more, *(b for op in self.inside for b in op.writes))))
 
     @property

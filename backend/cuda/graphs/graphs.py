@@ -192,11 +192,11 @@ def chunk_of(op: Repeat) -> int:
     return 2 * max(NODES // max(size, 1), 1)
 
 
-def turns_graph(step: RepeatStep, turns: int) -> ExecutableGraph:
+def iterations_graph(step: RepeatStep, count: int) -> ExecutableGraph:
     """The graph of an even number of iterations."""
     graph = checked(cu.cuGraphCreate(0), "making a CUDA graph")
-    operations = [*step.op.even, *step.op.odd] * (turns // 2)
-    Builder(graph, step.shared()).all(operations, [*step.even, *step.odd] * (turns // 2))
+    operations = [*step.op.even, *step.op.odd] * (count // 2)
+    Builder(graph, step.shared()).all(operations, [*step.even, *step.odd] * (count // 2))
     return ExecutableGraph(graph)
 
 

@@ -33,26 +33,26 @@ class RepeatStep:
     """A loop.  A counted loop runs chunks of iterations as CUDA graphs; a loop with a test runs as
     a conditional node, or is driven by the host."""
 
-    def __init__(self, device: DriverDevice, op: Repeat, places: dict[Block, int]) -> None:
+    def __init__(self, device: DriverDevice, op: Repeat, indices: dict[Block, int]) -> None:
         self.device, self.op = device, op
 
         def steps(ops: Sequence[Operation]) -> list[Step]:
-            return [step_of(device, o, places) for o in ops]
+            return [step_of(device, o, indices) for o in ops]
 
         self.even, self.odd = steps(op.even), steps(op.odd)
         self.look = steps(op.look[0]), steps(op.look[1])
-        self.test = None if op.test is None else (places[op.test[0]], places[op.test[1]])
-        self.back = [CopyStep(Copy(t, s), places) for t, s in zip(op.front, op.back, strict=True)
+        self.test = None if op.test is None else (indices[op.test[0]], indices[op.test[1]])
+        self.back = [CopyStep(Copy(t, s), indices) for t, s in zip(op.front, op.back, strict=True)
                      if t is not s]  # fmt: skip
         simple = all(not isinstance(o, Repeat | Call) and not _strided(o) for o in op.inside)
-        self.chunk = graphs.chunk_of(op) if simple and op.turns is not None else 0
+        self.chunk = graphs.chunk_of(op) if simple and op.trips is not None else 0
         self.conditional = simple and op.test is not None and graphs.conditional(device) is None
         self.addresses: list[int] = []
         self.graphs: OrderedDict[Any, graphs.ExecutableGraph] = OrderedDict()
         self.seen: OrderedDict[Any, None] = OrderedDict()
         self.parts = [*self.even, *self.odd, *self.look[0], *self.look[1], *self.back]
-        self.places = {b: places[b] for b in (*op.reads, *op.writes)}
-        self.touched = sorted(set(self.places.values()))
+        self.indices = {b: indices[b] for b in (*op.reads, *op.writes)}
+        self.touched = sorted(set(self.indices.values()))
         self.varying = [s for s in _launches(self.parts) if s.varying is not None]
 
     def bind(self, addresses: Sequence[int]) -> None:
@@ -62,7 +62,7 @@ class RepeatStep:
 
     def shared(self) -> dict[Block, list[Block]]:
         """The blocks of the loop that share memory; see `tape.sharing`."""
-        return sharing({b: self.addresses[k] for b, k in self.places.items()})
+        return sharing({b: self.addresses[k] for b, k in self.indices.items()})
 
     def run(self, stream: int) -> None:
         if self.test is not None:
@@ -71,15 +71,15 @@ class RepeatStep:
             else:
                 self._host_tested(stream)
             return
-        assert self.op.turns is not None
-        left = self.op.turns
+        assert self.op.trips is not None
+        left = self.op.trips
         if self.chunk and left >= 2 * self.chunk and self._worth_a_graph(left):
-            graph = self._graph(lambda: graphs.turns_graph(self, self.chunk))
+            graph = self._graph(lambda: graphs.iterations_graph(self, self.chunk))
             while left >= self.chunk:
                 graph.launch(stream)
                 left -= self.chunk
-        for turn in range(left):
-            for step in (self.even, self.odd)[turn % 2]:
+        for iteration in range(left):
+            for step in (self.even, self.odd)[iteration % 2]:
                 step.run(stream)
 
     def _key(self) -> tuple[Any, ...]:
@@ -87,10 +87,10 @@ class RepeatStep:
         from parameters."""
         return (*(self.addresses[k] for k in self.touched), *(v.values for v in self.varying))
 
-    def _worth_a_graph(self, turns: int) -> bool:
+    def _worth_a_graph(self, count: int) -> bool:
         """Whether the loop has many iterations, or has run with this key before."""
         key = self._key()
-        if turns >= LONG * self.chunk or key in self.graphs or key in self.seen:
+        if count >= LONG * self.chunk or key in self.graphs or key in self.seen:
             return True
         self.seen[key] = None
         if len(self.seen) > _SEEN:
@@ -110,19 +110,19 @@ class RepeatStep:
         """Run the loop; the host waits for the result of each test."""
         assert self.test is not None
         holds = np.empty((), np.bool_)
-        turn = 0
+        iteration = 0
         while True:
-            for step in self.look[turn % 2]:
+            for step in self.look[iteration % 2]:
                 step.run(stream)
-            address = self.addresses[self.test[turn % 2]]
+            address = self.addresses[self.test[iteration % 2]]
             runtime.memcpyAsync(holds.ctypes.data, address, 1, _DEVICE_TO_HOST, stream)
             runtime.streamSynchronize(stream)
             if not holds:
                 break
-            for step in (self.even, self.odd)[turn % 2]:
+            for step in (self.even, self.odd)[iteration % 2]:
                 step.run(stream)
-            turn += 1
-        if turn % 2:
+            iteration += 1
+        if iteration % 2:
             for step in self.back:
                 step.run(stream)
 
@@ -131,23 +131,23 @@ def _strided(op: Operation) -> bool:
     return isinstance(op, Copy) and not op.source.dense
 
 
-def step_of(device: DriverDevice, op: Operation, places: dict[Block, int]) -> Step:
+def step_of(device: DriverDevice, op: Operation, indices: dict[Block, int]) -> Step:
     """The step of an operation; its blocks become positions in a list of addresses."""
     match op:
         case Launch():
-            return LaunchStep(op, places)
+            return LaunchStep(op, indices)
         case Fill():
-            return FillStep(op, places)
+            return FillStep(op, indices)
         case Copy():
             if op.source.dense:
-                return CopyStep(op, places)
-            return ArrayStep(device, (op.source,), (op.target,), copy_array, places)
+                return CopyStep(op, indices)
+            return ArrayStep(device, (op.source,), (op.target,), copy_array, indices)
         case Call(addressed=None):
-            return ArrayStep(device, op.reads, op.writes, op.action, places)
+            return ArrayStep(device, op.reads, op.writes, op.action, indices)
         case Call():
-            return AddressStep(op, places)
+            return AddressStep(op, indices)
         case Repeat():
-            return RepeatStep(device, op, places)
+            return RepeatStep(device, op, indices)
 
 
 class Replay:
@@ -167,12 +167,12 @@ class Replay:
         self.results = tape.results
         self.made = [(r.shape, r.dtype) for r in tape.results if isinstance(r, Block)]
         blocks = [*tape.inputs, *(r for r in tape.results if isinstance(r, Block)), *offsets]
-        places = {b: k for k, b in enumerate(blocks)}
+        indices = {b: k for k, b in enumerate(blocks)}
         self.operations, self.numbers = operations, tape.numbers
-        self.steps = [step_of(device, op, places) for op in operations]
+        self.steps = [step_of(device, op, indices) for op in operations]
         self.varying = [s for s in _launches(self.steps) if s.varying is not None]
         self.mailbox = device.mailbox(tape.numbers) if tape.numbers else None
-        self.posted = [places[b] for b in tape.numbers]
+        self.posted = [indices[b] for b in tape.numbers]
         self.key: Any = None
         self.graphs: OrderedDict[Any, graphs.ExecutableGraph] = OrderedDict()
         self.seen: OrderedDict[Any, None] = OrderedDict()

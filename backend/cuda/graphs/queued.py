@@ -30,19 +30,28 @@ class Step(Protocol):
 class LaunchStep:
     """`values`: the scalar arguments last computed from parameters, if they depend on these."""
 
-    __slots__ = ("arguments", "handle", "places", "shared", "tasks", "threads", "values", "varying")
+    __slots__ = (
+        "arguments",
+        "handle",
+        "indices",
+        "shared",
+        "tasks",
+        "threads",
+        "values",
+        "varying",
+    )
 
-    def __init__(self, op: Launch, places: dict[Block, int]) -> None:
+    def __init__(self, op: Launch, indices: dict[Block, int]) -> None:
         loaded = op.code.function
         self.handle, self.threads, self.shared = loaded.handle, loaded.threads, loaded.shared
         self.tasks, self.varying = op.tasks, op.varying
         self.values: tuple[Any, ...] = ()
-        self.places = tuple(places[b] for b in op.blocks)
+        self.indices = tuple(indices[b] for b in op.blocks)
         self.arguments = arguments_of(op.code)
         self.arguments.scalars(op.scalars)
 
     def bind(self, addresses: Sequence[int]) -> None:
-        self.arguments.point([addresses[k] for k in self.places])
+        self.arguments.point([addresses[k] for k in self.indices])
 
     def compute(self, params: Sequence[Any]) -> None:
         """Compute the scalar arguments from the program's parameters."""
@@ -56,30 +65,30 @@ class LaunchStep:
 
 
 class FillStep:
-    __slots__ = ("address", "count", "place", "value")
+    __slots__ = ("address", "count", "index", "value")
 
-    def __init__(self, op: Fill, places: dict[Block, int]) -> None:
-        self.place, self.count, self.value = places[op.block], op.block.size, op.value
+    def __init__(self, op: Fill, indices: dict[Block, int]) -> None:
+        self.index, self.count, self.value = indices[op.block], op.block.size, op.value
         self.address = 0
 
     def bind(self, addresses: Sequence[int]) -> None:
-        self.address = addresses[self.place]
+        self.address = addresses[self.index]
 
     def run(self, stream: int) -> None:
         fill(self.address, self.count, self.value, stream)
 
 
 class CopyStep:
-    __slots__ = ("nbytes", "op", "places", "source", "target")
+    __slots__ = ("indices", "nbytes", "op", "source", "target")
 
-    def __init__(self, op: Copy, places: dict[Block, int]) -> None:
+    def __init__(self, op: Copy, indices: dict[Block, int]) -> None:
         self.op = op
-        self.places = places[op.target], places[op.source]
+        self.indices = indices[op.target], indices[op.source]
         self.nbytes = op.target.nbytes
         self.target = self.source = 0
 
     def bind(self, addresses: Sequence[int]) -> None:
-        self.target, self.source = (addresses[k] for k in self.places)
+        self.target, self.source = (addresses[k] for k in self.indices)
 
     def run(self, stream: int) -> None:
         if self.nbytes:
@@ -91,16 +100,16 @@ class ArrayStep:
 
     def __init__(self, device: DriverDevice, reads: Sequence[Block], writes: Sequence[Block],
                  action: Callable[[Sequence[Any], Sequence[Any]], None],
-                 places: dict[Block, int]) -> None:  # fmt: skip
+                 indices: dict[Block, int]) -> None:  # fmt: skip
         self.device, self.blocks, self.count = device, (*reads, *writes), len(reads)
-        self.places = [places[b] for b in self.blocks]
+        self.indices = [indices[b] for b in self.blocks]
         self.action = action
         self.arrays: list[Any] = []
 
     def bind(self, addresses: Sequence[int]) -> None:
         self.arrays = [
             array_at(b, addresses[k], self.device.ordinal)
-            for b, k in zip(self.blocks, self.places, strict=True)
+            for b, k in zip(self.blocks, self.indices, strict=True)
         ]
 
     def run(self, stream: int) -> None:
@@ -110,16 +119,16 @@ class ArrayStep:
 class AddressStep:
     """A library call that takes addresses."""
 
-    __slots__ = ("action", "addresses", "places")
+    __slots__ = ("action", "addresses", "indices")
 
-    def __init__(self, op: Call, places: dict[Block, int]) -> None:
+    def __init__(self, op: Call, indices: dict[Block, int]) -> None:
         assert op.addressed is not None
         self.action = op.addressed
-        self.places = [places[b] for b in (*op.reads, *op.writes)]
+        self.indices = [indices[b] for b in (*op.reads, *op.writes)]
         self.addresses: list[int] = []
 
     def bind(self, addresses: Sequence[int]) -> None:
-        self.addresses = [addresses[k] for k in self.places]
+        self.addresses = [addresses[k] for k in self.indices]
 
     def run(self, stream: int) -> None:
         self.action(self.addresses)

@@ -200,7 +200,7 @@ def bound(op: Operation, memory: dict[Block, Block], params: Sequence[Any]) -> O
         case Repeat():
             test = None if op.test is None else (memory[op.test[0]], memory[op.test[1]])
             return Repeat(
-                op.turns, blocks(op.front), blocks(op.back), all_of(op.even), all_of(op.odd),
+                op.trips, blocks(op.front), blocks(op.back), all_of(op.even), all_of(op.odd),
                 (all_of(op.look[0]), all_of(op.look[1])), test, op.harmless,
             )  # fmt: skip
 
@@ -222,7 +222,7 @@ def renamed(operations: Sequence[Operation], names: dict[Block, Block]) -> tuple
         if isinstance(op, Repeat):
             test = None if op.test is None else (table[op.test[0]], table[op.test[1]])
             return Repeat(
-                op.turns, tuple(table[b] for b in op.front), tuple(table[b] for b in op.back),
+                op.trips, tuple(table[b] for b in op.front), tuple(table[b] for b in op.back),
                 renamed(op.even, names), renamed(op.odd, names),
                 (renamed(op.look[0], names), renamed(op.look[1], names)), test, op.harmless,
             )  # fmt: skip

@@ -38,14 +38,14 @@ def each_lane(em: Emitter, values: list[Value],
             continue
         e = register_element(value.type)
         store_as = "i8" if e == "i1" else e
-        held = []
+        pointers = []
         for r in em.regs(value, lanes):
             if e == "i1":
                 r = Lanes(code, lanes).convert("zext", "i1", "i8", r)
             at = code.allocate(vector(store_as, lanes))
             code.do(f"store {vector(store_as, lanes)} {r}, ptr {at}")
-            held.append(at)
-        slots.append(held)
+            pointers.append(at)
+        slots.append(pointers)
     word = f"i{lanes}"
     bits = "-1"
     if em.mask is not None:
@@ -62,16 +62,16 @@ def each_lane(em: Emitter, values: list[Value],
     below = code.emit(f"sub {word} {left}, 1")
     rest = code.emit(f"and {word} {left}, {below}")
     scalars: list[tuple[Reg, ...]] = []
-    for value, places in zip(values, slots, strict=True):
-        if places is None:
+    for value, slot in zip(values, slots, strict=True):
+        if slot is None:
             scalars.append(em.regs(value, 0))
             continue
         e = register_element(value.type)
         store_as = "i8" if e == "i1" else e
         regs = []
-        for at in places:
-            place = code.emit(f"getelementptr {store_as}, ptr {at}, i64 {lane}")
-            r = code.emit(f"load {store_as}, ptr {place}")
+        for at in slot:
+            pointer = code.emit(f"getelementptr {store_as}, ptr {at}, i64 {lane}")
+            r = code.emit(f"load {store_as}, ptr {pointer}")
             regs.append(code.emit(f"trunc i8 {r} to i1") if e == "i1" else r)
         scalars.append(tuple(regs))
     outer = em.lanes, em.mask
@@ -169,14 +169,14 @@ def _single(em: Emitter, s: Atomic, copy: Copy, index: Reg, value: tuple[Reg, ..
 def _pack(em: Emitter, t: ScalarType, regs: tuple[Reg, ...]) -> Reg:
     """A scalar as the integer stored in memory."""
     v, code = Lanes(em.code, 0), em.code
-    held = [to_storage(v, t, r) for r in regs]
+    words = [to_storage(v, t, r) for r in regs]
     e = memory_element(t)
     if e in ("half", "float", "double"):
-        held = [code.emit(f"bitcast {e} {r} to i{BITS[e]}") for r in held]
-    if len(held) == 1:
-        return held[0]
-    low = code.emit(f"zext i32 {held[0]} to i64")
-    high = code.emit(f"shl i64 {code.emit(f'zext i32 {held[1]} to i64')}, 32")
+        words = [code.emit(f"bitcast {e} {r} to i{BITS[e]}") for r in words]
+    if len(words) == 1:
+        return words[0]
+    low = code.emit(f"zext i32 {words[0]} to i64")
+    high = code.emit(f"shl i64 {code.emit(f'zext i32 {words[1]} to i64')}, 32")
     return code.emit(f"or i64 {low}, {high}")
 
 
@@ -199,17 +199,17 @@ def _locked(em: Emitter, s: Atomic, copy: Copy, index: Reg, values: list[tuple[R
     assert s.locks is not None
     number = code.emit(f"urem i64 {index}, {size}")
     lock = _place(em, s.locks, number)
-    attempt, wait, held = code.label("lock"), code.label("wait"), code.label("locked")
+    attempt, wait, locked = code.label("lock"), code.label("wait"), code.label("locked")
     code.jump(attempt)
     code.start(attempt)
     both = code.emit(f"cmpxchg ptr {lock}, i32 0, i32 1 acquire monotonic, align 4")
-    code.branch(code.emit(f"extractvalue {{ i32, i1 }} {both}, 1"), held, wait)
+    code.branch(code.emit(f"extractvalue {{ i32, i1 }} {both}, 1"), locked, wait)
     code.start(wait)
     if em.target.is_x86:
         em.module.declarations.setdefault("pause", "declare void @llvm.x86.sse2.pause()")
         code.do("call void @llvm.x86.sse2.pause()")
     code.jump(attempt)
-    code.start(held)
+    code.start(locked)
     v = Lanes(code, 0)
     places: list[list[Reg]] = []
     old: list[tuple[Reg, ...]] = []
@@ -294,9 +294,9 @@ def call_foreign(em: Emitter, node: Foreign, args: list[Value]) -> Value:
     symbol = f"foreign.{em.foreign.index(function)}"
     code, t = em.code, node.type
     key = em.number((symbol, t.name, *(a.key for a in args)))
-    held = em.memo.get(key)
-    if held is not None:
-        return held  # type: ignore[no-any-return]
+    known = em.memo.get(key)
+    if known is not None:
+        return known  # type: ignore[no-any-return]
     if not any(a.lanes for a in args):
         regs = _call_scalar(em, function, symbol, [(a.type, em.regs(a, 0)) for a in args])
         return em.remember(key, em.in_register(t, regs, 0))  # type: ignore[no-any-return]
@@ -311,8 +311,8 @@ def call_foreign(em: Emitter, node: Foreign, args: list[Value]) -> Value:
         for at, r in zip(slots, _call_scalar(em, function, symbol, given), strict=True):
             if e == "i1":
                 r = code.emit(f"zext i1 {r} to i8")
-            place = code.emit(f"getelementptr {store_as}, ptr {at}, i64 {lane}")
-            code.do(f"store {store_as} {r}, ptr {place}")
+            pointer = code.emit(f"getelementptr {store_as}, ptr {at}, i64 {lane}")
+            code.do(f"store {store_as} {r}, ptr {pointer}")
 
     each_lane(em, args, one)
     v = Lanes(code, lanes)

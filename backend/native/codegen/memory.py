@@ -79,9 +79,9 @@ def pointer(em: Emitter, buffer: Buffer, index: Poly) -> Reg:
 def load(em: Emitter, buffer: Buffer, index: Value) -> Value:
     """`buffer[index]`, shared with an equal load since the last store to the buffer."""
     key = ("load", buffer, index.key, em.version(buffer))
-    held = em.memo.get(key)
-    if held is not None:
-        return held  # type: ignore[no-any-return]
+    known = em.memo.get(key)
+    if known is not None:
+        return known  # type: ignore[no-any-return]
     if index.type != int64:
         raise AssertionError(f"{buffer.name} is indexed by {index.type}")
     lanes = index.lanes
@@ -297,12 +297,12 @@ def _pointers(em: Emitter, buffer: Buffer, base: Poly, step: int | None, index: 
     return em.code.emit(f"getelementptr {_group(buffer)}, ptr {at}, {t} {offsets}")
 
 
-def _part_pointers(em: Emitter, buffer: Buffer, places: Reg, lanes: int) -> list[Reg]:
+def _part_pointers(em: Emitter, buffer: Buffer, pointers: Reg, lanes: int) -> list[Reg]:
     if not buffer.type.is_complex:
-        return [places]
+        return [pointers]
     e = memory_element(buffer.type)
-    second = em.code.emit(f"getelementptr {e}, {vector('ptr', lanes)} {places}, i64 1")
-    return [places, second]
+    second = em.code.emit(f"getelementptr {e}, {vector('ptr', lanes)} {pointers}, i64 1")
+    return [pointers, second]
 
 
 def _ask_ahead(em: Emitter, buffer: Buffer, base: Poly, step: int, lanes: int) -> None:
@@ -312,12 +312,12 @@ def _ask_ahead(em: Emitter, buffer: Buffer, base: Poly, step: int, lanes: int) -
     e = memory_element(buffer.type)
     size = _align(e) * parts(buffer.type)
     each = max(lanes * size // _LINE, 1)
-    place = base.constant
+    lead = base.constant
     at = pointer(em, buffer, base)
     name = "llvm.prefetch.p0"
     em.module.declarations.setdefault(name, f"declare void @{name}(ptr, i32, i32, i32)")
     for k in range(each):
-        offset = lanes * step * size + _LINE * (place * each + k) - place * size
+        offset = lanes * step * size + _LINE * (lead * each + k) - lead * size
         far = em.code.emit(f"getelementptr i8, ptr {at}, i64 {offset}")
         em.code.do(f"call void @{name}(ptr {far}, i32 0, i32 3, i32 1)")
 
@@ -340,12 +340,12 @@ def _gather(em: Emitter, buffer: Buffer, base: Poly, step: int | None, index: Va
     if near and buffer.role == "input":
         assert step is not None
         _ask_ahead(em, buffer, base, step, lanes)
-    places = _pointers(em, buffer, base, step, index, lanes)
+    pointers = _pointers(em, buffer, base, step, index, lanes)
     name, mask = _masked(em, "gather", e, lanes)
     rest = "" if name.startswith("treadle") else f", {t} zeroinitializer"
     got = tuple(
         em.code.emit(f"call {t} @{name}({p} align {align} {at}, {m} {mask}{rest})")
-        for at in ([places] if one else _part_pointers(em, buffer, places, lanes))
+        for at in ([pointers] if one else _part_pointers(em, buffer, pointers, lanes))
     )
     return _apart(em, buffer, got[0], lanes) if one else got
 
@@ -400,10 +400,10 @@ def _load_apart(em: Emitter, buffer: Buffer, base: Poly, step: int | None, index
     """Load elements one by one, each as a vector of its parts."""
     e, count = memory_element(buffer.type), parts(buffer.type)
     _may_move(em, base)
-    places = _pointers(em, buffer, base, step, index, lanes)
+    pointers = _pointers(em, buffer, base, step, index, lanes)
     pieces = [
         em.code.emit(f"load {vector(e, count)}, ptr {at}, align {_align(e)}{invariant}")
-        for at in (Lanes(em.code, lanes).extract("ptr", places, k) for k in range(lanes))
+        for at in (Lanes(em.code, lanes).extract("ptr", pointers, k) for k in range(lanes))
     ]
     made = join(em.code, e, pieces, count)
     return deinterleave(em.code, e, made, lanes) if count == 2 else (made,)
@@ -421,8 +421,8 @@ def store(em: Emitter, buffer: Buffer, index: Value, value: Value) -> None:
         v = Lanes(em.code, 0)
         at = pointer(em, buffer, base)
         for k, r in enumerate(em.regs(value, 0)):
-            place = em.code.emit(f"getelementptr {e}, ptr {at}, i64 {k}") if k else at
-            em.code.do(f"store {e} {to_storage(v, buffer.type, r)}, ptr {place}, align {_align(e)}")
+            part = em.code.emit(f"getelementptr {e}, ptr {at}, i64 {k}") if k else at
+            em.code.do(f"store {e} {to_storage(v, buffer.type, r)}, ptr {part}, align {_align(e)}")
     else:
         v = Lanes(em.code, lanes)
         regs = [to_storage(v, buffer.type, r) for r in em.regs(value, lanes)]
@@ -464,16 +464,16 @@ WIDEST_ROWS = 64
 WIDEST_ROW = 8
 
 
-def are_rows(em: Emitter, buffer: Buffer, places: list[Value]) -> bool:
+def are_rows(em: Emitter, buffer: Buffer, indices: list[Value]) -> bool:
     """Whether these indices are the elements of a row, with consecutive rows in the lanes."""
-    width = len(places)
-    if buffer.type.is_complex or not all(p.lanes for p in places):
+    width = len(indices)
+    if buffer.type.is_complex or not all(p.lanes for p in indices):
         return False
-    first, step = lane_step(em, places[0])
+    first, step = lane_step(em, indices[0])
     if step != width:
         return False
-    for k, place in enumerate(places):
-        base, step = lane_step(em, place)
+    for k, index in enumerate(indices):
+        base, step = lane_step(em, index)
         if step != width or base != first + k:
             return False
     return True
@@ -491,12 +491,12 @@ def store_rows(em: Emitter, buffer: Buffer, index: Value, values: list[Value]) -
     for start in range(0, lanes, each):
         parts = [slice_lanes(em.code, e, c, lanes, start, each) for c in columns]
         for part in range(width):
-            places = [divmod(part * each + lane, width) for lane in range(each)]
+            slots = [divmod(part * each + lane, width) for lane in range(each)]
             made = parts[0]
             for k in range(1, width):
                 picks = [
                     (lane if k > 1 else row) if column < k else each + row if column == k else -1
-                    for lane, (row, column) in enumerate(places)
+                    for lane, (row, column) in enumerate(slots)
                 ]
                 made = one.shuffle(e, made, parts[k], picks)
             at = pointer(em, buffer, base + (start * width + part * each))
@@ -509,8 +509,8 @@ def _scatter(em: Emitter, buffer: Buffer, base: Poly, step: int | None, index: V
     e = memory_element(buffer.type)
     t, m, p = vector(e, lanes), vector("i1", lanes), vector("ptr", lanes)
     name, mask = _masked(em, "scatter", e, lanes)
-    places = _pointers(em, buffer, base, step, index, lanes)
-    for value, at in zip(regs, _part_pointers(em, buffer, places, lanes), strict=True):
+    pointers = _pointers(em, buffer, base, step, index, lanes)
+    for value, at in zip(regs, _part_pointers(em, buffer, pointers, lanes), strict=True):
         em.code.do(f"call void @{name}({t} {value}, {p} align {_align(e)} {at}, {m} {mask})")
 
 

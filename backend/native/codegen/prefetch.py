@@ -70,11 +70,11 @@ def _streams(em: Emitter, inside: Sequence[tuple[Store | Let, Copy]]) -> list[Pl
     for buffer, read in rows.items():
         fronts: list[Place] = []
         for row in read:
-            turn = {tuple(a for a in m if a != variable): step * c
+            moved = {tuple(a for a in m if a != variable): step * c
                     for m, c in row.terms.items() if variable in m}  # fmt: skip
-            if not turn:
+            if not moved:
                 break  # the row does not change with each iteration
-            if row + Polynomial(turn) not in read:
+            if row + Polynomial(moved) not in read:
                 fronts.append((buffer, row))
         else:
             found += fronts if len(read) >= _ROWS else []
@@ -128,9 +128,9 @@ def straight(em: Emitter, body: Body, copy: Copy) -> list[tuple[Store | Let, Cop
             if not (isinstance(s.start, Const) and isinstance(s.stop, Const)):
                 return None
             for k in range(int(s.start.value), int(s.stop.value), s.step):
-                turn = type(here)(here)
-                turn.values[s.var] = em.constant(int64, k)
-                more = straight(em, s.body, turn)
+                unrolled = type(here)(here)
+                unrolled.values[s.var] = em.constant(int64, k)
+                more = straight(em, s.body, unrolled)
                 if more is None:
                     return None
                 found += more

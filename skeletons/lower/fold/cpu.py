@@ -235,12 +235,12 @@ class Along(RowFold):
     def one(self, into: Linearizer, row: Expr, block: Expr, at_row: Sequence[Expr]) -> None:
         """See `_one`."""
         total = self.fold_block(into, at_row, block, self.combine)
-        place = at.add(at.multiply(row, self.blocks), block)
+        slot = at.add(at.multiply(row, self.blocks), block)
         alone = at.equal(self.blocks, 1)
         with into.when(alone):
             self.finish(into, at_row, total, self.count)
         with into.otherwise(alone):
-            into.append(*(Store(b, place, t) for b, t in zip(self.scratch, total, strict=True)))
+            into.append(*(Store(b, slot, t) for b, t in zip(self.scratch, total, strict=True)))
 
     def in_order(self) -> bool:
         """Whether each lane folds a block of its own, element by element."""
@@ -381,13 +381,13 @@ class Across(RowFold):
             at_plane = tiling.coordinates(self.builder, into, plane, self.outer[:-1])
             rows = tiling.block_range(into, "row", block, self.block_rows, size.count)
             cols = tiling.block_range(into, "col", across, self.width, size.columns)
-            held = self.builder.local("column", types, self.width)
-            self._one_block(into, plane, at_plane, block, rows, cols, held)
+            totals = self.builder.local("column", types, self.width)
+            self._one_block(into, plane, at_plane, block, rows, cols, totals)
             tasks = at.product((size.planes, size.blocks, size.across))
             return self.kernel("blocks", tasks, task, into,
                                "columns side by side, blocks of "
                                f"{self.block_rows} rows")  # fmt: skip
-        held = self.builder.local("column", types, strip)
+        totals = self.builder.local("column", types, strip)
         tasks, per_task = visits.tasks(1)
         numbers = tiling.block_range(into, "visit", task, per_task, visits.total)
         with into.loop("number", *numbers) as number:
@@ -396,12 +396,12 @@ class Across(RowFold):
                 plane = into.let(at.linear(lead, self.extents[:-1]), "plane")
                 rows = tiling.block_range(into, "row", block, self.block_rows, size.count)
                 cols = tiling.block_range(into, "col", across, strip, size.columns)
-                self._one_block(into, plane, lead, block, rows, cols, held)
+                self._one_block(into, plane, lead, block, rows, cols, totals)
         return self.kernel("blocks", tasks, task, into, f"strips of {strip} columns, blocks "
                            f"of {self.block_rows} rows, as the schedule says")  # fmt: skip
 
     def _one_block(self, into: Linearizer, plane: Expr, at_plane: Sequence[Expr], block: Expr,
-                   rows: tuple[Expr, Expr], cols: tuple[Expr, Expr], held: Sequence[Buffer]
+                   rows: tuple[Expr, Expr], cols: tuple[Expr, Expr], totals: Sequence[Buffer]
                    ) -> None:  # fmt: skip
         """One block of rows of some columns, accumulated in `held`."""
         size = self.size
@@ -417,26 +417,26 @@ class Across(RowFold):
                 total = fold_serial(into, self.combine, step, end, element)
                 slot = into.let(at.subtract(j, cols[0]), "slot")
                 with into.when(at.less(rows[0], step)):
-                    old = [Load(b, slot) for b in held]
+                    old = [Load(b, slot) for b in totals]
                     made = combine_simple(into, self.combine, old, total)
                     made = tuple(into.let(m, "r") for m in made)
                     assign(into, total, made)
                 if sequential is not FALSE:
                     reduce_range(into, self.combine, total, end, stop, element, serial=True)
-                into.append(*(Store(b, slot, t) for b, t in zip(held, total, strict=True)))
+                into.append(*(Store(b, slot, t) for b, t in zip(totals, total, strict=True)))
         empty = at.less_equal(rows[1], rows[0])
         with into.loop("j", *cols, "vector") as j:
             self.builder.stays_below(j, self.outer[-1])
             slot = into.let(at.subtract(j, cols[0]), "slot")
             total = declare(into, identities(self.combine) or zeros(self.combine))
             with into.when(at.negate(empty)):
-                assign(into, total, [Load(b, slot) for b in held])
+                assign(into, total, [Load(b, slot) for b in totals])
             alone = at.equal(size.blocks, 1)
             with into.when(alone):
                 self.finish(into, (*at_plane, j), total, size.count)
             with into.otherwise(alone):
-                place = self._place(plane, block, j)
-                into.append(*(Store(b, place, t) for b, t in zip(self.scratch, total, strict=True)))
+                slot = self._place(plane, block, j)
+                into.append(*(Store(b, slot, t) for b, t in zip(self.scratch, total, strict=True)))
 
     def _is_sequential(self, into: Linearizer) -> Expr:
         """Whether elements are folded one by one instead of in steps: if the grouping can change
@@ -479,8 +479,8 @@ class Across(RowFold):
             self.builder.stays_below(j, self.outer[-1])
 
             def partial(_: Linearizer, b: Expr) -> tuple[Expr, ...]:
-                place = self._place(plane, b, j)
-                return tuple(Load(s, place) for s in self.scratch)
+                slot = self._place(plane, b, j)
+                return tuple(Load(s, slot) for s in self.scratch)
 
             total = fold_tree(into, self.combine, size.blocks, partial)
             self.finish(into, (*at_plane, j), total, size.count)
@@ -551,11 +551,11 @@ class ArgumentFold(Along):
     def _place(self, into: Linearizer, at_row: Sequence[Expr], block: Expr, best: Expr) -> Var:
         """The first index of `best` in a block."""
 
-        def place(inner: Linearizer, pair: tuple[Expr, ...]) -> tuple[Expr, ...]:
+        def position(inner: Linearizer, pair: tuple[Expr, ...]) -> tuple[Expr, ...]:
             value, where = pair
             return (inner.let(select(self._is(value, best), where, _NEVER), "place"),)
 
-        return self.fold_block(into, at_row, block, _FIRST, place)[0]
+        return self.fold_block(into, at_row, block, _FIRST, position)[0]
 
     def _is(self, value: Expr, best: Expr) -> Expr:
         """Whether two values are equal or both NaN."""

@@ -137,7 +137,7 @@ class _Operand:
     of_rows: bool
     width: int
     buffer: Buffer
-    held: Buffer
+    registers: Buffer
 
     def pitch(self, tile: Tile) -> int:
         return (tile.down if self.of_rows else tile.across) + WIDEST // self.read.type.bytes
@@ -338,8 +338,8 @@ class JammedFold:
             name = "rows" if of_rows else "columns"
             size = tile.depth * (span + WIDEST // read.type.bytes)
             (buffer,) = builder.shared(name, [read.type], size)
-            (held,) = builder.local("x" if of_rows else "y", [read.type], own)
-            found.append(_Operand(read, of_rows, width, buffer, held))
+            (registers,) = builder.local("x" if of_rows else "y", [read.type], own)
+            found.append(_Operand(read, of_rows, width, buffer, registers))
         return found
 
     def _offset(self, v: Expr) -> Expr:
@@ -469,10 +469,10 @@ class JammedFold:
                     self._take(into, o, k)
                 with self._each(into) as (u, v):
                     for o in self.operands:
-                        known[o.read] = Load(o.held, u if o.of_rows else v)
+                        known[o.read] = Load(o.registers, u if o.of_rows else v)
                     slot = self._slot(u, v)
-                    held = get(into, self.state, slot)
-                    known.update(zip(state, held, strict=True))
+                    state_values = get(into, self.state, slot)
+                    known.update(zip(state, state_values, strict=True))
                     with self._at(into, passed, u, v, known):
                         put(into, self.state, slot,
                             into.emit(self.loop.scoped, named=len(state) > 1))  # fmt: skip
@@ -519,7 +519,7 @@ class JammedFold:
         for n in range(own // o.width):
             names = tuple(Var("x" if o.of_rows else "y", o.read.type) for _ in range(o.width))
             into.append(LoadVector(names, o.buffer, at.add(base, n * apart)))
-            into.append(*(Store(o.held, at.integer(n * o.width + m), x)
+            into.append(*(Store(o.registers, at.integer(n * o.width + m), x)
                           for m, x in enumerate(names)))  # fmt: skip
 
     def _combine(self, into: Linearizer, passed: Expr, u: Expr, v: Expr,
@@ -552,7 +552,7 @@ class JammedFold:
         """Combine the lanes of a row; the result of the row or of its part."""
         tile = self.tile
         warps = -(-tile.lanes // WARP)
-        held = self.builder.shared("warp_total", [r.type for r in self.combine.results],
+        totals = self.builder.shared("warp_total", [r.type for r in self.combine.results],
                                    tile.rows * THREADS // WARP)  # fmt: skip
         lane = self.lane if warps == 1 else into.let(at.remainder(self.lane, WARP), "in_warp")
         warp = at.floor_divide(self.grid.thread, WARP)
@@ -574,14 +574,14 @@ class JammedFold:
                 store(u, total)
             else:
                 with into.when(at.equal(lane, 0)):
-                    put(into, held, at.add(at.multiply(u, THREADS // WARP), warp), total)
+                    put(into, totals, at.add(at.multiply(u, THREADS // WARP), warp), total)
         if warps == 1:
             return
         into.append(Barrier())
         with into.when(at.less(self.lane, WARP)), into.loop("u", 0, tile.rows, "unrolled") as u:
-            place = at.add(warp, at.minimum(lane, warps - 1))
-            place = at.add(at.multiply(u, THREADS // WARP), place)
-            total = declare(into, get(into, held, place))
+            slot = at.add(warp, at.minimum(lane, warps - 1))
+            slot = at.add(at.multiply(u, THREADS // WARP), slot)
+            total = declare(into, get(into, totals, slot))
             reduce_warp(into, self.combine, total, lane, warps)
             store(u, total)
 

@@ -115,12 +115,12 @@ class RowElements:
         with into.when_always({**bindings, self.variable: k}):
             return into.emit(self.roots, named=True)
 
-    def vectors(self, into: Linearizer, places: Sequence[Expr]) -> list[list[Values]]:
+    def vectors(self, into: Linearizer, starts: Sequence[Expr]) -> list[list[Values]]:
         """`count` elements from each of `places` (multiples of `count`) on, all loads first."""
         if not self.wide:
-            return [[self.one(into, at.add(p, k)) for k in range(self.count)] for p in places]
+            return [[self.one(into, at.add(p, k)) for k in range(self.count)] for p in starts]
         loaded = []
-        for p in places:
+        for p in starts:
             bindings, k = self._place(into, into.let(p, "p"))
             with into.when_always(bindings):
                 loaded.append((bindings, k, self.group.load(into, k)))
@@ -128,8 +128,8 @@ class RowElements:
         for bindings, k, reads in loaded:
             with into.when_always(bindings):
                 one = []
-                for n, held in enumerate(reads):
-                    with into.when_always({self.variable: at.add(k, n), **held}):
+                for n, values in enumerate(reads):
+                    with into.when_always({self.variable: at.add(k, n), **values}):
                         one.append(into.emit(self.roots, named=True))
                 found.append(one)
         return found
@@ -178,10 +178,10 @@ class RowFolder:
         return self.vector if self.neutral is not None else self.vector * self.run
 
     def fold(self, into: Linearizer, grid: Threads, lane: Expr, start: Expr, stop: Expr,
-             held: Sequence[Buffer]) -> tuple[Var, ...]:  # fmt: skip
+             buffers: Sequence[Buffer]) -> tuple[Var, ...]:  # fmt: skip
         """The combination of start … stop − 1, in the first thread."""
         total, warps = self.fold_warps(into, lane, start, stop)
-        reduce_block(into, self.combine, total, grid.thread, held, self.lanes, warps)
+        reduce_block(into, self.combine, total, grid.thread, buffers, self.lanes, warps)
         return total
 
     def fold_warps(self, into: Linearizer, lane: Expr, start: Expr, stop: Expr
@@ -219,13 +219,13 @@ class RowFolder:
             first = into.let(at.add(start, at.multiply(lane, v)), "first")
             step = into.let(at.multiply(self.lanes, v), "step")
 
-            def place(k: Expr) -> Expr:
+            def position(k: Expr) -> Expr:
                 return into.let(at.add(first, at.multiply(k, step)), "p")
 
             if better is not None:
-                self._arguments(into, better, totals, first, rounds, place)
+                self._arguments(into, better, totals, first, rounds, position)
             elif alone and v > 1 and heavy_loops(self.elements.roots):
-                self._round_robin(into, neutral, totals, at.add(mine, 1), stop, place)
+                self._round_robin(into, neutral, totals, at.add(mine, 1), stop, position)
                 return tree(into, self.combine, totals)
             else:
                 with into.loop("iteration", 0, rounds) as iteration:
@@ -233,13 +233,13 @@ class RowFolder:
                         into.note(
                             f"{self.unroll} loads on their way before the first is waited for."
                         )
-                    for group in self.elements.vectors(into, self._round(iteration, place)):
+                    for group in self.elements.vectors(into, self._round(iteration, position)):
                         self._add(into, totals, group)
             if not alone:
-                self._rest(into, neutral, totals, rounds, mine, place)
+                self._rest(into, neutral, totals, rounds, mine, position)
             if v > 1:
                 into.note("Elements that are no whole vector.")
-                last = place(mine)
+                last = position(mine)
                 for k in range(v - 1):
                     p = into.let(at.add(last, k), "p")
                     with into.when(at.less(p, stop)):
@@ -249,11 +249,11 @@ class RowFolder:
 
     def _round_robin(self, into: Linearizer, neutral: Sequence[Expr],
                      totals: Sequence[tuple[Var, ...]], vectors: Expr, stop: Expr,
-                     place: Callable[[Expr], Expr]) -> None:  # fmt: skip
+                     position: Callable[[Expr], Expr]) -> None:  # fmt: skip
         """Vectors whose elements are expensive loops.  The loop is emitted once: the totals rotate
         instead and are back in position after each vector.  The last vector ends at `stop`."""
         with into.loop("iteration", 0, vectors) as iteration:
-            first = place(iteration)
+            first = position(iteration)
             into.note("Elements and totals alternate round-robin.")
             with into.loop("own", 0, self.vector) as own:
                 value = declare(into, neutral, "x")
@@ -266,13 +266,15 @@ class RowFolder:
                     assign(into, total, following)
                 assign(into, totals[-1], done)
 
-    def _round(self, iteration: Expr, place: Callable[[Expr], Expr]) -> list[Expr]:
+    def _round(self, iteration: Expr, position: Callable[[Expr], Expr]) -> list[Expr]:
         """The positions of the vectors of a round."""
         base = at.multiply(iteration, self.unroll)
-        return [place(at.add(base, u)) for u in range(self.unroll)]
+        return [position(at.add(base, u)) for u in range(self.unroll)]
 
-    def _arguments(self, into: Linearizer, better: str, totals: Sequence[tuple[Var, ...]],
-                   first: Expr, rounds: Expr, place: Callable[[Expr], Expr]) -> None:  # fmt: skip
+    def _arguments(
+        self, into: Linearizer, better: str, totals: Sequence[tuple[Var, ...]], first: Expr,
+        rounds: Expr, position: Callable[[Expr], Expr],
+    ) -> None:  # fmt: skip
         """The complete rounds of argmin and argmax, into `totals`, which are still empty.
 
         A total receives its elements in order, so ties need no test.  It stores the round of the
@@ -289,7 +291,7 @@ class RowFolder:
                 base = into.let(
                     simplify.cast(at.multiply(iteration, self.unroll * each), int32), "base"
                 )
-                for u, group in enumerate(values.vectors(into, self._round(iteration, place))):
+                for u, group in enumerate(values.vectors(into, self._round(iteration, position))):
                     for k, (value,) in enumerate(group):
                         later = Const(u * each + k // places, int32)
                         number = apply(primitive("add"), (base, later), int32)
@@ -299,26 +301,26 @@ class RowFolder:
                         into.append(Assign(last, simplify.select(passes, number, last)))
             for k, (total, last) in enumerate(zip(totals, numbers, strict=True)):
                 number = simplify.cast(last, int64)
-                vector = place(at.floor_divide(number, each))
+                vector = position(at.floor_divide(number, each))
                 within = at.add(at.multiply(at.remainder(number, each), places), k)
                 assign(into, total, self.elements.one(into, at.add(vector, within)))
 
-    def short(self, into: Linearizer, first: Expr, count: Expr, held: Sequence[Buffer],
+    def short(self, into: Linearizer, first: Expr, count: Expr, buffers: Sequence[Buffer],
               slot: Expr) -> None:  # fmt: skip
         """The vector at `first` of a row of `count` elements, neutral beyond it, into `held`."""
         neutral = self.neutral or ()
         for k in range(self.vector):
-            put(into, held, at.add(slot, k), neutral)
+            put(into, buffers, at.add(slot, k), neutral)
         if self.elements.wide:
             with into.when(at.less(first, count)):
                 (found,) = self.elements.vectors(into, [first])
                 for k, value in enumerate(found):
-                    put(into, held, at.add(slot, k), value)
+                    put(into, buffers, at.add(slot, k), value)
             return
         for k in range(self.vector):
             p = into.let(at.add(first, k), "p")
             with into.when(at.less(p, count)):
-                put(into, held, at.add(slot, k), self.elements.one(into, p))
+                put(into, buffers, at.add(slot, k), self.elements.one(into, p))
 
     def _add(self, into: Linearizer, totals: Sequence[Sequence[Var]],
              group: Sequence[Values]) -> None:  # fmt: skip
@@ -326,18 +328,18 @@ class RowFolder:
             accumulate(into, self.combine, totals[k % len(totals)], value)
 
     def _rest(self, into: Linearizer, neutral: Sequence[Expr], totals: Sequence[Sequence[Var]],
-              rounds: Expr, mine: Expr, place: Callable[[Expr], Expr]) -> None:  # fmt: skip
+              rounds: Expr, mine: Expr, position: Callable[[Expr], Expr]) -> None:  # fmt: skip
         """The vectors of the incomplete last round: all loads first, neutral beyond the end."""
         base = into.let(at.multiply(rounds, self.unroll), "base")
         with into.when(at.less(base, mine)):
             into.note("What is no whole round: neutral elements stand for what does not exist.")
             groups: list[Sequence[Values]] = []
-            groups += self.elements.vectors(into, [place(base)])
+            groups += self.elements.vectors(into, [position(base)])
             for u in range(1, self.unroll):
                 values = [declare(into, neutral, "x") for _ in range(self.vector)]
                 k = at.add(base, u)
                 with into.when(at.less(k, mine)):
-                    (found,) = self.elements.vectors(into, [place(k)])
+                    (found,) = self.elements.vectors(into, [position(k)])
                     for variables, value in zip(values, found, strict=True):
                         assign(into, variables, value)
                 groups.append(values)
@@ -380,8 +382,8 @@ class RowFolder:
         whole = at.less_equal(stop, end) if cheap and self.elements.wide else at.less(end, end)
         if cheap and self.elements.wide:
             with into.when(whole):
-                places = [at.add(first, k * self.vector) for k in range(self.run)]
-                values = [x for v in self.elements.vectors(into, places) for x in v]
+                starts = [at.add(first, k * self.vector) for k in range(self.run)]
+                values = [x for v in self.elements.vectors(into, starts) for x in v]
                 assign(into, part, values[0])
                 for value in values[1:]:
                     accumulate(into, self.combine, part, value)

@@ -101,9 +101,9 @@ class ShortRows:
         lane = into.let(at.remainder(grid.thread, self.lanes), "lane")
         group = into.let(at.floor_divide(grid.thread, self.lanes), "group")
         base = into.let(at.multiply(grid.task, self.each), "base")
-        held = builder.local("row", self.types, self.per_thread * self.vector)
-        self._load(into, elements, base, group, lane, held)
-        self._stage(into, elements, group, lane, held)
+        row = builder.local("row", self.types, self.per_thread * self.vector)
+        self._load(into, elements, base, group, lane, row)
+        self._stage(into, elements, group, lane, row)
         into.append(Barrier())
         with into.loop("line", grid.thread, self.each, step=self.threads) as line:
             self._row(into, base, line)
@@ -123,7 +123,7 @@ class ShortRows:
         return at.add(lane, at.multiply(self.lanes, m))
 
     def _load(self, into: Linearizer, elements: RowElements, base: Expr, group: Expr, lane: Expr,
-              held: Sequence[Buffer]) -> None:  # fmt: skip
+              row: Sequence[Buffer]) -> None:  # fmt: skip
         """Load the elements of a thread, row by row; neutral beyond a row."""
         v = self.vector
         with self._unrolled(into, "iteration", self.per_thread) as iteration:
@@ -133,22 +133,22 @@ class ShortRows:
             with into.when_always({Index(k): c for k, c in enumerate(at_row)}):
                 if elements.wide:
                     for m in range(v):
-                        put(into, held, at.add(slot, m), self.neutral)
+                        put(into, row, at.add(slot, m), self.neutral)
                     first = into.let(self._first(elements, lane, 0), "first")
                     with into.when(at.less(first, self.count)):
                         (found,) = elements.vectors(into, [first])
                         for m, value in enumerate(found):
-                            put(into, held, at.add(slot, m), value)
+                            put(into, row, at.add(slot, m), value)
                 else:
                     with self._unrolled(into, "m", v) as other:
-                        place = into.let(at.add(slot, other), "place")
-                        put(into, held, place, self.neutral)
+                        target = into.let(at.add(slot, other), "place")
+                        put(into, row, target, self.neutral)
                         k = into.let(self._first(elements, lane, other), "k")
                         with into.when(at.less(k, self.count)):
-                            put(into, held, place, elements.one(into, k))
+                            put(into, row, target, elements.one(into, k))
 
     def _stage(self, into: Linearizer, elements: RowElements, group: Expr, lane: Expr,
-               held: Sequence[Buffer]) -> None:  # fmt: skip
+               row: Sequence[Buffer]) -> None:  # fmt: skip
         """Store the loaded elements to the lines of their rows; neutral elements fill the last
         vector."""
         v = self.vector
@@ -159,14 +159,14 @@ class ShortRows:
             if elements.wide:
                 first = into.let(self._first(elements, lane, 0), "first")
                 with into.when(at.less(first, self.count)):
-                    values = [get(into, held, at.add(slot, m)) for m in range(v)]
+                    values = [get(into, row, at.add(slot, m)) for m in range(v)]
                     store_group(into, self.lines, at.add(line, first), values)
             else:
                 with into.loop("m", 0, v, "unrolled") as other:
                     k = into.let(self._first(elements, lane, other), "k")
                     with into.when(at.less(k, at.multiply(self.vectors, v))):
                         put(into, self.lines, at.add(line, k),
-                            get(into, held, at.add(slot, other)))  # fmt: skip
+                            get(into, row, at.add(slot, other)))  # fmt: skip
 
     def _row(self, into: Linearizer, base: Expr, line: Expr) -> None:
         """One row of the block, from its line."""
@@ -182,8 +182,8 @@ class ShortRows:
         number = into.let(number, "number")
         visits = self.fold.visits
         if visits is not None:
-            own, place = leaf(visits, into, number)
-            return place[1:], own
+            own, position = leaf(visits, into, number)
+            return position[1:], own
         row = into.let(at.minimum(number, at.subtract(self.rows, 1)), "row")
         at_row = tiling.coordinates(self.builder, into, row, self.fold.outer)
         return at_row, at.less(number, self.rows)

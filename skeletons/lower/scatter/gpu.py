@@ -6,7 +6,7 @@
                which all read the same part of the source
     atomic     operators on one component of up to eight bytes, or on independent components:
                atomic updates in the L2 cache.  Lanes of a warp that update the same index issue
-               one update (`Meeting`); frequent indices have bins in the block
+               one update (`WarpAggregation`); frequent indices have bins in the block
     locked     any other function of several components, complex128: complete elements under one
                of LOCKS spin locks (functions without an identity have bins too, with separate
                locks in shared memory)
@@ -264,7 +264,7 @@ class _Permute:
             for k, (out, value) in enumerate(zip(self.outs, values, strict=True)):
                 inner.append(Atomic((out,), target, (value,), component(combine, k)))
 
-        meeting = Meeting(into, grid, self.outs, combine, self.node.values, self.size)
+        aggregation = WarpAggregation(into, grid, self.outs, combine, self.node.values, self.size)
 
         def together(inner: Linearizer, position: Expr, target: Expr, values: Values) -> None:
             where = inner.let(slot(target), "slot")
@@ -273,7 +273,7 @@ class _Permute:
             with inner.when(cached):
                 bins.add(inner, where, values)
             rest = inner.let(at.select(cached, -1, target), "rest")
-            meeting.update(inner, position, rest, values)
+            aggregation.update(inner, position, rest, values)
 
         sources.sample(into, grid, look)
         into.append(Barrier())
@@ -298,9 +298,11 @@ class _Permute:
         tasks = builder.scalar(self._blocks(PLAIN_RESIDENT, THREADS), "blocks")
         act = self._action(way)
         together: Action | None = None
-        if way == "atomic" and self.combine is not None and Meeting.suits(self.combine):
+        if way == "atomic" and self.combine is not None and WarpAggregation.suits(self.combine):
             values = self.node.values
-            together = Meeting(into, grid, self.outs, self.combine, values, self.size).update
+            together = WarpAggregation(
+                into, grid, self.outs, self.combine, values, self.size
+            ).update
         self.sources.walk(into, grid, tasks, act, fallback is not None, None, together)
         return self._kernel(way, tasks, grid, into, fallback is not None, f"{way} updates", (),
                             fallback, PLAIN_RESIDENT)  # fmt: skip
@@ -467,7 +469,7 @@ def _count(e: Expr) -> Expr:
     return Apply(primitive("popcount"), (e,), uint32)
 
 
-class Meeting:
+class WarpAggregation:
     """Updates of a permute's target by complete warps.  `size`: elements of the target."""
 
     def __init__(self, into: Linearizer, grid: common.Threads, outs: Sequence[Buffer],

@@ -143,24 +143,24 @@ class _Tiles:
         """A part of a tile: filled in rows along `across`, computed in rows along the last axis."""
         across, last = self.across, self.last
         free = list(self.held)
-        held: dict[Read, Buffer] = {}
+        tiles: dict[Read, Buffer] = {}
         for e in self._staged(roots):
-            held[e] = next(b for b in free if b.type == e.type)
-            free.remove(held[e])
-        if held:
+            tiles[e] = next(b for b in free if b.type == e.type)
+            free.remove(tiles[e])
+        if tiles:
             with self._loops(into, last, across, "vector", ranges) as here:
-                self._hold(into, here, held)
+                self._hold(into, here, tiles)
         start, stop = ranges[across]
-        if held and self.together > 1:
+        if tiles and self.together > 1:
             squares = at.floor_divide(at.subtract(stop, start), self.together)
             left = at.add(start, at.multiply(squares, self.together))
             left = into.let(left, "rows_left")
             whole = {**ranges, across: (start, left)}
             with self._loops(into, across, last, "vector", whole, self.together) as here:
-                self._compute(into, here, roots, held)
+                self._compute(into, here, roots, tiles)
             start = left
         with self._loops(into, across, last, "vector", {**ranges, across: (start, stop)}) as here:
-            self._compute(into, here, roots, held)
+            self._compute(into, here, roots, tiles)
 
     @contextmanager
     def _loops(self, into: Linearizer, outer: int, inner: int, kind: str, ranges: Ranges,
@@ -181,17 +181,17 @@ class _Tiles:
         i, j = (at.subtract(here[k], self.origin[k]) for k in (self.across, self.last))
         return at.add(at.multiply(j, self.pitch), i)
 
-    def _hold(self, into: Linearizer, here: Mapping[int, Expr], held: Mapping[Read, Buffer]
+    def _hold(self, into: Linearizer, here: Mapping[int, Expr], tiles: Mapping[Read, Buffer]
               ) -> None:  # fmt: skip
         slot = self._slot(here)
         with into.when_always({Index(k): x for k, x in here.items()}):
-            values = into.emit(list(held))
-            into.append(*(Store(b, slot, v) for b, v in zip(held.values(), values, strict=True)))
+            values = into.emit(list(tiles))
+            into.append(*(Store(b, slot, v) for b, v in zip(tiles.values(), values, strict=True)))
 
     def _compute(self, into: Linearizer, here: Mapping[int, Expr], roots: Sequence[Expr],
-                 held: Mapping[Read, Buffer]) -> None:  # fmt: skip
+                 tiles: Mapping[Read, Buffer]) -> None:  # fmt: skip
         slot = self._slot(here)
-        memo: dict[Expr, Expr] = {e: Load(b, slot) for e, b in held.items()}
+        memo: dict[Expr, Expr] = {e: Load(b, slot) for e, b in tiles.items()}
         if has_boundary(roots):  # only of parts that hold nothing
             roots = resolve(roots, self.builder, self.node.shape)
         with into.when_always({Index(k): x for k, x in here.items()}):

@@ -240,17 +240,17 @@ def _simple(operations: Sequence[Operation]) -> bool:
 
 
 def repeat(device: EmulatedDevice, op: Repeat) -> None:
-    """A loop: by graphs of turns, by itself, or driven by the host, which waits for every test."""
+    """A loop: by graphs of iterations, by itself, or by the host, which waits for every test."""
     if _simple(list(flattened(op.inside))):
-        if op.turns is not None:
-            _by_chunks(device, op, op.turns)
+        if op.trips is not None:
+            _by_chunks(device, op, op.trips)
             return
         if device.mark() % 2:
             _by_itself(device, op)
             return
-    turn = 0
-    while op.turns is None or turn < op.turns:
-        side = turn % 2
+    iteration = 0
+    while op.trips is None or iteration < op.trips:
+        side = iteration % 2
         if op.test is not None:
             for inner in op.look[side]:
                 device.run(inner)
@@ -258,17 +258,17 @@ def repeat(device: EmulatedDevice, op: Repeat) -> None:
                 break
         for inner in (op.even, op.odd)[side]:
             device.run(inner)
-        turn += 1
-    if op.turns is None and turn % 2:
+        iteration += 1
+    if op.trips is None and iteration % 2:
         for target, source in zip(op.front, op.back, strict=True):
             if target is not source:
                 device.run(Copy(target, source))
 
 
-def _by_chunks(device: EmulatedDevice, op: Repeat, turns: int) -> None:
-    for first in range(0, turns, CHUNK):
-        chunk = range(first, min(first + CHUNK, turns))
-        device.queue([o for turn in chunk for o in (op.even, op.odd)[turn % 2]])
+def _by_chunks(device: EmulatedDevice, op: Repeat, count: int) -> None:
+    for first in range(0, count, CHUNK):
+        chunk = range(first, min(first + CHUNK, count))
+        device.queue([o for iteration in chunk for o in (op.even, op.odd)[iteration % 2]])
 
 
 def _by_itself(device: EmulatedDevice, op: Repeat) -> None:

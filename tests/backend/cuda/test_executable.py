@@ -351,11 +351,11 @@ def test_explain_says_how_loops_run(gpu):
     walked = on_gpu(lambda x: td.iterate(9, lambda s: s * 2, x)).lower(A).explain()
     assert "one kernel walks along the axis" in walked
     counted = on_gpu(lambda x: td.iterate(9, lambda s: s * td.sum(s), x)).lower(A).explain()
-    assert "CUDA graphs of its turns" in counted
+    assert "CUDA graphs of its iterations" in counted
     tested = on_gpu(lambda x: td.while_loop(lambda s: td.the(td.sum(s)) < 9, lambda s: s * 2, x))
     assert "conditional node" in tested.lower(A).explain()
     sorting = on_gpu(lambda x: td.iterate(9, lambda s: td.sort(-s), x)).lower(A).explain()
-    assert "turn by turn, for sort is a library's" in sorting
+    assert "iteration by iteration, for sort is a library's" in sorting
 
 
 # --- checks and libraries ------------------------------------------------------------------------
