@@ -16,7 +16,8 @@ from treadle.dsl.process.locks import cached
 from treadle.skeletons.lower.pieces import Whole, pieces_of
 
 from ..runtime.executor import Executor
-from ..runtime.run import HostArray, Params, Unrecordable
+from ..runtime.run import Params, Unrecordable
+from ..runtime.types import DeviceArray, HostArray
 from .device.device import Block, Code, Copy, Device
 from .graphs.tape import Direct, Judged, Recorder, Tape
 from .pieces import PiecewiseCalls
@@ -37,8 +38,8 @@ class Recording(NamedTuple):
     its constant arrays, its replay, and the checks that follow."""
 
     used: list[int]
-    constants: list[Any]
-    replay: Callable[[Sequence[Any], Params], list[Any]]
+    constants: list[DeviceArray]
+    replay: Callable[[Sequence[DeviceArray], Params], list[DeviceArray]]
     judged: Judged | None
 
 
@@ -80,7 +81,7 @@ class RecordedCalls:
         return found
 
     def _call(self, data: Sequence[Any], params: Params) -> list[Any]:
-        arrays: list[Any] = []
+        arrays: list[DeviceArray] = []
         key: list[Any] = []
         on_device = False
         for d in data:
@@ -118,7 +119,7 @@ class RecordedCalls:
         # It shares the kernels, but not the recordings: only pieces have the extents of pieces.
         return PiecewiseCalls(self.owner, RecordedCalls(self.owner), how)
 
-    def recording(self, arrays: list[Any], params: Params, key: list[Any]) -> Recording:
+    def recording(self, arrays: list[DeviceArray], params: Params, key: list[Any]) -> Recording:
         """The recording of the program for inputs of these layouts, created on first use."""
         if self.pinned:
             found = self.tapes.get((*key, *(params[k] for k in self.pinned)))
@@ -148,7 +149,7 @@ class RecordedCalls:
         return dispatcher
 
     def _replay(
-        self, recorded: Recording, arrays: list[Any], params: Params, on_device: bool
+        self, recorded: Recording, arrays: list[DeviceArray], params: Params, on_device: bool
     ) -> list[Any]:
         device = self.device
         used, constants, run, judged = recorded
@@ -164,7 +165,7 @@ class RecordedCalls:
         """The arrays of a call; those on the device become blocks."""
         return [a if type(a) is _ndarray else self.device.block(a) for a in arrays]
 
-    def _record(self, arrays: list[Any], params: Params, key: list[Any]) -> Recording:
+    def _record(self, arrays: list[DeviceArray], params: Params, key: list[Any]) -> Recording:
         owner, device = self.owner, self.device
         blocks = [
             Block(f.shape, f.dtype, kind="input", strides=f.strides, dense=f.dense,
@@ -202,7 +203,7 @@ class RecordedCalls:
                 self.tapes.popitem(last=False)
         return recorded
 
-    def _direct(self, arrays: list[Any], params: Params, on_device: bool) -> list[Any]:
+    def _direct(self, arrays: list[DeviceArray], params: Params, on_device: bool) -> list[Any]:
         """Run step by step, for data-dependent control flow and checked mode."""
         queue = Direct(self.device)
         run = DeviceRun(queue, self.owner.slots(self._held(arrays)), params)

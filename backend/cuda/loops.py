@@ -36,8 +36,9 @@ from treadle.skeletons.linalg.small import has_kernel
 from ..runtime import loops
 from ..runtime.host import Cell, is_host_work
 from ..runtime.plan import Step
-from ..runtime.run import HostArray, HostValues, Slots, Unrecordable
+from ..runtime.run import HostValues, Slots, Unrecordable
 from ..runtime.steps import Action
+from ..runtime.types import HostArray
 from .device.device import Block, Code, Copy, Fill, Launch, Operation, Repeat
 from .graphs.tape import Recorder, flattened, renamed
 from .running import DeviceRun
@@ -388,7 +389,7 @@ def _hoisted(even: Iteration, odd: Iteration, state: Sequence[Block]) -> list[Op
 class Known:
     """What the host knows about a loop: its trip count and the final values of some states."""
 
-    def __init__(self, iterations: int, final: dict[int, np.ndarray[Any, Any]]) -> None:
+    def __init__(self, iterations: int, final: dict[int, HostArray]) -> None:
         self.iterations, self.final = iterations, final
 
 

@@ -13,8 +13,9 @@ from treadle.dsl.graph import Check
 from treadle.skeletons.ir import arithmetic as at
 from treadle.skeletons.ir.counted import Loops, violations
 
-from ..runtime.run import HostArray, HostValues, Params, Run, Slots
+from ..runtime.run import HostValues, Params, Run, Slots
 from ..runtime.steps import verify
+from ..runtime.types import DType, HostArray
 from .device.device import Block, Copy, Fill
 from .graphs.tape import Queue, Verdict
 
@@ -37,7 +38,7 @@ class DeviceRun(Run[Block]):
     def recording(self) -> bool:
         return self.queue.recording
 
-    def new(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Block:
+    def new(self, shape: tuple[int, ...], dtype: DType) -> Block:
         return self.queue.block(shape, dtype)
 
     def constant(self, value: HostArray) -> Block:

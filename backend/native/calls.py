@@ -12,7 +12,8 @@ import numpy as np
 from treadle.dsl.frontend.sources import host_array
 from treadle.dsl.process.limits import threads
 
-from ..runtime.run import HostArray, Params, Slots, Unrecordable
+from ..runtime.run import Params, Slots, Unrecordable
+from ..runtime.types import HostArray
 from .running import HostRun
 from .runtime.late import Growing
 from .runtime.replay import KEPT, LARGEST, Replays

@@ -25,7 +25,8 @@ from treadle.skeletons.ir.failures import raise_failure
 
 from ..runtime import loops
 from ..runtime.memory import POOL, address
-from ..runtime.run import HostArray, HostValues, Unrecordable
+from ..runtime.run import HostValues, Unrecordable
+from ..runtime.types import HostArray
 from .running import HostRun
 from .runtime.late import Growing
 from .runtime.replay import KEPT, LARGEST, Code, fill, release, usable

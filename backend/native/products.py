@@ -28,8 +28,9 @@ from treadle.skeletons.products.small import on_cpu
 from ..runtime import operand
 from ..runtime.memory import POOL, matmul
 from ..runtime.operand import plain
-from ..runtime.run import HostArray, HostValues, Unrecordable
+from ..runtime.run import HostValues, Unrecordable
 from ..runtime.steps import Action
+from ..runtime.types import HostArray
 from . import crossover
 from .own import Host, blas, standard_for
 from .running import HostRun

@@ -14,7 +14,8 @@ from treadle.dsl.graphs.relations import limit_of
 
 from ..runtime.host import HostFunction
 from ..runtime.memory import POOL
-from ..runtime.run import HostArray, HostValues, Params, Run, Slots, Unrecordable
+from ..runtime.run import HostValues, Params, Run, Slots, Unrecordable
+from ..runtime.types import DType, HostArray, Numbers
 from .layouts import row_major
 from .runtime.late import Instruction, Late, is_late
 from .runtime.structures import InstructionKind
@@ -35,17 +36,17 @@ class HostRun(Run[HostArray]):
     def recording(self) -> bool:
         return self.tape is not None
 
-    def new(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> HostArray:
+    def new(self, shape: tuple[int, ...], dtype: DType) -> HostArray:
         found: HostArray = (POOL.allocate if self.tape is None else self.tape.new)(shape, dtype)
         return found
 
-    def extents(self, values: Sequence[Any], least: int = 0) -> tuple[Any, ...]:
+    def extents(self, values: Numbers, least: int = 0) -> tuple[Any, ...]:
         if self.tape is None or not any(isinstance(v, Late) for v in values):
             return super().extents(values, least)
         most = functools.partial(self.tape.apply, InstructionKind.MAXIMUM, least)
         return tuple([most(v) if isinstance(v, Late) else max(int(v), least) for v in values])
 
-    def counts(self, values: HostValues) -> Sequence[Any]:
+    def counts(self, values: HostValues) -> Numbers:
         if self.tape is None or not values.reads:
             return super().counts(values)
         self.pinned |= values.params
@@ -53,7 +54,7 @@ class HostRun(Run[HostArray]):
         return [MEMORY if isinstance(v, Late) else v for v in found]
 
     def evaluate(self, host: HostFunction, function: Callable[[Slots, Params], tuple[Any, ...]]
-                 ) -> Sequence[Any]:  # fmt: skip
+                 ) -> Numbers:  # fmt: skip
         """The values of a host function, which is `function` compiled: while recording, those that
         depend on the contents of arrays are `Late`."""
         if self.tape is None or not is_late(host, self.slots):

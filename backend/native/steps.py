@@ -20,7 +20,8 @@ from treadle.skeletons.ir.specialise import computed
 from ..runtime import steps
 from ..runtime.forms import Form
 from ..runtime.memory import address
-from ..runtime.run import HostArray, Params, Run, Slots, Unrecordable
+from ..runtime.run import Params, Run, Slots, Unrecordable
+from ..runtime.types import HostArray, Numbers
 from . import recipe
 from .forms import NativeForms, given_way
 from .layouts import NEIGHBOURS, Layout, Layouts, layouts_of
@@ -193,7 +194,7 @@ class NodeKernels(steps.NodeKernels[HostRun, HostArray]):
     def compiled(self) -> list[code.CompiledKernel]:
         return [launch.compiled(self.fast_math) for launch in self.launches]
 
-    def values(self, run: HostRun) -> Sequence[Any]:
+    def values(self, run: HostRun) -> Numbers:
         if run.recording:
             if self.check or self.contents:
                 raise Unrecordable("the contents of an array decide what runs")
@@ -206,7 +207,7 @@ class NodeKernels(steps.NodeKernels[HostRun, HostArray]):
         run: HostRun,
         outs: Sequence[HostArray],
         scratch: Sequence[HostArray],
-        values: Sequence[Any],
+        values: Numbers,
     ) -> None:
         spaces = run.slots, outs, scratch
         errors = np.zeros(self.errors, np.int64) if self.errors else None
@@ -283,7 +284,7 @@ class KernelLaunch:
         return self._compiled
 
     def run(
-        self, spaces: Spaces, values: Sequence[Any], errors: HostArray | None, fast_math: bool
+        self, spaces: Spaces, values: Numbers, errors: HostArray | None, fast_math: bool
     ) -> None:
         """Launch now; the kernel reports failures in `errors`."""
         tasks = values[self.end]
@@ -307,7 +308,7 @@ class KernelLaunch:
         self,
         tape: Tape,
         spaces: Spaces,
-        values: Sequence[Any],
+        values: Numbers,
         tasks: Extent,
         fast_math: bool,
         errors: int,
@@ -329,7 +330,7 @@ class KernelLaunch:
         )
 
 
-def choices(launch: KernelLaunch | Choice, run: HostRun, values: Sequence[Any]
+def choices(launch: KernelLaunch | Choice, run: HostRun, values: Numbers
             ) -> list[tuple[KernelLaunch, Extent]]:  # fmt: skip
     """What to record for a launch, with the number of tasks.  If operations compute the numbers
     that a choice depends on, all variants are recorded; the others then have no task."""
@@ -388,7 +389,7 @@ class Choice:
         """The variant for most arrays; other variants are compiled at their first launch."""
         return self.variants[0].compiled(fast_math)
 
-    def chosen(self, slots: Slots, params: Params, values: Sequence[Any]) -> KernelLaunch:
+    def chosen(self, slots: Slots, params: Params, values: Numbers) -> KernelLaunch:
         """The variant for these scalars."""
         key = [values[k] for k in self.watched]
         known, launch = self._last

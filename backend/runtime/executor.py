@@ -29,7 +29,7 @@ from treadle.dsl.program import TracedProgram
 from .device import Device
 from .host import HostCompiler, is_host_work
 from .plan import Plan, Planner, Step, data_checks
-from .run import HostArray, HostValues, Params, Run, Slots
+from .run import HostValues, Params, Run, Slots
 from .steps import (
     Action,
     BarrierStep,
@@ -39,6 +39,7 @@ from .steps import (
     ReleaseStep,
     verify,
 )
+from .types import HostArray
 
 D = TypeVar("D", bound=Device)
 

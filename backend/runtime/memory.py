@@ -19,6 +19,8 @@ from treadle.dsl.errors import DeviceOutOfMemory, ShapeError, TreadleError
 from treadle.dsl.process import locks
 from treadle.dsl.process.limits import BLAS, limit, require_memory
 
+from .types import DType
+
 SMALLEST = 1 << 16
 LIMIT = 1 << 30
 #: No array has as many bytes as this.
@@ -93,7 +95,7 @@ def _is_one_matrix(b: Any, batch: tuple[int, ...]) -> bool:
     )
 
 
-def no_memory(shape: tuple[int, ...], dtype: np.dtype[Any], held: int = 0) -> TreadleError:
+def no_memory(shape: tuple[int, ...], dtype: DType, held: int = 0) -> TreadleError:
     """The error of a failed allocation: the bytes requested, kept for reuse and free."""
     size = math.prod(shape, start=dtype.itemsize)
     if not size:
@@ -126,7 +128,7 @@ class Pool:
         self._held = 0
         self._lock = locks.lock()
 
-    def allocate(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
+    def allocate(self, shape: tuple[int, ...], dtype: DType) -> Any:
         """An uninitialised C-contiguous array, 64-byte aligned when it comes from the pool."""
         size = dtype.itemsize
         for n in shape:

@@ -11,17 +11,15 @@ from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Generic, Self, TypeVar
 
-import numpy as np
-
 from treadle.dsl.expr import Expr, Param, Read, substitute, walk
 from treadle.dsl.graph import Check, Leaf
 from treadle.dsl.process.locks import cached
 from treadle.skeletons.ir.hosted import Most
 
 from .host import HostCompiler, HostFunction
+from .types import DType, HostArray, Numbers
 
 A = TypeVar("A")
-HostArray = np.ndarray[Any, Any]
 Slots = list[Any]
 Params = Sequence[Any]
 
@@ -56,14 +54,14 @@ class Run(ABC, Generic[A]):
     # --- memory ---
 
     @abstractmethod
-    def new(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> A:
+    def new(self, shape: tuple[int, ...], dtype: DType) -> A:
         """An uninitialised dense array."""
 
-    def extents(self, values: Sequence[Any], least: int = 0) -> tuple[int, ...]:
+    def extents(self, values: Numbers, least: int = 0) -> tuple[int, ...]:
         """Extents of a new array from what the host has computed for them."""
         return tuple([v if v > least else least for v in map(int, values)])
 
-    def counts(self, values: HostValues) -> Sequence[Any]:
+    def counts(self, values: HostValues) -> Numbers:
         """Numbers of iterations that decide about the form of kernels; large ones where they are
         not known yet."""
         return values(self)

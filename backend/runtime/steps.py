@@ -25,7 +25,8 @@ from treadle.skeletons.schedules.user_orders import require_fits
 
 from .choosing import choosing
 from .forms import PLAIN, Form, Forms
-from .run import A, HostArray, HostValues, Run
+from .run import A, HostValues, Run
+from .types import DType, HostArray, Numbers
 
 if TYPE_CHECKING:
     from treadle.skeletons.ir.kernel import Buffer, Lowered
@@ -212,7 +213,7 @@ class NodeKernels(ABC, Generic[R, A]):
             for slot, leaf in zip(self.defaults, defaults_of(node), strict=False)
         ]
         self.reuse += [None] * (len(self.targets) - len(self.defaults))
-        self.scratch: list[tuple[int, np.dtype[Any], bool]] = []
+        self.scratch: list[tuple[int, DType, bool]] = []
 
     def _sized(self, shapes: Sequence[tuple[int, int]], scratch: Sequence[tuple[int, str, bool]],
                fits: Sequence[Fits], filled: Mapping[int, Filled]) -> None:  # fmt: skip
@@ -220,13 +221,11 @@ class NodeKernels(ABC, Generic[R, A]):
         self.scratch = [(at, _TYPES[t].numpy, zeroed) for at, t, zeroed in scratch]
 
     @abstractmethod
-    def values(self, run: R) -> Sequence[Any]:
+    def values(self, run: R) -> Numbers:
         """Compute the values that the host needs before any launch."""
 
     @abstractmethod
-    def launch(
-        self, run: R, outs: Sequence[A], scratch: Sequence[A], values: Sequence[Any]
-    ) -> None:
+    def launch(self, run: R, outs: Sequence[A], scratch: Sequence[A], values: Numbers) -> None:
         """Launch every kernel."""
 
     def __call__(self, run: R) -> None:
@@ -338,7 +337,7 @@ class LibraryStep(Generic[R]):
         self.targets = [(slots[o], o.type.numpy) for o in node.leaves]
         self.extents = HostValues(owner.host, [e for o in node.outputs for e in o.shape])
 
-    def parts(self, run: R, result: Any) -> Iterator[tuple[int, np.dtype[Any], Any]]:
+    def parts(self, run: R, result: Any) -> Iterator[tuple[int, DType, Any]]:
         """The slots, types and arrays of the function's result."""
         operation, extents = self.node.operation, iter(self.extents(run))
         parts = parts_of(operation, result, extents, self.node.where)

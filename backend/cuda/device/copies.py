@@ -29,6 +29,7 @@ from treadle.backend.native.runtime import modules
 from treadle.backend.native.runtime.structures import words
 from treadle.dsl.process import locks
 
+from ...runtime.types import HostArray
 from .calls import DriverError
 
 #: Sizes in bytes.  LARGE: from here a copy goes through pinned memory (on an H200 32 MB take 1.2 to
@@ -246,11 +247,11 @@ class Lanes:
     def __init__(self, up: Lane, down: Lane) -> None:
         self._up, self._down = up, down
 
-    def send(self, target: Any, source: np.ndarray[Any, Any], after: Any) -> Transfer:
+    def send(self, target: Any, source: HostArray, after: Any) -> Transfer:
         dense = np.ascontiguousarray(source)
         return self._up.copy(target.data.ptr, dense.ctypes.data, dense.nbytes, after, target, dense)
 
-    def fetch(self, target: np.ndarray[Any, Any], source: Any, after: Any) -> Transfer:
+    def fetch(self, target: HostArray, source: Any, after: Any) -> Transfer:
         return self._down.copy(target.ctypes.data, source.data.ptr, target.nbytes, after, source,
                                target)  # fmt: skip
 

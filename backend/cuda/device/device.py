@@ -14,12 +14,11 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-import numpy as np
-
 from treadle.dsl.errors import TreadleError
 from treadle.skeletons.ir.kernel import Buffer, Kernel
 
 from ...runtime import device
+from ...runtime.types import DeviceArray, DType, HostArray, Numbers
 from ..codegen.text import passed
 
 
@@ -37,8 +36,8 @@ class Block:
     def __init__(
         self,
         shape: tuple[int, ...],
-        dtype: np.dtype[Any],
-        array: Any = None,
+        dtype: DType,
+        array: DeviceArray = None,
         *,
         kind: str = "work",
         strides: tuple[int, ...] | None = None,
@@ -145,7 +144,7 @@ class Fill:
     """Set every element of a dense array to `value` (a rank-0 array of its type)."""
 
     block: Block
-    value: np.ndarray[Any, Any]
+    value: HostArray
 
     @property
     def writes(self) -> tuple[Block, ...]:
@@ -181,7 +180,7 @@ class Call:
     creating arrays; None if the library has no such call.
     """
 
-    action: Callable[[Sequence[Any], Sequence[Any]], None]
+    action: Callable[[Numbers, Numbers], None]
     reads: tuple[Block, ...]
     writes: tuple[Block, ...]
     addressed: Callable[[Sequence[int]], None] | None = None
@@ -241,11 +240,11 @@ class Lanes(Protocol):
     A copy begins once a mark has been reached (`Device.mark`).
     """
 
-    def send(self, target: Any, source: np.ndarray[Any, Any], after: Any) -> Transfer:
+    def send(self, target: DeviceArray, source: HostArray, after: Any) -> Transfer:
         """Copy a host array to a dense device array."""
         ...
 
-    def fetch(self, target: np.ndarray[Any, Any], source: Any, after: Any) -> Transfer:
+    def fetch(self, target: HostArray, source: DeviceArray, after: Any) -> Transfer:
         """Copy a dense device array to a dense host array."""
         ...
 
@@ -275,11 +274,11 @@ class Device(device.Device, Protocol):
         """Compile every code (set its `function`), several in parallel."""
         ...
 
-    def empty(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
+    def empty(self, shape: tuple[int, ...], dtype: DType) -> DeviceArray:
         """An uninitialised dense array, aligned to 256 bytes."""
         ...
 
-    def adopt(self, value: Any) -> tuple[Any, Hashable] | None:
+    def adopt(self, value: Any) -> tuple[DeviceArray, Hashable] | None:
         """A device array that shares the memory and strides of `value`, ordered after pending
         operations of `value`'s owner; None if `value` is on the host.
 
@@ -288,19 +287,19 @@ class Device(device.Device, Protocol):
         """
         ...
 
-    def block(self, array: Any) -> Block:
+    def block(self, array: DeviceArray) -> Block:
         """An "input" block of an array that `adopt` returned."""
         ...
 
-    def upload(self, value: np.ndarray[Any, Any]) -> Any:
+    def upload(self, value: HostArray) -> DeviceArray:
         """A dense copy of a host array (of any layout, in native byte order)."""
         ...
 
-    def download(self, array: Any) -> np.ndarray[Any, Any]:
+    def download(self, array: DeviceArray) -> HostArray:
         """A new host array with the contents, after all earlier work on the array is done."""
         ...
 
-    def mark(self) -> Any:
+    def mark(self) -> DeviceArray:
         """An event that is reached when the work queued so far on the current stream is done."""
         ...
 
@@ -325,12 +324,12 @@ class Device(device.Device, Protocol):
         """The calling thread's current GPU."""
         ...
 
-    def dispatcher(self, args: Sequence[Any], unrepeatable: type[Exception]) -> Any:
+    def dispatcher(self, args: Sequence[Any], unrepeatable: type[Exception]) -> DeviceArray:
         """What repeats calls of a program with arguments like `args` at the least cost
         (`dispatch.py`), None where the device has nothing better than `prepare`."""
         ...
 
-    def prepare(self, tape: Any) -> Callable[[Sequence[Any], Sequence[Any]], list[Any]]:
+    def prepare(self, tape: Any) -> Callable[[Sequence[DeviceArray], Numbers], list[DeviceArray]]:
         """A function (arrays of the tape's inputs, parameters) → arrays of its results (new ones),
         and what its numbers are, that replays a tape."""
         ...

@@ -22,6 +22,7 @@ from treadle.dsl.frontend.sources import PLAIN_ARRAYS
 from treadle.dsl.process import locks
 
 from ...runtime.memory import POOL
+from ...runtime.types import DeviceArray, DType, HostArray
 from ..compile.nvrtc import Cubin, compile_kernels
 from ..graphs.dispatch import Dispatcher
 from .arguments import Arguments
@@ -94,7 +95,7 @@ class Mailbox:
             runtime.memcpyAsync(place, address, t.itemsize, _DEVICE_TO_HOST, stream)
         runtime.eventRecord(self.event.ptr, stream)
 
-    def read(self) -> list[np.ndarray[Any, Any]]:
+    def read(self) -> list[HostArray]:
         """Wait for the scalars posted last and return them."""
         self.event.synchronize()
         return [np.frombuffer(self._held, t, 1, 16 * k).reshape(()).copy()
@@ -126,7 +127,7 @@ class DriverDevice(ABC):
 
     # --- memory ---
 
-    def empty(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
+    def empty(self, shape: tuple[int, ...], dtype: DType) -> DeviceArray:
         size = math.prod(shape, start=dtype.itemsize)
         if size >= _COUNTED:  # the pool's size computation would overflow
             raise self.out_of_memory(size, f"an array of shape {shape} ({dtype})")
@@ -139,7 +140,7 @@ class DriverDevice(ABC):
         except (cupy.cuda.memory.OutOfMemoryError, *_TOO_LARGE):
             raise self.out_of_memory(size, f"an array of shape {shape} ({dtype})") from None
 
-    def allocate(self, size: int) -> Any:
+    def allocate(self, size: int) -> DeviceArray:
         """Allocate `size` bytes from CuPy's pool; the returned pointer owns them."""
         try:
             return cupy.cuda.alloc(size)
@@ -162,7 +163,7 @@ class DriverDevice(ABC):
             "Delete arrays that are not needed; the program stays usable.",
         )
 
-    def adopt(self, value: Any) -> tuple[Any, Hashable] | None:
+    def adopt(self, value: Any) -> tuple[DeviceArray, Hashable] | None:
         cls = type(value)
         if cls is np.ndarray:
             return None
@@ -181,13 +182,13 @@ class DriverDevice(ABC):
             return array, array.shape
         return array, (array.shape, array.strides, data.ptr & 15 == 0)
 
-    def block(self, array: Any) -> Block:
+    def block(self, array: DeviceArray) -> Block:
         return Block(
             array.shape, array.dtype, array, kind="input", strides=array.strides,
             dense=array._c_contiguous, aligned=not array.data.ptr & 15,
         )  # fmt: skip
 
-    def upload(self, value: np.ndarray[Any, Any]) -> Any:
+    def upload(self, value: HostArray) -> DeviceArray:
         dense = np.ascontiguousarray(value).reshape(value.shape)
         array = self.empty(dense.shape, dense.dtype)
         if dense.nbytes:
@@ -198,8 +199,8 @@ class DriverDevice(ABC):
                 self._copier.upload(array.data.ptr, source, dense.nbytes, self.mark())
         return array
 
-    def download(self, array: Any) -> np.ndarray[Any, Any]:
-        found: np.ndarray[Any, Any] = POOL.allocate(array.shape, array.dtype)
+    def download(self, array: DeviceArray) -> HostArray:
+        found: HostArray = POOL.allocate(array.shape, array.dtype)
         if array.nbytes:
             stream, target = cupy.cuda.get_current_stream(), found.ctypes.data
             dense = array if array._c_contiguous else cupy.ascontiguousarray(array)
@@ -210,7 +211,7 @@ class DriverDevice(ABC):
                 self._copier.download(target, dense.data.ptr, found.nbytes, self.mark())
         return found
 
-    def mark(self) -> Any:
+    def mark(self) -> DeviceArray:
         made = cupy.cuda.Event(disable_timing=True)
         made.record()
         return made
@@ -347,7 +348,7 @@ def explained(error: Exception, name: str, arch: str) -> TreadleError | None:
     return None
 
 
-def borrowed(value: Any) -> Any:
+def borrowed(value: Any) -> DeviceArray:
     """A CuPy array over another library's device memory (DLPack orders the streams); None if the
     memory is on the host."""
     try:
@@ -394,7 +395,7 @@ def arguments_of(code: Code) -> Arguments:
     )  # fmt: skip
 
 
-def fill(address: int, count: int, value: np.ndarray[Any, Any], stream: int) -> None:
+def fill(address: int, count: int, value: HostArray, stream: int) -> None:
     """Set `count` elements to one value with the driver's memset."""
     for words, pitch, offset, word, size in patterns(value, count):
         where = address + offset
@@ -406,7 +407,7 @@ def fill(address: int, count: int, value: np.ndarray[Any, Any], stream: int) -> 
                     "filling an array")  # fmt: skip
 
 
-def patterns(value: np.ndarray[Any, Any], count: int) -> list[tuple[int, int, int, int, int]]:
+def patterns(value: HostArray, count: int) -> list[tuple[int, int, int, int, int]]:
     """How memset writes `count` copies of a value: (words, pitch, offset, word, bytes of a word).
 
     With pitch 0 words are contiguous; otherwise there is one four-byte word every `pitch` bytes.

@@ -6,12 +6,13 @@ from __future__ import annotations
 import weakref
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from cuda.bindings import driver as cu
 
 from treadle.dsl.types import int64
 
+from ...runtime.types import Handle
 from ..compile.nvrtc import compile_text
 from ..device.arguments import Arguments
 from ..device.calls import DriverError, checked
@@ -55,7 +56,7 @@ class ExecutableGraph:
 
     __slots__ = ("__weakref__", "_handle")
 
-    def __init__(self, graph: Any) -> None:
+    def __init__(self, graph: Handle) -> None:
         self._handle = checked(cu.cuGraphInstantiate(graph, 0), "making a CUDA graph")
         checked(cu.cuGraphDestroy(graph), "making a CUDA graph")
         weakref.finalize(self, cu.cuGraphExecDestroy, self._handle).atexit = False
@@ -71,11 +72,13 @@ class Builder:
 
     `shared`: blocks whose memory overlaps (`tape.sharing`)."""
 
-    def __init__(self, graph: Any, shared: Mapping[Block, Sequence[Block]] | None = None) -> None:
+    def __init__(
+        self, graph: Handle, shared: Mapping[Block, Sequence[Block]] | None = None
+    ) -> None:
         self.graph, self.shared = graph, shared or {}
 
-    def kernel(self, after: Sequence[Any], handle: int, tasks: int, threads: int, shared: int,
-               arguments: int) -> Any:  # fmt: skip
+    def kernel(self, after: Sequence[Handle], handle: int, tasks: int, threads: int, shared: int,
+               arguments: int) -> Handle:  # fmt: skip
         """A kernel node; the arguments are copied."""
         node = cu.CUDA_KERNEL_NODE_PARAMS()
         node.func = cu.CUfunction(handle)
@@ -85,7 +88,7 @@ class Builder:
         return checked(cu.cuGraphAddKernelNode(self.graph, list(after), len(after), node),
                        "a kernel of a CUDA graph")  # fmt: skip
 
-    def step(self, step: Step, after: Sequence[Any]) -> list[Any]:
+    def step(self, step: Step, after: Sequence[Handle]) -> list[Handle]:
         """The nodes of a bound step."""
         if isinstance(step, LaunchStep):
             return [self.kernel(after, step.handle, step.tasks, step.threads, step.shared,
@@ -100,8 +103,8 @@ class Builder:
             return list(after)
         return [self.copy(after, step.target, step.source, step.nbytes)]
 
-    def fill(self, after: Sequence[Any], address: int, words: int, pitch: int, word: int,
-             size: int) -> Any:  # fmt: skip
+    def fill(self, after: Sequence[Handle], address: int, words: int, pitch: int, word: int,
+             size: int) -> Handle:  # fmt: skip
         """A memset node; see `driver.patterns`."""
         node = cu.CUDA_MEMSET_NODE_PARAMS()
         node.dst, node.value, node.elementSize = address, word, size
@@ -112,8 +115,8 @@ class Builder:
             "a fill of a CUDA graph",
         )
 
-    def copy(self, after: Sequence[Any], target: int, source: int, nbytes: int,
-             to_host: bool = False) -> Any:  # fmt: skip
+    def copy(self, after: Sequence[Handle], target: int, source: int, nbytes: int,
+             to_host: bool = False) -> Handle:  # fmt: skip
         """A copy within the device, or to host memory."""
         node = cu.CUDA_MEMCPY3D()
         device = cu.CUmemorytype.CU_MEMORYTYPE_DEVICE
@@ -132,15 +135,15 @@ class Builder:
         self,
         operations: Sequence[Operation],
         steps: Sequence[Step],
-        first: Sequence[Any] = (),
-        made: dict[Block, list[Any]] | None = None,
-    ) -> list[Any]:
+        first: Sequence[Handle] = (),
+        made: dict[Block, list[Handle]] | None = None,
+    ) -> list[Handle]:
         """Add every step after its dependencies; returns the nodes without successors.
 
         All added nodes run after the nodes `first`.  `made`, if given, is updated with the nodes
         that last wrote each block.
         """
-        nodes: list[list[Any]] = []
+        nodes: list[list[Handle]] = []
         followed: set[int] = set()
         for step, needs in zip(steps, dependencies(operations, self.shared), strict=True):
             after = [n for k in needs for n in nodes[k]]
@@ -153,11 +156,11 @@ class Builder:
         return _unique(last) or list(first)
 
 
-def _unique(nodes: Sequence[Any]) -> list[Any]:
+def _unique(nodes: Sequence[Handle]) -> list[Handle]:
     return list({int(n): n for n in nodes}.values())
 
 
-def _context() -> Any:
+def _context() -> Handle:
     return checked(cu.cuCtxGetCurrent(), "the context")
 
 
@@ -172,7 +175,7 @@ def program_graph(
     to the mailbox; no other node waits for these copies."""
     graph = checked(cu.cuGraphCreate(0), "making a CUDA graph")
     builder = Builder(graph)
-    made: dict[Block, list[Any]] = {}
+    made: dict[Block, list[Handle]] = {}
     builder.all(operations, steps, made=made)
     if post is not None:
         box, addresses, blocks = post
@@ -234,12 +237,12 @@ def while_graph(step: RepeatStep) -> ExecutableGraph:
     handle = checked(cu.cuGraphConditionalHandleCreate(graph, _context(), 0, flag),
                      "a loop of a CUDA graph")  # fmt: skip
 
-    def ask(builder: Builder, after: Sequence[Any], *addresses: int) -> Any:
+    def ask(builder: Builder, after: Sequence[Handle], *addresses: int) -> Handle:
         arguments = Arguments(3, [])
         arguments.point([int(handle), *addresses])
         return builder.kernel(after, go.handle, 1, 1, 0, arguments.address)
 
-    def back(builder: Builder, after: Sequence[Any], test: int) -> list[Any]:
+    def back(builder: Builder, after: Sequence[Handle], test: int) -> list[Handle]:
         nodes = []
         for copy in step.back:
             arguments = Arguments(3, [int64])
@@ -281,10 +284,10 @@ def while_graph(step: RepeatStep) -> ExecutableGraph:
     return ExecutableGraph(graph)
 
 
-def _add_node(graph: Any, after: list[Any], params: Any) -> tuple[Any, ...]:
+def _add_node(graph: Handle, after: list[Handle], params: Handle) -> tuple[Handle, ...]:
     """cuGraphAddNode, which since CUDA 13 also takes the edge data."""
     if cu.CUDA_VERSION >= 13000:
-        found: tuple[Any, ...] = cu.cuGraphAddNode(graph, after, None, len(after), params)
+        found: tuple[Handle, ...] = cu.cuGraphAddNode(graph, after, None, len(after), params)
         return found
     found = cu.cuGraphAddNode(graph, after, len(after), params)
     return found

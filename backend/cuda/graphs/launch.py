@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -12,6 +12,7 @@ from cupy.cuda import runtime
 
 from treadle.dsl.process import locks
 
+from ...runtime.types import DeviceArray, Numbers
 from ..device.device import Block, Call, Copy, Fill, Launch, Operation, Repeat
 from ..device.driver import DriverDevice, enter, explained, stream_here
 from ..gpu import Gpu
@@ -48,8 +49,8 @@ class RepeatStep:
         self.chunk = graphs.chunk_of(op) if simple and op.trips is not None else 0
         self.conditional = simple and op.test is not None and graphs.conditional(device) is None
         self.addresses: list[int] = []
-        self.graphs: OrderedDict[Any, graphs.ExecutableGraph] = OrderedDict()
-        self.seen: OrderedDict[Any, None] = OrderedDict()
+        self.graphs: OrderedDict[Hashable, graphs.ExecutableGraph] = OrderedDict()
+        self.seen: OrderedDict[Hashable, None] = OrderedDict()
         self.parts = [*self.even, *self.odd, *self.look[0], *self.look[1], *self.back]
         self.indices = {b: indices[b] for b in (*op.reads, *op.writes)}
         self.touched = sorted(set(self.indices.values()))
@@ -82,7 +83,7 @@ class RepeatStep:
             for step in (self.even, self.odd)[iteration % 2]:
                 step.run(stream)
 
-    def _key(self) -> tuple[Any, ...]:
+    def _key(self) -> tuple[Hashable, ...]:
         """What a graph of this loop is specialised to: addresses, and scalar arguments computed
         from parameters."""
         return (*(self.addresses[k] for k in self.touched), *(v.values for v in self.varying))
@@ -173,15 +174,15 @@ class Replay:
         self.varying = [s for s in _launches(self.steps) if s.varying is not None]
         self.mailbox = device.mailbox(tape.numbers) if tape.numbers else None
         self.posted = [indices[b] for b in tape.numbers]
-        self.key: Any = None
-        self.graphs: OrderedDict[Any, graphs.ExecutableGraph] = OrderedDict()
-        self.seen: OrderedDict[Any, None] = OrderedDict()
+        self.key: list[int] | None = None
+        self.graphs: OrderedDict[Hashable, graphs.ExecutableGraph] = OrderedDict()
+        self.seen: OrderedDict[Hashable, None] = OrderedDict()
         self.lock = locks.lock()
 
-    def __call__(self, arrays: Sequence[Any], params: Sequence[Any]) -> list[Any]:
+    def __call__(self, arrays: Sequence[DeviceArray], params: Numbers) -> list[DeviceArray]:
         return self.run([a.data.ptr for a in arrays], params)
 
-    def run(self, addresses: list[int], params: Sequence[Any]) -> list[Any]:
+    def run(self, addresses: list[int], params: Numbers) -> list[DeviceArray]:
         """Like a call, but takes the addresses of the inputs.  The replay takes over the list."""
         device = self.device
         outs = [device.empty(shape, dtype) for shape, dtype in self.made]
@@ -270,7 +271,7 @@ class CudaDevice(Gpu, DriverDevice):
     def repeat(self, operation: Repeat) -> None:
         repeat(self, operation)
 
-    def prepare(self, tape: Tape) -> Callable[[Sequence[Any], Sequence[Any]], list[Any]]:
+    def prepare(self, tape: Tape) -> Callable[[Sequence[DeviceArray], Numbers], list[DeviceArray]]:
         """A function that replays the operations of a tape on other arrays and parameters."""
         return Replay(self, tape)
 

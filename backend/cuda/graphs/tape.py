@@ -12,9 +12,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-import numpy as np
-
 from ...runtime.run import Unrecordable
+from ...runtime.types import DType, HostArray
 from ..device.device import Block, Call, Code, Copy, Device, Fill, Launch, Operation, Repeat
 
 #: The alignment of blocks in planned memory, in bytes.
@@ -30,7 +29,7 @@ class Tape:
 
     inputs: tuple[Block, ...]
     operations: tuple[Operation, ...]
-    results: tuple[Block | np.ndarray[Any, Any], ...]
+    results: tuple[Block | HostArray, ...]
     numbers: tuple[Block, ...] = ()
 
     @property
@@ -112,7 +111,7 @@ class Direct:
     def __init__(self, device: Device) -> None:
         self.device = device
 
-    def block(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Block:
+    def block(self, shape: tuple[int, ...], dtype: DType) -> Block:
         """A block of new, uninitialised memory."""
         return Block(shape, dtype, self.device.empty(shape, dtype))
 
@@ -121,14 +120,14 @@ class Direct:
             self.device.compile([op.code])
         self.device.run(op)
 
-    def upload(self, value: np.ndarray[Any, Any]) -> Block:
+    def upload(self, value: HostArray) -> Block:
         return Block(value.shape, value.dtype, self.device.upload(value))
 
-    def constant(self, value: np.ndarray[Any, Any]) -> Block:
+    def constant(self, value: HostArray) -> Block:
         """A read-only array that the host computed for these extents."""
         return Block(value.shape, value.dtype, self.device.upload(value), kind="input")
 
-    def download(self, block: Block) -> np.ndarray[Any, Any]:
+    def download(self, block: Block) -> HostArray:
         return self.device.download(block.array)
 
 
@@ -144,30 +143,30 @@ class Recorder:
     def __init__(self, device: Device, outer: Queue | None = None) -> None:
         self.device, self.outer = device, outer
         self.operations: list[Operation] = []
-        self.constants: list[tuple[Block, np.ndarray[Any, Any]]] = []
+        self.constants: list[tuple[Block, HostArray]] = []
         self.verdicts: list[Verdict] | None = None
 
-    def block(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Block:
+    def block(self, shape: tuple[int, ...], dtype: DType) -> Block:
         return Block(shape, dtype)
 
     def put(self, op: Operation) -> None:
         self.operations.append(op)
 
-    def upload(self, value: np.ndarray[Any, Any]) -> Block:
+    def upload(self, value: HostArray) -> Block:
         if value.size != 1:
             raise Unrecordable("an array made on the host")
         made = self.block(value.shape, value.dtype)
         self.put(Fill(made, value.reshape(())))
         return made
 
-    def constant(self, value: np.ndarray[Any, Any]) -> Block:
+    def constant(self, value: HostArray) -> Block:
         if self.outer is not None:
             return self.outer.constant(value)
         made = Block(value.shape, value.dtype, kind="input")
         self.constants.append((made, value))
         return made
 
-    def download(self, block: Block) -> np.ndarray[Any, Any]:
+    def download(self, block: Block) -> HostArray:
         raise Unrecordable("the contents of an array decide what runs next")
 
 

@@ -18,7 +18,8 @@ import numpy as np
 from treadle.dsl.types import ALL_TYPES, ScalarType, bool_, int32, int64
 
 from ...runtime.host import HostFunction
-from ...runtime.run import HostArray, Unrecordable
+from ...runtime.run import Unrecordable
+from ...runtime.types import DType, HostArray
 from .structures import InstructionKind as Kind
 
 _TYPES = {t.name: t for t in ALL_TYPES}
@@ -55,14 +56,14 @@ class Late:
 Extent = int | Late
 
 
-class Growing(np.ndarray[Any, Any]):
+class Growing(HostArray):
     """An array of which operations compute the extents.  Its memory belongs to the recording and
     grows geometrically; what Python sees is no data of it."""
 
     extents: tuple[Extent, ...]
 
     @staticmethod
-    def of(extents: tuple[Extent, ...], dtype: np.dtype[Any]) -> Growing:
+    def of(extents: tuple[Extent, ...], dtype: DType) -> Growing:
         made = np.empty(0, dtype).view(Growing)
         made.extents = extents
         return made

@@ -30,6 +30,7 @@ from treadle.dsl.types import bool_
 
 from ...runtime.memory import SMALLEST, address, no_memory
 from ...runtime.run import Unrecordable
+from ...runtime.types import HostArray
 from . import modules, structures, threads
 from .late import Extent, Growing, Instruction, Late
 from .structures import InstructionKind, NumberKind, OperationKind, Outcome
@@ -39,7 +40,6 @@ from .tape import (
     Evaluate,
     Failure,
     Fill,
-    HostArray,
     Launch,
     Loop,
     Number,
@@ -60,7 +60,7 @@ _T = TypeVar("_T", bound=ctypes.Structure)
 _KINDS = {float: NumberKind.FLOAT, int: NumberKind.INT, bool: NumberKind.BOOL}
 
 
-class _Head(np.ndarray[Any, Any]):
+class _Head(HostArray):
     """One number, the address of the first record; keeps all of them alive."""
 
     records: list[_Recorded]

@@ -13,7 +13,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from treadle.dsl.expr import Expr, Param, Read, walk
 
 from ...runtime.memory import address
 from ...runtime.run import Unrecordable
+from ...runtime.types import DType, HostArray
 from . import threads
 from .late import Extent, Growing, Instruction, Late, Numbers
 from .structures import InstructionKind
@@ -30,8 +31,6 @@ if TYPE_CHECKING:
 
     from .code import CompiledKernel
 
-#: Data of any type by nature.
-HostArray = np.ndarray[Any, Any]
 #: A scalar, as Python has it.
 Number = bool | int | float | complex
 #: A parameter of the program, by its number; a number that is known; or one that is computed.
@@ -175,7 +174,7 @@ class Tape:
             return self.numbers.size(self.code, array)
         return array.nbytes
 
-    def growing(self, shape: tuple[Extent, ...], dtype: np.dtype[Any], size: Extent) -> Growing:
+    def growing(self, shape: tuple[Extent, ...], dtype: DType, size: Extent) -> Growing:
         """An array of so many bytes that the operations will write."""
         array = Growing.of(shape, dtype)
         self.code.append(Instruction(InstructionKind.RESIZE, array, self.numbers.register(size)))
@@ -199,7 +198,7 @@ class Tape:
                     Instruction(InstructionKind.RELEASE, array, self.numbers.register(most))
                 )
 
-    def new(self, shape: tuple[Extent, ...], dtype: np.dtype[Any]) -> HostArray:
+    def new(self, shape: tuple[Extent, ...], dtype: DType) -> HostArray:
         """An array that the operations will write."""
         if any(isinstance(n, Late) for n in shape):
             total: Extent = dtype.itemsize
@@ -235,7 +234,7 @@ class Tape:
         found |= self.arrays.keys() - before
 
 
-def fresh(shape: tuple[int, ...], dtype: np.dtype[Any]) -> HostArray:
+def fresh(shape: tuple[int, ...], dtype: DType) -> HostArray:
     """An array that belongs to a recording.  It is not pooled: it would never be idle."""
     raw = np.empty(math.prod(shape) * dtype.itemsize + 64, np.uint8)
     return np.ndarray(shape, dtype, raw, -address(raw) % 64)
