@@ -8,7 +8,7 @@ Axes of the domain that the map loses become a fold.  Only data-dependent maps n
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from .. import simplify
@@ -55,17 +55,18 @@ def _minus(a: Expr, b: Expr) -> Expr:
 
 
 def inverse(maps: Sequence[Expr], domain: Shape, shape: Shape) -> Inverse | None:
-    """The inverse of an affine map from `domain` to `shape`; lost axes are Index(rank of the array
-    + k) in images and conditions.  None if the map is not affine."""
+    """The inverse of an affine map from `domain` to `shape`, which may wrap around at its extents;
+    lost axes are Index(rank of the array + k) in images and conditions.  None for other maps."""
     axes = [Var(f"axis{k}", int64) for k in range(len(domain))]
     number: dict[Expr, int] = {v: k for k, v in enumerate(axes)}
     pending = {j: shifted(m, index_map(axes)) for j, m in enumerate(maps)}
     images: dict[Expr, Expr] = {}
     conditions: list[Expr] = []
+    wrapped: set[Expr] = set()
     while pending:
         forms = {}
         for j, m in pending.items():
-            form = affine(m)
+            form = affine(m.args[0] if _wraps(m, shape[j]) else m)
             if form is None:
                 return None
             forms[j] = {v: c for v, c in variables(form).items() if v in number}
@@ -79,6 +80,12 @@ def inverse(maps: Sequence[Expr], domain: Shape, shape: Shape) -> Inverse | None
             key=lambda v: (abs(unknown[v]) != 1, sum(v in f for f in forms.values()), number[v]),
         )
         c = unknown[pivot]
+        around = _wraps(m, shape[j])
+        if around:
+            if len(unknown) > 1 or abs(c) != 1 or domain[number[pivot]] is not shape[j]:
+                return None
+            m = m.args[0]
+            wrapped.add(pivot)
         image = _minus(Index(j), shifted(m, {pivot: constant(0)}))
         if abs(c) != 1:
             step = constant(abs(c))
@@ -87,6 +94,8 @@ def inverse(maps: Sequence[Expr], domain: Shape, shape: Shape) -> Inverse | None
             image = apply_primitive("floor_divide", [image, step])
         if c < 0:
             image = apply_primitive("negative", [image])
+        if around:
+            image = apply_primitive("remainder", [image, shape[j]])
         replaced = {pivot: image}
         images = {v: shifted(e, replaced) for v, e in images.items()}
         conditions = [shifted(e, replaced) for e in conditions]
@@ -100,10 +109,15 @@ def inverse(maps: Sequence[Expr], domain: Shape, shape: Shape) -> Inverse | None
     ranges = []
     for a, e in enumerate(done):
         own = isinstance(e, Index) and e.axis < len(shape) and shape[e.axis] is domain[a]
-        if e is not None and not own:
+        if e is not None and not own and axes[a] not in wrapped:
             ranges.append(in_range(e, domain[a]))
     after = (shifted(e, names) for e in conditions)
     return Inverse(done, (*after, *ranges), lost, separate)
+
+
+def _wraps(m: Expr, n: Expr) -> bool:
+    """Whether an index is the remainder of a division by the extent."""
+    return isinstance(m, Apply) and m.op.name == "remainder" and m.args[1] is n
 
 
 def summed(shape: Shape, inner: Shape, element: Expr, label: Label, where: Location | None) -> Leaf:
@@ -120,16 +134,24 @@ def _cost(e: Expr) -> float:
 class Scatterer:
     """Sends the cotangents of one operation's reads to the arrays that it reads."""
 
-    def __init__(self, domain: Shape, label: Label, where: Location | None) -> None:
-        self.domain, self.label, self.where = domain, label, where
+    def __init__(
+        self,
+        domain: Shape,
+        label: Label,
+        where: Location | None,
+        unified: Callable[[Shape], Shape],
+    ) -> None:
+        #: Extents that are checked to be equal are one expression.
+        self.unified = unified
+        self.domain, self.label, self.where = unified(domain), label, where
 
     def contribution(self, read: Read, cotangent: Cotangent) -> Expr:
         """What the array read receives, over its own indices."""
-        shape = read.node.outputs[read.component].shape
+        shape = self.unified(read.node.outputs[read.component].shape)
         if is_identity_read(read, len(self.domain)) and shape == self.domain:
             return settled(cotangent)
         if read.boundary in (None, "constant", "function"):
-            found = inverse(read.args, self.domain, shape)
+            found = inverse(self.unified(read.args), self.domain, shape)
             if found is not None:
                 return self._gathered(found, shape, self._held(cotangent))
             return self._scattered(read.args, shape, cotangent, read.boundary is not None)
@@ -157,7 +179,7 @@ class Scatterer:
         if not found.lost:
             images = [e for e in found.images if e is not None]
             mapping = index_map(images)
-            zeros = _with_zero_border(g, len(self.domain), self.domain)
+            zeros = self._with_zero_border(g)
             inside = [in_range(e, n) for e, n in zip(images, self.domain, strict=True)]
             if zeros is not None and all(c in inside or c is TRUE for c in found.conditions):
                 return shifted(zeros, mapping)
@@ -254,29 +276,29 @@ class Scatterer:
             total = add(total, guarded(condition, part, zero(g.type)))
         return total
 
-
-def _with_zero_border(g: Expr, rank: int, domain: Shape) -> Expr | None:
-    """A product of a cotangent, read at the element's own index, and constants, such that it is 0
-    where the cotangent is not stored: then the gather is a stencil with a border of zeros."""
-    if isinstance(g, Read):
-        own = g.node.outputs[g.component].shape == domain and is_identity_read(g, rank)
-        if not own:
-            return None
-        return Read(g.node, g.component, g.args, "constant", (zero(g.type),))
-    if isinstance(g, Apply) and g.op.name == "negative":
-        inner = _with_zero_border(g.args[0], rank, domain)
-        return None if inner is None else simplify.apply(g.op, (inner,), g.type)
-    if isinstance(g, Apply) and g.op.name in ("multiply", "true_divide"):
-        a, b = g.args
-        if g.op.name == "multiply" and isinstance(a, Const):
-            a, b = b, a
-        if not isinstance(b, Const) or not _finite(b):
-            return None
-        inner = _with_zero_border(a, rank, domain)
-        if inner is None:
-            return None
-        return simplify.apply(TABLE[g.op.name], (inner, b), g.type)
-    return None
+    def _with_zero_border(self, g: Expr) -> Expr | None:
+        """A product of a cotangent, read at the element's own index, and constants, such that it
+        is 0 where the cotangent is not stored: then the gather is a stencil with a border of zeros.
+        """
+        if isinstance(g, Read):
+            shape = self.unified(g.node.outputs[g.component].shape)
+            if shape != self.domain or not is_identity_read(g, len(self.domain)):
+                return None
+            return Read(g.node, g.component, g.args, "constant", (zero(g.type),))
+        if isinstance(g, Apply) and g.op.name == "negative":
+            inner = self._with_zero_border(g.args[0])
+            return None if inner is None else simplify.apply(g.op, (inner,), g.type)
+        if isinstance(g, Apply) and g.op.name in ("multiply", "true_divide"):
+            a, b = g.args
+            if g.op.name == "multiply" and isinstance(a, Const):
+                a, b = b, a
+            if not isinstance(b, Const) or not _finite(b):
+                return None
+            inner = self._with_zero_border(a)
+            if inner is None:
+                return None
+            return simplify.apply(TABLE[g.op.name], (inner, b), g.type)
+        return None
 
 
 def _finite(c: Const) -> bool:

@@ -13,7 +13,7 @@ from dataclasses import replace
 from .. import simplify
 from ..analysis.combines import argument_combine, ways
 from ..errors import GradientError, Location
-from ..expr import Apply, Expr, Index, Read, Var, constant, walk
+from ..expr import Apply, Expr, Index, Read, Var, constant, rewrite, walk
 from ..graph import (
     Generate,
     Label,
@@ -26,7 +26,9 @@ from ..graph import (
     is_identity_read,
     topological,
 )
+from ..graphs.relations import checks_before
 from ..node import Combine
+from ..passes.extents import equal_extents
 from ..scalar import apply_primitive
 from .arguments import constant_leaf
 from .expressions import (
@@ -64,6 +66,7 @@ class Reverse:
         self.outside = set(topological(roots, inside=False))
         #: Leaves of loops, and those of the loops that compute the same and store their states.
         self.replaced: dict[Leaf, Leaf] = {}
+        self._same = equal_extents(checks_before(roots))
         self.moving = moving(roots, targets)
         self.active = Active(lambda e: isinstance(e, Read) and self.moves(e.node, e.component))
         #: Nodes whose elements may not be finite where those of the inputs are.
@@ -98,7 +101,16 @@ class Reverse:
         total = parts[0]
         for part in parts[1:]:
             total = add(total, part)
+        if is_identity_read(total, len(leaf.shape)):
+            assert isinstance(total, Read)
+            found = Leaf(total.node, total.component)
+            if self.unified(found.shape) == self.unified(leaf.shape):
+                return found
         return held(leaf.shape, total, adjoint(leaf.node), leaf.node.where)
+
+    def unified(self, shape: Shape) -> Shape:
+        """The extents, with one expression for those that are checked to be equal."""
+        return rewrite(shape, lambda e: self._same.get(e, e)) if self._same else shape
 
     def run(self) -> None:
         for node in reversed(self.nodes):
@@ -118,7 +130,7 @@ class Reverse:
         """Pass cotangents of expressions over `domain` on to the arrays they read."""
         bodies = resolved([e for e, _ in seeds], self.active)
         pairs = [(e, g) for e, (_, g) in zip(bodies, seeds, strict=True)]
-        send = Scatterer(domain, adjoint(node), node.where)
+        send = Scatterer(domain, adjoint(node), node.where, self.unified)
         for leaf, cotangent in expr_vjp(pairs, self.active).items():
             assert isinstance(leaf, Read)
             self.give(Leaf(leaf.node, leaf.component), send.contribution(leaf, cotangent))
@@ -256,7 +268,7 @@ def through_epilogue(
     active = Active(
         lambda e: isinstance(e, Var) or (isinstance(e, Read) and r.moves(e.node, e.component))
     )
-    send = Scatterer(shape, adjoint(node), node.where)
+    send = Scatterer(shape, adjoint(node), node.where, r.unified)
     made: list[Leaf | None] = [None] * len(variables)
     for leaf, cotangent in expr_vjp(seeds, active).items():
         mask = tuple(c._replace(holds=shifted(c.holds, by_variable)) for c in cotangent.mask)

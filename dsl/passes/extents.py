@@ -27,7 +27,7 @@ Same = dict[Expr, Expr]
 
 def unify_extents(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
     """The graph with one symbol for equal extents; `context.inputs` maps replaced inputs."""
-    same = _equal(checks_before(roots))
+    same = equal_extents(checks_before(roots))
     if not same:
         return list(roots)
     unifier = _Unifier(same)
@@ -39,7 +39,7 @@ def unify_extents(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
     return [unifier.leaf(r) for r in roots]
 
 
-def _equal(checks: Iterable[Check]) -> Same:
+def equal_extents(checks: Iterable[Check]) -> Same:
     """Map extents, and expressions of extents, to their representatives.
 
     Expressions of equal extents are equal, and may be extents themselves (n2 // n1 for n1 = 1).

@@ -144,6 +144,37 @@ def test_a_border_function_that_reads_is_differentiated():
                     rng.random(5), edge)  # fmt: skip
 
 
+@pytest.mark.parametrize("shift", [1, -1, 2, -7])
+def test_rolled_stencils_become_stencils(shift):
+    def loss(x):
+        moved = td.roll(x, shift, 0) * td.roll(td.sin(x), -shift, 1)
+        return td.sum(moved * x) + td.sum(td.roll(x, (1, shift), (0, 1)) ** 3)
+
+    assert_gradient(loss, X)
+    compiled = td.jit(td.value_and_grad(loss)).lower(X)
+    assert not any(type(n).__name__ == "Permute" for n in compiled.kernels)
+
+
+def test_indices_that_wrap_around_elsewhere():
+    """Windows that wrap, and an axis that is longer or shorter than what it is reduced by."""
+
+    def loss(x):
+        x = td.use(x)
+        wide = td.generate((9, 4), lambda i, j: x[(i + 2) % 5, j] * x[(3 - i) % 5, (i + j) % 4])
+        narrow = td.generate((3,), lambda i: x[(i + 4) % 5, (i + 1) % 4] ** 2)
+        return td.sum(wide**2) + td.sum(td.sin(narrow))
+
+    assert_gradient(loss, X)
+
+
+def test_extents_that_are_checked_to_be_equal_are_one():
+    """No copy and no test of a border where the product's and the argument's are equal."""
+    a, b = rng.random((4, 3)), rng.random((3, 5))
+    both = td.jit(td.value_and_grad(lambda a, b: td.sum((a @ b) ** 2), (0, 1)))
+    kernels = both.lower(a, b).kernels
+    assert sorted(type(n).__name__ for n in kernels) == ["Fold", "Generate", *["Matmul"] * 3]
+
+
 def test_a_linear_stencil_becomes_a_stencil():
     f = td.grad(lambda x: td.sum(td.stencil(lambda v: v[-1] + 2 * v[0], x, boundary=td.wrap) ** 2))
     x = td.jit(f).lower(np.ones(8))
