@@ -27,11 +27,14 @@ from treadle.examples import (  # noqa: E402
     _show,
     black_scholes,
     canny,
+    diffusion,
+    digits,
     equalise,
     heat,
     kmeans,
     knights,
     life,
+    logistic,
     lookalikes,
     mandelbrot,
     monte_carlo,
@@ -45,11 +48,14 @@ from treadle.examples import (  # noqa: E402
 ALL = [
     black_scholes,
     canny,
+    diffusion,
+    digits,
     equalise,
     heat,
     kmeans,
     knights,
     life,
+    logistic,
     lookalikes,
     mandelbrot,
     monte_carlo,
@@ -434,6 +440,39 @@ def test_knights(tmp_path: Path) -> None:
 
 
 # k-means
+
+
+def test_diffusion(tmp_path: Path, backend: str) -> None:
+    if backend == "reference":
+        pytest.skip("its loops are long")
+    made = diffusion.main(tmp_path, size=32, steps=60, rounds=60)
+    assert_allclose(made.values["found"], diffusion.TRUTH, rtol=0.05)
+    assert read(made.picture).shape == (32, 5 * 32 + 4 * 8, 3)
+
+    def observed(p):
+        return diffusion.loss(p, plate, plate.T, 7)
+
+    plate = np.random.default_rng(0).random((6, 8))[:, :6]
+    td.check_grad(observed, np.array([0.1, -0.4, 0.3, -2.0]))
+
+
+def test_digits(tmp_path: Path, backend: str) -> None:
+    pytest.importorskip("sklearn")
+    made = digits.main(tmp_path, hidden=32, rounds=300 if backend == "native" else 40)
+    assert made.values["loss"] < (0.1 if backend == "native" else 1.5)
+    assert made.values["accuracy"] > (0.85 if backend == "native" else 0.5)
+    assert read(made.picture).shape == (288, 960, 3)
+
+
+def test_logistic(tmp_path: Path) -> None:
+    made = logistic.main(tmp_path, n=300, size=40)
+    points, above = logistic.moons(300, 2)
+    x, y = points.T
+    matrix = np.stack([x ** (k // 6) * y ** (k % 6) for k in range(36)], 1)
+    w = made.values["w"]
+    chance = 1 / (1 + np.exp(-matrix @ w))
+    assert_allclose(matrix.T @ (chance - above) / 300 + 2e-4 * w, 0, atol=2e-4)
+    assert made.values["right"] > 0.95
 
 
 def test_kmeans(portrait: Path, tmp_path: Path) -> None:
