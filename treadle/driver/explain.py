@@ -34,6 +34,7 @@ from treadle.dsl.graph import (  # fmt: skip
     topological,
 )
 from treadle.dsl.graphs.names import Names, address, in_order, is_kernel, operations, place
+from treadle.dsl.libraries.checkpoints import recomputed
 from treadle.dsl.passes import cost
 from treadle.dsl.passes.rows import row_axes, row_members
 from treadle.dsl.target import target_of
@@ -211,6 +212,23 @@ def _kernel(node: Node, names: Names, words: dict[str, str], short: ShortRows) -
     rows += _measured(node, names)
     what = "Step" if several else "Kernel"
     return [f"{what} {names.kernels[node]}: {title(node, names)}", *_rows(rows)]
+
+
+def _checkpoints(node: Library, names: Names) -> list[tuple[str, list[str]]]:
+    """How many states of a loop are stored for its gradient, and what the others cost."""
+    if node.operation.name != "checkpoints":
+        return []
+    counts = [names.size((e,)) for leaf in node.arguments
+              for e in getattr(leaf.node, "elements", ())]  # fmt: skip
+    if len(counts) != 2 or None in counts:
+        return [("stored", ["as many states of the loop as fit, known when it starts"])]
+    n, slots = (int(c or 0) for c in counts)
+    slots = max(1, min(slots, n))
+    again = recomputed(n, slots)
+    text = f"{slots:,} of {n:,} states; {again:,} iterations are computed again"
+    if n:
+        text += f": with the loop itself {1 + again / n:.2g} times as many"
+    return [("stored", _wrapped_text(text))]
 
 
 def _schedule(node: Node, names: Names, product: Sequence[tuple[str, list[str]]],
@@ -415,6 +433,7 @@ def _costs(node: Node, found: Sequence[Access], names: Names, words: dict[str, s
         own = lowering is not None and lowering(names.program, node) is not None
         name = node.operation.name
         rows.append(("work", [f"a kernel for {name}" if own else f"a library's {name}"]))
+        rows += _checkpoints(node, names)
         return rows
     if not each and not after:
         rows.append(("work", ["only moves elements"]))

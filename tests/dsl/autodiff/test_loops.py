@@ -191,6 +191,15 @@ def test_memory_is_an_amount():
     np.testing.assert_allclose(td.run(few), td.run(td.grad(PROGRAMS["stencils"])(X)))
 
 
+def test_explain_says_what_is_stored_and_computed_again():
+    f = td.value_and_grad(lambda x: td.sum(td.iterate(100, lambda u: td.sin(u) * x, x)),
+                          memory=9 * X.nbytes)  # fmt: skip
+    text = " ".join(str(td.jit(f).lower(X).explain()).split())
+    table, forward = actions(100, 9)
+    again = table[2, forward:].sum()
+    assert f"stored 9 of 100 states; {again} iterations are computed again" in text
+
+
 def least(n, slots, known={}):  # noqa: B006
     """The fewest iterations, the first ones included, with which n can be reversed."""
     if n == 1:
