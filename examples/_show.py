@@ -128,8 +128,28 @@ def beside(*pictures: NDArray[Any], gap: int = 8) -> Pixels:
     return np.concatenate([x for p in rgb for x in (white, p)][1:], axis=1).astype(np.uint8)
 
 
-def save(pixels: NDArray[Any], output: Path | str, name: str) -> Path:
-    """Write a PNG to `output` if it names a file, otherwise to `output`/`name`.png."""
+def captioned(pixels: NDArray[Any], captions: Sequence[str]) -> Pixels:
+    """The picture with a line of text below each of its equally wide parts, if the lines fit."""
+    from PIL import Image, ImageDraw, ImageFont
+
+    width, size = pixels.shape[1], max(13, pixels.shape[1] // 64)
+    font = ImageFont.load_default(size)
+    each = width / max(len(captions), 1)
+    if not captions or any(font.getlength(text) > each - 4 for text in captions):
+        return pixels
+    strip = Image.new("RGB", (width, 2 * size), PAPER)
+    pen = ImageDraw.Draw(strip)
+    for k, text in enumerate(captions):
+        pen.text(((k + 0.5) * each, size), text, INK, font, anchor="mm")
+    rgb = pixels if pixels.ndim == 3 else np.repeat(pixels[..., None], 3, axis=2)
+    return np.concatenate([rgb, np.asarray(strip)]).astype(np.uint8)
+
+
+def save(pixels: NDArray[Any], output: Path | str, name: str, *captions: str) -> Path:
+    """Write a PNG to `output` if it names a file, otherwise to `output`/`name`.png.
+
+    captions: of the parts of the picture, from left to right.
+    """
     from PIL import Image
 
     path = Path(output)
@@ -138,7 +158,8 @@ def save(pixels: NDArray[Any], output: Path | str, name: str) -> Path:
         raise ExampleError(f"cannot write {path}: end its name in .png (or name a folder)")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        Image.fromarray(np.ascontiguousarray(pixels)).save(path, optimize=True)
+        picture = captioned(np.ascontiguousarray(pixels), captions)
+        Image.fromarray(picture).save(path, optimize=True)
     except OSError as problem:
         raise ExampleError(f"cannot write {path}: {problem.strerror or problem}") from None
     return path

@@ -75,5 +75,5 @@ def main(output: Path = OUTPUT, image: Path | None = None, size: int | None = No
     found = edges(rgb, strong)
     table, same = peer.compare((smooth, slope, thin, join, edges), rgb, strong)
     notes = (kernels(edges.lower(rgb, strong), explain), f"{same:.3%} of pixels agree with SciPy")
-    picture = save(blend(found, PAPER, INK), output, "canny")
+    picture = save(blend(found, PAPER, INK), output, "canny", "edges, as ink on paper")
     return Made({"edges": found, "agreement": same}, picture, (table,), notes)

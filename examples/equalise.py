@@ -58,4 +58,5 @@ def main(output: Path = OUTPUT, image: Path | None = None, size: int | None = No
         np.concatenate([blend(p / 255, (0,) * 3, (255,) * 3), chart(p)]) for p in (grey, even)
     ]
     values = {"before": grey, "after": even, "histogram": td.jit(histogram)(even)}
-    return Made(values, save(beside(*panels), output, "equalise"), (table,))
+    picture = save(beside(*panels), output, "equalise", "before, and its histogram", "equalised")
+    return Made(values, picture, (table,))

@@ -49,6 +49,7 @@ def main(output: Path = OUTPUT, size: int = 320, steps: int = 2400, seed: int = 
     moments, frames = (0, steps // 12, steps // 3, steps), [plate]
     for k in progress(3, f"{steps} steps on {size} x {size} cells"):
         frames.append(diffuse(frames[-1], moments[k + 1] - moments[k]))
-    picture = save(beside(*(colour(frame, "inferno") for frame in frames)), output, "heat")
+    pixels = beside(*(colour(frame, "inferno") for frame in frames))
+    picture = save(pixels, output, "heat", *(f"after {n} steps" for n in moments))
     means = ", ".join(f"{frame.mean():.4f}" for frame in frames)
     return Made({"frames": frames}, picture, notes=(f"mean temperatures: {means}",))

@@ -73,7 +73,7 @@ def main(
     rows = tuple(
         ("#{:02x}{:02x}{:02x}".format(*palette[c]), f"{share[c]:.1%}") for c in np.argsort(-share)
     )
-    flat = palette[labels].reshape(picture.shape)
+    pixels = beside(picture, palette[labels].reshape(picture.shape))
     table = Table(f"{colours} colours after {int(count)} iterations", ("colour", "share"), rows)
     values = {"centres": np.stack(centres, axis=1), "labels": labels, "iterations": int(count)}
-    return Made(values, save(beside(picture, flat), output, "kmeans"), (table,))
+    return Made(values, save(pixels, output, "kmeans", "before", f"{colours} colours"), (table,))

@@ -59,7 +59,7 @@ def main(output: Path = OUTPUT, side: int = 24, doublings: int = 4, zoom: int = 
     # Half of the squares cannot be reached in an even number of jumps: their counts are 0.
     shade = np.log1p(corner.astype(np.float64))
     pixels = colour(np.kron(shade, np.ones((zoom, zoom))), "magma", 0, float(shade.max() or 1))
-    picture = save(pixels, output, "knights")
+    picture = save(pixels, output, "knights", "walks from the corner, brighter for more")
     title = f"walks of {2**doublings} jumps on a board of {side} × {side}"
     table = Table(title, ("algorithm", "levels", "ms", "the same, bit for bit"), tuple(lines))
     note = f"From corner to corner, a knight has {int(corner[-1, -1]):,} walks (modulo 2^64)."

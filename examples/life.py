@@ -58,4 +58,4 @@ def main(
     pixels = pixels.repeat(zoom, axis=0).repeat(zoom, axis=1)
     values = {"alive": alive, "glow": glow, "population": int(alive.sum())}
     note = f"{values['population']:,} cells alive after {generations} generations"
-    return Made(values, save(pixels, output, "life"), notes=(note,))
+    return Made(values, save(pixels, output, "life", note), notes=(note,))

@@ -64,7 +64,8 @@ def main(
     far = np.sqrt(found["strassen", 1][np.arange(len(patches)), lines[1][-1]])
     grid = (pixels.shape[0] // side, pixels.shape[1] // side)
     shade = blend((far / far.max()).reshape(grid), (250, 246, 236), (28, 34, 58))
-    picture = save(np.kron(shade, np.ones((side, side, 1), np.uint8)), output, "lookalikes")
+    shown = np.kron(shade, np.ones((side, side, 1), np.uint8))
+    picture = save(shown, output, "lookalikes", "patches, darker where none is alike")
     note = "Dark patches have no lookalike. Fast products lose a few bits, and seldom a neighbour."
     return Made({"distances": found, "patches": patches, "same": same}, picture,
                 (Table(title, heading, rows),), (note,))  # fmt: skip

@@ -61,4 +61,5 @@ def main(
     row = (f"{4 * height * width:,}", f"{total:,}", seconds, total / seconds / 1e6)
     columns = ("points", "iterations", "seconds", "million/s")
     table = Table("loops in one kernel", columns, (row,))
-    return Made({"counts": counts, "smooth": smooth}, save(pixels, output, "mandelbrot"), (table,))
+    picture = save(pixels, output, "mandelbrot", f"around {x:g} + {y:g}i, {span:g} wide")
+    return Made({"counts": counts, "smooth": smooth}, picture, (table,))

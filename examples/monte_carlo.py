@@ -67,8 +67,8 @@ def main(output: Path = OUTPUT, paths: int = 4_000_000, height: int = 320, seed:
                      f"{asian:.3f} ± {its:.3f}"))  # fmt: skip
     columns = ("paths", "on the last price", "errors from the exact one", "on the mean price")
     counts = np.asarray(density(key, max(paths // 40, 1), height))
-    shades = np.repeat(np.sqrt(counts / counts.max(axis=0)), 10, axis=1)
-    picture = save(colour(shades.astype(np.float32), "magma"), output, "monte_carlo")
+    shades = np.repeat(np.sqrt(counts / counts.max(axis=0)), 10, axis=1).astype(np.float32)
+    picture = save(colour(shades, "magma"), output, "monte_carlo", "prices, from left to right")
     listed = Table("value of a call", columns, tuple(rows))
     note = f"exact, by Black and Scholes: {exact:.4f}"
     return Made({"counts": counts, "rows": rows}, picture, tables=(listed,), notes=(note,))

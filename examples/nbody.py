@@ -68,12 +68,12 @@ def program() -> td.Program:
 def main(output: Path = OUTPUT, bodies: int = 3072, steps: int = 270, seed: int = 5) -> Made:
     """Draw three moments, with fading trails; print the error of the energy."""
     state, mass = galaxies(bodies, seed)
-    before, plate, frames = energy(state, mass), np.zeros((400, 400)), []
+    before, plate, frames = energy(state, mass), np.zeros((400, 400)), {}
     for k in progress(steps, f"{steps} steps of {bodies:,} bodies"):
         state = leapfrog(state, mass, 0.01, 1)
         plate = 0.9 * plate + np.histogram2d(-state[1], state[0], 400, [(-2, 2)] * 2)[0]
         if (k + 1) % max(1, steps // 3) == 0:
-            frames.append(colour(np.log1p(plate), "inferno", 0, 2.6))
+            frames[f"step {k + 1}"] = colour(np.log1p(plate), "inferno", 0, 2.6)
     note = f"relative change of the energy: {abs(energy(state, mass) / before - 1):.1e}"
-    picture = save(beside(*frames), output, "nbody")
+    picture = save(beside(*frames.values()), output, "nbody", *frames)
     return Made({"bodies": state, "mass": mass}, picture, notes=(note,))

@@ -20,7 +20,7 @@ from importlib.metadata import version as installed
 from importlib.resources import files
 from pathlib import Path
 from types import ModuleType
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 from rich.console import Console
@@ -410,7 +410,8 @@ def _present(made: Any) -> None:
     for table in made.tables:
         shown = Table(title=table.title, title_justify="left", title_style="bold", box=None)
         for name, first in zip(table.columns, table.rows[0] if table.rows else (), strict=False):
-            shown.add_column(name, justify="left" if isinstance(first, str) else "right")
+            justify: Literal["left", "right"] = "left" if isinstance(first, str) else "right"
+            shown.add_column(name, justify=justify, overflow="fold")
         for cells in table.cells():
             shown.add_row(*cells)
         console.print(shown)
@@ -422,10 +423,14 @@ def _present(made: Any) -> None:
 #: The name of the package that provides a module.
 _PACKAGES = {"PIL": "pillow"}
 _DRAWN_WITH = ("PIL", "matplotlib", "scipy")
+#: The width of what is not a terminal: wider than any table.
+_WIDE = 200
 
 
 def _console(*, stderr: bool = False) -> Console:
-    return Console(stderr=stderr)
+    """The terminal; where there is none, lines as long as they are, so that no table is cut."""
+    console = Console(stderr=stderr)
+    return console if console.is_terminal else Console(stderr=stderr, width=_WIDE)
 
 
 if __name__ == "__main__":

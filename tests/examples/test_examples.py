@@ -296,7 +296,7 @@ def test_nbody(tmp_path: Path) -> None:
     assert_allclose(np.array(made.values["bodies"]), np.concatenate([place, speed]), atol=2e-3)
     after = numpy_energy(np.array(made.values["bodies"], np.float64), mass64)
     assert abs(after / before - 1) < 5e-3
-    assert read(made.picture).shape == (400, 3 * 400 + 2 * 8, 3)
+    assert read(made.picture).shape == (400 + 2 * (1216 // 64), 3 * 400 + 2 * 8, 3)  # and captions
 
 
 # Histogram equalisation
@@ -353,7 +353,7 @@ def test_monte_carlo(tmp_path: Path) -> None:
     counts = made.values["counts"]  # of 125 paths at each time, some above the picture
     assert counts.shape == (30, 64) and (counts.sum(axis=0) <= 125).all()
     assert counts[:, 0].sum() == 125 and counts[13:17, 0].sum() > 100
-    assert read(made.picture).shape == (30, 640, 3)
+    assert read(made.picture).shape == (30 + 2 * 13, 640, 3)  # and the caption
 
 
 # Sparse matrix times vector
@@ -526,3 +526,17 @@ def test_an_unreadable_image_is_a_mistake_of_the_user(tmp_path: Path) -> None:
         _show.photograph(text)
     with pytest.raises(_show.ExampleError, match="no such image"):
         _show.photograph(tmp_path / "absent.png")
+
+
+# Captions
+
+
+def test_a_picture_has_its_captions_below_it_where_they_fit() -> None:
+    grey = np.zeros((40, 400), np.uint8)
+    one, two = _show.captioned(grey, ["left"]), _show.captioned(grey, ["left", "right"])
+    assert one.shape == two.shape == (40 + 2 * 13, 400, 3) and not one[:40].any()
+    ink = [np.flatnonzero((picture[40:] != _show.PAPER).any(axis=(0, 2))) for picture in (one, two)]
+    assert 180 < ink[0].mean() < 220  # in the middle
+    assert ink[1].min() < 120 and 280 < ink[1].max() < 320  # below each half
+    assert _show.captioned(grey, []) is grey
+    assert _show.captioned(grey, ["a sentence that is far too long for it"] * 3) is grey

@@ -237,3 +237,22 @@ def test_a_file_finds_its_neighbours_and_its_classes(tmp_path: Path) -> None:
     assert code == 0 and "1 kernel launched" in text, text
     code, text = invoke("explain", f"{tmp_path / 'with_a_class.py'}:Pair")
     assert code == 1 and "no function 'Pair'; it has: pairs." in text
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_no_table_is_cut_at_80_columns(
+    terminal: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from treadle.examples._show import Made, Table
+
+    monkeypatch.setenv("COLUMNS", "80")
+    if terminal:
+        monkeypatch.setenv("FORCE_COLOR", "1")
+    long = "of all patches of the photograph"
+    row = ("a_word_that_is_longer_than_its_column_may_be_at_eighty", *[1234.5678] * 6, long)
+    table = Table("a wide one", ("name", *(f"number {k}" for k in range(6)), "last"), (row,))
+    cli._present(Made({}, tables=(table,)))
+    text = capsys.readouterr().out
+    assert "…" not in text
+    assert text.count("1235") == 6  # on a terminal, long words go on in the next line
+    assert terminal or (row[0] in text and long in text)
