@@ -39,10 +39,12 @@ EXPLORER = "explore.html"
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
-    """Adds the sections of the reference to the navigation."""
-    pages = [{title: uri} for title, uri in _sections()]
+    """Adds to the navigation: the sections of the reference, and to the guide what has no place."""
+    listed = set(re.findall(r"[\w/-]+\.md", str(config.nav)))
+    others = [p.name for p in sorted((ROOT / "docs").glob("*.md")) if p.name not in listed]
     for entry in config.nav or []:
-        entry.get("Reference", []).extend(pages)
+        entry.get("Reference", []).extend({title: uri} for title, uri in _sections())
+        entry.get("Guide", []).extend(others)
     return config
 
 
@@ -114,7 +116,7 @@ def _place(target: Path) -> str:
     if name in PLACED:
         return PLACED[name]
     if name.startswith("docs/"):
-        return name.removeprefix("docs/")
+        return name.removeprefix("docs/").replace(".ipynb", ".md")
     plain = target.suffix in (".md", ".json", ".png", ".svg")
     return f"source/{name}" if plain else f"source/{name}.md"
 

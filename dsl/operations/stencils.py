@@ -440,7 +440,8 @@ def _correlate(
     if array.ndim != kernel.ndim or array.ndim == 0:
         raise ShapeError(
             f"{operation}: weights of rank {kernel.ndim} for an array of rank {array.ndim}.",
-            hint="Both need the same rank; weights[None, :] adds an axis.",
+            hint="Both need the same rank: weights[:, :, None] are those of a colour image, each "
+            "channel by itself; weights[None, :] those of each row.",
         )
     if not (array.structure.is_leaf and kernel.structure.is_leaf):
         raise TracingError(
