@@ -33,6 +33,7 @@ PLACED = {"README.md": "index.md", "CONTRIBUTING.md": "contributing.md",
           "CHANGELOG.md": "changelog.md"}  # fmt: skip
 LINK = re.compile(r"(\]\()([^)#\s]+)(#[^)\s]*)?(\))")
 FENCED = re.compile(r"^```.*?^```[ ]*$|`[^`\n]+`", re.MULTILINE | re.DOTALL)
+CODE = re.compile(r"`[^`\n]+`")
 SECTION = re.compile(r"^## (.+)$", re.MULTILINE)
 ROW = re.compile(r"^\| (`.*?`) \| (.+) \| (`.+`) \| (`.+`) \|$", re.MULTILINE)
 EXPLORER = "explore.html"
@@ -142,7 +143,13 @@ def on_page_markdown(text: str, page: Page, config: MkDocsConfig, files: Files) 
         text = _linked_tables(text)
     if uri in ORIGIN:
         text = _relinked(text, uri, ORIGIN[uri])
+    # Pipes in code are no borders of cells here; on GitHub they need a backslash.
+    text = re.sub(r"^\|.*$", lambda row: CODE.sub(_pipes, row[0]), text, flags=re.MULTILINE)
     return text.replace("<!-- explorer -->", f"[Open the explorer]({EXPLORER}){{ .md-button }}")
+
+
+def _pipes(code: re.Match[str]) -> str:
+    return code[0].replace(r"\|", "|")
 
 
 def _relinked(text: str, uri: str, source: Path) -> str:
