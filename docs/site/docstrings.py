@@ -23,6 +23,8 @@ def signature(name: str, thing: Any) -> str:
     except ValueError:
         text = ""
     text = re.sub(r"\b(?:[a-z_]+\.)+([A-Z]\w*)", r"\1", text.replace("'", ""))
+    if inspect.isclass(thing):
+        text = text.removesuffix(" -> None")
     whole = f"td.{name}{text}"
     if len(whole) > 88:
         inner, _, result = text[1:].rpartition(")")
