@@ -49,14 +49,14 @@ class KnownScalar(Scalar):
         return None if value is None or other is None else (int(value), other)
 
     def __eq__(self, other: object) -> Any:
-        if isinstance(other, Scalar) and other._expr is self._expr:
-            return True
+        if other is None or (isinstance(other, Scalar) and other._expr is self._expr):
+            return other is not None
         numbers = self._both_known(other)
         return super().__eq__(other) if numbers is None else bool(numbers[0] == numbers[1])
 
     def __ne__(self, other: object) -> Any:
-        if isinstance(other, Scalar) and other._expr is self._expr:
-            return False
+        if other is None or (isinstance(other, Scalar) and other._expr is self._expr):
+            return other is None
         numbers = self._both_known(other)
         return super().__ne__(other) if numbers is None else bool(numbers[0] != numbers[1])
 

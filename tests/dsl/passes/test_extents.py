@@ -281,7 +281,7 @@ def test_extents_that_meet_nothing_are_int64():
         return td.unit(n), td.fill((2,), n - 1), td.generate((2,), lambda i: i + n), td.unit(n / 2)
 
     assert [r.dtype for r in td.jit(f)(A)] == [np.int64, np.int64, np.int64, np.float64]
-    assert td.use(A).shape[0].dtype == td.int64
+    assert td.unit(td.use(A).shape[0]).dtype == td.int64
 
 
 def test_numbers_of_a_call_stay_weak_in_formulas():
