@@ -462,6 +462,8 @@ def value_of(
         given = [np.asarray(v, t.numpy) for v, t in zip(values, types, strict=True)]
         if op.name == "cast":
             return convert(given[0], result)
+        if op.name in ("to_bits", "from_bits"):
+            return given[0].view(result.numpy)
         for k, t in enumerate(types):
             if t.is_float and t.bits == 16 and op.name != "nextafter":
                 given[k] = given[k].astype(np.float32)

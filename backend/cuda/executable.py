@@ -71,7 +71,10 @@ def wait() -> None:
 def device_here() -> Device:
     """The current GPU; tests replace this function."""
     try:
+        from .device.optional import require
         from .graphs.launch import CudaDevice
+
+        require()
     except ImportError as error:  # CuPy or cuda-bindings are not installed
         raise BackendUnavailable(
             availability.unavailable() or f"the backend 'cuda' cannot be loaded: {error}."

@@ -40,7 +40,7 @@ from ..graph import Check, Combine, Input, Label, Leaf, Node, Output, topologica
 from ..libraries.base import LibraryOperation, builtin, is_builtin
 from ..operations.linalg import MatmulOptions
 from ..operations.stencils import coordinate
-from ..primitives import TABLE
+from ..primitives import KERNEL, TABLE
 from ..schedule import Schedule
 from ..types import ALL_TYPES, LEAF, ScalarType, Structure
 
@@ -347,7 +347,7 @@ class Decoder:
         return found
 
     def _apply(self, op: str, args: list[int], type_: str, weak: bool) -> Apply:
-        return Apply(TABLE[op], self.exprs(args), TYPES[type_], bool(weak))
+        return Apply(TABLE.get(op) or KERNEL[op], self.exprs(args), TYPES[type_], bool(weak))
 
     def _read(self, node: int, component: int, args: list[int], boundary: str | None,
               scoped: list[int], variables: list[int]) -> Read:  # fmt: skip

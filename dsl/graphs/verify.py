@@ -126,7 +126,7 @@ def _expression(node: Node, what: str, e: Expr) -> None:
             _need(types[0] == e.type, node, f"{what}: also of {types[0]} gives {e.type}")
         else:
             _need(len(set(types)) <= 1, node, f"{what}: {e.op.name} of {types}")
-            rule = None if e.op.name in ("cast", "complex") else e.op.rule(types[0])
+            rule = None if e.op.name in ("cast", "complex", "from_bits") else e.op.rule(types[0])
             if rule is not None:
                 _need(rule == (types[0], e.type), node, f"{what}: {e.op.name} of {types[0]} gives "
                       f"{e.type}")  # fmt: skip

@@ -1,22 +1,26 @@
-"""Bits packed into bytes, and bytes unpacked."""
+"""Bits packed into bytes, bytes unpacked, and bits of one type read as another."""
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
-from ..annotations import ArrayLike, IntLike
+from .. import simplify
+from ..annotations import ArrayLike, DTypeLike, IntLike
 from ..array import Array
 from ..errors import DTypeError, TracingError
+from ..expr import Apply, Expr
 from ..frontend.sources import as_array
-from ..scalar import Scalar
-from ..types import uint8
+from ..primitives import FROM_BITS, TO_BITS
+from ..scalar import Scalar, as_strong
+from ..types import as_type, uint8
 from . import functions as fn
 from .common import normalise_axis, operation
 from .control import cond
+from .functions import lifted
 from .index_space import flatten
 from .making import generate
 
-__all__ = ["packbits", "unpackbits"]
+__all__ = ["bitcast", "packbits", "unpackbits"]
 
 BitOrder = Literal["big", "little"]
 
@@ -31,6 +35,39 @@ def _line(a: ArrayLike, axis: int | None, bitorder: str, operation: str) -> tupl
     if axis is None:
         return flatten(array), 0
     return array, normalise_axis(axis, array.ndim, operation)
+
+
+@operation
+def bitcast(x: ArrayLike, dtype: DTypeLike) -> Any:
+    """The same bits read as another type of the same width, as NumPy's `view`.
+
+    Parameters: `x`, a scalar or an array of integers, floats or truth values; `dtype`, a type of
+    integers or floats.  `DTypeError` for other types and other widths.
+
+    >>> import numpy as np, treadle as td
+    >>> hex(td.bitcast(np.float32(1.0), td.uint32))
+    '0x3f800000'
+    >>> td.bitcast(np.array([-1, 127], "int8"), td.uint8)
+    Array([255, 127], dtype=uint8)
+    """
+    target = as_type(dtype)
+
+    def build(values: list[Expr]) -> Expr:
+        e = as_strong(values[0])
+        source = e.type
+        if source == target:
+            return e
+        if source.bits != target.bits or source.is_complex or target.kind in ("complex", "bool"):
+            raise DTypeError(
+                f"bitcast: {source} cannot be read as {target}.",
+                hint="Types of equal widths keep the bits, as float32 and uint32; td.cast converts "
+                "values, td.real and td.imag take complex numbers apart.",
+            )
+        bits = as_type(f"uint{source.bits}")
+        e = Apply(TO_BITS, (e,), bits) if source.is_float else simplify.cast(e, bits)
+        return Apply(FROM_BITS, (e,), target) if target.is_float else simplify.cast(e, target)
+
+    return lifted(build, "bitcast", (x,))
 
 
 @operation

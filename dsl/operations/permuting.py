@@ -15,7 +15,7 @@ from ..expr import Cond, Const, Expr, Index, Proj, constant
 from ..frontend.refusals import called
 from ..frontend.sources import as_array
 from ..frontend.tracing import call_scalar_function, check_result, forbid_nesting
-from ..graph import Generate, Input, Label, Permute, indices
+from ..graph import Check, Generate, Input, Label, Permute, indices
 from ..scalar import Scalar, apply_primitive, as_index, as_strong, lift, refuse_argument
 from ..shapes import as_shape, require, same_shape
 from ..types import (
@@ -31,9 +31,20 @@ from ..types import (
 )
 from .common import combining, label_of, operation, rounded_product, trace_combine
 from .control import while_loop
+from .elementwise import with_checks
 from .folds import fold
 from .foreign import compute
-from .functions import MaybeIndex, as_maybe_index, cast, floor, ignore, maximum, minimum, where
+from .functions import (
+    MaybeIndex,
+    as_maybe_index,
+    cast,
+    floor,
+    ignore,
+    isfinite,
+    maximum,
+    minimum,
+    where,
+)
 from .index_space import flatten
 from .making import fill, generate, the
 from .places import greatest, least, plus
@@ -280,6 +291,7 @@ def histogram(
     """
     forbid_nesting("histogram")
     values = flatten(as_array(a, "histogram"))
+    checks: tuple[Check, ...] = ()
     refuse_argument(bins, "histogram: bins=")
     if range is not None and not (isinstance(range, tuple | list | np.ndarray) and len(range) == 2):
         raise TracingError(
@@ -298,6 +310,15 @@ def histogram(
             # As in NumPy, an empty array has the range 0 … 1.
             low_x = Scalar(simplify.cast(lift(the(min_(_never_empty(values)))), wide))
             high_x = Scalar(simplify.cast(lift(the(max_(_never_empty(values)))), wide))
+            if values.types[0].is_float:
+                finite = cast(isfinite(low_x) & isfinite(high_x), int64)
+                checks = require(
+                    lift(finite),
+                    constant(1),
+                    "histogram: the smallest and the largest element are no range, as one of them "
+                    "is NaN or infinite.",
+                    hint="Give one, range=(low, high): elements outside are not counted.",
+                )
         else:
             low, high = range
             for bound in (low, high):
@@ -326,6 +347,7 @@ def histogram(
             return cast(where(k == count, high_s, along + low_s), real)
 
         edges = generate((count + 1,), lambda k: edge(k, rounded=True))
+        edges = with_checks(edges, checks, "histogram")
         if values.types[0].is_complex:
             raise DTypeError(
                 "histogram needs real numbers.",
@@ -382,6 +404,7 @@ def histogram(
         kind = _widest(source.types[0])
     defaults = fill((extent,), Scalar(Const(0, kind)))
     counts = permute(lambda new, old: new + old, defaults, bin_of, source, name="histogram")
+    counts = with_checks(counts, checks, "histogram")
     counts = counts if weights is None else cast(counts, source.types[0])
     if not density:
         return counts, edges

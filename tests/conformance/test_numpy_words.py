@@ -222,3 +222,50 @@ def test_what_does_not_split_equally(backend):
         halves(np.arange(5))
     with pytest.raises(td.ShapeError, match="does not split into 2 equal parts"):
         td.split(td.iota(7), 2)
+
+
+KINDS = ("int8", "uint8", "int16", "uint16", "float16", "int32", "uint32", "float32", "int64",
+         "uint64", "float64")  # fmt: skip
+
+
+def test_bits_are_kept(backend):
+    rng = np.random.default_rng(0)
+    for source in KINDS:
+        x = np.frombuffer(rng.bytes(64), source)
+        alike = [t for t in KINDS if np.dtype(t).itemsize == x.itemsize]
+        read = td.jit(lambda a: tuple(td.bitcast(a, t) for t in alike), backend=backend)
+        for t, found in zip(alike, read(x), strict=True):
+            found = to_host(found)
+            kept = (found.view("u1") == x.view("u1")).all()
+            nan = np.dtype(t).kind == "f" and (np.isnan(found) == np.isnan(x.view(t))).all()
+            assert found.dtype == t and (kept or nan)
+
+
+def test_bits_of_scalars_and_what_has_none(backend):
+    sign = td.jit(lambda a: td.map(lambda v: td.bitcast(v, td.uint64) >> 63, a), backend=backend)
+    assert to_host(sign(np.array([-1.0, -0.0, 2.0]))).tolist() == [1, 1, 0]
+    for make in (lambda: td.bitcast(np.float32(1), td.int64), lambda: td.bitcast(1j, float),
+                 lambda: td.bitcast(np.int8(1), bool)):  # fmt: skip
+        with pytest.raises(td.DTypeError, match="cannot be read as"):
+            make()
+
+
+def test_histograms_without_a_range(backend):
+    count = td.jit(lambda a: td.histogram(a, bins=3), backend=backend)
+    for bad in ([1.0, np.nan], [1.0, np.inf]):
+        with pytest.raises(ValueError, match="is NaN or infinite"):
+            count(np.array(bad))
+        with pytest.raises(ValueError):
+            np.histogram(bad, bins=3)
+    assert to_host(count(np.array([0.0, 3.0]))[0]).tolist() == [1, 0, 1]
+    within = td.jit(lambda a: td.histogram(a, bins=2, range=(0, 2))[0], backend=backend)
+    assert to_host(within(np.array([1.0, np.nan, np.inf]))).tolist() == [0, 1]
+
+
+def test_repeats_for_each_element(backend):
+    x, n = np.arange(6).reshape(2, 3), np.array([2, 0, 1])
+    found = td.jit(lambda x, n: (td.repeat(x, n, axis=1), td.repeat(x[0], n)), backend=backend)
+    for ours, theirs in zip(found(x, n), (np.repeat(x, n, axis=1), [0, 0, 2]), strict=True):
+        assert to_host(ours).tolist() == np.asarray(theirs).tolist()
+    with pytest.raises(td.DTypeError, match="numbers of repeats"):
+        td.repeat(x, np.array([1.5, 2.0]), axis=0)

@@ -249,3 +249,16 @@ def test_the_walk_sees_what_it_should() -> None:
     assert (
         "treadle.backend.native.runtime.code" in found["treadle.backend.native.codegen.compile"]
     )  # by package
+
+
+def test_every_module_can_be_imported() -> None:
+    """Documentation tools import all of them, also where CuPy and GPUs are missing."""
+    program = (
+        "import importlib, pkgutil, treadle\n"
+        "for m in pkgutil.walk_packages(treadle.__path__, 'treadle.'):\n"
+        "    if not m.name.endswith('__main__'):\n"
+        "        importlib.import_module(m.name)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True,
+                          cwd=ROOT, check=False)  # fmt: skip
+    assert done.returncode == 0, done.stderr

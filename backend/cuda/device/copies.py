@@ -21,9 +21,7 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
 
-import cupy
 import numpy as np
-from cupy.cuda import runtime
 
 from treadle.backend.native.runtime import modules
 from treadle.backend.native.runtime.structures import words
@@ -31,6 +29,7 @@ from treadle.dsl.process import locks
 
 from ...runtime.types import HostArray
 from .calls import DriverError
+from .optional import cupy, runtime
 
 #: Sizes in bytes.  LARGE: from here a copy goes through pinned memory (on an H200 32 MB take 1.2 to
 #: 1.6 ms by threads and 1.9 to 2.2 by the driver, 16 MB about the same, 8 MB longer).  The others:

@@ -11,11 +11,8 @@ from collections.abc import Hashable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
-import cupy
 import numpy as np
 from cuda.bindings import driver as cu
-from cupy.cuda import driver as cupy_driver
-from cupy.cuda import runtime
 
 from treadle.dsl.errors import BackendUnavailable, DeviceOutOfMemory, TracingError, TreadleError
 from treadle.dsl.frontend.sources import PLAIN_ARRAYS
@@ -29,9 +26,9 @@ from .arguments import Arguments
 from .calls import DriverError, checked
 from .copies import LARGE, Copier, Lanes
 from .device import Block, Call, Code, Copy, Fill, Launch, Operation, Repeat
+from .optional import cupy, ndarray, runtime
+from .optional import launchKernel as launchKernel
 
-#: CuPy's wrapper of cuLaunchKernel, which has the least overhead.
-launchKernel = cupy_driver.launchKernel
 _STATIC_SHARED = 48 * 1024
 _LOADED = 4096
 _DEVICE_TO_HOST, _DEVICE_TO_DEVICE = 2, 3
@@ -55,7 +52,8 @@ _RUNTIME_STICKY = {
     "cudaErrorECCUncorrectable", "cudaErrorContextIsDestroyed", "cudaErrorDevicesUnavailable",
 }  # fmt: skip
 
-PLAIN_ARRAYS.add(cupy.ndarray)
+if ndarray is not None:
+    PLAIN_ARRAYS.add(ndarray)
 
 
 class Loaded:

@@ -10,14 +10,13 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-import cupy
+from ..device.optional import ndarray as _ndarray
 
 if TYPE_CHECKING:
     from ..device.driver import DriverDevice
 
 #: Maximum number of cached combinations of extents.
 _KNOWN = 64
-_ndarray = cupy.ndarray
 #: A recording: the arrays it reads (None: all, and nothing else), the addresses of its constants,
 #: its replay, and the checks of the scalars that are returned with the results.
 Entry = tuple[Sequence[int] | None, list[int], Any, Callable[..., list[Any]] | None]

@@ -8,13 +8,13 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from cupy.cuda import runtime
 
 from treadle.dsl.process import locks
 
 from ...runtime.types import DeviceArray, Numbers
 from ..device.device import Block, Call, Copy, Fill, Launch, Operation, Repeat
 from ..device.driver import DriverDevice, enter, explained, stream_here
+from ..device.optional import runtime
 from ..gpu import Gpu
 from . import graphs
 from .queued import AddressStep, ArrayStep, CopyStep, FillStep, LaunchStep, Step, copy_array

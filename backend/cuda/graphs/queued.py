@@ -5,14 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
-import cupy
-from cupy.cuda import driver as cupy_driver
-from cupy.cuda import runtime
-
 from ..device.device import Block, Call, Copy, Fill, Launch
 from ..device.driver import DriverDevice, arguments_of, fill
+from ..device.optional import cupy, launchKernel, runtime
 
-launchKernel = cupy_driver.launchKernel
 _DEVICE_TO_DEVICE = 3
 
 
