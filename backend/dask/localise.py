@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 
+from treadle.dsl.analysis.combines import identities
 from treadle.dsl.expr import Const, Expr, Extent, Foreign, Index, Param, Read, Var, walk
 from treadle.dsl.graph import (
     Combine,
@@ -30,6 +31,7 @@ from treadle.dsl.graph import (
     Leaf,
     Matmul,
     Node,
+    Permute,
     Recurrence,
     Scan,
 )
@@ -159,6 +161,10 @@ def shape_of(node: Node) -> Shape:
             stored = [rank] * len(node.collected) + [free] * len(node.last)
             scopes = [_Scope((*node.steps, *node.collected), rank), _Scope(node.start, free)]
             return Shape(node.shape, free, scopes, stored)
+        case Permute():
+            rank = tuple(range(len(node.domain)))
+            results = [(None,) * len(o.shape) for o in node.outputs]
+            return Shape(node.domain, rank, [_Scope(node.per_element(), rank)], results)
         case Matmul():
             batch = tuple(range(len(node.batch)))
             m, n, k = (len(batch) + j for j in range(3))
@@ -376,6 +382,8 @@ class Localiser:
         if combine is not None:
             found += combine.results
         found += getattr(node, "init", None) or ()
+        if isinstance(node, Permute):
+            found += [e for leaf in node.defaults for e in leaf.shape]
         return tuple(found)
 
     def _plan(self, scope: _Scope) -> tuple[_Scope, dict[Read, tuple[Any, list[Any]]]]:
@@ -595,6 +603,21 @@ class Localiser:
                     "steps": many(0, node.steps),
                     "collected": many(0, node.collected),
                     "start": many(1, node.start),
+                }
+            case Permute():
+                # Into nothing: what it was before is combined with the results of all blocks.
+                neutral = () if node.combine is None else identities(node.combine) or ()
+                empty = [
+                    Generate(tuple(rest[e] for e in leaf.shape), (value,), label=Label("fill"))
+                    for leaf, value in zip(node.defaults, neutral, strict=True)
+                ]
+                changes = {
+                    "domain": sizes,
+                    "valid": memos[0][node.valid],
+                    "target": many(0, node.target),
+                    "values": many(0, node.values),
+                    "defaults": tuple(leaf for e in empty for leaf in e.leaves),
+                    "combine": None if node.combine is None else combine(node.combine),
                 }
             case Matmul():
                 batch = len(node.batch)

@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from math import prod
 from typing import Any
 
-from treadle.dsl.analysis.combines import is_commutative
+from treadle.dsl.analysis.combines import identities, is_commutative
 from treadle.dsl.errors import DistributionError
-from treadle.dsl.expr import Expr, Extent, Read, constant
+from treadle.dsl.expr import Expr, Extent, Read, constant, substitute
 from treadle.dsl.graph import (
     ArrayLoop,
     Barrier,
@@ -22,6 +22,7 @@ from treadle.dsl.graph import (
     Label,
     Leaf,
     Node,
+    Permute,
     indices,
     topological,
 )
@@ -29,10 +30,11 @@ from treadle.dsl.graphs.rebuild import Rebuilder
 from treadle.dsl.graphs.relations import checks_before, verify_checks
 from treadle.dsl.node import result_variables
 from treadle.dsl.program import TracedProgram
+from treadle.dsl.quantities import in_bytes
 from treadle.skeletons.lower.fold.cpu import BLOCK as LEAF
 from treadle.skeletons.lower.fold.rows import is_exact
 
-from .domain import Chunks, Known
+from .domain import Axis, Chunks, Known
 from .leaves import Leaves
 from .localise import Blocks, Localiser, NoRule, extents_of
 from .loops import TASK, LoopLocaliser
@@ -43,6 +45,8 @@ from .whole import inside, whole
 BLOCK = 64 << 20
 #: Loops of other operations than stencils become at most so many tasks, else one.
 UNROLLED = 20_000
+#: The largest array, in bytes, of which every block of a scatter has one.
+SMALL = 16 << 20
 
 
 @dataclass
@@ -131,6 +135,8 @@ class Planner:
                     self._fold(node)
                 elif isinstance(node, ArrayLoop):
                     self._loop(node)
+                elif isinstance(node, Permute):
+                    self._permute(node)
                 else:
                     self._plain(node)
             except NoRule as reason:
@@ -292,12 +298,7 @@ class Planner:
             return
         blocks = local.blocks(self.settings, self.program.params)
         axes = [a for k, a in enumerate(blocks.axes) if k in cut_axes]
-        for result in blocks.results:
-            result.shape = (*result.shape, *(len(a.sizes) for a in axes))
-            result.axes = (*result.axes, *(a.counting() for a in axes))
-            result.added = len(axes)
-        partial = [self._between(result.shape, result.type) for result in blocks.results]
-        self._add(blocks, partial)
+        partial = self._per_block(blocks, axes)
         place = indices(outer + len(axes))
         counts = tuple(Extent(partial[0].node, outer + k) for k in range(len(axes)))
         total = Fold(
@@ -325,9 +326,55 @@ class Planner:
             self._add(blocks, parts[-1])
         self._instead(found.combined(parts[0], parts[1] if len(parts) > 1 else None), node)
 
+    # --- permutes ---
+
+    def _permute(self, node: Permute) -> None:
+        """A scatter that combines exactly, into a small array: one for every block, then all of
+        them together."""
+        if node.combine is None or not is_exact(node.combine) or identities(node.combine) is None:
+            raise NoRule("its result depends on the order of what it scatters")
+        local = Localiser(node, self.known, self.plan.chunks, self._chunks)
+        axes = [a for a in local.axes if a.is_cut]
+        if any(a.before or a.after for a in axes):
+            raise NoRule("it scatters elements of a stencil")
+        blocks = local.blocks(self.settings, self.program.params)
+        size = sum(prod(r.shape) * r.type.numpy.itemsize for r in blocks.results)
+        if size > SMALL:
+            raise NoRule(f"what it scatters into has {in_bytes(size)}, more than {in_bytes(SMALL)}")
+        partial = self._per_block(blocks, axes)
+        rank = len(node.defaults[0].shape)
+        place = indices(rank + len(axes))
+        counts = tuple(Extent(partial[0].node, rank + k) for k in range(len(axes)))
+        results = result_variables(node.values)
+        own = [leaf.at(*indices(rank)) for leaf in node.defaults]
+        both: dict[Expr, Expr] = dict(zip(node.combine.left, results, strict=True))
+        both.update(zip(node.combine.right, own, strict=True))
+        epilogue = substitute(node.combine.results, both)
+        elements = tuple(p.at(*place) for p in partial)
+        shape = node.defaults[0].shape
+        label = Label(node.label.operation, node.label.name)
+        total = Fold(
+            shape, counts, elements, node.combine, None, results, epilogue,
+            label=label, where=node.where,
+        )  # fmt: skip
+        self._as(total, node)
+
+    def _per_block(self, blocks: Blocks, axes: Sequence[Axis]) -> list[Leaf]:
+        """Results that every block has, as arrays with an element per block along more axes."""
+        for result in blocks.results:
+            result.shape = (*result.shape, *(len(a.sizes) for a in axes))
+            result.axes = (*result.axes, *(a.counting() for a in axes))
+            result.added = len(axes)
+        partial = [self._between(result.shape, result.type) for result in blocks.results]
+        self._add(blocks, partial)
+        return partial
+
     def _instead(self, total: Fold, node: Fold) -> None:
         """A fold whose results are those of `node`."""
-        node = self.instead.get(node, node)
+        self._as(total, self.instead.get(node, node))
+
+    def _as(self, total: Node, node: Node) -> None:
+        """Another node that computes the results of `node`."""
         stage = self._plain(total)
         stage.leaves = list(node.leaves)
         for made, leaf in zip(total.leaves, node.leaves, strict=True):

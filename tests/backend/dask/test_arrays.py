@@ -62,6 +62,12 @@ PROGRAMS: dict[str, Callable[..., Any]] = {
         td.cast(a * 50, td.int32) @ td.cast(a.T * 50, td.int32),
     ),
     "histogram": lambda a: td.histogram(a, bins=10, range=(0.0, 1.0)),
+    "counts": lambda a: td.bincount(td.cast(a * 20, td.int32).ravel(), length=32),
+    "largest at": lambda a: td.fill((7, 5), td.int32(3)).at[
+        td.cast(a * 6, td.int32).ravel(), td.cast(a * 4, td.int32).ravel()
+    ].max(td.cast(a * 1000, td.int32).ravel()),
+    "sums at": lambda a: td.fill(20, td.float32(0)).at[td.cast(a * 19, td.int32).ravel()].add(
+        a.ravel()),
     "blurred twice": lambda a: td.stencil(
         cross, td.stencil(far, a, boundary=td.mirror), boundary=td.mirror
     ),

@@ -45,9 +45,26 @@ def test_zarr(tmp_path: Path, plate: np.ndarray) -> None:
     assert out[...].tobytes() == td.jit(heat, backend="native")(plate, 23).tobytes()
 
 
-@pytest.mark.parametrize("name", ["map", "indices", "cross wrap", "far mirror", "transpose",
-                                  "difference", "rows", "columns", "total", "extremes", "product",
-                                  "maximum of a stencil"])  # fmt: skip
+@pytest.mark.parametrize(
+    "name",
+    [
+        "map",
+        "indices",
+        "cross wrap",
+        "far mirror",
+        "transpose",
+        "difference",
+        "rows",
+        "columns",
+        "total",
+        "extremes",
+        "product",
+        "maximum of a stencil",
+        "histogram",
+        "counts",
+        "largest at",
+    ],
+)
 def test_the_bits_of_one_machine(name: str) -> None:
     f, a = PROGRAMS[name], matrix((200, 300))
     got = flat(td.stream(f, a, memory=200_000))
