@@ -15,7 +15,7 @@ from dask.highlevelgraph import HighLevelGraph
 
 from ..runtime.storage import packed
 from .domain import Chunks
-from .plan import Plan, Stage
+from .plan import Plan, Stage, default_chunks
 from .tasks import key_of, tasks
 from .worker import computed
 
@@ -26,11 +26,11 @@ def is_dask(value: Any) -> bool:
 
 
 def as_dask(value: Any) -> da.Array:
-    """An array of dask; other arrays are one chunk, which is part of the graph."""
+    """An array of dask; other arrays are part of the graph, in chunks if they are large."""
     if is_dask(value):
         return value
     held = np.asarray(value)
-    return da.from_array(held, chunks=held.shape if held.ndim else -1)
+    return da.from_array(held, chunks=default_chunks(held.shape, held.itemsize))
 
 
 def chunks_of(value: da.Array) -> Chunks:

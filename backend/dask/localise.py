@@ -34,6 +34,7 @@ from treadle.dsl.graph import (
     Permute,
     Recurrence,
     Scan,
+    topological,
 )
 from treadle.dsl.process.configuration import Settings
 from treadle.dsl.types import int64
@@ -349,15 +350,23 @@ class Localiser:
         self.memo = self._rewritten(*rest)
         made = self._made(memos)
         outputs = [Leaf(made, k) for k in range(len(made.outputs))]
+        used = {
+            e
+            for n in topological(outputs)
+            for e in walk((*n.expressions(), *n.host_expressions()))
+            if isinstance(e, Param)
+        }
+        numbered = [(p, v) for p, v in zip(self.params, self.numbers, strict=True) if p in used]
         program = BlockProgram(
             outputs,
             results_tree(len(outputs)),
             settings,
             "native",
             [b.input for b in self.buffers.values()],
-            self.params,
+            [p for p, _ in numbered],
             self.node.label.operation,
         )
+        self.numbers = [v for _, v in numbered]
         results = []
         for output, axes in zip(self.node.outputs, self.shape.results, strict=True):
             shape = extents_of(output.shape, self.known, self.node)
@@ -376,8 +385,8 @@ class Localiser:
         )
 
     def _others(self) -> tuple[Expr, ...]:
-        """The expressions outside of the domain: combinations, initial values and extents."""
-        node, found = self.node, list(self.shape.extents)
+        """The expressions outside of the domain: combinations and initial values."""
+        node, found = self.node, list[Expr]()
         combine = getattr(node, "combine", None)
         if combine is not None:
             found += combine.results
