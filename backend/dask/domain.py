@@ -71,6 +71,10 @@ class Axis:
     def is_cut(self) -> bool:
         return self.dimension is not None
 
+    def numbers(self) -> Numbers:
+        """The number of each block."""
+        return self._over(np.arange(len(self.sizes), dtype=np.int64))
+
     def counting(self) -> Axis:
         """The axis of an array with one element for each block along this one."""
         count = len(self.sizes)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import hashlib
 import operator
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import dask
@@ -40,10 +42,25 @@ def chunks_of(value: da.Array) -> Chunks:
 def arrays(plan: Plan, data: Sequence[da.Array], name: str) -> list[da.Array]:
     """The results of a plan as arrays of dask."""
     held = {leaf: data[k] for leaf, k in plan.given.items()}
+    held.update((leaf, as_dask(value)) for leaf, value in plan.constants.items())
     plain = re.sub(r"\W+", "", name) or "program"
-    for stage in plan.stages:
-        held.update(zip(stage.leaves, _layers(stage, plan, held, plain), strict=True))
+    with _without_collection():
+        for stage in plan.stages:
+            held.update(zip(stage.leaves, _layers(stage, plan, held, plain), strict=True))
     return [held[leaf] for leaf in plan.roots]
+
+
+@contextmanager
+def _without_collection() -> Iterator[None]:
+    """No garbage collection: traversing a hundred thousand tasks again and again takes longer than
+    making them, and none of them is garbage."""
+    before = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if before:
+            gc.enable()
 
 
 def _layers(stage: Stage, plan: Plan, held: Any, name: str) -> list[da.Array]:

@@ -10,9 +10,11 @@ from dataclasses import dataclass, field
 from math import prod
 from typing import Any
 
+import numpy as np
+
 from treadle.dsl.analysis.combines import identities, is_commutative
 from treadle.dsl.errors import DistributionError
-from treadle.dsl.expr import Expr, Extent, Read, constant, substitute
+from treadle.dsl.expr import Cond, Expr, Extent, Index, Param, Proj, Read, constant, substitute
 from treadle.dsl.graph import (
     ArrayLoop,
     Barrier,
@@ -23,6 +25,7 @@ from treadle.dsl.graph import (
     Leaf,
     Node,
     Permute,
+    Scan,
     indices,
     topological,
 )
@@ -31,6 +34,8 @@ from treadle.dsl.graphs.relations import checks_before, verify_checks
 from treadle.dsl.node import result_variables
 from treadle.dsl.program import TracedProgram
 from treadle.dsl.quantities import in_bytes
+from treadle.dsl.types import int64
+from treadle.skeletons.ir import arithmetic as at
 from treadle.skeletons.lower.fold.cpu import BLOCK as LEAF
 from treadle.skeletons.lower.fold.rows import is_exact
 
@@ -69,6 +74,8 @@ class Plan:
     given: dict[Leaf, int] = field(default_factory=dict)
     chunks: dict[Leaf, Chunks] = field(default_factory=dict)
     roots: list[Leaf] = field(default_factory=list)
+    #: Small arrays of numbers that stages read.
+    constants: dict[Leaf, Any] = field(default_factory=dict)
 
 
 class Planner:
@@ -135,6 +142,8 @@ class Planner:
                     self._fold(node)
                 elif isinstance(node, ArrayLoop):
                     self._loop(node)
+                elif isinstance(node, Scan):
+                    self._scan(node)
                 elif isinstance(node, Permute):
                     self._permute(node)
                 else:
@@ -325,6 +334,62 @@ class Planner:
             parts.append([self._between(r.shape, r.type) for r in blocks.results])
             self._add(blocks, parts[-1])
         self._instead(found.combined(parts[0], parts[1] if len(parts) > 1 else None), node)
+
+    # --- scans ---
+
+    def _scan(self, node: Scan) -> None:
+        """A scan of integers or extremes whose axis has several chunks: each block by itself, the
+        totals of the blocks before it, and both together.  Others go along complete rows."""
+        free = tuple(range(len(node.shape)))
+        local = Localiser(node, self.known, self.plan.chunks, self._chunks, free=free)
+        axis = local.axes[node.axis]
+        plain = node.form == "inclusive" and node.init is None and is_exact(node.combine)
+        if not plain or len(axis.sizes) == 1 or axis.before or axis.after:
+            self._plain(node)
+            return
+        parts = result_variables(node.elements)
+        bare = node.with_(results=parts, epilogue=parts, checks=())
+        local = Localiser(bare, self.known, self.plan.chunks, self._chunks, free=free)
+        blocks = local.blocks(self.settings, self.program.params)
+        for result in blocks.results:
+            result.axes = tuple(a if a.is_cut else None for a in blocks.axes)
+        own = [self._between(r.shape, r.type) for r in blocks.results]
+        self._add(blocks, own)
+        rank, count = len(node.shape), len(axis.sizes)
+        # The last (first) element of every block, and the scan of these.
+        ends = Input("ends", int64, (False,), kind="argument")
+        self.known = self.known.with_({Extent(ends, 0): count})
+        self.plan.constants[ends.leaf()] = (
+            np.cumsum(axis.sizes) - 1 if not node.reverse else (np.cumsum((0, *axis.sizes[:-1])))
+        )
+        self.plan.chunks[ends.leaf()] = ((count,),)
+        place = list[Expr](indices(rank))
+        place[node.axis] = ends.leaf().at(Index(node.axis))
+        shape = (*node.shape[: node.axis], Extent(ends, 0), *node.shape[node.axis + 1 :])
+        totals = Scan(shape, node.axis, tuple(leaf.at(*place) for leaf in own), node.combine, None,
+                      "inclusive", node.reverse, label=node.label, where=node.where)  # fmt: skip
+        self._plain(totals)
+        number = Param("block", int64)
+        place[node.axis] = at.add(number, 1 if node.reverse else -1)
+        before = [Read(totals, k, tuple(place), "clamp") for k in range(len(own))]
+        inside_block = [leaf.at(*indices(rank)) for leaf in own]
+        first, second = (inside_block, before) if node.reverse else (before, inside_block)
+        both: dict[Expr, Expr] = dict(zip(node.combine.left, first, strict=True))
+        both.update(zip(node.combine.right, second, strict=True))
+        either = Cond(
+            at.less(number, count - 1) if node.reverse else at.less(0, number),
+            substitute(node.combine.results, both), tuple(inside_block),
+        )  # fmt: skip
+        found: dict[Expr, Expr] = {v: Proj(either, k) for k, v in enumerate(node.results)}
+        made = Generate(node.shape, substitute(node.epilogue, found), label=node.label,
+                        where=node.where)  # fmt: skip
+        self.known = self.known.with_({number: 0})
+        local = Localiser(made, self.known, self.plan.chunks, self._chunks,
+                          {node.axis: axis.sizes})  # fmt: skip
+        blocks = local.blocks(self.settings, (*self.program.params, number))
+        position = blocks.program.params.index(number)
+        blocks.numbers[position] = blocks.axes[node.axis].numbers()
+        self._add(blocks, list(node.leaves))
 
     # --- permutes ---
 

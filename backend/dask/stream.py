@@ -83,6 +83,7 @@ class Stream:
     def run(self, outs: Sequence[Any | None], report: Report) -> list[Any]:
         """The results, written to `outs`; those that are None are arrays in memory."""
         held: dict[Leaf, Any] = {leaf: self.sources[k] for leaf, k in self.plan.given.items()}
+        held.update(self.plan.constants)
         for leaf, out in zip(self.plan.roots, outs, strict=True):
             if out is not None and (tuple(out.shape), np.dtype(out.dtype)) != (
                 self.shape(leaf), leaf.type.numpy

@@ -26,6 +26,11 @@ def position(i: Any, j: Any) -> Any:
     return td.cast(i * 100 + j, td.float32)
 
 
+def last(x: Any, y: Any) -> Any:
+    """The last that is not 0: associative, not commutative."""
+    return td.where(y != 0, y, x)
+
+
 BOUNDARIES = {
     "clamp": td.clamp,
     "mirror": td.mirror,
@@ -57,6 +62,16 @@ PROGRAMS: dict[str, Callable[..., Any]] = {
         td.sum(td.cast(a * 1000, td.int64), axis=0),
     ),
     "scan": lambda a: td.cumsum(a, axis=1),
+    "integer scans": lambda a: (
+        td.cumsum(td.cast(a * 99, td.int32), axis=0),
+        td.cumsum(td.cast(a * 99, td.int32), axis=1) * 2,
+    ),
+    "scans to the left": lambda a: (
+        td.scanr1(td.maximum, a.T[:, ::-1]),
+        td.scanl1(last, td.cast(a * 3, td.int32)),
+        td.scanr1(last, td.cast(a * 3, td.int32)),
+        td.scanl(td.minimum, 0.5, a),
+    ),
     "sort": lambda a: td.sort(a, axis=1),
     "product": lambda a: (
         td.cast(a * 50, td.int32) @ td.cast(a.T * 50, td.int32),
