@@ -6,6 +6,8 @@ h5py.  Arrays between the stages of a plan are temporary files.
 
 from __future__ import annotations
 
+import mmap
+import sys
 import tempfile
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -31,6 +33,8 @@ from .worker import assembled, kept
 HELD = 3
 #: The smallest blocks that are tried, in bytes.
 SMALLEST = 1 << 10
+#: Modes of memory maps whose pages are those of the file.
+_SHARED = ("r", "r+", "w+")
 #: Bytes per second of files, for the number of iterations of a loop in one pass.
 RATE = 1e9
 
@@ -191,7 +195,15 @@ def _read(program: BlockProgram, task: Task, sources: Sequence[Any]) -> list[Any
             buffer = np.array(assembled(cuts, [source] * pieces, given.type.numpy), order="C")
         part = task.block.flat[k] if task.block.flat else None
         made.append(buffer if part is None else buffer.reshape(-1)[part])
+        _let_go(source)
     return made
+
+
+def _let_go(array: Any) -> None:
+    """Drop the pages of a file that are mapped, which count as this process's memory; what was
+    written to them is kept by the operating system."""
+    if sys.platform == "linux" and isinstance(array, np.memmap) and array.mode in _SHARED:
+        array._mmap.madvise(mmap.MADV_DONTNEED)
 
 
 def _write(blocks: Blocks, task: Task, found: Sequence[Any], outs: Sequence[Any]) -> None:
@@ -205,6 +217,7 @@ def _write(blocks: Blocks, task: Task, found: Sequence[Any], outs: Sequence[Any]
             for axis in result.axes
         )  # fmt: skip
         out[at] = array
+        _let_go(out)
 
 
 __all__ = ["Stream", "plan_for"]

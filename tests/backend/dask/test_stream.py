@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,8 @@ import treadle as td
 
 from .test_arrays import PROGRAMS, flat, matrix
 from .test_loops import smooth
+
+ROOT = Path(__file__).resolve().parents[3]
 
 
 def heat(u: Any, n: Any) -> Any:
@@ -80,6 +84,33 @@ def test_blocks_fit_in_memory(plate: np.ndarray) -> None:
     for memory in (300_000, 1_000_000, 10_000_000):
         plan = Stream(program, [plate], [23], memory).plan
         assert HELD * max(projected(s.blocks) for s in plan.stages) <= memory
+
+
+RESIDENT = """
+import sys, numpy as np, treadle as td
+from tests.backend.dask.test_stream import heat
+
+def kilobytes(what):
+    return int(open("/proc/self/status").read().split(what)[1].split()[0])
+
+n, folder = 4096, sys.argv[1]
+for name in ("a", "b"):
+    open(folder + "/" + name, "wb").truncate(4 * n * n)
+td.stream(heat, np.zeros((64, 64), np.float32), 3, memory="1 MB")
+source = np.memmap(folder + "/a", np.float32, "r", shape=(n, n))
+out = np.memmap(folder + "/b", np.float32, "r+", shape=(n, n))
+before = kilobytes("VmRSS:")
+td.stream(heat, source, 40, out=out, memory="16 MB")
+print(kilobytes("VmHWM:") - before)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_resident_memory_stays_within_the_limit(tmp_path: Path) -> None:
+    """Two files of 67 MB, and temporary ones."""
+    ran = subprocess.run([sys.executable, "-c", RESIDENT, str(tmp_path)], cwd=ROOT, check=True,
+                         capture_output=True, text=True)  # fmt: skip
+    assert int(ran.stdout) < 24_000, "16 MB, and what the C library keeps"
 
 
 def test_what_does_not_fit_is_refused(plate: np.ndarray) -> None:
