@@ -203,7 +203,8 @@ def _let_go(array: Any) -> None:
     """Drop the pages of a file that are mapped, which count as this process's memory; what was
     written to them is kept by the operating system."""
     if sys.platform == "linux" and isinstance(array, np.memmap) and array.mode in _SHARED:
-        array._mmap.madvise(mmap.MADV_DONTNEED)
+        pages: mmap.mmap = array._mmap  # type: ignore[attr-defined]
+        pages.madvise(mmap.MADV_DONTNEED)
 
 
 def _write(blocks: Blocks, task: Task, found: Sequence[Any], outs: Sequence[Any]) -> None:
