@@ -296,19 +296,24 @@ class Decoder:
         return found
 
     # --- entries ---
-    def _input(self, type_: str, extents: list[int | None], kind: str, name: str,
+    def _input(self, type_: str, extents: list[int | list[int] | None], kind: str, name: str,
                where: Any) -> Input:  # fmt: skip
         if kind not in KINDS:
             raise ValueError(f"an input of kind {kind!r}")
         made = Input(str(name), TYPES[type_], (False,) * len(extents), kind, where=place_of(where))
         given = zip(made.shape, extents, strict=True)
-        shape = tuple(own if n is None else self.expr(n) for own, n in given)
+        shape = tuple(
+            own if n is None else self._extent_of(made, n[0]) if isinstance(n, list)
+            else self.expr(n) for own, n in given
+        )  # fmt: skip
         if not made.bound and not all(isinstance(e, Extent) or e is constant(1) for e in shape):
             raise ValueError(f"the shape of {name!r}")
         return made.of_shape(shape)
 
     def _extent(self, n: int, axis: int) -> Extent:
-        node = self.node(n, Input)
+        return self._extent_of(self.node(n, Input), axis)
+
+    def _extent_of(self, node: Input, axis: int) -> Extent:
         if _index(axis) >= len(node.shape):
             raise ValueError(f"axis {axis} of {node.name!r}, which has rank {len(node.shape)}")
         return Extent(node, axis)

@@ -47,6 +47,7 @@ PROGRAMS: dict[str, Callable[..., Any]] = {
     "extents": lambda a: a * td.cast(a.shape[0] * 7 + a.shape[1], td.float32),
     "transpose": lambda a: a.T + 1,
     "difference": lambda a: a[1:] - a[:-1],
+    "diagonal": lambda a: td.cos(td.diagonal(a, 2)),
     "strides": lambda a: a[::2, ::-1],
     "reshape": lambda a: td.reshape(a, (a.shape[1], a.shape[0])),
     "concatenate": lambda a: td.concatenate([a, a * 2], axis=0),
