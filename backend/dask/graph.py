@@ -121,8 +121,11 @@ def _token(text: str, blocks: Any, sources: Sequence[da.Array]) -> str:
     for source in sources:
         digest.update(repr((source.name, source.chunks)).encode())
     for axis in blocks.axes:
-        digest.update(repr((axis.extent, axis.sizes, axis.dimension)).encode())
-    for number in blocks.numbers:
+        digest.update(
+            repr((axis.extent, axis.sizes, axis.dimension, axis.before, axis.after)).encode()
+        )
+    parts = [part for b in blocks.buffers for part in (*b.low, *b.high, *(b.flat or ()))]
+    for number in (*blocks.numbers, *parts):
         held = np.asarray(number)
         digest.update(repr((held.dtype.str, held.shape)).encode())
         digest.update(held.tobytes())

@@ -400,6 +400,8 @@ class Planner:
             raise NoRule("its result depends on the order of what it scatters")
         local = Localiser(node, self.known, self.plan.chunks, self._chunks)
         axes = [a for a in local.axes if a.is_cut]
+        if not axes:
+            raise NoRule("its source is one block")
         if any(a.before or a.after for a in axes):
             raise NoRule("it scatters elements of a stencil")
         blocks = local.blocks(self.settings, self.program.params)

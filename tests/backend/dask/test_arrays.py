@@ -147,6 +147,12 @@ def test_empty_arrays(name: str) -> None:
         check(PROGRAMS[name], matrix(shape), 1)
 
 
+@pytest.mark.parametrize("name", ["largest at", "integer scans", "total", "cross wrap", "roll"])
+def test_short_arrays(name: str) -> None:
+    for seed, shape in enumerate([(1, 1), (1, 40), (40, 1), (2, 3)]):
+        check(PROGRAMS[name], matrix(shape), seed)
+
+
 def test_numpy_arrays_are_computed_at_once() -> None:
     a = matrix((5, 6))
     got = td.jit(lambda x: x * 2, backend="dask")(a)
@@ -175,6 +181,14 @@ def test_layers_have_the_names_of_operations() -> None:
     assert any(name.startswith("smooth-five_points-") for name in got.dask.layers)
     again = td.jit(smooth)(da.from_array(matrix((20, 30)), chunks=10))
     assert got.name == again.name  # equal work has equal keys
+
+
+def test_different_parts_of_an_array_have_different_keys() -> None:
+    a = np.arange(7)
+    given = da.from_array(a, chunks=7)
+    first, second = td.jit(lambda a: a[:3])(given), td.jit(lambda a: a[2:5])(given)
+    assert first.name != second.name
+    assert (first - second).compute().tolist() == [-2, -2, -2]
 
 
 def test_unknown_extents_are_refused() -> None:
