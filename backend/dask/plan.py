@@ -33,7 +33,7 @@ from treadle.dsl.graphs.rebuild import Rebuilder
 from treadle.dsl.graphs.relations import checks_before, verify_checks
 from treadle.dsl.node import result_variables
 from treadle.dsl.program import TracedProgram
-from treadle.dsl.quantities import in_bytes
+from treadle.dsl.text import in_bytes
 from treadle.dsl.types import int64
 from treadle.skeletons.ir import arithmetic as at
 from treadle.skeletons.lower.fold.cpu import BLOCK as LEAF

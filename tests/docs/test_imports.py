@@ -31,17 +31,19 @@ OPTIONAL = {
 }
 #: What only some programs or calls need: loaded when they do.
 ON_DEMAND = {
-    "treadle.backend.cuda.device.calls",  # and the next two: they need the CUDA driver and CuPy
+    "treadle.backend.cuda.device.calls",  # and the next three: they need the CUDA driver and CuPy
     "treadle.backend.cuda.device.driver",
+    "treadle.backend.cuda.device.optional",
     "treadle.backend.cuda.graphs.launch",
     "treadle.backend.native.codegen.compile",  # programs that are not in the cache
     "treadle.backend.native.codegen.fingerprint",
+    "treadle.backend.dask.stream",
     "treadle.backend.native.products",
+    "treadle.backend.runtime.storage",
     "treadle.ceilings",  # commands of `treadle`
     "treadle.doctor",
     "treadle.driver.explain",
     "treadle.driver.graphviz",
-    "treadle.driver.storage",
     "treadle.explore",
     "treadle.skeletons.ir.narrow",
     "treadle.skeletons.lower.caching",
