@@ -260,3 +260,20 @@ def test_the_programs_that_are_kept_hold_no_function_of_the_user(backend):
     del x, weights
     gc.collect()
     assert held() is None
+
+
+def test_extents_of_values_are_numbers():
+    """What is computed of the extents of arrays outside of tracing: bool(), float(), NumPy."""
+    y = td.sum(td.use(np.ones((3, 4))), axis=0)
+    n = y.shape[0]
+    assert n - 1 > 2 and not n < 4
+    assert float(n / 8) == 0.5 and int(n * 2) == 8 and list(range(n - 2)) == [0, 1]
+    assert np.arange(y.shape[0], dtype=float).tolist() == [0, 1, 2, 3]
+    assert np.asarray(n).tolist() == 4
+
+    @td.jit
+    def f(a):
+        return a if a.shape[0] - 1 > 2 else a + 1
+
+    with pytest.raises(td.TracingError, match="Extents are run-time values"):
+        f(np.ones(4))
