@@ -36,7 +36,7 @@ class DaskExecutable:
         given = [as_dask(d) for d in data]
         plan = self.plan(given, params)
         results = arrays(plan, given, self.program.name)
-        return results if lazy else [np.asarray(r) for r in compute(results)]
+        return results if lazy else _apart(compute(results), data)
 
     def plan(self, given: Sequence[Any], params: Params) -> Plan:
         """The plan of a call on arrays of dask."""
@@ -54,6 +54,17 @@ class DaskExecutable:
     ) -> Callable[..., Any] | None:
         """Calls are never repeated from a record: they make graphs."""
         return None
+
+
+def _apart(results: Sequence[Any], data: Sequence[Any]) -> list[Any]:
+    """Arrays of NumPy that share no memory with each other nor with the arguments."""
+    made: list[Any] = []
+    for result in results:
+        array = np.asarray(result)
+        if any(np.may_share_memory(array, other) for other in (*data, *made)):
+            array = array.copy()
+        made.append(array)
+    return made
 
 
 __all__ = ["DaskExecutable", "executable", "lowering", "remarks", "source"]

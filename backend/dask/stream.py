@@ -114,8 +114,10 @@ class Stream:
                     report(done, self.total)
                 for leaf in [x for x in held if last.get(x, -1) == k and x not in targets]:
                     _forget(held.pop(leaf), folder)
-            found = [self._result(leaf, out, held) for leaf, out in
-                     zip(self.plan.roots, outs, strict=True)]  # fmt: skip
+            found: list[Any] = []
+            for leaf, out in zip(self.plan.roots, outs, strict=True):
+                made = self._result(leaf, out, held)
+                found.append(made.copy() if any(made is other for other in found) else made)
         return found
 
     def _store(self, leaf: Leaf, folder: str, result: bool) -> Any:

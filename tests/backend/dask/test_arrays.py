@@ -159,6 +159,14 @@ def test_numpy_arrays_are_computed_at_once() -> None:
     assert type(got) is np.ndarray and np.array_equal(got, a * 2)
 
 
+def test_results_share_no_memory() -> None:
+    a = matrix((5, 6))
+    first, second, third = td.jit(lambda x: (x, x, x[:2]), backend="dask")(a)
+    first[...] = 1
+    second[...] = 2
+    assert (first == 1).all() and np.array_equal(third, a[:2]) and not (a == 2).any()
+
+
 def test_arrays_and_numbers_together() -> None:
     a, b = matrix((20, 30)), matrix((20, 30))[::-1].copy()
     f = td.jit(lambda x, y, s: x * s + y)
