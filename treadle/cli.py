@@ -66,6 +66,7 @@ MEANING = {
     "strong": "How steep a strong edge is, in grey levels (0 to 1) per pixel.",
     "generations": "How many generations to play.",
     "steps": "How many steps in time to take.",
+    "memory": "What the parts of a file in memory may have together, as in 16 MB.",
     "side": "Squares along the side of the board, or pixels along the side of a patch.",
     "doublings": "How often the number of jumps is doubled.",
     "seed": "Where the random numbers start.",
