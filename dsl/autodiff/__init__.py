@@ -1,5 +1,6 @@
 """Derivatives of array programs: from graph to graph, before the passes."""
 
+from . import elements as elements
 from . import folds as folds
 from . import library_rules as library_rules
 from . import loops as loops

@@ -55,16 +55,19 @@ def invariants(loop: ArrayLoop) -> list[Leaf]:
     """What the body uses and does not change: leaves that depend on no state and no counter."""
     roots = loop.inner_roots()
     nodes = list(topological(roots))
-    bound: set[Node] = set(loop.bound)
-    for node in nodes:
-        if isinstance(node, ArrayLoop):
-            bound.update(node.bound)
+    bound: set[Node] = set()
     changing: set[Node] = set()
+    more: set[Node] = set(loop.bound)
+    while not more <= bound:
+        bound |= more
+        changing = set()
+        for node in nodes:
+            used = (*node.inputs(), *node.inside())
+            if node in bound or any(leaf.node in changing for leaf in used):
+                changing.add(node)
+        # Inner loops that change: what depends on their states is inside as well.
+        more = {b for node in changing if isinstance(node, ArrayLoop) for b in node.bound}
     found: dict[Leaf, None] = {}
-    for node in nodes:
-        used = (*node.inputs(), *node.inside())
-        if node in bound or any(leaf.node in changing for leaf in used):
-            changing.add(node)
     for node in nodes:
         if node in changing:
             for leaf in (*node.inputs(), *node.inside()):
@@ -170,7 +173,8 @@ def _loop(r: Reverse, node: ArrayLoop, bars: Bars) -> None:
         storing, reversed_ = _checkpointed(r.memory, node, loop, n, back, starts)
     else:
         storing, reversed_ = _stored(node, loop, n, back, starts)
-    r.replaced.update(zip(node.leaves, storing, strict=False))
+    # Where no state is needed, it is the same loop.
+    r.replaced.update((a, b) for a, b in zip(node.leaves, storing, strict=False) if a != b)
     targets = [*(loop.init[k] for k in back.active), *back.fixed]
     for leaf, g in zip(targets, reversed_, strict=True):
         r.give(leaf, own(g, len(leaf.shape)))

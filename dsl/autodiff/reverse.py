@@ -13,7 +13,16 @@ from dataclasses import replace
 from .. import simplify
 from ..analysis.combines import argument_combine, ways
 from ..errors import GradientError, Location
-from ..expr import Apply, Expr, Index, Read, Var, constant, rewrite, walk
+from ..expr import (
+    Apply,
+    Expr,
+    Index,
+    Read,
+    Var,
+    constant,
+    rewrite,
+    walk,
+)
 from ..graph import (
     Generate,
     Label,
@@ -41,7 +50,6 @@ from .expressions import (
     resolved,
     settled,
     shifted,
-    where_given,
     zero,
 )
 from .reads import Scatterer, inverse
@@ -234,17 +242,6 @@ def rule_for(cls: type[Node]) -> Callable[[Callable[..., None]], Callable[..., N
 def own(bar: Leaf, rank: int) -> Expr:
     """The cotangent at the element's own index."""
     return bar.at(*indices(rank))
-
-
-@rule_for(Generate)
-def _generate(r: Reverse, node: Generate, bars: Bars) -> None:
-    rank = len(node.shape)
-    seeds: list[tuple[Expr, Expr | Cotangent]] = []
-    for e, bar in zip(node.elements, bars, strict=True):
-        if bar is not None:
-            g = own(bar, rank)
-            seeds.append((e, where_given(g) if r.wild(e) else g))
-    r.through(node.shape, seeds, node)
 
 
 def through_epilogue(

@@ -304,8 +304,95 @@ def test_refusals_are_at_the_line_of_the_operation():
 
 
 def reading_loop(x):
+    """In the side of a condition: elsewhere the index may be outside."""
     a = td.use(x)
-    return td.sum(td.generate((3,), lambda i: td.loop(3, lambda k, s: s * a[i + k], 1.0)))
+
+    def element(i):
+        return td.cond(i < 2, td.loop(3, lambda k, s: s * a[i + k], 1.0), 0.0)
+
+    return td.sum(td.generate((3,), element))
+
+
+def products_by_hand(x):
+    a, b = td.use(x), td.use(A)
+    return td.generate((5, 3), lambda i, j: td.loop(4, lambda k, s: s + a[i, k] * b[k, j], 0.5))
+
+
+def windows_by_hand(x):
+    a, w = td.use(x), td.use(W)
+
+    def element(i, j):
+        return td.loop(2, lambda p, s: s + td.loop(
+            2, lambda q, t: t + a[i + p, j + q] * w[p, q], 0.0) ** 2, 0.0)  # fmt: skip
+
+    return td.generate((4, 3), element)
+
+
+def in_elements(f, n=5):
+    """A sum of the squares of elements that a scalar function computes from an array."""
+
+    def loss(x):
+        a = td.use(x)
+        return td.sum(td.generate((n,), lambda i: f(a, i)) ** 2)
+
+    return loss
+
+
+LOOPS_IN_ELEMENTS = {
+    "sums of products": lambda x: td.sum(td.sin(products_by_hand(x)) * W[:, :3]),
+    "sums of squares of sums": lambda x: td.sum(td.sqrt(windows_by_hand(x))),
+    "as long as an extent": in_elements(
+        lambda a, i: td.loop(a.shape[1] - 1, lambda k, s: a[i, k] * a[i, k + 1] + s, a[i, 0])
+    ),
+    "products": in_elements(
+        lambda a, i: td.loop(3, lambda k, s: s * a[i + k, k] + td.sin(s), a[i, 0]), 3
+    ),
+    "as long as the index says": in_elements(
+        lambda a, i: td.loop(i, lambda k, s: s * a[i, k] + a[k, i], 1.0), 4
+    ),
+    "while": in_elements(
+        lambda a, i: td.while_loop(
+            lambda t: (t[1] < 4) & (t[0] < 2.5),
+            lambda t: (t[0] + t[0] * a[i, t[1]], t[1] + 1),
+            (a[i, 0], td.int64(1)),
+        )[0]
+    ),
+    "nested": in_elements(
+        lambda a, i: td.loop(
+            2, lambda k, s: td.loop(k + 1, lambda q, t: t * a[i + k, q] + 0.1, s), a[i, 0]
+        ),
+        4,
+    ),
+    "pairs": in_elements(
+        lambda a, i: td.loop(
+            4, lambda k, s: (s[0] * a[i, k] + s[1], s[1] * 0.5 + s[0]), (a[i, 0], 1.0)
+        )[0]
+    ),
+    "many values": in_elements(
+        lambda a, i: td.loop(
+            3,
+            lambda k, s: td.sin(
+                s * a[0, 0]
+                + a[0, 1] * a[0, 2]
+                + a[0, 3] * a[1, i] * a[1, 1]
+                + a[1, 2] * a[2, i]
+                + a[2, 1] * a[3, i]
+            ),
+            a[4, i],
+        ),
+        4,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", LOOPS_IN_ELEMENTS)
+def test_loops_in_elements_that_read_arrays(name):
+    assert_gradient(LOOPS_IN_ELEMENTS[name], X)
+
+
+@pytest.mark.parametrize("name", ["products", "pairs"])
+def test_second_derivatives_of_loops_in_elements(name):
+    td.check_grad(lambda x: td.sum(td.grad(LOOPS_IN_ELEMENTS[name])(x) * W), X)
 
 
 def test_second_derivatives_where_first_ones_vanish():

@@ -1,0 +1,181 @@
+"""The adjoint of independent elements, and of the loops inside them.
+
+A loop in an element that only adds, `s + f(k)`, is a sum over one axis more.  Other loops are
+differentiated where they stand, with derivatives by a few values carried along; those that read
+arrays at changing indices, or depend on many values, become loops over arrays, whose states are
+stored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..analysis.combines import simple_combine
+from ..errors import GradientError
+from ..expr import (
+    FALSE,
+    Apply,
+    Cond,
+    Expr,
+    Index,
+    Loop,
+    Proj,
+    Var,
+    While,
+    constant,
+    substitute,
+    walk,
+)
+from ..graph import ArrayLoop, Fold, Generate, Input, Leaf, Node, indices
+from ..scalar import apply_primitive
+from ..shapes import on_host
+from ..simplify import cast
+from ..types import bool_, int64
+from .expressions import MOST_DUALS, Cotangent, _outside, add, shifted, where_given
+from .loops import closed_loop, state_like
+from .reads import summed
+from .reverse import Bars, Reverse, own, rule, rule_for
+
+
+@rule_for(Generate)
+def _generate(r: Reverse, node: Generate, bars: Bars) -> None:
+    rank = len(node.shape)
+    seeds: list[tuple[Expr, Expr | Cotangent]] = []
+    elements, made = _loops_apart(r, node)
+    apart = [n for n in made if not any(leaf in r.targets for leaf in n.leaves)]
+    for e, bar in zip(elements, bars, strict=True):
+        if bar is not None:
+            g = own(bar, rank)
+            seeds.append((e, where_given(g) if r.wild(e) else g))
+    # Equal nodes may be in the graph as well; what these receive is theirs.
+    others = {leaf: r.parts.pop(leaf, None) for part in apart for leaf in part.leaves}
+    r.through(node.shape, seeds, node)
+    for part in apart:
+        found = [r.bar(leaf) if leaf in r.moving else None for leaf in part.leaves]
+        if any(f is not None for f in found):
+            rule(part)(r, part, found)
+    for leaf, parts in others.items():
+        r.parts.pop(leaf, None)
+        if parts is not None:
+            r.parts[leaf] = parts
+
+
+def _loops_apart(r: Reverse, node: Generate) -> tuple[tuple[Expr, ...], list[Node]]:
+    """The elements with loops as nodes of their own, and these, to be differentiated in order.
+
+    Only of loops that every element evaluates: not in the sides of conditions."""
+    mapping: dict[Expr, Expr] = {}
+    made: list[Node] = []
+    lifted: dict[Expr, ArrayLoop] = {}
+    seen: set[Expr] = set()
+    stack = list(node.elements)
+    while stack:
+        e = stack.pop()
+        if e in seen:
+            continue
+        seen.add(e)
+        stack += e.args
+        if not isinstance(e, Proj) or not r.active(e):
+            continue
+        loop = e.args[0]
+        term = _added(loop, e.which) if isinstance(loop, Loop) else None
+        if isinstance(loop, Loop) and term is not None and not _varies(loop.count):
+            total, terms = _sum(node, loop, term)
+            made += [total.node, terms]
+            r.moving.update((terms.leaf(), total))
+            if r.wild(term):
+                r.unbounded.update((terms, total.node))
+            mapping[e] = add(loop.args[1 + e.which], own(total, len(node.shape)))
+        elif isinstance(loop, Loop | While) and _must_be_lifted(r, loop):
+            if loop not in lifted:
+                lifted[loop] = _lifted(r, node, loop)
+                made += [lifted[loop], *(leaf.node for leaf in lifted[loop].init)]
+            mapping[e] = own(lifted[loop].leaf(e.which), len(node.shape))
+    return substitute(node.elements, mapping), made
+
+
+def _varies(count: Expr) -> bool:
+    """Whether a number of iterations differs from element to element."""
+    return any(isinstance(x, Index | Var) for x in walk((count,)))
+
+
+def _added(loop: Loop, k: int) -> Expr | None:
+    """What a loop adds to component k of its state in each iteration, if that is all it does."""
+    state, body = loop.vars[1 + k], loop.scoped[k]
+    if not isinstance(body, Apply) or body.op.name != "add" or state not in body.args:
+        return None
+    term = body.args[1 if body.args[0] is state else 0]
+    return None if set(loop.vars[1:]) & set(walk((term,))) else term
+
+
+def _sum(node: Generate, loop: Loop, term: Expr) -> tuple[Leaf, Generate]:
+    rank = len(node.shape)
+    count = on_host(apply_primitive("maximum", [loop.count, constant(0)]))
+    term = shifted(term, {loop.vars[0]: cast(Index(rank), loop.vars[0].type)})
+    terms = Generate((*node.shape, count), (term,), label=node.label, where=node.where)
+    element = own(terms.leaf(), rank + 1)
+    return summed(node.shape, (count,), element, node.label, node.where), terms
+
+
+def _must_be_lifted(r: Reverse, loop: Loop | While) -> bool:
+    """Whether the loop cannot be differentiated where it stands."""
+    init = loop.args[1:] if isinstance(loop, Loop) else loop.args
+    try:
+        inputs = {*(a for a in init if r.active(a)), *_outside(loop, r.active)}
+    except GradientError:
+        return True
+    return len(inputs) > MOST_DUALS or any(x.type.is_complex for x in inputs)
+
+
+def _lifted(r: Reverse, node: Generate, loop: Loop | While) -> ArrayLoop:
+    """The loops of all elements as one loop over arrays of their states.  Elements whose own loop
+    has ended keep their state."""
+    shape, where, label = node.shape, node.where, node.label
+    at = indices(len(shape))
+    counted = isinstance(loop, Loop)
+    first: Sequence[Expr] = loop.args[1:] if counted else loop.args
+    init = [Generate(shape, (e,), label=label, where=where).leaf() for e in first]
+    states = [state_like(leaf, "state", where) for leaf in init]
+    now = [s.leaf().at(*at) for s in states]
+    mapping: dict[Expr, Expr] = dict(zip(loop.vars[1:] if counted else loop.vars, now, strict=True))
+    index = count = predicate = None
+    if isinstance(loop, Loop):
+        index = Input("k", int64, (), kind="counter", where=where)
+        here = index.leaf().at()
+        mapping[loop.vars[0]] = cast(here, loop.vars[0].type)
+        following = substitute(loop.scoped, mapping)
+        count = on_host(loop.count) if not _varies(loop.count) else None
+        if count is None:
+            own_count = cast(loop.count, int64)
+            most = _folded("maximum", shape, own_count, constant(0), node)
+            count = most.at()
+            following = _while(apply_primitive("less", [here, own_count]), following, now)
+    else:
+        holds, *following = substitute(loop.scoped, mapping)  # type: ignore[assignment]
+        predicate = _folded("logical_or", shape, holds, FALSE, node)
+        following = _while(holds, following, now)
+    body = Generate(shape, tuple(following), label=label, where=where)
+    made = closed_loop(
+        ArrayLoop(tuple(states), tuple(init), body.leaves, predicate, count, index,
+                  label=label, where=where)
+    )  # fmt: skip
+    r.moving.update(leaf for leaf, e in zip(init, first, strict=True) if r.active(e))
+    r.moving.update(leaf for leaf in made.leaves if leaf.type.is_inexact)
+    r.unbounded.add(made)
+    return made
+
+
+def _while(holds: Expr, new: Sequence[Expr], old: Sequence[Expr]) -> tuple[Expr, ...]:
+    """The new values where the condition holds; only there are they evaluated."""
+    chosen = Cond(holds, tuple(new), tuple(old))
+    return tuple(Proj(chosen, k) for k in range(len(old)))
+
+
+def _folded(name: str, shape: Sequence[Expr], e: Expr, start: Expr, node: Generate) -> Leaf:
+    """All elements, combined."""
+    type_ = bool_ if name == "logical_or" else int64
+    if not shape:
+        return Generate((), (e,), label=node.label, where=node.where).leaf()
+    made = Fold((), tuple(shape), (e,), simple_combine(name, type_), (start,), label=node.label,
+                where=node.where)  # fmt: skip
+    return made.leaf()
