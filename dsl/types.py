@@ -115,8 +115,8 @@ class ScalarType:
     def __eq__(self, other: object) -> bool:
         if self is other:
             return True
-        if isinstance(other, ScalarType):
-            return self.name == other.name
+        if isinstance(other, ScalarType) or other is None:  # (np.dtype(None) is float64)
+            return other is not None and self.name == other.name
         try:
             return bool(self.numpy == np.dtype(other))  # type: ignore[call-overload]
         except (TypeError, ValueError):  # (text that names no type)

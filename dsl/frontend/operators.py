@@ -11,7 +11,7 @@ import numpy as np
 from .. import late_binding as later
 from ..errors import TracingError, no_attribute, user_facing_methods
 from ..evaluator import public
-from ..types import kind_of_literal
+from ..types import is_composite, kind_of_literal
 from . import suggestions
 from .refusals import never_set, no_operand
 from .tracing import enclosing_kernel
@@ -81,7 +81,8 @@ class Operators(Generic[V]):
     __pandas_priority__ = 10_000
 
     def _binary(self, name: str, other: object, swapped: bool = False) -> Any:
-        if not _is_operand(other):
+        tuples = isinstance(self, later.Array) and not self.structure.is_leaf
+        if not (_is_operand(other) or (tuples and is_composite(other))):
             return self._with_other(name, other, swapped)
         if name == "multiply" and isinstance(other, np.matrix):
             raise TracingError(

@@ -20,6 +20,7 @@ from ..frontend.tracing import Scope, Scoped, current_scope, enclosing_kernel, r
 from ..graph import Label
 from ..primitives import TABLE, floating
 from ..scalar import (
+    COMPARISONS,
     Scalar,
     apply_primitive,
     as_index,
@@ -38,8 +39,39 @@ def _arrays_among(values: tuple[Any, ...]) -> bool:
 
 
 def elementwise(name: str, *operands: Any) -> Any:
-    """Apply the primitive `name`: an Array if any operand is an array, otherwise a Scalar."""
+    """Apply the primitive `name`: an Array if any operand is an array, otherwise a Scalar.  Tuples
+    are compared lexicographically."""
+    if name in COMPARISONS and any(map(_has_components, operands)):
+        return _lexicographic(name, *operands)
     return lifted(lambda values: apply_primitive(name, values), name, operands)
+
+
+def _has_components(value: Any) -> bool:
+    return is_composite(value) or (isinstance(value, Array) and not value.structure.is_leaf)
+
+
+def _lexicographic(name: str, x: Element, y: Element) -> Any:
+    """A comparison of tuples: by their first components that differ."""
+    (left, structure), (right, other) = (
+        (later.unzip_flat(v), v.structure) if isinstance(v, Array) else flatten(v, lambda _: False)
+        for v in (x, y)
+    )
+    if not structure.same_nesting(other):
+        raise DTypeError(
+            f"{name}: tuples of {len(left)} and {len(right)} components do not compare.",
+            hint="Both sides have the same nesting; td.unzip(a) takes an array of tuples apart.",
+        )
+    *before, last = zip(left, right, strict=True)
+    if name in ("equal", "not_equal"):
+        join = logical_and if name == "equal" else logical_or
+        found = elementwise(name, *last)
+        for pair in reversed(before):
+            found = join(elementwise(name, *pair), found)
+        return found
+    found, strict = elementwise(name, *last), name.removesuffix("_equal")
+    for pair in reversed(before):
+        found = logical_or(elementwise(strict, *pair), logical_and(equal(*pair), found))
+    return found
 
 
 def lifted(build: Callable[[list[Expr]], Expr], name: str, operands: tuple[Any, ...]) -> Any:
@@ -96,9 +128,9 @@ minimum = _binary("minimum", "The smaller operand; NaN if either is NaN.")
 maximum = _binary("maximum", "The larger operand; NaN if either is NaN.")
 fmin = _binary("fmin", "The smaller operand; NaN is ignored.")
 fmax = _binary("fmax", "The larger operand; NaN is ignored.")
-equal = _binary("equal", "x == y.")
+equal = _binary("equal", "x == y; of tuples, whether all components are equal.")
 not_equal = _binary("not_equal", "x != y.")
-less = _binary("less", "x < y.")
+less = _binary("less", "x < y; tuples are compared by their first components that differ.")
 less_equal = _binary("less_equal", "x <= y.")
 greater = _binary("greater", "x > y.")
 greater_equal = _binary("greater_equal", "x >= y.")

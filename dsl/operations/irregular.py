@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ from .. import late_binding as later
 from .. import simplify
 from ..annotations import ArrayLike, Element, Function, ScheduleLike
 from ..array import Array
-from ..errors import DTypeError, ShapeError, user_location
+from ..errors import AxisError, DTypeError, ShapeError, user_location
 from ..expr import Const, Expr, Index, Read, constant
 from ..frontend.refusals import no_array
 from ..frontend.sources import as_array, is_arraylike, normalise_source, use
@@ -19,13 +20,13 @@ from ..graph import Generate, Label, Library, Output, Permute, indices
 from ..libraries.sort import sorting
 from ..scalar import Scalar, apply_primitive, as_index, as_strong, as_truth, lift, refuse_traced
 from ..shapes import same_shape
-from ..types import LEAF, complex64, complex128, int64
+from ..types import LEAF, bool_, complex64, complex128, int64
 from .common import label_of, normalise_axis, operation, require_axes, trace_elements
 from .control import cond, loop, while_loop
 from .elementwise import map as map_
-from .elementwise import with_checks
+from .elementwise import unzip_flat, with_checks
 from .functions import logical_not, where
-from .index_space import flatten, reshape, reverse, take
+from .index_space import flatten, reshape, reverse, take, take_along_axis
 from .making import iota, the
 from .scans import scan_array
 from .segments import add_lengths, length_of, segment_of_position
@@ -158,7 +159,7 @@ def _plain(a: ArrayLike, operation: str) -> Array:
 
 def _sorted(a: ArrayLike, axis: int | None, operation: str, index: bool) -> Array:
     forbid_nesting(operation)
-    array = _plain(a, operation)
+    array = as_array(a, operation)
     if axis is None:
         array, axis = flatten(array), 0
     if array.ndim == 0:
@@ -167,6 +168,9 @@ def _sorted(a: ArrayLike, axis: int | None, operation: str, index: bool) -> Arra
             hint="Give it an axis first: a[None].",
         )
     k = normalise_axis(axis, array.ndim, operation)
+    if not array.structure.is_leaf:
+        order = order_by(unzip_flat(array)[::-1], k)
+        return order if index else take_along_axis(array, order, k)
     out = Output(array._shape, int64 if index else array.types[0])
     made = Library(
         sorting(operation, k),
@@ -178,12 +182,21 @@ def _sorted(a: ArrayLike, axis: int | None, operation: str, index: bool) -> Arra
     return Array(made.leaves, LEAF, array._shape)
 
 
+def order_by(keys: Sequence[Array], axis: int) -> Array:
+    """The indices that sort by the last key, equal elements by the one before it, and so on."""
+    order: Array = argsort(keys[0], axis)
+    for key in keys[1:]:
+        order = take_along_axis(order, argsort(take_along_axis(key, order, axis), axis), axis)
+    return order
+
+
 @operation
 def sort(
     a: ArrayLike, axis: int | None = -1, *, descending: bool = False, stable: bool = True
 ) -> Array:
     """Sort along an axis, as NumPy's sort; NaN last, or first if `descending`.  `stable` has no
-    effect: equal numbers are indistinguishable."""
+    effect: equal numbers are indistinguishable.  Tuples are sorted by their first components,
+    equal ones by the second, and so on."""
     refuse_traced("sort", descending=descending, stable=stable)
     found = _sorted(a, axis, "sort", False)
     return reverse(found, 0 if axis is None else axis) if descending else found
@@ -222,19 +235,21 @@ def argsort(
 def unique(a: ArrayLike) -> Array:
     """The distinct elements, ascending; the extent is computed by the kernels."""
     forbid_nesting("unique")
-    array = flatten(_plain(a, "unique"))
+    array = flatten(as_array(a, "unique"))
     ordered = sort(array)
-    first = ordered._element((Index(0),))[0]
     before = apply_primitive(
         "maximum", [apply_primitive("subtract", [Index(0), constant(1)]), constant(0)]
     )
-    previous = ordered._element((before,))[0]
-    differs = apply_primitive("not_equal", [first, previous])
-    if array.types[0].is_inexact:  # all NaN count as equal, as in NumPy
-        both = apply_primitive(
-            "logical_and", [apply_primitive("isnan", [first]), apply_primitive("isnan", [previous])]
-        )
-        differs = apply_primitive("logical_and", [differs, apply_primitive("logical_not", [both])])
+    differs: Expr = Const(False, bool_)
+    for here, previous in zip(
+        ordered._element((Index(0),)), ordered._element((before,)), strict=True
+    ):
+        other = apply_primitive("not_equal", [here, previous])
+        if here.type.is_inexact:  # all NaN count as equal, as in NumPy
+            both = [apply_primitive("isnan", [e]) for e in (here, previous)]
+            nan = apply_primitive("logical_not", [apply_primitive("logical_and", both)])
+            other = apply_primitive("logical_and", [other, nan])
+        differs = apply_primitive("logical_or", [differs, other])
     is_new = apply_primitive(
         "logical_or", [apply_primitive("equal", [Index(0), constant(0)]), differs]
     )
@@ -292,7 +307,7 @@ def _half(span: tuple[Any, Any], table: Array, x: ArrayLike) -> tuple[Any, Any]:
 def chosen(array: Array, mask: Array) -> Array:
     """`array[mask]`: the elements, or the slices along the first axes, where the mask holds."""
     if mask.ndim > array.ndim:
-        raise ShapeError(
+        raise AxisError(
             f"a boolean index of rank {mask.ndim} for an array of rank {array.ndim}.",
             hint="It has the shape of the array, or of its first axes.",
         )

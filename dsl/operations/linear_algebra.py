@@ -903,6 +903,13 @@ def vecdot(x1: ArrayLike, x2: ArrayLike, /, *, axis: int = -1) -> Array:
     array([3, 7])
     """
     x, y = as_array(x1, "linalg.vecdot"), as_array(x2, "linalg.vecdot")
+    checks = require(
+        x._shape[normalise_axis(axis, x.ndim, "linalg.vecdot")],
+        y._shape[normalise_axis(axis, y.ndim, "linalg.vecdot")],
+        "linalg.vecdot: the vectors have {left} and {right} elements.",
+        hint="They have equally many; the other axes broadcast.",
+    )
+    x = _checked(x, checks) if checks else x
     x = f.conj(x) if x.types[0].is_complex else x
     terms = x * y
     t = terms.types[0]

@@ -22,8 +22,9 @@ from ..primitives import real_part
 from ..scalar import Scalar, apply_primitive, as_truth, refuse_traced
 from ..types import LEAF, ScalarType, as_type, float32, float64, int64, uint64
 from .common import combining, normalise_axes, normalise_axis, operation
-from .folds import not_empty, split_axes, with_unit_axis
-from .functions import absolute, cast, maximum, sqrt, square, subtract, where
+from .elementwise import imap
+from .folds import fold1, not_empty, split_axes, with_unit_axis
+from .functions import absolute, cast, equal, greater, less, maximum, sqrt, square, subtract, where
 from .places import linear, product
 
 __all__ = [
@@ -167,17 +168,47 @@ def prod(
 
 @operation
 def min(a: ArrayLike, axis: AxisLike | None = None, keepdims: bool = False) -> Array:
-    """The minimum; NaN if any element is NaN; an empty axis raises a `ShapeError`."""
-    return reduce(as_array(a, "min"), axis, keepdims, "min", lambda e: e, "minimum", None)
+    """The minimum; NaN if any element is NaN; an empty axis raises a `ShapeError`.  Tuples are
+    compared by their first components that differ."""
+    return _extreme(a, axis, keepdims, "min")
 
 
 @operation
 def max(a: ArrayLike, axis: AxisLike | None = None, keepdims: bool = False) -> Array:
     """The maximum; NaN if any element is NaN; an empty axis raises a `ShapeError`."""
-    return reduce(as_array(a, "max"), axis, keepdims, "max", lambda e: e, "maximum", None)
+    return _extreme(a, axis, keepdims, "max")
 
 
 amin, amax = min, max
+#: For tuples: the comparison by which an element replaces those before it.
+_BETTER = {"min": less, "argmin": less, "max": greater, "argmax": greater}
+
+
+def _extreme(a: ArrayLike, axis: AxisLike | None, keepdims: bool, operation: str) -> Array:
+    array = as_array(a, operation)
+    if array.structure.is_leaf:
+        return reduce(array, axis, keepdims, operation, lambda e: e, f"{operation}imum", None)
+    better, axes = _BETTER[operation], normalise_axes(axis, array.ndim, operation)
+    found = fold1(lambda x, y: where(better(y, x), y, x), array, axes, name=operation)
+    return keep_dimensions(found, axes, array.ndim) if keepdims else found
+
+
+def _extreme_argument(array: Array, axes: Sequence[int], operation: str) -> Array:
+    """The index along an axis, or of all axes, of the first extreme tuple."""
+    better, shape = _BETTER[operation], [array.shape[k] for k in axes]
+
+    def place(*given: Any) -> Any:  # the indices, then the element
+        at: Any = 0
+        for k, extent in zip(axes, shape, strict=True):
+            at = at * extent + given[k]
+        return at, given[-1]
+
+    def first(x: Any, y: Any) -> Any:
+        replaced = better(y[1], x[1]) | (equal(y[1], x[1]) & (y[0] < x[0]))
+        return where(replaced, y, x)
+
+    found = fold1(first, imap(place, array), tuple(axes), name=operation)
+    return Array(found._leaves[:1], LEAF, found._shape)
 
 
 @operation
@@ -299,14 +330,12 @@ def _argument(
 ) -> Array:
     forbid_nesting(operation)
     array = as_array(a, operation)
-    if not array.structure.is_leaf:
-        raise DTypeError(
-            f"{operation} works on scalars, but the elements are tuples.",
-            hint="Take them apart with td.unzip(a).",
-        )
     axes = (
         tuple(range(array.ndim)) if axis is None else (normalise_axis(axis, array.ndim, operation),)
     )
+    if not array.structure.is_leaf:
+        result = _extreme_argument(array, axes, operation)
+        return keep_dimensions(result, axes, array.ndim) if keepdims else result
     checks = not_empty(array, axes, operation)
     outer, inner, index = split_axes(array, axes)
     value = array._element(index)[0]

@@ -14,8 +14,8 @@ from .common import operation
 from .control import while_loop
 from .elementwise import map as map_
 from .functions import quot, where
-from .index_space import take, take_along_axis
-from .irregular import argsort
+from .index_space import take
+from .irregular import argsort, order_by
 from .irregular import sort as sort_
 
 __all__ = ["argpartition", "digitize", "lexsort", "partition", "searchsorted"]
@@ -117,7 +117,4 @@ def lexsort(keys: Sequence[ArrayLike] | ArrayLike, axis: int = -1) -> Array:
             "lexsort needs at least one key.", hint="td.lexsort((second, first)) sorts by first."
         )
     arrays = [as_array(k, "lexsort") for k in rows]
-    order = argsort(arrays[0], axis)
-    for key in arrays[1:]:
-        order = take_along_axis(order, argsort(take_along_axis(key, order, axis), axis), axis)
-    return order
+    return order_by(arrays, axis)

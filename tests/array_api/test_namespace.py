@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import operator
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -262,8 +263,20 @@ def test_data_is_shared_or_copied(xp: Any) -> None:
 def test_masks_inside_compiled_functions(xp: Any) -> None:
     chosen = td.jit(lambda a: a[a > 1] * 2)
     assert chosen(np.array([1, 2, 3])).tolist() == [4, 6]
-    with pytest.raises(td.ShapeError, match="boolean index of rank 2"):
+    with pytest.raises(IndexError, match="boolean index of rank 2"):
         xp.asarray([1, 2])[xp.asarray(K > 1)]
+
+
+def test_types_are_not_none(xp: Any) -> None:
+    """np.dtype(None) is float64."""
+    assert not operator.eq(xp.float64, None) and operator.ne(xp.float64, None)
+    assert xp.float32 == np.float32 and xp.float32 != "no type" and xp.float32 in ("float32",)
+
+
+def test_vectors_have_equally_many_elements(xp: Any) -> None:
+    assert xp.vecdot(xp.ones((2, 3)), xp.ones(3)).tolist() == [3, 3]
+    with pytest.raises(td.ShapeError, match="1 and 3 elements"):
+        xp.vecdot(xp.ones((2, 1)), xp.ones((2, 3)))
 
 
 def test_two_corrections_are_refused(xp: Any) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -10,7 +11,7 @@ import pytest
 
 import treadle as td
 
-from .helpers import EXTENTS, assert_same, small, wide
+from .helpers import EXTENTS, assert_same, small, to_host, wide
 
 
 class Point(NamedTuple):
@@ -244,3 +245,75 @@ def test_named_tuples_as_arguments_of_a_compiled_function(backend):
     first = step(a, b)
     assert_same(first, Point(a + b, a - b))
     assert_same(step(first.x, first.y), Point(2 * a, 2 * b))
+
+
+# --- order -------------------------------------------------------------------------------------
+
+
+RNG = np.random.default_rng(0)
+FIRST, SECOND = RNG.integers(0, 3, (4, 5)), RNG.integers(0, 3, (4, 5)).astype("float32")
+#: The same elements as Python's tuples.
+ROWS = [[(int(x), float(y)) for x, y in zip(r, s, strict=True)]
+        for r, s in zip(FIRST, SECOND, strict=True)]  # fmt: skip
+FLAT = [p for row in ROWS for p in row]
+COMPARISONS = [(operator.lt, td.less), (operator.le, td.less_equal), (operator.gt, td.greater),
+               (operator.ge, td.greater_equal), (operator.eq, td.equal),
+               (operator.ne, td.not_equal)]  # fmt: skip
+
+
+def as_python(found):
+    """The tuples of a result, in row-major order."""
+    return list(zip(*(to_host(part).ravel().tolist() for part in found), strict=True))
+
+
+@pytest.mark.parametrize(("sign", "function"), COMPARISONS)
+def test_tuples_compare_by_the_first_difference(sign, function, backend):
+    other = [p for row in ROWS[::-1] for p in row]
+
+    def all_ways(x, y, u, v):
+        p, q = td.zip(x, y), td.zip(u, v)
+        return sign(p, q), function(p, q), td.map(function, p, q), sign(p, (1, 1.0))
+
+    found = td.jit(all_ways, backend=backend)(FIRST, SECOND, FIRST[::-1], SECOND[::-1])
+    wanted = [sign(a, b) for a, b in zip(FLAT, other, strict=True)]
+    for made in found[:3]:
+        assert to_host(made).ravel().tolist() == wanted
+    assert to_host(found[3]).ravel().tolist() == [sign(a, (1, 1.0)) for a in FLAT]
+
+
+def test_extremes_of_tuples(backend):
+    def program(x, y):
+        p = td.zip(x, y)
+        return ((td.min(p), td.max(p), td.min(p, axis=1), td.max(p, axis=0, keepdims=True)),
+                (td.argmin(p), td.argmax(p), td.argmax(p, 1), td.argmin(p, 0, True)))  # fmt: skip
+
+    values, places = td.jit(program, backend=backend)(FIRST, SECOND)
+    assert as_python(values[0]) == [min(FLAT)] and as_python(values[1]) == [max(FLAT)]
+    assert as_python(values[2]) == [min(row) for row in ROWS]
+    assert as_python(values[3]) == [max(column) for column in zip(*ROWS, strict=True)]
+    assert values[3][0].shape == (1, 5) and places[3].shape == (1, 5)
+    assert int(places[0]) == FLAT.index(min(FLAT)) and int(places[1]) == FLAT.index(max(FLAT))
+    assert to_host(places[2]).tolist() == [row.index(max(row)) for row in ROWS]
+
+
+def test_tuples_are_sorted(backend):
+    def program(x, y):
+        p = td.zip(x, y)
+        return (td.sort(p), td.sort(p, axis=None, descending=True), td.unique(p),
+                td.argsort(p, axis=1))  # fmt: skip
+
+    rows, down, distinct, order = td.jit(program, backend=backend)(FIRST, SECOND)
+    assert as_python(rows) == [p for row in ROWS for p in sorted(row)]
+    assert as_python(down) == sorted(FLAT)[::-1]
+    assert as_python(distinct) == sorted(set(FLAT))
+    assert to_host(order).tolist() == [sorted(range(5), key=row.__getitem__) for row in ROWS]
+
+
+def test_tuples_of_other_lengths_do_not_compare():
+    p = td.zip(FIRST, SECOND)
+    with pytest.raises(td.DTypeError, match="2 and 3 components do not compare"):
+        td.less(p, (1, 2.0, 3))
+    with pytest.raises(td.TracingError, match="cannot use a value of type tuple"):
+        operator.lt(td.use(FIRST), (1, 2))
+    with pytest.raises(td.DTypeError, match="works on scalars"):
+        p + p

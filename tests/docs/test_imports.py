@@ -258,8 +258,11 @@ def test_every_module_can_be_imported() -> None:
     program = (
         "import importlib, pkgutil, treadle\n"
         "for m in pkgutil.walk_packages(treadle.__path__, 'treadle.'):\n"
-        "    if not m.name.endswith('__main__'):\n"
-        "        importlib.import_module(m.name)\n"
+        "    try:\n"
+        "        m.name.endswith('__main__') or importlib.import_module(m.name)\n"
+        "    except ModuleNotFoundError as error:\n"
+        "        if error.name.partition('.')[0] not in ('dask', 'distributed'):  # an extra\n"
+        "            raise\n"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True,
                           cwd=ROOT, check=False)  # fmt: skip

@@ -83,6 +83,10 @@ NOT_GENERATED = {
          "vdot", "vecdot", "vecmat"),
         "made of operations that are drawn: test_numpy_editing.py, test_numpy_numerics.py",
     ),
+    **dict.fromkeys(
+        ("bitcast", "bool", "e", "from_dlpack", "inf", "nan", "newaxis", "pi"),
+        "tests/array_api, and bits in tests/conformance/test_numpy_words.py",
+    ),
     "foreign": "takes a function compiled by Numba: tests of foreign functions",
     "foreign_array": "takes one function a backend: tests of foreign functions",
 }  # fmt: skip
