@@ -42,7 +42,7 @@ VERSION = 2
 
 
 @user_facing
-def save(program: TracedProgram, path: Any) -> None:
+def save(program: TracedProgram, path: str | os.PathLike[str]) -> None:
     """Write a program to a file atomically.
 
     `StorageError` for objects that cannot be stored: foreign functions, library operations that are
@@ -104,7 +104,7 @@ def _text(value: Any) -> str:
     return json.dumps(value, sort_keys=True, separators=(",", ":"))
 
 
-def _path(path: Any, operation: str) -> str:
+def _path(path: str | os.PathLike[str], operation: str) -> str:
     if not isinstance(path, str | os.PathLike):
         raise StorageError(
             f"{operation} needs the path of a file, got {type(path).__name__}.",
@@ -120,7 +120,7 @@ def _checksum(payload: Any) -> str:
 # --- reading ---------------------------------------------------------------------------------
 
 
-def content(path: Any) -> tuple[str, str]:
+def content(path: str | os.PathLike[str]) -> tuple[str, str]:
     """The name of a file and its text."""
     name = _path(path, "load")
     try:

@@ -19,7 +19,7 @@ import math
 import time
 import weakref
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -41,12 +41,13 @@ from treadle.dsl.expr import (
 from treadle.dsl.graph import Generate, Input, Leaf, Node, Permute, Shape, topological
 from treadle.dsl.graphs.names import Names, evaluate
 from treadle.dsl.process import locks
+from treadle.dsl.program import TracedProgram
 from treadle.dsl.text import duration
 
 from ..access.maps import AFFINE, counters, index_map
 from ..ir.kernel import Buffer, HostTable
 from ..model import Map, kernel_maps
-from ..schedules import LocalityGraph, Resolved, ScheduleError, as_schedule
+from ..schedules import LocalityGraph, Resolved, ScheduleError, ScheduleLike, as_schedule
 from ..schedules.layers import METHODS
 from ..schedules.sharing import (
     BlockGraph,
@@ -75,7 +76,7 @@ _BATCH = 1 << 20
 
 
 #: Graphs and seconds by what they are of (expressions by their identity, kept weakly).
-_GRAPHS: OrderedDict[Any, tuple[BlockGraph, float, list[weakref.ref[Expr]]]] = OrderedDict()
+_GRAPHS: OrderedDict[Hashable, tuple[BlockGraph, float, list[weakref.ref[Expr]]]] = OrderedDict()
 _GRAPHS_LOCK = locks.lock()
 _LAST: list[weakref.ref[Queues]] = []
 #: What was last made for an operation.
@@ -363,7 +364,7 @@ class QueueMaker:
                  known: Sequence[Expr], arrays: Sequence[Leaf]) -> None:  # fmt: skip
         self.node, self.plan, self.layer, self.count = node, plan, layer, count
         self.known, self.arrays = tuple(known), tuple(arrays)
-        self._made: OrderedDict[Any, Queues] = OrderedDict()
+        self._made: OrderedDict[Hashable, Queues] = OrderedDict()
         self._lock = locks.lock()
 
     def __call__(self, values: Sequence[Any], contents: Sequence[Any]) -> Any:
@@ -426,8 +427,13 @@ def _constants(node: Blocked) -> dict[Leaf, Any]:
     return found
 
 
-def queues_of(program: Any, schedule: Any, count: int, arrays: Sequence[Any] = (),
-              kernel: str | None = None) -> Queues:  # fmt: skip
+def queues_of(
+    program: TracedProgram,
+    schedule: ScheduleLike,
+    count: int,
+    arrays: Sequence[Any] = (),
+    kernel: str | None = None,
+) -> Queues:
     """What `LocalityGraph` makes of one kernel of a program for `count` queues; nothing is run.
 
     program: `td.jit(f).lower(*args)`; schedule: with a `LocalityGraph`; arrays: the arguments, for

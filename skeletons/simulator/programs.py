@@ -14,7 +14,7 @@ import math
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -50,12 +50,15 @@ from treadle.dsl.graphs.names import Names, address, operations
 from treadle.dsl.operations.stencils import resolve_index
 from treadle.dsl.program import TracedProgram
 from treadle.dsl.schedule import Schedule
-from treadle.skeletons.schedules import Row, as_schedule
+from treadle.skeletons.schedules import Row, ScheduleLike, as_schedule
 
 from .patterns import Pattern, Placed
 
 #: Outputs per batch when addresses are computed.
 _BATCH = 1 << 16
+
+#: Extents of an array, or the leaf that has them.
+Shape: TypeAlias = tuple[int, ...] | Leaf
 
 
 def pattern_of(
@@ -79,7 +82,9 @@ def pattern_of(
         )
     node = _chosen(program, kernel)
     given = _given(program, arrays)
-    data = {held: held.source for held in program.inputs if held.source is not None}
+    data: dict[Node, NDArray[Any]] = {
+        held: held.source for held in program.inputs if held.source is not None
+    }
     data.update(zip(program.inputs, given, strict=False))
     host = _Host(_shapes(program), data, numbers or {})
     domain_of, inner, bodies = _parts(node)
@@ -120,14 +125,14 @@ def _given(program: TracedProgram, arrays: Any) -> tuple[Any, ...]:
     return tuple(made)
 
 
-def schedule_of(program: TracedProgram, kernel: str | None = None) -> Any:
+def schedule_of(program: TracedProgram, kernel: str | None = None) -> Schedule | None:
     """The schedule that a program gives one of its kernels, or None."""
     return _chosen(program, kernel).label.schedule
 
 
 def of_results(
     program: TracedProgram, kernel: str | None, schedule: Schedule | None
-) -> tuple[Any, list[str]]:
+) -> tuple[Schedule | None, list[str]]:
     """The part of a schedule that is simulated, and descriptions of the rest. The schedule of a
     fold orders parts of what is folded: only the order of its results is simulated, if any."""
     given = None if schedule is None else as_schedule(schedule)
@@ -150,7 +155,9 @@ def of_results(
                                                  "is folded"]  # fmt: skip
 
 
-def as_scheduled(program: TracedProgram, kernel: str | None, schedule: Any) -> Any:
+def as_scheduled(
+    program: TracedProgram, kernel: str | None, schedule: ScheduleLike | Schedule
+) -> TracedProgram:
     """The program with this schedule for the selected operation, if that is unambiguous: with an
     order the operation is one kernel, whereas without one it may be several."""
     written = operations(getattr(program, "source_roots", ()))
@@ -183,7 +190,7 @@ def _called(program: TracedProgram, node: Node) -> str:
     return node.label.name or node.label.operation
 
 
-def _chosen(program: TracedProgram, kernel: str | None) -> Any:
+def _chosen(program: TracedProgram, kernel: str | None) -> Generate | Fold | Permute:
     known = Generate | Fold | Permute
     kernels = [n for n in topological(program.roots) if isinstance(n, known)]
     names_of = Names(program)
@@ -210,9 +217,9 @@ def _chosen(program: TracedProgram, kernel: str | None) -> Any:
     )
 
 
-def _shapes(program: TracedProgram) -> dict[Node, Any]:
+def _shapes(program: TracedProgram) -> dict[Node, Shape]:
     """The extents of arrays that kernels read: integers, or the leaf that has them."""
-    found: dict[Node, Any] = {}
+    found: dict[Node, Shape] = {}
     examples = program.example_shapes or ()
     for held, shape in zip(program.arguments, examples, strict=False):
         found[held] = tuple(shape)
@@ -229,7 +236,7 @@ def _shapes(program: TracedProgram) -> dict[Node, Any]:
 class _Host:
     """Values of host expressions, and shapes of nodes, for the example's extents."""
 
-    def __init__(self, shapes: dict[Node, Any], data: dict[Any, Any],
+    def __init__(self, shapes: dict[Node, Shape], data: Mapping[Node, NDArray[Any]],
                  numbers: Mapping[str, Any]) -> None:  # fmt: skip
         self.shapes, self.data, self.numbers = shapes, data, numbers
 
@@ -242,7 +249,7 @@ class _Host:
         known = self.shapes[node]
         if isinstance(known, Leaf):
             known = self.shapes[node] = tuple(int(self.value(e)) for e in known.shape)
-        return known  # type: ignore[no-any-return]
+        return known
 
     def value(self, e: Expr) -> Any:
         return self.evaluate(e, {})

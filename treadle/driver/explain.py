@@ -9,7 +9,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from treadle.backend.registry import offered
 from treadle.backend.runtime.choosing import first_choice, reasons
@@ -54,6 +54,9 @@ from treadle.skeletons.schedules import Auto, Tuned
 from treadle.skeletons.schedules.schedule import shown
 from treadle.tuning.report import measured_lines
 
+if TYPE_CHECKING:
+    from .program import Program
+
 WIDTH = 96
 INDENT = "  "
 #: Shorter kernels, in seconds, are dominated by their launch.
@@ -75,7 +78,7 @@ _BORDERS = {
 }
 
 
-def explain(program: Any) -> str:
+def explain(program: Program) -> str:
     """The explanation as text, with lines of at most about 96 characters."""
     names = Names(program)
     short = ShortRows(names)
@@ -102,7 +105,7 @@ def explain(program: Any) -> str:
 # --- head ------------------------------------------------------------------------------------
 
 
-def _headline(program: Any, names: Names, short: ShortRows) -> str:
+def _headline(program: Program, names: Names, short: ShortRows) -> str:
     written = len(operations(program.source_roots))
     kernels = [n for _, n, _ in in_order(program.roots) if is_kernel(n)]
     several = sum(
@@ -141,7 +144,7 @@ def _inputs(names: Names) -> list[str]:
     return ["Inputs", *_table(rows), ""] if rows else []
 
 
-def _remarks(program: Any) -> list[str]:
+def _remarks(program: Program) -> list[str]:
     """The backend's remarks on how it runs the program."""
     remarks = offered(program.backend, "remarks")
     found = [] if remarks is None else remarks(program)
@@ -464,7 +467,7 @@ def _costs(node: Node, found: Sequence[Access], names: Names, words: dict[str, s
     return rows
 
 
-def _limit(program: Any, work: float, moved: float, whole: bool) -> str:
+def _limit(program: Program, work: float, moved: float, whole: bool) -> str:
     """Whether arithmetic or memory limits a kernel; for an entire kernel (`whole`) on a GPU also
     the time.  (Times on a CPU vary with the machine: `Auto` and `treadle ceilings`.)"""
     device = device_of(program)
@@ -524,14 +527,14 @@ def _total(sizes: Iterable[int | None], each: Iterable[int]) -> int | None:
 # --- decisions -------------------------------------------------------------------------------
 
 
-def _recognised(program: Any) -> list[str]:
+def _recognised(program: Program) -> list[str]:
     notes = program.history.context.notes if program.history.context else []
     return (
         ["Recognised", *(f"{INDENT}{note}" for note in dict.fromkeys(notes)), ""] if notes else []
     )
 
 
-def _not_fused(program: Any, names: Names, short: ShortRows) -> list[str]:
+def _not_fused(program: Program, names: Names, short: ShortRows) -> list[str]:
     """Why kernels that read each other's results were not fused."""
     kept = program.history.context.kept if program.history.context else {}
     read_by: dict[Node, list[int]] = {}
