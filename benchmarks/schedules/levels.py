@@ -30,7 +30,7 @@ from benchmarks.schedules.programs import STUDY
 from benchmarks.schedules.ranks import error
 from benchmarks.schedules.traffic import metrics_of
 from treadle.dsl.graphs.names import Names
-from treadle.skeletons.model import kernel_maps
+from treadle.skeletons.access.maps import kernel_maps
 from treadle.skeletons.model.choose import way_of
 from treadle.skeletons.model.coverage import form_of
 from treadle.skeletons.model.device import device_of

@@ -43,7 +43,7 @@ from treadle.backend.cuda.compile.nvrtc import compile_kernel
 from treadle.backend.cuda.source import kernels_of
 from treadle.dsl.graph import Fold, Generate, Node, Permute, topological
 from treadle.dsl.graphs.names import Names
-from treadle.skeletons.model import kernel_maps
+from treadle.skeletons.access.maps import kernel_maps
 from treadle.skeletons.model.choose import Decider, has_choice, way_of
 from treadle.skeletons.model.device import device_of
 from treadle.skeletons.model.folds import predict_fold

@@ -2,7 +2,7 @@
 
 `RULES` has the range of each operation's result, and `Intervals` applies them to expressions.  What
 is known of leaves depends on who asks: the language (`bounds`), the printer of CUDA C++, and the
-narrowing of indices, whose symbolic bounds (`skeletons/access/ranges.py`) share `MONOTONIC`.
+narrowing of indices, whose symbolic bounds (`skeletons/ir/ranges.py`) share `MONOTONIC`.
 """
 
 from __future__ import annotations

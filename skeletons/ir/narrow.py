@@ -36,7 +36,6 @@ from treadle.dsl.graph import Combine
 from treadle.dsl.primitives import RECIPROCAL_DIVIDE
 from treadle.dsl.types import ScalarType, bool_, int32, int64, uint32
 
-from ..access.ranges import LARGEST, Ranges
 from . import arithmetic as at
 from .hosted import Reciprocal, reciprocal
 from .kernel import (
@@ -65,6 +64,7 @@ from .kernel import (
     expressions,
     statements,
 )
+from .ranges import LARGEST, Ranges
 
 #: The low half of a result depends on the low halves of the operands only.
 _RING = ("add", "subtract", "multiply", "negative", "fma", "bitwise_and", "bitwise_or",

@@ -13,8 +13,8 @@ from dataclasses import replace
 from treadle.dsl.graph import Input, Leaf, Node, topological
 from treadle.dsl.schedule import ScheduleError, of_operation
 
+from ..access.maps import access_classes
 from ..ir.kernel import Buffer, Kernel, Lowered
-from ..model import access_classes
 from ..schedules import Hints, as_schedule
 from ..schedules.layers import did_you_mean
 from .build import LoweringContext, array_name

@@ -44,9 +44,8 @@ from treadle.dsl.process import locks
 from treadle.dsl.program import TracedProgram
 from treadle.dsl.text import duration
 
-from ..access.maps import AFFINE, counters, index_map
+from ..access.maps import AFFINE, Map, counters, index_map, kernel_maps
 from ..ir.kernel import Buffer, HostTable
-from ..model import Map, kernel_maps
 from ..schedules import LocalityGraph, Resolved, ScheduleError, ScheduleLike, as_schedule
 from ..schedules.layers import METHODS
 from ..schedules.sharing import (

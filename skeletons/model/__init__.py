@@ -10,7 +10,3 @@ choose      the schedule with the least predicted time
 folds       the time of a fold on a GPU, and the choice; why scans and permutes rarely have one
 report      choices and short folds explained in numbers; predictions as data
 """
-
-from ..access.maps import KernelMaps, Map, access_classes, kernel_maps
-
-__all__ = ["KernelMaps", "Map", "access_classes", "kernel_maps"]

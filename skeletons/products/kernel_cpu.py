@@ -23,10 +23,9 @@ from treadle.dsl.graph import Matmul
 from treadle.dsl.types import ScalarType, float32, int64
 
 from ..ir import arithmetic as at
-from ..ir import transform
 from ..ir.kernel import Assign, Comment, Load, Lowered, Store
 from ..ir.linearize import Linearizer, zero
-from ..lower import tiling
+from ..lower import tiling, transform
 from ..lower.build import Builder, LoweringContext
 from ..lower.visits import Visits
 from .small_cpu import small_kernel

@@ -29,7 +29,6 @@ from treadle.dsl.graph import Matmul
 from treadle.dsl.types import ScalarType
 
 from ..ir import arithmetic as at
-from ..ir import transform
 from ..ir.kernel import (
     Assign,
     Barrier,
@@ -42,7 +41,7 @@ from ..ir.kernel import (
     StoreVector,
 )
 from ..ir.linearize import Linearizer, zero
-from ..lower import tiling
+from ..lower import tiling, transform
 from ..lower.build import Builder, LoweringContext, element_cost
 from ..lower.gpu import common
 from ..lower.gpu.orders import BlockVisits, Visits

@@ -21,10 +21,9 @@ from treadle.dsl.graph import Matmul
 from treadle.dsl.types import ScalarType, int64
 
 from ..ir import arithmetic as at
-from ..ir import transform
 from ..ir.kernel import Assign, Kernel, Store
 from ..ir.linearize import Linearizer, zero
-from ..lower import tiling
+from ..lower import tiling, transform
 from ..lower.build import Builder, element_cost
 from .scalars import add_product, sum_type
 from .small import SEVERAL, on_cpu

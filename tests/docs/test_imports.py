@@ -146,6 +146,22 @@ def test_no_import_runs_up() -> None:
     assert not up, "\n".join(sorted(up))
 
 
+def test_skeletons_are_layers() -> None:
+    """Schedules, index maps and the kernel IR know nothing of lowerings, and these no costs.  The
+    entry point alone knows the lowerings of products and linear algebra, which build on others."""
+    order = ("schedules", "access", "ir", "lower", "products", "linalg", "model")
+    up = [
+        f"{module} imports {other}"
+        for module, others in arrows().items()
+        for other in others
+        if module.startswith("treadle.skeletons.") and other.startswith("treadle.skeletons.")
+        and module != "treadle.skeletons.lower.lower"
+        for here, there in [(module.split(".")[2], other.split(".")[2])]
+        if here in order and there in order and order.index(there) > order.index(here)
+    ]  # fmt: skip
+    assert not up, "\n".join(sorted(up))
+
+
 def test_no_circle() -> None:
     """Modules whose imports are all known are taken away until none is left."""
     left = arrows()

@@ -25,8 +25,9 @@ from treadle.dsl.graphs.names import Names, address
 from treadle.dsl.operations.product_way import WORTH_TRYING, ProductWay
 from treadle.dsl.schedule import ScheduleError
 from treadle.dsl.target import target_of
+from treadle.skeletons.access.maps import access_classes, kernel_maps
 from treadle.skeletons.lower.launches import kernels_made
-from treadle.skeletons.model import access_classes, choose, device, kernel_maps
+from treadle.skeletons.model import choose, device
 from treadle.skeletons.model.report import seconds_predicted
 from treadle.skeletons.schedules.layers import Block, Hints, PerThread
 from treadle.skeletons.schedules.orders import Column, Row, Tile

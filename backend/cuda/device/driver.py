@@ -21,11 +21,11 @@ from treadle.dsl.process import locks
 from ...runtime.memory import POOL
 from ...runtime.types import DeviceArray, DType, HostArray
 from ..compile.nvrtc import Cubin, compile_kernels
-from ..graphs.dispatch import Dispatcher
 from .arguments import Arguments
 from .calls import DriverError, checked
 from .copies import LARGE, Copier, Lanes
 from .device import Block, Call, Code, Copy, Fill, Launch, Operation, Repeat
+from .dispatch import Dispatcher
 from .optional import cupy, ndarray, runtime
 from .optional import launchKernel as launchKernel
 

@@ -21,8 +21,8 @@ from treadle.dsl.passes import operands
 from treadle.dsl.process.locks import cached
 from treadle.dsl.target import CUDA
 from treadle.dsl.types import ScalarType, int32, int64
-from treadle.skeletons.ir import transform
 from treadle.skeletons.ir.kernel import Buffer, Kernel, Store
+from treadle.skeletons.lower import transform
 from treadle.skeletons.lower.build import Builder, LoweringContext
 
 from ...runtime.operand import plain

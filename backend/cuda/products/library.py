@@ -22,10 +22,10 @@ from treadle.skeletons.products.scaling import scaled, undo
 
 from ...runtime.operand import Place
 from ..device.device import Block, Call, Fill
-from ..device.flow import Flow, flow_here
 from ..running import DeviceRun
 from .cublas import gemm, prepared
 from .engine import beside, engine_for
+from .flow import Flow, flow_here
 from .operand import Operand
 from .sums import adder_for
 from .ways import OVER_LIBRARY, predicted

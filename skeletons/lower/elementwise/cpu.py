@@ -26,14 +26,13 @@ from treadle.dsl.passes.rows import row_axes, row_members
 from treadle.dsl.types import bool_, int64
 
 from ...ir import arithmetic as at
-from ...ir import transform
 from ...ir.kernel import Buffer, Comment, Kernel, Let, Lowered, Store
 from ...ir.linearize import Linearizer
 from ...schedules import Block, Resolved, Schedule, Table
 from ...schedules.arithmetic import ceil_div
 from ...schedules.examine import ascends
 from ...schedules.schedule import shown
-from .. import tiling
+from .. import tiling, transform
 from ..build import Builder, LoweringContext, element_bytes, element_cost
 from ..stencil.cpu import Overrun, is_short, merge, overrun
 from ..tiling import Tile, Tiling

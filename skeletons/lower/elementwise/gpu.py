@@ -23,9 +23,9 @@ from treadle.dsl.types import int64
 from treadle.skeletons.schedules import Block, Schedule
 
 from ...ir import arithmetic as at
-from ...ir import transform
 from ...ir.kernel import Buffer, Kernel, Lowered
 from ...ir.linearize import Linearizer
+from .. import transform
 from ..build import Builder, LoweringContext, element_bytes, element_cost
 from ..gpu import orders
 from ..gpu.common import Threads, blocks, has_loops

@@ -15,10 +15,9 @@ from treadle.dsl.expr import FALSE, Expr, Index, constant, walk
 from treadle.dsl.graph import Generate, Shape
 
 from ...ir import arithmetic as at
-from ...ir import transform
 from ...ir.kernel import Buffer, Kernel, Load, Store, StoreVector
 from ...ir.linearize import Linearizer
-from .. import tiling
+from .. import tiling, transform
 from ..build import Builder
 from ..gpu.common import (
     Group,

@@ -27,10 +27,9 @@ from treadle.dsl.passes.rows import row_members
 from treadle.dsl.types import ScalarType
 
 from ...ir import arithmetic as at
-from ...ir import transform
 from ...ir.kernel import Barrier, Buffer, Kernel, Load, Store, StoreVector
 from ...ir.linearize import Linearizer
-from .. import tiling
+from .. import tiling, transform
 from ..build import Builder
 from ..gpu.common import WIDEST, Threads, blocks, load_vector, unconditional
 from .gpu_elements import make_kernel

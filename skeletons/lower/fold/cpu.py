@@ -23,10 +23,9 @@ from treadle.dsl.simplify import select
 from treadle.dsl.types import int64
 
 from ...ir import arithmetic as at
-from ...ir import transform
 from ...ir.kernel import Buffer, Kernel, Load, Lowered, Store
 from ...ir.linearize import Linearizer
-from .. import tiling
+from .. import tiling, transform
 from ..build import Builder, LoweringContext, element_cost
 from ..combining import (
     Elements,

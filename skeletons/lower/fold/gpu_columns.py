@@ -17,10 +17,9 @@ from treadle.dsl.graph import Combine, Fold, Shape
 from treadle.dsl.types import int64
 
 from ...ir import arithmetic as at
-from ...ir import transform
 from ...ir.kernel import Barrier, Kernel, Load, Lowered
 from ...ir.linearize import Linearizer
-from .. import tiling
+from .. import tiling, transform
 from ..build import Builder, element_cost
 from ..combining import Values, accumulate, assign, declare, zeros
 from ..gpu.collectives import STEPS, get, neutral_of, put

@@ -45,10 +45,9 @@ from treadle.dsl.graph import Fold
 from treadle.dsl.types import int32, int64
 
 from ...ir import arithmetic as at
-from ...ir import transform
 from ...ir.kernel import Barrier, Buffer, Kernel, Load, LoadVector, Store
 from ...ir.linearize import Linearizer
-from .. import tiling
+from .. import tiling, transform
 from ..build import Builder
 from ..combining import accumulate, declare
 from ..gpu.collectives import get, is_exact, neutral_of, put, reduce_warp, tree

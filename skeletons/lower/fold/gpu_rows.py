@@ -18,10 +18,9 @@ from treadle.dsl.graph import Combine, Fold, Shape
 from treadle.dsl.types import int64
 
 from ...ir import arithmetic as at
-from ...ir import transform
 from ...ir.kernel import Buffer, Kernel, Load, Lowered
 from ...ir.linearize import Linearizer
-from .. import tiling
+from .. import tiling, transform
 from ..build import Builder
 from ..combining import accumulate, declare
 from ..gpu.collectives import get, neutral_of, put, reduce_warp, shuffled, tree

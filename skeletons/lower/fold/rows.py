@@ -29,9 +29,9 @@ from treadle.dsl.expr import Apply, Expr, Index, Read, Var, walk
 from treadle.dsl.graph import Combine, Fold, FoldSeg, Leaf
 
 from ...ir import arithmetic as at
-from ...ir import transform
 from ...ir.kernel import Buffer, Kernel, Store
 from ...ir.linearize import Linearizer
+from .. import transform
 from ..build import Builder
 from ..combining import apply_combine, assign, combine_simple, declare
 

@@ -21,9 +21,9 @@ from treadle.dsl.graph import Generate
 from treadle.skeletons.schedules import Resolved, ScheduleError
 
 from ...ir import arithmetic as at
-from ...ir import transform
 from ...ir.kernel import Barrier, Buffer, Load, Store
 from ...ir.linearize import Linearizer
+from .. import transform
 from ..build import Builder
 from ..elementwise.gpu_elements import Elements
 from .common import Threads, unconditional

@@ -29,10 +29,9 @@ from treadle.dsl.graph import Scan
 from treadle.dsl.types import int64
 
 from ...ir import arithmetic as at
-from ...ir import transform
 from ...ir.kernel import Assign, Buffer, Kernel, Load, Lowered, Store
 from ...ir.linearize import Linearizer
-from .. import tiling
+from .. import tiling, transform
 from ..build import Builder, LoweringContext, element_cost
 from ..combining import (
     Values,

@@ -16,10 +16,9 @@ from treadle.dsl.graph import Recurrence
 from treadle.dsl.types import int64
 
 from ...ir import arithmetic as at
-from ...ir import transform
 from ...ir.kernel import Load, Lowered, Store
 from ...ir.linearize import Linearizer
-from .. import tiling
+from .. import tiling, transform
 from ..build import Builder, LoweringContext
 from ..combining import Values, assign, copied, declare
 from ..gpu.common import Threads

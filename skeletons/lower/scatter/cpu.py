@@ -44,11 +44,10 @@ from treadle.dsl.passes.recognise import is_count
 from treadle.dsl.types import bool_, int32, int64, uint8, uint32, uint64
 
 from ...ir import arithmetic as at
-from ...ir import transform
 from ...ir.kernel import Assign, Atomic, Buffer, Kernel, Load, Lowered, Store
 from ...ir.linearize import Linearizer, zero
 from ...schedules import LocalityGraph, Schedule
-from .. import tiling
+from .. import tiling, transform
 from ..build import Builder, LoweringContext, element_cost
 from ..combining import (
     Values,

@@ -23,9 +23,9 @@ from treadle.dsl.operations.places import linear
 from treadle.dsl.types import bool_, int64
 
 from ...ir import arithmetic as at
-from ...ir import transform
 from ...ir.kernel import Assign, Load
 from ...ir.linearize import Linearizer, zero
+from .. import transform
 from ..build import Builder, element_cost
 from ..combining import Values, assign, declare
 from ..gpu import common

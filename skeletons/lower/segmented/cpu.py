@@ -10,10 +10,9 @@ from treadle.dsl.graph import Combine, FoldSeg
 from treadle.dsl.types import int64
 
 from ...ir import arithmetic as at
-from ...ir import transform
 from ...ir.kernel import Load, Lowered
 from ...ir.linearize import Linearizer
-from .. import tiling
+from .. import tiling, transform
 from ..build import Builder, LoweringContext
 from ..combining import Elements, accumulate, declare, fold_range, reduce_range
 from ..fold.rows import RowFold

@@ -19,10 +19,9 @@ from treadle.dsl.graph import FoldSeg
 from treadle.dsl.types import bool_, int32, int64, uint32
 
 from ...ir import arithmetic as at
-from ...ir import transform
 from ...ir.kernel import Assign, Barrier, Collective, Kernel, Load, Lowered, While
 from ...ir.linearize import Linearizer
-from .. import tiling
+from .. import tiling, transform
 from ..build import Builder, LoweringContext
 from ..combining import Values, accumulate, assign, declare
 from ..fold.gpu_row_folder import RowElements, RowFolder

@@ -31,8 +31,8 @@ from treadle.dsl.graph import Leaf, Shape
 
 from ...ir import arithmetic as at
 from ...ir.kernel import Load
-from ...ir.transform import Interior
 from ..build import Builder
+from ..transform import Interior
 
 
 def merge(roots: Sequence[Expr], domain: Shape, builder: Builder, position: Var

@@ -38,11 +38,11 @@ from treadle.dsl.types import int64
 from treadle.skeletons.schedules import Resolved, Row
 
 from ...ir import arithmetic as at
-from ...ir import transform
 from ...ir.kernel import Buffer, Kernel, Lowered
-from ...ir.transform import is_host
+from .. import transform
 from ..build import Builder
 from ..gpu.common import in_scalars, multiples, vector_count
+from ..transform import is_host
 from .gpu_kernel import Part, Span, StencilKernel
 from .gpu_stream import NotAStream, moves, row_of, stream
 

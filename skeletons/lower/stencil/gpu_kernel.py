@@ -30,9 +30,9 @@ from treadle.dsl.operations.stencils import resolve_index, resolved_index
 from treadle.dsl.types import ScalarType, bool_, int64
 
 from ...ir import arithmetic as at
-from ...ir import transform
 from ...ir.kernel import Buffer, Collective, Comment, Kernel, Statement, Store, StoreVector
 from ...ir.linearize import Linearizer
+from .. import transform
 from ..build import Builder
 from ..elementwise.gpu_elements import make_kernel
 from ..gpu.common import WARP, WIDEST, Threads, blocks, multiples, multiprocessors, threads_for

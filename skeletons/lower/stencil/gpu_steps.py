@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING
 from treadle.dsl.expr import Apply, Const, Expr, Proj, Read, Var, rewrite, walk
 
 from ...ir import arithmetic as at
-from ...ir import transform
 from ...ir.kernel import Assign, Load, Statement
 from ...ir.linearize import Linearizer, zero
+from .. import transform
 from .gpu_loads import Loads
 from .gpu_stream import in_order, moves
 

@@ -26,10 +26,10 @@ from treadle.dsl.graph import Generate, Leaf
 from ...ir import arithmetic as at
 from ...ir.kernel import Buffer, Load, Store
 from ...ir.linearize import Linearizer
-from ...ir.transform import has_boundary, resolve
 from ..build import Builder, element_cost
 from ..elementwise.parts import in_parts, leaves_of, parts
 from ..tiling import block_range
+from ..transform import has_boundary, resolve
 from .gpu import staged_reads
 
 #: Elements of a side of a tile, and bytes of its rows, at most.

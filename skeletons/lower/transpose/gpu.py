@@ -24,10 +24,10 @@ from treadle.dsl.types import int64
 from treadle.skeletons.schedules import Resolved
 
 from ...ir import arithmetic as at
-from ...ir import transform
 from ...ir.hosted import Stride
 from ...ir.kernel import Barrier, Buffer, Kernel, Load, Store, StoreVector
 from ...ir.linearize import Linearizer
+from .. import transform
 from ..build import Builder
 from ..elementwise.gpu_elements import Elements, make_kernel
 from ..gpu.common import WIDEST, Group, Threads, coefficient, contains, unconditional, vector_count

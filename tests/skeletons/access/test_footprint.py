@@ -25,8 +25,7 @@ from treadle.skeletons.access.footprint import (
     union_lines,
     with_inner,
 )
-from treadle.skeletons.access.maps import Map
-from treadle.skeletons.model import access_classes, kernel_maps
+from treadle.skeletons.access.maps import Map, access_classes, kernel_maps
 from treadle.skeletons.model.coverage import Walk, points_of
 from treadle.skeletons.schedules import Column, Hilbert, Morton, Row, Tile, ZigZag
 from treadle.skeletons.simulator.simulation import cache_needed, line_loads

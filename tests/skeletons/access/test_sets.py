@@ -15,9 +15,9 @@ from treadle.dsl.graph import Input
 from treadle.dsl.graphs.names import Names
 from treadle.dsl.types import float32
 from treadle.skeletons.access.footprint import union_lines
-from treadle.skeletons.access.maps import Map
+from treadle.skeletons.access.maps import Map, kernel_maps
 from treadle.skeletons.access.sets import LINE, Cache, occupied, share
-from treadle.skeletons.model import kernel_maps, report
+from treadle.skeletons.model import report
 from treadle.skeletons.model.choose import Decider, across_blocks, choose, has_choice
 from treadle.skeletons.model.coverage import Walk
 from treadle.skeletons.model.device import UNKNOWN_CPU, from_dict

@@ -16,7 +16,8 @@ from tests.treadle.driver.explained import lower
 from treadle.backend.runtime.choosing import Choosing, deciding
 from treadle.dsl.graphs.names import Names
 from treadle.dsl.text import duration
-from treadle.skeletons.model import device, kernel_maps, report
+from treadle.skeletons.access.maps import kernel_maps
+from treadle.skeletons.model import device, report
 from treadle.skeletons.model.choose import MARGIN, Decider, choose, has_choice, way_of
 from treadle.skeletons.model.device import H200, UNKNOWN_CPU
 from treadle.skeletons.model.folds import FoldChoice, FoldDecider, predict_fold

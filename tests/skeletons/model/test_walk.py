@@ -13,11 +13,10 @@ from treadle.dsl.graphs.names import Names
 from treadle.dsl.target import CUDA
 from treadle.dsl.types import float32
 from treadle.skeletons.access.footprint import distinct, union_lines
-from treadle.skeletons.access.maps import Map
+from treadle.skeletons.access.maps import Map, kernel_maps
 from treadle.skeletons.lower.launches import _taken
 from treadle.skeletons.lower.lower import LoweringContext
 from treadle.skeletons.lower.lower import lower as lower_node
-from treadle.skeletons.model import kernel_maps
 from treadle.skeletons.model.choose import way_of
 from treadle.skeletons.model.coverage import Walk, form_of, points_of
 from treadle.skeletons.model.device import H200

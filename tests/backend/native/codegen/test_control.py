@@ -15,8 +15,7 @@ from treadle.backend.native.codegen.compile import llvm_ir
 from treadle.backend.runtime import steps
 from treadle.dsl.expr import Var
 from treadle.dsl.types import float32, float64, int32, int64
-from treadle.skeletons.access import ranges
-from treadle.skeletons.ir import narrow
+from treadle.skeletons.ir import narrow, ranges
 from treadle.skeletons.ir.kernel import Assign, Declare, For, If, Let, Load, Store, While
 from treadle.skeletons.ir.verify import InvalidKernel
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple, Protocol
 
-from ..products.launching import address_of
+from .launching import address_of
 
 
 class Lane(Protocol):

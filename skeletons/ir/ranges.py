@@ -20,8 +20,8 @@ from treadle.dsl.expr import Apply, Const, Expr, Extent, Param, Var, conjuncts, 
 from treadle.dsl.primitives import convert
 from treadle.dsl.types import int64
 
-from ..ir import arithmetic as at
-from ..ir.kernel import (
+from . import arithmetic as at
+from .kernel import (
     Assign,
     Body,
     Declare,

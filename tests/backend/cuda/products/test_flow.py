@@ -7,7 +7,7 @@ import random
 import numpy as np
 import pytest
 
-from treadle.backend.cuda.device.flow import Flow, region
+from treadle.backend.cuda.products.flow import Flow, region
 from treadle.backend.cuda.products.library import Card
 from treadle.skeletons.products import LADERMAN, STRASSEN, WINOGRAD
 from treadle.skeletons.products.executions import execute, plan

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from ..device.optional import ndarray as _ndarray
 
 if TYPE_CHECKING:
-    from ..device.driver import DriverDevice
+    from .driver import DriverDevice
 
 #: Maximum number of cached combinations of extents.
 _KNOWN = 64

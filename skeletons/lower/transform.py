@@ -36,9 +36,9 @@ from treadle.dsl.graph import Leaf, Shape, is_identity_read
 from treadle.dsl.operations.places import delinear, linear
 from treadle.dsl.operations.stencils import resolve_index
 
-from ..lower.build import Builder
-from . import arithmetic as at
-from .kernel import Load
+from ..ir import arithmetic as at
+from ..ir.kernel import Load
+from .build import Builder
 
 
 def has_boundary(roots: Iterable[Expr]) -> bool:
