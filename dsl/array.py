@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
@@ -32,6 +32,7 @@ from .shapes import Extent, broadcast_shapes, extents, stretched
 from .types import LEAF, ScalarType, Structure
 
 if TYPE_CHECKING:
+    from .annotations import ArrayLike, AxisLike, Indexing, Part, ScheduleLike, ShapeLike
     from .operations.updating import At
 
 
@@ -78,7 +79,7 @@ class Array(Operators["Array"]):
 
     # --- properties ---
     @property
-    def shape(self) -> tuple[Any, ...]:
+    def shape(self) -> tuple[int | Scalar, ...]:
         return extents(self._shape)
 
     @property
@@ -91,22 +92,23 @@ class Array(Operators["Array"]):
         return sum(leaf.type.numpy.itemsize for leaf in self._leaves)
 
     @property
-    def nbytes(self) -> Any:
+    def nbytes(self) -> int | Scalar:
         """The bytes of all elements; a number when it is known, as extents are."""
         total = self.size * self.itemsize
         return total if isinstance(total, int) else Extent(total._expr)
 
     @property
-    def dtype(self) -> Any:
+    def dtype(self) -> ScalarType:
         """The element type; for tuple elements the same nesting of types."""
-        return self.structure.build([leaf.type for leaf in self._leaves])
+        made: ScalarType = self.structure.build([leaf.type for leaf in self._leaves])
+        return made
 
     @property
     def types(self) -> tuple[ScalarType, ...]:
         return tuple(leaf.type for leaf in self._leaves)
 
     @property
-    def size(self) -> Any:
+    def size(self) -> int | Scalar:
         total = later.product_of(self._shape)
         return int(total.value) if isinstance(total, Const) else Extent(total)
 
@@ -148,7 +150,7 @@ class Array(Operators["Array"]):
             )
         return int(value)
 
-    def __iter__(self) -> Any:
+    def __iter__(self) -> Iterator[Array]:
         if self.ndim and self._is_closed():
             made, values = later.computed.known_array, later.computed.values_of(self, "iteration")
             return (made([v[k : k + 1].reshape(v.shape[1:]) for v in values], self.structure)
@@ -259,7 +261,7 @@ class Array(Operators["Array"]):
         values = [*map(later.computed.on_host, later.computed.values_of(self, "pickle", hint))]
         return later.computed.known_array, (values, self.structure)
 
-    def item(self, *index: Any) -> Any:
+    def item(self, *index: int) -> Any:
         """One element as a Python number: the only one, or the one at these indices."""
         return later.computed.one_array(self, "item()").item(*index)
 
@@ -276,6 +278,10 @@ class Array(Operators["Array"]):
     def _scalar_at(self, at: Sequence[Expr]) -> Any:
         return self.structure.build([Scalar(e) for e in self._element(at)])
 
+    @overload
+    def __getitem__(self, index: Part | tuple[Part, *tuple[Indexing, ...]]) -> Array: ...
+    @overload
+    def __getitem__(self, index: Indexing) -> Any: ...
     def __getitem__(self, index: Any) -> Any:
         if enclosing_kernel() is not None:
             return _gather_in_kernel(self, index)
@@ -296,14 +302,15 @@ class Array(Operators["Array"]):
             )
         return later.transpose(self, (*range(self.ndim - 2), self.ndim - 1, self.ndim - 2))
 
-    def transpose(self, *axes: Any) -> Array:
+    def transpose(self, *axes: AxisLike | None) -> Array:
         chosen: Any = axes
         if len(axes) == 1 and (axes[0] is None or isinstance(axes[0], tuple | list)):
             chosen = axes[0]
         return later.transpose(self, chosen or None)
 
-    def reshape(self, *shape: Any) -> Array:
-        return later.reshape(self, shape[0] if len(shape) == 1 else shape)
+    def reshape(self, *shape: ShapeLike) -> Array:
+        chosen: Any = shape[0] if len(shape) == 1 else shape
+        return later.reshape(self, chosen)
 
     def flatten(self) -> Array:
         return later.flatten(self)
@@ -311,42 +318,42 @@ class Array(Operators["Array"]):
     ravel = flatten
 
     @user_facing
-    def sum(self, axis: Any = None, keepdims: bool = False) -> Array:
+    def sum(self, axis: AxisLike | None = None, keepdims: bool = False) -> Array:
         return later.reductions.sum(self, axis, keepdims)
 
     @user_facing
-    def prod(self, axis: Any = None, keepdims: bool = False) -> Array:
+    def prod(self, axis: AxisLike | None = None, keepdims: bool = False) -> Array:
         return later.reductions.prod(self, axis, keepdims)
 
     @user_facing
-    def mean(self, axis: Any = None, keepdims: bool = False) -> Array:
+    def mean(self, axis: AxisLike | None = None, keepdims: bool = False) -> Array:
         return later.reductions.mean(self, axis, keepdims)
 
     @user_facing
-    def min(self, axis: Any = None, keepdims: bool = False) -> Array:
+    def min(self, axis: AxisLike | None = None, keepdims: bool = False) -> Array:
         return later.reductions.min(self, axis, keepdims)
 
     @user_facing
-    def max(self, axis: Any = None, keepdims: bool = False) -> Array:
+    def max(self, axis: AxisLike | None = None, keepdims: bool = False) -> Array:
         return later.reductions.max(self, axis, keepdims)
 
     @user_facing
-    def all(self, axis: Any = None, keepdims: bool = False) -> Array:
+    def all(self, axis: AxisLike | None = None, keepdims: bool = False) -> Array:
         return later.reductions.all(self, axis, keepdims)
 
     @user_facing
-    def any(self, axis: Any = None, keepdims: bool = False) -> Array:
+    def any(self, axis: AxisLike | None = None, keepdims: bool = False) -> Array:
         return later.reductions.any(self, axis, keepdims)
 
     @user_facing
-    def argmin(self, axis: Any = None, keepdims: bool = False) -> Array:
+    def argmin(self, axis: AxisLike | None = None, keepdims: bool = False) -> Array:
         return later.reductions.argmin(self, axis, keepdims)
 
     @user_facing
-    def argmax(self, axis: Any = None, keepdims: bool = False) -> Array:
+    def argmax(self, axis: AxisLike | None = None, keepdims: bool = False) -> Array:
         return later.reductions.argmax(self, axis, keepdims)
 
-    def dot(self, other: Any) -> Array:
+    def dot(self, other: ArrayLike) -> Array:
         return later.dot(self, other)
 
     @property
@@ -354,7 +361,7 @@ class Array(Operators["Array"]):
         """`a.at[index].set(new)`, `.add`, `.multiply`, `.min`, `.max`: `a` with a part changed."""
         return later.At(self)
 
-    def scheduled(self, schedule: Any = None, **named: Any) -> Array:
+    def scheduled(self, schedule: ScheduleLike | None = None, **named: ScheduleLike) -> Array:
         """The same array, computed under another schedule."""
         if named or schedule is None:
             raise TracingError(

@@ -128,7 +128,7 @@ class Scalar(Operators["Scalar"], Scoped):
         return 0
 
     @property
-    def shape(self) -> tuple[Any, ...]:
+    def shape(self) -> tuple[()]:
         return ()
 
     def __repr__(self) -> str:

@@ -1,6 +1,7 @@
 """The colours of a photograph (k-means): argmin and permute."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,7 +31,7 @@ def means(pixels: td.Array, labels: td.Array, centres: td.Array) -> td.Array:
 
 
 @td.jit
-def cluster(rgb: td.Array, centres: td.Array, most: int) -> tuple[td.Array, ...]:
+def cluster(rgb: td.Array, centres: td.Array, most: int) -> Any:
     """Move the centres (k, 3) until they rest, at most `most` times: (centres, labels, count)."""
     pixels = td.zip(*(rgb[:, k].astype(td.float32) for k in range(3)))
 

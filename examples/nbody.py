@@ -24,7 +24,7 @@ def acceleration(x: td.Array, y: td.Array, mass: td.Array) -> td.Array:
 
 
 @td.jit
-def leapfrog(bodies: td.Array, mass: td.Array, dt: float, steps: int) -> td.Array:
+def leapfrog(bodies: td.Array, mass: td.Array, dt: float, steps: int) -> tuple[td.Array, ...]:
     """Leapfrog steps (half drift, kick, half drift); bodies are the arrays (x, y, vx, vy)."""
 
     def step(state):

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os as _os
 import sys as _sys
+from typing import TYPE_CHECKING as _TYPE_CHECKING
 
 if not _os.path.isdir(_os.path.join(_os.path.dirname(__file__), "dsl")):
     # In a checkout on a file system without symbolic links, the folders are siblings of this one.
@@ -113,6 +114,69 @@ from treadle.skeletons.simulator import Cache, simulate
 
 __version__ = _VERSION
 
+# Written out, as type checkers need it; tests/docs/test_typed.py compares it with the modules'.
+__all__ = [
+    "Array", "AxisError", "BackendUnavailable", "BilinearAlgorithm", "Cache",
+    "CompilationError", "DTypeError", "DeviceOutOfMemory", "ExponentError", "GradientError",
+    "IndexOutOfBounds", "LinAlgError", "NestedParallelismError", "Program", "Scalar",
+    "ScheduleError", "ShapeError", "StorageError", "TracingError", "TreadleError", "abs",
+    "absolute", "acos", "acosh", "add", "all", "allclose", "amax", "amin", "angle", "any",
+    "append", "apply_over_axes", "arange", "arccos", "arccosh", "arcsin", "arcsinh", "arctan",
+    "arctan2", "arctanh", "argmax", "argmin", "argpartition", "argsort", "argwhere", "around",
+    "array", "array_equal", "array_equiv", "array_split", "asarray", "asin", "asinh", "astype",
+    "atan", "atan2", "atanh", "atleast_1d", "atleast_2d", "atleast_3d", "average", "backends",
+    "backpermute", "bartlett", "bfloat16", "bincount", "bitwise_and", "bitwise_count",
+    "bitwise_invert", "bitwise_left_shift", "bitwise_not", "bitwise_or", "bitwise_right_shift",
+    "bitwise_xor", "blackman", "block", "bool_", "broadcast_arrays", "broadcast_shapes",
+    "broadcast_to", "can_cast", "cast", "cbrt", "ceil", "choose", "clamp", "clip", "clz",
+    "column_stack", "compact", "complex128", "complex64", "complex_", "compress", "compute",
+    "concat", "concatenate", "cond", "config", "conj", "conjugate", "constant", "convolve",
+    "copy", "copysign", "corrcoef", "correlate", "cos", "cosh", "count_nonzero", "cov", "cross",
+    "ctz", "cummax", "cummin", "cumprod", "cumsum", "cumulative_prod", "cumulative_sum",
+    "deg2rad", "degrees", "delete", "diag", "diag_indices", "diag_indices_from", "diagflat",
+    "diagonal", "diff", "digitize", "divide", "divmod", "dot", "dsplit", "dstack", "ediff1d",
+    "einsum", "empty", "empty_like", "equal", "erf", "erfc", "error_bound", "exp", "exp2",
+    "expand", "expand_dims", "expm1", "extract", "eye", "fabs", "fft", "fill", "fill_diagonal",
+    "filter", "finfo", "flatnonzero", "flatten", "flip", "fliplr", "flipud", "float16",
+    "float32", "float64", "float_power", "floor", "floor_divide", "fmax", "fmin", "fmod",
+    "fold", "fold1", "fold1_seg", "fold_seg", "foreign", "foreign_array", "frexp",
+    "fromfunction", "full", "full_like", "function", "gather", "gcd", "generate", "geomspace",
+    "grad", "gradient", "greater", "greater_equal", "hamming", "hanning", "heaviside",
+    "histogram", "histogram2d", "histogram_bin_edges", "histogramdd", "hsplit", "hstack",
+    "hypot", "i0", "identity", "ignore", "iinfo", "imag", "imap", "indexed", "indices", "inner",
+    "insert", "int16", "int32", "int64", "int8", "interp", "intersect1d", "invert", "iota",
+    "isclose", "iscomplex", "iscomplexobj", "isdtype", "isfinite", "isin", "isinf", "isnan",
+    "isneginf", "isposinf", "isreal", "isrealobj", "isscalar", "issubdtype", "iterate", "ix_",
+    "jit", "kaiser", "kron", "lcm", "ldexp", "left_shift", "less", "less_equal", "lexsort",
+    "linalg", "linspace", "load", "log", "log10", "log1p", "log2", "logaddexp", "logaddexp2",
+    "logical_and", "logical_not", "logical_or", "logical_xor", "logspace", "loop", "map",
+    "mask_indices", "matmul", "matrix_transpose", "matvec", "max", "maximum", "mean", "median",
+    "meshgrid", "min", "minimum", "mirror", "mod", "modf", "moveaxis", "multiply", "nan_to_num",
+    "nanargmax", "nanargmin", "nancumprod", "nancumsum", "nanmax", "nanmean", "nanmedian",
+    "nanmin", "nanpercentile", "nanprod", "nanquantile", "nanstd", "nansum", "nanvar", "ndim",
+    "negative", "nextafter", "nonzero", "not_equal", "ones", "ones_like", "outer", "overwrite",
+    "packbits", "pad", "partition", "percentile", "permute", "permute_dims", "piecewise",
+    "place", "poly", "polyadd", "polyder", "polydiv", "polyfit", "polyint", "polymul",
+    "polysub", "polyval", "popcount", "positive", "pow", "power", "precision", "prod",
+    "promote_types", "ptp", "put", "put_along_axis", "quantile", "quot", "rad2deg", "radians",
+    "random", "ravel", "ravel_multi_index", "real", "reciprocal", "rem", "remainder", "repeat",
+    "replicate", "reshape", "resize", "result_type", "reverse", "right_shift", "rint", "roll",
+    "rollaxis", "rot90", "rotate_left", "rotate_right", "round", "run", "scan", "scanl",
+    "scanl1", "scanl1_seg", "scanl_seg", "scanl_total", "scanl_total_seg", "scanr", "scanr1",
+    "scanr1_seg", "scanr_seg", "scanr_total", "scanr_total_seg", "scatter", "schedule",
+    "searchsorted", "select", "setdiff1d", "setxor1d", "shape", "sign", "signbit", "simulate",
+    "simulator", "sin", "sinc", "sinh", "size", "sort", "sort_complex", "spacing", "split",
+    "sqrt", "square", "squeeze", "stack", "std", "stencil", "stop", "strassen", "subtract",
+    "sum", "swapaxes", "symmetric", "take", "take_along_axis", "tan", "tanh", "tensordot",
+    "the", "tile", "trace", "transpose", "trapezoid", "tri", "tril", "tril_indices",
+    "tril_indices_from", "trim_zeros", "triu", "triu_indices", "triu_indices_from",
+    "true_divide", "trunc", "uint16", "uint32", "uint64", "uint8", "union1d", "unique",
+    "unique_all", "unique_counts", "unique_inverse", "unique_values", "unit", "unpackbits",
+    "unravel_index", "unstack", "unwrap", "unzip", "update", "use", "value_and_grad", "vander",
+    "var", "vdot", "vecdot", "vecmat", "vjp", "vsplit", "vstack", "where", "while_loop", "wrap",
+    "zeros", "zeros_like", "zip",
+]  # fmt: skip
+
 _install(_Driver(_sys.modules[__name__]))
 
 
@@ -122,11 +186,13 @@ def __dir__() -> list[str]:
     return sorted(public)
 
 
-def __getattr__(name: str) -> object:
-    packages = {"schedule": schedule, "simulator": simulator, "linalg": linalg, "random": random,
-                "fft": fft}  # fmt: skip
-    for module, package in packages.items():
-        if name in package.__all__:
-            raise _no_attribute(f"treadle has no {name!r}: td.{module}.{name}.", name)
-    known = [n for n in globals() if not n.startswith("_")]
-    raise _no_attribute(_missing(name, known), name)
+if not _TYPE_CHECKING:  # a misspelled name is an error there
+
+    def __getattr__(name: str) -> object:
+        packages = {"schedule": schedule, "simulator": simulator, "linalg": linalg,
+                    "random": random, "fft": fft}  # fmt: skip
+        for module, package in packages.items():
+            if name in package.__all__:
+                raise _no_attribute(f"treadle has no {name!r}: td.{module}.{name}.", name)
+        known = [n for n in globals() if not n.startswith("_")]
+        raise _no_attribute(_missing(name, known), name)

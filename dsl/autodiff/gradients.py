@@ -205,7 +205,10 @@ def _as_asked(gradients: Any, argnums: Any, in_kernel: bool) -> Any:
 
 @user_facing
 def value_and_grad(
-    f: Function, argnums: Any = 0, has_aux: bool = False, memory: int | str | None = None
+    f: Function,
+    argnums: int | Sequence[int] = 0,
+    has_aux: bool = False,
+    memory: int | str | None = None,
 ) -> Callable[..., Any]:
     """A function that returns `f`'s value and its gradient: (value, gradient), in one program.
 
@@ -236,7 +239,10 @@ def value_and_grad(
 
 @user_facing
 def grad(
-    f: Function, argnums: Any = 0, has_aux: bool = False, memory: int | str | None = None
+    f: Function,
+    argnums: int | Sequence[int] = 0,
+    has_aux: bool = False,
+    memory: int | str | None = None,
 ) -> Callable[..., Any]:
     """The gradient of `f`, a function of the same arguments; see `value_and_grad`.
 

@@ -156,11 +156,13 @@ class Operators(Generic[V]):
         __gt__ = _operators("greater")[0]
         __ge__ = _operators("greater_equal")[0]
 
-    def __eq__(self, other: object) -> Any:
-        return self._binary("equal", other)
+    def __eq__(self, other: object) -> V:  # type: ignore[override]
+        made: V = self._binary("equal", other)
+        return made
 
-    def __ne__(self, other: object) -> Any:
-        return self._binary("not_equal", other)
+    def __ne__(self, other: object) -> V:  # type: ignore[override]
+        made: V = self._binary("not_equal", other)
+        return made
 
     def __divmod__(self, other: ArrayLike) -> tuple[Array | V, Array | V]:
         return self // other, self % other
@@ -168,16 +170,21 @@ class Operators(Generic[V]):
     def __rdivmod__(self, other: ArrayLike) -> tuple[Array | V, Array | V]:
         return self.__rfloordiv__(other), self.__rmod__(other)
 
+    @overload
+    def __pow__(self, other: Array | np.ndarray[Any, Any], modulus: object = None) -> Array: ...
+    @overload
+    def __pow__(self, other: ArrayLike, modulus: object = None) -> V: ...
     def __pow__(self, other: ArrayLike, modulus: object = None) -> Any:
         return NotImplemented if modulus is not None else self._binary("power", other)
 
-    def __rpow__(self, other: ArrayLike) -> Any:
-        return self._binary("power", other, True)
+    def __rpow__(self, other: ArrayLike) -> V:
+        made: V = self._binary("power", other, True)
+        return made
 
-    def __matmul__(self, other: ArrayLike) -> Array:
+    def __matmul__(self: Any, other: ArrayLike) -> Array:
         return later.matmul(self, other)
 
-    def __rmatmul__(self, other: ArrayLike) -> Array:
+    def __rmatmul__(self: Any, other: ArrayLike) -> Array:
         return later.matmul(other, self)
 
     def __neg__(self) -> V:
@@ -192,19 +199,19 @@ class Operators(Generic[V]):
     def __invert__(self) -> V:
         return self._unary("invert")
 
-    def __round__(self, digits: int = 0) -> V:
+    def __round__(self: Any, digits: int = 0) -> V:
         made: V = later.round(self, digits)
         return made
 
-    def astype(self, dtype: DTypeLike) -> V:
+    def astype(self: Any, dtype: DTypeLike) -> V:
         made: V = later.cast(self, dtype)
         return made
 
-    def round(self, decimals: int = 0) -> V:
+    def round(self: Any, decimals: int = 0) -> V:
         made: V = later.round(self, decimals)
         return made
 
-    def clip(self, min: ArrayLike | None = None, max: ArrayLike | None = None) -> V:
+    def clip(self: Any, min: ArrayLike | None = None, max: ArrayLike | None = None) -> V:
         made: V = later.clip(self, min, max)
         return made
 
@@ -255,8 +262,10 @@ class Operators(Generic[V]):
         """Whether the value can be computed now."""
         return False
 
-    def __getattr__(self, name: str) -> Any:
-        raise missing_attribute(self, name)
+    if not TYPE_CHECKING:  # a misspelled attribute is an error there
+
+        def __getattr__(self, name: str) -> Any:
+            raise missing_attribute(self, name)
 
     def __setitem__(self, index: Any, value: Any) -> None:
         raise self._unchanged("td.update(a, index, new); for += a.at[index].add(new)")

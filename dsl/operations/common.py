@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any, ParamSpec, SupportsIndex, TypeVar
+from typing import Any, ParamSpec, Protocol, SupportsIndex, TypeVar, overload
 
 import numpy as np
 
@@ -48,22 +48,70 @@ from ..types import ScalarType, Structure, flatten, promote
 
 P = ParamSpec("P")
 R = TypeVar("R")
+R_co = TypeVar("R_co", covariant=True)
 
 
-def operation(function: Callable[P, R]) -> Callable[..., R]:
+class Operation(Protocol[P, R_co]):
+    """A public operation: its own parameters, and the `name=` and `schedule=` of all operations.
+
+    (Type checkers check the others where neither of the two is given.)
+    """
+
+    __name__: str
+
+    @overload
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R_co: ...
+    @overload
+    def __call__(
+        self, *args: Any, name: str, schedule: ScheduleLike | None = None, **kwargs: Any
+    ) -> R_co: ...
+    @overload
+    def __call__(self, *args: Any, schedule: ScheduleLike, **kwargs: Any) -> R_co: ...
+
+
+class Combining(Operation[P, R_co], Protocol[P, R_co]):
+    """An operation that also takes `deterministic=`."""
+
+    @overload
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R_co: ...
+    @overload
+    def __call__(
+        self, *args: Any, name: str, schedule: ScheduleLike | None = None, **kwargs: Any
+    ) -> R_co: ...
+    @overload
+    def __call__(self, *args: Any, schedule: ScheduleLike, **kwargs: Any) -> R_co: ...
+    @overload
+    def __call__(self, *args: Any, deterministic: bool, **kwargs: Any) -> R_co: ...
+
+
+def operation(function: Callable[P, R]) -> Operation[P, R]:
     """Decorate a public operation: hide treadle's frames in errors, accept `name=` and `schedule=`.
 
     If the function itself has no such parameters, the arrays that it returns are relabelled.
     """
-    return _operation(function, ("name", "schedule"))
+    made: Operation[P, R] = _operation(function, ("name", "schedule"))
+    return made
 
 
-def combining(function: Callable[P, R]) -> Callable[..., R]:
+def method(function: Callable[..., R]) -> Callable[..., R]:
+    """`operation` for a method."""
+    made: Callable[..., R] = _operation(function, ("name", "schedule"))
+    return made
+
+
+def combining_method(function: Callable[..., R]) -> Callable[..., R]:
+    """`combining` for a method."""
+    made: Callable[..., R] = _operation(function, ("name", "schedule", "deterministic"))
+    return made
+
+
+def combining(function: Callable[P, R]) -> Combining[P, R]:
     """`operation` for functions that may sum floats: `deterministic=True` fixes the order."""
-    return _operation(function, ("name", "schedule", "deterministic"))
+    made: Combining[P, R] = _operation(function, ("name", "schedule", "deterministic"))
+    return made
 
 
-def _operation(function: Callable[P, R], common: tuple[str, ...]) -> Callable[..., R]:
+def _operation(function: Callable[P, R], common: tuple[str, ...]) -> Any:
     own = keywords(function)
     if own is None:
         raise AssertionError(f"{function!r}: an operation names its arguments")

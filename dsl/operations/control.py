@@ -8,7 +8,7 @@ from typing import Any
 
 from .. import expr as ir
 from .. import simplify
-from ..annotations import Function
+from ..annotations import ArrayLike, Element, Function, IntLike
 from ..array import Array
 from ..errors import (
     DTypeError,
@@ -97,7 +97,7 @@ def _loop_predicate(pred: Function, state: Any, operation: str) -> Expr:
 
 
 @operation
-def cond(p: Any, then: Any, else_: Any) -> Any:
+def cond(p: ArrayLike, then: Element, else_: Element) -> Element:
     """`then` if p else `else_`, for scalars or arrays: only the chosen side is evaluated.
 
     Inside kernels, an index in the other side is neither read nor checked.
@@ -185,7 +185,9 @@ def regroup(leaves: Sequence[Leaf], like: Sequence[Array], structure: Structure)
 
 
 @operation
-def while_loop(pred: Function, body: Function, init: Any, *, name: str | None = None) -> Any:
+def while_loop(
+    pred: Function, body: Function, init: Element, *, name: str | None = None
+) -> Element:
     """`while pred(state): state = body(state)`; a tuple state is passed as one argument.
 
     On scalars the loop runs inside a kernel; with an array in the state it is a loop over arrays.
@@ -194,7 +196,7 @@ def while_loop(pred: Function, body: Function, init: Any, *, name: str | None = 
 
 
 @operation
-def iterate(n: Any, f: Function, init: Any, *, name: str | None = None) -> Any:
+def iterate(n: IntLike, f: Function, init: Element, *, name: str | None = None) -> Element:
     """`f` applied `n` times."""
     return _loop("iterate", n, None, f, init, name)
 

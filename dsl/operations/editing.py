@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Sequence
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -160,7 +160,7 @@ def insert(arr: ArrayLike, obj: Positions, values: ArrayLike, axis: int | None =
         if one:  # as in NumPy: the first axis of the values is the one that grows
             new = moveaxis(new, 0, k)
         shape = [*array.shape[:k], new.shape[k], *array.shape[k + 1 :]]
-        at = obj if places is None else places[0]
+        at: Any = obj if places is None else places[0]
         at = at if isinstance(at, int | np.integer) else the(at)
         at = fn.where(fn.less(at, 0), at + n, at) if isinstance(at, Scalar) else int(at)
         lead = (slice(None),) * k

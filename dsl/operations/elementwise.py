@@ -124,7 +124,7 @@ def unzip_flat(array: Array) -> list[Array]:
 
 
 @operation
-def unzip(a: ArrayLike) -> Any:
+def unzip(a: ArrayLike) -> tuple[Array, ...]:
     """The component arrays of an array of tuples, as a tuple."""
     array = as_array(a, "unzip")
     if array.structure.is_leaf:

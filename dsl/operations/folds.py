@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ..annotations import ArrayLike, AxisLike, Function, ScheduleLike
+from ..annotations import ArrayLike, AxisLike, Element, Function, ScheduleLike
 from ..array import Array, map_over
 from ..errors import TracingError, user_location
 from ..expr import Expr, Index, constant
@@ -59,7 +59,7 @@ def not_empty(array: Array, axes: Sequence[int], operation: str) -> tuple[Check,
 @operation
 def fold(
     f: Function,
-    init: Any,
+    init: Element,
     a: ArrayLike,
     axis: AxisLike | None = -1,
     *,

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import ctypes
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from types import FunctionType
 from typing import Any
 
-from ..annotations import ArrayLike, Function
+from ..annotations import ArrayLike, Function, ScalarLike
 from ..array import Array
 from ..errors import DTypeError, ShapeError, TracingError, TreadleError, did_you_mean, user_location
 from ..evaluator import evaluator
@@ -32,7 +32,7 @@ _CFUNCTION: Any = type(ctypes.pythonapi.Py_IsInitialized).__mro__[1]  # of all C
 
 
 @operation
-def foreign(f: Any, *scalars: Any) -> Scalar:
+def foreign(f: Callable[..., object], *scalars: ScalarLike) -> Scalar:
     """Call a Numba-compiled scalar function inside a kernel, on the backends that support it.
 
     `f` is a Numba dispatcher (`numba.njit`), a plain Python function, which is compiled, what
@@ -232,11 +232,16 @@ def foreign_array(
 
 
 @operation
-def compute(a: ArrayLike) -> Any:
+def compute(a: ArrayLike | tuple[ArrayLike, ...]) -> Array | tuple[Array, ...]:
     """Materialise an array: nothing is fused across this point."""
     forbid_nesting("compute")
     if isinstance(a, tuple):
-        return tuple(compute(x) for x in a)
+        return tuple(materialised(x) for x in a)
+    return materialised(a)
+
+
+def materialised(a: ArrayLike) -> Array:
+    """The array behind a barrier."""
     array = as_array(a, "compute")
     node = Barrier(array._leaves, label=Label("compute"), where=user_location())
     return Array(node.leaves, array.structure, array._shape)

@@ -5,12 +5,21 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Concatenate, ParamSpec
 from typing import cast as cast_type
 
 from .. import late_binding as later
 from .. import simplify
-from ..annotations import ArrayLike, BinaryFunction, DTypeLike, Element, UnaryFunction
+from ..annotations import (
+    ArrayLike,
+    BinaryFunction,
+    ChoiceFunction,
+    DTypeLike,
+    Element,
+    LeadingFunction,
+    UnaryFunction,
+    Value,
+)
 from ..array import Array, broadcast_map
 from ..errors import DTypeError, TracingError
 from ..expr import FALSE, TRUE, Cond, Const, Expr, Proj
@@ -85,6 +94,14 @@ def lifted(build: Callable[[list[Expr]], Expr], name: str, operands: tuple[Any, 
     return Scalar(build([lift(o, name) for o in operands]))
 
 
+P = ParamSpec("P")
+
+
+def leading(function: Callable[Concatenate[ArrayLike, P], Value]) -> LeadingFunction[P]:
+    """Annotate a function whose result is an array or a scalar as its first operand is one."""
+    return cast_type("LeadingFunction[P]", function)
+
+
 def unary(function: Callable[[Any], Any]) -> UnaryFunction:
     """Annotate a function as an element-wise function of one operand."""
     return cast_type(UnaryFunction, function)
@@ -96,7 +113,8 @@ def binary(function: Callable[[Any, Any], Any]) -> BinaryFunction:
 
 
 def _unary(name: str, doc: str) -> UnaryFunction:
-    def function(x: ArrayLike) -> Any:
+    @unary
+    def function(x: ArrayLike) -> Value:
         return elementwise(name, x)
 
     function.__name__ = function.__qualname__ = name
@@ -105,7 +123,8 @@ def _unary(name: str, doc: str) -> UnaryFunction:
 
 
 def _binary(name: str, doc: str) -> BinaryFunction:
-    def function(x: ArrayLike, y: ArrayLike) -> Any:
+    @binary
+    def function(x: ArrayLike, y: ArrayLike) -> Value:
         return elementwise(name, x, y)
 
     function.__name__ = function.__qualname__ = name
@@ -149,7 +168,7 @@ nextafter = _binary("nextafter", "The next float after x toward y.")
 
 
 @binary
-def arctan2(y: ArrayLike, x: ArrayLike) -> Any:
+def arctan2(y: ArrayLike, x: ArrayLike) -> Value:
     """The angle of the point (x, y) in radians; y is the first argument, as in NumPy."""
     return elementwise("arctan2", y, x)
 
@@ -206,13 +225,13 @@ ctz = _unary("ctz", "Number of trailing zero bits (int32); the width for 0.")
 
 
 @unary
-def square(x: ArrayLike) -> Any:
+def square(x: ArrayLike) -> Value:
     """x * x."""
     return elementwise("multiply", x, x)
 
 
 @unary
-def reciprocal(x: ArrayLike) -> Any:
+def reciprocal(x: ArrayLike) -> Value:
     """1 / x in floating point."""
     return elementwise("true_divide", 1, x)
 
@@ -226,13 +245,13 @@ def _scaled(x: ArrayLike, factor: float, name: str) -> Any:
 
 
 @unary
-def degrees(x: ArrayLike) -> Any:
+def degrees(x: ArrayLike) -> Value:
     """Radians to degrees."""
     return _scaled(x, 180.0 / math.pi, "degrees")
 
 
 @unary
-def radians(x: ArrayLike) -> Any:
+def radians(x: ArrayLike) -> Value:
     """Degrees to radians."""
     return _scaled(x, math.pi / 180.0, "radians")
 
@@ -252,7 +271,7 @@ def _in_floats(f: Callable[[Any, Any], Any], name: str, x: ArrayLike, y: ArrayLi
 
 
 @binary
-def logaddexp(x: ArrayLike, y: ArrayLike) -> Any:
+def logaddexp(x: ArrayLike, y: ArrayLike) -> Value:
     """log(eˣ + eʸ) without overflow."""
 
     def added(x: ArrayLike, y: ArrayLike) -> Any:
@@ -262,7 +281,8 @@ def logaddexp(x: ArrayLike, y: ArrayLike) -> Any:
     return _in_floats(added, "logaddexp", x, y)
 
 
-def heaviside(x: ArrayLike, at_zero: ArrayLike) -> Any:
+@binary
+def heaviside(x: ArrayLike, at_zero: ArrayLike) -> Value:
     """0 below zero, 1 above, `at_zero` at zero."""
 
     def step(x: ArrayLike, at_zero: Any) -> Any:
@@ -271,17 +291,20 @@ def heaviside(x: ArrayLike, at_zero: ArrayLike) -> Any:
     return _in_floats(step, "heaviside", x, at_zero)
 
 
-def angle(z: ArrayLike) -> Any:
+@unary
+def angle(z: ArrayLike) -> Value:
     """The argument of a complex number, in radians."""
     return arctan2(imag(z), real(z))
 
 
-def complex_(re: ArrayLike, im: ArrayLike) -> Any:
+@binary
+def complex_(re: ArrayLike, im: ArrayLike) -> Value:
     """re + i·im: complex64 from float32 parts, complex128 from float64."""
     return elementwise("complex", re, im)
 
 
-def round(x: ArrayLike, decimals: int = 0) -> Any:
+@leading
+def round(x: ArrayLike, decimals: int = 0) -> Value:
     """Round half to even, to `decimals` decimal places (a Python int)."""
     if not isinstance(decimals, int):
         raise TracingError(
@@ -315,7 +338,7 @@ around = round
 
 
 @binary
-def power(x: ArrayLike, y: ArrayLike) -> Any:
+def power(x: ArrayLike, y: ArrayLike) -> Value:
     """x ** y; small constant integer powers become multiplications, ** 0.5 a square root.
 
     Integers wrap.  A negative exponent of integers raises an ExponentError if it is known at trace
@@ -359,7 +382,8 @@ def _repeated(base: Expr, n: int) -> Expr:
     return result
 
 
-def cast(x: ArrayLike, dtype: DTypeLike) -> Any:
+@leading
+def cast(x: ArrayLike, dtype: DTypeLike) -> Value:
     """Convert to `dtype`: integers wrap; float to integer saturates, and NaN gives 0."""
     target = as_type(dtype)
 
@@ -441,7 +465,12 @@ def choose_index(p: Expr, a: ArrayLike, b: ArrayLike, both: bool) -> MaybeIndex:
     return MaybeIndex(Proj(node, 0), tuple(Proj(node, k + 1) for k in range(rank)))
 
 
-def where(p: ArrayLike, a: Element, b: Element) -> Any:
+def _chooser(function: Callable[[ArrayLike, Element, Element], Element]) -> ChoiceFunction:
+    return cast_type(ChoiceFunction, function)
+
+
+@_chooser
+def where(p: ArrayLike, a: Element, b: Element) -> Element:
     """Select `a` where `p` holds, else `b`; both are evaluated; arrays broadcast, also in tuples.
 
     >>> import numpy as np, treadle as td
@@ -486,13 +515,15 @@ def _where_arrays_of_tuples(p: Any, a: Array, b: Array) -> Array:
     return later.zip_like(parts, a.structure)
 
 
-def clip(x: ArrayLike, min: ArrayLike | None = None, max: ArrayLike | None = None) -> Any:
+@leading
+def clip(x: ArrayLike, min: ArrayLike | None = None, max: ArrayLike | None = None) -> Value:
     """x clamped to [min, max]; either bound may be None."""
     if min is not None:
         x = _limited("maximum", x, min)
     if max is not None:
         x = _limited("minimum", x, max)
-    return x
+    clipped: Any = x
+    return clipped
 
 
 def _limited(name: str, x: ArrayLike, bound: Any) -> Any:
@@ -508,7 +539,8 @@ def _limited(name: str, x: ArrayLike, bound: Any) -> Any:
     return lifted(build, name, (x, bound))
 
 
-def isclose(a: ArrayLike, b: ArrayLike, rtol: float = 1e-5, atol: float = 1e-8) -> Any:
+@leading
+def isclose(a: ArrayLike, b: ArrayLike, rtol: float = 1e-5, atol: float = 1e-8) -> Value:
     """|a − b| ≤ atol + rtol·|b|, or a = b."""
     near = _as_inexact(b)
     close = less_equal(absolute(subtract(a, near)), add(atol, multiply(rtol, absolute(near))))

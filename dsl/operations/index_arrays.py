@@ -174,8 +174,9 @@ def _triangle(
     if isinstance(n, int) and isinstance(length(0), int):
         total = sum(int(length(i)) for i in range(n))
     places = iota(total)
-    rows = searchsorted(ends, places, side="right") - 1
-    columns = generate((total,), lambda p: p - ends[rows[p]] + first(rows[p]))
+    rows: Array = searchsorted(ends, places, side="right") - 1
+    row: Callable[[Scalar], Scalar] = rows.__getitem__
+    columns = generate((total,), lambda p: p - ends[row(p)] + first(row(p)))
     return rows, columns
 
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 
 from .. import late_binding as later
 from .. import simplify
 from ..analysis.polynomial import polynomial
-from ..annotations import ArrayLike, AxisLike, Function, Indexing, ScheduleLike, ShapeLike
+from ..annotations import ArrayLike, AxisLike, Function, Indexing, IntLike, ScheduleLike, ShapeLike
 from ..array import Array, map_over
 from ..errors import (
     DTypeError,
@@ -323,7 +323,7 @@ def broadcast_to(a: ArrayLike, shape: ShapeLike) -> Array:
 
 
 @operation
-def replicate(a: ArrayLike, n: Any, axis: int = 0) -> Array:
+def replicate(a: ArrayLike, n: IntLike, axis: int = 0) -> Array:
     """Insert an axis along which the array is repeated `n` times."""
     forbid_nesting("replicate")
     array = as_array(a, "replicate")
@@ -335,7 +335,7 @@ def replicate(a: ArrayLike, n: Any, axis: int = 0) -> Array:
 
 
 @operation
-def roll(a: ArrayLike, shift: Any, axis: AxisLike | None = None) -> Array:
+def roll(a: ArrayLike, shift: IntLike | Sequence[IntLike], axis: AxisLike | None = None) -> Array:
     """Shift elements by `shift`, with wrap-around; axis None rolls the flattened array."""
     forbid_nesting("roll")
     array = as_array(a, "roll")
@@ -354,7 +354,7 @@ def roll(a: ArrayLike, shift: Any, axis: AxisLike | None = None) -> Array:
     return array
 
 
-def _roll_axis(array: Array, shift: Any, axis: int) -> Array:
+def _roll_axis(array: Array, shift: IntLike | Sequence[IntLike], axis: int) -> Array:
     n = array._shape[axis]
     index: list[Expr] = list(indices(array.ndim))
     by = lift(shift, "roll")

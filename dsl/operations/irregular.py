@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import numpy as np
 
 from .. import late_binding as later
 from .. import simplify
-from ..annotations import ArrayLike, Element, Function, ScheduleLike
+from ..annotations import ArrayLike, Element, Function, ScheduleLike, Value
 from ..array import Array
 from ..errors import AxisError, DTypeError, ShapeError, user_location
 from ..expr import Const, Expr, Index, Read, constant
@@ -260,8 +260,11 @@ def unique(a: ArrayLike) -> Array:
 
 @operation
 def isin(
-    element: Any, test_elements: Any, assume_unique: bool = False, invert: bool = False
-) -> Any:
+    element: ArrayLike,
+    test_elements: ArrayLike | Collection[float],
+    assume_unique: bool = False,
+    invert: bool = False,
+) -> Value:
     """Whether a scalar, or each element of an array, is among `test_elements`: numbers or an array
     (inside a kernel, a host array).  NaN is never found; `assume_unique` has no effect.
 
@@ -291,9 +294,11 @@ def isin(
         return logical_not(found) if invert else found
 
     if enclosing_kernel() is not None:
-        return member(Scalar(as_strong(lift(element, "isin"))))
+        inside: Scalar = member(Scalar(as_strong(lift(element, "isin"))))
+        return inside
     found = map_(member, as_array(element, "isin"))
-    return the(found) if isinstance(element, Scalar) else found
+    result: Value = the(found) if isinstance(element, Scalar) else found
+    return result
 
 
 def _half(span: tuple[Any, Any], table: Array, x: ArrayLike) -> tuple[Any, Any]:

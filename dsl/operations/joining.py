@@ -9,7 +9,7 @@ import numpy as np
 
 from .. import late_binding as later
 from .. import simplify
-from ..annotations import ArrayLike, AxisLike
+from ..annotations import ArrayLike, AxisLike, ScalarLike
 from ..array import Array, map_over
 from ..errors import DTypeError, ShapeError, TracingError, user_location
 from ..expr import Cond, Const, Expr, Index, Proj, constant
@@ -167,7 +167,12 @@ def stack(arrays: Iterable[ArrayLike], axis: int = 0) -> Array:
 
 
 @operation
-def pad(a: ArrayLike, pad_width: Any, mode: str = "constant", constant_values: Any = 0) -> Array:
+def pad(
+    a: ArrayLike,
+    pad_width: int | Sequence[int] | Sequence[Sequence[int]],
+    mode: str = "constant",
+    constant_values: ScalarLike | Sequence[ScalarLike] = 0,
+) -> Array:
     """NumPy's pad with the modes constant, edge, reflect, symmetric and wrap."""
     forbid_nesting("pad")
     array = as_array(a, "pad")
@@ -229,7 +234,9 @@ def _choose(p: Expr, then: tuple[Expr, ...], other: tuple[Expr, ...]) -> tuple[E
     return tuple(simplify.select(p, a, b) for a, b in zip(then, other, strict=True))
 
 
-def _pad_values(constant_values: Any, rank: int) -> list[tuple[Any, Any]]:
+def _pad_values(
+    constant_values: ScalarLike | Sequence[ScalarLike], rank: int
+) -> list[tuple[Any, Any]]:
     """The values before and after each axis."""
     if not isinstance(constant_values, tuple | list | np.ndarray):
         return [(constant_values, constant_values)] * rank
@@ -243,7 +250,9 @@ def _pad_values(constant_values: Any, rank: int) -> list[tuple[Any, Any]]:
     return [(before, after) for before, after in pairs]
 
 
-def _pad_widths(pad_width: Any, rank: int) -> list[tuple[int, int]]:
+def _pad_widths(
+    pad_width: int | Sequence[int] | Sequence[Sequence[int]], rank: int
+) -> list[tuple[int, int]]:
     try:
         pairs = np.broadcast_to(np.asarray(pad_width), (rank, 2))
     except ValueError:

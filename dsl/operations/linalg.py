@@ -9,7 +9,7 @@ from typing import Any
 from .. import late_binding as later
 from .. import simplify
 from ..analysis.combines import simple_combine
-from ..annotations import ArrayLike, AxisLike, ScheduleLike
+from ..annotations import ArrayLike, AxisLike, ScalarLike, ScheduleLike
 from ..array import Array, broadcast_map, map_over
 from ..errors import DTypeError, ShapeError, TracingError, did_you_mean, user_location
 from ..expr import Const, Expr, Index, constant
@@ -137,9 +137,9 @@ def matmul(
     execution: str | None = None,
     deterministic: bool = False,
     scaling: str | None = None,
-    alpha: Any = 1,
-    beta: Any = 0,
-    c: Any = None,
+    alpha: ScalarLike = 1,
+    beta: ScalarLike = 0,
+    c: ArrayLike | None = None,
     schedule: ScheduleLike | None = None,
     name: str | None = None,
 ) -> Array:
@@ -553,7 +553,7 @@ def vecmat(x1: ArrayLike, x2: ArrayLike) -> Array:
 def outer(a: ArrayLike, b: ArrayLike) -> Array:
     """The products of each element of a with each element of b (both flattened)."""
     x, y = flatten(as_array(a, "outer")), flatten(as_array(b, "outer"))
-    return x[:, None] * y[None, :]  # type: ignore[no-any-return]
+    return x[:, None] * y[None, :]
 
 
 @combining

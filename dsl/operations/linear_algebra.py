@@ -74,8 +74,8 @@ UNROLLED, KERNELS, COLUMNS = 4, 32, 8
 class EighResult(NamedTuple):
     """Eigenvalues, ascending, and eigenvectors as columns."""
 
-    eigenvalues: Any
-    eigenvectors: Any
+    eigenvalues: Array
+    eigenvectors: Array
 
 
 class QRResult(NamedTuple):
@@ -88,8 +88,8 @@ class QRResult(NamedTuple):
 class SlogdetResult(NamedTuple):
     """Sign (or phase) and logarithm of the absolute value of a determinant."""
 
-    sign: Any
-    logabsdet: Any
+    sign: Array
+    logabsdet: Array
 
 
 class SVDResult(NamedTuple):
@@ -575,8 +575,13 @@ def _tolerance(of: str, array: Array, *given: Any) -> Any:
 
 
 @operation
-def matrix_rank(a: ArrayLike, tol: Any = None, hermitian: bool = False, *, rtol: Any = None
-                ) -> Array:  # fmt: skip
+def matrix_rank(
+    a: ArrayLike,
+    tol: ArrayLike | None = None,
+    hermitian: bool = False,
+    *,
+    rtol: ArrayLike | None = None,
+) -> Array:
     """The number of singular values of matrices (…, m, n) above `tol`, or above `rtol` times the
     largest (default: max(m, n) · eps); int64.
 
@@ -594,7 +599,13 @@ def matrix_rank(a: ArrayLike, tol: Any = None, hermitian: bool = False, *, rtol:
 
 
 @operation
-def pinv(a: ArrayLike, rcond: Any = None, hermitian: bool = False, *, rtol: Any = None) -> Array:
+def pinv(
+    a: ArrayLike,
+    rcond: ArrayLike | None = None,
+    hermitian: bool = False,
+    *,
+    rtol: ArrayLike | None = None,
+) -> Array:
     """The pseudo-inverses (…, n, m) of matrices (…, m, n): singular values up to `rcond` (or
     `rtol`) times the largest count as zero; default: max(m, n) · eps.
 
@@ -625,7 +636,9 @@ def _adjoint(array: Array) -> Array:
 
 
 @operation
-def lstsq(a: ArrayLike, b: ArrayLike, rcond: Any = None) -> tuple[Array, Array, Array, Array]:
+def lstsq(
+    a: ArrayLike, b: ArrayLike, rcond: ArrayLike | None = None
+) -> tuple[Array, Array, Array, Array]:
     """(x, residuals, rank, s): the x of least norm that minimises |a x − b| for a matrix (m, n) and
     one vector (m,) or several (m, k); the sums of squared residuals, (k,) if m > n else empty; the
     rank and the singular values of `a`, of which those up to `rcond` times the largest (default:
@@ -662,7 +675,8 @@ def lstsq(a: ArrayLike, b: ArrayLike, rcond: Any = None) -> tuple[Array, Array, 
                                       constant(0)])  # fmt: skip
     outs = [((n, k), t), ((apply_primitive("multiply", [one, k]),), _real(t)), ((), int64),
             ((apply_primitive("minimum", [m, n]),), _real(t))]  # fmt: skip
-    cutoff = None if rcond is None else repr(float(rcond))
+    known: Any = rcond
+    cutoff = None if rcond is None else repr(float(known))
     made = _by_library("lstsq", (cutoff,), [array, right], t, outs, checks)
     return made[0], made[1], made[2], made[3]
 
@@ -699,7 +713,12 @@ def diagonal(x: ArrayLike, /, *, offset: int = 0) -> Array:
 
 @operation
 def vector_norm(
-    x: ArrayLike, /, *, axis: AxisLike | None = None, keepdims: bool = False, ord: Any = 2
+    x: ArrayLike,
+    /,
+    *,
+    axis: AxisLike | None = None,
+    keepdims: bool = False,
+    ord: str | float | None = 2,
 ) -> Array:
     """The norm of vectors along an axis, or over several axes as if they were one; of all elements
     by default.  Orders as for `norm`.
@@ -715,7 +734,9 @@ def vector_norm(
 
 
 @operation
-def matrix_norm(x: ArrayLike, /, *, keepdims: bool = False, ord: Any = "fro") -> Array:
+def matrix_norm(
+    x: ArrayLike, /, *, keepdims: bool = False, ord: str | float | None = "fro"
+) -> Array:
     """The norms of matrices in the last two axes.  Orders as for `norm`.
 
     >>> import numpy as np, treadle as td
@@ -728,8 +749,12 @@ def matrix_norm(x: ArrayLike, /, *, keepdims: bool = False, ord: Any = "fro") ->
 
 
 @operation
-def norm(x: ArrayLike, ord: Any = None, axis: AxisLike | None = None, keepdims: bool = False
-         ) -> Array:  # fmt: skip
+def norm(
+    x: ArrayLike,
+    ord: str | float | None = None,
+    axis: AxisLike | None = None,
+    keepdims: bool = False,
+) -> Array:
     """The norm of vectors (along one axis) or of matrices (over two axes), by default of all
     elements, as numpy.linalg.norm.
 
@@ -787,7 +812,9 @@ def _euclidean(array: Array, axes: AxisLike, keepdims: bool) -> Array:
     return reductions.root(reductions.sum(squares, axes, keepdims), 2)
 
 
-def _vector_norm(array: Array, ord: Any, axis: tuple[int, ...], keepdims: bool) -> Array:
+def _vector_norm(
+    array: Array, ord: str | float | None, axis: tuple[int, ...], keepdims: bool
+) -> Array:
     if ord is None or ord == 2:
         return _euclidean(array, axis, keepdims)
     if isinstance(ord, str) or not isinstance(ord, int | float | np.number):
@@ -807,15 +834,17 @@ def _vector_norm(array: Array, ord: Any, axis: tuple[int, ...], keepdims: bool) 
     return reductions.root(total, power) if power > 0 else total ** (1 / power)
 
 
-def _matrix_norm(array: Array, ord: Any, axes: tuple[int, int], keepdims: bool) -> Array:
+def _matrix_norm(
+    array: Array, ord: str | float | None, axes: tuple[int, int], keepdims: bool
+) -> Array:
     rows, columns = axes
     if ord is None or ord == "fro":
         return _euclidean(array, axes, keepdims)
     if ord in ("nuc", 2, -2):
         rest = [k for k in range(array.ndim) if k not in axes]
         values = svd(index_space.transpose(array, (*rest, rows, columns)), compute_uv=False)
-        reduce = {"nuc": reductions.sum, 2: _largest, -2: reductions.min}[ord]
-        found = reduce(values, -1)
+        reduce: Any = {"nuc": reductions.sum, 2: _largest, -2: reductions.min}[ord]
+        found: Array = reduce(values, -1)
         for k in sorted(axes) if keepdims else ():
             found = found[(slice(None),) * k + (None,)]
         return found
@@ -833,7 +862,7 @@ def _matrix_norm(array: Array, ord: Any, axes: tuple[int, int], keepdims: bool) 
     return norms
 
 
-def _unknown_order(ord: Any, of: str, orders: str) -> TracingError:
+def _unknown_order(ord: str | float | None, of: str, orders: str) -> TracingError:
     return TracingError(
         f"linalg.norm: there is no norm of order {ord!r} of {of}.", hint=f"Orders: {orders}."
     )

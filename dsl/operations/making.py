@@ -11,7 +11,16 @@ import numpy as np
 from .. import late_binding as later
 from .. import simplify
 from ..analysis.bounds import bounds
-from ..annotations import ArrayLike, DTypeLike, Function, ScheduleLike, ShapeLike
+from ..annotations import (
+    ArrayLike,
+    DTypeLike,
+    Element,
+    Function,
+    IntLike,
+    ScalarLike,
+    ScheduleLike,
+    ShapeLike,
+)
 from ..array import Array
 from ..errors import ShapeError, TracingError, user_location
 from ..expr import Const, Expr, Index, constant
@@ -90,7 +99,7 @@ def generate(
 
 @operation
 def fill(
-    shape: ShapeLike, s: Any, *, name: str | None = None, schedule: ScheduleLike | None = None
+    shape: ShapeLike, s: Element, *, name: str | None = None, schedule: ScheduleLike | None = None
 ) -> Array:
     """An array whose elements are all `s`."""
     return _everywhere(shape, s, None, "fill", label_of("fill", name, schedule))
@@ -105,7 +114,11 @@ def _components(value: Any, operation: str) -> tuple[list[Expr], Structure]:
 
 
 def _everywhere(
-    shape: ShapeLike, value: Any, dtype: DTypeLike | None, operation: str, label: Label = _FILL
+    shape: ShapeLike,
+    value: ScalarLike,
+    dtype: DTypeLike | None,
+    operation: str,
+    label: Label = _FILL,
 ) -> Array:
     """A constant array, cast to `dtype` unless that is None; errors name `operation`."""
     forbid_nesting(operation)
@@ -121,7 +134,7 @@ def _everywhere(
 
 
 @operation
-def unit(s: Any) -> Array:
+def unit(s: Element) -> Array:
     """The rank-0 array of one value."""
     forbid_nesting("unit")
     leaves, structure = _components(s, "unit")
@@ -135,7 +148,7 @@ def unit(s: Any) -> Array:
 
 
 @operation
-def the(a: ArrayLike) -> Any:
+def the(a: ArrayLike) -> Scalar:
     """The value of a rank-0 array as a scalar; a scalar is returned as it is."""
     if isinstance(a, Scalar):
         return a
@@ -145,7 +158,8 @@ def the(a: ArrayLike) -> Any:
             f"the() takes a rank-0 array, got rank {array.ndim}.",
             hint="Index it: a[i, j], or reduce it first: td.sum(a).",
         )
-    return array._scalar_at(())
+    made: Scalar = array._scalar_at(())
+    return made
 
 
 @operation
@@ -248,7 +262,7 @@ def astype(
 
 
 @operation
-def iota(n: Any, dtype: DTypeLike = int64) -> Array:
+def iota(n: IntLike, dtype: DTypeLike = int64) -> Array:
     """0, 1, …, n − 1."""
     forbid_nesting("iota")
     extents, checks = as_shape((n,), "iota")
@@ -260,7 +274,7 @@ def iota(n: Any, dtype: DTypeLike = int64) -> Array:
 @operation
 def full(
     shape: ShapeLike,
-    fill_value: Any,
+    fill_value: ScalarLike,
     dtype: DTypeLike | None = None,
     *,
     device: str | None = None,
@@ -314,7 +328,7 @@ def ones_like(a: ArrayLike, dtype: DTypeLike | None = None, *, device: str | Non
 @operation
 def full_like(
     a: ArrayLike,
-    fill_value: Any,
+    fill_value: ScalarLike,
     dtype: DTypeLike | None = None,
     *,
     device: str | None = None,
@@ -327,9 +341,9 @@ def full_like(
 
 @operation
 def arange(
-    start: Any,
-    stop: Any = None,
-    step: Any = 1,
+    start: ScalarLike,
+    stop: ScalarLike | None = None,
+    step: ScalarLike = 1,
     dtype: DTypeLike | None = None,
     *,
     device: str | None = None,
@@ -337,27 +351,29 @@ def arange(
     """NumPy's arange; bounds may be integer scalars (run-time values) or Python numbers."""
     forbid_nesting("arange")
     require_device(device, "arange")
-    if stop is None:
-        start, stop = 0, start
-    if kind_of_literal(step) is not None and step == 0:
+    first: Any
+    last: Any
+    by: Any = step
+    first, last = (0, start) if stop is None else (start, stop)
+    if kind_of_literal(by) is not None and by == 0:
         raise ShapeError("arange: the step is 0.", hint="Give a step ≠ 0.")
     numbers = [
         isinstance(v, np.generic) or (kind_of_literal(v) and not isinstance(v, KnownExtent))
-        for v in (start, stop, step)
+        for v in (first, last, by)
     ]
     if all(numbers):
-        return _numbers(start, stop, step, dtype)
-    if kind_of_literal(step) != "int":
+        return _numbers(first, last, by, dtype)
+    if kind_of_literal(by) != "int":
         raise TracingError(
             "arange with run-time bounds needs a constant integer step.",
             hint="Scale the result: start + step * td.iota(n).",
         )
-    low, high = (on_host(as_count(v, "arange")) for v in (start, stop))
-    above, below = (high, low) if step > 0 else (low, high)
+    low, high = (on_host(as_count(v, "arange")) for v in (first, last))
+    above, below = (high, low) if by > 0 else (low, high)
     span = minus(above, below)
     checks: tuple[Check, ...] = ()
-    (least, most), (first, last) = bounds(above), bounds(below)
-    if most - first > int64.highest or least - last < int64.lowest:  # may overflow
+    (least, most), (low_end, high_end) = bounds(above), bounds(below)
+    if most - low_end > int64.highest or least - high_end < int64.lowest:  # may overflow
         span = simplify.select(apply_primitive("greater", [above, below]), span, constant(0))
         checks = require(
             span,
@@ -368,12 +384,12 @@ def arange(
             hint="Use smaller arrays, or compute in parts.",
         )
     whole = plus(
-        apply_primitive("floor_divide", [minus(span, constant(1)), constant(abs(step))]),
+        apply_primitive("floor_divide", [minus(span, constant(1)), constant(abs(by))]),
         constant(1),
     )
     count = greatest(whole, constant(0))
     target = int64 if dtype is None else as_type(dtype)
-    return _line(count, low, constant(step), target, checks)
+    return _line(count, low, constant(by), target, checks)
 
 
 def _numbers(start: Any, stop: Any, step: Any, dtype: DTypeLike | None) -> Array:
@@ -417,9 +433,9 @@ def _line(
 
 @operation
 def linspace(
-    start: Any,
-    stop: Any,
-    num: Any = 50,
+    start: ScalarLike,
+    stop: ScalarLike,
+    num: IntLike = 50,
     endpoint: bool = True,
     dtype: DTypeLike | None = None,
     *,
@@ -462,11 +478,11 @@ def linspace(
 
 @operation
 def logspace(
-    start: Any,
-    stop: Any,
-    num: Any = 50,
+    start: ScalarLike,
+    stop: ScalarLike,
+    num: IntLike = 50,
     endpoint: bool = True,
-    base: Any = 10.0,
+    base: ScalarLike = 10.0,
     dtype: DTypeLike | None = None,
 ) -> Array:
     """`num` powers of `base` whose exponents are evenly spaced from `start` to `stop`.
@@ -482,7 +498,11 @@ def logspace(
 
 @operation
 def geomspace(
-    start: Any, stop: Any, num: Any = 50, endpoint: bool = True, dtype: DTypeLike | None = None
+    start: ScalarLike,
+    stop: ScalarLike,
+    num: IntLike = 50,
+    endpoint: bool = True,
+    dtype: DTypeLike | None = None,
 ) -> Array:
     """`num` values from `start` to exactly `stop` (neither is 0, both have one sign, or are
     complex) with a constant ratio.
@@ -508,8 +528,8 @@ def geomspace(
 
 @operation
 def eye(
-    n: Any,
-    m: Any = None,
+    n: IntLike,
+    m: IntLike | None = None,
     k: int = 0,
     dtype: DTypeLike | None = None,
     *,

@@ -41,37 +41,37 @@ def _type(x: ArrayLike, name: str) -> ScalarType:
 
 
 @unary
-def positive(x: ArrayLike) -> Any:
+def positive(x: ArrayLike) -> Value:
     """`x` itself."""
     return lifted(lambda values: values[0], "positive", (x,))
 
 
 @unary
-def isposinf(x: ArrayLike) -> Any:
+def isposinf(x: ArrayLike) -> Value:
     """Whether x is +∞."""
     return fn.isinf(x) & fn.greater(x, 0)
 
 
 @unary
-def isneginf(x: ArrayLike) -> Any:
+def isneginf(x: ArrayLike) -> Value:
     """Whether x is −∞."""
     return fn.isinf(x) & fn.less(x, 0)
 
 
 @unary
-def isreal(x: ArrayLike) -> Any:
+def isreal(x: ArrayLike) -> Value:
     """Whether the imaginary part is 0."""
     return fn.equal(fn.imag(x), 0)
 
 
 @unary
-def iscomplex(x: ArrayLike) -> Any:
+def iscomplex(x: ArrayLike) -> Value:
     """Whether the imaginary part is not 0."""
     return fn.not_equal(fn.imag(x), 0)
 
 
 @unary
-def sinc(x: ArrayLike) -> Any:
+def sinc(x: ArrayLike) -> Value:
     """sin(πx) / (πx), and 1 at 0.
 
     >>> import numpy as np, treadle as td
@@ -110,7 +110,7 @@ _I0_ABOVE = (
 
 
 @unary
-def i0(x: ArrayLike) -> Any:
+def i0(x: ArrayLike) -> Value:
     """The modified Bessel function of the first kind and order 0, of real numbers.
 
     >>> import treadle as td
@@ -140,7 +140,7 @@ def i0(x: ArrayLike) -> Any:
 
 
 @unary
-def spacing(x: ArrayLike) -> Any:
+def spacing(x: ArrayLike) -> Value:
     """The distance from a float to the next one away from 0, with its sign; NaN of ±∞.
 
     >>> import treadle as td
@@ -157,13 +157,13 @@ def spacing(x: ArrayLike) -> Any:
 
 
 @binary
-def float_power(x: ArrayLike, y: ArrayLike) -> Any:
+def float_power(x: ArrayLike, y: ArrayLike) -> Value:
     """x ** y in float64, or complex128."""
     return fn.power(fn.multiply(x, fn.cast(1.0, float64)), y)
 
 
 @binary
-def logaddexp2(x: ArrayLike, y: ArrayLike) -> Any:
+def logaddexp2(x: ArrayLike, y: ArrayLike) -> Value:
     """log₂(2ˣ + 2ʸ) without overflow."""
 
     def value(x: Any, y: Any) -> Any:
@@ -175,14 +175,13 @@ def logaddexp2(x: ArrayLike, y: ArrayLike) -> Any:
     return _of_scalars(value, "logaddexp2", x, y)
 
 
-@binary
-def divmod(x: ArrayLike, y: ArrayLike) -> Any:
+def divmod(x: ArrayLike, y: ArrayLike) -> tuple[Value, Value]:
     """`(x // y, x % y)`."""
     return fn.floor_divide(x, y), fn.remainder(x, y)
 
 
 @binary
-def gcd(x: ArrayLike, y: ArrayLike) -> Any:
+def gcd(x: ArrayLike, y: ArrayLike) -> Value:
     """The greatest common divisor of integers, not negative; gcd(0, 0) = 0.
 
     >>> import numpy as np, treadle as td
@@ -202,7 +201,7 @@ def _gcd(x: Any, y: Any) -> Any:
 
 
 @binary
-def lcm(x: ArrayLike, y: ArrayLike) -> Any:
+def lcm(x: ArrayLike, y: ArrayLike) -> Value:
     """The least common multiple of integers, not negative; 0 if one of them is 0."""
 
     def value(x: Any, y: Any) -> Any:
@@ -213,15 +212,13 @@ def lcm(x: ArrayLike, y: ArrayLike) -> Any:
     return _of_scalars(value, "lcm", x, y)
 
 
-@unary
-def modf(x: ArrayLike) -> Any:
+def modf(x: ArrayLike) -> tuple[Value, Value]:
     """`(fraction, whole)`, both with the sign of x; the fraction of ±∞ is ±0."""
     whole = fn.trunc(fn.multiply(x, 1.0))
     return fn.copysign(fn.where(fn.isinf(whole), 0.0, fn.subtract(x, whole)), x), whole
 
 
-@unary
-def frexp(x: ArrayLike) -> Any:
+def frexp(x: ArrayLike) -> tuple[Value, Value]:
     """`(mantissa, exponent)` with x = mantissa · 2 ** exponent and 0.5 ≤ |mantissa| < 1 (0, ±∞ and
     NaN have exponent 0); the exponent is int32."""
 
@@ -247,7 +244,7 @@ def _scaled(x: Any, n: Any) -> Any:
 
 
 @binary
-def ldexp(x: ArrayLike, n: ArrayLike) -> Any:
+def ldexp(x: ArrayLike, n: ArrayLike) -> Value:
     """x · 2 ** n for integers n."""
     if not _type(n, "ldexp").is_integer:
         raise DTypeError(
@@ -283,11 +280,11 @@ def nan_to_num(
         return positive(x)
     if kind.is_complex:
         parts = (nan_to_num(part, copy, nan, posinf, neginf) for part in (fn.real(x), fn.imag(x)))
-        return fn.complex_(*parts)  # type: ignore[no-any-return]
+        return fn.complex_(*parts)
     most = float(np.finfo(kind.numpy).max) if kind.name != "bfloat16" else 3.3895313892515355e38
     high, low = most if posinf is None else posinf, -most if neginf is None else neginf
     found = fn.where(isposinf(x), high, fn.where(isneginf(x), low, x))
-    return fn.where(fn.isnan(x), nan, found)  # type: ignore[no-any-return]
+    return fn.where(fn.isnan(x), nan, found)
 
 
 def select(
@@ -308,10 +305,14 @@ def select(
     found: Any = default
     for p, choice in zip(reversed(conditions), reversed(choices), strict=True):
         found = fn.where(p, choice, found)
-    return found  # type: ignore[no-any-return]
+    return found
 
 
-def piecewise(x: ArrayLike, conditions: Sequence[ArrayLike], functions: Sequence[Any]) -> Value:
+def piecewise(
+    x: ArrayLike,
+    conditions: Sequence[ArrayLike],
+    functions: Sequence[Callable[[Value], ArrayLike] | ArrayLike],
+) -> Value:
     """For each element the function of the last condition that holds, applied to it; one function
     more than conditions is for the others (else they are 0).  Numbers are constant functions.
 
@@ -334,7 +335,7 @@ def piecewise(x: ArrayLike, conditions: Sequence[ArrayLike], functions: Sequence
     found: Any = value(functions[-1] if len(functions) > len(conditions) else 0)
     for p, function in zip(conditions, functions, strict=False):
         found = fn.where(p, value(function), found)
-    return found  # type: ignore[no-any-return]
+    return found
 
 
 def _rotated(x: ArrayLike, n: ArrayLike, left: bool, name: str) -> Any:
@@ -358,7 +359,7 @@ def _rotated(x: ArrayLike, n: ArrayLike, left: bool, name: str) -> Any:
 
 
 @binary
-def rotate_left(x: ArrayLike, n: ArrayLike) -> Any:
+def rotate_left(x: ArrayLike, n: ArrayLike) -> Value:
     """The bits of an integer rotated by n places to the left; n is taken modulo the width.
 
     >>> import numpy as np, treadle as td
@@ -369,6 +370,6 @@ def rotate_left(x: ArrayLike, n: ArrayLike) -> Any:
 
 
 @binary
-def rotate_right(x: ArrayLike, n: ArrayLike) -> Any:
+def rotate_right(x: ArrayLike, n: ArrayLike) -> Value:
     """The bits of an integer rotated by n places to the right; n is taken modulo the width."""
     return _rotated(x, n, False, "rotate_right")

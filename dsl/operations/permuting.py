@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from .. import simplify
-from ..annotations import ArrayLike, Function, ScheduleLike
+from ..annotations import ArrayLike, Element, Function, IntLike, ScalarLike, ScheduleLike
 from ..array import Array
 from ..errors import DTypeError, ShapeError, TracingError, user_location
 from ..expr import Cond, Const, Expr, Index, Proj, constant
@@ -71,7 +71,7 @@ overwrite = Overwrite()
 @operation
 def permute(
     combine: Function,
-    defaults: Any,
+    defaults: Element,
     f: Function,
     a: ArrayLike,
     *,
@@ -138,7 +138,7 @@ def permute(
 
 @combining
 def scatter(
-    defaults: Any,
+    defaults: Element,
     indices: ArrayLike,
     a: ArrayLike,
     combine: Function = overwrite,
@@ -279,8 +279,8 @@ def _checked_like(source: Array, like: Array, operation: str) -> Array:
 @combining
 def histogram(
     a: ArrayLike,
-    bins: Any = 10,
-    range: Any = None,
+    bins: IntLike | Sequence[float] | ArrayLike = 10,
+    range: tuple[ScalarLike, ScalarLike] | None = None,
     density: bool | None = None,
     weights: ArrayLike | None = None,
 ) -> tuple[Array, Array]:
@@ -408,7 +408,7 @@ def histogram(
     counts = counts if weights is None else cast(counts, source.types[0])
     if not density:
         return counts, edges
-    counted = compute(counts)
+    counted: Any = compute(counts)
     sides = edges if edges.types[0].is_inexact else cast(edges, float64)  # integers may overflow
     widths = cast(sides[1:] - sides[:-1], float64)
     return counted / widths / sum_(counted), edges

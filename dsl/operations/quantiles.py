@@ -235,4 +235,4 @@ def interp(
     first, end = take(places, 0 * below), take(places, 0 * below + last)
     found = where(at < first, values[0] if left is None else left, found)
     found = where(at > end, values[-1] if right is None else right, found)
-    return where(isnan(at), np.nan, found)  # type: ignore[no-any-return]
+    return where(isnan(at), np.nan, found)

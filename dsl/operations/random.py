@@ -25,7 +25,7 @@ import numpy as np
 
 from .. import late_binding as later
 from .. import simplify
-from ..annotations import ArrayLike, DTypeLike, IntLike, ShapeLike
+from ..annotations import ArrayLike, DTypeLike, IntLike, ShapeLike, Value
 from ..array import Array
 from ..errors import DTypeError, NestedParallelismError, ShapeError, user_location
 from ..expr import Const, Expr, Index, constant
@@ -324,7 +324,7 @@ def split(key: KeyLike, n: IntLike = 2) -> Any:
 
 
 @operation
-def bits(key: KeyLike, shape: ShapeLike = (), dtype: DTypeLike = uint32) -> Any:
+def bits(key: KeyLike, shape: ShapeLike = (), dtype: DTypeLike = uint32) -> Value:
     """Uniform random bits, the same on every backend.
 
     Parameters
@@ -404,7 +404,7 @@ def _between(u: Scalar, low: Any, high: Any, t: ScalarType) -> Scalar:
 def uniform(
     key: KeyLike, shape: ShapeLike = (), dtype: DTypeLike = float64, low: ArrayLike = 0.0,
     high: ArrayLike = 1.0,
-) -> Any:  # fmt: skip
+) -> Value:  # fmt: skip
     """Uniform floats in [low, high), the same bits on every backend.
 
     Parameters
@@ -431,7 +431,7 @@ def uniform(
 @operation
 def integers(
     key: KeyLike, shape: ShapeLike, low: ArrayLike, high: ArrayLike, dtype: DTypeLike = int64
-) -> Any:
+) -> Value:
     """Uniform integers low ≤ k < high, the same on every backend, all equally likely.
 
     Parameters
@@ -596,7 +596,7 @@ def _quantile(x: Scalar) -> Scalar:
 def normal(
     key: KeyLike, shape: ShapeLike = (), dtype: DTypeLike = float64, loc: ArrayLike = 0.0,
     scale: ArrayLike = 1.0,
-) -> Any:  # fmt: skip
+) -> Value:  # fmt: skip
     """Normally distributed floats.
 
     Parameters
@@ -629,7 +629,7 @@ def _moved(x: Scalar, loc: Any, scale: Any, t: ScalarType) -> Scalar:
 @operation
 def exponential(
     key: KeyLike, shape: ShapeLike = (), dtype: DTypeLike = float64, scale: ArrayLike = 1.0
-) -> Any:
+) -> Value:
     """Exponentially distributed floats: −scale · log(1 − u) of `uniform` numbers u.
 
     Parameters
@@ -686,7 +686,7 @@ def _gamma_parts(key: ScalarKey, i: Scalar, a: Scalar) -> tuple[Scalar, Scalar]:
 def gamma(
     key: KeyLike, shape: ShapeLike, a: ArrayLike, scale: ArrayLike = 1.0,
     dtype: DTypeLike = float64,
-) -> Any:  # fmt: skip
+) -> Value:  # fmt: skip
     """Floats of the gamma distribution, of density xᵃ⁻¹ e⁻ˣ / Γ(a).
 
     Parameters
@@ -715,7 +715,7 @@ def gamma(
 @operation
 def beta(
     key: KeyLike, shape: ShapeLike, a: ArrayLike, b: ArrayLike, dtype: DTypeLike = float64
-) -> Any:
+) -> Value:
     """Floats of the beta distribution, of density xᵃ⁻¹ (1 − x)ᵇ⁻¹ / B(a, b).
 
     Parameters
@@ -747,7 +747,7 @@ def beta(
 def _log_factorial(k: Scalar) -> Scalar:
     """log k! of whole float64 numbers k ≥ 0: Stirling's series from 7 on."""
     x = k + 1
-    below = 1.0
+    below: Any = 1.0
     for step in range(7):  # Γ(x) = Γ(x + n) / (x (x + 1) … (x + n − 1))
         below = below * where(x + step < 7, x + step, 1.0)
     x = where(x < 7, 7.0, x)
@@ -801,7 +801,7 @@ def _poisson_by_rejection(key: ScalarKey, i: Scalar, mean: Scalar) -> Scalar:
 
 
 @operation
-def poisson(key: KeyLike, shape: ShapeLike, lam: ArrayLike, dtype: DTypeLike = int64) -> Any:
+def poisson(key: KeyLike, shape: ShapeLike, lam: ArrayLike, dtype: DTypeLike = int64) -> Value:
     """Integers of the Poisson distribution, of probability lamᵏ e⁻ˡᵃᵐ / k!.
 
     Parameters

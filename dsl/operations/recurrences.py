@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ..annotations import Function, IntLike
+from ..annotations import Element, Function, IntLike
 from ..array import Array
 from ..errors import AxisError, ShapeError, TracingError, user_location
 from ..expr import TRUE, Const, Expr, constant
@@ -36,8 +36,8 @@ __all__ = ["scan"]
 @operation
 def scan(
     f: Function,
-    init: Any,
-    xs: Any = None,
+    init: Element,
+    xs: Element = None,
     *,
     axis: int = 0,
     reverse: bool = False,

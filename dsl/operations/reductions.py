@@ -11,7 +11,7 @@ import numpy as np
 from .. import late_binding as later
 from .. import simplify
 from ..analysis.combines import simple_combine
-from ..annotations import ArrayLike, AxisLike, DTypeLike, ScheduleLike
+from ..annotations import ArrayLike, AxisLike, DTypeLike, Element, ScheduleLike
 from ..array import Array, map_over
 from ..errors import DTypeError, TracingError, user_location
 from ..expr import Const, Expr, Index, Read, constant
@@ -52,7 +52,7 @@ def reduce(
     operation: str,
     element: Callable[[Expr], Expr],
     primitive: str,
-    init: Any,
+    init: Element,
     finish: Callable[[Expr], Expr] | None = None,
 ) -> Array:
     """A reduction by a primitive over converted elements, with NumPy's rules for axes."""

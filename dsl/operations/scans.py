@@ -6,7 +6,7 @@ from typing import Any
 
 from .. import simplify
 from ..analysis.combines import simple_combine
-from ..annotations import ArrayLike, DTypeLike, Function, ScheduleLike
+from ..annotations import ArrayLike, DTypeLike, Element, Function, ScheduleLike
 from ..array import Array, map_over
 from ..errors import DTypeError, ShapeError, user_location
 from ..expr import Index, constant
@@ -90,7 +90,7 @@ def with_total(prefix: Array) -> tuple[Array, Array]:
 @combining
 def scanl(
     f: Function,
-    init: Any,
+    init: Element,
     a: ArrayLike,
     axis: int = -1,
     *,
@@ -122,7 +122,7 @@ def scanl1(
 @combining
 def scanl_total(
     f: Function,
-    init: Any,
+    init: Element,
     a: ArrayLike,
     axis: int = -1,
     *,
@@ -138,7 +138,7 @@ def scanl_total(
 @combining
 def scanr(
     f: Function,
-    init: Any,
+    init: Element,
     a: ArrayLike,
     axis: int = -1,
     *,
@@ -165,7 +165,7 @@ def scanr1(
 @combining
 def scanr_total(
     f: Function,
-    init: Any,
+    init: Element,
     a: ArrayLike,
     axis: int = -1,
     *,

@@ -153,7 +153,7 @@ def known_source(array: Array) -> Any:
 @combining
 def fold_seg(
     f: Function,
-    init: Any,
+    init: Element,
     a: ArrayLike,
     lengths: ArrayLike,
     *,
@@ -326,7 +326,7 @@ def segment_of_position(offsets: Leaf, segments: Expr, extent: Expr, shift: int)
 
 def _exclusive_seg(
     f: Function,
-    init: Any,
+    init: Element,
     a: ArrayLike,
     lengths: ArrayLike,
     backward: bool,
@@ -373,7 +373,7 @@ def _after(offsets: Leaf, segment: Expr, segments: Expr) -> Read:
 
 def _with_init(
     f: Function,
-    init: Any,
+    init: Element,
     values: Array,
     alone: Expr,
     source: Expr,
@@ -403,7 +403,7 @@ def _with_init(
 
 def _total_seg(
     f: Function,
-    init: Any,
+    init: Element,
     a: ArrayLike,
     lengths: ArrayLike,
     backward: bool,
@@ -445,7 +445,7 @@ def _total_seg(
 @combining
 def scanl_seg(
     f: Function,
-    init: Any,
+    init: Element,
     a: ArrayLike,
     lengths: ArrayLike,
     *,
@@ -473,7 +473,7 @@ def scanl1_seg(
 @combining
 def scanl_total_seg(
     f: Function,
-    init: Any,
+    init: Element,
     a: ArrayLike,
     lengths: ArrayLike,
     *,
@@ -487,7 +487,7 @@ def scanl_total_seg(
 @combining
 def scanr_seg(
     f: Function,
-    init: Any,
+    init: Element,
     a: ArrayLike,
     lengths: ArrayLike,
     *,
@@ -515,7 +515,7 @@ def scanr1_seg(
 @combining
 def scanr_total_seg(
     f: Function,
-    init: Any,
+    init: Element,
     a: ArrayLike,
     lengths: ArrayLike,
     *,

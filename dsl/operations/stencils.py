@@ -9,7 +9,7 @@ from typing import Any, Literal, ParamSpec, TypeVar
 
 from .. import late_binding as later
 from .. import simplify
-from ..annotations import ArrayLike, Function, ScheduleLike
+from ..annotations import ArrayLike, Element, Function, ScheduleLike
 from ..array import Array
 from ..errors import DTypeError, Location, ShapeError, TracingError, user_facing, user_location
 from ..expr import Apply, Cond, Const, Expr, Index, Loop, Proj, Read, Var, constant, substitute
@@ -72,7 +72,7 @@ def _public(name: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
 
 
 @_public("constant")
-def constant_boundary(value: Any) -> BoundaryCondition:
+def constant_boundary(value: Element) -> BoundaryCondition:
     """The boundary condition that reads `value` outside the array."""
     return BoundaryCondition("constant", value)
 
@@ -293,7 +293,7 @@ def stencil(
     f: Function,
     a: ArrayLike,
     *more: ArrayLike,
-    boundary: Any = clamp,
+    boundary: BoundaryCondition | Sequence[BoundaryCondition] = clamp,
     index: bool = False,
     name: str | None = None,
     schedule: ScheduleLike | None = None,

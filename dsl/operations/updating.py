@@ -11,7 +11,7 @@ from typing import Any
 
 from .. import late_binding as later
 from .. import simplify
-from ..annotations import Element, Function, Indexing
+from ..annotations import ArrayLike, Element, Function, Indexing
 from ..array import Array
 from ..errors import (
     DTypeError,
@@ -30,14 +30,14 @@ from ..graph import Check, Combine, Generate, Label, Permute, Shape, indices, kn
 from ..scalar import Scalar, apply_primitive, fit_weak, lift, yields
 from ..shapes import same_shape, show_shape, stretch_checks, stretched
 from ..types import flatten
-from .common import combining, flatten_value, operation, trace_combine
+from .common import combining_method, flatten_value, method, operation, trace_combine
 from .parts import part_of, unwrapped
 
 __all__ = ["update"]
 
 
 @operation
-def update(a: Any, index: Indexing, new: Element) -> Array:
+def update(a: ArrayLike, index: Indexing, new: Element) -> Array:
     """`a` with `new` in place of `a[index]`: NumPy's `a[index] = new`, as a new array.
 
     `index`: integers, slices, `...` and None, all of which may be run-time scalars; integer arrays,
@@ -100,27 +100,27 @@ class Part:
     def __init__(self, array: Array, index: Indexing) -> None:
         self._array, self._index = array, index
 
-    @operation
+    @method
     def set(self, new: Element) -> Array:
         """The array with `new` in place of the part."""
         return _updated(self._array, self._index, new, "a.at[…].set")
 
-    @combining
+    @combining_method
     def add(self, new: Element) -> Array:
         """The array with `new` added to the part."""
         return self._combined("add", new)
 
-    @combining
+    @combining_method
     def multiply(self, new: Element) -> Array:
         """The array with the part multiplied by `new`."""
         return self._combined("multiply", new)
 
-    @combining
+    @combining_method
     def min(self, new: Element) -> Array:
         """The array with the smaller of the part and `new`; NaN if one of them is."""
         return self._combined("minimum", new)
 
-    @combining
+    @combining_method
     def max(self, new: Element) -> Array:
         """The array with the larger of the part and `new`; NaN if one of them is."""
         return self._combined("maximum", new)

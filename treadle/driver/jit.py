@@ -7,10 +7,21 @@ import inspect
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Generic,
+    ParamSpec,
+    Protocol,
+    TypeAlias,
+    TypeVar,
+    final,
+    overload,
+)
 
 from treadle.backend.registry import choose, require_name
 from treadle.dsl.analysis.short_extents import Asked, asking
+from treadle.dsl.annotations import Argument, ScheduleLike, Tree
 from treadle.dsl.array import Array
 from treadle.dsl.errors import (
     TracingError,
@@ -35,6 +46,9 @@ from treadle.dsl.node import fresh_uid
 from treadle.dsl.process.configuration import Settings, config, refresh_settings, settings
 from treadle.dsl.scalar import Scalar, refuse_traced
 
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
 from .arguments import signature, split_arguments, symbol
 from .program import Program, operation_names, unnamed_schedules
 
@@ -46,9 +60,53 @@ def backend_for(name: str | None, data: Iterable[Any]) -> str:
     return choose(name if name is not None else settings().backend)
 
 
+@overload
+def run(
+    expr: Array | Scalar,
+    *,
+    backend: str | None = None,
+    schedule: ScheduleLike | None = None,
+    check: bool | None = None,
+) -> NDArray[Any]: ...
+@overload
+def run(
+    expr: tuple[Array, Array],
+    *,
+    backend: str | None = None,
+    schedule: ScheduleLike | None = None,
+    check: bool | None = None,
+) -> tuple[NDArray[Any], NDArray[Any]]: ...
+@overload
+def run(
+    expr: tuple[Array, ...],
+    *,
+    backend: str | None = None,
+    schedule: ScheduleLike | None = None,
+    check: bool | None = None,
+) -> tuple[NDArray[Any], ...]: ...
+@overload
+def run(
+    expr: list[Array],
+    *,
+    backend: str | None = None,
+    schedule: ScheduleLike | None = None,
+    check: bool | None = None,
+) -> list[NDArray[Any]]: ...
+@overload
+def run(
+    expr: Tree,
+    *,
+    backend: str | None = None,
+    schedule: ScheduleLike | None = None,
+    check: bool | None = None,
+) -> Any: ...
 @user_facing
 def run(
-    expr: Any, *, backend: str | None = None, schedule: Any = None, check: bool | None = None
+    expr: Tree,
+    *,
+    backend: str | None = None,
+    schedule: ScheduleLike | None = None,
+    check: bool | None = None,
 ) -> Any:
     """Compute an expression (or a tuple, list or dict of expressions) and return arrays.
 
@@ -112,7 +170,14 @@ class Programs(OrderedDict[Any, Program | Asked]):
             self.popitem(last=False)
 
 
-class Jit:
+P = ParamSpec("P")
+R = TypeVar("R", covariant=True)
+#: What a call with data returns: for the arrays of `R`, NumPy's.
+S = TypeVar("S", covariant=True)
+Data: TypeAlias = "NDArray[Any]"
+
+
+class Jit(Generic[P, R, S]):
     """A function compiled once per (rank, type) signature of its arguments."""
 
     def __init__(
@@ -136,14 +201,16 @@ class Jit:
     def __repr__(self) -> str:
         return f"<treadle.jit of {getattr(self._function, '__name__', 'a function')}>"
 
-    def __getattr__(self, name: str) -> Any:
-        if name in ("explain", "source", "graph", "kernels", "save"):
-            raise no_attribute(
-                f"a compiled function has no {name!r}: a program for certain arguments has one. "
-                f"Write f.lower(*args).{name}{'' if name == 'kernels' else '()'}.",
-                name,
-            )
-        raise AttributeError(f"'Jit' object has no attribute {name!r}")
+    if not TYPE_CHECKING:  # a misspelled attribute is an error there
+
+        def __getattr__(self, name: str) -> Any:
+            if name in ("explain", "source", "graph", "kernels", "save"):
+                raise no_attribute(
+                    f"a compiled function has no {name!r}: a program for certain arguments has "
+                    f"one. Write f.lower(*args).{name}{'' if name == 'kernels' else '()'}.",
+                    name,
+                )
+            raise AttributeError(f"'Jit' object has no attribute {name!r}")
 
     def on(self, backend: str) -> Jit:
         """The same function on another backend."""
@@ -152,6 +219,10 @@ class Jit:
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         return self if instance is None else functools.partial(self.__call__, instance)
 
+    @overload
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R: ...
+    @overload
+    def __call__(self, *args: Argument) -> S: ...
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         known, replay = self._replay
         if known is settings() and not kwargs:
@@ -245,7 +316,7 @@ class Jit:
         return program
 
     @user_facing
-    def lower(self, *args: Any, **kwargs: Any) -> Program:
+    def lower(self, *args: Argument, **kwargs: Argument) -> Program:
         """The `Program` for arguments like these: `.explain()`, `.source()`, `.graph()`, …
 
         It is compiled once for all extents; its explanations are for the extents of `args`.
@@ -260,7 +331,7 @@ class Jit:
         return program.explained_for(_shapes(flat), tuple(numbers), known)
 
     @user_facing
-    def scheduled(self, *unnamed: Any, **schedules: Any) -> Jit:
+    def scheduled(self, *unnamed: ScheduleLike, **schedules: ScheduleLike) -> Jit[P, R, S]:
         """The same function with other schedules for named operations."""
         if unnamed:
             traced = [p.source_roots for by_key in self._programs.values()
@@ -271,11 +342,20 @@ class Jit:
         return Jit(self._function, self._backend, self._changes, {**self._overrides, **schedules})
 
     @user_facing
-    def tune(self, *args: Any, **options: Any) -> Jit:
+    def tune(
+        self,
+        *args: Argument,
+        budget: float = 60.0,
+        keep: int | None = None,
+        tolerance: float | None = None,
+        progress: bool = True,
+    ) -> Jit[P, R, S]:
         """A new function with the fastest schedules found for arguments like these; the options are
         those of `Program.tune`: budget, progress, keep, tolerance."""
-        tuned = self.lower(*args).tune(*args, **options)
-        made = Jit(
+        tuned = self.lower(*args).tune(
+            *args, budget=budget, keep=keep, tolerance=tolerance, progress=progress
+        )
+        made: Jit[P, R, S] = Jit(
             self._function, self._backend, self._changes, {**self._overrides, **tuned.overrides}
         )
         made.tuning = tuned.tuning
@@ -296,15 +376,92 @@ def _never(*args: Any) -> None:
     """A replay function that accepts no call."""
 
 
-@user_facing
+@final
+class _Unknown:
+    """What only functions without annotations can return, for a type checker."""
+
+
+class Compiler(Protocol):
+    """The decorator that `td.jit(backend=…)` returns."""
+
+    @overload
+    def __call__(self, function: Callable[P, _Unknown], /) -> Jit[P, Any, Any]: ...
+    @overload
+    def __call__(self, function: Callable[P, Array], /) -> Jit[P, Array, Data]: ...
+    @overload
+    def __call__(
+        self, function: Callable[P, tuple[Array, Array]], /
+    ) -> Jit[P, tuple[Array, Array], tuple[Data, Data]]: ...
+    @overload
+    def __call__(
+        self, function: Callable[P, tuple[Array, ...]], /
+    ) -> Jit[P, tuple[Array, ...], tuple[Data, ...]]: ...
+    @overload
+    def __call__(self, function: Callable[P, R], /) -> Jit[P, R, Any]: ...
+
+
+@overload
 def jit(
-    function: Any = None,
+    function: Callable[P, _Unknown],
     *,
     backend: str | None = None,
     fast_math: bool | None = None,
     recognise: bool | None = None,
     deterministic: bool | None = None,
-) -> Any:
+) -> Jit[P, Any, Any]: ...
+@overload
+def jit(
+    function: Callable[P, Array],
+    *,
+    backend: str | None = None,
+    fast_math: bool | None = None,
+    recognise: bool | None = None,
+    deterministic: bool | None = None,
+) -> Jit[P, Array, Data]: ...
+@overload
+def jit(
+    function: Callable[P, tuple[Array, Array]],
+    *,
+    backend: str | None = None,
+    fast_math: bool | None = None,
+    recognise: bool | None = None,
+    deterministic: bool | None = None,
+) -> Jit[P, tuple[Array, Array], tuple[Data, Data]]: ...
+@overload
+def jit(
+    function: Callable[P, tuple[Array, ...]],
+    *,
+    backend: str | None = None,
+    fast_math: bool | None = None,
+    recognise: bool | None = None,
+    deterministic: bool | None = None,
+) -> Jit[P, tuple[Array, ...], tuple[Data, ...]]: ...
+@overload
+def jit(
+    function: Callable[P, R],
+    *,
+    backend: str | None = None,
+    fast_math: bool | None = None,
+    recognise: bool | None = None,
+    deterministic: bool | None = None,
+) -> Jit[P, R, Any]: ...
+@overload
+def jit(
+    *,
+    backend: str | None = None,
+    fast_math: bool | None = None,
+    recognise: bool | None = None,
+    deterministic: bool | None = None,
+) -> Compiler: ...
+@user_facing
+def jit(
+    function: Callable[P, R] | None = None,
+    *,
+    backend: str | None = None,
+    fast_math: bool | None = None,
+    recognise: bool | None = None,
+    deterministic: bool | None = None,
+) -> Jit[P, R, Any] | Compiler:
     """Compile a function of arrays (decorator, or `td.jit(f, backend=…)`).
 
     The function is traced once per (rank, type) signature.  Extents and Python scalars among the
@@ -328,12 +485,13 @@ def jit(
 
     require_name(backend)
 
-    def wrap(f: Any) -> Jit:
+    def wrap(f: Any) -> Any:
         if not callable(f) or isinstance(f, type | staticmethod | classmethod):
             raise _no_function(f)
         return Jit(f, backend, changes)
 
-    return wrap if function is None else wrap(function)
+    made: Jit[P, R, Any] | Compiler = wrap if function is None else wrap(function)
+    return made
 
 
 def _no_function(value: Any) -> TracingError:

@@ -6,6 +6,7 @@ Modules that calls do not need (explanations, files, tuning) are imported on dem
 from __future__ import annotations
 
 import copy
+import os
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,7 @@ from treadle.backend.registry import load as load_backend
 from treadle.backend.registry import offered
 from treadle.backend.runtime.choosing import first_choice
 from treadle.dsl import passes
+from treadle.dsl.annotations import Argument, ScheduleLike
 from treadle.dsl.autodiff.custom import without_rules
 from treadle.dsl.errors import DeviceOutOfMemory, TracingError, TreadleError, user_facing
 from treadle.dsl.expr import Param
@@ -133,7 +135,7 @@ class Program(TracedProgram):
         return [*data, *(node.source for node in self.inputs[len(self.arguments) :])]
 
     @user_facing
-    def __call__(self, *args: Any) -> Any:
+    def __call__(self, *args: Argument) -> Any:
         """Run on arguments of the traced ranks and types."""
         data, params = bind(self, args)
         return self.execute(data, params)
@@ -258,7 +260,7 @@ class Program(TracedProgram):
         return Text(graphviz(self))
 
     @user_facing
-    def scheduled(self, *unnamed: Any, **schedules: Any) -> Program:
+    def scheduled(self, *unnamed: ScheduleLike, **schedules: ScheduleLike) -> Program:
         """The same program under other schedules, by operation name, or by number as in `explain`:
         `program.scheduled(**{"#3": Row()})`."""
         if unnamed:
@@ -299,14 +301,14 @@ class Program(TracedProgram):
         return made
 
     @user_facing
-    def save(self, path: Any) -> None:
+    def save(self, path: str | os.PathLike[str]) -> None:
         """Write the program to a file that `td.load` reads, on this machine or another."""
         from treadle.backend.runtime import storage
 
         storage.save(self, path)
 
     @user_facing
-    def tune(self, *args: Any, budget: float = 60.0, keep: int | None = None,
+    def tune(self, *args: Argument, budget: float = 60.0, keep: int | None = None,
              tolerance: float | None = None, progress: bool = True) -> Program:  # fmt: skip
         """A new program with the fastest schedules found for `args`, and with permitted products
         computed in the fastest way; this program is unchanged.
@@ -382,7 +384,7 @@ def unnamed_schedules(what: str, given: Sequence[Any], names: Sequence[str]) -> 
 
 
 @user_facing
-def load(path: Any) -> Program:
+def load(path: str | os.PathLike[str]) -> Program:
     """Load a program from a file written by `Program.save`.
 
     Nothing is imported: if the program has a user-defined order or class of results, import its
