@@ -13,7 +13,7 @@ TRUTH = (0.05, 0.2, 0.12, 0.015)
 Plate = NDArray[np.float32]
 
 
-def conductivity(c: td.Array, shape: tuple[td.Scalar, ...]) -> td.Array:
+def conductivity(c: td.Array, shape: tuple[int | td.Scalar, ...]) -> td.Array:
     """One coefficient for each quarter of the plate."""
     return td.generate(shape, lambda i, j: c[2 * (2 * i // shape[0]) + 2 * j // shape[1]])
 

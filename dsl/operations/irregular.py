@@ -228,7 +228,7 @@ def argsort(
         array, axis = flatten(array), 0
     # Ascending from the end, the last of equal elements comes first: reversed, the first does.
     found: Array = reverse(_sorted(reverse(array, axis), axis, "argsort", True), axis)
-    return array.shape[axis] - 1 - found  # type: ignore[no-any-return]
+    return array.shape[axis] - 1 - found
 
 
 @operation

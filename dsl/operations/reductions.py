@@ -273,8 +273,9 @@ def var(
     squares = square(absolute(centred))
     axes = normalise_axes(axis, array.ndim, "var")
     count = cast(Scalar(product([array._shape[k] for k in axes])), real_part(squares.types[0]))
-    total = sum(squares, axis, keepdims, name=name, schedule=schedule)
-    return total / maximum(count - ddof, 0)  # type: ignore[no-any-return]
+    named: dict[str, Any] = {"name": name, "schedule": schedule}
+    total = sum(squares, axis, keepdims, **named)
+    return total / maximum(count - ddof, 0)
 
 
 def _correction(ddof: float, correction: float | None, operation: str) -> float:

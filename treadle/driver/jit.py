@@ -212,7 +212,7 @@ class Jit(Generic[P, R, S]):
                 )
             raise AttributeError(f"'Jit' object has no attribute {name!r}")
 
-    def on(self, backend: str) -> Jit:
+    def on(self, backend: str) -> Jit[P, R, S]:
         """The same function on another backend."""
         return Jit(self._function, backend, self._changes, self._overrides)
 
