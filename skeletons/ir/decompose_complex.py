@@ -148,16 +148,22 @@ def log_size(x: Value, y: Value) -> Value:
     return where((a > 0.6) & (a + b < 1.75), 0.5 * (total + (lost + rest)).log1p(), far)
 
 
+def _beyond(x: Value, y: Value) -> Value:
+    """Whether x is infinite and y has no direction: C's Annex G then names one of the parts."""
+    return x.isinf() & (y.isinf() | y.isnan())
+
+
 @_elementary
 def exp(z: Value) -> Value:
     """e^x (cos y + i sin y); beyond e^709 in two factors, since cos y may bring it back."""
     x, y = z.real, z.imag
+    cosine = where(_beyond(x, y), 1.0, y.cos()).named("cosine")
     large = (x > 709.0).named("large")
     size = where(large, x - 709.0, x).exp().named("size")
     factor = where(large, math.exp(709.0), x.literal(1.0)).named("factor")
     flat = y == 0.0
     of_zero = _number(x.literal(0.0), where(flat, y, 0.0))
-    found = _number(size * y.cos() * factor, where(flat, y, size * y.sin() * factor))
+    found = _number(size * cosine * factor, where(flat, y, size * y.sin() * factor))
     return where(size == 0.0, of_zero, found)
 
 
@@ -204,7 +210,8 @@ def power(z: Value, w: Value) -> Value | None:
 @_elementary
 def sinh(z: Value) -> Value:
     x, y = z.real, z.imag
-    return _number(where(x == 0.0, x, x.sinh() * y.cos()), where(y == 0.0, y, x.cosh() * y.sin()))
+    real = where(x == 0.0, x, where(_beyond(x, y), abs(x), x.sinh() * y.cos()))
+    return _number(real, where(y == 0.0, y, x.cosh() * y.sin()))
 
 
 @_elementary
@@ -212,7 +219,8 @@ def cosh(z: Value) -> Value:
     x, y = z.real, z.imag
     one = x.literal(1.0)
     zero = x.literal(0.0).copysign(one.copysign(x) * one.copysign(y)).named("zero")
-    return _number(x.cosh() * y.cos(), where((x == 0.0) | (y == 0.0), zero, x.sinh() * y.sin()))
+    real = where(_beyond(x, y), abs(x), x.cosh() * y.cos())
+    return _number(real, where((x == 0.0) | (y == 0.0), zero, x.sinh() * y.sin()))
 
 
 @_elementary
@@ -220,13 +228,25 @@ def tanh(z: Value) -> Value:
     x, y = z.real, z.imag
     small = (-2.0 * abs(x)).exp().named("small")
     cross = (4.0 * y.sin() * (y.cos() * small)).named("cross")
-    far = _number(x.literal(1.0).copysign(x), where(y == 0.0, y, cross))
+    one, zero = x.literal(1.0), x.literal(0.0)
+    endless = x.isinf().named("endless")
+    far = _number(
+        one.copysign(x) + where(endless, zero, y - y),
+        where(
+            y == 0.0,
+            y,
+            where(
+                endless & (y.isinf() | y.isnan()), where(y.isinf(), zero.copysign(y), zero), cross
+            ),
+        ),
+    )
     tangent = y.tan().named("tangent")
     beta = (1.0 + tangent * tangent).named("beta")
     s = x.sinh().named("s")
     rho = (1.0 + s * s).sqrt().named("rho")
     below = (1.0 + beta * (s * s)).named("below")
-    return where(abs(x) > 22.0, far, _number(beta * rho * s / below, tangent / below))
+    near = _number(where(x == 0.0, x, beta * rho * s / below), where(y == 0.0, y, tangent / below))
+    return where(abs(x) > 22.0, far, near)
 
 
 def _around_one(z: Value) -> tuple[Value, Value]:
@@ -275,7 +295,7 @@ def arctanh(z: Value) -> Value:
     x, y = abs(z.real).named("x"), z.imag
     size = x.hypot(y).named("size")
     small = where(size.isinf(), 0.0, x / size / size)
-    far = _number(small.copysign(z.real), x.literal(math.pi / 2).copysign(y))
+    far = _number(small.copysign(z.real), where(y.isnan(), y, x.literal(math.pi / 2).copysign(y)))
     gap = (1.0 - x).named("gap")
     below = (gap * gap + y * y).named("below")
     real = (0.25 * (4.0 * x / below).log1p()).copysign(z.real)

@@ -23,6 +23,7 @@ from .helpers import (
     precise,
     same_bits,
     small,
+    to_host,
     wide,
 )
 
@@ -568,3 +569,21 @@ def test_methods_of_arrays(check):
             "argmin": (lambda: x.argmin(), np.array(a.argmin())),
         }
     )
+
+
+_ENDS = (0.0, -0.0, 1.0, 100.0, np.inf, -np.inf, np.nan)
+
+
+@pytest.mark.parametrize("dtype", ["complex64", "complex128"])
+@pytest.mark.parametrize("name", ["exp", "sinh", "cosh", "tanh", "sin", "cos", "tan"])
+def test_complex_functions_at_infinity(backend, name, dtype):
+    """Which parts are infinite or NaN, as C's Annex G and NumPy say: 1 + 0i for tanh(∞ + i∞)."""
+    z = np.empty((len(_ENDS), len(_ENDS)), dtype)
+    z.real, z.imag = np.meshgrid(_ENDS, _ENDS)
+    with np.errstate(all="ignore"):
+        want = getattr(np, name)(z)
+    got = to_host(td.run(getattr(td, name)(td.use(z)), backend=backend))
+    for part in ("real", "imag"):
+        a, b = getattr(got, part), getattr(want, part)
+        assert np.array_equal(np.isnan(a), np.isnan(b)), (part, z[np.isnan(a) != np.isnan(b)])
+        assert np.array_equal(np.isinf(a), np.isinf(b)), (part, z[np.isinf(a) != np.isinf(b)])

@@ -84,8 +84,9 @@ __device__ complex128 exp(complex128 z) {
   if (size == 0.0) return complex128(0.0, z.imag == 0.0 ? z.imag : 0.0);
   double s, c;
   sincos(z.imag, &s, &c);
+  const double cosine = isinf(z.real) && (isinf(z.imag) || isnan(z.imag)) ? 1.0 : c;
   const double factor = large ? 8.218407461554972e+307 : 1.0;
-  return complex128(size * c * factor, z.imag == 0.0 ? z.imag : size * s * factor);
+  return complex128(size * cosine * factor, z.imag == 0.0 ? z.imag : size * s * factor);
 }
 
 __device__ __forceinline__ complex128 operator*(complex128 z, complex128 w) {
@@ -172,8 +173,8 @@ __device__ complex128 sqrt(complex128 z) {
 __device__ complex128 sinh(complex128 z) {
   double s, c;
   sincos(z.imag, &s, &c);
-  return complex128(z.real == 0.0 ? z.real : sinh(z.real) * c,
-      z.imag == 0.0 ? z.imag : cosh(z.real) * s);
+  return complex128(z.real == 0.0 ? z.real : isinf(z.real) && (isinf(z.imag) || isnan(z.imag))
+      ? fabs(z.real) : sinh(z.real) * c, z.imag == 0.0 ? z.imag : cosh(z.real) * s);
 }
 
 // -i sinh(iz)
@@ -186,7 +187,8 @@ __device__ complex128 cosh(complex128 z) {
   double s, c;
   sincos(z.imag, &s, &c);
   const double zero = copysign(0.0, copysign(1.0, z.real) * copysign(1.0, z.imag));
-  return complex128(cosh(z.real) * c, z.real == 0.0 || z.imag == 0.0 ? zero : sinh(z.real) * s);
+  return complex128(isinf(z.real) && (isinf(z.imag) || isnan(z.imag)) ? fabs(z.real)
+      : cosh(z.real) * c, z.real == 0.0 || z.imag == 0.0 ? zero : sinh(z.real) * s);
 }
 
 // cosh(iz)
@@ -196,18 +198,22 @@ __device__ complex128 cos(complex128 z) {
 
 __device__ complex128 tanh(complex128 z) {
   if (fabs(z.real) > 22.0) {
+    const bool endless = isinf(z.real);
     double s, c;
     sincos(z.imag, &s, &c);
     const double small = exp(-2.0 * fabs(z.real));
     const double cross = 4.0 * s * (c * small);
-    return complex128(copysign(1.0, z.real), z.imag == 0.0 ? z.imag : cross);
+    return complex128(copysign(1.0, z.real) + (endless ? 0.0 : z.imag - z.imag),
+        z.imag == 0.0 ? z.imag : endless && (isinf(z.imag) || isnan(z.imag))
+        ? (isinf(z.imag) ? copysign(0.0, z.imag) : 0.0) : cross);
   }
   const double tangent = tan(z.imag);
   const double beta = 1.0 + tangent * tangent;
   const double s = sinh(z.real);
   const double rho = sqrt(1.0 + s * s);
   const double below = 1.0 + beta * (s * s);
-  return complex128(beta * rho * s / below, tangent / below);
+  return complex128(z.real == 0.0 ? z.real : beta * rho * s / below,
+      z.imag == 0.0 ? z.imag : tangent / below);
 }
 
 // -i tanh(iz)
@@ -243,7 +249,7 @@ __device__ complex128 atanh(complex128 z) {
   if ((x < fabs(z.imag) ? fabs(z.imag) : x) > 1e+150 || isinf(z.imag)) {
     const double size = hypot(x, z.imag);
     return complex128(copysign(isinf(size) ? 0.0 : x / size / size, z.real),
-        copysign(1.5707963267948966, z.imag));
+        isnan(z.imag) ? z.imag : copysign(1.5707963267948966, z.imag));
   }
   const double gap = 1.0 - x;
   const double below = gap * gap + z.imag * z.imag;
@@ -276,10 +282,14 @@ __device__ complex128 exp2(complex128 z) {
 }
 
 __device__ complex128 expm1(complex128 z) {
+  const bool low = z.real == -INFINITY;
+  const bool t = isinf(z.imag) || isnan(z.imag);
   double s, c;
   sincos(z.imag, &s, &c);
   const double of_half = sin(0.5 * z.imag);
-  return complex128(expm1(z.real) * c - 2.0 * (of_half * of_half), exp(z.real) * s);
+  return complex128(low ? -1.0 : t && isinf(z.real) ? z.real
+      : expm1(z.real) * c - 2.0 * (of_half * of_half),
+      z.imag == 0.0 ? z.imag : t && low ? 0.0 : exp(z.real) * s);
 }
 
 __device__ complex128 log2(complex128 z) {
