@@ -36,9 +36,16 @@ def stop(x: Any) -> Any:
 
     x: an array or a number, or a tuple of them.
 
+    Parameters
+        x: an array, or a tuple of arrays.
+
+    Result: the same values.
+
     >>> import treadle as td
     >>> td.run(td.grad(lambda x: x * td.stop(x))(3.0))
     array(3.)
+
+    See also `grad`, `value_and_grad`, `vjp`.
     """
     flat, build = flatten(x)
     return build([elementwise("stop", v) if not isinstance(v, Array) or v.structure.is_leaf
@@ -222,10 +229,20 @@ def value_and_grad(
     Errors: `GradientError` at the line of an operation that has no derivative; `DTypeError` for
     integers among the arguments; `ShapeError` if `f` returns an array.
 
+    Parameters
+        f: a function of arrays that returns one number.
+        argnums: the positions of the arguments to differentiate by; default 0.
+        has_aux: whether `f` returns a pair, of which the second is not differentiated; default
+            False.
+
+    Result: a function with the parameters of `f` that returns (value, derivatives).
+
     >>> import numpy as np, treadle as td
     >>> loss = lambda w, x: td.sum((w * x) ** 2)
     >>> td.run(td.value_and_grad(loss)(2.0, np.array([1.0, 2.0])))
     (array(20.), array(20.))
+
+    See also `grad`, `vjp`, `stop`.
     """
 
     @_named_after(f)
@@ -248,9 +265,20 @@ def grad(
 
     With `has_aux`, it returns (gradient, aux).
 
+    Parameters
+        f: a function of arrays that returns one number.
+        argnums: the positions of the arguments to differentiate by; default 0.
+        has_aux: whether `f` returns a pair, of which the second is not differentiated; default
+            False.
+
+    Result: a function with the parameters of `f` that returns derivatives, with the shapes of these
+        arguments.
+
     >>> import numpy as np, treadle as td
     >>> td.run(td.grad(lambda x: td.sum(x ** 3))(np.array([1.0, 2.0])))
     array([ 3., 12.])
+
+    See also `value_and_grad`, `vjp`, `stop`.
     """
 
     @_named_after(f)
@@ -275,10 +303,18 @@ def vjp(f: Function, *args: Any) -> tuple[Any, Callable[[Any], Any]]:
     """`(y, back)`: the value of `f` and the function that maps a cotangent of `y` to those of the
     arguments (one, or a tuple for several).
 
+    Parameters
+        f: a function of arrays.
+        *args: the arguments of `f`.
+
+    Result: the result of `f`, and a function from its cotangent to those of the arguments.
+
     >>> import numpy as np, treadle as td
     >>> y, back = td.vjp(td.sin, np.array([0.0, 1.0]))
     >>> td.run(back(td.ones(2)))
     array([1.        , 0.54030231])
+
+    See also `grad`, `value_and_grad`, `stop`.
     """
     if enclosing_kernel() is not None:
         raise GradientError(

@@ -235,6 +235,13 @@ def use(x: Any) -> Array:
     Elements are read when a program runs, so earlier changes to them are seen.  Later changes to
     `x.shape`, `x.strides` or `x.dtype` are not.
 
+    Parameters
+        x: an array of NumPy, CuPy, PyTorch, JAX or Dask; anything with DLPack or a buffer; numbers
+            and
+            lists.
+
+    Result: an array of the same shape and type.
+
     >>> import numpy as np, treadle as td
     >>> td.run(td.use(np.array([1, 2])) + 1)
     array([2, 3])

@@ -76,9 +76,20 @@ def packbits(a: ArrayLike, axis: int | None = None, bitorder: BitOrder = "big") 
 
     None flattens the array first.  `DTypeError` for floats.
 
+    Parameters
+        a: an array of any shape.
+        axis: the axis, from −rank to rank − 1; optional.
+        bitorder: "big" (default): the first bit is the highest; "little": the lowest.
+
+    Result: an array.
+
+    Errors: `AxisError` if there is no such axis.
+
     >>> import numpy as np, treadle as td
     >>> td.packbits(np.array([1, 0, 0, 0, 0, 0, 1, 1, 1]))
     Array([131, 128], dtype=uint8)
+
+    See also `unpackbits`.
     """
     array, k = _line(a, axis, bitorder, "packbits")
     if array.types[0].is_inexact:
@@ -115,9 +126,21 @@ def unpackbits(
     None flattens the array first.  `count`: so many bits, zeros after the last byte; a negative
     one leaves out the last bits.  `DTypeError` unless `a` is uint8.
 
+    Parameters
+        a: an array of uint8.
+        axis: the axis, from −rank to rank − 1; optional.
+        count: how many bits to keep; default all.
+        bitorder: "big" (default): the first bit is the highest; "little": the lowest.
+
+    Result: an array.
+
+    Errors: `AxisError` if there is no such axis.
+
     >>> import numpy as np, treadle as td
     >>> td.unpackbits(np.array([131], "uint8"))
     Array([1, 0, 0, 0, 0, 0, 1, 1], dtype=uint8)
+
+    See also `packbits`.
     """
     array, k = _line(a, axis, bitorder, "unpackbits")
     if array.types[0] != uint8:

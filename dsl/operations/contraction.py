@@ -29,9 +29,17 @@ def einsum(subscripts: str, *operands: ArrayLike) -> Array:
     has the letters that occur once, in alphabetical order.  Pairs are contracted as (batched)
     matrix products, first the pairs with the smallest results.
 
+    Parameters
+        subscripts: the axes of the operands and of the result, "ij,jk->ik".
+        *operands: arrays, one for each group of subscripts.
+
+    Result: an array.
+
     >>> import numpy as np, treadle as td
     >>> td.einsum("ij,j->i", np.array([[1, 2], [3, 4]]), np.array([1, 10]))
     Array([21, 43])
+
+    See also `matmul`, `dot`, `vdot`, `inner`, `outer`.
     """
     if not isinstance(subscripts, str):
         raise TracingError(

@@ -101,6 +101,19 @@ def cond(p: ArrayLike, then: Element, else_: Element) -> Element:
     """`then` if p else `else_`, for scalars or arrays: only the chosen side is evaluated.
 
     Inside kernels, an index in the other side is neither read nor checked.
+
+    Parameters
+        p: a boolean: of Python, a scalar or a rank-0 array.
+        then: a function without parameters, or a value: the result where `p` is true.
+        else_: the same, where it is false.
+
+    Result: what the chosen function returns.
+
+    >>> import numpy as np, treadle as td
+    >>> td.generate(4, lambda i: td.cond(i < 3, td.use(np.array([3, 1, 2]))[i], -1))
+    Array([ 3,  1,  2, -1])
+
+    See also `loop`, `iterate`, `while_loop`, `scan`.
     """
     guard_sides(then, else_)
     if isinstance(then, Ignore | MaybeIndex) or isinstance(else_, Ignore | MaybeIndex):
@@ -191,13 +204,40 @@ def while_loop(
     """`while pred(state): state = body(state)`; a tuple state is passed as one argument.
 
     On scalars the loop runs inside a kernel; with an array in the state it is a loop over arrays.
+
+    Parameters
+        pred: a function of the state that gives a boolean.
+        body: a function from state to state.
+        init: the state: numbers or arrays, or tuples and classes of them.
+
+    Result: the last state.
+
+    >>> import treadle as td
+    >>> td.run(td.while_loop(lambda s: s < 100, lambda s: 2 * s, 3))
+    array(192)
+
+    See also `loop`, `iterate`, `scan`, `cond`.
     """
     return _loop("while_loop", None, pred, body, init, name)
 
 
 @operation
 def iterate(n: IntLike, f: Function, init: Element, *, name: str | None = None) -> Element:
-    """`f` applied `n` times."""
+    """`f` applied `n` times.
+
+    Parameters
+        n: how many times; a run-time value is allowed.
+        f: a function from state to state.
+        init: the state: numbers or arrays, or tuples and classes of them.
+
+    Result: the last state.
+
+    >>> import numpy as np, treadle as td
+    >>> td.iterate(3, lambda s: s + s, np.array([3, 1, 2]))
+    Array([24,  8, 16])
+
+    See also `loop`, `while_loop`, `scan`, `cond`.
+    """
     return _loop("iterate", n, None, f, init, name)
 
 
@@ -236,9 +276,18 @@ def loop(
     `loop(start, stop, f, init)`: for k = start … stop − 1.  The access analysis knows the range
     of k.
 
+    Parameters
+        n: the number of iterations; a run-time value is allowed.
+        f: a function (k, state) that returns the next state.
+        init: the state: numbers or arrays, or tuples and classes of them.
+
+    Result: the last state.
+
     >>> import treadle as td
     >>> td.run(td.loop(2, 5, lambda k, state: state + k, td.unit(0)))
     array(9)
+
+    See also `iterate`, `while_loop`, `scan`, `cond`.
     """
     named = {"n": n, "start": start, "stop": stop, "f": f, "init": init}
     named = {word: value for word, value in named.items() if value is not _ABSENT}

@@ -40,9 +40,20 @@ def diff(
     `prepend` and `append` are joined to the array before: arrays, or one number.  The result is
     shorter by `n`; all differences are one kernel.
 
+    Parameters
+        a: an array of any shape.
+        n: how many times; default 1.
+        axis: the axis, from −rank to rank − 1; default -1.
+
+    Result: an array.
+
+    Errors: `AxisError` if there is no such axis.
+
     >>> import numpy as np, treadle as td
     >>> td.diff(np.array([1, 4, 9]))
     Array([3, 5])
+
+    See also `ediff1d`, `gradient`, `trapezoid`.
     """
     array = as_array(a, "diff")
     if n < 0:
@@ -72,7 +83,21 @@ def _beside(given: ArrayLike, array: Array, axis: int) -> Array:
 def ediff1d(
     a: ArrayLike, to_end: ArrayLike | None = None, to_begin: ArrayLike | None = None
 ) -> Array:
-    """The differences of the flattened array, between optional other elements."""
+    """The differences of the flattened array, between optional other elements.
+
+    Parameters
+        a: an array of any shape.
+        to_end: values after the differences; optional.
+        to_begin: values before the differences; optional.
+
+    Result: an array.
+
+    >>> import numpy as np, treadle as td
+    >>> td.ediff1d(np.array([3, 1, 2]))
+    Array([-2,  1])
+
+    See also `diff`, `gradient`, `trapezoid`.
+    """
     array = diff(flatten(as_array(a, "ediff1d")))
     parts: list[Any] = [
         None if x is None else flatten(as_array(x, "ediff1d")).astype(array.dtype)
@@ -92,9 +117,21 @@ def gradient(
     (default 1).  `axis`: one (a single array is returned), several, or None: all.  Integers give
     float64.  Each axis needs at least 2 elements.
 
+    Parameters
+        a: an array of any shape.
+        *spacing: the distance of neighbours, or the coordinates, for all axes or for each; default
+            1.
+        axis: the axes; default all.
+
+    Result: an array, or a tuple of arrays for several.
+
+    Errors: `AxisError` if there is no such axis.
+
     >>> import numpy as np, treadle as td
     >>> td.gradient(np.array([0.0, 1.0, 4.0, 9.0]))
     Array([1., 2., 4., 5.])
+
+    See also `diff`, `ediff1d`, `trapezoid`.
     """
     array = as_array(a, "gradient")
     if not array.types[0].is_inexact:
@@ -134,9 +171,21 @@ def trapezoid(y: ArrayLike, x: ArrayLike | None = None, dx: float = 1.0, axis: i
     """The integral along an axis by the trapezoidal rule, over the coordinates `x` (of rank 1, or
     of the shape of `y`), or with the spacing `dx`.
 
+    Parameters
+        y: a number, or an array that broadcasts with `x`.
+        x: a number, or an array of any shape; optional.
+        dx: the distance of neighbours; default 1.
+        axis: the axis, from −rank to rank − 1; default -1.
+
+    Result: an array.
+
+    Errors: `AxisError` if there is no such axis.
+
     >>> import numpy as np, treadle as td
     >>> float(td.trapezoid(np.array([1.0, 2.0, 3.0])))
     4.0
+
+    See also `diff`, `ediff1d`, `gradient`.
     """
     array = as_array(y, "trapezoid")
     axis = normalise_axis(axis, array.ndim, "trapezoid")
@@ -156,7 +205,22 @@ def unwrap(
     p: ArrayLike, discont: float | None = None, axis: int = -1, period: float = 2 * np.pi
 ) -> Array:
     """Angles without jumps: multiples of `period` are added where neighbours differ by more than
-    `discont` (default: half a period)."""
+    `discont` (default: half a period).
+
+    Parameters
+        p: angles, an array.
+        discont: the jump that is corrected; default: half the period.
+        axis: the axis, from −rank to rank − 1; default -1.
+        period: the period; default 2π.
+
+    Result: an array.
+
+    Errors: `AxisError` if there is no such axis.
+
+    >>> import numpy as np, treadle as td
+    >>> td.unwrap(np.array([0.0, 6.0]), period=6.0)
+    Array([0., 0.])
+    """
     array = as_array(p, "unwrap")
     if not array.types[0].is_float:
         array = array.astype(float)

@@ -90,9 +90,20 @@ def delete(arr: ArrayLike, obj: Positions, axis: int | None = None) -> Array:
     the extent of the result is a run-time value, too.  `IndexOutOfBounds` for known positions out
     of range.
 
+    Parameters
+        arr: an array of any shape.
+        obj: an integer, slice or array of integers: the positions.
+        axis: the axis, from −rank to rank − 1; optional.
+
+    Result: an array.
+
+    Errors: `AxisError` if there is no such axis.
+
     >>> import numpy as np, treadle as td
     >>> td.delete(np.array([5, 6, 7, 8]), [0, 2])
     Array([6, 8])
+
+    See also `insert`, `append`.
     """
     array, k = _line(arr, axis, "delete")
     extent = known(array._shape[k])
@@ -134,9 +145,21 @@ def insert(arr: ArrayLike, obj: Positions, values: ArrayLike, axis: int | None =
     `values` are broadcast to the places, and cast to the type of `arr`.  Positions may be values of
     the run (a `Scalar`, an `Array`).  `IndexOutOfBounds` for known positions out of range.
 
+    Parameters
+        arr: an array of any shape.
+        obj: an integer, slice or array of integers: the positions.
+        values: the values, an array.
+        axis: the axis, from −rank to rank − 1; optional.
+
+    Result: an array.
+
+    Errors: `AxisError` if there is no such axis.
+
     >>> import numpy as np, treadle as td
     >>> td.insert(np.array([5, 6, 7]), [1, 3], [0, 9])
     Array([5, 0, 6, 7, 9])
+
+    See also `delete`, `append`.
     """
     array, k = _line(arr, axis, "insert")
     new = as_array(values, "insert").astype(array.dtype)
@@ -187,10 +210,18 @@ def resize(a: ArrayLike, new_shape: ShapeLike) -> Array:
     """An array of a new shape, filled with the elements of `a` in row-major order, again and again;
     zeros if there are none.
 
+    Parameters
+        a: an array of any shape.
+        new_shape: the extents of the result.
+
+    Result: an array.
+
     >>> import numpy as np, treadle as td
     >>> td.resize(np.array([1, 2, 3]), (2, 4))
     Array([[1, 2, 3, 1],
            [2, 3, 1, 2]])
+
+    See also `repeat`, `tile`, `replicate`.
     """
     array = flatten(as_array(a, "resize"))
     n, zero = array.shape[0], array.types[0](0)
@@ -217,9 +248,19 @@ def put(a: ArrayLike, ind: ArrayLike, v: ArrayLike, mode: Mode = "raise") -> Arr
     `mode`: positions out of range count modulo the size ("wrap"), or as the nearest in range
     ("clip"); with "raise" they change nothing, and are reported in checked mode.
 
+    Parameters
+        a: an array of any shape.
+        ind: an array of integers.
+        v: the values, repeated as needed.
+        mode: for indices outside: "raise" (default), "wrap" or "clip".
+
+    Result: an array.
+
     >>> import numpy as np, treadle as td
     >>> td.put(np.array([1, 2, 3]), [0, -1], [7, 9])
     Array([7, 2, 9])
+
+    See also `permute`, `scatter`, `update`.
     """
     array = as_array(a, "put")
     flat, places, new = flatten(array), flatten(as_array(ind, "put")), flatten(as_array(v, "put"))
@@ -239,9 +280,18 @@ def place(arr: ArrayLike, mask: ArrayLike, vals: ArrayLike) -> Array:
     """The array with the elements of `vals`, one after the other (and again from the first), where
     `mask` holds, in row-major order.
 
+    Parameters
+        arr: an array of any shape.
+        mask: an array of booleans.
+        vals: the values, repeated as needed.
+
+    Result: an array.
+
     >>> import numpy as np, treadle as td
     >>> td.place(np.arange(5), np.arange(5) > 2, [7, 8])
     Array([0, 1, 2, 7, 8])
+
+    See also `put`, `put_along_axis`, `fill_diagonal`, `extract`, `compress`.
     """
     array, new = as_array(arr, "place"), flatten(as_array(vals, "place"))
     chosen = as_array(mask, "place") != 0
@@ -262,10 +312,22 @@ def put_along_axis(arr: ArrayLike, indices: ArrayLike, values: ArrayLike, axis: 
     """The array with `values` at one index per row along `axis`, the counterpart of
     `take_along_axis`; the other axes of `indices` and `values` broadcast.
 
+    Parameters
+        arr: an array of any shape.
+        indices: an array of integers.
+        values: the values, an array.
+        axis: the axis, from −rank to rank − 1.
+
+    Result: an array.
+
+    Errors: `AxisError` if there is no such axis.
+
     >>> import numpy as np, treadle as td
     >>> td.put_along_axis(np.array([[10, 30, 20], [60, 40, 50]]), np.array([[1], [0]]), 99, 1)
     Array([[10, 99, 20],
            [99, 40, 50]])
+
+    See also `put`, `place`, `fill_diagonal`, `extract`, `compress`.
     """
     array, chosen = as_array(arr, "put_along_axis"), as_array(indices, "put_along_axis")
     k = normalise_axis(axis, array.ndim, "put_along_axis")
@@ -288,10 +350,19 @@ def fill_diagonal(a: ArrayLike, val: ArrayLike, wrap: bool = False) -> Array:
 
     `ShapeError` if the rank is below 2, or is above 2 and known extents differ.
 
+    Parameters
+        a: an array of any shape.
+        val: the values.
+        wrap: whether the diagonal begins again after n + 1 rows; default False.
+
+    Result: an array.
+
     >>> import treadle as td
     >>> td.fill_diagonal(td.zeros((2, 3), int), [4, 5])
     Array([[4, 0, 0],
            [0, 5, 0]])
+
+    See also `put`, `put_along_axis`, `place`, `extract`, `compress`.
     """
     array, new = as_array(a, "fill_diagonal"), flatten(as_array(val, "fill_diagonal"))
     numbers = {int(n) for n in map(known, array._shape) if n is not None}
@@ -330,9 +401,18 @@ def choose(
     `mode`: numbers out of range count modulo the number of choices ("wrap"), or as the nearest in
     range ("clip"); with "raise" they are not noticed, and count as by "clip".
 
+    Parameters
+        a: an array of any shape.
+        choices: arrays that broadcast together.
+        mode: for indices outside: "raise" (default), "wrap" or "clip".
+
+    Result: an array; a scalar if all operands are numbers.
+
     >>> import numpy as np, treadle as td
     >>> td.choose(np.array([1, 0, 2]), [np.arange(3), np.arange(3) + 10, np.arange(3) + 20])
     Array([10,  1, 22])
+
+    See also `where`, `select`, `piecewise`.
     """
     if not isinstance(choices, tuple | list):
         table = as_array(choices, "choose")
@@ -361,9 +441,20 @@ def compress(condition: ArrayLike, a: ArrayLike, axis: int | None = None) -> Arr
     """The elements (slices along `axis`) where a condition of rank 1 holds, which may be shorter
     than the axis; its extent is a run-time value.  None flattens the array first.
 
+    Parameters
+        condition: a 1-D array of booleans.
+        a: an array of any shape.
+        axis: the axis, from −rank to rank − 1; optional.
+
+    Result: an array.
+
+    Errors: `AxisError` if there is no such axis.
+
     >>> import numpy as np, treadle as td
     >>> td.compress(np.array([0, 1]), np.array([[1, 2], [3, 4], [5, 6]]), axis=0)
     Array([[3, 4]])
+
+    See also `put`, `put_along_axis`, `place`, `fill_diagonal`, `extract`.
     """
     array, k = _line(a, axis, "compress")
     return take(array, flatnonzero(condition), k)
@@ -374,9 +465,17 @@ def extract(condition: ArrayLike, arr: ArrayLike) -> Array:
     """The elements where `condition` (of the same size) holds, in row-major order; `compact` gives
     their number, too.
 
+    Parameters
+        condition: an array of booleans of the shape of `arr`.
+        arr: an array of any shape.
+
+    Result: an array.
+
     >>> import numpy as np, treadle as td
     >>> td.extract(np.array([True, False, True]), np.array([1, 2, 3]))
     Array([1, 3])
+
+    See also `put`, `put_along_axis`, `place`, `fill_diagonal`, `compress`.
     """
     mask, array = flatten(as_array(condition, "extract")), flatten(as_array(arr, "extract"))
     return compact(mask != 0, array)[0]
@@ -390,10 +489,17 @@ def block(arrays: ArrayLike | Sequence[object]) -> Array:
     """An array of nested lists of blocks: those of the innermost lists are joined along the last
     axis, the lists of these along the one before, and so on.
 
+    Parameters
+        arrays: arrays.
+
+    Result: an array.
+
     >>> import numpy as np, treadle as td
     >>> td.block([[np.eye(1), np.zeros((1, 2))], [np.ones((1, 3))]])
     Array([[1., 0., 0.],
            [1., 1., 1.]])
+
+    See also `concat`, `stack`, `vstack`, `hstack`, `dstack`.
     """
 
     def depth(value: object) -> int:
@@ -426,6 +532,13 @@ def apply_over_axes(
     func: Callable[[Array, int], ArrayLike], a: ArrayLike, axes: int | Sequence[int]
 ) -> Array:
     """`func(a, axis)` for one axis after the other; axes that it removes stay with extent 1.
+
+    Parameters
+        func: a function of an array and an axis.
+        a: an array of any shape.
+        axes: an axis or several.
+
+    Result: an array.
 
     >>> import numpy as np, treadle as td
     >>> td.apply_over_axes(td.sum, np.ones((2, 3)), (0, 1))

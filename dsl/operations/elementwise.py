@@ -38,9 +38,18 @@ def map(
 ) -> Array:
     """Apply `f(x, y, …)` to elements of arrays of equal shape; tuple elements are passed as such.
 
+    Parameters
+        f: a function of an element of each array.
+        a: an array of any shape.
+        *more: further arrays of the same shape.
+
+    Result: an array of the same shape, whose elements are what `f` returns.
+
     >>> import numpy as np, treadle as td
     >>> td.run(td.map(lambda x, y: x * y, np.array([1, 2]), np.array([3, 4])))
     array([3, 8])
+
+    See also `imap`, `zip`, `generate`, `indexed`.
     """
     return _map(f, (a, *more), "map", name, schedule, with_index=False)
 
@@ -53,7 +62,21 @@ def imap(
     name: str | None = None,
     schedule: ScheduleLike | None = None,
 ) -> Array:
-    """`map` with the index as the first arguments: `f(i, j, …, x, …)`."""
+    """`map` with the index as the first arguments: `f(i, j, …, x, …)`.
+
+    Parameters
+        f: a function of the index and the element, f(i, j, …, x).
+        a: an array of any shape.
+        *more: further arrays of the same shape.
+
+    Result: an array.
+
+    >>> import numpy as np, treadle as td
+    >>> td.imap(lambda i, a: 10 * i + a, np.array([3, 1, 2]))
+    Array([ 3, 11, 22])
+
+    See also `map`, `zip`, `generate`, `indexed`.
+    """
     return _map(f, (a, *more), "imap", name, schedule, with_index=True)
 
 
@@ -84,9 +107,16 @@ def _map(
 def zip(*arrays: ArrayLike) -> Array:
     """Tuples of the elements of arrays of equal shape; no data is copied.
 
+    Parameters
+        *arrays: arrays of equal shape.
+
+    Result: an array of tuples.
+
     >>> import numpy as np, treadle as td
     >>> td.run(td.zip(np.array([1, 2]), np.array([True, False])))
     (array([1, 2]), array([ True, False]))
+
+    See also `map`, `imap`, `generate`, `indexed`.
     """
     forbid_nesting("zip")
     if not arrays:
@@ -125,7 +155,17 @@ def unzip_flat(array: Array) -> list[Array]:
 
 @operation
 def unzip(a: ArrayLike) -> tuple[Array, ...]:
-    """The component arrays of an array of tuples, as a tuple."""
+    """The component arrays of an array of tuples, as a tuple.
+
+    Parameters
+        a: an array of any shape.
+
+    Result: a tuple of arrays of the shape of `a`.
+
+    >>> import numpy as np, treadle as td
+    >>> td.unzip(td.zip(np.array([3, 1, 2]), np.array([2, 0, 1])))[1]
+    Array([2, 0, 1])
+    """
     array = as_array(a, "unzip")
     if array.structure.is_leaf:
         raise DTypeError(
@@ -141,7 +181,19 @@ def unzip(a: ArrayLike) -> tuple[Array, ...]:
 
 @operation
 def indexed(a: ArrayLike) -> Array:
-    """Elements `(i, j, …, x)`: each element preceded by its index."""
+    """Elements `(i, j, …, x)`: each element preceded by its index.
+
+    Parameters
+        a: an array of any shape.
+
+    Result: an array.
+
+    >>> import numpy as np, treadle as td
+    >>> td.indexed(np.array([3, 1, 2]))
+    Array((array([0, 1, 2]), array([3, 1, 2])))
+
+    See also `map`, `imap`, `zip`, `generate`.
+    """
     forbid_nesting("indexed")
     array = as_array(a, "indexed")
     index = indices(array.ndim)

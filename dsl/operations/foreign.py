@@ -38,6 +38,18 @@ def foreign(f: Callable[..., object], *scalars: ScalarLike) -> Scalar:
     `f` is a Numba dispatcher (`numba.njit`), a plain Python function, which is compiled, what
     `numba.cfunc` made, or a function of a C library by `ctypes` whose `argtypes` and `restype` are
     set.
+
+    Parameters
+        f: a C or Numba function of numbers.
+        *scalars: numbers or scalars.
+
+    Result: a scalar.
+
+    >>> import numpy as np, treadle as td
+    >>> td.map(lambda s: td.foreign(lambda t: 2 * t, s), np.array([3, 1, 2]))
+    Array([6, 2, 4])
+
+    See also `foreign_array`.
     """
     values = [as_strong(lift(s, "foreign")) for s in scalars]
     compiled = compile_scalar_function(f, tuple(e.type for e in values))
@@ -172,6 +184,19 @@ def foreign_array(
 
     The fallback determines shapes and types, and runs on backends without an implementation:
     `td.foreign_array({"native": scipy_fft}, a, fallback=my_fft)`.
+
+    Parameters
+        implementations: a function for each backend, by its name.
+        *arrays: arrays.
+        fallback: a function of NumPy arrays.
+
+    Result: arrays, as described.
+
+    >>> import numpy as np, treadle as td
+    >>> td.foreign_array({"reference": np.sort}, np.array([3, 1, 2]), fallback=td.sort)
+    Array([1, 2, 3])
+
+    See also `foreign`.
     """
     forbid_nesting("foreign_array")
     if not isinstance(implementations, Mapping):
@@ -233,7 +258,17 @@ def foreign_array(
 
 @operation
 def compute(a: ArrayLike | tuple[ArrayLike, ...]) -> Array | tuple[Array, ...]:
-    """Materialise an array: nothing is fused across this point."""
+    """Materialise an array: nothing is fused across this point.
+
+    Parameters
+        a: an array of any shape.
+
+    Result: the same array, or tuple of arrays.
+
+    >>> import numpy as np, treadle as td
+    >>> td.compute(td.use(np.array([3, 1, 2])) + 1)
+    Array([4, 2, 3])
+    """
     forbid_nesting("compute")
     if isinstance(a, tuple):
         return tuple(materialised(x) for x in a)

@@ -259,6 +259,10 @@ def fft(a: ArrayLike, n: IntLike | None = None, axis: int = -1, norm: str | None
         norm: "backward" (the default: the inverse is divided by n), "ortho" (both by √n) or
             "forward" (this one by n).
 
+    Result: an array that differs from `a` only in the extents of these axes, and in its type.
+
+    Errors: `AxisError` if there is no such axis.
+
     >>> import numpy as np, treadle as td
     >>> td.run(td.fft.fft(np.array([1.0, 0.0, -1.0, 0.0])))
     array([0.-0.j, 2.+0.j, 0.-0.j, 2.-0.j])
@@ -272,6 +276,16 @@ def fft(a: ArrayLike, n: IntLike | None = None, axis: int = -1, norm: str | None
 def ifft(a: ArrayLike, n: IntLike | None = None, axis: int = -1, norm: str | None = None) -> Array:
     """The inverse of `fft`, with the same parameters.
 
+    Parameters
+        a: an array of rank ≥ 1.
+        n: the number of points, by cropping or padding with zeros; default: the extent.
+        axis: the axis, from −rank to rank − 1; default -1.
+        norm: "backward" (default), "ortho" or "forward": where the factor 1/n is, as for `fft`.
+
+    Result: an array that differs from `a` only in the extents of these axes, and in its type.
+
+    Errors: `AxisError` if there is no such axis.
+
     >>> import numpy as np, treadle as td
     >>> td.run(td.fft.ifft(np.array([0.0, 4.0, 0.0, 0.0])))
     array([ 1.-0.j,  0.+1.j, -1.-0.j,  0.-1.j])
@@ -284,6 +298,16 @@ def rfft(a: ArrayLike, n: IntLike | None = None, axis: int = -1, norm: str | Non
     """The first n // 2 + 1 values of the `fft` of real numbers (the others are conjugates of them).
 
     Parameters as those of `fft`.
+
+    Parameters
+        a: an array of rank ≥ 1.
+        n: the number of points, by cropping or padding with zeros; default: the extent.
+        axis: the axis, from −rank to rank − 1; default -1.
+        norm: "backward" (default), "ortho" or "forward": where the factor 1/n is, as for `fft`.
+
+    Result: an array that differs from `a` only in the extents of these axes, and in its type.
+
+    Errors: `AxisError` if there is no such axis.
 
     >>> import numpy as np, treadle as td
     >>> td.run(td.fft.rfft(np.array([1.0, 0.0, -1.0, 0.0])))
@@ -300,6 +324,16 @@ def irfft(a: ArrayLike, n: IntLike | None = None, axis: int = -1, norm: str | No
     Parameters as those of `fft`, but
         n: the number of points of the result; default: 2 (m − 1) of an axis of m values.
 
+    Parameters
+        a: an array of rank ≥ 1.
+        n: the number of points; default 2 (extent − 1).
+        axis: the axis, from −rank to rank − 1; default -1.
+        norm: "backward" (default), "ortho" or "forward": where the factor 1/n is, as for `fft`.
+
+    Result: an array that differs from `a` only in the extents of these axes, and in its type.
+
+    Errors: `AxisError` if there is no such axis.
+
     >>> import numpy as np, treadle as td
     >>> td.run(td.fft.irfft(np.array([0.0, 2.0, 0.0])))
     array([ 1.,  0., -1.,  0.])
@@ -311,6 +345,16 @@ def irfft(a: ArrayLike, n: IntLike | None = None, axis: int = -1, norm: str | No
 def hfft(a: ArrayLike, n: IntLike | None = None, axis: int = -1, norm: str | None = None) -> Array:
     """The `fft` of a signal with Hermitian symmetry, of which the first n // 2 + 1 values are
     given: n real numbers; default: 2 (m − 1) of an axis of m values.
+
+    Parameters
+        a: an array of rank ≥ 1.
+        n: the number of points; default 2 (extent − 1).
+        axis: the axis, from −rank to rank − 1; default -1.
+        norm: "backward" (default), "ortho" or "forward": where the factor 1/n is, as for `fft`.
+
+    Result: an array that differs from `a` only in the extents of these axes, and in its type.
+
+    Errors: `AxisError` if there is no such axis.
 
     >>> import numpy as np, treadle as td
     >>> td.run(td.fft.hfft(np.array([1.0, 1.0, 1.0])))
@@ -325,6 +369,16 @@ def hfft(a: ArrayLike, n: IntLike | None = None, axis: int = -1, norm: str | Non
 def ihfft(a: ArrayLike, n: IntLike | None = None, axis: int = -1, norm: str | None = None
           ) -> Array:  # fmt: skip
     """The inverse of `hfft`: n // 2 + 1 values.
+
+    Parameters
+        a: an array of rank ≥ 1.
+        n: the number of points, by cropping or padding with zeros; default: the extent.
+        axis: the axis, from −rank to rank − 1; default -1.
+        norm: "backward" (default), "ortho" or "forward": where the factor 1/n is, as for `fft`.
+
+    Result: an array that differs from `a` only in the extents of these axes, and in its type.
+
+    Errors: `AxisError` if there is no such axis.
 
     >>> import numpy as np, treadle as td
     >>> td.run(td.fft.ihfft(np.array([4.0, 0.0, 0.0, 0.0]))).real
@@ -346,6 +400,8 @@ def fftn(a: ArrayLike, s: Extents | None = None, axes: AxisLike | None = None,
         axes: which; default: all, or with `s` the last ones.
         norm: as that of `fft`.
 
+    Result: an array that differs from `a` only in the extents of these axes, and in its type.
+
     >>> import numpy as np, treadle as td
     >>> td.run(td.fft.fftn(np.eye(2)))
     array([[2.-0.j, 0.-0.j],
@@ -358,6 +414,15 @@ def fftn(a: ArrayLike, s: Extents | None = None, axes: AxisLike | None = None,
 def ifftn(a: ArrayLike, s: Extents | None = None, axes: AxisLike | None = None,
           norm: str | None = None) -> Array:  # fmt: skip
     """The inverse of `fftn`, with the same parameters.
+
+    Parameters
+        a: an array with these axes.
+        s: the number of points along each axis, by cropping or padding with zeros; default: the
+            extents.
+        axes: the axes; optional.
+        norm: "backward" (default), "ortho" or "forward": where the factor 1/n is, as for `fft`.
+
+    Result: an array that differs from `a` only in the extents of these axes, and in its type.
 
     >>> import numpy as np, treadle as td
     >>> td.run(td.fft.ifftn(2 * np.eye(2)))
@@ -373,6 +438,15 @@ def rfftn(a: ArrayLike, s: Extents | None = None, axes: AxisLike | None = None,
     """The `fftn` of real numbers, of which the last of the axes has the first n // 2 + 1 values.
 
     Parameters as those of `fftn`.
+
+    Parameters
+        a: an array with these axes.
+        s: the number of points along each axis, by cropping or padding with zeros; default: the
+            extents.
+        axes: the axes; optional.
+        norm: "backward" (default), "ortho" or "forward": where the factor 1/n is, as for `fft`.
+
+    Result: an array that differs from `a` only in the extents of these axes, and in its type.
 
     >>> import numpy as np, treadle as td
     >>> td.run(td.fft.rfftn(np.ones((2, 4))))
@@ -390,6 +464,15 @@ def irfftn(a: ArrayLike, s: Extents | None = None, axes: AxisLike | None = None,
     Parameters as those of `fftn`, but
         s: the extents of the result; default: 2 (m − 1) for the last of the axes, of m values.
 
+    Parameters
+        a: an array with these axes.
+        s: the number of points along each axis, by cropping or padding with zeros; default: the
+            extents.
+        axes: the axes; optional.
+        norm: "backward" (default), "ortho" or "forward": where the factor 1/n is, as for `fft`.
+
+    Result: an array that differs from `a` only in the extents of these axes, and in its type.
+
     >>> import numpy as np, treadle as td
     >>> td.run(td.fft.irfftn(td.fft.rfftn(np.eye(2))))
     array([[1., 0.],
@@ -403,6 +486,15 @@ def fft2(a: ArrayLike, s: Extents | None = None, axes: AxisLike | None = (-2, -1
          norm: str | None = None) -> Array:  # fmt: skip
     """`fftn` along two axes, by default the last two.
 
+    Parameters
+        a: an array with these axes.
+        s: the number of points along each axis, by cropping or padding with zeros; default: the
+            extents.
+        axes: the axes; default (-2, -1).
+        norm: "backward" (default), "ortho" or "forward": where the factor 1/n is, as for `fft`.
+
+    Result: an array that differs from `a` only in the extents of these axes, and in its type.
+
     >>> import numpy as np, treadle as td
     >>> td.run(td.fft.fft2(np.ones((3, 2, 2)))).shape
     (3, 2, 2)
@@ -414,6 +506,15 @@ def fft2(a: ArrayLike, s: Extents | None = None, axes: AxisLike | None = (-2, -1
 def ifft2(a: ArrayLike, s: Extents | None = None, axes: AxisLike | None = (-2, -1),
           norm: str | None = None) -> Array:  # fmt: skip
     """`ifftn` along two axes, by default the last two.
+
+    Parameters
+        a: an array with these axes.
+        s: the number of points along each axis, by cropping or padding with zeros; default: the
+            extents.
+        axes: the axes; default (-2, -1).
+        norm: "backward" (default), "ortho" or "forward": where the factor 1/n is, as for `fft`.
+
+    Result: an array that differs from `a` only in the extents of these axes, and in its type.
 
     >>> import numpy as np, treadle as td
     >>> td.run(td.fft.ifft2(2 * np.eye(2))).real
@@ -428,6 +529,15 @@ def rfft2(a: ArrayLike, s: Extents | None = None, axes: AxisLike | None = (-2, -
           norm: str | None = None) -> Array:  # fmt: skip
     """`rfftn` along two axes, by default the last two.
 
+    Parameters
+        a: an array with these axes.
+        s: the number of points along each axis, by cropping or padding with zeros; default: the
+            extents.
+        axes: the axes; default (-2, -1).
+        norm: "backward" (default), "ortho" or "forward": where the factor 1/n is, as for `fft`.
+
+    Result: an array that differs from `a` only in the extents of these axes, and in its type.
+
     >>> import numpy as np, treadle as td
     >>> td.run(td.fft.rfft2(np.ones((3, 4, 6)))).shape
     (3, 4, 4)
@@ -439,6 +549,15 @@ def rfft2(a: ArrayLike, s: Extents | None = None, axes: AxisLike | None = (-2, -
 def irfft2(a: ArrayLike, s: Extents | None = None, axes: AxisLike | None = (-2, -1),
            norm: str | None = None) -> Array:  # fmt: skip
     """`irfftn` along two axes, by default the last two.
+
+    Parameters
+        a: an array with these axes.
+        s: the number of points along each axis, by cropping or padding with zeros; default: the
+            extents.
+        axes: the axes; default (-2, -1).
+        norm: "backward" (default), "ortho" or "forward": where the factor 1/n is, as for `fft`.
+
+    Result: an array that differs from `a` only in the extents of these axes, and in its type.
 
     >>> import numpy as np, treadle as td
     >>> td.run(td.fft.irfft2(np.ones((3, 4, 4)), (4, 7))).shape
@@ -483,6 +602,8 @@ def fftfreq(
         d: the distance of samples.
         dtype: the type of the result, float64 by default.
 
+    Result: an array.
+
     >>> import treadle as td
     >>> td.run(td.fft.fftfreq(4))
     array([ 0.  ,  0.25, -0.5 , -0.25])
@@ -499,6 +620,12 @@ def rfftfreq(
     device: str | None = None,
 ) -> Array:
     """The frequencies of `rfft`: 0, 1, …, n // 2, divided by n d.
+
+    Parameters
+        n: a number of elements, ≥ 0.
+        d: the distance of samples; default 1.
+
+    Result: an array.
 
     >>> import treadle as td
     >>> td.run(td.fft.rfftfreq(4))
@@ -525,6 +652,12 @@ def _shifted(x: ArrayLike, axes: AxisLike | None, of: str, up: int) -> Array:
 def fftshift(x: ArrayLike, axes: AxisLike | None = None) -> Array:
     """Frequency 0 moved from the begin to the middle of axes (default: of all).
 
+    Parameters
+        x: a number, or an array of any shape.
+        axes: axes; optional.
+
+    Result: an array.
+
     >>> import treadle as td
     >>> td.run(td.fft.fftshift(td.fft.fftfreq(4)))
     array([-0.5 , -0.25,  0.  ,  0.25])
@@ -535,6 +668,12 @@ def fftshift(x: ArrayLike, axes: AxisLike | None = None) -> Array:
 @operation
 def ifftshift(x: ArrayLike, axes: AxisLike | None = None) -> Array:
     """The inverse of `fftshift`.
+
+    Parameters
+        x: a number, or an array of any shape.
+        axes: axes; optional.
+
+    Result: an array.
 
     >>> import treadle as td
     >>> td.run(td.fft.ifftshift(td.iota(5)))

@@ -35,9 +35,19 @@ def histogram_bin_edges(
 ) -> Array:
     """The edges of the bins of `td.histogram`: one more than bins.  `weights` have no effect.
 
+    Parameters
+        a: an array of any shape.
+        bins: the number of bins (default 10), or the edges.
+        range: the lowest and the highest edge; default: the least and the greatest element.
+        weights: a weight for each element; default: all 1.
+
+    Result: an array.
+
     >>> import numpy as np, treadle as td
     >>> td.histogram_bin_edges(np.array([0, 4]), bins=2)
     Array([0., 2., 4.])
+
+    See also `histogram`, `histogram2d`, `histogramdd`, `bincount`, `digitize`.
     """
     edges: Array = histogram(a, bins, range)[1]
     return edges
@@ -58,11 +68,22 @@ def histogramdd(
     the lowest and the highest value, or None (those of the sample).  A point at the last edge is in
     the last bin.  `weights`: added instead of 1; `density`: the integral is 1.
 
+    Parameters
+        sample: points: an array (n, d), or a sequence of d arrays.
+        bins: the number of bins (default 10), or edges, for all axes or for each.
+        range: the lowest and the highest edge; default: the least and the greatest element.
+        density: whether to scale so that the integral is 1; optional.
+        weights: a weight for each element; default: all 1.
+
+    Result: tuple[Array, list[Array]].
+
     >>> import numpy as np, treadle as td
     >>> points = np.array([[0.0, 0.0], [0.9, 0.2], [1.0, 1.0]])
     >>> td.histogramdd(points, bins=2)[0]
     Array([[1., 0.],
            [1., 1.]])
+
+    See also `histogram`, `histogram2d`, `bincount`, `digitize`, `histogram_bin_edges`.
     """
     columns = _columns(sample)
     rank = len(columns)
@@ -129,10 +150,22 @@ def histogram2d(
 
     One array of edges is for both axes.
 
+    Parameters
+        x: a number, or an array of any shape.
+        y: a number, or an array that broadcasts with `x`.
+        bins: the number of bins (default 10), or edges, for both axes or for each.
+        range: the lowest and the highest edge; default: the least and the greatest element.
+        density: whether to scale so that the integral is 1; optional.
+        weights: a weight for each element; default: all 1.
+
+    Result: three arrays.
+
     >>> import numpy as np, treadle as td
     >>> td.histogram2d(np.array([0, 0, 1]), np.array([0, 1, 1]), bins=2)[0]
     Array([[1., 1.],
            [0., 1.]])
+
+    See also `histogram`, `histogramdd`, `bincount`, `digitize`, `histogram_bin_edges`.
     """
     given = bins
     if not isinstance(bins, int) and not (isinstance(bins, tuple | list) and len(bins) == 2):

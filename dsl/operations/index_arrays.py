@@ -51,6 +51,13 @@ def indices(
 
     `sparse`: a tuple, whose k-th array has extent 1 along all axes but k.
 
+    Parameters
+        dimensions: the extents.
+        dtype: the element type: td.float32, np.float32, float, "float32", …; default int.
+        sparse: whether the results have extent 1 along the other axes; default False.
+
+    Result: an array, or a tuple of arrays for several.
+
     >>> import treadle as td
     >>> td.indices((2, 2))
     Array([[[0, 0],
@@ -79,6 +86,13 @@ def fromfunction(
     """`function(i, j, …)` of the arrays of indices, as in NumPy; `td.generate` calls its function
     with single indices.
 
+    Parameters
+        function: a function of the arrays of indices.
+        shape: an extent, or an extent for each axis; Python integers or integer scalars.
+        dtype: the element type: td.float32, np.float32, float, "float32", …; default float.
+
+    Result: an array; a scalar if all operands are numbers.
+
     >>> import treadle as td
     >>> td.fromfunction(lambda i, j: i + j, (2, 3), dtype=int)
     Array([[0, 1, 2],
@@ -91,6 +105,11 @@ def fromfunction(
 def ix_(*arrays: ArrayLike) -> tuple[Array, ...]:
     """Arrays of rank 1 along an axis each, so that together they index a grid; a boolean array
     stands for the positions where it holds.
+
+    Parameters
+        *arrays: 1-D arrays of integers or booleans.
+
+    Result: a tuple of arrays.
 
     >>> import numpy as np, treadle as td
     >>> [x.shape for x in td.ix_(np.array([0, 2]), np.array([1, 3, 4]))]
@@ -113,16 +132,36 @@ def ix_(*arrays: ArrayLike) -> tuple[Array, ...]:
 def diag_indices(n: IntLike, ndim: int = 2) -> tuple[Array, ...]:
     """The indices of the diagonal of an array with `ndim` axes of extent `n`.
 
+    Parameters
+        n: the extent of each axis.
+        ndim: the number of axes; default 2.
+
+    Result: a tuple of arrays.
+
     >>> import treadle as td
     >>> [x.tolist() for x in td.diag_indices(3)]
     [[0, 1, 2], [0, 1, 2]]
+
+    See also `tril_indices`, `triu_indices`, `mask_indices`.
     """
     return (iota(n),) * ndim
 
 
 @operation
 def diag_indices_from(a: ArrayLike) -> tuple[Array, ...]:
-    """`diag_indices` for an array of rank 2 at least, with equal extents."""
+    """`diag_indices` for an array of rank 2 at least, with equal extents.
+
+    Parameters
+        a: an array of any shape.
+
+    Result: a tuple of arrays.
+
+    >>> import treadle as td
+    >>> td.diag_indices_from(td.eye(2))
+    (Array([0, 1]), Array([0, 1]))
+
+    See also `tril_indices_from`, `triu_indices_from`.
+    """
     array = as_array(a, "diag_indices_from")
     shape = array.shape
     if array.ndim < 2 or any(isinstance(n != shape[0], bool) and n != shape[0] for n in shape):
@@ -138,9 +177,18 @@ def tril_indices(n: IntLike, k: int = 0, m: IntLike | None = None) -> tuple[Arra
     """The row and column indices of the elements at and below the k-th diagonal of an n × m
     matrix (default: n × n), in row-major order.
 
+    Parameters
+        n: the number of rows.
+        k: the diagonal: 0 the main one, positive above it, negative below; default 0.
+        m: a number of columns; default: as many as rows.
+
+    Result: two arrays.
+
     >>> import treadle as td
     >>> [x.tolist() for x in td.tril_indices(2)]
     [[0, 1, 1], [0, 0, 1]]
+
+    See also `triu_indices`, `diag_indices`, `mask_indices`.
     """
     columns = n if m is None else m
     return _triangle(n, lambda i: _between(i + k + 1, columns), lambda i: 0)
@@ -149,7 +197,21 @@ def tril_indices(n: IntLike, k: int = 0, m: IntLike | None = None) -> tuple[Arra
 @operation
 def triu_indices(n: IntLike, k: int = 0, m: IntLike | None = None) -> tuple[Array, Array]:
     """The row and column indices of the elements at and above the k-th diagonal of an n × m
-    matrix (default: n × n), in row-major order."""
+    matrix (default: n × n), in row-major order.
+
+    Parameters
+        n: the number of rows.
+        k: the diagonal: 0 the main one, positive above it, negative below; default 0.
+        m: a number of columns; default: as many as rows.
+
+    Result: two arrays.
+
+    >>> import treadle as td
+    >>> td.triu_indices(2)
+    (Array([0, 0, 1]), Array([0, 1, 1]))
+
+    See also `tril_indices`, `diag_indices`, `mask_indices`.
+    """
     columns = n if m is None else m
     return _triangle(
         n, lambda i: columns - _between(i + k, columns), lambda i: _between(i + k, columns)
@@ -182,14 +244,40 @@ def _triangle(
 
 @operation
 def tril_indices_from(a: ArrayLike, k: int = 0) -> tuple[Array, Array]:
-    """`tril_indices` for the shape of a matrix."""
+    """`tril_indices` for the shape of a matrix.
+
+    Parameters
+        a: an array of any shape.
+        k: the diagonal: 0 the main one, positive above it, negative below; default 0.
+
+    Result: two arrays.
+
+    >>> import numpy as np, treadle as td
+    >>> td.tril_indices_from(np.arange(6).reshape(2, 3))
+    (Array([0, 1, 1]), Array([0, 0, 1]))
+
+    See also `triu_indices_from`, `diag_indices_from`.
+    """
     n, m = _matrix(a, "tril_indices_from")
     return tril_indices(n, k, m)
 
 
 @operation
 def triu_indices_from(a: ArrayLike, k: int = 0) -> tuple[Array, Array]:
-    """`triu_indices` for the shape of a matrix."""
+    """`triu_indices` for the shape of a matrix.
+
+    Parameters
+        a: an array of any shape.
+        k: the diagonal: 0 the main one, positive above it, negative below; default 0.
+
+    Result: two arrays.
+
+    >>> import numpy as np, treadle as td
+    >>> td.triu_indices_from(np.arange(6).reshape(2, 3))
+    (Array([0, 0, 0, 1, 1]), Array([0, 1, 2, 1, 2]))
+
+    See also `tril_indices_from`, `diag_indices_from`.
+    """
     n, m = _matrix(a, "triu_indices_from")
     return triu_indices(n, k, m)
 
@@ -208,9 +296,18 @@ def _matrix(a: ArrayLike, operation: str) -> tuple[IntLike, IntLike]:
 def mask_indices(n: IntLike, mask_func: Callable[..., Array], k: int = 0) -> tuple[Array, ...]:
     """The indices of the n × n elements that `mask_func(matrix, k)` keeps, such as `td.triu`.
 
+    Parameters
+        n: a number of elements, ≥ 0.
+        mask_func: `td.triu`, `td.tril` or a function like these.
+        k: the diagonal: 0 the main one, positive above it, negative below; default 0.
+
+    Result: a tuple of arrays.
+
     >>> import treadle as td
     >>> [x.tolist() for x in td.mask_indices(2, td.triu)]
     [[0, 0, 1], [0, 1, 1]]
+
+    See also `tril_indices`, `triu_indices`, `diag_indices`.
     """
     return nonzero(mask_func(ones((n, n), int), k))
 
@@ -223,6 +320,13 @@ def unravel_index(
 
     Positions out of range are not noticed, and their results are unspecified.  `order="F"` counts
     the first axis fastest.
+
+    Parameters
+        indices: an array of integers.
+        shape: an extent, or an extent for each axis; Python integers or integer scalars.
+        order: "C" (default): the last index varies fastest; "F": the first.
+
+    Result: tuple[Value, ...].
 
     >>> import numpy as np, treadle as td
     >>> [x.tolist() for x in td.unravel_index(np.array([1, 5]), (2, 3))]
@@ -260,6 +364,14 @@ def ravel_multi_index(
 
     `mode`: indices out of range count modulo the extent ("wrap"), or as the nearest in range
     ("clip"); with "raise" they are not noticed, and their results are unspecified.
+
+    Parameters
+        multi_index: an array of indices for each axis.
+        dims: the extents.
+        mode: for indices outside: "raise" (default), "wrap" or "clip".
+        order: "C" (default): the last index varies fastest; "F": the first.
+
+    Result: an array; a scalar if all operands are numbers.
 
     >>> import numpy as np, treadle as td
     >>> td.ravel_multi_index((np.array([0, 1]), np.array([1, 2])), (2, 3))

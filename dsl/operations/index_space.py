@@ -66,6 +66,20 @@ def reshape(a: ArrayLike, shape: ShapeLike, *, copy: bool | None = None) -> Arra
     effect: arrays never change.
 
     A shape of another size is an error, at run time if the size is not known while tracing.
+
+    Parameters
+        a: an array of any shape.
+        shape: an extent, or an extent for each axis; Python integers or integer scalars.
+
+    Result: an array of that shape.
+
+    >>> import numpy as np, treadle as td
+    >>> td.reshape(np.arange(6).reshape(2, 3), (3, -1))
+    Array([[0, 1],
+           [2, 3],
+           [4, 5]])
+
+    See also `ravel`, `flatten`, `squeeze`, `expand_dims`.
     """
     forbid_nesting("reshape")
     array = as_array(a, "reshape")
@@ -150,7 +164,19 @@ def _is_one(e: Expr) -> bool:
 
 @operation
 def flatten(a: ArrayLike) -> Array:
-    """All elements in row-major order, as an array of rank 1."""
+    """All elements in row-major order, as an array of rank 1.
+
+    Parameters
+        a: an array of any shape.
+
+    Result: an array of rank 1.
+
+    >>> import numpy as np, treadle as td
+    >>> td.flatten(np.arange(6).reshape(2, 3))
+    Array([0, 1, 2, 3, 4, 5])
+
+    See also `reshape`, `ravel`, `squeeze`, `expand_dims`.
+    """
     array = as_array(a, "flatten")
     return array if array.ndim == 1 else reshape(array, (-1,))
 
@@ -164,6 +190,20 @@ def squeeze(a: ArrayLike, axis: AxisLike | None = None) -> Array:
 
     Without `axis`, every extent must be known while tracing, or be that of an argument (`jit`
     traces again where an argument's extent becomes 1); others raise `ShapeError`.
+
+    Parameters
+        a: an array of any shape.
+        axis: the axis, from −rank to rank − 1; optional.
+
+    Result: an array.
+
+    Errors: `AxisError` if there is no such axis.
+
+    >>> import treadle as td
+    >>> td.squeeze(td.ones((1, 2)))
+    Array([1., 1.])
+
+    See also `reshape`, `ravel`, `flatten`, `expand_dims`.
     """
     forbid_nesting("squeeze")
     array = as_array(a, "squeeze")
@@ -195,7 +235,22 @@ def squeeze(a: ArrayLike, axis: AxisLike | None = None) -> Array:
 
 @operation
 def expand_dims(a: ArrayLike, axis: int) -> Array:
-    """Insert an axis of extent 1."""
+    """Insert an axis of extent 1.
+
+    Parameters
+        a: an array of any shape.
+        axis: the axis, from −rank to rank − 1.
+
+    Result: an array.
+
+    Errors: `AxisError` if there is no such axis.
+
+    >>> import numpy as np, treadle as td
+    >>> td.expand_dims(np.array([3, 1, 2]), 0)
+    Array([[3, 1, 2]])
+
+    See also `reshape`, `ravel`, `flatten`, `squeeze`.
+    """
     array = as_array(a, "expand_dims")
     k = normalise_axis(axis, array.ndim + 1, "expand_dims")
     return slice_array(array, (slice(None),) * k + (None,))
@@ -212,7 +267,22 @@ def transpose(
     name: str | None = None,
     schedule: ScheduleLike | None = None,
 ) -> Array:
-    """Permute the axes; the default reverses them."""
+    """Permute the axes; the default reverses them.
+
+    Parameters
+        a: an array of any shape.
+        axes: the order of the axes; default: reversed.
+
+    Result: an array with its axes in that order.
+
+    >>> import numpy as np, treadle as td
+    >>> td.transpose(np.arange(6).reshape(2, 3))
+    Array([[0, 3],
+           [1, 4],
+           [2, 5]])
+
+    See also `swapaxes`, `moveaxis`, `permute_dims`, `rollaxis`, `matrix_transpose`.
+    """
     forbid_nesting("transpose")
     array = as_array(a, "transpose")
     axes = axes if axes is None or isinstance(axes, tuple | list | np.ndarray) else (axes,)
@@ -238,7 +308,23 @@ permute_dims = transpose
 
 @operation
 def swapaxes(a: ArrayLike, first: int, second: int) -> Array:
-    """Exchange two axes."""
+    """Exchange two axes.
+
+    Parameters
+        a: an array of any shape.
+        first: an axis.
+        second: another axis.
+
+    Result: an array.
+
+    >>> import numpy as np, treadle as td
+    >>> td.swapaxes(np.arange(6).reshape(2, 3), 0, 1)
+    Array([[0, 3],
+           [1, 4],
+           [2, 5]])
+
+    See also `transpose`, `moveaxis`, `permute_dims`, `rollaxis`, `matrix_transpose`.
+    """
     array = as_array(a, "swapaxes")
     order = list(range(array.ndim))
     i, j = (normalise_axis(x, array.ndim, "swapaxes") for x in (first, second))
@@ -289,7 +375,22 @@ def slice_array(array: Array, index: Indexing) -> Array:
 
 @operation
 def reverse(a: ArrayLike, axis: AxisLike | None = None) -> Array:
-    """Reverse the order along one axis, several axes, or all (None)."""
+    """Reverse the order along one axis, several axes, or all (None).
+
+    Parameters
+        a: an array of any shape.
+        axis: the axis, from −rank to rank − 1; optional.
+
+    Result: an array of the shape of `a`.
+
+    Errors: `AxisError` if there is no such axis.
+
+    >>> import numpy as np, treadle as td
+    >>> td.reverse(np.array([3, 1, 2]))
+    Array([2, 1, 3])
+
+    See also `flip`, `fliplr`, `flipud`, `roll`, `rot90`.
+    """
     array = as_array(a, "reverse")
     axes = normalise_axes(axis, array.ndim, "reverse")
     return (
@@ -304,7 +405,21 @@ flip = reverse
 
 @operation
 def broadcast_to(a: ArrayLike, shape: ShapeLike) -> Array:
-    """Stretch extents of 1 and add leading axes, as in NumPy."""
+    """Stretch extents of 1 and add leading axes, as in NumPy.
+
+    Parameters
+        a: an array of any shape.
+        shape: an extent, or an extent for each axis; Python integers or integer scalars.
+
+    Result: an array of that shape.
+
+    >>> import numpy as np, treadle as td
+    >>> td.broadcast_to(np.array([3, 1, 2]), (2, 3))
+    Array([[3, 1, 2],
+           [3, 1, 2]])
+
+    See also `broadcast_arrays`, `broadcast_shapes`.
+    """
     forbid_nesting("broadcast_to")
     array = as_array(a, "broadcast_to")
     target, checks = as_shape(shape, "broadcast_to")
@@ -324,7 +439,24 @@ def broadcast_to(a: ArrayLike, shape: ShapeLike) -> Array:
 
 @operation
 def replicate(a: ArrayLike, n: IntLike, axis: int = 0) -> Array:
-    """Insert an axis along which the array is repeated `n` times."""
+    """Insert an axis along which the array is repeated `n` times.
+
+    Parameters
+        a: an array of any shape.
+        n: the number of copies.
+        axis: the axis, from −rank to rank − 1; default 0.
+
+    Result: an array.
+
+    Errors: `AxisError` if there is no such axis.
+
+    >>> import numpy as np, treadle as td
+    >>> td.replicate(np.array([3, 1, 2]), 2, axis=0)
+    Array([[3, 1, 2],
+           [3, 1, 2]])
+
+    See also `repeat`, `tile`, `resize`.
+    """
     forbid_nesting("replicate")
     array = as_array(a, "replicate")
     k = normalise_axis(axis, array.ndim + 1, "replicate")
@@ -336,7 +468,23 @@ def replicate(a: ArrayLike, n: IntLike, axis: int = 0) -> Array:
 
 @operation
 def roll(a: ArrayLike, shift: IntLike | Sequence[IntLike], axis: AxisLike | None = None) -> Array:
-    """Shift elements by `shift`, with wrap-around; axis None rolls the flattened array."""
+    """Shift elements by `shift`, with wrap-around; axis None rolls the flattened array.
+
+    Parameters
+        a: an array of any shape.
+        shift: by how many places, for each axis.
+        axis: the axis, from −rank to rank − 1; optional.
+
+    Result: an array of the shape of `a`.
+
+    Errors: `AxisError` if there is no such axis.
+
+    >>> import numpy as np, treadle as td
+    >>> td.roll(np.array([3, 1, 2]), 1)
+    Array([2, 3, 1])
+
+    See also `flip`, `fliplr`, `flipud`, `reverse`, `rot90`.
+    """
     forbid_nesting("roll")
     array = as_array(a, "roll")
     if axis is None:
@@ -369,7 +517,22 @@ def _roll_axis(array: Array, shift: IntLike | Sequence[IntLike], axis: int) -> A
 
 @operation
 def diagonal(a: ArrayLike, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Array:
-    """The diagonal over two axes, which becomes the last axis of the result, as in NumPy."""
+    """The diagonal over two axes, which becomes the last axis of the result, as in NumPy.
+
+    Parameters
+        a: an array of rank ≥ 2.
+        offset: the diagonal: 0 (default) the main one, positive above it, negative below.
+        axis1: the first axis of the matrices; default 0.
+        axis2: the second one; default 1.
+
+    Result: an array.
+
+    >>> import numpy as np, treadle as td
+    >>> td.diagonal(np.arange(6).reshape(2, 3))
+    Array([0, 4])
+
+    See also `tril`, `triu`, `tri`, `diag`, `trace`.
+    """
     forbid_nesting("diagonal")
     array = as_array(a, "diagonal")
     if array.ndim < 2:
@@ -403,7 +566,23 @@ def backpermute(
     name: str | None = None,
     schedule: ScheduleLike | None = None,
 ) -> Array:
-    """`out[ix] = a[f(*ix)]`."""
+    """`out[ix] = a[f(*ix)]`.
+
+    Parameters
+        shape: an extent, or an extent for each axis; Python integers or integer scalars.
+        f: a function of the index in the result that returns the index in `a`.
+        a: an array of any shape.
+
+    Result: an array.
+
+    >>> import numpy as np, treadle as td
+    >>> td.backpermute((3, 2), lambda i, j: (j, i), np.arange(6).reshape(2, 3))
+    Array([[0, 3],
+           [1, 4],
+           [2, 5]])
+
+    See also `gather`, `take`, `take_along_axis`.
+    """
     forbid_nesting("backpermute")
     where = user_location()
     array = as_array(a, "backpermute")
@@ -433,13 +612,45 @@ def gather(
     """Elements (or slices) of `a` at integer `indices` along `axis`.
 
     Indices count from the start, as in kernels: −1 is out of range, unlike in `take`.
+
+    Parameters
+        a: an array of any shape.
+        indices: an array of integers.
+        axis: the axis, from −rank to rank − 1; default 0.
+
+    Result: an array.
+
+    Errors: `AxisError` if there is no such axis.
+
+    >>> import numpy as np, treadle as td
+    >>> td.gather(np.array([3, 1, 2]), [2, 2, 0])
+    Array([2, 2, 3])
+
+    See also `take`, `take_along_axis`, `backpermute`.
     """
     return _take(a, indices, axis, label_of("gather", name, schedule))
 
 
 @operation
 def take(a: ArrayLike, indices: ArrayLike, axis: int | None = None) -> Array:
-    """NumPy's take: axis None takes from the flattened array; −1 is the last element."""
+    """NumPy's take: axis None takes from the flattened array; −1 is the last element.
+
+    Parameters
+        a: an array of any shape.
+        indices: an array of integers.
+        axis: the axis; default None: of the flattened array.
+
+    Result: an array, with the axes of `indices` in the place of the axis.
+
+    Errors: `AxisError` if there is no such axis.
+
+    >>> import numpy as np, treadle as td
+    >>> td.take(np.arange(6).reshape(2, 3), [2, 0], axis=1)
+    Array([[2, 0],
+           [5, 3]])
+
+    See also `gather`, `take_along_axis`, `backpermute`.
+    """
     if axis is None:
         return _take(flatten(a), indices, 0, Label("take"))
     return _take(a, indices, axis, Label("take"))
@@ -492,7 +703,24 @@ def _check_host_indices(chosen: Array, n: Expr, axis: int, operation: str) -> No
 
 @operation
 def take_along_axis(a: ArrayLike, indices: ArrayLike, axis: int = -1) -> Array:
-    """NumPy's take_along_axis: one index per element along `axis`; other axes broadcast."""
+    """NumPy's take_along_axis: one index per element along `axis`; other axes broadcast.
+
+    Parameters
+        a: an array of any shape.
+        indices: an array of integers.
+        axis: the axis, from −rank to rank − 1; default -1.
+
+    Result: an array.
+
+    Errors: `AxisError` if there is no such axis.
+
+    >>> import numpy as np, treadle as td
+    >>> td.take_along_axis(np.arange(6).reshape(2, 3), [[2], [0]], axis=1)
+    Array([[2],
+           [3]])
+
+    See also `gather`, `take`, `backpermute`.
+    """
     array, chosen = (as_array(x, "take_along_axis") for x in (a, indices))
     k = normalise_axis(axis, array.ndim, "take_along_axis")
     if chosen.ndim != array.ndim:

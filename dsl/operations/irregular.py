@@ -42,6 +42,18 @@ def compact(
     """(elements of `a` where `mask` holds, in row-major order; their count as a rank-0 array).
 
     `values.shape[0]` is computed by the kernels; later operations can use it.
+
+    Parameters
+        mask: an array of booleans.
+        a: an array of any shape.
+
+    Result: the elements that fit, and their number.
+
+    >>> import numpy as np, treadle as td
+    >>> td.compact([True, False, True], np.array([3, 1, 2]))
+    (Array([3, 2]), Array(2))
+
+    See also `filter`, `expand`, `unique`, `nonzero`.
     """
     forbid_nesting("compact")
     where = user_location()
@@ -92,7 +104,20 @@ def compact(
 def filter(
     p: Function, a: ArrayLike, *, name: str | None = None, schedule: ScheduleLike | None = None
 ) -> tuple[Array, Array]:
-    """`compact` with a predicate on the elements: (values, count)."""
+    """`compact` with a predicate on the elements: (values, count).
+
+    Parameters
+        p: a function of an element that returns a boolean.
+        a: an array of any shape.
+
+    Result: the elements that fit, and their number.
+
+    >>> import numpy as np, treadle as td
+    >>> td.filter(lambda e: e > 1, np.array([3, 1, 2]))
+    (Array([3, 2]), Array(2))
+
+    See also `compact`, `expand`, `unique`, `nonzero`.
+    """
     forbid_nesting("filter")
     array = as_array(a, "filter")
     where = user_location()
@@ -116,7 +141,21 @@ def expand(
     name: str | None = None,
     schedule: ScheduleLike | None = None,
 ) -> Array:
-    """Concatenate `get(x, k)` for k < count(x) over all elements x of `a`."""
+    """Concatenate `get(x, k)` for k < count(x) over all elements x of `a`.
+
+    Parameters
+        count: a function: how many results an element gives.
+        get: a function (element, k) that gives its k-th result.
+        a: an array of any shape.
+
+    Result: an array of rank 1.
+
+    >>> import numpy as np, treadle as td
+    >>> td.expand(lambda n: n, lambda n, k: 10 * n + k, np.array([2, 0, 1]))
+    Array([20, 21, 10])
+
+    See also `filter`, `compact`, `unique`, `nonzero`.
+    """
     forbid_nesting("expand")
     where = user_location()
     array = flatten(as_array(a, "expand"))
@@ -196,7 +235,22 @@ def sort(
 ) -> Array:
     """Sort along an axis, as NumPy's sort; NaN last, or first if `descending`.  `stable` has no
     effect: equal numbers are indistinguishable.  Tuples are sorted by their first components,
-    equal ones by the second, and so on."""
+    equal ones by the second, and so on.
+
+    Parameters
+        a: an array of rank ≥ 1.
+        axis: the axis, from −rank to rank − 1; default -1.
+
+    Result: an array of the shape of `a`.
+
+    Errors: `AxisError` if there is no such axis.
+
+    >>> import numpy as np, treadle as td
+    >>> td.sort(np.array([3, 1, 2]))
+    Array([1, 2, 3])
+
+    See also `argsort`, `lexsort`, `partition`, `argpartition`, `searchsorted`.
+    """
     refuse_traced("sort", descending=descending, stable=stable)
     found = _sorted(a, axis, "sort", False)
     return reverse(found, 0 if axis is None else axis) if descending else found
@@ -204,7 +258,17 @@ def sort(
 
 @operation
 def sort_complex(a: ArrayLike) -> Array:
-    """Complex numbers sorted along the last axis, by their real, then their imaginary parts."""
+    """Complex numbers sorted along the last axis, by their real, then their imaginary parts.
+
+    Parameters
+        a: an array of any shape.
+
+    Result: an array of the shape of `a`.
+
+    >>> import numpy as np, treadle as td
+    >>> td.sort_complex(np.array([3, 1, 2]))
+    Array([1.+0.j, 2.+0.j, 3.+0.j])
+    """
     array = _plain(a, "sort_complex")
     kind = array.types[0]
     if not kind.is_complex:
@@ -219,6 +283,20 @@ def argsort(
     """Indices (int64) that sort along an axis, those of equal elements ascending (`stable` or not).
 
     `descending`: from the largest to the smallest; NaN are first.
+
+    Parameters
+        a: an array of any shape.
+        axis: the axis, from −rank to rank − 1; default -1.
+
+    Result: an array of integers of the shape of `a`.
+
+    Errors: `AxisError` if there is no such axis.
+
+    >>> import numpy as np, treadle as td
+    >>> td.argsort(np.array([3, 1, 2]))
+    Array([1, 2, 0])
+
+    See also `sort`, `lexsort`, `partition`, `argpartition`, `searchsorted`.
     """
     refuse_traced("argsort", descending=descending, stable=stable)
     if not descending:
@@ -233,7 +311,19 @@ def argsort(
 
 @operation
 def unique(a: ArrayLike) -> Array:
-    """The distinct elements, ascending; the extent is computed by the kernels."""
+    """The distinct elements, ascending; the extent is computed by the kernels.
+
+    Parameters
+        a: an array of any shape.
+
+    Result: a sorted array of rank 1.
+
+    >>> import treadle as td
+    >>> td.unique([2, 1, 2])
+    Array([1, 2])
+
+    See also `filter`, `compact`, `expand`, `nonzero`.
+    """
     forbid_nesting("unique")
     array = flatten(as_array(a, "unique"))
     ordered = sort(array)
@@ -268,9 +358,19 @@ def isin(
     """Whether a scalar, or each element of an array, is among `test_elements`: numbers or an array
     (inside a kernel, a host array).  NaN is never found; `assume_unique` has no effect.
 
+    Parameters
+        element: a number or an array.
+        test_elements: the numbers to look for.
+        assume_unique: has no effect; for NumPy's sake; default False.
+        invert: whether to return the opposite; default False.
+
+    Result: an array; a scalar if all operands are numbers.
+
     >>> import numpy as np, treadle as td
     >>> td.run(td.isin(np.array([1, 2, 3]), [3, 1]))
     array([ True, False,  True])
+
+    See also `union1d`, `intersect1d`, `setdiff1d`, `setxor1d`.
     """
     if isinstance(test_elements, set | frozenset | range | tuple):
         test_elements = list(test_elements)

@@ -60,7 +60,20 @@ def _require_list(arrays: Iterable[ArrayLike], axis: AxisLike | None, operation:
 
 @operation
 def concatenate(arrays: Iterable[ArrayLike], axis: int | None = 0) -> Array:
-    """Join arrays along an existing axis; with axis None, flattened ones."""
+    """Join arrays along an existing axis; with axis None, flattened ones.
+
+    Parameters
+        arrays: arrays.
+        axis: the axis, from −rank to rank − 1; default 0.
+
+    Result: an array.
+
+    Errors: `AxisError` if there is no such axis.
+
+    >>> import numpy as np, treadle as td
+    >>> td.concatenate([np.array([3, 1, 2]), np.array([2, 0, 1])])
+    Array([3, 1, 2, 2, 0, 1])
+    """
     forbid_nesting("concatenate")
     _require_list(arrays, axis, "concatenate")
     parts = [as_array(a, "concatenate") for a in arrays]
@@ -147,7 +160,23 @@ def _joined(
 
 @operation
 def stack(arrays: Iterable[ArrayLike], axis: int = 0) -> Array:
-    """Join arrays along a new axis."""
+    """Join arrays along a new axis.
+
+    Parameters
+        arrays: arrays.
+        axis: the axis, from −rank to rank − 1; default 0.
+
+    Result: an array.
+
+    Errors: `AxisError` if there is no such axis.
+
+    >>> import numpy as np, treadle as td
+    >>> td.stack([np.array([3, 1, 2]), np.array([2, 0, 1])])
+    Array([[3, 1, 2],
+           [2, 0, 1]])
+
+    See also `concat`, `vstack`, `hstack`, `dstack`, `column_stack`.
+    """
     _require_list(arrays, axis, "stack")
     parts = [as_array(a, "stack") for a in arrays]
     if not parts:
@@ -173,7 +202,21 @@ def pad(
     mode: str = "constant",
     constant_values: ScalarLike | Sequence[ScalarLike] = 0,
 ) -> Array:
-    """NumPy's pad with the modes constant, edge, reflect, symmetric and wrap."""
+    """NumPy's pad with the modes constant, edge, reflect, symmetric and wrap.
+
+    Parameters
+        a: an array of any shape.
+        pad_width: the numbers of elements before and after: one for all, a pair, or a pair for each
+            axis.
+        mode: "constant" (default), "edge", "reflect", "symmetric" or "wrap".
+        constant_values: the value of the mode "constant"; default 0.
+
+    Result: an array.
+
+    >>> import numpy as np, treadle as td
+    >>> td.pad(np.array([3, 1, 2]), 1, mode="edge")
+    Array([3, 3, 1, 2, 2])
+    """
     forbid_nesting("pad")
     array = as_array(a, "pad")
     refuse_traced("pad", pad_width=pad_width, mode=mode)

@@ -156,10 +156,28 @@ def matmul(
     precision, for float32: "float32", "tf32"; "fp16x3", "bf16x6" and "tf32x3" have float32's error,
     on the tensor cores of Hopper GPUs, and are float32 elsewhere.
 
+    Parameters
+        a: an array of rank ≥ 1: a vector, a matrix or matrices (…, m, k).
+        b: an array: a vector, a matrix or matrices (…, k, n).
+        algorithm: "auto" (default), "standard", "strassen", "winograd" or a BilinearAlgorithm.
+        levels: how often the fast product is applied recursively; default 1.
+        precision: the arithmetic of float32 products: "float32", "tf32", "fp16x3", "bf16x6",
+            "tf32x3";
+            optional.
+        execution: how block products are scheduled; default: the model chooses.
+        scaling: "outer" or "inner-outer" for badly scaled floats; default None.
+        alpha: a factor of the product; default 1.
+        beta: a factor of `c`; default 0.
+        c: an array that is added; default None.
+
+    Result: the product: (…, m, n); vectors lose their axis.
+
     >>> import numpy as np, treadle as td
     >>> td.run(td.matmul(np.eye(2), np.array([[1.0, 2.0], [3.0, 4.0]])))
     array([[1., 2.],
            [3., 4.]])
+
+    See also `dot`, `vdot`, `inner`, `outer`, `tensordot`.
     """
     forbid_nesting("matmul")
     label = label_of("matmul", name, schedule, deterministic)
@@ -196,6 +214,23 @@ def strassen(
     On a GPU, one or two levels of Strassen in float32 add their products to the result in an
     unspecified order, so the last bits may differ from run to run.  Avoid this by
     `execution="owner"`, `"persistent"` or `"sequential"`, or by `deterministic=True`.
+
+    Parameters
+        a: a matrix (m, k).
+        b: a matrix (k, n).
+        levels: how often the fast product is applied recursively; default 1.
+        variant: "strassen" (default) or "winograd".
+        execution: how block products are scheduled; default: the model chooses.
+
+    Result: an array.
+
+    >>> import numpy as np, treadle as td
+    >>> m = np.arange(6).reshape(2, 3)
+    >>> td.strassen(m, m.T, levels=1)
+    Array([[ 5, 14],
+           [14, 50]])
+
+    See also `matmul`, `dot`, `vdot`, `inner`, `outer`.
     """
     refuse_traced("strassen", variant=variant)
     if variant not in ("strassen", "winograd"):
@@ -465,7 +500,20 @@ def as_scale(e: Expr, t: Any) -> Expr:
 @combining
 def dot(a: ArrayLike, b: ArrayLike) -> Array:
     """NumPy's dot: the inner product of vectors, the product of matrices, otherwise the sum over
-    a's last and b's second to last axis; a scalar operand scales."""
+    a's last and b's second to last axis; a scalar operand scales.
+
+    Parameters
+        a: an array.
+        b: an array of a shape that fits `a`.
+
+    Result: an array.
+
+    >>> import numpy as np, treadle as td
+    >>> td.dot(np.array([3, 1, 2]), np.array([2, 0, 1]))
+    Array(8)
+
+    See also `matmul`, `vdot`, `inner`, `outer`, `tensordot`.
+    """
     x, y = as_array(a, "dot"), as_array(b, "dot")
     if x.ndim == 0 or y.ndim == 0:
         return x * y
@@ -495,9 +543,17 @@ def dot(a: ArrayLike, b: ArrayLike) -> Array:
 def inner(a: ArrayLike, b: ArrayLike) -> Array:
     """The sums of products over the last axes of both; a scalar operand scales.
 
+    Parameters
+        a: an array of any shape.
+        b: an array of a shape that fits `a`.
+
+    Result: an array.
+
     >>> import numpy as np, treadle as td
     >>> td.inner(np.array([1, 2, 3]), np.array([0, 1, 0]))
     Array(2)
+
+    See also `matmul`, `dot`, `vdot`, `outer`, `tensordot`.
     """
     x, y = as_array(a, "inner"), as_array(b, "inner")
     if x.ndim == 0 or y.ndim == 0:
@@ -509,9 +565,17 @@ def inner(a: ArrayLike, b: ArrayLike) -> Array:
 def vdot(a: ArrayLike, b: ArrayLike) -> Array:
     """The sum of conj(a) · b over all elements of two arrays of one size.
 
+    Parameters
+        a: an array of any shape.
+        b: an array of a shape that fits `a`.
+
+    Result: an array.
+
     >>> import numpy as np, treadle as td
     >>> td.vdot(np.array([1 + 2j]), np.array([1 + 2j]))
     Array(5.+0.j)
+
+    See also `matmul`, `dot`, `inner`, `outer`, `tensordot`.
     """
     return dot(_conjugate(flatten(as_array(a, "vdot"))), flatten(as_array(b, "vdot")))
 
@@ -526,10 +590,18 @@ def matvec(x1: ArrayLike, x2: ArrayLike) -> Array:
     """The products of the matrices in the last two axes of `x1` with the vectors in the last axis
     of `x2`; the other axes broadcast.
 
+    Parameters
+        x1: an array of vectors along its last axis.
+        x2: an array of vectors along its last axis.
+
+    Result: an array.
+
     >>> import numpy as np, treadle as td
     >>> td.matvec(np.array([[1, 2], [3, 4]]), np.array([[1, 0], [1, 1]]))
     Array([[1, 3],
            [3, 7]])
+
+    See also `matmul`, `dot`, `vdot`, `inner`, `outer`.
     """
     found: Array = matmul(as_array(x1, "matvec"), as_array(x2, "matvec")[..., None])[..., 0]
     return found
@@ -540,9 +612,17 @@ def vecmat(x1: ArrayLike, x2: ArrayLike) -> Array:
     """The products of the conjugate vectors in the last axis of `x1` with the matrices in the last
     two axes of `x2`; the other axes broadcast.
 
+    Parameters
+        x1: an array of vectors along its last axis.
+        x2: an array of vectors along its last axis.
+
+    Result: an array.
+
     >>> import numpy as np, treadle as td
     >>> td.vecmat(np.array([1, 1]), np.array([[1, 2], [3, 4]]))
     Array([4, 6])
+
+    See also `matmul`, `dot`, `vdot`, `inner`, `outer`.
     """
     rows = _conjugate(as_array(x1, "vecmat"))[..., None, :]
     found: Array = matmul(rows, as_array(x2, "vecmat"))[..., 0, :]
@@ -551,14 +631,44 @@ def vecmat(x1: ArrayLike, x2: ArrayLike) -> Array:
 
 @operation
 def outer(a: ArrayLike, b: ArrayLike) -> Array:
-    """The products of each element of a with each element of b (both flattened)."""
+    """The products of each element of a with each element of b (both flattened).
+
+    Parameters
+        a: an array, taken as 1-D.
+        b: an array of a shape that fits `a`.
+
+    Result: an array.
+
+    >>> import numpy as np, treadle as td
+    >>> td.outer([1, 2], np.array([3, 1, 2]))
+    Array([[3, 1, 2],
+           [6, 2, 4]])
+
+    See also `matmul`, `dot`, `vdot`, `inner`, `tensordot`.
+    """
     x, y = flatten(as_array(a, "outer")), flatten(as_array(b, "outer"))
     return x[:, None] * y[None, :]
 
 
 @combining
 def tensordot(a: ArrayLike, b: ArrayLike, axes: int | Sequence[AxisLike] = 2) -> Array:
-    """NumPy's tensordot, by matmul."""
+    """NumPy's tensordot, by matmul.
+
+    Parameters
+        a: an array of any shape.
+        b: an array of a shape that fits `a`.
+        axes: how many axes to sum over, the last of `a` and the first of `b` (default 2), or their
+            numbers.
+
+    Result: an array.
+
+    >>> import numpy as np, treadle as td
+    >>> m = np.arange(6).reshape(2, 3)
+    >>> td.tensordot(m, m, 2)
+    Array(55)
+
+    See also `matmul`, `dot`, `vdot`, `inner`, `outer`.
+    """
     x, y = as_array(a, "tensordot"), as_array(b, "tensordot")
     refuse_argument(axes, "tensordot: axes=")
     if isinstance(axes, int):

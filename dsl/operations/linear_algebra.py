@@ -288,6 +288,11 @@ _DIVERGES = "no convergence"
 def det(a: ArrayLike) -> Array:
     """The determinants of square matrices (…, n, n), of shape (…).
 
+    Parameters
+        a: square matrices (…, n, n).
+
+    Result: an array without the last two axes.
+
     >>> import numpy as np, treadle as td
     >>> print(td.run(td.linalg.det(np.array([[1.0, 2.0], [3.0, 4.0]]))).round(6))
     -2.0
@@ -306,6 +311,11 @@ def det(a: ArrayLike) -> Array:
 def slogdet(a: ArrayLike) -> SlogdetResult:
     """Sign (a number of absolute value 1, or 0) and logarithm of the absolute value of the
     determinants of square matrices (…, n, n), which overflow less than they do.
+
+    Parameters
+        a: square matrices (…, n, n).
+
+    Result: SlogdetResult.
 
     >>> import numpy as np, treadle as td
     >>> sign, logarithm = td.run(td.linalg.slogdet(np.diag([-1.0, np.e])))
@@ -330,6 +340,11 @@ def inv(a: ArrayLike) -> Array:
 
     A singular matrix gives inf or NaN, or a `LinAlgError` in a checked program.
 
+    Parameters
+        a: square matrices (…, n, n).
+
+    Result: an array of the shape of `a`.
+
     >>> import numpy as np, treadle as td
     >>> td.run(td.linalg.inv(np.array([[2.0, 0.0], [0.0, 4.0]])))
     array([[0.5 , 0.  ],
@@ -353,6 +368,12 @@ def solve(a: ArrayLike, b: ArrayLike) -> Array:
     or matrices (…, n, k) whose leading axes broadcast with those of `a`.
 
     A singular matrix gives inf or NaN, or a `LinAlgError` in a checked program.
+
+    Parameters
+        a: square matrices (…, n, n).
+        b: vectors (n,) or matrices (…, n, k).
+
+    Result: an array of the shape of `b`.
 
     >>> import numpy as np, treadle as td
     >>> td.run(td.linalg.solve(np.array([[2.0, 0.0], [0.0, 4.0]]), np.array([2.0, 2.0])))
@@ -396,6 +417,12 @@ def cholesky(a: ArrayLike, *, upper: bool = False) -> Array:
 
     Other matrices give NaN, or a `LinAlgError` in a checked program.
 
+    Parameters
+        a: Hermitian, positive definite matrices (…, n, n).
+        upper: whether to return the upper factor; default False.
+
+    Result: an array.
+
     >>> import numpy as np, treadle as td
     >>> td.run(td.linalg.cholesky(np.array([[4.0, 2.0], [2.0, 5.0]])))
     array([[2., 0.],
@@ -421,6 +448,11 @@ def lu(a: ArrayLike) -> tuple[Array, Array]:
     diagonal (its own is 1) and U, of matrices whose row k was exchanged with row piv[…, k] (int32),
     for k = 0, 1, ….
 
+    Parameters
+        a: square matrices (…, n, n).
+
+    Result: two arrays.
+
     >>> import numpy as np, treadle as td
     >>> td.run(td.linalg.lu(np.array([[1.0, 2.0], [2.0, 4.0]])))
     (array([[2. , 4. ],
@@ -445,6 +477,12 @@ def lu(a: ArrayLike) -> tuple[Array, Array]:
 def qr(a: ArrayLike, mode: str = "reduced") -> Any:
     """(Q, R) with Q R = a of matrices (…, m, n): orthonormal columns and an upper triangular
     matrix.  mode: "reduced" (Q is m × min(m, n)), "complete" (m × m), or "r" (only R).
+
+    Parameters
+        a: matrices (…, m, n).
+        mode: "reduced" (default), "complete" or "r".
+
+    Result: (Q, R), or R alone for the mode "r".
 
     >>> import numpy as np, treadle as td
     >>> q, r = td.run(td.linalg.qr(np.array([[3.0], [4.0]])))
@@ -478,6 +516,12 @@ def qr(a: ArrayLike, mode: str = "reduced") -> Any:
 def eigh(a: ArrayLike, UPLO: str = "L") -> EighResult:
     """Eigenvalues (…, n), ascending and real, and eigenvectors (…, n, n), as columns, of Hermitian
     matrices (…, n, n), of which only the lower ("L") or upper ("U") triangle is read.
+
+    Parameters
+        a: Hermitian matrices (…, n, n).
+        UPLO: which triangle is read: "L" (default) or "U".
+
+    Result: EighResult.
 
     >>> import numpy as np, treadle as td
     >>> values, vectors = td.run(td.linalg.eigh(np.array([[2.0, 1.0], [1.0, 2.0]])))
@@ -532,6 +576,14 @@ def svd(a: ArrayLike, full_matrices: bool = True, compute_uv: bool = True,
     descending, and singular vectors, all m and n of them with `full_matrices`; only S without
     `compute_uv`.  `hermitian` has no effect.
 
+    Parameters
+        a: matrices (…, m, n).
+        full_matrices: whether the factors are square; default True.
+        compute_uv: whether to return the vectors, too; default True.
+        hermitian: whether the matrices are Hermitian, which is faster; default False.
+
+    Result: (U, S, Vh), or S alone without `compute_uv`.
+
     >>> import numpy as np, treadle as td
     >>> td.run(td.linalg.svd(np.diag([3.0, 4.0]), compute_uv=False))
     array([4., 3.])
@@ -585,6 +637,14 @@ def matrix_rank(
     """The number of singular values of matrices (…, m, n) above `tol`, or above `rtol` times the
     largest (default: max(m, n) · eps); int64.
 
+    Parameters
+        a: matrices (…, m, n).
+        tol: the absolute tolerance; default: relative.
+        hermitian: whether the matrices are Hermitian, which is faster; default False.
+        rtol: the relative tolerance; optional.
+
+    Result: an array.
+
     >>> import numpy as np, treadle as td
     >>> print(td.run(td.linalg.matrix_rank(np.ones((3, 3)))))
     1
@@ -608,6 +668,14 @@ def pinv(
 ) -> Array:
     """The pseudo-inverses (…, n, m) of matrices (…, m, n): singular values up to `rcond` (or
     `rtol`) times the largest count as zero; default: max(m, n) · eps.
+
+    Parameters
+        a: matrices (…, m, n).
+        rcond: singular values below `rcond` times the largest count as 0; optional.
+        hermitian: whether the matrices are Hermitian, which is faster; default False.
+        rtol: the relative tolerance; optional.
+
+    Result: an array.
 
     >>> import numpy as np, treadle as td
     >>> td.run(td.linalg.pinv(np.array([[2.0], [0.0]])))
@@ -643,6 +711,13 @@ def lstsq(
     one vector (m,) or several (m, k); the sums of squared residuals, (k,) if m > n else empty; the
     rank and the singular values of `a`, of which those up to `rcond` times the largest (default:
     max(m, n) · eps) count as zero.
+
+    Parameters
+        a: a matrix (m, n).
+        b: a vector (m,) or a matrix (m, k).
+        rcond: singular values below `rcond` times the largest count as 0; optional.
+
+    Result: tuple[Array, Array, Array, Array].
 
     >>> import numpy as np, treadle as td
     >>> a, b = np.array([[1.0], [1.0]]), np.array([1.0, 3.0])
@@ -688,6 +763,13 @@ def lstsq(
 def trace(a: ArrayLike, *, offset: int = 0, dtype: DTypeLike | None = None) -> Array:
     """The sums of the diagonals of matrices (…, m, n), `offset` above the main one, as NumPy's
     (small integers are added in 64 bits), in type `dtype` if given.
+
+    Parameters
+        a: an array of rank ≥ 2.
+        offset: the diagonal: 0 (default) the main one, positive above it, negative below.
+        dtype: the element type: td.float32, np.float32, float, "float32", …; optional.
+
+    Result: an array.
 
     >>> import numpy as np, treadle as td
     >>> print(td.run(td.linalg.trace(np.array([[1, 2], [3, 4]]))))
@@ -761,6 +843,16 @@ def norm(
     Vectors: ord None or 2 (Euclidean), 1, inf, -inf, 0 (the number of nonzero elements) or another
     number p, (Σ |x|ᵖ)^(1/p).  Matrices: None or "fro" (Frobenius), 1 and -1 (the largest and the
     smallest column sum), inf and -inf (row sums), 2 and -2 (singular values), "nuc" (their sum).
+
+    Parameters
+        x: a number, or an array of any shape.
+        ord: which norm, as NumPy's; default: Euclidean.
+        axis: the axis, from −rank to rank − 1; optional.
+        keepdims: whether the reduced axes stay, with extent 1; default False.
+
+    Result: an array.
+
+    Errors: `AxisError` if there is no such axis.
 
     >>> import numpy as np, treadle as td
     >>> print(td.run(td.linalg.norm(np.array([3.0, 4.0]))))
@@ -872,6 +964,12 @@ def _unknown_order(ord: str | float | None, of: str, orders: str) -> TracingErro
 def matrix_power(a: ArrayLike, n: int) -> Array:
     """The n-th power of square matrices (…, m, m), by repeated squaring; the inverse's for n < 0.
 
+    Parameters
+        a: square matrices (…, n, n).
+        n: an integer.
+
+    Result: an array.
+
     >>> import numpy as np, treadle as td
     >>> td.run(td.linalg.matrix_power(np.array([[1, 1], [1, 0]]), 10))
     array([[89, 55],
@@ -909,6 +1007,12 @@ def matrix_power(a: ArrayLike, n: int) -> Array:
 def outer(x1: ArrayLike, x2: ArrayLike) -> Array:
     """All products of an element of `x1` (m,) and one of `x2` (n,): (m, n).
 
+    Parameters
+        x1: an array of vectors along its last axis.
+        x2: an array of vectors along its last axis.
+
+    Result: an array (a.size, b.size).
+
     >>> import numpy as np, treadle as td
     >>> td.run(td.linalg.outer(np.array([1, 2]), np.array([3, 4])))
     array([[3, 4],
@@ -926,6 +1030,15 @@ def outer(x1: ArrayLike, x2: ArrayLike) -> Array:
 @operation
 def vecdot(x1: ArrayLike, x2: ArrayLike, /, *, axis: int = -1) -> Array:
     """Σ conj(x1) · x2 along an axis, in the type of the products; the others broadcast.
+
+    Parameters
+        x1: an array of vectors along its last axis.
+        x2: an array of vectors along its last axis.
+        axis: the axis, from −rank to rank − 1; default -1.
+
+    Result: an array.
+
+    Errors: `AxisError` if there is no such axis.
 
     >>> import numpy as np, treadle as td
     >>> td.run(td.linalg.vecdot(np.array([[1, 2], [3, 4]]), np.array([1, 1])))
@@ -951,6 +1064,15 @@ def vecdot(x1: ArrayLike, x2: ArrayLike, /, *, axis: int = -1) -> Array:
 @operation
 def cross(x1: ArrayLike, x2: ArrayLike, /, *, axis: int = -1) -> Array:
     """The vector products of vectors of three elements along an axis; the others broadcast.
+
+    Parameters
+        x1: an array of vectors along its last axis.
+        x2: an array of vectors along its last axis.
+        axis: the axis, from −rank to rank − 1; default -1.
+
+    Result: an array.
+
+    Errors: `AxisError` if there is no such axis.
 
     >>> import numpy as np, treadle as td
     >>> td.run(td.linalg.cross(np.array([1, 0, 0]), np.array([0, 1, 0])))

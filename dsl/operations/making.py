@@ -82,10 +82,18 @@ def generate(
 ) -> Array:
     """The array of `shape` whose element at (i, j, …) is `f(i, j, …)`.
 
+    Parameters
+        shape: an extent, or an extent for each axis; Python integers or integer scalars.
+        f: a function of the index, one integer scalar for each axis.
+
+    Result: an array of that shape, whose elements are what `f` returns.
+
     >>> import treadle as td
     >>> td.run(td.generate((2, 3), lambda i, j: 10 * i + j))
     array([[ 0,  1,  2],
            [10, 11, 12]])
+
+    See also `map`, `imap`, `zip`, `indexed`.
     """
     forbid_nesting("generate")
     where = user_location()
@@ -101,7 +109,21 @@ def generate(
 def fill(
     shape: ShapeLike, s: Element, *, name: str | None = None, schedule: ScheduleLike | None = None
 ) -> Array:
-    """An array whose elements are all `s`."""
+    """An array whose elements are all `s`.
+
+    Parameters
+        shape: an extent, or an extent for each axis; Python integers or integer scalars.
+        s: a number, or a tuple of numbers.
+
+    Result: an array of that shape.
+
+    >>> import treadle as td
+    >>> td.fill((2, 2), 7)
+    Array([[7, 7],
+           [7, 7]])
+
+    See also `zeros`, `ones`, `full`, `empty`, `eye`.
+    """
     return _everywhere(shape, s, None, "fill", label_of("fill", name, schedule))
 
 
@@ -135,7 +157,17 @@ def _everywhere(
 
 @operation
 def unit(s: Element) -> Array:
-    """The rank-0 array of one value."""
+    """The rank-0 array of one value.
+
+    Parameters
+        s: a number, or a tuple of numbers.
+
+    Result: an array of rank 0.
+
+    >>> import treadle as td
+    >>> td.unit(5)
+    Array(5)
+    """
     forbid_nesting("unit")
     leaves, structure = _components(s, "unit")
     node = Generate(
@@ -149,7 +181,18 @@ def unit(s: Element) -> Array:
 
 @operation
 def the(a: ArrayLike) -> Scalar:
-    """The value of a rank-0 array as a scalar; a scalar is returned as it is."""
+    """The value of a rank-0 array as a scalar; a scalar is returned as it is.
+
+    Parameters
+        a: a rank-0 array, or a scalar.
+
+    Result: a scalar.
+
+    >>> import numpy as np, treadle as td
+    >>> least = td.min(np.array([3, 1, 2]))
+    >>> td.map(lambda e: e - td.the(least), np.array([3, 1, 2]))
+    Array([2, 0, 1])
+    """
     if isinstance(a, Scalar):
         return a
     array = as_array(a, "the")
@@ -166,6 +209,12 @@ def the(a: ArrayLike) -> Scalar:
 def array(object: Nested, dtype: DTypeLike | None = None) -> Array:
     """An array of what `td.use` takes, or of nested lists of numbers, which may be scalars and
     arrays of the program: those of one list have one shape, and are stacked along a new axis.
+
+    Parameters
+        object: data, a number, or nested lists of numbers and arrays.
+        dtype: the element type: td.float32, np.float32, float, "float32", …; optional.
+
+    Result: an array.
 
     >>> import treadle as td
     >>> n = td.sum(td.iota(4))
@@ -212,6 +261,16 @@ def asarray(
     """`array`: data is not copied before a program runs, unless `copy` is True.
 
     With `copy=False` what has no memory of its own, such as a list, is a `ShapeError`.
+
+    Parameters
+        a: an array of any shape.
+        dtype: the element type: td.float32, np.float32, float, "float32", …; optional.
+
+    Result: an array.
+
+    >>> import treadle as td
+    >>> td.asarray([1, 2], float)
+    Array([1., 2.])
     """
     require_device(device, "asarray")
     listed = isinstance(a, list | tuple) or kind_of_literal(a) is not None
@@ -242,7 +301,17 @@ def from_dlpack(x: ArrayLike, /, *, device: str | None = None, copy: bool | None
 
 @operation
 def copy(a: ArrayLike) -> Array:
-    """The array itself: arrays never change."""
+    """The array itself: arrays never change.
+
+    Parameters
+        a: an array of any shape.
+
+    Result: an array of the shape of `a`.
+
+    >>> import numpy as np, treadle as td
+    >>> td.copy(np.array([3, 1, 2]))
+    Array([3, 1, 2])
+    """
     return as_array(a, "copy")
 
 
@@ -251,6 +320,12 @@ def astype(
     x: ArrayLike, dtype: DTypeLike, *, copy: bool = True, device: str | None = None
 ) -> Array:
     """The array converted to `dtype`, as by `cast`; `copy` has no effect, as arrays never change.
+
+    Parameters
+        x: a number, or an array of any shape.
+        dtype: the element type: td.float32, np.float32, float, "float32", ….
+
+    Result: an array of the shape of `x`.
 
     >>> import numpy as np, treadle as td
     >>> td.astype(np.array([1.5, 2.0]), int)
@@ -263,7 +338,20 @@ def astype(
 
 @operation
 def iota(n: IntLike, dtype: DTypeLike = int64) -> Array:
-    """0, 1, …, n − 1."""
+    """0, 1, …, n − 1.
+
+    Parameters
+        n: a number of elements, ≥ 0.
+        dtype: the element type: td.float32, np.float32, float, "float32", …; default int64.
+
+    Result: an array (n,).
+
+    >>> import treadle as td
+    >>> td.iota(4)
+    Array([0, 1, 2, 3])
+
+    See also `arange`, `linspace`, `logspace`, `geomspace`.
+    """
     forbid_nesting("iota")
     extents, checks = as_shape((n,), "iota")
     element = simplify.cast(Index(0), as_type(dtype))
@@ -279,48 +367,141 @@ def full(
     *,
     device: str | None = None,
 ) -> Array:
-    """An array whose elements are all `fill_value`, in `dtype`."""
+    """An array whose elements are all `fill_value`, in `dtype`.
+
+    Parameters
+        shape: an extent, or an extent for each axis; Python integers or integer scalars.
+        value: a number.
+        dtype: the element type: td.float32, np.float32, float, "float32", …; optional.
+
+    Result: an array of that shape.
+
+    >>> import treadle as td
+    >>> td.full(2, 7)
+    Array([7, 7])
+
+    See also `zeros`, `ones`, `empty`, `eye`, `fill`.
+    """
     require_device(device, "full")
     return _everywhere(shape, fill_value, dtype, "full")
 
 
 @operation
 def zeros(shape: ShapeLike, dtype: DTypeLike | None = None, *, device: str | None = None) -> Array:
-    """An array of zeros, in float64 unless `dtype` is given."""
+    """An array of zeros, in float64 unless `dtype` is given.
+
+    Parameters
+        shape: an extent, or an extent for each axis; Python integers or integer scalars.
+        dtype: the element type: td.float32, np.float32, float, "float32", …; default float.
+
+    Result: an array of that shape.
+
+    >>> import treadle as td
+    >>> td.zeros(2)
+    Array([0., 0.])
+
+    See also `ones`, `full`, `empty`, `eye`, `fill`.
+    """
     require_device(device, "zeros")
     return _everywhere(shape, 0, float64 if dtype is None else dtype, "zeros")
 
 
 @operation
 def ones(shape: ShapeLike, dtype: DTypeLike | None = None, *, device: str | None = None) -> Array:
-    """An array of ones, in float64 unless `dtype` is given."""
+    """An array of ones, in float64 unless `dtype` is given.
+
+    Parameters
+        shape: an extent, or an extent for each axis; Python integers or integer scalars.
+        dtype: the element type: td.float32, np.float32, float, "float32", …; default float.
+
+    Result: an array of that shape.
+
+    >>> import treadle as td
+    >>> td.ones(2, dtype=td.int8)
+    Array([1, 1], dtype=int8)
+
+    See also `zeros`, `full`, `empty`, `eye`, `fill`.
+    """
     require_device(device, "ones")
     return _everywhere(shape, 1, float64 if dtype is None else dtype, "ones")
 
 
 @operation
 def empty(shape: ShapeLike, dtype: DTypeLike | None = None, *, device: str | None = None) -> Array:
-    """An array of any values: zeros, as every element of an array has a value."""
+    """An array of any values: zeros, as every element of an array has a value.
+
+    Parameters
+        shape: an extent, or an extent for each axis; Python integers or integer scalars.
+        dtype: the element type: td.float32, np.float32, float, "float32", …; default float.
+
+    Result: an array of that shape.
+
+    >>> import treadle as td
+    >>> td.empty(2).shape
+    (2,)
+
+    See also `zeros`, `ones`, `full`, `eye`, `fill`.
+    """
     return zeros(shape, dtype, device=device)
 
 
 @operation
 def empty_like(a: ArrayLike, dtype: DTypeLike | None = None, *, device: str | None = None) -> Array:
     """An array of any values, zeros, in the shape of `a`, and in its type unless `dtype` is
-    given."""
+    given.
+
+    Parameters
+        a: an array of any shape.
+        dtype: the element type: td.float32, np.float32, float, "float32", …; optional.
+
+    Result: an array.
+
+    >>> import numpy as np, treadle as td
+    >>> td.empty_like(np.arange(6).reshape(2, 3)).shape
+    (2, 3)
+
+    See also `zeros_like`, `ones_like`, `full_like`.
+    """
     return zeros_like(a, dtype, device=device)
 
 
 @operation
 def zeros_like(a: ArrayLike, dtype: DTypeLike | None = None, *, device: str | None = None) -> Array:
-    """Zeros in the shape of `a`, and in its type unless `dtype` is given."""
+    """Zeros in the shape of `a`, and in its type unless `dtype` is given.
+
+    Parameters
+        a: an array of any shape.
+        dtype: the element type: td.float32, np.float32, float, "float32", …; optional.
+
+    Result: an array.
+
+    >>> import numpy as np, treadle as td
+    >>> td.zeros_like(np.arange(6).reshape(2, 3))
+    Array([[0, 0, 0],
+           [0, 0, 0]])
+
+    See also `ones_like`, `full_like`, `empty_like`.
+    """
     array = as_array(a, "zeros_like")
     return full(array.shape, 0, array.types[0] if dtype is None else dtype, device=device)
 
 
 @operation
 def ones_like(a: ArrayLike, dtype: DTypeLike | None = None, *, device: str | None = None) -> Array:
-    """Ones in the shape of `a`, and in its type unless `dtype` is given."""
+    """Ones in the shape of `a`, and in its type unless `dtype` is given.
+
+    Parameters
+        a: an array of any shape.
+        dtype: the element type: td.float32, np.float32, float, "float32", …; optional.
+
+    Result: an array.
+
+    >>> import numpy as np, treadle as td
+    >>> td.ones_like(np.array([3, 1, 2]))
+    Array([1, 1, 1])
+
+    See also `zeros_like`, `full_like`, `empty_like`.
+    """
     array = as_array(a, "ones_like")
     return full(array.shape, 1, array.types[0] if dtype is None else dtype, device=device)
 
@@ -333,7 +514,21 @@ def full_like(
     *,
     device: str | None = None,
 ) -> Array:
-    """`fill_value` in the shape of `a`, and in its type unless `dtype` is given."""
+    """`fill_value` in the shape of `a`, and in its type unless `dtype` is given.
+
+    Parameters
+        a: an array of any shape.
+        value: a number.
+        dtype: the element type: td.float32, np.float32, float, "float32", …; optional.
+
+    Result: an array.
+
+    >>> import numpy as np, treadle as td
+    >>> td.full_like(np.array([0.0, 0.5, 1.0]), 0.25)
+    Array([0.25, 0.25, 0.25])
+
+    See also `zeros_like`, `ones_like`, `empty_like`.
+    """
     array = as_array(a, "full_like")
     kind = array.types[0] if dtype is None else dtype
     return full(array.shape, fill_value, kind, device=device)
@@ -348,7 +543,22 @@ def arange(
     *,
     device: str | None = None,
 ) -> Array:
-    """NumPy's arange; bounds may be integer scalars (run-time values) or Python numbers."""
+    """NumPy's arange; bounds may be integer scalars (run-time values) or Python numbers.
+
+    Parameters
+        start: the first number.
+        stop: the end, excluded; default: `start`, and the range begins at 0.
+        step: the distance of neighbours; default 1.
+        dtype: the element type: td.float32, np.float32, float, "float32", …; optional.
+
+    Result: an array of rank 1.
+
+    >>> import treadle as td
+    >>> td.arange(1, 7, 2)
+    Array([1, 3, 5])
+
+    See also `iota`, `linspace`, `logspace`, `geomspace`.
+    """
     forbid_nesting("arange")
     require_device(device, "arange")
     first: Any
@@ -441,7 +651,23 @@ def linspace(
     *,
     device: str | None = None,
 ) -> Array:
-    """`num` evenly spaced values from start to stop; the last is exactly `stop`."""
+    """`num` evenly spaced values from start to stop; the last is exactly `stop`.
+
+    Parameters
+        start: the first value.
+        stop: the end of the range.
+        num: the number of values; default 50.
+        endpoint: whether `stop` is the last value; default True.
+        dtype: the element type: td.float32, np.float32, float, "float32", …; optional.
+
+    Result: an array (num,).
+
+    >>> import treadle as td
+    >>> td.linspace(0, 1, 5)
+    Array([0.  , 0.25, 0.5 , 0.75, 1.  ])
+
+    See also `arange`, `iota`, `logspace`, `geomspace`.
+    """
     forbid_nesting("linspace")
     require_device(device, "linspace")
     (count,), checks = as_shape((num,), "linspace")
@@ -487,9 +713,21 @@ def logspace(
 ) -> Array:
     """`num` powers of `base` whose exponents are evenly spaced from `start` to `stop`.
 
+    Parameters
+        start: the first value.
+        stop: the end of the range.
+        num: the number of values; default 50.
+        endpoint: whether `stop` is the last value; default True.
+        base: the base; default 10.
+        dtype: the element type: td.float32, np.float32, float, "float32", …; optional.
+
+    Result: an array (num,).
+
     >>> import treadle as td
     >>> td.logspace(0, 3, 4)
     Array([   1.,   10.,  100., 1000.])
+
+    See also `arange`, `iota`, `linspace`, `geomspace`.
     """
     exponents = linspace(start, stop, num, endpoint)
     found: Array = power(cast(base, exponents.dtype), exponents)
@@ -507,9 +745,20 @@ def geomspace(
     """`num` values from `start` to exactly `stop` (neither is 0, both have one sign, or are
     complex) with a constant ratio.
 
+    Parameters
+        start: the first value.
+        stop: the end of the range.
+        num: the number of values; default 50.
+        endpoint: whether `stop` is the last value; default True.
+        dtype: the element type: td.float32, np.float32, float, "float32", …; optional.
+
+    Result: an array (num,).
+
     >>> import treadle as td
     >>> td.geomspace(1, 8, 4)
     Array([1., 2., 4., 8.])
+
+    See also `arange`, `iota`, `linspace`, `logspace`.
     """
     ends = [as_strong(lift(v, "geomspace")) for v in (start, stop)]
     among = complex128 if any(e.type.is_complex for e in ends) else float64
@@ -535,7 +784,23 @@ def eye(
     *,
     device: str | None = None,
 ) -> Array:
-    """1 on the k-th diagonal, 0 elsewhere, in float64 unless `dtype` is given."""
+    """1 on the k-th diagonal, 0 elsewhere, in float64 unless `dtype` is given.
+
+    Parameters
+        n: the number of rows.
+        m: a number of columns; default: as many as rows.
+        k: the diagonal: 0 the main one, positive above it, negative below; default 0.
+        dtype: the element type: td.float32, np.float32, float, "float32", …; default float.
+
+    Result: an array (n, m).
+
+    >>> import treadle as td
+    >>> td.eye(2, dtype=int)
+    Array([[1, 0],
+           [0, 1]])
+
+    See also `zeros`, `ones`, `full`, `empty`, `fill`.
+    """
     forbid_nesting("eye")
     require_device(device, "eye")
     extents, checks = as_shape((n, n if m is None else m), "eye")

@@ -26,7 +26,19 @@ __all__ = ["cross", "diag", "diagflat", "identity", "kron", "meshgrid", "trace",
 
 @operation
 def identity(n: IntLike, dtype: DTypeLike = float) -> Array:
-    """The n × n identity matrix, `eye(n)`."""
+    """The n × n identity matrix, `eye(n)`.
+
+    Parameters
+        n: the number of rows and columns.
+        dtype: the element type: td.float32, np.float32, float, "float32", …; default float.
+
+    Result: an array (n, n).
+
+    >>> import treadle as td
+    >>> td.identity(2)
+    Array([[1., 0.],
+           [0., 1.]])
+    """
     return eye(n, dtype=dtype)
 
 
@@ -34,10 +46,18 @@ def identity(n: IntLike, dtype: DTypeLike = float) -> Array:
 def diag(a: ArrayLike, k: int = 0) -> Array:
     """The k-th diagonal of a matrix; of an array of rank 1 the matrix with this diagonal.
 
+    Parameters
+        a: an array of any shape.
+        k: the diagonal: 0 the main one, positive above it, negative below; default 0.
+
+    Result: an array.
+
     >>> import numpy as np, treadle as td
     >>> td.diag(np.array([1, 2]))
     Array([[1, 0],
            [0, 2]])
+
+    See also `tril`, `triu`, `tri`, `diagonal`, `trace`.
     """
     array = as_array(a, "diag")
     if array.ndim == 2:
@@ -54,7 +74,20 @@ def diag(a: ArrayLike, k: int = 0) -> Array:
 
 @operation
 def diagflat(a: ArrayLike, k: int = 0) -> Array:
-    """The matrix whose k-th diagonal has the elements of the flattened array."""
+    """The matrix whose k-th diagonal has the elements of the flattened array.
+
+    Parameters
+        a: an array of any shape.
+        k: the diagonal: 0 the main one, positive above it, negative below; default 0.
+
+    Result: an array.
+
+    >>> import numpy as np, treadle as td
+    >>> td.diagflat(np.array([3, 1, 2]), 1).shape
+    (4, 4)
+
+    See also `tril`, `triu`, `tri`, `diag`, `diagonal`.
+    """
     return diag(flatten(as_array(a, "diagflat")), k)
 
 
@@ -62,16 +95,42 @@ def diagflat(a: ArrayLike, k: int = 0) -> Array:
 def trace(a: ArrayLike, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Array:
     """The sum of a diagonal over two axes, in the type of `sum`.
 
+    Parameters
+        a: an array of any shape.
+        offset: the diagonal: 0 (default) the main one, positive above it, negative below.
+        axis1: the first axis of the matrices; default 0.
+        axis2: the second one; default 1.
+
+    Result: an array.
+
     >>> import numpy as np, treadle as td
     >>> td.trace(np.array([[1, 2], [3, 4]]))
     Array(5)
+
+    See also `tril`, `triu`, `tri`, `diag`, `diagonal`.
     """
     return sum_(diagonal(a, offset, axis1, axis2), axis=-1)
 
 
 @operation
 def tri(n: IntLike, m: IntLike | None = None, k: int = 0, dtype: DTypeLike = float) -> Array:
-    """Ones at and below the k-th diagonal of an n × m matrix, zeros above."""
+    """Ones at and below the k-th diagonal of an n × m matrix, zeros above.
+
+    Parameters
+        n: the number of rows.
+        m: a number of columns; default: as many as rows.
+        k: the diagonal: 0 the main one, positive above it, negative below; default 0.
+        dtype: the element type: td.float32, np.float32, float, "float32", …; default float.
+
+    Result: an array.
+
+    >>> import treadle as td
+    >>> td.tri(2)
+    Array([[1., 0.],
+           [1., 1.]])
+
+    See also `tril`, `triu`, `diag`, `diagonal`, `trace`.
+    """
     one, zero = as_type(dtype)(1), as_type(dtype)(0)
     return generate((n, n if m is None else m), lambda i, j: where(j - i <= k, one, zero))
 
@@ -80,17 +139,39 @@ def tri(n: IntLike, m: IntLike | None = None, k: int = 0, dtype: DTypeLike = flo
 def tril(a: ArrayLike, k: int = 0) -> Array:
     """The elements at and below the k-th diagonal of the last two axes, zeros above.
 
+    Parameters
+        a: an array of rank ≥ 1.
+        k: the diagonal: 0 the main one, positive above it, negative below; default 0.
+
+    Result: an array of the shape of `a`.
+
     >>> import numpy as np, treadle as td
     >>> td.tril(np.array([[1, 2], [3, 4]]))
     Array([[1, 0],
            [3, 4]])
+
+    See also `triu`, `tri`, `diag`, `diagonal`, `trace`.
     """
     return _triangle(a, k, "tril", lower=True)
 
 
 @operation
 def triu(a: ArrayLike, k: int = 0) -> Array:
-    """The elements at and above the k-th diagonal of the last two axes, zeros below."""
+    """The elements at and above the k-th diagonal of the last two axes, zeros below.
+
+    Parameters
+        a: an array of rank ≥ 1.
+        k: the diagonal: 0 the main one, positive above it, negative below; default 0.
+
+    Result: an array of the shape of `a`.
+
+    >>> import treadle as td
+    >>> td.triu(td.ones((2, 2)))
+    Array([[1., 1.],
+           [0., 1.]])
+
+    See also `tril`, `tri`, `diag`, `diagonal`, `trace`.
+    """
     return _triangle(a, k, "triu", lower=False)
 
 
@@ -114,6 +195,19 @@ def vander(x: ArrayLike, N: int | None = None, increasing: bool = False) -> Arra
     """The Vandermonde matrix: column j has x ** (N − 1 − j), or x ** j if `increasing`.
 
     `N` must be known (a Python number, or the extent of data) and defaults to the extent of `x`.
+
+    Parameters
+        x: a number, or an array of any shape.
+        N: the number of columns; default: as many as elements.
+        increasing: whether powers increase from left to right; default False.
+
+    Result: an array.
+
+    >>> import numpy as np, treadle as td
+    >>> td.vander(np.array([3, 1, 2]))
+    Array([[9, 3, 1],
+           [1, 1, 1],
+           [4, 2, 1]])
     """
     array = as_array(x, "vander")
     if array.ndim != 1:
@@ -142,6 +236,15 @@ def meshgrid(
 
     `indexing="xy"` swaps the first two axes, as in NumPy.
 
+    Parameters
+        *arrays: 1-D arrays.
+        indexing: "xy" (default) or "ij": whether the first array varies along the second axis or
+            the
+            first.
+        sparse: whether the results have extent 1 along the other axes; default False.
+
+    Result: a tuple of arrays.
+
     >>> import treadle as td
     >>> td.meshgrid(td.iota(3), td.iota(2))[1]
     Array([[0, 0, 0],
@@ -169,6 +272,12 @@ def meshgrid(
 def kron(a: ArrayLike, b: ArrayLike) -> Array:
     """The Kronecker product: every element of `a` times all of `b`, with the higher rank.
 
+    Parameters
+        a: an array.
+        b: an array of a shape that fits `a`.
+
+    Result: an array.
+
     >>> import numpy as np, treadle as td
     >>> td.kron(np.array([1, 10]), np.array([1, 2]))
     Array([ 1,  2, 10, 20])
@@ -188,6 +297,15 @@ def cross(a: ArrayLike, b: ArrayLike, axis: int = -1) -> Array:
 
     `ShapeError` if the extent of the axis is not 3.
 
+    Parameters
+        a: an array of any shape.
+        b: an array of a shape that fits `a`.
+        axis: the axis, from −rank to rank − 1; default -1.
+
+    Result: an array.
+
+    Errors: `AxisError` if there is no such axis.
+
     >>> import numpy as np, treadle as td
     >>> td.cross(np.array([1, 0, 0]), np.array([0, 1, 0]))
     Array([0, 0, 1])
@@ -200,9 +318,20 @@ def cross(a: ArrayLike, b: ArrayLike, axis: int = -1) -> Array:
 def vecdot(x1: ArrayLike, x2: ArrayLike, axis: int = -1) -> Array:
     """The sum of conj(x1) · x2 along an axis, in the type of the products; the others broadcast.
 
+    Parameters
+        x1: an array of vectors along its last axis.
+        x2: an array of vectors along its last axis.
+        axis: the axis, from −rank to rank − 1; default -1.
+
+    Result: an array.
+
+    Errors: `AxisError` if there is no such axis.
+
     >>> import numpy as np, treadle as td
     >>> td.vecdot(np.array([[1, 2], [3, 4]]), np.array([1, 1]))
     Array([3, 7])
+
+    See also `matmul`, `dot`, `vdot`, `inner`, `outer`.
     """
     made: Array = linear_algebra.vecdot(x1, x2, axis=axis)
     return made

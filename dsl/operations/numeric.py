@@ -42,37 +42,92 @@ def _type(x: ArrayLike, name: str) -> ScalarType:
 
 @unary
 def positive(x: ArrayLike) -> Value:
-    """`x` itself."""
+    """`x` itself.
+
+    Parameters
+        x: a number, or an array of any shape.
+
+    Result: an array; a scalar if all operands are numbers.
+
+    >>> import numpy as np, treadle as td
+    >>> td.positive(np.array([3, 1, 2]))
+    Array([3, 1, 2])
+    """
     return lifted(lambda values: values[0], "positive", (x,))
 
 
 @unary
 def isposinf(x: ArrayLike) -> Value:
-    """Whether x is +∞."""
+    """Whether x is +∞.
+
+    Parameters
+        x: a number, or an array of any shape.
+
+    Result: an array; a scalar if all operands are numbers.
+
+    >>> import numpy as np, treadle as td
+    >>> td.isposinf(np.array([0.0, 0.5, 1.0]))
+    Array([False, False, False])
+    """
     return fn.isinf(x) & fn.greater(x, 0)
 
 
 @unary
 def isneginf(x: ArrayLike) -> Value:
-    """Whether x is −∞."""
+    """Whether x is −∞.
+
+    Parameters
+        x: a number, or an array of any shape.
+
+    Result: an array; a scalar if all operands are numbers.
+
+    >>> import numpy as np, treadle as td
+    >>> td.isneginf(np.array([0.0, 0.5, 1.0]))
+    Array([False, False, False])
+    """
     return fn.isinf(x) & fn.less(x, 0)
 
 
 @unary
 def isreal(x: ArrayLike) -> Value:
-    """Whether the imaginary part is 0."""
+    """Whether the imaginary part is 0.
+
+    Parameters
+        x: a number, or an array of any shape.
+
+    Result: an array; a scalar if all operands are numbers.
+
+    >>> import numpy as np, treadle as td
+    >>> td.isreal(np.array([3 + 4j]))
+    Array([False])
+    """
     return fn.equal(fn.imag(x), 0)
 
 
 @unary
 def iscomplex(x: ArrayLike) -> Value:
-    """Whether the imaginary part is not 0."""
+    """Whether the imaginary part is not 0.
+
+    Parameters
+        x: a number, or an array of any shape.
+
+    Result: an array; a scalar if all operands are numbers.
+
+    >>> import numpy as np, treadle as td
+    >>> td.iscomplex(np.array([3 + 4j]))
+    Array([ True])
+    """
     return fn.not_equal(fn.imag(x), 0)
 
 
 @unary
 def sinc(x: ArrayLike) -> Value:
     """sin(πx) / (πx), and 1 at 0.
+
+    Parameters
+        x: a number, or an array of any shape.
+
+    Result: an array; a scalar if all operands are numbers.
 
     >>> import numpy as np, treadle as td
     >>> td.sinc(np.array([0.0, 0.5]))
@@ -113,6 +168,11 @@ _I0_ABOVE = (
 def i0(x: ArrayLike) -> Value:
     """The modified Bessel function of the first kind and order 0, of real numbers.
 
+    Parameters
+        x: a number, or an array of any shape.
+
+    Result: an array; a scalar if all operands are numbers.
+
     >>> import treadle as td
     >>> round(float(td.i0(td.unit(1.0))), 6)
     1.266066
@@ -143,6 +203,11 @@ def i0(x: ArrayLike) -> Value:
 def spacing(x: ArrayLike) -> Value:
     """The distance from a float to the next one away from 0, with its sign; NaN of ±∞.
 
+    Parameters
+        x: a number, or an array of any shape.
+
+    Result: an array; a scalar if all operands are numbers.
+
     >>> import treadle as td
     >>> float(td.spacing(td.unit(1.0))) == 2.0**-52
     True
@@ -158,13 +223,35 @@ def spacing(x: ArrayLike) -> Value:
 
 @binary
 def float_power(x: ArrayLike, y: ArrayLike) -> Value:
-    """x ** y in float64, or complex128."""
+    """x ** y in float64, or complex128.
+
+    Parameters
+        x: a number, or an array of any shape.
+        y: a number, or an array that broadcasts with `x`.
+
+    Result: an array; a scalar if all operands are numbers.
+
+    >>> import numpy as np, treadle as td
+    >>> td.float_power(np.array([3, 1, 2]), 2)
+    Array([9., 1., 4.])
+    """
     return fn.power(fn.multiply(x, fn.cast(1.0, float64)), y)
 
 
 @binary
 def logaddexp2(x: ArrayLike, y: ArrayLike) -> Value:
-    """log₂(2ˣ + 2ʸ) without overflow."""
+    """log₂(2ˣ + 2ʸ) without overflow.
+
+    Parameters
+        x: a number, or an array of any shape.
+        y: a number, or an array that broadcasts with `x`.
+
+    Result: an array; a scalar if all operands are numbers.
+
+    >>> import numpy as np, treadle as td
+    >>> td.logaddexp2(np.array([1.0]), np.array([1.0]))
+    Array([2.])
+    """
 
     def value(x: Any, y: Any) -> Any:
         high, low = fn.maximum(x, y), fn.minimum(x, y)
@@ -176,13 +263,30 @@ def logaddexp2(x: ArrayLike, y: ArrayLike) -> Value:
 
 
 def divmod(x: ArrayLike, y: ArrayLike) -> tuple[Value, Value]:
-    """`(x // y, x % y)`."""
+    """`(x // y, x % y)`.
+
+    Parameters
+        x: a number, or an array of any shape.
+        y: a number, or an array that broadcasts with `x`.
+
+    Result: two arrays, or two scalars if the operands are numbers.
+
+    >>> import numpy as np, treadle as td
+    >>> td.divmod(np.array([3, 1, 2]), 2)
+    (Array([1, 0, 1]), Array([1, 1, 0]))
+    """
     return fn.floor_divide(x, y), fn.remainder(x, y)
 
 
 @binary
 def gcd(x: ArrayLike, y: ArrayLike) -> Value:
     """The greatest common divisor of integers, not negative; gcd(0, 0) = 0.
+
+    Parameters
+        x: a number, or an array of any shape.
+        y: a number, or an array that broadcasts with `x`.
+
+    Result: an array; a scalar if all operands are numbers.
 
     >>> import numpy as np, treadle as td
     >>> td.gcd(np.array([12, 7]), 18)
@@ -202,7 +306,18 @@ def _gcd(x: Any, y: Any) -> Any:
 
 @binary
 def lcm(x: ArrayLike, y: ArrayLike) -> Value:
-    """The least common multiple of integers, not negative; 0 if one of them is 0."""
+    """The least common multiple of integers, not negative; 0 if one of them is 0.
+
+    Parameters
+        x: a number, or an array of any shape.
+        y: a number, or an array that broadcasts with `x`.
+
+    Result: an array; a scalar if all operands are numbers.
+
+    >>> import numpy as np, treadle as td
+    >>> td.lcm(np.array([3, 1, 2]), 2)
+    Array([6, 2, 2])
+    """
 
     def value(x: Any, y: Any) -> Any:
         divisor = _gcd(x, y)
@@ -213,14 +328,34 @@ def lcm(x: ArrayLike, y: ArrayLike) -> Value:
 
 
 def modf(x: ArrayLike) -> tuple[Value, Value]:
-    """`(fraction, whole)`, both with the sign of x; the fraction of ±∞ is ±0."""
+    """`(fraction, whole)`, both with the sign of x; the fraction of ±∞ is ±0.
+
+    Parameters
+        x: a number, or an array of any shape.
+
+    Result: two arrays, or two scalars if the operands are numbers.
+
+    >>> import numpy as np, treadle as td
+    >>> td.modf(np.array([1.5]))
+    (Array([0.5]), Array([1.]))
+    """
     whole = fn.trunc(fn.multiply(x, 1.0))
     return fn.copysign(fn.where(fn.isinf(whole), 0.0, fn.subtract(x, whole)), x), whole
 
 
 def frexp(x: ArrayLike) -> tuple[Value, Value]:
     """`(mantissa, exponent)` with x = mantissa · 2 ** exponent and 0.5 ≤ |mantissa| < 1 (0, ±∞ and
-    NaN have exponent 0); the exponent is int32."""
+    NaN have exponent 0); the exponent is int32.
+
+    Parameters
+        x: a number, or an array of any shape.
+
+    Result: two arrays, or two scalars if the operands are numbers.
+
+    >>> import numpy as np, treadle as td
+    >>> td.frexp(np.array([8.0]))
+    (Array([0.5]), Array([4], dtype=int32))
+    """
 
     def exponent(x: Any) -> Any:
         special = ~fn.isfinite(x) | (x == 0)
@@ -245,7 +380,18 @@ def _scaled(x: Any, n: Any) -> Any:
 
 @binary
 def ldexp(x: ArrayLike, n: ArrayLike) -> Value:
-    """x · 2 ** n for integers n."""
+    """x · 2 ** n for integers n.
+
+    Parameters
+        x: a number, or an array of any shape.
+        n: integers.
+
+    Result: an array; a scalar if all operands are numbers.
+
+    >>> import numpy as np, treadle as td
+    >>> td.ldexp(np.array([0.5]), 4)
+    Array([8.])
+    """
     if not _type(n, "ldexp").is_integer:
         raise DTypeError(
             f"ldexp needs integer exponents, got {_type(n, 'ldexp')}.",
@@ -271,6 +417,15 @@ def nan_to_num(
 
     `copy` has no effect: arrays never change.
 
+    Parameters
+        x: a number, or an array of any shape.
+        copy: has no effect: arrays never change; default True.
+        nan: the number for NaN; default 0.
+        posinf: the number for +∞; default: the largest.
+        neginf: the number for −∞; default: the least.
+
+    Result: an array; a scalar if all operands are numbers.
+
     >>> import numpy as np, treadle as td
     >>> td.nan_to_num(np.array([1.0, np.nan, -np.inf]), neginf=-9.0)
     Array([ 1.,  0., -9.])
@@ -292,10 +447,19 @@ def select(
 ) -> Value:
     """For each element the choice of the first condition that holds, else `default`.
 
+    Parameters
+        conditions: arrays of booleans.
+        choices: arrays that broadcast together.
+        default: the value where no condition holds; default 0.
+
+    Result: an array; a scalar if all operands are numbers.
+
     >>> import treadle as td
     >>> k = td.iota(5)
     >>> td.select([k < 2, k > 3], [k, -k], 9)
     Array([ 0,  1,  9,  9, -4])
+
+    See also `where`, `piecewise`, `choose`.
     """
     if len(conditions) != len(choices):
         raise TracingError(
@@ -316,10 +480,19 @@ def piecewise(
     """For each element the function of the last condition that holds, applied to it; one function
     more than conditions is for the others (else they are 0).  Numbers are constant functions.
 
+    Parameters
+        x: an array.
+        conditions: arrays of booleans.
+        functions: functions of an array, or numbers.
+
+    Result: an array; a scalar if all operands are numbers.
+
     >>> import treadle as td
     >>> x = td.iota(5) - 2
     >>> td.piecewise(x, [x < 0, x >= 0], [lambda v: -v, lambda v: 10 * v])
     Array([ 2,  1,  0, 10, 20])
+
+    See also `where`, `select`, `choose`.
     """
     if len(functions) not in (len(conditions), len(conditions) + 1):
         raise TracingError(
@@ -362,6 +535,12 @@ def _rotated(x: ArrayLike, n: ArrayLike, left: bool, name: str) -> Any:
 def rotate_left(x: ArrayLike, n: ArrayLike) -> Value:
     """The bits of an integer rotated by n places to the left; n is taken modulo the width.
 
+    Parameters
+        x: a number, or an array of any shape.
+        n: the number of places, an integer.
+
+    Result: an array; a scalar if all operands are numbers.
+
     >>> import numpy as np, treadle as td
     >>> td.rotate_left(np.array([129], "uint8"), 1)
     Array([3], dtype=uint8)
@@ -371,5 +550,16 @@ def rotate_left(x: ArrayLike, n: ArrayLike) -> Value:
 
 @binary
 def rotate_right(x: ArrayLike, n: ArrayLike) -> Value:
-    """The bits of an integer rotated by n places to the right; n is taken modulo the width."""
+    """The bits of an integer rotated by n places to the right; n is taken modulo the width.
+
+    Parameters
+        x: a number, or an array of any shape.
+        n: the number of places, an integer.
+
+    Result: an array; a scalar if all operands are numbers.
+
+    >>> import numpy as np, treadle as td
+    >>> td.rotate_right(np.array([2]), 1)
+    Array([1])
+    """
     return _rotated(x, n, False, "rotate_right")

@@ -87,12 +87,22 @@ def permute(
     Where threads combine by atomics, the last bits of float sums may differ from run to run;
     `deterministic=True` adds in order.
 
+    Parameters
+        combine: an associative and commutative function (new, old) of two elements.
+        defaults: an array: the elements that nothing is written to.
+        f: a function of the index in `a` that returns the index in the result, or td.ignore.
+        a: an array of any shape.
+
+    Result: an array of the shape of `defaults`.
+
     >>> import numpy as np, treadle as td
     >>> x = np.array([0, 2, 2, 1])
     >>> bins = td.zeros(3, td.int32)
     >>> td.run(td.permute(lambda new, old: new + old, bins, lambda i: td.use(x)[i],
     ...                   td.ones(4, td.int32)))
     array([1, 1, 2], dtype=int32)
+
+    See also `scatter`, `update`, `put`.
     """
     forbid_nesting("permute")
     where = user_location()
@@ -146,7 +156,22 @@ def scatter(
     name: str | None = None,
     schedule: ScheduleLike | None = None,
 ) -> Array:
-    """`out[indices[k]] = combine(a[k], out[indices[k]])` along the first axis of `defaults`."""
+    """`out[indices[k]] = combine(a[k], out[indices[k]])` along the first axis of `defaults`.
+
+    Parameters
+        defaults: an array: the elements that nothing is written to.
+        indices: an array of integers: where each element of `a` goes.
+        a: an array of any shape.
+        combine: a function (new, old); default td.overwrite.
+
+    Result: an array of the shape of `defaults`.
+
+    >>> import numpy as np, treadle as td
+    >>> td.scatter(np.zeros(4, int), [3, 1], [7, 8])
+    Array([0, 8, 0, 7])
+
+    See also `permute`, `update`, `put`.
+    """
     forbid_nesting("scatter")
     target, source, at = (as_array(x, "scatter") for x in (defaults, a, indices))
     if not at.structure.is_leaf or not at.types[0].is_integer:
@@ -202,6 +227,20 @@ def bincount(
     only after the maximum has been computed; a negative element is then an error, as in NumPy.  A
     given `length` avoids this synchronisation: values without a bin are dropped, and reported in
     checked mode.
+
+    Parameters
+        a: a 1-D array of integers ≥ 0.
+        weights: a weight for each element; default: all 1.
+        minlength: the least number of counts; default 0.
+        length: the extent, if it is known; optional.
+
+    Result: an array: the number of each integer from 0 on.
+
+    >>> import numpy as np, treadle as td
+    >>> td.bincount(np.array([3, 1, 2]))
+    Array([0, 1, 1, 1])
+
+    See also `histogram`, `histogram2d`, `histogramdd`, `digitize`, `histogram_bin_edges`.
     """
     forbid_nesting("bincount")
     values = flatten(as_array(a, "bincount"))
@@ -288,6 +327,21 @@ def histogram(
 
     Counts are int64, or of the weights' type.  Without `range`, the minimum and maximum of `a` are
     used. With `density`, the counts are a density whose integral over the range is 1.
+
+    Parameters
+        a: an array of any shape.
+        bins: the number of bins (default 10), or the edges, increasing.
+        range: the lowest and the highest edge; default: the least and the greatest element.
+        density: whether to scale so that the integral is 1; optional.
+        weights: a weight for each element; default: all 1.
+
+    Result: the counts and the edges.
+
+    >>> import numpy as np, treadle as td
+    >>> td.histogram(np.array([0.0, 0.5, 1.0]), 2, (0, 1))
+    (Array([1, 2]), Array([0. , 0.5, 1. ]))
+
+    See also `histogram2d`, `histogramdd`, `bincount`, `digitize`, `histogram_bin_edges`.
     """
     forbid_nesting("histogram")
     values = flatten(as_array(a, "histogram"))

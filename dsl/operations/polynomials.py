@@ -57,9 +57,17 @@ def _both(a: ArrayLike, b: ArrayLike, operation: str) -> tuple[Array, Array]:
 def polyadd(a1: ArrayLike, a2: ArrayLike) -> Array:
     """The sum of two polynomials, with the number of coefficients of the longer one.
 
+    Parameters
+        a1: an array.
+        a2: an array.
+
+    Result: an array.
+
     >>> import numpy as np, treadle as td
     >>> td.polyadd(np.array([1, 2]), np.array([9, 5, 4]))
     Array([9, 6, 6])
+
+    See also `polyval`, `polyfit`, `polysub`, `polymul`, `polydiv`.
     """
     left, right = _both(a1, a2, "polyadd")
     return left + right
@@ -67,7 +75,20 @@ def polyadd(a1: ArrayLike, a2: ArrayLike) -> Array:
 
 @operation
 def polysub(a1: ArrayLike, a2: ArrayLike) -> Array:
-    """The difference of two polynomials, with the number of coefficients of the longer one."""
+    """The difference of two polynomials, with the number of coefficients of the longer one.
+
+    Parameters
+        a1: an array.
+        a2: an array.
+
+    Result: an array.
+
+    >>> import numpy as np, treadle as td
+    >>> td.polysub([1, 2], np.array([3, 1, 2]))
+    Array([-3,  0,  0])
+
+    See also `polyval`, `polyfit`, `polyadd`, `polymul`, `polydiv`.
+    """
     left, right = _both(a1, a2, "polysub")
     return left - right
 
@@ -78,9 +99,17 @@ def polymul(a1: ArrayLike, a2: ArrayLike) -> Array:
 
     Leading zeros of the operands stay (NumPy removes them: its extent depends on the values).
 
+    Parameters
+        a1: an array.
+        a2: an array.
+
+    Result: an array.
+
     >>> import numpy as np, treadle as td
     >>> td.polymul(np.array([1, 2]), np.array([1, -2]))
     Array([ 1,  0, -4])
+
+    See also `polyval`, `polyfit`, `polyadd`, `polysub`, `polydiv`.
     """
     left, right = _coefficients(a1, "polymul"), _coefficients(a2, "polymul")
     return convolve(left, right, mode="full", method="direct")
@@ -100,9 +129,17 @@ def polydiv(u: ArrayLike, v: ArrayLike) -> Division:
     The quotient has max(m − n + 1, 1) coefficients; the remainder has those of `u`, its leading
     zeros included (NumPy removes them: its extent depends on the values).
 
+    Parameters
+        u: the coefficients of the dividend, highest power first.
+        v: the coefficients of the divisor.
+
+    Result: Division.
+
     >>> import numpy as np, treadle as td
     >>> td.polydiv(np.array([3.0, 5.0, 2.0]), np.array([2.0, 1.0])).quotient
     Array([1.5 , 1.75])
+
+    See also `polyval`, `polyfit`, `polyadd`, `polysub`, `polymul`.
     """
     above, below = _coefficients(u, "polydiv") + 0.0, _coefficients(v, "polydiv") + 0.0
     kind = promote(above.types[0], False, below.types[0], False)[0]
@@ -130,9 +167,17 @@ def polydiv(u: ArrayLike, v: ArrayLike) -> Division:
 def polyval(p: ArrayLike, x: ArrayLike) -> Array:
     """The values of a polynomial at the elements of `x`, by Horner's rule: one kernel.
 
+    Parameters
+        p: coefficients, highest power first.
+        x: a number, or an array of any shape.
+
+    Result: an array.
+
     >>> import numpy as np, treadle as td
     >>> td.polyval(np.array([3, 0, 1]), 5)
     Array(76)
+
+    See also `polyfit`, `polyadd`, `polysub`, `polymul`, `polydiv`.
     """
     table, places = _coefficients(p, "polyval"), as_array(x, "polyval")
     kind = promote(table.types[0], False, places.types[0], False)[0]
@@ -151,9 +196,17 @@ def polyval(p: ArrayLike, x: ArrayLike) -> Array:
 def polyder(p: ArrayLike, m: int = 1) -> Array:
     """The m-th derivative: m coefficients less.
 
+    Parameters
+        p: coefficients, highest power first.
+        m: how many times; default 1.
+
+    Result: an array.
+
     >>> import numpy as np, treadle as td
     >>> td.polyder(np.array([1, 1, 1, 1]))
     Array([3, 2, 1])
+
+    See also `polyval`, `polyfit`, `polyadd`, `polysub`, `polymul`.
     """
     array = _coefficients(p, "polyder")
     _require_order(m, "polyder")
@@ -176,9 +229,18 @@ def polyint(p: ArrayLike, m: int = 1, k: ArrayLike | None = None) -> Array:
     `k`: the constants of integration, the first for the highest power; one number stands for all
     (default: 0).
 
+    Parameters
+        p: coefficients, highest power first.
+        m: how many times; default 1.
+        k: the constants of integration; default 0.
+
+    Result: an array.
+
     >>> import numpy as np, treadle as td
     >>> td.polyint(np.array([4.0, 1.0]), k=3)
     Array([2., 1., 3.])
+
+    See also `polyval`, `polyfit`, `polyadd`, `polysub`, `polymul`.
     """
     array = _coefficients(p, "polyint")
     _require_order(m, "polyint")
@@ -201,9 +263,16 @@ def poly(seq_of_zeros: ArrayLike) -> Array:
 
     Complex zeros give complex coefficients (NumPy: real ones if the zeros come in conjugate pairs).
 
+    Parameters
+        seq_of_zeros: the roots, or a square matrix.
+
+    Result: an array.
+
     >>> import numpy as np, treadle as td
     >>> td.poly(np.array([1, 2]))
     Array([ 1., -3.,  2.])
+
+    See also `polyval`, `polyfit`, `polyadd`, `polysub`, `polymul`.
     """
     array = as_array(seq_of_zeros, "poly")
     if array.ndim > 1:
@@ -243,10 +312,21 @@ def polyfit(
     `rcond`: singular values below this part of the largest count as 0 (default: the extent of `x`
     times the precision).  `ShapeError` if the extents of `x` and `y` differ.
 
+    Parameters
+        x: a number, or an array of any shape.
+        y: a number, or an array that broadcasts with `x`.
+        deg: the degree.
+        rcond: singular values below `rcond` times the largest count as 0; optional.
+        w: weights of the points; default 1.
+
+    Result: an array.
+
     >>> import numpy as np, treadle as td
     >>> fit = td.polyfit(np.array([0.0, 1.0, 2.0]), np.array([1.0, 3.0, 5.0]), 1)
     >>> td.round(fit, 6)
     Array([2., 1.])
+
+    See also `polyval`, `polyadd`, `polysub`, `polymul`, `polydiv`.
     """
     places, values = as_array(x, "polyfit") + 0.0, as_array(y, "polyfit") + 0.0
     if not isinstance(deg, int) or deg < 0 or places.ndim != 1 or values.ndim not in (1, 2):

@@ -43,9 +43,22 @@ def quantile(
     interpolates; `lower`, `higher`, `nearest` choose one, `midpoint` takes their mean.  NaN where
     an element is NaN.  One sort, and a gather.
 
+    Parameters
+        a: an array of any shape.
+        q: the probabilities: a number or an array, in 0 … 1.
+        axis: the axis, from −rank to rank − 1; default None: of all elements.
+        method: "linear" (default) or another of NumPy's rules between two elements.
+        keepdims: whether the reduced axes stay, with extent 1; default False.
+
+    Result: an array without the axes that were reduced; of rank 0 if these are all.
+
+    Errors: `AxisError` if there is no such axis.
+
     >>> import numpy as np, treadle as td
     >>> td.quantile(np.array([1.0, 2.0, 4.0]), [0.5, 0.75])
     Array([2., 3.])
+
+    See also `percentile`, `median`, `nanquantile`, `nanpercentile`, `nanmedian`.
     """
     return _quantile(a, q, axis, method, keepdims, "quantile", 1.0, skip=False)
 
@@ -58,7 +71,25 @@ def percentile(
     method: Method = "linear",
     keepdims: bool = False,
 ) -> Array:
-    """`quantile` with q between 0 and 100."""
+    """`quantile` with q between 0 and 100.
+
+    Parameters
+        a: an array of any shape.
+        q: the percentages: a number or an array, in 0 … 100.
+        axis: the axis, from −rank to rank − 1; default None: of all elements.
+        method: "linear" (default) or another of NumPy's rules between two elements.
+        keepdims: whether the reduced axes stay, with extent 1; default False.
+
+    Result: an array without the axes that were reduced; of rank 0 if these are all.
+
+    Errors: `AxisError` if there is no such axis.
+
+    >>> import numpy as np, treadle as td
+    >>> td.percentile(np.array([0.0, 0.5, 1.0]), [50, 75])
+    Array([0.5 , 0.75])
+
+    See also `quantile`, `median`, `nanquantile`, `nanpercentile`, `nanmedian`.
+    """
     return _quantile(a, q, axis, method, keepdims, "percentile", 100.0, skip=False)
 
 
@@ -70,7 +101,25 @@ def nanquantile(
     method: Method = "linear",
     keepdims: bool = False,
 ) -> Array:
-    """`quantile` of the elements that are not NaN; NaN if there are none."""
+    """`quantile` of the elements that are not NaN; NaN if there are none.
+
+    Parameters
+        a: an array of any shape.
+        q: the probabilities: a number or an array, in 0 … 1.
+        axis: the axis, from −rank to rank − 1; default None: of all elements.
+        method: "linear" (default) or another of NumPy's rules between two elements.
+        keepdims: whether the reduced axes stay, with extent 1; default False.
+
+    Result: an array without the axes that were reduced; of rank 0 if these are all.
+
+    Errors: `AxisError` if there is no such axis.
+
+    >>> import numpy as np, treadle as td
+    >>> td.nanquantile(np.array([0.0, 0.5, 1.0]), 0.25)
+    Array(0.25)
+
+    See also `quantile`, `percentile`, `median`, `nanpercentile`, `nanmedian`.
+    """
     return _quantile(a, q, axis, method, keepdims, "nanquantile", 1.0, skip=True)
 
 
@@ -82,19 +131,69 @@ def nanpercentile(
     method: Method = "linear",
     keepdims: bool = False,
 ) -> Array:
-    """`percentile` of the elements that are not NaN; NaN if there are none."""
+    """`percentile` of the elements that are not NaN; NaN if there are none.
+
+    Parameters
+        a: an array of any shape.
+        q: the percentages: a number or an array, in 0 … 100.
+        axis: the axis, from −rank to rank − 1; default None: of all elements.
+        method: "linear" (default) or another of NumPy's rules between two elements.
+        keepdims: whether the reduced axes stay, with extent 1; default False.
+
+    Result: an array without the axes that were reduced; of rank 0 if these are all.
+
+    Errors: `AxisError` if there is no such axis.
+
+    >>> import numpy as np, treadle as td
+    >>> td.nanpercentile(np.array([0.0, 0.5, 1.0]), 50)
+    Array(0.5)
+
+    See also `quantile`, `percentile`, `median`, `nanquantile`, `nanmedian`.
+    """
     return _quantile(a, q, axis, method, keepdims, "nanpercentile", 100.0, skip=True)
 
 
 @operation
 def median(a: ArrayLike, axis: int | None = None, keepdims: bool = False) -> Array:
-    """The middle element, or the mean of the two in the middle; NaN where an element is NaN."""
+    """The middle element, or the mean of the two in the middle; NaN where an element is NaN.
+
+    Parameters
+        a: an array of any shape.
+        axis: the axis, from −rank to rank − 1; default None: of all elements.
+        keepdims: whether the reduced axes stay, with extent 1; default False.
+
+    Result: an array without the axes that were reduced; of rank 0 if these are all.
+
+    Errors: `AxisError` if there is no such axis.
+
+    >>> import numpy as np, treadle as td
+    >>> td.median(np.array([3, 1, 2]))
+    Array(2.)
+
+    See also `quantile`, `percentile`, `nanquantile`, `nanpercentile`, `nanmedian`.
+    """
     return _quantile(a, 0.5, axis, "midpoint", keepdims, "median", 1.0, skip=False)
 
 
 @operation
 def nanmedian(a: ArrayLike, axis: int | None = None, keepdims: bool = False) -> Array:
-    """The median of the elements that are not NaN; NaN if there are none."""
+    """The median of the elements that are not NaN; NaN if there are none.
+
+    Parameters
+        a: an array of any shape.
+        axis: the axis, from −rank to rank − 1; default None: of all elements.
+        keepdims: whether the reduced axes stay, with extent 1; default False.
+
+    Result: an array without the axes that were reduced; of rank 0 if these are all.
+
+    Errors: `AxisError` if there is no such axis.
+
+    >>> import numpy as np, treadle as td
+    >>> td.nanmedian(np.array([3.0, np.nan, 1.0]))
+    Array(2.)
+
+    See also `quantile`, `percentile`, `median`, `nanquantile`, `nanpercentile`.
+    """
     return _quantile(a, 0.5, axis, "midpoint", keepdims, "nanmedian", 1.0, skip=True)
 
 
@@ -157,7 +256,19 @@ def _gathered(rows: Array, index: Array, axes: int) -> Array:
 
 @operation
 def flatnonzero(a: ArrayLike) -> Array:
-    """The indices of the elements that are not 0 in the flattened array, ascending (int64)."""
+    """The indices of the elements that are not 0 in the flattened array, ascending (int64).
+
+    Parameters
+        a: an array of any shape.
+
+    Result: an array.
+
+    >>> import numpy as np, treadle as td
+    >>> td.flatnonzero(np.array([2, 0, 1]))
+    Array([0, 2])
+
+    See also `nonzero`, `argwhere`.
+    """
     array = flatten(as_array(a, "flatnonzero"))
     found: Array = compact(array != 0, iota(array.shape[0]))[0]
     return found
@@ -169,9 +280,16 @@ def nonzero(a: ArrayLike) -> tuple[Array, ...]:
 
     Their extent is a run-time value.
 
+    Parameters
+        a: an array of any shape.
+
+    Result: a tuple of arrays.
+
     >>> import numpy as np, treadle as td
     >>> [x.tolist() for x in td.nonzero(np.array([[0, 3], [4, 0]]))]
     [[0, 1], [1, 0]]
+
+    See also `filter`, `compact`, `expand`, `unique`.
     """
     array = as_array(a, "nonzero")
     if not array.ndim:
@@ -186,7 +304,20 @@ def nonzero(a: ArrayLike) -> tuple[Array, ...]:
 
 @operation
 def argwhere(a: ArrayLike) -> Array:
-    """The indices of the elements that are not 0, a row for each."""
+    """The indices of the elements that are not 0, a row for each.
+
+    Parameters
+        a: an array of any shape.
+
+    Result: an array.
+
+    >>> import numpy as np, treadle as td
+    >>> td.argwhere(np.array([2, 0, 1]))
+    Array([[0],
+           [2]])
+
+    See also `nonzero`, `flatnonzero`.
+    """
     return stack(nonzero(a), axis=1)
 
 
@@ -206,6 +337,16 @@ def interp(
 
     Below and above it is `left` and `right` (default: the first and the last of `fp`).  With
     `period` the function repeats, and `xp` may have any order.  float64, or complex128.
+
+    Parameters
+        x: a number, or an array of any shape.
+        xp: the known x coordinates, increasing.
+        fp: the known values.
+        left: the value below `xp[0]`; default `fp[0]`.
+        right: the value above `xp[-1]`; default `fp[-1]`.
+        period: the period of `x`; default None.
+
+    Result: an array of the shape of `x`.
 
     >>> import numpy as np, treadle as td
     >>> td.interp(np.array([0.5, 9.0]), np.array([0.0, 1.0]), np.array([10.0, 20.0]))

@@ -27,6 +27,11 @@ __all__ = ["broadcast_shapes", "can_cast", "finfo", "iinfo", "iscomplexobj", "is
 def shape(a: ArrayLike) -> tuple[IntLike, ...]:
     """The extents: an int where one is known, a scalar of the program for others.
 
+    Parameters
+        a: an array of any shape.
+
+    Result: a tuple; extents that are not known yet are scalars.
+
     >>> import numpy as np, treadle as td
     >>> td.shape(np.zeros((2, 3)))
     (2, 3)
@@ -37,6 +42,11 @@ def shape(a: ArrayLike) -> tuple[IntLike, ...]:
 @without_frames
 def ndim(a: ArrayLike) -> int:
     """The rank.
+
+    Parameters
+        a: an array of any shape.
+
+    Result: a Python int.
 
     >>> import numpy as np, treadle as td
     >>> td.ndim(np.zeros((2, 3)))
@@ -50,6 +60,14 @@ def size(a: ArrayLike, axis: int | Sequence[int] | None = None) -> IntLike:
     """The number of elements, or the extent of an axis (the product of those of several).
 
     `AxisError` for an axis that is none.
+
+    Parameters
+        a: an array of any shape.
+        axis: the axes; default all.
+
+    Result: a Python int if it is known, else a scalar.
+
+    Errors: `AxisError` if there is no such axis.
 
     >>> import numpy as np, treadle as td
     >>> td.size(np.zeros((2, 3))), td.size(np.zeros((2, 3)), 1)
@@ -67,6 +85,11 @@ def size(a: ArrayLike, axis: int | Sequence[int] | None = None) -> IntLike:
 def isscalar(element: object) -> bool:
     """Whether this is a number, of Python, NumPy or the program, or text; arrays of rank 0 are not.
 
+    Parameters
+        element: a number or an array.
+
+    Result: a Python bool.
+
     >>> import treadle as td
     >>> td.isscalar(3), td.isscalar(td.unit(3))
     (True, False)
@@ -82,6 +105,11 @@ def _type(x: ArrayLike, operation: str) -> ScalarType:
 def iscomplexobj(x: ArrayLike) -> bool:
     """Whether the elements are of a complex type.
 
+    Parameters
+        x: a number, or an array of any shape.
+
+    Result: a Python bool.
+
     >>> import treadle as td
     >>> td.iscomplexobj(1 + 0j), td.iscomplexobj(td.unit(3))
     (True, False)
@@ -91,7 +119,17 @@ def iscomplexobj(x: ArrayLike) -> bool:
 
 @without_frames
 def isrealobj(x: ArrayLike) -> bool:
-    """Whether the elements are not of a complex type."""
+    """Whether the elements are not of a complex type.
+
+    Parameters
+        x: a number, or an array of any shape.
+
+    Result: a Python bool.
+
+    >>> import numpy as np, treadle as td
+    >>> td.isrealobj(np.array([3 + 4j]))
+    False
+    """
     return not iscomplexobj(x)
 
 
@@ -99,9 +137,16 @@ def isrealobj(x: ArrayLike) -> bool:
 def result_type(*arrays_and_dtypes: ArrayLike | DTypeLike) -> ScalarType:
     """The type of a sum of these: arrays, types, and numbers of Python, which yield to others.
 
+    Parameters
+        *arrays_and_dtypes: arrays, numbers and types.
+
+    Result: an element type.
+
     >>> import numpy as np, treadle as td
     >>> td.result_type(td.float32, td.int16, 3.5)
     float32
+
+    See also `finfo`, `iinfo`, `isdtype`, `issubdtype`, `can_cast`.
     """
     if not arrays_and_dtypes:
         raise ShapeError("result_type needs one operand at least.", hint="Give arrays or types.")
@@ -123,9 +168,17 @@ def result_type(*arrays_and_dtypes: ArrayLike | DTypeLike) -> ScalarType:
 def promote_types(type1: DTypeLike, type2: DTypeLike) -> ScalarType:
     """The type to which both types are promoted.
 
+    Parameters
+        type1: an element type.
+        type2: an element type.
+
+    Result: an element type.
+
     >>> import treadle as td
     >>> td.promote_types(td.int8, td.uint8)
     int16
+
+    See also `finfo`, `iinfo`, `isdtype`, `issubdtype`, `can_cast`.
     """
     return result_type(as_type(type1), as_type(type2))
 
@@ -139,9 +192,18 @@ def can_cast(from_: ArrayLike | DTypeLike, to: DTypeLike, casting: str = "safe")
     """Whether a conversion keeps the rule `casting`: "no" and "equiv" (the same type), "safe" (no
     value is lost), "same_kind" (of floats, say, to smaller ones), or "unsafe" (any).
 
+    Parameters
+        from_: an element type, or an array.
+        to: an element type.
+        casting: "safe" (default), "same_kind", "unsafe", "equiv" or "no".
+
+    Result: a Python bool.
+
     >>> import treadle as td
     >>> td.can_cast(td.int32, td.int64), td.can_cast(td.float64, td.int64)
     (True, False)
+
+    See also `finfo`, `iinfo`, `isdtype`, `issubdtype`, `promote_types`.
     """
     if casting not in _RULES:
         raise ShapeError(f"can_cast: no rule {casting!r}.", hint=f"Choose of {', '.join(_RULES)}.")
@@ -160,9 +222,17 @@ def isdtype(dtype: DTypeLike, kind: DTypeLike | tuple[DTypeLike, ...]) -> bool:
     """Whether a type is of a kind, or of one of several: "bool", "signed integer", "unsigned
     integer", "integral", "real floating", "complex floating", "numeric", or a type.
 
+    Parameters
+        dtype: the element type: td.float32, np.float32, float, "float32", ….
+        kind: a type, the name of a kind ("integral", "real floating", …), or a tuple of them.
+
+    Result: a Python bool.
+
     >>> import treadle as td
     >>> td.isdtype(td.int8, "integral"), td.isdtype(td.int8, (td.int16, "bool"))
     (True, False)
+
+    See also `finfo`, `iinfo`, `issubdtype`, `can_cast`, `promote_types`.
     """
     if isinstance(kind, tuple):
         return any(isdtype(dtype, k) for k in kind)
@@ -176,9 +246,17 @@ def isdtype(dtype: DTypeLike, kind: DTypeLike | tuple[DTypeLike, ...]) -> bool:
 def issubdtype(arg1: DTypeLike, arg2: DTypeLike) -> bool:
     """Whether a type is one of those of NumPy's abstract type `arg2` (`np.floating`), or that type.
 
+    Parameters
+        arg1: an element type.
+        arg2: an element type, or one of NumPy's abstract types.
+
+    Result: a Python bool.
+
     >>> import numpy as np, treadle as td
     >>> td.issubdtype(td.float32, np.floating), td.issubdtype(td.float32, td.float64)
     (True, False)
+
+    See also `finfo`, `iinfo`, `isdtype`, `can_cast`, `promote_types`.
     """
     own = as_type(arg1)
     if isinstance(arg2, type) and issubclass(arg2, np.generic):
@@ -216,9 +294,16 @@ def finfo(dtype: DTypeLike | ArrayLike) -> FloatInfo:
     """The limits of a type of floats (of complex numbers: of their parts), as NumPy's `finfo`, but
     as Python floats.
 
+    Parameters
+        dtype: the element type: td.float32, np.float32, float, "float32", ….
+
+    Result: an object with `eps`, `max`, `tiny`, … as NumPy's.
+
     >>> import treadle as td
     >>> td.finfo(td.float32).max
     3.4028234663852886e+38
+
+    See also `iinfo`, `isdtype`, `issubdtype`, `can_cast`, `promote_types`.
     """
     found = ml_dtypes.finfo(_of_value(dtype).numpy)  # type: ignore[no-untyped-call]
     floats = {n: float(getattr(found, n)) for n in _FLOATS}
@@ -229,9 +314,16 @@ def finfo(dtype: DTypeLike | ArrayLike) -> FloatInfo:
 def iinfo(dtype: DTypeLike | ArrayLike) -> np.iinfo:
     """The limits of a type of integers, as NumPy's `iinfo`.
 
+    Parameters
+        dtype: the element type: td.float32, np.float32, float, "float32", ….
+
+    Result: an object with `min`, `max` and `bits`.
+
     >>> import treadle as td
     >>> td.iinfo(td.int16).max
     32767
+
+    See also `finfo`, `isdtype`, `issubdtype`, `can_cast`, `promote_types`.
     """
     return np.iinfo(_of_value(dtype).numpy)
 
@@ -240,9 +332,16 @@ def iinfo(dtype: DTypeLike | ArrayLike) -> np.iinfo:
 def broadcast_shapes(*shapes: int | Sequence[int]) -> tuple[int, ...]:
     """The shape to which arrays of these shapes broadcast; `ShapeError` if there is none.
 
+    Parameters
+        *shapes: shapes.
+
+    Result: a tuple of integers.
+
     >>> import treadle as td
     >>> td.broadcast_shapes((3, 1), 4)
     (3, 4)
+
+    See also `broadcast_to`, `broadcast_arrays`.
     """
     try:
         return np.broadcast_shapes(*shapes)

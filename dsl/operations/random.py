@@ -242,6 +242,8 @@ def key(seed: IntLike) -> Any:
     A key is a value: the same key gives the same numbers, so each use needs its own, made by
     `split` or `fold_in`.
 
+    Result: arrays, as described.
+
     >>> import treadle as td
     >>> td.run(td.random.key(7))
     array([7, 0], dtype=uint32)
@@ -284,6 +286,8 @@ def fold_in(key: KeyLike, n: IntLike) -> Any:
         key: an array (2,) of uint32, or two scalars.
         n: an integer, in kernels usually an index.
 
+    Result: arrays, as described.
+
     >>> import treadle as td
     >>> key = td.random.key(0)
     >>> td.run(td.generate(3, lambda i: td.random.uniform(td.random.fold_in(key, i), ()))).round(3)
@@ -302,6 +306,12 @@ def fold_in(key: KeyLike, n: IntLike) -> Any:
 def split(key: KeyLike, n: IntLike = 2) -> Any:
     """Independent keys: `fold_in(key, k)` for k < n, an array (n, 2) of uint32; inside a kernel a
     tuple of n keys.
+
+    Parameters
+        key: a key.
+        n: a number of elements, ≥ 0; default 2.
+
+    Result: arrays, as described.
 
     >>> import treadle as td
     >>> first, second = td.random.split(td.random.key(0))
@@ -335,6 +345,8 @@ def bits(key: KeyLike, shape: ShapeLike = (), dtype: DTypeLike = uint32) -> Valu
     The element with row-major number i is word i mod 4 of Philox block i div 4; of uint64, words
     2 (i mod 2) (high) and 2 (i mod 2) + 1 (low) of block i div 2; narrower types are the top bits
     of a uint32 each.
+
+    Result: an array; a scalar if all operands are numbers.
 
     >>> import treadle as td
     >>> td.run(td.random.bits(td.random.key(0), 3))
@@ -416,6 +428,8 @@ def uniform(
     In [0, 1), float32 are the top 24 bits of `bits(key, shape, uint32)` times 2⁻²⁴, float64 the top
     53 of `bits(key, shape, uint64)` times 2⁻⁵³; the result is low + (high − low) u.
 
+    Result: an array; a scalar if all operands are numbers.
+
     >>> import treadle as td
     >>> td.run(td.random.uniform(td.random.key(0), 3)).round(3)
     array([0.399, 0.736, 0.972])
@@ -445,6 +459,8 @@ def integers(
     Lemire's method (2019), without bias: of x, a word of 32 bits (64 for types of 64 bits), and
     n = high − low, the number is low + ⌊x n / 2³²⌋, unless x n mod 2³² < 2³² mod n.  Such an x, of
     which there are fewer than n in 2³², is replaced by the next word of the element's own.
+
+    Result: an array; a scalar if all operands are numbers.
 
     >>> import treadle as td
     >>> td.run(td.random.integers(td.random.key(0), 5, 1, 7))
@@ -608,6 +624,8 @@ def normal(
     √2 erf⁻¹(2u − 1) of u = (k + ½) 2⁻²³, k the top 23 bits of `bits(key, shape, uint32)`; float64:
     (k + ½) 2⁻⁵² of the top 52 bits of a uint64.
 
+    Result: an array; a scalar if all operands are numbers.
+
     >>> import treadle as td
     >>> td.run(td.random.normal(td.random.key(0), 3)).round(3)
     array([-0.256,  0.63 ,  1.915])
@@ -637,6 +655,8 @@ def exponential(
         shape: the extents; () inside a kernel.
         dtype: float32 or float64.
         scale: the mean, a number or an array that broadcasts to `shape`.
+
+    Result: an array; a scalar if all operands are numbers.
 
     >>> import treadle as td
     >>> td.run(td.random.exponential(td.random.key(0), 3)).round(3)
@@ -699,6 +719,8 @@ def gamma(
 
     By the rejection method of Marsaglia and Tsang (2000).
 
+    Result: an array; a scalar if all operands are numbers.
+
     >>> import treadle as td
     >>> td.run(td.random.gamma(td.random.key(0), 3, 2.0)).round(3)
     array([2.559, 3.371, 1.041])
@@ -725,6 +747,8 @@ def beta(
         dtype: float32 or float64.
 
     Of two numbers x and y of gamma distributions, x / (x + y).
+
+    Result: an array; a scalar if all operands are numbers.
 
     >>> import treadle as td
     >>> td.run(td.random.beta(td.random.key(0), 3, 2.0, 5.0)).round(3)
@@ -813,6 +837,8 @@ def poisson(key: KeyLike, shape: ShapeLike, lam: ArrayLike, dtype: DTypeLike = i
 
     By search for means below 10, else by Hörmann's transformed rejection (1993).
 
+    Result: an array; a scalar if all operands are numbers.
+
     >>> import treadle as td
     >>> td.run(td.random.poisson(td.random.key(0), 5, 3.0))
     array([5, 4, 3, 1, 1])
@@ -854,6 +880,10 @@ def permutation(key: KeyLike, x: ArrayLike, axis: int = 0) -> Array:
         x: an integer, known at trace time or not, or an array.
         axis: of an array: which slices move.
 
+    Result: an array.
+
+    Errors: `AxisError` if there is no such axis.
+
     >>> import treadle as td
     >>> td.run(td.random.permutation(td.random.key(0), 5))
     array([4, 0, 3, 1, 2])
@@ -872,6 +902,10 @@ def shuffle(key: KeyLike, x: ArrayLike, axis: int = 0) -> Array:
         key: an array (2,) of uint32.
         x: an array, of at least one axis.
         axis: which slices move.
+
+    Result: an array.
+
+    Errors: `AxisError` if there is no such axis.
 
     >>> import numpy as np, treadle as td
     >>> td.run(td.random.shuffle(td.random.key(0), np.array([10, 20, 30, 40, 50])))
@@ -905,6 +939,10 @@ def choice(
     number.  With `p` but not `replace`, elements come in the order of exponential waiting times of
     rates p, which is choosing one after the other; those of probability 0 come last.  More choices
     than elements, without `replace`: `ShapeError`.
+
+    Result: arrays, as described.
+
+    Errors: `AxisError` if there is no such axis.
 
     >>> import numpy as np, treadle as td
     >>> td.run(td.random.choice(td.random.key(0), np.array([2, 3, 5, 7]), 6))

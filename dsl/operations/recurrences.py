@@ -54,10 +54,6 @@ def scan(
     are arrays, numbers, or tuples, named tuples, dataclasses and dicts of them; the second value
     may be `None` if there is nothing to collect.  The state keeps its types and extents.
 
-    xs: arrays of equal extent along `axis`; `f` receives their slices (numbers, from arrays of
-        rank 1).  Without `xs`, `f` receives the number of the step, an int64.
-    length: the number of steps, which may be a run-time value; needed without `xs`.
-
     Where `f` treats the elements of the other axes independently, the scan is one kernel that walks
     along the axis with the state in registers; otherwise it is a loop over arrays that writes what
     a step returns in place.  For associative functions, `td.scanl` and `td.cumsum` are parallel
@@ -66,11 +62,24 @@ def scan(
     Errors: `TracingError` where `f` returns no pair, `DTypeError` and `ShapeError` where it changes
     the state's types or extents, `NestedParallelismError` inside a kernel (use `td.loop` there).
 
+    Parameters
+        f: a function (state, x) of arrays that returns (state, y).
+        init: the first state: arrays, numbers, or tuples and classes of them.
+        xs: arrays of equal extent along `axis`; `f` receives their slices (numbers, from arrays of
+            rank 1); without, it receives the number of the step, an int64.
+        axis: the axis of `xs`; default 0.
+        reverse: whether to begin at the end; default False.
+        length: the number of steps, needed without `xs`; optional.
+
+    Result: the last state and the collected results, as `f` returns them.
+
     >>> import numpy as np, treadle as td
     >>> x = np.array([1.0, 0.0, 0.0, 2.0])
     >>> last, smooth = td.run(td.scan(lambda s, x: (0.5 * s + x, 0.5 * s + x), 0.0, x))
     >>> smooth
     array([1.   , 0.5  , 0.25 , 2.125])
+
+    See also `loop`, `iterate`, `while_loop`, `cond`.
     """
     forbid_nesting("scan")
     require_signature(f, ("state", "x"), "the function of scan")

@@ -126,7 +126,23 @@ def sum(
     *,
     dtype: DTypeLike | None = None,
 ) -> Array:
-    """The sum, in `dtype`; small integers and booleans are added in 64 bits, as in NumPy."""
+    """The sum, in `dtype`; small integers and booleans are added in 64 bits, as in NumPy.
+
+    Parameters
+        a: an array of any shape.
+        axis: the axis, or a tuple of axes, from −rank to rank − 1; default None: all.
+        keepdims: whether the reduced axes stay, with extent 1; default False.
+
+    Result: an array without the axes that were reduced; of rank 0 if these are all.
+
+    Errors: `AxisError` if there is no such axis.
+
+    >>> import numpy as np, treadle as td
+    >>> td.sum(np.arange(6).reshape(2, 3), axis=0)
+    Array([3, 5, 7])
+
+    See also `prod`, `mean`, `std`, `var`, `min`.
+    """
     array = as_array(a, "sum")
     t = summed_type(array.types[0]) if dtype is None else as_type(dtype)
     wide = wide_type(t)
@@ -150,7 +166,23 @@ def prod(
     *,
     dtype: DTypeLike | None = None,
 ) -> Array:
-    """The product, in `dtype`; small integers and booleans are multiplied in 64 bits."""
+    """The product, in `dtype`; small integers and booleans are multiplied in 64 bits.
+
+    Parameters
+        a: an array of any shape.
+        axis: the axis, or a tuple of axes, from −rank to rank − 1; default None: all.
+        keepdims: whether the reduced axes stay, with extent 1; default False.
+
+    Result: an array without the axes that were reduced; of rank 0 if these are all.
+
+    Errors: `AxisError` if there is no such axis.
+
+    >>> import numpy as np, treadle as td
+    >>> td.prod(np.array([3, 1, 2]))
+    Array(6)
+
+    See also `sum`, `mean`, `std`, `var`, `min`.
+    """
     array = as_array(a, "prod")
     t = summed_type(array.types[0]) if dtype is None else as_type(dtype)
     wide = wide_type(t)
@@ -169,13 +201,45 @@ def prod(
 @operation
 def min(a: ArrayLike, axis: AxisLike | None = None, keepdims: bool = False) -> Array:
     """The minimum; NaN if any element is NaN; an empty axis raises a `ShapeError`.  Tuples are
-    compared by their first components that differ."""
+    compared by their first components that differ.
+
+    Parameters
+        a: an array of any shape.
+        axis: the axis, or a tuple of axes, from −rank to rank − 1; default None: all.
+        keepdims: whether the reduced axes stay, with extent 1; default False.
+
+    Result: an array without the axes that were reduced; of rank 0 if these are all.
+
+    Errors: `AxisError` if there is no such axis.
+
+    >>> import numpy as np, treadle as td
+    >>> td.min(np.arange(6).reshape(2, 3), axis=1)
+    Array([0, 3])
+
+    See also `sum`, `prod`, `mean`, `std`, `var`.
+    """
     return _extreme(a, axis, keepdims, "min")
 
 
 @operation
 def max(a: ArrayLike, axis: AxisLike | None = None, keepdims: bool = False) -> Array:
-    """The maximum; NaN if any element is NaN; an empty axis raises a `ShapeError`."""
+    """The maximum; NaN if any element is NaN; an empty axis raises a `ShapeError`.
+
+    Parameters
+        a: an array of any shape.
+        axis: the axis, or a tuple of axes, from −rank to rank − 1; default None: all.
+        keepdims: whether the reduced axes stay, with extent 1; default False.
+
+    Result: an array without the axes that were reduced; of rank 0 if these are all.
+
+    Errors: `AxisError` if there is no such axis.
+
+    >>> import numpy as np, treadle as td
+    >>> td.max(np.arange(6).reshape(2, 3))
+    Array(5)
+
+    See also `sum`, `prod`, `mean`, `std`, `var`.
+    """
     return _extreme(a, axis, keepdims, "max")
 
 
@@ -213,19 +277,67 @@ def _extreme_argument(array: Array, axes: Sequence[int], operation: str) -> Arra
 
 @operation
 def all(a: ArrayLike, axis: AxisLike | None = None, keepdims: bool = False) -> Array:
-    """Whether every element is nonzero."""
+    """Whether every element is nonzero.
+
+    Parameters
+        a: an array of any shape; numbers ≠ 0 are true.
+        axis: the axis, or a tuple of axes, from −rank to rank − 1; default None: all.
+        keepdims: whether the reduced axes stay, with extent 1; default False.
+
+    Result: an array without the axes that were reduced; of rank 0 if these are all.
+
+    Errors: `AxisError` if there is no such axis.
+
+    >>> import numpy as np, treadle as td
+    >>> td.all(np.arange(6).reshape(2, 3), axis=1)
+    Array([False,  True])
+
+    See also `sum`, `prod`, `mean`, `std`, `var`.
+    """
     return reduce(as_array(a, "all"), axis, keepdims, "all", as_truth, "logical_and", True)
 
 
 @operation
 def any(a: ArrayLike, axis: AxisLike | None = None, keepdims: bool = False) -> Array:
-    """Whether any element is nonzero."""
+    """Whether any element is nonzero.
+
+    Parameters
+        a: an array of any shape; numbers ≠ 0 are true.
+        axis: the axis, or a tuple of axes, from −rank to rank − 1; default None: all.
+        keepdims: whether the reduced axes stay, with extent 1; default False.
+
+    Result: an array without the axes that were reduced; of rank 0 if these are all.
+
+    Errors: `AxisError` if there is no such axis.
+
+    >>> import numpy as np, treadle as td
+    >>> td.any(np.arange(6).reshape(2, 3) > 4, axis=0)
+    Array([False, False,  True])
+
+    See also `sum`, `prod`, `mean`, `std`, `var`.
+    """
     return reduce(as_array(a, "any"), axis, keepdims, "any", as_truth, "logical_or", False)
 
 
 @operation
 def count_nonzero(a: ArrayLike, axis: AxisLike | None = None, keepdims: bool = False) -> Array:
-    """The number of nonzero elements (int64)."""
+    """The number of nonzero elements (int64).
+
+    Parameters
+        a: an array of any shape.
+        axis: the axis, or a tuple of axes, from −rank to rank − 1; default None: all.
+        keepdims: whether the reduced axes stay, with extent 1; default False.
+
+    Result: an array without the axes that were reduced; of rank 0 if these are all.
+
+    Errors: `AxisError` if there is no such axis.
+
+    >>> import numpy as np, treadle as td
+    >>> td.count_nonzero(np.arange(6).reshape(2, 3))
+    Array(5)
+
+    See also `sum`, `prod`, `mean`, `std`, `var`.
+    """
     return reduce(
         as_array(a, "count_nonzero"),
         axis,
@@ -239,7 +351,23 @@ def count_nonzero(a: ArrayLike, axis: AxisLike | None = None, keepdims: bool = F
 
 @combining
 def mean(a: ArrayLike, axis: AxisLike | None = None, keepdims: bool = False) -> Array:
-    """The arithmetic mean; of integers in float64; an empty axis gives NaN."""
+    """The arithmetic mean; of integers in float64; an empty axis gives NaN.
+
+    Parameters
+        a: an array of any shape.
+        axis: the axis, or a tuple of axes, from −rank to rank − 1; default None: all.
+        keepdims: whether the reduced axes stay, with extent 1; default False.
+
+    Result: an array without the axes that were reduced; of rank 0 if these are all.
+
+    Errors: `AxisError` if there is no such axis.
+
+    >>> import numpy as np, treadle as td
+    >>> td.mean(np.array([0.0, 0.5, 1.0]))
+    Array(0.5)
+
+    See also `sum`, `prod`, `std`, `var`, `min`.
+    """
     array = as_array(a, "mean")
     t = array.types[0]
     target = t if t.is_inexact else float64
@@ -266,7 +394,24 @@ def var(
     schedule: ScheduleLike | None = None,
 ) -> Array:
     """The variance: squares of differences from the mean, divided by n - `ddof` (or the standard's
-    word for it, `correction`); in two passes; `name` and `schedule` apply to the second."""
+    word for it, `correction`); in two passes; `name` and `schedule` apply to the second.
+
+    Parameters
+        a: an array of any shape.
+        axis: the axis, or a tuple of axes, from −rank to rank − 1; default None: all.
+        ddof: the divisor is the number of elements minus `ddof`; default 0.
+        keepdims: whether the reduced axes stay, with extent 1; default False.
+
+    Result: an array without the axes that were reduced; of rank 0 if these are all.
+
+    Errors: `AxisError` if there is no such axis.
+
+    >>> import numpy as np, treadle as td
+    >>> td.var(np.array([3, 1, 2]))
+    Array(0.66666667)
+
+    See also `sum`, `prod`, `mean`, `std`, `min`.
+    """
     ddof = _correction(ddof, correction, "var")
     array = as_array(a, "var")
     centred = subtract(array, mean(array, axis, keepdims=True))
@@ -302,7 +447,24 @@ def std(
     name: str | None = None,
     schedule: ScheduleLike | None = None,
 ) -> Array:
-    """The standard deviation; the other arguments as for `var`."""
+    """The standard deviation; the other arguments as for `var`.
+
+    Parameters
+        a: an array of any shape.
+        axis: the axis, or a tuple of axes, from −rank to rank − 1; default None: all.
+        ddof: the divisor is the number of elements minus `ddof`; default 0.
+        keepdims: whether the reduced axes stay, with extent 1; default False.
+
+    Result: an array without the axes that were reduced; of rank 0 if these are all.
+
+    Errors: `AxisError` if there is no such axis.
+
+    >>> import numpy as np, treadle as td
+    >>> td.std(np.array([0.0, 0.5, 1.0]))
+    Array(0.40824829)
+
+    See also `sum`, `prod`, `mean`, `var`, `min`.
+    """
     ddof = _correction(ddof, correction, "std")
     squared = var(a, axis, ddof, keepdims, name=name, schedule=schedule)
     return root(squared, 2)
@@ -316,13 +478,45 @@ def root(total: Array, order: float) -> Array:
 
 @operation
 def argmin(a: ArrayLike, axis: AxisLike | None = None, keepdims: bool = False) -> Array:
-    """The index (int64) of the first minimum, or of the first NaN if there is one."""
+    """The index (int64) of the first minimum, or of the first NaN if there is one.
+
+    Parameters
+        a: an array of any shape.
+        axis: the axis, or a tuple of axes, from −rank to rank − 1; default None: all.
+        keepdims: whether the reduced axes stay, with extent 1; default False.
+
+    Result: an array without the axes that were reduced; of rank 0 if these are all.
+
+    Errors: `AxisError` if there is no such axis.
+
+    >>> import numpy as np, treadle as td
+    >>> td.argmin(np.array([3, 1, 2]))
+    Array(1)
+
+    See also `argmax`, `min`, `max`.
+    """
     return _argument(a, axis, keepdims, "argmin", "less")
 
 
 @operation
 def argmax(a: ArrayLike, axis: AxisLike | None = None, keepdims: bool = False) -> Array:
-    """The index (int64) of the first maximum, or of the first NaN if there is one."""
+    """The index (int64) of the first maximum, or of the first NaN if there is one.
+
+    Parameters
+        a: an array of any shape.
+        axis: the axis, or a tuple of axes, from −rank to rank − 1; default None: all.
+        keepdims: whether the reduced axes stay, with extent 1; default False.
+
+    Result: an array without the axes that were reduced; of rank 0 if these are all.
+
+    Errors: `AxisError` if there is no such axis.
+
+    >>> import numpy as np, treadle as td
+    >>> td.argmax(np.arange(6).reshape(2, 3), axis=1)
+    Array([2, 2])
+
+    See also `argmin`, `min`, `max`.
+    """
     return _argument(a, axis, keepdims, "argmax", "greater")
 
 

@@ -99,9 +99,21 @@ def scanl(
 ) -> Array:
     """init, f(init, a₀), f(f(init, a₀), a₁), …: length n + 1; `f` is associative.
 
+    Parameters
+        f: a function of scalars.
+        init: the initial value: a number, or a tuple or class of numbers.
+        a: an array of rank ≥ 1.
+        axis: the axis, from −rank to rank − 1; default -1.
+
+    Result: an array.
+
+    Errors: `AxisError` if there is no such axis.
+
     >>> import numpy as np, treadle as td
     >>> td.run(td.scanl(lambda x, y: x + y, 0, np.array([1, 2, 3])))
     array([0, 1, 3, 6])
+
+    See also `scanl1`, `scanl_total`, `scanr`, `scanl_seg`.
     """
     return scan_array(f, (init,), a, axis, "exclusive", False, "scanl", name, schedule)
 
@@ -115,7 +127,24 @@ def scanl1(
     name: str | None = None,
     schedule: ScheduleLike | None = None,
 ) -> Array:
-    """a₀, f(a₀, a₁), …: length n."""
+    """a₀, f(a₀, a₁), …: length n.
+
+    Parameters
+        f: a function of scalars.
+        a: an array of any shape.
+        axis: the axis, from −rank to rank − 1; default -1.
+
+    Result: an array of the shape of `f`.
+
+    Errors: `AxisError` if there is no such axis.
+
+    >>> import numpy as np, treadle as td
+    >>> add = lambda a, b: a + b
+    >>> td.scanl1(add, np.array([3, 1, 2]))
+    Array([3, 4, 6])
+
+    See also `cumsum`, `cumprod`, `cummax`, `cummin`.
+    """
     return scan_array(f, (), a, axis, "inclusive", False, "scanl1", name, schedule)
 
 
@@ -129,7 +158,25 @@ def scanl_total(
     name: str | None = None,
     schedule: ScheduleLike | None = None,
 ) -> tuple[Array, Array]:
-    """(the first n elements of `scanl`, its last element)."""
+    """(the first n elements of `scanl`, its last element).
+
+    Parameters
+        f: a function of scalars.
+        init: the initial value: a number, or a tuple or class of numbers.
+        a: an array of any shape.
+        axis: the axis, from −rank to rank − 1; default -1.
+
+    Result: the prefixes, and the total.
+
+    Errors: `AxisError` if there is no such axis.
+
+    >>> import numpy as np, treadle as td
+    >>> add = lambda a, b: a + b
+    >>> td.scanl_total(add, 0, np.array([3, 1, 2]))
+    (Array([0, 3, 4]), Array(6))
+
+    See also `scanl`, `scanl1`, `scanr`, `scanl_seg`.
+    """
     return with_total(
         scan_array(f, (init,), a, axis, "total", False, "scanl_total", name, schedule)
     )
@@ -145,7 +192,25 @@ def scanr(
     name: str | None = None,
     schedule: ScheduleLike | None = None,
 ) -> Array:
-    """From the right: element k combines aₖ, …, aₙ₋₁ and `init`; length n + 1."""
+    """From the right: element k combines aₖ, …, aₙ₋₁ and `init`; length n + 1.
+
+    Parameters
+        f: a function of scalars.
+        init: the initial value: a number, or a tuple or class of numbers.
+        a: an array of any shape.
+        axis: the axis, from −rank to rank − 1; default -1.
+
+    Result: an array.
+
+    Errors: `AxisError` if there is no such axis.
+
+    >>> import numpy as np, treadle as td
+    >>> add = lambda a, b: a + b
+    >>> td.scanr(add, 0, np.array([3, 1, 2]))
+    Array([6, 3, 2, 0])
+
+    See also `scanl`, `scanl1`, `scanl_total`, `scanl_seg`.
+    """
     return scan_array(f, (init,), a, axis, "exclusive", True, "scanr", name, schedule)
 
 
@@ -158,7 +223,22 @@ def scanr1(
     name: str | None = None,
     schedule: ScheduleLike | None = None,
 ) -> Array:
-    """From the right without an initial value: length n."""
+    """From the right without an initial value: length n.
+
+    Parameters
+        f: a function of scalars.
+        a: an array of any shape.
+        axis: the axis, from −rank to rank − 1; default -1.
+
+    Result: an array of the shape of `f`.
+
+    Errors: `AxisError` if there is no such axis.
+
+    >>> import numpy as np, treadle as td
+    >>> add = lambda a, b: a + b
+    >>> td.scanr1(add, np.array([3, 1, 2]))
+    Array([6, 3, 2])
+    """
     return scan_array(f, (), a, axis, "inclusive", True, "scanr1", name, schedule)
 
 
@@ -172,7 +252,23 @@ def scanr_total(
     name: str | None = None,
     schedule: ScheduleLike | None = None,
 ) -> tuple[Array, Array]:
-    """(the last n elements of `scanr`, its first element)."""
+    """(the last n elements of `scanr`, its first element).
+
+    Parameters
+        f: a function of scalars.
+        init: the initial value: a number, or a tuple or class of numbers.
+        a: an array of any shape.
+        axis: the axis, from −rank to rank − 1; default -1.
+
+    Result: the suffixes, and the total.
+
+    Errors: `AxisError` if there is no such axis.
+
+    >>> import numpy as np, treadle as td
+    >>> add = lambda a, b: a + b
+    >>> td.scanr_total(add, 0, np.array([3, 1, 2]))
+    (Array([3, 2, 0]), Array(6))
+    """
     return with_total(scan_array(f, (init,), a, axis, "total", True, "scanr_total", name, schedule))
 
 
@@ -214,7 +310,23 @@ def _cumulative(a: ArrayLike, axis: int | None, operation: str, primitive: str, 
 
 @combining
 def cumsum(a: ArrayLike, axis: int | None = None, *, schedule: ScheduleLike | None = None) -> Array:
-    """Cumulative sums; axis None scans the flattened array."""
+    """Cumulative sums; axis None scans the flattened array.
+
+    Parameters
+        a: an array of any shape.
+        axis: the axis, from −rank to rank − 1; optional.
+
+    Result: an array of the shape of `a`.
+
+    Errors: `AxisError` if there is no such axis.
+
+    >>> import numpy as np, treadle as td
+    >>> td.cumsum(np.arange(6).reshape(2, 3), axis=1)
+    Array([[ 0,  1,  3],
+           [ 3,  7, 12]])
+
+    See also `cumprod`, `cummax`, `cummin`, `scanl1`.
+    """
     return _cumulative(a, axis, "cumsum", "add", True, schedule)
 
 
@@ -222,7 +334,22 @@ def cumsum(a: ArrayLike, axis: int | None = None, *, schedule: ScheduleLike | No
 def cumprod(
     a: ArrayLike, axis: int | None = None, *, schedule: ScheduleLike | None = None
 ) -> Array:
-    """Cumulative products."""
+    """Cumulative products.
+
+    Parameters
+        a: an array of any shape.
+        axis: the axis, from −rank to rank − 1; optional.
+
+    Result: an array of the shape of `a`.
+
+    Errors: `AxisError` if there is no such axis.
+
+    >>> import numpy as np, treadle as td
+    >>> td.cumprod(np.array([3, 1, 2]))
+    Array([3, 3, 6])
+
+    See also `cumsum`, `cummax`, `cummin`, `scanl1`.
+    """
     return _cumulative(a, axis, "cumprod", "multiply", True, schedule)
 
 
@@ -236,6 +363,16 @@ def cumulative_sum(
 ) -> Array:
     """Cumulative sums along an axis (not needed for rank 1); `include_initial`: from 0 on, one
     more.
+
+    Parameters
+        x: a number, or an array of any shape.
+        axis: the axis, from −rank to rank − 1; optional.
+        dtype: the element type: td.float32, np.float32, float, "float32", …; optional.
+        include_initial: whether the result begins with the neutral element; default False.
+
+    Result: an array.
+
+    Errors: `AxisError` if there is no such axis.
 
     >>> import numpy as np, treadle as td
     >>> td.cumulative_sum(np.array([1, 2, 3]), include_initial=True)
@@ -253,7 +390,22 @@ def cumulative_prod(
     include_initial: bool = False,
 ) -> Array:
     """Cumulative products along an axis (not needed for rank 1); `include_initial`: from 1 on, one
-    more."""
+    more.
+
+    Parameters
+        x: a number, or an array of any shape.
+        axis: the axis, from −rank to rank − 1; optional.
+        dtype: the element type: td.float32, np.float32, float, "float32", …; optional.
+        include_initial: whether the result begins with the neutral element; default False.
+
+    Result: an array.
+
+    Errors: `AxisError` if there is no such axis.
+
+    >>> import numpy as np, treadle as td
+    >>> td.cumulative_prod(np.array([3, 1, 2]))
+    Array([3, 3, 6])
+    """
     return _accumulated(x, axis, dtype, include_initial, "cumulative_prod", "multiply", 1)
 
 
@@ -283,11 +435,41 @@ def _accumulated(
 
 @operation
 def cummax(a: ArrayLike, axis: int | None = None, *, schedule: ScheduleLike | None = None) -> Array:
-    """Cumulative maxima."""
+    """Cumulative maxima.
+
+    Parameters
+        a: an array of any shape.
+        axis: the axis, from −rank to rank − 1; optional.
+
+    Result: an array of the shape of `a`.
+
+    Errors: `AxisError` if there is no such axis.
+
+    >>> import numpy as np, treadle as td
+    >>> td.cummax(np.array([2, 0, 1]))
+    Array([2, 2, 2])
+
+    See also `cumsum`, `cumprod`, `cummin`, `scanl1`.
+    """
     return _cumulative(a, axis, "cummax", "maximum", False, schedule)
 
 
 @operation
 def cummin(a: ArrayLike, axis: int | None = None, *, schedule: ScheduleLike | None = None) -> Array:
-    """Cumulative minima."""
+    """Cumulative minima.
+
+    Parameters
+        a: an array of any shape.
+        axis: the axis, from −rank to rank − 1; optional.
+
+    Result: an array of the shape of `a`.
+
+    Errors: `AxisError` if there is no such axis.
+
+    >>> import numpy as np, treadle as td
+    >>> td.cummin(np.array([3, 1, 2]))
+    Array([3, 1, 1])
+
+    See also `cumsum`, `cumprod`, `cummax`, `scanl1`.
+    """
     return _cumulative(a, axis, "cummin", "minimum", False, schedule)

@@ -34,9 +34,19 @@ def searchsorted(
     `side="left"`: before equal elements, "right": after them.  NaN is last.  One binary search per
     element, of which nothing is stored.
 
+    Parameters
+        a: a sorted 1-D array.
+        v: the values to place.
+        side: "left" (default): the first place that fits; "right": the last.
+        sorter: indices that sort `a`; default: it is sorted.
+
+    Result: an array of integers of the shape of `v`.
+
     >>> import numpy as np, treadle as td
     >>> td.searchsorted(np.array([1, 3, 5]), np.array([0, 3, 9]))
     Array([0, 1, 3])
+
+    See also `sort`, `argsort`, `lexsort`, `partition`, `argpartition`.
     """
     if side not in ("left", "right"):
         raise TracingError(
@@ -74,21 +84,67 @@ def searchsorted(
 @operation
 def digitize(x: ArrayLike, bins: ArrayLike, right: bool = False) -> Array:
     """The number of the bin of each element: i where `bins[i-1] <= x < bins[i]`, or with `right`
-    `bins[i-1] < x <= bins[i]`; `bins` is ascending."""
+    `bins[i-1] < x <= bins[i]`; `bins` is ascending.
+
+    Parameters
+        x: a number, or an array of any shape.
+        bins: a 1-D array of edges, increasing.
+        right: whether intervals include the right edge instead of the left; default False.
+
+    Result: an array of integers of the shape of `x`.
+
+    >>> import numpy as np, treadle as td
+    >>> td.digitize(np.array([3, 1, 2]), [1, 3])
+    Array([2, 1, 1])
+
+    See also `histogram`, `histogram2d`, `histogramdd`, `bincount`, `histogram_bin_edges`.
+    """
     return searchsorted(bins, x, side="left" if right else "right")
 
 
 @operation
 def partition(a: ArrayLike, kth: int, axis: int | None = -1) -> Array:
     """The elements in an order in which the `kth` one is where sorting would put it, none before it
-    is larger, and none after it smaller: they are sorted."""
+    is larger, and none after it smaller: they are sorted.
+
+    Parameters
+        a: an array of any shape.
+        kth: the place, in sorted order, of the element that separates the two sides.
+        axis: the axis, from −rank to rank − 1; default -1.
+
+    Result: an array of the shape of `a`.
+
+    Errors: `AxisError` if there is no such axis.
+
+    >>> import numpy as np, treadle as td
+    >>> td.partition(np.array([3, 1, 2]), 1)
+    Array([1, 2, 3])
+
+    See also `sort`, `argsort`, `lexsort`, `argpartition`, `searchsorted`.
+    """
     _require_number(kth, "partition")
     return sort_(a, axis)
 
 
 @operation
 def argpartition(a: ArrayLike, kth: int, axis: int | None = -1) -> Array:
-    """The indices of the elements in the order of `partition`."""
+    """The indices of the elements in the order of `partition`.
+
+    Parameters
+        a: an array of any shape.
+        kth: the place, in sorted order, of the element that separates the two sides.
+        axis: the axis, from −rank to rank − 1; default -1.
+
+    Result: an array.
+
+    Errors: `AxisError` if there is no such axis.
+
+    >>> import numpy as np, treadle as td
+    >>> td.argpartition(np.array([3, 1, 2]), 1)
+    Array([1, 2, 0])
+
+    See also `sort`, `argsort`, `lexsort`, `partition`, `searchsorted`.
+    """
     _require_number(kth, "argpartition")
     return argsort(a, axis)
 
@@ -107,9 +163,19 @@ def lexsort(keys: Sequence[ArrayLike] | ArrayLike, axis: int = -1) -> Array:
 
     `keys`: a sequence of arrays of one shape (or an array, its rows).
 
+    Parameters
+        keys: arrays of equal shape; the last is the primary key.
+        axis: the axis; default −1.
+
+    Result: an array.
+
+    Errors: `AxisError` if there is no such axis.
+
     >>> import numpy as np, treadle as td
     >>> td.lexsort((np.array([1, 0, 0]), np.array([0, 1, 0])))
     Array([2, 0, 1])
+
+    See also `sort`, `argsort`, `partition`, `argpartition`, `searchsorted`.
     """
     rows = list(keys) if isinstance(keys, tuple | list) else list(as_array(keys, "lexsort"))
     if not rows:

@@ -162,9 +162,21 @@ def fold_seg(
 ) -> Array:
     """`fold` of each segment of the last axis; empty segments give `init`.
 
+    Parameters
+        f: an associative function (x, y) of two elements.
+        init: the initial value: a number, or a tuple or class of numbers.
+        a: an array of any shape.
+        lengths: a 1-D array of integers: the lengths of the segments, whose sum is the extent of
+            the
+            last axis.
+
+    Result: an array.
+
     >>> import numpy as np, treadle as td
     >>> td.run(td.fold_seg(lambda x, y: x + y, 0, np.array([1, 2, 3]), np.array([2, 0, 1])))
     array([3, 0, 3])
+
+    See also `fold`, `fold1`, `sum`.
     """
     return _fold_seg(f, (init,), a, lengths, "fold_seg", name, schedule)
 
@@ -178,7 +190,22 @@ def fold1_seg(
     name: str | None = None,
     schedule: ScheduleLike | None = None,
 ) -> Array:
-    """`fold1` of each segment of the last axis; an empty segment raises a `ShapeError`."""
+    """`fold1` of each segment of the last axis; an empty segment raises a `ShapeError`.
+
+    Parameters
+        f: an associative function (x, y) of two elements.
+        a: an array of any shape.
+        lengths: a 1-D array of integers: the lengths of the segments, whose sum is the extent of
+            the
+            last axis.
+
+    Result: an array.
+
+    >>> import numpy as np, treadle as td
+    >>> add = lambda a, b: a + b
+    >>> td.fold1_seg(add, np.array([3, 1, 2]), [2, 1])
+    Array([4, 2])
+    """
     return _fold_seg(f, (), a, lengths, "fold1_seg", name, schedule)
 
 
@@ -452,7 +479,25 @@ def scanl_seg(
     name: str | None = None,
     schedule: ScheduleLike | None = None,
 ) -> Array:
-    """`scanl` of each segment of the last axis, concatenated (n + 1 results each)."""
+    """`scanl` of each segment of the last axis, concatenated (n + 1 results each).
+
+    Parameters
+        f: a function of scalars.
+        init: the initial value: a number, or a tuple or class of numbers.
+        a: an array of any shape.
+        lengths: a 1-D array of integers: the lengths of the segments, whose sum is the extent of
+            the
+            last axis.
+
+    Result: an array.
+
+    >>> import numpy as np, treadle as td
+    >>> add = lambda a, b: a + b
+    >>> td.scanl_seg(add, 0, np.array([3, 1, 2]), np.array([2, 0, 1]))
+    Array([0, 3, 4, 0, 0, 2])
+
+    See also `scanl`, `scanl1`, `scanl_total`, `scanr`.
+    """
     return _exclusive_seg(f, init, a, lengths, False, "scanl_seg", name, schedule)
 
 
@@ -465,7 +510,24 @@ def scanl1_seg(
     name: str | None = None,
     schedule: ScheduleLike | None = None,
 ) -> Array:
-    """`scanl1` of each segment of the last axis."""
+    """`scanl1` of each segment of the last axis.
+
+    Parameters
+        f: a function of scalars.
+        a: an array of any shape.
+        lengths: a 1-D array of integers: the lengths of the segments, whose sum is the extent of
+            the
+            last axis.
+
+    Result: an array of the shape of `f`.
+
+    >>> import numpy as np, treadle as td
+    >>> add = lambda a, b: a + b
+    >>> td.scanl1_seg(add, np.array([3, 1, 2]), np.array([2, 0, 1]))
+    Array([3, 4, 2])
+
+    See also `scanl_seg`, `scanl_total_seg`, `fold_seg`.
+    """
     forbid_nesting("scanl1_seg")
     return _segmented_inclusive(f, a, lengths, False, "scanl1_seg", name, schedule)[0]
 
@@ -480,7 +542,25 @@ def scanl_total_seg(
     name: str | None = None,
     schedule: ScheduleLike | None = None,
 ) -> tuple[Array, Array]:
-    """`scanl_total` of each segment of the last axis."""
+    """`scanl_total` of each segment of the last axis.
+
+    Parameters
+        f: a function of scalars.
+        init: the initial value: a number, or a tuple or class of numbers.
+        a: an array of any shape.
+        lengths: a 1-D array of integers: the lengths of the segments, whose sum is the extent of
+            the
+            last axis.
+
+    Result: two arrays.
+
+    >>> import numpy as np, treadle as td
+    >>> add = lambda a, b: a + b
+    >>> td.scanl_total_seg(add, 0, np.array([3, 1, 2]), np.array([2, 0, 1]))
+    (Array([0, 3, 0]), Array([4, 0, 2]))
+
+    See also `scanl_seg`, `scanl1_seg`, `fold_seg`.
+    """
     return _total_seg(f, init, a, lengths, False, "scanl_total_seg", name, schedule)
 
 
@@ -494,7 +574,23 @@ def scanr_seg(
     name: str | None = None,
     schedule: ScheduleLike | None = None,
 ) -> Array:
-    """`scanr` of each segment of the last axis, concatenated (n + 1 results each)."""
+    """`scanr` of each segment of the last axis, concatenated (n + 1 results each).
+
+    Parameters
+        f: a function of scalars.
+        init: the initial value: a number, or a tuple or class of numbers.
+        a: an array of any shape.
+        lengths: a 1-D array of integers: the lengths of the segments, whose sum is the extent of
+            the
+            last axis.
+
+    Result: an array.
+
+    >>> import numpy as np, treadle as td
+    >>> add = lambda a, b: a + b
+    >>> td.scanr_seg(add, 0, np.array([3, 1, 2]), np.array([2, 0, 1]))
+    Array([4, 1, 0, 0, 2, 0])
+    """
     return _exclusive_seg(f, init, a, lengths, True, "scanr_seg", name, schedule)
 
 
@@ -507,7 +603,22 @@ def scanr1_seg(
     name: str | None = None,
     schedule: ScheduleLike | None = None,
 ) -> Array:
-    """`scanr1` of each segment of the last axis."""
+    """`scanr1` of each segment of the last axis.
+
+    Parameters
+        f: a function of scalars.
+        a: an array of any shape.
+        lengths: a 1-D array of integers: the lengths of the segments, whose sum is the extent of
+            the
+            last axis.
+
+    Result: an array of the shape of `f`.
+
+    >>> import numpy as np, treadle as td
+    >>> add = lambda a, b: a + b
+    >>> td.scanr1_seg(add, np.array([3, 1, 2]), np.array([2, 0, 1]))
+    Array([4, 1, 2])
+    """
     forbid_nesting("scanr1_seg")
     return _segmented_inclusive(f, a, lengths, True, "scanr1_seg", name, schedule)[0]
 
@@ -522,5 +633,21 @@ def scanr_total_seg(
     name: str | None = None,
     schedule: ScheduleLike | None = None,
 ) -> tuple[Array, Array]:
-    """`scanr_total` of each segment of the last axis."""
+    """`scanr_total` of each segment of the last axis.
+
+    Parameters
+        f: a function of scalars.
+        init: the initial value: a number, or a tuple or class of numbers.
+        a: an array of any shape.
+        lengths: a 1-D array of integers: the lengths of the segments, whose sum is the extent of
+            the
+            last axis.
+
+    Result: two arrays.
+
+    >>> import numpy as np, treadle as td
+    >>> add = lambda a, b: a + b
+    >>> td.scanr_total_seg(add, 0, np.array([3, 1, 2]), np.array([2, 0, 1]))
+    (Array([1, 0, 0]), Array([4, 0, 2]))
+    """
     return _total_seg(f, init, a, lengths, True, "scanr_total_seg", name, schedule)

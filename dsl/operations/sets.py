@@ -56,10 +56,17 @@ def unique_all(x: ArrayLike) -> UniqueAll:
 
     One sort; the extent of all but the inverse indices is computed by the kernels.
 
+    Parameters
+        x: a number, or an array of any shape.
+
+    Result: UniqueAll.
+
     >>> import numpy as np, treadle as td
     >>> found = td.unique_all(np.array([3, 1, 3]))
     >>> [part.tolist() for part in found]
     [[1, 3], [1, 0], [1, 0, 1], [1, 2]]
+
+    See also `unique`, `unique_counts`, `unique_inverse`, `unique_values`.
     """
     array = as_array(x, "unique_all")
     flat = flatten(array)
@@ -85,9 +92,16 @@ def unique_all(x: ArrayLike) -> UniqueAll:
 def unique_counts(x: ArrayLike) -> UniqueCounts:
     """The distinct elements, ascending, and how often each occurs.
 
+    Parameters
+        x: a number, or an array of any shape.
+
+    Result: UniqueCounts.
+
     >>> import numpy as np, treadle as td
     >>> td.unique_counts(np.array([3, 1, 3])).counts
     Array([1, 2])
+
+    See also `unique`, `unique_all`, `unique_inverse`, `unique_values`.
     """
     found = unique_all(x)
     return UniqueCounts(found.values, found.counts)
@@ -95,14 +109,38 @@ def unique_counts(x: ArrayLike) -> UniqueCounts:
 
 @operation
 def unique_inverse(x: ArrayLike) -> UniqueInverse:
-    """The distinct elements, ascending, and for each element of `x` the index of its value."""
+    """The distinct elements, ascending, and for each element of `x` the index of its value.
+
+    Parameters
+        x: a number, or an array of any shape.
+
+    Result: UniqueInverse.
+
+    >>> import numpy as np, treadle as td
+    >>> td.unique_inverse(np.array([3, 1, 3]))
+    UniqueInverse(values=Array([1, 3]), inverse_indices=Array([1, 0, 1]))
+
+    See also `unique`, `unique_all`, `unique_counts`, `unique_values`.
+    """
     found = unique_all(x)
     return UniqueInverse(found.values, found.inverse_indices)
 
 
 @operation
 def unique_values(x: ArrayLike) -> Array:
-    """The distinct elements, ascending; every NaN is a value of its own."""
+    """The distinct elements, ascending; every NaN is a value of its own.
+
+    Parameters
+        x: a number, or an array of any shape.
+
+    Result: an array.
+
+    >>> import numpy as np, treadle as td
+    >>> td.unique_values(np.array([3, 1, 2]))
+    Array([1, 2, 3])
+
+    See also `unique`, `unique_all`, `unique_counts`, `unique_inverse`.
+    """
     ordered = sort(flatten(as_array(x, "unique_values")))
     first = generate(ordered.shape, lambda k: cond(k > 0, ordered[k] != ordered[k - 1], True))
     return compact(first, ordered)[0]
@@ -119,9 +157,17 @@ def _alike(a: ArrayLike, b: ArrayLike, operation: str) -> tuple[Array, Array]:
 def union1d(ar1: ArrayLike, ar2: ArrayLike) -> Array:
     """The distinct elements of both arrays, ascending.
 
+    Parameters
+        ar1: an array, taken as 1-D.
+        ar2: an array, taken as 1-D.
+
+    Result: an array.
+
     >>> import numpy as np, treadle as td
     >>> td.union1d(np.array([3, 1]), np.array([2, 3]))
     Array([1, 2, 3])
+
+    See also `intersect1d`, `setdiff1d`, `setxor1d`, `isin`.
     """
     return unique(concatenate(_alike(ar1, ar2, "union1d")))
 
@@ -135,9 +181,19 @@ def intersect1d(
     `return_indices`: also their first indices in the two flattened arrays.  `assume_unique` has no
     effect.
 
+    Parameters
+        ar1: an array, taken as 1-D.
+        ar2: an array, taken as 1-D.
+        assume_unique: has no effect; for NumPy's sake; default False.
+        return_indices: whether to return the indices in both arrays, too; default False.
+
+    Result: Array | tuple[Array, Array, Array].
+
     >>> import numpy as np, treadle as td
     >>> td.intersect1d(np.array([3, 1, 3]), np.array([2, 3]))
     Array([3])
+
+    See also `union1d`, `setdiff1d`, `setxor1d`, `isin`.
     """
     left, right = _alike(ar1, ar2, "intersect1d")
     if not return_indices:
@@ -153,9 +209,18 @@ def setdiff1d(ar1: ArrayLike, ar2: ArrayLike, assume_unique: bool = False) -> Ar
     """The distinct elements of `ar1` that `ar2` has not, ascending; with `assume_unique` as they
     are in `ar1`.
 
+    Parameters
+        ar1: an array, taken as 1-D.
+        ar2: an array, taken as 1-D.
+        assume_unique: has no effect; for NumPy's sake; default False.
+
+    Result: an array.
+
     >>> import numpy as np, treadle as td
     >>> td.setdiff1d(np.array([3, 1, 2]), np.array([2]))
     Array([1, 3])
+
+    See also `union1d`, `intersect1d`, `setxor1d`, `isin`.
     """
     array, other = flatten(as_array(ar1, "setdiff1d")), as_array(ar2, "setdiff1d")
     values = array if assume_unique else unique(array)
@@ -168,9 +233,18 @@ def setxor1d(ar1: ArrayLike, ar2: ArrayLike, assume_unique: bool = False) -> Arr
 
     `assume_unique` has no effect.
 
+    Parameters
+        ar1: an array, taken as 1-D.
+        ar2: an array, taken as 1-D.
+        assume_unique: has no effect; for NumPy's sake; default False.
+
+    Result: an array.
+
     >>> import numpy as np, treadle as td
     >>> td.setxor1d(np.array([3, 1]), np.array([2, 3]))
     Array([1, 2])
+
+    See also `union1d`, `intersect1d`, `setdiff1d`, `isin`.
     """
     left, right = (unique(a) for a in _alike(ar1, ar2, "setxor1d"))
     alone = compact(isin(left, right, invert=True), left)[0]
@@ -182,6 +256,15 @@ def setxor1d(ar1: ArrayLike, ar2: ArrayLike, assume_unique: bool = False) -> Arr
 def trim_zeros(filt: ArrayLike, trim: str = "fb", axis: AxisLike | None = None) -> Array:
     """The array without the zeros at its front ("f") and back ("b"), along the given axes or all:
     what is left is the smallest part with all other elements.  Its extents are run-time values.
+
+    Parameters
+        filt: an array.
+        trim: "f" (front), "b" (back) or both (default).
+        axis: the axis, from −rank to rank − 1; optional.
+
+    Result: an array.
+
+    Errors: `AxisError` if there is no such axis.
 
     >>> import numpy as np, treadle as td
     >>> td.trim_zeros(np.array([0, 1, 0, 2, 0]))

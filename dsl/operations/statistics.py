@@ -46,40 +46,125 @@ def _filled(a: ArrayLike, operation: str, value: float) -> Array:
 def nansum(a: ArrayLike, axis: AxisLike | None = None, keepdims: bool = False) -> Array:
     """The sum without NaN (0 if nothing is left).
 
+    Parameters
+        a: an array of any shape.
+        axis: the axis, or a tuple of axes, from −rank to rank − 1; default None: all.
+        keepdims: whether the reduced axes stay, with extent 1; default False.
+
+    Result: an array without the axes that were reduced; of rank 0 if these are all.
+
+    Errors: `AxisError` if there is no such axis.
+
     >>> import numpy as np, treadle as td
     >>> td.nansum(np.array([1.0, np.nan, 2.0]))
     Array(3.)
+
+    See also `nanprod`, `nanmean`, `nanstd`, `nanvar`, `nanmin`.
     """
     return sum_(_filled(a, "nansum", 0), axis, keepdims)
 
 
 @combining
 def nanprod(a: ArrayLike, axis: AxisLike | None = None, keepdims: bool = False) -> Array:
-    """The product without NaN (1 if nothing is left)."""
+    """The product without NaN (1 if nothing is left).
+
+    Parameters
+        a: an array of any shape.
+        axis: the axis, or a tuple of axes, from −rank to rank − 1; default None: all.
+        keepdims: whether the reduced axes stay, with extent 1; default False.
+
+    Result: an array without the axes that were reduced; of rank 0 if these are all.
+
+    Errors: `AxisError` if there is no such axis.
+
+    >>> import numpy as np, treadle as td
+    >>> td.nanprod(np.array([3.0, np.nan]))
+    Array(3.)
+
+    See also `nansum`, `nanmean`, `nanstd`, `nanvar`, `nanmin`.
+    """
     return prod(_filled(a, "nanprod", 1), axis, keepdims)
 
 
 @combining
 def nancumsum(a: ArrayLike, axis: int | None = None) -> Array:
-    """Cumulative sums in which NaN counts as 0."""
+    """Cumulative sums in which NaN counts as 0.
+
+    Parameters
+        a: an array of any shape.
+        axis: the axis, from −rank to rank − 1; optional.
+
+    Result: an array of the shape of `a`.
+
+    Errors: `AxisError` if there is no such axis.
+
+    >>> import numpy as np, treadle as td
+    >>> td.nancumsum([1.0, np.nan, 2.0])
+    Array([1., 1., 3.])
+    """
     return cumsum(_filled(a, "nancumsum", 0), axis)
 
 
 @combining
 def nancumprod(a: ArrayLike, axis: int | None = None) -> Array:
-    """Cumulative products in which NaN counts as 1."""
+    """Cumulative products in which NaN counts as 1.
+
+    Parameters
+        a: an array of any shape.
+        axis: the axis, from −rank to rank − 1; optional.
+
+    Result: an array of the shape of `a`.
+
+    Errors: `AxisError` if there is no such axis.
+
+    >>> import numpy as np, treadle as td
+    >>> td.nancumprod([1.0, np.nan, 2.0])
+    Array([1., 1., 2.])
+    """
     return cumprod(_filled(a, "nancumprod", 1), axis)
 
 
 @operation
 def nanmin(a: ArrayLike, axis: AxisLike | None = None, keepdims: bool = False) -> Array:
-    """The minimum without NaN; NaN where nothing is left."""
+    """The minimum without NaN; NaN where nothing is left.
+
+    Parameters
+        a: an array of any shape.
+        axis: the axis, or a tuple of axes, from −rank to rank − 1; default None: all.
+        keepdims: whether the reduced axes stay, with extent 1; default False.
+
+    Result: an array without the axes that were reduced; of rank 0 if these are all.
+
+    Errors: `AxisError` if there is no such axis.
+
+    >>> import numpy as np, treadle as td
+    >>> td.nanmin(np.array([3.0, np.nan]))
+    Array(3.)
+
+    See also `nansum`, `nanprod`, `nanmean`, `nanstd`, `nanvar`.
+    """
     return _extreme(a, axis, keepdims, "nanmin", min_, np.inf)
 
 
 @operation
 def nanmax(a: ArrayLike, axis: AxisLike | None = None, keepdims: bool = False) -> Array:
-    """The maximum without NaN; NaN where nothing is left."""
+    """The maximum without NaN; NaN where nothing is left.
+
+    Parameters
+        a: an array of any shape.
+        axis: the axis, or a tuple of axes, from −rank to rank − 1; default None: all.
+        keepdims: whether the reduced axes stay, with extent 1; default False.
+
+    Result: an array without the axes that were reduced; of rank 0 if these are all.
+
+    Errors: `AxisError` if there is no such axis.
+
+    >>> import numpy as np, treadle as td
+    >>> td.nanmax(np.array([3.0, np.nan]))
+    Array(3.)
+
+    See also `nansum`, `nanprod`, `nanmean`, `nanstd`, `nanvar`.
+    """
     return _extreme(a, axis, keepdims, "nanmax", max_, -np.inf)
 
 
@@ -96,13 +181,41 @@ def _extreme(a: ArrayLike, axis: AxisLike | None, keepdims: bool, operation: str
 
 @operation
 def nanargmin(a: ArrayLike, axis: AxisLike | None = None, keepdims: bool = False) -> Array:
-    """The index of the first minimum without NaN; 0 where there is only NaN (NumPy: an error)."""
+    """The index of the first minimum without NaN; 0 where there is only NaN (NumPy: an error).
+
+    Parameters
+        a: an array of any shape.
+        axis: the axis, or a tuple of axes, from −rank to rank − 1; default None: all.
+        keepdims: whether the reduced axes stay, with extent 1; default False.
+
+    Result: an array without the axes that were reduced; of rank 0 if these are all.
+
+    Errors: `AxisError` if there is no such axis.
+
+    >>> import numpy as np, treadle as td
+    >>> td.nanargmin(np.array([np.nan, 3.0]))
+    Array(1)
+    """
     return argmin(_filled(a, "nanargmin", np.inf), axis, keepdims)
 
 
 @operation
 def nanargmax(a: ArrayLike, axis: AxisLike | None = None, keepdims: bool = False) -> Array:
-    """The index of the first maximum without NaN; 0 where there is only NaN (NumPy: an error)."""
+    """The index of the first maximum without NaN; 0 where there is only NaN (NumPy: an error).
+
+    Parameters
+        a: an array of any shape.
+        axis: the axis, or a tuple of axes, from −rank to rank − 1; default None: all.
+        keepdims: whether the reduced axes stay, with extent 1; default False.
+
+    Result: an array without the axes that were reduced; of rank 0 if these are all.
+
+    Errors: `AxisError` if there is no such axis.
+
+    >>> import numpy as np, treadle as td
+    >>> td.nanargmax(np.array([np.nan, 3.0]))
+    Array(1)
+    """
     return argmax(_filled(a, "nanargmax", -np.inf), axis, keepdims)
 
 
@@ -110,9 +223,20 @@ def nanargmax(a: ArrayLike, axis: AxisLike | None = None, keepdims: bool = False
 def nanmean(a: ArrayLike, axis: AxisLike | None = None, keepdims: bool = False) -> Array:
     """The mean without NaN; NaN where nothing is left.
 
+    Parameters
+        a: an array of any shape.
+        axis: the axis, or a tuple of axes, from −rank to rank − 1; default None: all.
+        keepdims: whether the reduced axes stay, with extent 1; default False.
+
+    Result: an array without the axes that were reduced; of rank 0 if these are all.
+
+    Errors: `AxisError` if there is no such axis.
+
     >>> import numpy as np, treadle as td
     >>> td.nanmean(np.array([1.0, np.nan, 2.0]))
     Array(1.5)
+
+    See also `nansum`, `nanprod`, `nanstd`, `nanvar`, `nanmin`.
     """
     array = as_array(a, "nanmean")
     if not array.types[0].is_inexact:
@@ -125,7 +249,24 @@ def nanmean(a: ArrayLike, axis: AxisLike | None = None, keepdims: bool = False) 
 def nanvar(
     a: ArrayLike, axis: AxisLike | None = None, ddof: int = 0, keepdims: bool = False
 ) -> Array:
-    """The variance without NaN; NaN where not more than `ddof` elements are left."""
+    """The variance without NaN; NaN where not more than `ddof` elements are left.
+
+    Parameters
+        a: an array of any shape.
+        axis: the axis, or a tuple of axes, from −rank to rank − 1; default None: all.
+        ddof: the divisor is the number of elements minus `ddof`; default 0.
+        keepdims: whether the reduced axes stay, with extent 1; default False.
+
+    Result: an array without the axes that were reduced; of rank 0 if these are all.
+
+    Errors: `AxisError` if there is no such axis.
+
+    >>> import numpy as np, treadle as td
+    >>> td.nanvar(np.array([3.0, np.nan, 1.0]))
+    Array(1.)
+
+    See also `nansum`, `nanprod`, `nanmean`, `nanstd`, `nanmin`.
+    """
     array = as_array(a, "nanvar")
     if not array.types[0].is_inexact:
         array = array.astype(float)
@@ -142,14 +283,45 @@ def nanvar(
 def nanstd(
     a: ArrayLike, axis: AxisLike | None = None, ddof: int = 0, keepdims: bool = False
 ) -> Array:
-    """The standard deviation without NaN."""
+    """The standard deviation without NaN.
+
+    Parameters
+        a: an array of any shape.
+        axis: the axis, or a tuple of axes, from −rank to rank − 1; default None: all.
+        ddof: the divisor is the number of elements minus `ddof`; default 0.
+        keepdims: whether the reduced axes stay, with extent 1; default False.
+
+    Result: an array without the axes that were reduced; of rank 0 if these are all.
+
+    Errors: `AxisError` if there is no such axis.
+
+    >>> import numpy as np, treadle as td
+    >>> td.nanstd(np.array([3.0, np.nan, 1.0]))
+    Array(1.)
+
+    See also `nansum`, `nanprod`, `nanmean`, `nanvar`, `nanmin`.
+    """
     found: Array = sqrt(nanvar(a, axis, ddof, keepdims))
     return found
 
 
 @operation
 def ptp(a: ArrayLike, axis: AxisLike | None = None, keepdims: bool = False) -> Array:
-    """The maximum minus the minimum."""
+    """The maximum minus the minimum.
+
+    Parameters
+        a: an array of any shape.
+        axis: the axis, or a tuple of axes, from −rank to rank − 1; default None: all.
+        keepdims: whether the reduced axes stay, with extent 1; default False.
+
+    Result: an array without the axes that were reduced; of rank 0 if these are all.
+
+    Errors: `AxisError` if there is no such axis.
+
+    >>> import numpy as np, treadle as td
+    >>> td.ptp(np.array([3, 1, 2]))
+    Array(2)
+    """
     array = as_array(a, "ptp")
     return max_(array, axis, keepdims) - min_(array, axis, keepdims)
 
@@ -160,9 +332,21 @@ def average(
 ) -> Array:
     """The mean, or with `weights` (of the shape of `a`, or along the axis) the weighted mean.
 
+    Parameters
+        a: an array of any shape.
+        axis: the axis, from −rank to rank − 1; default None: of all elements.
+        weights: a weight for each element; default: all 1.
+        keepdims: whether the reduced axes stay, with extent 1; default False.
+
+    Result: an array without the axes that were reduced; of rank 0 if these are all.
+
+    Errors: `AxisError` if there is no such axis.
+
     >>> import numpy as np, treadle as td
     >>> td.average(np.array([1.0, 3.0]), weights=np.array([3.0, 1.0]))
     Array(1.5)
+
+    See also `cov`, `corrcoef`.
     """
     array = as_array(a, "average")
     if weights is None:
@@ -194,6 +378,22 @@ def cov(
     of those of `y`; divided by the number of observations minus `ddof` (default 1, 0 if `bias`).
 
     One matrix product.  Rank 0 for a single variable.
+
+    Parameters
+        m: an array (variables, observations).
+        y: further variables; default None.
+        rowvar: whether rows are variables and columns observations; default True.
+        bias: whether to divide by n instead of n − 1; default False.
+        ddof: the divisor is the number of observations minus `ddof`; default 1, or 0 with `bias`.
+
+    Result: a matrix; a number for one variable.
+
+    >>> import numpy as np, treadle as td
+    >>> td.cov(np.arange(6).reshape(2, 3))
+    Array([[1., 1.],
+           [1., 1.]])
+
+    See also `corrcoef`, `average`.
     """
     data = _variables(m, rowvar, "cov")
     if y is not None:
@@ -222,7 +422,22 @@ def _variables(a: ArrayLike, rowvar: bool, operation: str) -> Array:
 
 @combining
 def corrcoef(m: ArrayLike, y: ArrayLike | None = None, rowvar: bool = True) -> Array:
-    """The matrix of correlation coefficients of the variables of `cov`, between −1 and 1."""
+    """The matrix of correlation coefficients of the variables of `cov`, between −1 and 1.
+
+    Parameters
+        m: an array (variables, observations).
+        y: further variables; default None.
+        rowvar: whether rows are variables and columns observations; default True.
+
+    Result: a matrix; a number for one variable.
+
+    >>> import numpy as np, treadle as td
+    >>> td.corrcoef(np.arange(6).reshape(2, 3))
+    Array([[1., 1.],
+           [1., 1.]])
+
+    See also `cov`, `average`.
+    """
     c = cov(m, y, rowvar)
     if c.ndim == 0:
         return c / c
@@ -244,9 +459,20 @@ def allclose(
 ) -> Array:
     """Whether all elements are close (`isclose`): a boolean of rank 0.
 
+    Parameters
+        a: an array of any shape.
+        b: an array of a shape that fits `a`.
+        rtol: the relative tolerance; default 1e-05.
+        atol: the absolute tolerance; default 1e-8.
+        equal_nan: whether NaN equals NaN; default False.
+
+    Result: an array.
+
     >>> import numpy as np, treadle as td
     >>> bool(td.allclose(np.ones(3), np.ones(3) + 1e-9))
     True
+
+    See also `isclose`, `array_equal`, `array_equiv`.
     """
     left, right = as_array(a, "allclose"), as_array(b, "allclose")
     close = isclose(left, right, rtol, atol)
@@ -260,6 +486,18 @@ def array_equal(a: ArrayLike, b: ArrayLike) -> Array:
     """Whether two arrays have the same shape and equal elements: a boolean of rank 0.
 
     The shapes may be run-time values.
+
+    Parameters
+        a: an array of any shape.
+        b: an array of a shape that fits `a`.
+
+    Result: an array.
+
+    >>> import numpy as np, treadle as td
+    >>> td.array_equal(np.array([3, 1, 2]), np.array([2, 0, 1]))
+    Array(False)
+
+    See also `allclose`, `isclose`, `array_equiv`.
     """
     left, right = as_array(a, "array_equal"), as_array(b, "array_equal")
     if left.ndim != right.ndim:
@@ -281,9 +519,17 @@ def array_equiv(a1: ArrayLike, a2: ArrayLike) -> Array:
 
     Extents that are not known must fit.
 
+    Parameters
+        a1: an array.
+        a2: an array.
+
+    Result: an array.
+
     >>> import numpy as np, treadle as td
     >>> bool(td.array_equiv(np.array([1, 2]), np.array([[1, 2], [1, 2]])))
     True
+
+    See also `allclose`, `isclose`, `array_equal`.
     """
     left, right = as_array(a1, "array_equiv"), as_array(a2, "array_equiv")
     for m, n in zip(reversed(left._shape), reversed(right._shape), strict=False):

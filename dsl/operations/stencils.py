@@ -73,13 +73,38 @@ def _public(name: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
 
 @_public("constant")
 def constant_boundary(value: Element) -> BoundaryCondition:
-    """The boundary condition that reads `value` outside the array."""
+    """The boundary condition that reads `value` outside the array.
+
+    Parameters
+        value: the number, or the tuple for arrays of tuples.
+
+    Result: a value for `boundary=`.
+
+    >>> import numpy as np, treadle as td
+    >>> td.stencil(lambda n: n[-1], np.array([3, 1, 2]), boundary=td.constant(9))
+    Array([9, 3, 1])
+
+    See also `clamp`, `mirror`, `symmetric`, `wrap`, `function`.
+    """
     return BoundaryCondition("constant", value)
 
 
 @_public("function")
 def function_boundary(g: Function) -> BoundaryCondition:
-    """The boundary condition `g(i, j, …)`, called with the out-of-range source index."""
+    """The boundary condition `g(i, j, …)`, called with the out-of-range source index.
+
+    Parameters
+        g: a function of the index outside the array, one integer for each axis; it returns the
+            element.
+
+    Result: a value for `boundary=`.
+
+    >>> import numpy as np, treadle as td
+    >>> td.stencil(lambda n: n[-1], np.array([3, 1, 2]), boundary=td.function(lambda i: 100 * i))
+    Array([-100,    3,    1])
+
+    See also `clamp`, `mirror`, `symmetric`, `wrap`, `constant`.
+    """
     if not callable(g):
         raise TracingError(
             f"td.function needs a function of the coordinates, got {type(g).__name__}.",
@@ -301,11 +326,30 @@ def stencil(
     """Compute each element from its neighbourhood: `f(w, …)`, one neighbourhood per input; with
     `index=True` also from its own index: `f(i, j, …, w, …)`.
 
+    Parameters
+        f: a function of a neighbourhood of each input; w[di, dj] is the neighbour at that offset,
+            in
+            constant integers, one for each axis.
+        a: an array of rank ≥ 1.
+        *more: further arrays of the same shape.
+        boundary: what is read outside the arrays, one for all inputs or a tuple with one for each:
+            `td.clamp` (default) the nearest element; `td.wrap` the other side (periodic);
+            `td.mirror`
+            reflection without repeating the edge (… 2 1 0 1 2 …); `td.symmetric` reflection that
+            repeats it (… 1 0 0 1 …); `td.constant(v)` the value v; `td.function(g)` the value g(i,
+            j,
+            …) of the index outside.
+        index: whether `f` first takes the index of the element: f(i, j, …, w); default False.
+
+    Result: an array of the shape of `a`, whose elements are what `f` returns.
+
     >>> import numpy as np, treadle as td
     >>> td.run(td.stencil(lambda w: w[-1] + w[1], np.array([1, 2, 3])))
     array([3, 4, 5])
     >>> td.run(td.stencil(lambda i, w: td.where(i == 0, 0, w[-1]), np.array([1, 2, 3]), index=True))
     array([0, 1, 2])
+
+    See also `convolve`, `correlate`.
     """
     forbid_nesting("stencil")
     where = user_location()
@@ -364,9 +408,20 @@ def correlate(
 
     `ShapeError` if the ranks differ.
 
+    Parameters
+        a: an array of any shape.
+        w: an array of weights; optional.
+        boundary: the values outside the array; default `td.clamp`.
+        mode: "same" (default), "full" or "valid": as for `convolve`.
+        weights: a weight for each element; default: all 1.
+
+    Result: an array whose extents depend on `mode`.
+
     >>> import numpy as np, treadle as td
     >>> td.correlate(np.array([1, 2, 3]), np.array([1, 0, 2]), mode="valid")
     Array([7])
+
+    See also `stencil`, `convolve`.
     """
     return _correlate(
         a, _either(w, weights, "correlate"), boundary, mode, "correlate", name, schedule
@@ -397,12 +452,17 @@ def convolve(
             errors are relative to the largest elements, and inf and NaN spread to all; "auto" (the
             default) is "fft" for floats and 400 weights or more (700 along one axis), if their
             number is known when the program is traced.
+        weights: a weight for each element; default: all 1.
+
+    Result: an array whose extents depend on `mode`.
 
     >>> import numpy as np, treadle as td
     >>> td.run(td.convolve(np.array([1.0, 2.0, 4.0]), np.array([1.0, 0.0, -1.0]), method="direct"))
     array([1., 3., 2.])
     >>> td.convolve(np.array([1, 2, 3]), np.array([0, 1, 2]), mode="full")
     Array([0, 1, 4, 7, 6])
+
+    See also `stencil`, `correlate`.
     """
     kernel = _either(w, weights, "convolve")
     return _correlate(a, kernel, boundary, mode, "convolve", name, schedule, method)

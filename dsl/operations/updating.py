@@ -48,10 +48,19 @@ def update(a: ArrayLike, index: Indexing, new: Element) -> Array:
     Negative numbers count from the end.  A Python integer out of range is an error
     (`IndexOutOfBounds`); a run-time one changes nothing, and is reported in checked mode.
 
+    Parameters
+        a: an array.
+        index: an index as in `a[index]`.
+        new: the new elements: numbers or an array that broadcasts to the part.
+
+    Result: an array.
+
     >>> import numpy as np, treadle as td
     >>> td.run(td.update(np.zeros((2, 4), int), (0, slice(1, None, 2)), [7, 8]))
     array([[0, 7, 0, 8],
            [0, 0, 0, 0]])
+
+    See also `permute`, `scatter`, `put`.
     """
     return _updated(a, index, new, "update")
 

@@ -120,7 +120,19 @@ def config(
     recognise: bool | None = None,
     deterministic: bool | None = None,
 ) -> AbstractContextManager[None]:
-    """Change settings for a block; those not given keep their values."""
+    """Change settings for a block; those not given keep their values.
+
+    Parameters
+        backend: "native", "cuda", "reference" or "dask"; optional.
+        check: whether indices and conversions are tested; default: the settings'.
+        fast_math: whether floating-point sums and products may be reordered and approximated;
+            optional.
+        recognise: whether loops that are known operations are replaced by these; optional.
+
+    Result: a context manager.
+
+    See also `run`, `jit`, `precision`, `load`.
+    """
     evaluator().require_backend_name(backend)
     later.refuse_traced(
         "config",
@@ -137,7 +149,15 @@ def config(
 @user_facing
 def precision(fast: bool = False) -> AbstractContextManager[None]:
     """`with td.precision(fast=True)`: float products may use Strassen's algorithm, and float32
-    products tensor cores (`precision="fp16x3"` of `td.matmul`)."""
+    products tensor cores (`precision="fp16x3"` of `td.matmul`).
+
+    Parameters
+        fast: whether fast products of floats are allowed, whose errors are larger; default False.
+
+    Result: a context manager.
+
+    See also `run`, `jit`, `config`, `load`.
+    """
     if not isinstance(fast, bool):
         raise TracingError(f"td.precision: fast is True or False, got {fast!r}.",
                            hint="Write td.precision(fast=True).")  # fmt: skip

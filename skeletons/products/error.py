@@ -198,6 +198,17 @@ def error_bound(
     its parts cannot hold, products are float32's); not "tf32": its rounding depends on the library.
     The operands may be arrays of NumPy or of the language, which are then evaluated.
 
+    Parameters
+        a: an array of any shape.
+        b: an array of a shape that fits `a`.
+        algorithm: "auto" (default), "standard", "strassen", "winograd" or a BilinearAlgorithm.
+        levels: how often the fast product is applied recursively; default 1.
+        precision: the arithmetic of float32 products: "float32", "tf32", "fp16x3", "bf16x6",
+            "tf32x3";
+            optional.
+
+    Result: ErrorBound.
+
     >>> a = np.ones((256, 256), np.float32)
     >>> standard, fast = (error_bound(a, a, name) for name in ("standard", "strassen"))
     >>> standard.bound < fast.bound and standard.typical < fast.typical

@@ -105,6 +105,17 @@ def simulate(pattern: Any, schedule: Any = None, cache: Cache | None = None, *,
     the number of consecutive outputs in a time step (a warp: 32).  Only the order and the shape of
     blocks are simulated; the result names other layers.  The default cache is `td.Cache(256, 32)`.
 
+    Parameters
+        pattern: a compiled program, a kernel's name with `arrays`, or a Pattern.
+        schedule: a schedule; optional.
+        cache: the cache; default `Cache()`.
+        kernel: the name of a kernel of the program; optional.
+        arrays: arrays; optional.
+        mark: whether to keep which accesses missed; default False.
+        at_once: how many blocks run at a time; default 1.
+
+    Result: a `Simulation`.
+
     >>> import treadle as td
     >>> setting, pattern = td.Cache(24, 4, "step_lru"), td.simulator.stencil_pattern(16, 16, 7, 7)
     >>> orders = td.schedule.Row(), td.schedule.Column(4)

@@ -112,9 +112,20 @@ def run(
 
     Host inputs give NumPy results.  `schedule` applies to the operation that computes the result.
 
+    Parameters
+        expr: an array, or a tuple, list or dict of arrays.
+        backend: "native", "cuda", "reference" or "dask"; default: the settings'.
+        schedule: the schedule of the operation that computes the result; default Auto().
+        check: whether indices and conversions are tested; default: the settings'.
+
+    Result: NumPy arrays for host data, CuPy arrays for data on a GPU, in the same tuples, lists and
+        dicts.
+
     >>> import treadle as td
     >>> td.run(td.iota(4) ** 2)
     array([0, 1, 4, 9])
+
+    See also `jit`, `config`, `precision`, `load`.
     """
     if schedule is not None:
         if not isinstance(expr, Array):
@@ -468,10 +479,22 @@ def jit(
     arguments are run-time values; captured arrays are read by reference at each call.  The 256 most
     recently used signatures stay compiled.
 
+    Parameters
+        function: a function of arrays; without: `jit` returns a decorator; optional.
+        backend: "native", "cuda", "reference" or "dask"; default: the settings'.
+        fast_math: whether floating-point sums and products may be reordered and approximated;
+            optional.
+        recognise: whether loops that are known operations are replaced by these; optional.
+
+    Result: the compiled function: it takes and returns data, or arrays inside other traced
+        functions.
+
     >>> import numpy as np, treadle as td
     >>> double = td.jit(lambda a: 2 * a)
     >>> double(np.array([1, 2]))
     array([2, 4])
+
+    See also `run`, `config`, `precision`, `load`.
     """
     changes = {
         k: v

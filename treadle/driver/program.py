@@ -389,6 +389,17 @@ def load(path: str | os.PathLike[str]) -> Program:
 
     Nothing is imported: if the program has a user-defined order or class of results, import its
     module first.  `StorageError` otherwise, and for a damaged file or another format version.
+
+    Parameters
+        path: a file.
+
+    Result: a `Program`.
+
+    >>> import treadle as td
+    >>> callable(td.load)
+    True
+
+    See also `run`, `jit`, `config`, `precision`.
     """
     from treadle.backend.runtime import storage
 
