@@ -224,6 +224,13 @@ class TreadleError(Exception):
 
     message: what was wrong; hint: what to write instead; where: the user's call (by default found
     on the stack); also: further locations, each with a description.
+
+    >>> import treadle as td
+    >>> try:
+    ...     td.reshape(td.iota(3), 4)
+    ... except td.TreadleError as error:
+    ...     print(type(error).__name__)
+    ShapeError
     """
 
     def __init__(
@@ -253,23 +260,59 @@ class TreadleError(Exception):
 
 
 class ShapeError(TreadleError, ValueError):
-    """Extents, ranks or axes that do not fit."""
+    """Extents, ranks or axes that do not fit.
+
+    >>> import treadle as td
+    >>> td.iota(3) + td.iota(4)
+    Traceback (most recent call last):
+        ...
+    treadle.ShapeError: ...
+    """
 
 
 class AxisError(ShapeError, IndexError):
-    """An axis, or a number of indices, that exceeds the rank of an array."""
+    """An axis, or a number of indices, that exceeds the rank of an array.
+
+    >>> import treadle as td
+    >>> td.sum(td.iota(3), axis=1)
+    Traceback (most recent call last):
+        ...
+    treadle.AxisError: ...
+    """
 
 
 class DTypeError(TreadleError, TypeError):
-    """Element types that do not fit."""
+    """Element types that do not fit.
+
+    >>> import treadle as td
+    >>> td.gcd(1.5, 2)
+    Traceback (most recent call last):
+        ...
+    treadle.DTypeError: ...
+    """
 
 
 class ExponentError(DTypeError, ValueError):
-    """A negative exponent of integers: the power is not an integer."""
+    """A negative exponent of integers: the power is not an integer.
+
+    >>> import treadle as td
+    >>> td.iota(3) ** -1
+    Traceback (most recent call last):
+        ...
+    treadle.ExponentError: ...
+    """
 
 
 class IndexOutOfBounds(TreadleError, IndexError):
-    """An index out of the range of its axis, found in checked mode."""
+    """An index out of the range of its axis, found in checked mode.
+
+    >>> import numpy as np, treadle as td
+    >>> a = np.arange(3)
+    >>> td.run(td.generate(1, lambda i: td.use(a)[i + 3]), check=True)
+    Traceback (most recent call last):
+        ...
+    treadle.IndexOutOfBounds: ...
+    """
 
 
 def out_of_range(
@@ -289,27 +332,63 @@ def out_of_range(
 
 
 class LinAlgError(TreadleError, np.linalg.LinAlgError):
-    """A singular matrix, or one that is not positive definite, found in checked mode."""
+    """A singular matrix, or one that is not positive definite, found in checked mode.
+
+    >>> import numpy as np, treadle as td
+    >>> td.run(td.linalg.inv(np.zeros((5, 5))), check=True)
+    Traceback (most recent call last):
+        ...
+    treadle.LinAlgError: ...
+    """
 
 
 class GradientError(TreadleError, NotImplementedError):
-    """A derivative of something that has none, or none that is supported."""
+    """A derivative of something that has none, or none that is supported.
+
+    >>> import treadle as td
+    >>> issubclass(td.GradientError, NotImplementedError)
+    True
+    """
 
 
 class NestedParallelismError(TreadleError, TypeError):
-    """A collective operation started inside a scalar function."""
+    """A collective operation started inside a scalar function.
+
+    >>> import treadle as td
+    >>> td.map(lambda i: td.sum(td.iota(3)), td.iota(3))
+    Traceback (most recent call last):
+        ...
+    treadle.NestedParallelismError: ...
+    """
 
 
 class TracingError(TreadleError, TypeError):
-    """Python code that cannot be traced: `if` on a traced value, a wrong return value, …"""
+    """Python code that cannot be traced: `if` on a traced value, a wrong return value, and others.
+
+    >>> import treadle as td
+    >>> td.map(lambda i: i if i > 0 else 0, td.iota(3))
+    Traceback (most recent call last):
+        ...
+    treadle.TracingError: ...
+    """
 
 
 class BackendUnavailable(TreadleError, RuntimeError):
-    """A backend that does not work here; the message says why and what to install."""
+    """A backend that does not work here; the message says why and what to install.
+
+    >>> import treadle as td
+    >>> issubclass(td.BackendUnavailable, RuntimeError)
+    True
+    """
 
 
 class DeviceOutOfMemory(TreadleError, MemoryError):
-    """A failed allocation: how many bytes were requested, allocated and free."""
+    """A failed allocation: how many bytes were requested, allocated and free.
+
+    >>> import treadle as td
+    >>> issubclass(td.DeviceOutOfMemory, MemoryError)
+    True
+    """
 
 
 class MemoryLimitExceeded(TreadleError, MemoryError):
@@ -322,7 +401,12 @@ class DistributionError(TreadleError, NotImplementedError):
 
 
 class CompilationError(TreadleError, RuntimeError):
-    """A compiler rejected generated code; `source` is the code, `log` the compiler's output."""
+    """A compiler rejected generated code; `source` is the code, `log` the compiler's output.
+
+    >>> import treadle as td
+    >>> td.CompilationError("rejected", source="code", log="line 1").log
+    'line 1'
+    """
 
     def __init__(self, message: str = "", *, source: str = "", log: str = "", **kw: Any) -> None:
         super().__init__(message, **kw)
@@ -330,7 +414,14 @@ class CompilationError(TreadleError, RuntimeError):
 
 
 class ScheduleError(TreadleError, ValueError):
-    """A schedule that is malformed, or illegal for its operation."""
+    """A schedule that is malformed, or illegal for its operation.
+
+    >>> import treadle as td
+    >>> td.schedule.Column(0)
+    Traceback (most recent call last):
+        ...
+    treadle.ScheduleError: ...
+    """
 
     def __init__(self, message: str = "", *, hint: str | None = None, **kw: Any) -> None:
         # A table's repr is the code that makes it, which may be a megabyte.
@@ -339,7 +430,14 @@ class ScheduleError(TreadleError, ValueError):
 
 
 class StorageError(TreadleError, ValueError, OSError):
-    """A file that cannot be read as a stored program, or a program that cannot be stored."""
+    """A file that cannot be read as a stored program, or a program that cannot be stored.
+
+    >>> import treadle as td
+    >>> td.load("missing.treadle")
+    Traceback (most recent call last):
+        ...
+    treadle.StorageError: ...
+    """
 
 
 for _error in list(globals().values()):

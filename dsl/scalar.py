@@ -74,7 +74,14 @@ _HINT_EXTENTS = (
 @never_set
 @user_facing_methods
 class Scalar(Operators["Scalar"], Scoped):
-    """One value inside a kernel (Accelerate's `Exp`); arithmetic on it builds an expression."""
+    """One value inside a kernel (Accelerate's `Exp`); arithmetic on it builds an expression.
+
+    >>> import treadle as td
+    >>> td.map(lambda x: 2 * x + 1, td.iota(3))  # x is a Scalar
+    Array([1, 3, 5])
+    >>> td.Scalar is type(td.sqrt(2.0))
+    True
+    """
 
     __slots__ = ("_expr",)
 

@@ -131,7 +131,10 @@ def config(
 
     Result: a context manager.
 
-    See also `run`, `jit`, `precision`, `load`.
+    >>> import treadle as td
+    >>> with td.config(backend="reference"):
+    ...     td.run(td.iota(3))
+    array([0, 1, 2])
     """
     evaluator().require_backend_name(backend)
     later.refuse_traced(
@@ -156,7 +159,10 @@ def precision(fast: bool = False) -> AbstractContextManager[None]:
 
     Result: a context manager.
 
-    See also `run`, `jit`, `config`, `load`.
+    >>> import treadle as td
+    >>> with td.precision(fast=True):
+    ...     td.run(td.matmul(td.eye(2), td.ones((2, 1)))).shape
+    (2, 1)
     """
     if not isinstance(fast, bool):
         raise TracingError(f"td.precision: fast is True or False, got {fast!r}.",

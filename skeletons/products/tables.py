@@ -34,6 +34,11 @@ class BilinearAlgorithm:
     reject).
 
     Raises ShapeError or DTypeError for invalid tables, TracingError if they compute no product.
+
+    >>> import numpy as np, treadle as td
+    >>> one = np.ones((1, 1), int)
+    >>> td.BilinearAlgorithm("usual", 1, 1, 1, one, one, one).products
+    1
     """
 
     name: str

@@ -43,6 +43,13 @@ def _traced(*values: Index) -> bool:
 def where(condition: Index, chosen: Index, otherwise: Index) -> Index:
     """``chosen`` where the condition holds, else ``otherwise``; both are evaluated.
 
+    Parameters
+        condition: booleans.
+        chosen: the result where it holds.
+        otherwise: the result elsewhere.
+
+    Result: an integer, or integers.
+
     >>> where(3 < 4, 10, 20)
     10
     """
@@ -56,6 +63,12 @@ def where(condition: Index, chosen: Index, otherwise: Index) -> Index:
 def minimum(a: Index, b: Index) -> Index:
     """The smaller of two indices.
 
+    Parameters
+        a: an integer, or integers.
+        b: an integer, or integers.
+
+    Result: an integer, or integers.
+
     >>> minimum(3, 5)
     3
     """
@@ -67,6 +80,12 @@ def minimum(a: Index, b: Index) -> Index:
 def maximum(a: Index, b: Index) -> Index:
     """The larger of two indices.
 
+    Parameters
+        a: an integer, or integers.
+        b: an integer, or integers.
+
+    Result: an integer, or integers.
+
     >>> maximum(3, 5)
     5
     """
@@ -77,6 +96,11 @@ def maximum(a: Index, b: Index) -> Index:
 
 def clz(x: Index) -> Index:
     """The number of leading zero bits of an int64: 64 for 0, 0 for anything negative.
+
+    Parameters
+        x: an integer.
+
+    Result: an integer, or integers.
 
     >>> clz(1), clz(0)
     (63, 64)
@@ -104,6 +128,12 @@ def _clz_array(x: NDArray[Any]) -> NDArray[np.int64]:
 def ceil_div(a: Index, b: Index) -> Index:
     """``a / b`` rounded up, for ``a >= 0`` and ``b >= 1``.
 
+    Parameters
+        a: an integer, or integers.
+        b: an integer, or integers.
+
+    Result: an integer, or integers.
+
     >>> ceil_div(65, 32)
     3
     """
@@ -112,6 +142,11 @@ def ceil_div(a: Index, b: Index) -> Index:
 
 def ceil_log2(n: Index) -> Index:
     """The least ``k`` with ``2**k >= n``; 0 for ``n <= 1``.
+
+    Parameters
+        n: an integer ≥ 1.
+
+    Result: an integer, or integers.
 
     >>> [ceil_log2(n) for n in (0, 1, 2, 3, 4, 5)]
     [0, 0, 1, 2, 2, 3]
@@ -123,6 +158,12 @@ def lookup(table: NDArray[np.int64], i: Index) -> Index:
     """Entry ``i`` of a rank-1 table: NumPy indexing, or a gather from a captured array.
 
     A read-only table is stored in 32 bits if its entries fit.
+
+    Parameters
+        table: a table of integers.
+        i: an index, or indices.
+
+    Result: an integer, or integers.
 
     >>> lookup(np.array([2, 0, 1]), 0)
     2

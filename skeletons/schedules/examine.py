@@ -23,6 +23,12 @@ _PLANES = 4
 def evaluate(order: Order, shape: Sequence[int]) -> NDArray[np.int64]:
     """The coordinates in visiting order, one row each, without the ids outside ``shape``.
 
+    Parameters
+        order: an order.
+        shape: the extents.
+
+    Result: a NumPy array of int64.
+
     >>> from treadle.skeletons.schedules import Column
     >>> evaluate(Column(1), (2, 2)).tolist()
     [[0, 0], [1, 0], [0, 1], [1, 1]]
@@ -37,6 +43,12 @@ def inverse_table(order: Order, shape: Sequence[int]) -> NDArray[np.int64]:
     """An array of extents ``shape``: the id that visits each element (counting skipped ids).
 
     Raises ``ScheduleError`` when the order is not a bijection on ``shape``.
+
+    Parameters
+        order: an order.
+        shape: the extents.
+
+    Result: a NumPy array of int64.
 
     >>> from treadle.skeletons.schedules import Column
     >>> inverse_table(Column(1), (2, 2)).tolist()
@@ -58,6 +70,12 @@ def inverse_table(order: Order, shape: Sequence[int]) -> NDArray[np.int64]:
 @user_facing
 def padding(order: Order, shape: Sequence[int]) -> int:
     """The number of ids that an order skips on ``shape``; 0 for a dense order.
+
+    Parameters
+        order: an order.
+        shape: the extents.
+
+    Result: a Python int.
 
     >>> from treadle.skeletons.schedules import Morton
     >>> padding(Morton(), (4, 8)), padding(Morton(), (5, 8))
@@ -91,6 +109,12 @@ def check(order: Order, shape: Sequence[int]) -> int:
 
     Checked for all ids with NumPy, and for a few with Python integers, which must agree. Raises
     ``ScheduleError`` with the first collision, gap, or id outside.
+
+    Parameters
+        order: an order.
+        shape: the extents.
+
+    Result: a Python int.
 
     >>> from treadle.skeletons.schedules import Hilbert
     >>> check(Hilbert(), (3, 4))
@@ -157,6 +181,12 @@ def draw(order: Order, shape: Sequence[int]) -> str:
     """A small picture: each element shows when it is visited, or -1 if it never is. If the order is
     not a bijection, a line below says why. Large extents are cut off. Raises ``ScheduleError`` if
     coordinates lie outside ``shape``.
+
+    Parameters
+        order: an order.
+        shape: the extents.
+
+    Result: a string.
 
     >>> from treadle.skeletons.schedules import ZigZag
     >>> print(draw(ZigZag(2), (2, 4)))

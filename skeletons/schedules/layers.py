@@ -407,7 +407,12 @@ METHODS = ("mst", "kway", "bisect")
 
 
 class Residency(Layer):
-    """The base class of residencies."""
+    """The base class of residencies.
+
+    >>> import treadle as td
+    >>> isinstance(td.schedule.Agents(2), td.schedule.Residency)
+    True
+    """
 
     slot = "residency"
 

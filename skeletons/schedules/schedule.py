@@ -213,6 +213,11 @@ def as_schedule(value: object) -> Schedule:
 
     Raises ``ScheduleTypeError`` for anything else.
 
+    Parameters
+        value: a schedule or a layer.
+
+    Result: a `Schedule`.
+
     >>> from treadle.skeletons.schedules import Column
     >>> as_schedule(Column(8)).order, as_schedule(Column(8)).block
     (Column(8), None)

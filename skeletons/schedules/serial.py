@@ -18,6 +18,8 @@ from .schedule import SLOTS, VERSION, Schedule, ScheduleLike, as_schedule
 def to_dict(schedule: ScheduleLike) -> dict[str, Any]:
     """``Schedule.to_dict`` for a schedule or a layer.
 
+    Result: a dictionary that JSON can store.
+
     >>> from treadle.skeletons.schedules import Block, Column
     >>> to_dict(Column(256) | Block(8, 32))["order"]
     {'kind': 'Column', 'width': 256}
@@ -27,6 +29,11 @@ def to_dict(schedule: ScheduleLike) -> dict[str, Any]:
 
 def from_dict(data: Mapping[str, Any]) -> Schedule:
     """The schedule that ``to_dict`` wrote; raises ``ScheduleError`` for anything else.
+
+    Parameters
+        data: what `to_dict` returned.
+
+    Result: a `Schedule`.
 
     >>> from treadle.skeletons.schedules import Block, Column
     >>> from_dict(to_dict(Column(256) | Block(8, 32)))

@@ -29,7 +29,12 @@ class Policy:
 
 @dataclass(frozen=True)
 class Lru(Policy):
-    """Evicts the least recently used line; every access counts."""
+    """Evicts the least recently used line; every access counts.
+
+    >>> import treadle as td
+    >>> td.Cache(policy=td.simulator.Lru()).policy
+    Lru()
+    """
 
 
 @dataclass(frozen=True)
@@ -38,13 +43,22 @@ class StepLru(Policy):
 
     A time step is one output; of the lines last used in the same step, the one fetched first is
     evicted (the setting of Prasetya 2021, section 4.1.1).
+
+    >>> import treadle as td
+    >>> td.Cache(policy=td.simulator.StepLru()).policy
+    StepLru()
     """
 
 
 @user_facing_class
 @dataclass(frozen=True)
 class SetAssociative(Policy):
-    """Sets of `ways` lines; evicts the least recently used line of a set; set = line mod sets."""
+    """Sets of `ways` lines; evicts the least recently used line of a set; set = line mod sets.
+
+    >>> import treadle as td
+    >>> td.simulator.SetAssociative(8).ways
+    8
+    """
 
     ways: int = 4
 
@@ -58,6 +72,10 @@ class Sectored(Policy):
     """Least recently used lines of `sectors` sectors; a miss fetches one sector.
 
     Like GPUs since Volta: lines of 128 bytes, 4 sectors of 32.  `ways` 0: fully associative.
+
+    >>> import treadle as td
+    >>> td.simulator.Sectored(sectors=4).sectors
+    4
     """
 
     sectors: int = 4
@@ -71,7 +89,12 @@ class Sectored(Policy):
 @user_facing_class
 @dataclass(frozen=True)
 class RandomFour(Policy):
-    """Evicts four neighbouring lines at random, as measured on the L1 of Volta and Turing."""
+    """Evicts four neighbouring lines at random, as measured on the L1 of Volta and Turing.
+
+    >>> import treadle as td
+    >>> td.Cache(policy=td.simulator.RandomFour(seed=1)).lines
+    256
+    """
 
     seed: int = 0
     together: int = 4
@@ -108,6 +131,10 @@ class Cache:
     `policy`: a value, or its name, as in POLICIES.
 
     Raises `ScheduleError` for invalid sizes.
+
+    >>> import treadle as td
+    >>> td.Cache(lines=16, line_width=8).size
+    128
     """
 
     lines: int = 256

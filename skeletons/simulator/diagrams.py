@@ -48,6 +48,12 @@ def plot_order(schedule: Schedule | None, shape: Sequence[int], ax: Any = None) 
     show its direction here and there.  A warp is 32 consecutive threads, with all their outputs:
     thin borders.  Where blocks are visited, their borders are thick.  Leading axes are drawn below
     each other.  `schedule.plot(shape)` is the same.
+
+    Parameters
+        shape: the extents.
+        ax: matplotlib's axes; default: new ones.
+
+    Result: arrays, as described.
     """
     from matplotlib import colors
 
@@ -200,7 +206,18 @@ def spatial_temporal(simulation: Simulation, ax: Any = None) -> Any:
 def plot_sweep(pattern: Any, schedules: Sequence[Any], line_width: int, lines: Sequence[int],
                policy: Any = None, ax: Any = None) -> Any:  # fmt: skip
     """Misses of a pattern, or of the kernel of a program, against the size of the cache, with one
-    curve per schedule."""
+    curve per schedule.
+
+    Parameters
+        pattern: a Pattern, or a compiled program.
+        schedules: schedules to compare.
+        line_width: elements of a cache line.
+        lines: numbers of cache lines.
+        policy: the replacement policy; default least recently used.
+        ax: matplotlib's axes; default: new ones.
+
+    Result: arrays, as described.
+    """
     ax = ax or _axes(1.5)
     found = capacity_sweep(pattern, schedules, line_width, lines, policy)
     for schedule, misses in zip(schedules, found, strict=True):
@@ -217,7 +234,14 @@ def plot_sweep(pattern: Any, schedules: Sequence[Any], line_width: int, lines: S
 def plot_tuning(table: Any, ax: Any = None) -> Any:
     """The timings of a `TuningTable` as bars, operation by operation, fastest first; winners are
     dark; of a tuned program, those of its `.tuning`.  Raises `ScheduleError` if nothing was
-    timed."""
+    timed.
+
+    Parameters
+        table: a table of integers.
+        ax: matplotlib's axes; default: new ones.
+
+    Result: arrays, as described.
+    """
     table = getattr(table, "tuning", table)
     if not hasattr(table, "rows"):
         raise ScheduleError(
@@ -252,6 +276,14 @@ def plot_predictions(predicted: Sequence[float], measured: Sequence[float],
 
     Points on the line agree; the title has Spearman's rank correlation and the median error.
     Raises `ScheduleError` unless both have the same number of values, all positive.
+
+    Parameters
+        predicted: predicted times.
+        measured: measured times.
+        labels: names of the points; default ().
+        ax: matplotlib's axes; default: new ones.
+
+    Result: arrays, as described.
     """
     x, y = np.asarray(predicted, np.float64), np.asarray(measured, np.float64)
     if x.ndim != 1 or x.shape != y.shape or len(x) < 2 or not (np.minimum(x, y) > 0).all():

@@ -28,6 +28,10 @@ class Trace:
     """Addresses in the order of their access, and the time step (output) of each, not descending.
 
     `span`: one more than the largest address; `steps`: how many outputs were computed.
+
+    >>> import treadle as td
+    >>> td.simulator.transpose_pattern(4, 8).trace().steps
+    32
     """
 
     addresses: Addresses
@@ -38,7 +42,12 @@ class Trace:
 
 @dataclass(frozen=True)
 class Placed:
-    """An array in an address space, stored row by row from address `base` on."""
+    """An array in an address space, stored row by row from address `base` on.
+
+    >>> import treadle as td
+    >>> td.simulator.Placed("a", 0, (4, 8)).shape
+    (4, 8)
+    """
 
     name: str
     base: int
@@ -54,6 +63,10 @@ class Pattern:
     `arrays` places arrays in the address space, for pictures; without it, addresses form one row.
 
     Raises `ScheduleError`; for results of `touched`, when a trace is built.
+
+    >>> import treadle as td
+    >>> td.simulator.transpose_pattern(4, 8).shape
+    (4, 8)
     """
 
     name: str
@@ -153,6 +166,14 @@ def stencil_pattern(rows: int, cols: int, height: int, width: int) -> Pattern:
     Indices outside wrap into the neighbouring rows; address 0 is the first tap of the first output,
     and the very last address is left out (Prasetya 2021, figure 4).
 
+    Parameters
+        rows: a number of rows.
+        cols: a number of columns.
+        height: the number of rows.
+        width: the number of columns.
+
+    Result: a `Pattern`.
+
     >>> trace = stencil_pattern(16, 16, 7, 7).trace()
     >>> len(trace.addresses), trace.span
     (12543, 357)
@@ -182,6 +203,13 @@ def stencil_pattern(rows: int, cols: int, height: int, width: int) -> Pattern:
 def matmul_pattern(m: int, n: int, k: int) -> Pattern:
     """The naive product: output (i, j) reads a[i, 0], b[0, j], a[i, 1], …; B is stored after A.
 
+    Parameters
+        m: rows of the product.
+        n: an integer ≥ 1.
+        k: the summed extent.
+
+    Result: a `Pattern`.
+
     >>> matmul_pattern(16, 16, 16).span
     512
     """
@@ -199,7 +227,18 @@ def matmul_pattern(m: int, n: int, k: int) -> Pattern:
 
 @user_facing
 def transpose_pattern(rows: int, cols: int) -> Pattern:
-    """Output (i, j) of rows × cols reads in[j, i] and writes out[i, j], which is stored after."""
+    """Output (i, j) of rows × cols reads in[j, i] and writes out[i, j], which is stored after.
+
+    Parameters
+        rows: a number of rows.
+        cols: a number of columns.
+
+    Result: a `Pattern`.
+
+    >>> import treadle as td
+    >>> td.simulator.transpose_pattern(4, 8).shape
+    (4, 8)
+    """
     rows, cols = count_of(rows, "rows"), count_of(cols, "cols")
 
     def touched(points: Addresses) -> Addresses:

@@ -31,6 +31,10 @@ class Simulation:
     `missed`: which accesses missed, if requested.  `left_out`: layers of the schedule that the
     simulation ignores.  `trace`, `compulsory` and `optimal` are computed on first use; printing
     uses `optimal` up to `SHOWN` accesses.
+
+    >>> import treadle as td
+    >>> td.simulate(td.simulator.transpose_pattern(4, 8)).accesses
+    64
     """
 
     #: The implementation of `plot`, installed by the module of diagrams, which imports this one.
@@ -255,6 +259,15 @@ def capacity_sweep(pattern: Any, schedules: Sequence[Any], line_width: int,
                    lines: Sequence[int], policy: Any = None) -> NDArray[np.int64]:  # fmt: skip
     """Misses of a pattern, or of the kernel of a program: one row per schedule, one column per
     number of lines.  `policy`: a value, or its name (see `Cache`).
+
+    Parameters
+        pattern: a Pattern, or a compiled program.
+        schedules: schedules to compare.
+        line_width: elements of a cache line.
+        lines: numbers of cache lines.
+        policy: the replacement policy; default least recently used.
+
+    Result: a NumPy array of int64.
 
     >>> from .patterns import stencil_pattern
     >>> from treadle.skeletons.schedules import Column, Row

@@ -42,6 +42,11 @@ class Program(TracedProgram):
     `inputs`: Input nodes, arguments first, then captured arrays; `params`: run-time scalars;
     `source_roots`: the graph as written; `roots`: the graph after the passes, which may have
     replaced the `source_inputs`.
+
+    >>> import numpy as np, treadle as td
+    >>> program = td.jit(lambda a: a + 1).lower(np.arange(3))
+    >>> program(np.arange(3))
+    array([1, 2, 3])
     """
 
     def __init__(

@@ -1,0 +1,60 @@
+"""Every public function has a summary, all of its parameters, a result and an example."""
+
+from __future__ import annotations
+
+import inspect
+import operator
+import re
+
+import pytest
+
+import treadle as td
+from tests.docs.test_typed import public
+
+#: Said once for all operations, in docs/reference.md.
+COMMON = {"name", "schedule", "deterministic", "self", "cls"}
+FUNCTIONS = [
+    name
+    for name, _ in public()
+    if inspect.ismodule(operator.attrgetter(name.rpartition(".")[0])(td) if "." in name else td)
+]
+CLASSES = [name for name in dir(td) if inspect.isclass(getattr(td, name))] + [
+    f"{module}.{name}"
+    for module in ("schedule", "simulator")
+    for name in getattr(td, module).__all__
+    if inspect.isclass(getattr(getattr(td, module), name))
+]
+
+
+def documented(text: str) -> set[str]:
+    """The names in the section `Parameters`."""
+    section = re.search(r"^Parameters\n((?: {4}.*\n?)+)", text, re.MULTILINE)
+    lines = re.findall(r"^ {4}([\w*, ]+):", section[1], re.MULTILINE) if section else []
+    return {name.strip(" *") for line in lines for name in line.split(",")}
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_function(name: str) -> None:
+    function = operator.attrgetter(name)(td)
+    text = inspect.getdoc(function) or ""
+    summary = text.partition("\n\n")[0]
+    assert summary.endswith((".", ":")), "a summary is a sentence"
+    own = set(inspect.signature(function).parameters)
+    assert own - COMMON <= documented(text) <= own
+    assert re.search(r"^Result: \S", text, re.MULTILINE)
+    if "plot" not in name:  # (those need matplotlib)
+        assert ">>>" in text, "an example"
+
+
+@pytest.mark.parametrize("name", CLASSES)
+def test_class(name: str) -> None:
+    thing = operator.attrgetter(name)(td)
+    text = inspect.getdoc(thing) or ""
+    assert text.partition("\n\n")[0].endswith((".", ":", ")"))
+    assert ">>>" in text, "an example"
+
+
+def test_a_boundary_is_explained() -> None:
+    text = td.stencil.__doc__ or ""
+    assert all(f"td.{kind}" in text for kind in ("clamp", "wrap", "mirror", "symmetric",
+                                                 "constant", "function"))  # fmt: skip
