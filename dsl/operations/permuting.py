@@ -219,7 +219,10 @@ def scatter(
 
 @combining
 def bincount(
-    a: ArrayLike, weights: ArrayLike | None = None, minlength: int = 0, length: Any = None
+    a: ArrayLike,
+    weights: ArrayLike | None = None,
+    minlength: int = 0,
+    length: IntLike | None = None,
 ) -> Array:
     """Counts (or sums of weights) of the non-negative integers in `a`.
 

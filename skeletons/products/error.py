@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from treadle.dsl.annotations import ArrayLike
 from treadle.dsl.array import Array
 from treadle.dsl.errors import DTypeError, ShapeError, TracingError, user_facing
 from treadle.dsl.operations.linalg import ALGORITHMS, DEEPEST_OF_ALL, no_fast_product
@@ -177,9 +178,9 @@ def _typical(algorithm: BilinearAlgorithm, levels: int, k: float, row: int, spli
 
 @user_facing
 def error_bound(
-    a: Any,
-    b: Any,
-    algorithm: Any = "strassen",
+    a: ArrayLike,
+    b: ArrayLike,
+    algorithm: str | BilinearAlgorithm = "strassen",
     levels: int | None = None,
     precision: str | None = None,
 ) -> ErrorBound:

@@ -46,7 +46,7 @@ BY_NATURE = {
     ),
 }
 #: Parameters and results of type Any that are not by nature: to be made fewer, never more.
-MOST = 21
+MOST = 17
 
 
 def public() -> Iterator[tuple[str, FunctionType]]:
