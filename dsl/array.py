@@ -80,10 +80,12 @@ class Array(Operators["Array"]):
     # --- properties ---
     @property
     def shape(self) -> tuple[int | Scalar, ...]:
+        """The extents: an int where it is known, else a scalar."""
         return extents(self._shape)
 
     @property
     def ndim(self) -> int:
+        """The rank: the number of axes."""
         return len(self._shape)
 
     @property
@@ -105,10 +107,12 @@ class Array(Operators["Array"]):
 
     @property
     def types(self) -> tuple[ScalarType, ...]:
+        """The types of the components of an element: one for numbers."""
         return tuple(leaf.type for leaf in self._leaves)
 
     @property
     def size(self) -> int | Scalar:
+        """The number of elements."""
         total = later.product_of(self._shape)
         return int(total.value) if isinstance(total, Const) else Extent(total)
 
@@ -290,6 +294,7 @@ class Array(Operators["Array"]):
     # --- methods with NumPy's names ---
     @property
     def T(self) -> Array:
+        """The array with its axes reversed."""
         return later.transpose(self)
 
     @property
@@ -303,57 +308,70 @@ class Array(Operators["Array"]):
         return later.transpose(self, (*range(self.ndim - 2), self.ndim - 1, self.ndim - 2))
 
     def transpose(self, *axes: AxisLike | None) -> Array:
+        """`td.transpose`: the axes in another order, by default reversed."""
         chosen: Any = axes
         if len(axes) == 1 and (axes[0] is None or isinstance(axes[0], tuple | list)):
             chosen = axes[0]
         return later.transpose(self, chosen or None)
 
     def reshape(self, *shape: ShapeLike) -> Array:
+        """`td.reshape`: the same elements in another shape; one extent may be −1."""
         chosen: Any = shape[0] if len(shape) == 1 else shape
         return later.reshape(self, chosen)
 
     def flatten(self) -> Array:
+        """`td.flatten`: the elements in row-major order, of rank 1."""
         return later.flatten(self)
 
     ravel = flatten
 
     @user_facing
     def sum(self, axis: AxisLike | None = None, keepdims: bool = False) -> Array:
+        """`td.sum` of the array, over all axes by default."""
         return later.reductions.sum(self, axis, keepdims)
 
     @user_facing
     def prod(self, axis: AxisLike | None = None, keepdims: bool = False) -> Array:
+        """`td.prod` of the array, over all axes by default."""
         return later.reductions.prod(self, axis, keepdims)
 
     @user_facing
     def mean(self, axis: AxisLike | None = None, keepdims: bool = False) -> Array:
+        """`td.mean` of the array, over all axes by default."""
         return later.reductions.mean(self, axis, keepdims)
 
     @user_facing
     def min(self, axis: AxisLike | None = None, keepdims: bool = False) -> Array:
+        """`td.min` of the array, over all axes by default."""
         return later.reductions.min(self, axis, keepdims)
 
     @user_facing
     def max(self, axis: AxisLike | None = None, keepdims: bool = False) -> Array:
+        """`td.max` of the array, over all axes by default."""
         return later.reductions.max(self, axis, keepdims)
 
     @user_facing
     def all(self, axis: AxisLike | None = None, keepdims: bool = False) -> Array:
+        """`td.all` of the array, over all axes by default."""
         return later.reductions.all(self, axis, keepdims)
 
     @user_facing
     def any(self, axis: AxisLike | None = None, keepdims: bool = False) -> Array:
+        """`td.any` of the array, over all axes by default."""
         return later.reductions.any(self, axis, keepdims)
 
     @user_facing
     def argmin(self, axis: AxisLike | None = None, keepdims: bool = False) -> Array:
+        """`td.argmin` of the array, over all axes by default."""
         return later.reductions.argmin(self, axis, keepdims)
 
     @user_facing
     def argmax(self, axis: AxisLike | None = None, keepdims: bool = False) -> Array:
+        """`td.argmax` of the array, over all axes by default."""
         return later.reductions.argmax(self, axis, keepdims)
 
     def dot(self, other: ArrayLike) -> Array:
+        """`td.dot`: the product with another array."""
         return later.dot(self, other)
 
     @property

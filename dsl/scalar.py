@@ -95,6 +95,7 @@ class Scalar(Operators["Scalar"], Scoped):
         self.scope = current_scope()
 
     def needs(self) -> tuple[Expr, ...]:
+        """The expressions that must be in scope."""
         return (self._expr,)
 
     def __hash__(self) -> int:
@@ -116,6 +117,7 @@ class Scalar(Operators["Scalar"], Scoped):
         )
 
     def handed(self, scope: Scope | None) -> Scalar:
+        """The scalar in another scope."""
         made = type(self)(self._expr)
         made.scope = scope
         return made
@@ -132,10 +134,12 @@ class Scalar(Operators["Scalar"], Scoped):
 
     @property
     def ndim(self) -> int:
+        """0: the rank of a number."""
         return 0
 
     @property
     def shape(self) -> tuple[()]:
+        """(): the shape of a number."""
         return ()
 
     def __repr__(self) -> str:

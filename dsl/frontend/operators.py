@@ -204,10 +204,12 @@ class Operators(Generic[V]):
         return made
 
     def astype(self: Any, dtype: DTypeLike) -> V:
+        """The same values in another type, as by `td.cast`."""
         made: V = later.cast(self, dtype)
         return made
 
     def round(self: Any, decimals: int = 0) -> V:
+        """`td.round`: rounded half to even, to `decimals` places."""
         made: V = later.round(self, decimals)
         return made
 
@@ -217,13 +219,16 @@ class Operators(Generic[V]):
 
     @property
     def real(self) -> V:
+        """The real part."""
         return self._unary("real")
 
     @property
     def imag(self) -> V:
+        """The imaginary part."""
         return self._unary("imag")
 
     def conj(self) -> V:
+        """The complex conjugate."""
         return self._unary("conjugate")
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:

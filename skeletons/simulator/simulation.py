@@ -311,6 +311,15 @@ def _positive(**sizes: int) -> None:
 def cache_needed(column: int, height: int, width: int, threads: int = 1, element: int = 1) -> int:
     """M_cache: the elements that a column of `column` outputs keeps in use, in units of `element`.
 
+    Parameters
+        column: the width of the columns.
+        height: the number of rows.
+        width: the number of columns.
+        threads: threads that share the cache; default 1.
+        element: units of an element; default 1.
+
+    Result: a Python int.
+
     >>> cache_needed(4, 7, 7)
     88
     """
@@ -321,6 +330,16 @@ def cache_needed(column: int, height: int, width: int, threads: int = 1, element
 @user_facing
 def line_loads(column: int, height: int, width: int, rows: int, cols: int, line: int) -> int:
     """M_loads: an upper bound of the cache lines fetched, with columns of `column` outputs.
+
+    Parameters
+        column: the width of the columns.
+        height: the number of rows.
+        width: the number of columns.
+        rows: a number of rows.
+        cols: a number of columns.
+        line: elements of a cache line.
+
+    Result: a Python int.
 
     >>> [line_loads(c, 7, 7, 256, 256, 8) for c in (8, 16, 32, 64, 128)]
     [25152, 16768, 12576, 10480, 9432]

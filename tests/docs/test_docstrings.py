@@ -58,3 +58,10 @@ def test_a_boundary_is_explained() -> None:
     text = td.stencil.__doc__ or ""
     assert all(f"td.{kind}" in text for kind in ("clamp", "wrap", "mirror", "symmetric",
                                                  "constant", "function"))  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["Array", "Scalar", "Program", "schedule.Schedule"])
+def test_members(name: str) -> None:
+    members = inspect.getmembers(operator.attrgetter(name)(td))
+    shown = [(n, v) for n, v in members if not n.startswith("_")]
+    assert not [n for n, v in shown if callable(v) or isinstance(v, property) if not v.__doc__]

@@ -89,6 +89,7 @@ class Program(TracedProgram):
     # --- running ---
     @property
     def executable(self) -> Any:
+        """The compiled code, made at the first use."""
         if self._same is not None:
             return self._same.executable
         if self._executable is None:
