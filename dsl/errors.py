@@ -393,11 +393,21 @@ class DeviceOutOfMemory(TreadleError, MemoryError):
 
 class MemoryLimitExceeded(TreadleError, MemoryError):
     """A block of a distributed or streamed program would not fit in the memory that it may use;
-    raised before anything runs."""
+    raised before anything runs.
+
+    >>> import treadle as td
+    >>> issubclass(td.MemoryLimitExceeded, MemoryError)
+    True
+    """
 
 
 class DistributionError(TreadleError, NotImplementedError):
-    """A program, or a part of it, cannot be computed in blocks."""
+    """A program, or a part of it, cannot be computed in blocks.
+
+    >>> import treadle as td
+    >>> issubclass(td.DistributionError, NotImplementedError)
+    True
+    """
 
 
 class CompilationError(TreadleError, RuntimeError):

@@ -311,15 +311,18 @@ class Rule:
 def rule(f: Callable[..., Any]) -> Rule:
     """`f`, with a derivative of its own, which is used instead of that of its body.
 
-    f: takes and returns arrays and numbers, or tuples of them; of the arrays that it uses
-        beside its arguments, no derivative may be taken.
-
     With `f = td.rule(f)`, `@f.vjp` registers a function (ybar, y, *args) that returns a cotangent
     for each argument, and `@f.jvp` one (args, tangents) that returns the tangent of y.  One of the
     two is enough; they must be linear in ybar or the tangents.
 
+    Parameters
+        f: takes and returns arrays and numbers, or tuples of them; of the arrays that it uses
+            beside its arguments, no derivative may be taken.
+
+    Result: a function with the parameters of `f`, with `vjp` and `jvp`.
+
     Errors: `TracingError` without either; `GradientError` for a function that is not linear, or
-    uses what the derivative is by.
+        uses what the derivative is by.
 
     >>> import numpy as np, treadle as td
     >>> @td.rule
@@ -344,13 +347,18 @@ def rule(f: Callable[..., Any]) -> Rule:
 def fixed_point(f: Callable[[Any], Any], x0: Any, tol: float) -> Any:
     """x with |f(x) − x| ≤ tol in every element, by applying `f` to `x0` until it is so.
 
-    f: from an array, or a tuple of arrays, to one of the same shapes and types; it may use other
-        arrays, by which the result can be differentiated.
-    x0: where to start; the result does not depend on it differentiably.
-    tol: stop when no element of any array changes by more.
-
     The derivative is that of the implicit function theorem, whose linear equations are solved by
     iteration as well, and needs no memory for the iterations.
+
+    Parameters
+        f: from an array, or a tuple of arrays, to one of the same shapes and types; it may use
+            other arrays, by which the result can be differentiated.
+        x0: where to start, in floats; the result does not depend on it differentiably.
+        tol: stop when no element of any array changes by more.
+
+    Result: an array, or a tuple of arrays, as `x0`.
+
+    Errors: `TracingError` inside of scalar functions, and for other types than floats.
 
     >>> import numpy as np, treadle as td
     >>> root = lambda a: td.fixed_point(lambda x: (x + a / x) / 2, a, 1e-12)

@@ -219,23 +219,21 @@ def value_and_grad(
 ) -> Callable[..., Any]:
     """A function that returns `f`'s value and its gradient: (value, gradient), in one program.
 
-    f: returns one real number, an array of rank 0 or a scalar; with `has_aux`, the pair of it and
-        other results, and the value is then this pair.
-    argnums: the number of the argument to differentiate by, or a tuple of numbers; the gradient
-        has the structure and the types of the argument (a tuple of them for a tuple).
-    memory: how much the stored states of each loop over arrays may take, in bytes or as "2 GB";
-        the others are computed again from these.  None stores all that are needed.
-
-    Errors: `GradientError` at the line of an operation that has no derivative; `DTypeError` for
-    integers among the arguments; `ShapeError` if `f` returns an array.
-
     Parameters
-        f: a function of arrays that returns one number.
-        argnums: the positions of the arguments to differentiate by; default 0.
+        f: a function that returns one real number, an array of rank 0 or a scalar; with `has_aux`,
+            the pair of it and other results, and the value is then this pair.
+        argnums: the position of the argument to differentiate by, or a tuple of positions; default
+            0.  The gradient has the structure and the types of the argument (a tuple of them for a
+            tuple).
         has_aux: whether `f` returns a pair, of which the second is not differentiated; default
             False.
+        memory: how much the stored states of each loop over arrays may take, in bytes or as "2 GB";
+            the others are computed again from these.  None (default) stores all that are needed.
 
     Result: a function with the parameters of `f` that returns (value, derivatives).
+
+    Errors: `GradientError` at the line of an operation that has no derivative; `DTypeError` for
+        integers among the arguments; `ShapeError` if `f` returns an array.
 
     >>> import numpy as np, treadle as td
     >>> loss = lambda w, x: td.sum((w * x) ** 2)
@@ -270,6 +268,8 @@ def grad(
         argnums: the positions of the arguments to differentiate by; default 0.
         has_aux: whether `f` returns a pair, of which the second is not differentiated; default
             False.
+        memory: how much the stored states of each loop over arrays may take, in bytes or as "2 GB";
+            the others are computed again from these.  None (default) stores all that are needed.
 
     Result: a function with the parameters of `f` that returns derivatives, with the shapes of these
         arguments.
@@ -386,13 +386,17 @@ def _like(g: Array, a: Array, operation: str = "vjp") -> Array:
 def jvp(f: Function, args: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
     """`(y, dy)`: the value of `f` at `args`, and its derivative along `tangents`, in one program.
 
-    args: a tuple of the arguments: floats, complex numbers, arrays, or nested values of them.
-    tangents: a tuple of as many values, in the same nesting and of the same shapes.
-
     It costs about as much as `f` again, whatever the number of results, and no memory for loops.
 
+    Parameters
+        f: a function of arrays and numbers.
+        args: a tuple of its arguments: floats, complex numbers, arrays, or nested values of them.
+        tangents: a tuple of as many values, in the same nesting and of the same shapes.
+
+    Result: a pair (value, derivative), both in the structure that `f` returns.
+
     Errors: `GradientError` at the line of an operation that has no derivative; `DTypeError` for
-    integers among the arguments; `ShapeError` for a tangent of another shape.
+        integers among the arguments; `ShapeError` for a tangent of another shape.
 
     >>> import numpy as np, treadle as td
     >>> y, dy = td.jvp(td.sin, (np.array([0.0, 1.0]),), (np.array([1.0, 2.0]),))
@@ -468,13 +472,19 @@ def _tangent(v: Variable, given: Any, name: str) -> list[Leaf]:
 def check_grad(f: Function, *args: Any, rtol: float = 1e-5) -> None:
     """Compare the derivatives of `f` at `args` with central differences, along a random direction.
 
-    f: returns one real number; args: float64 or complex128, as differences need the precision.
-
     Both derivatives are checked: the gradient, and the forward one of `jvp`.  At a kink, as that of
     abs at 0, differences say nothing.
 
-    Errors: `GradientError` if one of them differs by more than `rtol`, relative to the sum of what
-    the elements contribute.
+    Parameters
+        f: a function that returns one real number.
+        *args: its arguments, in float64 or complex128, as differences need the precision.
+        rtol: the difference that is allowed, relative to the sum of what the elements contribute;
+            default 1e-5.
+
+    Result: None.
+
+    Errors: `GradientError` if a derivative differs by more; `DTypeError` for arguments of other
+        types.
 
     >>> import numpy as np, treadle as td
     >>> td.check_grad(lambda x: td.sum(td.sin(x) ** 2), np.linspace(0, 1, 5))

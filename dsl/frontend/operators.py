@@ -214,6 +214,7 @@ class Operators(Generic[V]):
         return made
 
     def clip(self: Any, min: ArrayLike | None = None, max: ArrayLike | None = None) -> V:
+        """`td.clip`: limited to min … max."""
         made: V = later.clip(self, min, max)
         return made
 

@@ -41,8 +41,13 @@ def _line(a: ArrayLike, axis: int | None, bitorder: str, operation: str) -> tupl
 def bitcast(x: ArrayLike, dtype: DTypeLike) -> Any:
     """The same bits read as another type of the same width, as NumPy's `view`.
 
-    Parameters: `x`, a scalar or an array of integers, floats or truth values; `dtype`, a type of
-    integers or floats.  `DTypeError` for other types and other widths.
+    Parameters
+        x: a scalar, or an array of any shape, of integers, floats or truth values.
+        dtype: a type of integers or floats, of the same width.
+
+    Result: an array of the shape of `x`; a scalar if it is a number.
+
+    Errors: `DTypeError` for other types and other widths.
 
     >>> import numpy as np, treadle as td
     >>> hex(td.bitcast(np.float32(1.0), td.uint32))

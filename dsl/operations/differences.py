@@ -37,13 +37,14 @@ def diff(
 ) -> Array:
     """The n-th difference along an axis, `a[1:] - a[:-1]` repeated; `!=` for booleans.
 
-    `prepend` and `append` are joined to the array before: arrays, or one number.  The result is
-    shorter by `n`; all differences are one kernel.
+    The result is shorter by `n`; all differences are one kernel.
 
     Parameters
         a: an array of any shape.
         n: how many times; default 1.
         axis: the axis, from −rank to rank − 1; default -1.
+        prepend: an array, or one number, to be joined before `a`; optional.
+        append: an array, or one number, to be joined after `a`; optional.
 
     Result: an array.
 

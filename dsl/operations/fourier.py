@@ -601,6 +601,7 @@ def fftfreq(
         n: the number of points.
         d: the distance of samples.
         dtype: the type of the result, float64 by default.
+        device: where programs compute, as `a.device` says; another is refused; optional.
 
     Result: an array.
 
@@ -624,6 +625,8 @@ def rfftfreq(
     Parameters
         n: a number of elements, ≥ 0.
         d: the distance of samples; default 1.
+        dtype: the type of the result; default float64.
+        device: where programs compute, as `a.device` says; another is refused; optional.
 
     Result: an array.
 

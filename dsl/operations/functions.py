@@ -929,8 +929,8 @@ def clip(x: ArrayLike, min: ArrayLike | None = None, max: ArrayLike | None = Non
 
     Parameters
         x: a number, or an array of any shape.
-        low: the least result; optional.
-        high: the greatest result; optional.
+        min: the least result; optional.
+        max: the greatest result; optional.
 
     Result: an array; a scalar if all operands are numbers.
 

@@ -62,14 +62,14 @@ __all__ = [
 
 @operation
 def reshape(a: ArrayLike, shape: ShapeLike, *, copy: bool | None = None) -> Array:
-    """The same elements in row-major order in another shape; one extent may be −1.  `copy` has no
-    effect: arrays never change.
+    """The same elements in row-major order in another shape; one extent may be −1.
 
     A shape of another size is an error, at run time if the size is not known while tracing.
 
     Parameters
         a: an array of any shape.
         shape: an extent, or an extent for each axis; Python integers or integer scalars.
+        copy: no effect: arrays never change; optional.
 
     Result: an array of that shape.
 

@@ -233,13 +233,15 @@ def order_by(keys: Sequence[Array], axis: int) -> Array:
 def sort(
     a: ArrayLike, axis: int | None = -1, *, descending: bool = False, stable: bool = True
 ) -> Array:
-    """Sort along an axis, as NumPy's sort; NaN last, or first if `descending`.  `stable` has no
-    effect: equal numbers are indistinguishable.  Tuples are sorted by their first components,
-    equal ones by the second, and so on.
+    """Sort along an axis, as NumPy's sort; NaN last, or first if `descending`.
+
+    Tuples are sorted by their first components, equal ones by the second, and so on.
 
     Parameters
         a: an array of rank ≥ 1.
-        axis: the axis, from −rank to rank − 1; default -1.
+        axis: the axis, from −rank to rank − 1; default -1; None: flattened.
+        descending: whether the largest come first, NaN before them; default False.
+        stable: no effect: equal numbers are indistinguishable; default True.
 
     Result: an array of the shape of `a`.
 
@@ -280,13 +282,13 @@ def sort_complex(a: ArrayLike) -> Array:
 def argsort(
     a: ArrayLike, axis: int | None = -1, *, descending: bool = False, stable: bool = True
 ) -> Array:
-    """Indices (int64) that sort along an axis, those of equal elements ascending (`stable` or not).
-
-    `descending`: from the largest to the smallest; NaN are first.
+    """Indices (int64) that sort along an axis, those of equal elements ascending.
 
     Parameters
         a: an array of any shape.
-        axis: the axis, from −rank to rank − 1; default -1.
+        axis: the axis, from −rank to rank − 1; default -1; None: flattened.
+        descending: whether the largest come first, NaN before them; default False.
+        stable: no effect: equal elements always keep their order; default True.
 
     Result: an array of integers of the shape of `a`.
 

@@ -64,7 +64,7 @@ def concatenate(arrays: Iterable[ArrayLike], axis: int | None = 0) -> Array:
 
     Parameters
         arrays: arrays.
-        axis: the axis, from −rank to rank − 1; default 0.
+        axis: the axis, from −rank to rank − 1; default 0; None: flattened arrays are joined.
 
     Result: an array.
 

@@ -558,6 +558,12 @@ def eigh(a: ArrayLike, UPLO: str = "L") -> EighResult:
 def eigvalsh(a: ArrayLike, UPLO: str = "L") -> Array:
     """The eigenvalues of `eigh` alone, ascending, of shape (…, n).
 
+    Parameters
+        a: Hermitian matrices (…, n, n).
+        UPLO: which triangle is read: "L" (default) or "U".
+
+    Result: an array of real numbers.
+
     >>> import numpy as np, treadle as td
     >>> print(td.run(td.linalg.eigvalsh(np.array([[2.0, 1.0], [1.0, 2.0]]))).round(6))
     [1. 3.]
@@ -574,13 +580,13 @@ def svd(a: ArrayLike, full_matrices: bool = True, compute_uv: bool = True,
         hermitian: bool = False) -> Any:  # fmt: skip
     """(U, S, Vh) with U diag(S) Vh = a of matrices (…, m, n): singular values (…, min(m, n)),
     descending, and singular vectors, all m and n of them with `full_matrices`; only S without
-    `compute_uv`.  `hermitian` has no effect.
+    `compute_uv`.
 
     Parameters
         a: matrices (…, m, n).
         full_matrices: whether the factors are square; default True.
         compute_uv: whether to return the vectors, too; default True.
-        hermitian: whether the matrices are Hermitian, which is faster; default False.
+        hermitian: no effect; default False.
 
     Result: (U, S, Vh), or S alone without `compute_uv`.
 
@@ -606,6 +612,11 @@ def svd(a: ArrayLike, full_matrices: bool = True, compute_uv: bool = True,
 @operation
 def svdvals(x: ArrayLike) -> Array:
     """The singular values of `svd` alone, descending, of shape (…, min(m, n)).
+
+    Parameters
+        x: matrices (…, m, n).
+
+    Result: an array of real numbers.
 
     >>> import numpy as np, treadle as td
     >>> td.run(td.linalg.svdvals(np.diag([3.0, 4.0])))
@@ -640,7 +651,7 @@ def matrix_rank(
     Parameters
         a: matrices (…, m, n).
         tol: the absolute tolerance; default: relative.
-        hermitian: whether the matrices are Hermitian, which is faster; default False.
+        hermitian: no effect; default False.
         rtol: the relative tolerance; optional.
 
     Result: an array.
@@ -672,7 +683,7 @@ def pinv(
     Parameters
         a: matrices (…, m, n).
         rcond: singular values below `rcond` times the largest count as 0; optional.
-        hermitian: whether the matrices are Hermitian, which is faster; default False.
+        hermitian: no effect; default False.
         rtol: the relative tolerance; optional.
 
     Result: an array.
@@ -785,6 +796,12 @@ def trace(a: ArrayLike, *, offset: int = 0, dtype: DTypeLike | None = None) -> A
 def diagonal(x: ArrayLike, /, *, offset: int = 0) -> Array:
     """The diagonals of matrices (…, m, n), `offset` above the main one: the last axis.
 
+    Parameters
+        x: matrices (…, m, n).
+        offset: the diagonal: 0 (default) the main one, positive above it, negative below.
+
+    Result: an array (…, k), of the k elements of a diagonal.
+
     >>> import numpy as np, treadle as td
     >>> td.run(td.linalg.diagonal(np.array([[1, 2], [3, 4]])))
     array([1, 4])
@@ -805,6 +822,16 @@ def vector_norm(
     """The norm of vectors along an axis, or over several axes as if they were one; of all elements
     by default.  Orders as for `norm`.
 
+    Parameters
+        x: an array of any shape.
+        axis: the axis, or a tuple of axes, from −rank to rank − 1; default None: all.
+        keepdims: whether the reduced axes stay, with extent 1; default False.
+        ord: which norm; default 2: Euclidean.
+
+    Result: an array without these axes.
+
+    Errors: `AxisError` if there is no such axis.
+
     >>> import numpy as np, treadle as td
     >>> print(td.run(td.linalg.vector_norm(np.array([3.0, 4.0]))))
     5.0
@@ -820,6 +847,13 @@ def matrix_norm(
     x: ArrayLike, /, *, keepdims: bool = False, ord: str | float | None = "fro"
 ) -> Array:
     """The norms of matrices in the last two axes.  Orders as for `norm`.
+
+    Parameters
+        x: matrices (…, m, n).
+        keepdims: whether the reduced axes stay, with extent 1; default False.
+        ord: which norm; default "fro": Frobenius.
+
+    Result: an array without the last two axes.
 
     >>> import numpy as np, treadle as td
     >>> print(td.run(td.linalg.matrix_norm(np.array([[3.0, 0.0], [0.0, 4.0]]))))
@@ -1103,7 +1137,20 @@ def cross(x1: ArrayLike, x2: ArrayLike, /, *, axis: int = -1) -> Array:
 
 @operation
 def matmul(x1: ArrayLike, x2: ArrayLike, /) -> Array:
-    """`td.matmul`, which has more arguments: products of matrices in the last two axes."""
+    """`td.matmul`, which has more arguments: products of matrices in the last two axes.
+
+    Parameters
+        x1: matrices (…, m, k), or a vector (k,).
+        x2: matrices (…, k, n), or a vector (k,).
+
+    Result: an array (…, m, n), without the axis of a vector.
+
+    Errors: `ShapeError` if the extents do not agree.
+
+    >>> import numpy as np, treadle as td
+    >>> td.linalg.matmul(np.array([[1, 2], [3, 4]]), np.array([1, 1]))
+    Array([3, 7])
+    """
     found: Array = products.matmul(x1, x2)
     return found
 
@@ -1111,7 +1158,22 @@ def matmul(x1: ArrayLike, x2: ArrayLike, /) -> Array:
 @operation
 def tensordot(x1: ArrayLike, x2: ArrayLike, /, *, axes: int | Sequence[AxisLike] = 2) -> Array:
     """`td.tensordot`: sums of products over the last axes of `x1` and the first of `x2`, or over
-    given pairs of axes."""
+    given pairs of axes.
+
+    Parameters
+        x1: an array of any shape.
+        x2: an array of any shape.
+        axes: how many axes are summed over, or a pair of lists of them, those of `x1` and those of
+            `x2`; default 2.
+
+    Result: an array with the other axes of `x1`, then those of `x2`.
+
+    Errors: `ShapeError` if the extents do not agree.
+
+    >>> import numpy as np, treadle as td
+    >>> td.linalg.tensordot(np.array([[1, 2], [3, 4]]), np.array([1, 1]), axes=1)
+    Array([3, 7])
+    """
     found: Array = products.tensordot(x1, x2, axes)
     return found
 
@@ -1119,6 +1181,11 @@ def tensordot(x1: ArrayLike, x2: ArrayLike, /, *, axes: int | Sequence[AxisLike]
 @operation
 def matrix_transpose(x: ArrayLike, /) -> Array:
     """The matrices in the last two axes, transposed.
+
+    Parameters
+        x: matrices (…, m, n).
+
+    Result: an array (…, n, m).
 
     >>> import numpy as np, treadle as td
     >>> td.run(td.linalg.matrix_transpose(np.array([[1, 2], [3, 4]])))

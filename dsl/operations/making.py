@@ -260,13 +260,15 @@ def asarray(
 ) -> Array:
     """`array`: data is not copied before a program runs, unless `copy` is True.
 
-    With `copy=False` what has no memory of its own, such as a list, is a `ShapeError`.
-
     Parameters
-        a: an array of any shape.
+        a: an array of any shape, a number, or nested lists of numbers.
         dtype: the element type: td.float32, np.float32, float, "float32", …; optional.
+        device: where programs compute, as `a.device` says; another is refused; optional.
+        copy: True: data is copied now; None (default): only where it must be; False: never.
 
     Result: an array.
+
+    Errors: `ShapeError` for `copy=False` of what has no memory of its own, such as a list.
 
     >>> import treadle as td
     >>> td.asarray([1, 2], float)
@@ -288,6 +290,15 @@ def asarray(
 @operation
 def from_dlpack(x: ArrayLike, /, *, device: str | None = None, copy: bool | None = None) -> Array:
     """The array of an object with `__dlpack__`, without a copy unless `copy` is True.
+
+    Parameters
+        x: an object with `__dlpack__`.
+        device: where programs compute, as `a.device` says; another is refused; optional.
+        copy: True: data is copied now; None (default): only where it must be; False: never.
+
+    Result: an array.
+
+    Errors: `TracingError` for an object without `__dlpack__`.
 
     >>> import numpy as np, treadle as td
     >>> td.from_dlpack(np.array([1, 2]))
@@ -319,11 +330,13 @@ def copy(a: ArrayLike) -> Array:
 def astype(
     x: ArrayLike, dtype: DTypeLike, *, copy: bool = True, device: str | None = None
 ) -> Array:
-    """The array converted to `dtype`, as by `cast`; `copy` has no effect, as arrays never change.
+    """The array converted to `dtype`, as by `cast`.
 
     Parameters
         x: a number, or an array of any shape.
         dtype: the element type: td.float32, np.float32, float, "float32", ….
+        copy: no effect, as arrays never change; default True.
+        device: where programs compute, as `a.device` says; another is refused; optional.
 
     Result: an array of the shape of `x`.
 
@@ -371,8 +384,9 @@ def full(
 
     Parameters
         shape: an extent, or an extent for each axis; Python integers or integer scalars.
-        value: a number.
+        fill_value: a number.
         dtype: the element type: td.float32, np.float32, float, "float32", …; optional.
+        device: where programs compute, as `a.device` says; another is refused; optional.
 
     Result: an array of that shape.
 
@@ -393,6 +407,7 @@ def zeros(shape: ShapeLike, dtype: DTypeLike | None = None, *, device: str | Non
     Parameters
         shape: an extent, or an extent for each axis; Python integers or integer scalars.
         dtype: the element type: td.float32, np.float32, float, "float32", …; default float.
+        device: where programs compute, as `a.device` says; another is refused; optional.
 
     Result: an array of that shape.
 
@@ -413,6 +428,7 @@ def ones(shape: ShapeLike, dtype: DTypeLike | None = None, *, device: str | None
     Parameters
         shape: an extent, or an extent for each axis; Python integers or integer scalars.
         dtype: the element type: td.float32, np.float32, float, "float32", …; default float.
+        device: where programs compute, as `a.device` says; another is refused; optional.
 
     Result: an array of that shape.
 
@@ -433,6 +449,7 @@ def empty(shape: ShapeLike, dtype: DTypeLike | None = None, *, device: str | Non
     Parameters
         shape: an extent, or an extent for each axis; Python integers or integer scalars.
         dtype: the element type: td.float32, np.float32, float, "float32", …; default float.
+        device: where programs compute, as `a.device` says; another is refused; optional.
 
     Result: an array of that shape.
 
@@ -453,6 +470,7 @@ def empty_like(a: ArrayLike, dtype: DTypeLike | None = None, *, device: str | No
     Parameters
         a: an array of any shape.
         dtype: the element type: td.float32, np.float32, float, "float32", …; optional.
+        device: where programs compute, as `a.device` says; another is refused; optional.
 
     Result: an array.
 
@@ -472,6 +490,7 @@ def zeros_like(a: ArrayLike, dtype: DTypeLike | None = None, *, device: str | No
     Parameters
         a: an array of any shape.
         dtype: the element type: td.float32, np.float32, float, "float32", …; optional.
+        device: where programs compute, as `a.device` says; another is refused; optional.
 
     Result: an array.
 
@@ -493,6 +512,7 @@ def ones_like(a: ArrayLike, dtype: DTypeLike | None = None, *, device: str | Non
     Parameters
         a: an array of any shape.
         dtype: the element type: td.float32, np.float32, float, "float32", …; optional.
+        device: where programs compute, as `a.device` says; another is refused; optional.
 
     Result: an array.
 
@@ -518,8 +538,9 @@ def full_like(
 
     Parameters
         a: an array of any shape.
-        value: a number.
+        fill_value: a number.
         dtype: the element type: td.float32, np.float32, float, "float32", …; optional.
+        device: where programs compute, as `a.device` says; another is refused; optional.
 
     Result: an array.
 
@@ -550,6 +571,7 @@ def arange(
         stop: the end, excluded; default: `start`, and the range begins at 0.
         step: the distance of neighbours; default 1.
         dtype: the element type: td.float32, np.float32, float, "float32", …; optional.
+        device: where programs compute, as `a.device` says; another is refused; optional.
 
     Result: an array of rank 1.
 
@@ -659,6 +681,7 @@ def linspace(
         num: the number of values; default 50.
         endpoint: whether `stop` is the last value; default True.
         dtype: the element type: td.float32, np.float32, float, "float32", …; optional.
+        device: where programs compute, as `a.device` says; another is refused; optional.
 
     Result: an array (num,).
 
@@ -790,7 +813,8 @@ def eye(
         n: the number of rows.
         m: a number of columns; default: as many as rows.
         k: the diagonal: 0 the main one, positive above it, negative below; default 0.
-        dtype: the element type: td.float32, np.float32, float, "float32", …; default float.
+        dtype: the element type: td.float32, np.float32, float, "float32", …; default float64.
+        device: where programs compute, as `a.device` says; another is refused; optional.
 
     Result: an array (n, m).
 

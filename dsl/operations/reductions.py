@@ -132,6 +132,7 @@ def sum(
         a: an array of any shape.
         axis: the axis, or a tuple of axes, from −rank to rank − 1; default None: all.
         keepdims: whether the reduced axes stay, with extent 1; default False.
+        dtype: the type of the result; default: that of `a`, small ones in 64 bits.
 
     Result: an array without the axes that were reduced; of rank 0 if these are all.
 
@@ -172,6 +173,7 @@ def prod(
         a: an array of any shape.
         axis: the axis, or a tuple of axes, from −rank to rank − 1; default None: all.
         keepdims: whether the reduced axes stay, with extent 1; default False.
+        dtype: the type of the result; default: that of `a`, small ones in 64 bits.
 
     Result: an array without the axes that were reduced; of rank 0 if these are all.
 
@@ -393,18 +395,19 @@ def var(
     name: str | None = None,
     schedule: ScheduleLike | None = None,
 ) -> Array:
-    """The variance: squares of differences from the mean, divided by n - `ddof` (or the standard's
-    word for it, `correction`); in two passes; `name` and `schedule` apply to the second.
+    """The variance: squares of differences from the mean, divided by n - `ddof`, in two passes;
+    `name` and `schedule` apply to the second.
 
     Parameters
         a: an array of any shape.
         axis: the axis, or a tuple of axes, from −rank to rank − 1; default None: all.
         ddof: the divisor is the number of elements minus `ddof`; default 0.
         keepdims: whether the reduced axes stay, with extent 1; default False.
+        correction: the same as `ddof`, by the name of the Array API standard; optional.
 
     Result: an array without the axes that were reduced; of rank 0 if these are all.
 
-    Errors: `AxisError` if there is no such axis.
+    Errors: `AxisError` if there is no such axis; `TracingError` for both `ddof` and `correction`.
 
     >>> import numpy as np, treadle as td
     >>> td.var(np.array([3, 1, 2]))
@@ -454,10 +457,11 @@ def std(
         axis: the axis, or a tuple of axes, from −rank to rank − 1; default None: all.
         ddof: the divisor is the number of elements minus `ddof`; default 0.
         keepdims: whether the reduced axes stay, with extent 1; default False.
+        correction: the same as `ddof`, by the name of the Array API standard; optional.
 
     Result: an array without the axes that were reduced; of rank 0 if these are all.
 
-    Errors: `AxisError` if there is no such axis.
+    Errors: `AxisError` if there is no such axis; `TracingError` for both `ddof` and `correction`.
 
     >>> import numpy as np, treadle as td
     >>> td.std(np.array([0.0, 0.5, 1.0]))

@@ -26,33 +26,21 @@ def stream(
     `td.jit(f)` gives, as [larger than one machine](larger.md) tells.
 
     Parameters
-    ----------
-    f
-        A function, compiled or not.
-    *arrays
-        Its arguments: numbers, and anything with `shape`, `dtype` and slices: NumPy's arrays and
-        memory maps, arrays of zarr, data sets of h5py.
-    out
-        Where the results are written: such an array, or a tuple of them for several results.
-        None: NumPy arrays in memory, which must have room for them.
-    memory
-        Bytes that the blocks in memory may have together: a number, "500 MB" or "2 GiB".
-    progress
-        Show a progress bar on a terminal.
+        f: a function, compiled or not.
+        *arrays: its arguments: numbers, and anything with `shape`, `dtype` and slices: NumPy's
+            arrays and memory maps, arrays of zarr, data sets of h5py.
+        out: where the results are written: such an array, or a tuple of them for several results;
+            without it, NumPy arrays in memory, which must have room for them.
+        memory: bytes that the blocks in memory may have together: a number, "500 MB" or "2 GiB";
+            default "2 GB".
+        progress: whether to show a progress bar on a terminal; default False.
 
-    Returns
-    -------
-    `out`, or the NumPy arrays.
+    Result: `out`, or the NumPy arrays.
 
-    Raises
-    ------
-    MemoryLimitExceeded
-        A block needs more memory than that, because a part of `f` cannot be computed in blocks.
-    DistributionError
-        A part of `f` has no rule: a result whose extents depend on data, a Python function.
+    Errors: `MemoryLimitExceeded` if a block needs more memory than that, because a part of `f`
+        cannot be computed in blocks; `DistributionError` if a part of `f` has no rule: a result
+        whose extents depend on data, a Python function.
 
-    Examples
-    --------
     >>> import numpy as np, treadle as td
     >>> td.stream(lambda a: a * 2, np.arange(5), memory="1 MB")
     array([0, 2, 4, 6, 8])
