@@ -829,6 +829,8 @@ def eye(
     require_device(device, "eye")
     extents, checks = as_shape((n, n if m is None else m), "eye")
     target = float64 if dtype is None else as_type(dtype)
+    if isinstance(k, int):  # no axis is as long
+        k = max(min(k, 1 << 62), -(1 << 62))
     on = apply_primitive(
         "equal", [apply_primitive("add", [Index(0), as_index(k, "eye")]), Index(1)]
     )

@@ -172,6 +172,7 @@ PROGRAMS: dict[str, Callable[[Any, Any, Any], Any]] = {
                                xp.finfo(xp.float32).eps, xp.iinfo(k.dtype).max),
     "shapes": lambda xp, a, k: (a.shape, a[:, None, ...].shape, a.size, a.ndim, a.mT.shape,
                                 [type(n) is not None and n + 1 for n in a.shape]),
+    "eye": lambda xp, a, k: (xp.eye(2, 3, k=1), xp.eye(2, k=2**70), xp.eye(2, k=-(2**63) - 1)),
     "constants": lambda xp, a, k: (xp.pi, xp.e, xp.inf, xp.isnan(xp.asarray(xp.nan)),
                                    a[xp.newaxis].shape),
     "defaults": lambda xp, a, k: (xp.zeros(2, dtype=None), xp.ones((2,)), xp.eye(2), xp.arange(3),
