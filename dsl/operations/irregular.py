@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -16,10 +17,10 @@ from ..expr import Const, Expr, Index, Read, constant
 from ..frontend.refusals import no_array
 from ..frontend.sources import as_array, is_arraylike, normalise_source, use
 from ..frontend.tracing import enclosing_kernel, forbid_nesting
-from ..graph import Generate, Label, Library, Output, Permute, indices
+from ..graph import Check, Generate, Label, Library, Output, Permute, indices, known
 from ..libraries.sort import sorting
 from ..scalar import Scalar, apply_primitive, as_index, as_strong, as_truth, lift, refuse_traced
-from ..shapes import same_shape
+from ..shapes import require, same_shape
 from ..types import LEAF, bool_, complex64, complex128, int64
 from .common import label_of, normalise_axis, operation, require_axes, trace_elements
 from .control import cond, loop, while_loop
@@ -418,11 +419,27 @@ def chosen(array: Array, mask: Array) -> Array:
             f"a boolean index of rank {mask.ndim} for an array of rank {array.ndim}.",
             hint="It has the shape of the array, or of its first axes.",
         )
+    checks: tuple[Check, ...] = ()
+    empty = False
+    for axis, (own, given) in enumerate(zip(array._shape, mask._shape, strict=False)):
+        if known(given) == 0:  # as in the Array API standard, it selects nothing
+            empty = True
+            continue
+        checks += require(
+            own,
+            given,
+            f"a boolean index: axis {axis} has {{left}} elements, the index {{right}}.",
+            error="IndexOutOfBounds",
+            hint="It has the shape of the array, or of its first axes.",
+        )
+    mask = with_checks(mask, checks, "mask")
+    if empty:
+        rows = reshape(array, (prod(array.shape[: mask.ndim]), *array.shape[mask.ndim :]))
+        return take(rows, iota(0), 0)
     if mask.ndim == array.ndim:
         return compact(mask, array)[0]
-    checks = same_shape(array._shape[: mask.ndim], mask._shape, "a boolean index")
     rows = reshape(array, (mask.size, *array.shape[mask.ndim :]))
-    at, _ = compact(flatten(with_checks(mask, checks, "mask")), iota(mask.size))
+    at, _ = compact(flatten(mask), iota(mask.size))
     return take(rows, at, 0)
 
 

@@ -264,6 +264,10 @@ def test_data_is_shared_or_copied(xp: Any) -> None:
 def test_masks_inside_compiled_functions(xp: Any) -> None:
     chosen = td.jit(lambda a: a[a > 1] * 2)
     assert chosen(np.array([1, 2, 3])).tolist() == [4, 6]
+    none = xp.zeros((2, 0), dtype=xp.bool)
+    assert xp.asarray(K)[none].shape == (0,) and xp.asarray(K)[none[0, :]].shape == (0, 3)
+    with pytest.raises(IndexError, match="axis 0 has 3 elements, the index 2"):
+        xp.asarray([1, 2, 3])[xp.asarray([True, False])]
     with pytest.raises(IndexError, match="boolean index of rank 2"):
         xp.asarray([1, 2])[xp.asarray(K > 1)]
 
