@@ -164,7 +164,7 @@ def exp(z: Value) -> Value:
     flat = y == 0.0
     of_zero = _number(x.literal(0.0), where(flat, y, 0.0))
     found = _number(size * cosine * factor, where(flat, y, size * y.sin() * factor))
-    return where(size == 0.0, of_zero, found)
+    return where((size == 0.0) & (y.isfinite() | x.isinf()), of_zero, found)
 
 
 @_elementary

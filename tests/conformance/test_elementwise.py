@@ -571,7 +571,7 @@ def test_methods_of_arrays(check):
     )
 
 
-_ENDS = (0.0, -0.0, 1.0, 100.0, np.inf, -np.inf, np.nan)
+_ENDS = (0.0, -0.0, 1.0, 100.0, -2000.0, np.inf, -np.inf, np.nan)
 
 
 @pytest.mark.parametrize("dtype", ["complex64", "complex128"])

@@ -92,7 +92,9 @@ def test_all_is_what_the_package_offers() -> None:
 
 def test_every_name_is_exported(tmp_path: Path) -> None:
     program = tmp_path / "names.py"
-    program.write_text("import treadle as td\n" + "\n".join(f"td.{n}" for n in td.__all__))
+    program.write_text(
+        "import treadle as td\n" + "\n".join(f"td.{n}" for n in td.__all__), encoding="utf-8"
+    )
     assert not _mypy(program)
 
 

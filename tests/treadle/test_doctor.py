@@ -50,7 +50,7 @@ def test_a_backend_that_computes_nonsense_is_found() -> None:
 
 def test_a_cache_that_cannot_be_written(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     file = tmp_path / "file"
-    file.write_text("in the way")
+    file.write_text("in the way", encoding="utf-8")
     monkeypatch.setattr(doctor, "cache_directory", lambda: file / "cache")
     finding = doctor._cache()
     assert finding.state == "missing" and "TREADLE_CACHE_DIR" in finding.remedy

@@ -81,7 +81,9 @@ __device__ complex64 operator/(complex64 z, complex64 w) {
 __device__ complex128 exp(complex128 z) {
   const bool large = z.real > 709.0;
   const double size = exp(large ? z.real - 709.0 : z.real);
-  if (size == 0.0) return complex128(0.0, z.imag == 0.0 ? z.imag : 0.0);
+  if (size == 0.0 && (isfinite(z.imag) || isinf(z.real))) {
+    return complex128(0.0, z.imag == 0.0 ? z.imag : 0.0);
+  }
   double s, c;
   sincos(z.imag, &s, &c);
   const double cosine = isinf(z.real) && (isinf(z.imag) || isnan(z.imag)) ? 1.0 : c;
