@@ -71,9 +71,8 @@ def main(
     centres, labels, count = cluster(rgb, seeds(rgb, colours), most)
     palette = np.rint(np.stack(centres, axis=1)).astype(np.uint8)
     share = np.bincount(labels, minlength=colours) / len(labels)
-    rows = tuple(
-        ("#{:02x}{:02x}{:02x}".format(*palette[c]), f"{share[c]:.1%}") for c in np.argsort(-share)
-    )
+    name = "#{:02x}{:02x}{:02x}".format
+    rows = tuple((name(*palette[c]), f"{share[c]:.1%}") for c in np.argsort(-share))
     pixels = beside(picture, palette[labels].reshape(picture.shape))
     table = Table(f"{colours} colours after {int(count)} iterations", ("colour", "share"), rows)
     values = {"centres": np.stack(centres, axis=1), "labels": labels, "iterations": int(count)}

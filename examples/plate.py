@@ -1,4 +1,4 @@
-"""The heat equation on a plate in a file that is larger than the memory it may use."""
+"""Heat in a plate whose file is larger than the memory in use."""
 
 import tempfile
 from pathlib import Path

@@ -60,7 +60,8 @@ def _key_of(a: Any, flat: list[Any]) -> Any:
         source = normalise_source(a)
         flat.append(source)
         ones = tuple(n == 1 for n in source.shape)
-        return (np.dtype(source.dtype), len(ones), any(ones) and ones, is_lazy(source))
+        key = (np.dtype(source.dtype), len(ones), any(ones) and ones)
+        return (*key, "lazy") if is_lazy(source) else key
     if isinstance(a, list | dict):
         items = a.items() if isinstance(a, dict) else enumerate(a)
         return (type(a), tuple((k, _key_of(v, flat)) for k, v in items))

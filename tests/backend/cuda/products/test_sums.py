@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 from tests.backend.cuda.products.tiles import COMPILER
-from treadle.backend.cuda.compile import nvrtc
 from treadle.backend.cuda.products import sums
 from treadle.skeletons.products import LADERMAN, STRASSEN, WINOGRAD
 from treadle.skeletons.products.executions import execute, plan
@@ -67,7 +66,7 @@ def adder(tmp_path, monkeypatch):
     if COMPILER is None:
         pytest.skip("there is no g++")
     device = Host(tmp_path)
-    monkeypatch.setattr(nvrtc, "compile_text", lambda source, name, arch: source)
+    monkeypatch.setattr(sums, "compile_text", lambda source, name, arch: source)
     monkeypatch.setattr(driver, "launchKernel", device.launch)
     monkeypatch.setattr(driver, "stream_here", lambda: 0)
     return sums.Adder(device)
