@@ -503,10 +503,13 @@ class ArrayLoop(Node):
     def type_of(self, component: int) -> ScalarType:
         return self.init[component].type
 
-    def changing(self) -> bool:
-        """Whether extents of the state change."""
-        return any(isinstance(e, Read) and e.node in self.bound
-                   for held in self.state for e in held.shape)  # fmt: skip
+    def changing(self) -> list[int]:
+        """The numbers of the states whose extents change."""
+        return [
+            k
+            for k, held in enumerate(self.state)
+            if any(isinstance(e, Read) and e.node in self.bound for e in held.shape)
+        ]
 
     def expressions(self) -> tuple[Expr, ...]:
         return (*self.bodies(), *(e for first in self.init for e in first.shape))

@@ -32,7 +32,7 @@ from ..scalar import apply_primitive
 from ..shapes import on_host
 from ..types import int64
 from .arguments import Substitution, constant_leaf
-from .reverse import Bars, Reverse, adjoint, moving, own, rule_for
+from .reverse import Bars, Reverse, adjoint, moving, own, refused, rule_for
 
 
 def _minus(a: Expr, b: Expr) -> Expr:
@@ -167,9 +167,15 @@ class _Adjoint:
 def _loop(r: Reverse, node: ArrayLoop, bars: Bars) -> None:
     loop, n = counted(node)
     back = _Adjoint(r, node, loop)
+    needed = back.kept if r.memory is None else _needed_to_restart(loop, back.kept)
+    if not set(needed).isdisjoint(loop.changing()):
+        raise refused(
+            f"{node.label} has no derivative: it needs the states, whose extents change.",
+            "Keep the extents, and leave out elements by td.where.",
+        )
     starts = [bars[k] or constant_leaf(0, loop.init[k], str(adjoint(node))) for k in back.active]
     starts += [constant_leaf(0, leaf, str(adjoint(node))) for leaf in back.fixed]
-    if r.memory is not None and back.kept and not loop.changing():
+    if r.memory is not None and back.kept:
         storing, reversed_ = _checkpointed(r.memory, node, loop, n, back, starts)
     else:
         storing, reversed_ = _stored(node, loop, n, back, starts)

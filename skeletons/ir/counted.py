@@ -117,7 +117,7 @@ def counted(kernel: Kernel, loops: Loops) -> Kernel | None:
     scalars |= {**inside.scalars, total: launched}
     requires: list[Expr] = []
     for condition, violated in conditions.items():
-        if isinstance(violated, Most):
+        if violated is not None and any(v in now for v in walk((condition,))):
             found = Var("violated", int64)
             scalars[found] = violated
             condition = at.equal(found, 0)

@@ -227,3 +227,14 @@ def test_as_few_iterations_as_possible_are_computed_again():
                     adjoints -= 1
                     assert place + steps == adjoints
             assert adjoints == 0 and again == least(n, slots), (n, slots)
+
+
+@pytest.mark.parametrize("memory", [None, "1 kB"])
+def test_states_whose_extents_change(memory):
+    """Where the derivative needs no state, extents may change; else they are refused."""
+    x = np.arange(1.0, 7.0)
+    shifted = td.grad(lambda x: td.sum(td.loop(3, lambda k, s: s[1:] * 2.0, x)), memory=memory)
+    assert np.array_equal(td.run(shifted(x)), [0, 0, 0, 8, 8, 8])
+    products = td.grad(lambda x: td.sum(td.loop(3, lambda k, s: s[1:] * s[:-1], x)), memory=memory)
+    with pytest.raises(td.GradientError, match="extents change"):
+        products(x)
