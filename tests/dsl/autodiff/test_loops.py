@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 import treadle as td
-from treadle.dsl.libraries.checkpoints import actions
+from treadle.dsl.libraries.checkpoints import actions, recomputed
 
 from .helpers import BACKENDS, assert_gradient
 
@@ -238,3 +241,12 @@ def test_states_whose_extents_change(memory):
     products = td.grad(lambda x: td.sum(td.loop(3, lambda k, s: s[1:] * s[:-1], x)), memory=memory)
     with pytest.raises(td.GradientError, match="extents change"):
         products(x)
+
+
+def test_the_table_of_checkpoints_in_the_documentation():
+    page = Path(__file__).resolve().parents[3] / "docs" / "derivatives.md"
+    text = page.read_text(encoding="utf-8").partition("1 000 iterations, states stored")[2]
+    rows = re.findall(r"^\| ([\d ]+) \| ([\d ]+) \|$", text, re.MULTILINE)
+    numbers = [tuple(int(cell.replace(" ", "")) for cell in row) for row in rows]
+    assert len(numbers) == 4
+    assert all(recomputed(1000, slots) == again for slots, again in numbers)
