@@ -33,7 +33,7 @@ from .types import LEAF, ScalarType, Structure
 
 if TYPE_CHECKING:
     from .annotations import ArrayLike, AxisLike, Indexing, Part, ScheduleLike, ShapeLike
-    from .operations.updating import At
+    from .operations.indexing.updating import At
 
 
 @never_set

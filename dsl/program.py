@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from .expr import Expr, Extent, Param
     from .frontend.trees import Tree
     from .graph import Input, Leaf, Node
-    from .operations.product_way import ProductWay
+    from .operations.algebra.product_way import ProductWay
     from .process.configuration import Settings
     from .schedule import Schedule
 

@@ -49,44 +49,44 @@ from treadle.dsl.frontend.sources import use
 from treadle.dsl.frontend.standard import *
 from treadle.dsl.frontend.suggestions import missing as _missing
 from treadle.dsl.operations import fourier as fft
-from treadle.dsl.operations import linear_algebra as linalg
 from treadle.dsl.operations import random
-from treadle.dsl.operations.bits import *
-from treadle.dsl.operations.contraction import *
+from treadle.dsl.operations.algebra import linear_algebra as linalg
+from treadle.dsl.operations.algebra.contraction import *
+from treadle.dsl.operations.algebra.matrices import *
+from treadle.dsl.operations.algebra.polynomials import *
+from treadle.dsl.operations.algebra.products import *
 from treadle.dsl.operations.control import *
-from treadle.dsl.operations.differences import *
-from treadle.dsl.operations.editing import *
-from treadle.dsl.operations.elementwise import *
-from treadle.dsl.operations.folds import *
-from treadle.dsl.operations.foreign import *
-from treadle.dsl.operations.functions import *
-from treadle.dsl.operations.functions import ignore
-from treadle.dsl.operations.histograms import *
-from treadle.dsl.operations.index_arrays import *
-from treadle.dsl.operations.index_space import *
-from treadle.dsl.operations.irregular import *
-from treadle.dsl.operations.joining import *
-from treadle.dsl.operations.linalg import *
-from treadle.dsl.operations.making import *
-from treadle.dsl.operations.matrices import *
-from treadle.dsl.operations.numeric import *
-from treadle.dsl.operations.permuting import *
-from treadle.dsl.operations.polynomials import *
-from treadle.dsl.operations.quantiles import *
+from treadle.dsl.operations.elements.bits import *
+from treadle.dsl.operations.elements.foreign import *
+from treadle.dsl.operations.elements.functions import *
+from treadle.dsl.operations.elements.functions import ignore
+from treadle.dsl.operations.elements.mapping import *
+from treadle.dsl.operations.elements.numeric import *
+from treadle.dsl.operations.elements.windows import *
+from treadle.dsl.operations.indexing.editing import *
+from treadle.dsl.operations.indexing.index_arrays import *
+from treadle.dsl.operations.indexing.index_space import *
+from treadle.dsl.operations.indexing.joining import *
+from treadle.dsl.operations.indexing.making import *
+from treadle.dsl.operations.indexing.permuting import *
+from treadle.dsl.operations.indexing.rearranging import *
+from treadle.dsl.operations.indexing.updating import *
 from treadle.dsl.operations.queries import *
-from treadle.dsl.operations.rearranging import *
-from treadle.dsl.operations.recurrences import *
-from treadle.dsl.operations.reductions import *
-from treadle.dsl.operations.scans import *
-from treadle.dsl.operations.searching import *
-from treadle.dsl.operations.segments import *
-from treadle.dsl.operations.sets import *
-from treadle.dsl.operations.statistics import *
+from treadle.dsl.operations.reducing.differences import *
+from treadle.dsl.operations.reducing.folds import *
+from treadle.dsl.operations.reducing.histograms import *
+from treadle.dsl.operations.reducing.irregular import *
+from treadle.dsl.operations.reducing.quantiles import *
+from treadle.dsl.operations.reducing.recurrences import *
+from treadle.dsl.operations.reducing.reductions import *
+from treadle.dsl.operations.reducing.scans import *
+from treadle.dsl.operations.reducing.searching import *
+from treadle.dsl.operations.reducing.segments import *
+from treadle.dsl.operations.reducing.sets import *
+from treadle.dsl.operations.reducing.statistics import *
 from treadle.dsl.operations.stencils import *
 from treadle.dsl.operations.stencils import constant_boundary as constant
 from treadle.dsl.operations.stencils import function_boundary as function
-from treadle.dsl.operations.updating import *
-from treadle.dsl.operations.windows import *
 from treadle.dsl.process.configuration import config, precision
 from treadle.dsl.scalar import Scalar
 from treadle.dsl.types import (

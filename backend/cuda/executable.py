@@ -20,7 +20,7 @@ from .source import lowering, source
 from .source import remarks as remarks_on
 
 if TYPE_CHECKING:
-    from treadle.dsl.operations.product_way import ProductWay
+    from treadle.dsl.operations.algebra.product_way import ProductWay
 
 __all__ = [
     "borrowed", "describe_product", "device_here", "executable", "forms_of", "lowering", "machine",

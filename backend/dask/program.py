@@ -15,7 +15,7 @@ from ..registry import load, offered
 
 if TYPE_CHECKING:
     from treadle.dsl.expr import Param
-    from treadle.dsl.operations.product_way import ProductWay
+    from treadle.dsl.operations.algebra.product_way import ProductWay
     from treadle.dsl.process.configuration import Settings
     from treadle.dsl.program import TuningMemory
 

@@ -20,7 +20,7 @@ from .runtime.threads import thread_count
 from .steps import BranchStep, KernelStep
 
 if TYPE_CHECKING:
-    from treadle.dsl.operations.product_way import ProductWay
+    from treadle.dsl.operations.algebra.product_way import ProductWay
     from treadle.skeletons.lower.lower import LoweringContext
 
 

@@ -14,7 +14,7 @@ from treadle.dsl.evaluator import evaluator
 from treadle.dsl.expr import Index
 from treadle.dsl.frontend.trees import flatten_results
 from treadle.dsl.graph import Input, Label, Leaf, Matmul
-from treadle.dsl.operations.linalg import MatmulOptions
+from treadle.dsl.operations.algebra.products import MatmulOptions
 from treadle.dsl.process import limits, locks
 from treadle.dsl.process.configuration import Settings
 from treadle.dsl.types import ScalarType, as_type

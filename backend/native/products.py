@@ -13,8 +13,8 @@ import numpy as np
 
 from treadle.dsl.expr import Expr, Index
 from treadle.dsl.graph import Matmul
-from treadle.dsl.operations.linalg import DEEPEST, MatmulOptions
-from treadle.dsl.operations.product_way import ProductWay, executed, left_open
+from treadle.dsl.operations.algebra.product_way import ProductWay, executed, left_open
+from treadle.dsl.operations.algebra.products import DEEPEST, MatmulOptions
 from treadle.dsl.text import duration
 from treadle.dsl.types import ScalarType, float32
 from treadle.skeletons.products import algorithm_of, executions

@@ -31,7 +31,7 @@ import numpy as np
 import treadle as td
 from benchmarks import provenance
 from benchmarks.matmul.devices import Device, device_for
-from treadle.dsl.operations.linalg import EXECUTIONS
+from treadle.dsl.operations.algebra.products import EXECUTIONS
 from treadle.skeletons.products import STRASSEN
 from treadle.skeletons.products.executions import execute, plan
 from treadle.skeletons.products.kit import Kit

@@ -21,9 +21,10 @@ from ..frontend.tracing import enclosing_kernel
 from ..graph import ArrayLoop, Barrier, Generate, Input, Label, Leaf, Node, indices, topological
 from ..graphs.rebuild import Rebuilder
 from ..node import fresh_uid
-from ..operations import control, folds
-from ..operations.functions import abs as abs_
-from ..operations.functions import maximum
+from ..operations import control
+from ..operations.elements.functions import abs as abs_
+from ..operations.elements.functions import maximum
+from ..operations.reducing import folds
 from ..scalar import Scalar, as_strong, lift
 from ..shapes import same_shape
 from ..types import float64, kind_of_literal

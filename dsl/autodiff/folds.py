@@ -18,7 +18,7 @@ from ..graph import (
     canonical_combine,
     indices,
 )
-from ..operations.segments import segment_of_position
+from ..operations.reducing.segments import segment_of_position
 from ..scalar import apply_primitive
 from .expressions import add, both, combine_vjp, guarded, index_map, negated, shifted, zero
 from .reads import summed

@@ -14,16 +14,12 @@ from ..array import Array
 from ..expr import Const, Expr
 from ..graph import Barrier, Leaf, Library, Node, indices
 from ..libraries.base import LibraryOperation
-from ..operations import (
-    fourier,
-    functions,
-    index_space,
-    irregular,
-    linear_algebra,
-    making,
-    reductions,
-)
-from ..operations import matrices as triangles
+from ..operations import fourier
+from ..operations.algebra import linear_algebra
+from ..operations.algebra import matrices as triangles
+from ..operations.elements import functions
+from ..operations.indexing import index_space, making
+from ..operations.reducing import irregular, reductions
 from ..scalar import Scalar
 from ..simplify import cast
 from .reverse import Bars, Reverse, own, refused, rule_for

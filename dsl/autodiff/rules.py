@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from ..operations import functions as f
+from ..operations.elements import functions as f
 from ..scalar import Scalar
 
 #: A cotangent, or the condition under which it is not 0 and the cotangent.

@@ -38,7 +38,7 @@ from ..expr import (
 from ..frontend.trees import Tree, array_tree, joined_tree
 from ..graph import Check, Combine, Input, Label, Leaf, Node, Output, topological
 from ..libraries.base import LibraryOperation, builtin, is_builtin
-from ..operations.linalg import MatmulOptions
+from ..operations.algebra.products import MatmulOptions
 from ..operations.stencils import coordinate
 from ..primitives import KERNEL, TABLE
 from ..schedule import Schedule

@@ -26,9 +26,9 @@ from ..libraries.fft import library_operation
 from ..scalar import Scalar, apply_primitive, as_count, as_strong, lift, refuse_traced
 from ..shapes import as_shape, require
 from ..types import ScalarType, as_type, complex64, complex128, float32, float64
-from . import functions as f
-from . import joining
 from .common import normalise_axes, normalise_axis, operation
+from .elements import functions as f
+from .indexing import joining
 
 __all__ = [
     "fft",

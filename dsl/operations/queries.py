@@ -16,7 +16,7 @@ from ..scalar import Scalar, lift
 from ..shapes import extents
 from ..types import ScalarType, as_type, promote
 from .common import normalise_axes
-from .places import product
+from .indexing.row_major import product
 
 __all__ = ["broadcast_shapes", "can_cast", "finfo", "iinfo", "iscomplexobj", "isdtype", "isrealobj",
            "isscalar", "issubdtype", "ndim", "promote_types", "result_type", "shape",

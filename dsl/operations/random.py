@@ -35,10 +35,11 @@ from ..graph import Check, Generate, Label
 from ..scalar import Scalar, as_count, lift, refuse_traced
 from ..shapes import as_shape, require, show_shape
 from ..types import ScalarType, as_type, float32, float64, int32, int64, uint32, uint64
-from . import index_space, irregular, scans
 from .common import normalise_axis, operation, trace_elements
 from .control import cond, while_loop
-from .functions import cast, elementwise, exp, floor, isfinite, log, log1p, sqrt, where
+from .elements.functions import cast, elementwise, exp, floor, isfinite, log, log1p, sqrt, where
+from .indexing import index_space
+from .reducing import irregular, scans
 
 __all__ = [
     "beta",

@@ -26,8 +26,8 @@ from ..graph import Check, Generate, Label, indices, known
 from ..scalar import Scalar, apply_primitive, lift, refuse_argument, refuse_traced
 from ..shapes import require, same_shape
 from ..types import ScalarType, bool_, int64, promote
-from . import functions as f
 from .common import combining, fit_to, flatten_value, label_of, operation, trace_elements
+from .elements import functions as f
 
 __all__ = ["clamp", "convolve", "correlate", "mirror", "stencil", "symmetric", "wrap"]
 

@@ -12,8 +12,8 @@ from typing import Any
 
 from ..graph import Input, Leaf, topological
 from ..graphs import rebuild
+from ..operations.algebra.product_way import ProductWay
 from ..operations.common import label_of, require_order
-from ..operations.product_way import ProductWay
 from ..process.configuration import Settings
 from ..target import target_of
 from .arguments import single_pass_arguments

@@ -17,7 +17,7 @@ from typing import Any
 from ..expr import Apply, Const, Expr, Index, Read, substitute, walk
 from ..graph import Combine, Fold, Leaf, Matmul, Node, Permute, topological
 from ..graphs.rebuild import rewrite_graph
-from ..operations.linalg import MatmulOptions
+from ..operations.algebra.products import MatmulOptions
 from .base import Context
 from .tested import may_be_outside
 

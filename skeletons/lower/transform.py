@@ -33,7 +33,7 @@ from treadle.dsl.expr import (
     walk,
 )
 from treadle.dsl.graph import Leaf, Shape, is_identity_read
-from treadle.dsl.operations.places import delinear, linear
+from treadle.dsl.operations.indexing.row_major import delinear, linear
 from treadle.dsl.operations.stencils import resolve_index
 
 from ..ir import arithmetic as at

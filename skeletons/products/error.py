@@ -20,7 +20,7 @@ import numpy as np
 from treadle.dsl.annotations import ArrayLike
 from treadle.dsl.array import Array
 from treadle.dsl.errors import DTypeError, ShapeError, TracingError, user_facing
-from treadle.dsl.operations.linalg import ALGORITHMS, DEEPEST_OF_ALL, no_fast_product
+from treadle.dsl.operations.algebra.products import ALGORITHMS, DEEPEST_OF_ALL, no_fast_product
 from treadle.dsl.types import as_type, promote
 
 from .executions import plan

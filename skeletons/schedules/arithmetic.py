@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from treadle.dsl.frontend.sources import use
-from treadle.dsl.operations import functions
+from treadle.dsl.operations.elements import functions
 
 Index: TypeAlias = Any
 """An ``int``, a NumPy int64 array or a traced int64 scalar. They share operators, not a type."""

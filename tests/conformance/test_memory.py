@@ -13,7 +13,7 @@ import pytest
 import treadle as td
 from treadle.backend.runtime.memory import SMALLEST, Pool
 from treadle.driver import jit
-from treadle.dsl.operations.foreign import compile_scalar_function
+from treadle.dsl.operations.elements.foreign import compile_scalar_function
 
 ADD = lambda x, y: x + y
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import treadle as td
-from treadle.dsl.operations.linalg import EXECUTIONS
+from treadle.dsl.operations.algebra.products import EXECUTIONS
 
 NAMED = tuple(e for e in EXECUTIONS if e is not None)
 TYPES = ("float32", "float64", "int32", "int64", "complex64")

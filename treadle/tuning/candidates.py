@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from treadle.dsl.graph import Fold, FoldSeg, Generate, Matmul, Permute, Scan
 from treadle.dsl.graphs.names import Names, address
-from treadle.dsl.operations.product_way import WORTH_TRYING, ProductWay
+from treadle.dsl.operations.algebra.product_way import WORTH_TRYING, ProductWay
 from treadle.dsl.schedule import ScheduleError
 from treadle.dsl.target import target_of
 from treadle.skeletons.access.maps import access_classes, kernel_maps

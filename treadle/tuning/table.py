@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from treadle.dsl.operations.product_way import ProductWay
+from treadle.dsl.operations.algebra.product_way import ProductWay
 from treadle.dsl.text import duration
 from treadle.skeletons.schedules.layers import is_built_in
 from treadle.skeletons.schedules.schedule import Schedule, as_schedule, shown

@@ -14,7 +14,7 @@ from ml_dtypes import finfo
 
 from treadle.driver.arguments import bind
 from treadle.dsl.graph import Matmul
-from treadle.dsl.operations.product_way import ProductWay, why_closed
+from treadle.dsl.operations.algebra.product_way import ProductWay, why_closed
 from treadle.skeletons.schedules.schedule import Schedule
 
 from .candidates import Option, hinted

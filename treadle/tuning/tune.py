@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 from treadle.driver.arguments import bind
 from treadle.dsl.errors import user_facing
 from treadle.dsl.graphs.names import Names
-from treadle.dsl.operations.product_way import ProductWay
+from treadle.dsl.operations.algebra.product_way import ProductWay
 from treadle.dsl.schedule import ScheduleError
 from treadle.skeletons import store
 from treadle.skeletons.model.report import seconds_expected

@@ -18,7 +18,7 @@ from typing import Any
 
 from treadle.dsl.errors import CompilationError
 from treadle.dsl.graphs.interning import cached_per_object
-from treadle.dsl.operations.foreign import _numba_type, definitions
+from treadle.dsl.operations.elements.foreign import _numba_type, definitions
 from treadle.dsl.process import locks
 from treadle.dsl.types import ScalarType
 from treadle.skeletons.ir.failures import error_words

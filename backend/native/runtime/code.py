@@ -24,7 +24,7 @@ from ..codegen.target import Target
 from . import threads
 
 if TYPE_CHECKING:
-    from treadle.dsl.operations.foreign import CompiledScalarFunction
+    from treadle.dsl.operations.elements.foreign import CompiledScalarFunction
     from treadle.skeletons.ir.kernel import Kernel
 
     from ..codegen.engine import Linked

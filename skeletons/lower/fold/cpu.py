@@ -17,7 +17,7 @@ from treadle.dsl.analysis.combines import (
 from treadle.dsl.analysis.polynomial import affine_forms
 from treadle.dsl.expr import FALSE, TRUE, Const, Expr, Index, Read, Var, constant, substitute, walk
 from treadle.dsl.graph import Combine, Fold, Leaf
-from treadle.dsl.operations.places import delinear
+from treadle.dsl.operations.indexing.row_major import delinear
 from treadle.dsl.scalar import apply_primitive
 from treadle.dsl.simplify import select
 from treadle.dsl.types import int64

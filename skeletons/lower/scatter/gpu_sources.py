@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from treadle.dsl.analysis.updates import parted
 from treadle.dsl.expr import TRUE, Const, Expr, Index, Read, Var, constant, rewrite, walk
 from treadle.dsl.graph import Leaf, Permute
-from treadle.dsl.operations.places import linear
+from treadle.dsl.operations.indexing.row_major import linear
 from treadle.dsl.types import bool_, int64
 
 from ...ir import arithmetic as at

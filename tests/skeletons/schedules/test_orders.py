@@ -307,7 +307,7 @@ def test_traced_definition_is_the_same(order: Order, shape: tuple[int, ...]) -> 
 @pytest.mark.parametrize("shape", [(5, 7), (3,), (2, 3, 4), (1, 9), (9, 1), (70000, 40000)])
 def test_scalars_of_the_language_agree(order: Order, shape: tuple[int, ...]) -> None:
     # Typed constants go through the language's own rules of types and fold to a number.
-    pytest.importorskip("treadle.dsl.operations.functions")
+    pytest.importorskip("treadle.dsl.operations.elements.functions")
     int64 = importlib.import_module("treadle.dsl.types").int64
     extents = tuple(int64(n) for n in shape)
     size = order.linear_size(shape)

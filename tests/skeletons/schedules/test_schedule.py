@@ -388,7 +388,7 @@ def test_orders_on_numbers_do_not_start_the_language() -> None:
     code = (
         "import sys\n"
         "from treadle.skeletons.schedules import Hilbert, draw\n"
-        "name = 'treadle.dsl.operations.functions'\n"
+        "name = 'treadle.dsl.operations.elements.functions'\n"
         "before = {m for m in sys.modules if m.startswith(name)}\n"
         "draw(Hilbert(), (8, 8))\n"
         "assert before == {m for m in sys.modules if m.startswith(name)}\n"

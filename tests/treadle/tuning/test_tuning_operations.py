@@ -17,7 +17,7 @@ from tests.treadle.tuning.test_tuning import same_bits, subjects
 from treadle.driver.program import Program
 from treadle.dsl.graph import Matmul
 from treadle.dsl.graphs.names import Names
-from treadle.dsl.operations.product_way import ProductWay, left_open
+from treadle.dsl.operations.algebra.product_way import ProductWay, left_open
 from treadle.skeletons import store
 from treadle.skeletons.schedules import Block, Column, Hints, Row, as_schedule
 from treadle.tuning import trials

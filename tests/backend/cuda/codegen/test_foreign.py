@@ -24,7 +24,7 @@ from treadle.backend.cuda.codegen.text import print_kernel
 from treadle.backend.cuda.compile.nvrtc import compile_kernel
 from treadle.backend.cuda.source import kernels_of, nodes
 from treadle.dsl.expr import Var, constant
-from treadle.dsl.operations.foreign import compile_scalar_function
+from treadle.dsl.operations.elements.foreign import compile_scalar_function
 from treadle.dsl.types import (
     ScalarType,
     as_type,

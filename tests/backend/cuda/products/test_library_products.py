@@ -18,7 +18,7 @@ from treadle.backend.cuda import availability, executable
 from treadle.backend.cuda.products import cublas
 from treadle.backend.cuda.products import library as products
 from treadle.backend.cuda.products.ways import Measured
-from treadle.dsl.operations.linalg import MatmulOptions
+from treadle.dsl.operations.algebra.products import MatmulOptions
 
 cupy = pytest.importorskip("cupy", reason="CuPy is not installed")
 libs = pytest.importorskip("cupy_backends.cuda.libs", reason="CuPy is not installed")

@@ -22,7 +22,7 @@ from treadle.backend.cuda.products import step as engine_step
 from treadle.backend.cuda.products import ways as product_ways
 from treadle.dsl.frontend.trees import flatten_results
 from treadle.dsl.graph import Matmul, topological
-from treadle.dsl.operations.linalg import EXECUTIONS, MatmulOptions
+from treadle.dsl.operations.algebra.products import EXECUTIONS, MatmulOptions
 from treadle.skeletons.products import LADERMAN, STRASSEN
 
 FORM = engine_form.FORMS["Float32"]

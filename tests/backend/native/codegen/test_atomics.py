@@ -153,7 +153,7 @@ def test_report(kind: str) -> None:
 
 def test_foreign() -> None:
     pytest.importorskip("numba")
-    from treadle.dsl.operations.foreign import compile_scalar_function
+    from treadle.dsl.operations.elements.foreign import compile_scalar_function
 
     def gcd(a: int, b: int) -> int:
         while b != 0:

@@ -1,0 +1,1 @@
+"""Matrices and polynomials: products, decompositions, constructions."""

@@ -1,0 +1,337 @@
+"""Matrices made of other arrays: diagonals, triangles, grids, Kronecker and cross products."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from ...annotations import ArrayLike, DTypeLike, IntLike
+from ...array import Array
+from ...errors import ShapeError, TracingError
+from ...frontend.sources import as_array
+from ...graph import known
+from ...types import as_type
+from ..common import combining, operation
+from ..control import cond
+from ..elements.functions import where
+from ..elements.mapping import imap
+from ..indexing.index_space import broadcast_to, diagonal, flatten, reshape
+from ..indexing.joining import stack
+from ..indexing.making import eye, generate
+from ..reducing.reductions import sum as sum_
+from . import linear_algebra
+
+__all__ = ["cross", "diag", "diagflat", "identity", "kron", "meshgrid", "trace", "tri", "tril",
+           "triu", "vander", "vecdot"]  # fmt: skip
+
+
+@operation
+def identity(n: IntLike, dtype: DTypeLike = float) -> Array:
+    """The n × n identity matrix, `eye(n)`.
+
+    Parameters
+        n: the number of rows and columns.
+        dtype: the element type: td.float32, np.float32, float, "float32", …; default float.
+
+    Result: an array (n, n).
+
+    >>> import treadle as td
+    >>> td.identity(2)
+    Array([[1., 0.],
+           [0., 1.]])
+    """
+    return eye(n, dtype=dtype)
+
+
+@operation
+def diag(a: ArrayLike, k: int = 0) -> Array:
+    """The k-th diagonal of a matrix; of an array of rank 1 the matrix with this diagonal.
+
+    Parameters
+        a: an array of any shape.
+        k: the diagonal: 0 the main one, positive above it, negative below; default 0.
+
+    Result: an array.
+
+    >>> import numpy as np, treadle as td
+    >>> td.diag(np.array([1, 2]))
+    Array([[1, 0],
+           [0, 2]])
+
+    See also `tril`, `triu`, `tri`, `diagonal`, `trace`.
+    """
+    array = as_array(a, "diag")
+    if array.ndim == 2:
+        return diagonal(array, k)
+    if array.ndim != 1:
+        raise ShapeError(
+            f"diag takes an array of rank 1 or 2, got rank {array.ndim}.",
+            hint="td.diagonal(a, axis1=…, axis2=…) takes higher ranks.",
+        )
+    n, above = array.shape[0] + abs(k), max(-k, 0)
+    zero = array.types[0](0)
+    return generate((n, n), lambda i, j: cond(j - i == k, array[i - above], zero))
+
+
+@operation
+def diagflat(a: ArrayLike, k: int = 0) -> Array:
+    """The matrix whose k-th diagonal has the elements of the flattened array.
+
+    Parameters
+        a: an array of any shape.
+        k: the diagonal: 0 the main one, positive above it, negative below; default 0.
+
+    Result: an array.
+
+    >>> import numpy as np, treadle as td
+    >>> td.diagflat(np.array([3, 1, 2]), 1).shape
+    (4, 4)
+
+    See also `tril`, `triu`, `tri`, `diag`, `diagonal`.
+    """
+    return diag(flatten(as_array(a, "diagflat")), k)
+
+
+@operation
+def trace(a: ArrayLike, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Array:
+    """The sum of a diagonal over two axes, in the type of `sum`.
+
+    Parameters
+        a: an array of any shape.
+        offset: the diagonal: 0 (default) the main one, positive above it, negative below.
+        axis1: the first axis of the matrices; default 0.
+        axis2: the second one; default 1.
+
+    Result: an array.
+
+    >>> import numpy as np, treadle as td
+    >>> td.trace(np.array([[1, 2], [3, 4]]))
+    Array(5)
+
+    See also `tril`, `triu`, `tri`, `diag`, `diagonal`.
+    """
+    return sum_(diagonal(a, offset, axis1, axis2), axis=-1)
+
+
+@operation
+def tri(n: IntLike, m: IntLike | None = None, k: int = 0, dtype: DTypeLike = float) -> Array:
+    """Ones at and below the k-th diagonal of an n × m matrix, zeros above.
+
+    Parameters
+        n: the number of rows.
+        m: a number of columns; default: as many as rows.
+        k: the diagonal: 0 the main one, positive above it, negative below; default 0.
+        dtype: the element type: td.float32, np.float32, float, "float32", …; default float.
+
+    Result: an array.
+
+    >>> import treadle as td
+    >>> td.tri(2)
+    Array([[1., 0.],
+           [1., 1.]])
+
+    See also `tril`, `triu`, `diag`, `diagonal`, `trace`.
+    """
+    one, zero = as_type(dtype)(1), as_type(dtype)(0)
+    return generate((n, n if m is None else m), lambda i, j: where(j - i <= k, one, zero))
+
+
+@operation
+def tril(a: ArrayLike, k: int = 0) -> Array:
+    """The elements at and below the k-th diagonal of the last two axes, zeros above.
+
+    Parameters
+        a: an array of rank ≥ 1.
+        k: the diagonal: 0 the main one, positive above it, negative below; default 0.
+
+    Result: an array of the shape of `a`.
+
+    >>> import numpy as np, treadle as td
+    >>> td.tril(np.array([[1, 2], [3, 4]]))
+    Array([[1, 0],
+           [3, 4]])
+
+    See also `triu`, `tri`, `diag`, `diagonal`, `trace`.
+    """
+    return _triangle(a, k, "tril", lower=True)
+
+
+@operation
+def triu(a: ArrayLike, k: int = 0) -> Array:
+    """The elements at and above the k-th diagonal of the last two axes, zeros below.
+
+    Parameters
+        a: an array of rank ≥ 1.
+        k: the diagonal: 0 the main one, positive above it, negative below; default 0.
+
+    Result: an array of the shape of `a`.
+
+    >>> import treadle as td
+    >>> td.triu(td.ones((2, 2)))
+    Array([[1., 1.],
+           [0., 1.]])
+
+    See also `tril`, `tri`, `diag`, `diagonal`, `trace`.
+    """
+    return _triangle(a, k, "triu", lower=False)
+
+
+def _triangle(a: ArrayLike, k: int, operation: str, lower: bool) -> Array:
+    array = as_array(a, operation)
+    if array.ndim == 1:  # as in NumPy: each row of a square
+        array = broadcast_to(array, (array.shape[0], array.shape[0]))
+    if array.ndim < 1:
+        raise ShapeError(f"{operation} needs rank 1 at least, got 0.", hint="Give it a matrix.")
+    zero = array.types[0](0)
+
+    def element(*given: Any) -> Any:  # the indices, then the element
+        i, j, x = given[-3:]
+        return where(j - i <= k if lower else j - i >= k, x, zero)
+
+    return imap(element, array)
+
+
+@operation
+def vander(x: ArrayLike, N: int | None = None, increasing: bool = False) -> Array:
+    """The Vandermonde matrix: column j has x ** (N − 1 − j), or x ** j if `increasing`.
+
+    `N` must be known (a Python number, or the extent of data) and defaults to the extent of `x`.
+
+    Parameters
+        x: a number, or an array of any shape.
+        N: the number of columns; default: as many as elements.
+        increasing: whether powers increase from left to right; default False.
+
+    Result: an array.
+
+    >>> import numpy as np, treadle as td
+    >>> td.vander(np.array([3, 1, 2]))
+    Array([[9, 3, 1],
+           [1, 1, 1],
+           [4, 2, 1]])
+    """
+    array = as_array(x, "vander")
+    if array.ndim != 1:
+        raise ShapeError(
+            f"vander takes an array of rank 1, got rank {array.ndim}.",
+            hint="Flatten it: td.vander(td.flatten(a)).",
+        )
+    columns = known(array._shape[0]) if N is None else N
+    if columns is None:
+        raise TracingError(
+            "vander: the number of columns is a run-time value.", hint="Give it: N=4."
+        )
+    powers: list[Any] = [array * 0 + 1]
+    for _ in range(1, int(columns)):
+        powers.append(powers[-1] * array)
+    chosen = powers[: int(columns)]
+    return stack(chosen if increasing else chosen[::-1], axis=1)
+
+
+@operation
+def meshgrid(
+    *arrays: ArrayLike, indexing: Literal["xy", "ij"] = "xy", sparse: bool = False
+) -> tuple[Array, ...]:
+    """Coordinate matrices of arrays of rank 1: the k-th result has the values of the k-th array
+    along its axis, and repeats them along the others (`sparse`: has extent 1 there).
+
+    `indexing="xy"` swaps the first two axes, as in NumPy.
+
+    Parameters
+        *arrays: 1-D arrays.
+        indexing: "xy" (default) or "ij": whether the first array varies along the second axis or
+            the
+            first.
+        sparse: whether the results have extent 1 along the other axes; default False.
+
+    Result: a tuple of arrays.
+
+    >>> import treadle as td
+    >>> td.meshgrid(td.iota(3), td.iota(2))[1]
+    Array([[0, 0, 0],
+           [1, 1, 1]])
+    """
+    if indexing not in ("xy", "ij"):
+        raise TracingError(
+            f"meshgrid: indexing is 'xy' or 'ij', got {indexing!r}.",
+            hint='"ij" keeps the order of the axes.',
+        )
+    made = [reshape(as_array(a, "meshgrid"), -1) for a in arrays]
+    rank, swapped = len(made), indexing == "xy" and len(made) > 1
+    places = [1 - k if swapped and k < 2 else k for k in range(rank)]
+    shape: list[Any] = [1] * rank
+    for a, place in zip(made, places, strict=True):
+        shape[place] = a.shape[0]
+    found = []
+    for a, place in zip(made, places, strict=True):
+        own = reshape(a, [a.shape[0] if k == place else 1 for k in range(rank)])
+        found.append(own if sparse else broadcast_to(own, shape))
+    return tuple(found)
+
+
+@operation
+def kron(a: ArrayLike, b: ArrayLike) -> Array:
+    """The Kronecker product: every element of `a` times all of `b`, with the higher rank.
+
+    Parameters
+        a: an array.
+        b: an array of a shape that fits `a`.
+
+    Result: an array.
+
+    >>> import numpy as np, treadle as td
+    >>> td.kron(np.array([1, 10]), np.array([1, 2]))
+    Array([ 1,  2, 10, 20])
+    """
+    left, right = as_array(a, "kron"), as_array(b, "kron")
+    rank = max(left.ndim, right.ndim)
+    m = [1] * (rank - left.ndim) + list(left.shape)
+    n = [1] * (rank - right.ndim) + list(right.shape)
+    left = reshape(left, [e for pair in zip(m, [1] * rank, strict=True) for e in pair])
+    right = reshape(right, [e for pair in zip([1] * rank, n, strict=True) for e in pair])
+    return reshape(left * right, [x * y for x, y in zip(m, n, strict=True)])
+
+
+@operation
+def cross(a: ArrayLike, b: ArrayLike, axis: int = -1) -> Array:
+    """The vector product of three-dimensional vectors along an axis; the others broadcast.
+
+    `ShapeError` if the extent of the axis is not 3.
+
+    Parameters
+        a: an array of any shape.
+        b: an array of a shape that fits `a`.
+        axis: the axis, from −rank to rank − 1; default -1.
+
+    Result: an array.
+
+    Errors: `AxisError` if there is no such axis.
+
+    >>> import numpy as np, treadle as td
+    >>> td.cross(np.array([1, 0, 0]), np.array([0, 1, 0]))
+    Array([0, 0, 1])
+    """
+    made: Array = linear_algebra.cross(a, b, axis=axis)
+    return made
+
+
+@combining
+def vecdot(x1: ArrayLike, x2: ArrayLike, axis: int = -1) -> Array:
+    """The sum of conj(x1) · x2 along an axis, in the type of the products; the others broadcast.
+
+    Parameters
+        x1: an array of vectors along its last axis.
+        x2: an array of vectors along its last axis.
+        axis: the axis, from −rank to rank − 1; default -1.
+
+    Result: an array.
+
+    Errors: `AxisError` if there is no such axis.
+
+    >>> import numpy as np, treadle as td
+    >>> td.vecdot(np.array([[1, 2], [3, 4]]), np.array([1, 1]))
+    Array([3, 7])
+
+    See also `matmul`, `dot`, `vdot`, `inner`, `outer`.
+    """
+    made: Array = linear_algebra.vecdot(x1, x2, axis=axis)
+    return made

@@ -1,0 +1,349 @@
+"""Polynomials as arrays of rank 1 of their coefficients, the highest power first."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ...annotations import ArrayLike, IntLike
+from ...array import Array
+from ...errors import ShapeError, TracingError
+from ...frontend.sources import as_array
+from ...graph import known
+from ...types import promote
+from ..common import operation
+from ..control import cond, loop
+from ..elements import functions as fn
+from ..indexing.index_space import expand_dims, reshape
+from ..indexing.joining import concatenate
+from ..indexing.making import generate, iota, unit, zeros
+from ..reducing.reductions import sum as sum_
+from ..stencils import convolve
+from . import linear_algebra
+from .matrices import vander
+
+__all__ = ["poly", "polyadd", "polyder", "polydiv", "polyfit", "polyint", "polymul", "polysub",
+           "polyval"]  # fmt: skip
+
+
+def _coefficients(p: ArrayLike, operation: str) -> Array:
+    array = as_array(p, operation)
+    if array.ndim > 1:
+        raise ShapeError(
+            f"{operation} takes coefficients of rank 1, got rank {array.ndim}.",
+            hint="A polynomial is the array of its coefficients, the highest power first.",
+        )
+    return reshape(array, -1) if array.ndim == 0 else array
+
+
+def _aligned(p: Array, count: IntLike) -> Array:
+    """The polynomial with `count` coefficients."""
+    if p.shape[0] is count or (isinstance(count, int) and known(p._shape[0]) == count):
+        return p
+    more, zero = count - p.shape[0], p.types[0](0)
+    found: Array = generate((count,), lambda k: cond(k >= more, p[k - more], zero))
+    return found
+
+
+def _both(a: ArrayLike, b: ArrayLike, operation: str) -> tuple[Array, Array]:
+    left, right = _coefficients(a, operation), _coefficients(b, operation)
+    m, n = left.shape[0], right.shape[0]
+    count = max(m, n) if isinstance(m, int) and isinstance(n, int) else fn.maximum(m, n)
+    return _aligned(left, count), _aligned(right, count)
+
+
+@operation
+def polyadd(a1: ArrayLike, a2: ArrayLike) -> Array:
+    """The sum of two polynomials, with the number of coefficients of the longer one.
+
+    Parameters
+        a1: an array.
+        a2: an array.
+
+    Result: an array.
+
+    >>> import numpy as np, treadle as td
+    >>> td.polyadd(np.array([1, 2]), np.array([9, 5, 4]))
+    Array([9, 6, 6])
+
+    See also `polyval`, `polyfit`, `polysub`, `polymul`, `polydiv`.
+    """
+    left, right = _both(a1, a2, "polyadd")
+    return left + right
+
+
+@operation
+def polysub(a1: ArrayLike, a2: ArrayLike) -> Array:
+    """The difference of two polynomials, with the number of coefficients of the longer one.
+
+    Parameters
+        a1: an array.
+        a2: an array.
+
+    Result: an array.
+
+    >>> import numpy as np, treadle as td
+    >>> td.polysub([1, 2], np.array([3, 1, 2]))
+    Array([-3,  0,  0])
+
+    See also `polyval`, `polyfit`, `polyadd`, `polymul`, `polydiv`.
+    """
+    left, right = _both(a1, a2, "polysub")
+    return left - right
+
+
+@operation
+def polymul(a1: ArrayLike, a2: ArrayLike) -> Array:
+    """The product of two polynomials: m + n − 1 coefficients.
+
+    Leading zeros of the operands stay (NumPy removes them: its extent depends on the values).
+
+    Parameters
+        a1: an array.
+        a2: an array.
+
+    Result: an array.
+
+    >>> import numpy as np, treadle as td
+    >>> td.polymul(np.array([1, 2]), np.array([1, -2]))
+    Array([ 1,  0, -4])
+
+    See also `polyval`, `polyfit`, `polyadd`, `polysub`, `polydiv`.
+    """
+    left, right = _coefficients(a1, "polymul"), _coefficients(a2, "polymul")
+    return convolve(left, right, mode="full", method="direct")
+
+
+class Division(NamedTuple):
+    """The result of `polydiv`."""
+
+    quotient: Array
+    remainder: Array
+
+
+@operation
+def polydiv(u: ArrayLike, v: ArrayLike) -> Division:
+    """The quotient and the remainder of polynomials, in floats.
+
+    The quotient has max(m − n + 1, 1) coefficients; the remainder has those of `u`, its leading
+    zeros included (NumPy removes them: its extent depends on the values).
+
+    Parameters
+        u: the coefficients of the dividend, highest power first.
+        v: the coefficients of the divisor.
+
+    Result: Division.
+
+    >>> import numpy as np, treadle as td
+    >>> td.polydiv(np.array([3.0, 5.0, 2.0]), np.array([2.0, 1.0])).quotient
+    Array([1.5 , 1.75])
+
+    See also `polyval`, `polyfit`, `polyadd`, `polysub`, `polymul`.
+    """
+    above, below = _coefficients(u, "polydiv") + 0.0, _coefficients(v, "polydiv") + 0.0
+    kind = promote(above.types[0], False, below.types[0], False)[0]
+    above, below = above.astype(kind), below.astype(kind)
+    m, n = above.shape[0], below.shape[0]
+    static = isinstance(m, int) and isinstance(n, int)
+    count = max(m - n + 1, 1) if static else fn.maximum(m - n + 1, 1)
+    steps = max(m - n + 1, 0) if static else fn.maximum(m - n + 1, 0)
+
+    def step(k: IntLike, state: tuple[Array, Array]) -> tuple[Array, Array]:
+        quotient, rest = state
+        d = rest[k] * (1.0 / below[0])
+
+        def less(i: IntLike) -> ArrayLike:
+            inside = (i >= k) & (i < k + n)
+            found: ArrayLike = rest[i] - d * cond(inside, below[i - k], kind(0))
+            return found
+
+        return quotient.at[k].set(d), generate((m,), less)
+
+    return Division(*loop(steps, step, (zeros(count, kind), above)))
+
+
+@operation
+def polyval(p: ArrayLike, x: ArrayLike) -> Array:
+    """The values of a polynomial at the elements of `x`, by Horner's rule: one kernel.
+
+    Parameters
+        p: coefficients, highest power first.
+        x: a number, or an array of any shape.
+
+    Result: an array.
+
+    >>> import numpy as np, treadle as td
+    >>> td.polyval(np.array([3, 0, 1]), 5)
+    Array(76)
+
+    See also `polyfit`, `polyadd`, `polysub`, `polymul`, `polydiv`.
+    """
+    table, places = _coefficients(p, "polyval"), as_array(x, "polyval")
+    kind = promote(table.types[0], False, places.types[0], False)[0]
+    n = table.shape[0]
+
+    def value(*at: IntLike) -> ArrayLike:
+        here = fn.cast(places[at], kind)
+        found: ArrayLike = loop(n, lambda k, s: s * here + fn.cast(table[k], kind), kind(0))
+        return found
+
+    made: Array = generate(places.shape, value)
+    return made
+
+
+@operation
+def polyder(p: ArrayLike, m: int = 1) -> Array:
+    """The m-th derivative: m coefficients less.
+
+    Parameters
+        p: coefficients, highest power first.
+        m: how many times; default 1.
+
+    Result: an array.
+
+    >>> import numpy as np, treadle as td
+    >>> td.polyder(np.array([1, 1, 1, 1]))
+    Array([3, 2, 1])
+
+    See also `polyval`, `polyfit`, `polyadd`, `polysub`, `polymul`.
+    """
+    array = _coefficients(p, "polyder")
+    _require_order(m, "polyder")
+    for _ in range(m):
+        array = array[:-1] * (array.shape[0] - 1 - iota(array[:-1].shape[0]))
+    return array
+
+
+def _require_order(m: int, operation: str) -> None:
+    if not isinstance(m, int) or m < 0:
+        raise TracingError(
+            f"{operation}: m is a number from 0 on, got {m!r}.", hint="Write m=1, or leave it out."
+        )
+
+
+@operation
+def polyint(p: ArrayLike, m: int = 1, k: ArrayLike | None = None) -> Array:
+    """The m-th antiderivative, in floats: m coefficients more.
+
+    `k`: the constants of integration, the first for the highest power; one number stands for all
+    (default: 0).
+
+    Parameters
+        p: coefficients, highest power first.
+        m: how many times; default 1.
+        k: the constants of integration; default 0.
+
+    Result: an array.
+
+    >>> import numpy as np, treadle as td
+    >>> td.polyint(np.array([4.0, 1.0]), k=3)
+    Array([2., 1., 3.])
+
+    See also `polyval`, `polyfit`, `polyadd`, `polysub`, `polymul`.
+    """
+    array = _coefficients(p, "polyint")
+    _require_order(m, "polyint")
+    constants = _coefficients(0.0 if k is None else k, "polyint")
+    given = known(constants._shape[0])
+    if given not in (1, None, m):
+        raise ShapeError(
+            f"polyint: {given} constants of integration for m={m}.", hint="Give one, or m of them."
+        )
+    for step in range(m):
+        at = 0 if given == 1 else step
+        divided = array / (array.shape[0] - iota(array.shape[0]))
+        array = concatenate([divided, constants[at : at + 1]])
+    return array
+
+
+@operation
+def poly(seq_of_zeros: ArrayLike) -> Array:
+    """The polynomial with these zeros, whose highest coefficient is 1.
+
+    Complex zeros give complex coefficients (NumPy: real ones if the zeros come in conjugate pairs).
+
+    Parameters
+        seq_of_zeros: the roots, or a square matrix.
+
+    Result: an array.
+
+    >>> import numpy as np, treadle as td
+    >>> td.poly(np.array([1, 2]))
+    Array([ 1., -3.,  2.])
+
+    See also `polyval`, `polyfit`, `polyadd`, `polysub`, `polymul`.
+    """
+    array = as_array(seq_of_zeros, "poly")
+    if array.ndim > 1:
+        raise TracingError(
+            "poly of a matrix needs its eigenvalues.",
+            hint="Of a symmetric matrix: td.poly(td.linalg.eigh(a)[0]).",
+        )
+    array = _coefficients(array, "poly")
+    if not array.types[0].is_inexact:
+        array = array.astype(float)
+    if known(array._shape[0]) == 0:  # as in NumPy: a number
+        return unit(1.0)
+    n, kind = array.shape[0], array.types[0]
+    one = concatenate([generate((1,), lambda k: kind(1)), zeros(n, kind)])
+
+    def step(k: IntLike, made: Array) -> Array:
+        def value(j: IntLike) -> ArrayLike:
+            below = cond(j > 0, made[j - 1], kind(0))
+            found: ArrayLike = made[j] - array[k] * below
+            return found
+
+        found: Array = generate(made.shape, value)
+        return found
+
+    found: Array = loop(n, step, one)
+    return found
+
+
+@operation
+def polyfit(
+    x: ArrayLike, y: ArrayLike, deg: int, rcond: float | None = None, w: ArrayLike | None = None
+) -> Array:
+    """The coefficients of the polynomial of degree `deg` that is nearest to the points (x, y): the
+    sum of the squares of the (by `w` weighted) differences is least; of rank 2, `y` has a column
+    for each of several polynomials.
+
+    `rcond`: singular values below this part of the largest count as 0 (default: the extent of `x`
+    times the precision).  `ShapeError` if the extents of `x` and `y` differ.
+
+    Parameters
+        x: a number, or an array of any shape.
+        y: a number, or an array that broadcasts with `x`.
+        deg: the degree.
+        rcond: singular values below `rcond` times the largest count as 0; optional.
+        w: weights of the points; default 1.
+
+    Result: an array.
+
+    >>> import numpy as np, treadle as td
+    >>> fit = td.polyfit(np.array([0.0, 1.0, 2.0]), np.array([1.0, 3.0, 5.0]), 1)
+    >>> td.round(fit, 6)
+    Array([2., 1.])
+
+    See also `polyval`, `polyadd`, `polysub`, `polymul`, `polydiv`.
+    """
+    places, values = as_array(x, "polyfit") + 0.0, as_array(y, "polyfit") + 0.0
+    if not isinstance(deg, int) or deg < 0 or places.ndim != 1 or values.ndim not in (1, 2):
+        raise ShapeError(
+            f"polyfit takes x of rank 1, y of rank 1 or 2 and a degree from 0 on, got ranks "
+            f"{places.ndim}, {values.ndim} and {deg!r}.",
+            hint="td.polyfit(x, y, 2) fits a parabola.",
+        )
+    if rcond is None:
+        extent = known(places._shape[0])
+        if extent is not None:
+            rcond = float(extent * np.finfo(places.dtype).eps)
+    powers = vander(places, deg + 1)
+    if w is not None:
+        by = as_array(w, "polyfit") + 0.0
+        powers = powers * by[:, None]
+        values = values * (by[:, None] if values.ndim == 2 else by)
+    scale = fn.sqrt(sum_(powers * powers, axis=0))
+    found = linear_algebra.lstsq(powers / scale, values, rcond)[0]
+    return found / (expand_dims(scale, 1) if values.ndim == 2 else scale)

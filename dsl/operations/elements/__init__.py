@@ -1,0 +1,1 @@
+"""Values of elements: map and zip, functions with NumPy's names, foreign code."""

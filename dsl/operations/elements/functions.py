@@ -1,0 +1,1126 @@
+"""Element-wise functions with NumPy's names, on scalars and, with broadcasting, on arrays."""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Callable
+from typing import Any, Concatenate, ParamSpec
+from typing import cast as cast_type
+
+from ... import late_binding as later
+from ... import simplify
+from ...annotations import (
+    ArrayLike,
+    BinaryFunction,
+    ChoiceFunction,
+    DTypeLike,
+    Element,
+    LeadingFunction,
+    UnaryFunction,
+    Value,
+)
+from ...array import Array, broadcast_map
+from ...errors import DTypeError, TracingError
+from ...expr import FALSE, TRUE, Cond, Const, Expr, Proj
+from ...frontend.refusals import called
+from ...frontend.sources import as_array, is_arraylike
+from ...frontend.tracing import Scope, Scoped, current_scope, enclosing_kernel, reject_escaped
+from ...graph import Label
+from ...primitives import TABLE, floating
+from ...scalar import (
+    COMPARISONS,
+    Scalar,
+    apply_primitive,
+    as_index,
+    as_strong,
+    as_truth,
+    lift,
+    unify,
+    unify_in_floats,
+)
+from ...types import ScalarType, as_type, children_of, flatten, float64, int64, is_composite
+from ..common import operation
+
+
+def _arrays_among(values: tuple[Any, ...]) -> bool:
+    return any(isinstance(v, Array) or is_arraylike(v) for v in values)
+
+
+def elementwise(name: str, *operands: Any) -> Any:
+    """Apply the primitive `name`: an Array if any operand is an array, otherwise a Scalar.  Tuples
+    are compared lexicographically."""
+    if name in COMPARISONS and any(map(_has_components, operands)):
+        return _lexicographic(name, *operands)
+    return lifted(lambda values: apply_primitive(name, values), name, operands)
+
+
+def _has_components(value: Any) -> bool:
+    return is_composite(value) or (isinstance(value, Array) and not value.structure.is_leaf)
+
+
+def _lexicographic(name: str, x: Element, y: Element) -> Any:
+    """A comparison of tuples: by their first components that differ."""
+    (left, structure), (right, other) = (
+        (later.unzip_flat(v), v.structure) if isinstance(v, Array) else flatten(v, lambda _: False)
+        for v in (x, y)
+    )
+    if not structure.same_nesting(other):
+        raise DTypeError(
+            f"{name}: tuples of {len(left)} and {len(right)} components do not compare.",
+            hint="Both sides have the same nesting; td.unzip(a) takes an array of tuples apart.",
+        )
+    *before, last = zip(left, right, strict=True)
+    if name in ("equal", "not_equal"):
+        join = logical_and if name == "equal" else logical_or
+        found = elementwise(name, *last)
+        for pair in reversed(before):
+            found = join(elementwise(name, *pair), found)
+        return found
+    found, strict = elementwise(name, *last), name.removesuffix("_equal")
+    for pair in reversed(before):
+        found = logical_or(elementwise(strict, *pair), logical_and(equal(*pair), found))
+    return found
+
+
+def lifted(build: Callable[[list[Expr]], Expr], name: str, operands: tuple[Any, ...]) -> Any:
+    if _arrays_among(operands):
+        converted = [as_array(o) if is_arraylike(o) else o for o in operands]
+        if enclosing_kernel() is not None and all(
+            not isinstance(o, Array) or o.ndim == 0 for o in converted
+        ):
+            return Scalar(build([lift(o, name) for o in converted]))
+        return broadcast_map(lambda values: (build(values),), converted, Label(name))
+    return Scalar(build([lift(o, name) for o in operands]))
+
+
+P = ParamSpec("P")
+
+
+def leading(function: Callable[Concatenate[ArrayLike, P], Value]) -> LeadingFunction[P]:
+    """Annotate a function whose result is an array or a scalar as its first operand is one."""
+    return cast_type("LeadingFunction[P]", function)
+
+
+def unary(function: Callable[[Any], Any]) -> UnaryFunction:
+    """Annotate a function as an element-wise function of one operand."""
+    return cast_type(UnaryFunction, function)
+
+
+def binary(function: Callable[[Any, Any], Any]) -> BinaryFunction:
+    """Annotate a function as an element-wise function of two operands."""
+    return cast_type(BinaryFunction, function)
+
+
+def _documented(doc: str, operands: str, example: str, shown: str) -> str:
+    """The docstring of an element-wise function."""
+    return f"""{doc}
+
+    Parameters
+        {operands}
+
+    Result: an array of the operands' shape; a scalar if all of them are numbers.
+
+    >>> import numpy as np, treadle as td
+    >>> {example}
+    {shown.replace(chr(10), chr(10) + "    ")}
+    """
+
+
+def _unary(name: str, doc: str, example: str, shown: str) -> UnaryFunction:
+    @unary
+    def function(x: ArrayLike) -> Value:
+        return elementwise(name, x)
+
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = _documented(doc, "x: a number, or an array of any shape.", example, shown)
+    return function
+
+
+def _binary(name: str, doc: str, example: str, shown: str) -> BinaryFunction:
+    @binary
+    def function(x: ArrayLike, y: ArrayLike) -> Value:
+        return elementwise(name, x, y)
+
+    function.__name__ = function.__qualname__ = name
+    operands = "x, y: numbers, or arrays that broadcast together."
+    function.__doc__ = _documented(doc, operands, example, shown)
+    return function
+
+
+add = _binary(
+    "add",
+    "x + y; integers wrap; logical or on booleans.",
+    "td.add(np.array([3, 1, 2]), np.array([2, 0, 1]))",
+    "Array([5, 1, 3])",
+)
+subtract = _binary(
+    "subtract",
+    "x - y; integers wrap.",
+    "td.subtract(np.array([3, 1, 2]), np.array([2, 0, 1]))",
+    "Array([1, 1, 1])",
+)
+multiply = _binary(
+    "multiply",
+    "x * y; integers wrap; logical and on booleans.",
+    "td.multiply(np.array([3, 1, 2]), np.array([2, 0, 1]))",
+    "Array([6, 0, 2])",
+)
+true_divide = _binary(
+    "true_divide",
+    "x / y in floating point.",
+    "td.true_divide(np.array([3, 1, 2]), 2)",
+    "Array([1.5, 0.5, 1. ])",
+)
+divide = true_divide
+floor_divide = _binary(
+    "floor_divide",
+    "Quotient rounded down; integer division by 0 gives 0.",
+    "td.floor_divide(np.array([3, 1, 2]), 0)",
+    "Array([0, 0, 0])",
+)
+remainder = _binary(
+    "remainder",
+    "Remainder with the sign of the divisor; integer x % 0 gives 0.",
+    "td.remainder(np.array([-7, 7]), 3)",
+    "Array([2, 1])",
+)
+mod = remainder
+quot = _binary(
+    "quot",
+    "Quotient truncated toward zero; integer division by 0 gives 0.",
+    "td.quot(np.array([-7, 7]), 2)",
+    "Array([-3,  3])",
+)
+rem = _binary(
+    "rem",
+    "Remainder of `quot`, with the sign of the dividend.",
+    "td.rem(np.array([-7, 7]), 3)",
+    "Array([-1,  1])",
+)
+fmod = _binary(
+    "fmod",
+    "Remainder with the sign of the dividend, as C's fmod.",
+    "td.run(td.fmod(-7.5, 2.0))",
+    "array(-1.5)",
+)
+minimum = _binary(
+    "minimum",
+    "The smaller operand; NaN if either is NaN.",
+    "td.minimum(np.array([3, 1, 2]), np.array([2, 0, 1]))",
+    "Array([2, 0, 1])",
+)
+maximum = _binary(
+    "maximum",
+    "The larger operand; NaN if either is NaN.",
+    "td.maximum(np.array([3, 1, 2]), np.array([2, 0, 1]))",
+    "Array([3, 1, 2])",
+)
+fmin = _binary(
+    "fmin", "The smaller operand; NaN is ignored.", "td.run(td.fmin(np.nan, 2.0))", "array(2.)"
+)
+fmax = _binary(
+    "fmax", "The larger operand; NaN is ignored.", "td.run(td.fmax(np.nan, 2.0))", "array(2.)"
+)
+equal = _binary(
+    "equal",
+    "x == y; of tuples, whether all components are equal.",
+    "td.equal(np.array([3, 1, 2]), np.array([2, 0, 1]))",
+    "Array([False, False, False])",
+)
+not_equal = _binary(
+    "not_equal",
+    "x != y.",
+    "td.not_equal(np.array([3, 1, 2]), np.array([2, 0, 1]))",
+    "Array([ True,  True,  True])",
+)
+less = _binary(
+    "less",
+    "x < y; tuples are compared by their first components that differ.",
+    "td.less(np.array([3, 1, 2]), np.array([2, 0, 1]))",
+    "Array([False, False, False])",
+)
+less_equal = _binary(
+    "less_equal",
+    "x <= y.",
+    "td.less_equal(np.array([3, 1, 2]), np.array([2, 0, 1]))",
+    "Array([False, False, False])",
+)
+greater = _binary(
+    "greater",
+    "x > y.",
+    "td.greater(np.array([3, 1, 2]), np.array([2, 0, 1]))",
+    "Array([ True,  True,  True])",
+)
+greater_equal = _binary(
+    "greater_equal",
+    "x >= y.",
+    "td.greater_equal(np.array([3, 1, 2]), np.array([2, 0, 1]))",
+    "Array([ True,  True,  True])",
+)
+logical_and = _binary(
+    "logical_and",
+    "Both nonzero.",
+    "td.logical_and(np.array([3, 1, 2]) > 2, np.array([2, 0, 1]) < 1)",
+    "Array([False, False, False])",
+)
+logical_or = _binary(
+    "logical_or",
+    "Either nonzero.",
+    "td.logical_or(np.array([3, 1, 2]) > 2, np.array([2, 0, 1]) < 1)",
+    "Array([ True,  True, False])",
+)
+logical_xor = _binary(
+    "logical_xor",
+    "Whether exactly one operand is nonzero.",
+    "td.logical_xor(np.array([3, 1, 2]) > 2, np.array([2, 0, 1]) < 1)",
+    "Array([ True,  True, False])",
+)
+bitwise_and = _binary(
+    "bitwise_and", "x & y.", "td.bitwise_and(np.array([3, 1, 2]), 1)", "Array([1, 1, 0])"
+)
+bitwise_or = _binary(
+    "bitwise_or", "x | y.", "td.bitwise_or(np.array([3, 1, 2]), 1)", "Array([3, 1, 3])"
+)
+bitwise_xor = _binary(
+    "bitwise_xor", "x ^ y.", "td.bitwise_xor(np.array([3, 1, 2]), 1)", "Array([2, 0, 3])"
+)
+left_shift = _binary(
+    "left_shift",
+    "x << y; a shift by the width or more gives 0.",
+    "td.left_shift(np.array([3, 1, 2]), np.array([1, 64, 0]))",
+    "Array([6, 0, 2])",
+)
+right_shift = _binary(
+    "right_shift",
+    "x >> y, arithmetic on signed types.",
+    "td.right_shift(np.array([-8, 8]), 1)",
+    "Array([-4,  4])",
+)
+bitwise_left_shift, bitwise_right_shift = left_shift, right_shift
+hypot = _binary(
+    "hypot", "sqrt(x² + y²) without overflow.", "td.run(td.hypot(3.0, 4.0))", "array(5.)"
+)
+copysign = _binary(
+    "copysign", "|x| with the sign of y.", "td.run(td.copysign(3.0, -1.0))", "array(-3.)"
+)
+nextafter = _binary(
+    "nextafter",
+    "The next float after x toward y.",
+    "td.run(td.nextafter(1.0, 2.0) > 1.0)",
+    "array(True)",
+)
+
+
+@binary
+def arctan2(y: ArrayLike, x: ArrayLike) -> Value:
+    """The angle of the point (x, y) in radians; y is the first argument, as in NumPy.
+
+    Parameters
+        y: the y coordinates.
+        x: the x coordinates.
+
+    Result: an array; a scalar if all operands are numbers.
+
+    >>> import treadle as td
+    >>> td.run(td.atan2(1.0, -1.0))
+    array(2.35619449)
+    """
+    return elementwise("arctan2", y, x)
+
+
+negative = _unary("negative", "-x.", "td.negative(np.array([3, 1, 2]))", "Array([-3, -1, -2])")
+absolute = _unary(
+    "absolute", "|x|; real for complex x.", "td.absolute(np.array([-2, 3]))", "Array([2, 3])"
+)
+abs = absolute
+fabs = absolute
+sign = _unary(
+    "sign", "-1, 0 or 1; NaN for NaN.", "td.sign(np.array([-2, 0, 3]))", "Array([-1,  0,  1])"
+)
+logical_not = _unary(
+    "logical_not", "x == 0.", "td.logical_not(np.array([2, 0, 1]))", "Array([False,  True, False])"
+)
+invert = _unary("invert", "~x.", "td.invert(np.array([3, 1, 2]))", "Array([-4, -2, -3])")
+bitwise_not = bitwise_invert = invert
+sqrt = _unary("sqrt", "Square root; NaN for negative reals.", "td.run(td.sqrt(4.0))", "array(2.)")
+exp = _unary(
+    "exp", "eˣ.", "td.exp(np.array([0.0, 0.5, 1.0]))", "Array([1.        , 1.64872127, 2.71828183])"
+)
+exp2 = _unary(
+    "exp2",
+    "2ˣ.",
+    "td.exp2(np.array([0.0, 0.5, 1.0]))",
+    "Array([1.        , 1.41421356, 2.        ])",
+)
+expm1 = _unary("expm1", "eˣ − 1, accurate near 0.", "td.run(td.expm1(1e-12))", "array(1.e-12)")
+log = _unary(
+    "log", "Natural logarithm.", "td.log(np.array([1.0, 10.0]))", "Array([0.        , 2.30258509])"
+)
+log2 = _unary("log2", "Logarithm to base 2.", "td.run(td.log2(8.0))", "array(3.)")
+log10 = _unary("log10", "Logarithm to base 10.", "td.run(td.log10(1000.0))", "array(3.)")
+log1p = _unary("log1p", "log(1 + x), accurate near 0.", "td.run(td.log1p(1e-12))", "array(1.e-12)")
+sin = _unary(
+    "sin",
+    "Sine (radians).",
+    "td.sin(np.array([0.0, 0.5, 1.0]))",
+    "Array([0.        , 0.47942554, 0.84147098])",
+)
+cos = _unary(
+    "cos",
+    "Cosine (radians).",
+    "td.cos(np.array([0.0, 0.5, 1.0]))",
+    "Array([1.        , 0.87758256, 0.54030231])",
+)
+tan = _unary(
+    "tan",
+    "Tangent (radians).",
+    "td.tan(np.array([0.0, 0.5, 1.0]))",
+    "Array([0.        , 0.54630249, 1.55740772])",
+)
+arcsin = _unary(
+    "arcsin",
+    "Inverse sine.",
+    "td.arcsin(np.array([0.0, 0.5, 1.0]))",
+    "Array([0.        , 0.52359878, 1.57079633])",
+)
+arccos = _unary(
+    "arccos",
+    "Inverse cosine.",
+    "td.arccos(np.array([0.0, 0.5, 1.0]))",
+    "Array([1.57079633, 1.04719755, 0.        ])",
+)
+arctan = _unary(
+    "arctan",
+    "Inverse tangent.",
+    "td.arctan(np.array([0.0, 0.5, 1.0]))",
+    "Array([0.        , 0.46364761, 0.78539816])",
+)
+sinh = _unary(
+    "sinh",
+    "Hyperbolic sine.",
+    "td.sinh(np.array([0.0, 0.5, 1.0]))",
+    "Array([0.        , 0.52109531, 1.17520119])",
+)
+cosh = _unary(
+    "cosh",
+    "Hyperbolic cosine.",
+    "td.cosh(np.array([0.0, 0.5, 1.0]))",
+    "Array([1.        , 1.12762597, 1.54308063])",
+)
+tanh = _unary(
+    "tanh",
+    "Hyperbolic tangent.",
+    "td.tanh(np.array([0.0, 0.5, 1.0]))",
+    "Array([0.        , 0.46211716, 0.76159416])",
+)
+arcsinh = _unary(
+    "arcsinh",
+    "Inverse hyperbolic sine.",
+    "td.arcsinh(np.array([0.0, 0.5, 1.0]))",
+    "Array([0.        , 0.48121183, 0.88137359])",
+)
+arccosh = _unary(
+    "arccosh",
+    "Inverse hyperbolic cosine.",
+    "td.arccosh(np.array([1.0, 2.0]))",
+    "Array([0.       , 1.3169579])",
+)
+arctanh = _unary(
+    "arctanh",
+    "Inverse hyperbolic tangent.",
+    "td.arctanh(np.array([0.0, 0.5]))",
+    "Array([0.        , 0.54930614])",
+)
+asin, acos, atan, atan2 = arcsin, arccos, arctan, arctan2
+asinh, acosh, atanh = arcsinh, arccosh, arctanh
+cbrt = _unary("cbrt", "Cube root.", "td.run(td.cbrt(27.0))", "array(3.)")
+erf = _unary(
+    "erf",
+    "The error function.",
+    "td.erf(np.array([0.0, 0.5, 1.0]))",
+    "Array([0.        , 0.52049988, 0.84270079])",
+)
+erfc = _unary(
+    "erfc", "1 − erf(x), accurate for large x.", "td.run(td.erfc(5.0))", "array(1.53745979e-12)"
+)
+floor = _unary(
+    "floor",
+    "Round down; integers are unchanged.",
+    "td.floor(np.array([-1.5, 1.5]))",
+    "Array([-2.,  1.])",
+)
+ceil = _unary(
+    "ceil",
+    "Round up; integers are unchanged.",
+    "td.ceil(np.array([-1.5, 1.5]))",
+    "Array([-1.,  2.])",
+)
+trunc = _unary(
+    "trunc",
+    "Round toward zero; integers are unchanged.",
+    "td.trunc(np.array([-1.5, 1.5]))",
+    "Array([-1.,  1.])",
+)
+rint = _unary("rint", "Round half to even.", "td.rint(np.array([0.5, 1.5]))", "Array([0., 2.])")
+isnan = _unary(
+    "isnan", "Whether x is NaN.", "td.isnan(np.array([1.0, np.nan]))", "Array([False,  True])"
+)
+isinf = _unary(
+    "isinf", "Whether x is infinite.", "td.isinf(np.array([1.0, np.nan]))", "Array([False, False])"
+)
+isfinite = _unary(
+    "isfinite",
+    "Whether x is neither infinite nor NaN.",
+    "td.isfinite(np.array([1.0, np.nan]))",
+    "Array([ True, False])",
+)
+signbit = _unary(
+    "signbit",
+    "Whether the sign bit is set.",
+    "td.signbit(np.array([-0.0, 1.0]))",
+    "Array([ True, False])",
+)
+real = _unary("real", "Real part.", "td.real(np.array([3 + 4j]))", "Array([3.])")
+imag = _unary("imag", "Imaginary part (0 for reals).", "td.imag(np.array([3 + 4j]))", "Array([4.])")
+conjugate = _unary(
+    "conjugate", "Complex conjugate.", "td.conjugate(np.array([3 + 4j]))", "Array([3.-4.j])"
+)
+conj = conjugate
+popcount = _unary(
+    "popcount",
+    "Number of one bits (int32).",
+    "td.popcount(np.array([3, 1, 2]))",
+    "Array([2, 1, 1], dtype=int32)",
+)
+bitwise_count = popcount
+clz = _unary(
+    "clz",
+    "Number of leading zero bits (int32); the width for 0.",
+    "td.clz(np.uint8([1, 0]))",
+    "Array([7, 8], dtype=int32)",
+)
+ctz = _unary(
+    "ctz",
+    "Number of trailing zero bits (int32); the width for 0.",
+    "td.ctz(np.uint8([8, 0]))",
+    "Array([3, 8], dtype=int32)",
+)
+
+
+@unary
+def square(x: ArrayLike) -> Value:
+    """x * x.
+
+    Parameters
+        x: a number, or an array of any shape.
+
+    Result: an array; a scalar if all operands are numbers.
+
+    >>> import numpy as np, treadle as td
+    >>> td.square(np.array([3, 1, 2]))
+    Array([9, 1, 4])
+    """
+    return elementwise("multiply", x, x)
+
+
+@unary
+def reciprocal(x: ArrayLike) -> Value:
+    """1 / x in floating point.
+
+    Parameters
+        x: a number, or an array of any shape.
+
+    Result: an array; a scalar if all operands are numbers.
+
+    >>> import treadle as td
+    >>> td.run(td.reciprocal(4.0))
+    array(0.25)
+    """
+    return elementwise("true_divide", 1, x)
+
+
+def _scaled(x: ArrayLike, factor: float, name: str) -> Any:
+    def build(values: list[Expr]) -> Expr:
+        value = simplify.cast(values[0], floating(values[0].type), values[0].weak)
+        return apply_primitive("multiply", [value, Const(factor, float64, True)])
+
+    return lifted(build, name, (x,))
+
+
+@unary
+def degrees(x: ArrayLike) -> Value:
+    """Radians to degrees.
+
+    Parameters
+        x: a number, or an array of any shape.
+
+    Result: an array; a scalar if all operands are numbers.
+
+    >>> import numpy as np, treadle as td
+    >>> td.run(td.degrees(np.pi))
+    array(180.)
+    """
+    return _scaled(x, 180.0 / math.pi, "degrees")
+
+
+@unary
+def radians(x: ArrayLike) -> Value:
+    """Degrees to radians.
+
+    Parameters
+        x: a number, or an array of any shape.
+
+    Result: an array; a scalar if all operands are numbers.
+
+    >>> import treadle as td
+    >>> td.run(td.radians(180.0))
+    array(3.14159265)
+    """
+    return _scaled(x, math.pi / 180.0, "radians")
+
+
+deg2rad, rad2deg = radians, degrees
+
+
+def _in_floats(f: Callable[[Any, Any], Any], name: str, x: ArrayLike, y: ArrayLike) -> Any:
+    """Apply `f` to two operands in the float type in which NumPy computes."""
+
+    def build(values: list[Expr]) -> Expr:
+        both, weak = unify_in_floats(values, name)
+        to = floating(both[0].type)
+        return lift(f(*(Scalar(simplify.cast(e, to, weak)) for e in both)), name)
+
+    return lifted(build, name, (x, y))
+
+
+@binary
+def logaddexp(x: ArrayLike, y: ArrayLike) -> Value:
+    """log(eˣ + eʸ) without overflow.
+
+    Parameters
+        x: a number, or an array of any shape.
+        y: a number, or an array that broadcasts with `x`.
+
+    Result: an array; a scalar if all operands are numbers.
+
+    >>> import treadle as td
+    >>> td.run(td.logaddexp(1000.0, 1000.0))
+    array(1000.69314718)
+    """
+
+    def added(x: ArrayLike, y: ArrayLike) -> Any:
+        high, low = maximum(x, y), minimum(x, y)
+        return where(equal(high, low), high + math.log(2.0), high + log1p(exp(low - high)))
+
+    return _in_floats(added, "logaddexp", x, y)
+
+
+@binary
+def heaviside(x: ArrayLike, at_zero: ArrayLike) -> Value:
+    """0 below zero, 1 above, `at_zero` at zero.
+
+    Parameters
+        x: a number, or an array of any shape.
+        at_zero: the value at 0.
+
+    Result: an array; a scalar if all operands are numbers.
+
+    >>> import numpy as np, treadle as td
+    >>> td.heaviside(np.array([-1.0, 0.0, 2.0]), 0.5)
+    Array([0. , 0.5, 1. ])
+    """
+
+    def step(x: ArrayLike, at_zero: Any) -> Any:
+        return where(equal(x, 0), at_zero, where(less(x, 0), 0.0, where(isnan(x), x, 1.0)))
+
+    return _in_floats(step, "heaviside", x, at_zero)
+
+
+@unary
+def angle(z: ArrayLike) -> Value:
+    """The argument of a complex number, in radians.
+
+    Parameters
+        z: complex numbers.
+
+    Result: an array; a scalar if all operands are numbers.
+
+    >>> import numpy as np, treadle as td
+    >>> td.angle(np.array([3 + 4j]))
+    Array([0.92729522])
+    """
+    return arctan2(imag(z), real(z))
+
+
+@binary
+def complex_(re: ArrayLike, im: ArrayLike) -> Value:
+    """re + i·im: complex64 from float32 parts, complex128 from float64.
+
+    Parameters
+        re: the real parts.
+        im: the imaginary parts.
+
+    Result: an array; a scalar if all operands are numbers.
+
+    >>> import treadle as td
+    >>> td.run(td.complex_(1.0, 2.0))
+    array(1.+2.j)
+    """
+    return elementwise("complex", re, im)
+
+
+@leading
+def round(x: ArrayLike, decimals: int = 0) -> Value:
+    """Round half to even, to `decimals` decimal places (a Python int).
+
+    Parameters
+        x: a number, or an array of any shape.
+        decimals: a Python int, the number of decimal places; default 0.
+
+    Result: an array; a scalar if all operands are numbers.
+
+    >>> import numpy as np, treadle as td
+    >>> td.round(np.array([2.675, 2.5]), 1)
+    Array([2.7, 2.5])
+    """
+    if not isinstance(decimals, int):
+        raise TracingError(
+            "round needs a Python int for decimals.",
+            hint="Write td.round(x, 2); for a run-time number: td.round(x * scale) / scale.",
+        )
+    if decimals == 0:
+        return rint(x)
+    scale = 10.0 ** (decimals if decimals > 0 else -decimals)
+
+    def build(values: list[Expr]) -> Expr:
+        v = as_strong(values[0])
+        if not v.type.is_inexact:
+            if decimals > 0:
+                return v
+            wide = simplify.cast(v, float64)
+            down = apply_primitive("true_divide", [wide, Const(scale, float64, True)])
+            up = apply_primitive(
+                "multiply", [apply_primitive("rint", [down]), Const(scale, float64, True)]
+            )
+            return simplify.cast(up, v.type)
+        first, second = ("multiply", "true_divide") if decimals > 0 else ("true_divide", "multiply")
+        factor = Const(scale, float64, True)
+        moved = apply_primitive("rint", [apply_primitive(first, [v, factor])])
+        return apply_primitive(second, [moved, factor])
+
+    return lifted(build, "round", (x,))
+
+
+around = round
+
+
+@binary
+def power(x: ArrayLike, y: ArrayLike) -> Value:
+    """x ** y; small constant integer powers become multiplications, ** 0.5 a square root.
+
+    Integers wrap.  A negative exponent of integers raises an ExponentError if it is known at trace
+    time.  For a run-time exponent, the power is the truncated inverse: 1 for 1, ±1 for −1, and 0
+    for all other bases, including 0.
+
+    Parameters
+        x: a number, or an array of any shape.
+        y: a number, or an array that broadcasts with `x`.
+
+    Result: an array; a scalar if all operands are numbers.
+
+    >>> import numpy as np, treadle as td
+    >>> td.power(np.array([3, 1, 2]), 2)
+    Array([9, 1, 4])
+    """
+    if isinstance(y, int | float) and not isinstance(y, bool):
+
+        def build(values: list[Expr]) -> Expr:
+            base = values[0]
+            inexact = base.type.is_inexact
+            if y == 0.5 and inexact:
+                return apply_primitive("sqrt", [base])
+            if isinstance(y, float) and not inexact:
+                return apply_primitive("power", [base, lift(y)])
+            limit = 4 if inexact else 64
+            if float(y).is_integer() and 0 < y <= limit and base.type.kind != "bool":
+                return _repeated(base, int(y))
+            if y == -1 and inexact:
+                return apply_primitive("true_divide", [lift(1), base])
+            return apply_primitive("power", [base, lift(y)])
+
+        return lifted(build, "power", (x,))
+    return elementwise("power", x, y)
+
+
+pow = power
+
+
+def _repeated(base: Expr, n: int) -> Expr:
+    """Exponentiation by squaring."""
+    result: Expr | None = None
+    factor = base
+    while n:
+        if n & 1:
+            result = factor if result is None else apply_primitive("multiply", [result, factor])
+        n >>= 1
+        if n:
+            factor = apply_primitive("multiply", [factor, factor])
+    assert result is not None
+    return result
+
+
+@leading
+def cast(x: ArrayLike, dtype: DTypeLike) -> Value:
+    """Convert to `dtype`: integers wrap; float to integer saturates, and NaN gives 0.
+
+    Parameters
+        x: a number, or an array of any shape.
+        dtype: the element type: td.float32, np.float32, float, "float32", ….
+
+    Result: an array; a scalar if all operands are numbers.
+
+    >>> import numpy as np, treadle as td
+    >>> td.cast(np.array([3.9, 300.0, -1.0]), td.uint8)
+    Array([  3, 255,   0], dtype=uint8)
+    """
+    target = as_type(dtype)
+
+    def build(values: list[Expr]) -> Expr:
+        value = as_strong(values[0])
+        return as_truth(value) if target.kind == "bool" else simplify.cast(value, target)
+
+    if isinstance(x, Array) and not x.structure.is_leaf:
+        raise DTypeError(
+            "cast works on scalars, but the elements are tuples.",
+            hint="Take them apart with td.unzip(a).",
+        )
+    return lifted(build, "cast", (x,))
+
+
+class Ignore:
+    """Returned by an index function of `permute` to drop an element: `td.ignore`."""
+
+    def __repr__(self) -> str:
+        return "td.ignore"
+
+
+ignore = Ignore()
+
+
+class MaybeIndex(Scoped):
+    """An index that may be `td.ignore`, built by where/cond inside an index function."""
+
+    __slots__ = ("index", "valid")
+
+    def __init__(self, valid: Expr, index: tuple[Expr, ...] | None) -> None:
+        self.valid, self.index = valid, index
+        self.scope = current_scope()
+
+    def needs(self) -> tuple[Expr, ...]:
+        return (self.valid, *(self.index or ()))
+
+    def handed(self, scope: Scope | None) -> MaybeIndex:
+        made = MaybeIndex(self.valid, self.index)
+        made.scope = scope
+        return made
+
+
+def as_maybe_index(value: Any) -> MaybeIndex:
+    """The target of a permute: an index, a tuple of indices, or `td.ignore`."""
+    if isinstance(value, MaybeIndex):
+        reject_escaped(value)
+        return value
+    if isinstance(value, Ignore):
+        return MaybeIndex(FALSE, None)
+    parts = children_of(value) if is_composite(value) else (value,)
+    if any(isinstance(p, Ignore | MaybeIndex) for p in parts):
+        raise TracingError(
+            "td.ignore is one component of an index.",
+            hint="The index is ignored as a whole: td.where(p, (i, j), td.ignore).",
+        )
+    return MaybeIndex(TRUE, tuple(as_index(p, "the index function of permute") for p in parts))
+
+
+def choose_index(p: Expr, a: ArrayLike, b: ArrayLike, both: bool) -> MaybeIndex:
+    """where/cond on indices, some of which may be `td.ignore`."""
+    x, y = as_maybe_index(a), as_maybe_index(b)
+    if x.index is not None and y.index is not None and len(x.index) != len(y.index):
+        raise TracingError(
+            "the two sides give indices of different rank.",
+            hint="Both return one index per axis of the defaults, or td.ignore.",
+        )
+    rank = len(x.index or y.index or ())
+    zero = tuple(Const(0, int64) for _ in range(rank))
+    left, right = x.index or zero, y.index or zero
+    if both:
+        valid = simplify.select(p, x.valid, y.valid)
+        if x.index is None or y.index is None:  # only used where valid
+            return MaybeIndex(valid, x.index or y.index)
+        return MaybeIndex(
+            valid, tuple(simplify.select(p, u, v) for u, v in zip(left, right, strict=True))
+        )
+    node = Cond(p, (x.valid, *left), (y.valid, *right))
+    return MaybeIndex(Proj(node, 0), tuple(Proj(node, k + 1) for k in range(rank)))
+
+
+def _chooser(function: Callable[[ArrayLike, Element, Element], Element]) -> ChoiceFunction:
+    return cast_type(ChoiceFunction, function)
+
+
+@_chooser
+def where(p: ArrayLike, a: Element, b: Element) -> Element:
+    """Select `a` where `p` holds, else `b`; both are evaluated; arrays broadcast, also in tuples.
+
+    Parameters
+        p: booleans: a scalar or an array.
+        a: what is taken where `p` holds: numbers, arrays, tuples.
+        b: what is taken elsewhere.
+
+    Result: an array if any operand is one, else a scalar; a tuple for tuples.
+
+    >>> import numpy as np, treadle as td
+    >>> td.run(td.where(np.array([True, False]), 1, 2))
+    array([1, 2])
+
+    See also `select`, `piecewise`, `choose`.
+    """
+    if isinstance(a, Ignore | MaybeIndex) or isinstance(b, Ignore | MaybeIndex):
+        return choose_index(as_truth(lift(p, "where")), a, b, both=True)
+    if is_composite(a) or is_composite(b):
+        return _where_tuples(p, a, b)
+    if isinstance(a, Array) and isinstance(b, Array) and not a.structure.is_leaf:
+        return _where_arrays_of_tuples(p, a, b)
+    for side in (a, b):
+        if callable(side) and not isinstance(side, ScalarType | Scalar | Array):
+            raise TracingError(
+                f"where takes values, got {called(side)}.",
+                hint="Write td.where(p, a, b) with values: both sides are evaluated.",
+            )
+
+    def build(values: list[Expr]) -> Expr:
+        sides, weak = unify(values[1:], "where")
+        chosen = simplify.select(as_truth(values[0]), sides[0], sides[1])
+        return chosen if weak == chosen.weak else simplify.cast(chosen, chosen.type, weak)
+
+    return lifted(build, "where", (p, a, b))
+
+
+def _where_tuples(p: ArrayLike, a: Element, b: Element) -> Element:
+    left, structure = flatten(a, lambda v: False)
+    right, other = flatten(b, lambda v: False)
+    if not structure.same_nesting(other):
+        raise TracingError(
+            "the two sides of where have different structure: "
+            f"{len(left)} against {len(right)} components.",
+            hint="Both sides must be tuples of the same nesting.",
+        )
+    return structure.build([where(p, x, y) for x, y in zip(left, right, strict=True)])
+
+
+def _where_arrays_of_tuples(p: Any, a: Array, b: Array) -> Array:
+    parts = [where(p, x, y) for x, y in zip(later.unzip_flat(a), later.unzip_flat(b), strict=True)]
+    return later.zip_like(parts, a.structure)
+
+
+@leading
+def clip(x: ArrayLike, min: ArrayLike | None = None, max: ArrayLike | None = None) -> Value:
+    """x clamped to [min, max]; either bound may be None.
+
+    Parameters
+        x: a number, or an array of any shape.
+        min: the least result; optional.
+        max: the greatest result; optional.
+
+    Result: an array; a scalar if all operands are numbers.
+
+    >>> import numpy as np, treadle as td
+    >>> td.clip(np.array([3, 1, 2]), 2, None)
+    Array([3, 2, 2])
+    """
+    if min is not None:
+        x = _limited("maximum", x, min)
+    if max is not None:
+        x = _limited("minimum", x, max)
+    clipped: Any = x
+    return clipped
+
+
+def _limited(name: str, x: ArrayLike, bound: Any) -> Any:
+    """`maximum` or `minimum` with a bound; a bound outside the range of x's type has no effect."""
+
+    def build(values: list[Expr]) -> Expr:
+        e, limit = values
+        if limit.weak and limit.type.is_integer and e.type.is_integer and not e.weak:
+            last = e.type.lowest if name == "maximum" else min(e.type.highest, int64.highest)
+            limit = simplify.apply(TABLE[name], (limit, Const(last, int64)), int64, True)
+        return apply_primitive(name, [e, limit])
+
+    return lifted(build, name, (x, bound))
+
+
+@leading
+def isclose(a: ArrayLike, b: ArrayLike, rtol: float = 1e-5, atol: float = 1e-8) -> Value:
+    """|a − b| ≤ atol + rtol·|b|, or a = b.
+
+    Parameters
+        a: an array of any shape.
+        b: an array of a shape that fits `a`.
+        rtol: the relative tolerance; default 1e-05.
+        atol: the absolute tolerance; default 1e-8.
+
+    Result: an array; a scalar if all operands are numbers.
+
+    >>> import numpy as np, treadle as td
+    >>> x = np.array([0.0, 0.5, 1.0])
+    >>> td.isclose(x, x + 1e-09)
+    Array([ True,  True,  True])
+
+    See also `allclose`, `array_equal`, `array_equiv`.
+    """
+    near = _as_inexact(b)
+    close = less_equal(absolute(subtract(a, near)), add(atol, multiply(rtol, absolute(near))))
+    return logical_or(logical_and(close, isfinite(near)), equal(a, near))
+
+
+def _as_inexact(x: ArrayLike) -> Any:
+    """Integers converted to float64, where differences do not overflow."""
+
+    def build(values: list[Expr]) -> Expr:
+        (e,) = values
+        return e if e.type.is_inexact else simplify.cast(e, float64, e.weak)
+
+    return lifted(build, "isclose", (x,))
+
+
+__all__ = [
+    "abs",
+    "absolute",
+    "acos",
+    "acosh",
+    "add",
+    "angle",
+    "arccos",
+    "arccosh",
+    "arcsin",
+    "arcsinh",
+    "arctan",
+    "arctan2",
+    "arctanh",
+    "around",
+    "asin",
+    "asinh",
+    "atan",
+    "atan2",
+    "atanh",
+    "bitwise_and",
+    "bitwise_count",
+    "bitwise_invert",
+    "bitwise_left_shift",
+    "bitwise_not",
+    "bitwise_or",
+    "bitwise_right_shift",
+    "bitwise_xor",
+    "cast",
+    "cbrt",
+    "ceil",
+    "clip",
+    "clz",
+    "complex_",
+    "conj",
+    "conjugate",
+    "copysign",
+    "cos",
+    "cosh",
+    "ctz",
+    "deg2rad",
+    "degrees",
+    "divide",
+    "equal",
+    "erf",
+    "erfc",
+    "exp",
+    "exp2",
+    "expm1",
+    "fabs",
+    "floor",
+    "floor_divide",
+    "fmax",
+    "fmin",
+    "fmod",
+    "greater",
+    "greater_equal",
+    "heaviside",
+    "hypot",
+    "imag",
+    "invert",
+    "isclose",
+    "isfinite",
+    "isinf",
+    "isnan",
+    "left_shift",
+    "less",
+    "less_equal",
+    "log",
+    "log10",
+    "log1p",
+    "log2",
+    "logaddexp",
+    "logical_and",
+    "logical_not",
+    "logical_or",
+    "logical_xor",
+    "maximum",
+    "minimum",
+    "mod",
+    "multiply",
+    "negative",
+    "nextafter",
+    "not_equal",
+    "popcount",
+    "pow",
+    "power",
+    "quot",
+    "rad2deg",
+    "radians",
+    "real",
+    "reciprocal",
+    "rem",
+    "remainder",
+    "right_shift",
+    "rint",
+    "round",
+    "sign",
+    "signbit",
+    "sin",
+    "sinh",
+    "sqrt",
+    "square",
+    "subtract",
+    "tan",
+    "tanh",
+    "true_divide",
+    "trunc",
+    "where",
+]
+
+
+def _with_labels() -> None:
+    """Add `name=` and `schedule=` to every element-wise function, as all operations have them."""
+    wrapped: dict[int, Any] = {}
+    for name in __all__:
+        function = globals()[name]
+        globals()[name] = wrapped.setdefault(id(function), operation(function))
+
+
+_with_labels()
+
+
+later.offer(
+    cast=cast,
+    clip=clip,
+    elementwise=elementwise,
+    functions=sys.modules[__name__],
+    power=power,
+    round=round,
+)

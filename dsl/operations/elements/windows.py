@@ -1,0 +1,120 @@
+"""Window functions for spectra and filters: Bartlett, Blackman, Hamming, Hann, Kaiser."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from ...annotations import IntLike, ScalarLike
+from ...array import Array
+from ...scalar import Scalar
+from ..common import operation
+from ..indexing.making import generate
+from . import functions as fn
+from .numeric import i0
+
+__all__ = ["bartlett", "blackman", "hamming", "hanning", "kaiser"]
+
+
+def _window(count: IntLike, value: Callable[[Scalar], Scalar]) -> Array:
+    """`value(t)` at `count` places from −1 to 1; at 0 if there is one."""
+    extent = fn.maximum(count, 0) if isinstance(count, Scalar) else max(int(count), 0)
+    last = fn.maximum(count - 1, 1)
+    found: Array = generate((extent,), lambda k: value(fn.cast(2 * k - (count - 1), float) / last))
+    return found
+
+
+@operation
+def bartlett(M: IntLike) -> Array:
+    """The triangle 1 − |t| at `M` places t from −1 to 1 (float64); empty if M < 1.
+
+    Parameters
+        M: the number of points.
+
+    Result: an array.
+
+    >>> import treadle as td
+    >>> td.bartlett(5)
+    Array([0. , 0.5, 1. , 0.5, 0. ])
+
+    See also `blackman`, `hamming`, `hanning`, `kaiser`.
+    """
+    return _window(M, lambda t: 1.0 - fn.absolute(t))
+
+
+@operation
+def hanning(M: IntLike) -> Array:
+    """The raised cosine 0.5 + 0.5 cos(πt) at `M` places t from −1 to 1 (float64).
+
+    Parameters
+        M: the number of points.
+
+    Result: an array.
+
+    >>> import treadle as td
+    >>> td.hanning(3)
+    Array([0., 1., 0.])
+
+    See also `bartlett`, `blackman`, `hamming`, `kaiser`.
+    """
+    return _window(M, lambda t: 0.5 + 0.5 * fn.cos(np.pi * t))
+
+
+@operation
+def hamming(M: IntLike) -> Array:
+    """The raised cosine 0.54 + 0.46 cos(πt) at `M` places t from −1 to 1 (float64).
+
+    Parameters
+        M: the number of points.
+
+    Result: an array.
+
+    >>> import treadle as td
+    >>> td.round(td.hamming(3), 2)
+    Array([0.08, 1.  , 0.08])
+
+    See also `bartlett`, `blackman`, `hanning`, `kaiser`.
+    """
+    return _window(M, lambda t: 0.54 + 0.46 * fn.cos(np.pi * t))
+
+
+@operation
+def blackman(M: IntLike) -> Array:
+    """0.42 + 0.5 cos(πt) + 0.08 cos(2πt) at `M` places t from −1 to 1 (float64).
+
+    Parameters
+        M: the number of points.
+
+    Result: an array.
+
+    >>> import treadle as td
+    >>> round(float(td.blackman(5)[1]), 2)
+    0.34
+
+    See also `bartlett`, `hamming`, `hanning`, `kaiser`.
+    """
+    return _window(M, lambda t: 0.42 + 0.5 * fn.cos(np.pi * t) + 0.08 * fn.cos(2 * np.pi * t))
+
+
+@operation
+def kaiser(M: IntLike, beta: ScalarLike) -> Array:
+    """I₀(β √(1 − t²)) / I₀(β) at `M` places t from −1 to 1 (float64).
+
+    `beta` (a number, also of the run) is the shape: 0 is a rectangle, 5 nearly `hamming`, 8.6
+    nearly `blackman`.
+
+    Parameters
+        M: the number of points.
+        beta: the shape: 0 a rectangle, larger narrower.
+
+    Result: an array.
+
+    >>> import treadle as td
+    >>> td.kaiser(3, 0.0)
+    Array([1., 1., 1.])
+
+    See also `bartlett`, `blackman`, `hamming`, `hanning`.
+    """
+    shape = fn.cast(beta, float)
+    return _window(M, lambda t: i0(shape * fn.sqrt(1.0 - t * t)) / i0(shape))

@@ -1,0 +1,1 @@
+"""Arrays from indices: constructors, slices, joins, rearrangements, changed parts, scatters."""

@@ -1,0 +1,399 @@
+"""Arrays of indices: of grids, diagonals and triangles; positions in a flattened array."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Literal
+
+import numpy as np
+
+from ...annotations import ArrayLike, DTypeLike, IntLike, ShapeLike, Value
+from ...array import Array
+from ...errors import ShapeError, TracingError
+from ...frontend.sources import as_array
+from ...scalar import Scalar
+from ...types import as_type
+from ..common import operation
+from ..elements import functions as fn
+from ..reducing.quantiles import flatnonzero, nonzero
+from ..reducing.scans import scanl
+from ..reducing.searching import searchsorted
+from .index_space import reshape
+from .joining import stack
+from .making import generate, iota, ones
+
+__all__ = ["diag_indices", "diag_indices_from", "fromfunction", "indices", "ix_", "mask_indices",
+           "ravel_multi_index", "tril_indices", "tril_indices_from", "triu_indices",
+           "triu_indices_from", "unravel_index"]  # fmt: skip
+
+
+def _shape(given: ShapeLike) -> tuple[IntLike, ...]:
+    return (given,) if isinstance(given, int | np.integer | Scalar) else tuple(given)
+
+
+def _grid(dimensions: ShapeLike, dtype: DTypeLike) -> tuple[Array, ...]:
+    """The index along each axis at every place of an array of this shape."""
+    shape = _shape(dimensions)
+    kind = as_type(dtype)
+
+    def along(axis: int) -> Array:
+        found: Array = generate(shape, lambda *at: fn.cast(at[axis], kind))
+        return found
+
+    return tuple(along(axis) for axis in range(len(shape)))
+
+
+@operation
+def indices(
+    dimensions: ShapeLike, dtype: DTypeLike = int, sparse: bool = False
+) -> Array | tuple[Array, ...]:
+    """The indices of an array of this shape: element k is the array of the indices along axis k.
+
+    `sparse`: a tuple, whose k-th array has extent 1 along all axes but k.
+
+    Parameters
+        dimensions: the extents.
+        dtype: the element type: td.float32, np.float32, float, "float32", …; default int.
+        sparse: whether the results have extent 1 along the other axes; default False.
+
+    Result: an array, or a tuple of arrays for several.
+
+    >>> import treadle as td
+    >>> td.indices((2, 2))
+    Array([[[0, 0],
+            [1, 1]],
+    <BLANKLINE>
+           [[0, 1],
+            [0, 1]]])
+    """
+    shape = _shape(dimensions)
+    if sparse:
+        lines = (iota(n, dtype) for n in shape)
+        return tuple(_along(line, k, len(shape)) for k, line in enumerate(lines))
+    if not shape:
+        raise ShapeError("indices of an array of rank 0: there are none.", hint="Give a shape.")
+    return stack(_grid(shape, dtype))
+
+
+def _along(line: Array, axis: int, rank: int) -> Array:
+    return reshape(line, [line.shape[0] if k == axis else 1 for k in range(rank)])
+
+
+@operation
+def fromfunction(
+    function: Callable[..., Value], shape: ShapeLike, *, dtype: DTypeLike = float
+) -> Value:
+    """`function(i, j, …)` of the arrays of indices, as in NumPy; `td.generate` calls its function
+    with single indices.
+
+    Parameters
+        function: a function of the arrays of indices.
+        shape: an extent, or an extent for each axis; Python integers or integer scalars.
+        dtype: the element type: td.float32, np.float32, float, "float32", …; default float.
+
+    Result: an array; a scalar if all operands are numbers.
+
+    >>> import treadle as td
+    >>> td.fromfunction(lambda i, j: i + j, (2, 3), dtype=int)
+    Array([[0, 1, 2],
+           [1, 2, 3]])
+    """
+    return function(*_grid(shape, dtype))
+
+
+@operation
+def ix_(*arrays: ArrayLike) -> tuple[Array, ...]:
+    """Arrays of rank 1 along an axis each, so that together they index a grid; a boolean array
+    stands for the positions where it holds.
+
+    Parameters
+        *arrays: 1-D arrays of integers or booleans.
+
+    Result: a tuple of arrays.
+
+    >>> import numpy as np, treadle as td
+    >>> [x.shape for x in td.ix_(np.array([0, 2]), np.array([1, 3, 4]))]
+    [(2, 1), (1, 3)]
+    """
+    made = []
+    for k, given in enumerate(arrays):
+        array = as_array(given, "ix_")
+        if array.ndim != 1:
+            raise ShapeError(
+                f"ix_ takes arrays of rank 1, got rank {array.ndim}.",
+                hint="Flatten it: td.flatten(a).",
+            )
+        chosen = flatnonzero(array) if array.types[0].kind == "bool" else array
+        made.append(_along(chosen, k, len(arrays)))
+    return tuple(made)
+
+
+@operation
+def diag_indices(n: IntLike, ndim: int = 2) -> tuple[Array, ...]:
+    """The indices of the diagonal of an array with `ndim` axes of extent `n`.
+
+    Parameters
+        n: the extent of each axis.
+        ndim: the number of axes; default 2.
+
+    Result: a tuple of arrays.
+
+    >>> import treadle as td
+    >>> [x.tolist() for x in td.diag_indices(3)]
+    [[0, 1, 2], [0, 1, 2]]
+
+    See also `tril_indices`, `triu_indices`, `mask_indices`.
+    """
+    return (iota(n),) * ndim
+
+
+@operation
+def diag_indices_from(a: ArrayLike) -> tuple[Array, ...]:
+    """`diag_indices` for an array of rank 2 at least, with equal extents.
+
+    Parameters
+        a: an array of any shape.
+
+    Result: a tuple of arrays.
+
+    >>> import treadle as td
+    >>> td.diag_indices_from(td.eye(2))
+    (Array([0, 1]), Array([0, 1]))
+
+    See also `tril_indices_from`, `triu_indices_from`.
+    """
+    array = as_array(a, "diag_indices_from")
+    shape = array.shape
+    if array.ndim < 2 or any(isinstance(n != shape[0], bool) and n != shape[0] for n in shape):
+        raise ShapeError(
+            f"diag_indices_from needs rank 2 at least and equal extents, got {shape}.",
+            hint="td.diag_indices(n, ndim) takes the extent.",
+        )
+    return diag_indices(shape[0], array.ndim)
+
+
+@operation
+def tril_indices(n: IntLike, k: int = 0, m: IntLike | None = None) -> tuple[Array, Array]:
+    """The row and column indices of the elements at and below the k-th diagonal of an n × m
+    matrix (default: n × n), in row-major order.
+
+    Parameters
+        n: the number of rows.
+        k: the diagonal: 0 the main one, positive above it, negative below; default 0.
+        m: a number of columns; default: as many as rows.
+
+    Result: two arrays.
+
+    >>> import treadle as td
+    >>> [x.tolist() for x in td.tril_indices(2)]
+    [[0, 1, 1], [0, 0, 1]]
+
+    See also `triu_indices`, `diag_indices`, `mask_indices`.
+    """
+    columns = n if m is None else m
+    return _triangle(n, lambda i: _between(i + k + 1, columns), lambda i: 0)
+
+
+@operation
+def triu_indices(n: IntLike, k: int = 0, m: IntLike | None = None) -> tuple[Array, Array]:
+    """The row and column indices of the elements at and above the k-th diagonal of an n × m
+    matrix (default: n × n), in row-major order.
+
+    Parameters
+        n: the number of rows.
+        k: the diagonal: 0 the main one, positive above it, negative below; default 0.
+        m: a number of columns; default: as many as rows.
+
+    Result: two arrays.
+
+    >>> import treadle as td
+    >>> td.triu_indices(2)
+    (Array([0, 0, 1]), Array([0, 1, 1]))
+
+    See also `tril_indices`, `diag_indices`, `mask_indices`.
+    """
+    columns = n if m is None else m
+    return _triangle(
+        n, lambda i: columns - _between(i + k, columns), lambda i: _between(i + k, columns)
+    )
+
+
+def _between(value: IntLike, most: IntLike) -> IntLike:
+    """`value`, but at least 0 and at most `most`."""
+    if isinstance(value, int) and isinstance(most, int):
+        return max(0, min(value, most))
+    found: IntLike = fn.minimum(fn.maximum(value, 0), most)
+    return found
+
+
+def _triangle(
+    n: IntLike, length: Callable[[IntLike], IntLike], first: Callable[[IntLike], IntLike]
+) -> tuple[Array, Array]:
+    """For each row `length(i)` neighbours from column `first(i)` on: a binary search finds the row
+    of a position.  The extent is known where those of the matrix are."""
+    ends = scanl(fn.add, 0, generate((n,), lambda i: fn.cast(length(i), int)))
+    total: IntLike = ends[n]
+    if isinstance(n, int) and isinstance(length(0), int):
+        total = sum(int(length(i)) for i in range(n))
+    places = iota(total)
+    rows: Array = searchsorted(ends, places, side="right") - 1
+    row: Callable[[Scalar], Scalar] = rows.__getitem__
+    columns = generate((total,), lambda p: p - ends[row(p)] + first(row(p)))
+    return rows, columns
+
+
+@operation
+def tril_indices_from(a: ArrayLike, k: int = 0) -> tuple[Array, Array]:
+    """`tril_indices` for the shape of a matrix.
+
+    Parameters
+        a: an array of any shape.
+        k: the diagonal: 0 the main one, positive above it, negative below; default 0.
+
+    Result: two arrays.
+
+    >>> import numpy as np, treadle as td
+    >>> td.tril_indices_from(np.arange(6).reshape(2, 3))
+    (Array([0, 1, 1]), Array([0, 0, 1]))
+
+    See also `triu_indices_from`, `diag_indices_from`.
+    """
+    n, m = _matrix(a, "tril_indices_from")
+    return tril_indices(n, k, m)
+
+
+@operation
+def triu_indices_from(a: ArrayLike, k: int = 0) -> tuple[Array, Array]:
+    """`triu_indices` for the shape of a matrix.
+
+    Parameters
+        a: an array of any shape.
+        k: the diagonal: 0 the main one, positive above it, negative below; default 0.
+
+    Result: two arrays.
+
+    >>> import numpy as np, treadle as td
+    >>> td.triu_indices_from(np.arange(6).reshape(2, 3))
+    (Array([0, 0, 0, 1, 1]), Array([0, 1, 2, 1, 2]))
+
+    See also `tril_indices_from`, `diag_indices_from`.
+    """
+    n, m = _matrix(a, "triu_indices_from")
+    return triu_indices(n, k, m)
+
+
+def _matrix(a: ArrayLike, operation: str) -> tuple[IntLike, IntLike]:
+    array = as_array(a, operation)
+    if array.ndim != 2:
+        raise ShapeError(
+            f"{operation} takes a matrix, got rank {array.ndim}.",
+            hint="The function without _from takes extents.",
+        )
+    return array.shape[0], array.shape[1]
+
+
+@operation
+def mask_indices(n: IntLike, mask_func: Callable[..., Array], k: int = 0) -> tuple[Array, ...]:
+    """The indices of the n × n elements that `mask_func(matrix, k)` keeps, such as `td.triu`.
+
+    Parameters
+        n: a number of elements, ≥ 0.
+        mask_func: `td.triu`, `td.tril` or a function like these.
+        k: the diagonal: 0 the main one, positive above it, negative below; default 0.
+
+    Result: a tuple of arrays.
+
+    >>> import treadle as td
+    >>> [x.tolist() for x in td.mask_indices(2, td.triu)]
+    [[0, 0, 1], [0, 1, 1]]
+
+    See also `tril_indices`, `triu_indices`, `diag_indices`.
+    """
+    return nonzero(mask_func(ones((n, n), int), k))
+
+
+@operation
+def unravel_index(
+    indices: ArrayLike, shape: ShapeLike, order: Literal["C", "F"] = "C"
+) -> tuple[Value, ...]:
+    """The index along each axis of positions in the flattened array of this shape.
+
+    Positions out of range are not noticed, and their results are unspecified.  `order="F"` counts
+    the first axis fastest.
+
+    Parameters
+        indices: an array of integers.
+        shape: an extent, or an extent for each axis; Python integers or integer scalars.
+        order: "C" (default): the last index varies fastest; "F": the first.
+
+    Result: tuple[Value, ...].
+
+    >>> import numpy as np, treadle as td
+    >>> [x.tolist() for x in td.unravel_index(np.array([1, 5]), (2, 3))]
+    [[0, 1], [1, 2]]
+    """
+    extents = _ordered(shape, order, "unravel_index")
+    rest = indices if isinstance(indices, Scalar) else as_array(indices, "unravel_index")
+    found: list[Value] = []
+    for extent in reversed(extents[1:]):
+        found.append(rest % extent)
+        rest = rest // extent
+    found = [*found, rest] if extents else []
+    return tuple(found if order == "F" else reversed(found))
+
+
+def _ordered(shape: ShapeLike, order: str, operation: str) -> list[IntLike]:
+    """Extents from the axis that counts slowest."""
+    if order not in ("C", "F"):
+        raise TracingError(
+            f"{operation}: order is 'C' or 'F', got {order!r}.",
+            hint='"C": the last axis counts fastest.',
+        )
+    extents = list(_shape(shape))
+    return extents[::-1] if order == "F" else extents
+
+
+@operation
+def ravel_multi_index(
+    multi_index: Sequence[ArrayLike],
+    dims: ShapeLike,
+    mode: Literal["raise", "wrap", "clip"] = "raise",
+    order: Literal["C", "F"] = "C",
+) -> Value:
+    """The positions in the flattened array of this shape of indices, an array for each axis.
+
+    `mode`: indices out of range count modulo the extent ("wrap"), or as the nearest in range
+    ("clip"); with "raise" they are not noticed, and their results are unspecified.
+
+    Parameters
+        multi_index: an array of indices for each axis.
+        dims: the extents.
+        mode: for indices outside: "raise" (default), "wrap" or "clip".
+        order: "C" (default): the last index varies fastest; "F": the first.
+
+    Result: an array; a scalar if all operands are numbers.
+
+    >>> import numpy as np, treadle as td
+    >>> td.ravel_multi_index((np.array([0, 1]), np.array([1, 2])), (2, 3))
+    Array([1, 5])
+    """
+    if mode not in ("raise", "wrap", "clip"):
+        raise TracingError(
+            f"ravel_multi_index: no mode {mode!r}.", hint='Choose of "raise", "wrap", "clip".'
+        )
+    extents = _ordered(dims, order, "ravel_multi_index")
+    parts = list(multi_index)[::-1] if order == "F" else list(multi_index)
+    if len(parts) != len(extents):
+        raise ShapeError(
+            f"ravel_multi_index: {len(parts)} arrays of indices for {len(extents)} axes.",
+            hint="Give one for each axis.",
+        )
+    found: Value | int = 0
+    for part, extent in zip(parts, extents, strict=True):
+        at = part if isinstance(part, Scalar) else as_array(part, "ravel_multi_index")
+        if mode == "wrap":
+            at = at % extent
+        elif mode == "clip":
+            at = fn.clip(at, 0, extent - 1)
+        found = found * extent + at
+    return found  # type: ignore[return-value]

@@ -1,0 +1,162 @@
+"""The part of an array that an index selects: integers, slices, None, `...`, integer arrays."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ... import simplify
+from ...annotations import Indexing
+from ...array import Array
+from ...errors import AxisError, DTypeError, ShapeError, TracingError
+from ...expr import Const, Expr, Index, constant, substitute
+from ...frontend.sources import as_array, is_arraylike
+from ...graph import Check, Shape, known
+from ...scalar import apply_primitive, as_count
+from ...shapes import broadcast_shapes, stretched
+from ...types import int64
+from .row_major import plus, times
+from .slicing import from_either_end, slice_axis
+
+
+def unwrapped(index: Indexing) -> Indexing:
+    """`a[(i,)]` is `a[i]`."""
+    return index[0] if isinstance(index, tuple) and len(index) == 1 else index
+
+
+def is_index_array(part: Any) -> bool:
+    """Whether an index is an array or a list, not a rank-0 `Array`: that is a scalar."""
+    if isinstance(part, Array):
+        return part.ndim > 0
+    return isinstance(part, list) or is_arraylike(part)
+
+
+def is_truth(index: Any) -> bool:
+    """Whether an index is one truth value: a mask of rank 0."""
+    if isinstance(index, Array):
+        return not index.ndim and index.structure.is_leaf and index.types[0].kind == "bool"
+    return isinstance(index, bool | np.bool_)
+
+
+def index_parts(index: Indexing, rank: int) -> list[Any]:
+    """The parts of an index of an array of this rank, with `slice(None)` for what `...` means and
+    for the axes that are left out."""
+    parts = list(index) if isinstance(index, tuple) else [index]
+    consumed = sum(1 for p in parts if p is not None and p is not Ellipsis)
+    if sum(1 for p in parts if p is Ellipsis) > 1:
+        raise ShapeError(
+            "an index may hold only one ellipsis (...).", hint='Write ":" for the other axes.'
+        )
+    if consumed > rank:
+        raise AxisError(
+            f"{consumed} indices for an array of rank {rank}.",
+            hint=f"Write at most {rank}.",
+        )
+    fill = [slice(None)] * (rank - consumed)
+    at = next((k for k, p in enumerate(parts) if p is Ellipsis), None)
+    return [*parts, *fill] if at is None else [*parts[:at], *fill, *parts[at + 1 :]]
+
+
+def refuse_no_index(part: Any) -> None:
+    """Raise an error for what cannot be one of the indices of `a[…]`."""
+    if isinstance(part, float | str | tuple):
+        raise TracingError(
+            f"an index of type {type(part).__name__} is not supported.",
+            hint="Indices are integers, slices, None and ...; gather with td.take(a, indices, "
+            "axis) or td.backpermute(shape, f, a).",
+        )
+
+
+class Part(NamedTuple):
+    """The places of an array that an index selects."""
+
+    shape: Shape
+    target: tuple[Expr, ...]  # over Index(axis of shape)
+    checks: tuple[Check, ...]
+    repeats: bool  # whether a place may occur twice
+
+
+def part_of(array: Array, index: Indexing, called: str, reading: bool) -> Part:
+    """The part that an index selects.  A run-time integer out of range is reported where it is
+    read (`reading`); it selects nothing where it is written."""
+    parts = index_parts(index, array.ndim)
+    checks: list[Check] = []
+    arrays = {
+        k: _integers(p, called)
+        for k, p in enumerate(parts)
+        if is_index_array(p) and as_array(p, "an index").ndim
+    }
+    shapes = [found._shape for found in arrays.values()]
+    block, misfits = broadcast_shapes(shapes, called)
+    checks += misfits
+    # NumPy's rule: the axes of the integer arrays are where these are, if nothing that makes an
+    # axis separates them (or the integers); else they come first.
+    picking = [k for k, p in enumerate(parts) if not (p is None or isinstance(p, slice))]
+    together = not arrays or picking == list(range(picking[0], picking[-1] + 1))
+    first = picking[0] if arrays and together else 0
+
+    shape: list[Expr] = []  # of slices and None
+    target: list[Expr] = []
+    for k, part in enumerate(parts):
+        before = len(shape)
+        here = Index(before if before < first else before + len(block))
+        if part is None:
+            shape.append(constant(1))
+            continue
+        axis = len(target)
+        n = array._shape[axis]
+        if isinstance(part, slice):
+            start, extent, step = slice_axis(part, n)
+            target.append(plus(start, here if step == 1 else times(here, constant(step))))
+            shape.append(extent)
+        elif k in arrays:
+            if isinstance(part, list) or (reading and isinstance(part, np.ndarray) and known(n)):
+                checks += _in_range(part, n, axis)
+            own = stretched(arrays[k]._shape, block)
+            shifted = substitute(own, {Index(j): Index(first + j) for j in range(len(block))})
+            (e,) = arrays[k]._element(shifted)
+            target.append(_from_end(simplify.cast(e, int64), n))
+        else:
+            refuse_no_index(part)
+            e = as_count(part, "an index")
+            strict = reading or isinstance(e, Const)
+            at = from_either_end(e, n, axis, checks) if strict else _from_end(e, n)
+            target.append(at)
+    shape[first:first] = block
+    return Part(tuple(shape), tuple(target), tuple(checks), bool(arrays))
+
+
+def _integers(part: Any, called: str) -> Array:
+    """An array of indices."""
+    if isinstance(part, list) and not np.size(part):
+        part = np.zeros(np.shape(part), np.int64)
+    found = as_array(part, "an index")
+    if found.structure.is_leaf and found.types[0].kind == "bool":
+        raise TracingError(
+            f"{called}: a boolean array is combined with other indices.",
+            hint="It works alone, over all axes of the array or its first ones; "
+            "td.where(mask, a, other) chooses.",
+        )
+    if not found.structure.is_leaf or not found.types[0].is_integer:
+        raise DTypeError(
+            f"{called} needs integer indices, got {found.dtype}.",
+            hint="Convert them: td.cast(indices, td.int64).",
+        )
+    return found
+
+
+def _in_range(part: Any, n: Expr, axis: int) -> tuple[Check, ...]:
+    """Checks that integers of the host are in range."""
+    numbers = np.asarray(part)
+    if not numbers.size:
+        return ()
+    checks: list[Check] = []
+    for worst in (int(numbers.max()), int(numbers.min())):
+        from_either_end(constant(worst), n, axis, checks)
+    return tuple(checks)
+
+
+def _from_end(e: Expr, n: Expr) -> Expr:
+    """A run-time index, counted from the end if negative."""
+    return simplify.select(apply_primitive("less", [e, constant(0)]), plus(e, n), e)

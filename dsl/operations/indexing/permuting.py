@@ -1,0 +1,493 @@
+"""Scattering (permute, scatter), histogram and bincount."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ... import simplify
+from ...annotations import ArrayLike, Element, Function, IntLike, ScalarLike, ScheduleLike
+from ...array import Array
+from ...errors import DTypeError, ShapeError, TracingError, user_location
+from ...expr import Cond, Const, Expr, Index, Proj, constant
+from ...frontend.refusals import called
+from ...frontend.sources import as_array
+from ...frontend.tracing import call_scalar_function, check_result, forbid_nesting
+from ...graph import Check, Generate, Input, Label, Permute, indices
+from ...scalar import Scalar, apply_primitive, as_index, as_strong, lift, refuse_argument
+from ...shapes import as_shape, require, same_shape
+from ...types import (
+    ScalarType,
+    bfloat16,
+    complex128,
+    float16,
+    float32,
+    float64,
+    int64,
+    kind_of_literal,
+    uint64,
+)
+from ..common import combining, label_of, operation, rounded_product, trace_combine
+from ..control import while_loop
+from ..elements.foreign import compute
+from ..elements.functions import (
+    MaybeIndex,
+    as_maybe_index,
+    cast,
+    floor,
+    ignore,
+    isfinite,
+    maximum,
+    minimum,
+    where,
+)
+from ..elements.mapping import with_checks
+from ..reducing.folds import fold
+from ..reducing.reductions import max as max_
+from ..reducing.reductions import min as min_
+from ..reducing.reductions import sum as sum_
+from .index_space import flatten
+from .making import fill, generate, the
+from .row_major import greatest, least, plus
+
+__all__ = ["bincount", "histogram", "overwrite", "permute", "scatter"]
+
+
+class Overwrite:
+    """The combination that keeps one of the colliding values: `td.overwrite`."""
+
+    def __repr__(self) -> str:
+        return "td.overwrite"
+
+    def __call__(self, new: Any, old: Any) -> Any:
+        return new
+
+
+overwrite = Overwrite()
+
+
+@operation
+def permute(
+    combine: Function,
+    defaults: Element,
+    f: Function,
+    a: ArrayLike,
+    *,
+    name: str | None = None,
+    schedule: ScheduleLike | None = None,
+    deterministic: bool = False,
+) -> Array:
+    """Scatter with combination into a copy of `defaults`.
+
+    For every source index, `out[f(*ix)] = combine(new, old)`; `f` may return `td.ignore`. `combine`
+    is associative and commutative, or `td.overwrite`.  The result has the type of the defaults;
+    values are cast to it before they are combined, so floats are truncated for integer defaults.
+    Where threads combine by atomics, the last bits of float sums may differ from run to run;
+    `deterministic=True` adds in order.
+
+    Parameters
+        combine: an associative and commutative function (new, old) of two elements.
+        defaults: an array: the elements that nothing is written to.
+        f: a function of the index in `a` that returns the index in the result, or td.ignore.
+        a: an array of any shape.
+
+    Result: an array of the shape of `defaults`.
+
+    >>> import numpy as np, treadle as td
+    >>> x = np.array([0, 2, 2, 1])
+    >>> bins = td.zeros(3, td.int32)
+    >>> td.run(td.permute(lambda new, old: new + old, bins, lambda i: td.use(x)[i],
+    ...                   td.ones(4, td.int32)))
+    array([1, 1, 2], dtype=int32)
+
+    See also `scatter`, `update`, `put`.
+    """
+    forbid_nesting("permute")
+    where = user_location()
+    target, source = as_array(defaults, "permute"), as_array(a, "permute")
+    if not target.structure.same_nesting(source.structure):
+        raise DTypeError(
+            f"permute: defaults have elements {target.structure.describe(target.types)}, the "
+            f"source {source.structure.describe(source.types)}.",
+            hint="Both need the same nesting; the source is cast to the defaults' type.",
+        )
+    index = indices(source.ndim)
+    value = call_scalar_function(f, [Scalar(i) for i in index], "permute", where)
+    if not isinstance(value, MaybeIndex):
+        check_result(value, "the index function of permute")
+    chosen = as_maybe_index(value)
+    if chosen.index is not None and len(chosen.index) != target.ndim:
+        raise ShapeError(
+            f"the index function of permute returned {len(chosen.index)} indices for a target of "
+            f"rank {target.ndim}.",
+            hint=f"Return {target.ndim} indices, or td.ignore.",
+            where=where,
+        )
+    values = tuple(
+        simplify.cast(v, t) for v, t in zip(source._element(index), target.types, strict=True)
+    )
+    combined = None
+    if not isinstance(combine, Overwrite):
+        combined = trace_combine(combine, target.structure, target.types, "permute", where)
+        if combined.results == combined.left:  # `lambda new, old: new`
+            combined = None
+    node = Permute(
+        source._shape,
+        chosen.valid,
+        chosen.index or (constant(0),) * target.ndim,
+        values,
+        target._leaves,
+        combined,
+        label=label_of("permute", name, schedule, deterministic),
+        where=where,
+    )
+    return Array(node.leaves, target.structure, target._shape)
+
+
+@combining
+def scatter(
+    defaults: Element,
+    indices: ArrayLike,
+    a: ArrayLike,
+    combine: Function = overwrite,
+    *,
+    name: str | None = None,
+    schedule: ScheduleLike | None = None,
+) -> Array:
+    """`out[indices[k]] = combine(a[k], out[indices[k]])` along the first axis of `defaults`.
+
+    Parameters
+        defaults: an array: the elements that nothing is written to.
+        indices: an array of integers: where each element of `a` goes.
+        a: an array of any shape.
+        combine: a function (new, old); default td.overwrite.
+
+    Result: an array of the shape of `defaults`.
+
+    >>> import numpy as np, treadle as td
+    >>> td.scatter(np.zeros(4, int), [3, 1], [7, 8])
+    Array([0, 8, 0, 7])
+
+    See also `permute`, `update`, `put`.
+    """
+    forbid_nesting("scatter")
+    target, source, at = (as_array(x, "scatter") for x in (defaults, a, indices))
+    if not at.structure.is_leaf or not at.types[0].is_integer:
+        raise DTypeError(
+            f"scatter needs integer indices, got {at.dtype}.",
+            hint="Convert them: td.cast(indices, td.int64).",
+        )
+    if not callable(combine) and not isinstance(combine, Overwrite):
+        raise TracingError(
+            f"scatter needs a function to combine with, got {called(combine)}.",
+            hint="Write td.add, td.maximum, … or lambda new, old: new + old.",
+        )
+    if target.ndim == 0:
+        raise ShapeError(
+            "scatter needs defaults of rank 1 at least.",
+            hint="Write td.zeros(n), or td.permute(f, …) for rank 0.",
+        )
+    if source.ndim != at.ndim + target.ndim - 1:
+        raise ShapeError(
+            f"scatter: values of rank {source.ndim} do not fit indices of rank {at.ndim} into "
+            f"defaults of rank {target.ndim}.",
+            hint="values[k] goes to defaults[indices[k]]: the axes of the indices come first.",
+        )
+    checks = same_shape(at._shape, source._shape[: at.ndim], "scatter")
+    checks += same_shape(target._shape[1:], source._shape[at.ndim :], "scatter")
+    if checks:
+        index = tuple(Index(k) for k in range(source.ndim))
+        held = Generate(
+            source._shape,
+            tuple(source._element(index)),
+            label=Label("scatter"),
+            where=user_location(),
+            checks=checks,
+        )
+        source = Array(held.leaves, source.structure, source._shape)
+    return permute(
+        combine,
+        target,
+        lambda *ix: (at[ix[: at.ndim]], *ix[at.ndim :]),
+        source,
+        name=name or "scatter",
+        schedule=schedule,
+    )
+
+
+@combining
+def bincount(
+    a: ArrayLike,
+    weights: ArrayLike | None = None,
+    minlength: int = 0,
+    length: IntLike | None = None,
+) -> Array:
+    """Counts (or sums of weights) of the non-negative integers in `a`.
+
+    Without `length`, the extent is the largest value + 1, but at least `minlength`; it is known
+    only after the maximum has been computed; a negative element is then an error, as in NumPy.  A
+    given `length` avoids this synchronisation: values without a bin are dropped, and reported in
+    checked mode.
+
+    Parameters
+        a: a 1-D array of integers ≥ 0.
+        weights: a weight for each element; default: all 1.
+        minlength: the least number of counts; default 0.
+        length: the extent, if it is known; optional.
+
+    Result: an array: the number of each integer from 0 on.
+
+    >>> import numpy as np, treadle as td
+    >>> td.bincount(np.array([3, 1, 2]))
+    Array([0, 1, 1, 1])
+
+    See also `histogram`, `histogram2d`, `histogramdd`, `digitize`, `histogram_bin_edges`.
+    """
+    forbid_nesting("bincount")
+    values = flatten(as_array(a, "bincount"))
+    if not values.types[0].is_integer:
+        raise DTypeError(
+            f"bincount needs integers, got {values.types[0]}.",
+            hint="Convert them: td.cast(a, td.int64).",
+        )
+    (asked,), checks = as_shape((minlength,), "bincount")
+    if length is None:
+        top = the(
+            fold(
+                lambda x, y: Scalar(apply_primitive("maximum", [lift(x), lift(y)])),
+                -1,
+                cast(values, int64),
+            )
+        )
+        needed = plus(least(lift(top), constant(int64.highest - 1)), constant(1))
+        if values.types[0].signed:
+            low = fold(
+                lambda x, y: Scalar(apply_primitive("minimum", [lift(x), lift(y)])),
+                0,
+                cast(values, int64),
+            )
+            checks = (
+                *checks,
+                *require(
+                    lift(the(low)),
+                    constant(0),
+                    "bincount: the elements must not be negative, the smallest is {left}.",
+                    hint="Shift them, a - td.min(a), or drop them, length=n.",
+                ),
+            )
+    else:
+        (needed,), more = as_shape((length,), "bincount")
+        checks = (*checks, *more)
+    extent = apply_primitive("maximum", [needed, asked])
+    if weights is None:
+        source = fill(values.shape, Scalar(constant(1)))
+        kind = int64
+    else:
+        source = flatten(as_array(weights, "bincount"))
+        kind = float64
+        if source.types[0].is_complex:
+            raise DTypeError(
+                "bincount needs real weights.",
+                hint="Count real and imaginary parts separately: td.real(w), td.imag(w).",
+            )
+    empty = Generate((extent,), (Const(0, kind),), label=Label("bincount"), where=user_location(),
+                     checks=checks)  # fmt: skip
+    defaults = Array(empty.leaves)
+    if weights is not None:
+        source = _checked_like(source, values, "bincount")
+
+    def bin_of(i: Any) -> Any:
+        return Scalar(simplify.cast(lift(values[i]), int64))
+
+    return permute(lambda new, old: new + old, defaults, bin_of, source, name="bincount")
+
+
+def _checked_like(source: Array, like: Array, operation: str) -> Array:
+    checks = same_shape(like._shape, source._shape, operation)
+    if not checks:
+        return source
+    held = Generate(
+        source._shape,
+        tuple(source._element((Index(0),))),
+        label=Label(operation),
+        where=user_location(),
+        checks=checks,
+    )
+    return Array(held.leaves, source.structure, source._shape)
+
+
+@combining
+def histogram(
+    a: ArrayLike,
+    bins: IntLike | Sequence[float] | ArrayLike = 10,
+    range: tuple[ScalarLike, ScalarLike] | None = None,
+    density: bool | None = None,
+    weights: ArrayLike | None = None,
+) -> tuple[Array, Array]:
+    """NumPy's histogram: (counts, edges).  `bins` is a number or an array of edges.
+
+    Counts are int64, or of the weights' type.  Without `range`, the minimum and maximum of `a` are
+    used. With `density`, the counts are a density whose integral over the range is 1.
+
+    Parameters
+        a: an array of any shape.
+        bins: the number of bins (default 10), or the edges, increasing.
+        range: the lowest and the highest edge; default: the least and the greatest element.
+        density: whether to scale so that the integral is 1; optional.
+        weights: a weight for each element; default: all 1.
+
+    Result: the counts and the edges.
+
+    >>> import numpy as np, treadle as td
+    >>> td.histogram(np.array([0.0, 0.5, 1.0]), 2, (0, 1))
+    (Array([1, 2]), Array([0. , 0.5, 1. ]))
+
+    See also `histogram2d`, `histogramdd`, `bincount`, `digitize`, `histogram_bin_edges`.
+    """
+    forbid_nesting("histogram")
+    values = flatten(as_array(a, "histogram"))
+    checks: tuple[Check, ...] = ()
+    refuse_argument(bins, "histogram: bins=")
+    if range is not None and not (isinstance(range, tuple | list | np.ndarray) and len(range) == 2):
+        raise TracingError(
+            f"histogram: range is a pair of numbers, got {called(range)}.",
+            hint="Write range=(low, high), or leave it out.",
+        )
+    numbers = range is None or all(kind_of_literal(v) is not None for v in range)
+    narrow = numbers and values.types[0] in (float16, bfloat16, float32)
+    real = values.types[0] if narrow else float64  # as NumPy's edges
+    wide = float32 if narrow else float64
+    if isinstance(bins, int | np.integer):
+        if bins < 1:
+            raise ShapeError("histogram needs at least one bin.", hint="Write bins=10.")
+        count = int(bins)
+        if range is None:
+            # As in NumPy, an empty array has the range 0 … 1.
+            low_x = Scalar(simplify.cast(lift(the(min_(_never_empty(values)))), wide))
+            high_x = Scalar(simplify.cast(lift(the(max_(_never_empty(values)))), wide))
+            if values.types[0].is_float:
+                finite = cast(isfinite(low_x) & isfinite(high_x), int64)
+                checks = require(
+                    lift(finite),
+                    constant(1),
+                    "histogram: the smallest and the largest element are no range, as one of them "
+                    "is NaN or infinite.",
+                    hint="Give one, range=(low, high): elements outside are not counted.",
+                )
+        else:
+            low, high = range
+            for bound in (low, high):
+                if isinstance(bound, float) and not np.isfinite(bound):
+                    raise ShapeError(
+                        "histogram: the range must be finite.",
+                        hint="Write range=(low, high), or leave it out.",
+                    )
+            if isinstance(low, int | float) and isinstance(high, int | float) and low > high:
+                raise ShapeError(
+                    "histogram: the range's maximum must not be below its minimum.",
+                    hint="Write range=(low, high).",
+                )
+            low_x, high_x = (
+                Scalar(simplify.cast(as_strong(lift(v)), float64)) for v in (low, high)
+            )
+        same = low_x == high_x
+        low_s = where(same, low_x - 0.5, low_x)
+        high_s = where(same, high_x + 0.5, high_x)
+        step = (high_s - low_s) / float(count)
+
+        def edge(k: Any, rounded: bool = False) -> Any:
+            """Of both kinds the same: what a permute computes is not contracted."""
+            x = cast(k, low_s.dtype)
+            along = Scalar(rounded_product(lift(x), lift(step))) if rounded else x * step
+            return cast(where(k == count, high_s, along + low_s), real)
+
+        edges = generate((count + 1,), lambda k: edge(k, rounded=True))
+        edges = with_checks(edges, checks, "histogram")
+        if values.types[0].is_complex:
+            raise DTypeError(
+                "histogram needs real numbers.",
+                hint="Take a part or the size: td.real(a), td.abs(a).",
+            )
+
+        def uniform_bin(i: Any) -> Any:
+            x = values[i].astype(real)
+            guess = floor((x - low_s) / (high_s - low_s) * float(count)).astype(int64)
+            k = minimum(maximum(guess, 0), count - 1)
+            # Correct by one bin so that bins agree with the edges, as NumPy does.
+            k = where((x < edge(k)) & (k > 0), k - 1, k)
+            k = where((x >= edge(k + 1)) & (k < count - 1), k + 1, k)
+            return where((x >= cast(low_s, real)) & (x <= cast(high_s, real)), k, ignore)
+
+        bin_of: Callable[[Any], Any] = uniform_bin
+        extent: Any = count
+    else:
+        edges = as_array(bins, "histogram")
+        if edges.ndim != 1:
+            raise ShapeError(
+                "histogram: edges must be of rank 1.",
+                hint="Give a number of bins, or their edges in ascending order.",
+            )
+        node = edges._leaves[0].node
+        given = node.source if isinstance(node, Input) else None
+        if isinstance(given, np.ndarray) and np.any(given[:-1] > given[1:]):
+            raise ShapeError(
+                "histogram: the edges must not descend.", hint="Sort them: bins=np.sort(edges)."
+            )
+        extent = Scalar(apply_primitive("subtract", [edges._shape[0], constant(1)]))
+
+        def searched_bin(i: Any) -> Any:
+            x = values[i]
+            last = edges.shape[0] - 1
+            # Largest k with edges[k] <= x, by bisection.
+            low, _high = while_loop(
+                lambda s: s[1] - s[0] > 1,
+                lambda s: (
+                    where(edges[(s[0] + s[1]) // 2] <= x, (s[0] + s[1]) // 2, s[0]),
+                    where(edges[(s[0] + s[1]) // 2] <= x, s[1], (s[0] + s[1]) // 2),
+                ),
+                (Scalar(constant(0)), Scalar(as_index(last, "histogram"))),
+            )
+            inside = (x >= edges[Scalar(constant(0))]) & (x <= edges[last])
+            return where(inside, low, ignore)
+
+        bin_of = searched_bin
+    if weights is None:
+        source = fill(values.shape, Scalar(constant(1)))
+        kind = int64
+    else:
+        source = _checked_like(flatten(as_array(weights, "histogram")), values, "histogram")
+        kind = _widest(source.types[0])
+    defaults = fill((extent,), Scalar(Const(0, kind)))
+    counts = permute(lambda new, old: new + old, defaults, bin_of, source, name="histogram")
+    counts = with_checks(counts, checks, "histogram")
+    counts = counts if weights is None else cast(counts, source.types[0])
+    if not density:
+        return counts, edges
+    counted: Any = compute(counts)
+    sides = edges if edges.types[0].is_inexact else cast(edges, float64)  # integers may overflow
+    widths = cast(sides[1:] - sides[:-1], float64)
+    return counted / widths / sum_(counted), edges
+
+
+def _widest(type_: ScalarType) -> ScalarType:
+    """The type in which weights of a type are added."""
+    if type_.is_complex:
+        return complex128
+    if type_.is_float:
+        return float64
+    return uint64 if type_ == uint64 else int64
+
+
+def _never_empty(values: Array) -> Array:
+    """The array, or the elements 0 and 1 if it is empty, so that min and max are defined."""
+    extent: Expr = greatest(values._shape[0], constant(2))
+    n = values._shape[0]
+    last = apply_primitive("maximum", [apply_primitive("subtract", [n, constant(1)]), constant(0)])
+    at = apply_primitive("minimum", [Index(0), last])
+    t = values.types[0]
+    empty = apply_primitive("equal", [n, constant(0)])
+    node = Cond(empty, (simplify.cast(Index(0), t),), tuple(values._element((at,))))
+    made = Generate((extent,), (Proj(node, 0),), label=Label("histogram"), where=user_location())
+    return Array(made.leaves)

@@ -1,0 +1,676 @@
+"""Axes moved, arrays repeated, split and stacked, with NumPy's names."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from ...annotations import ArrayLike, AxisLike
+from ...array import Array
+from ...errors import AxisError, DTypeError, ShapeError
+from ...expr import constant
+from ...frontend.sources import as_array
+from ...graph import Check, Leaf, known
+from ...scalar import Scalar, lift
+from ...shapes import broadcast_shapes, extents, require
+from ..common import normalise_axis, operation
+from ..elements.functions import minimum
+from ..elements.mapping import zip as zip_
+from ..reducing.irregular import expand
+from .index_space import (
+    broadcast_to,
+    expand_dims,
+    flatten,
+    reshape,
+    reverse,
+    swapaxes,
+    take,
+    transpose,
+)
+from .joining import concatenate
+from .making import iota, the
+
+__all__ = [
+    "append",
+    "array_split",
+    "atleast_1d",
+    "atleast_2d",
+    "atleast_3d",
+    "broadcast_arrays",
+    "column_stack",
+    "dsplit",
+    "dstack",
+    "fliplr",
+    "flipud",
+    "hsplit",
+    "hstack",
+    "matrix_transpose",
+    "moveaxis",
+    "repeat",
+    "rollaxis",
+    "rot90",
+    "split",
+    "tile",
+    "unstack",
+    "vsplit",
+    "vstack",
+]
+
+
+@operation
+def moveaxis(a: ArrayLike, source: AxisLike, destination: AxisLike) -> Array:
+    """Move axes to new positions; the others keep their order.
+
+    Parameters: `a` of any rank; `source` and `destination`, an axis or as many axes each, may count
+    from the end.  `AxisError` if they are no axes of `a`, `ShapeError` if their numbers differ.
+
+    Parameters
+        a: an array of any shape.
+        source: the axes to move.
+        destination: where they go.
+
+    Result: an array.
+
+    >>> import numpy as np, treadle as td
+    >>> td.moveaxis(np.zeros((3, 4, 5)), 0, -1).shape
+    (4, 5, 3)
+
+    See also `transpose`, `swapaxes`, `permute_dims`, `rollaxis`, `matrix_transpose`.
+    """
+    array = as_array(a, "moveaxis")
+    froms, tos = (_in_order(x, array, "moveaxis") for x in (source, destination))
+    if len(froms) != len(tos):
+        raise ShapeError(
+            f"moveaxis: {len(froms)} axes cannot move to {len(tos)} positions.",
+            hint="Give source and destination equally many axes.",
+        )
+    order = [axis for axis in range(array.ndim) if axis not in froms]
+    for to, axis in sorted(zip(tos, froms, strict=True)):
+        order.insert(to, axis)
+    return transpose(array, order)
+
+
+def _in_order(axes: AxisLike, array: Array, operation: str) -> list[int]:
+    """Different axes, counted from the start, in the given order."""
+    given = [axes] if isinstance(axes, int) else list(axes)
+    found = [normalise_axis(x, array.ndim, operation) for x in given]
+    if len(set(found)) != len(found):
+        raise AxisError(
+            f"{operation}: an axis is named twice: {axes}.", hint="Name each axis once."
+        )
+    return found
+
+
+@operation
+def rollaxis(a: ArrayLike, axis: int, start: int = 0) -> Array:
+    """`axis` moved to before the axis `start`; `moveaxis` is easier to read.
+
+    Parameters
+        a: an array of any shape.
+        axis: the axis, from −rank to rank − 1.
+        start: the axis before which it goes; default 0.
+
+    Result: an array.
+
+    Errors: `AxisError` if there is no such axis.
+
+    >>> import treadle as td
+    >>> td.rollaxis(td.ones((2, 3, 4)), 2).shape
+    (4, 2, 3)
+
+    See also `transpose`, `swapaxes`, `moveaxis`, `permute_dims`, `matrix_transpose`.
+    """
+    array = as_array(a, "rollaxis")
+    axis = normalise_axis(axis, array.ndim, "rollaxis")
+    if start < 0:
+        start += array.ndim
+    if not 0 <= start <= array.ndim:
+        raise AxisError(
+            f"rollaxis: start={start} is outside 0 … {array.ndim}.",
+            hint="td.moveaxis(a, source, destination) is easier to read.",
+        )
+    return moveaxis(array, axis, start - (axis < start))
+
+
+@operation
+def matrix_transpose(a: ArrayLike) -> Array:
+    """The last two axes swapped; `ShapeError` if the rank is below 2.
+
+    Parameters
+        a: matrices (…, m, n).
+
+    Result: an array.
+
+    >>> import numpy as np, treadle as td
+    >>> td.matrix_transpose(np.zeros((5, 2, 3))).shape
+    (5, 3, 2)
+
+    See also `transpose`, `swapaxes`, `moveaxis`, `permute_dims`, `rollaxis`.
+    """
+    array = as_array(a, "matrix_transpose")
+    _require_rank(array, 2, "matrix_transpose")
+    return swapaxes(array, -1, -2)
+
+
+def _require_rank(array: Array, least: int, operation: str) -> None:
+    if array.ndim < least:
+        raise ShapeError(
+            f"{operation} needs a rank of at least {least}, got {array.ndim}.",
+            hint="td.expand_dims(a, axis) adds an axis.",
+        )
+
+
+@operation
+def fliplr(a: ArrayLike) -> Array:
+    """Axis 1 reversed; the rank is at least 2.
+
+    Parameters
+        a: an array of any shape.
+
+    Result: an array of the shape of `a`.
+
+    >>> import numpy as np, treadle as td
+    >>> td.fliplr(np.arange(6).reshape(2, 3))
+    Array([[2, 1, 0],
+           [5, 4, 3]])
+
+    See also `flip`, `flipud`, `reverse`, `roll`, `rot90`.
+    """
+    array = as_array(a, "fliplr")
+    _require_rank(array, 2, "fliplr")
+    return reverse(array, 1)
+
+
+@operation
+def flipud(a: ArrayLike) -> Array:
+    """Axis 0 reversed; the rank is at least 1.
+
+    Parameters
+        a: an array of any shape.
+
+    Result: an array of the shape of `a`.
+
+    >>> import numpy as np, treadle as td
+    >>> td.flipud(np.arange(6).reshape(2, 3))
+    Array([[3, 4, 5],
+           [0, 1, 2]])
+
+    See also `flip`, `fliplr`, `reverse`, `roll`, `rot90`.
+    """
+    array = as_array(a, "flipud")
+    _require_rank(array, 1, "flipud")
+    return reverse(array, 0)
+
+
+@operation
+def rot90(a: ArrayLike, k: int = 1, axes: Sequence[int] = (0, 1)) -> Array:
+    """Rotate by `k` quarter turns in the plane of two axes, from the first towards the second.
+
+    Parameters
+        a: an array of any shape.
+        k: how many quarter turns; default 1.
+        axes: the plane; default (0, 1).
+
+    Result: an array.
+
+    >>> import numpy as np, treadle as td
+    >>> td.rot90(np.array([[1, 2], [3, 4]]))
+    Array([[2, 4],
+           [1, 3]])
+
+    See also `flip`, `fliplr`, `flipud`, `reverse`, `roll`.
+    """
+    array = as_array(a, "rot90")
+    if len(axes) != 2:
+        raise ShapeError(f"rot90 needs two axes, got {len(axes)}.", hint="Write axes=(0, 1).")
+    first, second = _in_order(tuple(axes), array, "rot90")
+    if k % 4 == 0:
+        return array
+    if k % 4 == 2:
+        return reverse(array, (first, second))
+    turned = reverse(array, second) if k % 4 == 1 else array
+    turned = swapaxes(turned, first, second)
+    return turned if k % 4 == 1 else reverse(turned, second)
+
+
+# --- repeating -------------------------------------------------------------------------------
+
+
+@operation
+def repeat(a: ArrayLike, repeats: ArrayLike, axis: int | None = None) -> Array:
+    """Each element `repeats` times, next to each other; of the flattened array for axis None.
+
+    `repeats` is one number, which may be a run-time value, or an array of a number for each element
+    (along `axis`): the extent of the result is then computed by the kernels.
+
+    Parameters
+        a: an array of any shape.
+        repeats: how often each element is repeated.
+        axis: the axis, from −rank to rank − 1; optional.
+
+    Result: an array.
+
+    Errors: `AxisError` if there is no such axis.
+
+    >>> import numpy as np, treadle as td
+    >>> td.repeat(np.array([3, 1]), 2)
+    Array([3, 3, 1, 1])
+
+    See also `tile`, `replicate`, `resize`.
+    """
+    array = as_array(a, "repeat")
+    if axis is None:
+        array, axis = flatten(array), 0
+    axis = normalise_axis(axis, array.ndim, "repeat")
+    if not isinstance(repeats, int | Scalar | np.integer):
+        counts = as_array(repeats, "repeat")
+        if not counts.structure.is_leaf or not counts.types[0].is_integer or counts.ndim > 1:
+            raise DTypeError(
+                f"repeat: the numbers of repeats are {counts.dtype} of rank {counts.ndim}.",
+                hint="Give an integer, or an array of rank 1 with one for each element.",
+            )
+        if counts.ndim and known(counts._shape[0]) != 1:
+            pairs = zip_(iota(array.shape[axis]), counts)
+            return take(array, expand(lambda p: p[1], lambda p, k: p[0], pairs), axis)
+        repeats = the(counts[0] if counts.ndim else counts)
+    wide = expand_dims(array, axis + 1)
+    shape = [*array.shape[: axis + 1], repeats, *array.shape[axis + 1 :]]
+    merged = [*array.shape[:axis], array.shape[axis] * repeats, *array.shape[axis + 1 :]]
+    return reshape(broadcast_to(wide, shape), merged)
+
+
+@operation
+def tile(a: ArrayLike, reps: int | Sequence[int]) -> Array:
+    """The array repeated `reps` times along each axis, the last numbers for the last axes.
+
+    Parameters
+        a: an array of any shape.
+        reps: how often along each axis.
+
+    Result: an array.
+
+    >>> import numpy as np, treadle as td
+    >>> td.tile(np.array([1, 2]), (2, 2))
+    Array([[1, 2, 1, 2],
+           [1, 2, 1, 2]])
+
+    See also `repeat`, `replicate`, `resize`.
+    """
+    array = as_array(a, "tile")
+    times = [reps] if isinstance(reps, int | Scalar) else list(reps)
+    rank = max(array.ndim, len(times))
+    times = [1] * (rank - len(times)) + times
+    shape = [1] * (rank - array.ndim) + list(array.shape)
+    apart = reshape(array, list(itertools.chain.from_iterable((1, n) for n in shape)))
+    wide = broadcast_to(apart, list(itertools.chain.from_iterable(zip(times, shape, strict=True))))
+    return reshape(wide, [t * n for t, n in zip(times, shape, strict=True)])
+
+
+# --- ranks -----------------------------------------------------------------------------------
+
+
+@operation
+def atleast_1d(*arrays: ArrayLike) -> Array | tuple[Array, ...]:
+    """Arrays of rank 0 become arrays of one element; one array, or a tuple of several.
+
+    Parameters
+        *arrays: arrays.
+
+    Result: an array, or a tuple of arrays for several.
+
+    >>> import treadle as td
+    >>> td.atleast_1d(5)
+    Array([5])
+
+    See also `atleast_2d`, `atleast_3d`.
+    """
+    made = tuple(_at_least(a, 1) for a in arrays)
+    return made[0] if len(made) == 1 else made
+
+
+@operation
+def atleast_2d(*arrays: ArrayLike) -> Array | tuple[Array, ...]:
+    """Arrays of lower rank become rows of a matrix; one array, or a tuple of several.
+
+    Parameters
+        *arrays: arrays.
+
+    Result: an array, or a tuple of arrays for several.
+
+    >>> import numpy as np, treadle as td
+    >>> td.atleast_2d(np.array([3, 1, 2]))
+    Array([[3, 1, 2]])
+
+    See also `atleast_1d`, `atleast_3d`.
+    """
+    made = tuple(_at_least(a, 2) for a in arrays)
+    return made[0] if len(made) == 1 else made
+
+
+@operation
+def atleast_3d(*arrays: ArrayLike) -> Array | tuple[Array, ...]:
+    """Rank 3 at least: (1, n, 1) for n elements, (m, n, 1) for a matrix, as in NumPy.
+
+    Parameters
+        *arrays: arrays.
+
+    Result: an array, or a tuple of arrays for several.
+
+    >>> import numpy as np, treadle as td
+    >>> td.atleast_3d(np.array([3, 1, 2])).shape
+    (1, 3, 1)
+
+    See also `atleast_1d`, `atleast_2d`.
+    """
+    made = tuple(_at_least(a, 3) for a in arrays)
+    return made[0] if len(made) == 1 else made
+
+
+def _at_least(a: ArrayLike, rank: int) -> Array:
+    array = as_array(a, f"atleast_{rank}d")
+    if rank == 3 and array.ndim in (1, 2):
+        return expand_dims(array if array.ndim == 2 else expand_dims(array, 0), 2)
+    for _ in range(rank - array.ndim):
+        array = expand_dims(array, 0)
+    return array
+
+
+@operation
+def broadcast_arrays(*arrays: ArrayLike) -> tuple[Array, ...]:
+    """The arrays, all with the shape to which they broadcast.
+
+    Parameters
+        *arrays: arrays.
+
+    Result: a tuple of arrays.
+
+    >>> import numpy as np, treadle as td
+    >>> [x.shape for x in td.broadcast_arrays(np.zeros((3, 1)), np.zeros(4))]
+    [(3, 4), (3, 4)]
+
+    See also `broadcast_to`, `broadcast_shapes`.
+    """
+    made = [as_array(a, "broadcast_arrays") for a in arrays]
+    shape, _ = broadcast_shapes([a._shape for a in made], "broadcast_arrays")
+    return tuple(broadcast_to(a, extents(shape)) for a in made)
+
+
+# --- joining and splitting -------------------------------------------------------------------
+
+
+@operation
+def hstack(arrays: Iterable[ArrayLike]) -> Array:
+    """Join along axis 1, or along axis 0 arrays of rank 1.
+
+    Parameters
+        arrays: arrays.
+
+    Result: an array.
+
+    >>> import numpy as np, treadle as td
+    >>> td.hstack([np.array([3, 1, 2]), np.array([2, 0, 1])])
+    Array([3, 1, 2, 2, 0, 1])
+
+    See also `concat`, `stack`, `vstack`, `dstack`, `column_stack`.
+    """
+    made = [_at_least(a, 1) for a in arrays]
+    return concatenate(made, 1 if made and made[0].ndim > 1 else 0)
+
+
+@operation
+def vstack(arrays: Iterable[ArrayLike]) -> Array:
+    """Join along axis 0; arrays of rank 1 are rows.
+
+    Parameters
+        arrays: arrays.
+
+    Result: an array.
+
+    >>> import numpy as np, treadle as td
+    >>> td.vstack([np.array([1, 2]), np.array([3, 4])])
+    Array([[1, 2],
+           [3, 4]])
+
+    See also `concat`, `stack`, `hstack`, `dstack`, `column_stack`.
+    """
+    return concatenate([_at_least(a, 2) for a in arrays], 0)
+
+
+@operation
+def dstack(arrays: Iterable[ArrayLike]) -> Array:
+    """Join along axis 2, after `atleast_3d`.
+
+    Parameters
+        arrays: arrays.
+
+    Result: an array.
+
+    >>> import numpy as np, treadle as td
+    >>> td.dstack([np.array([3, 1, 2]), np.array([2, 0, 1])]).shape
+    (1, 3, 2)
+
+    See also `concat`, `stack`, `vstack`, `hstack`, `column_stack`.
+    """
+    return concatenate([_at_least(a, 3) for a in arrays], 2)
+
+
+@operation
+def column_stack(arrays: Iterable[ArrayLike]) -> Array:
+    """A matrix whose columns are arrays of rank 1; matrices are joined along axis 1.
+
+    Parameters
+        arrays: arrays.
+
+    Result: an array.
+
+    >>> import numpy as np, treadle as td
+    >>> td.column_stack([np.array([3, 1, 2]), np.array([2, 0, 1])])
+    Array([[3, 2],
+           [1, 0],
+           [2, 1]])
+
+    See also `concat`, `stack`, `vstack`, `hstack`, `dstack`.
+    """
+    made = [as_array(a, "column_stack") for a in arrays]
+    return concatenate([expand_dims(_at_least(a, 1), 1) if a.ndim < 2 else a for a in made], 1)
+
+
+@operation
+def append(a: ArrayLike, values: ArrayLike, axis: int | None = None) -> Array:
+    """`values` after `a` along an axis; both are flattened for axis None.
+
+    Parameters
+        a: an array of any shape.
+        values: the values, an array.
+        axis: the axis, from −rank to rank − 1; optional.
+
+    Result: an array.
+
+    Errors: `AxisError` if there is no such axis.
+
+    >>> import numpy as np, treadle as td
+    >>> td.append(np.array([3, 1, 2]), np.array([2, 0, 1]))
+    Array([3, 1, 2, 2, 0, 1])
+
+    See also `concat`, `stack`, `vstack`, `hstack`, `dstack`.
+    """
+    parts = [as_array(a, "append"), as_array(values, "append")]
+    return concatenate([flatten(p) for p in parts] if axis is None else parts, axis or 0)
+
+
+@operation
+def array_split(a: ArrayLike, parts: int | Sequence[int], axis: int = 0) -> tuple[Array, ...]:
+    """Split along an axis into `parts` nearly equal parts (the first ones are longer), or before
+    the indices in `parts`.
+
+    Parameters
+        a: an array of any shape.
+        parts: the number of equal parts, or the indices at which parts begin.
+        axis: the axis, from −rank to rank − 1; default 0.
+
+    Result: a tuple of arrays.
+
+    Errors: `AxisError` if there is no such axis.
+
+    >>> import numpy as np, treadle as td
+    >>> [x.tolist() for x in td.array_split(np.arange(5), 2)]
+    [[0, 1, 2], [3, 4]]
+
+    See also `split`, `hsplit`, `vsplit`, `dsplit`, `unstack`.
+    """
+    return _split(as_array(a, "array_split"), parts, axis, "array_split", equal=False)
+
+
+@operation
+def split(a: ArrayLike, parts: int | Sequence[int], axis: int = 0) -> tuple[Array, ...]:
+    """`array_split` into parts of equal extent: `ShapeError` if the extent is no multiple.
+
+    Parameters
+        a: an array of any shape.
+        parts: the number of equal parts, or the indices at which parts begin.
+        axis: the axis, from −rank to rank − 1; default 0.
+
+    Result: a tuple of arrays.
+
+    Errors: `AxisError` if there is no such axis.
+
+    >>> import numpy as np, treadle as td
+    >>> td.split(np.array([3, 1, 2]), 3)
+    (Array([3]), Array([1]), Array([2]))
+
+    See also `array_split`, `hsplit`, `vsplit`, `dsplit`, `unstack`.
+    """
+    return _split(as_array(a, "split"), parts, axis, "split", equal=True)
+
+
+@operation
+def hsplit(a: ArrayLike, parts: int | Sequence[int]) -> tuple[Array, ...]:
+    """`split` along axis 1, or along axis 0 if the rank is 1.
+
+    Parameters
+        a: an array of any shape.
+        parts: the number of equal parts, or the indices at which parts begin.
+
+    Result: a tuple of arrays.
+
+    >>> import numpy as np, treadle as td
+    >>> td.hsplit(np.arange(6).reshape(2, 3), 3)
+    (Array([[0],
+           [3]]), Array([[1],
+           [4]]), Array([[2],
+           [5]]))
+
+    See also `split`, `array_split`, `vsplit`, `dsplit`, `unstack`.
+    """
+    array = as_array(a, "hsplit")
+    _require_rank(array, 1, "hsplit")
+    return _split(array, parts, 1 if array.ndim > 1 else 0, "hsplit", equal=True)
+
+
+@operation
+def vsplit(a: ArrayLike, parts: int | Sequence[int]) -> tuple[Array, ...]:
+    """`split` along axis 0; the rank is at least 2.
+
+    Parameters
+        a: an array of any shape.
+        parts: the number of equal parts, or the indices at which parts begin.
+
+    Result: a tuple of arrays.
+
+    >>> import numpy as np, treadle as td
+    >>> td.vsplit(np.arange(6).reshape(2, 3), 2)
+    (Array([[0, 1, 2]]), Array([[3, 4, 5]]))
+
+    See also `split`, `array_split`, `hsplit`, `dsplit`, `unstack`.
+    """
+    array = as_array(a, "vsplit")
+    _require_rank(array, 2, "vsplit")
+    return _split(array, parts, 0, "vsplit", equal=True)
+
+
+@operation
+def dsplit(a: ArrayLike, parts: int | Sequence[int]) -> tuple[Array, ...]:
+    """`split` along axis 2; the rank is at least 3.
+
+    Parameters
+        a: an array of any shape.
+        parts: the number of equal parts, or the indices at which parts begin.
+
+    Result: a tuple of arrays.
+
+    >>> import treadle as td
+    >>> td.dsplit(td.ones((1, 1, 2)), 2)
+    (Array([[[1.]]]), Array([[[1.]]]))
+
+    See also `split`, `array_split`, `hsplit`, `vsplit`, `unstack`.
+    """
+    array = as_array(a, "dsplit")
+    _require_rank(array, 3, "dsplit")
+    return _split(array, parts, 2, "dsplit", equal=True)
+
+
+def _split(array: Array, parts: int | Sequence[int], axis: int, operation: str,
+           equal: bool) -> tuple[Array, ...]:  # fmt: skip
+    axis = normalise_axis(axis, array.ndim, operation)
+    extent = array.shape[axis]
+    whole = (slice(None),) * axis
+    if not isinstance(parts, int):
+        ends = [None, *parts, None]
+        return tuple(array[(*whole, slice(a, b))] for a, b in itertools.pairwise(ends))
+    if parts <= 0:
+        raise ShapeError(
+            f"{operation} needs at least one part, got {parts}.",
+            hint="Give a number of parts, or the indices between them.",
+        )
+    size, longer = extent // parts, extent % parts
+    # (For run-time extents, too: the first `longer` parts have one element more.)
+    starts = [k * size + (0 if equal else minimum(longer, k)) for k in range(parts + 1)]
+    found = tuple(array[(*whole, slice(a, b))] for a, b in itertools.pairwise(starts))
+    if not equal or parts == 1:
+        return found
+    checks = require(
+        lift(longer), constant(0),
+        f"{operation}: an axis does not split into {parts} equal parts: {{left}} of its elements "
+        "are left over.",
+        hint="td.array_split makes the first parts longer.",
+    )  # fmt: skip
+    return tuple(_checked(part, checks) for part in found)
+
+
+def _checked(array: Array, checks: tuple[Check, ...]) -> Array:
+    """The array with more checks of the operation that makes it."""
+    node = array._leaves[0].node
+    made = node.with_(checks=(*node.checks, *checks))
+    return Array([Leaf(made, leaf.component) for leaf in array._leaves], array.structure)
+
+
+@operation
+def unstack(a: ArrayLike, axis: int = 0) -> tuple[Array, ...]:
+    """The slices along an axis, whose extent must be known.
+
+    Parameters
+        a: an array of any shape.
+        axis: the axis, from −rank to rank − 1; default 0.
+
+    Result: a tuple of arrays.
+
+    Errors: `AxisError` if there is no such axis.
+
+    >>> import numpy as np, treadle as td
+    >>> [x.tolist() for x in td.unstack(np.arange(6).reshape(2, 3))]
+    [[0, 1, 2], [3, 4, 5]]
+
+    See also `split`, `array_split`, `hsplit`, `vsplit`, `dsplit`.
+    """
+    array = as_array(a, "unstack")
+    axis = normalise_axis(axis, array.ndim, "unstack")
+    number = known(array._shape[axis])
+    if number is None:
+        raise ShapeError(
+            "unstack: the number of parts is the extent of the axis, a run-time value here.",
+            hint="Index what you need: a[0], a[k]; or td.unzip arrays of tuples.",
+        )
+    whole = (slice(None),) * axis
+    return tuple(array[(*whole, k)] for k in range(number))

@@ -1,0 +1,269 @@
+"""Changing a part of an array: update, and `a.at[index].set`, `add`, `multiply`, `min`, `max`.
+
+A part given by integers, slices and integer arrays becomes a `Permute` whose domain is the part, so
+an array that is updated in place costs as much as its part.  A boolean array chooses element by
+element, as `where` does.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ... import late_binding as later
+from ... import simplify
+from ...annotations import ArrayLike, Element, Function, Indexing
+from ...array import Array
+from ...errors import (
+    DTypeError,
+    ShapeError,
+    TracingError,
+    did_you_mean,
+    no_attribute,
+    user_facing_methods,
+    user_location,
+)
+from ...expr import TRUE, Expr, constant, substitute
+from ...frontend.refusals import never_set
+from ...frontend.sources import as_array, is_arraylike
+from ...frontend.tracing import forbid_nesting
+from ...graph import Check, Combine, Generate, Label, Permute, Shape, indices, known
+from ...scalar import Scalar, apply_primitive, fit_weak, lift, yields
+from ...shapes import same_shape, show_shape, stretch_checks, stretched
+from ...types import flatten
+from ..common import combining_method, flatten_value, method, operation, trace_combine
+from .parts import part_of, unwrapped
+
+__all__ = ["update"]
+
+
+@operation
+def update(a: ArrayLike, index: Indexing, new: Element) -> Array:
+    """`a` with `new` in place of `a[index]`: NumPy's `a[index] = new`, as a new array.
+
+    `index`: integers, slices, `...` and None, all of which may be run-time scalars; integer arrays,
+    as in NumPy, where of several elements for one place the last in row order stays; or a boolean
+    array over all axes of `a`, or its first ones.  `new` is broadcast to the part (for a boolean
+    array: to `a`) and cast to the type of `a`; a literal must fit in it.
+
+    Negative numbers count from the end.  A Python integer out of range is an error
+    (`IndexOutOfBounds`); a run-time one changes nothing, and is reported in checked mode.
+
+    Parameters
+        a: an array.
+        index: an index as in `a[index]`.
+        new: the new elements: numbers or an array that broadcasts to the part.
+
+    Result: an array.
+
+    >>> import numpy as np, treadle as td
+    >>> td.run(td.update(np.zeros((2, 4), int), (0, slice(1, None, 2)), [7, 8]))
+    array([[0, 7, 0, 8],
+           [0, 0, 0, 0]])
+
+    See also `permute`, `scatter`, `put`.
+    """
+    return _updated(a, index, new, "update")
+
+
+@never_set
+class At:
+    """`a.at`: its parts, `a.at[index]`, are changed by `set`, `add`, `multiply`, `min` and `max`,
+    each of which returns a new array.
+
+    >>> import numpy as np, treadle as td
+    >>> a = td.use(np.array([1, 2, 3]))
+    >>> td.run(a.at[1:].multiply(10)), td.run(a.at[[0, 0]].add([5, 6]))
+    (array([ 1, 20, 30]), array([12,  2,  3]))
+    """
+
+    __slots__ = ("_array",)
+
+    def __init__(self, array: Array) -> None:
+        self._array = array
+
+    def __getitem__(self, index: Indexing) -> Part:
+        return Part(self._array, index)
+
+    def __setitem__(self, index: Indexing, new: Element) -> None:
+        raise TracingError(
+            "arrays are immutable.", hint="Make a new one: a = a.at[index].set(new)."
+        )
+
+    def __call__(self, *_: Any) -> Part:
+        raise TracingError("a.at is not called.", hint="Write a.at[index].set(new).")
+
+
+@never_set
+@user_facing_methods
+class Part:
+    """`a.at[index]`.  The methods return `a` with the part changed; the index and `new` are those
+    of `td.update`.
+
+    `set` is `td.update`.  The others combine `new` with the elements there, all that have the same
+    place; float sums and products of such elements may differ in their last bits from run to run
+    unless `deterministic=True`.
+    """
+
+    __slots__ = ("_array", "_index")
+
+    def __init__(self, array: Array, index: Indexing) -> None:
+        self._array, self._index = array, index
+
+    @method
+    def set(self, new: Element) -> Array:
+        """The array with `new` in place of the part."""
+        return _updated(self._array, self._index, new, "a.at[…].set")
+
+    @combining_method
+    def add(self, new: Element) -> Array:
+        """The array with `new` added to the part."""
+        return self._combined("add", new)
+
+    @combining_method
+    def multiply(self, new: Element) -> Array:
+        """The array with the part multiplied by `new`."""
+        return self._combined("multiply", new)
+
+    @combining_method
+    def min(self, new: Element) -> Array:
+        """The array with the smaller of the part and `new`; NaN if one of them is."""
+        return self._combined("minimum", new)
+
+    @combining_method
+    def max(self, new: Element) -> Array:
+        """The array with the larger of the part and `new`; NaN if one of them is."""
+        return self._combined("maximum", new)
+
+    def _combined(self, primitive: str, new: Element) -> Array:
+        def combine(new: Scalar, old: Scalar) -> Scalar:
+            return Scalar(apply_primitive(primitive, [new._expr, old._expr]))
+
+        called = f"a.at[…].{primitive.removesuffix('imum')}"
+        if not self._array.structure.is_leaf:
+            raise DTypeError(
+                f"{called} works on scalars, but the elements are tuples: "
+                f"{self._array.structure.describe(self._array.types)}.",
+                hint="Take them apart with td.unzip(a), or write td.permute(f, a, …).",
+            )
+        return _updated(self._array, self._index, new, called, combine)
+
+    def __getattr__(self, name: str) -> Any:
+        methods = ["set", "add", "multiply", "min", "max"]
+        advice = did_you_mean(name, methods) or f"Its methods: {', '.join(methods)}."
+        raise no_attribute(f"a.at[…] has no {name!r}.  {advice}", name)
+
+
+def _updated(a: Any, index: Indexing, new: Element, called: str,
+             function: Function | None = None) -> Array:  # fmt: skip
+    """`a` with `new`, or with `function(new, old)`, at the part; errors name `called`."""
+    forbid_nesting("update")
+    where = user_location()
+    array = as_array(a, called)
+    combine = None
+    if function is not None:
+        combine = trace_combine(function, array.structure, array.types, called, where)
+    index = unwrapped(index)
+    mask = _mask(index)
+    if mask is not None:
+        return _chosen(array, mask, new, called, combine)
+    part = part_of(array, index, called, reading=False)
+    values, checks = _values(new, array, part.shape, called)
+    label = Label("update", deterministic=combine is None and part.repeats)
+    node = Permute(part.shape, TRUE, part.target, values, array._leaves, combine, label=label,
+                   where=where, checks=(*part.checks, *checks))  # fmt: skip
+    return Array(node.leaves, array.structure, array._shape)
+
+
+# --- the new elements ------------------------------------------------------------------------
+
+
+def _values(new: Element, array: Array, shape: Shape, called: str
+            ) -> tuple[tuple[Expr, ...], tuple[Check, ...]]:  # fmt: skip
+    """The components of the new element at an index of `shape`, in the types of the array."""
+    if _is_array(new) or (isinstance(new, list) and array.structure.is_leaf):
+        given = as_array(new, called)
+        if not given.structure.same_nesting(array.structure):
+            raise DTypeError(
+                f"{called}: the array has elements {array.structure.describe(array.types)}, the "
+                f"new ones are {given.structure.describe(given.types)}.",
+                hint="Both need the same nesting.",
+            )
+        fitted, checks = _fitted(given, shape, called)
+        found = given._element(fitted)
+    else:
+        found, checks = [], ()
+        for leaf in _components(new, array, called):
+            if _is_array(leaf):
+                given = as_array(leaf, called)
+                fitted, more = _fitted(given, shape, called)
+                found += given._element(fitted)
+                checks += more
+            else:
+                found.append(lift(leaf, called))
+    values = (
+        fit_weak(e, t) if yields(e, t) else simplify.cast(e, t)
+        for e, t in zip(found, array.types, strict=True)
+    )
+    return tuple(values), checks
+
+
+def _components(new: Element, array: Array, called: str) -> list[Any]:
+    if array.structure.is_leaf:
+        return [new]
+    leaves, nesting = flatten(new, _is_array)
+    if isinstance(new, list) or not nesting.same_nesting(array.structure):
+        return flatten_value(new, array.structure, "the new element", called)  # raises the error
+    return leaves
+
+
+def _is_array(value: Any) -> bool:
+    return isinstance(value, Array) or is_arraylike(value)
+
+
+def _fitted(given: Array, shape: Shape, called: str
+            ) -> tuple[tuple[Expr, ...], tuple[Check, ...]]:  # fmt: skip
+    """The index of the given array for an index of `shape`, to which it is broadcast; as in NumPy,
+    it may have more axes in front if their extent is 1."""
+    own = given._shape
+    extra = max(len(own) - len(shape), 0)
+    misfit = f"{called}: {show_shape(own)} does not broadcast to the part {show_shape(shape)}"
+    if any(known(e) != 1 for e in own[:extra]):
+        raise ShapeError(f"{misfit}: it has {len(own)} axes.", hint=_BROADCAST)
+    checks = stretch_checks(own[extra:], shape, misfit, _BROADCAST)
+    return ((constant(0),) * extra + stretched(own[extra:], shape)), checks
+
+
+_BROADCAST = "The new elements have the shape of a[index], or extents of 1 that stretch to it."
+
+# --- by a boolean array ----------------------------------------------------------------------
+
+
+def _mask(index: Any) -> Array | None:
+    if not (isinstance(index, list | Scalar) or _is_array(index)):
+        return None
+    found = as_array(index, "an index")
+    return found if found.structure.is_leaf and found.types[0].kind == "bool" else None
+
+
+def _chosen(array: Array, mask: Array, new: Element, called: str, combine: Combine | None) -> Array:
+    """The new elements where the mask holds."""
+    if mask.ndim > array.ndim:
+        raise ShapeError(
+            f"{called}: a boolean array of rank {mask.ndim} for an array of rank {array.ndim}.",
+            hint="It has the shape of the array, or of its first axes.",
+        )
+    checks = same_shape(array._shape[: mask.ndim], mask._shape, called)
+    index = indices(array.ndim)
+    old = tuple(array._element(index))
+    (chosen,) = mask._element(index[: mask.ndim])
+    values, more = _values(new, array, array._shape, called)
+    if combine is not None:
+        bound = zip((*combine.left, *combine.right), (*values, *old), strict=True)
+        values = substitute(combine.results, dict(bound))
+    elements = tuple(simplify.select(chosen, v, o) for v, o in zip(values, old, strict=True))
+    node = Generate(array._shape, elements, label=Label("update"), where=user_location(),
+                    checks=(*checks, *more))  # fmt: skip
+    return Array(node.leaves, array.structure, array._shape)
+
+
+later.offer(At=At)

@@ -1,0 +1,1 @@
+"""Many elements to fewer: folds, scans, segments, statistics; sorted, searched, filtered."""

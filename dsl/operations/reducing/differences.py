@@ -1,0 +1,236 @@
+"""Differences, derivatives and integrals of sampled functions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ...annotations import ArrayLike
+from ...array import Array
+from ...errors import ShapeError
+from ...frontend.sources import as_array
+from ...scalar import Scalar
+from ..common import normalise_axis, operation
+from ..elements.functions import absolute, cast, remainder, where
+from ..indexing.index_space import broadcast_to, flatten
+from ..indexing.joining import concatenate
+from ..queries import result_type
+from .reductions import sum as sum_
+from .scans import cumsum
+
+__all__ = ["diff", "ediff1d", "gradient", "trapezoid", "unwrap"]
+
+
+def _along(axis: int, part: slice) -> tuple[slice, ...]:
+    return (*[slice(None)] * axis, part)
+
+
+@operation
+def diff(
+    a: ArrayLike,
+    n: int = 1,
+    axis: int = -1,
+    *,
+    prepend: ArrayLike | None = None,
+    append: ArrayLike | None = None,
+) -> Array:
+    """The n-th difference along an axis, `a[1:] - a[:-1]` repeated; `!=` for booleans.
+
+    The result is shorter by `n`; all differences are one kernel.
+
+    Parameters
+        a: an array of any shape.
+        n: how many times; default 1.
+        axis: the axis, from −rank to rank − 1; default -1.
+        prepend: an array, or one number, to be joined before `a`; optional.
+        append: an array, or one number, to be joined after `a`; optional.
+
+    Result: an array.
+
+    Errors: `AxisError` if there is no such axis.
+
+    >>> import numpy as np, treadle as td
+    >>> td.diff(np.array([1, 4, 9]))
+    Array([3, 5])
+
+    See also `ediff1d`, `gradient`, `trapezoid`.
+    """
+    array = as_array(a, "diff")
+    if n < 0:
+        raise ShapeError(
+            f"diff: n is the number of differences, not {n}.", hint="Write td.diff(a, 1)."
+        )
+    axis = normalise_axis(axis, array.ndim, "diff")
+    joined = [_beside(x, array, axis) for x in (prepend, array, append) if x is not None]
+    array = concatenate(joined, axis) if len(joined) > 1 and n else array
+    for _ in range(n):
+        upper, lower = array[_along(axis, slice(1, None))], array[_along(axis, slice(None, -1))]
+        array = upper != lower if array.types[0].kind == "bool" else upper - lower
+    return array
+
+
+def _beside(given: ArrayLike, array: Array, axis: int) -> Array:
+    """What is joined to an array along an axis: a number fills one slice, in the array's type."""
+    if isinstance(given, Scalar | int | float | complex | np.generic):
+        given = cast(given, result_type(array, given))
+    other = as_array(given, "diff")
+    if other.ndim:
+        return other
+    return broadcast_to(other, (*array.shape[:axis], 1, *array.shape[axis + 1 :]))
+
+
+@operation
+def ediff1d(
+    a: ArrayLike, to_end: ArrayLike | None = None, to_begin: ArrayLike | None = None
+) -> Array:
+    """The differences of the flattened array, between optional other elements.
+
+    Parameters
+        a: an array of any shape.
+        to_end: values after the differences; optional.
+        to_begin: values before the differences; optional.
+
+    Result: an array.
+
+    >>> import numpy as np, treadle as td
+    >>> td.ediff1d(np.array([3, 1, 2]))
+    Array([-2,  1])
+
+    See also `diff`, `gradient`, `trapezoid`.
+    """
+    array = diff(flatten(as_array(a, "ediff1d")))
+    parts: list[Any] = [
+        None if x is None else flatten(as_array(x, "ediff1d")).astype(array.dtype)
+        for x in (to_begin, to_end)
+    ]
+    parts.insert(1, array)
+    return concatenate([p for p in parts if p is not None])
+
+
+@operation
+def gradient(
+    a: ArrayLike, *spacing: float | ArrayLike, axis: int | tuple[int, ...] | None = None
+) -> Array | tuple[Array, ...]:
+    """The derivative along each axis: central differences, one-sided ones at both ends.
+
+    `spacing`: one number for all axes, or for each a number or the array of its coordinates
+    (default 1).  `axis`: one (a single array is returned), several, or None: all.  Integers give
+    float64.  Each axis needs at least 2 elements.
+
+    Parameters
+        a: an array of any shape.
+        *spacing: the distance of neighbours, or the coordinates, for all axes or for each; default
+            1.
+        axis: the axes; default all.
+
+    Result: an array, or a tuple of arrays for several.
+
+    Errors: `AxisError` if there is no such axis.
+
+    >>> import numpy as np, treadle as td
+    >>> td.gradient(np.array([0.0, 1.0, 4.0, 9.0]))
+    Array([1., 2., 4., 5.])
+
+    See also `diff`, `ediff1d`, `trapezoid`.
+    """
+    array = as_array(a, "gradient")
+    if not array.types[0].is_inexact:
+        array = array.astype(float)
+    axes = range(array.ndim) if axis is None else axis if isinstance(axis, tuple) else (axis,)
+    chosen = [normalise_axis(x, array.ndim, "gradient") for x in axes]
+    steps: list[Any] = list(spacing) if len(spacing) > 1 else [*(spacing or (1.0,))] * len(chosen)
+    if len(steps) != len(chosen):
+        raise ShapeError(
+            f"gradient: {len(steps)} spacings for {len(chosen)} axes.",
+            hint="Give one for all axes, or one for each.",
+        )
+    found = tuple(_derivative(array, k, h) for k, h in zip(chosen, steps, strict=True))
+    return found[0] if len(found) == 1 else found
+
+
+def _derivative(f: Array, axis: int, spacing: Any) -> Array:
+    below, here, above = (f[_along(axis, part)] for part in
+                          (slice(None, -2), slice(1, -1), slice(2, None)))  # fmt: skip
+    first, second, last, before = (f[_along(axis, slice(k, k + 1 or None))] for k in (0, 1, -1, -2))
+    if np.ndim(spacing) == 0 and not isinstance(spacing, Array):
+        inner = (above - below) / (2 * spacing)
+        return concatenate([(second - first) / spacing, inner, (last - before) / spacing], axis)
+    steps = diff(as_array(spacing, "gradient"))
+    steps = steps[(slice(None), *[None] * (f.ndim - axis - 1))]
+    left, right = steps[:-1], steps[1:]
+    inner = (
+        above * (left / (right * (left + right)))
+        + here * ((right - left) / (left * right))
+        - below * (right / (left * (left + right)))
+    )
+    return concatenate([(second - first) / steps[:1], inner, (last - before) / steps[-1:]], axis)
+
+
+@operation
+def trapezoid(y: ArrayLike, x: ArrayLike | None = None, dx: float = 1.0, axis: int = -1) -> Array:
+    """The integral along an axis by the trapezoidal rule, over the coordinates `x` (of rank 1, or
+    of the shape of `y`), or with the spacing `dx`.
+
+    Parameters
+        y: a number, or an array that broadcasts with `x`.
+        x: a number, or an array of any shape; optional.
+        dx: the distance of neighbours; default 1.
+        axis: the axis, from −rank to rank − 1; default -1.
+
+    Result: an array.
+
+    Errors: `AxisError` if there is no such axis.
+
+    >>> import numpy as np, treadle as td
+    >>> float(td.trapezoid(np.array([1.0, 2.0, 3.0])))
+    4.0
+
+    See also `diff`, `ediff1d`, `gradient`.
+    """
+    array = as_array(y, "trapezoid")
+    axis = normalise_axis(axis, array.ndim, "trapezoid")
+    width: Any = dx
+    if x is not None:
+        places = as_array(x, "trapezoid")
+        if places.ndim == 1:
+            width = diff(places)[(slice(None), *[None] * (array.ndim - axis - 1))]
+        else:
+            width = diff(places, axis=axis)
+    upper, lower = array[_along(axis, slice(1, None))], array[_along(axis, slice(None, -1))]
+    return sum_(width * (upper + lower) / 2.0, axis=axis)
+
+
+@operation
+def unwrap(
+    p: ArrayLike, discont: float | None = None, axis: int = -1, period: float = 2 * np.pi
+) -> Array:
+    """Angles without jumps: multiples of `period` are added where neighbours differ by more than
+    `discont` (default: half a period).
+
+    Parameters
+        p: angles, an array.
+        discont: the jump that is corrected; default: half the period.
+        axis: the axis, from −rank to rank − 1; default -1.
+        period: the period; default 2π.
+
+    Result: an array.
+
+    Errors: `AxisError` if there is no such axis.
+
+    >>> import numpy as np, treadle as td
+    >>> td.unwrap(np.array([0.0, 6.0]), period=6.0)
+    Array([0., 0.])
+    """
+    array = as_array(p, "unwrap")
+    if not array.types[0].is_float:
+        array = array.astype(float)
+    axis = normalise_axis(axis, array.ndim, "unwrap")
+    half = period / 2
+    steps = diff(array, axis=axis)
+    folded = remainder(steps + half, period) - half
+    folded = where((folded == -half) & (steps > 0), half, folded)
+    least = half if discont is None else max(discont, half)
+    corrections = where(absolute(steps) < least, 0.0, folded - steps)
+    rest = array[_along(axis, slice(1, None))] + cumsum(corrections, axis=axis)
+    return concatenate([array[_along(axis, slice(None, 1))], rest], axis)

@@ -1,0 +1,156 @@
+"""Folds: `fold`, `fold1` and helpers for reductions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ...annotations import ArrayLike, AxisLike, Element, Function, ScheduleLike
+from ...array import Array, map_over
+from ...errors import TracingError, user_location
+from ...expr import Expr, Index, constant
+from ...frontend.sources import as_array
+from ...frontend.tracing import forbid_nesting
+from ...graph import Check, Fold, Label, Shape
+from ...shapes import require
+from ..common import fit_to, label_of, normalise_axes, operation, trace_combine
+
+__all__ = ["fold", "fold1"]
+
+
+def split_axes(array: Array, axes: Sequence[int]) -> tuple[Shape, Shape, list[Expr]]:
+    """Outer and inner extents, and the index of an element in terms of Index(outer…, inner…)."""
+    outer_axes = [k for k in range(array.ndim) if k not in axes]
+    index: list[Expr] = [constant(0)] * array.ndim
+    for position, k in enumerate([*outer_axes, *axes]):
+        index[k] = Index(position)
+    outer = tuple(array._shape[k] for k in outer_axes)
+    inner = tuple(array._shape[k] for k in axes)
+    return outer, inner, index
+
+
+def with_unit_axis(array: Array) -> tuple[Array, tuple[int, ...]]:
+    """Append an axis of extent 1: reducing over no axis (`axis=()`) reduces over it."""
+    index = [Index(k) for k in range(array.ndim)]
+    made = map_over(array, index, (*array._shape, constant(1)), Label("expand_dims"))
+    return made, (array.ndim,)
+
+
+def not_empty(array: Array, axes: Sequence[int], operation: str) -> tuple[Check, ...]:
+    checks: tuple[Check, ...] = ()
+    for k in axes:
+        checks += require(
+            array._shape[k],
+            constant(1),
+            f"{operation} of an empty axis: axis {k} has extent {{left}} and there is no "
+            "neutral element.",
+            relation=">=",
+            hint="td.fold(f, init, a) gives init for an empty axis.",
+        )
+    return checks
+
+
+@operation
+def fold(
+    f: Function,
+    init: Element,
+    a: ArrayLike,
+    axis: AxisLike | None = -1,
+    *,
+    name: str | None = None,
+    schedule: ScheduleLike | None = None,
+    deterministic: bool = False,
+) -> Array:
+    """Reduce along `axis` (an int, a tuple, or None for all axes) with an associative `f`.
+
+    `f` need not be commutative.  `init` is combined once, on the left; an empty axis gives `init`.
+
+    Parameters
+        f: an associative function (x, y) of two elements.
+        init: the initial value: a number, or a tuple or class of numbers.
+        a: an array of rank ≥ 1.
+        axis: the axis, from −rank to rank − 1; default -1.
+
+    Result: an array without the axis.
+
+    Errors: `AxisError` if there is no such axis.
+
+    >>> import numpy as np, treadle as td
+    >>> td.run(td.fold(lambda x, y: x + y, 0, np.array([[1, 2], [3, 4]])))
+    array([3, 7])
+
+    See also `fold1`, `fold_seg`, `sum`.
+    """
+    return _fold(f, (init,), a, axis, "fold", name, schedule, deterministic)
+
+
+@operation
+def fold1(
+    f: Function,
+    a: ArrayLike,
+    axis: AxisLike | None = -1,
+    *,
+    name: str | None = None,
+    schedule: ScheduleLike | None = None,
+    deterministic: bool = False,
+) -> Array:
+    """`fold` without an initial value; an empty axis raises a `ShapeError`.
+
+    Parameters
+        f: an associative function (x, y) of two elements.
+        a: an array of any shape.
+        axis: the axis, from −rank to rank − 1; default -1.
+
+    Result: an array without the axis.
+
+    Errors: `AxisError` if there is no such axis.
+
+    >>> import numpy as np, treadle as td
+    >>> td.fold1(lambda a, b: 10 * a + b, np.arange(6).reshape(2, 3))
+    Array([ 12, 345])
+
+    See also `fold`, `fold_seg`, `sum`.
+    """
+    return _fold(f, (), a, axis, "fold1", name, schedule, deterministic)
+
+
+def _fold(
+    f: Function,
+    init: tuple[Any, ...],
+    a: ArrayLike,
+    axis: AxisLike | None,
+    operation: str,
+    name: str | None,
+    schedule: ScheduleLike | None,
+    deterministic: bool,
+) -> Array:
+    forbid_nesting(operation)
+    where = user_location()
+    array = as_array(a, operation)
+    if init and not array.ndim and getattr(init[0], "ndim", None):
+        raise TracingError(
+            f"{operation}: the initial value is an array, and the array a single value.",
+            hint="The initial value seems to be missing: fold(f, init, a, axis), or "
+            "fold1(f, a, axis) without one.",
+        )
+    axes = normalise_axes(axis, array.ndim, operation)
+    if not axes:
+        array, axes = with_unit_axis(array)
+    checks = () if init else not_empty(array, axes, operation)
+    types = array.types
+    start = (
+        fit_to(init[0], array.structure, types, "the initial value", operation) if init else None
+    )
+    combine = trace_combine(f, array.structure, types, operation, where)
+    outer, inner, index = split_axes(array, axes)
+    node = Fold(
+        outer,
+        inner,
+        tuple(array._element(index)),
+        combine,
+        start,
+        label=label_of(operation, name, schedule, deterministic),
+        where=where,
+        checks=checks,
+    )
+    return Array(node.leaves, array.structure, outer)

@@ -1,0 +1,446 @@
+"""Operations with data-dependent extents (compact, filter, expand, unique), and sorting."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from ... import late_binding as later
+from ... import simplify
+from ...annotations import ArrayLike, Element, Function, ScheduleLike, Value
+from ...array import Array
+from ...errors import AxisError, DTypeError, ShapeError, user_location
+from ...expr import Const, Expr, Index, Read, constant
+from ...frontend.refusals import no_array
+from ...frontend.sources import as_array, is_arraylike, normalise_source, use
+from ...frontend.tracing import enclosing_kernel, forbid_nesting
+from ...graph import Check, Generate, Label, Library, Output, Permute, indices, known
+from ...libraries.sort import sorting
+from ...scalar import Scalar, apply_primitive, as_index, as_strong, as_truth, lift, refuse_traced
+from ...shapes import require, same_shape
+from ...types import LEAF, bool_, complex64, complex128, int64
+from ..common import label_of, normalise_axis, operation, require_axes, trace_elements
+from ..control import cond, loop, while_loop
+from ..elements.functions import logical_not, where
+from ..elements.mapping import map as map_
+from ..elements.mapping import unzip_flat, with_checks
+from ..indexing.index_space import flatten, reshape, reverse, take, take_along_axis
+from ..indexing.making import iota, the
+from .scans import scan_array
+from .segments import add_lengths, length_of, segment_of_position
+
+__all__ = ["argsort", "compact", "expand", "filter", "isin", "sort", "sort_complex",
+           "unique"]  # fmt: skip
+
+
+@operation
+def compact(
+    mask: ArrayLike, a: ArrayLike, *, name: str | None = None, schedule: ScheduleLike | None = None
+) -> tuple[Array, Array]:
+    """(elements of `a` where `mask` holds, in row-major order; their count as a rank-0 array).
+
+    `values.shape[0]` is computed by the kernels; later operations can use it.
+
+    Parameters
+        mask: an array of booleans.
+        a: an array of any shape.
+
+    Result: the elements that fit, and their number.
+
+    >>> import numpy as np, treadle as td
+    >>> td.compact([True, False, True], np.array([3, 1, 2]))
+    (Array([3, 2]), Array(2))
+
+    See also `filter`, `expand`, `unique`, `nonzero`.
+    """
+    forbid_nesting("compact")
+    where = user_location()
+    source, keep = as_array(a, "compact"), as_array(mask, "compact")
+    if not keep.structure.is_leaf:
+        raise DTypeError(
+            "compact needs a mask of truth values, got tuples.",
+            hint="Make one value of the parts: td.map(lambda p: p[0] & p[1], mask).",
+        )
+    checks = same_shape(keep._shape, source._shape, "compact")
+    flat_mask, flat = flatten(keep), flatten(source)
+    truth = as_truth(flat_mask._element((Index(0),))[0])
+    ones = Generate(
+        flat_mask._shape,
+        (simplify.cast(truth, int64),),
+        label=Label("mask"),
+        where=where,
+        checks=checks,
+    )
+    places = scan_array(
+        lambda x, y: x + y, (0,), Array(ones.leaves), 0, "exclusive", False, "places", None, None
+    )
+    n = flat._shape[0]
+    at = places._element((Index(0),))[0]
+    empty = Generate(
+        (n,), tuple(Const(0, t) for t in flat.types), label=Label("compact"), where=where
+    )
+    packed = Permute(
+        (n,),
+        truth,
+        (at,),
+        tuple(flat._element((Index(0),))),
+        empty.leaves,
+        None,
+        label=label_of("compact", name, schedule),
+        where=where,
+    )
+    require_axes(packed, packed.label)
+    count_read = places._element((n,))[0]
+    count = Array(Generate((), (count_read,), label=Label("count"), where=where).leaves)
+    total = count._element(())[0]
+    reads = tuple(le.at(Index(0)) for le in packed.leaves)
+    values = Generate((total,), reads, label=Label("compact"), where=where)
+    return Array(values.leaves, source.structure, (total,)), count
+
+
+@operation
+def filter(
+    p: Function, a: ArrayLike, *, name: str | None = None, schedule: ScheduleLike | None = None
+) -> tuple[Array, Array]:
+    """`compact` with a predicate on the elements: (values, count).
+
+    Parameters
+        p: a function of an element that returns a boolean.
+        a: an array of any shape.
+
+    Result: the elements that fit, and their number.
+
+    >>> import numpy as np, treadle as td
+    >>> td.filter(lambda e: e > 1, np.array([3, 1, 2]))
+    (Array([3, 2]), Array(2))
+
+    See also `compact`, `expand`, `unique`, `nonzero`.
+    """
+    forbid_nesting("filter")
+    array = as_array(a, "filter")
+    where = user_location()
+    index = indices(array.ndim)
+    elements, structure = trace_elements(p, [array._scalar_at(index)], "filter", where)
+    if not structure.is_leaf:
+        raise DTypeError(
+            "the predicate of filter must return one truth value.",
+            hint="Combine several with & and |.",
+        )
+    mask = Generate(array._shape, (as_truth(elements[0]),), label=Label("filter"), where=where)
+    return compact(Array(mask.leaves), array, name=name, schedule=schedule)
+
+
+@operation
+def expand(
+    count: Function,
+    get: Function,
+    a: ArrayLike,
+    *,
+    name: str | None = None,
+    schedule: ScheduleLike | None = None,
+) -> Array:
+    """Concatenate `get(x, k)` for k < count(x) over all elements x of `a`.
+
+    Parameters
+        count: a function: how many results an element gives.
+        get: a function (element, k) that gives its k-th result.
+        a: an array of any shape.
+
+    Result: an array of rank 1.
+
+    >>> import numpy as np, treadle as td
+    >>> td.expand(lambda n: n, lambda n, k: 10 * n + k, np.array([2, 0, 1]))
+    Array([20, 21, 10])
+
+    See also `filter`, `compact`, `unique`, `nonzero`.
+    """
+    forbid_nesting("expand")
+    where = user_location()
+    array = flatten(as_array(a, "expand"))
+    element = array._scalar_at((Index(0),))
+    lengths, structure = trace_elements(count, [element], "expand", where, [array])
+    if not structure.is_leaf:
+        raise DTypeError(
+            "the count function of expand must return one integer.",
+            hint="expand(count, get, a): count(x) says how many, get(x, k) gives the k-th.",
+        )
+    as_index(Scalar(lengths[0]), "expand")
+    length = apply_primitive("maximum", [length_of(as_strong(lengths[0])), constant(0)])
+    counts = Array(Generate(array._shape, (length,), label=Label("counts"), where=where).leaves)
+    offsets = scan_array(add_lengths, (0,), counts, 0, "exclusive", False, "offsets", None, None)
+    n = array._shape[0]
+    last = Generate((), (offsets._element((n,))[0],), label=Label("count"), where=where)
+    total: Expr = Read(last, 0, ())
+    owner = segment_of_position(offsets._leaves[0], n, total, 0)
+    segment = owner._element((Index(0),))[0]
+    k = apply_primitive("subtract", [Index(0), offsets._element((segment,))[0]])
+    elements, result = trace_elements(
+        get, [array._scalar_at((segment,)), Scalar(k)], "expand", where
+    )
+    node = Generate((total,), elements, label=label_of("expand", name, schedule), where=where)
+    return Array(node.leaves, result, (total,))
+
+
+# --- operations of a library -----------------------------------------------------------------
+
+
+def _plain(a: ArrayLike, operation: str) -> Array:
+    array = as_array(a, operation)
+    if not array.structure.is_leaf:
+        raise DTypeError(
+            f"{operation} works on scalars, but the elements are tuples.",
+            hint="Sort keys and gather: order = td.argsort(keys).",
+        )
+    return array
+
+
+def _sorted(a: ArrayLike, axis: int | None, operation: str, index: bool) -> Array:
+    forbid_nesting(operation)
+    array = as_array(a, operation)
+    if axis is None:
+        array, axis = flatten(array), 0
+    if array.ndim == 0:
+        raise ShapeError(
+            f"{operation} needs an axis; the array has rank 0.",
+            hint="Give it an axis first: a[None].",
+        )
+    k = normalise_axis(axis, array.ndim, operation)
+    if not array.structure.is_leaf:
+        order = order_by(unzip_flat(array)[::-1], k)
+        return order if index else take_along_axis(array, order, k)
+    out = Output(array._shape, int64 if index else array.types[0])
+    made = Library(
+        sorting(operation, k),
+        array._leaves,
+        (out,),
+        label=Label(operation),
+        where=user_location(),
+    )
+    return Array(made.leaves, LEAF, array._shape)
+
+
+def order_by(keys: Sequence[Array], axis: int) -> Array:
+    """The indices that sort by the last key, equal elements by the one before it, and so on."""
+    order: Array = argsort(keys[0], axis)
+    for key in keys[1:]:
+        order = take_along_axis(order, argsort(take_along_axis(key, order, axis), axis), axis)
+    return order
+
+
+@operation
+def sort(
+    a: ArrayLike, axis: int | None = -1, *, descending: bool = False, stable: bool = True
+) -> Array:
+    """Sort along an axis, as NumPy's sort; NaN last, or first if `descending`.
+
+    Tuples are sorted by their first components, equal ones by the second, and so on.
+
+    Parameters
+        a: an array of rank ≥ 1.
+        axis: the axis, from −rank to rank − 1; default -1; None: flattened.
+        descending: whether the largest come first, NaN before them; default False.
+        stable: no effect: equal numbers are indistinguishable; default True.
+
+    Result: an array of the shape of `a`.
+
+    Errors: `AxisError` if there is no such axis.
+
+    >>> import numpy as np, treadle as td
+    >>> td.sort(np.array([3, 1, 2]))
+    Array([1, 2, 3])
+
+    See also `argsort`, `lexsort`, `partition`, `argpartition`, `searchsorted`.
+    """
+    refuse_traced("sort", descending=descending, stable=stable)
+    found = _sorted(a, axis, "sort", False)
+    return reverse(found, 0 if axis is None else axis) if descending else found
+
+
+@operation
+def sort_complex(a: ArrayLike) -> Array:
+    """Complex numbers sorted along the last axis, by their real, then their imaginary parts.
+
+    Parameters
+        a: an array of any shape.
+
+    Result: an array of the shape of `a`.
+
+    >>> import numpy as np, treadle as td
+    >>> td.sort_complex(np.array([3, 1, 2]))
+    Array([1.+0.j, 2.+0.j, 3.+0.j])
+    """
+    array = _plain(a, "sort_complex")
+    kind = array.types[0]
+    if not kind.is_complex:
+        array = array.astype(complex64 if kind.bytes <= 2 and kind.is_integer else complex128)
+    return sort(array)
+
+
+@operation
+def argsort(
+    a: ArrayLike, axis: int | None = -1, *, descending: bool = False, stable: bool = True
+) -> Array:
+    """Indices (int64) that sort along an axis, those of equal elements ascending.
+
+    Parameters
+        a: an array of any shape.
+        axis: the axis, from −rank to rank − 1; default -1; None: flattened.
+        descending: whether the largest come first, NaN before them; default False.
+        stable: no effect: equal elements always keep their order; default True.
+
+    Result: an array of integers of the shape of `a`.
+
+    Errors: `AxisError` if there is no such axis.
+
+    >>> import numpy as np, treadle as td
+    >>> td.argsort(np.array([3, 1, 2]))
+    Array([1, 2, 0])
+
+    See also `sort`, `lexsort`, `partition`, `argpartition`, `searchsorted`.
+    """
+    refuse_traced("argsort", descending=descending, stable=stable)
+    if not descending:
+        return _sorted(a, axis, "argsort", True)
+    array = as_array(a, "argsort")
+    if axis is None:
+        array, axis = flatten(array), 0
+    # Ascending from the end, the last of equal elements comes first: reversed, the first does.
+    found: Array = reverse(_sorted(reverse(array, axis), axis, "argsort", True), axis)
+    return array.shape[axis] - 1 - found
+
+
+@operation
+def unique(a: ArrayLike) -> Array:
+    """The distinct elements, ascending; the extent is computed by the kernels.
+
+    Parameters
+        a: an array of any shape.
+
+    Result: a sorted array of rank 1.
+
+    >>> import treadle as td
+    >>> td.unique([2, 1, 2])
+    Array([1, 2])
+
+    See also `filter`, `compact`, `expand`, `nonzero`.
+    """
+    forbid_nesting("unique")
+    array = flatten(as_array(a, "unique"))
+    ordered = sort(array)
+    before = apply_primitive(
+        "maximum", [apply_primitive("subtract", [Index(0), constant(1)]), constant(0)]
+    )
+    differs: Expr = Const(False, bool_)
+    for here, previous in zip(
+        ordered._element((Index(0),)), ordered._element((before,)), strict=True
+    ):
+        other = apply_primitive("not_equal", [here, previous])
+        if here.type.is_inexact:  # all NaN count as equal, as in NumPy
+            both = [apply_primitive("isnan", [e]) for e in (here, previous)]
+            nan = apply_primitive("logical_not", [apply_primitive("logical_and", both)])
+            other = apply_primitive("logical_and", [other, nan])
+        differs = apply_primitive("logical_or", [differs, other])
+    is_new = apply_primitive(
+        "logical_or", [apply_primitive("equal", [Index(0), constant(0)]), differs]
+    )
+    mask = Generate(ordered._shape, (is_new,), label=Label("unique"), where=user_location())
+    values, _ = compact(Array(mask.leaves), ordered, name="unique")
+    return values
+
+
+@operation
+def isin(
+    element: ArrayLike,
+    test_elements: ArrayLike | Collection[float],
+    assume_unique: bool = False,
+    invert: bool = False,
+) -> Value:
+    """Whether a scalar, or each element of an array, is among `test_elements`: numbers or an array
+    (inside a kernel, a host array).  NaN is never found; `assume_unique` has no effect.
+
+    Parameters
+        element: a number or an array.
+        test_elements: the numbers to look for.
+        assume_unique: has no effect; for NumPy's sake; default False.
+        invert: whether to return the opposite; default False.
+
+    Result: an array; a scalar if all operands are numbers.
+
+    >>> import numpy as np, treadle as td
+    >>> td.run(td.isin(np.array([1, 2, 3]), [3, 1]))
+    array([ True, False,  True])
+
+    See also `union1d`, `intersect1d`, `setdiff1d`, `setxor1d`.
+    """
+    if isinstance(test_elements, set | frozenset | range | tuple):
+        test_elements = list(test_elements)
+    if isinstance(test_elements, Array):
+        forbid_nesting("isin")
+        table = sort(flatten(test_elements))
+    elif isinstance(test_elements, list | int | float | complex | np.generic) or is_arraylike(
+        test_elements
+    ):
+        table = use(np.unique(normalise_source(test_elements)))
+    else:
+        raise no_array(test_elements, "isin")
+    n = table.shape[0]
+
+    def member(x: Scalar) -> Element:
+        if table.types[0].is_complex or x.dtype.is_complex:
+            found = loop(n, lambda k, among: among | (table[k] == x), False)
+        else:  # the first index whose value is not less than x
+            low, _ = while_loop(lambda s: s[0] < s[1], lambda s: _half(s, table, x), (0, n))
+            found = cond(low < n, table[low] == x, False)
+        return logical_not(found) if invert else found
+
+    if enclosing_kernel() is not None:
+        inside: Scalar = member(Scalar(as_strong(lift(element, "isin"))))
+        return inside
+    found = map_(member, as_array(element, "isin"))
+    result: Value = the(found) if isinstance(element, Scalar) else found
+    return result
+
+
+def _half(span: tuple[Any, Any], table: Array, x: ArrayLike) -> tuple[Any, Any]:
+    """The half of a range of a sorted table that contains the first value not less than `x`."""
+    low, high = span
+    middle = (low + high) // 2
+    less = table[middle] < x
+    return where(less, middle + 1, low), where(less, high, middle)
+
+
+def chosen(array: Array, mask: Array) -> Array:
+    """`array[mask]`: the elements, or the slices along the first axes, where the mask holds."""
+    if mask.ndim > array.ndim:
+        raise AxisError(
+            f"a boolean index of rank {mask.ndim} for an array of rank {array.ndim}.",
+            hint="It has the shape of the array, or of its first axes.",
+        )
+    checks: tuple[Check, ...] = ()
+    empty = False
+    for axis, (own, given) in enumerate(zip(array._shape, mask._shape, strict=False)):
+        if known(given) == 0:  # as in the Array API standard, it selects nothing
+            empty = True
+            continue
+        checks += require(
+            own,
+            given,
+            f"a boolean index: axis {axis} has {{left}} elements, the index {{right}}.",
+            error="IndexOutOfBounds",
+            hint="It has the shape of the array, or of its first axes.",
+        )
+    mask = with_checks(mask, checks, "mask")
+    if empty:
+        rows = reshape(array, (prod(array.shape[: mask.ndim]), *array.shape[mask.ndim :]))
+        return take(rows, iota(0), 0)
+    if mask.ndim == array.ndim:
+        return compact(mask, array)[0]
+    rows = reshape(array, (mask.size, *array.shape[mask.ndim :]))
+    at, _ = compact(flatten(mask), iota(mask.size))
+    return take(rows, at, 0)
+
+
+later.offer(chosen=chosen)

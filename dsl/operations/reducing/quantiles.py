@@ -1,0 +1,379 @@
+"""Order statistics, positions of elements, and interpolation."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import numpy as np
+
+from ...annotations import ArrayLike
+from ...array import Array
+from ...errors import ShapeError, TracingError
+from ...frontend.sources import as_array
+from ...types import int64
+from ..common import normalise_axis, operation
+from ..elements.functions import cast, clip, floor, isnan, minimum, rint, where
+from ..indexing.index_space import expand_dims, flatten, reshape, take, take_along_axis
+from ..indexing.joining import concatenate, stack
+from ..indexing.making import iota
+from ..indexing.rearranging import moveaxis
+from .irregular import argsort, compact
+from .irregular import sort as sort_
+from .reductions import count_nonzero
+from .searching import searchsorted
+
+__all__ = ["argwhere", "flatnonzero", "interp", "median", "nanmedian", "nanpercentile",
+           "nanquantile", "nonzero", "percentile", "quantile"]  # fmt: skip
+
+Method = Literal["linear", "lower", "higher", "midpoint", "nearest"]
+_METHODS = ("linear", "lower", "higher", "midpoint", "nearest")
+
+
+@operation
+def quantile(
+    a: ArrayLike,
+    q: ArrayLike,
+    axis: int | None = None,
+    method: Method = "linear",
+    keepdims: bool = False,
+) -> Array:
+    """The `q`-th quantiles along an axis (of all elements for None), q between 0 and 1.
+
+    The result has the shape of `q`, then the other axes.  `method`: between two elements `linear`
+    interpolates; `lower`, `higher`, `nearest` choose one, `midpoint` takes their mean.  NaN where
+    an element is NaN.  One sort, and a gather.
+
+    Parameters
+        a: an array of any shape.
+        q: the probabilities: a number or an array, in 0 … 1.
+        axis: the axis, from −rank to rank − 1; default None: of all elements.
+        method: "linear" (default) or another of NumPy's rules between two elements.
+        keepdims: whether the reduced axes stay, with extent 1; default False.
+
+    Result: an array without the axes that were reduced; of rank 0 if these are all.
+
+    Errors: `AxisError` if there is no such axis.
+
+    >>> import numpy as np, treadle as td
+    >>> td.quantile(np.array([1.0, 2.0, 4.0]), [0.5, 0.75])
+    Array([2., 3.])
+
+    See also `percentile`, `median`, `nanquantile`, `nanpercentile`, `nanmedian`.
+    """
+    return _quantile(a, q, axis, method, keepdims, "quantile", 1.0, skip=False)
+
+
+@operation
+def percentile(
+    a: ArrayLike,
+    q: ArrayLike,
+    axis: int | None = None,
+    method: Method = "linear",
+    keepdims: bool = False,
+) -> Array:
+    """`quantile` with q between 0 and 100.
+
+    Parameters
+        a: an array of any shape.
+        q: the percentages: a number or an array, in 0 … 100.
+        axis: the axis, from −rank to rank − 1; default None: of all elements.
+        method: "linear" (default) or another of NumPy's rules between two elements.
+        keepdims: whether the reduced axes stay, with extent 1; default False.
+
+    Result: an array without the axes that were reduced; of rank 0 if these are all.
+
+    Errors: `AxisError` if there is no such axis.
+
+    >>> import numpy as np, treadle as td
+    >>> td.percentile(np.array([0.0, 0.5, 1.0]), [50, 75])
+    Array([0.5 , 0.75])
+
+    See also `quantile`, `median`, `nanquantile`, `nanpercentile`, `nanmedian`.
+    """
+    return _quantile(a, q, axis, method, keepdims, "percentile", 100.0, skip=False)
+
+
+@operation
+def nanquantile(
+    a: ArrayLike,
+    q: ArrayLike,
+    axis: int | None = None,
+    method: Method = "linear",
+    keepdims: bool = False,
+) -> Array:
+    """`quantile` of the elements that are not NaN; NaN if there are none.
+
+    Parameters
+        a: an array of any shape.
+        q: the probabilities: a number or an array, in 0 … 1.
+        axis: the axis, from −rank to rank − 1; default None: of all elements.
+        method: "linear" (default) or another of NumPy's rules between two elements.
+        keepdims: whether the reduced axes stay, with extent 1; default False.
+
+    Result: an array without the axes that were reduced; of rank 0 if these are all.
+
+    Errors: `AxisError` if there is no such axis.
+
+    >>> import numpy as np, treadle as td
+    >>> td.nanquantile(np.array([0.0, 0.5, 1.0]), 0.25)
+    Array(0.25)
+
+    See also `quantile`, `percentile`, `median`, `nanpercentile`, `nanmedian`.
+    """
+    return _quantile(a, q, axis, method, keepdims, "nanquantile", 1.0, skip=True)
+
+
+@operation
+def nanpercentile(
+    a: ArrayLike,
+    q: ArrayLike,
+    axis: int | None = None,
+    method: Method = "linear",
+    keepdims: bool = False,
+) -> Array:
+    """`percentile` of the elements that are not NaN; NaN if there are none.
+
+    Parameters
+        a: an array of any shape.
+        q: the percentages: a number or an array, in 0 … 100.
+        axis: the axis, from −rank to rank − 1; default None: of all elements.
+        method: "linear" (default) or another of NumPy's rules between two elements.
+        keepdims: whether the reduced axes stay, with extent 1; default False.
+
+    Result: an array without the axes that were reduced; of rank 0 if these are all.
+
+    Errors: `AxisError` if there is no such axis.
+
+    >>> import numpy as np, treadle as td
+    >>> td.nanpercentile(np.array([0.0, 0.5, 1.0]), 50)
+    Array(0.5)
+
+    See also `quantile`, `percentile`, `median`, `nanquantile`, `nanmedian`.
+    """
+    return _quantile(a, q, axis, method, keepdims, "nanpercentile", 100.0, skip=True)
+
+
+@operation
+def median(a: ArrayLike, axis: int | None = None, keepdims: bool = False) -> Array:
+    """The middle element, or the mean of the two in the middle; NaN where an element is NaN.
+
+    Parameters
+        a: an array of any shape.
+        axis: the axis, from −rank to rank − 1; default None: of all elements.
+        keepdims: whether the reduced axes stay, with extent 1; default False.
+
+    Result: an array without the axes that were reduced; of rank 0 if these are all.
+
+    Errors: `AxisError` if there is no such axis.
+
+    >>> import numpy as np, treadle as td
+    >>> td.median(np.array([3, 1, 2]))
+    Array(2.)
+
+    See also `quantile`, `percentile`, `nanquantile`, `nanpercentile`, `nanmedian`.
+    """
+    return _quantile(a, 0.5, axis, "midpoint", keepdims, "median", 1.0, skip=False)
+
+
+@operation
+def nanmedian(a: ArrayLike, axis: int | None = None, keepdims: bool = False) -> Array:
+    """The median of the elements that are not NaN; NaN if there are none.
+
+    Parameters
+        a: an array of any shape.
+        axis: the axis, from −rank to rank − 1; default None: of all elements.
+        keepdims: whether the reduced axes stay, with extent 1; default False.
+
+    Result: an array without the axes that were reduced; of rank 0 if these are all.
+
+    Errors: `AxisError` if there is no such axis.
+
+    >>> import numpy as np, treadle as td
+    >>> td.nanmedian(np.array([3.0, np.nan, 1.0]))
+    Array(2.)
+
+    See also `quantile`, `percentile`, `median`, `nanquantile`, `nanpercentile`.
+    """
+    return _quantile(a, 0.5, axis, "midpoint", keepdims, "nanmedian", 1.0, skip=True)
+
+
+def _quantile(a: ArrayLike, q: ArrayLike, axis: int | None, method: str, keepdims: bool,
+              operation: str, whole: float, skip: bool) -> Array:  # fmt: skip
+    if method not in _METHODS:
+        raise TracingError(
+            f"{operation}: no method {method!r}.", hint=f"Choose of {', '.join(_METHODS)}."
+        )
+    array, shares = as_array(a, operation), as_array(q, operation).astype(float) / whole
+    if not array.types[0].is_inexact:
+        array = array.astype(float)
+    rank = array.ndim
+    if axis is None:
+        array, place = flatten(array), 0
+    else:
+        place = normalise_axis(axis, rank, operation)
+    rows = sort_(moveaxis(array, place, -1))
+    present: Any = count_nonzero(~isnan(rows), axis=-1)
+    extent = rows.shape[-1]
+    valid = present > 0 if skip else (present == extent) & (extent > 0)
+    for _ in range(shares.ndim):
+        present, valid = expand_dims(present, -1), expand_dims(valid, -1)
+    lead = rows.ndim - 1
+    at = reshape(shares, [1] * lead + list(shares.shape)) * (present - 1).astype(float)
+    low = cast(floor(at), int64)
+    share = (at - floor(at)).astype(rows.dtype)
+    high = minimum(low + 1, present - 1)
+    if method == "nearest":  # as NumPy's: halves to even
+        low = high = cast(rint(at), int64)
+    first, last = (_gathered(rows, clip(k, 0, extent - 1), shares.ndim) for k in (low, high))
+    if method in ("lower", "nearest"):
+        found: Any = first
+    elif method == "higher":
+        found = where(share > 0, last, first)
+    elif method == "midpoint":
+        found = where(share > 0, (first + last) / 2, first)
+    else:
+        apart = last - first
+        found = where(share < 0.5, first + apart * share, last - apart * (1 - share))
+    found = where(valid, found, np.nan).astype(rows.dtype)
+    for k in range(shares.ndim):  # the axes of q come first
+        found = moveaxis(found, lead + k, k)
+    if keepdims:
+        kept = [1] * rank if axis is None else [
+            1 if k == place else n for k, n in enumerate(as_array(a).shape)]  # fmt: skip
+        found = reshape(found, [*shares.shape, *kept])
+    return found  # type: ignore[no-any-return]
+
+
+def _gathered(rows: Array, index: Array, axes: int) -> Array:
+    """Elements of each row at the last `axes` axes of `index`."""
+    lead = rows.ndim - 1
+    flat = reshape(index, [*index.shape[:lead], -1]) if axes != 1 else index
+    return reshape(take_along_axis(rows, flat, -1), list(index.shape))
+
+
+# --- where ----------------------------------------------------------------------------------
+
+
+@operation
+def flatnonzero(a: ArrayLike) -> Array:
+    """The indices of the elements that are not 0 in the flattened array, ascending (int64).
+
+    Parameters
+        a: an array of any shape.
+
+    Result: an array.
+
+    >>> import numpy as np, treadle as td
+    >>> td.flatnonzero(np.array([2, 0, 1]))
+    Array([0, 2])
+
+    See also `nonzero`, `argwhere`.
+    """
+    array = flatten(as_array(a, "flatnonzero"))
+    found: Array = compact(array != 0, iota(array.shape[0]))[0]
+    return found
+
+
+@operation
+def nonzero(a: ArrayLike) -> tuple[Array, ...]:
+    """The indices of the elements that are not 0, in row-major order: an array for each axis.
+
+    Their extent is a run-time value.
+
+    Parameters
+        a: an array of any shape.
+
+    Result: a tuple of arrays.
+
+    >>> import numpy as np, treadle as td
+    >>> [x.tolist() for x in td.nonzero(np.array([[0, 3], [4, 0]]))]
+    [[0, 1], [1, 0]]
+
+    See also `filter`, `compact`, `expand`, `unique`.
+    """
+    array = as_array(a, "nonzero")
+    if not array.ndim:
+        raise ShapeError("nonzero needs axes.", hint="Compare the number: a != 0.")
+    places = flatnonzero(array)
+    found = []
+    for extent in reversed(array.shape[1:]):
+        found.append(places % extent)
+        places = places // extent
+    return (places, *reversed(found))
+
+
+@operation
+def argwhere(a: ArrayLike) -> Array:
+    """The indices of the elements that are not 0, a row for each.
+
+    Parameters
+        a: an array of any shape.
+
+    Result: an array.
+
+    >>> import numpy as np, treadle as td
+    >>> td.argwhere(np.array([2, 0, 1]))
+    Array([[0],
+           [2]])
+
+    See also `nonzero`, `flatnonzero`.
+    """
+    return stack(nonzero(a), axis=1)
+
+
+# --- interpolation --------------------------------------------------------------------------
+
+
+@operation
+def interp(
+    x: ArrayLike,
+    xp: ArrayLike,
+    fp: ArrayLike,
+    left: float | None = None,
+    right: float | None = None,
+    period: float | None = None,
+) -> Array:
+    """The piecewise linear function through the points (xp, fp), `xp` ascending, at `x`.
+
+    Below and above it is `left` and `right` (default: the first and the last of `fp`).  With
+    `period` the function repeats, and `xp` may have any order.  float64, or complex128.
+
+    Parameters
+        x: a number, or an array of any shape.
+        xp: the known x coordinates, increasing.
+        fp: the known values.
+        left: the value below `xp[0]`; default `fp[0]`.
+        right: the value above `xp[-1]`; default `fp[-1]`.
+        period: the period of `x`; default None.
+
+    Result: an array of the shape of `x`.
+
+    >>> import numpy as np, treadle as td
+    >>> td.interp(np.array([0.5, 9.0]), np.array([0.0, 1.0]), np.array([10.0, 20.0]))
+    Array([15., 20.])
+    """
+    at, places, values = (as_array(v, "interp").astype(float) if k < 2 else as_array(v, "interp")
+                          for k, v in enumerate((x, xp, fp)))  # fmt: skip
+    if places.ndim != 1 or values.ndim != 1:
+        raise ShapeError(
+            f"interp: xp and fp have rank 1, not {places.ndim} and {values.ndim}.",
+            hint="Interpolate each row by itself.",
+        )
+    values = values.astype(complex if values.types[0].is_complex else float)
+    if period is not None:
+        at, places = at % abs(period), places % abs(period)
+        order = argsort(places)
+        places, values = take(places, order), take(values, order)
+        places = concatenate([places[-1:] - abs(period), places, places[:1] + abs(period)])
+        values = concatenate([values[-1:], values, values[:1]])
+    last = places.shape[0] - 1
+    below = clip(searchsorted(places, at, side="right") - 1, 0, last)
+    above = minimum(below + 1, last)
+    x0, x1 = take(places, below), take(places, above)
+    y0, y1 = take(values, below), take(values, above)
+    step = where(x1 > x0, x1 - x0, 1.0)
+    found = where(at == x0, y0, (y1 - y0) / step * (at - x0) + y0)
+    first, end = take(places, 0 * below), take(places, 0 * below + last)
+    found = where(at < first, values[0] if left is None else left, found)
+    found = where(at > end, values[-1] if right is None else right, found)
+    return where(isnan(at), np.nan, found)

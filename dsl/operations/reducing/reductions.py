@@ -1,0 +1,587 @@
+"""NumPy's reductions."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ... import late_binding as later
+from ... import simplify
+from ...analysis.combines import simple_combine
+from ...annotations import ArrayLike, AxisLike, DTypeLike, Element, ScheduleLike
+from ...array import Array, map_over
+from ...errors import DTypeError, TracingError, user_location
+from ...expr import Const, Expr, Index, Read, constant
+from ...frontend.sources import as_array
+from ...frontend.tracing import forbid_nesting
+from ...graph import Fold, Generate, Label
+from ...primitives import real_part
+from ...scalar import Scalar, apply_primitive, as_truth, refuse_traced
+from ...types import LEAF, ScalarType, as_type, float32, float64, int64, uint64
+from ..common import combining, normalise_axes, normalise_axis, operation
+from ..elements.functions import (
+    absolute,
+    cast,
+    equal,
+    greater,
+    less,
+    maximum,
+    sqrt,
+    square,
+    subtract,
+    where,
+)
+from ..elements.mapping import imap
+from ..indexing.row_major import linear, product
+from .folds import fold1, not_empty, split_axes, with_unit_axis
+
+__all__ = [
+    "all",
+    "amax",
+    "amin",
+    "any",
+    "argmax",
+    "argmin",
+    "count_nonzero",
+    "max",
+    "mean",
+    "min",
+    "prod",
+    "std",
+    "sum",
+    "var",
+]
+
+
+def reduce(
+    array: Array,
+    axis: AxisLike | None,
+    keepdims: bool,
+    operation: str,
+    element: Callable[[Expr], Expr],
+    primitive: str,
+    init: Element,
+    finish: Callable[[Expr], Expr] | None = None,
+) -> Array:
+    """A reduction by a primitive over converted elements, with NumPy's rules for axes."""
+    forbid_nesting(operation)
+    if not array.structure.is_leaf:
+        raise DTypeError(
+            f"{operation} works on scalars, but the elements are tuples.",
+            hint="Take them apart with td.unzip(a), or use td.fold.",
+        )
+    ndim = array.ndim
+    axes = kept = normalise_axes(axis, ndim, operation)
+    if not axes:
+        array, axes = with_unit_axis(array)
+    checks = not_empty(array, axes, operation) if init is None else ()
+    outer, inner, index = split_axes(array, axes)
+    value = element(array._element(index)[0])
+    start = None if init is None else (Const(init, value.type),)
+    node = Fold(
+        outer,
+        inner,
+        (value,),
+        simple_combine(primitive, value.type),
+        start,
+        label=Label(operation),
+        where=user_location(),
+        checks=checks,
+    )
+    result = Array(node.leaves, LEAF, outer)
+    if finish is not None:
+        ends = tuple(finish(e) for e in result._element([Index(k) for k in range(len(outer))]))
+        made = Generate(outer, ends, label=Label(operation), where=user_location())
+        result = Array(made.leaves, LEAF, outer)
+    return keep_dimensions(result, kept, ndim) if keepdims else result
+
+
+def keep_dimensions(result: Array, axes: Sequence[int], ndim: int) -> Array:
+    """Insert the reduced axes again, with extent 1."""
+    shape: list[Expr] = []
+    index: list[Expr] = []
+    for k in range(ndim):
+        if k in axes:
+            shape.append(constant(1))
+        else:
+            shape.append(result._shape[len(index)])
+            index.append(Index(k))
+    return map_over(result, index, tuple(shape), Label("keepdims"))
+
+
+def summed_type(t: ScalarType) -> ScalarType:
+    """The type of NumPy's sums."""
+    if t.kind == "bool" or t.kind == "int":
+        return int64
+    return uint64 if t.kind == "uint" else t
+
+
+def wide_type(t: ScalarType) -> ScalarType:
+    """The type in which sums are accumulated: float32 for half precision."""
+    wide = summed_type(t)
+    return float32 if wide.is_float and wide.bits == 16 else wide
+
+
+def _narrow(target: ScalarType, wide: ScalarType) -> Callable[[Expr], Expr] | None:
+    return None if target == wide else (lambda e: simplify.cast(e, target))
+
+
+@combining
+def sum(
+    a: ArrayLike,
+    axis: AxisLike | None = None,
+    keepdims: bool = False,
+    *,
+    dtype: DTypeLike | None = None,
+) -> Array:
+    """The sum, in `dtype`; small integers and booleans are added in 64 bits, as in NumPy.
+
+    Parameters
+        a: an array of any shape.
+        axis: the axis, or a tuple of axes, from −rank to rank − 1; default None: all.
+        keepdims: whether the reduced axes stay, with extent 1; default False.
+        dtype: the type of the result; default: that of `a`, small ones in 64 bits.
+
+    Result: an array without the axes that were reduced; of rank 0 if these are all.
+
+    Errors: `AxisError` if there is no such axis.
+
+    >>> import numpy as np, treadle as td
+    >>> td.sum(np.arange(6).reshape(2, 3), axis=0)
+    Array([3, 5, 7])
+
+    See also `prod`, `mean`, `std`, `var`, `min`.
+    """
+    array = as_array(a, "sum")
+    t = summed_type(array.types[0]) if dtype is None else as_type(dtype)
+    wide = wide_type(t)
+    return reduce(
+        array,
+        axis,
+        keepdims,
+        "sum",
+        lambda e: simplify.cast(e, wide),
+        "add",
+        0,
+        _narrow(t, wide),
+    )
+
+
+@combining
+def prod(
+    a: ArrayLike,
+    axis: AxisLike | None = None,
+    keepdims: bool = False,
+    *,
+    dtype: DTypeLike | None = None,
+) -> Array:
+    """The product, in `dtype`; small integers and booleans are multiplied in 64 bits.
+
+    Parameters
+        a: an array of any shape.
+        axis: the axis, or a tuple of axes, from −rank to rank − 1; default None: all.
+        keepdims: whether the reduced axes stay, with extent 1; default False.
+        dtype: the type of the result; default: that of `a`, small ones in 64 bits.
+
+    Result: an array without the axes that were reduced; of rank 0 if these are all.
+
+    Errors: `AxisError` if there is no such axis.
+
+    >>> import numpy as np, treadle as td
+    >>> td.prod(np.array([3, 1, 2]))
+    Array(6)
+
+    See also `sum`, `mean`, `std`, `var`, `min`.
+    """
+    array = as_array(a, "prod")
+    t = summed_type(array.types[0]) if dtype is None else as_type(dtype)
+    wide = wide_type(t)
+    return reduce(
+        array,
+        axis,
+        keepdims,
+        "prod",
+        lambda e: simplify.cast(e, wide),
+        "multiply",
+        1,
+        _narrow(t, wide),
+    )
+
+
+@operation
+def min(a: ArrayLike, axis: AxisLike | None = None, keepdims: bool = False) -> Array:
+    """The minimum; NaN if any element is NaN; an empty axis raises a `ShapeError`.  Tuples are
+    compared by their first components that differ.
+
+    Parameters
+        a: an array of any shape.
+        axis: the axis, or a tuple of axes, from −rank to rank − 1; default None: all.
+        keepdims: whether the reduced axes stay, with extent 1; default False.
+
+    Result: an array without the axes that were reduced; of rank 0 if these are all.
+
+    Errors: `AxisError` if there is no such axis.
+
+    >>> import numpy as np, treadle as td
+    >>> td.min(np.arange(6).reshape(2, 3), axis=1)
+    Array([0, 3])
+
+    See also `sum`, `prod`, `mean`, `std`, `var`.
+    """
+    return _extreme(a, axis, keepdims, "min")
+
+
+@operation
+def max(a: ArrayLike, axis: AxisLike | None = None, keepdims: bool = False) -> Array:
+    """The maximum; NaN if any element is NaN; an empty axis raises a `ShapeError`.
+
+    Parameters
+        a: an array of any shape.
+        axis: the axis, or a tuple of axes, from −rank to rank − 1; default None: all.
+        keepdims: whether the reduced axes stay, with extent 1; default False.
+
+    Result: an array without the axes that were reduced; of rank 0 if these are all.
+
+    Errors: `AxisError` if there is no such axis.
+
+    >>> import numpy as np, treadle as td
+    >>> td.max(np.arange(6).reshape(2, 3))
+    Array(5)
+
+    See also `sum`, `prod`, `mean`, `std`, `var`.
+    """
+    return _extreme(a, axis, keepdims, "max")
+
+
+amin, amax = min, max
+#: For tuples: the comparison by which an element replaces those before it.
+_BETTER = {"min": less, "argmin": less, "max": greater, "argmax": greater}
+
+
+def _extreme(a: ArrayLike, axis: AxisLike | None, keepdims: bool, operation: str) -> Array:
+    array = as_array(a, operation)
+    if array.structure.is_leaf:
+        return reduce(array, axis, keepdims, operation, lambda e: e, f"{operation}imum", None)
+    better, axes = _BETTER[operation], normalise_axes(axis, array.ndim, operation)
+    found = fold1(lambda x, y: where(better(y, x), y, x), array, axes, name=operation)
+    return keep_dimensions(found, axes, array.ndim) if keepdims else found
+
+
+def _extreme_argument(array: Array, axes: Sequence[int], operation: str) -> Array:
+    """The index along an axis, or of all axes, of the first extreme tuple."""
+    better, shape = _BETTER[operation], [array.shape[k] for k in axes]
+
+    def place(*given: Any) -> Any:  # the indices, then the element
+        at: Any = 0
+        for k, extent in zip(axes, shape, strict=True):
+            at = at * extent + given[k]
+        return at, given[-1]
+
+    def first(x: Any, y: Any) -> Any:
+        replaced = better(y[1], x[1]) | (equal(y[1], x[1]) & (y[0] < x[0]))
+        return where(replaced, y, x)
+
+    found = fold1(first, imap(place, array), tuple(axes), name=operation)
+    return Array(found._leaves[:1], LEAF, found._shape)
+
+
+@operation
+def all(a: ArrayLike, axis: AxisLike | None = None, keepdims: bool = False) -> Array:
+    """Whether every element is nonzero.
+
+    Parameters
+        a: an array of any shape; numbers ≠ 0 are true.
+        axis: the axis, or a tuple of axes, from −rank to rank − 1; default None: all.
+        keepdims: whether the reduced axes stay, with extent 1; default False.
+
+    Result: an array without the axes that were reduced; of rank 0 if these are all.
+
+    Errors: `AxisError` if there is no such axis.
+
+    >>> import numpy as np, treadle as td
+    >>> td.all(np.arange(6).reshape(2, 3), axis=1)
+    Array([False,  True])
+
+    See also `sum`, `prod`, `mean`, `std`, `var`.
+    """
+    return reduce(as_array(a, "all"), axis, keepdims, "all", as_truth, "logical_and", True)
+
+
+@operation
+def any(a: ArrayLike, axis: AxisLike | None = None, keepdims: bool = False) -> Array:
+    """Whether any element is nonzero.
+
+    Parameters
+        a: an array of any shape; numbers ≠ 0 are true.
+        axis: the axis, or a tuple of axes, from −rank to rank − 1; default None: all.
+        keepdims: whether the reduced axes stay, with extent 1; default False.
+
+    Result: an array without the axes that were reduced; of rank 0 if these are all.
+
+    Errors: `AxisError` if there is no such axis.
+
+    >>> import numpy as np, treadle as td
+    >>> td.any(np.arange(6).reshape(2, 3) > 4, axis=0)
+    Array([False, False,  True])
+
+    See also `sum`, `prod`, `mean`, `std`, `var`.
+    """
+    return reduce(as_array(a, "any"), axis, keepdims, "any", as_truth, "logical_or", False)
+
+
+@operation
+def count_nonzero(a: ArrayLike, axis: AxisLike | None = None, keepdims: bool = False) -> Array:
+    """The number of nonzero elements (int64).
+
+    Parameters
+        a: an array of any shape.
+        axis: the axis, or a tuple of axes, from −rank to rank − 1; default None: all.
+        keepdims: whether the reduced axes stay, with extent 1; default False.
+
+    Result: an array without the axes that were reduced; of rank 0 if these are all.
+
+    Errors: `AxisError` if there is no such axis.
+
+    >>> import numpy as np, treadle as td
+    >>> td.count_nonzero(np.arange(6).reshape(2, 3))
+    Array(5)
+
+    See also `sum`, `prod`, `mean`, `std`, `var`.
+    """
+    return reduce(
+        as_array(a, "count_nonzero"),
+        axis,
+        keepdims,
+        "count_nonzero",
+        lambda e: simplify.cast(as_truth(e), int64),
+        "add",
+        0,
+    )
+
+
+@combining
+def mean(a: ArrayLike, axis: AxisLike | None = None, keepdims: bool = False) -> Array:
+    """The arithmetic mean; of integers in float64; an empty axis gives NaN.
+
+    Parameters
+        a: an array of any shape.
+        axis: the axis, or a tuple of axes, from −rank to rank − 1; default None: all.
+        keepdims: whether the reduced axes stay, with extent 1; default False.
+
+    Result: an array without the axes that were reduced; of rank 0 if these are all.
+
+    Errors: `AxisError` if there is no such axis.
+
+    >>> import numpy as np, treadle as td
+    >>> td.mean(np.array([0.0, 0.5, 1.0]))
+    Array(0.5)
+
+    See also `sum`, `prod`, `std`, `var`, `min`.
+    """
+    array = as_array(a, "mean")
+    t = array.types[0]
+    target = t if t.is_inexact else float64
+    wide = float32 if target.is_float and target.bits == 16 else target
+    axes = normalise_axes(axis, array.ndim, "mean")
+    count = product([array._shape[k] for k in axes])
+
+    def finish(total: Expr) -> Expr:
+        share = simplify.cast(simplify.cast(count, real_part(wide)), wide)
+        return simplify.cast(apply_primitive("true_divide", [total, share]), target)
+
+    return reduce(array, axis, keepdims, "mean", lambda e: simplify.cast(e, wide), "add", 0, finish)
+
+
+@combining
+def var(
+    a: ArrayLike,
+    axis: AxisLike | None = None,
+    ddof: float = 0,
+    keepdims: bool = False,
+    *,
+    correction: float | None = None,
+    name: str | None = None,
+    schedule: ScheduleLike | None = None,
+) -> Array:
+    """The variance: squares of differences from the mean, divided by n - `ddof`, in two passes;
+    `name` and `schedule` apply to the second.
+
+    Parameters
+        a: an array of any shape.
+        axis: the axis, or a tuple of axes, from −rank to rank − 1; default None: all.
+        ddof: the divisor is the number of elements minus `ddof`; default 0.
+        keepdims: whether the reduced axes stay, with extent 1; default False.
+        correction: the same as `ddof`, by the name of the Array API standard; optional.
+
+    Result: an array without the axes that were reduced; of rank 0 if these are all.
+
+    Errors: `AxisError` if there is no such axis; `TracingError` for both `ddof` and `correction`.
+
+    >>> import numpy as np, treadle as td
+    >>> td.var(np.array([3, 1, 2]))
+    Array(0.66666667)
+
+    See also `sum`, `prod`, `mean`, `std`, `min`.
+    """
+    ddof = _correction(ddof, correction, "var")
+    array = as_array(a, "var")
+    centred = subtract(array, mean(array, axis, keepdims=True))
+    squares = square(absolute(centred))
+    axes = normalise_axes(axis, array.ndim, "var")
+    count = cast(Scalar(product([array._shape[k] for k in axes])), real_part(squares.types[0]))
+    named: dict[str, Any] = {"name": name, "schedule": schedule}
+    total = sum(squares, axis, keepdims, **named)
+    return total / maximum(count - ddof, 0)
+
+
+def _correction(ddof: float, correction: float | None, operation: str) -> float:
+    """The number that is subtracted from the number of elements."""
+    refuse_traced(operation, ddof=ddof, correction=correction)
+    given = ddof if correction is None else correction
+    if (correction is not None and ddof != 0) or not isinstance(given, int | float | np.number):
+        raise TracingError(
+            f"{operation} takes one number, ddof or correction, got ddof={ddof!r}, "
+            f"correction={correction!r}.",
+            hint="Write ddof=1.",
+        )
+    return float(given)
+
+
+@combining
+def std(
+    a: ArrayLike,
+    axis: AxisLike | None = None,
+    ddof: float = 0,
+    keepdims: bool = False,
+    *,
+    correction: float | None = None,
+    name: str | None = None,
+    schedule: ScheduleLike | None = None,
+) -> Array:
+    """The standard deviation; the other arguments as for `var`.
+
+    Parameters
+        a: an array of any shape.
+        axis: the axis, or a tuple of axes, from −rank to rank − 1; default None: all.
+        ddof: the divisor is the number of elements minus `ddof`; default 0.
+        keepdims: whether the reduced axes stay, with extent 1; default False.
+        correction: the same as `ddof`, by the name of the Array API standard; optional.
+
+    Result: an array without the axes that were reduced; of rank 0 if these are all.
+
+    Errors: `AxisError` if there is no such axis; `TracingError` for both `ddof` and `correction`.
+
+    >>> import numpy as np, treadle as td
+    >>> td.std(np.array([0.0, 0.5, 1.0]))
+    Array(0.40824829)
+
+    See also `sum`, `prod`, `mean`, `var`, `min`.
+    """
+    ddof = _correction(ddof, correction, "std")
+    squared = var(a, axis, ddof, keepdims, name=name, schedule=schedule)
+    return root(squared, 2)
+
+
+def root(total: Array, order: float) -> Array:
+    """The root of a sum of powers.  Its derivative at 0, where it has none, is 0."""
+    found: Array = where(total == 0, 0.0, sqrt(total) if order == 2 else total ** (1 / order))
+    return found
+
+
+@operation
+def argmin(a: ArrayLike, axis: AxisLike | None = None, keepdims: bool = False) -> Array:
+    """The index (int64) of the first minimum, or of the first NaN if there is one.
+
+    Parameters
+        a: an array of any shape.
+        axis: the axis, or a tuple of axes, from −rank to rank − 1; default None: all.
+        keepdims: whether the reduced axes stay, with extent 1; default False.
+
+    Result: an array without the axes that were reduced; of rank 0 if these are all.
+
+    Errors: `AxisError` if there is no such axis.
+
+    >>> import numpy as np, treadle as td
+    >>> td.argmin(np.array([3, 1, 2]))
+    Array(1)
+
+    See also `argmax`, `min`, `max`.
+    """
+    return _argument(a, axis, keepdims, "argmin", "less")
+
+
+@operation
+def argmax(a: ArrayLike, axis: AxisLike | None = None, keepdims: bool = False) -> Array:
+    """The index (int64) of the first maximum, or of the first NaN if there is one.
+
+    Parameters
+        a: an array of any shape.
+        axis: the axis, or a tuple of axes, from −rank to rank − 1; default None: all.
+        keepdims: whether the reduced axes stay, with extent 1; default False.
+
+    Result: an array without the axes that were reduced; of rank 0 if these are all.
+
+    Errors: `AxisError` if there is no such axis.
+
+    >>> import numpy as np, treadle as td
+    >>> td.argmax(np.arange(6).reshape(2, 3), axis=1)
+    Array([2, 2])
+
+    See also `argmin`, `min`, `max`.
+    """
+    return _argument(a, axis, keepdims, "argmax", "greater")
+
+
+def _argument(
+    a: ArrayLike, axis: AxisLike | None, keepdims: bool, operation: str, better: str
+) -> Array:
+    forbid_nesting(operation)
+    array = as_array(a, operation)
+    axes = (
+        tuple(range(array.ndim)) if axis is None else (normalise_axis(axis, array.ndim, operation),)
+    )
+    if not array.structure.is_leaf:
+        result = _extreme_argument(array, axes, operation)
+        return keep_dimensions(result, axes, array.ndim) if keepdims else result
+    checks = not_empty(array, axes, operation)
+    outer, inner, index = split_axes(array, axes)
+    value = array._element(index)[0]
+    # Two vectorised passes: the extreme value, then the first index at which it occurs.
+    best = "minimum" if better == "less" else "maximum"
+    extreme = Fold(
+        outer,
+        inner,
+        (value,),
+        simple_combine(best, value.type),
+        None,
+        label=Label(operation),
+        where=user_location(),
+        checks=checks,
+    )
+    found = Read(extreme, 0, tuple(Index(k) for k in range(len(outer))))
+    hit = apply_primitive("equal", [value, found])
+    if value.type.is_inexact:
+        nan = apply_primitive(
+            "logical_and", [apply_primitive("isnan", [e]) for e in (value, found)]
+        )
+        hit = apply_primitive("logical_or", [hit, nan])
+    at = linear([Index(len(outer) + k) for k in range(len(inner))], inner)
+    never = Const(int64.highest, int64)
+    node = Fold(
+        outer,
+        inner,
+        (simplify.select(hit, at, never),),
+        simple_combine("minimum", int64),
+        (never,),
+        label=Label(operation),
+        where=user_location(),
+        checks=checks,
+    )
+    result = Array(node.leaves, LEAF, outer)
+    return keep_dimensions(result, axes, array.ndim) if keepdims else result
+
+
+later.offer(reductions=sys.modules[__name__])

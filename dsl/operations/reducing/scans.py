@@ -1,0 +1,475 @@
+"""Scans (prefix sums with any associative function) in both directions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ... import simplify
+from ...analysis.combines import simple_combine
+from ...annotations import ArrayLike, DTypeLike, Element, Function, ScheduleLike
+from ...array import Array, map_over
+from ...errors import DTypeError, ShapeError, user_location
+from ...expr import Index, constant
+from ...frontend.sources import as_array
+from ...frontend.tracing import forbid_nesting
+from ...graph import Label, Scan
+from ...types import LEAF
+from ..common import combining, fit_to, label_of, normalise_axis, operation, trace_combine
+from ..indexing.index_space import flatten
+from ..indexing.joining import concatenate
+from ..indexing.making import full
+from ..indexing.row_major import ends
+from .reductions import summed_type
+
+__all__ = [
+    "cummax",
+    "cummin",
+    "cumprod",
+    "cumsum",
+    "cumulative_prod",
+    "cumulative_sum",
+    "scanl",
+    "scanl1",
+    "scanl_total",
+    "scanr",
+    "scanr1",
+    "scanr_total",
+]
+
+
+def scan_array(
+    f: Function,
+    init: tuple[Any, ...],
+    a: ArrayLike,
+    axis: int,
+    form: str,
+    backward: bool,
+    operation: str,
+    name: str | None,
+    schedule: ScheduleLike | None,
+) -> Array:
+    """A Scan node; for form "total" the Array holds only the prefixes (see `with_total`)."""
+    forbid_nesting(operation)
+    where = user_location()
+    array = as_array(a, operation)
+    if array.ndim == 0:
+        raise ShapeError(
+            f"{operation} needs an axis; the array has rank 0.",
+            hint="Give it an axis first: a[None].",
+        )
+    k = normalise_axis(axis, array.ndim, operation)
+    types = array.types
+    start = (
+        fit_to(init[0], array.structure, types, "the initial value", operation) if init else None
+    )
+    combine = trace_combine(f, array.structure, types, operation, where)
+    _, checks = ends([array._shape[k], constant(int(form == "exclusive"))], operation)
+    node = Scan(
+        array._shape,
+        k,
+        tuple(array._element([Index(j) for j in range(array.ndim)])),
+        combine,
+        start,
+        form,
+        backward,
+        label=label_of(operation, name, schedule),
+        where=where,
+        checks=checks,
+    )
+    count = array.structure.count
+    return Array(node.leaves[:count], array.structure, node.outputs[0].shape)
+
+
+def with_total(prefix: Array) -> tuple[Array, Array]:
+    node = prefix._leaves[0].node
+    count = prefix.structure.count
+    totals = Array(node.leaves[count:], prefix.structure, node.outputs[count].shape)
+    return prefix, totals
+
+
+@combining
+def scanl(
+    f: Function,
+    init: Element,
+    a: ArrayLike,
+    axis: int = -1,
+    *,
+    name: str | None = None,
+    schedule: ScheduleLike | None = None,
+) -> Array:
+    """init, f(init, a₀), f(f(init, a₀), a₁), …: length n + 1; `f` is associative.
+
+    Parameters
+        f: a function of scalars.
+        init: the initial value: a number, or a tuple or class of numbers.
+        a: an array of rank ≥ 1.
+        axis: the axis, from −rank to rank − 1; default -1.
+
+    Result: an array.
+
+    Errors: `AxisError` if there is no such axis.
+
+    >>> import numpy as np, treadle as td
+    >>> td.run(td.scanl(lambda x, y: x + y, 0, np.array([1, 2, 3])))
+    array([0, 1, 3, 6])
+
+    See also `scanl1`, `scanl_total`, `scanr`, `scanl_seg`.
+    """
+    return scan_array(f, (init,), a, axis, "exclusive", False, "scanl", name, schedule)
+
+
+@combining
+def scanl1(
+    f: Function,
+    a: ArrayLike,
+    axis: int = -1,
+    *,
+    name: str | None = None,
+    schedule: ScheduleLike | None = None,
+) -> Array:
+    """a₀, f(a₀, a₁), …: length n.
+
+    Parameters
+        f: a function of scalars.
+        a: an array of any shape.
+        axis: the axis, from −rank to rank − 1; default -1.
+
+    Result: an array of the shape of `f`.
+
+    Errors: `AxisError` if there is no such axis.
+
+    >>> import numpy as np, treadle as td
+    >>> add = lambda a, b: a + b
+    >>> td.scanl1(add, np.array([3, 1, 2]))
+    Array([3, 4, 6])
+
+    See also `cumsum`, `cumprod`, `cummax`, `cummin`.
+    """
+    return scan_array(f, (), a, axis, "inclusive", False, "scanl1", name, schedule)
+
+
+@combining
+def scanl_total(
+    f: Function,
+    init: Element,
+    a: ArrayLike,
+    axis: int = -1,
+    *,
+    name: str | None = None,
+    schedule: ScheduleLike | None = None,
+) -> tuple[Array, Array]:
+    """(the first n elements of `scanl`, its last element).
+
+    Parameters
+        f: a function of scalars.
+        init: the initial value: a number, or a tuple or class of numbers.
+        a: an array of any shape.
+        axis: the axis, from −rank to rank − 1; default -1.
+
+    Result: the prefixes, and the total.
+
+    Errors: `AxisError` if there is no such axis.
+
+    >>> import numpy as np, treadle as td
+    >>> add = lambda a, b: a + b
+    >>> td.scanl_total(add, 0, np.array([3, 1, 2]))
+    (Array([0, 3, 4]), Array(6))
+
+    See also `scanl`, `scanl1`, `scanr`, `scanl_seg`.
+    """
+    return with_total(
+        scan_array(f, (init,), a, axis, "total", False, "scanl_total", name, schedule)
+    )
+
+
+@combining
+def scanr(
+    f: Function,
+    init: Element,
+    a: ArrayLike,
+    axis: int = -1,
+    *,
+    name: str | None = None,
+    schedule: ScheduleLike | None = None,
+) -> Array:
+    """From the right: element k combines aₖ, …, aₙ₋₁ and `init`; length n + 1.
+
+    Parameters
+        f: a function of scalars.
+        init: the initial value: a number, or a tuple or class of numbers.
+        a: an array of any shape.
+        axis: the axis, from −rank to rank − 1; default -1.
+
+    Result: an array.
+
+    Errors: `AxisError` if there is no such axis.
+
+    >>> import numpy as np, treadle as td
+    >>> add = lambda a, b: a + b
+    >>> td.scanr(add, 0, np.array([3, 1, 2]))
+    Array([6, 3, 2, 0])
+
+    See also `scanl`, `scanl1`, `scanl_total`, `scanl_seg`.
+    """
+    return scan_array(f, (init,), a, axis, "exclusive", True, "scanr", name, schedule)
+
+
+@combining
+def scanr1(
+    f: Function,
+    a: ArrayLike,
+    axis: int = -1,
+    *,
+    name: str | None = None,
+    schedule: ScheduleLike | None = None,
+) -> Array:
+    """From the right without an initial value: length n.
+
+    Parameters
+        f: a function of scalars.
+        a: an array of any shape.
+        axis: the axis, from −rank to rank − 1; default -1.
+
+    Result: an array of the shape of `f`.
+
+    Errors: `AxisError` if there is no such axis.
+
+    >>> import numpy as np, treadle as td
+    >>> add = lambda a, b: a + b
+    >>> td.scanr1(add, np.array([3, 1, 2]))
+    Array([6, 3, 2])
+    """
+    return scan_array(f, (), a, axis, "inclusive", True, "scanr1", name, schedule)
+
+
+@combining
+def scanr_total(
+    f: Function,
+    init: Element,
+    a: ArrayLike,
+    axis: int = -1,
+    *,
+    name: str | None = None,
+    schedule: ScheduleLike | None = None,
+) -> tuple[Array, Array]:
+    """(the last n elements of `scanr`, its first element).
+
+    Parameters
+        f: a function of scalars.
+        init: the initial value: a number, or a tuple or class of numbers.
+        a: an array of any shape.
+        axis: the axis, from −rank to rank − 1; default -1.
+
+    Result: the suffixes, and the total.
+
+    Errors: `AxisError` if there is no such axis.
+
+    >>> import numpy as np, treadle as td
+    >>> add = lambda a, b: a + b
+    >>> td.scanr_total(add, 0, np.array([3, 1, 2]))
+    (Array([3, 2, 0]), Array(6))
+    """
+    return with_total(scan_array(f, (init,), a, axis, "total", True, "scanr_total", name, schedule))
+
+
+# --- NumPy's names ---------------------------------------------------------------------------
+
+
+def _cumulative(a: ArrayLike, axis: int | None, operation: str, primitive: str, widen: bool,
+                schedule: ScheduleLike | None) -> Array:  # fmt: skip
+    forbid_nesting(operation)
+    array = as_array(a, operation)
+    if not array.structure.is_leaf:
+        raise DTypeError(
+            f"{operation} works on scalars, but the elements are tuples.",
+            hint="Take them apart with td.unzip(a).",
+        )
+    asked = label_of(operation, None, schedule).schedule
+    if axis is None:
+        if asked is not None and array.ndim > 1:
+            asked = asked.along_a_line()
+        array, axis = flatten(array), 0
+    if array.ndim == 0:
+        array = map_over(array, (), (constant(1),), Label(operation))
+    k = normalise_axis(axis, array.ndim, operation)
+    t = summed_type(array.types[0]) if widen else array.types[0]
+    element = simplify.cast(array._element([Index(j) for j in range(array.ndim)])[0], t)
+    node = Scan(
+        array._shape,
+        k,
+        (element,),
+        simple_combine(primitive, t),
+        None,
+        "inclusive",
+        False,
+        label=Label(operation, schedule=asked),
+        where=user_location(),
+    )
+    return Array(node.leaves, LEAF, array._shape)
+
+
+@combining
+def cumsum(a: ArrayLike, axis: int | None = None, *, schedule: ScheduleLike | None = None) -> Array:
+    """Cumulative sums; axis None scans the flattened array.
+
+    Parameters
+        a: an array of any shape.
+        axis: the axis, from −rank to rank − 1; optional.
+
+    Result: an array of the shape of `a`.
+
+    Errors: `AxisError` if there is no such axis.
+
+    >>> import numpy as np, treadle as td
+    >>> td.cumsum(np.arange(6).reshape(2, 3), axis=1)
+    Array([[ 0,  1,  3],
+           [ 3,  7, 12]])
+
+    See also `cumprod`, `cummax`, `cummin`, `scanl1`.
+    """
+    return _cumulative(a, axis, "cumsum", "add", True, schedule)
+
+
+@combining
+def cumprod(
+    a: ArrayLike, axis: int | None = None, *, schedule: ScheduleLike | None = None
+) -> Array:
+    """Cumulative products.
+
+    Parameters
+        a: an array of any shape.
+        axis: the axis, from −rank to rank − 1; optional.
+
+    Result: an array of the shape of `a`.
+
+    Errors: `AxisError` if there is no such axis.
+
+    >>> import numpy as np, treadle as td
+    >>> td.cumprod(np.array([3, 1, 2]))
+    Array([3, 3, 6])
+
+    See also `cumsum`, `cummax`, `cummin`, `scanl1`.
+    """
+    return _cumulative(a, axis, "cumprod", "multiply", True, schedule)
+
+
+@combining
+def cumulative_sum(
+    x: ArrayLike,
+    *,
+    axis: int | None = None,
+    dtype: DTypeLike | None = None,
+    include_initial: bool = False,
+) -> Array:
+    """Cumulative sums along an axis (not needed for rank 1); `include_initial`: from 0 on, one
+    more.
+
+    Parameters
+        x: a number, or an array of any shape.
+        axis: the axis, from −rank to rank − 1; optional.
+        dtype: the element type: td.float32, np.float32, float, "float32", …; optional.
+        include_initial: whether the result begins with the neutral element; default False.
+
+    Result: an array.
+
+    Errors: `AxisError` if there is no such axis.
+
+    >>> import numpy as np, treadle as td
+    >>> td.cumulative_sum(np.array([1, 2, 3]), include_initial=True)
+    Array([0, 1, 3, 6])
+    """
+    return _accumulated(x, axis, dtype, include_initial, "cumulative_sum", "add", 0)
+
+
+@combining
+def cumulative_prod(
+    x: ArrayLike,
+    *,
+    axis: int | None = None,
+    dtype: DTypeLike | None = None,
+    include_initial: bool = False,
+) -> Array:
+    """Cumulative products along an axis (not needed for rank 1); `include_initial`: from 1 on, one
+    more.
+
+    Parameters
+        x: a number, or an array of any shape.
+        axis: the axis, from −rank to rank − 1; optional.
+        dtype: the element type: td.float32, np.float32, float, "float32", …; optional.
+        include_initial: whether the result begins with the neutral element; default False.
+
+    Result: an array.
+
+    Errors: `AxisError` if there is no such axis.
+
+    >>> import numpy as np, treadle as td
+    >>> td.cumulative_prod(np.array([3, 1, 2]))
+    Array([3, 3, 6])
+    """
+    return _accumulated(x, axis, dtype, include_initial, "cumulative_prod", "multiply", 1)
+
+
+def _accumulated(
+    x: ArrayLike,
+    axis: int | None,
+    dtype: DTypeLike | None,
+    initial: bool,
+    operation: str,
+    primitive: str,
+    neutral: int,
+) -> Array:
+    array = as_array(x, operation)
+    if axis is None and array.ndim != 1:
+        raise ShapeError(
+            f"{operation} of rank {array.ndim} needs an axis.",
+            hint=f"Write td.{operation}(a, axis=0).",
+        )
+    k = normalise_axis(0 if axis is None else axis, array.ndim, operation)
+    array = array if dtype is None else array.astype(dtype)
+    found = _cumulative(array, k, operation, primitive, dtype is None, None)
+    if not initial:
+        return found
+    shape = [*found.shape[:k], 1, *found.shape[k + 1 :]]
+    return concatenate([full(shape, neutral, found.dtype), found], k)
+
+
+@operation
+def cummax(a: ArrayLike, axis: int | None = None, *, schedule: ScheduleLike | None = None) -> Array:
+    """Cumulative maxima.
+
+    Parameters
+        a: an array of any shape.
+        axis: the axis, from −rank to rank − 1; optional.
+
+    Result: an array of the shape of `a`.
+
+    Errors: `AxisError` if there is no such axis.
+
+    >>> import numpy as np, treadle as td
+    >>> td.cummax(np.array([2, 0, 1]))
+    Array([2, 2, 2])
+
+    See also `cumsum`, `cumprod`, `cummin`, `scanl1`.
+    """
+    return _cumulative(a, axis, "cummax", "maximum", False, schedule)
+
+
+@operation
+def cummin(a: ArrayLike, axis: int | None = None, *, schedule: ScheduleLike | None = None) -> Array:
+    """Cumulative minima.
+
+    Parameters
+        a: an array of any shape.
+        axis: the axis, from −rank to rank − 1; optional.
+
+    Result: an array of the shape of `a`.
+
+    Errors: `AxisError` if there is no such axis.
+
+    >>> import numpy as np, treadle as td
+    >>> td.cummin(np.array([3, 1, 2]))
+    Array([3, 1, 1])
+
+    See also `cumsum`, `cumprod`, `cummax`, `scanl1`.
+    """
+    return _cumulative(a, axis, "cummin", "minimum", False, schedule)

@@ -1,0 +1,186 @@
+"""Positions of values in sorted arrays, and orders by several keys."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+from ...annotations import ArrayLike
+from ...array import Array
+from ...errors import ShapeError, TracingError
+from ...frontend.sources import as_array
+from ...types import int64
+from ..common import operation
+from ..control import while_loop
+from ..elements.functions import quot, where
+from ..elements.mapping import map as map_
+from ..indexing.index_space import take
+from .irregular import argsort, order_by
+from .irregular import sort as sort_
+
+__all__ = ["argpartition", "digitize", "lexsort", "partition", "searchsorted"]
+
+
+@operation
+def searchsorted(
+    a: ArrayLike,
+    v: ArrayLike,
+    side: Literal["left", "right"] = "left",
+    sorter: ArrayLike | None = None,
+) -> Array:
+    """Where the elements of `v` would be inserted into the sorted array `a` to keep it sorted.
+
+    `a` has rank 1 and is ascending (or `a[sorter]` is); `v` any shape, that of the result (int64).
+    `side="left"`: before equal elements, "right": after them.  NaN is last.  One binary search per
+    element, of which nothing is stored.
+
+    Parameters
+        a: a sorted 1-D array.
+        v: the values to place.
+        side: "left" (default): the first place that fits; "right": the last.
+        sorter: indices that sort `a`; default: it is sorted.
+
+    Result: an array of integers of the shape of `v`.
+
+    >>> import numpy as np, treadle as td
+    >>> td.searchsorted(np.array([1, 3, 5]), np.array([0, 3, 9]))
+    Array([0, 1, 3])
+
+    See also `sort`, `argsort`, `lexsort`, `partition`, `argpartition`.
+    """
+    if side not in ("left", "right"):
+        raise TracingError(
+            f"searchsorted: side is 'left' or 'right', got {side!r}.",
+            hint='"left": before equal elements; "right": after them.',
+        )
+    table, values = as_array(a, "searchsorted"), as_array(v, "searchsorted")
+    if table.ndim != 1:
+        raise ShapeError(
+            f"searchsorted needs a sorted array of rank 1, got rank {table.ndim}.",
+            hint="Search its rows one by one, or sort td.flatten(a).",
+        )
+    if sorter is not None:
+        table = take(table, as_array(sorter, "searchsorted"))
+    inexact = table.types[0].is_inexact or values.types[0].is_inexact
+
+    def before(x: Any, y: Any) -> Any:
+        """Whether x < y, NaN being the largest."""
+        return (x < y) | ((x == x) & (y != y)) if inexact else x < y
+
+    def found(x: Any) -> Any:
+        def narrowed(state: Any) -> Any:
+            low, high = state
+            middle = low + quot(high - low, 2)
+            here = table[middle]
+            right = before(here, x) if side == "left" else ~before(x, here)
+            return where(right, middle + 1, low), where(right, high, middle)
+
+        first = (int64(0), table.shape[0] + int64(0))
+        return while_loop(lambda s: s[0] < s[1], narrowed, first)[0]
+
+    return map_(found, values)
+
+
+@operation
+def digitize(x: ArrayLike, bins: ArrayLike, right: bool = False) -> Array:
+    """The number of the bin of each element: i where `bins[i-1] <= x < bins[i]`, or with `right`
+    `bins[i-1] < x <= bins[i]`; `bins` is ascending.
+
+    Parameters
+        x: a number, or an array of any shape.
+        bins: a 1-D array of edges, increasing.
+        right: whether intervals include the right edge instead of the left; default False.
+
+    Result: an array of integers of the shape of `x`.
+
+    >>> import numpy as np, treadle as td
+    >>> td.digitize(np.array([3, 1, 2]), [1, 3])
+    Array([2, 1, 1])
+
+    See also `histogram`, `histogram2d`, `histogramdd`, `bincount`, `histogram_bin_edges`.
+    """
+    return searchsorted(bins, x, side="left" if right else "right")
+
+
+@operation
+def partition(a: ArrayLike, kth: int, axis: int | None = -1) -> Array:
+    """The elements in an order in which the `kth` one is where sorting would put it, none before it
+    is larger, and none after it smaller: they are sorted.
+
+    Parameters
+        a: an array of any shape.
+        kth: the place, in sorted order, of the element that separates the two sides.
+        axis: the axis, from −rank to rank − 1; default -1.
+
+    Result: an array of the shape of `a`.
+
+    Errors: `AxisError` if there is no such axis.
+
+    >>> import numpy as np, treadle as td
+    >>> td.partition(np.array([3, 1, 2]), 1)
+    Array([1, 2, 3])
+
+    See also `sort`, `argsort`, `lexsort`, `argpartition`, `searchsorted`.
+    """
+    _require_number(kth, "partition")
+    return sort_(a, axis)
+
+
+@operation
+def argpartition(a: ArrayLike, kth: int, axis: int | None = -1) -> Array:
+    """The indices of the elements in the order of `partition`.
+
+    Parameters
+        a: an array of any shape.
+        kth: the place, in sorted order, of the element that separates the two sides.
+        axis: the axis, from −rank to rank − 1; default -1.
+
+    Result: an array.
+
+    Errors: `AxisError` if there is no such axis.
+
+    >>> import numpy as np, treadle as td
+    >>> td.argpartition(np.array([3, 1, 2]), 1)
+    Array([1, 2, 0])
+
+    See also `sort`, `argsort`, `lexsort`, `partition`, `searchsorted`.
+    """
+    _require_number(kth, "argpartition")
+    return argsort(a, axis)
+
+
+def _require_number(kth: Any, operation: str) -> None:
+    if not isinstance(kth, int):
+        raise TracingError(
+            f"{operation}: kth is one number, got {type(kth).__name__}.",
+            hint="Everything is sorted: any number gives the same.",
+        )
+
+
+@operation
+def lexsort(keys: Sequence[ArrayLike] | ArrayLike, axis: int = -1) -> Array:
+    """The indices that sort by the last key, equal elements by the one before it, and so on.
+
+    `keys`: a sequence of arrays of one shape (or an array, its rows).
+
+    Parameters
+        keys: arrays of equal shape; the last is the primary key.
+        axis: the axis; default −1.
+
+    Result: an array.
+
+    Errors: `AxisError` if there is no such axis.
+
+    >>> import numpy as np, treadle as td
+    >>> td.lexsort((np.array([1, 0, 0]), np.array([0, 1, 0])))
+    Array([2, 0, 1])
+
+    See also `sort`, `argsort`, `partition`, `argpartition`, `searchsorted`.
+    """
+    rows = list(keys) if isinstance(keys, tuple | list) else list(as_array(keys, "lexsort"))
+    if not rows:
+        raise ShapeError(
+            "lexsort needs at least one key.", hint="td.lexsort((second, first)) sorts by first."
+        )
+    arrays = [as_array(k, "lexsort") for k in rows]
+    return order_by(arrays, axis)

@@ -1,0 +1,294 @@
+"""Arrays as sets: distinct elements, unions, intersections and differences, sorted."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from ...annotations import ArrayLike, AxisLike, IntLike
+from ...array import Array
+from ...errors import TracingError
+from ...frontend.sources import as_array
+from ...scalar import Scalar
+from ..common import normalise_axes, operation
+from ..control import cond
+from ..elements import functions as fn
+from ..indexing.index_space import flatten, reshape, take
+from ..indexing.joining import concatenate
+from ..indexing.making import generate, iota, the, zeros
+from ..indexing.permuting import scatter
+from .irregular import argsort, compact, isin, sort, unique
+from .reductions import any as any_
+from .reductions import max as max_
+from .reductions import min as min_
+from .scans import cumsum
+
+__all__ = ["intersect1d", "setdiff1d", "setxor1d", "trim_zeros", "union1d", "unique_all",
+           "unique_counts", "unique_inverse", "unique_values"]  # fmt: skip
+
+
+class UniqueAll(NamedTuple):
+    """The result of `unique_all`."""
+
+    values: Array
+    indices: Array
+    inverse_indices: Array
+    counts: Array
+
+
+class UniqueCounts(NamedTuple):
+    """The result of `unique_counts`."""
+
+    values: Array
+    counts: Array
+
+
+class UniqueInverse(NamedTuple):
+    """The result of `unique_inverse`."""
+
+    values: Array
+    inverse_indices: Array
+
+
+@operation
+def unique_all(x: ArrayLike) -> UniqueAll:
+    """The distinct elements, ascending, with the first index and the number of each, and for each
+    element of `x` the index of its value.  Every NaN is a value of its own.
+
+    One sort; the extent of all but the inverse indices is computed by the kernels.
+
+    Parameters
+        x: a number, or an array of any shape.
+
+    Result: UniqueAll.
+
+    >>> import numpy as np, treadle as td
+    >>> found = td.unique_all(np.array([3, 1, 3]))
+    >>> [part.tolist() for part in found]
+    [[1, 3], [1, 0], [1, 0, 1], [1, 2]]
+
+    See also `unique`, `unique_counts`, `unique_inverse`, `unique_values`.
+    """
+    array = as_array(x, "unique_all")
+    flat = flatten(array)
+    n = flat.shape[0]
+    order = argsort(flat)
+    ordered = take(flat, order)
+    first = generate((n,), lambda k: cond(k > 0, ordered[k] != ordered[k - 1], True))
+    values, found = compact(first, ordered)
+    starts = compact(first, iota(n))[0]
+    count = the(found)
+
+    def number(k: Scalar) -> Scalar:
+        found: Scalar = cond(k + 1 < count, starts[k + 1], n + 0 * k) - starts[k]
+        return found
+
+    counts = generate(values.shape, number)
+    ranks = cumsum(first) - 1
+    inverse = scatter(zeros(n, int), order, ranks)
+    return UniqueAll(values, compact(first, order)[0], reshape(inverse, array.shape), counts)
+
+
+@operation
+def unique_counts(x: ArrayLike) -> UniqueCounts:
+    """The distinct elements, ascending, and how often each occurs.
+
+    Parameters
+        x: a number, or an array of any shape.
+
+    Result: UniqueCounts.
+
+    >>> import numpy as np, treadle as td
+    >>> td.unique_counts(np.array([3, 1, 3])).counts
+    Array([1, 2])
+
+    See also `unique`, `unique_all`, `unique_inverse`, `unique_values`.
+    """
+    found = unique_all(x)
+    return UniqueCounts(found.values, found.counts)
+
+
+@operation
+def unique_inverse(x: ArrayLike) -> UniqueInverse:
+    """The distinct elements, ascending, and for each element of `x` the index of its value.
+
+    Parameters
+        x: a number, or an array of any shape.
+
+    Result: UniqueInverse.
+
+    >>> import numpy as np, treadle as td
+    >>> td.unique_inverse(np.array([3, 1, 3]))
+    UniqueInverse(values=Array([1, 3]), inverse_indices=Array([1, 0, 1]))
+
+    See also `unique`, `unique_all`, `unique_counts`, `unique_values`.
+    """
+    found = unique_all(x)
+    return UniqueInverse(found.values, found.inverse_indices)
+
+
+@operation
+def unique_values(x: ArrayLike) -> Array:
+    """The distinct elements, ascending; every NaN is a value of its own.
+
+    Parameters
+        x: a number, or an array of any shape.
+
+    Result: an array.
+
+    >>> import numpy as np, treadle as td
+    >>> td.unique_values(np.array([3, 1, 2]))
+    Array([1, 2, 3])
+
+    See also `unique`, `unique_all`, `unique_counts`, `unique_inverse`.
+    """
+    ordered = sort(flatten(as_array(x, "unique_values")))
+    first = generate(ordered.shape, lambda k: cond(k > 0, ordered[k] != ordered[k - 1], True))
+    return compact(first, ordered)[0]
+
+
+def _alike(a: ArrayLike, b: ArrayLike, operation: str) -> tuple[Array, Array]:
+    """Two flat arrays of one type."""
+    left, right = flatten(as_array(a, operation)), flatten(as_array(b, operation))
+    kind = (fn.where(True, left.types[0](0), right.types[0](0))).dtype
+    return left.astype(kind), right.astype(kind)
+
+
+@operation
+def union1d(ar1: ArrayLike, ar2: ArrayLike) -> Array:
+    """The distinct elements of both arrays, ascending.
+
+    Parameters
+        ar1: an array, taken as 1-D.
+        ar2: an array, taken as 1-D.
+
+    Result: an array.
+
+    >>> import numpy as np, treadle as td
+    >>> td.union1d(np.array([3, 1]), np.array([2, 3]))
+    Array([1, 2, 3])
+
+    See also `intersect1d`, `setdiff1d`, `setxor1d`, `isin`.
+    """
+    return unique(concatenate(_alike(ar1, ar2, "union1d")))
+
+
+@operation
+def intersect1d(
+    ar1: ArrayLike, ar2: ArrayLike, assume_unique: bool = False, return_indices: bool = False
+) -> Array | tuple[Array, Array, Array]:
+    """The distinct elements that both arrays have, ascending; NaN is in none.
+
+    `return_indices`: also their first indices in the two flattened arrays.  `assume_unique` has no
+    effect.
+
+    Parameters
+        ar1: an array, taken as 1-D.
+        ar2: an array, taken as 1-D.
+        assume_unique: has no effect; for NumPy's sake; default False.
+        return_indices: whether to return the indices in both arrays, too; default False.
+
+    Result: Array | tuple[Array, Array, Array].
+
+    >>> import numpy as np, treadle as td
+    >>> td.intersect1d(np.array([3, 1, 3]), np.array([2, 3]))
+    Array([3])
+
+    See also `union1d`, `setdiff1d`, `setxor1d`, `isin`.
+    """
+    left, right = _alike(ar1, ar2, "intersect1d")
+    if not return_indices:
+        values = unique(left)
+        return compact(isin(values, right), values)[0]
+    (values, first, *_), (others, second, *_) = unique_all(left), unique_all(right)
+    common, back = isin(values, others), isin(others, values)
+    return compact(common, values)[0], compact(common, first)[0], compact(back, second)[0]
+
+
+@operation
+def setdiff1d(ar1: ArrayLike, ar2: ArrayLike, assume_unique: bool = False) -> Array:
+    """The distinct elements of `ar1` that `ar2` has not, ascending; with `assume_unique` as they
+    are in `ar1`.
+
+    Parameters
+        ar1: an array, taken as 1-D.
+        ar2: an array, taken as 1-D.
+        assume_unique: has no effect; for NumPy's sake; default False.
+
+    Result: an array.
+
+    >>> import numpy as np, treadle as td
+    >>> td.setdiff1d(np.array([3, 1, 2]), np.array([2]))
+    Array([1, 3])
+
+    See also `union1d`, `intersect1d`, `setxor1d`, `isin`.
+    """
+    array, other = flatten(as_array(ar1, "setdiff1d")), as_array(ar2, "setdiff1d")
+    values = array if assume_unique else unique(array)
+    return compact(isin(values, other, invert=True), values)[0]
+
+
+@operation
+def setxor1d(ar1: ArrayLike, ar2: ArrayLike, assume_unique: bool = False) -> Array:
+    """The distinct elements that one of the arrays has and the other has not, ascending.
+
+    `assume_unique` has no effect.
+
+    Parameters
+        ar1: an array, taken as 1-D.
+        ar2: an array, taken as 1-D.
+        assume_unique: has no effect; for NumPy's sake; default False.
+
+    Result: an array.
+
+    >>> import numpy as np, treadle as td
+    >>> td.setxor1d(np.array([3, 1]), np.array([2, 3]))
+    Array([1, 2])
+
+    See also `union1d`, `intersect1d`, `setdiff1d`, `isin`.
+    """
+    left, right = (unique(a) for a in _alike(ar1, ar2, "setxor1d"))
+    alone = compact(isin(left, right, invert=True), left)[0]
+    other = compact(isin(right, left, invert=True), right)[0]
+    return sort(concatenate([alone, other]))
+
+
+@operation
+def trim_zeros(filt: ArrayLike, trim: str = "fb", axis: AxisLike | None = None) -> Array:
+    """The array without the zeros at its front ("f") and back ("b"), along the given axes or all:
+    what is left is the smallest part with all other elements.  Its extents are run-time values.
+
+    Parameters
+        filt: an array.
+        trim: "f" (front), "b" (back) or both (default).
+        axis: the axis, from −rank to rank − 1; optional.
+
+    Result: an array.
+
+    Errors: `AxisError` if there is no such axis.
+
+    >>> import numpy as np, treadle as td
+    >>> td.trim_zeros(np.array([0, 1, 0, 2, 0]))
+    Array([1, 0, 2])
+    """
+    array = as_array(filt, "trim_zeros")
+    sides = trim.lower() if isinstance(trim, str) else trim
+    if sides not in ("f", "b", "fb", "bf"):
+        raise TracingError(
+            f"trim_zeros: trim is 'f', 'b' or 'fb', got {trim!r}.", hint='"fb" trims both ends.'
+        )
+    present = array != 0
+    parts: list[slice] = [slice(None)] * array.ndim
+    for k in normalise_axes(axis, array.ndim, "trim_zeros"):
+        others = tuple(j for j in range(array.ndim) if j != k)
+        parts[k] = _trimmed(any_(present, axis=others) if others else present, sides)
+    trimmed: Array = array[tuple(parts)]
+    return trimmed
+
+
+def _trimmed(present: Array, sides: str) -> slice:
+    n: IntLike = present.shape[0]
+    last = concatenate([generate((1,), lambda k: k), fn.where(present, iota(n) + 1, 0)])
+    first = concatenate([generate((1,), lambda k: n + 0 * k), fn.where(present, iota(n), n)])
+    high = the(max_(last)) if "b" in sides else n
+    low = the(min_(first)) if "f" in sides else 0
+    return slice(low, fn.maximum(low, high))
