@@ -91,8 +91,9 @@ def library(owner: CudaExecutor, node: Library) -> Action:
 
 
 def _sortable(node: Library) -> bool:
-    """Whether CuPy can sort the type."""
-    return all(a.type.name != "bfloat16" for a in node.arguments)
+    """Whether it sorts, and CuPy can sort the type."""
+    sorts = node.operation.name in ("sort", "argsort")
+    return sorts and all(a.type.name != "bfloat16" for a in node.arguments)
 
 
 def _sorted(module: ModuleType, operation: LibraryOperation, keys: Any) -> tuple[Any, ...]:

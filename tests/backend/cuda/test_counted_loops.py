@@ -152,3 +152,13 @@ def test_state_that_changes_its_extents_is_driven_by_the_host(driven):
     with emulation():
         assert np.array_equal(np.asarray(td.jit(program, backend="cuda")(V)), V[:9])
     assert driven
+
+
+def test_checkpoints():
+    """The table of a gradient's checkpoints is an operation of the host."""
+    gradient = td.grad(lambda x: td.sum(td.loop(6, lambda k, s: s * s, x)), memory="200 B")
+    x = np.linspace(0.8, 1.1, 13)
+    want = td.run(gradient(x), backend="native")
+    with emulation():
+        found = td.jit(gradient, backend="cuda")(x)
+    np.testing.assert_allclose(np.asarray(found), want, rtol=1e-12)
