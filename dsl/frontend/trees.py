@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from ..array import Array
@@ -10,6 +10,7 @@ from ..errors import TracingError
 from ..graph import Leaf
 from ..scalar import Scalar
 from ..types import Structure, children_of, is_composite, kind_of_literal
+from .evaluation import known_array
 from .refusals import called, returned
 from .sources import as_array, is_arraylike
 
@@ -25,6 +26,20 @@ class Tree:
         self, build: Callable[[Sequence[Any]], Any], count: int, description: tuple[Any, ...]
     ) -> None:
         self.build, self.count, self.description = build, count, description
+
+    def arrays(self, flat: Sequence[Any]) -> Any:
+        """The same nesting of Arrays with these values."""
+        return _arrays(self.description, iter(flat))
+
+
+def _arrays(description: tuple[Any, ...], flat: Iterator[Any]) -> Any:
+    kind, *detail, inner = description
+    if kind == "array":
+        return known_array([next(flat) for _ in range(inner.count)], inner)
+    parts = [_arrays(tree.description, flat) for tree in inner]
+    if kind == "dict":
+        return dict(zip(detail[0], parts, strict=True))
+    return parts if kind == "list" else tuple(parts) if detail[0] is tuple else detail[0](*parts)
 
 
 def array_tree(structure: Structure) -> Tree:

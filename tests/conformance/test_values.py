@@ -277,3 +277,31 @@ def test_extents_of_values_are_numbers():
 
     with pytest.raises(td.TracingError, match="Extents are run-time values"):
         f(np.ones(4))
+
+
+def test_compiled_functions_take_the_values_of_arrays(backend):
+    """Outside of traced functions a treadle array is data, for compiled functions as well: there
+    is one program for all calls, and the results are treadle arrays."""
+    traces = []
+
+    @td.jit(backend=backend)
+    def scaled(x, n):
+        traces.append(x)
+        return {"all": x * n, "two": (td.zip(x, x), x[n.astype(int)])}
+
+    for n in range(3):
+        found = scaled(td.iota(4) + 1.5, td.the(td.sum(td.fill(n, 1.0))))
+    assert len(traces) == 1
+    assert isinstance(found["all"], td.Array) and found["all"].tolist() == [3.0, 5.0, 7.0, 9.0]
+    pairs, one = found["two"]
+    assert pairs.structure.count == 2 and float(one) == 3.5
+    np.testing.assert_array_equal(np.asarray(td.sum(scaled(np.ones(2), 1.0)["all"])), 2.0)
+
+
+def test_compiled_functions_are_a_part_of_what_is_traced(backend):
+    twice = td.jit(lambda x: x * 2.0, backend=backend)
+    x = td.use(np.ones(3))
+    assert np.array_equal(td.run(td.grad(lambda v: td.sum(twice(v) * v))(x)), [4, 4, 4])
+    assert np.array_equal(td.run(td.jvp(twice, (x,), (x,))[1]), [2, 2, 2])
+    assert np.array_equal(td.run(td.map(lambda v: twice(v), x)), [2, 2, 2])
+    assert np.array_equal(td.jit(lambda v: twice(v + twice(x)))(np.ones(3)), [6, 6, 6])

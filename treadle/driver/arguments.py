@@ -10,7 +10,7 @@ import numpy as np
 from treadle.dsl.array import Array
 from treadle.dsl.errors import DTypeError, TracingError, shown, user_location
 from treadle.dsl.expr import Param
-from treadle.dsl.frontend.evaluation import values_of
+from treadle.dsl.frontend.evaluation import value_of_scalar, values_of
 from treadle.dsl.frontend.refusals import instead_of
 from treadle.dsl.frontend.sources import PLAIN_ARRAYS, is_arraylike, is_lazy, normalise_source
 from treadle.dsl.graph import Input
@@ -27,6 +27,22 @@ from treadle.dsl.types import (
 
 if TYPE_CHECKING:
     from treadle.dsl.program import TracedProgram
+
+
+def valued(args: Sequence[Any]) -> list[Any] | None:
+    """The arguments with the values of scalars in their place; None if one of the arrays and
+    scalars among them has no value here: a function is traced, and they belong to it."""
+    found = []
+    for a in args:
+        if isinstance(a, Scalar):
+            value = value_of_scalar(a._expr)
+            if value is None:
+                return None
+            a = a._expr.type.numpy.type(value)
+        elif isinstance(a, Array) and not a._is_closed():
+            return None
+        found.append(a)
+    return found
 
 
 def signature(args: Sequence[Any]) -> tuple[list[Any], Any]:

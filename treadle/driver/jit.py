@@ -49,7 +49,7 @@ from treadle.dsl.scalar import Scalar, refuse_traced
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-from .arguments import signature, split_arguments, symbol
+from .arguments import signature, split_arguments, symbol, valued
 from .program import Program, operation_names, unnamed_schedules
 
 
@@ -243,15 +243,18 @@ class Jit(Generic[P, R, S]):
         try:
             if kwargs:
                 args = self._positional(args, kwargs)
-            for a in args:
-                if isinstance(a, Array | Scalar):
-                    return self._function(*args)  # traced as part of another program
+            symbolic = any(isinstance(a, Array | Scalar) for a in args)
+            if symbolic:
+                values = valued(args)
+                if values is None:
+                    return self._function(*args)  # a part of the program that is traced
+                args = tuple(values)
             flat, key = signature(args)
             program = self._here().find(key, flat)
             if program is None:
                 program = self._trace(args, flat, key)
             data, params = split_arguments(flat)
-            result = program.execute(data, params)
+            result = program.execute(data, params, as_arrays=symbolic)
             if all(type(a) in _REPLAYED or type(a) in PLAIN_ARRAYS for a in args):
                 self._replay = settings(), program.replay(args, data, params) or _never
             return result

@@ -98,12 +98,17 @@ class Program(TracedProgram):
             self._executable = load_backend(self.backend).executable(copy.copy(self))
         return self._executable
 
-    def execute(self, data: Sequence[Any], params: Sequence[Any] = ()) -> Any:
-        """Run on the data of the arguments; captured arrays are read by reference."""
+    def execute(
+        self, data: Sequence[Any], params: Sequence[Any] = (), as_arrays: bool = False
+    ) -> Any:
+        """Run on the data of the arguments; captured arrays are read by reference.  The results are
+        NumPy's or of the backend's library, or `as_arrays` treadle's Arrays."""
         if self.tuned_products is not None:
-            return self.tuned_products.on([d.shape for d in data]).execute(data, params)
+            program = self.tuned_products.on([d.shape for d in data])
+            return program.execute(data, params, as_arrays)
         try:
-            return self.tree.build(self.executable(self._held(data), params))
+            flat = self.executable(self._held(data), params)
+            return self.tree.arrays(flat) if as_arrays else self.tree.build(flat)
         except KeyboardInterrupt as stopped:
             raise stopped.with_traceback(None) from None
         except MemoryError as error:

@@ -594,6 +594,13 @@ def _in_floats(f: Callable[[Any, Any], Any], name: str, x: ArrayLike, y: ArrayLi
     return lifted(build, name, (x, y))
 
 
+def ordered(x: Any, y: Any) -> tuple[Any, Any]:
+    """The larger and the smaller one; of equal ones, `x` and `y`, so that a smooth function of the
+    two has its derivatives there, too."""
+    first = x >= y
+    return where(first, x, y), where(first, y, x)
+
+
 @binary
 def logaddexp(x: ArrayLike, y: ArrayLike) -> Value:
     """log(eˣ + eʸ) without overflow.
@@ -610,8 +617,8 @@ def logaddexp(x: ArrayLike, y: ArrayLike) -> Value:
     """
 
     def added(x: ArrayLike, y: ArrayLike) -> Any:
-        high, low = maximum(x, y), minimum(x, y)
-        return where(equal(high, low), high + math.log(2.0), high + log1p(exp(low - high)))
+        high, low = ordered(x, y)
+        return where((high == low) & isinf(high), high, high + log1p(exp(low - high)))
 
     return _in_floats(added, "logaddexp", x, y)
 

@@ -137,7 +137,8 @@ def sinc(x: ArrayLike) -> Value:
     def value(x: Any) -> Any:
         at = x * np.pi
         zero = at == 0
-        return fn.where(zero, 1.0, fn.sin(at) / fn.where(zero, 1.0, at))
+        series = 1.0 - at * at / 6.0 * (1.0 - at * at / 20.0)  # 1, with the derivatives at 0
+        return fn.where(zero, series, fn.sin(at) / fn.where(zero, 1.0, at))
 
     return _of_scalars(value, "sinc", x)
 
@@ -187,9 +188,9 @@ def i0(x: ArrayLike) -> Value:
         return 0.5 * (first - third)
 
     def value(x: Any) -> Any:
-        size = fn.absolute(x) * 1.0
-        below = fn.minimum(size, 8.0)
-        above = fn.maximum(size, 8.0)
+        size = fn.where(x < 0, -x, x) * 1.0  # (unlike |x|, it has a slope at 0)
+        below = fn.where(size <= 8.0, size, 8.0)
+        above = fn.where(size <= 8.0, 8.0, size)
         near = series(below / 2.0 - 2.0, _I0_BELOW)
         far = series(32.0 / above - 2.0, _I0_ABOVE) / fn.sqrt(above)
         return fn.exp(size) * fn.where(size <= 8.0, near, far)
@@ -254,9 +255,11 @@ def logaddexp2(x: ArrayLike, y: ArrayLike) -> Value:
     """
 
     def value(x: Any, y: Any) -> Any:
-        high, low = fn.maximum(x, y), fn.minimum(x, y)
+        high, low = fn.ordered(x, y)
         return fn.where(
-            high == low, high + 1.0, high + fn.log1p(fn.exp2(low - high)) / math.log(2.0)
+            (high == low) & fn.isinf(high),
+            high,
+            high + fn.log1p(fn.exp2(low - high)) / math.log(2.0),
         )
 
     return _of_scalars(value, "logaddexp2", x, y)

@@ -109,3 +109,22 @@ def test_complex_sign_is_refused():
 )
 def test_points_without_a_derivative(f, at, expected):
     np.testing.assert_array_equal(td.run(td.grad(f)(at)), expected)
+
+
+@pytest.mark.parametrize(
+    ("f", "at", "first", "second"),
+    [
+        (lambda x: td.logaddexp(0.0, x), 0.0, 0.5, 0.25),
+        (lambda x: td.logaddexp(x, 1.0), 1.0, 0.5, 0.25),
+        (lambda x: td.logaddexp2(x, 2.0), 2.0, 0.5, np.log(2) / 4),
+        (td.sinc, 0.0, 0.0, -(np.pi**2) / 3),
+        (td.i0, 0.0, 0.0, 0.5),
+        (td.i0, 8.0, 399.8731367825599, 377.57997362398464),
+    ],
+)
+def test_smooth_functions_computed_in_pieces_have_derivatives_where_these_meet(
+    f, at, first, second
+):
+    slope = td.grad(f)
+    np.testing.assert_allclose(td.run(slope(at)), first, rtol=1e-13, atol=1e-15)
+    np.testing.assert_allclose(td.run(td.grad(lambda x: slope(x))(at)), second, rtol=1e-11)
