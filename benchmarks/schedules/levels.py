@@ -31,7 +31,6 @@ from benchmarks.schedules.ranks import error
 from benchmarks.schedules.traffic import metrics_of
 from treadle.dsl.graphs.names import Names
 from treadle.skeletons.access.maps import kernel_maps
-from treadle.skeletons.model.choose import way_of
 from treadle.skeletons.model.coverage import form_of
 from treadle.skeletons.model.device import device_of
 from treadle.skeletons.model.gpu import work
@@ -59,14 +58,14 @@ def predicted(program: str, names: Sequence[str]) -> dict[str, dict[str, float]]
 
     base = lowered(next(c for c in STUDY if c.name == program), "cuda")
     node = study.operation(base)
-    maps, device, way = kernel_maps(node, Names(base).known), device_of(base), way_of(node, True)
+    maps, device = kernel_maps(node, Names(base).known), device_of(base)
     assert maps is not None
     given = study.schedules()
     found = {}
     for name in names:
         schedule = as_schedule(given[name])
-        p = predict(maps, schedule, device, way)
-        wavefronts = work(maps, form_of(maps, schedule, device, way), device, schedule).wavefronts
+        p = predict(maps, schedule, device)
+        wavefronts = work(maps, form_of(maps, schedule, device), device, schedule).wavefronts
         found[name] = dict(zip(COUNTERS, (p.dram, p.far, wavefronts, p.issue), strict=True))
     return found
 

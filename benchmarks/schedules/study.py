@@ -44,7 +44,7 @@ from treadle.backend.cuda.source import kernels_of
 from treadle.dsl.graph import Fold, Generate, Node, Permute, topological
 from treadle.dsl.graphs.names import Names
 from treadle.skeletons.access.maps import kernel_maps
-from treadle.skeletons.model.choose import Decider, has_choice, way_of
+from treadle.skeletons.model.choose import Decider, has_choice
 from treadle.skeletons.model.device import device_of
 from treadle.skeletons.model.folds import predict_fold
 from treadle.skeletons.model.time import predict
@@ -353,7 +353,7 @@ def predictions(base: Any, programs: Iterable[str]) -> tuple[dict[str, float], s
     if maps is None or not isinstance(node, known):
         return {}, ""
     device, found = device_of(base), {}
-    given, way = schedules(), way_of(node, gpu)
+    given = schedules()
     decide = Decider(node, device) if has_choice(node, gpu) else None
     choice = None if decide is None else decide.choice(Names(base).known)
     for name in programs:
@@ -366,7 +366,7 @@ def predictions(base: Any, programs: Iterable[str]) -> tuple[dict[str, float], s
                 taken = registers(base if schedule is None else base.scheduled(op=schedule))
                 found[name] = predict_fold(maps, schedule, device, *taken)
             else:
-                found[name] = predict(maps, schedule, device, way).seconds
+                found[name] = predict(maps, schedule, device).seconds
     return found, "" if choice is None or choice.schedule is None else repr(choice.schedule)
 
 

@@ -413,15 +413,18 @@ def _wrapped(number: int) -> int:
 class KernelMaps:
     """What the model needs to know of a kernel's memory accesses: its domain and its maps.
 
-    `outputs`: extents of the axes that threads and tasks divide, (1,) for a single output; `inner`:
-    of the folded axes and counted loops of every output; `operations`, `loads`: additions and reads
-    per output; `shared`: additions that neighbours along the last axis but one have in common;
-    `doubles`: additions of 64-bit floats.  `state`: bytes that its loops carry between iterations;
-    `regular`: whether the trip counts of all loops are the same for every output.  `binned`: it
-    combines into so few elements that each block of a GPU has a copy of them.  `memo`: results of
-    the model that do not depend on the schedule.
+    `node`, `known`: what the maps were made of. `outputs`: extents of the axes that threads and
+    tasks divide, (1,) for a single output; `inner`: of the folded axes and counted loops of
+    every output; `operations`, `loads`: additions and reads per output; `shared`: additions
+    that neighbours along the last axis but one have in common; `doubles`: additions of 64-bit
+    floats. `state`: bytes that its loops carry between iterations; `regular`: whether the trip
+    counts of all loops are the same for every output. `binned`: it combines into so few
+    elements that each block of a GPU has a copy of them. `memo`: results of the model, by what
+    they depend on.
     """
 
+    node: Node
+    known: Mapping[Expr, int]
     outputs: tuple[int, ...]
     inner: tuple[int, ...]
     maps: tuple[Map, ...]
@@ -432,7 +435,7 @@ class KernelMaps:
     regular: bool = True
     binned: bool = False
     doubles: float = 0.0
-    memo: dict[Any, float] = field(default_factory=dict, compare=False, repr=False)
+    memo: dict[Any, Any] = field(default_factory=dict, compare=False, repr=False)
 
     @property
     def size(self) -> int:
@@ -493,8 +496,8 @@ def kernel_maps(node: Node, known: Mapping[Expr, int]) -> KernelMaps | None:
     loads = sum(m.taps * m.iterations for m in maps if not m.store)
     if not rank:
         maps = [_of_one(m) for m in maps]
-    return KernelMaps(tuple(int(n or 0) for n in outer) if rank else (1,), inner, tuple(maps),
-                      work * max(around, 1), loads, min(shared, work),
+    return KernelMaps(node, known, tuple(int(n or 0) for n in outer) if rank else (1,), inner,
+                      tuple(maps), work * max(around, 1), loads, min(shared, work),
                       max((sum(t.bytes for t in e.types) for e in loops), default=0),
                       all(evaluate(e.count, known) is not None for e in loops)
                       and not any(isinstance(e, While) for e in walk(bodies)),

@@ -15,6 +15,7 @@ from treadle.dsl.expr import Apply, Const, Expr, substitute, walk
 from treadle.dsl.graph import Fold, FoldSeg, Generate, Node, Permute, Shape
 from treadle.dsl.graphs.names import evaluate
 
+from ..ir.counts import variant
 from ..ir.kernel import Kernel, Lowered, show
 from ..schedules import Grid, Hints, PerThread, Row, Schedule, ScheduleError, as_schedule
 from ..schedules.resolved import looked_up
@@ -153,7 +154,7 @@ def _lines(node: Node, lowered: Lowered, known: Mapping[Expr, int], rectangle: b
     runs: list[frozenset[int]] = []
     size = _size(_domain(node), known)
     for first in lowered.kernels:
-        kernel, tasks = _taken(first, known)
+        kernel, tasks = variant(first, known)
         if tasks is not None and tasks <= 0:
             continue
         # Elements are those of the domain for the kernel that reads it, not where parts meet.
@@ -181,7 +182,7 @@ def _shares(node: Node, lowered: Lowered, known: Mapping[Expr, int], given: Sche
     and in how many parts a result is folded."""
     if not isinstance(node, Fold):
         return []
-    launched = [(k, n) for k, n in (_taken(k, known) for k in lowered.kernels) if n]
+    launched = [(k, n) for k, n in (variant(k, known) for k in lowered.kernels) if n]
     count, results = _size(node.inner, known), _size(node.outer, known)
     if not launched or not count or not results:
         return []
@@ -218,17 +219,6 @@ def _runs(kernel: Kernel, known: Mapping[Expr, int]) -> frozenset[int]:
         return frozenset(_GUESSES)
     found = {g: evaluate(tasks, {**known, **dict.fromkeys(open_, g)}) for g in _GUESSES}
     return frozenset(g for g, n in found.items() if n is None or n > 0)
-
-
-def _taken(kernel: Kernel, known: Mapping[Expr, int]) -> tuple[Kernel, int | None]:
-    """The variant that is launched, and its number of tasks (None: unknown)."""
-    variants = _variants(kernel)
-    for v in variants:
-        bound: dict[Expr, Expr] = dict(zip(v.scalars, v.scalar_values, strict=True))
-        tasks, *requires = substitute([v.tasks, *v.requires], bound)
-        if all(evaluate(r, known) != 0 for r in requires):
-            return v, evaluate(tasks, known)
-    raise AssertionError(f"{kernel.name}: no variant fits")
 
 
 def _count(kernel: Kernel, tasks: int | None, each: float | None) -> str:

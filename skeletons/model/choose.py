@@ -174,16 +174,15 @@ def _fits_registers(schedule: Schedule, kernel: KernelMaps) -> bool:
 
 
 def choose(kernel: KernelMaps, device: Ceilings, given: Schedule | None = None,
-           way: str = "rows", pool: Sequence[ScheduleLike | None] | None = None, *,
+           pool: Sequence[ScheduleLike | None] | None = None, *,
            complete: bool = False) -> Choice:  # fmt: skip
     """The schedule with the least predicted time, if that is below MARGIN of the plain one's, and
     WORTH seconds below it.
 
-    `given`: layers that stay; `way`: how the kernel is lowered without a schedule
-    (`model.predict`); `pool`: candidates to use instead of `candidates`, the plain one first;
-    `complete`: predict in full even candidates that cannot win, or that have no competitor.
+    `given`: layers that stay; `pool`: candidates to use instead of `candidates`, the plain one
+    first; `complete`: predict in full even candidates that cannot win, or that have no competitor.
     """
-    before = [(m, met) for m, met in conflicts(kernel, device, way, given) if met.lost]
+    before = [(m, met) for m, met in conflicts(kernel, device, given) if met.lost]
     if pool is None:
         crowding = any(m.store for m, _ in before)
         wanted = candidates(kernel, given, device.gpu, crowding)
@@ -195,7 +194,7 @@ def choose(kernel: KernelMaps, device: Ceilings, given: Schedule | None = None,
     for schedule in wanted:
         beyond = min((p.seconds for p in predictions if not p.rough), default=math.inf)
         try:
-            predictions.append(predict(kernel, schedule, device, way, beyond))
+            predictions.append(predict(kernel, schedule, device, beyond))
         except ScheduleError:
             if not predictions:
                 raise  # the given schedule does not fit; other candidates are dropped
@@ -203,8 +202,8 @@ def choose(kernel: KernelMaps, device: Ceilings, given: Schedule | None = None,
     gained = best.seconds < min(MARGIN * plain, plain - WORTH)
     chosen = best.schedule if gained else predictions[0].schedule
     if complete:
-        predictions = [predict(kernel, p.schedule, device, way) for p in predictions]
-    after = dict(conflicts(kernel, device, way, chosen)) if before else {}
+        predictions = [predict(kernel, p.schedule, device) for p in predictions]
+    after = dict(conflicts(kernel, device, chosen)) if before else {}
     crowded = tuple((m, met, after[m]) for m, met in before)
     return Choice(chosen, tuple(predictions), device, crowded)
 
@@ -294,5 +293,4 @@ class Decider(OncePerExtents):
         kernel = kernel_maps(self.node, known)
         if kernel is None or not kernel.size or 0 in kernel.inner:
             return None
-        way = way_of(self.node, self.device.gpu)
-        return choose(kernel, self.device, self.given, way, complete=complete)
+        return choose(kernel, self.device, self.given, complete=complete)

@@ -1,8 +1,8 @@
 """How kernels cover a domain under a schedule: units in an order, and threads within them.
 
-`form_of` asks the lowerings (`skeletons/lower`) for what they decide by rules: how a schedule is
-resolved, the sizes of tiles and tasks, the threads of a block, which loops are jammed.  It does not
-lower the candidates, which takes 1 to 9 ms each on a GPU and would double the time of a decision.
+`form_of` counts what a kernel does without an order: it lowers the node, once for all extents, and
+evaluates where a block or a task stores (`../ir/counts.py`).  An order is resolved to units by what
+the lowerings use (`Resolved`), so candidates are not lowered: that takes 1 to 50 ms each.
 
 A `Walk` is a schedule as boxes of outputs, in visiting order.  A range of consecutive ids is cut
 into chunks, and a chunk becomes the bounding box of a few of its points: exact for runs, columns
@@ -14,19 +14,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 
-from treadle.dsl.graphs.names import evaluate
+from treadle.dsl.graph import Node, Permute
 from treadle.dsl.process.locks import cached
+from treadle.dsl.target import CUDA, NATIVE
 from treadle.skeletons.schedules import (
     Clusters,
     Hilbert,
     Morton,
     Order,
-    PerThread,
     PlaneOrder,
     Resolved,
     Row,
@@ -37,16 +38,13 @@ from treadle.skeletons.schedules.resolved import block_table
 
 from ..access.footprint import with_inner
 from ..access.maps import DATA, KernelMaps, Map, Points
+from ..ir.counts import Launch, Stored, launched
+from ..ir.kernel import Lowered
 from ..lower import tiling
-from ..lower.elementwise.cpu import UNROLLED_ROWS, per_task
-from ..lower.gpu import jam_neighbours, orders
-from ..lower.gpu.common import THREADS, WIDEST, threads_for
+from ..lower.gpu import orders
+from ..lower.gpu.common import THREADS, threads_for
 from ..lower.gpu.unroll import REGISTERS
-from ..lower.scatter.gpu import PLAIN_RESIDENT
-from ..lower.scatter.gpu import THREADS as threads
-from ..lower.scatter.gpu_sources import TOGETHER
-from ..lower.transpose.cpu import sides
-from ..lower.transpose.gpu import side_of, threads_of
+from ..lower.lower import LoweringContext, lower
 from .device import Ceilings
 
 #: Issue slots for the index arithmetic of a thread's outputs, by order; compiled for sm_90a.
@@ -68,8 +66,8 @@ POSITIONS = (0.371, 0.537, 0.713)
 LOOK_UP, IN_CLUSTER = 6, 13
 #: … for every axis beyond two (one more division: 10 instructions counted).
 ANOTHER_AXIS = 18
-#: Rows of a thread of a stencil, about: 4 or 6, or a walk that keeps values (`stencil/gpu.py`).
-STRIP_ROWS = 4
+#: Resident blocks of a multiprocessor at most.
+RESIDENT_BLOCKS = 32
 #: Extra slots for the index of an element of a permute in an order; twice that with blocks.
 VISIT_INDEX = 8
 #: Points sampled in a chunk.
@@ -237,14 +235,36 @@ class Form:
     looked_up: bool = False
 
 
-def form_of(kernel: KernelMaps, schedule: Schedule | None, device: Ceilings, way: str) -> Form:
-    """How the lowerings cover the domain of a kernel under a schedule; `way`: what they do without
-    one ("rows", "strips", "tiles"; "visits" for a permute)."""
+def form_of(kernel: KernelMaps, schedule: Schedule | None, device: Ceilings) -> Form:
+    """How the kernels of a node cover its domain under a schedule, or without one."""
     given = None if schedule is None else as_schedule(schedule)
     if kernel.size <= 1:  # one output has no order
         given = None
-    covered = _on_gpu if device.gpu else _on_cpu
-    return covered(kernel, given, device, way)
+    key = (kernel.outputs, given, device)
+    found: Form | None = kernel.memo.get(key)
+    if found is None:
+        found = kernel.memo[key] = _form(kernel, given, device)
+    return found
+
+
+def _form(kernel: KernelMaps, schedule: Schedule | None, device: Ceilings) -> Form:
+    rank, permute = len(kernel.outputs), isinstance(kernel.node, Permute)
+    if device.gpu:
+        plan = orders.resolved(schedule, rank)
+        if permute:
+            return _visits(kernel, plan, device)
+        if plan is not None and schedule is not None and not _by_rows(plan):
+            return _on_gpu(kernel, plan, schedule)
+        return _counted(kernel, schedule, device)
+    plan = tiling.resolved(schedule, rank, outputs=permute)
+    if plan is not None:
+        return _on_cpu(kernel, plan, schedule, device)
+    return _tasks_of_permute(kernel, device) if permute else _counted(kernel, schedule, device)
+
+
+def _by_rows(plan: Resolved) -> bool:
+    """Whether a plan only says how many elements a thread computes: kernels have a tiling then."""
+    return plan.grain == "thread" and type(plan.order) is Row
 
 
 def _slots(kernel: KernelMaps, plan: Resolved, slots: dict[str, int]) -> float:
@@ -258,62 +278,133 @@ def _slots(kernel: KernelMaps, plan: Resolved, slots: dict[str, int]) -> float:
     return slots.get(name, OWN_INDEX) + BEYOND * (rank == 1 and isinstance(order, Morton | Hilbert))
 
 
-# --- on a CPU ----------------------------------------------------------------------------------
+# --- counted from kernels ------------------------------------------------------------------------
 
 
-def _on_cpu(kernel: KernelMaps, schedule: Schedule | None, device: Ceilings, way: str) -> Form:
-    rank, last, domain = len(kernel.outputs), len(kernel.outputs) - 1, kernel.outputs
-    plan = tiling.resolved(schedule, rank, outputs=way == "visits")
-    # About as many outputs as a task moves bytes; costly outputs have smaller tasks.
-    elements = per_task(sum(m.element for m in {m.leaf: m for m in kernel.maps}.values()))
-    if plan is not None:
-        walk, patch = Walk(domain, plan.order, plan.unit), plan.per_thread
-        if plan.grain == "block":
-            return Form(walk, 1, 1, patch, True, last, False, ROWS_INDEX, patch)
-        index = _slots(kernel, plan, CPU_INDEX)
-        return Form(walk, elements, 1, patch, False, last, False, index, patch)
-    if way == "tiles" and rank > 1:  # for one read: nearly all such kernels have only one
-        width, length = sides([max(m.element for m in kernel.reads)])
-        unit = tuple({_across(kernel): width, last: length}.get(k, 1) for k in range(rank))
-        ones = (1,) * rank
-        return Form(Walk(domain, Row(), unit), 1, 1, ones, True, last, True, ROWS_INDEX, ones)
-    per_thread = None if schedule is None else schedule.per_thread
-    rows = UNROLLED_ROWS if way == "strips" else 1
-    unit, patch = (min(domain[-1], elements),), (1,)
-    if rank > 1:
-        rows = rows if per_thread is None else per_thread.rows
-        height = evaluate(tiling.whole_rows(elements, domain[-1], rows), {})
-        lead = (1,) * (rank - 2)
-        unit, patch = (*lead, int(height or rows), *unit), (*lead, rows, 1)
-    return Form(Walk(domain, Row(), unit), 1, 1, patch, True, last, False, ROWS_INDEX, patch)
+def launch_of(kernel: KernelMaps, schedule: Schedule | None, device: Ceilings) -> Launch:
+    """The first kernel that is launched for a node under a schedule, or without one."""
+    return launched(_lowered(kernel.node, schedule, device), kernel.known)
 
 
-# --- on a GPU ----------------------------------------------------------------------------------
+@lru_cache(maxsize=64)
+def _lowered(node: Node, schedule: Schedule | None, device: Ceilings) -> Lowered:
+    return lower(*lowering_of(node, schedule, device))
 
 
-def _on_gpu(kernel: KernelMaps, schedule: Schedule | None, device: Ceilings, way: str) -> Form:
-    rank = len(kernel.outputs)
-    plan = orders.resolved(schedule, rank)
-    if plan is None or schedule is None:
-        if schedule is not None and schedule.order is not None:
-            way = "rows" if way == "tiles" else way  # row by row, as asked
-        elif (jammed := _jammed(kernel, device)) is not None:
-            return _on_gpu(kernel, jammed, device, "rows")
-        threads = None if schedule is None else schedule.resolve(rank).threads
-        return _plain(kernel, way, threads_for(threads or THREADS))
-    by_blocks, last, residency = plan.grain == "block", rank - 1, schedule.residency
+def lowering_of(node: Node, schedule: Schedule | None, device: Ceilings
+                ) -> tuple[Any, LoweringContext]:  # fmt: skip
+    """What is lowered to count under a schedule, whatever the node's label says.  A residency only
+    says which blocks the model's units share: it is left out."""
+    if schedule is not None:
+        schedule = replace(schedule, residency=None, hints=None)
+    if node.label.schedule is not None:
+        node = node.with_(label=replace(node.label, schedule=None))
+    target = CUDA if device.gpu else NATIVE
+    return node, LoweringContext(target, threads=device.units, schedule=schedule)
+
+
+def _counted(kernel: KernelMaps, schedule: Schedule | None, device: Ceilings) -> Form:
+    """Without an order: what a block or a task, and a thread of it, stores.  The units follow each
+    other row by row."""
+    launch = launch_of(kernel, schedule, device)
+    stored = launch.fullest()
+    threads, roles = launch.kernel.threads, {b.role for b in launch.kernel.buffers}
+    if not threads:
+        return _per_task(kernel, stored, "local" in roles)
+    return _per_block(kernel, stored, threads, "shared" in roles)
+
+
+def _per_task(kernel: KernelMaps, stored: Sequence[Stored], staged: bool) -> Form:
+    domain, rank = kernel.outputs, len(kernel.outputs)
+    main = max(stored, key=lambda s: s.count)
+    unit, jammed = _box(stored, domain)[0], 1 if staged else main.jammed
+    if len(stored) == len(main.loops) == 1 and main.count < math.prod(unit):
+        # A run of positions that ends within a row: about so many rows.
+        rows = max(main.count // domain[-1], 1)
+        unit = (*(1,) * (rank - 2), rows, min(main.count, domain[-1]))[-rank:]
+    patch = tuple(jammed if k == rank - 2 else 1 for k in range(rank))
+    return Form(Walk(domain, Row(), unit), 1, 1, patch, True, rank - 1, staged, ROWS_INDEX, patch)
+
+
+def _per_block(kernel: KernelMaps, stored: Sequence[Stored], threads: int, staged: bool
+               ) -> Form:  # fmt: skip
+    domain, rank = kernel.outputs, len(kernel.outputs)
+    unit, together = _box(stored, domain)
+    busiest = int(np.sum([s.exists.sum(1) for s in stored], 0).argmax())
+    _, own = _box([s.of_thread(busiest) for s in stored], domain)
+    patch = tuple(len(np.unique(own[:, k])) for k in range(rank))
+    rectangle = math.prod(np.ptp(own, 0) + 1) == len(own)
+    wide = (*(1,) * (rank - 1), min(_consecutive(own), domain[-1]))
+    sharing = (1,) * rank if staged else patch if rectangle else wide
+    registers = 32 + (math.prod(patch) - 1) * kernel.state // 4
+    fit = max(REGISTERS // (registers * threads), 1)
+    in_rows = not staged and (not rectangle or max(patch[:-1], default=1) == 1)
+    if (in_rows and _run(together, domain)) or math.prod(unit) != len(together):
+        patch = wide if in_rows else patch
+        ids = max(len(together) // math.prod(patch), 1)
+        return Form(Walk(domain, Row(), patch), ids, threads, patch, False, rank - 1, False,
+                    INDEX["Row"], patch, (), fit)  # fmt: skip
+    # Loops that are jammed are lowered as blocks in the row order, others have a simpler index.
+    index = BLOCK_INDEX["Row"] if kernel.inner else ROWS_INDEX
+    return Form(Walk(domain, Row(), unit), 1, threads, patch, True, rank - 1, staged, index,
+                sharing, (), fit)  # fmt: skip
+
+
+def _box(stored: Sequence[Stored], domain: tuple[int, ...]) -> tuple[tuple[int, ...], Points]:
+    """The sides of the box around what is stored, and its points in row-major order."""
+    positions = np.unique(np.concatenate([s.positions for s in stored]))
+    points = np.stack(np.unravel_index(positions, domain), -1)
+    return tuple(int(n) + 1 for n in np.ptp(points, 0)), points
+
+
+def _consecutive(points: Points) -> int:
+    """The number of neighbours along the last axis that the first of the points begins."""
+    steps = np.diff(points, axis=0)
+    ends = np.flatnonzero((steps[:, -1] != 1) | steps[:, :-1].any(1))
+    return int(ends[0]) + 1 if len(ends) else len(points)
+
+
+def _run(points: Points, domain: tuple[int, ...]) -> bool:
+    """Whether points follow each other in row-major order."""
+    first, last = np.ravel_multi_index(tuple(points[[0, -1]].T), domain)
+    return int(last - first) + 1 == len(points)
+
+
+def _tasks_of_permute(kernel: KernelMaps, device: Ceilings) -> Form:
+    """A permute on a CPU: tasks are runs of the source."""
+    rank, domain = len(kernel.outputs), kernel.outputs
+    each = max(kernel.size // launch_of(kernel, None, device).tasks, 1)
+    unit = (*(1,) * (rank - 2), max(each // domain[-1], 1), min(each, domain[-1]))[-rank:]
+    ones = (1,) * rank
+    return Form(Walk(domain, Row(), unit), 1, 1, ones, True, rank - 1, False, ROWS_INDEX, ones)
+
+
+# --- under an order ----------------------------------------------------------------------------
+
+
+def _on_cpu(kernel: KernelMaps, plan: Resolved, schedule: Schedule | None, device: Ceilings
+            ) -> Form:  # fmt: skip
+    last, walk = len(kernel.outputs) - 1, Walk(kernel.outputs, plan.order, plan.unit)
+    patch = plan.per_thread
+    if plan.grain == "block":
+        return Form(walk, 1, 1, patch, True, last, False, ROWS_INDEX, patch)
+    ids = -(-walk.size // launch_of(kernel, schedule, device).tasks)
+    return Form(walk, ids, 1, patch, False, last, False, _slots(kernel, plan, CPU_INDEX), patch)
+
+
+def _on_gpu(kernel: KernelMaps, plan: Resolved, schedule: Schedule) -> Form:
+    rank, by_blocks = len(kernel.outputs), plan.grain == "block"
     index = _slots(kernel, plan, BLOCK_INDEX if by_blocks else INDEX)
-    if way == "visits":
-        return _visits(kernel, plan, index)
     if plan.table:
         index = BLOCK_INDEX["Row"] + LOOK_UP
-    index += IN_CLUSTER * isinstance(residency, Clusters) + ANOTHER_AXIS * max(rank - 2, 0)
+    index += IN_CLUSTER * isinstance(schedule.residency, Clusters)
+    index += ANOTHER_AXIS * max(rank - 2, 0)
     patch, walk = plan.per_thread, Walk(kernel.outputs, plan.order, plan.unit, plan.table)
     # If there are loops, those of a thread's outputs share values; else only neighbours in a row.
-    sharing = patch if kernel.inner else (*(1,) * last, patch[-1])
+    sharing = patch if kernel.inner else (*(1,) * (rank - 1), patch[-1])
     if not by_blocks:
         threads = threads_for(plan.threads or THREADS)
-        return Form(walk, threads, threads, patch, False, last, False, index, sharing)
+        return Form(walk, threads, threads, patch, False, rank - 1, False, index, sharing)
     # Warps outside the domain exit immediately, and other warps take their slots.
     covered = math.prod(min(u, n) for u, n in zip(plan.unit, kernel.outputs, strict=True))
     threads = threads_for(covered // math.prod(patch))
@@ -323,82 +414,22 @@ def _on_gpu(kernel: KernelMaps, schedule: Schedule | None, device: Ceilings, way
                 looked_up=plan.table)  # fmt: skip
 
 
-def _jammed(kernel: KernelMaps, device: Ceilings) -> Schedule | None:
-    """The schedule of loops that the lowering interleaves unasked (`jam_neighbours.together`)."""
-    rank = len(kernel.outputs)
-    if rank < 2 or not kernel.inner or not kernel.regular:
-        return None
-    reads = [m for m in kernel.reads if m.coefficients]
-    wide = any(abs(m.strides[rank - 1]) == 1 for m in reads)
-    if not any(m.strides[rank - 2] == 0 for m in reads):
-        return None
-
-    def possible(own: PerThread) -> bool:
-        fits = own.rows * own.cols * kernel.state <= jam_neighbours.MOST_STATE
-        return fits and (wide or own.cols == 1)
-
-    found = None
-    for pair in jam_neighbours.PLANS:
-        plan = jam_neighbours.first_possible(pair, possible, device.units)
-        if plan is not None and kernel.size >= plan[2]:
-            found = plan[0]
-    return found
-
-
-def _visits(kernel: KernelMaps, plan: Resolved | None, index: float) -> Form:
-    """A permute: blocks of threads that stay, and take elements, or blocks of them, in turn."""
-    rank = len(kernel.outputs)
-    last, ones = rank - 1, (1,) * rank
+def _visits(kernel: KernelMaps, plan: Resolved | None, device: Ceilings) -> Form:
+    """A permute: blocks of threads that stay, and take elements, or blocks of them, one group after
+    another."""
+    rank, launch = len(kernel.outputs), launch_of(kernel, None, device)
+    last, ones, threads = rank - 1, (1,) * rank, launch.kernel.threads
+    together, fit = threads * launch.together, launch.kernel.resident or RESIDENT_BLOCKS
     if plan is None:
-        return Form(Walk(kernel.outputs, Row(), ones), threads * TOGETHER, threads, ones, False,
-                    last, False, index, ones, (), PLAIN_RESIDENT, True)  # fmt: skip
+        return Form(Walk(kernel.outputs, Row(), ones), together, threads, ones, False, last, False,
+                    ROWS_INDEX, ones, (), fit, True)  # fmt: skip
     by_blocks = plan.grain == "block"
     unit = plan.unit if by_blocks else ones
+    index = _slots(kernel, plan, BLOCK_INDEX if by_blocks else INDEX)
     index += VISIT_INDEX * (1 + by_blocks)
-    return Form(Walk(kernel.outputs, plan.order, unit),
-                max(threads * TOGETHER // math.prod(unit), 1), threads, ones, by_blocks, last,
-                False, index, ones, plan.per_thread, PLAIN_RESIDENT, True)  # fmt: skip
-
-
-def _plain(kernel: KernelMaps, way: str, threads: int) -> Form:
-    """The form without a schedule."""
-    rank, domain = len(kernel.outputs), kernel.outputs
-    ones, last = (1,) * rank, rank - 1
-    if way == "visits":
-        return _visits(kernel, None, ROWS_INDEX)
-    if way == "tiles" and rank > 1:
-        across = _across(kernel)
-        stores = [m.element for m in kernel.stores]
-        staged = [m.element for m in kernel.reads
-                  if m.coefficients and abs(m.strides[across]) == 1] or stores  # fmt: skip
-        side, cols = side_of(staged, stores, wide=True), WIDEST // max(stores)
-        threads = threads_of(side, max(WIDEST // min(staged), cols))
-        unit = tuple(side if k in (across, last) else 1 for k in range(rank))
-        rows = side * side // threads // cols
-        patch = tuple({across: rows, last: cols}.get(k, 1) for k in range(rank))
-        return Form(Walk(domain, Row(), unit), 1, threads, patch, True, last, True, ROWS_INDEX,
-                    ones)  # fmt: skip
-    single = kernel.inner or not kernel.regular
-    wide = 1 if single else max(WIDEST // max(m.element for m in kernel.maps), 1)
-    if way == "strips" and rank > 1:
-        lead = (1,) * (rank - 2)
-        unit = (*lead, STRIP_ROWS * (threads // 32), 32 * wide)
-        patch = (*lead, STRIP_ROWS, wide)
-        return Form(Walk(domain, Row(), unit), 1, threads, patch, True, last, False, ROWS_INDEX,
-                    patch)  # fmt: skip
-    patch = (*ones[:-1], wide)
-    return Form(Walk(domain, Row(), patch), threads, threads, patch, False, last, False,
-                INDEX["Row"], patch)  # fmt: skip
-
-
-def _across(kernel: KernelMaps) -> int:
-    """The axis other than the last along which reads are contiguous."""
-    rank = len(kernel.outputs)
-    for m in kernel.reads:
-        for k in range(rank - 2, -1, -1):
-            if m.coefficients and abs(m.strides[k]) == 1:
-                return k
-    return rank - 2
+    return Form(Walk(kernel.outputs, plan.order, unit), max(together // math.prod(unit), 1),
+                threads, ones, by_blocks, last, False, index, ones, plan.per_thread, fit,
+                True)  # fmt: skip
 
 
 # --- what threads do ---------------------------------------------------------------------------

@@ -17,21 +17,18 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from treadle.dsl.expr import Expr, constant
+from treadle.dsl.expr import Expr
 from treadle.dsl.graph import Fold, FoldSeg, Node, Permute, Scan
 from treadle.dsl.graphs.names import evaluate
 from treadle.dsl.text import duration
 from treadle.skeletons.schedules import Agents, Block, Column, Row, Schedule, as_schedule
 
 from ..access.maps import DATA, VERTICAL, KernelMaps, access_classes, kernel_maps
-from ..ir import arithmetic as at
-from ..lower.fold import gpu_columns, gpu_rows
+from ..lower.fold import gpu as gpu_folds
 from ..lower.fold.rows import is_exact, runs_across
-from ..lower.gpu.common import WIDEST
 from ..lower.gpu.unroll import REGISTERS
-from ..lower.visits import plan_over
 from .choose import MARGIN, WORTH, OncePerExtents
-from .coverage import BLOCK_INDEX, OWN_INDEX
+from .coverage import BLOCK_INDEX, OWN_INDEX, lowering_of
 from .device import Ceilings
 from .gpu import DISPATCH, FIRST_DATA, INDEX_SLOT, LIFE, RESIDENT_THREADS
 from .time import least_bytes
@@ -53,14 +50,6 @@ LEAN = 32
 TOGETHER = 3.0
 
 
-@dataclass(frozen=True)
-class _Blocks:
-    """`tasks` blocks of threads, of `leaves` leaves each."""
-
-    tasks: int
-    leaves: float
-
-
 def predict_fold(kernel: KernelMaps, schedule: Schedule | None, device: Ceilings,
                  registers: int = 0, spilled: bool = False) -> float:  # fmt: skip
     """Seconds that a fold of one array, or several of the same extents, takes on a GPU.
@@ -69,26 +58,27 @@ def predict_fold(kernel: KernelMaps, schedule: Schedule | None, device: Ceilings
     `spilled`: the compiler spilled some.  Raises `ScheduleError` when the schedule does not fit.
     """
     total, taken = least_bytes(kernel, device.piece), registers or LEAN
-    blocks = _blocks(kernel, schedule)
+    # Without a schedule, a block folds one leaf.
+    tasks, leaves = (_blocks(kernel, s, device) for s in (schedule, None))
     fit = min(RESIDENT_THREADS, REGISTERS // (-(-taken // 8) * 8)) // THREADS
     residency = None if schedule is None else schedule.residency
     index = _index_cycles(schedule) / device.clock
-    launched, waits = blocks.tasks * DISPATCH, blocks.leaves * index
+    launched, waits = tasks * DISPATCH, leaves / tasks * index
     if isinstance(residency, Agents):
         fit, launched, waits = min(fit, residency.per_sm), 0.0, waits + FIRST_DATA
     # For each leaf in sequence: the time of its bytes, and the time to compute its index.
-    each = total / blocks.tasks
+    each = total / tasks
     own = OF_BLOCK * min(max(taken - OTHERS, 1) / WAITED_FOR, 1.0) if registers else OF_BLOCK
     own = each / (each / own + waits)
     together = device.units * max(fit, 1)
     # Blocks that begin in step end in step: those that do not fill the second wave run alone.
     # Later waves are out of step, and a block begins whenever another one ends.
-    full, last = divmod(blocks.tasks, together)
+    full, last = divmod(tasks, together)
     if full != 1:
-        full, last = 0, blocks.tasks
+        full, last = 0, tasks
     asked = full * together * _time(together, own, device)
     asked += last * _time(min(last, together), own, device)
-    again = SPILLED * max(blocks.tasks / together, 1.0) if spilled else 0.0
+    again = SPILLED * max(tasks / together, 1.0) if spilled else 0.0
     return device.launch + max(launched, LIFE + FIRST_DATA + index + asked * each + again)
 
 
@@ -100,35 +90,17 @@ def _time(count: int, own: float, device: Ceilings) -> float:
     return float(sum(rate**-TOGETHER for rate in parts) ** (1 / TOGETHER))
 
 
+def _blocks(kernel: KernelMaps, schedule: Schedule | None, device: Ceilings) -> int:
+    """The thread blocks of the lowering under a schedule, or without one."""
+    made = gpu_folds.blocks(*lowering_of(kernel.node, schedule, device))
+    return evaluate(made, kernel.known) or 1
+
+
 def _index_cycles(schedule: Schedule | None) -> float:
     """Cycles for the index of a leaf in an order, beyond those of the row order."""
     order = None if schedule is None else schedule.order
     slots = BLOCK_INDEX.get(type(order or Row()).__name__, OWN_INDEX)
     return (slots - BLOCK_INDEX["Row"]) * INDEX_SLOT
-
-
-def _blocks(kernel: KernelMaps, schedule: Schedule | None) -> _Blocks:
-    """The blocks of threads, with as many leaves as a block of the schedule covers."""
-    count, outer = constant(max(math.prod(kernel.inner), 1)), tuple(map(constant, kernel.outputs))
-    vector = max(WIDEST // max(m.element for m in kernel.reads), 1)
-    if any(m.strides and abs(m.strides[-1]) == 1 for m in kernel.reads):
-        span = gpu_rows.part_of(constant(kernel.size), count, gpu_rows.THREADS * vector)
-        grid, leaf = gpu_rows.leaves(outer, gpu_rows.parts_of(count, span), vector)
-    else:
-        widest = constant(gpu_columns.WIDTH)
-        width, across = gpu_columns.sides_across(outer[-1], vector, widest)
-        height = at.floor_divide(gpu_columns.THREADS, width)
-        planes = at.product(outer[:-1])
-        parts, _ = gpu_columns.parts_of(planes, across, height, count)
-        grid, leaf = gpu_columns.leaves(outer, parts, across, vector)
-    counts = [evaluate(n, {}) or 1 for n in grid]
-    leaves = math.prod(counts)
-    line = kernel.size == 1 and len(kernel.inner) > 1
-    plan = None if schedule is None else plan_over(schedule, len(grid), leaf, line)
-    if plan is None:
-        return _Blocks(leaves, 1.0)
-    tasks = math.prod(-(-n // u) for n, u in zip(counts, plan.unit, strict=True))
-    return _Blocks(tasks, leaves / tasks)
 
 
 # --- the choice ----------------------------------------------------------------------------------

@@ -141,10 +141,9 @@ def compared(node: Node, known: Mapping[Expr, int], device: Ceilings) -> list[st
     if kernel is None or not kernel.size or any(m.kind == DATA for m in kernel.maps):
         return []
     if isinstance(node, Generate) and len(node.shape) > 1:
-        way = way_of(node, device.gpu)
-        if way in _DONE:
+        if way_of(node, device.gpu) in _DONE:
             tried = candidates(kernel, None, True)  # orders and blocks, on a CPU as well
-            found = choose(kernel, device, None, way, tried, complete=True)
+            found = choose(kernel, device, None, tried, complete=True)
             return lines(found)[2:] if found.schedule is None else lines(found)
     least = least_bytes(kernel, device.piece)
     took = duration(least / device.dram)
@@ -161,8 +160,7 @@ def against_plain(node: Node, known: Mapping[Expr, int], device: Ceilings) -> li
     if isinstance(node, Fold):
         took, alone = (duration(predict_fold(kernel, s, device)) for s in (given, None))
         return [f"{took} predicted, {alone} without a schedule"]
-    way = way_of(node, device.gpu)
-    asked, plain = (predict(kernel, s, device, way) for s in (given, None))
+    asked, plain = (predict(kernel, s, device) for s in (given, None))
     lines = [f"{_time(asked)} predicted, {_time(plain)} without a schedule"]
     if isinstance(given.order, Column) and kernel.size // given.order.width <= COUNTED:
         lines.append(columns(kernel, given.order.width, device))
@@ -239,8 +237,7 @@ def seconds_predicted(
             if isinstance(node, Fold):
                 found[schedule] = predict_fold(kernel, under, device) if device.gpu else None
             elif isinstance(node, Generate | Permute):
-                way = way_of(node, device.gpu)
-                found[schedule] = predict(kernel, under, device, way).seconds
+                found[schedule] = predict(kernel, under, device).seconds
     return found
 
 
@@ -264,20 +261,19 @@ def predictions(program: Any, schedules: Sequence[Any], operation: str | None = 
     several kernels match, or the extents are unknown.
     """
     names = Names(program)
-    found = [(n, kernel_maps(n, names.known)) for n in names.kernels
+    found = [kernel_maps(n, names.known) for n in names.kernels
              if operation in (None, n.label.name, n.label.operation)]  # fmt: skip
-    fit = [(n, k) for n, k in found if k is not None and k.size]
+    fit = [k for k in found if k is not None and k.size]
     if len(fit) != 1:
         asked = "" if operation is None else f" called {operation!r}"
         raise ScheduleError(f"the model supports {len(fit)} kernels{asked} of '{program.name}'.",
                             hint="Lower it with arguments, and pass operation=name.")  # fmt: skip
-    ((node, kernel),) = fit
-    assert kernel is not None
+    (kernel,) = fit
     device = device_of(program)
     records = []
     for schedule in schedules:
         given = None if schedule is None else as_schedule(schedule)
-        p = predict(kernel, given, device, way_of(node, device.gpu))
+        p = predict(kernel, given, device)
         record = {"schedule": None if given is None else repr(given), "seconds": p.seconds,
                   "limit": p.limit, "dram": p.dram, "far": p.far, "issue": p.issue,
                   "near": p.near}  # fmt: skip

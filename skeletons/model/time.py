@@ -106,15 +106,14 @@ class Prediction:
         return ("dram", "far", "issue", "near", "turnover")[self.longest]
 
 
-def predict(kernel: KernelMaps, schedule: Schedule | None, device: Ceilings, way: str = "rows",
+def predict(kernel: KernelMaps, schedule: Schedule | None, device: Ceilings,
             beyond: float = math.inf) -> Prediction:  # fmt: skip
-    """The cost of a kernel under a schedule, or without one if None; then `way` is how it is
-    lowered: "rows", "strips" (several rows a thread) or "tiles" (transposing).
+    """The cost of a kernel under a schedule, or without one if None.
 
     If instructions and the first cache alone take `beyond` seconds, the prediction is `rough`.
     Raises `ScheduleError` when the schedule does not fit the kernel's rank.
     """
-    form = form_of(kernel, schedule, device, way)
+    form = form_of(kernel, schedule, device)
     turnover, dispatch, done = 0.0, 0.0, None
     if device.gpu:
         done = gpu.work(kernel, form, device, schedule)
@@ -174,12 +173,12 @@ class Footprint:
     pieces: float
 
 
-def footprints(kernel: KernelMaps, schedule: Schedule | None, device: Ceilings, way: str = "rows"
+def footprints(kernel: KernelMaps, schedule: Schedule | None, device: Ceilings
                ) -> dict[str, Footprint]:  # fmt: skip
     """What is touched in the middle of the domain by a "warp" (one iteration of its loops; on a CPU
     a vector), by a "block" or task, and by the "wave" of blocks that are resident at a time (tasks
     of all cores).  Excludes data-dependent accesses."""
-    form = form_of(kernel, schedule, device, way)
+    form = form_of(kernel, schedule, device)
     maps = [m for m in kernel.maps if m.kind != DATA]
     ones = [min(n, 1) for n in kernel.inner]
     lanes = with_inner(lanes_of(form, POSITIONS[0], 32 if device.gpu else device.lanes), ones)
@@ -394,12 +393,12 @@ def stalls(kernel: KernelMaps, form: Form, device: Ceilings) -> float:
     return total * kernel.size
 
 
-def conflicts(kernel: KernelMaps, device: Ceilings, way: str, schedule: Schedule | None
+def conflicts(kernel: KernelMaps, device: Ceilings, schedule: Schedule | None
              ) -> list[tuple[Map, Conflict]]:  # fmt: skip
     """The conflicts of each array whose neighbours are not contiguous; empty on a GPU."""
     if device.gpu:
         return []
-    form = form_of(kernel, schedule, device, way)
+    form = form_of(kernel, schedule, device)
     if form.staged:  # tiles read and write contiguous rows on both sides
         return []
     return [(m, _conflict(m, kernel, form, device)) for m in kernel.maps if strided(m, kernel)]

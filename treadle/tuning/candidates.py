@@ -144,8 +144,7 @@ def promising(program: TracedProgram, node: Node, extents: Sequence[int | None],
     ceilings = device.device_of(program)
     extra = [s for s in choose.candidates(kernel, None, ceilings.gpu) if s is not None]
     pool = list(dict.fromkeys([*found, *extra]))
-    way = choose.way_of(node, ceilings.gpu)
-    guessed = choose.choose(kernel, ceilings, None, way, pool, complete=True).predictions
+    guessed = choose.choose(kernel, ceilings, None, pool, complete=True).predictions
     ranked = sorted(guessed, key=lambda p: (p.seconds, sum(p.terms)))
     best = [p.schedule for p in ranked if p.schedule is not None and p.schedule != Row()]
     return [as_schedule(Row()), *best[:MOST]]

@@ -26,11 +26,21 @@ from .rows import is_pinned, runs_across
 
 def lower_fold(node: Fold, context: LoweringContext) -> Lowered:
     """One or two kernels, each perhaps with a fallback (module docstring)."""
+    return _fold(node, context).lower()
+
+
+def blocks(node: Fold, context: LoweringContext) -> Expr:
+    """The number of thread blocks (host) that the kernels of `lower_fold` fold long rows or columns
+    by, without making the kernels."""
+    return _fold(node, context).blocks()
+
+
+def _fold(node: Fold, context: LoweringContext) -> ColumnFold | RowsFold:
     builder = Builder(node, context)
     columns = runs_across(node) and not is_pinned(node)
     if columns and JammedFold.of(builder, node) is None:
-        return ColumnFold(builder, node).lower()
-    return RowsFold(builder, node).lower()
+        return ColumnFold(builder, node)
+    return RowsFold(builder, node)
 
 
 def grouping(node: Fold) -> Expr | None:

@@ -120,13 +120,21 @@ class ColumnFold(RowFold):
         self.vector = vector_of(node)
         self.neutral, self.short = neutral_of(node.combine), sequential(node)
         self.types = [r.type for r in node.combine.results]
+        count = at.product(self.inner)
+        self.sides = _Sides.of(builder, self.outer, count, self.vector, THREADS, WIDTH, True,
+                               self.short)  # fmt: skip
+        grid = leaves(self.outer, self.sides.host_parts, self.sides.host_across, self.vector)
+        self.visits = Visits.of(builder, *grid)
+
+    def blocks(self) -> Expr:
+        """The number of thread blocks that fold the elements (host)."""
+        if self.visits is not None:
+            return BlockVisits(self.visits).tasks
+        sides = self.sides
+        return at.product((at.product(self.outer[:-1]), sides.host_parts, sides.host_across))
 
     def lower(self) -> Lowered:
-        builder = self.builder
-        count = at.product(self.inner)
-        sides = _Sides.of(builder, self.outer, count, self.vector, THREADS, WIDTH, True, self.short)
-        grid = leaves(self.outer, sides.host_parts, sides.host_across, self.vector)
-        self.visits = Visits.of(builder, *grid)
+        builder, sides = self.builder, self.sides
         partials = at.product((sides.host_parts, *self.outer))
         self.scratch = self.partials(builder.scalar(partials, "partials"))
         group = Group(builder, self.roots, self.column, self.vector)
@@ -193,8 +201,7 @@ class ColumnFold(RowFold):
 
         visits, tasks = self.visits, sides.tasks
         if visits is None and self.short is not FALSE:  # short columns have a separate kernel
-            host = at.product((at.product(self.outer[:-1]), sides.host_parts, sides.host_across))
-            tasks = self.builder.scalar(at.select(self.short, 0, host), "long_blocks")
+            tasks = self.builder.scalar(at.select(self.short, 0, self.blocks()), "long_blocks")
         if visits is None:
             self._emit(into, grid, sides, group, self.vector, self._inner, end)
         else:

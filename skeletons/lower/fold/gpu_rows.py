@@ -131,23 +131,34 @@ class RowsFold(RowFold):
             self.elements.requires += tuple(whole or ())
         self.held = builder.shared("warp_total", types, COMBINE_THREADS // WARP)
 
-    def lower(self) -> Lowered:
-        builder = self.builder
-        each = RowFolder(self.combine, self.elements, constant(1)).each
-        jammed = self.jammed
-        tiles = FALSE if jammed is None else jammed.when
-        few = at.both(at.less_equal(self.count, FEW_LANES * each), at.negate(tiles))
+        self.each = RowFolder(self.combine, self.elements, constant(1)).each
+        self.tiles = FALSE if self.jammed is None else self.jammed.when
+        span = part_of(self.rows, self.count, THREADS * self.each)
+        if self.jammed is not None and self.jammed.exact:
+            span = at.select(self.tiles, self.jammed.span, span)
+        #: Whether rows are so short that other kernels fold them, and these are few lanes each.
+        self.few = at.both(at.less_equal(self.count, FEW_LANES * self.each), at.negate(self.tiles))
         if self.sequential is FALSE:  # either the fold is exact, or no row is short
-            short = few = few if self.outer and neutral_of(self.combine) is not None else FALSE
+            exact = self.outer and neutral_of(self.combine) is not None
+            self.short_rows = self.few = self.few if exact else FALSE
         else:
-            short, few = self.sequential, at.both(self.sequential, few)
-        span = part_of(self.rows, self.count, THREADS * each)
-        if jammed is not None and jammed.exact:
-            span = at.select(tiles, jammed.span, span)
-        deal = _Deal.of(builder, self.rows, self.count, each, THREADS, span, at.negate(short))
-        grid, leaf = leaves(self.outer, deal.host_parts, each)
+            self.short_rows = self.sequential
+            self.few = at.both(self.sequential, self.few)
+        self.long = at.negate(self.short_rows)
+        self.deal = _Deal.of(builder, self.rows, self.count, self.each, THREADS, span, self.long)
+        grid, leaf = leaves(self.outer, self.deal.host_parts, self.each)
         self.visits = Visits.of(builder, grid, leaf, not self.outer)
-        self.long = at.negate(short)
+
+    def blocks(self) -> Expr:
+        """The number of thread blocks that fold the elements of rows that are not short (host)."""
+        per_block = at.floor_divide(THREADS, self.deal.host_lanes)
+        if self.visits is not None:
+            return BlockVisits(self.visits, per_block).tasks
+        return at.ceil_div(at.multiply(self.rows, self.deal.host_parts), per_block)
+
+    def lower(self) -> Lowered:
+        builder, deal, jammed, few, each = (
+            self.builder, self.deal, self.jammed, self.few, self.each)  # fmt: skip
         partials = at.multiply(self.rows, deal.host_parts)
         self.scratch = self.partials(builder.scalar(partials, "partials"))
         kernels = []
@@ -156,7 +167,7 @@ class RowsFold(RowFold):
         if self.sequential is not FALSE and (
             FEW_LANES * each < SHORT_ROW - 1 or jammed is not None
         ):
-            more = ShortRows(self, at.both(short, at.negate(few)), THREADS)
+            more = ShortRows(self, at.both(self.short_rows, at.negate(few)), THREADS)
             kernel = self._variants(more.kernel)
             kernels.append(kernel if jammed is None else jammed.sequential(self, deal, kernel))
         first = self._variants(partial(self._blocks, deal))

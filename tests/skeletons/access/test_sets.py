@@ -201,7 +201,7 @@ def test_loads_wait_together_and_orders_that_fall_out_of_step_cost():
     fair, unfair = (predict(made(turned, n, n)[2], block, ZEN5) for n in (1000, 1024))
     assert 1.5 < unfair.seconds / fair.seconds < 4
     _, _, maps = made(turned, 1024, 1024)
-    ((_, met),) = conflicts(maps, ZEN5, "rows", block)
+    ((_, met),) = conflicts(maps, ZEN5, block)
     assert (met.lines, met.sets, met.lost) == (32, 1, pytest.approx(1 - 12 / 32))
     _, _, deep = made(lambda a: td.permute(td.overwrite, td.zeros((16, 257, 257), td.float32),
                                            lambda h, i, j: (h, j, i), a), 16, 257, 257)  # fmt: skip

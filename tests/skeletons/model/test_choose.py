@@ -131,7 +131,8 @@ def test_stencils_gain_nothing_by_order_alone(radius):
     _, maps = kernel(box(radius), (4096, 4096))
     found = choose(maps, H200, pool=ORDERS, complete=True)
     assert found.schedule == Row() and found.best.seconds > 0.97 * found.plain.seconds
-    assert predict(maps, None, H200, "strips").seconds < found.plain.seconds
+    plain, blocks = (predict(maps, s, H200) for s in (None, as_schedule(Row() | Block(8, 32))))
+    assert plain.seconds == found.plain.seconds < blocks.seconds
 
 
 def test_footprints_of_warps_blocks_and_waves():
@@ -223,7 +224,7 @@ def test_stores_all_over_the_target_cost_by_what_a_warp_fills():
         lambda i, j: (j, i), a), (4096, 4096))  # fmt: skip
     block = Row() | Block(8, 32)
     row, four, narrow, same, eight = (
-        predict(maps, as_schedule(s), H200, "visits").seconds
+        predict(maps, as_schedule(s), H200).seconds
         for s in (block, block | PerThread(rows=4), Row() | Block(32, 8), block | PerThread(cols=4),
                   Column(8))
     )  # fmt: skip
@@ -233,8 +234,8 @@ def test_stores_all_over_the_target_cost_by_what_a_warp_fills():
 
 def seconds(function, shapes, *schedules):
     """Of a kernel on an H200, under each of the schedules."""
-    node, maps = kernel(function, *shapes)
-    return [predict(maps, as_schedule(s), H200, way_of(node, True)).seconds for s in schedules]
+    _, maps = kernel(function, *shapes)
+    return [predict(maps, as_schedule(s), H200).seconds for s in schedules]
 
 
 def test_blocks_that_all_begin_with_the_same_sector_wait_for_it():
@@ -342,7 +343,7 @@ def test_sums_into_few_places_stay_in_shared_memory():
         node = program.kernels[-1]
         maps = kernel_maps(node, Names(program).known)
         assert maps.binned is (bins == 256)
-        seconds.append(predict(maps, None, H200, way_of(node, True)).seconds)
+        seconds.append(predict(maps, None, H200).seconds)
     assert 5 * seconds[0] < seconds[1]
 
 
@@ -352,7 +353,7 @@ def test_defaults_that_are_better_stay():
     assert (way_of(node, True), way_of(node, False)) == ("tiles", "tiles")
     node, maps = kernel(box(2), (2048, 2048))
     assert way_of(node, True) == "strips" and not has_choice(node, gpu=True)
-    assert choose(maps, H200, way="strips").schedule is None
+    assert choose(maps, H200).schedule is None
 
 
 def test_layers_that_were_given_stay():

@@ -14,10 +14,9 @@ from treadle.dsl.target import CUDA
 from treadle.dsl.types import float32
 from treadle.skeletons.access.footprint import distinct, union_lines
 from treadle.skeletons.access.maps import Map, kernel_maps
-from treadle.skeletons.lower.launches import _taken
+from treadle.skeletons.ir.counts import variant
 from treadle.skeletons.lower.lower import LoweringContext
 from treadle.skeletons.lower.lower import lower as lower_node
-from treadle.skeletons.model.choose import way_of
 from treadle.skeletons.model.coverage import Walk, form_of, points_of
 from treadle.skeletons.model.device import H200
 from treadle.skeletons.model.folds import POOL, _blocks
@@ -100,7 +99,7 @@ def test_blocks_outside_the_domain_end_at_once():
                    for order in (Row(), Morton()))  # fmt: skip
     assert rows.seconds == pytest.approx(2.1e-3, rel=0.1)
     assert curve.seconds < 1.1 * rows.seconds
-    form = form_of(maps, as_schedule(Morton() | Block(8, 32)), H200, "rows")
+    form = form_of(maps, as_schedule(Morton() | Block(8, 32)), H200)
     done = work(maps, form, H200, None)
     assert turnover(maps, form, H200, done, None)[1] > 2 * rows.dispatch  # but all are launched
 
@@ -121,7 +120,7 @@ def test_parts_of_sectors_cost_by_the_rows_that_are_written_at_a_time():
         ((32768, 512), (1, 0), 331e-6), ((192, 320, 256), (1, 2, 0), 415e-6),
     ):  # fmt: skip
         schedule = as_schedule(Row() | Block(8, 32) if len(shape) > 2 else Row())
-        found = predict(turned(shape, axes), schedule, H200, "visits").seconds
+        found = predict(turned(shape, axes), schedule, H200).seconds
         assert found == pytest.approx(measured, rel=0.12), shape
 
 
@@ -151,7 +150,7 @@ def test_threads_that_store_whole_sectors_in_two_goes_fill_them():
     maps = kernel(lambda a: td.generate(
         a.shape, lambda i, j: td.cast(a[i, j], td.float64) + td.cast(a[j, i], td.float64)),
         (2048, 2048))  # fmt: skip
-    cols, rows = (work(maps, form_of(maps, as_schedule(Row() | Block(8, 32) | own), H200, "rows"),
+    cols, rows = (work(maps, form_of(maps, as_schedule(Row() | Block(8, 32) | own), H200),
                        H200, None) for own in (PerThread(cols=4), PerThread(rows=4)))  # fmt: skip
     assert cols.written.bytes == 2 * rows.written.bytes == 2 * 8 * 2048**2
     assert cols.written.busy < 2.5 * cols.written.bytes
@@ -190,10 +189,10 @@ def test_the_model_knows_the_blocks_and_threads_that_are_launched(name):
     for schedule in (None, several, *POOL, *orders, *(o | Block(8, 32) for o in orders)):
         given = None if schedule is None else as_schedule(schedule)
         lowered = lower_node(node, LoweringContext(CUDA, schedule=given))
-        launched = (_taken(k, known) for k in lowered.kernels)
+        launched = (variant(k, known) for k in lowered.kernels)
         made, blocks = next((k, n) for k, n in launched if n)
         if isinstance(node, Fold):
-            assert _blocks(maps, given).tasks == blocks, schedule
+            assert _blocks(maps, given, H200) == blocks, schedule
             continue
-        form = form_of(maps, given, H200, way_of(node, True))
+        form = form_of(maps, given, H200)
         assert (form.threads, -(-form.walk.size // form.ids)) == (made.threads, blocks), schedule
