@@ -14,11 +14,11 @@ from treadle.dsl.process.limits import threads
 
 from ..runtime.run import Params, Slots, Unrecordable
 from ..runtime.types import HostArray
-from .running import HostRun
+from .running import HostRun, memory_of
 from .runtime.late import Growing
 from .runtime.replay import KEPT, LARGEST, Replays
 from .runtime.tape import Tape, TooLarge
-from .steps import KernelStep
+from .steps import KernelStep, ReshapeStep
 
 if TYPE_CHECKING:
     from .executable import NativeExecutor
@@ -59,6 +59,7 @@ class ReplayedCalls:
             (launch, step.dense.fast_math)
             for step in cast("list[KernelStep]", self.owner.kernel_steps)
             if not step.forms.several  # the extents of the first call decide
+            if not isinstance(step, ReshapeStep)  # which dense arrays need no kernel
             for launch in step.dense.launches
             if not launch.found(step.dense.fast_math)
         ]
@@ -80,7 +81,7 @@ class ReplayedCalls:
         for slot in self.owner.results:
             array = run.slots[slot]
             for other in taken:
-                if array is other:
+                if array is other or memory_of(array) is memory_of(other):
                     array = np.array(array, order="C")
                     break
             taken.append(array)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, cast
 
 from treadle.dsl.graph import ArrayLoop, Branch, Library, Matmul, Node
+from treadle.dsl.operations.indexing.index_space import reshaped
 from treadle.dsl.passes.short_folds import Short
 from treadle.dsl.program import TracedProgram
 from treadle.dsl.target import NATIVE
@@ -17,7 +18,7 @@ from .calls import ReplayedCalls
 from .forms import forms_of
 from .loops import LoopStep
 from .runtime.threads import thread_count
-from .steps import BranchStep, KernelStep
+from .steps import BranchStep, KernelStep, ReshapeStep
 
 if TYPE_CHECKING:
     from treadle.dsl.operations.algebra.product_way import ProductWay
@@ -75,6 +76,9 @@ class Cpu:
     def kernel_step(
         self, owner: NativeExecutor, node: Node, expendable: frozenset[int] = frozenset()
     ) -> KernelStep:
+        sources = reshaped(node)
+        if sources is not None:
+            return ReshapeStep(owner, node, sources)
         return KernelStep(owner, node, expendable)
 
     def product_step(self, owner: NativeExecutor, node: Matmul) -> Action:

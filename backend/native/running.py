@@ -22,6 +22,11 @@ from .runtime.structures import InstructionKind
 from .runtime.tape import Copy, Fill, Tape
 
 
+def memory_of(array: HostArray) -> object:
+    """What owns the memory of an array; a reshaped array has that of another."""
+    return array if array.base is None else array.base
+
+
 class HostRun(Run[HostArray]):
     """The state of one run; with a `tape`, operations are recorded on it."""
 
@@ -117,9 +122,12 @@ class HostRun(Run[HostArray]):
 
     def alone(self, slot: int) -> bool:
         """Arguments have separate slots, which keep the originals."""
-        array = self.slots[slot]
-        found = sum(other is array for other in (*self.slots, *self._held)) == 1
-        if found and self.tape is not None:
+        array, held = self.slots[slot], (*self.slots, *self._held)
+        if self.tape is None:
+            memory = memory_of(array)
+            return sum(other is not None and memory_of(other) is memory for other in held) == 1
+        found = sum(other is array for other in held) == 1
+        if found:
             self.tape.overwritten.add(id(array))
         return found
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +21,7 @@ from treadle.skeletons.ir.specialise import computed
 from ..runtime import steps
 from ..runtime.forms import Form
 from ..runtime.memory import address
-from ..runtime.run import Params, Run, Slots, Unrecordable
+from ..runtime.run import HostValues, Params, Run, Slots, Unrecordable
 from ..runtime.types import HostArray, Numbers
 from . import recipe
 from .forms import NativeForms, given_way
@@ -96,6 +97,26 @@ class KernelStep(steps.KernelStep[HostRun, "NodeKernels", Layout]):
         """The kernels that ran; before the first call, the kernels for all extents."""
         made = [v for (_, form, _), v in self.variants.items() if form]
         return [k for v in made or [self.dense] for k in v.compiled()]
+
+
+class ReshapeStep(KernelStep):
+    """Arrays in another shape: the same memory where they are dense, otherwise copies."""
+
+    def __init__(self, owner: NativeExecutor, node: Node, sources: Sequence[Leaf]) -> None:
+        super().__init__(owner, node)
+        self.sources = [self.slots[leaf] for leaf in sources]
+        self.targets = [self.slots[leaf] for leaf in node.leaves]
+        self.extents = HostValues(owner.host, node.outputs[0].shape)
+
+    def __call__(self, run: HostRun) -> None:
+        arrays = [run.array(slot) for slot in self.sources]
+        if run.tape is None and all(a.flags.c_contiguous for a in arrays):
+            shape = run.extents(self.extents(run))
+            if all(a.size == math.prod(shape) for a in arrays):
+                for slot, array in zip(self.targets, arrays, strict=True):
+                    run.slots[slot] = array.reshape(shape)
+                return
+        super().__call__(run)
 
 
 class Computed:

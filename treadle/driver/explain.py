@@ -35,6 +35,7 @@ from treadle.dsl.graph import (  # fmt: skip
 )
 from treadle.dsl.graphs.names import Names, address, in_order, is_kernel, operations, place
 from treadle.dsl.libraries.checkpoints import recomputed
+from treadle.dsl.operations.indexing.index_space import reshaped
 from treadle.dsl.passes import cost
 from treadle.dsl.passes.rows import row_axes, row_members
 from treadle.dsl.target import target_of
@@ -439,7 +440,9 @@ def _costs(node: Node, found: Sequence[Access], names: Names, words: dict[str, s
         rows += _checkpoints(node, names)
         return rows
     if not each and not after:
-        rows.append(("work", ["only moves elements"]))
+        same = names.program.backend == "native" and reshaped(node) is not None
+        told = "none if what it reads is dense: the same memory" if same else "only moves elements"
+        rows.append(("work", [told]))
         return rows
     words.setdefault(
         "operations", "counted in additions: a multiply-add is 2, a division 8, an exponential 20"

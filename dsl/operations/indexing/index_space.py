@@ -20,10 +20,10 @@ from ...annotations import (
 )
 from ...array import Array, map_over
 from ...errors import DTypeError, IndexOutOfBounds, ShapeError, user_location
-from ...expr import Const, Expr, Extent, Index, constant
+from ...expr import Const, Expr, Extent, Index, Read, constant
 from ...frontend.sources import as_array
 from ...frontend.tracing import call_scalar_function, flatten_result, forbid_nesting
-from ...graph import Check, Input, Label, Shape, indices, known
+from ...graph import Check, Generate, Input, Label, Leaf, Node, Shape, indices, known
 from ...scalar import Scalar, apply_primitive, as_count, as_index, lift
 from ...shapes import as_shape, broadcast_shapes, require, show_shape, stretch_checks, stretched
 from ...types import int64, uint64
@@ -113,11 +113,11 @@ def reshape(a: ArrayLike, shape: ShapeLike, *, copy: bool | None = None) -> Arra
     )
     if target == array._shape:
         return array
-    index = _reshaped_index(array._shape, target)
+    index = reshaped_index(array._shape, target)
     return map_over(array, index, target, Label("reshape"), checks)
 
 
-def _reshaped_index(source: Shape, target: Shape) -> tuple[Expr, ...]:
+def reshaped_index(source: Shape, target: Shape) -> tuple[Expr, ...]:
     """Source index of a target element.  Axes that are kept, split or joined are treated apart:
     only what is joined needs a division, and axes of extent 1 need none."""
     needed = [k for k, e in enumerate(source) if not _is_one(e)]
@@ -167,6 +167,23 @@ def _same(a: Shape, b: Shape) -> bool:
 
 def _is_one(e: Expr) -> bool:
     return isinstance(e, Const) and int(e.value) == 1
+
+
+def reshaped(node: Node) -> tuple[Leaf, ...] | None:
+    """The arrays whose elements, all of them and in row-major order, are the results of a node:
+    the same memory, where they are dense.  None if the node does anything else."""
+    if not isinstance(node, Generate) or node.label.ordered:
+        return None
+    at = linear(indices(len(node.shape)), node.shape)
+    for e in node.elements:
+        if not isinstance(e, Read) or e.boundary is not None:
+            return None
+        source = e.node.outputs[e.component].shape
+        if e.args != reshaped_index(source, node.shape) and not _same(
+            (linear(e.args, source),), (at,)
+        ):
+            return None
+    return tuple(Leaf(e.node, e.component) for e in node.elements if isinstance(e, Read))
 
 
 @operation
