@@ -3,7 +3,9 @@
 Siblings that share an input then read it once: several maps or stencils over the same shape,
 several reductions of the same array.  Only kernels in the same sides of conds and bodies of loops
 are merged; otherwise work of a side not taken, or of a loop without iterations, would be done.  On
-a GPU an `argmin` is merged with other folds; a CPU has a special two-pass kernel for it.
+a GPU an `argmin` is merged with other folds; a CPU has a special two-pass kernel for it.  On a CPU,
+permutes to the same places (sums and counts over the same bins) are merged, too; a GPU counts in
+kernels of their own.
 """
 
 from __future__ import annotations
@@ -11,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence, Set
 from typing import Any
 
-from ..analysis.combines import argument_of
+from ..analysis.combines import argument_of, is_commutative
 from ..analysis.regions import places, regions
 from ..expr import Expr, Read, Var, substitute, walk
 from ..graph import (
@@ -21,6 +23,7 @@ from ..graph import (
     Input,
     Leaf,
     Node,
+    Permute,
     canonical_combine,
     inner_inputs,
     result_variables,
@@ -28,6 +31,7 @@ from ..graph import (
 )  # fmt: skip
 from ..graphs.rebuild import Rebuilder
 from .base import Context
+from .recognise import counts_in_bytes
 
 MOST_OUTPUTS = 8
 
@@ -73,6 +77,10 @@ def _fuse(roots: Sequence[Leaf], context: Context, only: Set[Node] | None) -> li
         ):
             key = ("f", depth[node], node.outer, node.inner, _start(node), where)
             groups.setdefault(key, []).append(node)
+        elif isinstance(node, Permute) and not context.target.gpu and _is_apart(node):
+            key = ("p", depth[node], node.domain, node.valid, node.target, node.defaults[0].shape,
+                   node.label.deterministic, where)  # fmt: skip
+            groups.setdefault(key, []).append(node)
     members: dict[Node, list[Node]] = {}
     for group in groups.values():
         for cluster in _clusters(group):
@@ -99,7 +107,8 @@ def _fuse(roots: Sequence[Leaf], context: Context, only: Set[Node] | None) -> li
                 if node in context.kept:
                     context.kept[made[0]] = context.kept[node]
             continue
-        merged = _merge_generates(made) if isinstance(node, Generate) else _merge_folds(made)
+        merge = {Generate: _merge_generates, Fold: _merge_folds, Permute: _merge_permutes}
+        merged = merge[type(node)](made)
         context.kept[merged] = context.kept.get(node, "")
         at = 0
         for original in cluster:
@@ -134,6 +143,13 @@ def _clusters(group: list[Node]) -> list[list[Node]]:
     return [nodes for nodes, _, _ in clusters]
 
 
+def _is_apart(node: Permute) -> bool:
+    """Whether a permute combines each component with itself alone, by a primitive, and not in a way
+    that needs a kernel of its own."""
+    apart = node.combine is not None and is_commutative(node.combine)
+    return apart and not counts_in_bytes(node)
+
+
 def _common(nodes: Sequence[Node]) -> dict[str, Any]:
     checks = tuple(dict.fromkeys(c for n in nodes for c in n.checks))
     fused = tuple(f for n in nodes[1:] for f in ((n.label, n.where), *n.fused))
@@ -146,9 +162,17 @@ def _merge_generates(nodes: Sequence[Any]) -> Node:
     return first.with_(elements=elements, **_common(nodes))  # type: ignore[no-any-return]
 
 
-def _merge_folds(nodes: Sequence[Any]) -> Node:
-    """One fold of several values, with combining variables and results renumbered."""
-    first = nodes[0]
+def _merge_permutes(nodes: Sequence[Any]) -> Node:
+    """One permute of several values."""
+    values, defaults = (
+        tuple(x for n in nodes for x in getattr(n, name)) for name in ("values", "defaults")
+    )
+    return nodes[0].with_(values=values, defaults=defaults, combine=_joined(nodes),  # type: ignore[no-any-return]
+                          **_common(nodes))  # fmt: skip
+
+
+def _joined(nodes: Sequence[Any]) -> Combine:
+    """The combinations of several nodes as one, its variables renumbered."""
     left: list[Var] = []
     right: list[Var] = []
     results: list[Expr] = []
@@ -160,7 +184,12 @@ def _merge_folds(nodes: Sequence[Any]) -> Node:
         left += fresh_left
         right += fresh_right
         results += substitute(n.combine.results, mapping)
-    combine: Combine = canonical_combine(tuple(left), tuple(right), tuple(results))
+    return canonical_combine(tuple(left), tuple(right), tuple(results))
+
+
+def _merge_folds(nodes: Sequence[Any]) -> Node:
+    """One fold of several values, with combining variables and results renumbered."""
+    first, combine = nodes[0], _joined(nodes)
     elements = tuple(e for n in nodes for e in n.elements)
     variables = result_variables(elements)
     init = None

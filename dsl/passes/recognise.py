@@ -11,6 +11,7 @@ executed as written.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -20,6 +21,9 @@ from ..graphs.rebuild import rewrite_graph
 from ..operations.algebra.products import MatmulOptions
 from .base import Context
 from .tested import may_be_outside
+
+#: Targets of at least so many elements are counted in bytes.
+BYTE_COUNTS = 1 << 17
 
 
 def recognise_matmul(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
@@ -56,6 +60,16 @@ def is_count(combine: Combine, component: int, value: Expr) -> bool:
     return isinstance(value, Const) and exact and (
         isinstance(result, Apply) and result.op.name == "add"
         and {*result.args} == {combine.left[component], combine.right[component]}
+    )  # fmt: skip
+
+
+def counts_in_bytes(node: Permute) -> bool:
+    """Whether a CPU counts in bytes, which are carried to the result where they wrap: a large
+    target then stays in the cache."""
+    size = math.prod(int(n.value) if isinstance(n, Const) else 0 for n in node.defaults[0].shape)
+    return (
+        node.combine is not None and len(node.values) == 1 and size >= BYTE_COUNTS
+        and node.values[0].type.is_integer and is_count(node.combine, 0, node.values[0])
     )  # fmt: skip
 
 

@@ -7,7 +7,7 @@
                 that a copy stays in the cache; overflows are added to the target
     ordered     any operator: one task, in the order of the visits.  Used if it is as fast as all
                 threads with the atomic updates below, and for deterministic=True
-    atomic      operators on one component of up to eight bytes: atomic updates
+    atomic      operators on components of up to eight bytes, each by itself: atomic updates
     locked      tuples, complex128: complete elements under one of LOCKS spin locks
     stores      one-to-one maps (slices, transposes), where no two updates have the same index; and
                 overwrite of one component: the last store wins
@@ -24,7 +24,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from treadle.dsl import simplify
-from treadle.dsl.analysis.combines import identities
+from treadle.dsl.analysis.combines import apart, identities, is_commutative
 from treadle.dsl.analysis.updates import is_one_to_one, parted
 from treadle.dsl.expr import (
     FALSE,
@@ -40,7 +40,7 @@ from treadle.dsl.expr import (
     walk,
 )
 from treadle.dsl.graph import Combine, Permute
-from treadle.dsl.passes.recognise import is_count
+from treadle.dsl.passes.recognise import counts_in_bytes, is_count
 from treadle.dsl.types import bool_, int32, int64, uint8, uint32, uint64
 
 from ...ir import arithmetic as at
@@ -76,8 +76,6 @@ STAGE = 1024
 GATHER = 1024
 #: Maximum number of elements to count: the count of a chunk must fit in 32 bits.
 COUNTED = 1 << 36
-#: Targets of at least so many elements are counted in bytes.
-BYTE_COUNTS = 1 << 17
 LOCKS = 1024
 _CHEAP_TARGET = 4.0
 #: Target bytes up to which threads contend for its cache lines, so that more threads do not
@@ -144,9 +142,7 @@ class _Permute:
         self.counted = self.combine is not None and all(
             is_count(self.combine, k, v) for k, v in enumerate(node.values)
         )
-        many = isinstance(self.size, Const) and int(self.size.value) >= BYTE_COUNTS
-        self.bytes = (self.counted and many and len(self.outs) == 1
-                      and self.outs[0].type.is_integer)  # fmt: skip
+        self.bytes = counts_in_bytes(node)
         self.elements = elements_per_task(builder, roots, self.outs)
         if plan is None:
             self.tiling = tiling.default_tiling(builder, self.domain, self.elements)
@@ -296,8 +292,8 @@ class _Permute:
         return limit
 
     def _way(self) -> str:
-        single = len(self.outs) == 1 and self.outs[0].type.bits <= 64
-        if not single:
+        alone = len(self.outs) == 1 or (self.combine is not None and is_commutative(self.combine))
+        if not alone or any(b.type.bits > 64 for b in self.outs):
             return "locked"
         overwrites = self.combine is None and not self.outs[0].type.is_complex
         return "stores" if overwrites else "atomic"
@@ -312,8 +308,12 @@ class _Permute:
         def act(inner: Linearizer, where: Expr, values: Values) -> None:
             if way == "stores":
                 _update(inner, self.outs, where, values, self.combine)
-            else:
+            elif way == "locked":
                 inner.append(Atomic(self.outs, where, values, self.combine, locks))
+            else:
+                assert self.combine is not None
+                for (k,), combine in apart(self.combine):
+                    inner.append(Atomic((self.outs[k],), where, (values[k],), combine))
 
         def loops(inner: Linearizer, tile: Tile) -> None:
             with inner.loop("i", *tile.rows) as i, inner.loop("j", *tile.cols, "vector") as j:

@@ -7,6 +7,7 @@ import pytest
 
 import treadle as td
 from tests.skeletons.ir.interpret import Reported, execute, run_array
+from treadle.dsl.passes import recognise
 from treadle.dsl.target import CUDA
 from treadle.skeletons.ir import kernel as ir
 from treadle.skeletons.ir.narrow import narrow
@@ -118,7 +119,7 @@ def test_tuples_are_never_torn(monkeypatch):
 @pytest.mark.parametrize("narrowed", [False, True])
 @pytest.mark.parametrize("t", [td.int32, td.int64, td.uint8])
 def test_many_targets_are_counted_in_bytes(monkeypatch, t, narrowed):
-    monkeypatch.setattr(permute, "BYTE_COUNTS", 4)
+    monkeypatch.setattr(recognise, "BYTE_COUNTS", 4)
     monkeypatch.setattr(permute, "CHUNK_ELEMENTS", 400)
     places = np.where(np.arange(1400) % 3 > 0, 5, np.arange(1400) % 7)
 
