@@ -342,6 +342,18 @@ class LinAlgError(TreadleError, np.linalg.LinAlgError):
     """
 
 
+class NotAssociative(TreadleError, ValueError):
+    """A function of a fold or a scan that is not associative, found in checked mode.
+
+    >>> import numpy as np, treadle as td
+    >>> decay = td.scanl1(lambda p, x: 0.5 * p + x, np.arange(9.0))
+    >>> td.run(decay, check=True)
+    Traceback (most recent call last):
+        ...
+    treadle.NotAssociative: ...
+    """
+
+
 class GradientError(TreadleError, NotImplementedError):
     """A derivative of something that has none, or none that is supported.
 

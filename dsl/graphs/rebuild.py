@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
@@ -61,8 +62,7 @@ class Rebuilder:
             first, second = self.expr(value.left), self.expr(value.right)
             if first is value.left and second is value.right:
                 return value
-            return Check(first, second, value.message, value.error, value.relation, value.hint,
-                         value.where)  # fmt: skip
+            return replace(value, left=first, right=second)
         if isinstance(value, tuple) and value and not isinstance(value, str):
             return tuple(self.field(v) for v in value)
         return value

@@ -23,6 +23,7 @@ from treadle.dsl.graph import Input, Leaf, topological
 from treadle.dsl.graphs.inputs import inputs_of
 from treadle.dsl.graphs.printer import show_graph
 from treadle.dsl.graphs.relations import without_tests
+from treadle.dsl.passes.associative import probe_associativity
 from treadle.dsl.process.configuration import Settings
 from treadle.dsl.program import TracedProgram
 from treadle.dsl.text import Text, printable
@@ -64,8 +65,7 @@ class Program(TracedProgram):
         self.overrides = dict(overrides or {})
         roots = without_rules(roots)
         _check_names(roots, self.overrides)
-        if not settings.check:
-            roots = without_tests(roots)
+        roots = probe_associativity(roots) if settings.check else without_tests(roots)
         self.source_roots = passes.reschedule(roots, self.overrides)
         _check_hints(self.source_roots)
         self.params = tuple(params)

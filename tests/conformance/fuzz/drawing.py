@@ -33,7 +33,7 @@ NOT_GENERATED = {
     **dict.fromkeys(
         ("AxisError", "BackendUnavailable", "CompilationError", "DTypeError", "DeviceOutOfMemory",
          "DistributionError", "ExponentError", "GradientError", "IndexOutOfBounds", "LinAlgError",
-         "MemoryLimitExceeded", "NestedParallelismError",
+         "MemoryLimitExceeded", "NestedParallelismError", "NotAssociative",
          "ScheduleError", "ShapeError", "StorageError", "TracingError", "TreadleError"),
         "an error",
     ),
