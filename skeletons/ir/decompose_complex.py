@@ -257,6 +257,9 @@ def _around_one(z: Value) -> tuple[Value, Value]:
     )
 
 
+# A real part of 0 decides one part of these functions, whatever the imaginary part is (NaN, too).
+
+
 def _endless(z: Value) -> Value:
     """Whether a part is infinite, where the roots' products would be differences of infinities."""
     return z.real.isinf() | z.imag.isinf()
@@ -269,16 +272,18 @@ def arcsin(z: Value) -> Value:
     across = less.real * more.imag - less.imag * more.real
     return where(_endless(z),
                  _number(z.real.arctan2(abs(z.imag)), z.real.literal(math.inf).copysign(z.imag)),
-                 _number(z.real.arctan2(below), across.arcsinh()))  # fmt: skip
+                 _number(where(z.real == 0.0, z.real, z.real.arctan2(below)),
+                         across.arcsinh()))  # fmt: skip
 
 
 @_elementary
 def arccos(z: Value) -> Value:
     less, more = _around_one(z)
     across = more.real * less.imag - more.imag * less.real
+    real = where(z.real == 0.0, math.pi / 2, 2.0 * less.real.arctan2(more.real))
     return where(_endless(z),
                  _number(abs(z.imag).arctan2(z.real), z.real.literal(math.inf).copysign(-z.imag)),
-                 _number(2.0 * less.real.arctan2(more.real), across.arcsinh()))  # fmt: skip
+                 _number(real, across.arcsinh()))  # fmt: skip
 
 
 @_elementary
@@ -286,19 +291,25 @@ def arccosh(z: Value) -> Value:
     less = _number(z.real - 1.0, z.imag).sqrt().named("less")
     more = _number(z.real + 1.0, z.imag).sqrt().named("more")
     along = less.real * more.real + less.imag * more.imag
+    quarter = z.real.literal(math.pi / 2).copysign(z.imag)
+    imag = where(z.real == 0.0, quarter, 2.0 * less.imag.arctan2(more.real))
     return where(_endless(z), _number(z.real.literal(math.inf), z.imag.arctan2(z.real)),
-                 _number(along.arcsinh(), 2.0 * less.imag.arctan2(more.real)))  # fmt: skip
+                 _number(along.arcsinh(), imag))  # fmt: skip
 
 
 @_elementary
 def arctanh(z: Value) -> Value:
+    """Close to ±1, where the square of the distance underflows, by log(2 / |y|) / 2."""
     x, y = abs(z.real).named("x"), z.imag
     size = x.hypot(y).named("size")
     small = where(size.isinf(), 0.0, x / size / size)
     far = _number(small.copysign(z.real), where(y.isnan(), y, x.literal(math.pi / 2).copysign(y)))
     gap = (1.0 - x).named("gap")
     below = (gap * gap + y * y).named("below")
-    real = (0.25 * (4.0 * x / below).log1p()).copysign(z.real)
+    edge = ((gap == 0.0) & (abs(y) < 1e-40)).named("edge")
+    ratio = where(edge, 2.0**-62 / abs(y), 4.0 * x / below)
+    length = where(edge, 0.5 * (ratio.log1p() + 63.0 * math.log(2.0)), 0.25 * ratio.log1p())
+    real = where(x == 0.0, z.real, length.copysign(z.real))
     imag = 0.5 * (2.0 * y).arctan2(gap * (1.0 + x) - y * y)
     large = (_larger(x, abs(y)) > 1e150) | y.isinf()
     return where(large, far, _number(real, imag))

@@ -30,14 +30,12 @@ def run(suite: Path, backend: str, examples: int, more: list[str]) -> int:
         ARRAY_API_TESTS_VERSION="2024.12",
         TREADLE_BACKEND=backend,
     )
-    here = Path(__file__).resolve()
-    skips, fails = here.with_name("skips.txt"), here.with_name(f"xfails-{backend}.txt")
-    expected = ["--xfails-file", f"{fails}"] if fails.exists() else []
+    skips = Path(__file__).resolve().with_name("skips.txt")
     # (Without --rootdir pytest takes one that has skips.txt in it, and names of tests change.)
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "array_api_tests",
                "--rootdir", f"{suite.resolve()}", "-c", f"{suite.resolve() / 'pytest.ini'}",
                "--disable-deadline", "--max-examples", f"{examples}", "--skips-file", f"{skips}",
-               *expected, *more]  # fmt: skip
+               *more]  # fmt: skip
     print(f"== {backend}: {examples} examples of each test", flush=True)
     return subprocess.run(command, cwd=suite, env=environment, check=False).returncode
 

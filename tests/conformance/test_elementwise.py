@@ -587,3 +587,23 @@ def test_complex_functions_at_infinity(backend, name, dtype):
         a, b = getattr(got, part), getattr(want, part)
         assert np.array_equal(np.isnan(a), np.isnan(b)), (part, z[np.isnan(a) != np.isnan(b)])
         assert np.array_equal(np.isinf(a), np.isinf(b)), (part, z[np.isinf(a) != np.isinf(b)])
+
+
+@pytest.mark.parametrize("dtype", ["complex64", "complex128"])
+@pytest.mark.parametrize(
+    "name", ["arcsin", "arccos", "arctan", "arcsinh", "arccosh", "arctanh", "sqrt", "log"]
+)
+def test_inverse_complex_functions_at_the_edges(backend, name, dtype):
+    """Values and signs, of zeros too, where a part is infinite, NaN, 0, 1 or almost 0: C's Annex G,
+    as NumPy has it."""
+    parts = (*_ENDS, 0.5, -2.0, np.finfo(dtype).tiny)
+    z = np.empty((len(parts), len(parts)), dtype)
+    z.real, z.imag = np.meshgrid(parts, parts)
+    with np.errstate(all="ignore"):
+        want = getattr(np, name)(z.astype("complex128")).astype(dtype)
+    got = to_host(td.run(getattr(td, name)(td.use(z)), backend=backend))
+    for part in ("real", "imag"):
+        a, b = getattr(got, part), getattr(want, part)
+        close = np.isclose(a, b, rtol=8 * np.finfo(dtype).eps, atol=0, equal_nan=True)
+        wrong = ~close | ((np.signbit(a) != np.signbit(b)) & ~np.isnan(b))
+        assert not wrong.any(), (part, z[wrong], a[wrong], b[wrong])

@@ -232,7 +232,8 @@ __device__ complex128 asin(complex128 z) {
   }
   const complex128 less = sqrt(complex128(1.0 - z.real, -z.imag));
   const complex128 more = sqrt(complex128(1.0 + z.real, z.imag));
-  return complex128(atan2(z.real, less.real * more.real - less.imag * more.imag),
+  return complex128(z.real == 0.0 ? z.real
+      : atan2(z.real, less.real * more.real - less.imag * more.imag),
       asinh(less.real * more.imag - less.imag * more.real));
 }
 
@@ -242,10 +243,11 @@ __device__ complex128 acos(complex128 z) {
   }
   const complex128 less = sqrt(complex128(1.0 - z.real, -z.imag));
   const complex128 more = sqrt(complex128(1.0 + z.real, z.imag));
-  return complex128(2.0 * atan2(less.real, more.real),
+  return complex128(z.real == 0.0 ? 1.5707963267948966 : 2.0 * atan2(less.real, more.real),
       asinh(more.real * less.imag - more.imag * less.real));
 }
 
+// Close to ±1, where the square of the distance underflows, by log(2 / |y|) / 2.
 __device__ complex128 atanh(complex128 z) {
   const double x = fabs(z.real);
   if ((x < fabs(z.imag) ? fabs(z.imag) : x) > 1e+150 || isinf(z.imag)) {
@@ -254,8 +256,11 @@ __device__ complex128 atanh(complex128 z) {
         isnan(z.imag) ? z.imag : copysign(1.5707963267948966, z.imag));
   }
   const double gap = 1.0 - x;
+  const bool edge = gap == 0.0 && fabs(z.imag) < 1e-40;
   const double below = gap * gap + z.imag * z.imag;
-  return complex128(copysign(0.25 * log1p(4.0 * x / below), z.real),
+  const double t = log1p(edge ? 2.168404344971009e-19 / fabs(z.imag) : 4.0 * x / below);
+  return complex128(x == 0.0 ? z.real
+      : copysign(edge ? 0.5 * (t + 43.66827237527655) : 0.25 * t, z.real),
       0.5 * atan2(2.0 * z.imag, gap * (1.0 + x) - z.imag * z.imag));
 }
 
@@ -276,7 +281,7 @@ __device__ complex128 acosh(complex128 z) {
   const complex128 less = sqrt(complex128(z.real - 1.0, z.imag));
   const complex128 more = sqrt(complex128(z.real + 1.0, z.imag));
   return complex128(asinh(less.real * more.real + less.imag * more.imag),
-      2.0 * atan2(less.imag, more.real));
+      z.real == 0.0 ? copysign(1.5707963267948966, z.imag) : 2.0 * atan2(less.imag, more.real));
 }
 
 __device__ complex128 exp2(complex128 z) {
