@@ -19,7 +19,7 @@ from ..analysis.combines import argument_of, is_commutative
 from ..expr import Const, Expr, Index, Loop, Proj, Var, constant, substitute
 from ..graph import Check, Combine, Fold, FoldSeg, Generate, Label, Leaf, Node, Scan
 from ..graphs.rebuild import rewrite_graph
-from ..operations.places import delinear, greatest, minus, plus, product, times
+from ..operations.indexing.row_major import delinear, greatest, minus, plus, product, times
 from ..scalar import apply_primitive
 from ..simplify import cast
 from ..types import float64, int64

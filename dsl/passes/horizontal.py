@@ -64,6 +64,7 @@ def _fuse(roots: Sequence[Leaf], context: Context, only: Set[Node] | None) -> li
     groups: dict[Any, list[Node]] = {}
     order = list(topological(roots))
     nest = places(roots)
+    key: tuple[Any, ...]
     for node in order:
         needed = [*node.inputs(), *inner_inputs(node)]
         depth[node] = 1 + max((depth[leaf.node] for leaf in needed), default=0)
