@@ -491,6 +491,7 @@ def check_grad(f: Function, *args: Any, rtol: float = 1e-5) -> None:
     """
     flat, build = flatten(tuple(args))
     values = [np.asarray(v) for v in flat]
+    values = [v.astype(v.dtype.newbyteorder("="), copy=False) for v in values]
     for v in values:
         if v.dtype not in (np.float64, np.complex128):
             raise DTypeError(

@@ -52,7 +52,11 @@ def test_any_address_space(tmp_path, room):
 ])  # fmt: skip
 def test_other_limits(tmp_path, name, value):
     limit = f"check(program(9), 9)\nresource.setrlimit(resource.RLIMIT_{name}, ({value},) * 2)"
-    assert run(LIMITED.format(before=limit, n=100_000), tmp_path / "cache").split()[0] == "right"
+    made = run(LIMITED.format(before=limit, n=100_000), tmp_path / "cache").split()
+    # Without a file that can be opened, the runtime may be refused, if it was not needed before.
+    assert made[0] == "right" or (
+        value.endswith("- 1") and made == ["refused", "BackendUnavailable"]
+    )
 
 
 def test_a_stack_too_small_for_kernels_is_refused(tmp_path):

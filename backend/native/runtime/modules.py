@@ -16,6 +16,8 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
+from treadle.dsl.errors import BackendUnavailable
+
 from ...runtime.disk_cache import DiskCache
 from ..codegen import engine
 from ..codegen.target import Target
@@ -39,7 +41,14 @@ def linked(path: Path, exports: tuple[str, ...],
 
     `foreign`: addresses of what the LLVM IR in `path` uses of others, but for the C library.
     """
-    text = path.read_text(encoding="utf-8")
+    try:
+        text = path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise BackendUnavailable(
+            f"the runtime of native cannot be read: {error}.",
+            hint="Close files, or raise the limit (ulimit -n), if there are too many open ones; "
+            "else install treadle again.",
+        ) from None
     disk = DiskCache()
     key = hashlib.sha256(f"{machine.machine_key()}|{text}".encode()).hexdigest()
     held = disk.get(key)

@@ -340,7 +340,8 @@ class ColumnFold(RowFold):
         mine = all_have
         if not alone:
             mine = at.add(all_have, at.select(at.less(y, left), 1, 0))
-            mine = into.let(at.select(at.less(y, sides.height), mine, 0), "mine")
+        # Threads that the sides have no place for are idle.
+        mine = into.let(at.select(at.less(y, sides.height), mine, 0), "mine")
         own = at.select(at.less(y, sides.height), all_have, 0)
         rounds = into.let(at.floor_divide(own, unroll), "rounds")
         first = into.let(at.add(start, y), "first")

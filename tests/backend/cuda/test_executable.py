@@ -471,3 +471,14 @@ def test_long_rows(kind, dtype, axis):
     with emulation():
         found = td.run(ours(a, axis=axis), backend="cuda")
         np.testing.assert_array_equal(np.asarray(found), theirs(a, axis=axis))
+
+
+@pytest.mark.parametrize("order", ["Column(64)", "ZigZag(4)", "Tile(4, 4)"])
+@pytest.mark.parametrize("shape", [(1, 1), (1, 2), (1, 300), (7, 3), (33, 1)])
+def test_idle_threads_of_a_fold_read_nothing(gpu, shape, order):
+    """Blocks have more threads than a short fold has rows and columns."""
+    schedule = eval(f"td.schedule.{order}")
+    a = np.arange(float(np.prod(shape))).reshape(shape)
+    same(lambda a: td.sum(a, axis=0, schedule=schedule), a, calls=1)
+    fixed = td.generate(shape, lambda i, j: td.cast(i * 3 + j, float))
+    same(lambda: td.mean(td.sort(fixed, 0), axis=0, schedule=schedule), calls=1)

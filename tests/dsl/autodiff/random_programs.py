@@ -44,7 +44,8 @@ def smooth(program: Program) -> Program:
 @dataclass(frozen=True)
 class Verdict:
     """`kind` is "right", "wrong", "refused" (a GradientError), "constant" (no float among arguments
-    and results), "kink" (differences disagree), "not finite", "invalid" (the program itself is
+    and results), "kink" (differences disagree, or steps are smaller than the distance of 16-bit
+    floats), "not finite", "invalid" (the program itself is
     refused) or "raised: …"."""
 
     kind: str
@@ -111,7 +112,8 @@ def judge(program: Program, backend: str) -> Verdict:
         along = sum(float(p.sum()) for p in products)
         scale = 1 + sum(float(np.abs(p).sum()) for p in products)
         # Quotients of large integers look smooth from afar.
-        if not abs(expected) < 1e6 or uncertain > 1e-5 * (abs(expected) + 1):
+        halves = any("float16" in line for line in program.script(backend).splitlines())
+        if halves or not abs(expected) < 1e6 or uncertain > 1e-5 * (abs(expected) + 1):
             return Verdict("kink")
         if not np.isfinite(along) and not np.isfinite(ahead):
             return Verdict("not finite")  # as sqrt(x % x)
