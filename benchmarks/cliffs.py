@@ -3,7 +3,7 @@
     python -m benchmarks.cliffs [--all-cores] [--quick] [--out FILE.json] [PART_OF_A_NAME …]
 
 Each program is measured beside NumPy, Numba, and treadle's own fastest other form, in one process
-and in turns; every result is checked.  One core and processor time, unless `--all-cores`.
+and interleaved; every result is checked.  One core and processor time, unless `--all-cores`.
 `kernels` counts what `explain()` lists.  The exit status is 1 if a result is wrong.
 """
 

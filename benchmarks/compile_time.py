@@ -2,12 +2,12 @@
 
     python -m benchmarks.compile_time [--backend native|cuda] [--runs 3] [--warm] [PART_OF_A_NAME …]
 
-Every program is called in processes of its own, in turn, with an empty cache on disk (`--warm`:
-with what a first process left there).  Counted is the processor time of all threads; the minimum
-of the runs is reported, in milliseconds, and the part of each phase in it, without the phases
-inside.  Modules that the first call imports are compiled to byte code already and are a phase of
-their own.  `cuda` needs no GPU: it stops at the machine code of the kernels that a call would
-launch.  `--json FILE` writes the numbers, and `--against FILE` shows those of another run beside
+Every program is called in processes of its own, one after the other, with an empty cache on disk
+(`--warm`: with what a first process left there). Counted is the processor time of all threads; the
+minimum of the runs is reported, in milliseconds, and the part of each phase in it, without the
+phases inside. Modules that the first call imports are compiled to byte code already and are a phase
+of their own. `cuda` needs no GPU: it stops at the machine code of the kernels that a call would
+launch. `--json FILE` writes the numbers, and `--against FILE` shows those of another run beside
 them.
 """
 

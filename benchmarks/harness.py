@@ -168,8 +168,8 @@ def host_stopwatch(_: str, run: Run, calls: int) -> float:
     return (clock() - start) / calls
 
 
-def turn(names: list[str], number: int) -> list[str]:
-    """The order of a round.  Every second one is reversed, so that nobody always follows the same
+def round_robin(names: list[str], number: int) -> list[str]:
+    """The order of a round.  Every second one is reversed, so that none always follows the same
     contender, whose threads may still be awake, or have sent another's to sleep."""
     start = number // 2 % len(names)
     order = names[start:] + names[:start]
@@ -179,7 +179,7 @@ def turn(names: list[str], number: int) -> list[str]:
 def interleave(
     runs: Mapping[str, Run], budget: float, most: int = 40, sample: Stopwatch = host_stopwatch
 ) -> dict[str, list[float]]:
-    """Samples of every contender, taken in turns: what disturbs the machine disturbs all alike.
+    """Samples of every contender, interleaved: what disturbs the machine disturbs all alike.
 
     Every contender gets about `budget` seconds, but two samples at least; they must be warm.
     """
@@ -198,7 +198,7 @@ def interleave(
         wanted[name] = int(min(most, max(2 if once > 0.25 else 5, budget / max(cost, 1e-9))))
     rounds = max(wanted.values(), default=0)
     for r in range(rounds):
-        for name in turn(list(runs), r):
+        for name in round_robin(list(runs), r):
             due = (r + 1) * wanted[name] // rounds
             if len(samples[name]) < due:
                 samples[name].append(sample(name, runs[name], calls[name]))
@@ -233,7 +233,7 @@ class Ceilings:
 def measure(
     work: Work, ceilings: Ceilings, budget: float, sample: Stopwatch = host_stopwatch
 ) -> list[Row]:
-    """All rows of a work: warmed, checked, then timed in turns."""
+    """All rows of a work: warmed, checked, then timed interleaved."""
     case = work.build()
     exact = case.exact()
     error_of = case.error or relative_error

@@ -146,14 +146,14 @@ def mandelbrot(height: int, scale: Scale) -> Case:
             x = left + td.cast(j, td.float64) * step
             y = top - td.cast(i, td.float64) * step
 
-            def inside(zx: Any, zy: Any, turns: Any) -> Any:
-                return (turns < limit) & (zx * zx + zy * zy <= 4.0)
+            def inside(zx: Any, zy: Any, iterations: Any) -> Any:
+                return (iterations < limit) & (zx * zx + zy * zy <= 4.0)
 
-            def turn(zx: Any, zy: Any, turns: Any) -> Any:
-                return zx * zx - zy * zy + x, 2.0 * zx * zy + y, turns + 1
+            def iteration(zx: Any, zy: Any, iterations: Any) -> Any:
+                return zx * zx - zy * zy + x, 2.0 * zx * zy + y, iterations + 1
 
             first = (td.float64(0), td.float64(0), td.int32(0))
-            return td.while_loop(lambda s: inside(*s), lambda s: turn(*s), first)[2]
+            return td.while_loop(lambda s: inside(*s), lambda s: iteration(*s), first)[2]
 
         return td.generate((height, width), point)
 

@@ -1,4 +1,4 @@
-"""What a user feels beside the kernels: calling again, turns of a loop, the first call."""
+"""What a user feels beside the kernels: calling again, iterations of a loop, the first call."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ GROUP = "Overheads"
 
 
 def host_times(runs: dict[str, Run], calls: int = 200, samples: int = 15) -> dict[str, Timing]:
-    """Microseconds of host time a call, in turns; the device is idle before each sample."""
+    """Microseconds of host time a call, interleaved; the device is idle before each sample."""
     found: dict[str, list[float]] = {name: [] for name in runs}
     for run in runs.values():
         for _ in range(5):
@@ -65,8 +65,8 @@ def small_call() -> Row:
                 found, Goal("value", 15.0))  # fmt: skip
 
 
-def turns(name: str, body: Callable[[Any, Any], Any], scale: Scale) -> Row:
-    """A turn of a loop over a small array, most of whose time is not the work."""
+def iterations(name: str, body: Callable[[Any, Any], Any], scale: Scale) -> Row:
+    """An iteration of a loop over a small array, most of whose time is not the work."""
     n = scale.n(10_000, 2_000, 20)
     x = cp.zeros(1000, np.float32)
 
@@ -142,9 +142,12 @@ def overheads(scale: Scale, wanted: Callable[[str], bool]) -> list[Row]:
     made: list[Row] = []
     works: list[tuple[str, Callable[[], Row]]] = [
         ("call", small_call),
-        ("turn", lambda: turns("one fused map", lambda m, a: a * 0.5 + 1, scale)),
-        ("turn", lambda: turns("a map of a roll", lambda m, a: m.roll(a, 1) * 0.5 + 1, scale)),
-        ("turn", lambda: iterated(scale)),
+        ("iteration", lambda: iterations("one fused map", lambda m, a: a * 0.5 + 1, scale)),
+        (
+            "iteration",
+            lambda: iterations("a map of a roll", lambda m, a: m.roll(a, 1) * 0.5 + 1, scale),
+        ),
+        ("iteration", lambda: iterated(scale)),
         ("host to host", lambda: host_to_host(scale)),
     ]
     for name, work in works:

@@ -3,7 +3,7 @@
 // one behind the other.  batched_tuning.py chooses their parameters.
 //
 //   blocked   (v1) a block of threads computes BM x BN of a product through shared memory, BK of k at a time; warps take
-//             TM x TN of that in turn; DIM_X x DIM_Y threads move elements.  GROUPS products a block.
+//             TM x TN of that, one after the other; DIM_X x DIM_Y threads move elements.  GROUPS products a block.
 //   packed    (v2) a warp computes 16 / N products of N x N, the diagonal of one 16 x 16 x 16 product
 //   elements  (v3) a thread computes an element, without tensor cores
 //

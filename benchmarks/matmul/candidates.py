@@ -6,7 +6,7 @@
 
 `run` checks every variant on integers (every sum is exact: results must be equal), odd extents, all layouts, poisoned
 results with a guard around them; owner and recursive bit for bit over repeated runs; then times products, each
-variant in turns with CuPy alone, so that power and clocks are those of the pair; medians of CUDA
+variant interleaved with CuPy alone, so that power and clocks are those of the pair; medians of CUDA
 events.  A short table comes last, the numbers go to results/<date>-<device>-candidates.json.  What is expected, and
 why: NOTES-float64.md.
 
@@ -217,7 +217,7 @@ class Bench:
         return lambda: graph.launch(self.stream)
 
     def pair(self, peer, mine, calls, repetitions, graph):
-        """Milliseconds of both, in turns."""
+        """Milliseconds of both, interleaved."""
         cp, times = self.cp, ([], [])
         with self.stream:
             functions = [peer and (lambda: [peer() for _ in range(calls)]), self.replay(mine, calls) if graph else mine]

@@ -27,7 +27,7 @@ import numpy as np
 
 import treadle as td
 from benchmarks import provenance
-from benchmarks.harness import turn
+from benchmarks.harness import round_robin
 from treadle.backend.native.runtime.threads import thread_count
 
 RESULTS = Path(__file__).resolve().parents[1] / "results"
@@ -50,7 +50,7 @@ def least(runs: Mapping[str, Run], before: Run = lambda: None, share: float = 1.
     rounds = int(min(MOST, max(FEWEST, share * SECONDS / first)))
     best = dict.fromkeys(runs, float("inf"))
     for r in range(rounds):
-        for name in turn(list(runs), r):
+        for name in round_robin(list(runs), r):
             best[name] = min(best[name], _seconds(runs[name], before))
     return best
 

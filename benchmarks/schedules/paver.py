@@ -301,7 +301,7 @@ def _schedule(result: Result) -> Schedule:
 
 
 def measure(program: Program, results: Sequence[Result], backend: str, budget: float) -> None:
-    """Times of the schedules on a backend, taken in turns; answers must agree bit for bit."""
+    """Times of the schedules on a backend, interleaved; answers must agree bit for bit."""
     base, given = program.lower(backend), _on(backend, program.arrays)
     calls: dict[str, Callable[[], Any]] = {}
     want: Any = None

@@ -213,12 +213,12 @@ def mandelbrot(n: Any) -> Any:
         def steps(i: Any, j: Any) -> Any:
             cy, cx = (i / size - 0.5) * scale[0], (j / size - 0.75) * scale[0]
 
-            def turn(s: Any) -> Any:
+            def iteration(s: Any) -> Any:
                 x, y, k = s
                 return x * x - y * y + cx, 2 * x * y + cy, k + 1
 
             inside = lambda s: (s[0] * s[0] + s[1] * s[1] < 4) & (s[2] < 100)  # noqa: E731
-            return td.while_loop(inside, turn, (0.0 * cx, 0.0 * cx, 0))[2]
+            return td.while_loop(inside, iteration, (0.0 * cx, 0.0 * cx, 0))[2]
 
         return td.generate((size, size), steps, name="op")
 

@@ -289,7 +289,7 @@ HOPELESS, LONG = 4.0, 5e-3
 
 def timed(runs: Mapping[str, Callable[[], Any]], machine: Machine, budget: float
           ) -> tuple[dict[str, list[float]], set[str]]:  # fmt: skip
-    """Samples of every run, in turns, and the names of those that got only one."""
+    """Samples of every run, interleaved, and the names of those that got only one."""
     once = {name: machine.sample("", run, 1) for name, run in runs.items()}
     limit = max(HOPELESS * min(once.values(), default=0.0), LONG)
     slow = {name for name, seconds in once.items() if seconds > limit}

@@ -15,14 +15,14 @@ from benchmarks.schedules.programs import Study, _data, window
 
 
 def julia(n: Any) -> Any:
-    """3 072 × 1 024 in float64; how many turns an element takes nobody knows."""
+    """3 072 × 1 024 in float64; how many iterations an element takes depends on its value."""
 
     def program(c: Any) -> Any:
         def steps(i: Any, j: Any) -> Any:
             x, y = (j / 1024 - 0.5) * 3.0, (i / 3072 - 0.5) * 3.0
-            turn = lambda s: (s[0] * s[0] - s[1] * s[1] + c[0], 2 * s[0] * s[1] + c[1], s[2] + 1)  # noqa: E731
+            step = lambda s: (s[0] * s[0] - s[1] * s[1] + c[0], 2 * s[0] * s[1] + c[1], s[2] + 1)  # noqa: E731
             inside = lambda s: (s[0] * s[0] + s[1] * s[1] < 4) & (s[2] < 80)  # noqa: E731
-            return td.while_loop(inside, turn, (x, y, 0))[2]
+            return td.while_loop(inside, step, (x, y, 0))[2]
 
         return td.generate((n(3072), n(1024)), steps, name="op")
 

@@ -30,11 +30,11 @@ def copy_by_elements(source: Any, target: Any) -> None:
 
 
 @nb.njit(parallel=True, fastmath={"contract"})
-def polynomial(x: Any, out: Any, turns: int, parts: int) -> None:
+def polynomial(x: Any, out: Any, iterations: int, parts: int) -> None:
     """A polynomial of degree 32 by Horner's rule, again and again on data in the L1 cache."""
     n = x.shape[1]
     for p in nb.prange(parts):
-        for _ in range(turns):
+        for _ in range(iterations):
             for i in range(n):
                 v = x[p, i]
                 r = v
@@ -75,11 +75,11 @@ class Copies:
 
 @cache
 def _fma(dtype: str) -> tuple[Run, float]:
-    parts, n, turns = nb.get_num_threads(), 2048 * 4 // np.dtype(dtype).itemsize, 200
+    parts, n, iterations = nb.get_num_threads(), 2048 * 4 // np.dtype(dtype).itemsize, 200
     x = np.full((parts, n), 0.25, dtype)
     out = np.zeros_like(x)
-    flops = 2.0 * 32 * parts * n * turns
-    return lambda: polynomial(x, out, turns, parts), flops
+    flops = 2.0 * 32 * parts * n * iterations
+    return lambda: polynomial(x, out, iterations, parts), flops
 
 
 def fma() -> tuple[Run, float]:

@@ -26,11 +26,11 @@ def _mandelbrot(left: float, top: float, step: float, limit: int, out: Any) -> N
         for j in range(width):
             x = left + step * j
             zx = zy = 0.0
-            turns = 0
-            while zx * zx + zy * zy <= 4.0 and turns < limit:
+            iterations = 0
+            while zx * zx + zy * zy <= 4.0 and iterations < limit:
                 zx, zy = zx * zx - zy * zy + x, 2.0 * zx * zy + y
-                turns += 1
-            out[i, j] = turns
+                iterations += 1
+            out[i, j] = iterations
 
 
 mandelbrot_by_numba = nb.njit(parallel=True)(_mandelbrot)
@@ -53,14 +53,14 @@ def mandelbrot(height: int, width: int, scale: Scale) -> Case:
             y = top - step * td.cast(i, td.float64)
 
             def inside(state: Any) -> Any:
-                zx, zy, turns = state
-                return (zx * zx + zy * zy <= 4.0) & (turns < limit)
+                zx, zy, iterations = state
+                return (zx * zx + zy * zy <= 4.0) & (iterations < limit)
 
-            def turn(state: Any) -> Any:
-                zx, zy, turns = state
-                return zx * zx - zy * zy + x, 2.0 * zx * zy + y, turns + 1
+            def iteration(state: Any) -> Any:
+                zx, zy, iterations = state
+                return zx * zx - zy * zy + x, 2.0 * zx * zy + y, iterations + 1
 
-            return td.while_loop(inside, turn, (td.float64(0), td.float64(0), td.int32(0)))[2]
+            return td.while_loop(inside, iteration, (td.float64(0), td.float64(0), td.int32(0)))[2]
 
         return td.generate((height, width), point)
 
@@ -69,7 +69,7 @@ def mandelbrot(height: int, width: int, scale: Scale) -> Case:
         mandelbrot_alone(left, top, step, limit, made)
         return made
 
-    turns = float(exact().sum(dtype=np.int64))
+    iterations = float(exact().sum(dtype=np.int64))
     ours = td.jit(written, backend=scale.backend)
     return Case(
         ours={"": lambda: ours(height, width, left, top, step, limit)},
@@ -78,7 +78,7 @@ def mandelbrot(height: int, width: int, scale: Scale) -> Case:
         error=mismatches,
         # Orbits are chaotic: rounding (a fused multiply-add) decides when some points leave.
         tolerance=0.02,
-        flops=7.0 * turns,
+        flops=7.0 * iterations,
         ceiling="",
         goals=(Goal("Numba", 1.0),),
     )
@@ -111,9 +111,9 @@ def generation_by_numba(a: Any, out: Any) -> None:
 
 
 @nb.njit
-def life_by_numba(a: Any, turns: int) -> Any:
+def life_by_numba(a: Any, iterations: int) -> Any:
     now, following = a.copy(), np.empty_like(a)
-    for _ in range(turns):
+    for _ in range(iterations):
         generation_by_numba(now, following)
         now, following = following, now
     return now
@@ -122,15 +122,15 @@ def life_by_numba(a: Any, turns: int) -> Any:
 NEAR = [(i, j) for i in (-1, 0, 1) for j in (-1, 0, 1) if (i, j) != (0, 0)]
 
 
-def life(side: int, turns: int, scale: Scale) -> Case:
+def life(side: int, iterations: int, scale: Scale) -> Case:
     board = (generator().random((side, side)) < 0.3).astype(np.uint8)
 
     def rule(w: Any) -> Any:
         n = sum(w[at] for at in NEAR)
         return td.cast((n == 3) | ((w[0, 0] == 1) & (n == 2)), td.uint8)
 
-    def written(board: Any, turns: int) -> Any:
-        return td.iterate(turns, lambda b: td.stencil(rule, b, boundary=td.wrap), board)
+    def written(board: Any, iterations: int) -> Any:
+        return td.iterate(iterations, lambda b: td.stencil(rule, b, boundary=td.wrap), board)
 
     def rolled(m: Any, board: Any) -> Any:
         n = sum(m.roll(board, at, (0, 1)) for at in NEAR)
@@ -138,21 +138,21 @@ def life(side: int, turns: int, scale: Scale) -> Case:
 
     def exact() -> Any:
         now = board
-        for _ in range(turns):
+        for _ in range(iterations):
             now = rolled(np, now)
         return now
 
     def looped(board: Any) -> Any:
-        return jax.lax.fori_loop(0, turns, lambda _, b: rolled(jnp, b), board)
+        return jax.lax.fori_loop(0, iterations, lambda _, b: rolled(jnp, b), board)
 
     ours = td.jit(written, backend=scale.backend)
     return Case(
-        ours={"": lambda: ours(board, turns)},
-        peers={"Numba": lambda: life_by_numba(board, turns), **by_jax(looped, board)},
+        ours={"": lambda: ours(board, iterations)},
+        peers={"Numba": lambda: life_by_numba(board, iterations), **by_jax(looped, board)},
         exact=exact,
         error=mismatches,
         tolerance=0.0,
-        bytes=2.0 * turns * board.size,
+        bytes=2.0 * iterations * board.size,
         goals=(Goal("Numba", 1.5),),
     )
 
@@ -163,10 +163,10 @@ def works(scale: Scale) -> list[Work]:
     width = height * 4 // 3
     name = f"Mandelbrot set, {width} × {height}, float64"
     made = [Work(name, GROUP, partial(mandelbrot, height, width, scale))]
-    for side, turns in (
+    for side, iterations in (
         (scale.n(1024, tiny=20), scale.n(100, 50, 4)),
         (scale.n(4096, tiny=32), scale.n(20, 10, 3)),
     ):
-        name = f"Game of Life, {turns} generations of {side}²"
-        made.append(Work(name, GROUP, partial(life, side, turns, scale)))
+        name = f"Game of Life, {iterations} generations of {side}²"
+        made.append(Work(name, GROUP, partial(life, side, iterations, scale)))
     return made

@@ -72,7 +72,7 @@ def raced(
     return row(name, "µs", mine.median * 1e6, goal, peers=found, spread=mine)
 
 
-# --- calls and turns -------------------------------------------------------------------------
+# --- calls and iterations -------------------------------------------------------------------------
 
 
 def small_call(scale: Scale, budget: float) -> Row:
@@ -94,7 +94,7 @@ def small_call(scale: Scale, budget: float) -> Row:
     )
 
 
-def turns(scale: Scale, budget: float) -> Row:
+def iterations(scale: Scale, budget: float) -> Row:
     """A loop over a small array, most of whose time is not the work."""
     n = scale.n(10_000, 10_000, 20)
     x = np.zeros(64, np.float32)
@@ -369,7 +369,7 @@ def overheads(scale: Scale, budget: float, wanted: Callable[[str], bool]) -> lis
     repeats = {"full": 5, "quick": 2, "tiny": 1}[scale.name]
     parts: list[tuple[str, Callable[[], list[Row]]]] = [
         ("overheads: calling a compiled program", lambda: [small_call(scale, budget)]),
-        ("overheads: one iteration of a while_loop", lambda: [turns(scale, budget)]),
+        ("overheads: one iteration of a while_loop", lambda: [iterations(scale, budget)]),
         ("overheads: first call of 10 operations", lambda: first_calls(scale, repeats)),
         ("overheads: large programs of 1000 operations", lambda: large_programs(scale)),
         ("overheads: import treadle", lambda: importing(repeats)),

@@ -86,18 +86,18 @@ def counted(loop: ArrayLoop) -> tuple[ArrayLoop, Expr]:
     assert loop.predicate is not None
     where = loop.where
     states = [state_like(i, "state", where) for i in loop.init]
-    turns = Input("turns", int64, (), kind="state", where=where)
+    iterations = Input("iterations", int64, (), kind="state", where=where)
     swap = [(s.leaf(), t.leaf()) for s, t in zip(loop.state, states, strict=True)]
     put = Substitution((), swap)
     put.renew(loop.inner_roots())
     *body, predicate = put.leaves([*loop.body, loop.predicate])
-    following = apply_primitive("add", [turns.leaf().at(), constant(1)])
+    following = apply_primitive("add", [iterations.leaf().at(), constant(1)])
     label = Label(f"iterations of {loop.label}")
     start = Generate((), (constant(0),), label=label, where=where)
     step = Generate((), (following,), label=label, where=where)
     count = closed_loop(
         ArrayLoop(
-            (*states, turns),
+            (*states, iterations),
             (*loop.init, start.leaf()),
             (*body, step.leaf()),
             predicate,
@@ -296,10 +296,12 @@ def _checkpointed(
     table, ends = plan.leaves
     forward, every = (ends.at(constant(k)) for k in range(2))
 
-    def advanced(turn: Expr, first: Sequence[Leaf], states: Sequence[int], name: str) -> list[Leaf]:
+    def advanced(
+        iteration: Expr, first: Sequence[Leaf], states: Sequence[int], name: str
+    ) -> list[Leaf]:
         """These states after the iterations of an action."""
         index = Input("k", int64, (), kind="counter", where=where)
-        begin = table.at(constant(PLACE), turn)
+        begin = table.at(constant(PLACE), iteration)
         here = apply_primitive("add", [begin, index.leaf().at()])
         now = [state_like(leaf, "state", where) for leaf in first]
         swap = {loop.state[k].leaf(): s.leaf() for k, s in zip(states, now, strict=True)}
@@ -308,18 +310,18 @@ def _checkpointed(
         roots = [loop.body[k] for k in states]
         put.renew(roots)
         made = ArrayLoop(tuple(now), tuple(first), tuple(put.leaves(roots)), None,
-                         table.at(constant(STEPS), turn), index, label=Label(name),
+                         table.at(constant(STEPS), iteration), index, label=Label(name),
                          where=where, checks=loop.checks)  # fmt: skip
         return list(closed_loop(made).leaves)
 
-    def stored(stores: Sequence[Leaf], turn: Expr, states: Sequence[Leaf]) -> list[Leaf]:
-        target = table.at(constant(TARGET), turn)
+    def stored(stores: Sequence[Leaf], iteration: Expr, states: Sequence[Leaf]) -> list[Leaf]:
+        target = table.at(constant(TARGET), iteration)
         valid = apply_primitive("greater_equal", [target, constant(0)])
         return [_put(s, target, x, valid, node) for s, x in zip(stores, states, strict=True)]
 
     # Forward: the loop itself, in parts.
-    turn = Input("part", int64, (), kind="counter", where=where)
-    here = turn.leaf().at()
+    iteration = Input("part", int64, (), kind="counter", where=where)
+    here = iteration.leaf().at()
     room = _room(slots, loop, kept)
     empty = [_put(e, constant(0), loop.init[k], TRUE, node)
              for e, k in zip(room, kept, strict=True)]  # fmt: skip
@@ -329,11 +331,11 @@ def _checkpointed(
     more = stored([s.leaf() for s in stores], here, [following[k] for k in kept])
     storing = closed_loop(
         ArrayLoop((*states, *stores), (*loop.init, *empty), (*following, *more), None, forward,
-                  turn, label=Label(f"parts of {node.label}"), where=where)
+                  iteration, label=Label(f"parts of {node.label}"), where=where)
     )  # fmt: skip
     # Backward: parts of it again, and adjoints of iterations.
-    turn = Input("part", int64, (), kind="counter", where=where)
-    action = apply_primitive("add", [forward, turn.leaf().at()])
+    iteration = Input("part", int64, (), kind="counter", where=where)
+    action = apply_primitive("add", [forward, iteration.leaf().at()])
     stores = [state_like(e, "stored", where) for e in empty]
     slot = table.at(constant(SLOT), action)
     first = [_taken(s.leaf(), slot, label, where) for s in stores]
@@ -351,7 +353,7 @@ def _checkpointed(
     after = list(storing.leaves[len(loop.state) :])
     reversed_ = closed_loop(
         ArrayLoop((*sums, *stores), (*starts, *after), (*chosen.leaves, *more), None,
-                  _minus(every, forward), turn, label=label, where=where)
+                  _minus(every, forward), iteration, label=label, where=where)
     )  # fmt: skip
     return storing.leaves[: len(loop.state)], reversed_.leaves[: len(sums)]
 

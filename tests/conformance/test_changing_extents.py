@@ -188,25 +188,25 @@ def test_while_there_is_work(backend: str) -> None:
 
     def program(x: Any) -> Any:
         def body(s: Any) -> Any:
-            work, done, turns = s
+            work, done, iterations = s
             done = td.permute(
                 lambda a, b: a + b, done, lambda e: td.cast(work[e] * 4, td.int64) % 4, work
             )
-            return td.filter(lambda e: e > 0, work - 0.25)[0], done, turns + 1
+            return td.filter(lambda e: e > 0, work - 0.25)[0], done, iterations + 1
 
         return td.while_loop(lambda s: s[0].shape[0] > 0, body, (x, td.zeros(4), td.unit(0)))[1:]
 
     x = np.random.default_rng(6).random(30) * 3
-    done, turns, work = np.zeros(4), 0, x
+    done, iterations, work = np.zeros(4), 0, x
     while len(work):
         np.add.at(done, (work * 4).astype(int) % 4, work)
-        work, turns = work - 0.25, turns + 1
+        work, iterations = work - 0.25, iterations + 1
         work = work[work > 0]
     compiled = td.jit(program, backend=backend)
     for _ in range(3):
         got = compiled(x)
         agree(got[0], done)
-        assert int(got[1]) == turns
+        assert int(got[1]) == iterations
 
 
 def test_nests_of_loops_that_change_extents(backend: str) -> None:

@@ -56,7 +56,7 @@ WRONG = {
     "ignored": lambda: td.permute(
         plus, np.zeros(4, "i8"), lambda i: td.where(i < 4, i, td.ignore), ends_outside()
     ),
-    "a turn": lambda: td.iterate(2, lambda s: s + ends_outside()[:4], td.iota(4)),
+    "an iteration": lambda: td.iterate(2, lambda s: s + ends_outside()[:4], td.iota(4)),
     "a product": lambda: td.sum(
         td.generate((3, 3, 8), lambda i, j, k: GRID[i, k] * GRID[j, k]), axis=2
     ),
@@ -74,7 +74,7 @@ def test_every_index_is_tested(backend):
 
 
 def test_what_cond_guards_is_not(backend):
-    """Nor is what nothing depends on, or a turn that is not made."""
+    """Nor is what nothing depends on, or an iteration that is not made."""
     guarded = td.generate(
         (8,), lambda i: td.cond(i < 4, X[i + 4], -1) * 0 + td.cond(True, i, X[-i])
     )
@@ -105,14 +105,14 @@ ENDLESS = {
     "a state of several": lambda: td.generate(
         90, lambda i: td.while_loop(lambda s: X[s[0]] < 99, lambda s: (s[0] + 1, -s[1]), (i, 1.5))
     ),
-    "turns": lambda: td.generate(3, lambda i: td.loop(2**60, lambda k, s: s + X[s + k], i)),
-    "turns of vectors": lambda: td.generate(
+    "iterations": lambda: td.generate(3, lambda i: td.loop(2**60, lambda k, s: s + X[s + k], i)),
+    "iterations of vectors": lambda: td.generate(
         90, lambda i: td.loop(2**60 + i, lambda k, s: s + X[s + k], i)
     ),
     "a loop in a loop": lambda: td.generate(
         9, lambda i: td.while_loop(lambda s: s < 9, lambda s: beyond(s) * 0, i * 0)
     ),
-    "turns in a loop": lambda: td.generate(
+    "iterations in a loop": lambda: td.generate(
         9, lambda i: td.while_loop(lambda s: s < 9, lambda s: td.loop(9, lambda k, t: X[k], s), 0)
     ),
     "a loop after it": lambda: td.generate(70, lambda i: never(X[i + FAR])),

@@ -241,7 +241,7 @@ def test_while_loop_on_scalars(check):
                 lambda: td.map(lambda n: td.while_loop(lambda s: s < 100, lambda s: s * 2, n), a),
                 np.array([n * 2 ** max(0, int(np.ceil(np.log2(100 / n)))) for n in a]),
             ),
-            "no turn": (
+            "no iteration": (
                 lambda: td.map(lambda n: td.while_loop(lambda s: s < 0, lambda s: s - 1, n), a),
                 a,
             ),
@@ -349,16 +349,16 @@ def test_while_loop_on_arrays(check):
             lambda s: td.the(td.sum(s)) < 1000, lambda s: s + td.use(a), td.fill((4,), 0.0)
         )
 
-    want, turns = np.zeros(4), 0
+    want, iterations = np.zeros(4), 0
     while want.sum() < 1000:
-        want, turns = want + a, turns + 1
-    assert turns > 3
+        want, iterations = want + a, iterations + 1
+    assert iterations > 3
     check(
         {
             "one array": (halve, a / 128),
             "a tuple": (counted, (a + 45, np.array(10))),
             "captured": (growing_sum, want),
-            "no turn": (
+            "no iteration": (
                 lambda: td.while_loop(lambda x: td.max(x) > 1e9, lambda x: x * 2, td.use(a)),
                 a,
             ),
@@ -419,10 +419,10 @@ def test_iterate_and_loop_on_arrays(check):
 def test_dicts_as_states(run):
     a = np.arange(4.0)
 
-    def turn(s):
+    def iteration(s):
         return {"speed": {"v": s["speed"]["v"] / 2}, "x": s["x"] + s["speed"]["v"]}
 
-    got = run(td.iterate(2, turn, {"x": td.use(a), "speed": {"v": td.ones(4)}}))
+    got = run(td.iterate(2, iteration, {"x": td.use(a), "speed": {"v": td.ones(4)}}))
     assert list(got) == ["x", "speed"]
     assert_same(got, {"x": a + 1.5, "speed": {"v": np.full(4, 0.25)}})
     counted = run(
@@ -458,7 +458,7 @@ def test_dicts_inside_tuples(check):
 
 
 def test_many_turns(run):
-    """A thousand turns of an array loop."""
+    """A thousand iterations of an array loop."""
 
     def body(state):
         x, k = state
@@ -470,7 +470,7 @@ def test_many_turns(run):
 
 
 def test_loop_states_do_not_disturb_each_other(run):
-    """Swapped and shifted states: a turn reads the old state whole."""
+    """Swapped and shifted states: an iteration reads the old state whole."""
     a, b = np.arange(5), np.arange(5) * 10
     used = td.use(a), td.use(b)
     swapped = td.iterate(3, lambda s: (s[1], s[0]), used)
@@ -486,7 +486,7 @@ def test_loop_states_do_not_disturb_each_other(run):
 
 
 def test_run_time_counts(backend):
-    """The number of turns may be an argument of a compiled function; it is traced once."""
+    """The number of iterations may be an argument of a compiled function; it is traced once."""
     traces = []
 
     @td.jit(backend=backend)
@@ -533,8 +533,8 @@ def test_checks_of_a_side_hold_where_it_is_chosen(backend):
 
 
 def test_states_whose_extents_a_turn_computes(backend):
-    """What a filter makes of a state may have other extents in every turn; what a cond makes of it
-    and of another array is checked where that is."""
+    """What a filter makes of a state may have other extents in every iteration; what a cond
+    makes of it and of another array is checked where that is."""
 
     def program(a, b, n):
         chosen = td.iterate(n, lambda s: td.cond(td.sum(s) % 2 == 0, a, s + b), b)
@@ -555,23 +555,23 @@ def test_states_whose_extents_a_turn_computes(backend):
 
 
 def test_conds_on_arrays_in_loops_over_arrays(check):
-    """Chosen by the counter or the state, also in loops within loops; extents agree each turn."""
+    """Chosen by the counter or the state, also in loops within loops; extents agree each time."""
     x = np.arange(5, dtype="i4")
     y, zero = 10 * x, np.asarray(np.int64(0))
 
-    def turn(s):
+    def iteration(s):
         return td.cond(td.the(s[2]) % 2 == 0, s[0], s[1]), s[1], s[2] + 1
 
     def after(n):
-        return x if n < 2 else y  # turn 0 keeps x, turn 1 takes y
+        return x if n < 2 else y  # iteration 0 keeps x, iteration 1 takes y
 
-    three = td.iterate(2, lambda s: turn(td.iterate(2, turn, s)), (x, y, zero))
+    three = td.iterate(2, lambda s: iteration(td.iterate(2, iteration, s)), (x, y, zero))
     check(
         {
             "the counter": (
                 lambda: td.loop(3, lambda k, s: td.cond(k % 2 == 0, s, y), td.use(x)), y),
-            "the state": (lambda: td.iterate(1, turn, (x, y, zero))[0], after(1)),
-            "two turns": (lambda: td.iterate(2, turn, (x, y, zero))[0], after(2)),
+            "the state": (lambda: td.iterate(1, iteration, (x, y, zero))[0], after(1)),
+            "two iterations": (lambda: td.iterate(2, iteration, (x, y, zero))[0], after(2)),
             "loops in loops": (lambda: three, (y, y, np.array(6))),
         }
     )  # fmt: skip

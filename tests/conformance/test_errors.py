@@ -401,7 +401,7 @@ def test_extents_are_not_negative(backend):
 
 
 def test_loops_without_a_turn_are_checked(backend):
-    """What is wrong in a body is an error before the first kernel: there need not be a turn."""
+    """What is wrong in a body is an error before the first kernel: there need be no iteration."""
     nothing = np.zeros(0)
     empty = "empty axis"
     for program, words in (

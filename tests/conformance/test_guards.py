@@ -1,6 +1,6 @@
-"""Nothing is computed that a guard leaves out: the body of a loop without a turn, what a test ends,
-the other side of a cond.  What is left out here would read far outside its array, which ends a
-process, or never end."""
+"""Nothing is computed that a guard leaves out: the body of a loop that does not run, what a test
+ends, the other side of a cond. What is left out here would read far outside its array, which
+ends a process, or never end."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def endless(a):
     return td.map(lambda x: td.while_loop(lambda v: v >= x, lambda v: v + 1, x), a)
 
 
-#: In each a loop of `n` turns; there are none.
+#: In each a loop of `n` iterations; there are none.
 WITHOUT_A_TURN = {
     "gather": lambda a, at, n: td.iterate(n, lambda s: s + outside(a, at), a),
     "generate": lambda a, at, n: td.iterate(
@@ -136,7 +136,7 @@ WITHOUT_A_TURN = {
     ),
 }  # fmt: skip
 
-#: What is outside where the test of a loop fails, after `n` turns.
+#: What is outside where the test of a loop fails, after `n` iterations.
 AFTER_THE_LAST = {
     "while": lambda a, table, n: td.while_loop(
         lambda s: s[0] < n,
@@ -164,11 +164,11 @@ def run_all(backend):
             for mine, theirs in zip(*(x if isinstance(x, tuple) else (x,) for x in (got, want)),
                                     strict=True):  # fmt: skip
                 np.testing.assert_array_equal(mine, theirs, err_msg=name)
-    for turns in (1, 3, 6, 50):
-        table = np.append(np.ones(turns, int), [FAR] * 4)
+    for iterations in (1, 3, 6, 50):
+        table = np.append(np.ones(iterations, int), [FAR] * 4)
         for name, f in AFTER_THE_LAST.items():
-            got = td.jit(f, backend=backend)(A, table, turns)
-            want = td.jit(f, backend="reference")(A, table, turns)
+            got = td.jit(f, backend=backend)(A, table, iterations)
+            want = td.jit(f, backend="reference")(A, table, iterations)
             for mine, theirs in zip(*(x if isinstance(x, tuple) else (x,) for x in (got, want)),
                                     strict=True):  # fmt: skip
                 np.testing.assert_array_equal(mine, theirs, err_msg=name)

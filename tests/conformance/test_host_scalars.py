@@ -288,12 +288,12 @@ def test_what_wraps_decides(backend):
     assert_same(run(lambda a, n: td.cond(n * 2 < 0, a, -a), A, 2**62), A)
     assert_same(run(lambda n: td.fill(n * n + 5, 1), 2**32), np.ones(5, int))
     assert_same(run(lambda n: td.fill(n**64 + 3, 1), 2), np.ones(3, int))
-    for count, turns in (
+    for count, iterations in (
         (lambda n: n * n + 3, 3), (lambda n: n * n - 3, 0), (lambda n: (n << 31) >> 62, 0),
         (lambda n: -(n << 31), 0),
     ):  # fmt: skip
         step = lambda a, n, count=count: td.iterate(count(n), lambda x: x + 1, a)
-        assert_same(run(step, A, 2**32), A + turns)
+        assert_same(run(step, A, 2**32), A + iterations)
 
 
 def test_a_shape_that_wrapped_below_zero(backend):

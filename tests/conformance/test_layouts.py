@@ -202,24 +202,24 @@ def _close(got, want):
             _close(mine, theirs)
 
 
-def rotated(names, turn):
-    """Each name with one layout, another one in each turn."""
+def rotated(names, rotation):
+    """Each name with one layout, another one in each rotation."""
     layouts = list(LAYOUTS)
-    return [(name, layouts[(k + turn) % len(layouts)]) for k, name in enumerate(names)]
+    return [(name, layouts[(k + rotation) % len(layouts)]) for k, name in enumerate(names)]
 
 
-TURNS = [0, *(pytest.param(k, marks=pytest.mark.long) for k in range(1, len(LAYOUTS)))]
+ROTATIONS = [0, *(pytest.param(k, marks=pytest.mark.long) for k in range(1, len(LAYOUTS)))]
 
 
-@pytest.mark.parametrize("turn", TURNS)
-def test_every_public_operation(backend, turn):
-    names = rotated(OPERATIONS, turn)
+@pytest.mark.parametrize("rotation", ROTATIONS)
+def test_every_public_operation(backend, rotation):
+    names = rotated(OPERATIONS, rotation)
     agree("td.", lambda n, lay, on: example_in(OPERATIONS[n], lay, on), names, backend)
 
 
-@pytest.mark.parametrize("turn", TURNS)
-def test_programs(backend, turn):
-    agree("the program", program_in, rotated(PROGRAMS, turn), backend)
+@pytest.mark.parametrize("rotation", ROTATIONS)
+def test_programs(backend, rotation):
+    agree("the program", program_in, rotated(PROGRAMS, rotation), backend)
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)

@@ -123,14 +123,14 @@ def test_inside_one_program():
         found = []
         return td.loop(3, lambda k, s: found.append(k) or s + k, x) + found[0]
 
-    def turn(u):
+    def iteration(u):
         found = []
         return td.iterate(2, lambda v: found.append(v) or v * 2, u) + found[0]
 
     for build in (
         lambda: td.map(element, A),
-        lambda: td.iterate(3, turn, td.use(A)),
-        lambda: turn(td.use(A)),
+        lambda: td.iterate(3, iteration, td.use(A)),
+        lambda: iteration(td.use(A)),
     ):
         with pytest.raises(td.TracingError, match=WORDS):
             td.run(build())

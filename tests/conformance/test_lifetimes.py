@@ -44,15 +44,15 @@ def nested(a, b):
 def nested_computed(a, b):
     x = running(a)
 
-    def turn(s):
+    def iteration(s):
         y = running(s)
         return s + td.iterate(3, lambda u: u * 3 + y[::-1] + x, y)
 
-    return td.iterate(4, turn, x)
+    return td.iterate(4, iteration, x)
 
 
 def apart(s):
-    """A turn of two chains of kernels, which may run at the same time, with memory in between."""
+    """Two chains of kernels, which may run at the same time, with memory in between."""
     u = running(from_the_right(s[0]) % 7) % 1000
     v = from_the_right(running(s[1]) % 5) % 1000
     w = running(v % 3)
@@ -74,7 +74,7 @@ PROGRAMS = {
         td.zip(a, b),
     ),
     "defaults are an argument, chosen": lambda a, b: into(td.cond(td.sum(a) > 3, a, b)),
-    "defaults are an argument after no turns": lambda a, b: into(
+    "defaults are an argument after no iterations": lambda a, b: into(
         td.iterate(td.the(td.sum(a)) * 0, lambda s: s + 1, a)
     ),
     "defaults are an argument after no turns at all": lambda a, b: into(
@@ -89,7 +89,7 @@ PROGRAMS = {
         into(td.cond(td.sum(a) > 3, x := running(a), b)),
         from_the_right(x),
     ),
-    "defaults are read again, after no turns": lambda a, b: (
+    "defaults are read again, after no iterations": lambda a, b: (
         into(td.while_loop(lambda s: td.the(td.sum(s)) < 0, lambda s: s + 1, x := running(a))),
         from_the_right(x),
     ),
@@ -147,10 +147,10 @@ PROGRAMS = {
     "permutes of a state under another name": lambda a, b: td.iterate(
         9, lambda s: into(td.compute(s), s % 7) - s, running(a)
     ),
-    "turns of independent kernels": lambda a, b: td.iterate(20, apart, (a, b, running(a))),
+    "iterations of independent kernels": lambda a, b: td.iterate(20, apart, (a, b, running(a))),
     "a loop in a loop": nested,
     "a loop in a loop, of what is computed there": nested_computed,
-    "the test and the turn read the same": lambda a, b: td.while_loop(
+    "the test and the iteration read the same": lambda a, b: td.while_loop(
         lambda s: td.the(td.sum(td.fold_seg(ADD, 0, s, np.array([3, 0, 5])))) < 10_000,
         lambda s: s + td.the(td.max(td.fold_seg(ADD, 0, s, np.array([3, 0, 5])))),
         a,

@@ -605,7 +605,7 @@ def test_separate_arrays_of_one_shape(backend, shape):
     rng = np.random.default_rng(2)
     h, u = rng.random(shape), rng.random(shape)
 
-    def turn(state):
+    def iteration(state):
         h, u = state
         lap = td.stencil(
             lambda w: w[0, 1][0] + 2 * w[-1, 0][1], td.zip(h, u), boundary=td.symmetric
@@ -613,7 +613,7 @@ def test_separate_arrays_of_one_shape(backend, shape):
         u = u + lap / h.shape[1]
         return h + u, u
 
-    step = td.jit(lambda h, u: td.iterate(2, turn, (h, u)), backend=backend)
+    step = td.jit(lambda h, u: td.iterate(2, iteration, (h, u)), backend=backend)
     want = h, u
     for _ in range(2):
         right = np.concatenate([want[0][:, 1:], want[0][:, -1:]], axis=1)

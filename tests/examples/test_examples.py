@@ -492,11 +492,11 @@ def test_kmeans(portrait: Path, tmp_path: Path) -> None:
 def test_kmeans_rests_and_keeps_a_centre_that_nobody_is_near() -> None:
     rgb = np.repeat(np.array([[0, 0, 0], [90, 0, 0]], np.uint8), 4, axis=0)
     start = np.array([[5, 5, 5], [80, 0, 0], [255, 255, 255]], np.float32)
-    centres, labels, turns = kmeans.cluster(rgb, start, 50)
+    centres, labels, steps = kmeans.cluster(rgb, start, 50)
     expected = [[0, 0, 0], [90, 0, 0], [255, 255, 255]]
     assert_array_equal(np.stack(centres, axis=1), expected)
     assert_array_equal(labels, [0] * 4 + [1] * 4)
-    assert turns == 2
+    assert steps == 2
 
 
 # All of them

@@ -67,10 +67,12 @@ def test_every_algorithm_execution_type_shape_and_stride(name, algorithm, execut
         for number, (m, k, n) in enumerate(SHAPES):
             a, b = data(name, (m, k), number), data(name, (k, n), number + 50)
             views = list(VIEWS.values()) if number in (3, 4) else [VIEWS["rows"]]
-            for turn, view in enumerate(views):
-                left, right = view(a), views[-1 - turn](b)
+            for iteration, view in enumerate(views):
+                left, right = view(a), views[-1 - iteration](b)
                 got = program(_placed(cupy, left), _placed(cupy, right)).get()
-                np.testing.assert_array_equal(got, a @ b, err_msg=f"{levels} {m} {k} {n} {turn}")
+                np.testing.assert_array_equal(
+                    got, a @ b, err_msg=f"{levels} {m} {k} {n} {iteration}"
+                )
 
 
 def _placed(cupy, x):

@@ -357,10 +357,10 @@ def mixed(x, n):
 
 RANDOM = np.random.default_rng(4)
 NUMBERS, REALS = RANDOM.integers(0, 10**6, 1000), RANDOM.normal(size=1000)
-TURNS = RANDOM.integers(0, 20, 1000).astype("i4")
+COUNTS = RANDOM.integers(0, 20, 1000).astype("i4")
 FOREIGN = {
     "integers": lambda: td.map(lambda v: td.foreign(fibonacci, v), NUMBERS),
-    "mixed": lambda: td.map(lambda v, k: td.foreign(mixed, v, k), REALS, TURNS),
+    "mixed": lambda: td.map(lambda v, k: td.foreign(mixed, v, k), REALS, COUNTS),
     "complex": lambda: td.map(lambda z: td.foreign(lambda w: w * w + 1, z), REALS + 1j * REALS),
 }
 

@@ -59,8 +59,8 @@ def test_checks_are_of_the_call_that_they_belong_to():
     wrong = right.copy()
     wrong[n // 2] = 15
     want = np.full(n, 16.0)
-    for turn in range(40):
-        if turn % 3 == 1:
+    for iteration in range(40):
+        if iteration % 3 == 1:
             with pytest.raises(td.ShapeError, match="sum to 16777215, but the axis has extent"):
                 program(x, wrong)
         else:
@@ -72,11 +72,11 @@ def test_graphs_follow_numbers_and_arrays():
     cupy = pytest.importorskip("cupy")
     program = td.jit(lambda x, k: (x * k, td.sum(x) * k), backend="cuda")
     kept = []
-    for turn in range(40):
-        d = cupy.asarray(A + turn % 3)
-        k = float(turn % 4)
+    for iteration in range(40):
+        d = cupy.asarray(A + iteration % 3)
+        k = float(iteration % 4)
         many, one = program(d, k)
-        kept.append((many, one, (A + turn % 3) * k))
+        kept.append((many, one, (A + iteration % 3) * k))
     for many, one, want in kept:
         np.testing.assert_array_equal(many.get(), want)
         np.testing.assert_allclose(one.get(), want.sum(), rtol=1e-9, atol=1e-9)

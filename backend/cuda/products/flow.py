@@ -77,7 +77,7 @@ class Flow:
     """
 
     def __init__(self, lanes: Sequence[Lane]) -> None:
-        self.lanes, self.turn = lanes, 0
+        self.lanes, self.next = lanes, 0
         self.queued: list[list[_Piece]] = [[] for _ in lanes]
         #: By lane and other lane: how many tasks of the other are known to run before.
         self.seen = [[0] * len(lanes) for _ in lanes]
@@ -88,8 +88,8 @@ class Flow:
     def issue(self, sums: bool, reads: Sequence[Any], writes: Sequence[Any],
               action: Callable[[], None]) -> None:  # fmt: skip
         """Queue an action that reads and writes these arrays."""
-        at = 2 if sums else self.turn
-        self.turn ^= not sums
+        at = 2 if sums else self.next
+        self.next ^= not sums
         lane, old, new = self.lanes[at], [region(x) for x in reads], [region(x) for x in writes]
         for number, pieces in enumerate(self.queued):
             if number == at:

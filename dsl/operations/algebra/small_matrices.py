@@ -312,10 +312,10 @@ def _rotate(d: list[Any], o: dict[tuple[int, int], Any], v: Matrix, p: int, q: i
     t = f.where(none, 0, t)
     c = 1 / f.sqrt(t * t + 1)
     s = t * c
-    turn = None if real else f.where(none, 1, _over(f.conj(x), f.where(none, 1, g)))
+    phase = None if real else f.where(none, 1, _over(f.conj(x), f.where(none, 1, g)))
 
     def turned(left: Any, right: Any) -> tuple[Any, Any]:
-        right = right if turn is None else right * turn
+        right = right if phase is None else right * phase
         return (_times(left, c) - _times(right, s), _times(left, s) + _times(right, c))
 
     d[p], d[q] = d[p] - t * g, d[q] + t * g

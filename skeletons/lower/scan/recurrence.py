@@ -91,7 +91,7 @@ class _Walks:
             with into.loop("j", *columns, "vector") as j:
                 slot = into.let(at.subtract(j, columns[0]), "slot")
                 self._end(into, (*lead, j), [into.let(Load(b, slot), "last") for b in held])
-        how = f"strips of {STRIP} walks, {STEPS} steps of each in turn"
+        how = f"strips of {STRIP} walks, {STEPS} steps of one after the other"
         return builder.lowered(
             builder.kernel("", at.multiply(planes, strips), task, tuple(into.out), comments=(how,))
         )

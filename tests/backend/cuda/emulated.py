@@ -227,7 +227,7 @@ class EmulatedDevice(Gpu):
             _mine(operation.errors.array)[:3] = (site + 1, index, extent)
 
 
-#: Turns that make a graph.
+#: Iterations that make a graph.
 CHUNK = 4
 
 

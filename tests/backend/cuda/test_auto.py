@@ -47,7 +47,7 @@ def of_rows(a, b):
 
 def test_auto_launches_what_it_chose():
     rng = np.random.default_rng(0)
-    # Rows of 15: several turns of the loop cannot be read at once.
+    # Rows of 15: several iterations of the loop cannot be read at once.
     a, b = rng.random((256, 15), np.float32), rng.random((256, 15), np.float32)
     auto = td.jit(of_rows, backend="cuda").lower(a, b)
     rows = td.jit(of_rows, backend="cuda").scheduled(product=Row()).lower(a, b)

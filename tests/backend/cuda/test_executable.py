@@ -99,12 +99,12 @@ def test_checks_of_numbers_and_parameters(gpu):
 
 def test_checks_in_a_loop_are_made_in_every_turn(gpu):
     def program(values, lengths):
-        def turn(state):
+        def iteration(state):
             v, n = state
             s = td.fold_seg(lambda x, y: x + y, 0.0, v, n)
             return v, n + td.cast(s * 0, td.int64) - td.iota(n.shape[0])
 
-        return td.iterate(2, turn, (values, lengths))[1]
+        return td.iterate(2, iteration, (values, lengths))[1]
 
     with pytest.raises(td.ShapeError, match="sum to"):
         on_gpu(program)(A, np.array([5, 5]))
@@ -255,11 +255,11 @@ def test_defaults_are_updated_in_place_only_when_nobody_else_has_them(gpu):
 # --- loops ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("turns", [0, 1, 2, 7, 200, 301])
-def test_counted_loops(gpu, turns):
-    same(lambda x: td.iterate(turns, lambda s: s * 0.5 + 1, x), A)
-    same(lambda x: td.loop(turns, lambda k, s: s * 0.5 + k, x), A)
-    same(lambda x, n: td.loop(n, lambda k, s: (s[1], s[0] * 0.5 + k), (x, x + 1)), A, turns)
+@pytest.mark.parametrize("iterations", [0, 1, 2, 7, 200, 301])
+def test_counted_loops(gpu, iterations):
+    same(lambda x: td.iterate(iterations, lambda s: s * 0.5 + 1, x), A)
+    same(lambda x: td.loop(iterations, lambda k, s: s * 0.5 + k, x), A)
+    same(lambda x, n: td.loop(n, lambda k, s: (s[1], s[0] * 0.5 + k), (x, x + 1)), A, iterations)
 
 
 def test_counters_cost_nothing_on_the_device(gpu):
@@ -280,9 +280,9 @@ def test_a_test_that_no_state_changes(gpu):
             lambda s: td.the(td.unit(n)) > 5, lambda s: (s[0] * 2, s[1] + 1), (x, 0)
         )
     )
-    found, turns = program(A, 3)
+    found, iterations = program(A, 3)
     np.testing.assert_array_equal(found, A)
-    assert turns == 0
+    assert iterations == 0
 
 
 def test_states_that_change_together_are_fused(gpu):

@@ -106,15 +106,15 @@ def test_what_is_printed_is_what_is_launched():
 
 
 def test_in_a_loop_over_arrays():
-    def turns(x, c):
-        def turn(c):
+    def iterations(x, c):
+        def iteration(c):
             near = nearest(x, c)
             return c + td.cast(td.bincount(near, length=6), td.float32)[:, None]
 
-        return td.iterate(3, turn, c)
+        return td.iterate(3, iteration, c)
 
     x, c = points(9, 3), points(6, 3, seed=1)
-    want = td.jit(turns, backend="reference")(x, c)
-    compiled = td.jit(turns, backend="cuda")
+    want = td.jit(iterations, backend="reference")(x, c)
+    compiled = td.jit(iterations, backend="cuda")
     assert np.array_equal(compiled(x, c), want)
     assert np.array_equal(compiled(x, c), want)

@@ -1,4 +1,4 @@
-"""Turns of a loop over a stencil, several in a pass: a program on an emulated GPU."""
+"""Iterations of a loop over a stencil, several in a pass: a program on an emulated GPU."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from tests.backend.cuda.emulated import emulation
 from treadle.backend.cuda.loops import TemporalBlocking
 
 
-@pytest.mark.parametrize("turns", [0, 1, 7, 8, 9, 16, 43])
+@pytest.mark.parametrize("iterations", [0, 1, 7, 8, 9, 16, 43])
 @pytest.mark.parametrize("shape", [(24, 64), (9, 30)])
-def test_passes_and_what_is_left(turns, shape, monkeypatch):
+def test_passes_and_what_is_left(iterations, shape, monkeypatch):
     passed = []
 
     def launches(self, *args):
@@ -25,10 +25,10 @@ def test_passes_and_what_is_left(turns, shape, monkeypatch):
     a = np.random.default_rng(0).integers(0, 100, shape).astype("f4")
 
     def program(x):
-        return td.iterate(turns, lambda y: td.stencil(
+        return td.iterate(iterations, lambda y: td.stencil(
             lambda w: (w[-1, 0] + w[0, -1] + w[0, 1] + w[1, 0]) * 0.25, y), x)  # fmt: skip
 
     want = td.run(program(td.use(a)), backend="reference")
     with emulation():
         assert np.array_equal(np.asarray(td.jit(program, backend="cuda")(a)), want)
-    assert passed == ([shape[1] % 4 == 0] if turns >= 8 else [])  # rows of whole vectors only
+    assert passed == ([shape[1] % 4 == 0] if iterations >= 8 else [])  # rows of whole vectors only

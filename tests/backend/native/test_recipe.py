@@ -106,17 +106,17 @@ def test_numbers_of_a_call_are_none_of_the_key(folder: Path) -> None:
 
 
 def test_what_is_said_many_times_has_one_recipe(folder: Path) -> None:
-    def centred(a: Any, turns: int) -> Any:
-        for _ in range(turns):
+    def centred(a: Any, iterations: int) -> Any:
+        for _ in range(iterations):
             a = a - td.sum(a)
         return a
 
     kept = []
-    for turns in (30, 60):
+    for iterations in (30, 60):
         wanted = A.astype("f8")
-        for _ in range(turns):
+        for _ in range(iterations):
             wanted = wanted - wanted.sum()
-        found = run(lambda a, turns=turns: centred(a, turns), A.astype("f8"))
+        found = run(lambda a, iterations=iterations: centred(a, iterations), A.astype("f8"))
         assert np.allclose(found, wanted)
         kept.append(len(list(folder.glob("recipes/*/*"))))
     assert kept[1] <= kept[0] + 3

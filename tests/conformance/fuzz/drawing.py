@@ -1157,10 +1157,10 @@ def loops(w: Writer, name: str) -> None:
         return rng.choice(BODIES).format(a=rng.choice(every), b=rng.choice(every), z=zero)
 
     body = ", ".join(part() for _ in init)
-    turns = w.count(6)
+    iterations = w.count(6)
     if name == "while_loop":
         count = f"s[{len(init)}]"
-        test = f"td.the({count}) < {turns}"
+        test = f"td.the({count}) < {iterations}"
         if rng.random() < 0.5:
             test = f"({test}) & (td.the(td.sum({rng.choice(every)})) % 7 != 2)"
         state = f"({', '.join(init)}, td.unit(0))"
@@ -1170,8 +1170,8 @@ def loops(w: Writer, name: str) -> None:
             body = body.replace("+ 1", "+ td.cast(k, td.int8)")
         given = "s" if name == "iterate" else "k, s"
         if name == "loop" and rng.random() < 0.3:
-            turns = f"{w.count(4)}, {turns}"
-        text = f"td.{name}({turns}, lambda {given}: ({body},), ({', '.join(init)},))"
+            iterations = f"{w.count(4)}, {iterations}"
+        text = f"td.{name}({iterations}, lambda {given}: ({body},), ({', '.join(init)},))"
     w.line(f"{text}[{rng.randrange(len(init))}]")
 
 

@@ -162,7 +162,7 @@ class Scalars:
         self.states += 1
         s, k = f"s{self.states}", f"k{self.states}"
         init = f"td.cast({self.integer(variables, depth - 2)}, td.int64)"
-        turns = (
+        iterations = (
             f"td.cast({self.integer(variables, 1)}, td.int64) % 5"
             if self.rng.random() < 0.5
             else (str(self.rng.randrange(5)))
@@ -172,10 +172,10 @@ class Scalars:
             inside = {**variables, f"{s}[1]": "int64"}
             body = self.integer(inside, depth - 1)
             return (
-                f"td.while_loop(lambda {s}: {s}[0] < {turns}, "
+                f"td.while_loop(lambda {s}: {s}[0] < {iterations}, "
                 f"lambda {s}: ({s}[0] + 1, td.cast({body}, td.int64)), (0, {init}))[1]"
             )
         inside = {**variables, s: "int64"} | ({k: "int64"} if form == "loop" else {})
         given = f"{k}, {s}" if form == "loop" else s
         body = self.integer(inside, depth - 1)
-        return f"td.{form}({turns}, lambda {given}: td.cast({body}, td.int64), {init})"
+        return f"td.{form}({iterations}, lambda {given}: td.cast({body}, td.int64), {init})"

@@ -36,12 +36,12 @@ def around(w):
 
 
 def wave(u, v):
-    def turn(state):
+    def iteration(state):
         u, v = state
         v = v + td.float32(0.1) * td.stencil(around, u, boundary=td.symmetric)
         return u + v, v
 
-    return td.iterate(3, turn, (u, v))
+    return td.iterate(3, iteration, (u, v))
 
 
 def both(h, u):
@@ -103,7 +103,7 @@ def test_errors_are_the_same(name, shape):
 
 @pytest.mark.parametrize("backend", ["native", "cuda"])
 def test_a_wave_is_one_kernel(backend):
-    """State that came as arguments, made inside, or of a literal shape: one kernel a turn."""
+    """State that came as arguments, made inside, or of a literal shape: one kernel an iteration."""
 
     def made(u):
         return wave(u, td.zeros_like(u))
@@ -226,10 +226,10 @@ def test_kernels_that_differ_by_the_shape_of_a_state():
         def f(a):
             n = a.shape[0]
 
-            def turn(s):
+            def iteration(s):
                 return s + td.compute(td.generate((n,), lambda i: s[i, 0]))[:, None]
 
-            return td.iterate(2, turn, td.generate((n, columns(a)), lambda i, j: 10 * i + j))
+            return td.iterate(2, iteration, td.generate((n, columns(a)), lambda i, j: 10 * i + j))
 
         return f
 

@@ -18,8 +18,8 @@ from treadle.dsl.primitives import convert, value_of
 from treadle.dsl.types import as_type
 from treadle.skeletons.ir import kernel as ir
 
-#: Turns of a loop before it counts as endless.
-TURNS = 300_000
+#: Iterations of a loop before it counts as endless.
+ITERATIONS = 300_000
 
 _PLAIN = {"add": "+", "subtract": "-", "multiply": "*", "bitwise_and": "&", "bitwise_or": "|",
           "bitwise_xor": "^", "logical_and": "&", "logical_or": "|", "logical_xor": "^",
@@ -148,8 +148,8 @@ def _atomic(step: Lockstep, mask: Mask | None, memories: Sequence[Memory], index
 
 
 def _turn(count: int, name: str) -> int:
-    if count > TURNS:
-        raise Endless(f"{name}: a loop took {TURNS:,} turns")
+    if count > ITERATIONS:
+        raise Endless(f"{name}: a loop took {ITERATIONS:,} iterations")
     return count + 1
 
 

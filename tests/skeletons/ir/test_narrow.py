@@ -232,15 +232,15 @@ class Draft:
             return [ir.If(inside, (ir.Store(anywhere, e, value),))]
         if kind == 8:
             return [ir.If(self.condition(2), self.block(depth - 1), self.block(depth - 1))]
-        turns = self.draw(st.integers(1, 3))
+        iterations = self.draw(st.integers(1, 3))
         step = self.draw(st.integers(1, 2))
         var = Var("k", int64)
         first = self.name(ir.Let, at.minimum(e, constant(2**62)))
-        last = at.minimum(at.add(first.var, turns), self.expression(1))
+        last = at.minimum(at.add(first.var, iterations), self.expression(1))
         self.atoms.append(var)
         inner = self.block(depth - 1)
         self.atoms.remove(var)
-        start = at.maximum(first.var, at.subtract(last, turns))
+        start = at.maximum(first.var, at.subtract(last, iterations))
         return [first, ir.For(var, start, last, inner, "serial", step)]
 
 

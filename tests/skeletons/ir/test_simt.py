@@ -80,14 +80,16 @@ def test_masks_of_conditions_and_loops():
 
 
 def test_while_until_no_lane_is_active():
-    x, turns = Var("x", int64), Var("turns", int64)
+    x, iterations = Var("x", int64), Var("iterations", int64)
     odd = at.equal(at.remainder(x, 2), 1)
     step = at.select(odd, at.add(at.multiply(x, 3), 1), at.floor_divide(x, 2))
     got = run(
         ir.Declare(x, at.add(THREAD, 1)),
-        ir.Declare(turns, constant(0)),
-        ir.While((), at.less(1, x), (ir.Assign(x, step), ir.Assign(turns, at.add(turns, 1)))),
-        ir.Store(OUT, THREAD, turns),
+        ir.Declare(iterations, constant(0)),
+        ir.While(
+            (), at.less(1, x), (ir.Assign(x, step), ir.Assign(iterations, at.add(iterations, 1)))
+        ),
+        ir.Store(OUT, THREAD, iterations),
     )
     assert got[26] == 111 and got[0] == 0 and got[63] == 6
 
@@ -163,10 +165,10 @@ def test_write_after_read():
     k = Var("k", int64)
     with pytest.raises(Race, match=r"writes tile\[.*read: no barrier"):
         run(FILL, ir.Barrier(), TAKE, refill)
-    turn = (FILL, ir.Barrier(), TAKE, ir.Barrier())
-    run(ir.For(k, constant(0), constant(3), turn))
+    iteration = (FILL, ir.Barrier(), TAKE, ir.Barrier())
+    run(ir.For(k, constant(0), constant(3), iteration))
     with pytest.raises(Race, match="writes tile"):
-        run(ir.For(k, constant(0), constant(3), turn[:-1]))
+        run(ir.For(k, constant(0), constant(3), iteration[:-1]))
 
 
 def test_a_warp_is_not_in_lockstep():

@@ -265,12 +265,12 @@ def test_data_dependent_reads_are_followed_at_every_call(backend: str, method: s
 def test_queues_of_known_places_are_a_constant_of_the_recording():
     """One table for each extents, uploaded once; loops on the device use it too."""
 
-    def turns(x: Any) -> Any:
+    def iterations(x: Any) -> Any:
         return td.iterate(9, lambda y: td.stencil(blur, y, schedule=LocalityGraph()) * 0.25, x)
 
-    want = td.jit(turns, backend="reference")(IMAGE)
+    want = td.jit(iterations, backend="reference")(IMAGE)
     with emulation() as device:
-        program = td.jit(turns, backend="cuda")
+        program = td.jit(iterations, backend="cuda")
         np.testing.assert_array_equal(program(IMAGE), want)
         uploads = []
         plain = device.upload

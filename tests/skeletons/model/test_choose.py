@@ -275,13 +275,13 @@ def test_columns_narrower_than_a_piece_of_memory_fetch_rows_twice():
 def test_loops_of_unlike_turns_want_compact_warps_and_many_of_them():
     """The Mandelbrot set, measured: 81.1 us, 78.6 where a warp is 4 × 8, 117 by two agents each."""
 
-    def turns(i, j, step):
+    def iterations(i, j, step):
         inside = lambda s: (s[0] * s[0] + s[1] < 4) & (s[1] < 100)
-        turn = lambda s: (s[0] * s[0] + step * i, s[1] + 1)
-        return td.while_loop(inside, turn, (0.1 * j, 0.0))[1]
+        iteration = lambda s: (s[0] * s[0] + step * i, s[1] + 1)
+        return td.while_loop(inside, iteration, (0.1 * j, 0.0))[1]
 
     def set_of(scale):
-        return td.generate((2048, 2048), lambda i, j: turns(i, j, scale[0]))
+        return td.generate((2048, 2048), lambda i, j: iterations(i, j, scale[0]))
 
     block = Row() | Block(8, 32)
     # Columns that take as many blocks as are resident are dear or cheap as a whole: 83.4.

@@ -323,8 +323,8 @@ def test_maps_tell_a_column_from_a_zigzag(shape, large):
     seen = [order.plot(shape, ax=ax) for order, ax in ((Column(8), left), (ZigZag(8), right))]
     assert seen == [left, right]
     if large:
-        turns = [{note.xy[0] > note.xyann[0] for note in ax.texts} for ax in seen]
-        assert turns == [{True}, {True, False}]
+        iterations = [{note.xy[0] > note.xyann[0] for note in ax.texts} for ax in seen]
+        assert iterations == [{True}, {True, False}]
     else:
         jumps = [len(ax.collections[-1].get_segments()) for ax in seen]
         assert jumps == [15, 1]  # at the end of each row; at the end of each column
@@ -591,7 +591,7 @@ def test_of_a_condition_the_chosen_side_is_read():
          [{1, 3}, {0}, {1}, {2}]),
         (lambda x: td.stencil(lambda w: td.cond(w[1] == 0, w[0], 0), x, boundary=td.constant(0)),
          [{1}, {2}, {2, 3}, {3}]),
-        # A loop of no turns.
+        # A loop of no iterations.
         (lambda x: td.map(lambda v: td.loop(0, lambda k, s: s + x[k + 2], v), x),
          [{0}, {1}, {2}, {3}]),
     ],

@@ -62,12 +62,12 @@ def shown(function, *args):
     ]
 
 
-def in_loop(turns):
-    """A product by hand; `turns` of an array with k columns."""
+def in_loop(iterations):
+    """A product by hand; `iterations` of an array with k columns."""
 
     def product(a, b):
         def element(i, j):
-            return td.loop(turns(a), lambda k, s: s + a[i, k] * b[k, j], np.float32(0))
+            return td.loop(iterations(a), lambda k, s: s + a[i, k] * b[k, j], np.float32(0))
 
         return td.generate((a.shape[0], b.shape[1]), element)
 

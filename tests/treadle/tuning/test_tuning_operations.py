@@ -325,7 +325,7 @@ def test_separable_stencils_stay_as_they_are(clock):
 
 
 def test_before_and_after_are_of_the_whole_program(clock, monkeypatch):
-    """With several operations both are timed once more, in turns: machines change meanwhile."""
+    """With several operations both are timed once more, interleaved: machines change meanwhile."""
 
     def both(a):
         return td.sum(a, axis=0, name="x"), td.cumsum(a, axis=0, name="y")

@@ -175,7 +175,7 @@ def _control() -> Kernel:
     """if, else if, else; loops of every kind."""
     m, x, out = _simple("control_line2")
     value, n = Var("value", float32), Var("k", int64)
-    twice, turn = Var("u", int64), Var("t", int64)
+    twice, iteration = Var("u", int64), Var("t", int64)
     again = apply("less", value, lit(100, float32), type_=bool_)
     positive = apply("greater", x, lit(0, float32), type_=bool_)
     small = apply("less", x, lit(-1, float32), type_=bool_)
@@ -192,8 +192,8 @@ def _control() -> Kernel:
                 For(twice, Const(0, int64), Const(4, int64),
                     (Assign(value, apply("multiply", value, value)),), "unrolled"),
                 While((), again, (Assign(value, apply("multiply", value, lit(3, float32))),)),
-                While((Let(turn, apply("cast", value, type_=int64)),),
-                      at.less(turn, m.n), (Assign(value, apply("exp", value)),)),
+                While((Let(iteration, apply("cast", value, type_=int64)),),
+                      at.less(iteration, m.n), (Assign(value, apply("exp", value)),)),
                 Store(out, m.i, value),
             ),
         ),

@@ -518,11 +518,11 @@ def test_sums_and_products_of_every_type_compile(t: Any, nvrtc: None) -> None:
 
 def test_the_heading_tells_every_number_and_what_states_start_as() -> None:
     def wave(u: Any, v: Any) -> Any:
-        def turn(s: Any) -> Any:
+        def iteration(s: Any) -> Any:
             bend = td.stencil(lambda w: w[0, 1] + w[0, -1] + w[1, 0] + w[-1, 0], s[0])
             return s[0] + s[1], s[1] + bend
 
-        return td.iterate(9, turn, (u, v))
+        return td.iterate(9, iteration, (u, v))
 
     field = np.zeros((40, 60), np.float32)
     heading, _, rest = td.jit(wave).lower(field, field).source("cuda").partition('extern "C"')

@@ -159,7 +159,7 @@ def test_loops_that_test_themselves(gpu):
         A,
     )
     same(gpu, lambda x: td.while_loop(lambda s: td.the(td.sum(s)) < 0, lambda s: s * 1.5, x), A)
-    for limit in (70, 100, 150, 230):  # an odd and an even number of turns
+    for limit in (70, 100, 150, 230):  # an odd and an even number of iterations
         same(
             gpu,
             lambda x, n: td.while_loop(lambda s: td.the(td.sum(s)) < n, lambda s: s * 1.5, x),
@@ -170,15 +170,15 @@ def test_loops_that_test_themselves(gpu):
 
 
 def test_a_turn_too_many_reads_nothing_outside(gpu):
-    """Where the state says what to read, no turn runs after the test has failed."""
+    """Where the state says what to read, no iteration runs after the test has failed."""
     steps = np.array([1, 2, 2, 3, 1, 10**9])
 
     def program(x):
-        def turn(s):
+        def iteration(s):
             at, total = s
             return td.map(lambda i: i + td.use(steps)[i], at), total + 1.0
 
-        return td.while_loop(lambda s: td.the(td.max(s[0])) < 5, turn, (x, td.ones(3)))
+        return td.while_loop(lambda s: td.the(td.max(s[0])) < 5, iteration, (x, td.ones(3)))
 
     same(gpu, program, np.array([0, 1]))
     assert gpu[1].conditions

@@ -166,11 +166,11 @@ def test_rounds_of_loops_that_test_themselves():
     held = (front,), (back,), even, odd, look, (first, second)
     assert rounds_of(Repeat(None, *held, harmless=True)) == "two"
     assert rounds_of(Repeat(None, *held)) == "beside"
-    # The turn reads what the test has computed.
+    # The iteration reads what the test has computed.
     made = block(), block()
     looks = tuple((Copy(m, s), *ask) for m, s, ask in zip(made, (front, back), look, strict=True))
-    turns = (Copy(back, made[0]),), (Copy(front, made[1]),)
-    reading = (front,), (back,), *turns, looks, (first, second)
+    iterations = (Copy(back, made[0]),), (Copy(front, made[1]),)
+    reading = (front,), (back,), *iterations, looks, (first, second)
     assert rounds_of(Repeat(None, *reading, harmless=True)) == "two"
     assert rounds_of(Repeat(None, *reading)) == "after"
     # The test makes the next state, too.

@@ -179,11 +179,11 @@ def test_programs_call_it_with_addresses(gpu, blas, name):
         a, b = (data(name, *shape) for shape in shapes)
         want = td.jit(function, backend="reference")(a, b)
         program = td.jit(function, backend="cuda")
-        for turn in range(4):
+        for iteration in range(4):
             blas.calls.clear()
             x, y = (gpu.upload(v) for v in (a, b))
             got = gpu.download(program(x, y))
-            assert got.dtype == name and np.array_equal(got, want), (what, turn)
+            assert got.dtype == name and np.array_equal(got, want), (what, iteration)
             assert len(blas.calls) == (what != "nothing"), what
 
 

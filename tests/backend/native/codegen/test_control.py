@@ -26,14 +26,14 @@ KINDS = ("vector", "serial")
 i, j = Var("i", int64), Var("j", int64)
 
 
-def mandelbrot(kind: str, width: int, turns: int) -> Any:
+def mandelbrot(kind: str, width: int, iterations: int) -> Any:
     out = buffer("out", int32, "output")
     zr, zi, count = Var("zr", float32), Var("zi", float32), Var("count", int32)
     cr, ci, next_r = Var("cr", float32), Var("ci", float32), Var("next_r", float32)
     inside = ap(
         "logical_and",
         less(add(mul(zr, zr), mul(zi, zi)), lit(4, float32)),
-        less(count, lit(turns, int32)),
+        less(count, lit(iterations, int32)),
     )
     body = (
         For(i, k(0), N, (
@@ -55,17 +55,17 @@ def mandelbrot(kind: str, width: int, turns: int) -> Any:
 
 @pytest.mark.parametrize("target", TARGETS)
 def test_mandelbrot(target: Any) -> None:
-    width, turns = 77, 60
+    width, iterations = 77, 60
     out = np.zeros((width, width), np.int32)
-    compiled = run(mandelbrot("vector", width, turns), [out], [width], width, target=target)
+    compiled = run(mandelbrot("vector", width, iterations), [out], [width], width, target=target)
     serial = np.zeros_like(out)
-    run(mandelbrot("serial", width, turns), [serial], [width], width, target=target)
-    assert (out == serial).all() and out.max() == turns and out.min() == 1
+    run(mandelbrot("serial", width, iterations), [serial], [width], width, target=target)
+    assert (out == serial).all() and out.max() == iterations and out.min() == 1
     step = np.arange(width, dtype=np.float32)
     cr = (step * np.float32(3 / width) - 2)[None, :] + np.zeros((width, 1), np.float32)
     ci = (step * np.float32(2 / width) - 1)[:, None] + np.zeros((1, width), np.float32)
     zr, zi, count = np.zeros_like(cr), np.zeros_like(ci), np.zeros_like(out)
-    for _ in range(turns):
+    for _ in range(iterations):
         active = zr * zr + zi * zi < 4
         zr, zi = (np.where(active, zr * zr - zi * zi + cr, zr),
                   np.where(active, 2 * zr * zi + ci, zi))  # fmt: skip
@@ -140,18 +140,18 @@ def test_nested_branches_and_steps(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_while_with_work_before_its_test(kind: str) -> None:
-    """Collatz: `before` computes the condition's values each turn."""
+    """Collatz: `before` computes the condition's values each iteration."""
     x, o = buffer("x", int64), buffer("o", int32, "output")
-    n, turns, odd = Var("n", int64), Var("turns", int32), Var("odd", int64)
+    n, iterations, odd = Var("n", int64), Var("iterations", int32), Var("odd", int64)
     body = (
         For(i, k(0), N, (
-            Declare(n, Load(x, i)), Declare(turns, lit(0, int32)),
+            Declare(n, Load(x, i)), Declare(iterations, lit(0, int32)),
             While((Let(odd, ap("bitwise_and", n, k(1))),), ap("not_equal", n, k(1)), (
                 If(ap("equal", odd, k(1)), (Assign(n, add(mul(n, k(3)), k(1))),),
                    (Assign(n, ap("quot", n, k(2))),)),
-                Assign(turns, add(turns, lit(1, int32))),
+                Assign(iterations, add(iterations, lit(1, int32))),
             )),
-            Store(o, i, turns),
+            Store(o, i, iterations),
         ), kind),
     )  # fmt: skip
     program = kernel("collatz", [x, o], body)

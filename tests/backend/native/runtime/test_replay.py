@@ -331,7 +331,7 @@ def test_other_threads_repeat_calls() -> None:
 
 
 def test_an_interrupt_ends_a_loop() -> None:
-    """Ctrl-C is heard while native code makes the turns."""
+    """Ctrl-C is heard while native code makes the iterations."""
     if not hasattr(signal, "setitimer"):
         pytest.skip("no timers here")
 
@@ -378,8 +378,8 @@ def test_without_native_threads() -> None:
 # --- loops -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("turns", [0, 1, 3, 4, 5, 9, 10, 40, 300])
-def test_iterate(turns: int) -> None:
+@pytest.mark.parametrize("iterations", [0, 1, 3, 4, 5, 9, 10, 40, 300])
+def test_iterate(iterations: int) -> None:
     """States that take turns: (a, b) → (b, f(a, b)); the arguments stay as they are."""
     a, b = np.arange(5.0), np.arange(5.0) + 1
 
@@ -388,10 +388,10 @@ def test_iterate(turns: int) -> None:
 
     f = td.jit(lambda a, b, n: td.iterate(n, step, (a, b)), backend="native")
     p, q = a, b
-    for _ in range(turns):
+    for _ in range(iterations):
         p, q = step((p, q))
     for _ in range(2):
-        found = f(a, b, turns)
+        found = f(a, b, iterations)
         assert np.array_equal(found[0], p) and np.array_equal(found[1], q)
         found[0][:] = found[1][:] = 7  # nobody else's
     assert np.array_equal(a, np.arange(5.0)) and np.array_equal(b, a + 1)
@@ -410,12 +410,13 @@ def test_while_loop() -> None:
 
     f = td.jit(halve, backend="native")
     x = np.arange(10.0)
-    p, q, turn = x, 3 * x, 0
-    while turn < 100 and p.sum() > 1e-3:
-        p, q, turn = q * 0.5, p, turn + 1
+    p, q, iteration = x, 3 * x, 0
+    while iteration < 100 and p.sum() > 1e-3:
+        p, q, iteration = q * 0.5, p, iteration + 1
     for _ in range(3):
         count, first, second, n = f(x, 9)
-        assert (count, n) == (turn, 9) and np.array_equal(first, p) and np.array_equal(second, q)
+        assert (count, n) == (iteration, 9)
+        assert np.array_equal(first, p) and np.array_equal(second, q)
 
 
 def test_counted_loops_see_their_turn() -> None:

@@ -446,11 +446,11 @@ def test_jammed_loops_of_several_states_nested_and_guarded():
     x = td.use(a)
 
     def element(i, j):
-        def turn(k, s):
+        def iteration(k, s):
             inner = td.loop(3, lambda m, t: t * 2 + x[(i + m) % 20, k], s[1])
             return td.cond(k > j, s[0] + x[i, k], s[0]), inner % 1001
 
-        return td.loop(24, turn, (td.int32(0), x[i, j]))[0] + td.loop(i, lambda k, t: t + k, 0)
+        return td.loop(24, iteration, (td.int32(0), x[i, j]))[0] + td.loop(i, lambda k, t: t + k, 0)
 
     made = td.generate((20, 24), element)
     schedule = sc.Row() | sc.Block(8, 32) | sc.PerThread(2, 4)

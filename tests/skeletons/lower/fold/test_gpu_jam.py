@@ -123,10 +123,10 @@ def test_however_they_are_stored(axes, axis):
     a, b = td.use(x.T.copy() if first else x), td.use(y.T.copy() if second else y)
 
     def one(i, j):
-        def turn(k, s):
+        def iteration(k, s):
             return s + (a[k, i] if first else a[i, k]) * (b[k, j] if second else b[j, k])
 
-        return td.loop(9, turn, td.float32(0))
+        return td.loop(9, iteration, td.float32(0))
 
     agrees(td.argmin(td.generate((20, 37), one), axis=axis))
 
@@ -156,10 +156,10 @@ def test_states_and_what_surrounds_the_loop():
     w = td.use(points(40, 1, seed=2)[:, 0] / 8)  # no sum or product rounds
 
     def one(i, j):
-        def turn(k, s):
+        def iteration(k, s):
             return s[0] + x[i, k] * y[j, k], td.maximum(s[1], s[0] - w[k])
 
-        a, b = td.loop(5, turn, (td.float32(0), w[j]))
+        a, b = td.loop(5, iteration, (td.float32(0), w[j]))
         return a * w[j] + b + x[i, 0]
 
     made = td.generate((9, 40), one)

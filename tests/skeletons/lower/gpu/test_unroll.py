@@ -1,4 +1,4 @@
-"""Loops on a GPU that read several turns at once: which, how, and that not a bit changes."""
+"""Loops on a GPU that read several iterations at once: which, how, and that not a bit changes."""
 
 from __future__ import annotations
 
@@ -44,20 +44,20 @@ def product(a, b):
 
 
 def in_order(a, b):
-    """The product, turn by turn, each rounded as its type rounds."""
+    """The product, iteration by iteration, each rounded as its type rounds."""
     total = np.zeros((len(a), b.shape[1]), a.dtype)
     for k in range(a.shape[1]):
         total = total + a[:, k, None] * b[k]
     return total
 
 
-@pytest.mark.parametrize(("dtype", "turns"), [("f4", 4), ("f8", 2), ("i2", 8), ("u1", 16),
+@pytest.mark.parametrize(("dtype", "iterations"), [("f4", 4), ("f8", 2), ("i2", 8), ("u1", 16),
                                               ("c8", 2)])  # fmt: skip
-def test_a_turn_reads_for_the_next_ones(dtype, turns):
+def test_a_turn_reads_for_the_next_ones(dtype, iterations):
     a, b = (RANDOM.random((5, 48)) * 9).astype(dtype), (RANDOM.random((48, 7)) * 9).astype(dtype)
     made = product(a, b)
     wide, plain = variants(made)[-2:]
-    assert loops(wide) == [(turns, [turns])] and not loops(plain)
+    assert loops(wide) == [(iterations, [iterations])] and not loops(plain)
     assert len(wide.aligned) == 1 and not plain.requires
     assert np.array_equal(run_array(made), in_order(a, b))
 
@@ -102,7 +102,10 @@ def test_jammed_elements_share_their_vectors():
     a, b = RANDOM.random((8, 24)).astype("f4"), RANDOM.random((24, 64)).astype("f4")
     schedule = sc.Row() | sc.Block(8, 32) | sc.PerThread(2, 4)
     whole, edge = loops(variants(product(a, b), schedule=schedule)[0])
-    assert whole == (4, [4] * 6)  # two rows of one array, four of the other: a row for each turn
+    assert whole == (
+        4,
+        [4] * 6,
+    )  # two rows of one array, four of the other: a row for each iteration
     assert edge == (4, [4])
 
 
@@ -111,7 +114,7 @@ def test_both_operands_in_rows_and_a_loop_around():
     x, c = td.use(points), td.use(centres)
 
     def nearest(i):
-        def turn(n, best):
+        def iteration(n, best):
             def add(k, s):
                 d = x[i, k] - c[n, k]
                 return s + d * d
@@ -120,7 +123,7 @@ def test_both_operands_in_rows_and_a_loop_around():
             closer = far < best[0]
             return td.where(closer, far, best[0]), td.where(closer, n, best[1])
 
-        return td.loop(c.shape[0], turn, (td.float32(np.inf), 0))[1]
+        return td.loop(c.shape[0], iteration, (td.float32(np.inf), 0))[1]
 
     made = td.generate((x.shape[0],), nearest)
     assert loops(variants(made)[0]) == [(4, [4, 4])]
@@ -131,7 +134,7 @@ def test_both_operands_in_rows_and_a_loop_around():
 A, V = RANDOM.random((6, 24)), RANDOM.random(25)
 
 
-@pytest.mark.parametrize(("turn", "count"), [
+@pytest.mark.parametrize(("iteration", "count"), [
     (lambda x, v, i, k, s: s + x[i, 23 - k], 24),
     (lambda x, v, i, k, s: s + x[i, 2 * k], 12),
     (lambda x, v, i, k, s: s + v[k + 1], 24),
@@ -141,10 +144,10 @@ A, V = RANDOM.random((6, 24)), RANDOM.random(25)
     (lambda x, v, i, k, s: s + x[td.cast(s, "i8") % 6, k], 24),
     (lambda x, v, i, k, s: td.cond(k > i, s + td.sqrt(x[i, k]), s), 24),
 ], ids=["backwards", "every second", "beside a vector", "from anywhere", "down a column",
-        "count is odd", "row follows the state", "not in every turn"])  # fmt: skip
-def test_what_is_read_turn_by_turn(turn, count):
+        "count is odd", "row follows the state", "not in every iteration"])  # fmt: skip
+def test_what_is_read_turn_by_turn(iteration, count):
     x, v = td.use(A), td.use(V)
-    made = td.generate((6,), lambda i: td.loop(count, lambda k, s: turn(x, v, i, k, s), 0.0))
+    made = td.generate((6,), lambda i: td.loop(count, lambda k, s: iteration(x, v, i, k, s), 0.0))
     assert not any(loops(k) for k in variants(made))
     assert np.array_equal(run_array(made), td.run(made, backend="reference"))
 
@@ -162,8 +165,8 @@ def test_a_count_of_its_own_for_every_element_and_checks_stay_turn_by_turn():
 def test_as_many_turns_as_registers_hold(monkeypatch):
     a, b = RANDOM.random((8, 24)).astype("f4"), RANDOM.random((24, 64)).astype("f4")
     schedule = sc.Row() | sc.Block(8, 32) | sc.PerThread(2, 4)
-    for most, turns in ((64, 4), (48, 2), (40, 1)):
+    for most, iterations in ((64, 4), (48, 2), (40, 1)):
         monkeypatch.setattr(unroll, "MOST_BYTES", most)
         steps = [step for step, _ in loops(variants(product(a, b), schedule=schedule)[0])]
-        assert steps[0] == turns
+        assert steps[0] == iterations
         assert np.array_equal(run_array(product(a, b), schedule=schedule), in_order(a, b))

@@ -1,4 +1,4 @@
-"""Stencils on a GPU, by the SIMT interpreter: walks, windows at once, turns of a loop together."""
+"""Stencils on a GPU, by the SIMT interpreter: walks, windows at once, iterations together."""
 
 from __future__ import annotations
 
@@ -247,11 +247,11 @@ def test_sums_of_a_separable_window_stay_one_operation():
     assert np.allclose(arrays[root], td.run(made, backend="reference"), rtol=1e-5)
 
 
-# --- turns of a loop -----------------------------------------------------------------------------
+# --- iterations of a loop ------------------------------------------------------------------------
 
 
 def together(f, a, backend="reference"):
-    """How many turns of a loop over f `temporal` takes at once, with the bits of single turns."""
+    """How many iterations over f `temporal` takes at once, with the bits of single ones."""
     (leaf,) = td.iterate(20, f, td.use(a))._leaves
     loop = run_passes([leaf], Settings(), backend).roots[0].node
     made = temporal.temporal(loop, CONTEXT)
