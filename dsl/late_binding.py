@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from .operations.elements import functions as functions
     from .operations.elements.functions import cast as cast
     from .operations.elements.functions import clip as clip
-    from .operations.elements.functions import elementwise as elementwise
     from .operations.elements.functions import power as power
     from .operations.elements.functions import round as round
+    from .operations.elements.lifting import elementwise as elementwise
     from .operations.elements.mapping import unzip_flat as unzip_flat
     from .operations.elements.mapping import zip as zip
     from .operations.elements.mapping import zip_like as zip_like

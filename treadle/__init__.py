@@ -58,9 +58,9 @@ from treadle.dsl.operations.algebra.polynomials import *
 from treadle.dsl.operations.algebra.products import *
 from treadle.dsl.operations.control import *
 from treadle.dsl.operations.elements.bits import *
+from treadle.dsl.operations.elements.choosing import ignore
 from treadle.dsl.operations.elements.foreign import *
 from treadle.dsl.operations.elements.functions import *
-from treadle.dsl.operations.elements.functions import ignore
 from treadle.dsl.operations.elements.mapping import *
 from treadle.dsl.operations.elements.numeric import *
 from treadle.dsl.operations.elements.windows import *

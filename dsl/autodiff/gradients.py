@@ -17,7 +17,7 @@ from ..frontend.refusals import called
 from ..frontend.sources import as_array, use
 from ..frontend.tracing import enclosing_kernel
 from ..graph import Generate, Label, Leaf, indices
-from ..operations.elements.functions import elementwise
+from ..operations.elements.lifting import elementwise
 from ..scalar import Scalar, apply_primitive, as_strong, lift
 from ..shapes import same_shape
 from ..simplify import cast

@@ -56,7 +56,7 @@ from ..scalar import (
 from ..shapes import on_host, show_shape
 from ..types import LEAF, ScalarType, Structure, children_of, flatten, int64, is_composite
 from .common import changed_component, keep_type, label_of, operation
-from .elements.functions import Ignore, MaybeIndex, choose_index
+from .elements.choosing import Ignore, MaybeIndex, choose_index
 
 __all__ = ["cond", "iterate", "loop", "while_loop"]
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import treadle as td
-from treadle.dsl.operations.random import philox
+from treadle.dsl.operations.random.philox import philox
 
 stats = pytest.importorskip("scipy.stats")
 special = pytest.importorskip("scipy.special")
@@ -265,7 +265,8 @@ def test_normal(run, dtype):
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_normal_far_from_the_mean(run, dtype):
     """Quantiles of all sizes, down to those next to 0 and 1."""
-    from treadle.dsl.operations.random import _odd, _quantile
+    from treadle.dsl.operations.random.distributions import _quantile
+    from treadle.dsl.operations.random.uniforms import odd_fraction
 
     t, bits, unsigned = (td.float32, 32, np.uint32) if dtype == np.float32 else (
         td.float64, 64, np.uint64)  # fmt: skip
@@ -276,7 +277,7 @@ def test_normal_far_from_the_mean(run, dtype):
     p = (k.astype(np.longdouble) + 0.5) / 2.0**top
     want = special.ndtri(p.astype(np.float64))
     for w, sign in ((low, 1), (~low, -1)):
-        found = run(td.map(lambda x: _quantile(_odd(x, t)), w))
+        found = run(td.map(lambda x: _quantile(odd_fraction(x, t)), w))
         np.testing.assert_allclose(found, sign * want, rtol=1e-6 if bits == 32 else 4e-15)
 
 

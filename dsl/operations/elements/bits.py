@@ -18,7 +18,7 @@ from ..control import cond
 from ..indexing.index_space import flatten
 from ..indexing.making import generate
 from . import functions as fn
-from .functions import lifted
+from .lifting import lifted
 
 __all__ = ["bitcast", "packbits", "unpackbits"]
 

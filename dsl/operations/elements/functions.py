@@ -5,306 +5,197 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Callable
-from typing import Any, Concatenate, ParamSpec
-from typing import cast as cast_type
+from typing import Any
 
 from ... import late_binding as later
 from ... import simplify
 from ...annotations import (
     ArrayLike,
-    BinaryFunction,
-    ChoiceFunction,
     DTypeLike,
-    Element,
-    LeadingFunction,
-    UnaryFunction,
     Value,
 )
-from ...array import Array, broadcast_map
+from ...array import Array
 from ...errors import DTypeError, TracingError
-from ...expr import FALSE, TRUE, Cond, Const, Expr, Proj
-from ...frontend.refusals import called
-from ...frontend.sources import as_array, is_arraylike
-from ...frontend.tracing import Scope, Scoped, current_scope, enclosing_kernel, reject_escaped
-from ...graph import Label
+from ...expr import Const, Expr
 from ...primitives import TABLE, floating
 from ...scalar import (
-    COMPARISONS,
     Scalar,
     apply_primitive,
-    as_index,
     as_strong,
     as_truth,
     lift,
-    unify,
     unify_in_floats,
 )
-from ...types import ScalarType, as_type, children_of, flatten, float64, int64, is_composite
+from ...types import as_type, float64, int64
 from ..common import operation
+from .choosing import where
+from .lifting import (
+    binary,
+    documented_binary,
+    documented_unary,
+    elementwise,
+    leading,
+    lifted,
+    unary,
+)
 
-
-def _arrays_among(values: tuple[Any, ...]) -> bool:
-    return any(isinstance(v, Array) or is_arraylike(v) for v in values)
-
-
-def elementwise(name: str, *operands: Any) -> Any:
-    """Apply the primitive `name`: an Array if any operand is an array, otherwise a Scalar.  Tuples
-    are compared lexicographically."""
-    if name in COMPARISONS and any(map(_has_components, operands)):
-        return _lexicographic(name, *operands)
-    return lifted(lambda values: apply_primitive(name, values), name, operands)
-
-
-def _has_components(value: Any) -> bool:
-    return is_composite(value) or (isinstance(value, Array) and not value.structure.is_leaf)
-
-
-def _lexicographic(name: str, x: Element, y: Element) -> Any:
-    """A comparison of tuples: by their first components that differ."""
-    (left, structure), (right, other) = (
-        (later.unzip_flat(v), v.structure) if isinstance(v, Array) else flatten(v, lambda _: False)
-        for v in (x, y)
-    )
-    if not structure.same_nesting(other):
-        raise DTypeError(
-            f"{name}: tuples of {len(left)} and {len(right)} components do not compare.",
-            hint="Both sides have the same nesting; td.unzip(a) takes an array of tuples apart.",
-        )
-    *before, last = zip(left, right, strict=True)
-    if name in ("equal", "not_equal"):
-        join = logical_and if name == "equal" else logical_or
-        found = elementwise(name, *last)
-        for pair in reversed(before):
-            found = join(elementwise(name, *pair), found)
-        return found
-    found, strict = elementwise(name, *last), name.removesuffix("_equal")
-    for pair in reversed(before):
-        found = logical_or(elementwise(strict, *pair), logical_and(equal(*pair), found))
-    return found
-
-
-def lifted(build: Callable[[list[Expr]], Expr], name: str, operands: tuple[Any, ...]) -> Any:
-    if _arrays_among(operands):
-        converted = [as_array(o) if is_arraylike(o) else o for o in operands]
-        if enclosing_kernel() is not None and all(
-            not isinstance(o, Array) or o.ndim == 0 for o in converted
-        ):
-            return Scalar(build([lift(o, name) for o in converted]))
-        return broadcast_map(lambda values: (build(values),), converted, Label(name))
-    return Scalar(build([lift(o, name) for o in operands]))
-
-
-P = ParamSpec("P")
-
-
-def leading(function: Callable[Concatenate[ArrayLike, P], Value]) -> LeadingFunction[P]:
-    """Annotate a function whose result is an array or a scalar as its first operand is one."""
-    return cast_type("LeadingFunction[P]", function)
-
-
-def unary(function: Callable[[Any], Any]) -> UnaryFunction:
-    """Annotate a function as an element-wise function of one operand."""
-    return cast_type(UnaryFunction, function)
-
-
-def binary(function: Callable[[Any, Any], Any]) -> BinaryFunction:
-    """Annotate a function as an element-wise function of two operands."""
-    return cast_type(BinaryFunction, function)
-
-
-def _documented(doc: str, operands: str, example: str, shown: str) -> str:
-    """The docstring of an element-wise function."""
-    return f"""{doc}
-
-    Parameters
-        {operands}
-
-    Result: an array of the operands' shape; a scalar if all of them are numbers.
-
-    >>> import numpy as np, treadle as td
-    >>> {example}
-    {shown.replace(chr(10), chr(10) + "    ")}
-    """
-
-
-def _unary(name: str, doc: str, example: str, shown: str) -> UnaryFunction:
-    @unary
-    def function(x: ArrayLike) -> Value:
-        return elementwise(name, x)
-
-    function.__name__ = function.__qualname__ = name
-    function.__doc__ = _documented(doc, "x: a number, or an array of any shape.", example, shown)
-    return function
-
-
-def _binary(name: str, doc: str, example: str, shown: str) -> BinaryFunction:
-    @binary
-    def function(x: ArrayLike, y: ArrayLike) -> Value:
-        return elementwise(name, x, y)
-
-    function.__name__ = function.__qualname__ = name
-    operands = "x, y: numbers, or arrays that broadcast together."
-    function.__doc__ = _documented(doc, operands, example, shown)
-    return function
-
-
-add = _binary(
+add = documented_binary(
     "add",
     "x + y; integers wrap; logical or on booleans.",
     "td.add(np.array([3, 1, 2]), np.array([2, 0, 1]))",
     "Array([5, 1, 3])",
 )
-subtract = _binary(
+subtract = documented_binary(
     "subtract",
     "x - y; integers wrap.",
     "td.subtract(np.array([3, 1, 2]), np.array([2, 0, 1]))",
     "Array([1, 1, 1])",
 )
-multiply = _binary(
+multiply = documented_binary(
     "multiply",
     "x * y; integers wrap; logical and on booleans.",
     "td.multiply(np.array([3, 1, 2]), np.array([2, 0, 1]))",
     "Array([6, 0, 2])",
 )
-true_divide = _binary(
+true_divide = documented_binary(
     "true_divide",
     "x / y in floating point.",
     "td.true_divide(np.array([3, 1, 2]), 2)",
     "Array([1.5, 0.5, 1. ])",
 )
 divide = true_divide
-floor_divide = _binary(
+floor_divide = documented_binary(
     "floor_divide",
     "Quotient rounded down; integer division by 0 gives 0.",
     "td.floor_divide(np.array([3, 1, 2]), 0)",
     "Array([0, 0, 0])",
 )
-remainder = _binary(
+remainder = documented_binary(
     "remainder",
     "Remainder with the sign of the divisor; integer x % 0 gives 0.",
     "td.remainder(np.array([-7, 7]), 3)",
     "Array([2, 1])",
 )
 mod = remainder
-quot = _binary(
+quot = documented_binary(
     "quot",
     "Quotient truncated toward zero; integer division by 0 gives 0.",
     "td.quot(np.array([-7, 7]), 2)",
     "Array([-3,  3])",
 )
-rem = _binary(
+rem = documented_binary(
     "rem",
     "Remainder of `quot`, with the sign of the dividend.",
     "td.rem(np.array([-7, 7]), 3)",
     "Array([-1,  1])",
 )
-fmod = _binary(
+fmod = documented_binary(
     "fmod",
     "Remainder with the sign of the dividend, as C's fmod.",
     "td.run(td.fmod(-7.5, 2.0))",
     "array(-1.5)",
 )
-minimum = _binary(
+minimum = documented_binary(
     "minimum",
     "The smaller operand; NaN if either is NaN.",
     "td.minimum(np.array([3, 1, 2]), np.array([2, 0, 1]))",
     "Array([2, 0, 1])",
 )
-maximum = _binary(
+maximum = documented_binary(
     "maximum",
     "The larger operand; NaN if either is NaN.",
     "td.maximum(np.array([3, 1, 2]), np.array([2, 0, 1]))",
     "Array([3, 1, 2])",
 )
-fmin = _binary(
+fmin = documented_binary(
     "fmin", "The smaller operand; NaN is ignored.", "td.run(td.fmin(np.nan, 2.0))", "array(2.)"
 )
-fmax = _binary(
+fmax = documented_binary(
     "fmax", "The larger operand; NaN is ignored.", "td.run(td.fmax(np.nan, 2.0))", "array(2.)"
 )
-equal = _binary(
+equal = documented_binary(
     "equal",
     "x == y; of tuples, whether all components are equal.",
     "td.equal(np.array([3, 1, 2]), np.array([2, 0, 1]))",
     "Array([False, False, False])",
 )
-not_equal = _binary(
+not_equal = documented_binary(
     "not_equal",
     "x != y.",
     "td.not_equal(np.array([3, 1, 2]), np.array([2, 0, 1]))",
     "Array([ True,  True,  True])",
 )
-less = _binary(
+less = documented_binary(
     "less",
     "x < y; tuples are compared by their first components that differ.",
     "td.less(np.array([3, 1, 2]), np.array([2, 0, 1]))",
     "Array([False, False, False])",
 )
-less_equal = _binary(
+less_equal = documented_binary(
     "less_equal",
     "x <= y.",
     "td.less_equal(np.array([3, 1, 2]), np.array([2, 0, 1]))",
     "Array([False, False, False])",
 )
-greater = _binary(
+greater = documented_binary(
     "greater",
     "x > y.",
     "td.greater(np.array([3, 1, 2]), np.array([2, 0, 1]))",
     "Array([ True,  True,  True])",
 )
-greater_equal = _binary(
+greater_equal = documented_binary(
     "greater_equal",
     "x >= y.",
     "td.greater_equal(np.array([3, 1, 2]), np.array([2, 0, 1]))",
     "Array([ True,  True,  True])",
 )
-logical_and = _binary(
+logical_and = documented_binary(
     "logical_and",
     "Both nonzero.",
     "td.logical_and(np.array([3, 1, 2]) > 2, np.array([2, 0, 1]) < 1)",
     "Array([False, False, False])",
 )
-logical_or = _binary(
+logical_or = documented_binary(
     "logical_or",
     "Either nonzero.",
     "td.logical_or(np.array([3, 1, 2]) > 2, np.array([2, 0, 1]) < 1)",
     "Array([ True,  True, False])",
 )
-logical_xor = _binary(
+logical_xor = documented_binary(
     "logical_xor",
     "Whether exactly one operand is nonzero.",
     "td.logical_xor(np.array([3, 1, 2]) > 2, np.array([2, 0, 1]) < 1)",
     "Array([ True,  True, False])",
 )
-bitwise_and = _binary(
+bitwise_and = documented_binary(
     "bitwise_and", "x & y.", "td.bitwise_and(np.array([3, 1, 2]), 1)", "Array([1, 1, 0])"
 )
-bitwise_or = _binary(
+bitwise_or = documented_binary(
     "bitwise_or", "x | y.", "td.bitwise_or(np.array([3, 1, 2]), 1)", "Array([3, 1, 3])"
 )
-bitwise_xor = _binary(
+bitwise_xor = documented_binary(
     "bitwise_xor", "x ^ y.", "td.bitwise_xor(np.array([3, 1, 2]), 1)", "Array([2, 0, 3])"
 )
-left_shift = _binary(
+left_shift = documented_binary(
     "left_shift",
     "x << y; a shift by the width or more gives 0.",
     "td.left_shift(np.array([3, 1, 2]), np.array([1, 64, 0]))",
     "Array([6, 0, 2])",
 )
-right_shift = _binary(
+right_shift = documented_binary(
     "right_shift",
     "x >> y, arithmetic on signed types.",
     "td.right_shift(np.array([-8, 8]), 1)",
     "Array([-4,  4])",
 )
 bitwise_left_shift, bitwise_right_shift = left_shift, right_shift
-hypot = _binary(
+hypot = documented_binary(
     "hypot", "sqrt(x² + y²) without overflow.", "td.run(td.hypot(3.0, 4.0))", "array(5.)"
 )
-copysign = _binary(
+copysign = documented_binary(
     "copysign", "|x| with the sign of y.", "td.run(td.copysign(3.0, -1.0))", "array(-3.)"
 )
-nextafter = _binary(
+nextafter = documented_binary(
     "nextafter",
     "The next float after x toward y.",
     "td.run(td.nextafter(1.0, 2.0) > 1.0)",
@@ -329,104 +220,112 @@ def arctan2(y: ArrayLike, x: ArrayLike) -> Value:
     return elementwise("arctan2", y, x)
 
 
-negative = _unary("negative", "-x.", "td.negative(np.array([3, 1, 2]))", "Array([-3, -1, -2])")
-absolute = _unary(
+negative = documented_unary(
+    "negative", "-x.", "td.negative(np.array([3, 1, 2]))", "Array([-3, -1, -2])"
+)
+absolute = documented_unary(
     "absolute", "|x|; real for complex x.", "td.absolute(np.array([-2, 3]))", "Array([2, 3])"
 )
 abs = absolute
 fabs = absolute
-sign = _unary(
+sign = documented_unary(
     "sign", "-1, 0 or 1; NaN for NaN.", "td.sign(np.array([-2, 0, 3]))", "Array([-1,  0,  1])"
 )
-logical_not = _unary(
+logical_not = documented_unary(
     "logical_not", "x == 0.", "td.logical_not(np.array([2, 0, 1]))", "Array([False,  True, False])"
 )
-invert = _unary("invert", "~x.", "td.invert(np.array([3, 1, 2]))", "Array([-4, -2, -3])")
+invert = documented_unary("invert", "~x.", "td.invert(np.array([3, 1, 2]))", "Array([-4, -2, -3])")
 bitwise_not = bitwise_invert = invert
-sqrt = _unary("sqrt", "Square root; NaN for negative reals.", "td.run(td.sqrt(4.0))", "array(2.)")
-exp = _unary(
+sqrt = documented_unary(
+    "sqrt", "Square root; NaN for negative reals.", "td.run(td.sqrt(4.0))", "array(2.)"
+)
+exp = documented_unary(
     "exp", "eˣ.", "td.exp(np.array([0.0, 0.5, 1.0]))", "Array([1.        , 1.64872127, 2.71828183])"
 )
-exp2 = _unary(
+exp2 = documented_unary(
     "exp2",
     "2ˣ.",
     "td.exp2(np.array([0.0, 0.5, 1.0]))",
     "Array([1.        , 1.41421356, 2.        ])",
 )
-expm1 = _unary("expm1", "eˣ − 1, accurate near 0.", "td.run(td.expm1(1e-12))", "array(1.e-12)")
-log = _unary(
+expm1 = documented_unary(
+    "expm1", "eˣ − 1, accurate near 0.", "td.run(td.expm1(1e-12))", "array(1.e-12)"
+)
+log = documented_unary(
     "log", "Natural logarithm.", "td.log(np.array([1.0, 10.0]))", "Array([0.        , 2.30258509])"
 )
-log2 = _unary("log2", "Logarithm to base 2.", "td.run(td.log2(8.0))", "array(3.)")
-log10 = _unary("log10", "Logarithm to base 10.", "td.run(td.log10(1000.0))", "array(3.)")
-log1p = _unary("log1p", "log(1 + x), accurate near 0.", "td.run(td.log1p(1e-12))", "array(1.e-12)")
-sin = _unary(
+log2 = documented_unary("log2", "Logarithm to base 2.", "td.run(td.log2(8.0))", "array(3.)")
+log10 = documented_unary("log10", "Logarithm to base 10.", "td.run(td.log10(1000.0))", "array(3.)")
+log1p = documented_unary(
+    "log1p", "log(1 + x), accurate near 0.", "td.run(td.log1p(1e-12))", "array(1.e-12)"
+)
+sin = documented_unary(
     "sin",
     "Sine (radians).",
     "td.sin(np.array([0.0, 0.5, 1.0]))",
     "Array([0.        , 0.47942554, 0.84147098])",
 )
-cos = _unary(
+cos = documented_unary(
     "cos",
     "Cosine (radians).",
     "td.cos(np.array([0.0, 0.5, 1.0]))",
     "Array([1.        , 0.87758256, 0.54030231])",
 )
-tan = _unary(
+tan = documented_unary(
     "tan",
     "Tangent (radians).",
     "td.tan(np.array([0.0, 0.5, 1.0]))",
     "Array([0.        , 0.54630249, 1.55740772])",
 )
-arcsin = _unary(
+arcsin = documented_unary(
     "arcsin",
     "Inverse sine.",
     "td.arcsin(np.array([0.0, 0.5, 1.0]))",
     "Array([0.        , 0.52359878, 1.57079633])",
 )
-arccos = _unary(
+arccos = documented_unary(
     "arccos",
     "Inverse cosine.",
     "td.arccos(np.array([0.0, 0.5, 1.0]))",
     "Array([1.57079633, 1.04719755, 0.        ])",
 )
-arctan = _unary(
+arctan = documented_unary(
     "arctan",
     "Inverse tangent.",
     "td.arctan(np.array([0.0, 0.5, 1.0]))",
     "Array([0.        , 0.46364761, 0.78539816])",
 )
-sinh = _unary(
+sinh = documented_unary(
     "sinh",
     "Hyperbolic sine.",
     "td.sinh(np.array([0.0, 0.5, 1.0]))",
     "Array([0.        , 0.52109531, 1.17520119])",
 )
-cosh = _unary(
+cosh = documented_unary(
     "cosh",
     "Hyperbolic cosine.",
     "td.cosh(np.array([0.0, 0.5, 1.0]))",
     "Array([1.        , 1.12762597, 1.54308063])",
 )
-tanh = _unary(
+tanh = documented_unary(
     "tanh",
     "Hyperbolic tangent.",
     "td.tanh(np.array([0.0, 0.5, 1.0]))",
     "Array([0.        , 0.46211716, 0.76159416])",
 )
-arcsinh = _unary(
+arcsinh = documented_unary(
     "arcsinh",
     "Inverse hyperbolic sine.",
     "td.arcsinh(np.array([0.0, 0.5, 1.0]))",
     "Array([0.        , 0.48121183, 0.88137359])",
 )
-arccosh = _unary(
+arccosh = documented_unary(
     "arccosh",
     "Inverse hyperbolic cosine.",
     "td.arccosh(np.array([1.0, 2.0]))",
     "Array([0.       , 1.3169579])",
 )
-arctanh = _unary(
+arctanh = documented_unary(
     "arctanh",
     "Inverse hyperbolic tangent.",
     "td.arctanh(np.array([0.0, 0.5]))",
@@ -434,73 +333,77 @@ arctanh = _unary(
 )
 asin, acos, atan, atan2 = arcsin, arccos, arctan, arctan2
 asinh, acosh, atanh = arcsinh, arccosh, arctanh
-cbrt = _unary("cbrt", "Cube root.", "td.run(td.cbrt(27.0))", "array(3.)")
-erf = _unary(
+cbrt = documented_unary("cbrt", "Cube root.", "td.run(td.cbrt(27.0))", "array(3.)")
+erf = documented_unary(
     "erf",
     "The error function.",
     "td.erf(np.array([0.0, 0.5, 1.0]))",
     "Array([0.        , 0.52049988, 0.84270079])",
 )
-erfc = _unary(
+erfc = documented_unary(
     "erfc", "1 − erf(x), accurate for large x.", "td.run(td.erfc(5.0))", "array(1.53745979e-12)"
 )
-floor = _unary(
+floor = documented_unary(
     "floor",
     "Round down; integers are unchanged.",
     "td.floor(np.array([-1.5, 1.5]))",
     "Array([-2.,  1.])",
 )
-ceil = _unary(
+ceil = documented_unary(
     "ceil",
     "Round up; integers are unchanged.",
     "td.ceil(np.array([-1.5, 1.5]))",
     "Array([-1.,  2.])",
 )
-trunc = _unary(
+trunc = documented_unary(
     "trunc",
     "Round toward zero; integers are unchanged.",
     "td.trunc(np.array([-1.5, 1.5]))",
     "Array([-1.,  1.])",
 )
-rint = _unary("rint", "Round half to even.", "td.rint(np.array([0.5, 1.5]))", "Array([0., 2.])")
-isnan = _unary(
+rint = documented_unary(
+    "rint", "Round half to even.", "td.rint(np.array([0.5, 1.5]))", "Array([0., 2.])"
+)
+isnan = documented_unary(
     "isnan", "Whether x is NaN.", "td.isnan(np.array([1.0, np.nan]))", "Array([False,  True])"
 )
-isinf = _unary(
+isinf = documented_unary(
     "isinf", "Whether x is infinite.", "td.isinf(np.array([1.0, np.nan]))", "Array([False, False])"
 )
-isfinite = _unary(
+isfinite = documented_unary(
     "isfinite",
     "Whether x is neither infinite nor NaN.",
     "td.isfinite(np.array([1.0, np.nan]))",
     "Array([ True, False])",
 )
-signbit = _unary(
+signbit = documented_unary(
     "signbit",
     "Whether the sign bit is set.",
     "td.signbit(np.array([-0.0, 1.0]))",
     "Array([ True, False])",
 )
-real = _unary("real", "Real part.", "td.real(np.array([3 + 4j]))", "Array([3.])")
-imag = _unary("imag", "Imaginary part (0 for reals).", "td.imag(np.array([3 + 4j]))", "Array([4.])")
-conjugate = _unary(
+real = documented_unary("real", "Real part.", "td.real(np.array([3 + 4j]))", "Array([3.])")
+imag = documented_unary(
+    "imag", "Imaginary part (0 for reals).", "td.imag(np.array([3 + 4j]))", "Array([4.])"
+)
+conjugate = documented_unary(
     "conjugate", "Complex conjugate.", "td.conjugate(np.array([3 + 4j]))", "Array([3.-4.j])"
 )
 conj = conjugate
-popcount = _unary(
+popcount = documented_unary(
     "popcount",
     "Number of one bits (int32).",
     "td.popcount(np.array([3, 1, 2]))",
     "Array([2, 1, 1], dtype=int32)",
 )
 bitwise_count = popcount
-clz = _unary(
+clz = documented_unary(
     "clz",
     "Number of leading zero bits (int32); the width for 0.",
     "td.clz(np.uint8([1, 0]))",
     "Array([7, 8], dtype=int32)",
 )
-ctz = _unary(
+ctz = documented_unary(
     "ctz",
     "Number of trailing zero bits (int32); the width for 0.",
     "td.ctz(np.uint8([8, 0]))",
@@ -803,131 +706,6 @@ def cast(x: ArrayLike, dtype: DTypeLike) -> Value:
             hint="Take them apart with td.unzip(a).",
         )
     return lifted(build, "cast", (x,))
-
-
-class Ignore:
-    """Returned by an index function of `permute` to drop an element: `td.ignore`."""
-
-    def __repr__(self) -> str:
-        return "td.ignore"
-
-
-ignore = Ignore()
-
-
-class MaybeIndex(Scoped):
-    """An index that may be `td.ignore`, built by where/cond inside an index function."""
-
-    __slots__ = ("index", "valid")
-
-    def __init__(self, valid: Expr, index: tuple[Expr, ...] | None) -> None:
-        self.valid, self.index = valid, index
-        self.scope = current_scope()
-
-    def needs(self) -> tuple[Expr, ...]:
-        return (self.valid, *(self.index or ()))
-
-    def handed(self, scope: Scope | None) -> MaybeIndex:
-        made = MaybeIndex(self.valid, self.index)
-        made.scope = scope
-        return made
-
-
-def as_maybe_index(value: Any) -> MaybeIndex:
-    """The target of a permute: an index, a tuple of indices, or `td.ignore`."""
-    if isinstance(value, MaybeIndex):
-        reject_escaped(value)
-        return value
-    if isinstance(value, Ignore):
-        return MaybeIndex(FALSE, None)
-    parts = children_of(value) if is_composite(value) else (value,)
-    if any(isinstance(p, Ignore | MaybeIndex) for p in parts):
-        raise TracingError(
-            "td.ignore is one component of an index.",
-            hint="The index is ignored as a whole: td.where(p, (i, j), td.ignore).",
-        )
-    return MaybeIndex(TRUE, tuple(as_index(p, "the index function of permute") for p in parts))
-
-
-def choose_index(p: Expr, a: ArrayLike, b: ArrayLike, both: bool) -> MaybeIndex:
-    """where/cond on indices, some of which may be `td.ignore`."""
-    x, y = as_maybe_index(a), as_maybe_index(b)
-    if x.index is not None and y.index is not None and len(x.index) != len(y.index):
-        raise TracingError(
-            "the two sides give indices of different rank.",
-            hint="Both return one index per axis of the defaults, or td.ignore.",
-        )
-    rank = len(x.index or y.index or ())
-    zero = tuple(Const(0, int64) for _ in range(rank))
-    left, right = x.index or zero, y.index or zero
-    if both:
-        valid = simplify.select(p, x.valid, y.valid)
-        if x.index is None or y.index is None:  # only used where valid
-            return MaybeIndex(valid, x.index or y.index)
-        return MaybeIndex(
-            valid, tuple(simplify.select(p, u, v) for u, v in zip(left, right, strict=True))
-        )
-    node = Cond(p, (x.valid, *left), (y.valid, *right))
-    return MaybeIndex(Proj(node, 0), tuple(Proj(node, k + 1) for k in range(rank)))
-
-
-def _chooser(function: Callable[[ArrayLike, Element, Element], Element]) -> ChoiceFunction:
-    return cast_type(ChoiceFunction, function)
-
-
-@_chooser
-def where(p: ArrayLike, a: Element, b: Element) -> Element:
-    """Select `a` where `p` holds, else `b`; both are evaluated; arrays broadcast, also in tuples.
-
-    Parameters
-        p: booleans: a scalar or an array.
-        a: what is taken where `p` holds: numbers, arrays, tuples.
-        b: what is taken elsewhere.
-
-    Result: an array if any operand is one, else a scalar; a tuple for tuples.
-
-    >>> import numpy as np, treadle as td
-    >>> td.run(td.where(np.array([True, False]), 1, 2))
-    array([1, 2])
-
-    See also `select`, `piecewise`, `choose`.
-    """
-    if isinstance(a, Ignore | MaybeIndex) or isinstance(b, Ignore | MaybeIndex):
-        return choose_index(as_truth(lift(p, "where")), a, b, both=True)
-    if is_composite(a) or is_composite(b):
-        return _where_tuples(p, a, b)
-    if isinstance(a, Array) and isinstance(b, Array) and not a.structure.is_leaf:
-        return _where_arrays_of_tuples(p, a, b)
-    for side in (a, b):
-        if callable(side) and not isinstance(side, ScalarType | Scalar | Array):
-            raise TracingError(
-                f"where takes values, got {called(side)}.",
-                hint="Write td.where(p, a, b) with values: both sides are evaluated.",
-            )
-
-    def build(values: list[Expr]) -> Expr:
-        sides, weak = unify(values[1:], "where")
-        chosen = simplify.select(as_truth(values[0]), sides[0], sides[1])
-        return chosen if weak == chosen.weak else simplify.cast(chosen, chosen.type, weak)
-
-    return lifted(build, "where", (p, a, b))
-
-
-def _where_tuples(p: ArrayLike, a: Element, b: Element) -> Element:
-    left, structure = flatten(a, lambda v: False)
-    right, other = flatten(b, lambda v: False)
-    if not structure.same_nesting(other):
-        raise TracingError(
-            "the two sides of where have different structure: "
-            f"{len(left)} against {len(right)} components.",
-            hint="Both sides must be tuples of the same nesting.",
-        )
-    return structure.build([where(p, x, y) for x, y in zip(left, right, strict=True)])
-
-
-def _where_arrays_of_tuples(p: Any, a: Array, b: Array) -> Array:
-    parts = [where(p, x, y) for x, y in zip(later.unzip_flat(a), later.unzip_flat(b), strict=True)]
-    return later.zip_like(parts, a.structure)
 
 
 @leading

@@ -16,7 +16,7 @@ from ...scalar import Scalar, as_strong, lift, unify
 from ...types import ScalarType, float64, int32, int64
 from ..control import while_loop
 from . import functions as fn
-from .functions import binary, lifted, unary
+from .lifting import binary, lifted, unary
 
 __all__ = ["divmod", "float_power", "frexp", "gcd", "i0", "iscomplex", "isneginf", "isposinf",
            "isreal", "lcm", "ldexp", "logaddexp2", "modf", "nan_to_num", "piecewise", "positive",

@@ -31,18 +31,9 @@ from ...types import (
 )
 from ..common import combining, label_of, operation, rounded_product, trace_combine
 from ..control import while_loop
+from ..elements.choosing import MaybeIndex, as_maybe_index, ignore
 from ..elements.foreign import compute
-from ..elements.functions import (
-    MaybeIndex,
-    as_maybe_index,
-    cast,
-    floor,
-    ignore,
-    isfinite,
-    maximum,
-    minimum,
-    where,
-)
+from ..elements.functions import cast, floor, isfinite, maximum, minimum, where
 from ..elements.mapping import with_checks
 from ..reducing.folds import fold
 from ..reducing.reductions import max as max_

@@ -13,6 +13,7 @@ from ...graph import known
 from ...scalar import Scalar
 from ..common import combining, operation
 from ..elements import functions as fn
+from ..elements.choosing import ignore
 from ..indexing.index_space import flatten
 from ..indexing.making import full, zeros
 from ..indexing.permuting import histogram, permute
@@ -111,7 +112,7 @@ def histogramdd(
         inside = fn.equal(0, 0)
         for index, extent in zip(at, shape, strict=True):
             inside = inside & (index >= 0) & (index < extent)
-        return fn.where(inside, at, fn.ignore)
+        return fn.where(inside, at, ignore)
 
     n = columns[0].shape[0]
     new = full(n, 1.0) if weights is None else flatten(as_array(weights, "histogramdd"))

@@ -1,0 +1,136 @@
+"""Functions of elements that also take arrays, with broadcasting."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Concatenate, ParamSpec
+from typing import cast as cast_type
+
+from ... import late_binding as later
+from ...annotations import (
+    ArrayLike,
+    BinaryFunction,
+    Element,
+    LeadingFunction,
+    UnaryFunction,
+    Value,
+)
+from ...array import Array, broadcast_map
+from ...errors import DTypeError
+from ...expr import Expr
+from ...frontend.sources import as_array, is_arraylike
+from ...frontend.tracing import enclosing_kernel
+from ...graph import Label
+from ...scalar import (
+    COMPARISONS,
+    Scalar,
+    apply_primitive,
+    lift,
+)
+from ...types import flatten, is_composite
+
+
+def _arrays_among(values: tuple[Any, ...]) -> bool:
+    return any(isinstance(v, Array) or is_arraylike(v) for v in values)
+
+
+def elementwise(name: str, *operands: Any) -> Any:
+    """Apply the primitive `name`: an Array if any operand is an array, otherwise a Scalar.  Tuples
+    are compared lexicographically."""
+    if name in COMPARISONS and any(map(_has_components, operands)):
+        return _lexicographic(name, *operands)
+    return lifted(lambda values: apply_primitive(name, values), name, operands)
+
+
+def _has_components(value: Any) -> bool:
+    return is_composite(value) or (isinstance(value, Array) and not value.structure.is_leaf)
+
+
+def _lexicographic(name: str, x: Element, y: Element) -> Any:
+    """A comparison of tuples: by their first components that differ."""
+    (left, structure), (right, other) = (
+        (later.unzip_flat(v), v.structure) if isinstance(v, Array) else flatten(v, lambda _: False)
+        for v in (x, y)
+    )
+    if not structure.same_nesting(other):
+        raise DTypeError(
+            f"{name}: tuples of {len(left)} and {len(right)} components do not compare.",
+            hint="Both sides have the same nesting; td.unzip(a) takes an array of tuples apart.",
+        )
+    *before, last = zip(left, right, strict=True)
+    if name in ("equal", "not_equal"):
+        join = "logical_and" if name == "equal" else "logical_or"
+        found = elementwise(name, *last)
+        for pair in reversed(before):
+            found = elementwise(join, elementwise(name, *pair), found)
+        return found
+    found, strict = elementwise(name, *last), name.removesuffix("_equal")
+    for pair in reversed(before):
+        found = elementwise("logical_and", elementwise("equal", *pair), found)
+        found = elementwise("logical_or", elementwise(strict, *pair), found)
+    return found
+
+
+def lifted(build: Callable[[list[Expr]], Expr], name: str, operands: tuple[Any, ...]) -> Any:
+    if _arrays_among(operands):
+        converted = [as_array(o) if is_arraylike(o) else o for o in operands]
+        if enclosing_kernel() is not None and all(
+            not isinstance(o, Array) or o.ndim == 0 for o in converted
+        ):
+            return Scalar(build([lift(o, name) for o in converted]))
+        return broadcast_map(lambda values: (build(values),), converted, Label(name))
+    return Scalar(build([lift(o, name) for o in operands]))
+
+
+P = ParamSpec("P")
+
+
+def leading(function: Callable[Concatenate[ArrayLike, P], Value]) -> LeadingFunction[P]:
+    """Annotate a function whose result is an array or a scalar as its first operand is one."""
+    return cast_type("LeadingFunction[P]", function)
+
+
+def unary(function: Callable[[Any], Any]) -> UnaryFunction:
+    """Annotate a function as an element-wise function of one operand."""
+    return cast_type(UnaryFunction, function)
+
+
+def binary(function: Callable[[Any, Any], Any]) -> BinaryFunction:
+    """Annotate a function as an element-wise function of two operands."""
+    return cast_type(BinaryFunction, function)
+
+
+def _documented(doc: str, operands: str, example: str, shown: str) -> str:
+    """The docstring of an element-wise function."""
+    return f"""{doc}
+
+    Parameters
+        {operands}
+
+    Result: an array of the operands' shape; a scalar if all of them are numbers.
+
+    >>> import numpy as np, treadle as td
+    >>> {example}
+    {shown.replace(chr(10), chr(10) + "    ")}
+    """
+
+
+def documented_unary(name: str, doc: str, example: str, shown: str) -> UnaryFunction:
+    @unary
+    def function(x: ArrayLike) -> Value:
+        return elementwise(name, x)
+
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = _documented(doc, "x: a number, or an array of any shape.", example, shown)
+    return function
+
+
+def documented_binary(name: str, doc: str, example: str, shown: str) -> BinaryFunction:
+    @binary
+    def function(x: ArrayLike, y: ArrayLike) -> Value:
+        return elementwise(name, x, y)
+
+    function.__name__ = function.__qualname__ = name
+    operands = "x, y: numbers, or arrays that broadcast together."
+    function.__doc__ = _documented(doc, operands, example, shown)
+    return function
