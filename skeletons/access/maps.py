@@ -300,15 +300,15 @@ def show_access(access: Access, text: Callable[[Polynomial[Expr]], str]) -> str:
         count = "" if access.count == 1 else f" ({access.count} places)"
         words = "data-dependent" if access.kind == DATA else "computed from the indices"
         return f"[{words}]{count}{border}"
-    parts, places = [], 1
+    parts, positions = [], 1
     for axis, form in enumerate(access.linear):
         offsets = sorted({o[axis] for o in access.offsets})
-        places *= len(offsets)
+        positions *= len(offsets)
         if len(offsets) == 1:
             parts.append(text(form + offsets[0]) or "0")
         else:
             parts.append(_show_offsets(text(form), offsets))
-    some = f" ({access.count} of {places} places)" if access.count < places else ""
+    some = f" ({access.count} of {positions} places)" if access.count < positions else ""
     return f"[{', '.join(parts)}]{some}{border}"
 
 

@@ -88,7 +88,7 @@ class _Lanes:
     def _load(self, into: Linearizer, matrix: Expr, leaf: Leaf, held: Buffer, columns: int) -> None:
         """Copy a matrix of an operand, whose leading axes broadcast."""
         builder, lead = self.builder, leaf.shape[:-2]
-        place = matrix
+        position = matrix
         alike = len(lead) == len(self.batch) and all(
             builder.same(a, b) for a, b in zip(lead, self.batch, strict=True)
         )
@@ -98,8 +98,8 @@ class _Lanes:
             for k, extent in enumerate(lead, len(self.batch) - len(lead)):
                 one = isinstance(e := builder.root(extent), Const) and int(e.value) == 1
                 own.append(at.integer(0) if one else indices[k])
-            place = at.linear(own, builder.shape(lead))
-        start = into.let(at.multiply(place, self.n * columns), "start")
+            position = at.linear(own, builder.shape(lead))
+        start = into.let(at.multiply(position, self.n * columns), "start")
         buffer = builder.input(leaf)
         with into.loop("i", 0, self.n) as i, into.loop("j", 0, columns) as j:
             value = Load(buffer, at.add(start, at.add(at.multiply(i, columns), j)))

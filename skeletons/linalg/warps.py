@@ -120,8 +120,8 @@ class _Warps:
             one = isinstance(e := builder.root(extent), Const) and int(e.value) == 1
             own.append(at.integer(0) if one else indices[k])
         rows = int(number(leaf.shape[-2]))
-        place = at.linear((*own, self.row, 0), (*builder.shape(lead), rows, width))
-        start = into.let(place, "start")
+        position = at.linear((*own, self.row, 0), (*builder.shape(lead), rows, width))
+        start = into.let(position, "start")
         count = min(width & -width, max(WIDEST // buffer.type.bytes, 1)) if self.wide else 1
         if count == 1:
             return [into.let(Load(buffer, at.add(start, j)), buffer.name) for j in range(width)]
@@ -252,9 +252,9 @@ class _Warps:
 
         x = self._steps(into, [*a, *b, *([zero] * columns)], substitute)[n + columns :]
         with into.when(at.both(self.exists, self.real_row)):
-            place = at.add(at.multiply(self.matrix, n), self.row)
-            place = into.let(at.multiply(place, columns), "place")
-            into.append(*(Store(self.out, at.add(place, c), x[c]) for c in range(columns)))
+            position = at.add(at.multiply(self.matrix, n), self.row)
+            position = into.let(at.multiply(position, columns), "place")
+            into.append(*(Store(self.out, at.add(position, c), x[c]) for c in range(columns)))
         return bad
 
     def _inv(self, into: Linearizer, member: Expr) -> Expr:
@@ -291,9 +291,9 @@ class _Warps:
         pivots = [self._from(into, mine, j) for j in range(n)]
         assert self.staged is not None
         with into.when(self.real_row):
-            place = at.add(at.multiply(member, n), column)
-            place = into.let(at.multiply(place, self.pitch), "place")
-            into.append(*(Store(self.staged, at.add(place, p), v)
+            position = at.add(at.multiply(member, n), column)
+            position = into.let(at.multiply(position, self.pitch), "place")
+            into.append(*(Store(self.staged, at.add(position, p), v)
                           for p, v in zip(pivots, a, strict=True)))  # fmt: skip
         return bad
 
@@ -324,9 +324,9 @@ class _Warps:
         a, bad = state[:n], state[n]
         nan = simplify.cast(Const(float("nan"), float64), self.type)
         with into.when(at.both(self.exists, self.real_row)):
-            place = at.add(at.multiply(self.matrix, n), self.row)
-            place = into.let(at.multiply(place, n), "place")
+            position = at.add(at.multiply(self.matrix, n), self.row)
+            position = into.let(at.multiply(position, n), "place")
             for j in range(n):
                 low = simplify.select(at.less_equal(j, self.own), a[j], zero)
-                into.append(Store(self.out, at.add(place, j), simplify.select(bad, nan, low)))
+                into.append(Store(self.out, at.add(position, j), simplify.select(bad, nan, low)))
         return bad

@@ -168,8 +168,8 @@ def lines_of(node: Blocked, plan: Resolved, known: Mapping[Expr, int],
     grid = tuple(int(n) for n in plan.grid(shape))
     count = int(plan.order.linear_size(grid))
     ids = np.arange(count, dtype=np.int64)
-    places = plan.order.coordinates(ids, grid)
-    first = np.stack([np.broadcast_to(p, (count,)) for p in places], 1) * np.array(plan.unit)
+    positions = plan.order.coordinates(ids, grid)
+    first = np.stack([np.broadcast_to(p, (count,)) for p in positions], 1) * np.array(plan.unit)
     exists = ((first >= 0) & (first < np.array(shape))).all(1)
     last = np.minimum(first + np.array(plan.unit), np.array(shape)) - 1
     maps = found.maps if isinstance(node, Permute) else found.reads
@@ -436,7 +436,7 @@ def queues_of(
     """What `LocalityGraph` makes of one kernel of a program for `count` queues; nothing is run.
 
     program: `td.jit(f).lower(*args)`; schedule: with a `LocalityGraph`; arrays: the arguments, for
-    places that depend on data; kernel: the operation's name where there are several.
+    positions that depend on data; kernel: the operation's name where there are several.
     Errors: `ScheduleError` where there is no such kernel of independent elements, or no graph.
     """
     layers = as_schedule(schedule)

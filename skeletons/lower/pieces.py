@@ -173,10 +173,10 @@ class _Cutter:
         if not read.args or any(isinstance(e, Apply) and e.op.name == "cast"
                                 for e in walk(read.args[:1])):  # fmt: skip
             return None
-        place = polynomial(read.args[0])
-        if place is None or place.nonconstant != Polynomial.atom(_ROW):
+        position = polynomial(read.args[0])
+        if position is None or position.nonconstant != Polynomial.atom(_ROW):
             return None
-        return place.constant
+        return position.constant
 
     def _extents(self, node: Node, expressions: Sequence[Expr]) -> None:
         for e in walk(expressions):

@@ -215,10 +215,10 @@ def unit_origin(plan: Resolved, builder: Builder, domain: Shape, into: Linearize
     else:
         with scalar_function_of("schedule", None):  # a table is read as a kernel reads an array
             made = plan.order.coordinates(Scalar(ident), tuple(Scalar(n) for n in hosts))
-        places = rewrite([_expr(p) for p in made], _divide_by_known)
-        for e in _host_parts(places):
+        positions = rewrite([_expr(p) for p in made], _divide_by_known)
+        for e in _host_parts(positions):
             builder.scalar(e, "h")
-        found = into.emit(places)
+        found = into.emit(positions)
     whole = plan.table or plan.order.dense
     exists = TRUE if whole else at.both(
         *(at.less(p, n) for p, n in zip(found, grid, strict=True)))  # fmt: skip

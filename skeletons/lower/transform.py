@@ -135,20 +135,20 @@ class Interior:
 
     `low[k] ≤ i_k < high[k]`, clipped to the domain, as scalars of the kernel.  `axes` maps each
     boundary read that is safe in the box to its axes.  Reads whose index is not one index variable
-    plus a constant are not in it and stay resolved.  `places` maps the axes of the domain on which
-    indices were resolved to their extents.
+    plus a constant are not in it and stay resolved.  `positions` maps the axes of the domain on
+    which indices were resolved to their extents.
     """
 
     low: list[Expr]
     high: list[Expr]
     axes: dict[Read, dict[int, int]] = field(default_factory=dict)
-    places: dict[int, Expr] = field(default_factory=dict)
+    positions: dict[int, Expr] = field(default_factory=dict)
 
     def safe(self, domain_axes: Iterable[int]) -> Safe:
         """What is in range inside the box on `domain_axes`."""
         wanted = set(domain_axes)
         axes = {r: {a for a, k in m.items() if k in wanted} for r, m in self.axes.items()}
-        return Safe(axes, {Index(k): n for k, n in self.places.items() if k in wanted})
+        return Safe(axes, {Index(k): n for k, n in self.positions.items() if k in wanted})
 
 
 def inside(roots: Sequence[Expr], domain: Shape) -> tuple[Expr, ...]:
@@ -176,7 +176,7 @@ def interior(roots: Sequence[Expr], domain: Shape, builder: Builder) -> Interior
         if Index(k) in within.low:
             lows[k][constant(0)] = min(within.low[Index(k)], 0)
             highs[k][builder.root(n), constant(0)] = within.high[Index(k)]
-            found.places[k] = n
+            found.positions[k] = n
     for read in reads:
         spans: dict[int, tuple[int, _Span]] = {}
         for a, index in enumerate(read.args):
@@ -192,7 +192,7 @@ def interior(roots: Sequence[Expr], domain: Shape, builder: Builder) -> Interior
             lows[k][span.base_low] = min(lows[k].get(span.base_low, span.low), span.low)
             key = (builder.root(shape[a]), span.base_high)
             highs[k][key] = max(highs[k].get(key, span.high), span.high)
-    if not (found.axes or found.places):
+    if not (found.axes or found.positions):
         return None
     for k, n in enumerate(domain):
         low: Expr = constant(0)
@@ -260,7 +260,7 @@ def row_sharing(roots: Iterable[Expr], rank: int) -> float:
     roots = tuple(roots)
     forms = affine_forms(roots)
     row = Index(rank - 2)
-    places: set[tuple[Any, ...]] = set()
+    positions: set[tuple[Any, ...]] = set()
     moved: list[tuple[Any, ...]] = []
     for e in walk(roots):
         if not isinstance(e, Read):
@@ -278,9 +278,9 @@ def row_sharing(roots: Iterable[Expr], rank: int) -> float:
             turning = any(isinstance(v, Var) for v in form.atoms())
             here.append(form)
             there.append(form if turning else form + form.coefficient(row))
-        places.add(tuple(here))
+        positions.add(tuple(here))
         moved.append(tuple(there))
-    return sum(m in places for m in moved) / len(moved) if moved else 0.0
+    return sum(m in positions for m in moved) / len(moved) if moved else 0.0
 
 
 def is_transposing(roots: Iterable[Expr], rank: int, builder: Builder | None = None) -> bool:
@@ -334,8 +334,8 @@ def collapse(roots: Sequence[Expr], domain: Shape, builder: Builder, position: E
     roots = rewrite(roots, lambda e: e, memo)
     if divided:
         extents = [builder.root(n) for n in domain[first:]]
-        places = zip(range(first, len(domain)), delinear(position, tuple(extents)), strict=True)
-        return substitute(roots, {Index(k): e for k, e in places})
+        positions = zip(range(first, len(domain)), delinear(position, tuple(extents)), strict=True)
+        return substitute(roots, {Index(k): e for k, e in positions})
     return None if any(e in own for e in walk(roots)) else roots
 
 

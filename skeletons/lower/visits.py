@@ -107,7 +107,7 @@ class Visits:
         return cls(builder, plan, tuple(grid), leaf)
 
     def at(self, into: Linearizer, number: Expr) -> tuple[Expr, tuple[Expr, ...]]:
-        """Whether there is a leaf of this number (below `total`), and its place in the grid."""
+        """Whether there is a leaf of this number (below `total`), and its position in the grid."""
         plan = self.plan
         if self.unit == 1:
             return unit_origin(plan, self.builder, self.grid, into, number)

@@ -147,15 +147,15 @@ class _Matmul:
             into.loop("r", 0, self.height, step=TOGETHER) as r,
             into.loop("j", 0, width, "vector") as j,
         ):
-            places = [at.add(at.add(at.multiply(at.add(r, u), COLUMNS), offset), j)
+            positions = [at.add(at.add(at.multiply(at.add(r, u), COLUMNS), offset), j)
                       for u in range(TOGETHER)]  # fmt: skip
-            sums = [into.declare(Load(self.sums, p), "sum") for p in places]
+            sums = [into.declare(Load(self.sums, p), "sum") for p in positions]
             with into.loop("k", 0, at.subtract(stop, depth)) as k:
                 right = into.let(Load(self.rights, at.add(at.multiply(k, STRIP), j)), "r")
                 for u, total in enumerate(sums):
                     left = Load(self.lefts, at.add(at.multiply(at.add(r, u), DEPTH), k))
                     into.append(Assign(total, self._add(total, self._times(left, right))))
-            into.append(*(Store(self.sums, p, s) for p, s in zip(places, sums, strict=True)))
+            into.append(*(Store(self.sums, p, s) for p, s in zip(positions, sums, strict=True)))
 
     def _times(self, a: Expr, b: Expr) -> Expr:
         name = "logical_and" if self.type.kind == "bool" else "multiply"
@@ -174,9 +174,9 @@ class _Matmul:
             row = at.multiply(at.subtract(i, rows[0]), constant(COLUMNS))
             total = Load(self.sums, at.add(row, at.subtract(j, cols[0])))
             result = into.let(simplify.cast(total, self.node.result.type), "result")
-            places = (*self.batch, i, j)
-            bindings: dict[Expr, Expr] = {Index(a): p for a, p in enumerate(places)}
+            positions = (*self.batch, i, j)
+            bindings: dict[Expr, Expr] = {Index(a): p for a, p in enumerate(positions)}
             with into.when_always({**bindings, self.node.result: result}):
                 values = into.emit(self.epilogue)
-                where = at.linear(places, extents)
+                where = at.linear(positions, extents)
                 into.append(*(Store(b, where, v) for b, v in zip(self.outs, values, strict=True)))

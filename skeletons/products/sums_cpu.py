@@ -48,7 +48,7 @@ def sums_kernel(table: SumTable) -> Kernel:
     targets = {target for target, _ in table.made}
     read = {k for _, terms in (*table.made, (0, table.shared)) for k in terms}
     buffers, down, across = list[Buffer](), list[Var](), list[Var]()
-    starts, places, body = list[Statement](), list[Expr](), list[Statement]()
+    starts, positions, body = list[Statement](), list[Expr](), list[Statement]()
     values: dict[int, Expr] = {}
     for k, contiguous in enumerate(table.contiguous):
         role = "input" if k not in targets else "update" if k in read else "output"
@@ -61,10 +61,10 @@ def sums_kernel(table: SumTable) -> Kernel:
         buffers.append(Buffer(f"x{k}", table.type, role, size, dense=False))
         start = Var(f"start{k}", int64)
         starts.append(Let(start, at.multiply(row, down[-1])))
-        places.append(at.add(start, at.multiply(column, step)))
+        positions.append(at.add(start, at.multiply(column, step)))
         if k in read:
             value = values[k] = Var(f"value{k}", table.type)
-            body.append(Let(value, Load(buffers[-1], places[-1])))
+            body.append(Let(value, Load(buffers[-1], positions[-1])))
     count = len(table.shared) + sum(len(terms) for _, terms in table.made)
     factors = [Var(f"c{k}", table.type) for k in range(count)]
     left = iter(factors)
@@ -74,7 +74,7 @@ def sums_kernel(table: SumTable) -> Kernel:
         addends = list(_products(terms, values, left))
         first = bool(terms) and terms[0] == target
         results.append(_sum([*addends[:first], *shared, *addends[first:]]))
-    body += [Store(buffers[target], places[target], value)
+    body += [Store(buffers[target], positions[target], value)
              for (target, _), value in zip(table.made, results, strict=True)]  # fmt: skip
     top = at.multiply(task, each)
     last = at.minimum(at.add(top, each), rows)

@@ -59,10 +59,10 @@ def inverse_table(order: Order, shape: Sequence[int]) -> NDArray[np.int64]:
     inside = inside_of(points, extents)
     _refuse_outside(order, extents, points, inside)
     ids = np.flatnonzero(inside)
-    places = row_major_ids(points[ids], extents)
-    _refuse_collision(order, extents, ids, places)
+    positions = row_major_ids(points[ids], extents)
+    _refuse_collision(order, extents, ids, positions)
     table = np.full(math.prod(extents), -1, np.int64)
-    table[places] = ids
+    table[positions] = ids
     _refuse_gap(order, extents, table)
     return table.reshape(extents)
 
@@ -172,8 +172,9 @@ def pieces_of_a_warp(order: Order) -> int:
         row, column = order.coordinates(np.arange(2048, dtype=np.int64), plane)
     except ScheduleError:
         return 0
-    places = np.sort((row * plane[1] + column + np.zeros(2048, np.int64)).reshape(-1, 32), axis=1)
-    return int((np.diff(places, axis=1) != 1).sum(axis=1).max()) + 1
+    visited = row * plane[1] + column + np.zeros(2048, np.int64)
+    positions = np.sort(visited.reshape(-1, 32), axis=1)
+    return int((np.diff(positions, axis=1) != 1).sum(axis=1).max()) + 1
 
 
 @user_facing
@@ -337,16 +338,16 @@ def _refuse_outside(
 
 
 def _refuse_collision(
-    order: Order, extents: tuple[int, ...], ids: NDArray[np.int64], places: NDArray[np.int64]
+    order: Order, extents: tuple[int, ...], ids: NDArray[np.int64], positions: NDArray[np.int64]
 ) -> None:
-    _, first = np.unique(places, return_index=True)
-    if len(first) == len(places):
+    _, first = np.unique(positions, return_index=True)
+    if len(first) == len(positions):
         return
-    repeated = np.ones(len(places), bool)
+    repeated = np.ones(len(positions), bool)
     repeated[first] = False
     later = int(np.argmax(repeated))
-    earlier = int(np.argmax(places == places[later]))
-    point = tuple(int(c) for c in np.unravel_index(places[later], extents))
+    earlier = int(np.argmax(positions == positions[later]))
+    point = tuple(int(c) for c in np.unravel_index(positions[later], extents))
     raise ScheduleError(
         f"{order!r} is not a bijection on {extents}: ids {ids[earlier]} and {ids[later]} both "
         f"visit {point}."

@@ -118,9 +118,9 @@ def _visits_each_once(order: Order, extents: tuple[int, ...], size: int) -> bool
         inside = inside_of(points, extents)
         if not inside.all() and (order.dense or (points < 0).any()):
             return False
-        places = row_major_ids(points[inside], extents)
-        seen[places] = True
-        count += len(places)
+        positions = row_major_ids(points[inside], extents)
+        seen[positions] = True
+        count += len(positions)
     return count == seen.size and bool(seen.all())
 
 

@@ -60,7 +60,7 @@ class Pattern:
     """`touched(points)`: for outputs at `points` (N, rank), their addresses (N, taps).
 
     A negative address means no access (a tap that an output does not use); all are below `span`.
-    `arrays` places arrays in the address space, for pictures; without it, addresses form one row.
+    `arrays` puts arrays in the address space, for pictures; without it, addresses form one row.
 
     Raises `ScheduleError`; for results of `touched`, when a trace is built.
 

@@ -446,7 +446,7 @@ class _Merged(_Rows):
         if not is_short(builder, domain[-1], NARROW):
             return None
         box = transform.interior(roots, domain, builder)
-        if box is None or box.places:
+        if box is None or box.positions:
             return None
         position = Var("p", int64)
         inside, between = (

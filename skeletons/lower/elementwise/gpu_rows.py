@@ -75,12 +75,12 @@ class _RowKernel:
         self.reads: dict[Read, tuple[_Rows, int]] = {}  # the elements of rows, with their offsets
         found: dict[Leaf, _Rows] = {}
         for e in unconditional([e for member in self.members for e in member]):
-            place = self._place(e) if isinstance(e, Read) else None
-            if isinstance(e, Read) and place is not None:
+            position = self._place(e) if isinstance(e, Read) else None
+            if isinstance(e, Read) and position is not None:
                 leaf = Leaf(e.node, e.component)
                 if leaf not in found:
-                    found[leaf] = self._rows(builder.input(leaf), place[0])
-                self.reads[e] = found[leaf], place[1]
+                    found[leaf] = self._rows(builder.input(leaf), position[0])
+                self.reads[e] = found[leaf], position[1]
         self.sources = list(found.values())
 
     def _rows(self, buffer: Buffer, size: int) -> _Rows:

@@ -308,17 +308,17 @@ class ColumnFold(RowFold):
         return own, known
 
     def _rows(self, into: Linearizer, group: Group, own: Sequence[Expr],
-              places: Sequence[dict[Expr, Expr]]) -> list[list[Values]]:  # fmt: skip
+              positions: Sequence[dict[Expr, Expr]]) -> list[list[Values]]:  # fmt: skip
         """The elements of a thread's columns in several rows, all loads first."""
         loaded = []
-        for bindings in places:
+        for bindings in positions:
             with into.when_always(bindings):
                 if group.count > 1:
                     loaded.append(group.load(into, own[0]))
                 else:
                     loaded.append([{} for _ in own])
         found = []
-        for bindings, reads in zip(places, loaded, strict=True):
+        for bindings, reads in zip(positions, loaded, strict=True):
             row = []
             for column, held in zip(own, reads, strict=True):
                 with into.when_always({**bindings, self.column: column, **held}):
@@ -346,7 +346,7 @@ class ColumnFold(RowFold):
         rounds = into.let(at.floor_divide(own, unroll), "rounds")
         first = into.let(at.add(start, y), "first")
 
-        def place(k: Expr) -> Expr:
+        def position(k: Expr) -> Expr:
             return at.add(first, at.multiply(k, sides.height))
 
         def add(combine: Combine, row: Sequence[Values]) -> None:
@@ -357,12 +357,12 @@ class ColumnFold(RowFold):
         ahead = argument_ahead(self.combine)
         if ahead is not None:
             with into.when(at.less(0, rounds)):
-                (row,) = rows(into, [place(at.integer(0))])
+                (row,) = rows(into, [position(at.integer(0))])
                 for total, value in zip(totals, row, strict=True):
                     assign(into, total, value)
         with into.loop("iteration", 0, rounds) as iteration:
             base = at.multiply(iteration, unroll)
-            for row in rows(into, [place(at.add(base, u)) for u in range(unroll)]):
+            for row in rows(into, [position(at.add(base, u)) for u in range(unroll)]):
                 add(ahead or self.combine, row)
         base = into.let(at.multiply(rounds, unroll), "base")
         with into.when(at.less(base, mine)):
@@ -372,7 +372,7 @@ class ColumnFold(RowFold):
                 values = [declare(into, neutral, "x") for _ in range(vector)]
                 k = at.add(base, u)
                 with into.when(at.less(k, mine)):
-                    (found,) = rows(into, [place(k)])
+                    (found,) = rows(into, [position(k)])
                     for variables, value in zip(values, found, strict=True):
                         assign(into, variables, value)
                 held.append(values)

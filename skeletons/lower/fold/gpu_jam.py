@@ -503,8 +503,8 @@ class JammedFold:
                 whole = span * tile.depth % (THREADS * min(SHARES, shares)) == 0
                 with into.when(TRUE if whole else at.less(number, span * tile.depth)):
                     here = into.let(at.minimum(at.add(k0, iteration), at.subtract(count, 1)), "k")
-                    place = into.let(at.minimum(at.add(first, line), last), "place")
-                    with into.when_always({index: simplify.cast(here, index.type), side: place}):
+                    position = into.let(at.minimum(at.add(first, line), last), "place")
+                    with into.when_always({index: simplify.cast(here, index.type), side: position}):
                         where = at.add(at.multiply(iteration, o.pitch(tile)), line)
                         into.append(Store(o.buffer, where, into.value(o.read)))
 
@@ -529,10 +529,10 @@ class JammedFold:
             value = into.value(self.roots[0], "value")
             (old,) = get(into, self.best, u)
             passes = into.let(argument_passes(self.better, old, value), "passes")
-            place = simplify.cast(at.add(passed, self._offset(v)), int32)
+            position = simplify.cast(at.add(passed, self._offset(v)), int32)
             into.append(Store(self.best[0], u, simplify.select(passes, value, old)))
             into.append(Store(self.number, u,
-                              simplify.select(passes, place, Load(self.number, u))))  # fmt: skip
+                              simplify.select(passes, position, Load(self.number, u))))  # fmt: skip
             return
         values = self._element(into, passed, u, v, neutral)
         own = u if self.exact else self._slot(u, v)

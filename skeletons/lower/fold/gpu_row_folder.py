@@ -116,7 +116,7 @@ class RowElements:
             return into.emit(self.roots, named=True)
 
     def vectors(self, into: Linearizer, starts: Sequence[Expr]) -> list[list[Values]]:
-        """`count` elements from each of `places` (multiples of `count`) on, all loads first."""
+        """`count` elements from each of `positions` (multiples of `count`) on, all loads first."""
         if not self.wide:
             return [[self.one(into, at.add(p, k)) for k in range(self.count)] for p in starts]
         loaded = []
@@ -200,8 +200,8 @@ class RowFolder:
     def _strided(self, into: Linearizer, neutral: Sequence[Expr], lane: Expr, start: Expr,
                  stop: Expr) -> tuple[Var, ...]:  # fmt: skip
         v = self.vector
-        places = min(v, 4) if is_exact(self.combine) else v
-        totals = [declare(into, neutral) for _ in range(places)]
+        positions = min(v, 4) if is_exact(self.combine) else v
+        totals = [declare(into, neutral) for _ in range(positions)]
         with into.when(at.less(start, stop)):
             self.elements.share(into)
             whole = into.let(at.floor_divide(at.subtract(stop, start), v), "whole")
@@ -244,7 +244,7 @@ class RowFolder:
                     p = into.let(at.add(last, k), "p")
                     with into.when(at.less(p, stop)):
                         value = self.elements.one(into, p)
-                        accumulate(into, self.combine, totals[k % places], value)
+                        accumulate(into, self.combine, totals[k % positions], value)
         return tree(into, self.combine, totals)
 
     def _round_robin(self, into: Linearizer, neutral: Sequence[Expr],
@@ -281,28 +281,28 @@ class RowFolder:
         best element instead of its index (32 bits; 2³¹ rounds of one thread would take hours) and
         reads the element again at the end.
         """
-        values, places = self.elements.component(0), len(totals)
+        values, positions = self.elements.component(0), len(totals)
         with into.when(at.less(0, rounds)):
             (group,) = values.vectors(into, [first])
-            best = [into.declare(group[k][0], "best") for k in range(places)]
+            best = [into.declare(group[k][0], "best") for k in range(positions)]
             numbers = [into.declare(Const(0, int32), "number") for _ in best]
-            each = self.vector // places
+            each = self.vector // positions
             with into.loop("iteration", 0, rounds) as iteration:
                 base = into.let(
                     simplify.cast(at.multiply(iteration, self.unroll * each), int32), "base"
                 )
                 for u, group in enumerate(values.vectors(into, self._round(iteration, position))):
                     for k, (value,) in enumerate(group):
-                        later = Const(u * each + k // places, int32)
+                        later = Const(u * each + k // positions, int32)
                         number = apply(primitive("add"), (base, later), int32)
-                        old, last = best[k % places], numbers[k % places]
+                        old, last = best[k % positions], numbers[k % positions]
                         passes = into.let(argument_passes(better, old, value), "passes")
                         into.append(Assign(old, simplify.select(passes, value, old)))
                         into.append(Assign(last, simplify.select(passes, number, last)))
             for k, (total, last) in enumerate(zip(totals, numbers, strict=True)):
                 number = simplify.cast(last, int64)
                 vector = position(at.floor_divide(number, each))
-                within = at.add(at.multiply(at.remainder(number, each), places), k)
+                within = at.add(at.multiply(at.remainder(number, each), positions), k)
                 assign(into, total, self.elements.one(into, at.add(vector, within)))
 
     def short(self, into: Linearizer, first: Expr, count: Expr, buffers: Sequence[Buffer],

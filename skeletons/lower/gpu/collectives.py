@@ -151,6 +151,6 @@ def reduce_block(into: Linearizer, combine: Combine, values: Sequence[Var], thre
         warps = into.let(at.floor_divide(threads, WARP), "warps")
         with into.when(at.less(own, WARP)):
             first = at.floor_divide(thread, WARP)
-            place = at.add(first, at.minimum(lane, at.subtract(warps, 1)))
-            assign(into, values, get(into, held, place))
+            position = at.add(first, at.minimum(lane, at.subtract(warps, 1)))
+            assign(into, values, get(into, held, position))
             reduce_warp(into, combine, values, lane, warps, valid, most)

@@ -407,9 +407,9 @@ class Group:
         """For each element of a group, the values of its reads, given the fetched vectors."""
         found: list[dict[Expr, Expr]] = [{} for _ in range(self.count)]
         for stream, values in zip(self.streams, fetched, strict=True):
-            places = [w * self.count + k for w in stream.windows(self.count)
+            positions = [w * self.count + k for w in stream.windows(self.count)
                       for k in range(self.count)]  # fmt: skip
-            held = dict(zip(places, values, strict=True))
+            held = dict(zip(positions, values, strict=True))
             for read, offset in stream.reads.items():
                 for k in range(self.count):
                     found[k][read] = held[offset + stream.sign * k]

@@ -133,7 +133,7 @@ class TileScan(Rows):
 
     def _find(self, into: Linearizer, number: Expr) -> tuple[Expr, Expr, list[Expr], Expr]:
         """Whether there is a tile of this number; its row, as a number and in coordinates; its
-        place there."""
+        position there."""
         if self.visits is not None:
             exists, (*others, tile) = self.visits.at(into, number)
             row = into.let(at.linear(others, self.builder.shape(self.others)), "row")
@@ -452,9 +452,9 @@ class Slots:
 
     def values(self, held: Sequence[Expr]) -> tuple[Expr, ...]:
         """The tuple made of its words."""
-        found, place = [], 0
+        found, position = [], 0
         for t, count in zip(self.types, self.counts, strict=True):
-            words = held[place : place + count]
+            words = held[position : position + count]
             found.append(value([simplify.cast(w, uint32) for w in words], t))
-            place += count
+            position += count
         return tuple(found)

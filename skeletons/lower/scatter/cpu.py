@@ -402,7 +402,7 @@ def _sums(count: int) -> Combine:
 
 
 class _Staged:
-    """The loops of one task: places ahead in vectors if they are costly, then updates, of the
+    """The loops of one task: positions ahead in vectors if they are costly, then updates, of the
     copies round-robin; `counted`: these count."""
 
     def __init__(self, permute: _Permute, copies: tuple[Buffer, ...], bases: Sequence[Expr],
@@ -514,8 +514,8 @@ def _is_any(e: Expr, names: frozenset[str]) -> bool:
 def _is_costly(roots: Sequence[Expr]) -> bool:
     """Whether a vector loop pays for the way through memory.
 
-    Not for the arithmetic of places that are read from an array and read at (x[i[k]], with i[k] < 0
-    from the end): vectors gather no faster than one element after the other is loaded.
+    Not for the arithmetic of indices that are read from an array (x[i[k]], with i[k] < 0 from the
+    end): vectors gather no faster than one element after the other is loaded.
     """
     nodes = list(walk(roots))
     reading: set[Expr] = set()

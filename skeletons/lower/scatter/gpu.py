@@ -76,7 +76,7 @@ LARGE_THREADS = 1024
 HOT_BINS = 32 << 10
 #: Copies of each bin, at most.
 COPIES = 32
-#: Most parts that the places are dealt out in, and additions' worth of work of an element that is
+#: Most parts that the targets are divided into, and additions' worth of work of an element that is
 #: computed so many times.
 RANGES, RANGE_COST = 8, 32.0
 #: A block with private bins takes at least this many elements, and this many for each of its bins.
@@ -237,9 +237,9 @@ class _Permute:
     # --- direct updates, with bins for frequent indices ---
 
     def _hot(self, made: Sequence[Accumulator], fallback: Kernel) -> Kernel:
-        """Updates of the target, where places that a first look finds have bins in the block.
+        """Updates of the target, where positions that a first look finds have bins in the block.
 
-        A place may use one bin, its number modulo the number of bins.  In the first tile of a
+        A position may use one bin, its number modulo the number of bins.  In the first tile of a
         block the last element that asks for a bin gets it: mostly one of the frequent ones.
         """
         builder, sources, combine = self.builder, self.sources, self.combine

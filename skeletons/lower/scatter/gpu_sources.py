@@ -41,7 +41,7 @@ TOGETHER_COST = 256.0
 _EXISTS = Var("exists", bool_)
 
 Action = Callable[[Linearizer, Expr, Expr, Values], None]
-"""What to do with an element: its position, its place in the target, its values."""
+"""What to do with an element: its position, its target index, its values."""
 
 
 @dataclass(frozen=True)
@@ -207,11 +207,11 @@ class Sources:
 
     def walk(self, into: Linearizer, grid: common.Threads, tasks: Expr, act: Action, wide: bool,
              task: Expr | None = None, all_act: Action | None = None) -> None:  # fmt: skip
-        """`act` on every element that has a place, by `tasks` blocks; this is number `task`
+        """`act` on every element that has a target, by `tasks` blocks; this is number `task`
         (`grid.task`).
 
         `wide`: with accesses of several elements.  `all_act`, if given, is what whole tiles do
-        instead: by all threads of a block at once, also for elements without a place (−1).
+        instead: by all threads of a block at once, also for elements without a target (−1).
         """
         with into.when(into.value(self.launched)):
             self._walk(into, grid, tasks, act, wide, grid.task if task is None else task, all_act)

@@ -109,7 +109,7 @@ def overrun(roots: Sequence[Expr], domain: Shape, builder: Builder, box: Interio
     a[…, i + r, j + c]; beyond an end is a neighbour of row i + r, if that is neither the first
     (c < 0) nor the last (c > 0).
     """
-    if box.places:  # resolved places are plain reads, too, which may be anywhere
+    if box.positions:  # resolved positions are plain reads, too, which may be anywhere
         return None
     rank = len(domain)
     row, column = Index(rank - 2), Index(rank - 1)

@@ -54,8 +54,8 @@ from .gpu_stream import NotAStream, moves, row_of, stream
 
 #: Extents of windows that get a kernel of their own.
 SIZES = (3, 5, 7, 9)
-#: … of up to so many places in all.
-MOST_PLACES = 81
+#: … of up to so many iterations in all.
+MOST_TRIPS = 81
 
 
 def window_counts(roots: Sequence[Expr]) -> tuple[Expr, ...]:
@@ -72,7 +72,7 @@ def window_counts(roots: Sequence[Expr]) -> tuple[Expr, ...]:
     return tuple(counts) if any(not isinstance(c, Const) for c in counts) else ()
 
 
-def places(roots: Sequence[Expr], size: int) -> int:
+def trips(roots: Sequence[Expr], size: int) -> int:
     """How often the innermost loops in `roots` iterate in all, where run-time counts are `size`."""
     found: dict[Expr, int] = {}
     for e in walk(roots):
@@ -127,7 +127,7 @@ def is_stencil(node: Generate, builder: Builder) -> bool:
     if _span_of(node.elements, node) is not None:
         return True
     counts = window_counts(node.elements)
-    if not counts or places(node.elements, SIZES[0]) > MOST_PLACES:
+    if not counts or trips(node.elements, SIZES[0]) > MOST_TRIPS:
         return False
     return _span_of(written_out(node.elements, counts, SIZES[0]), node) is not None
 
@@ -157,7 +157,7 @@ def lower_stencil(builder: Builder, node: Generate, outs: Sequence[Buffer],
     part = Part(1, LOOPED_ROWS, False)
     kernel = StencilKernel(builder, node, outs, node.elements, rows, part).kernel(None)
     for size in SIZES:
-        if places(node.elements, size) > MOST_PLACES:
+        if trips(node.elements, size) > MOST_TRIPS:
             break
         elements = written_out(node.elements, counts, size)
         shape = _span_of(elements, node)
@@ -269,7 +269,7 @@ def _offsets(roots: Sequence[Expr], axis: int) -> tuple[int, int] | None:
 
 
 def _shares(elements: Sequence[Expr]) -> bool:
-    """Whether neighbouring elements read the same places of an array."""
+    """Whether neighbouring elements read the same elements of an array."""
     seen: dict[tuple[object, ...], set[tuple[int, ...]]] = {}
     for e in walk(elements):
         if isinstance(e, Read) and e.args:

@@ -143,7 +143,7 @@ class StencilKernel:
             self.stream = _stream(roots, self.newest, self.part.rows)
         else:
             self.stream = Stream(self.newest, self.part.rows, roots, ())
-        #: The steps of strips at a border: where its places are made, nothing can be carried.
+        #: The steps of strips at a border: where its positions are made, nothing can be carried.
         self.around = self.stream
         if self.within != self.elements:
             roots = self._everywhere(self.elements, bindings)
@@ -151,7 +151,7 @@ class StencilKernel:
 
     def _everywhere(self, elements: tuple[Expr, ...], bindings: Sequence[dict[Expr, Expr]]
                     ) -> tuple[Expr, ...]:  # fmt: skip
-        """The elements of all places of a thread, row by row."""
+        """The elements of all positions of a thread, row by row."""
         points = (jam(elements, bindings) if self.loops
                   else [substitute(elements, indices) for indices in bindings])  # fmt: skip
         return tuple(e for point in points for e in point)
@@ -305,7 +305,7 @@ class StencilKernel:
             most = self.extents[k]
             if k == axis and not self.loops:
                 least, most = self._rows_in_range(k)
-                if box is not None and k in box.places:
+                if box is not None and k in box.positions:
                     least, most = at.maximum(least, box.low[k]), at.minimum(most, box.high[k])
             elif box is not None:
                 least, most = box.low[k], box.high[k]
@@ -341,7 +341,7 @@ class StencilKernel:
 
     def is_own(self, index: Expr, extent: Expr) -> bool:
         """Whether an index is that of an element of the thread, along an axis as long as the
-        domain's: such a place exists, at a border as well."""
+        domain's: such a position exists, at a border as well."""
         axis = self._own_axis(index)
         return axis is not None and self.builder.same(extent, self.domain[axis])
 
@@ -356,7 +356,7 @@ class StencilKernel:
         return None
 
     def own(self, e: Expr) -> Expr:
-        """A resolved place of an element of the thread is the place itself."""
+        """A resolved position of an element of the thread is the position itself."""
         found = resolved_index(e)
         axis = None if found is None else self._own_axis(found[1])
         if found is None or axis is None:

@@ -156,7 +156,7 @@ class Loads:
 
     def _indices(self, into: Linearizer, leaf: Leaf, lead: tuple[Expr, ...], boundary: str | None
                  ) -> list[Expr]:  # fmt: skip
-        """All indices of a row but the last, of places that exist."""
+        """All indices of a row but the last, of positions that exist."""
         emitted = list(into.emit(lead))
         if self.inside:
             return emitted

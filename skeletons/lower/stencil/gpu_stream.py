@@ -97,7 +97,7 @@ def row_of(read: Read, newest: Expr) -> int | None:
 
 
 def moves(read: Read) -> bool:
-    """Whether a read is of another place for another element."""
+    """Whether a read is of another position for another element."""
     return any(isinstance(x, Index | Var) for x in walk(read.args))
 
 

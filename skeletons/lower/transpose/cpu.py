@@ -115,7 +115,7 @@ class _Tiles:
         shape = self.node.shape
         counts += [builder.scalar(at.ceil_div(shape[k], n), name) for k, n, name in tiled]
         *planes, row, col = at.row_major(task, tuple(counts))
-        self.place = {k: into.let(p, f"i{k}") for k, p in zip(self.others, planes, strict=True)}
+        self.position = {k: into.let(p, f"i{k}") for k, p in zip(self.others, planes, strict=True)}
         ranges = {
             k: block_range(into, f"at{k}", number, n, extents[k])
             for number, (k, n, _) in zip((row, col), tiled, strict=True)
@@ -130,9 +130,9 @@ class _Tiles:
                 def along(inner: tuple[Expr, Expr], roots: Sequence[Expr]) -> None:
                     self._part(into, {across: span, last: inner}, tuple(roots))
 
-                in_parts(into, builder, tuple(roots), self.place, last, ranges[last], along)
+                in_parts(into, builder, tuple(roots), self.position, last, ranges[last], along)
 
-            in_parts(into, builder, elements, self.place, across, ranges[across], down)
+            in_parts(into, builder, elements, self.position, across, ranges[across], down)
         with into.otherwise(enough), self._loops(into, across, last, "serial", ranges) as here:
             self._compute(into, here, elements, {})
         names = ", ".join(b.name.removesuffix("_held") for b in self.held)
@@ -165,13 +165,13 @@ class _Tiles:
     @contextmanager
     def _loops(self, into: Linearizer, outer: int, inner: int, kind: str, ranges: Ranges,
                several: int = 1) -> Iterator[dict[int, Expr]]:  # fmt: skip
-        """Rows along `inner`, `several` at a time; yields the place."""
+        """Rows along `inner`, `several` at a time; yields the position."""
         with (
             into.loop("ij"[outer == self.last], *ranges[outer], step=several) as o,
             into.loop("ij"[inner == self.last], *ranges[inner], kind) as v,
             into.loop("u", 0, several, "unrolled") if several > 1 else nullcontext(0) as u,
         ):
-            here = {**self.place, outer: at.add(o, u), inner: v}
+            here = {**self.position, outer: at.add(o, u), inner: v}
             for k, index in here.items():
                 self.builder.stays_below(index, self.node.shape[k])
             yield here

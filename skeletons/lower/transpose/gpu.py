@@ -60,9 +60,9 @@ def staged_reads(builder: Builder, node: Generate) -> tuple[int, dict[Read, int]
     for e in unconditional(node.elements):
         if isinstance(e, Read) and len(e.args) > 1:
             row = builder.row_axis(Leaf(e.node, e.component))
-            place = _across(e, rank, range(len(e.args)) if row is None else (row,))
-            if place is not None:
-                found.setdefault(place[0], {})[e] = place[1]
+            moved = _across(e, rank, range(len(e.args)) if row is None else (row,))
+            if moved is not None:
+                found.setdefault(moved[0], {})[e] = moved[1]
     if not found:
         return None
     across = max(found, key=lambda axis: sum(e.type.bytes for e in found[axis]))
@@ -237,12 +237,12 @@ class _Staged:
         for k, name in zip(tiled, ("tiles_down", "tiles_across"), strict=True):
             counts.append(self.builder.scalar(at.ceil_div(shape[k], self.side), name))
         *planes, row, col = at.row_major(task, tuple(counts))
-        place = dict(zip(others, planes, strict=True))
-        place |= {self.across: at.multiply(row, self.side), self.last: at.multiply(col, self.side)}
-        return at.product(counts), tuple(into.let(place[k], f"i{k}") for k in range(self.rank))
+        origin = dict(zip(others, planes, strict=True))
+        origin |= {self.across: at.multiply(row, self.side), self.last: at.multiply(col, self.side)}
+        return at.product(counts), tuple(into.let(origin[k], f"i{k}") for k in range(self.rank))
 
     def _tile(self, into: Linearizer, grid: Threads, corner: Sequence[Expr]) -> None:
-        place = {k: x for k, x in enumerate(corner) if k not in (self.across, self.last)}
+        origin = {k: x for k, x in enumerate(corner) if k not in (self.across, self.last)}
         i0, j0 = corner[self.across], corner[self.last]
         fits = [at.less_equal(at.add(corner[k], self.side), self.extents[k])
                 for k in (self.across, self.last)]  # fmt: skip
@@ -257,17 +257,17 @@ class _Staged:
             else:
                 into.note("Columns of the tile are rows of the result.")
             with into.when(whole):
-                part(into, grid, place, i0, j0, True)
+                part(into, grid, origin, i0, j0, True)
             with into.otherwise(whole):
                 into.note("A tile at an edge: what is beyond it is left out.")
-                part(into, grid, place, i0, j0, False)
+                part(into, grid, origin, i0, j0, False)
             if part == self._load:
                 into.append(Barrier())
 
     def _staged_names(self) -> list[str]:
         return [self.builder.input(Leaf(t.read.node, t.read.component)).name for t in self.tiles]
 
-    def _load(self, into: Linearizer, grid: Threads, place: dict[int, Expr], i0: Expr, j0: Expr,
+    def _load(self, into: Linearizer, grid: Threads, origin: dict[int, Expr], i0: Expr, j0: Expr,
               whole: bool) -> None:  # fmt: skip
         """Fill the tiles: consecutive threads along `across`."""
         for tile in self.tiles:
@@ -281,7 +281,7 @@ class _Staged:
                 jl = into.let(at.add(row, at.multiply(iteration, rows)), "along")
                 j = into.let(at.add(j0, jl), "j")
                 with into.when(self._inside(i, j, whole)):
-                    here = {k: x for k, x in place.items()} | {self.last: j}
+                    here = {k: x for k, x in origin.items()} | {self.last: j}
                     with into.when_always({Index(k): x for k, x in here.items()}):
                         values = [v for (v,) in tile.group.values(into, i)]
                         where = self._place(tile, jl, at.floor_divide(jl, self.count), il)
@@ -290,7 +290,7 @@ class _Staged:
                         else:
                             into.append(StoreVector(tile.buffer, where, tuple(values)))
 
-    def _compute(self, into: Linearizer, grid: Threads, place: dict[int, Expr], i0: Expr, j0: Expr,
+    def _compute(self, into: Linearizer, grid: Threads, origin: dict[int, Expr], i0: Expr, j0: Expr,
                  whole: bool) -> None:  # fmt: skip
         """The elements, read from the tiles: consecutive threads along the last axis."""
         side, count = self.side, self.count
@@ -315,7 +315,7 @@ class _Staged:
                 begin: dict[Expr, Expr] = {
                     t.base: into.let(self._place(t, jl, m, il), "begin") for t in self.tiles
                 }
-                here = {**place, self.across: i, self.last: j}
+                here = {**origin, self.across: i, self.last: j}
                 with into.when_always({self.j: j, **begin}):
                     self.elements.several(into, [here[k] for k in range(self.rank)], count)
 
