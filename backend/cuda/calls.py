@@ -143,8 +143,8 @@ class RecordedCalls:
             if recorded is None or any(key[k] != d.shape for k, d in enumerate(data)):
                 return None
             used, constants, replay, judged = recorded
-            places = None if used == list(range(len(data))) and not constants else used
-            self.dispatcher.learn(args, (places, [c.data.ptr for c in constants], replay, judged))
+            order = None if used == list(range(len(data))) and not constants else used
+            self.dispatcher.learn(args, (order, [c.data.ptr for c in constants], replay, judged))
         dispatcher: Callable[..., Any] | None = self.dispatcher
         return dispatcher
 

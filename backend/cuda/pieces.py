@@ -77,11 +77,11 @@ class PiecewiseCalls:
 
     def results(self, arrays: Sequence[Any], params: Params) -> list[tuple[int, ...]]:
         """The extents of the results."""
-        found, places = list(self.shapes(arrays, params)), []
+        found, positions = list(self.shapes(arrays, params)), []
         for rank in self.ranks:
-            places.append(tuple(max(int(n), 0) for n in found[:rank]))
+            positions.append(tuple(max(int(n), 0) for n in found[:rank]))
             del found[:rank]
-        return places
+        return positions
 
     def pieces(self, arrays: Sequence[Any], params: Params,
                shapes: Sequence[tuple[int, ...]]) -> list[Piece]:  # fmt: skip

@@ -113,10 +113,10 @@ class LoopStep(loops.LoopStep[HostRun]):
             stable, following = [now[k] for k in fixed], [after[k] for k in fixed]
             written = _separate(stable, following, tested | renewed, inner)
         made = list({id(a): a for a in following if not any(a is s for s in stable)}.values())
-        places = {id(a): k for k, a in enumerate(stable)} | {id(a): ~k for k, a in enumerate(made)}
+        where = {id(a): k for k, a in enumerate(stable)} | {id(a): ~k for k, a in enumerate(made)}
         states, results = [], now
         for k, (part, state) in enumerate(zip(fixed, stable, strict=True)):
-            source, array = places[id(following[k])], begun[part]
+            source, array = where[id(following[k])], begun[part]
             stays = source == k and (k not in written or free(part))
             result = None if stays else run.new(array.shape, array.dtype)
             states.append(State(state, array, result, k in written and not stays, source))
@@ -220,7 +220,7 @@ def _separate(now: Sequence[HostArray], after: list[HostArray], own: Set[int], r
     `after` is changed to copies where that must be.  `own`: what an iteration makes."""
     assert run.tape is not None
     tape = run.tape
-    places = {id(a): k for k, a in enumerate(now)}
+    where = {id(a): k for k, a in enumerate(now)}
 
     def copied(array: HostArray) -> HostArray:
         made = run.new(array.shape, array.dtype)
@@ -228,7 +228,7 @@ def _separate(now: Sequence[HostArray], after: list[HostArray], own: Set[int], r
         return made
 
     for k, array in enumerate(after):
-        if id(array) not in places and id(array) not in own:
+        if id(array) not in where and id(array) not in own:
             after[k] = copied(array)
     written = {k for k, a in enumerate(now) if id(a) in tape.overwritten}
     waiting = list(written)
@@ -236,7 +236,7 @@ def _separate(now: Sequence[HostArray], after: list[HostArray], own: Set[int], r
         k = waiting.pop()
         if sum(a is after[k] for a in after) > 1:
             after[k] = copied(after[k])
-        elif (source := places.get(id(after[k]), k)) not in written:
+        elif (source := where.get(id(after[k]), k)) not in written:
             written.add(source)
             waiting.append(source)
     return written
@@ -325,8 +325,8 @@ class _Recording:
         """The last value of a part of the state that changes its extents."""
         dtype, memory = self._grown[slot]
         slots = list(run.slots)
-        for place, array in zip(self._state, last, strict=True):
-            slots[place] = array
+        for position, array in zip(self._state, last, strict=True):
+            slots[position] = array
         shape = tuple([max(int(n), 0) for n in self._varying[slot].plain(slots, run.params)])
         taken: HostArray = POOL.allocate(shape, dtype)
         assert taken.nbytes == memory.size

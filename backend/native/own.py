@@ -65,7 +65,7 @@ def add_up(made: Sequence[tuple[Any, Sequence[tuple[float, Any]]]],
     if all(abs(down) < abs(across) for down, across in strides):  # sums of the transposed matrices
         rows, columns = columns, rows
         strides = [(across, down) for down, across in strides]
-    places, size, parts = list(map(address, arrays)), first.itemsize, 1
+    positions, size, parts = list(map(address, arrays)), first.itemsize, 1
     dtype = first.dtype
     if dtype.kind == "c":  # of pairs of numbers
         dtype, size, parts = np.dtype(f"f{size // 2}"), size // 2, 2
@@ -81,7 +81,7 @@ def add_up(made: Sequence[tuple[Any, Sequence[tuple[float, Any]]]],
     scalars += [across // size for _, across in strides if across != size]
     scalars += factors if t.is_inexact else [int(c) % (1 << t.bits) for c in factors]
     for part in range(parts):
-        kernel([at + part * size for at in places], scalars, -(-rows // each),
+        kernel([at + part * size for at in positions], scalars, -(-rows // each),
                rows * row / 1024 * KILOBYTE)  # fmt: skip
 
 
@@ -128,9 +128,9 @@ def own_kernel(t: ScalarType) -> Product:
     left = Input("left", t, (False, False), kind="argument")
     right = Input("right", t, (False, False), kind="argument")
     (m, k), n = left.shape, right.shape[1]
-    place = (Index(0), Index(1))
+    position = (Index(0), Index(1))
     node = Matmul(
-        (), m, n, k, Leaf(left, 0).at(*place), Leaf(right, 0).at(*place),
+        (), m, n, k, Leaf(left, 0).at(*position), Leaf(right, 0).at(*position),
         MatmulOptions("standard"), label=Label("matmul"),
     )  # fmt: skip
 

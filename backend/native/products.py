@@ -109,7 +109,7 @@ class ProductStep:
         """The function; it returns None for arguments of other extents or types."""
         sides, results, count = (self.left, self.right), self.results, len(types)
         held = [None if side.slot < count else run.slots[side.slot] for side in sides]
-        places, out_type = [side.slot for side in sides], self.type.numpy
+        positions, out_type = [side.slot for side in sides], self.type.numpy
 
         def repeated(*given: Any) -> HostArray | None:
             for x, t in zip(given, types, strict=False):
@@ -119,8 +119,8 @@ class ProductStep:
             if shape is None:
                 return None
             a, b = (
-                side.permuted_view(given[place] if array is None else array)
-                for side, place, array in zip(sides, places, held, strict=True)
+                side.permuted_view(given[position] if array is None else array)
+                for side, position, array in zip(sides, positions, held, strict=True)
             )
             try:
                 with np.errstate(all="ignore"):
@@ -186,8 +186,8 @@ class Operand(operand.Operand):
         # The common case: the complete array with permuted axes, and inserted axes of one element.
         axes = [a.axis for a in self.index if isinstance(a, Index)]
         self.whole = len(axes) == self.axes == len(set(axes)) and not self.casts
-        self.places, self.sizes = tuple(np.argsort(axes).tolist()), HostValues(owner.host, shape)
-        self.in_place = self.places == tuple(range(self.axes))
+        self.positions, self.sizes = tuple(np.argsort(axes).tolist()), HostValues(owner.host, shape)
+        self.in_place = self.positions == tuple(range(self.axes))
         self.between = tuple(slice(None) if k in axes else None for k in range(self.rank))
 
     def __call__(self, run: HostRun) -> HostArray:
@@ -202,7 +202,7 @@ class Operand(operand.Operand):
 
     def permuted_view(self, array: HostArray) -> HostArray:
         """The complete array with its axes as the operand has them (`whole`)."""
-        found = array if self.in_place else array.transpose(self.places)
+        found = array if self.in_place else array.transpose(self.positions)
         return found if self.axes == self.rank else found[self.between]
 
 

@@ -87,9 +87,9 @@ class KernelStep(steps.KernelStep[HostRun, "NodeKernels", Layout]):
             leaf, axis, step = layout
             last = Index(len(self.node.outputs[0].shape) - 1)
             reads = [e for e in walk(computed(self.node)) if isinstance(e, Read)]
-            places = [e.args[axis] for e in reads if Leaf(e.node, e.component) == leaf]
+            positions = [e.args[axis] for e in reads if Leaf(e.node, e.component) == leaf]
             near = 0 < abs(step) <= NEIGHBOURS
-            scattered = [e for e in places if not (near and last in walk((e,)))]
+            scattered = [e for e in positions if not (near and last in walk((e,)))]
             found = self._often[layout] = len(scattered) >= SEVERAL
         return found
 
@@ -203,9 +203,9 @@ class NodeKernels(steps.NodeKernels[HostRun, HostArray]):
         self.dependence = found.dependence
         self.contents = any(where for _, _, _, where in self.filled.values())
         self.launches: list[KernelLaunch | Choice] = []
-        for place, choice in enumerate(found.launches):
+        for position, choice in enumerate(found.launches):
             variants = [
-                KernelLaunch(about, functools.partial(lowering.kernel, place, k))
+                KernelLaunch(about, functools.partial(lowering.kernel, position, k))
                 for k, about in enumerate(choice)
             ]
             self.launches.append(Choice(variants) if len(variants) > 1 else variants[0])
@@ -255,9 +255,9 @@ class Lowering:
     def made(self) -> recipe.Lowered:
         return self.lower()
 
-    def kernel(self, place: int, k: int) -> Kernel:
-        """Variant `k` of the kernel of launch number `place`."""
-        return self.made.kernels[place][k]
+    def kernel(self, position: int, k: int) -> Kernel:
+        """Variant `k` of the kernel of launch number `position`."""
+        return self.made.kernels[position][k]
 
 
 #: The arrays of a launch: slots, outputs of the node, scratch (see `steps.sources_of`).

@@ -282,8 +282,8 @@ class Evaluator:
         for k in range(count)[:: -1 if node.reverse else 1]:
             index: list[Expr] = [Index(a) for a in range(len(others))]
             index.insert(node.axis, constant(k))
-            places: dict[Expr, Expr] = {Index(a): e for a, e in enumerate(index)}
-            roots = substitute(node.per_element(), places)
+            positions: dict[Expr, Expr] = {Index(a): e for a, e in enumerate(index)}
+            roots = substitute(node.per_element(), positions)
             values = self.over(others, roots, dict(zip(node.state, state, strict=True)))
             state = values[: len(state)]
             for out, value in zip(outs, values[len(state) :], strict=True):
@@ -384,8 +384,8 @@ class Evaluator:
 def _places(shape: tuple[int, ...]) -> dict[Expr, Any]:
     """The index along every axis of each element, in row-major order."""
     flat = np.arange(math.prod(shape))
-    places: dict[Expr, Any] = {}
+    positions: dict[Expr, Any] = {}
     for k in range(len(shape) - 1, -1, -1):
-        places[Index(k)] = flat % shape[k] if shape[k] else flat
+        positions[Index(k)] = flat % shape[k] if shape[k] else flat
         flat = flat // shape[k] if shape[k] else flat
-    return places
+    return positions

@@ -110,9 +110,9 @@ class Lanes:
             (self.values[e],) = self.evaluate([resolve_read(e)])
             return
         array = self.machine.evaluator.array(Leaf(e.node, e.component))
-        place = [self._get(a) for a in e.args]
+        position = [self._get(a) for a in e.args]
         bad = np.zeros((), bool)
-        for axis, (i, n) in enumerate(zip(place, array.shape, strict=True)):
+        for axis, (i, n) in enumerate(zip(position, array.shape, strict=True)):
             outside = (i < 0) | (i >= n)
             if self.machine.check and np.any(outside) and self.count:
                 value = int(np.broadcast_to(i, np.shape(outside))[outside].flat[0])
@@ -123,7 +123,7 @@ class Lanes:
             self.values[e] = np.zeros(np.shape(bad), array.dtype)
             return
         # (Axes of extent 1 are left out: NumPy takes fewer index arrays than axes.)
-        inside = [np.clip(i, 0, n - 1) for i, n in zip(place, array.shape, strict=True) if n > 1]
+        inside = [np.clip(i, 0, n - 1) for i, n in zip(position, array.shape, strict=True) if n > 1]
         self.values[e] = np.asarray(array.squeeze()[tuple(inside)])
 
     def _cond(self, e: Cond) -> None:

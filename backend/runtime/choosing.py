@@ -28,16 +28,16 @@ if TYPE_CHECKING:
 class Choosing:
     """The choice for one kernel, made at every call; a repeated choice takes two look-ups.
 
-    `places` are the (slot, axis) pairs of the extents that it depends on.
+    `positions` are the (slot, axis) pairs of the extents that it depends on.
     """
 
     def __init__(self, owner: Executor[Any], decide: Decider | FoldDecider | Remembered) -> None:
         self.decide = decide
-        self.places = [(owner.slot_of(Leaf(e.node, 0)), e.axis) for e in decide.extents]
+        self.positions = [(owner.slot_of(Leaf(e.node, 0)), e.axis) for e in decide.extents]
 
     def __call__(self, shape: Callable[[int], Sequence[int]]) -> Schedule | None:
         """The schedule for the arrays in the slots, None for the kernel's default."""
-        return self.decide([shape(slot)[axis] for slot, axis in self.places])
+        return self.decide([shape(slot)[axis] for slot, axis in self.positions])
 
     def first(self, program: TracedProgram) -> Schedule | None:
         """The schedule for the arguments that a program was traced with, None if unknown."""

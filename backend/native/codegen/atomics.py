@@ -211,7 +211,7 @@ def _locked(em: Emitter, s: Atomic, copy: Copy, index: Reg, values: list[tuple[R
     code.jump(attempt)
     code.start(locked)
     v = Lanes(code, 0)
-    places: list[list[Reg]] = []
+    positions: list[list[Reg]] = []
     old: list[tuple[Reg, ...]] = []
     for b in s.buffers:
         e = memory_element(b.type)
@@ -219,13 +219,13 @@ def _locked(em: Emitter, s: Atomic, copy: Copy, index: Reg, values: list[tuple[R
         where = [at]
         if b.type.is_complex:
             where.append(code.emit(f"getelementptr {e}, ptr {at}, i64 1"))
-        places.append(where)
+        positions.append(where)
         size_of = BITS[e] // 8
         loaded = [code.emit(f"load {e}, ptr {p}, align {size_of}") for p in where]
         old.append(tuple(from_storage(v, b.type, r) for r in loaded))
     with em.scope():
         results = _combined(em, s, copy, values, old)
-        for b, where, regs in zip(s.buffers, places, results, strict=True):
+        for b, where, regs in zip(s.buffers, positions, results, strict=True):
             e = memory_element(b.type)
             for p, r in zip(where, regs, strict=True):
                 code.do(f"store {e} {to_storage(v, b.type, r)}, ptr {p}, align {BITS[e] // 8}")
@@ -278,8 +278,8 @@ def first_error(em: Emitter, number: int) -> Iterator[None]:
     code.start(done)
 
 
-def _tell(em: Emitter, place: int, word: Reg) -> None:
-    at = em.code.emit(f"getelementptr i64, ptr {em.errors}, i64 {place}")
+def _tell(em: Emitter, position: int, word: Reg) -> None:
+    at = em.code.emit(f"getelementptr i64, ptr {em.errors}, i64 {position}")
     em.code.do(f"store i64 {word}, ptr {at}, align 8")
 
 
@@ -336,17 +336,17 @@ def _call_scalar(em: Emitter, function: Any, symbol: str,
     element = memory_element(t)
     size = BITS[element] // 8
     result, exception = code.allocate(element, 8, parts(t)), code.allocate("ptr")
-    places = [result, *([code.emit(f"getelementptr {element}, ptr {result}, i64 1")]
+    positions = [result, *([code.emit(f"getelementptr {element}, ptr {result}, i64 1")]
                         if t.is_complex else [])]  # fmt: skip
     if function.raises:
-        for at in places:
+        for at in positions:
             code.do(f"store {element} zeroinitializer, ptr {at}, align {size}")
     em.module.declarations.setdefault(symbol, f"declare i32 @{symbol}({', '.join(types)})")
     passed = ", ".join([f"ptr {result}", f"ptr {exception}", *given])
     status = code.emit(f"call i32 @{symbol}({passed})")
     if function.raises:
         _raised(em, function, code.emit(f"icmp ne i32 {status}, 0"), args)
-    loaded = [code.emit(f"load {element}, ptr {at}, align {size}") for at in places]
+    loaded = [code.emit(f"load {element}, ptr {at}, align {size}") for at in positions]
     return tuple(from_storage(v, t, r) for r in loaded)
 
 

@@ -106,12 +106,12 @@ def _per_lane(code: Code, symbol: str, element: str, lanes: int, arguments: list
         inner.jump(loop)
         inner.start(loop)
         k, at = inner.phi("i64", "0", "entry")
-        places = [inner.emit(f"getelementptr {element}, ptr {s}, i64 {k}") for s in slots]
-        values = [inner.emit(f"load {element}, ptr {p}") for p in places]
+        positions = [inner.emit(f"getelementptr {element}, ptr {s}, i64 {k}") for s in slots]
+        values = [inner.emit(f"load {element}, ptr {p}") for p in positions]
         inner.module.declare(symbol, element, [element] * len(values))
         given = ", ".join(f"{element} {v}" for v in values)
         result = inner.emit(f"call {element} @{symbol}({given})")
-        inner.do(f"store {element} {result}, ptr {places[0]}")
+        inner.do(f"store {element} {result}, ptr {positions[0]}")
         after = inner.emit(f"add i64 {k}, 1")
         inner.complete(at, after, loop)
         inner.branch(inner.emit(f"icmp ult i64 {after}, {lanes}"), loop, done)

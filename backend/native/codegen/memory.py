@@ -481,7 +481,7 @@ def are_rows(em: Emitter, buffer: Buffer, indices: list[Value]) -> bool:
 
 def store_rows(em: Emitter, buffer: Buffer, index: Value, values: list[Value]) -> None:
     """Rows of `len(values)` elements, one a lane, from `index` on: vectors of neighbours, shuffled
-    of those of each place in the row."""
+    of those of each position in the row."""
     lanes, width = em.lanes, len(values)
     e, v = memory_element(buffer.type), Lanes(em.code, lanes)
     base, _ = lane_step(em, index)

@@ -32,7 +32,7 @@ _MOST_STREAMS = 16
 #: Only arrays of which at least this many rows are read together are prefetched.
 _ROWS = 3
 
-Place = tuple[Buffer, Poly]
+Position = tuple[Buffer, Poly]
 
 
 def ask(em: Emitter, body: Body, copies: Sequence[Copy]) -> None:
@@ -46,16 +46,16 @@ def ask(em: Emitter, body: Body, copies: Sequence[Copy]) -> None:
     name = "llvm.prefetch.p0"
     em.module.declarations.setdefault(name, f"declare void @{name}(ptr, i32, i32, i32)")
     results = [] if em.streaming else _results(em, inside)
-    for write, places in enumerate((streams, results)):
-        for buffer, place in places:
-            at = memory.pointer(em, buffer, place)
+    for write, positions in enumerate((streams, results)):
+        for buffer, position in positions:
+            at = memory.pointer(em, buffer, position)
             size = BITS[memory_element(buffer.type)] // 8 * parts(buffer.type)
             for line in range(0, em.lanes * size, _LINE):
                 far = em.code.emit(f"getelementptr i8, ptr {at}, i64 {_AHEAD + line}")
                 em.code.do(f"call void @{name}(ptr {far}, i32 {write}, i32 3, i32 1)")
 
 
-def _streams(em: Emitter, inside: Sequence[tuple[Store | Let, Copy]]) -> list[Place]:
+def _streams(em: Emitter, inside: Sequence[tuple[Store | Let, Copy]]) -> list[Position]:
     """The rows that no earlier iteration of the enclosing loop has read, of inputs of which
     several rows are read."""
     assert em.row is not None
@@ -64,11 +64,11 @@ def _streams(em: Emitter, inside: Sequence[tuple[Store | Let, Copy]]) -> list[Pl
     for s, copy in inside:
         for e in walk(expressions(s)):
             if isinstance(e, Load) and e.buffer.role == "input":
-                for place in _vector_place(em, e.index, copy):
-                    rows.setdefault(e.buffer, {})[place.nonconstant] = None
-    found: list[Place] = []
+                for position in _vector_place(em, e.index, copy):
+                    rows.setdefault(e.buffer, {})[position.nonconstant] = None
+    found: list[Position] = []
     for buffer, read in rows.items():
-        fronts: list[Place] = []
+        fronts: list[Position] = []
         for row in read:
             moved = {tuple(a for a in m if a != variable): step * c
                     for m, c in row.terms.items() if variable in m}  # fmt: skip
@@ -81,13 +81,13 @@ def _streams(em: Emitter, inside: Sequence[tuple[Store | Let, Copy]]) -> list[Pl
     return found
 
 
-def _results(em: Emitter, inside: Sequence[tuple[Store | Let, Copy]]) -> list[Place]:
+def _results(em: Emitter, inside: Sequence[tuple[Store | Let, Copy]]) -> list[Position]:
     """Where vectors of results are stored."""
     return [
-        (s.buffer, place)
+        (s.buffer, position)
         for s, copy in inside
         if isinstance(s, Store)
-        for place in _vector_place(em, s.index, copy)
+        for position in _vector_place(em, s.index, copy)
     ]
 
 

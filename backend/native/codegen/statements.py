@@ -69,10 +69,10 @@ def _row_of_stores(em: Emitter, body: Body, at: int) -> list[Store]:
 
 def _store_row(em: Emitter, row: Sequence[Store], copy: Copy) -> bool:
     """Store a row of elements per lane, if the rows of the lanes are contiguous."""
-    places = [em.value(s.index, copy) for s in row]
-    if not memory.are_rows(em, row[0].buffer, places):
+    positions = [em.value(s.index, copy) for s in row]
+    if not memory.are_rows(em, row[0].buffer, positions):
         return False
-    memory.store_rows(em, row[0].buffer, places[0], [em.value(s.value, copy) for s in row])
+    memory.store_rows(em, row[0].buffer, positions[0], [em.value(s.value, copy) for s in row])
     return True
 
 

@@ -92,9 +92,9 @@ class VectorLoop:
             found = False
             for one, known in prefetch.straight(em, s.body, copy) or ():
                 for buffer, index in _accesses(one):
-                    place = prefetch.known(em, index, known) if buffer.type.bytes < 4 else None
-                    if place is not None and place.lanes:
-                        found |= memory.lane_step(em, place)[1] not in (1, -1)
+                    position = prefetch.known(em, index, known) if buffer.type.bytes < 4 else None
+                    if position is not None and position.lanes:
+                        found |= memory.lane_step(em, position)[1] not in (1, -1)
             em.lanes = 0
         return found
 

@@ -191,21 +191,21 @@ def _known(host: HostFunction, wanted: Sequence[int], slots: Sequence[Any], para
             needed.add(at)
             stack += _arguments(host.entries[at])
     order = sorted(needed)
-    place = {at: k for k, at in enumerate(order)}
-    entries = [_moved(host.entries[at], place) for at in order]
-    function = HostFunction(entries, [place[at] for at in wanted]).function()
+    position = {at: k for k, at in enumerate(order)}
+    entries = [_moved(host.entries[at], position) for at in order]
+    function = HostFunction(entries, [position[at] for at in wanted]).function()
     return dict(zip(wanted, function(slots, params), strict=True))
 
 
-def _moved(entry: Sequence[Any], place: Mapping[int, int]) -> list[Any]:
+def _moved(entry: Sequence[Any], position: Mapping[int, int]) -> list[Any]:
     match list(entry):
         case ["apply" | "bound" as kind, op, type_, args]:
-            return [kind, op, type_, [place[a] for a in args]]
+            return [kind, op, type_, [position[a] for a in args]]
         case ["cond", predicate, then, other]:
-            sides = ([place[a] for a in side] for side in (then, other))
-            return ["cond", place[predicate], *sides]
+            sides = ([position[a] for a in side] for side in (then, other))
+            return ["cond", position[predicate], *sides]
         case ["proj" | "reciprocal" as kind, of, *rest]:
-            return [kind, place[of], *rest]
+            return [kind, position[of], *rest]
     return list(entry)
 
 
