@@ -19,10 +19,10 @@ from ..runtime.executor import Executor
 from ..runtime.run import Params, Unrecordable
 from ..runtime.types import DeviceArray, HostArray
 from .device.device import Block, Code, Copy, Device
-from .graphs.tape import Direct, Judged, Recorder, Tape
+from .graphs.tape import DeferredChecks, Direct, Recorder, Tape
 from .pieces import PiecewiseCalls
 from .running import DeviceRun
-from .steps import Outgrown
+from .steps import GuardFailure
 
 if TYPE_CHECKING:
     from .executable import CudaExecutor
@@ -40,7 +40,7 @@ class Recording(NamedTuple):
     used: list[int]
     constants: list[DeviceArray]
     replay: Callable[[Sequence[DeviceArray], Params], list[DeviceArray]]
-    judged: Judged | None
+    checks: DeferredChecks | None
 
 
 class RecordedCalls:
@@ -102,7 +102,7 @@ class RecordedCalls:
                         return made
                 recorded = self.recording(arrays, params, key)
                 return self._replay(recorded, arrays, params, on_device)
-            except Outgrown:
+            except GuardFailure:
                 pass
             except Unrecordable:
                 self.recordable = False
@@ -135,16 +135,16 @@ class RecordedCalls:
         if not self.recordable or self.pinned or len(data) + len(params) != len(args):
             return None
         if self.dispatcher is None:
-            self.dispatcher = self.device.dispatcher(args, Outgrown)
+            self.dispatcher = self.device.dispatcher(args, GuardFailure)
         if self.dispatcher is not None:
             found = [self.device.adopt(d) for d in data]
             key = (*(None if f is None else f[1] for f in found), True)
             recorded = self.tapes.get(key)
             if recorded is None or any(key[k] != d.shape for k, d in enumerate(data)):
                 return None
-            used, constants, replay, judged = recorded
+            used, constants, replay, checks = recorded
             order = None if used == list(range(len(data))) and not constants else used
-            self.dispatcher.learn(args, (order, [c.data.ptr for c in constants], replay, judged))
+            self.dispatcher.learn(args, (order, [c.data.ptr for c in constants], replay, checks))
         dispatcher: Callable[..., Any] | None = self.dispatcher
         return dispatcher
 
@@ -152,11 +152,11 @@ class RecordedCalls:
         self, recorded: Recording, arrays: list[DeviceArray], params: Params, on_device: bool
     ) -> list[Any]:
         device = self.device
-        used, constants, run, judged = recorded
+        used, constants, run, checks = recorded
         given = [device.upload(a) if type(a) is _ndarray else a for a in [arrays[k] for k in used]]
         found = run(given + constants, params)
-        if judged is not None:
-            found = judged(found, params)
+        if checks is not None:
+            found = checks(found, params)
         if on_device:
             return found
         return [np.array(r) if type(r) is _ndarray else device.download(r) for r in found]
@@ -173,7 +173,7 @@ class RecordedCalls:
             else Block(f.shape, f.dtype, kind="input") for f in self._held(arrays)
         ]  # fmt: skip
         recorder = Recorder(device)
-        recorder.verdicts = []
+        recorder.deferred = []
         run = DeviceRun(recorder, owner.slots(blocks), params)
         tables = []
         for slot, table in owner.tables:
@@ -181,17 +181,17 @@ class RecordedCalls:
             run.slots[slot] = tables[-1]
         owner.work(run)
         results = self._own(run, key[-1])
-        judged = Judged(recorder.verdicts, len(results))
+        checks = DeferredChecks(recorder.deferred, len(results))
         made = [b for b, _ in recorder.constants]
         tape = Tape((*blocks, *tables, *made), tuple(recorder.operations), tuple(results),
-                    tuple(judged.blocks))  # fmt: skip
+                    tuple(checks.blocks))  # fmt: skip
         used = [k for k, b in enumerate(blocks) if b in _touched(tape)]
         inputs = (*(blocks[k] for k in used), *tables, *made)
         tape = replace(tape, inputs=inputs)
         device.compile([c for c in tape.codes if c.function is None])
         constants = [device.upload(t) for _, t in owner.tables]
         constants += [device.upload(c) for _, c in recorder.constants]
-        recorded = Recording(used, constants, device.prepare(tape), judged if judged.verdicts
+        recorded = Recording(used, constants, device.prepare(tape), checks if checks.deferred
                              else None)  # fmt: skip
         pinned = tuple(sorted(run.pinned.union(self.pinned)))
         with self.lock:

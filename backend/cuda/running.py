@@ -17,7 +17,7 @@ from ..runtime.run import HostValues, Params, Run, Slots
 from ..runtime.steps import verify
 from ..runtime.types import DType, HostArray
 from .device.device import Block, Copy, Fill
-from .graphs.tape import Queue, Verdict
+from .graphs.tape import DeferredCheck, Queue
 
 
 class DeviceRun(Run[Block]):
@@ -95,7 +95,7 @@ class DeviceRun(Run[Block]):
         value = self.slots[slot]
         if not isinstance(value, Block) or value.kind == "input":
             return False
-        if any(value in v.blocks for v in self.queue.verdicts or ()):
+        if any(value in v.blocks for v in self.queue.deferred or ()):
             return False
         return sum(other is value for other in self.slots) == 1
 
@@ -104,21 +104,21 @@ class DeviceRun(Run[Block]):
         contents of these blocks after a replay; and of counters, whose values are known."""
         if self.counted(values):
             return self._holds_always(check, values)
-        verdicts = self.queue.verdicts
+        deferred = self.queue.deferred
         slots = [s for s in values.reads if self.is_away(s)]
         blocks: tuple[Block, ...] = tuple(self.slots[s] for s in slots)
-        if verdicts is None or not blocks or any(b.shape or b.kind == "input" for b in blocks):
+        if deferred is None or not blocks or any(b.shape or b.kind == "input" for b in blocks):
             return False
         self.pinned |= values.params
         contents, function = list(self.slots), values.plain
 
-        def judge(numbers: Sequence[Any], params: Params) -> None:
+        def require(numbers: Sequence[Any], params: Params) -> None:
             found = list(contents)
             for slot, number in zip(slots, numbers, strict=True):
                 found[slot] = number
             verify(check, *function(found, params))
 
-        verdicts.append(Verdict(blocks, judge))
+        deferred.append(DeferredCheck(blocks, require))
         return True
 
     def _holds_always(self, check: Check, values: HostValues) -> bool:
@@ -130,9 +130,9 @@ class DeviceRun(Run[Block]):
         return violated is not None and not values.of((violated,))(self)[0]
 
     def repeat(self, check: Check, values: HostValues) -> None:
-        if self.queue.verdicts is not None:
-            self.queue.verdicts.append(Verdict((), partial(_judge, check, values)))
+        if self.queue.deferred is not None:
+            self.queue.deferred.append(DeferredCheck((), partial(_require, check, values)))
 
 
-def _judge(check: Check, values: HostValues, _: Sequence[Any], params: Params) -> None:
+def _require(check: Check, values: HostValues, _: Sequence[Any], params: Params) -> None:
     verify(check, *values.plain([], params))

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 _int64 = np.dtype(np.int64)
 
 
-class Outgrown(Exception):
+class GuardFailure(Exception):
     """A recorded variant does not apply to these parameters."""
 
 
@@ -207,7 +207,7 @@ class KernelLaunch:
         def scalars(params: Params) -> tuple[Any, ...]:
             values = later(params)
             if not all(values[count + 1 :]):
-                raise Outgrown
+                raise GuardFailure
             return values[:count]
 
         return scalars

@@ -65,13 +65,13 @@ class Dispatcher:
         entry = self.known.get(tuple(shapes))
         if entry is None or not self.device.is_current():
             return None
-        used, constants, replay, judged = entry
+        used, constants, replay, checks = entry
         try:
             if used is not None:
                 addresses = [addresses[k] for k in used] + constants
             found = replay.run(addresses, params)
-            if judged is not None:
-                found = judged(found, params)
+            if checks is not None:
+                found = checks(found, params)
         except self.unrepeatable:
             return None
         except Exception as error:

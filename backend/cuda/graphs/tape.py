@@ -76,29 +76,29 @@ def flattened(operations: Sequence[Operation]) -> Iterator[Operation]:
 
 
 @dataclass(frozen=True, eq=False)
-class Verdict:
-    """A check of scalars that a program computes.  After a replay `judge` takes the contents of
+class DeferredCheck:
+    """A check of scalars that a program computes.  After a replay `require` takes the contents of
     `blocks` (rank 0) and the parameters, and raises if the check fails.  Until then kernels may run
     on invalid values."""
 
     blocks: tuple[Block, ...]
-    judge: Callable[[Sequence[Any], Sequence[Any]], None]
+    require: Callable[[Sequence[Any], Sequence[Any]], None]
 
 
-class Judged:
+class DeferredChecks:
     """The checks of a recording that depend on parameters and on scalars on the device (`blocks`).
     A replay returns these scalars after its `results` results."""
 
-    def __init__(self, verdicts: Sequence[Verdict], results: int) -> None:
-        self.verdicts, self.results = verdicts, results
-        self.blocks = list(dict.fromkeys(b for v in verdicts for b in v.blocks))
-        self.places = [[self.blocks.index(b) for b in v.blocks] for v in verdicts]
+    def __init__(self, deferred: Sequence[DeferredCheck], results: int) -> None:
+        self.deferred, self.results = deferred, results
+        self.blocks = list(dict.fromkeys(b for v in deferred for b in v.blocks))
+        self.places = [[self.blocks.index(b) for b in v.blocks] for v in deferred]
 
     def __call__(self, found: list[Any], params: Sequence[Any]) -> list[Any]:
         """The results of the program, after every check has passed."""
         numbers = found[self.results :]
-        for verdict, places in zip(self.verdicts, self.places, strict=True):
-            verdict.judge([numbers[k] for k in places], params)
+        for check, places in zip(self.deferred, self.places, strict=True):
+            check.require([numbers[k] for k in places], params)
         return found[: self.results]
 
 
@@ -106,7 +106,7 @@ class Direct:
     """A queue that runs each operation immediately."""
 
     recording = False
-    verdicts: list[Verdict] | None = None
+    deferred: list[DeferredCheck] | None = None
 
     def __init__(self, device: Device) -> None:
         self.device = device
@@ -134,7 +134,7 @@ class Direct:
 class Recorder:
     """A queue that records operations, as part of the recording `outer` if that is given.
 
-    `constants` are host arrays that every replay needs on the device.  `verdicts` are the checks of
+    `constants` are host arrays that every replay needs on the device.  `deferred` are the checks of
     scalars on the device that run after a replay; None where checks cannot be deferred (in loops).
     """
 
@@ -144,7 +144,7 @@ class Recorder:
         self.device, self.outer = device, outer
         self.operations: list[Operation] = []
         self.constants: list[tuple[Block, HostArray]] = []
-        self.verdicts: list[Verdict] | None = None
+        self.deferred: list[DeferredCheck] | None = None
 
     def block(self, shape: tuple[int, ...], dtype: DType) -> Block:
         return Block(shape, dtype)
@@ -390,7 +390,7 @@ def _reduced(needs: list[list[int]]) -> list[list[int]]:
 
 
 __all__ = [
-    "ALIGNMENT", "Direct", "Judged", "Queue", "Recorder", "Tape", "Unrecordable", "Verdict",
-    "bound", "dependencies", "flattened", "lifetimes", "plan_memory", "renamed",
+    "ALIGNMENT", "DeferredCheck", "DeferredChecks", "Direct", "Queue", "Recorder", "Tape",
+    "Unrecordable", "bound", "dependencies", "flattened", "lifetimes", "plan_memory", "renamed",
     "rounds_of", "sharing",
 ]  # fmt: skip
