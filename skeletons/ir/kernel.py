@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from treadle.dsl.expr import Apply, Const, Expr, Foreign, Var, new, walk
+from treadle.dsl.expr import Apply, Const, Expr, Foreign, Var, new, substitute, walk
 from treadle.dsl.graph import Combine, Leaf
 from treadle.dsl.graphs.interning import find, publish
 from treadle.dsl.process.locks import cached
@@ -509,6 +509,27 @@ def written(s: Statement) -> tuple[Buffer, ...]:
         case Atomic():
             return s.buffers if s.locks is None else (*s.buffers, s.locks)
     return ()
+
+
+def as_loop(s: Reduce) -> For:
+    """A reduction as a serial loop, in the order of its elements."""
+    mapping: dict[Expr, Expr] = {}
+    for k, (left, right) in enumerate(zip(s.combine.left, s.combine.right, strict=True)):
+        mapping[left], mapping[right] = s.accumulators[k], s.values[k]
+    results = substitute(s.combine.results, mapping)
+    apart = all(
+        not (set(walk((r,))) & (set(s.accumulators) - {a}))
+        for r, a in zip(results, s.accumulators, strict=True)
+    )
+    if apart:
+        steps: Body = tuple(Assign(a, r) for a, r in zip(s.accumulators, results, strict=True))
+    else:
+        new_values = [Var(a.name, a.type) for a in s.accumulators]
+        steps = (
+            *(Let(h, r) for h, r in zip(new_values, results, strict=True)),
+            *(Assign(a, h) for a, h in zip(s.accumulators, new_values, strict=True)),
+        )
+    return For(s.var, s.start, s.stop, (*s.body, *steps))
 
 
 def statements(body: Body) -> Iterator[Statement]:

@@ -15,7 +15,6 @@ from treadle.dsl.expr import (
     Var,
     conjuncts,
     primitive,
-    substitute,
     unknown,
     walk,
 )
@@ -47,6 +46,7 @@ from treadle.skeletons.ir.kernel import (
     StoreVector,
     WarpProduct,
     While,
+    as_loop,
     expressions,
     meets,
     statements,
@@ -431,27 +431,6 @@ def _while(w: Writer, s: While) -> None:
         for inner in s.body:
             w.statement(inner)
     w.line("}")
-
-
-def as_loop(s: Reduce) -> For:
-    """A reduction as a serial loop."""
-    mapping: dict[Expr, Expr] = {}
-    for k, (left, right) in enumerate(zip(s.combine.left, s.combine.right, strict=True)):
-        mapping[left], mapping[right] = s.accumulators[k], s.values[k]
-    results = substitute(s.combine.results, mapping)
-    apart = all(
-        not (set(walk((r,))) & (set(s.accumulators) - {a}))
-        for r, a in zip(results, s.accumulators, strict=True)
-    )
-    if apart:
-        steps: Body = tuple(Assign(a, r) for a, r in zip(s.accumulators, results, strict=True))
-    else:
-        held = [Var(a.name, a.type) for a in s.accumulators]
-        steps = (
-            *(Let(h, r) for h, r in zip(held, results, strict=True)),
-            *(Assign(a, h) for a, h in zip(s.accumulators, held, strict=True)),
-        )
-    return For(s.var, s.start, s.stop, (*s.body, *steps))
 
 
 def _reduce(w: Writer, s: Reduce) -> None:

@@ -14,15 +14,12 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from treadle.dsl.analysis.polynomial import Polynomial
-from treadle.dsl.expr import Apply, Expr, Var, primitive, substitute, walk
+from treadle.dsl.expr import Apply, primitive, walk
 from treadle.dsl.types import ScalarType, int64
 from treadle.skeletons.ir.kernel import (
-    Assign,
-    Body,
-    For,
-    Let,
     Load,
     Reduce,
+    as_loop,
     expressions,
     statements,
 )
@@ -79,21 +76,6 @@ def _primitives(s: Reduce) -> list[str] | None:
             return None
         found.append(e.op.name)
     return found
-
-
-def as_loop(s: Reduce) -> For:
-    """The reduction as a serial loop."""
-    mapping: dict[Expr, Expr] = {}
-    for k, (left, right) in enumerate(zip(s.combine.left, s.combine.right, strict=True)):
-        mapping[left], mapping[right] = s.accumulators[k], s.values[k]
-    results = substitute(s.combine.results, mapping)
-    held = [Var(a.name, a.type) for a in s.accumulators]
-    body: Body = (
-        *s.body,
-        *(Let(h, r) for h, r in zip(held, results, strict=True)),
-        *(Assign(a, h) for a, h in zip(s.accumulators, held, strict=True)),
-    )
-    return For(s.var, s.start, s.stop, body)
 
 
 def reduce(em: Emitter, s: Reduce, copy: Copy) -> None:
