@@ -357,7 +357,7 @@ class LibraryStep(Generic[R]):
         del result
         while made:
             slot, t, part = made.pop()
-            if sys.getrefcount(part) == _ALONE and _is_whole(part):  # nobody can write to it later
+            if sys.getrefcount(part) == _ALONE and _is_whole(part):  # it cannot be written to later
                 run.slots[slot] = np.asarray(part, t)
             else:
                 run.slots[slot] = np.array(part, t, order="C", copy=True)

@@ -188,4 +188,4 @@ class _Verifier:
         if count & (count - 1) or count * buffer.type.bytes > WIDEST:
             self.fail(f"{count} elements of {buffer.type} in one access")
         if buffer.role in ("input", "output", "update") and buffer not in self.kernel.aligned:
-            self.fail(f"wide access to {buffer.name}, whose alignment nobody checks")
+            self.fail(f"wide access to {buffer.name}, whose alignment is not checked")

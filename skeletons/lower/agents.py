@@ -141,7 +141,7 @@ def agents(
         step = Assign(candidate, at.add(candidate, kernel.threads))
         looking = While((), at.less(candidate, queues), (Let(q, candidate), *look, step))
         all_queues = (Declare(candidate, thread), looking)
-    nobody = at.equal(top, 0)
+    none = at.equal(top, 0)
     distance = at.subtract((1 << bits) - 1, _bits("bitwise_and", top, (1 << bits) - 1))
     fuller = at.remainder(at.add(here, distance), queues)
     search: Body = (
@@ -151,7 +151,7 @@ def agents(
         Barrier(),
         Let(top, simplify.cast(Load(fullest, constant(0)), int64)),
         If(
-            nobody,
+            none,
             (Assign(more, constant(0)),),
             (Assign(victim, fuller), Assign(first, begin(victim)), Assign(length, size(victim))),
         ),

@@ -53,7 +53,7 @@ def test_another_gpu_gets_kernels_of_a_gpu(name: str, hip: str) -> None:
     assert found == texts(array, "cuda") and "threadIdx" in "".join(found)
 
 
-def test_what_nobody_registered_runs_the_graph() -> None:
+def test_unregistered_targets_run_the_graph() -> None:
     assert not target.target_of("abacus").kernels
 
 

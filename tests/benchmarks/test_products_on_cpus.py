@@ -8,7 +8,7 @@ from itertools import pairwise
 import pytest
 
 
-def test_nobody_always_follows_the_same_contender() -> None:
+def test_no_contender_always_follows_the_same_one() -> None:
     from benchmarks.harness import iteration
 
     for count in (1, 2, 3, 4):

@@ -35,7 +35,7 @@ WRONG = {
     "an operand that map ignores": lambda: td.map(lambda x, y: x, td.iota(8), ends_outside()),
     "all operands": lambda: td.map(lambda x: 1, ends_outside()),
     "a component that imap ignores": lambda: td.imap(lambda i, p: p[1], pairs()),
-    "neighbours that nobody asks for": lambda: td.stencil(lambda v, w: v[1], X, ends_outside()),
+    "neighbours that are not used": lambda: td.stencil(lambda v, w: v[1], X, ends_outside()),
     "what expand only counts": lambda: td.expand(lambda x: 2, lambda x, k: k, ends_outside()),
     "unused lengths": lambda: td.fold_seg(plus, 0, X, td.map(lambda n: 1, ends_outside())),
     "times zero": lambda: td.generate((4,), lambda i: X[i + FAR] * 0),

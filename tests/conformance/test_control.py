@@ -512,7 +512,7 @@ def test_checked_loops_stop_where_the_index_leaves(run):
 
 
 def test_checks_of_a_side_hold_where_it_is_chosen(backend):
-    """Of extents that are known at the call; the other side's are nobody's business."""
+    """Of extents that are known at the call; the other side's do not matter."""
     full, empty = small("float64", (4,)), np.zeros(0)
     shaped = td.jit(
         lambda p, x: td.cond(p, td.fill((2, 2), 0.0), td.reshape(x, (2, 2))), backend=backend

@@ -365,7 +365,7 @@ def test_empty_axes_at_run_time(backend):
 
 
 def test_extents_are_not_negative(backend):
-    """Also those computed at run time, whatever reads the array; nothing where nobody asks."""
+    """Also those computed at run time, whatever reads the array; nothing where none is read."""
     programs = {
         "fill": lambda n: td.fill((n - 3,), 1.0),
         "generate": lambda n: td.sum(td.generate((2, n), lambda i, j: i + j)),

@@ -182,7 +182,7 @@ def as_tuple(found):
     return found if isinstance(found, tuple) else (found,)
 
 
-def test_nobody_overwrites_what_others_read(backend):
+def test_what_is_still_read_is_not_overwritten(backend):
     """In calls of a compiled function, whose results stay as they are."""
     failures = []
     for name, program in PROGRAMS.items():
@@ -253,7 +253,7 @@ def test_a_function_of_the_users_may_keep_arrays(view, backend):
 
 @pytest.mark.parametrize("many", [False, True])
 def test_what_a_function_of_the_users_made_is_not_copied(many):
-    """An array that nobody else holds is the result; one that somebody holds is copied."""
+    """An array with no other reference is the result; one with others is copied."""
     addresses, kept = [], [np.empty_like(A)]
 
     def function(x):

@@ -280,7 +280,7 @@ def test_overwrite_without_collisions(check):
 
 
 def test_colliding_overwrites_keep_one_whole_value(run):
-    """Never a mix of two tuples, never a value that nobody wrote."""
+    """Never a mix of two tuples, never a value that was not written."""
     n, bins = 70001, 7
     target = generator("overwrite").integers(0, bins, n)
     used = td.use(target)

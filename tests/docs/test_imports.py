@@ -199,7 +199,7 @@ def test_imports_inside_functions_are_of_what_is_heavy() -> None:
     wrong = [f"{m} imports {other}" for m, other in found if other not in ON_DEMAND | OPTIONAL]
     assert not wrong, "\n".join(sorted(wrong))
     unused = (ON_DEMAND | OPTIONAL) - {other for _, other in found}
-    assert not unused, f"imported on demand by nobody: {sorted(unused)}"
+    assert not unused, f"never imported on demand: {sorted(unused)}"
 
 
 def test_a_known_program_loads_nothing_of_it(tmp_path: Path) -> None:

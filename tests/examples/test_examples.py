@@ -489,7 +489,7 @@ def test_kmeans(portrait: Path, tmp_path: Path) -> None:
     assert read(made.picture).shape == (45, 2 * 53 + 8, 3)
 
 
-def test_kmeans_rests_and_keeps_a_centre_that_nobody_is_near() -> None:
+def test_kmeans_converges_and_keeps_a_centre_without_points() -> None:
     rgb = np.repeat(np.array([[0, 0, 0], [90, 0, 0]], np.uint8), 4, axis=0)
     start = np.array([[5, 5, 5], [80, 0, 0], [255, 255, 255]], np.float32)
     centres, labels, steps = kmeans.cluster(rgb, start, 50)

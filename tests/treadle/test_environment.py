@@ -14,7 +14,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 ROOMS = ("backend", "benchmarks", "dsl", "examples", "skeletons", "treadle", "tests")
 
-#: No UTF-8, and nobody who puts it in.
+#: No UTF-8, and nothing that sets it.
 PLAIN = {"LC_ALL": "POSIX", "LANG": "", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0",
          "PYTHONIOENCODING": ""}  # fmt: skip
 
@@ -119,7 +119,7 @@ def test_folders_that_cannot_be(folder: str, tmp_path: Path) -> None:
     assert done.stderr.count("UserWarning") == 1 and "cannot be used as a cache" in done.stderr
 
 
-def test_nobody_s_home(tmp_path: Path) -> None:
+def test_a_home_that_does_not_exist(tmp_path: Path) -> None:
     nowhere = "import os\ndel os.environ['HOME']\nos.getuid = lambda: 54321\n"
     done = python("-W", "error", "-c", nowhere + WHERE.replace("print(cache_directory())", ""),
                   folder=tmp_path, XDG_CACHE_HOME="", TREADLE_CACHE_DIR="")  # fmt: skip

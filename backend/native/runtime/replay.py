@@ -9,7 +9,7 @@ gives None where no record fits, another thread is using it, or a foreign functi
 exception, and the call goes the ordinary way.
 
 Results are new arrays each time.  Large ones lie in memory that the record keeps for the next call:
-a block is used again when nobody but the record refers to it.
+a block is used again when only the record refers to it.
 """
 
 from __future__ import annotations
@@ -177,7 +177,7 @@ class Replays:
                 self._function = _function(self._head)
 
     def clear(self) -> None:
-        """Forget the records that nobody is using."""
+        """Forget the records that are not in use."""
         with _lock:
             for record in list(self._head.records):
                 self._drop(record)

@@ -196,7 +196,7 @@ def _by_python(call: Callable[[int, int, int], None], arguments: int, tasks: int
 
 
 def _settle(jobs: Sequence[Future[None]]) -> None:
-    """Wait until nobody works on the jobs: memory is in use until then, whoever interrupts."""
+    """Wait until no thread works on the jobs: memory is in use until then, even if interrupted."""
     while True:
         try:
             for job in jobs:

@@ -222,7 +222,7 @@ class EmulatedDevice(Gpu):
         scalars = [known.get(v, v.type.numpy.type(1)) for v in kernel.scalars]
         failed = code.function.launch(arrays, scalars, operation.tasks, order)
         if failed:
-            assert operation.errors is not None, f"{kernel.name} reports, and nobody listens"
+            assert operation.errors is not None, f"{kernel.name} reports errors that are not read"
             site, index, extent = order.choice(failed)
             _mine(operation.errors.array)[:3] = (site + 1, index, extent)
 

@@ -125,7 +125,7 @@ def test_host_in_host_out_and_device_in_device_out(gpu):
     assert type(td.run(td.iota(3), backend="cuda")) is np.ndarray
 
 
-def test_results_are_nobody_elses(gpu):
+def test_results_are_not_shared(gpu):
     d = on_device(A)
     program = on_gpu(lambda x: (x, x, td.compute(x), x + 1, td.cond(td.sum(x) > 0, x, x * 2)))
     for _ in range(3):
@@ -237,7 +237,7 @@ def test_nothing_is_launched_over_nothing(gpu):
     assert not gpu.launched
 
 
-def test_defaults_are_updated_in_place_only_when_nobody_else_has_them(gpu):
+def test_defaults_are_updated_in_place_only_if_not_shared(gpu):
     indices = np.array([0, 2, 2])
 
     def one(x):

@@ -172,7 +172,7 @@ def test_the_device_holds_two_pieces_and_what_all_read(gpu):
     assert gpu.log.count("upload (32,)") == 2
 
 
-def test_recordings_of_pieces_are_nobody_elses(gpu):
+def test_recordings_of_pieces_are_not_shared(gpu):
     program = td.jit(lambda a: a + 1, backend="cuda")
     for rows in (45, 46, 47):
         program(A[:rows])

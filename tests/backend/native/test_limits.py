@@ -100,7 +100,7 @@ from treadle.backend.native.runtime import modules, threads
 with contextlib.redirect_stdout(io.StringIO()):
     parts()
 if os.getuid() == 0:
-    os.setuid(65534)  # nobody limits root
+    os.setuid(65534)  # root has no limits
 resource.setrlimit(resource.RLIMIT_NPROC, (0, 0))
 try:
     threading.Thread(target=print).start()

@@ -1,4 +1,4 @@
-"""A dense array in another shape is the same memory, and nobody can tell."""
+"""A dense array in another shape is the same memory, without a visible effect."""
 
 from __future__ import annotations
 

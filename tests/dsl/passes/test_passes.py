@@ -440,7 +440,7 @@ def tuples(kind):
 
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("kind", ["stencil", "fold", "fold_seg", "scan"])
-def test_components_that_nobody_asks_for_are_not_stored(kind, backend):
+def test_unused_components_are_not_stored(kind, backend):
     made = program(tuples(kind), backend)
     verify(made.roots)
     assert len(made.kernels[-1].outputs) == 1
@@ -464,7 +464,7 @@ def test_what_only_a_fused_sibling_reads_is_not_stored(backend):
 
 
 def test_what_a_dropped_component_read_is_dropped_too():
-    """Nobody reads the first component, so nobody needs the sorted array either."""
+    """The first component is not read, so the sorted array is not needed either."""
     a = td.use(A)
     pair = td.stencil(lambda w, v: (w[0, 1], v[1, 0]), td.compute(td.sort(a)), td.compute(a * 2))
     labels = [k.label.operation for k in program(td.compute(td.unzip(pair)[1] + 1)).kernels]

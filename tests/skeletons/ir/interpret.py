@@ -2,7 +2,7 @@
 
 Vector loops run as ordinary loops, backwards, and tasks in a shuffled order, so that a lowering
 that relies on an order it was not promised gives wrong results here.  Every load and store is
-range-checked; what nobody has written is filled with a pattern that shows.
+range-checked; what was not written is filled with a pattern that shows.
 """
 
 from __future__ import annotations
@@ -285,7 +285,7 @@ def variants(kernel: ir.Kernel) -> list[ir.Kernel]:
 
 
 def garbage(size: int, dtype: np.dtype) -> np.ndarray:
-    """Memory nobody has written."""
+    """Memory that was not written."""
     made = np.empty(size, dtype)
     made.view(np.uint8)[:] = 0x5B
     return made

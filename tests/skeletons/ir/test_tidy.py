@@ -44,7 +44,7 @@ def shown(body: Body) -> list[str]:
     return [type(s).__name__ for s in body]
 
 
-def test_values_that_nobody_reads_go_with_what_they_alone_read() -> None:
+def test_unused_values_go_with_what_only_they_read() -> None:
     a, b = Var("a", int64), Var("b", int64)
     assert tidied(Let(a, at.add(P, 1)), Let(b, at.multiply(a, 2))) == ()
 

@@ -217,7 +217,7 @@ def test_layers_of_a_block_beside_an_order_of_elements(layer: Any) -> None:
         Column(8, grain="thread") | layer
 
 
-def test_layers_nobody_wrote_are_blamed_for_nothing() -> None:
+def test_notes_do_not_name_layers_that_were_not_written() -> None:
     """What is suggested beside a schedule fits it: a block is made of whole threads."""
     data = np.ones((2, 8, 8))
     for layer in (PerThread(cols=3), PerThread(rows=3), PerThread(rows=3, cols=5)):

@@ -354,7 +354,7 @@ def test_texts_show_themselves_at_a_prompt():
 
 
 def test_a_notebook_has_cells_instead_of_files(monkeypatch):
-    """The file of a cell has a name that nobody knows; IPython knows its number."""
+    """The file of a cell has an unknown name; IPython knows its number."""
     here = Path(__file__)
     shell = SimpleNamespace(compile=SimpleNamespace(_filename_map={str(here): 7}))
     monkeypatch.setitem(sys.modules, "IPython", SimpleNamespace(get_ipython=lambda: shell))

@@ -385,7 +385,7 @@ def test_long_runs_are_few(monkeypatch):
     assert runs.count(as_schedule(Column(64))) == 1
     assert runs.count(Row() | Block(1, 64)) == 2  # 13 s, the best 2 s
     assert runs.count(as_schedule(Column(256))) == 4 and runs.count(None) == 5
-    # With less time than a second candidate takes, nobody begins it.
+    # With less time than a second candidate takes, it is not begun.
     runs.clear()
     table = summed(TALL[:100]).tune(TALL[:100], budget=3.0).tuning
     assert set(runs) == {None} and not table.complete
@@ -514,7 +514,7 @@ def test_what_no_longer_fits_is_measured_anew(clock, own_store, damage):
     assert not table.stored and table.winners == {"total": Column(256)}
 
 
-def test_a_device_that_nobody_measured_or_whose_ceilings_are_damaged(clock):
+def test_a_device_that_was_not_measured_or_whose_ceilings_are_damaged(clock):
     from treadle.skeletons.model import device
 
     clock[as_schedule(Column(256))] = 2.0

@@ -26,7 +26,7 @@ INVALID_VALUE = 1
 
 
 class Held:
-    """Gives its memory back when nobody refers to it."""
+    """Gives its memory back when nothing refers to it."""
 
     def __init__(self, idle: list[int], first: int) -> None:
         self.idle, self.first = idle, first

@@ -603,7 +603,7 @@ def test_the_model_chooses_among_what_was_measured() -> None:
     def fast(n: int, **more: Any) -> Any:
         return way(tiles, form, dataclasses.replace(options, fast=True, **more), (n, n, n))
 
-    assert way(tiles, form, options, (8192,) * 3) == ("split", 0)  # floats: nobody asked
+    assert way(tiles, form, options, (8192,) * 3) == ("split", 0)  # floats: not requested
     assert fast(512) is None and fast(4096) == ("atomic", 1) and fast(16384) == ("atomic", 2)
     assert fast(8192, deterministic=True)[0] == "owner"
     exact = engine_form.FORMS["Int32"]

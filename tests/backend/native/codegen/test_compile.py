@@ -222,7 +222,7 @@ def test_a_full_cache_is_looked_through_once_a_day(tmp_path, monkeypatch):
     trimmed = []
     monkeypatch.setattr(DiskCache, "trim", lambda self: trimmed.append(self._written))
     DiskCache(tmp_path).put("00" * 32, b"code", {})
-    assert len(trimmed) == 1  # nobody ever has
+    assert len(trimmed) == 1  # it was never used
     stamp = tmp_path / "native" / "trimmed"
     stamp.touch()
     DiskCache(tmp_path).put("01" * 32, b"code", {})

@@ -268,7 +268,7 @@ def test_divisions_in_32_bits_where_they_fit(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """A kernel for small arrays and one for all; each call takes the right one."""
-    monkeypatch.setenv("TREADLE_CACHE_DIR", str(tmp_path))  # nobody else wants such kernels
+    monkeypatch.setenv("TREADLE_CACHE_DIR", str(tmp_path))  # no other test uses such kernels
     monkeypatch.setattr(ranges, "LARGEST", 5000)
     monkeypatch.setattr(narrow, "LARGEST", 5000)
     schedule = td.schedule.Column(8)

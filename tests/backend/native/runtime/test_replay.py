@@ -393,7 +393,7 @@ def test_iterate(iterations: int) -> None:
     for _ in range(2):
         found = f(a, b, iterations)
         assert np.array_equal(found[0], p) and np.array_equal(found[1], q)
-        found[0][:] = found[1][:] = 7  # nobody else's
+        found[0][:] = found[1][:] = 7  # not shared
     assert np.array_equal(a, np.arange(5.0)) and np.array_equal(b, a + 1)
 
 
@@ -450,7 +450,7 @@ def test_loops_in_loops_are_one_record() -> None:
             for _ in range(3):
                 found = f(x, n, m)
                 np.testing.assert_allclose(found, _nested(x, n, m))
-                found[:] = 7  # nobody else's
+                found[:] = 7  # not shared
     assert f.ordinary < 40
 
 
@@ -542,7 +542,7 @@ def test_state_of_recorded_loops(name: str) -> None:
                 pairs = list(zip(found, expected, strict=True))
             for a, b in pairs:
                 np.testing.assert_allclose(a, b, rtol=1e-9)
-                a[...] = -1  # nobody else's
+                a[...] = -1  # not shared
     assert np.array_equal(x, np.arange(12.0) + 1)
     assert np.array_equal(y, np.arange(12.0) * 3 + 3)
     assert len(f.lower(x, y, 2).executable.calls.replays.records) == 1
