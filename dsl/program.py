@@ -34,6 +34,10 @@ class TracedProgram(Protocol):
     example_numbers: tuple[Any, ...]
     #: The chunks of arguments that are arrays of dask, None for others; empty if unknown.
     example_chunks: tuple[Any, ...]
+    #: The numbers of the GPUs that it is compiled for, None for one: the current one.
+    devices: tuple[int, ...] | None
+    #: Whether results are on the device even if no argument is.
+    stays: bool
     tuning: Any
     #: The program under which timings are stored, if not itself; what runs instead of it.
     measured_as: TracedProgram | None

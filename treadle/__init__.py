@@ -16,10 +16,12 @@ if not _os.path.isdir(_os.path.join(_os.path.dirname(__file__), "dsl")):
     # In a checkout on a file system without symbolic links, the folders are siblings of this one.
     __path__.append(_os.path.dirname(_os.path.dirname(_os.path.abspath(__file__))))
 
+from treadle.backend.cuda.several.sharded import Sharded
 from treadle.backend.registry import backends
 from treadle.driver.evaluator import Driver as _Driver
 from treadle.driver.jit import jit, run
 from treadle.driver.program import Program, load
+from treadle.driver.several import shard
 from treadle.driver.streaming import stream
 from treadle.dsl import VERSION as _VERSION
 from treadle.dsl.array import Array
@@ -120,7 +122,7 @@ __all__ = [
     "Array", "AxisError", "BackendUnavailable", "BilinearAlgorithm", "Cache", "CompilationError",
     "DTypeError", "DeviceOutOfMemory", "DistributionError", "ExponentError", "GradientError",
     "IndexOutOfBounds", "LinAlgError", "MemoryLimitExceeded", "NestedParallelismError",
-    "NotAssociative", "Program", "Scalar", "ScheduleError", "ShapeError", "StorageError",
+    "NotAssociative", "Program", "Scalar", "ScheduleError", "ShapeError", "Sharded", "StorageError",
     "TracingError", "TreadleError", "abs", "absolute", "acos", "acosh", "add", "all", "allclose",
     "amax", "amin", "angle", "any", "append", "apply_over_axes", "arange", "arccos", "arccosh",
     "arcsin", "arcsinh", "arctan", "arctan2", "arctanh", "argmax", "argmin", "argpartition",
@@ -165,16 +167,17 @@ __all__ = [
     "rollaxis", "rot90", "rotate_left", "rotate_right", "round", "rule", "run", "scan", "scanl",
     "scanl1", "scanl1_seg", "scanl_seg", "scanl_total", "scanl_total_seg", "scanr", "scanr1",
     "scanr1_seg", "scanr_seg", "scanr_total", "scanr_total_seg", "scatter", "schedule",
-    "searchsorted", "select", "setdiff1d", "setxor1d", "shape", "sign", "signbit", "simulate",
-    "simulator", "sin", "sinc", "sinh", "size", "sort", "sort_complex", "spacing", "split", "sqrt",
-    "square", "squeeze", "stack", "std", "stencil", "stop", "strassen", "stream", "subtract", "sum",
-    "swapaxes", "symmetric", "take", "take_along_axis", "tan", "tanh", "tensordot", "the", "tile",
-    "trace", "transpose", "trapezoid", "tri", "tril", "tril_indices", "tril_indices_from",
-    "trim_zeros", "triu", "triu_indices", "triu_indices_from", "true_divide", "trunc", "uint16",
-    "uint32", "uint64", "uint8", "union1d", "unique", "unique_all", "unique_counts",
-    "unique_inverse", "unique_values", "unit", "unpackbits", "unravel_index", "unstack", "unwrap",
-    "unzip", "update", "use", "value_and_grad", "vander", "var", "vdot", "vecdot", "vecmat", "vjp",
-    "vsplit", "vstack", "where", "while_loop", "wrap", "zeros", "zeros_like", "zip",
+    "searchsorted", "select", "setdiff1d", "setxor1d", "shape", "shard", "sign", "signbit",
+    "simulate", "simulator", "sin", "sinc", "sinh", "size", "sort", "sort_complex", "spacing",
+    "split", "sqrt", "square", "squeeze", "stack", "std", "stencil", "stop", "strassen", "stream",
+    "subtract", "sum", "swapaxes", "symmetric", "take", "take_along_axis", "tan", "tanh",
+    "tensordot", "the", "tile", "trace", "transpose", "trapezoid", "tri", "tril", "tril_indices",
+    "tril_indices_from", "trim_zeros", "triu", "triu_indices", "triu_indices_from", "true_divide",
+    "trunc", "uint16", "uint32", "uint64", "uint8", "union1d", "unique", "unique_all",
+    "unique_counts", "unique_inverse", "unique_values", "unit", "unpackbits", "unravel_index",
+    "unstack", "unwrap", "unzip", "update", "use", "value_and_grad", "vander", "var", "vdot",
+    "vecdot", "vecmat", "vjp", "vsplit", "vstack", "where", "while_loop", "wrap", "zeros",
+    "zeros_like", "zip",
 ]  # fmt: skip
 
 _install(_Driver(_sys.modules[__name__]))

@@ -83,7 +83,7 @@ class RecordedCalls:
     def _call(self, data: Sequence[Any], params: Params) -> list[Any]:
         arrays: list[DeviceArray] = []
         key: list[Any] = []
-        on_device = False
+        on_device = self.owner.program.stays
         for d in data:
             found = self.device.adopt(d)
             if found is None:

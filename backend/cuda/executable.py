@@ -16,20 +16,31 @@ from .device.device import Device
 from .forms import forms_of
 from .products.explain import describe
 from .products.ways import open_ways
+from .several.peers import Peers
+from .several.sharded import Sharded, shard
 from .source import lowering, source
 from .source import remarks as remarks_on
 
 if TYPE_CHECKING:
     from treadle.dsl.operations.algebra.product_way import ProductWay
 
+    from .several.executable import SeveralExecutable
+
 __all__ = [
     "borrowed", "describe_product", "device_here", "executable", "forms_of", "lowering", "machine",
-    "placed", "product_ways", "remarks", "source", "wait",
+    "peers_of", "placed", "product_ways", "remarks", "sharded", "source", "wait",
 ]  # fmt: skip
 
 
 def remarks(program: TracedProgram) -> list[str]:
-    """How loops over arrays run, and how host arrays are copied to the device and back."""
+    """How loops over arrays run, and how host arrays are copied to the device and back; on several
+    GPUs, the blocks of every kernel."""
+    if program.devices is not None:
+        from .several import executable as several
+
+        here = _here()
+        memory = MEMORY if here is None else peers_of(program.devices).memory
+        return several.remarks(program, len(program.devices), memory)
     return remarks_on(program, _here())
 
 
@@ -82,12 +93,33 @@ def device_here() -> Device:
     return CudaDevice.current()
 
 
-def executable(program: TracedProgram) -> CudaExecutor:
-    """The program, ready to run on the current GPU."""
+def peers_of(ordinals: Sequence[int]) -> Peers:
+    """The GPUs of these numbers; tests replace this function."""
+    device_here()
+    from .several.driver import CudaPeers
+
+    return CudaPeers.of(tuple(ordinals))
+
+
+def executable(program: TracedProgram) -> CudaExecutor | SeveralExecutable:
+    """The program, ready to run on the current GPU, or on those that it is compiled for."""
+    if program.devices is not None:
+        from .several.executable import SeveralExecutable
+
+        return SeveralExecutable(program, peers_of(program.devices))
     return Executor(program, device_here())
 
 
+def sharded(value: Any, ordinals: Sequence[int]) -> Sharded:
+    """An array in parts on the GPUs of these numbers."""
+    peers = peers_of(ordinals)
+    return shard(peers, value if peers.where(value) is not None else readable(value))
+
+
 CudaExecutor = Executor[Device]
+
+#: Bytes of memory of a GPU of which only explanations are asked: those of an H100.
+MEMORY = 80 << 30
 
 
 def borrowed(value: Any) -> Any:

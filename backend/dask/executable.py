@@ -9,11 +9,14 @@ import numpy as np
 
 from treadle.dsl.errors import ShapeError
 
+from ..blocks import report as blocks
+from ..blocks.domain import Chunks
+from ..blocks.engine import Engine, default_chunks
+from ..blocks.plan import Plan, Planner
 from ..native.executable import lowering, source
 from ..runtime.run import Params
 from .graph import arrays, as_dask, chunks_of, compute, is_dask
-from .plan import Plan, Planner
-from .report import remarks
+from .memory import limit
 
 if TYPE_CHECKING:
     from treadle.dsl.program import TracedProgram
@@ -22,6 +25,21 @@ if TYPE_CHECKING:
 def executable(program: TracedProgram) -> DaskExecutable:
     """The program, ready to run."""
     return DaskExecutable(program)
+
+
+def engine(program: TracedProgram) -> Engine:
+    """Tasks on the current client's workers, else on threads."""
+    return Engine("dask arrays", "native", program.settings, limit(), default_chunks)
+
+
+def remarks(program: TracedProgram) -> list[str]:
+    """The stages of a program, for its example chunks if it has any."""
+
+    def chunks(k: int, shape: Sequence[int], itemsize: int) -> Chunks:
+        given = program.example_chunks[k] if k < len(program.example_chunks) else None
+        return default_chunks(shape, itemsize) if given is None else given
+
+    return blocks.remarks(program, engine(program), "on arrays of dask", chunks)
 
 
 class DaskExecutable:
@@ -47,7 +65,8 @@ class DaskExecutable:
                     hint="Call x.compute_chunk_sizes() first.",
                 )
         shapes = [tuple(int(n) for n in a.shape) for a in given]
-        return Planner(self.program, shapes, [chunks_of(a) for a in given], params).plan
+        chunks = [chunks_of(a) for a in given]
+        return Planner(self.program, shapes, chunks, params, engine(self.program)).plan
 
     def replay(
         self, args: Sequence[Any], data: Sequence[Any], params: Params

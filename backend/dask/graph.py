@@ -15,10 +15,11 @@ import dask.array as da
 import numpy as np
 from dask.highlevelgraph import HighLevelGraph
 
+from ..blocks.domain import Chunks
+from ..blocks.engine import default_chunks
+from ..blocks.plan import Plan, Stage
+from ..blocks.tasks import key_of, tasks
 from ..runtime.storage import packed
-from .domain import Chunks
-from .plan import Plan, Stage, default_chunks
-from .tasks import key_of, tasks
 from .worker import computed
 
 

@@ -12,6 +12,7 @@ import tempfile
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -22,12 +23,13 @@ from treadle.dsl.errors import MemoryLimitExceeded, ShapeError
 from treadle.dsl.graph import Leaf
 from treadle.dsl.program import TracedProgram
 
-from .domain import Chunks
-from .localise import Blocks
-from .plan import Plan, Planner, Stage, cut, default_chunks
-from .program import BlockProgram
-from .tasks import Task, count, tasks
-from .worker import assembled, kept
+from ..blocks.buffers import assembled, kept
+from ..blocks.domain import Chunks
+from ..blocks.engine import Engine, cut, default_chunks
+from ..blocks.localise import Blocks
+from ..blocks.plan import Plan, Planner, Stage
+from ..blocks.program import BlockProgram
+from ..blocks.tasks import Task, count, tasks
 
 #: Blocks in memory at a time: one is read, one is computed, one is written.
 HELD = 3
@@ -51,8 +53,10 @@ def plan_for(program: TracedProgram, sources: Sequence[Any], params: Sequence[An
             _aligned(default_chunks(shape, node.type.numpy.itemsize, size), source)
             for shape, node, source in zip(shapes, program.inputs, sources, strict=True)
         ]
+        engine = Engine("files", "native", program.settings, memory // HELD,
+                        partial(default_chunks, size=size), overhead=size / RATE)  # fmt: skip
         try:
-            plan = Planner(program, shapes, chunks, params, size, memory // HELD, size / RATE).plan
+            plan = Planner(program, shapes, chunks, params, engine).plan
         except MemoryLimitExceeded:
             if size <= SMALLEST:
                 raise

@@ -289,7 +289,7 @@ def _in_one_place(before: Location | None, here: Location | None) -> Location | 
 
 def _matches(node: Input, source: Any) -> bool:
     """Whether an array still has the memory layout with which it was used."""
-    return all(getattr(node.source, k) == getattr(source, k, None) for k in _LAYOUT)
+    return all(getattr(node.source, k, None) == getattr(source, k, None) for k in _LAYOUT)
 
 
 _LAYOUT = ("shape", "strides", "dtype")

@@ -12,7 +12,7 @@ ROOT = Path(__file__).resolve().parents[2]
 #: nature have names (`backend/runtime/types.py`, `dsl/annotations.py`), which count once.
 MOST = {"dsl": 1090, "skeletons": 345, "backend": 570, "treadle": 195}
 #: Modules about objects of a library without types.
-UNTYPED = {"backend/dask"}
+UNTYPED = {"backend/blocks", "backend/dask"}
 
 
 def uses(folder: str) -> int:

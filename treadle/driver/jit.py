@@ -51,6 +51,7 @@ if TYPE_CHECKING:
 
 from .arguments import signature, split_arguments, symbol, valued
 from .program import Program, operation_names, unnamed_schedules
+from .several import gpus
 
 
 def backend_for(name: str | None, data: Iterable[Any]) -> str:
@@ -197,8 +198,10 @@ class Jit(Generic[P, R, S]):
         backend: str | None,
         changes: dict[str, Any],
         overrides: dict[str, Any] | None = None,
+        devices: tuple[int, ...] | None = None,
     ) -> None:
         functools.update_wrapper(self, function)
+        self._devices = devices
         self._function, self._backend, self._changes = function, backend, changes
         self._overrides = overrides or {}
         self._programs: dict[Settings, Programs] = {}
@@ -225,7 +228,8 @@ class Jit(Generic[P, R, S]):
 
     def on(self, backend: str) -> Jit[P, R, S]:
         """The same function on another backend."""
-        return Jit(self._function, backend, self._changes, self._overrides)
+        devices = self._devices if backend == "cuda" else None
+        return Jit(self._function, backend, self._changes, self._overrides, devices)
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         return self if instance is None else functools.partial(self.__call__, instance)
@@ -324,6 +328,7 @@ class Jit(Generic[P, R, S]):
             params,
             getattr(self._function, "__name__", "program"),
             self._overrides,
+            self._devices,
         )
         program.example_shapes = _shapes(flat)
         self._here().keep(key, flat, program, asked)
@@ -353,7 +358,8 @@ class Jit(Generic[P, R, S]):
             name = getattr(self._function, "__name__", "f")
             name = name if name.isidentifier() else "f"
             raise unnamed_schedules(name, unnamed, operation_names(traced))
-        return Jit(self._function, self._backend, self._changes, {**self._overrides, **schedules})
+        more = {**self._overrides, **schedules}
+        return Jit(self._function, self._backend, self._changes, more, self._devices)
 
     @user_facing
     def tune(
@@ -370,7 +376,11 @@ class Jit(Generic[P, R, S]):
             *args, budget=budget, keep=keep, tolerance=tolerance, progress=progress
         )
         made: Jit[P, R, S] = Jit(
-            self._function, self._backend, self._changes, {**self._overrides, **tuned.overrides}
+            self._function,
+            self._backend,
+            self._changes,
+            {**self._overrides, **tuned.overrides},
+            self._devices,
         )
         made.tuning = tuned.tuning
         return made
@@ -422,6 +432,7 @@ def jit(
     fast_math: bool | None = None,
     recognise: bool | None = None,
     deterministic: bool | None = None,
+    devices: int | Sequence[int] | None = None,
 ) -> Jit[P, Any, Any]: ...
 @overload
 def jit(
@@ -431,6 +442,7 @@ def jit(
     fast_math: bool | None = None,
     recognise: bool | None = None,
     deterministic: bool | None = None,
+    devices: int | Sequence[int] | None = None,
 ) -> Jit[P, Array, Data]: ...
 @overload
 def jit(
@@ -440,6 +452,7 @@ def jit(
     fast_math: bool | None = None,
     recognise: bool | None = None,
     deterministic: bool | None = None,
+    devices: int | Sequence[int] | None = None,
 ) -> Jit[P, tuple[Array, Array], tuple[Data, Data]]: ...
 @overload
 def jit(
@@ -449,6 +462,7 @@ def jit(
     fast_math: bool | None = None,
     recognise: bool | None = None,
     deterministic: bool | None = None,
+    devices: int | Sequence[int] | None = None,
 ) -> Jit[P, tuple[Array, ...], tuple[Data, ...]]: ...
 @overload
 def jit(
@@ -458,6 +472,7 @@ def jit(
     fast_math: bool | None = None,
     recognise: bool | None = None,
     deterministic: bool | None = None,
+    devices: int | Sequence[int] | None = None,
 ) -> Jit[P, R, Any]: ...
 @overload
 def jit(
@@ -466,6 +481,7 @@ def jit(
     fast_math: bool | None = None,
     recognise: bool | None = None,
     deterministic: bool | None = None,
+    devices: int | Sequence[int] | None = None,
 ) -> Compiler: ...
 @user_facing
 def jit(
@@ -475,6 +491,7 @@ def jit(
     fast_math: bool | None = None,
     recognise: bool | None = None,
     deterministic: bool | None = None,
+    devices: int | Sequence[int] | None = None,
 ) -> Jit[P, R, Any] | Compiler:
     """Compile a function of arrays (decorator, or `td.jit(f, backend=…)`).
 
@@ -488,6 +505,8 @@ def jit(
         fast_math: whether floating-point sums and products may be reordered and approximated;
             optional.
         recognise: whether loops that are known operations are replaced by these; optional.
+        devices: with backend="cuda", the number of GPUs, or their numbers: arrays are in parts on
+            all of them, as [several GPUs](larger.md#several-gpus) tells; optional.
 
     Result: the compiled function: it takes and returns data, or arrays inside other traced
         functions.
@@ -510,11 +529,12 @@ def jit(
     }
 
     require_name(backend)
+    numbers = None if devices is None else gpus(devices, backend)
 
     def wrap(f: Any) -> Any:
         if not callable(f) or isinstance(f, type | staticmethod | classmethod):
             raise _no_function(f)
-        return Jit(f, backend, changes)
+        return Jit(f, backend, changes, devices=numbers)
 
     made: Jit[P, R, Any] | Compiler = wrap if function is None else wrap(function)
     return made

@@ -60,7 +60,9 @@ class Program(TracedProgram):
         params: Sequence[Param] = (),
         name: str = "program",
         overrides: dict[str, Any] | None = None,
+        devices: tuple[int, ...] | None = None,
     ) -> None:
+        self.devices, self.stays = devices, False
         self.tree, self.settings, self.backend, self.name = tree, settings, backend, name
         self.overrides = dict(overrides or {})
         roots = without_rules(roots)
@@ -249,6 +251,7 @@ class Program(TracedProgram):
             self.source_arguments,
             self.params,
             self.name,
+            devices=self.devices if backend == self.backend else None,
         )
         other.example_shapes, other.example_numbers = self.example_shapes, self.example_numbers
         other.example_chunks = self.example_chunks
@@ -285,6 +288,7 @@ class Program(TracedProgram):
             self.params,
             self.name,
             schedules,
+            self.devices,
         )
         made.overrides = {**self.overrides, **schedules}
         made.example_shapes, made.example_numbers = self.example_shapes, self.example_numbers

@@ -10,14 +10,14 @@ axis 0) in `gpu_columns.py`, segments in `../segmented/gpu.py`.
 
 from __future__ import annotations
 
-from treadle.dsl.expr import Expr
-from treadle.dsl.graph import Fold
+from treadle.dsl.expr import Expr, constant
+from treadle.dsl.graph import Fold, Shape
 
 from ...ir import arithmetic as at
 from ...ir.kernel import Lowered
 from ..build import Builder, LoweringContext
 from ..gpu.collectives import neutral_of
-from .gpu_columns import ColumnFold
+from .gpu_columns import WIDTH, ColumnFold, parts_of, sides_across
 from .gpu_jam import JammedFold
 from .gpu_row_folder import run_of, vector_of
 from .gpu_rows import THREADS, RowsFold, part_of
@@ -50,3 +50,18 @@ def grouping(node: Fold) -> Expr | None:
         return None
     each = vector_of(node) * (1 if neutral_of(node.combine) is not None else run_of(node.combine))
     return part_of(at.product(node.outer), at.product(node.inner), THREADS * each)
+
+
+def groups(node: Fold, extents: Shape) -> tuple[Expr, ...]:
+    """The values that decide how a fold of `extents`, the outer axes first, groups the elements of
+    a row or column: folds of rows with equal elements and values have equal bits."""
+    outer, inner = extents[: len(node.outer)], extents[len(node.outer) :]
+    count = at.product(inner)
+    if not runs_across(node) or is_pinned(node):
+        each = vector_of(node) * (
+            1 if neutral_of(node.combine) is not None else run_of(node.combine)
+        )
+        return (part_of(at.product(outer), count, THREADS * each),)
+    width, across = sides_across(outer[-1], vector_of(node), constant(WIDTH))
+    height = at.floor_divide(THREADS, width)
+    return width, *parts_of(at.product(outer[:-1]), across, height, count)

@@ -17,7 +17,7 @@ from treadle.dsl.graph import Combine, Fold, Shape
 from treadle.dsl.types import int64
 
 from ...ir import arithmetic as at
-from ...ir.kernel import Barrier, Kernel, Load, Lowered
+from ...ir.kernel import Barrier, Buffer, Kernel, Load, Lowered
 from ...ir.linearize import Linearizer
 from .. import tiling, transform
 from ..build import Builder, element_cost
@@ -28,7 +28,7 @@ from ..gpu.orders import BlockVisits, Visits
 from .gpu_row_folder import UNROLL, unrolling, vector_of
 from .gpu_rows import how
 from .gpu_short import sequential
-from .rows import RowFold
+from .rows import LEAVES, PARTIALS, RowFold
 
 #: Threads of a block; of one that combines partial results.
 THREADS, COMBINE_THREADS = 256, 1024
@@ -121,10 +121,13 @@ class ColumnFold(RowFold):
         self.neutral, self.short = neutral_of(node.combine), sequential(node)
         self.types = [r.type for r in node.combine.results]
         count = at.product(self.inner)
-        self.sides = _Sides.of(builder, self.outer, count, self.vector, THREADS, WIDTH, True,
-                               self.short)  # fmt: skip
+        self.of_leaves = node.label.operation == LEAVES
+        if self.of_leaves:
+            self.short = FALSE
+        self.sides = _Sides.of(builder, self.outer, count, self.vector, THREADS, WIDTH,
+                               not self.of_leaves, self.short)  # fmt: skip
         grid = leaves(self.outer, self.sides.host_parts, self.sides.host_across, self.vector)
-        self.visits = Visits.of(builder, *grid)
+        self.visits = None if self.of_leaves else Visits.of(builder, *grid)
 
     def blocks(self) -> Expr:
         """The number of thread blocks that fold the elements (host)."""
@@ -135,8 +138,13 @@ class ColumnFold(RowFold):
 
     def lower(self) -> Lowered:
         builder, sides = self.builder, self.sides
-        partials = at.product((sides.host_parts, *self.outer))
-        self.scratch = self.partials(builder.scalar(partials, "partials"))
+        if self.node.label.operation == PARTIALS:
+            alone = Group(builder, self.roots, self.column, 1)
+            return builder.lowered(self._combine(at.product(self.inner), alone, self._inner))
+        self.scratch: tuple[Buffer, ...] = ()
+        if not self.of_leaves:
+            partials = at.product((sides.host_parts, *self.outer))
+            self.scratch = self.partials(builder.scalar(partials, "partials"))
         group = Group(builder, self.roots, self.column, self.vector)
         alone = Group(builder, self.roots, self.column, 1)
         whole = multiples(self.outer[-1], self.vector, builder)
@@ -149,7 +157,7 @@ class ColumnFold(RowFold):
         if self.short is not FALSE and self.visits is None:
             made = self._short(alone, None)
             kernels.insert(0, self._short(group, made) if wide else made)
-        return builder.lowered(*kernels, self._combine(sides))
+        return builder.lowered(*kernels, *([] if self.of_leaves else [self._combine_parts(sides)]))
 
     def _short(self, group: Group, fallback: Kernel | None) -> Kernel:
         """Columns of few elements, each folded from the top; those of all planes form one range."""
@@ -191,6 +199,9 @@ class ColumnFold(RowFold):
         into, grid = self.builder.emitter(), Threads.of(THREADS)
 
         def end(at_row: Sequence[Expr], plane: Expr, part: Expr, total: tuple[Var, ...]) -> None:
+            if not self.scratch:
+                self.finish(into, at_row, total, sides.count)
+                return
             alone = at.equal(sides.parts, 1)
             with into.when(alone):
                 self.finish(into, at_row, total, sides.count)
@@ -217,24 +228,32 @@ class ColumnFold(RowFold):
         return self.kernel("blocks", tasks, grid.task, into,
                            f"columns side by side, {how(self.combine)}", **gpu)  # fmt: skip
 
-    def _combine(self, first: _Sides) -> Kernel:
-        """Partial results of each column, from top to bottom."""
-        builder, parts = self.builder, first.host_parts
+    def _combine_parts(self, first: _Sides) -> Kernel:
+        """Partial results of each column that the kernel before has stored."""
+        parts, plane, k = first.host_parts, Var("plane", int64), Var("k", int64)
+        above = at.add(at.multiply(plane, self.builder.scalar(parts, "count")), k)
+        columns = self.builder.scalar(self.outer[-1], "columns")
+        roots = [Load(s, at.add(at.multiply(above, columns), self.column)) for s in self.scratch]
+        group = Group(self.builder, roots, self.column, 1)
+        return self._combine(parts, group, lambda inside, p: {k: p}, first, plane)
+
+    def _combine(self, parts: Expr, group: Group,
+                 inner: Callable[[Linearizer, Expr], dict[Expr, Expr]],
+                 first: _Sides | None = None, plane: Var | None = None) -> Kernel:  # fmt: skip
+        """Partial results of each column, from top to bottom: those of the kernel before, dealt as
+        `first`, or, without it, of another program."""
+        builder = self.builder
         below = at.maximum(at.ceil_div(parts, UNROLL), 1)
         width = at.maximum(at.floor_divide(COMBINE_THREADS, below), COMBINE_WIDTH)
         sides = _Sides.of(builder, self.outer, parts, 1, COMBINE_THREADS, width, False,
-                          when=at.less(1, parts))  # fmt: skip
+                          when=TRUE if first is None else at.less(1, parts))  # fmt: skip
         into, grid = builder.emitter(), Threads.of(COMBINE_THREADS)
-        plane, k = Var("plane", int64), Var("k", int64)
-        above = at.add(at.multiply(plane, sides.count), k)
-        roots = [Load(s, at.add(at.multiply(above, sides.columns), self.column))
-                 for s in self.scratch]  # fmt: skip
+        count = sides.count if first is None else first.count
 
         def end(at_row: Sequence[Expr], plane: Expr, part: Expr, total: tuple[Var, ...]) -> None:
-            self.finish(into, at_row, total, first.count)
+            self.finish(into, at_row, total, count)
 
-        self._emit(into, grid, sides, Group(builder, roots, self.column, 1), 1,
-                   lambda inside, p: {k: p}, end, plane)  # fmt: skip
+        self._emit(into, grid, sides, group, 1, inner, end, plane)
         return self.kernel("combine", sides.tasks, grid.task, into,
                            "partial results from top to bottom", **grid.launch())  # fmt: skip
 

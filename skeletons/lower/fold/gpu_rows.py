@@ -29,7 +29,7 @@ from ..gpu.orders import BlockVisits, Visits, leaf
 from .gpu_jam import JammedFold
 from .gpu_row_folder import RowElements, RowFolder, vector_of
 from .gpu_short import FEW_LANES, ShortRows, sequential
-from .rows import RowFold
+from .rows import LEAVES, PARTIALS, RowFold
 
 #: Threads of a block; of one that combines partial results, and the vectors it loads at once.
 THREADS, COMBINE_THREADS, COMBINE_UNROLL = 256, 512, 8
@@ -82,11 +82,12 @@ class _Deal:
 
     @classmethod
     def of(cls, builder: Builder, rows: Expr, count: Expr, each: int, threads: int,
-           cut: Expr | None, when: Expr = TRUE) -> _Deal:  # fmt: skip
-        """`each`: consecutive elements per thread; `cut`: elements per part, if rows are split."""
+           cut: Expr | None, when: Expr = TRUE, least: int = 1) -> _Deal:  # fmt: skip
+        """`each`: consecutive elements per thread; `cut`: elements per part, if rows are split;
+        `least`: lanes of a row."""
         lanes: Expr = at.integer(threads)
         width = threads // 2
-        while width:
+        while width >= least:
             depth = DEPTH if width >= FEW_LANES else 1
             lanes = at.select(at.less_equal(count, width * each * depth), width, lanes)
             width //= 2
@@ -112,7 +113,7 @@ class RowsFold(RowFold):
         self.jammed, self.sequential = JammedFold.of(builder, node), sequential(node)
         roots = transform.resolve(node.elements, builder, (*node.outer, *node.inner))
         rank, inner = len(node.outer), node.inner
-        vector = vector_of(node)
+        vector = 1 if node.label.operation == PARTIALS else vector_of(node)
         self.rows, self.count = at.product(node.outer), at.product(inner)
         position = Var("p", int64)
         linear = None
@@ -157,6 +158,10 @@ class RowsFold(RowFold):
         return at.ceil_div(at.multiply(self.rows, self.deal.host_parts), per_block)
 
     def lower(self) -> Lowered:
+        if self.node.label.operation == LEAVES:
+            return self._leaves()
+        if self.node.label.operation == PARTIALS:
+            return self.builder.lowered(self._combine(None, self.count, self.elements))
         builder, deal, jammed, few, each = (
             self.builder, self.deal, self.jammed, self.few, self.each)  # fmt: skip
         partials = at.multiply(self.rows, deal.host_parts)
@@ -173,7 +178,17 @@ class RowsFold(RowFold):
         first = self._variants(partial(self._blocks, deal))
         if jammed is not None:
             first = jammed.kernels(self, self.scratch, deal, first)
-        return builder.lowered(*kernels, first, self._combine(deal))
+        base, k = Var("base", int64), Var("k", int64)
+        loads = [Load(s, at.add(base, k)) for s in self.scratch]
+        results = RowElements(builder, loads, k, 1)
+        return builder.lowered(*kernels, first, self._combine(deal, deal.host_parts, results, base))
+
+    def _leaves(self) -> Lowered:
+        """Rows that are leaves, each folded by a block, as the parts of a long row are."""
+        builder = self.builder
+        deal = _Deal.of(builder, self.rows, self.count, 1, THREADS, None, least=THREADS)
+        self.visits, self.long, self.scratch = None, TRUE, ()
+        return builder.lowered(self._variants(partial(self._blocks, deal)))
 
     def _variants(self, make: Callable[[RowElements, Kernel | None], Kernel]) -> Kernel:
         """A kernel with wide loads if they are valid, otherwise without."""
@@ -185,6 +200,9 @@ class RowsFold(RowFold):
         folder = RowFolder(self.combine, elements, deal.lanes)
 
         def end(at_row: Sequence[Expr], row: Expr, part: Expr, total: tuple[Var, ...]) -> None:
+            if not self.scratch:
+                self.finish(into, at_row, total, deal.count)
+                return
             alone = at.equal(deal.parts, 1)
             with into.when(alone):
                 self.finish(into, at_row, total, deal.count)
@@ -212,21 +230,21 @@ class RowsFold(RowFold):
         tasks = at.select(self.long, iterations.tasks, 0)
         return self.builder.scalar(tasks, "visit_blocks")
 
-    def _combine(self, first: _Deal) -> Kernel:
-        """Partial results of each row, in order."""
+    def _combine(self, first: _Deal | None, parts: Expr, elements: RowElements,
+                 base: Var | None = None) -> Kernel:  # fmt: skip
+        """Partial results of each row, in order: those of the kernel before, dealt as `first`, or,
+        without it, of another program."""
         builder = self.builder
-        parts = first.host_parts
         into, grid = builder.emitter(), Threads.of(COMBINE_THREADS)
-        base, k = Var("base", int64), Var("k", int64)
-        roots = [Load(s, at.add(base, k)) for s in self.scratch]
-        elements = RowElements(builder, roots, k, 1)
         elements = elements.scalar_only()
         each = RowFolder(self.combine, elements, constant(1)).each
-        deal = _Deal.of(builder, self.rows, parts, each, COMBINE_THREADS, None, at.less(1, parts))
+        several = TRUE if first is None else at.less(1, parts)
+        deal = _Deal.of(builder, self.rows, parts, each, COMBINE_THREADS, None, several)
         folder = RowFolder(self.combine, elements, deal.lanes, COMBINE_UNROLL)
+        count = deal.count if first is None else first.count
 
         def end(at_row: Sequence[Expr], row: Expr, part: Expr, total: tuple[Var, ...]) -> None:
-            self.finish(into, at_row, total, first.count)
+            self.finish(into, at_row, total, count)
 
         self._emit(into, grid, deal, folder, end, base)
         return self.kernel("combine", deal.tasks, grid.task, into,

@@ -37,9 +37,9 @@ from ..combining import apply_combine, assign, combine_simple, declare
 
 #: Elements of a column that are folded between two accesses to its accumulator in memory.
 ACROSS_STEP = 8
-#: The operation that combines the results of leaves which other programs have computed: one block,
-#: combined as the second kernel of a fold does.
-PARTIALS = "combine leaves"
+#: The operations of a fold in two programs: rows that are leaves, each as a block of the first
+#: kernel of a fold; and the combination of leaves, as by the second kernel.
+LEAVES, PARTIALS = "leaves", "combine leaves"
 
 
 def goes_across(node: Fold, builder: Builder | None = None) -> bool:

@@ -15,12 +15,13 @@ blocks: a scan of floats is bitwise reproducible.
 
 from __future__ import annotations
 
-from treadle.dsl.graph import Scan
+from treadle.dsl.expr import Expr
+from treadle.dsl.graph import Scan, Shape
 
 from ...ir import arithmetic as at
 from ...ir.kernel import Lowered
 from ..build import Builder, LoweringContext
-from .gpu_columns import ColumnScan
+from .gpu_columns import ColumnScan, parts_of
 from .gpu_pipelined import PipelinedScan, fits
 from .gpu_rows import RowScan
 from .gpu_tiles import TileScan
@@ -38,7 +39,7 @@ def lower_scan(node: Scan, context: LoweringContext) -> Lowered:
         return ColumnScan(builder, node).lower()
     length = node.shape[-1]
     rows = at.product(node.shape[:-1])
-    narrow = at.either(at.less_equal(length, SHORT_ROW), at.less_equal(MANY_ROWS, rows))
+    narrow = _is_narrow(length, rows)
     wide, kernels = at.negate(narrow), [RowScan(builder, node).lower(narrow)]
     if fits(node):
         long = at.less_equal(LONG_ROW, length)
@@ -47,3 +48,17 @@ def lower_scan(node: Scan, context: LoweringContext) -> Lowered:
     else:
         kernels.append(TileScan(builder, node).lower(wide))
     return builder.lowered(*kernels)
+
+
+def groups(node: Scan, extents: Shape) -> tuple[Expr, ...]:
+    """The values that decide how a scan over `extents` groups the elements of a row: scans of rows
+    with equal elements and values have equal bits."""
+    length = extents[node.axis]
+    others = (*extents[: node.axis], *extents[node.axis + 1 :])
+    if node.axis != len(extents) - 1:
+        return parts_of(length, at.product(others))
+    return (_is_narrow(length, at.product(others)),)
+
+
+def _is_narrow(length: Expr, rows: Expr) -> Expr:
+    return at.either(at.less_equal(length, SHORT_ROW), at.less_equal(MANY_ROWS, rows))

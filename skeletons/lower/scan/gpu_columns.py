@@ -38,6 +38,14 @@ AHEAD = 16
 _DEAR = 12.0
 
 
+def parts_of(n: Expr, columns: Expr) -> tuple[Expr, Expr]:
+    """The parts that columns of `n` steps are split into, and the steps of a part."""
+    wanted = at.minimum(at.ceil_div(ENOUGH, at.maximum(columns, 1)), PARTS)
+    most = at.maximum(at.minimum(wanted, at.floor_divide(n, LEAST)), 1)
+    span = at.maximum(at.ceil_div(n, most), 1)
+    return at.maximum(at.ceil_div(n, span), 1), span
+
+
 class ColumnScan(AxisScan):
     """One kernel or three (module docstring)."""
 
@@ -49,11 +57,7 @@ class ColumnScan(AxisScan):
         self.ahead = AHEAD if cost <= _DEAR else 4
         scalar = builder.scalar
         n, columns = node.shape[node.axis], at.product(self.others)
-        wanted = at.ceil_div(ENOUGH, at.maximum(columns, 1))
-        wanted = at.minimum(wanted, PARTS)
-        most = at.maximum(at.minimum(wanted, at.floor_divide(n, LEAST)), 1)
-        span = at.maximum(at.ceil_div(n, most), 1)
-        parts = at.maximum(at.ceil_div(n, span), 1)
+        parts, span = parts_of(n, columns)
         self.host_parts, self.host_columns = parts, columns
         self.span, self.parts = scalar(span, "span"), scalar(parts, "parts")
         # Columns of a plane lie side by side; `width` of them before the next part begins.

@@ -43,7 +43,12 @@ ALIGNMENT = 256
 
 
 class DeviceArray(np.ndarray):
-    """An array in the memory of the emulated device."""
+    """An array in the memory of an emulated device, the one of number `gpu`."""
+
+    gpu: int
+
+    def __array_finalize__(self, of: np.ndarray | None) -> None:
+        self.gpu = getattr(of, "gpu", 0)
 
     def get(self) -> np.ndarray:
         """A copy on the host."""

@@ -77,7 +77,7 @@ def test_the_bits_of_one_machine(name: str) -> None:
 
 
 def test_blocks_fit_in_memory(plate: np.ndarray) -> None:
-    from treadle.backend.dask.memory import projected
+    from treadle.backend.blocks.memory import projected
     from treadle.backend.dask.stream import HELD, Stream
 
     program = td.jit(heat, backend="dask").lower(plate, 23)

@@ -28,7 +28,8 @@ GENERATED: dict[str, Callable[[Writer, str], None]] = {}
 #: Public names that no line draws, and why.
 NOT_GENERATED = {
     **dict.fromkeys(
-        ("Array", "Program", "Scalar", "BilinearAlgorithm", "Cache"), "a class, not an operation"
+        ("Array", "Program", "Scalar", "Sharded", "BilinearAlgorithm", "Cache"),
+        "a class, not an operation",
     ),
     **dict.fromkeys(
         ("AxisError", "BackendUnavailable", "CompilationError", "DTypeError", "DeviceOutOfMemory",
@@ -38,6 +39,7 @@ NOT_GENERATED = {
         "an error",
     ),
     "stream": "jit, on files: tests/backend/dask",
+    "shard": "arrays on several GPUs: tests/backend/cuda/test_several.py",
     **dict.fromkeys(("jit", "run", "load", "config", "precision"), "a manner of running"),
     **dict.fromkeys(("backends", "error_bound"), "tells about machines and errors, makes no array"),
     "fft": "a module: transforms by a library, tests/conformance/test_fourier.py",

@@ -7,7 +7,7 @@ at an edge of the array, its boundary is that of the array.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod, sqrt
 from typing import Any
@@ -16,17 +16,14 @@ import numpy as np
 
 from treadle.dsl.expr import Expr, Extent, Foreign, Index, Param, Read, substitute, walk
 from treadle.dsl.graph import ArrayLoop, Generate, Input, Label, Leaf, Node
-from treadle.dsl.process.configuration import Settings
 from treadle.dsl.types import int64
 from treadle.skeletons.ir import arithmetic as at
 
 from .domain import Axis, Chunks, Known, Numbers, follows, reads_of
+from .engine import Engine
 from .localise import BACK, WRAP, Blocks, Buffer, NoRule, Result, extents_of
 from .program import BlockProgram, results_tree
 from .whole import inside
-
-#: Seconds that the engine needs for a task, and a kernel for an iteration of an element.
-TASK, ELEMENT = 2e-3, 1e-9
 
 
 @dataclass
@@ -46,11 +43,9 @@ class LoopLocaliser:
         known: Known,
         grids: Mapping[Leaf, Chunks],
         outside: Collection[Node],
-        choose: Callable[[Sequence[int], int], Chunks],
-        overhead: float = TASK,
+        engine: Engine,
     ) -> None:
-        """`overhead`: the seconds of a task besides those of its kernels."""
-        self.overhead = overhead
+        self.engine = engine
         if node.count is None:
             raise NoRule("how often it iterates depends on what arrays hold")
         if node.changing():
@@ -67,7 +62,7 @@ class LoopLocaliser:
         (self.extents,) = shapes
         self._judge()
         self._halo()
-        self.sizes = self._sizes(grids, choose)
+        self.sizes = self._sizes(grids)
 
     def _judge(self) -> None:
         """Every node has the extents of the state and reads neighbours, or arrays as a whole."""
@@ -80,7 +75,7 @@ class LoopLocaliser:
             if extents_of(n.shape, self.known, n) != self.extents:
                 raise NoRule(f"{n.label} in its body has other extents than the state")
             for e in walk(n.elements):
-                if isinstance(e, Foreign):
+                if isinstance(e, Foreign) and self.engine.separate:
                     raise NoRule(f"{n.label} calls a Python function")
             for read in reads_of(n.elements):
                 near = self._near(read)
@@ -141,13 +136,11 @@ class LoopLocaliser:
         last = [reach.get(leaf.node, [(0, 0)] * rank) for leaf in self.node.body]
         self.reach = [(max(s[a][0] for s in last), max(s[a][1] for s in last)) for a in range(rank)]
 
-    def _sizes(
-        self, grids: Mapping[Leaf, Chunks], choose: Callable[[Sequence[int], int], Chunks]
-    ) -> list[tuple[int, ...]]:
+    def _sizes(self, grids: Mapping[Leaf, Chunks]) -> list[tuple[int, ...]]:
         best = max(self.node.init, key=lambda leaf: leaf.type.numpy.itemsize)
         chunks = grids[best]
         if all(len(c) == 1 for c in chunks):
-            chunks = choose(self.extents, best.type.numpy.itemsize)
+            chunks = self.engine.choose(self.extents, best.type.numpy.itemsize)
         return [
             (n,) if a in self.whole_axes else tuple(s for s in chunks[a] if s) or (n,)
             for a, n in enumerate(self.extents)
@@ -160,11 +153,15 @@ class LoopLocaliser:
         steps = self.count
         wide = [a for a in cut if sum(self.reach[a])]
         if wide:
-            work = prod(max(s) for s in self.sizes) * ELEMENT
-            overlap = sum(sum(self.reach[a]) / 2 / max(self.sizes[a]) for a in wide)
-            steps = int(sqrt(self.overhead / max(work * overlap, 1e-12)))
+            work = prod(max(s) for s in self.sizes) * self.engine.element
+            # What is computed more than once is the halo, or the blocks beside a chunk's.
+            more = 3 if self.engine.beside else 0.5
+            overlap = sum(more * sum(self.reach[a]) / max(self.sizes[a]) for a in wide)
+            steps = int(sqrt(self.engine.overhead / max(work * overlap, 1e-12)))
             most = min(max(self.sizes[a]) // max(self.reach[a]) for a in wide)
             steps = max(1, min(steps, most, self.count))
+            # Windows of equal length have the smallest halos.
+            steps = -(-self.count // -(-self.count // steps)) if self.count else 1
         return [Window(k, min(steps, self.count - k)) for k in range(0, self.count, max(steps, 1))]
 
     def axes(self, steps: int) -> list[Axis]:
@@ -178,6 +175,7 @@ class LoopLocaliser:
                 self.reach[a][1] * steps,
                 a in self.periodic,
                 len(cut),
+                self.engine.beside,
             )
             for a, n in enumerate(self.extents)
         ]
@@ -186,7 +184,6 @@ class LoopLocaliser:
         self,
         window: Window,
         state: Sequence[Leaf],
-        settings: Settings,
         params: Sequence[Param],
         model: Blocks | None,
     ) -> Blocks:
@@ -196,7 +193,7 @@ class LoopLocaliser:
         others = [leaf for leaf in self.node.init if leaf in self.aligned_reads()]
         sources = [*zip(state, self.node.init, strict=True), *((o, o) for o in (*outer, *others))]
         if model is None:
-            program, extents = self._program([s for s, _ in sources], settings, params)
+            program, extents = self._program([s for s, _ in sources], params)
         else:
             program, extents = model.program, model.extents
         buffers = [
@@ -239,7 +236,7 @@ class LoopLocaliser:
         return Buffer(leaf, given, [zero] * len(shape), full, [False] * len(shape))
 
     def _program(
-        self, sources: Sequence[Leaf], settings: Settings, params: Sequence[Param]
+        self, sources: Sequence[Leaf], params: Sequence[Param]
     ) -> tuple[BlockProgram, list[Expr]]:
         """The program of a window, and the extents that it has as numbers."""
         node, held = self.node, len(self.node.init)
@@ -309,8 +306,8 @@ class LoopLocaliser:
         program = BlockProgram(
             list(loop.leaves),
             results_tree(held),
-            settings,
-            "native",
+            self.engine.settings,
+            self.engine.backend,
             inputs,
             every,
             node.label.operation,
@@ -331,4 +328,4 @@ def _shifted(
     return substitute([memo[e] for e in read.scoped], moved)
 
 
-__all__ = ["TASK", "LoopLocaliser", "Window"]
+__all__ = ["LoopLocaliser", "Window"]

@@ -6,9 +6,9 @@ Numbers that differ from block to block are NumPy arrays that broadcast to the s
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import accumulate, product
+from itertools import accumulate, pairwise, product
 from typing import Any
 
 import numpy as np
@@ -23,11 +23,20 @@ from treadle.dsl.graphs.names import evaluate
 Numbers = NDArray[np.int64]
 #: The sizes of the chunks of an array, or of the blocks of a domain, per axis.
 Chunks = tuple[tuple[int, ...], ...]
+#: Chunks of at least so many halos are computed as a block and others beside it.
+NARROW = 4
 
 
 def edges(sizes: Sequence[int]) -> list[int]:
     """The first index of each chunk, and the index after the last one."""
     return [0, *accumulate(sizes)]
+
+
+def even(extent: int, count: int) -> tuple[int, ...]:
+    """The sizes of `count` parts of an axis, or as many as it has elements."""
+    count = max(min(count, extent), 1)
+    least, more = divmod(extent, count)
+    return (least + 1,) * more + (least,) * (count - more)
 
 
 @dataclass
@@ -37,6 +46,10 @@ class Axis:
 
     `dimension`: that of the grid (None: the axis is not cut).  `periodic`: indices beyond the edges
     are those at the opposite edge.
+
+    A chunk is one block, which needs `before` and `after` elements of its neighbours.  `beside`: it
+    is a block that needs none, whose results near the cuts are wrong, and a block for each cut that
+    computes these, and replaces them.
     """
 
     extent: int
@@ -46,20 +59,44 @@ class Axis:
     after: int = 0
     periodic: bool = False
     rank: int = 0
+    beside: bool = False
+    #: The chunk of each block; the first block of a chunk computes all of it.
+    chunk: tuple[int, ...] = field(init=False)
     start: Numbers = field(init=False)
     stop: Numbers = field(init=False)
     low: Numbers = field(init=False)
     high: Numbers = field(init=False)
 
     def __post_init__(self) -> None:
-        if self.dimension is None:
+        if self.dimension is None or len(self.sizes) == 1:
             self.sizes, self.before, self.after, self.periodic = (self.extent,), 0, 0, False
-        ends = np.array(edges(self.sizes), np.int64)
-        self.start, self.stop = self._over(ends[:-1]), self._over(ends[1:])
-        self.low, self.high = self.start - self.before, self.stop + self.after
+        self.beside = self.beside and self._is_wide()
+        spans = list(self._blocks())
+        self.chunk = tuple(span[0] for span in spans)
+        ends = np.array([span[1:] for span in spans], np.int64).T
+        self.start, self.stop, self.low, self.high = map(self._over, ends)
         if not self.periodic:
             self.low = np.maximum(self.low, 0)
             self.high = np.minimum(self.high, self.extent)
+
+    def _is_wide(self) -> bool:
+        """Whether the blocks at cuts are much smaller than chunks."""
+        halo = self.before + self.after
+        return 0 < NARROW * halo <= min(self.sizes)
+
+    def _blocks(self) -> Iterator[tuple[int, int, int, int, int]]:
+        """The chunk, `start`, `stop`, `low` and `high` of each block."""
+        before, after = self.before, self.after
+        ends = edges(self.sizes)
+        for k, (first, last) in enumerate(pairwise(ends)):
+            if not self.beside:
+                yield k, first, last, first - before, last + after
+                continue
+            yield k, first, last, first, last
+            if before and (k or self.periodic):
+                yield k, first, first + before, first - before, first + before + after
+            if after and (k + 1 < len(self.sizes) or self.periodic):
+                yield k, last - after, last, last - after - before, last + after
 
     def _over(self, values: Numbers) -> Numbers:
         shape = [1] * self.rank
@@ -71,23 +108,31 @@ class Axis:
     def is_cut(self) -> bool:
         return self.dimension is not None
 
+    @property
+    def count(self) -> int:
+        """The number of blocks."""
+        return len(self.chunk)
+
     def numbers(self) -> Numbers:
         """The number of each block."""
-        return self._over(np.arange(len(self.sizes), dtype=np.int64))
+        return self._over(np.arange(self.count, dtype=np.int64))
 
     def counting(self) -> Axis:
         """The axis of an array with one element for each block along this one."""
-        count = len(self.sizes)
+        count = self.count
         return Axis(count, (1,) * count, self.dimension, rank=self.rank)
 
 
 class Known:
-    """The values of expressions over the extents and numbers of a call."""
+    """The values of expressions over the extents and numbers of a call; of those that differ from
+    block to block, an array."""
 
     def __init__(self, values: Mapping[Expr, Any]) -> None:
         self.values = dict(values)
         self._integers = {
-            e: int(v) for e, v in self.values.items() if e.type.is_integer or e.type.kind == "bool"
+            e: int(v)
+            for e, v in self.values.items()
+            if (e.type.is_integer or e.type.kind == "bool") and np.size(v) == 1
         }
 
     def number(self, e: Expr) -> int | None:
@@ -228,6 +273,7 @@ __all__ = [
     "Numbers",
     "Spans",
     "edges",
+    "even",
     "follows",
     "reads_of",
 ]

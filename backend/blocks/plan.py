@@ -1,12 +1,14 @@
 """The plan of a call: the kernels of an optimised program, each in blocks, in order.
 
-A plan knows no engine: `graph.py` makes tasks of dask of it, `stream.py` runs it from files.
+What runs it is not known here: `dask/graph.py` makes tasks of dask of it, `dask/stream.py` runs
+it from files, `cuda/several/` on several GPUs.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise, product
 from math import prod
 from typing import Any
 
@@ -25,7 +27,9 @@ from treadle.dsl.graph import (
     Leaf,
     Node,
     Permute,
+    Recurrence,
     Scan,
+    Shape,
     indices,
     topological,
 )
@@ -36,18 +40,16 @@ from treadle.dsl.program import TracedProgram
 from treadle.dsl.text import in_bytes
 from treadle.dsl.types import int64
 from treadle.skeletons.ir import arithmetic as at
-from treadle.skeletons.lower.fold.cpu import BLOCK as LEAF
-from treadle.skeletons.lower.fold.rows import is_exact
+from treadle.skeletons.lower.fold.rows import LEAVES, PARTIALS, is_exact, runs_across
 
-from .domain import Axis, Chunks, Known
+from .domain import Axis, Chunks, Known, edges, reads_of
+from .engine import Engine
 from .leaves import Leaves
 from .localise import Blocks, Localiser, NoRule, extents_of
-from .loops import TASK, LoopLocaliser
-from .memory import limit, require
+from .loops import LoopLocaliser
+from .memory import require
 from .whole import inside, whole
 
-#: Bytes of a block of results that no array determines.
-BLOCK = 64 << 20
 #: Loops of other operations than stencils become at most so many tasks, else one.
 UNROLLED = 20_000
 #: The largest array, in bytes, of which every block of a scatter has one.
@@ -87,21 +89,14 @@ class Planner:
         shapes: Sequence[tuple[int, ...]],
         chunks: Sequence[Chunks],
         params: Sequence[Any],
-        block: int = BLOCK,
-        allowed: int | None = None,
-        overhead: float = TASK,
+        engine: Engine,
     ) -> None:
-        """`block`: bytes of blocks that no chunks determine; `allowed`: those that a task may use;
-        `overhead`: the seconds of a task besides those of its kernels."""
-        self.overhead = overhead
         if program.settings.check:
             raise DistributionError(
-                "programs in checked mode do not run on dask arrays.",
+                f"programs in checked mode do not run on {engine.name}.",
                 hint="Check the program on a part of the data, as NumPy arrays.",
             )
-        self.program, self.block = program, block
-        self.allowed = limit() if allowed is None else allowed
-        self.settings = program.settings
+        self.program, self.engine = program, engine
         values: dict[Expr, Any] = dict(zip(program.params, params, strict=True))
         for given, shape in zip(program.inputs, shapes, strict=True):
             for a, n in enumerate(shape):
@@ -123,7 +118,7 @@ class Planner:
         found = self.known.number(e)
         if found is None:
             raise DistributionError(
-                "a check of this program depends on what arrays hold.", hint=_INSTEAD
+                "a check of this program depends on what arrays hold.", hint=self.engine.instead
             )
         return found
 
@@ -153,24 +148,47 @@ class Planner:
                     node,
                     self.known,
                     self.outside - {node},
-                    self.settings,
+                    self.engine,
                     self.program.params,
                     str(reason),
                 )
                 self._add(blocks, list(node.leaves))
         except NoRule as reason:
             raise DistributionError(
-                f"{node.label} cannot be computed on dask arrays: {reason}.",
-                hint=_INSTEAD,
+                f"{node.label} cannot be computed on {self.engine.name}: {reason}.",
+                hint=self.engine.instead,
                 where=node.where,
             ) from None
 
     def _plain(self, node: Node, sizes: Mapping[int, tuple[int, ...]] | None = None) -> Stage:
-        local = Localiser(node, self.known, self.plan.chunks, self._chunks, sizes)
-        return self._add(local.blocks(self.settings, self.program.params), list(node.leaves))
+        local = self._local(node, sizes)
+        if not self._agrees(node, local):
+            raise NoRule("how its floats are grouped depends on the number of rows")
+        blocks = local.blocks(self.program.params)
+        parts = [prod(map(len, self.plan.chunks[b.leaf])) for b in blocks.buffers]
+        if prod(blocks.grid) == 1 and max(parts, default=1) > 1:
+            blocks.notes.append(f"in one block: {_why_one(node)}")
+        return self._add(blocks, list(node.leaves))
+
+    def _agrees(self, node: Node, local: Localiser) -> bool:
+        """Whether the elements of a row in a block are grouped as those of the row in all."""
+        if not isinstance(node, Fold | Scan) or is_exact(node.combine):
+            return True
+        whole = self.engine.grouping(node, local.extents)
+        sizes = [set((a.high - a.low).ravel().tolist()) for a in local.axes]
+        return all(self.engine.grouping(node, extents) == whole for extents in product(*sizes))
+
+    def _local(
+        self,
+        node: Node,
+        sizes: Mapping[int, tuple[int, ...]] | None = None,
+        free: Sequence[int] | None = None,
+    ) -> Localiser:
+        result = any(leaf in self.plan.roots for leaf in node.leaves)
+        return Localiser(node, self.known, self.plan.chunks, self.engine, sizes, free, result)
 
     def _add(self, blocks: Blocks, leaves: list[Leaf]) -> Stage:
-        require(blocks, blocks.node, self.allowed)
+        require(blocks, blocks.node, self.engine.allowed)
         for leaf, result in zip(leaves, blocks.results, strict=True):
             self.plan.chunks[leaf] = tuple(
                 (n,) if axis is None else axis.sizes
@@ -182,13 +200,7 @@ class Planner:
     def _same(self, made: Leaf, leaf: Leaf) -> None:
         """An array that is another one."""
         copy = _copy_of(leaf)
-        blocks = Localiser(copy, self.known, self.plan.chunks, self._chunks).blocks(
-            self.settings, self.program.params
-        )
-        self._add(blocks, [made])
-
-    def _chunks(self, extents: Sequence[int], itemsize: int) -> Chunks:
-        return default_chunks(extents, itemsize, self.block)
+        self._add(self._local(copy).blocks(self.program.params), [made])
 
     # --- loops ---
 
@@ -209,8 +221,7 @@ class Planner:
                 self.known,
                 self.plan.chunks,
                 self.outside - {node},
-                self._chunks,
-                self.overhead,
+                self.engine,
             )
         except NoRule as reason:
             self._unrolled(node, reason)
@@ -221,7 +232,7 @@ class Planner:
             for leaf, first in zip(node.leaves, node.init, strict=True):
                 self._same(leaf, first)
         for k, window in enumerate(windows):
-            made = local.blocks(window, state, self.settings, self.program.params, made)
+            made = local.blocks(window, state, self.program.params, made)
             last = k == len(windows) - 1
             state = (
                 list(node.leaves) if last
@@ -273,14 +284,14 @@ class Planner:
             self._plain(node)
             return
         if not exact:
-            try:
-                self._leaves(node)
-            except NoRule:
-                self._plain(node)
-            return
-        local = Localiser(
-            node, self.known, self.plan.chunks, self._chunks, free=tuple(range(len(extents)))
-        )
+            for rule in (self._leaves, self._parts, self._plain):
+                try:
+                    rule(node)
+                    return
+                except NoRule as reason:
+                    why = reason
+            raise why
+        local = self._local(node, free=tuple(range(len(extents))))
         cut_axes = [k for k in inner if local.axes[k].is_cut and len(local.axes[k].sizes) > 1]
         if not is_commutative(node.combine):
             cut_axes = [k for k in cut_axes if k == outer]
@@ -300,12 +311,12 @@ class Planner:
             checks=(),
         )
         free = (*range(outer), *cut_axes)
-        local = Localiser(bare, self.known, self.plan.chunks, self._chunks, free=free)
+        local = self._local(bare, free=free)
         if any(local.axes[k].before or local.axes[k].after for k in cut_axes):
             # Elements within a halo, which are wrong, would be folded.
             self._fold(self._stored(node))
             return
-        blocks = local.blocks(self.settings, self.program.params)
+        blocks = local.blocks(self.program.params)
         axes = [a for k, a in enumerate(blocks.axes) if k in cut_axes]
         partial = self._per_block(blocks, axes)
         place = indices(outer + len(axes))
@@ -325,32 +336,88 @@ class Planner:
 
     def _leaves(self, node: Fold) -> None:
         """A sum of floats: leaves, then all of them together."""
-        found = Leaves(node, self.known, self.settings, self.program.params)
+        found = Leaves(node, self.known, self.engine, self.program.params)
         sizes = found.sizes(self.plan.chunks)
         if len(sizes) <= 1:
             raise NoRule("it has one block of leaves")
         parts = []
-        for blocks in (found.blocks(sizes), *([found.rest()] if found.count % LEAF else [])):
+        for blocks in (found.blocks(sizes), *([found.rest()] if found.count % found.leaf else [])):
             parts.append([self._between(r.shape, r.type) for r in blocks.results])
             self._add(blocks, parts[-1])
         self._instead(found.combined(parts[0], parts[1] if len(parts) > 1 else None), node)
 
+    def _parts(self, node: Fold) -> None:
+        """Sums of floats along rows or columns that are cut, or of which there are fewer in a block
+        so that a kernel would group their elements otherwise: parts of them, then these together,
+        as the kernels of all of them do."""
+        outer, inner = len(node.outer), node.inner
+        if not outer or len(inner) != 1 or identities(node.combine) is None:
+            raise NoRule("it is not a plain sum of rows or columns")
+        extents = extents_of((*node.outer, *inner), self.known, node)
+        size = self.engine.part(node, extents)
+        if size is None:
+            raise NoRule("its rows are not folded in parts")
+        ends = self._local(node, free=tuple(range(outer + 1))).axes[outer].sizes
+        if len(ends) == 1 and self._agrees(node, self._local(node)):
+            raise NoRule("its rows are complete in a block")
+        if any(read.boundary is not None for read in reads_of(node.elements)):
+            self._fold(self._stored(node))
+            return
+        columns = runs_across(node)
+        place, (full, rest) = 0 if columns else outer, divmod(extents[outer], size)
+        known = result_variables(node.elements)
+
+        def fold(shape: Shape, count: int, moved: Mapping[Expr, Expr]) -> Fold:
+            elements = substitute(node.elements, dict(moved))
+            return Fold(shape, (constant(count),), elements, node.combine, None, known, known,
+                        label=Label(LEAVES, node.label.name), where=node.where)  # fmt: skip
+
+        shape = (*node.outer[:place], constant(full), *node.outer[place:])
+        moved: dict[Expr, Expr] = {Index(k): Index(k + columns) for k in range(outer)}
+        moved[Index(outer)] = at.add(at.multiply(Index(place), size), Index(outer + 1))
+        whole = fold(shape, size, moved)
+        cuts = edges(ends)
+        starts = sorted({e // size for e in cuts} | {min(-(-e // size), full) for e in cuts})
+        sizes = {place: tuple(b - a for a, b in pairwise(starts))} if len(ends) > 1 else None
+        free = range(outer) if columns else range(outer + 1)
+        self._add(self._local(whole, sizes, tuple(free)).blocks(self.program.params),
+                  list(whole.leaves))  # fmt: skip
+        at_row = indices(outer + 1)
+        read = (at_row[outer], *at_row[:outer]) if columns else at_row
+        elements: tuple[Expr, ...] = tuple(leaf.at(*read) for leaf in whole.leaves)
+        if rest:
+            last = fold(node.outer, rest, {Index(outer): at.add(Index(outer), full * size)})
+            within = tuple(range(outer - columns))
+            self._add(self._local(last, free=within).blocks(self.program.params), list(last.leaves))
+            ends_ = tuple(leaf.at(*at_row[:outer]) for leaf in last.leaves)
+            either = Cond(at.less(at_row[outer], full), elements, ends_)
+            elements = tuple(Proj(either, k) for k in range(len(elements)))
+        total = Fold(node.outer, (constant(full + bool(rest)),), elements, node.combine,
+                     node.init, node.results, node.epilogue,
+                     label=Label(PARTIALS, node.label.name), where=node.where)  # fmt: skip
+        blocks = self._local(total, free=tuple(range(outer - columns))).blocks(self.program.params)
+        stage = self._add(blocks, list(total.leaves))
+        self._takes(stage, self.instead.get(node, node))
+
     # --- scans ---
 
     def _scan(self, node: Scan) -> None:
-        """A scan of integers or extremes whose axis has several chunks: each block by itself, the
-        totals of the blocks before it, and both together.  Others go along complete rows."""
+        """A scan of integers or extremes whose axis has several chunks: of one row, by carries;
+        else each block by itself, the totals of the blocks before it, and both together.  Other
+        scans go along complete rows."""
         free = tuple(range(len(node.shape)))
-        local = Localiser(node, self.known, self.plan.chunks, self._chunks, free=free)
+        local = self._local(node, free=free)
         axis = local.axes[node.axis]
         plain = node.form == "inclusive" and node.init is None and is_exact(node.combine)
         if not plain or len(axis.sizes) == 1 or axis.before or axis.after:
             self._plain(node)
             return
+        if len(free) == 1 and identities(node.combine) is not None:
+            self._carried(node, axis.sizes)
+            return
         parts = result_variables(node.elements)
         bare = node.with_(results=parts, epilogue=parts, checks=())
-        local = Localiser(bare, self.known, self.plan.chunks, self._chunks, free=free)
-        blocks = local.blocks(self.settings, self.program.params)
+        blocks = self._local(bare, free=free).blocks(self.program.params)
         for result in blocks.results:
             result.axes = tuple(a if a.is_cut else None for a in blocks.axes)
         own = [self._between(r.shape, r.type) for r in blocks.results]
@@ -384,11 +451,31 @@ class Planner:
         made = Generate(node.shape, substitute(node.epilogue, found), label=node.label,
                         where=node.where)  # fmt: skip
         self.known = self.known.with_({number: 0})
-        local = Localiser(made, self.known, self.plan.chunks, self._chunks,
-                          {node.axis: axis.sizes})  # fmt: skip
-        blocks = local.blocks(self.settings, (*self.program.params, number))
+        blocks = self._local(made, {node.axis: axis.sizes}).blocks((*self.program.params, number))
         position = blocks.program.params.index(number)
         blocks.numbers[position] = blocks.axes[node.axis].numbers()
+        self._add(blocks, list(node.leaves))
+
+    def _carried(self, node: Scan, sizes: tuple[int, ...]) -> None:
+        """The total of every block, what comes before each, and the scan of each from there."""
+        parts, neutral = result_variables(node.elements), identities(node.combine)
+        fold = Fold((), node.shape, node.elements, node.combine, None, parts, parts,
+                    label=Label("totals", node.label.name), where=node.where)  # fmt: skip
+        blocks = self._local(fold, {0: sizes}, (0,)).blocks(self.program.params)
+        totals = self._per_block(blocks, blocks.axes)
+        carries = Scan((Extent(totals[0].node, 0),), 0, tuple(t.at(Index(0)) for t in totals),
+                       node.combine, neutral, "exclusive", node.reverse,
+                       label=Label("carries", node.label.name), where=node.where)  # fmt: skip
+        self._plain(carries)
+        number = Param("block", int64)
+        place = at.add(number, int(node.reverse))
+        self.known = self.known.with_({number: np.arange(len(sizes))})
+        local = self._local(
+            node.with_(init=tuple(c.at(place) for c in carries.leaves), checks=()), {0: sizes}, (0,)
+        )
+        blocks = local.blocks((*self.program.params, number))
+        for result in blocks.results:
+            result.axes = tuple(blocks.axes)
         self._add(blocks, list(node.leaves))
 
     # --- permutes ---
@@ -398,13 +485,13 @@ class Planner:
         them together."""
         if node.combine is None or not is_exact(node.combine) or identities(node.combine) is None:
             raise NoRule("its result depends on the order of what it scatters")
-        local = Localiser(node, self.known, self.plan.chunks, self._chunks)
+        local = self._local(node)
         axes = [a for a in local.axes if a.is_cut]
         if not axes:
             raise NoRule("its source is one block")
         if any(a.before or a.after for a in axes):
             raise NoRule("it scatters elements of a stencil")
-        blocks = local.blocks(self.settings, self.program.params)
+        blocks = local.blocks(self.program.params)
         size = sum(prod(r.shape) * r.type.numpy.itemsize for r in blocks.results)
         if size > SMALL:
             raise NoRule(f"what it scatters into has {in_bytes(size)}, more than {in_bytes(SMALL)}")
@@ -429,7 +516,7 @@ class Planner:
     def _per_block(self, blocks: Blocks, axes: Sequence[Axis]) -> list[Leaf]:
         """Results that every block has, as arrays with an element per block along more axes."""
         for result in blocks.results:
-            result.shape = (*result.shape, *(len(a.sizes) for a in axes))
+            result.shape = (*result.shape, *(a.count for a in axes))
             result.axes = (*result.axes, *(a.counting() for a in axes))
             result.added = len(axes)
         partial = [self._between(result.shape, result.type) for result in blocks.results]
@@ -442,10 +529,13 @@ class Planner:
 
     def _as(self, total: Node, node: Node) -> None:
         """Another node that computes the results of `node`."""
-        stage = self._plain(total)
-        stage.leaves = list(node.leaves)
-        for made, leaf in zip(total.leaves, node.leaves, strict=True):
+        self._takes(self._plain(total), node)
+
+    def _takes(self, stage: Stage, node: Node) -> None:
+        """The results of a stage are those of `node`."""
+        for made, leaf in zip(stage.leaves, node.leaves, strict=True):
             self.plan.chunks[leaf] = self.plan.chunks[made]
+        stage.leaves = list(node.leaves)
 
     def _stored(self, node: Fold) -> Fold:
         """The same fold of elements that a stage of their own computes."""
@@ -464,29 +554,15 @@ class Planner:
         return made.leaf()
 
 
+def _why_one(node: Node) -> str:
+    """Why a kernel that reads an array in parts is not cut."""
+    match node:
+        case Scan() | Recurrence():
+            return "it goes along the rows, which are complete in a block"
+        case Fold():
+            return "what it folds is complete in a block"
+    return "it has no axis that can be cut"
+
+
 def _copy_of(leaf: Leaf) -> Node:
     return Generate(leaf.shape, (leaf.at(*indices(len(leaf.shape))),), label=Label("compute"))
-
-
-def default_chunks(extents: Sequence[int], itemsize: int, size: int = BLOCK) -> Chunks:
-    """Chunks of about `size` bytes for an array of which no other determines any: whole rows."""
-    room = max(size // itemsize, 1)
-    found: list[tuple[int, ...]] = []
-    inner = prod(extents)
-    for n in extents:
-        inner = inner // max(n, 1)
-        rows = min(max(room // max(inner, 1), 1), max(n, 1))
-        found.append(cut(n, rows))
-        room = max(room // rows, 1)
-    return tuple(found)
-
-
-def cut(extent: int, size: int) -> tuple[int, ...]:
-    """The sizes of the chunks of an axis, all but the last equal to `size`."""
-    if not extent:
-        return (0,)
-    full, rest = divmod(extent, max(size, 1))
-    return (size,) * full + ((rest,) if rest else ())
-
-
-_INSTEAD = "Compute this part on a NumPy array, or ask for a part of the data."

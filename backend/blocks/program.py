@@ -39,7 +39,8 @@ class BlockProgram(TracedProgram):
         self.params = tuple(params)
         self.inputs = self.source_inputs = self.arguments = self.source_arguments = tuple(arguments)
         self.example_shapes, self.example_numbers, self.example_chunks = None, (), ()
-        self.tuning = self.measured_as = self.tuned_products = None
+        self.tuning = self.measured_as = self.tuned_products = self.devices = None
+        self.stays = True
         self._executable: Any = None
 
     @property

@@ -1,36 +1,41 @@
-"""What `explain("dask")` says: blocks, halos, bytes moved, tasks and memory of every stage."""
+"""What `explain` says of a plan: blocks, halos, bytes moved, tasks and memory of every stage."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import prod
 
 from treadle.dsl.program import TracedProgram
 from treadle.dsl.text import in_bytes
 
 from .domain import Axis, Chunks
-from .memory import elements, limit, projected
-from .plan import Plan, Planner, Stage, default_chunks
+from .engine import Engine
+from .memory import elements, projected
+from .plan import Plan, Planner, Stage
 from .tasks import count, tasks
 
 
-def remarks(program: TracedProgram) -> list[str]:
-    """The stages of a program for its example extents, and for its example chunks if it has any."""
+def remarks(
+    program: TracedProgram,
+    engine: Engine,
+    where: str,
+    chunks_of: Callable[[int, Sequence[int], int], Chunks],
+) -> list[str]:
+    """The stages of a program for its example extents; `where` its arrays are; `chunks_of`: those
+    of an argument, given its number, its extents and the bytes of an element."""
     if program.example_shapes is None or len(program.example_numbers) != len(program.params):
-        return ["The blocks on arrays of dask follow from the chunks of arguments: f.lower(*args)."]
+        return [f"The blocks {where} follow from the arguments: f.lower(*args)."]
     held = [tuple(node.source.shape) for node in program.inputs[len(program.arguments) :]]
     shapes = [*program.example_shapes, *held]
-    given: list[Chunks | None] = [None] * len(shapes)
-    given[: len(program.example_chunks)] = program.example_chunks
     chunks = [
-        default_chunks(shape, node.type.numpy.itemsize) if some is None else some
-        for shape, node, some in zip(shapes, program.inputs, given, strict=True)
+        chunks_of(k, shape, node.type.numpy.itemsize)
+        for k, (shape, node) in enumerate(zip(shapes, program.inputs, strict=True))
     ]
-    plan = Planner(program, shapes, chunks, program.example_numbers).plan
-    lines = [f"On arrays of dask: {_counted(len(plan.stages), 'stage')}, "
+    plan = Planner(program, shapes, chunks, program.example_numbers, engine).plan
+    lines = [f"{where[0].upper()}{where[1:]}: {_counted(len(plan.stages), 'stage')}, "
              f"{_counted(sum(count(s.blocks) for s in plan.stages), 'task')}, "
              f"{in_bytes(max((projected(s.blocks) for s in plan.stages), default=0))} "
-             f"for the largest task, which may use {in_bytes(limit())}."]  # fmt: skip
+             f"for the largest task, which may use {in_bytes(engine.allowed)}."]  # fmt: skip
     told = [_stage(stage, plan) for stage in plan.stages]
     first = 0
     for k, text in enumerate(told):

@@ -16,9 +16,9 @@ from typing import Any
 
 import numpy as np
 
+from .buffers import Block, Piece
 from .domain import Axis, Numbers, edges
 from .localise import Blocks, Buffer
-from .worker import Block, Piece
 
 #: Indices of chunks along an axis, with the part of the buffer that each provides; and whether the
 #: buffer is exactly one whole chunk.

@@ -11,10 +11,10 @@ from treadle.dsl.expr import Expr, Extent, Foreign, Param, walk
 from treadle.dsl.graph import ArrayLoop, Input, Label, Leaf, Library, Node, topological
 from treadle.dsl.graphs.rebuild import Rebuilder
 from treadle.dsl.libraries.base import is_builtin
-from treadle.dsl.process.configuration import Settings
 from treadle.dsl.types import int64
 
 from .domain import Known, Numbers
+from .engine import Engine
 from .localise import Blocks, Buffer, NoRule, Result, extents_of
 from .program import BlockProgram, results_tree
 
@@ -23,19 +23,19 @@ def whole(
     node: Node,
     known: Known,
     outside: Collection[Node],
-    settings: Settings,
+    engine: Engine,
     params: Sequence[Param],
     why: str,
 ) -> Blocks:
     """A node in one block; `outside`: the nodes whose results are stored."""
     inner, needed = inside(node, outside)
     for n in inner:
-        if isinstance(n, Library) and not is_builtin(n.operation):
+        if isinstance(n, Library) and not is_builtin(n.operation) and engine.separate:
             raise NoRule(
                 f"{n.label} calls a Python function, which cannot travel to other processes"
             )
         for e in walk(n.expressions()):
-            if isinstance(e, Foreign):
+            if isinstance(e, Foreign) and engine.separate:
                 raise NoRule(
                     f"{n.label} calls the Python function {e.function.name!r}, which "
                     "cannot travel to other processes"
@@ -90,8 +90,8 @@ def whole(
     program = BlockProgram(
         list(made_node.leaves),
         results_tree(len(made_node.outputs)),
-        settings,
-        "native",
+        engine.settings,
+        engine.backend,
         [b.input for b in buffers],
         more,
         node.label.operation,

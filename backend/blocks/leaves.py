@@ -19,13 +19,12 @@ from treadle.dsl.analysis.combines import identities
 from treadle.dsl.expr import Cond, Const, Expr, Extent, Foreign, Index, Param, Proj, Read, walk
 from treadle.dsl.graph import Fold, Input, Label, Leaf, is_identity_read
 from treadle.dsl.node import result_variables
-from treadle.dsl.process.configuration import Settings
 from treadle.dsl.types import int64
 from treadle.skeletons.ir import arithmetic as at
-from treadle.skeletons.lower.fold.cpu import BLOCK
-from treadle.skeletons.lower.fold.rows import PARTIALS
+from treadle.skeletons.lower.fold.rows import LEAVES, PARTIALS
 
 from .domain import Axis, Chunks, Known, Numbers, edges
+from .engine import Engine
 from .localise import Blocks, Buffer, NoRule, Result, extents_of
 from .program import BlockProgram, results_tree
 
@@ -33,23 +32,24 @@ from .program import BlockProgram, results_tree
 class Leaves:
     """The leaves of a fold of everything; `NoRule` for folds with leaves of another form."""
 
-    def __init__(self, node: Fold, known: Known, settings: Settings,
+    def __init__(self, node: Fold, known: Known, engine: Engine,
                  params: Sequence[Param]) -> None:  # fmt: skip
         if node.outer or node.label.deterministic or identities(node.combine) is None:
             raise NoRule("it is not a plain sum of everything")
         self.node, self.known = node, known
         self.extents = extents_of(node.inner, known, node)
-        self.count = prod(self.extents)
+        self.count, self.engine = prod(self.extents), engine
+        self.leaf = engine.leaf(node, self.count)
         self.flat: dict[Leaf, Input] = {}
         self.whole: dict[Leaf, Input] = {}
         self.extra: list[Expr] = []
         elements = self._elements()
         self.rows, self.length = Param("leaves", int64), Param("length", int64)
-        label = Label(node.label.operation, node.label.name)
+        label = Label(LEAVES, node.label.name)
         made = Fold((self.rows,), (self.length,), elements, node.combine, None,
                     label=label, where=node.where)  # fmt: skip
         self.program = BlockProgram(
-            list(made.leaves), results_tree(len(elements)), settings, "native",
+            list(made.leaves), results_tree(len(elements)), engine.settings, engine.backend,
             [*self.flat.values(), *self.whole.values()],
             (*params, self.rows, self.length, *self.numbers), node.label.operation,
         )  # fmt: skip
@@ -59,12 +59,12 @@ class Leaves:
         """The elements by leaf, and by the position in the leaf."""
         memo: dict[Expr, Expr] = {}
         self.numbers: list[Param] = []
-        place = at.add(at.multiply(Index(0), BLOCK), Index(1))
+        place = at.add(at.multiply(Index(0), self.leaf), Index(1))
         rank = len(self.extents)
         for e in walk(self.node.elements):
             if isinstance(e, Index):
                 memo[e] = e  # of an identity read, which is replaced
-            elif isinstance(e, Foreign):
+            elif isinstance(e, Foreign) and self.engine.separate:
                 raise NoRule(f"it calls the Python function {e.function.name!r}")
             elif isinstance(e, Extent):
                 self.extra.append(e)
@@ -106,23 +106,24 @@ class Leaves:
         if best is None:
             raise NoRule("it reads no array")
         width = self.count // max(self.extents[0], 1)
-        full = self.count // BLOCK
-        ends = sorted(
-            {0, full, *(min(-(-e * width // BLOCK), full) for e in edges(grids[best][0]))}
-        )
-        return tuple(b - a for a, b in pairwise(ends))
+        full = self.count // self.leaf
+        cuts = [e * width for e in edges(grids[best][0])]
+        ends = {0, full, *(min(-(-e // self.leaf), full) for e in cuts)}
+        if self.engine.beside:  # a leaf in two chunks is a block of its own
+            ends |= {e // self.leaf for e in cuts}
+        return tuple(b - a for a, b in pairwise(sorted(ends)))
 
     def blocks(self, sizes: tuple[int, ...]) -> Blocks:
         """The whole leaves."""
-        axis = Axis(self.count // BLOCK, sizes, 0, rank=1)
+        axis = Axis(self.count // self.leaf, sizes, 0, rank=1)
         shape = (axis.extent,)
         results = [Result(shape, (axis,), e.type) for e in self.node.elements]
-        numbers = [axis.stop - axis.start, np.asarray(np.int64(BLOCK))]
-        return self._made(axis.start * BLOCK, axis.stop * BLOCK, numbers, [axis], results)
+        numbers = [axis.stop - axis.start, np.asarray(np.int64(self.leaf))]
+        return self._made(axis.start * self.leaf, axis.stop * self.leaf, numbers, [axis], results)
 
     def rest(self) -> Blocks:
         """The last leaf, which is shorter."""
-        first = self.count // BLOCK * BLOCK
+        first = self.count // self.leaf * self.leaf
         results = [Result((1,), (None,), e.type) for e in self.node.elements]
         numbers = [np.asarray(np.int64(1)), np.asarray(np.int64(self.count - first))]
         ends = np.asarray(np.int64(first)), np.asarray(np.int64(self.count))

@@ -12,7 +12,7 @@ bits.  Other reads use the position in the array minus the origin of a buffer.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from math import prod
@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from treadle.dsl.analysis.combines import identities
-from treadle.dsl.expr import Const, Expr, Extent, Foreign, Index, Param, Read, Var, walk
+from treadle.dsl.expr import Apply, Const, Expr, Extent, Foreign, Index, Param, Read, Var, walk
 from treadle.dsl.graph import (
     Combine,
     Fold,
@@ -36,11 +36,11 @@ from treadle.dsl.graph import (
     Scan,
     topological,
 )
-from treadle.dsl.process.configuration import Settings
 from treadle.dsl.types import int64
 from treadle.skeletons.ir import arithmetic as at
 
 from .domain import Axis, Chunks, Following, Known, Numbers, Spans, edges, follows, reads_of
+from .engine import Engine
 from .program import BlockProgram, results_tree
 
 #: Boundaries that resolve an index beyond an edge to one near that edge.
@@ -48,6 +48,8 @@ NEAR = ("clamp", "mirror", "symmetric", "constant")
 #: Those of them that reflect across the element itself.
 BACK = ("mirror", "symmetric")
 WRAP = "wrap"
+#: Bytes of an array that is cut whatever its extents.
+LARGE = 1 << 40
 
 
 class NoRule(Exception):
@@ -108,7 +110,7 @@ class Blocks:
 
     @property
     def grid(self) -> tuple[int, ...]:
-        return tuple(len(a.sizes) for a in self.axes if a.is_cut)
+        return tuple(a.count for a in self.axes if a.is_cut)
 
 
 @dataclass
@@ -199,15 +201,17 @@ class Localiser:
         node: Node,
         known: Known,
         grids: Mapping[Leaf, Chunks],
-        choose: Callable[[Sequence[int], int], Chunks],
+        engine: Engine,
         sizes: Mapping[int, tuple[int, ...]] | None = None,
         free: Sequence[int] | None = None,
+        result: bool = False,
     ) -> None:
-        """`grids`: the chunks of all arrays.  `choose`: chunks for extents of which no array has
-        any, given the extents and the bytes of an element.  `sizes`: the blocks along some axes.
-        `free`: the axes that may be cut, if not those of the node's domain."""
+        """`grids`: the chunks of all arrays.  `sizes`: the blocks along some axes.  `free`: the
+        axes that may be cut, if not those of the node's domain.  `result`: whether the node
+        computes a result of the program."""
         self.given = dict(sizes or {})
-        self.node, self.known, self.grids, self.choose = node, known, grids, choose
+        self.node, self.known, self.grids, self.engine = node, known, grids, engine
+        self.is_result = result
         self.shape = shape_of(node)
         self.extents = extents_of(self.shape.extents, known, node)
         self.notes: list[str] = []
@@ -215,7 +219,7 @@ class Localiser:
         self.free = tuple(k for k in allowed if self.extents[k] > 1)
         bodies = [e for s in self.shape.scopes for e in s.roots]
         for e in walk((*bodies, *node.expressions())):
-            if isinstance(e, Foreign):
+            if isinstance(e, Foreign) and engine.separate:
                 raise NoRule(
                     f"{node.label} calls the Python function {e.function.name!r}, which "
                     "cannot travel to other processes"
@@ -242,7 +246,8 @@ class Localiser:
         for k, n in enumerate(self.extents):
             cut = free.index(k) if k in free else None
             before, after, periodic = halos.get(k, (0, 0, False))
-            made.append(Axis(n, sizes.get(k, (n,)), cut, before, after, periodic, len(free)))
+            made.append(Axis(n, sizes.get(k, (n,)), cut, before, after, periodic, len(free),
+                             self.engine.beside))  # fmt: skip
         return made
 
     def _sizes(self, free: tuple[int, ...]) -> dict[int, tuple[int, ...]]:
@@ -255,6 +260,9 @@ class Localiser:
                 weight = prod(shape) * leaf.type.numpy.itemsize
                 for a, e in enumerate(read.args):
                     found = follows(e, self.known)
+                    place, each = (e, 1) if found is not None else self._quotient(e)
+                    if found is None and isinstance(place, Index):
+                        found = follows(place, self.known)
                     if found is None or found.axis >= len(scope.axes):
                         continue
                     k = scope.axes[found.axis]
@@ -263,17 +271,48 @@ class Localiser:
                         continue
                     if moved and shape[a] == self.extents[k]:
                         moved = 0
-                    sizes = _moved(self.grids[leaf][a], moved, self.extents[k])
+                    sizes = _moved([n * each for n in self.grids[leaf][a]], moved, self.extents[k])
                     if len(self.grids[leaf][a]) > 1 and (k not in best or weight > best[k][0]):
                         best[k] = weight, sizes
         found_sizes = {k: s for k, (_, s) in best.items()} | self.given
+        if self.engine.single and not self.given:
+            found_sizes = self._along_one(best, free)
         missing = [k for k in free if k not in found_sizes]
         if missing and not found_sizes:
-            itemsize = max(o.type.numpy.itemsize for o in self.node.outputs)
-            itemsize *= prod(n for k, n in enumerate(self.extents) if k not in free) or 1
-            rest = [self.extents[k] for k in missing]
-            found_sizes.update(zip(missing, self.choose(rest, itemsize), strict=True))
+            found_sizes = self._chosen(missing)
         return {k: found_sizes.get(k, (self.extents[k],)) for k in free}
+
+    def _quotient(self, e: Expr) -> tuple[Expr, int]:
+        """`i` and c of an index `i // c`, as of an array that is read in row-major order."""
+        if isinstance(e, Apply) and e.op.name == "floor_divide":
+            number = self.known.number(e.args[1])
+            if number is not None and number > 0:
+                return e.args[0], number
+        return e, 1
+
+    def _along_one(
+        self, best: Mapping[int, tuple[int, tuple[int, ...]]], free: Sequence[int]
+    ) -> dict[int, tuple[int, ...]]:
+        """The blocks along one axis: the first of a result, else that of the largest array."""
+        axes = self.shape.results[0]
+        first = axes[0] if axes and isinstance(self.node, Generate | Matmul) else None
+        if self.is_result and first is not None and first in free:
+            if first in best:
+                return {first: best[first][1]}
+            return self._chosen([first], large=bool(best))
+        if not best:
+            return {}
+        k = max(best, key=lambda k: (best[k][0], -k))
+        return {k: best[k][1]}
+
+    def _chosen(self, axes: Sequence[int], large: bool = False) -> dict[int, tuple[int, ...]]:
+        """The blocks along axes along which no array has chunks; of a `large` array whatever its
+        size."""
+        itemsize = max(o.type.numpy.itemsize for o in self.node.outputs)
+        itemsize *= prod(n for k, n in enumerate(self.extents) if k not in axes) or 1
+        itemsize = max(itemsize, LARGE if large else 0)
+        rest = [self.extents[k] for k in axes]
+        return dict(zip(axes, self.engine.choose(rest, itemsize), strict=True))
 
     def _halos(self, free: tuple[int, ...]) -> tuple[int, ...]:
         """Add to each axis the indices that its neighbours need.  The axes that can be cut."""
@@ -335,7 +374,7 @@ class Localiser:
 
     # --- the program ---
 
-    def blocks(self, settings: Settings, params: Sequence[Param]) -> Blocks:
+    def blocks(self, params: Sequence[Param]) -> Blocks:
         """The kernel in blocks."""
         self.buffers: dict[Any, Buffer] = {}
         self.params: list[Param] = list(params)
@@ -360,8 +399,8 @@ class Localiser:
         program = BlockProgram(
             outputs,
             results_tree(len(outputs)),
-            settings,
-            "native",
+            self.engine.settings,
+            self.engine.backend,
             [b.input for b in self.buffers.values()],
             [p for p, _ in numbered],
             self.node.label.operation,

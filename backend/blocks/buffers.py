@@ -1,0 +1,60 @@
+"""One block of one kernel as numbers: how its buffers are put together from chunks, and what it
+keeps of its results."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import product
+from typing import Any
+
+import numpy as np
+
+#: Along an axis, one piece of a buffer: the indices in the buffer, then those in the chunk.
+Piece = tuple[int, int, int, int]
+
+
+class Block:
+    """The numbers of a task: how its buffers are put together from chunks, the scalar arguments of
+    its program, and the part of each result that it keeps (None: all).
+
+    `flat`: of each buffer, the elements in row-major order that are the program's argument (None:
+    the buffer itself); empty if there is none.
+    """
+
+    __slots__ = ("cuts", "flat", "kept", "numbers")
+
+    def __init__(
+        self,
+        cuts: tuple[tuple[tuple[Piece, ...], ...] | None, ...],
+        numbers: tuple[Any, ...],
+        kept: tuple[tuple[slice | None, ...] | None, ...],
+        flat: tuple[slice | None, ...] = (),
+    ) -> None:
+        self.cuts, self.numbers, self.kept, self.flat = cuts, numbers, kept, flat
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Block, (self.cuts, self.numbers, self.kept, self.flat)
+
+
+def assembled(cut: tuple[tuple[Piece, ...], ...] | None, pieces: Sequence[Any], dtype: Any) -> Any:
+    """A buffer put together from chunks, in row-major order; `cut` None: the one chunk itself."""
+    if cut is None:
+        return np.asarray(pieces[0], order="C")
+    if len(pieces) == 1:
+        return np.asarray(pieces[0][tuple(slice(p[2], p[3]) for (p,) in cut)], order="C")
+    made = np.empty(tuple(along[-1][1] if along else 0 for along in cut), dtype)
+    for at, piece in zip(product(*cut), pieces, strict=True):
+        target = tuple(slice(p[0], p[1]) for p in at)
+        made[target] = piece[tuple(slice(p[2], p[3]) for p in at)]
+    return made
+
+
+def kept(block: Block, found: Sequence[Any]) -> list[Any]:
+    """The parts of a program's results that a block keeps."""
+    return [
+        array if part is None else np.array(array[part], order="C")
+        for array, part in zip(found, block.kept, strict=True)
+    ]
+
+
+__all__ = ["Block", "Piece", "assembled", "kept"]

@@ -1,0 +1,86 @@
+"""What a plan of blocks depends on besides the program: where blocks run, and what that costs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import prod
+
+from treadle.dsl.graph import Fold, Scan
+from treadle.dsl.process.configuration import Settings
+from treadle.skeletons.lower.fold.cpu import BLOCK as LEAF
+
+from .domain import Chunks
+
+#: Bytes of a block of results that no array determines.
+BLOCK = 64 << 20
+#: Seconds that the engine needs for a task, and a kernel for an iteration of an element.
+TASK, ELEMENT = 2e-3, 1e-9
+
+
+@dataclass(frozen=True)
+class Engine:
+    """Where the blocks of a program are computed.
+
+    `name`: what errors say that they are computed on, and `instead`: what to do; `backend`: that of
+    their programs; `allowed`: bytes that a task may use; `choose`: chunks for extents of which no
+    array has any, given the extents and the bytes of an element.
+
+    `overhead`: seconds of a task besides those of its kernels; `element`: seconds of an iteration
+    of an element.
+
+    `separate`: blocks run in other processes, to which Python functions cannot travel.  `single`:
+    a kernel is cut along one axis at most, which for results is the first one.  `beside`: parts of
+    an array are where they are computed, so a block is computed from the part that is there, and
+    what needs other parts by itself, beside it (`Axis.beside`).
+    """
+
+    name: str
+    backend: str
+    settings: Settings
+    allowed: int
+    choose: Callable[[Sequence[int], int], Chunks]
+    instead: str = "Compute this part on a NumPy array, or ask for a part of the data."
+    overhead: float = TASK
+    element: float = ELEMENT
+    separate: bool = True
+    single: bool = False
+    beside: bool = False
+
+    def leaf(self, node: Fold, count: int) -> int:
+        """The elements of a leaf of a fold of `count` elements."""
+        return LEAF
+
+    def part(self, node: Fold, extents: Sequence[int]) -> int | None:
+        """The elements of a row or column that the kernel of a fold combines by themselves, before
+        it combines such parts; None if that is not known, or rows are not split."""
+        return None
+
+    def grouping(self, node: Fold | Scan, extents: Sequence[int]) -> object:
+        """On which the bits of the rows of a fold or scan depend, besides their elements: equal for
+        equal rows of arrays of different extents if these have equal bits."""
+        return None
+
+
+def default_chunks(extents: Sequence[int], itemsize: int, size: int = BLOCK) -> Chunks:
+    """Chunks of about `size` bytes for an array of which no other determines any: whole rows."""
+    room = max(size // itemsize, 1)
+    found: list[tuple[int, ...]] = []
+    inner = prod(extents)
+    for n in extents:
+        inner = inner // max(n, 1)
+        rows = min(max(room // max(inner, 1), 1), max(n, 1))
+        found.append(cut(n, rows))
+        room = max(room // rows, 1)
+    return tuple(found)
+
+
+def cut(extent: int, size: int) -> tuple[int, ...]:
+    """The sizes of the chunks of an axis, all but the last equal to `size`."""
+    if not extent:
+        return (0,)
+    full, rest = divmod(extent, max(size, 1))
+    return (size,) * full + ((rest,) if rest else ())
+
+
+__all__ = ["BLOCK", "ELEMENT", "TASK", "Engine", "cut", "default_chunks"]

@@ -1,0 +1,49 @@
+"""How much memory a block needs."""
+
+from __future__ import annotations
+
+from math import prod
+
+from treadle.dsl.errors import MemoryLimitExceeded
+from treadle.dsl.graph import Node
+from treadle.dsl.text import in_bytes
+
+from .localise import Blocks, Buffer
+
+
+def elements(buffer: Buffer) -> int:
+    """The number of elements of a buffer, in its largest block or a few more."""
+    return prod(
+        int((high - low).max(initial=0)) for low, high in zip(buffer.low, buffer.high, strict=True)
+    )
+
+
+def projected(blocks: Blocks) -> int:
+    """The bytes that the largest block needs at once: its buffers, the chunks that these are put
+    together from, and its results with their halos."""
+    read = sum(elements(b) * b.leaf.type.numpy.itemsize for b in blocks.buffers)
+    whole = all(a.before == a.after == 0 or a.beside for a in blocks.axes)
+    written = 0
+    for result in blocks.results:
+        sizes = [
+            n if axis is None else int((axis.high - axis.low).max(initial=0))
+            for n, axis in zip(result.shape, result.axes, strict=True)
+        ]
+        written += prod(sizes) * result.type.numpy.itemsize
+    return read + written if whole else 2 * (read + written)
+
+
+def require(blocks: Blocks, node: Node, allowed: int) -> None:
+    """Raises `MemoryLimitExceeded` for blocks that need more than `allowed` bytes."""
+    needed = projected(blocks)
+    if needed <= allowed:
+        return
+    what = f"a block of {node.label}" if blocks.axes else f"{node.label}, {blocks.notes[0]},"
+    raise MemoryLimitExceeded(
+        f"{what} needs {in_bytes(needed)}, and a task may use {in_bytes(allowed)}.",
+        hint="Give the arrays smaller chunks, x.rechunk(…), or tasks more memory.",
+        where=node.where,
+    )
+
+
+__all__ = ["elements", "projected", "require"]

@@ -1,0 +1,158 @@
+"""`CudaPeers`: the GPUs of this machine, with CuPy's streams and copies between peers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import lru_cache
+
+from treadle.dsl.errors import BackendUnavailable
+
+from ...runtime.types import DeviceArray, DType, HostArray
+from ..device.copies import LARGE
+from ..device.driver import borrowed
+from ..device.optional import cupy, runtime
+from ..graphs.launch import CudaDevice
+from .peers import MAIN
+
+_ANY_TO_ANY = 4
+
+
+class CudaPeers:
+    """See `peers.Peers`."""
+
+    def __init__(self, ordinals: Sequence[int]) -> None:
+        count = runtime.getDeviceCount()
+        missing = [n for n in ordinals if n >= count]
+        if missing:
+            raise BackendUnavailable(
+                f"there is no GPU {missing[0]}: this machine has {count}.",
+                hint="devices= takes the number of GPUs to use, or their numbers.",
+            )
+        self.ordinals = tuple(ordinals)
+        self._devices = [cupy.cuda.Device(n) for n in ordinals]
+        self._gpus: list[CudaDevice] = []
+        self._beside = []
+        for device in self._devices:
+            with device:
+                self._gpus.append(CudaDevice.current())
+                self._beside.append(cupy.cuda.Stream(non_blocking=True, priority=-1))
+                for other in ordinals:
+                    if other != device.id and runtime.deviceCanAccessPeer(device.id, other):
+                        _enable(other)
+        self.memory = min(d.mem_info[1] for d in self._devices)
+
+    @staticmethod
+    @lru_cache(maxsize=16)
+    def of(ordinals: tuple[int, ...]) -> CudaPeers:
+        """The GPUs of these numbers."""
+        return CudaPeers(ordinals)
+
+    @contextmanager
+    def on(self, device: int, lane: int = MAIN) -> Iterator[None]:
+        with self._devices[device]:
+            if lane == MAIN:
+                yield
+                return
+            with self._beside[device]:
+                yield
+
+    def mark(self) -> DeviceArray:
+        made = cupy.cuda.Event(disable_timing=True)
+        made.record()
+        return made
+
+    def follow(self, mark: DeviceArray) -> None:
+        cupy.cuda.get_current_stream().wait_event(mark)
+
+    def wait(self) -> None:
+        cupy.cuda.get_current_stream().synchronize()
+
+    def _here(self) -> CudaDevice:
+        return self._gpus[self.ordinals.index(runtime.getDevice())]
+
+    def empty(self, shape: tuple[int, ...], dtype: DType) -> DeviceArray:
+        return self._here().empty(shape, dtype)
+
+    def upload(self, value: HostArray) -> DeviceArray:
+        return self._here().upload(value)
+
+    def download(self, target: HostArray, source: DeviceArray) -> None:
+        if not source.nbytes:
+            return
+        dense = source if source._c_contiguous else cupy.ascontiguousarray(source)
+        if target.flags.c_contiguous and dense.nbytes >= LARGE:
+            here = self._here()
+            with here.lanes() as lanes:
+                lanes.fetch(target, dense, here.mark()).finish()
+        else:
+            target[...] = dense.get()
+
+    def copy(self, target: DeviceArray, source: DeviceArray) -> None:
+        """Rows that are dense in both are copied as a rectangle; further axes one by one."""
+        if not target.size:
+            return
+        size, axes = dense_rows(target.shape, target.itemsize, target.strides, source.strides)
+        to, of = target.data.ptr, source.data.ptr
+        stream = cupy.cuda.get_current_stream().ptr
+        if not axes:
+            runtime.memcpyPeerAsync(to, target.data.device_id, of, source.data.device_id, size,
+                                    stream)  # fmt: skip
+            return
+        *outer, (rows, pitch, other) = axes
+        for a, b in offsets(outer):
+            if pitch < size or other < size:  # reversed or repeated rows
+                for k in range(rows):
+                    runtime.memcpyAsync(to + a + k * pitch, of + b + k * other, size, _ANY_TO_ANY,
+                                        stream)  # fmt: skip
+                continue
+            runtime.memcpy2DAsync(to + a, pitch, of + b, other, size, rows, _ANY_TO_ANY, stream)
+
+    def where(self, value: DeviceArray) -> int | None:
+        found = value if type(value) is cupy.ndarray else borrowed(value)
+        return None if found is None else int(found.data.device_id)
+
+
+def _enable(other: int) -> None:
+    """Let the current GPU access the memory of another one."""
+    try:
+        runtime.deviceEnablePeerAccess(other)
+    except runtime.CUDARuntimeError as error:
+        if "AlreadyEnabled" not in str(error):
+            raise
+
+
+def dense_rows(
+    shape: Sequence[int], itemsize: int, first: Sequence[int], second: Sequence[int]
+) -> tuple[int, list[tuple[int, int, int]]]:
+    """Two arrays as bytes that are contiguous in both, and axes (extent and both strides) over
+    them.
+
+    >>> dense_rows((4, 2, 3), 4, (96, 12, 4), (24, 12, 4))
+    (24, [(4, 96, 24)])
+    """
+    size, axes = itemsize, list[tuple[int, int, int]]()
+    for n, a, b in zip(reversed(shape), reversed(first), reversed(second), strict=True):
+        if n == 1:
+            continue
+        if not axes and a == b == size:
+            size *= n
+        elif axes and a == axes[0][1] * axes[0][0] and b == axes[0][2] * axes[0][0]:
+            axes[0] = (n * axes[0][0], axes[0][1], axes[0][2])
+        else:
+            axes.insert(0, (n, a, b))
+    return size, axes
+
+
+def offsets(axes: Sequence[tuple[int, int, int]]) -> Iterator[tuple[int, int]]:
+    """The offsets in bytes of all places along axes."""
+    if not axes:
+        yield 0, 0
+        return
+    (n, a, b), *rest = axes
+    for k in range(n):
+        for x, y in offsets(rest):
+            yield k * a + x, k * b + y
+
+
+__all__ = ["CudaPeers", "dense_rows", "offsets"]

@@ -1,0 +1,111 @@
+"""Programs compiled for several GPUs: plans and schedules by call, kept for calls like it."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from treadle.dsl.errors import TracingError
+from treadle.dsl.graph import Leaf
+
+from ...blocks import report
+from ...blocks.domain import Chunks, even
+from ...blocks.plan import Planner
+from ...runtime.run import Params
+from ...runtime.types import DeviceArray
+from ..calls import readable
+from .engine import engine
+from .peers import Peers
+from .running import Parts, Schedule
+from .sharded import Sharded, shard
+
+if TYPE_CHECKING:
+    from treadle.dsl.program import TracedProgram
+
+#: Schedules kept per program: for extents, numbers, and where arguments are.
+SCHEDULES = 64
+
+
+class SeveralExecutable:
+    """A program on several GPUs."""
+
+    def __init__(self, program: TracedProgram, peers: Peers) -> None:
+        self.program, self.peers = program, peers
+        self.engine = engine(program.settings, len(peers.ordinals), peers.memory)
+        self.schedules: OrderedDict[object, Schedule] = OrderedDict()
+
+    def __call__(self, data: Sequence[DeviceArray], params: Params) -> list[DeviceArray]:
+        """One array per root: of NumPy if all inputs are on the host, else sharded."""
+        peers = self.peers
+        on_host = all(not isinstance(d, Sharded) and peers.where(d) is None for d in data)
+        given = [self._sharded(d) for d in data]
+        schedule = self._schedule(given, params)
+        held = {
+            leaf: Parts(given[k].chunks, given[k].owners, list(given[k].parts))
+            for leaf, k in schedule.plan.given.items()
+        }
+        for leaf, value in schedule.plan.constants.items():
+            with peers.on(0):
+                array = peers.upload(np.asarray(value, leaf.type.numpy))
+            held[leaf] = Parts(schedule.plan.chunks[leaf], (0,), [array])
+        found = schedule.run(peers, held, params)
+        results = [
+            Sharded(peers, parts.arrays, parts.owners, parts.chunks, leaf.type.numpy)
+            for leaf, parts in zip(schedule.plan.roots, found, strict=True)
+        ]
+        return [np.asarray(r) for r in results] if on_host else results
+
+    def _sharded(self, value: DeviceArray) -> Sharded:
+        if not isinstance(value, Sharded):
+            on_gpu = self.peers.where(value) is not None
+            return shard(self.peers, value if on_gpu else readable(value))
+        if not set(value.devices) <= set(self.peers.ordinals):
+            raise TracingError(
+                f"an argument is on the GPUs {_listed(value.devices)}, and the function is "
+                f"compiled for {_listed(self.peers.ordinals)}.",
+                hint="Compile it for the same: td.jit(f, devices=…).",
+            )
+        return value
+
+    def _schedule(self, given: Sequence[Sharded], params: Params) -> Schedule:
+        ordinals = list(self.peers.ordinals)
+        owners = [tuple(ordinals.index(d) for d in g.devices) for g in given]
+        key = (tuple((g.chunks, o) for g, o in zip(given, owners, strict=True)), *params)
+        found = self.schedules.get(key)
+        if found is None:
+            shapes = [g.shape for g in given]
+            chunks = [g.chunks for g in given]
+            plan = Planner(self.program, shapes, chunks, params, self.engine).plan
+            where: dict[Leaf, Sequence[int]] = {x: owners[k] for x, k in plan.given.items()}
+            where.update((leaf, (0,)) for leaf in plan.constants)
+            found = self.schedules[key] = Schedule(plan, len(ordinals), where)
+            while len(self.schedules) > SCHEDULES:
+                self.schedules.popitem(last=False)
+        return found
+
+    def replay(
+        self, args: Sequence[DeviceArray], data: Sequence[DeviceArray], params: Params
+    ) -> Callable[..., DeviceArray] | None:
+        """Calls are not repeated from a record of this program: its blocks are."""
+        return None
+
+
+def remarks(program: TracedProgram, devices: int, memory: int) -> list[str]:
+    """The stages of a program on `devices` GPUs with `memory` bytes each."""
+
+    def chunks(k: int, shape: Sequence[int], itemsize: int) -> Chunks:
+        whole = tuple((n,) for n in shape)
+        return (even(shape[0], devices), *whole[1:]) if shape else whole
+
+    where = f"on {devices} GPU{'s' * (devices != 1)}"
+    return report.remarks(program, engine(program.settings, devices, memory), where, chunks)
+
+
+def _listed(ordinals: Sequence[int]) -> str:
+    return ", ".join(map(str, dict.fromkeys(ordinals)))
+
+
+__all__ = ["SeveralExecutable", "remarks"]

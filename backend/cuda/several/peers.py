@@ -1,0 +1,72 @@
+"""The interface of several GPUs: queues of work on each, marks in them, copies between them.
+
+`CudaPeers` (driver.py) are real ones.  The tests have others, over emulated GPUs, whose queues run
+in any order that the marks allow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from typing import Protocol
+
+from ...runtime.types import DeviceArray, DType, HostArray
+
+#: The queues of a GPU: the one of its current stream, and one beside it that goes first.
+MAIN, BESIDE = 0, 1
+
+
+class Peers(Protocol):
+    """Several GPUs, by their position among them."""
+
+    @property
+    def ordinals(self) -> Sequence[int]:
+        """The number of each among the GPUs of the machine."""
+        ...
+
+    @property
+    def memory(self) -> int:
+        """Bytes of memory of the smallest."""
+        ...
+
+    def on(self, device: int, lane: int = MAIN) -> AbstractContextManager[None]:
+        """Inside, `device` is the current GPU, and work goes to one of its queues."""
+        ...
+
+    def mark(self) -> DeviceArray:
+        """An event that is reached when the work queued so far on the current queue is done."""
+        ...
+
+    def follow(self, mark: DeviceArray) -> None:
+        """What is queued on the current queue from now on begins after a mark."""
+        ...
+
+    def wait(self) -> None:
+        """Return when the work of the current queue is done."""
+        ...
+
+    def empty(self, shape: tuple[int, ...], dtype: DType) -> DeviceArray:
+        """An uninitialised dense array on the current GPU."""
+        ...
+
+    def copy(self, target: DeviceArray, source: DeviceArray) -> None:
+        """Queue a copy of an array of any layout on one GPU to one of equal shape on another, or on
+        the same."""
+        ...
+
+    def upload(self, value: HostArray) -> DeviceArray:
+        """A dense copy of a host array on the current GPU."""
+        ...
+
+    def download(self, target: HostArray, source: DeviceArray) -> None:
+        """Copy to a host array, after all earlier work on the current queue; it is there on
+        return."""
+        ...
+
+    def where(self, value: DeviceArray) -> int | None:
+        """The number among the GPUs of the machine of the one with an array; None if it is on the
+        host."""
+        ...
+
+
+__all__ = ["BESIDE", "MAIN", "Peers"]

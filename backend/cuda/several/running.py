@@ -1,0 +1,313 @@
+"""A plan on several GPUs: what each stage copies and computes where, prepared once, then queued.
+
+Work is in stages, as in the plan.  In each, a GPU has work on its main queue, and at cuts (halos)
+beside it, on a queue of its own that goes first:
+
+    beside    copies of the halo from the neighbours, the block at the cut
+    main      the chunk, without its halo; then the results of the blocks beside it replace the
+              wrong ones near its cuts
+
+At the end of a stage, each main queue has a mark.  Work follows the marks of the GPUs whose parts
+it copies, and a main queue follows the copies of its parts by others: then memory that is given
+back to a queue is not in use elsewhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import product
+from math import prod
+from typing import TYPE_CHECKING
+
+from treadle.dsl.graph import Leaf
+
+from ...blocks.domain import Axis, Chunks, edges
+from ...blocks.plan import Plan, Stage
+from ...blocks.tasks import Task, tasks
+from ...runtime.run import Params
+from ...runtime.types import DeviceArray, DType
+from .peers import BESIDE, MAIN, Peers
+
+if TYPE_CHECKING:
+    from ...blocks.program import BlockProgram
+
+Box = tuple[slice, ...]
+#: A box, with None for more axes of one element.
+Index = tuple[slice | None, ...]
+
+
+@dataclass
+class Parts:
+    """An array in parts: in row-major order of its chunks, each on the GPU of that position."""
+
+    chunks: Chunks
+    owners: Sequence[int]
+    arrays: list[DeviceArray]
+
+
+@dataclass(frozen=True)
+class Piece:
+    """What a buffer gets of a part."""
+
+    part: int
+    owner: int
+    source: Box
+    target: Box
+
+
+@dataclass(frozen=True)
+class Fetch:
+    """How a buffer is made: a view of one part on the same GPU, or a new array of pieces.
+
+    `flat`: the elements in row-major order that the program gets; `shared`: whether all work on a
+    GPU gets the same buffer.
+    """
+
+    leaf: Leaf
+    shape: tuple[int, ...]
+    dtype: DType
+    pieces: tuple[Piece, ...]
+    view: bool
+    flat: slice | None
+    shared: bool
+
+
+@dataclass(frozen=True)
+class Stored:
+    """Where a result goes: it becomes a part (`box` None), or replaces a box of one."""
+
+    part: int
+    box: Box | None
+    kept: Index | None
+
+
+@dataclass(frozen=True)
+class Work:
+    """A block: where it is computed, from what, and where its results go."""
+
+    device: int
+    lane: int
+    fetches: tuple[Fetch, ...]
+    numbers: tuple[object, ...]
+    stored: tuple[Stored, ...]
+    #: The GPUs whose parts it copies.
+    sources: tuple[int, ...]
+
+
+@dataclass
+class Prepared:
+    """A stage: its work, that beside first; and the arrays that no later stage reads."""
+
+    program: BlockProgram
+    leaves: list[Leaf]
+    works: list[Work]
+    last: list[Leaf] = field(default_factory=list)
+
+
+class Schedule:
+    """A plan, prepared for GPUs and for where its arguments are."""
+
+    def __init__(self, plan: Plan, devices: int, owners: Mapping[Leaf, Sequence[int]]) -> None:
+        """`owners`: the GPU of each part of each argument, and of the constants."""
+        self.plan, self.devices = plan, devices
+        self.owners: dict[Leaf, Sequence[int]] = dict(owners)
+        self.stages = [self._stage(stage) for stage in plan.stages]
+        last: dict[Leaf, int] = {}
+        for k, prepared in enumerate(self.stages):
+            last.update((fetch.leaf, k) for w in prepared.works for fetch in w.fetches)
+            last.update((leaf, k) for leaf in prepared.leaves if leaf not in last)
+        for leaf, k in last.items():
+            if leaf not in plan.roots:
+                self.stages[k].last.append(leaf)
+
+    # --- preparing ---
+
+    def _stage(self, stage: Stage) -> Prepared:
+        blocks = stage.blocks
+        several = [a for a in blocks.axes if a.count > 1]
+        assert len(several) <= 1, "a kernel is cut along one axis"
+        cut = several[0] if several else None
+        chunks = [self.plan.chunks[b.leaf] for b in blocks.buffers]
+        owners: list[list[int]] = [[0] * prod(map(len, self.plan.chunks[x])) for x in stage.leaves]
+        works = []
+        for task in tasks(blocks, chunks):
+            block = 0 if cut is None or cut.dimension is None else task.place[cut.dimension]
+            device = self._device(task, stage, cut, block)
+            beside = cut is not None and block > 0 and cut.chunk[block] == cut.chunk[block - 1]
+            stored = []
+            for k, result in enumerate(blocks.results):
+                part, box = self._place(result.axes, block, beside)
+                if not beside:
+                    owners[k][part] = device
+                stored.append(Stored(part, box, _plain(task.block.kept[k])))
+            fetches = tuple(
+                self._fetch(stage, task, k, device, chunks[k]) for k in range(len(blocks.buffers))
+            )
+            sources = {p.owner for f in fetches if not f.view for p in f.pieces} - {device}
+            works.append(Work(device, BESIDE if beside else MAIN, fetches, task.block.numbers,
+                              tuple(stored), tuple(sorted(sources))))  # fmt: skip
+        self.owners.update(zip(stage.leaves, owners, strict=True))
+        works.sort(key=lambda w: w.lane == MAIN)
+        return Prepared(blocks.program, stage.leaves, works)
+
+    def _device(self, task: Task, stage: Stage, cut: Axis | None, block: int) -> int:
+        """Where a block is computed: in as many chunks as there are GPUs, by its number; else where
+        most of what it reads is."""
+        count = 1 if cut is None else len(cut.sizes)
+        chunk = 0 if cut is None else cut.chunk[block]
+        if count == self.devices:
+            return chunk
+        weights = [0] * self.devices
+        for buffer, cuts, used in zip(
+            stage.blocks.buffers, task.block.cuts, task.chunks, strict=True
+        ):
+            grid = self.plan.chunks[buffer.leaf]
+            for piece, place in zip(
+                product(*cuts) if cuts is not None else [()], used, strict=True
+            ):
+                size = prod(p[1] - p[0] for p in piece)
+                if cuts is None:
+                    size = prod(sizes[k] for sizes, k in zip(grid, place, strict=True))
+                owner = self.owners[buffer.leaf][_number(place, grid)]
+                weights[owner] += size * buffer.leaf.type.numpy.itemsize
+        most = max(weights)
+        if weights.count(most) > 1 and count > 1:
+            return chunk * self.devices // count
+        return weights.index(most)
+
+    @staticmethod
+    def _place(axes: Sequence[Axis | None], block: int, beside: bool) -> tuple[int, Box | None]:
+        """The part that a block computes, and the box of it that it replaces."""
+        part, box = 0, list[slice]()
+        for axis in axes:
+            if axis is None or axis.count == 1:
+                box.append(slice(None))
+                continue
+            part = axis.chunk[block]
+            first = edges(axis.sizes)[part]
+            start, stop = int(axis.start.reshape(-1)[block]), int(axis.stop.reshape(-1)[block])
+            box.append(slice(start - first, stop - first))
+        return part, tuple(box) if beside else None
+
+    def _fetch(self, stage: Stage, task: Task, k: int, device: int, grid: Chunks) -> Fetch:
+        buffer, cuts, used = stage.blocks.buffers[k], task.block.cuts[k], task.chunks[k]
+        owners = self.owners[buffer.leaf]
+        flat = task.block.flat[k] if task.block.flat else None
+        dtype = buffer.leaf.type.numpy
+        if cuts is None:
+            part = _number(used[0], grid) if used else 0
+            whole = (slice(None),) * len(grid)
+            shape = tuple(sizes[p] for sizes, p in zip(grid, used[0], strict=True)) if used else ()
+            piece = Piece(part, owners[part], whole, whole)
+            view, everything = owners[part] == device, len(owners) == 1
+            return Fetch(buffer.leaf, shape, dtype, (piece,), view, flat, everything)
+        shape = tuple(along[-1][1] if along else 0 for along in cuts)
+        pieces = []
+        for at, place in zip(product(*cuts), used, strict=True):
+            part = _number(place, grid)
+            source, target = (tuple(slice(p[j], p[j + 1]) for p in at) for j in (2, 0))
+            pieces.append(Piece(part, owners[part], source, target))
+        view = len(pieces) == 1 and pieces[0].owner == device
+        everything = shape == tuple(map(sum, grid)) and bool(pieces) and pieces[0].part == 0
+        everything = everything and all(s.start == 0 for s in pieces[0].source)
+        return Fetch(buffer.leaf, shape, dtype, tuple(pieces), view, flat, everything)
+
+    # --- running ---
+
+    def run(self, peers: Peers, given: Mapping[Leaf, Parts], params: Params) -> list[Parts]:
+        """Queue all stages on arguments in parts; the results in parts."""
+        held = dict(given)
+        marks = []
+        for device in range(self.devices):
+            with peers.on(device):
+                marks.append(peers.mark())
+        copies: dict[tuple[Leaf, int], DeviceArray] = {}
+        for stage in self.stages:
+            marks = self._queue(stage, peers, held, copies, marks)
+            for leaf in stage.last:
+                del held[leaf]
+                for device in range(self.devices):
+                    copies.pop((leaf, device), None)
+        return [held[leaf] for leaf in self.plan.roots]
+
+    def _queue(self, stage: Prepared, peers: Peers, held: dict[Leaf, Parts],
+               copies: dict[tuple[Leaf, int], DeviceArray], marks: list[DeviceArray]
+               ) -> list[DeviceArray]:  # fmt: skip
+        """Queue a stage; the marks at its end."""
+        made = [
+            Parts(self.plan.chunks[x], self.owners[x], [None] * len(self.owners[x]))
+            for x in stage.leaves
+        ]
+        read: list[tuple[Work, DeviceArray]] = []
+        beside: list[tuple[Work, Sequence[DeviceArray], DeviceArray]] = []
+        for work in stage.works:
+            with peers.on(work.device, work.lane):
+                if work.lane == BESIDE:
+                    peers.follow(marks[work.device])
+                for source in work.sources:
+                    peers.follow(marks[source])
+                buffers = [self._buffer(f, work, peers, held, copies) for f in work.fetches]
+                if work.sources:
+                    read.append((work, peers.mark()))
+                found = stage.program.execute(buffers, work.numbers)
+                if work.lane == BESIDE:
+                    beside.append((work, found, peers.mark()))
+                    continue
+                for parts, array, stored in zip(made, found, work.stored, strict=True):
+                    parts.arrays[stored.part] = array if stored.kept is None else array[stored.kept]
+        for work, found, mark in beside:
+            with peers.on(work.device):
+                peers.follow(mark)
+                for parts, array, stored in zip(made, found, work.stored, strict=True):
+                    part = array if stored.kept is None else array[stored.kept]
+                    peers.copy(parts.arrays[stored.part][stored.box], part)
+        after = []
+        for device in range(self.devices):
+            with peers.on(device):
+                for work, mark in read:
+                    if device in work.sources:
+                        peers.follow(mark)
+                after.append(peers.mark())
+        held.update(zip(stage.leaves, made, strict=True))
+        return after
+
+    @staticmethod
+    def _buffer(fetch: Fetch, work: Work, peers: Peers, held: Mapping[Leaf, Parts],
+                copies: dict[tuple[Leaf, int], DeviceArray]) -> DeviceArray:  # fmt: skip
+        """The buffer of a block, on its GPU."""
+        parts = held[fetch.leaf].arrays
+        if fetch.view:
+            (piece,) = fetch.pieces
+            made = parts[piece.part]
+            if any(s != slice(None) for s in piece.source):
+                made = made[piece.source]
+        else:
+            key = (fetch.leaf, work.device)
+            shared = fetch.shared and work.lane == MAIN
+            made = copies.get(key) if shared else None
+            if made is None:
+                made = peers.empty(fetch.shape, fetch.dtype)
+                for piece in fetch.pieces:
+                    target = made[piece.target] if piece.target else made
+                    source = parts[piece.part]
+                    peers.copy(target, source[piece.source] if piece.source else source)
+                if shared:
+                    copies[key] = made
+        return made if fetch.flat is None else made.reshape(-1)[fetch.flat]
+
+
+def _number(place: Sequence[int], grid: Chunks) -> int:
+    """The number of a chunk in row-major order."""
+    number = 0
+    for k, sizes in zip(place, grid, strict=True):
+        number = number * len(sizes) + k
+    return number
+
+
+def _plain(kept: Index | None) -> Index | None:
+    """The part of a program's result that is kept, None for all of it."""
+    return None if kept is None or all(s == slice(None) for s in kept) else kept
+
+
+__all__ = ["Parts", "Schedule"]

@@ -1,0 +1,484 @@
+"""Measures treadle on 1, 2, 4, 8 GPUs of one host, beside JAX's own sharding.
+
+    python -m benchmarks.gpus [--quick] [--only NAME] [--budget 150] [--out FILE.json]
+
+For every program: seconds of a call on arrays that stay on the GPUs, on one GPU, on all counts of
+GPUs that there are, and what the model of several GPUs predicts from the time on one and from the
+rate at which all GPUs exchange data, measured in the same run.  Results on several GPUs are
+compared with those on one, bit by bit.  Writes JSON, a table in Markdown, and a picture.
+
+JAX is measured first, in a process of its own, if it is installed.  NVLink multicast is off.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import importlib
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from statistics import median
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+import treadle as td
+from benchmarks import provenance
+from treadle.backend.cuda import executable
+from treadle.backend.cuda.several.engine import EXCHANGE, QUEUE
+
+HERE = Path(__file__).resolve().parent
+PACKAGES = ("treadle", "numpy", "cupy-cuda13x", "cupy-cuda12x", "cuda-core", "jax", "jaxlib")
+ITERATIONS, BINS = 100, 256
+COUNTS = (1, 2, 4, 8)
+
+
+# --- the programs ---------------------------------------------------------------------------------
+
+
+def heat(u: Any) -> Any:
+    def euler(w: Any) -> Any:
+        near = w[-1, 0] + w[1, 0] + w[0, -1] + w[0, 1]
+        return w[0, 0] + np.float32(0.2) * (near - 4 * w[0, 0])
+
+    return td.iterate(ITERATIONS, lambda u: td.stencil(euler, u, boundary=td.clamp), u)
+
+
+def counts(a: Any) -> Any:
+    return td.bincount(td.cast(a * np.float32(BINS), td.int32).ravel(), length=BINS)
+
+
+def sharing_of_loop(n: int, d: int, one: float, rate: float) -> float:
+    """The model of `blocks/loops.py`: what is computed twice, and exchanges between windows."""
+    rows, work = n / d, one / d
+    steps = max(
+        1.0, min(((d * QUEUE + EXCHANGE) * rows / (6 * work / ITERATIONS)) ** 0.5, rows / 8)
+    )
+    windows = -(-ITERATIONS // int(steps)) if d > 1 else 1
+    more = 6 * int(steps) / rows if d > 1 else 0.0
+    return max(work * (1 + more), windows * d * QUEUE) + windows * EXCHANGE
+
+
+@dataclass(frozen=True)
+class Work:
+    """A program of float32 arrays of n × n elements, or of n.
+
+    `predicted(n, d, seconds on one GPU, bytes per second)`; `weak`: the extents of d GPUs, if not
+    those of one; `exact`: whether the bits must be those of one GPU.
+    """
+
+    name: str
+    run: Callable[..., Any]
+    shapes: Callable[[int], Sequence[tuple[int, ...]]]
+    n: int
+    quick: int
+    tiny: int
+    predicted: Callable[[int, int, float, float], float]
+    by_jax: str
+    weak: bool = False
+    exact: bool = True
+    type: Any = np.float32
+
+    def longer(self, d: int) -> Work:
+        """The same with arrays `d` times as long along the first axis."""
+        shapes = self.shapes
+        return replace(self, shapes=lambda n: [(s[0] * d, *s[1:]) for s in shapes(n)])
+
+
+def square(n: int) -> list[tuple[int, ...]]:
+    return [(n, n)]
+
+
+def two(n: int) -> list[tuple[int, ...]]:
+    return [(n, n), (n, n)]
+
+
+def line(n: int) -> list[tuple[int, ...]]:
+    return [(n,)]
+
+
+def _alone(n: int, d: int, one: float, rate: float) -> float:
+    return one / d + (EXCHANGE + d * QUEUE / 4 if d > 1 else 0)
+
+
+def _twice(n: int, d: int, one: float, rate: float) -> float:
+    """A scan along the cut axis: what it reads is read twice, and written once."""
+    return one if d == 1 else 1.5 * one / d + 2 * EXCHANGE + d * QUEUE
+
+
+def _all_to_all(n: int, d: int, one: float, rate: float) -> float:
+    moved = 4 * n * n / d * (d - 1) / d
+    return one / d + (moved / rate + EXCHANGE + d * QUEUE if d > 1 else 0)
+
+
+def _product(n: int, d: int, one: float, rate: float) -> float:
+    return one / d + (4 * n * n * (d - 1) / d / rate + EXCHANGE if d > 1 else 0)
+
+
+WORKS = (
+    Work("stencil loop", heat, square, 16384, 4096, 48, sharing_of_loop, "heat"),
+    Work("stencil loop, weak", heat, square, 16384, 4096, 48,
+         lambda n, d, one, rate: sharing_of_loop(n * d, d, one * d, rate), "heat", weak=True),
+    Work("sum", td.sum, square, 32768, 8192, 160, _alone, "sum"),
+    Work("sums of rows", lambda a: td.sum(a, axis=1), square, 32768, 8192, 48, _alone, "rows"),
+    Work("histogram", counts, square, 32768, 8192, 48, _alone, "histogram"),
+    Work("scan of integers", td.cumsum, line, 1 << 30, 1 << 26, 3000, _twice, "scan",
+         type=np.int32),
+    Work("scans of rows", lambda a: td.cumsum(a, axis=1), square, 32768, 8192, 48, _alone,
+         "scans of rows", exact=True),
+    Work("transposition", lambda a: a.T, square, 32768, 8192, 48, _all_to_all, "transpose"),
+    Work("product", lambda a, b: td.matmul(a, b, algorithm="standard"), two, 32768, 4096, 24,
+         _product, "product", exact=False),
+    Work("product, one Strassen level", lambda a, b: td.strassen(a, b, levels=1), two, 32768, 4096,
+         32, _product, "", exact=False),
+    Work("stencil loop, large", heat, square, 65536, 8192, 64, sharing_of_loop, "heat"),
+)  # fmt: skip
+
+
+# --- measuring ------------------------------------------------------------------------------------
+
+
+def data(work: Work, n: int, d: int) -> list[Any]:
+    """Arrays on `d` GPUs, made there."""
+    made = []
+    for k, shape in enumerate(work.shapes(n)):
+        rows, *rest = shape
+
+        def element(*index: Any, k: int = k) -> Any:
+            mixed = index[0] * 7919
+            for i in index[1:]:
+                mixed = mixed + i * 104729
+            number = td.rem(mixed * (k + 1), 4099)
+            if work.type == np.int32:
+                return td.cast(number, td.int32) - 2049
+            return td.cast(number, td.float32) * np.float32(1 / 4100)
+
+        def fill(rows: Any, rest: Any = tuple(rest), element: Any = element) -> Any:
+            return td.generate((rows, *rest), element)
+
+        made += [td.jit(fill, backend="cuda", devices=d)(rows)]
+    return [m if isinstance(m, td.Sharded) else td.shard(m, d) for m in made]
+
+
+def seconds(call: Callable[[], Any], budget: float) -> list[float]:
+    """Times of a call, after one that compiles and, of short ones, one that builds graphs."""
+    call()
+    started = perf_counter()
+    call()
+    found = [perf_counter() - started]
+    if found[0] < budget:
+        found.clear()
+    while len(found) < (3 if budget else 1) or (
+        perf_counter() - started < budget and len(found) < 50
+    ):
+        before = perf_counter()
+        call()
+        found.append(perf_counter() - before)
+    return found
+
+
+def mismatches(found: td.Sharded, wanted: td.Sharded, d: int) -> int:
+    """Elements that have other bits than those of one GPU."""
+    word = td.uint32 if found.dtype.itemsize == 4 else td.uint64
+
+    def differing(a: Any, b: Any) -> Any:
+        return td.sum(td.cast(td.bitcast(a, word) != td.bitcast(b, word), td.int64))
+
+    if not found.shape or found.nbytes < 1 << 16:
+        return int((np.asarray(found) != np.asarray(wanted)).sum())
+    again = td.shard(wanted.parts[0], d)
+    return int(np.asarray(td.jit(differing, backend="cuda", devices=d)(found, again)))
+
+
+def exchange(d: int, size: int) -> float:
+    """Bytes per second that every GPU receives while each sends a part to each other one."""
+    peers = executable.peers_of(range(d))
+    part = np.dtype(np.uint8), (size // d,)
+    sources, targets = [], []
+    for k in range(d):
+        with peers.on(k):
+            sources.append([peers.empty(part[1], part[0]) for _ in range(d)])
+            targets.append([peers.empty(part[1], part[0]) for _ in range(d)])
+
+    def once() -> None:
+        marks = []
+        for k in range(d):
+            with peers.on(k):
+                for j in range(1, d):
+                    other = (k + j) % d
+                    peers.copy(targets[k][other], sources[other][k])
+                marks.append(peers.mark())
+        for k in range(d):
+            with peers.on(k):
+                peers.wait()
+
+    return size // d * (d - 1) / min(seconds(once, 0.2))
+
+
+@dataclass
+class Line:
+    """One program on one number of GPUs."""
+
+    work: str
+    n: int
+    devices: int
+    seconds: float
+    median: float
+    predicted: float
+    speedup: float
+    same_bits: bool | None
+    jax: float | None = None
+    error: str = ""
+
+
+def measured(work: Work, n: int, counted: Sequence[int], rates: dict[int, float], budget: float,
+             left: Callable[[], float]) -> list[Line]:  # fmt: skip
+    """A program on every number of GPUs, `budget` seconds each."""
+    lines: list[Line] = []
+    wanted: td.Sharded | None = None
+    one = 0.0
+    for d in counted:
+        if left() < 0:
+            break
+        try:
+            arrays = data(work.longer(d) if work.weak else work, n, d)
+            compiled = td.jit(work.run, backend="cuda", devices=d)
+            held: list[Any] = [None]
+
+            def call(compiled: Any = compiled, arrays: Any = arrays, held: Any = held) -> None:
+                held[0] = None
+                held[0] = compiled(*arrays)
+                held[0].wait()
+
+            times = seconds(call, budget)
+            same = None
+            if d == 1:
+                one, wanted = min(times), None if work.weak else held[0]
+            elif wanted is not None:
+                same = mismatches(held[0], wanted, d) == 0
+            factor = d * one / min(times) if work.weak else one / min(times)
+            lines.append(
+                Line(
+                    work.name,
+                    n,
+                    d,
+                    min(times),
+                    median(times),
+                    work.predicted(n, d, one, rates.get(d, 1e12)),
+                    factor,
+                    same,
+                )
+            )
+        except td.TreadleError as error:
+            lines.append(
+                Line(work.name, n, d, 0, 0, 0, 0, None, error=str(error).partition("\n")[0])
+            )
+        arrays = held = []
+        call = compiled = None  # type: ignore[assignment]
+        gc.collect()
+        _free(d)
+    return lines
+
+
+def _free(d: int) -> None:
+    """Give memory back, which the next program may need on other GPUs."""
+    try:
+        cupy = importlib.import_module("cupy")
+    except ImportError:
+        return
+    for k in range(d):
+        with cupy.cuda.Device(k):
+            cupy.get_default_memory_pool().free_all_blocks()
+
+
+# --- JAX ------------------------------------------------------------------------------------------
+
+
+def jax_times(sizes: dict[str, tuple[int, bool]], counted: Sequence[int], budget: float) -> Any:
+    """{work: {devices: seconds}} of the same programs with JAX's sharding; runs in its process."""
+    jax = importlib.import_module("jax")
+    jnp = importlib.import_module("jax.numpy")
+    sharding = importlib.import_module("jax.sharding")
+    started = perf_counter()
+
+    def step(_: Any, u: Any) -> Any:
+        p = jnp.pad(u, 1, mode="edge")
+        near = p[:-2, 1:-1] + p[2:, 1:-1] + p[1:-1, :-2] + p[1:-1, 2:]
+        return u + np.float32(0.2) * (near - 4 * u)
+
+    programs = {
+        "heat": lambda u: jax.lax.fori_loop(0, ITERATIONS, step, u),
+        "sum": jnp.sum,
+        "rows": lambda a: jnp.sum(a, axis=1),
+        "histogram": lambda a: jnp.zeros(BINS, jnp.int32).at[
+            (a * np.float32(BINS)).astype(jnp.int32).ravel()].add(1),
+        "scan": jnp.cumsum,
+        "scans of rows": lambda a: jnp.cumsum(a, axis=1),
+        "transpose": lambda a: a.T,
+        "product": lambda a, b: jnp.matmul(a, b, precision="highest"),
+    }  # fmt: skip
+
+    def once(work: Work, n: int, d: int) -> float:
+        mesh = sharding.Mesh(np.array(jax.devices()[:d]), ("x",))
+        rows = {r: sharding.NamedSharding(mesh, sharding.PartitionSpec("x", *[None] * (r - 1)))
+                for r in (1, 2)}  # fmt: skip
+        arrays = []
+        for shape in work.shapes(n):
+            make = jax.jit(partial(jnp.full, shape, 0.25, work.type),
+                           out_shardings=rows[len(shape)])  # fmt: skip
+            arrays.append(make())
+        out = jax.eval_shape(programs[work.by_jax], *arrays)
+        more = {"out_shardings": rows[out.ndim]} if out.ndim and out.shape[0] >= d else {}
+        compiled = jax.jit(programs[work.by_jax], **more)
+        return min(seconds(lambda: jax.block_until_ready(compiled(*arrays)), 0.3))
+
+    found: dict[str, dict[int, float]] = {}
+    for work in WORKS:
+        if work.name not in sizes or work.by_jax not in programs:
+            continue
+        n, weak = sizes[work.name]
+        for d in counted:
+            if perf_counter() - started > budget:
+                return found
+            try:
+                taken = once(work.longer(d) if weak else work, n, d)
+                found.setdefault(work.name, {})[d] = taken
+            except Exception as error:  # out of memory, or no such program: said, not measured
+                print(f"JAX, {work.name} on {d}: {str(error)[:200]}", file=sys.stderr)
+            gc.collect()
+    return found
+
+
+def by_jax(sizes: dict[str, tuple[int, bool]], counted: Sequence[int], budget: float) -> Any:
+    """`jax_times` in a process of its own, which gives its memory back."""
+    request = json.dumps([sizes, list(counted), budget])
+    environment = {**os.environ, "XLA_PYTHON_CLIENT_PREALLOCATE": "false", "NCCL_NVLS_ENABLE": "0"}
+    try:
+        done = subprocess.run(
+            [sys.executable, "-m", "benchmarks.gpus", "--jax", request], cwd=HERE.parent,
+            capture_output=True, text=True, timeout=budget + 40, env=environment, check=False,
+        )  # fmt: skip
+        return json.loads(done.stdout.strip().splitlines()[-1])
+    except (IndexError, ValueError):
+        print(f"JAX was not measured: {done.stderr[-400:]}", file=sys.stderr)
+    except subprocess.TimeoutExpired:
+        print("JAX was not measured: it took too long", file=sys.stderr)
+    return {}
+
+
+# --- reports --------------------------------------------------------------------------------------
+
+
+def table(report: dict[str, Any]) -> str:
+    """The report in Markdown."""
+    rows = ["| program | extents | GPUs | ms | predicted | speed-up | bits of one GPU | JAX, ms |",
+            "| --- | --- | --- | --- | --- | --- | --- | --- |"]  # fmt: skip
+    for x in report["lines"]:
+        if x["error"]:
+            rows.append(f"| {x['work']} | {x['n']:,} | {x['devices']} | {x['error']} | | | | |")
+            continue
+        bits = {None: "", True: "yes", False: "no"}[x["same_bits"]]
+        jax = "" if x["jax"] is None else f"{x['jax'] * 1e3:.2f}"
+        rows.append(
+            f"| {x['work']} | {x['n']:,} | {x['devices']} | {x['seconds'] * 1e3:.2f} | "
+            f"{x['predicted'] * 1e3:.2f} | {x['speedup']:.2f} × | {bits} | {jax} |"
+        )
+    rates = ", ".join(f"{d} GPUs {r / 1e9:.0f} GB/s" for d, r in report["exchange"].items())
+    heading = f"# Several GPUs\n\n{provenance.describe(report['device'])}; {report['date']}.\n\n"
+    what = "Every GPU receives from all others at once: " + (rates or "not measured") + ".\n\n"
+    return heading + what + "\n".join(rows) + "\n"
+
+
+def picture(report: dict[str, Any], path: Path) -> None:
+    """Speed-ups over the number of GPUs."""
+    try:
+        plt = importlib.import_module("matplotlib.pyplot")
+    except ImportError:
+        return
+    lines = [x for x in report["lines"] if not x["error"]]
+    names = list(dict.fromkeys(x["work"] for x in lines))
+    figure, axes = plt.subplots(figsize=(7, 5))
+    for name in names:
+        mine = [(x["devices"], x["speedup"]) for x in lines if x["work"] == name]
+        axes.plot(*zip(*mine, strict=True), marker="o", label=name)
+    most = max(x["devices"] for x in lines)
+    axes.plot([1, most], [1, most], color="grey", linestyle=":")
+    axes.set_xlabel("GPUs")
+    axes.set_ylabel("times as fast as one GPU (weak: as much work)")
+    axes.legend(fontsize=7)
+    figure.tight_layout()
+    figure.savefig(path, dpi=150)
+
+
+def main(argv: list[str] | None = None) -> int:
+    """The command; the exit status is 1 if bits differ where they must not."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.gpus")
+    parser.add_argument("--quick", action="store_true", help="smaller data")
+    parser.add_argument("--tiny", action="store_true", help="tiny data: checks the results")
+    parser.add_argument("--only", action="append", default=[], metavar="NAME")
+    parser.add_argument("--most", type=int, default=0, help="GPUs at most")
+    parser.add_argument("--budget", type=float, default=150.0, help="seconds in all")
+    parser.add_argument("--no-jax", action="store_true")
+    parser.add_argument("--out", type=Path, metavar="FILE.json")
+    parser.add_argument("--jax", help=argparse.SUPPRESS)
+    options = parser.parse_args(argv)
+    if options.jax:
+        print(json.dumps(jax_times(*json.loads(options.jax))))
+        return 0
+    global ITERATIONS
+    ITERATIONS = 9 if options.tiny else ITERATIONS
+    started = perf_counter()
+    device, there = _machine()
+    counted = [d for d in COUNTS if d <= (options.most or there) and d <= there]
+    works = [w for w in WORKS if not options.only or any(o in w.name for o in options.only)]
+    sizes = {w.name: w.tiny if options.tiny else w.quick if options.quick else w.n for w in works}
+    wanted = {w.name: (sizes[w.name], w.weak) for w in works}
+    jax = {} if options.no_jax else by_jax(wanted, counted, options.budget * 0.4)
+    rates = {d: exchange(d, 1 << 16 if options.tiny else 1 << 30) for d in counted if d > 1}
+    lines: list[Line] = []
+    for work in works:
+        made = measured(work, sizes[work.name], counted, rates, 0.0 if options.tiny else 0.4,
+                        lambda: options.budget - (perf_counter() - started))  # fmt: skip
+        for line in made:
+            line.jax = jax.get(work.name, {}).get(str(line.devices))
+            print(f"{line.work:30s} {line.devices} GPUs {line.seconds * 1e3:10.3f} ms "
+                  f"(predicted {line.predicted * 1e3:10.3f}) {line.speedup:5.2f} × "
+                  f"{line.same_bits} JAX {line.jax} {line.error}", flush=True)  # fmt: skip
+        lines += made
+    report = {
+        "date": datetime.now(UTC).date().isoformat(), "device": device, "budget": options.budget,
+        "took": perf_counter() - started, "versions": provenance.versions(PACKAGES),
+        **provenance.commit(), "exchange": rates, "lines": [vars(x) for x in lines],
+    }  # fmt: skip
+    if options.out:
+        options.out.parent.mkdir(parents=True, exist_ok=True)
+        options.out.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
+        options.out.with_suffix(".md").write_text(table(report), encoding="utf-8")
+        picture(report, options.out.with_suffix(".png"))
+    print(table(report))
+    must = {w.name for w in works if w.exact}
+    return int(any((x.same_bits is False and x.work in must) or x.error for x in lines))
+
+
+def _machine() -> tuple[dict[str, Any], int]:
+    """The GPUs, and how many there are."""
+    try:
+        cupy = importlib.import_module("cupy")
+    except ImportError:
+        return {**provenance.processor(), "count": 2}, 2  # pretended ones, in tests
+    from benchmarks.gpu import device
+
+    count = cupy.cuda.runtime.getDeviceCount()
+    return {**device(), "count": count}, count
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,197 @@
+"""Programs on several GPUs have the bits that they have on one."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import treadle as td
+from benchmarks import gpus
+from tests.backend.cuda.emulated import emulation
+from tests.backend.cuda.pretended import pretended
+from tests.backend.dask.test_arrays import PROGRAMS as OF_DASK
+from tests.backend.dask.test_arrays import flat, matrix
+from tests.conformance.fuzz.drawing import draw
+from tests.conformance.fuzz.program import Program
+
+F = Callable[..., Any]
+
+
+def heat(u: Any, steps: Any, boundary: Any = td.clamp) -> Any:
+    def euler(w: Any) -> Any:
+        near = w[-1, 0] + w[1, 0] + w[0, -1] + w[0, 1]
+        return w[0, 0] + np.float32(0.2) * (near - 4 * w[0, 0])
+
+    return td.iterate(steps, lambda u: td.stencil(euler, u, boundary=boundary), u)
+
+
+PROGRAMS: dict[str, F] = {
+    **OF_DASK,
+    "sums": lambda a: (a.sum(), td.sum(a * a + 1), td.mean(a), td.prod(a * 2)),
+    "heat": lambda a: heat(a, 9),
+    "heat around": lambda a: heat(a, 5, td.wrap),
+    "heat, then its sum": lambda a: heat(a, 3).sum(),
+    "recurrence": lambda a: td.scan(lambda s, x: 2 * (s * np.float32(0.5) + x,), a[0], a),
+    "loop of sums": lambda a: td.iterate(3, lambda u: u / u.sum(axis=1)[:, td.newaxis], a),
+    "product of all": lambda a: td.cast(a * 9, td.int32) @ td.cast(a.T * 9, td.int32),
+    "while": lambda a: td.while_loop(
+        lambda u: td.max(u) > 0.01, lambda u: u * np.float32(0.5), a
+    ),
+    "sorted": lambda a: td.sort(a.ravel()) + 1,
+    "nothing read": lambda a: td.iota(2000) * 3,
+    "the argument": lambda a: (a, a),
+}  # fmt: skip
+
+
+def on_one(f: F, *args: Any) -> list[np.ndarray]:
+    with emulation():
+        return flat(td.jit(f, backend="cuda")(*args))
+
+
+def check(f: F, devices: int, *args: Any, seed: int = 0) -> None:
+    wanted = on_one(f, *args)
+    with pretended(devices, seed):
+        compiled = td.jit(f, backend="cuda", devices=devices)
+        sharded = [td.shard(a, devices) if isinstance(a, np.ndarray) else a for a in args]
+        for found in (flat(compiled(*sharded)), flat(compiled(*args))):
+            for g, w in zip(found, wanted, strict=True):
+                assert (g.shape, g.dtype) == (w.shape, w.dtype)
+                given = np.asarray(g)
+                assert given.tobytes() == w.tobytes(), np.argwhere(given != w)[:4]
+
+
+@pytest.mark.parametrize("devices", [1, 2, 3])
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_the_bits_of_one_gpu(name: str, devices: int) -> None:
+    check(PROGRAMS[name], devices, matrix((37, 53)), seed=devices)
+
+
+ROWS: dict[str, F] = {
+    "integers": lambda a: td.cumsum(td.cast(a * 99, td.int32)),
+    "to the left": lambda a: td.scanr1(lambda x, y: x + y, td.cast(a * 99, td.int64)) * 2,
+    "extremes": lambda a: td.scanl1(td.maximum, td.sin(a * 9)),
+}
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_scans_of_one_row_in_parts(name: str) -> None:
+    """Their blocks get what comes before them, and read each element twice, not more."""
+    a = np.random.default_rng(3).random(3000).astype(np.float32)
+    for devices in (2, 3):
+        check(ROWS[name], devices, a)
+
+
+def drawn(seed: int, number: int) -> str:
+    """What a random program does on several GPUs, beside one: "same", or why it is refused."""
+    program = draw(seed, number)
+    devices = 1 + number % 3
+    f = program.function()
+    try:
+        with emulation():
+            one = td.jit(f, backend="cuda")(*program.arguments().values())
+    except td.TreadleError:
+        return "refused on one"
+    with pretended(devices, number):
+        try:
+            several = td.jit(f, backend="cuda", devices=devices)(*program.arguments().values())
+        except td.DistributionError as error:
+            return str(error)
+    for name in program.results:
+        for got, wanted in zip(flat(several[name]), flat(one[name]), strict=True):
+            assert (got.shape, got.dtype) == (wanted.shape, wanted.dtype), program
+            same = np.asarray(got).tobytes() == np.asarray(wanted).tobytes()
+            assert same or approximate(program), program
+    return "same"
+
+
+def approximate(program: Program) -> bool:
+    """Whether a program has a product of floats, which may be computed otherwise for fewer rows."""
+    return any(re.search(r"@|matmul|dot|strassen|outer|kron", line.text) for line in program.lines)
+
+
+def test_random_programs() -> None:
+    found = [drawn(7, number) for number in range(24)]
+    assert found.count("same") > 8, found
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", range(20))
+def test_many_random_programs(seed: int) -> None:
+    for number in range(50):
+        drawn(seed, number)
+
+
+@pytest.mark.parametrize("shape", [(2000, 12), (1999, 13), (300, 400), (3, 30000)])
+def test_sums_of_columns_and_rows_in_parts(shape: tuple[int, int]) -> None:
+    for axis in (0, 1):
+        check(lambda a, axis=axis: td.sum(td.sin(a), axis=axis) * 2, 3, matrix(shape))
+
+
+def test_sums_of_columns_move_totals() -> None:
+    a = matrix((4096, 16))
+    with pretended(2) as machine:
+        u = td.shard(a, 2)
+        before = machine.moved
+        np.asarray(td.jit(lambda a: td.sum(a, axis=0), backend="cuda", devices=2)(u))
+        assert machine.moved - before < a.nbytes // 16
+
+
+def test_the_benchmark(tmp_path: Path) -> None:
+    """Every program of it, on tiny data: it measures, predicts and compares."""
+    with pretended(2):
+        assert gpus.main(["--tiny", "--no-jax", "--out", str(tmp_path / "gpus.json")]) == 0
+    report = json.loads((tmp_path / "gpus.json").read_text(encoding="utf-8"))
+    assert {x["devices"] for x in report["lines"]} == {1, 2}
+    several = [x for x in report["lines"] if x["devices"] == 2]
+    inexact = ("stencil loop, weak", "product, one Strassen level")
+    assert all(x["same_bits"] for x in several if x["work"] not in inexact)
+    assert "| transposition |" in (tmp_path / "gpus.md").read_text(encoding="utf-8")
+
+
+def test_only_halos_are_moved() -> None:
+    """A loop copies as many rows across a cut as it makes iterations between exchanges."""
+    a = matrix((64, 16))
+    with pretended(2) as machine:
+        u = td.shard(a, 2)
+        before = machine.moved
+        td.jit(lambda u: heat(u, 4), backend="cuda", devices=2)(u).wait()
+        assert machine.moved - before == 2 * 4 * 16 * 4
+
+
+def test_a_plan_is_explained() -> None:
+    with pretended(2):
+        compiled = td.jit(lambda a: td.cumsum(a.ravel()), backend="cuda", devices=2)
+        text = compiled.lower(matrix((64, 16))).explain()
+    assert "On 2 GPUs: " in text and "in one block: it goes along the rows" in text
+
+
+def test_arguments_from_other_places() -> None:
+    with pretended(3) as machine:
+        compiled = td.jit(lambda a: a * 2, backend="cuda", devices=[0, 2])
+        with machine.on(1):
+            elsewhere = machine.upload(matrix((5, 4)))
+        found = compiled(elsewhere)
+        assert isinstance(found, td.Sharded) and found.devices == (0, 2)
+        assert found.boxes == ((slice(0, 3), slice(0, 4)), (slice(3, 5), slice(0, 4)))
+        assert (np.asarray(found) == matrix((5, 4)) * 2).all()
+        whole = found.gather()
+        with machine.on(0):
+            assert (machine.devices[0].download(whole) == np.asarray(found)).all()
+        with pytest.raises(td.TracingError, match="GPUs 0, 2"):
+            td.jit(lambda a: a, backend="cuda", devices=[1, 2])(found)
+        with pytest.raises(td.BackendUnavailable, match="there is no GPU 7"):
+            td.shard(np.zeros(4), 8)
+
+
+@pytest.mark.parametrize("devices", [0, [], [1, 1], True, "two", [-1], 1.5])
+def test_devices_are_numbers(devices: Any) -> None:
+    with pytest.raises(td.TracingError, match="devices="):
+        td.jit(lambda a: a, backend="cuda", devices=devices)
+    with pytest.raises(td.BackendUnavailable, match="several GPUs"):
+        td.jit(lambda a: a, backend="native", devices=2)
