@@ -289,13 +289,15 @@ class ColumnFold(RowFold):
         def rows(inside: Linearizer, ks: Sequence[Expr]) -> list[list[Values]]:
             return self._rows(inside, group, own, [inner(inside, into.let(k, "k")) for k in ks])
 
+        # A column of one thread: others of the block repeat it, and store nothing.
+        row = at.integer(0) if at.is_constant(sides.height, 1) else y
         with into.when_always(bindings):
             if self.neutral is not None:
-                totals = self._strided(into, self.neutral, sides, y, start, stop, rows, vector,
+                totals = self._strided(into, self.neutral, sides, row, start, stop, rows, vector,
                                        element_cost(group.roots))  # fmt: skip
                 valid = sides.height
             else:
-                totals, valid = self._ordered(into, sides, y, start, stop, rows, vector)
+                totals, valid = self._ordered(into, sides, row, start, stop, rows, vector)
         self._tree(into, grid, sides, y, totals, valid)
         with into.when(at.both(at.equal(y, 0), owner)):
             for column, inside_, total in zip(own, known, totals, strict=True):
@@ -359,8 +361,7 @@ class ColumnFold(RowFold):
         mine = all_have
         if not alone:
             mine = at.add(all_have, at.select(at.less(y, left), 1, 0))
-        # Threads that the sides have no place for are idle.
-        mine = into.let(at.select(at.less(y, sides.height), mine, 0), "mine")
+            mine = into.let(at.select(at.less(y, sides.height), mine, 0), "mine")
         own = at.select(at.less(y, sides.height), all_have, 0)
         rounds = into.let(at.floor_divide(own, unroll), "rounds")
         first = into.let(at.add(start, y), "first")

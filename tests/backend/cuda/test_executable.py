@@ -482,3 +482,15 @@ def test_idle_threads_of_a_fold_read_nothing(gpu, shape, order):
     same(lambda a: td.sum(a, axis=0, schedule=schedule), a, calls=1)
     fixed = td.generate(shape, lambda i, j: td.cast(i * 3 + j, float))
     same(lambda: td.mean(td.sort(fixed, 0), axis=0, schedule=schedule), calls=1)
+
+
+def test_short_columns_of_known_extents_under_a_schedule():
+    """A thread per column: the others of its block read no elements beyond the array."""
+    order = td.schedule.Row() | td.schedule.Block(3, 5)
+
+    def columns(n):
+        filled = td.fill((8, 3), 2.5)
+        return filled, td.sum(filled, axis=0, schedule=order)
+
+    with emulation():
+        assert (td.jit(columns, backend="cuda")(3)[1] == 20).all()
