@@ -36,6 +36,11 @@ class SeveralExecutable:
         self.program, self.peers = program, peers
         self.engine = engine(program.settings, len(peers.ordinals), peers.memory)
         self.schedules: OrderedDict[object, Schedule] = OrderedDict()
+        #: The positions of the numbers on which a plan may depend; others a call gives anew.
+        self.planned = [
+            k for k, p in enumerate(program.params) if p.type.is_integer or p.type.kind == "bool"
+        ]
+        self.given = {p: k for k, p in enumerate(program.params) if k not in self.planned}
 
     def __call__(self, data: Sequence[DeviceArray], params: Params) -> list[DeviceArray]:
         """One array per root: of NumPy if all inputs are on the host, else sharded."""
@@ -73,7 +78,8 @@ class SeveralExecutable:
     def _schedule(self, given: Sequence[Sharded], params: Params) -> Schedule:
         ordinals = list(self.peers.ordinals)
         owners = [tuple(ordinals.index(d) for d in g.devices) for g in given]
-        key = (tuple((g.chunks, o) for g, o in zip(given, owners, strict=True)), *params)
+        key = (tuple((g.chunks, o) for g, o in zip(given, owners, strict=True)),
+               *(params[k] for k in self.planned))  # fmt: skip
         found = self.schedules.get(key)
         if found is None:
             shapes = [g.shape for g in given]
@@ -81,7 +87,7 @@ class SeveralExecutable:
             plan = Planner(self.program, shapes, chunks, params, self.engine).plan
             where: dict[Leaf, Sequence[int]] = {x: owners[k] for x, k in plan.given.items()}
             where.update((leaf, (0,)) for leaf in plan.constants)
-            found = self.schedules[key] = Schedule(plan, len(ordinals), where)
+            found = self.schedules[key] = Schedule(plan, len(ordinals), where, self.given)
             while len(self.schedules) > SCHEDULES:
                 self.schedules.popitem(last=False)
         return found

@@ -20,6 +20,7 @@ from itertools import product
 from math import prod
 from typing import TYPE_CHECKING
 
+from treadle.dsl.expr import Param
 from treadle.dsl.graph import Leaf
 
 from ...blocks.domain import Axis, Chunks, edges
@@ -102,15 +103,21 @@ class Prepared:
     program: BlockProgram
     leaves: list[Leaf]
     works: list[Work]
+    #: The positions of numbers that are arguments of the call, and their positions there.
+    given: list[tuple[int, int]]
     last: list[Leaf] = field(default_factory=list)
 
 
 class Schedule:
     """A plan, prepared for GPUs and for where its arguments are."""
 
-    def __init__(self, plan: Plan, devices: int, owners: Mapping[Leaf, Sequence[int]]) -> None:
-        """`owners`: the GPU of each part of each argument, and of the constants."""
-        self.plan, self.devices = plan, devices
+    def __init__(
+        self, plan: Plan, devices: int, owners: Mapping[Leaf, Sequence[int]],
+        given: Mapping[Param, int],
+    ) -> None:  # fmt: skip
+        """`owners`: the GPU of each part of each argument, and of the constants; `given`: the
+        numbers that each call gives anew, with their positions."""
+        self.plan, self.devices, self.given = plan, devices, given
         self.owners: dict[Leaf, Sequence[int]] = dict(owners)
         self.stages = [self._stage(stage) for stage in plan.stages]
         last: dict[Leaf, int] = {}
@@ -149,7 +156,9 @@ class Schedule:
                               tuple(stored), tuple(sorted(sources))))  # fmt: skip
         self.owners.update(zip(stage.leaves, owners, strict=True))
         works.sort(key=lambda w: w.lane == MAIN)
-        return Prepared(blocks.program, stage.leaves, works)
+        params = blocks.program.params
+        given = [(k, self.given[p]) for k, p in enumerate(params) if p in self.given]
+        return Prepared(blocks.program, stage.leaves, works, given)
 
     def _device(self, task: Task, stage: Stage, cut: Axis | None, block: int) -> int:
         """Where a block is computed: in as many chunks as there are GPUs, by its number; else where
@@ -224,7 +233,7 @@ class Schedule:
                 marks.append(peers.mark())
         copies: dict[tuple[Leaf, int], DeviceArray] = {}
         for stage in self.stages:
-            marks = self._queue(stage, peers, held, copies, marks)
+            marks = self._queue(stage, peers, held, copies, marks, params)
             for leaf in stage.last:
                 del held[leaf]
                 for device in range(self.devices):
@@ -232,8 +241,8 @@ class Schedule:
         return [held[leaf] for leaf in self.plan.roots]
 
     def _queue(self, stage: Prepared, peers: Peers, held: dict[Leaf, Parts],
-               copies: dict[tuple[Leaf, int], DeviceArray], marks: list[DeviceArray]
-               ) -> list[DeviceArray]:  # fmt: skip
+               copies: dict[tuple[Leaf, int], DeviceArray], marks: list[DeviceArray],
+               params: Params) -> list[DeviceArray]:  # fmt: skip
         """Queue a stage; the marks at its end."""
         made = [
             Parts(self.plan.chunks[x], self.owners[x], [None] * len(self.owners[x]))
@@ -250,7 +259,10 @@ class Schedule:
                 buffers = [self._buffer(f, work, peers, held, copies) for f in work.fetches]
                 if work.sources:
                     read.append((work, peers.mark()))
-                found = stage.program.execute(buffers, work.numbers)
+                numbers = list(work.numbers)
+                for k, position in stage.given:
+                    numbers[k] = params[position]
+                found = stage.program.execute(buffers, numbers)
                 if work.lane == BESIDE:
                     beside.append((work, found, peers.mark()))
                     continue

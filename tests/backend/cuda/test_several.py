@@ -195,3 +195,21 @@ def test_devices_are_numbers(devices: Any) -> None:
         td.jit(lambda a: a, backend="cuda", devices=devices)
     with pytest.raises(td.BackendUnavailable, match="several GPUs"):
         td.jit(lambda a: a, backend="native", devices=2)
+
+
+def test_a_plan_serves_all_floats() -> None:
+    """Only integers decide about blocks: calls with other floats plan and compile nothing."""
+
+    def damped(u: Any, factor: Any, steps: Any) -> Any:
+        return td.iterate(steps, lambda u: td.stencil(
+            lambda w: w[0, 0] * factor + w[-1, 0], u, boundary=td.clamp), u)  # fmt: skip
+
+    a = matrix((48, 8))
+    compiled = td.jit(damped, backend="cuda", devices=2)
+    with pretended(2):
+        found = [np.asarray(compiled(a, x, 3)) for x in (0.5, 0.25, -2.0)]
+        executable = compiled.lower(a, 0.5, 3).executable
+        assert len(executable.schedules) == 1
+    for x, got in zip((0.5, 0.25, -2.0), found, strict=True):
+        (wanted,) = on_one(damped, a, x, 3)
+        assert got.tobytes() == wanted.tobytes()
