@@ -1,5 +1,5 @@
-// Products of 16-bit floats on tensor cores, added in float32: persistent blocks with a ring of stages.  How tiles
-// arrive, and what multiplies them, is a `Unit`:
+// Products of 16-bit floats on tensor cores, added in float32.  How tiles arrive, and what multiplies
+// them, is a `Unit`:
 //
 //   sm_90a         tensor maps copy tiles, and pad fringes with zeros; wgmma.  Two consumer warpgroups own
 //                  64 x BN outputs each, one more thread starts the copies.
@@ -12,6 +12,7 @@
 #pragma once
 #include "tensor_ptx.cuh"
 #include "tile_work.cuh"
+#include "tile_pipeline.cuh"
 
 namespace tile {
 
@@ -41,9 +42,9 @@ constexpr int STAGED = 16 * PART * 2; // bytes of them, 16 rows
 #ifndef TILE_STAGES
 #define TILE_STAGES (TILE_PORTABLE ? 3 : (226 * 1024 - WARPS * STAGED) / STAGE)
 #endif
-constexpr int STAGES = TILE_STAGES, AHEAD = STAGES - 1;
-constexpr int OFF_STAGED = STAGES * STAGE, FULL = OFF_STAGED + WARPS * STAGED, EMPTY = FULL + 8 * STAGES;
-constexpr int SHARED_BYTES = EMPTY + 8 * STAGES;
+constexpr int STAGES = TILE_STAGES, OFF_STAGED = STAGES * STAGE, AHEAD = STAGES - 1;
+typedef Slots<STAGE, STAGES, WARPS * STAGED> Feed;
+constexpr int SHARED_BYTES = Feed::SHARED;
 // A thread's outputs in 16 rows of its warp's part: number 4 j + 2 h + e is in row lane / 4 + 8 h and column
 // 8 j + lane % 4 * 2 + e.
 constexpr int BANDS = ROWS / 16, OUTPUTS = COLS / 2;
@@ -64,13 +65,6 @@ struct Arguments {
     int tiles_m, tiles_n, group, items;
     u64 extra[16];
 };
-
-typedef Slots<STAGE, STAGES, FULL> Feed;
-
-__device__ __forceinline__ void warp_arrive(u32 bar, int lane) {
-    __syncwarp();
-    if (TILE_EVERY_LANE_ARRIVES || lane == 0) barrier_arrive(bar);
-}
 
 #if TILE_PORTABLE
 // A tile of an operand: lines of DEEP elements of one row, or (TURNED) of WIDE elements of one k.  The sixteen-byte units
@@ -124,7 +118,8 @@ template <bool TURNED, int WIDE> struct Tile {
 };
 
 template <bool TA, bool TB> struct Unit {
-    static constexpr int ARRIVALS = WARPS * ARRIVALS_PER_WARP; // at a full stage
+    static constexpr bool LOADER = false;
+    static constexpr int ARRIVALS = WARPS * ARRIVALS_PER_WARP, GIVEN = 0;
     static constexpr int STEPS = DEEP / 16, GROUPS = STEPS * BANDS;
     static_assert(AHEAD >= 2 && STEPS % 2 == 0, "");
     Feed ring, ahead;
@@ -145,7 +140,7 @@ template <bool TA, bool TB> struct Unit {
             advance(g, t, false);
         }
         copies_wait<AHEAD - 1>();
-        warp_arrive(ring.full(), lane);
+        warp_arrive(ring.full(), lane == 0);
         barrier_wait(ring.full(), ring.parity);
         load(0, 0);
     }
@@ -206,7 +201,7 @@ template <bool TA, bool TB> struct Unit {
                     // before may be overwritten.
                     if (k + 2 == STEPS && i == BANDS / 2 && more) {
                         copies_wait<AHEAD - 2>();
-                        warp_arrive(following.full(), lane);
+                        warp_arrive(following.full(), lane == 0);
                     }
 #pragma unroll
                     for (int c = (k * BANDS + i) * ALL / GROUPS; c < (k * BANDS + i + 1) * ALL / GROUPS; c++)
@@ -225,38 +220,26 @@ template <bool TA, bool TB> struct Unit {
 };
 #else
 template <bool TA, bool TB> struct Unit {
+    static constexpr bool LOADER = true;
+    static constexpr int ARRIVALS = 1, GIVEN = WARPS * ARRIVALS_PER_WARP, REGISTERS = 232;
     static constexpr int BOX = 64 * 128; // bytes of 64 rows, in both layouts
-    static constexpr int ARRIVALS = 1;   // at a full stage
+    struct Source { // boxes of both operands
+        int m, n, k, count;
+        __device__ __forceinline__ Source(const Arguments &g, int tm, int tn, int) : m(tm * BM), n(tn * BN), k(0), count(g.stages) {}
+        template <bool TURNED, int WIDE> __device__ static __forceinline__ void box(u32 to, const TensorMap &x, int r, int k, u32 full) {
+            if (TURNED) {
+#pragma unroll
+                for (int i = 0; i < WIDE; i += 64) box_load(to + i * 128, x, r + i, k, full);
+            } else box_load(to, x, k, r, full);
+        }
+        __device__ __forceinline__ void load(const Arguments &g, u32 to, u32 full) {
+            box<TA, BM>(to, g.a, m, k, full);
+            box<TB, BN>(to + OF_A, g.b, n, k, full);
+            k += DEEP;
+        }
+    };
     Feed ring;
-    __device__ __forceinline__ Unit(const Arguments &g, u32 base, int t) : ring{base, 0, 0} {
-        if (t < CONSUMERS) more_registers<232>();
-        else {
-            fewer_registers<40>();
-            if (t == CONSUMERS) produce(g);
-        }
-    }
-    __device__ __forceinline__ void produce(const Arguments &g) {
-        for (int item = blockIdx.x; item < g.items; item += gridDim.x) {
-            int tm, tn;
-            tile_of(g, item, tm, tn);
-            const int m = tm * BM, n = tn * BN;
-            for (int s = 0; s < g.stages; s++) {
-                const u32 full = ring.full(), to = ring.stage();
-                const int k = s * DEEP;
-                barrier_wait(ring.empty(), ring.parity ^ 1);
-                barrier_expect(full, STAGE);
-                if (TA) {
-#pragma unroll
-                    for (int r = 0; r < BM; r += 64) box_load(to + r * 128, g.a, m + r, k, full);
-                } else box_load(to, g.a, k, m, full);
-                if (TB) {
-#pragma unroll
-                    for (int c = 0; c < BN; c += 64) box_load(to + OF_A + c * 128, g.b, n + c, k, full);
-                } else box_load(to + OF_A, g.b, k, n, full);
-                ring.next();
-            }
-        }
-    }
+    __device__ __forceinline__ Unit(const Arguments &, u32 base, int) : ring{base, 0, 0} {}
     __device__ __forceinline__ void multiply(const Arguments &g, float (&acc)[BANDS][OUTPUTS], int t, bool) {
         const int lane = t % 32, stages = g.stages;
         u32 previous = 0;
@@ -270,13 +253,13 @@ template <bool TA, bool TB> struct Unit {
             for (int k = 0; k < 4; k++) Mma<ELEMENT, BN>::template run<TA, TB>(acc[0], da + (TA ? 128 : 2) * k, db + (TB ? 128 : 2) * k, s > 0 || k);
             mma_commit();
             mma_wait<1>();
-            if (s) warp_arrive(previous, lane);
+            if (s) warp_arrive(previous, lane == 0);
             previous = ring.empty();
             ring.next();
         }
         mma_wait<0>();
         pin(acc[0]);
-        warp_arrive(previous, lane);
+        warp_arrive(previous, lane == 0);
     }
 };
 #endif
@@ -326,29 +309,24 @@ template <class Epilogue, class Value> __device__ __forceinline__ void store(con
     }
 }
 
-template <bool TA, bool TB, class Epilogue, class Value> __device__ __forceinline__ void run(const Arguments &g) {
-    const int t = threadIdx.x, warp = t / 32, lane = t % 32;
-    const u32 base = dynamic_base();
-    if (t == 0)
-        for (int s = 0; s < STAGES; s++) {
-            barrier_init(base + FULL + 8 * s, Unit<TA, TB>::ARRIVALS);
-            if (!TILE_PORTABLE) barrier_init(base + EMPTY + 8 * s, WARPS * ARRIVALS_PER_WARP);
-        }
-    barriers_made();
-    __syncthreads();
-    Unit<TA, TB> unit(g, base, t);
-    if (t >= CONSUMERS) return;
-    for (int item = blockIdx.x; item < g.items; item += gridDim.x) {
-        int tm, tn;
-        tile_of(g, item, tm, tn);
+template <bool TA, bool TB, class Epilogue, class Value> struct Halves : Unit<TA, TB> {
+    typedef tile::Feed Feed;
+    using Unit<TA, TB>::Unit;
+    __device__ static __forceinline__ int products(const Arguments &) { return 1; }
+    __device__ __forceinline__ void consume(const Arguments &g, u32 base, int item, int tm, int tn, int t) {
+        const int warp = t / 32;
         float acc[BANDS][OUTPUTS];
-        unit.multiply(g, acc, t, item + gridDim.x >= g.items);
+        this->multiply(g, acc, t, item + gridDim.x >= g.items);
         // warps over the rows of the tile, then over its columns
         const int row = tm * BM + warp % (BM / ROWS) * ROWS, col = tn * BN + warp / (BM / ROWS) * COLS;
 #pragma unroll
         for (int i = 0; i < BANDS; i++)
-            store<Epilogue, Value>(g, acc[i], base + OFF_STAGED + warp * STAGED, row + 16 * i, col, lane);
+            store<Epilogue, Value>(g, acc[i], base + OFF_STAGED + warp * STAGED, row + 16 * i, col, t % 32);
     }
+};
+
+template <bool TA, bool TB, class Epilogue, class Value> __device__ __forceinline__ void run(const Arguments &g) {
+    pipeline<Halves<TA, TB, Epilogue, Value>, CONSUMERS>(g);
 }
 
 } // namespace tile

@@ -60,11 +60,6 @@ struct Arguments {
 __device__ __forceinline__ int times(int a, int b) { return (int)((u32)a * (u32)b); }
 __device__ __forceinline__ int plus(int a, int b) { return (int)((u32)a + (u32)b); }
 
-__device__ __forceinline__ void warp_arrive(u32 bar, bool leader) {
-    __syncwarp();
-    if (TILE_EVERY_LANE_ARRIVES || leader) barrier_arrive(bar);
-}
-
 // ---------------------------------------------------------------- producers
 
 // One operand: 128 rows of A, or columns of B.  A thread handles sixteen integers of every column of sixteen k: all

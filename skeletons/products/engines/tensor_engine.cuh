@@ -9,13 +9,14 @@
 // added to the totals in registers, rounded to nearest, while the other warpgroup multiplies.
 #pragma once
 #include "tensor_images.cuh"
+#include "tile_pipeline.cuh"
 
 namespace tile {
 
-constexpr int CONSUMERS = 256, PRODUCERS = 128, THREADS = CONSUMERS + PRODUCERS;
+constexpr int CONSUMERS = 256, THREADS = CONSUMERS + 128;
 constexpr int STAGE = IMAGE_A + IMAGE_B;
-constexpr int STAGES = 226 * 1024 / STAGE, FULL = STAGES * STAGE, EMPTY = FULL + 8 * STAGES; // of the ring; offsets of its barriers
-constexpr int SHARED_BYTES = EMPTY + 8 * STAGES;
+typedef Slots<STAGE, 226 * 1024 / STAGE> Feed;
+constexpr int SHARED_BYTES = Feed::SHARED;
 constexpr int OUTPUTS = BN / 2; // of a consumer thread
 
 struct Target { int row, col; float factor; int first, last; };
@@ -33,13 +34,6 @@ struct Arguments {
     int products, items;
     Product product[7];
 };
-
-__device__ __forceinline__ void warp_arrive(u32 bar, bool leader) {
-    __syncwarp();
-    if (leader) barrier_arrive(bar);
-}
-
-typedef Slots<STAGE, STAGES, FULL> Feed;
 
 template <int N> __device__ __forceinline__ void step(float (&d)[N], u32 a, u32 b, bool add) {
     const u64 da = swizzled(a), db = swizzled(b);
@@ -159,56 +153,46 @@ __device__ __forceinline__ void write_back(const Arguments &g, const Target &d, 
     }
 }
 
-template <class Epilogue> __device__ __forceinline__ void run(const Arguments &g) {
-    const int t = threadIdx.x;
-    const u32 base = dynamic_base();
-    if (*g.guard) return;
-    if (t == 0)
-        for (int s = 0; s < STAGES; s++) {
-            barrier_init(base + FULL + 8 * s, 1);
-            barrier_init(base + EMPTY + 8 * s, CONSUMERS / 32);
-        }
-    barriers_made();
-    __syncthreads();
-    Feed ring = {base, 0, 0};
-    if (t < CONSUMERS) {
-        more_registers<240>();
-        const bool leader = (t & 31) == 0;
-        const u32 rows = t / 128 * 64 * ROW;
-        for (int item = blockIdx.x; item < g.items; item += gridDim.x) {
-            int tm, tn;
-            tile_of(g, item, tm, tn);
-            for (int r = 0; r < g.products; r++) {
-                float total[OUTPUTS];
+// The images of a tile of A and of one of B, a plane of each a stage.
+struct Images {
+    const unsigned char *a, *b;
+    int count;
+    __device__ __forceinline__ Images(const Arguments &g, int tm, int tn, int r) : count(g.stages * PLANES) {
+        a = g.a + ((i64)r * g.tiles_m + tm) * g.stages * (PLANES * IMAGE_A);
+        b = g.b + ((i64)r * g.tiles_n + tn) * g.stages * (PLANES * IMAGE_B);
+    }
+    __device__ __forceinline__ void load(const Arguments &, u32 to, u32 full) {
+        bulk_load(to, a, IMAGE_A, full);
+        bulk_load(to + IMAGE_A, b, IMAGE_B, full);
+        a += IMAGE_A;
+        b += IMAGE_B;
+    }
+};
+
+template <class Epilogue> struct ByParts {
+    typedef tile::Feed Feed;
+    typedef Images Source;
+    static constexpr bool LOADER = true;
+    static constexpr int ARRIVALS = 1, GIVEN = CONSUMERS / 32, REGISTERS = 240;
+    Feed ring;
+    __device__ __forceinline__ ByParts(const Arguments &, u32 base, int) : ring{base, 0, 0} {}
+    __device__ static __forceinline__ int products(const Arguments &g) { return g.products; }
+    __device__ __forceinline__ void consume(const Arguments &g, u32, int, int tm, int tn, int t) {
+        for (int r = 0; r < g.products; r++) {
+            float total[OUTPUTS];
 #pragma unroll
-                for (int i = 0; i < OUTPUTS; i++) total[i] = 0;
-                multiply(total, ring, g.stages, rows, leader);
-                if (SCALED) unscale(g, total, r, tm, tn, t);
-                const Product &w = g.product[r];
-                for (int d = 0; d < w.count; d++) write_back<Epilogue>(g, w.target[d], total, tm, tn, t);
-            }
-        }
-    } else {
-        fewer_registers<24>();
-        if (t != CONSUMERS) return;
-        for (int item = blockIdx.x; item < g.items; item += gridDim.x) {
-            int tm, tn;
-            tile_of(g, item, tm, tn);
-            for (int r = 0; r < g.products; r++) {
-                const unsigned char *a = g.a + ((i64)r * g.tiles_m + tm) * g.stages * (PLANES * IMAGE_A);
-                const unsigned char *b = g.b + ((i64)r * g.tiles_n + tn) * g.stages * (PLANES * IMAGE_B);
-                for (int s = 0; s < g.stages * PLANES; s++) {
-                    barrier_wait(ring.empty(), ring.parity ^ 1);
-                    barrier_expect(ring.full(), STAGE);
-                    bulk_load(ring.stage(), a, IMAGE_A, ring.full());
-                    bulk_load(ring.stage() + IMAGE_A, b, IMAGE_B, ring.full());
-                    a += IMAGE_A;
-                    b += IMAGE_B;
-                    ring.next();
-                }
-            }
+            for (int i = 0; i < OUTPUTS; i++) total[i] = 0;
+            multiply(total, ring, g.stages, t / 128 * 64 * ROW, (t & 31) == 0);
+            if (SCALED) unscale(g, total, r, tm, tn, t);
+            const Product &w = g.product[r];
+            for (int d = 0; d < w.count; d++) write_back<Epilogue>(g, w.target[d], total, tm, tn, t);
         }
     }
+};
+
+template <class Epilogue> __device__ __forceinline__ void run(const Arguments &g) {
+    if (*g.guard) return;
+    pipeline<ByParts<Epilogue>, CONSUMERS>(g);
 }
 
 } // namespace tile

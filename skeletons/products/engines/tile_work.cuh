@@ -66,17 +66,9 @@ template <int BYTES, int STAGES> struct Ring {
     }
 };
 
-// The ring of an engine that copies in bulk: all stages, then the barriers of full ones, then of empty ones.
-template <int BYTES, int STAGES, int FULL> struct Slots {
-    u32 base;
-    int at;
-    u32 parity;
-    __device__ __forceinline__ void next() {
-        if (++at == STAGES) { at = 0; parity ^= 1; }
-    }
-    __device__ __forceinline__ u32 stage() const { return base + at * BYTES; }
-    __device__ __forceinline__ u32 full() const { return base + FULL + 8 * at; }
-    __device__ __forceinline__ u32 empty() const { return base + FULL + 8 * (STAGES + at); }
-};
+__device__ __forceinline__ void warp_arrive(u32 bar, bool leader) {
+    __syncwarp();
+    if (TILE_EVERY_LANE_ARRIVES || leader) barrier_arrive(bar);
+}
 
 } // namespace tile

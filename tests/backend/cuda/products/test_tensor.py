@@ -326,11 +326,11 @@ _MISTAKES = {
     ),
     "the producer does not wait": (
         _MATMUL, "race: .* of shared|more arrivals",
-        ("                    barrier_wait(ring.empty(), ring.parity ^ 1);\n", ""),
+        ("                        barrier_wait(ring.empty(), ring.parity ^ 1);\n", ""),
     ),
     "fewer bytes are awaited": (
         _MATMUL, "race: .* of shared|wait for ever",
-        ("barrier_expect(ring.full(), STAGE)", "barrier_expect(ring.full(), IMAGE_A)"),
+        ("barrier_expect(ring.full(), Work::Feed::BYTES)", "barrier_expect(ring.full(), IMAGE_A)"),
     ),
     "a plane is given back early": (
         _MATMUL, "race: ",
@@ -355,7 +355,7 @@ _MISTAKES = {
         ("        mma_fence();\n#pragma unroll\n        for (int low", "        for (int low"),
     ),
     "barriers are not awaited": (
-        _MATMUL, "no barrier at", ("    barriers_made();\n    __syncthreads();\n", "")),
+        _MATMUL, "no barrier at", ("        barriers_made();\n        __syncthreads();\n", "")),
     "stores are not visible to copies": (
         _IMAGES, "without fence.proxy.async", ("    stores_visible();\n", "")),
     "an image is copied early": (
