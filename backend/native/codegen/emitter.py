@@ -32,7 +32,7 @@ from .half import CONVERSIONS
 from .lanes import Lanes
 from .operations import literals, operate
 from .target import Target
-from .text import FENCE, Code, Module, Reg, vector
+from .text import FENCE, Code, Module, Reg, is_number, vector
 from .values import (
     LANE,
     Poly,
@@ -42,6 +42,8 @@ from .values import (
     wrapped,
 )
 
+#: The kinds of types whose operations are moved out of loops.
+_EXACT = frozenset(("bool", "int", "uint"))
 _POLYNOMIAL = frozenset(("add", "subtract", "multiply", "negative"))
 #: The largest polynomials of int64 values; what would exceed them is computed.
 _MOST_TERMS, _MOST_FACTORS = 12, 4
@@ -59,6 +61,16 @@ class Slot:
     mask: Reg | None
     type: ScalarType
     depth: int
+
+
+@dataclass(eq=False)
+class Home:
+    """A place before a loop: its instructions, and the keys of what is remembered there.  Numbers
+    of values that were computed before it are less than `mark`."""
+
+    lines: list[str]
+    trail: list[Any]
+    mark: int
 
 
 class Copy:
@@ -81,14 +93,21 @@ class Emitter(ABC):
         self.lanes = 0  # of the enclosing vector loop
         self.mask: Reg | None = None  # None: every lane
         self.varying: set[Var] = set()
+        #: Two places before each loop around: the second, if there is one, is reached only if the
+        #: loop iterates.  Instructions of depth d are in d / 2 loops, or in the second place before
+        #: one more if d is odd; what does not change in a loop is emitted before it, where `depth`
+        #: is less.
+        self._homes: list[Home | None] = []
         self.depth = 0
+        self.sure = -1  # the depth of the innermost code that perhaps is not reached
+        self.tested = 0  # the depth in the innermost loop without a second place
         self.memo: dict[Any, Any] = {}
-        self._trail: list[Any] = []
+        self._trail: list[Any] = []  # the keys that the innermost scope remembers
         self._numbers: dict[Any, int] = {}
         self._fresh = 0
         self._versions: dict[Any, int] = {}
         self.atoms: dict[int, Value] = {}
-        self.atom_depth: dict[int, int] = {LANE: 0}
+        self._depths: dict[int, int] = {LANE: 0}  # of what is in registers
         self.pointers: dict[Buffer, Reg] = {}
         self.foreign: list[Any] = []
         self.errors = ""
@@ -126,13 +145,92 @@ class Emitter(ABC):
         return value
 
     @contextmanager
-    def scope(self) -> Iterator[None]:
-        """Values computed inside are not reused outside, where they may not dominate."""
-        mark = len(self._trail)
+    def scope(self, reached: bool = False) -> Iterator[None]:
+        """Values computed inside are not reused outside, where they may not dominate.
+
+        `reached`: whenever the place before, or the second place before a loop whose body it is.
+        """
+        before, self._trail = self._trail, []
+        sure = self.sure
+        if not reached:
+            iterates = self.tested == self.depth or not self._homes or self._homes[-1] is not None
+            self.sure = self.depth if iterates else self.depth - 2
         yield
-        for key in self._trail[mark:]:
+        for key in self._trail:
             self.memo.pop(key, None)
-        del self._trail[mark:]
+        self._trail, self.sure = before, sure
+
+    @contextmanager
+    def loop(self, tested: bool = False) -> Iterator[None]:
+        """What is emitted inside iterates; integers that do not change are computed before.
+        `tested`: it has no `entered` part, because a test precedes each iteration."""
+        self._homes += Home(self.code.place(), self._trail, self._fresh), None
+        self.depth += 2
+        before = self.tested
+        if tested:
+            self.tested = self.depth
+        yield
+        self.tested = before
+        self.depth -= 2
+        del self._homes[-2:]
+
+    @contextmanager
+    def entered(self) -> Iterator[None]:
+        """The innermost loop iterates at least once: what does not change is loaded here."""
+        home = self._homes[-1] = Home(self.code.place(), [], self._fresh)
+        yield
+        for key in home.trail:
+            self.memo.pop(key, None)
+        self._homes[-1] = None
+
+    @contextmanager
+    def counted(self, first: Reg, last: Reg, step: int, name: str) -> Iterator[Reg]:
+        """A loop over first, first + step, … < last, inside `loop`: gives the counter."""
+        code = self.code
+        enter, body, done = (code.label(f"{word}{name}") for word in ("enter_", "", "end_"))
+        known = is_number(first) and is_number(last) and int(first) < int(last)
+        if known and int(first) + step >= int(last) and not self.kernel.errors:
+            with self.entered():
+                yield first
+            return
+        if known and not self.kernel.errors:
+            code.jump(enter)
+        else:
+            some = self.unless_reported(code.emit(f"icmp slt i64 {first}, {last}"))
+            code.branch(some, enter, done)
+        code.start(enter)
+        with self.entered():
+            code.jump(body)
+            code.start(body)
+            counter, at = code.phi("i64", first, enter, "i")
+            yield counter
+            after = code.advance(counter, step)
+            code.complete(at, after, code.block)
+            more = self.unless_reported(code.emit(f"icmp slt i64 {after}, {last}"))
+            code.branch(more, body, done)
+        code.start(done)
+
+    def load_depth(self, buffer: Buffer, depth: int) -> int:
+        """Where to load from an index of this depth: as far outside as this load is executed
+        whenever that place is reached, and the buffer does not change in between."""
+        for place in range(depth | 1, self.depth, 2):
+            home = self._homes[place]
+            if (home is not None and place > self.sure and self.version(buffer) <= home.mark
+                    and not self.kernel.errors):  # fmt: skip
+                return place
+        if self.depth > 2 and depth < (self.depth if self.kernel.errors else self.tested):
+            self.thorough = True
+        return self.depth
+
+    @contextmanager
+    def outside(self, depth: int) -> Iterator[None]:
+        """Emit at `depth`, which is less than here."""
+        home, code = self._homes[depth], self.code
+        assert home is not None
+        before = code.lines, self._trail, self.depth
+        code.lines, self._trail, self.depth = home.lines, home.trail, depth
+        yield
+        code.lines, self._trail, self.depth = before
 
     @contextmanager
     def masked(self, mask: Reg | None) -> Iterator[None]:
@@ -148,9 +246,9 @@ class Emitter(ABC):
                     number: int | None = None) -> Value:  # fmt: skip
         """A computed value; an int64 becomes an atom of polynomials."""
         number = self.fresh_number() if number is None else number
+        self._depths[number] = self.depth
         if type_ == int64:
             self.atoms[number] = Value(type_, regs, lanes, number)
-            self.atom_depth[number] = self.depth
             poly = Polynomial.atom(number)
             return Value(type_, regs, lanes, self.number(poly.key), poly)
         return Value(type_, regs, lanes, number)
@@ -186,8 +284,7 @@ class Emitter(ABC):
         regs = value.regs
         if not regs:
             key = ("written", value.key)
-            found = self.memo.get(key)
-            regs = found or self.remember(key, (self.write(value),))
+            regs = self.memo.get(key) or self._written(key, value)
         if lanes == value.lanes:
             return regs
         if lanes == 0:
@@ -202,8 +299,16 @@ class Emitter(ABC):
     def reg(self, value: Value, lanes: int | None = None) -> Reg:
         return self.regs(value, lanes)[0]
 
+    def _written(self, key: Any, value: Value) -> tuple[Reg, ...]:
+        assert value.poly is not None
+        depth = self.depth_of(value.poly)
+        if value.lanes or depth >= self.depth:
+            return self.remember(key, (self.write(value),))  # type: ignore[no-any-return]
+        with self.outside(depth):
+            return self.remember(key, (self.write(value),))  # type: ignore[no-any-return]
+
     def write(self, value: Value) -> Reg:
-        """Emit a polynomial: terms of outer loops first, so that LLVM can hoist their sums."""
+        """Emit a polynomial: terms of outer loops first, whose sums are computed outside."""
         poly = value.poly
         assert poly is not None
         if not poly.terms:
@@ -228,12 +333,20 @@ class Emitter(ABC):
     def _term_depth(self, monomial: tuple[int, ...]) -> tuple[int, int, tuple[int, ...]]:
         varying = self.varies(monomial)
         constant = 0 if monomial else 1
-        depth = max((self.atom_depth[a] for a in monomial), default=0)
-        return (2 * varying + constant, depth, monomial)
+        return (2 * varying + constant, self.depth_of_product(monomial), monomial)
+
+    def depth_of_product(self, monomial: tuple[int, ...]) -> int:
+        """The loop depth of the innermost atom of a product."""
+        return max([self._depths[a] for a in monomial], default=0)
 
     def depth_of(self, poly: Poly) -> int:
         """The loop depth of its innermost atom."""
-        return max((self.atom_depth[a] for a in poly.atoms()), default=0)
+        return max((self._depths[a] for a in poly.atoms()), default=0)
+
+    def _depth(self, value: Value) -> int:
+        if value.poly is not None:
+            return self.depth_of(value.poly)
+        return self._depths.get(value.key, 0)  # a constant has none
 
     def _product(self, monomial: tuple[int, ...], lanes: int) -> Reg:
         v = Lanes(self.code, lanes)
@@ -304,6 +417,12 @@ class Emitter(ABC):
         regs = None
         if lanes and name == "equal" and source == int64:
             regs = self._one_lane(args)
+        if not lanes and name != "power" and all(t.kind in _EXACT for t in (type_, source)):
+            depth = max(map(self._depth, args))
+            if depth < self.depth:
+                with self.outside(depth):
+                    regs = self.combine(op, type_, args, lanes)
+                    return self.remember(key, self.in_register(type_, regs, lanes))  # type: ignore[no-any-return]
         if regs is None:
             regs = self.combine(op, type_, args, lanes)
         return self.remember(key, self.in_register(type_, regs, lanes))  # type: ignore[no-any-return]
@@ -456,22 +575,10 @@ class Emitter(ABC):
             made = self.value(x, top)
             if named is not None:
                 top.values[named] = made
-        start = code.block
-        head, body, done = code.label("tasks"), code.label("task"), code.label("done")
-        code.jump(head)
-        code.start(head)
-        task, at = code.phi("i64", "%begin", start)
-        more = self.unless_reported(code.emit(f"icmp slt i64 {task}, %end"))
-        code.branch(more, body, done)
-        code.start(body)
-        self.depth = 1
-        top.values[kernel.task] = self.in_register(int64, (task,), 0)
-        with self.scope():
-            self.block(kernel.body, [top])
-        after = code.emit(f"add i64 {task}, 1")
-        code.complete(at, after, code.block)
-        code.jump(head)
-        code.start(done)
+        with self.loop(), self.counted("%begin", "%end", 1, "task") as task:
+            top.values[kernel.task] = self.in_register(int64, (task,), 0)
+            with self.scope(reached=True):
+                self.block(kernel.body, [top])
         for pointer in heap:
             self.module.declare("free", "void", ["ptr"], pure=False)
             code.do(f"call void @free(ptr {pointer})")

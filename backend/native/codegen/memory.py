@@ -9,7 +9,7 @@ unknown     gather; every store that is not a vector store is a scatter
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from treadle.dsl.analysis.polynomial import Polynomial
 from treadle.dsl.expr import Apply, Const, Expr
@@ -59,20 +59,34 @@ def _group(buffer: Buffer) -> str:
 
 
 def pointer(em: Emitter, buffer: Buffer, index: Poly) -> Reg:
-    """The address of an element.  Constants are added last, so neighbours share the other terms."""
-    constant = index.constant
+    """The address of an element.  Terms of outer loops are added first, outside, and constants
+    last, so that neighbours share the other terms."""
     key = ("pointer", buffer, index.key)
     found = em.memo.get(key)
     if found is not None:
         return found  # type: ignore[no-any-return]
-    group = _group(buffer)
     if not index.terms:
         return em.pointers[buffer]
+    constant = index.constant
     if constant and len(index.terms) > 1:
         base, offset = pointer(em, buffer, index.nonconstant), str(constant)
-    else:
-        base, offset = em.pointers[buffer], em.reg(em.polynomial(index), 0)
-    made = em.code.emit(f"getelementptr {group}, ptr {base}, i64 {offset}")
+        return _moved(em, key, buffer, base, offset)
+    depth = em.depth_of(index)
+    outer: dict[tuple[int, ...], int] = {}
+    inner: dict[tuple[int, ...], int] = {}
+    for monomial, coefficient in index.terms.items():
+        here = em.depth_of_product(monomial) == depth
+        (inner if here else outer)[monomial] = coefficient
+    base = pointer(em, buffer, Polynomial(outer))
+    if depth >= em.depth:
+        return _moved(em, key, buffer, base, em.reg(em.polynomial(Polynomial(inner)), 0))
+    with em.outside(depth):
+        return _moved(em, key, buffer, base, em.reg(em.polynomial(Polynomial(inner)), 0))
+
+
+def _moved(em: Emitter, key: Any, buffer: Buffer, base: Reg, offset: Reg) -> Reg:
+    """Remember the address of `buffer`'s element `offset` behind `base`."""
+    made = em.code.emit(f"getelementptr {_group(buffer)}, ptr {base}, i64 {offset}")
     return em.remember(key, made)  # type: ignore[no-any-return]
 
 
@@ -84,11 +98,23 @@ def load(em: Emitter, buffer: Buffer, index: Value) -> Value:
         return known  # type: ignore[no-any-return]
     if index.type != int64:
         raise AssertionError(f"{buffer.name} is indexed by {index.type}")
+    assert index.poly is not None
+    base, step = (index.poly, 0) if not index.lanes else lane_step(em, index)
+    apart = step is None or abs(step) > 1
+    depth = em.depth
+    if step == 0 or (apart and 0 < em.asking < depth):
+        depth = em.load_depth(buffer, max(em.depth_of(index.poly), em.asking if apart else 0))
+    if depth == em.depth:
+        return _load(em, buffer, index, key, base, step)
+    with em.outside(depth):
+        return _load(em, buffer, index, key, base, step)
+
+
+def _load(em: Emitter, buffer: Buffer, index: Value, key: Any, base: Poly, step: int | None
+          ) -> Value:  # fmt: skip
     lanes = index.lanes
     regs: tuple[Reg, ...]
     invariant = ", !invariant.load !0" if buffer.role == "input" else ""
-    base, step = (index.poly, 0) if not lanes else lane_step(em, index)
-    assert base is not None
     if step == 0:
         lanes = 0
         regs = _load_scalar(em, buffer, base, invariant)
@@ -109,8 +135,6 @@ def load(em: Emitter, buffer: Buffer, index: Value) -> Value:
 
 def _load_scalar(em: Emitter, buffer: Buffer, base: Poly, invariant: str) -> tuple[Reg, ...]:
     e = memory_element(buffer.type)
-    if em.depth > 1 and em.depth_of(base) < em.depth:
-        em.thorough = True
     at = pointer(em, buffer, base)
     first = em.code.emit(f"load {e}, ptr {at}, align {_align(e)}{invariant}")
     if parts(buffer.type) == 1:
@@ -322,19 +346,12 @@ def _ask_ahead(em: Emitter, buffer: Buffer, base: Poly, step: int, lanes: int) -
         em.code.do(f"call void @{name}(ptr {far}, i32 0, i32 3, i32 1)")
 
 
-def _may_move(em: Emitter, base: Poly) -> None:
-    """Have LLVM hoist loads whose address does not change in an inner loop."""
-    if 0 < em.asking < em.depth and em.depth_of(base) < em.depth:
-        em.thorough = True
-
-
 def _gather(em: Emitter, buffer: Buffer, base: Poly, step: int | None, index: Value,
             lanes: int) -> tuple[Reg, ...]:  # fmt: skip
     one = _is_gathered_whole(buffer)
     e, align = memory_element(buffer.type), _align(memory_element(buffer.type))
     e = _whole(buffer) if one else e
     t, m, p = vector(e, lanes), vector("i1", lanes), vector("ptr", lanes)
-    _may_move(em, base)
     # Not in inner loops: a prefetch would keep LLVM from hoisting their invariant loads.
     near = step is not None and 0 < step <= _NEAR and em.depth == em.asking
     if near and buffer.role == "input":
@@ -399,7 +416,6 @@ def _load_apart(em: Emitter, buffer: Buffer, base: Poly, step: int | None, index
                 lanes: int, invariant: str) -> tuple[Reg, ...]:  # fmt: skip
     """Load elements one by one, each as a vector of its parts."""
     e, count = memory_element(buffer.type), parts(buffer.type)
-    _may_move(em, base)
     pointers = _pointers(em, buffer, base, step, index, lanes)
     pieces = [
         em.code.emit(f"load {vector(e, count)}, ptr {at}, align {_align(e)}{invariant}")

@@ -15,13 +15,14 @@ from . import mathlib
 from .half import from_storage, round_to, to_storage
 from .lanes import Lanes
 from .target import Target
-from .text import Code, Reg
+from .text import Code, Reg, is_number
 from .values import register_element
 
 _COMPARE = {
     "equal": "eq", "not_equal": "ne", "less": "lt", "less_equal": "le", "greater": "gt",
     "greater_equal": "ge",
 }  # fmt: skip
+_SWAPPED = str.maketrans("lg", "gl")
 _LOGICAL = {"logical_and": "and", "logical_or": "or", "logical_xor": "xor"}
 _INTEGER = {
     "add": "add", "subtract": "sub", "multiply": "mul", "bitwise_and": "and", "bitwise_or": "or",
@@ -106,7 +107,20 @@ def _compare(v: Lanes, name: str, t: ScalarType, args: list[Reg]) -> Reg:
         predicate = "une" if word == "ne" else f"o{word}"
     else:
         predicate = word if word in ("eq", "ne") else ("s" if t.signed else "u") + word
+        predicate, args = _usual(predicate, args)
     return v.compare(predicate, register_element(t), *args)
+
+
+def _usual(predicate: str, args: list[Reg]) -> tuple[str, list[Reg]]:
+    """A signed comparison with a literal in LLVM's usual form, whose likely result it knows."""
+    a, b = args
+    if predicate[0] == "s" and is_number(a) and not is_number(b):
+        predicate, a, b = predicate.translate(_SWAPPED), b, a
+    if predicate == "sge" and is_number(b) and int(b) == 0:
+        return "sgt", [a, "-1"]
+    if predicate == "sle" and is_number(b) and int(b) == -1:
+        return "slt", [a, "0"]
+    return predicate, [a, b]
 
 
 def _cast(v: Lanes, source: ScalarType, target: ScalarType, a: Reg) -> Reg:

@@ -26,7 +26,7 @@ from treadle.skeletons.ir.kernel import (
 
 from .analysis import modified, nodes, varying_variables
 from .lanes import Lanes, slice_lanes
-from .text import Reg, vector
+from .text import Reg, is_number, vector
 from .values import LANE, Value, parts, register_element
 
 if TYPE_CHECKING:
@@ -131,31 +131,25 @@ class _Reduction:
         em, code = self.em, self.em.code
         stop = em.value(self.s.stop, self.copy)
         length = em.apply("subtract", int64, [stop, self.start])
-        trips = em.reg(em.apply("maximum", int64, [length, em.constant(int64, 0)]), 0)
+        if length.const is None:
+            trips = em.reg(em.apply("maximum", int64, [length, em.constant(int64, 0)]), 0)
+        else:
+            trips = str(max(int(length.const), 0))
         self._clear(self.outer)
         changed = modified(self.s.body)
-        head, body, done = code.label("blocks"), code.label("block"), code.label("endblocks")
-        before = code.block
-        code.jump(head)
-        code.start(head)
-        first, at = code.phi("i64", "0", before, "b")
-        code.branch(code.emit(f"icmp slt i64 {first}, {trips}"), body, done)
-        code.start(body)
-        em.touch(changed)
-        em.depth += 1
-        after = code.emit(f"add i64 {first}, {BLOCK}")
-        end = code.intrinsic("llvm.smin.i64", "i64", [("i64", after), ("i64", trips)])
-        self._clear(self.inner)
-        with em.scope():
-            self._block(first, end, changed)
-        for k, t in enumerate(self.types):
-            for outer, inner in zip(self.outer[k], self.inner[k], strict=True):
-                both = self._combine(k, self._get(t, outer), self._get(t, inner), self.lanes)
-                self._set(t, outer, both)
-        em.depth -= 1
-        code.complete(at, after, code.block)
-        code.jump(head)
-        code.start(done)
+        with em.loop(), em.counted("0", trips, BLOCK, "block") as first:
+            em.touch(changed)
+            end = trips
+            if not is_number(first):
+                next_block = code.emit(f"add i64 {first}, {BLOCK}")
+                end = code.intrinsic("llvm.smin.i64", "i64", [("i64", next_block), ("i64", trips)])
+            self._clear(self.inner)
+            with em.scope(reached=True):
+                self._block(first, end, changed)
+            for k, t in enumerate(self.types):
+                for outer, inner in zip(self.outer[k], self.inner[k], strict=True):
+                    both = self._combine(k, self._get(t, outer), self._get(t, inner), self.lanes)
+                    self._set(t, outer, both)
         em.touch(changed)
         for k, accumulator in enumerate(self.s.accumulators):
             total = em.in_register(self.types[k], self._tree(k), 0)
@@ -166,25 +160,23 @@ class _Reduction:
     def _block(self, first: Reg, end: Reg, changed: set[Any]) -> None:
         """Reduce elements first … end − 1 into the inner partials."""
         em, code = self.em, self.em.code
-        size = code.emit(f"sub i64 {end}, {first}")
-        whole = code.emit(f"and i64 {size}, {-PARTIALS}")
-        limit = code.emit(f"add i64 {first}, {whole}")
+        known = is_number(first) and is_number(end)
+        if known:
+            limit = str(int(first) + (int(end) - int(first)) // PARTIALS * PARTIALS)
+        else:
+            size = code.emit(f"sub i64 {end}, {first}")
+            whole = code.emit(f"and i64 {size}, {-PARTIALS}")
+            limit = code.emit(f"add i64 {first}, {whole}")
         heavy = nodes(self.s.body) > _HEAVY
-        head, body, done = code.label("groups"), code.label("group"), code.label("rest")
         step = self.lanes if heavy else PARTIALS
-        before = code.block
-        code.jump(head)
-        code.start(head)
-        k, at = code.phi("i64", first, before, "k")
-        code.branch(code.emit(f"icmp slt i64 {k}, {limit}"), body, done)
-        code.start(body)
-        em.touch(changed)
-        self._step(k, None, 1 if heavy else self.count, changed)
-        after = code.emit(f"add i64 {k}, {step}")
-        code.complete(at, after, code.block)
-        code.jump(head)
-        code.start(done)
-        em.touch(changed)
+        if limit != first:
+            with em.loop(), em.counted(first, limit, step, "group") as k:
+                em.touch(changed)
+                self._step(k, None, 1 if heavy else self.count, changed)
+            em.touch(changed)
+        if known:
+            self._last(int(limit), int(end), changed)
+            return
         tail, through = code.label("tail"), code.label("endtail")
         code.branch(code.emit(f"icmp slt i64 {limit}, {end}"), tail, through)
         code.start(tail)
@@ -192,29 +184,41 @@ class _Reduction:
         code.jump(through)
         code.start(through)
 
+    def _last(self, limit: int, end: int, changed: set[Any]) -> None:
+        """`_tail` for a known number of elements."""
+        for k in range(limit, limit + PARTIALS, self.lanes) if limit < end else ():
+            if k < end:
+                self._step(str(k), self._mask(str(min(end - k, self.lanes))), 1, changed, False)
+            self._rotate()
+
+    def _mask(self, count: Reg) -> Reg:
+        """The first lanes."""
+        v = Lanes(self.em.code, self.lanes)
+        return v.compare("ugt", "i32", v.splat("i32", count), v.iota("i32"))
+
     def _tail(self, limit: Reg, end: Reg, changed: set[Any]) -> None:
         """Reduce fewer than 64 elements: each vector once, with lanes past the end masked off."""
         em, code = self.em, self.em.code
-        v = Lanes(code, self.lanes)
         last = code.emit(f"add i64 {limit}, {PARTIALS}")
         loop, some, none = code.label("vectors"), code.label("some"), code.label("next")
         before = code.block
-        code.jump(loop)
-        code.start(loop)
-        k, at = code.phi("i64", limit, before, "k")
-        em.touch(changed)
-        rest = code.emit(f"sub i64 {end}, {k}")
-        low = code.intrinsic("llvm.smax.i64", "i64", [("i64", rest), ("i64", "0")])
-        short = code.intrinsic("llvm.smin.i64", "i64", [("i64", low), ("i64", str(self.lanes))])
-        count = code.emit(f"trunc i64 {short} to i32")
-        mask = v.compare("ugt", "i32", v.splat("i32", count), v.iota("i32"))
-        code.branch(code.emit(f"icmp sgt i64 {rest}, 0"), some, none)
-        code.start(some)
-        self._step(k, mask, 1, changed, rotate=False)
-        code.jump(none)
-        code.start(none)
+        with em.loop():
+            code.jump(loop)
+            code.start(loop)
+            k, at = code.phi("i64", limit, before, "k")
+            em.touch(changed)
+            rest = code.emit(f"sub i64 {end}, {k}")
+            low = code.intrinsic("llvm.smax.i64", "i64", [("i64", rest), ("i64", "0")])
+            short = code.intrinsic("llvm.smin.i64", "i64", [("i64", low), ("i64", str(self.lanes))])
+            count = code.emit(f"trunc i64 {short} to i32")
+            mask = self._mask(count)
+            code.branch(code.emit(f"icmp sgt i64 {rest}, 0"), some, none)
+            code.start(some)
+            self._step(k, mask, 1, changed, rotate=False)
+            code.jump(none)
+            code.start(none)
         self._rotate()
-        after = code.emit(f"add i64 {k}, {self.lanes}")
+        after = code.advance(k, self.lanes)
         code.complete(at, after, code.block)
         done = code.label("endvectors")
         code.branch(code.emit(f"icmp slt i64 {after}, {last}"), loop, done)
@@ -234,8 +238,7 @@ class _Reduction:
         before_varying, em.varying = em.varying, self.varying
         em.lanes, em.mask = self.lanes, mask
         em.ahead = self.ahead
-        em.depth += 1
-        with em.scope():
+        with em.scope(reached=mask is None):
             base = em.in_register(int64, (k,), 0)
             copies = []
             for u in range(count):
@@ -246,7 +249,6 @@ class _Reduction:
                 copies.append(one)
             em.block(s.body, copies)
             self._accumulate(copies, mask)
-        em.depth -= 1
         em.lanes, em.mask, em.varying, em.ahead = 0, None, before_varying, 0
         if count == 1 and rotate:
             self._rotate()

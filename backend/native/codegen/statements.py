@@ -226,27 +226,15 @@ def uniform_for(em: Emitter, s: For, copies: Sequence[Copy], start: Value, stop:
         VectorLoop(em, s, copies, start, stop).emit()
         return
     first, last = em.reg(start, 0), em.reg(stop, 0)
-    head, body, done = em.code.label("for"), em.code.label("body"), em.code.label("endfor")
-    before = em.code.block
-    em.code.jump(head)
-    em.code.start(head)
-    i, at = em.code.phi("i64", first, before, "i")
-    em.code.branch(em.unless_reported(em.code.emit(f"icmp slt i64 {i}, {last}")), body, done)
-    em.code.start(body)
-    em.touch(modified(s.body))
-    em.depth += 1
-    with em.scope():
-        index = em.in_register(int64, (i,), 0)
-        before_row, em.row = em.row, (em.atom(index), s.step)
-        for c in copies:
-            c.values[s.var] = index
-        block(em, s.body, copies)
-        em.row = before_row
-    em.depth -= 1
-    after = em.code.emit(f"add i64 {i}, {s.step}")
-    em.code.complete(at, after, em.code.block)
-    em.code.jump(head)
-    em.code.start(done)
+    with em.loop(), em.counted(first, last, s.step, "for") as counter:
+        em.touch(modified(s.body))
+        with em.scope(reached=True):
+            index = em.in_register(int64, (counter,), 0)
+            before_row, em.row = em.row, (em.atom(index), s.step)
+            for c in copies:
+                c.values[s.var] = index
+            block(em, s.body, copies)
+            em.row = before_row
     em.touch(modified(s.body))
 
 
@@ -258,28 +246,27 @@ def _masked_for(em: Emitter, s: For, copy: Copy) -> None:
     head, body, done = em.code.label("for"), em.code.label("body"), em.code.label("endfor")
     entry_mask = em.mask or literal("i1", 1, em.lanes)
     before = em.code.block
-    em.code.jump(head)
-    em.code.start(head)
-    k, at = em.code.phi("i64", "0", before, "k")
-    active, at_mask = em.code.phi(m, entry_mask, before, "active")
-    em.touch(modified(s.body))
-    em.depth += 1
-    with em.scope():
-        count = em.in_register(int64, (k,), 0)
-        index = em.apply("add", int64, [start, count])
-        copy.values[s.var] = index
-        inside = v.compare("slt", "i64", em.reg(index, em.lanes), stops)
-        mask = v.both(active, inside)
-        em.code.branch(em.unless_reported(v.any(mask)), body, done)
-        em.code.start(body)
-        with em.masked(mask):
-            block(em, s.body, [copy])
-        after = em.code.emit(f"add i64 {k}, {s.step}")
-        em.code.complete(at, after, em.code.block)
-        em.code.complete(at_mask, mask, em.code.block)
+    with em.loop(tested=True):
         em.code.jump(head)
-        em.code.start(done)
-    em.depth -= 1
+        em.code.start(head)
+        k, at = em.code.phi("i64", "0", before, "k")
+        active, at_mask = em.code.phi(m, entry_mask, before, "active")
+        em.touch(modified(s.body))
+        with em.scope():
+            count = em.in_register(int64, (k,), 0)
+            index = em.apply("add", int64, [start, count])
+            copy.values[s.var] = index
+            inside = v.compare("slt", "i64", em.reg(index, em.lanes), stops)
+            mask = v.both(active, inside)
+            em.code.branch(em.unless_reported(v.any(mask)), body, done)
+            em.code.start(body)
+            with em.masked(mask):
+                block(em, s.body, [copy])
+            after = em.code.advance(k, s.step)
+            em.code.complete(at, after, em.code.block)
+            em.code.complete(at_mask, mask, em.code.block)
+            em.code.jump(head)
+            em.code.start(done)
     em.touch(modified(s.body))
 
 
@@ -295,20 +282,19 @@ def _while(em: Emitter, s: While, copies: Sequence[Copy]) -> None:
         return
     copy = copies[0]
     head, body, done = em.code.label("while"), em.code.label("body"), em.code.label("endwhile")
-    em.code.jump(head)
-    em.code.start(head)
-    em.touch(modified(both))
-    em.depth += 1
-    with em.scope():
-        block(em, s.before, copies)
-        go_on = em.reg(em.value(s.condition, copy), 0)
-        em.code.branch(em.unless_reported(go_on), body, done)
-        em.code.start(body)
-        with em.scope():
-            block(em, s.body, copies)
+    with em.loop(tested=True):
         em.code.jump(head)
-        em.code.start(done)
-    em.depth -= 1
+        em.code.start(head)
+        em.touch(modified(both))
+        with em.scope():
+            block(em, s.before, copies)
+            go_on = em.reg(em.value(s.condition, copy), 0)
+            em.code.branch(em.unless_reported(go_on), body, done)
+            em.code.start(body)
+            with em.scope():
+                block(em, s.body, copies)
+            em.code.jump(head)
+            em.code.start(done)
     em.touch(modified(both))
 
 
@@ -319,23 +305,22 @@ def _masked_while(em: Emitter, s: While, copy: Copy) -> None:
     outer = em.mask
     head, body, done = em.code.label("while"), em.code.label("body"), em.code.label("endwhile")
     before = em.code.block
-    em.code.jump(head)
-    em.code.start(head)
-    active, at = em.code.phi(m, outer or literal("i1", 1, em.lanes), before, "active")
-    em.touch(modified(both))
-    em.depth += 1
-    with em.masked(active):
-        block(em, s.before, [copy])
-        condition = em.reg(em.value(s.condition, copy), em.lanes)
-        mask = v.both(active, condition)
-        em.code.branch(em.unless_reported(v.any(mask)), body, done)
-        em.code.start(body)
-        with em.masked(mask):
-            block(em, s.body, [copy])
-        em.code.complete(at, mask, em.code.block)
+    with em.loop(tested=True):
         em.code.jump(head)
-        em.code.start(done)
-    em.depth -= 1
+        em.code.start(head)
+        active, at = em.code.phi(m, outer or literal("i1", 1, em.lanes), before, "active")
+        em.touch(modified(both))
+        with em.masked(active):
+            block(em, s.before, [copy])
+            condition = em.reg(em.value(s.condition, copy), em.lanes)
+            mask = v.both(active, condition)
+            em.code.branch(em.unless_reported(v.any(mask)), body, done)
+            em.code.start(body)
+            with em.masked(mask):
+                block(em, s.body, [copy])
+            em.code.complete(at, mask, em.code.block)
+            em.code.jump(head)
+            em.code.start(done)
     em.touch(modified(both))
 
 

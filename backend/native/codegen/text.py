@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable
+from itertools import chain
+from typing import Any
 
 Reg = str
 
@@ -15,6 +17,11 @@ Reg = str
 FENCE = "llvm.x86.sse.sfence"
 
 INTEGER_BITS = {"i1": 1, "i8": 8, "i16": 16, "i32": 32, "i64": 64}
+
+
+def is_number(reg: Reg) -> bool:
+    """Whether a register is an integer literal."""
+    return reg[0] in "-0123456789"
 
 
 def vector(element: str, lanes: int) -> str:
@@ -96,7 +103,7 @@ class Code:
     def __init__(self, module: Module, flags: str = "") -> None:
         self.module = module
         self.flags = flags  # fast-math flags, with a trailing blank
-        self.lines: list[str] = []
+        self.lines: list[Any] = []  # texts, and lists of texts that grow later
         self.allocations: list[str] = []
         self.count = 0
         self.block = "entry"
@@ -123,6 +130,12 @@ class Code:
         self.count += 1
         return f"{hint}{self.count}"
 
+    def place(self) -> list[str]:
+        """A list of instructions that are here, of which more may be emitted later."""
+        made: list[str] = []
+        self.lines.append(made)
+        return made
+
     def start(self, label: str) -> None:
         """Begin a block; the one before must have been ended."""
         self.lines.append(f"{label}:")
@@ -143,6 +156,18 @@ class Code:
     def complete(self, at: int, value: Reg, block: str) -> None:
         self.lines[at] += f", [ {value}, %{block} ]"
 
+    def hidden(self, type_: str, value: Reg) -> Reg:
+        """The value, of which LLVM does not know how it was computed."""
+        return self.emit(f'call {type_} asm "", "=r,0"({type_} {value}) nounwind memory(none)')
+
+    def advance(self, counter: Reg, step: int) -> Reg:
+        """The counter of a loop for the next iteration.
+
+        Hidden, because LLVM's loop strength reduction takes half the time of code generation if it
+        sees how addresses change, and has little to do: they are sums of terms by loop depth.
+        """
+        return self.hidden("i64", self.emit(f"add i64 {counter}, {step}"))
+
     def allocate(self, type_: str, align: int = 0, count: int = 1) -> Reg:
         """Stack memory that lives until the function returns."""
         reg = self.fresh("m")
@@ -160,4 +185,5 @@ class Code:
 
     def finish(self, head: str) -> str:
         """The text of the function."""
-        return "\n".join([f"{head} {{", "entry:", *self.allocations, *self.lines, "}", ""])
+        lines = chain.from_iterable([x] if isinstance(x, str) else x for x in self.lines)
+        return "\n".join([f"{head} {{", "entry:", *self.allocations, *lines, "}", ""])

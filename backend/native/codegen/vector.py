@@ -14,7 +14,7 @@ from treadle.skeletons.ir.kernel import Buffer, For, Let, Load, Store, expressio
 from . import memory, prefetch
 from .analysis import lanes_for, modified, nodes, varying_variables
 from .lanes import BITS, Lanes
-from .text import FENCE, Reg
+from .text import FENCE, Reg, is_number
 from .values import LANE, Value, memory_element, parts
 
 if TYPE_CHECKING:
@@ -50,35 +50,40 @@ class VectorLoop:
         em.varying = before_varying | varying_variables(self.s.body, {self.s.var})
         constant = None if self.trips.const is None else max(int(self.trips.const), 0)
         self.total = em.reg(self.trips, 0)
+        if constant is not None:
+            self.total = str(constant)
         whole = self.total
         if not self.once:
             whole = em.code.emit(f"and i64 {self.total}, {-lanes}")
             if constant is not None:
                 whole = str(constant // lanes * lanes)
-        em.depth += 1
-        before_asking, em.asking = em.asking, em.depth
-        streams = None if whole == "0" else self._stream_condition()
-        if streams is not None:
-            self._streamed(whole, *streams)
-        elif whole != "0":
-            self._groups("0", whole)
-        if streams is None and not self.once and (constant is None or constant % lanes):
-            self._piece(whole, self.total)
-        em.depth -= 1
+        with em.loop():
+            before_asking, em.asking = em.asking, em.depth
+            streams = None if whole == "0" else self._stream_condition()
+            if streams is not None:
+                self._streamed(whole, *streams)
+            elif whole != "0":
+                self._groups("0", whole)
+            if streams is None and not self.once and (constant is None or constant % lanes):
+                self._piece(whole, self.total)
         em.varying, em.asking = before_varying, before_asking
 
     def _piece(self, first: Reg, end: Reg) -> None:
         """The tail, less than a group: iterations first … end − 1, if there are any."""
         em = self.em
+        known = is_number(first) and is_number(end)
         tail, done = em.code.label("tail"), em.code.label("endvector")
-        em.code.branch(em.code.emit(f"icmp sgt i64 {end}, {first}"), tail, done)
-        em.code.start(tail)
-        if self._lanes_apart():
-            self._one_by_one(first, end)
-        else:
-            self._body(first, self._mask(first, end))
-        em.code.jump(done)
-        em.code.start(done)
+        if not known:
+            em.code.branch(em.code.emit(f"icmp sgt i64 {end}, {first}"), tail, done)
+            em.code.start(tail)
+        with em.scope(reached=known):
+            if self._lanes_apart():
+                self._one_by_one(first, end)
+            else:
+                self._body(first, self._mask(first, end))
+        if not known:
+            em.code.jump(done)
+            em.code.start(done)
         em.touch(modified(self.s.body))
 
     def _lanes_apart(self) -> bool:
@@ -110,26 +115,16 @@ class VectorLoop:
     def _groups(self, first: Reg, whole: Reg) -> None:
         """The loop over groups of W from `first` to `whole`."""
         em = self.em
-        head, inner, done = em.code.label("vector"), em.code.label("group"), em.code.label("rest")
-        before = em.code.block
-        em.code.jump(head)
-        em.code.start(head)
-        k, at = em.code.phi("i64", first, before, "k")
-        em.code.branch(em.code.emit(f"icmp slt i64 {k}, {whole}"), inner, done)
-        em.code.start(inner)
-        em.touch(modified(self.s.body))
-        self._body(k, self._mask(k, self.total) if self.once else None)
-        after = em.code.emit(f"add i64 {k}, {self.lanes}")
-        em.code.complete(at, after, em.code.block)
-        em.code.jump(head)
-        em.code.start(done)
+        with em.counted(first, whole, self.lanes, "vector") as k:
+            em.touch(modified(self.s.body))
+            self._body(k, self._mask(k, self.total) if self.once else None)
         em.touch(modified(self.s.body))
 
     def _body(self, k: Reg, mask: Reg | None) -> None:
         """Iterations k … k + W − 1, restricted by the mask."""
         em = self.em
         em.lanes, em.mask = self.lanes, mask
-        with em.scope():
+        with em.scope(reached=True):
             index = self._index(em.in_register(int64, (k,), 0))
             for c in self.copies:
                 c.values[self.s.var] = index
@@ -156,7 +151,7 @@ class VectorLoop:
         rest = em.code.emit(f"sub i64 {end}, {k}")
         short = em.code.intrinsic("llvm.smin.i64", "i64", [("i64", rest), ("i64", str(lanes))])
         narrow = em.code.emit(f"trunc i64 {short} to i32")
-        count = em.code.emit(f'call i32 asm "", "=r,0"(i32 {narrow})')
+        count = em.code.hidden("i32", narrow)
         v = Lanes(em.code, lanes)
         return v.compare("ugt", "i32", v.splat("i32", count), v.iota("i32"))
 
@@ -205,7 +200,7 @@ class VectorLoop:
         last = code.emit(f"select i1 {lower}, i64 {before}, i64 {self.total}")
         with em.scope():
             self._piece(first, last)
-        code.complete(at_which, code.emit(f"add i64 {which}, 1"), code.block)
+        code.complete(at_which, code.advance(which, 1), code.block)
         code.jump(head)
         code.start(end)
         em.touch(modified(self.s.body))

@@ -218,7 +218,65 @@ def test_unrolled_reductions_run_together() -> None:
     a, b, out = np.random.rand(4, 33), np.random.rand(33), np.zeros(4)
     compiled = run(program, [a, b, out], [33])
     assert np.allclose(out, a @ b)
-    assert llvm_ir(compiled).count("icmp slt i64 %i") == 1
+    assert llvm_ir(compiled).count("\nfor") == 1
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_does_not_change_in_a_loop_is_loaded_before(kind: str) -> None:
+    x, y, o = buffer("x", float64), buffer("y", float64), buffer("o", float64, "output")
+    product = mul(Load(x, i), Load(y, j))
+    row = For(j, k(0), N, (Store(o, add(mul(i, N), j), product),), kind)
+    a, b, out = np.random.rand(37), np.random.rand(37), np.zeros((37, 37))
+    program = kernel("outer", [x, y, o], (For(i, k(0), N, (row,)),))
+    compiled = run(program, [a, b, out], [37])
+    assert np.array_equal(out, np.outer(a, b))
+    loop = "vector" if kind == "vector" else "for"
+    inside = llvm_ir(compiled).rpartition(f"\n{loop}")[2]
+    assert inside.split("br i1")[0].count(", !invariant.load") == 1
+
+
+def test_what_a_loop_stores_is_loaded_inside() -> None:
+    x, o = buffer("x", float64), buffer("o", float64, "output")
+    total = Store(o, i, add(Load(o, i), Load(x, j)))
+    program = kernel("sums", [x, o], (For(i, k(0), N, (For(j, k(0), N, (total,)),)),))
+    a, out = np.arange(9.0), np.zeros(9)
+    run(program, [a, out], [9])
+    assert np.array_equal(out, np.full(9, a.sum()))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_nothing_is_loaded_before_a_loop_that_does_not_load_it(kind: str) -> None:
+    """In a branch that is not taken, in a loop without iterations, in one inside of those."""
+    x, o = buffer("x", float64), buffer("o", float64, "output")
+    far, none = Var("far", int64), Var("none", int64)
+    store = Store(o, j, Load(x, mul(far, add(i, k(1)))))
+    bodies = (
+        If(less(j, none), (store,)),
+        If(less(i, none), (For(Var("q", int64), k(0), N, (store,)),)),
+    )
+    for body in bodies:
+        loop = For(j, k(0), N, (body,), kind)
+        program = kernel("far", [x, o], (For(i, k(0), N, (loop,)),), [N, far, none])
+        run(program, [np.zeros(1), np.zeros(50)], [50, 1 << 50, 0])
+    for first in (i, j):  # the outer or the inner loop has no iteration
+        loop = For(j, k(0), none if first is j else N, (store,), kind)
+        body = (For(i, k(0), none if first is i else N, (loop,)),)
+        program = kernel("none", [x, o], body, [N, far, none])
+        run(program, [np.zeros(1), np.zeros(50)], [50, 1 << 50, 0])
+
+
+@pytest.mark.parametrize("length", [1, 5, 16, 31, 64, 70, 200])
+def test_loops_of_known_length(length: int) -> None:
+    x, o = buffer("x", float64), buffer("o", float64, "output")
+    total = Var("total", float64)
+    body = (
+        Declare(total, lit(0, float64)),
+        For(j, k(0), k(length), (Assign(total, add(total, Load(x, j))),)),
+        For(i, k(0), k(length), (Store(o, i, mul(total, Load(x, i))),), "vector"),
+    )
+    a, out = np.arange(1.0, length + 1), np.zeros(length)
+    run(kernel("known", [x, o], body), [a, out], [length])
+    assert np.array_equal(out, a.sum() * a)
 
 
 def test_assignment_to_a_shared_variable_is_refused() -> None:
