@@ -61,8 +61,8 @@ from .kernel import (
     StoreVector,
     WarpProduct,
     While,
+    children,
     expressions,
-    statements,
 )
 from .ranges import LARGEST, Ranges
 
@@ -97,7 +97,7 @@ def narrow(kernel: Kernel, indices: bool = True) -> Kernel | None:
 
 
 def _narrowed(kernel: Kernel, indices: bool) -> Kernel | None:
-    if not indices and not any(_divides(s) for s in statements(kernel.body)):
+    if not indices and not _divides_often(kernel.body):
         return None
     ranges = Ranges(kernel)
     wide: set[Var] = set()
@@ -112,8 +112,20 @@ def _narrowed(kernel: Kernel, indices: bool) -> Kernel | None:
     return None
 
 
-def _divides(s: Statement) -> bool:
-    return any(isinstance(e, Apply) and e.op.name in _DIVISIONS for e in walk(expressions(s)))
+def _divides_often(body: Body, loops: bool = False, lanes: bool = False) -> bool:
+    """Whether a CPU kernel may have divisions for which `_Pass._is_slow` holds."""
+    for s in body:
+        iterates = isinstance(s, For | Reduce | While)
+        vector = isinstance(s, Reduce) or (isinstance(s, For) and s.kind == "vector")
+        for e in walk(expressions(s)):
+            if (
+                isinstance(e, Apply) and e.op.name in _DIVISIONS
+                and (lanes or vector or ((loops or iterates) and not isinstance(e.args[1], Const)))
+            ):  # fmt: skip
+                return True
+        if any(_divides_often(b, loops or iterates, lanes or vector) for b in children(s)):
+            return True
+    return False
 
 
 def _to32(e: Expr) -> Expr:

@@ -465,21 +465,21 @@ class _Numbers(Intervals):
         if any(x.type.is_inexact for x in walk((host,))):
             return None
         rest = any(isinstance(x, Apply) and x.op.name == "remainder" for x in walk((host,)))
-        return min(0 if rest else 1, *(_sample(host, extent) for extent in _SAMPLES))
+        return min(0 if rest else 1, _sample(host))
 
 
-def _sample(host: Expr, extent: int) -> int:
-    """The value of a host expression if all extents are the same."""
+def _sample(host: Expr) -> int:
+    """The least value of a host expression if all extents are the same, for some extents."""
     values: dict[Expr, Any] = {}
     for x in walk((host,)):
         if isinstance(x, Extent | Param):
-            values[x] = convert(np.asarray(extent), x.type)[()]
+            values[x] = convert(np.asarray(_SAMPLES), x.type)
         elif isinstance(x, Const):
             values[x] = x.value
         else:
             assert isinstance(x, Apply)
-            values[x] = x.value([values[a] for a in x.args])[()]
-    return int(values[host])
+            values[x] = x.value([values[a] for a in x.args])
+    return int(np.min(values[host]))
 
 
 def _guards(kernel: Kernel) -> dict[Expr, Expr]:
