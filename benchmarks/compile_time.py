@@ -508,8 +508,8 @@ def measured(name: str, backend: str) -> dict[str, Any]:
                 ("backend.native.codegen.fingerprint", "fingerprint", "key"),
                 ("backend.native.codegen.compile", "emit", "text"),
                 ("backend.native.codegen.engine", "link", "link"),
-                ("backend.native.codegen.engine", "_optimised", "parse"),
-                ("backend.native.codegen.engine", "_run_passes", "optimise"),
+                ("backend.native.codegen.engine", "_Compiler.parsed", "parse"),
+                ("backend.native.codegen.engine", "_Compiler.optimise", "optimise"),
                 ("backend.native.codegen.engine", "to_object", "code"),
             ),
             "cuda": (

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, cast, runtime_checkable
@@ -10,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Protocol, cast, runtime_checkable
 import numpy as np
 
 from treadle.dsl.frontend.sources import host_array
-from treadle.dsl.process.limits import threads
 
 from ..runtime.run import Params, Slots, Unrecordable
 from ..runtime.types import HostArray
@@ -18,7 +16,7 @@ from .running import HostRun, memory_of
 from .runtime.late import Growing
 from .runtime.replay import KEPT, LARGEST, Replays
 from .runtime.tape import Tape, TooLarge
-from .steps import KernelStep, ReshapeStep
+from .steps import KernelStep, ReshapeStep, compile_together
 
 if TYPE_CHECKING:
     from .executable import NativeExecutor
@@ -53,24 +51,17 @@ class ReplayedCalls:
             self.product = step
 
     def prepare(self) -> None:
-        """Compile every kernel that is not on disk, several at a time (LLVM runs without the
-        interpreter lock)."""
-        wanted = [
-            (launch, step.dense.fast_math)
+        """Compile every kernel that is not on disk in other threads, while this one lowers more."""
+        steps = [
+            step
             for step in cast("list[KernelStep]", self.owner.kernel_steps)
             if not step.forms.several  # the extents of the first call decide
             if not isinstance(step, ReshapeStep)  # which dense arrays need no kernel
-            for launch in step.dense.launches
-            if not launch.found(step.dense.fast_math)
         ]
-        jobs = list(
-            {job[0].about.digest or id(job[0]): job for job in wanted}.values()
-        )  # each once
-        if len(jobs) > 1:
-            pool = threads(min(len(jobs), os.cpu_count() or 1), "treadle compiles")
-            if pool is not None:
-                with pool:
-                    list(pool.map(lambda job: job[0].compiled(job[1]), jobs))
+        if len(steps) > 1 or (steps and len(steps[0].dense.launches) > 1):
+            compile_together(
+                (x.usual, s.dense.fast_math, False) for s in steps for x in s.dense.launches
+            )
 
     def __call__(self, data: Sequence[Any], params: Params) -> list[HostArray]:
         began = time.thread_time()

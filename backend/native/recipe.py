@@ -37,21 +37,23 @@ if TYPE_CHECKING:
     from .executable import NativeExecutor
     from .layouts import Layouts
 
-FORMAT = 4
+FORMAT = 5
 
 
 @dataclass(frozen=True)
 class LaunchRecipe:
     """One kernel and where its arguments come from.
 
-    `digest` is the key of its machine code, "" if unknown.  `sources` are (space, number) of each
-    buffer; space 0 is a slot of the program, 1 an output of the node, 2 scratch.  The host values
-    from `start` to `end` are the kernel's scalars, of the `types`; the value at `end` is its number
-    of tasks.  `given` are the scalars that are parameters: (position, parameter number).
+    `digests` are the keys of its machine code without and with streaming stores, "" if unknown: the
+    second is for large arrays, and there is none if the code is the same.  `sources` are (space,
+    number) of each buffer; space 0 is a slot of the program, 1 an output of the node, 2 scratch.
+    The host values from `start` to `end` are the kernel's scalars, of the `types`; the value at
+    `end` is its number of tasks.  `given` are the scalars that are parameters: (position, parameter
+    number).
     `requires`: the conditions under which this kernel is correct; `light`: as `Kernel.light`.
     """
 
-    digest: str
+    digests: tuple[str, ...]
     sources: tuple[tuple[int, int], ...]
     start: int
     end: int
@@ -81,7 +83,7 @@ class Recipe:
         """The recipe as data for JSON."""
         launches = [
             [
-                [r.digest, r.sources, r.start, r.end, r.types, r.given, r.requires.data(), r.light]
+                [r.digests, r.sources, r.start, r.end, r.types, r.given, r.requires.data(), r.light]
                 for r in choice
             ]
             for choice in self.launches
@@ -118,7 +120,7 @@ class Recipe:
 
 
 def _launch(
-    digest: str,
+    digests: Any,
     sources: Any,
     start: int,
     end: int,
@@ -128,7 +130,7 @@ def _launch(
     light: bool,
 ) -> LaunchRecipe:
     return LaunchRecipe(
-        str(digest),
+        tuple(map(str, digests)),
         _pairs(sources),
         int(start),
         int(end),
@@ -169,7 +171,8 @@ def lowered(owner: NativeExecutor, node: Node, lowered_as: Node, layouts: Layout
     from treadle.skeletons.ir.narrow import narrow
     from treadle.skeletons.lower.lower import LoweringContext, lower
 
-    from .codegen.fingerprint import fingerprint
+    from .codegen.analysis import may_stream
+    from .codegen.fingerprint import fingerprints
 
     settings = owner.program.settings
     context = LoweringContext(
@@ -202,12 +205,15 @@ def lowered(owner: NativeExecutor, node: Node, lowered_as: Node, layouts: Layout
             buffers = [b for b in narrowed.buffers if b.role != "local"]
             sources = sources_of(buffers, made.scratch, lowered_as, slot_of)
             own = given(narrowed.scalar_values, compiler.param_index)
-            digest = ""
+            targets = [Target.host().regular]
+            if Target.host().streaming_bytes and may_stream(narrowed.body):
+                targets.append(Target.host())
+            digests = [""] * len(targets)
             if not variants:
-                digest, functions = fingerprint(narrowed, Target.host(), settings.fast_math)
-                digest = "" if functions else digest
+                found, functions = fingerprints(narrowed, targets, settings.fast_math)
+                digests = digests if functions else found
             types = tuple(v.type.name for v in narrowed.scalars)
-            variants.append(LaunchRecipe(digest, sources, start, end, types, own,
+            variants.append(LaunchRecipe(tuple(digests), sources, start, end, types, own,
                                          compiler.plan((), narrowed.requires, known),
                                          narrowed.light))  # fmt: skip
             versions.append(narrowed)

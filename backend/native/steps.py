@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Sequence
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,6 +14,7 @@ import numpy as np
 from treadle.dsl.errors import TreadleError
 from treadle.dsl.expr import Expr, Index, Read, walk
 from treadle.dsl.graph import Branch, Generate, Label, Leaf, Node
+from treadle.dsl.process import limits
 from treadle.dsl.process.locks import cached
 from treadle.dsl.schedule import Schedule
 from treadle.dsl.types import ALL_TYPES
@@ -24,6 +27,7 @@ from ..runtime.memory import address
 from ..runtime.run import HostValues, Params, Run, Slots, Unrecordable
 from ..runtime.types import HostArray, Numbers
 from . import recipe
+from .codegen.target import Target
 from .forms import NativeForms, given_way
 from .layouts import NEIGHBOURS, Layout, Layouts, layouts_of
 from .running import HostRun
@@ -43,6 +47,9 @@ if TYPE_CHECKING:
 #: The approximate nanoseconds of work in a task of the skeletons.  The calling thread runs a few
 #: tasks alone, because waking another thread takes as long.  Light tasks take half the time.
 TASK_WORK = 10_000.0
+
+#: Threads that compile at the same time, at most: emitting needs Python's lock.
+MOST_COMPILERS = 8
 
 #: An array whose elements are not read consecutively is copied if it has at least `WORTH_COPYING`
 #: elements and at least `SEVERAL` reads.
@@ -209,11 +216,12 @@ class NodeKernels(steps.NodeKernels[HostRun, HostArray]):
                 for k, about in enumerate(choice)
             ]
             self.launches.append(Choice(variants) if len(variants) > 1 else variants[0])
+        self.launched = False
         self.hosted = found.host
         self.host = found.host.function()
 
     def compiled(self) -> list[code.CompiledKernel]:
-        return [launch.compiled(self.fast_math) for launch in self.launches]
+        return [launch.usual.compiled(self.fast_math) for launch in self.launches]
 
     def values(self, run: HostRun) -> Numbers:
         if run.recording:
@@ -231,6 +239,10 @@ class NodeKernels(steps.NodeKernels[HostRun, HostArray]):
         values: Numbers,
     ) -> None:
         spaces = run.slots, outs, scratch
+        if not self.launched and run.tape is None:
+            self.launched = True
+            if len(self.launches) > 1:
+                compile_together(self._wanted(run, spaces, values))
         errors = np.zeros(self.errors, np.int64) if self.errors else None
         for one in self.launches:
             if run.tape is not None:
@@ -243,6 +255,15 @@ class NodeKernels(steps.NodeKernels[HostRun, HostArray]):
             launch.run(spaces, values, errors, self.fast_math)
             if errors is not None and errors[0]:
                 raise_failure(launch.kernel, errors)
+
+    def _wanted(self, run: HostRun, spaces: Spaces, values: Numbers) -> Iterator[Job]:
+        """What the launches of a call need."""
+        for one in self.launches:
+            launch = one
+            if isinstance(launch, Choice):
+                launch = launch.chosen(run.slots, run.params, values)
+            if values[launch.end] > 0:
+                yield launch, self.fast_math, launch.is_large(launch.arrays(spaces))
 
 
 class Lowering:
@@ -260,6 +281,10 @@ class Lowering:
         return self.made.kernels[position][k]
 
 
+def _target(large: bool) -> Target:
+    return Target.host() if large else Target.host().regular
+
+
 #: The arrays of a launch: slots, outputs of the node, scratch (see `steps.sources_of`).
 Spaces = tuple[Sequence[HostArray], Sequence[HostArray], Sequence[HostArray]]
 
@@ -275,34 +300,55 @@ class KernelLaunch:
         self.sources, self.start, self.end = about.sources, about.start, about.end
         self.given = about.given
         self.task_work = TASK_WORK / 2 if about.light else TASK_WORK
-        self._compiled: code.CompiledKernel | None = None
-        self._idle: list[code.Launcher] = []  # launchers: one per thread at a time
+        #: Without and with streaming stores, and the launchers of each: one per thread at a time.
+        self._compiled: list[code.CompiledKernel | None] = [None, None]
+        self._idle: tuple[list[code.Launcher], ...] = ([], [])
         self._joined = False  # whether it has been launched on several threads
 
     @property
     def kernel(self) -> Kernel:
         return self._kernel()
 
-    def found(self, fast_math: bool) -> bool:
+    @property
+    def usual(self) -> KernelLaunch:
+        """There is no other variant."""
+        return self
+
+    def found(self, fast_math: bool, large: bool = False) -> bool:
         """Whether machine code exists already, in memory or on disk."""
-        if self._compiled is None and self.about.digest:
-            held = code.find(self.about.digest)
+        digest = self.about.digests[large]
+        if self._compiled[large] is None and digest:
+            held = code.find(digest)
             if held is not None:
                 types = tuple(_TYPES[t] for t in self.about.types)
-                self._compiled = code.CompiledKernel(
-                    self._kernel, len(self.sources), types, fast_math, *held
+                self._compiled[large] = code.CompiledKernel(
+                    self._kernel, len(self.sources), types, fast_math, *held, _target(large)
                 )
-        return self._compiled is not None
+        return self._compiled[large] is not None
 
-    def compiled(self, fast_math: bool) -> code.CompiledKernel:
-        if self._compiled is None and not self.found(fast_math):
+    def compiled(self, fast_math: bool, large: bool = False) -> code.CompiledKernel:
+        """The machine code; `large`: with streaming stores."""
+        if self._compiled[large] is None and not self.found(fast_math, large):
             from .codegen.compile import compile_kernel
 
-            self._compiled = compile_kernel(
-                self.kernel, fast_math=fast_math, digest=self.about.digest
-            )
-        assert self._compiled is not None
-        return self._compiled
+            self._compiled[large] = compile_kernel(
+                self.kernel, fast_math=fast_math, target=_target(large),
+                digest=self.about.digests[large],
+            )  # fmt: skip
+        made = self._compiled[large]
+        assert made is not None
+        return made
+
+    def arrays(self, spaces: Spaces) -> list[HostArray]:
+        """The arrays of a launch."""
+        return [spaces[space][k] for space, k in self.sources]
+
+    def is_large(self, arrays: Sequence[HostArray]) -> bool:
+        """Whether some of the arrays are so large that streaming stores may pay."""
+        if len(self.about.digests) < 2:
+            return False
+        limit = Target.host().streaming_bytes
+        return any(isinstance(a, Growing) or a.nbytes >= limit for a in arrays)
 
     def run(
         self, spaces: Spaces, values: Numbers, errors: HostArray | None, fast_math: bool
@@ -311,19 +357,22 @@ class KernelLaunch:
         tasks = values[self.end]
         if tasks <= 0:
             return
-        addresses = [address(spaces[space][k]) for space, k in self.sources]
+        arrays = self.arrays(spaces)
+        large = self.is_large(arrays)
+        idle = self._idle[large]
         try:
-            launcher = self._idle.pop()
+            launcher = idle.pop()
         except IndexError:
-            launcher = self.compiled(fast_math).bind()
+            launcher = self.compiled(fast_math, large).bind()
         work = tasks * self.task_work
         if not self._joined and tasks > 1 and work >= threads.SERIAL_WORK:
             # A program that the calling thread runs alone needs no team, nor its machine code.
             threads.join_openmp()
             self._joined = True
         told = 0 if errors is None else address(errors)
+        addresses = [address(a) for a in arrays]
         launcher(addresses, values[self.start : self.end], tasks, told, work)
-        self._idle.append(launcher)
+        idle.append(launcher)
 
     def record(
         self,
@@ -337,9 +386,9 @@ class KernelLaunch:
         """Record on the tape what `run` would do."""
         if isinstance(tasks, int) and tasks <= 0:
             return
-        arrays = tuple([spaces[space][k] for space, k in self.sources])
+        arrays = tuple(self.arrays(spaces))
         scalars = tuple(values[self.start : self.end])
-        compiled, work = self.compiled(fast_math), self.task_work
+        compiled, work = self.compiled(fast_math, self.is_large(arrays)), self.task_work
         if not errors:
             tape.operations.append(tape_launch(compiled, arrays, scalars, tasks, work, self.given))
             return
@@ -349,6 +398,31 @@ class KernelLaunch:
             tape_launch(compiled, arrays, scalars, tasks, work, self.given, told),
             Failure(told, self._kernel),
         )
+
+
+#: A kernel, whether its arithmetic is fast, and whether its arrays are large.
+Job = tuple[KernelLaunch, bool, bool]
+
+
+def compile_together(wanted: Iterable[Job]) -> None:
+    """Compile those that are in no cache, several at a time: LLVM runs without locks."""
+    cores = os.cpu_count() or 1
+    pool: ThreadPoolExecutor | None = None
+    jobs: dict[Any, Future[Any]] = {}
+    try:
+        for launch, fast_math, large in wanted if cores > 1 else ():
+            key = launch.about.digests[large] or (id(launch), large)
+            if key in jobs or launch.found(fast_math, large):
+                continue
+            pool = pool or limits.threads(min(cores, MOST_COMPILERS), "treadle compiles")
+            if pool is None:
+                return  # compiled when they are launched
+            jobs[key] = pool.submit(launch.compiled, fast_math, large)
+        for job in jobs.values():
+            job.result()
+    finally:
+        if pool is not None:
+            pool.shutdown()
 
 
 def choices(launch: KernelLaunch | Choice, run: HostRun, values: Numbers
@@ -403,12 +477,10 @@ class Choice:
     def conditions(self) -> list[Callable[[Slots, Params], tuple[Any, ...]]]:
         return [v.about.requires.function() for v in self.variants]
 
-    def found(self, fast_math: bool) -> bool:
-        return self.variants[0].found(fast_math)
-
-    def compiled(self, fast_math: bool) -> code.CompiledKernel:
+    @property
+    def usual(self) -> KernelLaunch:
         """The variant for most arrays; other variants are compiled at their first launch."""
-        return self.variants[0].compiled(fast_math)
+        return self.variants[0]
 
     def chosen(self, slots: Slots, params: Params, values: Numbers) -> KernelLaunch:
         """The variant for these scalars."""

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import ctypes
 import functools
 import itertools
-from collections.abc import Iterable, Mapping, Sequence
+import threading
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,6 +30,11 @@ def _initialise() -> None:
 
 @functools.cache
 def _machine(target: Target) -> Any:
+    """A machine to ask, and to link for."""
+    return _new_machine(target)
+
+
+def _new_machine(target: Target) -> Any:
     _initialise()
     triple = llvm.Target.from_triple(llvm.get_process_triple())
     return triple.create_target_machine(
@@ -58,59 +66,109 @@ class _Linker:
 _linker = _Linker()
 
 
-def _optimised(text: str, target: Target, thorough: bool) -> tuple[Any, Any]:
-    machine = _machine(target)
-    try:
-        module = llvm.parse_assembly(text, llvm.create_context())
-        module.verify()
-    except RuntimeError as error:
-        raise CompilationError(
-            f"LLVM refused the code made for a kernel: {str(error).strip()}", source=text
-        ) from error
-    _run_passes(module, target, thorough)
-    return module, machine
-
-
 #: Pass pipeline runs per builder.  llvmlite never frees 1.5 kB of a builder (its
 #: PassInstrumentationCallbacks).  Each run adds a callback whose object is freed after the run; the
 #: callback accesses the object only for `optnone` functions.  Pass timers would add callbacks that
 #: always access it, so they are off during our runs.  So would LLVM's options that print or verify
 #: between passes (`llvm.set_option("", "-print-after-all")`): to use one, set this constant to 1.
 RUNS = 64
-_runs = itertools.count()
 
 
-@functools.lru_cache(maxsize=2)
-def _builder(target: Target, number: int) -> Any:
-    options = llvm.create_pipeline_tuning_options(speed_level=2)
-    options.loop_vectorization = False
-    options.slp_vectorization = False
-    options.loop_unrolling = False
-    options.loop_interleaving = False
-    return llvm.create_pass_builder(_machine(target), options)
+class _Compiler:
+    """What one thread compiles with.
 
+    LLVM lets threads compile at the same time, if no object is shared between them.  llvmlite's
+    lock, which it takes for each call, is taken here for the short calls only; a fork waits for the
+    long ones by the `lock` of each compiler.
+    """
 
-def _run_passes(module: Any, target: Target, thorough: bool) -> None:
-    builder = _builder(target, next(_runs) // RUNS)
-    if thorough:
-        passes = builder.getModulePassManager()
-    else:
-        # The emitter has already numbered values and vectorized loops.  Code generation needs only
-        # variables in registers and simplified control flow, which takes a fifth of the time.
+    def __init__(self, target: Target) -> None:
+        self.lock = locks.held_across_fork(threading.RLock())
+        self.machine = _new_machine(target)
+        self.runs = 0
+
+    def object_of(self, text: str, thorough: bool) -> bytes:
+        with self.lock:
+            module = self.parsed(text)
+            self.optimise(module, thorough)
+            return self._emitted(module)
+
+    def parsed(self, text: str) -> Any:
+        with _lock:
+            try:
+                module = llvm.parse_assembly(text, llvm.create_context())
+                module.verify()
+            except RuntimeError as error:
+                raise CompilationError(
+                    f"LLVM refused the code made for a kernel: {str(error).strip()}", source=text
+                ) from error
+            return module
+
+    def optimise(self, module: Any, thorough: bool) -> None:
+        with _lock:
+            passes = self._passes(thorough)
+            llvm.set_time_passes(False)
+        _unlocked("LLVMPY_RunNewModulePassManager")(passes, module, self.builder)
+        # llvmlite would not free them: the `_dispose` that does is hidden by another base's.
+        llvm.newpassmanagers.NewPassManager._dispose(passes)
+        passes.detach()
+
+    def _passes(self, thorough: bool) -> Any:
+        if self.runs % RUNS == 0:
+            options = llvm.create_pipeline_tuning_options(speed_level=2)
+            options.loop_vectorization = False
+            options.slp_vectorization = False
+            options.loop_unrolling = False
+            options.loop_interleaving = False
+            self.builder = llvm.create_pass_builder(self.machine, options)
+        self.runs += 1
+        if thorough:
+            return self.builder.getModulePassManager()
+        # The emitter has numbered values, moved them out of loops and vectorized.
         passes = llvm.create_new_module_pass_manager()
         passes.add_sroa_pass()
         passes.add_instruction_combine_pass()
         passes.add_simplify_cfg_pass()
-        passes.add_loop_simplify_pass()
-        passes.add_lcssa_pass()
-        passes.add_loop_rotate_pass()
-        passes.add_simplify_cfg_pass()
-        passes.add_dead_code_elimination_pass()
-    llvm.set_time_passes(False)
-    passes.run(module, builder)
-    # llvmlite would not free them: the `_dispose` that does is hidden by another base's.
-    llvm.newpassmanagers.NewPassManager._dispose(passes)
-    passes.detach()
+        return passes
+
+    def _emitted(self, module: Any) -> bytes:
+        library = llvm.ffi.lib
+        with llvm.ffi.OutputString() as error:
+            made = _unlocked("LLVMPY_TargetMachineEmitToMemory")(self.machine, module, 1, error)
+            if not made:
+                raise CompilationError(f"LLVM made no code for a kernel: {error}")
+        try:
+            size = library.LLVMPY_GetBufferSize(made)
+            return ctypes.string_at(library.LLVMPY_GetBufferStart(made), size)
+        finally:
+            library.LLVMPY_DisposeMemoryBuffer(made)
+
+
+def _unlocked(name: str) -> Any:
+    """A function of LLVM without llvmlite's lock."""
+    return getattr(llvm.ffi.lib, name)._cfn
+
+
+_compilers: list[_Compiler] = []
+_idle: dict[Target, list[_Compiler]] = {}
+_idle_lock = locks.lock()
+
+
+@contextmanager
+def compiler(target: Target) -> Iterator[_Compiler]:
+    """A compiler that no other thread uses meanwhile."""
+    target = target.regular
+    with _idle_lock:
+        waiting = _idle.setdefault(target, [])
+        found = waiting.pop() if waiting else None
+    if found is None:
+        with _lock:
+            found = _Compiler(target)
+            _compilers.append(found)
+    try:
+        yield found
+    finally:
+        waiting.append(found)
 
 
 def header(target: Target) -> str:
@@ -121,7 +179,7 @@ def header(target: Target) -> str:
 
 
 def _require_whole() -> None:
-    if locks.lost(_lock):
+    if locks.lost(_lock) or any(locks.lost(c.lock) for c in _compilers):
         raise CompilationError(
             "this process was forked while another thread was compiling, for longer than a fork "
             "waits: LLVM cannot be used here.",
@@ -134,8 +192,8 @@ def to_object(text: str, target: Target, thorough: bool = False) -> bytes:
     with _lock:
         _require_whole()
         require_memory(LLVM_AT_LEAST + LLVM_PER_BYTE * len(text), "for LLVM to compile a kernel")
-        module, machine = _optimised(text, target, thorough)
-        return bytes(machine.emit_object(module))
+    with compiler(target) as one:
+        return one.object_of(text, thorough)
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from typing import Any
 
 from treadle.dsl.expr import Apply, Const, Expr, Foreign, Var, walk
@@ -123,14 +124,24 @@ class _Writer:
         return str([[self.expression(e) for e in group] for group in (c.left, c.right, c.results)])
 
 
-def fingerprint(kernel: Kernel, target: Target, fast_math: bool) -> tuple[str, list[Any]]:
-    """A hash of all that decides the machine code, and the foreign functions it calls."""
+def fingerprints(kernel: Kernel, targets: Sequence[Target], fast_math: bool
+                 ) -> tuple[list[str], list[Any]]:  # fmt: skip
+    """Hashes of all that decides the machine code for each target, and the foreign functions that
+    the kernel calls."""
     w = _Writer()
-    w.out.append(f"{machine.sources()}|{machine.llvm()}|{target}|{fast_math}|{kernel.name}")
     for b in kernel.buffers:
         w.buffer(b)
     for v in (*kernel.scalars, kernel.task):
         w.out.append(f"argument {w.expression(v)}")
     w.out.append(str([(w.buffer(b), policy) for b, policy in kernel.policies]))
     w.body(kernel.body)
-    return hashlib.sha256("\n".join(w.out).encode()).hexdigest(), w.functions
+    text = "\n".join(w.out)
+    about = f"{machine.sources()}|{machine.llvm()}|{fast_math}|{kernel.name}"
+    texts = (f"{about}|{target}\n{text}" for target in targets)
+    return [hashlib.sha256(x.encode()).hexdigest() for x in texts], w.functions
+
+
+def fingerprint(kernel: Kernel, target: Target, fast_math: bool) -> tuple[str, list[Any]]:
+    """The hash for one target, and the foreign functions."""
+    (digest,), functions = fingerprints(kernel, (target,), fast_math)
+    return digest, functions

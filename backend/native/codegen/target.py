@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import platform
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from treadle.dsl.errors import BackendUnavailable
@@ -54,6 +54,11 @@ class Target:
     @property
     def is_x86(self) -> bool:
         return platform.machine().lower() in ("x86_64", "amd64")
+
+    @property
+    def regular(self) -> Target:
+        """The same CPU without streaming stores."""
+        return replace(self, streaming_bytes=0)
 
     def with_vectors_of(self, size: int) -> Target:
         """The same CPU restricted to vectors of 32 or 16 bytes."""

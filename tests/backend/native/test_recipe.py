@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,8 @@ import pytest
 import treadle as td
 from tests.dsl.zoo import ZOO
 from treadle.backend.native import recipe
+from treadle.backend.native.codegen.compile import compile_kernel
+from treadle.backend.native.codegen.target import Target
 from treadle.backend.native.recipe import Recipe
 from treadle.backend.native.runtime import code
 
@@ -73,6 +76,34 @@ def test_kernels_are_made_when_they_are_looked_at(folder: Path) -> None:
     recipe.forget()
     program = td.jit(blur, backend="native").lower(A)
     assert "define internal void @stencil" in program.source()
+
+
+@pytest.mark.skipif(not Target.host().streaming_bytes, reason="no streaming stores")
+def test_streaming_stores_are_compiled_for_large_arrays(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target = replace(Target.host(), streaming_bytes=4096)
+    monkeypatch.setattr(Target, "host", staticmethod(lambda: target))
+    held, asked = compile_kernel, []
+
+    def compiled(kernel: Any, **named: Any) -> Any:
+        asked.append(named["target"].streaming_bytes)
+        return held(kernel, **named)
+
+    monkeypatch.setattr("treadle.backend.native.codegen.compile.compile_kernel", compiled)
+
+    def shifted(a: Any) -> Any:
+        return a * 2 + 1
+
+    for turn in range(2):
+        program = td.jit(shifted, backend="native")
+        for n, wanted in ((100, [0]), (10_000, [0, 4096]), (100, [0, 4096])):
+            a = np.arange(float(n))
+            assert same(program(a), a * 2 + 1)
+            assert asked == wanted or turn
+        recipe.forget()
+        code.forget()
+    assert asked == [0, 4096]  # the second time they are on disk
 
 
 def test_what_a_key_depends_on(folder: Path) -> None:

@@ -25,8 +25,10 @@ TASK = Var("task", int64)
 def assembly(compiled: CompiledKernel) -> str:
     """The machine code of a kernel as text."""
     text, thorough = _emitted(compiled)
-    module, machine = engine._optimised(text, compiled.target, thorough)
-    return str(machine.emit_assembly(module))
+    with engine.compiler(compiled.target) as one:
+        module = one.parsed(text)
+        one.optimise(module, thorough)
+        return str(one.machine.emit_assembly(module))
 
 
 def ap(name: str, *args: Expr, type_: ScalarType | None = None) -> Expr:

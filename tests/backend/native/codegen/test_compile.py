@@ -16,6 +16,7 @@ import pytest
 
 import treadle as td
 from treadle.backend.native.codegen import compile as compiler
+from treadle.backend.native.codegen import engine
 from treadle.backend.native.codegen.compile import compile_kernel, llvm_ir
 from treadle.backend.native.codegen.target import Target
 from treadle.backend.native.runtime import threads
@@ -87,6 +88,22 @@ def test_scalars_of_every_type() -> None:
         with np.errstate(over="ignore"):
             expected = t.numpy.type(np.int64(value).astype(t.numpy) if value == 300 else value)
         assert (out == expected).all()
+
+
+def test_threads_compile_at_the_same_time() -> None:
+    texts = [llvm_ir(compile_kernel(saxpy(1.0 + n))) for n in range(4)]
+    wanted = [engine.to_object(text, Target.host()) for text in texts]
+    found: dict[int, bytes] = {}
+
+    def work(n: int) -> None:
+        found[n] = engine.to_object(texts[n % 4], Target.host())
+
+    together = [threading.Thread(target=work, args=(n,)) for n in range(16)]
+    for thread in together:
+        thread.start()
+    for thread in together:
+        thread.join()
+    assert [found[n] for n in range(16)] == wanted * 4
 
 
 def test_refused_code_carries_its_source() -> None:
@@ -211,6 +228,7 @@ _CHILD = """
 import sys
 from treadle.backend.runtime.disk_cache import DiskCache
 from treadle.backend.native.codegen import compile as compiler
+from treadle.backend.native.codegen import engine
 from tests.backend.native.codegen.test_compile import saxpy, works
 for n in range(6):
     assert works(compiler.compile_kernel(saxpy(n + 0.5)), n + 0.5)
