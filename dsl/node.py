@@ -336,12 +336,15 @@ def inner_inputs(node: Node) -> tuple[Leaf, ...]:
     return node.inside()
 
 
-def topological(roots: Iterable[Leaf], inside: bool = True) -> Iterator[Node]:
+def topological(
+    roots: Iterable[Leaf], inside: bool = True, known: Iterable[Node] = ()
+) -> Iterator[Node]:
     """Iterate over every reachable node once, dependencies first; iterative.
 
-    With `inside`, also visit the bodies of loops and branches.
+    With `inside`, also visit the bodies of loops and branches.  Nodes of `known`, and what only
+    they need, are left out.
     """
-    seen: set[Node] = set()
+    seen: set[Node] = set(known)
     stack: list[tuple[Node, bool]] = [(leaf.node, False) for leaf in reversed(list(roots))]
     while stack:
         node, ready = stack.pop()

@@ -179,7 +179,7 @@ class Planner:
         """
         order: list[Node] = []
         seen: set[Node] = set(done)
-        outside = set(topological(roots, inside=False))
+        outside = self._outside(roots, bound)
         stack: list[tuple[Node, bool]] = [(leaf.node, False) for leaf in reversed(list(roots))]
         while stack:
             node, ready = stack.pop()
@@ -200,6 +200,21 @@ class Planner:
                 needed += [n for n in topological((*node.then, *node.other)) if n in outside]
             stack += [(n, False) for n in reversed(needed) if n not in seen]
         return order
+
+    def _outside(self, roots: Sequence[Leaf], bound: frozenset[Node]) -> set[Node]:
+        """The nodes that are run here, also those that are here only for the bodies of loops."""
+        found: set[Node] = set()
+        wanted = list(roots)
+        while wanted:
+            more = list(topological(wanted, inside=False, known=found))
+            found.update(more)
+            wanted = [
+                n.leaf()
+                for node in more
+                if isinstance(node, ArrayLoop)
+                for n in invariants(node, self.region, bound, self.checked)
+            ]
+        return found
 
     def releases(self, plan: Plan, kept: set[int]) -> None:
         """Slots made in this plan are released after their last use in it."""

@@ -141,11 +141,16 @@ class Substitution:
         self._renewed: set[Input] = set()
 
     def renew(self, roots: Sequence[Leaf]) -> None:
-        """Give the loops under `roots` states and counters of their own: the program has these
-        loops twice, in different bodies."""
+        """Give the loops under `roots` that use what is replaced states and counters of their own:
+        the program has these loops twice, in different bodies."""
+        changed = {leaf.node for leaf in (*self._builder.leaves, *self._pending)}
         for node in topological(roots):
-            if isinstance(node, ArrayLoop):
-                self._renewed.update(node.bound)
+            if node in changed or any(
+                leaf.node in changed for leaf in (*node.inputs(), *node.inside())
+            ):
+                changed.add(node)
+                if isinstance(node, ArrayLoop):
+                    self._renewed.update(node.bound)
 
     def _prepare(self, roots: Sequence[Leaf]) -> None:
         """Rebuild what the roots need, dependencies first; of a replaced node, what replaces it."""

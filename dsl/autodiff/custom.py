@@ -457,7 +457,7 @@ def _iterated(
         new = [Array((leaf,)) for leaf in step([a._leaves[0] for a in x])]
         change: Any = None
         for a, b in zip(new, x, strict=True):
-            part = folds.fold(maximum, 0.0, abs_(a - b).astype(float64))
+            part = folds.fold(maximum, 0.0, abs_(a - b).astype(float64), axis=None)
             change = part if change is None else maximum(change, part)
         return (*new, change)
 

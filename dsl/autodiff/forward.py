@@ -34,27 +34,33 @@ from ..graph import (
     topological,
 )
 from ..libraries.base import LibraryOperation
-from .arguments import Substitution, constant_leaf
+from .arguments import constant_leaf
 from .expressions import Active, add, expr_jvp, resolved, shifted, zero
-from .loops import active_states, closed_loop, invariants, state_like
+from .loops import active_states, closed_loop, invariants, needed_states, state_like
 from .reverse import held, located, one_to_one, operand, own, pulled, refused
 
 
 class Forward:
-    """The tangents of leaves, for those of some.  `replaced`: leaves of the program, and others
-    that compute the same together with their tangents."""
+    """The tangents of leaves, for those of some.  `fixed`: leaves that have no tangents but these.
+    `replaced`: leaves of the program, and others that compute the same together with their
+    tangents."""
 
-    def __init__(self, tangents: Mapping[Leaf, Leaf]) -> None:
+    def __init__(self, tangents: Mapping[Leaf, Leaf], fixed: Sequence[Leaf] = ()) -> None:
         self.tangents = dict(tangents)
         self.replaced: dict[Leaf, Leaf] = {}
-        self._done: set[Node] = {leaf.node for leaf in tangents}
+        self._done: set[Node] = {leaf.node for leaf in (*tangents, *fixed)}
+        #: The leaves that are used, by those whose tangents are asked for.
+        self.used: set[Leaf] = set()
         self.active = Active(
             lambda e: isinstance(e, Read) and Leaf(e.node, e.component) in self.tangents
         )
 
     def run(self, roots: Sequence[Leaf]) -> None:
-        for node in topological(roots, inside=False):
-            if node in self._done or isinstance(node, Input):
+        self.used.update(roots)
+        for node in topological(roots, known=self._done):
+            self.used.update((*node.inputs(), *node.inside()))
+        for node in topological(roots, inside=False, known=tuple(self._done)):
+            if isinstance(node, Input) or node in self._done:
                 continue
             self._done.add(node)
             try:
@@ -336,18 +342,19 @@ def _branch(f: Forward, node: Branch) -> None:
 @rule_for(ArrayLoop)
 def _loop(f: Forward, node: ArrayLoop) -> None:
     """The loop with the tangents of its state as further parts of the state."""
-    f.run([leaf for leaf in invariants(node) if not isinstance(leaf.node, Input)])
-    fixed = [leaf for leaf in invariants(node) if leaf in f.tangents]
-    active = active_states(f.tangents, node, fixed)
+    outside = invariants(node)
+    f.run(outside)
+    fixed = [leaf for leaf in outside if leaf in f.tangents]
+    wanted = needed_states(node, [k for k, x in enumerate(node.leaves) if x in f.used])
+    active = active_states(f.tangents, node, fixed, wanted)
     if not active:
         return
     states = [state_like(node.state[k].leaf(), "tangent", node.where) for k in active]
     inside = {node.state[k].leaf(): s.leaf() for k, s in zip(active, states, strict=True)}
-    inner = Forward({**{leaf: f.tangents[leaf] for leaf in fixed}, **inside})
+    inner = Forward({**{leaf: f.tangents[leaf] for leaf in fixed}, **inside}, outside)
     inner.run([node.body[k] for k in active])
     roots = [*node.inner_roots(), *(inner.of(node.body[k]) for k in active)]
-    if inner.replaced:
-        roots = Substitution((), list(inner.replaced.items())).leaves(roots)
+    f.replaced.update(inner.replaced)
     many = len(node.state)
     predicate = None if node.predicate is None else roots.pop(many)
     made = closed_loop(

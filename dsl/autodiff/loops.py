@@ -8,7 +8,7 @@ change are part of the state of the reversed loop, and are added to.
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence
+from collections.abc import Container, Iterable, Sequence
 
 from ..errors import Location
 from ..expr import TRUE, Const, Expr, constant
@@ -115,15 +115,28 @@ def counted(loop: ArrayLoop) -> tuple[ArrayLoop, Expr]:
     return made, n
 
 
-def active_states(moved: Container[Leaf], loop: ArrayLoop, fixed: Sequence[Leaf]) -> list[int]:
-    """The numbers of the states that depend differentiably on a target."""
+def needed_states(loop: ArrayLoop, wanted: Iterable[int]) -> list[int]:
+    """The states from which those of `wanted` are computed, themselves included."""
+    found = {k for k in wanted if k < len(loop.state)}
+    while True:
+        used = set(topological([loop.body[k] for k in found]))
+        more = {k for k, s in enumerate(loop.state) if s in used}
+        if more <= found:
+            return sorted(found)
+        found |= more
+
+
+def active_states(
+    moved: Container[Leaf], loop: ArrayLoop, fixed: Sequence[Leaf], among: Sequence[int]
+) -> list[int]:
+    """The numbers of the states of `among` that depend differentiably on a target."""
     found = {k for k, leaf in enumerate(loop.init) if leaf in moved}
     while True:
         targets = [*fixed, *(loop.state[k].leaf() for k in found)]
         following = moving(loop.body, targets)
         more = {k for k, leaf in enumerate(loop.body) if leaf in following}
         if more <= found:
-            return sorted(k for k in found if loop.init[k].type.is_inexact)
+            return [k for k in among if k in found and loop.init[k].type.is_inexact]
         found |= more
 
 
@@ -131,10 +144,11 @@ class _Adjoint:
     """The adjoint of a loop's body: `new` are the next values of `incoming`, the cotangents of its
     active states, and of `sums`, those of what the body uses and does not change."""
 
-    def __init__(self, r: Reverse, node: ArrayLoop, loop: ArrayLoop) -> None:
+    def __init__(self, r: Reverse, node: ArrayLoop, loop: ArrayLoop, bars: Bars) -> None:
         where, label = node.where, adjoint(node)
         self.fixed = [leaf for leaf in invariants(node) if leaf in r.moving]
-        self.active = active_states(r.moving, node, self.fixed)
+        wanted = needed_states(loop, [k for k, bar in enumerate(bars) if bar is not None])
+        self.active = active_states(r.moving, node, self.fixed, wanted)
         states = [loop.state[k].leaf() for k in self.active]
         inner = Reverse([loop.body[k] for k in self.active], [*states, *self.fixed], r.memory)
         self.incoming = [state_like(loop.init[k], "cotangent", where) for k in self.active]
@@ -166,8 +180,8 @@ class _Adjoint:
 @rule_for(ArrayLoop)
 def _loop(r: Reverse, node: ArrayLoop, bars: Bars) -> None:
     loop, n = counted(node)
-    back = _Adjoint(r, node, loop)
-    needed = back.kept if r.memory is None else _needed_to_restart(loop, back.kept)
+    back = _Adjoint(r, node, loop, bars)
+    needed = back.kept if r.memory is None else needed_states(loop, back.kept)
     if not set(needed).isdisjoint(loop.changing()):
         raise refused(
             f"{node.label} has no derivative: it needs the states, whose extents change.",
@@ -250,17 +264,6 @@ def _not_negative(n: Expr) -> Expr:
     return apply_primitive("maximum", [n, constant(0)])
 
 
-def _needed_to_restart(loop: ArrayLoop, kept: Sequence[int]) -> list[int]:
-    """The states from which the later ones of `kept` are computed."""
-    found = set(kept)
-    while True:
-        used = set(topological([loop.body[k] for k in found]))
-        more = {k for k, s in enumerate(loop.state) if s in used}
-        if more <= found:
-            return sorted(found)
-        found |= more
-
-
 def _slots(memory: int, loop: ArrayLoop, kept: Sequence[int], n: Expr) -> Expr:
     """How many of these states fit into so many bytes: one at least, all at most."""
     size: Expr = constant(0)
@@ -282,7 +285,7 @@ def _checkpointed(
     the order of `libraries/checkpoints.py`."""
     where, label = node.where, adjoint(node)
     assert loop.index is not None
-    kept = _needed_to_restart(loop, back.kept)
+    kept = needed_states(loop, back.kept)
     slots = _slots(memory, loop, kept, n)
     rows = apply_primitive("add", [apply_primitive("multiply", [_not_negative(n), constant(2)]),
                                    constant(2)])  # fmt: skip

@@ -95,12 +95,62 @@ PROGRAMS = {
     "set": lambda x: td.sum(W * (x * x).at[1].set(td.sin(x[2]))),
     "added": lambda x: td.sum(W * (x * x).at[np.array([1, 1, 3])].add(td.sin(x[:3]))),
     "multiplied": lambda x: td.sum(W * (x * x).at[1:3, 2].multiply(td.sin(x[2:4, 0]))),
+    "while of loops": lambda x: td.sum(
+        W
+        * td.while_loop(
+            lambda v: td.sum(v) < 90,
+            lambda v: td.iterate(2, lambda u: u * 1.2 + 0.1 * u * u * x, v),
+            x,
+        )
+    ),
+    "fixed point": lambda x: td.sum(
+        W * td.fixed_point(lambda y: (y + x / y) / 2 + 0.1 * td.sin(x * y), x, 1e-13)
+    ),
 }
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_program(name):
     assert_gradient(PROGRAMS[name], X)
+
+
+LOOPS = (
+    "while",
+    "scan",
+    "two states",
+    "nested",
+    "inner loops of changing length",
+    "inner while loops",
+    "branch in a loop",
+    "fixed point",
+)
+
+
+@pytest.mark.parametrize("memory", [None, 400])
+@pytest.mark.parametrize("name", LOOPS)
+def test_second_derivatives(name, memory):
+    """Reverse over reverse and forward over reverse; states whose number is itself computed."""
+    gradient = td.grad(PROGRAMS[name], memory=memory)
+    td.check_grad(lambda x: td.sum(W * gradient(x)), X)
+
+
+@pytest.mark.parametrize("name", LOOPS)
+def test_reverse_over_forward(name):
+    def along(x):
+        return td.jvp(PROGRAMS[name], (x,), (W,))[1]
+
+    expected = td.run(td.jvp(lambda x: td.sum(W * td.grad(PROGRAMS[name])(x)), (X,), (X,))[1])
+    found = td.run(td.sum(td.grad(along)(X) * X))
+    np.testing.assert_allclose(found, expected, rtol=1e-9)
+
+
+def test_a_value_that_a_side_and_two_loops_in_a_loop_need():
+    """A side of a branch computed it as well, and released what the loop after it reads."""
+    loss = PROGRAMS["while of loops"]
+    gradient = td.grad(loss, memory=400)
+    found = td.run(td.grad(lambda x: td.sum(W * gradient(x)))(X))
+    expected = td.run(td.grad(lambda x: td.sum(W * td.grad(loss)(x)))(X))
+    np.testing.assert_allclose(found, expected, rtol=1e-12)
 
 
 @pytest.mark.parametrize("n", [0, 1, 2, 7, 64])
