@@ -256,7 +256,7 @@ class Structure:
     """The nesting of an element: a leaf, or a tuple of structures with the class that builds it.
 
     `cls` is None for a leaf, `tuple`, a named-tuple class or a dataclass otherwise.  The state of a
-    loop may also be a dict with the keys `names`, or None (`NoneType`).
+    loop may also hold a list, a dict with the keys `names`, or a `Constant` (`names` is its value).
     """
 
     cls: type | None = None
@@ -268,9 +268,9 @@ class Structure:
         return self.cls is None
 
     @property
-    def keyed(self) -> bool:
-        """Whether there is a dict in the nesting."""
-        return self.cls is dict or any(c.keyed for c in self.children)
+    def only_tuples(self) -> bool:
+        """Whether it holds no list, dict or constant."""
+        return self.cls not in (list, dict, Constant) and all(c.only_tuples for c in self.children)
 
     @property
     def count(self) -> int:
@@ -284,11 +284,11 @@ class Structure:
         for child in self.children:
             parts.append(child.build(leaves[at : at + child.count]))
             at += child.count
-        if self.cls is type(None):
-            return None
+        if self.cls is Constant:
+            return self.names[0]
         if self.cls is dict:
             return dict(zip(self.names, parts, strict=True))
-        return tuple(parts) if self.cls is tuple else self.cls(*parts)
+        return self.cls(parts) if self.cls in (tuple, list) else self.cls(*parts)
 
     def describe(self, types: Sequence[ScalarType]) -> str:
         return str(self.build([t.name for t in types])).replace("'", "")
@@ -301,6 +301,10 @@ class Structure:
 
 
 LEAF = Structure()
+
+
+class Constant:
+    """The class of what a nesting holds beside numbers and arrays: None, text, types, functions."""
 
 
 def tuple_of(children: Sequence[Structure]) -> Structure:

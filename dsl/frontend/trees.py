@@ -19,7 +19,7 @@ class Tree:
     """The nesting of a value with arrays as leaves; `build` reassembles flat results.
 
     `description` is the nesting as plain data: ("array", Structure), ("list", trees), ("dict",
-    keys, trees) or ("tuple", class, trees).
+    keys, trees), ("tuple", class, trees) or ("none", ()).
     """
 
     def __init__(
@@ -48,8 +48,11 @@ def array_tree(structure: Structure) -> Tree:
 
 
 def joined_tree(trees: Sequence[Tree], kind: str, detail: Any = None) -> Tree:
-    """A list, a dict (detail: its keys) or a tuple (detail: its class) of nested values."""
+    """A list, a dict (detail: its keys) or a tuple (detail: its class) of nested values; "none" is
+    None."""
     make: Callable[[list[Any]], Any] = list
+    if kind == "none":
+        make = lambda parts: None  # noqa: E731
     if kind == "dict":
         make = lambda parts: dict(zip(detail, parts, strict=True))  # noqa: E731
     elif kind == "tuple":
@@ -68,7 +71,7 @@ def joined_tree(trees: Sequence[Tree], kind: str, detail: Any = None) -> Tree:
 
 def flatten_results(value: Any, whose: str = "") -> tuple[list[Leaf], Tree]:
     """The buffers of a nested value of Arrays, and the tree that reassembles them; errors name the
-    function `whose` that returned it, if any."""
+    function `whose` that returned it, if any.  None may be a part of the value."""
     if isinstance(value, Array):
         return list(value._leaves), array_tree(value.structure)
     if isinstance(value, Scalar) or kind_of_literal(value) is not None or is_arraylike(value):
@@ -96,7 +99,7 @@ def _joined(
     leaves: list[Leaf] = []
     trees: list[Tree] = []
     for v in values:
-        more, tree = flatten_results(v, whose)
+        more, tree = ([], joined_tree((), "none")) if v is None else flatten_results(v, whose)
         leaves += more
         trees.append(tree)
     return leaves, joined_tree(trees, kind, detail)

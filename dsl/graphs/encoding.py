@@ -426,7 +426,7 @@ def encode_tree(tree: Tree) -> list[Any]:
         return ["dict", list(detail[0]), children]
     if kind == "tuple":
         return ["tuple", class_path(detail[0]), children]
-    return ["list", children]
+    return [kind, children]
 
 
 def decode_tree(entry: Any) -> Tree:
@@ -438,8 +438,8 @@ def decode_tree(entry: Any) -> Tree:
         return joined_tree(children, "dict", tuple(detail[0]))
     if kind == "tuple":
         return joined_tree(children, "tuple", class_at(detail[0]))
-    if kind == "list":
-        return joined_tree(children, "list")
+    if kind in ("list", "none"):
+        return joined_tree(children, kind)
     raise ValueError(f"results of kind {kind!r}")
 
 

@@ -6,6 +6,8 @@ import inspect
 from collections.abc import Collection, Sequence
 from typing import Any
 
+import numpy as np
+
 from .. import expr as ir
 from .. import simplify
 from ..annotations import ArrayLike, Element, Function, IntLike
@@ -19,7 +21,7 @@ from ..errors import (
     user_location,
 )
 from ..expr import Expr, Index, Proj, Var
-from ..frontend.refusals import called
+from ..frontend.refusals import called, returned
 from ..frontend.sources import as_array, is_arraylike
 from ..frontend.tracing import (
     Scope,
@@ -54,7 +56,7 @@ from ..scalar import (
     yields,
 )
 from ..shapes import on_host, show_shape
-from ..types import LEAF, ScalarType, Structure, children_of, flatten, int64, is_composite
+from ..types import LEAF, Constant, ScalarType, Structure, children_of, flatten, int64, is_composite
 from .common import changed_component, keep_type, label_of, operation
 from .elements.choosing import Ignore, MaybeIndex, choose_index
 
@@ -124,13 +126,13 @@ def cond(p: ArrayLike, then: Element, else_: Element) -> Element:
                 "cond takes expressions, not functions.",
                 hint="Write td.cond(p, a, b): only the chosen one is evaluated.",
             )
-    left, structure = flatten(then, is_array)
-    right, other = flatten(else_, is_array)
+    left, structure = flat(then, "a side of cond")
+    right, other = flat(else_, "a side of cond", structure)
     if not structure.same_nesting(other):
         raise DTypeError(
             f"the two sides of cond have different structure: {len(left)} against {len(right)} "
             "components.",
-            hint="Both sides must be tuples of the same nesting.",
+            hint="Both sides must have the same nesting.",
         )
     predicate = _predicate(p, "cond")
     if enclosing_kernel() is None and any(is_array(v) for v in (*left, *right)):
@@ -208,7 +210,7 @@ def while_loop(
     Parameters
         pred: a function of the state that gives a boolean.
         body: a function from state to state.
-        init: the state: numbers or arrays, or tuples and classes of them.
+        init: the state: numbers or arrays, or tuples, classes, lists and dicts of them.
 
     Result: the last state.
 
@@ -228,7 +230,7 @@ def iterate(n: IntLike, f: Function, init: Element, *, name: str | None = None) 
     Parameters
         n: how many times; a run-time value is allowed.
         f: a function from state to state.
-        init: the state: numbers or arrays, or tuples and classes of them.
+        init: the state: numbers or arrays, or tuples, classes, lists and dicts of them.
 
     Result: the last state.
 
@@ -279,7 +281,7 @@ def loop(
     Parameters
         n: the number of iterations; a run-time value is allowed.
         f: a function (k, state) that returns the next state.
-        init: the state: numbers or arrays, or tuples and classes of them.
+        init: the state: numbers or arrays, or tuples, classes, lists and dicts of them.
 
     Result: the last state.
 
@@ -328,9 +330,9 @@ def _loop(
     if not leaves:
         raise TracingError(
             f"{operation} needs a state, got {called(init)}.",
-            hint="Give it the initial value: a number, an array, or a tuple or dict of them.",
+            hint="Give it the initial value: a number, an array, or a tuple, list or dict of them.",
         )
-    if structure.keyed:
+    if not structure.only_tuples:
         made = _loop(operation, count, *_on_parts(pred, body, structure, operation),
                      tuple(leaves), name)  # fmt: skip
         return structure.build(made)
@@ -341,33 +343,27 @@ def _loop(
 
 
 def flat(value: Any, what: str, like: Structure | None = None) -> tuple[list[Any], Structure]:
-    """The leaves and the nesting of tuples, named tuples, dataclasses and dicts; `None` has no
-    leaves.  The entries of a dict come in the order of those of `like`, its expected nesting."""
-    if like is not None and like.cls is dict:
-        keys = ", ".join(map(repr, like.names))
-        if not isinstance(value, dict) or value.keys() != set(like.names):
-            said = (f"a dict of {', '.join(map(repr, value))}" if isinstance(value, dict)
-                    else "no dict")  # fmt: skip
-            raise TracingError(
-                f"{what} must return the state, a dict of {keys}, but returned {said}.",
-                hint="Return the same keys in every iteration: {**state, 'x': …}.",
-            )
-        value = {k: value[k] for k in like.names}
+    """The leaves and the nesting of tuples, named tuples, dataclasses, lists and dicts; None, text,
+    types and functions have no leaves.  `like` is the expected nesting: entries of dicts come in
+    its order, and constants must be its constants."""
     names: tuple[Any, ...] = ()
     children: tuple[Any, ...]
     cls: type
-    if value is None:
-        children, cls = (), type(None)
+    if value is None or _is_constant(value):
+        children, cls, names = (), Constant, (value,)
     elif isinstance(value, dict):
         names, children, cls = tuple(value), tuple(value.values()), dict
+    elif isinstance(value, list):
+        children, cls = tuple(value), list
     elif not is_array(value) and is_composite(value):
         children, cls = children_of(value), type(value)
-    elif isinstance(value, list):
-        raise TracingError(
-            f"{what} is or holds a list.",
-            hint="Use a tuple, (x, y) instead of [x, y], or a dict, which may hold dicts.",
-        )
     else:
+        children, cls = (), Leaf
+    if like is not None and like.cls in (dict, Constant) and (like.cls, like.names) != (cls, names):
+        if like.cls is not cls or cls is Constant or set(like.names) != set(names):
+            raise _other_part(value, what, like)
+        names, children = like.names, tuple(value[k] for k in like.names)
+    if cls is Leaf:
         return [value], LEAF
     inner = like.children if like is not None and len(like.children) == len(children) else None
     leaves: list[Any] = []
@@ -379,15 +375,50 @@ def flat(value: Any, what: str, like: Structure | None = None) -> tuple[list[Any
     return leaves, Structure(cls, tuple(parts), names)
 
 
+def _is_constant(value: Any) -> bool:
+    """Whether a value is no part of a state that changes: text, a type or a function."""
+    return isinstance(value, str | np.dtype | type | ScalarType) or (
+        callable(value) and not is_composite(value) and not isinstance(value, Array | Scalar)
+    )
+
+
+def _other_part(value: Any, what: str, like: Structure) -> TracingError:
+    """The error for a body that returns other keys than its state has, or another constant."""
+    if like.cls is Constant:
+        return TracingError(
+            f"{what} must return {like.names[0]!r} unchanged, but returned {called(value)}.",
+            hint="Only numbers and arrays change: put other values into a closure.",
+        )
+    keys = ", ".join(map(repr, like.names))
+    said = "no dict"
+    if isinstance(value, dict):
+        said = f"a dict of {', '.join(map(repr, value))}"
+    return TracingError(
+        f"{what} must return a dict of {keys}, but returned {said}.",
+        hint="Return the same keys always: {**state, 'x': …}.",
+    )
+
+
 def _on_parts(
     pred: Function | None, body: Function, like: Structure, operation: str
 ) -> tuple[Function | None, Function]:
-    """The functions of a loop whose state holds dicts, converted to take a tuple of its leaves."""
+    """The functions of a loop whose state holds lists, dicts or constants, converted to take a
+    tuple of its leaves."""
 
     def iteration(*given: Any) -> Any:
         *index, parts = given
+        what = f"the body of {operation}"
         made = body(*index, like.build(parts))
-        return tuple(flat(made, f"the body of {operation}", like)[0])
+        if made is None:
+            raise returned(made, what, "the state")
+        leaves, found = flat(made, what, like)
+        if not found.same_nesting(like):
+            raise TracingError(
+                f"{what} must return the structure of the state ({like.count} component(s)), but "
+                f"returned {found.count}, or nested otherwise.",
+                hint="Return lists of the lengths, and dicts of the keys, that the state has.",
+            )
+        return tuple(leaves)
 
     if pred is None:
         return None, iteration

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pytest
 
@@ -443,10 +445,76 @@ def test_other_keys_than_the_state_has():
         td.iterate(2, lambda s: {"x": s["x"]}, {"x": np.ones(2), "y": 1.0})
     with pytest.raises(td.TracingError, match="a dict of 'x', but returned no dict"):
         td.iterate(2, lambda s: s["x"], {"x": np.ones(2)})
-    with pytest.raises(td.TracingError, match="is or holds a list"):
-        td.iterate(2, lambda s: s, (np.ones(2), [1.0]))
+    with pytest.raises(td.TracingError, match=r"structure of the state .2 component.*returned 3"):
+        td.iterate(2, lambda s: (s[0], [s[0], 1.0]), (np.ones(2), [1.0]))
+    with pytest.raises(td.TracingError, match="the body of iterate returned None"):
+        td.iterate(2, lambda s: None, [np.ones(2)])
+    with pytest.raises(td.TracingError, match="nested otherwise"):
+        td.iterate(2, lambda s: [s[0][0], [s[0][1], s[1]]], [[1.0, 2.0], 3.0])
+    with pytest.raises(td.TracingError, match="must return 'relu' unchanged, but returned a str"):
+        td.iterate(2, lambda s: [s[0], "tanh"], [np.ones(2), "relu"])
     with pytest.raises(td.TracingError, match="needs a state, got None"):
         td.iterate(2, lambda s: s, None)
+
+
+@dataclasses.dataclass
+class Layer:
+    weights: object
+    bias: object
+    activation: object = None
+
+
+def test_states_are_what_arguments_of_compiled_functions_are(run):
+    """Lists, dicts and classes of arrays, with text, functions and None inside."""
+    w = np.arange(4.0).reshape(2, 2)
+
+    def layers():
+        return [Layer(td.use(w), [1.0, None], td.tanh), {"kind": "last", "w": (td.use(w[0]),)}]
+
+    def halve(state):
+        first, last = state
+        assert first.activation is td.tanh and first.bias[1] is None and last["kind"] == "last"
+        first = Layer(first.weights / 2, [first.bias[0] + 1, None], first.activation)
+        return [first, {"w": (last["w"][0] + 1,), "kind": "last"}]
+
+    for looped in (
+        td.iterate(3, halve, layers()),
+        td.loop(3, lambda k, s: halve(s), layers()),
+        td.while_loop(lambda s: s[0].bias[0] < 4, halve, layers()),
+        td.scan(lambda s, x: (halve(s), None), layers(), length=3)[0],
+    ):
+        first, last = looped
+        assert isinstance(first, Layer) and first.activation is td.tanh and last["kind"] == "last"
+        got = run((first.weights, first.bias[0], last["w"][0]))
+        assert_same(got, (w / 8, np.array(4.0), w[0] + 3))
+
+    def inside(x):
+        a, b = td.iterate(3, lambda s: [s[1], s[0] + s[1]], [x, x])
+        return a + b
+
+    assert_same(run(td.map(inside, w)), 8 * w)
+    chosen = td.cond(td.use(w)[0, 1] > 0, [w, {"a": 1.0}], [2 * w, {"a": 2.0}])
+    assert_same(run(chosen), [w, {"a": np.array(1.0)}])
+
+
+def test_none_inside_results(run):
+    """As `td.scan` returns it where there is nothing to collect."""
+    x = np.arange(4.0)
+    assert_same(run(td.scan(lambda s, x: (s + x, None), 0.0, x)[0]), np.array(6.0))
+    last, nothing = td.jit(lambda x: td.scan(lambda s, x: (s + x, None), 0.0, x))(x)
+    assert nothing is None and last == 6.0
+    assert td.run({"a": [None, td.use(x)]})["a"][0] is None
+    with pytest.raises(td.TracingError, match="the compiled function returned None"):
+        td.jit(lambda x: None)(x)
+
+
+def test_gradients_of_states_that_are_lists(run):
+    def loss(params):
+        last = td.iterate(3, lambda s: [s[0] * s[1]["b"], s[1]], params)
+        return td.sum(last[0])
+
+    a, b = np.array([1.0, 2.0]), np.array([3.0, 0.5])
+    assert_same(run(td.grad(loss)([a, {"b": b}])), [b**3, {"b": 3 * a * b**2}])
 
 
 def test_dicts_inside_tuples(check):

@@ -194,7 +194,6 @@ def test_walks_that_follow_each_other():
         (lambda x: td.scan(decay, 0, x), td.DTypeError, "must return the state's type int64"),
         (lambda x: td.scan(decay, 0.0, x, axis=3), td.AxisError, "axis 3 does not exist"),
         (lambda x: td.scan(decay, 0.0, 1.5), td.ShapeError, "xs has rank 0"),
-        (lambda x: td.scan(lambda s, x: (s, [x]), 0.0, x), td.TracingError, "is or holds a list"),
         (lambda x: td.scan(decay, 0.0, (x, x[:3])), td.ShapeError, "axis 0 has 9 against 3"),
         (lambda x: td.scan(decay, 0.0, x, length=4), td.ShapeError, "4 against 9"),
         (lambda x: td.scan(lambda s, k: (s, td.zeros(k)), 0.0, length=4), td.ShapeError,

@@ -51,8 +51,8 @@ def scan(
             state, ys[k] = f(state, xs[k])  # along `axis`
 
     `f` is any function of arrays and need not be associative.  `init`, `xs` and what `f` returns
-    are arrays, numbers, or tuples, named tuples, dataclasses and dicts of them; the second value
-    may be `None` if there is nothing to collect.  The state keeps its types and extents.
+    are arrays, numbers, or tuples, named tuples, dataclasses, lists and dicts of them; the second
+    value may be `None` if there is nothing to collect.  The state keeps its types and extents.
 
     Where `f` treats the elements of the other axes independently, the scan is one kernel that walks
     along the axis with the state in registers; otherwise it is a loop over arrays that writes what
@@ -64,7 +64,7 @@ def scan(
 
     Parameters
         f: a function (state, x) of arrays that returns (state, y).
-        init: the first state: arrays, numbers, or tuples and classes of them.
+        init: the first state: arrays, numbers, or tuples, classes, lists and dicts of them.
         xs: arrays of equal extent along `axis`; `f` receives their slices (numbers, from arrays of
             rank 1); without, it receives the number of the step, an int64.
         axis: the axis of `xs`; default 0.
