@@ -8,7 +8,7 @@ elements apart, or reversed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -67,7 +67,7 @@ def row_major(array: Any) -> Any:
         return array
     if array.size < FEW:
         return np.ascontiguousarray(array)
-    return _copy(as_type(array.dtype), array.ndim)(array)
+    return copying(as_type(array.dtype), array.ndim).execute((array,))
 
 
 #: Arrays of fewer elements are copied by NumPy.
@@ -75,11 +75,10 @@ FEW = 1 << 12
 
 
 @lru_cache(maxsize=64)
-def _copy(t: ScalarType, rank: int) -> Callable[[Any], Any]:
+def copying(t: ScalarType, rank: int) -> Any:
     """A program that copies arrays of any layout; column-major arrays are copied in tiles."""
     given = Input("given", t, (False,) * rank, kind="argument")
     element = Leaf(given, 0).at(*map(Index, range(rank)))
     node = Generate(given.shape, (element,), label=Label("copy"))
     leaves, tree = flatten_results(Array(node.leaves))
-    program = evaluator().program(leaves, tree, Settings(), "native", (given,))
-    return lambda array: program.execute((array,))
+    return evaluator().program(leaves, tree, Settings(), "native", (given,))

@@ -11,15 +11,16 @@ import numpy as np
 from treadle.dsl.analysis.bounds import MEMORY
 from treadle.dsl.graph import Check
 from treadle.dsl.graphs.relations import limit_of
+from treadle.dsl.types import as_type
 
 from ..runtime.host import HostFunction
 from ..runtime.memory import POOL
-from ..runtime.run import HostValues, Params, Run, Slots, Unrecordable
+from ..runtime.run import HostValues, Params, Run, Slots
 from ..runtime.types import DType, HostArray, Numbers
-from .layouts import row_major
+from .layouts import copying, row_major
 from .runtime.late import Instruction, Late, is_late
 from .runtime.structures import InstructionKind
-from .runtime.tape import Copy, Fill, Tape
+from .runtime.tape import Copy, Fill, Operation, Tape
 
 
 def memory_of(array: HostArray) -> object:
@@ -30,12 +31,15 @@ def memory_of(array: HostArray) -> object:
 class HostRun(Run[HostArray]):
     """The state of one run; with a `tape`, operations are recorded on it."""
 
-    __slots__ = ("_held", "tape")
+    __slots__ = ("_before", "_held", "_outer", "tape")
 
     def __init__(self, slots: Slots, params: Params, tape: Tape | None = None) -> None:
         super().__init__(slots, params)
         self.tape = tape
         self._held: list[HostArray] = []
+        #: The run of which this one is a part, and the operations recorded before the part.
+        self._outer: HostRun | None = None
+        self._before: list[Operation] = []
 
     @property
     def recording(self) -> bool:
@@ -92,10 +96,8 @@ class HostRun(Run[HostArray]):
     def copy(self, target: HostArray, slot: int) -> None:
         if self.tape is None:
             np.copyto(target, self.slots[slot])
-        elif self.slots[slot].flags.c_contiguous:
-            self.tape.operations.append(Copy(target, self.slots[slot]))
         else:
-            raise Unrecordable("a copy of an array that is not dense")
+            self.tape.operations.append(Copy(target, self.dense(slot)))
 
     def array(self, slot: int) -> HostArray:
         found: HostArray = self.slots[slot]
@@ -104,9 +106,23 @@ class HostRun(Run[HostArray]):
     def dense(self, slot: int) -> HostArray:
         array: HostArray = self.slots[slot]
         if not array.flags.c_contiguous:
-            self.refuse_recording("a copy of an array that is not dense")
-            array = self.slots[slot] = row_major(array)
+            copied = row_major if self.tape is None else functools.partial(self._copied, slot)
+            array = self.slots[slot] = copied(array)
         return array
+
+    def _copied(self, slot: int, array: HostArray) -> HostArray:
+        """A dense copy on the tape; of an array from outside of a loop or a side, before it."""
+        assert self.tape is not None
+        outer = self._outer
+        if outer is not None and outer.slots[slot] is array:
+            with self.tape.part(self._before):
+                found = outer.dense(slot)
+            self.tape.earlier.add(id(found))
+            return found
+        owner = copying(as_type(array.dtype), array.ndim).executable
+        run = HostRun(owner.slots([array]), (), self.tape)
+        owner.work(run)
+        return run.array(owner.results[0])
 
     def on_host(self, slot: int) -> HostArray:
         self.refuse_recording("the contents of an array decide what runs next")
@@ -145,6 +161,8 @@ class HostRun(Run[HostArray]):
         """A run of a part of the program, with slots of its own."""
         made = HostRun(list(self.slots), self.params, self.tape)
         made._held, made.pinned = self._held, self.pinned
+        if self.tape is not None:
+            made._outer, made._before = self, self.tape.operations
         return made
 
     def repeat(self, check: Check, values: HostValues) -> None:

@@ -153,6 +153,7 @@ class Tape:
     size: int = 0
     arrays: dict[int, HostArray] = field(default_factory=dict)  # those made, by identity
     overwritten: set[int] = field(default_factory=set)  # the identities of arrays that had values
+    earlier: set[int] = field(default_factory=set)  # of those made before the part that reads them
     numbers: Numbers = field(default_factory=Numbers)
 
     @property
@@ -218,9 +219,9 @@ class Tape:
         return id(array) in self.arrays
 
     @contextmanager
-    def part(self) -> Iterator[list[Operation]]:
-        """What is recorded inside is put into this list."""
-        outer, self.operations = self.operations, []
+    def part(self, operations: list[Operation] | None = None) -> Iterator[list[Operation]]:
+        """What is recorded inside is put into this list, a new one if none is given."""
+        outer, self.operations = self.operations, [] if operations is None else operations
         try:
             yield self.operations
         finally:
@@ -231,7 +232,7 @@ class Tape:
         """The identities of the arrays that are made inside (afterwards)."""
         before, found = set(self.arrays), set[int]()
         yield found
-        found |= self.arrays.keys() - before
+        found |= self.arrays.keys() - before - self.earlier
 
 
 def fresh(shape: tuple[int, ...], dtype: DType) -> HostArray:

@@ -546,3 +546,53 @@ def test_state_of_recorded_loops(name: str) -> None:
     assert np.array_equal(x, np.arange(12.0) + 1)
     assert np.array_equal(y, np.arange(12.0) * 3 + 3)
     assert len(f.lower(x, y, 2).executable.calls.replays.records) == 1
+
+
+VIEWS = {
+    "transposed": lambda: np.asfortranarray(np.arange(9.0).reshape(3, 3) / 9),
+    "reversed": lambda: (np.arange(9.0).reshape(3, 3) / 9)[::-1],
+    "strided": lambda: (np.arange(36.0).reshape(6, 6) / 36)[::2, ::2],
+    "broadcast": lambda: np.broadcast_to(np.arange(3.0), (3, 3)),
+}
+
+
+@pytest.mark.parametrize("view", VIEWS)
+@pytest.mark.parametrize("turns", [0, 1, 5, 40])
+def test_captured_views_in_loops(view: str, turns: int) -> None:
+    """Products copy what is not dense: once, before the loop, and again in every call."""
+    a = VIEWS[view]()
+
+    def plain(p: Any, n: int) -> Any:
+        q = p
+        for k in range(n):
+            p, q = a @ p @ a.T * 0.5 + a, (a.T if k % 2 else p) + 0.25 * q
+        return p, q
+
+    def step(k: Any, state: Any) -> Any:
+        p, q = state
+        return a @ p @ a.T * 0.5 + a, td.where(k % 2 == 1, td.use(a).T, p) + 0.25 * q
+
+    f = Counted(lambda p, n: td.loop(n, step, (p, p)))
+    p = np.eye(3)
+    for _ in range(4):
+        for got, want in zip(f(p, turns), plain(p, turns), strict=True):
+            assert np.allclose(got, want)
+        if a.flags.writeable:
+            a += 0.01  # captured arrays are read at each call
+    assert f.ordinary == 2
+
+
+def test_views_that_become_the_state() -> None:
+    """A copy made before a loop is no array of an iteration."""
+    a = np.arange(9.0).reshape(3, 3)
+    f = td.jit(
+        lambda p, n: td.iterate(n, lambda s: (a.T, s[0] @ a.T + s[1]), (p, p)), backend="native"
+    )
+    for n in (1, 2, 3, 30):
+        p = q = np.eye(3)
+        for _ in range(n):
+            p, q = a.T, p @ a.T + q
+        for _ in range(3):
+            got = f(np.eye(3), n)
+            assert np.array_equal(got[0], p) and np.allclose(got[1], q)
+    assert np.array_equal(a, np.arange(9.0).reshape(3, 3))
