@@ -7,7 +7,9 @@ and the operands keep the array's order.  Two shapes:
                  sums     the combination of every block but the last
                  carries  their prefixes, `init` first
                  scan     every block again, from its carry
-              many rows: the third kernel alone, a row being one block
+              many rows: the third kernel alone, a row being one block.  Few threads and a
+              function without a neutral element, whose sums take as long as the scan: one kernel,
+              which combines the elements of a block a second time, by themselves, as it scans them
     across    the axis is not the last: a vector of columns, step by step
 
 Known primitive operators process GROUPED steps at a time: the prefix within the group is computed
@@ -20,7 +22,7 @@ A schedule numbers the blocks of rows, or the columns, that a task computes (`..
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from treadle.dsl.analysis.combines import identities
@@ -51,12 +53,17 @@ BLOCK = 16384
 STAGE = 2048
 #: Steps taken together; divides STAGE.
 GROUPED = 8
+#: Threads on which two passes over blocks take as long as one pass.
+FEW_THREADS = 2
 #: Minimum number of rows for which one task scans a row.
 MANY_ROWS = 16
 #: Columns of a task, and steps between two accesses to the accumulators, across.
 ACROSS_COLUMNS, ACROSS_STEP = 512, 8
 #: Elements that cost more are computed ahead.
 _CHEAP_ELEMENT = 6.0
+
+Own = tuple[Expr, tuple[Var, ...]]
+"""The first step of a block, and the combination of its elements by themselves."""
 
 
 def lower_scan(node: Scan, context: LoweringContext) -> Lowered:
@@ -170,13 +177,19 @@ class _Along(AxisScan):
         self.stage_out = _costly(self.epilogue)
         types = [r.type for r in node.combine.results]
         self.stage = builder.local("stage", types, STAGE)
+        leaf = (*(1 for _ in self.others), BLOCK)
+        self.visits = Visits.of(builder, (*self.others, self.host_blocks), leaf)
+        few = self.neutral is None and builder.context.threads <= FEW_THREADS
+        self.once = few and not node.reverse and self.visits is None
+        if self.once:
+            return
         size = scalar(at.multiply(rows, self.host_blocks), "partials")
         self.sums = builder.scratch("sum", types, size)
         self.carries = builder.scratch("carry", types, size)
-        leaf = (*(1 for _ in self.others), BLOCK)
-        self.visits = Visits.of(builder, (*self.others, self.host_blocks), leaf)
 
     def lower(self) -> Lowered:
+        if self.once:
+            return self.builder.lowered(self._scan())
         if self.visits is None:
             scan = self._scan()
             return self.builder.lowered(self._sums(), self._carries(), scan)
@@ -267,6 +280,11 @@ class _Along(AxisScan):
         per_task = self.builder.scalar(per_task_host, "rows_per_task")
         groups = self.builder.scalar(at.ceil_div(self.host_rows, per_task_host), "row_groups")
         into, task = self.builder.emitter(), Var("task", int64)
+        if self.once:
+            rows = tiling.block_range(into, "row", task, per_task, self.rows)
+            with into.loop("row", *rows) as row:
+                self._row(into, tiling.coordinates(self.builder, into, row, self.others))
+            return self.kernel("scan", groups, task, into, "step by step, the blocks in order")
         block = into.let(at.remainder(task, self.blocks), "block")
         first, end = tiling.block_range(
             into, "row", at.floor_divide(task, self.blocks), per_task, self.rows
@@ -277,19 +295,42 @@ class _Along(AxisScan):
         how = f"{GROUPED} steps together" if self.grouped else "step by step"
         return self.kernel("scan", at.multiply(groups, self.blocks), task, into, how)
 
+    def _row(self, into: Linearizer, others: Sequence[Expr]) -> None:
+        """All blocks of a row, in order; each is also combined by itself, for the carry."""
+        carried = declare(into, zeros(self.combine))
+        own = declare(into, zeros(self.combine), "own")
+        with into.loop("block", 0, self.blocks) as block:
+            start, stop = tiling.block_range(into, "step", block, self.length, self.n)
+            total, begin = self._begin(into, others, carried, block, start, stop)
+            if self.node.init is not None:
+                with into.when(at.equal(block, 0)):
+                    assign(into, carried, total)
+            else:
+                assign(into, own, total)  # if the first step has been made
+            self._block(into, others, total, begin, stop, (start, own))
+            if self.node.init is None:
+                with into.when(at.equal(block, 0)):
+                    assign(into, carried, own)
+                with into.otherwise(at.equal(block, 0)):
+                    self.advance(into, carried, own)
+            else:
+                self.advance(into, carried, own)
+            with into.when(at.equal(block, at.subtract(self.blocks, 1))):
+                self.end(into, others, total)
+
     def _scan_block(self, into: Linearizer, others: Sequence[Expr], row: Expr, block: Expr) -> None:
         """One block, from its carry."""
         start, stop = tiling.block_range(into, "step", block, self.length, self.n)
-        total, begin = self._begin(into, others, row, block, start, stop)
+        position = at.add(at.multiply(row, self.blocks), block)
+        carried = [Load(c, position) for c in self.carries]
+        total, begin = self._begin(into, others, carried, block, start, stop)
         self._block(into, others, total, begin, stop)
         with into.when(at.equal(block, at.subtract(self.blocks, 1))):
             self.end(into, others, total)
 
-    def _begin(self, into: Linearizer, others: Sequence[Expr], row: Expr, block: Expr, start: Expr,
-               stop: Expr) -> tuple[tuple[Var, ...], Expr]:  # fmt: skip
+    def _begin(self, into: Linearizer, others: Sequence[Expr], carried: Sequence[Expr],
+               block: Expr, start: Expr, stop: Expr) -> tuple[tuple[Var, ...], Expr]:  # fmt: skip
         """The accumulators before the first step, and that step."""
-        position = at.add(at.multiply(row, self.blocks), block)
-        carried = [Load(c, position) for c in self.carries]
         if self.node.init is not None:
             total = declare(into, self.init(into))
             with into.when(at.less(0, block)):
@@ -308,10 +349,10 @@ class _Along(AxisScan):
         return total, begin
 
     def _block(self, into: Linearizer, others: Sequence[Expr], total: tuple[Var, ...], start: Expr,
-               stop: Expr) -> None:  # fmt: skip
+               stop: Expr, own: Own | None = None) -> None:  # fmt: skip
         """Steps start … stop − 1."""
         if not (self.stage_in or self.stage_out):
-            self._steps(into, others, total, start, stop, start)
+            self._steps(into, others, total, start, stop, start, own)
             return
         with into.loop("part", start, stop, step=STAGE) as part:
             part_stop = into.let(at.minimum(at.add(part, STAGE), stop), "part_stop")
@@ -319,7 +360,7 @@ class _Along(AxisScan):
                 with into.loop("p", part, part_stop, "vector") as p:
                     values = self.element(into, others, p)
                     self._put(into, at.subtract(p, part), values)
-            self._steps(into, others, total, part, part_stop, part)
+            self._steps(into, others, total, part, part_stop, part, own)
             if self.stage_out:
                 with into.loop("p", part, part_stop, "vector") as p:
                     slot = into.let(at.subtract(p, part), "slot")
@@ -329,7 +370,7 @@ class _Along(AxisScan):
         into.append(*(Store(b, slot, v) for b, v in zip(self.stage, values, strict=True)))
 
     def _steps(self, into: Linearizer, others: Sequence[Expr], total: tuple[Var, ...], start: Expr,
-               stop: Expr, origin: Expr) -> None:  # fmt: skip
+               stop: Expr, origin: Expr, own: Own | None) -> None:  # fmt: skip
         """Steps in order, in groups and one by one."""
 
         def value(inner: Linearizer, p: Expr) -> Values:
@@ -364,14 +405,28 @@ class _Along(AxisScan):
                 for g in range(GROUPED):
                     result(into, at.add(p, g), results[g])
                 assign(into, total, results[-1])
-        with into.loop("p", left_over, stop) as p:
+
+        def one(p: Expr, combined: Callable[[Values], None]) -> None:
             x = value(into, p)
+            combined(x)
             if inclusive:
                 self.advance(into, total, x)
                 result(into, p, total)
             else:
                 result(into, p, total)
                 self.advance(into, total, x)
+
+        if own is None:
+            with into.loop("p", left_over, stop) as p:
+                one(p, lambda x: None)
+            return
+        first, alone = own
+        left_over = into.declare(start, "left_over")
+        with into.when(at.both(at.equal(start, first), at.less(start, stop))):
+            one(start, lambda x: assign(into, alone, x))
+            into.append(Assign(left_over, at.add(start, 1)))
+        with into.loop("p", left_over, stop) as p:
+            one(p, lambda x: self.advance(into, alone, x))
 
 
 class _Across(AxisScan):

@@ -9,6 +9,7 @@ import treadle as td
 from tests.skeletons.ir.interpret import run, run_array
 from tests.skeletons.lower.fold.test_cpu import affine, data
 from treadle.dsl.scalar import Scalar
+from treadle.skeletons.lower.lower import lower
 from treadle.skeletons.lower.scan import cpu as scan
 
 pytestmark = pytest.mark.usefixtures("small_blocks")
@@ -55,12 +56,13 @@ def _tuple(value):
     return value if isinstance(value, tuple) else (value,)
 
 
-@pytest.mark.parametrize("many_rows", [3, 16])
+@pytest.mark.parametrize(("many_rows", "few_threads"), [(3, 2), (16, 2), (16, 0)])
 @pytest.mark.parametrize("reverse", [False, True])
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("shape", SHAPES)
-def test_scans(shape, form, reverse, many_rows, monkeypatch):
+def test_scans(shape, form, reverse, many_rows, few_threads, monkeypatch):
     monkeypatch.setattr(scan, "MANY_ROWS", many_rows)
+    monkeypatch.setattr(scan, "FEW_THREADS", few_threads)
     operation = getattr(td, FORMS[form][reverse])
     a, b = data(shape), data(shape, 1)
     for axis in range(len(shape)):
@@ -101,3 +103,23 @@ def test_segmented():
     got = run_array(td.scanl_seg(plus, 0, x, lengths))
     parts = np.split(x, np.cumsum(lengths)[:-1])
     assert np.array_equal(got, np.concatenate([[0, *np.cumsum(p)] for p in parts]))
+
+
+@pytest.mark.parametrize("costly", [False, True])
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("shape", [(0,), (1,), (16,), (17,), (97,), (3, 33)])
+def test_the_number_of_threads_changes_no_bit(shape, form, costly, monkeypatch):
+    rng = np.random.default_rng(1)
+    a, b = rng.random(shape), rng.random(shape)
+    source = td.zip(td.exp(td.sin(td.use(a))) if costly else td.use(a), b)
+    operation = getattr(td, FORMS[form][0])
+    made = operation(affine, source) if form == "inclusive" else operation(
+        affine, (2.0, 0.5), source)  # fmt: skip
+    leaves = made._leaves if form != "total" else (*made[0]._leaves, *made[1]._leaves)
+    few = run(*leaves)
+    kernels = len(lower(leaves[0].node).kernels)
+    monkeypatch.setattr(scan, "FEW_THREADS", 0)
+    many = run(*leaves)
+    assert kernels == 1 and (shape != (97,) or len(lower(leaves[0].node).kernels) == 3)
+    for one, other in zip(few, many, strict=True):
+        assert one.tobytes() == other.tobytes()
