@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from treadle.dsl.analysis.combines import SHORT_ROW, argument_of
 from treadle.dsl.expr import Apply, Const, Expr, Extent, Index, Read, walk
 from treadle.dsl.graph import Fold, Generate, Leaf, Matmul, Node, Permute, is_identity_read
-from treadle.dsl.passes.short_folds import Short, length, short_folds
+from treadle.dsl.passes.short_folds import Short, deep_folds, length, short_folds
 from treadle.skeletons.ir.specialise import MOST_ITERATIONS, computed, counting_extents, specialise
 from treadle.skeletons.products.small import on_cpu
 
@@ -101,7 +101,8 @@ def forms_of(program: TracedProgram) -> Short:
         fold: reader for fold, reader in short.reader.items()
         if _may_take(reader, short.of(reader, frozenset({fold})))
     }  # fmt: skip
-    return Short(short.alone, takes)
+    deep = deep_folds(program.roots, program.settings)
+    return Short(short.alone | deep.alone, takes, deep=deep.deep)
 
 
 def _reads_small(node: Node) -> bool:

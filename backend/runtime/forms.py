@@ -43,7 +43,7 @@ class Forms:
         self.taken_in = node in self.short.reader
         self._values: HostValues | None = None
         if self.inside:
-            self._worth = [self.short.worth[f] for f in self.inside if f in self.short.worth]
+            self._worth = [c for f in self.inside for c in self.short.conditions(f)]
             self._values = HostValues(owner.host, (*map(length, self.inside), *self._worth))
 
     @property

@@ -11,6 +11,10 @@ once, so nothing is computed twice.
 Rows with fewer than `SHORT_ROW` elements are always folded sequentially from the left, so the loop
 gives exactly the bits that would have been stored.  A short fold that is not inlined becomes a
 `Generate` with a loop per element.
+
+So does, on a CPU, a fold of several axes whose elements are computed from much smaller arrays (a
+convolution: Σ over p, q, c of x[i + p, j + q, c]·w[p, q, c, o]): the loops keep what they sum in
+registers, and what they read in the cache (`deep_folds`).
 """
 
 from __future__ import annotations
@@ -21,6 +25,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..analysis.combines import SHORT_ROW, argument_ahead, argument_of, identities
+from ..analysis.polynomial import affine_forms
 from ..expr import (
     Apply,
     Const,
@@ -38,9 +43,14 @@ from ..expr import (
 )
 from ..graph import Fold, FoldSeg, Generate, Leaf, Node, Permute, topological
 from ..graphs.rebuild import Rebuilder
+from ..operations.indexing.row_major import product
 from ..process.configuration import Settings
+from ..scalar import apply_primitive
 from .base import Context
 from .vertical import Uses, find_uses
+
+#: Results of at most so many elements each are loops, if there are at least so many.
+DEEPEST, RESULTS = 4096, 1024
 
 
 def length(fold: Fold) -> Expr:
@@ -58,12 +68,18 @@ class Short:
     """The folds of a program that are computed as loops if their rows are short.
 
     `alone`: all of them, with their `Generate`; `reader`: the kernel that inlines a fold, if any;
-    `worth`: the condition (a host expression over extents) for inlining it, if any.
+    `worth`: the condition (a host expression over extents) for inlining it, if any; `deep`: those
+    of several axes, with the condition for the loops.
     """
 
     alone: dict[Node, Generate] = field(default_factory=dict)
     reader: dict[Node, Node] = field(default_factory=dict)
     worth: dict[Node, Expr] = field(default_factory=dict)
+    deep: dict[Node, Expr] = field(default_factory=dict)
+
+    def conditions(self, fold: Node) -> tuple[Expr, ...]:
+        """The host expressions that decide, beside the length of rows."""
+        return tuple(of[fold] for of in (self.worth, self.deep) if fold in of)
 
     def inside(self, node: Node) -> tuple[Fold, ...]:
         """The folds that may be loops in the kernel of `node`, possibly itself, operands first."""
@@ -78,14 +94,14 @@ class Short:
     def loops(self, node: Node, count: Callable[[Fold], int | None],
               holds: Callable[[Expr], Any] = bool) -> frozenset[Node]:  # fmt: skip
         """The folds that are loops in the kernel of `node`, if their rows have `count` elements
-        (None: unknown) and `holds` is true for their `worth`."""
+        (None: unknown) and `holds` is true for their conditions."""
         found: set[Node] = set()
         for fold in reversed(self.inside(node)):
             reader = self.reader.get(fold)
             n = count(fold) if fold is node or reader is node or reader in found else None
-            if fold in self.worth and not holds(self.worth[fold]):
+            if not all(map(holds, self.conditions(fold))):
                 continue
-            if n is not None and is_short(n):
+            if n is not None and (is_short(n) or fold in self.deep):
                 found.add(fold)
         return frozenset(found)
 
@@ -133,6 +149,51 @@ def short_folds(roots: Sequence[Leaf], settings: Settings) -> Short:
     uses = find_uses(roots)
     readers = {node: _only_reader(node, uses[node]) for node in alone}
     return Short(alone, {node: r for node, r in readers.items() if r is not None})
+
+
+def deep_folds(roots: Sequence[Leaf], settings: Settings) -> Short:
+    """The folds of several axes that are loops per result if there are enough results."""
+    if settings.check:
+        return Short()
+    nodes = [n for n in topological(roots) if isinstance(n, Fold) and _is_deep(n)]
+    made = {n: loops for n in nodes if (loops := _looped(n)) is not None}
+    return Short(dict(made), deep={n: _enough(n) for n in made})
+
+
+def _is_deep(node: Fold) -> bool:
+    """Whether several results are computed from each element that is read, and neighbours in a row
+    of results from neighbours in memory."""
+    known = all(isinstance(e, Const | Extent | Apply) for e in walk((*node.inner, *node.outer)))
+    if len(node.inner) < 2 or not node.outer or not known:
+        return False
+    if node.label.ordered or node.label.deterministic:
+        return False
+    everything = list(walk(node.elements))
+    reads = [e for e in everything if isinstance(e, Read)]
+    last, axes = Index(len(node.outer) - 1), {Index(k) for k in range(len(node.outer))}
+    forms = affine_forms(node.elements)
+    beside = False
+    for e in reads:
+        used = {i for i in walk(e.args) if isinstance(i, Index)}
+        if e.boundary is not None or any(isinstance(i, Read) for i in walk(e.args)):
+            return False
+        if axes <= used and len(used) <= len(e.args):
+            return False
+        if last in used:
+            form = forms.get(e.args[-1])
+            across = any(last in walk((a,)) for a in e.args[:-1])
+            if across or form is None or form.coefficient(last) != 1:
+                return False
+            beside = True
+    plain = all(isinstance(e, Apply | Const | Extent | Index | Read) for e in everything)
+    return beside and plain
+
+
+def _enough(node: Fold) -> Expr:
+    """Whether there are enough results for vectors and threads, of not too many elements each."""
+    few = apply_primitive("less_equal", [product(node.inner), constant(DEEPEST)])
+    many = apply_primitive("less_equal", [constant(RESULTS), product(node.outer)])
+    return apply_primitive("logical_and", [few, many])
 
 
 def _only_reader(node: Node, use: Uses) -> Node | None:

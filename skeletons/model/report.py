@@ -321,7 +321,9 @@ class ShortRows:
         return node in self.short.reader and node in self.loops(node)
 
     def told(self, node: Node) -> str | None:
-        """One sentence about a fold whose rows may be short."""
+        """One sentence about a fold that may be loops."""
+        if node in self.short.deep and self.loops(node):
+            return "each result is computed by loops, in a register"
         reader = self.short.reader.get(node)
         if not isinstance(node, Fold) or reader is None:
             return None

@@ -208,7 +208,11 @@ def _kernel(node: Node, names: Names, words: dict[str, str], short: ShortRows) -
         rows.append(("reads", reads))
     rows.append(("writes", _writes(node, names, words)))
     told = short.told(node)
-    rows += [("short rows", _wrapped_text(told))] if told else []
+    rows += (
+        [("loops" if node in short.short.deep else "short rows", _wrapped_text(told))]
+        if told
+        else []
+    )
     rows += [] if short.left_out(node) else _costs(shown, found, names, words)
     rows += product
     schedule = [] if short.left_out(node) else _schedule(node, names, product, short)
