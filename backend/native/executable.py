@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, cast
 
-from treadle.dsl.graph import ArrayLoop, Branch, Library, Matmul, Node
-from treadle.dsl.operations.indexing.index_space import reshaped
+from treadle.dsl.graph import ArrayLoop, Branch, Fold, Library, Matmul, Node
+from treadle.dsl.passes.convolutions import contracted
 from treadle.dsl.passes.short_folds import Short
 from treadle.dsl.program import TracedProgram
 from treadle.dsl.target import NATIVE
@@ -18,7 +18,7 @@ from .calls import ReplayedCalls
 from .forms import forms_of
 from .loops import LoopStep
 from .runtime.threads import thread_count
-from .steps import BranchStep, KernelStep, ReshapeStep
+from .steps import BranchStep, KernelStep, moving_step
 
 if TYPE_CHECKING:
     from treadle.dsl.operations.algebra.product_way import ProductWay
@@ -76,10 +76,12 @@ class Cpu:
     def kernel_step(
         self, owner: NativeExecutor, node: Node, expendable: frozenset[int] = frozenset()
     ) -> KernelStep:
-        sources = reshaped(node)
-        if sources is not None:
-            return ReshapeStep(owner, node, sources)
-        return KernelStep(owner, node, expendable)
+        parts = contracted(node) if isinstance(node, Fold) and node in owner.short.deep else None
+        if isinstance(node, Fold) and parts is not None:
+            from .products import ContractionStep
+
+            return ContractionStep(owner, node, parts)
+        return KernelStep(owner, node, expendable) if expendable else moving_step(owner, node)
 
     def product_step(self, owner: NativeExecutor, node: Matmul) -> Action:
         from .products import product_step

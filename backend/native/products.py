@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from treadle.dsl.expr import Expr, Index
-from treadle.dsl.graph import Matmul
+from treadle.dsl.graph import Fold, Matmul, Node
 from treadle.dsl.operations.algebra.product_way import ProductWay, executed, left_open
 from treadle.dsl.operations.algebra.products import DEEPEST, MatmulOptions
+from treadle.dsl.passes.convolutions import Contraction
+from treadle.dsl.passes.short_folds import LOOPED, RESULTS
 from treadle.dsl.text import duration
 from treadle.dsl.types import ScalarType, float32
 from treadle.skeletons.products import algorithm_of, executions
@@ -35,11 +37,15 @@ from . import crossover
 from .own import Host, blas, standard_for
 from .running import HostRun
 from .runtime.threads import thread_count
-from .steps import KernelStep
+from .steps import KernelStep, moving_step
 
 if TYPE_CHECKING:
     from .executable import NativeExecutor
 
+
+#: Of a sum over several axes that is a product of matrices: the most bytes of the right operand
+#: that stay in a core's cache, and the least extents for which a library is faster than a fold.
+STAYS, LEAST = 1 << 18, 16
 
 Repeated = Callable[..., HostArray | None]
 #: Extents of arguments whose calls are repeated directly.
@@ -154,6 +160,35 @@ class FusedProductStep:
         self.product(run)
         self.after(run)
         run.slots[self.spent] = None
+
+
+class ContractionStep(KernelStep):
+    """A sum over several axes that is a product of matrices: loops, while the right operand stays
+    in the cache, otherwise the library's product of operands that are stored first."""
+
+    def __init__(self, owner: NativeExecutor, node: Fold, parts: Contraction) -> None:
+        super().__init__(owner, node)
+        slots, product = owner.planner.slots, parts.product
+        nodes: tuple[Node, ...] = (*parts.before, product)
+        self.spent = [owner.planner.slot(leaf) for n in nodes for leaf in n.leaves]
+        for leaf, own in zip(parts.after.leaves, node.leaves, strict=True):
+            slots[leaf] = slots[own]
+        self.extents = HostValues(owner.host, (product.m, product.k, product.n))
+        self.bytes = product.left.type.bytes
+        self.parts: list[Action] = [moving_step(owner, n) for n in parts.before]
+        self.parts += [ProductStep(owner, product, None, None), moving_step(owner, parts.after)]
+
+    def __call__(self, run: HostRun) -> None:
+        m, k, n = (max(int(v), 0) for v in self.extents(run))
+        loops = k <= LOOPED and m * n >= RESULTS and k * n * self.bytes <= STAYS
+        if loops or min(m, k, n) < LEAST:
+            super().__call__(run)
+            return
+        run.refuse_recording("a product by a library")
+        for act in self.parts:
+            act(run)
+        for slot in self.spent:
+            run.slots[slot] = None
 
 
 def product_step(owner: NativeExecutor, node: Matmul, standard: Action | None) -> Action:

@@ -14,6 +14,7 @@ import numpy as np
 from treadle.dsl.errors import TreadleError
 from treadle.dsl.expr import Expr, Index, Read, walk
 from treadle.dsl.graph import Branch, Generate, Label, Leaf, Node
+from treadle.dsl.operations.indexing.index_space import reshaped
 from treadle.dsl.process import limits
 from treadle.dsl.process.locks import cached
 from treadle.dsl.schedule import Schedule
@@ -124,6 +125,12 @@ class ReshapeStep(KernelStep):
                     run.slots[slot] = array.reshape(shape)
                 return
         super().__call__(run)
+
+
+def moving_step(owner: NativeExecutor, node: Node) -> KernelStep:
+    """A `Generate`, which perhaps is an array in another shape."""
+    sources = reshaped(node)
+    return KernelStep(owner, node) if sources is None else ReshapeStep(owner, node, sources)
 
 
 class Computed:

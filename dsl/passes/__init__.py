@@ -18,6 +18,7 @@ from ..process.configuration import Settings
 from ..target import target_of
 from .arguments import single_pass_arguments
 from .base import Context
+from .convolutions import recognise_convolution
 from .counted import recognise_counted
 from .epilogues import fuse_epilogues
 from .extents import unify_extents
@@ -45,6 +46,7 @@ PASSES: tuple[tuple[str, Pass], ...] = (
     ("recognise_counted", recognise_counted),  # while k < n: k += 1 → a counted loop
     ("single_pass_arguments", single_pass_arguments),  # argmax in one pass
     ("fuse_arguments", fuse_arguments),  # argmin and min of one array
+    ("recognise_convolution", recognise_convolution),  # windows · weights: a sum over the axes
     ("recognise_separable", recognise_separable),  # 9 × 9 box → 9 + 9
     ("form_fma", form_fma),  # a·b + c inside one operation
     ("recognise_recurrence", recognise_recurrence),  # loops element by element

@@ -50,7 +50,7 @@ from .base import Context
 from .vertical import Uses, find_uses
 
 #: Results of at most so many elements each are loops, if there are at least so many.
-DEEPEST, RESULTS = 4096, 1024
+LOOPED, RESULTS = 4096, 1024
 
 
 def length(fold: Fold) -> Expr:
@@ -191,7 +191,7 @@ def _is_deep(node: Fold) -> bool:
 
 def _enough(node: Fold) -> Expr:
     """Whether there are enough results for vectors and threads, of not too many elements each."""
-    few = apply_primitive("less_equal", [product(node.inner), constant(DEEPEST)])
+    few = apply_primitive("less_equal", [product(node.inner), constant(LOOPED)])
     many = apply_primitive("less_equal", [constant(RESULTS), product(node.outer)])
     return apply_primitive("logical_and", [few, many])
 

@@ -493,3 +493,11 @@ def test_small_products_whose_extents_change(backend):
     for n in (2, 3, 2, 70, 4, 5, 6, 7, 8, 9, 10, 11, 12, 3):
         a, b = small("float32", (65, n, n), 1), small("float32", (65, n, n), 2)
         assert_same(program(a, b), a @ b, label=str(n))
+
+
+def test_tensordot_sums_over_equal_axes(backend):
+    a, b = np.arange(12.0).reshape(3, 4), np.arange(24.0).reshape(4, 3, 2)
+    f = td.jit(lambda a, b: td.tensordot(a, b, axes=2), backend=backend)
+    with pytest.raises(td.ShapeError, match=r"axis 0 .* has 3, axis 0 .* has 4"):
+        f(a, b)  # as many elements, but not these
+    assert np.allclose(f(a, b.transpose(1, 0, 2)), np.tensordot(a, b.transpose(1, 0, 2), 2))

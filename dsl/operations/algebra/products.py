@@ -19,7 +19,7 @@ from ...frontend.tracing import forbid_nesting
 from ...graph import Check, Fold, Label, Matmul, known
 from ...process.configuration import settings
 from ...scalar import apply_primitive, as_strong, fit_weak, refuse_argument, refuse_traced
-from ...shapes import broadcast_shapes, show_shape
+from ...shapes import broadcast_shapes, require, show_shape
 from ...types import LEAF, ScalarType, float32, promote
 from ..common import combining, label_of, normalise_axes, operation
 from ..elements.functions import conj, multiply
@@ -693,19 +693,22 @@ def tensordot(a: ArrayLike, b: ArrayLike, axes: int | Sequence[AxisLike] = 2) ->
             "tensordot: different numbers of axes.",
             hint="Write axes=([1], [0]): as many of the first as of the second.",
         )
+    checks: tuple[Check, ...] = ()
     for i, j in zip(over_x, over_y, strict=True):
-        u, v = known(x._shape[i]), known(y._shape[j])
-        if u is not None and v is not None and int(u) != int(v):
-            raise ShapeError(
-                f"tensordot: axis {i} of {show_shape(x._shape)} has {int(u)}, axis {j} of "
-                f"{show_shape(y._shape)} has {int(v)}.",
-                hint="What is summed over has equal extents in both; td.transpose moves axes.",
-            )
+        checks += require(
+            x._shape[i], y._shape[j],
+            f"tensordot: axis {i} of {show_shape(x._shape)} has {{left}}, axis {j} of "
+            f"{show_shape(y._shape)} has {{right}}.",
+            hint="What is summed over has equal extents in both; td.transpose moves axes.",
+        )  # fmt: skip
     keep_x = [k for k in range(x.ndim) if k not in over_x]
     keep_y = [k for k in range(y.ndim) if k not in over_y]
     xs, ys = x.shape, y.shape
     left = transpose(x, (*keep_x, *over_x))
     right = transpose(y, (*over_y, *keep_y))
+    if checks:
+        places = [Index(k) for k in range(right.ndim)]
+        right = map_over(right, places, right._shape, Label("tensordot"), checks)
     rows, inner = _extent(xs, keep_x), _extent(xs, over_x)
     other, cols = _extent(ys, over_y), _extent(ys, keep_y)
     product = matmul(reshape(left, (rows, inner)), reshape(right, (other, cols)))

@@ -1,0 +1,162 @@
+"""recognise_convolution: a product with windows of an array is a sum over the axes of a window.
+
+    tensordot(windows, w, axes=3)   →   Σ over p, q, c of x[b, i + p, j + q, c]·w[p, q, c, o]
+
+The matrix of windows, which has every element many times, is then not stored.  A CPU computes such
+sums by loops (`short_folds.deep_folds`), or as a product again where that is faster (`contracted`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ..analysis.combines import simple_combine
+from ..expr import Apply, Const, Expr, Index, Read, substitute, walk
+from ..graph import Combine, Fold, Generate, Label, Leaf, Matmul, Node, Shape, indices, topological
+from ..graphs.rebuild import Rebuilder
+from ..operations.algebra.products import MatmulOptions
+from ..operations.indexing.index_space import reshaped, reshaped_index
+from ..operations.indexing.row_major import product
+from ..scalar import apply_primitive
+from .base import Context
+
+
+def recognise_convolution(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
+    """Replace products of windows by folds."""
+    settings = context.settings
+    unchanged = context.target.gpu or settings.check or settings.deterministic
+    if unchanged or not settings.recognise:
+        return list(roots)
+    builder, sums = Rebuilder(), dict[Node, Leaf]()
+    for node in topological(roots):
+        made = builder.node(node)
+        summed = _as_sum(made) if isinstance(made, Matmul) else None
+        if summed is not None:
+            context.notes.append(f"{made.label}: a product with windows of an array is a sum")
+            leaf = summed.leaf()
+            shape = made.outputs[0].shape
+            at = leaf.at(*reshaped_index(leaf.shape, shape))
+            made = Generate(shape, (at,), label=Label("reshape"), where=made.where)
+            sums[made] = leaf
+        elif isinstance(made, Generate) and (whole := reshaped(made)) and len(whole) == 1:
+            again = sums.get(whole[0].node)
+            if again is not None and again.shape == made.shape:  # back to the axes of the sum
+                made = made.with_(elements=(again.at(*indices(len(made.shape))),))
+        if made is not node:
+            builder.nodes[node] = made
+    return [builder.leaf(r) for r in roots] if sums else list(roots)
+
+
+def _as_sum(node: Matmul) -> Fold | None:
+    """A product with windows as a fold over the axes of both operands; None for other products."""
+    t = node.left.type
+    plain = node.epilogue == (node.result,) and not node.label.ordered and node.options.open
+    if node.batch or not plain or node.options.deterministic or not t.is_float or t.bits < 32:
+        return None
+    for left, a in _axes(node.left, 0):
+        for right, b in _axes(node.right, 1):
+            first, inner, last = left.shape[:a], left.shape[a:], right.shape[b:]
+            differ = sum(m is not n for m, n in zip(inner, right.shape[:b], strict=False))
+            if len(inner) < 2 or len(inner) != b or differ > 1:
+                continue
+            if not (_windows(left) or _windows(right)):
+                continue
+            i, k = len(first), len(first) + len(last)
+            x = left.at(*(Index(n) for n in (*range(i), *range(k, k + len(inner)))))
+            y = right.at(*(Index(n) for n in (*range(k, k + len(inner)), *range(i, k))))
+            return Fold(
+                (*first, *last), inner, (apply_primitive("multiply", [x, y]),),
+                simple_combine("add", t), (Const(0, t),), label=node.label, where=node.where,
+                checks=node.checks, fused=node.fused,
+            )  # fmt: skip
+    return None
+
+
+def _axes(e: Expr, side: int) -> list[tuple[Leaf, int]]:
+    """The arrays of which an operand is a matrix, and the axis that begins its columns."""
+    if not (isinstance(e, Read) and e.boundary is None and e.args == (Index(0), Index(1))):
+        return []
+    found = [(Leaf(e.node, e.component), 1)]
+    source, kept = reshaped(e.node), e.node.outputs[e.component].shape[side]
+    if source is not None and len(source) == 1:
+        (leaf,) = source
+        splits = range(1, len(leaf.shape))
+        found += [
+            (leaf, s) for s in splits if product((leaf.shape[:s], leaf.shape[s:])[side]) is kept
+        ]
+    return found
+
+
+def _windows(leaf: Leaf) -> bool:
+    """Whether an array has elements of another, or of a slice of it, in several places."""
+    node, component = leaf.node, leaf.component
+    e: Expr = leaf.at(*indices(len(leaf.shape)))
+    while isinstance(node, Generate) and isinstance(made := node.elements[component], Read):
+        assert isinstance(e, Read)
+        (e,) = substitute((made,), dict(zip(indices(len(node.shape)), e.args, strict=True)))
+        assert isinstance(e, Read)
+        node, component = e.node, e.component
+    assert isinstance(e, Read)
+    used = {i for i in walk(e.args) if isinstance(i, Index)}
+    return e.boundary is None and len(used) > len(e.args)
+
+
+@dataclass(frozen=True)
+class Contraction:
+    """A fold as a product of matrices: what makes the operands, the product, and the result."""
+
+    before: tuple[Generate, ...]
+    product: Matmul
+    after: Generate
+
+
+def contracted(node: Fold) -> Contraction | None:
+    """A sum over several axes as a product of matrices; None if it is none."""
+    rank, k = len(node.outer), len(node.inner)
+    e, t = node.elements[0], node.elements[0].type
+    zero = node.init is None or (isinstance(node.init[0], Const) and not node.init[0].value)
+    if len(node.elements) > 1 or not zero or not _adds(node.combine) or node.label.ordered:
+        return None
+    if not (isinstance(e, Apply) and e.op.name == "multiply" and t.is_float and t.bits >= 32):
+        return None
+    for x, y in (e.args, e.args[::-1]):
+        own, others = ({i.axis for i in walk((o,)) if isinstance(i, Index)} for o in (x, y))
+        cut = max((a for a in own if a < rank), default=-1) + 1
+        if cut in (0, rank) or any(a < cut for a in others):
+            continue
+        inner = {Index(rank + q): q for q in range(k)}
+        (left,) = substitute((x,), {i: Index(cut + q) for i, q in inner.items()})
+        places: dict[Expr, Expr] = {i: Index(q) for i, q in inner.items()}
+        places |= {Index(a): Index(k + a - cut) for a in range(cut, rank)}
+        (right,) = substitute((y,), places)
+        return _contraction(node, left, right, cut)
+    return None
+
+
+def _contraction(node: Fold, left: Expr, right: Expr, cut: int) -> Contraction:
+    label = Label(node.label.operation)
+    first, last = node.outer[:cut], node.outer[cut:]
+    m, n, k = product(first), product(last), product(node.inner)
+    before: list[Generate] = []
+
+    def matrix(shape: Shape, element: Expr, rows: Expr, columns: Expr) -> Expr:
+        whole = Generate(shape, (element,), label=label, where=node.where)
+        at = whole.leaf().at(*reshaped_index(shape, (rows, columns)))
+        before.extend((whole, Generate((rows, columns), (at,), label=label, where=node.where)))
+        return before[-1].leaf().at(Index(0), Index(1))
+
+    x = matrix((*first, *node.inner), left, m, k)
+    y = matrix((*node.inner, *last), right, k, n)
+    made = Matmul((), m, n, k, x, y, MatmulOptions(), label=label, where=node.where)
+    result = made.leaf().at(*reshaped_index((m, n), node.outer))
+    stored = substitute(node.epilogue, {node.results[0]: result})
+    return Contraction(
+        tuple(before), made, Generate(node.outer, stored, label=label, where=node.where)
+    )
+
+
+def _adds(combine: Combine) -> bool:
+    (result, *others) = combine.results
+    return not others and isinstance(result, Apply) and result.op.name == "add" and (
+        {*result.args} == {combine.left[0], combine.right[0]})  # fmt: skip

@@ -1,0 +1,151 @@
+"""Products with windows of an array are sums over the axes of a window, computed by loops or as a
+product of matrices."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import treadle as td
+from treadle.backend.native.products import ContractionStep, ProductStep
+from treadle.dsl.graph import Fold, Matmul, topological
+from treadle.dsl.passes import run_passes
+from treadle.dsl.process.configuration import Settings
+
+SMALL, LARGE = (1, 40, 40, 8), (1, 12, 12, 200)
+
+
+def data(*shape: int) -> Any:
+    return np.random.default_rng(8).random(shape).astype(np.float32)
+
+
+def windows_of(x: Any, kh: Any, kw: Any, step: int = 1) -> Any:
+    n, h, wide, c = x.shape
+    return td.backpermute(
+        (n, (h - kh) // step + 1, (wide - kw) // step + 1, kh, kw, c),
+        lambda b, i, j, p, q, k: (b, i * step + p, j * step + q, k), x,
+    )  # fmt: skip
+
+
+def convolution(x: Any, w: Any) -> Any:
+    return td.tensordot(windows_of(x, *w.shape[:2]), w, axes=3)
+
+
+def by_sums(x: Any, w: Any) -> Any:
+    windows = windows_of(x, *w.shape[:2])
+    return td.sum(windows[..., None] * w, axis=(3, 4, 5))
+
+
+def expected(x: Any, w: Any, step: int = 1) -> Any:
+    windows = np.lib.stride_tricks.sliding_window_view(x, w.shape[:2], axis=(1, 2))
+    return np.einsum("bijcpq,pqco->bijo", windows[:, ::step, ::step], w)
+
+
+def kinds(f: Any, *args: Any, backend: str = "native") -> set[type]:
+    program = td.jit(f, backend="native").lower(*args)
+    nodes = topological(run_passes(program.source_roots, Settings(), backend).roots)
+    return {type(n) for n in nodes} & {Fold, Matmul}
+
+
+@pytest.mark.parametrize("f", [convolution, by_sums])
+@pytest.mark.parametrize(("shape", "products"), [(SMALL, 0), (LARGE, 1)])
+def test_a_library_computes_large_weights_and_loops_small_ones(
+    f: Any, shape: tuple[int, ...], products: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    x, w = data(*shape), data(3, 3, shape[3], 2 * shape[3])
+    assert kinds(f, x, w) == {Fold}
+    calls, call = [], ProductStep.__call__
+    monkeypatch.setattr(ProductStep, "__call__", lambda s, r: calls.append(0) or call(s, r))
+    program = td.jit(f, backend="native")
+    for times in range(1, 4):
+        assert np.allclose(program(x, w), expected(x, w), rtol=1e-4)
+        assert len(calls) == products * times
+
+
+def test_one_program_serves_all_extents() -> None:
+    f = td.jit(convolution, backend="native")
+    for shape, kernel, out in ((SMALL, 3, 7), (LARGE, 3, 300), ((2, 9, 7, 3), 2, 4),
+                               ((1, 70, 70, 60), 9, 3), ((0, 9, 9, 3), 3, 4)):  # fmt: skip
+        x, w = data(*shape), data(kernel, kernel, shape[3], out)
+        found = f(x, w)
+        assert found.shape == (shape[0], shape[1] - kernel + 1, shape[2] - kernel + 1, out)
+        assert np.allclose(found, expected(x, w), rtol=1e-3)
+
+
+@pytest.mark.parametrize("shape", [SMALL, LARGE])
+def test_an_epilogue_strides_and_a_loop(shape: tuple[int, ...]) -> None:
+    x, w = data(*shape), data(3, 3, shape[3], shape[3]) / 99
+    bias = data(shape[3])
+
+    def layer(x: Any, w: Any, bias: Any) -> Any:
+        return td.maximum(td.tensordot(windows_of(x, 3, 3, 2), w, axes=3) + bias, 0.5)
+
+    assert kinds(layer, x, w, bias) == {Fold}
+    want = np.maximum(expected(x, w, 2) + bias, 0.5)
+    assert np.allclose(td.jit(layer, backend="native")(x, w, bias), want, rtol=1e-4)
+
+    def repeated(x: Any, w: Any) -> Any:
+        return td.loop(3, lambda k, s: td.update(
+            s, (slice(None), slice(1, -1), slice(1, -1)), convolution(s, w)), x)  # fmt: skip
+
+    want = x.copy()
+    for _ in range(3):
+        want[:, 1:-1, 1:-1] = expected(want, w)
+    for _ in range(3):
+        assert np.allclose(td.jit(repeated, backend="native")(x, w), want, rtol=1e-3)
+
+
+def test_what_is_not_reshaped_back_is_right() -> None:
+    def matrix(x: Any, w: Any) -> Any:
+        windows = windows_of(x, *w.shape[:2])
+        rows = windows.shape[1] * windows.shape[2]
+        columns = windows.shape[3] * windows.shape[4] * windows.shape[5]
+        return td.reshape(windows, (rows, columns)) @ td.reshape(w, (columns, w.shape[3]))
+
+    x, w = data(*SMALL), data(3, 3, 8, 5)
+    assert kinds(matrix, x, w) == {Fold}
+    want = expected(x, w).reshape(-1, 5)
+    assert np.allclose(td.jit(matrix, backend="native")(x, w), want, rtol=1e-4)
+
+
+def test_plain_products_stay_products() -> None:
+    a, b = data(30, 4, 5), data(4, 5, 60)
+    assert kinds(lambda a, b: td.tensordot(a, b, axes=2), a, b) == {Matmul}
+    assert kinds(lambda a, b: a[:, :, 0] @ b[:, 0], a, b) == {Matmul}
+
+
+def test_other_programs_and_backends_keep_the_product() -> None:
+    x, w = data(*SMALL), data(3, 3, 8, 5)
+    assert kinds(convolution, x, w, backend="cuda") == {Matmul}
+    for options in ({"check": True}, {"deterministic": True}):
+        with td.config(**options):
+            assert np.allclose(td.jit(convolution, backend="native")(x, w), expected(x, w))
+
+
+def test_gradients_are_products() -> None:
+    x, w = data(1, 12, 12, 4), data(3, 3, 4, 5)
+    ones = np.ones((1, 10, 10, 5), np.float32)
+    gradient = td.jit(td.grad(lambda x, w: td.sum(convolution(x, w)), 1), backend="native")(x, w)
+    windows = np.lib.stride_tricks.sliding_window_view(x, (3, 3), axis=(1, 2))
+    assert np.allclose(gradient, np.einsum("bijcpq,bijo->pqco", windows, ones), rtol=1e-3)
+
+
+def test_a_sum_over_several_axes_of_dense_arrays_is_a_product_of_views() -> None:
+    def contraction(a: Any, b: Any) -> Any:
+        return td.sum(
+            td.generate(
+                (a.shape[0], b.shape[2], a.shape[1], a.shape[2]),
+                lambda i, j, k, q: a[i, k, q] * b[k, q, j],
+            ),
+            axis=(2, 3),
+        )
+
+    a, b = data(90, 40, 30), data(40, 30, 80)
+    program = td.jit(contraction, backend="native").lower(a, b)
+    (step,) = program.executable.kernel_steps
+    assert isinstance(step, ContractionStep)
+    want = np.tensordot(a, b, 2)
+    assert np.allclose(program(a, b), want, rtol=1e-4)
+    assert np.allclose(program(a[:5], b[:, :, :7]), want[:5, :7], rtol=1e-4)
