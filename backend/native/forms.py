@@ -102,7 +102,16 @@ def forms_of(program: TracedProgram) -> Short:
         if _may_take(reader, short.of(reader, frozenset({fold})))
     }  # fmt: skip
     deep = deep_folds(program.roots, program.settings)
-    return Short(short.alone | deep.alone, takes, deep=deep.deep)
+    across = {fold: where for fold, where in deep.deep.items() if _goes_across(fold)}
+    alone = {fold: deep.alone[fold] for fold in across}
+    return Short(short.alone | alone, takes, deep=across)
+
+
+def _goes_across(node: Node) -> bool:
+    """Whether a fold adds rows to a vector of columns."""
+    from treadle.skeletons.lower.fold.rows import goes_across
+
+    return isinstance(node, Fold) and goes_across(node)
 
 
 def _reads_small(node: Node) -> bool:

@@ -16,7 +16,7 @@ from treadle.dsl.graph import Fold, Matmul, Node
 from treadle.dsl.operations.algebra.product_way import ProductWay, executed, left_open
 from treadle.dsl.operations.algebra.products import DEEPEST, MatmulOptions
 from treadle.dsl.passes.convolutions import Contraction
-from treadle.dsl.passes.short_folds import LOOPED, RESULTS
+from treadle.dsl.passes.short_folds import LOOPED
 from treadle.dsl.text import duration
 from treadle.dsl.types import ScalarType, float32
 from treadle.skeletons.products import algorithm_of, executions
@@ -180,7 +180,7 @@ class ContractionStep(KernelStep):
 
     def __call__(self, run: HostRun) -> None:
         m, k, n = (max(int(v), 0) for v in self.extents(run))
-        loops = k <= LOOPED and m * n >= RESULTS and k * n * self.bytes <= STAYS
+        loops = k <= LOOPED and k * n * self.bytes <= STAYS
         if loops or min(m, k, n) < LEAST:
             super().__call__(run)
             return

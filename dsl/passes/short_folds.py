@@ -51,6 +51,8 @@ from .vertical import Uses, find_uses
 
 #: Results of at most so many elements each are loops, if there are at least so many.
 LOOPED, RESULTS = 4096, 1024
+#: Rows of columns that a CPU folds one by one (`ACROSS_ROWS` in lower/fold/cpu.py).
+ONE_BY_ONE = 1024
 
 
 def length(fold: Fold) -> Expr:
@@ -190,10 +192,14 @@ def _is_deep(node: Fold) -> bool:
 
 
 def _enough(node: Fold) -> Expr:
-    """Whether there are enough results for vectors and threads, of not too many elements each."""
-    few = apply_primitive("less_equal", [product(node.inner), constant(LOOPED)])
+    """Whether results have not too many elements each, and there are enough for vectors and
+    threads.  The latter decides only where columns of rows are folded one by one anyway, so that
+    no bit depends on it (blocks of dask have fewer results)."""
+    count = product(node.inner)
+    few = apply_primitive("less_equal", [count, constant(LOOPED)])
     many = apply_primitive("less_equal", [constant(RESULTS), product(node.outer)])
-    return apply_primitive("logical_and", [few, many])
+    long = apply_primitive("less", [constant(ONE_BY_ONE), count])
+    return apply_primitive("logical_and", [few, apply_primitive("logical_or", [many, long])])
 
 
 def _only_reader(node: Node, use: Uses) -> Node | None:
