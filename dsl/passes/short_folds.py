@@ -33,6 +33,7 @@ from ..expr import (
     Extent,
     Index,
     Loop,
+    Param,
     Proj,
     Read,
     Var,
@@ -49,10 +50,8 @@ from ..scalar import apply_primitive
 from .base import Context
 from .vertical import Uses, find_uses
 
-#: Results of at most so many elements each are loops, if there are at least so many.
-LOOPED, RESULTS = 4096, 1024
-#: Rows of columns that a CPU folds one by one (`ACROSS_ROWS` in lower/fold/cpu.py).
-ONE_BY_ONE = 1024
+#: Results of folds over several axes are loops of at most so many iterations.
+LOOPED = 2048
 
 
 def length(fold: Fold) -> Expr:
@@ -154,18 +153,18 @@ def short_folds(roots: Sequence[Leaf], settings: Settings) -> Short:
 
 
 def deep_folds(roots: Sequence[Leaf], settings: Settings) -> Short:
-    """The folds of several axes that are loops per result if there are enough results."""
+    """The folds of several axes that are loops per result if these are not too long."""
     if settings.check:
         return Short()
     nodes = [n for n in topological(roots) if isinstance(n, Fold) and _is_deep(n)]
     made = {n: loops for n in nodes if (loops := _looped(n)) is not None}
-    return Short(dict(made), deep={n: _enough(n) for n in made})
+    return Short(dict(made), deep={n: _not_too_long(n) for n in made})
 
 
 def _is_deep(node: Fold) -> bool:
     """Whether several results are computed from each element that is read, and neighbours in a row
     of results from neighbours in memory."""
-    known = all(isinstance(e, Const | Extent | Apply) for e in walk((*node.inner, *node.outer)))
+    known = all(isinstance(e, Const | Extent | Apply | Param) for e in walk(node.inner))
     if len(node.inner) < 2 or not node.outer or not known:
         return False
     if node.label.ordered or node.label.deterministic:
@@ -187,19 +186,14 @@ def _is_deep(node: Fold) -> bool:
             if across or form is None or form.coefficient(last) != 1:
                 return False
             beside = True
-    plain = all(isinstance(e, Apply | Const | Extent | Index | Read) for e in everything)
+    plain = all(isinstance(e, Apply | Const | Extent | Param | Index | Read) for e in everything)
     return beside and plain
 
 
-def _enough(node: Fold) -> Expr:
-    """Whether results have not too many elements each, and there are enough for vectors and
-    threads.  The latter decides only where columns of rows are folded one by one anyway, so that
-    no bit depends on it (blocks of dask have fewer results)."""
-    count = product(node.inner)
-    few = apply_primitive("less_equal", [count, constant(LOOPED)])
-    many = apply_primitive("less_equal", [constant(RESULTS), product(node.outer)])
-    long = apply_primitive("less", [constant(ONE_BY_ONE), count])
-    return apply_primitive("logical_and", [few, apply_primitive("logical_or", [many, long])])
+def _not_too_long(node: Fold) -> Expr:
+    """A condition on the elements of a result.  The number of results must not decide any bit:
+    blocks of dask have fewer."""
+    return apply_primitive("less_equal", [product(node.inner), constant(LOOPED)])
 
 
 def _only_reader(node: Node, use: Uses) -> Node | None:
