@@ -156,6 +156,26 @@ def convolution_by_sums(small: int) -> Cliff:
 
 
 @cliff
+def convolution_of_many_channels(small: int) -> Cliff:
+    x = floats(1, 14, 14, 256 // small, dtype=np.float32)
+    w = floats(3, 3, 256 // small, 256 // small, dtype=np.float32)
+
+    def natural(x: Any, w: Any) -> Any:
+        n, h, wide, c = x.shape
+        kh, kw, _, out = w.shape
+        return td.sum(td.generate(
+            (n, h - kh + 1, wide - kw + 1, out, kh, kw, c),
+            lambda b, i, j, o, p, q, k: x[b, i + p, j + q, k] * w[p, q, k, o],
+        ), axis=(4, 5, 6))  # fmt: skip
+
+    def peer(x: Any, w: Any) -> Any:
+        windows = np.lib.stride_tricks.sliding_window_view(x, (3, 3), axis=(1, 2))
+        return np.tensordot(windows, w, ((4, 5, 3), (0, 1, 2)))
+
+    return Cliff({"": natural}, {"numpy": peer, "numba": convolve}, x, w)
+
+
+@cliff
 def convolution_by_shifted_products(small: int) -> Cliff:
     def natural(x: Any, w: Any) -> Any:
         h, wide = x.shape[1] - 2, x.shape[2] - 2
@@ -319,11 +339,7 @@ def two_histograms(small: int) -> Cliff:
 
     def natural(x: Any, y: Any) -> Any:
         bins = td.cast(x * 64, td.int64)
-        ones = td.permute(
-            lambda a, b: a + b, td.fill(64, 0.0), lambda i: bins[i], td.fill(x.shape, 1.0)
-        )
-        sums = td.permute(lambda a, b: a + b, td.fill(64, 0.0), lambda i: bins[i], y)
-        return sums / ones
+        return td.bincount(bins, weights=y, length=64) / td.bincount(bins, length=64)
 
     @compiled
     def peer(x: Any, y: Any) -> Any:
