@@ -138,7 +138,7 @@ class Backends(dict[str, str]):
 def backends() -> Backends:
     """The backends that work here, and for others the reason and what to install.
 
-    Result: Backends.
+    Result: a mapping of names to texts, which prints as a table.
 
     >>> import treadle as td
     >>> td.backends()["reference"]

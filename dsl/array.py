@@ -27,6 +27,7 @@ from .frontend.refusals import never_set
 from .frontend.standard import MOST_AXES, current_device, require_device, require_version
 from .frontend.tracing import enclosing_kernel, forbid_nesting, refuse_unless_guarded
 from .graph import Check, Generate, Input, Label, Leaf, Shape, known
+from .html import of_array
 from .scalar import Scalar, as_index, as_strong, lift
 from .shapes import Extent, broadcast_shapes, extents, stretched
 from .types import LEAF, ScalarType, Structure
@@ -126,6 +127,12 @@ class Array(Operators["Array"]):
         shown = repr(value)
         # "Array(" is as wide as "array(", so that the lines stay aligned.
         return f"A{shown[1:]}" if self.structure.is_leaf else f"Array({shown})"
+
+    def _repr_html_(self) -> str | None:
+        """A table, which notebooks show; None (the text) while a function is traced."""
+        if not (self.structure.is_leaf and self._is_closed()):
+            return None
+        return of_array(later.computed.host_value(self, "a notebook"), self.dtype.name)
 
     def __str__(self) -> str:
         return str(later.computed.host_value(self, "str()")) if self._is_closed() else repr(self)

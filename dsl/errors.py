@@ -98,12 +98,20 @@ def _is_generated(code: CodeType) -> bool:
     return code.co_filename == "<string>" and code.co_name.startswith("__")
 
 
-def _cell(file: str) -> int | None:
-    """The number of the notebook cell whose code has this (artificial) file name, else None."""
+#: The file that marimo names for a cell.
+_MARIMO = re.compile(r"__marimo__cell_(\w+?)_\.py$")
+
+
+def _cell(file: str) -> str | None:
+    """The number (marimo: the name) of the notebook cell whose code has this artificial file name,
+    else None."""
+    named = _MARIMO.search(file)
+    if named:
+        return named[1]
     ipython = sys.modules.get("IPython")
     shell = None if ipython is None else ipython.get_ipython()
-    found: int | None = getattr(getattr(shell, "compile", None), "_filename_map", {}).get(file)
-    return found
+    found = getattr(getattr(shell, "compile", None), "_filename_map", {}).get(file)
+    return None if found is None else str(found)
 
 
 class Location:
@@ -156,8 +164,10 @@ class Location:
 
     def render(self) -> str:
         """The user's line with a caret under the expression."""
+        cell = _cell(self.file)
         line = f", line {self.line}" if self.line else ""
-        head = f'  File "{self.file}"{line}, in {self.function}'
+        head = f'  File "{self.file}"' if cell is None else f"  cell {cell}"
+        head += f"{line}, in {self.function}"
         source = self.source()
         if not source.strip():
             return head

@@ -223,12 +223,12 @@ def value_and_grad(
         f: a function that returns one real number, an array of rank 0 or a scalar; with `has_aux`,
             the pair of it and other results, and the value is then this pair.
         argnums: the position of the argument to differentiate by, or a tuple of positions; default
-            0.  The gradient has the structure and the types of the argument (a tuple of them for a
+            0. The gradient has the structure and the types of the argument (a tuple of them for a
             tuple).
         has_aux: whether `f` returns a pair, of which the second is not differentiated; default
             False.
         memory: how much the stored states of each loop over arrays may take, in bytes or as "2 GB";
-            the others are computed again from these.  None (default) stores all that are needed.
+            the others are computed again from these. None (default) stores all that are needed.
 
     Result: a function with the parameters of `f` that returns (value, derivatives).
 
@@ -269,7 +269,7 @@ def grad(
         has_aux: whether `f` returns a pair, of which the second is not differentiated; default
             False.
         memory: how much the stored states of each loop over arrays may take, in bytes or as "2 GB";
-            the others are computed again from these.  None (default) stores all that are needed.
+            the others are computed again from these. None (default) stores all that are needed.
 
     Result: a function with the parameters of `f` that returns derivatives, with the shapes of these
         arguments.
@@ -481,7 +481,7 @@ def check_grad(f: Function, *args: Any, rtol: float = 1e-5) -> None:
         rtol: the difference that is allowed, relative to the sum of what the elements contribute;
             default 1e-5.
 
-    Result: None.
+    Result: None if they agree.
 
     Errors: `GradientError` if a derivative differs by more; `DTypeError` for arguments of other
         types.

@@ -237,8 +237,7 @@ def use(x: Any) -> Array:
 
     Parameters
         x: an array of NumPy, CuPy, PyTorch, JAX or Dask; anything with DLPack or a buffer; numbers
-            and
-            lists.
+            and lists.
 
     Result: an array of the same shape and type.
 

@@ -603,7 +603,7 @@ def fftfreq(
         dtype: the type of the result, float64 by default.
         device: where programs compute, as `a.device` says; another is refused; optional.
 
-    Result: an array.
+    Result: an array (n,).
 
     >>> import treadle as td
     >>> td.run(td.fft.fftfreq(4))
@@ -628,7 +628,7 @@ def rfftfreq(
         dtype: the type of the result; default float64.
         device: where programs compute, as `a.device` says; another is refused; optional.
 
-    Result: an array.
+    Result: an array (n // 2 + 1,).
 
     >>> import treadle as td
     >>> td.run(td.fft.rfftfreq(4))
@@ -659,7 +659,7 @@ def fftshift(x: ArrayLike, axes: AxisLike | None = None) -> Array:
         x: a number, or an array of any shape.
         axes: axes; optional.
 
-    Result: an array.
+    Result: an array of the shape and type of `x`.
 
     >>> import treadle as td
     >>> td.run(td.fft.fftshift(td.fft.fftfreq(4)))
@@ -676,7 +676,7 @@ def ifftshift(x: ArrayLike, axes: AxisLike | None = None) -> Array:
         x: a number, or an array of any shape.
         axes: axes; optional.
 
-    Result: an array.
+    Result: an array of the shape and type of `x`.
 
     >>> import treadle as td
     >>> td.run(td.fft.ifftshift(td.iota(5)))

@@ -328,17 +328,14 @@ def stencil(
 
     Parameters
         f: a function of a neighbourhood of each input; w[di, dj] is the neighbour at that offset,
-            in
-            constant integers, one for each axis.
+            in constant integers, one for each axis.
         a: an array of rank ≥ 1.
         *more: further arrays of the same shape.
         boundary: what is read outside the arrays, one for all inputs or a tuple with one for each:
             `td.clamp` (default) the nearest element; `td.wrap` the other side (periodic);
-            `td.mirror`
-            reflection without repeating the edge (… 2 1 0 1 2 …); `td.symmetric` reflection that
-            repeats it (… 1 0 0 1 …); `td.constant(v)` the value v; `td.function(g)` the value g(i,
-            j,
-            …) of the index outside.
+            `td.mirror` reflection without repeating the edge (… 2 1 0 1 2 …); `td.symmetric`
+            reflection that repeats it (… 1 0 0 1 …); `td.constant(v)` the value v; `td.function(g)`
+            the value g(i, j, …) of the index outside.
         index: whether `f` first takes the index of the element: f(i, j, …, w); default False.
 
     Result: an array of the shape of `a`, whose elements are what `f` returns.

@@ -43,6 +43,7 @@ class Layer:
     #: Installed by the modules that define them, which import this one.
     _compose: ClassVar[Callable[[Layer], Schedule]]
     _plot: ClassVar[Callable[..., Any]]
+    _pictured: ClassVar[Callable[..., str | None]]
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
@@ -101,6 +102,10 @@ class Layer:
         (matplotlib), on ``ax`` if given; returns the axes. See ``td.simulator.plot_order``.
         """
         return self._plot(shape, ax)
+
+    def _repr_html_(self) -> str | None:
+        """A small picture, which notebooks show; None if nothing determines an order."""
+        return self._pictured()
 
     def __repr__(self) -> str:
         arguments = self.arguments()

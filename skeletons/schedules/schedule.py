@@ -99,6 +99,10 @@ class Schedule:
         """
         return Layer._plot(self, shape, ax)
 
+    def _repr_html_(self) -> str | None:
+        """A small picture, which notebooks show; None if nothing determines an order."""
+        return Layer._pictured(self)
+
     @property
     def visits_blocks(self) -> bool:
         """Whether an order without a ``grain`` visits blocks in this schedule."""

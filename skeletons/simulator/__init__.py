@@ -6,12 +6,16 @@ engines     the policies applied to traces, compiled
 programs    the patterns of programs
 simulation  hits, misses, evictions, compulsory and optimal misses
 diagrams    pictures (matplotlib)
+thumbnails  small pictures for notebooks
 """
+
+from treadle.skeletons.schedules import Layer
 
 from .cache import Cache, Lru, RandomFour, Sectored, SetAssociative, StepLru
 from .diagrams import plot_order, plot_predictions, plot_sweep, plot_tuning
 from .patterns import Pattern, Placed, Trace, matmul_pattern, stencil_pattern, transpose_pattern
 from .simulation import Simulation, cache_needed, capacity_sweep, line_loads, simulate
+from .thumbnails import pictured as _pictured
 
 __all__ = [
     "Cache",
@@ -36,3 +40,5 @@ __all__ = [
     "stencil_pattern",
     "transpose_pattern",
 ]
+
+Layer._pictured = _pictured

@@ -53,7 +53,7 @@ def plot_order(schedule: Schedule | None, shape: Sequence[int], ax: Any = None) 
         shape: the extents.
         ax: matplotlib's axes; default: new ones.
 
-    Result: arrays, as described.
+    Result: matplotlib's axes.
     """
     from matplotlib import colors
 
@@ -216,7 +216,7 @@ def plot_sweep(pattern: Any, schedules: Sequence[Any], line_width: int, lines: S
         policy: the replacement policy; default least recently used.
         ax: matplotlib's axes; default: new ones.
 
-    Result: arrays, as described.
+    Result: matplotlib's axes.
     """
     ax = ax or _axes(1.5)
     found = capacity_sweep(pattern, schedules, line_width, lines, policy)
@@ -240,7 +240,7 @@ def plot_tuning(table: Any, ax: Any = None) -> Any:
         table: a table of integers.
         ax: matplotlib's axes; default: new ones.
 
-    Result: arrays, as described.
+    Result: matplotlib's axes.
     """
     table = getattr(table, "tuning", table)
     if not hasattr(table, "rows"):
@@ -283,7 +283,7 @@ def plot_predictions(predicted: Sequence[float], measured: Sequence[float],
         labels: names of the points; default ().
         ax: matplotlib's axes; default: new ones.
 
-    Result: arrays, as described.
+    Result: matplotlib's axes.
     """
     x, y = np.asarray(predicted, np.float64), np.asarray(measured, np.float64)
     if x.ndim != 1 or x.shape != y.shape or len(x) < 2 or not (np.minimum(x, y) > 0).all():

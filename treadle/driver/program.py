@@ -26,7 +26,7 @@ from treadle.dsl.graphs.relations import without_tests
 from treadle.dsl.passes.associative import probe_associativity
 from treadle.dsl.process.configuration import Settings
 from treadle.dsl.program import TracedProgram
-from treadle.dsl.text import Text, printable
+from treadle.dsl.text import printable
 from treadle.dsl.types import LEAF
 from treadle.skeletons.schedules.layers import did_you_mean
 
@@ -229,9 +229,10 @@ class Program(TracedProgram):
         `explain("cuda")` describes the program for an H200, even without a GPU.
         """
         from .explain import explain
+        from .shown import Explanation
 
         program = self if backend in (None, self.backend) else self._on(str(backend))
-        return Text(explain(program._here()))
+        return Explanation(explain(program._here()))
 
     def _here(self) -> Program:
         """The program that runs on the examples: products under `Tuned()` depend on extents."""
@@ -263,15 +264,20 @@ class Program(TracedProgram):
 
         `source("cuda", arch="sm_90a")` requires neither a GPU nor CUDA libraries.
         """
+        from .shown import Source
+
         if backend is not None and backend != self.backend:
             return self._on(backend).source(arch=arch)
-        return Text(self.offered("source")(self._here(), arch))
+        return Source(self.offered("source")(self._here(), arch))
 
     def graph(self) -> str:
-        """The fused graph in Graphviz's language."""
+        """The fused graph in Graphviz's language; a notebook shows it as a picture.
+
+        `svg = program.graph()._repr_svg_()` is the text of the picture.
+        """
         from .graphviz import graphviz
 
-        return Text(graphviz(self))
+        return graphviz(self)
 
     @user_facing
     def scheduled(self, *unnamed: ScheduleLike, **schedules: ScheduleLike) -> Program:

@@ -1,4 +1,4 @@
-"""A progress bar for tuning on a terminal, with the best time so far."""
+"""A progress bar for tuning, on a terminal or in a notebook, with the best time so far."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from treadle.dsl.html import display_handle, escape, in_notebook
 from treadle.dsl.text import duration
 
 
@@ -39,9 +40,36 @@ class _Shown(Bar):
         self.progress.update(self.task, total=self.total)
 
 
+class _InNotebook(Bar):
+    """A bar below the cell of a notebook; it stays there."""
+
+    def __init__(self, total: int) -> None:
+        self.total, self.done, self.operation, self.best = total, 0, "", ""
+        self.handle = display_handle(self)
+
+    def tick(self, operation: str, ms: float | None) -> None:
+        self.done, self.operation = self.done + 1, f" {operation}"
+        if ms is not None:
+            self.best = f", best {duration(ms / 1e3)}"
+        self.handle.update(self)
+
+    def more(self, count: int) -> None:
+        self.total += count
+        self.handle.update(self)
+
+    def __repr__(self) -> str:
+        return f"tuning{self.operation} {self.done}/{self.total}{self.best}"
+
+    def _repr_html_(self) -> str:
+        return f'<progress value="{self.done}" max="{self.total}"></progress> {escape(repr(self))}'
+
+
 @contextmanager
 def progress_bar(total: int, wanted: bool) -> Iterator[Bar]:
-    """A progress bar, displayed if standard error is a terminal."""
+    """A progress bar, displayed in a notebook, or if standard error is a terminal."""
+    if wanted and total and in_notebook():
+        yield _InNotebook(total)
+        return
     from rich.console import Console
 
     console = Console(stderr=True)

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from treadle.dsl.html import escape, preformatted, table
 from treadle.dsl.operations.algebra.product_way import ProductWay
 from treadle.dsl.text import duration
 from treadle.skeletons.schedules.layers import is_built_in
@@ -116,6 +117,24 @@ class TuningTable:
         return "\n".join([*lines, "", gain + origin, self.best]) + "\n"
 
     __repr__ = __str__
+
+    def _repr_html_(self) -> str | None:
+        """The timings with bars, which notebooks show, and the code to paste."""
+        if not self.rows:
+            return None
+        longest = max(r.ms for r in self.rows)
+        cells = []
+        for operation in dict.fromkeys(row.operation for row in self.rows):
+            for r in self.of(operation):
+                won = self.winners.get(operation) == r.schedule
+                bar = (f'<div style="width:{round(160 * r.ms / longest)}px;height:0.7em;'
+                       f'background:{"#2f6fb3" if won else "#b8bcc8"}"></div>')  # fmt: skip
+                name = escape(option_name(r.schedule))
+                cells.append((escape(operation), f"<b>{name}</b>" if won else name,
+                              f"{r.ms:.3f}", bar))  # fmt: skip
+        *_, rest = str(self).rpartition("\n\n")
+        shown = table(cells, ("operation", "schedule", "ms", ""))
+        return shown + preformatted("\n".join([*self.notes, rest.rstrip()]))
 
     def to_dict(self) -> dict[str, Any]:
         """The table as plain data, for storage."""

@@ -33,7 +33,7 @@ def einsum(subscripts: str, *operands: ArrayLike) -> Array:
         subscripts: the axes of the operands and of the result, "ij,jk->ik".
         *operands: arrays, one for each group of subscripts.
 
-    Result: an array.
+    Result: an array with an axis for each letter of the result, in the promoted type.
 
     >>> import numpy as np, treadle as td
     >>> td.einsum("ij,j->i", np.array([[1, 2], [3, 4]]), np.array([1, 10]))

@@ -284,7 +284,7 @@ def slogdet(a: ArrayLike) -> SlogdetResult:
     Parameters
         a: square matrices (…, n, n).
 
-    Result: SlogdetResult.
+    Result: a named tuple (sign, logabsdet) of arrays (…).
 
     >>> import numpy as np, treadle as td
     >>> sign, logarithm = td.run(td.linalg.slogdet(np.diag([-1.0, np.e])))
@@ -390,7 +390,7 @@ def cholesky(a: ArrayLike, *, upper: bool = False) -> Array:
         a: Hermitian, positive definite matrices (…, n, n).
         upper: whether to return the upper factor; default False.
 
-    Result: an array.
+    Result: triangular matrices (…, n, n), in floating point.
 
     >>> import numpy as np, treadle as td
     >>> td.run(td.linalg.cholesky(np.array([[4.0, 2.0], [2.0, 5.0]])))
@@ -420,7 +420,7 @@ def lu(a: ArrayLike) -> tuple[Array, Array]:
     Parameters
         a: square matrices (…, n, n).
 
-    Result: two arrays.
+    Result: a tuple of two arrays: (…, n, n), and (…, n) of int32.
 
     >>> import numpy as np, treadle as td
     >>> td.run(td.linalg.lu(np.array([[1.0, 2.0], [2.0, 4.0]])))
@@ -490,7 +490,7 @@ def eigh(a: ArrayLike, UPLO: str = "L") -> EighResult:
         a: Hermitian matrices (…, n, n).
         UPLO: which triangle is read: "L" (default) or "U".
 
-    Result: EighResult.
+    Result: a named tuple (eigenvalues, eigenvectors): (…, n) and (…, n, n).
 
     >>> import numpy as np, treadle as td
     >>> values, vectors = td.run(td.linalg.eigh(np.array([[2.0, 1.0], [1.0, 2.0]])))
@@ -623,7 +623,7 @@ def matrix_rank(
         hermitian: no effect; default False.
         rtol: the relative tolerance; optional.
 
-    Result: an array.
+    Result: an int64 array (…).
 
     >>> import numpy as np, treadle as td
     >>> print(td.run(td.linalg.matrix_rank(np.ones((3, 3)))))
@@ -655,7 +655,7 @@ def pinv(
         hermitian: no effect; default False.
         rtol: the relative tolerance; optional.
 
-    Result: an array.
+    Result: matrices (…, n, m).
 
     >>> import numpy as np, treadle as td
     >>> td.run(td.linalg.pinv(np.array([[2.0], [0.0]])))
@@ -697,7 +697,7 @@ def lstsq(
         b: a vector (m,) or a matrix (m, k).
         rcond: singular values below `rcond` times the largest count as 0; optional.
 
-    Result: tuple[Array, Array, Array, Array].
+    Result: a tuple of four arrays (x, residuals, rank, s).
 
     >>> import numpy as np, treadle as td
     >>> a, b = np.array([[1.0], [1.0]]), np.array([1.0, 3.0])

@@ -84,7 +84,7 @@ def trace(a: ArrayLike, *, offset: int = 0, dtype: DTypeLike | None = None) -> A
         offset: the diagonal: 0 (default) the main one, positive above it, negative below.
         dtype: the element type: td.float32, np.float32, float, "float32", …; optional.
 
-    Result: an array.
+    Result: an array (…), of rank 0 for one matrix.
 
     >>> import numpy as np, treadle as td
     >>> print(td.run(td.linalg.trace(np.array([[1, 2], [3, 4]]))))
@@ -122,7 +122,7 @@ def matrix_power(a: ArrayLike, n: int) -> Array:
         a: square matrices (…, n, n).
         n: an integer.
 
-    Result: an array.
+    Result: matrices (…, m, m).
 
     >>> import numpy as np, treadle as td
     >>> td.run(td.linalg.matrix_power(np.array([[1, 1], [1, 0]]), 10))
@@ -162,8 +162,8 @@ def outer(x1: ArrayLike, x2: ArrayLike) -> Array:
     """All products of an element of `x1` (m,) and one of `x2` (n,): (m, n).
 
     Parameters
-        x1: an array of vectors along its last axis.
-        x2: an array of vectors along its last axis.
+        x1: a vector (m,).
+        x2: a vector (n,).
 
     Result: an array (a.size, b.size).
 
@@ -190,7 +190,7 @@ def vecdot(x1: ArrayLike, x2: ArrayLike, /, *, axis: int = -1) -> Array:
         x2: an array of vectors along its last axis.
         axis: the axis, from −rank to rank − 1; default -1.
 
-    Result: an array.
+    Result: an array without the axis.
 
     Errors: `AxisError` if there is no such axis.
 
@@ -224,7 +224,7 @@ def cross(x1: ArrayLike, x2: ArrayLike, /, *, axis: int = -1) -> Array:
         x2: an array of vectors along its last axis.
         axis: the axis, from −rank to rank − 1; default -1.
 
-    Result: an array.
+    Result: an array of the shape to which the operands broadcast.
 
     Errors: `AxisError` if there is no such axis.
 

@@ -50,7 +50,7 @@ def diag(a: ArrayLike, k: int = 0) -> Array:
         a: an array of any shape.
         k: the diagonal: 0 the main one, positive above it, negative below; default 0.
 
-    Result: an array.
+    Result: an array of rank 1 for a matrix, a square matrix for an array of rank 1.
 
     >>> import numpy as np, treadle as td
     >>> td.diag(np.array([1, 2]))
@@ -80,7 +80,7 @@ def diagflat(a: ArrayLike, k: int = 0) -> Array:
         a: an array of any shape.
         k: the diagonal: 0 the main one, positive above it, negative below; default 0.
 
-    Result: an array.
+    Result: a square matrix with size + |k| rows, zeros elsewhere.
 
     >>> import numpy as np, treadle as td
     >>> td.diagflat(np.array([3, 1, 2]), 1).shape
@@ -101,7 +101,7 @@ def trace(a: ArrayLike, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Arra
         axis1: the first axis of the matrices; default 0.
         axis2: the second one; default 1.
 
-    Result: an array.
+    Result: an array without the two axes; of rank 0 for a matrix.
 
     >>> import numpy as np, treadle as td
     >>> td.trace(np.array([[1, 2], [3, 4]]))
@@ -122,7 +122,7 @@ def tri(n: IntLike, m: IntLike | None = None, k: int = 0, dtype: DTypeLike = flo
         k: the diagonal: 0 the main one, positive above it, negative below; default 0.
         dtype: the element type: td.float32, np.float32, float, "float32", …; default float.
 
-    Result: an array.
+    Result: an array (n, m).
 
     >>> import treadle as td
     >>> td.tri(2)
@@ -201,7 +201,7 @@ def vander(x: ArrayLike, N: int | None = None, increasing: bool = False) -> Arra
         N: the number of columns; default: as many as elements.
         increasing: whether powers increase from left to right; default False.
 
-    Result: an array.
+    Result: an array (n, N) for `x` of n elements.
 
     >>> import numpy as np, treadle as td
     >>> td.vander(np.array([3, 1, 2]))
@@ -239,11 +239,10 @@ def meshgrid(
     Parameters
         *arrays: 1-D arrays.
         indexing: "xy" (default) or "ij": whether the first array varies along the second axis or
-            the
-            first.
+            the first.
         sparse: whether the results have extent 1 along the other axes; default False.
 
-    Result: a tuple of arrays.
+    Result: a tuple of as many arrays as were given, each with an axis for each of them.
 
     >>> import treadle as td
     >>> td.meshgrid(td.iota(3), td.iota(2))[1]
@@ -274,9 +273,9 @@ def kron(a: ArrayLike, b: ArrayLike) -> Array:
 
     Parameters
         a: an array.
-        b: an array of a shape that fits `a`.
+        b: an array.
 
-    Result: an array.
+    Result: an array whose extents are the products of the operands'.
 
     >>> import numpy as np, treadle as td
     >>> td.kron(np.array([1, 10]), np.array([1, 2]))
@@ -299,10 +298,10 @@ def cross(a: ArrayLike, b: ArrayLike, axis: int = -1) -> Array:
 
     Parameters
         a: an array of any shape.
-        b: an array of a shape that fits `a`.
+        b: an array that broadcasts with `a`.
         axis: the axis, from −rank to rank − 1; default -1.
 
-    Result: an array.
+    Result: an array of the shape to which the operands broadcast.
 
     Errors: `AxisError` if there is no such axis.
 
@@ -323,7 +322,7 @@ def vecdot(x1: ArrayLike, x2: ArrayLike, axis: int = -1) -> Array:
         x2: an array of vectors along its last axis.
         axis: the axis, from −rank to rank − 1; default -1.
 
-    Result: an array.
+    Result: an array without the axis.
 
     Errors: `AxisError` if there is no such axis.
 

@@ -92,10 +92,11 @@ def norm(
     Parameters
         x: a number, or an array of any shape.
         ord: which norm, as NumPy's; default: Euclidean.
-        axis: the axis, from −rank to rank − 1; optional.
+        axis: the axis, from −rank to rank − 1; default None: all elements, or the last two of a
+            matrix.
         keepdims: whether the reduced axes stay, with extent 1; default False.
 
-    Result: an array.
+    Result: an array of real numbers without the axes; of rank 0 for all elements.
 
     Errors: `AxisError` if there is no such axis.
 

@@ -61,7 +61,7 @@ def polyadd(a1: ArrayLike, a2: ArrayLike) -> Array:
         a1: an array.
         a2: an array.
 
-    Result: an array.
+    Result: an array of coefficients, highest power first.
 
     >>> import numpy as np, treadle as td
     >>> td.polyadd(np.array([1, 2]), np.array([9, 5, 4]))
@@ -81,7 +81,7 @@ def polysub(a1: ArrayLike, a2: ArrayLike) -> Array:
         a1: an array.
         a2: an array.
 
-    Result: an array.
+    Result: an array of coefficients, highest power first.
 
     >>> import numpy as np, treadle as td
     >>> td.polysub([1, 2], np.array([3, 1, 2]))
@@ -103,7 +103,7 @@ def polymul(a1: ArrayLike, a2: ArrayLike) -> Array:
         a1: an array.
         a2: an array.
 
-    Result: an array.
+    Result: an array of coefficients, highest power first.
 
     >>> import numpy as np, treadle as td
     >>> td.polymul(np.array([1, 2]), np.array([1, -2]))
@@ -133,7 +133,7 @@ def polydiv(u: ArrayLike, v: ArrayLike) -> Division:
         u: the coefficients of the dividend, highest power first.
         v: the coefficients of the divisor.
 
-    Result: Division.
+    Result: a named tuple (quotient, remainder) of arrays of coefficients, highest power first.
 
     >>> import numpy as np, treadle as td
     >>> td.polydiv(np.array([3.0, 5.0, 2.0]), np.array([2.0, 1.0])).quotient
@@ -171,7 +171,7 @@ def polyval(p: ArrayLike, x: ArrayLike) -> Array:
         p: coefficients, highest power first.
         x: a number, or an array of any shape.
 
-    Result: an array.
+    Result: an array of the shape of `x`.
 
     >>> import numpy as np, treadle as td
     >>> td.polyval(np.array([3, 0, 1]), 5)
@@ -200,7 +200,7 @@ def polyder(p: ArrayLike, m: int = 1) -> Array:
         p: coefficients, highest power first.
         m: how many times; default 1.
 
-    Result: an array.
+    Result: an array of coefficients, highest power first.
 
     >>> import numpy as np, treadle as td
     >>> td.polyder(np.array([1, 1, 1, 1]))
@@ -234,7 +234,7 @@ def polyint(p: ArrayLike, m: int = 1, k: ArrayLike | None = None) -> Array:
         m: how many times; default 1.
         k: the constants of integration; default 0.
 
-    Result: an array.
+    Result: an array of coefficients, highest power first.
 
     >>> import numpy as np, treadle as td
     >>> td.polyint(np.array([4.0, 1.0]), k=3)
@@ -266,7 +266,7 @@ def poly(seq_of_zeros: ArrayLike) -> Array:
     Parameters
         seq_of_zeros: the roots, or a square matrix.
 
-    Result: an array.
+    Result: an array of one coefficient more than there are zeros, the highest power first.
 
     >>> import numpy as np, treadle as td
     >>> td.poly(np.array([1, 2]))
@@ -319,7 +319,7 @@ def polyfit(
         rcond: singular values below `rcond` times the largest count as 0; optional.
         w: weights of the points; default 1.
 
-    Result: an array.
+    Result: an array (deg + 1,), or (deg + 1, columns) for several polynomials, highest power first.
 
     >>> import numpy as np, treadle as td
     >>> fit = td.polyfit(np.array([0.0, 1.0, 2.0]), np.array([1.0, 3.0, 5.0]), 1)

@@ -162,8 +162,7 @@ def matmul(
         algorithm: "auto" (default), "standard", "strassen", "winograd" or a BilinearAlgorithm.
         levels: how often the fast product is applied recursively; default 1.
         precision: the arithmetic of float32 products: "float32", "tf32", "fp16x3", "bf16x6",
-            "tf32x3";
-            optional.
+            "tf32x3"; optional.
         execution: how block products are scheduled; default: the model chooses.
         scaling: "outer" or "inner-outer" for badly scaled floats; default None.
         alpha: a factor of the product; default 1.
@@ -222,7 +221,7 @@ def strassen(
         variant: "strassen" (default) or "winograd".
         execution: how block products are scheduled; default: the model chooses.
 
-    Result: an array.
+    Result: the product, an array (m, n).
 
     >>> import numpy as np, treadle as td
     >>> m = np.arange(6).reshape(2, 3)
@@ -504,9 +503,9 @@ def dot(a: ArrayLike, b: ArrayLike) -> Array:
 
     Parameters
         a: an array.
-        b: an array of a shape that fits `a`.
+        b: an array that broadcasts with `a`.
 
-    Result: an array.
+    Result: an array with the other axes of `a`, then those of `b`.
 
     >>> import numpy as np, treadle as td
     >>> td.dot(np.array([3, 1, 2]), np.array([2, 0, 1]))
@@ -545,9 +544,9 @@ def inner(a: ArrayLike, b: ArrayLike) -> Array:
 
     Parameters
         a: an array of any shape.
-        b: an array of a shape that fits `a`.
+        b: an array whose last extent is that of `a`.
 
-    Result: an array.
+    Result: an array with the other axes of `a`, then those of `b`.
 
     >>> import numpy as np, treadle as td
     >>> td.inner(np.array([1, 2, 3]), np.array([0, 1, 0]))
@@ -567,9 +566,9 @@ def vdot(a: ArrayLike, b: ArrayLike) -> Array:
 
     Parameters
         a: an array of any shape.
-        b: an array of a shape that fits `a`.
+        b: an array with as many elements.
 
-    Result: an array.
+    Result: an array of rank 0.
 
     >>> import numpy as np, treadle as td
     >>> td.vdot(np.array([1 + 2j]), np.array([1 + 2j]))
@@ -591,10 +590,10 @@ def matvec(x1: ArrayLike, x2: ArrayLike) -> Array:
     of `x2`; the other axes broadcast.
 
     Parameters
-        x1: an array of vectors along its last axis.
-        x2: an array of vectors along its last axis.
+        x1: matrices (…, m, n).
+        x2: vectors (…, n).
 
-    Result: an array.
+    Result: an array (…, m).
 
     >>> import numpy as np, treadle as td
     >>> td.matvec(np.array([[1, 2], [3, 4]]), np.array([[1, 0], [1, 1]]))
@@ -613,10 +612,10 @@ def vecmat(x1: ArrayLike, x2: ArrayLike) -> Array:
     two axes of `x2`; the other axes broadcast.
 
     Parameters
-        x1: an array of vectors along its last axis.
-        x2: an array of vectors along its last axis.
+        x1: vectors (…, m).
+        x2: matrices (…, m, n).
 
-    Result: an array.
+    Result: an array (…, n).
 
     >>> import numpy as np, treadle as td
     >>> td.vecmat(np.array([1, 1]), np.array([[1, 2], [3, 4]]))
@@ -635,9 +634,9 @@ def outer(a: ArrayLike, b: ArrayLike) -> Array:
 
     Parameters
         a: an array, taken as 1-D.
-        b: an array of a shape that fits `a`.
+        b: an array, taken as 1-D.
 
-    Result: an array.
+    Result: an array (a.size, b.size) of the promoted type.
 
     >>> import numpy as np, treadle as td
     >>> td.outer([1, 2], np.array([3, 1, 2]))
@@ -656,11 +655,11 @@ def tensordot(a: ArrayLike, b: ArrayLike, axes: int | Sequence[AxisLike] = 2) ->
 
     Parameters
         a: an array of any shape.
-        b: an array of a shape that fits `a`.
+        b: an array, whose extents along its axes are those of `a`.
         axes: how many axes to sum over, the last of `a` and the first of `b` (default 2), or their
             numbers.
 
-    Result: an array.
+    Result: an array with the other axes of `a`, then those of `b`.
 
     >>> import numpy as np, treadle as td
     >>> m = np.arange(6).reshape(2, 3)

@@ -83,10 +83,10 @@ def packbits(a: ArrayLike, axis: int | None = None, bitorder: BitOrder = "big") 
 
     Parameters
         a: an array of any shape.
-        axis: the axis, from −rank to rank − 1; optional.
+        axis: the axis, from −rank to rank − 1; default None: of the flattened array.
         bitorder: "big" (default): the first bit is the highest; "little": the lowest.
 
-    Result: an array.
+    Result: a uint8 array of the shape of `a`, but for one eighth of the extent, rounded up.
 
     Errors: `AxisError` if there is no such axis.
 
@@ -133,11 +133,11 @@ def unpackbits(
 
     Parameters
         a: an array of uint8.
-        axis: the axis, from −rank to rank − 1; optional.
+        axis: the axis, from −rank to rank − 1; default None: of the flattened array.
         count: how many bits to keep; default all.
         bitorder: "big" (default): the first bit is the highest; "little": the lowest.
 
-    Result: an array.
+    Result: a uint8 array of the shape of `a`, but for eight times the extent, or `count`.
 
     Errors: `AxisError` if there is no such axis.
 

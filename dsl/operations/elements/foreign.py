@@ -197,7 +197,7 @@ def foreign_array(
         *arrays: arrays.
         fallback: a function of NumPy arrays.
 
-    Result: arrays, as described.
+    Result: what `fallback` returns: an array, or a tuple of arrays.
 
     >>> import numpy as np, treadle as td
     >>> td.foreign_array({"reference": np.sort}, np.array([3, 1, 2]), fallback=td.sort)

@@ -750,7 +750,7 @@ def isclose(a: ArrayLike, b: ArrayLike, rtol: float = 1e-5, atol: float = 1e-8) 
 
     Parameters
         a: an array of any shape.
-        b: an array of a shape that fits `a`.
+        b: an array that broadcasts with `a`.
         rtol: the relative tolerance; default 1e-05.
         atol: the absolute tolerance; default 1e-8.
 

@@ -69,7 +69,7 @@ def imap(
         a: an array of any shape.
         *more: further arrays of the same shape.
 
-    Result: an array.
+    Result: an array of the shape of `a`, whose elements are what `f` returns.
 
     >>> import numpy as np, treadle as td
     >>> td.imap(lambda i, a: 10 * i + a, np.array([3, 1, 2]))
@@ -186,7 +186,7 @@ def indexed(a: ArrayLike) -> Array:
     Parameters
         a: an array of any shape.
 
-    Result: an array.
+    Result: an array of tuples of the shape of `a`.
 
     >>> import numpy as np, treadle as td
     >>> td.indexed(np.array([3, 1, 2]))

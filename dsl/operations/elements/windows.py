@@ -32,7 +32,7 @@ def bartlett(M: IntLike) -> Array:
     Parameters
         M: the number of points.
 
-    Result: an array.
+    Result: a float64 array (M,).
 
     >>> import treadle as td
     >>> td.bartlett(5)
@@ -50,7 +50,7 @@ def hanning(M: IntLike) -> Array:
     Parameters
         M: the number of points.
 
-    Result: an array.
+    Result: a float64 array (M,).
 
     >>> import treadle as td
     >>> td.hanning(3)
@@ -68,7 +68,7 @@ def hamming(M: IntLike) -> Array:
     Parameters
         M: the number of points.
 
-    Result: an array.
+    Result: a float64 array (M,).
 
     >>> import treadle as td
     >>> td.round(td.hamming(3), 2)
@@ -86,7 +86,7 @@ def blackman(M: IntLike) -> Array:
     Parameters
         M: the number of points.
 
-    Result: an array.
+    Result: a float64 array (M,).
 
     >>> import treadle as td
     >>> round(float(td.blackman(5)[1]), 2)
@@ -108,7 +108,7 @@ def kaiser(M: IntLike, beta: ScalarLike) -> Array:
         M: the number of points.
         beta: the shape: 0 a rectangle, larger narrower.
 
-    Result: an array.
+    Result: a float64 array (M,).
 
     >>> import treadle as td
     >>> td.kaiser(3, 0.0)

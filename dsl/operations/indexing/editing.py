@@ -93,9 +93,9 @@ def delete(arr: ArrayLike, obj: Positions, axis: int | None = None) -> Array:
     Parameters
         arr: an array of any shape.
         obj: an integer, slice or array of integers: the positions.
-        axis: the axis, from −rank to rank − 1; optional.
+        axis: the axis, from −rank to rank − 1; default None: of the flattened array.
 
-    Result: an array.
+    Result: an array of the type of `arr`, shorter along the axis; of rank 1 for axis None.
 
     Errors: `AxisError` if there is no such axis.
 
@@ -148,10 +148,10 @@ def insert(arr: ArrayLike, obj: Positions, values: ArrayLike, axis: int | None =
     Parameters
         arr: an array of any shape.
         obj: an integer, slice or array of integers: the positions.
-        values: the values, an array.
-        axis: the axis, from −rank to rank − 1; optional.
+        values: a number, or an array that broadcasts to the places.
+        axis: the axis, from −rank to rank − 1; default None: of the flattened array.
 
-    Result: an array.
+    Result: an array of the type of `arr`, longer along the axis; of rank 1 for axis None.
 
     Errors: `AxisError` if there is no such axis.
 
@@ -214,7 +214,7 @@ def resize(a: ArrayLike, new_shape: ShapeLike) -> Array:
         a: an array of any shape.
         new_shape: the extents of the result.
 
-    Result: an array.
+    Result: an array of that shape.
 
     >>> import numpy as np, treadle as td
     >>> td.resize(np.array([1, 2, 3]), (2, 4))
@@ -254,7 +254,7 @@ def put(a: ArrayLike, ind: ArrayLike, v: ArrayLike, mode: Mode = "raise") -> Arr
         v: the values, repeated as needed.
         mode: for indices outside: "raise" (default), "wrap" or "clip".
 
-    Result: an array.
+    Result: an array of the shape and type of `a`.
 
     >>> import numpy as np, treadle as td
     >>> td.put(np.array([1, 2, 3]), [0, -1], [7, 9])
@@ -285,7 +285,7 @@ def place(arr: ArrayLike, mask: ArrayLike, vals: ArrayLike) -> Array:
         mask: an array of booleans.
         vals: the values, repeated as needed.
 
-    Result: an array.
+    Result: an array of the shape and type of `arr`.
 
     >>> import numpy as np, treadle as td
     >>> td.place(np.arange(5), np.arange(5) > 2, [7, 8])
@@ -315,10 +315,10 @@ def put_along_axis(arr: ArrayLike, indices: ArrayLike, values: ArrayLike, axis: 
     Parameters
         arr: an array of any shape.
         indices: an array of integers.
-        values: the values, an array.
+        values: a number, or an array that broadcasts to `indices`.
         axis: the axis, from −rank to rank − 1.
 
-    Result: an array.
+    Result: an array of the shape and type of `arr`.
 
     Errors: `AxisError` if there is no such axis.
 
@@ -355,7 +355,7 @@ def fill_diagonal(a: ArrayLike, val: ArrayLike, wrap: bool = False) -> Array:
         val: the values.
         wrap: whether the diagonal begins again after n + 1 rows; default False.
 
-    Result: an array.
+    Result: an array of the shape and type of `a`.
 
     >>> import treadle as td
     >>> td.fill_diagonal(td.zeros((2, 3), int), [4, 5])
@@ -444,9 +444,9 @@ def compress(condition: ArrayLike, a: ArrayLike, axis: int | None = None) -> Arr
     Parameters
         condition: a 1-D array of booleans.
         a: an array of any shape.
-        axis: the axis, from −rank to rank − 1; optional.
+        axis: the axis, from −rank to rank − 1; default None: of the flattened array.
 
-    Result: an array.
+    Result: an array like `a` with fewer elements along the axis; of rank 1 for axis None.
 
     Errors: `AxisError` if there is no such axis.
 
@@ -469,7 +469,7 @@ def extract(condition: ArrayLike, arr: ArrayLike) -> Array:
         condition: an array of booleans of the shape of `arr`.
         arr: an array of any shape.
 
-    Result: an array.
+    Result: an array of rank 1, whose extent is known when the program runs.
 
     >>> import numpy as np, treadle as td
     >>> td.extract(np.array([True, False, True]), np.array([1, 2, 3]))
@@ -490,9 +490,9 @@ def block(arrays: ArrayLike | Sequence[object]) -> Array:
     axis, the lists of these along the one before, and so on.
 
     Parameters
-        arrays: arrays.
+        arrays: a sequence of arrays.
 
-    Result: an array.
+    Result: an array of the rank of the blocks, or of the depth of the lists if that is more.
 
     >>> import numpy as np, treadle as td
     >>> td.block([[np.eye(1), np.zeros((1, 2))], [np.ones((1, 3))]])
@@ -538,7 +538,7 @@ def apply_over_axes(
         a: an array of any shape.
         axes: an axis or several.
 
-    Result: an array.
+    Result: an array of the rank of `a`.
 
     >>> import numpy as np, treadle as td
     >>> td.apply_over_axes(td.sum, np.ones((2, 3)), (0, 1))

@@ -109,7 +109,7 @@ def ix_(*arrays: ArrayLike) -> tuple[Array, ...]:
     Parameters
         *arrays: 1-D arrays of integers or booleans.
 
-    Result: a tuple of arrays.
+    Result: a tuple of arrays, of a rank that is their number.
 
     >>> import numpy as np, treadle as td
     >>> [x.shape for x in td.ix_(np.array([0, 2]), np.array([1, 3, 4]))]
@@ -136,7 +136,7 @@ def diag_indices(n: IntLike, ndim: int = 2) -> tuple[Array, ...]:
         n: the extent of each axis.
         ndim: the number of axes; default 2.
 
-    Result: a tuple of arrays.
+    Result: a tuple of `ndim` arrays (n,) of int64.
 
     >>> import treadle as td
     >>> [x.tolist() for x in td.diag_indices(3)]
@@ -154,7 +154,7 @@ def diag_indices_from(a: ArrayLike) -> tuple[Array, ...]:
     Parameters
         a: an array of any shape.
 
-    Result: a tuple of arrays.
+    Result: a tuple of arrays of int64, one for each axis.
 
     >>> import treadle as td
     >>> td.diag_indices_from(td.eye(2))
@@ -182,7 +182,7 @@ def tril_indices(n: IntLike, k: int = 0, m: IntLike | None = None) -> tuple[Arra
         k: the diagonal: 0 the main one, positive above it, negative below; default 0.
         m: a number of columns; default: as many as rows.
 
-    Result: two arrays.
+    Result: a pair of int64 arrays: the rows and the columns.
 
     >>> import treadle as td
     >>> [x.tolist() for x in td.tril_indices(2)]
@@ -204,7 +204,7 @@ def triu_indices(n: IntLike, k: int = 0, m: IntLike | None = None) -> tuple[Arra
         k: the diagonal: 0 the main one, positive above it, negative below; default 0.
         m: a number of columns; default: as many as rows.
 
-    Result: two arrays.
+    Result: a pair of int64 arrays: the rows and the columns.
 
     >>> import treadle as td
     >>> td.triu_indices(2)
@@ -250,7 +250,7 @@ def tril_indices_from(a: ArrayLike, k: int = 0) -> tuple[Array, Array]:
         a: an array of any shape.
         k: the diagonal: 0 the main one, positive above it, negative below; default 0.
 
-    Result: two arrays.
+    Result: a pair of int64 arrays: the rows and the columns.
 
     >>> import numpy as np, treadle as td
     >>> td.tril_indices_from(np.arange(6).reshape(2, 3))
@@ -270,7 +270,7 @@ def triu_indices_from(a: ArrayLike, k: int = 0) -> tuple[Array, Array]:
         a: an array of any shape.
         k: the diagonal: 0 the main one, positive above it, negative below; default 0.
 
-    Result: two arrays.
+    Result: a pair of int64 arrays: the rows and the columns.
 
     >>> import numpy as np, treadle as td
     >>> td.triu_indices_from(np.arange(6).reshape(2, 3))
@@ -301,7 +301,7 @@ def mask_indices(n: IntLike, mask_func: Callable[..., Array], k: int = 0) -> tup
         mask_func: `td.triu`, `td.tril` or a function like these.
         k: the diagonal: 0 the main one, positive above it, negative below; default 0.
 
-    Result: a tuple of arrays.
+    Result: a pair of int64 arrays: the rows and the columns.
 
     >>> import treadle as td
     >>> [x.tolist() for x in td.mask_indices(2, td.triu)]
@@ -326,7 +326,8 @@ def unravel_index(
         shape: an extent, or an extent for each axis; Python integers or integer scalars.
         order: "C" (default): the last index varies fastest; "F": the first.
 
-    Result: tuple[Value, ...].
+    Result: a tuple of arrays of the shape of `indices` (scalars if it is a number), one for each
+        axis.
 
     >>> import numpy as np, treadle as td
     >>> [x.tolist() for x in td.unravel_index(np.array([1, 5]), (2, 3))]

@@ -217,9 +217,9 @@ def squeeze(a: ArrayLike, axis: AxisLike | None = None) -> Array:
 
     Parameters
         a: an array of any shape.
-        axis: the axis, from −rank to rank − 1; optional.
+        axis: the axis, from −rank to rank − 1; default None: all of extent 1.
 
-    Result: an array.
+    Result: an array of lower rank, with the same elements.
 
     Errors: `AxisError` if there is no such axis.
 
@@ -265,7 +265,7 @@ def expand_dims(a: ArrayLike, axis: int) -> Array:
         a: an array of any shape.
         axis: the axis, from −rank to rank − 1.
 
-    Result: an array.
+    Result: an array of one rank more, with the same elements.
 
     Errors: `AxisError` if there is no such axis.
 
@@ -339,7 +339,7 @@ def swapaxes(a: ArrayLike, first: int, second: int) -> Array:
         first: an axis.
         second: another axis.
 
-    Result: an array.
+    Result: an array with the same elements, and its axes in that order.
 
     >>> import numpy as np, treadle as td
     >>> td.swapaxes(np.arange(6).reshape(2, 3), 0, 1)
@@ -403,7 +403,7 @@ def reverse(a: ArrayLike, axis: AxisLike | None = None) -> Array:
 
     Parameters
         a: an array of any shape.
-        axis: the axis, from −rank to rank − 1; optional.
+        axis: the axis, from −rank to rank − 1; default None: all axes.
 
     Result: an array of the shape of `a`.
 
@@ -470,7 +470,7 @@ def replicate(a: ArrayLike, n: IntLike, axis: int = 0) -> Array:
         n: the number of copies.
         axis: the axis, from −rank to rank − 1; default 0.
 
-    Result: an array.
+    Result: an array of one rank more.
 
     Errors: `AxisError` if there is no such axis.
 
@@ -497,7 +497,7 @@ def roll(a: ArrayLike, shift: IntLike | Sequence[IntLike], axis: AxisLike | None
     Parameters
         a: an array of any shape.
         shift: by how many places, for each axis.
-        axis: the axis, from −rank to rank − 1; optional.
+        axis: the axis, from −rank to rank − 1; default None: of the flattened array.
 
     Result: an array of the shape of `a`.
 
@@ -549,7 +549,7 @@ def diagonal(a: ArrayLike, offset: int = 0, axis1: int = 0, axis2: int = 1) -> A
         axis1: the first axis of the matrices; default 0.
         axis2: the second one; default 1.
 
-    Result: an array.
+    Result: an array without the two axes, and with the diagonal as its last.
 
     >>> import numpy as np, treadle as td
     >>> td.diagonal(np.arange(6).reshape(2, 3))
@@ -597,7 +597,7 @@ def backpermute(
         f: a function of the index in the result that returns the index in `a`.
         a: an array of any shape.
 
-    Result: an array.
+    Result: an array of that shape, in the type of `a`.
 
     >>> import numpy as np, treadle as td
     >>> td.backpermute((3, 2), lambda i, j: (j, i), np.arange(6).reshape(2, 3))
@@ -642,7 +642,7 @@ def gather(
         indices: an array of integers.
         axis: the axis, from −rank to rank − 1; default 0.
 
-    Result: an array.
+    Result: an array with the axes of `indices` in the place of the axis.
 
     Errors: `AxisError` if there is no such axis.
 
@@ -734,7 +734,7 @@ def take_along_axis(a: ArrayLike, indices: ArrayLike, axis: int = -1) -> Array:
         indices: an array of integers.
         axis: the axis, from −rank to rank − 1; default -1.
 
-    Result: an array.
+    Result: an array of the shape of `indices`, in the type of `a`.
 
     Errors: `AxisError` if there is no such axis.
 

@@ -63,10 +63,10 @@ def concatenate(arrays: Iterable[ArrayLike], axis: int | None = 0) -> Array:
     """Join arrays along an existing axis; with axis None, flattened ones.
 
     Parameters
-        arrays: arrays.
+        arrays: a sequence of arrays.
         axis: the axis, from −rank to rank − 1; default 0; None: flattened arrays are joined.
 
-    Result: an array.
+    Result: an array of the promoted type, whose extent along the axis is the sum of theirs.
 
     Errors: `AxisError` if there is no such axis.
 
@@ -163,10 +163,10 @@ def stack(arrays: Iterable[ArrayLike], axis: int = 0) -> Array:
     """Join arrays along a new axis.
 
     Parameters
-        arrays: arrays.
+        arrays: a sequence of arrays.
         axis: the axis, from −rank to rank − 1; default 0.
 
-    Result: an array.
+    Result: an array of one rank more, and of the promoted type.
 
     Errors: `AxisError` if there is no such axis.
 
@@ -211,7 +211,7 @@ def pad(
         mode: "constant" (default), "edge", "reflect", "symmetric" or "wrap".
         constant_values: the value of the mode "constant"; default 0.
 
-    Result: an array.
+    Result: an array of the rank and type of `a`, with larger extents.
 
     >>> import numpy as np, treadle as td
     >>> td.pad(np.array([3, 1, 2]), 1, mode="edge")

@@ -214,7 +214,7 @@ def array(object: Nested, dtype: DTypeLike | None = None) -> Array:
         object: data, a number, or nested lists of numbers and arrays.
         dtype: the element type: td.float32, np.float32, float, "float32", …; optional.
 
-    Result: an array.
+    Result: an array, with an axis for each level of lists before those of the elements.
 
     >>> import treadle as td
     >>> n = td.sum(td.iota(4))
@@ -266,7 +266,7 @@ def asarray(
         device: where programs compute, as `a.device` says; another is refused; optional.
         copy: True: data is copied now; None (default): only where it must be; False: never.
 
-    Result: an array.
+    Result: an array of the shape of `a`, in its type unless `dtype` is given.
 
     Errors: `ShapeError` for `copy=False` of what has no memory of its own, such as a list.
 
@@ -296,7 +296,7 @@ def from_dlpack(x: ArrayLike, /, *, device: str | None = None, copy: bool | None
         device: where programs compute, as `a.device` says; another is refused; optional.
         copy: True: data is copied now; None (default): only where it must be; False: never.
 
-    Result: an array.
+    Result: an array of the shape and type of `x`.
 
     Errors: `TracingError` for an object without `__dlpack__`.
 
@@ -472,7 +472,7 @@ def empty_like(a: ArrayLike, dtype: DTypeLike | None = None, *, device: str | No
         dtype: the element type: td.float32, np.float32, float, "float32", …; optional.
         device: where programs compute, as `a.device` says; another is refused; optional.
 
-    Result: an array.
+    Result: an array of the shape of `a`.
 
     >>> import numpy as np, treadle as td
     >>> td.empty_like(np.arange(6).reshape(2, 3)).shape
@@ -492,7 +492,7 @@ def zeros_like(a: ArrayLike, dtype: DTypeLike | None = None, *, device: str | No
         dtype: the element type: td.float32, np.float32, float, "float32", …; optional.
         device: where programs compute, as `a.device` says; another is refused; optional.
 
-    Result: an array.
+    Result: an array of the shape of `a`.
 
     >>> import numpy as np, treadle as td
     >>> td.zeros_like(np.arange(6).reshape(2, 3))
@@ -514,7 +514,7 @@ def ones_like(a: ArrayLike, dtype: DTypeLike | None = None, *, device: str | Non
         dtype: the element type: td.float32, np.float32, float, "float32", …; optional.
         device: where programs compute, as `a.device` says; another is refused; optional.
 
-    Result: an array.
+    Result: an array of the shape of `a`.
 
     >>> import numpy as np, treadle as td
     >>> td.ones_like(np.array([3, 1, 2]))
@@ -542,7 +542,7 @@ def full_like(
         dtype: the element type: td.float32, np.float32, float, "float32", …; optional.
         device: where programs compute, as `a.device` says; another is refused; optional.
 
-    Result: an array.
+    Result: an array of the shape of `a`.
 
     >>> import numpy as np, treadle as td
     >>> td.full_like(np.array([0.0, 0.5, 1.0]), 0.25)

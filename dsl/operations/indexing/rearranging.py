@@ -71,7 +71,7 @@ def moveaxis(a: ArrayLike, source: AxisLike, destination: AxisLike) -> Array:
         source: the axes to move.
         destination: where they go.
 
-    Result: an array.
+    Result: an array with the same elements, and its axes in that order.
 
     >>> import numpy as np, treadle as td
     >>> td.moveaxis(np.zeros((3, 4, 5)), 0, -1).shape
@@ -112,7 +112,7 @@ def rollaxis(a: ArrayLike, axis: int, start: int = 0) -> Array:
         axis: the axis, from −rank to rank − 1.
         start: the axis before which it goes; default 0.
 
-    Result: an array.
+    Result: an array with the same elements, and its axes in that order.
 
     Errors: `AxisError` if there is no such axis.
 
@@ -141,7 +141,7 @@ def matrix_transpose(a: ArrayLike) -> Array:
     Parameters
         a: matrices (…, m, n).
 
-    Result: an array.
+    Result: an array (…, n, m).
 
     >>> import numpy as np, treadle as td
     >>> td.matrix_transpose(np.zeros((5, 2, 3))).shape
@@ -213,7 +213,7 @@ def rot90(a: ArrayLike, k: int = 1, axes: Sequence[int] = (0, 1)) -> Array:
         k: how many quarter turns; default 1.
         axes: the plane; default (0, 1).
 
-    Result: an array.
+    Result: an array with the extents of the two axes exchanged if `k` is odd.
 
     >>> import numpy as np, treadle as td
     >>> td.rot90(np.array([[1, 2], [3, 4]]))
@@ -248,9 +248,9 @@ def repeat(a: ArrayLike, repeats: ArrayLike, axis: int | None = None) -> Array:
     Parameters
         a: an array of any shape.
         repeats: how often each element is repeated.
-        axis: the axis, from −rank to rank − 1; optional.
+        axis: the axis, from −rank to rank − 1; default None: of the flattened array.
 
-    Result: an array.
+    Result: an array like `a` with more elements along the axis; of rank 1 for axis None.
 
     Errors: `AxisError` if there is no such axis.
 
@@ -289,7 +289,7 @@ def tile(a: ArrayLike, reps: int | Sequence[int]) -> Array:
         a: an array of any shape.
         reps: how often along each axis.
 
-    Result: an array.
+    Result: an array whose extents are those of `a`, times `reps`.
 
     >>> import numpy as np, treadle as td
     >>> td.tile(np.array([1, 2]), (2, 2))
@@ -384,7 +384,7 @@ def broadcast_arrays(*arrays: ArrayLike) -> tuple[Array, ...]:
     Parameters
         *arrays: arrays.
 
-    Result: a tuple of arrays.
+    Result: a tuple of arrays of one shape.
 
     >>> import numpy as np, treadle as td
     >>> [x.shape for x in td.broadcast_arrays(np.zeros((3, 1)), np.zeros(4))]
@@ -405,9 +405,9 @@ def hstack(arrays: Iterable[ArrayLike]) -> Array:
     """Join along axis 1, or along axis 0 arrays of rank 1.
 
     Parameters
-        arrays: arrays.
+        arrays: a sequence of arrays.
 
-    Result: an array.
+    Result: an array of the rank of the operands, at least 1.
 
     >>> import numpy as np, treadle as td
     >>> td.hstack([np.array([3, 1, 2]), np.array([2, 0, 1])])
@@ -424,9 +424,9 @@ def vstack(arrays: Iterable[ArrayLike]) -> Array:
     """Join along axis 0; arrays of rank 1 are rows.
 
     Parameters
-        arrays: arrays.
+        arrays: a sequence of arrays.
 
-    Result: an array.
+    Result: an array of rank 2 or more.
 
     >>> import numpy as np, treadle as td
     >>> td.vstack([np.array([1, 2]), np.array([3, 4])])
@@ -443,9 +443,9 @@ def dstack(arrays: Iterable[ArrayLike]) -> Array:
     """Join along axis 2, after `atleast_3d`.
 
     Parameters
-        arrays: arrays.
+        arrays: a sequence of arrays.
 
-    Result: an array.
+    Result: an array of rank 3 or more.
 
     >>> import numpy as np, treadle as td
     >>> td.dstack([np.array([3, 1, 2]), np.array([2, 0, 1])]).shape
@@ -461,9 +461,9 @@ def column_stack(arrays: Iterable[ArrayLike]) -> Array:
     """A matrix whose columns are arrays of rank 1; matrices are joined along axis 1.
 
     Parameters
-        arrays: arrays.
+        arrays: a sequence of arrays.
 
-    Result: an array.
+    Result: an array (rows, columns).
 
     >>> import numpy as np, treadle as td
     >>> td.column_stack([np.array([3, 1, 2]), np.array([2, 0, 1])])
@@ -483,10 +483,10 @@ def append(a: ArrayLike, values: ArrayLike, axis: int | None = None) -> Array:
 
     Parameters
         a: an array of any shape.
-        values: the values, an array.
-        axis: the axis, from −rank to rank − 1; optional.
+        values: what follows `a`: an array of its other extents.
+        axis: the axis, from −rank to rank − 1; default None: of the flattened array.
 
-    Result: an array.
+    Result: an array of the promoted type; of rank 1 for axis None, else longer along the axis.
 
     Errors: `AxisError` if there is no such axis.
 
@@ -510,7 +510,7 @@ def array_split(a: ArrayLike, parts: int | Sequence[int], axis: int = 0) -> tupl
         parts: the number of equal parts, or the indices at which parts begin.
         axis: the axis, from −rank to rank − 1; default 0.
 
-    Result: a tuple of arrays.
+    Result: a tuple of arrays, one for each part, that differ from `a` in this extent.
 
     Errors: `AxisError` if there is no such axis.
 
@@ -532,7 +532,7 @@ def split(a: ArrayLike, parts: int | Sequence[int], axis: int = 0) -> tuple[Arra
         parts: the number of equal parts, or the indices at which parts begin.
         axis: the axis, from −rank to rank − 1; default 0.
 
-    Result: a tuple of arrays.
+    Result: a tuple of arrays, one for each part, of equal shape.
 
     Errors: `AxisError` if there is no such axis.
 
@@ -553,7 +553,7 @@ def hsplit(a: ArrayLike, parts: int | Sequence[int]) -> tuple[Array, ...]:
         a: an array of any shape.
         parts: the number of equal parts, or the indices at which parts begin.
 
-    Result: a tuple of arrays.
+    Result: a tuple of arrays, one for each part.
 
     >>> import numpy as np, treadle as td
     >>> td.hsplit(np.arange(6).reshape(2, 3), 3)
@@ -577,7 +577,7 @@ def vsplit(a: ArrayLike, parts: int | Sequence[int]) -> tuple[Array, ...]:
         a: an array of any shape.
         parts: the number of equal parts, or the indices at which parts begin.
 
-    Result: a tuple of arrays.
+    Result: a tuple of arrays, one for each part.
 
     >>> import numpy as np, treadle as td
     >>> td.vsplit(np.arange(6).reshape(2, 3), 2)
@@ -598,7 +598,7 @@ def dsplit(a: ArrayLike, parts: int | Sequence[int]) -> tuple[Array, ...]:
         a: an array of any shape.
         parts: the number of equal parts, or the indices at which parts begin.
 
-    Result: a tuple of arrays.
+    Result: a tuple of arrays, one for each part.
 
     >>> import treadle as td
     >>> td.dsplit(td.ones((1, 1, 2)), 2)
@@ -654,7 +654,7 @@ def unstack(a: ArrayLike, axis: int = 0) -> tuple[Array, ...]:
         a: an array of any shape.
         axis: the axis, from −rank to rank − 1; default 0.
 
-    Result: a tuple of arrays.
+    Result: a tuple of as many arrays as the extent, without the axis.
 
     Errors: `AxisError` if there is no such axis.
 

@@ -53,7 +53,7 @@ def update(a: ArrayLike, index: Indexing, new: Element) -> Array:
         index: an index as in `a[index]`.
         new: the new elements: numbers or an array that broadcasts to the part.
 
-    Result: an array.
+    Result: an array of the shape and type of `a`.
 
     >>> import numpy as np, treadle as td
     >>> td.run(td.update(np.zeros((2, 4), int), (0, slice(1, None, 2)), [7, 8]))

@@ -50,7 +50,7 @@ def permutation(key: KeyLike, x: ArrayLike, axis: int = 0) -> Array:
         x: an integer, known at trace time or not, or an array.
         axis: of an array: which slices move.
 
-    Result: an array.
+    Result: an int64 array (x,) for an integer; for an array, one of its shape and type.
 
     Errors: `AxisError` if there is no such axis.
 
@@ -73,7 +73,7 @@ def shuffle(key: KeyLike, x: ArrayLike, axis: int = 0) -> Array:
         x: an array, of at least one axis.
         axis: which slices move.
 
-    Result: an array.
+    Result: an array of the shape and type of `x`.
 
     Errors: `AxisError` if there is no such axis.
 
@@ -110,7 +110,7 @@ def choice(
     rates p, which is choosing one after the other; those of probability 0 come last.  More choices
     than elements, without `replace`: `ShapeError`.
 
-    Result: arrays, as described.
+    Result: an array in the type of `a` (int64 for an integer).
 
     Errors: `AxisError` if there is no such axis.
 

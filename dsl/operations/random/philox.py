@@ -217,7 +217,7 @@ def key(seed: IntLike) -> Any:
     A key is a value: the same key gives the same numbers, so each use needs its own, made by
     `split` or `fold_in`.
 
-    Result: arrays, as described.
+    Result: a key: an array (2,) of uint32, or two scalars inside a kernel.
 
     >>> import treadle as td
     >>> td.run(td.random.key(7))
@@ -261,7 +261,7 @@ def fold_in(key: KeyLike, n: IntLike) -> Any:
         key: an array (2,) of uint32, or two scalars.
         n: an integer, in kernels usually an index.
 
-    Result: arrays, as described.
+    Result: a key: an array (2,) of uint32, or two scalars inside a kernel.
 
     >>> import treadle as td
     >>> key = td.random.key(0)
@@ -286,7 +286,7 @@ def split(key: KeyLike, n: IntLike = 2) -> Any:
         key: a key.
         n: a number of elements, ≥ 0; default 2.
 
-    Result: arrays, as described.
+    Result: an array (n, 2) of uint32; inside a kernel a tuple of n keys.
 
     >>> import treadle as td
     >>> first, second = td.random.split(td.random.key(0))

@@ -146,9 +146,9 @@ def integers(
     Parameters
         key: an array (2,) of uint32, or two scalars.
         shape: the extents; () inside a kernel.
-        low, high: integers, known at trace time or not, or arrays that broadcast to `shape`;
-            `high` may be one more than the largest number of the type.  Where low ≥ high: an error
-            for numbers, `low` for elements of arrays.
+        low, high: integers, known at trace time or not, or arrays that broadcast to `shape`; `high`
+            may be one more than the largest number of the type. Where low ≥ high: an error for
+            numbers, `low` for elements of arrays.
         dtype: an integer type.
 
     Lemire's method (2019), without bias: of x, a word of 32 bits (64 for types of 64 bits), and

@@ -46,7 +46,7 @@ def diff(
         prepend: an array, or one number, to be joined before `a`; optional.
         append: an array, or one number, to be joined after `a`; optional.
 
-    Result: an array.
+    Result: an array of the shape of `a`, shorter by `n` along the axis.
 
     Errors: `AxisError` if there is no such axis.
 
@@ -91,7 +91,7 @@ def ediff1d(
         to_end: values after the differences; optional.
         to_begin: values before the differences; optional.
 
-    Result: an array.
+    Result: an array of rank 1: a.size − 1 differences and the other elements.
 
     >>> import numpy as np, treadle as td
     >>> td.ediff1d(np.array([3, 1, 2]))
@@ -178,7 +178,7 @@ def trapezoid(y: ArrayLike, x: ArrayLike | None = None, dx: float = 1.0, axis: i
         dx: the distance of neighbours; default 1.
         axis: the axis, from −rank to rank − 1; default -1.
 
-    Result: an array.
+    Result: an array without the axis, in floating point.
 
     Errors: `AxisError` if there is no such axis.
 
@@ -214,7 +214,7 @@ def unwrap(
         axis: the axis, from −rank to rank − 1; default -1.
         period: the period; default 2π.
 
-    Result: an array.
+    Result: an array of the shape of `p`, in floating point.
 
     Errors: `AxisError` if there is no such axis.
 

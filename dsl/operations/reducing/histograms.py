@@ -42,7 +42,7 @@ def histogram_bin_edges(
         range: the lowest and the highest edge; default: the least and the greatest element.
         weights: a weight for each element; default: all 1.
 
-    Result: an array.
+    Result: an array (bins + 1,), ascending.
 
     >>> import numpy as np, treadle as td
     >>> td.histogram_bin_edges(np.array([0, 4]), bins=2)
@@ -76,7 +76,7 @@ def histogramdd(
         density: whether to scale so that the integral is 1; optional.
         weights: a weight for each element; default: all 1.
 
-    Result: tuple[Array, list[Array]].
+    Result: the counts, with an axis for each coordinate, and a list of the edges along each axis.
 
     >>> import numpy as np, treadle as td
     >>> points = np.array([[0.0, 0.0], [0.9, 0.2], [1.0, 1.0]])
@@ -159,7 +159,8 @@ def histogram2d(
         density: whether to scale so that the integral is 1; optional.
         weights: a weight for each element; default: all 1.
 
-    Result: three arrays.
+    Result: three arrays: counts (float64, one axis for x and one for y), the edges along x, and
+        along y.
 
     >>> import numpy as np, treadle as td
     >>> td.histogram2d(np.array([0, 0, 1]), np.array([0, 1, 1]), bins=2)[0]

@@ -261,7 +261,7 @@ def flatnonzero(a: ArrayLike) -> Array:
     Parameters
         a: an array of any shape.
 
-    Result: an array.
+    Result: an int64 array of rank 1, whose extent is known when the program runs.
 
     >>> import numpy as np, treadle as td
     >>> td.flatnonzero(np.array([2, 0, 1]))
@@ -283,7 +283,7 @@ def nonzero(a: ArrayLike) -> tuple[Array, ...]:
     Parameters
         a: an array of any shape.
 
-    Result: a tuple of arrays.
+    Result: a tuple of int64 arrays of rank 1.
 
     >>> import numpy as np, treadle as td
     >>> [x.tolist() for x in td.nonzero(np.array([[0, 3], [4, 0]]))]
@@ -309,7 +309,7 @@ def argwhere(a: ArrayLike) -> Array:
     Parameters
         a: an array of any shape.
 
-    Result: an array.
+    Result: an int64 array (count, rank), whose number of rows is known when the program runs.
 
     >>> import numpy as np, treadle as td
     >>> td.argwhere(np.array([2, 0, 1]))

@@ -105,7 +105,7 @@ def scanl(
         a: an array of rank ≥ 1.
         axis: the axis, from −rank to rank − 1; default -1.
 
-    Result: an array.
+    Result: an array of the shape of `a`, one longer along the axis.
 
     Errors: `AxisError` if there is no such axis.
 
@@ -134,7 +134,7 @@ def scanl1(
         a: an array of any shape.
         axis: the axis, from −rank to rank − 1; default -1.
 
-    Result: an array of the shape of `f`.
+    Result: an array of the shape of `a`.
 
     Errors: `AxisError` if there is no such axis.
 
@@ -200,7 +200,7 @@ def scanr(
         a: an array of any shape.
         axis: the axis, from −rank to rank − 1; default -1.
 
-    Result: an array.
+    Result: an array of the shape of `a`, one longer along the axis.
 
     Errors: `AxisError` if there is no such axis.
 
@@ -230,7 +230,7 @@ def scanr1(
         a: an array of any shape.
         axis: the axis, from −rank to rank − 1; default -1.
 
-    Result: an array of the shape of `f`.
+    Result: an array of the shape of `a`.
 
     Errors: `AxisError` if there is no such axis.
 
@@ -314,7 +314,7 @@ def cumsum(a: ArrayLike, axis: int | None = None, *, schedule: ScheduleLike | No
 
     Parameters
         a: an array of any shape.
-        axis: the axis, from −rank to rank − 1; optional.
+        axis: the axis, from −rank to rank − 1; default None: of the flattened array.
 
     Result: an array of the shape of `a`.
 
@@ -338,7 +338,7 @@ def cumprod(
 
     Parameters
         a: an array of any shape.
-        axis: the axis, from −rank to rank − 1; optional.
+        axis: the axis, from −rank to rank − 1; default None: of the flattened array.
 
     Result: an array of the shape of `a`.
 
@@ -366,11 +366,11 @@ def cumulative_sum(
 
     Parameters
         x: a number, or an array of any shape.
-        axis: the axis, from −rank to rank − 1; optional.
+        axis: the axis, from −rank to rank − 1; needed unless the rank is 1.
         dtype: the element type: td.float32, np.float32, float, "float32", …; optional.
         include_initial: whether the result begins with the neutral element; default False.
 
-    Result: an array.
+    Result: an array of the shape of `x`, with one more along the axis if `include_initial`.
 
     Errors: `AxisError` if there is no such axis.
 
@@ -394,11 +394,11 @@ def cumulative_prod(
 
     Parameters
         x: a number, or an array of any shape.
-        axis: the axis, from −rank to rank − 1; optional.
+        axis: the axis, from −rank to rank − 1; needed unless the rank is 1.
         dtype: the element type: td.float32, np.float32, float, "float32", …; optional.
         include_initial: whether the result begins with the neutral element; default False.
 
-    Result: an array.
+    Result: an array of the shape of `x`, with one more along the axis if `include_initial`.
 
     Errors: `AxisError` if there is no such axis.
 
@@ -439,7 +439,7 @@ def cummax(a: ArrayLike, axis: int | None = None, *, schedule: ScheduleLike | No
 
     Parameters
         a: an array of any shape.
-        axis: the axis, from −rank to rank − 1; optional.
+        axis: the axis, from −rank to rank − 1; default None: of the flattened array.
 
     Result: an array of the shape of `a`.
 
@@ -460,7 +460,7 @@ def cummin(a: ArrayLike, axis: int | None = None, *, schedule: ScheduleLike | No
 
     Parameters
         a: an array of any shape.
-        axis: the axis, from −rank to rank − 1; optional.
+        axis: the axis, from −rank to rank − 1; default None: of the flattened array.
 
     Result: an array of the shape of `a`.
 

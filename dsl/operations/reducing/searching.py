@@ -135,7 +135,7 @@ def argpartition(a: ArrayLike, kth: int, axis: int | None = -1) -> Array:
         kth: the place, in sorted order, of the element that separates the two sides.
         axis: the axis, from −rank to rank − 1; default -1.
 
-    Result: an array.
+    Result: an array of int64 of the shape of `a`.
 
     Errors: `AxisError` if there is no such axis.
 
@@ -167,7 +167,7 @@ def lexsort(keys: Sequence[ArrayLike] | ArrayLike, axis: int = -1) -> Array:
         keys: arrays of equal shape; the last is the primary key.
         axis: the axis; default −1.
 
-    Result: an array.
+    Result: an int64 array of the shape of one key.
 
     Errors: `AxisError` if there is no such axis.
 

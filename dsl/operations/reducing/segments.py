@@ -156,10 +156,9 @@ def fold_seg(
         init: the initial value: a number, or a tuple or class of numbers.
         a: an array of any shape.
         lengths: a 1-D array of integers: the lengths of the segments, whose sum is the extent of
-            the
-            last axis.
+            the last axis.
 
-    Result: an array.
+    Result: an array of the shape of `a` but for the last axis, which has one element per segment.
 
     >>> import numpy as np, treadle as td
     >>> td.run(td.fold_seg(lambda x, y: x + y, 0, np.array([1, 2, 3]), np.array([2, 0, 1])))
@@ -185,10 +184,9 @@ def fold1_seg(
         f: an associative function (x, y) of two elements.
         a: an array of any shape.
         lengths: a 1-D array of integers: the lengths of the segments, whose sum is the extent of
-            the
-            last axis.
+            the last axis.
 
-    Result: an array.
+    Result: an array of the shape of `a` but for the last axis, which has one element per segment.
 
     >>> import numpy as np, treadle as td
     >>> add = lambda a, b: a + b
@@ -475,10 +473,9 @@ def scanl_seg(
         init: the initial value: a number, or a tuple or class of numbers.
         a: an array of any shape.
         lengths: a 1-D array of integers: the lengths of the segments, whose sum is the extent of
-            the
-            last axis.
+            the last axis.
 
-    Result: an array.
+    Result: an array of the shape of `a`, longer along the last axis by one for each segment.
 
     >>> import numpy as np, treadle as td
     >>> add = lambda a, b: a + b
@@ -505,10 +502,9 @@ def scanl1_seg(
         f: a function of scalars.
         a: an array of any shape.
         lengths: a 1-D array of integers: the lengths of the segments, whose sum is the extent of
-            the
-            last axis.
+            the last axis.
 
-    Result: an array of the shape of `f`.
+    Result: an array of the shape of `a`.
 
     >>> import numpy as np, treadle as td
     >>> add = lambda a, b: a + b
@@ -538,10 +534,9 @@ def scanl_total_seg(
         init: the initial value: a number, or a tuple or class of numbers.
         a: an array of any shape.
         lengths: a 1-D array of integers: the lengths of the segments, whose sum is the extent of
-            the
-            last axis.
+            the last axis.
 
-    Result: two arrays.
+    Result: the prefixes, of the shape of `a`, and the total of each segment.
 
     >>> import numpy as np, treadle as td
     >>> add = lambda a, b: a + b
@@ -570,10 +565,9 @@ def scanr_seg(
         init: the initial value: a number, or a tuple or class of numbers.
         a: an array of any shape.
         lengths: a 1-D array of integers: the lengths of the segments, whose sum is the extent of
-            the
-            last axis.
+            the last axis.
 
-    Result: an array.
+    Result: an array of the shape of `a`, longer along the last axis by one for each segment.
 
     >>> import numpy as np, treadle as td
     >>> add = lambda a, b: a + b
@@ -598,10 +592,9 @@ def scanr1_seg(
         f: a function of scalars.
         a: an array of any shape.
         lengths: a 1-D array of integers: the lengths of the segments, whose sum is the extent of
-            the
-            last axis.
+            the last axis.
 
-    Result: an array of the shape of `f`.
+    Result: an array of the shape of `a`.
 
     >>> import numpy as np, treadle as td
     >>> add = lambda a, b: a + b
@@ -629,10 +622,9 @@ def scanr_total_seg(
         init: the initial value: a number, or a tuple or class of numbers.
         a: an array of any shape.
         lengths: a 1-D array of integers: the lengths of the segments, whose sum is the extent of
-            the
-            last axis.
+            the last axis.
 
-    Result: two arrays.
+    Result: the suffixes, of the shape of `a`, and the total of each segment.
 
     >>> import numpy as np, treadle as td
     >>> add = lambda a, b: a + b

@@ -59,7 +59,7 @@ def unique_all(x: ArrayLike) -> UniqueAll:
     Parameters
         x: a number, or an array of any shape.
 
-    Result: UniqueAll.
+    Result: a named tuple (values, indices, inverse_indices, counts).
 
     >>> import numpy as np, treadle as td
     >>> found = td.unique_all(np.array([3, 1, 3]))
@@ -95,7 +95,7 @@ def unique_counts(x: ArrayLike) -> UniqueCounts:
     Parameters
         x: a number, or an array of any shape.
 
-    Result: UniqueCounts.
+    Result: a named tuple (values, counts).
 
     >>> import numpy as np, treadle as td
     >>> td.unique_counts(np.array([3, 1, 3])).counts
@@ -114,7 +114,7 @@ def unique_inverse(x: ArrayLike) -> UniqueInverse:
     Parameters
         x: a number, or an array of any shape.
 
-    Result: UniqueInverse.
+    Result: a named tuple (values, inverse_indices).
 
     >>> import numpy as np, treadle as td
     >>> td.unique_inverse(np.array([3, 1, 3]))
@@ -133,7 +133,7 @@ def unique_values(x: ArrayLike) -> Array:
     Parameters
         x: a number, or an array of any shape.
 
-    Result: an array.
+    Result: a sorted array of rank 1, whose extent is known when the program runs.
 
     >>> import numpy as np, treadle as td
     >>> td.unique_values(np.array([3, 1, 2]))
@@ -161,7 +161,7 @@ def union1d(ar1: ArrayLike, ar2: ArrayLike) -> Array:
         ar1: an array, taken as 1-D.
         ar2: an array, taken as 1-D.
 
-    Result: an array.
+    Result: a sorted array of rank 1, whose extent is known when the program runs.
 
     >>> import numpy as np, treadle as td
     >>> td.union1d(np.array([3, 1]), np.array([2, 3]))
@@ -187,7 +187,8 @@ def intersect1d(
         assume_unique: has no effect; for NumPy's sake; default False.
         return_indices: whether to return the indices in both arrays, too; default False.
 
-    Result: Array | tuple[Array, Array, Array].
+    Result: a sorted array of rank 1, whose extent is known when the program runs; with
+        `return_indices` also two int64 arrays.
 
     >>> import numpy as np, treadle as td
     >>> td.intersect1d(np.array([3, 1, 3]), np.array([2, 3]))
@@ -214,7 +215,7 @@ def setdiff1d(ar1: ArrayLike, ar2: ArrayLike, assume_unique: bool = False) -> Ar
         ar2: an array, taken as 1-D.
         assume_unique: has no effect; for NumPy's sake; default False.
 
-    Result: an array.
+    Result: a sorted array of rank 1, whose extent is known when the program runs.
 
     >>> import numpy as np, treadle as td
     >>> td.setdiff1d(np.array([3, 1, 2]), np.array([2]))
@@ -238,7 +239,7 @@ def setxor1d(ar1: ArrayLike, ar2: ArrayLike, assume_unique: bool = False) -> Arr
         ar2: an array, taken as 1-D.
         assume_unique: has no effect; for NumPy's sake; default False.
 
-    Result: an array.
+    Result: a sorted array of rank 1, whose extent is known when the program runs.
 
     >>> import numpy as np, treadle as td
     >>> td.setxor1d(np.array([3, 1]), np.array([2, 3]))
@@ -260,9 +261,9 @@ def trim_zeros(filt: ArrayLike, trim: str = "fb", axis: AxisLike | None = None) 
     Parameters
         filt: an array.
         trim: "f" (front), "b" (back) or both (default).
-        axis: the axis, from −rank to rank − 1; optional.
+        axis: the axis, from −rank to rank − 1; default None: all.
 
-    Result: an array.
+    Result: an array of the rank and type of `filt`.
 
     Errors: `AxisError` if there is no such axis.
 

@@ -92,7 +92,7 @@ def nancumsum(a: ArrayLike, axis: int | None = None) -> Array:
 
     Parameters
         a: an array of any shape.
-        axis: the axis, from −rank to rank − 1; optional.
+        axis: the axis, from −rank to rank − 1; default None: of the flattened array.
 
     Result: an array of the shape of `a`.
 
@@ -111,7 +111,7 @@ def nancumprod(a: ArrayLike, axis: int | None = None) -> Array:
 
     Parameters
         a: an array of any shape.
-        axis: the axis, from −rank to rank − 1; optional.
+        axis: the axis, from −rank to rank − 1; default None: of the flattened array.
 
     Result: an array of the shape of `a`.
 
@@ -461,12 +461,12 @@ def allclose(
 
     Parameters
         a: an array of any shape.
-        b: an array of a shape that fits `a`.
+        b: an array that broadcasts with `a`.
         rtol: the relative tolerance; default 1e-05.
         atol: the absolute tolerance; default 1e-8.
         equal_nan: whether NaN equals NaN; default False.
 
-    Result: an array.
+    Result: a boolean, an array of rank 0.
 
     >>> import numpy as np, treadle as td
     >>> bool(td.allclose(np.ones(3), np.ones(3) + 1e-9))
@@ -489,9 +489,9 @@ def array_equal(a: ArrayLike, b: ArrayLike) -> Array:
 
     Parameters
         a: an array of any shape.
-        b: an array of a shape that fits `a`.
+        b: an array of any shape.
 
-    Result: an array.
+    Result: a boolean, an array of rank 0.
 
     >>> import numpy as np, treadle as td
     >>> td.array_equal(np.array([3, 1, 2]), np.array([2, 0, 1]))
@@ -523,7 +523,7 @@ def array_equiv(a1: ArrayLike, a2: ArrayLike) -> Array:
         a1: an array.
         a2: an array.
 
-    Result: an array.
+    Result: a boolean, an array of rank 0.
 
     >>> import numpy as np, treadle as td
     >>> bool(td.array_equiv(np.array([1, 2]), np.array([[1, 2], [1, 2]])))
