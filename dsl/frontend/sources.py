@@ -35,6 +35,8 @@ from .tracing import enclosing_kernel
 #: Array classes that need no conversion: `shape` is a tuple, `dtype` is NumPy's. A backend adds the
 #: class of its device.
 PLAIN_ARRAYS: set[type] = {np.ndarray}
+#: Classes of arrays in parts, which a backend takes as they are.
+IN_PARTS: set[type] = set()
 
 
 _PROTOCOLS = ("__cuda_array_interface__", "__dlpack__", "__array_interface__", "__array__")
@@ -108,6 +110,8 @@ def normalise_source(value: Any) -> Any:
             hint="Pass the data and the mask separately, or a.filled(value).",
         )
     if type(value) in PLAIN_ARRAYS or isinstance(value, np.ndarray) or is_lazy(value):
+        return value
+    if type(value) in IN_PARTS:
         return value
     if value is None or isinstance(value, str | dict | set):
         raise no_array(value, "use")

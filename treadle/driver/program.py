@@ -10,6 +10,8 @@ import os
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from treadle.backend.registry import load as load_backend
 from treadle.backend.registry import offered
 from treadle.backend.runtime.choosing import first_choice
@@ -18,6 +20,7 @@ from treadle.dsl.annotations import Argument, ScheduleLike
 from treadle.dsl.autodiff.custom import without_rules
 from treadle.dsl.errors import DeviceOutOfMemory, TracingError, TreadleError, user_facing
 from treadle.dsl.expr import Param
+from treadle.dsl.frontend.sources import IN_PARTS
 from treadle.dsl.frontend.trees import Tree
 from treadle.dsl.graph import Input, Leaf, topological
 from treadle.dsl.graphs.inputs import inputs_of
@@ -145,7 +148,11 @@ class Program(TracedProgram):
         return self._replaying
 
     def _held(self, data: Sequence[Any]) -> list[Any]:
-        return [*data, *(node.source for node in self.inputs[len(self.arguments) :])]
+        held = [*data, *(node.source for node in self.inputs[len(self.arguments) :])]
+        if self.devices is None and IN_PARTS and any(type(d) in IN_PARTS for d in held):
+            whole = (lambda d: d.gather()) if self.backend == "cuda" else np.asarray
+            return [whole(d) if type(d) in IN_PARTS else d for d in held]
+        return held
 
     @user_facing
     def __call__(self, *args: Argument) -> Any:

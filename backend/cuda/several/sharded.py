@@ -8,7 +8,7 @@ from math import prod
 
 import numpy as np
 
-from treadle.dsl.frontend.sources import PLAIN_ARRAYS
+from treadle.dsl.frontend.sources import IN_PARTS
 
 from ...blocks.domain import Chunks, edges, even
 from ...runtime.memory import POOL
@@ -108,7 +108,7 @@ class Sharded:
         return f"<Sharded {self.dtype} {sizes}, {len(self.parts)} parts on GPUs {gpus}>"
 
 
-PLAIN_ARRAYS.add(Sharded)
+IN_PARTS.add(Sharded)
 
 
 def boxes(chunks: Chunks) -> tuple[Box, ...]:

@@ -189,6 +189,16 @@ def test_arguments_from_other_places() -> None:
             td.shard(np.zeros(4), 8)
 
 
+def test_other_programs_take_arrays_in_parts() -> None:
+    a = matrix((5, 4))
+    with pretended(2) as machine:
+        u = td.shard(a, 2)
+        assert (td.jit(lambda a: a + 1, backend="native")(u) == a + 1).all()
+        assert (td.run(td.use(u) * 2, backend="reference") == a * 2).all()
+        found = td.jit(lambda a: a + 1, backend="cuda")(u)
+        assert (machine.devices[0].download(found) == a + 1).all()
+
+
 @pytest.mark.parametrize("devices", [0, [], [1, 1], True, "two", [-1], 1.5])
 def test_devices_are_numbers(devices: Any) -> None:
     with pytest.raises(td.TracingError, match="devices="):
