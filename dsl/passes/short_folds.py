@@ -158,7 +158,7 @@ def deep_folds(roots: Sequence[Leaf], settings: Settings) -> Short:
         return Short()
     nodes = [n for n in topological(roots) if isinstance(n, Fold) and _is_deep(n)]
     made: dict[Node, Generate] = {n: g for n in nodes if (g := _looped(n)) is not None}
-    return Short(made, deep={n: _not_too_long(n) for n in made})
+    return Short(made, deep={n: _not_too_long(n) for n in nodes if n in made})
 
 
 def _is_deep(node: Fold) -> bool:
