@@ -1,6 +1,6 @@
 """Many small products beside a library's: `python -m benchmarks.matmul.batched gpu` (or `cpu`).
 
-gpu: n × n products, n = 2 … 64, of float16 and float32, plain and with relu(a @ b + bias), beside
+gpu: n × n products of float16 (n = 2 … 128) and float32 (to 64), plain and with relu(a @ b + bias), beside
 PyTorch (cuBLAS) and a copy of as many bytes as the product reads and writes.
 cpu: beside np.matmul.
 
@@ -25,7 +25,9 @@ from benchmarks.harness import host_stopwatch
 RESULTS = Path(__file__).resolve().parents[1] / "results"
 #: Bytes that all operands and results have together, and the most products.
 BYTES, MOST = 600e6, 1_000_000
-EXTENTS = (2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 14, 15, 16, 18, 20, 24, 28, 30, 32, 36, 40, 48, 56, 64)
+EXTENTS = (2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 14, 15, 16, 18, 20, 24, 28, 30, 32, 36, 40, 48, 56, 64,
+           72, 80, 96, 100, 104, 112, 128)  # fmt: skip
+LARGEST = {"float16": 128, "float32": 64}
 #: Rounds of timings, interleaved; the least of each is kept.
 ROUNDS, CALLS = 5, 10
 
@@ -156,7 +158,7 @@ def keep(name: str, where: str, rows: list[dict[str, Any]], made: str,
 
 def main(where: str) -> None:
     if where == "gpu":
-        rows = [on_gpu(n, name) for name in ("float16", "float32") for n in EXTENTS]
+        rows = [on_gpu(n, name) for name, most in LARGEST.items() for n in EXTENTS if n <= most]
     else:
         rows = [on_cpu(n, name) for name in ("float32", "float64") for n in EXTENTS if n <= 32]
     path = keep("batched", where, rows, table(rows))

@@ -46,8 +46,9 @@ from ..lower.build import Builder, LoweringContext, element_cost
 from ..lower.gpu import common
 from ..lower.gpu.orders import BlockVisits, Visits
 from .scalars import add_product, sum_type
-from .small import MANY, on_gpu, on_tensor_cores
+from .small import MANY, on_gpu, on_tensor_cores, staged
 from .small_gpu import CHEAP, Side, SmallProducts
+from .small_staged import StagedProducts, StagedTensorProducts
 from .small_tensor import TensorProducts
 
 #: Rows of tiles that are visited together, column by column: these blocks share them in the L2.
@@ -56,6 +57,7 @@ TOGETHER = 8
 CHEAP_EPILOGUE = 24.0
 #: Lanes of a warp along rows and columns.
 LANES = (8, 4)
+_Form = type[SmallProducts] | type[TensorProducts] | type[StagedProducts]
 
 
 @dataclass(frozen=True)
@@ -115,7 +117,11 @@ def _small_kernel(builder: Builder, node: Matmul) -> Kernel | None:
     if max(element_cost((left,)), element_cost((right,))) > CHEAP:
         return None
     sides = Side(builder, left, rank + 1, rank), Side(builder, right, rank + 1, rank)
-    kernels = TensorProducts if on_tensor_cores(node.left.type, m, n, k) else SmallProducts
+    of = node.left.type, m, n, k
+    forms: tuple[_Form, _Form] = (SmallProducts, TensorProducts)
+    if staged(*of):
+        forms = StagedProducts, StagedTensorProducts
+    kernels = forms[on_tensor_cores(*of)]
     made = kernels(builder, node, *sides, epilogue, m, n, k)
     return made.kernel(True, made.kernel(False, None))
 

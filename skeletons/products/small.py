@@ -14,9 +14,16 @@ from treadle.dsl.types import ScalarType
 from .scalars import sum_type
 
 #: The largest extents for which a GPU uses the kernels (measured on an NVIDIA H200,
-#: benchmarks/matmul/batched.py): of floats, which a library multiplies too, without fused parts,
-#: of 16 bits and wider; with them, and of other types; and for rows without vectors.
-PLAIN_HALF, PLAIN, LARGEST_HALF, LARGEST, LARGEST_ODD = 56, 28, 64, 48, 16
+#: benchmarks/matmul/batched.py): of 16-bit floats, of types with 32-bit sums, and of wider ones; of
+#: floats that a library multiplies too, without fused parts; and for rows without vectors.
+LARGEST_HALF, LARGEST, LARGEST_WIDE = 112, 64, 48
+PLAIN_HALF, PLAIN, PLAIN_WIDE, LARGEST_ODD = 104, 64, 28, 16
+#: From these extents on, operands of 16-bit floats on tensor cores and types with 32-bit sums are
+#: staged in shared memory.
+STAGED_HALF, STAGED = 57, 17
+#: From there on, a library's products of 16-bit floats take as long as a copy if their extents are
+#: such multiples.
+FITTING = 16
 #: It computes at least MANY products, or any number with extents up to FEW.
 MANY, FEW = 64, 16
 #: The least m·n·k for which tensor cores are faster than multiply-adds of threads.
@@ -48,18 +55,27 @@ class Tile:
 def on_gpu(t: ScalarType, sizes: Sequence[int], count: int, plain: bool = False) -> bool:
     """Whether a GPU computes `count` products with extents m, k, n by the kernel for small ones;
     `plain`: nothing is fused into them."""
-    half = t.is_float and t.bits == 16
-    most = LARGEST_HALF if half else LARGEST
+    half, wide = t.is_float and t.bits == 16, sum_type(t).bytes > 4
+    most = LARGEST_HALF if half else LARGEST_WIDE if wide else LARGEST
     if sizes[-1] % 2:
         most = LARGEST_ODD
     elif plain and t.is_inexact:
-        most = PLAIN_HALF if half else PLAIN
+        most = PLAIN_HALF if half else PLAIN_WIDE if wide else PLAIN
+        if half and max(sizes) >= STAGED_HALF and not any(s % FITTING for s in sizes):
+            return False
     return min(sizes) > 0 and max(sizes) <= most and (count >= MANY or max(sizes) <= FEW)
 
 
 def on_tensor_cores(t: ScalarType, m: int, n: int, k: int) -> bool:
     """Whether tensor cores compute a small product of these extents."""
     return t.is_float and t.bits == 16 and m * n * k >= LEAST and n % 2 == 0
+
+
+def staged(t: ScalarType, m: int, n: int, k: int) -> bool:
+    """Whether the operands of a small product are staged in shared memory."""
+    if on_tensor_cores(t, m, n, k):
+        return max(m, n, k) >= STAGED_HALF
+    return sum_type(t).bytes == 4 and max(m, n, k) >= STAGED
 
 
 def tile_for(m: int, n: int, k: int, t: ScalarType, left: int, right: int) -> Tile:
@@ -80,6 +96,47 @@ def tile_for(m: int, n: int, k: int, t: ScalarType, left: int, right: int) -> Ti
     size = sum_type(t).bytes
     fit = [c for c in _divisors(k) if c % a == 0 and c * (rows + columns) * size <= LOADED]
     return Tile(rows, columns, max(fit, default=a), a, b)
+
+
+@dataclass(frozen=True)
+class Share:
+    """What a thread computes of a product whose operands are in shared memory: `rows` rows, and
+    `columns` columns in vectors; `deep` elements of k are loaded together.  Both are evenly spaced
+    over the product."""
+
+    rows: int
+    columns: int
+    vector: int
+    deep: int
+
+    def grid(self, m: int, n: int) -> tuple[int, int]:
+        """Threads of a product, down and across."""
+        return -(-m // self.rows), -(-n // self.columns)
+
+    def lanes(self, m: int, n: int) -> int:
+        down, across = self.grid(m, n)
+        return down * across
+
+
+#: The sums of such a thread at most; how many multiply-adds a load from shared memory costs.
+SUMS_STAGED, LOAD = 72, 3
+
+
+def share_for(m: int, n: int, k: int) -> Share:
+    """The share with the least instructions of all warps of a product, and idle lanes.
+
+    >>> share_for(64, 64, 64)
+    Share(rows=8, columns=8, vector=4, deep=4)
+    """
+    vector, deep = width(n, VECTOR), width(k, 4)
+
+    def cost(s: Share) -> tuple[float, int]:
+        each = s.rows * s.columns + LOAD * (s.rows / deep + s.columns / vector)
+        return -(-s.lanes(m, n) // 32) * each, s.rows * s.columns
+
+    shares = (Share(r, c, vector, deep) for r in range(2, 13) for c in range(vector, 13, vector)
+              if r * c <= SUMS_STAGED)  # fmt: skip
+    return min(shares, key=cost)
 
 
 def _divisors(n: int) -> list[int]:

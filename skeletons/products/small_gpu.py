@@ -20,8 +20,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from treadle.dsl import simplify
-from treadle.dsl.expr import Expr, Index, Read, walk
+from treadle.dsl.expr import TRUE, Expr, Index, Read, walk
 from treadle.dsl.graph import Matmul
+from treadle.dsl.types import ScalarType
 
 from ..ir import arithmetic as at
 from ..ir.kernel import Assign, Buffer, Kernel
@@ -57,6 +58,25 @@ class Side:
         while count > 1 and not self.group(count).streams:
             count //= 2
         return count
+
+    def elements(self, into: Linearizer, group: common.Group, batch: Sequence[Expr], fixed: Expr,
+                 first: Expr, kind: ScalarType, inside: Expr = TRUE) -> list[Expr]:  # fmt: skip
+        """`group.count` consecutive elements from `first` on, as `kind`; zeros unless `inside`."""
+        bindings: dict[Expr, Expr] = {Index(a): p for a, p in enumerate(batch)}
+        bindings[self.fixed] = fixed
+        held = [] if inside is TRUE else [
+            into.declare(zero(kind), "x") for _ in range(group.count)]  # fmt: skip
+        found = list[Expr]()
+        with into.when(inside), into.when_always(bindings):
+            loaded = group.load(into, first) if group.count > 1 else [{}]
+            for v, reads in enumerate(loaded):
+                with into.when_always({self.moving: at.add(first, v), **reads}):
+                    value = simplify.cast(into.value(self.root), kind)
+                    if held:
+                        into.append(Assign(held[v], value))
+                    else:
+                        found.append(into.let(value, "x"))
+        return [*held] or found
 
 
 class Results:
@@ -171,26 +191,12 @@ class SmallProducts:
             with into.loop("k", 0, self.k, step=self.tile.chunk) as first:
                 yield first
 
-    def _elements(self, into: Linearizer, side: Side, group: common.Group, fixed: Expr,
-                  first: Expr) -> list[Expr]:  # fmt: skip
-        """`group.count` consecutive elements of an operand, from `first` on."""
-        bindings: dict[Expr, Expr] = {Index(a): p for a, p in enumerate(self.batch)}
-        bindings[side.fixed] = fixed
-        found = []
-        with into.when_always(bindings):
-            loaded = group.load(into, first) if group.count > 1 else [{}]
-            for v, reads in enumerate(loaded):
-                with into.when_always({side.moving: at.add(first, v), **reads}):
-                    value = simplify.cast(into.value(side.root), self.type)
-                    found.append(into.let(value, "x"))
-        return found
-
     def _along_k(self, into: Linearizer, i: Expr, first: Expr) -> list[Expr]:
         group, found = self.groups[0], list[Expr]()
         for k in range(0, self.tile.chunk, group.count):
             start = into.let(at.add(first, k), "k")
             self.builder.stays_below(start, self.node.k)
-            found += self._elements(into, self.left, group, i, start)
+            found += self.left.elements(into, group, self.batch, i, start, self.type)
         return found
 
     def _row_of_right(self, into: Linearizer, k: Expr) -> list[Expr]:
@@ -200,5 +206,5 @@ class SmallProducts:
         for c in range(0, self.tile.columns, group.count):
             start = into.let(self._column(c), "j")
             self.builder.stays_below(start, self.node.n)
-            found += self._elements(into, self.right, group, k, start)
+            found += self.right.elements(into, group, self.batch, k, start, self.type)
         return found

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from treadle.dsl.expr import TRUE, Expr, Index, Var
+from treadle.dsl.expr import TRUE, Expr, Var
 from treadle.dsl.graph import Matmul
 from treadle.dsl.types import float32
 
@@ -76,37 +76,44 @@ class TensorProducts:
         )  # fmt: skip
 
     def _product(self, into: Linearizer) -> None:
-        span = COLUMNS * self.vector
-        groups = -(-self.n // span)
-        tiles = -(-self.m // ROWS)
-        together = max(SUMS // (groups * self.vector * 4), 1)
-        for first in range(0, tiles, together):
-            mine = range(first, min(first + together, tiles))
-            sums = {
-                (r, c): [into.declare(zero(float32), "sum") for _ in range(4)]
-                for r in mine for c in range(groups * self.vector)
-            }  # fmt: skip
-            for step in range(0, self.k, DEPTH):
-                with into.when_always({}):
-                    self._step(into, sums, mine, groups, step)
-            for r in mine:
-                for c in range(groups):
-                    own = [sums[r, c * self.vector + t] for t in range(self.vector)]
-                    for half in range(2):
-                        row = ROWS * r + 8 * half
-                        # Column V·e + t of a thread's is element e of tile t.
-                        values = [own[t][2 * half + e] for e in range(2)
-                                  for t in range(self.vector)]  # fmt: skip
-                        self._store(into, row, c * span, values)
+        tiles = range(0, self.m, ROWS)
+        together = max(SUMS // (self._groups() * self.vector * 4), 1)
+        for first in range(0, len(tiles), together):
+            self._tiles(into, tiles[first : first + together])
 
-    def _step(self, into: Linearizer, sums: dict[tuple[int, int], list[Var]], tiles: range,
-              groups: int, step: int) -> None:  # fmt: skip
+    def _groups(self) -> int:
+        """How many times the columns of a group of tiles cover a row of the result."""
+        return -(-self.n // (COLUMNS * self.vector))
+
+    def _tiles(self, into: Linearizer, tiles: Sequence[Expr | int]) -> None:
+        """The rows from each of `tiles` on, to the end of the matrix."""
+        span, groups = COLUMNS * self.vector, self._groups()
+        sums = {
+            (r, c): [into.declare(zero(float32), "sum") for _ in range(4)]
+            for r in tiles for c in range(groups * self.vector)
+        }  # fmt: skip
+        for step in range(0, self.k, DEPTH):
+            with into.when_always({}):
+                self._step(into, sums, tiles, groups, step)
+        for r in tiles:
+            for c in range(groups):
+                own = [sums[r, c * self.vector + t] for t in range(self.vector)]
+                for half in (0, 8):
+                    # Column V·e + t of a thread's is element e of tile t.
+                    values = [own[t][half // 4 + e] for e in range(2) for t in range(self.vector)]
+                    self._store(into, r, half, c * span, values)
+
+    def _within(self, row: Expr | int, half: int) -> bool:
+        """Whether the matrix has all rows of half a tile."""
+        return row + half + 8 <= self.m if isinstance(row, int) else self.m % ROWS == 0
+
+    def _step(self, into: Linearizer, sums: dict[tuple[Expr | int, int], list[Var]],
+              tiles: Sequence[Expr | int], groups: int, step: int) -> None:  # fmt: skip
         """16 elements of k: loads, then the products of all tiles."""
         ks = [at.add(at.multiply(self.q, 4), step + e) for e in range(4)]
         right = [[self._row(into, k, step + e, COLUMNS * self.vector * c)
                   for e, k in enumerate(ks)] for c in range(groups)]  # fmt: skip
-        left = {r: [self._along_k(into, ROWS * r + 8 * half, step) for half in range(2)]
-                for r in tiles}  # fmt: skip
+        left = {r: [self._along_k(into, r, half, step) for half in (0, 8)] for r in tiles}
         for r in tiles:
             low, high = left[r]
             a = (*low[:2], *high[:2], *low[2:], *high[2:])
@@ -118,11 +125,11 @@ class TensorProducts:
                     into.append(WarpProduct(made, tuple(total), a, b))
                     into.append(*(Assign(x, y) for x, y in zip(total, made, strict=True)))
 
-    def _along_k(self, into: Linearizer, row: int, step: int) -> list[Expr]:
+    def _along_k(self, into: Linearizer, row: Expr | int, half: int, step: int) -> list[Expr]:
         """Four elements of a row of the left operand."""
         group, found = self.groups[0], list[Expr]()
-        i = at.add(self.g, row)
-        inside = TRUE if row + 8 <= self.m else at.less(i, self.m)
+        i = at.add(at.add(self.g, row), half)
+        inside = TRUE if self._within(row, half) else at.less(i, self.m)
         for e in range(0, 4, group.count):
             k = at.add(at.multiply(self.q, 4), step + e)
             there = TRUE if step + DEPTH <= self.k else at.less(k, self.k)
@@ -144,30 +151,17 @@ class TensorProducts:
 
     def _elements(self, into: Linearizer, side: Side, group: common.Group, fixed: Expr,
                   below: Expr, first: Expr, end: Expr, inside: Expr) -> list[Expr]:  # fmt: skip
-        """`group.count` consecutive elements of an operand; zeros unless `inside`."""
-        found: list[Expr] = []
-        held = [] if inside is TRUE else [
-            into.declare(zero(side.root.type), "x") for _ in range(group.count)]  # fmt: skip
         fixed, first = into.let(fixed, "at_row"), into.let(first, "first")
-        with into.when(inside):
-            self.builder.stays_below(fixed, below)
-            self.builder.stays_below(first, end)
-            bindings: dict[Expr, Expr] = {Index(a): p for a, p in enumerate(self.batch)}
-            with into.when_always({**bindings, side.fixed: fixed}):
-                loaded = group.load(into, first) if group.count > 1 else [{}]
-                for v, reads in enumerate(loaded):
-                    with into.when_always({side.moving: at.add(first, v), **reads}):
-                        value = into.value(side.root)
-                        if held:
-                            into.append(Assign(held[v], value))
-                        else:
-                            found.append(into.let(value, "x"))
-        return [*held] or found
+        self.builder.stays_below(fixed, below)
+        self.builder.stays_below(first, end)
+        kind = side.root.type
+        return side.elements(into, group, self.batch, fixed, first, kind, inside)
 
-    def _store(self, into: Linearizer, row: int, column: int, sums: Sequence[Var]) -> None:
+    def _store(self, into: Linearizer, row: Expr | int, half: int, column: int,
+               sums: Sequence[Var]) -> None:  # fmt: skip
         """A thread's consecutive elements of a row of the result."""
-        i = into.let(at.add(self.g, row), "i")
-        inside = TRUE if row + 8 <= self.m else at.less(i, self.m)
+        i = into.let(at.add(at.add(self.g, row), half), "i")
+        inside = TRUE if self._within(row, half) else at.less(i, self.m)
         complete = column + COLUMNS * self.vector <= self.n
         for v in range(0, len(sums), self.results.count):
             first = at.add(at.multiply(self.q, len(sums)), column + v)

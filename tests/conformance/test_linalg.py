@@ -176,6 +176,30 @@ def test_batched(check):
     )
 
 
+@pytest.mark.parametrize("name, size", [
+    ("float16", (100, 100, 100)), ("float16", (72, 30, 60)), ("float32", (36, 20, 34)),
+    ("float32", (18, 64, 64)), ("int32", (64, 9, 50)),
+])  # fmt: skip
+def test_many_products(check, name, size):
+    """Of integers that are exact in every type: the kernels for many small products."""
+    m, k, n = size
+    rng = generator("many", name)
+    a, b = (rng.integers(-2, 3, (66, *s)).astype(name) for s in ((m, k), (k, n)))
+    turned = np.ascontiguousarray(b.swapaxes(1, 2))
+    exact = (a.astype("i4") @ b.astype("i4")).astype(name)
+    one = (a.astype("i4") @ b[:1].astype("i4")).astype(name)
+    check(
+        {
+            "plain": (lambda: td.matmul(a, b), exact),
+            "fused": (lambda: td.maximum(td.use(a) @ b + b[0, 0], 1),
+                      np.maximum(exact + b[0, 0], 1)),
+            "operand": (lambda: td.matmul(td.use(a) * 2, td.use(b)), exact * 2),
+            "turned": (lambda: td.matmul(a, td.transpose(turned, (0, 2, 1))), exact),
+            "broadcast": (lambda: td.matmul(a, b[:1]), one),
+        }
+    )  # fmt: skip
+
+
 def test_alpha_beta_c(check):
     a, b = small("float64", (9, 7), 1), small("float64", (7, 11), 2)
     c = small("float64", (9, 11), 3)

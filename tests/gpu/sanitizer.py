@@ -137,7 +137,7 @@ def programs() -> Iterator[tuple[str, Callable[[], Any]]]:
     half = rng.random((2048, 136)).astype("f2")
     yield "tile engine, float16", lambda: td.maximum(td.matmul(half, half.T) + half[:, 0], 1)
     for kind in ("f2", "f4", "c8"):
-        for size in (3, 8, 13, 32):
+        for size in (3, 8, 13, 32, 60):
             many = rng.random((70, size, size)).astype(kind)
             yield f"small products of {kind}, {size}", lambda x=many: td.use(x) @ x + 1
     yield (

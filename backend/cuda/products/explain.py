@@ -11,7 +11,7 @@ from treadle.skeletons.products import STRASSEN, BilinearAlgorithm, algorithm_of
 from treadle.skeletons.products.error import SPLITS, error_in_words
 from treadle.skeletons.products.measured import exact, levels_of
 from treadle.skeletons.products.model import H200
-from treadle.skeletons.products.small import on_gpu, on_tensor_cores
+from treadle.skeletons.products.small import on_gpu, on_tensor_cores, staged
 
 from .choice import LIBRARY, Decision, decide
 from .engine import Engine, engine_for, flags_of, way_of
@@ -104,9 +104,12 @@ def describe(node: Matmul, size: tuple[int, int, int] | None, device: Any = None
         if decision.by == LIBRARY:
             found |= {"tiles": "the library's own", "workspace": "0 bytes besides the library's"}
         elif on_gpu(t, size, count, plain=not decision.why):
-            cores = on_tensor_cores(t, m, n, k)
-            found["tiles"] = ("a warp computes a product, on tensor cores" if cores else
+            cores, shared = on_tensor_cores(t, m, n, k), staged(t, m, n, k)
+            found["tiles"] = (("a warp computes a part" if shared else "a warp computes a product")
+                              + ", on tensor cores" if cores else
                               "a thread computes a part of a product, in registers")  # fmt: skip
+            if shared:
+                found["tiles"] += ", of operands in shared memory"
         found |= _compared(decision, device)
         if not (decision.why or node.batch or options.precision == "tf32"):
             arithmetic = form.arithmetic if form is not None else OVER_LIBRARY.get(t.name)

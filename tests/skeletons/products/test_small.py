@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from itertools import product as product_of
 
+import numpy as np
 import pytest
 
 import treadle as td
@@ -14,7 +15,7 @@ from treadle.dsl.expr import Extent, Index, Read
 from treadle.dsl.graph import Matmul
 from treadle.dsl.scalar import Scalar
 from treadle.dsl.target import CUDA
-from treadle.dsl.types import float16, float32, int32
+from treadle.dsl.types import float16, float32, float64, int32
 from treadle.skeletons.ir.specialise import specialise
 from treadle.skeletons.lower.lower import LoweringContext, lower
 from treadle.skeletons.products.small import on_gpu, tile_for
@@ -65,6 +66,27 @@ def test_products_on_tensor_cores(name, size):
         same(run(product(turned, n, m, k).leaf())[0], want)
 
 
+@pytest.mark.parametrize("name, size", [
+    ("float32", (17, 20, 24)), ("float32", (33, 5, 18)), ("int32", (20, 33, 18)),
+    ("int8", (48, 6, 48)), ("float32", (64, 64, 64)), ("float16", (64, 64, 64)),
+    ("bfloat16", (60, 70, 62)), ("float16", (100, 9, 12)), ("bfloat16", (5, 100, 100)),
+])  # fmt: skip
+@pytest.mark.parametrize("count", [1, 3])
+def test_products_staged_in_shared_memory(name, size, count):
+    m, k, n = size
+    a, b = data((count, m, k), name), data((count, k, n), name, 1)
+    node = product(td.matmul(a, b), m, n, k)
+    (kernel,) = lower(node, LoweringContext(CUDA)).kernels
+    assert any("from shared memory" in line for line in kernel.comments)
+    wide = "f4" if dtype(name).itemsize == 2 else name
+    want = (a.astype(wide) @ b.astype(wide)).astype(dtype(name))
+    same(run(node.leaf())[0], want)
+    turned = np.ascontiguousarray(np.swapaxes(b, 1, 2))
+    node = product(td.matmul(a, td.transpose(td.use(turned), (0, 2, 1))), m, n, k)
+    fused = node.with_(epilogue=(td.maximum(Scalar(node.result), 1)._expr,))
+    same(run(fused.leaf())[0], np.maximum(want, 1))
+
+
 @pytest.mark.parametrize("count", [0, 1, 2, 31, 33, 257])
 def test_numbers_of_products(count):
     a, b = data((count, 4, 4), "int32"), data((count, 4, 4), "int32", 1)
@@ -109,10 +131,13 @@ def test_tiles_divide_their_product(t):
 
 
 def test_a_library_computes_larger_plain_products_of_floats():
-    assert on_gpu(float32, (28, 28, 28), 1000, plain=True)
-    assert not on_gpu(float32, (32, 32, 32), 1000, plain=True)
-    assert on_gpu(float32, (48, 48, 48), 1000) and not on_gpu(float32, (64, 64, 64), 1000)
-    assert on_gpu(float16, (56, 56, 56), 1000, plain=True) and on_gpu(float16, (64, 64, 64), 1000)
+    assert on_gpu(float32, (64, 64, 64), 1000, plain=True)
+    assert not on_gpu(float32, (66, 66, 66), 1000) and on_gpu(float32, (64, 64, 64), 1000)
+    assert on_gpu(float16, (100, 100, 100), 1000, plain=True)
+    assert not on_gpu(float16, (64, 64, 64), 1000, plain=True)
+    assert on_gpu(float16, (112, 112, 112), 1000) and not on_gpu(float16, (114, 112, 112), 1000)
+    assert on_gpu(float64, (48, 48, 48), 1000) and not on_gpu(float64, (50, 50, 50), 1000)
+    assert not on_gpu(float64, (32, 32, 32), 1000, plain=True)
     assert on_gpu(int32, (48, 48, 48), 1000, plain=True)
     assert on_gpu(float32, (16, 16, 16), 1) and not on_gpu(float32, (20, 20, 20), 1)
     assert not on_gpu(float32, (4, 4, 0), 1000) and not on_gpu(float32, (17, 17, 17), 1000)

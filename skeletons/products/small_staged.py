@@ -1,0 +1,285 @@
+"""GPU kernels for many products of matrices that are too large for the L1 cache to serve every
+thread of a product: a group of warps stages both operands of its product in shared memory.
+
+    stage     every element of both operands once, as vectors where they are contiguous (fused
+              producers run here), both operands in flight together
+    barrier
+    multiply  from shared memory, sums in registers
+    store     with the epilogue, from registers
+
+A multiprocessor holds several blocks, so one loads while another multiplies.  Extents are
+compile-time constants; lines in shared memory lie so far apart that the lanes of a warp read
+different banks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from treadle.dsl.expr import TRUE, Expr, Var
+from treadle.dsl.graph import Matmul
+from treadle.dsl.types import ScalarType
+
+from ..ir import arithmetic as at
+from ..ir.kernel import Assign, Barrier, Buffer, Kernel, Load, Store, StoreVector
+from ..ir.linearize import Linearizer, zero
+from ..lower import tiling
+from ..lower.build import Builder
+from ..lower.gpu import common
+from .scalars import add_product, sum_type
+from .small import Share, share_for, width
+from .small_gpu import Results, Side
+from .small_tensor import COLUMNS, DEPTH, ROWS, TensorProducts
+
+#: Threads of a block at least; 32-bit registers in which a thread holds elements on their way.
+THREADS, HELD = 64, 64
+
+
+@dataclass(frozen=True)
+class Stage:
+    """An operand of a product in shared memory: `lines` lines of `length` elements, `pitch` apart,
+    with zeros up to `padded` lines and `wide` elements."""
+
+    side: Side
+    group: common.Group
+    buffer: Buffer
+    lines: int
+    length: int
+    padded: int
+    wide: int
+    pitch: int
+    #: Extents of the lines and their elements in the graph.
+    ends: tuple[Expr, Expr]
+
+    @property
+    def size(self) -> int:
+        return self.padded * self.pitch
+
+
+class Staging:
+    """What both kernels share: a block computes `together` products, `lanes` threads each."""
+
+    builder: Builder
+    node: Matmul
+    batch: tuple[Expr, ...]
+    stages: tuple[Stage, Stage]
+    lanes: int
+    together: int
+
+    def block(self, lanes: int) -> common.Threads:
+        self.lanes, self.together = lanes, max(THREADS // lanes, 1)
+        return common.Threads.of(lanes * self.together)
+
+    def stage(self, side: Side, group: common.Group, name: str, kind: ScalarType,
+              lines: tuple[int, int], length: tuple[int, int], pitch: int,
+              ends: tuple[Expr, Expr]) -> Stage:  # fmt: skip
+        """Shared memory of an operand; `lines`, `length`: without and with padding."""
+        (buffer,) = self.builder.shared(name, [kind], self.together * lines[1] * pitch)
+        return Stage(side, group, buffer, lines[0], length[0], lines[1], length[1], pitch, ends)
+
+    def begin(self, into: Linearizer, grid: common.Threads) -> Expr:
+        """Which product these threads compute, and that they store it; the number of blocks."""
+        builder, node = self.builder, self.node
+        batches = builder.scalar(at.product(node.batch), "products")
+        slot = into.let(at.floor_divide(grid.thread, self.lanes), "slot")
+        self.lane = into.let(at.remainder(grid.thread, self.lanes), "lane")
+        number = into.let(at.add(at.multiply(grid.task, self.together), slot), "number")
+        # All threads meet at the barrier: those beyond the last product repeat it.
+        product = into.let(at.minimum(number, at.subtract(batches, 1)), "product")
+        self.own = into.let(at.less(number, batches), "own")
+        self.batch = tiling.coordinates(builder, into, product, node.batch, "batch")
+        self.bases = [into.let(at.multiply(slot, s.size), "base") for s in self.stages]
+        return at.ceil_div(batches, self.together)
+
+    def fill(self, into: Linearizer) -> None:
+        """Stages both operands."""
+        moves = [(x, q) for x, s in enumerate(self.stages) for q in range(self._shares(s))]
+        most = max(s.group.count * s.buffer.type.bytes for s in self.stages) // 4 or 1
+        several = max(HELD // most, 1)
+        for first in range(0, len(moves), several):
+            held = [self._load(into, *move) for move in moves[first : first + several]]
+            for (x, _), (mine, line, start, values) in zip(moves[first:], held, strict=False):
+                with into.when(mine):
+                    self._put(into, x, line, start, values)
+        into.append(Barrier())
+
+    def _shares(self, s: Stage) -> int:
+        return -(-s.padded * (s.wide // s.group.count) // self.lanes)
+
+    def _load(self, into: Linearizer, x: int, share: int
+              ) -> tuple[Expr, Expr, Expr, list[Expr]]:  # fmt: skip
+        """A thread's vector number `share` of operand `x`: whether it exists, where it goes."""
+        s = self.stages[x]
+        per, count = s.wide // s.group.count, s.group.count
+        if self.lanes % per == 0:  # constant distances from the first
+            line = at.add(at.floor_divide(self.lane, per), share * (self.lanes // per))
+            start = at.multiply(at.remainder(self.lane, per), count)
+        else:
+            number = into.let(at.add(self.lane, share * self.lanes), "vector")
+            line = at.floor_divide(number, per)
+            start = at.multiply(at.remainder(number, per), count)
+        line, start = into.let(line, "line"), into.let(start, "start")
+        whole = (share + 1) * self.lanes <= s.padded * per
+        mine = TRUE if whole else at.less(line, s.padded)
+        inside = at.both(TRUE if whole and s.padded == s.lines else at.less(line, s.lines),
+                         TRUE if s.wide == s.length else at.less(start, s.length))  # fmt: skip
+        self.builder.stays_below(line, s.ends[0])
+        self.builder.stays_below(start, s.ends[1])
+        values = s.side.elements(into, s.group, self.batch, line, start, s.buffer.type, inside)
+        return mine, line, start, values
+
+    def _put(self, into: Linearizer, x: int, line: Expr, start: Expr, values: Sequence[Expr]
+             ) -> None:  # fmt: skip
+        s = self.stages[x]
+        where = into.let(at.add(self.bases[x], at.add(at.multiply(line, s.pitch), start)), "to")
+        count = width(s.pitch, len(values))
+        for v in range(0, len(values), count):
+            there, some = at.add(where, v), tuple(values[v : v + count])
+            into.append(Store(s.buffer, there, some[0]) if count == 1
+                        else StoreVector(s.buffer, there, some))  # fmt: skip
+
+    def take(self, into: Linearizer, x: int, where: Expr, count: int) -> list[Expr]:
+        """`count` consecutive elements of a staged operand."""
+        buffer = self.stages[x].buffer
+        if count == 1:
+            return [into.let(Load(buffer, where), "x")]
+        return list(common.load_vector(into, buffer, where, count))
+
+
+class StagedTensorProducts(Staging, TensorProducts):
+    """On tensor cores: a warp computes 16 rows, with the fragments of `TensorProducts`."""
+
+    def kernel(self, wide: bool, fallback: Kernel | None) -> Kernel:
+        node, m, n, k = self.node, self.m, self.n, self.k
+        grid = self.block(common.WARP * -(-m // ROWS))
+        kind, deep = node.left.type, -(-k // DEPTH) * DEPTH
+        groups = [s.group(s.widest(e) if wide else 1) for s, e in ((self.left, k), (self.right, n))]
+        # Four rows of A are in different banks, and four times four rows of B.
+        pitches = (deep + (16 - deep) % 32, n + (4 - n) % 8)
+        self.stages = (
+            self.stage(self.left, groups[0], "left", kind, (m, m), (k, deep), pitches[0],
+                       (node.m, node.k)),
+            self.stage(self.right, groups[1], "right", kind, (k, deep), (n, n), pitches[1],
+                       (node.k, node.n)),
+        )  # fmt: skip
+        widest = max(o.type.bytes for o in node.outputs)
+        stored = min(width(n, common.WIDEST // widest), 2 * self.vector) if wide else 1
+        self.results = Results(self.builder, node, self.epilogue, stored)
+        into = self.builder.emitter()
+        tasks = self.begin(into, grid)
+        self.fill(into)
+        thread = into.let(at.remainder(self.lane, common.WARP), "thread")
+        self.g = into.let(at.floor_divide(thread, 4), "g")
+        self.q = into.let(at.remainder(thread, 4), "q")
+        warp = at.floor_divide(self.lane, common.WARP)
+        self._tiles(into, [into.let(at.multiply(warp, ROWS), "row")])
+        requires = [c for g in (*groups, self.results.group) for c in g.requires]
+        aligned = [b for g in groups for b in g.aligned] + self.results.aligned
+        return self.builder.kernel(
+            "", tasks, grid.task, tuple(into.out),
+            comments=("16 rows of a product a warp, on tensor cores, from shared memory",),
+            **grid.launch(requires, aligned, fallback),
+        )  # fmt: skip
+
+    def _along_k(self, into: Linearizer, row: Expr | int, half: int, step: int) -> list[Expr]:
+        i = at.add(at.add(self.g, row), half)
+        if not self._within(row, half):
+            i = at.minimum(i, self.m - 1)
+        line = at.multiply(i, self.stages[0].pitch)
+        where = at.add(line, at.add(at.multiply(self.q, 4), step))
+        return self.take(into, 0, into.let(at.add(self.bases[0], where), "at"), 4)
+
+    def _row(self, into: Linearizer, k: Expr, first: int, column: int) -> list[Expr]:
+        j = at.add(at.multiply(self.g, self.vector), column)
+        if column + COLUMNS * self.vector > self.n:
+            j = at.minimum(j, self.n - self.vector)
+        where = at.add(at.multiply(k, self.stages[1].pitch), j)
+        return self.take(into, 1, into.let(at.add(self.bases[1], where), "at"), self.vector)
+
+
+class StagedProducts(Staging):
+    """By multiply-adds of threads, each with rows and vectors of columns that are evenly spaced."""
+
+    def __init__(self, builder: Builder, node: Matmul, left: Side, right: Side,
+                 epilogue: Sequence[Expr], m: int, n: int, k: int) -> None:  # fmt: skip
+        self.builder, self.node, self.left, self.right = builder, node, left, right
+        self.epilogue, self.m, self.n, self.k = tuple(epilogue), m, n, k
+        self.type = sum_type(node.left.type)
+        self.share: Share = share_for(m, n, k)
+
+    def kernel(self, wide: bool, fallback: Kernel | None) -> Kernel:
+        node, m, n, k, share = self.node, self.m, self.n, self.k, self.share
+        grid = self.block(-(-share.lanes(m, n) // common.WARP) * common.WARP)
+        groups = [s.group(s.widest(e) if wide else 1) for s, e in ((self.left, k), (self.right, n))]
+        pitch = (-(-k // share.deep) | 1) * share.deep  # rows are in different banks
+        self.stages = (
+            self.stage(self.left, groups[0], "left", self.type, (m, m), (k, k), pitch,
+                       (node.m, node.k)),
+            self.stage(self.right, groups[1], "right", self.type, (k, k), (n, n), n,
+                       (node.k, node.n)),
+        )  # fmt: skip
+        widest = max(o.type.bytes for o in node.outputs)
+        stored = width(share.vector, common.WIDEST // widest) if wide else 1
+        self.results = Results(self.builder, node, self.epilogue, stored)
+        into = self.builder.emitter()
+        tasks = self.begin(into, grid)
+        self.fill(into)
+        self._product(into)
+        requires = [c for g in (*groups, self.results.group) for c in g.requires]
+        aligned = [b for g in groups for b in g.aligned] + self.results.aligned
+        return self.builder.kernel(
+            "", tasks, grid.task, tuple(into.out),
+            comments=(f"{share.rows} x {share.columns} of a product a thread, from shared memory",),
+            **grid.launch(requires, aligned, fallback),
+        )  # fmt: skip
+
+    def _product(self, into: Linearizer) -> None:
+        share, m, n = self.share, self.m, self.n
+        down, across = share.grid(m, n)
+        row = into.let(at.floor_divide(self.lane, across), "row")
+        col = into.let(at.multiply(at.remainder(self.lane, across), share.vector), "col")
+        cols = [into.let(at.add(col, c * across * share.vector), "j")
+                for c in range(share.columns // share.vector)]  # fmt: skip
+        if self.lanes > down * across:  # the others of the last warp repeat a row
+            self.own = into.let(at.both(self.own, at.less(row, down)), "own")
+            row = into.let(at.minimum(row, down - 1), "row")
+        rows = [into.let(at.add(row, r * down), "i") for r in range(share.rows)]
+        outside = [(r + 1) * down > m for r in range(share.rows)]
+        beyond = [(c + 1) * across * share.vector > n for c in range(len(cols))]
+        lines = [
+            into.let(at.add(self.bases[0], at.multiply(at.minimum(i, m - 1) if out else i,
+                                                       self.stages[0].pitch)), "from")
+            for i, out in zip(rows, outside, strict=True)
+        ]  # fmt: skip
+        firsts = [into.let(at.add(self.bases[1], at.minimum(j, n - share.vector) if out else j),
+                           "from") for j, out in zip(cols, beyond, strict=True)]  # fmt: skip
+        sums = [[into.declare(zero(self.type), "sum") for _ in range(share.columns)]
+                for _ in rows]  # fmt: skip
+        with into.loop("k", 0, self.k, step=share.deep) as k:
+            left = [self.take(into, 0, into.let(at.add(x, k), "at"), share.deep) for x in lines]
+            for e in range(share.deep):
+                line = into.let(at.multiply(at.add(k, e), self.n), "line")
+                right = [v for f in firsts
+                         for v in self.take(into, 1, into.let(at.add(f, line), "at"),
+                                            share.vector)]  # fmt: skip
+                for r, mine in enumerate(sums):
+                    for total, v in zip(mine, right, strict=True):
+                        made = add_product(self.node.left.type, total, left[r][e], v)
+                        into.append(Assign(total, made))
+        for i, out, mine in zip(rows, outside, sums, strict=True):
+            self._store(into, i, out, cols, beyond, mine)
+
+    def _store(self, into: Linearizer, i: Expr, outside: bool, cols: Sequence[Expr],
+               beyond: Sequence[bool], sums: Sequence[Var]) -> None:  # fmt: skip
+        """A thread's results in a row."""
+        vector, count = self.share.vector, self.results.count
+        for c, (j, over) in enumerate(zip(cols, beyond, strict=True)):
+            there = at.both(self.own, at.less(i, self.m) if outside else TRUE,
+                            at.less(j, self.n) if over else TRUE)  # fmt: skip
+            for v in range(0, vector, count):
+                first = into.let(at.add(j, v), "first")
+                with into.when(there):
+                    self.builder.stays_below(i, self.node.m)
+                    mine = sums[c * vector + v : c * vector + v + count]
+                    self.results.store(into, self.batch, i, first, mine)
