@@ -17,13 +17,10 @@ from .scalars import sum_type
 #: benchmarks/matmul/batched.py): of 16-bit floats, of types with 32-bit sums, and of wider ones; of
 #: floats that a library multiplies too, without fused parts; and for rows without vectors.
 LARGEST_HALF, LARGEST, LARGEST_WIDE = 112, 64, 48
-PLAIN_HALF, PLAIN, PLAIN_WIDE, LARGEST_ODD = 104, 64, 28, 16
+PLAIN_HALF, PLAIN, PLAIN_WIDE, LARGEST_ODD = 100, 64, 28, 16
 #: From these extents on, operands of 16-bit floats on tensor cores and types with 32-bit sums are
 #: staged in shared memory.
-STAGED_HALF, STAGED = 57, 17
-#: From there on, a library's products of 16-bit floats take as long as a copy if their extents are
-#: such multiples.
-FITTING = 16
+STAGED_HALF, STAGED = 33, 17
 #: It computes at least MANY products, or any number with extents up to FEW.
 MANY, FEW = 64, 16
 #: The least m·n·k for which tensor cores are faster than multiply-adds of threads.
@@ -61,8 +58,6 @@ def on_gpu(t: ScalarType, sizes: Sequence[int], count: int, plain: bool = False)
         most = LARGEST_ODD
     elif plain and t.is_inexact:
         most = PLAIN_HALF if half else PLAIN_WIDE if wide else PLAIN
-        if half and max(sizes) >= STAGED_HALF and not any(s % FITTING for s in sizes):
-            return False
     return min(sizes) > 0 and max(sizes) <= most and (count >= MANY or max(sizes) <= FEW)
 
 

@@ -133,7 +133,7 @@ class Staging:
              ) -> None:  # fmt: skip
         s = self.stages[x]
         where = into.let(at.add(self.bases[x], at.add(at.multiply(line, s.pitch), start)), "to")
-        count = width(s.pitch, len(values))
+        count = width(s.pitch, min(len(values), common.WIDEST // s.buffer.type.bytes))
         for v in range(0, len(values), count):
             there, some = at.add(where, v), tuple(values[v : v + count])
             into.append(Store(s.buffer, there, some[0]) if count == 1

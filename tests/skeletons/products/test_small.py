@@ -58,7 +58,7 @@ def test_products_on_tensor_cores(name, size):
     a, b = data((7, m, k), name), data((7, k, n), name, 1)
     node = product(td.matmul(a, b), m, n, k)
     (kernel,) = lower(node, LoweringContext(CUDA)).kernels
-    assert "a product a warp, on tensor cores" in kernel.comments
+    assert any("a product a warp, on tensor cores" in line for line in kernel.comments)
     same(run(node.leaf())[0], (a.astype("f4") @ b.astype("f4")).astype(dtype(name)))
     turned = td.matmul(td.transpose(td.use(b), (0, 2, 1)), td.transpose(td.use(a), (0, 2, 1)))
     if m % 2 == 0:
@@ -134,7 +134,7 @@ def test_a_library_computes_larger_plain_products_of_floats():
     assert on_gpu(float32, (64, 64, 64), 1000, plain=True)
     assert not on_gpu(float32, (66, 66, 66), 1000) and on_gpu(float32, (64, 64, 64), 1000)
     assert on_gpu(float16, (100, 100, 100), 1000, plain=True)
-    assert not on_gpu(float16, (64, 64, 64), 1000, plain=True)
+    assert not on_gpu(float16, (104, 104, 104), 1000, plain=True)
     assert on_gpu(float16, (112, 112, 112), 1000) and not on_gpu(float16, (114, 112, 112), 1000)
     assert on_gpu(float64, (48, 48, 48), 1000) and not on_gpu(float64, (50, 50, 50), 1000)
     assert not on_gpu(float64, (32, 32, 32), 1000, plain=True)
