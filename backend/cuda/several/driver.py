@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from functools import lru_cache
+from typing import Any
 
 from treadle.dsl.errors import BackendUnavailable
 
@@ -16,6 +17,22 @@ from ..graphs.launch import CudaDevice
 from .peers import MAIN
 
 _ANY_TO_ANY = 4
+
+
+class Queue:
+    """Inside, a GPU is the current one, and a stream its current one (else that remains)."""
+
+    def __init__(self, *contexts: AbstractContextManager[object]) -> None:
+        """A device, and a stream of it: they know what was current before, in every thread."""
+        self._contexts = contexts
+
+    def __enter__(self) -> None:
+        for context in self._contexts:
+            context.__enter__()
+
+    def __exit__(self, *error: Any) -> None:
+        for context in reversed(self._contexts):
+            context.__exit__(*error)
 
 
 class CudaPeers:
@@ -30,17 +47,18 @@ class CudaPeers:
                 hint="devices= takes the number of GPUs to use, or their numbers.",
             )
         self.ordinals = tuple(ordinals)
-        self._devices = [cupy.cuda.Device(n) for n in ordinals]
+        devices = [cupy.cuda.Device(n) for n in ordinals]
         self._gpus: list[CudaDevice] = []
-        self._beside = []
-        for device in self._devices:
+        self._queues: list[tuple[Queue, Queue]] = []
+        for device in devices:
             with device:
                 self._gpus.append(CudaDevice.current())
-                self._beside.append(cupy.cuda.Stream(non_blocking=True, priority=-1))
+                beside = cupy.cuda.Stream(non_blocking=True, priority=-1)
+                self._queues.append((Queue(device), Queue(device, beside)))
                 for other in ordinals:
                     if other != device.id and runtime.deviceCanAccessPeer(device.id, other):
                         _enable(other)
-        self.memory = min(d.mem_info[1] for d in self._devices)
+        self.memory = min(d.mem_info[1] for d in devices)
 
     @staticmethod
     @lru_cache(maxsize=16)
@@ -48,14 +66,8 @@ class CudaPeers:
         """The GPUs of these numbers."""
         return CudaPeers(ordinals)
 
-    @contextmanager
-    def on(self, device: int, lane: int = MAIN) -> Iterator[None]:
-        with self._devices[device]:
-            if lane == MAIN:
-                yield
-                return
-            with self._beside[device]:
-                yield
+    def on(self, device: int, lane: int = MAIN) -> Queue:
+        return self._queues[device][lane]
 
     def mark(self) -> DeviceArray:
         made = cupy.cuda.Event(disable_timing=True)
