@@ -33,7 +33,7 @@ import numpy as np
 import treadle as td
 from benchmarks import provenance
 from treadle.backend.cuda import executable
-from treadle.backend.cuda.several.engine import EXCHANGE, QUEUE
+from treadle.backend.cuda.several.engine import ELEMENT, EXCHANGE, QUEUE
 
 HERE = Path(__file__).resolve().parent
 PACKAGES = ("treadle", "numpy", "cupy-cuda13x", "cupy-cuda12x", "cuda-core", "jax", "jaxlib")
@@ -56,15 +56,16 @@ def counts(a: Any) -> Any:
     return td.bincount(td.cast(a * np.float32(BINS), td.int32).ravel(), length=BINS)
 
 
-def sharing_of_loop(n: int, d: int, one: float, rate: float) -> float:
+def sharing_of_loop(n: int, d: int, one: float, rate: float, columns: int = 0) -> float:
     """The model of `blocks/loops.py`: what is computed twice, and exchanges between windows."""
-    rows, work = n / d, one / d
-    steps = max(
-        1.0, min(((d * QUEUE + EXCHANGE) * rows / (6 * work / ITERATIONS)) ** 0.5, rows / 8)
-    )
-    windows = -(-ITERATIONS // int(steps)) if d > 1 else 1
-    more = 6 * int(steps) / rows if d > 1 else 0.0
-    return max(work * (1 + more), windows * d * QUEUE) + windows * EXCHANGE
+    if d == 1:
+        return one
+    rows = n / d
+    work = rows * (columns or n) * ELEMENT
+    steps = int(((d * QUEUE + EXCHANGE) * rows / (6 * work)) ** 0.5)
+    windows = -(-ITERATIONS // max(1, min(steps, ITERATIONS)))
+    more = 6 * -(-ITERATIONS // windows) / rows
+    return max(one / d * (1 + more), windows * d * QUEUE) + windows * EXCHANGE
 
 
 @dataclass(frozen=True)
@@ -126,7 +127,7 @@ def _product(n: int, d: int, one: float, rate: float) -> float:
 WORKS = (
     Work("stencil loop", heat, square, 16384, 4096, 48, sharing_of_loop, "heat"),
     Work("stencil loop, weak", heat, square, 16384, 4096, 48,
-         lambda n, d, one, rate: sharing_of_loop(n * d, d, one * d, rate), "heat", weak=True),
+         lambda n, d, one, rate: sharing_of_loop(n * d, d, one * d, rate, n), "heat", weak=True),
     Work("sum", td.sum, square, 32768, 8192, 160, _alone, "sum"),
     Work("sums of rows", lambda a: td.sum(a, axis=1), square, 32768, 8192, 48, _alone, "rows"),
     Work("histogram", counts, square, 32768, 8192, 48, _alone, "histogram"),
