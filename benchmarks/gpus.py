@@ -352,6 +352,7 @@ def jax_times(sizes: dict[str, tuple[int, bool]], counted: Sequence[int], budget
             try:
                 taken = once(work.longer(d) if weak else work, n, d)
                 found.setdefault(work.name, {})[d] = taken
+                print(json.dumps(found), flush=True)  # what there is, if time runs out
             except Exception as error:  # out of memory, or no such program: said, not measured
                 print(f"JAX, {work.name} on {d}: {str(error)[:200]}", file=sys.stderr)
             gc.collect()
@@ -365,13 +366,17 @@ def by_jax(sizes: dict[str, tuple[int, bool]], counted: Sequence[int], budget: f
     try:
         done = subprocess.run(
             [sys.executable, "-m", "benchmarks.gpus", "--jax", request], cwd=HERE.parent,
-            capture_output=True, text=True, timeout=budget + 40, env=environment, check=False,
+            capture_output=True, text=True, timeout=budget + 10, env=environment, check=False,
         )  # fmt: skip
-        return json.loads(done.stdout.strip().splitlines()[-1])
+        said, why = done.stdout, done.stderr[-400:]
+    except subprocess.TimeoutExpired as late:
+        given = late.stdout or b""
+        said = given.decode() if isinstance(given, bytes) else given
+        why = "it took too long"
+    try:
+        return json.loads(said.strip().splitlines()[-1])
     except (IndexError, ValueError):
-        print(f"JAX was not measured: {done.stderr[-400:]}", file=sys.stderr)
-    except subprocess.TimeoutExpired:
-        print("JAX was not measured: it took too long", file=sys.stderr)
+        print(f"JAX was not measured: {why}", file=sys.stderr)
     return {}
 
 
@@ -405,6 +410,8 @@ def picture(report: dict[str, Any], path: Path) -> None:
     except ImportError:
         return
     lines = [x for x in report["lines"] if not x["error"]]
+    if not lines:
+        return
     names = list(dict.fromkeys(x["work"] for x in lines))
     figure, axes = plt.subplots(figsize=(7, 5))
     for name in names:
@@ -442,7 +449,7 @@ def main(argv: list[str] | None = None) -> int:
     works = [w for w in WORKS if not options.only or any(o in w.name for o in options.only)]
     sizes = {w.name: w.tiny if options.tiny else w.quick if options.quick else w.n for w in works}
     wanted = {w.name: (sizes[w.name], w.weak) for w in works}
-    jax = {} if options.no_jax else by_jax(wanted, counted, options.budget * 0.4)
+    jax = {} if options.no_jax else by_jax(wanted, counted, options.budget * 0.25)
     rates = {d: exchange(d, 1 << 16 if options.tiny else 1 << 30) for d in counted if d > 1}
     lines: list[Line] = []
     for work in works:

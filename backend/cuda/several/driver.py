@@ -20,7 +20,7 @@ _ANY_TO_ANY = 4
 
 
 class Queue:
-    """Inside, a GPU is the current one, and a stream its current one (else that remains)."""
+    """Inside, a GPU is the current one, and a stream its current one (without: the user's)."""
 
     def __init__(self, *contexts: AbstractContextManager[object]) -> None:
         """A device, and a stream of it: they know what was current before, in every thread."""
@@ -50,11 +50,14 @@ class CudaPeers:
         devices = [cupy.cuda.Device(n) for n in ordinals]
         self._gpus: list[CudaDevice] = []
         self._queues: list[tuple[Queue, Queue]] = []
+        self._users: list[Queue] = []
         for device in devices:
             with device:
                 self._gpus.append(CudaDevice.current())
+                main = cupy.cuda.Stream(non_blocking=True)
                 beside = cupy.cuda.Stream(non_blocking=True, priority=-1)
-                self._queues.append((Queue(device), Queue(device, beside)))
+                self._queues.append((Queue(device, main), Queue(device, beside)))
+                self._users.append(Queue(device))
                 for other in ordinals:
                     if other != device.id and runtime.deviceCanAccessPeer(device.id, other):
                         _enable(other)
@@ -68,6 +71,18 @@ class CudaPeers:
 
     def on(self, device: int, lane: int = MAIN) -> Queue:
         return self._queues[device][lane]
+
+    def enter(self, device: int) -> None:
+        with self._users[device]:
+            mark = self.mark()
+        with self.on(device):
+            self.follow(mark)
+
+    def leave(self, device: int) -> None:
+        with self.on(device):
+            mark = self.mark()
+        with self._users[device]:
+            self.follow(mark)
 
     def mark(self) -> DeviceArray:
         made = cupy.cuda.Event(disable_timing=True)

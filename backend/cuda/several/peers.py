@@ -12,7 +12,8 @@ from typing import Protocol
 
 from ...runtime.types import DeviceArray, DType, HostArray
 
-#: The queues of a GPU: the one of its current stream, and one beside it that goes first.
+#: The queues of a GPU: the main one, and one beside it that goes first.  Neither is a stream of the
+#: user's: a copy between GPUs in CUDA's null stream waits for all work of both.
 MAIN, BESIDE = 0, 1
 
 
@@ -31,6 +32,14 @@ class Peers(Protocol):
 
     def on(self, device: int, lane: int = MAIN) -> AbstractContextManager[None]:
         """Inside, `device` is the current GPU, and work goes to one of its queues."""
+        ...
+
+    def enter(self, device: int) -> None:
+        """What is queued on the main queue from now on follows the user's stream of that GPU."""
+        ...
+
+    def leave(self, device: int) -> None:
+        """What is queued on the user's stream from now on follows the main queue of that GPU."""
         ...
 
     def mark(self) -> DeviceArray:

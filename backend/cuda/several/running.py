@@ -7,9 +7,10 @@ beside it, on a queue of its own that goes first:
     main      the chunk, without its halo; then the results of the blocks beside it replace the
               wrong ones near its cuts
 
-At the end of a stage, each main queue has a mark.  Work follows the marks of the GPUs whose parts
-it copies, and a main queue follows the copies of its parts by others: then memory that is given
-back to a queue is not in use elsewhere.
+The main queues follow the user's streams before the first stage, and these the main queues after
+the last.  At the end of a stage, each main queue has a mark.  Work follows the marks of the GPUs
+whose parts it copies, and a main queue follows the copies of its parts by others: then memory that
+is given back to a queue is not in use elsewhere.
 """
 
 from __future__ import annotations
@@ -229,6 +230,7 @@ class Schedule:
         held = dict(given)
         marks = []
         for device in range(self.devices):
+            peers.enter(device)
             with peers.on(device):
                 marks.append(peers.mark())
         copies: dict[tuple[Leaf, int], DeviceArray] = {}
@@ -238,6 +240,8 @@ class Schedule:
                 del held[leaf]
                 for device in range(self.devices):
                     copies.pop((leaf, device), None)
+        for device in range(self.devices):
+            peers.leave(device)
         return [held[leaf] for leaf in self.plan.roots]
 
     def _queue(self, stage: Prepared, peers: Peers, held: dict[Leaf, Parts],

@@ -69,6 +69,7 @@ class Sharded:
         peers = self._peers
         marks = []
         for owner in sorted(set(self.owners)):
+            peers.enter(owner)
             with peers.on(owner):
                 marks.append(peers.mark())
         with peers.on(self.owners[0]):
@@ -81,6 +82,7 @@ class Sharded:
         for owner in sorted(set(self.owners)):  # until then, the parts must not be reused
             with peers.on(owner):
                 peers.follow(done)
+        peers.leave(self.owners[0])
         return made
 
     def wait(self) -> Sharded:
@@ -95,6 +97,7 @@ class Sharded:
             raise ValueError("an array on GPUs can only be copied to the host.")
         found: HostArray = POOL.allocate(self.shape, self.dtype)
         for box, part, owner in zip(self.boxes, self.parts, self.owners, strict=True):
+            self._peers.enter(owner)
             with self._peers.on(owner):
                 self._peers.download(found[box] if box else found, part)
         return found if dtype is None else found.astype(dtype, copy=False)
@@ -130,6 +133,8 @@ def shard(peers: Peers, value: DeviceArray) -> Sharded:
         chunks = (even(shape[0], len(peers.ordinals)), *chunks[1:])
     here = peers.where(value)
     mark = None
+    for k in range(len(peers.ordinals)):
+        peers.enter(k)
     if here is not None and here in peers.ordinals:
         with peers.on(peers.ordinals.index(here)):
             mark = peers.mark()
@@ -149,6 +154,8 @@ def shard(peers: Peers, value: DeviceArray) -> Sharded:
         with peers.on(peers.ordinals.index(here)):  # until then, the memory must not be reused
             for done in read:
                 peers.follow(done)
+    for k in range(len(peers.ordinals)):
+        peers.leave(k)
     return Sharded(peers, parts, range(len(parts)), chunks, np.dtype(value.dtype))
 
 

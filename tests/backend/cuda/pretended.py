@@ -98,6 +98,11 @@ class Machine:
         finally:
             self.now = before
 
+    def enter(self, device: int) -> None:
+        """There is no other stream."""
+
+    leave = enter
+
     def put(self, act: Callable[[], None]) -> None:
         def step() -> bool:
             self.running = True
