@@ -73,7 +73,11 @@ class PretendedDevice(EmulatedDevice):
         assert self.is_current()
         for block in (*operation.reads, *operation.writes):
             assert block.array.gpu == self.number, f"{block} is on GPU {block.array.gpu}"
-        self.machine.put(lambda: super(PretendedDevice, self).run(operation))
+        self.machine.put(lambda: self._now(operation))
+
+    def _now(self, operation: Operation) -> None:
+        self.machine.ran.append(self.number)
+        super().run(operation)
 
 
 class Machine:
@@ -89,6 +93,8 @@ class Machine:
         self.running = False
         #: Bytes that were copied from one GPU to another.
         self.moved = 0
+        #: The GPU of every operation, in the order in which they ran.
+        self.ran: list[int] = []
 
     @contextmanager
     def on(self, device: int, lane: int = MAIN) -> Iterator[None]:
@@ -117,11 +123,13 @@ class Machine:
     def _queue(self, place: Place) -> deque[Step]:
         return self.queues.setdefault(place, deque())
 
-    def drain(self, place: Place) -> None:
-        """Run until nothing is left in a queue."""
+    def drain(self, place: Place, first: bool = False) -> None:
+        """Run until nothing is left in a queue; `first`: others only while it waits for them."""
         while self._queue(place):
             ready = [q for q in self.queues.values() if q]
             self.random.shuffle(ready)
+            if first:
+                ready.sort(key=lambda q: q is not self._queue(place))
             for queue in ready:
                 if queue[0]():
                     queue.popleft()

@@ -19,6 +19,7 @@ from tests.backend.dask.test_arrays import PROGRAMS as OF_DASK
 from tests.backend.dask.test_arrays import flat, matrix
 from tests.conformance.fuzz.drawing import draw
 from tests.conformance.fuzz.program import Program
+from treadle.backend.cuda.several.peers import MAIN
 
 F = Callable[..., Any]
 
@@ -162,6 +163,22 @@ def test_only_halos_are_moved() -> None:
         before = machine.moved
         td.jit(lambda u: heat(u, 4), backend="cuda", devices=2)(u).wait()
         assert machine.moved - before == 2 * 4 * 16 * 4
+
+
+@pytest.mark.parametrize("name", ["product", "transposition", "sums of rows"])
+def test_gpus_wait_only_for_what_they_copy(name: str) -> None:
+    """The second one does all that it has to do before the first one has begun to compute."""
+    (work,) = [w for w in gpus.WORKS if w.name == name]
+    with pretended(2) as machine:
+        arrays = gpus.data(work, 32, 2)
+        for k in (0, 1):
+            with machine.on(k):
+                machine.wait()
+        machine.ran.clear()
+        found = td.jit(work.run, backend="cuda", devices=2)(*arrays)
+        machine.drain((1, MAIN), first=True)
+        assert set(machine.ran) == {1}
+        assert np.asarray(found).shape[0] == 32
 
 
 def test_a_plan_is_explained() -> None:
