@@ -15,6 +15,7 @@ import os
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -507,6 +508,7 @@ def main(argv: list[str] | None = None) -> int:
         results.append({"name": name, "kernels": made.kernels(), "rows": [asdict(r) for r in rows]})
     if options.out is not None:
         about = {
+            "date": f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC",
             **provenance.processor(),
             "versions": provenance.versions(),
             **provenance.commit(),
