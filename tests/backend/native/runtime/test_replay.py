@@ -33,9 +33,9 @@ class Counted:
     def __call__(self, *args: Any) -> Any:
         execute = td.Program.execute
 
-        def counted(program: Any, *given: Any) -> Any:
+        def counted(program: Any, *given: Any, **how: Any) -> Any:
             self.ordinary += 1
-            return execute(program, *given)
+            return execute(program, *given, **how)
 
         td.Program.execute = counted  # type: ignore[method-assign]
         try:
