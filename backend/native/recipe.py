@@ -27,7 +27,6 @@ from treadle.dsl.schedule import Schedule, as_schedule
 from ..runtime.disk_cache import DiskCache
 from ..runtime.host import HostFunction
 from ..runtime.steps import Filled, Fits, Sizes, sources_of
-from .codegen.target import Target
 from .runtime import machine, threads
 from .runtime.tape import Dependence, dependence, given
 
@@ -171,8 +170,7 @@ def lowered(owner: NativeExecutor, node: Node, lowered_as: Node, layouts: Layout
     from treadle.skeletons.ir.narrow import narrow
     from treadle.skeletons.lower.lower import LoweringContext, lower
 
-    from .codegen.analysis import may_stream
-    from .codegen.fingerprint import fingerprints
+    from .codegen.fingerprint import fingerprints, targets_of
 
     settings = owner.program.settings
     context = LoweringContext(
@@ -205,9 +203,7 @@ def lowered(owner: NativeExecutor, node: Node, lowered_as: Node, layouts: Layout
             buffers = [b for b in narrowed.buffers if b.role != "local"]
             sources = sources_of(buffers, made.scratch, lowered_as, slot_of)
             own = given(narrowed.scalar_values, compiler.param_index)
-            targets = [Target.host().regular]
-            if Target.host().streaming_bytes and may_stream(narrowed.body):
-                targets.append(Target.host())
+            targets = targets_of(narrowed)
             digests = [""] * len(targets)
             if not variants:
                 found, functions = fingerprints(narrowed, targets, settings.fast_math)

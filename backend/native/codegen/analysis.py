@@ -98,17 +98,6 @@ def _spread(body: Body, varying: set[Var], under: bool) -> None:
                     varying.update(s.accumulators)
 
 
-def may_stream(body: Body) -> bool:
-    """Whether vector loops store results, which streaming stores do if they are large."""
-    return any(
-        isinstance(s, For) and s.kind == "vector" and any(
-            isinstance(t, Store) and t.buffer.role in ("output", "scratch")
-            for t in statements(s.body)
-        )
-        for s in statements(body)
-    )  # fmt: skip
-
-
 #: So many additions are worth computing once, outside of all loops.
 _DEAR = 8.0
 

@@ -24,6 +24,7 @@ from treadle.skeletons.ir.kernel import (
     Statement,
     Store,
     While,
+    statements,
 )
 
 from ..runtime import machine
@@ -122,6 +123,18 @@ class _Writer:
         if c is None:
             return "overwrite"
         return str([[self.expression(e) for e in group] for group in (c.left, c.right, c.results)])
+
+
+def targets_of(kernel: Kernel) -> list[Target]:
+    """What a kernel is compiled for: this machine without streaming stores, and with them, if there
+    are results that vector loops store."""
+    host = Target.host()
+    stores = (
+        isinstance(t, Store) and t.buffer.role in ("output", "scratch")
+        for s in statements(kernel.body) if isinstance(s, For) and s.kind == "vector"
+        for t in statements(s.body)
+    )  # fmt: skip
+    return [host.regular, host] if host.streaming_bytes and any(stores) else [host.regular]
 
 
 def fingerprints(kernel: Kernel, targets: Sequence[Target], fast_math: bool

@@ -123,6 +123,8 @@ class VectorLoop:
     def _body(self, k: Reg, mask: Reg | None) -> None:
         """Iterations k … k + W − 1, restricted by the mask."""
         em = self.em
+        if is_number(k):  # for the same reason as the number of lanes in `_mask`
+            k = em.code.hidden("i64", k)
         em.lanes, em.mask = self.lanes, mask
         with em.scope(reached=True):
             index = self._index(em.in_register(int64, (k,), 0))

@@ -72,9 +72,9 @@ def made_for(monkeypatch: pytest.MonkeyPatch, f: Any, view: Any) -> list[Any]:
     kernels: list[Any] = []
     before = steps.KernelLaunch.compiled
 
-    def compiled(self: Any, fast_math: bool) -> Any:
+    def compiled(self: Any, fast_math: bool, large: bool = False) -> Any:
         kernels.append(self.kernel)
-        return before(self, fast_math)
+        return before(self, fast_math, large)
 
     monkeypatch.setattr(steps.KernelLaunch, "compiled", compiled)
     td.jit(f, backend="native")(view)
