@@ -420,7 +420,7 @@ class KernelMaps:
     floats. `state`: bytes that its loops carry between iterations; `regular`: whether the trip
     counts of all loops are the same for every output. `binned`: it combines into so few
     elements that each block of a GPU has a copy of them. `memo`: results of the model, by what
-    they depend on.
+    they depend on; `lowerings`: kernels, which do not depend on extents.
     """
 
     node: Node
@@ -436,6 +436,7 @@ class KernelMaps:
     binned: bool = False
     doubles: float = 0.0
     memo: dict[Any, Any] = field(default_factory=dict, compare=False, repr=False)
+    lowerings: dict[Any, Any] = field(default_factory=dict, compare=False, repr=False)
 
     @property
     def size(self) -> int:

@@ -77,7 +77,7 @@ def _for_gpu() -> dict[type[Node], Lowering]:
     }
 
 
-__all__ = ["LoweringContext", "Site", "Stride", "lower", "notes_of"]
+__all__ = ["LoweringContext", "Site", "Stride", "lower", "notes_of", "untidied"]
 
 
 def lower(node: Node, context: LoweringContext | None = None) -> Lowered:
@@ -94,11 +94,16 @@ def lower(node: Node, context: LoweringContext | None = None) -> Lowered:
     Errors: `ScheduleError`, which names the operation, where its schedule does not fit it.
     """
     context = context or LoweringContext()
-    with of_operation(node.label, node.where):
-        lowered = cached(resident(_lowered(node, context), node, context), node, context)
+    lowered = untidied(node, context)
     if not context.gpu:
         return lowered
     return replace(lowered, kernels=tuple(tidy(k) for k in lowered.kernels))
+
+
+def untidied(node: Node, context: LoweringContext) -> Lowered:
+    """The kernels of `lower` before they are tidied: in half the time, to count what they do."""
+    with of_operation(node.label, node.where):
+        return cached(resident(_lowered(node, context), node, context), node, context)
 
 
 def notes_of(lowered: Lowered, node: Node, context: LoweringContext) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from treadle.dsl.expr import Expr, Extent, walk
@@ -285,6 +285,7 @@ class Decider(OncePerExtents):
         super().__init__(node, device)
         given = node.label.schedule
         self.given = None if given is None else as_schedule(given)
+        self._lowerings: dict[object, object] = {}
         self.exact = isinstance(node, Permute) and not device.gpu
 
     def choice(self, known: Mapping[Expr, int], complete: bool = False) -> Choice | None:
@@ -293,4 +294,5 @@ class Decider(OncePerExtents):
         kernel = kernel_maps(self.node, known)
         if kernel is None or not kernel.size or 0 in kernel.inner:
             return None
+        kernel = replace(kernel, lowerings=self._lowerings)
         return choose(kernel, self.device, self.given, complete=complete)

@@ -39,12 +39,11 @@ from treadle.skeletons.schedules.resolved import block_table
 from ..access.footprint import with_inner
 from ..access.maps import DATA, KernelMaps, Map, Points
 from ..ir.counts import Launch, Stored, launched
-from ..ir.kernel import Lowered
 from ..lower import tiling
 from ..lower.gpu import orders
 from ..lower.gpu.common import THREADS, threads_for
 from ..lower.gpu.unroll import REGISTERS
-from ..lower.lower import LoweringContext, lower
+from ..lower.lower import LoweringContext, untidied
 from .device import Ceilings
 
 #: Issue slots for the index arithmetic of a thread's outputs, by order; compiled for sm_90a.
@@ -283,12 +282,11 @@ def _slots(kernel: KernelMaps, plan: Resolved, slots: dict[str, int]) -> float:
 
 def launch_of(kernel: KernelMaps, schedule: Schedule | None, device: Ceilings) -> Launch:
     """The first kernel that is launched for a node under a schedule, or without one."""
-    return launched(_lowered(kernel.node, schedule, device), kernel.known)
-
-
-@lru_cache(maxsize=64)
-def _lowered(node: Node, schedule: Schedule | None, device: Ceilings) -> Lowered:
-    return lower(*lowering_of(node, schedule, device))
+    lowered = kernel.lowerings.get((schedule, device))
+    if lowered is None:
+        lowered = untidied(*lowering_of(kernel.node, schedule, device))
+        kernel.lowerings[schedule, device] = lowered
+    return launched(lowered, kernel.known)
 
 
 def lowering_of(node: Node, schedule: Schedule | None, device: Ceilings
