@@ -7,9 +7,9 @@ import dataclasses
 import math
 import struct
 import zlib
-from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from treadle.dsl.errors import TreadleError
 from treadle.dsl.html import escape
@@ -28,10 +28,10 @@ _TRACED = 400
 _DRAWN = ("order", "block", "per_thread", "lanes")
 
 
-def pictured(schedule: Any) -> str | None:
+def pictured(given: object) -> str | None:
     """HTML: the outputs of a small result coloured by time, and what it shows; None for a schedule
     that leaves the order open, or has one for some extents only."""
-    schedule = as_schedule(schedule)
+    schedule = as_schedule(given)
     if all(getattr(schedule, slot) is None for slot in _DRAWN):
         return None
     for rank in (2, 1, 3):
@@ -69,7 +69,7 @@ def _extents(plan: Resolved) -> tuple[int, ...]:
     return tuple(count * size for size in plan.unit)
 
 
-def _path(when: Any) -> str:
+def _path(when: NDArray[np.int64]) -> str:
     """The way from output to output, of few; `when`: the step at which each is computed."""
     if when.size > _TRACED or when.max() + 1 < when.size:
         return ""
@@ -79,14 +79,14 @@ def _path(when: Any) -> str:
             'opacity="0.8"/>')  # fmt: skip
 
 
-def _coloured(ramp: Any) -> Any:
+def _coloured(ramp: NDArray[np.float64]) -> NDArray[np.uint8]:
     """(…, 3) bytes of the colours of time, for numbers from 0 to 1."""
     stops = np.array([[int(c[k : k + 2], 16) for k in (1, 3, 5)] for c in TIME])
     places = np.linspace(0, 1, len(TIME))
     return np.stack([np.interp(ramp, places, stops[:, k]) for k in range(3)], -1).astype(np.uint8)
 
 
-def _png(pixels: Any) -> str:
+def _png(pixels: NDArray[np.uint8]) -> str:
     """An image of 8-bit colours as PNG, in base 64."""
 
     def chunk(kind: bytes, data: bytes) -> bytes:

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Any
 
 from treadle.dsl.html import escape, preformatted
 from treadle.dsl.text import Text
@@ -51,7 +50,7 @@ class Source(Text):
         name = next((n for n, sign in _LANGUAGES.items() if sign.search(self)), None)
         plain = name is None or len(self) > _COLOURED
         lexer = TextLexer() if plain else get_lexer_by_name(name)
-        form: Any = HtmlFormatter(cssclass=_BOX)
+        form = HtmlFormatter(cssclass=_BOX)
         parts = [_fold(escape(title), highlight(text, lexer, form), opened=False)
                  for title, text in self._kernels()]  # fmt: skip
         return f"<style>{form.get_style_defs('.' + _BOX)}</style>{''.join(parts)}"
