@@ -132,7 +132,7 @@ class Known:
         self._integers = {
             e: int(v)
             for e, v in self.values.items()
-            if (e.type.is_integer or e.type.kind == "bool") and np.size(v) == 1
+            if (e.type.is_integer or e.type.family == "bool") and np.size(v) == 1
         }
 
     def number(self, e: Expr) -> int | None:

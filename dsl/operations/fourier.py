@@ -255,7 +255,7 @@ def fft(a: ArrayLike, n: IntLike | None = None, axis: int = -1, norm: str | None
     Parameters
         a: an array of real or complex numbers.
         n: the number of points: the axis is cropped, or padded with zeros; default: its extent.
-        axis: which axis.
+        axis: the axis, from −rank to rank − 1; default -1.
         norm: "backward" (the default: the inverse is divided by n), "ortho" (both by √n) or
             "forward" (this one by n).
 
@@ -297,8 +297,6 @@ def ifft(a: ArrayLike, n: IntLike | None = None, axis: int = -1, norm: str | Non
 def rfft(a: ArrayLike, n: IntLike | None = None, axis: int = -1, norm: str | None = None) -> Array:
     """The first n // 2 + 1 values of the `fft` of real numbers (the others are conjugates of them).
 
-    Parameters as those of `fft`.
-
     Parameters
         a: an array of rank ≥ 1.
         n: the number of points, by cropping or padding with zeros; default: the extent.
@@ -321,12 +319,9 @@ def irfft(a: ArrayLike, n: IntLike | None = None, axis: int = -1, norm: str | No
           ) -> Array:  # fmt: skip
     """The inverse of `rfft`: n real numbers.
 
-    Parameters as those of `fft`, but
-        n: the number of points of the result; default: 2 (m − 1) of an axis of m values.
-
     Parameters
         a: an array of rank ≥ 1.
-        n: the number of points; default 2 (extent − 1).
+        n: the number of points of the result; default: 2 (m − 1) of an axis of m values.
         axis: the axis, from −rank to rank − 1; default -1.
         norm: "backward" (default), "ortho" or "forward": where the factor 1/n is, as for `fft`.
 
@@ -348,7 +343,7 @@ def hfft(a: ArrayLike, n: IntLike | None = None, axis: int = -1, norm: str | Non
 
     Parameters
         a: an array of rank ≥ 1.
-        n: the number of points; default 2 (extent − 1).
+        n: the number of points of the result; default: 2 (m − 1) of an axis of m values.
         axis: the axis, from −rank to rank − 1; default -1.
         norm: "backward" (default), "ortho" or "forward": where the factor 1/n is, as for `fft`.
 
@@ -419,7 +414,7 @@ def ifftn(a: ArrayLike, s: Extents | None = None, axes: AxisLike | None = None,
         a: an array with these axes.
         s: the number of points along each axis, by cropping or padding with zeros; default: the
             extents.
-        axes: the axes; optional.
+        axes: the axes; default: all, or with `s` the last ones.
         norm: "backward" (default), "ortho" or "forward": where the factor 1/n is, as for `fft`.
 
     Result: an array that differs from `a` only in the extents of these axes, and in its type.
@@ -437,13 +432,11 @@ def rfftn(a: ArrayLike, s: Extents | None = None, axes: AxisLike | None = None,
           norm: str | None = None) -> Array:  # fmt: skip
     """The `fftn` of real numbers, of which the last of the axes has the first n // 2 + 1 values.
 
-    Parameters as those of `fftn`.
-
     Parameters
         a: an array with these axes.
         s: the number of points along each axis, by cropping or padding with zeros; default: the
             extents.
-        axes: the axes; optional.
+        axes: the axes; default: all, or with `s` the last ones.
         norm: "backward" (default), "ortho" or "forward": where the factor 1/n is, as for `fft`.
 
     Result: an array that differs from `a` only in the extents of these axes, and in its type.
@@ -461,14 +454,11 @@ def irfftn(a: ArrayLike, s: Extents | None = None, axes: AxisLike | None = None,
            norm: str | None = None) -> Array:  # fmt: skip
     """The inverse of `rfftn`: real numbers.
 
-    Parameters as those of `fftn`, but
-        s: the extents of the result; default: 2 (m − 1) for the last of the axes, of m values.
-
     Parameters
         a: an array with these axes.
-        s: the number of points along each axis, by cropping or padding with zeros; default: the
-            extents.
-        axes: the axes; optional.
+        s: the extents of the result; default: those of `a`, and 2 (m − 1) for the last of the axes,
+            of m values.
+        axes: the axes; default: all, or with `s` the last ones.
         norm: "backward" (default), "ortho" or "forward": where the factor 1/n is, as for `fft`.
 
     Result: an array that differs from `a` only in the extents of these axes, and in its type.
@@ -601,7 +591,7 @@ def fftfreq(
         n: the number of points.
         d: the distance of samples.
         dtype: the type of the result, float64 by default.
-        device: where programs compute, as `a.device` says; another is refused; optional.
+        device: where programs compute, as `a.device` says; others are refused; default None.
 
     Result: an array (n,).
 
@@ -626,7 +616,7 @@ def rfftfreq(
         n: a number of elements, ≥ 0.
         d: the distance of samples; default 1.
         dtype: the type of the result; default float64.
-        device: where programs compute, as `a.device` says; another is refused; optional.
+        device: where programs compute, as `a.device` says; others are refused; default None.
 
     Result: an array (n // 2 + 1,).
 
@@ -657,7 +647,7 @@ def fftshift(x: ArrayLike, axes: AxisLike | None = None) -> Array:
 
     Parameters
         x: a number, or an array of any shape.
-        axes: axes; optional.
+        axes: an axis, or a tuple of axes; default: all.
 
     Result: an array of the shape and type of `x`.
 
@@ -674,7 +664,7 @@ def ifftshift(x: ArrayLike, axes: AxisLike | None = None) -> Array:
 
     Parameters
         x: a number, or an array of any shape.
-        axes: axes; optional.
+        axes: an axis, or a tuple of axes; default: all.
 
     Result: an array of the shape and type of `x`.
 

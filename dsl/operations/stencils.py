@@ -41,8 +41,10 @@ class BoundaryCondition:
     """The values that a stencil reads outside its array: `td.clamp`, `td.mirror`, `td.symmetric`,
     `td.wrap`, or made by `td.constant(v)` and `td.function(g)`."""
 
-    def __init__(self, kind: str, payload: Any = None) -> None:
+    def __init__(self, kind: str, payload: Any = None, doc: str | None = None) -> None:
         self.kind, self.payload = kind, payload
+        if doc is not None:
+            self.__doc__ = doc
 
     def __repr__(self) -> str:
         if self.kind in ("constant", "function"):
@@ -55,10 +57,58 @@ class BoundaryCondition:
         )
 
 
-clamp = BoundaryCondition("clamp")
-mirror = BoundaryCondition("mirror")
-symmetric = BoundaryCondition("symmetric")
-wrap = BoundaryCondition("wrap")
+clamp = BoundaryCondition(
+    "clamp",
+    doc="""Outside the array, the nearest element: … 0 0 | 0 1 2 | 2 2 …, by index.
+
+The default of `td.stencil`; NumPy's pad calls it "edge", SciPy "nearest".
+
+>>> import numpy as np, treadle as td
+>>> td.stencil(lambda w: w[-1], np.array([3, 1, 2]), boundary=td.clamp)
+Array([3, 3, 1])
+
+See also `mirror`, `symmetric`, `wrap`, `constant`, `function`.
+""",
+)
+mirror = BoundaryCondition(
+    "mirror",
+    doc="""Outside the array, its reflection at the edge element: … 2 1 | 0 1 2 | 1 0 …, by index.
+
+The edge itself is not repeated; NumPy's pad calls it "reflect", SciPy "mirror".
+
+>>> import numpy as np, treadle as td
+>>> td.stencil(lambda w: w[-1], np.array([3, 1, 2]), boundary=td.mirror)
+Array([1, 3, 1])
+
+See also `clamp`, `symmetric`, `wrap`, `constant`, `function`.
+""",
+)
+symmetric = BoundaryCondition(
+    "symmetric",
+    doc="""Outside the array, its reflection, edge included: … 1 0 | 0 1 2 | 2 1 …, by index.
+
+NumPy's pad calls it "symmetric", SciPy "reflect".
+
+>>> import numpy as np, treadle as td
+>>> td.stencil(lambda w: w[-2], np.array([3, 1, 2]), boundary=td.symmetric)
+Array([1, 3, 3])
+
+See also `clamp`, `mirror`, `wrap`, `constant`, `function`.
+""",
+)
+wrap = BoundaryCondition(
+    "wrap",
+    doc="""Outside the array, its other side, as on a ring: … 1 2 | 0 1 2 | 0 1 …, by index.
+
+For periodic domains; NumPy's pad and SciPy call it "wrap".
+
+>>> import numpy as np, treadle as td
+>>> td.stencil(lambda w: w[-1], np.array([3, 1, 2]), boundary=td.wrap)
+Array([2, 3, 1])
+
+See also `clamp`, `mirror`, `symmetric`, `constant`, `function`.
+""",
+)
 
 
 def _public(name: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
@@ -396,23 +446,21 @@ def correlate(
     name: str | None = None,
     schedule: ScheduleLike | None = None,
 ) -> Array:
-    """Σₖ w[k]·a[i + k − centre], centre = extent // 2 (scipy.ndimage.correlate).
-
-    Parameters: `w` has the rank of `a`, and any size, also of the run (`weights` is SciPy's name
-    for it).  `mode`: "same", the extents of `a`; "full", every place where both overlap, m + n − 1
-    along an axis; "valid", where all weights do, m − n + 1 (NumPy's and SciPy's `correlate`).
-    `boundary`: what is outside of `a`, in "same" `td.clamp` and in "full" zeros unless given.
-
-    `ShapeError` if the ranks differ.
+    """Each element's weighted sum of its neighbours, Σₖ w[k]·a[i + k − centre], where the centre of
+    the weights is extent // 2, as in scipy.ndimage.correlate.
 
     Parameters
-        a: an array of any shape.
-        w: an array of weights; optional.
-        boundary: the values outside the array; default `td.clamp`.
-        mode: "same" (default), "full" or "valid": as for `convolve`.
-        weights: a weight for each element; default: all 1.
+        a: an array of rank ≥ 1.
+        w: the weights, an array of the rank of `a` and of any extents, also run-time values.
+        boundary: the values outside `a`, as those of `stencil`; the default is `td.clamp`, and
+            zeros for the mode "full".
+        mode: "same" (default): the extents of `a`; "full": every place where both overlap, m + n −
+            1 along an axis; "valid": those where all weights do, m − n + 1.
+        weights: another name for `w`, as SciPy calls it.
 
     Result: an array whose extents depend on `mode`.
+
+    Errors: `ShapeError` if the ranks differ.
 
     >>> import numpy as np, treadle as td
     >>> td.correlate(np.array([1, 2, 3]), np.array([1, 0, 2]), mode="valid")
@@ -449,7 +497,7 @@ def convolve(
             errors are relative to the largest elements, and inf and NaN spread to all; "auto" (the
             default) is "fft" for floats and 400 weights or more (700 along one axis), if their
             number is known when the program is traced.
-        weights: a weight for each element; default: all 1.
+        weights: another name for `w`, as SciPy calls it.
 
     Result: an array whose extents depend on `mode`.
 

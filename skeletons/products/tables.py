@@ -29,9 +29,12 @@ _DYADIC = 256
 @user_facing_class
 @dataclass(frozen=True, eq=False, repr=False)
 class BilinearAlgorithm:
-    """Three tables: `u` (m·k, R), `v` (k·n, R), `w` (m·n, R), with blocks row by row from the top
-    left, of integers or of fractions whose denominator is a power of two (which integer matrices
-    reject).
+    """A fast matrix product, such as Strassen's: R products of sums of blocks, as three tables.
+
+    Matrices of m × k and k × n blocks are multiplied by R products of blocks; row by row from the
+    top left, `u` (m·k, R) and `v` (k·n, R) say which sums of blocks are multiplied, `w` (m·n, R)
+    which of the products are added in each block of the result.  The coefficients are integers, or
+    fractions whose denominator is a power of two (which integer matrices reject).
 
     Raises ShapeError or DTypeError for invalid tables, TracingError if they compute no product.
 

@@ -46,6 +46,41 @@ def test_function(name: str) -> None:
         assert ">>>" in text, "an example"
 
 
+#: Texts that say nothing, or say it twice.
+GENERIC = re.compile(
+    r"Result: (an array|arrays?, as described|two arrays|a tuple of arrays)\.$|"
+    r"Parameters( as|:)|of the shape of `f`|a shape that fits",
+    re.MULTILINE,
+)
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_a_function_says_what_is_its_own(name: str) -> None:
+    text = inspect.getdoc(operator.attrgetter(name)(td)) or ""
+    assert not GENERIC.search(text), GENERIC.search(text)
+    alike = re.search(r"^See also (.*)\.$", text, re.MULTILINE)
+    known = re.findall(r"`([\w.]+)`", alike[1]) if alike else []
+    module = name.rpartition(".")[0]
+    for other in known:
+        assert hasattr(operator.attrgetter(module)(td) if module else td, other), other
+
+
+@pytest.mark.parametrize(
+    "name", [*(t.name for t in td.__array_namespace_info__().dtypes().values()), "bfloat16"]
+)
+def test_a_type_says_what_it_holds(name: str) -> None:
+    own = inspect.getdoc(getattr(td, name))
+    assert own and own != inspect.getdoc(type(td.float32))
+    others = [inspect.getdoc(t) for t in (td.int8, td.uint64, td.float32) if t.name != name]
+    assert own not in others and (str(getattr(td, name).bits) in own or name == "bool")
+
+
+@pytest.mark.parametrize("name", ["clamp", "mirror", "symmetric", "wrap"])
+def test_a_boundary_says_what_it_reads(name: str) -> None:
+    text = inspect.getdoc(getattr(td, name)) or ""
+    assert text.startswith("Outside the array, ") and f"boundary=td.{name}" in text
+
+
 @pytest.mark.parametrize("name", CLASSES)
 def test_class(name: str) -> None:
     thing = operator.attrgetter(name)(td)

@@ -41,11 +41,14 @@ if TYPE_CHECKING:
 
 
 class Program(TracedProgram):
-    """A traced program: inputs, parameters and results, optimised for a backend and compiled by it.
+    """A compiled function for one combination of ranks and types: `td.jit(f).lower(*args)`.
 
-    `inputs`: Input nodes, arguments first, then captured arrays; `params`: run-time scalars;
-    `source_roots`: the graph as written; `roots`: the graph after the passes, which may have
-    replaced the `source_inputs`.
+    It is called like the function.  `explain()` says what became of it, `graph()` draws it,
+    `source()` is its code; `scheduled(…)` has other schedules, `tune(*args)` the fastest;
+    `save(path)` stores it for `td.load`.
+
+    `inputs` are the nodes of the arguments, then of captured arrays; `params` the run-time numbers;
+    `source_roots` the graph as written, `roots` the graph after the passes.
 
     >>> import numpy as np, treadle as td
     >>> program = td.jit(lambda a: a + 1).lower(np.arange(3))

@@ -38,7 +38,7 @@ class SeveralExecutable:
         self.schedules: OrderedDict[object, Schedule] = OrderedDict()
         #: The positions of the numbers on which a plan may depend; others a call gives anew.
         self.planned = [
-            k for k, p in enumerate(program.params) if p.type.is_integer or p.type.kind == "bool"
+            k for k, p in enumerate(program.params) if p.type.is_integer or p.type.family == "bool"
         ]
         self.given = {p: k for k, p in enumerate(program.params) if k not in self.planned}
 

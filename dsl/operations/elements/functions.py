@@ -41,165 +41,188 @@ from .lifting import (
 
 add = documented_binary(
     "add",
-    "x + y; integers wrap; logical or on booleans.",
+    "The sum x + y, element by element.  Integers wrap around; of booleans, logical or.",
     "td.add(np.array([3, 1, 2]), np.array([2, 0, 1]))",
     "Array([5, 1, 3])",
 )
 subtract = documented_binary(
     "subtract",
-    "x - y; integers wrap.",
+    "The difference x − y.  Integers wrap around.",
     "td.subtract(np.array([3, 1, 2]), np.array([2, 0, 1]))",
     "Array([1, 1, 1])",
 )
 multiply = documented_binary(
     "multiply",
-    "x * y; integers wrap; logical and on booleans.",
+    "The product x · y of elements (`td.matmul` multiplies matrices).  Integers wrap around;\n"
+    "    of booleans, logical and.",
     "td.multiply(np.array([3, 1, 2]), np.array([2, 0, 1]))",
     "Array([6, 0, 2])",
 )
 true_divide = documented_binary(
     "true_divide",
-    "x / y in floating point.",
+    "The quotient x / y in floating point; a number over 0 is ±∞, 0 over 0 is NaN.",
     "td.true_divide(np.array([3, 1, 2]), 2)",
     "Array([1.5, 0.5, 1. ])",
 )
 divide = true_divide
 floor_divide = documented_binary(
     "floor_divide",
-    "Quotient rounded down; integer division by 0 gives 0.",
-    "td.floor_divide(np.array([3, 1, 2]), 0)",
-    "Array([0, 0, 0])",
+    "The quotient rounded down, x // y: −7 // 2 is −4.  Division of integers by 0 gives 0.",
+    "td.floor_divide(np.array([-7, 7, 7]), np.array([2, 2, 0]))",
+    "Array([-4,  3,  0])",
 )
 remainder = documented_binary(
     "remainder",
-    "Remainder with the sign of the divisor; integer x % 0 gives 0.",
+    "The remainder of `floor_divide`, x % y, with the sign of y.  Integers modulo 0 give 0.",
     "td.remainder(np.array([-7, 7]), 3)",
     "Array([2, 1])",
 )
 mod = remainder
 quot = documented_binary(
     "quot",
-    "Quotient truncated toward zero; integer division by 0 gives 0.",
+    "The quotient rounded towards zero, as C divides integers: quot(−7, 2) is −3.  Division of\n"
+    "    integers by 0 gives 0.",
     "td.quot(np.array([-7, 7]), 2)",
     "Array([-3,  3])",
 )
 rem = documented_binary(
     "rem",
-    "Remainder of `quot`, with the sign of the dividend.",
+    "The remainder of `quot`, with the sign of x, as C's % of integers.",
     "td.rem(np.array([-7, 7]), 3)",
     "Array([-1,  1])",
 )
 fmod = documented_binary(
     "fmod",
-    "Remainder with the sign of the dividend, as C's fmod.",
+    "The remainder with the sign of x, as C's fmod: fmod(−7.5, 2) is −1.5.",
     "td.run(td.fmod(-7.5, 2.0))",
     "array(-1.5)",
 )
 minimum = documented_binary(
     "minimum",
-    "The smaller operand; NaN if either is NaN.",
+    "The smaller of two elements; NaN if one of them is NaN.",
     "td.minimum(np.array([3, 1, 2]), np.array([2, 0, 1]))",
     "Array([2, 0, 1])",
 )
 maximum = documented_binary(
     "maximum",
-    "The larger operand; NaN if either is NaN.",
+    "The larger of two elements; NaN if one of them is NaN.",
     "td.maximum(np.array([3, 1, 2]), np.array([2, 0, 1]))",
     "Array([3, 1, 2])",
 )
 fmin = documented_binary(
-    "fmin", "The smaller operand; NaN is ignored.", "td.run(td.fmin(np.nan, 2.0))", "array(2.)"
+    "fmin",
+    "The smaller of two elements; of a number and NaN, the number.",
+    "td.fmin(np.array([np.nan, 1.0]), 2.0)",
+    "Array([2., 1.])",
 )
 fmax = documented_binary(
-    "fmax", "The larger operand; NaN is ignored.", "td.run(td.fmax(np.nan, 2.0))", "array(2.)"
+    "fmax",
+    "The larger of two elements; of a number and NaN, the number.",
+    "td.fmax(np.array([np.nan, 1.0]), 2.0)",
+    "Array([2., 2.])",
 )
 equal = documented_binary(
     "equal",
-    "x == y; of tuples, whether all components are equal.",
-    "td.equal(np.array([3, 1, 2]), np.array([2, 0, 1]))",
-    "Array([False, False, False])",
+    "Whether x == y.  NaN equals nothing; tuples are equal if all their components are.",
+    "td.equal(np.array([3, 1, 2]), np.array([3, 0, 2]))",
+    "Array([ True, False,  True])",
 )
 not_equal = documented_binary(
     "not_equal",
-    "x != y.",
-    "td.not_equal(np.array([3, 1, 2]), np.array([2, 0, 1]))",
-    "Array([ True,  True,  True])",
+    "Whether x != y: the opposite of `equal`.",
+    "td.not_equal(np.array([3, 1, 2]), np.array([3, 0, 2]))",
+    "Array([False,  True, False])",
 )
 less = documented_binary(
     "less",
-    "x < y; tuples are compared by their first components that differ.",
-    "td.less(np.array([3, 1, 2]), np.array([2, 0, 1]))",
-    "Array([False, False, False])",
+    "Whether x < y.  Tuples are compared by their first components that differ.",
+    "td.less(np.array([3, 1, 2]), 2)",
+    "Array([False,  True, False])",
 )
 less_equal = documented_binary(
     "less_equal",
-    "x <= y.",
-    "td.less_equal(np.array([3, 1, 2]), np.array([2, 0, 1]))",
-    "Array([False, False, False])",
+    "Whether x <= y; False where one is NaN.",
+    "td.less_equal(np.array([3, 1, 2]), 2)",
+    "Array([False,  True,  True])",
 )
 greater = documented_binary(
     "greater",
-    "x > y.",
-    "td.greater(np.array([3, 1, 2]), np.array([2, 0, 1]))",
-    "Array([ True,  True,  True])",
+    "Whether x > y; False where one is NaN.",
+    "td.greater(np.array([3, 1, 2]), 2)",
+    "Array([ True, False, False])",
 )
 greater_equal = documented_binary(
     "greater_equal",
-    "x >= y.",
-    "td.greater_equal(np.array([3, 1, 2]), np.array([2, 0, 1]))",
-    "Array([ True,  True,  True])",
+    "Whether x >= y; False where one is NaN.",
+    "td.greater_equal(np.array([3, 1, 2]), 2)",
+    "Array([ True, False,  True])",
 )
 logical_and = documented_binary(
     "logical_and",
-    "Both nonzero.",
-    "td.logical_and(np.array([3, 1, 2]) > 2, np.array([2, 0, 1]) < 1)",
-    "Array([False, False, False])",
+    "Whether both are true; numbers other than 0 are.",
+    "td.logical_and(np.array([3, 0, 2]), np.array([True, True, False]))",
+    "Array([ True, False, False])",
 )
 logical_or = documented_binary(
     "logical_or",
-    "Either nonzero.",
-    "td.logical_or(np.array([3, 1, 2]) > 2, np.array([2, 0, 1]) < 1)",
+    "Whether one of them is true, or both; numbers other than 0 are.",
+    "td.logical_or(np.array([3, 0, 0]), np.array([True, True, False]))",
     "Array([ True,  True, False])",
 )
 logical_xor = documented_binary(
     "logical_xor",
-    "Whether exactly one operand is nonzero.",
-    "td.logical_xor(np.array([3, 1, 2]) > 2, np.array([2, 0, 1]) < 1)",
-    "Array([ True,  True, False])",
+    "Whether exactly one of them is true; numbers other than 0 are.",
+    "td.logical_xor(np.array([3, 0, 0]), np.array([True, True, False]))",
+    "Array([False,  True, False])",
 )
 bitwise_and = documented_binary(
-    "bitwise_and", "x & y.", "td.bitwise_and(np.array([3, 1, 2]), 1)", "Array([1, 1, 0])"
+    "bitwise_and",
+    "The bits that both have, x & y; of booleans, logical and.",
+    "td.bitwise_and(np.array([3, 1, 2]), 1)",
+    "Array([1, 1, 0])",
 )
 bitwise_or = documented_binary(
-    "bitwise_or", "x | y.", "td.bitwise_or(np.array([3, 1, 2]), 1)", "Array([3, 1, 3])"
+    "bitwise_or",
+    "The bits that one of them has, or both, x | y; of booleans, logical or.",
+    "td.bitwise_or(np.array([3, 1, 2]), 1)",
+    "Array([3, 1, 3])",
 )
 bitwise_xor = documented_binary(
-    "bitwise_xor", "x ^ y.", "td.bitwise_xor(np.array([3, 1, 2]), 1)", "Array([2, 0, 3])"
+    "bitwise_xor",
+    "The bits in which they differ, x ^ y; of booleans, logical exclusive or.",
+    "td.bitwise_xor(np.array([3, 1, 2]), 1)",
+    "Array([2, 0, 3])",
 )
 left_shift = documented_binary(
     "left_shift",
-    "x << y; a shift by the width or more gives 0.",
+    "The bits of x moved y places up, x << y; a shift by all bits or more gives 0.",
     "td.left_shift(np.array([3, 1, 2]), np.array([1, 64, 0]))",
     "Array([6, 0, 2])",
 )
 right_shift = documented_binary(
     "right_shift",
-    "x >> y, arithmetic on signed types.",
+    "The bits of x moved y places down, x >> y, with copies of the sign: x // 2**y.",
     "td.right_shift(np.array([-8, 8]), 1)",
     "Array([-4,  4])",
 )
 bitwise_left_shift, bitwise_right_shift = left_shift, right_shift
 hypot = documented_binary(
-    "hypot", "sqrt(x² + y²) without overflow.", "td.run(td.hypot(3.0, 4.0))", "array(5.)"
+    "hypot",
+    "The length √(x² + y²), without overflow on the way.",
+    "td.hypot(np.array([3.0, 3e200]), np.array([4.0, 4e200]))",
+    "Array([5.e+000, 5.e+200])",
 )
 copysign = documented_binary(
-    "copysign", "|x| with the sign of y.", "td.run(td.copysign(3.0, -1.0))", "array(-3.)"
+    "copysign",
+    "The absolute value of x with the sign of y; −0.0 and NaN have signs, too.",
+    "td.copysign(3.0, np.array([1.0, -0.0]))",
+    "Array([ 3., -3.])",
 )
 nextafter = documented_binary(
     "nextafter",
-    "The next float after x toward y.",
-    "td.run(td.nextafter(1.0, 2.0) > 1.0)",
-    "array(True)",
+    "The float next to x in the direction of y; x if they are equal.",
+    "td.nextafter(np.array([1.0, 2.0]), 2.0) - np.array([1.0, 2.0])",
+    "Array([2.22044605e-16, 0.00000000e+00])",
 )
 
 
@@ -211,7 +234,7 @@ def arctan2(y: ArrayLike, x: ArrayLike) -> Value:
         y: the y coordinates.
         x: the x coordinates.
 
-    Result: an array; a scalar if all operands are numbers.
+    Result: an array of the shape to which the operands broadcast; a scalar without arrays.
 
     >>> import treadle as td
     >>> td.run(td.atan2(1.0, -1.0))
@@ -221,154 +244,221 @@ def arctan2(y: ArrayLike, x: ArrayLike) -> Value:
 
 
 negative = documented_unary(
-    "negative", "-x.", "td.negative(np.array([3, 1, 2]))", "Array([-3, -1, -2])"
+    "negative",
+    "The negative −x; of unsigned integers modulo 2 to the number of bits.",
+    "td.negative(np.array([3, 1, 2]))",
+    "Array([-3, -1, -2])",
 )
 absolute = documented_unary(
-    "absolute", "|x|; real for complex x.", "td.absolute(np.array([-2, 3]))", "Array([2, 3])"
+    "absolute",
+    "The absolute value |x|; of complex numbers √(re² + im²), without overflow.",
+    "td.absolute(np.array([-2, 3]))",
+    "Array([2, 3])",
 )
 abs = absolute
 fabs = absolute
 sign = documented_unary(
-    "sign", "-1, 0 or 1; NaN for NaN.", "td.sign(np.array([-2, 0, 3]))", "Array([-1,  0,  1])"
+    "sign",
+    "−1, 0 or 1 by the sign of x; NaN of NaN; of complex numbers x / |x|.",
+    "td.sign(np.array([-2, 0, 3]))",
+    "Array([-1,  0,  1])",
 )
 logical_not = documented_unary(
-    "logical_not", "x == 0.", "td.logical_not(np.array([2, 0, 1]))", "Array([False,  True, False])"
+    "logical_not",
+    "Whether x is 0 (or False).",
+    "td.logical_not(np.array([2, 0, 1]))",
+    "Array([False,  True, False])",
 )
-invert = documented_unary("invert", "~x.", "td.invert(np.array([3, 1, 2]))", "Array([-4, -2, -3])")
+invert = documented_unary(
+    "invert",
+    "All bits of x inverted, ~x, which is −x − 1 of signed integers; of booleans, logical not.",
+    "td.invert(np.array([3, 1, 2]))",
+    "Array([-4, -2, -3])",
+)
 bitwise_not = bitwise_invert = invert
 sqrt = documented_unary(
-    "sqrt", "Square root; NaN for negative reals.", "td.run(td.sqrt(4.0))", "array(2.)"
+    "sqrt",
+    "The square root; NaN of negative real numbers.  Of complex numbers the root whose real part\n"
+    "    is not negative.",
+    "td.sqrt(np.array([4.0, -4.0]))",
+    "Array([ 2., nan])",
 )
 exp = documented_unary(
-    "exp", "eˣ.", "td.exp(np.array([0.0, 0.5, 1.0]))", "Array([1.        , 1.64872127, 2.71828183])"
+    "exp",
+    "The exponential function eˣ.",
+    "td.exp(np.array([0.0, 0.5, 1.0]))",
+    "Array([1.        , 1.64872127, 2.71828183])",
 )
 exp2 = documented_unary(
     "exp2",
-    "2ˣ.",
+    "The power 2ˣ.",
     "td.exp2(np.array([0.0, 0.5, 1.0]))",
     "Array([1.        , 1.41421356, 2.        ])",
 )
 expm1 = documented_unary(
-    "expm1", "eˣ − 1, accurate near 0.", "td.run(td.expm1(1e-12))", "array(1.e-12)"
+    "expm1",
+    "eˣ − 1, accurate where x is close to 0 and `exp(x) - 1` is not.",
+    "td.expm1(np.array([1e-12, 1.0]))",
+    "Array([1.00000000e-12, 1.71828183e+00])",
 )
 log = documented_unary(
-    "log", "Natural logarithm.", "td.log(np.array([1.0, 10.0]))", "Array([0.        , 2.30258509])"
+    "log",
+    "The natural logarithm: −∞ of 0, NaN of negative real numbers.  Of complex numbers, the one\n"
+    "    whose imaginary part is in [−π, π].",
+    "td.log(np.array([1.0, 10.0]))",
+    "Array([0.        , 2.30258509])",
 )
-log2 = documented_unary("log2", "Logarithm to base 2.", "td.run(td.log2(8.0))", "array(3.)")
-log10 = documented_unary("log10", "Logarithm to base 10.", "td.run(td.log10(1000.0))", "array(3.)")
+log2 = documented_unary(
+    "log2",
+    "The logarithm to base 2: −∞ of 0, NaN of negative real numbers.",
+    "td.log2(np.array([8.0, 0.5]))",
+    "Array([ 3., -1.])",
+)
+log10 = documented_unary(
+    "log10",
+    "The logarithm to base 10: −∞ of 0, NaN of negative real numbers.",
+    "td.log10(np.array([1000.0, 0.1]))",
+    "Array([ 3., -1.])",
+)
 log1p = documented_unary(
-    "log1p", "log(1 + x), accurate near 0.", "td.run(td.log1p(1e-12))", "array(1.e-12)"
+    "log1p",
+    "log(1 + x), accurate where x is close to 0 and `log(1 + x)` is not.",
+    "td.log1p(np.array([1e-12, 1.0]))",
+    "Array([1.00000000e-12, 6.93147181e-01])",
 )
 sin = documented_unary(
     "sin",
-    "Sine (radians).",
+    "The sine of an angle in radians.",
     "td.sin(np.array([0.0, 0.5, 1.0]))",
     "Array([0.        , 0.47942554, 0.84147098])",
 )
 cos = documented_unary(
     "cos",
-    "Cosine (radians).",
+    "The cosine of an angle in radians.",
     "td.cos(np.array([0.0, 0.5, 1.0]))",
     "Array([1.        , 0.87758256, 0.54030231])",
 )
 tan = documented_unary(
     "tan",
-    "Tangent (radians).",
+    "The tangent of an angle in radians.",
     "td.tan(np.array([0.0, 0.5, 1.0]))",
     "Array([0.        , 0.54630249, 1.55740772])",
 )
 arcsin = documented_unary(
     "arcsin",
-    "Inverse sine.",
+    "The angle in [−π/2, π/2] whose sine is x; NaN of real numbers beyond ±1.  Of complex\n"
+    "    numbers, with cuts along the real axis beyond ±1.",
     "td.arcsin(np.array([0.0, 0.5, 1.0]))",
     "Array([0.        , 0.52359878, 1.57079633])",
 )
 arccos = documented_unary(
     "arccos",
-    "Inverse cosine.",
+    "The angle in [0, π] whose cosine is x; NaN of real numbers beyond ±1.  Of complex numbers,\n"
+    "    with cuts along the real axis beyond ±1.",
     "td.arccos(np.array([0.0, 0.5, 1.0]))",
     "Array([1.57079633, 1.04719755, 0.        ])",
 )
 arctan = documented_unary(
     "arctan",
-    "Inverse tangent.",
+    "The angle in [−π/2, π/2] whose tangent is x (`arctan2` knows the quadrant).  Of complex\n"
+    "    numbers, with cuts along the imaginary axis beyond ±i.",
     "td.arctan(np.array([0.0, 0.5, 1.0]))",
     "Array([0.        , 0.46364761, 0.78539816])",
 )
 sinh = documented_unary(
     "sinh",
-    "Hyperbolic sine.",
+    "The hyperbolic sine (eˣ − e⁻ˣ) / 2.",
     "td.sinh(np.array([0.0, 0.5, 1.0]))",
     "Array([0.        , 0.52109531, 1.17520119])",
 )
 cosh = documented_unary(
     "cosh",
-    "Hyperbolic cosine.",
+    "The hyperbolic cosine (eˣ + e⁻ˣ) / 2.",
     "td.cosh(np.array([0.0, 0.5, 1.0]))",
     "Array([1.        , 1.12762597, 1.54308063])",
 )
 tanh = documented_unary(
     "tanh",
-    "Hyperbolic tangent.",
+    "The hyperbolic tangent sinh(x) / cosh(x), in [−1, 1].",
     "td.tanh(np.array([0.0, 0.5, 1.0]))",
     "Array([0.        , 0.46211716, 0.76159416])",
 )
 arcsinh = documented_unary(
     "arcsinh",
-    "Inverse hyperbolic sine.",
+    "The number whose hyperbolic sine is x.  Of complex numbers, with cuts along the imaginary\n"
+    "    axis beyond ±i.",
     "td.arcsinh(np.array([0.0, 0.5, 1.0]))",
     "Array([0.        , 0.48121183, 0.88137359])",
 )
 arccosh = documented_unary(
     "arccosh",
-    "Inverse hyperbolic cosine.",
+    "The number ≥ 0 whose hyperbolic cosine is x; NaN of real numbers below 1.  Of complex\n"
+    "    numbers, with a cut along the real axis below 1.",
     "td.arccosh(np.array([1.0, 2.0]))",
     "Array([0.       , 1.3169579])",
 )
 arctanh = documented_unary(
     "arctanh",
-    "Inverse hyperbolic tangent.",
+    "The number whose hyperbolic tangent is x: ±∞ of ±1, NaN of real numbers beyond.  Of complex\n"
+    "    numbers, with cuts along the real axis beyond ±1.",
     "td.arctanh(np.array([0.0, 0.5]))",
     "Array([0.        , 0.54930614])",
 )
 asin, acos, atan, atan2 = arcsin, arccos, arctan, arctan2
 asinh, acosh, atanh = arcsinh, arccosh, arctanh
-cbrt = documented_unary("cbrt", "Cube root.", "td.run(td.cbrt(27.0))", "array(3.)")
+cbrt = documented_unary(
+    "cbrt",
+    "The real cube root, also of negative numbers.",
+    "td.cbrt(np.array([27.0, -8.0]))",
+    "Array([ 3., -2.])",
+)
 erf = documented_unary(
     "erf",
-    "The error function.",
+    "The error function 2/√π ∫₀ˣ exp(−t²) dt, in [−1, 1].",
     "td.erf(np.array([0.0, 0.5, 1.0]))",
     "Array([0.        , 0.52049988, 0.84270079])",
 )
 erfc = documented_unary(
-    "erfc", "1 − erf(x), accurate for large x.", "td.run(td.erfc(5.0))", "array(1.53745979e-12)"
+    "erfc",
+    "1 − erf(x), accurate for large x, where `erf` is almost 1.",
+    "td.erfc(np.array([0.0, 5.0]))",
+    "Array([1.00000000e+00, 1.53745979e-12])",
 )
 floor = documented_unary(
     "floor",
-    "Round down; integers are unchanged.",
+    "The next whole number below x, in the type of x; integers stay as they are.",
     "td.floor(np.array([-1.5, 1.5]))",
     "Array([-2.,  1.])",
 )
 ceil = documented_unary(
     "ceil",
-    "Round up; integers are unchanged.",
+    "The next whole number above x, in the type of x; integers stay as they are.",
     "td.ceil(np.array([-1.5, 1.5]))",
     "Array([-1.,  2.])",
 )
 trunc = documented_unary(
     "trunc",
-    "Round toward zero; integers are unchanged.",
+    "x without its fraction, in the type of x; integers stay as they are.",
     "td.trunc(np.array([-1.5, 1.5]))",
     "Array([-1.,  1.])",
 )
 rint = documented_unary(
-    "rint", "Round half to even.", "td.rint(np.array([0.5, 1.5]))", "Array([0., 2.])"
+    "rint",
+    "The nearest whole number, in the type of x; the even one if there are two.",
+    "td.rint(np.array([0.5, 1.5, 2.7]))",
+    "Array([0., 2., 3.])",
 )
 isnan = documented_unary(
-    "isnan", "Whether x is NaN.", "td.isnan(np.array([1.0, np.nan]))", "Array([False,  True])"
+    "isnan",
+    "Whether x is NaN (for complex numbers: whether a part is).",
+    "td.isnan(np.array([1.0, np.nan]))",
+    "Array([False,  True])",
 )
 isinf = documented_unary(
-    "isinf", "Whether x is infinite.", "td.isinf(np.array([1.0, np.nan]))", "Array([False, False])"
+    "isinf",
+    "Whether x is +∞ or −∞ (for complex numbers: whether a part is).",
+    "td.isinf(np.array([1.0, -np.inf, np.nan]))",
+    "Array([False,  True, False])",
 )
 isfinite = documented_unary(
     "isfinite",
@@ -378,34 +468,64 @@ isfinite = documented_unary(
 )
 signbit = documented_unary(
     "signbit",
-    "Whether the sign bit is set.",
+    "Whether x has a minus sign: also −0.0, and NaN whose sign bit is set.",
     "td.signbit(np.array([-0.0, 1.0]))",
     "Array([ True, False])",
 )
-real = documented_unary("real", "Real part.", "td.real(np.array([3 + 4j]))", "Array([3.])")
+real = documented_unary(
+    "real",
+    "The real part of complex numbers; other numbers are their own.",
+    "td.real(np.array([3 + 4j]))",
+    "Array([3.])",
+)
 imag = documented_unary(
-    "imag", "Imaginary part (0 for reals).", "td.imag(np.array([3 + 4j]))", "Array([4.])"
+    "imag",
+    "The imaginary part of complex numbers; 0 of other numbers.",
+    "td.imag(np.array([3 + 4j]))",
+    "Array([4.])",
 )
 conjugate = documented_unary(
-    "conjugate", "Complex conjugate.", "td.conjugate(np.array([3 + 4j]))", "Array([3.-4.j])"
+    "conjugate",
+    "The complex conjugate re − i·im; real numbers are their own.",
+    "td.conjugate(np.array([3 + 4j]))",
+    "Array([3.-4.j])",
 )
 conj = conjugate
 popcount = documented_unary(
     "popcount",
-    "Number of one bits (int32).",
+    "How many bits of x are 1: all of them of −1 (`bitwise_count` takes |x|, as NumPy does).",
     "td.popcount(np.array([3, 1, 2]))",
     "Array([2, 1, 1], dtype=int32)",
 )
-bitwise_count = popcount
+
+
+@unary
+def bitwise_count(x: ArrayLike) -> Value:
+    """How many bits of |x| are 1, as NumPy counts them: 1 of −1, where `popcount` has all bits.
+
+    Parameters
+        x: integers.
+
+    Result: an array of the shape of `x`, of int32; a scalar if it is a number.
+
+    >>> import numpy as np, treadle as td
+    >>> td.bitwise_count(np.array([-1, 3]))
+    Array([1, 2], dtype=int32)
+
+    See also `popcount`, `clz`, `ctz`.
+    """
+    return popcount(absolute(x))
+
+
 clz = documented_unary(
     "clz",
-    "Number of leading zero bits (int32); the width for 0.",
+    "How many zero bits stand above the highest one bit; all of them for 0.",
     "td.clz(np.uint8([1, 0]))",
     "Array([7, 8], dtype=int32)",
 )
 ctz = documented_unary(
     "ctz",
-    "Number of trailing zero bits (int32); the width for 0.",
+    "How many zero bits stand below the lowest one bit; all of them for 0.",
     "td.ctz(np.uint8([8, 0]))",
     "Array([3, 8], dtype=int32)",
 )
@@ -418,7 +538,7 @@ def square(x: ArrayLike) -> Value:
     Parameters
         x: a number, or an array of any shape.
 
-    Result: an array; a scalar if all operands are numbers.
+    Result: an array of the shape of `x`; a scalar if it is a number.
 
     >>> import numpy as np, treadle as td
     >>> td.square(np.array([3, 1, 2]))
@@ -434,7 +554,7 @@ def reciprocal(x: ArrayLike) -> Value:
     Parameters
         x: a number, or an array of any shape.
 
-    Result: an array; a scalar if all operands are numbers.
+    Result: an array of the shape of `x`; a scalar if it is a number.
 
     >>> import treadle as td
     >>> td.run(td.reciprocal(4.0))
@@ -458,7 +578,7 @@ def degrees(x: ArrayLike) -> Value:
     Parameters
         x: a number, or an array of any shape.
 
-    Result: an array; a scalar if all operands are numbers.
+    Result: an array of the shape of `x`; a scalar if it is a number.
 
     >>> import numpy as np, treadle as td
     >>> td.run(td.degrees(np.pi))
@@ -474,7 +594,7 @@ def radians(x: ArrayLike) -> Value:
     Parameters
         x: a number, or an array of any shape.
 
-    Result: an array; a scalar if all operands are numbers.
+    Result: an array of the shape of `x`; a scalar if it is a number.
 
     >>> import treadle as td
     >>> td.run(td.radians(180.0))
@@ -512,7 +632,7 @@ def logaddexp(x: ArrayLike, y: ArrayLike) -> Value:
         x: a number, or an array of any shape.
         y: a number, or an array that broadcasts with `x`.
 
-    Result: an array; a scalar if all operands are numbers.
+    Result: an array of the shape to which the operands broadcast; a scalar without arrays.
 
     >>> import treadle as td
     >>> td.run(td.logaddexp(1000.0, 1000.0))
@@ -534,7 +654,7 @@ def heaviside(x: ArrayLike, at_zero: ArrayLike) -> Value:
         x: a number, or an array of any shape.
         at_zero: the value at 0.
 
-    Result: an array; a scalar if all operands are numbers.
+    Result: an array of the shape to which the operands broadcast; a scalar without arrays.
 
     >>> import numpy as np, treadle as td
     >>> td.heaviside(np.array([-1.0, 0.0, 2.0]), 0.5)
@@ -554,7 +674,7 @@ def angle(z: ArrayLike) -> Value:
     Parameters
         z: complex numbers.
 
-    Result: an array; a scalar if all operands are numbers.
+    Result: an array of the shape of `z`; a scalar if it is a number.
 
     >>> import numpy as np, treadle as td
     >>> td.angle(np.array([3 + 4j]))
@@ -571,7 +691,7 @@ def complex_(re: ArrayLike, im: ArrayLike) -> Value:
         re: the real parts.
         im: the imaginary parts.
 
-    Result: an array; a scalar if all operands are numbers.
+    Result: an array of the shape to which the operands broadcast; a scalar without arrays.
 
     >>> import treadle as td
     >>> td.run(td.complex_(1.0, 2.0))
@@ -588,7 +708,7 @@ def round(x: ArrayLike, decimals: int = 0) -> Value:
         x: a number, or an array of any shape.
         decimals: a Python int, the number of decimal places; default 0.
 
-    Result: an array; a scalar if all operands are numbers.
+    Result: an array of the shape of `x`; a scalar if it is a number.
 
     >>> import numpy as np, treadle as td
     >>> td.round(np.array([2.675, 2.5]), 1)
@@ -637,7 +757,7 @@ def power(x: ArrayLike, y: ArrayLike) -> Value:
         x: a number, or an array of any shape.
         y: a number, or an array that broadcasts with `x`.
 
-    Result: an array; a scalar if all operands are numbers.
+    Result: an array of the shape to which the operands broadcast; a scalar without arrays.
 
     >>> import numpy as np, treadle as td
     >>> td.power(np.array([3, 1, 2]), 2)
@@ -653,7 +773,7 @@ def power(x: ArrayLike, y: ArrayLike) -> Value:
             if isinstance(y, float) and not inexact:
                 return apply_primitive("power", [base, lift(y)])
             limit = 4 if inexact else 64
-            if float(y).is_integer() and 0 < y <= limit and base.type.kind != "bool":
+            if float(y).is_integer() and 0 < y <= limit and base.type.family != "bool":
                 return _repeated(base, int(y))
             if y == -1 and inexact:
                 return apply_primitive("true_divide", [lift(1), base])
@@ -688,7 +808,7 @@ def cast(x: ArrayLike, dtype: DTypeLike) -> Value:
         x: a number, or an array of any shape.
         dtype: the element type: td.float32, np.float32, float, "float32", ….
 
-    Result: an array; a scalar if all operands are numbers.
+    Result: an array of the shape of `x`; a scalar if it is a number.
 
     >>> import numpy as np, treadle as td
     >>> td.cast(np.array([3.9, 300.0, -1.0]), td.uint8)
@@ -698,7 +818,7 @@ def cast(x: ArrayLike, dtype: DTypeLike) -> Value:
 
     def build(values: list[Expr]) -> Expr:
         value = as_strong(values[0])
-        return as_truth(value) if target.kind == "bool" else simplify.cast(value, target)
+        return as_truth(value) if target.family == "bool" else simplify.cast(value, target)
 
     if isinstance(x, Array) and not x.structure.is_leaf:
         raise DTypeError(
@@ -717,7 +837,7 @@ def clip(x: ArrayLike, min: ArrayLike | None = None, max: ArrayLike | None = Non
         min: the least result; optional.
         max: the greatest result; optional.
 
-    Result: an array; a scalar if all operands are numbers.
+    Result: an array of the shape of `x`; a scalar if it is a number.
 
     >>> import numpy as np, treadle as td
     >>> td.clip(np.array([3, 1, 2]), 2, None)
@@ -754,7 +874,7 @@ def isclose(a: ArrayLike, b: ArrayLike, rtol: float = 1e-5, atol: float = 1e-8) 
         rtol: the relative tolerance; default 1e-05.
         atol: the absolute tolerance; default 1e-8.
 
-    Result: an array; a scalar if all operands are numbers.
+    Result: an array of the shape to which the operands broadcast; a scalar without arrays.
 
     >>> import numpy as np, treadle as td
     >>> x = np.array([0.0, 0.5, 1.0])

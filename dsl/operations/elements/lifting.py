@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Callable
 from typing import Any, Concatenate, ParamSpec
 from typing import cast as cast_type
@@ -21,13 +22,24 @@ from ...expr import Expr
 from ...frontend.sources import as_array, is_arraylike
 from ...frontend.tracing import enclosing_kernel
 from ...graph import Label
+from ...primitives import TABLE
 from ...scalar import (
     COMPARISONS,
     Scalar,
     apply_primitive,
     lift,
 )
-from ...types import flatten, is_composite
+from ...types import (
+    ALL_TYPES,
+    bool_,
+    complex64,
+    flatten,
+    float32,
+    float64,
+    int32,
+    is_composite,
+    uint32,
+)
 
 
 def _arrays_among(values: tuple[Any, ...]) -> bool:
@@ -100,19 +112,41 @@ def binary(function: Callable[[Any, Any], Any]) -> BinaryFunction:
     return cast_type(BinaryFunction, function)
 
 
-def _documented(doc: str, operands: str, example: str, shown: str) -> str:
-    """The docstring of an element-wise function."""
+#: Families of types, as texts name them.
+_FAMILIES = {"bool": "booleans", "int": "integers", "uint": "integers", "float": "floats",
+             "complex": "complex numbers"}  # fmt: skip
+_EXAMPLES = (bool_, int32, uint32, float32, complex64)
+
+
+def _documented(name: str, doc: str, operands: str, of: str, example: str, shown: str) -> str:
+    """The docstring of an element-wise function; what it takes and gives follows from its rule."""
+    result = f"Result: an array {of}, {_type_of_result(name)}; a scalar without arrays."
+    told = [textwrap.fill(result, 96, subsequent_indent=" " * 8)]
+    refused = dict.fromkeys(_FAMILIES[t.family] for t in _EXAMPLES if TABLE[name].rule(t) is None)
+    if refused:
+        told.append(f"Errors: `DTypeError` for {', '.join(refused)}.")
     return f"""{doc}
 
     Parameters
         {operands}
 
-    Result: an array of the operands' shape; a scalar if all of them are numbers.
+    {(chr(10) + "    ").join(told)}
 
     >>> import numpy as np, treadle as td
     >>> {example}
     {shown.replace(chr(10), chr(10) + "    ")}
     """
+
+
+def _type_of_result(name: str) -> str:
+    made = {t: ruled[1] for t in ALL_TYPES if (ruled := TABLE[name].rule(t)) is not None}
+    if set(made.values()) <= {bool_, int32} and len(set(made.values())) == 1:
+        return "of booleans" if bool_ in made.values() else "of int32"
+    if made.get(int32) == float64:
+        return "of floats (float64 for integers, unless they are small)"
+    if complex64 in made and made[complex64] == float32:
+        return "of that type (of real numbers for complex ones)"
+    return "of that type"
 
 
 def documented_unary(name: str, doc: str, example: str, shown: str) -> UnaryFunction:
@@ -121,7 +155,8 @@ def documented_unary(name: str, doc: str, example: str, shown: str) -> UnaryFunc
         return elementwise(name, x)
 
     function.__name__ = function.__qualname__ = name
-    function.__doc__ = _documented(doc, "x: a number, or an array of any shape.", example, shown)
+    operand = "x: a number, or an array of any shape."
+    function.__doc__ = _documented(name, doc, operand, "of the shape of `x`", example, shown)
     return function
 
 
@@ -131,6 +166,7 @@ def documented_binary(name: str, doc: str, example: str, shown: str) -> BinaryFu
         return elementwise(name, x, y)
 
     function.__name__ = function.__qualname__ = name
-    operands = "x, y: numbers, or arrays that broadcast together."
-    function.__doc__ = _documented(doc, operands, example, shown)
+    operands = "x, y: numbers, or arrays that broadcast; their types are promoted as NumPy's."
+    of = "of the shape to which they broadcast"
+    function.__doc__ = _documented(name, doc, operands, of, example, shown)
     return function

@@ -47,7 +47,7 @@ def positive(x: ArrayLike) -> Value:
     Parameters
         x: a number, or an array of any shape.
 
-    Result: an array; a scalar if all operands are numbers.
+    Result: an array of the shape of `x`; a scalar if it is a number.
 
     >>> import numpy as np, treadle as td
     >>> td.positive(np.array([3, 1, 2]))
@@ -63,7 +63,7 @@ def isposinf(x: ArrayLike) -> Value:
     Parameters
         x: a number, or an array of any shape.
 
-    Result: an array; a scalar if all operands are numbers.
+    Result: an array of the shape of `x`; a scalar if it is a number.
 
     >>> import numpy as np, treadle as td
     >>> td.isposinf(np.array([0.0, 0.5, 1.0]))
@@ -79,7 +79,7 @@ def isneginf(x: ArrayLike) -> Value:
     Parameters
         x: a number, or an array of any shape.
 
-    Result: an array; a scalar if all operands are numbers.
+    Result: an array of the shape of `x`; a scalar if it is a number.
 
     >>> import numpy as np, treadle as td
     >>> td.isneginf(np.array([0.0, 0.5, 1.0]))
@@ -95,7 +95,7 @@ def isreal(x: ArrayLike) -> Value:
     Parameters
         x: a number, or an array of any shape.
 
-    Result: an array; a scalar if all operands are numbers.
+    Result: an array of the shape of `x`; a scalar if it is a number.
 
     >>> import numpy as np, treadle as td
     >>> td.isreal(np.array([3 + 4j]))
@@ -111,7 +111,7 @@ def iscomplex(x: ArrayLike) -> Value:
     Parameters
         x: a number, or an array of any shape.
 
-    Result: an array; a scalar if all operands are numbers.
+    Result: an array of the shape of `x`; a scalar if it is a number.
 
     >>> import numpy as np, treadle as td
     >>> td.iscomplex(np.array([3 + 4j]))
@@ -127,7 +127,7 @@ def sinc(x: ArrayLike) -> Value:
     Parameters
         x: a number, or an array of any shape.
 
-    Result: an array; a scalar if all operands are numbers.
+    Result: an array of the shape of `x`; a scalar if it is a number.
 
     >>> import numpy as np, treadle as td
     >>> td.sinc(np.array([0.0, 0.5]))
@@ -172,7 +172,7 @@ def i0(x: ArrayLike) -> Value:
     Parameters
         x: a number, or an array of any shape.
 
-    Result: an array; a scalar if all operands are numbers.
+    Result: an array of the shape of `x`; a scalar if it is a number.
 
     >>> import treadle as td
     >>> round(float(td.i0(td.unit(1.0))), 6)
@@ -207,7 +207,7 @@ def spacing(x: ArrayLike) -> Value:
     Parameters
         x: a number, or an array of any shape.
 
-    Result: an array; a scalar if all operands are numbers.
+    Result: an array of the shape of `x`; a scalar if it is a number.
 
     >>> import treadle as td
     >>> float(td.spacing(td.unit(1.0))) == 2.0**-52
@@ -230,7 +230,7 @@ def float_power(x: ArrayLike, y: ArrayLike) -> Value:
         x: a number, or an array of any shape.
         y: a number, or an array that broadcasts with `x`.
 
-    Result: an array; a scalar if all operands are numbers.
+    Result: an array of the shape to which the operands broadcast; a scalar without arrays.
 
     >>> import numpy as np, treadle as td
     >>> td.float_power(np.array([3, 1, 2]), 2)
@@ -247,7 +247,7 @@ def logaddexp2(x: ArrayLike, y: ArrayLike) -> Value:
         x: a number, or an array of any shape.
         y: a number, or an array that broadcasts with `x`.
 
-    Result: an array; a scalar if all operands are numbers.
+    Result: an array of the shape to which the operands broadcast; a scalar without arrays.
 
     >>> import numpy as np, treadle as td
     >>> td.logaddexp2(np.array([1.0]), np.array([1.0]))
@@ -289,7 +289,7 @@ def gcd(x: ArrayLike, y: ArrayLike) -> Value:
         x: a number, or an array of any shape.
         y: a number, or an array that broadcasts with `x`.
 
-    Result: an array; a scalar if all operands are numbers.
+    Result: an array of the shape to which the operands broadcast; a scalar without arrays.
 
     >>> import numpy as np, treadle as td
     >>> td.gcd(np.array([12, 7]), 18)
@@ -315,7 +315,7 @@ def lcm(x: ArrayLike, y: ArrayLike) -> Value:
         x: a number, or an array of any shape.
         y: a number, or an array that broadcasts with `x`.
 
-    Result: an array; a scalar if all operands are numbers.
+    Result: an array of the shape to which the operands broadcast; a scalar without arrays.
 
     >>> import numpy as np, treadle as td
     >>> td.lcm(np.array([3, 1, 2]), 2)
@@ -389,7 +389,7 @@ def ldexp(x: ArrayLike, n: ArrayLike) -> Value:
         x: a number, or an array of any shape.
         n: integers.
 
-    Result: an array; a scalar if all operands are numbers.
+    Result: an array of the shape to which the operands broadcast; a scalar without arrays.
 
     >>> import numpy as np, treadle as td
     >>> td.ldexp(np.array([0.5]), 4)
@@ -427,7 +427,7 @@ def nan_to_num(
         posinf: the number for +∞; default: the largest.
         neginf: the number for −∞; default: the least.
 
-    Result: an array; a scalar if all operands are numbers.
+    Result: an array of the shape of `x`; a scalar if it is a number.
 
     >>> import numpy as np, treadle as td
     >>> td.nan_to_num(np.array([1.0, np.nan, -np.inf]), neginf=-9.0)
@@ -455,7 +455,7 @@ def select(
         choices: arrays that broadcast together.
         default: the value where no condition holds; default 0.
 
-    Result: an array; a scalar if all operands are numbers.
+    Result: an array of the shape to which the operands broadcast; a scalar without arrays.
 
     >>> import treadle as td
     >>> k = td.iota(5)
@@ -488,7 +488,7 @@ def piecewise(
         conditions: arrays of booleans.
         functions: functions of an array, or numbers.
 
-    Result: an array; a scalar if all operands are numbers.
+    Result: an array of the shape of `x`; a scalar if it is a number.
 
     >>> import treadle as td
     >>> x = td.iota(5) - 2
@@ -542,7 +542,7 @@ def rotate_left(x: ArrayLike, n: ArrayLike) -> Value:
         x: a number, or an array of any shape.
         n: the number of places, an integer.
 
-    Result: an array; a scalar if all operands are numbers.
+    Result: an array of the shape to which the operands broadcast; a scalar without arrays.
 
     >>> import numpy as np, treadle as td
     >>> td.rotate_left(np.array([129], "uint8"), 1)
@@ -559,7 +559,7 @@ def rotate_right(x: ArrayLike, n: ArrayLike) -> Value:
         x: a number, or an array of any shape.
         n: the number of places, an integer.
 
-    Result: an array; a scalar if all operands are numbers.
+    Result: an array of the shape to which the operands broadcast; a scalar without arrays.
 
     >>> import numpy as np, treadle as td
     >>> td.rotate_right(np.array([2]), 1)

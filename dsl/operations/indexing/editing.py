@@ -128,7 +128,7 @@ def delete(arr: ArrayLike, obj: Positions, axis: int | None = None) -> Array:
         parts = [array[(*lead, before)]]
         return concatenate([*parts, array[(*lead, after)]] if stop is not None else parts, k)
     chosen = as_array(obj, "delete")
-    if chosen.types[0].kind == "bool":
+    if chosen.types[0].family == "bool":
         gone = chosen
     else:
         places = fn.where(chosen < 0, chosen + n_, chosen)
@@ -176,7 +176,7 @@ def insert(arr: ArrayLike, obj: Positions, values: ArrayLike, axis: int | None =
             places = iota(n)[obj]
         else:
             chosen = flatten(as_array(obj, "insert"))
-            places = flatnonzero(chosen) if chosen.types[0].kind == "bool" else chosen
+            places = flatnonzero(chosen) if chosen.types[0].family == "bool" else chosen
     while new.ndim < array.ndim:
         new = expand_dims(new, 0)
     if places is None or known(places._shape[0]) == 1:
@@ -406,7 +406,7 @@ def choose(
         choices: arrays that broadcast together.
         mode: for indices outside: "raise" (default), "wrap" or "clip".
 
-    Result: an array; a scalar if all operands are numbers.
+    Result: an array of the shape to which the operands broadcast; a scalar without arrays.
 
     >>> import numpy as np, treadle as td
     >>> td.choose(np.array([1, 0, 2]), [np.arange(3), np.arange(3) + 10, np.arange(3) + 20])

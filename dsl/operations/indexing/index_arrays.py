@@ -91,7 +91,7 @@ def fromfunction(
         shape: an extent, or an extent for each axis; Python integers or integer scalars.
         dtype: the element type: td.float32, np.float32, float, "float32", …; default float.
 
-    Result: an array; a scalar if all operands are numbers.
+    Result: what the function returns: an array of that shape, mostly.
 
     >>> import treadle as td
     >>> td.fromfunction(lambda i, j: i + j, (2, 3), dtype=int)
@@ -123,7 +123,7 @@ def ix_(*arrays: ArrayLike) -> tuple[Array, ...]:
                 f"ix_ takes arrays of rank 1, got rank {array.ndim}.",
                 hint="Flatten it: td.flatten(a).",
             )
-        chosen = flatnonzero(array) if array.types[0].kind == "bool" else array
+        chosen = flatnonzero(array) if array.types[0].family == "bool" else array
         made.append(_along(chosen, k, len(arrays)))
     return tuple(made)
 
@@ -372,7 +372,7 @@ def ravel_multi_index(
         mode: for indices outside: "raise" (default), "wrap" or "clip".
         order: "C" (default): the last index varies fastest; "F": the first.
 
-    Result: an array; a scalar if all operands are numbers.
+    Result: an array of the shape of `multi_index`; a scalar if it is a number.
 
     >>> import numpy as np, treadle as td
     >>> td.ravel_multi_index((np.array([0, 1]), np.array([1, 2])), (2, 3))

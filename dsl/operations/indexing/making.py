@@ -263,7 +263,7 @@ def asarray(
     Parameters
         a: an array of any shape, a number, or nested lists of numbers.
         dtype: the element type: td.float32, np.float32, float, "float32", …; optional.
-        device: where programs compute, as `a.device` says; another is refused; optional.
+        device: where programs compute, as `a.device` says; others are refused; default None.
         copy: True: data is copied now; None (default): only where it must be; False: never.
 
     Result: an array of the shape of `a`, in its type unless `dtype` is given.
@@ -293,7 +293,7 @@ def from_dlpack(x: ArrayLike, /, *, device: str | None = None, copy: bool | None
 
     Parameters
         x: an object with `__dlpack__`.
-        device: where programs compute, as `a.device` says; another is refused; optional.
+        device: where programs compute, as `a.device` says; others are refused; default None.
         copy: True: data is copied now; None (default): only where it must be; False: never.
 
     Result: an array of the shape and type of `x`.
@@ -336,7 +336,7 @@ def astype(
         x: a number, or an array of any shape.
         dtype: the element type: td.float32, np.float32, float, "float32", ….
         copy: no effect, as arrays never change; default True.
-        device: where programs compute, as `a.device` says; another is refused; optional.
+        device: where programs compute, as `a.device` says; others are refused; default None.
 
     Result: an array of the shape of `x`.
 
@@ -386,7 +386,7 @@ def full(
         shape: an extent, or an extent for each axis; Python integers or integer scalars.
         fill_value: a number.
         dtype: the element type: td.float32, np.float32, float, "float32", …; optional.
-        device: where programs compute, as `a.device` says; another is refused; optional.
+        device: where programs compute, as `a.device` says; others are refused; default None.
 
     Result: an array of that shape.
 
@@ -407,7 +407,7 @@ def zeros(shape: ShapeLike, dtype: DTypeLike | None = None, *, device: str | Non
     Parameters
         shape: an extent, or an extent for each axis; Python integers or integer scalars.
         dtype: the element type: td.float32, np.float32, float, "float32", …; default float.
-        device: where programs compute, as `a.device` says; another is refused; optional.
+        device: where programs compute, as `a.device` says; others are refused; default None.
 
     Result: an array of that shape.
 
@@ -428,7 +428,7 @@ def ones(shape: ShapeLike, dtype: DTypeLike | None = None, *, device: str | None
     Parameters
         shape: an extent, or an extent for each axis; Python integers or integer scalars.
         dtype: the element type: td.float32, np.float32, float, "float32", …; default float.
-        device: where programs compute, as `a.device` says; another is refused; optional.
+        device: where programs compute, as `a.device` says; others are refused; default None.
 
     Result: an array of that shape.
 
@@ -449,7 +449,7 @@ def empty(shape: ShapeLike, dtype: DTypeLike | None = None, *, device: str | Non
     Parameters
         shape: an extent, or an extent for each axis; Python integers or integer scalars.
         dtype: the element type: td.float32, np.float32, float, "float32", …; default float.
-        device: where programs compute, as `a.device` says; another is refused; optional.
+        device: where programs compute, as `a.device` says; others are refused; default None.
 
     Result: an array of that shape.
 
@@ -470,7 +470,7 @@ def empty_like(a: ArrayLike, dtype: DTypeLike | None = None, *, device: str | No
     Parameters
         a: an array of any shape.
         dtype: the element type: td.float32, np.float32, float, "float32", …; optional.
-        device: where programs compute, as `a.device` says; another is refused; optional.
+        device: where programs compute, as `a.device` says; others are refused; default None.
 
     Result: an array of the shape of `a`.
 
@@ -490,7 +490,7 @@ def zeros_like(a: ArrayLike, dtype: DTypeLike | None = None, *, device: str | No
     Parameters
         a: an array of any shape.
         dtype: the element type: td.float32, np.float32, float, "float32", …; optional.
-        device: where programs compute, as `a.device` says; another is refused; optional.
+        device: where programs compute, as `a.device` says; others are refused; default None.
 
     Result: an array of the shape of `a`.
 
@@ -512,7 +512,7 @@ def ones_like(a: ArrayLike, dtype: DTypeLike | None = None, *, device: str | Non
     Parameters
         a: an array of any shape.
         dtype: the element type: td.float32, np.float32, float, "float32", …; optional.
-        device: where programs compute, as `a.device` says; another is refused; optional.
+        device: where programs compute, as `a.device` says; others are refused; default None.
 
     Result: an array of the shape of `a`.
 
@@ -540,7 +540,7 @@ def full_like(
         a: an array of any shape.
         fill_value: a number.
         dtype: the element type: td.float32, np.float32, float, "float32", …; optional.
-        device: where programs compute, as `a.device` says; another is refused; optional.
+        device: where programs compute, as `a.device` says; others are refused; default None.
 
     Result: an array of the shape of `a`.
 
@@ -571,7 +571,7 @@ def arange(
         stop: the end, excluded; default: `start`, and the range begins at 0.
         step: the distance of neighbours; default 1.
         dtype: the element type: td.float32, np.float32, float, "float32", …; optional.
-        device: where programs compute, as `a.device` says; another is refused; optional.
+        device: where programs compute, as `a.device` says; others are refused; default None.
 
     Result: an array of rank 1.
 
@@ -681,7 +681,7 @@ def linspace(
         num: the number of values; default 50.
         endpoint: whether `stop` is the last value; default True.
         dtype: the element type: td.float32, np.float32, float, "float32", …; optional.
-        device: where programs compute, as `a.device` says; another is refused; optional.
+        device: where programs compute, as `a.device` says; others are refused; default None.
 
     Result: an array (num,).
 
@@ -814,7 +814,7 @@ def eye(
         m: a number of columns; default: as many as rows.
         k: the diagonal: 0 the main one, positive above it, negative below; default 0.
         dtype: the element type: td.float32, np.float32, float, "float32", …; default float64.
-        device: where programs compute, as `a.device` says; another is refused; optional.
+        device: where programs compute, as `a.device` says; others are refused; default None.
 
     Result: an array (n, m).
 

@@ -63,15 +63,14 @@ __all__ = [
 def moveaxis(a: ArrayLike, source: AxisLike, destination: AxisLike) -> Array:
     """Move axes to new positions; the others keep their order.
 
-    Parameters: `a` of any rank; `source` and `destination`, an axis or as many axes each, may count
-    from the end.  `AxisError` if they are no axes of `a`, `ShapeError` if their numbers differ.
-
     Parameters
         a: an array of any shape.
-        source: the axes to move.
-        destination: where they go.
+        source: the axis to move, or a tuple of axes; negative ones count from the end.
+        destination: where it goes, or where each of them goes.
 
     Result: an array with the same elements, and its axes in that order.
+
+    Errors: `AxisError` if there is no such axis; `ShapeError` if the numbers of axes differ.
 
     >>> import numpy as np, treadle as td
     >>> td.moveaxis(np.zeros((3, 4, 5)), 0, -1).shape

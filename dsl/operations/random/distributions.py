@@ -103,7 +103,7 @@ def normal(
     √2 erf⁻¹(2u − 1) of u = (k + ½) 2⁻²³, k the top 23 bits of `bits(key, shape, uint32)`; float64:
     (k + ½) 2⁻⁵² of the top 52 bits of a uint64.
 
-    Result: an array; a scalar if all operands are numbers.
+    Result: an array of that shape; a scalar inside kernels, for the shape ().
 
     >>> import treadle as td
     >>> td.run(td.random.normal(td.random.key(0), 3)).round(3)
@@ -135,7 +135,7 @@ def exponential(
         dtype: float32 or float64.
         scale: the mean, a number or an array that broadcasts to `shape`.
 
-    Result: an array; a scalar if all operands are numbers.
+    Result: an array of that shape; a scalar inside kernels, for the shape ().
 
     >>> import treadle as td
     >>> td.run(td.random.exponential(td.random.key(0), 3)).round(3)
@@ -198,7 +198,7 @@ def gamma(
 
     By the rejection method of Marsaglia and Tsang (2000).
 
-    Result: an array; a scalar if all operands are numbers.
+    Result: an array of that shape; a scalar inside kernels, for the shape ().
 
     >>> import treadle as td
     >>> td.run(td.random.gamma(td.random.key(0), 3, 2.0)).round(3)
@@ -227,7 +227,7 @@ def beta(
 
     Of two numbers x and y of gamma distributions, x / (x + y).
 
-    Result: an array; a scalar if all operands are numbers.
+    Result: an array of that shape; a scalar inside kernels, for the shape ().
 
     >>> import treadle as td
     >>> td.run(td.random.beta(td.random.key(0), 3, 2.0, 5.0)).round(3)
@@ -316,7 +316,7 @@ def poisson(key: KeyLike, shape: ShapeLike, lam: ArrayLike, dtype: DTypeLike = i
 
     By search for means below 10, else by Hörmann's transformed rejection (1993).
 
-    Result: an array; a scalar if all operands are numbers.
+    Result: an array of that shape; a scalar inside kernels, for the shape ().
 
     >>> import treadle as td
     >>> td.run(td.random.poisson(td.random.key(0), 5, 3.0))

@@ -41,7 +41,7 @@ def bits(key: KeyLike, shape: ShapeLike = (), dtype: DTypeLike = uint32) -> Valu
     2 (i mod 2) (high) and 2 (i mod 2) + 1 (low) of block i div 2; narrower types are the top bits
     of a uint32 each.
 
-    Result: an array; a scalar if all operands are numbers.
+    Result: an array of that shape; a scalar inside kernels, for the shape ().
 
     >>> import treadle as td
     >>> td.run(td.random.bits(td.random.key(0), 3))
@@ -123,7 +123,7 @@ def uniform(
     In [0, 1), float32 are the top 24 bits of `bits(key, shape, uint32)` times 2⁻²⁴, float64 the top
     53 of `bits(key, shape, uint64)` times 2⁻⁵³; the result is low + (high − low) u.
 
-    Result: an array; a scalar if all operands are numbers.
+    Result: an array of that shape; a scalar inside kernels, for the shape ().
 
     >>> import treadle as td
     >>> td.run(td.random.uniform(td.random.key(0), 3)).round(3)
@@ -155,7 +155,7 @@ def integers(
     n = high − low, the number is low + ⌊x n / 2³²⌋, unless x n mod 2³² < 2³² mod n.  Such an x, of
     which there are fewer than n in 2³², is replaced by the next word of the element's own.
 
-    Result: an array; a scalar if all operands are numbers.
+    Result: an array of that shape; a scalar inside kernels, for the shape ().
 
     >>> import treadle as td
     >>> td.run(td.random.integers(td.random.key(0), 5, 1, 7))

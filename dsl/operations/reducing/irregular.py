@@ -367,7 +367,7 @@ def isin(
         assume_unique: has no effect; for NumPy's sake; default False.
         invert: whether to return the opposite; default False.
 
-    Result: an array; a scalar if all operands are numbers.
+    Result: an array of the shape of `element`; a scalar if it is a number.
 
     >>> import numpy as np, treadle as td
     >>> td.run(td.isin(np.array([1, 2, 3]), [3, 1]))
