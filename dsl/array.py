@@ -16,6 +16,7 @@ from .errors import (
     NestedParallelismError,
     ShapeError,
     TracingError,
+    instead_of_math,
     user_facing,
     user_facing_methods,
     user_location,
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
 @never_set
 @user_facing_methods
 class Array(Operators["Array"]):
-    """A collective, data-parallel computation: an expression, computed when its value is needed.
+    """An array: an expression of other arrays and data, computed when its value is needed.
 
     `shape` contains an int for each constant extent and a scalar for the others; elements are
     scalars or (nested) tuples of scalars.
@@ -206,7 +207,7 @@ class Array(Operators["Array"]):
         return int(later.computed.one_number(self, "int()", int))
 
     def __float__(self) -> float:
-        return float(later.computed.one_number(self, "float()", float))
+        return float(later.computed.one_number(self, "float()", float, instead_of_math))
 
     def __complex__(self) -> complex:
         return complex(later.computed.one_number(self, "complex()", complex))
@@ -231,6 +232,16 @@ class Array(Operators["Array"]):
         value = later.computed.one_array(self, "NumPy")
         made: np.ndarray[Any, Any] = np.array(value, dtype=dtype, copy=copy)
         return made
+
+    @property
+    def __array_interface__(self) -> dict[str, Any]:
+        """NumPy's description of the value, for libraries such as Pillow that read only that."""
+        held = later.computed.interface(self)
+        return dict(held)
+
+    def tobytes(self) -> bytes:
+        """The bytes of the elements in row-major order."""
+        return bytes(later.computed.one_array(self, "tobytes()").tobytes())
 
     # --- the Array API standard ---
     def __array_namespace__(self, api_version: str | None = None) -> ModuleType:

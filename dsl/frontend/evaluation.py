@@ -16,7 +16,7 @@ from ..expr import Apply, Const, Expr, Extent, Read, walk
 from ..graph import ArrayLoop, Generate, Input, Label, known, topological
 from ..process import locks
 from ..process.configuration import settings
-from ..types import LEAF, Structure
+from ..types import LEAF, Structure, bfloat16
 from .sources import use
 from .tracing import is_tracing
 
@@ -113,9 +113,14 @@ def one_array(array: Array, what: str, hint: str | None = None) -> np.ndarray[An
     return value
 
 
-def one_number(array: Array, what: str, convert: Callable[[Any], Any]) -> Any:
-    """`convert` of the value of a rank-0 array."""
-    value = one_array(array, what)
+def one_number(
+    array: Array,
+    what: str,
+    convert: Callable[[Any], Any],
+    instead: Callable[[], str | None] = lambda: None,
+) -> Any:
+    """`convert` of the value of a rank-0 array; `instead` gives the hint where there is none."""
+    value = one_array(array, what, None if is_closed(array) else instead())
     if value.ndim:
         raise ShapeError(
             f"{what} needs one number, but the array has the shape {value.shape}.",
@@ -133,6 +138,20 @@ def exported(array: Array) -> Any:
 def known_array(values: Sequence[Any], structure: Structure = LEAF) -> Array:
     """An array with these values of its components (also: of a pickled array)."""
     return Array([use(value)._leaves[0] for value in values], structure)
+
+
+def interface(array: Array) -> dict[str, Any]:
+    """`__array_interface__` of the value, whose data is an object with a buffer, so that it lives
+    as long as it is used; an AttributeError where there is no value now, and for elements that the
+    protocol cannot name: tuples and bfloat16 (`__array__` serves NumPy there)."""
+    if not (is_closed(array) and array.structure.is_leaf) or array.types[0] == bfloat16:
+        raise AttributeError("no __array_interface__")  # (Array.__getattr__ says it in its own way)
+    value = np.asarray(one_array(array, "__array_interface__"), order="C")
+    return {
+        **value.__array_interface__,
+        "data": value.reshape(-1).view(np.uint8).data,
+        "strides": value.strides,
+    }
 
 
 def on_gpu(array: Array) -> Any:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import inspect
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, Protocol, Self, TypeVar, overload
 
@@ -67,6 +68,24 @@ def _operators(name: str) -> tuple[Callable[[Any, object], Any], Callable[[Any, 
         return self._binary(name, other, True)
 
     return operator, reflected
+
+
+def _takes(function: Callable[..., Any], args: Sequence[Any], words: Iterable[str]) -> bool:
+    """Whether a function of td has these parameters, and takes these arguments as arrays: NumPy
+    makes arrays of objects from None and texts, and stacks lists of arrays."""
+    parameters = list(inspect.signature(function).parameters.values())
+    if not set(words) <= {p.name for p in parameters}:
+        return False
+    taken = (parameters[min(k, len(parameters) - 1)] for k in range(len(args)))
+    return not any(
+        of.annotation == "ArrayLike"
+        and (a is None or isinstance(a, str) or (type(a) is list and _has_arrays(a)))
+        for a, of in zip(args, taken, strict=True)
+    )
+
+
+def _has_arrays(values: Sequence[Any]) -> bool:
+    return any(isinstance(x, later.Array) for x in values)
 
 
 @never_set
@@ -246,15 +265,15 @@ class Operators(Generic[V]):
         return target(*inputs)
 
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
-        """np.sum(a) is td.sum(a).  A function that td lacks is computed by NumPy if the values are
-        known, and else raises an error with advice."""
+        """np.sum(a) is td.sum(a).  What td lacks, or does not take, is computed by NumPy if the
+        values are known, and else raises an error with advice."""
         name = function.__name__
         if name in ("shape", "ndim", "size") and args[0] is self and not args[1:]:
             return getattr(self, name)
         module = function.__module__.partition(".")[2]
         # (np.linalg.cond is not td.cond.)
         target = getattr(public(module), name, None) if module else public(name)
-        if target is None and self._is_closed():
+        if self._is_closed() and not (target and _takes(target, args, kwargs)):
             return function(*of_numpy(args), **of_numpy(kwargs))
         if target is None:
             raise TracingError(
