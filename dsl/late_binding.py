@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from .operations.indexing.updating import At as At
     from .operations.reducing import reductions as reductions
     from .operations.reducing.irregular import chosen as chosen
+    from .operations.reducing.quantiles import nonzero as nonzero
     from .scalar import Scalar as Scalar
     from .scalar import lift as lift
     from .scalar import refuse_traced as refuse_traced

@@ -621,3 +621,47 @@ def test_reshape_to_fewer_elements_is_an_error(backend):
         program(np.ones((5, 3)))
     whole = td.jit(lambda a: a[: a.shape[0] // 2 * 2], backend=backend)
     assert_same(whole(np.arange(5.0)), np.arange(4.0))
+
+
+_ROWS, _COLUMNS = np.array([True, False, True]), np.array([False, True, True, True])
+_PLANE = np.arange(12).reshape(3, 4) % 3 == 1
+MASKED = {
+    "a[:, :, mask]": (slice(None), slice(None), _COLUMNS),
+    "a[..., mask]": (..., _COLUMNS),
+    "a[0, :, mask]": (0, slice(None), _COLUMNS),
+    "a[:, 1, mask]": (slice(None), 1, _COLUMNS),
+    "a[:, mask, 2]": (slice(None), _ROWS, 2),
+    "a[:, mask]": (slice(None), _ROWS),
+    "a[1:, mask, ::-1]": (slice(1, None), _ROWS, slice(None, None, -1)),
+    "a[:, plane]": (slice(None), _PLANE),
+    "a[1, plane]": (1, _PLANE),
+    "a[plane.T[:2], 0]": (np.array([[True, False, True], [False, True, True]]), 0),
+    "a[None, :, mask]": (None, slice(None), _ROWS),
+    "a[:, [2], mask]": (slice(None), [2], _COLUMNS),
+    "a[:, list of truth]": (slice(None), [True, False, True]),
+    "a[:, none]": (slice(None), np.zeros(3, bool)),
+}
+
+
+@pytest.mark.parametrize("name", MASKED)
+def test_masks_beside_other_indices(backend, name):
+    index = MASKED[name]
+    a = np.arange(24).reshape(2, 3, 4)
+    assert np.array_equal(td.run(td.use(a)[index], backend=backend), a[index])
+    changed = a.copy()
+    changed[index] = -1
+    assert np.array_equal(td.run(td.use(a).at[index].set(-1), backend=backend), changed)
+
+
+def test_masks_of_arguments_beside_slices(backend):
+    f = td.jit(lambda a, m: td.sum(a[:, m] * 2, axis=1), backend=backend)
+    a = np.arange(20.0).reshape(4, 5)
+    for m in (np.array([1, 0, 1, 1, 0], bool), np.zeros(5, bool), np.ones(5, bool)):
+        assert np.array_equal(f(a, m), (a[:, m] * 2).sum(axis=1))
+
+
+def test_a_mask_of_another_extent_is_an_error():
+    with pytest.raises(td.ShapeError, match=r"equal shape, got \(4,\) and \(3,\)"):
+        td.use(np.zeros((3, 4)))[:, np.ones(3, bool)]
+    with pytest.raises(td.AxisError, match="3 indices for an array of rank 2"):
+        td.use(np.zeros((3, 4)))[:, np.ones((4, 2), bool)]

@@ -486,7 +486,9 @@ MISTAKES = {
     "an index of type str": lambda: td.update(A, "x", 0.0),
     "update needs integer indices, got float64": lambda: td.update(A, np.array([1.0]), 0.0),
     "got bool": lambda: td.update(A, True, 0.0),
-    "a boolean array is combined with other indices": lambda: td.update(A, (A[:, 0] > 0, 1), 0.0),
+    "update needs arrays of equal shape, got (4,) and (3,)": lambda: td.update(
+        A, (slice(None), A[:, 0] > 0), 0.0
+    ),
     "a boolean array of rank 3 for an array of rank 2": lambda: td.update(
         A, np.ones((3, 4, 1), bool), 0.0
     ),

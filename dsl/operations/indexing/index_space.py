@@ -362,14 +362,14 @@ def slice_array(array: Array, index: Indexing) -> Array:
     index = unwrapped(index)
     if is_index_array(index) or is_truth(index):
         chosen = as_array(index, "an index")
-        if chosen.types[0].kind == "bool":
+        if chosen.types[0].family == "bool":
             made: Array = later.chosen(array, chosen)
             return made
         return take(array, chosen, 0)
-    parts = index_parts(index, array.ndim)
-    if any(is_index_array(part) for part in parts):
+    if isinstance(index, tuple) and any(map(is_index_array, index)):
         part = part_of(array, index, "a[…]", reading=True)
         return map_over(array, part.target, part.shape, Label("take"), part.checks)
+    parts = index_parts(index, array.ndim)
     shape: list[Expr] = []
     source: list[Expr] = []
     checks: list[Check] = []
@@ -413,7 +413,7 @@ def reverse(a: ArrayLike, axis: AxisLike | None = None) -> Array:
     >>> td.reverse(np.array([3, 1, 2]))
     Array([2, 1, 3])
 
-    See also `flip`, `fliplr`, `flipud`, `roll`, `rot90`.
+    See also `fliplr`, `flipud`, `roll`, `rot90`.
     """
     array = as_array(a, "reverse")
     axes = normalise_axes(axis, array.ndim, "reverse")
@@ -590,7 +590,7 @@ def backpermute(
     name: str | None = None,
     schedule: ScheduleLike | None = None,
 ) -> Array:
-    """`out[ix] = a[f(*ix)]`.
+    """Read each element of the result where a function of its index says: out[i, j] = a[f(i, j)].
 
     Parameters
         shape: an extent, or an extent for each axis; Python integers or integer scalars.

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ... import late_binding as later
 from ... import simplify
 from ...annotations import Indexing
 from ...array import Array
@@ -14,7 +15,7 @@ from ...expr import Const, Expr, Index, constant, substitute
 from ...frontend.sources import as_array, is_arraylike
 from ...graph import Check, Shape, known
 from ...scalar import apply_primitive, as_count
-from ...shapes import broadcast_shapes, stretched
+from ...shapes import broadcast_shapes, same_shape, stretched
 from ...types import int64
 from .row_major import plus, times
 from .slicing import from_either_end, slice_axis
@@ -35,7 +36,7 @@ def is_index_array(part: Any) -> bool:
 def is_truth(index: Any) -> bool:
     """Whether an index is one truth value: a mask of rank 0."""
     if isinstance(index, Array):
-        return not index.ndim and index.structure.is_leaf and index.types[0].kind == "bool"
+        return not index.ndim and index.structure.is_leaf and index.types[0].family == "bool"
     return isinstance(index, bool | np.bool_)
 
 
@@ -80,8 +81,8 @@ class Part(NamedTuple):
 def part_of(array: Array, index: Indexing, called: str, reading: bool) -> Part:
     """The part that an index selects.  A run-time integer out of range is reported where it is
     read (`reading`); it selects nothing where it is written."""
-    parts = index_parts(index, array.ndim)
-    checks: list[Check] = []
+    parts, found = _without_masks(array, index, called)
+    checks = [*found]
     arrays = {
         k: _integers(p, called)
         for k, p in enumerate(parts)
@@ -127,17 +128,36 @@ def part_of(array: Array, index: Indexing, called: str, reading: bool) -> Part:
     return Part(tuple(shape), tuple(target), tuple(checks), bool(arrays))
 
 
+def _without_masks(
+    array: Array, index: Indexing, called: str
+) -> tuple[list[Any], tuple[Check, ...]]:
+    """The parts of an index.  A boolean array in it stands for the arrays of the indices where it
+    holds, one for each of its axes, as in NumPy."""
+    given = index if isinstance(index, tuple) else (index,)
+    masks: list[tuple[Array, Array]] = []  # the first of its index arrays, and the mask
+    wide: list[Any] = []
+    for part in given:
+        mask = as_array(part, "an index") if is_index_array(part) else None
+        if mask is None or not mask.ndim or mask.types[0].family != "bool":
+            wide.append(part)
+            continue
+        places = later.nonzero(mask)
+        masks.append((places[0], mask))
+        wide += places
+    parts = index_parts(tuple(wide), array.ndim)
+    checks: tuple[Check, ...] = ()
+    for first, mask in masks:
+        at = next(k for k, part in enumerate(parts) if part is first)
+        axis = sum(part is not None for part in parts[:at])
+        checks += same_shape(array._shape[axis : axis + mask.ndim], mask._shape, called)
+    return parts, checks
+
+
 def _integers(part: Any, called: str) -> Array:
     """An array of indices."""
     if isinstance(part, list) and not np.size(part):
         part = np.zeros(np.shape(part), np.int64)
     found = as_array(part, "an index")
-    if found.structure.is_leaf and found.types[0].kind == "bool":
-        raise TracingError(
-            f"{called}: a boolean array is combined with other indices.",
-            hint="It works alone, over all axes of the array or its first ones; "
-            "td.where(mask, a, other) chooses.",
-        )
     if not found.structure.is_leaf or not found.types[0].is_integer:
         raise DTypeError(
             f"{called} needs integer indices, got {found.dtype}.",

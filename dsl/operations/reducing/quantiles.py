@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from ... import late_binding as later
 from ...annotations import ArrayLike
 from ...array import Array
 from ...errors import ShapeError, TracingError
@@ -377,3 +378,6 @@ def interp(
     found = where(at < first, values[0] if left is None else left, found)
     found = where(at > end, values[-1] if right is None else right, found)
     return where(isnan(at), np.nan, found)
+
+
+later.offer(nonzero=nonzero)
