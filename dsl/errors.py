@@ -11,6 +11,7 @@ import dis
 import functools
 import inspect
 import linecache
+import math
 import os
 import re
 import sys
@@ -162,6 +163,11 @@ class Location:
         last = len(raw[:end].decode(errors="ignore")) if end_line == line else len(text.rstrip())
         return first, max(last, first + 1)
 
+    def text(self) -> str:
+        """The expression, as far as it is on its first line; "" if its source is not known."""
+        found = self.columns()
+        return "" if found is None else self.source()[found[0] : found[1]]
+
     def render(self) -> str:
         """The user's line with a caret under the expression."""
         cell = _cell(self.file)
@@ -219,6 +225,18 @@ def user_location() -> Location | None:
             library = library or frame
         frame = frame.f_back
     return library and Location(library.f_code, library.f_lasti, library.f_lineno or 0)
+
+
+def instead_of_math() -> str | None:
+    """A hint for the function of Python's `math` that the user's code is calling, else None."""
+    where = user_location()
+    found = where and re.match(r"(?:math\.)?(\w+)\((.*)", where.text())
+    if not found or not hasattr(math, found[1]) or public(found[1]) is None:
+        return None
+    return (
+        f"Write td.{found[1]}({found[2]}: math takes numbers, and there are no values while a "
+        "program is traced."
+    )
 
 
 def at_membership() -> bool:

@@ -16,6 +16,7 @@ from .errors import (
     ExponentError,
     TracingError,
     at_membership,
+    instead_of_math,
     shown,
     user_facing_methods,
     user_location,
@@ -38,6 +39,7 @@ from .types import (
     uint64,
 )
 
+_HINT_FLOAT = "Use td's functions, td.sin instead of math.sin; convert with td.cast(x, td.float64)."
 _HINT_IF = (
     "Values are not known while a program is traced.  Write\n"
     "  td.where(p, a, b)                both sides are evaluated\n"
@@ -196,7 +198,7 @@ class Scalar(Operators["Scalar"], Scoped):
             return float(value)
         raise self._no_value(
             "float() (or a function of math)",
-            "Use td's functions, td.sin instead of math.sin; convert with td.cast(x, td.float64).",
+            instead_of_math() or _HINT_FLOAT,
         )
 
     def __complex__(self) -> complex:
@@ -495,7 +497,7 @@ def apply_primitive(name: str, operands: Sequence[Expr]) -> Expr:
     argument, result = ruled
     if argument != type_:
         values = [simplify.cast(v, argument, weak) for v in values]
-    return simplify.apply(op, tuple(values), result, weak and result.kind != "bool")
+    return simplify.apply(op, tuple(values), result, weak and result.family != "bool")
 
 
 def _refuse_inverse(base: Expr, exponent: Expr) -> None:
@@ -510,7 +512,7 @@ def _refuse_inverse(base: Expr, exponent: Expr) -> None:
 
 
 def _hint_for(name: str, type_: ScalarType, operands: Sequence[Expr]) -> str | None:
-    if type_.kind == "bool" and name in ("subtract", "negative"):
+    if type_.family == "bool" and name in ("subtract", "negative"):
         return "On booleans use ^ (exclusive or) and ~ (not), or convert: x.astype(td.int32)."
     if type_.is_complex:
         return "Complex numbers have no order; compare abs(z), z.real or z.imag."
@@ -524,14 +526,14 @@ def _hint_for(name: str, type_: ScalarType, operands: Sequence[Expr]) -> str | N
     sign = {"bitwise_and": "&", "bitwise_or": "|", "bitwise_xor": "^"}.get(name)
     if sign == "^" and not operands[0].weak:
         return "A power is written with **: a ** 2."
-    if sign is not None and any(e.weak or e.type.kind == "bool" for e in operands):
+    if sign is not None and any(e.weak or e.type.family == "bool" for e in operands):
         return f"{sign} binds more tightly than comparisons: (a > 1) {sign} (b < 2)."
     return "Convert first: td.cast(x, td.int32)."
 
 
 def as_truth(e: Expr) -> Expr:
     """Whether the value is nonzero, as a boolean."""
-    if e.type.kind == "bool":
+    if e.type.family == "bool":
         return simplify.cast(e, bool_)
     return simplify.apply(TABLE["not_equal"], (as_strong(e), Const(0, e.type)), bool_)
 

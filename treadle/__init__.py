@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os as _os
 import sys as _sys
+from collections.abc import Callable as _Callable
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 
 if not _os.path.isdir(_os.path.join(_os.path.dirname(__file__), "dsl")):
@@ -190,11 +191,24 @@ def __dir__() -> list[str]:
 
 
 if not _TYPE_CHECKING:  # a misspelled name is an error there
+    _PACKAGES = {"schedule": schedule, "simulator": simulator, "linalg": linalg, "random": random,
+                 "fft": fft}  # fmt: skip
+
+    def _answering(package: str) -> _Callable[[str], object]:
+        """The `__getattr__` of a package: what is written instead of the name."""
+
+        def answer(name: str) -> object:
+            if name in __all__ and not name.startswith("__"):
+                raise _no_attribute(f"treadle.{package} has no {name!r}: td.{name}.", name)
+            raise _no_attribute(_missing(name, _PACKAGES[package].__all__, package), name)
+
+        return answer
+
+    for _name in ("linalg", "random", "fft"):
+        vars(_PACKAGES[_name])["__getattr__"] = _answering(_name)
 
     def __getattr__(name: str) -> object:
-        packages = {"schedule": schedule, "simulator": simulator, "linalg": linalg,
-                    "random": random, "fft": fft}  # fmt: skip
-        for module, package in packages.items():
+        for module, package in _PACKAGES.items():
             if name in package.__all__:
                 raise _no_attribute(f"treadle has no {name!r}: td.{module}.{name}.", name)
         known = [n for n in globals() if not n.startswith("_")]

@@ -20,6 +20,41 @@ _ABSTRACT = 'td.isdtype(type, "real floating"), "integral", …, or td.issubdtyp
 #: The hint for reading the values of an array.
 RUN = "td.run(x) computes it: a NumPy array, of rank 0 for one value, whose .item() is a number"
 
+#: Names that have another meaning in one of the packages.
+_IN_PACKAGE = {
+    "random": {
+        **dict.fromkeys(("PRNGKey", "seed", "default_rng", "Generator", "RandomState"),
+                        "key = td.random.key(0); td.random.split(key) makes others"),
+        **dict.fromkeys(("rand", "random", "random_sample", "ranf", "sample"),
+                        "td.random.uniform(key, shape)"),
+        **dict.fromkeys(("randn", "standard_normal"), "td.random.normal(key, shape)"),
+        **dict.fromkeys(("randint", "random_integers"), "td.random.integers(key, shape, low, "
+                    "high)"),
+        "bernoulli": "td.random.uniform(key, shape) < p",
+        "binomial": "td.sum(td.random.uniform(key, (*shape, n)) < p, axis=-1)",
+        **dict.fromkeys(("categorical", "multinomial"), "td.random.choice(key, n, shape, p=p)"),
+        "rademacher": "2 * td.random.integers(key, shape, 0, 2) - 1",
+        "gumbel": "-td.log(td.random.exponential(key, shape))",
+        "laplace": "td.random.exponential(k1, shape) - td.random.exponential(k2, shape)",
+        "cauchy": "td.tan(td.pi * (td.random.uniform(key, shape) - 0.5))",
+        "logistic": "u = td.random.uniform(key, shape), then td.log(u / (1 - u))",
+        "lognormal": "td.exp(td.random.normal(key, shape))",
+        "pareto": "td.exp(td.random.exponential(key, shape) / a) - 1",
+        "rayleigh": "td.sqrt(2 * td.random.exponential(key, shape))",
+        **dict.fromkeys(("weibull", "weibull_min"), "td.random.exponential(key, shape) ** (1 / a)"),
+        "geometric": "td.ceil(td.random.exponential(key, shape) / -td.log1p(-p))",
+        "chisquare": "2 * td.random.gamma(key, shape, n / 2)",
+        "dirichlet": "g = td.random.gamma(key, shape, alpha), then g / td.sum(g, axis=-1, "
+        "keepdims=True)",
+        "multivariate_normal": "mean + td.random.normal(key, (n, d)) @ td.linalg.cholesky(cov).T",
+        **dict.fromkeys(("key_data", "wrap_key_data", "clone"), "a key is an array of two "
+                    "td.uint32"),
+    },
+    "linalg": {
+        "cond": "s = td.linalg.svdvals(a), then s[..., 0] / s[..., -1]",
+    },
+}  # fmt: skip
+
 #: Function names of other libraries → the equivalent.
 INSTEAD = {
     "from_numpy": _USE,
@@ -54,7 +89,7 @@ INSTEAD = {
     "range": "td.arange(n), or td.loop(n, f, init) for a loop",
     "sorted": "td.sort(a)",
     "print": "return the value: there are no values before the program runs",
-    "at": _WHOLE,
+    "at": "an array has it: a.at[index].set(new), .add(new), .max(new)",
     "double": "td.float64",
     "block_until_ready": "td.run(x) computes; a program's .wait() returns when it is done",
     "half": "td.float16",
@@ -65,7 +100,6 @@ INSTEAD = {
     "complex": _BUILTIN,
     "eig": "td.linalg.eigh for symmetric matrices; others by np.linalg.eig(a), outside of compiled "
     "functions",
-    "matrix_power": "td.iterate(k, lambda p: p @ a, td.eye(n))",
     "index_add": "a.at[indices].add(values)",
     "scatter_add": "a.at[indices].add(values)",
     "one_hot": "k[:, None] == td.iota(n)",
@@ -123,6 +157,165 @@ INSTEAD = {
          "number", "signedinteger", "unsignedinteger"),
         _ABSTRACT,
     ),
+    # NumPy's other names of types, and what has no type here.
+    **dict.fromkeys(("intc", "uintc", "long", "ulong", "longlong", "ulonglong", "short", "ushort",
+                     "byte", "ubyte", "uintp", "float_", "bool8"), _BUILTIN),
+    **dict.fromkeys(("float128", "longdouble", "float96"), "td.float64 is the widest float"),
+    **dict.fromkeys(("complex256", "clongdouble", "longcomplex"),
+                    "td.complex128 is the widest complex type"),
+    **dict.fromkeys(("float8_e4m3fn", "float8_e5m2"), "td.float16 and td.bfloat16 are the smallest "
+                    "floats"),
+    **dict.fromkeys(("int4", "uint4", "int2", "uint2"), "td.int8 and td.uint8 are the smallest "
+                    "integers; td.packbits stores single bits"),
+    **dict.fromkeys(("str", "str_", "string_", "bytes_", "object", "void", "char", "rec",
+                     "recarray"), "elements are numbers, or tuples of them: td.zip(a, b)"),
+    **dict.fromkeys(("datetime64", "timedelta64"), "count units: a.astype(np.int64)"),
+    # NumPy
+    **dict.fromkeys(("numpy", "scipy", "np", "jnp"), "its functions are td's: td.sum, "
+                    "td.linalg.inv, "
+                    "td.fft.rfft"),
+    **dict.fromkeys(("asanyarray", "ascontiguousarray", "asfortranarray", "require"),
+                    "td.asarray(a): an array has no layout"),
+    **dict.fromkeys(("shares_memory", "may_share_memory"), "arrays never change, so none is a "
+                    "view"),
+    **dict.fromkeys(("nditer", "ndenumerate", "ndindex"), "td.imap(lambda i, j, x: …, a) calls a "
+                    "function with the index and the element"),
+    **dict.fromkeys(("errstate", "seterr", "geterr"), "no warnings are given: td.isfinite(a) "
+                    "tells; "
+                    "td.run(a, check=True) tests indices"),
+    "testing": "np.testing takes arrays of td: np.testing.assert_allclose(a, b)",
+    **dict.fromkeys(("seed", "default_rng", "Generator", "RandomState", "random_sample", "choice",
+                     "shuffle", "permutation"), _CAPTURED),
+    **dict.fromkeys(("loadtxt", "genfromtxt", "memmap", "load_npy"), "td.use(np.loadtxt(path)), or "
+                    "td.use(np.memmap(…)): td.use takes what NumPy reads"),
+    "savetxt": "np.savetxt(path, td.run(a))",
+    **dict.fromkeys(("matrix", "mat", "bmat"), "td.array(rows), whose @ is the matrix product"),
+    "ma": "keep a mask beside the array: td.where(mask, a, 0), td.compact(mask, a), td.nansum(a)",
+    **dict.fromkeys(("polynomial", "Polynomial", "poly1d"), "td.polyval(p, x), td.polyfit, "
+                    "td.polyder"),
+    **dict.fromkeys(("Inf", "Infinity", "PINF"), "td.inf"),
+    **dict.fromkeys(("NaN", "NAN"), "td.nan"),
+    "NINF": "-td.inf",
+    "NZERO": "-0.0 is td.float64(-0.0)",
+    "in1d": "td.isin(a, values)",
+    "row_stack": "td.vstack(arrays)",
+    "product": "td.prod(a)",
+    "cumproduct": "td.cumprod(a)",
+    "sometrue": "td.any(a)",
+    "alltrue": "td.all(a)",
+    "msort": "td.sort(a, axis=0)",
+    "asscalar": "a.item()",
+    "cumulative_trapezoid": "td.cumsum((y[1:] + y[:-1]) / 2 * dx)",
+    # JAX
+    **dict.fromkeys(("pmap", "pjit", "shard_map"), "a program runs on one device; backend=\"dask\" "
+                    "computes in blocks on several machines: td.jit(f, backend=\"dask\")"),
+    **dict.fromkeys(("jacobian", "jacfwd", "jacrev"), "a row is td.grad(lambda x: f(x)[k])(x), a "
+                    "column td.jvp(f, (x,), (e,))[1] of a unit vector e"),
+    "hessian": "a column is the derivative of the gradient along a unit vector e: "
+    "td.jvp(td.grad(f), (x,), (e,))[1]",
+    "linearize": "td.jvp(f, args, tangents)",
+    "linear_transpose": "td.vjp(f, x)[1]",
+    "stop_gradient": "td.stop(x)",
+    **dict.fromkeys(("custom_vjp", "custom_jvp", "custom_gradient"), "f = td.rule(f), then @f.vjp "
+                    "or "
+                    "@f.jvp"),
+    **dict.fromkeys(("checkpoint", "remat"), "td.grad(f, memory=\"2 GB\") stores fewer states of "
+                    "loops, and computes the others again"),
+    **dict.fromkeys(("tree", "tree_map", "tree_util", "pytree"), "tuples, dataclasses and dicts of "
+                    "arrays go in and out of td.run and td.jit; a loop in Python maps over them"),
+    **dict.fromkeys(("make_jaxpr", "eval_shape"), "td.jit(f).lower(*args) has .explain() and "
+                    ".graph(); "
+                    "an array has .shape and .dtype before it is computed"),
+    "ShapeDtypeStruct": "example arrays: td.jit(f).lower(np.empty(shape, dtype))",
+    **dict.fromkeys(("device_put", "to_device"), "td.use(a): data is copied when a program needs "
+                    "it"),
+    "device_get": "td.run(a), or np.asarray(a)",
+    **dict.fromkeys(("devices", "default_backend", "local_devices"), "td.backends() says what "
+                    "works "
+                    "here"),
+    "debug": "outside of td.jit, print shows values; inside there are none: return them",
+    "select_n": "td.where(p, a, b), or td.select(conditions, choices)",
+    **dict.fromkeys(("dynamic_slice", "dynamic_slice_in_dim", "dynamic_index_in_dim"),
+                    "a[i] and a[i : i + n] take run-time values"),
+    **dict.fromkeys(("dynamic_update_slice", "dynamic_update_index_in_dim"),
+                    "td.update(a, slice(i, i + n), new), or a.at[i : i + n].set(new)"),
+    "reduce_window": "td.stencil(lambda w: …, a), or td.fold of a reshaped array",
+    "nn": "write the functions: td.maximum(x, 0), td.tanh(x), 1 / (1 + td.exp(-x))",
+    **dict.fromkeys(("conv", "conv_general_dilated", "conv3d", "convolve1d", "fftconvolve",
+                     "correlate2d", "correlate1d"), _CONVOLUTION),
+    **dict.fromkeys(("segment_max", "segment_min", "segment_prod"), "td.fold1_seg(f, a, lengths) "
+                    "for "
+                    "contiguous segments; td.scatter(defaults, segments, a, f) by number"),
+    **dict.fromkeys(("top_k", "topk"), "td.sort(a, descending=True)[..., :k], "
+                    "td.argsort(a, descending=True)[..., :k]"),
+    "rsqrt": "1 / td.sqrt(x)",
+    **dict.fromkeys(("expit", "logit_inverse"), "1 / (1 + td.exp(-x))"),
+    "silu": "x / (1 + td.exp(-x))",
+    "gelu": "x / 2 * (1 + td.erf(x / 2**0.5))",
+    "ndtr": "(1 + td.erf(x / 2**0.5)) / 2",
+    "xlogy": "td.where(x == 0, 0, x * td.log(y))",
+    "lerp": "a + t * (b - a)",
+    "addcmul": "a + t * b * c",
+    **dict.fromkeys(("gammaln", "lgamma", "digamma", "polygamma", "betainc", "zeta", "erfinv",
+                     "erf_inv", "gammainc", "jv", "j0", "j1"),
+                    "td.foreign(f, x) calls a compiled function of numbers inside a kernel, as "
+                    "one of "
+                    "scipy.special.cython_special by ctypes; td.erf and td.erfc are here"),
+    # PyTorch
+    "Tensor": _USE,
+    **dict.fromkeys(("Array_", "DeviceArray"), "an array is a td.Array; " + _USE),
+    "cat": "td.concat(arrays, axis)",
+    "unsqueeze": "td.expand_dims(a, axis)",
+    **dict.fromkeys(("mm", "bmm"), "td.matmul(a, b), or a @ b"),
+    "addmm": "td.matmul(a, b, alpha=…, beta=…, c=…)",
+    "clamp_min": "td.maximum(x, least)",
+    "clamp_max": "td.minimum(x, most)",
+    "clip_by_value": "td.clip(x, least, most)",
+    "no_grad": "derivatives are only computed by td.grad: leave it out; td.stop(x) is a constant",
+    "cdist": "td.generate((n, m), lambda i, j: …), or td.linalg.norm(a[:, None] - b[None], "
+    "axis=-1)",
+    **dict.fromkeys(("set_device", "get_device", "cuda", "gpu"), "td.config(backend=\"cuda\"), "
+                    "td.jit(f, backend=\"cuda\")"),
+    "compile": "td.jit(f)",
+    "to_numpy": "td.run(a), or np.asarray(a)",
+    "to_dlpack": "an array has __dlpack__: torch.from_dlpack(a)",
+    # Numba, CuPy, Taichi, Warp, CUDA
+    **dict.fromkeys(("guvectorize", "ElementwiseKernel", "jitclass", "RawKernel", "kernel", "func",
+                     "launch", "parallel_for"), "td.generate(shape, lambda i, j: …), td.map(f, a): "
+                    "functions of one element become kernels"),
+    "ReductionKernel": "td.fold(f, init, a)",
+    "get_array_module": "a.__array_namespace__(); td's functions take arrays of NumPy and CuPy",
+    "synchronize": "td.run(x) computes; a program's .wait() returns when it is done",
+    **dict.fromkeys(("field", "Field"), "td.zeros(shape); what changes is the state of td.iterate "
+                    "or "
+                    "td.loop"),
+    **dict.fromkeys(("init", "ti", "wp"), "nothing to initialise: td.config(backend=…) chooses"),
+    **dict.fromkeys(("ndrange", "static", "grid", "idx", "threadIdx", "blockIdx", "thread"),
+                    "td.generate(shape, lambda i, j: …) gives the index"),
+    **dict.fromkeys(("atomic", "atomic_add"), "td.permute(f, defaults, target, a), td.scatter, or "
+                    "a.at[indices].add(values)"),
+    **dict.fromkeys(("shared", "local", "syncthreads", "warp"), "schedules say how blocks are "
+                    "computed: "
+                    "td.schedule.Block(8, 32) | td.schedule.Stage()"),
+    **dict.fromkeys(("ifelse", "if_"), "td.cond(p, a, b), td.where(p, a, b)"),
+    "for_": "td.loop(n, f, init)",
+    "enumerate": "td.indexed(a), td.imap(f, a)",
+    "vgrad": "td.value_and_grad(f)",
+    **dict.fromkeys(("reduce_sum", "vsum"), "td.sum(a, axis)"),
+    # SciPy and numpy.linalg
+    **dict.fromkeys(("eigvals", "schur", "hessenberg", "expm", "logm", "sqrtm"),
+                    "td.linalg.eigh and td.linalg.eigvalsh for symmetric matrices; others by "
+                    "SciPy: "
+                    "scipy.linalg.expm(np.asarray(a))"),
+    "lu_factor": "td.linalg.lu(a)",
+    **dict.fromkeys(("lu_solve", "cho_solve", "solve_triangular"), "td.linalg.solve(a, b)"),
+    "cho_factor": "td.linalg.cholesky(a)",
+    "multi_dot": "a @ b @ c, or td.einsum, which orders the products",
+    **dict.fromkeys(("tensorinv", "tensorsolve"), "td.reshape to matrices, then td.linalg.solve"),
+    "block_diag": "td.block of the blocks and td.zeros",
+    "toeplitz": "td.generate((n, n), lambda i, j: c[td.abs(i - j)])",
+    **dict.fromkeys(("dct", "idct", "dst"), "td.fft.rfft of the array and its reflection"),
+    "next_fast_len": "any extent is fast whose prime factors are 2, 3, 5 and 7: td.fft.rfft(a, n)",
 }  # fmt: skip
 
 #: Names of array methods.
@@ -135,13 +328,28 @@ METHODS = {
     "copy": "arrays are immutable: use the array itself",
     "clone": "arrays are immutable: use the array itself",
     "fill": "arrays never change: td.full_like(a, value)",
-    "view": "x.astype(type) converts values",
+    "view": "td.bitcast(x, type) reads the same bits as another type, x.astype(type) converts",
     "to": "x.astype(type) converts; td.config(backend=…) says where it runs",
     "permute": "td.transpose(a, axes)",
     "unsqueeze": "td.expand_dims(a, axis)",
     "values": RUN,
     "flat": "td.flatten(a)",
-}
+    **dict.fromkeys(("to_numpy", "detach", "addressable_data", "persist"), RUN),
+    **dict.fromkeys(("data", "ctypes", "tofile", "byteswap"), RUN + "; it has memory"),
+    "to_list": "a.tolist()",
+    **dict.fromkeys(("cuda", "is_cuda", "sharding"), "td.config(backend=\"cuda\") says where it "
+                    "runs"),
+    **dict.fromkeys(("strides", "flags", "contiguous", "setflags", "newbyteorder"), "an array has "
+                    "no "
+                    "layout; td.transpose(a) changes the order of axes"),
+    **dict.fromkeys(("requires_grad", "backward"), "td.grad(f) is the gradient of a function"),
+    "length": "a.shape[0], a.size",
+    **dict.fromkeys(("apply", "pipe"), "td.map(f, a), or f(a)"),
+    **dict.fromkeys(("iloc", "loc"), "a[index]"),
+    **dict.fromkeys(("set", "sort_", "add_"), "arrays never change: a.at[index].set(new)"),
+    "chunks": "td.jit(f, backend=\"dask\") takes arrays in chunks",
+    **dict.fromkeys(("weak_type", "aval"), "a.dtype, a.shape"),
+}  # fmt: skip
 
 #: Names of methods of NumPy's ufuncs.
 UFUNC_METHODS = {
@@ -229,15 +437,16 @@ def no_ufunc(name: str, method: str, given: Iterable[str], computable: bool) -> 
     return f"np.{name}", _taken_by_numpy(computable)
 
 
-def missing(name: str, known: Iterable[str]) -> str:
-    """The error text for a name that treadle does not have."""
-    instead = INSTEAD.get(name)
+def missing(name: str, known: Iterable[str], package: str = "") -> str:
+    """The error text for a name that treadle, or a package of it, does not have."""
+    where = f"treadle.{package}" if package else "treadle"
+    instead = _IN_PACKAGE.get(package, {}).get(name) or INSTEAD.get(name)
     if instead is not None:
-        return f"treadle has no {name!r}: {instead}."
+        return f"{where} has no {name!r}: {instead}."
     lower = {n.lower(): n for n in known}
     near = lower.get(name.lower())
     found = f"Did you mean {near}?" if near else did_you_mean(name, known, least=0.72)
-    return f"treadle has no {name!r}.  {found}".rstrip()
+    return f"{where} has no {name!r}.  {found}".rstrip()
 
 
 later.offer(instead_of_keyword=instead_of_keyword)

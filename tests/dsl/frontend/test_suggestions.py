@@ -52,7 +52,7 @@ MISTAKES = {
     "an array of floats among indices": (
         lambda: td.use(A)[:, td.use(ROWS) * 1.0], td.DTypeError, "needs integer indices"),
     "a mask among indices": (
-        lambda: td.use(A)[:, np.ones(4, bool)], td.TracingError, r"td\.where\(mask, a, other\)"),
+        lambda: td.use(A)[:, np.ones(9, bool)], td.ShapeError, "arrays of equal shape"),
     "an axis": (
         of_the_run(lambda a, axis: td.sum(a, axis=axis), 1),
         td.TracingError,
