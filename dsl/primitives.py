@@ -84,7 +84,7 @@ def _same(t: ScalarType) -> tuple[ScalarType, ScalarType]:
 
 
 def _number(t: ScalarType) -> tuple[ScalarType, ScalarType] | None:
-    return None if t.kind == "bool" else (t, t)
+    return None if t.family == "bool" else (t, t)
 
 
 def _ordered(t: ScalarType) -> tuple[ScalarType, ScalarType] | None:
@@ -92,7 +92,7 @@ def _ordered(t: ScalarType) -> tuple[ScalarType, ScalarType] | None:
 
 
 def _ordered_number(t: ScalarType) -> tuple[ScalarType, ScalarType] | None:
-    return None if t.is_complex or t.kind == "bool" else (t, t)
+    return None if t.is_complex or t.family == "bool" else (t, t)
 
 
 def _integer_or_bool(t: ScalarType) -> tuple[ScalarType, ScalarType] | None:
@@ -477,7 +477,7 @@ def convert(value: Any, target: ScalarType) -> Any:
     value = np.asarray(value)
     if value.dtype == target.numpy:
         return value
-    if target.kind == "bool":
+    if target.family == "bool":
         return value.astype(np.bool_)
     source = value.dtype
     if target.is_integer and (source.kind == "c"):

@@ -57,7 +57,7 @@ def apply(op: Primitive, args: tuple[Expr, ...], type_: ScalarType, weak: bool =
     if op.name == "select":
         return select(*args)
     first = args[0].type
-    if first.kind == "bool" and op.name in LOGICAL_ON_BOOL:
+    if first.family == "bool" and op.name in LOGICAL_ON_BOOL:
         op = TABLE[LOGICAL_ON_BOOL[op.name]]
     if op.name in _ORDINARY:
         pass

@@ -14,7 +14,7 @@ import dataclasses
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, Literal
 
 import ml_dtypes
 import numpy as np
@@ -29,19 +29,27 @@ _OF_NUMPY = frozenset(
      "itemsize", "names", "ndim", "num", "shape", "str", "subdtype", "type")
 )  # fmt: skip
 
+Family = Literal["bool", "int", "uint", "float", "complex"]
+_LETTERS: dict[Family, Literal["b", "i", "u", "f", "c"]] = {
+    "bool": "b", "int": "i", "uint": "u", "float": "f", "complex": "c"}  # fmt: skip
+
 
 @dataclass(frozen=True)
 class ScalarType:
-    """One scalar type of the language.
+    """A type of elements: `td.float32` and the others, with the attributes of NumPy's dtypes.
 
-    `kind` is one of "bool", "int", "uint", "float", "complex"; `bits` the size of one value.
+    It is what `dtype=` takes, it equals NumPy's dtype of that name, and calling it makes a typed
+    number.  `family` is "bool", "int", "uint", "float" or "complex", `bits` the size of a value.
 
-    >>> int32.bits, float32.kind
-    (32, 'float')
+    >>> import numpy as np, treadle as td
+    >>> td.float32.kind, td.float32.itemsize, td.float32 == np.float32
+    ('f', 4, True)
+    >>> td.float32(0.1) * 2
+    Scalar(0.2: float32)
     """
 
     name: str
-    kind: str
+    family: Family
     bits: int
     numpy: np.dtype[Any]
 
@@ -55,6 +63,11 @@ class ScalarType:
     def dtype(self) -> np.dtype[Any]:
         return self.numpy
 
+    @property
+    def kind(self) -> Literal["b", "i", "u", "f", "c"]:
+        """NumPy's letter for the family: "b", "i", "u", "f" or "c"."""
+        return _LETTERS[self.family]
+
     def __getattr__(self, name: str) -> Any:
         if name in _OF_NUMPY:
             return getattr(self.numpy, name)
@@ -66,33 +79,33 @@ class ScalarType:
 
     @cached
     def is_integer(self) -> bool:
-        return self.kind in ("int", "uint")
+        return self.family in ("int", "uint")
 
     @cached
     def is_float(self) -> bool:
-        return self.kind == "float"
+        return self.family == "float"
 
     @cached
     def is_narrow(self) -> bool:
         """Whether this is a float of 16 bits, whose products are summed in float32."""
-        return self.kind == "float" and self.bits == 16
+        return self.family == "float" and self.bits == 16
 
     @cached
     def is_complex(self) -> bool:
-        return self.kind == "complex"
+        return self.family == "complex"
 
     @cached
     def is_inexact(self) -> bool:
-        return self.kind in ("float", "complex")
+        return self.family in ("float", "complex")
 
     @cached
     def signed(self) -> bool:
-        return self.kind != "uint" and self.kind != "bool"
+        return self.family != "uint" and self.family != "bool"
 
     @cached
     def lowest(self) -> Any:
         """The minimum (−inf for floats), as a Python number."""
-        if self.kind == "bool":
+        if self.family == "bool":
             return False
         if self.is_integer:
             return -(1 << (self.bits - 1)) if self.signed else 0
@@ -100,7 +113,7 @@ class ScalarType:
 
     @cached
     def highest(self) -> Any:
-        if self.kind == "bool":
+        if self.family == "bool":
             return True
         if self.is_integer:
             return (1 << (self.bits - 1)) - 1 if self.signed else (1 << self.bits) - 1
@@ -123,8 +136,39 @@ class ScalarType:
             return NotImplemented
 
 
-def _scalar_type(name: str, kind: str, bits: int, numpy: Any) -> ScalarType:
-    return ScalarType(name, kind, bits, np.dtype(numpy))
+def _scalar_type(name: str, family: Family, bits: int, numpy: Any) -> ScalarType:
+    made = ScalarType(name, family, bits, np.dtype(numpy))
+    object.__setattr__(made, "__doc__", _DOC[family].format(name=name, bits=bits, **_limits(made)))
+    return made
+
+
+#: What `help(td.int32)` says about each family.
+_DOC: dict[Family, str] = {
+    "bool": """The truth values: False and True, a byte each.  `td.bool` is the same type.
+
+Calling it converts a number: `td.bool_(3)` is True.""",
+    "int": """The integers from {low} to {high}: {bits} bits, signed; results beyond wrap around.
+
+`td.{name}(3)` is a typed number, `a.astype(td.{name})` converts an array.""",
+    "uint": """The integers from 0 to {high}: {bits} bits, unsigned; results beyond wrap around.
+
+`td.{name}(3)` is a typed number, `a.astype(td.{name})` converts an array.""",
+    "float": """Floating-point numbers of {bits} bits: {digits} significant bits, up to {large}.
+
+`td.{name}(0.5)` is a typed number, `a.astype(td.{name})` converts an array.""",
+    "complex": """Complex numbers of {bits} bits: two {part}s, the real and the imaginary part.
+
+`td.{name}(1 + 2j)` is a typed number, `a.astype(td.{name})` converts an array.""",
+}
+
+
+def _limits(t: ScalarType) -> dict[str, object]:
+    """The numbers in the text about a type."""
+    if t.family in ("float", "complex"):
+        limits = ml_dtypes.finfo(t.numpy)  # type: ignore[no-untyped-call]
+        digits, large = limits.nmant + 1, f"{float(limits.max):.3g}"
+        return {"digits": digits, "large": large, "part": f"float{t.bits // 2}"}
+    return {"low": t.lowest, "high": t.highest}
 
 
 bool_ = _scalar_type("bool", "bool", 8, np.bool_)
@@ -228,17 +272,17 @@ def promote(a: ScalarType, weak_a: bool, b: ScalarType, weak_b: bool) -> tuple[S
 
 
 def _with_weak(strong: ScalarType, weak: ScalarType) -> ScalarType:
-    if _RANK_OF_KIND[weak.kind] <= _RANK_OF_KIND[strong.kind]:
+    if _RANK_OF_KIND[weak.family] <= _RANK_OF_KIND[strong.family]:
         return strong
-    if weak.kind == "complex" and strong.is_float:
+    if weak.family == "complex" and strong.is_float:
         return complex64 if strong.bits <= 32 else complex128
-    return DEFAULT_OF_KIND[weak.kind]
+    return DEFAULT_OF_KIND[weak.family]
 
 
 def _strong(a: ScalarType, b: ScalarType) -> ScalarType:
     if bfloat16 in (a, b):
         other = b if a == bfloat16 else a
-        if other.kind == "bool" or (other.is_integer and other.bits <= 8) or other == bfloat16:
+        if other.family == "bool" or (other.is_integer and other.bits <= 8) or other == bfloat16:
             return bfloat16
         if other.is_integer:
             return float32 if other.bits <= 16 else float64

@@ -199,7 +199,7 @@ def product_step(owner: NativeExecutor, node: Matmul, standard: Action | None) -
     if standard is None:
         small = KernelStep(owner, node) if _may_be_small(node) else None
         return ProductStep(owner, node, None, small)
-    if options.algorithm != "auto" or t.is_inexact or t.kind == "bool":
+    if options.algorithm != "auto" or t.is_inexact or t.family == "bool":
         return standard
     if node.epilogue != (node.result,) or not all(map(plain, (node.left, node.right))):
         return standard
@@ -243,7 +243,7 @@ class Operand(operand.Operand):
 
 def chosen(t: ScalarType, size: tuple[int, int, int], options: MatmulOptions) -> Plan | None:
     """The plan of a product by a fast algorithm; None: by the standard algorithm."""
-    if t.kind == "bool":
+    if t.family == "bool":
         return None
     algorithm, levels, execution = (
         algorithm_of(options.algorithm),

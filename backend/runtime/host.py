@@ -121,8 +121,8 @@ def is_host_work(elements: Sequence[Expr]) -> bool:
     if len(nodes) > 32:
         return False
     for e in nodes:
-        if e.type is None or not (e.type.kind == "bool" or e.type.is_integer):
-            if not (isinstance(e, Const | Read | Param) and e.type and e.type.kind == "float"):
+        if e.type is None or not (e.type.family == "bool" or e.type.is_integer):
+            if not (isinstance(e, Const | Read | Param) and e.type and e.type.family == "float"):
                 return False
         if isinstance(e, Apply):
             if e.op.name not in _SMALL:

@@ -19,7 +19,7 @@ SHORT_ROW = 64
 
 
 def _identity(op: str, t: ScalarType) -> Const | None:
-    if t.kind == "bool":
+    if t.family == "bool":
         return {"logical_and": TRUE, "logical_or": FALSE, "logical_xor": FALSE}.get(op)
     if op == "add":
         return Const(-0.0 if t.is_inexact else 0, t) if not t.is_complex else (

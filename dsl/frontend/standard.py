@@ -105,7 +105,7 @@ class _Info:
         return {
             t.name: t
             for t in ALL_TYPES
-            if t not in (float16, bfloat16) and (wanted is None or t.kind in wanted)
+            if t not in (float16, bfloat16) and (wanted is None or t.family in wanted)
         }
 
 

@@ -397,6 +397,6 @@ later.offer(relabel=relabel)
 
 def rounded_product(a: Expr, b: Expr) -> Expr:
     """a · b, rounded even where a sum follows: `form_fma` contracts products, and this is a sum."""
-    if a.type.kind != "float":
+    if a.type.family != "float":
         return apply_primitive("multiply", [a, b])
     return apply_primitive("fma", [a, b, Const(-0.0, a.type)])

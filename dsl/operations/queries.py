@@ -238,7 +238,7 @@ def isdtype(dtype: DTypeLike, kind: DTypeLike | tuple[DTypeLike, ...]) -> bool:
         return any(isdtype(dtype, k) for k in kind)
     own = as_type(dtype)
     if isinstance(kind, str) and kind in KINDS:
-        return own.kind in KINDS[kind]
+        return own.family in KINDS[kind]
     return own == as_type(kind)
 
 

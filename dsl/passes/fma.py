@@ -52,7 +52,7 @@ def contract(roots: tuple[Expr, ...]) -> tuple[Expr, ...]:
     products: dict[Expr, Expr] = {}  # rewritten product → original
 
     def change(e: Expr) -> Expr:
-        if not isinstance(e, Apply) or e.type.kind != "float" or e.type.bits < 32:
+        if not isinstance(e, Apply) or e.type.family != "float" or e.type.bits < 32:
             return e
         if e.op.name not in ("add", "subtract"):
             return e

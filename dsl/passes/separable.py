@@ -52,7 +52,7 @@ def _separated(node: Node, nested: bool) -> Node | None:
     if not isinstance(node, Generate) or len(node.elements) != 1 or len(node.shape) < 2:
         return None
     element = node.elements[0]
-    if node.label.ordered or element.type.kind != "float" or element.type.bits < 32:
+    if node.label.ordered or element.type.family != "float" or element.type.bits < 32:
         return None
     found = linear_form(element)
     if found is None:

@@ -275,7 +275,7 @@ def _start(node: Fold) -> tuple[Expr, ...] | None:
         return identities(node.combine)
     value, index = node.elements
     first = substitute((index,), {Index(len(node.outer)): constant(0)})[0]
-    if value.type.kind == "bool" or any(_is_costly(e) for e in walk((first,))):
+    if value.type.family == "bool" or any(_is_costly(e) for e in walk((first,))):
         return None
     worst = value.type.lowest if better == "greater" else value.type.highest
     return Const(worst, value.type), first

@@ -178,7 +178,7 @@ def machine_update(target: Target, s: Atomic, k: int) -> str | None:
     if t.is_inexact:
         summed = name == "add" and t.name != "bfloat16"
         return name if summed and "atomic float addition" in target.operations else None
-    if t.kind == "bool":
+    if t.family == "bool":
         name = LOGICAL_ON_BOOL.get(name, name)
     name = _AS.get(name, name)
     if name.startswith("bitwise"):

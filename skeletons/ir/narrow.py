@@ -302,7 +302,7 @@ class _Pass:
                 return simplify.apply(e.op, args, int32)
             if name == "cast":
                 source = e.args[0].type
-                if source.is_integer or source.kind == "bool":
+                if source.is_integer or source.family == "bool":
                     return _to32(self.other(e.args[0]))
             if self._narrowed_value(e):
                 return self._whole(e)

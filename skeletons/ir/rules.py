@@ -177,8 +177,8 @@ def rule(kinds: str, *names: str, large: bool = False) -> Callable[[Rule], Rule]
 
 def kind_of(t: ScalarType) -> str:
     """The kind of an operand, as rules tell them apart."""
-    if t.is_complex or t.kind == "bool":
-        return t.kind
+    if t.is_complex or t.family == "bool":
+        return t.family
     if t.is_integer:
         return "integer"
     return "half" if t.bits == 16 else "float"

@@ -158,11 +158,11 @@ class _Matmul:
             into.append(*(Store(self.sums, p, s) for p, s in zip(positions, sums, strict=True)))
 
     def _times(self, a: Expr, b: Expr) -> Expr:
-        name = "logical_and" if self.type.kind == "bool" else "multiply"
+        name = "logical_and" if self.type.family == "bool" else "multiply"
         return Apply(primitive(name), (a, b), self.type)
 
     def _add(self, a: Expr, b: Expr) -> Expr:
-        name = "logical_or" if self.type.kind == "bool" else "add"
+        name = "logical_or" if self.type.family == "bool" else "add"
         return Apply(primitive(name), (a, b), self.type)
 
     def _finish(self, into: Linearizer, rows: tuple[Expr, Expr], cols: tuple[Expr, Expr]) -> None:

@@ -10,7 +10,7 @@ def sum_type(t: ScalarType) -> ScalarType:
     """The accumulator type for products of `t`."""
     if t.is_narrow:
         return float32
-    if t.kind == "bool":
+    if t.family == "bool":
         return uint32
     return t if t.is_inexact or t.bits >= 32 else int32 if t.signed else uint32
 
@@ -19,7 +19,7 @@ def add_product(t: ScalarType, total: Expr, a: Expr, b: Expr) -> Expr:
     """`total + a · b` for operands of type `t`, all three of `sum_type(t)`: floats with one
     rounding, bool as or-of-ands."""
     of = sum_type(t)
-    if t.kind == "bool":
+    if t.family == "bool":
         both = Apply(primitive("bitwise_and"), (a, b), of)
         return Apply(primitive("bitwise_or"), (total, both), of)
     if of.is_float:

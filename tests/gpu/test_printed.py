@@ -173,7 +173,7 @@ def _compare(op: Any, t: ScalarType, result: ScalarType, args: list[Any], found:
 
 def _numbers(t: ScalarType, op: str, count: int, rng: np.random.Generator) -> Any:
     """Numbers whose sums and products are exact in any order."""
-    if t.kind == "bool":
+    if t.family == "bool":
         return rng.integers(0, 2, count).astype(bool)
     if t.is_integer:
         return rng.integers(t.lowest, t.highest, count, dtype=t.numpy, endpoint=True)

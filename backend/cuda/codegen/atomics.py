@@ -261,7 +261,7 @@ def _address(w: Writer, b: Buffer, index: str) -> str:
 def _native(w: Writer, b: Buffer, index: str, op: str, value: Expr) -> None:
     """An update by one machine instruction."""
     t, p = b.type, w.p
-    if t.bits < 32 and t.kind != "float":
+    if t.bits < 32 and t.family != "float":
         _bits_of_a_word(w, b, index, op, value)
         return
     if op == "add" and (t.is_complex or t.bits == 16):
@@ -333,7 +333,7 @@ def _exchange(w: Writer, s: Atomic) -> None:
         old = w.names.fresh("old")
         _bind(w, s, new, [Term(old)])
         head = f"atomic_update{t.bits}({address}, [&]({w.type(t)} {old})"
-        if t.bits < 32 or t.kind == "bool":  # the lambda must not return a promoted int
+        if t.bits < 32 or t.family == "bool":  # the lambda must not return a promoted int
             head += f" -> {w.type(t)}"
         first = len(w.lines)
         with w.scope():

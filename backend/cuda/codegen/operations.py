@@ -208,7 +208,7 @@ def operation(p: Expressions, e: Apply) -> Term:
             return Term(f"{p.term(args[0]).within(PRIMARY)}.{name}")
         case "to_bits" | "from_bits":
             return _reinterpreted(p, name, args[0], e.type)
-    if t.kind == "bool":
+    if t.family == "bool":
         if name == "logical_not":
             return _inverse(p, args[0], e.type)
         if name == "logical_xor":

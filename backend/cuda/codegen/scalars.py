@@ -56,7 +56,7 @@ def part(t: ScalarType) -> str:
 def literal(e: Const) -> Term:
     """A constant."""
     t, value = e.type, e.value
-    if t.kind == "bool":
+    if t.family == "bool":
         return Term("true" if value else "false")
     if t.is_integer:
         return integer(int(value), t)

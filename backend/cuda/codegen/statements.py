@@ -310,7 +310,7 @@ def _initial(w: Writer, e: Expr) -> str:
     """A value in a context of known type: C++ does its outermost integer conversion implicitly."""
     text = w.p.text(e)
     if isinstance(e, Apply) and e.op.name == "cast" and e not in w.p.bound and e.type.is_integer:
-        if e.args[0].type.is_integer or e.args[0].type.kind == "bool":
+        if e.args[0].type.is_integer or e.args[0].type.family == "bool":
             return w.p.text(e.args[0])
     if e.type.is_integer and text.startswith(f"({type_name(e.type)})("):
         inner = text[len(type_name(e.type)) + 2 :]
@@ -337,7 +337,7 @@ def _assign(w: Writer, var: Var, value: Expr) -> None:
     name = w.variables[var].code
     if isinstance(value, Apply) and value not in w.p.bound and len(value.args) == 2:
         symbol = _COMPOUND.get(value.op.name)
-        plain = var.type.kind not in ("bool", "complex") and var.type.bits >= 32
+        plain = var.type.family not in ("bool", "complex") and var.type.bits >= 32
         if symbol and plain and value.args[0] is var:
             w.line(f"{name} {symbol} {_step(w, value, value.args[1])};")
             return

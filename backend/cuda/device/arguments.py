@@ -70,7 +70,7 @@ class Arguments:
 
 
 def _fit(value: Any, t: ScalarType) -> Any:
-    if t.kind == "bool":
+    if t.family == "bool":
         return bool(value)
     if t.is_integer:
         number = int(value) & ((1 << t.bits) - 1)

@@ -98,7 +98,7 @@ def decide(engine: Engine | None, node: Matmul, size: Size, *, processors: int |
     requested execution does not exist there.
     """
     t, options, parts = node.left.type, node.options, parts_of(node)
-    if t.kind == "bool":
+    if t.family == "bool":
         return Decision(KERNEL, why=dict.fromkeys(parts, "in the kernel"))
     if options.precision == "tf32":
         engine = None

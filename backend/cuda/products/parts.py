@@ -40,7 +40,7 @@ def product_step(owner: CudaExecutor, node: Matmul) -> Action:
     """The step of a product."""
     t = node.left.type
     named = algorithm_of(node.options.algorithm) is not None and node.options.levels
-    if t.kind == "bool" or not (named or t.is_inexact or form_of(t)):  # no alternatives
+    if t.family == "bool" or not (named or t.is_inexact or form_of(t)):  # no alternatives
         kernels = KernelStep(owner, node)
         owner.kernel_steps.append(kernels)
         return kernels

@@ -50,7 +50,7 @@ def by_library(node: Matmul) -> bool:
     """Whether no kernel of the skeletons computes a product, for any extents: it is queued as a
     library call."""
     t = node.left.type
-    if t.kind == "bool":
+    if t.family == "bool":
         return False
     if algorithm_of(node.options.algorithm) is not None and node.options.levels:
         return True

@@ -132,7 +132,7 @@ def _single(em: Emitter, s: Atomic, copy: Copy, index: Reg, value: tuple[Reg, ..
     """An atomic update of one word of up to eight bytes."""
     code, t = em.code, s.buffers[0].type
     at = _place(em, s.buffers[0], index)
-    word = "i8" if t.kind == "bool" else f"i{t.bits}"
+    word = "i8" if t.family == "bool" else f"i{t.bits}"
     align = BITS[memory_element(t)] // 8 if t.is_complex else t.bytes
     if s.combine is None:
         bits = _pack(em, t, value)
@@ -363,7 +363,7 @@ def _raised(em: Emitter, function: Any, failed: Reg,
             halves = [(float64, (r,)) for r in regs] if t.name == "complex128" else [(t, regs)]
             for kind, part in halves:
                 bits = _pack(em, kind, part)
-                width = "i8" if kind.kind == "bool" else f"i{kind.bits}"
+                width = "i8" if kind.family == "bool" else f"i{kind.bits}"
                 word = bits if width == "i64" else code.emit(f"zext {width} {bits} to i64")
                 _tell(em, at, word)
                 at += 1

@@ -29,7 +29,7 @@ def to_storage(v: Lanes, t: ScalarType, a: Reg) -> Reg:
     if t.name == "bfloat16":
         high = v.op("lshr", "i32", v.bits("float", a), v.lit("i32", 16))
         return v.convert("trunc", "i32", "i16", high)
-    if t.kind == "bool":
+    if t.family == "bool":
         return v.convert("zext", "i1", "i8", a)
     return a
 
@@ -41,7 +41,7 @@ def from_storage(v: Lanes, t: ScalarType, a: Reg) -> Reg:
     if t.name == "bfloat16":
         wide = v.convert("zext", "i16", "i32", a)
         return v.from_bits("float", v.op("shl", "i32", wide, v.lit("i32", 16)))
-    if t.kind == "bool":
+    if t.family == "bool":
         return v.compare("ne", "i8", a, v.lit("i8", 0))
     return a
 

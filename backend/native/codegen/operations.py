@@ -84,7 +84,7 @@ def _operation(v: Lanes, target: Target, op: Primitive, type_: ScalarType,
         return (_cast(v, t, type_, flat[0]),)
     if name in _COMPARE:
         return (_compare(v, name, t, flat),)
-    if t.kind == "bool":
+    if t.family == "bool":
         if name == "logical_not":
             return (v.inverse(flat[0]),)
         return (v.op(_LOGICAL[name], "i1", *flat),)
@@ -127,7 +127,7 @@ def _cast(v: Lanes, source: ScalarType, target: ScalarType, a: Reg) -> Reg:
     """Convert a bool, an integer or a float to another type, except a float to an integer."""
     s, e = register_element(source), register_element(target)
     if target.is_integer:
-        bits = 1 if source.kind == "bool" else source.bits
+        bits = 1 if source.family == "bool" else source.bits
         if bits == target.bits:
             return a
         how = "trunc" if bits > target.bits else "sext" if source.signed else "zext"

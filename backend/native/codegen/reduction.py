@@ -59,7 +59,7 @@ def identity(name: str, t: ScalarType) -> Any:
         case "logical_or" | "logical_xor":
             return False
         case "bitwise_and":
-            return True if t.kind == "bool" else -1 if t.signed else t.highest
+            return True if t.family == "bool" else -1 if t.signed else t.highest
         case "bitwise_or" | "bitwise_xor":
             return 0
     return None

@@ -61,7 +61,7 @@ class Value:
 
 def register_element(t: ScalarType) -> str:
     """The LLVM type of one part of a value in a register."""
-    if t.kind == "bool":
+    if t.family == "bool":
         return "i1"
     if t.is_integer:
         return f"i{t.bits}"
@@ -72,7 +72,7 @@ def register_element(t: ScalarType) -> str:
 
 def memory_element(t: ScalarType) -> str:
     """The LLVM type of one part of a value in memory."""
-    if t.kind == "bool":
+    if t.family == "bool":
         return "i8"
     if t.name == "float16":
         return "half"

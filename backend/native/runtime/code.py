@@ -131,7 +131,7 @@ class Launcher:
 
 def _fit(value: float, t: ScalarType) -> float:
     """A number as its slot holds it: integers wrap, floats overflow to infinity."""
-    if t.kind == "bool":
+    if t.family == "bool":
         return int(bool(value))
     if t.is_integer:
         number = int(value) & ((1 << t.bits) - 1)

@@ -209,7 +209,7 @@ def vecdot(x1: ArrayLike, x2: ArrayLike, /, *, axis: int = -1) -> Array:
     x = f.conj(x) if x.types[0].is_complex else x
     terms = x * y
     t = terms.types[0]
-    if t.kind == "bool":
+    if t.family == "bool":
         return reductions.any(terms, axis)
     found = reductions.sum(terms, axis)
     return found if found.types[0] == t else found.astype(t)

@@ -84,7 +84,7 @@ def left_open(node: Matmul) -> str:
     An explicitly named algorithm is kept, together with its levels (default 1).
     """
     options, t = node.options, node.left.type
-    if t.kind == "bool" or options.execution is not None:
+    if t.family == "bool" or options.execution is not None:
         return ""
     if options.algorithm == "auto":
         free = options.may_recurse(t) and options.scaling is None

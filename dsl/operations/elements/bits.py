@@ -62,7 +62,7 @@ def bitcast(x: ArrayLike, dtype: DTypeLike) -> Any:
         source = e.type
         if source == target:
             return e
-        if source.bits != target.bits or source.is_complex or target.kind in ("complex", "bool"):
+        if source.bits != target.bits or source.is_complex or target.family in ("complex", "bool"):
             raise DTypeError(
                 f"bitcast: {source} cannot be read as {target}.",
                 hint="Types of equal widths keep the bits, as float32 and uint32; td.cast converts "

@@ -102,7 +102,7 @@ def definitions(module: str) -> Iterator[tuple[str, str]]:
 def _numba_type(t: ScalarType) -> Any:
     import numba
 
-    return getattr(numba.types, "boolean" if t.kind == "bool" else t.name)
+    return getattr(numba.types, "boolean" if t.family == "bool" else t.name)
 
 
 def compile_scalar_function(f: Any, types: tuple[ScalarType, ...]) -> CompiledScalarFunction:

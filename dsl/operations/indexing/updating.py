@@ -242,7 +242,7 @@ def _mask(index: Any) -> Array | None:
     if not (isinstance(index, list | Scalar) or _is_array(index)):
         return None
     found = as_array(index, "an index")
-    return found if found.structure.is_leaf and found.types[0].kind == "bool" else None
+    return found if found.structure.is_leaf and found.types[0].family == "bool" else None
 
 
 def _chosen(array: Array, mask: Array, new: Element, called: str, combine: Combine | None) -> Array:

@@ -66,7 +66,7 @@ def diff(
     array = concatenate(joined, axis) if len(joined) > 1 and n else array
     for _ in range(n):
         upper, lower = array[_along(axis, slice(1, None))], array[_along(axis, slice(None, -1))]
-        array = upper != lower if array.types[0].kind == "bool" else upper - lower
+        array = upper != lower if array.types[0].family == "bool" else upper - lower
     return array
 
 

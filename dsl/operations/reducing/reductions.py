@@ -114,9 +114,9 @@ def keep_dimensions(result: Array, axes: Sequence[int], ndim: int) -> Array:
 
 def summed_type(t: ScalarType) -> ScalarType:
     """The type of NumPy's sums."""
-    if t.kind == "bool" or t.kind == "int":
+    if t.family == "bool" or t.family == "int":
         return int64
-    return uint64 if t.kind == "uint" else t
+    return uint64 if t.family == "uint" else t
 
 
 def wide_type(t: ScalarType) -> ScalarType:

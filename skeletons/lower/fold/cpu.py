@@ -515,7 +515,7 @@ class ArgumentFold(Along):
         return False
 
     def neutral(self) -> tuple[Const, ...] | None:
-        if self.type.kind == "bool":
+        if self.type.family == "bool":
             return None
         worst = self.type.lowest if self.better == "greater" else self.type.highest
         return Const(worst, self.type), _NEVER

@@ -408,7 +408,7 @@ def value(found: Sequence[Expr], t: ScalarType) -> Expr:
     if t.is_float:
         wide = t if t.bits >= 32 else float32
         return simplify.cast(simplify.apply(FROM_BITS, (bits,), wide), t)
-    if t.kind == "bool":
+    if t.family == "bool":
         return _apply("not_equal", bool_, bits, Const(0, uint32))
     return simplify.cast(bits, t)
 

@@ -159,7 +159,7 @@ def _accumulator(combine: Combine, neutral: Const, value: Expr) -> Accumulator:
         return Plain(combine, neutral, t)
     stored = float32 if t.is_float else int32 if t.signed else uint32
     started = Const(neutral.value, stored)
-    if t.kind == "bool":
+    if t.family == "bool":
         op = _BITWISE[op]
     return Plain(simple_combine(op, stored), started, t)
 

@@ -101,7 +101,7 @@ def evaluate(target: Target, function: Function, args: list[np.ndarray]) -> np.n
 
 
 def samples(t: ScalarType) -> np.ndarray:
-    if t.kind == "bool":
+    if t.family == "bool":
         return np.array([False, True] * 24)
     rng = np.random.default_rng(3)
     if t.is_integer:

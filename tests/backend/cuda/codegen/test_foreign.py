@@ -180,7 +180,7 @@ FUNCTIONS: list[tuple[Callable[..., Any], tuple[ScalarType, ...]]] = [
 
 
 def samples(t: ScalarType) -> list[Any]:
-    if t.kind == "bool":
+    if t.family == "bool":
         return [False, True]
     if t.is_integer:
         return [1, 2, 3, 7, 12, 60, *([-1, -5, -9] if t.signed else [])]

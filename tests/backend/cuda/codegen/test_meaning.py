@@ -141,7 +141,7 @@ def value(e: Expr, known: dict[Expr, Any]) -> Any:
 
 
 def samples(t: ScalarType, rng: np.random.Generator) -> Any:
-    if t.kind == "bool":
+    if t.family == "bool":
         return rng.integers(0, 2, COUNT).astype(bool)
     if t.is_integer:
         some = rng.integers(t.lowest, t.highest, COUNT, dtype=t.numpy, endpoint=True)

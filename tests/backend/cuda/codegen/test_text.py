@@ -106,7 +106,7 @@ def test_atomics_compile(t: Any, nvrtc: None) -> None:
     kernels = [
         by_hand.atomic_kernel(t, op, t.bits > 64)
         for op in ops
-        if TABLE[op].rule(t) == (t, t) and (t.kind == "bool" or not op.startswith("logical"))
+        if TABLE[op].rule(t) == (t, t) and (t.family == "bool" or not op.startswith("logical"))
     ]
     compile_kernels(kernels, "sm_90a")
 

@@ -54,7 +54,7 @@ def values(t: ScalarType, count: int) -> np.ndarray[Any, Any]:
     numbers = np.random.default_rng(count).integers(0, 100, count)
     if t.is_complex:
         return (numbers + 1j * numbers[::-1]).astype(t.numpy)
-    return (numbers % 2 if t.kind == "bool" else numbers).astype(t.numpy)
+    return (numbers % 2 if t.family == "bool" else numbers).astype(t.numpy)
 
 
 @pytest.mark.parametrize("pattern", PATTERNS)

@@ -63,7 +63,7 @@ def floats(t: ScalarType, rng: np.random.Generator, count: int = 24) -> Numbers:
 
 def samples(t: ScalarType, rng: np.random.Generator, count: int = 24) -> Numbers:
     """Edges and random numbers of a type."""
-    if t.kind == "bool":
+    if t.family == "bool":
         return np.array([False, True])
     if t.is_integer:
         return integers(t, rng, count)
