@@ -1,19 +1,25 @@
 """How much dearer gradients are: value and gradient beside the function, of treadle and JAX.
 
-    python -m benchmarks.gradients [--json FILE] [--calls 9]
+    python -m benchmarks.gradients [--json FILE] [--calls 9] [--backend cuda] [NAME ...]
 
-Times are the least of several calls, user time where other processes share the machine; `kernels`
-are launches of a call.  A loop of stencils is
-done by several steps in one pass over memory, which its gradient, that stores the states, cannot.
+Times are the least of several calls: of the processor on a CPU, so that other processes count less,
+and of the clock on a GPU, where the arguments are in its memory.  JAX, if it is installed, runs the
+same function in the same process, each program in turn with treadle's.  `kernels` are launches of a
+call.  A loop of stencils is done by several steps in one pass over memory, which its gradient, that
+stores the states, cannot.
+
+The last workloads are from GradBench (https://github.com/gradbench/gradbench), in arrays: mixtures
+of Gaussians (`gmm`), bundle adjustment (`ba`), k-means, log-sum-exp and the LSTM of ADBench.
 """
 
 from __future__ import annotations
 
 import argparse
+import datetime
 import importlib.util
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,6 +27,8 @@ from typing import Any
 import numpy as np
 
 import treadle as td
+
+from . import provenance
 
 rng = np.random.default_rng(0)
 N = 1 << 22
@@ -61,6 +69,101 @@ def _row_max(m: Any, x: Any) -> Any:
     return m.sum(m.max(x, axis=1) ** 2)
 
 
+# --- GradBench -----------------------------------------------------------------------------------
+
+
+def _log_sum_exp(m: Any, x: Any, axis: int) -> Any:
+    most = m.max(x, axis=axis)
+    return m.log(m.sum(m.exp(x - m.expand_dims(most, axis)), axis)) + most
+
+
+def _mixture(d: int, k: int, n: int) -> Workload:
+    """The likelihood of a mixture of k Gaussians whose inverse covariances have the Cholesky
+    factors exp(q) + lower: of n points in d dimensions."""
+
+    def loss(m: Any, alphas: Any, means: Any, q: Any, lower: Any, x: Any) -> Any:
+        below = lower * np.tril(np.ones((d, d)), -1)
+        centred = x[:, None, :] - means[None, :, :]
+        moved = m.exp(q)[None] * centred + m.einsum("kij,nkj->nki", below, centred)
+        main = alphas[None] + m.sum(q, 1)[None] - 0.5 * m.sum(moved * moved, 2)
+        fit = m.sum(_log_sum_exp(m, main, 1)) - x.shape[0] * _log_sum_exp(m, alphas, 0)
+        prior = 0.5 * (m.sum(m.exp(2 * q)) + m.sum(below * below)) - m.sum(q)
+        return fit + prior
+
+    factors = rng.normal(size=(k, d)) * 0.3, rng.normal(size=(k, d, d)) * 0.3
+    given = (rng.normal(size=k), rng.random((k, d)), *factors, rng.random((n, d)))
+    return Workload(f"gmm, d = {d}, k = {k}, n = {n}", 4, loss, given)
+
+
+def _cross(m: Any, a: Any, b: Any) -> list[Any]:
+    return [a[i] * b[j] - a[j] * b[i] for i, j in ((1, 2), (2, 0), (0, 1))]
+
+
+def _adjustment(cameras: int, points: int, seen: int) -> Workload:
+    """The sum of squared reprojection errors of bundle adjustment."""
+    camera, point = rng.integers(0, cameras, seen), rng.integers(0, points, seen)
+    features = rng.random((seen, 2))
+
+    def loss(m: Any, cams: Any, x: Any, w: Any) -> Any:
+        cam, place = cams[camera], x[point]
+        c = [cam[:, k] for k in range(11)]
+        p = [place[:, k] - c[3 + k] for k in range(3)]
+        angle = m.sqrt(c[0] * c[0] + c[1] * c[1] + c[2] * c[2])
+        axis = [c[k] / angle for k in range(3)]
+        cos, sin = m.cos(angle), m.sin(angle)
+        along = (axis[0] * p[0] + axis[1] * p[1] + axis[2] * p[2]) * (1 - cos)
+        turned = [p[k] * cos + v * sin + axis[k] * along
+                  for k, v in enumerate(_cross(m, axis, p))]  # fmt: skip
+        u, v = turned[0] / turned[2], turned[1] / turned[2]
+        square = u * u + v * v
+        bent = 1 + c[9] * square + c[10] * square * square
+        errors = [w * (c[6] * e * bent + c[7 + k] - features[:, k]) for k, e in enumerate((u, v))]
+        return m.sum(errors[0] * errors[0] + errors[1] * errors[1]) + m.sum((1 - w * w) ** 2)
+
+    given = (rng.random((cameras, 11)) + 0.5, rng.random((points, 3)) + 2, rng.random(seen))
+    return Workload(f"ba, {seen} observations", 4, loss, given)
+
+
+def _k_means(m: Any, centres: Any, points: Any) -> Any:
+    apart = points[:, None, :] - centres[None, :, :]
+    return m.sum(m.min(m.sum(apart * apart, 2), axis=1))
+
+
+def _lstm(layers: int, length: int, size: int) -> Workload:
+    sequence = rng.integers(0, 2, (length, size)).astype(np.float64)
+
+    def loss(m: Any, weights: Any, extra: Any) -> Any:
+        def squashed(x: Any) -> Any:
+            return 1 / (1 + m.exp(-x))
+
+        def step(state: Any, x: Any) -> Any:
+            h, c = state
+            x = x * extra[0]
+            hidden, cells = [], []
+            for k in range(layers):
+                w = [weights[k, j] for j in range(8)]
+                forget, enter = squashed(x * w[0] + w[4]), squashed(h[k] * w[1] + w[5])
+                leave, change = squashed(x * w[2] + w[6]), m.tanh(h[k] * w[3] + w[7])
+                cells.append(c[k] * forget + enter * change)
+                hidden.append(leave * m.tanh(cells[k]))
+                x = hidden[k]
+            y = x * extra[1] + extra[2]
+            state = m.stack(hidden), m.stack(cells)
+            return state, y - m.log(m.sum(m.exp(y)) + 2)
+
+        start = m.zeros((layers, size)), m.zeros((layers, size))
+        if m is td:
+            _, y = td.scan(step, start, td.use(sequence[:-1]))
+        else:
+            import jax
+
+            _, y = jax.lax.scan(step, start, sequence[:-1])
+        return -m.sum(y * sequence[1:]) / (length - 1)
+
+    given = rng.normal(size=(layers, 8, size)) * 0.3, rng.normal(size=(3, size))
+    return Workload(f"lstm, {layers} layers, {length} steps of {size}", 4, loss, given)
+
+
 WORKLOADS = (
     Workload("map", 2.5, lambda m, x: m.sum(m.sin(x) * m.exp(x)), (FLAT,)),
     Workload("stencil", 4, lambda m, x: m.sum(_neighbours(m, x) * x), (GRID,)),
@@ -71,59 +174,104 @@ WORKLOADS = (
     Workload("loop, stored", 3.5, _steps, (FIELD, np.float32(0.3))),
     Workload("loop, 3 √n states", 4.5, _steps, (FIELD, np.float32(0.3)),
              int(3 * STEPS**0.5) * FIELD.nbytes),
+    _mixture(10, 25, 1000),
+    _mixture(64, 25, 1000),
+    _mixture(10, 25, 10000),
+    _adjustment(50, 5000, 40000),
+    Workload("k-means, 10 of 10000 in 8", 4, _k_means,
+             (rng.random((10, 8)), rng.random((10000, 8)))),
+    Workload("log-sum-exp", 4, lambda m, x: _log_sum_exp(m, x, 0), (rng.random(1 << 20),)),
+    _lstm(2, 100, 256),
 )  # fmt: skip
 
 
-def least(call: Callable[[], Any], calls: int) -> float:
-    """Milliseconds of processor time of the fastest call, after one that is not counted."""
-    call()
-    found = []
-    for _ in range(calls):
-        start = time.process_time()
-        call()
-        found.append(time.process_time() - start)
-    return min(found) * 1e3
+def least(calls: Sequence[Callable[[], Any]], number: int, clock: Callable[[], float]
+          ) -> list[float]:  # fmt: skip
+    """Milliseconds of the fastest call of each, called in turns, after one that is not counted."""
+    found = [float("inf")] * len(calls)
+    for turn in range(number + 1):
+        for k, call in enumerate(calls):
+            start = clock()
+            call()
+            if turn:
+                found[k] = min(found[k], clock() - start)
+    return [t * 1e3 for t in found]
 
 
-def of_treadle(w: Workload, calls: int) -> dict[str, Any]:
-    numbers = tuple(range(len(w.arguments)))
+def measured(w: Workload, number: int, backend: str) -> dict[str, Any]:
+    """Times of treadle and of JAX, and the largest difference of their gradients."""
+    which = tuple(range(len(w.arguments)))
+    clock = time.process_time if backend == "native" else time.perf_counter
 
     def function(*args: Any) -> Any:
         return w.function(td, *args)
 
-    primal = td.jit(function)
-    both = td.jit(td.value_and_grad(function, numbers, memory=w.memory))
-    times = [least(lambda f=f: f(*w.arguments), calls) for f in (primal, both)]
-    kernels = [len(f.lower(*w.arguments).kernels) for f in (primal, both)]
-    return {"primal": times[0], "gradient": times[1], "ratio": times[1] / times[0],
-            "kernels": kernels}  # fmt: skip
-
-
-def of_jax(w: Workload, calls: int) -> dict[str, Any]:
-    import jax
-    import jax.numpy as jnp
-
-    numbers = tuple(range(len(w.arguments)))
-
-    def function(*args: Any) -> Any:
-        return w.function(jnp, *args)
-
-    args = [jnp.asarray(a) for a in w.arguments]
-    times = [
-        least(lambda f=f: jax.block_until_ready(f(*args)), calls)
-        for f in (jax.jit(function), jax.jit(jax.value_and_grad(function, numbers)))
+    programs = [
+        td.jit(function, backend=backend),
+        td.jit(td.value_and_grad(function, which, memory=w.memory), backend=backend),
     ]
+    args = w.arguments
+    if backend == "cuda":
+        import cupy
+
+        args = tuple(cupy.asarray(a) for a in args)
+    began = time.perf_counter()
+    programs[0](*args)
+    between = time.perf_counter()
+    _, gradients = programs[1](*args)
+    compiled = [(between - began) * 1e3, (time.perf_counter() - between) * 1e3]
+
+    def done() -> None:
+        if backend == "cuda":
+            cupy.cuda.Device().synchronize()
+
+    def timed(f: Any) -> Callable[[], None]:
+        def call() -> None:
+            f(*args)
+            done()
+
+        return call
+
+    calls: list[Callable[[], Any]] = [timed(f) for f in programs]
+    row: dict[str, Any] = {"name": w.name, "target": w.target}
+    peers = importlib.util.find_spec("jax") is not None and w.memory is None
+    if peers:
+        import jax
+        import jax.numpy as jnp
+
+        given = [jnp.asarray(a) for a in w.arguments]
+
+        def same(*args: Any) -> Any:
+            return w.function(jnp, *args)
+
+        others = [jax.jit(same), jax.jit(jax.value_and_grad(same, which))]
+        calls += [lambda f=f: jax.block_until_ready(f(*given)) for f in others]
+        expected = others[1](*given)[1]
+        row["difference"] = max(
+            float(np.abs(_host(g) - np.asarray(e)).max() / (np.abs(np.asarray(e)).max() or 1))
+            for g, e in zip(gradients, expected, strict=True)
+        )
+    times = least(calls, number, clock)
+    row["treadle"] = _of(times[:2]) | {
+        "kernels": [len(f.lower(*args).kernels) for f in programs],
+        "first call": compiled,
+    }
+    if peers:
+        row["jax"] = _of(times[2:])
+    return row
+
+
+def _host(a: Any) -> np.ndarray[Any, Any]:
+    return np.asarray(a.get() if hasattr(a, "get") else a)
+
+
+def _of(times: Sequence[float]) -> dict[str, Any]:
     return {"primal": times[0], "gradient": times[1], "ratio": times[1] / times[0]}
 
 
-def measure(calls: int) -> list[dict[str, Any]]:
-    found = []
-    for w in WORKLOADS:
-        row: dict[str, Any] = {"name": w.name, "target": w.target, "treadle": of_treadle(w, calls)}
-        if importlib.util.find_spec("jax") is not None and w.memory is None:
-            row["jax"] = of_jax(w, calls)
-        found.append(row)
-    return found
+def measure(number: int, backend: str, names: Sequence[str] = ()) -> list[dict[str, Any]]:
+    chosen = [w for w in WORKLOADS if not names or any(n in w.name for n in names)]
+    return [measured(w, number, backend) for w in chosen]
 
 
 def shown(rows: list[dict[str, Any]]) -> str:
@@ -141,15 +289,32 @@ def shown(rows: list[dict[str, Any]]) -> str:
     return "\n".join(lines)
 
 
+def surroundings(backend: str) -> dict[str, Any]:
+    """The date, the commit, the device and the versions."""
+    device: Any = provenance.processor()
+    if backend == "cuda":
+        import cupy
+
+        device = cupy.cuda.runtime.getDeviceProperties(0)["name"].decode()
+    return {"date": datetime.date.today().isoformat(), **provenance.commit(),
+            "device": device, "versions": provenance.versions()}  # fmt: skip
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("names", nargs="*", help="workloads whose names contain one of these")
     parser.add_argument("--json", type=Path)
     parser.add_argument("--calls", type=int, default=9)
+    parser.add_argument("--backend", default="native", choices=["native", "cuda"])
     chosen = parser.parse_args()
-    rows = measure(chosen.calls)
+    if importlib.util.find_spec("jax") is not None:
+        importlib.import_module("jax").config.update("jax_enable_x64", True)
+    rows = measure(chosen.calls, chosen.backend, chosen.names)
     print(shown(rows))
     if chosen.json:
-        chosen.json.write_text(json.dumps(rows, indent=1, ensure_ascii=False), encoding="utf-8")
+        made = surroundings(chosen.backend) | {"rows": rows}
+        text = json.dumps(made, indent=1, ensure_ascii=False) + "\n"
+        chosen.json.write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -40,6 +40,8 @@ if TYPE_CHECKING:
 
 #: Iterations that Python runs before one is recorded: if all kernels are compiled, and if not.
 EARLY, LATE = 4, 256
+#: Iterations in Python that take as long as compiling a small kernel.
+COMPILED = 64
 #: Recordings of one loop that are kept.
 MOST = 8
 _UNLIMITED = (1 << 63) - 1
@@ -157,11 +159,14 @@ class LoopStep(loops.LoopStep[HostRun]):
         if recording is None:
             if iteration == 0 and self._idle(run) is None:
                 return False
-            ready = all(getattr(act, "ready", True) for act in (*self.look, *self.rest))
-            if iteration < LATE and not ready and (limit is None or left < LATE * 4):
+            waiting = sum(not getattr(act, "ready", True) for act in (*self.look, *self.rest))
+            enough = min(LATE * 4, waiting * COMPILED)
+            if iteration < LATE and waiting and (limit is None or left < enough):
                 return False
             try:
-                recording = _Recording(self, run, iteration)
+                recording = _Recording(self, run, iteration, self._own(run))
+                if recording.may_fail and recording.own:  # Python repeats what failed
+                    recording = _Recording(self, run, iteration, frozenset())
             except TooLarge:
                 return False
             except Unrecordable:
@@ -178,6 +183,10 @@ class LoopStep(loops.LoopStep[HostRun]):
                 self._recordings.append(recording)
                 del self._recordings[:-MOST]
         return True
+
+    def _own(self, run: HostRun) -> frozenset[int]:
+        """The parts of the state that nothing else refers to: iterations may write to them."""
+        return frozenset(k for k, slot in enumerate(self.state) if run.alone(slot))
 
     def _idle(self, run: HostRun, iteration: int | None = None) -> _Recording | None:
         """A recording for such a run, which is taken; with `iteration` None, one of any iteration,
@@ -243,10 +252,11 @@ def _separate(now: Sequence[HostArray], after: list[HostArray], own: Set[int], r
 
 
 class _Recording:
-    """The iterations of a loop from `first` on, for arrays of these extents."""
+    """The iterations of a loop from `first` on, for arrays of these extents.  They write to the
+    parts `own` of the state."""
 
-    def __init__(self, loop: LoopStep, run: HostRun, first: int) -> None:
-        self.first, self._state = first, loop.state
+    def __init__(self, loop: LoopStep, run: HostRun, first: int, own: frozenset[int]) -> None:
+        self.first, self.own, self._state = first, own, loop.state
         self._slots = sorted({*loop._used, *loop.state})
         tape = Tape(LARGEST)
         inner = HostRun(list(run.slots), run.params, tape)
@@ -259,7 +269,7 @@ class _Recording:
             elif array is not None:
                 inputs[slot] = inner.slots[slot] = array.view()
         begun = [inner.slots[slot] for slot in loop.state]
-        results = loop.record(inner, tape, begun, (_LIMIT,), first, lambda k: False)
+        results = loop.record(inner, tape, begun, (_LIMIT,), first, own.__contains__)
         if any(a.nbytes and not a.flags.c_contiguous for a in inputs.values()
                if any(a is b for b in begun)):  # fmt: skip
             raise Unrecordable
@@ -281,9 +291,15 @@ class _Recording:
 
     def fits(self, run: HostRun) -> bool:
         """Whether it is right for the arrays and parameters of a run."""
-        return all(
-            run.params[k] == value for k, value in self._pinned
-        ) and self._forms == self._formed(run)
+        return (
+            all(run.params[k] == value for k, value in self._pinned)
+            and self._forms == self._formed(run)
+            and all(run.alone(self._state[k]) for k in self.own)
+        )
+
+    @property
+    def may_fail(self) -> bool:
+        return bool(self._failures)
 
     def _formed(self, run: HostRun) -> list[object]:
         return [None if s in self._varying else _form(run.slots[s]) for s in self._slots]

@@ -10,9 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from ..array import Array
-from ..expr import Const, Expr
-from ..graph import Barrier, Leaf, Library, Node, indices
+from ..expr import Const, Expr, Index
+from ..graph import Barrier, Generate, Label, Leaf, Library, Node, indices
 from ..libraries.base import LibraryOperation
 from ..operations import fourier
 from ..operations.algebra import linear_algebra
@@ -20,8 +22,9 @@ from ..operations.algebra import matrices as triangles
 from ..operations.elements import functions
 from ..operations.indexing import index_space, making
 from ..operations.reducing import irregular, reductions
-from ..scalar import Scalar
+from ..scalar import Scalar, apply_primitive
 from ..simplify import cast
+from .expressions import guarded, zero
 from .reverse import Bars, Reverse, own, refused, rule_for
 
 Bar = Array | None
@@ -30,12 +33,6 @@ Rule = Callable[[Sequence[Bar], Sequence[Array], Sequence[Array], tuple[Any, ...
 RULES: dict[str, Rule] = {}
 #: Operations whose results are no floats, or constant wherever they have a derivative.
 ZERO = frozenset(["argsort", "checkpoints"])
-#: Operations without a rule, and what to write instead.
-REFUSED = {
-    "linalg.lu": "Use td.linalg.solve, inv, det or slogdet, which have derivatives.",
-    "linalg.lstsq": "Write td.linalg.pinv(a) @ b, or solve the normal equations by "
-    "td.linalg.solve(a.T @ a, a.T @ b).",
-}
 
 
 def rule(*names: str) -> Callable[[Rule], Rule]:
@@ -75,7 +72,7 @@ def _through(
     if found is None:
         raise refused(
             f"'{node.label}' has no derivative here.",
-            REFUSED.get(name, "Give one with td.rule, or stop the gradient before it: td.stop(x)."),
+            "Give one with td.rule, or stop the gradient before it: td.stop(x).",
         )
     given = [None if b is None else Array((b,)) for b in bars]
     results = [Array((leaf,)) for leaf in outs]
@@ -198,6 +195,55 @@ def _slogdet(bars: Sequence[Bar], results: Sequence[Array], arguments: Sequence[
     scale = _sum(g, turned)
     assert scale is not None
     return [scale[..., None, None] * _h(linear_algebra.inv(a))]
+
+
+@rule("linalg.lu")
+def _lu(bars: Sequence[Bar], results: Sequence[Array], arguments: Sequence[Array],
+        parameters: tuple[Any, ...]) -> Sequence[Bar]:  # fmt: skip
+    """Of P A = L U: Abar = Pᵀ L⁻ᴴ X U⁻ᴴ, and Pᵀ L⁻ᴴ = A⁻ᴴ Uᴴ."""
+    g, packed, (a,) = bars[0], results[0], arguments
+    if g is None:
+        return [None]
+    n = packed.shape[-1]
+    i, j = making.arange(n)[:, None], making.arange(n)[None, :]
+    below = triangles.tril(packed, -1)
+    low = below + functions.where(i == j, 1, 0).astype(packed.dtype)
+    up = triangles.triu(packed)
+    inner = triangles.tril(_h(low) @ triangles.tril(g, -1), -1)
+    inner = inner + triangles.triu(triangles.triu(g) @ _h(up))
+    moved = _h(linear_algebra.solve(up, _h(inner)))
+    return [linear_algebra.solve(_h(a), _h(up) @ moved)]
+
+
+@rule("linalg.lstsq")
+def _lstsq(bars: Sequence[Bar], results: Sequence[Array], arguments: Sequence[Array],
+           parameters: tuple[Any, ...]) -> Sequence[Bar]:  # fmt: skip
+    """Of the solution of least norm of matrices whose rank does not change, with the remainder
+    r = b − A x; what r² changes by is 2 r (db − dA x)."""
+    (of_x, of_squares, _, of_values), (x, *_), (a, b) = bars, results, arguments
+    of_a: Bar = None
+    of_b: Bar = None
+    rest = b - a @ x
+    if of_x is not None:
+        cutoff = None if parameters[0] is None else float(parameters[0])
+        eps = float(np.finfo(a.types[0].numpy).eps)
+        inverse = linear_algebra.pinv(
+            a, functions.maximum(a.shape[0], a.shape[1]) * eps if cutoff is None else cutoff
+        )
+        of_b = _h(inverse) @ of_x
+        outside = of_x - inverse @ (a @ of_x)
+        of_a = (rest @ _h(inverse @ of_b) + (_h(inverse) @ x) @ _h(outside)) - of_b @ _h(x)
+    if of_squares is not None:
+        taller = apply_primitive("greater", [a._shape[0], a._shape[1]])
+        each = guarded(taller, of_squares._leaves[0].at(Index(1)), zero(of_squares.types[0]))
+        node = Generate(rest._shape, (each,), label=Label("adjoint of lstsq"))
+        twice = 2 * rest * Array(node.leaves)
+        of_b = _sum(of_b, twice)
+        of_a = _sum(of_a, -(twice @ _h(x)))
+    if of_values is not None:
+        u, _, vh = linear_algebra.svd(a, full_matrices=False)
+        of_a = _sum(of_a, (u * of_values[..., None, :]) @ vh)
+    return [of_a, of_b]
 
 
 def _real_type(a: Array) -> Any:

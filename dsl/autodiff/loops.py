@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable, Sequence
 
+from ..analysis.combines import ways
 from ..errors import Location
-from ..expr import TRUE, Const, Expr, constant
+from ..expr import TRUE, Const, Expr, Read, constant
 from ..graph import (
     ArrayLoop,
     Branch,
@@ -24,6 +25,7 @@ from ..graph import (
     Output,
     Permute,
     indices,
+    is_identity_read,
     topological,
 )
 from ..libraries.checkpoints import PLACE, SLOT, STEPS, TARGET, checkpoints
@@ -32,6 +34,7 @@ from ..scalar import apply_primitive
 from ..shapes import on_host
 from ..types import int64
 from .arguments import Substitution, constant_leaf
+from .expressions import add
 from .reverse import Bars, Reverse, adjoint, moving, own, refused, rule_for
 
 
@@ -140,6 +143,37 @@ def active_states(
         found |= more
 
 
+def _increased(total: Leaf, parts: Sequence[Expr], label: Label, where: Location | None) -> Leaf:
+    """The sum of a total and of what is added to it; what a permute adds to elements of zeros it
+    adds to those of the total instead."""
+    rank = len(total.shape)
+    dense: Expr = own(total, rank)
+    scattered: list[Permute] = []
+    for e in parts:
+        by = e.node if isinstance(e, Read) and is_identity_read(e, rank) else None
+        if isinstance(by, Permute) and by.combine is not None and _adds_to_zeros(by):
+            scattered.append(by)
+        else:
+            dense = add(dense, e)
+    if not is_identity_read(dense, rank):
+        total = Generate(total.shape, (dense,), label=label, where=where).leaf()
+    for by in scattered:
+        total = by.with_(defaults=(total,)).leaf()
+    return total
+
+
+def _adds_to_zeros(node: Permute) -> bool:
+    start = node.defaults[0].node
+    return (
+        len(node.defaults) == 1
+        and node.combine is not None
+        and ways(node.combine) == ["add"]
+        and isinstance(start, Generate)
+        and isinstance(start.elements[0], Const)
+        and not start.elements[0].value
+    )
+
+
 class _Adjoint:
     """The adjoint of a loop's body: `new` are the next values of `incoming`, the cotangents of its
     active states, and of `sums`, those of what the body uses and does not change."""
@@ -157,14 +191,10 @@ class _Adjoint:
             inner.give(loop.body[k], own(g.leaf(), len(g.shape)))
         inner.run()
         self.new = [inner.bar(s) or constant_leaf(0, s, label.operation) for s in states]
-        for leaf, total in zip(self.fixed, self.sums, strict=True):
-            part = inner.bar(leaf)
-            if part is None:
-                self.new.append(total.leaf())
-                continue
-            ix = indices(len(leaf.shape))
-            e = apply_primitive("add", [total.leaf().at(*ix), part.at(*ix)])
-            self.new.append(Generate(leaf.shape, (e,), label=label, where=where).leaf())
+        self.new += [
+            _increased(total.leaf(), inner.parts.get(leaf, ()), label, where)
+            for leaf, total in zip(self.fixed, self.sums, strict=True)
+        ]
         self.replaced = inner.replaced
         used = set(topological(self.new))
         #: The states that it reads.

@@ -54,6 +54,18 @@ def _minus(a: Expr, b: Expr) -> Expr:
     return apply_primitive("subtract", [a, b])
 
 
+def one_to_one(maps: Sequence[Expr], domain: Shape, shape: Shape) -> bool:
+    """Whether no two indices of `domain` are mapped to one of `shape`, as far as is known: maps may
+    be affine, also of numbers that are the same for all indices, as the counter of a loop is."""
+    same: dict[Expr, Expr] = {
+        e: Var("number", e.type)
+        for e in walk(maps)
+        if isinstance(e, Read) and not any(isinstance(x, Index) for x in walk((e,)))
+    }
+    found = inverse([shifted(m, same) for m in maps], domain, shape)
+    return found is not None and not found.lost
+
+
 def inverse(maps: Sequence[Expr], domain: Shape, shape: Shape) -> Inverse | None:
     """The inverse of an affine map from `domain` to `shape`, which may wrap around at its extents;
     lost axes are Index(rank of the array + k) in images and conditions.  None for other maps."""
@@ -121,8 +133,12 @@ def _wraps(m: Expr, n: Expr) -> bool:
 
 
 def summed(shape: Shape, inner: Shape, element: Expr, label: Label, where: Location | None) -> Leaf:
-    """The sum over the last axes of a domain."""
+    """The sum over the last axes of a domain; fusion says whether its elements are stored."""
+    domain = (*shape, *inner)
     combine = simple_combine("add", element.type)
+    if not is_identity_read(element, len(domain)):
+        made = Generate(domain, (element,), label=label, where=where)
+        element = made.leaf().at(*indices(len(domain)))
     node = Fold(shape, inner, (element,), combine, (zero(element.type),), label=label, where=where)
     return node.leaf()
 

@@ -39,6 +39,7 @@ from ..graphs.relations import checks_before
 from ..node import Combine
 from ..passes.extents import equal_extents
 from ..scalar import apply_primitive
+from . import reads
 from .arguments import constant_leaf
 from .expressions import (
     Active,
@@ -52,7 +53,6 @@ from .expressions import (
     shifted,
     zero,
 )
-from .reads import Scatterer, inverse
 from .rules import WILD
 
 #: The cotangents of a node's components; None is 0.
@@ -138,7 +138,7 @@ class Reverse:
         """Pass cotangents of expressions over `domain` on to the arrays they read."""
         bodies = resolved([e for e, _ in seeds], self.active)
         pairs = [(e, g) for e, (_, g) in zip(bodies, seeds, strict=True)]
-        send = Scatterer(domain, adjoint(node), node.where, self.unified)
+        send = reads.Scatterer(domain, adjoint(node), node.where, self.unified)
         for leaf, cotangent in expr_vjp(pairs, self.active).items():
             assert isinstance(leaf, Read)
             self.give(Leaf(leaf.node, leaf.component), send.contribution(leaf, cotangent))
@@ -265,7 +265,7 @@ def through_epilogue(
     active = Active(
         lambda e: isinstance(e, Var) or (isinstance(e, Read) and r.moves(e.node, e.component))
     )
-    send = Scatterer(shape, adjoint(node), node.where, r.unified)
+    send = reads.Scatterer(shape, adjoint(node), node.where, r.unified)
     made: list[Leaf | None] = [None] * len(variables)
     for leaf, cotangent in expr_vjp(seeds, active).items():
         mask = tuple(c._replace(holds=shifted(c.holds, by_variable)) for c in cotangent.mask)
@@ -387,8 +387,7 @@ def _apart(r: Reverse, node: Permute, combine: Combine, bars: Bars) -> None:
 
 def one_to_one(node: Permute) -> bool:
     """Whether no two sources have the same target."""
-    found = inverse(node.target, node.domain, node.defaults[0].shape)
-    return found is not None and not found.lost
+    return reads.one_to_one(node.target, node.domain, node.defaults[0].shape)
 
 
 def _received(node: Permute, bar: Leaf, winner: Leaf | None) -> Expr:

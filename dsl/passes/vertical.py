@@ -16,7 +16,19 @@ from typing import Any
 
 from ..analysis.regions import regions
 from ..errors import Location
-from ..expr import Cond, Const, Expr, Index, Read, no_common_sum, reads, rewrite, substitute, walk
+from ..expr import (
+    Apply,
+    Cond,
+    Const,
+    Expr,
+    Index,
+    Read,
+    no_common_sum,
+    reads,
+    rewrite,
+    substitute,
+    walk,
+)
 from ..graph import (
     ArrayLoop,
     Branch,
@@ -51,6 +63,9 @@ MOST_CONDITIONS = 32
 MOST_UNDIVIDED = 8
 #: So many kernels compute the work that rows share again; more read it from memory.
 MOST_ROW_READERS = 3
+#: Neighbours whose indices wrap around or are mirrored: a CPU divides the elements of a map into
+#: border and interior, but resolves the indices of a fold at every element.  So many are stored.
+RESOLVED = 2
 #: A transposed view is stored once a stencil on a CPU reads its elements more often than this.  (On
 #: an H200 five neighbours in 4 096² take 67 µs read across, 73 with a stored copy.)
 TRANSPOSED = 2
@@ -200,6 +215,13 @@ def decide(node: Node, use: Uses, body: tuple[Expr, ...],
     across = view and use.by_stencil and cost.crosses_rows(body, len(node.shape))
     if transposes and across and times > TRANSPOSED:
         return "a stencil reads its rows several times, and they lie across those of its array"
+    if (
+        transposes
+        and not view
+        and all(isinstance(reader, Fold) for reader, _ in use.reads)
+        and (_resolved(body) >= RESOLVED)
+    ):
+        return "a fold would resolve the indices of its neighbours for every element"
     if use.by_matmul and not (view and cost.is_affine_view(body)):
         return _why_not_loaded(node, use, body, loads)
     if not view and (axes := row_axes(body, node.shape)) is not None:
@@ -235,6 +257,20 @@ def decide(node: Node, use: Uses, body: tuple[Expr, ...],
         f"it is read {times:.0f} times: computing it again would cost {again:,.0f} operations an "
         f"element, a round trip through memory {cost.ROUND_TRIP:.0f}"
     )
+
+
+def _resolved(body: tuple[Expr, ...]) -> int:
+    """The number of different indices that wrap around or are mirrored."""
+    found: set[Expr] = set()
+    for e in walk(body, reads):
+        if not isinstance(e, Read):
+            continue
+        around = e.boundary in ("wrap", "mirror", "symmetric")
+        for a in e.args:
+            moved = isinstance(a, Apply) and any(isinstance(x, Index) for x in walk((a,)))
+            if moved and (around or a.op.name == "remainder"):  # type: ignore[attr-defined]
+                found.add(a)
+    return len(found)
 
 
 def _shared_by_rows(node: Generate, use: Uses, body: tuple[Expr, ...]) -> bool:

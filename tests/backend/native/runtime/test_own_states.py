@@ -1,0 +1,53 @@
+"""Recorded loops write to states that nothing else refers to, and to no others: arrays that are
+larger than what a recording may keep."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import treadle as td
+from treadle.backend.native.runtime.replay import LARGEST
+
+N = 40
+rng = np.random.default_rng(0)
+U = rng.random(LARGEST // 8 // N + 100)
+Z = rng.random((N, U.size))
+
+
+@pytest.fixture
+def kept():
+    before = Z.copy()
+    yield
+    np.testing.assert_array_equal(Z, before)
+
+
+def test_arguments_and_earlier_results_keep_their_values(kept):
+    f = td.jit(lambda z, u: td.loop(N, lambda k, s: (s[0].at[k].add(s[1]), s[1] * 0.5), (z, u)),
+               backend="native")  # fmt: skip
+    expected = Z + U * 0.5 ** np.arange(N)[:, None]
+    first, again, other = f(Z, U), f(Z, U), f(Z, 2 * U)
+    np.testing.assert_allclose(first[0], expected)
+    np.testing.assert_allclose(again[0], expected)
+    np.testing.assert_allclose(other[0] - Z, 2 * (expected - Z), atol=1e-12)
+
+
+def test_a_state_that_is_read_after_the_loop(kept):
+    def program(z, u):
+        start = z * 2
+        made, total = td.loop(N, lambda k, s: (s[0].at[k].add(u), s[1] + s[0][k]), (start, u))
+        return made, total, td.sum(start)
+
+    for _ in range(2):
+        made, total, before = td.jit(program, backend="native")(Z, U)
+        np.testing.assert_allclose(made, 2 * Z + U)
+        np.testing.assert_allclose(total, U + 2 * Z.sum(0))
+        np.testing.assert_allclose(before, 2 * Z.sum())
+
+
+def test_one_array_as_two_states(kept):
+    f = td.jit(lambda z, u: td.loop(N, lambda k, s: (s[0].at[k].add(u), s[0]), (z, z)),
+               backend="native")  # fmt: skip
+    made, before = f(Z, U)
+    np.testing.assert_allclose(made, Z + U)
+    np.testing.assert_allclose(before, np.concatenate([(Z + U)[:-1], Z[-1:]]))

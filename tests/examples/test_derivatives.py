@@ -1,0 +1,100 @@
+"""The gradient of every example that has one, without changing it, against differences."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import treadle as td
+
+pytest.importorskip("PIL")
+sparse = pytest.importorskip("scipy.sparse")
+
+from treadle.examples import (  # noqa: E402
+    black_scholes,
+    canny,
+    heat,
+    nbody,
+    plate,
+    spmv,
+)
+
+rng = np.random.default_rng(4)
+W = rng.random((12, 12))
+
+
+def test_options():
+    def loss(*market):
+        call, put = td.unzip(black_scholes.prices(*market))
+        return td.sum(call * call) + td.sum(put)
+
+    td.check_grad(loss, *black_scholes.market(9, 1))
+
+
+def test_option_greeks_are_those_of_the_formula():
+    spot, strike, years = black_scholes.market(9, 1)
+
+    def calls(s):
+        return td.sum(td.unzip(black_scholes.prices(s, strike, years))[0])
+
+    delta = td.run(td.grad(calls)(spot))
+    h = 1e-5
+    up, down = (black_scholes.by_numpy(spot + s, strike, years)[0] for s in (h, -h))
+    np.testing.assert_allclose(delta, (up - down) / (2 * h), rtol=1e-6, atol=1e-8)
+
+
+def test_heat():
+    """In float32, where the gradient of a linear function is compared with the function itself."""
+    weights, start, other = (rng.random((12, 12)).astype(np.float32) for _ in range(3))
+
+    def loss(u):
+        return td.sum(heat.diffuse(u, 20) * weights)
+
+    gradient = np.asarray(td.run(td.grad(loss)(start)), np.float64)
+    change = float(td.run(loss(other))) - float(td.run(loss(start)))
+    np.testing.assert_allclose((gradient * (other.astype(float) - start)).sum(), change, rtol=1e-3)
+
+
+@pytest.mark.parametrize("memory", [None, 4 * W.nbytes])
+def test_a_plate(memory):
+    def loss(u):
+        return td.sum(plate.cool(u, 20) ** 2 * W)
+
+    td.check_grad(loss, rng.random((12, 12)))
+    few = td.run(td.grad(loss, memory=memory)(W))
+    np.testing.assert_array_equal(few, td.run(td.grad(loss)(W)))
+
+
+def test_bodies():
+    state, mass = nbody.galaxies(7, 3)
+    state = tuple(s.astype(np.float64) for s in state)
+
+    def loss(bodies, mass):
+        x, y, _, _ = moved = nbody.leapfrog(bodies, mass, 0.01, 4)
+        return nbody.energy(moved, mass) + td.sum(x * y)
+
+    td.check_grad(loss, state, mass.astype(np.float64))
+
+
+def test_sparse_products():
+    matrix = sparse.random_array((8, 8), density=0.4, rng=rng, format="csr")
+
+    def loss(data, x):
+        y = spmv.spmv(data, matrix.indices.astype(np.int64), matrix.indptr.astype(np.int64), x)
+        return td.sum(y * y)
+
+    td.check_grad(loss, matrix.data, rng.random(8))
+
+
+def test_edges():
+    """Of the smooth part of the detector."""
+
+    def loss(rgb):
+        strength = canny.slope(canny.smooth(rgb))[0]
+        return td.sum(strength * strength)
+
+    picture = (rng.random((10, 10, 3)) * 255).astype(np.float32)
+    gradient = np.asarray(td.run(td.grad(loss)(picture)), np.float64)
+    d = rng.standard_normal(picture.shape)
+    at = lambda t: float(td.run(loss((picture + t * d).astype(np.float32))))
+    np.testing.assert_allclose((gradient * d).sum(), (at(1) - at(-1)) / 2, rtol=1e-2)
