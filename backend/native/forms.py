@@ -15,7 +15,7 @@ from treadle.dsl.expr import Apply, Const, Expr, Extent, Index, Read, walk
 from treadle.dsl.graph import Fold, Generate, Leaf, Matmul, Node, Permute, is_identity_read
 from treadle.dsl.passes.short_folds import Short, deep_folds, length, short_folds
 from treadle.skeletons.ir.specialise import MOST_ITERATIONS, computed, counting_extents, specialise
-from treadle.skeletons.products.small import on_cpu
+from treadle.skeletons.products.small import on_cpu, repeated
 
 from ..runtime.forms import NOTHING, PLAIN, Form, Forms
 from ..runtime.run import HostValues, Run
@@ -43,6 +43,7 @@ class NativeForms(Forms):
         self._product: HostValues | None = None
         if isinstance(node, Matmul):
             self._product = HostValues(owner.host, (*node.batch, node.m, node.k, node.n))
+            self._looped = repeated(node)
         if owner.program.settings.check:  # unrolling drops reads that checks test
             self._counting[NOTHING] = []
 
@@ -54,7 +55,7 @@ class NativeForms(Forms):
     def form(self, run: Run[Any], loops: frozenset[Node]) -> Form:
         if self._product is not None and isinstance(self.node, Matmul):
             *batch, m, k, n = (int(v) for v in self._product(run))
-            if on_cpu(self.node.left.type, (m, k, n), prod(batch)):
+            if on_cpu(self.node.left.type, (m, k, n), prod(batch), self._looped):
                 named = zip((self.node.m, self.node.k, self.node.n), (m, k, n), strict=True)
                 return Form(loops, tuple((e, v) for e, v in named if not isinstance(e, Const)))
         sizes: list[tuple[Expr, int]] = []

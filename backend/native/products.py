@@ -25,7 +25,7 @@ from treadle.skeletons.products.error import error_in_words
 from treadle.skeletons.products.executions import Plan, plan
 from treadle.skeletons.products.model import predict_recursive
 from treadle.skeletons.products.scaling import scaled, undo
-from treadle.skeletons.products.small import on_cpu
+from treadle.skeletons.products.small import on_cpu, repeated
 
 from ..runtime import operand
 from ..runtime.memory import POOL, matmul
@@ -60,7 +60,7 @@ class ProductStep:
         self, owner: NativeExecutor, node: Matmul, standard: Action | None, small: Action | None
     ) -> None:
         self.options, self.type = node.options, node.left.type
-        self.standard, self.small = standard, small
+        self.standard, self.small, self.looped = standard, small, repeated(node)
         self.extents = HostValues(owner.host, (*node.batch, node.m, node.k, node.n))
         self.left = Operand(owner, node.left, (*node.batch, node.m, node.k))
         self.right = Operand(owner, node.right, (*node.batch, node.k, node.n))
@@ -72,7 +72,7 @@ class ProductStep:
     def __call__(self, run: HostRun) -> None:
         if self.small is not None:
             *batch, m, k, n = (int(v) for v in self.extents(run))
-            if on_cpu(self.type, (m, k, n), math.prod(batch)):
+            if on_cpu(self.type, (m, k, n), math.prod(batch), self.looped):
                 self.small(run)
                 return
         if run.tape is not None:
@@ -146,6 +146,7 @@ class FusedProductStep:
         inner, after = without_epilogue(node)
         slots = owner.planner.slots
         self.type, self.spent = node.left.type, owner.planner.slot(inner.leaf())
+        self.looped = repeated(node)
         for leaf, own in zip(after.leaves, node.leaves, strict=True):
             slots[leaf] = slots[own]
         self.extents = HostValues(owner.host, (*node.batch, node.m, node.k, node.n))
@@ -154,7 +155,7 @@ class FusedProductStep:
 
     def __call__(self, run: HostRun) -> None:
         *batch, m, k, n = (int(v) for v in self.extents(run))
-        if on_cpu(self.type, (m, k, n), math.prod(batch)):
+        if on_cpu(self.type, (m, k, n), math.prod(batch), self.looped):
             self.small(run)
             return
         self.product(run)
@@ -345,7 +346,7 @@ def describe(node: Matmul, size: tuple[int, int, int] | None, count: int = 1) ->
     library = "BLAS" if t.is_inexact else "a kernel of treadle's"
     fused = node.epilogue != (node.result,)
     small = t.is_inexact and _may_be_small(node) and not options.levels
-    if small and size is not None and on_cpu(t, size, count):
+    if small and size is not None and on_cpu(t, size, count, repeated(node)):
         return {
             "algorithm": "standard, by a kernel of treadle's",
             "workspace": "0 bytes",

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import isqrt, prod
 
+from treadle.dsl.graph import Input, Matmul, topological
 from treadle.dsl.types import ScalarType
 
 from .scalars import sum_type
@@ -145,12 +146,20 @@ def width(extent: int, most: int) -> int:
 
 #: The largest extents for which a CPU uses the kernel, of complex and of other elements: beyond
 #: them a library's product takes no longer.  It computes at least SEVERAL products, or fewer with
-#: an m·n·k of at most LONE: a call of a library costs as much as the arithmetic.
+#: an m·n·k of at most LONE: a call of a library costs as much as the arithmetic.  In loops it
+#: computes all of these: native code makes the iterations, if they call no library.
 CPU_LARGEST_COMPLEX, CPU_LARGEST, SEVERAL, LONE = 4, 64, 4, 32**3
 
 
-def on_cpu(t: ScalarType, sizes: Sequence[int], count: int) -> bool:
-    """Whether a CPU computes `count` products with extents m, k, n by the kernel for small ones."""
+def repeated(node: Matmul) -> bool:
+    """Whether a product is computed in every iteration of a loop."""
+    return any(isinstance(n, Input) and n.kind in ("state", "counter")
+               for n in topological(tuple(node.inputs())))  # fmt: skip
+
+
+def on_cpu(t: ScalarType, sizes: Sequence[int], count: int, looped: bool = False) -> bool:
+    """Whether a CPU computes `count` products with extents m, k, n by the kernel for small ones;
+    `looped`: in every iteration of a loop."""
     most = CPU_LARGEST_COMPLEX if t.is_complex else CPU_LARGEST
     small = min(sizes) > 0 and max(sizes) <= most
-    return small and (count >= SEVERAL or prod(sizes) <= LONE)
+    return small and (looped or count >= SEVERAL or prod(sizes) <= LONE)

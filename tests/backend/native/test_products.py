@@ -693,3 +693,30 @@ def test_larger_products_are_those_of_a_library() -> None:
     a = np.ones((40, 40))
     made = td.jit(lambda a: a @ a, backend="native").lower(a)
     assert "by BLAS" in made.explain()
+
+
+def test_products_in_loops_up_to_64_call_no_library() -> None:
+    """Native code makes the iterations; elsewhere BLAS needs no compiler for other extents."""
+    rng = np.random.default_rng(0)
+    for m, n in ((33, 40), (64, 64), (65, 64)):
+        xs, w = rng.standard_normal((20, m, n)), rng.standard_normal((n, n)) / n
+
+        def cell(h: Any, x: Any, w: Any = w) -> Any:
+            h = td.tanh(h @ w + x)
+            return h, td.sum(h)
+
+        first = np.zeros((m, n))
+        f = td.jit(lambda xs, h, cell=cell: td.scan(cell, h, xs), backend="native")
+        h, sums = first, []
+        for x in xs:
+            h = np.tanh(h @ w + x)
+            sums.append(h.sum())
+        for _ in range(3):
+            last, got = f(xs, first)
+            np.testing.assert_allclose(last, h, rtol=1e-11, atol=1e-13)
+            np.testing.assert_allclose(got, sums, rtol=1e-10, atol=1e-11)
+        program = f.lower(xs, first)
+        assert bool(program.executable.calls.replays.records) == (m <= 64)
+        assert ("by BLAS" in program.explain()) == (m > 64)
+        alone = td.jit(lambda h, w: h @ w, backend="native").lower(first, w)
+        assert "by BLAS" in alone.explain()
