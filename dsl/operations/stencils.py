@@ -9,6 +9,7 @@ from typing import Any, Literal, ParamSpec, TypeVar
 
 from .. import late_binding as later
 from .. import simplify
+from ..analysis.short_extents import short_extent
 from ..annotations import ArrayLike, Element, Function, ScheduleLike
 from ..array import Array
 from ..errors import DTypeError, Location, ShapeError, TracingError, user_facing, user_location
@@ -495,8 +496,8 @@ def convolve(
             axis; "valid": those where all weights do, m − n + 1 (with these two, numpy.convolve).
         method: "direct" adds the products of each element; "fft" multiplies Fourier transforms:
             errors are relative to the largest elements, and inf and NaN spread to all; "auto" (the
-            default) is "fft" for floats and 400 weights or more (700 along one axis), if their
-            number is known when the program is traced.
+            default) is "fft" for floats and 400 weights or more (700 along one axis); a compiled
+            function has a program for either.
         weights: another name for `w`, as SciPy calls it.
 
     Result: an array whose extents depend on `mode`.
@@ -568,7 +569,7 @@ def _correlate(
     for extent in extents:
         taps *= 10**9 if extent is None else int(extent)
 
-    if _is_by_fft(method, t, [taps if e is None else int(e) for e in extents], schedule):
+    if _is_by_fft(method, t, kernel._shape, schedule):
         return _by_fft(array, kernel, border, mode, t, label_of(operation, name, schedule), where)
     unrolled = taps <= UNROLLED_TAPS
     checks: tuple[Check, ...] = ()
@@ -611,8 +612,8 @@ def _correlate(
     return Array(node.leaves)
 
 
-def _is_by_fft(method: str, t: ScalarType, extents: Sequence[int], schedule: Any) -> bool:
-    """Whether a convolution with weights of these extents is computed by Fourier transforms."""
+def _is_by_fft(method: str, t: ScalarType, shape: Sequence[Expr], schedule: Any) -> bool:
+    """Whether a convolution with weights of this shape is computed by Fourier transforms."""
     refuse_traced("convolve", method=method)
     if method not in ("auto", "direct", "fft"):
         raise TracingError(
@@ -625,8 +626,10 @@ def _is_by_fft(method: str, t: ScalarType, extents: Sequence[int], schedule: Any
         )
     if method != "auto" or schedule is not None or not t.is_inexact:
         return method == "fft"
-    along = sum(n > 1 for n in extents)
-    return 10**9 > math.prod(extents) >= (_BY_FFT_1D if along == 1 else _BY_FFT)
+    extents = [Scalar(n) for n in shape]
+    along = sum((f.cast(n > 1, int64) for n in extents), Scalar(constant(0)))
+    many = math.prod(extents, start=Scalar(constant(1))) >= f.where(along == 1, _BY_FFT_1D, _BY_FFT)
+    return short_extent(f.cast(many, int64)._expr, 1) == 1
 
 
 def _by_fft(array: Array, kernel: Array, border: _Border, mode: Mode, t: ScalarType, label: Label,
@@ -635,13 +638,16 @@ def _by_fft(array: Array, kernel: Array, border: _Border, mode: Mode, t: ScalarT
 
     For n results and m weights, the n + m − 1 elements that they depend on are transformed,
     with zeros up to an extent that has small factors.  The transforms are periodic, so only the
-    first m − 1 values of the product are not those of the convolution.
+    first m − 1 values of the product are not those of the convolution.  Axes along which there is
+    one weight, as the channels of an image, are not transformed.
     """
-    rank, before, shape, offsets = array.ndim, [], [], []
+    before, shape, offsets = [], [], []
+    axes = [k for k, m in enumerate(kernel._shape) if known(m) != 1] or [array.ndim - 1]
     results, checks = _overlaps(array._shape, kernel._shape, mode, "convolve")
     for axis, (n, m) in enumerate(zip(results, kernel._shape, strict=True)):
         less = apply_primitive("subtract", [m, constant(1)])
-        shape.append(_smooth(apply_primitive("add", [n, less]), axis == rank - 1))
+        if axis in axes:
+            shape.append(_smooth(apply_primitive("add", [n, less]), axis == axes[-1]))
         offsets.append(less)
         centre = _centre(m, mode, flip=True)
         shift = apply_primitive("subtract", [centre, less])
@@ -655,8 +661,8 @@ def _by_fft(array: Array, kernel: Array, border: _Border, mode: Mode, t: ScalarT
     extents = [Scalar(n) for n in shape]
     there, back = (later.fft.fftn, later.fft.ifftn) if t.is_complex else (
         later.fft.rfftn, later.fft.irfftn)  # fmt: skip
-    product = there(padded, extents) * there(kernel.astype(t), extents)
-    whole = back(product)  # (an even number of points along the last axis)
+    product = there(padded, extents, axes) * there(kernel.astype(t), extents, axes)
+    whole = back(product, axes=axes)  # (an even number of points along the last axis)
     here = [apply_primitive("add", [Index(k), less]) for k, less in enumerate(offsets)]
     element = simplify.cast(whole._element(here)[0], t)
     return Array(Generate(results, (element,), label=label, where=where).leaves)

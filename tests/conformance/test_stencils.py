@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 import scipy.ndimage
@@ -630,7 +632,8 @@ def test_separate_arrays_of_one_shape(backend, shape):
 # convolutions by Fourier transforms
 
 OF_BOTH = [((50,), (3,)), ((50,), (8,)), ((20, 30), (5, 4)), ((4, 5), (9, 9)),
-           ((7, 8, 9), (3, 4, 2)), ((1,), (1,)), ((1, 17), (3, 1))]  # fmt: skip
+           ((7, 8, 9), (3, 4, 2)), ((1,), (1,)), ((1, 17), (3, 1)), ((9, 12, 3), (4, 5, 1)),
+           ((5, 6), (1, 1))]  # fmt: skip
 
 
 @pytest.mark.parametrize("shape, extents", OF_BOTH)
@@ -671,6 +674,30 @@ def test_how_convolutions_are_computed():
     assert not transforms(a.astype(int), large.astype(int))
     assert not transforms(a, large, schedule=td.schedule.Row())
     assert not transforms(np.ones(2000), np.ones(500)) and transforms(np.ones(2000), np.ones(800))
+
+
+def test_extents_of_weights_that_are_arguments_choose_the_method():
+    f = td.jit(lambda a, w: td.convolve(a, w), backend="native")
+    rng = generator("convolve arguments")
+    for a, few, many in (
+        (rng.random((40, 40)), (19, 20), (20, 20)),
+        (rng.random(900), (699,), (700,)),
+        (rng.random((30, 40, 3)), (5, 5, 1), (20, 21, 1)),
+    ):
+        for _ in range(2):
+            for extents, by_fft in ((few, False), (many, True), (few, False)):
+                w = rng.random(extents)
+                assert ("fft.rfftn" in f.lower(a, w).explain()) == by_fft
+                want = td.run(td.convolve(a, w, method="direct"))
+                np.testing.assert_allclose(f(a, w), want, rtol=1e-10)
+    inside = td.jit(lambda a, w, n: td.iterate(n, lambda s: td.convolve(s, w * 2), a))
+    assert "fft.rfftn" in inside.lower(np.ones((40, 40)), np.ones((25, 25)), 2).explain()
+
+
+def test_the_channels_of_images_are_not_transformed():
+    image, w = np.ones((40, 50, 3)), np.ones((21, 21, 1))
+    text = td.jit(lambda a, w: td.convolve(a, w), backend="native").lower(image, w).explain()
+    assert re.search(r"fft.rfftn.*\n.*\n.*\n  writes     complex128\[.*, n3\]", text), text
 
 
 def test_mistakes_about_methods():
