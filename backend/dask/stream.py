@@ -22,11 +22,13 @@ import numpy as np
 from treadle.dsl.errors import MemoryLimitExceeded, ShapeError
 from treadle.dsl.graph import Leaf
 from treadle.dsl.program import TracedProgram
+from treadle.dsl.text import in_bytes
 
 from ..blocks.buffers import assembled, kept
 from ..blocks.domain import Chunks
 from ..blocks.engine import Engine, cut, default_chunks
 from ..blocks.localise import Blocks
+from ..blocks.memory import TooLarge
 from ..blocks.plan import Plan, Planner, Stage
 from ..blocks.program import BlockProgram
 from ..blocks.tasks import Task, count, tasks
@@ -47,22 +49,37 @@ def plan_for(program: TracedProgram, sources: Sequence[Any], params: Sequence[An
              memory: int) -> Plan:  # fmt: skip
     """The plan with the largest blocks that fit in memory; else `MemoryLimitExceeded`."""
     shapes = [tuple(int(n) for n in s.shape) for s in sources]
-    size = max(memory // (4 * HELD), SMALLEST)
-    while True:
+    size, last = max(memory // (4 * HELD), SMALLEST), 0
+
+    def planned(allowed: int) -> Plan:
         chunks = [
             _aligned(default_chunks(shape, node.type.numpy.itemsize, size), source)
             for shape, node, source in zip(shapes, program.inputs, sources, strict=True)
         ]
-        engine = Engine("files", "native", program.settings, memory // HELD,
+        engine = Engine("files", "native", program.settings, allowed,
                         partial(default_chunks, size=size), overhead=size / RATE)  # fmt: skip
+        return Planner(program, shapes, chunks, params, engine).plan
+
+    while True:
         try:
-            plan = Planner(program, shapes, chunks, params, engine).plan
-        except MemoryLimitExceeded:
-            if size <= SMALLEST:
-                raise
-            size //= 2
-            continue
-        return plan
+            return planned(memory // HELD)
+        except TooLarge as error:
+            if not last:  # raises an error if there is a part that no memory is enough for
+                planned(sys.maxsize)
+            if size <= SMALLEST or error.needed == last:  # smaller blocks change nothing
+                raise _too_large(error, memory) from None
+            size, last = size // 2, error.needed
+
+
+def _too_large(error: TooLarge, memory: int) -> MemoryLimitExceeded:
+    """The error in terms of `td.stream`."""
+    return MemoryLimitExceeded(
+        f"{error.what} needs {in_bytes(error.needed)}, and of memory={in_bytes(memory)} a third "
+        "is for what is computed: one block is read and one is written at the same time.",
+        hint=f"Write memory={in_bytes(HELD * error.needed)!r} or more, if the machine has it; or "
+        "compute this part otherwise: td.histogram, for example, goes block by block.",
+        where=error.node.where,
+    )
 
 
 def _aligned(chunks: Chunks, source: Any) -> Chunks:

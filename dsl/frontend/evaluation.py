@@ -50,7 +50,8 @@ def no_value(array: Array, what: str, hint: str | None = None) -> TracingError:
     if hint is None:
         hint = (
             "Arrays have no values while a program is traced: operators and td's functions take "
-            "the array itself; td.the(a) makes a scalar of a rank-0 array."
+            "the array itself; td.the(a) makes a scalar of a rank-0 array.  An array g of NumPy is "
+            "indexed by it as td.use(g)[a]."
         )
         if not is_tracing():
             hint = "It belongs to a function whose call has ended: return it from that function."

@@ -120,10 +120,10 @@ def _of_another_call(tracer: Input | Param, kind: str, user: Node | None) -> Tra
 
 def _in_an_array_operation(node: Node) -> TracingError:
     return TracingError(
-        f"{node.label.operation} operates on an array, and cannot use a scalar of the loop around "
-        "it: a loop over scalars runs inside one kernel.",
-        hint="Make it a loop over arrays, whose body may start operations: give it an array as "
-        "state, td.unit(x) for a number x.",
+        f"{node.label.operation} makes arrays, and is used in a loop whose state has only numbers: "
+        "such a loop runs inside one kernel.",
+        hint="Give the loop an array as state: td.unit(x) for a number x makes it a loop over "
+        "arrays.",
         where=node.where,
     )
 

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import treadle as td
+from treadle.backend.dask import stream
 
 from .test_arrays import PROGRAMS, flat, matrix
 from .test_loops import smooth
@@ -116,6 +117,28 @@ def test_resident_memory_stays_within_the_limit(tmp_path: Path) -> None:
 def test_what_does_not_fit_is_refused(plate: np.ndarray) -> None:
     with pytest.raises(td.MemoryLimitExceeded, match="sort, computed whole"):
         td.stream(lambda a: td.sort(a.ravel()), plate, memory="1 MB")
+
+
+def test_it_is_refused_at_once_and_in_terms_of_streams(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Smaller blocks are tried only where they help; what has no rule needs no other memory."""
+    tried = []
+    planner = stream.Planner
+
+    def counted(*given: Any) -> Any:
+        tried.append(given)
+        return planner(*given)
+
+    monkeypatch.setattr(stream, "Planner", counted)
+    large = np.broadcast_to(np.float32(1), (5000, 10000))
+    with pytest.raises(td.MemoryLimitExceeded) as raised:
+        td.stream(lambda a: td.percentile(a, 50), large, memory="50 MB")
+    said = str(raised.value)
+    assert "of memory=50 MB a third" in said and "memory='1.2 GB'" in said
+    assert "rechunk" not in said and "a task may" not in said
+    assert len(tried) == 3
+    with pytest.raises(td.DistributionError, match="compact cannot be computed on files: the ext"):
+        td.stream(lambda a: td.compact(a > 0.5, a)[0], large, memory="50 MB")
+    assert len(tried) == 5
 
 
 def test_mistakes(plate: np.ndarray) -> None:
