@@ -69,6 +69,14 @@ def rows_by(operation: str) -> str:
     return f"td.{operation}(a, axis=1)" if along else f"td.{operation}"
 
 
+def _of_neighbours(function: str) -> str:
+    """What to write instead of an array of several elements inside a kernel."""
+    return (
+        f"{function} passes single elements.  Stack shifted arrays instead, outside: "
+        "td.median(td.stack([a[:-2], a[1:-1], a[2:]]), axis=0) is the median of three neighbours."
+    )
+
+
 def as_array(value: Any, operation: str = "an operation") -> Array:
     """Convert an Array, external data (implicit `use`) or a scalar (rank 0) to an Array."""
     if isinstance(value, Array):
@@ -81,8 +89,10 @@ def as_array(value: Any, operation: str = "an operation") -> Array:
         raise NestedParallelismError(
             f"{operation} needs an array, but inside the function of {inside[0]!r} this is one "
             "element.",
-            hint=f"{inside[0]} passes single elements: call {rows_by(operation)} on entire "
-            "arrays, outside.",
+            hint=_of_neighbours(inside[0])
+            if operation == "stack"
+            else f"{inside[0]} passes single elements: call {rows_by(operation)} on entire arrays, "
+            "outside.",
         )
     if isinstance(value, Scalar | int | float | complex | np.generic):
         return later.unit(value)
@@ -185,10 +195,13 @@ def _of_list(value: list[Any]) -> np.ndarray:
               if isinstance(x, Scalar) and not isinstance(x._expr, Const)]  # fmt: skip
     if traced and isinstance(traced[0], Param) and traced[0].name.endswith("]"):
         raise number_by_itself(traced[0])
+    inside = enclosing_kernel()
     if traced:
         raise TracingError(
             "a list with a run-time number is not an array.",
-            hint="td.stack([k, 2]) makes one array of several numbers.",
+            hint="td.stack([k, 2]) makes one array of several numbers."
+            if inside is None
+            else _of_neighbours(inside[0]),
         )
     try:
         return np.asarray(value)

@@ -473,3 +473,37 @@ def test_settings_that_were_never_entered_are_warned_of():
         return repr(td.jit(lambda v: v).lower(np.ones(2)))
 
     assert "on reference" in where() and repr(block).startswith("<td.config(backend=")
+
+
+def test_statistics_of_neighbours_lead_to_stacked_arrays():
+    a = np.arange(6.0)
+    for function in (
+        lambda w: td.median([w[-1], w[0], w[1]]),
+        lambda w: td.median(td.stack([w[-1], w[0], w[1]])),
+    ):
+        with pytest.raises(td.TreadleError) as raised:
+            td.stencil(function, a)
+        hint = " ".join(str(raised.value).split())
+        assert "td.median(td.stack([a[:-2], a[1:-1], a[2:]]), axis=0)" in hint, hint
+    got = td.run(td.median(td.stack([a[:-2], a[1:-1], a[2:]]), axis=0))
+    assert np.array_equal(got, a[1:-1])
+
+
+def test_loops_of_numbers_whose_body_makes_arrays():
+    def chain(start):
+        def step(k, x):
+            return x + td.random.normal(td.random.fold_in(td.random.key(1), 2 * k), ())
+
+        return td.run(td.loop(9, step, start))
+
+    with pytest.raises(td.TracingError, match="makes arrays, and is used in a loop whose state"):
+        chain(0.0)
+    assert np.isfinite(chain(td.unit(0.0)))
+
+
+def test_a_numpy_array_indexed_by_an_argument():
+    g = np.arange(6.0).reshape(3, 2)
+    with pytest.raises(td.TracingError) as raised:
+        td.jit(lambda k: g[k])(np.array([0, 2]))
+    assert "td.use(g)[a]" in " ".join(str(raised.value).split())
+    assert np.array_equal(td.jit(lambda k: td.use(g)[k])(np.array([0, 2])), g[[0, 2]])
