@@ -36,9 +36,6 @@ def projected(blocks: Blocks) -> int:
 class TooLarge(MemoryLimitExceeded):
     """Blocks, named `what`, that need more bytes than a task may use."""
 
-    __module__ = "treadle"
-    __qualname__ = __name__ = "MemoryLimitExceeded"
-
     def __init__(self, what: str, needed: int, allowed: int, node: Node) -> None:
         super().__init__(
             f"{what} needs {in_bytes(needed)}, and a task may use {in_bytes(allowed)}.",
@@ -46,6 +43,11 @@ class TooLarge(MemoryLimitExceeded):
             where=node.where,
         )
         self.what, self.needed, self.node = what, needed, node
+
+
+# Users see the public class.
+TooLarge.__module__ = "treadle"
+TooLarge.__name__ = TooLarge.__qualname__ = "MemoryLimitExceeded"
 
 
 def require(blocks: Blocks, node: Node, allowed: int) -> None:

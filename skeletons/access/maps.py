@@ -435,8 +435,8 @@ class KernelMaps:
     regular: bool = True
     binned: bool = False
     doubles: float = 0.0
-    memo: dict[Any, Any] = field(default_factory=dict, compare=False, repr=False)
-    lowerings: dict[Any, Any] = field(default_factory=dict, compare=False, repr=False)
+    memo: dict[object, Any] = field(default_factory=dict, compare=False, repr=False)
+    lowerings: dict[object, Any] = field(default_factory=dict, compare=False, repr=False)
 
     @property
     def size(self) -> int:

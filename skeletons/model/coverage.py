@@ -305,11 +305,22 @@ def _counted(kernel: KernelMaps, schedule: Schedule | None, device: Ceilings) ->
     """Without an order: what a block or a task, and a thread of it, stores.  The units follow each
     other row by row."""
     launch = launch_of(kernel, schedule, device)
-    stored = launch.fullest()
+    stored = _inside(launch.fullest(), math.prod(kernel.outputs))
     threads, roles = launch.kernel.threads, {b.role for b in launch.kernel.buffers}
     if not threads:
         return _per_task(kernel, stored, "local" in roles)
     return _per_block(kernel, stored, threads, "shared" in roles)
+
+
+def _inside(stored: Sequence[Stored], size: int) -> list[Stored]:
+    """What is stored, without indices beyond the domain: a condition that depends on data, or on
+    what is not known, counts as true."""
+    found = []
+    for s in stored:
+        exists = s.exists & (s.index < size)
+        whole = exists.sum() == s.exists.sum()
+        found.append(s if whole else replace(s, exists=exists, count=min(s.count, size)))
+    return found
 
 
 def _per_task(kernel: KernelMaps, stored: Sequence[Stored], staged: bool) -> Form:
@@ -351,6 +362,7 @@ def _per_block(kernel: KernelMaps, stored: Sequence[Stored], threads: int, stage
 def _box(stored: Sequence[Stored], domain: tuple[int, ...]) -> tuple[tuple[int, ...], Points]:
     """The sides of the box around what is stored, and its points in row-major order."""
     positions = np.unique(np.concatenate([s.positions for s in stored]))
+    positions = positions[positions < math.prod(domain)]  # (the last vector may be a part)
     points = np.stack(np.unravel_index(positions, domain), -1)
     return tuple(int(n) + 1 for n in np.ptp(points, 0)), points
 

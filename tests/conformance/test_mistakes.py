@@ -112,7 +112,7 @@ MISTAKES = [
     ("td.jit('float64(float64)')", TRACING, "needs a function, got a str", ""),
     ("td.jit(plus, static_argnums=1)", TRACING, "'static_argnums'. | into a closure", ""),
     ("td.jit(plus, nopython=True)", TRACING, "no argument 'nopython'. | leave it out", ""),
-    ("td.jit(plus, device='cuda')", TRACING, "Did you mean backend?", ""),
+    ("td.jit(plus, device='cuda')", TRACING, "Did you mean devices?", ""),
     # Arguments.
     ("run(plus, a, {1, 2})", TRACING, "argument of type set. | np.array(list(x))",
      "run(plus, a, np.array(list({1, 2, 3, 4, 5})))"),

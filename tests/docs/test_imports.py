@@ -38,7 +38,6 @@ ON_DEMAND = {
     "treadle.backend.cuda.graphs.launch",
     "treadle.backend.cuda.several.driver",
     "treadle.backend.cuda.several.executable",  # programs on several GPUs
-    "treadle.backend.native.codegen.analysis",
     "treadle.backend.native.codegen.compile",  # programs that are not in the cache
     "treadle.backend.native.codegen.fingerprint",
     "treadle.backend.dask.stream",

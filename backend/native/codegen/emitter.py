@@ -69,7 +69,7 @@ class Home:
     of values that were computed before it are less than `mark`."""
 
     lines: list[str]
-    trail: list[Any]
+    trail: list[object]
     mark: int
 
 
@@ -102,10 +102,10 @@ class Emitter(ABC):
         self.sure = -1  # the depth of the innermost code that perhaps is not reached
         self.tested = 0  # the depth in the innermost loop without a second place
         self.memo: dict[Any, Any] = {}
-        self._trail: list[Any] = []  # the keys that the innermost scope remembers
-        self._numbers: dict[Any, int] = {}
+        self._trail: list[object] = []  # the keys that the innermost scope remembers
+        self._numbers: dict[object, int] = {}
         self._fresh = 0
-        self._versions: dict[Any, int] = {}
+        self._versions: dict[object, int] = {}
         self.atoms: dict[int, Value] = {}
         self._depths: dict[int, int] = {LANE: 0}  # of what is in registers
         self.pointers: dict[Buffer, Reg] = {}
@@ -119,7 +119,7 @@ class Emitter(ABC):
 
     # --- numbering and sharing ------------------------------------------------------------
 
-    def number(self, key: Any) -> int:
+    def number(self, key: object) -> int:
         """The number of the value with this key."""
         found = self._numbers.get(key)
         if found is None:
@@ -131,7 +131,7 @@ class Emitter(ABC):
         self._fresh += 1
         return self._fresh
 
-    def version(self, thing: Any) -> int:
+    def version(self, thing: object) -> int:
         return self._versions.get(thing, 0)
 
     def touch(self, things: Any) -> None:
@@ -139,7 +139,7 @@ class Emitter(ABC):
         for thing in things:
             self._versions[thing] = self.fresh_number()
 
-    def remember(self, key: Any, value: Any) -> Any:
+    def remember(self, key: object, value: Any) -> Any:
         self.memo[key] = value
         self._trail.append(key)
         return value
@@ -299,7 +299,7 @@ class Emitter(ABC):
     def reg(self, value: Value, lanes: int | None = None) -> Reg:
         return self.regs(value, lanes)[0]
 
-    def _written(self, key: Any, value: Value) -> tuple[Reg, ...]:
+    def _written(self, key: object, value: Value) -> tuple[Reg, ...]:
         assert value.poly is not None
         depth = self.depth_of(value.poly)
         if value.lanes or depth >= self.depth:

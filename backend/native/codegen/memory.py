@@ -9,7 +9,7 @@ unknown     gather; every store that is not a vector store is a scatter
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from treadle.dsl.analysis.polynomial import Polynomial
 from treadle.dsl.expr import Apply, Const, Expr
@@ -84,7 +84,7 @@ def pointer(em: Emitter, buffer: Buffer, index: Poly) -> Reg:
         return _moved(em, key, buffer, base, em.reg(em.polynomial(Polynomial(inner)), 0))
 
 
-def _moved(em: Emitter, key: Any, buffer: Buffer, base: Reg, offset: Reg) -> Reg:
+def _moved(em: Emitter, key: object, buffer: Buffer, base: Reg, offset: Reg) -> Reg:
     """Remember the address of `buffer`'s element `offset` behind `base`."""
     made = em.code.emit(f"getelementptr {_group(buffer)}, ptr {base}, i64 {offset}")
     return em.remember(key, made)  # type: ignore[no-any-return]
@@ -110,7 +110,7 @@ def load(em: Emitter, buffer: Buffer, index: Value) -> Value:
         return _load(em, buffer, index, key, base, step)
 
 
-def _load(em: Emitter, buffer: Buffer, index: Value, key: Any, base: Poly, step: int | None
+def _load(em: Emitter, buffer: Buffer, index: Value, key: object, base: Poly, step: int | None
           ) -> Value:  # fmt: skip
     lanes = index.lanes
     regs: tuple[Reg, ...]

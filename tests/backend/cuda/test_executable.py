@@ -494,3 +494,17 @@ def test_short_columns_of_known_extents_under_a_schedule():
 
     with emulation():
         assert (td.jit(columns, backend="cuda")(3)[1] == 20).all()
+
+
+def test_a_choice_where_the_guard_of_a_kernel_is_not_known(gpu):
+    """Nothing is stored beyond the output, whatever the model knows of conditions."""
+    x, y = np.arange(17, dtype="u2")[None], np.full((1, 17), 3, "u2")
+
+    def program(x, y):
+        def step(s):
+            joined = td.concatenate([s[0], x], 0)[: s[0].shape[0]]
+            return td.maximum(s[1], x), y - td.reverse(s[1], axis=0), joined
+
+        return td.iterate(6, step, (x, x, x))
+
+    same(program, x, y, calls=1)
