@@ -124,10 +124,15 @@ def content(path: str | os.PathLike[str]) -> tuple[str, str]:
     """The name of a file and its text."""
     name = _path(path, "load")
     try:
-        with open(name, encoding="utf-8") as file:
-            return name, file.read()
+        with open(name, "rb") as file:
+            found = file.read()
     except OSError as error:
         raise StorageError(f"cannot read {name}: {error.strerror}.") from None
+    if found.startswith((b"\x93NUMPY", b"PK")):
+        raise StorageError(f"{name} holds arrays of NumPy's, and no program.",
+                           hint="td.use(np.load(path)) reads them.")  # fmt: skip
+    try:
+        return name, found.decode()
     except ValueError:
         raise _damaged(name, "it is not a complete JSON document") from None
 

@@ -16,7 +16,7 @@ from ..graph import ArrayLoop, Generate, Input, Label, Leaf, Node, topological
 from ..graphs.rebuild import Rebuilder
 from ..node import fresh_uid
 from ..scalar import Scalar, as_strong, lift
-from ..types import children_of, is_composite, kind_of_literal
+from ..types import children_of, field_names, is_composite, kind_of_literal
 
 
 def is_value(value: Any) -> bool:
@@ -64,6 +64,22 @@ def flatten(value: Any) -> tuple[list[Any], Callable[[Sequence[Any]], Any]]:
     return [leaf for leaves, _ in parts for leaf in leaves], build
 
 
+def paths(value: Any, name: str) -> list[str]:
+    """What leads to the arrays and numbers of a nested value, as `flatten` gives them."""
+    if value is None:
+        return []
+    if is_value(value):
+        return [name]
+    if isinstance(value, dict):
+        parts = [(v, f"{name}[{k!r}]") for k, v in value.items()]
+    elif isinstance(value, list):
+        parts = [(v, f"{name}[{k}]") for k, v in enumerate(value)]
+    else:
+        fields = zip(children_of(value), field_names(value), strict=True)
+        parts = [(v, f"{name}.{k}" if k else f"{name}[{at}]") for at, (v, k) in enumerate(fields)]
+    return [path for v, inside in parts for path in paths(v, inside)]
+
+
 def names_of(function: Any, count: int) -> list[str]:
     """The names of a function's parameters, for errors."""
     try:
@@ -77,7 +93,8 @@ class Variable:
     """An array or a number by which a function is differentiated: `symbol` stands for it while the
     function is traced, `leaves` are its components, `given` those of the argument."""
 
-    def __init__(self, value: Any, name: str, operation: str) -> None:
+    def __init__(self, value: Any, name: str, operation: str, path: str = "") -> None:
+        """`path`: what leads to it, if it is a part of the argument `name`."""
         scalar = isinstance(value, Scalar) or kind_of_literal(value) is not None
         strong: Expr | None = None
         weak = False
@@ -91,7 +108,7 @@ class Variable:
         for t in array.types:
             if not t.is_inexact:
                 raise DTypeError(
-                    f"{operation}: the argument {name} is {t}, and has no gradient.",
+                    f"{operation}: the argument {path or name} is {t}, and has no gradient.",
                     hint="Convert it to a float, x.astype(td.float64) or 3.0 for 3; or leave it "
                     "out of argnums.",
                 )

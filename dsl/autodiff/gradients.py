@@ -22,7 +22,7 @@ from ..scalar import Scalar, apply_primitive, as_strong, lift
 from ..shapes import same_shape
 from ..simplify import cast
 from ..text import byte_count
-from .arguments import Substitution, Variable, flatten, is_value, names_of
+from .arguments import Substitution, Variable, flatten, is_value, names_of, paths
 from .expressions import Active, expr_vjp, settled, shifted
 from .forward import Forward
 from .reverse import held, pulled
@@ -118,7 +118,8 @@ def _differentiated(
     groups: list[tuple[list[Variable], Callable[[Sequence[Any]], Any]]] = []
     for k in chosen:
         flat, build = flatten(args[k])
-        own = [Variable(v, names[k], operation) for v in flat]
+        own = [Variable(v, names[k], operation, path)
+               for v, path in zip(flat, paths(args[k], names[k]), strict=True)]  # fmt: skip
         symbols[k] = build([v.symbol for v in own])
         groups.append((own, build))
     variables = [v for own, _ in groups for v in own]
@@ -326,7 +327,8 @@ def vjp(f: Function, *args: Any) -> tuple[Any, Callable[[Any], Any]]:
     symbols = []
     for k, a in enumerate(args):
         flat, build = flatten(a)
-        own = [Variable(v, names[k], "vjp") for v in flat]
+        own = [Variable(v, names[k], "vjp", path)
+               for v, path in zip(flat, paths(a, names[k]), strict=True)]  # fmt: skip
         symbols.append(build([v.symbol for v in own]))
         groups.append((own, build))
     variables = [v for own, _ in groups for v in own]
@@ -422,7 +424,8 @@ def jvp(f: Function, args: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any,
     symbols, variables, moved = [], [], []
     for a, t, name in zip(args, tangents, names, strict=True):
         flat, build = flatten(a)
-        own = [Variable(v, name, "jvp") for v in flat]
+        own = [Variable(v, name, "jvp", path)
+               for v, path in zip(flat, paths(a, name), strict=True)]  # fmt: skip
         symbols.append(build([v.symbol for v in own]))
         variables += own
         given, _ = flatten(t)

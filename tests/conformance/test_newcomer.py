@@ -507,3 +507,19 @@ def test_a_numpy_array_indexed_by_an_argument():
         td.jit(lambda k: g[k])(np.array([0, 2]))
     assert "td.use(g)[a]" in " ".join(str(raised.value).split())
     assert np.array_equal(td.jit(lambda k: td.use(g)[k])(np.array([0, 2])), g[[0, 2]])
+
+
+def test_gradients_name_the_part_that_has_none():
+    parts = {"w": np.ones(3), "layers": [1.5, {"b": 0}]}
+    with pytest.raises(td.DTypeError, match=r"the argument p\['layers'\]\[1\]\['b'\] is int64"):
+        td.grad(lambda p: td.sum(p["w"]) * p["layers"][1]["b"])(parts)
+    with pytest.raises(td.DTypeError, match=r"vjp: the argument p\[0\] is int64"):
+        td.vjp(lambda p: p[0] * 1.0, (np.arange(3),))
+
+
+def test_files_of_arrays_are_no_programs(tmp_path):
+    np.save(tmp_path / "a.npy", np.ones(3))
+    np.savez(tmp_path / "b.npz", np.ones(3))
+    for name in ("a.npy", "b.npz"):
+        with pytest.raises(td.StorageError, match=r"holds arrays of NumPy's(.|\n)*np\.load"):
+            td.load(tmp_path / name)
