@@ -440,6 +440,10 @@ class MemoryLimitExceeded(TreadleError, MemoryError):
     True
     """
 
+    #: What would not fit, and the bytes that it needs.
+    what = ""
+    needed = 0
+
 
 class DistributionError(TreadleError, NotImplementedError):
     """A program, or a part of it, cannot be computed in blocks.

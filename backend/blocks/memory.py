@@ -33,29 +33,19 @@ def projected(blocks: Blocks) -> int:
     return read + written if whole else 2 * (read + written)
 
 
-class TooLarge(MemoryLimitExceeded):
-    """Blocks, named `what`, that need more bytes than a task may use."""
-
-    def __init__(self, what: str, needed: int, allowed: int, node: Node) -> None:
-        super().__init__(
-            f"{what} needs {in_bytes(needed)}, and a task may use {in_bytes(allowed)}.",
-            hint="Give the arrays smaller chunks, x.rechunk(…), or tasks more memory.",
-            where=node.where,
-        )
-        self.what, self.needed, self.node = what, needed, node
-
-
-# Users see the public class.
-TooLarge.__module__ = "treadle"
-TooLarge.__name__ = TooLarge.__qualname__ = "MemoryLimitExceeded"
-
-
 def require(blocks: Blocks, node: Node, allowed: int) -> None:
     """Raises `MemoryLimitExceeded` for blocks that need more than `allowed` bytes."""
     needed = projected(blocks)
-    if needed > allowed:
-        what = f"a block of {node.label}" if blocks.axes else f"{node.label}, {blocks.notes[0]},"
-        raise TooLarge(what, needed, allowed, node)
+    if needed <= allowed:
+        return
+    what = f"a block of {node.label}" if blocks.axes else f"{node.label}, {blocks.notes[0]},"
+    error = MemoryLimitExceeded(
+        f"{what} needs {in_bytes(needed)}, and a task may use {in_bytes(allowed)}.",
+        hint="Give the arrays smaller chunks, x.rechunk(…), or tasks more memory.",
+        where=node.where,
+    )
+    error.what, error.needed = what, needed
+    raise error
 
 
-__all__ = ["TooLarge", "elements", "projected", "require"]
+__all__ = ["elements", "projected", "require"]

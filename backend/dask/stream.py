@@ -28,7 +28,6 @@ from ..blocks.buffers import assembled, kept
 from ..blocks.domain import Chunks
 from ..blocks.engine import Engine, cut, default_chunks
 from ..blocks.localise import Blocks
-from ..blocks.memory import TooLarge
 from ..blocks.plan import Plan, Planner, Stage
 from ..blocks.program import BlockProgram
 from ..blocks.tasks import Task, count, tasks
@@ -63,7 +62,7 @@ def plan_for(program: TracedProgram, sources: Sequence[Any], params: Sequence[An
     while True:
         try:
             return planned(memory // HELD)
-        except TooLarge as error:
+        except MemoryLimitExceeded as error:
             if not last:  # raises an error if there is a part that no memory is enough for
                 planned(sys.maxsize)
             if size <= SMALLEST or error.needed == last:  # smaller blocks change nothing
@@ -71,14 +70,14 @@ def plan_for(program: TracedProgram, sources: Sequence[Any], params: Sequence[An
             size, last = size // 2, error.needed
 
 
-def _too_large(error: TooLarge, memory: int) -> MemoryLimitExceeded:
+def _too_large(error: MemoryLimitExceeded, memory: int) -> MemoryLimitExceeded:
     """The error in terms of `td.stream`."""
     return MemoryLimitExceeded(
         f"{error.what} needs {in_bytes(error.needed)}, and of memory={in_bytes(memory)} a third "
         "is for what is computed: one block is read and one is written at the same time.",
         hint=f"Write memory={in_bytes(HELD * error.needed)!r} or more, if the machine has it; or "
         "compute this part otherwise: td.histogram, for example, goes block by block.",
-        where=error.node.where,
+        where=error.where,
     )
 
 
