@@ -177,6 +177,8 @@ def _polynomial(e: Expr, done: Forms) -> Polynomial[Expr] | None:
 
 def _is_fixed(e: Expr) -> bool:
     """Whether an expression is constant during a launch: it contains only extents and scalars."""
+    if e.varies or e.reads:
+        return False
     return all(isinstance(x, Const | Extent | Param | Apply) for x in walk((e,)))
 
 

@@ -160,7 +160,7 @@ def test_the_function_is_named():
 
 
 def test_loops_over_scalars_start_no_operations_on_their_state():
-    with pytest.raises(td.TracingError, match="multiply operates on an array"):
+    with pytest.raises(td.TracingError, match="multiply makes arrays"):
         td.run(td.loop(3, lambda k, s: s + td.the(td.sum(td.use(A) * s)), 1.0))
     assert td.run(td.loop(3, lambda k, s: s + td.sum(td.use(A) * s), td.unit(1.0))) == 11.0**3
 

@@ -28,8 +28,10 @@ def report(summary) -> str:
 
 def test_random_programs(backend, request):
     emulated = "emulated" in request.keywords
-    summary = campaign(backend, 6 if emulated else 40, SEED, emulated=emulated, most=3)
+    count = 6 if emulated else 40
+    summary = campaign(backend, count, SEED, emulated=emulated, most=3)
     assert not summary.failures, report(summary)
+    assert summary.kinds.total() == count
 
 
 @pytest.mark.long

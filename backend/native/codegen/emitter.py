@@ -193,11 +193,13 @@ class Emitter(ABC):
             with self.entered():
                 yield first
             return
+        sure = self.sure
         if known and not self.kernel.errors:
             code.jump(enter)
         else:
             some = self.unless_reported(code.emit(f"icmp slt i64 {first}, {last}"))
             code.branch(some, enter, done)
+            self.sure = max(sure, self.depth - 2)  # of outer loops, not every iteration comes here
         code.start(enter)
         with self.entered():
             code.jump(body)
@@ -208,6 +210,7 @@ class Emitter(ABC):
             code.complete(at, after, code.block)
             more = self.unless_reported(code.emit(f"icmp slt i64 {after}, {last}"))
             code.branch(more, body, done)
+        self.sure = sure
         code.start(done)
 
     def load_depth(self, buffer: Buffer, depth: int) -> int:

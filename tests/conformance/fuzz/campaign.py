@@ -103,7 +103,7 @@ def campaign(backend: str = "native", count: int = 100, seed: int = 0, *, first:
             for number, verdict in zip(numbers, found, strict=True):
                 failure = _failure(worker, number, verdict) if verdict.failed else None
                 with lock:
-                    summary.kinds[verdict.family] += 1
+                    summary.kinds[verdict.kind] += 1
                     if failure:
                         summary.failures.append(failure)
                         if tell:

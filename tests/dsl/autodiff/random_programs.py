@@ -136,7 +136,7 @@ def main() -> None:
     for number in range(chosen.first, chosen.first + chosen.count):
         program = draw(chosen.seed, number, kinds)
         verdict = judge(program, chosen.backend)
-        counts[verdict.family] += 1
+        counts[verdict.kind] += 1
         if verdict.failed:
             print(f"--- {number}: {verdict.kind}: {verdict.message[-1500:]}")
             print(smooth(program)._source(), *smooth(program).inputs, sep="\n")
