@@ -115,17 +115,19 @@ def _importing() -> bool:
 def _before() -> None:
     """Acquire the locks, the global import lock last, while no other thread imports.
 
-    Waiting for a lock lets other threads start an import, which may need a lock held here: all are
-    released before waiting again.
+    Waiting for a lock lets other threads start an import, which may need a lock held here, or make
+    another lock: all are released before waiting again.
     """
     deadline = time.monotonic() + LONGEST_WAIT
     taken = _forking.taken
     while True:
-        for one in list(_held):
+        wanted = list(_held)
+        for one in wanted:
             if one.acquire(timeout=max(0.0, deadline - time.monotonic())):
                 taken.append(one)
         _imp.acquire_lock()
-        if not _importing() or time.monotonic() >= deadline:
+        complete = len(wanted) == len(_held) and not _importing()
+        if complete or time.monotonic() >= deadline:
             return
         _after_in_parent()
         time.sleep(0.001)
