@@ -42,7 +42,7 @@ def value_of_scalar(e: Expr) -> Any:
     if not all(isinstance(x, Read | Extent | Apply | Const) or x.args for x in walk((e,))):
         return None
     array = Array(Generate((), (e,), label=Label("value"), where=user_location()).leaves)
-    return values_of(array, "a scalar")[0][()] if is_closed(array) else None
+    return on_host(values_of(array, "a scalar")[0])[()] if is_closed(array) else None
 
 
 def no_value(array: Array, what: str, hint: str | None = None) -> TracingError:
