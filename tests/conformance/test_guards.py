@@ -223,3 +223,24 @@ def test_guards_at_the_ends_of_int64(test, backend):
     )
     want = [[A[k % 6] + 1 if test(i, k) else 0.0 for k in np.arange(7)] for i in np.arange(3)]
     np.testing.assert_array_equal(program(A), want)
+
+
+DIVISIONS = {
+    "in a loop of elements": lambda n, m: td.generate(
+        37, lambda i: td.loop(n, lambda k, s: s + i // m + 7 // m + n % m, 0)
+    ),
+    "in no columns": lambda n, m: td.generate((3, n), lambda i, j: 5 // m + j % m),
+    "in a fold": lambda n, m: td.sum(td.generate((n, 4), lambda i, j: i + j // m), axis=1),
+    "that overflow": lambda n, m: td.generate(
+        6, lambda i: td.loop(n, lambda k, s: s + td.int64(-(2**63)) // (m - 1), 0)
+    ),
+}
+
+
+@pytest.mark.parametrize("name", DIVISIONS)
+def test_divisions_before_loops(name, backend):
+    """What does not change in a loop is computed before it, also if the loop does not iterate."""
+    f = DIVISIONS[name]
+    for n, m in ((0, 0), (3, 0), (0, 3), (2, 2)):
+        want = td.jit(f, backend="reference")(n, m)
+        np.testing.assert_array_equal(td.jit(f, backend=backend)(n, m), want)

@@ -41,6 +41,7 @@ def test_many_random_programs(backend, request):
     batch = 16 if backend == "cuda" and not emulated else 1
     summary = campaign(backend, 10_000, seed, batch=batch, emulated=emulated, seconds=600)
     assert not summary.failures, report(summary)
+    assert summary.kinds["right"] > 0
 
 
 def test_every_public_name_is_drawn_or_has_a_reason():
