@@ -595,7 +595,7 @@ def test_complex_functions_at_infinity(backend, name, dtype):
 )
 def test_inverse_complex_functions_at_the_edges(backend, name, dtype):
     """Values and signs, of zeros too, where a part is infinite, NaN, 0, 1 or almost 0: C's Annex G,
-    as NumPy has it."""
+    as NumPy has it.  Of results that a NaN leads to, Annex G leaves the signs open."""
     parts = (*_ENDS, 0.5, -2.0, np.finfo(dtype).tiny)
     z = np.empty((len(parts), len(parts)), dtype)
     z.real, z.imag = np.meshgrid(parts, parts)
@@ -603,7 +603,7 @@ def test_inverse_complex_functions_at_the_edges(backend, name, dtype):
         want = getattr(np, name)(z.astype("complex128")).astype(dtype)
     got = to_host(td.run(getattr(td, name)(td.use(z)), backend=backend))
     for part in ("real", "imag"):
-        a, b = getattr(got, part), getattr(want, part)
+        a, b = (np.where(np.isnan(z), abs(x), x) for x in (getattr(got, part), getattr(want, part)))
         close = np.isclose(a, b, rtol=8 * np.finfo(dtype).eps, atol=0, equal_nan=True)
         wrong = ~close | ((np.signbit(a) != np.signbit(b)) & ~np.isnan(b))
         assert not wrong.any(), (part, z[wrong], a[wrong], b[wrong])
