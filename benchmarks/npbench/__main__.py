@@ -3,9 +3,10 @@
     git clone https://github.com/spcl/npbench
     python -m benchmarks.npbench --clone npbench --preset M --frameworks native,numpy,numba
 
-Every framework has a process of its own, and only one of them works at a time.  Every result is
-compared with NumPy's.  The file of results is complete after every program, so a run that is
-interrupted keeps what it has, and `--resume FILE.json` measures the rest of it on the same machine.
+Every framework has a process of its own, and only one of them works at a time (with `--parts`, one
+on each part of the machine).  Every result is compared with NumPy's.  The file of results is
+complete after every program, so a run that is interrupted keeps what it has, and
+`--resume FILE.json` measures the rest of it on the same machine.
 """
 
 from __future__ import annotations
@@ -60,6 +61,9 @@ def arguments(argv: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--resume", type=Path, metavar="FILE.json",
                         help="results of the same command: only what was skipped there is "
                         "measured, the rest is kept")  # fmt: skip
+    parser.add_argument("--parts", type=int, default=1, metavar="N",
+                        help="measure N programs at a time, each on an Nth of the cores and on a "
+                        "GPU of its own")  # fmt: skip
     options = parser.parse_args(argv)
     names = [ALIASES.get(n, n) for n in options.frameworks.split(",") if n]
     unknown = [n for n in names if n not in FRAMEWORKS]
@@ -270,6 +274,44 @@ def measure(options: argparse.Namespace, run: Run, out: Path, folder: Path) -> N
             worker.stop()
 
 
+def measure_parts(options: argparse.Namespace, argv: Sequence[str], run: Run, out: Path) -> None:
+    """Every Nth program in a process of its own, with its part of the cores and its own GPU."""
+    known = list(benchmarks(options.clone))
+    n = min(options.parts, len(known))
+    cores = sorted(os.sched_getaffinity(0))
+    share = len(cores) // n
+    if not share:
+        raise SystemExit(f"--parts {n} needs {n} cores, and {len(cores)} may be used")
+    files = [out.with_suffix(f".part{k}.json") for k in range(n)]
+    parts = []
+    for k, file in enumerate(files):
+        command = [sys.executable, "-m", "benchmarks.npbench", *argv, "--parts", "1"]
+        command += ["--only", ",".join(known[k::n]), "--out", str(file)]
+        mine = cores[k * share : (k + 1) * share]
+        before = os.sched_getaffinity(0)
+        os.sched_setaffinity(0, mine)  # the process inherits it
+        try:
+            parts.append(subprocess.Popen(
+                command, env={**os.environ, "CUDA_VISIBLE_DEVICES": str(k)}))  # fmt: skip
+        finally:
+            os.sched_setaffinity(0, before)
+    for part in parts:
+        part.wait()
+    for file in files:
+        if file.exists():
+            found = read(file)
+            run.entries += found.entries
+            run.devices.update(found.devices)
+            run.versions.update(found.versions)
+            run.seconds = max(run.seconds, found.seconds)
+        for path in out.parent.glob(f"{file.stem}.*"):
+            path.unlink()
+    run.parts = n
+    order = {name: k for k, name in enumerate(known)}
+    run.entries.sort(key=lambda e: order[e.program])
+    run.write(out)
+
+
 def main(argv: list[str] | None = None) -> int:
     """The command; returns the exit status: 1 if a result of treadle's is wrong or missing."""
     options = arguments(argv)
@@ -287,12 +329,17 @@ def main(argv: list[str] | None = None) -> int:
     today = datetime.now(UTC).strftime("%Y-%m-%d")
     kind = f"npbench-{options.preset}-{today}"
     out = options.out or RESULTS / f"{kind}{'-partial' if options.only else ''}.json"
-    with tempfile.TemporaryDirectory(prefix="npbench-") as folder:
-        try:
-            measure(options, run, out, Path(folder))
-        except KeyboardInterrupt:
-            print("interrupted: the results so far are kept", file=sys.stderr)
-            run.write(out)
+    if options.parts > 1:
+        if options.only or options.resume:
+            raise SystemExit("--parts takes neither --only nor --resume")
+        measure_parts(options, sys.argv[1:] if argv is None else argv, run, out)
+    else:
+        with tempfile.TemporaryDirectory(prefix="npbench-") as folder:
+            try:
+                measure(options, run, out, Path(folder))
+            except KeyboardInterrupt:
+                print("interrupted: the results so far are kept", file=sys.stderr)
+                run.write(out)
     print("\n".join(table(run)))
     print("\n".join(summary(run)))
     for path in [out, *write_tables(run, out)]:

@@ -150,7 +150,9 @@ def body(run: Run) -> list[str]:
     dirty = ", with uncommitted changes" if run.source["dirty"] else ""
     lines = [
         f"Preset {run.preset}, {run.date}, treadle at {str(run.source['commit'])[:12]}{dirty}, "
-        f"NPBench at {run.npbench[:12]}; {versions}.",
+        f"NPBench at {run.npbench[:12]}; {versions}."
+        + (f" {run.parts} programs were measured at a time (`--parts {run.parts}`), each on its "
+           "part of the cores and a GPU of its own." if run.parts > 1 else ""),
         "",
         *_rows(["geometric means", "speedup", "programs", "slower than the peer"],
                [(f"{ours} over {TITLES[peer]}", f"{mean:.2f}", str(count), str(len(slower)))

@@ -79,6 +79,8 @@ class Run:
     entries: list[Entry] = field(default_factory=list)
     date: str = field(default_factory=lambda: datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"))
     source: dict[str, Any] = field(default_factory=commit)
+    #: How many programs were measured at a time, each on its part of the cores and its own GPU.
+    parts: int = 1
 
     def write(self, path: Path) -> None:
         """To a file that is whole at any time."""

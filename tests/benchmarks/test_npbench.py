@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -101,6 +102,19 @@ def test_a_run_that_was_cut_off_goes_on(measured, tmp_path):
     assert second == first
     with pytest.raises(SystemExit, match="name the same"):
         measured(RIGHT, *again[2:], "--frameworks", "numpy")
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="chooses cores as Linux does")
+def test_parts_of_the_machine_measure_side_by_side(measured, tmp_path):
+    before = os.sched_getaffinity(0)
+    status, entries = measured(RIGHT, "--frameworks", "numpy,native", "--parts", "2")
+    assert status == 0
+    assert {e.status for e in entries.values()} == {"ok"}
+    assert json.loads((tmp_path / "out.json").read_text(encoding="utf-8"))["parts"] == 1
+    assert not list(tmp_path.glob("out.part*"))
+    assert os.sched_getaffinity(0) == before
+    with pytest.raises(SystemExit, match="neither --only"):
+        measured(RIGHT, "--parts", "2", "--only", "gemm")
 
 
 def test_what_is_no_clone_is_refused(tmp_path, monkeypatch):
