@@ -17,7 +17,7 @@ from typing import (
 )
 
 from .errors import Location
-from .expr import Apply, Const, Expr, Extent, Index, Read, Var, reads, substitute, walk
+from .expr import Apply, Const, Expr, Extent, Index, Read, Var, constant, reads, substitute, walk
 from .graphs.interning import find, publish
 from .schedule import Schedule
 from .types import ScalarType
@@ -67,17 +67,26 @@ class Leaf(NamedTuple):
 
 @dataclass(frozen=True)
 class Label:
-    """What the user specified: operation, name, schedule and determinism."""
+    """What the user specified: operation, name, schedule and determinism.
+
+    `whole`: of a block of a fold or scan, the extents of all of it, by which a GPU groups elements;
+    no stored program has it.
+    """
 
     operation: str
     name: str | None = None
     schedule: Schedule | None = None
     deterministic: bool = False
+    whole: tuple[int, ...] | None = None
 
     @property
     def ordered(self) -> bool:
         """Whether there is a schedule with layers; `Auto()` has none."""
         return self.schedule is not None and bool(self.schedule.layers)
+
+    def grouping(self, extents: tuple[Expr, ...]) -> tuple[Expr, ...]:
+        """The extents by which elements are grouped, of a fold or scan over `extents`."""
+        return extents if self.whole is None else tuple(map(constant, self.whole))
 
     def __str__(self) -> str:
         return f"{self.operation} '{self.name}'" if self.name else self.operation

@@ -162,21 +162,21 @@ class Planner:
 
     def _plain(self, node: Node, sizes: Mapping[int, tuple[int, ...]] | None = None) -> Stage:
         local = self._local(node, sizes)
-        if not self._agrees(node, local):
-            raise NoRule("how its floats are grouped depends on the number of rows")
+        if isinstance(node, Fold | Scan) and not is_exact(node.combine):
+            local.grouped = self._grouped(node, local)
         blocks = local.blocks(self.program.params)
         parts = [prod(map(len, self.plan.chunks[b.leaf])) for b in blocks.buffers]
         if prod(blocks.grid) == 1 and max(parts, default=1) > 1:
             blocks.notes.append(f"in one block: {_why_one(node)}")
         return self._add(blocks, list(node.leaves))
 
-    def _agrees(self, node: Node, local: Localiser) -> bool:
-        """Whether the elements of a row in a block are grouped as those of the row in all."""
-        if not isinstance(node, Fold | Scan) or is_exact(node.combine):
-            return True
+    def _grouped(self, node: Fold | Scan, local: Localiser) -> tuple[int, ...] | None:
+        """The extents by which the elements of rows are grouped, if a block of fewer rows would
+        group them otherwise."""
         whole = self.engine.grouping(node, local.extents)
         sizes = [set((a.high - a.low).ravel().tolist()) for a in local.axes]
-        return all(self.engine.grouping(node, extents) == whole for extents in product(*sizes))
+        same = all(self.engine.grouping(node, extents) == whole for extents in product(*sizes))
+        return None if same else local.extents
 
     def _local(
         self,
@@ -347,9 +347,8 @@ class Planner:
         self._instead(found.combined(parts[0], parts[1] if len(parts) > 1 else None), node)
 
     def _parts(self, node: Fold) -> None:
-        """Sums of floats along rows or columns that are cut, or of which there are fewer in a block
-        so that a kernel would group their elements otherwise: parts of them, then these together,
-        as the kernels of all of them do."""
+        """Sums of floats along rows or columns that are cut: parts of them, then these together, as
+        the kernels of all of them do."""
         outer, inner = len(node.outer), node.inner
         if not outer or len(inner) != 1 or identities(node.combine) is None:
             raise NoRule("it is not a plain sum of rows or columns")
@@ -358,7 +357,7 @@ class Planner:
         if size is None:
             raise NoRule("its rows are not folded in parts")
         ends = self._local(node, free=tuple(range(outer + 1))).axes[outer].sizes
-        if len(ends) == 1 and self._agrees(node, self._local(node)):
+        if len(ends) == 1:
             raise NoRule("its rows are complete in a block")
         if any(read.boundary is not None for read in reads_of(node.elements)):
             self._fold(self._stored(node))

@@ -88,16 +88,19 @@ class _Sides:
 
     @classmethod
     def of(cls, builder: Builder, outer: Shape, count: Expr, vector: int, threads: int,
-           widest: Expr | int, cut: bool, short: Expr = FALSE, when: Expr = TRUE
-           ) -> _Sides:  # fmt: skip
-        """`short`: the condition under which a single thread folds a column from the top."""
+           widest: Expr | int, cut: bool, short: Expr = FALSE, when: Expr = TRUE,
+           whole: Shape | None = None) -> _Sides:  # fmt: skip
+        """`short`: the condition under which a single thread folds a column from the top; `whole`:
+        the outer extents that decide, if these are those of a block."""
         planes, columns = at.product(outer[:-1]), outer[-1]
-        width, across = sides_across(columns, vector, at.select(short, threads, widest))
+        all_of = outer if whole is None else whole
+        width, beside = sides_across(all_of[-1], vector, at.select(short, threads, widest))
+        across = at.ceil_div(at.ceil_div(columns, vector), width)
         height = at.select(short, 1, at.floor_divide(threads, width))
         parts: Expr = constant(1)
         span = at.maximum(count, 1)
         if cut:
-            parts, span = parts_of(planes, across, height, count, short)
+            parts, span = parts_of(at.product(all_of[:-1]), beside, height, count, short)
         tasks = at.select(when, at.product((planes, parts, across)), 0)
         names = ("planes", "columns", "count", "width", "height", "across", "parts", "span",
                  "blocks")  # fmt: skip
@@ -124,8 +127,9 @@ class ColumnFold(RowFold):
         self.of_leaves = node.label.operation == LEAVES
         if self.of_leaves:
             self.short = FALSE
+        whole = node.label.grouping((*self.outer, *self.inner))[: len(self.outer)]
         self.sides = _Sides.of(builder, self.outer, count, self.vector, THREADS, WIDTH,
-                               not self.of_leaves, self.short)  # fmt: skip
+                               not self.of_leaves, self.short, whole=whole)  # fmt: skip
         grid = leaves(self.outer, self.sides.host_parts, self.sides.host_across, self.vector)
         self.visits = None if self.of_leaves else Visits.of(builder, *grid)
 

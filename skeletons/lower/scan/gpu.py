@@ -38,8 +38,7 @@ def lower_scan(node: Scan, context: LoweringContext) -> Lowered:
     if node.axis != len(node.shape) - 1:
         return ColumnScan(builder, node).lower()
     length = node.shape[-1]
-    rows = at.product(node.shape[:-1])
-    narrow = _is_narrow(length, rows)
+    narrow = _is_narrow(length, at.product(node.label.grouping(node.shape)[:-1]))
     wide, kernels = at.negate(narrow), [RowScan(builder, node).lower(narrow)]
     if fits(node):
         long = at.less_equal(LONG_ROW, length)

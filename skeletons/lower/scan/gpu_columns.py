@@ -57,7 +57,8 @@ class ColumnScan(AxisScan):
         self.ahead = AHEAD if cost <= _DEAR else 4
         scalar = builder.scalar
         n, columns = node.shape[node.axis], at.product(self.others)
-        parts, span = parts_of(n, columns)
+        whole = node.label.grouping(node.shape)
+        parts, span = parts_of(n, at.product((*whole[: node.axis], *whole[node.axis + 1 :])))
         self.host_parts, self.host_columns = parts, columns
         self.span, self.parts = scalar(span, "span"), scalar(parts, "parts")
         # Columns of a plane lie side by side; `width` of them before the next part begins.
