@@ -3,20 +3,25 @@
 Work is in stages, as in the plan.  In each, a GPU has work on its main queue, and at cuts (halos)
 beside it, on a queue of its own that goes first:
 
-    beside    copies of the halo from the neighbours, the block at the cut
     main      the chunk, without its halo; then the results of the blocks beside it replace the
               wrong ones near its cuts
+    beside    copies of the halo from the neighbours, the block at the cut
 
 The main queues follow the user's streams before the first stage, and these the main queues after
-the last.  At the end of a stage, each main queue has a mark.  Work follows the marks of the GPUs
-whose parts it copies, and a main queue follows the copies of its parts by others: then memory that
-is given back to a queue is not in use elsewhere.
+the last.  Before a stage, the main queues of the GPUs that others copy from have a mark.  Work
+follows the marks of the GPUs whose parts it copies, and a main queue follows the copies of its
+parts by others: then memory that is given back to a queue is not in use elsewhere.
+
+The host queues first what needs no copies, so that all GPUs have something to do.  It queues copies
+in rounds: in round r, each GPU gets what it needs from the r-th one after it.  So the copies of a
+round have different sources; of each source, CUDA makes them one after the other, as queued.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import product
 from math import prod
 from typing import TYPE_CHECKING
@@ -96,10 +101,15 @@ class Work:
     #: The GPUs whose parts it copies.
     sources: tuple[int, ...]
 
+    @cached_property
+    def copied(self) -> list[int]:
+        """The positions of the fetches that copy."""
+        return [k for k, fetch in enumerate(self.fetches) if not fetch.view]
+
 
 @dataclass
 class Prepared:
-    """A stage: its work, that beside first; and the arrays that no later stage reads."""
+    """A stage: its work, that without copies first; and the arrays that no later stage reads."""
 
     program: BlockProgram
     leaves: list[Leaf]
@@ -107,6 +117,26 @@ class Prepared:
     #: The positions of numbers that are arguments of the call, and their positions there.
     given: list[tuple[int, int]]
     last: list[Leaf] = field(default_factory=list)
+    #: The number of blocks that copy nothing.
+    alone: int = field(init=False)
+    #: The pieces that are copied, in rounds, each with the positions of its work and fetch.
+    copies: list[tuple[int, int, Piece]] = field(init=False)
+    #: The GPUs whose parts are copied by others, or beside their own work.
+    marked: list[int] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.works.sort(key=lambda w: (bool(w.copied), w.lane))
+        self.alone = sum(not w.copied for w in self.works)
+        copies = [
+            (k, n, piece)
+            for k, work in enumerate(self.works)
+            for n in work.copied
+            for piece in work.fetches[n].pieces
+        ]
+        count = 1 + max((max(x[2].owner, self.works[x[0]].device) for x in copies), default=0)
+        self.copies = sorted(copies, key=lambda x: (x[2].owner - self.works[x[0]].device) % count)
+        beside = {w.device for w in self.works if w.lane == BESIDE}
+        self.marked = sorted(beside.union(*(w.sources for w in self.works)))
 
 
 class Schedule:
@@ -156,7 +186,6 @@ class Schedule:
             works.append(Work(device, BESIDE if beside else MAIN, fetches, task.block.numbers,
                               tuple(stored), tuple(sorted(sources))))  # fmt: skip
         self.owners.update(zip(stage.leaves, owners, strict=True))
-        works.sort(key=lambda w: w.lane == MAIN)
         params = blocks.program.params
         given = [(k, self.given[p]) for k, p in enumerate(params) if p in self.given]
         return Prepared(blocks.program, stage.leaves, works, given)
@@ -228,14 +257,11 @@ class Schedule:
     def run(self, peers: Peers, given: Mapping[Leaf, Parts], params: Params) -> list[Parts]:
         """Queue all stages on arguments in parts; the results in parts."""
         held = dict(given)
-        marks = []
         for device in range(self.devices):
             peers.enter(device)
-            with peers.on(device):
-                marks.append(peers.mark())
         copies: dict[tuple[Leaf, int], DeviceArray] = {}
         for stage in self.stages:
-            marks = self._queue(stage, peers, held, copies, marks, params)
+            self._queue(stage, peers, held, copies, params)
             for leaf in stage.last:
                 del held[leaf]
                 for device in range(self.devices):
@@ -245,27 +271,34 @@ class Schedule:
         return [held[leaf] for leaf in self.plan.roots]
 
     def _queue(self, stage: Prepared, peers: Peers, held: dict[Leaf, Parts],
-               copies: dict[tuple[Leaf, int], DeviceArray], marks: list[DeviceArray],
-               params: Params) -> list[DeviceArray]:  # fmt: skip
-        """Queue a stage; the marks at its end."""
+               copies: dict[tuple[Leaf, int], DeviceArray], params: Params) -> None:  # fmt: skip
+        """Queue a stage."""
+        marks: dict[int, DeviceArray] = {}
+        for device in stage.marked:
+            with peers.on(device):
+                marks[device] = peers.mark()
         made = [
             Parts(self.plan.chunks[x], self.owners[x], [None] * len(self.owners[x]))
             for x in stage.leaves
         ]
+        copied: dict[tuple[int, int], DeviceArray] = {}
         read: list[tuple[Work, DeviceArray]] = []
         beside: list[tuple[Work, Sequence[DeviceArray], DeviceArray]] = []
-        for work in stage.works:
+        for k, work in enumerate(stage.works):
+            if k == stage.alone:
+                copied = self._copied(stage, peers, held, copies, marks)
             with peers.on(work.device, work.lane):
-                if work.lane == BESIDE:
+                if work.lane == BESIDE and k < stage.alone:
                     peers.follow(marks[work.device])
-                for source in work.sources:
-                    peers.follow(marks[source])
-                buffers = [self._buffer(f, work, peers, held, copies) for f in work.fetches]
                 if work.sources:
                     read.append((work, peers.mark()))
+                buffers = [
+                    self._buffer(f, copied.get((k, n)), held[f.leaf])
+                    for n, f in enumerate(work.fetches)
+                ]
                 numbers = list(work.numbers)
-                for k, position in stage.given:
-                    numbers[k] = params[position]
+                for n, position in stage.given:
+                    numbers[n] = params[position]
                 found = stage.program.execute(buffers, numbers)
                 if work.lane == BESIDE:
                     beside.append((work, found, peers.mark()))
@@ -278,38 +311,74 @@ class Schedule:
                 for parts, array, stored in zip(made, found, work.stored, strict=True):
                     part = array if stored.kept is None else array[stored.kept]
                     peers.copy(parts.arrays[stored.part][stored.box], part)
-        after = []
-        for device in range(self.devices):
-            with peers.on(device):
-                for work, mark in read:
-                    if device in work.sources:
+        for device in stage.marked:
+            after = [mark for work, mark in read if device in work.sources]
+            if after:
+                with peers.on(device):
+                    for mark in after:
                         peers.follow(mark)
-                after.append(peers.mark())
         held.update(zip(stage.leaves, made, strict=True))
-        return after
 
     @staticmethod
-    def _buffer(fetch: Fetch, work: Work, peers: Peers, held: Mapping[Leaf, Parts],
-                copies: dict[tuple[Leaf, int], DeviceArray]) -> DeviceArray:  # fmt: skip
+    def _copied(
+        stage: Prepared, peers: Peers, held: Mapping[Leaf, Parts],
+        shared: dict[tuple[Leaf, int], DeviceArray], marks: Mapping[int, DeviceArray],
+    ) -> dict[tuple[int, int], DeviceArray]:  # fmt: skip
+        """Queue the copies of a stage; the buffers, by the positions of their work and fetch.
+
+        `shared`: the buffers that all work on a GPU gets.  What a main queue needs of its own GPU
+        is copied beside what it needs of others.
+        """
+        made: dict[tuple[int, int], DeviceArray] = {}
+        new: set[tuple[int, int]] = set()
+        for k, work in enumerate(stage.works[stage.alone :], stage.alone):
+            with peers.on(work.device, work.lane):
+                for source in {work.device, *work.sources} if work.lane == BESIDE else work.sources:
+                    peers.follow(marks[source])
+                for n in work.copied:
+                    fetch, key = work.fetches[n], (work.fetches[n].leaf, work.device)
+                    all_get = fetch.shared and work.lane == MAIN
+                    array = shared.get(key) if all_get else None
+                    if array is None:
+                        array = peers.empty(fetch.shape, fetch.dtype)
+                        new.add((k, n))
+                        if all_get:
+                            shared[key] = array
+                    made[k, n] = array
+        own: dict[int, DeviceArray] = {}
+        for k, n, piece in stage.copies:
+            if (k, n) not in new:
+                continue
+            work = stage.works[k]
+            lane = work.lane
+            if piece.owner == work.device and lane == MAIN:
+                lane = BESIDE
+                with peers.on(work.device):
+                    allocated = peers.mark()
+                with peers.on(work.device, BESIDE):
+                    peers.follow(allocated)
+            with peers.on(work.device, lane):
+                target, source = made[k, n], held[work.fetches[n].leaf].arrays[piece.part]
+                peers.copy(
+                    target[piece.target] if piece.target else target,
+                    source[piece.source] if piece.source else source,
+                )
+                if lane != work.lane:
+                    own[work.device] = peers.mark()
+        for device, mark in own.items():
+            with peers.on(device):
+                peers.follow(mark)
+        return made
+
+    @staticmethod
+    def _buffer(fetch: Fetch, copied: DeviceArray | None, parts: Parts) -> DeviceArray:
         """The buffer of a block, on its GPU."""
-        parts = held[fetch.leaf].arrays
-        if fetch.view:
+        made = copied
+        if made is None:
             (piece,) = fetch.pieces
-            made = parts[piece.part]
+            made = parts.arrays[piece.part]
             if any(s != slice(None) for s in piece.source):
                 made = made[piece.source]
-        else:
-            key = (fetch.leaf, work.device)
-            shared = fetch.shared and work.lane == MAIN
-            made = copies.get(key) if shared else None
-            if made is None:
-                made = peers.empty(fetch.shape, fetch.dtype)
-                for piece in fetch.pieces:
-                    target = made[piece.target] if piece.target else made
-                    source = parts[piece.part]
-                    peers.copy(target, source[piece.source] if piece.source else source)
-                if shared:
-                    copies[key] = made
         return made if fetch.flat is None else made.reshape(-1)[fetch.flat]
 
 
