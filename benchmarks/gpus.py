@@ -1,13 +1,16 @@
 """Measures treadle on 1, 2, 4, 8 GPUs of one host, beside JAX's own sharding.
 
-    python -m benchmarks.gpus [--quick] [--only NAME] [--budget 150] [--out FILE.json]
+    python -m benchmarks.gpus [--quick] [--only NAME] [--budget 200] [--out FILE.json]
 
 For every program: seconds of a call on arrays that stay on the GPUs, on one GPU, on all counts of
 GPUs that there are, and what the model of several GPUs predicts from the time on one and from the
 rate at which all GPUs exchange data, measured in the same run.  Results on several GPUs are
-compared with those on one, bit by bit.  Writes JSON, a table in Markdown, and a picture.
+compared with those on one, bit by bit.  Writes JSON, a table in Markdown, and a picture, the
+first two after each program.
 
-JAX is measured first, in a process of its own, if it is installed.  NVLink multicast is off.
+JAX, if it is installed, measures each program after treadle, in a process of its own.  If it gives
+no result within `--patience` seconds, which include the time to compile, the process is ended, and
+another one measures the next program.  NVLink multicast is off.
 """
 
 from __future__ import annotations
@@ -15,10 +18,13 @@ from __future__ import annotations
 import argparse
 import gc
 import importlib
+import importlib.util
 import json
 import os
+import queue
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -177,8 +183,8 @@ def seconds(call: Callable[[], Any], budget: float) -> list[float]:
     found = [perf_counter() - started]
     if found[0] < budget:
         found.clear()
-    while len(found) < (3 if budget else 1) or (
-        perf_counter() - started < budget and len(found) < 50
+    while not found or (
+        len(found) < 50 and perf_counter() - started < budget * (1 if len(found) > 2 else 5)
     ):
         before = perf_counter()
         call()
@@ -236,7 +242,8 @@ class Line:
     predicted: float
     speedup: float
     same_bits: bool | None
-    jax: float | None = None
+    #: Seconds that JAX needs, or why that is not known.
+    jax: float | str | None = None
     error: str = ""
 
 
@@ -303,12 +310,12 @@ def _free(d: int) -> None:
 # --- JAX ------------------------------------------------------------------------------------------
 
 
-def jax_times(sizes: dict[str, tuple[int, bool]], counted: Sequence[int], budget: float) -> Any:
-    """{work: {devices: seconds}} of the same programs with JAX's sharding; runs in its process."""
+def jax_worker() -> None:
+    """Measure what lines of the standard input ask for: the name of a program, its extents, and the
+    number of GPUs.  A line of the standard output for each: seconds, or what went wrong."""
     jax = importlib.import_module("jax")
     jnp = importlib.import_module("jax.numpy")
     sharding = importlib.import_module("jax.sharding")
-    started = perf_counter()
 
     def step(_: Any, u: Any) -> Any:
         p = jnp.pad(u, 1, mode="edge")
@@ -339,45 +346,81 @@ def jax_times(sizes: dict[str, tuple[int, bool]], counted: Sequence[int], budget
         out = jax.eval_shape(programs[work.by_jax], *arrays)
         more = {"out_shardings": rows[out.ndim]} if out.ndim and out.shape[0] >= d else {}
         compiled = jax.jit(programs[work.by_jax], **more)
-        return min(seconds(lambda: jax.block_until_ready(compiled(*arrays)), 0.3))
+        return min(seconds(lambda: jax.block_until_ready(compiled(*arrays)), 0.2))
 
-    found: dict[str, dict[int, float]] = {}
-    for work in WORKS:
-        if work.name not in sizes or work.by_jax not in programs:
-            continue
-        n, weak = sizes[work.name]
-        for d in counted:
-            if perf_counter() - started > budget:
-                return found
-            try:
-                taken = once(work.longer(d) if weak else work, n, d)
-                found.setdefault(work.name, {})[d] = taken
-                print(json.dumps(found), flush=True)  # what there is, if time runs out
-            except Exception as error:  # out of memory, or no such program: said, not measured
-                print(f"JAX, {work.name} on {d}: {str(error)[:200]}", file=sys.stderr)
-            gc.collect()
-    return found
+    print(json.dumps(len(jax.devices())), flush=True)
+    for line in sys.stdin:
+        name, n, d = json.loads(line)
+        (work,) = [w for w in WORKS if w.name == name]
+        found: float | str
+        try:
+            found = once(work.longer(d) if work.weak else work, n, d)
+        except Exception as error:  # out of memory, or no such program
+            found = str(error).strip().partition("\n")[0][:120] or type(error).__name__
+        gc.collect()
+        print(json.dumps(found), flush=True)
 
 
-def by_jax(sizes: dict[str, tuple[int, bool]], counted: Sequence[int], budget: float) -> Any:
-    """`jax_times` in a process of its own, which gives its memory back."""
-    request = json.dumps([sizes, list(counted), budget])
-    environment = {**os.environ, "XLA_PYTHON_CLIENT_PREALLOCATE": "false", "NCCL_NVLS_ENABLE": "0"}
-    try:
-        done = subprocess.run(
-            [sys.executable, "-m", "benchmarks.gpus", "--jax", request], cwd=HERE.parent,
-            capture_output=True, text=True, timeout=budget + 10, env=environment, check=False,
-        )  # fmt: skip
-        said, why = done.stdout, done.stderr[-400:]
-    except subprocess.TimeoutExpired as late:
-        given = late.stdout or b""
-        said = given.decode() if isinstance(given, bytes) else given
-        why = "it took too long"
-    try:
-        return json.loads(said.strip().splitlines()[-1])
-    except (IndexError, ValueError):
-        print(f"JAX was not measured: {why}", file=sys.stderr)
-    return {}
+class Jax:
+    """`jax_worker` in a process, which is started when something is asked, and again after it has
+    taken too long."""
+
+    def __init__(self, patience: float, command: Sequence[str] | None = None) -> None:
+        self.patience = patience
+        self.command = command or [sys.executable, "-m", "benchmarks.gpus", "--jax-worker"]
+        self.process: subprocess.Popen[str] | None = None
+        self.lines: queue.Queue[str] = queue.Queue()
+        self.works = importlib.util.find_spec("jax") is not None or command is not None
+
+    def _start(self) -> bool:
+        """Whether the process is there; importing JAX has a minute."""
+        if self.process is None and self.works:
+            more = {"XLA_PYTHON_CLIENT_PREALLOCATE": "false", "NCCL_NVLS_ENABLE": "0"}
+            self.process = process = subprocess.Popen(
+                self.command, cwd=HERE.parent, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL, text=True, env={**os.environ, **more},
+            )  # fmt: skip
+            lines = self.lines = queue.Queue[str]()
+
+            def read() -> None:
+                assert process.stdout is not None
+                for line in process.stdout:
+                    lines.put(line)
+                lines.put("")
+
+            threading.Thread(target=read, daemon=True).start()
+            self.works = self._line(60.0) != ""
+            if not self.works:
+                self.stop()
+        return self.process is not None
+
+    def _line(self, patience: float) -> str | None:
+        """The next line; "" after the last one, None if there is none within some seconds."""
+        try:
+            return self.lines.get(timeout=patience)
+        except queue.Empty:
+            return None
+
+    def ask(self, work: Work, n: int, d: int) -> float | str | None:
+        """Seconds of a program, or why there is no result; None without JAX."""
+        if not work.by_jax or not self._start():
+            return None
+        assert self.process is not None and self.process.stdin is not None
+        self.process.stdin.write(json.dumps([work.name, n, d]) + "\n")
+        self.process.stdin.flush()
+        line = self._line(self.patience)
+        if line:
+            found: float | str = json.loads(line)
+            return found
+        self.stop()
+        return "the process ended" if line == "" else f"no result within {self.patience:g} s"
+
+    def stop(self) -> None:
+        """End the process."""
+        if self.process is not None:
+            self.process.kill()
+            self.process.wait()
+            self.process = None
 
 
 # --- reports --------------------------------------------------------------------------------------
@@ -392,7 +435,8 @@ def table(report: dict[str, Any]) -> str:
             rows.append(f"| {x['work']} | {x['n']:,} | {x['devices']} | {x['error']} | | | | |")
             continue
         bits = {None: "", True: "yes", False: "no"}[x["same_bits"]]
-        jax = "" if x["jax"] is None else f"{x['jax'] * 1e3:.2f}"
+        jax = x["jax"] or ""
+        jax = jax if isinstance(jax, str) else f"{jax * 1e3:.2f}"
         rows.append(
             f"| {x['work']} | {x['n']:,} | {x['devices']} | {x['seconds'] * 1e3:.2f} | "
             f"{x['predicted'] * 1e3:.2f} | {x['speedup']:.2f} × | {bits} | {jax} |"
@@ -433,13 +477,14 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--tiny", action="store_true", help="tiny data: checks the results")
     parser.add_argument("--only", action="append", default=[], metavar="NAME")
     parser.add_argument("--most", type=int, default=0, help="GPUs at most")
-    parser.add_argument("--budget", type=float, default=150.0, help="seconds in all")
+    parser.add_argument("--budget", type=float, default=200.0, help="seconds in all")
     parser.add_argument("--no-jax", action="store_true")
+    parser.add_argument("--patience", type=float, default=20.0, help="seconds for a program of JAX")
     parser.add_argument("--out", type=Path, metavar="FILE.json")
-    parser.add_argument("--jax", help=argparse.SUPPRESS)
+    parser.add_argument("--jax-worker", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args(argv)
-    if options.jax:
-        print(json.dumps(jax_times(*json.loads(options.jax))))
+    if options.jax_worker:
+        jax_worker()
         return 0
     global ITERATIONS
     ITERATIONS = 9 if options.tiny else ITERATIONS
@@ -448,30 +493,42 @@ def main(argv: list[str] | None = None) -> int:
     counted = [d for d in COUNTS if d <= (options.most or there) and d <= there]
     works = [w for w in WORKS if not options.only or any(o in w.name for o in options.only)]
     sizes = {w.name: w.tiny if options.tiny else w.quick if options.quick else w.n for w in works}
-    wanted = {w.name: (sizes[w.name], w.weak) for w in works}
-    jax = {} if options.no_jax else by_jax(wanted, counted, options.budget * 0.25)
     rates = {d: exchange(d, 1 << 16 if options.tiny else 1 << 30) for d in counted if d > 1}
     lines: list[Line] = []
+    jax = Jax(options.patience)
+
+    def left() -> float:
+        return float(options.budget - (perf_counter() - started))
+
+    def write() -> dict[str, Any]:
+        report = {
+            "date": datetime.now(UTC).date().isoformat(), "device": device,
+            "budget": options.budget, "took": perf_counter() - started,
+            "versions": provenance.versions(PACKAGES), **provenance.commit(), "exchange": rates,
+            "lines": [vars(x) for x in lines],
+        }  # fmt: skip
+        if options.out:
+            options.out.parent.mkdir(parents=True, exist_ok=True)
+            options.out.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
+            options.out.with_suffix(".md").write_text(table(report), encoding="utf-8")
+        return report
+
     for work in works:
-        made = measured(work, sizes[work.name], counted, rates, 0.0 if options.tiny else 0.4,
-                        lambda: options.budget - (perf_counter() - started))  # fmt: skip
+        made = measured(work, sizes[work.name], counted, rates, 0.0 if options.tiny else 0.4, left)
         for line in made:
-            line.jax = jax.get(work.name, {}).get(str(line.devices))
+            if not options.no_jax and left() > 0:
+                none = any(isinstance(x.jax, str) for x in made)  # nor on more GPUs
+                line.jax = "not tried" if none else jax.ask(work, line.n, line.devices)
             print(f"{line.work:30s} {line.devices} GPUs {line.seconds * 1e3:10.3f} ms "
                   f"(predicted {line.predicted * 1e3:10.3f}) {line.speedup:5.2f} × "
                   f"{line.same_bits} JAX {line.jax} {line.error}", flush=True)  # fmt: skip
         lines += made
-    report = {
-        "date": datetime.now(UTC).date().isoformat(), "device": device, "budget": options.budget,
-        "took": perf_counter() - started, "versions": provenance.versions(PACKAGES),
-        **provenance.commit(), "exchange": rates, "lines": [vars(x) for x in lines],
-    }  # fmt: skip
-    if options.out:
-        options.out.parent.mkdir(parents=True, exist_ok=True)
-        options.out.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
-        options.out.with_suffix(".md").write_text(table(report), encoding="utf-8")
-        picture(report, options.out.with_suffix(".png"))
+        write()
+    jax.stop()
+    report = write()
     print(table(report))
+    if options.out:
+        picture(report, options.out.with_suffix(".png"))
     must = {w.name for w in works if w.exact}
     return int(any((x.same_bits is False and x.work in must) or x.error for x in lines))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,10 @@ from tests.backend.dask.test_arrays import flat, matrix
 from tests.conformance.fuzz.drawing import draw
 from tests.conformance.fuzz.program import Program
 from treadle.backend.cuda.several.peers import MAIN
+from treadle.skeletons.lower.fold import gpu_columns as fold_columns
+from treadle.skeletons.lower.fold import gpu_rows
+from treadle.skeletons.lower.scan import gpu as scans
+from treadle.skeletons.lower.scan import gpu_columns as scan_columns
 
 F = Callable[..., Any]
 
@@ -134,6 +139,34 @@ def test_sums_of_columns_and_rows_in_parts(shape: tuple[int, int]) -> None:
         check(lambda a, axis=axis: td.sum(td.sin(a), axis=axis) * 2, 3, matrix(shape))
 
 
+@pytest.mark.parametrize(
+    ("shape", "f"),
+    [
+        ((16, 4096), lambda a: td.sum(td.sin(a), axis=1) * 2),
+        ((16, 1100, 5), lambda a: td.sum(td.sin(a), axis=1)),
+        ((12, 2000), lambda a: td.cumsum(td.sin(a), axis=1)),
+        ((12, 400, 5), lambda a: td.cumsum(td.sin(a), axis=1)),
+    ],
+)
+def test_rows_of_a_block_are_grouped_as_in_all(
+    shape: tuple[int, ...], f: F, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A GPU splits rows and columns if there are few, as in a block.  Nothing is moved."""
+    for module, name, value in (
+        (gpu_rows, "BLOCKS", 16), (gpu_rows, "LEAST", 1),
+        (fold_columns, "BLOCKS", 16), (fold_columns, "LEAST", 1),
+        (scans, "MANY_ROWS", 8), (scan_columns, "ENOUGH", 60),
+    ):  # fmt: skip
+        monkeypatch.setattr(module, name, value)
+    a = np.random.default_rng(2).random(shape).astype(np.float32)
+    check(f, 3, a)
+    with pretended(3) as machine:
+        u = td.shard(a, 3)
+        before = machine.moved
+        td.jit(f, backend="cuda", devices=3)(u).wait()
+        assert machine.moved == before
+
+
 def test_sums_of_columns_move_totals() -> None:
     a = matrix((4096, 16))
     with pretended(2) as machine:
@@ -153,6 +186,29 @@ def test_the_benchmark(tmp_path: Path) -> None:
     inexact = ("stencil loop, weak", "product, one Strassen level")
     assert all(x["same_bits"] for x in several if x["work"] not in inexact)
     assert "| transposition |" in (tmp_path / "gpus.md").read_text(encoding="utf-8")
+
+
+def test_the_benchmark_goes_on_where_jax_does_not_return() -> None:
+    worker = """
+import json, sys, time
+print(8, flush=True)
+for line in sys.stdin:
+    name, n, d = json.loads(line)
+    if d == 4:
+        break
+    time.sleep(60 * (d == 2))
+    print(json.dumps(n / d if name == "sum" else "no memory"), flush=True)
+"""
+    jax = gpus.Jax(1.0, [sys.executable, "-c", worker])
+    total, rows = gpus.WORKS[2], gpus.WORKS[3]
+    try:
+        assert jax.ask(total, 6, 1) == 6.0
+        assert jax.ask(total, 6, 2) == "no result within 1 s"
+        assert jax.ask(total, 6, 3) == 2.0  # by another process
+        assert jax.ask(rows, 6, 1) == "no memory"
+        assert jax.ask(total, 6, 4) == "the process ended"
+    finally:
+        jax.stop()
 
 
 def test_only_halos_are_moved() -> None:
