@@ -39,35 +39,10 @@ from .node import (
 from .simplify import apply
 from .types import ScalarType
 
-__all__ = [
-    "ArrayLoop",
-    "Barrier",
-    "Branch",
-    "Check",
-    "Combine",
-    "Fold",
-    "FoldSeg",
-    "Generate",
-    "Input",
-    "Label",
-    "Leaf",
-    "Library",
-    "Matmul",
-    "Node",
-    "Output",
-    "Permute",
-    "Recurrence",
-    "Scan",
-    "Scope",
-    "Shape",
-    "canonical_combine",
-    "indices",
-    "inner_inputs",
-    "is_identity_read",
-    "known",
-    "result_variables",
-    "topological",
-]
+__all__ = ["ArrayLoop", "Barrier", "Branch", "Check", "Combine", "Fold", "FoldSeg", "Generate",
+           "Input", "Label", "Leaf", "Library", "Matmul", "Node", "Output", "Permute", "Recurrence",
+           "Scan", "Scope", "Shape", "canonical_combine", "indices", "inner_inputs",
+           "is_identity_read", "known", "result_variables", "topological"]  # fmt: skip
 
 
 class Input(Node):

@@ -265,15 +265,5 @@ def reads_of(roots: Sequence[Expr]) -> list[Read]:
     return [e for e in walk(roots) if isinstance(e, Read)]
 
 
-__all__ = [
-    "Axis",
-    "Chunks",
-    "Following",
-    "Known",
-    "Numbers",
-    "Spans",
-    "edges",
-    "even",
-    "follows",
-    "reads_of",
-]
+__all__ = ["Axis", "Chunks", "Following", "Known", "Numbers", "Spans", "edges", "even", "follows",
+           "reads_of"]  # fmt: skip

@@ -7,13 +7,5 @@ from . import loops as loops
 from .custom import fixed_point, rule
 from .gradients import check_grad, grad, jvp, stop, value_and_grad, vjp
 
-__all__ = [
-    "check_grad",
-    "fixed_point",
-    "grad",
-    "jvp",
-    "rule",
-    "stop",
-    "value_and_grad",
-    "vjp",
-]
+__all__ = ["check_grad", "fixed_point", "grad", "jvp", "rule", "stop", "value_and_grad",
+           "vjp"]  # fmt: skip

@@ -25,22 +25,6 @@ from ..products.tables import (
     power,
 )
 
-__all__ = [
-    "LADERMAN",
-    "NAMED",
-    "STANDARD",
-    "STRASSEN",
-    "WINOGRAD",
-    "BilinearAlgorithm",
-    "ErrorBound",
-    "Instance",
-    "Stage",
-    "algorithm_of",
-    "bound_factor",
-    "error_bound",
-    "growth",
-    "instances",
-    "power",
-    "stages",
-    "variants",
-]
+__all__ = ["LADERMAN", "NAMED", "STANDARD", "STRASSEN", "WINOGRAD", "BilinearAlgorithm",
+           "ErrorBound", "Instance", "Stage", "algorithm_of", "bound_factor", "error_bound",
+           "growth", "instances", "power", "stages", "variants"]  # fmt: skip

@@ -17,28 +17,9 @@ from .patterns import Pattern, Placed, Trace, matmul_pattern, stencil_pattern, t
 from .simulation import Simulation, cache_needed, capacity_sweep, line_loads, simulate
 from .thumbnails import pictured as _pictured
 
-__all__ = [
-    "Cache",
-    "Lru",
-    "Pattern",
-    "Placed",
-    "RandomFour",
-    "Sectored",
-    "SetAssociative",
-    "Simulation",
-    "StepLru",
-    "Trace",
-    "cache_needed",
-    "capacity_sweep",
-    "line_loads",
-    "matmul_pattern",
-    "plot_order",
-    "plot_predictions",
-    "plot_sweep",
-    "plot_tuning",
-    "simulate",
-    "stencil_pattern",
-    "transpose_pattern",
-]
+__all__ = ["Cache", "Lru", "Pattern", "Placed", "RandomFour", "Sectored", "SetAssociative",
+           "Simulation", "StepLru", "Trace", "cache_needed", "capacity_sweep", "line_loads",
+           "matmul_pattern", "plot_order", "plot_predictions", "plot_sweep", "plot_tuning",
+           "simulate", "stencil_pattern", "transpose_pattern"]  # fmt: skip
 
 Layer._pictured = _pictured

@@ -13,14 +13,5 @@ from .own import lowered, naming_no_function, own_program, plane_shapes
 from .page import PageError, Shown, Variant, page
 from .presets import presets
 
-__all__ = [
-    "PageError",
-    "Shown",
-    "Variant",
-    "lowered",
-    "naming_no_function",
-    "own_program",
-    "page",
-    "plane_shapes",
-    "presets",
-]
+__all__ = ["PageError", "Shown", "Variant", "lowered", "naming_no_function", "own_program", "page",
+           "plane_shapes", "presets"]  # fmt: skip

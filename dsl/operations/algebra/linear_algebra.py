@@ -43,35 +43,10 @@ from .decompositions import (
 )
 from .norms import matrix_norm, norm, vector_norm
 
-__all__ = [
-    "LinAlgError",
-    "cholesky",
-    "cross",
-    "det",
-    "diagonal",
-    "eigh",
-    "eigvalsh",
-    "inv",
-    "lstsq",
-    "lu",
-    "matmul",
-    "matrix_norm",
-    "matrix_power",
-    "matrix_rank",
-    "matrix_transpose",
-    "norm",
-    "outer",
-    "pinv",
-    "qr",
-    "slogdet",
-    "solve",
-    "svd",
-    "svdvals",
-    "tensordot",
-    "trace",
-    "vecdot",
-    "vector_norm",
-]
+__all__ = ["LinAlgError", "cholesky", "cross", "det", "diagonal", "eigh", "eigvalsh", "inv",
+           "lstsq", "lu", "matmul", "matrix_norm", "matrix_power", "matrix_rank",
+           "matrix_transpose", "norm", "outer", "pinv", "qr", "slogdet", "solve", "svd", "svdvals",
+           "tensordot", "trace", "vecdot", "vector_norm"]  # fmt: skip
 
 
 @operation

@@ -43,26 +43,9 @@ from .row_major import (
 )
 from .slicing import from_either_end, integer_index, slice_axis, within
 
-__all__ = [
-    "backpermute",
-    "broadcast_to",
-    "diagonal",
-    "expand_dims",
-    "flatten",
-    "flip",
-    "gather",
-    "permute_dims",
-    "ravel",
-    "replicate",
-    "reshape",
-    "reverse",
-    "roll",
-    "squeeze",
-    "swapaxes",
-    "take",
-    "take_along_axis",
-    "transpose",
-]
+__all__ = ["backpermute", "broadcast_to", "diagonal", "expand_dims", "flatten", "flip", "gather",
+           "permute_dims", "ravel", "replicate", "reshape", "reverse", "roll", "squeeze",
+           "swapaxes", "take", "take_along_axis", "transpose"]  # fmt: skip
 
 # --- reshape ---------------------------------------------------------------------------------
 

@@ -45,31 +45,9 @@ from ..common import label_of, operation, rounded_product, trace_elements
 from ..elements.functions import cast, log10, power, where
 from .row_major import greatest, minus, plus
 
-__all__ = [
-    "arange",
-    "array",
-    "asarray",
-    "astype",
-    "copy",
-    "empty",
-    "empty_like",
-    "eye",
-    "fill",
-    "from_dlpack",
-    "full",
-    "full_like",
-    "generate",
-    "geomspace",
-    "iota",
-    "linspace",
-    "logspace",
-    "ones",
-    "ones_like",
-    "the",
-    "unit",
-    "zeros",
-    "zeros_like",
-]
+__all__ = ["arange", "array", "asarray", "astype", "copy", "empty", "empty_like", "eye", "fill",
+           "from_dlpack", "full", "full_like", "generate", "geomspace", "iota", "linspace",
+           "logspace", "ones", "ones_like", "the", "unit", "zeros", "zeros_like"]  # fmt: skip
 
 _FILL = Label("fill")
 #: What an array is made of: data, or nested lists of it.

@@ -32,31 +32,10 @@ from .index_space import (
 from .joining import concatenate
 from .making import iota, the
 
-__all__ = [
-    "append",
-    "array_split",
-    "atleast_1d",
-    "atleast_2d",
-    "atleast_3d",
-    "broadcast_arrays",
-    "column_stack",
-    "dsplit",
-    "dstack",
-    "fliplr",
-    "flipud",
-    "hsplit",
-    "hstack",
-    "matrix_transpose",
-    "moveaxis",
-    "repeat",
-    "rollaxis",
-    "rot90",
-    "split",
-    "tile",
-    "unstack",
-    "vsplit",
-    "vstack",
-]
+__all__ = ["append", "array_split", "atleast_1d", "atleast_2d", "atleast_3d", "broadcast_arrays",
+           "column_stack", "dsplit", "dstack", "fliplr", "flipud", "hsplit", "hstack",
+           "matrix_transpose", "moveaxis", "repeat", "rollaxis", "rot90", "split", "tile",
+           "unstack", "vsplit", "vstack"]  # fmt: skip
 
 
 @operation

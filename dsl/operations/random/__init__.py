@@ -11,19 +11,5 @@ from .distributions import beta, exponential, gamma, normal, poisson
 from .philox import fold_in, key, split
 from .uniforms import bits, integers, uniform
 
-__all__ = [
-    "beta",
-    "bits",
-    "choice",
-    "exponential",
-    "fold_in",
-    "gamma",
-    "integers",
-    "key",
-    "normal",
-    "permutation",
-    "poisson",
-    "shuffle",
-    "split",
-    "uniform",
-]
+__all__ = ["beta", "bits", "choice", "exponential", "fold_in", "gamma", "integers", "key", "normal",
+           "permutation", "poisson", "shuffle", "split", "uniform"]  # fmt: skip

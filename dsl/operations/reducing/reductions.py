@@ -38,22 +38,8 @@ from ..elements.mapping import imap
 from ..indexing.row_major import linear, product
 from .folds import fold1, not_empty, split_axes, with_unit_axis
 
-__all__ = [
-    "all",
-    "amax",
-    "amin",
-    "any",
-    "argmax",
-    "argmin",
-    "count_nonzero",
-    "max",
-    "mean",
-    "min",
-    "prod",
-    "std",
-    "sum",
-    "var",
-]
+__all__ = ["all", "amax", "amin", "any", "argmax", "argmin", "count_nonzero", "max", "mean", "min",
+           "prod", "std", "sum", "var"]  # fmt: skip
 
 
 def reduce(

@@ -21,20 +21,8 @@ from ..indexing.making import full
 from ..indexing.row_major import ends
 from .reductions import summed_type
 
-__all__ = [
-    "cummax",
-    "cummin",
-    "cumprod",
-    "cumsum",
-    "cumulative_prod",
-    "cumulative_sum",
-    "scanl",
-    "scanl1",
-    "scanl_total",
-    "scanr",
-    "scanr1",
-    "scanr_total",
-]
+__all__ = ["cummax", "cummin", "cumprod", "cumsum", "cumulative_prod", "cumulative_sum", "scanl",
+           "scanl1", "scanl_total", "scanr", "scanr1", "scanr_total"]  # fmt: skip
 
 
 def scan_array(

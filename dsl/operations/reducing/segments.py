@@ -22,16 +22,8 @@ from ..elements.functions import maximum, minimum, where
 from ..indexing.row_major import ends
 from .scans import scan_array
 
-__all__ = [
-    "fold1_seg",
-    "fold_seg",
-    "scanl1_seg",
-    "scanl_seg",
-    "scanl_total_seg",
-    "scanr1_seg",
-    "scanr_seg",
-    "scanr_total_seg",
-]
+__all__ = ["fold1_seg", "fold_seg", "scanl1_seg", "scanl_seg", "scanl_total_seg", "scanr1_seg",
+           "scanr_seg", "scanr_total_seg"]  # fmt: skip
 
 # --- offsets of segments ---------------------------------------------------------------------
 

@@ -13,16 +13,5 @@ from .judging import Verdict, judge
 from .program import Line, Manner, Program
 from .shrinking import shrink
 
-__all__ = [
-    "GENERATED",
-    "NOT_GENERATED",
-    "Line",
-    "Manner",
-    "Program",
-    "Summary",
-    "Verdict",
-    "campaign",
-    "draw",
-    "judge",
-    "shrink",
-]
+__all__ = ["GENERATED", "NOT_GENERATED", "Line", "Manner", "Program", "Summary", "Verdict",
+           "campaign", "draw", "judge", "shrink"]  # fmt: skip
