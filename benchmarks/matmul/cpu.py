@@ -8,8 +8,11 @@
 
 Contenders alternate, in both directions, and the least time of each counts.  "asleep" repeats the
 plain products after pauses in which the threads of BLAS go to sleep; "behind a kernel" right after
-a kernel on treadle's threads.  Results are checked against float64 and kept as JSON and a table in
-benchmarks/results.  `--quick` takes fewer extents and rounds.
+a kernel on treadle's threads.  Rows of the results are checked against float64.  What is measured
+is kept as JSON and a table in benchmarks/results (`--out`).
+
+All of it takes about as long as `--budget` says, the large extents last: those that would take
+longer than what is left are named, not measured.
 """
 
 from __future__ import annotations
@@ -31,10 +34,12 @@ from benchmarks.harness import round_robin
 from treadle.backend.native.runtime.threads import thread_count
 
 RESULTS = Path(__file__).resolve().parents[1] / "results"
-EXTENTS, QUICK = (256, 512, 1024, 2048, 4096), (256, 1024)
+EXTENTS = (256, 512, 1024, 2048, 4096)
 SMALL = (2, 3, 4, 8, 16, 32, 48, 64)
-#: Seconds of calls of each contender, rounds at least and at most.
-SECONDS, FEWEST, MOST = 0.8, 5, 200
+#: Rounds at least (one in each direction) and at most.
+FEWEST, MOST = 2, 200
+#: Calls of products that the rows of one extent take at least, and rows that are checked.
+CALLS, CHECKED = 40, 64
 #: Bytes of the operands and results of many small products.
 BYTES = 60e6
 #: Seconds after which the threads of OpenBLAS are asleep.
@@ -43,15 +48,16 @@ PAUSE = 0.1
 Run = Callable[[], Any]
 
 
-def least(runs: Mapping[str, Run], before: Run = lambda: None, share: float = 1.0
-          ) -> dict[str, float]:  # fmt: skip
-    """The least seconds of each contender; `before` runs ahead of every call, untimed."""
-    first = max(_seconds(run, before) for run in runs.values() for _ in range(2))
-    rounds = int(min(MOST, max(FEWEST, share * SECONDS / first)))
+def least(runs: Mapping[str, Run], seconds: float, before: Run = lambda: None) -> dict[str, float]:
+    """The least seconds of each contender in rounds of about so many seconds; `before` runs ahead
+    of every call, untimed."""
     best = dict.fromkeys(runs, float("inf"))
-    for r in range(rounds):
+    start = perf_counter()
+    for r in range(MOST):
         for name in round_robin(list(runs), r):
             best[name] = min(best[name], _seconds(runs[name], before))
+        if r + 1 >= FEWEST and perf_counter() - start >= seconds:
+            break
     return best
 
 
@@ -78,8 +84,9 @@ def by_numpy(a: Any, b: Any, bias: Any, out: Any) -> Any:
     return np.maximum(out, 0, out=out)
 
 
-def square(n: int, name: str, share: float) -> list[dict[str, Any]]:
-    """The rows of one extent and type."""
+def square(n: int, name: str, seconds: float) -> list[dict[str, Any]]:
+    """The rows of one extent and type, in about so many seconds."""
+    start = perf_counter()
     rng = np.random.default_rng(n)
     a, b = (rng.standard_normal((n, n)).astype(name) for _ in range(2))
     bias, out, other = rng.standard_normal(n).astype(name), np.empty_like(a), np.ones(1 << 20, "f4")
@@ -89,10 +96,12 @@ def square(n: int, name: str, share: float) -> list[dict[str, Any]]:
         chosen(a, b)
     level = td.jit(lambda a, b: td.strassen(a, b), backend="native")
     kernel = td.jit(lambda x: x * 2 + 1, backend="native")
-    exact = a.astype(np.float64) @ b
-    for function, want in ((plain, exact), (level, exact)):
-        right(function(a, b), want, n)
-    right(fused(a, b, bias), np.maximum(exact + bias, 0), n)
+    few = slice(0, None, -(-n // CHECKED))
+    exact = a[few].astype(np.float64) @ b
+    levels = {"strassen": lambda: level(a, b)} if n >= 1024 else {}
+    for run in (lambda: plain(a, b), *levels.values()):
+        right(run()[few], exact, n)
+    right(fused(a, b, bias)[few], np.maximum(exact + bias, 0), n)
 
     def fast() -> Any:
         with td.precision(fast=True):
@@ -102,22 +111,24 @@ def square(n: int, name: str, share: float) -> list[dict[str, Any]]:
         return np.matmul(a, b, out=out)
 
     both = {"treadle": lambda: plain(a, b), "NumPy": numpy}
-    found = {
-        "plain": least(both, share=share),
-        "plain, asleep": least(both, lambda: sleep(PAUSE), share / 4),
-        "plain, behind a kernel": least(both, lambda: kernel(other), share),
-        "layer": least({"treadle": lambda: fused(a, b, bias),
-                        "NumPy": lambda: by_numpy(a, b, bias, out)}, share=share),
-        "chosen": least({"treadle": fast, "NumPy": numpy}, share=share),
-    }  # fmt: skip
-    if n >= 1024:
-        found["strassen"] = least({"treadle": lambda: level(a, b), "NumPy": numpy}, share=share)
+    layers = {"treadle": lambda: fused(a, b, bias), "NumPy": lambda: by_numpy(a, b, bias, out)}
+    works: dict[str, tuple[Mapping[str, Run], Run]] = {
+        "plain": (both, lambda: None),
+        "plain, asleep": (both, lambda: sleep(PAUSE)),
+        "plain, behind a kernel": (both, lambda: kernel(other)),
+        "layer": (layers, lambda: None),
+        "chosen": ({"treadle": fast, "NumPy": numpy}, lambda: None),
+        **{w: ({"treadle": run, "NumPy": numpy}, lambda: None) for w, run in levels.items()},
+    }
+    each = max(0.0, seconds - (perf_counter() - start)) / len(works)
+    found = {w: least(runs, each, before) for w, (runs, before) in works.items()}
     return [{"work": work, "type": name, "n": n, "count": 1, **times}
             for work, times in found.items()]  # fmt: skip
 
 
-def small(n: int, name: str, share: float) -> list[dict[str, Any]]:
-    """Many products with an epilogue."""
+def small(n: int, name: str, seconds: float) -> list[dict[str, Any]]:
+    """Many products with an epilogue, in about so many seconds."""
+    start = perf_counter()
     count = int(BYTES / (3 * n * n * np.dtype(name).itemsize))
     rng = np.random.default_rng(n)
     a, b = (rng.standard_normal((count, n, n)).astype(name) for _ in range(2))
@@ -127,7 +138,8 @@ def small(n: int, name: str, share: float) -> list[dict[str, Any]]:
     want = np.maximum(a[few].astype(np.float64) @ b[few] + bias, 0)
     right(fused(a, b, bias)[few], want, n)
     times = least({"treadle": lambda: fused(a, b, bias),
-                   "NumPy": lambda: by_numpy(a, b, bias, out)}, share=share)  # fmt: skip
+                   "NumPy": lambda: by_numpy(a, b, bias, out)},
+                  max(0.0, seconds - (perf_counter() - start)))  # fmt: skip
     return [{"work": "many", "type": name, "n": n, "count": count, **times}]
 
 
@@ -143,30 +155,48 @@ def table(rows: list[dict[str, Any]]) -> str:
     return "\n".join(f"| {line} |" for line in lines) + "\n"
 
 
-def main(arguments: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="benchmarks.matmul.cpu", description=__doc__)
-    parser.add_argument("--quick", action="store_true")
-    given = parser.parse_args(arguments)
-    extents, share = (QUICK, 0.2) if given.quick else (EXTENTS, 1.0)
+def measured(budget: float) -> tuple[list[dict[str, Any]], list[str]]:
+    """The rows of all extents and types, and the names of what would have taken too long."""
+    start = perf_counter()
+    tasks = [(of, n, name) for of, extents in ((square, EXTENTS[:-1]), (small, SMALL),
+                                               (square, EXTENTS[-1:]))
+             for n in extents for name in ("float32", "float64")]  # fmt: skip
     rows: list[dict[str, Any]] = []
-    for name in ("float32", "float64"):
-        for n in extents:
-            rows += square(n, name, share)
-        for n in SMALL:
-            rows += small(n, name, share)
+    missing = []
+    for done, (of, n, name) in enumerate(tasks):
+        left = budget - (perf_counter() - start)
+        known = [r for r in rows if r["work"] == "plain" and r["type"] == name]
+        needed = CALLS * known[-1]["NumPy"] * (n / known[-1]["n"]) ** 3 if known else 0.0
+        if left <= needed * (of is square):
+            missing.append(f"{of.__name__} {name} {n}")
+        else:
+            rows += of(n, name, left / (len(tasks) - done))
+    return rows, missing
+
+
+def main(arguments: list[str] | None = None) -> int:
+    raw = argparse.RawDescriptionHelpFormatter
+    parser = argparse.ArgumentParser("benchmarks.matmul.cpu", description=__doc__,
+                                     formatter_class=raw)  # fmt: skip
+    parser.add_argument("--budget", type=float, default=150.0, help="seconds in all")
+    parser.add_argument("--out", type=Path, default=RESULTS, help="a folder for the results")
+    given = parser.parse_args(arguments)
+    rows, missing = measured(given.budget)
     today = datetime.date.today().isoformat()
     about = {
         "date": today, "device": provenance.describe(provenance.processor()),
         "threads": thread_count(), "processors": os.cpu_count(), "commit": provenance.commit(),
-        "command": "python -m benchmarks.matmul.cpu", "packages": provenance.versions(("numpy",)),
+        "command": f"python -m benchmarks.matmul.cpu --budget {given.budget:g}",
+        "not measured": missing, "packages": provenance.versions(("numpy",)),
     }  # fmt: skip
-    print(f"{about['device']}, {about['threads']} threads\n\n{table(rows)}")
-    if not given.quick:
-        path = RESULTS / f"products-cpu-{today}"
-        data = json.dumps({**about, "rows": rows}, indent=1)
-        path.with_suffix(".json").write_text(f"{data}\n", encoding="utf-8")
-        page = f"`{about['command']}`, {about['device']}, {about['threads']} threads, {today}"
-        path.with_suffix(".md").write_text(f"{page}\n\n{table(rows)}", encoding="utf-8")
+    page = f"`{about['command']}`, {about['device']}, {about['threads']} threads, {today}\n\n"
+    page += table(rows) + "".join(f"\nNot measured in this time: {m}\n" for m in missing)
+    print(page)
+    given.out.mkdir(parents=True, exist_ok=True)
+    path = given.out / f"products-cpu-{today}"
+    data = json.dumps({**about, "rows": rows}, indent=1)
+    path.with_suffix(".json").write_text(f"{data}\n", encoding="utf-8")
+    path.with_suffix(".md").write_text(page, encoding="utf-8")
     return 0
 
 
