@@ -448,26 +448,53 @@ def table(report: dict[str, Any]) -> str:
 
 
 def picture(report: dict[str, Any], path: Path) -> None:
-    """Speed-ups over the number of GPUs."""
+    """For each program a bar for each number of GPUs: how many times as fast as one."""
     try:
         plt = importlib.import_module("matplotlib.pyplot")
     except ImportError:
         return
     lines = [x for x in report["lines"] if not x["error"]]
-    if not lines:
+    counted = sorted({x["devices"] for x in lines} - {1})
+    if not counted:
         return
     names = list(dict.fromkeys(x["work"] for x in lines))
-    figure, axes = plt.subplots(figsize=(7, 5))
-    for name in names:
-        mine = [(x["devices"], x["speedup"]) for x in lines if x["work"] == name]
-        axes.plot(*zip(*mine, strict=True), marker="o", label=name)
-    most = max(x["devices"] for x in lines)
-    axes.plot([1, most], [1, most], color="grey", linestyle=":")
-    axes.set_xlabel("GPUs")
-    axes.set_ylabel("times as fast as one GPU (weak: as much work)")
-    axes.legend(fontsize=7)
-    figure.tight_layout()
-    figure.savefig(path, dpi=150)
+    most, height = counted[-1], 0.8 / len(counted)
+    figure, axes = plt.subplots(figsize=(9, 0.62 * len(names) + 1.4))
+    shades = plt.get_cmap("Blues")(np.linspace(0.4, 0.85, len(counted)))
+    for d, shade in zip(counted, shades, strict=True):
+        axes.axvline(d, color=shade, linestyle=":", zorder=0)
+    for k, name in enumerate(names):
+        mine = {x["devices"]: x for x in lines if x["work"] == name}
+        one = mine[1]["seconds"]
+        for n, (d, shade) in enumerate(zip(counted, shades, strict=True)):
+            if d not in mine:
+                continue
+            place = k + (n - (len(counted) - 1) / 2) * height
+            speed = mine[d]["speedup"]
+            axes.barh(place, speed, 0.9 * height, color=shade, label=f"{d} GPUs" if not k else None)
+            axes.plot([speed * mine[d]["seconds"] / mine[d]["predicted"]], [place], "|",
+                      color="black", markersize=60 * height / 2,
+                      label="predicted" if not k and d == most else None)  # fmt: skip
+        last = mine[max(mine)]
+        text = f"{_three(one)} → {_three(last['seconds'])} ms"
+        if isinstance(last["jax"], float):
+            text += f" (JAX {_three(last['jax'])})"
+        axes.text(1.02 * most + 0.45, k, text, va="center", fontsize=8)
+    axes.set_yticks(range(len(names)), names)
+    axes.invert_yaxis()
+    axes.set_xlim(0, most + 0.4)
+    axes.set_xticks(range(most + 1))
+    axes.set_xlabel(f"times as fast as one GPU; on the right, ms on 1 and on {most} GPUs")
+    axes.legend(fontsize=8, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=4, frameon=False)
+    for side in ("top", "right"):
+        axes.spines[side].set_visible(False)
+    figure.savefig(path, dpi=130, bbox_inches="tight")
+    plt.close(figure)
+
+
+def _three(seconds: float) -> str:
+    """Milliseconds, three digits of them."""
+    return f"{seconds * 1e3:#.3g}" if seconds < 0.9995 else f"{seconds * 1e3:,.0f}"
 
 
 def main(argv: list[str] | None = None) -> int:
