@@ -11,6 +11,10 @@ import numpy as np
 
 #: Along an axis, one piece of a buffer: the indices in the buffer, then those in the chunk.
 Piece = tuple[int, int, int, int]
+#: How a buffer is put together: of pieces along each axis, or of one whole chunk (None).
+Cut = tuple[tuple[Piece, ...], ...] | None
+#: A piece that is all of an array of rank 1, after those before it; its extent is known when it is.
+ALL: Piece = (0, -1, 0, -1)
 
 
 class Block:
@@ -25,7 +29,7 @@ class Block:
 
     def __init__(
         self,
-        cuts: tuple[tuple[tuple[Piece, ...], ...] | None, ...],
+        cuts: tuple[Cut, ...],
         numbers: tuple[Any, ...],
         kept: tuple[tuple[slice | None, ...] | None, ...],
         flat: tuple[slice | None, ...] = (),
@@ -36,10 +40,12 @@ class Block:
         return Block, (self.cuts, self.numbers, self.kept, self.flat)
 
 
-def assembled(cut: tuple[tuple[Piece, ...], ...] | None, pieces: Sequence[Any], dtype: Any) -> Any:
-    """A buffer put together from chunks, in row-major order; `cut` None: the one chunk itself."""
+def assembled(cut: Cut, pieces: Sequence[Any], dtype: Any) -> Any:
+    """A buffer put together from chunks, in row-major order."""
     if cut is None:
         return np.asarray(pieces[0], order="C")
+    if cut and cut[0][:1] == (ALL,):
+        return np.concatenate(pieces)
     if len(pieces) == 1:
         return np.asarray(pieces[0][tuple(slice(p[2], p[3]) for (p,) in cut)], order="C")
     made = np.empty(tuple(along[-1][1] if along else 0 for along in cut), dtype)
@@ -57,4 +63,4 @@ def kept(block: Block, found: Sequence[Any]) -> list[Any]:
     ]
 
 
-__all__ = ["Block", "Piece", "assembled", "kept"]
+__all__ = ["ALL", "Block", "Cut", "Piece", "assembled", "kept"]

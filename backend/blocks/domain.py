@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from treadle.dsl.analysis.bounds import Intervals, Range, whole
 from treadle.dsl.analysis.polynomial import polynomial
 from treadle.dsl.expr import Const, Expr, Extent, Index, Loop, Param, Read, Var, walk
+from treadle.dsl.graph import Leaf
 from treadle.dsl.graphs.names import evaluate
 
 #: An int64 for every block of a grid.
@@ -146,15 +147,24 @@ class Known:
 class Spans:
     """The least and the greatest values of index expressions in every block of a domain."""
 
-    def __init__(self, axes: Mapping[int, Axis], known: Known, roots: Sequence[Expr]) -> None:
-        """`axes`: what `Index(k)` is the index of."""
-        self.axes, self.known = axes, known
+    def __init__(
+        self,
+        axes: Mapping[int, Axis],
+        known: Known,
+        roots: Sequence[Expr],
+        constants: Mapping[Leaf, Numbers],
+    ) -> None:
+        """`axes`: what `Index(k)` is the index of; `constants`: arrays of rank 1 with known
+        elements."""
+        self.axes, self.known, self.constants = axes, known, constants
         self.counters = {e.vars[0]: e.count for e in walk(roots) if isinstance(e, Loop)}
 
     def of(self, e: Expr) -> tuple[Numbers, Numbers] | None:
         """The range of an int64 expression; None if it depends on what arrays hold."""
         leaves = [x for x in walk((e,)) if not (x.args or x.scoped)]
-        if e.reads or not all(self._is_known(x) for x in leaves):
+        if e.reads:
+            return self._by_blocks(e, [x for x in leaves if self._is_known(x)])
+        if not all(self._is_known(x) for x in leaves):
             return None
         found = self._affine(e)
         return self._by_blocks(e, leaves) if found is None else found
@@ -203,12 +213,15 @@ class Spans:
         """Interval arithmetic, block by block."""
         used = [x for x in leaves if not isinstance(x, Const)]
         ends = {x: self._leaf(x) for x in used}
+        hull = {x: (int(a.min()), int(b.max())) for x, (a, b) in ends.items()}
+        if _Block(hull, self.constants).range(e) == whole(e.type):
+            return None
         shape = np.broadcast_shapes(*(low.shape for low, _ in ends.values()), ())
         low, high = np.empty(shape, np.int64), np.empty(shape, np.int64)
         wide = {x: [np.broadcast_to(side, shape) for side in both] for x, both in ends.items()}
         for at in product(*map(range, shape)):
             held = {x: (int(a[at]), int(b[at])) for x, (a, b) in wide.items()}
-            found = _Block(held).range(e)
+            found = _Block(held, self.constants).range(e)
             if found == whole(e.type):
                 return None
             low[at], high[at] = found
@@ -218,11 +231,15 @@ class Spans:
 class _Block(Intervals):
     """Ranges in one block."""
 
-    def __init__(self, leaves: Mapping[Expr, Range]) -> None:
+    def __init__(self, leaves: Mapping[Expr, Range], constants: Mapping[Leaf, Numbers]) -> None:
         super().__init__()
-        self.leaves = leaves
+        self.leaves, self.constants = leaves, constants
 
     def leaf(self, e: Expr) -> Range:
+        if isinstance(e, Read) and Leaf(e.node, e.component) in self.constants:
+            low, high = self.range(e.args[0])
+            held = self.constants[Leaf(e.node, e.component)][max(low, 0) : high + 1]
+            return (int(held.min()), int(held.max())) if held.size else (0, 0)
         return self.leaves[e] if e in self.leaves else super().leaf(e)
 
 

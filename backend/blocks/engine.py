@@ -32,7 +32,8 @@ class Engine:
     `separate`: blocks run in other processes, to which Python functions cannot travel.  `single`:
     a kernel is cut along one axis at most, which for results is the first one.  `beside`: parts of
     an array are where they are computed, so a block is computed from the part that is there, and
-    what needs other parts by itself, beside it (`Axis.beside`).
+    what needs other parts by itself, beside it (`Axis.beside`).  `exchanges`: blocks can read parts
+    of arrays that earlier blocks determine (`Buffer.windows`).
     """
 
     name: str
@@ -46,6 +47,7 @@ class Engine:
     separate: bool = True
     single: bool = False
     beside: bool = False
+    exchanges: bool = False
 
     def leaf(self, node: Fold, count: int) -> int:
         """The elements of a leaf of a fold of `count` elements."""

@@ -29,13 +29,17 @@ from treadle.dsl.graph import (
     Input,
     Label,
     Leaf,
+    Library,
     Matmul,
     Node,
+    Output,
     Permute,
     Recurrence,
     Scan,
+    indices,
     topological,
 )
+from treadle.dsl.libraries.sort import sorted_axis
 from treadle.dsl.types import int64
 from treadle.skeletons.ir import arithmetic as at
 
@@ -80,6 +84,9 @@ class Buffer:
     periodic: list[bool]
     #: The program gets elements `flat[0]` … `flat[1]` − 1 of the buffer, in row-major order.
     flat: tuple[Numbers, Numbers] | None = None
+    #: An array of earlier stages, with the elements that each block reads of each chunk of an array
+    #: of rank 1, [block, chunk, first and last + 1]; `low` and `high` have as many at most.
+    windows: Leaf | None = None
 
 
 @dataclass
@@ -182,6 +189,11 @@ def shape_of(node: Node) -> Shape:
                 scopes,
                 [(*batch, m, n) for _ in node.outputs],
             )
+        case Library() if (axis := sorted_axis(node.operation)) is not None:
+            rank = tuple(range(len(node.outs[0].shape)))
+            free = tuple(k for k in rank if k != axis)
+            rows = tuple(leaf.at(*indices(len(rank))) for leaf in node.arguments)
+            return Shape(node.outs[0].shape, free, [_Scope(rows, rank)], [rank])
     raise NoRule(f"there is no rule for {node.label} on blocks")
 
 
@@ -205,13 +217,14 @@ class Localiser:
         sizes: Mapping[int, tuple[int, ...]] | None = None,
         free: Sequence[int] | None = None,
         result: bool = False,
+        constants: Mapping[Leaf, Numbers] | None = None,
     ) -> None:
-        """`grids`: the chunks of all arrays.  `sizes`: the blocks along some axes.  `free`: the
-        axes that may be cut, if not those of the node's domain.  `result`: whether the node
-        computes a result of the program."""
+        """`grids`: the chunks of all arrays, and `constants` those whose elements are known.
+        `sizes`: the blocks along some axes.  `free`: the axes that may be cut, if not those of the
+        node's domain.  `result`: whether the node computes a result of the program."""
         self.given = dict(sizes or {})
         self.node, self.known, self.grids, self.engine = node, known, grids, engine
-        self.is_result = result
+        self.is_result, self.constants = result, constants or {}
         self.shape = shape_of(node)
         self.extents = extents_of(self.shape.extents, known, node)
         self.notes: list[str] = []
@@ -440,7 +453,7 @@ class Localiser:
         """Find the buffers of the reads in a scope; for each read, the key of its buffer and how
         each of its indices is found."""
         axes = {j: self.axes[k] for j, k in enumerate(scope.axes)}
-        spans = Spans(axes, self.known, scope.roots)
+        spans = Spans(axes, self.known, scope.roots, self.constants)
         found: dict[Read, tuple[Any, list[Any]]] = {}
         for read in reads_of(scope.roots):
             leaf = Leaf(read.node, read.component)
@@ -681,6 +694,11 @@ class Localiser:
                     "right": memos[1][node.right],
                     "epilogue": many(2, node.epilogue),
                 }
+            case Library():
+                reads = (memos[0][e] for e in self.shape.scopes[0].roots)
+                rows = [Leaf(e.node, e.component) for e in reads if isinstance(e, Read)]
+                outs = tuple(Output(sizes, o.type) for o in node.outs)
+                changes = {"arguments": tuple(rows), "outs": outs}
             case _:
                 raise NoRule(f"there is no rule for {node.label} on blocks")
         return type(node)(

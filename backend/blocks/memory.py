@@ -38,7 +38,9 @@ def require(blocks: Blocks, node: Node, allowed: int) -> None:
     needed = projected(blocks)
     if needed <= allowed:
         return
-    what = f"a block of {node.label}" if blocks.axes else f"{node.label}, {blocks.notes[0]},"
+    what = f"a block of {node.label}"
+    if not blocks.axes:
+        what = ", ".join((str(node.label), *blocks.notes[:1], ""))[:-1]
     error = MemoryLimitExceeded(
         f"{what} needs {in_bytes(needed)}, and a task may use {in_bytes(allowed)}.",
         hint="Give the arrays smaller chunks, x.rechunk(…), or tasks more memory.",

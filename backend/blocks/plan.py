@@ -25,6 +25,7 @@ from treadle.dsl.graph import (
     Input,
     Label,
     Leaf,
+    Library,
     Node,
     Permute,
     Recurrence,
@@ -35,6 +36,7 @@ from treadle.dsl.graph import (
 )
 from treadle.dsl.graphs.rebuild import Rebuilder
 from treadle.dsl.graphs.relations import checks_before, verify_checks
+from treadle.dsl.libraries.sort import sorted_axis
 from treadle.dsl.node import result_variables
 from treadle.dsl.program import TracedProgram
 from treadle.dsl.text import in_bytes
@@ -42,8 +44,10 @@ from treadle.dsl.types import int64
 from treadle.skeletons.ir import arithmetic as at
 from treadle.skeletons.lower.fold.rows import LEAVES, PARTIALS, is_exact, runs_across
 
+from . import sorting
 from .domain import Axis, Chunks, Known, edges, reads_of
 from .engine import Engine
+from .gather import Gatherer
 from .leaves import Leaves
 from .localise import Blocks, Localiser, NoRule, extents_of
 from .loops import LoopLocaliser
@@ -52,6 +56,10 @@ from .whole import inside, whole
 
 #: Loops of other operations than stencils become at most so many tasks, else one.
 UNROLLED = 20_000
+#: Bytes of an array that one task sorts.
+FEW = 1 << 20
+#: Bytes of an array of which chunks answer reads at indices that depend on data.
+LARGE = 4 << 20
 #: The largest array, in bytes, of which every block of a scatter has one.
 SMALL = 16 << 20
 
@@ -133,7 +141,9 @@ class Planner:
             if any(c.reads for c in node.checks):
                 raise NoRule("what it checks depends on what arrays hold")
             try:
-                if isinstance(node, Fold):
+                if isinstance(node, Generate):
+                    self._generate(node)
+                elif isinstance(node, Fold):
                     self._fold(node)
                 elif isinstance(node, ArrayLoop):
                     self._loop(node)
@@ -141,6 +151,8 @@ class Planner:
                     self._scan(node)
                 elif isinstance(node, Permute):
                     self._permute(node)
+                elif isinstance(node, Library):
+                    self._library(node)
                 else:
                     self._plain(node)
             except NoRule as reason:
@@ -185,7 +197,8 @@ class Planner:
         free: Sequence[int] | None = None,
     ) -> Localiser:
         result = any(leaf in self.plan.roots for leaf in node.leaves)
-        return Localiser(node, self.known, self.plan.chunks, self.engine, sizes, free, result)
+        return Localiser(node, self.known, self.plan.chunks, self.engine, sizes, free, result,
+                         self.plan.constants)  # fmt: skip
 
     def _add(self, blocks: Blocks, leaves: list[Leaf]) -> Stage:
         require(blocks, blocks.node, self.engine.allowed)
@@ -201,6 +214,26 @@ class Planner:
         """An array that is another one."""
         copy = _copy_of(leaf)
         self._add(self._local(copy).blocks(self.program.params), [made])
+
+    def _generate(self, node: Generate) -> None:
+        """Elements, for which chunks of large arrays may answer reads at indices that depend on
+        data."""
+        answered = self._gatherer().answered(node) if self.engine.exchanges else node
+        stage = self._plain(answered)
+        if answered is not node:
+            self._takes(stage, node)
+
+    def _gatherer(self) -> Gatherer:
+        def place(node: Node, last: int) -> None:
+            if not last:
+                self._place(node)
+            else:
+                extents = extents_of(node.outputs[0].shape, self.known, node)
+                ones = {k: (1,) * n for k, n in enumerate(extents[-last:], len(extents) - last)}
+                self._plain(node, ones)
+
+        most = self.engine.allowed // 8
+        return Gatherer(self.known, self.plan.chunks, min(LARGE, most), most, place, self._constant)
 
     # --- loops ---
 
@@ -276,6 +309,11 @@ class Planner:
     # --- folds ---
 
     def _fold(self, node: Fold) -> None:
+        after = self._gatherer().split(node) if self.engine.exchanges else None
+        if after is not None:
+            self._generate(after)
+            self._takes(self.plan.stages[-1], self.instead.get(node, node))
+            return
         outer = len(node.outer)
         exact = is_exact(node.combine)
         extents = extents_of((*node.outer, *node.inner), self.known, node)
@@ -342,8 +380,7 @@ class Planner:
             raise NoRule("it has one block of leaves")
         parts = []
         for blocks in (found.blocks(sizes), *([found.rest()] if found.count % found.leaf else [])):
-            parts.append([self._between(r.shape, r.type) for r in blocks.results])
-            self._add(blocks, parts[-1])
+            parts.append(self._results_of(blocks))
         self._instead(found.combined(parts[0], parts[1] if len(parts) > 1 else None), node)
 
     def _parts(self, node: Fold) -> None:
@@ -419,8 +456,7 @@ class Planner:
         blocks = self._local(bare, free=free).blocks(self.program.params)
         for result in blocks.results:
             result.axes = tuple(a if a.is_cut else None for a in blocks.axes)
-        own = [self._between(r.shape, r.type) for r in blocks.results]
-        self._add(blocks, own)
+        own = self._results_of(blocks)
         rank, count = len(node.shape), len(axis.sizes)
         # The last (first) element of every block, and the scan of these.
         ends = Input("ends", int64, (False,), kind="argument")
@@ -477,6 +513,37 @@ class Planner:
             result.axes = tuple(blocks.axes)
         self._add(blocks, list(node.leaves))
 
+    # --- sorting ---
+
+    def _library(self, node: Library) -> None:
+        """Rows that are complete in a block; one that is large is sorted by samples."""
+        if sorted_axis(node.operation) is not None and len(node.outs[0].shape) == 1:
+            (sizes,) = self.plan.chunks[node.arguments[0]]
+            size = sum(sizes) * node.arguments[0].type.numpy.itemsize
+            if (
+                self.engine.exchanges
+                and len(sizes) > 1
+                and (size > min(FEW, self.engine.allowed // 4))
+            ):
+                blocks = sorting.sort(node, sizes, self.engine, self._results_of, self._constant)
+                self._add(blocks, list(node.leaves))
+                return
+        self._plain(node)
+
+    def _results_of(self, blocks: Blocks) -> list[Leaf]:
+        """Add blocks between others; the arrays of their results."""
+        made = [self._between(r.shape, r.type) for r in blocks.results]
+        self._add(blocks, made)
+        return made
+
+    def _constant(self, values: Sequence[int]) -> Leaf:
+        """Numbers as an array of the plan."""
+        held = np.asarray(values, np.int64)
+        made = self._between(held.shape, int64)
+        self.plan.constants[made] = held
+        self.plan.chunks[made] = (held.shape,)
+        return made
+
     # --- permutes ---
 
     def _permute(self, node: Permute) -> None:
@@ -518,9 +585,7 @@ class Planner:
             result.shape = (*result.shape, *(a.count for a in axes))
             result.axes = (*result.axes, *(a.counting() for a in axes))
             result.added = len(axes)
-        partial = [self._between(result.shape, result.type) for result in blocks.results]
-        self._add(blocks, partial)
-        return partial
+        return self._results_of(blocks)
 
     def _instead(self, total: Fold, node: Fold) -> None:
         """A fold whose results are those of `node`."""
@@ -556,7 +621,7 @@ class Planner:
 def _why_one(node: Node) -> str:
     """Why a kernel that reads an array in parts is not cut."""
     match node:
-        case Scan() | Recurrence():
+        case Scan() | Recurrence() | Library():
             return "it goes along the rows, which are complete in a block"
         case Fold():
             return "what it folds is complete in a block"

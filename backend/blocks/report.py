@@ -99,10 +99,16 @@ def traffic(stage: Stage, plan: Plan) -> tuple[int, int]:
                     prod(s[k] for s, k in zip(sizes, used[0], strict=True)) if used else 0
                 )
                 continue
+            if buffer.windows is not None:
+                continue  # below
             lengths = [[p[1] - p[0] for p in along] for along in cut]
             total = prod(sum(along) for along in lengths)
             read += each * total
             moved += each * (total - prod(max(along, default=0) for along in lengths))
+    for buffer in blocks.buffers:
+        if buffer.windows is not None:
+            size = buffer.leaf.type.numpy.itemsize * int((buffer.high[0] - buffer.low[0]).sum())
+            read, moved = read + size, moved + size
     return read, moved
 
 

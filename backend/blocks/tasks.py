@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from .buffers import Block, Piece
+from .buffers import ALL, Block, Piece
 from .domain import Axis, Numbers, edges
 from .localise import Blocks, Buffer
 
@@ -95,6 +95,10 @@ def tasks(blocks: Blocks, chunks: Sequence[Sequence[Sequence[int]]]) -> Iterator
         cuts: list[Any] = []
         used: list[Any] = []
         for axes in lookups:
+            if isinstance(axes, int):
+                cuts.append(((ALL,) * axes,))
+                used.append(tuple((k,) for k in range(axes)))
+                continue
             found = [axis.at(place) for axis in axes]
             used.append(tuple(product(*[f[0] for f in found])))
             if all(f[2] for f in found):
@@ -111,7 +115,10 @@ def tasks(blocks: Blocks, chunks: Sequence[Sequence[Sequence[int]]]) -> Iterator
         yield Task(place, block, tuple(used))
 
 
-def _buffer_lookups(buffer: Buffer, chunks: Sequence[Sequence[int]]) -> list[_Lookup]:
+def _buffer_lookups(buffer: Buffer, chunks: Sequence[Sequence[int]]) -> list[_Lookup] | int:
+    """What a buffer has of the chunks along each axis; of all of them, their number."""
+    if buffer.windows is not None:
+        return len(chunks[0])
     made = []
     for low, high, periodic, sizes in zip(
         buffer.low, buffer.high, buffer.periodic, chunks, strict=True

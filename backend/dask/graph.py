@@ -15,12 +15,12 @@ import dask.array as da
 import numpy as np
 from dask.highlevelgraph import HighLevelGraph
 
-from ..blocks.domain import Chunks
+from ..blocks.domain import Chunks, edges
 from ..blocks.engine import default_chunks
 from ..blocks.plan import Plan, Stage
 from ..blocks.tasks import key_of, tasks
 from ..runtime.storage import packed
-from .worker import computed
+from .worker import computed, part_of
 
 
 def is_dask(value: Any) -> bool:
@@ -68,8 +68,10 @@ def _layers(stage: Stage, plan: Plan, held: Any, name: str) -> list[da.Array]:
     """The arrays that a stage computes."""
     blocks = stage.blocks
     sources = [held[b.leaf] for b in blocks.buffers]
+    tables = [None if b.windows is None else held[b.windows] for b in blocks.buffers]
+    needed = [*sources, *(t for t in tables if t is not None)]
     text = packed(blocks.program)
-    token = _token(text, blocks, sources)
+    token = _token(text, blocks, needed)
     label = blocks.node.label
     layer = f"{name}-{re.sub(r'[^A-Za-z0-9_]+', '_', label.name or label.operation)}-{token}"
     program = f"{layer}-program"
@@ -78,30 +80,36 @@ def _layers(stage: Stage, plan: Plan, held: Any, name: str) -> list[da.Array]:
     several = len(blocks.results) > 1
     own = f"{layer}-all" if several else layer
     first = blocks.results[0]
-    parts: list[dict[Any, Any]] = [{} for _ in blocks.results]
+    chosen: list[dict[Any, Any]] = [{} for _ in blocks.results]
     for task in tasks(blocks, [chunks_of(s) for s in sources]):
-        keys = [
-            (source, *chunk)
-            for source, used in zip(names, task.chunks, strict=True)
-            for chunk in used
-        ]
+        keys: list[Any] = []
+        for k, (source, used, table) in enumerate(zip(names, task.chunks, tables, strict=True)):
+            if table is None:
+                keys += [(source, *chunk) for chunk in used]
+                continue
+            starts = edges(plan.chunks[blocks.buffers[k].leaf][0])
+            for (number,), begin in zip(used, starts, strict=False):
+                part = (f"{layer}-part", k, *task.place, number)
+                where = (*task.place, number, begin)
+                graph[part] = (part_of, (source, number), (table.name, 0, 0, 0), *where)
+                keys.append(part)
         key = (own, *(task.place if several else key_of(first.axes, task.place)))
         graph[key] = (computed, program, task.block, *keys)
         if several:
             for k, result in enumerate(blocks.results):
                 place = key_of(result.axes, task.place)
-                parts[k][(f"{layer}-{k}", *place)] = (operator.getitem, key, k)
+                chosen[k][(f"{layer}-{k}", *place)] = (operator.getitem, key, k)
     if not several:
-        whole = HighLevelGraph.from_collections(layer, graph, dependencies=sources)
+        whole = HighLevelGraph.from_collections(layer, graph, dependencies=needed)
         return [_array(whole, layer, plan.chunks[stage.leaves[0]], first.type)]
-    base = HighLevelGraph.from_collections(own, graph, dependencies=sources)
+    base = HighLevelGraph.from_collections(own, graph, dependencies=needed)
     made = []
-    for k, (part, result) in enumerate(zip(parts, blocks.results, strict=True)):
-        layers = {**base.layers, f"{layer}-{k}": part}
-        needed = {**base.dependencies, f"{layer}-{k}": {own}}
+    for k, (own_part, result) in enumerate(zip(chosen, blocks.results, strict=True)):
+        layers = {**base.layers, f"{layer}-{k}": own_part}
+        every = {**base.dependencies, f"{layer}-{k}": {own}}
         made.append(
             _array(
-                HighLevelGraph(layers, needed),
+                HighLevelGraph(layers, every),
                 f"{layer}-{k}",
                 plan.chunks[stage.leaves[k]],
                 result.type,

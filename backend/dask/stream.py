@@ -56,7 +56,8 @@ def plan_for(program: TracedProgram, sources: Sequence[Any], params: Sequence[An
             for shape, node, source in zip(shapes, program.inputs, sources, strict=True)
         ]
         engine = Engine("files", "native", program.settings, allowed,
-                        partial(default_chunks, size=size), overhead=size / RATE)  # fmt: skip
+                        partial(default_chunks, size=size), overhead=size / RATE,
+                        exchanges=True)  # fmt: skip
         return Planner(program, shapes, chunks, params, engine).plan
 
     while True:
@@ -122,7 +123,8 @@ class Stream:
                     hint="Pass another array.",
                 )
         targets = dict(zip(self.plan.roots, outs, strict=True))
-        last = {b.leaf: k for k, s in enumerate(self.plan.stages) for b in s.blocks.buffers}
+        last = {leaf: k for k, s in enumerate(self.plan.stages) for b in s.blocks.buffers
+                for leaf in (b.leaf, b.windows) if leaf is not None}  # fmt: skip
         done = 0
         with tempfile.TemporaryDirectory(prefix="treadle-") as folder:
             for k, stage in enumerate(self.plan.stages):
@@ -176,6 +178,7 @@ def _computed(stage: Stage, held: dict[Leaf, Any], plan: Plan) -> Any:
     program = blocks.program
     sources = [held[b.leaf] for b in blocks.buffers]
     outs = [held[leaf] for leaf in stage.leaves]
+    tables = [None if b.windows is None else held[b.windows] for b in blocks.buffers]
     single = [
         tuple((sum(sizes),) for sizes in plan.chunks[b.leaf]) for b in blocks.buffers
     ]  # fmt: skip
@@ -186,12 +189,12 @@ def _computed(stage: Stage, held: dict[Leaf, Any], plan: Plan) -> Any:
         following = next(queue, None)
         task = following
         if task is not None:
-            pending.append(reader.submit(_read, program, task, sources))
+            pending.append(reader.submit(_read, program, task, sources, tables))
         while task is not None:
             following = next(queue, None)
             buffers = pending.popleft().result()
             if following is not None:
-                pending.append(reader.submit(_read, program, following, sources))
+                pending.append(reader.submit(_read, program, following, sources, tables))
             found = program.execute(buffers, task.block.numbers)
             del buffers
             while writing:
@@ -204,14 +207,19 @@ def _computed(stage: Stage, held: dict[Leaf, Any], plan: Plan) -> Any:
             writing.popleft().result()
 
 
-def _read(program: BlockProgram, task: Task, sources: Sequence[Any]) -> list[Any]:
-    """The buffers of a block."""
+def _read(
+    program: BlockProgram, task: Task, sources: Sequence[Any], tables: Sequence[Any]
+) -> list[Any]:
+    """The buffers of a block; `tables`: of which elements some of them are made."""
     made = []
-    for k, (given, cuts, source) in enumerate(
-        zip(program.inputs, task.block.cuts, sources, strict=True)
+    for k, (given, cuts, source, table) in enumerate(
+        zip(program.inputs, task.block.cuts, sources, tables, strict=True)
     ):
         pieces = len(task.chunks[k])
-        if cuts is None:
+        if table is not None:
+            windows = table[task.place[0]].tolist()
+            buffer = np.concatenate([source[low:high] for low, high in windows])
+        elif cuts is None:
             buffer = np.array(source[...], given.type.numpy, order="C")
         else:
             buffer = np.array(assembled(cuts, [source] * pieces, given.type.numpy), order="C")

@@ -7,8 +7,11 @@ of numbers, and chunks of arrays.  It changes nothing, so it can be repeated any
 from __future__ import annotations
 
 from collections import OrderedDict
+from math import prod
 from threading import Lock
 from typing import Any
+
+import numpy as np
 
 from ..blocks.buffers import Block, assembled, kept
 from ..blocks.program import BlockProgram
@@ -38,9 +41,7 @@ def computed(text: str, block: Block, *pieces: Any) -> Any:
     program = program_of(text)
     buffers, at = [], 0
     for cut, given in zip(block.cuts, program.inputs, strict=True):
-        count = 1
-        for along in cut or ():
-            count *= len(along)
+        count = prod(len(along) for along in cut or ())
         buffers.append(assembled(cut, pieces[at : at + count], given.type.numpy))
         at += count
     for k, part in enumerate(block.flat):
@@ -50,4 +51,10 @@ def computed(text: str, block: Block, *pieces: Any) -> Any:
     return arrays[0] if len(arrays) == 1 else tuple(arrays)
 
 
-__all__ = ["computed", "program_of"]
+def part_of(chunk: Any, windows: Any, block: int, number: int, first: int) -> Any:
+    """What a block reads of a chunk, the elements of an array from `first` on."""
+    low, high = windows[block, number] - first
+    return np.array(chunk[low:high])
+
+
+__all__ = ["computed", "part_of", "program_of"]

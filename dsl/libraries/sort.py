@@ -3,10 +3,16 @@
 NumPy's unstable sort of numbers uses vectors; its stable `argsort` does not, and takes ten times as
 long.  So keys become integers of the same order, and are sorted together with their indices, as
 one number each.  Keys that are too far apart for that are replaced by their ranks first.
+
+An array in parts is sorted by samples: parts are sorted by themselves (*runs*); `sort_boundaries`
+finds elements near those that begin the parts of the result, in a few samples of every run;
+`sort_places` counts what comes before them in each run, and `sort_windows` says from which
+elements of the runs each part of the result is sorted.  Equal elements come in the order of runs.
 """
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -67,10 +73,68 @@ def _integers(x: Values) -> Values:
     return made
 
 
+def boundaries(step: int, samples: Values, lengths: Values, ranks: Values) -> tuple[Values, Values]:
+    """Elements of runs that are not after, and then elements that are not before, those at `ranks`
+    of all: their keys, and for each its run and its position in it.
+
+    `samples`: the elements 0, `step`, 2·`step` … of runs of the given `lengths`, run by run.  A
+    position of −1: all elements are before it.
+    """
+    counts = -(-lengths // step)
+    run = np.repeat(np.arange(len(lengths)), counts)
+    number = np.arange(len(run)) - np.repeat(np.cumsum(counts) - counts, counts)
+    order = np.argsort(_ordered(samples), kind="stable")
+    run, number = run[order], number[order]
+    # How many elements are before each sample, at least and at most: of a run of which q samples
+    # are before it, more than step·(q − 1), and no more than step·q or all.
+    position = number * step
+    most = np.minimum(position + step, lengths[run]) - position
+    least = np.where(number == 0, 1, step)
+    most, least = np.cumsum(most) - most, np.cumsum(least) - least
+    below = np.searchsorted(most, ranks, "right") - 1
+    above = np.searchsorted(least, ranks, "left")
+    chosen = np.concatenate([below, np.minimum(above, len(run) - 1)])
+    positions = position[chosen]
+    positions[len(ranks) :][above == len(run)] = -1
+    keys = samples[order[chosen]]
+    return keys, np.stack([run[chosen], positions], axis=1)
+
+
+def places(run: Values, number: Values, keys: Values, at: Values) -> Values:
+    """How many elements of a sorted run are before the given elements of runs (see `boundaries`);
+    its own `number` is that of the run."""
+    of, position = at[:, 0], at[:, 1]
+    held, keys = _ordered(run), _ordered(keys)
+    first, last = (np.searchsorted(held, keys, side) for side in ("left", "right"))
+    own = int(number[0])
+    found = np.where(of < own, first, np.where(of > own, last, position))
+    return np.where(position < 0, len(run), found)[:, None]
+
+
+def windows(before: Values, starts: Values, ranks: Values) -> tuple[Values, Values]:
+    """For each part of the result (between two `ranks`) and each run, the indices of the elements
+    that it is made of, and how many of these come before it.
+
+    `starts`: of the runs; `before`: the places of the boundaries in each run.
+    """
+    low, high = before[: len(ranks) - 1], before[len(ranks) + 1 :]
+    return np.stack([low, high], axis=2) + starts[:, None], ranks[:-1] - low.sum(axis=1)
+
+
 register("sort", lambda axis: lambda x: sort(x, axis))
 register("argsort", lambda axis: lambda x: argsort(x, axis))
+
+
+register("sort_boundaries", lambda step: partial(boundaries, step))
+register("sort_places", lambda: places)
+register("sort_windows", lambda: windows)
 
 
 def sorting(name: str, axis: int) -> LibraryOperation:
     """The operation `sort` or `argsort` along an axis."""
     return builtin(name, (axis,))
+
+
+def sorted_axis(operation: LibraryOperation) -> int | None:
+    """The axis along which an operation sorts; None for others than `sort` and `argsort`."""
+    return operation.parameters[0] if operation.name in ("sort", "argsort") else None

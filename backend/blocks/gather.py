@@ -1,0 +1,115 @@
+"""Reads of a few elements, at indices that depend on data, of an array that is large: every chunk
+answers those that are in it, so that no task reads the whole array."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+from treadle.dsl.analysis.combines import simple_combine
+from treadle.dsl.expr import Expr, Index, Read, Var, rewrite, substitute, walk
+from treadle.dsl.graph import Fold, Generate, Label, Leaf, Node, indices
+from treadle.dsl.node import result_variables
+from treadle.dsl.types import int64
+from treadle.skeletons.ir import arithmetic as at
+
+from .domain import Chunks, Known, edges, reads_of
+
+
+@dataclass
+class Gatherer:
+    """Rewrites reads of arrays with more than `least` bytes, whose `chunks` are given, into answers
+    of chunks with no more than `most` bytes.
+
+    `place(node, n)` computes a node, in blocks of one element along its last n axes; `constant`
+    makes numbers an array."""
+
+    known: Known
+    chunks: Mapping[Leaf, Chunks]
+    least: int
+    most: int
+    place: Callable[[Node, int], None]
+    constant: Callable[[Any], Leaf]
+
+    def split(self, node: Fold) -> Generate | None:
+        """What a fold computes of its results, if it reads such arrays; None if it does not.  The
+        fold without it is placed."""
+        count = self._size(node.outer)
+        if count is None or not any(self._is_large(r, count) for r in reads_of(node.epilogue)):
+            return None
+        parts = result_variables(node.elements)
+        bare = node.with_(results=parts, epilogue=parts)
+        self.place(bare, 0)
+        place = indices(len(node.outer))
+        found: dict[Expr, Expr] = {
+            v: leaf.at(*place) for v, leaf in zip(node.results, bare.leaves, strict=True)
+        }
+        return Generate(node.outer, substitute(node.epilogue, found), label=node.label,
+                        where=node.where)  # fmt: skip
+
+    def answered(self, node: Generate) -> Generate:
+        """The same elements, of answers."""
+        count = self._size(node.shape)
+        if count is None:
+            return node
+        large = [
+            r for r in reads_of(node.elements)
+            if self._is_large(r, count) and not any(isinstance(e, Var) for e in walk(r.args))
+        ]  # fmt: skip
+        if not large:
+            return node
+        memo: dict[Expr, Expr] = {}
+        for read in large:  # those in the indices of others first
+            memo[read] = self._answer(node, read, rewrite(read.args, lambda e: e, memo))
+        elements = rewrite(node.elements, lambda e: e, memo)
+        return node.with_(elements=elements)
+
+    def _size(self, shape: tuple[Expr, ...]) -> int | None:
+        found = [self.known.number(e) for e in shape]
+        return None if any(n is None for n in found) else prod(n or 0 for n in found)
+
+    def _is_large(self, read: Read, count: int) -> bool:
+        """Whether `count` elements are better asked for than found in the whole array."""
+        leaf = Leaf(read.node, read.component)
+        if read.boundary is not None or leaf not in self.chunks:
+            return False
+        if not any(isinstance(e, Read | Var) for e in walk(read.args)):
+            return False
+        sizes, itemsize = self.chunks[leaf], leaf.type.numpy.itemsize
+        blocks = prod(map(len, sizes))
+        size = prod(map(sum, sizes)) * itemsize
+        return blocks > 1 and size > self.least and count * blocks * itemsize <= self.most
+
+    def _answer(self, node: Generate, read: Read, indices_: tuple[Expr, ...]) -> Expr:
+        """An element of the answers to a read, at these indices."""
+        leaf, rank = Leaf(read.node, read.component), len(node.shape)
+        cut = [a for a, sizes in enumerate(self.chunks[leaf]) if len(sizes) > 1]
+        args, own, counts = list(indices_), list[Expr](), list[Expr]()
+        for k, a in enumerate(cut):
+            sizes, e = self.chunks[leaf][a], args[a]
+            ends = edges(sizes)
+            low, last = (self.constant(n).at(Index(rank + k))
+                         for n in (ends[:-1], [n - 1 for n in ends[1:]]))  # fmt: skip
+            args[a] = at.maximum(at.minimum(e, last), low)
+            counts.append(at.integer(len(sizes)))
+            own.append(self._owner(node, e, ends))
+        value = Read(read.node, read.component, tuple(args))
+        answers = Generate((*node.shape, *counts), (value,), label=Label("answers"),
+                           where=node.where)  # fmt: skip
+        self.place(answers, len(counts))
+        return answers.leaves[0].at(*indices(rank), *own)
+
+    def _owner(self, node: Generate, e: Expr, ends: list[int]) -> Expr:
+        """The number of the chunk that has an index."""
+        begin = self.constant(ends[1:-1]).at(Index(len(node.shape)))
+        element = at.select(at.less_equal(begin, e), 1, 0)
+        found = Fold(node.shape, (at.integer(len(ends) - 2),), (element,),
+                     simple_combine("add", int64), (at.integer(0),),
+                     label=Label("owners"), where=node.where)  # fmt: skip
+        self.place(found, 0)
+        return found.leaves[0].at(*indices(len(node.shape)))
+
+
+__all__ = ["Gatherer"]

@@ -1,0 +1,89 @@
+"""Sorts by samples and what is made of them, with the bits of one machine, in a part of the memory
+of the array."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import treadle as td
+from treadle.backend.blocks import plan
+from treadle.dsl.libraries.sort import boundaries, places, windows
+
+from .test_arrays import da, flat
+from .test_loops import stages
+
+RNG = np.random.default_rng(5)
+ARRAYS = {
+    "floats": RNG.random(3001).astype(np.float32),
+    "few values": RNG.integers(0, 5, 4000),
+    "equal": np.zeros(2000),
+    "ascending": np.arange(2500),
+    "descending": np.arange(2500, dtype=np.int16)[::-1].copy(),
+    "not numbers": np.array([np.nan, 1, 2, np.nan, -np.inf] * 300),
+    "complex": RNG.integers(0, 3, 1000) + 1j * RNG.integers(0, 4, 1000),
+    "booleans": RNG.random(900) > 0.2,
+    "short": np.array([3, 1, 2]),
+}
+MATRIX = RNG.random((70, 110)).astype(np.float32)
+PROGRAMS: dict[str, Callable[..., Any]] = {
+    "median": lambda a: td.median(a),
+    "percentiles": lambda a: td.percentile(a, [3.0, 50.0, 99.5]),
+    "along an axis": lambda a: td.percentile(a, 30.0, axis=0),
+    "of the others": lambda a: td.nanmedian(td.where(a > 0.2, a, td.nan)),
+    "few elements": lambda a: a[td.cast(a[:3, :2] * 69, td.int64), td.cast(a[:3, :2], td.int64)],
+    "ranks": lambda a: td.argsort(td.argsort(a.ravel())),
+    "largest": lambda a: td.sort(a.ravel(), descending=True)[:7],
+}
+
+
+@pytest.fixture(autouse=True)
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Small arrays are treated as large ones."""
+    monkeypatch.setattr(plan, "FEW", 0)
+    monkeypatch.setattr(plan, "LARGE", 100)
+
+
+def check(f: Callable[..., Any], a: np.ndarray, chunks: Any) -> None:
+    wanted = flat(td.jit(f, backend="native")(a))
+    for got, w in zip(flat(td.jit(f)(da.from_array(a, chunks=chunks))), wanted, strict=True):
+        assert got.shape == w.shape
+        assert np.asarray(got.compute(scheduler="synchronous")).tobytes() == w.tobytes(), chunks
+
+
+@pytest.mark.parametrize("name", ARRAYS)
+def test_sorts(name: str) -> None:
+    a = ARRAYS[name]
+    third = len(a) // 3
+    for chunks in (third + 1, max(len(a) // 17, 1), ((1, 2 * third, 0, len(a) - 2 * third - 1),)):
+        check(lambda a: (td.sort(a), td.argsort(a)), a, chunks)
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_order_statistics(name: str) -> None:
+    for chunks in ((30, 110), (13, 31), (70, 7)):
+        check(PROGRAMS[name], MATRIX, chunks)
+    streamed = td.stream(PROGRAMS[name], MATRIX, memory=120_000)
+    assert (
+        np.asarray(streamed).tobytes() == td.jit(PROGRAMS[name], backend="native")(MATRIX).tobytes()
+    )
+
+
+def test_parts_read_little_more_than_they_have() -> None:
+    """Also of equal elements; and no task reads the whole array."""
+    a = da.from_array(np.zeros(100_000), chunks=10_000)
+    found = stages(lambda a: td.percentile(a, 7.0), a)
+    for stage in found:
+        for buffer in stage.blocks.buffers:
+            extents = [(h - x).max() for x, h in zip(buffer.low, buffer.high, strict=True)]
+            assert np.prod(extents) < 12_751
+    lengths, ranks = np.full(10, 10_000), np.arange(11) * 10_000
+    runs = [np.sort(np.floor(part)) for part in RNG.random((10, 10_000)) * 3]
+    keys, at = boundaries(125, np.concatenate([r[::125] for r in runs]), lengths, ranks)
+    before = [places(r, np.array([k]), keys, at) for k, r in enumerate(runs)]
+    parts, skipped = windows(np.concatenate(before, 1), ranks[:-1], ranks)
+    sizes = (parts[..., 1] - parts[..., 0]).sum(axis=1)
+    assert (skipped >= 0).all() and (sizes - skipped >= 10_000).all() and sizes.max() < 12_750
