@@ -172,7 +172,11 @@ class KernelLaunch:
         """The launch; None if this variant is not valid."""
         if run.counted(self.values):
             over = self._counted(run.loops)
-            return None if over is None else over.launch(run, outs, scratch)
+            # Data that the iterations compute, such as the number of those of a `while` inside, has
+            # no value for all of them.
+            if over is None or run.counted(over.values):
+                return None
+            return over.launch(run, outs, scratch)
         made = self._launch(run, outs, scratch)
         if made is None or made.tasks <= 0 or self.narrow is None:
             return made

@@ -144,11 +144,14 @@ class HostValues:
         self._compiler, self._conditions = compiler, (conditions, scalars)
         self.roots = (*roots, *substitute(conditions, dict(scalars)))
         nodes = list(walk(self.roots))
+        most = [e for e in nodes if isinstance(e, Most)]
+        counters = {counter for e in most for counter, _ in e.loops}
+        over = [e for e in walk([p for e in most for p in e.parts]) if e not in counters]
         #: The positions of those that decide about the largest values over the iterations of loops.
-        self.over = {compiler.param_index[p] for e in nodes if isinstance(e, Most)
-                     for p in walk(e.parts) if isinstance(p, Param)}  # fmt: skip
+        self.over = {compiler.param_index[e] for e in over if isinstance(e, Param)}
         self.params = {compiler.param_index[e] for e in nodes if isinstance(e, Param)} | self.over
-        reads = [compiler.slot(Leaf(e.node, e.component)) for e in nodes if isinstance(e, Read)]
+        reads = [compiler.slot(Leaf(e.node, e.component)) for e in (*nodes, *over)
+                 if isinstance(e, Read)]  # fmt: skip
         self.reads = tuple(dict.fromkeys(reads))
 
     def of(self, roots: Sequence[Expr]) -> HostValues:

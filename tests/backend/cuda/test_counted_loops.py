@@ -7,6 +7,8 @@ import pytest
 
 import treadle as td
 from tests.backend.cuda.emulated import emulation
+from tests.dsl.autodiff.test_loops import PROGRAMS as DIFFERENTIATED
+from tests.dsl.autodiff.test_loops import W, X
 from treadle.backend.runtime.loops import LoopStep
 
 RNG = np.random.default_rng(0)
@@ -161,4 +163,15 @@ def test_checkpoints():
     want = td.run(gradient(x), backend="native")
     with emulation():
         found = td.jit(gradient, backend="cuda")(x)
+    np.testing.assert_allclose(np.asarray(found), want, rtol=1e-12)
+
+
+@pytest.mark.parametrize("name", ["inner while loops", "inner loops of changing length"])
+def test_numbers_of_iterations_that_an_iteration_computes(name):
+    """They have no largest value over the iterations of the loops around: the host drives these."""
+    f = DIFFERENTIATED[name]
+    twice = td.grad(lambda x: td.jvp(f, (x,), (W,))[1] + td.sum(W * td.grad(f)(x)))
+    want = td.run(twice(X), backend="native")
+    with emulation():
+        found = td.run(twice(X), backend="cuda")
     np.testing.assert_allclose(np.asarray(found), want, rtol=1e-12)
