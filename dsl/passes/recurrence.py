@@ -12,11 +12,13 @@ iteration.  This runs after products and additions are fused (form_fma), whose b
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
+from collections.abc import Iterable, Sequence
 
 from ..analysis.polynomial import Polynomial, polynomial
 from ..expr import (
     TRUE,
+    Apply,
     Expr,
     Extent,
     Foreign,
@@ -222,6 +224,7 @@ class _Walk:
         for n, k in enumerate(self.carried):
             components[k] = len(stored) + n
         following = [self._next(loop.body[k]) for k in self.carried]
+        made = _state_last(over((*following, *stored)), state.values())
         shape = (*self.shape[: self.axis], count, *self.shape[self.axis :])
         node = Recurrence(
             shape,
@@ -229,8 +232,8 @@ class _Walk:
             reverse,
             tuple(loop.init[k].at(*indices(rank)) for k in self.carried),
             tuple(state.values()),
-            over(following),
-            over(stored),
+            made[: len(following)],
+            made[len(following) :],
             label=loop.label,
             where=loop.where,
             checks=tuple(self.checks),
@@ -251,6 +254,29 @@ class _Walk:
         if not self._fits(leaf.shape):
             raise _Unfit
         return self._expanded((read,))[0]
+
+
+def _state_last(roots: Sequence[Expr], states: Iterable[Expr]) -> tuple[Expr, ...]:
+    """The expressions with minima and maxima grouped so that the state comes last.
+
+    max(max(s, x), y) becomes max(max(x, y), s), which is the same number: the next iteration waits
+    for one operation instead of two.
+    """
+    waits = dict.fromkeys(states, True)
+
+    def change(e: Expr) -> Expr:
+        if isinstance(e, Apply) and e.op.name in ("minimum", "maximum"):
+            parts = [p for a in e.args
+                     for p in (a.args if isinstance(a, Apply) and a.op is e.op else (a,))]  # fmt: skip
+            early, late = ([p for p in parts if waits.get(p, False) is x] for x in (False, True))
+            if len(parts) > 2 and len(late) == 1:
+                before = functools.reduce(lambda a, b: apply(e.op, (a, b), e.type), early)
+                waits[before] = False
+                e = apply(e.op, (before, late[0]), e.type)
+        waits.setdefault(e, any(waits.get(c, False) for c in (*e.args, *e.scoped)))
+        return e
+
+    return rewrite(roots, change)
 
 
 def _drop(target: tuple[Expr, ...], axis: int) -> tuple[Expr, ...]:

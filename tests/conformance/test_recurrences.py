@@ -164,6 +164,45 @@ def test_one_kernel_where_elements_are_independent():
             lambda x, f=f: td.scan(f, td.zeros(7), x), x))  # fmt: skip
 
 
+def table(row):
+    """A row of a table from the one above it, of n + 1 numbers, by a walk along n letters."""
+
+    def next_row(letter, above, letters):
+        cells = (above[:-1], above[1:], letters)
+        return row(td.scan(lambda left, x: _cell(left, *x, letter), 0.0, cells)[1])
+
+    return next_row
+
+
+def _cell(left, corner, up, other, letter):
+    best = td.maximum(td.maximum(left - 1, up - 1), corner + td.where(other == letter, 2.0, -1.0))
+    best = td.maximum(best, 0.0)
+    return best, best
+
+
+@pytest.mark.parametrize("padded", [False, True])
+def test_rows_of_a_table_in_a_loop(check, padded):
+    """The state keeps its extent n + 1, so each row is one walk; the state enters last."""
+    a, b = np.random.default_rng(3).integers(0, 4, (2, 30))
+    b = b[:20]
+    first = (lambda row: td.pad(row, ((1, 0),))) if padded else (
+        lambda row: td.concatenate([td.zeros(1), row]))  # fmt: skip
+    next_row = table(first)
+
+    def last(a, b):
+        start = td.zeros(b.shape[0] + 1)
+        return td.loop(a.shape[0], lambda i, above: next_row(a[i], above, b), start)
+
+    want = np.zeros((len(a) + 1, len(b) + 1))
+    for i, letter in enumerate(a):
+        for j, other in enumerate(b):
+            corner = want[i, j] + (2 if letter == other else -1)
+            want[i + 1, j + 1] = max(0, corner, want[i, j + 1] - 1, want[i + 1, j] - 1)
+    check({"the last row": (lambda: last(td.use(a), td.use(b)), want[-1])})
+    text = str(td.jit(last).lower(a, b))
+    assert "maximum(state0" not in text and text.count("state0") == 2, text
+
+
 def test_walks_that_follow_each_other():
     """A tridiagonal solve: the way back walks over what the way forth collected."""
 

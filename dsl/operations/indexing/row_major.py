@@ -46,6 +46,9 @@ def at_most(part: Expr, whole: Expr) -> bool:
 
 
 def greatest(a: Expr, b: Expr) -> Expr:
+    for one, other in ((a, b), (b, a)):
+        if bounds(one)[0] >= bounds(other)[1]:
+            return one
     return apply_primitive("maximum", [a, b])
 
 

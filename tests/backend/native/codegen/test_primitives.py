@@ -116,6 +116,26 @@ def test_primitive(op: Primitive, t: ScalarType) -> None:
         check(op, t, rule[1], args, _natives(t, op.arity, 2)[op.name])
 
 
+@pytest.mark.parametrize("t", [float32, float64], ids=str)
+@pytest.mark.parametrize("name", ["minimum", "maximum"])
+def test_extremes_of_zeros_and_nan(name: str, t: ScalarType) -> None:
+    """In vectors and one after the other, with long vectors and short ones: −0 is below 0."""
+    special = np.array([np.nan, -np.inf, -1, -0.0, 0.0, 1, np.inf], t.numpy)
+    args = [np.ascontiguousarray(g.ravel()) for g in np.meshgrid(special, special)]
+    a, b = args
+    below = (a < b) | ((a == b) & (np.signbit(a) >= np.signbit(b)))
+    want = np.where(below == (name == "minimum"), a, b)
+    want[np.isnan(a) | np.isnan(b)] = np.nan
+    for kind in ("serial", "vector"):
+        for target in (None, avx2()):
+            (out,) = _run(
+                t, 2, [t], lambda a, b: [Apply(TABLE[name], (a, b), t)], args, target, kind
+            )
+            np.testing.assert_array_equal(out, want)
+            numbers = ~np.isnan(want)
+            np.testing.assert_array_equal(np.signbit(out)[numbers], np.signbit(want)[numbers])
+
+
 def check(op: Primitive, t: ScalarType, result: ScalarType, args: list[np.ndarray[Any, Any]],
           found: np.ndarray[Any, Any]) -> None:  # fmt: skip
     reference = _reference(op, t, args)
