@@ -1,1 +1,1 @@
-"""NVIDIA GPUs: CUDA C++ printed from kernels, compiled by NVRTC, launched through cuda-core."""
+"""NVIDIA GPUs: CUDA C++ printed from kernels, compiled by NVRTC, launched through cuda-bindings."""

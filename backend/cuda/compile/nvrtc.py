@@ -6,7 +6,6 @@ Neither a GPU nor a driver is needed: NVRTC compiles for any architecture that i
 from __future__ import annotations
 
 import hashlib
-import io
 import os
 import re
 from collections import OrderedDict
@@ -47,9 +46,7 @@ class Cubin:
 
 
 #: No contraction: a product and a sum are fused only where the IR says so.
-_OPTIONS: dict[str, Any] = {
-    "std": "c++17", "fma": False, "ptxas_options": ["-v"], "no_display_error_number": True,
-}  # fmt: skip
+_OPTIONS = ("--ptxas-options=-v", "--fmad=false", "--std=c++17", "--no-display-error-number")
 _memory: OrderedDict[tuple[str, DiskCache | None], Cubin] = OrderedDict()
 _memory_lock = locks.lock()
 _MEMORY_LIMIT = 1024
@@ -128,18 +125,16 @@ def _cubin(name: str, arch: str, image: bytes, source: str, used: dict[str, int]
 
 
 class _Nvrtc:
-    """NVRTC through cuda-core."""
+    """NVRTC through cuda-bindings (cuda-core takes 0.2 s of processor time to import)."""
 
     def __init__(self) -> None:
         try:
-            import cuda.core as core
             from cuda.bindings import nvrtc
         except ImportError as error:
             raise BackendUnavailable(
-                f"compiling for a GPU needs cuda-core: {error}.",
+                f"compiling for a GPU needs cuda-bindings: {error}.",
                 hint="pip install 'treadle[cuda13]'",
             ) from None
-        self.core: Any = core
         self.nvrtc: Any = nvrtc
         try:
             _, major, minor = nvrtc.nvrtcVersion()
@@ -156,37 +151,55 @@ class _Nvrtc:
 
     def compile(self, source: str, arch: str, kernel: Kernel | None) -> tuple[bytes, str]:
         """The cubin and the log."""
-        program, image, log = self._translated(source, arch, kernel)
-        if not ptxas.concerned(self.number, arch) or not self._negated(program):
+        image, log, ptx = self._translated(source, arch, kernel)
+        if not ptxas.concerned(self.number, arch) or ptxas.without_negations(ptx) is None:
             return image, log
-        program, image, log = self._translated(ptxas.OPAQUE + source, arch, kernel)
-        text = self._negated(program)
+        image, log, ptx = self._translated(ptxas.OPAQUE + source, arch, kernel)
+        text = ptxas.without_negations(ptx)
         return (image, log) if text is None else self._assemble(text, arch, source)
 
-    def _translated(self, source: str, arch: str, kernel: Kernel | None) -> tuple[Any, bytes, str]:
-        """The NVRTC program, its machine code and the log."""
-        log = io.StringIO()
-        wide = {"device_int128": True} if "__int128" in source else {}
-        options = self.core.ProgramOptions(arch=arch, **_OPTIONS, **wide)
-        try:
-            program = self.core.Program(source, "c++", options)
-            made = program.compile("cubin", logs=log)
-        except Exception as error:
-            raise _refused(str(error), source, arch, kernel, self.version) from None
-        return program, bytes(made.code), log.getvalue()
+    def _options(self, source: str, arch: str) -> list[bytes]:
+        options = [f"-arch={arch}", *_OPTIONS]
+        if "__int128" in source:
+            options.append("--device-int128")
+        if self.number >= (12, 4) and "cuda" not in source:
+            options.append("--minimal")  # no declarations of textures and of the runtime
+        if self.number >= (12, 9):
+            options.append("--no-cache")  # treadle has its own
+        return [o.encode() for o in options]
 
-    def _negated(self, program: Any) -> str | None:
-        """Equivalent PTX without negations, if ptxas may miscompile the PTX of NVRTC."""
-        _, size = self.nvrtc.nvrtcGetPTXSize(program.handle)
-        text = bytes(size)
-        self.nvrtc.nvrtcGetPTX(program.handle, text)
-        return ptxas.without_negations(text.rstrip(b"\0").decode())
+    def _translated(self, source: str, arch: str, kernel: Kernel | None) -> tuple[bytes, str, str]:
+        """The machine code, the log and the PTX."""
+        nvrtc = self.nvrtc
+        options = self._options(source, arch)
+        failed, program = nvrtc.nvrtcCreateProgram(source.encode(), b"treadle", 0, [], [])
+        if failed:
+            raise _refused(failed.name, source, arch, kernel, self.version)
+        try:
+            (failed,) = nvrtc.nvrtcCompileProgram(program, len(options), options)
+            log = self._read("ProgramLog", program).rstrip(b"\0").decode(errors="replace")
+            if failed:
+                raise _refused(log or failed.name, source, arch, kernel, self.version)
+            concerned = ptxas.concerned(self.number, arch)
+            ptx = self._read("PTX", program).rstrip(b"\0").decode() if concerned else ""
+            return self._read("CUBIN", program), log, ptx
+        finally:
+            nvrtc.nvrtcDestroyProgram(program)
+
+    def _read(self, what: str, program: Any) -> bytes:
+        """What NVRTC holds of a program."""
+        _, size = getattr(self.nvrtc, f"nvrtcGet{what}Size")(program)
+        held = bytes(size)
+        getattr(self.nvrtc, f"nvrtcGet{what}")(program, held)  # into these bytes
+        return held
 
     def _assemble(self, ptx: str, arch: str, source: str) -> tuple[bytes, str]:
         """The cubin and the log, by nvJitLink or the driver."""
-        options = self.core.LinkerOptions(arch=arch, ptxas_options=["-v"], verbose=True)
         try:
-            linker = self.core.Linker(self.core.ObjectCode.from_ptx(ptx.encode()), options=options)
+            import cuda.core as core
+
+            options = core.LinkerOptions(arch=arch, ptxas_options=["-v"], verbose=True)
+            linker = core.Linker(core.ObjectCode.from_ptx(ptx.encode()), options=options)
             made = linker.link("cubin")
             return bytes(made.code), linker.get_info_log()
         except Exception as error:
