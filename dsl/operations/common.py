@@ -45,6 +45,7 @@ from ..graphs.rebuild import Rebuilder
 from ..scalar import Scalar, apply_primitive, as_strong, fit_weak, lift, refuse_argument, yields
 from ..schedule import as_schedule, of_operation
 from ..types import ScalarType, Structure, flatten, promote
+from .descriptions import complete
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -89,6 +90,7 @@ def operation(function: Callable[P, R]) -> Operation[P, R]:
 
     If the function itself has no such parameters, the arrays that it returns are relabelled.
     """
+    complete(function)
     made: Operation[P, R] = _operation(function, ("name", "schedule"))
     return made
 
@@ -107,6 +109,7 @@ def combining_method(function: Callable[..., R]) -> Callable[..., R]:
 
 def combining(function: Callable[P, R]) -> Combining[P, R]:
     """`operation` for functions that may sum floats: `deterministic=True` fixes the order."""
+    complete(function)
     made: Combining[P, R] = _operation(function, ("name", "schedule", "deterministic"))
     return made
 

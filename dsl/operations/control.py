@@ -111,7 +111,6 @@ def cond(p: ArrayLike, then: Element, else_: Element) -> Element:
 
     Result: what the chosen function returns.
 
-    >>> import numpy as np, treadle as td
     >>> td.generate(4, lambda i: td.cond(i < 3, td.use(np.array([3, 1, 2]))[i], -1))
     Array([ 3,  1,  2, -1])
 
@@ -214,7 +213,6 @@ def while_loop(
 
     Result: the last state.
 
-    >>> import treadle as td
     >>> td.run(td.while_loop(lambda s: s < 100, lambda s: 2 * s, 3))
     array(192)
 
@@ -234,7 +232,6 @@ def iterate(n: IntLike, f: Function, init: Element, *, name: str | None = None) 
 
     Result: the last state.
 
-    >>> import numpy as np, treadle as td
     >>> td.iterate(3, lambda s: s + s, np.array([3, 1, 2]))
     Array([24,  8, 16])
 
@@ -285,7 +282,6 @@ def loop(
 
     Result: the last state.
 
-    >>> import treadle as td
     >>> td.run(td.loop(2, 5, lambda k, state: state + k, td.unit(0)))
     array(9)
 

@@ -391,7 +391,6 @@ def stencil(
 
     Result: an array of the shape of `a`, whose elements are what `f` returns.
 
-    >>> import numpy as np, treadle as td
     >>> td.run(td.stencil(lambda w: w[-1] + w[1], np.array([1, 2, 3])))
     array([3, 4, 5])
     >>> td.run(td.stencil(lambda i, w: td.where(i == 0, 0, w[-1]), np.array([1, 2, 3]), index=True))
@@ -463,7 +462,6 @@ def correlate(
 
     Errors: `ShapeError` if the ranks differ.
 
-    >>> import numpy as np, treadle as td
     >>> td.correlate(np.array([1, 2, 3]), np.array([1, 0, 2]), mode="valid")
     Array([7])
 
@@ -502,7 +500,6 @@ def convolve(
 
     Result: an array whose extents depend on `mode`.
 
-    >>> import numpy as np, treadle as td
     >>> td.run(td.convolve(np.array([1.0, 2.0, 4.0]), np.array([1.0, 0.0, -1.0]), method="direct"))
     array([1., 3., 2.])
     >>> td.convolve(np.array([1, 2, 3]), np.array([0, 1, 2]), mode="full")

@@ -35,7 +35,6 @@ def einsum(subscripts: str, *operands: ArrayLike) -> Array:
 
     Result: an array with an axis for each letter of the result, in the promoted type.
 
-    >>> import numpy as np, treadle as td
     >>> td.einsum("ij,j->i", np.array([[1, 2], [3, 4]]), np.array([1, 10]))
     Array([21, 43])
 

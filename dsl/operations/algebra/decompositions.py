@@ -262,7 +262,6 @@ def det(a: ArrayLike) -> Array:
 
     Result: an array without the last two axes.
 
-    >>> import numpy as np, treadle as td
     >>> print(td.run(td.linalg.det(np.array([[1.0, 2.0], [3.0, 4.0]]))).round(6))
     -2.0
     """
@@ -286,7 +285,6 @@ def slogdet(a: ArrayLike) -> SlogdetResult:
 
     Result: a named tuple (sign, logabsdet) of arrays (…).
 
-    >>> import numpy as np, treadle as td
     >>> sign, logarithm = td.run(td.linalg.slogdet(np.diag([-1.0, np.e])))
     >>> print(sign, logarithm)
     -1.0 1.0
@@ -314,7 +312,6 @@ def inv(a: ArrayLike) -> Array:
 
     Result: an array of the shape of `a`.
 
-    >>> import numpy as np, treadle as td
     >>> td.run(td.linalg.inv(np.array([[2.0, 0.0], [0.0, 4.0]])))
     array([[0.5 , 0.  ],
            [0.  , 0.25]])
@@ -344,7 +341,6 @@ def solve(a: ArrayLike, b: ArrayLike) -> Array:
 
     Result: an array of the shape of `b`.
 
-    >>> import numpy as np, treadle as td
     >>> td.run(td.linalg.solve(np.array([[2.0, 0.0], [0.0, 4.0]]), np.array([2.0, 2.0])))
     array([1. , 0.5])
     """
@@ -392,7 +388,6 @@ def cholesky(a: ArrayLike, *, upper: bool = False) -> Array:
 
     Result: triangular matrices (…, n, n), in floating point.
 
-    >>> import numpy as np, treadle as td
     >>> td.run(td.linalg.cholesky(np.array([[4.0, 2.0], [2.0, 5.0]])))
     array([[2., 0.],
            [1., 2.]])
@@ -422,7 +417,6 @@ def lu(a: ArrayLike) -> tuple[Array, Array]:
 
     Result: a tuple of two arrays: (…, n, n), and (…, n) of int32.
 
-    >>> import numpy as np, treadle as td
     >>> td.run(td.linalg.lu(np.array([[1.0, 2.0], [2.0, 4.0]])))
     (array([[2. , 4. ],
            [0.5, 0. ]]), array([1, 1], dtype=int32))
@@ -453,7 +447,6 @@ def qr(a: ArrayLike, mode: str = "reduced") -> Any:
 
     Result: (Q, R), or R alone for the mode "r".
 
-    >>> import numpy as np, treadle as td
     >>> q, r = td.run(td.linalg.qr(np.array([[3.0], [4.0]])))
     >>> print(r)
     [[-5.]]
@@ -492,7 +485,6 @@ def eigh(a: ArrayLike, UPLO: str = "L") -> EighResult:
 
     Result: a named tuple (eigenvalues, eigenvectors): (…, n) and (…, n, n).
 
-    >>> import numpy as np, treadle as td
     >>> values, vectors = td.run(td.linalg.eigh(np.array([[2.0, 1.0], [1.0, 2.0]])))
     >>> print(values.round(6))
     [1. 3.]
@@ -533,7 +525,6 @@ def eigvalsh(a: ArrayLike, UPLO: str = "L") -> Array:
 
     Result: an array of real numbers.
 
-    >>> import numpy as np, treadle as td
     >>> print(td.run(td.linalg.eigvalsh(np.array([[2.0, 1.0], [1.0, 2.0]]))).round(6))
     [1. 3.]
     """
@@ -559,7 +550,6 @@ def svd(a: ArrayLike, full_matrices: bool = True, compute_uv: bool = True,
 
     Result: (U, S, Vh), or S alone without `compute_uv`.
 
-    >>> import numpy as np, treadle as td
     >>> td.run(td.linalg.svd(np.diag([3.0, 4.0]), compute_uv=False))
     array([4., 3.])
     """
@@ -587,7 +577,6 @@ def svdvals(x: ArrayLike) -> Array:
 
     Result: an array of real numbers.
 
-    >>> import numpy as np, treadle as td
     >>> td.run(td.linalg.svdvals(np.diag([3.0, 4.0])))
     array([4., 3.])
     """
@@ -625,7 +614,6 @@ def matrix_rank(
 
     Result: an int64 array (…).
 
-    >>> import numpy as np, treadle as td
     >>> print(td.run(td.linalg.matrix_rank(np.ones((3, 3)))))
     1
     """
@@ -657,7 +645,6 @@ def pinv(
 
     Result: matrices (…, n, m).
 
-    >>> import numpy as np, treadle as td
     >>> td.run(td.linalg.pinv(np.array([[2.0], [0.0]])))
     array([[0.5, 0. ]])
     """
@@ -699,7 +686,6 @@ def lstsq(
 
     Result: a tuple of four arrays (x, residuals, rank, s).
 
-    >>> import numpy as np, treadle as td
     >>> a, b = np.array([[1.0], [1.0]]), np.array([1.0, 3.0])
     >>> x, residuals, rank, s = td.run(td.linalg.lstsq(a, b))
     >>> print(x.round(6), residuals.round(6), rank)

@@ -34,7 +34,6 @@ def identity(n: IntLike, dtype: DTypeLike = float) -> Array:
 
     Result: an array (n, n).
 
-    >>> import treadle as td
     >>> td.identity(2)
     Array([[1., 0.],
            [0., 1.]])
@@ -47,12 +46,10 @@ def diag(a: ArrayLike, k: int = 0) -> Array:
     """The k-th diagonal of a matrix; of an array of rank 1 the matrix with this diagonal.
 
     Parameters
-        a: an array of any shape.
         k: the diagonal: 0 the main one, positive above it, negative below; default 0.
 
     Result: an array of rank 1 for a matrix, a square matrix for an array of rank 1.
 
-    >>> import numpy as np, treadle as td
     >>> td.diag(np.array([1, 2]))
     Array([[1, 0],
            [0, 2]])
@@ -77,12 +74,10 @@ def diagflat(a: ArrayLike, k: int = 0) -> Array:
     """The matrix whose k-th diagonal has the elements of the flattened array.
 
     Parameters
-        a: an array of any shape.
         k: the diagonal: 0 the main one, positive above it, negative below; default 0.
 
     Result: a square matrix with size + |k| rows, zeros elsewhere.
 
-    >>> import numpy as np, treadle as td
     >>> td.diagflat(np.array([3, 1, 2]), 1).shape
     (4, 4)
 
@@ -96,14 +91,12 @@ def trace(a: ArrayLike, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Arra
     """The sum of a diagonal over two axes, in the type of `sum`.
 
     Parameters
-        a: an array of any shape.
         offset: the diagonal: 0 (default) the main one, positive above it, negative below.
         axis1: the first axis of the matrices; default 0.
         axis2: the second one; default 1.
 
     Result: an array without the two axes; of rank 0 for a matrix.
 
-    >>> import numpy as np, treadle as td
     >>> td.trace(np.array([[1, 2], [3, 4]]))
     Array(5)
 
@@ -124,7 +117,6 @@ def tri(n: IntLike, m: IntLike | None = None, k: int = 0, dtype: DTypeLike = flo
 
     Result: an array (n, m).
 
-    >>> import treadle as td
     >>> td.tri(2)
     Array([[1., 0.],
            [1., 1.]])
@@ -145,7 +137,6 @@ def tril(a: ArrayLike, k: int = 0) -> Array:
 
     Result: an array of the shape of `a`.
 
-    >>> import numpy as np, treadle as td
     >>> td.tril(np.array([[1, 2], [3, 4]]))
     Array([[1, 0],
            [3, 4]])
@@ -165,7 +156,6 @@ def triu(a: ArrayLike, k: int = 0) -> Array:
 
     Result: an array of the shape of `a`.
 
-    >>> import treadle as td
     >>> td.triu(td.ones((2, 2)))
     Array([[1., 1.],
            [0., 1.]])
@@ -197,13 +187,11 @@ def vander(x: ArrayLike, N: int | None = None, increasing: bool = False) -> Arra
     `N` must be known (a Python number, or the extent of data) and defaults to the extent of `x`.
 
     Parameters
-        x: a number, or an array of any shape.
         N: the number of columns; default: as many as elements.
         increasing: whether powers increase from left to right; default False.
 
     Result: an array (n, N) for `x` of n elements.
 
-    >>> import numpy as np, treadle as td
     >>> td.vander(np.array([3, 1, 2]))
     Array([[9, 3, 1],
            [1, 1, 1],
@@ -244,7 +232,6 @@ def meshgrid(
 
     Result: a tuple of as many arrays as were given, each with an axis for each of them.
 
-    >>> import treadle as td
     >>> td.meshgrid(td.iota(3), td.iota(2))[1]
     Array([[0, 0, 0],
            [1, 1, 1]])
@@ -277,7 +264,6 @@ def kron(a: ArrayLike, b: ArrayLike) -> Array:
 
     Result: an array whose extents are the products of the operands'.
 
-    >>> import numpy as np, treadle as td
     >>> td.kron(np.array([1, 10]), np.array([1, 2]))
     Array([ 1,  2, 10, 20])
     """
@@ -297,15 +283,10 @@ def cross(a: ArrayLike, b: ArrayLike, axis: int = -1) -> Array:
     `ShapeError` if the extent of the axis is not 3.
 
     Parameters
-        a: an array of any shape.
         b: an array that broadcasts with `a`.
-        axis: the axis, from −rank to rank − 1; default -1.
 
     Result: an array of the shape to which the operands broadcast.
 
-    Errors: `AxisError` if there is no such axis.
-
-    >>> import numpy as np, treadle as td
     >>> td.cross(np.array([1, 0, 0]), np.array([0, 1, 0]))
     Array([0, 0, 1])
     """
@@ -320,13 +301,9 @@ def vecdot(x1: ArrayLike, x2: ArrayLike, axis: int = -1) -> Array:
     Parameters
         x1: an array of vectors along its last axis.
         x2: an array of vectors along its last axis.
-        axis: the axis, from −rank to rank − 1; default -1.
 
     Result: an array without the axis.
 
-    Errors: `AxisError` if there is no such axis.
-
-    >>> import numpy as np, treadle as td
     >>> td.vecdot(np.array([[1, 2], [3, 4]]), np.array([1, 1]))
     Array([3, 7])
 

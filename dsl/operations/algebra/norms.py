@@ -35,15 +35,10 @@ def vector_norm(
 
     Parameters
         x: an array of any shape.
-        axis: the axis, or a tuple of axes, from −rank to rank − 1; default None: all.
-        keepdims: whether the reduced axes stay, with extent 1; default False.
         ord: which norm; default 2: Euclidean.
 
     Result: an array without these axes.
 
-    Errors: `AxisError` if there is no such axis.
-
-    >>> import numpy as np, treadle as td
     >>> print(td.run(td.linalg.vector_norm(np.array([3.0, 4.0]))))
     5.0
     """
@@ -61,12 +56,10 @@ def matrix_norm(
 
     Parameters
         x: matrices (…, m, n).
-        keepdims: whether the reduced axes stay, with extent 1; default False.
         ord: which norm; default "fro": Frobenius.
 
     Result: an array without the last two axes.
 
-    >>> import numpy as np, treadle as td
     >>> print(td.run(td.linalg.matrix_norm(np.array([[3.0, 0.0], [0.0, 4.0]]))))
     5.0
     """
@@ -90,17 +83,12 @@ def norm(
     smallest column sum), inf and -inf (row sums), 2 and -2 (singular values), "nuc" (their sum).
 
     Parameters
-        x: a number, or an array of any shape.
         ord: which norm, as NumPy's; default: Euclidean.
         axis: the axis, from −rank to rank − 1; default None: all elements, or the last two of a
             matrix.
-        keepdims: whether the reduced axes stay, with extent 1; default False.
 
     Result: an array of real numbers without the axes; of rank 0 for all elements.
 
-    Errors: `AxisError` if there is no such axis.
-
-    >>> import numpy as np, treadle as td
     >>> print(td.run(td.linalg.norm(np.array([3.0, 4.0]))))
     5.0
     """

@@ -63,7 +63,6 @@ def polyadd(a1: ArrayLike, a2: ArrayLike) -> Array:
 
     Result: an array of coefficients, highest power first.
 
-    >>> import numpy as np, treadle as td
     >>> td.polyadd(np.array([1, 2]), np.array([9, 5, 4]))
     Array([9, 6, 6])
 
@@ -83,7 +82,6 @@ def polysub(a1: ArrayLike, a2: ArrayLike) -> Array:
 
     Result: an array of coefficients, highest power first.
 
-    >>> import numpy as np, treadle as td
     >>> td.polysub([1, 2], np.array([3, 1, 2]))
     Array([-3,  0,  0])
 
@@ -105,7 +103,6 @@ def polymul(a1: ArrayLike, a2: ArrayLike) -> Array:
 
     Result: an array of coefficients, highest power first.
 
-    >>> import numpy as np, treadle as td
     >>> td.polymul(np.array([1, 2]), np.array([1, -2]))
     Array([ 1,  0, -4])
 
@@ -135,7 +132,6 @@ def polydiv(u: ArrayLike, v: ArrayLike) -> Division:
 
     Result: a named tuple (quotient, remainder) of arrays of coefficients, highest power first.
 
-    >>> import numpy as np, treadle as td
     >>> td.polydiv(np.array([3.0, 5.0, 2.0]), np.array([2.0, 1.0])).quotient
     Array([1.5 , 1.75])
 
@@ -169,11 +165,9 @@ def polyval(p: ArrayLike, x: ArrayLike) -> Array:
 
     Parameters
         p: coefficients, highest power first.
-        x: a number, or an array of any shape.
 
     Result: an array of the shape of `x`.
 
-    >>> import numpy as np, treadle as td
     >>> td.polyval(np.array([3, 0, 1]), 5)
     Array(76)
 
@@ -202,7 +196,6 @@ def polyder(p: ArrayLike, m: int = 1) -> Array:
 
     Result: an array of coefficients, highest power first.
 
-    >>> import numpy as np, treadle as td
     >>> td.polyder(np.array([1, 1, 1, 1]))
     Array([3, 2, 1])
 
@@ -236,7 +229,6 @@ def polyint(p: ArrayLike, m: int = 1, k: ArrayLike | None = None) -> Array:
 
     Result: an array of coefficients, highest power first.
 
-    >>> import numpy as np, treadle as td
     >>> td.polyint(np.array([4.0, 1.0]), k=3)
     Array([2., 1., 3.])
 
@@ -268,7 +260,6 @@ def poly(seq_of_zeros: ArrayLike) -> Array:
 
     Result: an array of one coefficient more than there are zeros, the highest power first.
 
-    >>> import numpy as np, treadle as td
     >>> td.poly(np.array([1, 2]))
     Array([ 1., -3.,  2.])
 
@@ -313,15 +304,12 @@ def polyfit(
     times the precision).  `ShapeError` if the extents of `x` and `y` differ.
 
     Parameters
-        x: a number, or an array of any shape.
-        y: a number, or an array that broadcasts with `x`.
         deg: the degree.
         rcond: singular values below `rcond` times the largest count as 0; optional.
         w: weights of the points; default 1.
 
     Result: an array (deg + 1,), or (deg + 1, columns) for several polynomials, highest power first.
 
-    >>> import numpy as np, treadle as td
     >>> fit = td.polyfit(np.array([0.0, 1.0, 2.0]), np.array([1.0, 3.0, 5.0]), 1)
     >>> td.round(fit, 6)
     Array([2., 1.])

@@ -171,7 +171,6 @@ def matmul(
 
     Result: the product: (…, m, n); vectors lose their axis.
 
-    >>> import numpy as np, treadle as td
     >>> td.run(td.matmul(np.eye(2), np.array([[1.0, 2.0], [3.0, 4.0]])))
     array([[1., 2.],
            [3., 4.]])
@@ -223,7 +222,6 @@ def strassen(
 
     Result: the product, an array (m, n).
 
-    >>> import numpy as np, treadle as td
     >>> m = np.arange(6).reshape(2, 3)
     >>> td.strassen(m, m.T, levels=1)
     Array([[ 5, 14],
@@ -507,7 +505,6 @@ def dot(a: ArrayLike, b: ArrayLike) -> Array:
 
     Result: an array with the other axes of `a`, then those of `b`.
 
-    >>> import numpy as np, treadle as td
     >>> td.dot(np.array([3, 1, 2]), np.array([2, 0, 1]))
     Array(8)
 
@@ -543,12 +540,10 @@ def inner(a: ArrayLike, b: ArrayLike) -> Array:
     """The sums of products over the last axes of both; a scalar operand scales.
 
     Parameters
-        a: an array of any shape.
         b: an array whose last extent is that of `a`.
 
     Result: an array with the other axes of `a`, then those of `b`.
 
-    >>> import numpy as np, treadle as td
     >>> td.inner(np.array([1, 2, 3]), np.array([0, 1, 0]))
     Array(2)
 
@@ -565,12 +560,10 @@ def vdot(a: ArrayLike, b: ArrayLike) -> Array:
     """The sum of conj(a) · b over all elements of two arrays of one size.
 
     Parameters
-        a: an array of any shape.
         b: an array with as many elements.
 
     Result: an array of rank 0.
 
-    >>> import numpy as np, treadle as td
     >>> td.vdot(np.array([1 + 2j]), np.array([1 + 2j]))
     Array(5.+0.j)
 
@@ -595,7 +588,6 @@ def matvec(x1: ArrayLike, x2: ArrayLike) -> Array:
 
     Result: an array (…, m).
 
-    >>> import numpy as np, treadle as td
     >>> td.matvec(np.array([[1, 2], [3, 4]]), np.array([[1, 0], [1, 1]]))
     Array([[1, 3],
            [3, 7]])
@@ -617,7 +609,6 @@ def vecmat(x1: ArrayLike, x2: ArrayLike) -> Array:
 
     Result: an array (…, n).
 
-    >>> import numpy as np, treadle as td
     >>> td.vecmat(np.array([1, 1]), np.array([[1, 2], [3, 4]]))
     Array([4, 6])
 
@@ -638,7 +629,6 @@ def outer(a: ArrayLike, b: ArrayLike) -> Array:
 
     Result: an array (a.size, b.size) of the promoted type.
 
-    >>> import numpy as np, treadle as td
     >>> td.outer([1, 2], np.array([3, 1, 2]))
     Array([[3, 1, 2],
            [6, 2, 4]])
@@ -654,14 +644,12 @@ def tensordot(a: ArrayLike, b: ArrayLike, axes: int | Sequence[AxisLike] = 2) ->
     """NumPy's tensordot, by matmul.
 
     Parameters
-        a: an array of any shape.
         b: an array, whose extents along its axes are those of `a`.
         axes: how many axes to sum over, the last of `a` and the first of `b` (default 2), or their
             numbers.
 
     Result: an array with the other axes of `a`, then those of `b`.
 
-    >>> import numpy as np, treadle as td
     >>> m = np.arange(6).reshape(2, 3)
     >>> td.tensordot(m, m, 2)
     Array(55)

@@ -49,7 +49,6 @@ def bitcast(x: ArrayLike, dtype: DTypeLike) -> Any:
 
     Errors: `DTypeError` for other types and other widths.
 
-    >>> import numpy as np, treadle as td
     >>> hex(td.bitcast(np.float32(1.0), td.uint32))
     '0x3f800000'
     >>> td.bitcast(np.array([-1, 127], "int8"), td.uint8)
@@ -82,15 +81,11 @@ def packbits(a: ArrayLike, axis: int | None = None, bitorder: BitOrder = "big") 
     None flattens the array first.  `DTypeError` for floats.
 
     Parameters
-        a: an array of any shape.
         axis: the axis, from −rank to rank − 1; default None: of the flattened array.
         bitorder: "big" (default): the first bit is the highest; "little": the lowest.
 
     Result: a uint8 array of the shape of `a`, but for one eighth of the extent, rounded up.
 
-    Errors: `AxisError` if there is no such axis.
-
-    >>> import numpy as np, treadle as td
     >>> td.packbits(np.array([1, 0, 0, 0, 0, 0, 1, 1, 1]))
     Array([131, 128], dtype=uint8)
 
@@ -139,9 +134,6 @@ def unpackbits(
 
     Result: a uint8 array of the shape of `a`, but for eight times the extent, or `count`.
 
-    Errors: `AxisError` if there is no such axis.
-
-    >>> import numpy as np, treadle as td
     >>> td.unpackbits(np.array([131], "uint8"))
     Array([1, 0, 0, 0, 0, 0, 1, 1], dtype=uint8)
 

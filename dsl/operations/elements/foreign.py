@@ -52,7 +52,6 @@ def foreign(f: Callable[..., object], *scalars: ScalarLike) -> Scalar:
 
     Result: a scalar.
 
-    >>> import numpy as np, treadle as td
     >>> td.map(lambda s: td.foreign(lambda t: 2 * t, s), np.array([3, 1, 2]))
     Array([6, 2, 4])
 
@@ -199,7 +198,6 @@ def foreign_array(
 
     Result: what `fallback` returns: an array, or a tuple of arrays.
 
-    >>> import numpy as np, treadle as td
     >>> td.foreign_array({"reference": np.sort}, np.array([3, 1, 2]), fallback=td.sort)
     Array([1, 2, 3])
 
@@ -267,12 +265,8 @@ def foreign_array(
 def compute(a: ArrayLike | tuple[ArrayLike, ...]) -> Array | tuple[Array, ...]:
     """Materialise an array: nothing is fused across this point.
 
-    Parameters
-        a: an array of any shape.
-
     Result: the same array, or tuple of arrays.
 
-    >>> import numpy as np, treadle as td
     >>> td.compute(td.use(np.array([3, 1, 2])) + 1)
     Array([4, 2, 3])
     """

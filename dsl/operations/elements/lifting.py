@@ -40,6 +40,7 @@ from ...types import (
     is_composite,
     uint32,
 )
+from ..descriptions import complete
 
 
 def _arrays_among(values: tuple[Any, ...]) -> bool:
@@ -99,16 +100,19 @@ P = ParamSpec("P")
 
 def leading(function: Callable[Concatenate[ArrayLike, P], Value]) -> LeadingFunction[P]:
     """Annotate a function whose result is an array or a scalar as its first operand is one."""
+    complete(function)
     return cast_type("LeadingFunction[P]", function)
 
 
 def unary(function: Callable[[Any], Any]) -> UnaryFunction:
     """Annotate a function as an element-wise function of one operand."""
+    complete(function)
     return cast_type(UnaryFunction, function)
 
 
 def binary(function: Callable[[Any, Any], Any]) -> BinaryFunction:
     """Annotate a function as an element-wise function of two operands."""
+    complete(function)
     return cast_type(BinaryFunction, function)
 
 

@@ -40,12 +40,10 @@ def map(
 
     Parameters
         f: a function of an element of each array.
-        a: an array of any shape.
         *more: further arrays of the same shape.
 
     Result: an array of the same shape, whose elements are what `f` returns.
 
-    >>> import numpy as np, treadle as td
     >>> td.run(td.map(lambda x, y: x * y, np.array([1, 2]), np.array([3, 4])))
     array([3, 8])
 
@@ -66,12 +64,10 @@ def imap(
 
     Parameters
         f: a function of the index and the element, f(i, j, …, x).
-        a: an array of any shape.
         *more: further arrays of the same shape.
 
     Result: an array of the shape of `a`, whose elements are what `f` returns.
 
-    >>> import numpy as np, treadle as td
     >>> td.imap(lambda i, a: 10 * i + a, np.array([3, 1, 2]))
     Array([ 3, 11, 22])
 
@@ -112,7 +108,6 @@ def zip(*arrays: ArrayLike) -> Array:
 
     Result: an array of tuples.
 
-    >>> import numpy as np, treadle as td
     >>> td.run(td.zip(np.array([1, 2]), np.array([True, False])))
     (array([1, 2]), array([ True, False]))
 
@@ -157,12 +152,8 @@ def unzip_flat(array: Array) -> list[Array]:
 def unzip(a: ArrayLike) -> tuple[Array, ...]:
     """The component arrays of an array of tuples, as a tuple.
 
-    Parameters
-        a: an array of any shape.
-
     Result: a tuple of arrays of the shape of `a`.
 
-    >>> import numpy as np, treadle as td
     >>> td.unzip(td.zip(np.array([3, 1, 2]), np.array([2, 0, 1])))[1]
     Array([2, 0, 1])
     """
@@ -183,12 +174,8 @@ def unzip(a: ArrayLike) -> tuple[Array, ...]:
 def indexed(a: ArrayLike) -> Array:
     """Elements `(i, j, …, x)`: each element preceded by its index.
 
-    Parameters
-        a: an array of any shape.
-
     Result: an array of tuples of the shape of `a`.
 
-    >>> import numpy as np, treadle as td
     >>> td.indexed(np.array([3, 1, 2]))
     Array((array([0, 1, 2]), array([3, 1, 2])))
 

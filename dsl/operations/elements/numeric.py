@@ -44,12 +44,6 @@ def _type(x: ArrayLike, name: str) -> ScalarType:
 def positive(x: ArrayLike) -> Value:
     """`x` itself.
 
-    Parameters
-        x: a number, or an array of any shape.
-
-    Result: an array of the shape of `x`; a scalar if it is a number.
-
-    >>> import numpy as np, treadle as td
     >>> td.positive(np.array([3, 1, 2]))
     Array([3, 1, 2])
     """
@@ -60,12 +54,6 @@ def positive(x: ArrayLike) -> Value:
 def isposinf(x: ArrayLike) -> Value:
     """Whether x is +∞.
 
-    Parameters
-        x: a number, or an array of any shape.
-
-    Result: an array of the shape of `x`; a scalar if it is a number.
-
-    >>> import numpy as np, treadle as td
     >>> td.isposinf(np.array([0.0, 0.5, 1.0]))
     Array([False, False, False])
     """
@@ -76,12 +64,6 @@ def isposinf(x: ArrayLike) -> Value:
 def isneginf(x: ArrayLike) -> Value:
     """Whether x is −∞.
 
-    Parameters
-        x: a number, or an array of any shape.
-
-    Result: an array of the shape of `x`; a scalar if it is a number.
-
-    >>> import numpy as np, treadle as td
     >>> td.isneginf(np.array([0.0, 0.5, 1.0]))
     Array([False, False, False])
     """
@@ -92,12 +74,6 @@ def isneginf(x: ArrayLike) -> Value:
 def isreal(x: ArrayLike) -> Value:
     """Whether the imaginary part is 0.
 
-    Parameters
-        x: a number, or an array of any shape.
-
-    Result: an array of the shape of `x`; a scalar if it is a number.
-
-    >>> import numpy as np, treadle as td
     >>> td.isreal(np.array([3 + 4j]))
     Array([False])
     """
@@ -108,12 +84,6 @@ def isreal(x: ArrayLike) -> Value:
 def iscomplex(x: ArrayLike) -> Value:
     """Whether the imaginary part is not 0.
 
-    Parameters
-        x: a number, or an array of any shape.
-
-    Result: an array of the shape of `x`; a scalar if it is a number.
-
-    >>> import numpy as np, treadle as td
     >>> td.iscomplex(np.array([3 + 4j]))
     Array([ True])
     """
@@ -124,12 +94,6 @@ def iscomplex(x: ArrayLike) -> Value:
 def sinc(x: ArrayLike) -> Value:
     """sin(πx) / (πx), and 1 at 0.
 
-    Parameters
-        x: a number, or an array of any shape.
-
-    Result: an array of the shape of `x`; a scalar if it is a number.
-
-    >>> import numpy as np, treadle as td
     >>> td.sinc(np.array([0.0, 0.5]))
     Array([1.        , 0.63661977])
     """
@@ -169,12 +133,6 @@ _I0_ABOVE = (
 def i0(x: ArrayLike) -> Value:
     """The modified Bessel function of the first kind and order 0, of real numbers.
 
-    Parameters
-        x: a number, or an array of any shape.
-
-    Result: an array of the shape of `x`; a scalar if it is a number.
-
-    >>> import treadle as td
     >>> round(float(td.i0(td.unit(1.0))), 6)
     1.266066
     """
@@ -204,12 +162,6 @@ def i0(x: ArrayLike) -> Value:
 def spacing(x: ArrayLike) -> Value:
     """The distance from a float to the next one away from 0, with its sign; NaN of ±∞.
 
-    Parameters
-        x: a number, or an array of any shape.
-
-    Result: an array of the shape of `x`; a scalar if it is a number.
-
-    >>> import treadle as td
     >>> float(td.spacing(td.unit(1.0))) == 2.0**-52
     True
     """
@@ -226,13 +178,6 @@ def spacing(x: ArrayLike) -> Value:
 def float_power(x: ArrayLike, y: ArrayLike) -> Value:
     """x ** y in float64, or complex128.
 
-    Parameters
-        x: a number, or an array of any shape.
-        y: a number, or an array that broadcasts with `x`.
-
-    Result: an array of the shape to which the operands broadcast; a scalar without arrays.
-
-    >>> import numpy as np, treadle as td
     >>> td.float_power(np.array([3, 1, 2]), 2)
     Array([9., 1., 4.])
     """
@@ -243,13 +188,6 @@ def float_power(x: ArrayLike, y: ArrayLike) -> Value:
 def logaddexp2(x: ArrayLike, y: ArrayLike) -> Value:
     """log₂(2ˣ + 2ʸ) without overflow.
 
-    Parameters
-        x: a number, or an array of any shape.
-        y: a number, or an array that broadcasts with `x`.
-
-    Result: an array of the shape to which the operands broadcast; a scalar without arrays.
-
-    >>> import numpy as np, treadle as td
     >>> td.logaddexp2(np.array([1.0]), np.array([1.0]))
     Array([2.])
     """
@@ -285,13 +223,6 @@ def divmod(x: ArrayLike, y: ArrayLike) -> tuple[Value, Value]:
 def gcd(x: ArrayLike, y: ArrayLike) -> Value:
     """The greatest common divisor of integers, not negative; gcd(0, 0) = 0.
 
-    Parameters
-        x: a number, or an array of any shape.
-        y: a number, or an array that broadcasts with `x`.
-
-    Result: an array of the shape to which the operands broadcast; a scalar without arrays.
-
-    >>> import numpy as np, treadle as td
     >>> td.gcd(np.array([12, 7]), 18)
     Array([6, 1])
     """
@@ -311,13 +242,6 @@ def _gcd(x: Any, y: Any) -> Any:
 def lcm(x: ArrayLike, y: ArrayLike) -> Value:
     """The least common multiple of integers, not negative; 0 if one of them is 0.
 
-    Parameters
-        x: a number, or an array of any shape.
-        y: a number, or an array that broadcasts with `x`.
-
-    Result: an array of the shape to which the operands broadcast; a scalar without arrays.
-
-    >>> import numpy as np, treadle as td
     >>> td.lcm(np.array([3, 1, 2]), 2)
     Array([6, 2, 2])
     """
@@ -386,12 +310,10 @@ def ldexp(x: ArrayLike, n: ArrayLike) -> Value:
     """x · 2 ** n for integers n.
 
     Parameters
-        x: a number, or an array of any shape.
         n: integers.
 
     Result: an array of the shape to which the operands broadcast; a scalar without arrays.
 
-    >>> import numpy as np, treadle as td
     >>> td.ldexp(np.array([0.5]), 4)
     Array([8.])
     """
@@ -539,12 +461,10 @@ def rotate_left(x: ArrayLike, n: ArrayLike) -> Value:
     """The bits of an integer rotated by n places to the left; n is taken modulo the width.
 
     Parameters
-        x: a number, or an array of any shape.
         n: the number of places, an integer.
 
     Result: an array of the shape to which the operands broadcast; a scalar without arrays.
 
-    >>> import numpy as np, treadle as td
     >>> td.rotate_left(np.array([129], "uint8"), 1)
     Array([3], dtype=uint8)
     """
@@ -556,12 +476,10 @@ def rotate_right(x: ArrayLike, n: ArrayLike) -> Value:
     """The bits of an integer rotated by n places to the right; n is taken modulo the width.
 
     Parameters
-        x: a number, or an array of any shape.
         n: the number of places, an integer.
 
     Result: an array of the shape to which the operands broadcast; a scalar without arrays.
 
-    >>> import numpy as np, treadle as td
     >>> td.rotate_right(np.array([2]), 1)
     Array([1])
     """

@@ -34,7 +34,6 @@ def bartlett(M: IntLike) -> Array:
 
     Result: a float64 array (M,).
 
-    >>> import treadle as td
     >>> td.bartlett(5)
     Array([0. , 0.5, 1. , 0.5, 0. ])
 
@@ -52,7 +51,6 @@ def hanning(M: IntLike) -> Array:
 
     Result: a float64 array (M,).
 
-    >>> import treadle as td
     >>> td.hanning(3)
     Array([0., 1., 0.])
 
@@ -70,7 +68,6 @@ def hamming(M: IntLike) -> Array:
 
     Result: a float64 array (M,).
 
-    >>> import treadle as td
     >>> td.round(td.hamming(3), 2)
     Array([0.08, 1.  , 0.08])
 
@@ -88,7 +85,6 @@ def blackman(M: IntLike) -> Array:
 
     Result: a float64 array (M,).
 
-    >>> import treadle as td
     >>> round(float(td.blackman(5)[1]), 2)
     0.34
 
@@ -110,7 +106,6 @@ def kaiser(M: IntLike, beta: ScalarLike) -> Array:
 
     Result: a float64 array (M,).
 
-    >>> import treadle as td
     >>> td.kaiser(3, 0.0)
     Array([1., 1., 1.])
 

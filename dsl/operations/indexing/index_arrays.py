@@ -58,7 +58,6 @@ def indices(
 
     Result: an array, or a tuple of arrays for several.
 
-    >>> import treadle as td
     >>> td.indices((2, 2))
     Array([[[0, 0],
             [1, 1]],
@@ -93,7 +92,6 @@ def fromfunction(
 
     Result: what the function returns: an array of that shape, mostly.
 
-    >>> import treadle as td
     >>> td.fromfunction(lambda i, j: i + j, (2, 3), dtype=int)
     Array([[0, 1, 2],
            [1, 2, 3]])
@@ -111,7 +109,6 @@ def ix_(*arrays: ArrayLike) -> tuple[Array, ...]:
 
     Result: a tuple of arrays, of a rank that is their number.
 
-    >>> import numpy as np, treadle as td
     >>> [x.shape for x in td.ix_(np.array([0, 2]), np.array([1, 3, 4]))]
     [(2, 1), (1, 3)]
     """
@@ -138,7 +135,6 @@ def diag_indices(n: IntLike, ndim: int = 2) -> tuple[Array, ...]:
 
     Result: a tuple of `ndim` arrays (n,) of int64.
 
-    >>> import treadle as td
     >>> [x.tolist() for x in td.diag_indices(3)]
     [[0, 1, 2], [0, 1, 2]]
 
@@ -151,12 +147,8 @@ def diag_indices(n: IntLike, ndim: int = 2) -> tuple[Array, ...]:
 def diag_indices_from(a: ArrayLike) -> tuple[Array, ...]:
     """`diag_indices` for an array of rank 2 at least, with equal extents.
 
-    Parameters
-        a: an array of any shape.
-
     Result: a tuple of arrays of int64, one for each axis.
 
-    >>> import treadle as td
     >>> td.diag_indices_from(td.eye(2))
     (Array([0, 1]), Array([0, 1]))
 
@@ -184,7 +176,6 @@ def tril_indices(n: IntLike, k: int = 0, m: IntLike | None = None) -> tuple[Arra
 
     Result: a pair of int64 arrays: the rows and the columns.
 
-    >>> import treadle as td
     >>> [x.tolist() for x in td.tril_indices(2)]
     [[0, 1, 1], [0, 0, 1]]
 
@@ -206,7 +197,6 @@ def triu_indices(n: IntLike, k: int = 0, m: IntLike | None = None) -> tuple[Arra
 
     Result: a pair of int64 arrays: the rows and the columns.
 
-    >>> import treadle as td
     >>> td.triu_indices(2)
     (Array([0, 0, 1]), Array([0, 1, 1]))
 
@@ -247,12 +237,10 @@ def tril_indices_from(a: ArrayLike, k: int = 0) -> tuple[Array, Array]:
     """`tril_indices` for the shape of a matrix.
 
     Parameters
-        a: an array of any shape.
         k: the diagonal: 0 the main one, positive above it, negative below; default 0.
 
     Result: a pair of int64 arrays: the rows and the columns.
 
-    >>> import numpy as np, treadle as td
     >>> td.tril_indices_from(np.arange(6).reshape(2, 3))
     (Array([0, 1, 1]), Array([0, 0, 1]))
 
@@ -267,12 +255,10 @@ def triu_indices_from(a: ArrayLike, k: int = 0) -> tuple[Array, Array]:
     """`triu_indices` for the shape of a matrix.
 
     Parameters
-        a: an array of any shape.
         k: the diagonal: 0 the main one, positive above it, negative below; default 0.
 
     Result: a pair of int64 arrays: the rows and the columns.
 
-    >>> import numpy as np, treadle as td
     >>> td.triu_indices_from(np.arange(6).reshape(2, 3))
     (Array([0, 0, 0, 1, 1]), Array([0, 1, 2, 1, 2]))
 
@@ -303,7 +289,6 @@ def mask_indices(n: IntLike, mask_func: Callable[..., Array], k: int = 0) -> tup
 
     Result: a pair of int64 arrays: the rows and the columns.
 
-    >>> import treadle as td
     >>> [x.tolist() for x in td.mask_indices(2, td.triu)]
     [[0, 0, 1], [0, 1, 1]]
 
@@ -329,7 +314,6 @@ def unravel_index(
     Result: a tuple of arrays of the shape of `indices` (scalars if it is a number), one for each
         axis.
 
-    >>> import numpy as np, treadle as td
     >>> [x.tolist() for x in td.unravel_index(np.array([1, 5]), (2, 3))]
     [[0, 1], [1, 2]]
     """
@@ -374,7 +358,6 @@ def ravel_multi_index(
 
     Result: an array of the shape of `multi_index`; a scalar if it is a number.
 
-    >>> import numpy as np, treadle as td
     >>> td.ravel_multi_index((np.array([0, 1]), np.array([1, 2])), (2, 3))
     Array([1, 5])
     """

@@ -68,9 +68,6 @@ def concatenate(arrays: Iterable[ArrayLike], axis: int | None = 0) -> Array:
 
     Result: an array of the promoted type, whose extent along the axis is the sum of theirs.
 
-    Errors: `AxisError` if there is no such axis.
-
-    >>> import numpy as np, treadle as td
     >>> td.concatenate([np.array([3, 1, 2]), np.array([2, 0, 1])])
     Array([3, 1, 2, 2, 0, 1])
     """
@@ -168,9 +165,6 @@ def stack(arrays: Iterable[ArrayLike], axis: int = 0) -> Array:
 
     Result: an array of one rank more, and of the promoted type.
 
-    Errors: `AxisError` if there is no such axis.
-
-    >>> import numpy as np, treadle as td
     >>> td.stack([np.array([3, 1, 2]), np.array([2, 0, 1])])
     Array([[3, 1, 2],
            [2, 0, 1]])
@@ -205,7 +199,6 @@ def pad(
     """NumPy's pad with the modes constant, edge, reflect, symmetric and wrap.
 
     Parameters
-        a: an array of any shape.
         pad_width: the numbers of elements before and after: one for all, a pair, or a pair for each
             axis.
         mode: "constant" (default), "edge", "reflect", "symmetric" or "wrap".
@@ -213,7 +206,6 @@ def pad(
 
     Result: an array of the rank and type of `a`, with larger extents.
 
-    >>> import numpy as np, treadle as td
     >>> td.pad(np.array([3, 1, 2]), 1, mode="edge")
     Array([3, 3, 1, 2, 2])
     """

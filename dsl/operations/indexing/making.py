@@ -66,7 +66,6 @@ def generate(
 
     Result: an array of that shape, whose elements are what `f` returns.
 
-    >>> import treadle as td
     >>> td.run(td.generate((2, 3), lambda i, j: 10 * i + j))
     array([[ 0,  1,  2],
            [10, 11, 12]])
@@ -95,7 +94,6 @@ def fill(
 
     Result: an array of that shape.
 
-    >>> import treadle as td
     >>> td.fill((2, 2), 7)
     Array([[7, 7],
            [7, 7]])
@@ -142,7 +140,6 @@ def unit(s: Element) -> Array:
 
     Result: an array of rank 0.
 
-    >>> import treadle as td
     >>> td.unit(5)
     Array(5)
     """
@@ -166,7 +163,6 @@ def the(a: ArrayLike) -> Scalar:
 
     Result: a scalar.
 
-    >>> import numpy as np, treadle as td
     >>> least = td.min(np.array([3, 1, 2]))
     >>> td.map(lambda e: e - td.the(least), np.array([3, 1, 2]))
     Array([2, 0, 1])
@@ -190,11 +186,9 @@ def array(object: Nested, dtype: DTypeLike | None = None) -> Array:
 
     Parameters
         object: data, a number, or nested lists of numbers and arrays.
-        dtype: the element type: td.float32, np.float32, float, "float32", …; optional.
 
     Result: an array, with an axis for each level of lists before those of the elements.
 
-    >>> import treadle as td
     >>> n = td.sum(td.iota(4))
     >>> td.array([[1, n], [n + 1, 4]])
     Array([[1, 6],
@@ -240,15 +234,12 @@ def asarray(
 
     Parameters
         a: an array of any shape, a number, or nested lists of numbers.
-        dtype: the element type: td.float32, np.float32, float, "float32", …; optional.
-        device: where programs compute, as `a.device` says; others are refused; default None.
         copy: True: data is copied now; None (default): only where it must be; False: never.
 
     Result: an array of the shape of `a`, in its type unless `dtype` is given.
 
     Errors: `ShapeError` for `copy=False` of what has no memory of its own, such as a list.
 
-    >>> import treadle as td
     >>> td.asarray([1, 2], float)
     Array([1., 2.])
     """
@@ -271,14 +262,12 @@ def from_dlpack(x: ArrayLike, /, *, device: str | None = None, copy: bool | None
 
     Parameters
         x: an object with `__dlpack__`.
-        device: where programs compute, as `a.device` says; others are refused; default None.
         copy: True: data is copied now; None (default): only where it must be; False: never.
 
     Result: an array of the shape and type of `x`.
 
     Errors: `TracingError` for an object without `__dlpack__`.
 
-    >>> import numpy as np, treadle as td
     >>> td.from_dlpack(np.array([1, 2]))
     Array([1, 2])
     """
@@ -292,12 +281,8 @@ def from_dlpack(x: ArrayLike, /, *, device: str | None = None, copy: bool | None
 def copy(a: ArrayLike) -> Array:
     """The array itself: arrays never change.
 
-    Parameters
-        a: an array of any shape.
-
     Result: an array of the shape of `a`.
 
-    >>> import numpy as np, treadle as td
     >>> td.copy(np.array([3, 1, 2]))
     Array([3, 1, 2])
     """
@@ -311,14 +296,11 @@ def astype(
     """The array converted to `dtype`, as by `cast`.
 
     Parameters
-        x: a number, or an array of any shape.
         dtype: the element type: td.float32, np.float32, float, "float32", ….
         copy: no effect, as arrays never change; default True.
-        device: where programs compute, as `a.device` says; others are refused; default None.
 
     Result: an array of the shape of `x`.
 
-    >>> import numpy as np, treadle as td
     >>> td.astype(np.array([1.5, 2.0]), int)
     Array([1, 2])
     """
@@ -337,7 +319,6 @@ def iota(n: IntLike, dtype: DTypeLike = int64) -> Array:
 
     Result: an array (n,).
 
-    >>> import treadle as td
     >>> td.iota(4)
     Array([0, 1, 2, 3])
 
@@ -363,12 +344,9 @@ def full(
     Parameters
         shape: an extent, or an extent for each axis; Python integers or integer scalars.
         fill_value: a number.
-        dtype: the element type: td.float32, np.float32, float, "float32", …; optional.
-        device: where programs compute, as `a.device` says; others are refused; default None.
 
     Result: an array of that shape.
 
-    >>> import treadle as td
     >>> td.full(2, 7)
     Array([7, 7])
 
@@ -385,11 +363,9 @@ def zeros(shape: ShapeLike, dtype: DTypeLike | None = None, *, device: str | Non
     Parameters
         shape: an extent, or an extent for each axis; Python integers or integer scalars.
         dtype: the element type: td.float32, np.float32, float, "float32", …; default float.
-        device: where programs compute, as `a.device` says; others are refused; default None.
 
     Result: an array of that shape.
 
-    >>> import treadle as td
     >>> td.zeros(2)
     Array([0., 0.])
 
@@ -406,11 +382,9 @@ def ones(shape: ShapeLike, dtype: DTypeLike | None = None, *, device: str | None
     Parameters
         shape: an extent, or an extent for each axis; Python integers or integer scalars.
         dtype: the element type: td.float32, np.float32, float, "float32", …; default float.
-        device: where programs compute, as `a.device` says; others are refused; default None.
 
     Result: an array of that shape.
 
-    >>> import treadle as td
     >>> td.ones(2, dtype=td.int8)
     Array([1, 1], dtype=int8)
 
@@ -427,11 +401,9 @@ def empty(shape: ShapeLike, dtype: DTypeLike | None = None, *, device: str | Non
     Parameters
         shape: an extent, or an extent for each axis; Python integers or integer scalars.
         dtype: the element type: td.float32, np.float32, float, "float32", …; default float.
-        device: where programs compute, as `a.device` says; others are refused; default None.
 
     Result: an array of that shape.
 
-    >>> import treadle as td
     >>> td.empty(2).shape
     (2,)
 
@@ -445,14 +417,8 @@ def empty_like(a: ArrayLike, dtype: DTypeLike | None = None, *, device: str | No
     """An array of any values, zeros, in the shape of `a`, and in its type unless `dtype` is
     given.
 
-    Parameters
-        a: an array of any shape.
-        dtype: the element type: td.float32, np.float32, float, "float32", …; optional.
-        device: where programs compute, as `a.device` says; others are refused; default None.
-
     Result: an array of the shape of `a`.
 
-    >>> import numpy as np, treadle as td
     >>> td.empty_like(np.arange(6).reshape(2, 3)).shape
     (2, 3)
 
@@ -465,14 +431,8 @@ def empty_like(a: ArrayLike, dtype: DTypeLike | None = None, *, device: str | No
 def zeros_like(a: ArrayLike, dtype: DTypeLike | None = None, *, device: str | None = None) -> Array:
     """Zeros in the shape of `a`, and in its type unless `dtype` is given.
 
-    Parameters
-        a: an array of any shape.
-        dtype: the element type: td.float32, np.float32, float, "float32", …; optional.
-        device: where programs compute, as `a.device` says; others are refused; default None.
-
     Result: an array of the shape of `a`.
 
-    >>> import numpy as np, treadle as td
     >>> td.zeros_like(np.arange(6).reshape(2, 3))
     Array([[0, 0, 0],
            [0, 0, 0]])
@@ -487,14 +447,8 @@ def zeros_like(a: ArrayLike, dtype: DTypeLike | None = None, *, device: str | No
 def ones_like(a: ArrayLike, dtype: DTypeLike | None = None, *, device: str | None = None) -> Array:
     """Ones in the shape of `a`, and in its type unless `dtype` is given.
 
-    Parameters
-        a: an array of any shape.
-        dtype: the element type: td.float32, np.float32, float, "float32", …; optional.
-        device: where programs compute, as `a.device` says; others are refused; default None.
-
     Result: an array of the shape of `a`.
 
-    >>> import numpy as np, treadle as td
     >>> td.ones_like(np.array([3, 1, 2]))
     Array([1, 1, 1])
 
@@ -515,14 +469,10 @@ def full_like(
     """`fill_value` in the shape of `a`, and in its type unless `dtype` is given.
 
     Parameters
-        a: an array of any shape.
         fill_value: a number.
-        dtype: the element type: td.float32, np.float32, float, "float32", …; optional.
-        device: where programs compute, as `a.device` says; others are refused; default None.
 
     Result: an array of the shape of `a`.
 
-    >>> import numpy as np, treadle as td
     >>> td.full_like(np.array([0.0, 0.5, 1.0]), 0.25)
     Array([0.25, 0.25, 0.25])
 
@@ -548,12 +498,9 @@ def arange(
         start: the first number.
         stop: the end, excluded; default: `start`, and the range begins at 0.
         step: the distance of neighbours; default 1.
-        dtype: the element type: td.float32, np.float32, float, "float32", …; optional.
-        device: where programs compute, as `a.device` says; others are refused; default None.
 
     Result: an array of rank 1.
 
-    >>> import treadle as td
     >>> td.arange(1, 7, 2)
     Array([1, 3, 5])
 
@@ -658,12 +605,9 @@ def linspace(
         stop: the end of the range.
         num: the number of values; default 50.
         endpoint: whether `stop` is the last value; default True.
-        dtype: the element type: td.float32, np.float32, float, "float32", …; optional.
-        device: where programs compute, as `a.device` says; others are refused; default None.
 
     Result: an array (num,).
 
-    >>> import treadle as td
     >>> td.linspace(0, 1, 5)
     Array([0.  , 0.25, 0.5 , 0.75, 1.  ])
 
@@ -720,11 +664,9 @@ def logspace(
         num: the number of values; default 50.
         endpoint: whether `stop` is the last value; default True.
         base: the base; default 10.
-        dtype: the element type: td.float32, np.float32, float, "float32", …; optional.
 
     Result: an array (num,).
 
-    >>> import treadle as td
     >>> td.logspace(0, 3, 4)
     Array([   1.,   10.,  100., 1000.])
 
@@ -751,11 +693,9 @@ def geomspace(
         stop: the end of the range.
         num: the number of values; default 50.
         endpoint: whether `stop` is the last value; default True.
-        dtype: the element type: td.float32, np.float32, float, "float32", …; optional.
 
     Result: an array (num,).
 
-    >>> import treadle as td
     >>> td.geomspace(1, 8, 4)
     Array([1., 2., 4., 8.])
 
@@ -792,11 +732,9 @@ def eye(
         m: a number of columns; default: as many as rows.
         k: the diagonal: 0 the main one, positive above it, negative below; default 0.
         dtype: the element type: td.float32, np.float32, float, "float32", …; default float64.
-        device: where programs compute, as `a.device` says; others are refused; default None.
 
     Result: an array (n, m).
 
-    >>> import treadle as td
     >>> td.eye(2, dtype=int)
     Array([[1, 0],
            [0, 1]])

@@ -82,11 +82,9 @@ def permute(
         combine: an associative and commutative function (new, old) of two elements.
         defaults: an array: the elements that nothing is written to.
         f: a function of the index in `a` that returns the index in the result, or td.ignore.
-        a: an array of any shape.
 
     Result: an array of the shape of `defaults`.
 
-    >>> import numpy as np, treadle as td
     >>> x = np.array([0, 2, 2, 1])
     >>> bins = td.zeros(3, td.int32)
     >>> td.run(td.permute(lambda new, old: new + old, bins, lambda i: td.use(x)[i],
@@ -152,12 +150,10 @@ def scatter(
     Parameters
         defaults: an array: the elements that nothing is written to.
         indices: an array of integers: where each element of `a` goes.
-        a: an array of any shape.
         combine: a function (new, old); default td.overwrite.
 
     Result: an array of the shape of `defaults`.
 
-    >>> import numpy as np, treadle as td
     >>> td.scatter(np.zeros(4, int), [3, 1], [7, 8])
     Array([0, 8, 0, 7])
 
@@ -230,7 +226,6 @@ def bincount(
 
     Result: an array: the number of each integer from 0 on.
 
-    >>> import numpy as np, treadle as td
     >>> td.bincount(np.array([3, 1, 2]))
     Array([0, 1, 1, 1])
 
@@ -323,7 +318,6 @@ def histogram(
     used. With `density`, the counts are a density whose integral over the range is 1.
 
     Parameters
-        a: an array of any shape.
         bins: the number of bins (default 10), or the edges, increasing.
         range: the lowest and the highest edge; default: the least and the greatest element.
         density: whether to scale so that the integral is 1; optional.
@@ -331,7 +325,6 @@ def histogram(
 
     Result: the counts and the edges.
 
-    >>> import numpy as np, treadle as td
     >>> td.histogram(np.array([0.0, 0.5, 1.0]), 2, (0, 1))
     (Array([1, 2]), Array([0. , 0.5, 1. ]))
 

@@ -43,7 +43,6 @@ def moveaxis(a: ArrayLike, source: AxisLike, destination: AxisLike) -> Array:
     """Move axes to new positions; the others keep their order.
 
     Parameters
-        a: an array of any shape.
         source: the axis to move, or a tuple of axes; negative ones count from the end.
         destination: where it goes, or where each of them goes.
 
@@ -51,7 +50,6 @@ def moveaxis(a: ArrayLike, source: AxisLike, destination: AxisLike) -> Array:
 
     Errors: `AxisError` if there is no such axis; `ShapeError` if the numbers of axes differ.
 
-    >>> import numpy as np, treadle as td
     >>> td.moveaxis(np.zeros((3, 4, 5)), 0, -1).shape
     (4, 5, 3)
 
@@ -86,15 +84,11 @@ def rollaxis(a: ArrayLike, axis: int, start: int = 0) -> Array:
     """`axis` moved to before the axis `start`; `moveaxis` is easier to read.
 
     Parameters
-        a: an array of any shape.
         axis: the axis, from −rank to rank − 1.
         start: the axis before which it goes; default 0.
 
     Result: an array with the same elements, and its axes in that order.
 
-    Errors: `AxisError` if there is no such axis.
-
-    >>> import treadle as td
     >>> td.rollaxis(td.ones((2, 3, 4)), 2).shape
     (4, 2, 3)
 
@@ -121,7 +115,6 @@ def matrix_transpose(a: ArrayLike) -> Array:
 
     Result: an array (…, n, m).
 
-    >>> import numpy as np, treadle as td
     >>> td.matrix_transpose(np.zeros((5, 2, 3))).shape
     (5, 3, 2)
 
@@ -144,12 +137,8 @@ def _require_rank(array: Array, least: int, operation: str) -> None:
 def fliplr(a: ArrayLike) -> Array:
     """Axis 1 reversed; the rank is at least 2.
 
-    Parameters
-        a: an array of any shape.
-
     Result: an array of the shape of `a`.
 
-    >>> import numpy as np, treadle as td
     >>> td.fliplr(np.arange(6).reshape(2, 3))
     Array([[2, 1, 0],
            [5, 4, 3]])
@@ -165,12 +154,8 @@ def fliplr(a: ArrayLike) -> Array:
 def flipud(a: ArrayLike) -> Array:
     """Axis 0 reversed; the rank is at least 1.
 
-    Parameters
-        a: an array of any shape.
-
     Result: an array of the shape of `a`.
 
-    >>> import numpy as np, treadle as td
     >>> td.flipud(np.arange(6).reshape(2, 3))
     Array([[3, 4, 5],
            [0, 1, 2]])
@@ -187,13 +172,11 @@ def rot90(a: ArrayLike, k: int = 1, axes: Sequence[int] = (0, 1)) -> Array:
     """Rotate by `k` quarter turns in the plane of two axes, from the first towards the second.
 
     Parameters
-        a: an array of any shape.
         k: how many quarter turns; default 1.
         axes: the plane; default (0, 1).
 
     Result: an array with the extents of the two axes exchanged if `k` is odd.
 
-    >>> import numpy as np, treadle as td
     >>> td.rot90(np.array([[1, 2], [3, 4]]))
     Array([[2, 4],
            [1, 3]])
@@ -224,15 +207,11 @@ def repeat(a: ArrayLike, repeats: ArrayLike, axis: int | None = None) -> Array:
     (along `axis`): the extent of the result is then computed by the kernels.
 
     Parameters
-        a: an array of any shape.
         repeats: how often each element is repeated.
         axis: the axis, from −rank to rank − 1; default None: of the flattened array.
 
     Result: an array like `a` with more elements along the axis; of rank 1 for axis None.
 
-    Errors: `AxisError` if there is no such axis.
-
-    >>> import numpy as np, treadle as td
     >>> td.repeat(np.array([3, 1]), 2)
     Array([3, 3, 1, 1])
 
@@ -264,12 +243,10 @@ def tile(a: ArrayLike, reps: int | Sequence[int]) -> Array:
     """The array repeated `reps` times along each axis, the last numbers for the last axes.
 
     Parameters
-        a: an array of any shape.
         reps: how often along each axis.
 
     Result: an array whose extents are those of `a`, times `reps`.
 
-    >>> import numpy as np, treadle as td
     >>> td.tile(np.array([1, 2]), (2, 2))
     Array([[1, 2, 1, 2],
            [1, 2, 1, 2]])
@@ -298,7 +275,6 @@ def atleast_1d(*arrays: ArrayLike) -> Array | tuple[Array, ...]:
 
     Result: an array, or a tuple of arrays for several.
 
-    >>> import treadle as td
     >>> td.atleast_1d(5)
     Array([5])
 
@@ -317,7 +293,6 @@ def atleast_2d(*arrays: ArrayLike) -> Array | tuple[Array, ...]:
 
     Result: an array, or a tuple of arrays for several.
 
-    >>> import numpy as np, treadle as td
     >>> td.atleast_2d(np.array([3, 1, 2]))
     Array([[3, 1, 2]])
 
@@ -336,7 +311,6 @@ def atleast_3d(*arrays: ArrayLike) -> Array | tuple[Array, ...]:
 
     Result: an array, or a tuple of arrays for several.
 
-    >>> import numpy as np, treadle as td
     >>> td.atleast_3d(np.array([3, 1, 2])).shape
     (1, 3, 1)
 
@@ -364,7 +338,6 @@ def broadcast_arrays(*arrays: ArrayLike) -> tuple[Array, ...]:
 
     Result: a tuple of arrays of one shape.
 
-    >>> import numpy as np, treadle as td
     >>> [x.shape for x in td.broadcast_arrays(np.zeros((3, 1)), np.zeros(4))]
     [(3, 4), (3, 4)]
 
@@ -387,7 +360,6 @@ def hstack(arrays: Iterable[ArrayLike]) -> Array:
 
     Result: an array of the rank of the operands, at least 1.
 
-    >>> import numpy as np, treadle as td
     >>> td.hstack([np.array([3, 1, 2]), np.array([2, 0, 1])])
     Array([3, 1, 2, 2, 0, 1])
 
@@ -406,7 +378,6 @@ def vstack(arrays: Iterable[ArrayLike]) -> Array:
 
     Result: an array of rank 2 or more.
 
-    >>> import numpy as np, treadle as td
     >>> td.vstack([np.array([1, 2]), np.array([3, 4])])
     Array([[1, 2],
            [3, 4]])
@@ -425,7 +396,6 @@ def dstack(arrays: Iterable[ArrayLike]) -> Array:
 
     Result: an array of rank 3 or more.
 
-    >>> import numpy as np, treadle as td
     >>> td.dstack([np.array([3, 1, 2]), np.array([2, 0, 1])]).shape
     (1, 3, 2)
 
@@ -443,7 +413,6 @@ def column_stack(arrays: Iterable[ArrayLike]) -> Array:
 
     Result: an array (rows, columns).
 
-    >>> import numpy as np, treadle as td
     >>> td.column_stack([np.array([3, 1, 2]), np.array([2, 0, 1])])
     Array([[3, 2],
            [1, 0],
@@ -460,15 +429,11 @@ def append(a: ArrayLike, values: ArrayLike, axis: int | None = None) -> Array:
     """`values` after `a` along an axis; both are flattened for axis None.
 
     Parameters
-        a: an array of any shape.
         values: what follows `a`: an array of its other extents.
         axis: the axis, from −rank to rank − 1; default None: of the flattened array.
 
     Result: an array of the promoted type; of rank 1 for axis None, else longer along the axis.
 
-    Errors: `AxisError` if there is no such axis.
-
-    >>> import numpy as np, treadle as td
     >>> td.append(np.array([3, 1, 2]), np.array([2, 0, 1]))
     Array([3, 1, 2, 2, 0, 1])
 
@@ -484,15 +449,11 @@ def array_split(a: ArrayLike, parts: int | Sequence[int], axis: int = 0) -> tupl
     the indices in `parts`.
 
     Parameters
-        a: an array of any shape.
         parts: the number of equal parts, or the indices at which parts begin.
         axis: the axis, from −rank to rank − 1; default 0.
 
     Result: a tuple of arrays, one for each part, that differ from `a` in this extent.
 
-    Errors: `AxisError` if there is no such axis.
-
-    >>> import numpy as np, treadle as td
     >>> [x.tolist() for x in td.array_split(np.arange(5), 2)]
     [[0, 1, 2], [3, 4]]
 
@@ -506,15 +467,11 @@ def split(a: ArrayLike, parts: int | Sequence[int], axis: int = 0) -> tuple[Arra
     """`array_split` into parts of equal extent: `ShapeError` if the extent is no multiple.
 
     Parameters
-        a: an array of any shape.
         parts: the number of equal parts, or the indices at which parts begin.
         axis: the axis, from −rank to rank − 1; default 0.
 
     Result: a tuple of arrays, one for each part, of equal shape.
 
-    Errors: `AxisError` if there is no such axis.
-
-    >>> import numpy as np, treadle as td
     >>> td.split(np.array([3, 1, 2]), 3)
     (Array([3]), Array([1]), Array([2]))
 
@@ -528,12 +485,10 @@ def hsplit(a: ArrayLike, parts: int | Sequence[int]) -> tuple[Array, ...]:
     """`split` along axis 1, or along axis 0 if the rank is 1.
 
     Parameters
-        a: an array of any shape.
         parts: the number of equal parts, or the indices at which parts begin.
 
     Result: a tuple of arrays, one for each part.
 
-    >>> import numpy as np, treadle as td
     >>> td.hsplit(np.arange(6).reshape(2, 3), 3)
     (Array([[0],
            [3]]), Array([[1],
@@ -552,12 +507,10 @@ def vsplit(a: ArrayLike, parts: int | Sequence[int]) -> tuple[Array, ...]:
     """`split` along axis 0; the rank is at least 2.
 
     Parameters
-        a: an array of any shape.
         parts: the number of equal parts, or the indices at which parts begin.
 
     Result: a tuple of arrays, one for each part.
 
-    >>> import numpy as np, treadle as td
     >>> td.vsplit(np.arange(6).reshape(2, 3), 2)
     (Array([[0, 1, 2]]), Array([[3, 4, 5]]))
 
@@ -573,12 +526,10 @@ def dsplit(a: ArrayLike, parts: int | Sequence[int]) -> tuple[Array, ...]:
     """`split` along axis 2; the rank is at least 3.
 
     Parameters
-        a: an array of any shape.
         parts: the number of equal parts, or the indices at which parts begin.
 
     Result: a tuple of arrays, one for each part.
 
-    >>> import treadle as td
     >>> td.dsplit(td.ones((1, 1, 2)), 2)
     (Array([[[1.]]]), Array([[[1.]]]))
 
@@ -629,14 +580,10 @@ def unstack(a: ArrayLike, axis: int = 0) -> tuple[Array, ...]:
     """The slices along an axis, whose extent must be known.
 
     Parameters
-        a: an array of any shape.
         axis: the axis, from −rank to rank − 1; default 0.
 
     Result: a tuple of as many arrays as the extent, without the axis.
 
-    Errors: `AxisError` if there is no such axis.
-
-    >>> import numpy as np, treadle as td
     >>> [x.tolist() for x in td.unstack(np.arange(6).reshape(2, 3))]
     [[0, 1, 2], [3, 4, 5]]
 

@@ -55,7 +55,6 @@ def update(a: ArrayLike, index: Indexing, new: Element) -> Array:
 
     Result: an array of the shape and type of `a`.
 
-    >>> import numpy as np, treadle as td
     >>> td.run(td.update(np.zeros((2, 4), int), (0, slice(1, None, 2)), [7, 8]))
     array([[0, 7, 0, 8],
            [0, 0, 0, 0]])

@@ -52,9 +52,6 @@ def permutation(key: KeyLike, x: ArrayLike, axis: int = 0) -> Array:
 
     Result: an int64 array (x,) for an integer; for an array, one of its shape and type.
 
-    Errors: `AxisError` if there is no such axis.
-
-    >>> import treadle as td
     >>> td.run(td.random.permutation(td.random.key(0), 5))
     array([4, 0, 3, 1, 2])
     """
@@ -75,9 +72,6 @@ def shuffle(key: KeyLike, x: ArrayLike, axis: int = 0) -> Array:
 
     Result: an array of the shape and type of `x`.
 
-    Errors: `AxisError` if there is no such axis.
-
-    >>> import numpy as np, treadle as td
     >>> td.run(td.random.shuffle(td.random.key(0), np.array([10, 20, 30, 40, 50])))
     array([50, 10, 40, 20, 30])
 
@@ -112,9 +106,6 @@ def choice(
 
     Result: an array in the type of `a` (int64 for an integer).
 
-    Errors: `AxisError` if there is no such axis.
-
-    >>> import numpy as np, treadle as td
     >>> td.run(td.random.choice(td.random.key(0), np.array([2, 3, 5, 7]), 6))
     array([3, 5, 7, 5, 2, 2])
     """

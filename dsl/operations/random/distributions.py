@@ -95,7 +95,6 @@ def normal(
     """Normally distributed floats.
 
     Parameters
-        key: an array (2,) of uint32, or two scalars.
         shape: the extents; () inside a kernel.
         dtype: float32 or float64.
         loc, scale: mean and standard deviation, numbers or arrays that broadcast to `shape`.
@@ -103,9 +102,6 @@ def normal(
     √2 erf⁻¹(2u − 1) of u = (k + ½) 2⁻²³, k the top 23 bits of `bits(key, shape, uint32)`; float64:
     (k + ½) 2⁻⁵² of the top 52 bits of a uint64.
 
-    Result: an array of that shape; a scalar inside kernels, for the shape ().
-
-    >>> import treadle as td
     >>> td.run(td.random.normal(td.random.key(0), 3)).round(3)
     array([-0.256,  0.63 ,  1.915])
     """
@@ -130,14 +126,10 @@ def exponential(
     """Exponentially distributed floats: −scale · log(1 − u) of `uniform` numbers u.
 
     Parameters
-        key: an array (2,) of uint32, or two scalars.
         shape: the extents; () inside a kernel.
         dtype: float32 or float64.
         scale: the mean, a number or an array that broadcasts to `shape`.
 
-    Result: an array of that shape; a scalar inside kernels, for the shape ().
-
-    >>> import treadle as td
     >>> td.run(td.random.exponential(td.random.key(0), 3)).round(3)
     array([0.509, 1.331, 3.584])
     """
@@ -189,7 +181,6 @@ def gamma(
     """Floats of the gamma distribution, of density xᵃ⁻¹ e⁻ˣ / Γ(a).
 
     Parameters
-        key: an array (2,) of uint32, or two scalars.
         shape: the extents; () inside a kernel.
         a: the shape parameter, a number or an array that broadcasts to `shape`; NaN results where
             it is negative.
@@ -198,9 +189,6 @@ def gamma(
 
     By the rejection method of Marsaglia and Tsang (2000).
 
-    Result: an array of that shape; a scalar inside kernels, for the shape ().
-
-    >>> import treadle as td
     >>> td.run(td.random.gamma(td.random.key(0), 3, 2.0)).round(3)
     array([2.559, 3.371, 1.041])
     """
@@ -220,16 +208,12 @@ def beta(
     """Floats of the beta distribution, of density xᵃ⁻¹ (1 − x)ᵇ⁻¹ / B(a, b).
 
     Parameters
-        key: an array (2,) of uint32, or two scalars.
         shape: the extents; () inside a kernel.
         a, b: the shape parameters, positive numbers or arrays that broadcast to `shape`.
         dtype: float32 or float64.
 
     Of two numbers x and y of gamma distributions, x / (x + y).
 
-    Result: an array of that shape; a scalar inside kernels, for the shape ().
-
-    >>> import treadle as td
     >>> td.run(td.random.beta(td.random.key(0), 3, 2.0, 5.0)).round(3)
     array([0.301, 0.228, 0.034])
     """
@@ -308,7 +292,6 @@ def poisson(key: KeyLike, shape: ShapeLike, lam: ArrayLike, dtype: DTypeLike = i
     """Integers of the Poisson distribution, of probability lamᵏ e⁻ˡᵃᵐ / k!.
 
     Parameters
-        key: an array (2,) of uint32, or two scalars.
         shape: the extents; () inside a kernel.
         lam: the mean, a number or an array that broadcasts to `shape`; −1 results where it is
             negative, infinite or NaN.
@@ -316,9 +299,6 @@ def poisson(key: KeyLike, shape: ShapeLike, lam: ArrayLike, dtype: DTypeLike = i
 
     By search for means below 10, else by Hörmann's transformed rejection (1993).
 
-    Result: an array of that shape; a scalar inside kernels, for the shape ().
-
-    >>> import treadle as td
     >>> td.run(td.random.poisson(td.random.key(0), 5, 3.0))
     array([5, 4, 3, 1, 1])
     """

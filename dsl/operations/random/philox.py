@@ -219,7 +219,6 @@ def key(seed: IntLike) -> Any:
 
     Result: a key: an array (2,) of uint32, or two scalars inside a kernel.
 
-    >>> import treadle as td
     >>> td.run(td.random.key(7))
     array([7, 0], dtype=uint32)
 
@@ -258,12 +257,10 @@ def fold_in(key: KeyLike, n: IntLike) -> Any:
     (n mod 2³², n div 2³², 0, 1).  An array (2,) of uint32; inside a kernel a tuple of two scalars.
 
     Parameters
-        key: an array (2,) of uint32, or two scalars.
         n: an integer, in kernels usually an index.
 
     Result: a key: an array (2,) of uint32, or two scalars inside a kernel.
 
-    >>> import treadle as td
     >>> key = td.random.key(0)
     >>> td.run(td.generate(3, lambda i: td.random.uniform(td.random.fold_in(key, i), ()))).round(3)
     array([0.333, 0.045, 0.346])
@@ -288,7 +285,6 @@ def split(key: KeyLike, n: IntLike = 2) -> Any:
 
     Result: an array (n, 2) of uint32; inside a kernel a tuple of n keys.
 
-    >>> import treadle as td
     >>> first, second = td.random.split(td.random.key(0))
     >>> first.shape
     (2,)

@@ -33,7 +33,6 @@ def bits(key: KeyLike, shape: ShapeLike = (), dtype: DTypeLike = uint32) -> Valu
     """Uniform random bits, the same on every backend.
 
     Parameters
-        key: an array (2,) of uint32, or two scalars.
         shape: the extents; () inside a kernel.
         dtype: uint8, uint16, uint32 or uint64.
 
@@ -41,9 +40,6 @@ def bits(key: KeyLike, shape: ShapeLike = (), dtype: DTypeLike = uint32) -> Valu
     2 (i mod 2) (high) and 2 (i mod 2) + 1 (low) of block i div 2; narrower types are the top bits
     of a uint32 each.
 
-    Result: an array of that shape; a scalar inside kernels, for the shape ().
-
-    >>> import treadle as td
     >>> td.run(td.random.bits(td.random.key(0), 3))
     array([1713891541, 3781805453, 3159862348], dtype=uint32)
     """
@@ -115,7 +111,6 @@ def uniform(
     """Uniform floats in [low, high), the same bits on every backend.
 
     Parameters
-        key: an array (2,) of uint32, or two scalars.
         shape: the extents; () inside a kernel.
         dtype: float32 or float64.
         low, high: numbers, or arrays that broadcast to `shape`.
@@ -123,9 +118,6 @@ def uniform(
     In [0, 1), float32 are the top 24 bits of `bits(key, shape, uint32)` times 2⁻²⁴, float64 the top
     53 of `bits(key, shape, uint64)` times 2⁻⁵³; the result is low + (high − low) u.
 
-    Result: an array of that shape; a scalar inside kernels, for the shape ().
-
-    >>> import treadle as td
     >>> td.run(td.random.uniform(td.random.key(0), 3)).round(3)
     array([0.399, 0.736, 0.972])
     """
@@ -144,7 +136,6 @@ def integers(
     """Uniform integers low ≤ k < high, the same on every backend, all equally likely.
 
     Parameters
-        key: an array (2,) of uint32, or two scalars.
         shape: the extents; () inside a kernel.
         low, high: integers, known at trace time or not, or arrays that broadcast to `shape`; `high`
             may be one more than the largest number of the type. Where low ≥ high: an error for
@@ -155,9 +146,6 @@ def integers(
     n = high − low, the number is low + ⌊x n / 2³²⌋, unless x n mod 2³² < 2³² mod n.  Such an x, of
     which there are fewer than n in 2³², is replaced by the next word of the element's own.
 
-    Result: an array of that shape; a scalar inside kernels, for the shape ().
-
-    >>> import treadle as td
     >>> td.run(td.random.integers(td.random.key(0), 5, 1, 7))
     array([3, 5, 6, 5, 1])
     """

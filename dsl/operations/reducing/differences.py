@@ -40,17 +40,12 @@ def diff(
     The result is shorter by `n`; all differences are one kernel.
 
     Parameters
-        a: an array of any shape.
         n: how many times; default 1.
-        axis: the axis, from −rank to rank − 1; default -1.
         prepend: an array, or one number, to be joined before `a`; optional.
         append: an array, or one number, to be joined after `a`; optional.
 
     Result: an array of the shape of `a`, shorter by `n` along the axis.
 
-    Errors: `AxisError` if there is no such axis.
-
-    >>> import numpy as np, treadle as td
     >>> td.diff(np.array([1, 4, 9]))
     Array([3, 5])
 
@@ -87,13 +82,11 @@ def ediff1d(
     """The differences of the flattened array, between optional other elements.
 
     Parameters
-        a: an array of any shape.
         to_end: values after the differences; optional.
         to_begin: values before the differences; optional.
 
     Result: an array of rank 1: a.size − 1 differences and the other elements.
 
-    >>> import numpy as np, treadle as td
     >>> td.ediff1d(np.array([3, 1, 2]))
     Array([-2,  1])
 
@@ -126,9 +119,6 @@ def gradient(
 
     Result: an array, or a tuple of arrays for several.
 
-    Errors: `AxisError` if there is no such axis.
-
-    >>> import numpy as np, treadle as td
     >>> td.gradient(np.array([0.0, 1.0, 4.0, 9.0]))
     Array([1., 2., 4., 5.])
 
@@ -173,16 +163,11 @@ def trapezoid(y: ArrayLike, x: ArrayLike | None = None, dx: float = 1.0, axis: i
     of the shape of `y`), or with the spacing `dx`.
 
     Parameters
-        y: a number, or an array that broadcasts with `x`.
         x: a number, or an array of any shape; optional.
         dx: the distance of neighbours; default 1.
-        axis: the axis, from −rank to rank − 1; default -1.
 
     Result: an array without the axis, in floating point.
 
-    Errors: `AxisError` if there is no such axis.
-
-    >>> import numpy as np, treadle as td
     >>> float(td.trapezoid(np.array([1.0, 2.0, 3.0])))
     4.0
 
@@ -211,14 +196,10 @@ def unwrap(
     Parameters
         p: angles, an array.
         discont: the jump that is corrected; default: half the period.
-        axis: the axis, from −rank to rank − 1; default -1.
         period: the period; default 2π.
 
     Result: an array of the shape of `p`, in floating point.
 
-    Errors: `AxisError` if there is no such axis.
-
-    >>> import numpy as np, treadle as td
     >>> td.unwrap(np.array([0.0, 6.0]), period=6.0)
     Array([0., 0.])
     """

@@ -67,15 +67,10 @@ def fold(
 
     Parameters
         f: an associative function (x, y) of two elements.
-        init: the initial value: a number, or a tuple or class of numbers.
         a: an array of rank ≥ 1.
-        axis: the axis, from −rank to rank − 1; default -1.
 
     Result: an array without the axis.
 
-    Errors: `AxisError` if there is no such axis.
-
-    >>> import numpy as np, treadle as td
     >>> td.run(td.fold(lambda x, y: x + y, 0, np.array([[1, 2], [3, 4]])))
     array([3, 7])
 
@@ -98,14 +93,9 @@ def fold1(
 
     Parameters
         f: an associative function (x, y) of two elements.
-        a: an array of any shape.
-        axis: the axis, from −rank to rank − 1; default -1.
 
     Result: an array without the axis.
 
-    Errors: `AxisError` if there is no such axis.
-
-    >>> import numpy as np, treadle as td
     >>> td.fold1(lambda a, b: 10 * a + b, np.arange(6).reshape(2, 3))
     Array([ 12, 345])
 

@@ -37,14 +37,12 @@ def histogram_bin_edges(
     """The edges of the bins of `td.histogram`: one more than bins.  `weights` have no effect.
 
     Parameters
-        a: an array of any shape.
         bins: the number of bins (default 10), or the edges.
         range: the lowest and the highest edge; default: the least and the greatest element.
         weights: a weight for each element; default: all 1.
 
     Result: an array (bins + 1,), ascending.
 
-    >>> import numpy as np, treadle as td
     >>> td.histogram_bin_edges(np.array([0, 4]), bins=2)
     Array([0., 2., 4.])
 
@@ -78,7 +76,6 @@ def histogramdd(
 
     Result: the counts, with an axis for each coordinate, and a list of the edges along each axis.
 
-    >>> import numpy as np, treadle as td
     >>> points = np.array([[0.0, 0.0], [0.9, 0.2], [1.0, 1.0]])
     >>> td.histogramdd(points, bins=2)[0]
     Array([[1., 0.],
@@ -152,8 +149,6 @@ def histogram2d(
     One array of edges is for both axes.
 
     Parameters
-        x: a number, or an array of any shape.
-        y: a number, or an array that broadcasts with `x`.
         bins: the number of bins (default 10), or edges, for both axes or for each.
         range: the lowest and the highest edge; default: the least and the greatest element.
         density: whether to scale so that the integral is 1; optional.
@@ -162,7 +157,6 @@ def histogram2d(
     Result: three arrays: counts (float64, one axis for x and one for y), the edges along x, and
         along y.
 
-    >>> import numpy as np, treadle as td
     >>> td.histogram2d(np.array([0, 0, 1]), np.array([0, 1, 1]), bins=2)[0]
     Array([[1., 1.],
            [0., 1.]])

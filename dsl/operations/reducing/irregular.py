@@ -46,11 +46,9 @@ def compact(
 
     Parameters
         mask: an array of booleans.
-        a: an array of any shape.
 
     Result: the elements that fit, and their number.
 
-    >>> import numpy as np, treadle as td
     >>> td.compact([True, False, True], np.array([3, 1, 2]))
     (Array([3, 2]), Array(2))
 
@@ -109,11 +107,9 @@ def filter(
 
     Parameters
         p: a function of an element that returns a boolean.
-        a: an array of any shape.
 
     Result: the elements that fit, and their number.
 
-    >>> import numpy as np, treadle as td
     >>> td.filter(lambda e: e > 1, np.array([3, 1, 2]))
     (Array([3, 2]), Array(2))
 
@@ -147,11 +143,9 @@ def expand(
     Parameters
         count: a function: how many results an element gives.
         get: a function (element, k) that gives its k-th result.
-        a: an array of any shape.
 
     Result: an array of rank 1.
 
-    >>> import numpy as np, treadle as td
     >>> td.expand(lambda n: n, lambda n, k: 10 * n + k, np.array([2, 0, 1]))
     Array([20, 21, 10])
 
@@ -246,9 +240,6 @@ def sort(
 
     Result: an array of the shape of `a`.
 
-    Errors: `AxisError` if there is no such axis.
-
-    >>> import numpy as np, treadle as td
     >>> td.sort(np.array([3, 1, 2]))
     Array([1, 2, 3])
 
@@ -263,12 +254,8 @@ def sort(
 def sort_complex(a: ArrayLike) -> Array:
     """Complex numbers sorted along the last axis, by their real, then their imaginary parts.
 
-    Parameters
-        a: an array of any shape.
-
     Result: an array of the shape of `a`.
 
-    >>> import numpy as np, treadle as td
     >>> td.sort_complex(np.array([3, 1, 2]))
     Array([1.+0.j, 2.+0.j, 3.+0.j])
     """
@@ -286,16 +273,12 @@ def argsort(
     """Indices (int64) that sort along an axis, those of equal elements ascending.
 
     Parameters
-        a: an array of any shape.
         axis: the axis, from −rank to rank − 1; default -1; None: flattened.
         descending: whether the largest come first, NaN before them; default False.
         stable: no effect: equal elements always keep their order; default True.
 
     Result: an array of integers of the shape of `a`.
 
-    Errors: `AxisError` if there is no such axis.
-
-    >>> import numpy as np, treadle as td
     >>> td.argsort(np.array([3, 1, 2]))
     Array([1, 2, 0])
 
@@ -316,12 +299,8 @@ def argsort(
 def unique(a: ArrayLike) -> Array:
     """The distinct elements, ascending; the extent is computed by the kernels.
 
-    Parameters
-        a: an array of any shape.
-
     Result: a sorted array of rank 1.
 
-    >>> import treadle as td
     >>> td.unique([2, 1, 2])
     Array([1, 2])
 
@@ -369,7 +348,6 @@ def isin(
 
     Result: an array of the shape of `element`; a scalar if it is a number.
 
-    >>> import numpy as np, treadle as td
     >>> td.run(td.isin(np.array([1, 2, 3]), [3, 1]))
     array([ True, False,  True])
 

@@ -45,17 +45,10 @@ def quantile(
     an element is NaN.  One sort, and a gather.
 
     Parameters
-        a: an array of any shape.
         q: the probabilities: a number or an array, in 0 … 1.
         axis: the axis, from −rank to rank − 1; default None: of all elements.
         method: "linear" (default) or another of NumPy's rules between two elements.
-        keepdims: whether the reduced axes stay, with extent 1; default False.
 
-    Result: an array without the axes that were reduced; of rank 0 if these are all.
-
-    Errors: `AxisError` if there is no such axis.
-
-    >>> import numpy as np, treadle as td
     >>> td.quantile(np.array([1.0, 2.0, 4.0]), [0.5, 0.75])
     Array([2., 3.])
 
@@ -75,17 +68,10 @@ def percentile(
     """`quantile` with q between 0 and 100.
 
     Parameters
-        a: an array of any shape.
         q: the percentages: a number or an array, in 0 … 100.
         axis: the axis, from −rank to rank − 1; default None: of all elements.
         method: "linear" (default) or another of NumPy's rules between two elements.
-        keepdims: whether the reduced axes stay, with extent 1; default False.
 
-    Result: an array without the axes that were reduced; of rank 0 if these are all.
-
-    Errors: `AxisError` if there is no such axis.
-
-    >>> import numpy as np, treadle as td
     >>> td.percentile(np.array([0.0, 0.5, 1.0]), [50, 75])
     Array([0.5 , 0.75])
 
@@ -105,17 +91,10 @@ def nanquantile(
     """`quantile` of the elements that are not NaN; NaN if there are none.
 
     Parameters
-        a: an array of any shape.
         q: the probabilities: a number or an array, in 0 … 1.
         axis: the axis, from −rank to rank − 1; default None: of all elements.
         method: "linear" (default) or another of NumPy's rules between two elements.
-        keepdims: whether the reduced axes stay, with extent 1; default False.
 
-    Result: an array without the axes that were reduced; of rank 0 if these are all.
-
-    Errors: `AxisError` if there is no such axis.
-
-    >>> import numpy as np, treadle as td
     >>> td.nanquantile(np.array([0.0, 0.5, 1.0]), 0.25)
     Array(0.25)
 
@@ -135,17 +114,10 @@ def nanpercentile(
     """`percentile` of the elements that are not NaN; NaN if there are none.
 
     Parameters
-        a: an array of any shape.
         q: the percentages: a number or an array, in 0 … 100.
         axis: the axis, from −rank to rank − 1; default None: of all elements.
         method: "linear" (default) or another of NumPy's rules between two elements.
-        keepdims: whether the reduced axes stay, with extent 1; default False.
 
-    Result: an array without the axes that were reduced; of rank 0 if these are all.
-
-    Errors: `AxisError` if there is no such axis.
-
-    >>> import numpy as np, treadle as td
     >>> td.nanpercentile(np.array([0.0, 0.5, 1.0]), 50)
     Array(0.5)
 
@@ -159,15 +131,8 @@ def median(a: ArrayLike, axis: int | None = None, keepdims: bool = False) -> Arr
     """The middle element, or the mean of the two in the middle; NaN where an element is NaN.
 
     Parameters
-        a: an array of any shape.
         axis: the axis, from −rank to rank − 1; default None: of all elements.
-        keepdims: whether the reduced axes stay, with extent 1; default False.
 
-    Result: an array without the axes that were reduced; of rank 0 if these are all.
-
-    Errors: `AxisError` if there is no such axis.
-
-    >>> import numpy as np, treadle as td
     >>> td.median(np.array([3, 1, 2]))
     Array(2.)
 
@@ -181,15 +146,8 @@ def nanmedian(a: ArrayLike, axis: int | None = None, keepdims: bool = False) -> 
     """The median of the elements that are not NaN; NaN if there are none.
 
     Parameters
-        a: an array of any shape.
         axis: the axis, from −rank to rank − 1; default None: of all elements.
-        keepdims: whether the reduced axes stay, with extent 1; default False.
 
-    Result: an array without the axes that were reduced; of rank 0 if these are all.
-
-    Errors: `AxisError` if there is no such axis.
-
-    >>> import numpy as np, treadle as td
     >>> td.nanmedian(np.array([3.0, np.nan, 1.0]))
     Array(2.)
 
@@ -259,12 +217,8 @@ def _gathered(rows: Array, index: Array, axes: int) -> Array:
 def flatnonzero(a: ArrayLike) -> Array:
     """The indices of the elements that are not 0 in the flattened array, ascending (int64).
 
-    Parameters
-        a: an array of any shape.
-
     Result: an int64 array of rank 1, whose extent is known when the program runs.
 
-    >>> import numpy as np, treadle as td
     >>> td.flatnonzero(np.array([2, 0, 1]))
     Array([0, 2])
 
@@ -281,12 +235,8 @@ def nonzero(a: ArrayLike) -> tuple[Array, ...]:
 
     Their extent is a run-time value.
 
-    Parameters
-        a: an array of any shape.
-
     Result: a tuple of int64 arrays of rank 1.
 
-    >>> import numpy as np, treadle as td
     >>> [x.tolist() for x in td.nonzero(np.array([[0, 3], [4, 0]]))]
     [[0, 1], [1, 0]]
 
@@ -307,12 +257,8 @@ def nonzero(a: ArrayLike) -> tuple[Array, ...]:
 def argwhere(a: ArrayLike) -> Array:
     """The indices of the elements that are not 0, a row for each.
 
-    Parameters
-        a: an array of any shape.
-
     Result: an int64 array (count, rank), whose number of rows is known when the program runs.
 
-    >>> import numpy as np, treadle as td
     >>> td.argwhere(np.array([2, 0, 1]))
     Array([[0],
            [2]])
@@ -340,7 +286,6 @@ def interp(
     `period` the function repeats, and `xp` may have any order.  float64, or complex128.
 
     Parameters
-        x: a number, or an array of any shape.
         xp: the known x coordinates, increasing.
         fp: the known values.
         left: the value below `xp[0]`; default `fp[0]`.
@@ -349,7 +294,6 @@ def interp(
 
     Result: an array of the shape of `x`.
 
-    >>> import numpy as np, treadle as td
     >>> td.interp(np.array([0.5, 9.0]), np.array([0.0, 1.0]), np.array([10.0, 20.0]))
     Array([15., 20.])
     """

@@ -73,7 +73,6 @@ def scan(
 
     Result: the last state and the collected results, as `f` returns them.
 
-    >>> import numpy as np, treadle as td
     >>> x = np.array([1.0, 0.0, 0.0, 2.0])
     >>> last, smooth = td.run(td.scan(lambda s, x: (0.5 * s + x, 0.5 * s + x), 0.0, x))
     >>> smooth

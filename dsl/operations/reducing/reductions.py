@@ -126,16 +126,8 @@ def sum(
     """The sum, in `dtype`; small integers and booleans are added in 64 bits, as in NumPy.
 
     Parameters
-        a: an array of any shape.
-        axis: the axis, or a tuple of axes, from −rank to rank − 1; default None: all.
-        keepdims: whether the reduced axes stay, with extent 1; default False.
         dtype: the type of the result; default: that of `a`, small ones in 64 bits.
 
-    Result: an array without the axes that were reduced; of rank 0 if these are all.
-
-    Errors: `AxisError` if there is no such axis.
-
-    >>> import numpy as np, treadle as td
     >>> td.sum(np.arange(6).reshape(2, 3), axis=0)
     Array([3, 5, 7])
 
@@ -167,16 +159,8 @@ def prod(
     """The product, in `dtype`; small integers and booleans are multiplied in 64 bits.
 
     Parameters
-        a: an array of any shape.
-        axis: the axis, or a tuple of axes, from −rank to rank − 1; default None: all.
-        keepdims: whether the reduced axes stay, with extent 1; default False.
         dtype: the type of the result; default: that of `a`, small ones in 64 bits.
 
-    Result: an array without the axes that were reduced; of rank 0 if these are all.
-
-    Errors: `AxisError` if there is no such axis.
-
-    >>> import numpy as np, treadle as td
     >>> td.prod(np.array([3, 1, 2]))
     Array(6)
 
@@ -202,16 +186,6 @@ def min(a: ArrayLike, axis: AxisLike | None = None, keepdims: bool = False) -> A
     """The minimum; NaN if any element is NaN; an empty axis raises a `ShapeError`.  Tuples are
     compared by their first components that differ.
 
-    Parameters
-        a: an array of any shape.
-        axis: the axis, or a tuple of axes, from −rank to rank − 1; default None: all.
-        keepdims: whether the reduced axes stay, with extent 1; default False.
-
-    Result: an array without the axes that were reduced; of rank 0 if these are all.
-
-    Errors: `AxisError` if there is no such axis.
-
-    >>> import numpy as np, treadle as td
     >>> td.min(np.arange(6).reshape(2, 3), axis=1)
     Array([0, 3])
 
@@ -224,16 +198,6 @@ def min(a: ArrayLike, axis: AxisLike | None = None, keepdims: bool = False) -> A
 def max(a: ArrayLike, axis: AxisLike | None = None, keepdims: bool = False) -> Array:
     """The maximum; NaN if any element is NaN; an empty axis raises a `ShapeError`.
 
-    Parameters
-        a: an array of any shape.
-        axis: the axis, or a tuple of axes, from −rank to rank − 1; default None: all.
-        keepdims: whether the reduced axes stay, with extent 1; default False.
-
-    Result: an array without the axes that were reduced; of rank 0 if these are all.
-
-    Errors: `AxisError` if there is no such axis.
-
-    >>> import numpy as np, treadle as td
     >>> td.max(np.arange(6).reshape(2, 3))
     Array(5)
 
@@ -280,14 +244,7 @@ def all(a: ArrayLike, axis: AxisLike | None = None, keepdims: bool = False) -> A
 
     Parameters
         a: an array of any shape; numbers ≠ 0 are true.
-        axis: the axis, or a tuple of axes, from −rank to rank − 1; default None: all.
-        keepdims: whether the reduced axes stay, with extent 1; default False.
 
-    Result: an array without the axes that were reduced; of rank 0 if these are all.
-
-    Errors: `AxisError` if there is no such axis.
-
-    >>> import numpy as np, treadle as td
     >>> td.all(np.arange(6).reshape(2, 3), axis=1)
     Array([False,  True])
 
@@ -302,14 +259,7 @@ def any(a: ArrayLike, axis: AxisLike | None = None, keepdims: bool = False) -> A
 
     Parameters
         a: an array of any shape; numbers ≠ 0 are true.
-        axis: the axis, or a tuple of axes, from −rank to rank − 1; default None: all.
-        keepdims: whether the reduced axes stay, with extent 1; default False.
 
-    Result: an array without the axes that were reduced; of rank 0 if these are all.
-
-    Errors: `AxisError` if there is no such axis.
-
-    >>> import numpy as np, treadle as td
     >>> td.any(np.arange(6).reshape(2, 3) > 4, axis=0)
     Array([False, False,  True])
 
@@ -322,16 +272,6 @@ def any(a: ArrayLike, axis: AxisLike | None = None, keepdims: bool = False) -> A
 def count_nonzero(a: ArrayLike, axis: AxisLike | None = None, keepdims: bool = False) -> Array:
     """The number of nonzero elements (int64).
 
-    Parameters
-        a: an array of any shape.
-        axis: the axis, or a tuple of axes, from −rank to rank − 1; default None: all.
-        keepdims: whether the reduced axes stay, with extent 1; default False.
-
-    Result: an array without the axes that were reduced; of rank 0 if these are all.
-
-    Errors: `AxisError` if there is no such axis.
-
-    >>> import numpy as np, treadle as td
     >>> td.count_nonzero(np.arange(6).reshape(2, 3))
     Array(5)
 
@@ -352,16 +292,6 @@ def count_nonzero(a: ArrayLike, axis: AxisLike | None = None, keepdims: bool = F
 def mean(a: ArrayLike, axis: AxisLike | None = None, keepdims: bool = False) -> Array:
     """The arithmetic mean; of integers in float64; an empty axis gives NaN.
 
-    Parameters
-        a: an array of any shape.
-        axis: the axis, or a tuple of axes, from −rank to rank − 1; default None: all.
-        keepdims: whether the reduced axes stay, with extent 1; default False.
-
-    Result: an array without the axes that were reduced; of rank 0 if these are all.
-
-    Errors: `AxisError` if there is no such axis.
-
-    >>> import numpy as np, treadle as td
     >>> td.mean(np.array([0.0, 0.5, 1.0]))
     Array(0.5)
 
@@ -396,17 +326,13 @@ def var(
     `name` and `schedule` apply to the second.
 
     Parameters
-        a: an array of any shape.
-        axis: the axis, or a tuple of axes, from −rank to rank − 1; default None: all.
         ddof: the divisor is the number of elements minus `ddof`; default 0.
-        keepdims: whether the reduced axes stay, with extent 1; default False.
         correction: the same as `ddof`, by the name of the Array API standard; optional.
 
     Result: an array without the axes that were reduced; of rank 0 if these are all.
 
     Errors: `AxisError` if there is no such axis; `TracingError` for both `ddof` and `correction`.
 
-    >>> import numpy as np, treadle as td
     >>> td.var(np.array([3, 1, 2]))
     Array(0.66666667)
 
@@ -450,17 +376,13 @@ def std(
     """The standard deviation; the other arguments as for `var`.
 
     Parameters
-        a: an array of any shape.
-        axis: the axis, or a tuple of axes, from −rank to rank − 1; default None: all.
         ddof: the divisor is the number of elements minus `ddof`; default 0.
-        keepdims: whether the reduced axes stay, with extent 1; default False.
         correction: the same as `ddof`, by the name of the Array API standard; optional.
 
     Result: an array without the axes that were reduced; of rank 0 if these are all.
 
     Errors: `AxisError` if there is no such axis; `TracingError` for both `ddof` and `correction`.
 
-    >>> import numpy as np, treadle as td
     >>> td.std(np.array([0.0, 0.5, 1.0]))
     Array(0.40824829)
 
@@ -481,16 +403,6 @@ def root(total: Array, order: float) -> Array:
 def argmin(a: ArrayLike, axis: AxisLike | None = None, keepdims: bool = False) -> Array:
     """The index (int64) of the first minimum, or of the first NaN if there is one.
 
-    Parameters
-        a: an array of any shape.
-        axis: the axis, or a tuple of axes, from −rank to rank − 1; default None: all.
-        keepdims: whether the reduced axes stay, with extent 1; default False.
-
-    Result: an array without the axes that were reduced; of rank 0 if these are all.
-
-    Errors: `AxisError` if there is no such axis.
-
-    >>> import numpy as np, treadle as td
     >>> td.argmin(np.array([3, 1, 2]))
     Array(1)
 
@@ -503,16 +415,6 @@ def argmin(a: ArrayLike, axis: AxisLike | None = None, keepdims: bool = False) -
 def argmax(a: ArrayLike, axis: AxisLike | None = None, keepdims: bool = False) -> Array:
     """The index (int64) of the first maximum, or of the first NaN if there is one.
 
-    Parameters
-        a: an array of any shape.
-        axis: the axis, or a tuple of axes, from −rank to rank − 1; default None: all.
-        keepdims: whether the reduced axes stay, with extent 1; default False.
-
-    Result: an array without the axes that were reduced; of rank 0 if these are all.
-
-    Errors: `AxisError` if there is no such axis.
-
-    >>> import numpy as np, treadle as td
     >>> td.argmax(np.arange(6).reshape(2, 3), axis=1)
     Array([2, 2])
 

@@ -89,15 +89,10 @@ def scanl(
 
     Parameters
         f: a function of scalars.
-        init: the initial value: a number, or a tuple or class of numbers.
         a: an array of rank ≥ 1.
-        axis: the axis, from −rank to rank − 1; default -1.
 
     Result: an array of the shape of `a`, one longer along the axis.
 
-    Errors: `AxisError` if there is no such axis.
-
-    >>> import numpy as np, treadle as td
     >>> td.run(td.scanl(lambda x, y: x + y, 0, np.array([1, 2, 3])))
     array([0, 1, 3, 6])
 
@@ -119,14 +114,9 @@ def scanl1(
 
     Parameters
         f: a function of scalars.
-        a: an array of any shape.
-        axis: the axis, from −rank to rank − 1; default -1.
 
     Result: an array of the shape of `a`.
 
-    Errors: `AxisError` if there is no such axis.
-
-    >>> import numpy as np, treadle as td
     >>> add = lambda a, b: a + b
     >>> td.scanl1(add, np.array([3, 1, 2]))
     Array([3, 4, 6])
@@ -150,15 +140,9 @@ def scanl_total(
 
     Parameters
         f: a function of scalars.
-        init: the initial value: a number, or a tuple or class of numbers.
-        a: an array of any shape.
-        axis: the axis, from −rank to rank − 1; default -1.
 
     Result: the prefixes, and the total.
 
-    Errors: `AxisError` if there is no such axis.
-
-    >>> import numpy as np, treadle as td
     >>> add = lambda a, b: a + b
     >>> td.scanl_total(add, 0, np.array([3, 1, 2]))
     (Array([0, 3, 4]), Array(6))
@@ -184,15 +168,9 @@ def scanr(
 
     Parameters
         f: a function of scalars.
-        init: the initial value: a number, or a tuple or class of numbers.
-        a: an array of any shape.
-        axis: the axis, from −rank to rank − 1; default -1.
 
     Result: an array of the shape of `a`, one longer along the axis.
 
-    Errors: `AxisError` if there is no such axis.
-
-    >>> import numpy as np, treadle as td
     >>> add = lambda a, b: a + b
     >>> td.scanr(add, 0, np.array([3, 1, 2]))
     Array([6, 3, 2, 0])
@@ -215,14 +193,9 @@ def scanr1(
 
     Parameters
         f: a function of scalars.
-        a: an array of any shape.
-        axis: the axis, from −rank to rank − 1; default -1.
 
     Result: an array of the shape of `a`.
 
-    Errors: `AxisError` if there is no such axis.
-
-    >>> import numpy as np, treadle as td
     >>> add = lambda a, b: a + b
     >>> td.scanr1(add, np.array([3, 1, 2]))
     Array([6, 3, 2])
@@ -244,15 +217,9 @@ def scanr_total(
 
     Parameters
         f: a function of scalars.
-        init: the initial value: a number, or a tuple or class of numbers.
-        a: an array of any shape.
-        axis: the axis, from −rank to rank − 1; default -1.
 
     Result: the suffixes, and the total.
 
-    Errors: `AxisError` if there is no such axis.
-
-    >>> import numpy as np, treadle as td
     >>> add = lambda a, b: a + b
     >>> td.scanr_total(add, 0, np.array([3, 1, 2]))
     (Array([3, 2, 0]), Array(6))
@@ -301,14 +268,10 @@ def cumsum(a: ArrayLike, axis: int | None = None, *, schedule: ScheduleLike | No
     """Cumulative sums; axis None scans the flattened array.
 
     Parameters
-        a: an array of any shape.
         axis: the axis, from −rank to rank − 1; default None: of the flattened array.
 
     Result: an array of the shape of `a`.
 
-    Errors: `AxisError` if there is no such axis.
-
-    >>> import numpy as np, treadle as td
     >>> td.cumsum(np.arange(6).reshape(2, 3), axis=1)
     Array([[ 0,  1,  3],
            [ 3,  7, 12]])
@@ -325,14 +288,10 @@ def cumprod(
     """Cumulative products.
 
     Parameters
-        a: an array of any shape.
         axis: the axis, from −rank to rank − 1; default None: of the flattened array.
 
     Result: an array of the shape of `a`.
 
-    Errors: `AxisError` if there is no such axis.
-
-    >>> import numpy as np, treadle as td
     >>> td.cumprod(np.array([3, 1, 2]))
     Array([3, 3, 6])
 
@@ -353,16 +312,11 @@ def cumulative_sum(
     more.
 
     Parameters
-        x: a number, or an array of any shape.
         axis: the axis, from −rank to rank − 1; needed unless the rank is 1.
-        dtype: the element type: td.float32, np.float32, float, "float32", …; optional.
         include_initial: whether the result begins with the neutral element; default False.
 
     Result: an array of the shape of `x`, with one more along the axis if `include_initial`.
 
-    Errors: `AxisError` if there is no such axis.
-
-    >>> import numpy as np, treadle as td
     >>> td.cumulative_sum(np.array([1, 2, 3]), include_initial=True)
     Array([0, 1, 3, 6])
     """
@@ -381,16 +335,11 @@ def cumulative_prod(
     more.
 
     Parameters
-        x: a number, or an array of any shape.
         axis: the axis, from −rank to rank − 1; needed unless the rank is 1.
-        dtype: the element type: td.float32, np.float32, float, "float32", …; optional.
         include_initial: whether the result begins with the neutral element; default False.
 
     Result: an array of the shape of `x`, with one more along the axis if `include_initial`.
 
-    Errors: `AxisError` if there is no such axis.
-
-    >>> import numpy as np, treadle as td
     >>> td.cumulative_prod(np.array([3, 1, 2]))
     Array([3, 3, 6])
     """
@@ -426,14 +375,10 @@ def cummax(a: ArrayLike, axis: int | None = None, *, schedule: ScheduleLike | No
     """Cumulative maxima.
 
     Parameters
-        a: an array of any shape.
         axis: the axis, from −rank to rank − 1; default None: of the flattened array.
 
     Result: an array of the shape of `a`.
 
-    Errors: `AxisError` if there is no such axis.
-
-    >>> import numpy as np, treadle as td
     >>> td.cummax(np.array([2, 0, 1]))
     Array([2, 2, 2])
 
@@ -447,14 +392,10 @@ def cummin(a: ArrayLike, axis: int | None = None, *, schedule: ScheduleLike | No
     """Cumulative minima.
 
     Parameters
-        a: an array of any shape.
         axis: the axis, from −rank to rank − 1; default None: of the flattened array.
 
     Result: an array of the shape of `a`.
 
-    Errors: `AxisError` if there is no such axis.
-
-    >>> import numpy as np, treadle as td
     >>> td.cummin(np.array([3, 1, 2]))
     Array([3, 1, 1])
 

@@ -42,7 +42,6 @@ def searchsorted(
 
     Result: an array of integers of the shape of `v`.
 
-    >>> import numpy as np, treadle as td
     >>> td.searchsorted(np.array([1, 3, 5]), np.array([0, 3, 9]))
     Array([0, 1, 3])
 
@@ -87,13 +86,11 @@ def digitize(x: ArrayLike, bins: ArrayLike, right: bool = False) -> Array:
     `bins[i-1] < x <= bins[i]`; `bins` is ascending.
 
     Parameters
-        x: a number, or an array of any shape.
         bins: a 1-D array of edges, increasing.
         right: whether intervals include the right edge instead of the left; default False.
 
     Result: an array of integers of the shape of `x`.
 
-    >>> import numpy as np, treadle as td
     >>> td.digitize(np.array([3, 1, 2]), [1, 3])
     Array([2, 1, 1])
 
@@ -108,15 +105,10 @@ def partition(a: ArrayLike, kth: int, axis: int | None = -1) -> Array:
     is larger, and none after it smaller: they are sorted.
 
     Parameters
-        a: an array of any shape.
         kth: the place, in sorted order, of the element that separates the two sides.
-        axis: the axis, from −rank to rank − 1; default -1.
 
     Result: an array of the shape of `a`.
 
-    Errors: `AxisError` if there is no such axis.
-
-    >>> import numpy as np, treadle as td
     >>> td.partition(np.array([3, 1, 2]), 1)
     Array([1, 2, 3])
 
@@ -131,15 +123,10 @@ def argpartition(a: ArrayLike, kth: int, axis: int | None = -1) -> Array:
     """The indices of the elements in the order of `partition`.
 
     Parameters
-        a: an array of any shape.
         kth: the place, in sorted order, of the element that separates the two sides.
-        axis: the axis, from −rank to rank − 1; default -1.
 
     Result: an array of int64 of the shape of `a`.
 
-    Errors: `AxisError` if there is no such axis.
-
-    >>> import numpy as np, treadle as td
     >>> td.argpartition(np.array([3, 1, 2]), 1)
     Array([1, 2, 0])
 
@@ -169,9 +156,6 @@ def lexsort(keys: Sequence[ArrayLike] | ArrayLike, axis: int = -1) -> Array:
 
     Result: an int64 array of the shape of one key.
 
-    Errors: `AxisError` if there is no such axis.
-
-    >>> import numpy as np, treadle as td
     >>> td.lexsort((np.array([1, 0, 0]), np.array([0, 1, 0])))
     Array([2, 0, 1])
 

@@ -145,14 +145,9 @@ def fold_seg(
 
     Parameters
         f: an associative function (x, y) of two elements.
-        init: the initial value: a number, or a tuple or class of numbers.
-        a: an array of any shape.
-        lengths: a 1-D array of integers: the lengths of the segments, whose sum is the extent of
-            the last axis.
 
     Result: an array of the shape of `a` but for the last axis, which has one element per segment.
 
-    >>> import numpy as np, treadle as td
     >>> td.run(td.fold_seg(lambda x, y: x + y, 0, np.array([1, 2, 3]), np.array([2, 0, 1])))
     array([3, 0, 3])
 
@@ -174,13 +169,9 @@ def fold1_seg(
 
     Parameters
         f: an associative function (x, y) of two elements.
-        a: an array of any shape.
-        lengths: a 1-D array of integers: the lengths of the segments, whose sum is the extent of
-            the last axis.
 
     Result: an array of the shape of `a` but for the last axis, which has one element per segment.
 
-    >>> import numpy as np, treadle as td
     >>> add = lambda a, b: a + b
     >>> td.fold1_seg(add, np.array([3, 1, 2]), [2, 1])
     Array([4, 2])
@@ -462,14 +453,9 @@ def scanl_seg(
 
     Parameters
         f: a function of scalars.
-        init: the initial value: a number, or a tuple or class of numbers.
-        a: an array of any shape.
-        lengths: a 1-D array of integers: the lengths of the segments, whose sum is the extent of
-            the last axis.
 
     Result: an array of the shape of `a`, longer along the last axis by one for each segment.
 
-    >>> import numpy as np, treadle as td
     >>> add = lambda a, b: a + b
     >>> td.scanl_seg(add, 0, np.array([3, 1, 2]), np.array([2, 0, 1]))
     Array([0, 3, 4, 0, 0, 2])
@@ -492,13 +478,9 @@ def scanl1_seg(
 
     Parameters
         f: a function of scalars.
-        a: an array of any shape.
-        lengths: a 1-D array of integers: the lengths of the segments, whose sum is the extent of
-            the last axis.
 
     Result: an array of the shape of `a`.
 
-    >>> import numpy as np, treadle as td
     >>> add = lambda a, b: a + b
     >>> td.scanl1_seg(add, np.array([3, 1, 2]), np.array([2, 0, 1]))
     Array([3, 4, 2])
@@ -523,14 +505,9 @@ def scanl_total_seg(
 
     Parameters
         f: a function of scalars.
-        init: the initial value: a number, or a tuple or class of numbers.
-        a: an array of any shape.
-        lengths: a 1-D array of integers: the lengths of the segments, whose sum is the extent of
-            the last axis.
 
     Result: the prefixes, of the shape of `a`, and the total of each segment.
 
-    >>> import numpy as np, treadle as td
     >>> add = lambda a, b: a + b
     >>> td.scanl_total_seg(add, 0, np.array([3, 1, 2]), np.array([2, 0, 1]))
     (Array([0, 3, 0]), Array([4, 0, 2]))
@@ -554,14 +531,9 @@ def scanr_seg(
 
     Parameters
         f: a function of scalars.
-        init: the initial value: a number, or a tuple or class of numbers.
-        a: an array of any shape.
-        lengths: a 1-D array of integers: the lengths of the segments, whose sum is the extent of
-            the last axis.
 
     Result: an array of the shape of `a`, longer along the last axis by one for each segment.
 
-    >>> import numpy as np, treadle as td
     >>> add = lambda a, b: a + b
     >>> td.scanr_seg(add, 0, np.array([3, 1, 2]), np.array([2, 0, 1]))
     Array([4, 1, 0, 0, 2, 0])
@@ -582,13 +554,9 @@ def scanr1_seg(
 
     Parameters
         f: a function of scalars.
-        a: an array of any shape.
-        lengths: a 1-D array of integers: the lengths of the segments, whose sum is the extent of
-            the last axis.
 
     Result: an array of the shape of `a`.
 
-    >>> import numpy as np, treadle as td
     >>> add = lambda a, b: a + b
     >>> td.scanr1_seg(add, np.array([3, 1, 2]), np.array([2, 0, 1]))
     Array([4, 1, 2])
@@ -611,14 +579,9 @@ def scanr_total_seg(
 
     Parameters
         f: a function of scalars.
-        init: the initial value: a number, or a tuple or class of numbers.
-        a: an array of any shape.
-        lengths: a 1-D array of integers: the lengths of the segments, whose sum is the extent of
-            the last axis.
 
     Result: the suffixes, of the shape of `a`, and the total of each segment.
 
-    >>> import numpy as np, treadle as td
     >>> add = lambda a, b: a + b
     >>> td.scanr_total_seg(add, 0, np.array([3, 1, 2]), np.array([2, 0, 1]))
     (Array([1, 0, 0]), Array([4, 0, 2]))

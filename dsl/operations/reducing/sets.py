@@ -56,12 +56,8 @@ def unique_all(x: ArrayLike) -> UniqueAll:
 
     One sort; the extent of all but the inverse indices is computed by the kernels.
 
-    Parameters
-        x: a number, or an array of any shape.
-
     Result: a named tuple (values, indices, inverse_indices, counts).
 
-    >>> import numpy as np, treadle as td
     >>> found = td.unique_all(np.array([3, 1, 3]))
     >>> [part.tolist() for part in found]
     [[1, 3], [1, 0], [1, 0, 1], [1, 2]]
@@ -92,12 +88,8 @@ def unique_all(x: ArrayLike) -> UniqueAll:
 def unique_counts(x: ArrayLike) -> UniqueCounts:
     """The distinct elements, ascending, and how often each occurs.
 
-    Parameters
-        x: a number, or an array of any shape.
-
     Result: a named tuple (values, counts).
 
-    >>> import numpy as np, treadle as td
     >>> td.unique_counts(np.array([3, 1, 3])).counts
     Array([1, 2])
 
@@ -111,12 +103,8 @@ def unique_counts(x: ArrayLike) -> UniqueCounts:
 def unique_inverse(x: ArrayLike) -> UniqueInverse:
     """The distinct elements, ascending, and for each element of `x` the index of its value.
 
-    Parameters
-        x: a number, or an array of any shape.
-
     Result: a named tuple (values, inverse_indices).
 
-    >>> import numpy as np, treadle as td
     >>> td.unique_inverse(np.array([3, 1, 3]))
     UniqueInverse(values=Array([1, 3]), inverse_indices=Array([1, 0, 1]))
 
@@ -130,12 +118,8 @@ def unique_inverse(x: ArrayLike) -> UniqueInverse:
 def unique_values(x: ArrayLike) -> Array:
     """The distinct elements, ascending; every NaN is a value of its own.
 
-    Parameters
-        x: a number, or an array of any shape.
-
     Result: a sorted array of rank 1, whose extent is known when the program runs.
 
-    >>> import numpy as np, treadle as td
     >>> td.unique_values(np.array([3, 1, 2]))
     Array([1, 2, 3])
 
@@ -163,7 +147,6 @@ def union1d(ar1: ArrayLike, ar2: ArrayLike) -> Array:
 
     Result: a sorted array of rank 1, whose extent is known when the program runs.
 
-    >>> import numpy as np, treadle as td
     >>> td.union1d(np.array([3, 1]), np.array([2, 3]))
     Array([1, 2, 3])
 
@@ -190,7 +173,6 @@ def intersect1d(
     Result: a sorted array of rank 1, whose extent is known when the program runs; with
         `return_indices` also two int64 arrays.
 
-    >>> import numpy as np, treadle as td
     >>> td.intersect1d(np.array([3, 1, 3]), np.array([2, 3]))
     Array([3])
 
@@ -217,7 +199,6 @@ def setdiff1d(ar1: ArrayLike, ar2: ArrayLike, assume_unique: bool = False) -> Ar
 
     Result: a sorted array of rank 1, whose extent is known when the program runs.
 
-    >>> import numpy as np, treadle as td
     >>> td.setdiff1d(np.array([3, 1, 2]), np.array([2]))
     Array([1, 3])
 
@@ -241,7 +222,6 @@ def setxor1d(ar1: ArrayLike, ar2: ArrayLike, assume_unique: bool = False) -> Arr
 
     Result: a sorted array of rank 1, whose extent is known when the program runs.
 
-    >>> import numpy as np, treadle as td
     >>> td.setxor1d(np.array([3, 1]), np.array([2, 3]))
     Array([1, 2])
 
@@ -265,9 +245,6 @@ def trim_zeros(filt: ArrayLike, trim: str = "fb", axis: AxisLike | None = None) 
 
     Result: an array of the rank and type of `filt`.
 
-    Errors: `AxisError` if there is no such axis.
-
-    >>> import numpy as np, treadle as td
     >>> td.trim_zeros(np.array([0, 1, 0, 2, 0]))
     Array([1, 0, 2])
     """

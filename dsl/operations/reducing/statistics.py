@@ -46,16 +46,6 @@ def _filled(a: ArrayLike, operation: str, value: float) -> Array:
 def nansum(a: ArrayLike, axis: AxisLike | None = None, keepdims: bool = False) -> Array:
     """The sum without NaN (0 if nothing is left).
 
-    Parameters
-        a: an array of any shape.
-        axis: the axis, or a tuple of axes, from −rank to rank − 1; default None: all.
-        keepdims: whether the reduced axes stay, with extent 1; default False.
-
-    Result: an array without the axes that were reduced; of rank 0 if these are all.
-
-    Errors: `AxisError` if there is no such axis.
-
-    >>> import numpy as np, treadle as td
     >>> td.nansum(np.array([1.0, np.nan, 2.0]))
     Array(3.)
 
@@ -68,16 +58,6 @@ def nansum(a: ArrayLike, axis: AxisLike | None = None, keepdims: bool = False) -
 def nanprod(a: ArrayLike, axis: AxisLike | None = None, keepdims: bool = False) -> Array:
     """The product without NaN (1 if nothing is left).
 
-    Parameters
-        a: an array of any shape.
-        axis: the axis, or a tuple of axes, from −rank to rank − 1; default None: all.
-        keepdims: whether the reduced axes stay, with extent 1; default False.
-
-    Result: an array without the axes that were reduced; of rank 0 if these are all.
-
-    Errors: `AxisError` if there is no such axis.
-
-    >>> import numpy as np, treadle as td
     >>> td.nanprod(np.array([3.0, np.nan]))
     Array(3.)
 
@@ -91,14 +71,10 @@ def nancumsum(a: ArrayLike, axis: int | None = None) -> Array:
     """Cumulative sums in which NaN counts as 0.
 
     Parameters
-        a: an array of any shape.
         axis: the axis, from −rank to rank − 1; default None: of the flattened array.
 
     Result: an array of the shape of `a`.
 
-    Errors: `AxisError` if there is no such axis.
-
-    >>> import numpy as np, treadle as td
     >>> td.nancumsum([1.0, np.nan, 2.0])
     Array([1., 1., 3.])
     """
@@ -110,14 +86,10 @@ def nancumprod(a: ArrayLike, axis: int | None = None) -> Array:
     """Cumulative products in which NaN counts as 1.
 
     Parameters
-        a: an array of any shape.
         axis: the axis, from −rank to rank − 1; default None: of the flattened array.
 
     Result: an array of the shape of `a`.
 
-    Errors: `AxisError` if there is no such axis.
-
-    >>> import numpy as np, treadle as td
     >>> td.nancumprod([1.0, np.nan, 2.0])
     Array([1., 1., 2.])
     """
@@ -128,16 +100,6 @@ def nancumprod(a: ArrayLike, axis: int | None = None) -> Array:
 def nanmin(a: ArrayLike, axis: AxisLike | None = None, keepdims: bool = False) -> Array:
     """The minimum without NaN; NaN where nothing is left.
 
-    Parameters
-        a: an array of any shape.
-        axis: the axis, or a tuple of axes, from −rank to rank − 1; default None: all.
-        keepdims: whether the reduced axes stay, with extent 1; default False.
-
-    Result: an array without the axes that were reduced; of rank 0 if these are all.
-
-    Errors: `AxisError` if there is no such axis.
-
-    >>> import numpy as np, treadle as td
     >>> td.nanmin(np.array([3.0, np.nan]))
     Array(3.)
 
@@ -150,16 +112,6 @@ def nanmin(a: ArrayLike, axis: AxisLike | None = None, keepdims: bool = False) -
 def nanmax(a: ArrayLike, axis: AxisLike | None = None, keepdims: bool = False) -> Array:
     """The maximum without NaN; NaN where nothing is left.
 
-    Parameters
-        a: an array of any shape.
-        axis: the axis, or a tuple of axes, from −rank to rank − 1; default None: all.
-        keepdims: whether the reduced axes stay, with extent 1; default False.
-
-    Result: an array without the axes that were reduced; of rank 0 if these are all.
-
-    Errors: `AxisError` if there is no such axis.
-
-    >>> import numpy as np, treadle as td
     >>> td.nanmax(np.array([3.0, np.nan]))
     Array(3.)
 
@@ -183,16 +135,6 @@ def _extreme(a: ArrayLike, axis: AxisLike | None, keepdims: bool, operation: str
 def nanargmin(a: ArrayLike, axis: AxisLike | None = None, keepdims: bool = False) -> Array:
     """The index of the first minimum without NaN; 0 where there is only NaN (NumPy: an error).
 
-    Parameters
-        a: an array of any shape.
-        axis: the axis, or a tuple of axes, from −rank to rank − 1; default None: all.
-        keepdims: whether the reduced axes stay, with extent 1; default False.
-
-    Result: an array without the axes that were reduced; of rank 0 if these are all.
-
-    Errors: `AxisError` if there is no such axis.
-
-    >>> import numpy as np, treadle as td
     >>> td.nanargmin(np.array([np.nan, 3.0]))
     Array(1)
     """
@@ -203,16 +145,6 @@ def nanargmin(a: ArrayLike, axis: AxisLike | None = None, keepdims: bool = False
 def nanargmax(a: ArrayLike, axis: AxisLike | None = None, keepdims: bool = False) -> Array:
     """The index of the first maximum without NaN; 0 where there is only NaN (NumPy: an error).
 
-    Parameters
-        a: an array of any shape.
-        axis: the axis, or a tuple of axes, from −rank to rank − 1; default None: all.
-        keepdims: whether the reduced axes stay, with extent 1; default False.
-
-    Result: an array without the axes that were reduced; of rank 0 if these are all.
-
-    Errors: `AxisError` if there is no such axis.
-
-    >>> import numpy as np, treadle as td
     >>> td.nanargmax(np.array([np.nan, 3.0]))
     Array(1)
     """
@@ -223,16 +155,6 @@ def nanargmax(a: ArrayLike, axis: AxisLike | None = None, keepdims: bool = False
 def nanmean(a: ArrayLike, axis: AxisLike | None = None, keepdims: bool = False) -> Array:
     """The mean without NaN; NaN where nothing is left.
 
-    Parameters
-        a: an array of any shape.
-        axis: the axis, or a tuple of axes, from −rank to rank − 1; default None: all.
-        keepdims: whether the reduced axes stay, with extent 1; default False.
-
-    Result: an array without the axes that were reduced; of rank 0 if these are all.
-
-    Errors: `AxisError` if there is no such axis.
-
-    >>> import numpy as np, treadle as td
     >>> td.nanmean(np.array([1.0, np.nan, 2.0]))
     Array(1.5)
 
@@ -252,16 +174,8 @@ def nanvar(
     """The variance without NaN; NaN where not more than `ddof` elements are left.
 
     Parameters
-        a: an array of any shape.
-        axis: the axis, or a tuple of axes, from −rank to rank − 1; default None: all.
         ddof: the divisor is the number of elements minus `ddof`; default 0.
-        keepdims: whether the reduced axes stay, with extent 1; default False.
 
-    Result: an array without the axes that were reduced; of rank 0 if these are all.
-
-    Errors: `AxisError` if there is no such axis.
-
-    >>> import numpy as np, treadle as td
     >>> td.nanvar(np.array([3.0, np.nan, 1.0]))
     Array(1.)
 
@@ -286,16 +200,8 @@ def nanstd(
     """The standard deviation without NaN.
 
     Parameters
-        a: an array of any shape.
-        axis: the axis, or a tuple of axes, from −rank to rank − 1; default None: all.
         ddof: the divisor is the number of elements minus `ddof`; default 0.
-        keepdims: whether the reduced axes stay, with extent 1; default False.
 
-    Result: an array without the axes that were reduced; of rank 0 if these are all.
-
-    Errors: `AxisError` if there is no such axis.
-
-    >>> import numpy as np, treadle as td
     >>> td.nanstd(np.array([3.0, np.nan, 1.0]))
     Array(1.)
 
@@ -309,16 +215,6 @@ def nanstd(
 def ptp(a: ArrayLike, axis: AxisLike | None = None, keepdims: bool = False) -> Array:
     """The maximum minus the minimum.
 
-    Parameters
-        a: an array of any shape.
-        axis: the axis, or a tuple of axes, from −rank to rank − 1; default None: all.
-        keepdims: whether the reduced axes stay, with extent 1; default False.
-
-    Result: an array without the axes that were reduced; of rank 0 if these are all.
-
-    Errors: `AxisError` if there is no such axis.
-
-    >>> import numpy as np, treadle as td
     >>> td.ptp(np.array([3, 1, 2]))
     Array(2)
     """
@@ -333,16 +229,9 @@ def average(
     """The mean, or with `weights` (of the shape of `a`, or along the axis) the weighted mean.
 
     Parameters
-        a: an array of any shape.
         axis: the axis, from −rank to rank − 1; default None: of all elements.
         weights: a weight for each element; default: all 1.
-        keepdims: whether the reduced axes stay, with extent 1; default False.
 
-    Result: an array without the axes that were reduced; of rank 0 if these are all.
-
-    Errors: `AxisError` if there is no such axis.
-
-    >>> import numpy as np, treadle as td
     >>> td.average(np.array([1.0, 3.0]), weights=np.array([3.0, 1.0]))
     Array(1.5)
 
@@ -388,7 +277,6 @@ def cov(
 
     Result: a matrix; a number for one variable.
 
-    >>> import numpy as np, treadle as td
     >>> td.cov(np.arange(6).reshape(2, 3))
     Array([[1., 1.],
            [1., 1.]])
@@ -431,7 +319,6 @@ def corrcoef(m: ArrayLike, y: ArrayLike | None = None, rowvar: bool = True) -> A
 
     Result: a matrix; a number for one variable.
 
-    >>> import numpy as np, treadle as td
     >>> td.corrcoef(np.arange(6).reshape(2, 3))
     Array([[1., 1.],
            [1., 1.]])
@@ -460,7 +347,6 @@ def allclose(
     """Whether all elements are close (`isclose`): a boolean of rank 0.
 
     Parameters
-        a: an array of any shape.
         b: an array that broadcasts with `a`.
         rtol: the relative tolerance; default 1e-05.
         atol: the absolute tolerance; default 1e-8.
@@ -468,7 +354,6 @@ def allclose(
 
     Result: a boolean, an array of rank 0.
 
-    >>> import numpy as np, treadle as td
     >>> bool(td.allclose(np.ones(3), np.ones(3) + 1e-9))
     True
 
@@ -488,12 +373,10 @@ def array_equal(a: ArrayLike, b: ArrayLike) -> Array:
     The shapes may be run-time values.
 
     Parameters
-        a: an array of any shape.
         b: an array of any shape.
 
     Result: a boolean, an array of rank 0.
 
-    >>> import numpy as np, treadle as td
     >>> td.array_equal(np.array([3, 1, 2]), np.array([2, 0, 1]))
     Array(False)
 
@@ -525,7 +408,6 @@ def array_equiv(a1: ArrayLike, a2: ArrayLike) -> Array:
 
     Result: a boolean, an array of rank 0.
 
-    >>> import numpy as np, treadle as td
     >>> bool(td.array_equiv(np.array([1, 2]), np.array([[1, 2], [1, 2]])))
     True
 

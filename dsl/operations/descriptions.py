@@ -1,0 +1,102 @@
+"""What docstrings of operations need not repeat: it is said here once, and added when they are
+defined."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+#: Parameters of these names; where it depends on the default value, for each default.
+SHARED: dict[str, str | dict[Any, str]] = {
+    "a": "an array of any shape.",
+    "axis": {
+        -1: "the axis, from −rank to rank − 1; default -1.",
+        None: "the axis, or a tuple of axes, from −rank to rank − 1; default None: all.",
+    },
+    "device": "where programs compute, as `a.device` says; others are refused; default None.",
+    "dtype": {None: 'the element type: td.float32, np.float32, float, "float32", …; optional.'},
+    "init": "the initial value: a number, or a tuple or class of numbers.",
+    "keepdims": "whether the reduced axes stay, with extent 1; default False.",
+    "key": "an array (2,) of uint32, or two scalars.",
+    "lengths": "a 1-D array of integers: the lengths of the segments, whose sum is the extent of\n"
+    "        the last axis.",
+    "norm": '"backward" (default), "ortho" or "forward": where the factor 1/n is, as for `fft`.',
+    "x": "a number, or an array of any shape.",
+    "y": "a number, or an array that broadcasts with `x`.",
+}  # fmt: skip
+#: Results of functions that have these parameters, or these alone.
+RESULTS = {
+    ("keepdims",): "an array without the axes that were reduced; of rank 0 if these are all.",
+    ("key", "shape"): "an array of that shape; a scalar inside kernels, for the shape ().",
+}
+RESULTS_ALONE = {
+    ("x",): "an array of the shape of `x`; a scalar if it is a number.",
+    ("x", "y"): "an array of the shape to which the operands broadcast; a scalar without arrays.",
+}
+NO_AXIS = "Errors: `AxisError` if there is no such axis."
+#: Told in the reference for all operations.
+COMMON = ("name", "schedule", "deterministic")
+
+
+def complete(function: Callable[..., Any]) -> None:
+    """Add to a docstring the parameters, the result, the `AxisError` and the imports of the example
+    that it leaves out."""
+    if function.__doc__ is None:  # python -OO
+        return
+    text = inspect.cleandoc(function.__doc__)
+    parts = text.split("\n\n")
+    heads = [part.partition(" ")[0] for part in parts]
+    example = heads.index(">>>") if ">>>" in heads else len(parts)
+    if example < len(parts) and not parts[example].startswith(">>> import "):
+        numpy = "numpy as np, " if any("np." in part for part in parts[example:]) else ""
+        parts[example] = f">>> import {numpy}treadle as td\n{parts[example]}"
+    parameters = _parameters(function)
+    if "axis" in parameters and "AxisError" not in text:
+        parts.insert(example, NO_AXIS)
+    where = heads.index("Result:") if "Result:" in heads else example
+    if where == example and (result := _result(parameters)):
+        parts.insert(where, f"Result: {result}")
+    section = next((k for k, part in enumerate(parts) if part.startswith("Parameters\n")), None)
+    told = _told(parts[section] if section is not None else "")
+    shared = {n: _shared(n, default) for n, default in parameters.items() if n not in told}
+    if found := {n: f"    {n}: {text}" for n, text in shared.items() if text}:
+        entries = dict.fromkeys((told | found)[n] for n in parameters if n in told or n in found)
+        made = "\n".join(["Parameters", *dict.fromkeys((*entries, *told.values()))])
+        parts[slice(*((where, where) if section is None else (section, section + 1)))] = [made]
+    function.__doc__ = "\n\n".join(parts)
+
+
+def _parameters(function: Callable[..., Any]) -> dict[str, Any]:
+    """The names of a function's parameters, with their defaults, but for common ones."""
+    code = function.__code__
+    names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+    positional = names[: code.co_argcount]
+    values = function.__defaults__ or ()
+    defaults = dict(zip(positional[len(positional) - len(values) :], values, strict=True))
+    defaults |= function.__kwdefaults__ or {}
+    return {name: defaults.get(name, ...) for name in names if name not in COMMON}
+
+
+def _told(section: str) -> dict[str, str]:
+    """The text of each parameter in a section; several may share one."""
+    told: dict[str, str] = {}
+    names: list[str] = []
+    for line in section.splitlines()[1:]:
+        if line[4:5] != " ":
+            names = [name.strip(" *") for name in line.partition(":")[0].split(",")]
+            told |= dict.fromkeys(names, line)
+        else:
+            told |= {name: f"{told[name]}\n{line}" for name in names}
+    return told
+
+
+def _result(parameters: dict[str, Any]) -> str | None:
+    names = tuple(parameters)
+    having = (text for some, text in RESULTS.items() if set(some) <= parameters.keys())
+    return RESULTS_ALONE.get(names) or next(having, None)
+
+
+def _shared(name: str, default: object) -> str | None:
+    text = SHARED.get(name)
+    return text.get(default) if isinstance(text, dict) else text
