@@ -113,8 +113,6 @@ def cond(p: ArrayLike, then: Element, else_: Element) -> Element:
 
     >>> td.generate(4, lambda i: td.cond(i < 3, td.use(np.array([3, 1, 2]))[i], -1))
     Array([ 3,  1,  2, -1])
-
-    See also `loop`, `iterate`, `while_loop`, `scan`.
     """
     guard_sides(then, else_)
     if isinstance(then, Ignore | MaybeIndex) or isinstance(else_, Ignore | MaybeIndex):
@@ -215,8 +213,6 @@ def while_loop(
 
     >>> td.run(td.while_loop(lambda s: s < 100, lambda s: 2 * s, 3))
     array(192)
-
-    See also `loop`, `iterate`, `scan`, `cond`.
     """
     return _loop("while_loop", None, pred, body, init, name)
 
@@ -234,8 +230,6 @@ def iterate(n: IntLike, f: Function, init: Element, *, name: str | None = None) 
 
     >>> td.iterate(3, lambda s: s + s, np.array([3, 1, 2]))
     Array([24,  8, 16])
-
-    See also `loop`, `while_loop`, `scan`, `cond`.
     """
     return _loop("iterate", n, None, f, init, name)
 
@@ -284,8 +278,6 @@ def loop(
 
     >>> td.run(td.loop(2, 5, lambda k, state: state + k, td.unit(0)))
     array(9)
-
-    See also `iterate`, `while_loop`, `scan`, `cond`.
     """
     named = {"n": n, "start": start, "stop": stop, "f": f, "init": init}
     named = {word: value for word, value in named.items() if value is not _ABSENT}

@@ -35,13 +35,56 @@ RESULTS_ALONE = {
     ("x", "y"): "an array of the shape to which the operands broadcast; a scalar without arrays.",
 }
 NO_AXIS = "Errors: `AxisError` if there is no such axis."
+#: Operations that name each other; of several families, the first counts.
+FAMILIES = tuple(map(str.split, (
+    "allclose isclose array_equal array_equiv",
+    "arange iota linspace logspace geomspace",
+    "atleast_1d atleast_2d atleast_3d",
+    "bartlett blackman hamming hanning kaiser",
+    "concat stack vstack hstack dstack column_stack",
+    "cov corrcoef average",
+    "cumsum cumprod cummax cummin scanl1",
+    "diff ediff1d gradient trapezoid",
+    "filter compact expand unique nonzero",
+    "flip fliplr flipud reverse roll rot90",
+    "gather take take_along_axis backpermute",
+    "histogram histogram2d histogramdd bincount digitize histogram_bin_edges",
+    "loop iterate while_loop scan cond",
+    "map imap zip generate indexed",
+    "matmul dot vdot inner outer tensordot",
+    "nansum nanprod nanmean nanstd nanvar nanmin nanmax",
+    "permute scatter update put",
+    "polyval polyfit polyadd polysub polymul polydiv",
+    "put_along_axis place fill_diagonal extract compress put",
+    "quantile percentile median nanquantile nanpercentile nanmedian",
+    "repeat tile replicate resize",
+    "reshape ravel flatten squeeze expand_dims",
+    "sum prod mean std var min max",
+    "fold fold1 fold_seg fold1_seg sum",
+    "scanl scanl1 scanl_total scanr scanr1 scanr_total scanl_seg",
+    "scanl_seg scanl1_seg scanl_total_seg scanr_seg scanr1_seg scanr_total_seg fold_seg",
+    "sort argsort lexsort partition argpartition searchsorted",
+    "split array_split hsplit vsplit dsplit unstack",
+    "stencil convolve correlate",
+    "transpose swapaxes moveaxis permute_dims rollaxis matrix_transpose",
+    "tril triu tri diag diagonal trace",
+    "tril_indices triu_indices diag_indices mask_indices",
+    "tril_indices_from triu_indices_from diag_indices_from",
+    "union1d intersect1d setdiff1d setxor1d isin",
+    "unique unique_all unique_counts unique_inverse unique_values",
+    "zeros ones full empty eye fill",
+    "zeros_like ones_like full_like empty_like",
+)))  # fmt: skip
+_ALIKE = {name: [n for n in family if n != name] for family in FAMILIES[::-1] for name in family}
+#: Modules of td.linalg and td.random, where other names are.
+ELSEWHERE = ("algebra.linear_algebra", "random.philox")
 #: Told in the reference for all operations.
 COMMON = ("name", "schedule", "deterministic")
 
 
 def complete(function: Callable[..., Any]) -> None:
-    """Add to a docstring the parameters, the result, the `AxisError` and the imports of the example
-    that it leaves out."""
+    """Add to a docstring what it leaves out: parameters, the result, the `AxisError`, the imports of
+    the example, related operations."""
     if function.__doc__ is None:  # python -OO
         return
     text = inspect.cleandoc(function.__doc__)
@@ -64,6 +107,10 @@ def complete(function: Callable[..., Any]) -> None:
         entries = dict.fromkeys((told | found)[n] for n in parameters if n in told or n in found)
         made = "\n".join(["Parameters", *dict.fromkeys((*entries, *told.values()))])
         parts[slice(*((where, where) if section is None else (section, section + 1)))] = [made]
+    own = function.__module__.partition(".operations.")[2] not in ELSEWHERE
+    alike = _ALIKE.get(function.__name__)
+    if own and alike and not parts[-1].startswith("See also"):
+        parts.append(f"See also {', '.join(f'`{name}`' for name in alike)}.")
     function.__doc__ = "\n\n".join(parts)
 
 

@@ -395,8 +395,6 @@ def stencil(
     array([3, 4, 5])
     >>> td.run(td.stencil(lambda i, w: td.where(i == 0, 0, w[-1]), np.array([1, 2, 3]), index=True))
     array([0, 1, 2])
-
-    See also `convolve`, `correlate`.
     """
     forbid_nesting("stencil")
     where = user_location()
@@ -464,8 +462,6 @@ def correlate(
 
     >>> td.correlate(np.array([1, 2, 3]), np.array([1, 0, 2]), mode="valid")
     Array([7])
-
-    See also `stencil`, `convolve`.
     """
     return _correlate(
         a, _either(w, weights, "correlate"), boundary, mode, "correlate", name, schedule
@@ -504,8 +500,6 @@ def convolve(
     array([1., 3., 2.])
     >>> td.convolve(np.array([1, 2, 3]), np.array([0, 1, 2]), mode="full")
     Array([0, 1, 4, 7, 6])
-
-    See also `stencil`, `correlate`.
     """
     kernel = _either(w, weights, "convolve")
     return _correlate(a, kernel, boundary, mode, "convolve", name, schedule, method)

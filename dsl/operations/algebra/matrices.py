@@ -53,8 +53,6 @@ def diag(a: ArrayLike, k: int = 0) -> Array:
     >>> td.diag(np.array([1, 2]))
     Array([[1, 0],
            [0, 2]])
-
-    See also `tril`, `triu`, `tri`, `diagonal`, `trace`.
     """
     array = as_array(a, "diag")
     if array.ndim == 2:
@@ -99,8 +97,6 @@ def trace(a: ArrayLike, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Arra
 
     >>> td.trace(np.array([[1, 2], [3, 4]]))
     Array(5)
-
-    See also `tril`, `triu`, `tri`, `diag`, `diagonal`.
     """
     return sum_(diagonal(a, offset, axis1, axis2), axis=-1)
 
@@ -120,8 +116,6 @@ def tri(n: IntLike, m: IntLike | None = None, k: int = 0, dtype: DTypeLike = flo
     >>> td.tri(2)
     Array([[1., 0.],
            [1., 1.]])
-
-    See also `tril`, `triu`, `diag`, `diagonal`, `trace`.
     """
     one, zero = as_type(dtype)(1), as_type(dtype)(0)
     return generate((n, n if m is None else m), lambda i, j: where(j - i <= k, one, zero))
@@ -140,8 +134,6 @@ def tril(a: ArrayLike, k: int = 0) -> Array:
     >>> td.tril(np.array([[1, 2], [3, 4]]))
     Array([[1, 0],
            [3, 4]])
-
-    See also `triu`, `tri`, `diag`, `diagonal`, `trace`.
     """
     return _triangle(a, k, "tril", lower=True)
 
@@ -159,8 +151,6 @@ def triu(a: ArrayLike, k: int = 0) -> Array:
     >>> td.triu(td.ones((2, 2)))
     Array([[1., 1.],
            [0., 1.]])
-
-    See also `tril`, `tri`, `diag`, `diagonal`, `trace`.
     """
     return _triangle(a, k, "triu", lower=False)
 

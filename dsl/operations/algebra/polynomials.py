@@ -65,8 +65,6 @@ def polyadd(a1: ArrayLike, a2: ArrayLike) -> Array:
 
     >>> td.polyadd(np.array([1, 2]), np.array([9, 5, 4]))
     Array([9, 6, 6])
-
-    See also `polyval`, `polyfit`, `polysub`, `polymul`, `polydiv`.
     """
     left, right = _both(a1, a2, "polyadd")
     return left + right
@@ -84,8 +82,6 @@ def polysub(a1: ArrayLike, a2: ArrayLike) -> Array:
 
     >>> td.polysub([1, 2], np.array([3, 1, 2]))
     Array([-3,  0,  0])
-
-    See also `polyval`, `polyfit`, `polyadd`, `polymul`, `polydiv`.
     """
     left, right = _both(a1, a2, "polysub")
     return left - right
@@ -105,8 +101,6 @@ def polymul(a1: ArrayLike, a2: ArrayLike) -> Array:
 
     >>> td.polymul(np.array([1, 2]), np.array([1, -2]))
     Array([ 1,  0, -4])
-
-    See also `polyval`, `polyfit`, `polyadd`, `polysub`, `polydiv`.
     """
     left, right = _coefficients(a1, "polymul"), _coefficients(a2, "polymul")
     return convolve(left, right, mode="full", method="direct")
@@ -134,8 +128,6 @@ def polydiv(u: ArrayLike, v: ArrayLike) -> Division:
 
     >>> td.polydiv(np.array([3.0, 5.0, 2.0]), np.array([2.0, 1.0])).quotient
     Array([1.5 , 1.75])
-
-    See also `polyval`, `polyfit`, `polyadd`, `polysub`, `polymul`.
     """
     above, below = _coefficients(u, "polydiv") + 0.0, _coefficients(v, "polydiv") + 0.0
     kind = promote(above.types[0], False, below.types[0], False)[0]
@@ -170,8 +162,6 @@ def polyval(p: ArrayLike, x: ArrayLike) -> Array:
 
     >>> td.polyval(np.array([3, 0, 1]), 5)
     Array(76)
-
-    See also `polyfit`, `polyadd`, `polysub`, `polymul`, `polydiv`.
     """
     table, places = _coefficients(p, "polyval"), as_array(x, "polyval")
     kind = promote(table.types[0], False, places.types[0], False)[0]
@@ -313,8 +303,6 @@ def polyfit(
     >>> fit = td.polyfit(np.array([0.0, 1.0, 2.0]), np.array([1.0, 3.0, 5.0]), 1)
     >>> td.round(fit, 6)
     Array([2., 1.])
-
-    See also `polyval`, `polyadd`, `polysub`, `polymul`, `polydiv`.
     """
     places, values = as_array(x, "polyfit") + 0.0, as_array(y, "polyfit") + 0.0
     if not isinstance(deg, int) or deg < 0 or places.ndim != 1 or values.ndim not in (1, 2):

@@ -174,8 +174,6 @@ def matmul(
     >>> td.run(td.matmul(np.eye(2), np.array([[1.0, 2.0], [3.0, 4.0]])))
     array([[1., 2.],
            [3., 4.]])
-
-    See also `dot`, `vdot`, `inner`, `outer`, `tensordot`.
     """
     forbid_nesting("matmul")
     label = label_of("matmul", name, schedule, deterministic)
@@ -507,8 +505,6 @@ def dot(a: ArrayLike, b: ArrayLike) -> Array:
 
     >>> td.dot(np.array([3, 1, 2]), np.array([2, 0, 1]))
     Array(8)
-
-    See also `matmul`, `vdot`, `inner`, `outer`, `tensordot`.
     """
     x, y = as_array(a, "dot"), as_array(b, "dot")
     if x.ndim == 0 or y.ndim == 0:
@@ -546,8 +542,6 @@ def inner(a: ArrayLike, b: ArrayLike) -> Array:
 
     >>> td.inner(np.array([1, 2, 3]), np.array([0, 1, 0]))
     Array(2)
-
-    See also `matmul`, `dot`, `vdot`, `outer`, `tensordot`.
     """
     x, y = as_array(a, "inner"), as_array(b, "inner")
     if x.ndim == 0 or y.ndim == 0:
@@ -566,8 +560,6 @@ def vdot(a: ArrayLike, b: ArrayLike) -> Array:
 
     >>> td.vdot(np.array([1 + 2j]), np.array([1 + 2j]))
     Array(5.+0.j)
-
-    See also `matmul`, `dot`, `inner`, `outer`, `tensordot`.
     """
     return dot(_conjugate(flatten(as_array(a, "vdot"))), flatten(as_array(b, "vdot")))
 
@@ -632,8 +624,6 @@ def outer(a: ArrayLike, b: ArrayLike) -> Array:
     >>> td.outer([1, 2], np.array([3, 1, 2]))
     Array([[3, 1, 2],
            [6, 2, 4]])
-
-    See also `matmul`, `dot`, `vdot`, `inner`, `tensordot`.
     """
     x, y = flatten(as_array(a, "outer")), flatten(as_array(b, "outer"))
     return x[:, None] * y[None, :]
@@ -653,8 +643,6 @@ def tensordot(a: ArrayLike, b: ArrayLike, axes: int | Sequence[AxisLike] = 2) ->
     >>> m = np.arange(6).reshape(2, 3)
     >>> td.tensordot(m, m, 2)
     Array(55)
-
-    See also `matmul`, `dot`, `vdot`, `inner`, `outer`.
     """
     x, y = as_array(a, "tensordot"), as_array(b, "tensordot")
     refuse_argument(axes, "tensordot: axes=")

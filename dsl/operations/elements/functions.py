@@ -828,8 +828,6 @@ def isclose(a: ArrayLike, b: ArrayLike, rtol: float = 1e-5, atol: float = 1e-8) 
     >>> x = np.array([0.0, 0.5, 1.0])
     >>> td.isclose(x, x + 1e-09)
     Array([ True,  True,  True])
-
-    See also `allclose`, `array_equal`, `array_equiv`.
     """
     near = _as_inexact(b)
     close = less_equal(absolute(subtract(a, near)), add(atol, multiply(rtol, absolute(near))))

@@ -46,8 +46,6 @@ def map(
 
     >>> td.run(td.map(lambda x, y: x * y, np.array([1, 2]), np.array([3, 4])))
     array([3, 8])
-
-    See also `imap`, `zip`, `generate`, `indexed`.
     """
     return _map(f, (a, *more), "map", name, schedule, with_index=False)
 
@@ -70,8 +68,6 @@ def imap(
 
     >>> td.imap(lambda i, a: 10 * i + a, np.array([3, 1, 2]))
     Array([ 3, 11, 22])
-
-    See also `map`, `zip`, `generate`, `indexed`.
     """
     return _map(f, (a, *more), "imap", name, schedule, with_index=True)
 
@@ -110,8 +106,6 @@ def zip(*arrays: ArrayLike) -> Array:
 
     >>> td.run(td.zip(np.array([1, 2]), np.array([True, False])))
     (array([1, 2]), array([ True, False]))
-
-    See also `map`, `imap`, `generate`, `indexed`.
     """
     forbid_nesting("zip")
     if not arrays:
@@ -178,8 +172,6 @@ def indexed(a: ArrayLike) -> Array:
 
     >>> td.indexed(np.array([3, 1, 2]))
     Array((array([0, 1, 2]), array([3, 1, 2])))
-
-    See also `map`, `imap`, `zip`, `generate`.
     """
     forbid_nesting("indexed")
     array = as_array(a, "indexed")

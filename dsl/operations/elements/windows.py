@@ -36,8 +36,6 @@ def bartlett(M: IntLike) -> Array:
 
     >>> td.bartlett(5)
     Array([0. , 0.5, 1. , 0.5, 0. ])
-
-    See also `blackman`, `hamming`, `hanning`, `kaiser`.
     """
     return _window(M, lambda t: 1.0 - fn.absolute(t))
 
@@ -53,8 +51,6 @@ def hanning(M: IntLike) -> Array:
 
     >>> td.hanning(3)
     Array([0., 1., 0.])
-
-    See also `bartlett`, `blackman`, `hamming`, `kaiser`.
     """
     return _window(M, lambda t: 0.5 + 0.5 * fn.cos(np.pi * t))
 
@@ -70,8 +66,6 @@ def hamming(M: IntLike) -> Array:
 
     >>> td.round(td.hamming(3), 2)
     Array([0.08, 1.  , 0.08])
-
-    See also `bartlett`, `blackman`, `hanning`, `kaiser`.
     """
     return _window(M, lambda t: 0.54 + 0.46 * fn.cos(np.pi * t))
 
@@ -87,8 +81,6 @@ def blackman(M: IntLike) -> Array:
 
     >>> round(float(td.blackman(5)[1]), 2)
     0.34
-
-    See also `bartlett`, `hamming`, `hanning`, `kaiser`.
     """
     return _window(M, lambda t: 0.42 + 0.5 * fn.cos(np.pi * t) + 0.08 * fn.cos(2 * np.pi * t))
 
@@ -108,8 +100,6 @@ def kaiser(M: IntLike, beta: ScalarLike) -> Array:
 
     >>> td.kaiser(3, 0.0)
     Array([1., 1., 1.])
-
-    See also `bartlett`, `blackman`, `hamming`, `hanning`.
     """
     shape = fn.cast(beta, float)
     return _window(M, lambda t: i0(shape * fn.sqrt(1.0 - t * t)) / i0(shape))

@@ -212,8 +212,6 @@ def resize(a: ArrayLike, new_shape: ShapeLike) -> Array:
     >>> td.resize(np.array([1, 2, 3]), (2, 4))
     Array([[1, 2, 3, 1],
            [2, 3, 1, 2]])
-
-    See also `repeat`, `tile`, `replicate`.
     """
     array = flatten(as_array(a, "resize"))
     n, zero = array.shape[0], array.types[0](0)
@@ -249,8 +247,6 @@ def put(a: ArrayLike, ind: ArrayLike, v: ArrayLike, mode: Mode = "raise") -> Arr
 
     >>> td.put(np.array([1, 2, 3]), [0, -1], [7, 9])
     Array([7, 2, 9])
-
-    See also `permute`, `scatter`, `update`.
     """
     array = as_array(a, "put")
     flat, places, new = flatten(array), flatten(as_array(ind, "put")), flatten(as_array(v, "put"))
@@ -279,8 +275,6 @@ def place(arr: ArrayLike, mask: ArrayLike, vals: ArrayLike) -> Array:
 
     >>> td.place(np.arange(5), np.arange(5) > 2, [7, 8])
     Array([0, 1, 2, 7, 8])
-
-    See also `put`, `put_along_axis`, `fill_diagonal`, `extract`, `compress`.
     """
     array, new = as_array(arr, "place"), flatten(as_array(vals, "place"))
     chosen = as_array(mask, "place") != 0
@@ -312,8 +306,6 @@ def put_along_axis(arr: ArrayLike, indices: ArrayLike, values: ArrayLike, axis: 
     >>> td.put_along_axis(np.array([[10, 30, 20], [60, 40, 50]]), np.array([[1], [0]]), 99, 1)
     Array([[10, 99, 20],
            [99, 40, 50]])
-
-    See also `put`, `place`, `fill_diagonal`, `extract`, `compress`.
     """
     array, chosen = as_array(arr, "put_along_axis"), as_array(indices, "put_along_axis")
     k = normalise_axis(axis, array.ndim, "put_along_axis")
@@ -345,8 +337,6 @@ def fill_diagonal(a: ArrayLike, val: ArrayLike, wrap: bool = False) -> Array:
     >>> td.fill_diagonal(td.zeros((2, 3), int), [4, 5])
     Array([[4, 0, 0],
            [0, 5, 0]])
-
-    See also `put`, `put_along_axis`, `place`, `extract`, `compress`.
     """
     array, new = as_array(a, "fill_diagonal"), flatten(as_array(val, "fill_diagonal"))
     numbers = {int(n) for n in map(known, array._shape) if n is not None}
@@ -431,8 +421,6 @@ def compress(condition: ArrayLike, a: ArrayLike, axis: int | None = None) -> Arr
 
     >>> td.compress(np.array([0, 1]), np.array([[1, 2], [3, 4], [5, 6]]), axis=0)
     Array([[3, 4]])
-
-    See also `put`, `put_along_axis`, `place`, `fill_diagonal`, `extract`.
     """
     array, k = _line(a, axis, "compress")
     return take(array, flatnonzero(condition), k)
@@ -451,8 +439,6 @@ def extract(condition: ArrayLike, arr: ArrayLike) -> Array:
 
     >>> td.extract(np.array([True, False, True]), np.array([1, 2, 3]))
     Array([1, 3])
-
-    See also `put`, `put_along_axis`, `place`, `fill_diagonal`, `compress`.
     """
     mask, array = flatten(as_array(condition, "extract")), flatten(as_array(arr, "extract"))
     return compact(mask != 0, array)[0]

@@ -137,8 +137,6 @@ def diag_indices(n: IntLike, ndim: int = 2) -> tuple[Array, ...]:
 
     >>> [x.tolist() for x in td.diag_indices(3)]
     [[0, 1, 2], [0, 1, 2]]
-
-    See also `tril_indices`, `triu_indices`, `mask_indices`.
     """
     return (iota(n),) * ndim
 
@@ -151,8 +149,6 @@ def diag_indices_from(a: ArrayLike) -> tuple[Array, ...]:
 
     >>> td.diag_indices_from(td.eye(2))
     (Array([0, 1]), Array([0, 1]))
-
-    See also `tril_indices_from`, `triu_indices_from`.
     """
     array = as_array(a, "diag_indices_from")
     shape = array.shape
@@ -178,8 +174,6 @@ def tril_indices(n: IntLike, k: int = 0, m: IntLike | None = None) -> tuple[Arra
 
     >>> [x.tolist() for x in td.tril_indices(2)]
     [[0, 1, 1], [0, 0, 1]]
-
-    See also `triu_indices`, `diag_indices`, `mask_indices`.
     """
     columns = n if m is None else m
     return _triangle(n, lambda i: _between(i + k + 1, columns), lambda i: 0)
@@ -199,8 +193,6 @@ def triu_indices(n: IntLike, k: int = 0, m: IntLike | None = None) -> tuple[Arra
 
     >>> td.triu_indices(2)
     (Array([0, 0, 1]), Array([0, 1, 1]))
-
-    See also `tril_indices`, `diag_indices`, `mask_indices`.
     """
     columns = n if m is None else m
     return _triangle(
@@ -243,8 +235,6 @@ def tril_indices_from(a: ArrayLike, k: int = 0) -> tuple[Array, Array]:
 
     >>> td.tril_indices_from(np.arange(6).reshape(2, 3))
     (Array([0, 1, 1]), Array([0, 0, 1]))
-
-    See also `triu_indices_from`, `diag_indices_from`.
     """
     n, m = _matrix(a, "tril_indices_from")
     return tril_indices(n, k, m)
@@ -261,8 +251,6 @@ def triu_indices_from(a: ArrayLike, k: int = 0) -> tuple[Array, Array]:
 
     >>> td.triu_indices_from(np.arange(6).reshape(2, 3))
     (Array([0, 0, 0, 1, 1]), Array([0, 1, 2, 1, 2]))
-
-    See also `tril_indices_from`, `diag_indices_from`.
     """
     n, m = _matrix(a, "triu_indices_from")
     return triu_indices(n, k, m)
@@ -291,8 +279,6 @@ def mask_indices(n: IntLike, mask_func: Callable[..., Array], k: int = 0) -> tup
 
     >>> [x.tolist() for x in td.mask_indices(2, td.triu)]
     [[0, 0, 1], [0, 1, 1]]
-
-    See also `tril_indices`, `triu_indices`, `diag_indices`.
     """
     return nonzero(mask_func(ones((n, n), int), k))
 

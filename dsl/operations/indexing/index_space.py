@@ -66,8 +66,6 @@ def reshape(a: ArrayLike, shape: ShapeLike, *, copy: bool | None = None) -> Arra
     Array([[0, 1],
            [2, 3],
            [4, 5]])
-
-    See also `ravel`, `flatten`, `squeeze`, `expand_dims`.
     """
     forbid_nesting("reshape")
     array = as_array(a, "reshape")
@@ -175,8 +173,6 @@ def flatten(a: ArrayLike) -> Array:
 
     >>> td.flatten(np.arange(6).reshape(2, 3))
     Array([0, 1, 2, 3, 4, 5])
-
-    See also `reshape`, `ravel`, `squeeze`, `expand_dims`.
     """
     array = as_array(a, "flatten")
     return array if array.ndim == 1 else reshape(array, (-1,))
@@ -199,8 +195,6 @@ def squeeze(a: ArrayLike, axis: AxisLike | None = None) -> Array:
 
     >>> td.squeeze(td.ones((1, 2)))
     Array([1., 1.])
-
-    See also `reshape`, `ravel`, `flatten`, `expand_dims`.
     """
     forbid_nesting("squeeze")
     array = as_array(a, "squeeze")
@@ -241,8 +235,6 @@ def expand_dims(a: ArrayLike, axis: int) -> Array:
 
     >>> td.expand_dims(np.array([3, 1, 2]), 0)
     Array([[3, 1, 2]])
-
-    See also `reshape`, `ravel`, `flatten`, `squeeze`.
     """
     array = as_array(a, "expand_dims")
     k = normalise_axis(axis, array.ndim + 1, "expand_dims")
@@ -271,8 +263,6 @@ def transpose(
     Array([[0, 3],
            [1, 4],
            [2, 5]])
-
-    See also `swapaxes`, `moveaxis`, `permute_dims`, `rollaxis`, `matrix_transpose`.
     """
     forbid_nesting("transpose")
     array = as_array(a, "transpose")
@@ -311,8 +301,6 @@ def swapaxes(a: ArrayLike, first: int, second: int) -> Array:
     Array([[0, 3],
            [1, 4],
            [2, 5]])
-
-    See also `transpose`, `moveaxis`, `permute_dims`, `rollaxis`, `matrix_transpose`.
     """
     array = as_array(a, "swapaxes")
     order = list(range(array.ndim))
@@ -433,8 +421,6 @@ def replicate(a: ArrayLike, n: IntLike, axis: int = 0) -> Array:
     >>> td.replicate(np.array([3, 1, 2]), 2, axis=0)
     Array([[3, 1, 2],
            [3, 1, 2]])
-
-    See also `repeat`, `tile`, `resize`.
     """
     forbid_nesting("replicate")
     array = as_array(a, "replicate")
@@ -457,8 +443,6 @@ def roll(a: ArrayLike, shift: IntLike | Sequence[IntLike], axis: AxisLike | None
 
     >>> td.roll(np.array([3, 1, 2]), 1)
     Array([2, 3, 1])
-
-    See also `flip`, `fliplr`, `flipud`, `reverse`, `rot90`.
     """
     forbid_nesting("roll")
     array = as_array(a, "roll")
@@ -504,8 +488,6 @@ def diagonal(a: ArrayLike, offset: int = 0, axis1: int = 0, axis2: int = 1) -> A
 
     >>> td.diagonal(np.arange(6).reshape(2, 3))
     Array([0, 4])
-
-    See also `tril`, `triu`, `tri`, `diag`, `trace`.
     """
     forbid_nesting("diagonal")
     array = as_array(a, "diagonal")
@@ -552,8 +534,6 @@ def backpermute(
     Array([[0, 3],
            [1, 4],
            [2, 5]])
-
-    See also `gather`, `take`, `take_along_axis`.
     """
     forbid_nesting("backpermute")
     where = user_location()
@@ -593,8 +573,6 @@ def gather(
 
     >>> td.gather(np.array([3, 1, 2]), [2, 2, 0])
     Array([2, 2, 3])
-
-    See also `take`, `take_along_axis`, `backpermute`.
     """
     return _take(a, indices, axis, label_of("gather", name, schedule))
 
@@ -612,8 +590,6 @@ def take(a: ArrayLike, indices: ArrayLike, axis: int | None = None) -> Array:
     >>> td.take(np.arange(6).reshape(2, 3), [2, 0], axis=1)
     Array([[2, 0],
            [5, 3]])
-
-    See also `gather`, `take_along_axis`, `backpermute`.
     """
     if axis is None:
         return _take(flatten(a), indices, 0, Label("take"))
@@ -677,8 +653,6 @@ def take_along_axis(a: ArrayLike, indices: ArrayLike, axis: int = -1) -> Array:
     >>> td.take_along_axis(np.arange(6).reshape(2, 3), [[2], [0]], axis=1)
     Array([[2],
            [3]])
-
-    See also `gather`, `take`, `backpermute`.
     """
     array, chosen = (as_array(x, "take_along_axis") for x in (a, indices))
     k = normalise_axis(axis, array.ndim, "take_along_axis")

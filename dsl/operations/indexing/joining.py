@@ -168,8 +168,6 @@ def stack(arrays: Iterable[ArrayLike], axis: int = 0) -> Array:
     >>> td.stack([np.array([3, 1, 2]), np.array([2, 0, 1])])
     Array([[3, 1, 2],
            [2, 0, 1]])
-
-    See also `concat`, `vstack`, `hstack`, `dstack`, `column_stack`.
     """
     _require_list(arrays, axis, "stack")
     parts = [as_array(a, "stack") for a in arrays]

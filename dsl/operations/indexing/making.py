@@ -69,8 +69,6 @@ def generate(
     >>> td.run(td.generate((2, 3), lambda i, j: 10 * i + j))
     array([[ 0,  1,  2],
            [10, 11, 12]])
-
-    See also `map`, `imap`, `zip`, `indexed`.
     """
     forbid_nesting("generate")
     where = user_location()
@@ -97,8 +95,6 @@ def fill(
     >>> td.fill((2, 2), 7)
     Array([[7, 7],
            [7, 7]])
-
-    See also `zeros`, `ones`, `full`, `empty`, `eye`.
     """
     return _everywhere(shape, s, None, "fill", label_of("fill", name, schedule))
 
@@ -321,8 +317,6 @@ def iota(n: IntLike, dtype: DTypeLike = int64) -> Array:
 
     >>> td.iota(4)
     Array([0, 1, 2, 3])
-
-    See also `arange`, `linspace`, `logspace`, `geomspace`.
     """
     forbid_nesting("iota")
     extents, checks = as_shape((n,), "iota")
@@ -349,8 +343,6 @@ def full(
 
     >>> td.full(2, 7)
     Array([7, 7])
-
-    See also `zeros`, `ones`, `empty`, `eye`, `fill`.
     """
     require_device(device, "full")
     return _everywhere(shape, fill_value, dtype, "full")
@@ -368,8 +360,6 @@ def zeros(shape: ShapeLike, dtype: DTypeLike | None = None, *, device: str | Non
 
     >>> td.zeros(2)
     Array([0., 0.])
-
-    See also `ones`, `full`, `empty`, `eye`, `fill`.
     """
     require_device(device, "zeros")
     return _everywhere(shape, 0, float64 if dtype is None else dtype, "zeros")
@@ -387,8 +377,6 @@ def ones(shape: ShapeLike, dtype: DTypeLike | None = None, *, device: str | None
 
     >>> td.ones(2, dtype=td.int8)
     Array([1, 1], dtype=int8)
-
-    See also `zeros`, `full`, `empty`, `eye`, `fill`.
     """
     require_device(device, "ones")
     return _everywhere(shape, 1, float64 if dtype is None else dtype, "ones")
@@ -406,8 +394,6 @@ def empty(shape: ShapeLike, dtype: DTypeLike | None = None, *, device: str | Non
 
     >>> td.empty(2).shape
     (2,)
-
-    See also `zeros`, `ones`, `full`, `eye`, `fill`.
     """
     return zeros(shape, dtype, device=device)
 
@@ -421,8 +407,6 @@ def empty_like(a: ArrayLike, dtype: DTypeLike | None = None, *, device: str | No
 
     >>> td.empty_like(np.arange(6).reshape(2, 3)).shape
     (2, 3)
-
-    See also `zeros_like`, `ones_like`, `full_like`.
     """
     return zeros_like(a, dtype, device=device)
 
@@ -436,8 +420,6 @@ def zeros_like(a: ArrayLike, dtype: DTypeLike | None = None, *, device: str | No
     >>> td.zeros_like(np.arange(6).reshape(2, 3))
     Array([[0, 0, 0],
            [0, 0, 0]])
-
-    See also `ones_like`, `full_like`, `empty_like`.
     """
     array = as_array(a, "zeros_like")
     return full(array.shape, 0, array.types[0] if dtype is None else dtype, device=device)
@@ -451,8 +433,6 @@ def ones_like(a: ArrayLike, dtype: DTypeLike | None = None, *, device: str | Non
 
     >>> td.ones_like(np.array([3, 1, 2]))
     Array([1, 1, 1])
-
-    See also `zeros_like`, `full_like`, `empty_like`.
     """
     array = as_array(a, "ones_like")
     return full(array.shape, 1, array.types[0] if dtype is None else dtype, device=device)
@@ -475,8 +455,6 @@ def full_like(
 
     >>> td.full_like(np.array([0.0, 0.5, 1.0]), 0.25)
     Array([0.25, 0.25, 0.25])
-
-    See also `zeros_like`, `ones_like`, `empty_like`.
     """
     array = as_array(a, "full_like")
     kind = array.types[0] if dtype is None else dtype
@@ -503,8 +481,6 @@ def arange(
 
     >>> td.arange(1, 7, 2)
     Array([1, 3, 5])
-
-    See also `iota`, `linspace`, `logspace`, `geomspace`.
     """
     forbid_nesting("arange")
     require_device(device, "arange")
@@ -610,8 +586,6 @@ def linspace(
 
     >>> td.linspace(0, 1, 5)
     Array([0.  , 0.25, 0.5 , 0.75, 1.  ])
-
-    See also `arange`, `iota`, `logspace`, `geomspace`.
     """
     forbid_nesting("linspace")
     require_device(device, "linspace")
@@ -669,8 +643,6 @@ def logspace(
 
     >>> td.logspace(0, 3, 4)
     Array([   1.,   10.,  100., 1000.])
-
-    See also `arange`, `iota`, `linspace`, `geomspace`.
     """
     exponents = linspace(start, stop, num, endpoint)
     found: Array = power(cast(base, exponents.dtype), exponents)
@@ -698,8 +670,6 @@ def geomspace(
 
     >>> td.geomspace(1, 8, 4)
     Array([1., 2., 4., 8.])
-
-    See also `arange`, `iota`, `linspace`, `logspace`.
     """
     ends = [as_strong(lift(v, "geomspace")) for v in (start, stop)]
     among = complex128 if any(e.type.is_complex for e in ends) else float64
@@ -738,8 +708,6 @@ def eye(
     >>> td.eye(2, dtype=int)
     Array([[1, 0],
            [0, 1]])
-
-    See also `zeros`, `ones`, `full`, `empty`, `fill`.
     """
     forbid_nesting("eye")
     require_device(device, "eye")

@@ -90,8 +90,6 @@ def permute(
     >>> td.run(td.permute(lambda new, old: new + old, bins, lambda i: td.use(x)[i],
     ...                   td.ones(4, td.int32)))
     array([1, 1, 2], dtype=int32)
-
-    See also `scatter`, `update`, `put`.
     """
     forbid_nesting("permute")
     where = user_location()
@@ -156,8 +154,6 @@ def scatter(
 
     >>> td.scatter(np.zeros(4, int), [3, 1], [7, 8])
     Array([0, 8, 0, 7])
-
-    See also `permute`, `update`, `put`.
     """
     forbid_nesting("scatter")
     target, source, at = (as_array(x, "scatter") for x in (defaults, a, indices))
@@ -228,8 +224,6 @@ def bincount(
 
     >>> td.bincount(np.array([3, 1, 2]))
     Array([0, 1, 1, 1])
-
-    See also `histogram`, `histogram2d`, `histogramdd`, `digitize`, `histogram_bin_edges`.
     """
     forbid_nesting("bincount")
     values = flatten(as_array(a, "bincount"))
@@ -327,8 +321,6 @@ def histogram(
 
     >>> td.histogram(np.array([0.0, 0.5, 1.0]), 2, (0, 1))
     (Array([1, 2]), Array([0. , 0.5, 1. ]))
-
-    See also `histogram2d`, `histogramdd`, `bincount`, `digitize`, `histogram_bin_edges`.
     """
     forbid_nesting("histogram")
     values = flatten(as_array(a, "histogram"))

@@ -52,8 +52,6 @@ def moveaxis(a: ArrayLike, source: AxisLike, destination: AxisLike) -> Array:
 
     >>> td.moveaxis(np.zeros((3, 4, 5)), 0, -1).shape
     (4, 5, 3)
-
-    See also `transpose`, `swapaxes`, `permute_dims`, `rollaxis`, `matrix_transpose`.
     """
     array = as_array(a, "moveaxis")
     froms, tos = (_in_order(x, array, "moveaxis") for x in (source, destination))
@@ -91,8 +89,6 @@ def rollaxis(a: ArrayLike, axis: int, start: int = 0) -> Array:
 
     >>> td.rollaxis(td.ones((2, 3, 4)), 2).shape
     (4, 2, 3)
-
-    See also `transpose`, `swapaxes`, `moveaxis`, `permute_dims`, `matrix_transpose`.
     """
     array = as_array(a, "rollaxis")
     axis = normalise_axis(axis, array.ndim, "rollaxis")
@@ -117,8 +113,6 @@ def matrix_transpose(a: ArrayLike) -> Array:
 
     >>> td.matrix_transpose(np.zeros((5, 2, 3))).shape
     (5, 3, 2)
-
-    See also `transpose`, `swapaxes`, `moveaxis`, `permute_dims`, `rollaxis`.
     """
     array = as_array(a, "matrix_transpose")
     _require_rank(array, 2, "matrix_transpose")
@@ -142,8 +136,6 @@ def fliplr(a: ArrayLike) -> Array:
     >>> td.fliplr(np.arange(6).reshape(2, 3))
     Array([[2, 1, 0],
            [5, 4, 3]])
-
-    See also `flip`, `flipud`, `reverse`, `roll`, `rot90`.
     """
     array = as_array(a, "fliplr")
     _require_rank(array, 2, "fliplr")
@@ -159,8 +151,6 @@ def flipud(a: ArrayLike) -> Array:
     >>> td.flipud(np.arange(6).reshape(2, 3))
     Array([[3, 4, 5],
            [0, 1, 2]])
-
-    See also `flip`, `fliplr`, `reverse`, `roll`, `rot90`.
     """
     array = as_array(a, "flipud")
     _require_rank(array, 1, "flipud")
@@ -180,8 +170,6 @@ def rot90(a: ArrayLike, k: int = 1, axes: Sequence[int] = (0, 1)) -> Array:
     >>> td.rot90(np.array([[1, 2], [3, 4]]))
     Array([[2, 4],
            [1, 3]])
-
-    See also `flip`, `fliplr`, `flipud`, `reverse`, `roll`.
     """
     array = as_array(a, "rot90")
     if len(axes) != 2:
@@ -214,8 +202,6 @@ def repeat(a: ArrayLike, repeats: ArrayLike, axis: int | None = None) -> Array:
 
     >>> td.repeat(np.array([3, 1]), 2)
     Array([3, 3, 1, 1])
-
-    See also `tile`, `replicate`, `resize`.
     """
     array = as_array(a, "repeat")
     if axis is None:
@@ -250,8 +236,6 @@ def tile(a: ArrayLike, reps: int | Sequence[int]) -> Array:
     >>> td.tile(np.array([1, 2]), (2, 2))
     Array([[1, 2, 1, 2],
            [1, 2, 1, 2]])
-
-    See also `repeat`, `replicate`, `resize`.
     """
     array = as_array(a, "tile")
     times = [reps] if isinstance(reps, int | Scalar) else list(reps)
@@ -277,8 +261,6 @@ def atleast_1d(*arrays: ArrayLike) -> Array | tuple[Array, ...]:
 
     >>> td.atleast_1d(5)
     Array([5])
-
-    See also `atleast_2d`, `atleast_3d`.
     """
     made = tuple(_at_least(a, 1) for a in arrays)
     return made[0] if len(made) == 1 else made
@@ -295,8 +277,6 @@ def atleast_2d(*arrays: ArrayLike) -> Array | tuple[Array, ...]:
 
     >>> td.atleast_2d(np.array([3, 1, 2]))
     Array([[3, 1, 2]])
-
-    See also `atleast_1d`, `atleast_3d`.
     """
     made = tuple(_at_least(a, 2) for a in arrays)
     return made[0] if len(made) == 1 else made
@@ -313,8 +293,6 @@ def atleast_3d(*arrays: ArrayLike) -> Array | tuple[Array, ...]:
 
     >>> td.atleast_3d(np.array([3, 1, 2])).shape
     (1, 3, 1)
-
-    See also `atleast_1d`, `atleast_2d`.
     """
     made = tuple(_at_least(a, 3) for a in arrays)
     return made[0] if len(made) == 1 else made
@@ -362,8 +340,6 @@ def hstack(arrays: Iterable[ArrayLike]) -> Array:
 
     >>> td.hstack([np.array([3, 1, 2]), np.array([2, 0, 1])])
     Array([3, 1, 2, 2, 0, 1])
-
-    See also `concat`, `stack`, `vstack`, `dstack`, `column_stack`.
     """
     made = [_at_least(a, 1) for a in arrays]
     return concatenate(made, 1 if made and made[0].ndim > 1 else 0)
@@ -381,8 +357,6 @@ def vstack(arrays: Iterable[ArrayLike]) -> Array:
     >>> td.vstack([np.array([1, 2]), np.array([3, 4])])
     Array([[1, 2],
            [3, 4]])
-
-    See also `concat`, `stack`, `hstack`, `dstack`, `column_stack`.
     """
     return concatenate([_at_least(a, 2) for a in arrays], 0)
 
@@ -398,8 +372,6 @@ def dstack(arrays: Iterable[ArrayLike]) -> Array:
 
     >>> td.dstack([np.array([3, 1, 2]), np.array([2, 0, 1])]).shape
     (1, 3, 2)
-
-    See also `concat`, `stack`, `vstack`, `hstack`, `column_stack`.
     """
     return concatenate([_at_least(a, 3) for a in arrays], 2)
 
@@ -417,8 +389,6 @@ def column_stack(arrays: Iterable[ArrayLike]) -> Array:
     Array([[3, 2],
            [1, 0],
            [2, 1]])
-
-    See also `concat`, `stack`, `vstack`, `hstack`, `dstack`.
     """
     made = [as_array(a, "column_stack") for a in arrays]
     return concatenate([expand_dims(_at_least(a, 1), 1) if a.ndim < 2 else a for a in made], 1)
@@ -456,8 +426,6 @@ def array_split(a: ArrayLike, parts: int | Sequence[int], axis: int = 0) -> tupl
 
     >>> [x.tolist() for x in td.array_split(np.arange(5), 2)]
     [[0, 1, 2], [3, 4]]
-
-    See also `split`, `hsplit`, `vsplit`, `dsplit`, `unstack`.
     """
     return _split(as_array(a, "array_split"), parts, axis, "array_split", equal=False)
 
@@ -494,8 +462,6 @@ def hsplit(a: ArrayLike, parts: int | Sequence[int]) -> tuple[Array, ...]:
            [3]]), Array([[1],
            [4]]), Array([[2],
            [5]]))
-
-    See also `split`, `array_split`, `vsplit`, `dsplit`, `unstack`.
     """
     array = as_array(a, "hsplit")
     _require_rank(array, 1, "hsplit")
@@ -513,8 +479,6 @@ def vsplit(a: ArrayLike, parts: int | Sequence[int]) -> tuple[Array, ...]:
 
     >>> td.vsplit(np.arange(6).reshape(2, 3), 2)
     (Array([[0, 1, 2]]), Array([[3, 4, 5]]))
-
-    See also `split`, `array_split`, `hsplit`, `dsplit`, `unstack`.
     """
     array = as_array(a, "vsplit")
     _require_rank(array, 2, "vsplit")
@@ -532,8 +496,6 @@ def dsplit(a: ArrayLike, parts: int | Sequence[int]) -> tuple[Array, ...]:
 
     >>> td.dsplit(td.ones((1, 1, 2)), 2)
     (Array([[[1.]]]), Array([[[1.]]]))
-
-    See also `split`, `array_split`, `hsplit`, `vsplit`, `unstack`.
     """
     array = as_array(a, "dsplit")
     _require_rank(array, 3, "dsplit")
@@ -586,8 +548,6 @@ def unstack(a: ArrayLike, axis: int = 0) -> tuple[Array, ...]:
 
     >>> [x.tolist() for x in td.unstack(np.arange(6).reshape(2, 3))]
     [[0, 1, 2], [3, 4, 5]]
-
-    See also `split`, `array_split`, `hsplit`, `vsplit`, `dsplit`.
     """
     array = as_array(a, "unstack")
     axis = normalise_axis(axis, array.ndim, "unstack")

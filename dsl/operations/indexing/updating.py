@@ -58,8 +58,6 @@ def update(a: ArrayLike, index: Indexing, new: Element) -> Array:
     >>> td.run(td.update(np.zeros((2, 4), int), (0, slice(1, None, 2)), [7, 8]))
     array([[0, 7, 0, 8],
            [0, 0, 0, 0]])
-
-    See also `permute`, `scatter`, `put`.
     """
     return _updated(a, index, new, "update")
 

@@ -48,8 +48,6 @@ def diff(
 
     >>> td.diff(np.array([1, 4, 9]))
     Array([3, 5])
-
-    See also `ediff1d`, `gradient`, `trapezoid`.
     """
     array = as_array(a, "diff")
     if n < 0:
@@ -89,8 +87,6 @@ def ediff1d(
 
     >>> td.ediff1d(np.array([3, 1, 2]))
     Array([-2,  1])
-
-    See also `diff`, `gradient`, `trapezoid`.
     """
     array = diff(flatten(as_array(a, "ediff1d")))
     parts: list[Any] = [
@@ -121,8 +117,6 @@ def gradient(
 
     >>> td.gradient(np.array([0.0, 1.0, 4.0, 9.0]))
     Array([1., 2., 4., 5.])
-
-    See also `diff`, `ediff1d`, `trapezoid`.
     """
     array = as_array(a, "gradient")
     if not array.types[0].is_inexact:
@@ -170,8 +164,6 @@ def trapezoid(y: ArrayLike, x: ArrayLike | None = None, dx: float = 1.0, axis: i
 
     >>> float(td.trapezoid(np.array([1.0, 2.0, 3.0])))
     4.0
-
-    See also `diff`, `ediff1d`, `gradient`.
     """
     array = as_array(y, "trapezoid")
     axis = normalise_axis(axis, array.ndim, "trapezoid")

@@ -73,8 +73,6 @@ def fold(
 
     >>> td.run(td.fold(lambda x, y: x + y, 0, np.array([[1, 2], [3, 4]])))
     array([3, 7])
-
-    See also `fold1`, `fold_seg`, `sum`.
     """
     return _fold(f, (init,), a, axis, "fold", name, schedule, deterministic)
 
@@ -98,8 +96,6 @@ def fold1(
 
     >>> td.fold1(lambda a, b: 10 * a + b, np.arange(6).reshape(2, 3))
     Array([ 12, 345])
-
-    See also `fold`, `fold_seg`, `sum`.
     """
     return _fold(f, (), a, axis, "fold1", name, schedule, deterministic)
 

@@ -45,8 +45,6 @@ def histogram_bin_edges(
 
     >>> td.histogram_bin_edges(np.array([0, 4]), bins=2)
     Array([0., 2., 4.])
-
-    See also `histogram`, `histogram2d`, `histogramdd`, `bincount`, `digitize`.
     """
     edges: Array = histogram(a, bins, range)[1]
     return edges
@@ -80,8 +78,6 @@ def histogramdd(
     >>> td.histogramdd(points, bins=2)[0]
     Array([[1., 0.],
            [1., 1.]])
-
-    See also `histogram`, `histogram2d`, `bincount`, `digitize`, `histogram_bin_edges`.
     """
     columns = _columns(sample)
     rank = len(columns)
@@ -160,8 +156,6 @@ def histogram2d(
     >>> td.histogram2d(np.array([0, 0, 1]), np.array([0, 1, 1]), bins=2)[0]
     Array([[1., 1.],
            [0., 1.]])
-
-    See also `histogram`, `histogramdd`, `bincount`, `digitize`, `histogram_bin_edges`.
     """
     given = bins
     if not isinstance(bins, int) and not (isinstance(bins, tuple | list) and len(bins) == 2):

@@ -51,8 +51,6 @@ def compact(
 
     >>> td.compact([True, False, True], np.array([3, 1, 2]))
     (Array([3, 2]), Array(2))
-
-    See also `filter`, `expand`, `unique`, `nonzero`.
     """
     forbid_nesting("compact")
     where = user_location()
@@ -112,8 +110,6 @@ def filter(
 
     >>> td.filter(lambda e: e > 1, np.array([3, 1, 2]))
     (Array([3, 2]), Array(2))
-
-    See also `compact`, `expand`, `unique`, `nonzero`.
     """
     forbid_nesting("filter")
     array = as_array(a, "filter")
@@ -148,8 +144,6 @@ def expand(
 
     >>> td.expand(lambda n: n, lambda n, k: 10 * n + k, np.array([2, 0, 1]))
     Array([20, 21, 10])
-
-    See also `filter`, `compact`, `unique`, `nonzero`.
     """
     forbid_nesting("expand")
     where = user_location()
@@ -242,8 +236,6 @@ def sort(
 
     >>> td.sort(np.array([3, 1, 2]))
     Array([1, 2, 3])
-
-    See also `argsort`, `lexsort`, `partition`, `argpartition`, `searchsorted`.
     """
     refuse_traced("sort", descending=descending, stable=stable)
     found = _sorted(a, axis, "sort", False)
@@ -281,8 +273,6 @@ def argsort(
 
     >>> td.argsort(np.array([3, 1, 2]))
     Array([1, 2, 0])
-
-    See also `sort`, `lexsort`, `partition`, `argpartition`, `searchsorted`.
     """
     refuse_traced("argsort", descending=descending, stable=stable)
     if not descending:
@@ -303,8 +293,6 @@ def unique(a: ArrayLike) -> Array:
 
     >>> td.unique([2, 1, 2])
     Array([1, 2])
-
-    See also `filter`, `compact`, `expand`, `nonzero`.
     """
     forbid_nesting("unique")
     array = flatten(as_array(a, "unique"))
@@ -350,8 +338,6 @@ def isin(
 
     >>> td.run(td.isin(np.array([1, 2, 3]), [3, 1]))
     array([ True, False,  True])
-
-    See also `union1d`, `intersect1d`, `setdiff1d`, `setxor1d`.
     """
     if isinstance(test_elements, set | frozenset | range | tuple):
         test_elements = list(test_elements)

@@ -51,8 +51,6 @@ def quantile(
 
     >>> td.quantile(np.array([1.0, 2.0, 4.0]), [0.5, 0.75])
     Array([2., 3.])
-
-    See also `percentile`, `median`, `nanquantile`, `nanpercentile`, `nanmedian`.
     """
     return _quantile(a, q, axis, method, keepdims, "quantile", 1.0, skip=False)
 
@@ -74,8 +72,6 @@ def percentile(
 
     >>> td.percentile(np.array([0.0, 0.5, 1.0]), [50, 75])
     Array([0.5 , 0.75])
-
-    See also `quantile`, `median`, `nanquantile`, `nanpercentile`, `nanmedian`.
     """
     return _quantile(a, q, axis, method, keepdims, "percentile", 100.0, skip=False)
 
@@ -97,8 +93,6 @@ def nanquantile(
 
     >>> td.nanquantile(np.array([0.0, 0.5, 1.0]), 0.25)
     Array(0.25)
-
-    See also `quantile`, `percentile`, `median`, `nanpercentile`, `nanmedian`.
     """
     return _quantile(a, q, axis, method, keepdims, "nanquantile", 1.0, skip=True)
 
@@ -120,8 +114,6 @@ def nanpercentile(
 
     >>> td.nanpercentile(np.array([0.0, 0.5, 1.0]), 50)
     Array(0.5)
-
-    See also `quantile`, `percentile`, `median`, `nanquantile`, `nanmedian`.
     """
     return _quantile(a, q, axis, method, keepdims, "nanpercentile", 100.0, skip=True)
 
@@ -135,8 +127,6 @@ def median(a: ArrayLike, axis: int | None = None, keepdims: bool = False) -> Arr
 
     >>> td.median(np.array([3, 1, 2]))
     Array(2.)
-
-    See also `quantile`, `percentile`, `nanquantile`, `nanpercentile`, `nanmedian`.
     """
     return _quantile(a, 0.5, axis, "midpoint", keepdims, "median", 1.0, skip=False)
 
@@ -150,8 +140,6 @@ def nanmedian(a: ArrayLike, axis: int | None = None, keepdims: bool = False) -> 
 
     >>> td.nanmedian(np.array([3.0, np.nan, 1.0]))
     Array(2.)
-
-    See also `quantile`, `percentile`, `median`, `nanquantile`, `nanpercentile`.
     """
     return _quantile(a, 0.5, axis, "midpoint", keepdims, "nanmedian", 1.0, skip=True)
 
@@ -239,8 +227,6 @@ def nonzero(a: ArrayLike) -> tuple[Array, ...]:
 
     >>> [x.tolist() for x in td.nonzero(np.array([[0, 3], [4, 0]]))]
     [[0, 1], [1, 0]]
-
-    See also `filter`, `compact`, `expand`, `unique`.
     """
     array = as_array(a, "nonzero")
     if not array.ndim:

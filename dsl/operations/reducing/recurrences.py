@@ -77,8 +77,6 @@ def scan(
     >>> last, smooth = td.run(td.scan(lambda s, x: (0.5 * s + x, 0.5 * s + x), 0.0, x))
     >>> smooth
     array([1.   , 0.5  , 0.25 , 2.125])
-
-    See also `loop`, `iterate`, `while_loop`, `cond`.
     """
     forbid_nesting("scan")
     require_signature(f, ("state", "x"), "the function of scan")

@@ -130,8 +130,6 @@ def sum(
 
     >>> td.sum(np.arange(6).reshape(2, 3), axis=0)
     Array([3, 5, 7])
-
-    See also `prod`, `mean`, `std`, `var`, `min`.
     """
     array = as_array(a, "sum")
     t = summed_type(array.types[0]) if dtype is None else as_type(dtype)
@@ -163,8 +161,6 @@ def prod(
 
     >>> td.prod(np.array([3, 1, 2]))
     Array(6)
-
-    See also `sum`, `mean`, `std`, `var`, `min`.
     """
     array = as_array(a, "prod")
     t = summed_type(array.types[0]) if dtype is None else as_type(dtype)
@@ -188,8 +184,6 @@ def min(a: ArrayLike, axis: AxisLike | None = None, keepdims: bool = False) -> A
 
     >>> td.min(np.arange(6).reshape(2, 3), axis=1)
     Array([0, 3])
-
-    See also `sum`, `prod`, `mean`, `std`, `var`.
     """
     return _extreme(a, axis, keepdims, "min")
 
@@ -294,8 +288,6 @@ def mean(a: ArrayLike, axis: AxisLike | None = None, keepdims: bool = False) -> 
 
     >>> td.mean(np.array([0.0, 0.5, 1.0]))
     Array(0.5)
-
-    See also `sum`, `prod`, `std`, `var`, `min`.
     """
     array = as_array(a, "mean")
     t = array.types[0]
@@ -335,8 +327,6 @@ def var(
 
     >>> td.var(np.array([3, 1, 2]))
     Array(0.66666667)
-
-    See also `sum`, `prod`, `mean`, `std`, `min`.
     """
     ddof = _correction(ddof, correction, "var")
     array = as_array(a, "var")
@@ -385,8 +375,6 @@ def std(
 
     >>> td.std(np.array([0.0, 0.5, 1.0]))
     Array(0.40824829)
-
-    See also `sum`, `prod`, `mean`, `var`, `min`.
     """
     ddof = _correction(ddof, correction, "std")
     squared = var(a, axis, ddof, keepdims, name=name, schedule=schedule)

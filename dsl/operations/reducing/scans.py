@@ -95,8 +95,6 @@ def scanl(
 
     >>> td.run(td.scanl(lambda x, y: x + y, 0, np.array([1, 2, 3])))
     array([0, 1, 3, 6])
-
-    See also `scanl1`, `scanl_total`, `scanr`, `scanl_seg`.
     """
     return scan_array(f, (init,), a, axis, "exclusive", False, "scanl", name, schedule)
 
@@ -120,8 +118,6 @@ def scanl1(
     >>> add = lambda a, b: a + b
     >>> td.scanl1(add, np.array([3, 1, 2]))
     Array([3, 4, 6])
-
-    See also `cumsum`, `cumprod`, `cummax`, `cummin`.
     """
     return scan_array(f, (), a, axis, "inclusive", False, "scanl1", name, schedule)
 
@@ -146,8 +142,6 @@ def scanl_total(
     >>> add = lambda a, b: a + b
     >>> td.scanl_total(add, 0, np.array([3, 1, 2]))
     (Array([0, 3, 4]), Array(6))
-
-    See also `scanl`, `scanl1`, `scanr`, `scanl_seg`.
     """
     return with_total(
         scan_array(f, (init,), a, axis, "total", False, "scanl_total", name, schedule)
@@ -174,8 +168,6 @@ def scanr(
     >>> add = lambda a, b: a + b
     >>> td.scanr(add, 0, np.array([3, 1, 2]))
     Array([6, 3, 2, 0])
-
-    See also `scanl`, `scanl1`, `scanl_total`, `scanl_seg`.
     """
     return scan_array(f, (init,), a, axis, "exclusive", True, "scanr", name, schedule)
 
@@ -275,8 +267,6 @@ def cumsum(a: ArrayLike, axis: int | None = None, *, schedule: ScheduleLike | No
     >>> td.cumsum(np.arange(6).reshape(2, 3), axis=1)
     Array([[ 0,  1,  3],
            [ 3,  7, 12]])
-
-    See also `cumprod`, `cummax`, `cummin`, `scanl1`.
     """
     return _cumulative(a, axis, "cumsum", "add", True, schedule)
 
@@ -294,8 +284,6 @@ def cumprod(
 
     >>> td.cumprod(np.array([3, 1, 2]))
     Array([3, 3, 6])
-
-    See also `cumsum`, `cummax`, `cummin`, `scanl1`.
     """
     return _cumulative(a, axis, "cumprod", "multiply", True, schedule)
 
@@ -381,8 +369,6 @@ def cummax(a: ArrayLike, axis: int | None = None, *, schedule: ScheduleLike | No
 
     >>> td.cummax(np.array([2, 0, 1]))
     Array([2, 2, 2])
-
-    See also `cumsum`, `cumprod`, `cummin`, `scanl1`.
     """
     return _cumulative(a, axis, "cummax", "maximum", False, schedule)
 
@@ -398,7 +384,5 @@ def cummin(a: ArrayLike, axis: int | None = None, *, schedule: ScheduleLike | No
 
     >>> td.cummin(np.array([3, 1, 2]))
     Array([3, 1, 1])
-
-    See also `cumsum`, `cumprod`, `cummax`, `scanl1`.
     """
     return _cumulative(a, axis, "cummin", "minimum", False, schedule)

@@ -44,8 +44,6 @@ def searchsorted(
 
     >>> td.searchsorted(np.array([1, 3, 5]), np.array([0, 3, 9]))
     Array([0, 1, 3])
-
-    See also `sort`, `argsort`, `lexsort`, `partition`, `argpartition`.
     """
     if side not in ("left", "right"):
         raise TracingError(
@@ -93,8 +91,6 @@ def digitize(x: ArrayLike, bins: ArrayLike, right: bool = False) -> Array:
 
     >>> td.digitize(np.array([3, 1, 2]), [1, 3])
     Array([2, 1, 1])
-
-    See also `histogram`, `histogram2d`, `histogramdd`, `bincount`, `histogram_bin_edges`.
     """
     return searchsorted(bins, x, side="left" if right else "right")
 
@@ -111,8 +107,6 @@ def partition(a: ArrayLike, kth: int, axis: int | None = -1) -> Array:
 
     >>> td.partition(np.array([3, 1, 2]), 1)
     Array([1, 2, 3])
-
-    See also `sort`, `argsort`, `lexsort`, `argpartition`, `searchsorted`.
     """
     _require_number(kth, "partition")
     return sort_(a, axis)
@@ -129,8 +123,6 @@ def argpartition(a: ArrayLike, kth: int, axis: int | None = -1) -> Array:
 
     >>> td.argpartition(np.array([3, 1, 2]), 1)
     Array([1, 2, 0])
-
-    See also `sort`, `argsort`, `lexsort`, `partition`, `searchsorted`.
     """
     _require_number(kth, "argpartition")
     return argsort(a, axis)
@@ -158,8 +150,6 @@ def lexsort(keys: Sequence[ArrayLike] | ArrayLike, axis: int = -1) -> Array:
 
     >>> td.lexsort((np.array([1, 0, 0]), np.array([0, 1, 0])))
     Array([2, 0, 1])
-
-    See also `sort`, `argsort`, `partition`, `argpartition`, `searchsorted`.
     """
     rows = list(keys) if isinstance(keys, tuple | list) else list(as_array(keys, "lexsort"))
     if not rows:

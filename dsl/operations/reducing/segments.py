@@ -150,8 +150,6 @@ def fold_seg(
 
     >>> td.run(td.fold_seg(lambda x, y: x + y, 0, np.array([1, 2, 3]), np.array([2, 0, 1])))
     array([3, 0, 3])
-
-    See also `fold`, `fold1`, `sum`.
     """
     return _fold_seg(f, (init,), a, lengths, "fold_seg", name, schedule)
 
@@ -459,8 +457,6 @@ def scanl_seg(
     >>> add = lambda a, b: a + b
     >>> td.scanl_seg(add, 0, np.array([3, 1, 2]), np.array([2, 0, 1]))
     Array([0, 3, 4, 0, 0, 2])
-
-    See also `scanl`, `scanl1`, `scanl_total`, `scanr`.
     """
     return _exclusive_seg(f, init, a, lengths, False, "scanl_seg", name, schedule)
 

@@ -61,8 +61,6 @@ def unique_all(x: ArrayLike) -> UniqueAll:
     >>> found = td.unique_all(np.array([3, 1, 3]))
     >>> [part.tolist() for part in found]
     [[1, 3], [1, 0], [1, 0, 1], [1, 2]]
-
-    See also `unique`, `unique_counts`, `unique_inverse`, `unique_values`.
     """
     array = as_array(x, "unique_all")
     flat = flatten(array)
@@ -92,8 +90,6 @@ def unique_counts(x: ArrayLike) -> UniqueCounts:
 
     >>> td.unique_counts(np.array([3, 1, 3])).counts
     Array([1, 2])
-
-    See also `unique`, `unique_all`, `unique_inverse`, `unique_values`.
     """
     found = unique_all(x)
     return UniqueCounts(found.values, found.counts)
@@ -107,8 +103,6 @@ def unique_inverse(x: ArrayLike) -> UniqueInverse:
 
     >>> td.unique_inverse(np.array([3, 1, 3]))
     UniqueInverse(values=Array([1, 3]), inverse_indices=Array([1, 0, 1]))
-
-    See also `unique`, `unique_all`, `unique_counts`, `unique_values`.
     """
     found = unique_all(x)
     return UniqueInverse(found.values, found.inverse_indices)
@@ -122,8 +116,6 @@ def unique_values(x: ArrayLike) -> Array:
 
     >>> td.unique_values(np.array([3, 1, 2]))
     Array([1, 2, 3])
-
-    See also `unique`, `unique_all`, `unique_counts`, `unique_inverse`.
     """
     ordered = sort(flatten(as_array(x, "unique_values")))
     first = generate(ordered.shape, lambda k: cond(k > 0, ordered[k] != ordered[k - 1], True))
@@ -149,8 +141,6 @@ def union1d(ar1: ArrayLike, ar2: ArrayLike) -> Array:
 
     >>> td.union1d(np.array([3, 1]), np.array([2, 3]))
     Array([1, 2, 3])
-
-    See also `intersect1d`, `setdiff1d`, `setxor1d`, `isin`.
     """
     return unique(concatenate(_alike(ar1, ar2, "union1d")))
 
@@ -175,8 +165,6 @@ def intersect1d(
 
     >>> td.intersect1d(np.array([3, 1, 3]), np.array([2, 3]))
     Array([3])
-
-    See also `union1d`, `setdiff1d`, `setxor1d`, `isin`.
     """
     left, right = _alike(ar1, ar2, "intersect1d")
     if not return_indices:
@@ -201,8 +189,6 @@ def setdiff1d(ar1: ArrayLike, ar2: ArrayLike, assume_unique: bool = False) -> Ar
 
     >>> td.setdiff1d(np.array([3, 1, 2]), np.array([2]))
     Array([1, 3])
-
-    See also `union1d`, `intersect1d`, `setxor1d`, `isin`.
     """
     array, other = flatten(as_array(ar1, "setdiff1d")), as_array(ar2, "setdiff1d")
     values = array if assume_unique else unique(array)
@@ -224,8 +210,6 @@ def setxor1d(ar1: ArrayLike, ar2: ArrayLike, assume_unique: bool = False) -> Arr
 
     >>> td.setxor1d(np.array([3, 1]), np.array([2, 3]))
     Array([1, 2])
-
-    See also `union1d`, `intersect1d`, `setdiff1d`, `isin`.
     """
     left, right = (unique(a) for a in _alike(ar1, ar2, "setxor1d"))
     alone = compact(isin(left, right, invert=True), left)[0]

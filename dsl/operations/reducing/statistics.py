@@ -48,8 +48,6 @@ def nansum(a: ArrayLike, axis: AxisLike | None = None, keepdims: bool = False) -
 
     >>> td.nansum(np.array([1.0, np.nan, 2.0]))
     Array(3.)
-
-    See also `nanprod`, `nanmean`, `nanstd`, `nanvar`, `nanmin`.
     """
     return sum_(_filled(a, "nansum", 0), axis, keepdims)
 
@@ -60,8 +58,6 @@ def nanprod(a: ArrayLike, axis: AxisLike | None = None, keepdims: bool = False) 
 
     >>> td.nanprod(np.array([3.0, np.nan]))
     Array(3.)
-
-    See also `nansum`, `nanmean`, `nanstd`, `nanvar`, `nanmin`.
     """
     return prod(_filled(a, "nanprod", 1), axis, keepdims)
 
@@ -102,8 +98,6 @@ def nanmin(a: ArrayLike, axis: AxisLike | None = None, keepdims: bool = False) -
 
     >>> td.nanmin(np.array([3.0, np.nan]))
     Array(3.)
-
-    See also `nansum`, `nanprod`, `nanmean`, `nanstd`, `nanvar`.
     """
     return _extreme(a, axis, keepdims, "nanmin", min_, np.inf)
 
@@ -157,8 +151,6 @@ def nanmean(a: ArrayLike, axis: AxisLike | None = None, keepdims: bool = False) 
 
     >>> td.nanmean(np.array([1.0, np.nan, 2.0]))
     Array(1.5)
-
-    See also `nansum`, `nanprod`, `nanstd`, `nanvar`, `nanmin`.
     """
     array = as_array(a, "nanmean")
     if not array.types[0].is_inexact:
@@ -178,8 +170,6 @@ def nanvar(
 
     >>> td.nanvar(np.array([3.0, np.nan, 1.0]))
     Array(1.)
-
-    See also `nansum`, `nanprod`, `nanmean`, `nanstd`, `nanmin`.
     """
     array = as_array(a, "nanvar")
     if not array.types[0].is_inexact:
@@ -204,8 +194,6 @@ def nanstd(
 
     >>> td.nanstd(np.array([3.0, np.nan, 1.0]))
     Array(1.)
-
-    See also `nansum`, `nanprod`, `nanmean`, `nanvar`, `nanmin`.
     """
     found: Array = sqrt(nanvar(a, axis, ddof, keepdims))
     return found
@@ -234,8 +222,6 @@ def average(
 
     >>> td.average(np.array([1.0, 3.0]), weights=np.array([3.0, 1.0]))
     Array(1.5)
-
-    See also `cov`, `corrcoef`.
     """
     array = as_array(a, "average")
     if weights is None:
@@ -280,8 +266,6 @@ def cov(
     >>> td.cov(np.arange(6).reshape(2, 3))
     Array([[1., 1.],
            [1., 1.]])
-
-    See also `corrcoef`, `average`.
     """
     data = _variables(m, rowvar, "cov")
     if y is not None:
@@ -322,8 +306,6 @@ def corrcoef(m: ArrayLike, y: ArrayLike | None = None, rowvar: bool = True) -> A
     >>> td.corrcoef(np.arange(6).reshape(2, 3))
     Array([[1., 1.],
            [1., 1.]])
-
-    See also `cov`, `average`.
     """
     c = cov(m, y, rowvar)
     if c.ndim == 0:
@@ -356,8 +338,6 @@ def allclose(
 
     >>> bool(td.allclose(np.ones(3), np.ones(3) + 1e-9))
     True
-
-    See also `isclose`, `array_equal`, `array_equiv`.
     """
     left, right = as_array(a, "allclose"), as_array(b, "allclose")
     close = isclose(left, right, rtol, atol)
@@ -379,8 +359,6 @@ def array_equal(a: ArrayLike, b: ArrayLike) -> Array:
 
     >>> td.array_equal(np.array([3, 1, 2]), np.array([2, 0, 1]))
     Array(False)
-
-    See also `allclose`, `isclose`, `array_equiv`.
     """
     left, right = as_array(a, "array_equal"), as_array(b, "array_equal")
     if left.ndim != right.ndim:
@@ -410,8 +388,6 @@ def array_equiv(a1: ArrayLike, a2: ArrayLike) -> Array:
 
     >>> bool(td.array_equiv(np.array([1, 2]), np.array([[1, 2], [1, 2]])))
     True
-
-    See also `allclose`, `isclose`, `array_equal`.
     """
     left, right = as_array(a1, "array_equiv"), as_array(a2, "array_equiv")
     for m, n in zip(reversed(left._shape), reversed(right._shape), strict=False):
