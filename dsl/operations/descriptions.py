@@ -10,18 +10,22 @@ from typing import Any
 #: Parameters of these names; where it depends on the default value, for each default.
 SHARED: dict[str, str | dict[Any, str]] = {
     "a": "an array of any shape.",
+    "arrays": "a sequence of arrays.",
     "axis": {
         -1: "the axis, from −rank to rank − 1; default -1.",
         None: "the axis, or a tuple of axes, from −rank to rank − 1; default None: all.",
     },
     "device": "where programs compute, as `a.device` says; others are refused; default None.",
     "dtype": {None: 'the element type: td.float32, np.float32, float, "float32", …; optional.'},
+    "f": "a function of scalars.",
     "init": "the initial value: a number, or a tuple or class of numbers.",
+    "k": "the diagonal: 0 the main one, positive above it, negative below; default 0.",
     "keepdims": "whether the reduced axes stay, with extent 1; default False.",
     "key": "an array (2,) of uint32, or two scalars.",
     "lengths": "a 1-D array of integers: the lengths of the segments, whose sum is the extent of\n"
     "        the last axis.",
     "norm": '"backward" (default), "ortho" or "forward": where the factor 1/n is, as for `fft`.',
+    "shape": "an extent, or an extent for each axis; Python integers or integer scalars.",
     "x": "a number, or an array of any shape.",
     "y": "a number, or an array that broadcasts with `x`.",
 }  # fmt: skip
@@ -83,8 +87,8 @@ COMMON = ("name", "schedule", "deterministic")
 
 
 def complete(function: Callable[..., Any]) -> None:
-    """Add to a docstring what it leaves out: parameters, the result, the `AxisError`, the imports of
-    the example, related operations."""
+    """Add to a docstring what it leaves out: parameters, the result, `AxisError`, related
+    operations, the imports of the example."""
     if function.__doc__ is None:  # python -OO
         return
     text = inspect.cleandoc(function.__doc__)

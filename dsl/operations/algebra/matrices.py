@@ -45,9 +45,6 @@ def identity(n: IntLike, dtype: DTypeLike = float) -> Array:
 def diag(a: ArrayLike, k: int = 0) -> Array:
     """The k-th diagonal of a matrix; of an array of rank 1 the matrix with this diagonal.
 
-    Parameters
-        k: the diagonal: 0 the main one, positive above it, negative below; default 0.
-
     Result: an array of rank 1 for a matrix, a square matrix for an array of rank 1.
 
     >>> td.diag(np.array([1, 2]))
@@ -70,9 +67,6 @@ def diag(a: ArrayLike, k: int = 0) -> Array:
 @operation
 def diagflat(a: ArrayLike, k: int = 0) -> Array:
     """The matrix whose k-th diagonal has the elements of the flattened array.
-
-    Parameters
-        k: the diagonal: 0 the main one, positive above it, negative below; default 0.
 
     Result: a square matrix with size + |k| rows, zeros elsewhere.
 
@@ -108,7 +102,6 @@ def tri(n: IntLike, m: IntLike | None = None, k: int = 0, dtype: DTypeLike = flo
     Parameters
         n: the number of rows.
         m: a number of columns; default: as many as rows.
-        k: the diagonal: 0 the main one, positive above it, negative below; default 0.
         dtype: the element type: td.float32, np.float32, float, "float32", …; default float.
 
     Result: an array (n, m).
@@ -127,7 +120,6 @@ def tril(a: ArrayLike, k: int = 0) -> Array:
 
     Parameters
         a: an array of rank ≥ 1.
-        k: the diagonal: 0 the main one, positive above it, negative below; default 0.
 
     Result: an array of the shape of `a`.
 
@@ -144,7 +136,6 @@ def triu(a: ArrayLike, k: int = 0) -> Array:
 
     Parameters
         a: an array of rank ≥ 1.
-        k: the diagonal: 0 the main one, positive above it, negative below; default 0.
 
     Result: an array of the shape of `a`.
 

@@ -452,9 +452,6 @@ def block(arrays: ArrayLike | Sequence[object]) -> Array:
     """An array of nested lists of blocks: those of the innermost lists are joined along the last
     axis, the lists of these along the one before, and so on.
 
-    Parameters
-        arrays: a sequence of arrays.
-
     Result: an array of the rank of the blocks, or of the depth of the lists if that is more.
 
     >>> td.block([[np.eye(1), np.zeros((1, 2))], [np.ones((1, 3))]])

@@ -87,7 +87,6 @@ def fromfunction(
 
     Parameters
         function: a function of the arrays of indices.
-        shape: an extent, or an extent for each axis; Python integers or integer scalars.
         dtype: the element type: td.float32, np.float32, float, "float32", …; default float.
 
     Result: what the function returns: an array of that shape, mostly.
@@ -167,7 +166,6 @@ def tril_indices(n: IntLike, k: int = 0, m: IntLike | None = None) -> tuple[Arra
 
     Parameters
         n: the number of rows.
-        k: the diagonal: 0 the main one, positive above it, negative below; default 0.
         m: a number of columns; default: as many as rows.
 
     Result: a pair of int64 arrays: the rows and the columns.
@@ -186,7 +184,6 @@ def triu_indices(n: IntLike, k: int = 0, m: IntLike | None = None) -> tuple[Arra
 
     Parameters
         n: the number of rows.
-        k: the diagonal: 0 the main one, positive above it, negative below; default 0.
         m: a number of columns; default: as many as rows.
 
     Result: a pair of int64 arrays: the rows and the columns.
@@ -228,9 +225,6 @@ def _triangle(
 def tril_indices_from(a: ArrayLike, k: int = 0) -> tuple[Array, Array]:
     """`tril_indices` for the shape of a matrix.
 
-    Parameters
-        k: the diagonal: 0 the main one, positive above it, negative below; default 0.
-
     Result: a pair of int64 arrays: the rows and the columns.
 
     >>> td.tril_indices_from(np.arange(6).reshape(2, 3))
@@ -243,9 +237,6 @@ def tril_indices_from(a: ArrayLike, k: int = 0) -> tuple[Array, Array]:
 @operation
 def triu_indices_from(a: ArrayLike, k: int = 0) -> tuple[Array, Array]:
     """`triu_indices` for the shape of a matrix.
-
-    Parameters
-        k: the diagonal: 0 the main one, positive above it, negative below; default 0.
 
     Result: a pair of int64 arrays: the rows and the columns.
 
@@ -273,7 +264,6 @@ def mask_indices(n: IntLike, mask_func: Callable[..., Array], k: int = 0) -> tup
     Parameters
         n: a number of elements, ≥ 0.
         mask_func: `td.triu`, `td.tril` or a function like these.
-        k: the diagonal: 0 the main one, positive above it, negative below; default 0.
 
     Result: a pair of int64 arrays: the rows and the columns.
 
@@ -294,7 +284,6 @@ def unravel_index(
 
     Parameters
         indices: an array of integers.
-        shape: an extent, or an extent for each axis; Python integers or integer scalars.
         order: "C" (default): the last index varies fastest; "F": the first.
 
     Result: a tuple of arrays of the shape of `indices` (scalars if it is a number), one for each

@@ -57,7 +57,6 @@ def reshape(a: ArrayLike, shape: ShapeLike, *, copy: bool | None = None) -> Arra
     A shape of another size is an error, at run time if the size is not known while tracing.
 
     Parameters
-        shape: an extent, or an extent for each axis; Python integers or integer scalars.
         copy: no effect: arrays never change; optional.
 
     Result: an array of that shape.
@@ -380,9 +379,6 @@ flip = reverse
 def broadcast_to(a: ArrayLike, shape: ShapeLike) -> Array:
     """Stretch extents of 1 and add leading axes, as in NumPy.
 
-    Parameters
-        shape: an extent, or an extent for each axis; Python integers or integer scalars.
-
     Result: an array of that shape.
 
     >>> td.broadcast_to(np.array([3, 1, 2]), (2, 3))
@@ -525,7 +521,6 @@ def backpermute(
     """Read each element of the result where a function of its index says: out[i, j] = a[f(i, j)].
 
     Parameters
-        shape: an extent, or an extent for each axis; Python integers or integer scalars.
         f: a function of the index in the result that returns the index in `a`.
 
     Result: an array of that shape, in the type of `a`.

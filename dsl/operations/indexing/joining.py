@@ -63,7 +63,6 @@ def concatenate(arrays: Iterable[ArrayLike], axis: int | None = 0) -> Array:
     """Join arrays along an existing axis; with axis None, flattened ones.
 
     Parameters
-        arrays: a sequence of arrays.
         axis: the axis, from −rank to rank − 1; default 0; None: flattened arrays are joined.
 
     Result: an array of the promoted type, whose extent along the axis is the sum of theirs.
@@ -160,7 +159,6 @@ def stack(arrays: Iterable[ArrayLike], axis: int = 0) -> Array:
     """Join arrays along a new axis.
 
     Parameters
-        arrays: a sequence of arrays.
         axis: the axis, from −rank to rank − 1; default 0.
 
     Result: an array of one rank more, and of the promoted type.

@@ -61,7 +61,6 @@ def generate(
     """The array of `shape` whose element at (i, j, …) is `f(i, j, …)`.
 
     Parameters
-        shape: an extent, or an extent for each axis; Python integers or integer scalars.
         f: a function of the index, one integer scalar for each axis.
 
     Result: an array of that shape, whose elements are what `f` returns.
@@ -87,7 +86,6 @@ def fill(
     """An array whose elements are all `s`.
 
     Parameters
-        shape: an extent, or an extent for each axis; Python integers or integer scalars.
         s: a number, or a tuple of numbers.
 
     Result: an array of that shape.
@@ -336,7 +334,6 @@ def full(
     """An array whose elements are all `fill_value`, in `dtype`.
 
     Parameters
-        shape: an extent, or an extent for each axis; Python integers or integer scalars.
         fill_value: a number.
 
     Result: an array of that shape.
@@ -353,7 +350,6 @@ def zeros(shape: ShapeLike, dtype: DTypeLike | None = None, *, device: str | Non
     """An array of zeros, in float64 unless `dtype` is given.
 
     Parameters
-        shape: an extent, or an extent for each axis; Python integers or integer scalars.
         dtype: the element type: td.float32, np.float32, float, "float32", …; default float.
 
     Result: an array of that shape.
@@ -370,7 +366,6 @@ def ones(shape: ShapeLike, dtype: DTypeLike | None = None, *, device: str | None
     """An array of ones, in float64 unless `dtype` is given.
 
     Parameters
-        shape: an extent, or an extent for each axis; Python integers or integer scalars.
         dtype: the element type: td.float32, np.float32, float, "float32", …; default float.
 
     Result: an array of that shape.
@@ -387,7 +382,6 @@ def empty(shape: ShapeLike, dtype: DTypeLike | None = None, *, device: str | Non
     """An array of any values: zeros, as every element of an array has a value.
 
     Parameters
-        shape: an extent, or an extent for each axis; Python integers or integer scalars.
         dtype: the element type: td.float32, np.float32, float, "float32", …; default float.
 
     Result: an array of that shape.
@@ -700,7 +694,6 @@ def eye(
     Parameters
         n: the number of rows.
         m: a number of columns; default: as many as rows.
-        k: the diagonal: 0 the main one, positive above it, negative below; default 0.
         dtype: the element type: td.float32, np.float32, float, "float32", …; default float64.
 
     Result: an array (n, m).

@@ -333,9 +333,6 @@ def broadcast_arrays(*arrays: ArrayLike) -> tuple[Array, ...]:
 def hstack(arrays: Iterable[ArrayLike]) -> Array:
     """Join along axis 1, or along axis 0 arrays of rank 1.
 
-    Parameters
-        arrays: a sequence of arrays.
-
     Result: an array of the rank of the operands, at least 1.
 
     >>> td.hstack([np.array([3, 1, 2]), np.array([2, 0, 1])])
@@ -348,9 +345,6 @@ def hstack(arrays: Iterable[ArrayLike]) -> Array:
 @operation
 def vstack(arrays: Iterable[ArrayLike]) -> Array:
     """Join along axis 0; arrays of rank 1 are rows.
-
-    Parameters
-        arrays: a sequence of arrays.
 
     Result: an array of rank 2 or more.
 
@@ -365,9 +359,6 @@ def vstack(arrays: Iterable[ArrayLike]) -> Array:
 def dstack(arrays: Iterable[ArrayLike]) -> Array:
     """Join along axis 2, after `atleast_3d`.
 
-    Parameters
-        arrays: a sequence of arrays.
-
     Result: an array of rank 3 or more.
 
     >>> td.dstack([np.array([3, 1, 2]), np.array([2, 0, 1])]).shape
@@ -379,9 +370,6 @@ def dstack(arrays: Iterable[ArrayLike]) -> Array:
 @operation
 def column_stack(arrays: Iterable[ArrayLike]) -> Array:
     """A matrix whose columns are arrays of rank 1; matrices are joined along axis 1.
-
-    Parameters
-        arrays: a sequence of arrays.
 
     Result: an array (rows, columns).
 

@@ -115,6 +115,15 @@ def _narrow(target: ScalarType, wide: ScalarType) -> Callable[[Expr], Expr] | No
     return None if target == wide else (lambda e: simplify.cast(e, target))
 
 
+def _in_wide(a: ArrayLike, axis: AxisLike | None, keepdims: bool, dtype: DTypeLike | None,
+             operation: str, combine: str, init: int) -> Array:  # fmt: skip
+    array = as_array(a, operation)
+    t = summed_type(array.types[0]) if dtype is None else as_type(dtype)
+    wide = wide_type(t)
+    return reduce(array, axis, keepdims, operation, lambda e: simplify.cast(e, wide), combine,
+                  init, _narrow(t, wide))  # fmt: skip
+
+
 @combining
 def sum(
     a: ArrayLike,
@@ -131,19 +140,7 @@ def sum(
     >>> td.sum(np.arange(6).reshape(2, 3), axis=0)
     Array([3, 5, 7])
     """
-    array = as_array(a, "sum")
-    t = summed_type(array.types[0]) if dtype is None else as_type(dtype)
-    wide = wide_type(t)
-    return reduce(
-        array,
-        axis,
-        keepdims,
-        "sum",
-        lambda e: simplify.cast(e, wide),
-        "add",
-        0,
-        _narrow(t, wide),
-    )
+    return _in_wide(a, axis, keepdims, dtype, "sum", "add", 0)
 
 
 @combining
@@ -162,19 +159,7 @@ def prod(
     >>> td.prod(np.array([3, 1, 2]))
     Array(6)
     """
-    array = as_array(a, "prod")
-    t = summed_type(array.types[0]) if dtype is None else as_type(dtype)
-    wide = wide_type(t)
-    return reduce(
-        array,
-        axis,
-        keepdims,
-        "prod",
-        lambda e: simplify.cast(e, wide),
-        "multiply",
-        1,
-        _narrow(t, wide),
-    )
+    return _in_wide(a, axis, keepdims, dtype, "prod", "multiply", 1)
 
 
 @operation

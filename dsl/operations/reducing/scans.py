@@ -88,7 +88,6 @@ def scanl(
     """init, f(init, a₀), f(f(init, a₀), a₁), …: length n + 1; `f` is associative.
 
     Parameters
-        f: a function of scalars.
         a: an array of rank ≥ 1.
 
     Result: an array of the shape of `a`, one longer along the axis.
@@ -110,9 +109,6 @@ def scanl1(
 ) -> Array:
     """a₀, f(a₀, a₁), …: length n.
 
-    Parameters
-        f: a function of scalars.
-
     Result: an array of the shape of `a`.
 
     >>> add = lambda a, b: a + b
@@ -133,9 +129,6 @@ def scanl_total(
     schedule: ScheduleLike | None = None,
 ) -> tuple[Array, Array]:
     """(the first n elements of `scanl`, its last element).
-
-    Parameters
-        f: a function of scalars.
 
     Result: the prefixes, and the total.
 
@@ -160,9 +153,6 @@ def scanr(
 ) -> Array:
     """From the right: element k combines aₖ, …, aₙ₋₁ and `init`; length n + 1.
 
-    Parameters
-        f: a function of scalars.
-
     Result: an array of the shape of `a`, one longer along the axis.
 
     >>> add = lambda a, b: a + b
@@ -182,9 +172,6 @@ def scanr1(
     schedule: ScheduleLike | None = None,
 ) -> Array:
     """From the right without an initial value: length n.
-
-    Parameters
-        f: a function of scalars.
 
     Result: an array of the shape of `a`.
 
@@ -206,9 +193,6 @@ def scanr_total(
     schedule: ScheduleLike | None = None,
 ) -> tuple[Array, Array]:
     """(the last n elements of `scanr`, its first element).
-
-    Parameters
-        f: a function of scalars.
 
     Result: the suffixes, and the total.
 

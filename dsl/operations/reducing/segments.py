@@ -449,9 +449,6 @@ def scanl_seg(
 ) -> Array:
     """`scanl` of each segment of the last axis, concatenated (n + 1 results each).
 
-    Parameters
-        f: a function of scalars.
-
     Result: an array of the shape of `a`, longer along the last axis by one for each segment.
 
     >>> add = lambda a, b: a + b
@@ -471,9 +468,6 @@ def scanl1_seg(
     schedule: ScheduleLike | None = None,
 ) -> Array:
     """`scanl1` of each segment of the last axis.
-
-    Parameters
-        f: a function of scalars.
 
     Result: an array of the shape of `a`.
 
@@ -499,9 +493,6 @@ def scanl_total_seg(
 ) -> tuple[Array, Array]:
     """`scanl_total` of each segment of the last axis.
 
-    Parameters
-        f: a function of scalars.
-
     Result: the prefixes, of the shape of `a`, and the total of each segment.
 
     >>> add = lambda a, b: a + b
@@ -525,9 +516,6 @@ def scanr_seg(
 ) -> Array:
     """`scanr` of each segment of the last axis, concatenated (n + 1 results each).
 
-    Parameters
-        f: a function of scalars.
-
     Result: an array of the shape of `a`, longer along the last axis by one for each segment.
 
     >>> add = lambda a, b: a + b
@@ -547,9 +535,6 @@ def scanr1_seg(
     schedule: ScheduleLike | None = None,
 ) -> Array:
     """`scanr1` of each segment of the last axis.
-
-    Parameters
-        f: a function of scalars.
 
     Result: an array of the shape of `a`.
 
@@ -572,9 +557,6 @@ def scanr_total_seg(
     schedule: ScheduleLike | None = None,
 ) -> tuple[Array, Array]:
     """`scanr_total` of each segment of the last axis.
-
-    Parameters
-        f: a function of scalars.
 
     Result: the suffixes, of the shape of `a`, and the total of each segment.
 
