@@ -266,13 +266,14 @@ def _state_last(roots: Sequence[Expr], states: Iterable[Expr]) -> tuple[Expr, ..
 
     def change(e: Expr) -> Expr:
         if isinstance(e, Apply) and e.op.name in ("minimum", "maximum"):
-            parts = [p for a in e.args
-                     for p in (a.args if isinstance(a, Apply) and a.op is e.op else (a,))]  # fmt: skip
+            op = e.op
+            nested = [a.args if isinstance(a, Apply) and a.op is op else (a,) for a in e.args]
+            parts = [p for args in nested for p in args]
             early, late = ([p for p in parts if waits.get(p, False) is x] for x in (False, True))
             if len(parts) > 2 and len(late) == 1:
-                before = functools.reduce(lambda a, b: apply(e.op, (a, b), e.type), early)
+                before = functools.reduce(lambda a, b: apply(op, (a, b), a.type), early)
                 waits[before] = False
-                e = apply(e.op, (before, late[0]), e.type)
+                e = apply(op, (before, late[0]), e.type)
         waits.setdefault(e, any(waits.get(c, False) for c in (*e.args, *e.scoped)))
         return e
 

@@ -134,8 +134,8 @@ class RowsFold(RowFold):
 
         self.each = RowFolder(self.combine, self.elements, constant(1)).each
         self.tiles = FALSE if self.jammed is None else self.jammed.when
-        whole = node.label.grouping((*node.outer, *inner))[: len(node.outer)]
-        span = part_of(at.product(whole), self.count, THREADS * self.each)
+        rows = node.label.grouping((*node.outer, *inner))[: len(node.outer)]
+        span = part_of(at.product(rows), self.count, THREADS * self.each)
         if self.jammed is not None and self.jammed.exact:
             span = at.select(self.tiles, self.jammed.span, span)
         #: Whether rows are so short that other kernels fold them, and these are few lanes each.
