@@ -7,6 +7,7 @@ moved about afterwards, so that no comparison or rounding makes a small differen
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -176,6 +177,8 @@ class Writer:
         """A new argument."""
         kind = kind or self.kinds(self.rng)
         shape = arguments.shape(self.rng) if shape is None else shape
+        if math.prod(max(n, 1) for n in shape) > MOST:
+            raise NoLine
         if text is None:
             same = {n for n, _ in self.inputs if n[0] == "a"}
             alike = [
