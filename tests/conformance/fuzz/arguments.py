@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from random import Random
 
 from ..helpers import COMPLEXES, DTYPES, INTEGERS
@@ -24,10 +25,8 @@ def shape(rng: Random, rank: int | None = None) -> tuple[int, ...]:
     pool = EXTENTS if rng.random() < 0.85 else (*EXTENTS, *LONG)
     while True:
         found = tuple(rng.choice(pool) for _ in range(rank))
-        size = 1
-        for n in found:
-            size *= n
-        if size <= MOST:
+        # Layouts have elements even where an extent is 0.
+        if math.prod(max(n, 1) for n in found) <= MOST:
             return found
 
 

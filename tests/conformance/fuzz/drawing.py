@@ -176,8 +176,9 @@ class Writer:
     ) -> str:
         """A new argument."""
         kind = kind or self.kinds(self.rng)
-        shape = arguments.shape(self.rng) if shape is None else shape
-        if math.prod(max(n, 1) for n in shape) > MOST:
+        if shape is None:
+            shape = arguments.shape(self.rng)
+        elif math.prod(shape) > MOST:
             raise NoLine
         if text is None:
             same = {n for n, _ in self.inputs if n[0] == "a"}
