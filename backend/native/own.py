@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -15,8 +14,9 @@ from treadle.dsl.expr import Index
 from treadle.dsl.frontend.trees import flatten_results
 from treadle.dsl.graph import Input, Label, Leaf, Matmul
 from treadle.dsl.operations.algebra.products import MatmulOptions
-from treadle.dsl.process import limits, locks
+from treadle.dsl.process import locks
 from treadle.dsl.process.configuration import Settings
+from treadle.dsl.process.workers import together
 from treadle.dsl.types import ScalarType, as_type
 from treadle.skeletons.products.kit import Job, Kit
 from treadle.skeletons.products.sums_cpu import SumTable, Terms, sums_kernel
@@ -195,14 +195,4 @@ class Host(Kit):
             for job in jobs[worker]:
                 job(worker)
 
-        pool = _pool(len(jobs))
-        list((pool.map if pool else map)(work, range(len(jobs))))
-
-
-@lru_cache(maxsize=8)
-def _pool(threads: int) -> ThreadPoolExecutor | None:
-    """The threads of jobs that run together."""
-    return limits.threads(threads, "treadle jobs")
-
-
-locks.after_fork(_pool.cache_clear)  # a forked child does not have its parent's threads
+        together([partial(work, worker) for worker in range(len(jobs))], len(jobs))

@@ -6,7 +6,7 @@ import functools
 import math
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,8 +15,8 @@ from treadle.dsl.errors import TreadleError
 from treadle.dsl.expr import Expr, Index, Read, walk
 from treadle.dsl.graph import Branch, Generate, Label, Leaf, Node
 from treadle.dsl.operations.indexing.index_space import reshaped
-from treadle.dsl.process import limits
 from treadle.dsl.process.locks import cached
+from treadle.dsl.process.workers import together
 from treadle.dsl.schedule import Schedule
 from treadle.dsl.types import ALL_TYPES
 from treadle.skeletons.ir.failures import raise_failure
@@ -414,22 +414,12 @@ Job = tuple[KernelLaunch, bool, bool]
 def compile_together(wanted: Iterable[Job]) -> None:
     """Compile those that are in no cache, several at a time: LLVM runs without locks."""
     cores = os.cpu_count() or 1
-    pool: ThreadPoolExecutor | None = None
-    jobs: dict[Any, Future[Any]] = {}
-    try:
-        for launch, fast_math, large in wanted if cores > 1 else ():
-            key = launch.about.digests[large] or (id(launch), large)
-            if key in jobs or launch.found(fast_math, large):
-                continue
-            pool = pool or limits.threads(min(cores, MOST_COMPILERS), "treadle compiles")
-            if pool is None:
-                return  # compiled when they are launched
-            jobs[key] = pool.submit(launch.compiled, fast_math, large)
-        for job in jobs.values():
-            job.result()
-    finally:
-        if pool is not None:
-            pool.shutdown()
+    jobs: dict[Any, Callable[[], code.CompiledKernel]] = {}
+    for launch, fast_math, large in wanted if cores > 1 else ():
+        key = launch.about.digests[large] or (id(launch), large)
+        if key not in jobs and not launch.found(fast_math, large):
+            jobs[key] = partial(launch.compiled, fast_math, large)
+    together(list(jobs.values()), min(cores, MOST_COMPILERS))
 
 
 def choices(launch: KernelLaunch | Choice, run: HostRun, values: Numbers

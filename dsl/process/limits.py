@@ -9,10 +9,8 @@ from __future__ import annotations
 import mmap
 import os
 import sys
-from concurrent.futures import ThreadPoolExecutor
 from importlib.util import find_spec
 from pathlib import Path
-from threading import Event
 
 from ..errors import DeviceOutOfMemory
 
@@ -87,23 +85,3 @@ def _to_load_llvm() -> int:
     folders = (spec and spec.submodule_search_locations) or ()
     files = [p for folder in folders for p in Path(folder, "binding").glob("*llvmlite*.*")]
     return sum(p.stat().st_size for p in files) + LLVM_AT_LEAST if files else 0
-
-
-def threads(count: int, name: str) -> ThreadPoolExecutor | None:
-    """A pool of up to `count` started threads, as many as limits permit; None if none can start."""
-    while count:
-        pool, go = ThreadPoolExecutor(count, thread_name_prefix=name), Event()
-        started = 0
-        try:
-            for _ in range(count):
-                pool.submit(go.wait)
-                started += 1
-        except RuntimeError:  # a limit of threads, or of memory for their stacks
-            pass
-        finally:
-            go.set()
-        if started == count:
-            return pool
-        pool.shutdown()
-        count = started
-    return None

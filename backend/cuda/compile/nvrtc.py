@@ -11,11 +11,12 @@ import re
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from treadle.dsl.errors import BackendUnavailable, CompilationError
 from treadle.dsl.process import locks
-from treadle.dsl.process.limits import threads
+from treadle.dsl.process.workers import together
 from treadle.skeletons.ir.kernel import Kernel
 
 from ...runtime.disk_cache import DiskCache
@@ -68,12 +69,8 @@ def compile_kernel(kernel: Kernel, arch: str, fast_math: bool = False, *,
 def compile_kernels(kernels: Sequence[Kernel], arch: str, fast_math: bool = False, *,
                     cache: DiskCache | None = None) -> list[Cubin]:  # fmt: skip
     """Like `compile_kernel` for several kernels, compiled in parallel."""
-    several = len(kernels) > 1
-    pool = threads(min(len(kernels), os.cpu_count() or 1), "treadle") if several else None
-    if pool is None:
-        return [compile_kernel(k, arch, fast_math, cache=cache) for k in kernels]
-    with pool:
-        return list(pool.map(lambda k: compile_kernel(k, arch, fast_math, cache=cache), kernels))
+    jobs = [partial(compile_kernel, k, arch, fast_math, cache=cache) for k in kernels]
+    return together(jobs, os.cpu_count() or 1)
 
 
 def compile_text(source: str, name: str, arch: str, *, kernel: Kernel | None = None,

@@ -13,17 +13,16 @@ import ctypes
 import functools
 import os
 import sys
-import threading
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable
+from functools import partial
+from itertools import pairwise
+from typing import NamedTuple
 
-from treadle.dsl.process import limits, locks
+from treadle.dsl.process import locks
 from treadle.dsl.process.environment import variable, warn_of
+from treadle.dsl.process.workers import together
 
 from . import modules
-
-if TYPE_CHECKING:
-    from concurrent.futures import Future, ThreadPoolExecutor
 
 #: Work (elementary operations, about a nanosecond each) worth waking the other cores for.
 SERIAL_WORK = 30_000.0
@@ -40,7 +39,6 @@ class _State:
 
     def __init__(self, forked: bool = False) -> None:
         self.busy = locks.lock()
-        self.executor: ThreadPoolExecutor | None = None
         self.forked = forked
         self.openmp = False
 
@@ -138,69 +136,36 @@ def parallel(entry: int, call: Callable[[int, int, int], None], arguments: int,
     """
     threads = min(tasks, thread_count())
     long = work is None or work >= LONG_WORK
-    together = team()
+    native = team()
     if threads <= 1:
         step = MOST_TASKS if long else tasks
         for first in range(0, tasks, max(step, 1)):  # between them Python handles signals
             call(arguments, first, min(first + step, tasks))
-    elif together is None:
+    elif native is None:
         _by_python(call, arguments, tasks, threads)
     elif not long:
-        together.parallel(entry, arguments, tasks, threads)
+        native.parallel(entry, arguments, tasks, threads)
     else:
         held = ctypes.c_int32(0)
         where = ctypes.addressof(held)
         try:
-            while together.interruptible(entry, arguments, tasks, threads, where):
+            while native.interruptible(entry, arguments, tasks, threads, where):
                 pass  # here Python handles signals
         finally:
             if held.value:
-                together.abandon(where)
+                native.abandon(where)
 
 
 def _by_python(call: Callable[[int, int, int], None], arguments: int, tasks: int, threads: int
                ) -> None:  # fmt: skip
     """The same by threads of Python's; alone, if these are taken."""
-    stop = threading.Event()
-
-    def some(first: int, last: int) -> None:
-        for k in range(first, last, MOST_TASKS):
-            if stop.is_set():
-                return
-            call(arguments, k, min(k + MOST_TASKS, last))
-
     state = _state
     if not state.busy.acquire(blocking=False):
-        some(0, tasks)
+        call(arguments, 0, tasks)
         return
-    jobs: list[Future[None]] = []
     try:
-        if state.executor is None:
-            state.executor = limits.threads(max(1, thread_count() - 1), "treadle")
-        if state.executor is None:
-            some(0, tasks)
-            return
-        parts = min(tasks, threads * _RANGES_PER_THREAD)
-        for k in range(1, parts):
-            first, last = tasks * k // parts, tasks * (k + 1) // parts
-            jobs.append(state.executor.submit(some, first, last))
-        some(0, tasks // parts)
-        for job in jobs:
-            job.result()
-    except BaseException:
-        stop.set()
-        raise
+        parts = min(tasks, max(threads * _RANGES_PER_THREAD, -(-tasks // MOST_TASKS)))
+        ends = [tasks * k // parts for k in range(parts + 1)]
+        together([partial(call, arguments, *part) for part in pairwise(ends)], threads)
     finally:
-        _settle(jobs)
         state.busy.release()
-
-
-def _settle(jobs: Sequence[Future[None]]) -> None:
-    """Wait until no thread works on the jobs: memory is in use until then, even if interrupted."""
-    while True:
-        try:
-            for job in jobs:
-                job.exception()
-            return
-        except KeyboardInterrupt:
-            continue

@@ -94,8 +94,8 @@ def test_the_error_tells_the_limit() -> None:
 #: What a process that may start no threads has done before: it may open fewer files as well.
 STARTED = """
 import contextlib, ctypes, io, threading
-from treadle.backend.native import own
 from treadle.backend.native.runtime import modules, threads
+from treadle.dsl.process import workers
 
 with contextlib.redirect_stdout(io.StringIO()):
     parts()
@@ -109,7 +109,7 @@ except RuntimeError:
 if threads.team():
     ctypes.CFUNCTYPE(None)(modules.team()["forget_threads"])()
 threads._state = threads._State()
-own._pool.cache_clear()
+workers._idle.clear()
 """
 
 

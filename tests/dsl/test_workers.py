@@ -1,0 +1,76 @@
+"""Jobs on several threads: results, exceptions, interruptions, limits."""
+
+from __future__ import annotations
+
+import _thread
+import threading
+import time
+from functools import partial
+
+import pytest
+
+from treadle.dsl.process import workers
+from treadle.dsl.process.workers import together
+
+
+def test_results_are_in_the_order_of_the_jobs():
+    seen = []
+
+    def job(k):
+        time.sleep(0.01 * (5 - k))
+        seen.append(threading.get_ident())
+        return k * k
+
+    assert together([partial(job, k) for k in range(5)], 3) == [0, 1, 4, 9, 16]
+    assert len(set(seen)) <= 3 and threading.get_ident() not in seen
+    assert together([], 3) == []
+    assert together([threading.get_ident], 3) == [threading.get_ident()]
+
+
+def test_threads_are_used_again():
+    together([partial(time.sleep, 0.01)] * 4, 4)
+    before = threading.active_count()
+    idle = len(workers._idle)
+    for _ in range(20):
+        together([int] * 4, 4)
+    time.sleep(0.05)
+    assert len(workers._idle) <= idle + 4 and threading.active_count() == before
+
+
+def test_the_first_exception_is_raised_when_all_jobs_have_ended():
+    ended = []
+
+    def fail(k):
+        time.sleep(0.01 * (3 - k))
+        ended.append(k)
+        raise ValueError(k)
+
+    with pytest.raises(ValueError, match=r"^0$"):
+        together([partial(fail, k) for k in range(3)], 2)
+    assert sorted(ended) == [0, 1, 2]
+
+
+def test_an_interruption_waits_for_running_jobs_and_starts_no_other():
+    running, started = [], []
+
+    def job(k):
+        started.append(k)
+        running.append(k)
+        if k == 0:
+            _thread.interrupt_main()
+        time.sleep(0.2)
+        running.remove(k)
+
+    with pytest.raises(KeyboardInterrupt):
+        together([partial(job, k) for k in range(40)], 2)
+    assert not running and len(started) < 40
+    assert together([int, int], 2) == [0, 0]
+
+
+def test_without_threads_jobs_run_one_after_the_other(monkeypatch):
+    def refuse(*_):
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(workers, "_idle", [])
+    monkeypatch.setattr(workers._thread, "start_new_thread", refuse)
+    assert together([threading.get_ident] * 3, 2) == [threading.get_ident()] * 3
