@@ -61,7 +61,7 @@ MOST_CARRIED = 84
 #: half of it gain nothing.
 BALANCE = 48.0
 #: Rows of a strip: many iterations waste as many rows at its ends.
-SHORTEST, LONGEST = 16, 256
+SHORTEST, LONG = 16, 256
 
 #: A boundary, and its value where it has one.
 _Border = tuple[str, tuple[Expr, ...]]
@@ -322,9 +322,14 @@ class _Pass:
         )  # fmt: skip
 
     def _strip_rows(self, across: Expr) -> Expr:
+        """Strips of `LONG` rows or up to twice as many, so that the warps that are resident at once
+        begin and end together; of fewer rows, if all are resident then."""
         warps = multiprocessors(self.builder.context) * RESIDENT // WARP
-        rows = at.ceil_div(at.multiply(self.node.shape[0], across), warps)
-        return at.minimum(at.maximum(rows, SHORTEST), LONGEST)
+        n = self.node.shape[0]
+        rounds = at.floor_divide(at.ceil_div(at.multiply(n, across), warps), LONG)
+        resident = at.multiply(at.maximum(rounds, 1), warps)
+        strips = at.maximum(at.floor_divide(resident, across), 1)
+        return at.maximum(at.ceil_div(n, strips), SHORTEST)
 
 
 class _Walk:
