@@ -5,6 +5,9 @@
 Where there is no GPU, a few instances of each test run on an emulated one; all of them (minutes):
 
     TREADLE_TEST_BACKENDS=cuda-emulated pytest -n auto tests/conformance
+
+`TREADLE_TEST_DEVICES=2` compiles the programs of the backend "cuda" for two GPUs, real or emulated;
+those that have no rule for several are skipped, with the reason.
 """
 
 from __future__ import annotations
@@ -14,7 +17,15 @@ import pytest
 
 import treadle as td
 
-from .helpers import EMULATED, check_cases, emulated_cuda, emulation, working_backends
+from .helpers import (
+    EMULATED,
+    check_cases,
+    cuda,
+    devices,
+    emulation,
+    first_line,
+    working_backends,
+)
 
 #: How many instances of a test run on the emulated GPU, unless it is asked for.
 EMULATED_INSTANCES = 2
@@ -56,11 +67,19 @@ def _keep_some(config, items):
 @pytest.fixture(autouse=True)
 def emulated(request):
     """The emulated GPU, for the tests that run on it."""
-    if "emulated" not in request.keywords:
-        yield None
-        return
-    with emulated_cuda() as device:
+    with cuda("emulated" in request.keywords) as device:
         yield device
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item):
+    """A program that is refused on several GPUs is no failure where they were asked for."""
+    try:
+        return (yield)
+    except td.DistributionError as refused:
+        if devices() is None:
+            raise
+        pytest.skip(f"refused on {devices()} GPUs: {first_line(refused)}")
 
 
 @pytest.fixture(autouse=True)

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import os
 import re
 from collections.abc import Mapping
-from contextlib import AbstractContextManager
+from contextlib import ExitStack, contextmanager
 from functools import cache
 
 import ml_dtypes
 import numpy as np
 
 import treadle as td
+from treadle.driver.program import Program
 
 BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
 BOOL = ("bool",)
@@ -146,11 +148,53 @@ def emulation() -> str:
     return "" if "cuda" in working_backends() else "some"
 
 
-def emulated_cuda() -> AbstractContextManager:
-    """A context in which the backend "cuda" runs on the GPU of tests/backend/cuda/emulated.py."""
-    from tests.backend.cuda.emulated import emulation
+def devices() -> int | None:
+    """On how many GPUs programs of the backend "cuda" run: `TREADLE_TEST_DEVICES`, None for one
+    that is not asked for by number."""
+    wanted = os.environ.get("TREADLE_TEST_DEVICES", "")
+    return int(wanted) if wanted else None
 
-    return emulation()
+
+def first_line(error: Exception) -> str:
+    """What an error says, without where and what to do."""
+    return str(error).partition("\n")[0]
+
+
+@contextmanager
+def cuda(emulated: bool):
+    """A context in which the backend "cuda" runs on the GPU of tests/backend/cuda/emulated.py if
+    `emulated`, and on several if `TREADLE_TEST_DEVICES` is set (but for checked programs); yields
+    what emulates, or None."""
+    from tests.backend.cuda import emulated as one
+    from tests.backend.cuda import pretended as several
+
+    count = devices()
+    with ExitStack() as stack:
+        made = None
+        if emulated:
+            made = stack.enter_context(several.pretended(count) if count else one.emulation())
+        if count:
+            stack.enter_context(_on_several(count))
+        yield made
+
+
+@contextmanager
+def _on_several(count: int):
+    """Programs of the backend "cuda" are made for `count` GPUs."""
+    before = Program.__init__
+    signature = inspect.signature(before)
+
+    def made(*args, **options):
+        given = signature.bind(*args, **options).arguments
+        if given["backend"] == "cuda" and not given["settings"].check:
+            given["devices"] = given.get("devices") or tuple(range(count))
+        before(**given)
+
+    Program.__init__ = made
+    try:
+        yield
+    finally:
+        Program.__init__ = before
 
 
 # ---------------------------------------------------------------------------------------------
@@ -190,6 +234,8 @@ def differences(got: np.ndarray, want: np.ndarray, ulps: float) -> np.ndarray:
 
 def to_host(value):
     """A NumPy array of a result (a device's result is copied)."""
+    if isinstance(value, td.Sharded):
+        return np.asarray(value)
     if not isinstance(value, np.ndarray) and hasattr(value, "__cuda_array_interface__"):
         return value.get()
     return value
@@ -241,7 +287,7 @@ def check_cases(cases, *, backend, ulps: float = 0, **options):
 
     `cases` maps a label to `(thunk, want)` or `(thunk, want, ulps)`; a thunk builds an expression.
     """
-    failures, built = [], {}
+    failures, refused, built = [], [], {}
     for label, (thunk, *_) in cases.items():
         try:
             built[label] = thunk()
@@ -254,9 +300,11 @@ def check_cases(cases, *, backend, ulps: float = 0, **options):
         for label, expression in built.items():
             try:
                 results[label] = td.run(expression, backend=backend, **options)
+            except td.DistributionError as single:
+                refused.append(f"{label}: {first_line(single)}")
             except Exception as single:
                 failures.append(f"{label}: running raised {type(single).__name__}: {single}")
-        if len(failures) == before:
+        if len(failures) == before and not refused:
             failures.append(f"together, but not alone: {type(error).__name__}: {error}")
     for label, got in results.items():
         _, want, *tolerance = cases[label]
@@ -266,6 +314,8 @@ def check_cases(cases, *, backend, ulps: float = 0, **options):
             failures.append(str(error))
     if failures:
         raise AssertionError(f"{len(failures)} of {len(cases)}:\n" + "\n".join(failures))
+    if refused:
+        raise td.DistributionError("; ".join(refused))
 
 
 # ---------------------------------------------------------------------------------------------

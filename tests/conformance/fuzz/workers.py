@@ -44,10 +44,9 @@ def _serve(connection: Connection, emulated: bool) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     warnings.simplefilter("ignore")
     with ExitStack() as stack:
-        if emulated:
-            from ..helpers import emulated_cuda
+        from ..helpers import cuda
 
-            stack.enter_context(emulated_cuda())
+        stack.enter_context(cuda(emulated))
         while True:
             try:
                 function, arguments = connection.recv()

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import treadle as td
-from tests.conformance.helpers import emulated_cuda
+from tests.conformance.helpers import cuda
 from treadle.backend.cuda.source import kernels_of, nodes
 from treadle.dsl.graph import Library
 from treadle.skeletons.ir.verify import verify
@@ -18,7 +18,7 @@ SIZES = (5, 6, 7, 8, 9, 10, 12, 13, 16, 17, 24, 31, 32)
 
 @pytest.fixture(autouse=True)
 def gpu():
-    with emulated_cuda():
+    with cuda(emulated=True):
         yield
 
 
