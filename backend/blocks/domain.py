@@ -48,9 +48,9 @@ class Axis:
     `dimension`: that of the grid (None: the axis is not cut).  `periodic`: indices beyond the edges
     are those at the opposite edge.
 
-    A chunk is one block, which needs `before` and `after` elements of its neighbours.  `beside`: it
-    is a block that needs none, whose results near the cuts are wrong, and a block for each cut that
-    computes these, and replaces them.
+    A chunk is one block, or `pieces` of them, which needs `before` and `after` elements of its
+    neighbours.  `beside`: it is a block that needs none, whose results near the cuts are wrong, and
+    a block for each cut that computes these, and replaces them.
     """
 
     extent: int
@@ -61,7 +61,8 @@ class Axis:
     periodic: bool = False
     rank: int = 0
     beside: bool = False
-    #: The chunk of each block; the first block of a chunk computes all of it.
+    pieces: int = 1
+    #: The chunk of each block; `beside`, the first block of a chunk computes all of it.
     chunk: tuple[int, ...] = field(init=False)
     start: Numbers = field(init=False)
     stop: Numbers = field(init=False)
@@ -71,6 +72,7 @@ class Axis:
     def __post_init__(self) -> None:
         if self.dimension is None or len(self.sizes) == 1:
             self.sizes, self.before, self.after, self.periodic = (self.extent,), 0, 0, False
+            self.pieces = 1
         self.beside = self.beside and self._is_wide()
         spans = list(self._blocks())
         self.chunk = tuple(span[0] for span in spans)
@@ -91,7 +93,8 @@ class Axis:
         ends = edges(self.sizes)
         for k, (first, last) in enumerate(pairwise(ends)):
             if not self.beside:
-                yield k, first, last, first - before, last + after
+                for a, b in pairwise(edges(even(last - first, self.pieces))):
+                    yield k, first + a, first + b, first + a - before, first + b + after
                 continue
             yield k, first, last, first, last
             if before and (k or self.periodic):

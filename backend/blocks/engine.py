@@ -26,8 +26,12 @@ class Engine:
     their programs; `allowed`: bytes that a task may use; `choose`: chunks for extents of which no
     array has any, given the extents and the bytes of an element.
 
-    `overhead`: seconds of a task besides those of its kernels; `element`: seconds of an iteration
-    of an element.
+    `overhead`: seconds of a task besides those of its kernels; `queueing`: seconds that its kernels
+    need at least, as it takes as long to queue those of all tasks; `element`: seconds of an
+    iteration of an element.
+
+    `pieces`, `pipelined`: a block that gets at least `pipelined` bytes of other chunks is computed
+    in so many pieces, each while the next one's bytes are copied.
 
     `separate`: blocks run in other processes, to which Python functions cannot travel.  `single`:
     a kernel is cut along one axis at most, which for results is the first one.  `beside`: parts of
@@ -43,6 +47,9 @@ class Engine:
     choose: Callable[[Sequence[int], int], Chunks]
     instead: str = "Compute this part on a NumPy array, or ask for a part of the data."
     overhead: float = TASK
+    queueing: float = 0.0
+    pieces: int = 1
+    pipelined: int = 1 << 62
     element: float = ELEMENT
     separate: bool = True
     single: bool = False

@@ -218,10 +218,13 @@ class Localiser:
         free: Sequence[int] | None = None,
         result: bool = False,
         constants: Mapping[Leaf, Numbers] | None = None,
+        pieces: int = 1,
     ) -> None:
         """`grids`: the chunks of all arrays, and `constants` those whose elements are known.
         `sizes`: the blocks along some axes.  `free`: the axes that may be cut, if not those of the
-        node's domain.  `result`: whether the node computes a result of the program."""
+        node's domain.  `result`: whether the node computes a result of the program.  `pieces`: the
+        blocks of a chunk."""
+        self.pieces = pieces
         self.given = dict(sizes or {})
         self.node, self.known, self.grids, self.engine = node, known, grids, engine
         self.is_result, self.constants = result, constants or {}
@@ -262,7 +265,7 @@ class Localiser:
             cut = free.index(k) if k in free else None
             before, after, periodic = halos.get(k, (0, 0, False))
             made.append(Axis(n, sizes.get(k, (n,)), cut, before, after, periodic, len(free),
-                             self.engine.beside))  # fmt: skip
+                             self.engine.beside, self.pieces))  # fmt: skip
         return made
 
     def _sizes(self, free: tuple[int, ...]) -> dict[int, tuple[int, ...]]:

@@ -34,6 +34,24 @@ class Window:
     steps: int
 
 
+def iterations(count: int, most: int, work: float, overlap: float, engine: Engine) -> int:
+    """Of `count` iterations those in one task: as many as minimise the time of tasks and halos
+    together, √(o / (w h)) for tasks of o seconds, iterations of w, of which halos take w h for each
+    iteration of a task; but so many that kernels take as long as it takes to queue them.
+
+    >>> engine = Engine("", "", None, 0, len, overhead=1e-3)
+    >>> iterations(100, 1000, 1e-3, 0.01, engine), iterations(100, 1000, 1e-4, 0.001, engine)
+    (10, 100)
+    """
+    work, most = max(work, 1e-12), max(min(most, count), 1)
+    best = sqrt(engine.overhead / (work * max(overlap, 1e-12)))
+    steps = max(min(int(max(best, engine.queueing / work)), most), 1)
+    windows = -(-count // steps)
+    if engine.queueing > work * -(-count // max(windows, 1)):
+        windows = max(windows - 1, -(-count // most))
+    return -(-count // max(windows, 1)) or 1  # windows of equal length have the smallest halos
+
+
 class LoopLocaliser:
     """Makes the blocks of a counted loop; `NoRule` if its body has other nodes than stencils."""
 
@@ -147,8 +165,7 @@ class LoopLocaliser:
         ]
 
     def windows(self) -> list[Window]:
-        """The iterations of each task: as many as minimise the time of tasks and halos together,
-        √(o L / (w r)) for tasks of o seconds, iterations of w, and blocks of L rows."""
+        """The iterations of each task."""
         cut = [a for a, s in enumerate(self.sizes) if len(s) > 1]
         steps = self.count
         wide = [a for a in cut if sum(self.reach[a])]
@@ -157,11 +174,8 @@ class LoopLocaliser:
             # What is computed more than once is the halo, or the blocks beside a chunk's.
             more = 3 if self.engine.beside else 0.5
             overlap = sum(more * sum(self.reach[a]) / max(self.sizes[a]) for a in wide)
-            steps = int(sqrt(self.engine.overhead / max(work * overlap, 1e-12)))
             most = min(max(self.sizes[a]) // max(self.reach[a]) for a in wide)
-            steps = max(1, min(steps, most, self.count))
-            # Windows of equal length have the smallest halos.
-            steps = -(-self.count // -(-self.count // steps)) if self.count else 1
+            steps = iterations(self.count, most, work, overlap, self.engine)
         return [Window(k, min(steps, self.count - k)) for k in range(0, self.count, max(steps, 1))]
 
     def axes(self, steps: int) -> list[Axis]:

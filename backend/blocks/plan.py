@@ -52,6 +52,7 @@ from .leaves import Leaves
 from .localise import Blocks, Localiser, NoRule, extents_of
 from .loops import LoopLocaliser
 from .memory import require
+from .tasks import traffic
 from .whole import inside, whole
 
 #: Loops of other operations than stencils become at most so many tasks, else one.
@@ -177,10 +178,23 @@ class Planner:
         if isinstance(node, Fold | Scan) and not is_exact(node.combine):
             local.grouped = self._grouped(node, local)
         blocks = local.blocks(self.program.params)
+        if isinstance(node, Generate) and self.engine.pieces > 1:
+            blocks = self._in_pieces(node, sizes, blocks)
         parts = [prod(map(len, self.plan.chunks[b.leaf])) for b in blocks.buffers]
         if prod(blocks.grid) == 1 and max(parts, default=1) > 1:
             blocks.notes.append(f"in one block: {_why_one(node)}")
         return self._add(blocks, list(node.leaves))
+
+    def _in_pieces(
+        self, node: Node, sizes: Mapping[int, tuple[int, ...]] | None, blocks: Blocks
+    ) -> Blocks:
+        """The same blocks, in pieces if they get much of other chunks, but no more then."""
+        chunks = [self.plan.chunks[b.leaf] for b in blocks.buffers]
+        moved = traffic(blocks, chunks)[1]
+        if moved < self.engine.pipelined * prod(blocks.grid):
+            return blocks
+        made = self._local(node, sizes, pieces=self.engine.pieces).blocks(self.program.params)
+        return made if traffic(made, chunks)[1] <= moved else blocks
 
     def _grouped(self, node: Fold | Scan, local: Localiser) -> tuple[int, ...] | None:
         """The extents by which the elements of rows are grouped, if a block of fewer rows would
@@ -195,10 +209,11 @@ class Planner:
         node: Node,
         sizes: Mapping[int, tuple[int, ...]] | None = None,
         free: Sequence[int] | None = None,
+        pieces: int = 1,
     ) -> Localiser:
         result = any(leaf in self.plan.roots for leaf in node.leaves)
         return Localiser(node, self.known, self.plan.chunks, self.engine, sizes, free, result,
-                         self.plan.constants)  # fmt: skip
+                         self.plan.constants, pieces)  # fmt: skip
 
     def _add(self, blocks: Blocks, leaves: list[Leaf]) -> Stage:
         require(blocks, blocks.node, self.engine.allowed)
@@ -283,6 +298,7 @@ class Planner:
             for n in inside(node, self.outside - {node})[0]
             if n is not node and not isinstance(n, Input)
         ]
+        own = set(topological(node.body, inside=False))  # not those of loops inside
         blocks = prod(len(sizes) for sizes in self.plan.chunks[node.init[0]])
         if count * len(body) * blocks > UNROLLED:
             raise NoRule(
@@ -300,8 +316,9 @@ class Planner:
             for n in body:
                 made = builder.over(n, builder)
                 builder.nodes[n] = made
-                self._place(made)
-                self.outside.add(made)
+                if n in own:
+                    self._place(made)
+                    self.outside.add(made)
             state = [builder.leaf(leaf) for leaf in node.body]
         for leaf, last in zip(node.leaves, state, strict=True):
             self._same(leaf, last)

@@ -12,7 +12,7 @@ from .domain import Axis, Chunks
 from .engine import Engine
 from .memory import elements, projected
 from .plan import Plan, Planner, Stage
-from .tasks import count, tasks
+from .tasks import count, traffic
 
 
 def remarks(
@@ -65,7 +65,7 @@ def _stage(stage: Stage, plan: Plan) -> list[str]:
     ]  # fmt: skip
     if halos:
         lines.append(f"     halo: {', '.join(halos)}")
-    read, moved = traffic(stage, plan)
+    read, moved = traffic(blocks, [plan.chunks[b.leaf] for b in blocks.buffers])
     lines.append(f"     reads {in_bytes(read)}, of which {in_bytes(moved)} from other chunks than "
                  "its largest")  # fmt: skip
     for buffer, (low, high) in zip(blocks.buffers, [(b.low, b.high) for b in blocks.buffers],
@@ -83,33 +83,4 @@ def _size(axes: Sequence[Axis]) -> str:
     return f" of up to {' × '.join(f'{n:,}' for n in sizes)} elements" if sizes else ""
 
 
-def traffic(stage: Stage, plan: Plan) -> tuple[int, int]:
-    """The bytes that the tasks of a stage read, and those of them that are not in the chunk of
-    which a buffer has most."""
-    blocks = stage.blocks
-    read = moved = 0
-    chunks = [plan.chunks[b.leaf] for b in blocks.buffers]
-    for task in tasks(blocks, chunks):
-        for buffer, cut, used, sizes in zip(
-            blocks.buffers, task.block.cuts, task.chunks, chunks, strict=True
-        ):
-            each = buffer.leaf.type.numpy.itemsize
-            if cut is None:
-                read += each * (
-                    prod(s[k] for s, k in zip(sizes, used[0], strict=True)) if used else 0
-                )
-                continue
-            if buffer.windows is not None:
-                continue  # below
-            lengths = [[p[1] - p[0] for p in along] for along in cut]
-            total = prod(sum(along) for along in lengths)
-            read += each * total
-            moved += each * (total - prod(max(along, default=0) for along in lengths))
-    for buffer in blocks.buffers:
-        if buffer.windows is not None:
-            size = buffer.leaf.type.numpy.itemsize * int((buffer.high[0] - buffer.low[0]).sum())
-            read, moved = read + size, moved + size
-    return read, moved
-
-
-__all__ = ["remarks", "traffic"]
+__all__ = ["remarks"]

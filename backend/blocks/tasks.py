@@ -176,4 +176,31 @@ def count(blocks: Blocks) -> int:
     return prod(blocks.grid)
 
 
-__all__ = ["Task", "count", "key_of", "parts", "tasks"]
+def traffic(blocks: Blocks, chunks: Sequence[Sequence[Sequence[int]]]) -> tuple[int, int]:
+    """The bytes that tasks read, and those of them that are not in the chunk of which a buffer has
+    most; `chunks`: those of the array of each buffer."""
+    read = moved = 0
+    for task in tasks(blocks, chunks):
+        for buffer, cut, used, sizes in zip(
+            blocks.buffers, task.block.cuts, task.chunks, chunks, strict=True
+        ):
+            each = buffer.leaf.type.numpy.itemsize
+            if cut is None:
+                read += each * (
+                    prod(s[k] for s, k in zip(sizes, used[0], strict=True)) if used else 0
+                )
+                continue
+            if buffer.windows is not None:
+                continue  # below
+            lengths = [[p[1] - p[0] for p in along] for along in cut]
+            total = prod(sum(along) for along in lengths)
+            read += each * total
+            moved += each * (total - prod(max(along, default=0) for along in lengths))
+    for buffer in blocks.buffers:
+        if buffer.windows is not None:
+            size = buffer.leaf.type.numpy.itemsize * int((buffer.high[0] - buffer.low[0]).sum())
+            read, moved = read + size, moved + size
+    return read, moved
+
+
+__all__ = ["Task", "count", "key_of", "parts", "tasks", "traffic"]

@@ -71,6 +71,12 @@ class RecordedCalls:
                 raise
             raise made from None
 
+    def here(self) -> RecordedCalls:
+        """The calls of the same program on the current GPU."""
+        found = self if self.device.is_current() else self._elsewhere().calls
+        assert isinstance(found, RecordedCalls)
+        return found
+
     def _elsewhere(self) -> CudaExecutor:
         """The executor of the same program for the current GPU."""
         device = self.device.current()

@@ -279,6 +279,10 @@ def evaluations(e: Expr, known: Mapping[Expr, int]) -> dict[Expr, Any]:
             values[node] = known[node]
         elif isinstance(node, Apply) and all(a in values for a in node.args):
             values[node] = node.value([values[a] for a in node.args])[()]
+        elif isinstance(node, Apply) and node.op.name == "select":
+            sides = [values.get(a) for a in node.args[1:]]
+            if sides[0] is not None and sides[0] == sides[1]:  # whatever the condition
+                values[node] = sides[0]
     return values
 
 

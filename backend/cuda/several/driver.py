@@ -119,8 +119,11 @@ class CudaPeers:
         """Rows that are dense in both are copied as a rectangle; further axes one by one."""
         if not target.size:
             return
-        size, axes = dense_rows(target.shape, target.itemsize, target.strides, source.strides)
         to, of = target.data.ptr, source.data.ptr
+        if target._c_contiguous and source._c_contiguous:
+            size, axes = target.nbytes, list[tuple[int, int, int]]()
+        else:
+            size, axes = dense_rows(target.shape, target.itemsize, target.strides, source.strides)
         stream = cupy.cuda.get_current_stream().ptr
         if not axes:
             runtime.memcpyPeerAsync(to, target.data.device_id, of, source.data.device_id, size,

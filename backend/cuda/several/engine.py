@@ -19,9 +19,10 @@ from ...blocks.engine import Engine
 
 #: Bytes of an array that no other array determines, from which it is cut.
 SMALL = 1 << 20
-#: Seconds to queue the blocks of one GPU for a window of a loop, and to exchange their halos
-#: (estimates: three blocks of 50 µs; two copies and the events around them).
-QUEUE, EXCHANGE = 150e-6, 20e-6
+#: Seconds to queue the blocks of one GPU for a window of a loop, and to exchange their halos.
+QUEUE, EXCHANGE = 250e-6, 60e-6
+#: Bytes that a block gets of other GPUs from which it is computed in pieces, and how many.
+PIPELINED, PIECES = 64 << 20, 4
 #: Seconds that a GPU needs for an iteration of an element: 100 iterations of the heat equation on
 #: 8192² float32 take 4.4 ms on an H200 (README.md).
 ELEMENT = 0.65e-12
@@ -54,8 +55,8 @@ def engine(settings: Settings, devices: int, memory: int) -> GpuEngine:
     """The engine for `devices` GPUs with `memory` bytes each."""
     return GpuEngine(
         name="several GPUs", backend="cuda", settings=settings, allowed=memory,
-        choose=partial(chunks_of, devices), overhead=devices * QUEUE + EXCHANGE, element=ELEMENT,
-        separate=False,
+        choose=partial(chunks_of, devices), overhead=EXCHANGE, queueing=devices * QUEUE,
+        element=ELEMENT, pieces=PIECES, pipelined=PIPELINED, separate=False,
         instead="Compute this part on one GPU, by a function that is compiled without devices=.",
         single=True, beside=True,
     )  # fmt: skip

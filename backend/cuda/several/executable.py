@@ -49,13 +49,13 @@ class SeveralExecutable:
         given = [self._sharded(d) for d in data]
         schedule = self._schedule(given, params)
         held = {
-            leaf: Parts(given[k].chunks, given[k].owners, list(given[k].parts))
+            leaf: Parts(given[k].chunks, given[k].owners, list(given[k].parts), given[k].dtype)
             for leaf, k in schedule.plan.given.items()
         }
         for leaf, value in schedule.plan.constants.items():
             with peers.on(0):
                 array = peers.upload(np.asarray(value, leaf.type.numpy))
-            held[leaf] = Parts(schedule.plan.chunks[leaf], (0,), [array])
+            held[leaf] = Parts(schedule.plan.chunks[leaf], (0,), [array], leaf.type.numpy)
         found = schedule.run(peers, held, params)
         results = [
             Sharded(peers, parts.arrays, parts.owners, parts.chunks, leaf.type.numpy)

@@ -13,13 +13,15 @@ follows the marks of the GPUs whose parts it copies, and a main queue follows th
 parts by others: then memory that is given back to a queue is not in use elsewhere.
 
 The host queues first what needs no copies, so that all GPUs have something to do.  It queues copies
-in rounds: in round r, each GPU gets what it needs from the r-th one after it.  So the copies of a
-round have different sources; of each source, CUDA makes them one after the other, as queued.
+in rounds: in round r, each GPU gets what it needs from the r-th one after it, in the last one its
+own.  So the copies of a round have different sources; those from one source, CUDA makes one after
+the other, in the order in which they are queued.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import product
@@ -39,6 +41,9 @@ from .peers import BESIDE, MAIN, Peers
 if TYPE_CHECKING:
     from ...blocks.program import BlockProgram
 
+#: Bytes that take longer to copy within a GPU than another queue takes to follow.
+LARGE = 1 << 22
+
 Box = tuple[slice, ...]
 #: A box, with None for more axes of one element.
 Index = tuple[slice | None, ...]
@@ -51,6 +56,7 @@ class Parts:
     chunks: Chunks
     owners: Sequence[int]
     arrays: list[DeviceArray]
+    dtype: DType
 
 
 @dataclass(frozen=True)
@@ -82,10 +88,11 @@ class Fetch:
 
 @dataclass(frozen=True)
 class Stored:
-    """Where a result goes: it becomes a part (`box` None), or replaces a box of one."""
+    """Where a result goes: it becomes a part (`box` None), or a box of a part of this shape."""
 
     part: int
     box: Box | None
+    shape: tuple[int, ...]
     kept: Index | None
 
 
@@ -106,6 +113,17 @@ class Work:
         """The positions of the fetches that copy."""
         return [k for k, fetch in enumerate(self.fetches) if not fetch.view]
 
+    @cached_property
+    def lane_of_copies(self) -> int:
+        """The queue of what it copies from other GPUs: beside others, if it is much."""
+        size = 0
+        for fetch in self.fetches if self.sources else ():
+            for piece in () if fetch.view else fetch.pieces:
+                if piece.owner != self.device:
+                    lengths = [s.stop - s.start for s in piece.target if s.stop is not None]
+                    size += fetch.dtype.itemsize * prod(lengths or fetch.shape)
+        return BESIDE if size >= LARGE else self.lane
+
 
 @dataclass
 class Prepared:
@@ -119,8 +137,10 @@ class Prepared:
     last: list[Leaf] = field(default_factory=list)
     #: The number of blocks that copy nothing.
     alone: int = field(init=False)
-    #: The pieces that are copied, in rounds, each with the positions of its work and fetch.
+    #: The pieces that are copied, in rounds, each with the positions of its work and fetch; and of
+    #: each work the position of the last one.
     copies: list[tuple[int, int, Piece]] = field(init=False)
+    ends: dict[int, int] = field(init=False)
     #: The GPUs whose parts are copied by others, or beside their own work.
     marked: list[int] = field(init=False)
 
@@ -133,10 +153,37 @@ class Prepared:
             for n in work.copied
             for piece in work.fetches[n].pieces
         ]
-        count = 1 + max((max(x[2].owner, self.works[x[0]].device) for x in copies), default=0)
-        self.copies = sorted(copies, key=lambda x: (x[2].owner - self.works[x[0]].device) % count)
+        devices = 1 + max((max(x[2].owner, self.works[x[0]].device) for x in copies), default=0)
+        before: Counter[tuple[int, int]] = Counter()
+        turn = []
+        for work in self.works:
+            turn.append(before[work.device, work.lane])
+            before[work.device, work.lane] += bool(work.copied)
+
+        def order(copy: tuple[int, int, Piece]) -> tuple[int, int]:
+            return turn[copy[0]], (copy[2].owner - self.works[copy[0]].device - 1) % devices
+
+        self.copies = sorted(copies, key=order)
+        self.ends = {k: place for place, (k, *_) in enumerate(self.copies)}
         beside = {w.device for w in self.works if w.lane == BESIDE}
         self.marked = sorted(beside.union(*(w.sources for w in self.works)))
+        self.replays: dict[int, Callable[..., DeviceArray]] = {}
+
+    def run(
+        self, device: int, buffers: Sequence[DeviceArray], numbers: Sequence[object],
+        into: Sequence[DeviceArray] | None = None,
+    ) -> Sequence[DeviceArray]:  # fmt: skip
+        """Queue the program on the current GPU, the `device`-th; its results, in the arrays `into`
+        where that is possible."""
+        replay = self.replays.get(device)
+        found = None if replay is None else replay(*buffers, *numbers, into=into)
+        if found is not None:
+            return found if isinstance(found, tuple) else (found,)
+        made: Sequence[DeviceArray] = self.program.execute(buffers, numbers)
+        again = self.program.executable.calls.here().replay([*buffers, *numbers], buffers, numbers)
+        if again is not None:
+            self.replays[device] = again
+        return made
 
 
 class Schedule:
@@ -172,13 +219,15 @@ class Schedule:
         for task in tasks(blocks, chunks):
             block = 0 if cut is None or cut.dimension is None else task.place[cut.dimension]
             device = self._device(task, stage, cut, block)
-            beside = cut is not None and block > 0 and cut.chunk[block] == cut.chunk[block - 1]
+            beside = cut is not None and cut.beside and block != cut.chunk.index(cut.chunk[block])
+            within = beside or (cut is not None and cut.pieces > 1)
             stored = []
-            for k, result in enumerate(blocks.results):
-                part, box = self._place(result.axes, block, beside)
+            for k, (result, leaf) in enumerate(zip(blocks.results, stage.leaves, strict=True)):
+                part, box = self._place(result.axes, block, within)
                 if not beside:
                     owners[k][part] = device
-                stored.append(Stored(part, box, _plain(task.block.kept[k])))
+                shape = _part_shape(part, self.plan.chunks[leaf])
+                stored.append(Stored(part, box, shape, _plain(task.block.kept[k])))
             fetches = tuple(
                 self._fetch(stage, task, k, device, chunks[k]) for k in range(len(blocks.buffers))
             )
@@ -216,8 +265,8 @@ class Schedule:
         return weights.index(most)
 
     @staticmethod
-    def _place(axes: Sequence[Axis | None], block: int, beside: bool) -> tuple[int, Box | None]:
-        """The part that a block computes, and the box of it that it replaces."""
+    def _place(axes: Sequence[Axis | None], block: int, within: bool) -> tuple[int, Box | None]:
+        """The part that a block computes, and, `within` one, the box of it."""
         part, box = 0, list[slice]()
         for axis in axes:
             if axis is None or axis.count == 1:
@@ -227,7 +276,7 @@ class Schedule:
             first = edges(axis.sizes)[part]
             start, stop = int(axis.start.reshape(-1)[block]), int(axis.stop.reshape(-1)[block])
             box.append(slice(start - first, stop - first))
-        return part, tuple(box) if beside else None
+        return part, tuple(box) if within else None
 
     def _fetch(self, stage: Stage, task: Task, k: int, device: int, grid: Chunks) -> Fetch:
         buffer, cuts, used = stage.blocks.buffers[k], task.block.cuts[k], task.chunks[k]
@@ -278,20 +327,20 @@ class Schedule:
             with peers.on(device):
                 marks[device] = peers.mark()
         made = [
-            Parts(self.plan.chunks[x], self.owners[x], [None] * len(self.owners[x]))
+            Parts(self.plan.chunks[x], self.owners[x], [None] * len(self.owners[x]), x.type.numpy)
             for x in stage.leaves
         ]
         copied: dict[tuple[int, int], DeviceArray] = {}
-        read: list[tuple[Work, DeviceArray]] = []
+        arrived: dict[int, DeviceArray] = {}
         beside: list[tuple[Work, Sequence[DeviceArray], DeviceArray]] = []
         for k, work in enumerate(stage.works):
             if k == stage.alone:
-                copied = self._copied(stage, peers, held, copies, marks)
+                copied, arrived = self._copied(stage, peers, held, copies, marks)
             with peers.on(work.device, work.lane):
                 if work.lane == BESIDE and k < stage.alone:
                     peers.follow(marks[work.device])
-                if work.sources:
-                    read.append((work, peers.mark()))
+                if work.lane != work.lane_of_copies:
+                    peers.follow(arrived[k])
                 buffers = [
                     self._buffer(f, copied.get((k, n)), held[f.leaf])
                     for n, f in enumerate(work.fetches)
@@ -299,12 +348,21 @@ class Schedule:
                 numbers = list(work.numbers)
                 for n, position in stage.given:
                     numbers[n] = params[position]
-                found = stage.program.execute(buffers, numbers)
                 if work.lane == BESIDE:
-                    beside.append((work, found, peers.mark()))
+                    beside.append((work, stage.run(work.device, buffers, numbers), peers.mark()))
                     continue
-                for parts, array, stored in zip(made, found, work.stored, strict=True):
-                    parts.arrays[stored.part] = array if stored.kept is None else array[stored.kept]
+                into = None
+                if any(s.box is not None for s in work.stored):
+                    into = [_box_of(p, s, peers) for p, s in zip(made, work.stored, strict=True)]
+                found = stage.run(work.device, buffers, numbers, into)
+                for n, (parts, array, stored) in enumerate(
+                    zip(made, found, work.stored, strict=True)
+                ):
+                    part = array if stored.kept is None else array[stored.kept]
+                    if into is None:
+                        parts.arrays[stored.part] = part
+                    elif array is not into[n]:
+                        peers.copy(into[n], part)
         for work, found, mark in beside:
             with peers.on(work.device):
                 peers.follow(mark)
@@ -312,7 +370,7 @@ class Schedule:
                     part = array if stored.kept is None else array[stored.kept]
                     peers.copy(parts.arrays[stored.part][stored.box], part)
         for device in stage.marked:
-            after = [mark for work, mark in read if device in work.sources]
+            after = [m for k, m in arrived.items() if device in stage.works[k].sources]
             if after:
                 with peers.on(device):
                     for mark in after:
@@ -323,18 +381,22 @@ class Schedule:
     def _copied(
         stage: Prepared, peers: Peers, held: Mapping[Leaf, Parts],
         shared: dict[tuple[Leaf, int], DeviceArray], marks: Mapping[int, DeviceArray],
-    ) -> dict[tuple[int, int], DeviceArray]:  # fmt: skip
-        """Queue the copies of a stage; the buffers, by the positions of their work and fetch.
+    ) -> tuple[dict[tuple[int, int], DeviceArray], dict[int, DeviceArray]]:  # fmt: skip
+        """Queue the copies of a stage: the buffers, by the positions of their work and fetch, and
+        for each work the mark after its copies.
 
-        `shared`: the buffers that all work on a GPU gets.  What a main queue needs of its own GPU
-        is copied beside what it needs of others.
+        `shared`: the buffers that all work on a GPU gets.
         """
         made: dict[tuple[int, int], DeviceArray] = {}
         new: set[tuple[int, int]] = set()
+        following: dict[tuple[int, int], dict[int, None]] = {}
         for k, work in enumerate(stage.works[stage.alone :], stage.alone):
+            lane = work.lane_of_copies
+            needed = following.setdefault((work.device, lane), {})
+            needed.update(dict.fromkeys(work.sources))
             with peers.on(work.device, work.lane):
-                for source in {work.device, *work.sources} if work.lane == BESIDE else work.sources:
-                    peers.follow(marks[source])
+                if work.lane == BESIDE:
+                    needed[work.device] = None
                 for n in work.copied:
                     fetch, key = work.fetches[n], (work.fetches[n].leaf, work.device)
                     all_get = fetch.shared and work.lane == MAIN
@@ -345,30 +407,33 @@ class Schedule:
                         if all_get:
                             shared[key] = array
                     made[k, n] = array
-        own: dict[int, DeviceArray] = {}
-        for k, n, piece in stage.copies:
-            if (k, n) not in new:
-                continue
-            work = stage.works[k]
-            lane = work.lane
-            if piece.owner == work.device and lane == MAIN:
-                lane = BESIDE
-                with peers.on(work.device):
+        for (device, lane), sources in following.items():
+            allocated = None
+            if any(w.device == device and w.lane != lane == w.lane_of_copies
+                   for w in stage.works[stage.alone :]):  # fmt: skip
+                with peers.on(device):
                     allocated = peers.mark()
-                with peers.on(work.device, BESIDE):
+            with peers.on(device, lane):
+                if allocated is not None:
                     peers.follow(allocated)
-            with peers.on(work.device, lane):
+                for source in sources:
+                    peers.follow(marks[source])
+        arrived: dict[int, DeviceArray] = {}
+        for place, (k, n, piece) in enumerate(stage.copies):
+            work = stage.works[k]
+            last = place == stage.ends[k] and bool(work.sources)
+            lane = work.lane if piece.owner == work.device else work.lane_of_copies
+            if (k, n) in new:
                 target, source = made[k, n], held[work.fetches[n].leaf].arrays[piece.part]
-                peers.copy(
-                    target[piece.target] if piece.target else target,
-                    source[piece.source] if piece.source else source,
-                )
-                if lane != work.lane:
-                    own[work.device] = peers.mark()
-        for device, mark in own.items():
-            with peers.on(device):
-                peers.follow(mark)
-        return made
+                with peers.on(work.device, lane):
+                    peers.copy(
+                        target[piece.target] if piece.target else target,
+                        source[piece.source] if piece.source else source,
+                    )
+            if last:
+                with peers.on(work.device, work.lane_of_copies):
+                    arrived[k] = peers.mark()
+        return made, arrived
 
     @staticmethod
     def _buffer(fetch: Fetch, copied: DeviceArray | None, parts: Parts) -> DeviceArray:
@@ -380,6 +445,22 @@ class Schedule:
             if any(s != slice(None) for s in piece.source):
                 made = made[piece.source]
         return made if fetch.flat is None else made.reshape(-1)[fetch.flat]
+
+
+def _box_of(parts: Parts, stored: Stored, peers: Peers) -> DeviceArray:
+    """The box of a part that a block computes; the first one to do so makes the part."""
+    if parts.arrays[stored.part] is None:
+        parts.arrays[stored.part] = peers.empty(stored.shape, parts.dtype)
+    return parts.arrays[stored.part][stored.box]
+
+
+def _part_shape(part: int, grid: Chunks) -> tuple[int, ...]:
+    """The extents of a part."""
+    shape = []
+    for sizes in reversed(grid):
+        part, k = divmod(part, len(sizes))
+        shape.append(sizes[k])
+    return tuple(reversed(shape))
 
 
 def _number(place: Sequence[int], grid: Chunks) -> int:

@@ -20,6 +20,7 @@ from tests.backend.dask.test_arrays import PROGRAMS as OF_DASK
 from tests.backend.dask.test_arrays import flat, matrix
 from tests.conformance.fuzz.drawing import draw
 from tests.conformance.fuzz.program import Program
+from treadle.backend.cuda.several import engine, running
 from treadle.backend.cuda.several.peers import MAIN
 from treadle.skeletons.lower.fold import gpu_columns as fold_columns
 from treadle.skeletons.lower.fold import gpu_rows
@@ -209,6 +210,26 @@ for line in sys.stdin:
         assert jax.ask(total, 6, 4) == "the process ended"
     finally:
         jax.stop()
+
+
+@pytest.mark.parametrize("name", ["transpose", "reshape", "strides", "roll", "product of all"])
+def test_blocks_in_pieces(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What gets much of other GPUs is computed while more of it is copied, but not copied twice."""
+    blocks, moved = list[int](), list[int]()
+    for pipelined in (1 << 62, 1):
+        monkeypatch.setattr(engine, "PIPELINED", pipelined)
+        monkeypatch.setattr(running, "LARGE", pipelined)
+        check(PROGRAMS[name], 3, matrix((37, 53)), seed=pipelined)
+        with pretended(3) as machine:
+            u = td.shard(matrix((37, 53)), 3)
+            before = machine.moved
+            found = td.jit(PROGRAMS[name], backend="cuda", devices=3)(u)
+            np.asarray(found)
+            assert len(found.parts) <= 3
+            blocks.append(len(machine.ran))
+            moved.append(machine.moved - before)
+    assert moved[0] == moved[1]
+    assert blocks[1] == (4 if name == "transpose" else 1) * blocks[0]
 
 
 def test_only_halos_are_moved() -> None:

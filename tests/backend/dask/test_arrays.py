@@ -54,6 +54,9 @@ PROGRAMS: dict[str, Callable[..., Any]] = {
     "roll": lambda a: td.roll(a, 3, axis=0) - td.roll(a, -5, axis=1),
     "gather": lambda a: a[td.argsort(a[:, 0])],
     "rows": lambda a: a.sum(axis=1),
+    "loops inside": lambda a: td.iterate(
+        3, lambda u: td.iterate(2, lambda v: v + td.cumsum(v, axis=1), u) * np.float32(0.5), a
+    ),
     "columns": lambda a: a.sum(axis=0),
     "total": lambda a: a.sum(),
     "mean": lambda a: (a - td.mean(a, axis=0)) / td.std(a, axis=0),
