@@ -2,11 +2,12 @@
 
     python -m benchmarks.gpus [--quick] [--only NAME] [--budget 200] [--out FILE.json]
 
-For every program: seconds of a call on arrays that stay on the GPUs, on one GPU, on all counts of
-GPUs that there are, and what the model of several GPUs predicts from the time on one and from the
-rate at which all GPUs exchange data, measured in the same run.  Results on several GPUs are
-compared with those on one, bit by bit.  Writes JSON, a table in Markdown, and a picture, the
-first two after each program.
+For every program: seconds of a call on arrays that stay on the GPUs, on one GPU and on all counts
+of GPUs that there are, and what the model of several GPUs predicts from the time on one and from
+what is measured in the same run: the rate at which all GPUs exchange data, and what calls on next
+to no data take.  More GPUs than there are, up to 8, have the prediction only.  Results on several
+GPUs are compared with those on one, bit by bit.  Writes JSON, a table in Markdown, and a picture,
+the first two after each program.
 
 JAX, if it is installed, measures each program after treadle, in a process of its own.  If it gives
 no result within `--patience` seconds, which include the time to compile, the process is ended, and
@@ -38,8 +39,10 @@ import numpy as np
 
 import treadle as td
 from benchmarks import provenance
+from treadle.backend.blocks.loops import iterations
 from treadle.backend.cuda import executable
-from treadle.backend.cuda.several.engine import ELEMENT, EXCHANGE, QUEUE
+from treadle.backend.cuda.several.engine import ELEMENT, EXCHANGE, PIECES, QUEUE, engine
+from treadle.dsl.process.configuration import settings
 
 HERE = Path(__file__).resolve().parent
 PACKAGES = ("treadle", "numpy", "cupy-cuda13x", "cupy-cuda12x", "cuda-core", "jax", "jaxlib")
@@ -62,23 +65,50 @@ def counts(a: Any) -> Any:
     return td.bincount(td.cast(a * np.float32(BINS), td.int32).ravel(), length=BINS)
 
 
-def sharing_of_loop(n: int, d: int, one: float, rate: float, columns: int = 0) -> float:
+@dataclass(frozen=True)
+class Model:
+    """What the machine does, by numbers of GPUs; between and beyond those that were measured, what
+    lies on a line through two of them.
+
+    `memory`: bytes per second that one GPU reads; `exchange`: that each gets from all others at
+    once; `call`: seconds of a call on next to no data; `gather`: of one whose results one GPU
+    combines.
+    """
+
+    memory: float
+    exchange: dict[int, float]
+    call: dict[int, float]
+    gather: dict[int, float]
+
+    def at(self, what: dict[int, float], d: int) -> float:
+        """A number for `d` GPUs."""
+        if d in what or len(what) < 2:
+            return what.get(d, next(iter(what.values()), 1e12))
+        *_, low, high = sorted(what)
+        return what[low] + (d - low) * (what[high] - what[low]) / (high - low)
+
+    def rate(self, d: int) -> float:
+        """Bytes per second that each of `d` GPUs gets."""
+        return self.exchange.get(d) or min(self.exchange.values(), default=1e12)
+
+
+def sharing_of_loop(n: int, d: int, one: float, model: Model, columns: int = 0) -> float:
     """The model of `blocks/loops.py`: what is computed twice, and exchanges between windows."""
     if d == 1:
         return one
-    rows = n / d
-    work = rows * (columns or n) * ELEMENT
-    steps = int(((d * QUEUE + EXCHANGE) * rows / (6 * work)) ** 0.5)
-    windows = -(-ITERATIONS // max(1, min(steps, ITERATIONS)))
-    more = 6 * -(-ITERATIONS // windows) / rows
-    return max(one / d * (1 + more), windows * d * QUEUE) + windows * EXCHANGE
+    rows = n // d
+    host = engine(settings(), d, 1 << 36)
+    steps = iterations(ITERATIONS, rows, rows * (columns or n) * ELEMENT, 6 / rows, host)
+    windows = -(-ITERATIONS // steps)
+    work = one / d * (1 + 6 * steps / rows)
+    return max(work + windows * EXCHANGE, windows * d * QUEUE) + model.at(model.call, d)
 
 
 @dataclass(frozen=True)
 class Work:
     """A program of float32 arrays of n × n elements, or of n.
 
-    `predicted(n, d, seconds on one GPU, bytes per second)`; `weak`: the extents of d GPUs, if not
+    `predicted(n, d, seconds on one GPU, model)`; `weak`: the extents of d GPUs, if not
     those of one; `exact`: whether the bits must be those of one GPU.
     """
 
@@ -88,7 +118,7 @@ class Work:
     n: int
     quick: int
     tiny: int
-    predicted: Callable[[int, int, float, float], float]
+    predicted: Callable[[int, int, float, Model], float]
     by_jax: str
     weak: bool = False
     exact: bool = True
@@ -112,31 +142,41 @@ def line(n: int) -> list[tuple[int, ...]]:
     return [(n,)]
 
 
-def _alone(n: int, d: int, one: float, rate: float) -> float:
-    return one / d + (EXCHANGE + d * QUEUE / 4 if d > 1 else 0)
+def _alone(n: int, d: int, one: float, model: Model) -> float:
+    return one if d == 1 else one / d + model.at(model.call, d)
 
 
-def _twice(n: int, d: int, one: float, rate: float) -> float:
-    """A scan along the cut axis: what it reads is read twice, and written once."""
-    return one if d == 1 else 1.5 * one / d + 2 * EXCHANGE + d * QUEUE
+def _gathered(n: int, d: int, one: float, model: Model) -> float:
+    return one if d == 1 else one / d + model.at(model.gather, d)
 
 
-def _all_to_all(n: int, d: int, one: float, rate: float) -> float:
+def _twice(n: int, d: int, one: float, model: Model) -> float:
+    """A scan along the cut axis: elements are read for the totals of parts, and again."""
+    if d == 1:
+        return one
+    read = 4 * n / d / model.memory
+    return read + one / d + model.at(model.gather, d) + model.at(model.call, d)
+
+
+def _all_to_all(n: int, d: int, one: float, model: Model) -> float:
+    """All but the last piece is computed while others are copied."""
+    if d == 1:
+        return one
     moved = 4 * n * n / d * (d - 1) / d
-    return one / d + (moved / rate + EXCHANGE + d * QUEUE if d > 1 else 0)
+    return moved / model.rate(d) + one / d / PIECES + model.at(model.call, d)
 
 
-def _product(n: int, d: int, one: float, rate: float) -> float:
-    return one / d + (4 * n * n * (d - 1) / d / rate + EXCHANGE if d > 1 else 0)
+def _product(n: int, d: int, one: float, model: Model) -> float:
+    return one if d == 1 else one / d + 4 * n * n * (d - 1) / d / model.rate(d)
 
 
 WORKS = (
     Work("stencil loop", heat, square, 16384, 4096, 48, sharing_of_loop, "heat"),
     Work("stencil loop, weak", heat, square, 16384, 4096, 48,
-         lambda n, d, one, rate: sharing_of_loop(n * d, d, one * d, rate, n), "heat", weak=True),
-    Work("sum", td.sum, square, 32768, 8192, 160, _alone, "sum"),
+         lambda n, d, one, model: sharing_of_loop(n * d, d, one * d, model, n), "heat", weak=True),
+    Work("sum", td.sum, square, 32768, 8192, 160, _gathered, "sum"),
     Work("sums of rows", lambda a: td.sum(a, axis=1), square, 32768, 8192, 48, _alone, "rows"),
-    Work("histogram", counts, square, 32768, 8192, 48, _alone, "histogram"),
+    Work("histogram", counts, square, 32768, 8192, 48, _gathered, "histogram"),
     Work("scan of integers", td.cumsum, line, 1 << 30, 1 << 26, 3000, _twice, "scan",
          type=np.int32),
     Work("scans of rows", lambda a: td.cumsum(a, axis=1), square, 32768, 8192, 48, _alone,
@@ -146,7 +186,7 @@ WORKS = (
          _product, "product", exact=False),
     Work("product, one Strassen level", lambda a, b: td.strassen(a, b, levels=1), two, 32768, 4096,
          32, _product, "", exact=False),
-    Work("stencil loop, large", heat, square, 65536, 8192, 64, sharing_of_loop, "heat"),
+    Work("stencil loop, large", heat, square, 65536, 8192, 64, sharing_of_loop, ""),
 )  # fmt: skip
 
 
@@ -216,13 +256,11 @@ def exchange(d: int, size: int) -> float:
             targets.append([peers.empty(part[1], part[0]) for _ in range(d)])
 
     def once() -> None:
-        marks = []
-        for k in range(d):
-            with peers.on(k):
-                for j in range(1, d):
+        for j in range(1, d):  # in rounds, as running.py
+            for k in range(d):
+                with peers.on(k):
                     other = (k + j) % d
                     peers.copy(targets[k][other], sources[other][k])
-                marks.append(peers.mark())
         for k in range(d):
             with peers.on(k):
                 peers.wait()
@@ -247,7 +285,26 @@ class Line:
     error: str = ""
 
 
-def measured(work: Work, n: int, counted: Sequence[int], rates: dict[int, float], budget: float,
+def model_of(counted: Sequence[int], tiny: bool) -> Model:
+    """What the machine does, measured."""
+
+    def call(f: Callable[[Any], Any], d: int, size: int) -> float:
+        (given,) = data(replace(WORKS[2], shapes=line), size, d)
+        compiled = td.jit(f, backend="cuda", devices=d)
+        found = min(seconds(lambda: compiled(given).wait(), 0.0 if tiny else 0.05))
+        _free(d)
+        return found
+
+    few, many = (1 << 10, 1 << 10) if tiny else (1 << 18, 1 << 28)
+    return Model(
+        4 * many / call(td.sum, 1, many),
+        {d: exchange(d, 1 << 16 if tiny else 1 << 30) for d in counted if d > 1},
+        {d: call(lambda a: a + a, d, few) for d in counted},
+        {d: call(td.sum, d, few * d) for d in counted},
+    )
+
+
+def measured(work: Work, n: int, counted: Sequence[int], model: Model, budget: float,
              left: Callable[[], float]) -> list[Line]:  # fmt: skip
     """A program on every number of GPUs, `budget` seconds each."""
     lines: list[Line] = []
@@ -280,7 +337,7 @@ def measured(work: Work, n: int, counted: Sequence[int], rates: dict[int, float]
                     d,
                     min(times),
                     median(times),
-                    work.predicted(n, d, one, rates.get(d, 1e12)),
+                    work.predicted(n, d, one, model),
                     factor,
                     same,
                 )
@@ -430,7 +487,16 @@ def table(report: dict[str, Any]) -> str:
     """The report in Markdown."""
     rows = ["| program | extents | GPUs | ms | predicted | speed-up | bits of one GPU | JAX, ms |",
             "| --- | --- | --- | --- | --- | --- | --- | --- |"]  # fmt: skip
-    for x in report["lines"]:
+    order = list(dict.fromkeys(x["work"] for x in report["lines"]))
+    every = sorted([*report["lines"], *report.get("predicted", ())],
+                   key=lambda x: (order.index(x["work"]), x["devices"]))  # fmt: skip
+    for x in every:
+        if "seconds" not in x:
+            rows.append(
+                f"| {x['work']} | {x['n']:,} | {x['devices']} | not measured | "
+                f"{x['predicted'] * 1e3:.2f} | predicted: {x['speedup']:.2f} × | | |"
+            )
+            continue
         if x["error"]:
             rows.append(f"| {x['work']} | {x['n']:,} | {x['devices']} | {x['error']} | | | | |")
             continue
@@ -520,8 +586,9 @@ def main(argv: list[str] | None = None) -> int:
     counted = [d for d in COUNTS if d <= (options.most or there) and d <= there]
     works = [w for w in WORKS if not options.only or any(o in w.name for o in options.only)]
     sizes = {w.name: w.tiny if options.tiny else w.quick if options.quick else w.n for w in works}
-    rates = {d: exchange(d, 1 << 16 if options.tiny else 1 << 30) for d in counted if d > 1}
+    model = model_of(counted, options.tiny)
     lines: list[Line] = []
+    more: list[dict[str, Any]] = []
     jax = Jax(options.patience)
 
     def left() -> float:
@@ -531,8 +598,8 @@ def main(argv: list[str] | None = None) -> int:
         report = {
             "date": datetime.now(UTC).date().isoformat(), "device": device,
             "budget": options.budget, "took": perf_counter() - started,
-            "versions": provenance.versions(PACKAGES), **provenance.commit(), "exchange": rates,
-            "lines": [vars(x) for x in lines],
+            "versions": provenance.versions(PACKAGES), **provenance.commit(), **vars(model),
+            "lines": [vars(x) for x in lines], "predicted": more,
         }  # fmt: skip
         if options.out:
             options.out.parent.mkdir(parents=True, exist_ok=True)
@@ -541,7 +608,7 @@ def main(argv: list[str] | None = None) -> int:
         return report
 
     for work in works:
-        made = measured(work, sizes[work.name], counted, rates, 0.0 if options.tiny else 0.4, left)
+        made = measured(work, sizes[work.name], counted, model, 0.0 if options.tiny else 0.4, left)
         for line in made:
             if not options.no_jax and left() > 0:
                 none = any(isinstance(x.jax, str) for x in made)  # nor on more GPUs
@@ -550,6 +617,12 @@ def main(argv: list[str] | None = None) -> int:
                   f"(predicted {line.predicted * 1e3:10.3f}) {line.speedup:5.2f} × "
                   f"{line.same_bits} JAX {line.jax} {line.error}", flush=True)  # fmt: skip
         lines += made
+        one = made[0].seconds if made else 0.0
+        for d in [d for d in COUNTS if d > max(counted) and one]:
+            found = work.predicted(sizes[work.name], d, one, model)
+            speed = one / found * (d if work.weak else 1)
+            more.append({"work": work.name, "n": sizes[work.name], "devices": d,
+                         "predicted": found, "speedup": speed})  # fmt: skip
         write()
     jax.stop()
     report = write()
