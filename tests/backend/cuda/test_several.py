@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -291,6 +293,22 @@ def test_other_programs_take_arrays_in_parts() -> None:
         assert (td.run(td.use(u) * 2, backend="reference") == a * 2).all()
         found = td.jit(lambda a: a + 1, backend="cuda")(u)
         assert (machine.devices[0].download(found) == a + 1).all()
+
+
+def test_the_conformance_suite_runs_on_several() -> None:
+    """`TREADLE_TEST_DEVICES`: programs run in parts, and those without a rule are skipped."""
+    here = Path(__file__).parents[2] / "conformance"
+    chosen = [
+        f"{here}/test_folds.py::test_typed_init_and_epilogue",
+        f"{here}/test_permute.py::test_bincount[cuda-emulated-int8]",
+    ]
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-n0", "-rs", "-p", "no:cacheprovider", *chosen],
+        env={**os.environ, "TREADLE_TEST_DEVICES": "3", "TREADLE_TEST_BACKENDS": "cuda-emulated"},
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout
+    assert "passed" in done.stdout and "refused on 3 GPUs: " in done.stdout
 
 
 @pytest.mark.parametrize("devices", [0, [], [1, 1], True, "two", [-1], 1.5])
