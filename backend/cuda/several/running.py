@@ -389,14 +389,13 @@ class Schedule:
         """
         made: dict[tuple[int, int], DeviceArray] = {}
         new: set[tuple[int, int]] = set()
-        following: dict[tuple[int, int], dict[int, None]] = {}
+        followed: set[tuple[int, int, int]] = set()  # a GPU, its queue, and the GPU of the mark
+        large: dict[int, None] = {}
         for k, work in enumerate(stage.works[stage.alone :], stage.alone):
-            lane = work.lane_of_copies
-            needed = following.setdefault((work.device, lane), {})
-            needed.update(dict.fromkeys(work.sources))
             with peers.on(work.device, work.lane):
-                if work.lane == BESIDE:
-                    needed[work.device] = None
+                if work.lane == BESIDE and (work.device, BESIDE, work.device) not in followed:
+                    followed.add((work.device, BESIDE, work.device))
+                    peers.follow(marks[work.device])
                 for n in work.copied:
                     fetch, key = work.fetches[n], (work.fetches[n].leaf, work.device)
                     all_get = fetch.shared and work.lane == MAIN
@@ -407,17 +406,13 @@ class Schedule:
                         if all_get:
                             shared[key] = array
                     made[k, n] = array
-        for (device, lane), sources in following.items():
-            allocated = None
-            if any(w.device == device and w.lane != lane == w.lane_of_copies
-                   for w in stage.works[stage.alone :]):  # fmt: skip
-                with peers.on(device):
-                    allocated = peers.mark()
-            with peers.on(device, lane):
-                if allocated is not None:
-                    peers.follow(allocated)
-                for source in sources:
-                    peers.follow(marks[source])
+            if work.lane != work.lane_of_copies:
+                large[work.device] = None
+        for device in large:  # before its main queue made room, other arrays may have been there
+            with peers.on(device):
+                allocated = peers.mark()
+            with peers.on(device, BESIDE):
+                peers.follow(allocated)
         arrived: dict[int, DeviceArray] = {}
         for place, (k, n, piece) in enumerate(stage.copies):
             work = stage.works[k]
@@ -425,7 +420,11 @@ class Schedule:
             lane = work.lane if piece.owner == work.device else work.lane_of_copies
             if (k, n) in new:
                 target, source = made[k, n], held[work.fetches[n].leaf].arrays[piece.part]
+                follows = work.device, lane, piece.owner
                 with peers.on(work.device, lane):
+                    if piece.owner != work.device and follows not in followed:
+                        followed.add(follows)
+                        peers.follow(marks[piece.owner])
                     peers.copy(
                         target[piece.target] if piece.target else target,
                         source[piece.source] if piece.source else source,
