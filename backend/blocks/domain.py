@@ -177,7 +177,10 @@ class Spans:
             return e in self.counters and self.known.number(self.counters[e]) is not None
         if isinstance(e, Index):
             return e.axis in self.axes
-        return isinstance(e, Const) or self.known.number(e) is not None
+        if isinstance(e, Const) and not e.type.is_integer:
+            return True
+        number = self.known.number(e)
+        return number is not None and -(1 << 63) <= number < 1 << 63
 
     def _leaf(self, e: Expr) -> tuple[Numbers, Numbers]:
         if isinstance(e, Index):

@@ -17,6 +17,7 @@ import numpy as np
 from treadle.dsl.analysis.combines import identities, is_commutative
 from treadle.dsl.errors import DistributionError
 from treadle.dsl.expr import Cond, Expr, Extent, Index, Param, Proj, Read, constant, substitute
+from treadle.dsl.frontend.standard import MOST_AXES
 from treadle.dsl.graph import (
     ArrayLoop,
     Barrier,
@@ -316,6 +317,7 @@ class Planner:
             for n in body:
                 made = builder.over(n, builder)
                 builder.nodes[n] = made
+                verify_checks(made.checks, self._checked)
                 if n in own:
                     self._place(made)
                     self.outside.add(made)
@@ -574,6 +576,8 @@ class Planner:
             raise NoRule("its source is one block")
         if any(a.before or a.after for a in axes):
             raise NoRule("it scatters elements of a stencil")
+        if len(node.defaults[0].shape) + len(axes) > MOST_AXES:
+            raise NoRule(f"with the axis of blocks its result has more than {MOST_AXES} axes")
         blocks = local.blocks(self.program.params)
         size = sum(prod(r.shape) * r.type.numpy.itemsize for r in blocks.results)
         if size > SMALL:

@@ -12,6 +12,7 @@ from functools import cache
 
 import ml_dtypes
 import numpy as np
+import pytest
 
 import treadle as td
 from treadle.driver.program import Program
@@ -153,6 +154,17 @@ def devices() -> int | None:
     that is not asked for by number."""
     wanted = os.environ.get("TREADLE_TEST_DEVICES", "")
     return int(wanted) if wanted else None
+
+
+def not_in_parts(reason: str, emulated: bool = False):
+    """Marks a test that is not about several GPUs, or, `emulated`, not about emulated ones."""
+    several = devices() is not None and (not emulated or bool(emulation()))
+    return pytest.mark.skipif(several, reason=f"on several GPUs: {reason}")
+
+
+#: The queues of emulated GPUs do not run before somebody waits for them, nor for two threads.
+AT_ONCE = "a function of the user's runs before what it is given is computed"
+THREADS = "the emulated queues are for one thread"
 
 
 def first_line(error: Exception) -> str:

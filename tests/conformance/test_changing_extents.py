@@ -11,6 +11,8 @@ import pytest
 import treadle as td
 from treadle.backend.runtime import steps
 
+from .helpers import not_in_parts
+
 Pair = tuple[Callable[..., Any], Callable[..., Any]]
 COUNTS = (0, 1, 2, 9)
 
@@ -293,6 +295,7 @@ def test_random_bodies(seed: int) -> None:
             np.testing.assert_allclose(summed(x, n), want.sum(), rtol=1e-12)
 
 
+@not_in_parts("every iteration is planned")
 @pytest.mark.parametrize("program", ["counter", "state"])
 def test_nothing_is_planned_anew_in_an_iteration(backend: str, program: str) -> None:
     """Kernels are made for the program, not for the extents of an iteration."""

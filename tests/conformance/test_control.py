@@ -9,7 +9,7 @@ import pytest
 
 import treadle as td
 
-from .helpers import EXTENTS, assert_same, small, wide
+from .helpers import AT_ONCE, EXTENTS, assert_same, not_in_parts, small, wide
 
 
 @pytest.mark.parametrize("n", EXTENTS)
@@ -677,6 +677,7 @@ def test_conds_that_change_an_extent_in_a_turn(backend):
     assert_same(f(x, x[1:]), x[1:])
 
 
+@not_in_parts(AT_ONCE, emulated=True)
 def test_what_does_not_change_is_computed_once(backend):
     """An earlier loop, and what is the same in all iterations of a nest."""
     calls = []

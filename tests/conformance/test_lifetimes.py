@@ -11,7 +11,7 @@ import pytest
 
 import treadle as td
 
-from .helpers import assert_same, to_host
+from .helpers import AT_ONCE, THREADS, assert_same, not_in_parts, to_host
 
 N = 8
 A = np.arange(1, N + 1)
@@ -311,6 +311,7 @@ def test_an_argument_twice(backend):
     assert_same(a, A)
 
 
+@not_in_parts(THREADS, emulated=True)
 def test_threads_with_one_function(backend):
     """Each thread has its own arrays and results."""
 
@@ -344,6 +345,7 @@ def test_threads_with_one_function(backend):
     assert not failures, failures
 
 
+@not_in_parts(AT_ONCE, emulated=True)
 def test_a_program_that_a_function_of_the_users_runs(backend):
     """The same program, from inside itself, and another one."""
     depth = []
@@ -377,6 +379,7 @@ class Refused(Exception):
     pass
 
 
+@not_in_parts(AT_ONCE, emulated=True)
 @pytest.mark.parametrize("error", [Refused, KeyboardInterrupt])
 def test_after_an_error_in_the_middle(error, backend):
     """What was on its way is dropped, what was returned stays, and later calls are right."""

@@ -18,10 +18,13 @@ import pytest
 import treadle as td
 
 from .helpers import (
+    AT_ONCE,
     DTYPES,
     KNOWN_BACKENDS,
+    THREADS,
     assert_same,
     backends_report,
+    not_in_parts,
     same_bits,
     small,
     wide,
@@ -534,6 +537,7 @@ RAISING = {
 }
 
 
+@not_in_parts(AT_ONCE, emulated=True)
 def test_what_a_foreign_function_raises_comes_out(run, backend):
     pytest.importorskip("numba")
     for label, build in RAISING.items():
@@ -552,6 +556,7 @@ def test_what_a_foreign_function_raises_comes_out(run, backend):
     assert "'odd' for ((-24+0j), 13, -24.0, True)" in raised.value.__notes__[0]
 
 
+@not_in_parts(AT_ONCE, emulated=True)
 def test_a_function_that_has_raised_works_again(backend):
     pytest.importorskip("numba")
     f = td.jit(lambda a: td.map(lambda x: td.foreign(inverse, x), a), backend=backend)
@@ -797,6 +802,7 @@ def test_precision_and_other_options(backend):
     np.testing.assert_allclose(quick(a), np.exp(a), rtol=1e-3)
 
 
+@not_in_parts(THREADS, emulated=True)
 def test_threads_may_run_programs_at_once(backend):
     a = np.arange(5000)
 

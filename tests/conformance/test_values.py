@@ -15,7 +15,7 @@ import pytest
 import treadle as td
 from treadle.driver import evaluator as eager
 
-from .helpers import DTYPES, assert_same, dt, small, to_host
+from .helpers import AT_ONCE, DTYPES, assert_same, dt, not_in_parts, small, to_host
 
 
 class Point(NamedTuple):
@@ -118,6 +118,7 @@ def test_functions_of_numpy_that_treadle_lacks():
     assert isinstance(np.sum(x), td.Array)
 
 
+@not_in_parts(AT_ONCE, emulated=True)
 def test_a_value_is_computed_once_and_kept():
     a = np.arange(4.0)
     x = td.use(a) + 1
