@@ -23,8 +23,9 @@ class Engine:
     """Where the blocks of a program are computed.
 
     `name`: what errors say that they are computed on, and `instead`: what to do; `backend`: that of
-    their programs; `allowed`: bytes that a task may use; `choose`: chunks for extents of which no
-    array has any, given the extents and the bytes of an element.
+    their programs; `allowed`: bytes that a task may use, and `smaller`: what to do if it needs
+    more; `choose`: chunks for extents of which no array has any, given the extents and the bytes of
+    an element.
 
     `overhead`: seconds of a task besides those of its kernels; `queueing`: seconds that its kernels
     need at least, as it takes as long to queue those of all tasks; `element`: seconds of an
@@ -46,6 +47,7 @@ class Engine:
     allowed: int
     choose: Callable[[Sequence[int], int], Chunks]
     instead: str = "Compute this part on a NumPy array, or ask for a part of the data."
+    smaller: str = "Give the arrays smaller chunks, x.rechunk(…), or tasks more memory."
     overhead: float = TASK
     queueing: float = 0.0
     pieces: int = 1

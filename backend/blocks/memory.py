@@ -8,6 +8,7 @@ from treadle.dsl.errors import MemoryLimitExceeded
 from treadle.dsl.graph import Node
 from treadle.dsl.text import in_bytes
 
+from .engine import Engine
 from .localise import Blocks, Buffer
 
 
@@ -33,9 +34,9 @@ def projected(blocks: Blocks) -> int:
     return read + written if whole else 2 * (read + written)
 
 
-def require(blocks: Blocks, node: Node, allowed: int) -> None:
-    """Raises `MemoryLimitExceeded` for blocks that need more than `allowed` bytes."""
-    needed = projected(blocks)
+def require(blocks: Blocks, node: Node, engine: Engine) -> None:
+    """Raises `MemoryLimitExceeded` for blocks that need more bytes than a task may use."""
+    needed, allowed = projected(blocks), engine.allowed
     if needed <= allowed:
         return
     what = f"a block of {node.label}"
@@ -43,7 +44,7 @@ def require(blocks: Blocks, node: Node, allowed: int) -> None:
         what = ", ".join((str(node.label), *blocks.notes[:1], ""))[:-1]
     error = MemoryLimitExceeded(
         f"{what} needs {in_bytes(needed)}, and a task may use {in_bytes(allowed)}.",
-        hint="Give the arrays smaller chunks, x.rechunk(…), or tasks more memory.",
+        hint=engine.smaller,
         where=node.where,
     )
     error.what, error.needed = what, needed

@@ -217,7 +217,7 @@ class Planner:
                          self.plan.constants, pieces)  # fmt: skip
 
     def _add(self, blocks: Blocks, leaves: list[Leaf]) -> Stage:
-        require(blocks, blocks.node, self.engine.allowed)
+        require(blocks, blocks.node, self.engine)
         for leaf, result in zip(leaves, blocks.results, strict=True):
             self.plan.chunks[leaf] = tuple(
                 (n,) if axis is None else axis.sizes

@@ -58,7 +58,7 @@ def engine(settings: Settings, devices: int, memory: int) -> GpuEngine:
         choose=partial(chunks_of, devices), overhead=EXCHANGE, queueing=devices * QUEUE,
         element=ELEMENT, pieces=PIECES, pipelined=PIPELINED, separate=False,
         instead="Compute this part on one GPU, by a function that is compiled without devices=.",
-        single=True, beside=True,
+        smaller="Use more GPUs, devices=…, or smaller arrays.", single=True, beside=True,
     )  # fmt: skip
 
 
