@@ -46,8 +46,9 @@ from treadle.skeletons.ir import arithmetic as at
 from treadle.skeletons.lower.fold.rows import LEAVES, PARTIALS, is_exact, runs_across
 
 from . import sorting
-from .domain import Axis, Chunks, Known, edges, reads_of
+from .domain import Axis, Chunks, Known, edges, even, reads_of
 from .engine import Engine
+from .exchange import Exchange
 from .gather import Gatherer
 from .leaves import Leaves
 from .localise import Blocks, Localiser, NoRule, extents_of
@@ -62,6 +63,8 @@ UNROLLED = 20_000
 FEW = 1 << 20
 #: Bytes of an array of which chunks answer reads at indices that depend on data.
 LARGE = 4 << 20
+#: Bytes of floats from which a scatter combines them block by block, unless it is deterministic.
+MANY = 64 << 20
 #: The largest array, in bytes, of which every block of a scatter has one.
 SMALL = 16 << 20
 
@@ -555,50 +558,99 @@ class Planner:
         self._add(blocks, made)
         return made
 
-    def _constant(self, values: Sequence[int]) -> Leaf:
+    def _constant(self, values: Any) -> Leaf:
         """Numbers as an array of the plan."""
         held = np.asarray(values, np.int64)
         made = self._between(held.shape, int64)
         self.plan.constants[made] = held
-        self.plan.chunks[made] = (held.shape,)
+        self.plan.chunks[made] = tuple((n,) for n in held.shape)
         return made
 
     # --- permutes ---
 
     def _permute(self, node: Permute) -> None:
-        """A scatter that combines exactly, into a small array: one for every block, then all of
-        them together."""
-        if node.combine is None or not is_exact(node.combine) or identities(node.combine) is None:
-            raise NoRule("its result depends on the order of what it scatters")
+        """A scatter into a small array that combines exactly: one for every block, then all of them
+        together.  Others: every part of the target from the elements that go there, in order."""
+        results = [extents_of(leaf.shape, self.known, node) for leaf in node.defaults]
+        size = sum(
+            prod(n) * leaf.type.numpy.itemsize
+            for n, leaf in zip(results, node.defaults, strict=True)
+        )
+        exact = node.combine is not None and is_exact(node.combine)
+        if node.combine is None or not self._apart(node, exact) or size > SMALL:
+            self._exchanged(node, size, exact)
+            return
         local = self._local(node)
         axes = [a for a in local.axes if a.is_cut]
         if not axes:
             raise NoRule("its source is one block")
         if any(a.before or a.after for a in axes):
-            raise NoRule("it scatters elements of a stencil")
+            stored = self._elements(node)
+            read = [leaf.at(*indices(len(node.domain))) for leaf in stored]
+            rank = len(node.target)
+            again = node.with_(valid=read[0], target=tuple(read[1 : rank + 1]),
+                               values=tuple(read[rank + 1 :]))  # fmt: skip
+            self._permute(again)
+            self._takes(self.plan.stages[-1], node)
+            return
         if len(node.defaults[0].shape) + len(axes) > MOST_AXES:
             raise NoRule(f"with the axis of blocks its result has more than {MOST_AXES} axes")
-        blocks = local.blocks(self.program.params)
-        size = sum(prod(r.shape) * r.type.numpy.itemsize for r in blocks.results)
-        if size > SMALL:
-            raise NoRule(f"what it scatters into has {in_bytes(size)}, more than {in_bytes(SMALL)}")
-        partial = self._per_block(blocks, axes)
+        partial = self._per_block(local.blocks(self.program.params), axes)
         rank = len(node.defaults[0].shape)
         place = indices(rank + len(axes))
         counts = tuple(Extent(partial[0].node, rank + k) for k in range(len(axes)))
-        results = result_variables(node.values)
+        folded = result_variables(node.values)
         own = [leaf.at(*indices(rank)) for leaf in node.defaults]
-        both: dict[Expr, Expr] = dict(zip(node.combine.left, results, strict=True))
+        both: dict[Expr, Expr] = dict(zip(node.combine.left, folded, strict=True))
         both.update(zip(node.combine.right, own, strict=True))
         epilogue = substitute(node.combine.results, both)
         elements = tuple(p.at(*place) for p in partial)
-        shape = node.defaults[0].shape
         label = Label(node.label.operation, node.label.name)
         total = Fold(
-            shape, counts, elements, node.combine, None, results, epilogue,
+            node.defaults[0].shape, counts, elements, node.combine, None, folded, epilogue,
             label=label, where=node.where,
         )  # fmt: skip
         self._as(total, node)
+
+    def _apart(self, node: Permute, exact: bool) -> bool:
+        """Whether every block may combine its elements by itself: if the order does not matter, or
+        is not asked for and there are many."""
+        if node.combine is None or identities(node.combine) is None:
+            return False
+        source = prod(extents_of(node.domain, self.known, node))
+        many = source * sum(e.type.numpy.itemsize for e in node.values) > MANY
+        return exact or (many and not node.label.deterministic and is_commutative(node.combine))
+
+    def _elements(self, node: Permute, rows: bool = False) -> tuple[Leaf, ...]:
+        """What a scatter has for each of its elements, as arrays; `rows`: in at least two chunks
+        along the first axis."""
+        made = Generate(node.domain, node.per_element(), label=Label("elements"), where=node.where)
+        local = self._local(made, free=(0,) if rows else None)
+        if rows and len(local.axes[0].sizes) <= 1:
+            raise NoRule("its source is one block")
+        self._add(local.blocks(self.program.params), list(made.leaves))
+        return made.leaves
+
+    def _exchanged(self, node: Permute, size: int, exact: bool) -> None:
+        """A scatter in the order of its source, which is cut along its first axis."""
+        reason = "its result depends on the order of what it scatters" if not exact else (
+            f"what it scatters into has {in_bytes(size)}, more than {in_bytes(SMALL)}")  # fmt: skip
+        source = extents_of(node.domain, self.known, node)
+        each = sum(e.type.numpy.itemsize for e in node.values)
+        if not self.engine.exchanges or prod(source) * each + size <= min(
+            FEW, self.engine.allowed // 4
+        ):
+            raise NoRule(reason)
+        shape = extents_of(node.defaults[0].shape, self.known, node)
+        if not prod(source) or not source or not shape or not prod(shape):
+            raise NoRule(reason)
+        stored = self._elements(node, rows=True)
+        sizes = self.plan.chunks[stored[0]][0]
+        parts = self.plan.chunks[node.defaults[0]][0]
+        if len(parts) == 1:
+            parts = even(shape[0], len(sizes))
+        exchange = Exchange(node, self.known, self.engine, self._results_of, self._constant)
+        self._add(exchange.blocks(stored, source, sizes, shape, parts, exact), list(node.leaves))
 
     def _per_block(self, blocks: Blocks, axes: Sequence[Axis]) -> list[Leaf]:
         """Results that every block has, as arrays with an element per block along more axes."""

@@ -59,9 +59,9 @@ class Writer:
         """All elements of an array."""
         return self.reads(leaf, [0] * len(extents), extents)
 
-    def number(self, name: str, value: Any) -> Param:
-        made = Param(name, int64)
-        self.numbers[made] = np.asarray(value, np.int64)
+    def number(self, name: str, value: Any, type_: ScalarType = int64) -> Param:
+        made = Param(name, type_)
+        self.numbers[made] = np.asarray(value, type_.numpy)
         return made
 
     def made(self, roots: Sequence[Leaf], results: Sequence[Result], axis: Axis | None) -> Blocks:
@@ -105,24 +105,9 @@ def sort(node: Library, sizes: Sequence[int], engine: Engine, add: Add, constant
     made = library("sort_boundaries", (step,), arguments, outs)
     keys, where = add(writer.made(made.leaves, _whole(outs), None))
 
-    writer = Writer(engine, node, "sort_places")
-    run = writer.reads(runs[0], [axis.low], [axis.high])
-    number = writer.reads(constant(range(count)), [axis.numbers()], [axis.numbers() + 1])
-    arguments = [run, number, writer.all(keys, twice), writer.all(where, twice, 2)]
-    made = library("sort_places", (), arguments, [((twice, 1), int64)])
-    places = Result((twice, count), (None, axis.counting()), int64)
-    (before,) = add(writer.made(made.leaves, [places], axis))
-
-    writer = Writer(engine, node, "sort_windows")
-    arguments = [
-        writer.all(before, twice, count),
-        writer.all(constant(edges(sizes)[:-1]), count),
-        writer.all(ranks, count + 1),
-    ]
-    outs = [((count, count, 2), int64), ((count,), int64)]
-    made = library("sort_windows", (), arguments, outs)
-    windows, skipped = add(writer.made(made.leaves, _whole(outs), None))
-
+    windows, skipped = windows_of(
+        node, engine, add, constant, (runs[0], axis), (keys, where), ranks, count
+    )
     writer = Writer(engine, node, node.label.name)
     most = np.minimum(axis.high - axis.low + 2 * (count + 1) * step, total)
     parts = [writer.reads(x, [0 * most], [most], windows) for x in runs]
@@ -137,6 +122,40 @@ def sort(node: Library, sizes: Sequence[int], engine: Engine, add: Add, constant
     blocks = writer.made(last.leaves, [Result((total,), (axis,), node.outs[0].type)], axis)
     blocks.notes.append("every chunk is sorted, then each part of the result from parts of all")
     return blocks
+
+
+def windows_of(
+    node: Node,
+    engine: Engine,
+    add: Add,
+    constant: Constant,
+    run: tuple[Leaf, Axis],
+    boundaries: tuple[Leaf, Leaf],
+    ranks: Leaf,
+    parts: int,
+) -> tuple[Leaf, Leaf]:
+    """For each of some parts of a result and each run, the elements that it is made of, and how
+    many of these come before it (`sort_windows`), by boundaries of parts (`sort_boundaries`)."""
+    runs, axis = run
+    count, twice = axis.count, 2 * (parts + 1)
+    writer = Writer(engine, node, "sort_places")
+    own = writer.reads(runs, [axis.low], [axis.high])
+    number = writer.reads(constant(range(count)), [axis.numbers()], [axis.numbers() + 1])
+    keys, where = boundaries
+    arguments = [own, number, writer.all(keys, twice), writer.all(where, twice, 2)]
+    made = library("sort_places", (), arguments, [((twice, 1), int64)])
+    places = Result((twice, count), (None, axis.counting()), int64)
+    (before,) = add(writer.made(made.leaves, [places], axis))
+    writer = Writer(engine, node, "sort_windows")
+    arguments = [
+        writer.all(before, twice, count),
+        writer.all(constant(axis.start.reshape(-1)), count),
+        writer.all(ranks, parts + 1),
+    ]
+    outs = [((parts, count, 2), int64), ((parts,), int64)]
+    made = library("sort_windows", (), arguments, outs)
+    windows, skipped = add(writer.made(made.leaves, _whole(outs), None))
+    return windows, skipped
 
 
 def _runs(node: Library, given: Leaf, axis: Axis, step: int, engine: Engine, add: Add
@@ -166,4 +185,4 @@ def _whole(outs: Sequence[tuple[tuple[int, ...], ScalarType]]) -> list[Result]:
     return [Result(shape, (None,) * len(shape), type_) for shape, type_ in outs]
 
 
-__all__ = ["Writer", "library", "sort"]
+__all__ = ["Add", "Constant", "Writer", "library", "sort", "windows_of"]

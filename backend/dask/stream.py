@@ -29,7 +29,6 @@ from ..blocks.domain import Chunks
 from ..blocks.engine import Engine, cut, default_chunks
 from ..blocks.localise import Blocks
 from ..blocks.plan import Plan, Planner, Stage
-from ..blocks.program import BlockProgram
 from ..blocks.tasks import Task, count, tasks
 
 #: Blocks in memory at a time: one is read, one is computed, one is written.
@@ -131,7 +130,7 @@ class Stream:
                 for leaf in stage.leaves:
                     out = targets.get(leaf)
                     held[leaf] = self._store(leaf, folder, leaf in targets) if out is None else out
-                for _ in _computed(stage, held, self.plan):
+                for _ in _computed(stage, held, self.plan, self.memory // HELD):
                     done += 1
                     report(done, self.total)
                 for leaf in [x for x in held if last.get(x, -1) == k and x not in targets]:
@@ -172,7 +171,7 @@ def _forget(array: Any, folder: str) -> None:
         Path(name).unlink()
 
 
-def _computed(stage: Stage, held: dict[Leaf, Any], plan: Plan) -> Any:
+def _computed(stage: Stage, held: dict[Leaf, Any], plan: Plan, allowed: int) -> Any:
     """Compute the blocks of a stage, in order; yields after each."""
     blocks = stage.blocks
     program = blocks.program
@@ -189,12 +188,12 @@ def _computed(stage: Stage, held: dict[Leaf, Any], plan: Plan) -> Any:
         following = next(queue, None)
         task = following
         if task is not None:
-            pending.append(reader.submit(_read, program, task, sources, tables))
+            pending.append(reader.submit(_read, blocks, task, sources, tables, allowed))
         while task is not None:
             following = next(queue, None)
             buffers = pending.popleft().result()
             if following is not None:
-                pending.append(reader.submit(_read, program, following, sources, tables))
+                pending.append(reader.submit(_read, blocks, following, sources, tables, allowed))
             found = program.execute(buffers, task.block.numbers)
             del buffers
             while writing:
@@ -208,16 +207,25 @@ def _computed(stage: Stage, held: dict[Leaf, Any], plan: Plan) -> Any:
 
 
 def _read(
-    program: BlockProgram, task: Task, sources: Sequence[Any], tables: Sequence[Any]
+    blocks: Blocks, task: Task, sources: Sequence[Any], tables: Sequence[Any], allowed: int
 ) -> list[Any]:
-    """The buffers of a block; `tables`: of which elements some of them are made."""
-    made = []
+    """The buffers of a block; `tables`: of which elements some of them are made, which may have
+    `allowed` bytes."""
+    made, program = [], blocks.program
     for k, (given, cuts, source, table) in enumerate(
         zip(program.inputs, task.block.cuts, sources, tables, strict=True)
     ):
         pieces = len(task.chunks[k])
         if table is not None:
             windows = table[task.place[0]].tolist()
+            size = sum(high - low for low, high in windows) * given.type.numpy.itemsize
+            if size > allowed:
+                raise MemoryLimitExceeded(
+                    f"{in_bytes(size)} go to one block of the result, and a block may use "
+                    f"{in_bytes(allowed)}.",
+                    hint="Give stream more memory=, or combine elements that go to one place.",
+                    where=blocks.node.where,
+                )
             buffer = np.concatenate([source[low:high] for low, high in windows])
         elif cuts is None:
             buffer = np.array(source[...], given.type.numpy, order="C")
