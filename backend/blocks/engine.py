@@ -37,8 +37,9 @@ class Engine:
     `separate`: blocks run in other processes, to which Python functions cannot travel.  `single`:
     a kernel is cut along one axis at most, which for results is the first one.  `beside`: parts of
     an array are where they are computed, so a block is computed from the part that is there, and
-    what needs other parts by itself, beside it (`Axis.beside`).  `exchanges`: blocks can read parts
-    of arrays that earlier blocks determine (`Buffer.windows`).
+    what needs other parts by itself, beside it (`Axis.beside`).  `dynamic`: what earlier
+    blocks computed can determine which parts of arrays a block reads (`Buffer.windows`), and what
+    is computed at all (`Repeat`, `Either`).
     """
 
     name: str
@@ -56,7 +57,7 @@ class Engine:
     separate: bool = True
     single: bool = False
     beside: bool = False
-    exchanges: bool = False
+    dynamic: bool = False
 
     def leaf(self, node: Fold, count: int) -> int:
         """The elements of a leaf of a fold of `count` elements."""

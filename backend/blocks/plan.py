@@ -6,7 +6,8 @@ it from files, `cuda/several/` on several GPUs.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import pairwise, product
 from math import prod
@@ -21,6 +22,7 @@ from treadle.dsl.frontend.standard import MOST_AXES
 from treadle.dsl.graph import (
     ArrayLoop,
     Barrier,
+    Branch,
     Fold,
     Generate,
     Input,
@@ -76,13 +78,56 @@ class Stage:
     blocks: Blocks
     leaves: list[Leaf]
 
+    def uses(self) -> set[Leaf]:
+        """The arrays that are read."""
+        read = (leaf for b in self.blocks.buffers for leaf in (b.leaf, b.windows))
+        return {leaf for leaf in read if leaf is not None}
+
+
+@dataclass
+class Repeat:
+    """A loop whose number of iterations, or whose tasks, are not planned one by one: `step` has the
+    stages of an iteration, which computes `body` of `state`, and `test` those of `predicate`, which
+    tells of a state whether there is another one (None: there are `count`, numbered by `index`).
+    """
+
+    node: ArrayLoop
+    state: list[Leaf]
+    init: list[Leaf]
+    leaves: list[Leaf]
+    body: list[Leaf]
+    step: Plan
+    test: Plan
+    predicate: Leaf | None
+    count: int
+    index: Leaf | None
+
+    def uses(self) -> set[Leaf]:
+        return {*self.init, *self.step.uses(), *self.test.uses()}
+
+
+@dataclass
+class Either:
+    """Stages of which those of one side are run: of the first one if `predicate` holds."""
+
+    node: Branch
+    predicate: Leaf
+    sides: tuple[Plan, Plan]
+    #: The results of each side, and the names that those of either have.
+    results: tuple[list[Leaf], list[Leaf]]
+    leaves: list[Leaf]
+
+    def uses(self) -> set[Leaf]:
+        sides = (leaf for plan in self.sides for leaf in plan.uses())
+        return {self.predicate, *sides, *self.results[0], *self.results[1]}
+
 
 @dataclass
 class Plan:
     """The stages of a call, in order.
 
-    `stages`, the arrays `given` (with the position of their data), the `chunks` of all arrays, and
-    the results.
+    `stages`, `steering`: the loops and branches before the stage of a number; the arrays `given`
+    (with the position of their data), the `chunks` of all arrays, and the results, `roots`.
     """
 
     stages: list[Stage] = field(default_factory=list)
@@ -91,6 +136,28 @@ class Plan:
     roots: list[Leaf] = field(default_factory=list)
     #: Small arrays of numbers that stages read.
     constants: dict[Leaf, Any] = field(default_factory=dict)
+    steering: dict[int, list[Repeat | Either]] = field(default_factory=dict)
+
+    def parts(self) -> Iterator[Stage | Repeat | Either]:
+        """The stages, loops and branches, in order."""
+        for k in range(len(self.stages) + 1):
+            yield from self.steering.get(k, ())
+            yield from self.stages[k : k + 1]
+
+    def uses(self) -> set[Leaf]:
+        """The arrays that are read."""
+        return {leaf for part in self.parts() for leaf in part.uses()}
+
+    def every(self) -> Iterator[Stage]:
+        """All stages, those of loops and branches once."""
+        for part in self.parts():
+            match part:
+                case Stage():
+                    yield part
+                case Repeat():
+                    yield from (*part.test.every(), *part.step.every())
+                case Either():
+                    yield from (*part.sides[0].every(), *part.sides[1].every())
 
 
 class Planner:
@@ -152,6 +219,8 @@ class Planner:
                     self._fold(node)
                 elif isinstance(node, ArrayLoop):
                     self._loop(node)
+                elif isinstance(node, Branch) and self.engine.dynamic:
+                    self._branch(node)
                 elif isinstance(node, Scan):
                     self._scan(node)
                 elif isinstance(node, Permute):
@@ -237,7 +306,7 @@ class Planner:
     def _generate(self, node: Generate) -> None:
         """Elements, for which chunks of large arrays may answer reads at indices that depend on
         data."""
-        answered = self._gatherer().answered(node) if self.engine.exchanges else node
+        answered = self._gatherer().answered(node) if self.engine.dynamic else node
         stage = self._plain(answered)
         if answered is not node:
             self._takes(stage, node)
@@ -295,8 +364,13 @@ class Planner:
     def _unrolled(self, node: ArrayLoop, reason: NoRule) -> None:
         """Every iteration as stages of their own."""
         count = None if node.count is None else self.known.number(node.count)
-        if count is None or node.changing():
+        if node.changing() or (
+            count is None and (node.predicate is None or not self.engine.dynamic)
+        ):
             raise reason
+        if count is None:
+            self._repeated(node, 0)
+            return
         body = [
             n
             for n in inside(node, self.outside - {node})[0]
@@ -305,6 +379,9 @@ class Planner:
         own = set(topological(node.body, inside=False))  # not those of loops inside
         blocks = prod(len(sizes) for sizes in self.plan.chunks[node.init[0]])
         if count * len(body) * blocks > UNROLLED:
+            if self.engine.dynamic:
+                self._repeated(node, count)
+                return
             raise NoRule(
                 f"{reason}, and one by one its iterations would be "
                 f"{count * len(body) * blocks} tasks"
@@ -328,10 +405,97 @@ class Planner:
         for leaf, last in zip(node.leaves, state, strict=True):
             self._same(leaf, last)
 
+    # --- loops and branches that are run step by step ---
+
+    def _repeated(self, node: ArrayLoop, count: int) -> None:
+        """A loop that ends when a predicate says so, or after many iterations."""
+        for held, first in zip(node.state, node.init, strict=True):
+            extents = extents_of(first.shape, self.known, node)
+            self.known = self.known.with_(dict(zip(held.shape, extents, strict=True)))
+            self.plan.chunks[held.leaf()] = self.plan.chunks[first]
+        if node.index is not None:
+            self.plan.chunks[node.index.leaf()] = ()
+        with self._aside(node.bound) as step:
+            self._within(node.body)
+            body = [
+                self._in_chunks(leaf, self.plan.chunks[first])
+                for leaf, first in zip(node.body, node.init, strict=True)
+            ]
+            step.roots = body
+        with self._aside(node.bound) as test:
+            if node.predicate is not None:
+                self._within([node.predicate])
+                test.roots = [node.predicate]
+        chunks = [self.plan.chunks[first] for first in node.init]
+        self.plan.chunks.update(zip(node.leaves, chunks, strict=True))
+        self._steered(Repeat(
+            node, [s.leaf() for s in node.state], list(node.init), list(node.leaves), body, step,
+            test, node.predicate, count, None if node.index is None else node.index.leaf(),
+        ))  # fmt: skip
+
+    def _branch(self, node: Branch) -> None:
+        """The stages of both sides, of which one is run."""
+        chosen = self.known.number(node.predicate)
+        if chosen is not None:
+            side = node.then if chosen else node.other
+            self._within(side)
+            for made, leaf in zip(node.leaves, side, strict=True):
+                self._same(made, leaf)
+            return
+        test = Generate((), (node.predicate,), label=Label("predicate"), where=node.where)
+        self._place(test)
+        sides: list[tuple[Plan, list[Leaf]]] = []
+        for side in (node.then, node.other):
+            with self._aside(()) as plan:
+                self._within(side)
+                like = sides[0][1] if sides else side
+                found = [self._in_chunks(leaf, self.plan.chunks[other])
+                         for leaf, other in zip(side, like, strict=True)]  # fmt: skip
+                plan.roots = found
+            sides.append((plan, found))
+        (then, first), (other, second) = sides
+        self.plan.chunks.update(
+            (leaf, self.plan.chunks[x]) for leaf, x in zip(node.leaves, first, strict=True)
+        )
+        self._steered(Either(node, test.leaves[0], (then, other), (first, second),
+                             list(node.leaves)))  # fmt: skip
+
+    def _steered(self, part: Repeat | Either) -> None:
+        self.plan.steering.setdefault(len(self.plan.stages), []).append(part)
+
+    @contextmanager
+    def _aside(self, bound: Sequence[Node]) -> Iterator[Plan]:
+        """A plan of its own for the nodes that are placed, to which others have no access;
+        `bound`: the state of a loop."""
+        plan, outside = self.plan, self.outside
+        self.plan = Plan(given=plan.given, chunks=plan.chunks, constants=plan.constants)
+        self.outside = {*outside, *bound}
+        try:
+            yield self.plan
+        finally:
+            self.plan, self.outside = plan, outside
+
+    def _within(self, roots: Sequence[Leaf]) -> None:
+        """Place what leads to arrays inside of a loop or branch."""
+        for n in topological(roots, inside=False):
+            if n not in self.outside and not isinstance(n, Input):
+                self._place(n)
+                self.outside.add(n)
+
+    def _in_chunks(self, leaf: Leaf, chunks: Chunks) -> Leaf:
+        """An array in other chunks."""
+        if self.plan.chunks[leaf] == chunks:
+            return leaf
+        copy = _copy_of(leaf)
+        extents = [max(sum(n), 0) for n in chunks]
+        sizes = {k: n for k, n in enumerate(chunks) if extents[k] > 1}
+        (made,) = self._results_of(self._local(copy, sizes).blocks(self.program.params))
+        return made
+
     # --- folds ---
 
     def _fold(self, node: Fold) -> None:
-        after = self._gatherer().split(node) if self.engine.exchanges else None
+        after = self._gatherer().split(node) if self.engine.dynamic else None
         if after is not None:
             self._generate(after)
             self._takes(self.plan.stages[-1], self.instead.get(node, node))
@@ -543,7 +707,7 @@ class Planner:
             (sizes,) = self.plan.chunks[node.arguments[0]]
             size = sum(sizes) * node.arguments[0].type.numpy.itemsize
             if (
-                self.engine.exchanges
+                self.engine.dynamic
                 and len(sizes) > 1
                 and (size > min(FEW, self.engine.allowed // 4))
             ):
@@ -637,7 +801,7 @@ class Planner:
             f"what it scatters into has {in_bytes(size)}, more than {in_bytes(SMALL)}")  # fmt: skip
         source = extents_of(node.domain, self.known, node)
         each = sum(e.type.numpy.itemsize for e in node.values)
-        if not self.engine.exchanges or prod(source) * each + size <= min(
+        if not self.engine.dynamic or prod(source) * each + size <= min(
             FEW, self.engine.allowed // 4
         ):
             raise NoRule(reason)

@@ -42,6 +42,8 @@ class BlockProgram(TracedProgram):
         self.tuning = self.measured_as = self.tuned_products = self.devices = None
         self.stays = True
         self._executable: Any = None
+        #: How the program travels, once it has.
+        self.text: str | None = None
 
     @property
     def executable(self) -> Any:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from math import prod
 
+from treadle.dsl.graph import Node
 from treadle.dsl.program import TracedProgram
 from treadle.dsl.text import in_bytes
 
 from .domain import Axis, Chunks
 from .engine import Engine
 from .memory import elements, projected
-from .plan import Plan, Planner, Stage
+from .plan import Either, Plan, Planner, Repeat, Stage
 from .tasks import count, traffic
 
 
@@ -32,11 +33,11 @@ def remarks(
         for k, (shape, node) in enumerate(zip(shapes, program.inputs, strict=True))
     ]
     plan = Planner(program, shapes, chunks, program.example_numbers, engine).plan
-    lines = [f"{where[0].upper()}{where[1:]}: {_counted(len(plan.stages), 'stage')}, "
-             f"{_counted(sum(count(s.blocks) for s in plan.stages), 'task')}, "
-             f"{in_bytes(max((projected(s.blocks) for s in plan.stages), default=0))} "
+    stages, told = list(plan.every()), _told(plan)
+    lines = [f"{where[0].upper()}{where[1:]}: {_counted(len(stages), 'stage')}, "
+             f"{_counted(sum(count(s.blocks) for s in stages), 'task')}, "
+             f"{in_bytes(max((projected(s.blocks) for s in stages), default=0))} "
              f"for the largest task, which may use {in_bytes(engine.allowed)}."]  # fmt: skip
-    told = [_stage(stage, plan) for stage in plan.stages]
     first = 0
     for k, text in enumerate(told):
         if k + 1 == len(told) or told[k + 1] != text:  # windows of a loop are alike
@@ -46,6 +47,29 @@ def remarks(
     return lines
 
 
+def _told(plan: Plan) -> list[list[str]]:
+    """The lines about each stage."""
+    told: list[list[str]] = []
+    for part in plan.parts():
+        match part:
+            case Stage():
+                told.append(_stage(part, plan))
+            case Repeat():
+                label = f"{part.node.label}{_where(part.node)}"
+                for when, steps in (("before", part.test), ("at", part.step)):
+                    told += [[*t, f"     {when} every iteration of {label}"] for t in _told(steps)]
+            case Either():
+                label = f"{part.node.label}{_where(part.node)}"
+                for holds, side in zip(("", "not "), part.sides, strict=True):
+                    told += [[*t, f"     if the predicate of {label} does {holds}hold"]
+                             for t in _told(side)]  # fmt: skip
+    return told
+
+
+def _where(node: Node) -> str:
+    return "" if node.where is None else f" at {node.where.short()}"
+
+
 def _counted(n: int, what: str) -> str:
     return f"{n:,} {what}{'s' * (n != 1)}"
 
@@ -53,10 +77,9 @@ def _counted(n: int, what: str) -> str:
 def _stage(stage: Stage, plan: Plan) -> list[str]:
     blocks = stage.blocks
     label = blocks.node.label
-    where = "" if blocks.node.where is None else f" at {blocks.node.where.short()}"
     grid = " × ".join(map(str, blocks.grid)) or "1"
     lines = [
-        f"{label}{where}: a grid of {grid} blocks{_size(blocks.axes)}, "
+        f"{label}{_where(blocks.node)}: a grid of {grid} blocks{_size(blocks.axes)}, "
         f"{_counted(count(blocks), 'task')} of up to {in_bytes(projected(blocks))}"
     ]
     halos = [

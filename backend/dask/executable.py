@@ -30,7 +30,7 @@ def executable(program: TracedProgram) -> DaskExecutable:
 def engine(program: TracedProgram) -> Engine:
     """Tasks on the current client's workers, else on threads."""
     return Engine("dask arrays", "native", program.settings, limit(), default_chunks,
-                  exchanges=True)  # fmt: skip
+                  dynamic=True)  # fmt: skip
 
 
 def remarks(program: TracedProgram) -> list[str]:

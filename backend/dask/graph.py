@@ -15,9 +15,11 @@ import dask.array as da
 import numpy as np
 from dask.highlevelgraph import HighLevelGraph
 
+from treadle.dsl.graph import Leaf
+
 from ..blocks.domain import Chunks, edges
 from ..blocks.engine import default_chunks
-from ..blocks.plan import Plan, Stage
+from ..blocks.plan import Either, Plan, Repeat, Stage
 from ..blocks.tasks import key_of, tasks
 from ..runtime.storage import packed
 from .worker import computed, part_of
@@ -45,10 +47,54 @@ def arrays(plan: Plan, data: Sequence[da.Array], name: str) -> list[da.Array]:
     held = {leaf: data[k] for leaf, k in plan.given.items()}
     held.update((leaf, as_dask(value)) for leaf, value in plan.constants.items())
     plain = re.sub(r"\W+", "", name) or "program"
-    with _without_collection():
-        for stage in plan.stages:
-            held.update(zip(stage.leaves, _layers(stage, plan, held, plain), strict=True))
+    _grow(plan, held, plain)
     return [held[leaf] for leaf in plan.roots]
+
+
+def _grow(plan: Plan, held: dict[Leaf, da.Array], name: str) -> None:
+    """Add the arrays that a plan computes to those that are there."""
+    for part in plan.parts():
+        match part:
+            case Stage():
+                with _without_collection():
+                    made = _layers(part, plan, held, name)
+            case Repeat():
+                made = _repeated(part, held, name)
+            case Either():
+                side = 0 if held[part.predicate].compute() else 1
+                _grow(part.sides[side], held, name)
+                made = [held[leaf] for leaf in part.results[side]]
+        held.update(zip(part.leaves, made, strict=True))
+
+
+def _repeated(loop: Repeat, held: dict[Leaf, da.Array], name: str) -> list[da.Array]:
+    """The last state of a loop, whose iterations are computed one after the other."""
+    bound = {*loop.state, loop.index}
+    used = [leaf for leaf in loop.uses() if leaf in held and leaf not in bound]
+    held.update(zip(used, dask.persist(*(held[leaf] for leaf in used)), strict=True))
+    state = [held[leaf] for leaf in loop.init]
+    goes_on: da.Array | None = None
+    iteration = 0
+    while True:
+        inner = {**held, **dict(zip(loop.state, state, strict=True))}
+        if loop.predicate is None and iteration == loop.count:
+            return state
+        if loop.predicate is not None and goes_on is None:
+            _grow(loop.test, inner, name)
+            goes_on = inner[loop.predicate]
+        if goes_on is not None and not goes_on.compute():
+            return state
+        if loop.index is not None:
+            inner[loop.index] = as_dask(np.asarray(iteration))
+        _grow(loop.step, inner, name)
+        state = [inner[leaf] for leaf in loop.body]
+        if loop.predicate is not None:  # of the next state, computed with it
+            inner.update(zip(loop.state, state, strict=True))
+            _grow(loop.test, inner, name)
+            *state, goes_on = dask.persist(*state, inner[loop.predicate])
+        else:
+            state = list(dask.persist(*state))
+        iteration += 1
 
 
 @contextmanager
@@ -70,7 +116,7 @@ def _layers(stage: Stage, plan: Plan, held: Any, name: str) -> list[da.Array]:
     sources = [held[b.leaf] for b in blocks.buffers]
     tables = [None if b.windows is None else held[b.windows] for b in blocks.buffers]
     needed = [*sources, *(t for t in tables if t is not None)]
-    text = packed(blocks.program)
+    text = blocks.program.text = blocks.program.text or packed(blocks.program)
     token = _token(text, blocks, needed)
     label = blocks.node.label
     layer = f"{name}-{re.sub(r'[^A-Za-z0-9_]+', '_', label.name or label.operation)}-{token}"

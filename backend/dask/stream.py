@@ -12,6 +12,7 @@ import tempfile
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
 from functools import partial
 from math import prod
 from pathlib import Path
@@ -28,7 +29,7 @@ from ..blocks.buffers import assembled, kept
 from ..blocks.domain import Chunks
 from ..blocks.engine import Engine, cut, default_chunks
 from ..blocks.localise import Blocks
-from ..blocks.plan import Plan, Planner, Stage
+from ..blocks.plan import Either, Plan, Planner, Repeat, Stage
 from ..blocks.tasks import Task, count, tasks
 
 #: Blocks in memory at a time: one is read, one is computed, one is written.
@@ -56,7 +57,7 @@ def plan_for(program: TracedProgram, sources: Sequence[Any], params: Sequence[An
         ]
         engine = Engine("files", "native", program.settings, allowed,
                         partial(default_chunks, size=size), overhead=size / RATE,
-                        exchanges=True)  # fmt: skip
+                        dynamic=True)  # fmt: skip
         return Planner(program, shapes, chunks, params, engine).plan
 
     while True:
@@ -90,6 +91,15 @@ def _aligned(chunks: Chunks, source: Any) -> Chunks:
     return (cut(sum(chunks[0]), rows), *chunks[1:]) if rows else chunks
 
 
+@dataclass(frozen=True)
+class _Files:
+    """Where temporary files are, the results and where they are written, and who is told."""
+
+    folder: str
+    targets: dict[Leaf, Any]
+    report: Report
+
+
 class Stream:
     """A call of a program on files."""
 
@@ -98,8 +108,8 @@ class Stream:
         self.sources = list(sources)
         self.memory = memory
         self.plan = plan_for(program, sources, params, memory)
-        self.types = {leaf: leaf.type.numpy for s in self.plan.stages for leaf in s.leaves}
-        self.total = sum(count(s.blocks) for s in self.plan.stages)
+        self.types = {leaf: leaf.type.numpy for s in self.plan.every() for leaf in s.leaves}
+        self.total = sum(count(s.blocks) for s in self.plan.every())
 
     def shape(self, leaf: Leaf) -> tuple[int, ...]:
         return tuple(sum(sizes) for sizes in self.plan.chunks[leaf])
@@ -122,38 +132,79 @@ class Stream:
                     hint="Pass another array.",
                 )
         targets = dict(zip(self.plan.roots, outs, strict=True))
-        last = {leaf: k for k, s in enumerate(self.plan.stages) for b in s.blocks.buffers
-                for leaf in (b.leaf, b.windows) if leaf is not None}  # fmt: skip
-        done = 0
+        self.done = 0
         with tempfile.TemporaryDirectory(prefix="treadle-") as folder:
-            for k, stage in enumerate(self.plan.stages):
-                for leaf in stage.leaves:
-                    out = targets.get(leaf)
-                    held[leaf] = self._store(leaf, folder, leaf in targets) if out is None else out
-                for _ in _computed(stage, held, self.plan, self.memory // HELD):
-                    done += 1
-                    report(done, self.total)
-                for leaf in [x for x in held if last.get(x, -1) == k and x not in targets]:
-                    _forget(held.pop(leaf), folder)
+            self._run(self.plan, held, _Files(folder, targets, report))
             found: list[Any] = []
             for leaf, out in zip(self.plan.roots, outs, strict=True):
                 made = self._result(leaf, out, held)
                 found.append(made.copy() if any(made is other for other in found) else made)
         return found
 
-    def _store(self, leaf: Leaf, folder: str, result: bool) -> Any:
+    def _run(self, plan: Plan, held: dict[Leaf, Any], files: _Files) -> None:
+        """Compute a plan; `held`: the arrays that are there, then also those that it computes and
+        that are read later or outside of it."""
+        parts = list(plan.parts())
+        last = {leaf: k for k, part in enumerate(parts) for leaf in part.uses()}
+        own: set[Leaf] = set()
+        for k, part in enumerate(parts):
+            own.update(part.leaves)
+            match part:
+                case Stage():
+                    for leaf in part.leaves:
+                        out = files.targets.get(leaf)
+                        held[leaf] = self._store(leaf, files) if out is None else out
+                    for _ in _computed(part, held, self.plan, self.memory // HELD):
+                        self.done += 1
+                        files.report(self.done, max(self.total, self.done))
+                case Repeat():
+                    held.update(zip(part.leaves, self._repeat(part, held, files), strict=True))
+                case Either():
+                    side = 0 if held[part.predicate][()] else 1
+                    inner = dict(held)
+                    self._run(part.sides[side], inner, files)
+                    found = [inner[leaf] for leaf in part.results[side]]
+                    held.update(zip(part.leaves, found, strict=True))
+            for leaf in [x for x in own & held.keys() if last.get(x, -1) == k]:
+                if leaf not in files.targets and leaf not in plan.roots:
+                    _forget(held.pop(leaf), files.folder)
+
+    def _repeat(self, loop: Repeat, held: dict[Leaf, Any], files: _Files) -> list[Any]:
+        """The last state of a loop."""
+        first = state = [held[leaf] for leaf in loop.init]
+        iteration = 0
+        while True:
+            inner = {**held, **dict(zip(loop.state, state, strict=True))}
+            if loop.predicate is None:
+                if iteration == loop.count:
+                    return state
+            else:
+                self._run(loop.test, inner, files)
+                if not inner[loop.predicate][()]:
+                    return state
+            if loop.index is not None:
+                inner[loop.index] = np.asarray(iteration)
+            self._run(loop.step, inner, files)
+            before, state = state, [inner[leaf] for leaf in loop.body]
+            for array in before:
+                if not any(array is other for other in (*state, *first)):
+                    _forget(array, files.folder)
+            iteration += 1
+
+    def _store(self, leaf: Leaf, files: _Files) -> Any:
         """Memory for an array: a temporary file if it is large and no result."""
         shape, dtype = self.shape(leaf), self.types[leaf]
         size = prod(shape) * dtype.itemsize
-        if result or size <= self.memory // (16 * HELD):
+        if leaf in files.targets or size <= self.memory // (16 * HELD):
             return np.empty(shape, dtype)
-        with tempfile.NamedTemporaryFile(dir=folder, delete=False) as file:
+        with tempfile.NamedTemporaryFile(dir=files.folder, delete=False) as file:
             return np.memmap(file, dtype=dtype, mode="w+", shape=shape)
 
     def _result(self, leaf: Leaf, out: Any, held: dict[Leaf, Any]) -> Any:
         found = held[leaf]
         if out is None:
-            return np.array(found) if leaf in self.plan.given else found
+            shared = any(found is source for source in self.sources)
+            return np.array(found) if shared or isinstance(found, np.memmap) else found
         if found is not out:  # an argument, or a result that is given twice
             for at in _rows(self.shape(leaf)):
                 out[at] = found[at]

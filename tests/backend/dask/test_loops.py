@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import tempfile
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 import treadle as td
+from treadle.backend.blocks import plan
+from treadle.backend.dask import stream
 
 from .test_arrays import BOUNDARIES, da, flat, matrix
 
@@ -73,11 +77,70 @@ def test_no_iteration() -> None:
     check(lambda a, n: td.iterate(n, lambda u: u * 2, a), matrix((37, 53)), 0, chunks=CHUNKS[1:2])
 
 
-def test_other_bodies_and_conditions() -> None:
+def test_other_bodies() -> None:
     a = matrix((37, 53))
     check(lambda u, n: td.iterate(n, lambda u: u / td.max(u), u), a, 3, chunks=CHUNKS[1:3])
-    check(lambda u: td.while_loop(lambda u: td.max(u) < 5, lambda u: u * 2, u), a,
-          chunks=CHUNKS[1:2])  # fmt: skip
+
+
+def until_it_rests(u: Any) -> Any:
+    def step(state: Any) -> Any:
+        v = td.stencil(smooth, state[0], boundary=td.clamp)
+        return v, td.max(td.abs(v - state[0])), state[2] + 1
+
+    first = u, td.float32(1), td.int32(0)
+    return td.while_loop(lambda state: state[1] > 0.05, step, first)
+
+
+#: Loops that a predicate ends, and branches.
+STEERED: dict[str, Any] = {
+    "until it rests": until_it_rests,
+    "doubled": lambda u: td.while_loop(lambda u: td.max(u) < 50, lambda u: u * 2, u),
+    "never": lambda u: (td.while_loop(lambda u: td.max(u) < 0, lambda u: u * 2, u), u),
+    "other chunks": lambda u: td.while_loop(
+        lambda u: td.sum(u[0]) < 1000, lambda u: td.roll(u, 7, axis=1) * td.mean(u, axis=0) * 3, u),
+    "with data": lambda u: td.while_loop(
+        lambda v: td.max(v) < 9, lambda v: v + u * td.sum(u, axis=0), td.sqrt(u)),
+    "either": lambda u: td.cond(td.max(u) > 0.5, u * 2, td.stencil(smooth, u)),
+    "or": lambda u: td.cond(td.max(u) < 0.5, u * 2, td.stencil(smooth, u)),
+    "each time": lambda u: td.while_loop(
+        lambda u: td.max(u) < 50, lambda u: td.cond(td.min(u) > 3, u * 2, u + 1), u),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", STEERED)
+def test_steered(name: str) -> None:
+    f, a = STEERED[name], matrix((37, 53))
+    check(f, a, chunks=CHUNKS[1:3])
+    wanted = flat(td.jit(f, backend="native")(a))
+    for got, w in zip(flat(td.stream(f, a, memory=40_000)), wanted, strict=True):
+        assert got.tobytes() == w.tobytes()
+
+
+def test_many_iterations_of_other_bodies(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are run one by one, instead of as a graph of all."""
+    monkeypatch.setattr(plan, "UNROLLED", 10)
+    a = matrix((37, 53))
+
+    def f(u: Any, n: Any) -> Any:
+        return td.loop(n, lambda k, u: u / td.max(u) + td.cast(k, td.float32), u)
+
+    check(f, a, 9, chunks=CHUNKS[1:3])
+    assert td.stream(f, a, 9, memory=40_000).tobytes() == td.jit(f)(a, 9).tobytes()
+    assert not stages(f, da.from_array(a, chunks=20), 9)
+
+
+def test_a_stream_leaves_no_states_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    seen = []
+
+    def watched(*given: Any) -> Any:
+        seen.append(len(list(tmp_path.rglob("tmp*"))))
+        return read(*given)
+
+    read = stream._read
+    monkeypatch.setattr(stream, "_read", watched)
+    td.stream(STEERED["doubled"], matrix((300, 200)) / 1000, memory=40_000)
+    assert 1 <= max(seen) <= 3 and not list(tmp_path.iterdir())
 
 
 def test_several_iterations_per_task() -> None:
