@@ -8,6 +8,9 @@ import operator
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
+from itertools import product
+from math import prod
 from typing import Any
 
 import dask
@@ -17,12 +20,17 @@ from dask.highlevelgraph import HighLevelGraph
 
 from treadle.dsl.graph import Leaf
 
+from ..blocks.buffers import Block, Piece
 from ..blocks.domain import Chunks, edges
 from ..blocks.engine import default_chunks
 from ..blocks.plan import Either, Plan, Repeat, Stage
 from ..blocks.tasks import key_of, tasks
 from ..runtime.storage import packed
-from .worker import computed, part_of
+from .memory import has_workers
+from .worker import computed, part_of, strip_of
+
+#: Parts of chunks that are so many times smaller travel without them.
+SMALL = 4
 
 
 def is_dask(value: Any) -> bool:
@@ -126,10 +134,16 @@ def _layers(stage: Stage, plan: Plan, held: Any, name: str) -> list[da.Array]:
     several = len(blocks.results) > 1
     own = f"{layer}-all" if several else layer
     first = blocks.results[0]
+    strips = _Strips(layer, graph) if has_workers() else None
     chosen: list[dict[Any, Any]] = [{} for _ in blocks.results]
     for task in tasks(blocks, [chunks_of(s) for s in sources]):
         keys: list[Any] = []
         for k, (source, used, table) in enumerate(zip(names, task.chunks, tables, strict=True)):
+            if table is None and strips is not None:
+                block, own_keys = strips.cut(task.block, k, source, used, sources[k].chunks)
+                keys += own_keys
+                task = replace(task, block=block)
+                continue
             if table is None:
                 keys += [(source, *chunk) for chunk in used]
                 continue
@@ -162,6 +176,49 @@ def _layers(stage: Stage, plan: Plan, held: Any, name: str) -> list[da.Array]:
             )
         )
     return made
+
+
+class _Strips:
+    """Small parts of chunks that tasks read, as tasks of their own: between processes they travel
+    instead of the chunks."""
+
+    def __init__(self, layer: str, graph: dict[Any, Any]) -> None:
+        self.name, self.graph = f"{layer}-strip", graph
+        self.known: dict[Any, tuple[str, int]] = {}
+
+    def cut(
+        self, block: Block, k: int, source: str, used: Sequence[tuple[int, ...]], chunks: Chunks
+    ) -> tuple[Block, list[Any]]:
+        """The block that reads strips for buffer `k`, and the keys of what it reads."""
+        cut = block.cuts[k]
+        if cut is None or not used:
+            return block, [(source, *chunk) for chunk in used]
+        keys: list[Any] = []
+        along: list[list[Piece]] = [list(pieces) for pieces in cut]
+        narrow: list[list[bool]] = []
+        for a, pieces in enumerate(cut):
+            step = prod(len(more) for more in cut[a + 1 :])
+            sizes = [chunks[a][used[i * step][a]] for i in range(len(pieces))]
+            lengths = [last - first for first, last, _, _ in pieces]
+            narrow.append([SMALL * n <= size for n, size in zip(lengths, sizes, strict=True)])
+        for a, pieces in enumerate(cut):
+            for i, (first, last, _, _) in enumerate(pieces):
+                if narrow[a][i]:
+                    along[a][i] = first, last, 0, last - first
+        for place, chunk in zip(product(*map(range, map(len, cut))), used, strict=True):
+            if not any(narrow[a][i] for a, i in enumerate(place)):
+                keys.append((source, *chunk))
+                continue
+            part = tuple(
+                slice(*cut[a][i][2:]) if narrow[a][i] else slice(None) for a, i in enumerate(place)
+            )
+            asked = (k, chunk, tuple((p.start, p.stop) for p in part))
+            if asked not in self.known:
+                self.known[asked] = self.name, len(self.known)
+                self.graph[self.known[asked]] = (strip_of, (source, *chunk), part)
+            keys.append(self.known[asked])
+        cuts = (*block.cuts[:k], tuple(map(tuple, along)), *block.cuts[k + 1 :])
+        return Block(cuts, block.numbers, block.kept, block.flat), keys
 
 
 def _array(graph: HighLevelGraph, name: str, chunks: Chunks, type_: Any) -> da.Array:

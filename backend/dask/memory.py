@@ -19,6 +19,11 @@ def limit() -> int:
     return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
 
+def has_workers() -> bool:
+    """Whether tasks run in other processes, by the current client of distributed."""
+    return bool(_workers())
+
+
 def _workers() -> list[Any]:
     """What the scheduler of the current client of distributed says about its workers."""
     distributed = sys.modules.get("distributed")
@@ -31,4 +36,4 @@ def _workers() -> list[Any]:
     return list(client.scheduler_info(n_workers=-1)["workers"].values())
 
 
-__all__ = ["limit"]
+__all__ = ["has_workers", "limit"]

@@ -57,4 +57,9 @@ def part_of(chunk: Any, windows: Any, block: int, number: int, first: int) -> An
     return np.array(chunk[low:high])
 
 
-__all__ = ["computed", "part_of", "program_of"]
+def strip_of(chunk: Any, part: tuple[slice, ...]) -> Any:
+    """A part of a chunk, cut where the chunk is."""
+    return np.array(chunk[part], order="C")
+
+
+__all__ = ["computed", "part_of", "program_of", "strip_of"]

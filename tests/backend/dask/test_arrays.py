@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import treadle as td
+from treadle.backend.dask import graph, worker
 
 dask = pytest.importorskip("dask")
 da = pytest.importorskip("dask.array")
@@ -154,6 +155,24 @@ def test_empty_arrays(name: str) -> None:
 def test_short_arrays(name: str) -> None:
     for seed, shape in enumerate([(1, 1), (1, 40), (40, 1), (2, 3)]):
         check(PROGRAMS[name], matrix(shape), seed)
+
+
+@pytest.mark.parametrize("name", ["cross wrap", "far mirror", "transpose", "roll", "strides"])
+def test_strips_between_processes(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tasks get small parts of the chunks of other workers, not the chunks."""
+    monkeypatch.setattr(graph, "has_workers", lambda: True)
+    for seed in range(3):
+        check(PROGRAMS[name], matrix((37, 53)), seed)
+
+
+def test_a_task_reads_one_chunk_and_strips(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(graph, "has_workers", lambda: True)
+    a = da.from_array(matrix((90, 90)), chunks=30)
+    made = dict(td.jit(PROGRAMS["cross clamp"])(a).dask)
+    tasks = [t for t in made.values() if isinstance(t, tuple) and t[0] is worker.computed]
+    strips = {k: t for k, t in made.items() if isinstance(t, tuple) and t[0] is worker.strip_of}
+    middle = next(t for t in tasks if len(t) == 3 + 9)  # its neighbours, and corners
+    assert sum(key in strips for key in middle[3:]) == 8
 
 
 def test_numpy_arrays_are_computed_at_once() -> None:

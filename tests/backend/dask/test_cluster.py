@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,6 +12,7 @@ import numpy as np
 import pytest
 
 import treadle as td
+from treadle.backend.blocks import plan
 
 from .test_arrays import PROGRAMS, chunked, da, dask, flat, matrix
 from .test_loops import smooth
@@ -50,6 +52,26 @@ def test_a_worker_that_dies_changes_nothing(client: Any) -> None:
 def test_what_does_not_fit_on_a_worker_is_refused(client: Any) -> None:
     with pytest.raises(td.MemoryLimitExceeded, match=r"fft, computed whole.*may use 1 GB"):
         td.jit(lambda a: td.fft.fft(a))(da.zeros(1 << 30, chunks=1 << 20))
+
+
+def test_a_worker_that_dies_in_an_exchange_or_a_loop(client: Any, monkeypatch: Any) -> None:
+    monkeypatch.setattr(plan, "FEW", 0)
+    a = np.random.default_rng(3).random(100_000)
+    held = td.jit(lambda a: td.argsort(a))(da.from_array(a, chunks=10_000) + 0).persist()
+    os.kill(next(iter(client.run(os.getpid).values())), signal.SIGKILL)
+    assert held.compute().tobytes() == np.argsort(a, kind="stable").tobytes()
+    client.wait_for_workers(2, timeout=60)
+    pid = next(iter(client.run(os.getpid).values()))
+    timer = threading.Timer(1, os.kill, (pid, signal.SIGKILL))
+    timer.start()
+    u = matrix((400, 300))
+
+    def doubled(u: Any) -> Any:
+        return td.while_loop(lambda u: td.max(u) < 1e9, lambda u: td.roll(u, 1) * 1.5, u)
+
+    found = td.jit(doubled)(da.from_array(u, chunks=(100, 300)) + 0)
+    assert found.compute().tobytes() == td.jit(doubled, backend="native")(u).tobytes()
+    timer.join()
 
 
 @pytest.mark.long

@@ -1,0 +1,103 @@
+"""How long a plan takes on a number of workers, by list scheduling with measured costs.
+
+Tasks are handed out in the order of the plan, by one scheduler that needs some time for each.  A
+task goes to the worker on which it can finish first: one that has parts of what it reads, or the
+one that is free first.  What it reads of other workers is sent before it starts.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import prod
+
+from treadle.dsl.graph import Leaf
+
+from .localise import Blocks
+from .plan import Plan, Stage
+from .tasks import key_of, tasks
+
+#: Seconds of a block of a stage, given its number of elements (with halos).
+Work = Callable[[Blocks, int], float]
+
+
+@dataclass(frozen=True)
+class Costs:
+    """Seconds that the scheduler and a worker need for a task, seconds until a message arrives, and
+    bytes a second from one worker to another."""
+
+    schedule: float
+    task: float
+    latency: float
+    rate: float
+
+
+def simulated(plan: Plan, workers: int, costs: Costs, work: Work) -> float:
+    """The seconds from the first task to the last; the arrays that are given are on all workers."""
+    return _Machine(plan, workers, costs, work).run()
+
+
+class _Machine:
+    """Workers, each with the time from which it is free, and where chunks are, and since when."""
+
+    def __init__(self, plan: Plan, workers: int, costs: Costs, work: Work) -> None:
+        self.plan, self.costs, self.work = plan, costs, work
+        self.free = [0.0] * workers
+        self.queue = [(0.0, w) for w in range(workers)]
+        self.made: dict[tuple[Leaf, tuple[int, ...]], tuple[float, int]] = {}
+        self.scheduled = 0.0
+
+    def run(self) -> float:
+        for stage in self.plan.every():
+            self._stage(stage)
+        return max(self.free, default=0.0)
+
+    def _stage(self, stage: Stage) -> None:
+        blocks = stage.blocks
+        chunks = [self.plan.chunks[b.leaf] for b in blocks.buffers]
+        sizes = [b.leaf.type.numpy.itemsize for b in blocks.buffers]
+        for task in tasks(blocks, chunks):
+            read: list[tuple[float, int, int]] = []
+            for k, (buffer, used) in enumerate(zip(blocks.buffers, task.chunks, strict=True)):
+                for chunk in used:
+                    found = self.made.get((buffer.leaf, chunk))
+                    if found is not None:
+                        extents = (n[c] for n, c in zip(chunks[k], chunk, strict=True))
+                        read.append((*found, sizes[k] * prod(extents)))
+            seconds = self.work(blocks, _elements(blocks, task.place)) + self.costs.task
+            end, worker = self._placed(read, seconds)
+            for leaf, result in zip(stage.leaves, blocks.results, strict=True):
+                self.made[leaf, key_of(result.axes, task.place)] = end, worker
+
+    def _placed(self, read: list[tuple[float, int, int]], seconds: float) -> tuple[float, int]:
+        """When a task ends, and where: on the worker where it does first."""
+        self.scheduled += self.costs.schedule
+        while self.queue[0][0] < self.free[self.queue[0][1]]:
+            worker = self.queue[0][1]
+            heapq.heapreplace(self.queue, (self.free[worker], worker))
+        largest = sorted(read, key=lambda r: -r[2])[:2]
+        candidates = dict.fromkeys([*(r[1] for r in largest), self.queue[0][1]])
+
+        def end(worker: int) -> float:
+            sent = sum(size for _, where, size in read if where != worker)
+            ready = max((time for time, _, _ in read), default=0.0)
+            ready = max(ready, self.scheduled)
+            arrived = ready + self.costs.latency + sent / self.costs.rate if sent else ready
+            return max(arrived, self.free[worker]) + seconds
+
+        best = min(candidates, key=end)
+        self.free[best] = end(best)
+        return self.free[best], best
+
+
+def _elements(blocks: Blocks, place: tuple[int, ...]) -> int:
+    """The elements of the domain that a block computes."""
+    total = 1
+    for axis in blocks.axes:
+        k = 0 if axis.dimension is None else place[axis.dimension]
+        total *= int((axis.high - axis.low).reshape(-1)[k])
+    return total
+
+
+__all__ = ["Costs", "Work", "simulated"]
