@@ -1,14 +1,15 @@
 """How much dearer gradients are: value and gradient beside the function, of treadle and JAX.
 
-    python -m benchmarks.gradients [--json FILE] [--calls 9] [--backend cuda] [NAME ...]
+    python -m benchmarks.gradients [--json FILE] [--calls 9] [--backend cuda] [--seconds 60] [NAME]
 
 Times are the least of several calls: of the processor on a CPU, so that other processes count less,
-and of the clock on a GPU, where the arguments are in its memory.  JAX, if it is installed, runs the
-same function in the same process, each program in turn with treadle's.  `kernels` are launches of a
-call.  A loop of stencils is done by several steps in one pass over memory, which its gradient, that
-stores the states, cannot.
+and of the clock on a GPU, where the arguments are in its memory, and larger.  JAX, if it is
+installed, runs the same function in the same process, each program in turn with treadle's, without
+TF32.  After so many `--seconds` no other workload is started.  `kernels` are launches of a call.
+A loop of stencils is done by several steps in one pass over memory, which its gradient, that stores
+the states, cannot.
 
-The last workloads are from GradBench (https://github.com/gradbench/gradbench), in arrays: mixtures
+Some workloads are from GradBench (https://github.com/gradbench/gradbench), in arrays: mixtures
 of Gaussians (`gmm`), bundle adjustment (`ba`), k-means, log-sum-exp and the LSTM of ADBench.
 """
 
@@ -18,8 +19,9 @@ import argparse
 import datetime
 import importlib.util
 import json
+import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -31,12 +33,7 @@ import treadle as td
 from . import provenance
 
 rng = np.random.default_rng(0)
-N = 1 << 22
-FLAT = rng.random(N, np.float32)
-GRID = rng.random((1024, 1024), np.float32)
-LEFT, RIGHT = rng.random((1024, 1024), np.float32), rng.random((1024, 1024), np.float32)
 STEPS = 200
-FIELD = rng.random((256, 256), np.float32)
 
 
 @dataclass(frozen=True)
@@ -92,7 +89,7 @@ def _mixture(d: int, k: int, n: int) -> Workload:
 
     factors = rng.normal(size=(k, d)) * 0.3, rng.normal(size=(k, d, d)) * 0.3
     given = (rng.normal(size=k), rng.random((k, d)), *factors, rng.random((n, d)))
-    return Workload(f"gmm, d = {d}, k = {k}, n = {n}", 4, loss, given)
+    return Workload(f"gmm, {k} Gaussians, {n} points in {d} dimensions", 4, loss, given)
 
 
 def _cross(m: Any, a: Any, b: Any) -> list[Any]:
@@ -164,25 +161,37 @@ def _lstm(layers: int, length: int, size: int) -> Workload:
     return Workload(f"lstm, {layers} layers, {length} steps of {size}", 4, loss, given)
 
 
-WORKLOADS = (
-    Workload("map", 2.5, lambda m, x: m.sum(m.sin(x) * m.exp(x)), (FLAT,)),
-    Workload("stencil", 4, lambda m, x: m.sum(_neighbours(m, x) * x), (GRID,)),
-    Workload("sum", 2, lambda m, x: m.sum(x * x), (FLAT,)),
-    Workload("row max", 3, _row_max, (GRID,)),
-    Workload("cumulative sum", 2, lambda m, x: m.sum(m.cumsum(x) ** 2), (FLAT,)),
-    Workload("product", 3.1, lambda m, a, b: m.sum((a @ b) ** 2), (LEFT, RIGHT)),
-    Workload("loop, stored", 3.5, _steps, (FIELD, np.float32(0.3))),
-    Workload("loop, 3 √n states", 4.5, _steps, (FIELD, np.float32(0.3)),
-             int(3 * STEPS**0.5) * FIELD.nbytes),
-    _mixture(10, 25, 1000),
-    _mixture(64, 25, 1000),
-    _mixture(10, 25, 10000),
-    _adjustment(50, 5000, 40000),
-    Workload("k-means, 10 of 10000 in 8", 4, _k_means,
-             (rng.random((10, 8)), rng.random((10000, 8)))),
-    Workload("log-sum-exp", 4, lambda m, x: _log_sum_exp(m, x, 0), (rng.random(1 << 20),)),
-    _lstm(2, 100, 256),
-)  # fmt: skip
+def workloads(backend: str) -> tuple[Workload, ...]:
+    """Those for a CPU, or larger ones for a GPU."""
+    large = backend == "cuda"
+    side, field = (8192, 2048) if large else (1024, 256)
+    matrix = 4096 if large else 1024
+    flat = rng.random(1 << (26 if large else 22), np.float32)
+    grid = rng.random((side, side), np.float32)
+    left, right = (rng.random((matrix, matrix), np.float32) for _ in range(2))
+    state, k = rng.random((field, field), np.float32), np.float32(0.3)
+    few = int(3 * STEPS**0.5)
+    mixtures = ((64, 25, 10000), (64, 200, 10000)) if large else (
+        (10, 25, 1000), (64, 25, 1000), (10, 25, 10000))  # fmt: skip
+    times = 25 if large else 1
+    return (
+        *(_mixture(*sizes) for sizes in mixtures),
+        Workload("map", 2.5, lambda m, x: m.sum(m.sin(x) * m.exp(x)), (flat,)),
+        Workload("stencil", 4, lambda m, x: m.sum(_neighbours(m, x) * x), (grid,)),
+        Workload("sum", 2, lambda m, x: m.sum(x * x), (flat,)),
+        Workload("maxima of rows", 3, _row_max, (grid,)),
+        Workload("cumulative sum", 2, lambda m, x: m.sum(m.cumsum(x) ** 2), (flat,)),
+        Workload("product", 3.1, lambda m, a, b: m.sum((a @ b) ** 2), (left, right)),
+        Workload("loop, all states stored", 3.5, _steps, (state, k)),
+        Workload(f"loop, {few} of {STEPS} states stored", 4.5, _steps, (state, k),
+                 few * state.nbytes),
+        _adjustment(50, 5000, 40000 * times),
+        Workload("k-means, 10 centres in 8 dimensions", 4, _k_means,
+                 (rng.random((10, 8)), rng.random((10000 * times, 8)))),
+        Workload("log-sum-exp", 4, lambda m, x: _log_sum_exp(m, x, 0),
+                 (rng.random((1 << 20) * (16 if large else 1)),)),
+        _lstm(2, 100, 256),
+    )  # fmt: skip
 
 
 def least(calls: Sequence[Callable[[], Any]], number: int, clock: Callable[[], float]
@@ -269,24 +278,37 @@ def _of(times: Sequence[float]) -> dict[str, Any]:
     return {"primal": times[0], "gradient": times[1], "ratio": times[1] / times[0]}
 
 
-def measure(number: int, backend: str, names: Sequence[str] = ()) -> list[dict[str, Any]]:
-    chosen = [w for w in WORKLOADS if not names or any(n in w.name for n in names)]
-    return [measured(w, number, backend) for w in chosen]
+def measure(
+    number: int, backend: str, names: Sequence[str] = (), seconds: float = float("inf")
+) -> Iterator[dict[str, Any]]:
+    began = time.perf_counter()
+    for w in workloads(backend):
+        chosen = not names or any(n in w.name for n in names)
+        if chosen and time.perf_counter() - began < seconds:
+            try:
+                yield measured(w, number, backend)
+            except Exception as error:  # the others are measured
+                yield {"name": w.name, "error": f"{type(error).__name__}: {error}"}
 
 
-def shown(rows: list[dict[str, Any]]) -> str:
-    lines = ["| | primal | value and gradient | ratio | target | kernels | JAX's ratio |",
+def shown(rows: Sequence[dict[str, Any]]) -> str:
+    lines = ["| program | treadle | ratio | target | kernels | JAX | ratio |",
              "| --- | --- | --- | --- | --- | --- | --- |"]  # fmt: skip
     for row in rows:
+        if "error" in row:
+            lines.append(f"| {row['name']} | {row['error'].splitlines()[0]} | | | | | |")
+            continue
         t, j = row["treadle"], row.get("jax")
-        other = "" if j is None else (
-            f"{j['ratio']:.1f} ({j['primal']:.3g} → {j['gradient']:.3g} ms)"
-        )  # fmt: skip
+        other = " | " if j is None else f"{_times(j)} | {j['ratio']:.1f}"
         lines.append(
-            f"| {row['name']} | {t['primal']:.3g} ms | {t['gradient']:.3g} ms | {t['ratio']:.1f} "
-            f"| {row['target']} | {t['kernels'][0]} → {t['kernels'][1]} | {other} |"
+            f"| {row['name']} | {_times(t)} | {t['ratio']:.1f} | {row['target']} "
+            f"| {t['kernels'][0]} → {t['kernels'][1]} | {other} |"
         )
     return "\n".join(lines)
+
+
+def _times(t: dict[str, Any]) -> str:
+    return f"{t['primal']:.3g} → {t['gradient']:.3g} ms"
 
 
 def surroundings(backend: str) -> dict[str, Any]:
@@ -296,8 +318,13 @@ def surroundings(backend: str) -> dict[str, Any]:
         import cupy
 
         device = cupy.cuda.runtime.getDeviceProperties(0)["name"].decode()
-    return {"date": datetime.date.today().isoformat(), **provenance.commit(),
-            "device": device, "versions": provenance.versions()}  # fmt: skip
+    found = {"date": datetime.date.today().isoformat(), **provenance.commit(), "device": device,
+             "load": list(os.getloadavg()), "versions": provenance.versions()}  # fmt: skip
+    if importlib.util.find_spec("jax") is not None:
+        import jax
+
+        found["jax device"] = str(jax.devices()[0].device_kind)
+    return found
 
 
 def main() -> None:
@@ -305,16 +332,22 @@ def main() -> None:
     parser.add_argument("names", nargs="*", help="workloads whose names contain one of these")
     parser.add_argument("--json", type=Path)
     parser.add_argument("--calls", type=int, default=9)
+    parser.add_argument("--seconds", type=float, default=float("inf"))
     parser.add_argument("--backend", default="native", choices=["native", "cuda"])
     chosen = parser.parse_args()
     if importlib.util.find_spec("jax") is not None:
-        importlib.import_module("jax").config.update("jax_enable_x64", True)
-    rows = measure(chosen.calls, chosen.backend, chosen.names)
-    print(shown(rows))
-    if chosen.json:
-        made = surroundings(chosen.backend) | {"rows": rows}
-        text = json.dumps(made, indent=1, ensure_ascii=False) + "\n"
-        chosen.json.write_text(text, encoding="utf-8")
+        os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
+        config = importlib.import_module("jax").config
+        config.update("jax_enable_x64", True)
+        config.update("jax_default_matmul_precision", "highest")
+    made = surroundings(chosen.backend) | {"calls": chosen.calls, "rows": []}
+    for row in measure(chosen.calls, chosen.backend, chosen.names, chosen.seconds):
+        made["rows"].append(row)
+        print(shown([row]).splitlines()[-1], flush=True)
+        if chosen.json:  # after each: the process may be stopped
+            text = json.dumps(made, indent=1, ensure_ascii=False) + "\n"
+            chosen.json.write_text(text, encoding="utf-8")
+    print(shown(made["rows"]))
 
 
 if __name__ == "__main__":

@@ -184,6 +184,16 @@ def test_einstein_sums(backend, case):
     test_close(backend, ("einsum", *case))
 
 
+@pytest.mark.parametrize("text", ["kij,nkj->nki", "nkj,kij->nki"])
+def test_rows_of_einstein_sums_stay_rows(text):
+    """The axis that is the last of the result is that of the columns of a product."""
+    arguments = [np.ones((2, 5, 3) if names == "kij" else (4, 2, 3))
+                 for names in text.partition("->")[0].split(",")]  # fmt: skip
+    program = td.jit(lambda a, b: td.einsum(text, a, b), backend="native").lower(*arguments)
+    (product,) = (k for k in program.kernels if type(k).__name__ == "Matmul")
+    assert str(product.right.node).endswith(f"argument '{'ab'[text.startswith('nkj')]}'")
+
+
 def test_where_elements_are(backend):
     with td.config(backend=backend):
         for x in (F > 0, I, T > 0.5, V, I[:0]):

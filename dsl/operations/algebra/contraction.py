@@ -52,6 +52,9 @@ def einsum(subscripts: str, *operands: ArrayLike) -> Array:
         i, j = _cheapest(terms, output)
         rest = [t for k, t in enumerate(terms) if k not in (i, j)]
         wanted = set(output).union(*(names for _, names in rest))
+        # The right operand has the axis that is the last of the result: rows stay rows.
+        if output and output[-1] in terms[i][1] and output[-1] not in terms[j][1]:
+            i, j = j, i
         terms = [*rest, _contracted(terms[i], terms[j], wanted)]
     array, names = _summed(*terms[0], set(output))
     if tuple(names) == tuple(output):
