@@ -65,9 +65,12 @@ def inexact(values: Any) -> list[Any]:
 
 
 def weighted(values: Any) -> Any:
-    """One number that depends on every element of every result, on each in its own way."""
+    """One number that depends on every finite element of every result, on each in its own way."""
+
+    def of(i: Any, x: Any, k: int) -> Any:
+        return td.where(td.isfinite(x), x * td.cos(i * 1.3 + k), 0)
+
     total: Any = 0.0
     for k, v in enumerate(inexact(values)):
-        flat = td.flatten(v)
-        total = total + td.sum(td.imap(lambda i, x, k=k: x * td.cos(i * 1.3 + k), flat))
+        total = total + td.sum(td.imap(lambda i, x, k=k: of(i, x, k), td.flatten(v)))
     return total
