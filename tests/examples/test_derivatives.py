@@ -13,7 +13,12 @@ sparse = pytest.importorskip("scipy.sparse")
 from treadle.examples import (  # noqa: E402
     black_scholes,
     canny,
+    diffusion,
+    digits,
     heat,
+    logistic,
+    lookalikes,
+    mandelbrot,
     nbody,
     plate,
     spmv,
@@ -98,3 +103,41 @@ def test_edges():
     d = rng.standard_normal(picture.shape)
     at = lambda t: float(td.run(loss((picture + t * d).astype(np.float32))))
     np.testing.assert_allclose((gradient * d).sum(), (at(1) - at(-1)) / 2, rtol=1e-2)
+
+
+def test_a_diffusion_coefficient():
+    plate = rng.random((6, 7))
+    seen = td.jit(diffusion.diffuse)(np.full(4, 0.1), plate, 5)
+    td.check_grad(lambda p, u: diffusion.loss(p, u, seen, 5), rng.normal(size=4), plate)
+
+
+def test_a_network():
+    shapes = {"w0": (6, 5), "b0": (5,), "w1": (5, 10), "b1": (10,)}
+    p = {k: rng.normal(size=n) for k, n in shapes.items()}
+    x, read = rng.random((7, 6)), td.use(rng.integers(0, 10, 7))
+    td.check_grad(lambda p, x: digits.loss(p, x, read), p, x)
+
+
+def test_logistic_regression():
+    points, above = logistic.moons(9, 1)
+    td.check_grad(lambda w, points: logistic.loss(w, points, above), rng.normal(size=36), points)
+
+
+@pytest.mark.parametrize(("algorithm", "levels"), lookalikes.ALGORITHMS)
+def test_distances_of_pairs(algorithm, levels):
+    distances = lookalikes.distances(algorithm, levels)
+    td.check_grad(lambda x: td.sum(distances(x) * W[:8, :8]), rng.random((8, 6)))
+
+
+def test_a_fractal():
+    """By the place of the window: through loops of different lengths, of elements in float32."""
+
+    def loss(x, y):
+        return td.sum(td.unzip(mandelbrot.escape(3, 4, x, y, 0.2, 50))[1])
+
+    for k, g in enumerate(td.run(td.grad(loss, argnums=(0, 1))(1.4, 1.2))):
+        moved = [[1.4, 1.2], [1.4, 1.2]]
+        moved[0][k] += 1e-3
+        moved[1][k] -= 1e-3
+        up, down = (float(td.jit(loss)(*m)) for m in moved)
+        np.testing.assert_allclose(g, (up - down) / 2e-3, rtol=1e-2)
