@@ -6,6 +6,8 @@ Times are the least of several calls: of the processor on a CPU, so that other p
 and of the clock on a GPU, where the arguments are in its memory, and larger.  JAX, if it is
 installed, runs the same function in the same process, each program in turn with treadle's, without
 TF32.  After so many `--seconds` no other workload is started.  `kernels` are launches of a call.
+OpenBLAS's threads spin while they wait: where others use the cores, set OPENBLAS_NUM_THREADS=1.
+
 A loop of stencils is done by several steps in one pass over memory, which its gradient, that stores
 the states, cannot.
 
@@ -318,8 +320,10 @@ def surroundings(backend: str) -> dict[str, Any]:
         import cupy
 
         device = cupy.cuda.runtime.getDeviceProperties(0)["name"].decode()
+    kept = {k: v for k, v in os.environ.items() if k.endswith("_NUM_THREADS")}
     found = {"date": datetime.date.today().isoformat(), **provenance.commit(), "device": device,
-             "load": list(os.getloadavg()), "versions": provenance.versions()}  # fmt: skip
+             "load": list(os.getloadavg()), "environment": kept,
+             "versions": provenance.versions()}  # fmt: skip
     if importlib.util.find_spec("jax") is not None:
         import jax
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Sequence
 
 from ..analysis.combines import ways
-from ..errors import Location
+from ..errors import Location, TreadleError
 from ..expr import TRUE, Const, Expr, Read, constant
 from ..graph import (
     ArrayLoop,
@@ -230,11 +230,26 @@ def _loop(r: Reverse, node: ArrayLoop, bars: Bars) -> None:
         r.give(leaf, own(g, len(leaf.shape)))
 
 
+#: The operation whose results are the stored states of a loop.
+STORED = "stored"
+
+
+def with_stored_states(error: TreadleError, roots: Sequence[Leaf]) -> TreadleError:
+    """The error of a program that needs too much memory, with the loops whose states it stores."""
+    for node in topological(roots):
+        if node.label.operation == STORED and not any(
+            where == node.where for _, where in error.also
+        ):
+            error.also += (("stores the states of this loop for its gradient; less with "
+                            'memory="1 GB":', node.where),)  # fmt: skip
+    return error
+
+
 def _room(rows: Expr, loop: ArrayLoop, kept: Sequence[int]) -> list[Leaf]:
     """Arrays for so many of these states."""
     return [
         Generate((rows, *loop.state[k].shape), (Const(0, loop.state[k].type),),
-                 label=Label("stored"), where=loop.where).leaf()
+                 label=Label(STORED), where=loop.where).leaf()
         for k in kept
     ]  # fmt: skip
 

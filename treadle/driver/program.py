@@ -18,6 +18,7 @@ from treadle.backend.runtime.choosing import first_choice
 from treadle.dsl import passes
 from treadle.dsl.annotations import Argument, ScheduleLike
 from treadle.dsl.autodiff.custom import without_rules
+from treadle.dsl.autodiff.loops import with_stored_states
 from treadle.dsl.errors import DeviceOutOfMemory, TracingError, TreadleError, user_facing
 from treadle.dsl.expr import Param
 from treadle.dsl.frontend.sources import IN_PARTS
@@ -121,7 +122,7 @@ class Program(TracedProgram):
             raise stopped.with_traceback(None) from None
         except MemoryError as error:
             if isinstance(error, TreadleError):
-                raise
+                raise with_stored_states(error, self.source_roots) from None
             raise DeviceOutOfMemory(
                 f"'{self.name}' ran out of memory on {self.backend}: "
                 f"{str(error) or 'there is no memory left'}.",

@@ -244,6 +244,13 @@ def test_memory_is_an_amount():
     np.testing.assert_allclose(td.run(few), td.run(td.grad(PROGRAMS["stencils"])(X)))
 
 
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_too_little_memory_for_the_states_names_the_loop(backend):
+    f = td.grad(lambda x: td.sum(td.iterate(1 << 44, lambda u: td.sin(u) * x, x)))
+    with pytest.raises(td.DeviceOutOfMemory, match=r'of this loop .*; less with memory="1 GB"'):
+        td.run(f(X), backend=backend)
+
+
 def test_explain_says_what_is_stored_and_computed_again():
     f = td.value_and_grad(lambda x: td.sum(td.iterate(100, lambda u: td.sin(u) * x, x)),
                           memory=9 * X.nbytes)  # fmt: skip
