@@ -77,7 +77,8 @@ def _too_large(error: MemoryLimitExceeded, memory: int) -> MemoryLimitExceeded:
         f"{error.what} needs {in_bytes(error.needed)}, and of memory={in_bytes(memory)} a third "
         "is for what is computed: one block is read and one is written at the same time.",
         hint=f"Write memory={in_bytes(HELD * error.needed)!r} or more, if the machine has it; or "
-        "compute this part otherwise: td.histogram, for example, goes block by block.",
+        "call it for parts of the arrays: out[k : k + n] = f(x[k : k + n]).  The page on arrays "
+        "larger than memory says what is computed in blocks.",
         where=error.where,
     )
 

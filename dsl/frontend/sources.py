@@ -285,7 +285,7 @@ def use(x: Any) -> Array:
         as_type(source.dtype),
         tuple(int(n) == 1 for n in source.shape),
         # (A view, so that a later assignment to `x.shape` does not affect it.)
-        source=source.view() if hasattr(source, "view") else source,
+        source=source.view() if hasattr(source, "view") and not is_lazy(source) else source,
         where=user_location(),
     )
     try:

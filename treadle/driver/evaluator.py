@@ -16,6 +16,7 @@ from treadle.backend import registry
 from treadle.dsl.analysis.short_extents import asking
 from treadle.dsl.frontend.trees import Tree, array_tree, joined_tree
 from treadle.dsl.graph import Input, Leaf
+from treadle.dsl.graphs.inputs import inputs_of
 from treadle.dsl.graphs.rebuild import over_arguments
 from treadle.dsl.process import locks
 from treadle.dsl.process.configuration import Settings, refresh_settings, settings
@@ -44,14 +45,16 @@ def _argument(number: int, node: Input) -> Input:
 def values(leaves: Sequence[Leaf]) -> list[Any]:
     """The arrays of closed leaves, computed by the backend of the settings."""
     refresh_settings()
-    chosen, backend = settings(), backend_for(None, ())
+    chosen = settings()
     tree = joined_tree([array_tree(LEAF)] * len(leaves), "list")
     found: list[Any]
     over = over_arguments(leaves, _argument)
     if over is None:
-        found = Program(leaves, tree, chosen, backend).execute(())
+        read = (node.source for node in inputs_of(leaves, (), ()))
+        found = Program(leaves, tree, chosen, backend_for(None, read)).execute(())
         return found
     roots, arguments, data = over
+    backend = backend_for(None, data)
     key = tuple(roots), backend, chosen
     with _lock:
         program = _programs.find(key, data)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from os import PathLike
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,11 @@ from treadle.dsl.text import byte_count
 
 from .arguments import split_arguments
 from .jit import Jit, jit
+
+_OPENED = (
+    'Open the file: np.load(path, mmap_mode="r") or np.memmap(path, …) to read; '
+    'np.lib.format.open_memmap(path, "w+", dtype, shape) to write.'
+)
 
 
 @user_facing
@@ -56,6 +62,9 @@ def stream(
     run = Stream(program, sources, numbers, _bytes(memory))
     count = len(program.roots)
     outs = [None] * count if out is None else list(out) if isinstance(out, tuple | list) else [out]
+    for one in outs:
+        if one is not None and not hasattr(one, "shape"):
+            raise TracingError(f"stream writes to arrays, got out={one!r}.", hint=_OPENED)
     if len(outs) != count:
         raise ShapeError(f"out has {len(outs)} arrays, and the function has {count} results.")
     with _bar(progress) as report:
@@ -66,6 +75,8 @@ def stream(
 def _stand_in(value: Any) -> Any:
     """An array without memory of this shape and type, for tracing; other values unchanged."""
     if not hasattr(value, "shape") or not hasattr(value, "dtype") or isinstance(value, np.generic):
+        if isinstance(value, str | PathLike):
+            raise TracingError(f"stream reads arrays, no paths, got {value!r}.", hint=_OPENED)
         if isinstance(value, tuple | list | dict):
             raise TracingError("stream takes arrays and numbers, no tuples, lists or dicts.",
                                hint="Pass each array as an argument of its own.")  # fmt: skip

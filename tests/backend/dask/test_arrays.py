@@ -203,6 +203,19 @@ def test_run_takes_arrays_of_dask() -> None:
     assert isinstance(got, da.Array) and np.array_equal(got.compute(), a + 1)
 
 
+def test_arrays_of_treadle_have_values() -> None:
+    """What is written without `jit` is computed by dask, once, where a value is needed."""
+    a = matrix((20, 30))
+    total = td.sum(da.from_array(a, chunks=8))
+    assert np.isclose(float(total), a.sum())
+    assert isinstance(td.run(total), np.ndarray)  # the value is kept
+    rows = td.sort(da.from_array(a, chunks=8), axis=1)
+    assert np.array_equal(rows, np.sort(a, axis=1))
+    assert repr(td.use(da.from_array(np.int64(3))) + 1) == "Array(4)"
+    lazy = td.jit(lambda x: x + 1)(td.use(da.from_array(a, chunks=8)) * 2)
+    assert np.array_equal(lazy, a * 2 + 1)
+
+
 def test_layers_have_the_names_of_operations() -> None:
     def smooth(a: Any) -> Any:
         return td.stencil(cross, a, boundary=td.clamp, name="five_points")

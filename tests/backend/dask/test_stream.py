@@ -148,5 +148,12 @@ def test_mistakes(plate: np.ndarray) -> None:
         td.stream(heat, plate, 2, out=plate)
     with pytest.raises(td.ShapeError, match="no number of bytes"):
         td.stream(heat, plate, 2, memory="much")
+    for wrong in ({"out": "v.npy"}, {"out": (3, 4)}):
+        with pytest.raises(td.TracingError, match="stream writes to arrays") as raised:
+            td.stream(heat, plate, 2, **wrong)
+        assert "open_memmap" in raised.value.hint
+    for path in ("u.npy", Path("u.npy")):
+        with pytest.raises(td.TracingError, match="stream reads arrays, no paths"):
+            td.stream(heat, path, 2)
     with pytest.raises(td.ShapeError, match="2 results"):
         td.stream(lambda a: (a, a + 1), plate, out=plate.copy())
