@@ -11,7 +11,7 @@ for the user's functions and for results.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Literal
@@ -237,7 +237,10 @@ def _conversion(dtype: np.dtype[Any]) -> str:
         return "Count its units: a.astype(np.int64)."
     if dtype.kind in "fc":
         return f"Convert it: a.astype(np.{'float64' if dtype.kind == 'f' else 'complex128'})."
-    return "If they are numbers, convert them: a.astype(np.float64)."
+    words = "pandas.factorize(column) or np.unique(a, return_inverse=True) numbers words."
+    if dtype.kind in "USaT":
+        return f"Elements are numbers: {words}"
+    return f"If they are numbers, convert them: a.astype(np.float64).  {words}"
 
 
 def kind_of_literal(value: Any) -> str | None:
@@ -337,6 +340,18 @@ class Structure:
     def describe(self, types: Sequence[ScalarType]) -> str:
         return str(self.build([t.name for t in types])).replace("'", "")
 
+    def places(self, name: str) -> list[str]:
+        """How each leaf is read from a value of this nesting called `name`: `state[0]['w']`."""
+        if self.cls is None:
+            return [name]
+        if self.cls is dict:
+            keys: Iterable[str] = (f"[{k!r}]" for k in self.names)
+        else:
+            fields = _fields_of(self.cls) or range(len(self.children))
+            keys = (f".{k}" if isinstance(k, str) else f"[{k}]" for k in fields)
+        inner = zip(keys, self.children, strict=True)
+        return [place for key, child in inner for place in child.places(name + key)]
+
     def same_nesting(self, other: Structure) -> bool:
         """Whether the nestings are equal, ignoring classes: `(x, y)` matches `Point(x, y)`."""
         return len(self.children) == len(other.children) and all(
@@ -370,9 +385,14 @@ def children_of(value: Any) -> tuple[Any, ...]:
 
 def field_names(value: Any) -> tuple[str | None, ...]:
     """The field names of `children_of(value)`; None for elements of a plain tuple."""
-    if isinstance(value, tuple):
-        return getattr(value, "_fields", (None,) * len(value))
-    return tuple(f.name for f in dataclasses.fields(value) if f.init)
+    return _fields_of(type(value)) or (None,) * len(children_of(value))
+
+
+def _fields_of(cls: type) -> tuple[str, ...]:
+    """The fields of a class of named tuples, or of a dataclass; of other classes none."""
+    if dataclasses.is_dataclass(cls):
+        return tuple(f.name for f in dataclasses.fields(cls) if f.init)
+    return getattr(cls, "_fields", ())
 
 
 def flatten(value: Any, is_leaf: Callable[[Any], bool]) -> tuple[list[Any], Structure]:

@@ -358,21 +358,26 @@ def trace_combine(
     left, a = state_variables(structure, types, "left")
     right, b = state_variables(structure, types, "right")
     value = call_scalar_function(function, (a, b), operation, where)
-    results = keep_type(value, structure, types, f"the function of {operation}", "elements")
+    what = f"the function of {operation}"
+    results = keep_type(value, structure, types, what, "elements", structure.places("element"))
     return canonical_combine(left, right, results)
 
 
-def changed_component(k: int, count: int, now: ScalarType, before: ScalarType, of: str) -> str:
+def changed_component(places: Sequence[str], k: int, now: ScalarType, before: ScalarType) -> str:
     """A clause for an error message: which component of several changed its type."""
-    if count < 2:
-        return ""
-    return f": component {k} of the {of} (counted from 0) was {before} and becomes {now}"
+    return f": {places[k]} was {before} and becomes {now}" if len(places) > 1 else ""
 
 
 def keep_type(
-    value: Any, structure: Structure, types: Sequence[ScalarType], what: str, of: str
+    value: Any,
+    structure: Structure,
+    types: Sequence[ScalarType],
+    what: str,
+    of: str,
+    places: Sequence[str],
 ) -> tuple[Expr, ...]:
-    """The flat result of a function that must return the type of its argument."""
+    """The flat result of a function that must return the type of its argument, whose components
+    are called `places`."""
     leaves, found = flatten_result(value, what, what)
     if not found.same_nesting(structure):
         raise DTypeError(
@@ -387,7 +392,7 @@ def keep_type(
             got = found.describe([e.type for e in leaves])
             raise DTypeError(
                 f"{what} must return the type of the {of}, {structure.describe(types)}, but "
-                f"returned {got}{changed_component(k, len(types), leaf.type, t, of)}.",
+                f"returned {got}{changed_component(places, k, leaf.type, t)}.",
                 hint=f"Convert the result: td.cast(x, td.{t}); or the initial value: "
                 f"td.{leaf.type}(…).",
             )

@@ -106,10 +106,10 @@ def cond(p: ArrayLike, then: Element, else_: Element) -> Element:
 
     Parameters
         p: a boolean: of Python, a scalar or a rank-0 array.
-        then: a function without parameters, or a value: the result where `p` is true.
+        then: the result where `p` is true: a number, an array, or a tuple, list or dict of them.
         else_: the same, where it is false.
 
-    Result: what the chosen function returns.
+    Result: `then` or `else_`.
 
     >>> td.generate(4, lambda i: td.cond(i < 3, td.use(np.array([3, 1, 2]))[i], -1))
     Array([ 3,  1,  2, -1])
@@ -303,7 +303,9 @@ def _loop(
     body: Function,
     init: Any,
     name: str | None,
+    places: Sequence[str] | None = None,
 ) -> Any:
+    """`places`: what the parts of the state are called in errors, by default as in `init`."""
     for function, what in ((pred, "predicate"), (body, "body")):
         if function is None:
             continue
@@ -320,14 +322,15 @@ def _loop(
             f"{operation} needs a state, got {called(init)}.",
             hint="Give it the initial value: a number, an array, or a tuple, list or dict of them.",
         )
+    places = places or structure.places("state")
     if not structure.only_tuples:
         made = _loop(operation, count, *_on_parts(pred, body, structure, operation),
-                     tuple(leaves), name)  # fmt: skip
+                     tuple(leaves), name, places)  # fmt: skip
         return structure.build(made)
     where = user_location()
     if enclosing_kernel() is None and any(is_array(v) for v in leaves):
-        return _array_loop(operation, count, pred, body, leaves, structure, name, where)
-    return _scalar_loop(operation, count, pred, body, leaves, structure, where)
+        return _array_loop(operation, count, pred, body, leaves, structure, places, name, where)
+    return _scalar_loop(operation, count, pred, body, leaves, structure, places, where)
 
 
 def flat(value: Any, what: str, like: Structure | None = None) -> tuple[list[Any], Structure]:
@@ -438,16 +441,22 @@ def _scalar_loop(
     body: Function,
     init: Sequence[Any],
     structure: Structure,
+    places: Sequence[str],
     where: Location | None,
 ) -> Any:
     start = tuple(as_strong(lift(v, operation)) for v in init)
     types = [e.type for e in start]
     state = tuple(Var(f"s{k}", t) for k, t in enumerate(types))
-    what = f"the body of {operation}"
+
+    def next_numbers(made: Any) -> tuple[Expr, ...]:
+        for value, place in zip(flatten(made, is_array)[0], places, strict=False):
+            _require_number(value, operation, place, where)
+        return keep_type(made, structure, types, f"the body of {operation}", "state", places)
+
     if pred is not None:
         with Scope(operation, where, state):
             seen = structure.build([Scalar(v) for v in state])
-            result = keep_type(body(seen), structure, types, what, "state")
+            result = next_numbers(body(seen))
             predicate = _loop_predicate(pred, seen, operation)
         node: Expr = ir.While(start, state, predicate, result)
     else:
@@ -456,7 +465,7 @@ def _scalar_loop(
         with Scope(operation, where, (index, *state)):
             seen = structure.build([Scalar(v) for v in state])
             made = body(seen) if operation == "iterate" else body(Scalar(index), seen)
-            result = keep_type(made, structure, types, what, "state")
+            result = next_numbers(made)
         node = ir.Loop(n, start, (index, *state), result)
     return structure.build([Scalar(Proj(node, k)) for k in range(len(start))])
 
@@ -468,6 +477,7 @@ def _array_loop(
     body: Function,
     init: Sequence[Any],
     structure: Structure,
+    places: Sequence[str],
     name: str | None,
     where: Location | None,
 ) -> Any:
@@ -478,7 +488,7 @@ def _array_loop(
         as_array(Scalar(as_strong(lift(v))) if s else v, operation)
         for v, s in zip(init, scalar, strict=True)
     ]
-    traced = _Traced(operation, pred is None, body, arrays, scalar, structure, where)
+    traced = _Traced(operation, pred is None, body, arrays, scalar, structure, places, where)
     states, index, seen = traced.states, traced.index, traced.seen
     next_leaves, checks = traced.next_leaves, traced.checks
     predicate: Leaf | None = None
@@ -520,7 +530,7 @@ class _Traced:
     """
 
     def __init__(self, operation: str, counted: bool, body: Function, arrays: Sequence[Array],
-                 scalar: Sequence[bool], structure: Structure,
+                 scalar: Sequence[bool], structure: Structure, places: Sequence[str],
                  where: Location | None) -> None:  # fmt: skip
         self.operation, self.counted, self.body = operation, counted, body
         self.arrays, self.scalar = arrays, scalar
@@ -543,7 +553,7 @@ class _Traced:
         self.extents = [as_array(Scalar(arrays[k]._shape[axis]), operation)._leaves[0]
                         for k, axis in axes]  # fmt: skip
         leaves, self.checks = next_state(
-            result, structure, self.like, scalar, self.bound, operation, where, changing
+            result, structure, self.like, scalar, self.bound, operation, places, where, changing
         )
         following = []
         for k, axis in axes:
@@ -608,6 +618,28 @@ def _hint_to_convert(is_scalar: bool, before: ScalarType, now: ScalarType) -> st
     return f"Convert the result: x.astype(td.{before}); or the initial value: x.astype(td.{now})."
 
 
+def _require_number(value: Any, operation: str, place: str, where: Location | None) -> None:
+    """An error for an array where the state is one number."""
+    if is_array(value) and as_array(value, operation).ndim:
+        raise ShapeError(
+            f"the body of {operation} returned an array for {place}, which is one number at first.",
+            hint="Give the initial value the shape, td.zeros(shape); or reduce the result, "
+            "td.sum(x).",
+            where=where,
+        )
+
+
+def _origin(leaf: Leaf) -> tuple[tuple[str, Location | None], ...]:
+    """Where the type of an array comes from: the first operation that has it, of operands that
+    have not."""
+    for node in topological((leaf,)):
+        of_it = any(made.type == leaf.type for made in node.leaves)
+        before = any(read.type == leaf.type for read in node.inputs())
+        if of_it and not before and node.where is not None:
+            return ((f"{leaf.type} comes from:", node.where),)
+    return ()
+
+
 def state_input(leaf: Leaf, where: Location | None) -> Input:
     """The Input for one buffer of a loop's state.
 
@@ -631,6 +663,7 @@ def next_state(
     scalar: Sequence[bool],
     states: Sequence[Input],
     operation: str,
+    places: Sequence[str],
     where: Location | None,
     changing: Collection[tuple[int, int]] = (),
 ) -> tuple[list[Leaf], list[Check]]:
@@ -652,6 +685,8 @@ def next_state(
     leaves: list[Leaf] = []
     checks: list[Check] = []
     for part, (value, like, is_scalar) in enumerate(zip(found, arrays, scalar, strict=True)):
+        if is_scalar:
+            _require_number(value, operation, places[part], where)
         if is_scalar or not is_array(value):
             e = lift(value, operation)
             e = fit_weak(e, like.types[0]) if yields(e, like.types[0]) else as_strong(e)
@@ -663,9 +698,10 @@ def next_state(
                 f"the body of {operation} must return the state's type "
                 f"{like.structure.describe(like.types)}, but returned "
                 f"{made.structure.describe(made.types)}"
-                f"{changed_component(part, len(arrays), made.types[0], like.types[0], 'state')}.",
+                f"{changed_component(places, part, made.types[0], like.types[0])}.",
                 hint=_hint_to_convert(is_scalar, like.types[0], made.types[0]),
                 where=where,
+                also=_origin(made._leaves[0]),
             )
         if made.ndim != like.ndim:
             raise ShapeError(
