@@ -21,7 +21,7 @@ from .errors import (
     user_facing_methods,
     user_location,
 )
-from .evaluator import evaluator
+from .evaluator import evaluator, public
 from .expr import Const, Expr, Read
 from .frontend.operators import Operators
 from .frontend.refusals import never_set
@@ -359,6 +359,16 @@ class Array(Operators["Array"]):
         return later.reductions.mean(self, axis, keepdims)
 
     @user_facing
+    def var(self, axis: AxisLike | None = None, ddof: float = 0, keepdims: bool = False) -> Array:
+        """`td.var` of the array, over all axes by default."""
+        return later.reductions.var(self, axis, ddof, keepdims)
+
+    @user_facing
+    def std(self, axis: AxisLike | None = None, ddof: float = 0, keepdims: bool = False) -> Array:
+        """`td.std` of the array, over all axes by default."""
+        return later.reductions.std(self, axis, ddof, keepdims)
+
+    @user_facing
     def min(self, axis: AxisLike | None = None, keepdims: bool = False) -> Array:
         """`td.min` of the array, over all axes by default."""
         return later.reductions.min(self, axis, keepdims)
@@ -391,6 +401,34 @@ class Array(Operators["Array"]):
     def dot(self, other: ArrayLike) -> Array:
         """`td.dot`: the product with another array."""
         return later.dot(self, other)
+
+    def cumsum(self, axis: int | None = None) -> Array:
+        """`td.cumsum`: cumulative sums, of the flattened array by default."""
+        return public("cumsum")(self, axis)  # type: ignore[no-any-return]
+
+    def cumprod(self, axis: int | None = None) -> Array:
+        """`td.cumprod`: cumulative products, of the flattened array by default."""
+        return public("cumprod")(self, axis)  # type: ignore[no-any-return]
+
+    def argsort(self, axis: int | None = -1) -> Array:
+        """`td.argsort`: the indices that sort along an axis; equal elements keep their order."""
+        return public("argsort")(self, axis)  # type: ignore[no-any-return]
+
+    def take(self, indices: ArrayLike, axis: int | None = None) -> Array:
+        """`td.take`: the elements at these indices, of the flattened array by default."""
+        return public("take")(self, indices, axis)  # type: ignore[no-any-return]
+
+    def repeat(self, repeats: ArrayLike, axis: int | None = None) -> Array:
+        """`td.repeat`: each element several times, of the flattened array by default."""
+        return public("repeat")(self, repeats, axis)  # type: ignore[no-any-return]
+
+    def squeeze(self, axis: AxisLike | None = None) -> Array:
+        """`td.squeeze`: without axes of extent 1, by default all of them."""
+        return public("squeeze")(self, axis)  # type: ignore[no-any-return]
+
+    def swapaxes(self, first: int, second: int) -> Array:
+        """`td.swapaxes`: two axes exchanged."""
+        return public("swapaxes")(self, first, second)  # type: ignore[no-any-return]
 
     @property
     def at(self) -> At:

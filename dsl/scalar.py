@@ -25,7 +25,7 @@ from .expr import Const, Expr, Extent, Param, walk
 from .frontend.operators import Operators
 from .frontend.refusals import never_set, no_operand
 from .frontend.tracing import Scope, Scoped, current_scope, reject_escaped
-from .node import Check, known
+from .node import Check
 from .primitives import TABLE, floating
 from .types import (
     DEFAULT_OF_KIND,
@@ -145,9 +145,13 @@ class Scalar(Operators["Scalar"], Scoped):
         return ()
 
     def __repr__(self) -> str:
-        value = known(self._expr) if self._expr.type.is_integer else None
+        value = self._value()
         shown = repr(self._expr) if value is None else str(value)
         return f"Scalar({shown}: {self._expr.type})"
+
+    def __str__(self) -> str:
+        value = self._value()
+        return repr(self) if value is None else str(value)
 
     def _no_value(self, what: str, hint: str = _HINT_IF) -> TracingError:
         return run_time_argument(self, what, hint) or TracingError(
@@ -209,7 +213,7 @@ class Scalar(Operators["Scalar"], Scoped):
 
     def __format__(self, how: str) -> str:
         if not how:
-            return repr(self)
+            return str(self)
         value = self._value()
         if value is not None:
             return format(value, how)

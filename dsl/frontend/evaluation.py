@@ -17,7 +17,7 @@ from ..graph import ArrayLoop, Generate, Input, Label, known, topological
 from ..process import locks
 from ..process.configuration import settings
 from ..types import LEAF, Structure, bfloat16
-from .sources import use
+from .sources import is_lazy, use
 from .tracing import is_tracing
 
 _keeping = locks.lock()
@@ -39,7 +39,9 @@ def value_of_scalar(e: Expr) -> Any:
     value = known(e)
     if value is not None or is_tracing():
         return value
-    if not all(isinstance(x, Read | Extent | Apply | Const) or x.args for x in walk((e,))):
+    parts = list(walk((e,)))
+    own = {v for x in parts for v in x.vars}  # those of loops
+    if not all(isinstance(x, Read | Extent | Apply | Const) or x.args or x in own for x in parts):
         return None
     array = Array(Generate((), (e,), label=Label("value"), where=user_location()).leaves)
     return on_host(values_of(array, "a scalar")[0])[()] if is_closed(array) else None
@@ -53,7 +55,8 @@ def no_value(array: Array, what: str, hint: str | None = None) -> TracingError:
             "the array itself; td.the(a) makes a scalar of a rank-0 array.  An array g of NumPy is "
             "indexed by it as td.use(g)[a]."
         )
-        if not is_tracing():
+        inputs = [n for n in topological(array._leaves) if isinstance(n, Input)]
+        if not is_tracing() and not any(n.source is None and n.until is None for n in inputs):
             hint = "It belongs to a function whose call has ended: return it from that function."
     return TracingError(f"{what} needs the value of an array that is not computed.", hint=hint)
 
@@ -74,9 +77,14 @@ def values_of(array: Array, what: str, hint: str | None = None) -> list[Any]:
         held = _held(array)  # another thread may have been faster
         if held is not None:
             return held
-        leaves = tuple(use(value)._leaves[0] for value in made)
-        array._shape, array._leaves = leaves[0].shape, leaves
+        _keep(array, made)
     return list(made)
+
+
+def _keep(array: Array, values: Sequence[Any]) -> None:
+    """Let the array be these values, instead of the expression that computed them."""
+    leaves = tuple(use(value)._leaves[0] for value in values)
+    array._shape, array._leaves = leaves[0].shape, leaves
 
 
 def _held(array: Array) -> list[Any] | None:
@@ -99,8 +107,14 @@ def on_host(value: Any) -> np.ndarray[Any, Any]:
 
 
 def host_value(array: Array, what: str, hint: str | None = None) -> Any:
-    """The value as NumPy arrays in the structure of the elements: one array for scalars."""
-    return array.structure.build([on_host(v) for v in values_of(array, what, hint)])
+    """The value as NumPy arrays in the structure of the elements: one array for scalars.  That of
+    arrays of dask is computed here, and kept."""
+    values = values_of(array, what, hint)
+    found = [on_host(v) for v in values]
+    if any(map(is_lazy, values)):
+        with _keeping:
+            _keep(array, found)
+    return array.structure.build(found)
 
 
 def one_array(array: Array, what: str, hint: str | None = None) -> np.ndarray[Any, Any]:

@@ -47,6 +47,8 @@ _IN_PACKAGE = {
         "dirichlet": "g = td.random.gamma(key, shape, alpha), then g / td.sum(g, axis=-1, "
         "keepdims=True)",
         "multivariate_normal": "mean + td.random.normal(key, (n, d)) @ td.linalg.cholesky(cov).T",
+        "truncated_normal": "in a kernel, td.while_loop draws td.random.normal(k, ()) with other "
+        "keys k until a number is inside",
         **dict.fromkeys(("key_data", "wrap_key_data", "clone"), "a key is an array of two "
                     "td.uint32"),
     },
@@ -65,7 +67,7 @@ INSTEAD = {
     "vectorize": "td.map(f, a, b) applies a function to every element",
     "fori_loop": "td.loop(n, lambda k, state: …, init), or td.iterate(n, f, init)",
     "switch": "td.cond(p, a, b), one inside another",
-    "lax": "its functions are td's: td.loop, td.while_loop, td.cond, td.scanl, td.fold, td.scatter",
+    "lax": "its functions are td's: td.loop, td.while_loop, td.cond, td.scan, td.fold, td.scatter",
     "segment_sum": "td.fold_seg(f, 0, a, lengths) for contiguous segments; "
     "td.scatter(td.zeros((n,)), segments, a, f) for segments by number; f = lambda x, y: x + y",
     "associative_scan": "td.scanl1(f, a)",
@@ -214,6 +216,10 @@ INSTEAD = {
     "hessian": "a column is the derivative of the gradient along a unit vector e: "
     "td.jvp(td.grad(f), (x,), (e,))[1]",
     "linearize": "td.jvp(f, args, tangents)",
+    "hvp": "td.jvp(td.grad(f), (x,), (v,))[1]",
+    "disable_jit": "leave td.jit out: each operation is computed when its value is needed",
+    "ops": "its functions are td's: td.permute, td.fold_seg, a.at[index].add",
+    **dict.fromkeys(("special", "lib"), "its functions are td's: td.erf, td.erfc, td.sinc, td.i0"),
     "linear_transpose": "td.vjp(f, x)[1]",
     "stop_gradient": "td.stop(x)",
     **dict.fromkeys(("custom_vjp", "custom_jvp", "custom_gradient"), "f = td.rule(f), then @f.vjp "
@@ -351,6 +357,16 @@ METHODS = {
     **dict.fromkeys(("weak_type", "aval"), "a.dtype, a.shape"),
 }  # fmt: skip
 
+#: Names of methods of `a.at[index]` of other libraries.
+AT_METHODS = {
+    "get": "read the part: a[index]",
+    "apply": "a.at[index].set(f(a[index]))",
+    "mul": "a.at[index].multiply(new)",
+    "divide": "a.at[index].set(a[index] / new)",
+    "subtract": "a.at[index].add(-new)",
+    "power": "a.at[index].set(a[index] ** new)",
+}
+
 #: Names of methods of NumPy's ufuncs.
 UFUNC_METHODS = {
     "reduce": "Write td.fold(f, init, a, axis), or td.fold1(f, a, axis).",
@@ -374,6 +390,10 @@ _SYNONYMS = {
     "newshape": "shape",
     "mode": "boundary",
     "fill_value": "value",
+    "minval": "low",
+    "maxval": "high",
+    "num": "n",
+    "size": "shape",
 }
 #: Keyword arguments of other libraries → the equivalent.
 _KEYWORDS = {

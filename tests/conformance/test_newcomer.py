@@ -2,6 +2,8 @@
 
 import collections
 import re
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pytest
@@ -273,8 +275,8 @@ def test_slips_of_a_second_user():
         td.fold(0.0, lambda a, b: a + b, x)
     with pytest.raises(td.TracingError, match=r"in order: permute\(combine, defaults"):
         td.permute(x, lambda i: i, x, x)
-    with pytest.raises(AttributeError, match=r"write td\.cumsum\(a"):
-        td.use(x).cumsum()
+    with pytest.raises(AttributeError, match=r"write td\.diff\(a"):
+        td.use(x).diff()
     assert repr(td.use(x) + 1) == "Array([2., 2., 2.])"
     assert f"{td.float32(2):.2f}" == "2.00"
 
@@ -377,14 +379,41 @@ def test_extents_of_data_that_is_there_are_shown():
 def test_a_state_whose_type_changes_is_told_which_part():
     a = np.ones(5, np.float32)
     sums = (lambda s: s[1] > 3, lambda s: (s[0], td.sum(s[0])), (a, np.inf))
-    with pytest.raises(td.DTypeError, match=r"component 1 of the state .* was float64 and") as e:
+    with pytest.raises(td.DTypeError, match=r": state\[1\] was float64 and") as e:
         td.while_loop(*sums)
     assert "td.cast(x, td.float64); or the initial value: td.float32(…)" in e.value.hint
-    with pytest.raises(td.DTypeError, match="component 0 of the state"):
+    with pytest.raises(td.DTypeError, match=r": state\[0\] was float32 and"):
         td.map(lambda x: td.iterate(3, lambda s: (x * td.float64(2), s[1]), (x, 1)), a)
     with pytest.raises(td.DTypeError) as e:
         td.iterate(3, lambda s: s * np.ones(5), a)
-    assert "component" not in str(e.value)
+    assert "was" not in e.value.message
+
+
+def test_a_state_whose_type_changes_is_told_where_the_other_type_comes_from():
+    @dataclass
+    class State:
+        weights: Any
+        steps: Any
+
+    def step(s, _):
+        steps = s.steps + 1
+        halved = s.weights[0]["w"] / 2
+        corrected = halved / (1 - 0.9**steps)  # a power of an int64
+        return State([{"w": corrected * 3}], steps), None
+
+    with pytest.raises(td.DTypeError, match=r"state\.weights\[0\]\['w'\] was float32") as e:
+        td.scan(step, State([{"w": np.ones(3, np.float32)}], 0), length=2)
+    said, where = e.value.also[0]
+    assert said == "float64 comes from:" and "halved / (1 - 0.9**steps)" in where.render()
+
+
+def test_a_number_of_the_state_that_becomes_an_array():
+    with pytest.raises(td.ShapeError, match=r"array for state, which is one number") as e:
+        td.scan(lambda c, x: (c + x, c), 0.0, np.ones((4, 3)))
+    assert "td.zeros(shape)" in e.value.hint
+    for other in (1.0, np.ones(3)):
+        with pytest.raises(td.ShapeError, match=r"array for state\[0\], which is one number"):
+            td.iterate(3, lambda s: (s[0] + np.ones(3), s[1]), (0.0, other))
 
 
 def test_a_boundary_that_is_not_called_and_an_initial_value_that_is_missing():
@@ -523,3 +552,53 @@ def test_files_of_arrays_are_no_programs(tmp_path):
     for name in ("a.npy", "b.npz"):
         with pytest.raises(td.StorageError, match=r"holds arrays of NumPy's(.|\n)*np\.load"):
             td.load(tmp_path / name)
+
+
+def test_methods_of_arrays_are_those_of_numpy():
+    given = np.arange(12.0).reshape(3, 1, 4) % 5
+    a = td.use(given)
+    for name in ("std", "var", "cumsum", "cumprod", "argsort", "squeeze"):
+        np.testing.assert_allclose(getattr(a, name)(), getattr(given, name)(), rtol=1e-12)
+        mine, numpys = (getattr(x, name)(axis=1) for x in (a, given))
+        np.testing.assert_allclose(mine, numpys, rtol=1e-12)
+    np.testing.assert_allclose(a.std(0, ddof=1, keepdims=True), given.std(0, ddof=1, keepdims=True))
+    np.testing.assert_array_equal(a.take([2, 0], axis=2), given.take([2, 0], axis=2))
+    np.testing.assert_array_equal(a.repeat(2, axis=0), given.repeat(2, axis=0))
+    np.testing.assert_array_equal(a.swapaxes(0, 2), given.swapaxes(0, 2))
+
+
+def test_scalars_outside_of_programs_show_their_values():
+    slope = td.grad(lambda x: x**2)(3.0)
+    counted = td.loop(3, lambda k, total: total + k, 0)
+    assert str(slope) == "6.0" and repr(slope) == "Scalar(6.0: float64)" and f"{slope}" == "6.0"
+    assert repr(counted) == "Scalar(3: int64)" and int(counted) == 3
+    seen = []
+    td.jit(lambda x: (seen.append(str(td.the(td.sum(x)))), x)[1])(np.ones(2))
+    assert seen[0].startswith("Scalar(%")
+
+
+def test_a_value_is_asked_for_where_a_function_is_differentiated():
+    kept = []
+    with pytest.raises(td.TracingError, match="float") as raised:
+        td.grad(lambda x: float(td.sum(x)))(np.ones(3))
+    td.grad(lambda x: kept.append(x) or td.sum(x))(np.ones(3))
+    assert "while a program is traced" in raised.value.hint
+    with pytest.raises(td.TracingError, match="float") as raised:
+        float(td.sum(kept[0]))
+    assert "whose call has ended" in raised.value.hint
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        (lambda k: td.random.gamma(k, 3.0, (2,)), r"td\.random\.gamma\(key, \(3, 4\), …\)"),
+        (lambda k: td.random.poisson(k, 3.0, (2,)), "The shape comes after the key"),
+        (lambda k: td.random.uniform(k, 3, minval=0), "Did you mean low"),
+        (lambda k: td.random.split(k, num=3), "Did you mean n"),
+        (lambda k: k.at[0].get(), r"no 'get': read the part: a\[index\]"),
+        (lambda k: k.at[0].mul(2), r"a\.at\[index\]\.multiply\(new\)"),
+    ],
+)
+def test_words_of_jax_are_answered_with_those_of_treadle(wrong, said):
+    with pytest.raises((td.TreadleError, AttributeError), match=said):
+        wrong(td.random.key(0))

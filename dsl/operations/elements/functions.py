@@ -255,7 +255,6 @@ absolute = documented_unary(
     "Array([2, 3])",
 )
 abs = absolute
-fabs = absolute
 sign = documented_unary(
     "sign",
     "−1, 0 or 1 by the sign of x; NaN of NaN; of complex numbers x / |x|.",
@@ -555,6 +554,30 @@ def _scaled(x: ArrayLike, factor: float, name: str) -> Any:
         return apply_primitive("multiply", [value, Const(factor, float64, True)])
 
     return lifted(build, name, (x,))
+
+
+@unary
+def fabs(x: ArrayLike) -> Value:
+    """|x| of real numbers, in floating point.
+
+    Parameters
+        x: a number, or an array of any shape.
+
+    Result: an array of the shape of `x`, of integers in the type that `td.sqrt` has for them; a
+        scalar if it is a number.
+
+    >>> import numpy as np, treadle as td
+    >>> td.fabs(np.array([-2, 3]))
+    Array([2., 3.])
+    """
+
+    def build(values: list[Expr]) -> Expr:
+        t = values[0].type
+        if t.is_complex:
+            raise DTypeError(f"fabs takes real numbers, got {t}.", hint="Write td.abs(x).")
+        return apply_primitive("absolute", [simplify.cast(values[0], floating(t), values[0].weak)])
+
+    return lifted(build, "fabs", (x,))
 
 
 @unary

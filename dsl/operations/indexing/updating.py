@@ -25,6 +25,7 @@ from ...errors import (
 from ...expr import TRUE, Expr, constant, substitute
 from ...frontend.refusals import never_set
 from ...frontend.sources import as_array, is_arraylike
+from ...frontend.suggestions import AT_METHODS
 from ...frontend.tracing import forbid_nesting
 from ...graph import Check, Combine, Generate, Label, Permute, Shape, indices, known
 from ...scalar import Scalar, apply_primitive, fit_weak, lift, yields
@@ -146,6 +147,8 @@ class Part:
 
     def __getattr__(self, name: str) -> Any:
         methods = ["set", "add", "multiply", "min", "max"]
+        if name in AT_METHODS:
+            raise no_attribute(f"a.at[…] has no {name!r}: {AT_METHODS[name]}.", name)
         advice = did_you_mean(name, methods) or f"Its methods: {', '.join(methods)}."
         raise no_attribute(f"a.at[…] has no {name!r}.  {advice}", name)
 

@@ -166,6 +166,12 @@ def random_values(
                 "make the array outside, and index it.",
             )
         return draw(words(), Scalar(constant(0)), *map(_scalar, arguments))
+    if isinstance(shape, float):
+        raise DTypeError(
+            f"random.{name} needs integer extents, got {shape!r}.",
+            hint=f"The shape comes after the key, and parameters after the shape: "
+            f"td.random.{name}(key, (3, 4), …).",
+        )
     extents, more = as_shape(shape, f"random.{name}")
     given = [_broadcast(a, extents) if is_array(a) else a for a in arguments]
 
