@@ -190,6 +190,20 @@ def _results(
     return arrays
 
 
+def _with_rule(
+    of: str, parameters: tuple[Any, ...], found: Sequence[Array], operands: Sequence[Array],
+    t: ScalarType,
+) -> list[Array]:  # fmt: skip
+    """The results of an unrolled operation, differentiated by the rule of the library's operation,
+    not as they are computed."""
+    given = [a if a.types[0] == t else a.astype(t) for a in operands]
+    node = Barrier(
+        tuple(a._leaves[0] for a in (*found, *given)), library_operation(of, parameters),
+        len(found), label=Label(f"linalg.{of}"), where=user_location(),
+    )  # fmt: skip
+    return [Array((leaf,)) for leaf in node.leaves[: len(found)]]
+
+
 def _selected(values: Sequence[Expr], extents: Sequence[int], axis: int) -> Expr:
     """The value at Index(axis), Index(axis + 1), … of values in row-major order."""
     if not extents:
@@ -325,7 +339,8 @@ def inv(a: ArrayLike) -> Array:
         return _by_library("inv", (), [array], t, outs, (*checks, *more), _SINGULAR)[0]
     n, _, more = small
     x, singular = small_matrices.inv(_entries(array, t, batch, n, n))
-    return _results("inv", batch, [_flat(x, t)], (*checks, *more), singular, _SINGULAR)[0]
+    made = _results("inv", batch, [_flat(x, t)], (*checks, *more), singular, _SINGULAR)
+    return _with_rule("inv", (), made, [array], t)[0]
 
 
 @operation
@@ -372,7 +387,8 @@ def solve(a: ArrayLike, b: ArrayLike) -> Array:
     checks += (*more, *_fixed(n, size, "solve"), *_fixed(k, columns, "solve"))
     x, singular = small_matrices.solve(_entries(array, t, batch, size, size),
                                        _entries(right, t, batch, size, columns))  # fmt: skip
-    return _results("solve", batch, [_flat(x, t)], checks, singular, _SINGULAR)[0]
+    made = _results("solve", batch, [_flat(x, t)], checks, singular, _SINGULAR)
+    return _with_rule("solve", (), made, [array, right], t)[0]
 
 
 @operation
@@ -403,7 +419,8 @@ def cholesky(a: ArrayLike, *, upper: bool = False) -> Array:
         return _by_library("cholesky", (bool(upper),), [array], t, outs, checks, _INDEFINITE)[0]
     n, _, more = small
     x, bad = small_matrices.cholesky(_entries(array, t, batch, n, n), bool(upper))
-    return _results("cholesky", batch, [_flat(x, t)], (*checks, *more), bad, _INDEFINITE)[0]
+    made = _results("cholesky", batch, [_flat(x, t)], (*checks, *more), bad, _INDEFINITE)
+    return _with_rule("cholesky", (bool(upper),), made, [array], t)[0]
 
 
 @operation
@@ -433,7 +450,8 @@ def lu(a: ArrayLike) -> tuple[Array, Array]:
     found = small_matrices.lu(_entries(array, t, batch, n, n))
     groups = [_flat(found.rows, t), _Group((n,), found.pivots, pivot)]
     both = _results("lu", batch, groups, (*checks, *more))
-    return both[0], both[1]
+    factors, pivots = _with_rule("lu", (), both, [array], t)
+    return factors, pivots
 
 
 @operation
@@ -469,9 +487,11 @@ def qr(a: ArrayLike, mode: str = "reduced") -> Any:
         return made[0] if mode == "r" else QRResult(*made)
     m, n, checks = small
     q, r = small_matrices.qr(_entries(array, t, batch, m, n), mode == "complete")
-    if mode == "r":
-        return _results("qr", batch, [_flat(r, t)], checks)[0]
-    return QRResult(*_results("qr", batch, [_flat(q, t), _flat(r, t)], checks))
+    groups = [_flat(r, t)] if mode == "r" else [_flat(q, t), _flat(r, t)]
+    found = _results("qr", batch, groups, checks)
+    if mode != "complete" and m >= n:  # (The rule has no others.)
+        found = _with_rule("qr", (mode,), found, [array], t)
+    return found[0] if mode == "r" else QRResult(*found)
 
 
 @operation
@@ -506,13 +526,8 @@ def eigh(a: ArrayLike, UPLO: str = "L") -> EighResult:
     values, vectors = small_matrices.eigh(_entries(array, t, batch, n, n), triangle == "U")
     groups = [_Group((n,), values, _real(t)), _flat(vectors, t)]
     found = _results("eigh", batch, groups, (*checks, *more))
-    # Not differentiated as it is computed: rotations of what is 0 already are left out.
-    operand = array if array.types[0] == t else array.astype(t)
-    node = Barrier(
-        tuple(a._leaves[0] for a in (*found, operand)), library_operation("eigh", (triangle,)), 2,
-        label=Label("linalg.eigh"), where=user_location(),
-    )  # fmt: skip
-    return EighResult(*(Array((leaf,)) for leaf in node.leaves[:2]))
+    # (Rotations of what is 0 already are left out, so derivatives of the others would be wrong.)
+    return EighResult(*_with_rule("eigh", (triangle,), found, [array], t))
 
 
 @operation

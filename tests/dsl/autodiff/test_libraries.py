@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
@@ -166,3 +168,21 @@ def test_second_derivatives_native():
 def test_refusals(f, message):
     with pytest.raises(td.GradientError, match=message):
         td.grad(f)(V)
+
+
+@pytest.mark.parametrize("of", ["inv", "solve", "lu", "cholesky", "qr"])
+def test_gradients_of_small_matrices_cost_a_few_times_the_value_native(of):
+    """By the rules of matrix calculus, not by differentiating what is unrolled."""
+    a = np.stack([V[:4, :4] @ V[:4, :4].T + np.eye(4)] * 50)
+
+    def loss(a):
+        made = td.linalg.solve(a, a[..., :1]) if of == "solve" else getattr(td.linalg, of)(a)
+        return td.sum((made[0] if of in ("lu", "qr") else made) ** 2)
+
+    def work(f):
+        said = td.jit(f).lower(a).explain()
+        units = {"": 1, "k": 1e3, "M": 1e6}
+        found = re.findall(r"operations per element, ([\d.,]+) ?([kM]?) in all", said)
+        return sum(float(n.replace(",", "")) * units[unit] for n, unit in found)
+
+    assert 0 < work(td.grad(loss)) < 20 * work(loss)
