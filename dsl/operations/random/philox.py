@@ -121,6 +121,12 @@ def _held_key(key: Any, name: str) -> tuple[Callable[[], ScalarKey], tuple[Check
             raise _refused_key(f"numbers of type {words[0].type}", name)
         first, second = (Scalar(simplify.cast(e, uint32)) for e in words)
         return lambda: (first, second), ()
+    if isinstance(key, Scalar) and key.dtype == uint32 and enclosing_kernel() is not None:
+        raise DTypeError(
+            f"random.{name} needs a key, two numbers of type uint32; got one of them.",
+            hint=f"Map over both: td.map(lambda a, b: td.random.{name}((a, b), …), keys[:, 0], "
+            "keys[:, 1]); or make keys in the kernel: td.random.fold_in(key, i).",
+        )
     if isinstance(key, Scalar | int | float | complex | np.generic) or key is None:
         raise _refused_key(f"a {key.dtype}" if isinstance(key, Scalar) else repr(key), name)
     array = as_array(key, f"random.{name}")
