@@ -84,6 +84,10 @@ def apply(op: Primitive, args: tuple[Expr, ...], type_: ScalarType, weak: bool =
         return _logical_and(args)
     if op.name == "logical_or":
         return _logical_or(args)
+    if type_ is bool_ and op.name in ("logical_xor", "equal", "not_equal"):
+        found = _compared(op.name, args) or _compared(op.name, args[::-1])
+        if found is not None:
+            return found
     if op.name == "logical_not" and isinstance(args[0], Apply) and args[0].op.name == "logical_not":
         return args[0].args[0]
     if type_.is_integer and first.is_integer:
@@ -176,6 +180,20 @@ def _logical_or(args: tuple[Expr, ...]) -> Expr:
     if b is FALSE or a is b:
         return a
     return Apply(TABLE["logical_or"], args, bool_)
+
+
+def _compared(name: str, args: tuple[Expr, ...]) -> Expr | None:
+    """A truth value, or a number made of one, compared with a truth value or its number."""
+    value, known = args
+    if not isinstance(known, Const) or known.value not in (0, 1):
+        return None
+    if value.type is not bool_:
+        if not (isinstance(value, Apply) and value.op.name == "cast"
+                and value.args[0].type is bool_):  # fmt: skip
+            return None
+        value = value.args[0]
+    same = (name == "equal") is bool(known.value)
+    return value if same else apply(TABLE["logical_not"], (value,), bool_)
 
 
 def is_const(e: Expr, value: int) -> bool:

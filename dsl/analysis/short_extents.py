@@ -20,6 +20,9 @@ from ..shapes import require
 
 Shapes = Sequence[Sequence[int]]
 
+#: The most elements of an axis that is unrolled in a fold (`dsl/passes/short_axes.py`).
+SHORT_AXIS = 4
+
 
 @dataclass
 class Asked:
@@ -83,10 +86,10 @@ def short_extent(e: Expr, most: int) -> int | None:
     return _traces.stack[-1].value(e, most) if _traces.stack else None
 
 
-def fixed(e: Expr, value: int, operation: str) -> tuple[Check, ...]:
+def fixed(e: Expr, value: int, operation: str, what: str = "matrices") -> tuple[Check, ...]:
     """The check that an extent has the value for which the program is made."""
     return require(
         e, constant(value),
-        f"{operation}: this program is for matrices with an extent of {{right}}, not {{left}}.",
+        f"{operation}: this program is for {what} with an extent of {{right}}, not {{left}}.",
         hint="Call the compiled function, or lower it again for arrays like these.",
     )  # fmt: skip

@@ -24,13 +24,14 @@ from .epilogues import fuse_epilogues
 from .extents import unify_extents
 from .fma import form_fma
 from .guard import guard_reads
-from .horizontal import fuse_arguments, fuse_horizontal
+from .horizontal import fuse_arguments, fuse_horizontal, fuse_shared
 from .in_place import fuse_in_place
 from .neighbours import recognise_neighbours
 from .pin import pin_order
 from .recognise import recognise_histogram, recognise_matmul
 from .recurrence import recognise_recurrence
 from .separable import recognise_separable
+from .short_axes import unroll_short
 from .short_folds import fold_windows
 from .store_first import store_first
 from .tested import drop_tested
@@ -50,6 +51,8 @@ PASSES: tuple[tuple[str, Pass], ...] = (
     ("recognise_separable", recognise_separable),  # 9 × 9 box → 9 + 9
     ("form_fma", form_fma),  # a·b + c inside one operation
     ("recognise_recurrence", recognise_recurrence),  # loops element by element
+    ("unroll_short", unroll_short),  # Σ over 3 coordinates is an expression
+    ("fuse_shared", fuse_shared),  # Σ w·u and Σ w·v of a computed w
     ("fuse_vertical", fuse_vertical),  # producers into consumers
     ("recognise_matmul", recognise_matmul),  # Σ a[i, k]·b[k, j]
     ("recognise_histogram", recognise_histogram),  # target[index] += 1

@@ -10,12 +10,12 @@ kernels of their own.
 
 from __future__ import annotations
 
-from collections.abc import Sequence, Set
+from collections.abc import Mapping, Sequence, Set
 from typing import Any
 
 from ..analysis.combines import argument_of, is_commutative
 from ..analysis.regions import places, regions
-from ..expr import Expr, Read, Var, substitute, walk
+from ..expr import Expr, Index, Read, Var, substitute, walk
 from ..graph import (
     Combine,
     Fold,
@@ -31,9 +31,15 @@ from ..graph import (
 )  # fmt: skip
 from ..graphs.rebuild import Rebuilder
 from .base import Context
+from .cost import operations
 from .recognise import counts_in_bytes
 
 MOST_OUTPUTS = 8
+#: The least work per element, in additions, for which folds are merged to compute it once.
+LEAST_SHARED = 4.0
+
+#: An array, and the axes of the iteration space along which its own axes lie; none: anywhere.
+Operand = tuple[Leaf, tuple[int, ...]]
 
 
 def fuse_arguments(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
@@ -45,11 +51,54 @@ def fuse_arguments(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
     for node in topological(roots):
         if isinstance(node, Fold):
             found.setdefault((node.outer, node.inner, node.elements[0]), []).append(node)
-    wanted: set[Node] = {
-        node for same in found.values() if any(_is_argument(n) for n in same) for node in same
+    wanted: dict[Node, Set[Operand]] = {
+        node: _inputs(node)
+        for same in found.values() if any(_is_argument(n) for n in same) for node in same
         if len(same) > 1
     }  # fmt: skip
     return _fuse(roots, context, wanted) if wanted else list(roots)
+
+
+def fuse_shared(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
+    """Merge folds over the same elements of arrays that take work to compute, before producers are
+    inlined: the merged fold is their only reader, so they need not be stored.
+
+    w = f(x[:, None] − x);  sum(w * u, axis=1);  sum(w * v, axis=1)   →   one fold of pairs
+    """
+    operands = _Operands()
+    wanted: dict[Node, Set[Operand]] = {
+        node: operands.of(node.elements, node.iteration_space())
+        for node in topological(roots)
+        if isinstance(node, Fold) and argument_of(node.combine) is None
+    }
+    return _fuse(roots, context, {n: s for n, s in wanted.items() if s}) if wanted else list(roots)
+
+
+class _Operands:
+    """The arrays of a whole iteration space that expressions read, each at its own permutation of
+    the indices, directly or through others, and whose elements take work."""
+
+    def __init__(self) -> None:
+        self.known: dict[Leaf, Set[Operand]] = {}
+
+    def of(self, elements: Sequence[Expr], space: Sequence[Expr]) -> Set[Operand]:
+        found: set[Operand] = set()
+        for e in walk(elements):
+            if not isinstance(e, Read) or e.boundary is not None:
+                continue
+            node, leaf = e.node, Leaf(e.node, e.component)
+            axes = [a.axis for a in e.args if isinstance(a, Index)]
+            if not isinstance(node, Generate) or sorted(axes) != list(range(len(space))):
+                continue
+            if len(axes) < len(e.args) or [space[a] for a in axes] != list(node.shape):
+                continue
+            body = (node.elements[e.component],)
+            if leaf not in self.known:
+                self.known[leaf] = self.of(body, node.shape)
+            if operations(body) >= LEAST_SHARED:
+                found.add((leaf, tuple(axes)))
+            found |= {(x, tuple(axes[k] for k in at)) for x, at in self.known[leaf]}
+        return found
 
 
 def fuse_horizontal(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
@@ -57,8 +106,10 @@ def fuse_horizontal(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
     return _fuse(roots, context, None)
 
 
-def _fuse(roots: Sequence[Leaf], context: Context, only: Set[Node] | None) -> list[Leaf]:
-    """`fuse_horizontal` restricted to the nodes `only` (None: all)."""
+def _fuse(roots: Sequence[Leaf], context: Context,
+          only: Mapping[Node, Set[Operand]] | None) -> list[Leaf]:  # fmt: skip
+    """`fuse_horizontal` restricted to the nodes `only` (None: all), which are merged if they share
+    one of these operands."""
     depth: dict[Node, int] = {}
     region = regions(roots)
     groups: dict[Any, list[Node]] = {}
@@ -84,7 +135,7 @@ def _fuse(roots: Sequence[Leaf], context: Context, only: Set[Node] | None) -> li
             groups.setdefault(key, []).append(node)
     members: dict[Node, list[Node]] = {}
     for group in groups.values():
-        for cluster in _clusters(group):
+        for cluster in _clusters(group, only):
             if len(cluster) > 1:
                 for node in cluster:
                     members[node] = cluster
@@ -130,11 +181,12 @@ def _start(node: Fold) -> bool:
     return node.init is not None and any(isinstance(e, Read) for e in walk(node.init))
 
 
-def _clusters(group: list[Node]) -> list[list[Node]]:
-    """Join nodes of a group that share an input, up to a number of outputs."""
-    clusters: list[tuple[list[Node], set[Leaf], int]] = []
+def _clusters(group: list[Node],
+              operands: Mapping[Node, Set[Operand]] | None) -> list[list[Node]]:  # fmt: skip
+    """Join nodes of a group that share an input (or operand), up to a number of outputs."""
+    clusters: list[tuple[list[Node], Set[Operand], int]] = []
     for node in group:
-        mine = set(node.inputs())
+        mine = _inputs(node) if operands is None else operands[node]
         for k, (nodes, inputs, outputs) in enumerate(clusters):
             if (mine & inputs) and outputs + len(node.outputs) <= MOST_OUTPUTS:
                 clusters[k] = ([*nodes, node], inputs | mine, outputs + len(node.outputs))
@@ -142,6 +194,10 @@ def _clusters(group: list[Node]) -> list[list[Node]]:
         else:
             clusters.append(([node], mine, len(node.outputs)))
     return [nodes for nodes, _, _ in clusters]
+
+
+def _inputs(node: Node) -> Set[Operand]:
+    return {(leaf, ()) for leaf in node.inputs()}
 
 
 def _is_apart(node: Permute) -> bool:
@@ -168,11 +224,11 @@ def _merge_permutes(nodes: Sequence[Any]) -> Node:
     values, defaults = (
         tuple(x for n in nodes for x in getattr(n, name)) for name in ("values", "defaults")
     )
-    return nodes[0].with_(values=values, defaults=defaults, combine=_joined(nodes),  # type: ignore[no-any-return]
+    return nodes[0].with_(values=values, defaults=defaults, combine=joined(nodes),  # type: ignore[no-any-return]
                           **_common(nodes))  # fmt: skip
 
 
-def _joined(nodes: Sequence[Any]) -> Combine:
+def joined(nodes: Sequence[Any]) -> Combine:
     """The combinations of several nodes as one, its variables renumbered."""
     left: list[Var] = []
     right: list[Var] = []
@@ -190,7 +246,7 @@ def _joined(nodes: Sequence[Any]) -> Combine:
 
 def _merge_folds(nodes: Sequence[Any]) -> Node:
     """One fold of several values, with combining variables and results renumbered."""
-    first, combine = nodes[0], _joined(nodes)
+    first, combine = nodes[0], joined(nodes)
     elements = tuple(e for n in nodes for e in n.elements)
     variables = result_variables(elements)
     init = None

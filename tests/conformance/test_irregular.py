@@ -260,3 +260,34 @@ def test_nan_of_either_sign_is_sorted_last(run, dtype):
     assert_same(run(td.sort(a)), np.sort(a))
     zeros = td.use(np.array([0, 1, 0, 2], dtype))
     assert_same(run(td.argsort(zeros / zeros)), np.array([1, 3, 0, 2]))
+
+
+def test_selections_by_one_mask_share_its_places():
+    """The scan of the mask is computed once; only as many elements as are selected are stored."""
+
+    def select(x, low):
+        return x[x > low], td.nonzero(x > low)[0], td.compact(x > low, 2 * x)
+
+    x = np.random.default_rng(5).random(100_000)
+    program = td.jit(select, backend="native").lower(x, 0.7)
+    kept = np.flatnonzero(x > 0.7)
+    values, places, (twice, count) = program(x, 0.7)
+    assert np.array_equal(values, x[kept]) and np.array_equal(places, kept)
+    assert np.array_equal(twice, 2 * x[kept]) and count == len(kept)
+    text = program.explain()
+    assert text.count(": places #") == 1 and "writes     float64[n1]" not in text, text
+
+
+@pytest.mark.parametrize("known", [True, False, 0, 1, 2, 0.0, 1.0, 0.5])
+def test_truth_values_compared_with_numbers(check, known):
+    x = np.array([True, False])
+    cases = {
+        "==": (lambda: td.use(x) == known, x == known),
+        "!=": (lambda: td.use(x) != known, x != known),
+        "reversed": (lambda: known == td.use(x), known == x),
+        "number ==": (lambda: td.cast(td.use(x), td.int8) == known, x.astype("int8") == known),
+        "number !=": (lambda: td.cast(td.use(x), td.float32) != known, x.astype("f4") != known),
+    }
+    if isinstance(known, bool):
+        cases["^"] = lambda: td.use(x) ^ known, x ^ known
+    check(cases)

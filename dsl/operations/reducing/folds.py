@@ -5,17 +5,31 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from ...analysis.short_extents import SHORT_AXIS, fixed, short_extent
 from ...annotations import ArrayLike, AxisLike, Element, Function, ScheduleLike
 from ...array import Array, map_over
 from ...errors import TracingError, user_location
-from ...expr import Expr, Index, constant
+from ...expr import Const, Expr, Index, constant
 from ...frontend.sources import as_array
 from ...frontend.tracing import forbid_nesting
-from ...graph import Check, Fold, Label, Shape
+from ...graph import Check, Fold, Generate, Label, Shape
 from ...shapes import require
 from ..common import fit_to, label_of, normalise_axes, operation, trace_combine
 
 __all__ = ["fold", "fold1"]
+
+
+def short_axis(array: Array, outer: Shape, inner: Shape,
+               operation: str) -> tuple[Shape, tuple[Check, ...]]:  # fmt: skip
+    """The inner axes of a fold, as a number where there is one of few elements for each of a plane
+    of results or more, such as the coordinates of distances; and the check that it is such."""
+    computed = any(isinstance(leaf.node, Generate) for leaf in array._leaves)
+    if len(outer) < 2 or len(inner) != 1 or not computed:
+        return inner, ()
+    size = short_extent(inner[0], SHORT_AXIS)
+    if size is None or isinstance(inner[0], Const):
+        return inner, ()
+    return (constant(size),), fixed(inner[0], size, operation, "an axis")
 
 
 def split_axes(array: Array, axes: Sequence[int]) -> tuple[Shape, Shape, list[Expr]]:

@@ -74,14 +74,16 @@ def compact(
         lambda x, y: x + y, (0,), Array(ones.leaves), 0, "exclusive", False, "places", None, None
     )
     n = flat._shape[0]
-    at = places._element((Index(0),))[0]
+    count_read = places._element((n,))[0]
+    count = Array(Generate((), (count_read,), label=Label("count"), where=where).leaves)
+    total = count._element(())[0]
     empty = Generate(
-        (n,), tuple(Const(0, t) for t in flat.types), label=Label("compact"), where=where
+        (total,), tuple(Const(0, t) for t in flat.types), label=Label("compact"), where=where
     )
     packed = Permute(
         (n,),
         truth,
-        (at,),
+        (places._element((Index(0),))[0],),
         tuple(flat._element((Index(0),))),
         empty.leaves,
         None,
@@ -89,12 +91,7 @@ def compact(
         where=where,
     )
     require_axes(packed, packed.label)
-    count_read = places._element((n,))[0]
-    count = Array(Generate((), (count_read,), label=Label("count"), where=where).leaves)
-    total = count._element(())[0]
-    reads = tuple(le.at(Index(0)) for le in packed.leaves)
-    values = Generate((total,), reads, label=Label("compact"), where=where)
-    return Array(values.leaves, source.structure, (total,)), count
+    return Array(packed.leaves, source.structure, (total,)), count
 
 
 @operation

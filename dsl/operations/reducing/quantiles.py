@@ -213,7 +213,7 @@ def flatnonzero(a: ArrayLike) -> Array:
     See also `nonzero`, `argwhere`.
     """
     array = flatten(as_array(a, "flatnonzero"))
-    found: Array = compact(array != 0, iota(array.shape[0]))[0]
+    found: Array = compact(array, iota(array.shape[0]))[0]
     return found
 
 

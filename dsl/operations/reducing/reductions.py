@@ -36,7 +36,7 @@ from ..elements.functions import (
 )
 from ..elements.mapping import imap
 from ..indexing.row_major import linear, product
-from .folds import fold1, not_empty, split_axes, with_unit_axis
+from .folds import fold1, not_empty, short_axis, split_axes, with_unit_axis
 
 __all__ = ["all", "amax", "amin", "any", "argmax", "argmin", "count_nonzero", "max", "mean", "min",
            "prod", "std", "sum", "var"]  # fmt: skip
@@ -65,6 +65,7 @@ def reduce(
         array, axes = with_unit_axis(array)
     checks = not_empty(array, axes, operation) if init is None else ()
     outer, inner, index = split_axes(array, axes)
+    inner, more = short_axis(array, outer, inner, operation)
     value = element(array._element(index)[0])
     start = None if init is None else (Const(init, value.type),)
     node = Fold(
@@ -75,7 +76,7 @@ def reduce(
         start,
         label=Label(operation),
         where=user_location(),
-        checks=checks,
+        checks=(*checks, *more),
     )
     result = Array(node.leaves, LEAF, outer)
     if finish is not None:

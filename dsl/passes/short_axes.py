@@ -1,0 +1,162 @@
+"""unroll_short: axes of a few elements are unrolled, so that what they share is computed once.
+
+    d = x[:, None, :] − x[None, :, :]          of points of three coordinates
+    r = Σ over c of d[i, k, c]²          →     r = d[i, k, 0]² + d[i, k, 1]² + d[i, k, 2]²
+    Σ over k of f(r[i, k]) · d[i, k, c]  →     three sums of one kernel that computes f(r) once
+
+A fold along an axis of few elements becomes an expression, and a fold whose results lie along such
+an axis becomes a fold of several components, if what it reads takes work that does not depend on
+the axis.  The extents must be constants; `dsl/operations/` asks for those of such folds.  This runs
+before producers are inlined, which then find one reader for each.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from ..analysis.combines import argument_of, identities
+from ..analysis.short_extents import SHORT_AXIS
+from ..expr import Const, Expr, Index, Read, constant, primitive, rewrite, substitute, walk
+from ..graph import Combine, Fold, Generate, Leaf, Node, result_variables, topological
+from ..graphs.rebuild import Rebuilder
+from ..simplify import apply, select
+from ..types import bool_
+from .base import Context
+from .cost import operations
+from .horizontal import joined
+from .rows import SHARED
+from .vertical import Inliner, checked_by_data
+
+#: The most components of a fold.
+MOST_COMPONENTS = 8
+
+
+def unroll_short(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
+    """The graph with short axes of folds unrolled; checked programs keep them as written."""
+    order = list(topological(roots))
+    if context.settings.check or not any(isinstance(n, Fold) for n in order):
+        return list(roots)
+    builder = Rebuilder()
+    for node in order:
+        made = builder.node(node)
+        if isinstance(made, Fold) and _is_free(made) and argument_of(made.combine) is None:
+            made = _row(made) or _components(made) or made
+        if made is not node:
+            builder.nodes[node] = made
+    return [builder.leaf(r) for r in roots]
+
+
+def _is_free(node: Node) -> bool:
+    """Whether nothing fixes the order of elements, now or by the operation's name later."""
+    return not node.label.ordered and node.label.name is None and node.label.schedule is None
+
+
+def _size(e: Expr) -> int | None:
+    """A constant extent of a short axis."""
+    return int(e.value) if isinstance(e, Const) and 2 <= int(e.value) <= SHORT_AXIS else None
+
+
+def _row(node: Fold) -> Generate | None:
+    """A fold along one short axis of a computed array as an expression, from the left: the bits
+    of the fold (`short_folds.py`)."""
+    rank = len(node.outer)
+    size, start = _size(node.inner[0]), identities(node.combine)
+    if rank < 2 or len(node.inner) > 1 or size is None or start is None:
+        return None
+    found: tuple[Expr, ...] = start
+    for k in range(size):
+        here = substitute(node.elements, {Index(rank): constant(k)})
+        found = _combined(node.combine, found, here)
+    if node.init is not None:
+        found = _combined(node.combine, node.init, found)
+    stored = substitute(node.epilogue, dict(zip(node.results, found, strict=True)))
+    return Generate(node.outer, stored, label=node.label, where=node.where, checks=node.checks,
+                    fused=node.fused)  # fmt: skip
+
+
+def _combined(combine: Combine, left: Sequence[Expr], right: Sequence[Expr]) -> tuple[Expr, ...]:
+    sides = (*combine.left, *combine.right)
+    return substitute(combine.results, dict(zip(sides, (*left, *right), strict=True)))
+
+
+def _components(node: Fold) -> Generate | None:
+    """The results along the last short axis as components of one fold."""
+    rank = len(node.outer)
+    axes = [a for a, e in enumerate(node.outer) if _size(e) is not None]
+    if not axes or any(isinstance(e, Read) for e in walk(node.init or ())):
+        return None
+    axis = axes[-1]
+    size = _size(node.outer[axis])
+    assert size is not None
+    if rank < 2 or size * len(node.elements) > MOST_COMPONENTS or not _shares(node, axis):
+        return None
+    node = _with_own(node, axis)
+    moved: dict[Expr, Expr] = {
+        Index(a): Index(a - 1) for a in range(axis + 1, rank + len(node.inner))
+    }
+    places = [{**moved, Index(axis): constant(k)} for k in range(size)]
+    elements = tuple(e for at in places for e in substitute(node.elements, at))
+    variables, count = result_variables(elements), len(node.elements)
+    stored: list[Expr] = []
+    for k, at in enumerate(places):
+        own = variables[k * count : (k + 1) * count]
+        stored += substitute(node.epilogue, {**at, **dict(zip(node.results, own, strict=True))})
+    fold = node.with_(
+        outer=(*node.outer[:axis], *node.outer[axis + 1 :]),
+        elements=elements,
+        combine=joined([node] * size),
+        init=None if node.init is None else node.init * size,
+        results=variables,
+        epilogue=tuple(stored),
+    )
+    others = [Index(a) for a in range(rank) if a != axis]
+    values: list[Expr] = []
+    for c in range(len(node.epilogue)):
+        parts = [Leaf(fold, k * len(node.epilogue) + c).at(*others) for k in range(size)]
+        value: Expr = parts.pop()
+        while parts:
+            here = apply(primitive("equal"), (Index(axis), constant(len(parts) - 1)), bool_)
+            value = select(here, parts.pop(), value)
+        values.append(value)
+    return Generate(node.outer, tuple(values), label=node.label, where=node.where)
+
+
+def _with_own(node: Fold, axis: int) -> Fold:
+    """The fold with the arrays inlined that have this axis and all others: each component reads
+    others of their elements."""
+    inliner, rank = Inliner(), len(node.iteration_space())
+
+    def expanded(elements: tuple[Expr, ...]) -> tuple[Expr, ...]:
+        for e in walk(elements):
+            made = e.node if isinstance(e, Read) and e.boundary is None else None
+            if isinstance(made, Generate) and made not in inliner.bodies and _is_free(made):
+                whole = len(made.shape) == rank and node.outer[axis] in made.shape
+                if whole and not checked_by_data(made):
+                    inliner.bodies[made] = expanded(made.elements)
+        return rewrite(elements, inliner.expand, inliner.memo)
+
+    elements = expanded(node.elements)
+    inlined = list(inliner.bodies)
+    checks = dict.fromkeys((*(c for n in inlined for c in n.checks), *node.checks))
+    fused = dict.fromkeys(
+        (*node.fused, *(f for n in inlined for f in ((n.label, n.where), *n.fused)))
+    )
+    return node.with_(elements=elements, checks=tuple(checks), fused=tuple(fused))
+
+
+def _shares(node: Fold, axis: int) -> bool:
+    """Whether the elements read, directly or through others, computed arrays over the other axes
+    whose elements take work."""
+    space = [e for e in node.iteration_space() if not isinstance(e, Const)]
+    own, work, seen = node.outer[axis], 0.0, set[Node]()
+    stack: list[Sequence[Expr]] = [node.elements]
+    while stack:
+        for e in walk(stack.pop()):
+            if isinstance(e, Read) and isinstance(e.node, Generate) and e.node not in seen:
+                seen.add(e.node)
+                extents = [x for x in e.node.shape if not isinstance(x, Const)]
+                if Counter(extents) == Counter(space):
+                    work += 0 if own in e.node.shape else operations(e.node.elements)
+                    stack.append(e.node.elements)
+    return work >= SHARED
