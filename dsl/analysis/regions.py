@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from ..graph import ArrayLoop, Branch, Input, Leaf, Node, topological
 
@@ -31,6 +31,25 @@ def regions(roots: Sequence[Leaf]) -> dict[Node, frozenset[Node]]:
                 mine |= found[leaf.node]
         found[node] = mine
     return found
+
+
+def nested(roots: Sequence[Leaf]) -> dict[Node, frozenset[Node]]:
+    """For each state of a loop, the states of the loops inside its body."""
+    loops = [node for node in topological(roots) if isinstance(node, ArrayLoop)]
+    found: dict[Node, frozenset[Node]] = {}
+    for loop in loops:
+        inner = [n for n in topological(loop.body) if isinstance(n, ArrayLoop)]
+        within = frozenset(held for n in inner for held in n.bound)
+        found.update(dict.fromkeys(loop.bound, within))
+    return found
+
+
+def changes_with(node: Node, reader: Node, region: Mapping[Node, frozenset[Node]],
+                 inside: Mapping[Node, frozenset[Node]]) -> bool:  # fmt: skip
+    """Whether a node changes in every iteration in which its reader does: it depends on the same
+    loops, or on loops inside the others."""
+    missing = region[reader] - region[node]
+    return all(inside.get(state, frozenset()) & region[node] for state in missing)
 
 
 #: A nest of cond sides and loop bodies, each given by its node and side.

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 
 from ..expr import TRUE, Apply, Const, Expr, Index, Read, Var, rewrite, substitute, walk
-from ..graph import ArrayLoop, Branch, Input, Leaf, Node, Permute, topological
+from ..graph import ArrayLoop, Branch, Input, Leaf, Node, Permute, known, topological
 from ..scalar import apply_primitive
 from ..types import int64
 from .polynomial import Polynomial, affine_forms, polynomial, variables
@@ -148,11 +148,14 @@ def _used(node: Node, nested: bool = True) -> Iterator[Leaf]:
 
 def is_separate(node: Permute, leaf: Leaf, split: bool = False) -> bool:
     """Whether every element of `leaf` that a node with these defaults reads is the one it writes
-    at that index (and nowhere else in its expressions), or is never written."""
+    at that index (and nowhere else in its expressions), or is never written; or only one element
+    is written, which is after all are read."""
     own = (*node.domain, node.valid, *node.target)
     own += () if node.combine is None else node.combine.results
     if any(_of(e, leaf) for e in walk(own)):
         return False
+    if len(node.values) == 1 and all(known(n) == 1 for n in node.domain):
+        return True
     found = [e for e in (() if split else walk(node.values)) if _of(e, leaf)]
     own_place = is_one_to_one(node)
     return all((own_place and _at_target(node, e)) or _never_written(node, e) for e in found)

@@ -10,6 +10,7 @@ kernels of their own.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence, Set
 from typing import Any
 
@@ -37,6 +38,8 @@ from .recognise import counts_in_bytes
 MOST_OUTPUTS = 8
 #: The least work per element, in additions, for which folds are merged to compute it once.
 LEAST_SHARED = 4.0
+#: Expressions of more such operands are not searched for those that they share.
+MOST_OPERANDS = 64
 
 #: An array, and the axes of the iteration space along which its own axes lie; none: anywhere.
 Operand = tuple[Leaf, tuple[int, ...]]
@@ -65,13 +68,16 @@ def fuse_shared(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
 
     w = f(x[:, None] − x);  sum(w * u, axis=1);  sum(w * v, axis=1)   →   one fold of pairs
     """
+    folds = [n for n in topological(roots) if isinstance(n, Fold)]
+    spaces = Counter((n.outer, n.inner) for n in folds)
     operands = _Operands()
-    wanted: dict[Node, Set[Operand]] = {
-        node: operands.of(node.elements, node.iteration_space())
-        for node in topological(roots)
-        if isinstance(node, Fold) and argument_of(node.combine) is None
-    }
-    return _fuse(roots, context, {n: s for n, s in wanted.items() if s}) if wanted else list(roots)
+    wanted: dict[Node, Set[Operand]] = {}
+    for node in folds:
+        if spaces[node.outer, node.inner] > 1 and argument_of(node.combine) is None:
+            found = operands.of(node.elements, node.iteration_space())
+            if found:
+                wanted[node] = found
+    return _fuse(roots, context, wanted) if len(wanted) > 1 else list(roots)
 
 
 class _Operands:
@@ -98,7 +104,7 @@ class _Operands:
             if operations(body) >= LEAST_SHARED:
                 found.add((leaf, tuple(axes)))
             found |= {(x, tuple(axes[k] for k in at)) for x, at in self.known[leaf]}
-        return found
+        return found if len(found) <= MOST_OPERANDS else set()
 
 
 def fuse_horizontal(roots: Sequence[Leaf], context: Context) -> list[Leaf]:

@@ -35,7 +35,8 @@ MOST_COMPONENTS = 8
 def unroll_short(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
     """The graph with short axes of folds unrolled; checked programs keep them as written."""
     order = list(topological(roots))
-    if context.settings.check or not any(isinstance(n, Fold) for n in order):
+    short = any(isinstance(n, Fold) and any(map(_size, n.iteration_space())) for n in order)
+    if context.settings.check or not short:
         return list(roots)
     builder = Rebuilder()
     for node in order:

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..analysis.regions import regions
+from ..analysis.regions import changes_with, nested, regions
 from ..errors import Location
 from ..expr import (
     Apply,
@@ -87,7 +87,7 @@ class Uses:
 def find_uses(roots: Sequence[Leaf], gpu: bool = False) -> dict[Node, Uses]:
     """How every node is used by all others and by the outside; `gpu` as for `times_read`."""
     uses: dict[Node, Uses] = {}
-    region = regions(roots)
+    region, inside = regions(roots), nested(roots)
 
     def of(node: Node) -> Uses:
         return uses.setdefault(node, Uses())
@@ -131,7 +131,7 @@ def find_uses(roots: Sequence[Leaf], gpu: bool = False) -> dict[Node, Uses]:
             use.gathered |= times == GATHERED and any(map(reads, e.args))
             use.by_matmul |= isinstance(node, Matmul)
             use.by_stencil |= e.boundary is not None
-            use.by_other_region |= region[e.node] != region[node]
+            use.by_other_region |= not changes_with(e.node, node, region, inside)
     _join_readers(roots, uses)
     return uses
 

@@ -203,6 +203,35 @@ def test_rows_of_a_table_in_a_loop(check, padded):
     assert "maximum(state0" not in text and text.count("state0") == 2, text
 
 
+def distance(a, b):
+    """The edit distance of two words, as a nest of loops that fill a table."""
+    n, m = a.shape[0], b.shape[0]
+    table = td.zeros((n + 1, m + 1), td.int64)
+    table = table.at[0, :].set(td.iota(m + 1)).at[:, 0].set(td.iota(n + 1))
+
+    def row(i, t):
+        def cell(j, t):
+            least = td.minimum(t[i, j] + (a[i] != b[j]), td.minimum(t[i, j + 1], t[i + 1, j]) + 1)
+            return t.at[i + 1, j + 1].set(least)
+
+        return td.loop(m, cell, t)
+
+    return td.loop(n, row, table)
+
+
+def test_a_table_filled_element_by_element(check):
+    """An iteration reads elements and writes one: a kernel, in place, at any depth of loops."""
+    words = [np.frombuffer(w, np.uint8) for w in (b"sequential", b"consequently")]
+    want = np.add.outer(np.arange(11), np.arange(13))
+    for i, x in enumerate(words[0]):
+        for j, y in enumerate(words[1]):
+            least = min(want[i, j] + (x != y), want[i, j + 1] + 1, want[i + 1, j] + 1)
+            want[i + 1, j + 1] = least
+    check({"edit distance": (lambda: distance(*map(td.use, words)), want)})
+    text = td.jit(distance, backend="native").lower(*words).explain()
+    assert "updated in place" in text and text.count("Kernel ") == 5, text
+
+
 def test_walks_that_follow_each_other():
     """A tridiagonal solve: the way back walks over what the way forth collected."""
 
