@@ -5,13 +5,14 @@
       compute                 the shared part once, the row unrolled
       store                   16-byte vectors
 
-Rows whose bytes are no multiple of 16, such as 3 × 3 matrices of float32, go through shared memory,
-so that a warp's accesses are consecutive:
+Some rows go through shared memory, so that a warp's accesses are consecutive: those whose bytes are
+no multiple of 16, such as 3 × 3 matrices of float32, and results of several vectors.  (The L2 cache
+takes as long to store half a sector as a whole one; loads find the other half in the L1 cache.)
 
     block                     THREADS rows
-      copy in, barrier        consecutive elements to consecutive threads
-      compute                 a thread's row in shared memory: its length is odd or there are few
-                              bank conflicts
+      copy in, barrier        consecutive elements, or vectors, to consecutive threads
+      compute                 a thread's row in shared memory: its length, in elements or vectors,
+                              is odd, or there are few bank conflicts
       barrier, copy out
 """
 
@@ -41,11 +42,19 @@ SHARED_BYTES = 40 << 10
 
 @dataclass
 class _Rows:
-    """An array of rows of `size` elements, each row read or stored by one thread."""
+    """An array of rows of `size` elements, each row read or stored by one thread; `pitch` apart in
+    shared memory."""
 
     buffer: Buffer
     size: int
     staged: Buffer | None = None
+    pitch: int = 0
+
+    def access(self, wide: bool) -> int:
+        """The elements of one access, of a staged row too: rows that vectors do not fill are copied
+        by elements."""
+        whole = self.vector(wide) * self.buffer.type.bytes == WIDEST
+        return self.vector(wide) if whole or self.staged is None else 1
 
     def vector(self, wide: bool) -> int:
         """The elements of one access."""
@@ -71,7 +80,7 @@ class _RowKernel:
         self.members = row_members(elements, shape, axes)
         self.lead = node.shape[:axes]
         self.room = SHARED_BYTES
-        self.outs = [self._rows(b, len(self.members)) for b in outs]
+        self.outs = [self._rows(b, len(self.members), True) for b in outs]
         self.reads: dict[Read, tuple[_Rows, int]] = {}  # the elements of rows, with their offsets
         found: dict[Leaf, _Rows] = {}
         for e in unconditional([e for member in self.members for e in member]):
@@ -79,17 +88,19 @@ class _RowKernel:
             if isinstance(e, Read) and position is not None:
                 leaf = Leaf(e.node, e.component)
                 if leaf not in found:
-                    found[leaf] = self._rows(builder.input(leaf), position[0])
+                    found[leaf] = self._rows(builder.input(leaf), position[0], False)
                 self.reads[e] = found[leaf], position[1]
         self.sources = list(found.values())
 
-    def _rows(self, buffer: Buffer, size: int) -> _Rows:
-        made = _Rows(buffer, size)
-        taken = THREADS * size * buffer.type.bytes
-        whole = vector_of(size, buffer.type) * buffer.type.bytes == WIDEST
-        if size > vector_of(size, buffer.type) and not whole and taken <= self.room:
+    def _rows(self, buffer: Buffer, size: int, stored: bool) -> _Rows:
+        vector = vector_of(size, buffer.type)
+        whole = vector * buffer.type.bytes == WIDEST
+        pitch = (size // vector | 1) * vector if whole else size
+        made = _Rows(buffer, size, pitch=pitch)
+        taken = THREADS * pitch * buffer.type.bytes
+        if size > vector and (stored or not whole) and taken <= self.room:
             (made.staged,) = self.builder.shared(f"{buffer.name}_rows", (buffer.type,),
-                                                 THREADS * size)  # fmt: skip
+                                                 THREADS * pitch)  # fmt: skip
             self.room -= taken
         return made
 
@@ -123,7 +134,7 @@ class _RowKernel:
         ident = into.let(grid.ident, "row")
         staged = [s for s in self.sources if s.staged is not None]
         for source in staged:
-            self._copy(into, grid, source, rows, inward=True)
+            self._copy(into, grid, source, rows, inward=True, count=source.access(wide))
         if staged:
             into.append(Barrier())
         with into.when(at.less(ident, rows)):
@@ -132,29 +143,37 @@ class _RowKernel:
         if staged:
             into.append(Barrier())
         for out in staged:
-            self._copy(into, grid, out, rows, inward=False)
+            self._copy(into, grid, out, rows, inward=False, count=out.access(wide))
         aligned = [r.buffer for r in (*self.sources, *self.outs)
-                   if wide and r.staged is None and r.vector(wide) > 1]  # fmt: skip
+                   if r.access(wide) > 1]  # fmt: skip
         comments = [f"a thread a row of {len(self.members)} elements"]
         launch = grid.launch((), aligned, fallback)
         return make_kernel(builder, self.node, blocks(builder, total, THREADS), grid, into,
                            comments, **launch)  # fmt: skip
 
-    def _copy(self, into: Linearizer, grid: Threads, rows: _Rows, count: Expr, inward: bool
-              ) -> None:  # fmt: skip
-        """The rows of a block, from or to shared memory; consecutive elements by threads."""
-        held = rows.staged
+    def _copy(self, into: Linearizer, grid: Threads, rows: _Rows, total: Expr, inward: bool,
+              count: int) -> None:  # fmt: skip
+        """The rows of a block, from or to shared memory; `count` consecutive elements a thread."""
+        held, size = rows.staged, rows.size
         assert held is not None
-        start = into.let(at.multiply(grid.task, THREADS * rows.size), "start")
-        stop = into.let(at.multiply(count, rows.size), "stop")
-        with into.loop("u", 0, rows.size, "unrolled") as u:
-            inside = into.let(at.add(at.multiply(u, THREADS), grid.thread), "inside")
+        start = into.let(at.multiply(grid.task, THREADS * size), "start")
+        stop = into.let(at.multiply(total, size), "stop")
+        with into.loop("u", 0, size // count, "unrolled") as u:
+            access = at.add(at.multiply(u, THREADS), grid.thread)
+            inside = into.let(at.multiply(access, count), "inside")
             outside = into.let(at.add(start, inside), "p")
+            where = inside
+            if rows.pitch != size:
+                row = at.multiply(at.floor_divide(inside, size), rows.pitch)
+                where = into.let(at.add(row, at.remainder(inside, size)), "where")
             with into.when(at.less(outside, stop)):
-                if inward:
-                    into.append(Store(held, inside, Load(rows.buffer, outside)))
+                from_, to = (rows.buffer, held) if inward else (held, rows.buffer)
+                read, written = (outside, where) if inward else (where, outside)
+                if count == 1:
+                    into.append(Store(to, written, Load(from_, read)))
                 else:
-                    into.append(Store(rows.buffer, outside, Load(held, inside)))
+                    some = load_vector(into, from_, read, count)
+                    into.append(StoreVector(to, written, tuple(some)))
 
     def _row(self, into: Linearizer, grid: Threads, ident: Expr, wide: bool) -> None:
         """Load, compute and store one row."""
@@ -172,29 +191,27 @@ class _RowKernel:
               ) -> dict[int, Expr]:  # fmt: skip
         """The elements of a row that are read, by offset."""
         needed = sorted({k for s, k in self.reads.values() if s is rows})
-        if rows.staged is not None:
-            first = into.let(at.multiply(grid.thread, rows.size), "first")
-            return {k: into.let(Load(rows.staged, at.add(first, k)), rows.buffer.name)
-                    for k in needed}  # fmt: skip
-        first = into.let(at.multiply(ident, rows.size), "first")
-        count = rows.vector(wide)
+        buffer, first = self._where(into, grid, rows, ident)
+        count = rows.access(wide)
         if count == 1:
-            return {k: into.let(Load(rows.buffer, at.add(first, k)), rows.buffer.name)
-                    for k in needed}  # fmt: skip
+            return {k: into.let(Load(buffer, at.add(first, k)), rows.buffer.name) for k in needed}
         found: dict[int, Expr] = {}
         for begin in sorted({k // count * count for k in needed}):
-            got: Sequence[Var] = load_vector(into, rows.buffer, at.add(first, begin), count)
+            got: Sequence[Var] = load_vector(into, buffer, at.add(first, begin), count)
             found.update((begin + k, v) for k, v in enumerate(got))
         return found
 
     def _store(self, into: Linearizer, grid: Threads, out: _Rows, ident: Expr,
                values: Sequence[Expr], wide: bool) -> None:  # fmt: skip
-        if out.staged is not None:
-            first = into.let(at.multiply(grid.thread, out.size), "first")
-            into.append(*(Store(out.staged, at.add(first, k), v) for k, v in enumerate(values)))
-            return
-        first, count = into.let(at.multiply(ident, out.size), "first"), out.vector(wide)
+        (buffer, first), count = self._where(into, grid, out, ident), out.access(wide)
         for begin in range(0, out.size, count):
             some, where = tuple(values[begin : begin + count]), at.add(first, begin)
-            into.append(Store(out.buffer, where, some[0]) if count == 1
-                        else StoreVector(out.buffer, where, some))  # fmt: skip
+            into.append(Store(buffer, where, some[0]) if count == 1
+                        else StoreVector(buffer, where, some))  # fmt: skip
+
+    def _where(self, into: Linearizer, grid: Threads, rows: _Rows, ident: Expr
+               ) -> tuple[Buffer, Expr]:  # fmt: skip
+        """Where a thread's row is, and where it begins there."""
+        if rows.staged is None:
+            return rows.buffer, into.let(at.multiply(ident, rows.size), "first")
+        return rows.staged, into.let(at.multiply(grid.thread, rows.pitch), "first")

@@ -72,11 +72,17 @@ def test_the_shared_part_is_computed_once():
     assert made.count("exp(") == 3
 
 
-def test_whole_vectors_are_loaded_and_stored_directly():
+def test_single_vectors_are_loaded_and_stored_directly():
     assert [vector_of(n, td.float32) for n in (1, 2, 3, 4, 6, 8, 12)] == [1, 2, 1, 4, 2, 4, 4]
     assert [vector_of(n, td.complex128) for n in (1, 2, 3)] == [1, 1, 1]
     assert "out_rows" not in text_of(basis(np.ones((300, 4), "f4")))
     assert "out_rows" not in text_of(basis(np.ones((300, 2), "f4")))
+
+
+def test_several_vectors_are_stored_through_shared_memory():
+    made = text_of(basis(np.ones((300, 8), "f4")))
+    assert "shared out_rows: float32[1536]" in made and "input_rows" not in made
+    assert made.count("barrier") == 1
 
 
 def test_other_rows_go_through_shared_memory():
