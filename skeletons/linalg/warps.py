@@ -7,17 +7,19 @@ registers; rows meet by shuffles:
     for k < n:       pivot: the row of the largest element in column k that was no pivot before (a
                      maximum by shuffles and a ballot), broadcast element by element
       solve          the other rows without a pivot subtract their multiple of it
-      inv            all other rows do (Gauss-Jordan, in place)
+      inv            all other rows do (Gauss-Jordan, in place); at the end, each is divided by its
+                     pivot
       cholesky       row k is the pivot; lanes below it subtract
-    store            solve: back substitution leaves component k in lane k.  inv: rows are permuted
-                     in shared memory, then copied out
+    store            solve: back substitution leaves component k in lane k.  Others: rows go through
+                     shared memory (those of an inverse are permuted there), so that stores are of
+                     consecutive elements
 
 Rows are never exchanged: which row was the pivot of a column stays in a register.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from treadle.dsl import simplify
 from treadle.dsl.expr import FALSE, Const, Expr, Var
@@ -74,7 +76,7 @@ class _Warps:
         self.each = THREADS // self.lanes  # matrices of a block
         self.pitch = self.n + (self.n % 2 == 0)  # odd: rows of a matrix are in different banks
         self.staged: Buffer | None = None
-        if node.operation.name == "linalg.inv":
+        if node.operation.name != "linalg.solve":
             size = self.each * self.n * self.pitch
             (self.staged,) = builder.shared("rows", (self.type,), size)
         self.aligned: list[Buffer] = []
@@ -260,41 +262,32 @@ class _Warps:
     def _inv(self, into: Linearizer, member: Expr) -> Expr:
         n = self.n
         a = self._load(into, self.node.arguments[0], n)
-        one = simplify.cast(at.integer(1), self.type)
+        one, zero = (simplify.cast(at.integer(k), self.type) for k in (1, 0))
 
         def eliminate(k: Expr, _: int, state: list[Expr]) -> list[Expr]:
-            a, (used, column, mine, bad) = state[:n], state[n:]
+            a, (own, used, column, mine, bad) = state[:n], state[n:]
             pivot, none = self._pivot(into, a[0], used)
             here = into.let(at.equal(self.own, pivot), "here")
             top = self._from(into, a[0], pivot)
             inverse = into.let(apply_primitive("true_divide", [one, top]), "inverse")
-            # The pivot's row becomes its own multiple, the others subtract theirs.
-            factor = into.let(negative(a[0]), "factor")
-            rest = []
-            for x in a[1:]:
-                above = self._from(into, x, pivot)
-                above = into.let(apply_primitive("multiply", [above, inverse]), "above")
-                below = add_product(self.type, x, factor, above)
-                rest.append(into.let(simplify.select(here, above, below), "a"))
-            scaled = apply_primitive("multiply", [factor, inverse])
-            last = into.let(simplify.select(here, inverse, scaled), "a")
+            scaled = apply_primitive("multiply", [negative(a[0]), inverse])
+            factor = into.let(simplify.select(here, zero, scaled), "factor")
+            rest = [self._minus(into, x, factor, self._from(into, x, pivot)) for x in a[1:]]
+            last = into.let(simplify.select(here, one, factor), "a")
+            own = into.let(simplify.select(here, inverse, own), "own_inverse")
             used = into.let(at.either(used, here), "used")
             column = into.let(at.select(here, k, column), "column")
             mine = into.let(at.select(at.equal(self.own, k), pivot, mine), "mine")
             bad = into.let(at.either(bad, none), "bad")
-            return [*rest, last, used, column, mine, bad]
+            return [*rest, last, own, used, column, mine, bad]
 
-        start = [*a, FALSE, at.integer(0), at.integer(0), FALSE]
+        start = [*a, one, FALSE, at.integer(0), at.integer(0), FALSE]
         state = self._steps(into, start, eliminate)
-        a, (_, column, mine, bad) = state[:n], state[n:]
+        a, (own, _, column, mine, bad) = state[:n], state[n:]
+        a = [into.let(apply_primitive("multiply", [x, own]), "a") for x in a]
         # Element j of this lane's row is that of row `column` and column `pivot of j`.
         pivots = [self._from(into, mine, j) for j in range(n)]
-        assert self.staged is not None
-        with into.when(self.real_row):
-            position = at.add(at.multiply(member, n), column)
-            position = into.let(at.multiply(position, self.pitch), "place")
-            into.append(*(Store(self.staged, at.add(position, p), v)
-                          for p, v in zip(pivots, a, strict=True)))  # fmt: skip
+        self._put_row(into, member, column, a, pivots)
         return bad
 
     def _cholesky(self, into: Linearizer, member: Expr) -> Expr:
@@ -309,24 +302,31 @@ class _Warps:
             bad = into.let(at.either(bad, fails), "bad")
             root = into.let(apply_primitive("sqrt", [top]), "root")
             first = into.let(over(a[0], root), "a")
-            factor = into.let(negative(first), "factor")
+            # Only rows below take part.  A loop's last steps have fewer columns than its first one:
+            # what they take for others comes from lanes of other rows, and is zero.
+            below = at.both(self.real_row, at.less(k, self.own))
+            kept = into.let(simplify.select(below, first, zero), "kept")
+            factor, other = into.let(negative(kept), "factor"), conjugate(kept)
             rest = list(a[1:])
             for j in range(1, left):
-                # Column k + j; a loop's last steps have fewer columns than its first one.
-                there = into.let(at.less(at.add(k, j), n), "there")
-                source = at.minimum(at.add(k, j), n - 1)
-                other = conjugate(self._from(into, first, source))
-                own = into.let(simplify.select(there, factor, zero), "factor")
-                rest[j - 1] = self._minus(into, a[j], own, other)
+                there = self._from(into, other, at.remainder(at.add(k, j), self.lanes))
+                rest[j - 1] = self._minus(into, a[j], factor, there)
             return [*rest, first, bad]
 
         state = self._steps(into, [*a, FALSE], eliminate, PHASES)
         a, bad = state[:n], state[n]
         nan = simplify.cast(Const(float("nan"), float64), self.type)
-        with into.when(at.both(self.exists, self.real_row)):
-            position = at.add(at.multiply(self.matrix, n), self.row)
-            position = into.let(at.multiply(position, n), "place")
-            for j in range(n):
-                low = simplify.select(at.less_equal(j, self.own), a[j], zero)
-                into.append(Store(self.out, at.add(position, j), simplify.select(bad, nan, low)))
+        found = [simplify.select(bad, nan, simplify.select(at.less_equal(j, self.own), x, zero))
+                 for j, x in enumerate(a)]  # fmt: skip
+        self._put_row(into, member, self.own, found, range(n))
         return bad
+
+    def _put_row(self, into: Linearizer, member: Expr, row: Expr, values: Sequence[Expr],
+                 columns: Iterable[Expr | int]) -> None:  # fmt: skip
+        """This lane's values to columns of a row of its matrix in shared memory."""
+        assert self.staged is not None
+        with into.when(self.real_row):
+            position = at.add(at.multiply(member, self.n), row)
+            position = into.let(at.multiply(position, self.pitch), "place")
+            into.append(*(Store(self.staged, at.add(position, c), v)
+                          for c, v in zip(columns, values, strict=True)))  # fmt: skip
