@@ -34,12 +34,15 @@ from .small_tensor import COLUMNS, DEPTH, ROWS, TensorProducts
 
 #: Threads of a block at least; 32-bit registers in which a thread holds elements on their way.
 THREADS, HELD = 64, 64
+#: Rows of the right operand that a thread multiplies at once on tensor cores.
+TOGETHER = 4
 
 
 @dataclass(frozen=True)
 class Stage:
-    """An operand of a product in shared memory: `lines` lines of `length` elements, `pitch` apart,
-    with zeros up to `padded` lines and `wide` elements."""
+    """An operand of a product in shared memory: `lines` lines of `length` elements, with zeros up
+    to `padded` lines and `wide` elements.  `deep` lines are interleaved: their elements of the same
+    place are neighbours; such groups of lines are `pitch` apart."""
 
     side: Side
     group: common.Group
@@ -49,12 +52,32 @@ class Stage:
     padded: int
     wide: int
     pitch: int
+    deep: int
     #: Extents of the lines and their elements in the graph.
     ends: tuple[Expr, Expr]
 
     @property
     def size(self) -> int:
-        return self.padded * self.pitch
+        return self.padded // self.deep * self.pitch
+
+    @property
+    def across(self) -> int:
+        """Vectors of a line."""
+        return self.length // self.group.count
+
+    @property
+    def groups(self) -> int:
+        """Groups of lines that are not only zeros."""
+        return -(-self.lines // self.deep)
+
+    @property
+    def vectors(self) -> int:
+        return self.groups * self.across
+
+    @property
+    def registers(self) -> int:
+        """Those in which a thread holds a vector of a group of lines."""
+        return -(-self.group.count * self.deep * self.buffer.type.bytes // 4)
 
 
 class Staging:
@@ -73,10 +96,11 @@ class Staging:
 
     def stage(self, side: Side, group: common.Group, name: str, kind: ScalarType,
               lines: tuple[int, int], length: tuple[int, int], pitch: int,
-              ends: tuple[Expr, Expr]) -> Stage:  # fmt: skip
+              ends: tuple[Expr, Expr], deep: int = 1) -> Stage:  # fmt: skip
         """Shared memory of an operand; `lines`, `length`: without and with padding."""
-        (buffer,) = self.builder.shared(name, [kind], self.together * lines[1] * pitch)
-        return Stage(side, group, buffer, lines[0], length[0], lines[1], length[1], pitch, ends)
+        (buffer,) = self.builder.shared(name, [kind], self.together * lines[1] // deep * pitch)
+        return Stage(side, group, buffer, lines[0], length[0], lines[1], length[1], pitch, deep,
+                     ends)  # fmt: skip
 
     def begin(self, into: Linearizer, grid: common.Threads) -> Expr:
         """Which product these threads compute, and that they store it; the number of blocks."""
@@ -93,46 +117,81 @@ class Staging:
         return at.ceil_div(batches, self.together)
 
     def fill(self, into: Linearizer) -> None:
-        """Stages both operands."""
-        moves = [(x, q) for x, s in enumerate(self.stages) for q in range(self._shares(s))]
-        most = max(s.group.count * s.buffer.type.bytes for s in self.stages) // 4 or 1
-        several = max(HELD // most, 1)
-        for first in range(0, len(moves), several):
-            held = [self._load(into, *move) for move in moves[first : first + several]]
-            for (x, _), (mine, line, start, values) in zip(moves[first:], held, strict=False):
+        """Stages both operands, as much at a time as registers can hold."""
+        for x in range(len(self.stages)):
+            self._clear(into, x)
+        together: list[list[tuple[int, int]]] = [[]]
+        held = 0
+        for x, s in enumerate(self.stages):
+            for share in range(-(-s.vectors // self.lanes)):
+                if together[-1] and held + s.registers > HELD:
+                    together.append([])
+                    held = 0
+                together[-1].append((x, share))
+                held += s.registers
+        for moves in together:
+            loaded = [self._load(into, *move) for move in moves]
+            for (x, _), (mine, group, start, values) in zip(moves, loaded, strict=True):
                 with into.when(mine):
-                    self._put(into, x, line, start, values)
+                    self._put(into, x, group, start, values)
         into.append(Barrier())
-
-    def _shares(self, s: Stage) -> int:
-        return -(-s.padded * (s.wide // s.group.count) // self.lanes)
 
     def _load(self, into: Linearizer, x: int, share: int
               ) -> tuple[Expr, Expr, Expr, list[Expr]]:  # fmt: skip
-        """A thread's vector number `share` of operand `x`: whether it exists, where it goes."""
+        """A thread's vector number `share` of a group of lines of operand `x`: whether it exists,
+        where it goes, and its elements in the order of memory there."""
         s = self.stages[x]
-        per, count = s.wide // s.group.count, s.group.count
+        per, count = s.across, s.group.count
+        whole = (share + 1) * self.lanes <= s.vectors
+        # Lanes beyond the last vector load one again.
         if self.lanes % per == 0:  # constant distances from the first
-            line = at.add(at.floor_divide(self.lane, per), share * (self.lanes // per))
+            group = at.add(at.floor_divide(self.lane, per), share * (self.lanes // per))
+            mine = TRUE if whole else at.less(group, s.groups)
+            group = group if whole else at.minimum(group, s.groups - 1)
             start = at.multiply(at.remainder(self.lane, per), count)
         else:
             number = into.let(at.add(self.lane, share * self.lanes), "vector")
-            line = at.floor_divide(number, per)
+            mine = TRUE if whole else at.less(number, s.vectors)
+            number = number if whole else into.let(at.minimum(number, s.vectors - 1), "vector")
+            group = at.floor_divide(number, per)
             start = at.multiply(at.remainder(number, per), count)
-        line, start = into.let(line, "line"), into.let(start, "start")
-        whole = (share + 1) * self.lanes <= s.padded * per
-        mine = TRUE if whole else at.less(line, s.padded)
-        inside = at.both(TRUE if whole and s.padded == s.lines else at.less(line, s.lines),
-                         TRUE if s.wide == s.length else at.less(start, s.length))  # fmt: skip
-        self.builder.stays_below(line, s.ends[0])
+        group, start = into.let(group, "line"), into.let(start, "start")
         self.builder.stays_below(start, s.ends[1])
-        values = s.side.elements(into, s.group, self.batch, line, start, s.buffer.type, inside)
-        return mine, line, start, values
+        lines = []
+        for e in range(s.deep):
+            line = group if s.deep == 1 else into.let(
+                at.add(at.multiply(group, s.deep), e), "line")  # fmt: skip
+            inside = TRUE if s.lines % s.deep == 0 else at.less(line, s.lines)
+            self.builder.stays_below(line, s.ends[0])
+            lines.append(s.side.elements(into, s.group, self.batch, line, start, s.buffer.type,
+                                         inside))  # fmt: skip
+        return mine, group, start, [line[v] for v in range(count) for line in lines]
 
-    def _put(self, into: Linearizer, x: int, line: Expr, start: Expr, values: Sequence[Expr]
+    def _clear(self, into: Linearizer, x: int) -> None:
+        """Zeros behind the lines of operand `x`, and behind the elements of each."""
+        s = self.stages[x]
+        most = common.WIDEST // s.buffer.type.bytes
+        behind = s.padded // s.deep - s.groups
+        parts = [(s.groups * s.pitch, behind * s.pitch, 1, s.pitch)]
+        parts.append((s.length * s.deep, (s.wide - s.length) * s.deep, s.groups, s.pitch))
+        for first, length, lines, pitch in parts:
+            count = width(first, width(length, width(pitch, most))) if length else 1
+            per = length // count
+            for share in range(-(-lines * per // self.lanes)):
+                number = into.let(at.add(self.lane, share * self.lanes), "zero")
+                line, place = at.floor_divide(number, per), at.remainder(number, per)
+                where = at.add(at.multiply(line, pitch), at.add(at.multiply(place, count), first))
+                where = at.add(self.bases[x], where)
+                nothing = (zero(s.buffer.type),) * count
+                with into.when(at.less(number, lines * per)):
+                    into.append(Store(s.buffer, where, nothing[0]) if count == 1
+                                else StoreVector(s.buffer, where, nothing))  # fmt: skip
+
+    def _put(self, into: Linearizer, x: int, group: Expr, start: Expr, values: Sequence[Expr]
              ) -> None:  # fmt: skip
         s = self.stages[x]
-        where = into.let(at.add(self.bases[x], at.add(at.multiply(line, s.pitch), start)), "to")
+        place = at.add(at.multiply(group, s.pitch), at.multiply(start, s.deep))
+        where = into.let(at.add(self.bases[x], place), "to")
         count = width(s.pitch, min(len(values), common.WIDEST // s.buffer.type.bytes))
         for v in range(0, len(values), count):
             there, some = at.add(where, v), tuple(values[v : v + count])
@@ -148,20 +207,28 @@ class Staging:
 
 
 class StagedTensorProducts(Staging, TensorProducts):
-    """On tensor cores: a warp computes 16 rows, with the fragments of `TensorProducts`."""
+    """On tensor cores: a warp computes 16 rows, with the fragments of `TensorProducts`; V = 2.
+
+    Four rows of the right operand are interleaved: a thread's elements of both its columns, which
+    the tensor cores want in pairs along k, are one access."""
+
+    def __init__(self, builder: Builder, node: Matmul, left: Side, right: Side,
+                 epilogue: Sequence[Expr], m: int, n: int, k: int) -> None:  # fmt: skip
+        super().__init__(builder, node, left, right, epilogue, m, n, k)
+        self.vector = 2
 
     def kernel(self, wide: bool, fallback: Kernel | None) -> Kernel:
         node, m, n, k = self.node, self.m, self.n, self.k
         grid = self.block(common.WARP * -(-m // ROWS))
         kind, deep = node.left.type, -(-k // DEPTH) * DEPTH
         groups = [s.group(s.widest(e) if wide else 1) for s, e in ((self.left, k), (self.right, n))]
-        # Four rows of A are in different banks, and four times four rows of B.
-        pitches = (deep + (16 - deep) % 32, n + (4 - n) % 8)
+        # Four rows of A are in different banks, and four groups of four rows of B.
+        pitches = (deep + (16 - deep) % 32, TOGETHER * n + (16 - TOGETHER * n) % 64)
         self.stages = (
             self.stage(self.left, groups[0], "left", kind, (m, m), (k, deep), pitches[0],
                        (node.m, node.k)),
             self.stage(self.right, groups[1], "right", kind, (k, deep), (n, n), pitches[1],
-                       (node.k, node.n)),
+                       (node.k, node.n), TOGETHER),
         )  # fmt: skip
         widest = max(o.type.bytes for o in node.outputs)
         stored = min(width(n, common.WIDEST // widest), 2 * self.vector) if wide else 1
@@ -190,12 +257,14 @@ class StagedTensorProducts(Staging, TensorProducts):
         where = at.add(line, at.add(at.multiply(self.q, 4), step))
         return self.take(into, 0, into.let(at.add(self.bases[0], where), "at"), 4)
 
-    def _row(self, into: Linearizer, k: Expr, first: int, column: int) -> list[Expr]:
+    def _rows(self, into: Linearizer, step: int, column: int) -> list[list[Expr]]:
         j = at.add(at.multiply(self.g, self.vector), column)
         if column + COLUMNS * self.vector > self.n:
             j = at.minimum(j, self.n - self.vector)
-        where = at.add(at.multiply(k, self.stages[1].pitch), j)
-        return self.take(into, 1, into.let(at.add(self.bases[1], where), "at"), self.vector)
+        group = at.multiply(at.add(self.q, step // TOGETHER), self.stages[1].pitch)
+        where = into.let(at.add(self.bases[1], at.add(group, at.multiply(j, TOGETHER))), "at")
+        found = self.take(into, 1, where, TOGETHER * self.vector)
+        return [found[e::TOGETHER] for e in range(TOGETHER)]
 
 
 class StagedProducts(Staging):

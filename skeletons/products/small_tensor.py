@@ -110,9 +110,7 @@ class TensorProducts:
     def _step(self, into: Linearizer, sums: dict[tuple[Expr | int, int], list[Var]],
               tiles: Sequence[Expr | int], groups: int, step: int) -> None:  # fmt: skip
         """16 elements of k: loads, then the products of all tiles."""
-        ks = [at.add(at.multiply(self.q, 4), step + e) for e in range(4)]
-        right = [[self._row(into, k, step + e, COLUMNS * self.vector * c)
-                  for e, k in enumerate(ks)] for c in range(groups)]  # fmt: skip
+        right = [self._rows(into, step, COLUMNS * self.vector * c) for c in range(groups)]
         left = {r: [self._along_k(into, r, half, step) for half in (0, 8)] for r in tiles}
         for r in tiles:
             low, high = left[r]
@@ -136,6 +134,11 @@ class TensorProducts:
             found += self._elements(into, self.left, group, i, self.node.m, k, self.node.k,
                                     at.both(inside, there))  # fmt: skip
         return found
+
+    def _rows(self, into: Linearizer, step: int, column: int) -> list[list[Expr]]:
+        """A thread's columns of four rows of the right operand."""
+        return [self._row(into, at.add(at.multiply(self.q, 4), step + e), step + e, column)
+                for e in range(4)]  # fmt: skip
 
     def _row(self, into: Linearizer, k: Expr, first: int, column: int) -> list[Expr]:
         """A thread's columns of a row of the right operand."""
