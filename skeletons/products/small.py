@@ -116,13 +116,16 @@ class Share:
 
 #: The sums of such a thread at most; how many multiply-adds a load from shared memory costs.
 SUMS_STAGED, LOAD = 72, 3
+#: Products with more results than SPREAD have at least WARPS warps, one for each scheduler of a
+#: multiprocessor: so every scheduler has work from all blocks, of which some wait for memory.
+SPREAD, WARPS = 48 * 48, 4
 
 
 def share_for(m: int, n: int, k: int) -> Share:
     """The share with the least instructions of all warps of a product, and idle lanes.
 
     >>> share_for(64, 64, 64)
-    Share(rows=8, columns=8, vector=4, deep=4)
+    Share(rows=4, columns=8, vector=4, deep=4)
     """
     vector, deep = width(n, VECTOR), width(k, 4)
 
@@ -130,9 +133,10 @@ def share_for(m: int, n: int, k: int) -> Share:
         each = s.rows * s.columns + LOAD * (s.rows / deep + s.columns / vector)
         return -(-s.lanes(m, n) // 32) * each, s.rows * s.columns
 
-    shares = (Share(r, c, vector, deep) for r in range(2, 13) for c in range(vector, 13, vector)
-              if r * c <= SUMS_STAGED)  # fmt: skip
-    return min(shares, key=cost)
+    shares = [Share(r, c, vector, deep) for r in range(2, 13) for c in range(vector, 13, vector)
+              if r * c <= SUMS_STAGED]  # fmt: skip
+    spread = [s for s in shares if s.lanes(m, n) > 32 * (WARPS - 1)] if m * n > SPREAD else []
+    return min(spread or shares, key=cost)
 
 
 def _divisors(n: int) -> list[int]:
