@@ -6,8 +6,9 @@ library's rate, or TFLOP/s.  Results are checked against float64 (integers: exac
 the GPU with calls queued behind a kernel that waits, so that the host's part is hidden; medians of
 interleaved rounds.
 
-Kernels are compiled first, by several processes (`--jobs`).  Rows that do not fit into `--budget`
-are named, not measured.  Results: products-targets-<date>.json and .md (`--out`).
+Kernels are compiled first, by several processes (`--jobs`), for at most half of `--budget`.  Rows
+that do not fit into the rest are named, not measured.  Results: products-targets-<date>.json and
+.md (`--out`).
 """
 
 from __future__ import annotations
@@ -171,8 +172,10 @@ class Gpu:
         return a @ a.mT + self.torch.eye(a.shape[-1], device="cuda")
 
     def given(self, x: Any) -> Any:
-        """Data as treadle takes it: CuPy, which lends it the memory, has no bfloat16."""
-        return self._narrow(x.float()) if x.dtype == self.torch.bfloat16 else x
+        """Data as treadle takes it; CuPy has no bfloat16."""
+        if x.dtype == self.torch.bfloat16:
+            return self._narrow(self.cupy.from_dlpack(x.float()))
+        return self.cupy.from_dlpack(x)
 
     def whole(self, found: Any) -> Any:
         """A result of treadle as data of this machine."""
@@ -332,7 +335,8 @@ def _linear_algebra(on: Any, item: Item, a: Any) -> Case:
     if item.work == "cholesky":
         a = on.definite(a)
     made = td.jit(WORKS[item.work], backend=on.backend)
-    runs = {"treadle": lambda: made(a, b), "torch": on.library(item.work, a, b, None)}
+    given = on.given(a), on.given(b)
+    runs = {"treadle": lambda: made(*given), "torch": on.library(item.work, a, b, None)}
     runs["copy"] = on.copy(moved(n, 4, count, item.work))
 
     def error() -> float:
@@ -374,9 +378,11 @@ def measured(on: Any, items: Sequence[Item], budget: float) -> list[dict[str, An
             row["reached"] = [g.reached(row["seconds"], made.flops) for g in item.goals]
             del made
         except Exception as problem:  # noqa: BLE001 a row that fails does not end the others
-            row["failure"] = f"{type(problem).__name__}: {str(problem).strip()[:200]}"
+            first = str(problem).strip().partition("\n")[0]
+            row["failure"] = f"{type(problem).__name__}: {first}"
         on.free()
         rows.append(row)
+        print(table(rows[-1:]).splitlines()[-1], flush=True)
     return rows
 
 
@@ -422,7 +428,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     raw = argparse.RawDescriptionHelpFormatter
     parser = argparse.ArgumentParser("benchmarks.matmul.targets", description=__doc__,
                                      formatter_class=raw)  # fmt: skip
-    parser.add_argument("--budget", type=float, default=100.0, help="seconds after compilation")
+    parser.add_argument("--budget", type=float, default=150.0, help="seconds in all")
     parser.add_argument("--jobs", type=int, default=min(12, os.cpu_count() or 1))
     parser.add_argument("--only", default="", help="works whose names begin so")
     parser.add_argument("--out", type=Path, default=RESULTS, help="a folder for the results")
@@ -431,17 +437,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
     items = [item for item in ITEMS if item.work.startswith(given.only)]
     if given.compile:
         part, parts = map(int, given.compile.split("/"))
-        compiled(items[part::parts], Gpu())
+        compiled(items[::-1][part::parts], Gpu())  # the last ones take longest
         return 0
     start = perf_counter()
     command = [sys.executable, "-m", "benchmarks.matmul.targets", "--only", given.only]
-    parts = [subprocess.Popen([*command, "--compile", f"{p}/{given.jobs}"])
-             for p in range(given.jobs)]  # fmt: skip
-    for process in parts:
-        process.wait()
+    compiling = [subprocess.Popen([*command, "--compile", f"{p}/{given.jobs}"])
+                 for p in range(given.jobs)]  # fmt: skip
+    for process in compiling:
+        try:
+            process.wait(max(0.0, given.budget / 2 - (perf_counter() - start)))
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
     ready = perf_counter() - start
     on = Gpu()
-    rows = measured(on, items, given.budget)
+    rows = measured(on, items, given.budget - (perf_counter() - start))
     today = datetime.date.today().isoformat()
     about = {
         "date": today, "device": on.name, "commit": provenance.commit(),
