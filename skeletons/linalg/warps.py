@@ -1,7 +1,8 @@
 """Systems, inverses and Cholesky factors of many matrices of up to 32 rows on a GPU.
 
 A warp holds 32 / LANES matrices, with LANES = 8, 16 or 32 ≥ n lanes each.  A lane has one row in
-registers; rows meet by shuffles:
+registers (two rows of a matrix that is inverted, if n ≤ 8: then 4 lanes are enough, and a shuffle
+or the search for a pivot serves twice as many matrices); rows meet by shuffles:
 
     load             each lane its row, as vectors
     for k < n:       pivot: the row of the largest element in column k that was no pivot before (a
@@ -72,7 +73,9 @@ class _Warps:
         self.batch, self.type = result.shape[:-2], result.type
         self.n = number(node.arguments[0].shape[-1])
         self.columns = number(result.shape[-1])
-        self.lanes = next(w for w in (8, 16, WARP) if w >= self.n)
+        #: Rows of a lane: number s of them is LANES · s behind the first.
+        self.held = 2 if node.operation.name == "linalg.inv" and self.n <= UNROLLED else 1
+        self.lanes = next(w for w in (8 // self.held, 16, WARP) if w * self.held >= self.n)
         self.each = THREADS // self.lanes  # matrices of a block
         self.pitch = self.n + (self.n % 2 == 0)  # odd: rows of a matrix are in different banks
         self.staged: Buffer | None = None
@@ -88,15 +91,19 @@ class _Warps:
         total = at.product(self.batch)
         count = builder.scalar(total, "matrices")
         self.own = into.let(at.remainder(grid.thread, self.lanes), "row")
-        lane = into.let(grid.lane, "lane")
-        self.first = into.let(at.subtract(lane, self.own), "first_lane")
+        self.lane = into.let(grid.lane, "lane")
+        self.first = into.let(at.subtract(self.lane, self.own), "first_lane")
         member = into.let(at.floor_divide(grid.thread, self.lanes), "member")
         matrix = into.let(at.add(at.multiply(grid.task, self.each), member), "matrix")
         self.exists = into.let(at.less(matrix, count), "exists")
         # All threads of a warp shuffle: those without a matrix compute the last one again.
         self.matrix = into.let(at.minimum(matrix, at.subtract(count, 1)), "at")
-        self.real_row = into.let(at.less(self.own, self.n), "is_row")
-        self.row = into.let(at.minimum(self.own, self.n - 1), "own_row")
+        numbers = [at.add(self.own, s * self.lanes) for s in range(self.held)]
+        self.real = [into.let(at.less(i, self.n), "is_row") for i in numbers]
+        self.rows = [into.let(at.minimum(i, self.n - 1), "own_row") for i in numbers]
+        members = Const((1 << self.lanes) - 1, uint32)
+        first = simplify.cast(self.first, uint32)
+        self.group = into.let(apply_primitive("left_shift", [members, first]), "group")
         compute = {"inv": self._inv, "solve": self._solve, "cholesky": self._cholesky}
         bad = compute[node.operation.name.removeprefix("linalg.")](into, member)
         with into.when(at.both(self.exists, at.equal(self.own, 0))):
@@ -111,8 +118,8 @@ class _Warps:
 
     # --- memory ---
 
-    def _load(self, into: Linearizer, leaf: Leaf, width: int) -> list[Expr]:
-        """This lane's row of an operand, whose leading axes broadcast."""
+    def _load(self, into: Linearizer, leaf: Leaf, width: int, slot: int = 0) -> list[Expr]:
+        """A row of this lane's of an operand, whose leading axes broadcast."""
         builder = self.builder
         buffer = builder.input(leaf)
         lead = leaf.shape[:-2]
@@ -122,7 +129,7 @@ class _Warps:
             one = isinstance(e := builder.root(extent), Const) and int(e.value) == 1
             own.append(at.integer(0) if one else indices[k])
         rows = int(number(leaf.shape[-2]))
-        position = at.linear((*own, self.row, 0), (*builder.shape(lead), rows, width))
+        position = at.linear((*own, self.rows[slot], 0), (*builder.shape(lead), rows, width))
         start = into.let(position, "start")
         count = min(width & -width, max(WIDEST // buffer.type.bytes, 1)) if self.wide else 1
         if count == 1:
@@ -137,7 +144,7 @@ class _Warps:
         size = self.n * self.n
         start = into.let(at.multiply(grid.task, self.each * size), "start")
         stop = into.let(at.multiply(count, size), "stop")
-        with into.loop("u", 0, at.ceil_div(self.each * size, THREADS)) as u:
+        with into.loop("u", 0, -(-self.each * size // THREADS), "unrolled") as u:
             inside = into.let(at.add(at.multiply(u, THREADS), grid.thread), "inside")
             outside = into.let(at.add(start, inside), "p")
             ok = at.both(at.less(inside, self.each * size), at.less(outside, stop))
@@ -148,36 +155,58 @@ class _Warps:
 
     # --- arithmetic of lanes ---
 
-    def _from(self, into: Linearizer, value: Expr, lane: Expr | int) -> Expr:
-        """The value of a lane of the same matrix."""
-        (got,) = shuffled(into, "shuffle", (value,), into.let(at.add(self.first, lane), "source"))
+    def _from(self, into: Linearizer, value: Expr, row: Expr | int) -> Expr:
+        """The value of the lane of a row (the first row of a lane) of the same matrix."""
+        return self._shuffled(into, value, into.let(at.add(self.first, row), "source"))
+
+    def _shuffled(self, into: Linearizer, value: Expr, lane: Expr) -> Expr:
+        """The value of a lane of the warp."""
+        (got,) = shuffled(into, "shuffle", (value,), lane)
         return got
 
     def _minus(self, into: Linearizer, total: Expr, factor: Expr, x: Expr) -> Expr:
         """total − factor · x, given −factor."""
         return into.let(add_product(self.type, total, factor, x), "a")
 
-    def _pivot(self, into: Linearizer, value: Expr, used: Expr) -> tuple[Expr, Expr]:
-        """The lane of the largest of these values among rows that were no pivot, the first of
-        several; and whether it is zero or NaN."""
-        length = size(value)
-        free = into.let(at.both(self.real_row, at.negate(used)), "free")
-        least = Const(-1.0, length.type)
-        best = into.let(simplify.select(free, length, least), "size")
-        own, step = best, self.lanes // 2
+    def _pivot(self, into: Linearizer, values: Sequence[Expr], used: Sequence[Expr]
+               ) -> tuple[Expr, list[Expr], Expr, Expr]:  # fmt: skip
+        """The row of the largest of these values among rows that were no pivot, one of several:
+        its lane in the warp; which of this lane's rows it is if it is this lane (one at most); its
+        number; and whether all values are zero or NaN."""
+        free = [into.let(at.both(real, at.negate(u)), "free")
+                for real, u in zip(self.real, used, strict=True)]  # fmt: skip
+        zero = simplify.cast(at.integer(0), self.type)
+        own = [size(into.let(simplify.select(f, v, zero), "value"))
+               for f, v in zip(free, values, strict=True)]  # fmt: skip
+        best = own[0]
+        for x in own[1:]:
+            best = into.let(apply_primitive("fmax", [best, x]), "best")
+        step = self.lanes // 2
         while step:
             (other,) = shuffled(into, "shuffle_xor", (best,), step)
-            best = into.let(apply_primitive("maximum", [best, other]), "best")
+            best = into.let(apply_primitive("fmax", [best, other]), "best")
             step //= 2
-        # (NaN is not less than NaN: then any free row is one.)
-        smaller = apply_primitive("less", [own, best])
+        # (NaN is not less than a number: it is taken as if it were the largest.)
+        could: list[Expr] = []
+        for f, x in zip(free, own, strict=True):
+            one = at.both(f, at.negate(apply_primitive("less", [x, best])))
+            could.append(into.let(at.both(one, at.negate(at.either(*could))) if could else one,
+                                  "largest"))  # fmt: skip
         chosen = Var("chosen", uint32)
-        into.append(Collective(chosen, "ballot", (at.both(free, at.negate(smaller)),)))
-        mine = apply_primitive("right_shift", [chosen, simplify.cast(self.first, uint32)])
-        lane = simplify.cast(apply_primitive("ctz", [mine]), int64)
-        zero = Const(0.0, length.type)
-        none = at.negate(apply_primitive("greater", [best, zero]))
-        return into.let(lane, "pivot"), into.let(none, "none")
+        into.append(Collective(chosen, "ballot", (at.either(*could),)))
+        group = (
+            chosen if self.lanes == WARP else apply_primitive("bitwise_and", [chosen, self.group])
+        )
+        lane = into.let(simplify.cast(apply_primitive("ctz", [group]), int64), "pivot")
+        number = at.subtract(lane, self.first)
+        if len(could) > 1:
+            mine: Expr = self.own
+            for s, one in enumerate(could[1:], 1):
+                mine = at.select(one, at.add(self.own, s * self.lanes), mine)
+            mine = into.let(simplify.cast(mine, uint32), "mine")
+            number = simplify.cast(self._shuffled(into, mine, lane), int64)
+        none = at.negate(apply_primitive("greater", [best, Const(0.0, best.type)]))
+        return lane, could, into.let(number, "pivot_row"), into.let(none, "none")
 
     def _steps(self, into: Linearizer, state: Sequence[Expr], step: Step, phases: int = 1
                ) -> list[Expr]:  # fmt: skip
@@ -221,16 +250,16 @@ class _Warps:
                 state[n : n + columns],
                 state[n + columns :],
             )
-            pivot, none = self._pivot(into, a[0], used)
-            here = into.let(at.equal(self.own, pivot), "here")
-            top = self._from(into, a[0], pivot)
+            pivot, _, _, none = self._pivot(into, [a[0]], [used])
+            here = into.let(at.equal(self.lane, pivot), "here")
+            top = self._shuffled(into, a[0], pivot)
             is_zero = apply_primitive("equal", [top, zero])
             divisor = into.let(simplify.select(is_zero, one, top), "divisor")
             used = into.let(at.either(used, here), "used")
             quotient = apply_primitive("true_divide", [negative(a[0]), divisor])
             factor = into.let(simplify.select(used, zero, quotient), "factor")
-            rest = [self._minus(into, x, factor, self._from(into, x, pivot)) for x in a[1:left]]
-            b = [self._minus(into, x, factor, self._from(into, x, pivot)) for x in b]
+            rest = [self._minus(into, x, factor, self._shuffled(into, x, pivot)) for x in a[1:left]]
+            b = [self._minus(into, x, factor, self._shuffled(into, x, pivot)) for x in b]
             column = into.let(at.select(here, k, column), "column")
             mine = into.let(at.select(at.equal(self.own, k), pivot, mine), "mine")
             bad = into.let(at.either(bad, none), "bad")
@@ -247,48 +276,73 @@ class _Warps:
             factor = into.let(simplify.select(before, negative(a[-1]), zero), "factor")
             for c in range(columns):
                 quotient = into.let(apply_primitive("true_divide", [b[c], a[-1]]), "x")
-                found = self._from(into, quotient, pivot)
+                found = self._shuffled(into, quotient, pivot)
                 x[c] = into.let(simplify.select(at.equal(self.own, here), found, x[c]), "x")
                 b[c] = self._minus(into, b[c], factor, found)
             return [a[-1], *a[:-1], *b, *x]
 
         x = self._steps(into, [*a, *b, *([zero] * columns)], substitute)[n + columns :]
-        with into.when(at.both(self.exists, self.real_row)):
-            position = at.add(at.multiply(self.matrix, n), self.row)
+        with into.when(at.both(self.exists, self.real[0])):
+            position = at.add(at.multiply(self.matrix, n), self.rows[0])
             position = into.let(at.multiply(position, columns), "place")
             into.append(*(Store(self.out, at.add(position, c), x[c]) for c in range(columns)))
         return bad
 
     def _inv(self, into: Linearizer, member: Expr) -> Expr:
-        n = self.n
-        a = self._load(into, self.node.arguments[0], n)
+        n, held = self.n, self.held
         one, zero = (simplify.cast(at.integer(k), self.type) for k in (1, 0))
+        # Of each row of this lane: its elements, the inverse of its pivot, whether it was a pivot,
+        # of which column.  Of the matrix: the rows of pivots, and whether one was missing.  Where
+        # columns are numbered at run time, a lane keeps the pivot's row of its own number.
+        each, kept = n + 3, n if n <= UNROLLED else 1
+        start: list[Expr] = []
+        for s in range(held):
+            start += self._load(into, self.node.arguments[0], n, s)
+            start += [one, FALSE, at.integer(0)]
+        start += [at.integer(0)] * kept + [FALSE]
 
         def eliminate(k: Expr, _: int, state: list[Expr]) -> list[Expr]:
-            a, (own, used, column, mine, bad) = state[:n], state[n:]
-            pivot, none = self._pivot(into, a[0], used)
-            here = into.let(at.equal(self.own, pivot), "here")
-            top = self._from(into, a[0], pivot)
-            inverse = into.let(apply_primitive("true_divide", [one, top]), "inverse")
-            scaled = apply_primitive("multiply", [negative(a[0]), inverse])
-            factor = into.let(simplify.select(here, zero, scaled), "factor")
-            rest = [self._minus(into, x, factor, self._from(into, x, pivot)) for x in a[1:]]
-            last = into.let(simplify.select(here, one, factor), "a")
-            own = into.let(simplify.select(here, inverse, own), "own_inverse")
-            used = into.let(at.either(used, here), "used")
-            column = into.let(at.select(here, k, column), "column")
-            mine = into.let(at.select(at.equal(self.own, k), pivot, mine), "mine")
-            bad = into.let(at.either(bad, none), "bad")
-            return [*rest, last, own, used, column, mine, bad]
+            parts = [state[s * each : (s + 1) * each] for s in range(held)]
+            pivots, bad = state[held * each : -1], state[-1]
+            pivot, could, row, none = self._pivot(into, [p[0] for p in parts],
+                                                     [p[n + 1] for p in parts])  # fmt: skip
+            own = into.let(at.equal(self.lane, pivot), "own")
+            above = []
+            for j in range(n):
+                x = parts[0][j]
+                for p, flag in zip(parts[1:], could[1:], strict=True):
+                    x = into.let(simplify.select(flag, p[j], x), "x")
+                above.append(self._shuffled(into, x, pivot))
+            inverse = into.let(apply_primitive("true_divide", [one, above[0]]), "inverse")
+            made: list[Expr] = []
+            for part, flag in zip(parts, could, strict=True):
+                a, (mine, used, column) = part[:n], part[n:]
+                here = into.let(at.both(own, flag), "here")
+                scaled = apply_primitive("multiply", [negative(a[0]), inverse])
+                factor = into.let(simplify.select(here, zero, scaled), "factor")
+                made += [self._minus(into, x, factor, y)
+                         for x, y in zip(a[1:], above[1:], strict=True)]  # fmt: skip
+                made.append(into.let(simplify.select(here, one, factor), "a"))
+                made.append(into.let(simplify.select(here, inverse, mine), "own_inverse"))
+                made.append(into.let(at.either(used, here), "used"))
+                made.append(into.let(at.select(here, k, column), "column"))
+            if kept == n:
+                pivots[number(k)] = row
+            else:
+                last = at.select(at.equal(self.own, k), row, pivots[0])
+                pivots = [into.let(last, "mine")]
+            return [*made, *pivots, into.let(at.either(bad, none), "bad")]
 
-        start = [*a, one, FALSE, at.integer(0), at.integer(0), FALSE]
         state = self._steps(into, start, eliminate)
-        a, (own, _, column, mine, bad) = state[:n], state[n:]
-        a = [into.let(apply_primitive("multiply", [x, own]), "a") for x in a]
-        # Element j of this lane's row is that of row `column` and column `pivot of j`.
-        pivots = [self._from(into, mine, j) for j in range(n)]
-        self._put_row(into, member, column, a, pivots)
-        return bad
+        pivots = state[held * each : -1]
+        if kept == 1:
+            pivots = [self._from(into, pivots[0], j) for j in range(n)]
+        for s in range(held):
+            # Element j of this row is that of row `column` and column `pivot of j`.
+            *a, inverse, _, column = state[s * each : (s + 1) * each]
+            a = [into.let(apply_primitive("multiply", [x, inverse]), "a") for x in a]
+            self._put_row(into, member, self.real[s], column, a, pivots)
+        return state[-1]
 
     def _cholesky(self, into: Linearizer, member: Expr) -> Expr:
         n = self.n
@@ -304,7 +358,7 @@ class _Warps:
             first = into.let(over(a[0], root), "a")
             # Only rows below take part.  A loop's last steps have fewer columns than its first one:
             # what they take for others comes from lanes of other rows, and is zero.
-            below = at.both(self.real_row, at.less(k, self.own))
+            below = at.both(self.real[0], at.less(k, self.own))
             kept = into.let(simplify.select(below, first, zero), "kept")
             factor, other = into.let(negative(kept), "factor"), conjugate(kept)
             rest = list(a[1:])
@@ -318,14 +372,14 @@ class _Warps:
         nan = simplify.cast(Const(float("nan"), float64), self.type)
         found = [simplify.select(bad, nan, simplify.select(at.less_equal(j, self.own), x, zero))
                  for j, x in enumerate(a)]  # fmt: skip
-        self._put_row(into, member, self.own, found, range(n))
+        self._put_row(into, member, self.real[0], self.own, found, range(n))
         return bad
 
-    def _put_row(self, into: Linearizer, member: Expr, row: Expr, values: Sequence[Expr],
-                 columns: Iterable[Expr | int]) -> None:  # fmt: skip
-        """This lane's values to columns of a row of its matrix in shared memory."""
+    def _put_row(self, into: Linearizer, member: Expr, exists: Expr, row: Expr,
+                 values: Sequence[Expr], columns: Iterable[Expr | int]) -> None:  # fmt: skip
+        """Values to columns of a row of this lane's matrix in shared memory, if the row exists."""
         assert self.staged is not None
-        with into.when(self.real_row):
+        with into.when(exists):
             position = at.add(at.multiply(member, self.n), row)
             position = into.let(at.multiply(position, self.pitch), "place")
             into.append(*(Store(self.staged, at.add(position, c), v)
