@@ -91,6 +91,10 @@ class Case:
 
 
 MILLION, MANY = 1_000_000, 50_000
+#: What a float64 product from products of residues (Ozaki's second scheme) needs at least, by the
+#: library's product of int8: a bound, not a product of treadle's.
+MODULI = 15
+RESIDUES = f"{MODULI} int8 products"
 
 
 def _items() -> list[Item]:
@@ -135,6 +139,7 @@ def _items() -> list[Item]:
     add("portable", "float32", 8192, 1, ("torch", 0.95))
     add("portable, one level", "float32", 8192, 1, ("torch", 1.05))
     add("strassen", "float32", (5003, 6211, 7919), 1, ("torch", 1.1))
+    add(RESIDUES, "float64", 8192, 1, ("torch", 1.3))
     return found
 
 
@@ -217,6 +222,17 @@ class Gpu:
 
         return mm
 
+    def residues(self, n: int) -> Run:
+        """The products of int8 matrices."""
+        torch = self.torch
+        a, b = (torch.randint(-128, 128, (n, n), device="cuda", dtype=torch.int8) for _ in range(2))
+
+        def run() -> None:
+            for _ in range(MODULI):
+                torch._int_mm(a, b.t())
+
+        return run
+
     def portable(self, a: Any, b: Any, levels: int) -> Run:
         """The engine without instructions of Hopper."""
         from treadle.backend.cuda.graphs.launch import CudaDevice
@@ -269,7 +285,10 @@ def case(on: Any, item: Item) -> Case:
     if item.work in WORKS:
         return _linear_algebra(on, item, a)
     size = {"float16": 2, "bfloat16": 2}.get(item.type, 4)
-    runs: dict[str, Run] = {}
+    if item.work == RESIDUES:
+        runs: dict[str, Run] = {"treadle": on.residues(n), "torch": on.library("product", a, b, bias)}
+        return Case(runs, lambda: 0.0, 2.0 * m * k * n)
+    runs = {}
     if item.work.startswith("portable"):
         runs["treadle"] = on.portable(a, b, int("level" in item.work))
     else:

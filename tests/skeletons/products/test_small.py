@@ -69,7 +69,8 @@ def test_products_on_tensor_cores(name, size):
 @pytest.mark.parametrize("name, size", [
     ("float32", (17, 20, 24)), ("float32", (33, 5, 18)), ("int32", (20, 33, 18)),
     ("int8", (48, 6, 48)), ("float32", (64, 64, 64)), ("float16", (64, 64, 64)),
-    ("bfloat16", (60, 70, 62)), ("float16", (100, 9, 12)), ("bfloat16", (5, 100, 100)),
+    ("float32", (33, 33, 33)), ("bfloat16", (60, 70, 62)), ("float16", (100, 9, 12)),
+    ("bfloat16", (5, 100, 100)),
 ])  # fmt: skip
 @pytest.mark.parametrize("count", [1, 3])
 def test_products_staged_in_shared_memory(name, size, count):
@@ -140,4 +141,5 @@ def test_a_library_computes_larger_plain_products_of_floats():
     assert not on_gpu(float64, (32, 32, 32), 1000, plain=True)
     assert on_gpu(int32, (48, 48, 48), 1000, plain=True)
     assert on_gpu(float32, (16, 16, 16), 1) and not on_gpu(float32, (20, 20, 20), 1)
-    assert not on_gpu(float32, (4, 4, 0), 1000) and not on_gpu(float32, (17, 17, 17), 1000)
+    assert not on_gpu(float32, (4, 4, 0), 1000) and not on_gpu(float16, (17, 17, 17), 1000)
+    assert on_gpu(float32, (47, 47, 47), 1000) and not on_gpu(float32, (49, 49, 49), 1000)
