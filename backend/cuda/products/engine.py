@@ -15,6 +15,9 @@
     recursive  one or two levels of operand sums in memory, one of A and one of B at a time;
                standard products, added to their blocks of C as they are stored: deterministic
 
+With levels, float32 operands whose lines do not begin at multiples of sixteen bytes are copied
+first (`REUSED`).
+
 Forms of tile images (`images.py`) have "owner" at one level or none, those of tensor maps
 (`halves.py`) standard products only.
 
@@ -55,6 +58,11 @@ from .launching import Fused, Launching, Layout, Matrix, Size, address_of
 #: wave; with an epilogue.
 WHOLE_WAVES, WHOLE_WAVE, FUSED_WAVES = 0.985, 0.95, 0.7
 
+#: Elements that are loaded one by one cost a level of float32 a seventh of its time on large
+#: matrices (one level at 8,192, vectors or not: 1.23 and 1.04 times cuBLAS's rate).  A copy with
+#: aligned lines costs a fifth of that if each element is used so many times.
+REUSED = 2048
+
 _I, _L, _P = ctypes.c_int, ctypes.c_longlong, ctypes.c_void_p
 
 
@@ -92,6 +100,11 @@ def way_of(algorithm: BilinearAlgorithm, execution: str) -> Way:
         launches = tuple(variants(algorithm).values())
         return Way(launches, "atomic", (tuple(range(len(launches))),))
     return Way((whole,), execution, ((0,),))
+
+
+def _copies(m: int, n: int, form: Form) -> bool:
+    """Whether operands of a product with levels are copied if vectors cannot load them."""
+    return form.types[0] == "float32" and min(m, n) >= REUSED
 
 
 def _ceil(a: int, b: int) -> int:
@@ -186,6 +199,7 @@ class Engine(Launching):
         if form.planes:
             self._by_images(out, a, b, _block(a, b, algorithm, levels), form, algorithm, fused)
             return
+        a, b, copies = self._with_vectors(a, b, form, fused)
         if execution == "recursive":
             self._recursive(out, a, b, form, algorithm, levels)
             return
@@ -197,6 +211,28 @@ class Engine(Launching):
             return
         size = _block(a, b, algorithm, 1)
         self._fused(out, a, b, way, size, tables(form, algorithm, way.launches), form, fused)
+        del copies  # which launches read
+
+    def _with_vectors(self, a: Matrix, b: Matrix, form: Form, fused: Fused | None
+                      ) -> tuple[Matrix, Matrix, list[Any]]:  # fmt: skip
+        """Operands that vectors can load: copies of those that they cannot, padded with zeros, and
+        their memory.  (What an engine computes of operands is not zero where they end.)"""
+        computed = fused is not None and "struct Producer" in fused.source
+        strided = any(1 not in (x.down, x.across) for x in (a, b))
+        if not _copies(a.rows, b.cols, form) or computed or strided:
+            return a, b, []
+        memory: list[Any] = []
+        made = [x if x.whole else self._padded(x, form, memory) for x in (a, b)]
+        return made[0], made[1], memory
+
+    def _padded(self, x: Matrix, form: Form, memory: list[Any]) -> Matrix:
+        if x.across != 1:
+            return self._padded(x.transposed, form, memory).transposed
+        cols = _ceil(x.cols, form.aligned) * form.aligned
+        memory.append(self.device.empty((x.rows, cols), np.dtype(f"f{form.itemsize}")))
+        out = Matrix(address_of(memory[-1]), x.rows, cols, cols, 1, x.itemsize)
+        self._add_up([Sum(out, x, x.part(0, 0, 0, 0), -0.0)], form)  # x + -0 is x, of zeros too
+        return out
 
     def _by_images(self, out: Matrix, a: Matrix, b: Matrix, size: Size, form: Form,
                    algorithm: BilinearAlgorithm, fused: Fused | None) -> None:  # fmt: skip
@@ -207,7 +243,8 @@ class Engine(Launching):
 
     def workspace(self, m: int, n: int, k: int, arithmetic: str, algorithm: BilinearAlgorithm,
                   levels: int, execution: str) -> int:  # fmt: skip
-        """Bytes in addition to operands and result, without the flags of a standard product."""
+        """Bytes in addition to operands and result, without the flags of a standard product; the
+        operands are row-major."""
         form = FORMS[arithmetic]
         if form.planes:
             chosen = algorithm if levels else STANDARD
@@ -215,6 +252,9 @@ class Engine(Launching):
             return images.workspace(form, size, chosen)
         stored = range(1, levels + 1) if execution == "recursive" else range(1, levels)
         shapes = [x for level in stored for x in _sum_shapes(m, n, k, algorithm, levels, level)]
+        if levels and _copies(m, n, form):
+            shapes += [(rows, _ceil(cols, form.aligned) * form.aligned)
+                       for rows, cols in ((m, k), (k, n)) if cols % form.aligned]  # fmt: skip
         found = sum(form.itemsize * r * c for r, c in shapes)
         if execution == "recursive":
             mode, tiles = self._leaf_mode(_extents(m, n, k, algorithm, levels), form)
@@ -435,11 +475,11 @@ def _prepared(out: Layout, a: Layout, b: Layout, aligned: bool, mode: str, size:
               table: Table, form: Form, epilogue: str | None, processors: int
               ) -> tuple[Code, bytes, int]:  # fmt: skip
     """The code, its arguments except addresses, and the number of blocks."""
-    (m, k, a_row, a_col), (_, n, b_row, b_col) = a, b
+    (m, k, a_row, a_col), (depth, n, b_row, b_col) = a, b
     left = "K" if a_col == 1 else "R" if a_row == 1 else "S"
     right = "R" if b_col == 1 else "K" if b_row == 1 else "S"
     pitches = (a_row if left == "K" else a_col, b_col if right == "K" else b_row)
-    along = (k if left == "K" else m, k if right == "K" else n)
+    along = (k if left == "K" else m, depth if right == "K" else n)
     whole = all(p % form.aligned == 0 for p in (*pitches, *along))
     vector = aligned and "S" not in (left, right) and whole
     terms = next(t for t in (1, 2, 4) if table.terms <= t)

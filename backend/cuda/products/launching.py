@@ -50,6 +50,12 @@ class Matrix(NamedTuple):
         return Matrix(self.address, self.cols, self.rows, self.across, self.down, self.itemsize)
 
     @property
+    def whole(self) -> bool:
+        """Whether lines (rows, or contiguous columns) consist of whole, aligned vectors."""
+        line = self if self.across == 1 else self.transposed
+        return line.aligned and line.cols * self.itemsize % 16 == 0
+
+    @property
     def aligned(self) -> bool:
         """Whether rows are contiguous and start at multiples of sixteen bytes."""
         return self.address % 16 == 0 and self.down * self.itemsize % 16 == 0 and self.across == 1

@@ -350,6 +350,28 @@ def test_sums_in_memory(kind: str) -> None:
             assert tiles.summed == 10 * (1 + 7 * (levels - 1)) or empty
 
 
+@pytest.mark.parametrize("how", ["CC", "FF", "CF"])
+def test_operands_of_levels_are_copied_for_vectors(
+    how: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engine, "REUSED", 20)
+    rng = np.random.default_rng(0)
+    for (m, k, n), copied in (((31, 37, 45), 2), ((32, 36, 45), 1), ((19, 37, 45), 0)):
+        a, b = (np.require(rng.integers(-9, 9, shape).astype("f4"), None, order)
+                for shape, order in zip(((m, k), (k, n)), how, strict=True))  # fmt: skip
+        for execution, levels in (("owner", 1), ("atomic", 1), ("atomic", 2), ("recursive", 1)):
+            tiles, out = Tiles(), np.full((m, n), 7, "f4")
+            tiles.product(matrix(out), matrix(a), matrix(b), execution, "Float32", STRASSEN, levels)
+            assert np.array_equal(out, a @ b), (execution, levels)
+            codes = [c for c in tiles.launched if isinstance(c, engine_form.Code)]
+            if execution == "owner":
+                assert all(c.vector for c in codes) == (copied > 0)
+                if how == "CC":
+                    assert tiles.summed == copied
+                    assert tiles.allocated == tiles.workspace(m, n, k, "Float32", STRASSEN, 1,
+                                                              execution)  # fmt: skip
+
+
 def test_how_a_product_is_dealt_out() -> None:
     tiles = Tiles()
     assert tiles.standard_mode(512, 512, 512) is None  # the library
