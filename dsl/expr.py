@@ -63,10 +63,11 @@ def new(
     """An unpublished expression, whose class sets the remaining fields."""
     e = object.__new__(cls)
     e.type, e.args, e.scoped, e.vars, e.weak = type_, args, scoped, vars_, weak
-    e.varies = e.reads = False
+    varies = reads = False
     for child in args + scoped if scoped else args:
-        e.varies = e.varies or child.varies
-        e.reads = e.reads or child.reads
+        varies = varies or child.varies
+        reads = reads or child.reads
+    e.varies, e.reads = varies, reads
     return e
 
 
@@ -359,34 +360,52 @@ def conjuncts(e: Expr) -> list[Expr]:
 # --- traversal (iterative: programs may be a thousand operations deep) -----------------------
 
 
-def walk(roots: Iterable[Expr], into: Callable[[Expr], bool] | None = None) -> Iterator[Expr]:
-    """Iterate over every expression once, children first; descend where `into` (if given) holds."""
+def walk(roots: Iterable[Expr], into: Callable[[Expr], bool] | None = None) -> list[Expr]:
+    """Every expression once, children first; descends where `into` (if given) holds."""
     seen: set[Expr] = set()
+    found: list[Expr] = []
     stack: list[Expr | None] = list(roots)
     stack.reverse()
+    pop, add, append = stack.pop, seen.add, found.append  # this is the loop that runs most
     while stack:
-        node = stack.pop()
+        node = pop()
         if node is None:  # the children of the next entry are finished
-            yield stack.pop()  # type: ignore[misc]
+            append(pop())  # type: ignore[arg-type]
             continue
         if node in seen:
             continue
-        seen.add(node)
+        add(node)
         children = node.args + node.scoped if node.scoped else node.args
-        if children and (into is None or into(node)):
-            stack += (node, None)
-            stack += [child for child in children[::-1] if child not in seen]
+        if not children or not (into is None or into(node)):
+            append(node)
+            continue
+        waiting: list[Expr | None] = []
+        for child in children:
+            if child in seen:
+                continue
+            if waiting or child.args or child.scoped:
+                waiting.append(child)
+            else:
+                add(child)
+                append(child)
+        if waiting:
+            waiting += (None, node)
+            waiting.reverse()
+            stack += waiting
         else:
-            yield node
+            append(node)
+    return found
 
 
 def unknown(
     roots: Iterable[Expr], known: Container[Expr], into: Callable[[Expr], bool] | None = None
-) -> Iterator[Expr]:
+) -> list[Expr]:
     """Like `walk`, without the expressions in `known`, which are not entered either."""
-    for e in walk(roots, lambda e: e not in known and (into is None or into(e))):
-        if e not in known:
-            yield e
+    roots = [e for e in roots if e not in known]
+    if not roots:
+        return roots
+    found = walk(roots, lambda e: e not in known and (into is None or into(e)))
+    return [e for e in found if e not in known]
 
 
 def varies(e: Expr) -> bool:

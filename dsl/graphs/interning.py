@@ -57,10 +57,11 @@ def publish(key: tuple[Any, ...], made: T) -> T:
 
 
 def _drop(held: Any, table: dict[tuple[Any, ...], _Held] = _table, lock: Any = _lock) -> None:
+    key = held.key
     with lock:
-        key = held.key
-        if table.get(key) is held:
-            table.pop(key, None)
+        found = table.pop(key, None)
+        if found is not held and found is not None:
+            table[found.key] = found  # of a newer object
 
 
 _UNKNOWN = object()
