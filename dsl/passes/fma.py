@@ -45,10 +45,8 @@ def _is_product(e: Expr, uses: Counter[Expr]) -> bool:
 
 def contract(roots: tuple[Expr, ...]) -> tuple[Expr, ...]:
     """The expressions with fused multiply-adds."""
-    uses: Counter[Expr] = Counter(roots)
-    for e in walk(roots, no_common_sum):
-        uses.update(e.args)
-        uses.update(e.scoped)
+    inside = walk(roots, no_common_sum)
+    uses = Counter([*roots, *(child for e in inside for child in e.args + e.scoped)])
     products: dict[Expr, Expr] = {}  # rewritten product → original
 
     def change(e: Expr) -> Expr:

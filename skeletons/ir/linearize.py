@@ -40,6 +40,7 @@ from treadle.dsl.expr import (
     While,
     constant,
     primitive,
+    walk,
 )
 from treadle.dsl.types import ScalarType, bool_, int64
 
@@ -178,8 +179,8 @@ class Linearizer:
     def emit(self, roots: Sequence[Expr], named: bool = False) -> tuple[Expr, ...]:
         """The kernel expressions of `roots`, evaluated here; with `named`, each is a variable."""
         needed = self._unconditional(roots)
-        order, uses = self._walk(roots)
-        uses.update(roots)
+        order = [e for e in walk(roots, self._is_new) if self._is_new(e)]
+        uses = Counter([*roots, *(child for e in order for child in e.args + e.scoped)])
         for node in order:
             if node in needed and self._find(node) is None:
                 self._place(node, uses[node])
@@ -205,25 +206,8 @@ class Linearizer:
             self._scope.append(e)
         self._memo[e] = value
 
-    def _walk(self, roots: Iterable[Expr]) -> tuple[list[Expr], Counter[Expr]]:
-        """Nodes not yet computed, children first, through args and scoped; and their use counts."""
-        order: list[Expr] = []
-        uses: Counter[Expr] = Counter()
-        seen: set[Expr] = set()
-        stack: list[tuple[Expr, bool]] = [(r, False) for r in reversed(list(roots))]
-        while stack:
-            node, ready = stack.pop()
-            if ready:
-                order.append(node)
-                continue
-            if node in seen or self._find(node) is not None:
-                continue
-            seen.add(node)
-            stack.append((node, True))
-            children = node.args + node.scoped
-            uses.update(children)
-            stack.extend((c, False) for c in reversed(children) if c not in seen)
-        return order, uses
+    def _is_new(self, e: Expr) -> bool:
+        return self._find(e) is None
 
     # --- what is needed unconditionally ---
 

@@ -77,9 +77,7 @@ class _Tidying:
 
     def __init__(self, body: Body) -> None:
         self.decided = False
-        self.uses: Counter[Expr] = Counter()
-        for s in statements(body):
-            self.uses.update(_uses(s))
+        self.uses = Counter([e for s in statements(body) for e in _uses(s)])
         self.mutable = {s.var for s in statements(body) if isinstance(s, Assign)}
         for s in statements(body):
             self.mutable |= set(s.accumulators) if isinstance(s, Reduce) else set()

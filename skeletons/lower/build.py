@@ -282,7 +282,8 @@ class Builder:
             if isinstance(e, Const):
                 return e
         found: Expr | None = self._scalars.get(e)
-        if found is None and self._terms_of(e) > MOST_TERMS:  # computed on the host
+        if found is None and is_common_sum(e) and self._terms_of(e) > MOST_TERMS:
+            # computed on the host
             found = self.scalar(e, "total")
         return found
 

@@ -7,7 +7,7 @@ import textwrap
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from treadle.dsl.expr import Apply, Expr, Var, walk
+from treadle.dsl.expr import Apply, Expr, Var, unknown, walk
 from treadle.dsl.types import ScalarType
 from treadle.skeletons.ir.decompose import Function
 
@@ -100,12 +100,9 @@ class _Body:
 
     def _worth_names(self, e: Expr) -> list[Expr]:
         """The subexpressions of `e` that get a name: `function.names`, and those used again."""
-        uses: Counter[Expr] = Counter()
-        steps = list(walk((e,), lambda x: x not in self.p.bound))
-        for x in steps:
-            if x not in self.p.bound:
-                uses.update(x.args)
-        return [x for x in steps if isinstance(x, Apply) and x not in self.p.bound
+        steps = unknown((e,), self.p.bound)
+        uses = Counter([a for x in steps for a in x.args])
+        return [x for x in steps if isinstance(x, Apply)
                 and (x in self.function.names or (uses[x] > 1 and not self._is_short(x)))
                 and x is not e]  # fmt: skip
 

@@ -123,19 +123,13 @@ class Writer:
 
     def _count_uses(self, body: Body) -> Counter[Expr]:
         """How many expressions and statements use each expression."""
-        uses: Counter[Expr] = Counter()
-        seen: set[Expr] = set()
-        for s in statements(body):
-            roots = expressions(s)
-            uses.update(roots)
-            for e in walk(roots):
-                if e not in seen:
-                    seen.add(e)
-                    uses.update(e.args)
-        return uses
+        roots = [e for s in statements(body) for e in expressions(s)]
+        return Counter(roots + [a for e in walk(roots) for a in e.args])
 
     def is_fixed(self, e: Expr) -> bool:
         """Whether `e` has the same value wherever its variables are visible."""
+        if e in self._fixed:
+            return self._fixed[e]
         for node in unknown((e,), self._fixed):
             own = not (
                 node in self.mutable
@@ -156,14 +150,8 @@ class Writer:
 
     def prepare(self, roots: Sequence[Expr]) -> None:
         """Name the subexpressions that `roots` use more than once."""
-        here: Counter[Expr] = Counter(roots)
-        seen: set[Expr] = set(self.p.bound)
-        order: list[Expr] = []
-        for root in roots:
-            for e in unknown((root,), seen):
-                seen.add(e)
-                order.append(e)
-                here.update(e.args)
+        order = unknown(roots, self.p.bound)
+        here = Counter([*roots, *(a for e in order for a in e.args)])
         depth: dict[Expr, int] = {}
         for e in order:
             if e in self.p.bound or isinstance(e, Const | Var):
