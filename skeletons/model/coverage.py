@@ -12,10 +12,12 @@ locates the points.
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -46,15 +48,12 @@ from ..lower.gpu.unroll import REGISTERS
 from ..lower.lower import LoweringContext, untidied
 from .device import Ceilings
 
-#: Issue slots for the index arithmetic of a thread's outputs, by order; compiled for sm_90a.
-#: Integer instructions count twice: their units are half as wide.  First where elements are
-#: visited, then blocks.  Curves use 32 bits where extents allow it (in 64 bits: 125 and 210).
-INDEX = {"Row": 25, "Column": 50, "ZigZag": 57, "Tile": 70, "Swizzle": 50, "Morton": 79,
-         "Hilbert": 116, "Table": 45}  # fmt: skip
-BLOCK_INDEX = {"Row": 35, "Column": 48, "ZigZag": 54, "Tile": 58, "Swizzle": 38, "Morton": 92,
-               "Hilbert": 129, "Table": 50}  # fmt: skip
-#: … on a CPU, which uses 64 bits.
-CPU_INDEX = INDEX | {"Morton": 125, "Hilbert": 210}
+_SLOTS = json.loads((Path(__file__).parent / "index_sm90.json").read_text(encoding="utf-8"))
+#: Issue slots for the index arithmetic of a thread's outputs, by order: where elements are visited,
+#: where blocks are, and on a CPU, which uses 64 bits.
+INDEX: dict[str, int] = _SLOTS["elements"]
+BLOCK_INDEX: dict[str, int] = _SLOTS["blocks"]
+CPU_INDEX: dict[str, int] = INDEX | _SLOTS["elements in 64 bits"]
 #: … of a user-defined order; of rows in sequence; and the extra slots of a curve on a line, some of
 #: whose ids are beyond the end.
 OWN_INDEX, ROWS_INDEX, BEYOND = 75, 12, 2
