@@ -47,9 +47,7 @@ from .domain import Axis, Chunks, Following, Known, Numbers, Spans, edges, follo
 from .engine import Engine
 from .program import BlockProgram, results_tree
 
-#: Boundaries that resolve an index beyond an edge to one near that edge.
-NEAR = ("clamp", "mirror", "symmetric", "constant")
-#: Those of them that reflect across the element itself.
+#: Boundaries that reflect an index beyond an edge.
 BACK = ("mirror", "symmetric")
 WRAP = "wrap"
 #: Bytes of an array that is cut whatever its extents.
