@@ -3,7 +3,6 @@ defined."""
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -89,10 +88,12 @@ COMMON = ("name", "schedule", "deterministic")
 def complete(function: Callable[..., Any]) -> None:
     """Add to a docstring what it leaves out: parameters, the result, `AxisError`, related
     operations, the imports of the example."""
-    if function.__doc__ is None:  # python -OO
+    text = function.__doc__
+    if text is None:  # python -OO
         return
-    text = inspect.cleandoc(function.__doc__)
-    parts = text.split("\n\n")
+    if "\n    >>> " in text:  # the compiler has not removed the indentation: before Python 3.13
+        text = text.replace("\n    ", "\n")
+    parts = text.strip().split("\n\n")
     heads = [part.partition(" ")[0] for part in parts]
     example = heads.index(">>>") if ">>>" in heads else len(parts)
     if example < len(parts) and not parts[example].startswith(">>> import "):
