@@ -7,7 +7,7 @@ __device__ __forceinline__ int quotient(int n, int multiplier, int shift) {
 // schedule: default
 // 4 × 1 elements a thread
 extern "C" __global__ void __launch_bounds__(128)
-slice(const float* __restrict__ input, float* __restrict__ out, int size, int n0, int n1,
+slice(const float* __restrict__ input, float* __restrict__ out, int n0, int size, int n1,
              int size_1, int size_multiplier, int size_shift) {
   const int task = blockIdx.x;
   const int thread = threadIdx.x;
