@@ -158,7 +158,7 @@ def _count_bits(t: ScalarType) -> tuple[ScalarType, ScalarType] | None:
 
 
 def _multiply(a: Any, b: Any) -> Any:
-    """NumPy's products of complex numbers round once or twice, by the place in the array."""
+    """NumPy's products of complex numbers round once or twice, by the position in the array."""
     product = np.asarray(np.multiply(a, b))
     if product.dtype.kind == "c":
         product.real = a.real * b.real - a.imag * b.imag
@@ -382,7 +382,7 @@ _define("cast", 1, _same, lambda a: a, cost=1)
 _define("select", 3, _same, _select, cost=1)
 #: The argument, as a constant of derivatives (autodiff/).
 _define("stop", 1, _same, lambda a: a, cost=0, formula=lambda a: a)
-#: `value`; `tested`, of any type, is computed for the places it reads at, which a checked program
+#: `value`; `tested`, of any type, is computed for the indices it reads at, which a checked program
 #: tests.  Where an expression is simplified away its reads stay, by this (simplify.py).
 _define("also", 2, lambda t: None, lambda value, tested: value, cost=0)
 

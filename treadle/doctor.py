@@ -128,9 +128,9 @@ def _cache() -> Finding:
     """The directory of compiled code: whether it can be written, and what it holds."""
     remedy = "set TREADLE_CACHE_DIR to a folder that you can write to"
     try:
-        place = cache_directory()
-        place.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=place):
+        folder = cache_directory()
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
             pass
     except OSError as error:
         text = f"cannot be written ({error}); every process compiles again"

@@ -102,11 +102,11 @@ def _most(function: Callable[..., tuple[Any, ...]], arrays: Sequence[Any], param
     return [max(0, *column) if rows else 0 for column in columns]
 
 
-def _element(array: Any, place: Sequence[int]) -> Any:
+def _element(array: Any, index: Sequence[int]) -> Any:
     """An element; outside of the array, which a correct program never reads, an arbitrary value."""
     if not array.size:
         return array.dtype.type(0)
-    return array[tuple([min(max(i, 0), n - 1) for i, n in zip(place, array.shape, strict=True)])]
+    return array[tuple([min(max(i, 0), n - 1) for i, n in zip(index, array.shape, strict=True)])]
 
 
 def _general(op: Primitive, types: Sequence[ScalarType], type_: ScalarType, *args: Any) -> Any:
@@ -262,10 +262,10 @@ class _Writer:
         return self._number(f"P[{int(number)}]", _TYPES[type_])
 
     def _read(self, slot: int, type_: str, at: Sequence[int]) -> tuple[Any, ...]:
-        place = "".join(f"{self.names[a]}, " for a in at)
+        index = "".join(f"{self.names[a]}, " for a in at)
         array = f"A[{int(slot)}]"
         return self._number(
-            f"_element({array}, ({place}))" if at else f"{array}[()]", _TYPES[type_]
+            f"_element({array}, ({index}))" if at else f"{array}[()]", _TYPES[type_]
         )
 
     def _cond(self, predicate: int, then: Sequence[int], other: Sequence[int]) -> tuple[Any, ...]:

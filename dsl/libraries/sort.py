@@ -47,19 +47,19 @@ def argsort(x: Values, axis: int) -> Values:
     low, high = int(keys.min()), int(keys.max())
     bits = n.bit_length()
     if (high - low + 1) << bits < 2**63:
-        places = (keys - keys.dtype.type(low)).astype(np.int64, copy=False) << bits
-        places |= np.arange(n)
+        keyed = (keys - keys.dtype.type(low)).astype(np.int64, copy=False) << bits
+        keyed |= np.arange(n)
     else:
         order = np.argsort(keys, axis=-1)
         ordered = np.take_along_axis(keys, order, -1)
         differs = ordered[..., 1:] != ordered[..., :-1]
         if differs.all():
             return np.moveaxis(order, -1, axis)
-        places = order
-        places[..., 1:] += np.cumsum(differs, axis=-1) << bits
-    places.sort(axis=-1)
-    places &= (1 << bits) - 1
-    return np.moveaxis(places, -1, axis)
+        keyed = order
+        keyed[..., 1:] += np.cumsum(differs, axis=-1) << bits
+    keyed.sort(axis=-1)
+    keyed &= (1 << bits) - 1
+    return np.moveaxis(keyed, -1, axis)
 
 
 def _integers(x: Values) -> Values:
@@ -100,7 +100,7 @@ def boundaries(step: int, samples: Values, lengths: Values, ranks: Values) -> tu
     return keys, np.stack([run[chosen], positions], axis=1)
 
 
-def places(run: Values, number: Values, keys: Values, at: Values) -> Values:
+def keyed(run: Values, number: Values, keys: Values, at: Values) -> Values:
     """How many elements of a sorted run are before the given elements of runs (see `boundaries`);
     its own `number` is that of the run."""
     of, position = at[:, 0], at[:, 1]
@@ -126,7 +126,7 @@ register("argsort", lambda axis: lambda x: argsort(x, axis))
 
 
 register("sort_boundaries", lambda step: partial(boundaries, step))
-register("sort_places", lambda: places)
+register("sort_places", lambda: keyed)
 register("sort_windows", lambda: windows)
 
 

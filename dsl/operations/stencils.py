@@ -34,7 +34,7 @@ __all__ = ["clamp", "convolve", "correlate", "mirror", "stencil", "symmetric", "
 
 P = ParamSpec("P")
 R = TypeVar("R")
-#: The places of `correlate` and `convolve`.
+#: The modes of `correlate` and `convolve`.
 Mode = Literal["same", "full", "valid"]
 
 
@@ -452,8 +452,8 @@ def correlate(
         w: the weights, an array of the rank of `a` and of any extents, also run-time values.
         boundary: the values outside `a`, as those of `stencil`; the default is `td.clamp`, and
             zeros for the mode "full".
-        mode: "same" (default): the extents of `a`; "full": every place where both overlap, m + n −
-            1 along an axis; "valid": those where all weights do, m − n + 1.
+        mode: "same" (default): the extents of `a`; "full": all positions where both overlap,
+            m + n − 1 along an axis; "valid": those where all weights do, m − n + 1.
         weights: another name for `w`, as SciPy calls it.
 
     Result: an array whose extents depend on `mode`.
@@ -486,8 +486,8 @@ def convolve(
         a, w: arrays of equal rank; `weights` is another name for `w`.
         boundary: the values outside `a`, as those of `stencil`; the default is `td.clamp`, and
             zeros for the mode "full".
-        mode: "same": the extents of `a`; "full": every place where both overlap, m + n − 1 along an
-            axis; "valid": those where all weights do, m − n + 1 (with these two, numpy.convolve).
+        mode: "same": the extents of `a`; "full": all positions where both overlap, m + n − 1 along
+            an axis; "valid": those where all weights do, m − n + 1 (both as in numpy.convolve).
         method: "direct" adds the products of each element; "fft" multiplies Fourier transforms:
             errors are relative to the largest elements, and inf and NaN spread to all; "auto" (the
             default) is "fft" for floats and 400 weights or more (700 along one axis); a compiled
@@ -680,7 +680,7 @@ def _centre(n: Expr, mode: Mode, flip: bool) -> Expr:
 def _overlaps(
     shape: Sequence[Expr], sizes: Sequence[Expr], mode: Mode, operation: str
 ) -> tuple[tuple[Expr, ...], tuple[Check, ...]]:
-    """The extents of the places of a mode, for weights of these sizes."""
+    """The extents of the results of a mode, for weights of these sizes."""
     if mode == "same":
         return tuple(shape), ()
     found: list[Expr] = []

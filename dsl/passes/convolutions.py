@@ -127,9 +127,9 @@ def contracted(node: Fold) -> Contraction | None:
             continue
         inner = {Index(rank + q): q for q in range(k)}
         (left,) = substitute((x,), {i: Index(cut + q) for i, q in inner.items()})
-        places: dict[Expr, Expr] = {i: Index(q) for i, q in inner.items()}
-        places |= {Index(a): Index(k + a - cut) for a in range(cut, rank)}
-        (right,) = substitute((y,), places)
+        indices_: dict[Expr, Expr] = {i: Index(q) for i, q in inner.items()}
+        indices_ |= {Index(a): Index(k + a - cut) for a in range(cut, rank)}
+        (right,) = substitute((y,), indices_)
         return _contraction(node, left, right, cut)
     return None
 

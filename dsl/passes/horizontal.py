@@ -4,7 +4,7 @@ Siblings that share an input then read it once: several maps or stencils over th
 several reductions of the same array.  Only kernels in the same sides of conds and bodies of loops
 are merged; otherwise work of a side not taken, or of a loop without iterations, would be done.  On
 a GPU an `argmin` is merged with other folds; a CPU has a special two-pass kernel for it.  On a CPU,
-permutes to the same places (sums and counts over the same bins) are merged, too; a GPU counts in
+permutes to the same indices (sums and counts over the same bins) are merged, too; a GPU counts in
 kernels of their own.
 """
 

@@ -121,8 +121,8 @@ class Short:
                 return e
             body = bodies[e.node]
             assert isinstance(body, Generate)
-            places: dict[Expr, Expr] = {Index(k): a for k, a in enumerate(e.args)}
-            return substitute((body.elements[e.component],), places)[0]
+            indices: dict[Expr, Expr] = {Index(k): a for k, a in enumerate(e.args)}
+            return substitute((body.elements[e.component],), indices)[0]
 
         memo: dict[Expr, Expr] = {}
         changes: dict[str, Any] = {}

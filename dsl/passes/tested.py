@@ -74,8 +74,8 @@ def keeps_tests(body: Sequence[Expr], shape: Shape, readers: Iterable[tuple[Node
 def may_be_outside(read: Read, over: Sequence[Expr | None]) -> bool:
     """Whether an index is not provably in range; `over`: the reader's extents, None if unknown."""
     extents = read.node.outputs[read.component].shape
-    places = zip(read.args, extents, strict=True)
-    return read.boundary is None and not all(_is_inside(i, n, over) for i, n in places)
+    indices = zip(read.args, extents, strict=True)
+    return read.boundary is None and not all(_is_inside(i, n, over) for i, n in indices)
 
 
 def _is_inside(index: Expr, extent: Expr, over: Sequence[Expr | None]) -> bool:

@@ -167,8 +167,8 @@ def _most_often(reads: Sequence[tuple[tuple[Expr, ...], float]]) -> float:
              if all(isinstance(e, Const) for e in at)]  # fmt: skip
     found: dict[tuple[Expr, ...], float] = {}
     for args, times in reads:
-        place = tuple(args[k] for k in fixed)
-        found[place] = found.get(place, 0.0) + times
+        index = tuple(args[k] for k in fixed)
+        found[index] = found.get(index, 0.0) + times
     return max(found.values(), default=0.0)
 
 
@@ -329,10 +329,10 @@ class Inliner:
                 return e
             if self._with_boundary(e) is not None:
                 return e
-            place = list(e.args)
+            index = list(e.args)
             for k in moving:
-                place[k] = resolve_index(str(e.boundary), place[k], shape[k])
-            return Read(e.node, e.component, tuple(place))
+                index[k] = resolve_index(str(e.boundary), index[k], shape[k])
+            return Read(e.node, e.component, tuple(index))
 
         return rewrite(es, change, into=reads)
 
@@ -362,7 +362,7 @@ class Inliner:
 
 
 def _used_outside_reads(body: Expr, index: Expr) -> bool:
-    """Whether an index serves for anything but the place of a read."""
+    """Whether a body uses an index otherwise than to index what it reads."""
     stack, seen = [body], set()
     while stack:
         e = stack.pop()

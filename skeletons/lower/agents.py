@@ -101,7 +101,7 @@ def agents(
         front, stolen = taken(word)
         return at.subtract(at.maximum(at.subtract(length, front), 0), stolen)
 
-    place, here = Var("multiprocessor", uint32), Var("here", int64)
+    sm, here = Var("multiprocessor", uint32), Var("here", int64)
     victim, more, slot = Var("victim", int64), Var("more", int64), Var("slot", int64)
     mine, first, length = Var("mine", task.type), Var("first", int64), Var("length", int64)
     word, following = Var("word", int64), Var("following", int64)
@@ -178,11 +178,11 @@ def agents(
     number = at.maximum(at.subtract(got, 1), 0)
     if table is not None:
         number = _looked_up(table, number)
-    number_here = simplify.apply(primitive("remainder"), (place, Const(queues, uint32)), uint32)
+    number_here = simplify.apply(primitive("remainder"), (sm, Const(queues, uint32)), uint32)
     work = If(at.less(0, got), (Let(task, number), *kernel.body))
     loop = While(before, at.equal(more, 1), (work,))
     body: Body = (
-        Special(place, "smid"),
+        Special(sm, "smid"),
         Let(here, simplify.cast(number_here, int64)),
         Declare(victim, here),
         Declare(first, begin(here)),

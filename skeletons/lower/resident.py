@@ -124,8 +124,8 @@ def _by_graph(lowered: Lowered, node: Node, context: LoweringContext, schedule: 
         table = Buffer(QUEUES, int32, "scratch", blocks, below=blocks)
     filled = queue_table(node, plan, layer, count, table)
     notes = [f"{layer!r}: {count} queues of blocks by the lines they share, {prepared(node)}"]
-    notes += [f"{layer!r} knows nothing of the reads of {leaf!r}: their places depend on what only "
-             "a run tells" for leaf in unseen(node)]  # fmt: skip
+    notes += [f"{layer!r} knows nothing of the reads of {leaf!r}: their indices are known only "
+             "at run time" for leaf in unseen(node)]  # fmt: skip
     lowered = replace(
         lowered,
         scratch=(*(b for b in lowered.scratch if b is not table), table),

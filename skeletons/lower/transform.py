@@ -62,10 +62,10 @@ def resolve_axes(read: Read, axes: Sequence[int]) -> Expr:
         mapping: dict[Expr, Expr] = dict(zip(read.vars, read.args, strict=bool(read.vars)))
         (outside,) = substitute(read.scoped, mapping)
         return Proj(Cond(inside, (plain,), (outside,)), 0)
-    place = list(read.args)
+    index = list(read.args)
     for k in axes:
-        place[k] = resolve_index(str(read.boundary), read.args[k], shape[k])
-    return Read(read.node, read.component, tuple(place))
+        index[k] = resolve_index(str(read.boundary), read.args[k], shape[k])
+    return Read(read.node, read.component, tuple(index))
 
 
 def places_in_range(roots: Iterable[Expr], axes: Callable[[Read], Iterable[int]]
@@ -78,9 +78,9 @@ def places_in_range(roots: Iterable[Expr], axes: Callable[[Read], Iterable[int]]
         if isinstance(e, Read) and e.boundary not in (None, "constant", "function"):
             shape = e.node.outputs[e.component].shape
             for k in axes(e):
-                place = resolve_index(str(e.boundary), e.args[k], shape[k])
-                if not isinstance(place, Const):  # the 0 of one element is ambiguous
-                    found[place] = e.args[k]
+                index = resolve_index(str(e.boundary), e.args[k], shape[k])
+                if not isinstance(index, Const):  # the 0 of one element is ambiguous
+                    found[index] = e.args[k]
     return found
 
 

@@ -82,8 +82,8 @@ def _path(when: NDArray[np.int64]) -> str:
 def _coloured(ramp: NDArray[np.float64]) -> NDArray[np.uint8]:
     """(…, 3) bytes of the colours of time, for numbers from 0 to 1."""
     stops = np.array([[int(c[k : k + 2], 16) for k in (1, 3, 5)] for c in TIME])
-    places = np.linspace(0, 1, len(TIME))
-    return np.stack([np.interp(ramp, places, stops[:, k]) for k in range(3)], -1).astype(np.uint8)
+    known = np.linspace(0, 1, len(TIME))
+    return np.stack([np.interp(ramp, known, stops[:, k]) for k in range(3)], -1).astype(np.uint8)
 
 
 def _png(pixels: NDArray[np.uint8]) -> str:

@@ -127,8 +127,8 @@ def symbol(a: Any, inputs: list[Input], params: list[Param], name: str) -> Any:
         return [symbol(v, inputs, params, f"{name}[{k}]") for k, v in enumerate(a)]
     if is_composite(a):
         parts = [
-            symbol(v, inputs, params, f"{name}.{k}" if k else f"{name}[{place}]")
-            for place, (k, v) in enumerate(zip(field_names(a), children_of(a), strict=True))
+            symbol(v, inputs, params, f"{name}.{k}" if k else f"{name}[{position}]")
+            for position, (k, v) in enumerate(zip(field_names(a), children_of(a), strict=True))
         ]
         return tuple(parts) if type(a) is tuple else type(a)(*parts)
     return a

@@ -42,33 +42,33 @@ __device__ __forceinline__ bool unreported(const int64* errors) {
     "now": Helper("""
 // Memory as other blocks see it: not a copy that this multiprocessor holds.
 template <class T>
-__device__ __forceinline__ T read_now(const T* place) {
-  return *static_cast<const volatile T*>(place);
+__device__ __forceinline__ T read_now(const T* location) {
+  return *static_cast<const volatile T*>(location);
 }
 template <class T>
-__device__ __forceinline__ void write_now(T* place, T x) {
-  *static_cast<volatile T*>(place) = x;
+__device__ __forceinline__ void write_now(T* location, T x) {
+  *static_cast<volatile T*>(location) = x;
 }
 """),
     "now_float16": Helper("""
-__device__ __forceinline__ float16 read_now(const float16* place) {
+__device__ __forceinline__ float16 read_now(const float16* location) {
   float16 x;
-  x.bits = read_now(&place->bits);
+  x.bits = read_now(&location->bits);
   return x;
 }
-__device__ __forceinline__ void write_now(float16* place, float16 x) {
-  write_now(&place->bits, x.bits);
+__device__ __forceinline__ void write_now(float16* location, float16 x) {
+  write_now(&location->bits, x.bits);
 }
 """, ("float16", "now")),
     "now_complex": Helper("""
 template <class T>
-__device__ __forceinline__ complex<T> read_now(const complex<T>* place) {
-  return complex<T>(read_now(&place->real), read_now(&place->imag));
+__device__ __forceinline__ complex<T> read_now(const complex<T>* location) {
+  return complex<T>(read_now(&location->real), read_now(&location->imag));
 }
 template <class T>
-__device__ __forceinline__ void write_now(complex<T>* place, complex<T> z) {
-  write_now(&place->real, z.real);
-  write_now(&place->imag, z.imag);
+__device__ __forceinline__ void write_now(complex<T>* location, complex<T> z) {
+  write_now(&location->real, z.real);
+  write_now(&location->imag, z.imag);
 }
 """, ("complex", "now")),
     "locked": Helper("""
@@ -96,16 +96,16 @@ __device__ __forceinline__ complex64 from_bits(uint64 bits) {
 }
 """, ("complex64", "uint64")),
     "atomicAdd_float16": Helper("""
-__device__ __forceinline__ void atomicAdd(float16* place, float16 x) {
-  asm volatile("red.relaxed.gpu.add.noftz.f16 [%0], %1;" : : "l"(place), "h"(x.bits) : "memory");
+__device__ __forceinline__ void atomicAdd(float16* location, float16 x) {
+  asm volatile("red.relaxed.gpu.add.noftz.f16 [%0], %1;" : : "l"(location), "h"(x.bits) : "memory");
 }
 """, ("float16",)),
     "atomicAdd_complex": Helper("""
 // Sums of the parts are independent: each is atomic by itself.
 template <class T>
-__device__ __forceinline__ void atomicAdd(complex<T>* place, complex<T> z) {
-  atomicAdd(&place->real, z.real);
-  atomicAdd(&place->imag, z.imag);
+__device__ __forceinline__ void atomicAdd(complex<T>* location, complex<T> z) {
+  atomicAdd(&location->real, z.real);
+  atomicAdd(&location->imag, z.imag);
 }
 """, ("complex",)),
 }  # fmt: skip
@@ -117,10 +117,10 @@ HELPERS["now_bfloat16"] = Helper(
 def _update(bits: int, word: str) -> Helper:
     """A compare-and-swap loop."""
     return Helper(f"""
-// *place = combine(*place) as one step: tried again when somebody else came between.
+// *location = combine(*location) as one step: tried again when somebody else came between.
 template <class T, class F>
-__device__ __forceinline__ void atomic_update{bits}(T* place, F combine) {{
-  {word}* const word = reinterpret_cast<{word}*>(place);
+__device__ __forceinline__ void atomic_update{bits}(T* location, F combine) {{
+  {word}* const word = reinterpret_cast<{word}*>(location);
   {word} seen = *static_cast<volatile {word}*>(word), expected, wanted;
   do {{
     expected = seen;
@@ -139,10 +139,10 @@ HELPERS["update16"] = _update(16, "unsigned short")
 HELPERS["update32"] = _update(32, "unsigned")
 HELPERS["update64"] = _update(64, "unsigned long long")
 HELPERS["update8"] = Helper("""
-// *place = combine(*place) as one step, by way of the 32-bit word around it.
+// *location = combine(*location) as one step, by way of the 32-bit word around it.
 template <class T, class F>
-__device__ __forceinline__ void atomic_update8(T* place, F combine) {
-  const size_t address = reinterpret_cast<size_t>(place);
+__device__ __forceinline__ void atomic_update8(T* location, F combine) {
+  const size_t address = reinterpret_cast<size_t>(location);
   unsigned* const word = reinterpret_cast<unsigned*>(address & ~size_t(3));
   const unsigned shift = 8 * (address & 3);
   unsigned seen = *static_cast<volatile unsigned*>(word), expected;
@@ -174,29 +174,29 @@ def _passing(way: str, load: str, store: str) -> None:
         back = "x != 0" if name == "bool" else f"{kind}(x)" if bits and not half else "x"
         given = "x.bits" if half else f"{bits}(x)" if bits else "x"
         HELPERS[f"fetch{way}_{name}"] = Helper(f"""
-__device__ __forceinline__ {kind} fetch{way}(const {kind}* place) {{
+__device__ __forceinline__ {kind} fetch{way}(const {kind}* location) {{
   {register} x;
-  asm volatile("{load}.{size} %0, [%1];" : "={constraint}"({into}) : "l"(place) : "memory");
+  asm volatile("{load}.{size} %0, [%1];" : "={constraint}"({into}) : "l"(location) : "memory");
   return {back};
 }}
 """, (kind,))  # fmt: skip
         HELPERS[f"publish{way}_{name}"] = Helper(f"""
-__device__ __forceinline__ void publish{way}({kind}* place, {kind} x) {{
-  asm volatile("{store}.{size} [%0], %1;" : : "l"(place), "{constraint}"({given}) : "memory");
+__device__ __forceinline__ void publish{way}({kind}* location, {kind} x) {{
+  asm volatile("{store}.{size} [%0], %1;" : : "l"(location), "{constraint}"({given}) : "memory");
 }}
 """, (kind,))  # fmt: skip
     HELPERS[f"fetch{way}_complex64"] = Helper(
         f"""
-__device__ __forceinline__ complex64 fetch{way}(const complex64* place) {{
-  return from_bits(fetch{way}(reinterpret_cast<const uint64*>(place)));
+__device__ __forceinline__ complex64 fetch{way}(const complex64* location) {{
+  return from_bits(fetch{way}(reinterpret_cast<const uint64*>(location)));
 }}
 """,
         ("bits_complex64", f"fetch{way}_uint64"),
     )
     HELPERS[f"publish{way}_complex64"] = Helper(
         f"""
-__device__ __forceinline__ void publish{way}(complex64* place, complex64 z) {{
-  publish{way}(reinterpret_cast<uint64*>(place), to_bits(z));
+__device__ __forceinline__ void publish{way}(complex64* location, complex64 z) {{
+  publish{way}(reinterpret_cast<uint64*>(location), to_bits(z));
 }}
 """,
         ("bits_complex64", f"publish{way}_uint64"),
@@ -204,18 +204,18 @@ __device__ __forceinline__ void publish{way}(complex64* place, complex64 z) {{
     HELPERS[f"fetch{way}_complex128"] = Helper(
         f"""
 // One part after the other: a number that changes meanwhile may come in halves.
-__device__ __forceinline__ complex128 fetch{way}(const complex128* place) {{
-  const double real = fetch{way}(&place->real);
-  return complex128(real, fetch{way}(&place->imag));
+__device__ __forceinline__ complex128 fetch{way}(const complex128* location) {{
+  const double real = fetch{way}(&location->real);
+  return complex128(real, fetch{way}(&location->imag));
 }}
 """,
         ("complex128", f"fetch{way}_float64"),
     )
     HELPERS[f"publish{way}_complex128"] = Helper(
         f"""
-__device__ __forceinline__ void publish{way}(complex128* place, complex128 z) {{
-  publish{way}(&place->real, z.real);
-  publish{way}(&place->imag, z.imag);
+__device__ __forceinline__ void publish{way}(complex128* location, complex128 z) {{
+  publish{way}(&location->real, z.real);
+  publish{way}(&location->imag, z.imag);
 }}
 """,
         ("complex128", f"publish{way}_float64"),
@@ -288,9 +288,9 @@ def _small(function: str, outside: str) -> Helper:
     return Helper(f"""
 // {function} on 8 or 16 bits, by way of the 32-bit word around them.
 template <class T>
-__device__ __forceinline__ void {function}(T* place, T x) {{
+__device__ __forceinline__ void {function}(T* location, T x) {{
   constexpr unsigned mask = (1ull << 8 * sizeof(T)) - 1;
-  const size_t address = reinterpret_cast<size_t>(place);
+  const size_t address = reinterpret_cast<size_t>(location);
   const unsigned shift = 8 * (address & 3);
   {function}(reinterpret_cast<unsigned*>(address & ~size_t(3)), {outside});
 }}

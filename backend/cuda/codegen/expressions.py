@@ -84,11 +84,11 @@ class Expressions:
         if isinstance(e, Const):
             return self.literal(e)
         if isinstance(e, Load):
-            place = f"{self._buffer(e.buffer)}[{self.index(e.index)}]"
+            element = f"{self._buffer(e.buffer)}[{self.index(e.index)}]"
             if e.buffer in self.policies:
-                hinted = policies.load(self, e.buffer, f"&{place}", self.type(e.type), e.type.bytes)
-                place = hinted or place
-            return Term(place)
+                kind, size = self.type(e.type), e.type.bytes
+                element = policies.load(self, e.buffer, f"&{element}", kind, size) or element
+            return Term(element)
         if isinstance(e, Foreign):
             name = self.foreign[e.function]
             self.use(name)

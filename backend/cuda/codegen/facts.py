@@ -67,7 +67,7 @@ class Facts(Intervals):
         self._numbers()
         for s in statements(kernel.body):
             self._variables(s)
-        self._places: set[Expr] = set()
+        self._indices: set[Expr] = set()
         self._data: set[Expr] = set()
         self._separate()
 
@@ -75,7 +75,7 @@ class Facts(Intervals):
 
     def is_plain(self, e: Apply) -> bool:
         """Whether signed linear arithmetic may be printed as signed."""
-        if e in self._places and e not in self._data:
+        if e in self._indices and e not in self._data:
             return True
         self.range(e)
         return e in self._exact
@@ -237,7 +237,7 @@ class Facts(Intervals):
             work += _uses(s)
         while work:
             e, as_data = work.pop()
-            reached = self._data if as_data else self._places
+            reached = self._data if as_data else self._indices
             if e in reached:
                 continue
             reached.add(e)
@@ -247,14 +247,14 @@ class Facts(Intervals):
                 if as_data and e in self._values:
                     work.append((self._values[e], True))
             else:
-                place = (
+                as_index = (
                     not as_data
                     and isinstance(e, Apply)
                     and (
                         e.op.name in _LINEAR or (e.op.name == "cast" and e.args[0].type.is_integer)
                     )
                 )
-                work += [(a, not place) for a in e.args]
+                work += [(a, not as_index) for a in e.args]
 
 
 def _uses(s: Statement) -> Iterable[tuple[Expr, bool]]:

@@ -377,11 +377,11 @@ class _Function:
         raise _Unsupported(f"it uses the conversion {op} {source} to {kind}")
 
     def _element(self, rest: str) -> str:
-        kind, pointer, *places = _split(rest)
+        kind, pointer, *operands = _split(rest)
         base = self.typed(pointer)[0]
         offset, inner = [], kind
-        for k, place in enumerate(places):
-            index, of = self.typed(place)
+        for k, operand in enumerate(operands):
+            index, of = self.typed(operand)
             if k == 0:
                 step = _size(inner)
             elif inner.startswith("["):

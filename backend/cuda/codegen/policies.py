@@ -42,14 +42,14 @@ def _load(policy: str, size: int) -> Helper:
     word, count, letter, suffix = _WORDS[size]
     modifier = f".{MODIFIERS[policy]}"
     # The operator precedes ".nc"; a priority follows it.
-    place = f"{modifier}.nc" if policy == "streaming" else f".nc{modifier}"
+    space = f"{modifier}.nc" if policy == "streaming" else f".nc{modifier}"
     outs = ", ".join(f'"={letter}"(bits[{k}])' for k in range(count))
     into = "{%0, %1}" if count == 2 else "%0"
     return Helper(f"""
 template <class T>
-__device__ __forceinline__ T load_{policy}{size}(const T* place) {{
+__device__ __forceinline__ T load_{policy}{size}(const T* location) {{
   {word} bits[{count}];
-  asm("ld.global{place}.{suffix} {into}, [%{count}];" : {outs} : "l"(place));
+  asm("ld.global{space}.{suffix} {into}, [%{count}];" : {outs} : "l"(location));
   T value;
   memcpy(&value, bits, {size});
   return value;
@@ -64,11 +64,11 @@ def _store(policy: str, size: int) -> Helper:
     clear = " = {0}" if size < 2 else ""
     return Helper(f"""
 template <class T>
-__device__ __forceinline__ void store_{policy}{size}(T* place, T value) {{
+__device__ __forceinline__ void store_{policy}{size}(T* location, T value) {{
   {word} bits[{count}]{clear};
   memcpy(bits, &value, {size});
   asm volatile("st.global.{MODIFIERS[policy]}.{suffix} [%0], {values};"
-               : : "l"(place), {given} : "memory");
+               : : "l"(location), {given} : "memory");
 }}
 """)
 
@@ -77,20 +77,20 @@ HELPERS = {f"load_{p}{size}": _load(p, size) for p in MODIFIERS for size in _WOR
 HELPERS |= {f"store_{p}{size}": _store(p, size) for p in MODIFIERS for size in _WORDS}
 
 
-def load(p: Expressions, buffer: Buffer, place: str, type_: str, bytes_each: int) -> str | None:
-    """The text of a load from `place`, an address of `type_`; None if the buffer has no policy."""
+def load(p: Expressions, buffer: Buffer, location: str, type_: str, bytes_each: int) -> str | None:
+    """The text of a load from `location`, a pointer to `type_`; None without a policy."""
     policy = p.policies.get(buffer)
     if policy is None or buffer.role != "input":
         return None
     p.use(f"load_{policy}{bytes_each}")
-    return f"load_{policy}{bytes_each}<{type_}>({place})"
+    return f"load_{policy}{bytes_each}<{type_}>({location})"
 
 
-def store(p: Expressions, buffer: Buffer, place: str, value: str, type_: str, bytes_each: int
+def store(p: Expressions, buffer: Buffer, location: str, value: str, type_: str, bytes_each: int
           ) -> str | None:  # fmt: skip
     """The statement that stores `value`; None if the buffer has no policy."""
     policy = p.policies.get(buffer)
     if policy is None:
         return None
     p.use(f"store_{policy}{bytes_each}")
-    return f"store_{policy}{bytes_each}<{type_}>({place}, {value});"
+    return f"store_{policy}{bytes_each}<{type_}>({location}, {value});"

@@ -251,10 +251,10 @@ def _write(w: Writer, s: Statement) -> None:
         case Assign():
             _assign(w, s.var, s.value)
         case Store():
-            place, value = f"{w.buffers[s.buffer]}[{p.index(s.index)}]", _initial(w, s.value)
+            element, value = f"{w.buffers[s.buffer]}[{p.index(s.index)}]", _initial(w, s.value)
             kind = w.type(s.buffer.type)
-            w.line(policies.store(p, s.buffer, f"&{place}", value, kind, s.buffer.type.bytes)
-                   or f"{place} = {value};")  # fmt: skip
+            w.line(policies.store(p, s.buffer, f"&{element}", value, kind, s.buffer.type.bytes)
+                   or f"{element} = {value};")  # fmt: skip
         case If():
             _if(w, s)
         case For():

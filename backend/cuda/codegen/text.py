@@ -192,8 +192,8 @@ def _declarations(w: Writer) -> None:
         if b.role == "local":
             w.line(f"{align}{kind} {name}[{_count(b)}];")
         elif dynamic:
-            place = f"shared_memory + {at}" if at else "shared_memory"
-            w.line(f"{kind}* const {name} = reinterpret_cast<{kind}*>({place});")
+            start = f"shared_memory + {at}" if at else "shared_memory"
+            w.line(f"{kind}* const {name} = reinterpret_cast<{kind}*>({start});")
             at += _room(b)
         else:
             w.line(f"__shared__ {align}{kind} {name}[{_count(b)}];")

@@ -38,18 +38,18 @@ def _streaming(word: str, size: int) -> Helper:
     return Helper(
         f"""
 template <class T, int N>
-__device__ __forceinline__ Pack<T, N> load_pack{size}(const Pack<T, N>* place) {{
+__device__ __forceinline__ Pack<T, N> load_pack{size}(const Pack<T, N>* location) {{
   static_assert(sizeof(Pack<T, N>) == {size});
-  const {word} bits = __ldcs(reinterpret_cast<const {word}*>(place));
+  const {word} bits = __ldcs(reinterpret_cast<const {word}*>(location));
   Pack<T, N> values;
   memcpy(&values, &bits, {size});
   return values;
 }}
 template <class T, int N>
-__device__ __forceinline__ void store_pack{size}(Pack<T, N>* place, Pack<T, N> values) {{
+__device__ __forceinline__ void store_pack{size}(Pack<T, N>* location, Pack<T, N> values) {{
   {word} bits;
   memcpy(&bits, &values, {size});
-  __stcs(reinterpret_cast<{word}*>(place), bits);
+  __stcs(reinterpret_cast<{word}*>(location), bits);
 }}
 """,
         ("Pack",),

@@ -291,14 +291,14 @@ def plan_memory(tape: Tape, *, reuse: bool = True) -> tuple[dict[Block, int], in
                 free = _merged([*free, *((o, s) for _, o, s in ended)])
         fitting = [f for f in free if f[1] >= size]
         if fitting:
-            place, room = min(fitting, key=lambda f: f[1])
-            free.remove((place, room))
+            offset, room = min(fitting, key=lambda f: f[1])
+            free.remove((offset, room))
             if room > size:
-                free = _merged([*free, (place + size, room - size)])
+                free = _merged([*free, (offset + size, room - size)])
         else:
-            place, top = top, top + size
-        offsets[b] = place
-        active.append((spans[b][1], place, size))
+            offset, top = top, top + size
+        offsets[b] = offset
+        active.append((spans[b][1], offset, size))
     return offsets, top
 
 

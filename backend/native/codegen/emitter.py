@@ -65,7 +65,7 @@ class Slot:
 
 @dataclass(eq=False)
 class Home:
-    """A place before a loop: its instructions, and the keys of what is remembered there.  Numbers
+    """A point before a loop: its instructions, and the keys of what is remembered there.  Numbers
     of values that were computed before it are less than `mark`."""
 
     lines: list[str]
@@ -93,14 +93,14 @@ class Emitter(ABC):
         self.lanes = 0  # of the enclosing vector loop
         self.mask: Reg | None = None  # None: every lane
         self.varying: set[Var] = set()
-        #: Two places before each loop around: the second, if there is one, is reached only if the
-        #: loop iterates.  Instructions of depth d are in d / 2 loops, or in the second place before
+        #: Two points before each loop around: the second, if there is one, is reached only if the
+        #: loop iterates.  Instructions of depth d are in d / 2 loops, or at the second point before
         #: one more if d is odd; what does not change in a loop is emitted before it, where `depth`
         #: is less.
         self._homes: list[Home | None] = []
         self.depth = 0
         self.sure = -1  # the depth of the innermost code that perhaps is not reached
-        self.tested = 0  # the depth in the innermost loop without a second place
+        self.tested = 0  # the depth in the innermost loop without a second point
         self.memo: dict[Any, Any] = {}
         self._trail: list[object] = []  # the keys that the innermost scope remembers
         self._numbers: dict[object, int] = {}
@@ -148,7 +148,7 @@ class Emitter(ABC):
     def scope(self, reached: bool = False) -> Iterator[None]:
         """Values computed inside are not reused outside, where they may not dominate.
 
-        `reached`: whenever the place before, or the second place before a loop whose body it is.
+        `reached`: whenever the point before, or the second point before a loop whose body it is.
         """
         before, self._trail = self._trail, []
         sure = self.sure
@@ -215,12 +215,12 @@ class Emitter(ABC):
 
     def load_depth(self, buffer: Buffer, depth: int) -> int:
         """Where to load from an index of this depth: as far outside as this load is executed
-        whenever that place is reached, and the buffer does not change in between."""
-        for place in range(depth | 1, self.depth, 2):
-            home = self._homes[place]
-            if (home is not None and place > self.sure and self.version(buffer) <= home.mark
+        whenever that point is reached, and the buffer does not change in between."""
+        for level in range(depth | 1, self.depth, 2):
+            home = self._homes[level]
+            if (home is not None and level > self.sure and self.version(buffer) <= home.mark
                     and not self.kernel.errors):  # fmt: skip
-                return place
+                return level
         if self.depth > 2 and depth < (self.depth if self.kernel.errors else self.tested):
             self.thorough = True
         return self.depth

@@ -224,13 +224,13 @@ def meshgrid(
         )
     made = [reshape(as_array(a, "meshgrid"), -1) for a in arrays]
     rank, swapped = len(made), indexing == "xy" and len(made) > 1
-    places = [1 - k if swapped and k < 2 else k for k in range(rank)]
+    axes = [1 - k if swapped and k < 2 else k for k in range(rank)]
     shape: list[Any] = [1] * rank
-    for a, place in zip(made, places, strict=True):
-        shape[place] = a.shape[0]
+    for a, axis in zip(made, axes, strict=True):
+        shape[axis] = a.shape[0]
     found = []
-    for a, place in zip(made, places, strict=True):
-        own = reshape(a, [a.shape[0] if k == place else 1 for k in range(rank)])
+    for a, axis in zip(made, axes, strict=True):
+        own = reshape(a, [a.shape[0] if k == axis else 1 for k in range(rank)])
         found.append(own if sparse else broadcast_to(own, shape))
     return tuple(found)
 

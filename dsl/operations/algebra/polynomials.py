@@ -163,16 +163,16 @@ def polyval(p: ArrayLike, x: ArrayLike) -> Array:
     >>> td.polyval(np.array([3, 0, 1]), 5)
     Array(76)
     """
-    table, places = _coefficients(p, "polyval"), as_array(x, "polyval")
-    kind = promote(table.types[0], False, places.types[0], False)[0]
+    table, points = _coefficients(p, "polyval"), as_array(x, "polyval")
+    kind = promote(table.types[0], False, points.types[0], False)[0]
     n = table.shape[0]
 
     def value(*at: IntLike) -> ArrayLike:
-        here = fn.cast(places[at], kind)
+        here = fn.cast(points[at], kind)
         found: ArrayLike = loop(n, lambda k, s: s * here + fn.cast(table[k], kind), kind(0))
         return found
 
-    made: Array = generate(places.shape, value)
+    made: Array = generate(points.shape, value)
     return made
 
 
@@ -304,18 +304,18 @@ def polyfit(
     >>> td.round(fit, 6)
     Array([2., 1.])
     """
-    places, values = as_array(x, "polyfit") + 0.0, as_array(y, "polyfit") + 0.0
-    if not isinstance(deg, int) or deg < 0 or places.ndim != 1 or values.ndim not in (1, 2):
+    points, values = as_array(x, "polyfit") + 0.0, as_array(y, "polyfit") + 0.0
+    if not isinstance(deg, int) or deg < 0 or points.ndim != 1 or values.ndim not in (1, 2):
         raise ShapeError(
             f"polyfit takes x of rank 1, y of rank 1 or 2 and a degree from 0 on, got ranks "
-            f"{places.ndim}, {values.ndim} and {deg!r}.",
+            f"{points.ndim}, {values.ndim} and {deg!r}.",
             hint="td.polyfit(x, y, 2) fits a parabola.",
         )
     if rcond is None:
-        extent = known(places._shape[0])
+        extent = known(points._shape[0])
         if extent is not None:
-            rcond = float(extent * np.finfo(places.dtype).eps)
-    powers = vander(places, deg + 1)
+            rcond = float(extent * np.finfo(points.dtype).eps)
+    powers = vander(points, deg + 1)
     if w is not None:
         by = as_array(w, "polyfit") + 0.0
         powers = powers * by[:, None]

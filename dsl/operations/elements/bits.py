@@ -103,10 +103,10 @@ def packbits(a: ArrayLike, axis: int | None = None, bitorder: BitOrder = "big") 
     def byte(*at: Scalar) -> Scalar:
         total: Scalar = zero
         for bit in range(8):
-            place = at[k] * 8 + bit
-            here = array[(*at[:k], fn.minimum(place, n - 1), *at[k + 1 :])]
+            number = at[k] * 8 + bit
+            here = array[(*at[:k], fn.minimum(number, n - 1), *at[k + 1 :])]
             up = 7 - bit if bitorder == "big" else bit
-            there = cond(place < n, here != 0, False)
+            there = cond(number < n, here != 0, False)
             total = total | fn.where(there, uint8(1 << up), zero)
         return total
 
@@ -152,10 +152,10 @@ def unpackbits(
         extent = fn.where(count >= 0, count, extent + count)
 
     def bit(*at: Scalar) -> Scalar:
-        place = at[k]
-        here = array[(*at[:k], fn.minimum(place // 8, n - 1), *at[k + 1 :])]
-        down = 7 - place % 8 if bitorder == "big" else place % 8
-        byte = cond(place < n * 8, here, uint8(0))
+        number = at[k]
+        here = array[(*at[:k], fn.minimum(number // 8, n - 1), *at[k + 1 :])]
+        down = 7 - number % 8 if bitorder == "big" else number % 8
+        byte = cond(number < n * 8, here, uint8(0))
         found: Scalar = (byte >> fn.cast(down, uint8)) & uint8(1)
         return found
 

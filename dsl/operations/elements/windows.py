@@ -18,7 +18,7 @@ __all__ = ["bartlett", "blackman", "hamming", "hanning", "kaiser"]
 
 
 def _window(count: IntLike, value: Callable[[Scalar], Scalar]) -> Array:
-    """`value(t)` at `count` places from −1 to 1; at 0 if there is one."""
+    """`value(t)` at `count` points from −1 to 1; at 0 if there is one."""
     extent = fn.maximum(count, 0) if isinstance(count, Scalar) else max(int(count), 0)
     last = fn.maximum(count - 1, 1)
     found: Array = generate((extent,), lambda k: value(fn.cast(2 * k - (count - 1), float) / last))
@@ -27,7 +27,7 @@ def _window(count: IntLike, value: Callable[[Scalar], Scalar]) -> Array:
 
 @operation
 def bartlett(M: IntLike) -> Array:
-    """The triangle 1 − |t| at `M` places t from −1 to 1 (float64); empty if M < 1.
+    """The triangle 1 − |t| at `M` points t from −1 to 1 (float64); empty if M < 1.
 
     Parameters
         M: the number of points.
@@ -42,7 +42,7 @@ def bartlett(M: IntLike) -> Array:
 
 @operation
 def hanning(M: IntLike) -> Array:
-    """The raised cosine 0.5 + 0.5 cos(πt) at `M` places t from −1 to 1 (float64).
+    """The raised cosine 0.5 + 0.5 cos(πt) at `M` points t from −1 to 1 (float64).
 
     Parameters
         M: the number of points.
@@ -57,7 +57,7 @@ def hanning(M: IntLike) -> Array:
 
 @operation
 def hamming(M: IntLike) -> Array:
-    """The raised cosine 0.54 + 0.46 cos(πt) at `M` places t from −1 to 1 (float64).
+    """The raised cosine 0.54 + 0.46 cos(πt) at `M` points t from −1 to 1 (float64).
 
     Parameters
         M: the number of points.
@@ -72,7 +72,7 @@ def hamming(M: IntLike) -> Array:
 
 @operation
 def blackman(M: IntLike) -> Array:
-    """0.42 + 0.5 cos(πt) + 0.08 cos(2πt) at `M` places t from −1 to 1 (float64).
+    """0.42 + 0.5 cos(πt) + 0.08 cos(2πt) at `M` points t from −1 to 1 (float64).
 
     Parameters
         M: the number of points.
@@ -87,7 +87,7 @@ def blackman(M: IntLike) -> Array:
 
 @operation
 def kaiser(M: IntLike, beta: ScalarLike) -> Array:
-    """I₀(β √(1 − t²)) / I₀(β) at `M` places t from −1 to 1 (float64).
+    """I₀(β √(1 − t²)) / I₀(β) at `M` points t from −1 to 1 (float64).
 
     `beta` (a number, also of the run) is the shape: 0 is a rectangle, 5 nearly `hamming`, 8.6
     nearly `blackman`.

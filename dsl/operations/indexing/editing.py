@@ -58,7 +58,7 @@ def _numbers(positions: Positions, extent: int | None, operation: str) -> np.nda
         if found.shape != (extent,):
             raise ShapeError(
                 f"{operation}: a mask of shape {found.shape} for an axis of extent {extent}.",
-                hint="Give a truth value for each place of the axis.",
+                hint="Give a truth value for each index of the axis.",
             )
         return np.flatnonzero(found)
     if not found.size:
@@ -128,9 +128,9 @@ def delete(arr: ArrayLike, obj: Positions, axis: int | None = None) -> Array:
     if chosen.types[0].family == "bool":
         gone = chosen
     else:
-        places = fn.where(chosen < 0, chosen + n_, chosen)
-        gone = permute(overwrite, zeros(n_, bool), lambda i: places[i],
-                       generate(places.shape, lambda i: i == i))  # fmt: skip
+        positions = fn.where(chosen < 0, chosen + n_, chosen)
+        gone = permute(overwrite, zeros(n_, bool), lambda i: positions[i],
+                       generate(positions.shape, lambda i: i == i))  # fmt: skip
     return take(array, compact(~gone, iota(n_))[0], k)
 
 
@@ -139,13 +139,13 @@ def insert(arr: ArrayLike, obj: Positions, values: ArrayLike, axis: int | None =
     """The array with `values` before the positions `obj` along an axis: a number, a slice, several
     numbers or a mask, all of which count in `arr`.  None flattens the array first.
 
-    `values` are broadcast to the places, and cast to the type of `arr`.  Positions may be values of
-    the run (a `Scalar`, an `Array`).  `IndexOutOfBounds` for known positions out of range.
+    `values` are broadcast to the positions, and cast to the type of `arr`.  Positions may be known
+    only at run time (a `Scalar`, an `Array`).  `IndexOutOfBounds` if a known one is out of range.
 
     Parameters
         arr: an array of any shape.
         obj: an integer, slice or array of integers: the positions.
-        values: a number, or an array that broadcasts to the places.
+        values: a number, or an array that broadcasts to the positions.
         axis: the axis, from −rank to rank − 1; default None: of the flattened array.
 
     Result: an array of the type of `arr`, longer along the axis; of rank 1 for axis None.
@@ -161,33 +161,33 @@ def insert(arr: ArrayLike, obj: Positions, values: ArrayLike, axis: int | None =
     one = isinstance(obj, int | np.integer | Scalar)
     if one and extent is not None and not isinstance(obj, Scalar):
         _require_within(np.asarray(obj), int(extent), int(extent), "insert")
-    places: Array | None = None
+    positions: Array | None = None
     if not one:
         numbers = _numbers(obj, None if extent is None else int(extent), "insert")
         if numbers is not None and extent is not None:
-            places = use(_require_within(numbers.ravel(), int(extent), int(extent), "insert"))
+            positions = use(_require_within(numbers.ravel(), int(extent), int(extent), "insert"))
         elif isinstance(obj, slice):
-            places = iota(n)[obj]
+            positions = iota(n)[obj]
         else:
             chosen = flatten(as_array(obj, "insert"))
-            places = flatnonzero(chosen) if chosen.types[0].family == "bool" else chosen
+            positions = flatnonzero(chosen) if chosen.types[0].family == "bool" else chosen
     while new.ndim < array.ndim:
         new = expand_dims(new, 0)
-    if places is None or known(places._shape[0]) == 1:
+    if positions is None or known(positions._shape[0]) == 1:
         if one:  # as in NumPy: the first axis of the values is the one that grows
             new = moveaxis(new, 0, k)
         shape = [*array.shape[:k], new.shape[k], *array.shape[k + 1 :]]
-        at: Any = obj if places is None else places[0]
+        at: Any = obj if positions is None else positions[0]
         at = at if isinstance(at, int | np.integer) else the(at)
         at = fn.where(fn.less(at, 0), at + n, at) if isinstance(at, Scalar) else int(at)
         lead = (slice(None),) * k
         head, tail = array[(*lead, slice(None, at))], array[(*lead, slice(at, None))]
         return concatenate([head, broadcast_to(new, shape), tail], k)
-    count = places.shape[0]
+    count = positions.shape[0]
     shape = [*array.shape[:k], count, *array.shape[k + 1 :]]
-    places = fn.where(places < 0, places + n, places)
-    order = argsort(places)
-    ends = take(places, order) + iota(count)  # where the new elements are in the result
+    positions = fn.where(positions < 0, positions + n, positions)
+    order = argsort(positions)
+    ends = take(positions, order) + iota(count)  # where the new elements are in the result
 
     def source(q: Scalar, before: Scalar) -> Scalar:
         there = cond(before < count, ends[before] == q, False)
@@ -249,16 +249,17 @@ def put(a: ArrayLike, ind: ArrayLike, v: ArrayLike, mode: Mode = "raise") -> Arr
     Array([7, 2, 9])
     """
     array = as_array(a, "put")
-    flat, places, new = flatten(array), flatten(as_array(ind, "put")), flatten(as_array(v, "put"))
+    flat, new = flatten(array), flatten(as_array(v, "put"))
+    positions = flatten(as_array(ind, "put"))
     n, count = flat.shape[0], new.shape[0]
     if mode == "wrap":
-        places = places % n
+        positions = positions % n
     elif mode == "clip":
-        places = fn.clip(places, 0, n - 1)
+        positions = fn.clip(positions, 0, n - 1)
     elif mode != "raise":
         raise TracingError(f"put: no mode {mode!r}.", hint='Choose of "raise", "wrap", "clip".')
-    values = generate(places.shape, lambda k: new[k % count])
-    return reshape(flat.at[places].set(values), array.shape)
+    values = generate(positions.shape, lambda k: new[k % count])
+    return reshape(flat.at[positions].set(values), array.shape)
 
 
 @operation
@@ -316,9 +317,9 @@ def put_along_axis(arr: ArrayLike, indices: ArrayLike, values: ArrayLike, axis: 
         )
     n = array.shape[k]
     shape = [*array.shape[:k], chosen.shape[k], *array.shape[k + 1 :]]
-    places = broadcast_to(fn.where(chosen < 0, chosen + n, chosen), shape)
+    positions = broadcast_to(fn.where(chosen < 0, chosen + n, chosen), shape)
     new = broadcast_to(as_array(values, "put_along_axis").astype(array.dtype), shape)
-    return permute(overwrite, array, lambda *at: (*at[:k], places[at], *at[k + 1 :]), new)
+    return permute(overwrite, array, lambda *at: (*at[:k], positions[at], *at[k + 1 :]), new)
 
 
 @operation

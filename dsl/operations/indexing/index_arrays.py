@@ -32,7 +32,7 @@ def _shape(given: ShapeLike) -> tuple[IntLike, ...]:
 
 
 def _grid(dimensions: ShapeLike, dtype: DTypeLike) -> tuple[Array, ...]:
-    """The index along each axis at every place of an array of this shape."""
+    """The index along each axis at every element of an array of this shape."""
     shape = _shape(dimensions)
     kind = as_type(dtype)
 
@@ -214,8 +214,8 @@ def _triangle(
     total: IntLike = ends[n]
     if isinstance(n, int) and isinstance(length(0), int):
         total = sum(int(length(i)) for i in range(n))
-    places = iota(total)
-    rows: Array = searchsorted(ends, places, side="right") - 1
+    positions = iota(total)
+    rows: Array = searchsorted(ends, positions, side="right") - 1
     row: Callable[[Scalar], Scalar] = rows.__getitem__
     columns = generate((total,), lambda p: p - ends[row(p)] + first(row(p)))
     return rows, columns

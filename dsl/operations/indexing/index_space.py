@@ -432,7 +432,7 @@ def roll(a: ArrayLike, shift: IntLike | Sequence[IntLike], axis: AxisLike | None
     """Shift elements by `shift`, with wrap-around; axis None rolls the flattened array.
 
     Parameters
-        shift: by how many places, for each axis.
+        shift: by how many elements, for each axis.
         axis: the axis, from −rank to rank − 1; default None: of the flattened array.
 
     Result: an array of the shape of `a`.

@@ -70,12 +70,12 @@ def refuse_no_index(part: Any) -> None:
 
 
 class Part(NamedTuple):
-    """The places of an array that an index selects."""
+    """The elements of an array that an index selects."""
 
     shape: Shape
     target: tuple[Expr, ...]  # over Index(axis of shape)
     checks: tuple[Check, ...]
-    repeats: bool  # whether a place may occur twice
+    repeats: bool  # whether an element may occur twice
 
 
 def part_of(array: Array, index: Indexing, called: str, reading: bool) -> Part:
@@ -141,9 +141,9 @@ def _without_masks(
         if mask is None or not mask.ndim or mask.types[0].family != "bool":
             wide.append(part)
             continue
-        places = later.nonzero(mask)
-        masks.append((places[0], mask))
-        wide += places
+        indices = later.nonzero(mask)
+        masks.append((indices[0], mask))
+        wide += indices
     parts = index_parts(tuple(wide), array.ndim)
     checks: tuple[Check, ...] = ()
     for first, mask in masks:

@@ -42,7 +42,7 @@ def update(a: ArrayLike, index: Indexing, new: Element) -> Array:
     """`a` with `new` in place of `a[index]`: NumPy's `a[index] = new`, as a new array.
 
     `index`: integers, slices, `...` and None, all of which may be run-time scalars; integer arrays,
-    as in NumPy, where of several elements for one place the last in row order stays; or a boolean
+    as in NumPy, where of several elements for one index the last in row order stays; or a boolean
     array over all axes of `a`, or its first ones.  `new` is broadcast to the part (for a boolean
     array: to `a`) and cast to the type of `a`; a literal must fit in it.
 

@@ -169,11 +169,11 @@ def trapezoid(y: ArrayLike, x: ArrayLike | None = None, dx: float = 1.0, axis: i
     axis = normalise_axis(axis, array.ndim, "trapezoid")
     width: Any = dx
     if x is not None:
-        places = as_array(x, "trapezoid")
-        if places.ndim == 1:
-            width = diff(places)[(slice(None), *[None] * (array.ndim - axis - 1))]
+        points = as_array(x, "trapezoid")
+        if points.ndim == 1:
+            width = diff(points)[(slice(None), *[None] * (array.ndim - axis - 1))]
         else:
-            width = diff(places, axis=axis)
+            width = diff(points, axis=axis)
     upper, lower = array[_along(axis, slice(1, None))], array[_along(axis, slice(None, -1))]
     return sum_(width * (upper + lower) / 2.0, axis=axis)
 

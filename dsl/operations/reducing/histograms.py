@@ -94,14 +94,14 @@ def histogramdd(
         else as_array(count, "histogramdd")
         for column, count, span in zip(columns, counts, spans, strict=True)
     ]
-    places = [
+    positions = [
         searchsorted(edge, column, side="right") - 1 - (column == edge[-1])
         for edge, column in zip(edges, columns, strict=True)
     ]
     shape = tuple(edge.shape[0] - 1 for edge in edges)
 
     def bin_of(k: Scalar) -> object:
-        at = tuple(place[k] for place in places)
+        at = tuple(place[k] for place in positions)
         inside = fn.equal(0, 0)
         for index, extent in zip(at, shape, strict=True):
             inside = inside & (index >= 0) & (index < extent)

@@ -70,7 +70,7 @@ def compact(
         where=where,
         checks=checks,
     )
-    places = scan_array(
+    positions = scan_array(
         lambda x, y: x + y, (0,), Array(ones.leaves), 0, "exclusive", False, "places", None, None
     )
     n = flat._shape[0]

@@ -204,7 +204,7 @@ def _extreme_argument(array: Array, axes: Sequence[int], operation: str) -> Arra
     """The index along an axis, or of all axes, of the first extreme tuple."""
     better, shape = _BETTER[operation], [array.shape[k] for k in axes]
 
-    def place(*given: Any) -> Any:  # the indices, then the element
+    def paired(*given: Any) -> Any:  # the indices, then the element
         at: Any = 0
         for k, extent in zip(axes, shape, strict=True):
             at = at * extent + given[k]
@@ -214,7 +214,7 @@ def _extreme_argument(array: Array, axes: Sequence[int], operation: str) -> Arra
         replaced = better(y[1], x[1]) | (equal(y[1], x[1]) & (y[0] < x[0]))
         return where(replaced, y, x)
 
-    found = fold1(first, imap(place, array), tuple(axes), name=operation)
+    found = fold1(first, imap(paired, array), tuple(axes), name=operation)
     return Array(found._leaves[:1], LEAF, found._shape)
 
 

@@ -37,7 +37,7 @@ def searchsorted(
     Parameters
         a: a sorted 1-D array.
         v: the values to place.
-        side: "left" (default): the first place that fits; "right": the last.
+        side: "left" (default): the first position that fits; "right": the last.
         sorter: indices that sort `a`; default: it is sorted.
 
     Result: an array of integers of the shape of `v`.
@@ -101,7 +101,7 @@ def partition(a: ArrayLike, kth: int, axis: int | None = -1) -> Array:
     is larger, and none after it smaller: they are sorted.
 
     Parameters
-        kth: the place, in sorted order, of the element that separates the two sides.
+        kth: the position, in sorted order, of the element that separates the two sides.
 
     Result: an array of the shape of `a`.
 
@@ -117,7 +117,7 @@ def argpartition(a: ArrayLike, kth: int, axis: int | None = -1) -> Array:
     """The indices of the elements in the order of `partition`.
 
     Parameters
-        kth: the place, in sorted order, of the element that separates the two sides.
+        kth: the position, in sorted order, of the element that separates the two sides.
 
     Result: an array of int64 of the shape of `a`.
 

@@ -233,8 +233,8 @@ def average(
                 f"average: weights of rank {by.ndim} for an array of rank {array.ndim}.",
                 hint="Give weights of the same shape, or of rank 1 together with axis=.",
             )
-        place = normalise_axis(axis, array.ndim, "average")
-        by = by[(slice(None), *[None] * (array.ndim - place - 1))]
+        position = normalise_axis(axis, array.ndim, "average")
+        by = by[(slice(None), *[None] * (array.ndim - position - 1))]
     if not (array * by).types[0].is_inexact:
         by = by.astype(float)
     weighted = array * by

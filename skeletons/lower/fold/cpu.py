@@ -78,9 +78,9 @@ class Along(RowFold):
 
     def _in_row_major_order(self) -> tuple[Expr, ...]:
         """The elements by their position along all inner axes, at the cost of dividing it."""
-        places = delinear(self.position, self.inner)
+        coordinates = delinear(self.position, self.inner)
         rank = len(self.outer)
-        return substitute(self.elements, {Index(rank + k): c for k, c in enumerate(places)})
+        return substitute(self.elements, {Index(rank + k): c for k, c in enumerate(coordinates)})
 
     def _measure(self, block: int) -> None:
         """The numbers of rows, blocks and elements, as host expressions and scalars.
@@ -278,8 +278,8 @@ class Along(RowFold):
         )
 
         def one_run(inner: Linearizer, lead: Expr) -> tuple[Expr, ...]:
-            places = tiling.coordinates(self.builder, inner, lead, self.inner[:-1], "k")
-            where: dict[Expr, Expr] = {Index(rank + k): c for k, c in enumerate(places)}
+            coordinates = tiling.coordinates(self.builder, inner, lead, self.inner[:-1], "k")
+            where: dict[Expr, Expr] = {Index(rank + k): c for k, c in enumerate(coordinates)}
             return fold_range(inner, combine, start, stop, element(where))
 
         return fold_runs(into, combine, first, end, one_run)
@@ -461,8 +461,8 @@ class Across(RowFold):
                 self.builder.stays_below(k, self.inner[0])
             else:
                 inner = tiling.coordinates(self.builder, into, k, self.inner, "k")
-            places = (*at_plane, j, *inner)
-            with into.when_always({Index(n): c for n, c in enumerate(places)}):
+            coordinates = (*at_plane, j, *inner)
+            with into.when_always({Index(n): c for n, c in enumerate(coordinates)}):
                 return into.emit(self.elements)
 
         return element

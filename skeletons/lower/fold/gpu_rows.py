@@ -290,8 +290,8 @@ class RowsFold(RowFold):
                 total = declare(into, get(into, totals, iteration))
             else:
                 slot = into.let(at.multiply(iteration, folder.vector), "slot")
-                places = [at.add(slot, k) for k in range(folder.vector)]
-                own = [declare(into, get(into, held, p)) for p in places]
+                slots = [at.add(slot, k) for k in range(folder.vector)]
+                own = [declare(into, get(into, held, p)) for p in slots]
                 total = tree(into, self.combine, own)
                 reduce_warp(into, self.combine, total, lane, deal.lanes, most=FEW_LANES)
             number = at.add(begin, at.multiply(side, iteration))
@@ -301,9 +301,9 @@ class RowsFold(RowFold):
                     at_row = tiling.coordinates(builder, into, row, self.outer)
                     self.finish(into, at_row, total, deal.count)
             else:
-                exists, place = leaf(visits, into, into.let(number, "number"))
+                exists, found = leaf(visits, into, into.let(number, "number"))
                 with into.when(at.both(mine, exists)):
-                    self.finish(into, place[1:], total, deal.count)
+                    self.finish(into, found[1:], total, deal.count)
         gpu = grid.launch(elements.requires if elements.wide else (),
                           elements.group.aligned if elements.wide else (), fallback)  # fmt: skip
         return self.kernel(

@@ -23,14 +23,14 @@ from .common import Group, load_vector, unconditional
 Copies = list[Expr]
 
 
-def jam(roots: Sequence[Expr], places: Sequence[Mapping[Expr, Expr]]) -> list[tuple[Expr, ...]]:
-    """`roots` for each of `places`, which map indices to values; see the module docstring.
+def jam(roots: Sequence[Expr], changes: Sequence[Mapping[Expr, Expr]]) -> list[tuple[Expr, ...]]:
+    """`roots` for each of `changes`, which map indices to values; see the module docstring.
 
     Conditional loops, loops with different trip counts, and `While` are not fused.
     """
-    known = {leaf: [place[leaf] for place in places] for leaf in places[0]}
-    found = _Jam(known, len(places)).many(roots)
-    return [tuple(copies[n] for copies in found) for n in range(len(places))]
+    known = {leaf: [change[leaf] for change in changes] for leaf in changes[0]}
+    found = _Jam(known, len(changes)).many(roots)
+    return [tuple(copies[n] for copies in found) for n in range(len(changes))]
 
 
 def jams(roots: Sequence[Expr]) -> bool:
@@ -121,13 +121,13 @@ class WideReads:
         self.requires = tuple(dict.fromkeys(requires))
         self.aligned = tuple(dict.fromkeys(b for _, b in self.reads))
 
-    def emit(self, into: Linearizer, roots: Sequence[Expr], places: Sequence[Mapping[Expr, Expr]]
+    def emit(self, into: Linearizer, roots: Sequence[Expr], changes: Sequence[Mapping[Expr, Expr]]
              ) -> tuple[Expr, ...]:  # fmt: skip
-        """`roots`, jammed; every `count` consecutive `places` are neighbours."""
+        """`roots`, jammed; every `count` consecutive `changes` are neighbours."""
         mates: dict[Expr, tuple[list[Expr], int]] = {}
         for e, _ in self.reads:
-            for n in range(0, len(places), self.count):
-                together = [substitute((e,), dict(p))[0] for p in places[n : n + self.count]]
+            for n in range(0, len(changes), self.count):
+                together = [substitute((e,), dict(p))[0] for p in changes[n : n + self.count]]
                 mates.update({read: (together, k) for k, read in enumerate(together)})
         before = into.leaves
         into.leaves = _Neighbours(self.builder, before, mates)

@@ -28,22 +28,22 @@ __device__ __forceinline__ void locked(int* lock, F update) {
 
 // Memory as other blocks see it: not a copy that this multiprocessor holds.
 template <class T>
-__device__ __forceinline__ T read_now(const T* place) {
-  return *static_cast<const volatile T*>(place);
+__device__ __forceinline__ T read_now(const T* location) {
+  return *static_cast<const volatile T*>(location);
 }
 template <class T>
-__device__ __forceinline__ void write_now(T* place, T x) {
-  *static_cast<volatile T*>(place) = x;
+__device__ __forceinline__ void write_now(T* location, T x) {
+  *static_cast<volatile T*>(location) = x;
 }
 
 template <class T>
-__device__ __forceinline__ complex<T> read_now(const complex<T>* place) {
-  return complex<T>(read_now(&place->real), read_now(&place->imag));
+__device__ __forceinline__ complex<T> read_now(const complex<T>* location) {
+  return complex<T>(read_now(&location->real), read_now(&location->imag));
 }
 template <class T>
-__device__ __forceinline__ void write_now(complex<T>* place, complex<T> z) {
-  write_now(&place->real, z.real);
-  write_now(&place->imag, z.imag);
+__device__ __forceinline__ void write_now(complex<T>* location, complex<T> z) {
+  write_now(&location->real, z.real);
+  write_now(&location->imag, z.imag);
 }
 
 __device__ __forceinline__ complex128 operator*(complex128 z, complex128 w) {

@@ -1,9 +1,9 @@
 using int64 = long long;
 
-// *place = combine(*place) as one step: tried again when somebody else came between.
+// *location = combine(*location) as one step: tried again when somebody else came between.
 template <class T, class F>
-__device__ __forceinline__ void atomic_update32(T* place, F combine) {
-  unsigned* const word = reinterpret_cast<unsigned*>(place);
+__device__ __forceinline__ void atomic_update32(T* location, F combine) {
+  unsigned* const word = reinterpret_cast<unsigned*>(location);
   unsigned seen = *static_cast<volatile unsigned*>(word), expected, wanted;
   do {
     expected = seen;

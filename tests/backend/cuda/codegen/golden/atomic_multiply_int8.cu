@@ -1,10 +1,10 @@
 using int8 = signed char;
 using int64 = long long;
 
-// *place = combine(*place) as one step, by way of the 32-bit word around it.
+// *location = combine(*location) as one step, by way of the 32-bit word around it.
 template <class T, class F>
-__device__ __forceinline__ void atomic_update8(T* place, F combine) {
-  const size_t address = reinterpret_cast<size_t>(place);
+__device__ __forceinline__ void atomic_update8(T* location, F combine) {
+  const size_t address = reinterpret_cast<size_t>(location);
   unsigned* const word = reinterpret_cast<unsigned*>(address & ~size_t(3));
   const unsigned shift = 8 * (address & 3);
   unsigned seen = *static_cast<volatile unsigned*>(word), expected;

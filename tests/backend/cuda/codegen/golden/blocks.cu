@@ -1,24 +1,24 @@
 using int64 = long long;
 using uint32 = unsigned int;
 
-__device__ __forceinline__ uint32 fetch(const uint32* place) {
+__device__ __forceinline__ uint32 fetch(const uint32* location) {
   uint32 x;
-  asm volatile("ld.acquire.gpu.b32 %0, [%1];" : "=r"(x) : "l"(place) : "memory");
+  asm volatile("ld.acquire.gpu.b32 %0, [%1];" : "=r"(x) : "l"(location) : "memory");
   return x;
 }
 
-__device__ __forceinline__ float fetch(const float* place) {
+__device__ __forceinline__ float fetch(const float* location) {
   float x;
-  asm volatile("ld.acquire.gpu.f32 %0, [%1];" : "=f"(x) : "l"(place) : "memory");
+  asm volatile("ld.acquire.gpu.f32 %0, [%1];" : "=f"(x) : "l"(location) : "memory");
   return x;
 }
 
-__device__ __forceinline__ void publish(float* place, float x) {
-  asm volatile("st.release.gpu.f32 [%0], %1;" : : "l"(place), "f"(x) : "memory");
+__device__ __forceinline__ void publish(float* location, float x) {
+  asm volatile("st.release.gpu.f32 [%0], %1;" : : "l"(location), "f"(x) : "memory");
 }
 
-__device__ __forceinline__ void publish(uint32* place, uint32 x) {
-  asm volatile("st.release.gpu.b32 [%0], %1;" : : "l"(place), "r"(x) : "memory");
+__device__ __forceinline__ void publish(uint32* location, uint32 x) {
+  asm volatile("st.release.gpu.b32 [%0], %1;" : : "l"(location), "r"(x) : "memory");
 }
 
 extern "C" __global__ void __launch_bounds__(32)

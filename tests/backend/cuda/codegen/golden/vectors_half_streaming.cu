@@ -24,18 +24,18 @@ struct alignas(sizeof(T) * N) Pack {
 };
 
 template <class T, int N>
-__device__ __forceinline__ Pack<T, N> load_pack8(const Pack<T, N>* place) {
+__device__ __forceinline__ Pack<T, N> load_pack8(const Pack<T, N>* location) {
   static_assert(sizeof(Pack<T, N>) == 8);
-  const uint2 bits = __ldcs(reinterpret_cast<const uint2*>(place));
+  const uint2 bits = __ldcs(reinterpret_cast<const uint2*>(location));
   Pack<T, N> values;
   memcpy(&values, &bits, 8);
   return values;
 }
 template <class T, int N>
-__device__ __forceinline__ void store_pack8(Pack<T, N>* place, Pack<T, N> values) {
+__device__ __forceinline__ void store_pack8(Pack<T, N>* location, Pack<T, N> values) {
   uint2 bits;
   memcpy(&bits, &values, 8);
-  __stcs(reinterpret_cast<uint2*>(place), bits);
+  __stcs(reinterpret_cast<uint2*>(location), bits);
 }
 
 extern "C" __global__ void __launch_bounds__(256)

@@ -22,12 +22,12 @@ __device__ __forceinline__ void locked(int* lock, F update) {
 
 // Memory as other blocks see it: not a copy that this multiprocessor holds.
 template <class T>
-__device__ __forceinline__ T read_now(const T* place) {
-  return *static_cast<const volatile T*>(place);
+__device__ __forceinline__ T read_now(const T* location) {
+  return *static_cast<const volatile T*>(location);
 }
 template <class T>
-__device__ __forceinline__ void write_now(T* place, T x) {
-  *static_cast<volatile T*>(place) = x;
+__device__ __forceinline__ void write_now(T* location, T x) {
+  *static_cast<volatile T*>(location) = x;
 }
 
 // a modulo b with the sign of b, as Python does it; 0 for b = 0.
@@ -46,10 +46,10 @@ __device__ __forceinline__ int floor_divide(int a, int b) {
   return rest != 0 && (rest ^ b) < 0 ? (int)(q - 1u) : q;
 }
 
-// *place = combine(*place) as one step: tried again when somebody else came between.
+// *location = combine(*location) as one step: tried again when somebody else came between.
 template <class T, class F>
-__device__ __forceinline__ void atomic_update32(T* place, F combine) {
-  unsigned* const word = reinterpret_cast<unsigned*>(place);
+__device__ __forceinline__ void atomic_update32(T* location, F combine) {
+  unsigned* const word = reinterpret_cast<unsigned*>(location);
   unsigned seen = *static_cast<volatile unsigned*>(word), expected, wanted;
   do {
     expected = seen;

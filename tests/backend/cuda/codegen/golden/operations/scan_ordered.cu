@@ -325,13 +325,13 @@ using int64 = long long;
 using uint32 = unsigned int;
 using uint64 = unsigned long long;
 
-__device__ __forceinline__ void publish_relaxed(uint64* place, uint64 x) {
-  asm volatile("st.relaxed.gpu.b64 [%0], %1;" : : "l"(place), "l"(x) : "memory");
+__device__ __forceinline__ void publish_relaxed(uint64* location, uint64 x) {
+  asm volatile("st.relaxed.gpu.b64 [%0], %1;" : : "l"(location), "l"(x) : "memory");
 }
 
-__device__ __forceinline__ uint64 fetch_relaxed(const uint64* place) {
+__device__ __forceinline__ uint64 fetch_relaxed(const uint64* location) {
   uint64 x;
-  asm volatile("ld.relaxed.gpu.b64 %0, [%1];" : "=l"(x) : "l"(place) : "memory");
+  asm volatile("ld.relaxed.gpu.b64 %0, [%1];" : "=l"(x) : "l"(location) : "memory");
   return x;
 }
 
