@@ -135,8 +135,8 @@ def _cache() -> Finding:
     except OSError as error:
         text = f"cannot be written ({error}); every process compiles again"
         return Finding("cache", "missing", text, remedy)
-    sizes = [entry.stat().st_size for entry in place.rglob("*") if entry.is_file()]
-    held = f"{place}: {len(sizes)} files, {sum(sizes) / 1e6:.1f} MB"
+    sizes = [entry.stat().st_size for entry in folder.rglob("*") if entry.is_file()]
+    held = f"{folder}: {len(sizes)} files, {sum(sizes) / 1e6:.1f} MB"
     return Finding("cache", "works", f"{held}; the oldest are dropped, and you may delete all")
 
 

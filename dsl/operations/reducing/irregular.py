@@ -74,7 +74,7 @@ def compact(
         lambda x, y: x + y, (0,), Array(ones.leaves), 0, "exclusive", False, "places", None, None
     )
     n = flat._shape[0]
-    count_read = places._element((n,))[0]
+    count_read = positions._element((n,))[0]
     count = Array(Generate((), (count_read,), label=Label("count"), where=where).leaves)
     total = count._element(())[0]
     empty = Generate(
@@ -83,7 +83,7 @@ def compact(
     packed = Permute(
         (n,),
         truth,
-        (places._element((Index(0),))[0],),
+        (positions._element((Index(0),))[0],),
         tuple(flat._element((Index(0),))),
         empty.leaves,
         None,
