@@ -326,6 +326,14 @@ def expr_vjp(
     return leaves
 
 
+def combined(combine: Combine, left: Sequence[Expr], right: Sequence[Expr]) -> list[Expr]:
+    """The combination of two elements."""
+    values: dict[Expr, Expr] = dict(
+        zip((*combine.left, *combine.right), (*left, *right), strict=True)
+    )
+    return [shifted(e, values) for e in combine.results]
+
+
 def combine_vjp(
     combine: Combine, left: Sequence[Expr], right: Sequence[Expr], bars: Sequence[Expr | None]
 ) -> tuple[list[Expr | None], list[Expr | None]]:

@@ -20,7 +20,17 @@ from ..graph import (
 )
 from ..operations.reducing.segments import segment_of_position
 from ..scalar import apply_primitive
-from .expressions import add, both, combine_vjp, guarded, index_map, negated, shifted, zero
+from .expressions import (
+    add,
+    both,
+    combine_vjp,
+    combined,
+    guarded,
+    index_map,
+    negated,
+    shifted,
+    zero,
+)
 from .reads import summed
 from .reverse import (
     Bars,
@@ -42,13 +52,6 @@ def _apply(name: str, *operands: Expr) -> Expr:
 
 def _conjugate(e: Expr) -> Expr:
     return _apply("conjugate", e) if e.type.is_complex else e
-
-
-def combined(combine: Combine, left: Sequence[Expr], right: Sequence[Expr]) -> list[Expr]:
-    values: dict[Expr, Expr] = dict(
-        zip((*combine.left, *combine.right), (*left, *right), strict=True)
-    )
-    return [shifted(e, values) for e in combine.results]
 
 
 # --- folds -------------------------------------------------------------------------------------

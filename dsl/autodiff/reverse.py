@@ -11,10 +11,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from .. import simplify
-from ..analysis.combines import argument_combine, ways
+from ..analysis.combines import apart, argument_combine, ways
+from ..array import Array
 from ..errors import GradientError, Location
 from ..expr import (
+    FALSE,
+    TRUE,
     Apply,
+    Const,
     Expr,
     Index,
     Read,
@@ -24,6 +28,7 @@ from ..expr import (
     walk,
 )
 from ..graph import (
+    FoldSeg,
     Generate,
     Label,
     Leaf,
@@ -31,12 +36,17 @@ from ..graph import (
     Node,
     Permute,
     Shape,
+    canonical_combine,
     indices,
     is_identity_read,
     topological,
 )
 from ..graphs.relations import checks_before
 from ..node import Combine
+from ..operations.indexing.index_space import flatten
+from ..operations.indexing.row_major import product
+from ..operations.reducing.irregular import argsort
+from ..operations.reducing.searching import searchsorted
 from ..passes.extents import equal_extents
 from ..scalar import apply_primitive
 from . import reads
@@ -46,6 +56,7 @@ from .expressions import (
     Cotangent,
     add,
     combine_vjp,
+    combined,
     expr_vjp,
     guarded,
     resolved,
@@ -343,26 +354,76 @@ def _permute(r: Reverse, node: Permute, bars: Bars) -> None:
     if one_to_one(node) and not set(ways(node.combine)) <= {"add", "minimum", "maximum"}:
         _apart(r, node, node.combine, bars)
         return
-    for k, (how, bar) in enumerate(zip(ways(node.combine), bars, strict=True)):
-        if bar is None:
+    for group, combine in apart(node.combine):
+        k, bar = group[0], bars[group[0]]
+        if all(bars[j] is None for j in group):
+            continue
+        how = ways(combine)[0] if len(group) == 1 else ""
+        if how not in ("add", "minimum", "maximum") or bar is None:
+            seeds += _by_segments(r, node, group, combine, bars)
             continue
         default = node.defaults[k]
         rank = len(default.shape)
         if how == "add":
             r.give(default, own(bar, rank))
             seeds.append((node.values[k], _received(node, bar, None)))
-        elif how in ("minimum", "maximum"):
+        else:
             winner = _extremes(node, k, "less" if how == "minimum" else "greater")
             kept = apply_primitive("equal", [own(winner, rank), constant(-1)])
             r.give(default, simplify.select(kept, own(bar, rank), zero(bar.type)))
             seeds.append((node.values[k], _received(node, bar, winner)))
-        else:
-            raise refused(
-                "this combination of permute has no derivative: sums, extremes and td.overwrite "
-                "do.",
-                "Combine with td.add; or gather instead of scattering.",
-            )
     r.through(node.domain, seeds, node)
+
+
+def _by_segments(
+    r: Reverse, node: Permute, group: Sequence[int], combine: Combine, bars: Bars
+) -> list[tuple[Expr, Expr]]:
+    """Any combination: as a segmented fold of the sources, sorted by their targets."""
+    label, where = adjoint(node), node.where
+    shape, domain = node.defaults[group[0]].shape, node.domain
+    size = product(shape)
+
+    def made(extents: Shape, *elements: Expr) -> tuple[Leaf, ...]:
+        return Generate(extents, elements, label=label, where=where).leaves
+
+    def in_a_row(leaf: Leaf) -> Leaf:
+        return flatten(Array((leaf,)))._leaves[0]
+
+    place = linear_index(shape, node.target)
+    keys = in_a_row(made(domain, guarded(node.valid, place, size))[0])
+    order = argsort(Array((keys,)))._leaves[0]
+    (ordered,) = made(keys.shape, keys.at(order.at(Index(0))))
+    targets = made((apply_primitive("add", [size, constant(1)]),), Index(0))
+    offsets = searchsorted(Array((ordered,)), Array(targets))._leaves[0]
+    values = made(domain, *(node.values[k] for k in group))
+    elements = tuple(in_a_row(leaf).at(order.at(Index(0))) for leaf in values)
+    start = (FALSE, *(Const(0, e.type) for e in elements))
+    folded = FoldSeg((), size, keys.shape[0], offsets, (TRUE, *elements), _optional(combine),
+                     start, label=label, where=where)  # fmt: skip
+    defaults = [node.defaults[k] for k in group]
+    old = [d.at(*indices(len(shape))) for d in defaults]
+    some, *new = (leaf.at(linear_index(shape)) for leaf in folded.leaves)
+    joined = combined(combine, new, old)
+    results = made(shape, *(guarded(some, e, d) for e, d in zip(joined, old, strict=True)))
+    found, _ = pulled(results, [bars[k] for k in group], [*values, *defaults])
+    seeds: list[tuple[Expr, Expr]] = []
+    for k, of_value, of_default in zip(group, found, found[len(group) :], strict=False):
+        if node.defaults[k].type.is_inexact:
+            seeds.append((node.values[k], own(of_value, len(domain))))
+            r.give(node.defaults[k], own(of_default, len(shape)))
+    return seeds
+
+
+def _optional(combine: Combine) -> Combine:
+    """The combination of pairs of whether there is an element, and the element."""
+    left, right = ([Var(name, v.type) for v in (TRUE, *combine.left)] for name in ("a", "b"))
+    joined = combined(combine, left[1:], right[1:])
+    results = [
+        simplify.select(left[0], simplify.select(right[0], e, a), b)
+        for a, b, e in zip(left[1:], right[1:], joined, strict=True)
+    ]
+    some = apply_primitive("logical_or", [left[0], right[0]])
+    return canonical_combine(tuple(left), tuple(right), (some, *results))
 
 
 def _apart(r: Reverse, node: Permute, combine: Combine, bars: Bars) -> None:
@@ -435,8 +496,12 @@ def _extremes(node: Permute, k: int, better: str) -> Leaf:
 
 def linear_place(inner: Shape, first: int) -> Expr:
     """The row-major number of an element within the folded axes, which start at axis `first`."""
+    return linear_index(inner, [Index(first + k) for k in range(len(inner))])
+
+
+def linear_index(shape: Shape, index: Sequence[Expr] | None = None) -> Expr:
+    """The row-major number of an element, by default of that at the own index."""
     total: Expr = constant(0)
-    for k, n in enumerate(inner):
-        total = apply_primitive("multiply", [total, n])
-        total = apply_primitive("add", [total, Index(first + k)])
+    for i, n in zip(indices(len(shape)) if index is None else index, shape, strict=True):
+        total = apply_primitive("add", [apply_primitive("multiply", [total, n]), i])
     return total
