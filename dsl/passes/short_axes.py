@@ -4,10 +4,10 @@
     r = Σ over c of d[i, k, c]²          →     r = d[i, k, 0]² + d[i, k, 1]² + d[i, k, 2]²
     Σ over k of f(r[i, k]) · d[i, k, c]  →     three sums of one kernel that computes f(r) once
 
-A fold along an axis of few elements becomes an expression, and a fold whose results lie along such
-an axis becomes a fold of several components, if what it reads takes work that does not depend on
-the axis.  The extents must be constants; `dsl/operations/` asks for those of such folds.  This runs
-before producers are inlined, which then find one reader for each.
+A fold whose results lie along an axis of few elements becomes a fold of several components, if what
+it reads takes work that does not depend on the axis; the folds along such axes that it reads become
+expressions.  The extents must be constants; `dsl/operations/` asks for those of such folds.  This
+runs before producers are inlined, which then find one reader for each.
 """
 
 from __future__ import annotations
@@ -35,17 +35,31 @@ MOST_COMPONENTS = 8
 def unroll_short(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
     """The graph with short axes of folds unrolled; checked programs keep them as written."""
     order = list(topological(roots))
-    short = any(isinstance(n, Fold) and any(map(_size, n.iteration_space())) for n in order)
-    if context.settings.check or not short:
+    if context.settings.check:
+        return list(roots)
+    axes: dict[Node, int] = {}
+    rows: set[Node] = set()
+    for node in order:
+        found = _shared(node) if isinstance(node, Fold) and _is_plain(node) else None
+        if found is not None:
+            axes[node], read = found
+            rows |= {n for n in read if isinstance(n, Fold) and _is_plain(n)}
+    if not axes:
         return list(roots)
     builder = Rebuilder()
     for node in order:
         made = builder.node(node)
-        if isinstance(made, Fold) and _is_free(made) and argument_of(made.combine) is None:
-            made = _row(made) or _components(made) or made
+        if isinstance(made, Fold) and node in rows:
+            made = _row(made) or made
+        elif isinstance(made, Fold) and node in axes:
+            made = _components(made, axes[node])
         if made is not node:
             builder.nodes[node] = made
     return [builder.leaf(r) for r in roots]
+
+
+def _is_plain(node: Fold) -> bool:
+    return _is_free(node) and argument_of(node.combine) is None
 
 
 def _is_free(node: Node) -> bool:
@@ -81,17 +95,10 @@ def _combined(combine: Combine, left: Sequence[Expr], right: Sequence[Expr]) -> 
     return substitute(combine.results, dict(zip(sides, (*left, *right), strict=True)))
 
 
-def _components(node: Fold) -> Generate | None:
-    """The results along the last short axis as components of one fold."""
-    rank = len(node.outer)
-    axes = [a for a, e in enumerate(node.outer) if _size(e) is not None]
-    if not axes or any(isinstance(e, Read) for e in walk(node.init or ())):
-        return None
-    axis = axes[-1]
-    size = _size(node.outer[axis])
+def _components(node: Fold, axis: int) -> Generate:
+    """The results along a short axis as components of one fold."""
+    rank, size = len(node.outer), _size(node.outer[axis])
     assert size is not None
-    if rank < 2 or size * len(node.elements) > MOST_COMPONENTS or not _shares(node, axis):
-        return None
     node = _with_own(node, axis)
     moved: dict[Expr, Expr] = {
         Index(a): Index(a - 1) for a in range(axis + 1, rank + len(node.inner))
@@ -146,18 +153,26 @@ def _with_own(node: Fold, axis: int) -> Fold:
     return node.with_(elements=elements, checks=tuple(checks), fused=tuple(fused))
 
 
-def _shares(node: Fold, axis: int) -> bool:
-    """Whether the elements read, directly or through others, computed arrays over the other axes
-    whose elements take work."""
-    space = [e for e in node.iteration_space() if not isinstance(e, Const)]
-    own, work, seen = node.outer[axis], 0.0, set[Node]()
+def _shared(node: Fold) -> tuple[int, set[Node]] | None:
+    """The last short axis of a fold's results, if its elements read, directly or through others,
+    computed arrays over the other axes that take work; and what they read."""
+    axes = [a for a, e in enumerate(node.outer) if _size(e) is not None]
+    if not axes or len(node.outer) < 2 or any(isinstance(e, Read) for e in walk(node.init or ())):
+        return None
+    own = node.outer[axes[-1]]
+    if int(own.value) * len(node.elements) > MOST_COMPONENTS:  # type: ignore[attr-defined]
+        return None
+    space = Counter(e for e in node.iteration_space() if not isinstance(e, Const))
+    work, seen = 0.0, set[Node]()
     stack: list[Sequence[Expr]] = [node.elements]
     while stack:
         for e in walk(stack.pop()):
-            if isinstance(e, Read) and isinstance(e.node, Generate) and e.node not in seen:
-                seen.add(e.node)
-                extents = [x for x in e.node.shape if not isinstance(x, Const)]
-                if Counter(extents) == Counter(space):
-                    work += 0 if own in e.node.shape else operations(e.node.elements)
-                    stack.append(e.node.elements)
-    return work >= SHARED
+            of = e.node if isinstance(e, Read) else None
+            if not isinstance(of, Generate | Fold) or of in seen:
+                continue
+            shape = of.outputs[0].shape
+            if Counter(x for x in shape if not isinstance(x, Const)) == space:
+                seen.add(of)
+                work += 0 if own in shape else operations(of.elements)
+                stack.append(of.elements)
+    return (axes[-1], seen) if work >= SHARED else None
