@@ -387,7 +387,8 @@ def _by_segments(
         return Generate(extents, elements, label=label, where=where).leaves
 
     def in_a_row(leaf: Leaf) -> Leaf:
-        return flatten(Array((leaf,)))._leaves[0]
+        found: Leaf = flatten(Array((leaf,)))._leaves[0]
+        return found
 
     place = linear_index(shape, node.target)
     keys = in_a_row(made(domain, guarded(node.valid, place, size))[0])
