@@ -16,6 +16,7 @@ from ..errors import DTypeError, Location, ShapeError, TracingError, user_facing
 from ..expr import Apply, Cond, Const, Expr, Index, Loop, Proj, Read, Var, constant, substitute
 from ..frontend.refusals import called
 from ..frontend.sources import as_array
+from ..frontend.suggestions import INSTEAD
 from ..frontend.tracing import (
     Scoped,
     call_scalar_function,
@@ -256,6 +257,8 @@ class _Border:
                 uncalled = "td.constant is not called: write td.constant(value). "
             elif condition is function_boundary:
                 uncalled = "td.function is not called: write td.function(g). "
+            elif isinstance(condition, str) and condition in INSTEAD:
+                uncalled = f"{condition!r}: {INSTEAD[condition]}.  "
             raise TracingError(
                 f"{'a function' if callable(condition) else repr(condition)} is not a boundary.",
                 hint=f"{uncalled}Boundaries are values: td.clamp, td.mirror, td.symmetric, "

@@ -596,6 +596,7 @@ def test_a_value_is_asked_for_where_a_function_is_differentiated():
         (lambda k: td.random.uniform(k, 3, minval=0), "Did you mean low"),
         (lambda k: td.random.split(k, num=3), "Did you mean n"),
         (lambda k: td.map(lambda word: td.random.normal(word, ()), k), r"Map over both: td\.map"),
+        (lambda k: td.convolve(k, k, boundary="reflect"), r"'reflect': td\.mirror reads 1 at -1"),
         (lambda k: k.at[0].get(), r"no 'get': read the part: a\[index\]"),
         (lambda k: k.at[0].mul(2), r"a\.at\[index\]\.multiply\(new\)"),
     ],
