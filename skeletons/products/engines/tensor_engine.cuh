@@ -173,7 +173,7 @@ template <class Epilogue> struct ByParts {
     typedef tile::Feed Feed;
     typedef Images Source;
     static constexpr bool LOADER = true;
-    static constexpr int ARRIVALS = 1, GIVEN = CONSUMERS / 32, REGISTERS = 240;
+    static constexpr int ARRIVALS = 1, GIVEN = CONSUMERS / 32 * ARRIVALS_PER_WARP, REGISTERS = 240;
     Feed ring;
     __device__ __forceinline__ ByParts(const Arguments &, u32 base, int) : ring{base, 0, 0} {}
     __device__ static __forceinline__ int products(const Arguments &g) { return g.products; }
