@@ -10,15 +10,18 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import product
 from math import prod
 
 from treadle.dsl.graph import Leaf
 
-from .localise import Blocks
+from .domain import Chunks
+from .localise import Blocks, Buffer
 from .plan import Plan, Stage
-from .tasks import key_of, tasks
+from .tasks import Task, key_of, tasks
 
-#: Seconds of a block of a stage, given its number of elements (with halos).
+#: Seconds of a block of a stage, given the number of elements that it computes or reads, whichever
+#: are more.
 Work = Callable[[Blocks, int], float]
 
 
@@ -58,19 +61,22 @@ class _Machine:
         chunks = [self.plan.chunks[b.leaf] for b in blocks.buffers]
         sizes = [b.leaf.type.numpy.itemsize for b in blocks.buffers]
         for task in tasks(blocks, chunks):
-            read: list[tuple[float, int, int]] = []
+            read: list[tuple[float, int, float]] = []
+            taken = 0
             for k, (buffer, used) in enumerate(zip(blocks.buffers, task.chunks, strict=True)):
-                for chunk in used:
+                parts = _parts(buffer, task, k, chunks[k])
+                taken = max(taken, int(sum(parts)))
+                for chunk, count in zip(used, parts, strict=True):
                     found = self.made.get((buffer.leaf, chunk))
                     if found is not None:
-                        extents = (n[c] for n, c in zip(chunks[k], chunk, strict=True))
-                        read.append((*found, sizes[k] * prod(extents)))
-            seconds = self.work(blocks, _elements(blocks, task.place)) + self.costs.task
+                        read.append((*found, sizes[k] * count))
+            most = max(_elements(blocks, task.place), taken)
+            seconds = self.work(blocks, most) + self.costs.task
             end, worker = self._placed(read, seconds)
             for leaf, result in zip(stage.leaves, blocks.results, strict=True):
                 self.made[leaf, key_of(result.axes, task.place)] = end, worker
 
-    def _placed(self, read: list[tuple[float, int, int]], seconds: float) -> tuple[float, int]:
+    def _placed(self, read: list[tuple[float, int, float]], seconds: float) -> tuple[float, int]:
         """When a task ends, and where: on the worker where it does first."""
         self.scheduled += self.costs.schedule
         while self.queue[0][0] < self.free[self.queue[0][1]]:
@@ -89,6 +95,16 @@ class _Machine:
         best = min(candidates, key=end)
         self.free[best] = end(best)
         return self.free[best], best
+
+
+def _parts(buffer: Buffer, task: Task, k: int, chunks: Chunks) -> list[float]:
+    """The number of elements that a task reads of each chunk of a buffer."""
+    used, cut = task.chunks[k], task.block.cuts[k]
+    if buffer.windows is not None:
+        return [float((buffer.high[0] - buffer.low[0]).max()) / len(used)] * len(used)
+    if cut is None:
+        return [float(prod(n[c] for n, c in zip(chunks, x, strict=True))) for x in used]
+    return [float(prod(p[1] - p[0] for p in place)) for place in product(*cut)]
 
 
 def _elements(blocks: Blocks, place: tuple[int, ...]) -> int:

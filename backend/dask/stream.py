@@ -278,13 +278,34 @@ def _read(
                     hint="Give stream more memory=, or combine elements that go to one place.",
                     where=blocks.node.where,
                 )
-            buffer = np.concatenate([source[low:high] for low, high in windows])
+            buffer = np.empty(size // given.type.numpy.itemsize, given.type.numpy)
+            filled = 0
+            for low, high in windows:
+                buffer[filled : filled + high - low] = source[low:high]
+                filled += high - low
+                _let_go(source)  # pages may be much larger than windows
         elif cuts is None:
             buffer = np.array(source[...], given.type.numpy, order="C")
         else:
-            buffer = np.array(assembled(cuts, [source] * pieces, given.type.numpy), order="C")
+            buffer = _taken(cuts, source, pieces, given.type.numpy, allowed)
         part = task.block.flat[k] if task.block.flat else None
         made.append(buffer if part is None else buffer.reshape(-1)[part])
+        _let_go(source)
+    return made
+
+
+def _taken(cut: Any, source: Any, pieces: int, dtype: Any, allowed: int) -> Any:
+    """A copy of a part of an array; of a memory map some rows at a time, as all of their pages may
+    be read."""
+    if not cut or len(cut[0]) > 1 or not isinstance(source, np.memmap):
+        return np.array(assembled(cut, [source] * pieces, dtype), order="C")
+    ((begin, end, first, _),) = cut[0]
+    step = max(allowed * source.shape[0] // max(source.nbytes, 1), 1)
+    made = np.empty(tuple(along[-1][1] for along in cut), dtype)
+    for k in range(begin, end, step):
+        n = min(step, end - k)
+        rows = ((0, n, first + k, first + k + n),)
+        made[k : k + n] = assembled((rows, *cut[1:]), [source] * pieces, dtype)
         _let_go(source)
     return made
 
