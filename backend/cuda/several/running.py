@@ -23,13 +23,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from itertools import product
 from math import prod
 from typing import TYPE_CHECKING
 
 from treadle.dsl.expr import Param
 from treadle.dsl.graph import Leaf
+from treadle.dsl.process.locks import cached
 
 from ...blocks.domain import Axis, Chunks, edges
 from ...blocks.plan import Plan, Stage
@@ -108,12 +108,12 @@ class Work:
     #: The GPUs whose parts it copies.
     sources: tuple[int, ...]
 
-    @cached_property
+    @cached
     def copied(self) -> list[int]:
         """The positions of the fetches that copy."""
         return [k for k, fetch in enumerate(self.fetches) if not fetch.view]
 
-    @cached_property
+    @cached
     def lane_of_copies(self) -> int:
         """The queue of what it copies from other GPUs: beside others, if it is much."""
         size = 0
