@@ -43,23 +43,27 @@ def together(jobs: Sequence[Callable[[], T]], most: int) -> list[T]:
     ended: list[int] = []
     woken: SimpleQueue[None] = SimpleQueue()
     interrupts: list[KeyboardInterrupt] = []
+    resting: set[int] = set()
+
+    def rest(inbox: Inbox) -> None:
+        if id(inbox) not in resting:  # the caller, interrupted, may have sent the work twice
+            resting.add(id(inbox))
+            _idle.append(inbox)
 
     def work(inbox: Inbox) -> None:
-        idle = False
-        while not idle:
+        while True:
             try:
                 k, job = todo.popleft()
             except IndexError:
-                _idle.append(inbox)
+                rest(inbox)
                 return
             try:
                 if not interrupts:
                     results[k] = job()
             except BaseException as error:
                 failed[k] = error
-            idle = not todo
-            if idle:  # before the caller goes on, and needs threads again
-                _idle.append(inbox)
+            if not todo:  # before the caller goes on, and needs threads again
+                rest(inbox)
             ended.append(k)
             woken.put(None)
 

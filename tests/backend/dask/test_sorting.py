@@ -11,7 +11,7 @@ import pytest
 
 import treadle as td
 from treadle.backend.blocks import plan
-from treadle.dsl.libraries.sort import boundaries, places, windows
+from treadle.dsl.libraries.sort import boundaries, keyed, windows
 
 from .test_arrays import da, flat
 from .test_loops import stages
@@ -83,7 +83,7 @@ def test_parts_read_little_more_than_they_have() -> None:
     lengths, ranks = np.full(10, 10_000), np.arange(11) * 10_000
     runs = [np.sort(np.floor(part)) for part in RNG.random((10, 10_000)) * 3]
     keys, at = boundaries(125, np.concatenate([r[::125] for r in runs]), lengths, ranks)
-    before = [places(r, np.array([k]), keys, at) for k, r in enumerate(runs)]
+    before = [keyed(r, np.array([k]), keys, at) for k, r in enumerate(runs)]
     parts, skipped = windows(np.concatenate(before, 1), ranks[:-1], ranks)
     sizes = (parts[..., 1] - parts[..., 0]).sum(axis=1)
     assert (skipped >= 0).all() and (sizes - skipped >= 10_000).all() and sizes.max() < 12_750
