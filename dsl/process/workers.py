@@ -40,38 +40,31 @@ def together(jobs: Sequence[Callable[[], T]], most: int) -> list[T]:
     todo = deque(enumerate(jobs))
     results: dict[int, T] = {}
     failed: dict[int, BaseException] = {}
-    ended: list[int] = []
     woken: SimpleQueue[None] = SimpleQueue()
     interrupts: list[KeyboardInterrupt] = []
-    resting: set[int] = set()
-
-    def rest(inbox: Inbox) -> None:
-        if id(inbox) not in resting:  # the caller, interrupted, may have sent the work twice
-            resting.add(id(inbox))
-            _idle.append(inbox)
+    resting: set[int] = set()  # the helpers that have nothing left to do
 
     def work(inbox: Inbox) -> None:
         while True:
             try:
                 k, job = todo.popleft()
             except IndexError:
-                rest(inbox)
-                return
+                break
             try:
                 if not interrupts:
                     results[k] = job()
             except BaseException as error:
                 failed[k] = error
-            if not todo:  # before the caller goes on, and needs threads again
-                rest(inbox)
-            ended.append(k)
+        if id(inbox) not in resting:  # the caller, interrupted, may have sent the work twice
+            _idle.append(inbox)
+            resting.add(id(inbox))
             woken.put(None)
 
     while True:
         try:
             for inbox in helpers:
                 inbox.put(work)
-            while len(ended) < len(jobs):
+            while len(resting) < len(helpers):
                 with suppress(Empty):
                     woken.get(timeout=AGAIN)
             break
