@@ -39,7 +39,7 @@ import numpy as np
 
 import treadle as td
 from benchmarks import provenance
-from treadle.backend.blocks.loops import iterations
+from treadle.backend.blocks.loops import iterations, lengths
 from treadle.backend.cuda import executable
 from treadle.backend.cuda.several.engine import ELEMENT, EXCHANGE, PIECES, QUEUE, engine
 from treadle.dsl.process.configuration import settings
@@ -99,9 +99,9 @@ def sharing_of_loop(n: int, d: int, one: float, model: Model, columns: int = 0) 
     rows = n // d
     host = engine(settings(), d, 1 << 36)
     steps = iterations(ITERATIONS, rows, rows * (columns or n) * ELEMENT, 6 / rows, host)
-    windows = -(-ITERATIONS // steps)
-    work = one / d * (1 + 6 * steps / rows)
-    return max(work + windows * EXCHANGE, windows * d * QUEUE) + model.at(model.call, d)
+    windows = lengths(ITERATIONS, steps, rows, host.together)
+    work = one / d * (1 + 6 * max(windows) / rows)
+    return max(work + len(windows) * EXCHANGE, len(windows) * d * QUEUE) + model.at(model.call, d)
 
 
 @dataclass(frozen=True)

@@ -31,6 +31,7 @@ class Engine:
     need at least, as it takes as long to queue those of all tasks; `element`: seconds of an
     iteration of an element.
 
+    `together`: the iterations of a loop that a kernel makes in one pass over memory, at most.
     `pieces`, `pipelined`: a block that gets at least `pipelined` bytes of other chunks is computed
     in so many pieces, each while the next one's bytes are copied.
 
@@ -51,6 +52,7 @@ class Engine:
     smaller: str = "Give the arrays smaller chunks, x.rechunk(…), or tasks more memory."
     overhead: float = TASK
     queueing: float = 0.0
+    together: int = 1
     pieces: int = 1
     pipelined: int = 1 << 62
     element: float = ELEMENT

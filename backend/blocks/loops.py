@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from math import prod, sqrt
 from typing import Any
 
@@ -19,7 +20,7 @@ from treadle.dsl.graph import ArrayLoop, Generate, Input, Label, Leaf, Node
 from treadle.dsl.types import int64
 from treadle.skeletons.ir import arithmetic as at
 
-from .domain import Axis, Chunks, Known, Numbers, follows, reads_of
+from .domain import Axis, Chunks, Known, Numbers, edges, even, follows, reads_of
 from .engine import Engine
 from .localise import BACK, WRAP, Blocks, Buffer, NoRule, Result, extents_of
 from .program import BlockProgram, results_tree
@@ -50,6 +51,23 @@ def iterations(count: int, most: int, work: float, overlap: float, engine: Engin
     if engine.queueing > work * -(-count // max(windows, 1)):
         windows = max(windows - 1, -(-count // most))
     return -(-count // max(windows, 1)) or 1  # windows of equal length have the smallest halos
+
+
+def lengths(count: int, steps: int, most: int, together: int) -> list[int]:
+    """The iterations of each window, about `steps` and at most `most`: whole passes of `together`
+    iterations, because those that are left over run one by one; all of these in the last window.
+
+    >>> lengths(100, 15, 1000, 8), lengths(100, 15, 1000, 1)
+    ([16, 16, 16, 16, 16, 8, 12], [15, 15, 15, 15, 15, 15, 10])
+    """
+    passes, rest = divmod(count, together)
+    if together > 1 and passes:
+        windows = max(round(count / max(steps, together)), 1)
+        found = sorted(even(passes, windows), reverse=True)
+        last = found[-1] * together + rest
+        if max(found[0] * together, last) <= most:
+            return [*(n * together for n in found[:-1]), last]
+    return [min(steps, count - k) for k in range(0, count, max(steps, 1))]
 
 
 class LoopLocaliser:
@@ -167,7 +185,6 @@ class LoopLocaliser:
     def windows(self) -> list[Window]:
         """The iterations of each task."""
         cut = [a for a, s in enumerate(self.sizes) if len(s) > 1]
-        steps = self.count
         wide = [a for a in cut if sum(self.reach[a])]
         if wide:
             work = prod(max(s) for s in self.sizes) * self.engine.element
@@ -176,7 +193,10 @@ class LoopLocaliser:
             overlap = sum(more * sum(self.reach[a]) / max(self.sizes[a]) for a in wide)
             most = min(max(self.sizes[a]) // max(self.reach[a]) for a in wide)
             steps = iterations(self.count, most, work, overlap, self.engine)
-        return [Window(k, min(steps, self.count - k)) for k in range(0, self.count, max(steps, 1))]
+            found = lengths(self.count, steps, most, self.engine.together)
+        else:
+            found = [self.count]
+        return [Window(a, b - a) for a, b in pairwise(edges(found)) if a < b]
 
     def axes(self, steps: int) -> list[Axis]:
         cut = [a for a, s in enumerate(self.sizes) if len(s) > 1]

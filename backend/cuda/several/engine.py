@@ -13,6 +13,7 @@ from treadle.dsl.graphs.names import evaluate
 from treadle.dsl.process.configuration import Settings
 from treadle.skeletons.lower.fold import gpu as folds
 from treadle.skeletons.lower.scan import gpu as scans
+from treadle.skeletons.lower.stencil.gpu_temporal import MOST_ITERATIONS
 
 from ...blocks.domain import Chunks, even
 from ...blocks.engine import Engine
@@ -56,7 +57,8 @@ def engine(settings: Settings, devices: int, memory: int) -> GpuEngine:
     return GpuEngine(
         name="several GPUs", backend="cuda", settings=settings, allowed=memory,
         choose=partial(chunks_of, devices), overhead=EXCHANGE, queueing=devices * QUEUE,
-        element=ELEMENT, pieces=PIECES, pipelined=PIPELINED, separate=False,
+        element=ELEMENT, together=MOST_ITERATIONS, pieces=PIECES, pipelined=PIPELINED,
+        separate=False,
         instead="Compute this part on one GPU, by a function that is compiled without devices=.",
         smaller="Use more GPUs, devices=…, or smaller arrays.", single=True, beside=True,
     )  # fmt: skip

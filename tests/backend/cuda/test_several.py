@@ -22,8 +22,10 @@ from tests.backend.dask.test_arrays import PROGRAMS as OF_DASK
 from tests.backend.dask.test_arrays import flat, matrix
 from tests.conformance.fuzz.drawing import draw
 from tests.conformance.fuzz.program import Program
+from treadle.backend.blocks import loops
 from treadle.backend.cuda.several import engine, running
 from treadle.backend.cuda.several.peers import MAIN
+from treadle.dsl.process.configuration import settings
 from treadle.skeletons.lower.fold import gpu_columns as fold_columns
 from treadle.skeletons.lower.fold import gpu_rows
 from treadle.skeletons.lower.scan import gpu as scans
@@ -335,3 +337,15 @@ def test_a_plan_serves_all_floats() -> None:
     for x, got in zip((0.5, 0.25, -2.0), found, strict=True):
         (wanted,) = on_one(damped, a, x, 3)
         assert got.tobytes() == wanted.tobytes()
+
+
+@pytest.mark.parametrize("n", [1 << 10, 1 << 14, 1 << 16])
+@pytest.mark.parametrize("devices", [2, 3, 4, 8])
+@pytest.mark.parametrize("count", [0, 1, 7, 8, 100, 203])
+def test_windows_of_a_loop_are_whole_passes(n, devices, count):
+    """As many iterations run one by one as on one GPU, whose passes are of `MOST_ITERATIONS`."""
+    host, rows = engine.engine(settings(), devices, 1 << 36), n // devices
+    steps = loops.iterations(count, rows, rows * n * host.element, 6 / rows, host)
+    found = loops.lengths(count, steps, rows, host.together)
+    assert sum(found) == count and max(found, default=0) <= rows
+    assert sum(k % host.together for k in found) == count % host.together
