@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import platform
 import subprocess
@@ -89,6 +90,14 @@ def commit() -> dict[str, Any]:
     # Results are written by this very command: they do not make the sources dirty.
     changes = git("status", "--porcelain", "--", ".", ":!benchmarks/results")
     return {"commit": head, "dirty": None if changes is None else bool(changes)}
+
+
+def write_results(stem: Path, page: str, data: Mapping[str, Any]) -> None:
+    """A page, and its data as JSON beside it."""
+    stem.parent.mkdir(parents=True, exist_ok=True)
+    text = json.dumps(data, indent=1) + "\n"
+    stem.with_suffix(".json").write_text(text, encoding="utf-8")
+    stem.with_suffix(".md").write_text(page, encoding="utf-8")
 
 
 def describe(where: Mapping[str, Any]) -> str:

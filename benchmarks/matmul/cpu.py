@@ -192,11 +192,8 @@ def main(arguments: list[str] | None = None) -> int:
     page = f"`{about['command']}`, {about['device']}, {about['threads']} threads, {today}\n\n"
     page += table(rows) + "".join(f"\nNot measured in this time: {m}\n" for m in missing)
     print(page)
-    given.out.mkdir(parents=True, exist_ok=True)
     path = given.out / f"products-cpu-{today}"
-    data = json.dumps({**about, "rows": rows}, indent=1)
-    path.with_suffix(".json").write_text(f"{data}\n", encoding="utf-8")
-    path.with_suffix(".md").write_text(page, encoding="utf-8")
+    provenance.write_results(path, page, {**about, "rows": rows})
     return 0
 
 

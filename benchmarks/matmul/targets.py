@@ -481,11 +481,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     page = f"`{about['command']}`, {on.name}, {today}\n\n{table(rows)}\n"
     page += f"{sum(map(met, rows))} of {len(rows)} rows met.\n"
     print(page)
-    given.out.mkdir(parents=True, exist_ok=True)
     path = given.out / f"products-targets-{today}"
-    data = json.dumps({**about, "rows": rows}, indent=1)
-    path.with_suffix(".json").write_text(f"{data}\n", encoding="utf-8")
-    path.with_suffix(".md").write_text(page, encoding="utf-8")
+    provenance.write_results(path, page, {**about, "rows": rows})
     return 0
 
 

@@ -59,9 +59,8 @@ def publish(key: tuple[Any, ...], made: T) -> T:
 def _drop(held: Any, table: dict[tuple[Any, ...], _Held] = _table, lock: Any = _lock) -> None:
     key = held.key
     with lock:
-        found = table.pop(key, None)
-        if found is not held and found is not None:
-            table[found.key] = found  # of a newer object
+        if table.get(key) is held:  # not a newer object's: interrupted here, nothing is lost
+            table.pop(key, None)
 
 
 _UNKNOWN = object()

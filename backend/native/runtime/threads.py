@@ -138,9 +138,7 @@ def parallel(entry: int, call: Callable[[int, int, int], None], arguments: int,
     long = work is None or work >= LONG_WORK
     native = team()
     if threads <= 1:
-        step = MOST_TASKS if long else tasks
-        for first in range(0, tasks, max(step, 1)):  # between them Python handles signals
-            call(arguments, first, min(first + step, tasks))
+        _alone(call, arguments, tasks, MOST_TASKS if long else tasks)
     elif native is None:
         _by_python(call, arguments, tasks, threads)
     elif not long:
@@ -156,12 +154,18 @@ def parallel(entry: int, call: Callable[[int, int, int], None], arguments: int,
                 native.abandon(where)
 
 
+def _alone(call: Callable[[int, int, int], None], arguments: int, tasks: int, step: int) -> None:
+    """The same by the calling thread; after every `step` tasks Python handles signals."""
+    for first in range(0, tasks, max(step, 1)):
+        call(arguments, first, min(first + step, tasks))
+
+
 def _by_python(call: Callable[[int, int, int], None], arguments: int, tasks: int, threads: int
                ) -> None:  # fmt: skip
     """The same by threads of Python's; alone, if these are taken."""
     state = _state
     if not state.busy.acquire(blocking=False):
-        call(arguments, 0, tasks)
+        _alone(call, arguments, tasks, MOST_TASKS)
         return
     try:
         parts = min(tasks, max(threads * _RANGES_PER_THREAD, -(-tasks // MOST_TASKS)))
