@@ -8,14 +8,17 @@ nor a job running: queues and lists of C are all that is shared.  (The locks of 
 from __future__ import annotations
 
 import _thread
+import functools
+import threading
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from queue import Empty, SimpleQueue
-from typing import Any, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 from . import locks
 
+P = ParamSpec("P")
 T = TypeVar("T")
 #: Where a thread waits for work.
 Inbox = SimpleQueue[Callable[[Any], None]]
@@ -35,8 +38,29 @@ def together(jobs: Sequence[Callable[[], T]], most: int) -> list[T]:
     After a KeyboardInterrupt no further job starts, and it is raised when none runs any more.
     """
     helpers = _threads(min(most, len(jobs))) if len(jobs) > 1 else []
-    if not helpers:
-        return [job() for job in jobs]
+    return _run(jobs, helpers) if helpers else [job() for job in jobs]
+
+
+def apart(function: Callable[P, T]) -> Callable[P, T]:
+    """A function that another thread runs when the main one calls it, if a thread can be started.
+
+    Python raises KeyboardInterrupt in the main thread only, so it does not end the function halfway
+    (between freeing an object of a C library and noting that it is freed, say).
+    """
+
+    @functools.wraps(function)
+    def called(*args: P.args, **kwargs: P.kwargs) -> T:
+        main = threading.get_ident() == threading.main_thread().ident
+        helpers = _threads(1) if main else []
+        if not helpers:
+            return function(*args, **kwargs)
+        return _run([functools.partial(function, *args, **kwargs)], helpers)[0]
+
+    return called
+
+
+def _run(jobs: Sequence[Callable[[], T]], helpers: Sequence[Inbox]) -> list[T]:
+    """The results of all jobs, run by the threads `helpers`: see `together`."""
     todo = deque(enumerate(jobs))
     results: dict[int, T] = {}
     failed: dict[int, BaseException] = {}

@@ -253,6 +253,8 @@ class OncePerExtents:
     def __init__(self, node: Node, device: Ceilings) -> None:
         self.node, self.device = node, device
         roots = [*node.expressions(), *(e for le in node.inputs() for e in le.shape)]
+        # A kernel names an extent by either side of a check that two are equal.
+        roots += [e for c in node.checks if not c.reads for e in (c.left, c.right)]
         self.extents = tuple(e for e in walk(roots) if isinstance(e, Extent))
         self.exact = False
         self._made: dict[tuple[int, ...], Schedule | None] = {}

@@ -11,7 +11,7 @@ from functools import partial
 import pytest
 
 from treadle.dsl.process import workers
-from treadle.dsl.process.workers import together
+from treadle.dsl.process.workers import apart, together
 
 
 def test_results_are_in_the_order_of_the_jobs():
@@ -85,3 +85,24 @@ def test_without_threads_jobs_run_one_after_the_other(monkeypatch):
     monkeypatch.setattr(workers, "_idle", [])
     monkeypatch.setattr(workers._thread, "start_new_thread", refuse)
     assert together([threading.get_ident] * 3, 2) == [threading.get_ident()] * 3
+
+
+def test_another_thread_runs_what_must_not_be_interrupted():
+    """It goes on to its end although the caller is interrupted; in other threads it stays there."""
+    ended = []
+
+    @apart
+    def slow(result):
+        _thread.interrupt_main()
+        time.sleep(0.05)
+        ended.append(threading.get_ident())
+        return result
+
+    with pytest.raises(KeyboardInterrupt):
+        slow(1)
+    assert len(ended) == 1 and ended[0] != threading.get_ident()
+    here = apart(threading.get_ident)
+    assert here() != threading.get_ident()
+    assert together([lambda: here() == threading.get_ident()] * 2, 2) == [True, True]
+    with pytest.raises(ZeroDivisionError):
+        apart(lambda: 1 // 0)()

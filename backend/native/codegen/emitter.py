@@ -103,6 +103,7 @@ class Emitter(ABC):
         self.tested = 0  # the depth in the innermost loop without a second point
         self.memo: dict[Any, Any] = {}
         self._trail: list[object] = []  # the keys that the innermost scope remembers
+        self._levels: dict[object, int] = {}  # the depth at which a key was remembered
         self._numbers: dict[object, int] = {}
         self._fresh = 0
         self._versions: dict[object, int] = {}
@@ -142,6 +143,7 @@ class Emitter(ABC):
     def remember(self, key: object, value: Any) -> Any:
         self.memo[key] = value
         self._trail.append(key)
+        self._levels[key] = self.depth
         return value
 
     @contextmanager
@@ -226,13 +228,21 @@ class Emitter(ABC):
         return self.depth
 
     @contextmanager
-    def outside(self, depth: int) -> Iterator[None]:
-        """Emit at `depth`, which is less than here."""
+    def outside(self, depth: int, vectors: bool = False) -> Iterator[None]:
+        """Emit at `depth`, which is less than here.
+
+        `vectors`: what is emitted has lanes. Vectors are made where they are used first, which may
+        be deeper: those that are do not dominate, and are made again.
+        """
         home, code = self._homes[depth], self.code
         assert home is not None
         before = code.lines, self._trail, self.depth
         code.lines, self._trail, self.depth = home.lines, home.trail, depth
+        deeper = [k for k in self.memo if self._levels[k] > depth] if vectors else []
+        hidden = {k: self.memo.pop(k) for k in deeper}
         yield
+        for key, value in hidden.items():
+            self.memo.setdefault(key, value)
         code.lines, self._trail, self.depth = before
 
     @contextmanager

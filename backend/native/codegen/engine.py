@@ -1,4 +1,8 @@
-"""LLVM: text to an object file, object file to addresses."""
+"""LLVM: text to an object file, object file to addresses.
+
+What makes and frees llvmlite's objects runs apart from the main thread: an interruption between
+freeing one and noting it would free it twice.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +18,7 @@ from typing import Any
 from treadle.dsl.errors import CompilationError
 from treadle.dsl.process import locks
 from treadle.dsl.process.limits import LLVM_AT_LEAST, LLVM_PER_BYTE, require_memory, require_stack
+from treadle.dsl.process.workers import apart
 
 from .libraries import address_of
 from .target import Target, llvm
@@ -171,6 +176,8 @@ def compiler(target: Target) -> Iterator[_Compiler]:
         waiting.append(found)
 
 
+@functools.cache
+@apart
 def header(target: Target) -> str:
     """The lines of LLVM IR that specify the target."""
     with _lock:
@@ -187,6 +194,7 @@ def _require_whole() -> None:
         )
 
 
+@apart
 def to_object(text: str, target: Target, thorough: bool = False) -> bytes:
     """Machine code for LLVM IR, as an object file; `thorough` runs all of -O2."""
     with _lock:
@@ -205,6 +213,7 @@ class Linked:
     functions: Sequence[Any] = ()  # that it calls
 
 
+@apart
 def link(image: bytes, exports: Iterable[str], symbols: Iterable[str],
          foreign: Mapping[str, int], functions: Sequence[Any] = ()) -> Linked:  # fmt: skip
     """Load an object file whose undefined symbols are `symbols` (of libm) and `foreign`."""

@@ -106,7 +106,7 @@ def load(em: Emitter, buffer: Buffer, index: Value) -> Value:
         depth = em.load_depth(buffer, max(em.depth_of(index.poly), em.asking if apart else 0))
     if depth == em.depth:
         return _load(em, buffer, index, key, base, step)
-    with em.outside(depth):
+    with em.outside(depth, vectors=step != 0):
         return _load(em, buffer, index, key, base, step)
 
 

@@ -11,6 +11,7 @@ from treadle.dsl.errors import BackendUnavailable
 from treadle.dsl.process import locks
 from treadle.dsl.process.environment import variable, warn_of
 from treadle.dsl.process.limits import require_llvm
+from treadle.dsl.process.workers import apart
 
 # --- LLVM's library, loaded; or why it is not -----------------------------------------------------
 
@@ -70,6 +71,7 @@ class Target:
 
     @staticmethod
     @functools.lru_cache(maxsize=1)
+    @apart
     def host() -> Target:
         """This machine; `TREADLE_VECTOR_BYTES` (16, 32) selects shorter vectors."""
         features = llvm.get_host_cpu_features()

@@ -637,3 +637,14 @@ def test_a_schedule_that_was_given_is_told_beside_none():
     assert "columns of 256: 256 outputs keep 8.06 kB of lines in use (M_cache)" in text
     assert re.search(r"lines are fetched \(M_loads\), 1\.\d\d × the lines touched", text)
     assert "predicted" not in told(Row() | Block(8, 32) | Stage())
+
+
+def test_extents_that_are_equal_by_a_check_are_known_by_either_name():
+    """A kernel names its extents after `b`, its results are named after `a`."""
+    rng = np.random.default_rng(2)
+    a, b, w = rng.integers(9, size=(17, 17)), rng.integers(9, size=(17, 17)), np.ones((1, 2), int)
+    sums, found = td.jit(lambda a, b, w: (b + a, td.correlate(a, w, td.constant(7))),
+                         backend="native")(a, b, w)  # fmt: skip
+    want = a + np.pad(a, ((0, 0), (1, 0)), constant_values=7)[:, :17]
+    np.testing.assert_array_equal(sums, a + b)
+    np.testing.assert_array_equal(found, want)

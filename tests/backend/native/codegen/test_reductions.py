@@ -208,3 +208,15 @@ def test_inside_a_vector_loop() -> None:
     data, out = np.random.default_rng(0).random((37, 37)), np.zeros(37)
     run(kernel("columns", [x, o], body), [data, out], [37])
     assert np.allclose(out, [data[:c, c].sum() for c in range(37)])
+
+
+@pytest.mark.parametrize("schedule", [td.schedule.Tile(2, 3), td.schedule.Column(64)], ids=repr)
+@pytest.mark.parametrize("layout", "CF")
+@pytest.mark.parametrize("axis", [0, 1])
+def test_means_in_an_order_are_loaded_before_the_loop_over_deviations(
+    axis: int, layout: Any, schedule: td.schedule.Schedule
+) -> None:
+    """The lanes' indices were first used inside the loop."""
+    x = np.array(np.random.default_rng(1).normal(0, 10, (9, 70)), np.float32, order=layout)
+    found = td.jit(lambda x: td.var(x, axis=axis, schedule=schedule), backend="native")(x)
+    np.testing.assert_allclose(found, x.var(axis=axis), rtol=1e-4)
