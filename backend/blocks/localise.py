@@ -21,7 +21,18 @@ from typing import Any
 import numpy as np
 
 from treadle.dsl.analysis.combines import identities
-from treadle.dsl.expr import Apply, Const, Expr, Extent, Foreign, Index, Param, Read, Var, walk
+from treadle.dsl.expr import (
+    Apply,
+    Const,
+    Expr,
+    Extent,
+    Foreign,
+    Index,
+    Param,
+    Read,
+    substitute,
+    walk,
+)
 from treadle.dsl.graph import (
     Combine,
     Fold,
@@ -568,12 +579,6 @@ class Localiser:
     ) -> dict[Expr, Expr]:
         """The expressions of a scope as those of a block."""
         memo: dict[Expr, Expr] = {}
-        bound: dict[Expr, Expr] = {}
-        for read, (key, _) in reads.items():
-            for a, v in enumerate(read.vars):  # the index that a boundary's function receives
-                way: Reading = key[1][a]
-                if way.kind == "near":
-                    bound[v] = at.add(v, self.origins[way.axis])
         for e in walk(scope.roots):
             if isinstance(e, Index):
                 memo[e] = at.add(e, self.origins[scope.axes[e.axis]])
@@ -581,8 +586,6 @@ class Localiser:
                 memo[e] = self._whole_extent(e)
             elif isinstance(e, Read):
                 memo[e] = self._read(scope, e, *reads[e], memo)
-            elif isinstance(e, Var):
-                memo[e] = bound.get(e, e)
             elif e.args or e.scoped:
                 memo[e] = e.rebuild(
                     tuple(memo[c] for c in e.args), tuple(memo[c] for c in e.scoped)
@@ -596,6 +599,12 @@ class Localiser:
     ) -> Read:
         buffer = self.buffers[key]
         args: list[Expr] = []
+        # What a boundary's function receives: buffers that begin elsewhere share its variables.
+        moved: dict[Expr, Expr] = {
+            v: at.add(v, self.origins[way.axis])
+            for v, way in zip(read.vars, key[1], strict=False)
+            if way.kind == "near"
+        }
         for a, (e, way, offset) in enumerate(zip(read.args, key[1], offsets, strict=True)):
             if way.kind == "near":
                 args.append(e)
@@ -606,7 +615,7 @@ class Localiser:
                 args.append(at.subtract(memo[e], self.lows[key, a]))
             else:
                 args.append(memo[e])
-        scoped = tuple(memo[e] for e in read.scoped)
+        scoped = substitute([memo[e] for e in read.scoped], moved)
         return Read(buffer.input, 0, tuple(args), read.boundary, scoped, read.vars)
 
     def _least(self, key: Any, a: int) -> int:

@@ -315,7 +315,12 @@ class LoopLocaliser:
                     to = leaves[Leaf(e.node, e.component)]
                     aligned = self.aligned[Leaf(e.node, e.component)]
                     args = e.args if aligned else tuple(memo[a] for a in e.args)
-                    scoped = _shifted(e, memo, origins, self.sizes)
+                    moved: dict[Expr, Expr] = {
+                        v: at.add(v, origins[a])
+                        for a, v in enumerate(e.vars)
+                        if len(self.sizes[a]) > 1
+                    }
+                    scoped = substitute([memo[x] for x in e.scoped], moved)
                     memo[e] = Read(to.node, to.component, args, e.boundary, scoped, e.vars)
                 elif e.args or e.scoped:
                     memo[e] = e.rebuild(
@@ -347,19 +352,6 @@ class LoopLocaliser:
             node.label.operation,
         )
         return program, extents
-
-
-def _shifted(
-    read: Read,
-    memo: Mapping[Expr, Expr],
-    origins: Sequence[Param],
-    sizes: Sequence[Sequence[int]],
-) -> tuple[Expr, ...]:
-    """What a boundary's function gives, of the index in the array instead of in the block."""
-    moved: dict[Expr, Expr] = {
-        v: at.add(v, origins[a]) for a, v in enumerate(read.vars) if len(sizes[a]) > 1
-    }
-    return substitute([memo[e] for e in read.scoped], moved)
 
 
 __all__ = ["LoopLocaliser", "Window"]

@@ -188,7 +188,9 @@ class Planner:
             self.plan.given[given.leaf()] = k
             self.plan.chunks[given.leaf()] = chunks[k]
         self.instead: dict[Fold, Fold] = {}
-        order = list(topological(program.roots, inside=False))
+        outer = set(topological(program.roots, inside=False))
+        # What loops and branches read inside comes before them, also if other results use it.
+        order = [n for n in topological(program.roots) if n in outer]
         self.outside: set[Node] = {*order, *program.inputs}
         for node in order:
             if not isinstance(node, Input):

@@ -32,6 +32,11 @@ def last(x: Any, y: Any) -> Any:
     return td.where(y != 0, y, x)
 
 
+def both(v: Any) -> Any:
+    """A stencil, and again at other places."""
+    return td.stencil(lambda w: w[-2, 0], v) + v
+
+
 BOUNDARIES = {
     "clamp": td.clamp,
     "mirror": td.mirror,
@@ -90,6 +95,9 @@ PROGRAMS: dict[str, Callable[..., Any]] = {
         a.ravel()),
     "blurred twice": lambda a: td.stencil(
         cross, td.stencil(far, a, boundary=td.mirror), boundary=td.mirror
+    ),
+    "a function beyond the edges of two buffers": lambda a: both(
+        td.stencil(cross, a, boundary=td.function(position))
     ),
     "maximum of a stencil": lambda a: td.max(td.stencil(cross, a, boundary=td.clamp)),
     **{f"cross {name}": lambda a, b=b: td.stencil(cross, a, boundary=b)

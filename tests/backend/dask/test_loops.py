@@ -91,6 +91,16 @@ def until_it_rests(u: Any) -> Any:
     return td.while_loop(lambda state: state[1] > 0.05, step, first)
 
 
+def shared(f: Any) -> Any:
+    """A function of an array and of its sums, which are results themselves."""
+
+    def results(u: Any) -> Any:
+        z = td.cumsum(u, axis=1)
+        return f(u, z), td.cumsum(z, axis=0), z
+
+    return results
+
+
 #: Loops that a predicate ends, and branches.
 STEERED: dict[str, Any] = {
     "until it rests": until_it_rests,
@@ -104,6 +114,14 @@ STEERED: dict[str, Any] = {
     "or": lambda u: td.cond(td.max(u) < 0.5, u * 2, td.stencil(smooth, u)),
     "each time": lambda u: td.while_loop(
         lambda u: td.max(u) < 50, lambda u: td.cond(td.min(u) > 3, u * 2, u + 1), u),
+    "shared with a side": shared(lambda u, z: td.cond(td.max(u) > 0.5, z, u)),
+    "shared inside a side": shared(lambda u, z: td.cond(td.max(u) < 0.5, u, td.cumsum(z, 0))),
+    "shared with a loop": shared(
+        lambda u, z: td.while_loop(lambda v: td.max(v) < 50, lambda v: v + z, u)),
+    "shared with a predicate": shared(
+        lambda u, z: td.while_loop(lambda v: td.max(v) < td.max(z), lambda v: v + u, u)),
+    "shared with iterations": shared(
+        lambda u, z: td.iterate(7, lambda v: td.stencil(smooth, v) + z, u)),
 }  # fmt: skip
 
 
