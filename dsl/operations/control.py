@@ -597,8 +597,15 @@ class _Traced:
             for axis, (new, old) in enumerate(zip(made._shape, like._shape, strict=True)):
                 if new is old:
                     continue
-                of_state = any(e in symbols and e is not new for e in ir.walk((new,)))
-                if of_state or depends(new, self.bound) or (plain and known(new) is not None):
+                read = _arrays_read((new,))
+                of_nodes = (
+                    e
+                    for n in topological(read)
+                    for e in (*n.host_expressions(), *(e for o in n.outputs for e in o.shape))
+                )
+                of_state = any(e in symbols and e is not new for e in ir.walk((new, *of_nodes)))
+                unnamed = plain and (bool(read) or known(new) is not None)
+                if of_state or unnamed or depends(new, self.bound):
                     found.add((k, axis))
         return found
 
@@ -749,5 +756,9 @@ def next_state(
 
 def depends(extent: Expr, states: Sequence[Input]) -> bool:
     """Whether an extent depends on the state or the counter of a loop."""
-    read = [Leaf(e.node, e.component) for e in ir.walk((extent,)) if isinstance(e, ir.Read)]
+    read = _arrays_read((extent,))
     return bool(read) and not set(states).isdisjoint(topological(read))
+
+
+def _arrays_read(extents: Sequence[Expr]) -> list[Leaf]:
+    return [Leaf(e.node, e.component) for e in ir.walk(extents) if isinstance(e, ir.Read)]

@@ -131,6 +131,11 @@ STATES: dict[str, Pair] = {
     "halve": (lambda s: s[: s.shape[0] // 2], lambda s: s[: len(s) // 2]),
     "restrict": (lambda s: s[::2] * 2, lambda s: s[::2] * 2),
     "drop one": (lambda s: s[1:], lambda s: s[1:]),
+    "drop places": (
+        lambda s: td.compact(td.iota(s.shape[0]) % 3 != 0, s)[0],
+        lambda s: s[np.arange(len(s)) % 3 != 0]),
+    "each twice": (lambda s: td.expand(lambda e: 2, lambda e, k: e + k, s)[:30],
+                   lambda s: (np.repeat(s, 2) + np.tile([0, 1], len(s)))[:30]),
     "append": (lambda s: td.concatenate([s, s[:2] + 1]), lambda s: np.concatenate([s, s[:2] + 1])),
     "double": (lambda s: td.concatenate([s, s * 0.5]), lambda s: np.concatenate([s, s * 0.5])),
     "grow and shrink": (
@@ -148,6 +153,15 @@ def test_states_that_change_their_extent(backend: str, name: str) -> None:
         want = repeated(meaning, n, x)
         for _ in range(3):
             agree(compiled(x, n), want)
+
+
+def test_an_extent_of_1_as_written(backend: str) -> None:
+    def body(s: Any) -> Any:
+        return td.compact(td.iota(s.shape[0]) % 3 != 0, s)[0]
+
+    compiled = td.jit(lambda x, n: td.iterate(n, body, x), backend=backend)
+    for n in COUNTS:
+        agree(compiled(np.ones(1), n), np.ones(1 if n == 0 else 0))
 
 
 @pytest.mark.parametrize("name", STATES)
