@@ -20,6 +20,7 @@ N[1] = np.nan
 S = np.sort(RNG.integers(0, 9, 8))
 B = F > 0
 U = np.array([3, 200, 0, 255], "uint8")
+LEAST = np.array([[-128], [-(2**31)], [-(2**63)]])
 
 #: (name, arguments); exact unless a tolerance follows.
 EXACT = [
@@ -61,11 +62,14 @@ EXACT = [
     ("searchsorted", S[:0], V), ("searchsorted", S[::-1].copy(), I, "left", np.argsort(S[::-1])),
     ("digitize", V, np.sort(W)), ("digitize", I, S[::3], True),
     ("lexsort", (I[0], I[1], I[2])), ("lexsort", I), ("lexsort", (I, I[::-1]), 0),
+    ("vander", U), ("vander", np.array([True, False])), ("vander", np.array([np.inf, 2]), 3),
     ("positive", F), ("isposinf", np.array([np.inf, -np.inf, np.nan, 0])),
     ("isneginf", np.array([np.inf, -np.inf, np.nan, 0])), ("isreal", C), ("iscomplex", C),
     ("isreal", I),
     ("divmod", I, 3), ("divmod", F, 0.25), ("gcd", I, 6), ("gcd", I, I.T[:3, :1]), ("lcm", I, 4),
     ("gcd", U, 12), ("gcd", U, U[::-1].astype("int16")), ("lcm", I, 0), ("gcd", 0, 0),
+    *((f, LEAST.astype(t), np.array([6, 0, -5, np.iinfo(t).min], t))
+      for f in ("gcd", "lcm") for t in ("int8", "int32", "int64")),
     ("modf", np.array([1.5, -2.25, np.inf, -np.inf, -0.0, 0.0])),
     ("frexp", np.array([1.0, -3.0, 0.0, 5e-324, 1e308, np.inf, np.nan, 0.5])),
     ("frexp", np.array([1 - 2**-53, 2.0**-1022])),

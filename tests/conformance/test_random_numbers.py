@@ -384,6 +384,18 @@ MISTAKES = [
 ]  # fmt: skip
 
 
+@pytest.mark.parametrize("name", ["uniform", "exponential", "gamma", "poisson"])
+def test_parameters_of_rank_0(backend, name):
+    draw = {
+        "uniform": lambda x: r.uniform(KEY, (2, 3), low=x),
+        "exponential": lambda x: r.exponential(KEY, (2, 3), scale=x),
+        "gamma": lambda x: r.gamma(KEY, (2, 3), x),
+        "poisson": lambda x: r.poisson(KEY, (2, 3), x),
+    }[name]
+    f = td.jit(draw, backend=backend)
+    assert np.array_equal(f(np.array(0.5)), f(0.5))
+
+
 @pytest.mark.parametrize("wrong, error, said", MISTAKES)
 def test_mistakes(wrong, error, said):
     with pytest.raises(error, match=said):

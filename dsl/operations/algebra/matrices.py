@@ -9,14 +9,14 @@ from ...array import Array
 from ...errors import ShapeError, TracingError
 from ...frontend.sources import as_array
 from ...graph import known
-from ...types import as_type
+from ...types import as_type, int64, promote
 from ..common import combining, operation
 from ..control import cond
 from ..elements.functions import where
 from ..elements.mapping import imap
 from ..indexing.index_space import broadcast_to, diagonal, flatten, reshape
 from ..indexing.joining import stack
-from ..indexing.making import eye, generate
+from ..indexing.making import eye, generate, ones_like
 from ..reducing.reductions import sum as sum_
 from . import linear_algebra
 
@@ -189,7 +189,8 @@ def vander(x: ArrayLike, N: int | None = None, increasing: bool = False) -> Arra
         raise TracingError(
             "vander: the number of columns is a run-time value.", hint="Give it: N=4."
         )
-    powers: list[Any] = [array * 0 + 1]
+    array = array.astype(promote(array.types[0], False, int64, False)[0])  # as NumPy's
+    powers: list[Any] = [ones_like(array)]
     for _ in range(1, int(columns)):
         powers.append(powers[-1] * array)
     chosen = powers[: int(columns)]

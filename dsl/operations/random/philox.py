@@ -185,7 +185,7 @@ def random_values(
         number = Scalar(constant(0))
         for k, (extent, index) in enumerate(zip(extents, at, strict=True)):
             number = index if k == 0 else number * Scalar(extent) + index
-        here = [a._scalar_at([x._expr for x in at]) if isinstance(a, Array) else a for a in given]
+        here = [a._scalar_at([x._expr for x in at]) if is_array(a) else a for a in given]
         return draw(words(), number, *map(_scalar, here))
 
     where_ = user_location()
