@@ -86,13 +86,13 @@ def is_name(name: str) -> bool:
 
 def require_name(name: str | None) -> None:
     """Raises `BackendUnavailable` unless the name is that of a backend, "auto" or None."""
-    if name is None or name == "auto" or name in BACKENDS:
+    if name is None or (isinstance(name, str) and (name == "auto" or name in BACKENDS)):
         return
     working = ", ".join(repr(n) for n in BACKENDS if why_not(n) is None)
     asked = ", which TREADLE_BACKEND asks for" if name == variable("TREADLE_BACKEND") else ""
     raise BackendUnavailable(
         f"there is no backend {name!r}{asked}.",
-        hint=f"{did_you_mean(_ALSO.get(name, str(name)), BACKENDS)}Backends here: {working}.",
+        hint=f"{did_you_mean(_ALSO.get(str(name), str(name)), BACKENDS)}Backends here: {working}.",
     )
 
 

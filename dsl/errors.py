@@ -566,6 +566,33 @@ def wrong_arguments(
     return error
 
 
+def refused(
+    error: Exception, function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]
+) -> Exception:
+    """The error for arguments of which treadle's own code (or NumPy's, or Python's) can make
+    nothing.  What the user's functions raise is returned unchanged, as is a TreadleError."""
+    if isinstance(error, TypeError):
+        found = wrong_arguments(error, function, args, kwargs)
+        if found is not error:
+            return found
+    step = error.__traceback__
+    while step is not None and not is_users(step.tb_frame):
+        step = step.tb_next
+    if step is not None or isinstance(error, TreadleError):
+        return error
+    kind = ShapeError if isinstance(error, ValueError) else TracingError
+    made = kind(
+        f"{_name_of(function)} can make nothing of these arguments: {error}.",
+        hint=f"{_form(function)}.",
+    )
+    made.__cause__ = error
+    return made
+
+
+#: What Python and NumPy raise for values of a wrong kind.
+UNFIT = (TypeError, ValueError, OverflowError, AttributeError, LookupError)
+
+
 def misfitting(
     function: Callable[..., Any], args: Sequence[Any], misfit: TypeError
 ) -> TracingError:
@@ -669,6 +696,22 @@ def user_facing(function: Callable[P, R]) -> Callable[P, R]:
             if found is error:
                 raise
             raise found from None
+
+    return call
+
+
+def user_facing_maker(function: Callable[P, R]) -> Callable[P, R]:
+    """`user_facing` for a function that runs no program: arguments of which it can make nothing
+    are a TreadleError."""
+
+    @user_facing
+    @functools.wraps(function)
+    def call(*args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            return function(*args, **kwargs)
+        except UNFIT as error:
+            found = refused(error, function, args, kwargs)
+            raise found from found.__cause__
 
     return call
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ..array import Array
-from ..errors import GradientError, ShapeError, TracingError, user_facing, user_location
+from ..errors import GradientError, ShapeError, TracingError, user_facing_maker, user_location
 from ..expr import Const, Expr
 from ..frontend.refusals import called
 from ..frontend.sources import as_array
@@ -260,7 +260,7 @@ class Rule:
         self._jvp = function
         return function
 
-    @user_facing
+    @user_facing_maker
     def __call__(self, *args: Any) -> Any:
         name = self.__name__
         if enclosing_kernel() is not None:
@@ -308,7 +308,7 @@ class Rule:
         return of_result.put(node.leaves[: len(results)])
 
 
-@user_facing
+@user_facing_maker
 def rule(f: Callable[..., Any]) -> Rule:
     """`f`, with a derivative of its own, which is used instead of that of its body.
 
@@ -344,7 +344,7 @@ def rule(f: Callable[..., Any]) -> Rule:
 # --- fixed points ------------------------------------------------------------------------------
 
 
-@user_facing
+@user_facing_maker
 def fixed_point(f: Callable[[Any], Any], x0: Any, tol: float) -> Any:
     """x with |f(x) − x| ≤ tol in every element, by applying `f` to `x0` until it is so.
 
@@ -370,6 +370,11 @@ def fixed_point(f: Callable[[Any], Any], x0: Any, tol: float) -> Any:
         raise TracingError(
             "td.fixed_point works on arrays, outside of scalar functions.",
             hint="Inside, use td.while_loop.",
+        )
+    if isinstance(tol, int | float) and not tol >= 0:
+        raise TracingError(
+            f"fixed_point: tol must not be negative, got {tol}: no step is small enough.",
+            hint="Give the largest change of an element at which to stop, as 1e-9.",
         )
     form = Form(x0, "fixed_point")
     if not form.leaves or not all(leaf.type.is_float for leaf in form.leaves):

@@ -10,7 +10,14 @@ import numpy as np
 
 from ..annotations import Function
 from ..array import Array
-from ..errors import DTypeError, GradientError, ShapeError, TracingError, user_facing, user_location
+from ..errors import (
+    DTypeError,
+    GradientError,
+    ShapeError,
+    TracingError,
+    user_facing_maker,
+    user_location,
+)
 from ..evaluator import evaluator
 from ..expr import Const, Expr, Var
 from ..frontend.refusals import called
@@ -30,7 +37,7 @@ from .reverse import held, pulled
 __all__ = ["check_grad", "grad", "jvp", "stop", "value_and_grad", "vjp"]
 
 
-@user_facing
+@user_facing_maker
 def stop(x: Any) -> Any:
     """`x`, through which no gradient passes: derivatives treat it as a constant.
 
@@ -211,7 +218,7 @@ def _as_asked(gradients: Any, argnums: Any, in_kernel: bool) -> Any:
     return tuple(gradients) if in_kernel else gradients
 
 
-@user_facing
+@user_facing_maker
 def value_and_grad(
     f: Function,
     argnums: int | Sequence[int] = 0,
@@ -253,7 +260,7 @@ def value_and_grad(
     return differentiated
 
 
-@user_facing
+@user_facing_maker
 def grad(
     f: Function,
     argnums: int | Sequence[int] = 0,
@@ -294,12 +301,12 @@ def grad(
 
 def _named_after(f: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     def rename(made: Callable[..., Any]) -> Callable[..., Any]:
-        return functools.wraps(f)(user_facing(made)) if callable(f) else made
+        return functools.wraps(f)(user_facing_maker(made)) if callable(f) else made
 
     return rename
 
 
-@user_facing
+@user_facing_maker
 def vjp(f: Function, *args: Any) -> tuple[Any, Callable[[Any], Any]]:
     """`(y, back)`: the value of `f` and the function that maps a cotangent of `y` to those of the
     arguments (one, or a tuple for several).
@@ -384,7 +391,7 @@ def _like(g: Array, a: Array, operation: str = "vjp") -> Array:
     return Array(node.leaves, g.structure, a._shape)
 
 
-@user_facing
+@user_facing_maker
 def jvp(f: Function, args: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
     """`(y, dy)`: the value of `f` at `args`, and its derivative along `tangents`, in one program.
 
@@ -471,7 +478,7 @@ def _tangent(v: Variable, given: Any, name: str) -> list[Leaf]:
     return [held(like._shape, e, Label("tangent"), user_location()) for e in elements]
 
 
-@user_facing
+@user_facing_maker
 def check_grad(f: Function, *args: Any, rtol: float = 1e-5) -> None:
     """Compare the derivatives of `f` at `args` with central differences, along a random direction.
 

@@ -21,7 +21,7 @@ from ..errors import (
     TreadleError,
     keywords,
     shown,
-    user_facing,
+    user_facing_maker,
     user_location,
 )
 from ..evaluator import evaluator, public
@@ -244,7 +244,7 @@ def host_array(value: Any) -> Any:
     return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
 
 
-@user_facing
+@user_facing_maker
 def use(x: Any) -> Array:
     """Make an array of external data with the shape and type of `x`, without a copy; of a scalar,
     the array of rank 0; of a tuple, named tuple or dataclass of arrays, the array of these.

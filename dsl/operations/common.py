@@ -5,7 +5,8 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any, ParamSpec, Protocol, SupportsIndex, TypeVar, overload
+from operator import index
+from typing import Any, ParamSpec, Protocol, TypeVar, overload
 
 import numpy as np
 
@@ -14,15 +15,16 @@ from .. import simplify
 from ..annotations import AxisLike, Function, ScheduleLike
 from ..array import Array
 from ..errors import (
+    UNFIT,
     AxisError,
     DTypeError,
     Location,
     ShapeError,
     TracingError,
     keywords,
+    refused,
     unknown_keyword,
     without_frames,
-    wrong_arguments,
 )
 from ..expr import Const, Expr, Read, Var, walk
 from ..frontend.refusals import called
@@ -129,11 +131,9 @@ def _operation(function: Callable[P, R], common: tuple[str, ...]) -> Any:
         extra = {k: kwargs.pop(k) for k in given if k in kwargs}
         try:
             result: Any = function(*args, **kwargs)
-        except TypeError as error:
-            found = wrong_arguments(error, function, args, kwargs)
-            if found is error:
-                raise
-            raise found from None
+        except UNFIT as error:
+            found = refused(error, function, args, kwargs)
+            raise found from found.__cause__
         if any(v is not None for v in extra.values()):
             # validate the schedule even if no node results
             label_of(function.__name__, None, extra.get("schedule"))
@@ -270,14 +270,21 @@ def trace_elements(
 
 def normalise_axis(axis: object, ndim: int, operation: str) -> int:
     """A non-negative axis, 0 … ndim − 1."""
-    if isinstance(axis, bool | Array) or not isinstance(axis, SupportsIndex):
+    refuse_argument(axis, f"{operation}: axis=")
+    value = None
+    if not isinstance(axis, bool | Array):
+        try:
+            value = index(axis)  # type: ignore[arg-type]
+        except TracingError:
+            raise
+        except TypeError:
+            pass
+    if value is None:
         raise ShapeError(
             f"{operation}: axis must be an integer, got "
             f"{called(axis) if isinstance(axis, Array) else repr(axis)}.",
             hint="An axis is a Python int, or a tuple of them where several make sense.",
         )
-    refuse_argument(axis, f"{operation}: axis=")
-    value = axis.__index__()
     if not -ndim <= value < ndim:
         raise AxisError(
             f"{operation}: axis {value} does not exist in an array of rank {ndim}.",

@@ -9,7 +9,7 @@ import ml_dtypes
 import numpy as np
 
 from ..annotations import ArrayLike, DTypeLike, IntLike
-from ..errors import ShapeError, without_frames
+from ..errors import ShapeError, user_facing_maker
 from ..frontend.sources import as_array
 from ..frontend.standard import KINDS
 from ..scalar import Scalar, lift
@@ -23,7 +23,7 @@ __all__ = ["broadcast_shapes", "can_cast", "finfo", "iinfo", "iscomplexobj", "is
            "size"]  # fmt: skip
 
 
-@without_frames
+@user_facing_maker
 def shape(a: ArrayLike) -> tuple[IntLike, ...]:
     """The extents: an int where one is known, a scalar of the program for others.
 
@@ -39,7 +39,7 @@ def shape(a: ArrayLike) -> tuple[IntLike, ...]:
     return () if isinstance(a, Scalar) else as_array(a, "shape").shape
 
 
-@without_frames
+@user_facing_maker
 def ndim(a: ArrayLike) -> int:
     """The rank.
 
@@ -55,7 +55,7 @@ def ndim(a: ArrayLike) -> int:
     return len(shape(a))
 
 
-@without_frames
+@user_facing_maker
 def size(a: ArrayLike, axis: int | Sequence[int] | None = None) -> IntLike:
     """The number of elements, or the extent of an axis (the product of those of several).
 
@@ -81,7 +81,7 @@ def size(a: ArrayLike, axis: int | Sequence[int] | None = None) -> IntLike:
     return total
 
 
-@without_frames
+@user_facing_maker
 def isscalar(element: object) -> bool:
     """Whether this is a number, of Python, NumPy or the program, or text; arrays of rank 0 are not.
 
@@ -101,7 +101,7 @@ def _type(x: ArrayLike, operation: str) -> ScalarType:
     return lift(x, operation).type if isinstance(x, Scalar) else as_array(x, operation).types[0]
 
 
-@without_frames
+@user_facing_maker
 def iscomplexobj(x: ArrayLike) -> bool:
     """Whether the elements are of a complex type.
 
@@ -117,7 +117,7 @@ def iscomplexobj(x: ArrayLike) -> bool:
     return bool(_type(x, "iscomplexobj").is_complex)
 
 
-@without_frames
+@user_facing_maker
 def isrealobj(x: ArrayLike) -> bool:
     """Whether the elements are not of a complex type.
 
@@ -133,7 +133,7 @@ def isrealobj(x: ArrayLike) -> bool:
     return not iscomplexobj(x)
 
 
-@without_frames
+@user_facing_maker
 def result_type(*arrays_and_dtypes: ArrayLike | DTypeLike) -> ScalarType:
     """The type of a sum of these: arrays, types, and numbers of Python, which yield to others.
 
@@ -164,7 +164,7 @@ def result_type(*arrays_and_dtypes: ArrayLike | DTypeLike) -> ScalarType:
     return found[0]
 
 
-@without_frames
+@user_facing_maker
 def promote_types(type1: DTypeLike, type2: DTypeLike) -> ScalarType:
     """The type to which both types are promoted.
 
@@ -187,7 +187,7 @@ def promote_types(type1: DTypeLike, type2: DTypeLike) -> ScalarType:
 _RULES = ("no", "equiv", "safe", "same_kind", "unsafe")
 
 
-@without_frames
+@user_facing_maker
 def can_cast(from_: ArrayLike | DTypeLike, to: DTypeLike, casting: str = "safe") -> bool:
     """Whether a conversion keeps the rule `casting`: "no" and "equiv" (the same type), "safe" (no
     value is lost), "same_kind" (of floats, say, to smaller ones), or "unsafe" (any).
@@ -217,7 +217,7 @@ def _of_value(value: ArrayLike | DTypeLike) -> ScalarType:
     return _type(value, "can_cast")
 
 
-@without_frames
+@user_facing_maker
 def isdtype(dtype: DTypeLike, kind: DTypeLike | tuple[DTypeLike, ...]) -> bool:
     """Whether a type is of a kind, or of one of several: "bool", "signed integer", "unsigned
     integer", "integral", "real floating", "complex floating", "numeric", or a type.
@@ -242,7 +242,7 @@ def isdtype(dtype: DTypeLike, kind: DTypeLike | tuple[DTypeLike, ...]) -> bool:
     return own == as_type(kind)
 
 
-@without_frames
+@user_facing_maker
 def issubdtype(arg1: DTypeLike, arg2: DTypeLike) -> bool:
     """Whether a type is one of those of NumPy's abstract type `arg2` (`np.floating`), or that type.
 
@@ -289,7 +289,7 @@ _FLOATS = ("eps", "epsneg", "max", "min", "resolution", "smallest_normal", "smal
            "tiny")  # fmt: skip
 
 
-@without_frames
+@user_facing_maker
 def finfo(dtype: DTypeLike | ArrayLike) -> FloatInfo:
     """The limits of a type of floats (of complex numbers: of their parts), as NumPy's `finfo`, but
     as Python floats.
@@ -310,7 +310,7 @@ def finfo(dtype: DTypeLike | ArrayLike) -> FloatInfo:
     return FloatInfo(as_type(found.dtype), int(found.bits), int(found.precision), **floats)
 
 
-@without_frames
+@user_facing_maker
 def iinfo(dtype: DTypeLike | ArrayLike) -> np.iinfo:
     """The limits of a type of integers, as NumPy's `iinfo`.
 
@@ -328,7 +328,7 @@ def iinfo(dtype: DTypeLike | ArrayLike) -> np.iinfo:
     return np.iinfo(_of_value(dtype).numpy)
 
 
-@without_frames
+@user_facing_maker
 def broadcast_shapes(*shapes: int | Sequence[int]) -> tuple[int, ...]:
     """The shape to which arrays of these shapes broadcast; `ShapeError` if there is none.
 
@@ -345,7 +345,7 @@ def broadcast_shapes(*shapes: int | Sequence[int]) -> tuple[int, ...]:
     """
     try:
         return np.broadcast_shapes(*shapes)
-    except ValueError:
+    except (ValueError, TypeError):
         shown = ", ".join(map(str, shapes))
         raise ShapeError(
             f"broadcast_shapes: {shown} do not broadcast.",

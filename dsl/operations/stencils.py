@@ -12,7 +12,14 @@ from .. import simplify
 from ..analysis.short_extents import short_extent
 from ..annotations import ArrayLike, Element, Function, ScheduleLike
 from ..array import Array
-from ..errors import DTypeError, Location, ShapeError, TracingError, user_facing, user_location
+from ..errors import (
+    DTypeError,
+    Location,
+    ShapeError,
+    TracingError,
+    user_facing_maker,
+    user_location,
+)
 from ..expr import Apply, Cond, Const, Expr, Index, Loop, Proj, Read, Var, constant, substitute
 from ..frontend.refusals import called
 from ..frontend.sources import as_array
@@ -118,7 +125,7 @@ def _public(name: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
 
     def named(function: Callable[P, R]) -> Callable[P, R]:
         function.__name__ = function.__qualname__ = name
-        return user_facing(function)
+        return user_facing_maker(function)
 
     return named
 

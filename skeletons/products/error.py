@@ -19,7 +19,7 @@ import numpy as np
 
 from treadle.dsl.annotations import ArrayLike
 from treadle.dsl.array import Array
-from treadle.dsl.errors import DTypeError, ShapeError, TracingError, user_facing
+from treadle.dsl.errors import DTypeError, ShapeError, TracingError, user_facing_maker
 from treadle.dsl.operations.algebra.products import ALGORITHMS, DEEPEST_OF_ALL, no_fast_product
 from treadle.dsl.types import as_type, promote
 
@@ -176,7 +176,7 @@ def _typical(algorithm: BilinearAlgorithm, levels: int, k: float, row: int, spli
     )
 
 
-@user_facing
+@user_facing_maker
 def error_bound(
     a: ArrayLike,
     b: ArrayLike,

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from treadle.dsl.errors import TreadleError, user_facing
+from treadle.dsl.errors import TreadleError, user_facing_maker
 from treadle.dsl.graphs.interning import cached_per_object
 from treadle.dsl.schedule import ScheduleError, ScheduleTypeError, as_schedule
 
@@ -19,7 +19,7 @@ _DRAWN = 24
 _PLANES = 4
 
 
-@user_facing
+@user_facing_maker
 def evaluate(order: Order, shape: Sequence[int]) -> NDArray[np.int64]:
     """The coordinates in visiting order, one row each, without the ids outside ``shape``.
 
@@ -38,7 +38,7 @@ def evaluate(order: Order, shape: Sequence[int]) -> NDArray[np.int64]:
     return points if order.dense else points[inside_of(points, extents)]
 
 
-@user_facing
+@user_facing_maker
 def inverse_table(order: Order, shape: Sequence[int]) -> NDArray[np.int64]:
     """An array of extents ``shape``: the id that visits each element (counting skipped ids).
 
@@ -67,7 +67,7 @@ def inverse_table(order: Order, shape: Sequence[int]) -> NDArray[np.int64]:
     return table.reshape(extents)
 
 
-@user_facing
+@user_facing_maker
 def padding(order: Order, shape: Sequence[int]) -> int:
     """The number of ids that an order skips on ``shape``; 0 for a dense order.
 
@@ -103,7 +103,7 @@ def order_alone(value: object) -> Order:
     )  # fmt: skip
 
 
-@user_facing
+@user_facing_maker
 def check(order: Order, shape: Sequence[int]) -> int:
     """Checks that an order is a bijection on ``shape``, and returns its padding.
 
@@ -177,7 +177,7 @@ def pieces_of_a_warp(order: Order) -> int:
     return int((np.diff(positions, axis=1) != 1).sum(axis=1).max()) + 1
 
 
-@user_facing
+@user_facing_maker
 def draw(order: Order, shape: Sequence[int]) -> str:
     """A small picture: each element shows when it is visited, or -1 if it never is. If the order is
     not a bijection, a line below says why. Large extents are cut off. Raises ``ScheduleError`` if

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from treadle.dsl.errors import ScheduleError, user_facing
+from treadle.dsl.errors import ScheduleError, user_facing_maker
 from treadle.dsl.schedule import Schedule
 from treadle.skeletons.schedules import Layer, as_schedule
 from treadle.skeletons.schedules.examine import evaluate
@@ -202,7 +202,7 @@ def spatial_temporal(simulation: Simulation, ax: Any = None) -> Any:
     return ax
 
 
-@user_facing
+@user_facing_maker
 def plot_sweep(pattern: Any, schedules: Sequence[Any], line_width: int, lines: Sequence[int],
                policy: Any = None, ax: Any = None) -> Any:  # fmt: skip
     """Misses of a pattern, or of the kernel of a program, against the size of the cache, with one
@@ -230,7 +230,7 @@ def plot_sweep(pattern: Any, schedules: Sequence[Any], line_width: int, lines: S
     return ax
 
 
-@user_facing
+@user_facing_maker
 def plot_tuning(table: Any, ax: Any = None) -> Any:
     """The timings of a `TuningTable` as bars, operation by operation, fastest first; winners are
     dark; of a tuned program, those of its `.tuning`.  Raises `ScheduleError` if nothing was

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from treadle.dsl.errors import ScheduleError, user_facing, user_facing_class
+from treadle.dsl.errors import ScheduleError, user_facing_class, user_facing_maker
 from treadle.dsl.schedule import Schedule
 from treadle.skeletons.schedules import Row, as_schedule
 from treadle.skeletons.schedules.examine import evaluate, extents_of
@@ -159,7 +159,7 @@ def visited(schedule: Schedule | None, shape: tuple[int, ...]) -> Addresses:
     return found
 
 
-@user_facing
+@user_facing_maker
 def stencil_pattern(rows: int, cols: int, height: int, width: int) -> Pattern:
     """A height × width stencil over rows × cols outputs, without boundary handling.
 
@@ -199,7 +199,7 @@ def stencil_pattern(rows: int, cols: int, height: int, width: int) -> Pattern:
     return Pattern(f"{height}×{width} stencil", (rows, cols), touched, span, (image,))
 
 
-@user_facing
+@user_facing_maker
 def matmul_pattern(m: int, n: int, k: int) -> Pattern:
     """The naive product: output (i, j) reads a[i, 0], b[0, j], a[i, 1], …; B is stored after A.
 
@@ -225,7 +225,7 @@ def matmul_pattern(m: int, n: int, k: int) -> Pattern:
     return Pattern("matrix product", (m, n), touched, m * k + k * n, placed)
 
 
-@user_facing
+@user_facing_maker
 def transpose_pattern(rows: int, cols: int) -> Pattern:
     """Output (i, j) of rows × cols reads in[j, i] and writes out[i, j], which is stored after.
 

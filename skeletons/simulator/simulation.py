@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from treadle.dsl.errors import ScheduleError, user_facing
+from treadle.dsl.errors import ScheduleError, user_facing_maker
 from treadle.dsl.process.locks import cached
 from treadle.dsl.schedule import Schedule
 from treadle.skeletons.schedules import Auto, Grid, Row, as_schedule
@@ -97,7 +97,7 @@ class Simulation:
         return self._plot(ax)
 
 
-@user_facing
+@user_facing_maker
 def simulate(pattern: Any, schedule: Any = None, cache: Cache | None = None, *,
              kernel: str | None = None, arrays: Sequence[Any] | None = None,
              mark: bool = False, at_once: int = 1) -> Simulation:  # fmt: skip
@@ -254,7 +254,7 @@ def pieces_of(addresses: Addresses, piece: int) -> Addresses:
     return addresses // piece
 
 
-@user_facing
+@user_facing_maker
 def capacity_sweep(pattern: Any, schedules: Sequence[Any], line_width: int,
                    lines: Sequence[int], policy: Any = None) -> NDArray[np.int64]:  # fmt: skip
     """Misses of a pattern, or of the kernel of a program: one row per schedule, one column per
@@ -307,7 +307,7 @@ def _positive(**sizes: int) -> None:
             raise ScheduleError(f"{name} is {n!r}, and must be a positive integer.")
 
 
-@user_facing
+@user_facing_maker
 def cache_needed(column: int, height: int, width: int, threads: int = 1, element: int = 1) -> int:
     """M_cache: the elements that a column of `column` outputs keeps in use, in units of `element`.
 
@@ -327,7 +327,7 @@ def cache_needed(column: int, height: int, width: int, threads: int = 1, element
     return element * (column + width) * (height + _ceil_div(threads, column))
 
 
-@user_facing
+@user_facing_maker
 def line_loads(column: int, height: int, width: int, rows: int, cols: int, line: int) -> int:
     """M_loads: an upper bound of the cache lines fetched, with columns of `column` outputs.
 

@@ -96,6 +96,19 @@ MISTAKES = [
     ("td.run(lambda: A)", TRACING, "got a function. | Call it", "td.run((lambda: A)())"),
     ("td.full(3, None)", TRACING, "full cannot use a value of type NoneType", ""),
     ("td.unit('x')", TRACING, "unit cannot use a value of type str", ""),
+    # What treadle, NumPy or Python can make nothing of.
+    ("td.percentile(a, 200)", SHAPE, "q must be in 0 … 100, got 200", "td.percentile(a, 20)"),
+    ("td.quantile(a, [0.5, -1])", SHAPE, "q must be in 0 … 1", "td.quantile(a, [0.5, 1])"),
+    ("td.fixed_point(td.cos, a, -1e-9)", TRACING, "tol must not be negative", ""),
+    ("td.split(a, 2**40)", SHAPE, "does not split into 1099511627776 equal parts", ""),
+    ("td.pad(a, 2**63)", SHAPE, "does not fit in 64 bits", ""),
+    ("td.sort(A, axis=int)", SHAPE, "axis must be an integer, got <class 'int'>", ""),
+    ("td.insert(a, [[1], [2, 3]], 9)", SHAPE, "insert can make nothing of these arguments", ""),
+    ("td.hanning('a')", SHAPE, "hanning can make nothing of these arguments", "td.hanning(3)"),
+    ("td.while_loop(lambda s: s < 9, None, 3)", TRACING, "'NoneType' object is not callable", ""),
+    ("td.scanl(plus, (), A)", SHAPE, "scanl", ""),
+    ("td.gcd(k)", TRACING, "gcd: missing a required argument: 'y'", "td.gcd(k, 3)"),
+    ("td.run(A, backend=['native'])", td.BackendUnavailable, "no backend ['native']", ""),
     # What is compiled.
     ("@td.jit\nclass Model:\n    pass", TRACING, "needs a function, got the class Model. | "
      "td.jit(lambda x: model(x))", "model = abs; td.jit(lambda x: model(x))(a)"),

@@ -53,6 +53,11 @@ def stream(
     """
     from treadle.backend.dask.stream import Stream
 
+    if not callable(f):
+        raise TracingError(
+            f"stream needs a function, got {type(f).__name__}.",
+            hint="The arguments, in order: stream(f, *arrays).",
+        )
     compiled = f if isinstance(f, Jit) else jit(f)
     given = [_stand_in(a) for a in arrays]
     program = compiled.on("dask").lower(*given)

@@ -883,15 +883,14 @@ __all__ = ["abs", "absolute", "acos", "acosh", "add", "angle", "arccos", "arccos
            "trunc", "where"]  # fmt: skip
 
 
-def _with_labels() -> None:
-    """Add `name=` and `schedule=` to every element-wise function, as all operations have them."""
+def label(module: dict[str, Any]) -> None:
+    """Add `name=` and `schedule=` to every public function of a module, as all operations have."""
     wrapped: dict[int, Any] = {}
-    for name in __all__:
-        function = globals()[name]
-        globals()[name] = wrapped.setdefault(id(function), operation(function))
+    for name in module["__all__"]:
+        module[name] = wrapped.setdefault(id(module[name]), operation(module[name]))
 
 
-_with_labels()
+label(globals())
 
 
 later.offer(

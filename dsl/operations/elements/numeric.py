@@ -234,8 +234,10 @@ def _gcd(x: Any, y: Any) -> Any:
         raise DTypeError(
             f"gcd and lcm are for integers, got {x.dtype}.", hint="Convert it: x.astype(td.int64)."
         )
-    start = (fn.absolute(x), fn.absolute(y))
-    return while_loop(lambda s: s[1] != 0, lambda s: (s[1], s[0] % s[1]), start)[0]
+    unsigned = np.dtype(f"uint{x.dtype.bits}")  # which has |x| of the least number, too
+    start = tuple(fn.cast(fn.absolute(v), unsigned) for v in (x, y))
+    found = while_loop(lambda s: s[1] != 0, lambda s: (s[1], s[0] % s[1]), start)[0]
+    return fn.cast(found, x.dtype)
 
 
 @binary
@@ -484,3 +486,6 @@ def rotate_right(x: ArrayLike, n: ArrayLike) -> Value:
     Array([1])
     """
     return _rotated(x, n, False, "rotate_right")
+
+
+fn.label(globals())

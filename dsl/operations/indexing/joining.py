@@ -18,7 +18,7 @@ from ...frontend.tracing import forbid_nesting
 from ...graph import Check, Generate, Label, indices
 from ...scalar import apply_primitive, fit_weak, lift, refuse_traced
 from ...shapes import require, same_shape, show_shape
-from ...types import Structure, bool_, promote
+from ...types import Structure, bool_, int64, promote
 from ..common import normalise_axis, operation
 from ..stencils import resolve_index
 from .index_space import flatten, slice_array
@@ -295,6 +295,8 @@ def _pad_widths(
         raise ShapeError(
             "pad: widths are integers, not negative.", hint="To cut instead, slice: a[1:-1]."
         )
+    if (pairs > int64.highest).any():
+        raise ShapeError(f"pad: pad_width {pad_width!r} does not fit in 64 bits.")
     return [(int(lo), int(hi)) for lo, hi in pairs]
 
 

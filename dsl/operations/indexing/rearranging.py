@@ -504,18 +504,27 @@ def _split(array: Array, parts: int | Sequence[int], axis: int, operation: str,
             hint="Give a number of parts, or the indices between them.",
         )
     size, longer = extent // parts, extent % parts
+    if equal and isinstance(longer, int) and longer:
+        raise ShapeError(_uneven(operation, parts, longer), hint=_TO_SPLIT)
     # (For run-time extents, too: the first `longer` parts have one element more.)
     starts = [k * size + (0 if equal else minimum(longer, k)) for k in range(parts + 1)]
     found = tuple(array[(*whole, slice(a, b))] for a, b in itertools.pairwise(starts))
     if not equal or parts == 1:
         return found
     checks = require(
-        lift(longer), constant(0),
-        f"{operation}: an axis does not split into {parts} equal parts: {{left}} of its elements "
-        "are left over.",
-        hint="td.array_split makes the first parts longer.",
+        lift(longer), constant(0), _uneven(operation, parts, "{left}"), hint=_TO_SPLIT
     )  # fmt: skip
     return tuple(_checked(part, checks) for part in found)
+
+
+def _uneven(operation: str, parts: int, longer: int | str) -> str:
+    return (
+        f"{operation}: an axis does not split into {parts} equal parts: {longer} of its elements "
+        "are left over."
+    )
+
+
+_TO_SPLIT = "td.array_split makes the first parts longer."
 
 
 def _checked(array: Array, checks: tuple[Check, ...]) -> Array:

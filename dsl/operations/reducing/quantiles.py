@@ -150,6 +150,14 @@ def _quantile(a: ArrayLike, q: ArrayLike, axis: int | None, method: str, keepdim
         raise TracingError(
             f"{operation}: no method {method!r}.", hint=f"Choose of {', '.join(_METHODS)}."
         )
+    numbers = q if isinstance(q, list | tuple) else [q]
+    if all(isinstance(n, int | float | np.ndarray) for n in numbers) and not all(
+        np.all((n >= 0) & (n <= whole)) for n in map(np.asarray, numbers)
+    ):
+        raise ShapeError(
+            f"{operation}: q must be in 0 … {whole:g}, got {q!r}.",
+            hint="td.percentile takes percentages, and td.quantile shares of 1.",
+        )
     array, shares = as_array(a, operation), as_array(q, operation).astype(float) / whole
     if not array.types[0].is_inexact:
         array = array.astype(float)

@@ -1,0 +1,94 @@
+"""Every example of the reference with one argument replaced by something odd gives a result, or an
+error of treadle's: never one of Python's from inside of it."""
+
+from __future__ import annotations
+
+import ast
+import random
+import traceback
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+import treadle as td
+from tests.docs import reference_page
+
+ODD = [
+    "None", "'a'", "''", "[1,2]", "-1", "99", "1.5", "object()", "td", "{}", "()", "(1,)",
+    "(1,'a')", "10**30", "True", "b'x'", "td.float32", "...", "slice(None)", "1j", "set()",
+    "range(3)", "int", "np.int64", "-99", "float('nan')", "float('inf')", "td.ones((3,4,5))",
+    "td.ones(0)", "td.zip(td.ones(2),td.ones(2))", "NotImplemented", "[[1],[2,3]]",
+    "np.array('x')", "np.float64(2)", "np.array(2)", "td.unit(1)", "td.clamp", "[]", "[None]",
+    "{'a':1}", "np.zeros((0,3))", "np.ones((2,2),object)", "td.schedule.Row()", "2**63",
+    "-2**63-1", "np.uint8(200)", "np.bool_(True)",
+]  # fmt: skip
+ODD += ["lambda: 0", "lambda *a: None", "lambda *a: 'x'", "lambda *a: a"]
+#: What computes, where a number makes it endless, and what is not an operation.
+OTHERS = [
+    "run", "stream", "foreign", "foreign_array", "while_loop", "iterate", "loop", "load",
+    "shard", "simulate", "Cache", "config", "Program", "error_bound", "finfo", "iinfo",
+]  # fmt: skip
+#: Of schedules, the arithmetic of orders works on anything that NumPy's does.
+PARTS = ("td.schedule", "td.simulator")
+
+
+def variants(example: str) -> Iterator[str]:
+    """The text of an example with one argument replaced."""
+    tree = ast.parse(example, mode="eval")
+    for node in ast.walk(tree):
+        function = ast.unparse(node.func) if isinstance(node, ast.Call) else ""
+        if not function.startswith("td.") or function.startswith(PARTS):
+            continue
+        if function.rpartition(".")[2] in OTHERS:
+            continue
+        assert isinstance(node, ast.Call)
+        for holder, field in [(node.args, k) for k in range(len(node.args))] + [
+            (keyword, "value") for keyword in node.keywords
+        ]:
+            for odd in ODD:
+                new = ast.parse(odd, mode="eval").body
+                if isinstance(holder, list):
+                    old, holder[field] = holder[field], new
+                else:
+                    old, holder.value = holder.value, new
+                yield ast.unparse(ast.fix_missing_locations(tree))
+                if isinstance(holder, list):
+                    holder[field] = old
+                else:
+                    holder.value = old
+
+
+def try_all(share: float) -> None:
+    names = reference_page.preamble()
+    names["np"], names["td"] = np, td
+    rng, wrong = random.Random(5), []
+    for row in reference_page.rows():
+        if any(s in row.example for s in ("with ", "isinstance", "issubclass")):
+            continue
+        for text in variants(row.example):
+            if rng.random() > share:
+                continue
+            try:
+                eval(compile(text, "odd.py", "eval"), names)
+            except td.TreadleError as error:
+                if "odd.py" not in str(error) and error.where is not None:
+                    wrong.append(f"{text}: not at the line: {error}")
+            except Exception as error:
+                at = traceback.extract_tb(error.__traceback__)[-1]
+                if at.filename not in ("odd.py", __file__) and not isinstance(
+                    error, AttributeError | np.ma.MaskError
+                ):
+                    wrong.append(f"{text}: {error!r} at {at.filename}:{at.lineno}")
+    assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_some() -> None:
+    try_all(0.04)
+
+
+@pytest.mark.long
+@pytest.mark.filterwarnings("ignore")
+def test_many() -> None:
+    try_all(0.5)
