@@ -296,7 +296,10 @@ def _pad_widths(
             "pad: widths are integers, not negative.", hint="To cut instead, slice: a[1:-1]."
         )
     if (pairs > int64.highest).any():
-        raise ShapeError(f"pad: pad_width {pad_width!r} does not fit in 64 bits.")
+        raise ShapeError(
+            f"pad: pad_width {pad_width!r} does not fit in 64 bits.",
+            hint="Widths count elements: n, (before, after), or one pair per axis.",
+        )
     return [(int(lo), int(hi)) for lo, hi in pairs]
 
 
