@@ -223,9 +223,7 @@ class LoopLocaliser:
     ) -> Blocks:
         """One window over `state`; `model`: another window, whose program is the same."""
         axes = self.axes(window.steps)
-        outer = [leaf for leaf in self.needed if leaf not in self.node.init]
-        others = [leaf for leaf in self.node.init if leaf in self.aligned_reads()]
-        sources = [*zip(state, self.node.init, strict=True), *((o, o) for o in (*outer, *others))]
+        sources = [*zip(state, self.node.init, strict=True), *((o, o) for o in self.outer())]
         if model is None:
             program, extents = self._program([s for s, _ in sources], params)
         else:
@@ -245,15 +243,16 @@ class LoopLocaliser:
         notes = [f"{window.steps} iterations per task"]
         return Blocks(self.node, program, buffers, results, axes, numbers, notes, extents)
 
-    def aligned_reads(self) -> set[Leaf]:
-        """The arrays outside of the loop that its body reads."""
-        return {
+    def outer(self) -> list[Leaf]:
+        """The arrays outside of the loop that its body reads, or that are its next state."""
+        used = {
             Leaf(r.node, r.component)
             for n in self.body
             if isinstance(n, Generate)
             for r in reads_of(n.elements)
-            if not self._is_inner(r.node)
         }
+        used.update(self.node.body)
+        return [leaf for leaf in self.needed if leaf in used or leaf not in self.node.init]
 
     def _buffer(self, leaf: Leaf, given: Input, axes: Sequence[Axis], aligned: bool) -> Buffer:
         if aligned:
@@ -274,8 +273,7 @@ class LoopLocaliser:
     ) -> tuple[BlockProgram, list[Expr]]:
         """The program of a window, and the extents that it has as numbers."""
         node, held = self.node, len(self.node.init)
-        outer = [leaf for leaf in self.needed if leaf not in node.init]
-        outer += [leaf for leaf in node.init if leaf in self.aligned_reads()]
+        outer = self.outer()
         inputs: list[Input] = []
         for k, leaf in enumerate(sources):
             ones = (False,) * len(leaf.shape)

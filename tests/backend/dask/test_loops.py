@@ -101,6 +101,14 @@ def shared(f: Any) -> Any:
     return results
 
 
+def test_the_next_state_is_an_array_from_outside() -> None:
+    def f(u: Any, n: Any) -> Any:
+        return td.iterate(n, lambda s: (td.stencil(smooth, s[1]), u), (u, u))
+
+    for n in (0, 1, 3):
+        check(f, matrix((37, 53)), n, chunks=CHUNKS[:3])
+
+
 #: Loops that a predicate ends, and branches.
 STEERED: dict[str, Any] = {
     "until it rests": until_it_rests,
