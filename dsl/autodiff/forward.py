@@ -34,7 +34,7 @@ from ..graph import (
     topological,
 )
 from ..libraries.base import LibraryOperation
-from .arguments import constant_leaf
+from .arguments import Substitution, constant_leaf
 from .expressions import Active, add, expr_jvp, resolved, shifted, zero
 from .loops import active_states, closed_loop, invariants, needed_states, state_like
 from .reverse import held, located, one_to_one, operand, own, pulled, refused
@@ -354,7 +354,8 @@ def _loop(f: Forward, node: ArrayLoop) -> None:
     inner = Forward({**{leaf: f.tangents[leaf] for leaf in fixed}, **inside}, outside)
     inner.run([node.body[k] for k in active])
     roots = [*node.inner_roots(), *(inner.of(node.body[k]) for k in active)]
-    f.replaced.update(inner.replaced)
+    if inner.replaced:  # in this body only: others may have the same nodes
+        roots = Substitution((), list(inner.replaced.items())).leaves(roots)
     many = len(node.state)
     predicate = None if node.predicate is None else roots.pop(many)
     made = closed_loop(

@@ -83,6 +83,10 @@ PROGRAMS = {
     "branch in a loop": lambda x: td.sum(
         td.loop(4, lambda k, u: td.cond(k % 2 == 0, u * u * x, td.sin(u)), x) * W
     ),
+    "nested in a branch": lambda x: td.sum(W * td.cos(td.cond(td.sum(x) > 1, nested(x), x))),
+    "branch on nested loops": lambda x: td.sum(
+        (lambda v: W * td.cond(td.sum(x) > 1, v * v, td.sin(v)))(nested(x))
+    ),
     "gradient of a gradient": lambda x: td.sum(
         W * td.grad(lambda y: td.sum(W * td.iterate(3, lambda u: td.sin(u) * y, y)))(x)
     ),
@@ -122,6 +126,8 @@ LOOPS = (
     "inner loops of changing length",
     "inner while loops",
     "branch in a loop",
+    "nested in a branch",
+    "branch on nested loops",
     "fixed point",
 )
 
