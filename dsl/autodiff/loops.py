@@ -47,6 +47,17 @@ def state_like(like: Leaf, name: str, where: Location | None) -> Input:
     return made.of_shape(like.shape)
 
 
+def states_like(states: Sequence[Input], name: str, where: Location | None) -> list[Input]:
+    """New states with the types and shapes of these; extents that are among them are their own."""
+    made = [state_like(s.leaf(), name, where) for s in states]
+    extents: dict[Expr, Expr] = {
+        s.leaf().at(): m.leaf().at() for s, m in zip(states, made, strict=True) if not s.shape
+    }
+    for m, s in zip(made, states, strict=True):
+        m.of_shape(tuple(extents.get(e, e) for e in s.shape))
+    return made
+
+
 def closed_loop(loop: ArrayLoop) -> ArrayLoop:
     ended = fresh_uid()
     for bound in loop.bound:
@@ -88,7 +99,7 @@ def counted(loop: ArrayLoop) -> tuple[ArrayLoop, Expr]:
         return loop, loop.count
     assert loop.predicate is not None
     where = loop.where
-    states = [state_like(i, "state", where) for i in loop.init]
+    states = states_like(loop.state, "state", where)
     iterations = Input("iterations", int64, (), kind="state", where=where)
     swap = [(s.leaf(), t.leaf()) for s, t in zip(loop.state, states, strict=True)]
     put = Substitution((), swap)
@@ -175,8 +186,9 @@ def _adds_to_zeros(node: Permute) -> bool:
 
 
 class _Adjoint:
-    """The adjoint of a loop's body: `new` are the next values of `incoming`, the cotangents of its
-    active states, and of `sums`, those of what the body uses and does not change."""
+    """The adjoint of a loop's body: `new` are the next values of `states`.  These are the extents
+    of the cotangents that change (those of the `extents`, numbers of states), `incoming`, the
+    cotangents of the active states, and `sums`, those of what the body uses and does not change."""
 
     def __init__(self, r: Reverse, node: ArrayLoop, loop: ArrayLoop, bars: Bars) -> None:
         where, label = node.where, adjoint(node)
@@ -185,12 +197,22 @@ class _Adjoint:
         self.active = active_states(r.moving, node, self.fixed, wanted)
         states = [loop.state[k].leaf() for k in self.active]
         inner = Reverse([loop.body[k] for k in self.active], [*states, *self.fixed], r.memory)
-        self.incoming = [state_like(loop.init[k], "cotangent", where) for k in self.active]
+        # A cotangent has the extents of the next state.
+        places = {s.leaf().at(): j for j, s in enumerate(loop.state) if not s.shape}
+        read = {e for k in self.active for e in loop.state[k].shape}
+        self.extents = sorted(j for e, j in places.items() if e in read)
+        many = len(self.extents)
+        moved = states_like(
+            [loop.state[k] for k in (*self.extents, *self.active)], "cotangent", where
+        )
+        self.incoming = moved[many:]
         self.sums = [state_like(leaf, "sum", where) for leaf in self.fixed]
         for k, g in zip(self.active, self.incoming, strict=True):
             inner.give(loop.body[k], own(g.leaf(), len(g.shape)))
         inner.run()
-        self.new = [inner.bar(s) or constant_leaf(0, s, label.operation) for s in states]
+        self.states = [*moved, *self.sums]
+        self.new = [loop.state[j].leaf() for j in self.extents]
+        self.new += [inner.bar(s) or constant_leaf(0, s, label.operation) for s in states]
         self.new += [
             _increased(total.leaf(), inner.parts.get(leaf, ()), label, where)
             for leaf, total in zip(self.fixed, self.sums, strict=True)
@@ -217,9 +239,14 @@ def _loop(r: Reverse, node: ArrayLoop, bars: Bars) -> None:
             f"{node.label} has no derivative: it needs the states, whose extents change.",
             "Keep the extents, and leave out elements by td.where.",
         )
-    starts = [bars[k] or constant_leaf(0, loop.init[k], str(adjoint(node))) for k in back.active]
+    starts = [bars[k] or constant_leaf(0, node.leaf(k), str(adjoint(node))) for k in back.active]
     starts += [constant_leaf(0, leaf, str(adjoint(node))) for leaf in back.fixed]
-    if r.memory is not None and back.kept:
+    if back.extents and r.memory is not None and back.kept != back.extents:
+        raise refused(
+            f"{node.label} has no derivative with memory=: extents of its state change.",
+            "Without memory=, the states that it needs are stored.",
+        )
+    if r.memory is not None and back.kept and not back.extents:
         storing, reversed_ = _checkpointed(r.memory, node, loop, n, back, starts)
     else:
         storing, reversed_ = _stored(node, loop, n, back, starts)
@@ -299,10 +326,10 @@ def _stored(
         stored = storing.leaf(len(loop.state) + j)
         swap[loop.state[k].leaf()] = _taken(stored, here, label, where)
     reversed_ = closed_loop(
-        ArrayLoop((*back.incoming, *back.sums), tuple(starts), tuple(back.at(swap)), None, n, step,
-                  label=label, where=where)
+        ArrayLoop(tuple(back.states), (*(storing.leaf(j) for j in back.extents), *starts),
+                  tuple(back.at(swap)), None, n, step, label=label, where=where)
     )  # fmt: skip
-    return storing.leaves[: len(loop.state)], reversed_.leaves
+    return storing.leaves[: len(loop.state)], reversed_.leaves[len(back.extents) :]
 
 
 def _not_negative(n: Expr) -> Expr:
@@ -351,7 +378,7 @@ def _checkpointed(
         index = Input("k", int64, (), kind="counter", where=where)
         begin = table.at(constant(PLACE), iteration)
         here = apply_primitive("add", [begin, index.leaf().at()])
-        now = [state_like(leaf, "state", where) for leaf in first]
+        now = states_like([loop.state[k] for k in states], "state", where)
         swap = {loop.state[k].leaf(): s.leaf() for k, s in zip(states, now, strict=True)}
         counter = Generate((), (here,), label=Label("k"), where=where).leaf()
         put = Substitution((), [*swap.items(), (loop.index.leaf(), counter)])  # type: ignore[union-attr]
@@ -373,7 +400,7 @@ def _checkpointed(
     room = _room(slots, loop, kept)
     empty = [_put(e, constant(0), loop.init[k], TRUE, node)
              for e, k in zip(room, kept, strict=True)]  # fmt: skip
-    states = [state_like(leaf, "state", where) for leaf in loop.init]
+    states = states_like(loop.state, "state", where)
     stores = [state_like(e, "stored", where) for e in empty]
     following = advanced(here, [s.leaf() for s in states], range(len(states)), str(node.label))
     more = stored([s.leaf() for s in stores], here, [following[k] for k in kept])
@@ -392,7 +419,7 @@ def _checkpointed(
                                     table.at(constant(STEPS), action)])  # fmt: skip
     swap = {loop.index.leaf(): Generate((), (place,), label=label, where=where).leaf()}
     swap.update((loop.state[k].leaf(), x) for k, x in zip(kept, following, strict=True))
-    sums = [*back.incoming, *back.sums]
+    sums = back.states
     now = apply_primitive("less", [table.at(constant(TARGET), action), constant(0)])
     outs = tuple(Output(s.shape, s.type) for s in sums)
     chosen = Branch(now, tuple(back.at(swap)), tuple(s.leaf() for s in sums), outs,

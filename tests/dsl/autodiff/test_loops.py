@@ -118,6 +118,45 @@ def test_program(name):
     assert_gradient(PROGRAMS[name], X)
 
 
+def cubes(v):
+    return td.sum(v * v * v)
+
+
+#: Loops whose states change their extents, and whose derivatives need none of these states.
+CHANGING = {
+    "growing": lambda x: cubes(td.loop(3, lambda k, s: td.concatenate([s, s[:1] * 2], axis=0), x)),
+    "shrinking": lambda x: cubes(td.loop(2, lambda k, s: s[1:] * 2, x)),
+    "two of which one is used": lambda x: cubes(
+        td.loop(
+            3,
+            lambda k, s: (s[0][1:], td.concatenate([s[1], s[0][:1]], axis=0)),
+            (x, x),
+        )[1]
+    ),
+    "counted by a predicate": lambda x: cubes(
+        td.while_loop(
+            lambda s: s.shape[0] < 9, lambda s: td.concatenate([s[::-1], s[:2]], axis=0), x
+        )
+    ),
+}
+
+
+@pytest.mark.parametrize("backend", ["reference", "native"])
+@pytest.mark.parametrize("name", CHANGING)
+def test_extents_that_change(name, backend):
+    f = CHANGING[name]
+    along = td.jit(lambda x: td.jvp(td.grad(f), (x,), (W,))[1], backend=backend)
+    again = td.jit(lambda x: td.grad(lambda y: td.sum(td.grad(f)(y) * W))(x), backend=backend)
+    step = 1e-5
+    exact = (td.run(td.grad(f)(X + step * W)) - td.run(td.grad(f)(X - step * W))) / (2 * step)
+    assert_gradient(f, X)
+    for second in (along, again):
+        np.testing.assert_allclose(second(X), exact, rtol=1e-6, atol=1e-6)
+    with td.config(check=True):
+        checked = td.jit(td.grad(f), backend=backend)(X)
+    np.testing.assert_array_equal(checked, td.jit(td.grad(f), backend=backend)(X))
+
+
 LOOPS = (
     "while",
     "scan",
