@@ -264,45 +264,49 @@ template <bool TA, bool TB> struct Unit {
 };
 #endif
 
-// Rounds the outputs, applies the epilogue, and stores 16 rows of a warp, PART columns at a time.
+// Rounds the outputs, applies the epilogue, and stores 16 rows of a warp, PART columns at a time.  What is outside of C
+// is computed at its end, so that no branch keeps loads of the epilogue from being in flight together.
 template <class Epilogue, class Value> __device__ __forceinline__ void store(const Arguments &g, const float (&acc)[OUTPUTS], u32 staged, int row, int col, int lane) {
     constexpr int UNITS = PART / 8; // of sixteen bytes in a row, permuted as below: no bank conflicts
     const int r = lane / 4, q = lane % 4;
     const bool whole = (u64)g.c % 16 == 0 && g.c_row % 8 == 0 && g.cols % 8 == 0;
 #pragma unroll
     for (int part = 0; part < COLS / PART; part++) {
-        __syncwarp();
+        u32 v[PART / 8][2];
 #pragma unroll
         for (int j = 0; j < PART / 8; j++)
 #pragma unroll
             for (int h = 0; h < 2; h++) {
                 const float *x = acc + 4 * (PART / 8 * part + j) + 2 * h;
-                u32 v = packed<ELEMENT>(x[0], x[1]);
+                v[j][h] = packed<ELEMENT>(x[0], x[1]);
                 if constexpr (!Epilogue::identity) {
-                    const int i = row + r + 8 * h, k = col + PART * part + 8 * j + 2 * q;
-                    if (i < g.rows) {
-                        Value low, high;
-                        low.bits = v, high.bits = v >> 16;
-                        if (k < g.cols) low = Epilogue::finish(low, i, k, g.extra);
-                        if (k + 1 < g.cols) high = Epilogue::finish(high, i, k + 1, g.extra);
-                        v = low.bits | (u32)high.bits << 16;
-                    }
+                    const int i = min(row + r + 8 * h, g.rows - 1), k = col + PART * part + 8 * j + 2 * q;
+                    Value low, high;
+                    low.bits = v[j][h], high.bits = v[j][h] >> 16;
+                    low = Epilogue::finish(low, i, min(k, g.cols - 1), g.extra);
+                    high = Epilogue::finish(high, i, min(k + 1, g.cols - 1), g.extra);
+                    v[j][h] = low.bits | (u32)high.bits << 16;
                 }
-                sts32(staged + (r + 8 * h) * 2 * PART + (j ^ (UNITS == 8 ? r : r / 2)) * 16 + q * 4, v);
             }
+        __syncwarp();
+#pragma unroll
+        for (int j = 0; j < PART / 8; j++)
+#pragma unroll
+            for (int h = 0; h < 2; h++)
+                sts32(staged + (r + 8 * h) * 2 * PART + (j ^ (UNITS == 8 ? r : r / 2)) * 16 + q * 4, v[j][h]);
         __syncwarp();
 #pragma unroll
         for (int i = 0; i < UNITS / 2; i++) {
             const int mine = 32 / UNITS * i + lane / UNITS, unit = lane % UNITS, at = col + PART * part + 8 * unit;
-            u32 v[4];
-            lds128(v, staged + mine * 2 * PART + (unit ^ (UNITS == 8 ? mine % 8 : mine / 2 % 4)) * 16);
+            u32 w[4];
+            lds128(w, staged + mine * 2 * PART + (unit ^ (UNITS == 8 ? mine % 8 : mine / 2 % 4)) * 16);
             if (row + mine < g.rows && at < g.cols) {
                 unsigned short *to = g.c + (row + mine) * g.c_row + at;
-                if (whole) stg128(to, v);
+                if (whole) stg128(to, w);
                 else {
 #pragma unroll
                     for (int e = 0; e < 8; e++)
-                        if (at + e < g.cols) stg16(to + e, v[e / 2] >> 16 * (e % 2));
+                        if (at + e < g.cols) stg16(to + e, w[e / 2] >> 16 * (e % 2));
                 }
             }
         }

@@ -273,6 +273,7 @@ __device__ __forceinline__ void write_back(const Arguments &g, const Target &d, 
 #pragma unroll
     for (int h = 0; h < 2; h++) {
         int *line = corner + 8 * h * g.c_row;
+        if (r0 + 8 * h >= rows) continue;
 #pragma unroll
         for (int j0 = 0; j0 < 16; j0 += 4) {
             int old[8]; // a batch of loads in flight
@@ -280,20 +281,25 @@ __device__ __forceinline__ void write_back(const Arguments &g, const Target &d, 
             for (int i = 0; i < 8; i++) {
                 const int across = 8 * (j0 + i / 2) + i % 2;
                 old[i] = 0;
-                if (read && r0 + 8 * h < rows && c0 + across < cols) ldcg(old[i], line + across);
+                if (read && c0 + across < cols) ldcg(old[i], line + across);
+            }
+            int v[8];
+#pragma unroll
+            for (int i = 0; i < 8; i++) {
+                v[i] = times(f, acc[4 * (j0 + i / 2) + 2 * h + i % 2]);
+                if (read) v[i] = plus(v[i], times(share, old[i]));
+            }
+            if (!Epilogue::identity && fin) { // beyond C at its end: without branches, loads are in flight together
+#pragma unroll
+                for (int i = 0; i < 8; i++)
+                    v[i] = Epilogue::finish(v[i], d.row * g.qm + r0 + 8 * h, d.col * g.qn + min(c0 + 8 * (j0 + i / 2) + i % 2, cols - 1), g.extra);
             }
 #pragma unroll
             for (int i = 0; i < 8; i++) {
                 const int across = 8 * (j0 + i / 2) + i % 2;
-                if (r0 + 8 * h < rows && c0 + across < cols) {
-                    int v = times(f, acc[4 * (j0 + i / 2) + 2 * h + i % 2]);
-                    if (MODE == ATOMIC) red(line + across, v);
-                    else {
-                        if (read) v = plus(v, times(share, old[i]));
-                        if (!Epilogue::identity)
-                            if (fin) v = Epilogue::finish(v, d.row * g.qm + r0 + 8 * h, d.col * g.qn + c0 + across, g.extra);
-                        stg(line + across, v);
-                    }
+                if (c0 + across < cols) {
+                    if (MODE == ATOMIC) red(line + across, v[i]);
+                    else stg(line + across, v[i]);
                 }
             }
         }

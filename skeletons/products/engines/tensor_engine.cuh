@@ -126,17 +126,22 @@ __device__ __forceinline__ void write_back(const Arguments &g, const Target &d, 
                     }
                 }
             }
+            float made[8][2];
+#pragma unroll
+            for (int i = 0; i < 16; i++) {
+                float &v = made[i / 2][i % 2];
+                v = f * acc[4 * (j0 + i / 2) + 2 * h + i % 2];
+                if (read) v += share * old[i];
+            }
+            if (!Epilogue::identity && fin) { // beyond C at its end: without branches, loads are in flight together
+#pragma unroll
+                for (int i = 0; i < 16; i++)
+                    made[i / 2][i % 2] = Epilogue::finish(made[i / 2][i % 2], d.row * g.qm + r0 + 8 * h, d.col * g.qn + min(c0 + 8 * (j0 + i / 2) + i % 2, cols - 1), g.extra);
+            }
 #pragma unroll
             for (int i = 0; i < 16; i += 2) {
                 const int j = j0 + i / 2;
-                float v[2];
-#pragma unroll
-                for (int e = 0; e < 2; e++) {
-                    v[e] = f * acc[4 * j + 2 * h + e];
-                    if (read) v[e] += share * old[i + e];
-                    if (!Epilogue::identity)
-                        if (fin && c0 + 8 * j + e < cols) v[e] = Epilogue::finish(v[e], d.row * g.qm + r0 + 8 * h, d.col * g.qn + c0 + 8 * j + e, g.extra);
-                }
+                const float (&v)[2] = made[i / 2];
                 if (pairs && c0 + 8 * j + 1 < cols) {
                     if (add) red64(line + 8 * j, v);
                     else stg64(line + 8 * j, v);
