@@ -44,7 +44,7 @@ from treadle.backend.cuda.products.form import (
     shared_memory,
 )
 from treadle.backend.cuda.products.halves import PortableArguments
-from treadle.backend.cuda.products.launching import Matrix
+from treadle.backend.cuda.products.launching import Fused, Matrix
 from treadle.backend.cuda.products.ways import Measured, predicted
 from treadle.skeletons.products import STANDARD, STRASSEN
 from treadle.skeletons.products.measured import MEASURED
@@ -122,6 +122,33 @@ def test_every_half(name: str, layout: int) -> None:
     shapes = ((1, 1, 1), (7, 130, 9), (129, 257, 65), (128, 96, 256), (513, 1, 127), (64, 32, 700))
     for seed, shape in enumerate(shapes):
         _check(name, shape, (layout,), seed)
+
+
+#: An epilogue that changes the bits of outputs by those of an element of a row and of a column.
+BITS = """struct float16 { unsigned short bits; };
+struct Epilogue {
+    static constexpr bool identity = false;
+    __device__ static __forceinline__ float16 finish(float16 x, int i, int j, const u64 *extra) {
+        const int down = tile::__ldg((const int *)extra[0] + i), across = tile::__ldg((const int *)extra[1] + j);
+        return {(unsigned short)(x.bits ^ down ^ across)};
+    }
+};
+"""  # noqa: E501
+
+
+@emulated
+@pytest.mark.parametrize("shape", [(140, 30, 270), (5, 64, 1)])
+def test_an_epilogue_of_halves_reads_only_what_exists(shape: tuple[int, int, int]) -> None:
+    engine, (m, k, n), rng = Emulated(), shape, np.random.default_rng(1)
+    put, _, matrix = engine.place
+    a, b = (put(rng.integers(-3, 4, s).astype(np.float16)) for s in ((m, k), (k, -(-n // 8) * 8)))
+    down, across = (put(rng.integers(0, 2**15, s, np.int32)) for s in (m, n))
+    out = put(np.zeros((m, n), np.float16))
+    fused = Fused(BITS, [x.ctypes.data for x in (down, across)])
+    form = "Float16SquarePortable"
+    engine.standard(matrix(out), matrix(a), matrix(b[:, :n]), "owner", form, fused)
+    want = (a.astype(np.float64) @ b[:, :n].astype(np.float64)).astype(np.float16)
+    assert np.array_equal(out.view(np.uint16), want.view(np.uint16) ^ down[:, None] ^ across)
 
 
 @emulated
