@@ -366,7 +366,7 @@ _define("nextafter", 2, _real_float, np.nextafter, cost=6)
 _define("floor", 1, _ordered, np.floor)
 _define("ceil", 1, _ordered, np.ceil)
 _define("trunc", 1, _ordered, np.trunc)
-_define("rint", 1, _ordered, _rint)
+_define("rint", 1, _same, _rint)
 
 _define("isnan", 1, _classify, np.isnan)
 _define("isinf", 1, _classify, np.isinf)

@@ -50,6 +50,11 @@ def conjugate(z: Value) -> Value:
 
 
 @rule("complex")
+def rint(z: Value) -> Value:
+    return _number(z.real.rint(), z.imag.rint())
+
+
+@rule("complex")
 def multiply(z: Value, w: Value) -> Value:
     return _number(z.real * w.real - z.imag * w.imag, z.real * w.imag + z.imag * w.real)
 

@@ -218,6 +218,14 @@ def test_sign_of_zero_and_rounding_to_even(run):
     same_bits(roots, np.array([0.0, -0.0], "f4"))
 
 
+@pytest.mark.parametrize("kind", COMPLEXES)
+def test_complex_numbers_are_rounded_by_parts(run, kind):
+    a = np.array([1.5 - 2.5j, -0.3 + 0.5j, complex(np.nan, 7.6), complex(-np.inf, 1.25)], kind)
+    for decimals in (0, 1, -1):
+        np.testing.assert_allclose(run(td.round(a, decimals)), np.round(a, decimals), rtol=1e-6)
+    same_bits(run(td.rint(a)), np.rint(a))
+
+
 @pytest.mark.parametrize("kind", ("float16", "float32", "float64"))
 def test_erf(check, kind):
     a = arguments("erf", kind, -4, 4)

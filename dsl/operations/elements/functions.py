@@ -442,7 +442,8 @@ trunc = documented_unary(
 )
 rint = documented_unary(
     "rint",
-    "The nearest whole number, in the type of x; the even one if there are two.",
+    "The nearest whole number, in the type of x; the even one if there are two.  Both parts of a "
+    "complex number are rounded.",
     "td.rint(np.array([0.5, 1.5, 2.7]))",
     "Array([0., 2., 3.])",
 )
@@ -688,7 +689,8 @@ def complex_(re: ArrayLike, im: ArrayLike) -> Value:
 
 @leading
 def round(x: ArrayLike, decimals: int = 0) -> Value:
-    """Round half to even, to `decimals` decimal places (a Python int).
+    """Round half to even, to `decimals` decimal places (a Python int); of a complex number both
+    parts.
 
     Parameters
         decimals: a Python int, the number of decimal places; default 0.
@@ -707,8 +709,10 @@ def round(x: ArrayLike, decimals: int = 0) -> Value:
         return rint(x)
     scale = 10.0 ** (decimals if decimals > 0 else -decimals)
 
-    def build(values: list[Expr]) -> Expr:
-        v = as_strong(values[0])
+    def rounded(v: Expr) -> Expr:
+        if v.type.is_complex:
+            parts = [rounded(apply_primitive(part, [v])) for part in ("real", "imag")]
+            return apply_primitive("complex", parts)
         if not v.type.is_inexact:
             if decimals > 0:
                 return v
@@ -723,7 +727,7 @@ def round(x: ArrayLike, decimals: int = 0) -> Value:
         moved = apply_primitive("rint", [apply_primitive(first, [v, factor])])
         return apply_primitive(second, [moved, factor])
 
-    return lifted(build, "round", (x,))
+    return lifted(lambda values: rounded(as_strong(values[0])), "round", (x,))
 
 
 around = round
