@@ -606,11 +606,9 @@ class Localiser:
             if way.kind == "near"
         }
         for a, (e, way, offset) in enumerate(zip(read.args, key[1], offsets, strict=True)):
-            if way.kind == "near":
-                args.append(e)
-            elif way.kind == "offset":
-                place = scope.axes.index(way.axis)
-                args.append(at.add(Index(place), offset - self._least(key, a)))
+            if way.kind in ("near", "offset"):  # n - 1 - (n - 1 - i) is i, whatever n
+                first = 0 if way.kind == "near" else self._least(key, a)
+                args.append(at.add(Index(scope.axes.index(way.axis)), offset - first))
             elif way.kind == "image":
                 args.append(at.subtract(memo[e], self.lows[key, a]))
             else:
