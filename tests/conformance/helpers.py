@@ -202,6 +202,8 @@ def _on_several(count: int):
             given["devices"] = given.get("devices") or tuple(range(count))
         before(**given)
 
+    # Errors name the innermost line that is not of treadle's files.
+    made.__code__ = made.__code__.replace(co_filename=before.__code__.co_filename)
     Program.__init__ = made
     try:
         yield

@@ -13,6 +13,7 @@ from .helpers import (
     INTEGERS,
     NUMBERS,
     assert_same,
+    devices,
     dt,
     generator,
     same_bits,
@@ -312,6 +313,8 @@ def test_deterministic_products_have_the_same_bits_in_every_layout(backend, shap
             for right in (columns, reversed_rows):
                 label = f"{algorithm}, {left.__name__}, {right.__name__}"
                 same_bits(to_host(made(left(a), right(b))), to_host(want), label)
+        if devices() is not None:
+            continue  # checked programs run on one GPU, where another kernel may compute a product
         with td.config(check=True):
             same_bits(to_host(made(a, columns(b))), to_host(want), f"{algorithm}, checked")
 
