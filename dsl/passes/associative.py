@@ -19,7 +19,7 @@ from ..analysis.combines import argument_of, is_commutative
 from ..expr import Const, Expr, Index, Loop, Proj, Var, constant, substitute
 from ..graph import Check, Combine, Fold, FoldSeg, Generate, Label, Leaf, Node, Scan
 from ..graphs.rebuild import rewrite_graph
-from ..operations.indexing.row_major import delinear, greatest, minus, plus, product, times
+from ..operations.indexing.row_major import delinear, minus, plus, product, times
 from ..scalar import apply_primitive
 from ..simplify import cast
 from ..types import float64, int64
@@ -110,10 +110,14 @@ def _differs(combine: Combine, x: Sequence[Expr], y: Sequence[Expr], z: Sequence
             continue
         unit = float(ml_dtypes.finfo(a.type.numpy).eps)  # type: ignore[no-untyped-call]
         allowed = SLACK * math.sqrt(unit)
-        most = times(Const(allowed, float64), functools.reduce(greatest, sizes))
+        most = times(Const(allowed, float64), functools.reduce(_larger, sizes))
         distance = _size(apply_primitive("subtract", [a, b]))
         tests.append(apply_primitive("less", [most, distance]))
     return functools.reduce(lambda p, q: apply_primitive("logical_or", [p, q]), tests)
+
+
+def _larger(a: Expr, b: Expr) -> Expr:
+    return apply_primitive("maximum", [a, b])
 
 
 def _size(e: Expr) -> Expr:

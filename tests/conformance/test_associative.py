@@ -48,6 +48,11 @@ WRONG = {
 }
 
 RIGHT = {
+    "a component that is a number": lambda a: td.scanl1(after, td.zip(a + 0.5, td.fill(3000, 0.0))),
+    "numbers only": lambda a: td.fold1(after, td.zip(td.fill(9, 0.3), td.fill(9, 0.7))),
+    "second derivative of products": lambda a: td.grad(
+        lambda x: td.sum(td.jvp(lambda y: td.sum(td.cos(td.cumprod(y))), (x,), (a[:6],))[1])
+    )(a[:6]),
     "a built-in function": lambda a: td.cumsum(a * 1e300),
     "pairs with flags": lambda a: td.unzip(td.scanl1(restart, td.zip(a, a < 0.1)))[0],
     "affine functions": lambda a: td.unzip(td.scanl1(after, td.zip(a, a)))[1],
