@@ -212,9 +212,9 @@ class Planner:
                 self._same(made, leaf)
             return
         try:
-            if any(c.reads for c in node.checks):
-                raise NoRule("what it checks depends on what arrays hold")
             try:
+                if any(c.reads for c in node.checks):
+                    raise NoRule("what it checks depends on what arrays hold")
                 if isinstance(node, Generate):
                     self._generate(node)
                 elif isinstance(node, Fold):

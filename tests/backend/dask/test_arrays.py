@@ -99,6 +99,10 @@ PROGRAMS: dict[str, Callable[..., Any]] = {
     "a function beyond the edges of two buffers": lambda a: both(
         td.stencil(cross, a, boundary=td.function(position))
     ),
+    "segments": lambda a: (
+        td.fold_seg(lambda x, y: x + y, 0.0, a[0, :7], np.array([3, 0, 4])),
+        td.scanl1_seg(td.maximum, a.T[:, :6], td.cast(a[0, :3] * 0 + 2, td.int32)),
+    ),
     "maximum of a stencil": lambda a: td.max(td.stencil(cross, a, boundary=td.clamp)),
     **{f"cross {name}": lambda a, b=b: td.stencil(cross, a, boundary=b)
        for name, b in BOUNDARIES.items()},
@@ -240,6 +244,15 @@ def test_different_parts_of_an_array_have_different_keys() -> None:
     first, second = td.jit(lambda a: a[:3])(given), td.jit(lambda a: a[2:5])(given)
     assert first.name != second.name
     assert (first - second).compute().tolist() == [-2, -2, -2]
+
+
+def test_segment_lengths_are_checked_in_their_task() -> None:
+    def f(a: Any, lengths: Any) -> Any:
+        return td.fold_seg(lambda x, y: x + y, 0.0, a, lengths)
+
+    lazy = td.jit(f)(da.ones(9, chunks=4), da.from_array(np.array([3, 5]), chunks=1))
+    with pytest.raises(td.ShapeError, match="the segment lengths sum to 8"):
+        lazy.compute(scheduler="synchronous")
 
 
 def test_unknown_extents_are_refused() -> None:
