@@ -8,15 +8,14 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
-from itertools import product
+from itertools import islice, product, repeat
 from math import prod
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from .buffers import ALL, Block, Piece
+from .buffers import ALL, Block, Cut, Piece
 from .domain import Axis, Numbers, edges
 from .localise import Blocks, Buffer
 
@@ -66,53 +65,71 @@ class _Lookup:
                 self.steps[k] = step
             step *= shape[k]
 
-    def at(self, place: Sequence[int]) -> Any:
-        number = 0
-        for k, step in zip(place, self.steps, strict=False):
-            number += k * step
-        return self.values[number]
+    def row(self, row: Sequence[int]) -> Iterator[Any]:
+        """The values along the last dimension, at this place along the others; one that is the
+        same for all is repeated without end."""
+        first = sum(k * step for k, step in zip(row, self.steps, strict=False))
+        if len(self.steps) > len(row) and self.steps[-1]:
+            return islice(self.values, first, None)
+        return repeat(self.values[first])
 
 
-@dataclass(frozen=True)
-class Task:
-    """A block: its place in the grid, its numbers, and for each buffer the chunks it is made of."""
+class Task(NamedTuple):
+    """A block: its place in the grid, its numbers, and for each buffer the indices, along each
+    axis, of the chunks that it is made of."""
 
     place: tuple[int, ...]
     block: Block
-    chunks: tuple[tuple[tuple[int, ...], ...], ...]
+    along: tuple[tuple[Sequence[int], ...], ...]
+
+    @property
+    def chunks(self) -> tuple[tuple[tuple[int, ...], ...], ...]:
+        """The chunks of each buffer, in row-major order."""
+        return tuple(tuple(product(*axes)) for axes in self.along)
 
 
 def tasks(blocks: Blocks, chunks: Sequence[Sequence[Sequence[int]]]) -> Iterator[Task]:
-    """The tasks of all blocks; `chunks`: those of the array of each buffer."""
+    """The tasks of all blocks; `chunks`: those of the array of each buffer.
+
+    Goes along rows of the grid: what is the same for a row is found once for it.
+    """
     grid = blocks.grid
     lookups = [_buffer_lookups(b, c) for b, c in zip(blocks.buffers, chunks, strict=True)]
     numbers = [_number(n) for n in blocks.numbers]
     kept = [_kept(r.axes, r.added) for r in blocks.results]
     flat = [None if b.flat is None else _Lookup(b.flat, slice) for b in blocks.buffers]
     some_flat = any(flat)
-    shared: dict[Any, Any] = {}
-    for place in product(*map(range, grid)):
-        cuts: list[Any] = []
-        used: list[Any] = []
-        for axes in lookups:
-            if isinstance(axes, int):
-                cuts.append(((ALL,) * axes,))
-                used.append(tuple((k,) for k in range(axes)))
-                continue
-            found = [axis.at(place) for axis in axes]
-            used.append(tuple(product(*[f[0] for f in found])))
-            if all(f[2] for f in found):
-                cuts.append(None)
-            else:
-                cut = tuple([f[1] for f in found])
-                cuts.append(shared.setdefault(cut, cut))
-        block = Block(
-            tuple(cuts),
-            tuple([n if type(n) is not _Lookup else n.at(place) for n in numbers]),
-            tuple([k if type(k) is not _Lookup else k.at(place) for k in kept]),
-            tuple([None if f is None else f.at(place) for f in flat]) if some_flat else (),
+    for row in product(*map(range, grid[:-1])):
+        places = product(*zip(row, strict=True), *map(range, grid[-1:]))
+        of_buffers = _together([_row_of_buffer(axes, row) for axes in lookups])
+        others = (_together([_row(v, row) for v in some])
+                  for some in (numbers, kept, flat if some_flat else ()))  # fmt: skip
+        for place, buffers, *rest in zip(places, of_buffers, *others, strict=False):
+            cuts, along = zip(*buffers, strict=True) if buffers else ((), ())
+            yield Task(place, Block(cuts, *rest), along)
+
+
+def _together(rows: Sequence[Iterator[Any]]) -> Iterator[tuple[Any, ...]]:
+    return zip(*rows, strict=False) if rows else repeat(())
+
+
+def _row(value: Any, row: Sequence[int]) -> Iterator[Any]:
+    return value.row(row) if type(value) is _Lookup else repeat(value)
+
+
+def _row_of_buffer(
+    axes: list[_Lookup] | int, row: Sequence[int]
+) -> Iterator[tuple[Cut, tuple[Sequence[int], ...]]]:
+    """How a buffer is put together, and of which chunks along each axis, along a row."""
+    if isinstance(axes, int):
+        return repeat((((ALL,) * axes,), (range(axes),)))
+    return (
+        (None if all(whole) else pieces, along)
+        for along, pieces, whole in (
+            zip(*found, strict=True) if found else ((), (), ())
+            for found in _together([axis.row(row) for axis in axes])
         )
-        yield Task(place, block, tuple(used))
+    )
 
 
 def _buffer_lookups(buffer: Buffer, chunks: Sequence[Sequence[int]]) -> list[_Lookup] | int:
@@ -123,13 +140,16 @@ def _buffer_lookups(buffer: Buffer, chunks: Sequence[Sequence[int]]) -> list[_Lo
     for low, high, periodic, sizes in zip(
         buffer.low, buffer.high, buffer.periodic, chunks, strict=True
     ):
-        ends = edges(sizes)
-        made.append(_Lookup([low, high], partial(_parts, ends, periodic)))
+        made.append(_Lookup([low, high], partial(_parts, edges(sizes), periodic, {})))
     return made
 
 
-def _parts(ends: Sequence[int], periodic: bool, low: int, high: int) -> Parts:
-    return parts(low, high, ends, periodic)
+def _parts(
+    ends: Sequence[int], periodic: bool, known: dict[Any, Any], low: int, high: int
+) -> Parts:
+    """The same, with equal pieces as one object."""
+    found, pieces, whole = parts(low, high, ends, periodic)
+    return found, known.setdefault(pieces, pieces), whole
 
 
 def _number(value: Any) -> Any:
@@ -167,7 +187,7 @@ def _kept(axes: Sequence[Axis | None], added: int) -> Any:
 def key_of(axes: Sequence[Axis | None], place: Sequence[int]) -> tuple[int, ...]:
     """The index of the chunk of a result that a block computes."""
     return tuple(
-        place[a.dimension] if a is not None and a.dimension is not None else 0 for a in axes
+        [place[a.dimension] if a is not None and a.dimension is not None else 0 for a in axes]
     )
 
 

@@ -8,7 +8,6 @@ import operator
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from itertools import product
 from math import prod
 from typing import Any
@@ -138,17 +137,18 @@ def _layers(stage: Stage, plan: Plan, held: Any, name: str) -> list[da.Array]:
     chosen: list[dict[Any, Any]] = [{} for _ in blocks.results]
     for task in tasks(blocks, [chunks_of(s) for s in sources]):
         keys: list[Any] = []
-        for k, (source, used, table) in enumerate(zip(names, task.chunks, tables, strict=True)):
+        for k, (source, used, table) in enumerate(zip(names, task.along, tables, strict=True)):
             if table is None and strips is not None:
-                block, own_keys = strips.cut(task.block, k, source, used, sources[k].chunks)
+                chunks = tuple(product(*used))
+                block, own_keys = strips.cut(task.block, k, source, chunks, sources[k].chunks)
                 keys += own_keys
-                task = replace(task, block=block)
+                task = task._replace(block=block)
                 continue
             if table is None:
-                keys += [(source, *chunk) for chunk in used]
+                keys += product((source,), *used)
                 continue
             starts = edges(plan.chunks[blocks.buffers[k].leaf][0])
-            for (number,), begin in zip(used, starts, strict=False):
+            for number, begin in zip(*used, starts, strict=False):
                 part = (f"{layer}-part", k, *task.place, number)
                 where = (*task.place, number, begin)
                 graph[part] = (part_of, (source, number), (table.name, 0, 0, 0), *where)
