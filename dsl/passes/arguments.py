@@ -1,6 +1,7 @@
-"""single_pass_arguments: argmin and argmax read their array once.
+"""single_pass_arguments: argmin and argmax read their array once, and extremes with their places.
 
     m = fold(max, x);  fold(min, where(x == m, i, ∞))   →   fold(best of (value, index), (x, i))
+    m = fold(max, x);  fold(best of (value, index), (x, i))   →   the second, whose value m is
 
 A GPU folds the pairs; a CPU makes two passes over each block while the block is in cache.
 """
@@ -9,10 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..analysis.combines import argument_combine
+from ..analysis.combines import argument_combine, argument_of, ways
+from ..analysis.regions import places
 from ..expr import Apply, Read, walk
-from ..graph import Fold, Leaf, Node, result_variables
-from ..graphs.rebuild import rewrite_graph
+from ..graph import Fold, Leaf, Node, result_variables, topological
+from ..graphs.rebuild import Rebuilder, rewrite_graph
 from .base import Context
 
 _BETTER = {"minimum": "less", "maximum": "greater"}
@@ -30,7 +32,42 @@ def single_pass_arguments(roots: Sequence[Leaf], context: Context) -> list[Leaf]
         context.notes.append(f"{node.label}: the value and its index in one pass")
         return made
 
-    return rewrite_graph(roots, change)
+    return _with_places(rewrite_graph(roots, change), context)
+
+
+def _with_places(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
+    """Extremes that are folded once more with their places, as for a gradient, are of that fold."""
+    folds = [node for node in topological(roots) if isinstance(node, Fold)]
+    pairs = {_extreme(f, better): f for f in folds if (better := argument_of(f.combine))}
+    found = {f: pair for f in folds if (pair := pairs.get(_extreme(f, _better(f)))) and f != pair}
+    if not found:
+        return list(roots)
+    where = places(roots)
+    joined: dict[Node, Fold] = {}
+    for f, pair in found.items():
+        if where[f] == where[pair] and set(pair.inputs()) <= set(f.inputs()):
+            context.notes.append(f"{f.label}: the value and its index in one pass")
+            joined[f] = joined[pair] = pair.with_(
+                label=f.label, where=f.where, checks=(*f.checks, *pair.checks)
+            )
+    builder = Rebuilder()
+    for node in topological(roots):
+        made = builder.node(joined.get(node, node))
+        if made is not node:
+            builder.nodes[node] = made
+    return [builder.leaf(r) for r in roots]
+
+
+def _extreme(node: Fold, better: str | None) -> object:
+    """What a fold that stores the extreme of its first component has in common with others."""
+    if better is None or node.epilogue != node.results:
+        return node
+    init = None if node.init is None else node.init[0]
+    return node.outer, node.inner, node.elements[0], better, init
+
+
+def _better(node: Fold) -> str | None:
+    return _BETTER.get(ways(node.combine)[0]) if len(node.elements) == 1 else None
 
 
 def _single_pass(node: Node) -> Fold | None:
@@ -44,8 +81,7 @@ def _single_pass(node: Node) -> Fold | None:
         extreme = e.node if isinstance(e, Read) else None
         if not isinstance(extreme, Fold) or extreme.label.operation != node.label.operation:
             continue
-        best = extreme.combine.results[0]
-        better = _BETTER.get(best.op.name) if isinstance(best, Apply) else None
+        better = _better(extreme)
         same = (extreme.outer, extreme.inner) == (node.outer, node.inner)
         if better is None or not same or extreme.epilogue != extreme.results:
             return None

@@ -529,3 +529,25 @@ def test_windows_that_are_not_short_remain_folds():
     made = td.jit(program).lower(a)
     assert any(isinstance(n, Fold) for n in topological(made.roots))
     np.testing.assert_array_equal(td.jit(program)(a), a.reshape(3, 16, 5, 16).sum((1, 3)))
+
+
+@pytest.mark.parametrize("initial", [None, 0.0, 9.0])
+def test_an_extreme_and_its_place_are_one_fold(initial):
+    """The gradient of a maximum needs its place: both are of one fold of pairs."""
+
+    def loss(x):
+        rows = td.max(x, axis=1) if initial is None else td.fold(td.maximum, initial, x)
+        return td.sum(rows**2)
+
+    x = np.random.default_rng(0).standard_normal((5, 70))
+    x[1, 20] = x[1, 60] = 4.0
+    both = td.jit(td.value_and_grad(loss), backend="native")
+    folds = [k for k in topological(both.lower(x).roots) if isinstance(k, Fold)]
+    assert sorted(len(f.elements) for f in folds) == [1, 2]
+    value, gradient = both(x)
+    best = x.max(1) if initial is None else np.maximum(x.max(1), initial)
+    wanted = np.zeros_like(x)
+    for row, at in enumerate(x.argmax(1)):
+        wanted[row, at] = 2 * best[row] * (best[row] == x[row, at])
+    np.testing.assert_allclose(value, (best**2).sum(), rtol=1e-14)
+    np.testing.assert_array_equal(gradient, wanted)
