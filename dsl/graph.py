@@ -365,6 +365,13 @@ class Permute(Node):
         return self.defaults
 
 
+class Sequential(Permute):
+    """A scatter whose sources are visited in order, by one thread: what they read of the defaults
+    are the elements as the sources before have left them.  The domain has one axis."""
+
+    __slots__ = ()  # its fields are those of a Permute
+
+
 class Matmul(Node):
     """Matrix product: `left` over Index(batch…, i, k), `right` over Index(batch…, k, j).
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 
 from ..expr import TRUE, Apply, Const, Expr, Index, Read, Var, rewrite, substitute, walk
-from ..graph import ArrayLoop, Branch, Input, Leaf, Node, Permute, known, topological
+from ..graph import ArrayLoop, Branch, Input, Leaf, Node, Permute, Sequential, known, topological
 from ..scalar import apply_primitive
 from ..types import int64
 from .polynomial import Polynomial, affine_forms, polynomial, variables
@@ -152,6 +152,8 @@ def is_separate(node: Permute, leaf: Leaf, split: bool = False) -> bool:
     is written, which is after all are read."""
     own = (*node.domain, node.valid, *node.target)
     own += () if node.combine is None else node.combine.results
+    if isinstance(node, Sequential):
+        return not any(_of(e, leaf) for e in walk(node.domain))
     if any(_of(e, leaf) for e in walk(own)):
         return False
     if len(node.values) == 1 and all(known(n) == 1 for n in node.domain):

@@ -31,6 +31,7 @@ from .pin import pin_order
 from .recognise import recognise_histogram, recognise_matmul
 from .recurrence import recognise_recurrence
 from .separable import recognise_separable
+from .sequences import recognise_sequence
 from .short_axes import unroll_short
 from .short_folds import fold_windows
 from .store_first import store_first
@@ -63,6 +64,7 @@ PASSES: tuple[tuple[str, Pass], ...] = (
     ("recognise_neighbours", recognise_neighbours),  # u[(i − 1) mod n] is one; u[i] read once
     ("drop_unread", drop_unread),  # components read only in registers
     ("store_first", store_first),  # a = update(a, k, f(a)): f(a), then in place
+    ("recognise_sequence", recognise_sequence),  # loops that write one element
     ("guard_reads", guard_reads),  # where(p, a[i - 1], x) reads only where p
     ("pin_order", pin_order),  # deterministic=True where it has an effect
 )

@@ -94,7 +94,7 @@ class _Walk:
     def __init__(self, loop: ArrayLoop) -> None:
         self.loop = loop
         self.nodes = [n for n in topological(loop.body) if not isinstance(n, Input)]
-        self.depends = _dependent(self.nodes, set(loop.bound))
+        self.depends = dependent(self.nodes, set(loop.bound))
         numbers = range(len(loop.state))
         self.collected = {k: self._collect(k) for k in numbers if self._is_collected(k)}
         self.carried = [k for k in numbers if k not in self.collected]
@@ -133,7 +133,7 @@ class _Walk:
         for node in self.nodes:
             full = not any(self._same(n, self.loop.count) for n in node.iteration_space())
             reads = (*node.inputs(), *node.inside())
-            if any(leaf.node in found for leaf in reads) or (full and _is_unsafe(node)):
+            if any(leaf.node in found for leaf in reads) or (full and is_unsafe(node)):
                 found.add(node)
         return found
 
@@ -284,12 +284,12 @@ def _drop(target: tuple[Expr, ...], axis: int) -> tuple[Expr, ...]:
     return (*target[:axis], *target[axis + 1 :])
 
 
-def _is_unsafe(node: Node) -> bool:
+def is_unsafe(node: Node) -> bool:
     """Whether computing a node may read outside an array, never end, or call a foreign function."""
     if isinstance(node, ArrayLoop | Branch):
         inner = topological(node.inside())
         endless = isinstance(node, ArrayLoop) and node.count is None
-        return endless or any(map(_is_unsafe, inner))
+        return endless or any(map(is_unsafe, inner))
     space = node.iteration_space()
     return any(
         isinstance(e, While | Foreign) or (isinstance(e, Read) and may_be_outside(e, space))
@@ -297,7 +297,7 @@ def _is_unsafe(node: Node) -> bool:
     )
 
 
-def _dependent(nodes: Sequence[Node], bound: set[Input]) -> set[Node]:
+def dependent(nodes: Sequence[Node], bound: set[Input]) -> set[Node]:
     """The nodes whose values change from iteration to iteration."""
     found: set[Node] = set(bound)
     for node in nodes:

@@ -17,6 +17,7 @@ from treadle.dsl.graph import (
     Permute,
     Recurrence,
     Scan,
+    Sequential,
 )
 from treadle.dsl.schedule import of_operation
 
@@ -49,6 +50,7 @@ def _for_cpu() -> dict[type[Node], Lowering]:
         Scan: scan.lower_scan,
         Recurrence: recurrence.lower_on_cpu,
         Permute: permute.lower_permute,
+        Sequential: permute.lower_sequential,
         Matmul: matmul.lower_matmul,
         Library: lanes.lower_linalg,
     }

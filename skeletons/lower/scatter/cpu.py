@@ -39,7 +39,7 @@ from treadle.dsl.expr import (
     primitive,
     walk,
 )
-from treadle.dsl.graph import Combine, Permute
+from treadle.dsl.graph import Combine, Permute, Sequential
 from treadle.dsl.passes.recognise import counts_in_bytes, is_count
 from treadle.dsl.types import bool_, int32, int64, uint8, uint32, uint64
 
@@ -100,6 +100,26 @@ Action = Callable[[Linearizer, Expr, Values], None]
 def lower_permute(node: Permute, context: LoweringContext) -> Lowered:
     """Up to four kernels (module docstring)."""
     return _Permute(Builder(node, context), node).lower()
+
+
+def lower_sequential(node: Sequential, context: LoweringContext) -> Lowered:
+    """One task, which reads and writes the target element by element."""
+    builder = Builder(node, context)
+    outs = builder.outputs("update")
+    builder.buffers.update(zip(node.defaults, outs, strict=True))  # they hold the defaults
+    valid, *rest = transform.resolve(node.per_element(), builder, node.domain)
+    target, values = rest[: len(node.target)], rest[len(node.target) :]
+    into, task = builder.emitter(), Var("task", int64)
+    count = builder.extent(node.domain[0], "steps")
+    with into.loop("k", 0, count) as k, into.when_always({Index(0): k}):
+        builder.stays_below(k, node.domain[0])
+        with into.when(into.value(valid)):
+            shape = builder.shape(node.defaults[0].shape)
+            where = into.let(at.linear(into.emit(target), shape), "target")
+            _update(into, outs, where, into.emit(values, named=True), node.combine)
+    comment = "element by element, each after the one before"
+    return builder.lowered(builder.kernel("sequence", constant(1), task, tuple(into.out),
+                                          comments=(comment,)))  # fmt: skip
 
 
 class _Permute:

@@ -1,0 +1,128 @@
+"""Loops that write one element in each iteration are one kernel."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import treadle as td
+from treadle.dsl.graph import ArrayLoop, Sequential, topological
+from treadle.dsl.passes import run_passes
+from treadle.dsl.process.configuration import Settings
+
+
+def kinds(f: Any, *args: Any, backend: str = "native", check: bool = False) -> tuple[int, int]:
+    """How many sequences and loops remain."""
+    program = td.jit(f, backend="native").lower(*args)
+    nodes = list(
+        topological(run_passes(program.source_roots, Settings(check=check), backend).roots)
+    )
+    return tuple(sum(isinstance(n, t) for n in nodes) for t in (Sequential, ArrayLoop))  # type: ignore[return-value]
+
+
+def fibonacci(start: Any) -> Any:
+    return td.loop(2, start.shape[0], lambda k, t: t.at[k].set(t[k - 1] + t[k - 2]), start)
+
+
+def sums(start: Any, to: Any, of: Any) -> Any:
+    """At places that data decide, from what the additions before have made."""
+    return td.loop(to.shape[0], lambda k, t: t.at[to[k]].add(0.5 * t[of[k]] + 1), start)
+
+
+def chased(start: Any, n: Any) -> Any:
+    """The place to write to is read from the state."""
+    return td.loop(n, lambda k, t: t.at[t[k]].set((t[t[k]] + 3) % t.shape[0]), start)
+
+
+def halves(start: Any, n: Any) -> Any:
+    """Some iterations write nothing."""
+
+    def step(k: Any, t: Any) -> Any:
+        return t.at[td.where(t[k] % 2 == 0, k, -k - 1) + 0 * k].max(t[k] // 2 + t[k - 1])
+
+    return td.loop(1, n, step, start)
+
+
+def test_an_iteration_reads_what_those_before_wrote() -> None:
+    start = np.arange(40)
+    want = start.copy()
+    for k in range(2, 40):
+        want[k] = want[k - 1] + want[k - 2]
+    assert np.array_equal(td.jit(fibonacci, backend="native")(start), want)
+    assert np.array_equal(start, np.arange(40))  # the argument is as it was
+    assert kinds(fibonacci, start) == (1, 0)
+    assert kinds(fibonacci, start, check=True) == kinds(fibonacci, start, backend="cuda") == (0, 1)
+
+
+@pytest.mark.parametrize("n", [0, 1, 2, 7, 300])
+def test_on_every_backend_alike(n: int) -> None:
+    rng = np.random.default_rng(n)
+    numbers, places = rng.random(31), rng.integers(0, 31, (2, n))
+    links = rng.permutation(max(n, 2) + 5)
+    for f, args in ((sums, (numbers, *places)), (chased, (links, n)), (halves, (links, n)),
+                    (fibonacci, (links,))):  # fmt: skip
+        found, want = (td.jit(f, backend=b)(*args) for b in ("native", "reference"))
+        assert found.tobytes() == want.tobytes(), f.__name__
+        assert kinds(f, *args) == (1, 0), f.__name__
+
+
+def test_inside_loops_and_beside_other_readers() -> None:
+    """The state is updated in place in the outer loop; others read the initial value."""
+
+    def f(a: Any, b: Any, rounds: Any) -> Any:
+        def around(r: Any, t: Any) -> Any:
+            return td.loop(1, b.shape[0], lambda k, t: t.at[k].set(t[k - 1] + b[k] * a[r]), t)
+
+        return td.loop(rounds, around, b) - b
+
+    a, b = np.arange(1.0, 6.0), np.linspace(-1, 1, 50)
+    want = b.copy()
+    for r in range(5):
+        for k in range(1, 50):
+            want[k] = want[k - 1] + b[k] * a[r]
+    assert np.array_equal(td.jit(f, backend="native")(a, b, 5), want - b)
+    assert np.array_equal(td.jit(f, backend="native")(a[:0], b, 0), 0 * b)
+    assert kinds(f, a, b, 5) == (1, 1)
+    text = td.jit(f, backend="native").lower(a, b, 5).explain()
+    assert "updated in place" in text and "one kernel writes an element in each iteration" in text
+
+
+def test_what_reads_outside_is_not_computed_without_an_iteration() -> None:
+    def f(a: Any, i: Any, n: Any) -> Any:
+        return td.loop(n, lambda k, t: t.at[k].set(t[k] + a[td.sum(i)]), td.zeros(9))
+
+    a, i = np.ones(3), np.array([1, 1])
+    assert np.array_equal(td.jit(f, backend="native")(a, i, 4), np.r_[np.ones(4), np.zeros(5)])
+    assert np.array_equal(td.jit(f, backend="native")(a[:0], i + (1 << 40), 0), np.zeros(9))
+
+
+def test_other_loops_stay() -> None:
+    """Those that write several elements, or have other states that change."""
+    x = np.arange(12.0)
+
+    def exchanged(t: Any) -> Any:
+        return td.loop(5, lambda k, t: t.at[td.stack([k, k + 1])].set(t[td.stack([k + 1, k])]), t)
+
+    def counted(t: Any) -> Any:
+        def step(k: Any, s: Any) -> Any:
+            t, total = s
+            return t.at[k].set(total + t[k]), total + t[k]
+
+        return td.loop(5, step, (t, td.unit(0.0)))
+
+    for f in (exchanged, counted):
+        assert kinds(f, x) == (0, 1), f.__name__
+        found, want = (td.jit(f, backend=b)(x) for b in ("native", "reference"))
+        for a, b in zip(*(v if isinstance(v, tuple) else (v,) for v in (found, want)), strict=True):
+            assert np.array_equal(a, b)
+
+
+def test_a_saved_program_runs_the_same(tmp_path: Any) -> None:
+    start = np.arange(40)
+    program = td.jit(fibonacci, backend="native").lower(start)
+    program.save(tmp_path / "fibonacci.treadle")
+    assert np.array_equal(td.load(tmp_path / "fibonacci.treadle")(start), program(start))
+    assert program.explain().count("Kernel ") == 1
+    assert program.source("native")
