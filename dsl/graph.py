@@ -367,7 +367,7 @@ class Permute(Node):
 
 class Sequential(Permute):
     """A scatter whose sources are visited in order, by one thread: what they read of the defaults
-    are the elements as the sources before have left them.  The domain has one axis."""
+    are the elements as the sources before have left them."""
 
     __slots__ = ()  # its fields are those of a Permute
 

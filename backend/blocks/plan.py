@@ -33,6 +33,7 @@ from treadle.dsl.graph import (
     Permute,
     Recurrence,
     Scan,
+    Sequential,
     Shape,
     indices,
     topological,
@@ -215,6 +216,8 @@ class Planner:
             try:
                 if any(c.reads for c in node.checks):
                     raise NoRule("what it checks depends on what arrays hold")
+                if isinstance(node, Sequential):
+                    raise NoRule("each element may need those written before it")
                 if isinstance(node, Generate):
                     self._generate(node)
                 elif isinstance(node, Fold):

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from treadle.dsl.expr import Expr, Extent, walk
-from treadle.dsl.graph import Generate, Node, Permute
+from treadle.dsl.graph import Generate, Node, Permute, Sequential
 from treadle.dsl.schedule import ScheduleError
 from treadle.dsl.target import CUDA, NATIVE
 from treadle.skeletons.schedules import (
@@ -217,6 +217,8 @@ def has_choice(node: Node, gpu: bool) -> bool:
     A permute has a choice if its stores cross the rows of the source; on a CPU only if it
     overwrites, so that its elements may be stored in any order.
     """
+    if isinstance(node, Sequential):
+        return False
     if isinstance(node, Permute):
         stores = [a for a in access_classes(node) if a.store]
         across = any(a.kind == "affine" and a.classes == (VERTICAL,) for a in stores)

@@ -22,6 +22,7 @@ chunk is a number of consecutive tasks.  `deterministic=True` keeps the order of
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 
 from treadle.dsl import simplify
 from treadle.dsl.analysis.combines import apart, identities, is_commutative
@@ -110,9 +111,11 @@ def lower_sequential(node: Sequential, context: LoweringContext) -> Lowered:
     valid, *rest = transform.resolve(node.per_element(), builder, node.domain)
     target, values = rest[: len(node.target)], rest[len(node.target) :]
     into, task = builder.emitter(), Var("task", int64)
-    count = builder.extent(node.domain[0], "steps")
-    with into.loop("k", 0, count) as k, into.when_always({Index(0): k}):
-        builder.stays_below(k, node.domain[0])
+    with ExitStack() as nest:
+        for axis, n in enumerate(node.domain):
+            k = nest.enter_context(into.loop(f"k{axis}", 0, builder.extent(n, "steps")))
+            nest.enter_context(into.when_always({Index(axis): k}))
+            builder.stays_below(k, n)
         with into.when(into.value(valid)):
             shape = builder.shape(node.defaults[0].shape)
             where = into.let(at.linear(into.emit(target), shape), "target")
