@@ -478,6 +478,252 @@ def slices_of_the_state(small: int) -> Cliff:
     return Cliff({"": natural}, {"numba": peer}, p)
 
 
+# --- elements one by one, scatters, products in loops --------------------------------------------
+
+
+@cliff
+def edit_distance_cell_by_cell(small: int) -> Cliff:
+    a, b = np.random.default_rng(3).integers(0, 4, (2, 1000 // small)).astype(np.uint8)
+
+    def natural(a: Any, b: Any) -> Any:
+        n, m = a.shape[0], b.shape[0]
+        table = td.zeros((n + 1, m + 1), td.int64)
+        table = table.at[0, :].set(td.iota(m + 1)).at[:, 0].set(td.iota(n + 1))
+
+        def cell(i: Any, j: Any, t: Any) -> Any:
+            beside = td.minimum(t[i, j + 1], t[i + 1, j]) + 1
+            return t.at[i + 1, j + 1].set(td.minimum(t[i, j] + (a[i] != b[j]), beside))
+
+        return td.loop(n, lambda i, t: td.loop(m, lambda j, t: cell(i, j, t), t), table)
+
+    @compiled
+    def peer(a: Any, b: Any) -> Any:
+        t = np.zeros((len(a) + 1, len(b) + 1), np.int64)
+        t[0, :] = np.arange(len(b) + 1)
+        t[:, 0] = np.arange(len(a) + 1)
+        for i in range(len(a)):
+            for j in range(len(b)):
+                beside = min(t[i, j + 1], t[i + 1, j]) + 1
+                t[i + 1, j + 1] = min(t[i, j] + (a[i] != b[j]), beside)
+        return t
+
+    return Cliff({"": natural}, {"numba": peer}, a, b)
+
+
+@cliff
+def deposit_of_particles(small: int) -> Cliff:
+    n = 256 // small
+    x, y = n * np.random.default_rng(3).random((2, 1_000_000 // small**2))
+    q = floats(x.size)
+
+    def natural(x: Any, y: Any, q: Any) -> Any:
+        i, j = td.floor(x).astype(td.int64), td.floor(y).astype(td.int64)
+        fx, fy, right, up = x - i, y - j, (i + 1) % n, (j + 1) % n
+        grid = td.zeros((n, n)).at[i, j].add(q * (1 - fx) * (1 - fy))
+        grid = grid.at[right, j].add(q * fx * (1 - fy))
+        return grid.at[i, up].add(q * (1 - fx) * fy).at[right, up].add(q * fx * fy)
+
+    @compiled
+    def peer(x: Any, y: Any, q: Any) -> Any:
+        grid = np.zeros((n, n))
+        for p in range(len(x)):
+            i, j = int(np.floor(x[p])), int(np.floor(y[p]))
+            fx, fy, right, up = x[p] - i, y[p] - j, (i + 1) % n, (j + 1) % n
+            grid[i, j] += q[p] * (1 - fx) * (1 - fy)
+            grid[right, j] += q[p] * fx * (1 - fy)
+            grid[i, up] += q[p] * (1 - fx) * fy
+            grid[right, up] += q[p] * fx * fy
+        return grid
+
+    return Cliff({"": natural}, {"numba": peer}, x, y, q)
+
+
+@cliff
+def shortest_paths_over_edges(small: int) -> Cliff:
+    """Bellman–Ford: every edge relaxed 50 times."""
+    n = 2000 // small
+    of, to = np.random.default_rng(3).integers(0, n, (2, 10 * n))
+    start = np.where(np.arange(n) == 0, 0.0, 100.0)
+
+    def natural(d: Any, of: Any, to: Any, w: Any) -> Any:
+        return td.loop(50, lambda k, d: d.at[to].min(d[of] + w), d)
+
+    @compiled
+    def peer(d: Any, of: Any, to: Any, w: Any) -> Any:
+        for _ in range(50):
+            new = d.copy()
+            for e in range(len(of)):
+                new[to[e]] = min(new[to[e]], d[of[e]] + w[e])
+            d = new
+        return d
+
+    return Cliff({"": natural}, {"numba": peer}, start, of, to, floats(10 * n))
+
+
+@cliff
+def lattice_boltzmann_stacked(small: int) -> Cliff:
+    """The nine populations are one array, which `td.stack` makes anew in each of ten steps."""
+    f = floats(9, 200 // small, 200 // small) + 1
+    east = np.array([0, 1, 0, -1, 0, 1, -1, -1, 1])
+    north = np.array([0, 0, 1, 0, -1, 1, 1, -1, -1])
+    weights = np.array([4 / 9] + [1 / 9] * 4 + [1 / 36] * 4)
+    directions = list(zip(east.tolist(), north.tolist(), weights.tolist(), strict=True))
+
+    def natural(f: Any) -> Any:
+        def step(_: Any, f: Any) -> Any:
+            p = [td.roll(f[k], (e, n), (0, 1)) for k, (e, n, _) in enumerate(directions)]
+            rho = sum(p)
+            u = sum(e * p[k] for k, (e, _, _) in enumerate(directions)) / rho
+            v = sum(n * p[k] for k, (_, n, _) in enumerate(directions)) / rho
+            made = []
+            for k, (e, n, w) in enumerate(directions):
+                along = e * u + n * v
+                rest = w * rho * (1 + 3 * along + 4.5 * along * along - 1.5 * (u * u + v * v))
+                made.append(p[k] + 0.6 * (rest - p[k]))
+            return td.stack(made)
+
+        return td.loop(10, step, f)
+
+    @compiled
+    def peer(f: Any) -> Any:
+        rows, columns = f.shape[1:]
+        f, new, p = f.copy(), np.empty_like(f), np.empty(9)
+        for _ in range(10):
+            for i in range(rows):
+                for j in range(columns):
+                    rho, u, v = 0.0, 0.0, 0.0
+                    for k in range(9):
+                        x, y = i - east[k], j - north[k]
+                        x = x + rows if x < 0 else x - rows if x >= rows else x
+                        y = y + columns if y < 0 else y - columns if y >= columns else y
+                        p[k] = f[k, x, y]
+                        rho += p[k]
+                        u += east[k] * p[k]
+                        v += north[k] * p[k]
+                    u, v = u / rho, v / rho
+                    for k in range(9):
+                        along = east[k] * u + north[k] * v
+                        flow = 1 + 3 * along + 4.5 * along * along - 1.5 * (u * u + v * v)
+                        new[k, i, j] = p[k] + 0.6 * (weights[k] * rho * flow - p[k])
+            f, new = new, f
+        return f
+
+    return Cliff({"": natural}, {"numba": peer}, f)
+
+
+@cliff
+def products_in_a_loop(small: int) -> Cliff:
+    a = floats(96 // small, 96 // small) / (48 // small)
+
+    def natural(a: Any) -> Any:
+        return td.loop(20, lambda k, p: p @ a, a)
+
+    def peer(a: Any) -> Any:
+        p = a
+        for _ in range(20):
+            p = p @ a
+        return p
+
+    return Cliff({"": natural}, {"numpy": peer}, a)
+
+
+# --- programs of others, written for this list ----------------------------------------------------
+
+
+@cliff
+def pathfinder_of_rodinia(small: int) -> Cliff:
+    """The cheapest way down a grid, which moves by at most one column in each row."""
+    wall = np.random.default_rng(3).integers(0, 10, (500 // small, 4000 // small))
+
+    def natural(wall: Any) -> Any:
+        def row(k: Any, d: Any) -> Any:
+            last = d.shape[0] - 1
+            sides = td.generate(d.shape, lambda j: td.minimum(
+                d[td.maximum(j - 1, 0)], d[td.minimum(j + 1, last)]))  # fmt: skip
+            return wall[k] + td.minimum(d, sides)
+
+        return td.loop(1, wall.shape[0], row, wall[0])
+
+    @compiled
+    def peer(wall: Any) -> Any:
+        d = wall[0].copy()
+        new = np.empty_like(d)
+        for k in range(1, len(wall)):
+            for j in range(len(d)):
+                least = d[j]
+                if j > 0:
+                    least = min(least, d[j - 1])
+                if j < len(d) - 1:
+                    least = min(least, d[j + 1])
+                new[j] = wall[k, j] + least
+            d, new = new, d
+        return d
+
+    return Cliff({"": natural}, {"numba": peer}, wall)
+
+
+@cliff
+def lud_of_rodinia(small: int) -> Cliff:
+    """The factors of a matrix, in place, without pivots."""
+    n = 256 // small
+    a = floats(n, n) + n * np.eye(n)
+
+    def natural(a: Any) -> Any:
+        def eliminate(k: Any, a: Any) -> Any:
+            a = a.at[k + 1 :, k].set(a[k + 1 :, k] / a[k, k])
+            return a.at[k + 1 :, k + 1 :].add(-a[k + 1 :, k, None] * a[k, k + 1 :])
+
+        return td.loop(a.shape[0] - 1, eliminate, a)
+
+    @compiled
+    def peer(a: Any) -> Any:
+        a = a.copy()
+        for k in range(len(a) - 1):
+            for i in range(k + 1, len(a)):
+                a[i, k] /= a[k, k]
+                for j in range(k + 1, len(a)):
+                    a[i, j] -= a[i, k] * a[k, j]
+        return a
+
+    return Cliff({"": natural}, {"numba": peer}, a)
+
+
+@cliff
+def local_binary_pattern_of_skimage(small: int) -> Cliff:
+    """One bit for each of eight neighbours that is not darker."""
+    image = np.random.default_rng(3).integers(0, 256, (1080 // small, 1920 // small))
+    image = image.astype(np.uint8)
+    around = ((0, 1), (-1, 1), (-1, 0), (-1, -1), (0, -1), (1, -1), (1, 0), (1, 1))
+
+    def natural(x: Any) -> Any:
+        n, m = x.shape
+        middle, code = x[1:-1, 1:-1], td.zeros((n - 2, m - 2), td.uint8)
+        for bit, (i, j) in enumerate(around):
+            other = x[1 + i : n - 1 + i, 1 + j : m - 1 + j]
+            code = code | td.where(other >= middle, np.uint8(1 << bit), np.uint8(0))
+        return code
+
+    @compiled
+    def peer(x: Any) -> Any:
+        n, m = x.shape
+        code = np.zeros((n - 2, m - 2), np.uint8)
+        for i in range(1, n - 1):
+            for j in range(1, m - 1):
+                c, found = x[i, j], 0
+                found |= (x[i, j + 1] >= c) * 1
+                found |= (x[i - 1, j + 1] >= c) * 2
+                found |= (x[i - 1, j] >= c) * 4
+                found |= (x[i - 1, j - 1] >= c) * 8
+                found |= (x[i, j - 1] >= c) * 16
+                found |= (x[i + 1, j - 1] >= c) * 32
+                found |= (x[i + 1, j] >= c) * 64
+                found |= (x[i + 1, j + 1] >= c) * 128
+                code[i - 1, j - 1] = found
+        return code
+
+    return Cliff({"": natural}, {"numba": peer}, image)
+
+
 def main(argv: list[str] | None = None) -> int:
     """The command; returns the exit status."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.cliffs")

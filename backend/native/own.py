@@ -117,7 +117,8 @@ Product = Callable[[Any, Any], Any]
 
 def blas(a: Any, b: Any) -> Any:
     """The library's product (float32, float64, complex), into pooled memory."""
-    batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+    several = a.ndim > 2 or b.ndim > 2  # broadcasting costs as much as a small product
+    batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2]) if several else ()
     out = POOL.allocate((*batch, a.shape[-2], b.shape[-1]), a.dtype)
     return matmul(a, b, out)
 
