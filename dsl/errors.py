@@ -18,7 +18,7 @@ import sys
 import textwrap
 from collections.abc import Callable, Iterable, Sequence
 from difflib import get_close_matches
-from types import CodeType, FrameType, FunctionType, ModuleType
+from types import CodeType, FrameType, FunctionType, ModuleType, TracebackType
 from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
@@ -285,6 +285,23 @@ class TreadleError(Exception):
             for line in self.hint.split("\n"):
                 parts.append(textwrap.fill(line, 98, initial_indent="  ", subsequent_indent="  "))
         return printable("\n".join(parts))
+
+    def _render_traceback_(self) -> list[str]:
+        """What IPython shows in a notebook, which asks for it by this name: its own traceback, down
+        to the user's code."""
+        shell = sys.modules["IPython"].get_ipython()
+        frames: list[TracebackType] = []
+        link = self.__traceback__
+        while link is not None:
+            frames.append(link)
+            link = link.tb_next
+        while len(frames) > 1 and _owner(frames[-1].tb_frame) == _TREADLE:
+            frames.pop()
+        last = None
+        for f in reversed(frames):
+            last = TracebackType(last, f.tb_frame, f.tb_lasti, f.tb_lineno)
+        lines: list[str] = shell.InteractiveTB.structured_traceback(type(self), self, last)
+        return lines
 
 
 class ShapeError(TreadleError, ValueError):

@@ -108,7 +108,7 @@ def part_of(array: Array, index: Indexing, called: str, reading: bool) -> Part:
         axis = len(target)
         n = array._shape[axis]
         if isinstance(part, slice):
-            start, extent, step = slice_axis(part, n)
+            start, extent, step = slice_axis(part, n, reading)
             target.append(plus(start, here if step == 1 else times(here, constant(step))))
             shape.append(extent)
         elif k in arrays:

@@ -66,13 +66,15 @@ def _counts_from_end(bound: Expr) -> bool:
     return isinstance(bound, Const) and int(bound.value) < 0
 
 
-def slice_axis(s: slice, n: Expr) -> tuple[Expr, Expr, int]:
-    """First source index, extent and step of one sliced axis of extent `n`."""
+def slice_axis(s: slice, n: Expr, reading: bool = True) -> tuple[Expr, Expr, int]:
+    """First source index, extent and step of one sliced axis of extent `n`, which is read or
+    written."""
     step = 1 if s.step is None else s.step
     if isinstance(step, Scalar) and not isinstance(step._expr, Const):
         what = "the step of a slice"
-        raise run_time_argument(step, what, _ANY_STEP) or TracingError(
-            f"{what} is a number of the program; a run-time value cannot be one.", hint=_ANY_STEP
+        instead = _ANY_STEP if reading else _ANY_STEP_WRITTEN
+        raise run_time_argument(step, what, instead) or TracingError(
+            f"{what} is a number of the program; a run-time value cannot be one.", hint=instead
         )
     if not hasattr(step, "__index__") or int(step) == 0:
         raise ShapeError(
@@ -112,6 +114,10 @@ def slice_axis(s: slice, n: Expr) -> tuple[Expr, Expr, int]:
 
 
 _ANY_STEP = "A run-time step: td.backpermute((n,), lambda i: (start + step * i,), a)."
+_ANY_STEP_WRITTEN = (
+    "A run-time step: td.imap(lambda i, x: td.where((i >= start) & ((i - start) % step == 0), new, "
+    "x), a)."
+)
 
 
 def _bound_down(value: Any, n: Expr) -> Expr:

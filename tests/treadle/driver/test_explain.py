@@ -6,6 +6,7 @@ keeping it.
 
 from __future__ import annotations
 
+import inspect
 import random
 import re
 import sys
@@ -361,6 +362,32 @@ def test_a_notebook_has_cells_instead_of_files(monkeypatch):
     assert "sum #1 at cell 7, line " in lower(lambda a: td.sum(a), image(5)).explain()
     shell.compile._filename_map.clear()
     assert f"sum #1 at {here.name}:" in lower(lambda a: td.sum(a), image(5)).explain()
+
+
+def test_a_traceback_in_a_notebook_ends_at_the_users_line(monkeypatch):
+    """IPython shows what `_render_traceback_` of an error returns."""
+    shown = []
+
+    def structured_traceback(kind, error, frames):
+        shown.extend(inspect.getinnerframes(frames))
+        return [str(error)]
+
+    shell = SimpleNamespace(
+        InteractiveTB=SimpleNamespace(structured_traceback=structured_traceback)
+    )
+    pictures = image(5), image(6)
+    for call in (
+        lambda: td.jit(lambda a: a[9])(pictures[0]),
+        lambda: td.use(pictures[0]) + pictures[1],
+    ):
+        with pytest.raises(td.TreadleError) as raised:
+            call()
+        monkeypatch.setitem(sys.modules, "IPython", SimpleNamespace(get_ipython=lambda: shell))
+        shown.clear()
+        assert raised.value._render_traceback_() == [str(raised.value)]
+        monkeypatch.undo()
+        assert {frame.filename for frame in shown} == {__file__}
+        assert shown[-1].function == "<lambda>"
 
 
 # --- random programs: `explain()` never raises ---------------------------------------------------
