@@ -14,15 +14,19 @@ from . import cost
 
 #: Element types with tile engines on a GPU.
 ENGINES = frozenset(("float32", "int32", "uint32"))
+#: Those of which kernels compute many small products, and the library others.
+BATCHED = frozenset(("float16", "bfloat16", "float32"))
 #: The most arrays with the operand's extents that an element may be computed from.
 SOURCES = 2
-#: The most operations per element: beyond this, a pass over memory is always cheaper.
-LIGHT = 16.0
+#: The most operations per element, of one product and of those along leading axes: beyond this, a
+#: pass over memory is always cheaper.
+LIGHT, LIGHT_BATCHED = 16.0, 12.0
 
 
-def sources(e: Expr) -> tuple[Read, ...] | None:
+def sources(e: Expr, casts: bool = False) -> tuple[Read, ...] | None:
     """The arrays with the operand's extents that the element `e` at (Index(0), Index(1)) reads, at
-    indices affine in both.  It may also read arrays along one index, such as scales and offsets.
+    indices affine in both, of its type or (`casts`) any.  It may also read arrays along one index,
+    such as scales and offsets.
 
     None if an engine cannot load it: too many arrays, data-dependent indices, boundaries, loops.
     """
@@ -37,7 +41,7 @@ def sources(e: Expr) -> tuple[Read, ...] | None:
             return None
         if len({a.axis for a in inside if isinstance(a, Index)}) < 2:
             continue
-        if x.type != e.type or not cost.is_affine_view((x,)):
+        if (x.type != e.type and not casts) or not cost.is_affine_view((x,)):
             return None
         found[x] = None
     return tuple(found) if len(found) <= SOURCES else None
@@ -45,11 +49,12 @@ def sources(e: Expr) -> tuple[Read, ...] | None:
 
 def why_not(body: Sequence[Expr], rank: int) -> str | None:
     """Why a matrix product does not compute these elements while loading them."""
-    made = sources(body[0]) if len(body) == 1 and rank == 2 else None
+    # (A kernel for many small products loads elements of any type.)
+    made = sources(body[0], casts=rank > 2) if len(body) == 1 and rank >= 2 else None
     if made is None:
         return "a matrix product reads every element many times"
     work = cost.operations(body)
-    if work > LIGHT:
+    if work > (LIGHT if rank == 2 else LIGHT_BATCHED):
         return (
             f"a matrix product would compute its {work:.0f} operations an element again for every "
             "tile; a pass over memory costs less"

@@ -185,8 +185,10 @@ def _why_not_loaded(node: Generate, use: Uses, body: tuple[Expr, ...], loads: fr
     """None where a product computes elements while it loads them, on a backend that does so for
     `loads`: those that nothing else reads, once for each of its operands."""
     (*readers,) = {reader for reader, _ in use.reads}
-    single = len(readers) == 1 and isinstance(readers[0], Matmul) and not readers[0].batch
-    if not single or use.by_other_region or node.outputs[0].type.name not in loads:
+    if len(readers) != 1 or not isinstance(readers[0], Matmul) or use.by_other_region:
+        return "a matrix product reads every element many times"
+    types = operands.BATCHED & loads if readers[0].batch else operands.ENGINES & loads
+    if node.outputs[0].type.name not in types:
         return "a matrix product reads every element many times"
     return operands.why_not(body, len(node.shape))
 
@@ -197,7 +199,7 @@ def decide(node: Node, use: Uses, body: tuple[Expr, ...],
     """None to inline `node`, else the reason why it is computed into memory.
 
     `body` are its elements with what was inlined into them: what a reader would compute again.
-    `loads`: types whose products compute light operands while they load them.  `checked`: every
+    `loads`: types whose products may compute light operands while they load them.  `checked`: every
     index is tested.  `transposes`: stencils are given rows that lie as they are read.  `full`: why
     there is no room for it in a kernel that reads it.
     """
@@ -380,7 +382,7 @@ def fuse_vertical(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
     """The graph with cheap or once-used producers inside their consumers."""
     uses = find_uses(roots, context.target.gpu)
     engine = context.target.gpu and not context.settings.check
-    loads = operands.ENGINES if engine else frozenset()
+    loads = operands.ENGINES | operands.BATCHED if engine else frozenset()
     transposes = not context.target.gpu
     builder, inliner = Rebuilder(), Inliner()
     taken = _Taken()

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import treadle as td
+from tests.conformance.helpers import cuda
 from tests.skeletons.ir.simt import run
 from tests.skeletons.lower.gpu_cases import data, dtype, same
 from treadle.dsl.expr import Extent, Index, Read
@@ -111,6 +112,26 @@ def test_fused_operands_and_epilogue():
     )  # fmt: skip
     sizes = {e: n for e, n in zip((made.m, made.n, made.k), (8, 4, 8), strict=True)}
     same(run(specialise(made, sizes).leaf())[0], (a + 1) @ (b * 2) - bias)
+
+
+@pytest.mark.parametrize("name", ["float16", "float32"])
+@pytest.mark.parametrize("n", [8, 20, 40])
+def test_programs_fuse_light_operands(name, n):
+    """Scales, casts, sums and views of them: one kernel.  An expensive operand has its own."""
+    a, b, c = (data(s, name, k) for k, s in enumerate([(66, n, n), (66, n, n), (66,)]))
+    kind = getattr(td, name)
+    with cuda(emulated=True):
+        for f, given, kernels in (
+            (lambda a, b, c: td.maximum((2 * a) @ b + 1, 0), (a, b, c), 1),
+            (lambda a, b, c: (a * c[:, None, None]) @ td.swapaxes(a + b, 1, 2), (a, b, c), 1),
+            (lambda a, b, c: td.cast(a, kind) @ b, (a.astype("f8"), b, c), 1),
+            (lambda a, b, c: td.sin(td.exp(a)) @ b, (a, b, c), 2),
+        ):
+            program = td.jit(f, backend="cuda").lower(*given)
+            assert program.source("cuda").count("__global__") == kernels
+            want = td.jit(f, backend="reference")(*given).astype("f8")
+            scale = np.abs(want).max() * (2e-3 if name == "float16" else 1e-6)
+            np.testing.assert_allclose(program(*given).astype("f8"), want, atol=scale)
 
 
 def test_an_expensive_operand_is_computed_once_for_each_block():
