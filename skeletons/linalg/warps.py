@@ -1,8 +1,10 @@
 """Systems, inverses and Cholesky factors of many matrices of up to 32 rows on a GPU.
 
 A warp holds 32 / LANES matrices, with LANES = 8, 16 or 32 ≥ n lanes each.  A lane has one row in
-registers (two rows of a matrix that is inverted, if n ≤ 8: then 4 lanes are enough, and a shuffle
-or the search for a pivot serves twice as many matrices); rows meet by shuffles:
+registers; rows meet by shuffles.  Of matrices that are inverted, if n ≤ 8, it has two rows (4 lanes
+are enough, and a shuffle or the search for a pivot serves twice as many matrices), or all of them,
+if they fit into 64 registers: nothing is shuffled, and matrices go through shared memory both ways,
+so that neighbouring lanes access neighbouring elements.
 
     load             each lane its row, as vectors
     for k < n:       pivot: the row of the largest element in column k that was no pivot before (a
@@ -39,6 +41,7 @@ from ..ir.kernel import (
     Load,
     Lowered,
     Store,
+    StoreVector,
 )
 from ..ir.linearize import Linearizer
 from ..lower import tiling
@@ -48,7 +51,8 @@ from ..lower.gpu.common import WARP, WIDEST, Threads, load_vector
 from ..products.scalars import add_product
 from .small import conjugate, has_kernel, negative, number, over, real, size
 
-THREADS = 128
+#: Threads of a block, if a thread has a matrix, too; the bytes of a matrix at most that it inverts.
+THREADS, FEW, OF_A_THREAD = 128, 64, 256
 #: The largest matrices whose steps are unrolled; the phases of larger ones, in each of which a step
 #: does what its first one needs.
 UNROLLED, PHASES = 8, 4
@@ -71,23 +75,31 @@ class _Warps:
         self.out, self.bad = builder.outputs()
         result = node.outs[0]
         self.batch, self.type = result.shape[:-2], result.type
+        self.what = node.operation.name.removeprefix("linalg.")
         self.n = number(node.arguments[0].shape[-1])
         self.columns = number(result.shape[-1])
         #: Rows of a lane: number s of them is LANES · s behind the first.
-        self.held = 2 if node.operation.name == "linalg.inv" and self.n <= UNROLLED else 1
+        self.held, self.lanes, self.threads = 1, 8, THREADS
+        if self.what == "inv" and self.n <= UNROLLED:
+            whole = self.n**2 * self.type.bytes <= OF_A_THREAD
+            self.held = self.n if whole else 2
         self.lanes = next(w for w in (8 // self.held, 16, WARP) if w * self.held >= self.n)
-        self.each = THREADS // self.lanes  # matrices of a block
+        if self.lanes == 1:
+            self.threads = FEW
+        self.each = self.threads // self.lanes  # matrices of a block
         self.pitch = self.n + (self.n % 2 == 0)  # odd: rows of a matrix are in different banks
+        self.apart = self.n * self.pitch
+        if self.lanes == 1:  # lanes read vectors of different matrices from different banks
+            self.pitch, self.apart = self.n, self.n**2 + (4 - self.n**2) % 8 * (self.n % 2 == 0)
         self.staged: Buffer | None = None
         if node.operation.name != "linalg.solve":
-            size = self.each * self.n * self.pitch
-            (self.staged,) = builder.shared("rows", (self.type,), size)
+            (self.staged,) = builder.shared("rows", (self.type,), self.each * self.apart)
         self.aligned: list[Buffer] = []
 
     def kernel(self, wide: bool, fallback: Kernel | None) -> Kernel:
-        builder, node = self.builder, self.node
+        builder = self.builder
         self.wide, self.aligned = wide, []
-        grid, into = Threads.of(THREADS), builder.emitter()
+        grid, into = Threads.of(self.threads), builder.emitter()
         total = at.product(self.batch)
         count = builder.scalar(total, "matrices")
         self.own = into.let(at.remainder(grid.thread, self.lanes), "row")
@@ -104,13 +116,15 @@ class _Warps:
         members = Const((1 << self.lanes) - 1, uint32)
         first = simplify.cast(self.first, uint32)
         self.group = into.let(apply_primitive("left_shift", [members, first]), "group")
+        if self.lanes == 1:
+            self._copy(into, grid, count, True)
         compute = {"inv": self._inv, "solve": self._solve, "cholesky": self._cholesky}
-        bad = compute[node.operation.name.removeprefix("linalg.")](into, member)
+        bad = compute[self.what](into, member)
         with into.when(at.both(self.exists, at.equal(self.own, 0))):
             into.append(Store(self.bad, self.matrix, bad))
         if self.staged is not None:
             into.append(Barrier())
-            self._copy_out(into, grid, count, self.staged)
+            self._copy(into, grid, count, False)
         comments = (f"matrices of {self.n} x {self.n}, {self.lanes} lanes each",)
         launch = grid.launch((), self.aligned, fallback)
         return builder.kernel("", at.ceil_div(count, self.each), grid.task, tuple(into.out),
@@ -140,18 +154,49 @@ class _Warps:
             found += load_vector(into, buffer, at.add(start, j), count)
         return found
 
-    def _copy_out(self, into: Linearizer, grid: Threads, count: Expr, rows: Buffer) -> None:
-        size = self.n * self.n
+    def _vector(self) -> int:
+        """The elements of a vector of a matrix in shared memory, of a lane with all of it."""
+        most = max(WIDEST // self.type.bytes, 1) if self.wide and self.lanes == 1 else 1
+        return min(self.apart & -self.apart, (self.n**2) & -(self.n**2), most)
+
+    def _copy(self, into: Linearizer, grid: Threads, count: Expr, first: bool) -> None:
+        """Copies the matrices of a block from the operand (`first`) to shared memory, or from there
+        to the result."""
+        assert self.staged is not None
+        size, vector = self.n**2, self._vector()
+        buffer = self.builder.input(self.node.arguments[0]) if first else self.out
+        if vector > 1:
+            self.aligned.append(buffer)
         start = into.let(at.multiply(grid.task, self.each * size), "start")
         stop = into.let(at.multiply(count, size), "stop")
-        with into.loop("u", 0, -(-self.each * size // THREADS), "unrolled") as u:
-            inside = into.let(at.add(at.multiply(u, THREADS), grid.thread), "inside")
+        shares = -(-self.each * size // (self.threads * vector))
+        with into.loop("u", 0, shares, "unrolled") as u:
+            number = at.add(at.multiply(u, self.threads), grid.thread)
+            inside = into.let(at.multiply(number, vector), "inside")
             outside = into.let(at.add(start, inside), "p")
-            ok = at.both(at.less(inside, self.each * size), at.less(outside, stop))
-            with into.when(ok):
-                row, column = at.floor_divide(inside, self.n), at.remainder(inside, self.n)
-                held = at.add(at.multiply(row, self.pitch), column)
-                into.append(Store(self.out, outside, Load(rows, held)))
+            line = self.n if self.lanes > 1 else size
+            held = at.multiply(at.floor_divide(inside, line), self.apart * line // size)
+            held = into.let(at.add(held, at.remainder(inside, line)), "held")
+            with into.when(at.both(at.less(inside, self.each * size), at.less(outside, stop))):
+                source, target = (buffer, self.staged) if first else (self.staged, buffer)
+                there, here = (outside, held) if first else (held, outside)
+                if vector == 1:
+                    into.append(Store(target, here, Load(source, there)))
+                else:
+                    into.append(StoreVector(target, here, load_vector(into, source, there, vector)))
+        if first:
+            into.append(Barrier())
+
+    def _own(self, into: Linearizer, member: Expr) -> list[Expr]:
+        """The elements of the matrix of this lane."""
+        assert self.staged is not None
+        start, vector = into.let(at.multiply(member, self.apart), "start"), self._vector()
+        found: list[Expr] = []
+        for e in range(0, self.n**2, vector):
+            where = at.add(start, e)
+            found += ([into.let(Load(self.staged, where), "a")] if vector == 1
+                      else load_vector(into, self.staged, where, vector))  # fmt: skip
+        return found
 
     # --- arithmetic of lanes ---
 
@@ -161,6 +206,8 @@ class _Warps:
 
     def _shuffled(self, into: Linearizer, value: Expr, lane: Expr) -> Expr:
         """The value of a lane of the warp."""
+        if self.lanes == 1:
+            return value
         (got,) = shuffled(into, "shuffle", (value,), lane)
         return got
 
@@ -207,6 +254,21 @@ class _Warps:
             number = simplify.cast(self._shuffled(into, mine, lane), int64)
         none = at.negate(apply_primitive("greater", [best, Const(0.0, best.type)]))
         return lane, could, into.let(number, "pivot_row"), into.let(none, "none")
+
+    def _pivot_of_all(self, into: Linearizer, values: Sequence[Expr], used: Sequence[Expr]
+                      ) -> tuple[Expr, list[Expr], Expr, Expr]:  # fmt: skip
+        """The same if this lane has all rows."""
+        best: Expr = Const(-1.0, size(values[0]).type)
+        row: Expr = at.integer(0)
+        for s, (value, u) in enumerate(zip(values, used, strict=True)):
+            own = into.let(size(value), "size")
+            larger = at.negate(apply_primitive("less_equal", [own, best]))
+            larger = into.let(at.both(at.negate(u), larger), "larger")
+            best = into.let(simplify.select(larger, own, best), "best")
+            row = into.let(at.select(larger, at.integer(s), row), "pivot_row")
+        none = at.negate(apply_primitive("greater", [best, Const(0.0, best.type)]))
+        could = [at.equal(row, s) for s in range(len(values))]
+        return self.lane, could, row, into.let(none, "none")
 
     def _steps(self, into: Linearizer, state: Sequence[Expr], step: Step, phases: int = 1
                ) -> list[Expr]:  # fmt: skip
@@ -291,21 +353,24 @@ class _Warps:
     def _inv(self, into: Linearizer, member: Expr) -> Expr:
         n, held = self.n, self.held
         one, zero = (simplify.cast(at.integer(k), self.type) for k in (1, 0))
-        # Of each row of this lane: its elements, the inverse of its pivot, whether it was a pivot,
-        # of which column.  Of the matrix: the rows of pivots, and whether one was missing.  Where
-        # columns are numbered at run time, a lane keeps the pivot's row of its own number.
-        each, kept = n + 3, n if n <= UNROLLED else 1
+        # Of each row of this lane: its elements, the inverse of its pivot, the column of which it
+        # was the pivot (-1: of none).  Of the matrix: the rows of pivots, and whether one was
+        # missing.  Where columns are numbered at run time, a lane keeps the pivot's row of its own
+        # number.
+        each, kept = n + 2, n if n <= UNROLLED else 1
         start: list[Expr] = []
+        whole = self._own(into, member) if self.lanes == 1 else []
         for s in range(held):
-            start += self._load(into, self.node.arguments[0], n, s)
-            start += [one, FALSE, at.integer(0)]
+            start += whole[s * n : (s + 1) * n] or self._load(into, self.node.arguments[0], n, s)
+            start += [one, at.integer(-1)]
         start += [at.integer(0)] * kept + [FALSE]
 
         def eliminate(k: Expr, _: int, state: list[Expr]) -> list[Expr]:
             parts = [state[s * each : (s + 1) * each] for s in range(held)]
             pivots, bad = state[held * each : -1], state[-1]
-            pivot, could, row, none = self._pivot(into, [p[0] for p in parts],
-                                                     [p[n + 1] for p in parts])  # fmt: skip
+            find = self._pivot_of_all if self.lanes == 1 else self._pivot
+            pivot, could, row, none = find(into, [p[0] for p in parts],
+                                           [at.less_equal(0, p[n + 1]) for p in parts])  # fmt: skip
             own = into.let(at.equal(self.lane, pivot), "own")
             above = []
             for j in range(n):
@@ -316,15 +381,14 @@ class _Warps:
             inverse = into.let(apply_primitive("true_divide", [one, above[0]]), "inverse")
             made: list[Expr] = []
             for part, flag in zip(parts, could, strict=True):
-                a, (mine, used, column) = part[:n], part[n:]
-                here = into.let(at.both(own, flag), "here")
+                a, (mine, column) = part[:n], part[n:]
+                here = flag if self.lanes == 1 else into.let(at.both(own, flag), "here")
                 scaled = apply_primitive("multiply", [negative(a[0]), inverse])
                 factor = into.let(simplify.select(here, zero, scaled), "factor")
                 made += [self._minus(into, x, factor, y)
                          for x, y in zip(a[1:], above[1:], strict=True)]  # fmt: skip
                 made.append(into.let(simplify.select(here, one, factor), "a"))
                 made.append(into.let(simplify.select(here, inverse, mine), "own_inverse"))
-                made.append(into.let(at.either(used, here), "used"))
                 made.append(into.let(at.select(here, k, column), "column"))
             if kept == n:
                 pivots[number(k)] = row
@@ -339,7 +403,7 @@ class _Warps:
             pivots = [self._from(into, pivots[0], j) for j in range(n)]
         for s in range(held):
             # Element j of this row is that of row `column` and column `pivot of j`.
-            *a, inverse, _, column = state[s * each : (s + 1) * each]
+            *a, inverse, column = state[s * each : (s + 1) * each]
             a = [into.let(apply_primitive("multiply", [x, inverse]), "a") for x in a]
             self._put_row(into, member, self.real[s], column, a, pivots)
         return state[-1]
@@ -380,7 +444,7 @@ class _Warps:
         """Values to columns of a row of this lane's matrix in shared memory, if the row exists."""
         assert self.staged is not None
         with into.when(exists):
-            position = at.add(at.multiply(member, self.n), row)
-            position = into.let(at.multiply(position, self.pitch), "place")
+            position = at.add(at.multiply(member, self.apart), at.multiply(row, self.pitch))
+            position = into.let(position, "place")
             into.append(*(Store(self.staged, at.add(position, c), v)
                           for c, v in zip(columns, values, strict=True)))  # fmt: skip

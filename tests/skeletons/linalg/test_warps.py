@@ -44,6 +44,20 @@ def test_every_size(n):
     np.testing.assert_allclose(low, np.linalg.cholesky(definite), rtol=1e-8, atol=1e-12)
 
 
+@pytest.mark.parametrize("n", [5, 6, 7, 8])
+@pytest.mark.parametrize("dtype", ["f4", "c8"])
+def test_inverses_by_threads(n, dtype):
+    """Of which a thread has all rows, if they fit into its registers: more than one block."""
+    a = RANDOM.standard_normal((150, n, n, 2)).astype("f4").view("c8")[..., 0]
+    a = np.ascontiguousarray((a if dtype == "c8" else a.real) + 3 * np.eye(n), dtype)
+    a[:75] = a[:75, RANDOM.permutation(n)]
+    a[70], a[149, 1, 2] = 0, np.nan
+    x = on_gpu(td.linalg.inv, a)
+    good = np.delete(np.arange(150), [70, 149])
+    np.testing.assert_allclose(x[good], np.linalg.inv(a[good]), rtol=1e-3, atol=2e-6)
+    assert not np.isfinite(x[[70, 149]]).reshape(2, -1).all(axis=1).any()
+
+
 def test_the_order_of_rows_is_no_matter():
     """Pivots in every lane: permutations, also of unequal sizes."""
     for n in (7, 12, 32):
