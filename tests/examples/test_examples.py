@@ -43,6 +43,7 @@ from treadle.examples import (  # noqa: E402
     pagerank,
     plate,
     spmv,
+    stack,
 )
 
 ALL = [
@@ -64,6 +65,7 @@ ALL = [
     pagerank,
     plate,
     spmv,
+    stack,
 ]
 
 
@@ -234,6 +236,20 @@ def test_plate(tmp_path: Path) -> None:
     before, after = made.values["frames"]
     assert_array_equal(after, td.jit(plate.cool._function, backend="native")(before, 20))
     assert read(made.picture).shape[0] == 300
+
+
+def test_stack(tmp_path: Path) -> None:
+    pytest.importorskip("distributed")
+    made = stack.main(tmp_path, images=6, size=40)
+    images = stack.exposures(0, 6, 40)
+    assert_array_equal(made.values["one"], images[0])
+    assert_array_equal(made.values["counts"], np.bincount(images.ravel(), minlength=256))
+    expected = np.percentile(images, [5, 50, 95], axis=0)
+    assert_allclose(made.values["levels"], expected, rtol=1e-6)
+    counts, levels = td.jit(stack.summary._function, backend="native")(images)
+    assert_array_equal(made.values["counts"], counts)
+    assert_array_equal(made.values["levels"], levels)
+    assert made.picture == tmp_path / "stack.png"
 
 
 def test_heat_is_never_beyond_what_there_was() -> None:

@@ -19,7 +19,7 @@ from treadle import cli
 
 NAMES = [
     "black_scholes", "canny", "equalise", "heat", "kmeans", "knights", "life", "lookalikes",
-    "mandelbrot", "monte_carlo", "nbody", "one_word", "pagerank", "plate", "spmv",
+    "mandelbrot", "monte_carlo", "nbody", "one_word", "pagerank", "plate", "spmv", "stack",
 ]  # fmt: skip
 
 
