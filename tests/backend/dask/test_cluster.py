@@ -86,3 +86,20 @@ def test_workers_that_die_at_any_time(client: Any) -> None:
         os.kill(pids[int(rng.integers(len(pids)))], signal.SIGKILL)
         assert held.compute().tobytes() == wanted
         client.wait_for_workers(2, timeout=60)
+
+
+def test_a_worker_that_dies_between_two_files(client: Any, tmp_path: Any) -> None:
+    pytest.importorskip("zarr")
+    a = matrix((600, 200))
+    da.from_array(a, chunks=(50, 200)).to_zarr(str(tmp_path / "u.zarr"))
+    held = td.jit(heat)(da.from_zarr(str(tmp_path / "u.zarr")), 200).persist()
+    os.kill(next(iter(client.run(os.getpid).values())), signal.SIGKILL)
+    held.to_zarr(str(tmp_path / "v.zarr"))
+    got = da.from_zarr(str(tmp_path / "v.zarr")).compute()
+    assert got.tobytes() == td.jit(heat, backend="native")(a, 200).tobytes()
+
+
+def test_the_dashboard_shows_names_of_functions_and_operations(client: Any) -> None:
+    v = td.jit(heat)(da.from_array(matrix((400, 300)), chunks=(50, 300)), 100)
+    own = {distributed.utils.key_split(key) for key in v.dask.to_dict()}
+    assert {name for name in own if not name.startswith("array")} == {"heat-iterate"}, own
