@@ -16,7 +16,8 @@ def summary(stack: td.Array) -> tuple[td.Array, td.Array]:
     of every pixel over the images."""
     level = td.cast(stack, td.int64)
     counts = td.bincount(td.reshape(level, (-1,)), length=256)
-    return counts, td.percentile(td.cast(stack, td.float32), [5.0, 50.0, 95.0], axis=0)
+    shares = np.array([5, 50, 95], np.float32)
+    return counts, td.percentile(td.cast(stack, td.float32), shares, axis=0)
 
 
 def sky(size: int) -> NDArray[np.float32]:
