@@ -198,7 +198,7 @@ if not _TYPE_CHECKING:  # a misspelled name is an error there
         """The `__getattr__` of a package: what is written instead of the name."""
 
         def answer(name: str) -> object:
-            if name in __all__ and not name.startswith("__"):
+            if name in __all__ and not name.startswith("__") and name != package:
                 raise _no_attribute(f"treadle.{package} has no {name!r}: td.{name}.", name)
             raise _no_attribute(_missing(name, _PACKAGES[package].__all__, package), name)
 

@@ -13,6 +13,11 @@ _WHOLE = "arrays are values: write what every element becomes, as in td.generate
 _CONVOLUTION = "td.correlate(a, weights), td.convolve, or td.stencil(lambda w: …, a)"
 _OF_PROGRAM = "a program has it: td.jit(f).lower(*args)"
 _PARALLEL = "nothing is marked parallel: td.map, td.generate and all other operations are"
+_SCIPY = "SciPy's function takes arrays of treadle, and functions compiled by td.jit"
+_MEDIAN = "np.pad or td.pad, then td.stack of shifted views, and a reduction (recipes: Images)"
+_SAMPLED = (
+    "td.generate(shape, lambda i, j: …) reads a[y, x] at any index; interpolate its neighbours"
+)
 _FILTERED = "td.stencil(lambda w: …, a) with the weights in it, or td.correlate(a, weights)"
 _BUILTIN = "types have their widths in their names: td.bool_, td.int64, td.float64, td.complex128"
 _PRINTED = "np.set_printoptions: arrays are shown as NumPy's"
@@ -290,6 +295,22 @@ INSTEAD = {
                      "launch", "parallel_for"), "td.generate(shape, lambda i, j: …), td.map(f, a): "
                     "functions of one element become kernels"),
     "ReductionKernel": "td.fold(f, init, a)",
+    **dict.fromkeys(("fuse", "memoize"), "td.jit(f); operations are fused"),
+    **dict.fromkeys(("Vector", "Matrix", "vec2", "vec3", "vec4", "mat22", "mat33", "Struct"),
+                    "a tuple of scalars inside a kernel, an array with an axis for the components "
+                    "outside"),
+    **dict.fromkeys(("sync", "Event"), "td.run(x) computes; a program's .wait() returns when it is "
+                    "done"),
+    **dict.fromkeys(("Stream", "MemoryPool", "block_local"), "treadle chooses streams and memory; "
+                    "td.schedule says how blocks are computed"),
+    **dict.fromkeys(("f16", "f32", "f64", "i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64"),
+                    "td.float32, td.int32, td.uint8, …"),
+    **dict.fromkeys(("template", "grouped"), "leave it out: functions take arrays of any rank and "
+                    "type"),
+    "cpu": "td.config(backend=\"native\"), td.jit(f, backend=\"native\")",
+    "cupyx": "td.convolve, td.stencil, td.fft, td.linalg, a.at[i].add(x)",
+    **dict.fromkeys(("benchmark", "timeit"), "time.perf_counter() around calls of f = td.jit(f), "
+                    "after the first, which compiles"),
     "get_array_module": "a.__array_namespace__(); td's functions take arrays of NumPy and CuPy",
     "synchronize": "td.run(x) computes; a program's .wait() returns when it is done",
     **dict.fromkeys(("field", "Field"), "td.zeros(shape); what changes is the state of td.iterate "
@@ -318,11 +339,53 @@ INSTEAD = {
     "cho_factor": "td.linalg.cholesky(a)",
     "multi_dot": "a @ b @ c, or td.einsum, which orders the products",
     **dict.fromkeys(("tensorinv", "tensorsolve"), "td.reshape to matrices, then td.linalg.solve"),
+    **dict.fromkeys(("median_filter", "rank_filter", "percentile_filter"), _MEDIAN),
+    **dict.fromkeys(("maximum_filter", "grey_dilation", "binary_dilation", "dilation"),
+                    "td.stencil(lambda w: …, a) with td.maximum of its neighbours"),
+    **dict.fromkeys(("minimum_filter", "grey_erosion", "binary_erosion", "erosion"),
+                    "td.stencil(lambda w: …, a) with td.minimum of its neighbours"),
+    **dict.fromkeys(("gaussian", "laplace", "prewitt", "sobel_h", "sobel_v", "gaussian_laplace",
+                     "savgol_filter", "unsharp_mask"), _FILTERED),
+    **dict.fromkeys(("zoom", "map_coordinates", "affine_transform", "rescale", "warp", "remap"),
+                    _SAMPLED),
+    **dict.fromkeys(("rotate", "imrotate"), "td.rot90 by right angles; for others "
+                    + _SAMPLED),
+    **dict.fromkeys(("rgb2gray", "rgb2grey"), "rgb @ np.float32([0.2125, 0.7154, 0.0721])"),
+    "equalize_hist": "td.cumsum(td.bincount(grey, length=256)), read at the pixels",
+    "threshold_otsu": "td.bincount(grey, length=256), and td.cumsum and td.argmax of it",
+    "canny": "`treadle example canny` has its source",
+    **dict.fromkeys(("lfilter", "sosfilt", "filtfilt"), "td.scan(f, init, a) for a recurrence; "
+                    "td.convolve for finite weights"),
+    "hilbert": "td.fft.fft, twice the positive frequencies, td.fft.ifft",
+    **dict.fromkeys(("interp1d", "make_interp_spline", "CubicSpline"),
+                    "td.interp(x, xp, fp) is linear"),
+    **dict.fromkeys(("minimize", "least_squares", "curve_fit", "root", "root_scalar", "linprog",
+                     "quad", "solve_ivp", "odeint", "fsolve", "brentq"),
+                    _SCIPY + " (recipes: SciPy's optimisers)"),
+    **dict.fromkeys(("label", "distance_transform_edt", "watershed", "regionprops", "find_peaks",
+                     "griddata", "KDTree", "cKDTree", "pearsonr", "spearmanr"),
+                    _SCIPY.partition(",")[0]),
+    **dict.fromkeys(("csr_matrix", "csr_array", "coo_matrix", "csc_matrix", "spdiags"),
+                    "td.fold_seg of the values of rows, with np.diff(m.indptr) for a CSR matrix m"),
+    "zscore": "(a - td.mean(a)) / td.std(a)",
+    "sliding_window_view": "td.stencil(lambda w: …, a), or td.stack of shifted views",
+    "circulant": "td.generate((n, n), lambda i, j: c[(i - j) % n])",
     "block_diag": "td.block of the blocks and td.zeros",
     "toeplitz": "td.generate((n, n), lambda i, j: c[td.abs(i - j)])",
     **dict.fromkeys(("dct", "idct", "dst"), "td.fft.rfft of the array and its reflection"),
     "next_fast_len": "any extent is fast whose prime factors are 2, 3, 5 and 7: td.fft.rfft(a, n)",
 }  # fmt: skip
+
+#: Names of boundaries in other libraries, and treadle's as texts.
+BOUNDARIES = {
+    **{name: f"td.{name}" for name in ("clamp", "mirror", "symmetric", "wrap")},
+    **{name: INSTEAD[name] for name in ("reflect", "nearest", "edge", "periodic")},
+    **dict.fromkeys(("replicate", "extend", "clamped", "border"), "td.clamp"),
+    **dict.fromkeys(("circular", "grid-wrap", "cyclic"), "td.wrap"),
+    "grid-mirror": "td.symmetric",
+    **dict.fromkeys(("zero", "zeros", "fill", "grid-constant"), "td.constant(0)"),
+    "constant": "td.constant(value)",
+}
 
 #: Names of array methods.
 METHODS = {
@@ -412,6 +475,8 @@ _KEYWORDS = {
     "parallel": "Everything is parallel: leave it out",
     "cache": "Compiled code is cached on disk automatically: leave it out",
     "fastmath": "Write fast_math=True",
+    "cval": "Write boundary=td.constant(value)",
+    "truncate": "The weights say how far a filter reaches",
     "reverse": "td.reverse(a, axis) reverses an array",
     "key": "td.take(a, td.argsort(keys)) sorts by keys",
 }

@@ -23,7 +23,7 @@ from ..errors import (
 from ..expr import Apply, Cond, Const, Expr, Index, Loop, Proj, Read, Var, constant, substitute
 from ..frontend.refusals import called
 from ..frontend.sources import as_array
-from ..frontend.suggestions import INSTEAD
+from ..frontend.suggestions import BOUNDARIES
 from ..frontend.tracing import (
     Scoped,
     call_scalar_function,
@@ -264,8 +264,8 @@ class _Border:
                 uncalled = "td.constant is not called: write td.constant(value). "
             elif condition is function_boundary:
                 uncalled = "td.function is not called: write td.function(g). "
-            elif isinstance(condition, str) and condition in INSTEAD:
-                uncalled = f"{condition!r}: {INSTEAD[condition]}.  "
+            elif isinstance(condition, str) and condition in BOUNDARIES:
+                uncalled = f"{condition!r}: {BOUNDARIES[condition]}.  "
             raise TracingError(
                 f"{'a function' if callable(condition) else repr(condition)} is not a boundary.",
                 hint=f"{uncalled}Boundaries are values: td.clamp, td.mirror, td.symmetric, "
