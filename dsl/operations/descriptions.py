@@ -14,6 +14,8 @@ SHARED: dict[str, str | dict[Any, str]] = {
         -1: "the axis, from −rank to rank − 1; default -1.",
         None: "the axis, or a tuple of axes, from −rank to rank − 1; default None: all.",
     },
+    "deterministic": "whether sums of floats have the same bits in every run; default False,\n"
+    "        unless `td.jit` or `td.config` says True.",
     "device": "where programs compute, as `a.device` says; others are refused; default None.",
     "dtype": {None: 'the element type: td.float32, np.float32, float, "float32", …; optional.'},
     "f": "a function of scalars.",
@@ -23,7 +25,9 @@ SHARED: dict[str, str | dict[Any, str]] = {
     "key": "an array (2,) of uint32, or two scalars.",
     "lengths": "a 1-D array of integers: the lengths of the segments, whose sum is the extent of\n"
     "        the last axis.",
+    "name": "a name for explanations and errors; default None: that of the operation.",
     "norm": '"backward" (default), "ortho" or "forward": where the factor 1/n is, as for `fft`.',
+    "schedule": "how it is computed, one of `td.schedule`; default None: treadle chooses.",
     "shape": "an extent, or an extent for each axis; Python integers or integer scalars.",
     "x": "a number, or an array of any shape.",
     "y": "a number, or an array that broadcasts with `x`.",
@@ -81,8 +85,6 @@ FAMILIES = tuple(map(str.split, (
 _ALIKE = {name: [n for n in family if n != name] for family in FAMILIES[::-1] for name in family}
 #: Modules of td.linalg and td.random, where other names are.
 ELSEWHERE = ("algebra.linear_algebra", "random.philox")
-#: Told in the reference for all operations.
-COMMON = ("name", "schedule", "deterministic")
 
 
 def complete(function: Callable[..., Any]) -> None:
@@ -120,14 +122,14 @@ def complete(function: Callable[..., Any]) -> None:
 
 
 def _parameters(function: Callable[..., Any]) -> dict[str, Any]:
-    """The names of a function's parameters, with their defaults, but for common ones."""
+    """The names of a function's parameters, with their defaults."""
     code = function.__code__
     names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
     positional = names[: code.co_argcount]
     values = function.__defaults__ or ()
     defaults = dict(zip(positional[len(positional) - len(values) :], values, strict=True))
     defaults |= function.__kwdefaults__ or {}
-    return {name: defaults.get(name, ...) for name in names if name not in COMMON}
+    return {name: defaults.get(name, ...) for name in names}
 
 
 def _told(section: str) -> dict[str, str]:

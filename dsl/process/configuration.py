@@ -128,6 +128,8 @@ def config(
         fast_math: whether floating-point sums and products may be reordered and approximated;
             optional.
         recognise: whether loops that are known operations are replaced by these; optional.
+        deterministic: whether sums of floats have the same bits in every run; default: the
+            settings', which begin with False.
 
     Result: a context manager.
 

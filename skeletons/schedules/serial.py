@@ -18,6 +18,9 @@ from .schedule import SLOTS, VERSION, Schedule, ScheduleLike, as_schedule
 def to_dict(schedule: ScheduleLike) -> dict[str, Any]:
     """``Schedule.to_dict`` for a schedule or a layer.
 
+    Parameters
+        schedule: a schedule or a layer.
+
     Result: a dictionary that JSON can store.
 
     >>> from treadle.skeletons.schedules import Block, Column

@@ -50,6 +50,7 @@ def plot_order(schedule: Schedule | None, shape: Sequence[int], ax: Any = None) 
     each other.  `schedule.plot(shape)` is the same.
 
     Parameters
+        schedule: a schedule or a layer.
         shape: the extents.
         ax: matplotlib's axes; default: new ones.
 

@@ -12,7 +12,7 @@ import treadle as td
 from tests.docs.test_typed import public
 
 #: Said once for all operations, in docs/reference.md.
-COMMON = {"name", "schedule", "deterministic", "self", "cls"}
+COMMON = {"self", "cls"}
 FUNCTIONS = [
     name
     for name, _ in public()

@@ -505,6 +505,8 @@ def jit(
         fast_math: whether floating-point sums and products may be reordered and approximated;
             optional.
         recognise: whether loops that are known operations are replaced by these; optional.
+        deterministic: whether sums of floats have the same bits in every run; default: the
+            settings', which begin with False.
         devices: with backend="cuda", the number of GPUs, or their numbers: arrays are in parts on
             all of them, as [several GPUs](larger.md#several-gpus) tells; optional.
 
