@@ -125,7 +125,8 @@ class _Warps:
         if self.staged is not None:
             into.append(Barrier())
             self._copy(into, grid, count, False)
-        comments = (f"matrices of {self.n} x {self.n}, {self.lanes} lanes each",)
+        each = f"{self.lanes} lanes" if self.lanes > 1 else "a thread"
+        comments = (f"matrices of {self.n} x {self.n}, {each} each",)
         launch = grid.launch((), self.aligned, fallback)
         return builder.kernel("", at.ceil_div(count, self.each), grid.task, tuple(into.out),
                               comments=comments, **launch)  # fmt: skip
