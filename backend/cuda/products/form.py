@@ -93,7 +93,8 @@ class Form:
     `scaled`: rows are scaled for that; `precision`: the option of `matmul` that names it; `maps`:
     operands are described by tensor maps, and have contiguous rows or columns; `copies`: the same
     of lines that are copied with cp.async; `needs`: the features of a GPU (`features`) without
-    which it does not run; `resident`: blocks that a multiprocessor runs at a time.
+    which it does not run; `resident`: blocks that a multiprocessor runs at a time; `pace`: after
+    so many stages blocks wait for each other, if a multiprocessor has several tiles.
     `measured`: where it was shown to be correct, and timed (a file of benchmarks/results or
     benchmarks/matmul/results); without that, no product of a program uses it.
     """
@@ -123,6 +124,7 @@ class Form:
     copies: bool = False
     needs: frozenset[str] = HOPPER
     resident: int = 1
+    pace: int = 0
     measured: str = ""
 
     def word(self, value: float) -> int:
@@ -189,7 +191,7 @@ def tensor_form(name: str, precision: str, element: str, planes: int, columns: i
         name, ("float32",), "tensor_matmul.cu", "matmul_tensor", 4, 384,
         stages * (stage + 16), 128, columns, 32 if element == "TF32" else 64, 8,
         modes=("owner",), producers=True, least_steps=0, least_inner=SPLITS[precision].least,
-        unit=f"{precision} on tensor cores", planes=planes, scaled=element == "HALF",
+        unit=f"{precision} on tensor cores", planes=planes, scaled=element == "HALF", pace=4,
         precision=precision, measured="tensor-gpu-2026-11-24.json",
         defines=(("TILE_BN", str(columns)), ("TILE_PLANES", str(planes)),
                  ("TILE_ELEMENT", element)),
@@ -213,7 +215,7 @@ def half_form(name: str, columns: int, portable: bool = False, step: int = 64, s
         least_inner=64, unit="tensor cores" + WITHOUT * portable,
         measured=PORTABLE if portable else "tensor-gpu-2026-11-24.json",
         maps=not portable, copies=portable, needs=AMPERE if portable else HOPPER,
-        resident=256 // columns if portable else 1,
+        resident=256 // columns if portable else 1, pace=0 if portable else 4,
         defines=tuple((f"TILE_{k}", str(v)) for k, v in macros.items()),
     )  # fmt: skip
 

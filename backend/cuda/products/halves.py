@@ -29,13 +29,14 @@ class Lines(ctypes.Structure):
 _REST = (
     ("c", _P), ("c_row", _L), ("rows", _I), ("cols", _I), ("stages", _I), ("tiles_m", _I),
     ("tiles_n", _I), ("group", _I), ("items", _I), ("extra", ctypes.c_uint64 * WORDS),
+    ("met", _P), ("pace", _I),
 )  # fmt: skip
 
 
 class Arguments(ctypes.Structure):
     """`tile::Arguments`, with tensor maps: as large as their alignment of 64 makes it."""
 
-    _fields_ = (("a", _Map), ("b", _Map), *_REST, ("rest", ctypes.c_uint64 * 2))
+    _fields_ = (("a", _Map), ("b", _Map), *_REST)
 
 
 class PortableArguments(ctypes.Structure):
@@ -62,13 +63,18 @@ def multiply(on: Launching, out: Matrix, a: Matrix, b: Matrix, form: Form, fused
     g.stages = max(1, -(-a.cols // form.step))
     g.tiles_m, g.tiles_n = -(-out.rows // form.rows), -(-out.cols // form.columns)
     g.group, g.items = form.group, g.tiles_m * g.tiles_n
+    met = None
+    if g.items > on.device.multiprocessors and form.pace:
+        met = on.device.empty((1,), np.dtype(np.int32))
+        g.met, g.pace = address_of(met), form.pace
+        on.clear(g.met, 4)
     for k, w in enumerate(() if fused is None else fused.words):
         g.extra[k] = w
     code = Code(left, right, False, "owner", 1, form.arithmetic,
                 None if fused is None else fused.source)  # fmt: skip
     loaded = on.load(code, form.entry, form.threads, form.shared_bytes)
     on.run(loaded, (g,), (min(g.items, form.resident * on.device.multiprocessors), 1))
-    del kept_a, kept_b
+    del kept_a, kept_b, met
 
 
 def _mappable(on: Launching, x: Matrix) -> tuple[str, Matrix, Any]:

@@ -56,14 +56,14 @@ class _Product(ctypes.Structure):
 
 
 class Arguments(ctypes.Structure):
-    """`tile::Arguments` of engines/tensor_on.cuh."""
+    """`tile::Arguments` of engines/tensor_engine.cuh."""
 
     _fields_ = (
         ("a", _P), ("b", _P), ("a_shift", _P), ("b_shift", _P), ("c", _P), ("guard", _P),
-        ("extra", ctypes.c_uint64 * WORDS), ("c_row", _L), ("c_rows", _I), ("c_cols", _I),
-        ("qm", _I), ("qn", _I), ("stages", _I), ("alpha", _F), ("beta", _F), ("tiles_m", _I),
-        ("tiles_n", _I), ("group", _I), ("products", _I), ("items", _I),
-        ("product", _Product * PRODUCTS),
+        ("met", _P), ("extra", ctypes.c_uint64 * WORDS), ("c_row", _L), ("c_rows", _I),
+        ("c_cols", _I), ("qm", _I), ("qn", _I), ("stages", _I), ("alpha", _F), ("beta", _F),
+        ("tiles_m", _I), ("tiles_n", _I), ("group", _I), ("pace", _I), ("products", _I),
+        ("items", _I), ("product", _Product * PRODUCTS),
     )  # fmt: skip
 
 
@@ -108,7 +108,7 @@ class Room:
         self.cleared = self.total
         self.maxima = self._placed(4 * n * r for n, r in zip(self.blocks, rows, strict=True))
         self.shifts, self.small = (self._placed(4 * count * r for r in rows) for _ in range(2))
-        (self.flag,) = self._placed((4,))
+        self.flag, self.met = self._placed((4, 4))
 
     def _placed(self, sizes: Iterable[int]) -> list[int]:
         found = []
@@ -152,6 +152,7 @@ def _prepared(c: Layout, a: Layout, b: Layout, size: Size, form: Form,
     h.qm, h.qn, h.stages = *size[:2], room.stages
     h.alpha, h.tiles_m, h.tiles_n, h.group = 1, *room.tiles, form.group
     h.products, h.items = algorithm.products, prod(room.tiles)
+    h.pace = form.pace if h.items > processors else 0
     ctypes.memmove(h.product, tables[2], len(tables[2]))
     rows = form.rows, form.columns
     blocks = sum(tiles * r // ROWS_OF_BLOCK[how]
@@ -182,6 +183,7 @@ def multiply(on: Launching, out: Matrix, a: Matrix, b: Matrix, size: Size, form:
         to.images, to.maxima = start + room.images[x], start + room.maxima[x]
         to.shifts, to.small = start + room.shifts[x], start + room.small[x]
     flag = g.flag = h.guard = start + room.flag
+    h.met = start + room.met
     h.a, h.b, h.a_shift, h.b_shift, h.c = (
         g.a.images,
         g.b.images,

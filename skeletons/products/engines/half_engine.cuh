@@ -64,6 +64,8 @@ struct Arguments {
     int rows, cols, stages;
     int tiles_m, tiles_n, group, items;
     u64 extra[16];
+    int *met; // as `Meetings` say
+    int pace;
 };
 
 #if TILE_PORTABLE

@@ -26,11 +26,12 @@ struct Arguments {
     const int *a_shift, *b_shift; // the exponents by which rows of A, columns of B are scaled: [product][row]
     float *c;
     const u32 *guard;           // nothing is computed unless it is zero
+    int *met;                   // as `Meetings` say, and `pace`
     u64 extra[16];
     i64 c_row;
     int c_rows, c_cols, qm, qn, stages;
     float alpha, beta;
-    int tiles_m, tiles_n, group;
+    int tiles_m, tiles_n, group, pace;
     int products, items;
     Product product[7];
 };

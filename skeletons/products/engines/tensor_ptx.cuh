@@ -97,6 +97,11 @@ __device__ __forceinline__ void lds128(u32 (&v)[4], u32 at) {
 }
 __device__ __forceinline__ void ldcg(float &v, const float *p) { asm volatile("ld.global.cg.f32 %0, [%1];" : "=f"(v) : "l"(p) : "memory"); }
 __device__ __forceinline__ void ldcg(float &a, float &b, const float *p) { asm volatile("ld.global.cg.v2.f32 {%0,%1}, [%2];" : "=f"(a), "=f"(b) : "l"(p) : "memory"); }
+__device__ __forceinline__ int load_relaxed(const int *p) {
+    int v;
+    asm volatile("ld.relaxed.gpu.global.s32 %0, [%1];" : "=r"(v) : "l"(p) : "memory");
+    return v;
+}
 __device__ __forceinline__ void stg64(float *p, const float (&v)[2]) { *reinterpret_cast<float2 *>(p) = make_float2(v[0], v[1]); }
 __device__ __forceinline__ void stg16(unsigned short *p, u32 v) { *p = (unsigned short)v; }
 __device__ __forceinline__ void stg128(unsigned short *p, const u32 (&v)[4]) { *reinterpret_cast<uint4 *>(p) = make_uint4(v[0], v[1], v[2], v[3]); }

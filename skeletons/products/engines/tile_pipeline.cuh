@@ -9,10 +9,15 @@
 //   REGISTERS        of a consumer thread; the loader has what they leave of the launch's 504 for three warpgroups
 //   Source           the stages of a tile, in order: `count`, `load` (to a stage, completing BYTES on a barrier)
 //
-// Needs tensor_ptx.cuh and tile_work.cuh.
+// Needs tensor_ptx.cuh and tile_work.cuh; the arguments of `tile_of` and `Meetings`.
 #pragma once
 
+#ifndef TILE_PATIENCE
+#define TILE_PATIENCE 2000
+#endif
 namespace tile {
+
+constexpr int PATIENCE = TILE_PATIENCE; // reads of the L2
 
 // A ring: STAGES stages of BYTES, what else is in shared memory, the barriers of full stages, those of empty ones.
 template <int BYTES_, int STAGES, int BESIDE = 0> struct Slots {
@@ -37,6 +42,31 @@ template <int BYTES_, int STAGES, int BESIDE = 0> struct Slots {
     __device__ __forceinline__ u32 empty() const { return base + EMPTY + 8 * at; }
 };
 
+// Concurrent blocks read the same parts of operands, which stay in the L2 for a while only: a block that is behind reads
+// memory, and falls further behind.  So their loaders meet: after every `g.pace` stages (0: never) each counts in
+// `*g.met`, and waits until all blocks, on average, were at the meeting before.  Nothing but time depends on it: if others
+// do not come, since they are not running, it meets no more.
+struct Meetings {
+    int every, left, mine;
+    template <class Arguments> __device__ __forceinline__ Meetings(const Arguments &g) : every(g.pace), left(g.pace), mine(0) {}
+    // Before a stage.
+    template <class Arguments> __device__ __forceinline__ void meet(const Arguments &g) {
+        if (every == 0 || --left > 0) return;
+        left = every;
+        red32(g.met, 1);
+        const int enough = mine++ * (int)gridDim.x;
+        for (int i = 0; load_relaxed(g.met) < enough; i++)
+            if (i == PATIENCE) {
+                every = 0;
+                return;
+            }
+    }
+    // After the last of this block's stages; others may have `stages`.
+    template <class Arguments> __device__ __forceinline__ void leave(const Arguments &g, int stages) {
+        if (every) red32(g.met, stages / every - mine);
+    }
+};
+
 template <class Work, int CONSUMERS, class Arguments> __device__ __forceinline__ void pipeline(const Arguments &g) {
     const int t = threadIdx.x;
     const u32 base = dynamic_base();
@@ -46,6 +76,8 @@ template <class Work, int CONSUMERS, class Arguments> __device__ __forceinline__
             fewer_registers<504 - 2 * Work::REGISTERS>();
             if (t != CONSUMERS) return;
             typename Work::Feed ring = {base, 0, 0};
+            Meetings meetings(g);
+            int stages = 0;
             for (int item = blockIdx.x; item < g.items; item += gridDim.x) {
                 int tm, tn;
                 tile_of(g, item, tm, tn);
@@ -53,13 +85,17 @@ template <class Work, int CONSUMERS, class Arguments> __device__ __forceinline__
                     typename Work::Source from(g, tm, tn, r);
 #pragma unroll 1
                     for (int s = 0; s < from.count; s++) {
+                        meetings.meet(g);
                         barrier_wait(ring.empty(), ring.parity ^ 1);
                         barrier_expect(ring.full(), Work::Feed::BYTES);
                         from.load(g, ring.stage(), ring.full());
                         ring.next();
                     }
+                    stages += from.count;
                 }
             }
+            const int items = (g.items - (int)blockIdx.x + (int)gridDim.x - 1) / (int)gridDim.x, most = (g.items + (int)gridDim.x - 1) / (int)gridDim.x;
+            meetings.leave(g, stages / items * most);
             return;
         }
         more_registers<Work::REGISTERS>();

@@ -70,6 +70,10 @@ inline void red64(float *p, const float (&v)[2]) {
     if ((u64)p % 8) grid::fail("a reduction of eight bytes at %p", (void *)p);
     for (int j = 0; j < 2; j++) red32(p + j, v[j]);
 }
+inline int load_relaxed(const int *p) {
+    grid::turn();
+    return __atomic_load_n(p, __ATOMIC_RELAXED);
+}
 inline void lds128(u32 (&v)[4], u32 at) { std::memcpy(v, grid::read_shared<Four>(at).x, sizeof v); }
 inline void stg16(unsigned short *p, u32 v) { grid::write_global(p, (unsigned short)v); }
 inline void stg128(unsigned short *p, const u32 (&v)[4]) { grid::write_global(p, Four{{v[0], v[1], v[2], v[3]}}); }
