@@ -215,7 +215,7 @@ def half_form(name: str, columns: int, portable: bool = False, step: int = 64, s
         least_inner=64, unit="tensor cores" + WITHOUT * portable,
         measured=PORTABLE if portable else "tensor-gpu-2026-11-24.json",
         maps=not portable, copies=portable, needs=AMPERE if portable else HOPPER,
-        resident=256 // columns if portable else 1, pace=0 if portable else 4,
+        resident=256 // columns if portable else 1,
         defines=tuple((f"TILE_{k}", str(v)) for k, v in macros.items()),
     )  # fmt: skip
 
