@@ -223,7 +223,8 @@ def test_complex_numbers_are_rounded_by_parts(run, kind):
     a = np.array([1.5 - 2.5j, -0.3 + 0.5j, complex(np.nan, 7.6), complex(-np.inf, 1.25)], kind)
     for decimals in (0, 1, -1):
         np.testing.assert_allclose(run(td.round(a, decimals)), np.round(a, decimals), rtol=1e-6)
-    same_bits(run(td.rint(a)), np.rint(a))
+    np.testing.assert_array_equal(run(td.rint(a)), np.rint(a))
+    same_bits(run(td.rint(a[:2])), np.rint(a[:2]))  # (which of the NaNs it is differs)
 
 
 @pytest.mark.parametrize("kind", ("float16", "float32", "float64"))
