@@ -21,8 +21,7 @@ from treadle.dsl.types import ScalarType, as_type
 from treadle.skeletons.products.kit import Job, Kit
 from treadle.skeletons.products.sums_cpu import SumTable, Terms, sums_kernel
 
-from ..runtime.memory import POOL, address
-from .blas import matmul
+from ..runtime.memory import POOL, address, matmul
 from .runtime import threads
 from .runtime.code import CompiledKernel, Launcher
 from .runtime.threads import thread_count
@@ -176,14 +175,13 @@ class Host(Kit):
         """`ordered`: use one worker, so that every run adds in the same order."""
         super().__init__(np)
         self.workers = 1 if ordered else thread_count()
-        self.apart = False  # several workers multiply
         self.exact = None if t.is_inexact else own_kernel(t)
 
     def product(self, a: Any, b: Any, out: Any) -> None:
         if self.exact is not None:
             out[...] = self.exact(a, b)
         else:
-            matmul(a, b, out, alone=self.apart)
+            matmul(a, b, out)
 
     def sums(self, made: Sequence[tuple[Any, Sequence[tuple[float, Any]]]],
              shared: Sequence[tuple[float, Any]] = ()) -> None:  # fmt: skip
@@ -198,8 +196,4 @@ class Host(Kit):
             for job in jobs[worker]:
                 job(worker)
 
-        self.apart = True
-        try:
-            together([partial(work, worker) for worker in range(len(jobs))], len(jobs))
-        finally:
-            self.apart = False
+        together([partial(work, worker) for worker in range(len(jobs))], len(jobs))

@@ -28,13 +28,12 @@ from treadle.skeletons.products.scaling import scaled, undo
 from treadle.skeletons.products.small import on_cpu, repeated
 
 from ..runtime import operand
-from ..runtime.memory import POOL
+from ..runtime.memory import POOL, matmul
 from ..runtime.operand import plain
 from ..runtime.run import HostValues, Unrecordable
 from ..runtime.steps import Action
 from ..runtime.types import HostArray
 from . import crossover
-from .blas import matmul
 from .own import Host, blas, standard_for
 from .running import HostRun
 from .runtime.threads import thread_count

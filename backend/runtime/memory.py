@@ -11,7 +11,6 @@ import ctypes
 import math
 import os
 import sys
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -71,8 +70,8 @@ def free_bytes() -> int:
         return 0
 
 
-def matmul(a: Any, b: Any, out: Any = None, by: Callable[[Any, Any, Any], Any] = np.matmul) -> Any:
-    """`np.matmul` (or `by`); raises an error first if there is too little memory for its workspace.
+def matmul(a: Any, b: Any, out: Any = None) -> Any:
+    """`np.matmul`; raises an error first if there is too little memory for its workspace.
 
     A batch of matrices times the same matrix is one product: their rows follow each other.
     """
@@ -82,8 +81,8 @@ def matmul(a: Any, b: Any, out: Any = None, by: Callable[[Any, Any, Any], Any] =
         shape = (*a.shape[:-1], b.shape[-1])
         rows = None if out is None else out.reshape(-1, b.shape[-1])
         if rows is None or np.may_share_memory(rows, out):
-            return by(a.reshape(-1, a.shape[-1]), one, rows).reshape(shape)
-    return by(a, b, out)
+            return np.matmul(a.reshape(-1, a.shape[-1]), one, out=rows).reshape(shape)
+    return np.matmul(a, b, out=out)
 
 
 def _is_one_matrix(b: Any, batch: tuple[int, ...]) -> bool:

@@ -108,7 +108,6 @@ MODULES = (
     Module(_HERE / "team.c", _HERE / "team.linux-aarch64.ll", "aarch64-linux-gnu"),
     Module(_HERE / "team.c", _HERE / "team.generic.ll", "x86_64-freestanding"),
     Module(_HERE / "replay.c", _HERE / "replay.ll", _ANY, python=True),
-    Module(_HERE / "blas.c", _HERE / "blas.ll", _ANY),
     Module(_DEVICE / "bus.c", _DEVICE / "bus.ll", _ANY),
 )
 

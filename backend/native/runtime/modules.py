@@ -76,12 +76,6 @@ def team() -> dict[str, int]:
 
 
 @functools.lru_cache(maxsize=1)
-def blas() -> dict[str, int]:
-    """The addresses of the functions of blas.c."""
-    return linked(_HERE / "blas.ll", ("blocks", "threads_outside", "forget_products"))
-
-
-@functools.lru_cache(maxsize=1)
 def replayer() -> dict[str, int]:
     """The addresses of the functions of replay.c."""
     path = _HERE / "replay.ll"
