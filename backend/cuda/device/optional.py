@@ -26,8 +26,9 @@ def _modules() -> tuple[Any, ...]:
     try:
         cuda = importlib.import_module("cupy.cuda")
     except ImportError as error:
-        missing = _Missing(error)
-        return missing, missing, None, None
+        return (*[_Missing(error)] * 2, None, None)
+    except (OSError, RuntimeError) as error:  # a library of CUDA's cannot be loaded
+        return (*[_Missing(ImportError(f"CuPy cannot be loaded: {error}"))] * 2, None, None)
     own = importlib.import_module("cupy")
     return own, cuda.runtime, own.ndarray, cuda.driver.launchKernel
 

@@ -9,6 +9,7 @@ import pytest
 
 import treadle as td
 from treadle.backend.cuda.availability import unavailable
+from treadle.backend.cuda.device import optional
 
 
 class Driver:
@@ -117,3 +118,18 @@ def test_importing_treadle_imports_nothing_of_cuda():
         pytest.skip("there is a GPU here, and it is used")
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("raised", [ModuleNotFoundError, OSError, RuntimeError])
+def test_libraries_that_cannot_be_loaded(monkeypatch, raised):
+    """CuPy raises a RuntimeError where memory is limited."""
+
+    def refused(name):
+        raise raised("failed to map segment from shared object")
+
+    monkeypatch.setattr(optional.importlib, "import_module", refused)
+    cupy, runtime, ndarray, launch = optional._modules()
+    assert ndarray is launch is None
+    for module in (cupy, runtime):
+        with pytest.raises(ImportError, match="failed to map segment"):
+            module.anything  # noqa: B018
