@@ -1,4 +1,4 @@
-"""A stack of images on a cluster of processes: its histogram, and percentiles of every pixel."""
+"""A stack of images: histogram and percentiles on a cluster."""
 
 from pathlib import Path
 from typing import Any
@@ -12,10 +12,8 @@ from treadle.examples._show import OUTPUT, ExampleError, Made, beside, colour, s
 
 @td.jit
 def summary(stack: td.Array) -> tuple[td.Array, td.Array]:
-    """How many pixels of all images have each of the 256 levels; the 5th, 50th and 95th percentile
-    of every pixel over the images."""
-    level = td.cast(stack, td.int64)
-    counts = td.bincount(td.reshape(level, (-1,)), length=256)
+    """How many pixels have each of 256 levels; and percentiles of every pixel over the images."""
+    counts = td.bincount(td.reshape(td.cast(stack, td.int64), (-1,)), length=256)
     shares = np.array([5, 50, 95], np.float32)
     return counts, td.percentile(td.cast(stack, td.float32), shares, axis=0)
 
@@ -25,8 +23,7 @@ def sky(size: int) -> NDArray[np.float32]:
     random = np.random.default_rng(7)
     i, j = np.mgrid[:size, :size] / size - 0.5
     light = 70 * np.exp(-(((i + 0.6 * j) * 7) ** 2) - (j * 2) ** 2)
-    y, x = random.integers(0, size, (2, size * 2))
-    light[y, x] += random.exponential(60, size * 2)
+    light[tuple(random.integers(0, size, (2, size * 2)))] += random.exponential(60, size * 2)
     return light.astype(np.float32)
 
 
@@ -71,10 +68,8 @@ def main(output: Path = OUTPUT, images: int = 64, size: int = 320, workers: int 
         from distributed import Client, LocalCluster
     except ImportError:
         raise ExampleError("this example needs dask: pip install 'treadle[dask]'") from None
-    with (
-        LocalCluster(n_workers=workers, threads_per_worker=1, dashboard_address=":0") as cluster,
-        Client(cluster) as client,
-    ):
+    cluster = LocalCluster(n_workers=workers, threads_per_worker=1, dashboard_address=":0")
+    with cluster, Client(cluster) as client:
         stage(f"{images} images on {workers} processes; dashboard: {client.dashboard_link}")
         stack = stacked(images, size)
         one, counts, levels = (part.compute() for part in (stack[0], *summary(stack)))

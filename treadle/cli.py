@@ -64,6 +64,8 @@ MEANING = {
     "image": "A picture of your own; without one, a portrait of Grace Hopper.",
     "size": "Pixels along the longer side, or cells along the side.",
     "strong": "How steep a strong edge is, in grey levels (0 to 1) per pixel.",
+    "images": "How many images.",
+    "workers": "How many processes.",
     "generations": "How many generations to play.",
     "steps": "How many steps in time to take.",
     "memory": "What the parts of a file in memory may have together, as in 16 MB.",

@@ -316,6 +316,10 @@ __device__ complex128 log1p(complex128 z) {
       atan2(z.imag, moved));
 }
 
+__device__ __forceinline__ complex64 rint(complex64 z) {
+  return complex64(rintf(z.real), rintf(z.imag));
+}
+
 __device__ __forceinline__ bool isnan(complex64 z) {
   return z.real != z.real || z.imag != z.imag;
 }
@@ -360,17 +364,18 @@ catalogue_complex64(const complex64* __restrict__ as, const complex64* __restric
                     complex64* __restrict__ arccosh_of, complex64* __restrict__ arctanh_of,
                     complex64* __restrict__ exp2_of, complex64* __restrict__ expm1_of,
                     complex64* __restrict__ log2_of, complex64* __restrict__ log10_of,
-                    complex64* __restrict__ log1p_of, bool* __restrict__ isnan_of,
-                    bool* __restrict__ isinf_of, bool* __restrict__ isfinite_of,
-                    float* __restrict__ real_of, float* __restrict__ imag_of,
-                    complex64* __restrict__ conjugate_of, complex64* __restrict__ select_of,
-                    bool* __restrict__ cast_bool, int8* __restrict__ cast_int8,
-                    int16* __restrict__ cast_int16, int* __restrict__ cast_int32,
-                    int64* __restrict__ cast_int64, uint8* __restrict__ cast_uint8,
-                    uint16* __restrict__ cast_uint16, uint32* __restrict__ cast_uint32,
-                    uint64* __restrict__ cast_uint64, float16* __restrict__ cast_float16,
-                    bfloat16* __restrict__ cast_bfloat16, float* __restrict__ cast_float32,
-                    double* __restrict__ cast_float64, complex64* __restrict__ cast_complex64,
+                    complex64* __restrict__ log1p_of, complex64* __restrict__ rint_of,
+                    bool* __restrict__ isnan_of, bool* __restrict__ isinf_of,
+                    bool* __restrict__ isfinite_of, float* __restrict__ real_of,
+                    float* __restrict__ imag_of, complex64* __restrict__ conjugate_of,
+                    complex64* __restrict__ select_of, bool* __restrict__ cast_bool,
+                    int8* __restrict__ cast_int8, int16* __restrict__ cast_int16,
+                    int* __restrict__ cast_int32, int64* __restrict__ cast_int64,
+                    uint8* __restrict__ cast_uint8, uint16* __restrict__ cast_uint16,
+                    uint32* __restrict__ cast_uint32, uint64* __restrict__ cast_uint64,
+                    float16* __restrict__ cast_float16, bfloat16* __restrict__ cast_bfloat16,
+                    float* __restrict__ cast_float32, double* __restrict__ cast_float64,
+                    complex64* __restrict__ cast_complex64,
                     complex128* __restrict__ cast_complex128) {
   const int64 task = blockIdx.x;
   const int64 thread = threadIdx.x;
@@ -410,6 +415,7 @@ catalogue_complex64(const complex64* __restrict__ as, const complex64* __restric
   log2_of[i] = complex64(log2(complex128(a)));
   log10_of[i] = complex64(log10(complex128(a)));
   log1p_of[i] = complex64(log1p(complex128(a)));
+  rint_of[i] = rint(a);
   isnan_of[i] = isnan(a);
   isinf_of[i] = isinf(a);
   isfinite_of[i] = isfinite(a);
