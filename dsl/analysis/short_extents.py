@@ -60,8 +60,7 @@ def _value(e: Expr, named: Mapping[Expr, int]) -> int:
 
 
 class _Traces(threading.local):
-    def __init__(self) -> None:
-        self.stack: list[Asked] = []
+    innermost: Asked | None = None
 
 
 _traces = _Traces()
@@ -70,12 +69,12 @@ _traces = _Traces()
 @contextmanager
 def asking(arguments: Sequence[Input], shapes: Shapes) -> Iterator[Asked]:
     """While active, extents of `arguments` have the values that they have in `shapes`."""
-    asked = Asked(arguments, shapes)
-    _traces.stack.append(asked)
+    outer = _traces.innermost
+    _traces.innermost = asked = Asked(arguments, shapes)
     try:
         yield asked
     finally:
-        _traces.stack.pop()
+        _traces.innermost = outer
 
 
 def short_extent(e: Expr, most: int) -> int | None:
@@ -83,7 +82,7 @@ def short_extent(e: Expr, most: int) -> int | None:
     value = known(e)
     if value is not None:
         return int(value) if value <= most else None
-    return _traces.stack[-1].value(e, most) if _traces.stack else None
+    return None if _traces.innermost is None else _traces.innermost.value(e, most)
 
 
 def fixed(e: Expr, value: int, operation: str, what: str = "matrices") -> tuple[Check, ...]:

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from .. import late_binding as later
 from ..errors import Location, NestedParallelismError, TracingError, form_of
@@ -17,7 +17,7 @@ from .refusals import of_structure, returned
 
 
 class Scope:
-    """A call of a user's scalar function or of a loop's predicate and body; active in `with`.
+    """A call of a user's scalar function or of a loop's predicate and body.
 
     `kernel` is the scope whose indices a value made here may contain: this scope for the function
     of an array operation (`variables` None), the enclosing one for a loop.  The scope binds
@@ -40,13 +40,16 @@ class Scope:
             outer = current_scope()
             self.kernel = None if outer is None else outer.kernel
 
-    def __enter__(self) -> Scope:
-        _state.scopes.append(self)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        _state.scopes.pop()
-        self.arguments = ()
+    @contextmanager
+    def active(self) -> Iterator[Scope]:
+        """While active, the scope's variables are bound."""
+        before = _state.now
+        _state.now = before._replace(scopes=(*before.scopes, self))
+        try:
+            yield self
+        finally:
+            _state.now = before
+            self.arguments = ()
 
     def bound(self) -> Iterator[Expr]:
         """The variables that the scope binds."""
@@ -80,11 +83,18 @@ class Scoped:
         return self
 
 
+class _Now(NamedTuple):
+    """What is being traced."""
+
+    stack: tuple[tuple[str, Location | None], ...] = ()
+    scopes: tuple[Scope, ...] = ()
+    programs: int = 0
+
+
 class _State(threading.local):
-    def __init__(self) -> None:
-        self.stack: list[tuple[str, Location | None]] = []
-        self.scopes: list[Scope] = []
-        self.programs = 0
+    """Replaced as a whole and restored by one assignment, which no interruption divides."""
+
+    now = _Now()
 
 
 _state = _State()
@@ -94,43 +104,45 @@ _state = _State()
 def traced_function() -> Iterator[None]:
     """While active, code runs inside a function of arrays that is traced: of a program, of a
     loop."""
-    _state.programs += 1
+    before = _state.now
+    _state.now = before._replace(programs=before.programs + 1)
     try:
         yield
     finally:
-        _state.programs -= 1
+        _state.now = before
 
 
 def is_tracing() -> bool:
     """Whether a function is being traced: of a program, of a kernel or of a loop."""
-    return bool(_state.programs or _state.stack or _state.scopes)
+    return _state.now != _Now()
 
 
 @contextmanager
 def scalar_function_of(operation: str, where: Location | None) -> Iterator[None]:
     """While active, code runs inside the scalar function of `operation`."""
-    _state.stack.append((operation, where))
+    before = _state.now
+    _state.now = before._replace(stack=(*before.stack, (operation, where)))
     try:
         yield
     finally:
-        _state.stack.pop()
+        _state.now = before
 
 
 def enclosing_kernel() -> tuple[str, Location | None] | None:
     """The operation whose scalar function is being traced, if any."""
-    return _state.stack[-1] if _state.stack else None
+    return _state.now.stack[-1] if _state.now.stack else None
 
 
 def current_scope() -> Scope | None:
     """The current call of a scalar function, or None."""
-    return _state.scopes[-1] if _state.scopes else None
+    return _state.now.scopes[-1] if _state.now.scopes else None
 
 
 def reject_escaped(value: Scoped) -> None:
     """Raise an error for an escaped tracer: a value that depends on an element, a counter or a
     state, used outside the call it belongs to.  Extents, for example, are valid everywhere."""
     scope = value.scope
-    if scope is None or scope in _state.scopes or not _has_escaped(value.needs(), scope):
+    if scope is None or scope in _state.now.scopes or not _has_escaped(value.needs(), scope):
         return
     looped = scope.kernel is not scope
     raise TracingError(
@@ -191,9 +203,9 @@ def _has_escaped(needs: tuple[Expr, ...] | None, scope: Scope) -> bool:
     found = list(walk(needs))
     bound = {v for e in found for v in e.vars}
     free = {e for e in found if isinstance(e, Var)} - bound
-    if scope.kernel is not None and scope.kernel not in _state.scopes:
+    if scope.kernel is not None and scope.kernel not in _state.now.scopes:
         return bool(free) or any(isinstance(e, Index) for e in found)
-    return not free.issubset(v for s in _state.scopes for v in s.bound())
+    return not free.issubset(v for s in _state.now.scopes for v in s.bound())
 
 
 _COMBINES = "It combines two elements: lambda x, y: …."
@@ -244,7 +256,7 @@ def call_scalar_function(
             where=where,
         )
     outer = current_scope()
-    with Scope(operation, where) as scope, scalar_function_of(operation, where):
+    with Scope(operation, where).active() as scope, scalar_function_of(operation, where):
         _set_scope(arguments, scope)
         try:
             value = function(*arguments)

@@ -454,7 +454,7 @@ def _scalar_loop(
         return keep_type(made, structure, types, f"the body of {operation}", "state", places)
 
     if pred is not None:
-        with Scope(operation, where, state):
+        with Scope(operation, where, state).active():
             seen = structure.build([Scalar(v) for v in state])
             result = next_numbers(body(seen))
             predicate = _loop_predicate(pred, seen, operation)
@@ -462,7 +462,7 @@ def _scalar_loop(
     else:
         n = _iterations(count, operation)
         index = Var("k", int64)
-        with Scope(operation, where, (index, *state)):
+        with Scope(operation, where, (index, *state)).active():
             seen = structure.build([Scalar(v) for v in state])
             made = body(seen) if operation == "iterate" else body(Scalar(index), seen)
             result = next_numbers(made)

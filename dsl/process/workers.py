@@ -94,11 +94,16 @@ def _run(jobs: Sequence[Callable[[], T]], helpers: Sequence[Inbox]) -> list[T]:
             break
         except KeyboardInterrupt as error:
             interrupts.append(error)
-    if interrupts:
-        raise interrupts[0]
-    if failed:
-        raise failed[min(failed)]
-    return [results[k] for k in range(len(jobs))]
+    first = interrupts[0] if interrupts else failed[min(failed)] if failed else None
+    if first is None:
+        return [results[k] for k in range(len(jobs))]
+    # The traceback refers to this frame: what the frame refers to must not lead back to it.
+    interrupts.clear()
+    failed.clear()
+    try:
+        raise first
+    finally:
+        del first
 
 
 def _threads(count: int) -> list[Inbox]:

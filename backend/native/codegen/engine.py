@@ -93,21 +93,27 @@ class _Compiler:
         self.runs = 0
 
     def object_of(self, text: str, thorough: bool) -> bytes:
-        with self.lock:
-            module = self.parsed(text)
+        with self.lock, self.parsed(text) as module:
             self.optimise(module, thorough)
             return self._emitted(module)
 
-    def parsed(self, text: str) -> Any:
+    @contextmanager
+    def parsed(self, text: str) -> Iterator[Any]:
+        """A module, freed at the end: Python's cycle collector might free its context first."""
         with _lock:
+            context = llvm.create_context()
             try:
-                module = llvm.parse_assembly(text, llvm.create_context())
+                module = llvm.parse_assembly(text, context)
+            except RuntimeError as error:
+                raise _refused(text, error) from error
+        try:
+            try:
                 module.verify()
             except RuntimeError as error:
-                raise CompilationError(
-                    f"LLVM refused the code made for a kernel: {str(error).strip()}", source=text
-                ) from error
-            return module
+                raise _refused(text, error) from error
+            yield module
+        finally:
+            module.close()
 
     def optimise(self, module: Any, thorough: bool) -> None:
         with _lock:
@@ -147,6 +153,12 @@ class _Compiler:
             return ctypes.string_at(library.LLVMPY_GetBufferStart(made), size)
         finally:
             library.LLVMPY_DisposeMemoryBuffer(made)
+
+
+def _refused(text: str, error: RuntimeError) -> CompilationError:
+    return CompilationError(
+        f"LLVM refused the code made for a kernel: {str(error).strip()}", source=text
+    )
 
 
 def _unlocked(name: str) -> Any:
@@ -204,6 +216,10 @@ def to_object(text: str, target: Target, thorough: bool = False) -> bytes:
         return one.object_of(text, thorough)
 
 
+_dispose = _unlocked("LLVMPY_LLJIT_Dylib_Tracker_Dispose")
+_message = ctypes.byref(ctypes.c_char_p())
+
+
 @dataclass(frozen=True)
 class Linked:
     """Code in memory, for the lifetime of this object."""
@@ -211,6 +227,21 @@ class Linked:
     addresses: Mapping[str, int]
     tracker: Any
     functions: Sequence[Any] = ()  # that it calls
+
+    def __del__(
+        self,
+        lock: Any = _lock,
+        shutting_down: Any = llvm.common._is_shutting_down,
+        dispose: Any = _dispose,
+        message: Any = _message,
+    ) -> None:
+        # An interruption in llvmlite's destructor, which is Python code, would leave its lock
+        # taken.  It does nothing for an owned object; `lock` and `dispose` are C.
+        if not shutting_down():
+            with lock:
+                if not self.tracker._owned:
+                    self.tracker._owned = True
+                    dispose(self.tracker._ptr, message)
 
 
 @apart

@@ -25,8 +25,7 @@ TASK = Var("task", int64)
 def assembly(compiled: CompiledKernel) -> str:
     """The machine code of a kernel as text."""
     text, thorough = _emitted(compiled)
-    with engine.compiler(compiled.target) as one:
-        module = one.parsed(text)
+    with engine.compiler(compiled.target) as one, one.parsed(text) as module:
         one.optimise(module, thorough)
         return str(one.machine.emit_assembly(module))
 
