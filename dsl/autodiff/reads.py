@@ -195,8 +195,6 @@ class Scatterer:
         if not found.lost:
             images = [e for e in found.images if e is not None]
             mapping = index_map(images)
-            if condition is TRUE:
-                return shifted(g, mapping)
             zeros = self._with_zero_border(g)
             inside = [in_range(e, n) for e, n in zip(images, self.domain, strict=True)]
             if zeros is not None and all(c in inside or c is TRUE for c in found.conditions):

@@ -63,18 +63,13 @@ def multiply(on: Launching, out: Matrix, a: Matrix, b: Matrix, form: Form, fused
     g.stages = max(1, -(-a.cols // form.step))
     g.tiles_m, g.tiles_n = -(-out.rows // form.rows), -(-out.cols // form.columns)
     g.group, g.items = form.group, g.tiles_m * g.tiles_n
-    met = None
-    if g.items > on.device.multiprocessors and form.pace:
-        met = on.device.empty((1,), np.dtype(np.int32))
-        g.met, g.pace = address_of(met), form.pace
-        on.clear(g.met, 4)
     for k, w in enumerate(() if fused is None else fused.words):
         g.extra[k] = w
     code = Code(left, right, False, "owner", 1, form.arithmetic,
                 None if fused is None else fused.source)  # fmt: skip
     loaded = on.load(code, form.entry, form.threads, form.shared_bytes)
     on.run(loaded, (g,), (min(g.items, form.resident * on.device.multiprocessors), 1))
-    del kept_a, kept_b, met
+    del kept_a, kept_b
 
 
 def _mappable(on: Launching, x: Matrix) -> tuple[str, Matrix, Any]:
