@@ -164,6 +164,8 @@ def _load_vector(em: Emitter, buffer: Buffer, base: Poly, step: int, lanes: int,
         em.code.do(f"call void @{name}(ptr {far}, i32 0, i32 3, i32 1)")
     if mask is None:
         got = em.code.emit(f"load {t}, ptr {at}, align {_align(e)}{invariant}")
+    elif not em.target.masks("load", BITS[e]):
+        got = _gathered(em, e, _consecutive(em, e, at, count), mask, count, _align(e))
     else:
         m = vector("i1", count)
         name = f"llvm.masked.load.{suffix(e, count)}.p0"
@@ -351,30 +353,43 @@ def _gather(em: Emitter, buffer: Buffer, base: Poly, step: int | None, index: Va
     one = _is_gathered_whole(buffer)
     e, align = memory_element(buffer.type), _align(memory_element(buffer.type))
     e = _whole(buffer) if one else e
-    t, m, p = vector(e, lanes), vector("i1", lanes), vector("ptr", lanes)
     # Not in inner loops: a prefetch would keep LLVM from hoisting their invariant loads.
     near = step is not None and 0 < step <= _NEAR and em.depth == em.asking
     if near and buffer.role == "input":
         assert step is not None
         _ask_ahead(em, buffer, base, step, lanes)
     pointers = _pointers(em, buffer, base, step, index, lanes)
-    name, mask = _masked(em, "gather", e, lanes)
-    rest = "" if name.startswith("treadle") else f", {t} zeroinitializer"
     got = tuple(
-        em.code.emit(f"call {t} @{name}({p} align {align} {at}, {m} {mask}{rest})")
+        _gathered(em, e, at, em.mask, lanes, align)
         for at in ([pointers] if one else _part_pointers(em, buffer, pointers, lanes))
     )
     return _apart(em, buffer, got[0], lanes) if one else got
 
 
-def _masked(em: Emitter, what: str, e: str, lanes: int) -> tuple[str, Reg]:
+def _consecutive(em: Emitter, e: str, at: Reg, count: int) -> Reg:
+    """The addresses of `count` elements from `at` on."""
+    steps = f"<{', '.join(f'i64 {k}' for k in range(count))}>"
+    return em.code.emit(f"getelementptr {e}, ptr {at}, {vector('i64', count)} {steps}")
+
+
+def _gathered(em: Emitter, e: str, pointers: Reg, mask: Reg | None, lanes: int,
+              align: int) -> Reg:  # fmt: skip
+    t, m, p = vector(e, lanes), vector("i1", lanes), vector("ptr", lanes)
+    name, mask = _masked(em, "gather", e, mask, lanes, align)
+    rest = "" if name.startswith("treadle") else f", {t} zeroinitializer"
+    at = f"{p} align {align} {pointers}"
+    return em.code.emit(f"call {t} @{name}({at}, {m} {mask}{rest})")
+
+
+def _masked(em: Emitter, what: str, e: str, active: Reg | None, lanes: int, align: int
+            ) -> tuple[str, Reg]:  # fmt: skip
     """The name of the function that gathers or scatters elements under the mask, and the mask.
 
-    Processors gather and scatter words.  For smaller elements LLVM expands each masked call into
-    one branch per lane, and takes seconds for a few dozen calls.  The module therefore defines one
-    function without branches: inactive lanes access a dummy address.
+    Where the CPU cannot, LLVM expands each masked call into one branch per lane, and takes seconds
+    for a few dozen calls.  The module therefore defines one function without branches: inactive
+    lanes access a dummy address.
     """
-    mask = em.mask or literal("i1", 1, lanes)
+    mask = active or literal("i1", 1, lanes)
     t, m, p = vector(e, lanes), vector("i1", lanes), vector("ptr", lanes)
     name = f"llvm.masked.{what}.{suffix(e, lanes)}.v{lanes}p0"
     gather = what == "gather"
@@ -382,9 +397,9 @@ def _masked(em: Emitter, what: str, e: str, lanes: int) -> tuple[str, Reg]:
         name, f"declare {t} @{name}({p}, {m}, {t})" if gather
         else f"declare void @{name}({t}, {p}, {m})",
     )  # fmt: skip
-    if em.mask is None or BITS[e] >= 32:
+    if active is None or em.target.masks(what, BITS[e]):
         return name, mask
-    ours = f"treadle.{what}.{e}.{lanes}"
+    ours = f"treadle.{what}.{e}.{lanes}.{align}"
     if ours not in em.module.helpers:
         em.module.helpers.add(ours)
         code = Code(em.module)
@@ -392,7 +407,7 @@ def _masked(em: Emitter, what: str, e: str, lanes: int) -> tuple[str, Reg]:
         off = code.allocate("i64")
         code.do(f"store i64 0, ptr {off}")
         at = v.select("ptr", "%m", "%p", v.splat("ptr", off))
-        end = f"{p} align {_align(e)} {at}, {m} {literal('i1', 1, lanes)}"
+        end = f"{p} align {align} {at}, {m} {literal('i1', 1, lanes)}"
         if gather:
             code.do(f"ret {t} {code.emit(f'call {t} @{name}({end}, {t} zeroinitializer)')}")
             head = f"define internal {t} @{ours}({p} %p, {m} %m)"
@@ -464,6 +479,9 @@ def _store_vector(em: Emitter, buffer: Buffer, base: Poly, regs: list[Reg], lane
         how = "align 64, !nontemporal !1" if em.streaming else f"align {_align(e)}"
         em.code.do(f"store {t} {value}, ptr {at}, {how}")
         return
+    if not em.target.masks("store", BITS[e]):
+        _scattered(em, e, _consecutive(em, e, at, count), value, mask, count)
+        return
     name = f"llvm.masked.store.{suffix(e, count)}.p0"
     m = vector("i1", count)
     em.module.declarations.setdefault(name, f"declare void @{name}({t}, ptr captures(none), {m})")
@@ -523,11 +541,16 @@ def store_rows(em: Emitter, buffer: Buffer, index: Value, values: list[Value]) -
 def _scatter(em: Emitter, buffer: Buffer, base: Poly, step: int | None, index: Value,
              regs: list[Reg], lanes: int) -> None:  # fmt: skip
     e = memory_element(buffer.type)
-    t, m, p = vector(e, lanes), vector("i1", lanes), vector("ptr", lanes)
-    name, mask = _masked(em, "scatter", e, lanes)
     pointers = _pointers(em, buffer, base, step, index, lanes)
     for value, at in zip(regs, _part_pointers(em, buffer, pointers, lanes), strict=True):
-        em.code.do(f"call void @{name}({t} {value}, {p} align {_align(e)} {at}, {m} {mask})")
+        _scattered(em, e, at, value, em.mask, lanes)
+
+
+def _scattered(em: Emitter, e: str, pointers: Reg, value: Reg, mask: Reg | None, lanes: int
+               ) -> None:  # fmt: skip
+    t, m, p = vector(e, lanes), vector("i1", lanes), vector("ptr", lanes)
+    name, mask = _masked(em, "scatter", e, mask, lanes, _align(e))
+    em.code.do(f"call void @{name}({t} {value}, {p} align {_align(e)} {pointers}, {m} {mask})")
 
 
 def last_active(em: Emitter, value: Value) -> Value:

@@ -56,6 +56,20 @@ class Target:
     def is_x86(self) -> bool:
         return platform.machine().lower() in ("x86_64", "amd64")
 
+    def masks(self, what: str, bits: int) -> bool:
+        """Whether the CPU can `load` or `store` consecutive elements of so many bits, or `gather`
+        or `scatter` any, under a mask.  If not, LLVM expands each access into a branch per lane."""
+        consecutive = what in ("load", "store")
+        if self.vector_bytes == 64:
+            return consecutive or bits >= 32
+        if not self._has_avx2 or bits < 32:
+            return False
+        return consecutive or (what == "gather" and not self.cpu.startswith("znver"))
+
+    @functools.cached_property
+    def _has_avx2(self) -> bool:
+        return self.is_x86 and "+avx2" in self.features.split(",")
+
     @property
     def regular(self) -> Target:
         """The same CPU without streaming stores."""
