@@ -187,8 +187,8 @@ class Array(Operators["Array"]):
                 "`in` needs the values of an array, which are not known while a program is traced.",
                 hint="Write td.isin(x, a) for an entire array x, outside the function.",
             )
-        held = later.computed.one_array(self, "`in`", "Write td.any(a == x).")
-        return bool((held == value).any())
+        data = later.computed.one_array(self, "`in`", "Write td.any(a == x).")
+        return bool((data == value).any())
 
     def _is_closed(self) -> bool:
         return later.computed.is_closed(self)
@@ -236,8 +236,8 @@ class Array(Operators["Array"]):
     @property
     def __array_interface__(self) -> dict[str, Any]:
         """NumPy's description of the value, for libraries such as Pillow that read only that."""
-        held = later.computed.interface(self)
-        return dict(held)
+        data = later.computed.interface(self)
+        return dict(data)
 
     def tobytes(self) -> bytes:
         """The bytes of the elements in row-major order."""

@@ -78,17 +78,17 @@ class Const(Expr):
     value: Any
 
     def __new__(cls, value: Any, type_: ScalarType, weak: bool = False) -> Const:
-        held: Any = None
+        converted: Any = None
         if type(value) is int and type_.is_integer and type_.lowest <= value <= type_.highest:
             data = value.to_bytes(type_.bytes, sys.byteorder, signed=type_.signed)
         else:
-            held = convert(np.asarray(value), type_)[()]
-            data = held.tobytes()
+            converted = convert(np.asarray(value), type_)[()]
+            data = converted.tobytes()
         key = (cls, type_.name, weak, data)
         made: Const | None = find(key)
         if made is None:
             made = new(cls, type_, weak=weak)
-            made.value = type_.numpy.type(value) if held is None else held
+            made.value = type_.numpy.type(value) if converted is None else converted
             made = publish(key, made)
         return made
 

@@ -478,8 +478,8 @@ class ArrayLoop(Node):
             return before
 
         return tuple(
-            Output(tuple(map(last, held.shape, first.shape)), first.type)
-            for held, first in zip(self.state, self.init, strict=True)
+            Output(tuple(map(last, state.shape, first.shape)), first.type)
+            for state, first in zip(self.state, self.init, strict=True)
         )
 
     def type_of(self, component: int) -> ScalarType:
@@ -489,8 +489,8 @@ class ArrayLoop(Node):
         """The numbers of the states whose extents change."""
         return [
             k
-            for k, held in enumerate(self.state)
-            if any(isinstance(e, Read) and e.node in self.bound for e in held.shape)
+            for k, state in enumerate(self.state)
+            if any(isinstance(e, Read) and e.node in self.bound for e in state.shape)
         ]
 
     def expressions(self) -> tuple[Expr, ...]:

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
     computed, evaluate_extent, fft = evaluation, names.evaluate, fourier
     product_of = row_major.product
-    show_expression, simplified_apply = printer.show, simplify.apply_again
+    show_expression, simplified_apply = printer.show, simplify.reapply
 
 
 def offer(**named: Any) -> None:

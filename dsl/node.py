@@ -117,7 +117,7 @@ class Check:
     where: Location | None = dataclass_field(default=None, compare=False)
     in_checked: bool = False
 
-    def told(self, left: int, right: int) -> str:
+    def text(self, left: int, right: int) -> str:
         """The message for two values that violate the relation."""
         by_chance = _BY_CHANCE if 1 in (left, right) else ""
         return self.message.format(left=left, right=right, by_chance=by_chance)

@@ -118,7 +118,7 @@ class Scalar(Operators["Scalar"], Scoped):
             hint="Write td.isin(x, a) of an array a, outside of the function.",
         )
 
-    def handed(self, scope: Scope | None) -> Scalar:
+    def rescoped(self, scope: Scope | None) -> Scalar:
         """The scalar in another scope."""
         made = type(self)(self._expr)
         made.scope = scope

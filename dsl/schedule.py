@@ -87,14 +87,17 @@ def of_operation(label: object, where: Location | None) -> Iterator[None]:
         yield
     except ScheduleError as error:
         here = error.where
-        apart = where is not None and (
+        elsewhere = where is not None and (
             here is None or (here.file, here.line) != (where.file, where.line)
         )
         raise type(error)(
             f"{label}: {error.message}",
             hint=error.hint,
             where=here,
-            also=(*error.also, *((("the operation is written here:", where),) if apart else ())),
+            also=(
+                *error.also,
+                *((("the operation is written here:", where),) if elsewhere else ()),
+            ),
         ) from error.__cause__
 
 

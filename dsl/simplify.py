@@ -102,7 +102,7 @@ def apply(op: Primitive, args: tuple[Expr, ...], type_: ScalarType, weak: bool =
     return Apply(op, args, type_)
 
 
-def apply_again(op: Primitive, args: tuple[Expr, ...], type_: ScalarType, weak: bool) -> Expr:
+def reapply(op: Primitive, args: tuple[Expr, ...], type_: ScalarType, weak: bool) -> Expr:
     """`apply`, in an expression that was traced: what a backend rounds in its own way stays, also
     of constants, so that no bit depends on which operations are fused."""
     if is_rounded(op, args[0].type) and all(type(a) is Const for a in args):
@@ -309,4 +309,4 @@ def select(predicate: Expr, a: Expr, b: Expr) -> Expr:
     return Apply(TABLE["select"], (predicate, a, b), a.type)
 
 
-later.offer(simplified_apply=apply_again)
+later.offer(simplified_apply=reapply)

@@ -340,7 +340,7 @@ class Structure:
     def describe(self, types: Sequence[ScalarType]) -> str:
         return str(self.build([t.name for t in types])).replace("'", "")
 
-    def places(self, name: str) -> list[str]:
+    def paths(self, name: str) -> list[str]:
         """How each leaf is read from a value of this nesting called `name`: `state[0]['w']`."""
         if self.cls is None:
             return [name]
@@ -350,7 +350,7 @@ class Structure:
             fields = _fields_of(self.cls) or range(len(self.children))
             keys = (f".{k}" if isinstance(k, str) else f"[{k}]" for k in fields)
         inner = zip(keys, self.children, strict=True)
-        return [place for key, child in inner for place in child.places(name + key)]
+        return [path for key, child in inner for path in child.paths(name + key)]
 
     def same_nesting(self, other: Structure) -> bool:
         """Whether the nestings are equal, ignoring classes: `(x, y)` matches `Point(x, y)`."""

@@ -70,17 +70,17 @@ def machine_of(backend: str) -> list[str]:
     return [] if machine is None else list(machine())
 
 
-def products(backend: str, *, again: bool) -> list[tuple[str, str]]:
+def products(backend: str, *, remeasure: bool) -> list[tuple[str, str]]:
     """The extent from which a fast algorithm computes products, per type, and when it was measured;
-    `again`: measure now, and replace stored values.
+    `remeasure`: measure now, and replace stored values.
 
     Only for the host: a GPU uses the tables of `skeletons.products.measured`.
     """
     if backend != "native":
         return []
-    if again:
+    if remeasure:
         for t in crossover.TYPES:
-            crossover.again(t)
+            crossover.remeasure(t)
     kept = crossover.known()
     return [
         (f"products of {t.name}", crossover.in_words(t, kept.get(t.name))) for t in crossover.TYPES
@@ -105,11 +105,11 @@ def sizes(backend: str) -> Ceilings:
 def _best(function: Any, data: Any, seconds: float, calls: int = 1) -> tuple[float, Any]:
     """The shortest time of a call, with `calls` calls per wait, after a warm-up; and the data."""
     program = function.lower(data)
-    held = program.placed([data])
+    arrays = program.placed([data])
 
     def call() -> None:
         for _ in range(calls):
-            program.execute(held)
+            program.execute(arrays)
         program.wait()
 
     return _shortest(call, seconds) / calls, data

@@ -207,7 +207,7 @@ def explore(
 
         try:
             if program:
-                programs = [pages.own_program(program, shape or ["32x32"], kernel)]
+                programs = [pages.load_program(program, shape or ["32x32"], kernel)]
             else:
                 programs = pages.presets(pages.plane_shapes(shape)) if shape else pages.presets()
             html = pages.page(programs)
@@ -273,10 +273,10 @@ def ceilings(
             if not shown:
                 with _console(stderr=True).status(f"measuring {name}"):
                     found = measure(name)
-                    fast = products(name, again=True)
+                    fast = products(name, remeasure=True)
                 device.keep(name, machine_of(name), found)
             else:
-                fast = products(name, again=False)
+                fast = products(name, remeasure=False)
             table = Table.grid(padding=(0, 2, 0, 0))
             for row in (*found.rows(), *fast):
                 table.add_row(*row)

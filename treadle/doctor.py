@@ -136,8 +136,8 @@ def _cache() -> Finding:
         text = f"cannot be written ({error}); every process compiles again"
         return Finding("cache", "missing", text, remedy)
     sizes = [entry.stat().st_size for entry in folder.rglob("*") if entry.is_file()]
-    held = f"{folder}: {len(sizes)} files, {sum(sizes) / 1e6:.1f} MB"
-    return Finding("cache", "works", f"{held}; the oldest are dropped, and you may delete all")
+    summary = f"{folder}: {len(sizes)} files, {sum(sizes) / 1e6:.1f} MB"
+    return Finding("cache", "works", f"{summary}; the oldest are dropped, and you may delete all")
 
 
 def _optional() -> Iterator[Finding]:

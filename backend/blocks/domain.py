@@ -24,7 +24,7 @@ from treadle.dsl.graphs.names import evaluate
 Numbers = NDArray[np.int64]
 #: The sizes of the chunks of an array, or of the blocks of a domain, per axis.
 Chunks = tuple[tuple[int, ...], ...]
-#: Chunks of at least so many halos are computed as a block and others beside it.
+#: Minimum size of a chunk, in halos, whose boundary is computed by separate blocks.
 NARROW = 4
 
 
@@ -49,8 +49,8 @@ class Axis:
     are those at the opposite edge.
 
     A chunk is one block, or `pieces` of them, which needs `before` and `after` elements of its
-    neighbours.  `beside`: it is a block that needs none, whose results near the cuts are wrong, and
-    a block for each cut that computes these, and replaces them.
+    neighbours.  `split_boundary`: a chunk is one block that needs no elements of its neighbours, so
+    its results near the cuts are wrong, and one more block per cut, whose results replace them.
     """
 
     extent: int
@@ -60,9 +60,9 @@ class Axis:
     after: int = 0
     periodic: bool = False
     rank: int = 0
-    beside: bool = False
+    split_boundary: bool = False
     pieces: int = 1
-    #: The chunk of each block; `beside`, the first block of a chunk computes all of it.
+    #: The chunk of each block.  With `split_boundary`, its first block computes all of it.
     chunk: tuple[int, ...] = field(init=False)
     start: Numbers = field(init=False)
     stop: Numbers = field(init=False)
@@ -73,7 +73,7 @@ class Axis:
         if self.dimension is None or len(self.sizes) == 1:
             self.sizes, self.before, self.after, self.periodic = (self.extent,), 0, 0, False
             self.pieces = 1
-        self.beside = self.beside and self._is_wide()
+        self.split_boundary = self.split_boundary and self._is_wide()
         spans = list(self._blocks())
         self.chunk = tuple(span[0] for span in spans)
         ends = np.array([span[1:] for span in spans], np.int64).T
@@ -92,7 +92,7 @@ class Axis:
         before, after = self.before, self.after
         ends = edges(self.sizes)
         for k, (first, last) in enumerate(pairwise(ends)):
-            if not self.beside:
+            if not self.split_boundary:
                 for a, b in pairwise(edges(even(last - first, self.pieces))):
                     yield k, first + a, first + b, first + a - before, first + b + after
                 continue
@@ -226,8 +226,8 @@ class Spans:
         low, high = np.empty(shape, np.int64), np.empty(shape, np.int64)
         wide = {x: [np.broadcast_to(side, shape) for side in both] for x, both in ends.items()}
         for at in product(*map(range, shape)):
-            held = {x: (int(a[at]), int(b[at])) for x, (a, b) in wide.items()}
-            found = _Block(held, self.constants).range(e)
+            ranges = {x: (int(a[at]), int(b[at])) for x, (a, b) in wide.items()}
+            found = _Block(ranges, self.constants).range(e)
             if found == whole(e.type):
                 return None
             low[at], high[at] = found
@@ -244,8 +244,8 @@ class _Block(Intervals):
     def leaf(self, e: Expr) -> Range:
         if isinstance(e, Read) and Leaf(e.node, e.component) in self.constants:
             low, high = self.range(e.args[0])
-            held = self.constants[Leaf(e.node, e.component)][max(low, 0) : high + 1]
-            return (int(held.min()), int(held.max())) if held.size else (0, 0)
+            values = self.constants[Leaf(e.node, e.component)][max(low, 0) : high + 1]
+            return (int(values.min()), int(values.max())) if values.size else (0, 0)
         return self.leaves[e] if e in self.leaves else super().leaf(e)
 
 

@@ -31,16 +31,17 @@ class Engine:
     need at least, as it takes as long to queue those of all tasks; `element`: seconds of an
     iteration of an element.
 
-    `together`: the iterations of a loop that a kernel makes in one pass over memory, at most.
+    `iterations`: the most iterations of a loop that a kernel computes in one pass over memory.
     `pieces`, `pipelined`: a block that gets at least `pipelined` bytes of other chunks is computed
     in so many pieces, each while the next one's bytes are copied.
 
     `separate`: blocks run in other processes, to which Python functions cannot travel.  `single`:
-    a kernel is cut along one axis at most, which for results is the first one.  `beside`: parts of
-    an array are where they are computed, so a block is computed from the part that is there, and
-    what needs other parts by itself, beside it (`Axis.beside`).  `dynamic`: what earlier
-    blocks computed can determine which parts of arrays a block reads (`Buffer.windows`), and what
-    is computed at all (`Repeat`, `Either`).
+    a kernel is cut along one axis at most, which for results is the first one.
+    `split_boundary`: each part of an array stays where it was computed.  A block is therefore
+    computed from the local part alone, and the elements near its edges, which need other parts,
+    are computed by blocks of their own (`Axis.split_boundary`), while the halo is exchanged.
+    `dynamic`: what earlier blocks computed can determine which parts of arrays a block reads
+    (`Buffer.windows`), and what is computed at all (`Repeat`, `Either`).
     """
 
     name: str
@@ -52,13 +53,13 @@ class Engine:
     smaller: str = "Give the arrays smaller chunks, x.rechunk(…), or tasks more memory."
     overhead: float = TASK
     queueing: float = 0.0
-    together: int = 1
+    iterations: int = 1
     pieces: int = 1
     pipelined: int = 1 << 62
     element: float = ELEMENT
     separate: bool = True
     single: bool = False
-    beside: bool = False
+    split_boundary: bool = False
     dynamic: bool = False
 
     def leaf(self, node: Fold, count: int) -> int:

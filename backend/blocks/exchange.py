@@ -98,9 +98,9 @@ class Exchange:
         )
         where = [x.at(Index(0)) for x in given[:rank]]
         extents = [writer.number(f"extent{k}", n) for k, n in enumerate(shape)]
-        held = at.both(valid.at(Index(0)), *map(at.in_range, where, extents))
-        place = at.select(held, at.linear(where, extents), at.product(extents))
-        targets = Generate(valid.shape, (place,), label=Label("targets")).leaves[0]
+        valid_here = at.both(valid.at(Index(0)), *map(at.in_range, where, extents))
+        position = at.select(valid_here, at.linear(where, extents), at.product(extents))
+        targets = Generate(valid.shape, (position,), label=Label("targets")).leaves[0]
         order = library("argsort", (0,), [targets], [(valid.shape, int64)]).leaves[0]
         elements = tuple(x.at(order.at(Index(0))) for x in (targets, *given[rank:]))
         made = Generate(valid.shape, elements, label=Label("run"))

@@ -30,7 +30,7 @@ class Gatherer:
     chunks: Mapping[Leaf, Chunks]
     least: int
     most: int
-    place: Callable[[Node, int], None]
+    compute: Callable[[Node, int], None]
     constant: Callable[[Any], Leaf]
 
     def split(self, node: Fold) -> Generate | None:
@@ -41,10 +41,10 @@ class Gatherer:
             return None
         parts = result_variables(node.elements)
         bare = node.with_(results=parts, epilogue=parts)
-        self.place(bare, 0)
-        place = indices(len(node.outer))
+        self.compute(bare, 0)
+        index = indices(len(node.outer))
         found: dict[Expr, Expr] = {
-            v: leaf.at(*place) for v, leaf in zip(node.results, bare.leaves, strict=True)
+            v: leaf.at(*index) for v, leaf in zip(node.results, bare.leaves, strict=True)
         }
         return Generate(node.outer, substitute(node.epilogue, found), label=node.label,
                         where=node.where)  # fmt: skip
@@ -98,7 +98,7 @@ class Gatherer:
         value = Read(read.node, read.component, tuple(args))
         answers = Generate((*node.shape, *counts), (value,), label=Label("answers"),
                            where=node.where)  # fmt: skip
-        self.place(answers, len(counts))
+        self.compute(answers, len(counts))
         return answers.leaves[0].at(*indices(rank), *own)
 
     def _owner(self, node: Generate, e: Expr, ends: list[int]) -> Expr:
@@ -108,7 +108,7 @@ class Gatherer:
         found = Fold(node.shape, (at.integer(len(ends) - 2),), (element,),
                      simple_combine("add", int64), (at.integer(0),),
                      label=Label("owners"), where=node.where)  # fmt: skip
-        self.place(found, 0)
+        self.compute(found, 0)
         return found.leaves[0].at(*indices(len(node.shape)))
 
 

@@ -59,7 +59,7 @@ class Leaves:
         """The elements by leaf, and by the position in the leaf."""
         memo: dict[Expr, Expr] = {}
         self.numbers: list[Param] = []
-        place = at.add(at.multiply(Index(0), self.leaf), Index(1))
+        position = at.add(at.multiply(Index(0), self.leaf), Index(1))
         rank = len(self.extents)
         for e in walk(self.node.elements):
             if isinstance(e, Index):
@@ -71,7 +71,7 @@ class Leaves:
                 self.numbers.append(Param("n", int64))
                 memo[e] = self.numbers[-1]
             elif isinstance(e, Read):
-                memo[e] = self._read(e, rank, place, memo)
+                memo[e] = self._read(e, rank, position, memo)
             elif e.args or e.scoped:
                 if any(isinstance(c, Index) for c in (*e.args, *e.scoped)):
                     raise NoRule("its elements depend on their index")
@@ -83,14 +83,14 @@ class Leaves:
             raise NoRule("its elements depend on their index")
         return tuple(memo[e] for e in self.node.elements)
 
-    def _read(self, e: Read, rank: int, place: Expr, memo: dict[Expr, Expr]) -> Read:
+    def _read(self, e: Read, rank: int, position: Expr, memo: dict[Expr, Expr]) -> Read:
         leaf = Leaf(e.node, e.component)
         if is_identity_read(e, rank):
             if rank > 1 and leaf.shape != self.node.inner:
                 raise NoRule("it reads arrays of different extents")
             if leaf not in self.flat:
                 self.flat[leaf] = Input(f"in{len(self.flat)}", e.type, (False,), kind="argument")
-            return Read(self.flat[leaf], 0, (place,))
+            return Read(self.flat[leaf], 0, (position,))
         if e.boundary is not None or any(isinstance(x, Index) for x in walk(e.args)):
             raise NoRule("it reads other elements than its own")
         shape = extents_of(leaf.shape, self.known, self.node)
@@ -109,7 +109,7 @@ class Leaves:
         full = self.count // self.leaf
         cuts = [e * width for e in edges(grids[best][0])]
         ends = {0, full, *(min(-(-e // self.leaf), full) for e in cuts)}
-        if self.engine.beside:  # a leaf in two chunks is a block of its own
+        if self.engine.split_boundary:  # a leaf in two chunks is a block of its own
             ends |= {e // self.leaf for e in cuts}
         return tuple(b - a for a, b in pairwise(sorted(ends)))
 

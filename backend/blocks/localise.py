@@ -274,7 +274,7 @@ class Localiser:
             cut = free.index(k) if k in free else None
             before, after, periodic = halos.get(k, (0, 0, False))
             made.append(Axis(n, sizes.get(k, (n,)), cut, before, after, periodic, len(free),
-                             self.engine.beside, self.pieces))  # fmt: skip
+                             self.engine.split_boundary, self.pieces))  # fmt: skip
         return made
 
     def _sizes(self, free: tuple[int, ...]) -> dict[int, tuple[int, ...]]:
@@ -287,9 +287,9 @@ class Localiser:
                 weight = prod(shape) * leaf.type.numpy.itemsize
                 for a, e in enumerate(read.args):
                     found = follows(e, self.known)
-                    place, each = (e, 1) if found is not None else self._quotient(e)
-                    if found is None and isinstance(place, Index):
-                        found = follows(place, self.known)
+                    position, each = (e, 1) if found is not None else self._quotient(e)
+                    if found is None and isinstance(position, Index):
+                        found = follows(position, self.known)
                     if found is None or found.axis >= len(scope.axes):
                         continue
                     k = scope.axes[found.axis]

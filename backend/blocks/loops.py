@@ -53,20 +53,20 @@ def iterations(count: int, most: int, work: float, overlap: float, engine: Engin
     return -(-count // max(windows, 1)) or 1  # windows of equal length have the smallest halos
 
 
-def lengths(count: int, steps: int, most: int, together: int) -> list[int]:
-    """The iterations of each window, about `steps` and at most `most`: whole passes of `together`
+def lengths(count: int, steps: int, most: int, iterations: int) -> list[int]:
+    """The iterations of each window, about `steps` and at most `most`: whole passes of `iterations`
     iterations, because those that are left over run one by one; all of these in the last window.
 
     >>> lengths(100, 15, 1000, 8), lengths(100, 15, 1000, 1)
     ([16, 16, 16, 16, 16, 8, 12], [15, 15, 15, 15, 15, 15, 10])
     """
-    passes, rest = divmod(count, together)
-    if together > 1 and passes:
-        windows = max(round(count / max(steps, together)), 1)
+    passes, rest = divmod(count, iterations)
+    if iterations > 1 and passes:
+        windows = max(round(count / max(steps, iterations)), 1)
         found = sorted(even(passes, windows), reverse=True)
-        last = found[-1] * together + rest
-        if max(found[0] * together, last) <= most:
-            return [*(n * together for n in found[:-1]), last]
+        last = found[-1] * iterations + rest
+        if max(found[0] * iterations, last) <= most:
+            return [*(n * iterations for n in found[:-1]), last]
     return [min(steps, count - k) for k in range(0, count, max(steps, 1))]
 
 
@@ -96,11 +96,11 @@ class LoopLocaliser:
         if len(shapes) != 1:
             raise NoRule("its state has arrays of different extents")
         (self.extents,) = shapes
-        self._judge()
+        self._check()
         self._halo()
         self.sizes = self._sizes(grids)
 
-    def _judge(self) -> None:
+    def _check(self) -> None:
         """Every node has the extents of the state and reads neighbours, or arrays as a whole."""
         self.aligned: dict[Leaf, bool] = {}
         self.periodic: set[int] = set()
@@ -189,11 +189,11 @@ class LoopLocaliser:
         if wide:
             work = prod(max(s) for s in self.sizes) * self.engine.element
             # What is computed more than once is the halo, or the blocks beside a chunk's.
-            more = 3 if self.engine.beside else 0.5
+            more = 3 if self.engine.split_boundary else 0.5
             overlap = sum(more * sum(self.reach[a]) / max(self.sizes[a]) for a in wide)
             most = min(max(self.sizes[a]) // max(self.reach[a]) for a in wide)
             steps = iterations(self.count, most, work, overlap, self.engine)
-            found = lengths(self.count, steps, most, self.engine.together)
+            found = lengths(self.count, steps, most, self.engine.iterations)
         else:
             found = [self.count]
         return [Window(a, b - a) for a, b in pairwise(edges(found)) if a < b]
@@ -209,7 +209,7 @@ class LoopLocaliser:
                 self.reach[a][1] * steps,
                 a in self.periodic,
                 len(cut),
-                self.engine.beside,
+                self.engine.split_boundary,
             )
             for a, n in enumerate(self.extents)
         ]
@@ -272,7 +272,7 @@ class LoopLocaliser:
         self, sources: Sequence[Leaf], params: Sequence[Param]
     ) -> tuple[BlockProgram, list[Expr]]:
         """The program of a window, and the extents that it has as numbers."""
-        node, held = self.node, len(self.node.init)
+        node, count = self.node, len(self.node.init)
         outer = self.outer()
         inputs: list[Input] = []
         for k, leaf in enumerate(sources):
@@ -290,7 +290,7 @@ class LoopLocaliser:
             s.leaf(): t.leaf() for s, t in zip(node.state, states, strict=True)
         }
         leaves.update(
-            (leaf, given.leaf()) for leaf, given in zip(outer, inputs[held:], strict=True)
+            (leaf, given.leaf()) for leaf, given in zip(outer, inputs[count:], strict=True)
         )
         extents: list[Expr] = []
         numbers: list[Param] = []
@@ -331,7 +331,7 @@ class LoopLocaliser:
             leaves.update(zip(n.leaves, made.leaves, strict=True))
         loop = ArrayLoop(
             tuple(states),
-            tuple(i.leaf() for i in inputs[:held]),
+            tuple(i.leaf() for i in inputs[:count]),
             tuple(leaves[leaf] for leaf in node.body),
             None,
             steps,
@@ -342,7 +342,7 @@ class LoopLocaliser:
         every = (*params, steps, start, *origins, *numbers)
         program = BlockProgram(
             list(loop.leaves),
-            results_tree(held),
+            results_tree(count),
             self.engine.settings,
             self.engine.backend,
             inputs,

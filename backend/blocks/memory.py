@@ -23,7 +23,7 @@ def projected(blocks: Blocks) -> int:
     """The bytes that the largest block needs at once: its buffers, the chunks that these are put
     together from, and its results with their halos."""
     read = sum(elements(b) * b.leaf.type.numpy.itemsize for b in blocks.buffers)
-    whole = all(a.before == a.after == 0 or a.beside for a in blocks.axes)
+    whole = all(a.before == a.after == 0 or a.split_boundary for a in blocks.axes)
     written = 0
     for result in blocks.results:
         sizes = [

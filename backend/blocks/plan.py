@@ -195,7 +195,7 @@ class Planner:
         self.outside: set[Node] = {*order, *program.inputs}
         for node in order:
             if not isinstance(node, Input):
-                self._place(node)
+                self._plan_node(node)
 
     def _checked(self, e: Expr) -> int:
         found = self.known.number(e)
@@ -207,7 +207,7 @@ class Planner:
 
     # --- nodes ---
 
-    def _place(self, node: Node) -> None:
+    def _plan_node(self, node: Node) -> None:
         if isinstance(node, Barrier):
             for made, leaf in zip(node.leaves, node.arguments, strict=True):
                 self._same(made, leaf)
@@ -317,16 +317,18 @@ class Planner:
             self._takes(stage, node)
 
     def _gatherer(self) -> Gatherer:
-        def place(node: Node, last: int) -> None:
+        def compute(node: Node, last: int) -> None:
             if not last:
-                self._place(node)
+                self._plan_node(node)
             else:
                 extents = extents_of(node.outputs[0].shape, self.known, node)
                 ones = {k: (1,) * n for k, n in enumerate(extents[-last:], len(extents) - last)}
                 self._plain(node, ones)
 
         most = self.engine.allowed // 8
-        return Gatherer(self.known, self.plan.chunks, min(LARGE, most), most, place, self._constant)
+        return Gatherer(
+            self.known, self.plan.chunks, min(LARGE, most), most, compute, self._constant
+        )
 
     # --- loops ---
 
@@ -339,7 +341,7 @@ class Planner:
             ):
                 bound.add(n)
             elif n is not node:
-                self._place(n)
+                self._plan_node(n)
                 self.outside.add(n)
         try:
             local = LoopLocaliser(
@@ -394,9 +396,9 @@ class Planner:
         state = list(node.init)
         for iteration in range(count):
             builder = Rebuilder()
-            for held, leaf in zip(node.state, state, strict=True):
-                builder.leaves[held.leaf()] = leaf
-                builder.memo.update(zip(held.shape, leaf.shape, strict=True))
+            for state_input, leaf in zip(node.state, state, strict=True):
+                builder.leaves[state_input.leaf()] = leaf
+                builder.memo.update(zip(state_input.shape, leaf.shape, strict=True))
             if node.index is not None:
                 builder.memo[Read(node.index, 0, ())] = constant(iteration)
             for n in body:
@@ -404,7 +406,7 @@ class Planner:
                 builder.nodes[n] = made
                 verify_checks(made.checks, self._checked)
                 if n in own:
-                    self._place(made)
+                    self._plan_node(made)
                     self.outside.add(made)
             state = [builder.leaf(leaf) for leaf in node.body]
         for leaf, last in zip(node.leaves, state, strict=True):
@@ -414,10 +416,10 @@ class Planner:
 
     def _repeated(self, node: ArrayLoop, count: int) -> None:
         """A loop that ends when a predicate says so, or after many iterations."""
-        for held, first in zip(node.state, node.init, strict=True):
+        for state_input, first in zip(node.state, node.init, strict=True):
             extents = extents_of(first.shape, self.known, node)
-            self.known = self.known.with_(dict(zip(held.shape, extents, strict=True)))
-            self.plan.chunks[held.leaf()] = self.plan.chunks[first]
+            self.known = self.known.with_(dict(zip(state_input.shape, extents, strict=True)))
+            self.plan.chunks[state_input.leaf()] = self.plan.chunks[first]
         if node.index is not None:
             self.plan.chunks[node.index.leaf()] = ()
         with self._aside(node.bound) as step:
@@ -448,7 +450,7 @@ class Planner:
                 self._same(made, leaf)
             return
         test = Generate((), (node.predicate,), label=Label("predicate"), where=node.where)
-        self._place(test)
+        self._plan_node(test)
         sides: list[tuple[Plan, list[Leaf]]] = []
         for side in (node.then, node.other):
             with self._aside(()) as plan:
@@ -484,7 +486,7 @@ class Planner:
         """Place what leads to arrays inside of a loop or branch."""
         for n in topological(roots, inside=False):
             if n not in self.outside and not isinstance(n, Input):
-                self._place(n)
+                self._plan_node(n)
                 self.outside.add(n)
 
     def _in_chunks(self, leaf: Leaf, chunks: Chunks) -> Leaf:
@@ -548,12 +550,12 @@ class Planner:
         blocks = local.blocks(self.program.params)
         axes = [a for k, a in enumerate(blocks.axes) if k in cut_axes]
         partial = self._per_block(blocks, axes)
-        place = indices(outer + len(axes))
+        index = indices(outer + len(axes))
         counts = tuple(Extent(partial[0].node, outer + k) for k in range(len(axes)))
         total = Fold(
             node.outer,
             counts,
-            tuple(p.at(*place) for p in partial),
+            tuple(p.at(*index) for p in partial),
             node.combine,
             node.init,
             node.results,
@@ -591,7 +593,7 @@ class Planner:
             self._fold(self._stored(node))
             return
         columns = runs_across(node)
-        place, (full, rest) = 0 if columns else outer, divmod(extents[outer], size)
+        axis, (full, rest) = 0 if columns else outer, divmod(extents[outer], size)
         known = result_variables(node.elements)
 
         def fold(shape: Shape, count: int, moved: Mapping[Expr, Expr]) -> Fold:
@@ -599,13 +601,13 @@ class Planner:
             return Fold(shape, (constant(count),), elements, node.combine, None, known, known,
                         label=Label(LEAVES, node.label.name), where=node.where)  # fmt: skip
 
-        shape = (*node.outer[:place], constant(full), *node.outer[place:])
+        shape = (*node.outer[:axis], constant(full), *node.outer[axis:])
         moved: dict[Expr, Expr] = {Index(k): Index(k + columns) for k in range(outer)}
-        moved[Index(outer)] = at.add(at.multiply(Index(place), size), Index(outer + 1))
+        moved[Index(outer)] = at.add(at.multiply(Index(axis), size), Index(outer + 1))
         whole = fold(shape, size, moved)
         cuts = edges(ends)
         starts = sorted({e // size for e in cuts} | {min(-(-e // size), full) for e in cuts})
-        sizes = {place: tuple(b - a for a, b in pairwise(starts))} if len(ends) > 1 else None
+        sizes = {axis: tuple(b - a for a, b in pairwise(starts))} if len(ends) > 1 else None
         free = range(outer) if columns else range(outer + 1)
         self._add(self._local(whole, sizes, tuple(free)).blocks(self.program.params),
                   list(whole.leaves))  # fmt: skip
@@ -656,15 +658,15 @@ class Planner:
             np.cumsum(axis.sizes) - 1 if not node.reverse else (np.cumsum((0, *axis.sizes[:-1])))
         )
         self.plan.chunks[ends.leaf()] = ((count,),)
-        place = list[Expr](indices(rank))
-        place[node.axis] = ends.leaf().at(Index(node.axis))
+        index = list[Expr](indices(rank))
+        index[node.axis] = ends.leaf().at(Index(node.axis))
         shape = (*node.shape[: node.axis], Extent(ends, 0), *node.shape[node.axis + 1 :])
-        totals = Scan(shape, node.axis, tuple(leaf.at(*place) for leaf in own), node.combine, None,
+        totals = Scan(shape, node.axis, tuple(leaf.at(*index) for leaf in own), node.combine, None,
                       "inclusive", node.reverse, label=node.label, where=node.where)  # fmt: skip
         self._plain(totals)
         number = Param("block", int64)
-        place[node.axis] = at.add(number, 1 if node.reverse else -1)
-        before = [Read(totals, k, tuple(place), "clamp") for k in range(len(own))]
+        index[node.axis] = at.add(number, 1 if node.reverse else -1)
+        before = [Read(totals, k, tuple(index), "clamp") for k in range(len(own))]
         inside_block = [leaf.at(*indices(rank)) for leaf in own]
         first, second = (inside_block, before) if node.reverse else (before, inside_block)
         both: dict[Expr, Expr] = dict(zip(node.combine.left, first, strict=True))
@@ -694,10 +696,12 @@ class Planner:
                        label=Label("carries", node.label.name), where=node.where)  # fmt: skip
         self._plain(carries)
         number = Param("block", int64)
-        place = at.add(number, int(node.reverse))
+        following = at.add(number, int(node.reverse))
         self.known = self.known.with_({number: np.arange(len(sizes))})
         local = self._local(
-            node.with_(init=tuple(c.at(place) for c in carries.leaves), checks=()), {0: sizes}, (0,)
+            node.with_(init=tuple(c.at(following) for c in carries.leaves), checks=()),
+            {0: sizes},
+            (0,),
         )
         blocks = local.blocks((*self.program.params, number))
         for result in blocks.results:
@@ -729,10 +733,10 @@ class Planner:
 
     def _constant(self, values: Any) -> Leaf:
         """Numbers as an array of the plan."""
-        held = np.asarray(values, np.int64)
-        made = self._between(held.shape, int64)
-        self.plan.constants[made] = held
-        self.plan.chunks[made] = tuple((n,) for n in held.shape)
+        array = np.asarray(values, np.int64)
+        made = self._between(array.shape, int64)
+        self.plan.constants[made] = array
+        self.plan.chunks[made] = tuple((n,) for n in array.shape)
         return made
 
     # --- permutes ---
@@ -746,7 +750,7 @@ class Planner:
             for n, leaf in zip(results, node.defaults, strict=True)
         )
         exact = node.combine is not None and is_exact(node.combine)
-        if node.combine is None or not self._apart(node, exact) or size > SMALL:
+        if node.combine is None or not self._combines_per_block(node, exact) or size > SMALL:
             self._exchanged(node, size, exact)
             return
         local = self._local(node)
@@ -766,14 +770,14 @@ class Planner:
             raise NoRule(f"with the axis of blocks its result has more than {MOST_AXES} axes")
         partial = self._per_block(local.blocks(self.program.params), axes)
         rank = len(node.defaults[0].shape)
-        place = indices(rank + len(axes))
+        index = indices(rank + len(axes))
         counts = tuple(Extent(partial[0].node, rank + k) for k in range(len(axes)))
         folded = result_variables(node.values)
         own = [leaf.at(*indices(rank)) for leaf in node.defaults]
         both: dict[Expr, Expr] = dict(zip(node.combine.left, folded, strict=True))
         both.update(zip(node.combine.right, own, strict=True))
         epilogue = substitute(node.combine.results, both)
-        elements = tuple(p.at(*place) for p in partial)
+        elements = tuple(p.at(*index) for p in partial)
         label = Label(node.label.operation, node.label.name)
         total = Fold(
             node.defaults[0].shape, counts, elements, node.combine, None, folded, epilogue,
@@ -781,7 +785,7 @@ class Planner:
         )  # fmt: skip
         self._as(total, node)
 
-    def _apart(self, node: Permute, exact: bool) -> bool:
+    def _combines_per_block(self, node: Permute, exact: bool) -> bool:
         """Whether every block may combine its elements by itself: if the order does not matter, or
         is not asked for and there are many."""
         if node.combine is None or identities(node.combine) is None:
@@ -848,8 +852,8 @@ class Planner:
         shape = (*node.outer, *node.inner)
         made = Generate(shape, node.elements, label=Label("elements"), where=node.where)
         self._plain(made)
-        place = indices(len(shape))
-        stored = node.with_(elements=tuple(leaf.at(*place) for leaf in made.leaves))
+        index = indices(len(shape))
+        stored = node.with_(elements=tuple(leaf.at(*index) for leaf in made.leaves))
         self.instead[stored] = node
         return stored
 

@@ -26,44 +26,46 @@ def remarks(
     of an argument, given its number, its extents and the bytes of an element."""
     if program.example_shapes is None or len(program.example_numbers) != len(program.params):
         return [f"The blocks {where} follow from the arguments: f.lower(*args)."]
-    held = [tuple(node.source.shape) for node in program.inputs[len(program.arguments) :]]
-    shapes = [*program.example_shapes, *held]
+    captured = [tuple(node.source.shape) for node in program.inputs[len(program.arguments) :]]
+    shapes = [*program.example_shapes, *captured]
     chunks = [
         chunks_of(k, shape, node.type.numpy.itemsize)
         for k, (shape, node) in enumerate(zip(shapes, program.inputs, strict=True))
     ]
     plan = Planner(program, shapes, chunks, program.example_numbers, engine).plan
-    stages, told = list(plan.every()), _told(plan)
+    stages, described = list(plan.every()), _described(plan)
     lines = [f"{where[0].upper()}{where[1:]}: {_counted(len(stages), 'stage')}, "
              f"{_counted(sum(count(s.blocks) for s in stages), 'task')}, "
              f"{in_bytes(max((projected(s.blocks) for s in stages), default=0))} "
              f"for the largest task, which may use {in_bytes(engine.allowed)}."]  # fmt: skip
     first = 0
-    for k, text in enumerate(told):
-        if k + 1 == len(told) or told[k + 1] != text:  # windows of a loop are alike
+    for k, text in enumerate(described):
+        if k + 1 == len(described) or described[k + 1] != text:  # windows of a loop are alike
             number = str(k + 1) if first == k else f"{first + 1} to {k + 1}"
             lines += [f"  {number}. {text[0]}", *text[1:]]
             first = k + 1
     return lines
 
 
-def _told(plan: Plan) -> list[list[str]]:
+def _described(plan: Plan) -> list[list[str]]:
     """The lines about each stage."""
-    told: list[list[str]] = []
+    lines: list[list[str]] = []
     for part in plan.parts():
         match part:
             case Stage():
-                told.append(_stage(part, plan))
+                lines.append(_stage(part, plan))
             case Repeat():
                 label = f"{part.node.label}{_where(part.node)}"
                 for when, steps in (("before", part.test), ("at", part.step)):
-                    told += [[*t, f"     {when} every iteration of {label}"] for t in _told(steps)]
+                    lines += [
+                        [*t, f"     {when} every iteration of {label}"] for t in _described(steps)
+                    ]
             case Either():
                 label = f"{part.node.label}{_where(part.node)}"
                 for holds, side in zip(("", "not "), part.sides, strict=True):
-                    told += [[*t, f"     if the predicate of {label} does {holds}hold"]
-                             for t in _told(side)]  # fmt: skip
-    return told
+                    lines += [[*t, f"     if the predicate of {label} does {holds}hold"]
+                             for t in _described(side)]  # fmt: skip
+    return lines
 
 
 def _where(node: Node) -> str:

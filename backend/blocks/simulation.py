@@ -70,11 +70,11 @@ class _Machine:
                     found = self.made.get((buffer.leaf, chunk))
                     if found is not None:
                         read.append((*found, sizes[k] * count))
-            most = max(_elements(blocks, task.place), taken)
+            most = max(_elements(blocks, task.position), taken)
             seconds = self.work(blocks, most) + self.costs.task
             end, worker = self._placed(read, seconds)
             for leaf, result in zip(stage.leaves, blocks.results, strict=True):
-                self.made[leaf, key_of(result.axes, task.place)] = end, worker
+                self.made[leaf, key_of(result.axes, task.position)] = end, worker
 
     def _placed(self, read: list[tuple[float, int, float]], seconds: float) -> tuple[float, int]:
         """When a task ends, and where: on the worker where it does first."""
@@ -104,14 +104,14 @@ def _parts(buffer: Buffer, task: Task, k: int, chunks: Chunks) -> list[float]:
         return [float((buffer.high[0] - buffer.low[0]).max()) / len(used)] * len(used)
     if cut is None:
         return [float(prod(n[c] for n, c in zip(chunks, x, strict=True))) for x in used]
-    return [float(prod(p[1] - p[0] for p in place)) for place in product(*cut)]
+    return [float(prod(p[1] - p[0] for p in position)) for position in product(*cut)]
 
 
-def _elements(blocks: Blocks, place: tuple[int, ...]) -> int:
+def _elements(blocks: Blocks, position: tuple[int, ...]) -> int:
     """The elements of the domain that a block computes."""
     total = 1
     for axis in blocks.axes:
-        k = 0 if axis.dimension is None else place[axis.dimension]
+        k = 0 if axis.dimension is None else position[axis.dimension]
         total *= int((axis.high - axis.low).reshape(-1)[k])
     return total
 

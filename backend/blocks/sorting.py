@@ -138,14 +138,14 @@ def windows_of(
     many of these come before it (`sort_windows`), by boundaries of parts (`sort_boundaries`)."""
     runs, axis = run
     count, twice = axis.count, 2 * (parts + 1)
-    writer = Writer(engine, node, "sort_places")
+    writer = Writer(engine, node, "sort_ranks")
     own = writer.reads(runs, [axis.low], [axis.high])
     number = writer.reads(constant(range(count)), [axis.numbers()], [axis.numbers() + 1])
     keys, where = boundaries
     arguments = [own, number, writer.all(keys, twice), writer.all(where, twice, 2)]
-    made = library("sort_places", (), arguments, [((twice, 1), int64)])
-    places = Result((twice, count), (None, axis.counting()), int64)
-    (before,) = add(writer.made(made.leaves, [places], axis))
+    counted = library("sort_ranks", (), arguments, [((twice, 1), int64)])
+    result = Result((twice, count), (None, axis.counting()), int64)
+    (before,) = add(writer.made(counted.leaves, [result], axis))
     writer = Writer(engine, node, "sort_windows")
     arguments = [
         writer.all(before, twice, count),
@@ -167,8 +167,8 @@ def _runs(node: Library, given: Leaf, axis: Axis, step: int, engine: Engine, add
     ordered = library(node.operation.name, (0,), [part], [(part.shape, node.outs[0].type)])
     roots = [ordered.leaves[0]]
     if node.operation.name == "argsort":
-        place = roots[0].at(Index(0))
-        elements = part.at(place), at.add(place, writer.number("origin", axis.low))
+        index = roots[0].at(Index(0))
+        elements = part.at(index), at.add(index, writer.number("origin", axis.low))
         roots = list(Generate(part.shape, elements, label=Label("run")).leaves)
     counts = tuple(-(-n // step) for n in axis.sizes)
     few = Axis(sum(counts), counts, 0, rank=1)

@@ -78,7 +78,7 @@ class Task(NamedTuple):
     """A block: its place in the grid, its numbers, and for each buffer the indices, along each
     axis, of the chunks that it is made of."""
 
-    place: tuple[int, ...]
+    position: tuple[int, ...]
     block: Block
     along: tuple[tuple[Sequence[int], ...], ...]
 
@@ -100,13 +100,13 @@ def tasks(blocks: Blocks, chunks: Sequence[Sequence[Sequence[int]]]) -> Iterator
     flat = [None if b.flat is None else _Lookup(b.flat, slice) for b in blocks.buffers]
     some_flat = any(flat)
     for row in product(*map(range, grid[:-1])):
-        places = product(*zip(row, strict=True), *map(range, grid[-1:]))
+        positions = product(*zip(row, strict=True), *map(range, grid[-1:]))
         of_buffers = _together([_row_of_buffer(axes, row) for axes in lookups])
         others = (_together([_row(v, row) for v in some])
                   for some in (numbers, kept, flat if some_flat else ()))  # fmt: skip
-        for place, buffers, *rest in zip(places, of_buffers, *others, strict=False):
+        for position, buffers, *rest in zip(positions, of_buffers, *others, strict=False):
             cuts, along = zip(*buffers, strict=True) if buffers else ((), ())
-            yield Task(place, Block(cuts, *rest), along)
+            yield Task(position, Block(cuts, *rest), along)
 
 
 def _together(rows: Sequence[Iterator[Any]]) -> Iterator[tuple[Any, ...]]:
@@ -184,10 +184,10 @@ def _kept(axes: Sequence[Axis | None], added: int) -> Any:
     return _Lookup(arrays, make)
 
 
-def key_of(axes: Sequence[Axis | None], place: Sequence[int]) -> tuple[int, ...]:
+def key_of(axes: Sequence[Axis | None], position: Sequence[int]) -> tuple[int, ...]:
     """The index of the chunk of a result that a block computes."""
     return tuple(
-        [place[a.dimension] if a is not None and a.dimension is not None else 0 for a in axes]
+        [position[a.dimension] if a is not None and a.dimension is not None else 0 for a in axes]
     )
 
 

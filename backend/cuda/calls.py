@@ -13,7 +13,7 @@ import numpy as np
 from treadle.dsl.frontend.sources import host_array
 from treadle.dsl.process import locks
 from treadle.dsl.process.locks import cached
-from treadle.skeletons.lower.pieces import Whole, pieces_of
+from treadle.skeletons.lower.pieces import NotDivisible, pieces_of
 
 from ..runtime.executor import Executor
 from ..runtime.run import Params, Unrecordable
@@ -120,7 +120,7 @@ class RecordedCalls:
         program = self.owner.program
         try:
             how = pieces_of(program.roots, program.inputs, program.settings.check)
-        except Whole:
+        except NotDivisible:
             return None
         # It shares the kernels, but not the recordings: only pieces have the extents of pieces.
         return PiecewiseCalls(self.owner, RecordedCalls(self.owner), how)
@@ -150,7 +150,7 @@ class RecordedCalls:
                 return None
             used, constants, replay, checks = recorded
             order = None if used == list(range(len(data))) and not constants else used
-            self.dispatcher.learn(args, (order, [c.data.ptr for c in constants], replay, checks))
+            self.dispatcher.add(args, (order, [c.data.ptr for c in constants], replay, checks))
         dispatcher: Callable[..., Any] | None = self.dispatcher
         return dispatcher
 
@@ -167,7 +167,7 @@ class RecordedCalls:
             return found
         return [np.array(r) if type(r) is _ndarray else device.download(r) for r in found]
 
-    def _held(self, arrays: Sequence[Any]) -> list[HostArray | Block]:
+    def _as_blocks(self, arrays: Sequence[Any]) -> list[HostArray | Block]:
         """The arrays of a call; those on the device become blocks."""
         return [a if type(a) is _ndarray else self.device.block(a) for a in arrays]
 
@@ -176,7 +176,7 @@ class RecordedCalls:
         blocks = [
             Block(f.shape, f.dtype, kind="input", strides=f.strides, dense=f.dense,
                   aligned=f.aligned) if isinstance(f, Block)
-            else Block(f.shape, f.dtype, kind="input") for f in self._held(arrays)
+            else Block(f.shape, f.dtype, kind="input") for f in self._as_blocks(arrays)
         ]  # fmt: skip
         recorder = Recorder(device)
         recorder.deferred = []
@@ -212,7 +212,7 @@ class RecordedCalls:
     def _direct(self, arrays: list[DeviceArray], params: Params, on_device: bool) -> list[Any]:
         """Run step by step, for data-dependent control flow and checked mode."""
         queue = Direct(self.device)
-        run = DeviceRun(queue, self.owner.slots(self._held(arrays)), params)
+        run = DeviceRun(queue, self.owner.slots(self._as_blocks(arrays)), params)
         self.compile()
         self.owner.work(run)
         found = []
@@ -229,16 +229,16 @@ class RecordedCalls:
         found: list[HostArray | Block] = []
         taken: set[int] = set()
         for slot in self.owner.results:
-            held = run.slots[slot]
-            if isinstance(held, Block) or on_device:
+            result = run.slots[slot]
+            if isinstance(result, Block) or on_device:
                 block = run.array(slot)
                 if block.kind == "input" or id(block) in taken:
                     made = run.new(block.shape, block.dtype)
                     run.queue.put(Copy(made, block))
                     block = made
                 taken.add(id(block))
-                held = block
-            found.append(held)
+                result = block
+            found.append(result)
         return found
 
     def compile(self) -> None:

@@ -15,7 +15,7 @@ from .calls import readable
 from .device.device import Device
 from .forms import forms_of
 from .products.explain import describe
-from .products.ways import open_ways
+from .products.ways import alternatives
 from .several.peers import Peers
 from .several.sharded import Sharded, shard
 from .source import lowering, source
@@ -59,7 +59,7 @@ def _here() -> Device | None:
 
 def product_ways(node: Matmul, size: tuple[int, int, int]) -> list[ProductWay]:
     """The alternatives for a product from which `tune` chooses; `size` is (m, k, n)."""
-    return open_ways(device_here(), node, size)
+    return alternatives(device_here(), node, size)
 
 
 def placed(data: Sequence[Any]) -> list[Any]:

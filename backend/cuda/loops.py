@@ -213,14 +213,15 @@ class LoopStep(loops.LoopStep[DeviceRun]):
                 if passes % 2:
                     front, back, even, odd = back, front, odd, even
         if iterations is not None:
-            both = [[*t.look, *t.operations] for t in (even, odd)]
+            both = [[*t.testing, *t.operations] for t in (even, odd)]
             self._repeat(run, iterations, front, back, both)
         else:
             assert even.test is not None and odd.test is not None
             kept = not (even.changes(front) or odd.changes(back))
             queue.put(Repeat(
                 None, tuple(front), tuple(back), tuple(even.operations), tuple(odd.operations),
-                (tuple(even.look), tuple(odd.look)), (even.test, odd.test), self.harmless and kept,
+                (tuple(even.testing), tuple(odd.testing)), (even.test, odd.test),
+                self.harmless and kept,
             ))  # fmt: skip
         last = back if iterations is not None and iterations % 2 else front
         for k, target in enumerate(self.targets):
@@ -258,10 +259,10 @@ class LoopStep(loops.LoopStep[DeviceRun]):
             inner.slots[slot] = block
         if self.index is not None:
             inner.slots[self.index] = index
-        for act in self.look:
+        for act in self.testing:
             act(inner)
         test = None if self.node.predicate is None else inner.array(self.results[-1])
-        look, recorder.operations = recorder.operations, []
+        testing, recorder.operations = recorder.operations, []
         for act in (*once, *self.rest):
             act(inner)
         after = [inner.dense(r) for r in self.results[: len(state)]]
@@ -269,28 +270,28 @@ class LoopStep(loops.LoopStep[DeviceRun]):
             if block.shape != old.shape:
                 raise Unrecordable("the state changes its shape")
         run.pinned |= inner.pinned
-        return Iteration(look, recorder.operations, list(state), after, test)
+        return Iteration(testing, recorder.operations, list(state), after, test)
 
 
 class Iteration:
-    """The operations of one iteration: `look` computes the test, `operations` the rest.  `before`
-    and `after` are the state."""
+    """The operations of one iteration: `testing` computes the test, `operations` the rest.
+    `before` and `after` are the state."""
 
-    def __init__(self, look: list[Operation], operations: list[Operation], before: list[Block],
+    def __init__(self, testing: list[Operation], operations: list[Operation], before: list[Block],
                  after: list[Block], test: Block | None) -> None:  # fmt: skip
-        self.look, self.operations, self.test = look, operations, test
+        self.testing, self.operations, self.test = testing, operations, test
         self.before, self.after = before, after
 
     def changes(self, state: Sequence[Block]) -> bool:
         """Whether the iteration writes to the state that it starts from."""
         return any(
-            b in state for op in flattened([*self.look, *self.operations]) for b in op.writes
+            b in state for op in flattened([*self.testing, *self.operations]) for b in op.writes
         )
 
     def into(self, targets: list[Block] | None) -> list[Block]:
         """Make the iteration leave its state in `targets`, or, if None, in blocks of its choice;
         unchanged state then stays in its block."""
-        made = {b for op in flattened([*self.look, *self.operations]) for b in op.writes}
+        made = {b for op in flattened([*self.testing, *self.operations]) for b in op.writes}
         names: dict[Block, Block] = {}
         copies: list[tuple[Block, Block]] = []
         placed: list[Block] = []
@@ -309,7 +310,7 @@ class Iteration:
                 copies.append((target, block))
             placed.append(target)
         if names:
-            self.look = list(renamed(self.look, names))
+            self.testing = list(renamed(self.testing, names))
             self.operations = list(renamed(self.operations, names))
             self.test = names.get(self.test, self.test) if self.test is not None else None
         self.operations += [Copy(t, names.get(s, s)) for t, s in copies]
@@ -333,7 +334,7 @@ def _live(
             wanted = {after[k] for k in live}
             if tested and iteration.test is not None:
                 wanted.add(iteration.test)
-            for part in (iteration.operations, iteration.look):
+            for part in (iteration.operations, iteration.testing):
                 for op in reversed(part):
                     if wanted.intersection(op.writes):
                         wanted.update(op.reads)
@@ -347,7 +348,7 @@ def _live(
         wanted = {after[k] for k in live}
         if tested and iteration.test is not None:
             wanted.add(iteration.test)
-        for part in (iteration.operations, iteration.look):
+        for part in (iteration.operations, iteration.testing):
             kept = []
             for op in reversed(part):
                 if wanted.intersection(op.writes):
@@ -360,7 +361,7 @@ def _live(
 def _hoisted(even: Iteration, odd: Iteration, state: Sequence[Block]) -> list[Operation]:
     """Remove and return the loop-invariant operations: fills with host scalars, dense copies of
     inputs."""
-    parts = (even.look, even.operations, odd.look, odd.operations)
+    parts = (even.testing, even.operations, odd.testing, odd.operations)
     writers: dict[Block, int] = {}
     for part in parts:
         for op in flattened(part):

@@ -59,7 +59,7 @@ class DeviceRun(Run[Block]):
 
     def counted(self, values: HostValues) -> bool:
         """Whether host values depend on the counter of a loop that is recorded."""
-        return bool(self.loops) and any(map(self.is_away, values.reads))
+        return bool(self.loops) and any(map(self.needs_sync, values.reads))
 
     def array(self, slot: int) -> Block:
         value = self.slots[slot]
@@ -87,7 +87,7 @@ class DeviceRun(Run[Block]):
             kept = self._host[slot] = value, self.queue.download(value)
         return np.asarray(kept[1])
 
-    def is_away(self, slot: int) -> bool:
+    def needs_sync(self, slot: int) -> bool:
         return isinstance(self.slots[slot], Block)
 
     def alone(self, slot: int) -> bool:
@@ -105,7 +105,7 @@ class DeviceRun(Run[Block]):
         if self.counted(values):
             return self._holds_always(check, values)
         deferred = self.queue.deferred
-        slots = [s for s in values.reads if self.is_away(s)]
+        slots = [s for s in values.reads if self.needs_sync(s)]
         blocks: tuple[Block, ...] = tuple(self.slots[s] for s in slots)
         if deferred is None or not blocks or any(b.shape or b.kind == "input" for b in blocks):
             return False

@@ -18,7 +18,7 @@ from treadle.dsl.target import CUDA
 from treadle.skeletons.ir.kernel import Kernel
 from treadle.skeletons.linalg.small import has_kernel
 from treadle.skeletons.lower.build import LoweringContext, describe
-from treadle.skeletons.lower.pieces import Whole, pieces_of
+from treadle.skeletons.lower.pieces import NotDivisible, pieces_of
 from treadle.skeletons.model.report import ShortRows
 
 from ..runtime.choosing import first_choice
@@ -196,7 +196,7 @@ def _copied(program: TracedProgram) -> str:
     """Whether calls with large host arrays are split into pieces; if not, why."""
     try:
         pieces_of(program.roots, program.inputs, program.settings.check)
-    except Whole as why:
+    except NotDivisible as why:
         return f"Arrays of the host are copied whole, not in pieces: {why}."
     return (
         f"Arrays of the host from {LARGE >> 20} MB on go in pieces of up to {PIECE >> 20} MB, "
@@ -225,8 +225,8 @@ def heading(variants: Sequence[Kernel], arch: str, names: Mapping[Var, str]) -> 
     lines = [*launch, *_parameters(kernel, names)]
     choices = _choices(variants)
     if len(choices) > 1:
-        told = "a launch takes the first for which this is true:"
-        lines.append(f"variant 1 of {len(choices)}; {told}")
+        rule = "a launch takes the first for which this is true:"
+        lines.append(f"variant 1 of {len(choices)}; {rule}")
         for k, needs in enumerate(choices, 1):
             lines += textwrap.wrap(f"  {k}. {needs}", WIDTH - 3, subsequent_indent="     ")
     return "".join(f"// {line}\n" for line in lines).replace(_JOINT, " ")
@@ -264,17 +264,17 @@ def _parameters(kernel: Kernel, names: Mapping[Var, str]) -> list[str]:
     """The formulas of the scalars where they are short; the others are marked as computed on the
     host."""
     hosts = _hosts(kernel, names)
-    told: list[str] = []
+    formulas: list[str] = []
     longer: list[str] = []
     for v, host in zip(kernel.scalars, kernel.scalar_values, strict=True):
         if v not in names or isinstance(host, Param):
             continue
         text = _formula(host, {e: n for e, n in hosts.items() if e is not host})
         if text is not None:
-            told.append(f"{names[v]} = {text}".replace(" ", _JOINT))
+            formulas.append(f"{names[v]} = {text}".replace(" ", _JOINT))
         elif not names[v].endswith(_RECIPROCAL):
             longer.append(names[v])
-    lines = textwrap.wrap("; ".join(told), WIDTH - 3, break_long_words=False)
+    lines = textwrap.wrap("; ".join(formulas), WIDTH - 3, break_long_words=False)
     if longer:
         lines += textwrap.wrap(f"computed by the host: {', '.join(longer)}", WIDTH - 3)
     if any(name.endswith("_multiplier") for name in names.values()):

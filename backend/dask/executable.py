@@ -55,7 +55,7 @@ class DaskExecutable:
         given = [as_dask(d) for d in data]
         plan = self.plan(given, params)
         results = arrays(plan, given, self.program.name)
-        return results if lazy else _apart(compute(results), data)
+        return results if lazy else _own_memory(compute(results), data)
 
     def plan(self, given: Sequence[Any], params: Params) -> Plan:
         """The plan of a call on arrays of dask."""
@@ -76,7 +76,7 @@ class DaskExecutable:
         return None
 
 
-def _apart(results: Sequence[Any], data: Sequence[Any]) -> list[Any]:
+def _own_memory(results: Sequence[Any], data: Sequence[Any]) -> list[Any]:
     """Arrays of NumPy that share no memory with each other nor with the arguments."""
     made: list[Any] = []
     for result in results:

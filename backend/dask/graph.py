@@ -41,8 +41,8 @@ def as_dask(value: Any) -> da.Array:
     """An array of dask; other arrays are part of the graph, in chunks if they are large."""
     if is_dask(value):
         return value
-    held = np.asarray(value)
-    return da.from_array(held, chunks=default_chunks(held.shape, held.itemsize))
+    array = np.asarray(value)
+    return da.from_array(array, chunks=default_chunks(array.shape, array.itemsize))
 
 
 def chunks_of(value: da.Array) -> Chunks:
@@ -51,39 +51,39 @@ def chunks_of(value: da.Array) -> Chunks:
 
 def arrays(plan: Plan, data: Sequence[da.Array], name: str) -> list[da.Array]:
     """The results of a plan as arrays of dask."""
-    held = {leaf: data[k] for leaf, k in plan.given.items()}
-    held.update((leaf, as_dask(value)) for leaf, value in plan.constants.items())
+    array = {leaf: data[k] for leaf, k in plan.given.items()}
+    array.update((leaf, as_dask(value)) for leaf, value in plan.constants.items())
     plain = re.sub(r"\W+", "", name) or "program"
-    _grow(plan, held, plain)
-    return [held[leaf] for leaf in plan.roots]
+    _grow(plan, array, plain)
+    return [array[leaf] for leaf in plan.roots]
 
 
-def _grow(plan: Plan, held: dict[Leaf, da.Array], name: str) -> None:
+def _grow(plan: Plan, array: dict[Leaf, da.Array], name: str) -> None:
     """Add the arrays that a plan computes to those that are there."""
     for part in plan.parts():
         match part:
             case Stage():
                 with _without_collection():
-                    made = _layers(part, plan, held, name)
+                    made = _layers(part, plan, array, name)
             case Repeat():
-                made = _repeated(part, held, name)
+                made = _repeated(part, array, name)
             case Either():
-                side = 0 if held[part.predicate].compute() else 1
-                _grow(part.sides[side], held, name)
-                made = [held[leaf] for leaf in part.results[side]]
-        held.update(zip(part.leaves, made, strict=True))
+                side = 0 if array[part.predicate].compute() else 1
+                _grow(part.sides[side], array, name)
+                made = [array[leaf] for leaf in part.results[side]]
+        array.update(zip(part.leaves, made, strict=True))
 
 
-def _repeated(loop: Repeat, held: dict[Leaf, da.Array], name: str) -> list[da.Array]:
+def _repeated(loop: Repeat, array: dict[Leaf, da.Array], name: str) -> list[da.Array]:
     """The last state of a loop, whose iterations are computed one after the other."""
     bound = {*loop.state, loop.index}
-    used = [leaf for leaf in loop.uses() if leaf in held and leaf not in bound]
-    held.update(zip(used, dask.persist(*(held[leaf] for leaf in used)), strict=True))
-    state = [held[leaf] for leaf in loop.init]
+    used = [leaf for leaf in loop.uses() if leaf in array and leaf not in bound]
+    array.update(zip(used, dask.persist(*(array[leaf] for leaf in used)), strict=True))
+    state = [array[leaf] for leaf in loop.init]
     goes_on: da.Array | None = None
     iteration = 0
     while True:
-        inner = {**held, **dict(zip(loop.state, state, strict=True))}
+        inner = {**array, **dict(zip(loop.state, state, strict=True))}
         if loop.predicate is None and iteration == loop.count:
             return state
         if loop.predicate is not None and goes_on is None:
@@ -117,11 +117,11 @@ def _without_collection() -> Iterator[None]:
             gc.enable()
 
 
-def _layers(stage: Stage, plan: Plan, held: Any, name: str) -> list[da.Array]:
+def _layers(stage: Stage, plan: Plan, array: Any, name: str) -> list[da.Array]:
     """The arrays that a stage computes."""
     blocks = stage.blocks
-    sources = [held[b.leaf] for b in blocks.buffers]
-    tables = [None if b.windows is None else held[b.windows] for b in blocks.buffers]
+    sources = [array[b.leaf] for b in blocks.buffers]
+    tables = [None if b.windows is None else array[b.windows] for b in blocks.buffers]
     needed = [*sources, *(t for t in tables if t is not None)]
     text = blocks.program.text = blocks.program.text or packed(blocks.program)
     token = _token(text, blocks, needed)
@@ -149,16 +149,16 @@ def _layers(stage: Stage, plan: Plan, held: Any, name: str) -> list[da.Array]:
                 continue
             starts = edges(plan.chunks[blocks.buffers[k].leaf][0])
             for number, begin in zip(*used, starts, strict=False):
-                part = (f"{layer}-part", k, *task.place, number)
-                where = (*task.place, number, begin)
+                part = (f"{layer}-part", k, *task.position, number)
+                where = (*task.position, number, begin)
                 graph[part] = (part_of, (source, number), (table.name, 0, 0, 0), *where)
                 keys.append(part)
-        key = (own, *(task.place if several else key_of(first.axes, task.place)))
+        key = (own, *(task.position if several else key_of(first.axes, task.position)))
         graph[key] = (computed, program, task.block, *keys)
         if several:
             for k, result in enumerate(blocks.results):
-                place = key_of(result.axes, task.place)
-                chosen[k][(f"{layer}-{k}", *place)] = (operator.getitem, key, k)
+                position = key_of(result.axes, task.position)
+                chosen[k][(f"{layer}-{k}", *position)] = (operator.getitem, key, k)
     if not several:
         whole = HighLevelGraph.from_collections(layer, graph, dependencies=needed)
         return [_array(whole, layer, plan.chunks[stage.leaves[0]], first.type)]
@@ -205,12 +205,12 @@ class _Strips:
             for i, (first, last, _, _) in enumerate(pieces):
                 if narrow[a][i]:
                     along[a][i] = first, last, 0, last - first
-        for place, chunk in zip(product(*map(range, map(len, cut))), used, strict=True):
-            if not any(narrow[a][i] for a, i in enumerate(place)):
+        for index, chunk in zip(product(*map(range, map(len, cut))), used, strict=True):
+            if not any(narrow[a][i] for a, i in enumerate(index)):
                 keys.append((source, *chunk))
                 continue
             part = tuple(
-                slice(*cut[a][i][2:]) if narrow[a][i] else slice(None) for a, i in enumerate(place)
+                slice(*cut[a][i][2:]) if narrow[a][i] else slice(None) for a, i in enumerate(index)
             )
             asked = (k, chunk, tuple((p.start, p.stop) for p in part))
             if asked not in self.known:
@@ -238,9 +238,9 @@ def _token(text: str, blocks: Any, sources: Sequence[da.Array]) -> str:
         )
     parts = [part for b in blocks.buffers for part in (*b.low, *b.high, *(b.flat or ()))]
     for number in (*blocks.numbers, *parts):
-        held = np.asarray(number)
-        digest.update(repr((held.dtype.str, held.shape)).encode())
-        digest.update(held.tobytes())
+        array = np.asarray(number)
+        digest.update(repr((array.dtype.str, array.shape)).encode())
+        digest.update(array.tobytes())
     return digest.hexdigest()[:32]
 
 

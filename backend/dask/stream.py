@@ -33,7 +33,7 @@ from ..blocks.plan import Either, Plan, Planner, Repeat, Stage
 from ..blocks.tasks import Task, count, tasks
 
 #: Blocks in memory at a time: one is read, one is computed, one is written.
-HELD = 3
+BLOCKS_IN_MEMORY = 3
 #: The smallest blocks that are tried, in bytes.
 SMALLEST = 1 << 10
 #: Modes of memory maps whose pages are those of the file.
@@ -48,7 +48,7 @@ def plan_for(program: TracedProgram, sources: Sequence[Any], params: Sequence[An
              memory: int) -> Plan:  # fmt: skip
     """The plan with the largest blocks that fit in memory; else `MemoryLimitExceeded`."""
     shapes = [tuple(int(n) for n in s.shape) for s in sources]
-    size, last = max(memory // (4 * HELD), SMALLEST), 0
+    size, last = max(memory // (4 * BLOCKS_IN_MEMORY), SMALLEST), 0
 
     def planned(allowed: int) -> Plan:
         chunks = [
@@ -62,7 +62,7 @@ def plan_for(program: TracedProgram, sources: Sequence[Any], params: Sequence[An
 
     while True:
         try:
-            return planned(memory // HELD)
+            return planned(memory // BLOCKS_IN_MEMORY)
         except MemoryLimitExceeded as error:
             if not last:  # raises an error if there is a part that no memory is enough for
                 planned(sys.maxsize)
@@ -76,9 +76,9 @@ def _too_large(error: MemoryLimitExceeded, memory: int) -> MemoryLimitExceeded:
     return MemoryLimitExceeded(
         f"{error.what} needs {in_bytes(error.needed)}, and of memory={in_bytes(memory)} a third "
         "is for what is computed: one block is read and one is written at the same time.",
-        hint=f"Write memory={in_bytes(HELD * error.needed)!r} or more, if the machine has it; or "
-        "call it for parts of the arrays: out[k : k + n] = f(x[k : k + n]).  The page on arrays "
-        "larger than memory says what is computed in blocks.",
+        hint=f"Write memory={in_bytes(BLOCKS_IN_MEMORY * error.needed)!r} or more, if the machine "
+        "has it; or call it for parts of the arrays: out[k : k + n] = f(x[k : k + n]).  The page "
+        "on arrays larger than memory says what is computed in blocks.",
         where=error.where,
     )
 
@@ -117,8 +117,8 @@ class Stream:
 
     def run(self, outs: Sequence[Any | None], report: Report) -> list[Any]:
         """The results, written to `outs`; those that are None are arrays in memory."""
-        held: dict[Leaf, Any] = {leaf: self.sources[k] for leaf, k in self.plan.given.items()}
-        held.update(self.plan.constants)
+        stored: dict[Leaf, Any] = {leaf: self.sources[k] for leaf, k in self.plan.given.items()}
+        stored.update(self.plan.constants)
         for leaf, out in zip(self.plan.roots, outs, strict=True):
             if out is not None and (tuple(out.shape), np.dtype(out.dtype)) != (
                 self.shape(leaf), leaf.type.numpy
@@ -135,15 +135,15 @@ class Stream:
         targets = dict(zip(self.plan.roots, outs, strict=True))
         self.done = 0
         with tempfile.TemporaryDirectory(prefix="treadle-") as folder:
-            self._run(self.plan, held, _Files(folder, targets, report))
+            self._run(self.plan, stored, _Files(folder, targets, report))
             found: list[Any] = []
             for leaf, out in zip(self.plan.roots, outs, strict=True):
-                made = self._result(leaf, out, held)
+                made = self._result(leaf, out, stored)
                 found.append(made.copy() if any(made is other for other in found) else made)
         return found
 
-    def _run(self, plan: Plan, held: dict[Leaf, Any], files: _Files) -> None:
-        """Compute a plan; `held`: the arrays that are there, then also those that it computes and
+    def _run(self, plan: Plan, stored: dict[Leaf, Any], files: _Files) -> None:
+        """Compute a plan; `stored`: the arrays that are there, then also those that it computes and
         that are read later or outside of it."""
         parts = list(plan.parts())
         last = {leaf: k for k, part in enumerate(parts) for leaf in part.uses()}
@@ -154,28 +154,28 @@ class Stream:
                 case Stage():
                     for leaf in part.leaves:
                         out = files.targets.get(leaf)
-                        held[leaf] = self._store(leaf, files) if out is None else out
-                    for _ in _computed(part, held, self.plan, self.memory // HELD):
+                        stored[leaf] = self._store(leaf, files) if out is None else out
+                    for _ in _computed(part, stored, self.plan, self.memory // BLOCKS_IN_MEMORY):
                         self.done += 1
                         files.report(self.done, max(self.total, self.done))
                 case Repeat():
-                    held.update(zip(part.leaves, self._repeat(part, held, files), strict=True))
+                    stored.update(zip(part.leaves, self._repeat(part, stored, files), strict=True))
                 case Either():
-                    side = 0 if held[part.predicate][()] else 1
-                    inner = dict(held)
+                    side = 0 if stored[part.predicate][()] else 1
+                    inner = dict(stored)
                     self._run(part.sides[side], inner, files)
                     found = [inner[leaf] for leaf in part.results[side]]
-                    held.update(zip(part.leaves, found, strict=True))
-            for leaf in [x for x in own & held.keys() if last.get(x, -1) == k]:
+                    stored.update(zip(part.leaves, found, strict=True))
+            for leaf in [x for x in own & stored.keys() if last.get(x, -1) == k]:
                 if leaf not in files.targets and leaf not in plan.roots:
-                    _forget(held.pop(leaf), files.folder)
+                    _forget(stored.pop(leaf), files.folder)
 
-    def _repeat(self, loop: Repeat, held: dict[Leaf, Any], files: _Files) -> list[Any]:
+    def _repeat(self, loop: Repeat, stored: dict[Leaf, Any], files: _Files) -> list[Any]:
         """The last state of a loop."""
-        first = state = [held[leaf] for leaf in loop.init]
+        first = state = [stored[leaf] for leaf in loop.init]
         iteration = 0
         while True:
-            inner = {**held, **dict(zip(loop.state, state, strict=True))}
+            inner = {**stored, **dict(zip(loop.state, state, strict=True))}
             if loop.predicate is None:
                 if iteration == loop.count:
                     return state
@@ -196,13 +196,13 @@ class Stream:
         """Memory for an array: a temporary file if it is large and no result."""
         shape, dtype = self.shape(leaf), self.types[leaf]
         size = prod(shape) * dtype.itemsize
-        if leaf in files.targets or size <= self.memory // (16 * HELD):
+        if leaf in files.targets or size <= self.memory // (16 * BLOCKS_IN_MEMORY):
             return np.empty(shape, dtype)
         with tempfile.NamedTemporaryFile(dir=files.folder, delete=False) as file:
             return np.memmap(file, dtype=dtype, mode="w+", shape=shape)
 
-    def _result(self, leaf: Leaf, out: Any, held: dict[Leaf, Any]) -> Any:
-        found = held[leaf]
+    def _result(self, leaf: Leaf, out: Any, stored: dict[Leaf, Any]) -> Any:
+        found = stored[leaf]
         if out is None:
             shared = any(found is source for source in self.sources)
             return np.array(found) if shared or isinstance(found, np.memmap) else found
@@ -223,13 +223,13 @@ def _forget(array: Any, folder: str) -> None:
         Path(name).unlink()
 
 
-def _computed(stage: Stage, held: dict[Leaf, Any], plan: Plan, allowed: int) -> Any:
+def _computed(stage: Stage, stored: dict[Leaf, Any], plan: Plan, allowed: int) -> Any:
     """Compute the blocks of a stage, in order; yields after each."""
     blocks = stage.blocks
     program = blocks.program
-    sources = [held[b.leaf] for b in blocks.buffers]
-    outs = [held[leaf] for leaf in stage.leaves]
-    tables = [None if b.windows is None else held[b.windows] for b in blocks.buffers]
+    sources = [stored[b.leaf] for b in blocks.buffers]
+    outs = [stored[leaf] for leaf in stage.leaves]
+    tables = [None if b.windows is None else stored[b.windows] for b in blocks.buffers]
     single = [
         tuple((sum(sizes),) for sizes in plan.chunks[b.leaf]) for b in blocks.buffers
     ]  # fmt: skip
@@ -269,7 +269,7 @@ def _read(
     ):
         pieces = len(task.chunks[k])
         if table is not None:
-            windows = table[task.place[0]].tolist()
+            windows = table[task.position[0]].tolist()
             size = sum(high - low for low, high in windows) * given.type.numpy.itemsize
             if size > allowed:
                 raise MemoryLimitExceeded(
@@ -283,14 +283,14 @@ def _read(
             for low, high in windows:
                 buffer[filled : filled + high - low] = source[low:high]
                 filled += high - low
-                _let_go(source)  # pages may be much larger than windows
+                _release_pages(source)  # pages may be much larger than windows
         elif cuts is None:
             buffer = np.array(source[...], given.type.numpy, order="C")
         else:
             buffer = _taken(cuts, source, pieces, given.type.numpy, allowed)
         part = task.block.flat[k] if task.block.flat else None
         made.append(buffer if part is None else buffer.reshape(-1)[part])
-        _let_go(source)
+        _release_pages(source)
     return made
 
 
@@ -306,11 +306,11 @@ def _taken(cut: Any, source: Any, pieces: int, dtype: Any, allowed: int) -> Any:
         n = min(step, end - k)
         rows = ((0, n, first + k, first + k + n),)
         made[k : k + n] = assembled((rows, *cut[1:]), [source] * pieces, dtype)
-        _let_go(source)
+        _release_pages(source)
     return made
 
 
-def _let_go(array: Any) -> None:
+def _release_pages(array: Any) -> None:
     """Drop the pages of a file that are mapped, which count as this process's memory; what was
     written to them is kept by the operating system."""
     if sys.platform == "linux" and isinstance(array, np.memmap) and array.mode in _SHARED:
@@ -324,12 +324,12 @@ def _write(blocks: Blocks, task: Task, found: Sequence[Any], outs: Sequence[Any]
     for array, result, out in zip(arrays, blocks.results, outs, strict=True):
         at = tuple(
             slice(None) if axis is None or axis.dimension is None
-            else slice(int(axis.start.reshape(-1)[task.place[axis.dimension]]),
-                       int(axis.stop.reshape(-1)[task.place[axis.dimension]]))
+            else slice(int(axis.start.reshape(-1)[task.position[axis.dimension]]),
+                       int(axis.stop.reshape(-1)[task.position[axis.dimension]]))
             for axis in result.axes
         )  # fmt: skip
         out[at] = array
-        _let_go(out)
+        _release_pages(out)
 
 
 __all__ = ["Stream", "plan_for"]

@@ -36,7 +36,7 @@ from treadle.skeletons.products.model import Choice, Rates, choose_recursive
 from treadle.skeletons.products.sequences import passes
 
 from .codegen.target import Target
-from .own import Host
+from .product_kit import HostKit
 from .runtime.threads import thread_count
 
 VERSION = 3
@@ -100,10 +100,10 @@ def rates(t: ScalarType) -> Rates | None:
 def measured(t: ScalarType) -> Measured:
     """The measurement that this process uses: stored and fresh, or made now."""
     kept = known().get(t.name)
-    return kept if kept is not None and kept.fresh else again(t)
+    return kept if kept is not None and kept.fresh else remeasure(t)
 
 
-def again(t: ScalarType) -> Measured:
+def remeasure(t: ScalarType) -> Measured:
     """Measure now and store the rates; drop stored rates if the new measurement is rejected."""
     begun = time.perf_counter()
     found = measure(t)
@@ -142,7 +142,7 @@ def measure(t: ScalarType, clock: Callable[[], float] = time.perf_counter) -> Me
     No round is started that would not end within SECONDS, however slow the machine is.
     """
     load = _load() / thread_count()
-    kit = Host(t)
+    kit = HostKit(t)
 
     @cache
     def operands(n: int) -> Any:
@@ -178,10 +178,10 @@ def measure(t: ScalarType, clock: Callable[[], float] = time.perf_counter) -> Me
     while len(rounds) < ROUNDS and clock() - start + longest < SECONDS:
         rounds.append([seconds(work) for work in works])
         longest = max(longest, sum(rounds[-1]))
-    return Measured(judged(t, extents, rounds), time.time(), load)
+    return Measured(accepted(t, extents, rounds), time.time(), load)
 
 
-def judged(t: ScalarType, extents: Sequence[int], rounds: Sequence[Sequence[float]]
+def accepted(t: ScalarType, extents: Sequence[int], rounds: Sequence[Sequence[float]]
            ) -> Rates | None:  # fmt: skip
     """The rates from rounds of seconds (a product per extent, a level at the last extent); None if
     the rounds are rejected.
@@ -196,14 +196,14 @@ def judged(t: ScalarType, extents: Sequence[int], rounds: Sequence[Sequence[floa
     *products, level = best
     found = [n**3 / s for n, s in zip(extents, products, strict=True)]
     algorithm = variant(t)
-    beside = level - algorithm.products * products[-2]
+    sums_seconds = level - algorithm.products * products[-2]
     falls = any(y * AGREE < x for x, y in pairwise(found))
     differ = any(max(x, y) > AGREE * min(x, y) for x, y in zip(*halves, strict=True))
-    if falls or differ or beside <= 0:
+    if falls or differ or sums_seconds <= 0:
         return None
     moved = t.bytes * (extents[-1] // 2) ** 2 * sum(passes(algorithm).values())
     never_slower = accumulate(found, max)
-    return Rates(tuple(zip(extents, never_slower, strict=True)), moved / beside)
+    return Rates(tuple(zip(extents, never_slower, strict=True)), moved / sums_seconds)
 
 
 def _load() -> float:

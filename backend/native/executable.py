@@ -37,9 +37,9 @@ def describe_product(
 
 def product_ways(node: Matmul, size: tuple[int, int, int]) -> list[ProductWay]:
     """Alternative ways to compute a product, for `tune`; `size` is (m, k, n)."""
-    from .products import open_ways
+    from .products import alternatives
 
-    return open_ways(node, size)
+    return alternatives(node, size)
 
 
 def lowering(program: TracedProgram, node: Node) -> LoweringContext | None:

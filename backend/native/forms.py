@@ -137,8 +137,8 @@ def _narrow_extents(node: Node) -> list[Extent]:
     found: dict[Extent, None] = {}
     made_of = [e for e in walk(node.shape[-1:]) if not isinstance(e, Const | Apply)]
     in_lines = all(is_identity_read(e, rank) for e in reads)
-    beside = all(e.boundary is None or e.args[-1] is Index(rank - 1) for e in reads)
-    if rank > 1 and not in_lines and len(made_of) == 1 and beside:
+    along_rows = all(e.boundary is None or e.args[-1] is Index(rank - 1) for e in reads)
+    if rank > 1 and not in_lines and len(made_of) == 1 and along_rows:
         found.update((e, None) for e in made_of if isinstance(e, Extent))
     last = node.shape[-1]
     narrow = rank > 1 and isinstance(last, Const) and int(last.value) <= NARROW
@@ -167,7 +167,7 @@ def _may_take(reader: Node, made: Node) -> bool:
     return len(reader.inner) == 1 or is_exact(reader.combine)
 
 
-def given_way(node: Node, made: Node) -> bool | None:
+def fixed_direction(node: Node, made: Node) -> bool | None:
     """Whether a fold in another form reduces across rows, which decides the bits if it is inexact.
 
     None if the fold's own elements decide."""

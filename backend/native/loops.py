@@ -96,9 +96,9 @@ class LoopStep(loops.LoopStep[HostRun]):
         counter = None
         if self.index is not None:
             counter = inner.slots[self.index] = np.zeros((), np.int64)
-        with tape.part() as look, tape.making() as tested:
+        with tape.part() as testing, tape.making() as tested:
             self._measure(inner, now)
-            for act in self.look:
+            for act in self.testing:
                 act(inner)
         test = None if self.predicate is None else inner.slots[self.predicate]
         with tape.part() as once:
@@ -124,7 +124,7 @@ class LoopStep(loops.LoopStep[HostRun]):
             states.append(State(state, array, result, k in written and not stays, source))
             results[part] = array if result is None else result
         tape.operations.append(
-            Loop(first, limit, counter, test, look, once, rest, states, made, exchanged)
+            Loop(first, limit, counter, test, testing, once, rest, states, made, exchanged)
         )
         return results
 
@@ -159,7 +159,7 @@ class LoopStep(loops.LoopStep[HostRun]):
         if recording is None:
             if iteration == 0 and self._idle(run) is None:
                 return False
-            waiting = sum(not getattr(act, "ready", True) for act in (*self.look, *self.rest))
+            waiting = sum(not getattr(act, "ready", True) for act in (*self.testing, *self.rest))
             enough = min(LATE * 4, waiting * COMPILED)
             if iteration < LATE and waiting and (limit is None or left < enough):
                 return False
@@ -370,6 +370,6 @@ def failures(operations: Sequence[Operation]) -> Iterator[Failure]:
             case Failure():
                 yield op
             case Loop():
-                yield from failures((*op.look, *op.once, *op.rest))
+                yield from failures((*op.testing, *op.once, *op.rest))
             case Branch():
                 yield from failures((*op.then, *op.other))

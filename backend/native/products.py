@@ -20,7 +20,7 @@ from treadle.dsl.passes.short_folds import LOOPED
 from treadle.dsl.text import duration
 from treadle.dsl.types import ScalarType, float32
 from treadle.skeletons.products import algorithm_of, executions
-from treadle.skeletons.products.apart import without_epilogue
+from treadle.skeletons.products.epilogue import without_epilogue
 from treadle.skeletons.products.error import error_in_words
 from treadle.skeletons.products.executions import Plan, plan
 from treadle.skeletons.products.model import predict_recursive
@@ -34,7 +34,7 @@ from ..runtime.run import HostValues, Unrecordable
 from ..runtime.steps import Action
 from ..runtime.types import HostArray
 from . import crossover
-from .own import Host, blas, standard_for
+from .product_kit import HostKit, blas, standard_for
 from .running import HostRun
 from .runtime.threads import thread_count
 from .steps import KernelStep, moving_step
@@ -114,7 +114,7 @@ class ProductStep:
     def _repeated(self, run: HostRun, types: Sequence[np.dtype[Any]]) -> Repeated:
         """The function; it returns None for arguments of other extents or types."""
         sides, results, count = (self.left, self.right), self.results, len(types)
-        held = [None if side.slot < count else run.slots[side.slot] for side in sides]
+        captured = [None if side.slot < count else run.slots[side.slot] for side in sides]
         positions, out_type = [side.slot for side in sides], self.type.numpy
 
         def repeated(*given: Any) -> HostArray | None:
@@ -126,7 +126,7 @@ class ProductStep:
                 return None
             a, b = (
                 side.permuted_view(given[position] if array is None else array)
-                for side, position, array in zip(sides, positions, held, strict=True)
+                for side, position, array in zip(sides, positions, captured, strict=True)
             )
             try:
                 with np.errstate(all="ignore"):
@@ -274,7 +274,7 @@ def product(a: Any, b: Any, t: ScalarType, options: MatmulOptions) -> Any:
             a, b, rows, columns = scaled(np, a, b, options.scaling)
         batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
         out = POOL.allocate((*batch, size[0], size[2]), t.numpy)
-        kit = Host(t, ordered=t.is_inexact and options.deterministic)
+        kit = HostKit(t, ordered=t.is_inexact and options.deterministic)
         a, b = (np.broadcast_to(_readable(x), (*batch, *x.shape[-2:])) for x in (a, b))
         room = POOL.allocate((how.workspace,), t.numpy)
         for at in np.ndindex(*batch):
@@ -302,7 +302,7 @@ def _readable(x: Any) -> Any:
 TRIED = ("recursive", "batched", "owner", "streams")
 
 
-def open_ways(node: Matmul, size: tuple[int, int, int]) -> list[ProductWay]:
+def alternatives(node: Matmul, size: tuple[int, int, int]) -> list[ProductWay]:
     """Alternative ways to compute an (m, k) by (k, n) product, for `tune`."""
     t, options, found = node.left.type, node.options, left_open(node)
     if not found or node.epilogue != (node.result,) or 0 in size:

@@ -291,8 +291,8 @@ def key_of(owner: NativeExecutor, lowered_as: Node, layouts: Layouts, schedule: 
     encoder = _NodeEncoder(owner)
     try:
         encoder.whole(lowered_as)
-        apart = sorted((encoder.slot(leaf), axis, step) for leaf, axis, step in layouts)
-        text = json.dumps([asdict(settings), threads.thread_count(), encoder.table, apart,
+        strided = sorted((encoder.slot(leaf), axis, step) for leaf, axis, step in layouts)
+        text = json.dumps([asdict(settings), threads.thread_count(), encoder.table, strided,
                            _schedule(schedule), len(encoder.params), across])  # fmt: skip
     except (TreadleError, _Unplaced):
         return None

@@ -31,12 +31,12 @@ def memory_of(array: HostArray) -> object:
 class HostRun(Run[HostArray]):
     """The state of one run; with a `tape`, operations are recorded on it."""
 
-    __slots__ = ("_before", "_held", "_outer", "tape")
+    __slots__ = ("_before", "_outer", "_shared", "tape")
 
     def __init__(self, slots: Slots, params: Params, tape: Tape | None = None) -> None:
         super().__init__(slots, params)
         self.tape = tape
-        self._held: list[HostArray] = []
+        self._shared: list[HostArray] = []
         #: The run of which this one is a part, and the operations recorded before the part.
         self._outer: HostRun | None = None
         self._before: list[Operation] = []
@@ -133,22 +133,24 @@ class HostRun(Run[HostArray]):
             self.refuse_recording("the contents of an array decide what runs next")
         return self.slots
 
-    def is_away(self, slot: int) -> bool:
+    def needs_sync(self, slot: int) -> bool:
         return self.tape is not None
 
     def alone(self, slot: int) -> bool:
         """Arguments have separate slots, which keep the originals."""
-        array, held = self.slots[slot], (*self.slots, *self._held)
+        array, referenced = self.slots[slot], (*self.slots, *self._shared)
         if self.tape is None:
             memory = memory_of(array)
-            return sum(other is not None and memory_of(other) is memory for other in held) == 1
-        found = sum(other is array for other in held) == 1
+            return (
+                sum(other is not None and memory_of(other) is memory for other in referenced) == 1
+            )
+        found = sum(other is array for other in referenced) == 1
         if found:
             self.tape.overwritten.add(id(array))
         return found
 
-    def hold(self, slots: Sequence[int]) -> None:
-        self._held += [self.slots[slot] for slot in slots]
+    def mark_shared(self, slots: Sequence[int]) -> None:
+        self._shared += [self.slots[slot] for slot in slots]
 
     def with_dense(self, slots: Sequence[int]) -> HostRun:
         """A separate run: other steps read the original arguments."""
@@ -160,7 +162,7 @@ class HostRun(Run[HostArray]):
     def inner(self) -> HostRun:
         """A run of a part of the program, with slots of its own."""
         made = HostRun(list(self.slots), self.params, self.tape)
-        made._held, made.pinned = self._held, self.pinned
+        made._shared, made.pinned = self._shared, self.pinned
         if self.tape is not None:
             made._outer, made._before = self, self.tape.operations
         return made

@@ -16,7 +16,7 @@ from treadle.dsl.expr import Expr, Index, Read, walk
 from treadle.dsl.graph import Branch, Generate, Label, Leaf, Node
 from treadle.dsl.operations.indexing.index_space import reshaped
 from treadle.dsl.process.locks import cached
-from treadle.dsl.process.workers import together
+from treadle.dsl.process.workers import concurrently
 from treadle.dsl.schedule import Schedule
 from treadle.dsl.types import ALL_TYPES
 from treadle.skeletons.ir.failures import raise_failure
@@ -29,7 +29,7 @@ from ..runtime.run import HostValues, Params, Run, Slots, Unrecordable
 from ..runtime.types import HostArray, Numbers
 from . import recipe
 from .codegen.target import Target
-from .forms import NativeForms, given_way
+from .forms import NativeForms, fixed_direction
 from .layouts import NEIGHBOURS, Layout, Layouts, layouts_of
 from .running import HostRun
 from .runtime import code, threads
@@ -85,9 +85,9 @@ class KernelStep(steps.KernelStep[HostRun, "NodeKernels", Layout]):
         if not isinstance(self.node, Generate):
             return False
         large = [leaf for slot, leaf in self.outside if run.slots[slot].size >= WORTH_COPYING]
-        return any(self.often(known) for known in layouts if known[0] in large)
+        return any(self.is_read_often(known) for known in layouts if known[0] in large)
 
-    def often(self, layout: Layout) -> bool:
+    def is_read_often(self, layout: Layout) -> bool:
         """Whether an array with this layout has several reads that are not along its rows.  Such
         an array is copied once."""
         found = self._often.get(layout)
@@ -200,7 +200,7 @@ class NodeKernels(steps.NodeKernels[HostRun, HostArray]):
     ) -> None:
         super().__init__(owner, node, lowered_as, expendable)
         self.fast_math = owner.program.settings.fast_math
-        way = given_way(node, lowered_as)
+        way = fixed_direction(node, lowered_as)
         lower = functools.partial(recipe.lowered, owner, node, lowered_as, layouts, schedule, way)
         key = recipe.key_of(owner, lowered_as, layouts, schedule, way)
         found = recipe.find(key)
@@ -325,11 +325,11 @@ class KernelLaunch:
         """Whether machine code exists already, in memory or on disk."""
         digest = self.about.digests[large]
         if self._compiled[large] is None and digest:
-            held = code.find(digest)
-            if held is not None:
+            cached = code.find(digest)
+            if cached is not None:
                 types = tuple(_TYPES[t] for t in self.about.types)
                 self._compiled[large] = code.CompiledKernel(
-                    self._kernel, len(self.sources), types, fast_math, *held, _target(large)
+                    self._kernel, len(self.sources), types, fast_math, *cached, _target(large)
                 )
         return self._compiled[large] is not None
 
@@ -376,9 +376,9 @@ class KernelLaunch:
             # A program that the calling thread runs alone needs no team, nor its machine code.
             threads.join_openmp()
             self._joined = True
-        told = 0 if errors is None else address(errors)
+        report = 0 if errors is None else address(errors)
         addresses = [address(a) for a in arrays]
-        launcher(addresses, values[self.start : self.end], tasks, told, work)
+        launcher(addresses, values[self.start : self.end], tasks, report, work)
         idle.append(launcher)
 
     def record(
@@ -399,11 +399,11 @@ class KernelLaunch:
         if not errors:
             tape.operations.append(tape_launch(compiled, arrays, scalars, tasks, work, self.given))
             return
-        told = np.zeros(errors, np.int64)
+        report = np.zeros(errors, np.int64)
         tape.operations += (
-            Fill(told),
-            tape_launch(compiled, arrays, scalars, tasks, work, self.given, told),
-            Failure(told, self._kernel),
+            Fill(report),
+            tape_launch(compiled, arrays, scalars, tasks, work, self.given, report),
+            Failure(report, self._kernel),
         )
 
 
@@ -419,7 +419,7 @@ def compile_together(wanted: Iterable[Job]) -> None:
         key = launch.about.digests[large] or (id(launch), large)
         if key not in jobs and not launch.found(fast_math, large):
             jobs[key] = partial(launch.compiled, fast_math, large)
-    together(list(jobs.values()), min(cores, MOST_COMPILERS))
+    concurrently(list(jobs.values()), min(cores, MOST_COMPILERS))
 
 
 def choices(launch: KernelLaunch | Choice, run: HostRun, values: Numbers

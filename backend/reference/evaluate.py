@@ -134,7 +134,7 @@ class Evaluator:
         if math.prod(n for n in (8, len(shape), *shape) if n) >= ADDRESSABLE:
             raise no_memory(shape, roots[0].type.numpy)
         try:
-            leaves: dict[Expr, Any] = _places(shape)
+            leaves: dict[Expr, Any] = _domain_indices(shape)
             for v, value in (extra or {}).items():
                 leaves[v] = np.asarray(value).reshape(count)
             lanes = Lanes(count, leaves, self.machine)
@@ -295,7 +295,7 @@ class Evaluator:
         shape = self.extents(node.domain)
         (valid,) = self.over(shape, (node.valid,))
         lanes_valid = valid.reshape(-1)
-        leaves: dict[Expr, Any] = {k: at[lanes_valid] for k, at in _places(shape).items()}
+        leaves: dict[Expr, Any] = {k: at[lanes_valid] for k, at in _domain_indices(shape).items()}
         lanes = Lanes(int(lanes_valid.sum()), leaves, self.machine)
         got = [np.array(lanes.full(v)) for v in lanes.evaluate((*node.target, *node.values))]
         target, values = got[: len(node.target)], got[len(node.target) :]
@@ -381,7 +381,7 @@ class Evaluator:
         return tuple(state)
 
 
-def _places(shape: tuple[int, ...]) -> dict[Expr, Any]:
+def _domain_indices(shape: tuple[int, ...]) -> dict[Expr, Any]:
     """The index along every axis of each element, in row-major order."""
     flat = np.arange(math.prod(shape))
     positions: dict[Expr, Any] = {}

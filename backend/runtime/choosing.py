@@ -31,7 +31,7 @@ class Choosing:
     `positions` are the (slot, axis) pairs of the extents that it depends on.
     """
 
-    def __init__(self, owner: Executor[Any], decide: Decider | FoldDecider | Remembered) -> None:
+    def __init__(self, owner: Executor[Any], decide: Decider | FoldDecider | TunedChooser) -> None:
         self.decide = decide
         self.positions = [(owner.slot_of(Leaf(e.node, 0)), e.axis) for e in decide.extents]
 
@@ -50,7 +50,7 @@ def choosing(owner: Executor[Any], node: Node) -> Choosing | None:
     return None if found is None else Choosing(owner, found)
 
 
-class Remembered:
+class TunedChooser:
     """The schedule that `tune` measured for a program on these extents, or else `Auto`'s choice.
 
     Call it with the values of `extents`, the extents of all inputs of the program.
@@ -89,12 +89,12 @@ class Remembered:
         return ["nothing was measured for such extents (program.tune): as Auto()", *lines]
 
 
-def deciding(program: TracedProgram, node: Node) -> Decider | FoldDecider | Remembered | None:
+def deciding(program: TracedProgram, node: Node) -> Decider | FoldDecider | TunedChooser | None:
     """The object that chooses for a kernel of a program; None if there is no choice."""
     if program.settings.check:
         return None
     auto = _automatic(program, node)
-    return Remembered(program, node, auto) if _is_tuned(node) else auto
+    return TunedChooser(program, node, auto) if _is_tuned(node) else auto
 
 
 def _is_tuned(node: Node) -> bool:
@@ -153,21 +153,21 @@ def reasons(program: TracedProgram, node: Node, known: Mapping[Expr, int]) -> li
         return []
     decide = deciding(program, node)
     if decide is not None:
-        if isinstance(decide, Remembered):
+        if isinstance(decide, TunedChooser):
             return decide.reasons(known)
         return explained(decide, known)
     if node.label.schedule == Auto():
         device = device_of(program)
         reason = f"nothing to choose: {no_choice(node, device.gpu)}"
         return [reason, *compared(node, known, device)]
-    told = isinstance(node, Generate | Permute | Fold)
-    if target_of(program.backend).gpu and told and node.label.schedule:
+    explained_kind = isinstance(node, Generate | Permute | Fold)
+    if target_of(program.backend).gpu and explained_kind and node.label.schedule:
         return against_plain(node, known, device_of(program))
     return []
 
 
 def chosen_first(
-    program: TracedProgram, decide: Decider | FoldDecider | Remembered
+    program: TracedProgram, decide: Decider | FoldDecider | TunedChooser
 ) -> Schedule | None:
     """The choice for the arguments that a program was traced with, None if these are unknown."""
     known = example_extents(program)

@@ -117,7 +117,7 @@ class Executor(Generic[D]):
             self.tables.append((found, np.ascontiguousarray(leaf.node.source)))
         return found
 
-    def bring_tables(self, run: Run[Any]) -> None:
+    def add_tables(self, run: Run[Any]) -> None:
         """Add the arrays of schedules to a run: lowering during the run may have requested new
         ones."""
         missing = self.planner.count - len(run.slots)

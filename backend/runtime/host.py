@@ -227,7 +227,7 @@ class _Writer:
             f"    if {' or '.join(outside)}: {name} = ({name} - {low} & {mask}) + {low}"
         )
 
-    def _held(self, value: Any) -> str:
+    def _captured(self, value: Any) -> str:
         name = f"c{len(self.space)}"
         self.space[name] = value
         return name
@@ -236,7 +236,7 @@ class _Writer:
         t = _TYPES[type_]
         (value,) = np.frombuffer(bytes.fromhex(data), t.numpy)
         if t.is_inexact:
-            return self._held(value), t
+            return self._captured(value), t
         return repr(value.item()), t, (int(value), int(value))
 
     def _extent(self, slot: int, axis: int) -> tuple[Any, ...]:
@@ -250,12 +250,12 @@ class _Writer:
 
     def _most(self, data: Sequence[Any], slots: Sequence[int], counts: Sequence[int]
               ) -> tuple[Any, ...]:  # fmt: skip
-        function = self._held(HostFunction.of(data).function())
+        function = self._captured(HostFunction.of(data).function())
         times = "".join(f"{self.names[c]}, " for c in counts)
         return f"_most({function}, A, P, {tuple(map(int, slots))}, ({times}))", None
 
     def _number(self, text: str, t: ScalarType) -> tuple[Any, ...]:
-        caster = "bool" if t == bool_ else "int" if t.is_integer else self._held(t.numpy.type)
+        caster = "bool" if t == bool_ else "int" if t.is_integer else self._captured(t.numpy.type)
         return f"{caster}({text})", t
 
     def _param(self, number: int, type_: str) -> tuple[Any, ...]:
@@ -293,7 +293,9 @@ class _Writer:
             return form.format(*args), t, whole(t) if t == bool_ else exact(op, t, ranges)
         if op in _COMPARISONS:
             return f"bool{_COMPARISONS[op].format(*args)}", t
-        made = ", ".join((self._held(TABLE[op]), self._held(tuple(types)), self._held(t), *args))
+        made = ", ".join(
+            (self._captured(TABLE[op]), self._captured(tuple(types)), self._captured(t), *args)
+        )
         return f"_general({made})", t
 
     _bound = _apply

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 class LoopStep(Generic[R]):
     """One `ArrayLoop`: `state = body(state)` while a predicate holds, or a number of times.
 
-    Actions: `look` computes the predicate, `once` the values that the first iteration computes for
-    all iterations, `rest` the next state.  Slots: `results` of the body (the predicate last),
+    Actions: `testing` computes the predicate, `once` the values that the first iteration computes
+    for all iterations, `rest` the next state.  Slots: `results` of the body (the predicate last),
     `state` and `index` as the body reads them, `init` and `targets` of the complete loop.
     """
 
@@ -28,8 +28,8 @@ class LoopStep(Generic[R]):
         self.owner, self.node = owner, node
         planner = owner.planner
         self.expendable = planner.expendable(step)
-        look, once, rest = step.inner
-        self.look, self.once, self.rest = map(owner.actions_of, step.inner)
+        testing, once, rest = step.inner
+        self.testing, self.once, self.rest = map(owner.actions_of, step.inner)
         self.results = rest.results
         self.state = [planner.slot(s.leaf()) for s in node.state]
         self.init = [planner.slots[i] for i in node.init]
@@ -37,7 +37,9 @@ class LoopStep(Generic[R]):
         self.index = None if node.index is None else planner.slot(node.index.leaf())
         self.count = None if node.count is None else HostValues(owner.host, (node.count,))
         self.predicate = None if node.predicate is None else self.results[-1]
-        made = {planner.slots[leaf] for s in (*look.steps, *rest.steps) for leaf in s.node.leaves}
+        made = {
+            planner.slots[leaf] for s in (*testing.steps, *rest.steps) for leaf in s.node.leaves
+        }
         self.renewed = [r for r in self.results if r in made]
         self.spent = {*self.state, *made, *(planner.slots[leaf] for s in once.steps
                                             for leaf in s.node.leaves)}  # fmt: skip
@@ -46,14 +48,14 @@ class LoopStep(Generic[R]):
         """Run the remaining iterations in a faster way, if there is one; whether it did."""
         return False
 
-    def held(self, run: R, slot: int) -> Any:
+    def dense_array(self, run: R, slot: int) -> Any:
         """The array in a slot, dense."""
         return run.dense(slot)
 
     def __call__(self, run: R) -> None:
         slots = run.slots
         for s, i in zip(self.state, self.init, strict=True):
-            slots[s] = self.held(run, i)
+            slots[s] = self.dense_array(run, i)
             if i in self.expendable:
                 slots[i] = None  # the state alone refers to its first value
         limit = None if self.count is None else int(self.count(run)[0])
@@ -63,13 +65,13 @@ class LoopStep(Generic[R]):
                 break
             if self.index is not None:
                 slots[self.index] = np.asarray(iteration, np.int64)
-            for act in self.look:
+            for act in self.testing:
                 act(run)
             if self.predicate is not None and not run.on_host(self.predicate)[()]:
                 break
             for act in self.rest if iteration else (*self.once, *self.rest):
                 act(run)
-            following = [self.held(run, r) for r in self.results[: len(self.state)]]
+            following = [self.dense_array(run, r) for r in self.results[: len(self.state)]]
             for s, value in zip(self.state, following, strict=True):
                 slots[s] = value
             for r in self.renewed:

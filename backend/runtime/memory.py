@@ -95,7 +95,7 @@ def _is_one_matrix(b: Any, batch: tuple[int, ...]) -> bool:
     )
 
 
-def no_memory(shape: tuple[int, ...], dtype: DType, held: int = 0) -> TreadleError:
+def no_memory(shape: tuple[int, ...], dtype: DType, pooled: int = 0) -> TreadleError:
     """The error of a failed allocation: the bytes requested, kept for reuse and free."""
     size = math.prod(shape, start=dtype.itemsize)
     if not size:
@@ -106,7 +106,7 @@ def no_memory(shape: tuple[int, ...], dtype: DType, held: int = 0) -> TreadleErr
         )
     return DeviceOutOfMemory(
         f"no memory for an array of shape {shape} ({dtype}): {size:,} bytes asked for, "
-        f"{held:,} held for reuse, {free_bytes():,} free{_limited()}.",
+        f"{pooled:,} held for reuse, {free_bytes():,} free{_limited()}.",
         hint="Use smaller arrays, or compute in parts; the program stays usable.",
     )
 
@@ -125,7 +125,7 @@ class Pool:
         self.limit = limit
         # By size: the memory, and the offset of its first 64-byte boundary.
         self._blocks: dict[int, list[tuple[Any, int]]] = {}
-        self._held = 0
+        self._pooled = 0
         self._lock = locks.lock()
 
     def allocate(self, shape: tuple[int, ...], dtype: DType) -> Any:
@@ -139,7 +139,7 @@ class Pool:
             except ValueError:
                 raise no_memory(shape, dtype) from None
         if size >= ADDRESSABLE:
-            raise no_memory(shape, dtype, self._held)
+            raise no_memory(shape, dtype, self._pooled)
         with self._lock:
             for block, shift in self._blocks.get(size, ()):
                 if sys.getrefcount(block) == _FREE:
@@ -151,15 +151,15 @@ class Pool:
                 try:
                     raw = np.empty(size + 64, np.uint8)
                 except MemoryError:
-                    raise no_memory(shape, dtype, self._held) from None
+                    raise no_memory(shape, dtype, self._pooled) from None
             shift = -address(raw) % 64
-            if self._held + size > self.limit:
+            if self._pooled + size > self.limit:
                 self._drop()
             if size not in self._blocks and len(self._blocks) >= self.sizes:
                 self._drop_a_size()
-            if self._held + size <= self.limit:
+            if self._pooled + size <= self.limit:
                 self._blocks.setdefault(size, []).append((raw, shift))
-                self._held += size
+                self._pooled += size
             return np.ndarray(shape, dtype, raw, shift)
 
     def _drop(self, everything: bool = False) -> None:
@@ -168,8 +168,8 @@ class Pool:
             kept = []
             for block, shift in self._blocks[size]:
                 idle = sys.getrefcount(block) == _FREE
-                if idle and (everything or self._held > self.limit // 2):
-                    self._held -= size
+                if idle and (everything or self._pooled > self.limit // 2):
+                    self._pooled -= size
                 else:
                     kept.append((block, shift))
             if kept:
@@ -182,13 +182,13 @@ class Pool:
         for size, blocks in self._blocks.items():
             if all(sys.getrefcount(block) == _FREE for block, _ in blocks):
                 del self._blocks[size]
-                self._held -= size * len(blocks)
+                self._pooled -= size * len(blocks)
                 return
 
     @property
-    def held(self) -> int:
+    def pooled(self) -> int:
         """Bytes in blocks of the pool, idle or not."""
-        return self._held
+        return self._pooled
 
 
 POOL = Pool()

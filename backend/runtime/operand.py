@@ -13,7 +13,7 @@ from .run import HostValues, Run
 if TYPE_CHECKING:
     from .executor import Executor
 
-Place = tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]
+ViewLayout = tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]
 """Extents, strides in bytes, and the indices of the first element."""
 
 
@@ -52,7 +52,7 @@ class Operand:
                 hosts += substitute(e.args, point)
         self.values = HostValues(owner.host, hosts)
 
-    def layout(self, run: Run[Any]) -> Place:
+    def layout(self, run: Run[Any]) -> ViewLayout:
         """Extents, strides in bytes, and the indices of the first element."""
         values = self.values(run)
         extents = tuple(max(int(v), 0) for v in values[: self.rank])
@@ -75,12 +75,12 @@ class Operand:
 
     def view(self, run: Run[Any]) -> tuple[tuple[int, ...], Callable[[Any, Any], Any]]:
         """The extents, and a function (library, array) → the operand."""
-        place = self.layout(run)
-        return place[0], self.view_at(place)
+        layout = self.layout(run)
+        return layout[0], self.view_at(layout)
 
-    def view_at(self, place: Place) -> Callable[[Any, Any], Any]:
+    def view_at(self, layout: ViewLayout) -> Callable[[Any, Any], Any]:
         """A function (library, array) → the operand."""
-        (extents, strides, origin), casts = place, self.casts
+        (extents, strides, origin), casts = layout, self.casts
 
         def view(library: Any, array: Any) -> Any:
             corner = array[tuple(slice(o, None) for o in origin)]

@@ -104,8 +104,8 @@ class Planner:
                 if not c.reads:
                     checks.append(c)
             if isinstance(node, ArrayLoop):
-                for held in node.bound:
-                    self.slot(held.leaf())
+                for variable in node.bound:
+                    self.slot(variable.leaf())
                 inside = finished | set(node.bound)
                 body = self.sub_plan(node.inner_roots(), inside, bound | set(node.bound))
                 checks += body.checks
@@ -266,16 +266,16 @@ def invariants(loop: ArrayLoop, region: Mapping[Node, Set[Node]], bound: Set[Nod
     `region` maps a node to the states that it depends on.  Nodes that only one side of a `cond`
     needs stay there.  Nodes that may fail stay in the loop, unless the first test needs them.
     """
-    apart = _branch_nodes(loop.inner_roots())
+    in_branches = _branch_nodes(loop.inner_roots())
     tested = () if loop.predicate is None else topological((loop.predicate,), inside=False)
     always = set(tested)
     found = []
     for node in topological(loop.inner_roots()):
-        if isinstance(node, Input) or node in apart or not region[node] <= bound:
+        if isinstance(node, Input) or node in in_branches or not region[node] <= bound:
             continue
-        late = _may_fail(node, checked) or any(leaf.node in apart for leaf in node.inputs())
+        late = _may_fail(node, checked) or any(leaf.node in in_branches for leaf in node.inputs())
         if late and node not in always:
-            apart.add(node)
+            in_branches.add(node)
         else:
             found.append(node)
     return found

@@ -93,14 +93,14 @@ class Run(ABC, Generic[A]):
         """The array in a slot, on the host; an error if a recorded operation computes it."""
 
     @abstractmethod
-    def is_away(self, slot: int) -> bool:
+    def needs_sync(self, slot: int) -> bool:
         """Whether the host would have to wait or to stop recording for the array in a slot."""
 
     @abstractmethod
     def alone(self, slot: int) -> bool:
         """Whether the array in a slot belongs to the program and has no other reference."""
 
-    def hold(self, slots: Sequence[int]) -> None:
+    def mark_shared(self, slots: Sequence[int]) -> None:
         """A user's function received these arrays on the host and may keep them: they must not be
         written to any more."""
 

@@ -118,10 +118,10 @@ class KernelStep(ABC, Generic[R, K, Layout]):
         else:
             kernels = self.variant(layouts, form) if layouts or form else self.dense
         if len(inside.slots) < len(self.slots):  # lowering added arrays of schedules
-            self.owner.bring_tables(inside)
+            self.owner.add_tables(inside)
         kernels(inside)
         if inside is not run:
-            self.owner.bring_tables(run)
+            self.owner.add_tables(run)
             for slot in kernels.targets:
                 run.slots[slot] = inside.slots[slot]
 
@@ -282,7 +282,7 @@ class HostStep:
         return "kernels" in self.__dict__ or not (self.values.reads or self.inexact)
 
     def __call__(self, run: Run[Any]) -> None:
-        if (run.recording and self.inexact) or any(map(run.is_away, self.values.reads)):
+        if (run.recording and self.inexact) or any(map(run.needs_sync, self.values.reads)):
             self.kernels(run)
             return
         for (slot, t), value in zip(self.targets, self.values(run), strict=True):
@@ -361,7 +361,7 @@ class LibraryStep(Generic[R]):
                 run.slots[slot] = np.asarray(part, t)
             else:
                 run.slots[slot] = np.array(part, t, order="C", copy=True)
-        run.hold(self.sources)
+        run.mark_shared(self.sources)
 
 
 def _is_whole(part: Any) -> bool:

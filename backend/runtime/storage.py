@@ -93,8 +93,8 @@ def _payload(program: TracedProgram) -> dict[str, Any]:
 def _data(node: Input) -> str:
     """A captured array as base64 of NumPy's own format."""
     source = node.source
-    held = source.get() if hasattr(source, "__cuda_array_interface__") else np.asarray(source)
-    plain = held if held.dtype.isbuiltin == 1 else held.view(f"u{held.dtype.itemsize}")
+    array = source.get() if hasattr(source, "__cuda_array_interface__") else np.asarray(source)
+    plain = array if array.dtype.isbuiltin == 1 else array.view(f"u{array.dtype.itemsize}")
     file = io.BytesIO()
     np.save(file, plain, allow_pickle=False)
     return base64.b64encode(file.getvalue()).decode("ascii")
@@ -208,13 +208,13 @@ def _extent(n: Any) -> int:
 
 def _array(data: str, node: Input) -> Any:
     """The data of a captured array, validated against its input."""
-    held = np.load(io.BytesIO(base64.b64decode(data, validate=True)), allow_pickle=False)
+    array = np.load(io.BytesIO(base64.b64decode(data, validate=True)), allow_pickle=False)
     if node.type.numpy.isbuiltin != 1:
-        held = held.view(node.type.numpy)
+        array = array.view(node.type.numpy)
     ones = tuple(isinstance(e, Const) for e in node.shape)
-    if held.dtype != node.type.numpy or tuple(n == 1 for n in held.shape) != ones:
-        raise ValueError(f"the data of {node.name} are {held.dtype} of shape {held.shape}")
-    return held
+    if array.dtype != node.type.numpy or tuple(n == 1 for n in array.shape) != ones:
+        raise ValueError(f"the data of {node.name} are {array.dtype} of shape {array.shape}")
+    return array
 
 
 # --- keys ------------------------------------------------------------------------------------

@@ -40,7 +40,7 @@ class Inside:
 
     def __call__(self, e: Expr) -> Expr:
         if isinstance(e, Apply):
-            return self._place(e)
+            return self._unresolved(e)
         if isinstance(e, Proj) and isinstance(e.args[0], Cond):
             return self._chosen(e, e.args[0])
         return e
@@ -49,7 +49,7 @@ class Inside:
         """`roots`, as they are in the interior."""
         return rewrite(roots, self)
 
-    def _place(self, e: Apply) -> Expr:
+    def _unresolved(self, e: Apply) -> Expr:
         found = resolved_index(e)
         if found is None:
             return e

@@ -120,7 +120,7 @@ def argument_of(combine: Combine) -> str | None:
 
 
 @cached_per_object(1)
-def apart(combine: Combine) -> tuple[tuple[tuple[int, ...], Combine], ...]:
+def independent_parts(combine: Combine) -> tuple[tuple[tuple[int, ...], Combine], ...]:
     """The independent combinations inside `combine`, each with the numbers of its components.
 
     For `sum` and `argmin` of one array, folded together: (0,) the sum, (1, 2) value and index.

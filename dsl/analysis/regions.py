@@ -13,7 +13,7 @@ def regions(roots: Sequence[Leaf]) -> dict[Node, frozenset[Node]]:
     found: dict[Node, frozenset[Node]] = {}
     order = list(topological(roots))
     loops = [node for node in order if isinstance(node, ArrayLoop)]
-    together = {held: frozenset(loop.bound) for loop in loops for held in loop.bound}
+    together = {variable: frozenset(loop.bound) for loop in loops for variable in loop.bound}
     for node in order:
         if isinstance(node, Input):
             alone = frozenset((node,)) if node.bound else frozenset()
@@ -39,7 +39,7 @@ def nested(roots: Sequence[Leaf]) -> dict[Node, frozenset[Node]]:
     found: dict[Node, frozenset[Node]] = {}
     for loop in loops:
         inner = [n for n in topological(loop.body) if isinstance(n, ArrayLoop)]
-        within = frozenset(held for n in inner for held in n.bound)
+        within = frozenset(variable for n in inner for variable in n.bound)
         found.update(dict.fromkeys(loop.bound, within))
     return found
 
@@ -53,23 +53,23 @@ def changes_with(node: Node, reader: Node, region: Mapping[Node, frozenset[Node]
 
 
 #: A nest of cond sides and loop bodies, each given by its node and side.
-Place = frozenset[tuple[Node, int]]
+Nest = frozenset[tuple[Node, int]]
 #: The most places of a node.  A node with more has a unique place, unlike any other node's.
-MOST_PLACES = 8
+MOST_NESTS = 8
 
 
-def places(roots: Sequence[Leaf]) -> dict[Node, frozenset[Place]]:
+def nests(roots: Sequence[Leaf]) -> dict[Node, frozenset[Nest]]:
     """For each node, the nests of cond sides and loop bodies inside which it is computed; the empty
     set is the top level of the program.
 
     The operands of a loop's predicate are computed where the loop is, or in its body.
     """
     order = list(topological(roots))
-    everywhere: frozenset[Place] = frozenset({frozenset()})
+    everywhere: frozenset[Nest] = frozenset({frozenset()})
     if not any(isinstance(node, ArrayLoop | Branch) for node in order):
         return dict.fromkeys(order, everywhere)
-    found: dict[Node, set[Place]] = {leaf.node: set(everywhere) for leaf in roots}
-    made: dict[Node, frozenset[Place]] = {}
+    found: dict[Node, set[Nest]] = {leaf.node: set(everywhere) for leaf in roots}
+    made: dict[Node, frozenset[Nest]] = {}
     for node in reversed(order):
         mine = made[node] = _outermost(found.pop(node), node)
         inside: list[tuple[Sequence[Leaf], int]] = []
@@ -89,7 +89,7 @@ def places(roots: Sequence[Leaf]) -> dict[Node, frozenset[Place]]:
     return made
 
 
-def _outermost(found: set[Place], node: Node) -> frozenset[Place]:
+def _outermost(found: set[Nest], node: Node) -> frozenset[Nest]:
     """The places that contain no other place as a subset: the outermost ones."""
     least = frozenset(p for p in found if not any(other < p for other in found))
-    return least if len(least) <= MOST_PLACES else frozenset({frozenset({(node, 0)})})
+    return least if len(least) <= MOST_NESTS else frozenset({frozenset({(node, 0)})})

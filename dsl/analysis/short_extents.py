@@ -25,7 +25,7 @@ SHORT_AXIS = 4
 
 
 @dataclass
-class Asked:
+class SpecialisedExtents:
     """The extents that a trace asked for, each with the largest value that is a number in the
     program; `shapes` are those of the `arguments` in the call that is traced."""
 
@@ -60,19 +60,19 @@ def _value(e: Expr, named: Mapping[Expr, int]) -> int:
 
 
 class _Traces(threading.local):
-    innermost: Asked | None = None
+    innermost: SpecialisedExtents | None = None
 
 
 _traces = _Traces()
 
 
 @contextmanager
-def asking(arguments: Sequence[Input], shapes: Shapes) -> Iterator[Asked]:
+def specialising(arguments: Sequence[Input], shapes: Shapes) -> Iterator[SpecialisedExtents]:
     """While active, extents of `arguments` have the values that they have in `shapes`."""
     outer = _traces.innermost
-    _traces.innermost = asked = Asked(arguments, shapes)
+    _traces.innermost = specialised = SpecialisedExtents(arguments, shapes)
     try:
-        yield asked
+        yield specialised
     finally:
         _traces.innermost = outer
 

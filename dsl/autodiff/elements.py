@@ -41,16 +41,16 @@ from .reverse import Bars, Reverse, own, rule, rule_for
 def _generate(r: Reverse, node: Generate, bars: Bars) -> None:
     rank = len(node.shape)
     seeds: list[tuple[Expr, Expr | Cotangent]] = []
-    elements, made = _loops_apart(r, node)
-    apart = [n for n in made if not any(leaf in r.targets for leaf in n.leaves)]
+    elements, made = _loops_as_nodes(r, node)
+    separate = [n for n in made if not any(leaf in r.targets for leaf in n.leaves)]
     for e, bar in zip(elements, bars, strict=True):
         if bar is not None:
             g = own(bar, rank)
             seeds.append((e, where_given(g) if r.wild(e) else g))
     # Equal nodes may be in the graph as well; what these receive is theirs.
-    others = {leaf: r.parts.pop(leaf, None) for part in apart for leaf in part.leaves}
+    others = {leaf: r.parts.pop(leaf, None) for part in separate for leaf in part.leaves}
     r.through(node.shape, seeds, node)
-    for part in apart:
+    for part in separate:
         found = [r.bar(leaf) if leaf in r.moving else None for leaf in part.leaves]
         if any(f is not None for f in found):
             rule(part)(r, part, found)
@@ -60,7 +60,7 @@ def _generate(r: Reverse, node: Generate, bars: Bars) -> None:
             r.parts[leaf] = parts
 
 
-def _loops_apart(r: Reverse, node: Generate) -> tuple[tuple[Expr, ...], list[Node]]:
+def _loops_as_nodes(r: Reverse, node: Generate) -> tuple[tuple[Expr, ...], list[Node]]:
     """The elements with loops as nodes of their own, and these, to be differentiated in order.
 
     Only of loops that every element evaluates: not in the sides of conditions."""

@@ -5,7 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from .. import simplify
-from ..analysis.combines import apart, argument_combine, argument_of, simple_combine, ways
+from ..analysis.combines import (
+    argument_combine,
+    argument_of,
+    independent_parts,
+    simple_combine,
+    ways,
+)
 from ..expr import Const, Expr, Index, Var, constant
 from ..graph import (
     Combine,
@@ -36,7 +42,7 @@ from .reverse import (
     Bars,
     Reverse,
     adjoint,
-    linear_place,
+    linear_position,
     own,
     refused,
     rule_for,
@@ -63,7 +69,7 @@ def _fold(r: Reverse, node: Fold, bars: Bars) -> None:
     bars = through_epilogue(r, node.outer, node.results, plain.leaves, node.epilogue, bars, node)
     seeds: Seeds = []
     starts: Seeds = []
-    for group, combine in apart(node.combine):
+    for group, combine in independent_parts(node.combine):
         some = tuple(node.elements[k] for k in group)
         init = None if node.init is None else tuple(node.init[k] for k in group)
         given = [bars[k] for k in group]
@@ -130,14 +136,14 @@ class _Folded:
         (g,) = self.bars
         assert g is not None
         (e,) = self.elements
-        here = linear_place(self.node.inner, self.rank)
+        here = linear_position(self.node.inner, self.rank)
         combine = argument_combine(e.type, better)
         init = None if self.init is None else (self.init[0], constant(-1))
         found = self.fold((e, here), combine, init)
-        place = own(found.leaf(1), self.rank)
-        seeds.append((e, simplify.select(_apply("equal", here, place), g, zero(g.type))))
+        position = own(found.leaf(1), self.rank)
+        seeds.append((e, simplify.select(_apply("equal", here, position), g, zero(g.type))))
         if self.init is not None and self.init[0].reads:
-            first = _apply("equal", place, constant(-1))
+            first = _apply("equal", position, constant(-1))
             starts.append((self.init[0], self._of_init(simplify.select(first, g, zero(g.type)))))
 
     def argument(self, results: Sequence[Leaf], seeds: Seeds) -> None:
@@ -172,11 +178,11 @@ class _Folded:
                  label=adjoint(node), where=node.where)
             for back in (False, True)
         ]  # fmt: skip
-        here = linear_place(inner, rank)
+        here = linear_position(inner, rank)
         row = indices(rank)
 
-        def read(of: Generate | Scan, place: Expr) -> list[Expr]:
-            return [leaf.at(*row, place) for leaf in of.leaves]
+        def read(of: Generate | Scan, position: Expr) -> list[Expr]:
+            return [leaf.at(*row, position) for leaf in of.leaves]
 
         before = read(scans[0], _apply("subtract", here, constant(1)))
         after = read(scans[1], _apply("add", here, constant(1)))
@@ -256,7 +262,7 @@ def _fold_seg(r: Reverse, node: FoldSeg, bars: Bars) -> None:
                        init, label=label, where=node.where)  # fmt: skip
 
     seeds: Seeds = []
-    for group, combine in apart(node.combine):
+    for group, combine in independent_parts(node.combine):
         x = tuple(node.elements[k] for k in group)
         init = None if node.init is None else tuple(node.init[k] for k in group)
         given = [bars[k] for k in group]
@@ -279,8 +285,8 @@ def _fold_seg(r: Reverse, node: FoldSeg, bars: Bars) -> None:
         elif better is not None or argument_of(combine) is not None:
             if better is not None:
                 first = None if init is None else (init[0], constant(-1))
-                places = fold((x[0], here), argument_combine(x[0].type, better), first).leaf(1)
-                won = _apply("equal", here, of_segment(places))
+                positions = fold((x[0], here), argument_combine(x[0].type, better), first).leaf(1)
+                won = _apply("equal", here, of_segment(positions))
             else:
                 won = _apply("equal", x[1], of_segment(plain.leaf(group[1])))
             g = received[0]
@@ -340,7 +346,7 @@ def _scan(r: Reverse, node: Scan, bars: Bars) -> None:
     )  # fmt: skip
     totals = list(bars[len(node.epilogue) :]) if node.form == "total" else [None] * many
     seeds: Seeds = []
-    for group, combine in apart(node.combine):
+    for group, combine in independent_parts(node.combine):
         part = _Scanned(node, group, combine, prefixes, totals)
         if not part.given or not any(r.active(node.elements[k]) for k in group):
             part.given = part.given and part.init_moves(r)
@@ -380,9 +386,9 @@ class _Scanned:
         init = self.node.init
         return init is not None and any(r.active(init[k]) for k in self.group)
 
-    def at(self, leaf: Leaf, place: Expr) -> Expr:
+    def at(self, leaf: Leaf, position: Expr) -> Expr:
         index: list[Expr] = list(indices(self.rank))
-        index[self.axis] = place
+        index[self.axis] = position
         return leaf.at(*index)
 
     def after(self, k: int) -> Expr | None:
@@ -461,8 +467,8 @@ class _Scanned:
         first = _apply("equal", here, count if back else constant(0))
         last = _apply("equal", here, constant(0) if back else count)
 
-        def states_at(place: Expr) -> list[Expr]:
-            found = [self.at(leaf, place) for leaf in states.leaves]
+        def states_at(position: Expr) -> list[Expr]:
+            found = [self.at(leaf, position) for leaf in states.leaves]
             if init is None:
                 return found
             if back:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from ..analysis.combines import apart, ways
+from ..analysis.combines import independent_parts, ways
 from ..errors import GradientError
 from ..expr import Expr, Read, Var
 from ..graph import (
@@ -37,7 +37,7 @@ from ..libraries.base import LibraryOperation
 from .arguments import Substitution, constant_leaf
 from .expressions import Active, add, expr_jvp, resolved, shifted, zero
 from .loops import active_states, closed_loop, invariants, needed_states, state_like
-from .reverse import held, located, one_to_one, operand, own, pulled, refused
+from .reverse import located, one_to_one, operand, own, pulled, refused, stored
 
 
 class Forward:
@@ -92,7 +92,7 @@ class Forward:
         kept = [(x, t) for x, t in zip(leaves, tangents, strict=True) if t is not None]
         if len(kept) == 1:
             ((leaf, t),) = kept
-            self.tangents[leaf] = held(leaf.shape, t, tangent_of(node), node.where)
+            self.tangents[leaf] = stored(leaf.shape, t, tangent_of(node), node.where)
         elif kept:
             elements = tuple(t for _, t in kept)
             made = Generate(kept[0][0].shape, elements, label=tangent_of(node), where=node.where)
@@ -116,7 +116,7 @@ class Forward:
         starts = [None] * len(elements) if init is None else self.along(init)
         results: list[Leaf | None] = [None] * len(elements)
         last: list[Leaf | None] = [None] * len(elements)
-        for group, one in apart(combine):
+        for group, one in independent_parts(combine):
             floats = [k for k in group if elements[k].type.is_inexact]
             if all(moved[k] is None and starts[k] is None for k in floats):
                 continue
@@ -253,7 +253,7 @@ def _permute(f: Forward, node: Permute) -> None:
 
     every = range(len(node.values))
     groups: list[tuple[Sequence[int], Combine | None]]
-    groups = [(every, None)] if node.combine is None else list(apart(node.combine))
+    groups = [(every, None)] if node.combine is None else list(independent_parts(node.combine))
     for group, combine in groups:
         floats = [k for k in group if node.defaults[k].type.is_inexact]
         if all(moved[k] is None and node.defaults[k] not in f.tangents for k in floats):
@@ -289,7 +289,7 @@ def _matmul(f: Forward, node: Matmul) -> None:
                           label=tangent_of(node), where=node.where)  # fmt: skip
             part = own(made.leaf(), rank)
             total = part if total is None else add(total, part)
-    moved = None if total is None else held(shape, total, tangent_of(node), node.where)
+    moved = None if total is None else stored(shape, total, tangent_of(node), node.where)
     plain = node.with_(epilogue=(node.result,))
     f.epilogue(node, shape, (node.result,), plain.leaves, node.epilogue, (moved,))
 

@@ -32,7 +32,7 @@ from ..text import byte_count
 from .arguments import Substitution, Variable, flatten, is_value, names_of, paths
 from .expressions import Active, expr_vjp, settled, shifted
 from .forward import Forward
-from .reverse import held, pulled
+from .reverse import pulled, stored
 
 __all__ = ["check_grad", "grad", "jvp", "stop", "value_and_grad", "vjp"]
 
@@ -212,7 +212,7 @@ def _in_kernel(
     return Scalar(shifted(value, given)), aux, gradients
 
 
-def _as_asked(gradients: Any, argnums: Any, in_kernel: bool) -> Any:
+def _as_requested(gradients: Any, argnums: Any, in_kernel: bool) -> Any:
     if in_kernel and not isinstance(argnums, tuple | list):
         return gradients[0]
     return tuple(gradients) if in_kernel else gradients
@@ -255,7 +255,7 @@ def value_and_grad(
     def differentiated(*args: Any) -> Any:
         inside = enclosing_kernel() is not None
         value, aux, gradients = _differentiated(f, args, argnums, has_aux, memory, "value_and_grad")
-        return (value, aux) if has_aux else value, _as_asked(gradients, argnums, inside)
+        return (value, aux) if has_aux else value, _as_requested(gradients, argnums, inside)
 
     return differentiated
 
@@ -293,7 +293,7 @@ def grad(
     def differentiated(*args: Any) -> Any:
         inside = enclosing_kernel() is not None
         _, aux, gradients = _differentiated(f, args, argnums, has_aux, memory, "grad")
-        found = _as_asked(gradients, argnums, inside)
+        found = _as_requested(gradients, argnums, inside)
         return (found, aux) if has_aux else found
 
     return differentiated
@@ -475,7 +475,7 @@ def _tangent(v: Variable, given: Any, name: str) -> list[Leaf]:
         cast(leaf.at(*indices(g.ndim)), t)
         for leaf, t in zip(checked._leaves, like.types, strict=True)
     ]
-    return [held(like._shape, e, Label("tangent"), user_location()) for e in elements]
+    return [stored(like._shape, e, Label("tangent"), user_location()) for e in elements]
 
 
 @user_facing_maker

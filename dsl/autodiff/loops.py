@@ -28,7 +28,7 @@ from ..graph import (
     is_identity_read,
     topological,
 )
-from ..libraries.checkpoints import PLACE, SLOT, STEPS, TARGET, checkpoints
+from ..libraries.checkpoints import ITERATION, SLOT, STEPS, TARGET, checkpoints
 from ..node import fresh_uid
 from ..scalar import apply_primitive
 from ..shapes import on_host
@@ -198,9 +198,9 @@ class _Adjoint:
         states = [loop.state[k].leaf() for k in self.active]
         inner = Reverse([loop.body[k] for k in self.active], [*states, *self.fixed], r.memory)
         # A cotangent has the extents of the next state.
-        places = {s.leaf().at(): j for j, s in enumerate(loop.state) if not s.shape}
+        scalars = {s.leaf().at(): j for j, s in enumerate(loop.state) if not s.shape}
         read = {e for k in self.active for e in loop.state[k].shape}
-        self.extents = sorted(j for e, j in places.items() if e in read)
+        self.extents = sorted(j for e, j in scalars.items() if e in read)
         many = len(self.extents)
         moved = states_like(
             [loop.state[k] for k in (*self.extents, *self.active)], "cotangent", where
@@ -272,7 +272,7 @@ def with_stored_states(error: TreadleError, roots: Sequence[Leaf]) -> TreadleErr
     return error
 
 
-def _room(rows: Expr, loop: ArrayLoop, kept: Sequence[int]) -> list[Leaf]:
+def _checkpoint_storage(rows: Expr, loop: ArrayLoop, kept: Sequence[int]) -> list[Leaf]:
     """Arrays for so many of these states."""
     return [
         Generate((rows, *loop.state[k].shape), (Const(0, loop.state[k].type),),
@@ -281,18 +281,18 @@ def _room(rows: Expr, loop: ArrayLoop, kept: Sequence[int]) -> list[Leaf]:
     ]  # fmt: skip
 
 
-def _put(store: Leaf, place: Expr, state: Leaf, valid: Expr, node: ArrayLoop) -> Leaf:
+def _put(store: Leaf, position: Expr, state: Leaf, valid: Expr, node: ArrayLoop) -> Leaf:
     """The stored states with one more."""
     ix = indices(len(state.shape))
-    made = Permute(state.shape, valid, (place, *ix), (state.at(*ix),), (store,), None,
+    made = Permute(state.shape, valid, (position, *ix), (state.at(*ix),), (store,), None,
                    label=Label(f"states of {node.label}"), where=node.where)  # fmt: skip
     return made.leaf()
 
 
-def _taken(store: Leaf, place: Expr, label: Label, where: Location | None) -> Leaf:
+def _taken(store: Leaf, position: Expr, label: Label, where: Location | None) -> Leaf:
     """A stored state."""
     shape = store.shape[1:]
-    read = store.at(place, *indices(len(shape)))
+    read = store.at(position, *indices(len(shape)))
     return Generate(shape, (read,), label=label, where=where).leaf()
 
 
@@ -302,14 +302,14 @@ def _stored(
     """All states that are needed are stored: the loop's results, and the cotangents."""
     where, label = node.where, adjoint(node)
     assert loop.index is not None
-    empty = _room(_not_negative(n), loop, back.kept)
+    empty = _checkpoint_storage(_not_negative(n), loop, back.kept)
     stores = [state_like(e, "stored", where) for e in empty]
-    place = loop.index.leaf().at()
+    position = loop.index.leaf().at()
     storing = closed_loop(
         ArrayLoop(
             (*loop.state, *stores),
             (*loop.init, *empty),
-            (*loop.body, *(_put(s.leaf(), place, loop.state[k].leaf(), TRUE, node)
+            (*loop.body, *(_put(s.leaf(), position, loop.state[k].leaf(), TRUE, node)
                            for s, k in zip(stores, back.kept, strict=True))),
             None,
             n,
@@ -376,7 +376,7 @@ def _checkpointed(
     ) -> list[Leaf]:
         """These states after the iterations of an action."""
         index = Input("k", int64, (), kind="counter", where=where)
-        begin = table.at(constant(PLACE), iteration)
+        begin = table.at(constant(ITERATION), iteration)
         here = apply_primitive("add", [begin, index.leaf().at()])
         now = states_like([loop.state[k] for k in states], "state", where)
         swap = {loop.state[k].leaf(): s.leaf() for k, s in zip(states, now, strict=True)}
@@ -397,9 +397,9 @@ def _checkpointed(
     # Forward: the loop itself, in parts.
     iteration = Input("part", int64, (), kind="counter", where=where)
     here = iteration.leaf().at()
-    room = _room(slots, loop, kept)
+    storage = _checkpoint_storage(slots, loop, kept)
     empty = [_put(e, constant(0), loop.init[k], TRUE, node)
-             for e, k in zip(room, kept, strict=True)]  # fmt: skip
+             for e, k in zip(storage, kept, strict=True)]  # fmt: skip
     states = states_like(loop.state, "state", where)
     stores = [state_like(e, "stored", where) for e in empty]
     following = advanced(here, [s.leaf() for s in states], range(len(states)), str(node.label))
@@ -415,9 +415,9 @@ def _checkpointed(
     slot = table.at(constant(SLOT), action)
     first = [_taken(s.leaf(), slot, label, where) for s in stores]
     following = advanced(action, first, kept, f"{node.label} again")
-    place = apply_primitive("add", [table.at(constant(PLACE), action),
+    position = apply_primitive("add", [table.at(constant(ITERATION), action),
                                     table.at(constant(STEPS), action)])  # fmt: skip
-    swap = {loop.index.leaf(): Generate((), (place,), label=label, where=where).leaf()}
+    swap = {loop.index.leaf(): Generate((), (position,), label=label, where=where).leaf()}
     swap.update((loop.state[k].leaf(), x) for k, x in zip(kept, following, strict=True))
     sums = back.states
     now = apply_primitive("less", [table.at(constant(TARGET), action), constant(0)])

@@ -169,7 +169,7 @@ class Scatterer:
         if read.boundary in (None, "constant", "function"):
             found = inverse(self.unified(read.args), self.domain, shape)
             if found is not None:
-                return self._gathered(found, shape, self._held(cotangent))
+                return self._gathered(found, shape, self._stored(cotangent))
             return self._scattered(read.args, shape, cotangent, read.boundary is not None)
         offsets = self._offsets(read)
         if offsets is None:
@@ -177,9 +177,9 @@ class Scatterer:
                 resolve_index(read.boundary, i, n) for i, n in zip(read.args, shape, strict=True)
             )
             return self._scattered(resolved, shape, cotangent, False)
-        return self._bordered(read, shape, offsets, self._held(cotangent))
+        return self._bordered(read, shape, offsets, self._stored(cotangent))
 
-    def _held(self, cotangent: Cotangent) -> Cotangent:
+    def _stored(self, cotangent: Cotangent) -> Cotangent:
         """The cotangent, materialised if it is expensive to compute at another index."""
         if _cost(cotangent.value) <= _CHEAP:
             return cotangent
@@ -210,11 +210,11 @@ class Scatterer:
             total = summed(outer, inner, shifted(g, index_map(order)), self.label, self.where)
             at = [e for e in found.images if e is not None]
             return guarded(condition, total.at(*at), zero(g.type))
-        places = [
+        read_at = [
             e if e is not None else Index(rank + found.lost.index(a))
             for a, e in enumerate(found.images)
         ]
-        element = guarded(condition, shifted(g, index_map(places)), zero(g.type))
+        element = guarded(condition, shifted(g, index_map(read_at)), zero(g.type))
         return summed(shape, inner, element, self.label, self.where).at(*indices(rank))
 
     def _scattered(

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from .. import simplify
-from ..analysis.combines import apart, argument_combine, ways
+from ..analysis.combines import argument_combine, independent_parts, ways
 from ..array import Array
 from ..errors import GradientError, Location
 from ..expr import (
@@ -125,7 +125,7 @@ class Reverse:
             found = Leaf(total.node, total.component)
             if self.unified(found.shape) == self.unified(leaf.shape):
                 return found
-        return held(leaf.shape, total, adjoint(leaf.node), leaf.node.where)
+        return stored(leaf.shape, total, adjoint(leaf.node), leaf.node.where)
 
     def unified(self, shape: Shape) -> Shape:
         """The extents, with one expression for those that are checked to be equal."""
@@ -201,7 +201,7 @@ def refused(what: str, hint: str) -> GradientError:
     return GradientError(what, hint=hint)
 
 
-def held(shape: Shape, e: Expr, label: Label, where: Location | None) -> Leaf:
+def stored(shape: Shape, e: Expr, label: Label, where: Location | None) -> Leaf:
     """The array of an expression; no node if it is one already."""
     if is_identity_read(e, len(shape)):
         assert isinstance(e, Read)
@@ -285,7 +285,7 @@ def through_epilogue(
             r.give(Leaf(leaf.node, leaf.component), send.contribution(leaf, cotangent))
         else:
             k = list(variables).index(leaf)  # type: ignore[arg-type]
-            made[k] = held(shape, settled(cotangent), adjoint(node), node.where)
+            made[k] = stored(shape, settled(cotangent), adjoint(node), node.where)
     return made
 
 
@@ -293,7 +293,7 @@ def operand(e: Expr, shape: Shape, node: Node) -> Expr:
     """The operand of a product: a read, of an array of its own if it is computed."""
     if isinstance(e, Read) and e.boundary is None:
         return e
-    return own(held(shape, e, adjoint(node), node.where), len(shape))
+    return own(stored(shape, e, adjoint(node), node.where), len(shape))
 
 
 @rule_for(Matmul)
@@ -352,9 +352,9 @@ def _permute(r: Reverse, node: Permute, bars: Bars) -> None:
         r.through(node.domain, seeds, node)
         return
     if one_to_one(node) and not set(ways(node.combine)) <= {"add", "minimum", "maximum"}:
-        _apart(r, node, node.combine, bars)
+        _each_component(r, node, node.combine, bars)
         return
-    for group, combine in apart(node.combine):
+    for group, combine in independent_parts(node.combine):
         k, bar = group[0], bars[group[0]]
         if all(bars[j] is None for j in group):
             continue
@@ -390,8 +390,8 @@ def _by_segments(
         found: Leaf = flatten(Array((leaf,)))._leaves[0]
         return found
 
-    place = linear_index(shape, node.target)
-    keys = in_a_row(made(domain, guarded(node.valid, place, size))[0])
+    position = linear_index(shape, node.target)
+    keys = in_a_row(made(domain, guarded(node.valid, position, size))[0])
     order = argsort(Array((keys,)))._leaves[0]
     (ordered,) = made(keys.shape, keys.at(order.at(Index(0))))
     targets = made((apply_primitive("add", [size, constant(1)]),), Index(0))
@@ -427,7 +427,7 @@ def _optional(combine: Combine) -> Combine:
     return canonical_combine(tuple(left), tuple(right), (some, *results))
 
 
-def _apart(r: Reverse, node: Permute, combine: Combine, bars: Bars) -> None:
+def _each_component(r: Reverse, node: Permute, combine: Combine, bars: Bars) -> None:
     """Any combination, where every target has one source: that of two elements."""
     old = [d.at(*node.target) for d in node.defaults]
     given = [None if b is None else b.at(*node.target) for b in bars]
@@ -456,7 +456,7 @@ def _received(node: Permute, bar: Leaf, winner: Leaf | None) -> Expr:
     """The cotangent of the target of each source; 0 if another source won there."""
     g: Expr = bar.at(*node.target)
     if winner is not None:
-        mine = apply_primitive("equal", [winner.at(*node.target), linear_place(node.domain, 0)])
+        mine = apply_primitive("equal", [winner.at(*node.target), linear_position(node.domain, 0)])
         g = simplify.select(mine, g, zero(bar.type))
     return guarded(node.valid, g, zero(bar.type))
 
@@ -471,7 +471,7 @@ def _numbered(r: Reverse, node: Permute) -> Leaf:
     """Who won where sources overwrite each other: the same permute, with their numbers as one more
     component, replaces this one."""
     made = node.with_(
-        values=(*node.values, linear_place(node.domain, 0)),
+        values=(*node.values, linear_position(node.domain, 0)),
         defaults=(*node.defaults, _numbers(node)),
     )
     for k, leaf in enumerate(node.leaves):
@@ -486,7 +486,7 @@ def _extremes(node: Permute, k: int, better: str) -> Leaf:
         node.domain,
         node.valid,
         node.target,
-        (value, linear_place(node.domain, 0)),
+        (value, linear_position(node.domain, 0)),
         (node.defaults[k], _numbers(node)),
         argument_combine(value.type, better),
         label=adjoint(node),
@@ -495,7 +495,7 @@ def _extremes(node: Permute, k: int, better: str) -> Leaf:
     return made.leaf(1)
 
 
-def linear_place(inner: Shape, first: int) -> Expr:
+def linear_position(inner: Shape, first: int) -> Expr:
     """The row-major number of an element within the folded axes, which start at axis `first`."""
     return linear_index(inner, [Index(first + k) for k in range(len(inner))])
 

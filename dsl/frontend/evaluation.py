@@ -67,16 +67,16 @@ def values_of(array: Array, what: str, hint: str | None = None) -> list[Any]:
 
     A value belongs to the handle: it lives as long as the array and what was built from it.
     """
-    held = _held(array)
-    if held is not None and not is_tracing():
-        return held
+    data = _computed_data(array)
+    if data is not None and not is_tracing():
+        return data
     if not is_closed(array):
         raise no_value(array, what, hint)
     made = evaluator().values(array._leaves)
     with _keeping:
-        held = _held(array)  # another thread may have been faster
-        if held is not None:
-            return held
+        data = _computed_data(array)  # another thread may have been faster
+        if data is not None:
+            return data
         _keep(array, made)
     return list(made)
 
@@ -87,7 +87,7 @@ def _keep(array: Array, values: Sequence[Any]) -> None:
     array._shape, array._leaves = leaves[0].shape, leaves
 
 
-def _held(array: Array) -> list[Any] | None:
+def _computed_data(array: Array) -> list[Any] | None:
     """The data of an array that was given, or computed already."""
     found = []
     for leaf in array._leaves:
@@ -171,8 +171,8 @@ def interface(array: Array) -> dict[str, Any]:
 
 def on_gpu(array: Array) -> Any:
     """`__cuda_array_interface__` of the value; an AttributeError where that is on the host."""
-    held = _held(array)
-    gpu = evaluator().choose_backend(settings().backend) == "cuda" if held is None else True
+    data = _computed_data(array)
+    gpu = evaluator().choose_backend(settings().backend) == "cuda" if data is None else True
     if gpu and is_closed(array) and array.structure.is_leaf:
         value = values_of(array, "__cuda_array_interface__")[0]
         if hasattr(value, "__cuda_array_interface__"):

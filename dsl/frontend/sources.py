@@ -274,10 +274,10 @@ def use(x: Any) -> Array:
     source = normalise_source(x)
     if not hasattr(source, "shape") or not hasattr(source, "dtype"):
         raise no_array(x, "use")
-    held = _used.get(id(source))
-    if held is not None:
-        node = held[1]()
-        if held[0]() is source and node is not None and _matches(node, source):
+    cached = _used.get(id(source))
+    if cached is not None:
+        node = cached[1]()
+        if cached[0]() is source and node is not None and _matches(node, source):
             node.where = _in_one_place(node.where, user_location())
             return Array(node.leaves)
     node = Input(

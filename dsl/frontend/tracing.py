@@ -78,7 +78,7 @@ class Scoped:
         """The expressions it consists of; None: it is valid only in its function."""
         return None
 
-    def handed(self, scope: Scope | None) -> Any:
+    def rescoped(self, scope: Scope | None) -> Any:
         """A copy for another scope; the user may still hold the original."""
         return self
 
@@ -293,7 +293,7 @@ def _returned(value: Any, outer: Scope | None) -> Any:
     scope of the function."""
     if isinstance(value, Scoped):
         reject_escaped(value)
-        return value if value.scope is None else value.handed(outer)
+        return value if value.scope is None else value.rescoped(outer)
     leaves, structure = flatten(value, lambda v: False)
     if structure.is_leaf:
         return value

@@ -86,7 +86,7 @@ class Encoder:
         if found is not None:
             return found
         extents = [self._extent(e, node, axis) for axis, e in enumerate(node.shape)]
-        name = [node.name, _place(node.where)] if self.full else []
+        name = [node.name, _location(node.where)] if self.full else []
         return self._add(node, ["input", node.type.name, extents, node.kind, *name])
 
     def _extent(self, extent: Expr, of: Input, axis: int) -> int | list[int] | None:
@@ -108,7 +108,7 @@ class Encoder:
                 self._expression(e, node)
         entry = ["node", type(node).__name__, [self.value(f, node) for f in fields],
                  self._label(node.label), [self._check(c) for c in node.checks]]  # fmt: skip
-        self._add(node, [*entry, _place(node.where)] if self.full else entry)
+        self._add(node, [*entry, _location(node.where)] if self.full else entry)
 
     def _label(self, label: Label) -> list[Any]:
         schedule = None if label.schedule is None else label.schedule.to_dict()
@@ -116,7 +116,7 @@ class Encoder:
 
     def _check(self, check: Check) -> list[Any]:
         meaning = [self.numbers[check.left], self.numbers[check.right], check.relation, check.error]
-        text = [check.message, check.hint, _place(check.where)] if self.full else []
+        text = [check.message, check.hint, _location(check.where)] if self.full else []
         return [*meaning, *text]
 
     def value(self, value: Any, node: Node | None = None) -> Any:
@@ -156,8 +156,8 @@ class Encoder:
         entry: list[Any]
         match e:
             case Const():
-                held = np.asarray(e.value, e.type.numpy)
-                entry = ["const", e.type.name, e.weak, held.tobytes().hex()]
+                array = np.asarray(e.value, e.type.numpy)
+                entry = ["const", e.type.name, e.weak, array.tobytes().hex()]
             case Index():
                 entry = ["index", e.axis]
             case Var():
@@ -226,7 +226,7 @@ def _refused(node: Node | None, what: str, hint: str) -> StorageError:
                         where=node.where if node is not None else None)  # fmt: skip
 
 
-def _place(where: Location | None) -> list[Any] | None:
+def _location(where: Location | None) -> list[Any] | None:
     return None if where is None else [where.file, where.function, where.line]
 
 
@@ -300,7 +300,9 @@ class Decoder:
                where: Any) -> Input:  # fmt: skip
         if kind not in KINDS:
             raise ValueError(f"an input of kind {kind!r}")
-        made = Input(str(name), TYPES[type_], (False,) * len(extents), kind, where=place_of(where))
+        made = Input(
+            str(name), TYPES[type_], (False,) * len(extents), kind, where=location_of(where)
+        )
         given = zip(made.shape, extents, strict=True)
         shape = tuple(
             own if n is None else self._extent_of(made, n[0]) if isinstance(n, list)
@@ -322,7 +324,7 @@ class Decoder:
               where: Any) -> Node:  # fmt: skip
         values = [self.value(f) for f in fields]
         made: Node = NODES[kind](
-            *values, label=self._label(*label), where=place_of(where),
+            *values, label=self._label(*label), where=location_of(where),
             checks=tuple(self._check(*c) for c in checks),
         )  # fmt: skip
         return made
@@ -333,8 +335,8 @@ class Decoder:
         if relation not in ("==", ">=") or not issubclass(kind, errors_module.TreadleError):
             raise ValueError("an unknown check")
         check = Check(self.expr(left), self.expr(right), _of(message, str), error, relation,
-                      _of(hint, str | None), place_of(where))  # fmt: skip
-        check.told(0, 0)  # detect a malformed message now
+                      _of(hint, str | None), location_of(where))  # fmt: skip
+        check.text(0, 0)  # detect a malformed message now
         return check
 
     def _const(self, type_: str, weak: bool, data: str) -> Const:
@@ -403,7 +405,7 @@ def _index(n: Any) -> int:
     return n
 
 
-def place_of(where: Any) -> Location | None:
+def location_of(where: Any) -> Location | None:
     if where is None:
         return None
     file, function, line = where

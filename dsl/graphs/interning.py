@@ -24,42 +24,42 @@ F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")
 
 
-class _Held(weakref.ref[Any]):
+class _Entry(weakref.ref[Any]):
     """A weak reference with its key."""
 
     __slots__ = ("key",)
     key: tuple[Any, ...]
 
 
-_table: dict[tuple[Any, ...], _Held] = {}
+_table: dict[tuple[Any, ...], _Entry] = {}
 _lock = held_across_fork(RLock(), innermost=True)
 
 
 def find(key: tuple[Any, ...]) -> Any:
     """The live object of a key, or None.  Raises TypeError for an unhashable key."""
-    held = _table.get(key)
-    return None if held is None else held()
+    entry = _table.get(key)
+    return None if entry is None else entry()
 
 
 def publish(key: tuple[Any, ...], made: T) -> T:
     """Enter a complete object, and return the one to use: an equal object published before by
     another thread, else `made`."""
-    held = _Held(made, _drop)
-    held.key = key
+    entry = _Entry(made, _drop)
+    entry.key = key
     with _lock:
-        first = _table.setdefault(key, held)
-        if first is not held:
+        first = _table.setdefault(key, entry)
+        if first is not entry:
             found = first()
             if found is not None:
                 return found  # type: ignore[no-any-return]
-            _table[key] = held  # its object is dead, but not yet removed
+            _table[key] = entry  # its object is dead, but not yet removed
     return made
 
 
-def _drop(held: Any, table: dict[tuple[Any, ...], _Held] = _table, lock: Any = _lock) -> None:
-    key = held.key
+def _drop(entry: Any, table: dict[tuple[Any, ...], _Entry] = _table, lock: Any = _lock) -> None:
+    key = entry.key
     with lock:
-        if table.get(key) is held:  # not a newer object's: interrupted here, nothing is lost
+        if table.get(key) is entry:  # not a newer object's: interrupted here, nothing is lost
             table.pop(key, None)
 
 
@@ -79,13 +79,13 @@ def cached_per_object(most: int) -> Callable[[F], F]:
             mine = known.get(of)
             if mine is None:
                 mine = known.setdefault(of, {})
-            held = mine.get(args, _UNKNOWN)
-            if held is _UNKNOWN:
-                held = compute(of, *args)
+            cached = mine.get(args, _UNKNOWN)
+            if cached is _UNKNOWN:
+                cached = compute(of, *args)
                 if len(mine) >= most:
                     mine.clear()
-                mine[args] = held
-            return held
+                mine[args] = cached
+            return cached
 
         return cast(F, found)
 

@@ -33,7 +33,7 @@ def address(number: int) -> str:
     return f"#{number}"
 
 
-def place(where: Location | None) -> str:
+def location(where: Location | None) -> str:
     """`file.py:12`, or an empty string if the location is unknown."""
     return where.short() if where is not None else ""
 
@@ -94,9 +94,9 @@ class Names:
         self.kernels: dict[Node, int] = {}
         self.loops: dict[Node, str] = {}
         self._numbers = {node: k for k, node in enumerate(operations(program.source_roots), 1)}
-        self._places: dict[Any, list[tuple[Node, int]]] = {}
+        self._by_text: dict[Any, list[tuple[Node, int]]] = {}
         for node, k in self._numbers.items():
-            self._places.setdefault(_written_as(node), []).append((node, k))
+            self._by_text.setdefault(_written_as(node), []).append((node, k))
         numbers = getattr(program, "example_numbers", ())
         for param, value in zip(program.params, numbers, strict=False):
             if param.type.is_integer:
@@ -160,7 +160,7 @@ class Names:
         found = self._numbers.get(node)
         if found is not None:
             return found
-        same = self._places.get(_written_as(node), [])
+        same = self._by_text.get(_written_as(node), [])
         alike = [k for w, k in same if type(w) is type(node)] or [k for _, k in same]
         return alike[0] if alike else None
 

@@ -83,4 +83,4 @@ def verify_checks(checks: Iterable[Check], value: Callable[[Expr], Any]) -> None
         holds = left >= right if check.relation == ">=" else left == right
         if not holds:
             kind = getattr(errors, check.error)
-            raise kind(check.told(left, right), hint=check.hint, where=check.where)
+            raise kind(check.text(left, right), hint=check.hint, where=check.where)

@@ -14,7 +14,7 @@ from .base import LibraryOperation, builtin, register
 
 #: Actions are columns: read the state in this slot, which is that after so many iterations;
 #: iterate so often; store the state in this slot, or −1: use it for the adjoint of an iteration.
-ROWS = SLOT, PLACE, STEPS, TARGET = range(4)
+ROWS = SLOT, ITERATION, STEPS, TARGET = range(4)
 
 
 def reach(slots: int, repeats: int) -> int:

@@ -6,7 +6,7 @@ one number each.  Keys that are too far apart for that are replaced by their ran
 
 An array in parts is sorted by samples: parts are sorted by themselves (*runs*); `sort_boundaries`
 finds elements near those that begin the parts of the result, in a few samples of every run;
-`sort_places` counts what comes before them in each run, and `sort_windows` says from which
+`sort_ranks` counts what comes before them in each run, and `sort_windows` says from which
 elements of the runs each part of the result is sorted.  Equal elements come in the order of runs.
 """
 
@@ -104,8 +104,8 @@ def keyed(run: Values, number: Values, keys: Values, at: Values) -> Values:
     """How many elements of a sorted run are before the given elements of runs (see `boundaries`);
     its own `number` is that of the run."""
     of, position = at[:, 0], at[:, 1]
-    held, keys = _ordered(run), _ordered(keys)
-    first, last = (np.searchsorted(held, keys, side) for side in ("left", "right"))
+    ordered, keys = _ordered(run), _ordered(keys)
+    first, last = (np.searchsorted(ordered, keys, side) for side in ("left", "right"))
     own = int(number[0])
     found = np.where(of < own, first, np.where(of > own, last, position))
     return np.where(position < 0, len(run), found)[:, None]
@@ -126,7 +126,7 @@ register("argsort", lambda axis: lambda x: argsort(x, axis))
 
 
 register("sort_boundaries", lambda step: partial(boundaries, step))
-register("sort_places", lambda: keyed)
+register("sort_ranks", lambda: keyed)
 register("sort_windows", lambda: windows)
 
 

@@ -366,13 +366,13 @@ def trace_combine(
     right, b = state_variables(structure, types, "right")
     value = call_scalar_function(function, (a, b), operation, where)
     what = f"the function of {operation}"
-    results = keep_type(value, structure, types, what, "elements", structure.places("element"))
+    results = keep_type(value, structure, types, what, "elements", structure.paths("element"))
     return canonical_combine(left, right, results)
 
 
-def changed_component(places: Sequence[str], k: int, now: ScalarType, before: ScalarType) -> str:
+def changed_component(paths: Sequence[str], k: int, now: ScalarType, before: ScalarType) -> str:
     """A clause for an error message: which component of several changed its type."""
-    return f": {places[k]} was {before} and becomes {now}" if len(places) > 1 else ""
+    return f": {paths[k]} was {before} and becomes {now}" if len(paths) > 1 else ""
 
 
 def keep_type(
@@ -381,10 +381,10 @@ def keep_type(
     types: Sequence[ScalarType],
     what: str,
     of: str,
-    places: Sequence[str],
+    paths: Sequence[str],
 ) -> tuple[Expr, ...]:
     """The flat result of a function that must return the type of its argument, whose components
-    are called `places`."""
+    are called `paths`."""
     leaves, found = flatten_result(value, what, what)
     if not found.same_nesting(structure):
         raise DTypeError(
@@ -399,7 +399,7 @@ def keep_type(
             got = found.describe([e.type for e in leaves])
             raise DTypeError(
                 f"{what} must return the type of the {of}, {structure.describe(types)}, but "
-                f"returned {got}{changed_component(places, k, leaf.type, t)}.",
+                f"returned {got}{changed_component(paths, k, leaf.type, t)}.",
                 hint=f"Convert the result: td.cast(x, td.{t}); or the initial value: "
                 f"td.{leaf.type}(…).",
             )

@@ -303,9 +303,9 @@ def _loop(
     body: Function,
     init: Any,
     name: str | None,
-    places: Sequence[str] | None = None,
+    paths: Sequence[str] | None = None,
 ) -> Any:
-    """`places`: what the parts of the state are called in errors, by default as in `init`."""
+    """`paths`: what the parts of the state are called in errors, by default as in `init`."""
     for function, what in ((pred, "predicate"), (body, "body")):
         if function is None:
             continue
@@ -322,15 +322,15 @@ def _loop(
             f"{operation} needs a state, got {called(init)}.",
             hint="Give it the initial value: a number, an array, or a tuple, list or dict of them.",
         )
-    places = places or structure.places("state")
+    paths = paths or structure.paths("state")
     if not structure.only_tuples:
         made = _loop(operation, count, *_on_parts(pred, body, structure, operation),
-                     tuple(leaves), name, places)  # fmt: skip
+                     tuple(leaves), name, paths)  # fmt: skip
         return structure.build(made)
     where = user_location()
     if enclosing_kernel() is None and any(is_array(v) for v in leaves):
-        return _array_loop(operation, count, pred, body, leaves, structure, places, name, where)
-    return _scalar_loop(operation, count, pred, body, leaves, structure, places, where)
+        return _array_loop(operation, count, pred, body, leaves, structure, paths, name, where)
+    return _scalar_loop(operation, count, pred, body, leaves, structure, paths, where)
 
 
 def flat(value: Any, what: str, like: Structure | None = None) -> tuple[list[Any], Structure]:
@@ -441,7 +441,7 @@ def _scalar_loop(
     body: Function,
     init: Sequence[Any],
     structure: Structure,
-    places: Sequence[str],
+    paths: Sequence[str],
     where: Location | None,
 ) -> Any:
     start = tuple(as_strong(lift(v, operation)) for v in init)
@@ -449,9 +449,9 @@ def _scalar_loop(
     state = tuple(Var(f"s{k}", t) for k, t in enumerate(types))
 
     def next_numbers(made: Any) -> tuple[Expr, ...]:
-        for value, place in zip(flatten(made, is_array)[0], places, strict=False):
-            _require_number(value, operation, place, where)
-        return keep_type(made, structure, types, f"the body of {operation}", "state", places)
+        for value, path in zip(flatten(made, is_array)[0], paths, strict=False):
+            _require_number(value, operation, path, where)
+        return keep_type(made, structure, types, f"the body of {operation}", "state", paths)
 
     if pred is not None:
         with Scope(operation, where, state).active():
@@ -477,7 +477,7 @@ def _array_loop(
     body: Function,
     init: Sequence[Any],
     structure: Structure,
-    places: Sequence[str],
+    paths: Sequence[str],
     name: str | None,
     where: Location | None,
 ) -> Any:
@@ -488,7 +488,7 @@ def _array_loop(
         as_array(Scalar(as_strong(lift(v))) if s else v, operation)
         for v, s in zip(init, scalar, strict=True)
     ]
-    traced = _Traced(operation, pred is None, body, arrays, scalar, structure, places, where)
+    traced = _Traced(operation, pred is None, body, arrays, scalar, structure, paths, where)
     states, index, seen = traced.states, traced.index, traced.seen
     next_leaves, checks = traced.next_leaves, traced.checks
     predicate: Leaf | None = None
@@ -530,7 +530,7 @@ class _Traced:
     """
 
     def __init__(self, operation: str, counted: bool, body: Function, arrays: Sequence[Array],
-                 scalar: Sequence[bool], structure: Structure, places: Sequence[str],
+                 scalar: Sequence[bool], structure: Structure, paths: Sequence[str],
                  where: Location | None) -> None:  # fmt: skip
         self.operation, self.counted, self.body = operation, counted, body
         self.arrays, self.scalar = arrays, scalar
@@ -553,7 +553,7 @@ class _Traced:
         self.extents = [as_array(Scalar(arrays[k]._shape[axis]), operation)._leaves[0]
                         for k, axis in axes]  # fmt: skip
         leaves, self.checks = next_state(
-            result, structure, self.like, scalar, self.bound, operation, places, where, changing
+            result, structure, self.like, scalar, self.bound, operation, paths, where, changing
         )
         following = []
         for k, axis in axes:
@@ -625,11 +625,11 @@ def _hint_to_convert(is_scalar: bool, before: ScalarType, now: ScalarType) -> st
     return f"Convert the result: x.astype(td.{before}); or the initial value: x.astype(td.{now})."
 
 
-def _require_number(value: Any, operation: str, place: str, where: Location | None) -> None:
+def _require_number(value: Any, operation: str, path: str, where: Location | None) -> None:
     """An error for an array where the state is one number."""
     if is_array(value) and as_array(value, operation).ndim:
         raise ShapeError(
-            f"the body of {operation} returned an array for {place}, which is one number at first.",
+            f"the body of {operation} returned an array for {path}, which is one number at first.",
             hint="Give the initial value the shape, td.zeros(shape); or reduce the result, "
             "td.sum(x).",
             where=where,
@@ -670,7 +670,7 @@ def next_state(
     scalar: Sequence[bool],
     states: Sequence[Input],
     operation: str,
-    places: Sequence[str],
+    paths: Sequence[str],
     where: Location | None,
     changing: Collection[tuple[int, int]] = (),
 ) -> tuple[list[Leaf], list[Check]]:
@@ -693,7 +693,7 @@ def next_state(
     checks: list[Check] = []
     for part, (value, like, is_scalar) in enumerate(zip(found, arrays, scalar, strict=True)):
         if is_scalar:
-            _require_number(value, operation, places[part], where)
+            _require_number(value, operation, paths[part], where)
         if is_scalar or not is_array(value):
             e = lift(value, operation)
             e = fit_weak(e, like.types[0]) if yields(e, like.types[0]) else as_strong(e)
@@ -705,7 +705,7 @@ def next_state(
                 f"the body of {operation} must return the state's type "
                 f"{like.structure.describe(like.types)}, but returned "
                 f"{made.structure.describe(made.types)}"
-                f"{changed_component(places, part, made.types[0], like.types[0])}.",
+                f"{changed_component(paths, part, made.types[0], like.types[0])}.",
                 hint=_hint_to_convert(is_scalar, like.types[0], made.types[0]),
                 where=where,
                 also=_origin(made._leaves[0]),
@@ -745,10 +745,10 @@ def next_state(
                 new if (part, axis) in changing else old
                 for axis, (new, old) in enumerate(zip(made._shape, like._shape, strict=True))
             )
-            held = Generate(
+            stored = Generate(
                 shape, elements, label=Label("state"), where=where, checks=tuple(repeated)
             )
-            leaves += held.leaves
+            leaves += stored.leaves
         else:
             leaves += made._leaves
     return leaves, checks

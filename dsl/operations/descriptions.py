@@ -108,11 +108,13 @@ def complete(function: Callable[..., Any]) -> None:
     if where == example and (result := _result(parameters)):
         parts.insert(where, f"Result: {result}")
     section = next((k for k, part in enumerate(parts) if part.startswith("Parameters\n")), None)
-    told = _told(parts[section] if section is not None else "")
-    shared = {n: _shared(n, default) for n, default in parameters.items() if n not in told}
+    written = _entries(parts[section] if section is not None else "")
+    shared = {n: _shared(n, default) for n, default in parameters.items() if n not in written}
     if found := {n: f"    {n}: {text}" for n, text in shared.items() if text}:
-        entries = dict.fromkeys((told | found)[n] for n in parameters if n in told or n in found)
-        made = "\n".join(["Parameters", *dict.fromkeys((*entries, *told.values()))])
+        entries = dict.fromkeys(
+            (written | found)[n] for n in parameters if n in written or n in found
+        )
+        made = "\n".join(["Parameters", *dict.fromkeys((*entries, *written.values()))])
         parts[slice(*((where, where) if section is None else (section, section + 1)))] = [made]
     own = function.__module__.partition(".operations.")[2] not in ELSEWHERE
     alike = _ALIKE.get(function.__name__)
@@ -132,17 +134,17 @@ def _parameters(function: Callable[..., Any]) -> dict[str, Any]:
     return {name: defaults.get(name, ...) for name in names}
 
 
-def _told(section: str) -> dict[str, str]:
+def _entries(section: str) -> dict[str, str]:
     """The text of each parameter in a section; several may share one."""
-    told: dict[str, str] = {}
+    written: dict[str, str] = {}
     names: list[str] = []
     for line in section.splitlines()[1:]:
         if line[4:5] != " ":
             names = [name.strip(" *") for name in line.partition(":")[0].split(",")]
-            told |= dict.fromkeys(names, line)
+            written |= dict.fromkeys(names, line)
         else:
-            told |= {name: f"{told[name]}\n{line}" for name in names}
-    return told
+            written |= {name: f"{written[name]}\n{line}" for name in names}
+    return written
 
 
 def _result(parameters: dict[str, Any]) -> str | None:

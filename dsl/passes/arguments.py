@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..analysis.combines import argument_combine, argument_of, ways
-from ..analysis.regions import places
+from ..analysis.regions import nests
 from ..expr import Apply, Read, walk
 from ..graph import Fold, Leaf, Node, result_variables, topological
 from ..graphs.rebuild import Rebuilder, rewrite_graph
@@ -32,17 +32,17 @@ def single_pass_arguments(roots: Sequence[Leaf], context: Context) -> list[Leaf]
         context.notes.append(f"{node.label}: the value and its index in one pass")
         return made
 
-    return _with_places(rewrite_graph(roots, change), context)
+    return _with_indices(rewrite_graph(roots, change), context)
 
 
-def _with_places(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
+def _with_indices(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
     """Extremes that are folded once more with their places, as for a gradient, are of that fold."""
     folds = [node for node in topological(roots) if isinstance(node, Fold)]
     pairs = {_extreme(f, better): f for f in folds if (better := argument_of(f.combine))}
     found = {f: pair for f in folds if (pair := pairs.get(_extreme(f, _better(f)))) and f != pair}
     if not found:
         return list(roots)
-    where = places(roots)
+    where = nests(roots)
     joined: dict[Node, Fold] = {}
     for f, pair in found.items():
         if where[f] == where[pair] and set(pair.inputs()) <= set(f.inputs()):

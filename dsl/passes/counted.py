@@ -143,7 +143,10 @@ def _counted_arrays(loop: ArrayLoop) -> ArrayLoop | None:
         return None
     (predicate,) = _element((loop.predicate,))
     following = _element(loop.body)
-    states = [held.leaf().at() if not held.shape else constant(0) for held in loop.state]
+    states = [
+        state_input.leaf().at() if not state_input.shape else constant(0)
+        for state_input in loop.state
+    ]
     bound_states: set[Node] = set(loop.state)
 
     def varies(e: Expr) -> bool:
@@ -169,7 +172,7 @@ def _counted_arrays(loop: ArrayLoop) -> ArrayLoop | None:
         made = builder.node(node) if isinstance(node, Input) else builder.over(node, builder)
         if made is not node:
             builder.nodes[node] = made
-    state = tuple(builder.nodes.get(held, held) for held in loop.state)
+    state = tuple(builder.nodes.get(state_input, state_input) for state_input in loop.state)
     body = tuple(map(builder.leaf, loop.body))
     return loop.with_(state=state, body=body, predicate=None, index=counter,
                       count=_count(first, bound, step))  # fmt: skip

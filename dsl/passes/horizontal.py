@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence, Set
 from typing import Any
 
 from ..analysis.combines import argument_of, is_commutative
-from ..analysis.regions import places, regions
+from ..analysis.regions import nests, regions
 from ..expr import Expr, Index, Read, Var, substitute, walk
 from ..graph import (
     Combine,
@@ -120,7 +120,7 @@ def _fuse(roots: Sequence[Leaf], context: Context,
     region = regions(roots)
     groups: dict[Any, list[Node]] = {}
     order = list(topological(roots))
-    nest = places(roots)
+    nest = nests(roots)
     key: tuple[Any, ...]
     for node in order:
         needed = [*node.inputs(), *inner_inputs(node)]
@@ -135,7 +135,7 @@ def _fuse(roots: Sequence[Leaf], context: Context,
         ):
             key = ("f", depth[node], node.outer, node.inner, _start(node), where)
             groups.setdefault(key, []).append(node)
-        elif isinstance(node, Permute) and not context.target.gpu and _is_apart(node):
+        elif isinstance(node, Permute) and not context.target.gpu and _is_regroupable(node):
             key = ("p", depth[node], node.domain, node.valid, node.target, node.defaults[0].shape,
                    node.label.deterministic, where)  # fmt: skip
             groups.setdefault(key, []).append(node)
@@ -206,11 +206,11 @@ def _inputs(node: Node) -> Set[Operand]:
     return {(leaf, ()) for leaf in node.inputs()}
 
 
-def _is_apart(node: Permute) -> bool:
+def _is_regroupable(node: Permute) -> bool:
     """Whether a permute combines each component with itself alone, by a primitive, and not in a way
     that needs a kernel of its own."""
-    apart = node.combine is not None and is_commutative(node.combine)
-    return apart and not counts_in_bytes(node)
+    regroupable = node.combine is not None and is_commutative(node.combine)
+    return regroupable and not counts_in_bytes(node)
 
 
 def _common(nodes: Sequence[Node]) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..analysis.regions import places, regions
+from ..analysis.regions import nests, regions
 from ..expr import Cond, Expr, Read, rewrite, walk
 from ..graph import Generate, Input, Leaf, Node, is_identity_read, topological
 from ..graphs.rebuild import Rebuilder
@@ -27,7 +27,7 @@ def fuse_in_place(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
     All its other operands must be computed before that one, so that the order of kernels is kept.
     """
     order = list(topological(roots))
-    region, nest = regions(roots), places(roots)
+    region, nest = regions(roots), nests(roots)
     clusters = _clusters(order, {node: (region[node], nest[node]) for node in order})
     if not any(len(members) > 1 for members in clusters.values()):
         return list(roots)

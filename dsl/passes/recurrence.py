@@ -115,7 +115,7 @@ class _Walk:
         for node in self.nodes:
             if node in inlined:
                 self._inline(node)
-        self.axis, self.at = self._place()
+        self.axis, self.at = self._collection_index()
 
     def _fits(self, shape: Shape) -> bool:
         """Whether a shape is that of the state, because it is the same or by the checks made."""
@@ -171,7 +171,7 @@ class _Walk:
             raise _Unfit
         return found
 
-    def _place(self) -> tuple[int, Expr | None]:
+    def _collection_index(self) -> tuple[int, Expr | None]:
         """The axis along which results are collected, and their index there."""
         found: set[tuple[int, Expr]] = set()
         rank = len(self.shape)

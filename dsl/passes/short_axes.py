@@ -103,11 +103,11 @@ def _components(node: Fold, axis: int) -> Generate:
     moved: dict[Expr, Expr] = {
         Index(a): Index(a - 1) for a in range(axis + 1, rank + len(node.inner))
     }
-    places = [{**moved, Index(axis): constant(k)} for k in range(size)]
-    elements = tuple(e for at in places for e in substitute(node.elements, at))
+    positions = [{**moved, Index(axis): constant(k)} for k in range(size)]
+    elements = tuple(e for at in positions for e in substitute(node.elements, at))
     variables, count = result_variables(elements), len(node.elements)
     stored: list[Expr] = []
-    for k, at in enumerate(places):
+    for k, at in enumerate(positions):
         own = variables[k * count : (k + 1) * count]
         stored += substitute(node.epilogue, {**at, **dict(zip(node.results, own, strict=True))})
     fold = node.with_(

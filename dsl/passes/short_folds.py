@@ -173,7 +173,7 @@ def _is_deep(node: Fold) -> bool:
     reads = [e for e in everything if isinstance(e, Read)]
     last, axes = Index(len(node.outer) - 1), {Index(k) for k in range(len(node.outer))}
     forms = affine_forms(node.elements)
-    beside = False
+    seen = False
     for e in reads:
         used = {i for i in walk(e.args) if isinstance(i, Index)}
         if e.boundary is not None or any(isinstance(i, Read) for i in walk(e.args)):
@@ -185,9 +185,9 @@ def _is_deep(node: Fold) -> bool:
             across = any(last in walk((a,)) for a in e.args[:-1])
             if across or form is None or form.coefficient(last) != 1:
                 return False
-            beside = True
+            seen = True
     plain = all(isinstance(e, Apply | Const | Extent | Param | Index | Read) for e in everything)
-    return beside and plain
+    return seen and plain
 
 
 def _not_too_long(node: Fold) -> Expr:

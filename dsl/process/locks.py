@@ -47,9 +47,9 @@ class _Forking(threading.local):
 _forking = _Forking()
 
 
-def lock(again: bool = False) -> Any:
-    """A `threading.Lock` (or an `RLock`, if `again`) that is free in the child of a fork."""
-    made = threading.RLock() if again else threading.Lock()
+def lock(reentrant: bool = False) -> Any:
+    """A `threading.Lock` (or an `RLock`, if `reentrant`) that is free in the child of a fork."""
+    made = threading.RLock() if reentrant else threading.Lock()
     _renewed.add(made)
     return made
 

@@ -27,10 +27,10 @@ _idle: list[Inbox] = []
 locks.after_fork(_idle.clear)  # the threads of the parent are not here
 
 #: Seconds after which the waiting thread looks again, in case it was interrupted while being woken.
-AGAIN = 0.1
+POLL = 0.1
 
 
-def together(jobs: Sequence[Callable[[], T]], most: int) -> list[T]:
+def concurrently(jobs: Sequence[Callable[[], T]], most: int) -> list[T]:
     """The results of all jobs, run by up to `most` threads, or by this one if there is
     one job or no thread can be started.
 
@@ -41,7 +41,7 @@ def together(jobs: Sequence[Callable[[], T]], most: int) -> list[T]:
     return _run(jobs, helpers) if helpers else [job() for job in jobs]
 
 
-def apart(function: Callable[P, T]) -> Callable[P, T]:
+def on_other_thread(function: Callable[P, T]) -> Callable[P, T]:
     """A function that another thread runs when the main one calls it, if a thread can be started.
 
     Python raises KeyboardInterrupt in the main thread only, so it does not end the function halfway
@@ -90,7 +90,7 @@ def _run(jobs: Sequence[Callable[[], T]], helpers: Sequence[Inbox]) -> list[T]:
                 inbox.put(work)
             while len(resting) < len(helpers):
                 with suppress(Empty):
-                    woken.get(timeout=AGAIN)
+                    woken.get(timeout=POLL)
             break
         except KeyboardInterrupt as error:
             interrupts.append(error)

@@ -105,7 +105,7 @@ class Launch:
         return [made for made in found if made is not None]
 
     @property
-    def together(self) -> int:
+    def updates(self) -> int:
         """The updates, of a target or of a block's copy of it, that a thread makes in one iteration
         of its loops."""
         found: dict[Path, set[Expr]] = {}

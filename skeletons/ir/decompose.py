@@ -86,7 +86,7 @@ def is_decomposed(op: Primitive, t: ScalarType) -> bool:
     return op.formula is not None or (_KINDS[t.name], op.name) in RULES
 
 
-def asks_of_operands(op: Primitive) -> bool:
+def depends_on_operands(op: Primitive) -> bool:
     """Whether the rules of a primitive depend on known facts on its operands."""
     return op.name in _OF_CONSTANTS
 
@@ -101,7 +101,7 @@ def with_constants(
     """The definition for known values of `constants`; the other operands are unknown."""
     if not is_decomposed(op, types[0]):
         return None
-    known = asks_of_operands(op)
+    known = depends_on_operands(op)
     given = (of_constant(t, c) if known and c is not None else _unknown(t)
              for t, c in zip(types, constants, strict=True))  # fmt: skip
     return definition(target, op, result, *given)

@@ -201,8 +201,8 @@ class Report(Statement):
     """Checked mode: unless `ok`, report that check `site` failed with these two numbers.
 
     Later statements compute with invalid elements, with which a loop may never terminate.  After
-    any thread's report, loops of the launch without barriers (`meets`) therefore run no further
-    iteration.  The same holds once a foreign function has raised an exception.
+    any thread's report, loops of the launch without barriers (`synchronises`) therefore run no
+    further iteration.  The same holds once a foreign function has raised an exception.
     """
 
     ok: Expr
@@ -517,11 +517,11 @@ def as_loop(s: Reduce) -> For:
     for k, (left, right) in enumerate(zip(s.combine.left, s.combine.right, strict=True)):
         mapping[left], mapping[right] = s.accumulators[k], s.values[k]
     results = substitute(s.combine.results, mapping)
-    apart = all(
+    independent = all(
         not (set(walk((r,))) & (set(s.accumulators) - {a}))
         for r, a in zip(results, s.accumulators, strict=True)
     )
-    if apart:
+    if independent:
         steps: Body = tuple(Assign(a, r) for a, r in zip(s.accumulators, results, strict=True))
     else:
         new_values = [Var(a.name, a.type) for a in s.accumulators]
@@ -540,7 +540,7 @@ def statements(body: Body) -> Iterator[Statement]:
             yield from statements(inner)
 
 
-def meets(body: Body) -> bool:
+def synchronises(body: Body) -> bool:
     """Whether a body synchronises threads or blocks, so that all of them must reach it."""
     waiting = Barrier | Collective | Fetch | Publish | FetchUpdate | WarpProduct
     return any(isinstance(s, waiting) for s in statements(body))
@@ -676,8 +676,8 @@ def show(kernel: Kernel) -> str:
     if conditions:
         out.append(f"  requires {', '.join(conditions)}")
     if kernel.policies:
-        told = ", ".join(f"{b.name} {policy}" for b, policy in kernel.policies)
-        out.append(f"  caches: {told}")
+        policies = ", ".join(f"{b.name} {policy}" for b, policy in kernel.policies)
+        out.append(f"  caches: {policies}")
     out.append(f"  for {name(kernel.task)} in 0 .. {text(kernel.tasks)} tasks:")
     if kernel.thread is not None:
         out.append(f"  for {name(kernel.thread)} in 0 .. {kernel.threads} threads:")

@@ -64,7 +64,7 @@ class Leaves(Protocol):
     def leaf(self, e: Expr) -> Expr:
         """The kernel expression of an Extent, a Param or any other leaf that is not bound."""
 
-    def held(self, e: Expr) -> Expr | None:
+    def host_scalar(self, e: Expr) -> Expr | None:
         """The scalar of the kernel whose value is `e`, if there is one."""
 
     def read(self, read: Read, indices: tuple[Expr, ...], into: Linearizer) -> Expr:
@@ -183,7 +183,7 @@ class Linearizer:
         uses = Counter([*roots, *(child for e in order for child in e.args + e.scoped)])
         for node in order:
             if node in needed and self._find(node) is None:
-                self._place(node, uses[node])
+                self._compute(node, uses[node])
         found = tuple(self._value(r) for r in roots)
         return tuple(self.let(e, _name_for(e, "x")) for e in found) if named else found
 
@@ -194,7 +194,7 @@ class Linearizer:
 
     def _find(self, e: Expr) -> Value | None:
         found = self._memo.get(e)
-        return found if found is not None else self.leaves.held(e)
+        return found if found is not None else self.leaves.host_scalar(e)
 
     def _value(self, e: Expr) -> Expr:
         found = self._find(e)
@@ -257,7 +257,7 @@ class Linearizer:
 
     # --- one node ---
 
-    def _place(self, node: Expr, uses: int) -> None:
+    def _compute(self, node: Expr, uses: int) -> None:
         match node:
             case Const():
                 made: Value = Const(node.value, node.type) if node.weak else node

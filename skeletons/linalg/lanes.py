@@ -74,18 +74,20 @@ class _Lanes:
 
     # --- local arrays ---
 
-    def _at(self, held: Buffer, i: Expr | int, j: Expr | int) -> Expr:
-        pitch = (self.n if held is self.a else self.columns) | 1
+    def _at(self, buffer: Buffer, i: Expr | int, j: Expr | int) -> Expr:
+        pitch = (self.n if buffer is self.a else self.columns) | 1
         return at.add(at.multiply(at.add(at.multiply(i, pitch), j), self.width), self.lane)
 
-    def _get(self, into: Linearizer, held: Buffer, i: Expr | int, j: Expr | int) -> Expr:
-        return into.let(Load(held, self._at(held, i, j)), held.name)
+    def _get(self, into: Linearizer, buffer: Buffer, i: Expr | int, j: Expr | int) -> Expr:
+        return into.let(Load(buffer, self._at(buffer, i, j)), buffer.name)
 
-    def _put(self, into: Linearizer, held: Buffer, i: Expr | int, j: Expr | int, value: Expr
+    def _put(self, into: Linearizer, buffer: Buffer, i: Expr | int, j: Expr | int, value: Expr
              ) -> None:  # fmt: skip
-        into.append(Store(held, self._at(held, i, j), value))
+        into.append(Store(buffer, self._at(buffer, i, j), value))
 
-    def _load(self, into: Linearizer, matrix: Expr, leaf: Leaf, held: Buffer, columns: int) -> None:
+    def _load(
+        self, into: Linearizer, matrix: Expr, leaf: Leaf, target: Buffer, columns: int
+    ) -> None:
         """Copy a matrix of an operand, whose leading axes broadcast."""
         builder, lead = self.builder, leaf.shape[:-2]
         position = matrix
@@ -103,7 +105,7 @@ class _Lanes:
         buffer = builder.input(leaf)
         with into.loop("i", 0, self.n) as i, into.loop("j", 0, columns) as j:
             value = Load(buffer, at.add(start, at.add(at.multiply(i, columns), j)))
-            self._put(into, held, i, j, value)
+            self._put(into, target, i, j, value)
 
     def _store(self, into: Linearizer, matrix: Expr, bad: Expr) -> None:
         n, columns = self.n, self.columns
@@ -164,19 +166,19 @@ class _Lanes:
         none = at.negate(apply_primitive("greater", [best, Const(0.0, best.type)]))
         return into.let(pivot, "row"), into.let(none, "none")
 
-    def _exchange(self, into: Linearizer, held: Buffer, k: Expr, pivot: Expr, start: Expr | int,
+    def _exchange(self, into: Linearizer, buffer: Buffer, k: Expr, pivot: Expr, start: Expr | int,
                   stop: int) -> None:  # fmt: skip
         with into.loop("j", start, stop) as j:
-            upper, lower = self._get(into, held, k, j), self._get(into, held, pivot, j)
-            self._put(into, held, pivot, j, upper)
-            self._put(into, held, k, j, lower)
+            upper, lower = self._get(into, buffer, k, j), self._get(into, buffer, pivot, j)
+            self._put(into, buffer, pivot, j, upper)
+            self._put(into, buffer, k, j, lower)
 
-    def _subtract(self, into: Linearizer, held: Buffer, i: Expr, k: Expr, factor: Expr,
+    def _subtract(self, into: Linearizer, buffer: Buffer, i: Expr, k: Expr, factor: Expr,
                   start: Expr | int, stop: int) -> None:  # fmt: skip
         """Row i plus `factor` times row k."""
         with into.loop("j", start, stop) as j:
-            own, other = self._get(into, held, i, j), self._get(into, held, k, j)
-            self._put(into, held, i, j, add_product(self.type, own, factor, other))
+            own, other = self._get(into, buffer, i, j), self._get(into, buffer, k, j)
+            self._put(into, buffer, i, j, add_product(self.type, own, factor, other))
 
     def _cholesky(self, into: Linearizer) -> Expr:
         bad = into.declare(FALSE, "bad")

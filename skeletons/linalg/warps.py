@@ -79,21 +79,21 @@ class _Warps:
         self.n = number(node.arguments[0].shape[-1])
         self.columns = number(result.shape[-1])
         #: Rows of a lane: number s of them is LANES · s behind the first.
-        self.held, self.lanes, self.threads = 1, 8, THREADS
+        self.per_lane, self.lanes, self.threads = 1, 8, THREADS
         if self.what == "inv" and self.n <= UNROLLED:
             whole = self.n**2 * self.type.bytes <= OF_A_THREAD
-            self.held = self.n if whole else 2
-        self.lanes = next(w for w in (8 // self.held, 16, WARP) if w * self.held >= self.n)
+            self.per_lane = self.n if whole else 2
+        self.lanes = next(w for w in (8 // self.per_lane, 16, WARP) if w * self.per_lane >= self.n)
         if self.lanes == 1:
             self.threads = FEW
         self.each = self.threads // self.lanes  # matrices of a block
         self.pitch = self.n + (self.n % 2 == 0)  # odd: rows of a matrix are in different banks
-        self.apart = self.n * self.pitch
+        self.stride = self.n * self.pitch
         if self.lanes == 1:  # lanes read vectors of different matrices from different banks
-            self.pitch, self.apart = self.n, self.n**2 + (4 - self.n**2) % 8 * (self.n % 2 == 0)
+            self.pitch, self.stride = self.n, self.n**2 + (4 - self.n**2) % 8 * (self.n % 2 == 0)
         self.staged: Buffer | None = None
         if node.operation.name != "linalg.solve":
-            (self.staged,) = builder.shared("rows", (self.type,), self.each * self.apart)
+            (self.staged,) = builder.shared("rows", (self.type,), self.each * self.stride)
         self.aligned: list[Buffer] = []
 
     def kernel(self, wide: bool, fallback: Kernel | None) -> Kernel:
@@ -110,7 +110,7 @@ class _Warps:
         self.exists = into.let(at.less(matrix, count), "exists")
         # All threads of a warp shuffle: those without a matrix compute the last one again.
         self.matrix = into.let(at.minimum(matrix, at.subtract(count, 1)), "at")
-        numbers = [at.add(self.own, s * self.lanes) for s in range(self.held)]
+        numbers = [at.add(self.own, s * self.lanes) for s in range(self.per_lane)]
         self.real = [into.let(at.less(i, self.n), "is_row") for i in numbers]
         self.rows = [into.let(at.minimum(i, self.n - 1), "own_row") for i in numbers]
         members = Const((1 << self.lanes) - 1, uint32)
@@ -158,7 +158,7 @@ class _Warps:
     def _vector(self) -> int:
         """The elements of a vector of a matrix in shared memory, of a lane with all of it."""
         most = max(WIDEST // self.type.bytes, 1) if self.wide and self.lanes == 1 else 1
-        return min(self.apart & -self.apart, (self.n**2) & -(self.n**2), most)
+        return min(self.stride & -self.stride, (self.n**2) & -(self.n**2), most)
 
     def _copy(self, into: Linearizer, grid: Threads, count: Expr, first: bool) -> None:
         """Copies the matrices of a block from the operand (`first`) to shared memory, or from there
@@ -176,11 +176,11 @@ class _Warps:
             inside = into.let(at.multiply(number, vector), "inside")
             outside = into.let(at.add(start, inside), "p")
             line = self.n if self.lanes > 1 else size
-            held = at.multiply(at.floor_divide(inside, line), self.apart * line // size)
-            held = into.let(at.add(held, at.remainder(inside, line)), "held")
+            staged_at = at.multiply(at.floor_divide(inside, line), self.stride * line // size)
+            staged_at = into.let(at.add(staged_at, at.remainder(inside, line)), "staged")
             with into.when(at.both(at.less(inside, self.each * size), at.less(outside, stop))):
                 source, target = (buffer, self.staged) if first else (self.staged, buffer)
-                there, here = (outside, held) if first else (held, outside)
+                there, here = (outside, staged_at) if first else (staged_at, outside)
                 if vector == 1:
                     into.append(Store(target, here, Load(source, there)))
                 else:
@@ -191,7 +191,7 @@ class _Warps:
     def _own(self, into: Linearizer, member: Expr) -> list[Expr]:
         """The elements of the matrix of this lane."""
         assert self.staged is not None
-        start, vector = into.let(at.multiply(member, self.apart), "start"), self._vector()
+        start, vector = into.let(at.multiply(member, self.stride), "start"), self._vector()
         found: list[Expr] = []
         for e in range(0, self.n**2, vector):
             where = at.add(start, e)
@@ -286,17 +286,17 @@ class _Warps:
         each = next(u for u in (4, 2, 1) if n % u == 0)
         size = -(-n // phases // each) * each  # the steps of a phase
         for first in range(0, n, size):
-            held = [into.declare(v, "held") for v in values]
+            columns = [into.declare(v, "staged") for v in values]
             with into.loop("k", first, min(first + size, n), step=each) as start:
-                values = list(held)
+                values = list(columns)
                 for u in range(each):
                     values = step(into.let(at.add(start, u), "k"), n - first, values)
                 copies = []
                 for v in values:
                     copies.append(Var("next", v.type))
                     into.append(Let(copies[-1], v))
-                into.append(*(Assign(h, v) for h, v in zip(held, copies, strict=True)))
-            values = list(held)
+                into.append(*(Assign(h, v) for h, v in zip(columns, copies, strict=True)))
+            values = list(columns)
         return values
 
     def _solve(self, into: Linearizer, member: Expr) -> Expr:
@@ -347,12 +347,12 @@ class _Warps:
         x = self._steps(into, [*a, *b, *([zero] * columns)], substitute)[n + columns :]
         with into.when(at.both(self.exists, self.real[0])):
             position = at.add(at.multiply(self.matrix, n), self.rows[0])
-            position = into.let(at.multiply(position, columns), "place")
+            position = into.let(at.multiply(position, columns), "position")
             into.append(*(Store(self.out, at.add(position, c), x[c]) for c in range(columns)))
         return bad
 
     def _inv(self, into: Linearizer, member: Expr) -> Expr:
-        n, held = self.n, self.held
+        n, per_lane = self.n, self.per_lane
         one, zero = (simplify.cast(at.integer(k), self.type) for k in (1, 0))
         # Of each row of this lane: its elements, the inverse of its pivot, the column of which it
         # was the pivot (-1: of none).  Of the matrix: the rows of pivots, and whether one was
@@ -361,14 +361,14 @@ class _Warps:
         each, kept = n + 2, n if n <= UNROLLED else 1
         start: list[Expr] = []
         whole = self._own(into, member) if self.lanes == 1 else []
-        for s in range(held):
+        for s in range(per_lane):
             start += whole[s * n : (s + 1) * n] or self._load(into, self.node.arguments[0], n, s)
             start += [one, at.integer(-1)]
         start += [at.integer(0)] * kept + [FALSE]
 
         def eliminate(k: Expr, _: int, state: list[Expr]) -> list[Expr]:
-            parts = [state[s * each : (s + 1) * each] for s in range(held)]
-            pivots, bad = state[held * each : -1], state[-1]
+            parts = [state[s * each : (s + 1) * each] for s in range(per_lane)]
+            pivots, bad = state[per_lane * each : -1], state[-1]
             find = self._pivot_of_all if self.lanes == 1 else self._pivot
             pivot, could, row, none = find(into, [p[0] for p in parts],
                                            [at.less_equal(0, p[n + 1]) for p in parts])  # fmt: skip
@@ -399,10 +399,10 @@ class _Warps:
             return [*made, *pivots, into.let(at.either(bad, none), "bad")]
 
         state = self._steps(into, start, eliminate)
-        pivots = state[held * each : -1]
+        pivots = state[per_lane * each : -1]
         if kept == 1:
             pivots = [self._from(into, pivots[0], j) for j in range(n)]
-        for s in range(held):
+        for s in range(per_lane):
             # Element j of this row is that of row `column` and column `pivot of j`.
             *a, inverse, column = state[s * each : (s + 1) * each]
             a = [into.let(apply_primitive("multiply", [x, inverse]), "a") for x in a]
@@ -445,7 +445,7 @@ class _Warps:
         """Values to columns of a row of this lane's matrix in shared memory, if the row exists."""
         assert self.staged is not None
         with into.when(exists):
-            position = at.add(at.multiply(member, self.apart), at.multiply(row, self.pitch))
-            position = into.let(position, "place")
+            position = at.add(at.multiply(member, self.stride), at.multiply(row, self.pitch))
+            position = into.let(position, "position")
             into.append(*(Store(self.staged, at.add(position, c), v)
                           for c, v in zip(columns, values, strict=True)))  # fmt: skip

@@ -105,15 +105,15 @@ def agents(
     victim, more, slot = Var("victim", int64), Var("more", int64), Var("slot", int64)
     mine, first, length = Var("mine", task.type), Var("first", int64), Var("length", int64)
     word, following = Var("word", int64), Var("following", int64)
-    rest, asked = Var("rest", int64), Var("asked", int64)
+    rest, requested = Var("rest", int64), Var("requested", int64)
     got, top = Var("got", int64), Var("top", int64)
-    q, held, left = Var("queue", int64), Var("held", int64), Var("left", int64)
+    q, state, left = Var("queue", int64), Var("state", int64), Var("left", int64)
 
     leader = at.equal(thread, 0)
     front, stolen = taken(word)
     own = at.equal(victim, here)
     position = at.add(first, at.select(own, at.add(front, 1), at.subtract(length, stolen)))
-    ask: Body = (
+    request: Body = (
         FetchUpdate(word, words, at.multiply(victim, STRIDE), at.select(own, 1, 1 << _HALF)),
         Assign(rest, remains(length, word)),
         Assign(following, at.select(at.less(0, rest), position, 0)),
@@ -127,8 +127,8 @@ def agents(
     near = at.subtract((1 << bits) - 1, far)
     key = simplify.cast(at.add(at.multiply(at.minimum(left, much), 1 << bits), near), int32)
     look: Body = (
-        Fetch(held, words, at.multiply(q, STRIDE), ordered=False),
-        Let(left, remains(size(q), held)),
+        Fetch(state, words, at.multiply(q, STRIDE), ordered=False),
+        Let(left, remains(size(q), state)),
         If(
             at.less(0, left),
             (FetchUpdate(Var("old", int32), fullest, constant(0), key, "maximum"),),
@@ -161,9 +161,9 @@ def agents(
         If(
             leader,
             (
-                If(at.equal(asked, 0), ask),
+                If(at.equal(requested, 0), request),
                 Store(ticket, slot, simplify.cast(following, int32)),
-                Assign(asked, constant(0)),
+                Assign(requested, constant(0)),
             ),
         ),
         Barrier(),
@@ -172,7 +172,7 @@ def agents(
         If(at.equal(got, 0), search),
         If(
             at.both(leader, at.less(0, got), at.less(per_queue, rest)),
-            (*ask, Assign(asked, constant(1))),
+            (*request, Assign(requested, constant(1))),
         ),
     )
     number = at.maximum(at.subtract(got, 1), 0)
@@ -189,7 +189,7 @@ def agents(
         Declare(length, size(here)),
         Declare(following, constant(0)),
         Declare(rest, constant(0)),
-        Declare(asked, constant(0)),
+        Declare(requested, constant(0)),
         Declare(slot, constant(0)),
         Declare(more, constant(1)),
         loop,

@@ -179,7 +179,7 @@ class Builder:
 
     def extent(self, host: Expr, name: str = "size") -> Expr:
         """An extent as a scalar: `n0`, `n1` … for those of arrays, `name` for a computed one."""
-        found = self.held(host)
+        found = self.host_scalar(host)
         if found is None:
             if isinstance(host, Extent):
                 name = f"n{self._extents}"
@@ -276,7 +276,7 @@ class Builder:
             raise AssertionError(f"Index({e.axis}) means nothing in {self.node!r} here")
         return e
 
-    def held(self, e: Expr) -> Expr | None:
+    def host_scalar(self, e: Expr) -> Expr | None:
         if self._same and e in self._same:
             e = self.root(e)
             if isinstance(e, Const):

@@ -39,7 +39,7 @@ def cached(lowered: Lowered, node: Node, context: LoweringContext) -> Lowered:
     kernels = []
     for kernel in lowered.kernels:
         kernels.append(_with_policies(kernel, wanted, used, context.gpu))
-    notes = [f"caches: {told} ({why[told.split(':')[0]]})" for told in used]
+    notes = [f"caches: {note} ({why[note.split(':')[0]]})" for note in used]
     for n in sorted(set(hints.by_array) - set(why)):
         notes.append(f"{hints!r}: this kernel neither reads nor writes {n}")
     if not used:
@@ -58,10 +58,20 @@ def policies(node: Node, hints: Hints) -> tuple[Mapping[Leaf, str], Mapping[str,
     why: dict[str, str] = {}
     for leaf, found in classes.items():
         name = array_name(leaf)
-        asked = [kind for kind in ranked if kind in found and getattr(hints, kind) is not None]
-        policy = hints.by_array.get(name) or (getattr(hints, asked[0]) if asked else None)
-        told = "stores" if asked == ["stores"] else f"{asked[0]} accesses" if asked else ""
-        why[name] = "asked for by name" if name in hints.by_array else told
+        ranked_kinds = [
+            kind for kind in ranked if kind in found and getattr(hints, kind) is not None
+        ]
+        policy = hints.by_array.get(name) or (
+            getattr(hints, ranked_kinds[0]) if ranked_kinds else None
+        )
+        reason = (
+            "stores"
+            if ranked_kinds == ["stores"]
+            else f"{ranked_kinds[0]} accesses"
+            if ranked_kinds
+            else ""
+        )
+        why[name] = "asked for by name" if name in hints.by_array else reason
         if policy is not None and policy != "default":
             wanted[leaf] = policy
     return wanted, why

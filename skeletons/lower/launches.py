@@ -27,7 +27,7 @@ _PER_THREAD = " elements a thread"
 
 
 @dataclass(frozen=True)
-class Told:
+class LoweringReport:
     """What is said of a node: `code`, the schedule that makes its kernels where none was given
     (None where no schedule does); `notes`, what came of one that was; `launches`, a line each."""
 
@@ -36,7 +36,9 @@ class Told:
     launches: tuple[str, ...]
 
 
-def told(node: Node, context: LoweringContext, known: Mapping[Expr, int]) -> Told:
+def lowering_report(
+    node: Node, context: LoweringContext, known: Mapping[Expr, int]
+) -> LoweringReport:
     """What a node becomes in a context; `known` holds Extent and Param."""
     lowered = lower(node, context)
     given: Any = node.label.schedule if context.schedule is None else context.schedule
@@ -52,7 +54,7 @@ def told(node: Node, context: LoweringContext, known: Mapping[Expr, int]) -> Tol
         rectangle = code is None
     lines = [*_lines(node, lowered, known, rectangle), *_skipped(node, given, context, known)]
     lines += _shares(node, lowered, known, given)
-    return Told(code, notes, tuple(lines))
+    return LoweringReport(code, notes, tuple(lines))
 
 
 def _skipped(node: Node, given: ScheduleLike | None, context: LoweringContext,
@@ -87,9 +89,9 @@ def _idle(schedule: Schedule, node: Node, context: LoweringContext, lowered: Low
         return []
     found, made = [], _text(lowered)
     for layer in schedule.layers:
-        told_of = any(repr(layer) in note and "in the order" not in note for note in notes)
-        told_of |= isinstance(layer, Hints) and any(n.startswith("caches:") for n in notes)
-        if told_of or layer in (Row(), Grid()) or layer.slot == "chooser":
+        mentioned = any(repr(layer) in note and "in the order" not in note for note in notes)
+        mentioned |= isinstance(layer, Hints) and any(n.startswith("caches:") for n in notes)
+        if mentioned or layer in (Row(), Grid()) or layer.slot == "chooser":
             continue
         others = [one for one in schedule.layers if one is not layer]
         less = replace(context, schedule=Schedule().replace(*others))
@@ -167,10 +169,10 @@ def _lines(node: Node, lowered: Lowered, known: Mapping[Expr, int], rectangle: b
         runs.append(_runs(first, known))
     whole = frozenset(_GUESSES)
     ways = list(dict.fromkeys(r for r in runs if r != whole))
-    apart = len(ways) == 2 and not ways[0] & ways[1]
+    disjoint = len(ways) == 2 and not ways[0] & ways[1]
     for k, (line, run) in enumerate(zip(lines, runs, strict=True)):
         word = "then " if k else ""
-        if apart and run in ways and run not in runs[:k]:
+        if disjoint and run in ways and run not in runs[:k]:
             word = "or " if run == ways[1] else f"{word}either "
         lines[k] = word + line
     return lines or ["nothing is launched: there are no elements"]

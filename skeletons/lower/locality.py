@@ -179,7 +179,7 @@ def lines_of(node: Blocked, plan: Resolved, known: Mapping[Expr, int],
     if placed:
         blocks = _elements(first, last, exists, plan.unit)
         for read in placed:
-            lines.append(_by_places(read, node, blocks, first, last, found.inner, known, contents))
+            lines.append(_by_indices(read, node, blocks, first, last, found.inner, known, contents))
     return count, lines
 
 
@@ -240,7 +240,7 @@ def _elements(first: Ints, last: Ints, exists: Ints, unit: Sequence[int]) -> tup
     return points[kept], np.nonzero(kept)[0]
 
 
-def _by_places(read: Read, node: Blocked, blocks: tuple[Ints, Ints], first: Ints, last: Ints,
+def _by_indices(read: Read, node: Blocked, blocks: tuple[Ints, Ints], first: Ints, last: Ints,
                inner: Sequence[int], known: Mapping[Expr, int], contents: Mapping[Leaf, Any]
                ) -> Footprints:  # fmt: skip
     """Lines of a read whose indices NumPy computes, for all elements and all loop iterations.
@@ -404,9 +404,9 @@ class QueueMaker:
                 return _GRAPHS[key][:2]
         begin = time.perf_counter()
         known = dict(zip(self.known, values, strict=True))
-        held = dict(zip(self.arrays, contents, strict=True))
-        held.update(_constants(self.node))
-        graph = block_graph(*lines_of(self.node, plan, known, held))
+        known_contents = dict(zip(self.arrays, contents, strict=True))
+        known_contents.update(_constants(self.node))
+        graph = block_graph(*lines_of(self.node, plan, known, known_contents))
         seconds = time.perf_counter() - begin
         gone = [weakref.ref(e, lambda _: _GRAPHS.pop(key, None)) for e in of]
         with _GRAPHS_LOCK:
@@ -452,7 +452,10 @@ def queues_of(
     (node,) = found
     plan = layers.resolve(len(domain_of(node)))
     known = Names(program).known
-    given = {Leaf(held, 0): np.asarray(a) for held, a in zip(program.inputs, arrays, strict=False)}
+    given = {
+        Leaf(contents, 0): np.asarray(a)
+        for contents, a in zip(program.inputs, arrays, strict=False)
+    }
     maker = QueueMaker(node, plan, layers.residency, count, tuple(known), tuple(given))
     return maker.queues(tuple(known.values()), tuple(given.values()))
 

@@ -43,7 +43,7 @@ class Pieces:
     grouped: tuple[Expr, ...] = ()
 
 
-class Whole(Exception):
+class NotDivisible(Exception):
     """The reason why a program cannot be computed in chunks."""
 
 
@@ -51,16 +51,16 @@ def pieces_of(roots: Sequence[Leaf], inputs: Sequence[Input], check: bool = Fals
     """How to compute an optimised graph in chunks along the leading axis of its results.
 
     All split inputs must have the same leading extent at run time.  `check`: indices are checked
-    and reported in errors.  Raises `Whole`.
+    and reported in errors.  Raises `NotDivisible`.
     """
     if check:
-        raise Whole("checked mode tells the indices of the whole arrays")
+        raise NotDivisible("checked mode tells the indices of the whole arrays")
     cutter = _Cutter()
     for leaf in roots:
         cutter.demand(leaf, 0, 0)
     for node in reversed(list(topological(roots))):
         cutter.visit(node)
-    cutter.judge_extents()
+    cutter.check_extents()
     cut = tuple(k for k, node in enumerate(inputs) if node in cutter.near)
     before = max((cutter.near[inputs[k]][0] for k in cut), default=0)
     after = max((cutter.near[inputs[k]][1] for k in cut), default=0)
@@ -85,12 +85,14 @@ class _Cutter:
     def demand(self, leaf: Leaf, before: int, after: int) -> None:
         """A chunk needs its rows of an array, and some around them."""
         if not leaf.shape:
-            raise Whole(f"{_name(leaf.node)} makes a single number")
+            raise NotDivisible(f"{_name(leaf.node)} makes a single number")
         length = leaf.shape[0]
         if not isinstance(length, Extent) or length.axis:
-            raise Whole(f"the leading extent of {_name(leaf.node)} is no argument's leading extent")
+            raise NotDivisible(
+                f"the leading extent of {_name(leaf.node)} is no argument's leading extent"
+            )
         if leaf.node in self.whole or length.node in self.whole:
-            raise Whole(f"{_name(leaf.node)} is read by rows and also as a whole")
+            raise NotDivisible(f"{_name(leaf.node)} is read by rows and also as a whole")
         self.near.setdefault(length.node, (0, 0))
         had = self.near.get(leaf.node, (0, 0))
         self.near[leaf.node] = max(had[0], before), max(had[1], after)
@@ -98,9 +100,11 @@ class _Cutter:
     def demand_whole(self, leaf: Leaf, reader: Node) -> None:
         """Every chunk needs all of an array."""
         if leaf.node in self.near:
-            raise Whole(f"{_name(reader)} reads {_name(leaf.node)} at other rows than its own")
+            raise NotDivisible(
+                f"{_name(reader)} reads {_name(leaf.node)} at other rows than its own"
+            )
         if not isinstance(leaf.node, Input):
-            raise Whole(f"{_name(reader)} needs the whole of {_name(leaf.node)}")
+            raise NotDivisible(f"{_name(reader)} needs the whole of {_name(leaf.node)}")
         self.whole.add(leaf.node)
 
     def visit(self, node: Node) -> None:
@@ -109,27 +113,29 @@ class _Cutter:
             return
         before, after = self.near[node]
         if node.label.schedule not in (None, Auto()):
-            raise Whole(f"{_name(node)} has a schedule, which is for the whole")
+            raise NotDivisible(f"{_name(node)} has a schedule, which is for the whole")
         if isinstance(node, Barrier):
             for leaf in node.arguments:
                 self.demand(leaf, before, after)
         elif isinstance(node, Fold | Scan):
             if isinstance(node, Scan) and not node.axis:
-                raise Whole(f"{_name(node)} goes along the leading axis")
+                raise NotDivisible(f"{_name(node)} goes along the leading axis")
             if not is_exact(node.combine):
                 grouped = grouping(node) if isinstance(node, Fold) else None
                 if grouped is None:
-                    raise Whole(f"how {_name(node)} rounds depends on how many rows there are")
+                    raise NotDivisible(
+                        f"how {_name(node)} rounds depends on how many rows there are"
+                    )
                 self.grouped.append(grouped)
         elif not isinstance(node, Generate):
-            raise Whole(f"{_name(node)} works on whole arrays")
+            raise NotDivisible(f"{_name(node)} works on whole arrays")
         for leaf in node.leaves:
             self.demand(leaf, before, after)
             self._extents(node, leaf.shape[1:])
         self._rows(node, before, after)
         for check in node.checks:
             if check.reads:
-                raise Whole(f"{_name(node)} is checked against what an array holds")
+                raise NotDivisible(f"{_name(node)} is checked against what an array holds")
             self.checked.append((node, check.left, check.right))
 
     def _rows(self, node: Node, before: int, after: int) -> None:
@@ -142,11 +148,11 @@ class _Cutter:
                 continue
             seen.add(e)
             if e is _ROW:
-                raise Whole(f"{_name(node)} computes with the leading index")
+                raise NotDivisible(f"{_name(node)} computes with the leading index")
             if isinstance(e, Extent):
                 self.used.setdefault(e, node)
             if isinstance(e, Foreign) and e.function.raises:
-                raise Whole(f"{_name(node)} calls '{e.function.name}', which may raise")
+                raise NotDivisible(f"{_name(node)} calls '{e.function.name}', which may raise")
             stack += e.scoped
             if not isinstance(e, Read):
                 stack += e.args
@@ -158,9 +164,9 @@ class _Cutter:
                 stack += e.args
                 continue
             if offset and e.boundary not in _NEAR:
-                raise Whole(f"{_name(node)} reads {_name(e.node)} {_beyond(e, offset)}")
+                raise NotDivisible(f"{_name(node)} reads {_name(e.node)} {_beyond(e, offset)}")
             if e.vars and any(v is e.vars[0] for v in walk(e.scoped)):
-                raise Whole(f"what {_name(node)} reads beyond the edge depends on the row")
+                raise NotDivisible(f"what {_name(node)} reads beyond the edge depends on the row")
             up, down = max(-offset, 0), max(offset, 0)
             if e.boundary in _BACK:
                 up = down = abs(offset)
@@ -183,7 +189,7 @@ class _Cutter:
             if isinstance(e, Extent):
                 self.used.setdefault(e, node)
 
-    def judge_extents(self) -> None:
+    def check_extents(self) -> None:
         """The split extent is only used as a length of arrays and only compared with itself."""
 
         def is_cut(e: Expr) -> bool:
@@ -194,7 +200,7 @@ class _Cutter:
                 self._extents(node, (left, right))
         for e, node in self.used.items():
             if is_cut(e):
-                raise Whole(f"{_name(node)} computes with the leading extent")
+                raise NotDivisible(f"{_name(node)} computes with the leading extent")
 
 
 def _beyond(read: Read, offset: int) -> str:

@@ -292,7 +292,7 @@ def whole_runs(plan: Resolved, elements: int) -> int:
 
 
 def in_runs(plan: Resolved, builder: Builder, domain: Shape, into: Linearizer,
-            ids: tuple[Expr, Expr], tile: Inner, apart: Callable[[Expr, Expr], None]
+            ids: tuple[Expr, Expr], tile: Inner, one_by_one: Callable[[Expr, Expr], None]
             ) -> None:  # fmt: skip
     """The elements of `ids`, one run at a time: a `tile` if its ids form a row segment according to
     the coordinates of its two ends (`Order.run`), otherwise `apart(begin, end)`."""
@@ -324,7 +324,7 @@ def in_runs(plan: Resolved, builder: Builder, domain: Shape, into: Linearizer,
             row = first[-2] if len(first) > 1 else constant(0)
             tile(into, Tile(tuple(first[:-2]), (row, at.add(row, 1)), (low, high)))
         with into.otherwise(together):
-            apart(begin, at.add(last, 1))
+            one_by_one(begin, at.add(last, 1))
 
 
 def ordered_tiling(plan: Resolved, builder: Builder, domain: Shape, elements: int) -> Tiling:
@@ -337,15 +337,15 @@ def ordered_tiling(plan: Resolved, builder: Builder, domain: Shape, elements: in
     ids = builder.scalar(ids_host, "ids")
 
     def emit(into: Linearizer, task: Var, inner: Inner) -> None:
-        def apart(begin: Expr, end: Expr) -> None:
+        def one_by_one(begin: Expr, end: Expr) -> None:
             with into.loop("id", begin, end) as ident:
                 _unit_of(plan, builder, domain, into, ident, inner)
 
         span = block_range(into, "id", task, per_task, ids)
         if in_pieces:
-            in_runs(plan, builder, domain, into, span, inner, apart)
+            in_runs(plan, builder, domain, into, span, inner, one_by_one)
         else:
-            apart(*span)
+            one_by_one(*span)
 
     return Tiling(builder.scalar(at.ceil_div(ids_host, per_task), "tiles"), emit)
 

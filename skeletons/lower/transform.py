@@ -68,7 +68,7 @@ def resolve_axes(read: Read, axes: Sequence[int]) -> Expr:
     return Read(read.node, read.component, tuple(index))
 
 
-def places_in_range(roots: Iterable[Expr], axes: Callable[[Read], Iterable[int]]
+def indices_in_range(roots: Iterable[Expr], axes: Callable[[Read], Iterable[int]]
                     ) -> dict[Expr, Expr]:  # fmt: skip
     """Map resolved indices to the original indices, for the `axes` on which a read is in range.
 
@@ -98,7 +98,7 @@ def resolve(roots: Sequence[Expr], builder: Builder, domain: Shape,
             own.update(r for r in walk(beyond) if isinstance(r, Read) and r.boundary is None)
     safe = safe or Safe({})
     memo: dict[Expr, Expr] = {}
-    numbers = places_in_range(roots, lambda e: safe.axes.get(e, ()))
+    numbers = indices_in_range(roots, lambda e: safe.axes.get(e, ()))
     within = Inside(safe.extents)
 
     def change(e: Expr) -> Expr:
@@ -383,6 +383,18 @@ def _linear_load(read: Read, count: int, builder: Builder, position: Expr) -> Lo
     return Load(builder.input(leaf), at.add(start, position))
 
 
-__all__ = ["Interior", "Safe", "collapse", "flat_reads", "has_boundary", "inside", "interior",
-           "is_identity_read", "is_transposing", "places_in_range", "resolve", "resolve_axes",
-           "row_sharing"]  # fmt: skip
+__all__ = [
+    "Interior",
+    "Safe",
+    "collapse",
+    "flat_reads",
+    "has_boundary",
+    "indices_in_range",
+    "inside",
+    "interior",
+    "is_identity_read",
+    "is_transposing",
+    "resolve",
+    "resolve_axes",
+    "row_sharing",
+]  # fmt: skip

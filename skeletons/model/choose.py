@@ -30,7 +30,7 @@ from treadle.skeletons.schedules import (
 from ..access.maps import STREAMING, VERTICAL, KernelMaps, Map, access_classes, kernel_maps
 from ..lower.build import Builder, LoweringContext
 from ..lower.elementwise import cpu
-from ..lower.elementwise.gpu import way_of as on_gpu
+from ..lower.elementwise.gpu import strategy_of as on_gpu
 from .device import Ceilings
 from .time import Conflict, Prediction, conflicts, predict
 
@@ -148,10 +148,10 @@ def across_blocks(kernel: KernelMaps) -> list[ScheduleLike]:
         k for k, n in enumerate(kernel.outputs) if n > 1
     ] or any(len(axes) > 1 for axes in moved):  # two elements may have one target
         return []
-    beside = next((k for k in range(last) if abs(store.strides[k]) == 1), None)
-    if beside is None or abs(store.strides[last]) <= 1:
+    contiguous = next((k for k in range(last) if abs(store.strides[k]) == 1), None)
+    if contiguous is None or abs(store.strides[last]) <= 1:
         return []
-    between = (1,) * (last - beside - 1)
+    between = (1,) * (last - contiguous - 1)
     return [Row() | Block(SIDE_BY_SIDE, *between, rows) for rows in ROWS_OF_TARGET]
 
 
@@ -230,10 +230,10 @@ def has_choice(node: Node, gpu: bool) -> bool:
     if given is not None and as_schedule(given).order is not None:
         return False
     shared = [a for a in access_classes(node) if a.classes != (STREAMING,)]
-    return bool(shared) and way_of(node, gpu) == "rows"
+    return bool(shared) and strategy_of(node, gpu) == "rows"
 
 
-def way_of(node: Node, gpu: bool) -> str:
+def strategy_of(node: Node, gpu: bool) -> str:
     """How a kernel is lowered without a schedule: "rows", "strips", "tiles", or a permute's
     "visits"."""
     if isinstance(node, Permute):
@@ -243,7 +243,7 @@ def way_of(node: Node, gpu: bool) -> str:
     builder = Builder(node, LoweringContext(target=CUDA if gpu else NATIVE))
     if gpu:
         return on_gpu(builder, node)
-    return cpu.way_of(builder, node)
+    return cpu.strategy_of(builder, node)
 
 
 class OncePerExtents:

@@ -428,7 +428,7 @@ def _visits(kernel: KernelMaps, plan: Resolved | None, device: Ceilings) -> Form
     another."""
     rank, launch = len(kernel.outputs), launch_of(kernel, None, device)
     last, ones, threads = rank - 1, (1,) * rank, launch.kernel.threads
-    together, fit = threads * launch.together, launch.kernel.resident or RESIDENT_BLOCKS
+    together, fit = threads * launch.updates, launch.kernel.resident or RESIDENT_BLOCKS
     if plan is None:
         return Form(Walk(kernel.outputs, Row(), ones), together, threads, ones, False, last, False,
                     ROWS_INDEX, ones, (), fit, True)  # fmt: skip

@@ -112,7 +112,7 @@ FROM_DRAM = 50.0
 #: … for every doubling of the rows of an array that are read all over the device at the same time,
 #: each at its own position, starting from one per multiprocessor (A·B of 2048 squared, blocks of
 #: 8 × 32: 136 rows 2.22 ms, 264 to 528 2.30, 1056 2.32, all 2.39, with fewer sectors from L2).
-APART_ROWS = 7.0
+ROW_DISTANCE_LIMIT = 7.0
 #: Additional cycles of an iteration if a thread interleaves several loops.
 APIECE = 110.0
 #: Slots of the loop overhead of an iteration; of the address of a load in it that is not contiguous
@@ -127,7 +127,7 @@ OTHER_ROW = 5.6
 #: lanes: neighbours have similar lengths, and the warp waits for the longest (iterations of the
 #: Mandelbrot set, counted: lanes of 4 × 8 run 3.4 % fewer than those of 1 × 32, of 2 × 16 2.2 %; a
 #: Julia set, whose border is longer, takes 11 and 7 % less time: it depends on the picture).
-APART = 0.002
+ROW_DISTANCE = 0.002
 #: … and if half of the resident blocks are close together and span no axis: they are expensive or
 #: cheap as a whole, so that cheap blocks, which wait, do not overlap with expensive ones, which
 #: compute (columns of 128 and 256, of which one or a part of one is resident, take 83.4 us, those
@@ -222,7 +222,7 @@ def work(kernel: KernelMaps, form: Form, device: Ceilings, schedule: Schedule | 
         written += asked.times(warps * patch / wide)
     longer = 1.0
     if not kernel.regular:  # and while the last blocks run, multiprocessors become idle
-        longer += APART * float(np.ptp(points[:32], 0).sum())
+        longer += ROW_DISTANCE * float(np.ptp(points[:32], 0).sum())
         longer *= 1 + UNMIXED * (1 - _spanned(kernel, form, device))
         longer *= 1 + resident(form) * device.units * form.threads / max(warps * 32, 1)
     own, doubles = patch * each * longer + form.index, patch * kernel.doubles * longer
@@ -455,7 +455,7 @@ def turnover(kernel: KernelMaps, form: Form, device: Ceilings, done: Work,
         cycles += iterations * FROM_DRAM * _from_dram(kernel, form, device, iterations)
         if step:
             rows = _rows_at_once(kernel, form, device) / device.units
-            cycles += iterations * APART_ROWS * math.log2(max(rows, 1))
+            cycles += iterations * ROW_DISTANCE_LIMIT * math.log2(max(rows, 1))
         if math.prod(form.sharing) > 1:
             # Few warps with many instructions each: their instructions are issued one after the
             # other, and iterations hardly overlap.

@@ -19,7 +19,7 @@ from treadle.skeletons.schedules import Column, LocalityGraph, Schedule, as_sche
 from ..access.footprint import column_cache, column_loads
 from ..access.maps import DATA, KernelMaps, kernel_maps
 from ..lower.gpu.common import THREADS
-from .choose import MARGIN, WORTH, Choice, Decider, candidates, choose, way_of
+from .choose import MARGIN, WORTH, Choice, Decider, candidates, choose, strategy_of
 from .device import Ceilings, device_of
 from .folds import FoldDecider, predict_fold, why_not
 from .time import Prediction, least_bytes, predict
@@ -98,14 +98,14 @@ def crowds(choice: Choice) -> list[str]:
     found = []
     for m, before, after in choice.crowded:
         what = "stores" if m.store else f"reads of {m.leaf.node.called()}"
-        told = (
+        text = (
             f"{what} in flight: {before.lines:.0f} lines map to {_sets(before.sets)} of the first "
             f"cache, with {ways} ways each; {before.lost:.0%} are evicted before they complete"
         )
         if choice.chosen is not choice.plain:
             left = f"{after.lost:.0%}" if after.lost >= 0.005 else "none"
-            told += f" ({after.lines:.0f} in {_sets(after.sets)}, {left}, under this schedule)"
-        found.append(told)
+            text += f" ({after.lines:.0f} in {_sets(after.sets)}, {left}, under this schedule)"
+        found.append(text)
     return found
 
 
@@ -113,7 +113,7 @@ def _sets(count: float) -> str:
     return "1 set" if round(count) == 1 else f"{count:.0f} sets"
 
 
-#: What a lowering does without a schedule, by `way_of`.
+#: What a lowering does without a schedule, by `strategy_of`.
 _DONE = {
     "strips": "without a schedule a thread computes several rows and keeps shared values in "
     "registers",
@@ -128,7 +128,7 @@ def no_choice(node: Node, gpu: bool) -> str:
     if len(node.shape) < 2:
         return "a kernel with one axis has only one useful order"
     return _DONE.get(
-        way_of(node, gpu),
+        strategy_of(node, gpu),
         "elements share no reads that another order would bring closer together",
     )
 
@@ -141,7 +141,7 @@ def compared(node: Node, known: Mapping[Expr, int], device: Ceilings) -> list[st
     if kernel is None or not kernel.size or any(m.kind == DATA for m in kernel.maps):
         return []
     if isinstance(node, Generate) and len(node.shape) > 1:
-        if way_of(node, device.gpu) in _DONE:
+        if strategy_of(node, device.gpu) in _DONE:
             tried = candidates(kernel, None, True)  # orders and blocks, on a CPU as well
             found = choose(kernel, device, None, tried, complete=True)
             return lines(found)[2:] if found.schedule is None else lines(found)
@@ -320,7 +320,7 @@ class ShortRows:
         """Whether a node is not launched for these extents, because its reader computes it."""
         return node in self.short.reader and node in self.loops(node)
 
-    def told(self, node: Node) -> str | None:
+    def describe(self, node: Node) -> str | None:
         """One sentence about a fold that may be loops."""
         if node in self.short.deep and self.loops(node):
             return "each result is computed by loops, in a register"
@@ -340,7 +340,7 @@ class ShortRows:
         return (f"{few} < {SHORT_ROW}: a loop in {where}, which reads each result once; "
                 f"not launched, {results} not stored")  # fmt: skip
 
-    def why_apart(self, node: Node, reason: str) -> str | None:
+    def why_separate(self, node: Node, reason: str) -> str | None:
         """Why a kernel is separate from its reader; None if it is not."""
         if node not in self.short.reader:
             return reason

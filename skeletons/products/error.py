@@ -253,7 +253,8 @@ def error_bound(
     if split is not None and (
         k < split.least
         or not (
-            _held(x, precision == "fp16x3") and _held(y.swapaxes(-1, -2), precision == "fp16x3")
+            _representable(x, precision == "fp16x3")
+            and _representable(y.swapaxes(-1, -2), precision == "fp16x3")
         )
     ):
         split = None  # as the product, which is computed in float32
@@ -290,7 +291,7 @@ def _algorithm(given: Any) -> BilinearAlgorithm:
 SPREAD, LOST = 8, 3.3895314e38
 
 
-def _held(x: Any, scaled: bool) -> bool:
+def _representable(x: Any, scaled: bool) -> bool:
     """Whether parts hold the rows of an operand, by the rule of engines/tensor_images.cuh: finite,
     and few elements below 2^-20 of the row's largest (`scaled`), or below 2^-102."""
     size = np.abs(x)

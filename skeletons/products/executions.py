@@ -427,7 +427,7 @@ def _products(kit: Kit, algorithm: BilinearAlgorithm, a: Any, b: Any, out: Any, 
 
     if how != "locks":
         for stage in stages(algorithm) if how else ((tuple(range(len(made))),),):
-            kit.together([[partial(ordered, r) for r in stream] for stream in stage if stream])
+            kit.concurrently([[partial(ordered, r) for r in stream] for stream in stage if stream])
         return
     locks = [threading.Lock() for _ in each.c]
 
@@ -453,7 +453,7 @@ def _from_queue(kit: Kit, jobs: Sequence[Job]) -> None:
                 return
             job(worker)
 
-    kit.together([[work] for _ in range(kit.workers)])
+    kit.concurrently([[work] for _ in range(kit.workers)])
 
 
 def _tiles(kit: Kit, algorithm: BilinearAlgorithm, a: Any, b: Any, out: Any, space: Space, *,

@@ -41,7 +41,7 @@ class Kit:
         came before all writes."""
         add_up(self.library, made, shared)
 
-    def together(self, jobs: Sequence[Sequence[Job]]) -> None:
+    def concurrently(self, jobs: Sequence[Sequence[Job]]) -> None:
         """Runs lists of jobs, with a worker for each list; returns when all are done."""
         for worker, mine in enumerate(jobs):
             for job in mine:

@@ -64,7 +64,7 @@ class Side:
         """`group.count` consecutive elements from `first` on, as `kind`; zeros unless `inside`."""
         bindings: dict[Expr, Expr] = {Index(a): p for a, p in enumerate(batch)}
         bindings[self.fixed] = fixed
-        held = [] if inside is TRUE else [
+        declared = [] if inside is TRUE else [
             into.declare(zero(kind), "x") for _ in range(group.count)]  # fmt: skip
         found = list[Expr]()
         with into.when(inside), into.when_always(bindings):
@@ -72,11 +72,11 @@ class Side:
             for v, reads in enumerate(loaded):
                 with into.when_always({self.moving: at.add(first, v), **reads}):
                     value = simplify.cast(into.value(self.root), kind)
-                    if held:
-                        into.append(Assign(held[v], value))
+                    if declared:
+                        into.append(Assign(declared[v], value))
                     else:
                         found.append(into.let(value, "x"))
-        return [*held] or found
+        return [*declared] or found
 
 
 class Results:
@@ -156,8 +156,8 @@ class SmallProducts:
 
     def _product(self, into: Linearizer) -> None:
         tile = self.tile
-        apart = self.m // tile.rows
-        rows = [into.let(at.add(self.row, r * apart), "i") for r in range(tile.rows)]
+        distance = self.m // tile.rows
+        rows = [into.let(at.add(self.row, r * distance), "i") for r in range(tile.rows)]
         for i in rows:
             self.builder.stays_below(i, self.node.m)
         sums = [[into.declare(zero(self.type), "sum") for _ in range(tile.columns)]
@@ -178,8 +178,8 @@ class SmallProducts:
     def _column(self, c: int) -> Expr:
         """The column of a thread's sum `c`."""
         vector, inside = divmod(c, self.tile.right)
-        apart = self.n // self.tile.columns * self.tile.right
-        return at.add(self.col, vector * apart + inside)
+        distance = self.n // self.tile.columns * self.tile.right
+        return at.add(self.col, vector * distance + inside)
 
     @contextmanager
     def _chunks(self, into: Linearizer) -> Iterator[Expr]:

@@ -33,7 +33,7 @@ from .small_gpu import Results, Side
 from .small_tensor import COLUMNS, DEPTH, ROWS, TensorProducts
 
 #: Threads of a block at least; 32-bit registers in which a thread holds elements on their way.
-THREADS, HELD = 64, 64
+THREADS, REGISTERS = 64, 64
 #: Rows of the right operand that a thread multiplies at once on tensor cores.
 TOGETHER = 4
 #: Products beyond this extent, unless k fills whole steps, have all loads in flight before an
@@ -128,14 +128,14 @@ class Staging:
         for x in range(len(self.stages)):
             self._clear(into, x)
         together: list[list[tuple[int, int]]] = [[]]
-        held = 0
+        registers = 0
         for x, s in enumerate(self.stages):
             for share in range(-(-s.vectors // self.lanes)):
-                if together[-1] and held + s.registers > HELD:
+                if together[-1] and registers + s.registers > REGISTERS:
                     together.append([])
-                    held = 0
+                    registers = 0
                 together[-1].append((x, share))
-                held += s.registers
+                registers += s.registers
         for moves in together:
             loaded = [self._load(into, *move) for move in moves]
             if self.flight:
@@ -188,8 +188,8 @@ class Staging:
             per = length // count
             for share in range(-(-lines * per // self.lanes)):
                 number = into.let(at.add(self.lane, share * self.lanes), "zero")
-                line, place = at.floor_divide(number, per), at.remainder(number, per)
-                where = at.add(at.multiply(line, pitch), at.add(at.multiply(place, count), first))
+                line, column = at.floor_divide(number, per), at.remainder(number, per)
+                where = at.add(at.multiply(line, pitch), at.add(at.multiply(column, count), first))
                 where = at.add(self.bases[x], where)
                 nothing = (zero(s.buffer.type),) * count
                 with into.when(at.less(number, lines * per)):
@@ -199,8 +199,8 @@ class Staging:
     def _put(self, into: Linearizer, x: int, group: Expr, start: Expr, values: Sequence[Expr]
              ) -> None:  # fmt: skip
         s = self.stages[x]
-        place = at.add(at.multiply(group, s.pitch), at.multiply(start, s.deep))
-        where = into.let(at.add(self.bases[x], place), "to")
+        offset = at.add(at.multiply(group, s.pitch), at.multiply(start, s.deep))
+        where = into.let(at.add(self.bases[x], offset), "to")
         count = width(s.pitch, min(len(values), common.WIDEST // s.buffer.type.bytes))
         for v in range(0, len(values), count):
             there, some = at.add(where, v), tuple(values[v : v + count])

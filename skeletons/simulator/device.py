@@ -144,8 +144,8 @@ def _touch(line: int, slot_of: Any, line_in: Any, newer: Any, older: Any, ends: 
     """Makes a line the newest of a cache; returns whether it was there.  ends: newest, oldest,
     number of lines."""
     s = slot_of[line]
-    held = s >= 0
-    if held:
+    resident = s >= 0
+    if resident:
         if s == ends[0]:
             return True
         if s == ends[1]:
@@ -175,7 +175,7 @@ def _touch(line: int, slot_of: Any, line_in: Any, newer: Any, older: Any, ends: 
     else:
         ends[1] = s
     ends[0] = s
-    return bool(held)
+    return bool(resident)
 
 
 @nb.njit(cache=True, nogil=True)

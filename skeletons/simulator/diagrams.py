@@ -26,10 +26,10 @@ if TYPE_CHECKING:
     from treadle.skeletons.schedules import Resolved
 
 
-HELD, USED, BROUGHT = 1, 2, 3
+KEPT, USED, BROUGHT = 1, 2, 3
 COLOURS = ("#ffffff", "#c6dbef", "#2171b5", "#d7301f")
 #: What the colours mean, most important first.
-MEANING = {BROUGHT: "fetched (miss)", USED: "in the cache (hit)", HELD: "kept"}
+MEANING = {BROUGHT: "fetched (miss)", USED: "in the cache (hit)", KEPT: "kept"}
 #: From the first to the last step, as in the page of `treadle explore`.
 TIME = ("#312a6b", "#2c6491", "#2f9d93", "#8fc25c", "#f4cf4f")
 _INK, _QUIET = "#1c223a", "#8b90a0"
@@ -166,8 +166,8 @@ def states(simulation: Simulation) -> Any:
         missed = np.zeros(now.addresses.size, np.bool_)
         if missed.size:
             player.play(now, missed)
-        column = np.zeros(len(player.held()), np.uint8)
-        column[player.held()] = HELD
+        column = np.zeros(len(player.resident()), np.uint8)
+        column[player.resident()] = KEPT
         column[pieces_of(now.addresses[missed], player.piece)] = BROUGHT
         column = np.repeat(column, player.piece)[: trace.span]
         column[now.addresses[column[now.addresses] != BROUGHT]] = USED

@@ -97,7 +97,7 @@ def step_lru(lines: Ints, step: Any, stamp: Ints, arrival: Ints, heap_key: Ints,
 
     A heap with lazy deletion over (step, arrival) packed in one integer.
     """
-    hits, misses, evictions, size, held, arrivals, capacity = counts
+    hits, misses, evictions, size, resident, arrivals, capacity = counts
     mark = missed.size > 0
     for t in range(lines.size):
         line = lines[t]
@@ -111,7 +111,7 @@ def step_lru(lines: Ints, step: Any, stamp: Ints, arrival: Ints, heap_key: Ints,
             misses += 1
             if mark:
                 missed[t] = True
-            if held == capacity:
+            if resident == capacity:
                 while True:  # pop stale entries
                     key, old = heap_key[0], heap_line[0]
                     size -= 1
@@ -131,9 +131,9 @@ def step_lru(lines: Ints, step: Any, stamp: Ints, arrival: Ints, heap_key: Ints,
                     if stamp[old] == key:
                         break
                 stamp[old] = -1
-                held -= 1
+                resident -= 1
                 evictions += 1
-            held += 1
+            resident += 1
             arrival[line] = arrivals
             arrivals += 1
             key = now | arrival[line]
@@ -168,7 +168,7 @@ def step_lru(lines: Ints, step: Any, stamp: Ints, arrival: Ints, heap_key: Ints,
             heap_key[at], heap_line[at] = heap_key[parent], heap_line[parent]
             at = parent
         heap_key[at], heap_line[at] = key, line
-    counts[:6] = hits, misses, evictions, size, held, arrivals
+    counts[:6] = hits, misses, evictions, size, resident, arrivals
 
 
 def set_associative_state(sets: int, ways: int) -> State:
@@ -363,7 +363,7 @@ def optimal(lines: Ints, next_use: Ints, span: int, capacity: int, missed: Flags
     due = np.full(span, -1, np.int64)  # next use of the cached lines
     heap = np.empty(lines.size + 1, np.int64)  # next uses, the largest first
     owner = np.empty(lines.size + 1, np.int64)
-    size = held = 0
+    size = resident = 0
     hits = misses = evictions = 0
     mark = missed.size > 0
     for t in range(lines.size):
@@ -374,7 +374,7 @@ def optimal(lines: Ints, next_use: Ints, span: int, capacity: int, missed: Flags
             misses += 1
             if mark:
                 missed[t] = True
-            if held == capacity:
+            if resident == capacity:
                 while True:
                     key, old = heap[0], owner[0]
                     size -= 1
@@ -394,9 +394,9 @@ def optimal(lines: Ints, next_use: Ints, span: int, capacity: int, missed: Flags
                     if due[old] == key:
                         break
                 due[old] = -1
-                held -= 1
+                resident -= 1
                 evictions += 1
-            held += 1
+            resident += 1
         key = next_use[t]
         due[line] = key
         at = size

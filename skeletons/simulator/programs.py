@@ -83,7 +83,7 @@ def pattern_of(
     node = _chosen(program, kernel)
     given = _given(program, arrays)
     data: dict[Node, NDArray[Any]] = {
-        held: held.source for held in program.inputs if held.source is not None
+        source: source.source for source in program.inputs if source.source is not None
     }
     data.update(zip(program.inputs, given, strict=False))
     host = _Host(_shapes(program), data, numbers or {})
@@ -118,7 +118,7 @@ def _given(program: TracedProgram, arrays: Any) -> tuple[Any, ...]:
     made = [np.asarray(a) for a in arrays] if isinstance(arrays, Sequence) else []
     shapes = [tuple(s) for s in program.example_shapes or ()]
     if [a.shape for a in made] != shapes[: len(made)] or len(made) != len(program.arguments):
-        wanted = ", ".join(f"{held.name} {shape}" for held, shape in
+        wanted = ", ".join(f"{source.name} {shape}" for source, shape in
                            zip(program.arguments, shapes, strict=False))  # fmt: skip
         raise ScheduleError(f"arrays= takes the program's arguments: {wanted}.",
                             hint="Write arrays=[a, b, …], as the program is called.")  # fmt: skip
@@ -185,7 +185,7 @@ def _parts(
 def _called(program: TracedProgram, node: Node) -> str:
     """The name of an array for people: the argument's name, or the operation's."""
     if isinstance(node, Input):
-        names = [held.name for held in program.arguments if held is node]
+        names = [source.name for source in program.arguments if source is node]
         return names[0] if names else node.name
     return node.label.name or node.label.operation
 
@@ -221,10 +221,10 @@ def _shapes(program: TracedProgram) -> dict[Node, Shape]:
     """The extents of arrays that kernels read: integers, or the leaf that has them."""
     found: dict[Node, Shape] = {}
     examples = program.example_shapes or ()
-    for held, shape in zip(program.arguments, examples, strict=False):
-        found[held] = tuple(shape)
-    for held in program.inputs[len(program.arguments) :]:
-        found[held] = tuple(held.source.shape)
+    for source, shape in zip(program.arguments, examples, strict=False):
+        found[source] = tuple(shape)
+    for source in program.inputs[len(program.arguments) :]:
+        found[source] = tuple(source.source.shape)
     for node in topological(program.roots):
         if isinstance(node, ArrayLoop):  # all iterations have the extents of the first one
             found |= {s: i for s, i in zip(node.state, node.init, strict=True)}

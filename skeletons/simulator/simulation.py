@@ -218,7 +218,7 @@ class Player:
         if missed.size:
             missed[order] = marks
 
-    def held(self) -> NDArray[np.bool_]:
+    def resident(self) -> NDArray[np.bool_]:
         """For each line (or sector) of the address space, whether it is in the cache now."""
         found = np.zeros(self.span // self.piece + 1, np.bool_)
         if isinstance(self.policy, SetAssociative):

@@ -11,7 +11,7 @@ from functools import partial
 import pytest
 
 from treadle.dsl.process import workers
-from treadle.dsl.process.workers import apart, together
+from treadle.dsl.process.workers import concurrently, on_other_thread
 
 
 def test_results_are_in_the_order_of_the_jobs():
@@ -22,18 +22,18 @@ def test_results_are_in_the_order_of_the_jobs():
         seen.append(threading.get_ident())
         return k * k
 
-    assert together([partial(job, k) for k in range(5)], 3) == [0, 1, 4, 9, 16]
+    assert concurrently([partial(job, k) for k in range(5)], 3) == [0, 1, 4, 9, 16]
     assert len(set(seen)) <= 3 and threading.get_ident() not in seen
-    assert together([], 3) == []
-    assert together([threading.get_ident], 3) == [threading.get_ident()]
+    assert concurrently([], 3) == []
+    assert concurrently([threading.get_ident], 3) == [threading.get_ident()]
 
 
 def test_threads_are_used_again():
-    together([partial(time.sleep, 0.01)] * 4, 4)
+    concurrently([partial(time.sleep, 0.01)] * 4, 4)
     before = threading.active_count()
     idle = len(workers._idle)
     for _ in range(20):
-        together([int] * 4, 4)
+        concurrently([int] * 4, 4)
     assert len(workers._idle) == idle and threading.active_count() == before
 
 
@@ -46,7 +46,7 @@ def test_the_first_exception_is_raised_when_all_jobs_have_ended():
         raise ValueError(k)
 
     with pytest.raises(ValueError, match=r"^0$"):
-        together([partial(fail, k) for k in range(3)], 2)
+        concurrently([partial(fail, k) for k in range(3)], 2)
     assert sorted(ended) == [0, 1, 2]
 
 
@@ -71,11 +71,11 @@ def test_an_interruption_waits_for_running_jobs_and_starts_no_other():
         running.remove(k)
 
     with pytest.raises(KeyboardInterrupt):
-        together([partial(job, k) for k in range(40)], 2)
+        concurrently([partial(job, k) for k in range(40)], 2)
     assert not running and len(started) < 40
     assert len(set(map(id, workers._idle))) == len(workers._idle)
     both = threading.Barrier(2, timeout=20)
-    together([both.wait, both.wait], 2)
+    concurrently([both.wait, both.wait], 2)
 
 
 def test_without_threads_jobs_run_one_after_the_other(monkeypatch):
@@ -84,14 +84,14 @@ def test_without_threads_jobs_run_one_after_the_other(monkeypatch):
 
     monkeypatch.setattr(workers, "_idle", [])
     monkeypatch.setattr(workers._thread, "start_new_thread", refuse)
-    assert together([threading.get_ident] * 3, 2) == [threading.get_ident()] * 3
+    assert concurrently([threading.get_ident] * 3, 2) == [threading.get_ident()] * 3
 
 
 def test_another_thread_runs_what_must_not_be_interrupted():
     """It goes on to its end although the caller is interrupted; in other threads it stays there."""
     ended = []
 
-    @apart
+    @on_other_thread
     def slow(result):
         _thread.interrupt_main()
         time.sleep(0.05)
@@ -101,8 +101,8 @@ def test_another_thread_runs_what_must_not_be_interrupted():
     with pytest.raises(KeyboardInterrupt):
         slow(1)
     assert len(ended) == 1 and ended[0] != threading.get_ident()
-    here = apart(threading.get_ident)
+    here = on_other_thread(threading.get_ident)
     assert here() != threading.get_ident()
-    assert together([lambda: here() == threading.get_ident()] * 2, 2) == [True, True]
+    assert concurrently([lambda: here() == threading.get_ident()] * 2, 2) == [True, True]
     with pytest.raises(ZeroDivisionError):
-        apart(lambda: 1 // 0)()
+        on_other_thread(lambda: 1 // 0)()

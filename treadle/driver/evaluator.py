@@ -13,7 +13,7 @@ import treadle.dsl.frontend.suggestions
 import treadle.dsl.graphs.names
 import treadle.dsl.graphs.printer  # noqa: F401
 from treadle.backend import registry
-from treadle.dsl.analysis.short_extents import asking
+from treadle.dsl.analysis.short_extents import specialising
 from treadle.dsl.frontend.trees import Tree, array_tree, joined_tree
 from treadle.dsl.graph import Input, Leaf
 from treadle.dsl.graphs.inputs import inputs_of
@@ -59,10 +59,10 @@ def values(leaves: Sequence[Leaf]) -> list[Any]:
     with _lock:
         program = _programs.find(key, data)
     if program is None:
-        with asking(arguments, [d.shape for d in data]) as asked:
+        with specialising(arguments, [d.shape for d in data]) as specialised:
             program = Program(roots, tree, chosen, backend, arguments)
         with _lock:
-            _programs.keep(key, data, program, asked)
+            _programs.keep(key, data, program, specialised)
     found = program.execute(data)
     return found
 

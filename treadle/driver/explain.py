@@ -33,7 +33,7 @@ from treadle.dsl.graph import (  # fmt: skip
     inner_inputs,
     topological,
 )
-from treadle.dsl.graphs.names import Names, address, in_order, is_kernel, operations, place
+from treadle.dsl.graphs.names import Names, address, in_order, is_kernel, location, operations
 from treadle.dsl.libraries.checkpoints import recomputed
 from treadle.dsl.operations.indexing.index_space import reshaped
 from treadle.dsl.passes import cost
@@ -48,7 +48,7 @@ from treadle.skeletons.access.maps import (
     show_access,
     stores,
 )
-from treadle.skeletons.lower.launches import told
+from treadle.skeletons.lower.launches import lowering_report
 from treadle.skeletons.model.device import device_of
 from treadle.skeletons.model.report import PLAIN, ShortRows
 from treadle.skeletons.schedules import Auto, Tuned
@@ -132,10 +132,10 @@ def _is_empty(node: Node, names: Names) -> bool:
 
 def _inputs(names: Names) -> list[str]:
     rows = []
-    told: set[Expr] = set()
+    written: set[Expr] = set()
     for node in names.program.inputs:
-        new = [e for e in dict.fromkeys(node.shape) if e not in told]
-        told.update(new)
+        new = [e for e in dict.fromkeys(node.shape) if e not in written]
+        written.update(new)
         values = [f"{names.extents[e]} = {names.known[e]}"
                   for e in new if e in names.extents and e in names.known]  # fmt: skip
         rows.append((names.inputs[node], names.type(node.leaf()), ", ".join(values)))
@@ -160,7 +160,7 @@ def title(node: Node, names: Names) -> str:
     text = str(node.label)
     if number is not None and not node.label.name:
         text += f" {address(number)}"
-    where = place(node.where)
+    where = location(node.where)
     return f"{text} at {where}" if where else text
 
 
@@ -191,8 +191,8 @@ def _unordered(node: Node, others: str) -> list[tuple[str, list[str]]]:
     """A row for the schedule of a node that computes nothing itself."""
     if not node.label.ordered:
         return []
-    told = f"{node.label.schedule!r}: no effect: it computes nothing itself; {others}"
-    return [("schedule", _wrapped_text(told))]
+    text = f"{node.label.schedule!r}: no effect: it computes nothing itself; {others}"
+    return [("schedule", _wrapped_text(text))]
 
 
 def _kernel(node: Node, names: Names, words: dict[str, str], short: ShortRows) -> list[str]:
@@ -207,10 +207,10 @@ def _kernel(node: Node, names: Names, words: dict[str, str], short: ShortRows) -
     if reads:
         rows.append(("reads", reads))
     rows.append(("writes", _writes(node, names, words)))
-    told = short.told(node)
+    text = short.describe(node)
     rows += (
-        [("loops" if node in short.short.deep else "short rows", _wrapped_text(told))]
-        if told
+        [("loops" if node in short.short.deep else "short rows", _wrapped_text(text))]
+        if text
         else []
     )
     rows += [] if short.left_out(node) else _costs(shown, found, names, words)
@@ -257,7 +257,7 @@ def _schedule(node: Node, names: Names, product: Sequence[tuple[str, list[str]]]
             return [own]
         return [given, own if chosen else f"no effect: {own}"]
     context = replace(context, schedule=first_choice(program, node))
-    what = told(short.made(node), context, names.known)
+    what = lowering_report(short.made(node), context, names.known)
     if _is_plain(found):
         found = found[1:]
         if schedule is None and len(found) > 1:  # show candidates only for an explicit Auto()
@@ -318,15 +318,17 @@ def _product(node: Matmul, names: Names) -> list[tuple[str, list[str]]]:
         return []
     extents = [names.size((e,)) for e in (node.m, node.k, node.n)]
     size = None if None in extents else tuple(extents)
-    told = described(node, size, names.program.settings.check, names.size(node.batch) or 1)
-    return [(head, textwrap.wrap(text, WIDTH - 16)) for head, text in told.items()]
+    described_product = described(
+        node, size, names.program.settings.check, names.size(node.batch) or 1
+    )
+    return [(head, textwrap.wrap(text, WIDTH - 16)) for head, text in described_product.items()]
 
 
 def fused(node: Node) -> list[str]:
     """Labels with locations; equal ones are counted."""
     counts: dict[str, int] = {}
     for label, where in node.fused:
-        spot = place(where)
+        spot = location(where)
         text = f"{label} at {spot}" if spot else str(label)
         counts[text] = counts.get(text, 0) + 1
     shown = [text if n == 1 else f"{text} ({n} times)" for text, n in counts.items()]
@@ -383,8 +385,11 @@ def _writes(node: Node, names: Names, words: dict[str, str]) -> list[str]:
         return [*lines, *_lost_fractions(node)]
     if isinstance(node, Fold) and node.inner:
         inner = names.shape(node.inner)
-        apart = node.epilogue == node.results and called(node.combine) not in ("argmin", "argmax")
-        each = ways(node.combine) if apart else [called(node.combine)] * len(types)
+        by_component = node.epilogue == node.results and called(node.combine) not in (
+            "argmin",
+            "argmax",
+        )
+        each = ways(node.combine) if by_component else [called(node.combine)] * len(types)
         return [f"{t}  each from {inner} elements by {w}" for t, w in zip(types, each, strict=True)]
     if isinstance(node, FoldSeg):
         return [f"{t}  one per segment, by {called(node.combine)}" for t in types]
@@ -445,8 +450,8 @@ def _costs(node: Node, found: Sequence[Access], names: Names, words: dict[str, s
         return rows
     if not each and not after:
         same = names.program.backend == "native" and reshaped(node) is not None
-        told = "none if what it reads is dense: the same memory" if same else "only moves elements"
-        rows.append(("work", [told]))
+        text = "none if what it reads is dense: the same memory" if same else "only moves elements"
+        rows.append(("work", [text]))
         return rows
     words.setdefault(
         "operations", "counted in additions: a multiply-add is 2, a division 8, an exponential 20"
@@ -554,7 +559,7 @@ def _not_fused(program: Program, names: Names, short: ShortRows) -> list[str]:
     rows = []
     for node, number in names.kernels.items():
         readers = read_by.get(node)
-        reason = short.why_apart(node, kept.get(node, ""))
+        reason = short.why_separate(node, kept.get(node, ""))
         if not readers or not reason:
             continue
         into = ", ".join(map(str, readers))

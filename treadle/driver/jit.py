@@ -20,7 +20,7 @@ from typing import (
 )
 
 from treadle.backend.registry import choose, require_name
-from treadle.dsl.analysis.short_extents import Asked, asking
+from treadle.dsl.analysis.short_extents import SpecialisedExtents, specialising
 from treadle.dsl.annotations import Argument, ScheduleLike, Tree
 from treadle.dsl.array import Array
 from treadle.dsl.errors import (
@@ -152,11 +152,11 @@ def run(
 PROGRAMS = 256
 
 
-class Programs(OrderedDict[Any, Program | Asked]):
+class Programs(OrderedDict[Any, Program | SpecialisedExtents]):
     """Programs by signature, least recently used first.  (Replayed calls do not look up.)
 
-    Where a program depends on short extents, its signature has these (`Asked`) instead, and with
-    their values it is the program's key.
+    If a program is specialised for short extents, the entry of its signature is their list
+    (`SpecialisedExtents`), and the key of the program has their values in addition.
     """
 
     def find(self, key: Any, flat: Sequence[Any]) -> Program | None:
@@ -164,19 +164,21 @@ class Programs(OrderedDict[Any, Program | Asked]):
             while True:
                 self.move_to_end(key)
                 found = self[key]
-                if not isinstance(found, Asked):
+                if not isinstance(found, SpecialisedExtents):
                     return found
                 key = key, found.values(_shapes(flat))
         except KeyError:  # possibly just dropped by another thread
             return None
 
-    def keep(self, key: Any, flat: Sequence[Any], program: Program, asked: Asked) -> None:
+    def keep(
+        self, key: Any, flat: Sequence[Any], program: Program, specialised: SpecialisedExtents
+    ) -> None:
         shapes = _shapes(flat)
-        while isinstance(found := self.get(key), Asked):
+        while isinstance(found := self.get(key), SpecialisedExtents):
             key = key, found.values(shapes)
-        if asked.most:
-            self[key] = asked
-            key = key, asked.values(shapes)
+        if specialised.most:
+            self[key] = specialised
+            key = key, specialised.values(shapes)
         self[key] = program
         while len(self) > PROGRAMS:
             self.popitem(last=False)
@@ -310,7 +312,11 @@ class Jit(Generic[P, R, S]):
         names = _names_of(self._function, len(args))
         symbols = [symbol(a, inputs, params, n) for a, n in zip(args, names, strict=True)]
         backend = backend_for(self._backend, flat)
-        with config(backend=backend), asking(inputs, _shapes(flat)) as asked, traced_function():
+        with (
+            config(backend=backend),
+            specialising(inputs, _shapes(flat)) as specialised,
+            traced_function(),
+        ):
             # trace-time choices depend on the backend
             leaves, tree = flatten_results(self._traced(symbols), "the compiled function")
         leaves = with_checks(leaves, [check for param in params for check in param.fits])
@@ -331,7 +337,7 @@ class Jit(Generic[P, R, S]):
             self._devices,
         )
         program.example_shapes = _shapes(flat)
-        self._here().keep(key, flat, program, asked)
+        self._here().keep(key, flat, program, specialised)
         return program
 
     @user_facing

@@ -116,7 +116,7 @@ class Program(TracedProgram):
             program = self.tuned_products.on([d.shape for d in data])
             return program.execute(data, params, as_arrays)
         try:
-            flat = self.executable(self._held(data), params)
+            flat = self.executable(self._inputs_of(data), params)
             return self.tree.arrays(flat) if as_arrays else self.tree.build(flat)
         except KeyboardInterrupt as stopped:
             raise stopped.with_traceback(None) from None
@@ -138,7 +138,7 @@ class Program(TracedProgram):
         if self.tuned_products is not None:  # other extents may select another program
             return None
         found: Callable[..., Any] | None
-        found = self.executable.replay(args, self._held(data), params)
+        found = self.executable.replay(args, self._inputs_of(data), params)
         if found is None or self.tree.description == ("array", LEAF):
             return found
         if self._replaying is None:
@@ -151,12 +151,12 @@ class Program(TracedProgram):
             self._replaying = replay
         return self._replaying
 
-    def _held(self, data: Sequence[Any]) -> list[Any]:
-        held = [*data, *(node.source for node in self.inputs[len(self.arguments) :])]
-        if self.devices is None and IN_PARTS and any(type(d) in IN_PARTS for d in held):
+    def _inputs_of(self, data: Sequence[Any]) -> list[Any]:
+        arrays = [*data, *(node.source for node in self.inputs[len(self.arguments) :])]
+        if self.devices is None and IN_PARTS and any(type(d) in IN_PARTS for d in arrays):
             whole = (lambda d: d.gather()) if self.backend == "cuda" else np.asarray
-            return [whole(d) if type(d) in IN_PARTS else d for d in held]
-        return held
+            return [whole(d) if type(d) in IN_PARTS else d for d in arrays]
+        return arrays
 
     @user_facing
     def __call__(self, *args: Argument) -> Any:

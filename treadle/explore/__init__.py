@@ -9,9 +9,18 @@ own        a user's program
 page       programs combined into one HTML file
 """
 
-from .own import lowered, naming_no_function, own_program, plane_shapes
 from .page import PageError, Shown, Variant, page
 from .presets import presets
+from .user_program import load_program, lowered, naming_no_function, plane_shapes
 
-__all__ = ["PageError", "Shown", "Variant", "lowered", "naming_no_function", "own_program", "page",
-           "plane_shapes", "presets"]  # fmt: skip
+__all__ = [
+           "PageError",
+           "Shown",
+           "Variant",
+           "load_program",
+           "lowered",
+           "naming_no_function",
+           "page",
+           "plane_shapes",
+           "presets",
+]  # fmt: skip

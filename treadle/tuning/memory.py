@@ -84,7 +84,7 @@ class Memory:
 
     def __init__(self, program: TracedProgram) -> None:
         self.program = program
-        shapes = [e for held in program.inputs for e in held.shape]
+        shapes = [e for node in program.inputs for e in node.shape]
         self.extents = tuple(e for e in dict.fromkeys(shapes) if isinstance(e, Extent))
         self._tables: dict[tuple[int, ...], TuningTable | None] = {}
 
@@ -95,8 +95,8 @@ class Memory:
             return self._tables[key]
         except KeyError:
             shapes = [
-                [int(e.value) if isinstance(e, Const) else known[e] for e in held.shape]
-                for held in self.program.arguments
+                [int(e.value) if isinstance(e, Const) else known[e] for e in node.shape]
+                for node in self.program.arguments
             ]
             found = remembered(self.program, shapes)
             if len(self._tables) >= KEPT:

@@ -112,7 +112,7 @@ class Session:
         self.refused: list[Refusal] = []
         self.winners: dict[str, Option] = {}
         self.notes: list[str] = []
-        self.rounds_apart: set[str] = (
+        self.round_differently: set[str] = (
             set()
         )  # operations that round differently under every schedule
         self.runs = 0
@@ -174,7 +174,7 @@ class Session:
         self._refuse(subject, option, f"its results differ: {why}", differs=True)
         if not difference(found, self.wanted, rounding(VARYING, 1)):
             if not isinstance(option, ProductWay):  # separable stencils
-                self.rounds_apart.add(subject.operation)
+                self.round_differently.add(subject.operation)
                 self.notes.append(f"{subject.operation}: every schedule has those results: no "
                                   "other is tried")  # fmt: skip
         else:
@@ -221,7 +221,7 @@ class Session:
         All candidates that run are appended to `runners`."""
         active: list[Runner] = [] if known is None else [known]
         for option in tried:
-            if isinstance(option, Schedule) and subject.operation in self.rounds_apart:
+            if isinstance(option, Schedule) and subject.operation in self.round_differently:
                 continue
             if runners and (self.over or self._no_time()):
                 self.cut = True

@@ -241,7 +241,7 @@ def atomic(w: Writer, s: Atomic) -> None:
         if all(ops):
             index = w.p.index(s.index)
             if len(s.buffers) > 1 and not index.isidentifier():
-                index = w.hold(s.index, "at")
+                index = w.name_value(s.index, "at")
             for b, op, value in zip(s.buffers, ops, s.values, strict=True):
                 assert op is not None
                 _native(w, b, index, op, value)
@@ -313,7 +313,7 @@ def _named_values(w: Writer, s: Atomic) -> list[Term]:
     made = []
     for value in s.values:
         term = w.p.term(value)
-        made.append(term if _is_name(term.code) else Term(w.hold(value, "value")))
+        made.append(term if _is_name(term.code) else Term(w.name_value(value, "value")))
     return made
 
 
@@ -358,7 +358,7 @@ def _locked(w: Writer, s: Atomic, locks: Buffer) -> None:
         p.use("now_complex" if b.type.is_complex else f"now_{b.type.name}" if half else "now")
     index = p.index(s.index)
     if not index.isidentifier():
-        index = w.hold(s.index, "at")
+        index = w.name_value(s.index, "at")
     many = p.term(locks.size)
     which = "0" if many.code == "1" else f"{index} % {many.within(UNARY)}"
     w.line(f"locked({_address(w, locks, which)}, [&] {{")

@@ -13,8 +13,8 @@ from treadle.dsl.target import CUDA
 from treadle.dsl.types import ScalarType, int64
 from treadle.skeletons.ir.decompose import (
     Function,
-    asks_of_operands,
     definition,
+    depends_on_operands,
     is_decomposed,
     of_constant,
 )
@@ -93,8 +93,8 @@ class Expressions:
             name = self.foreign[e.function]
             self.use(name)
             site = self.failing.get(e.function)
-            told = () if site is None else (Term("errors"), Term(str(site)))
-            return self.call(name, *(self.term(a) for a in e.args), *told)
+            report = () if site is None else (Term("errors"), Term(str(site)))
+            return self.call(name, *(self.term(a) for a in e.args), *report)
         assert isinstance(e, Apply), f"{type(e).__name__} in kernel IR"
         return self._apply(e)
 
@@ -113,17 +113,17 @@ class Expressions:
             return Term(f"{self.term(condition).within(CHOICE + 1)} ? "
                         f"{self.term(yes).within(CHOICE + 1)} : {self.term(no).within(CHOICE)}",
                         CHOICE)  # fmt: skip
-        held = self.bound
+        bound = self.bound
         constants = all(isinstance(a, Const) for a in e.args)
         if constants and e.args and is_rounded(e.op, e.args[0].type):
-            self.bound = {**held, **{a: self._opaque(a) for a in e.args if isinstance(a, Const)}}
+            self.bound = {**bound, **{a: self._opaque(a) for a in e.args if isinstance(a, Const)}}
         try:
             function = self._definition(e)
             if function is None:
                 return operations.operation(self, e)
             return self._inlined(e, function) or self._call(e, function)
         finally:
-            self.bound = held
+            self.bound = bound
 
     def _opaque(self, e: Const) -> str:
         """A constant that the CUDA compiler does not compute with: its functions round in another
@@ -143,7 +143,7 @@ class Expressions:
         types = [a.type for a in e.args]
         if not is_decomposed(e.op, types[0]):
             return None
-        if asks_of_operands(e.op):
+        if depends_on_operands(e.op):
             found = definition(CUDA, e.op, e.type, *map(self._known, e.args))
             if found is None or found.inline:
                 return found
@@ -252,14 +252,14 @@ class Expressions:
     def exact(self, e: Expr) -> Term:
         """An operand whose C++ type is exactly its own, for templates and overloads."""
         term = self.term(e)
-        if self._says_its_type(e):
+        if self._has_own_type(e):
             return term
         if isinstance(e, Const) and e.type.bits == 64:
             plain = e.type.signed and term.code.lstrip("-").isdigit()
             return Term(f"{term.code}ll", term.level) if plain else term
         return self.cast(self.type(e.type), term)
 
-    def _says_its_type(self, e: Expr) -> bool:
+    def _has_own_type(self, e: Expr) -> bool:
         """Whether the C++ type of an integer expression is its type: literals and selections of
         literals may be int."""
         if e in self.bound or not e.type.is_integer or e.type.name in ("int32", "uint32"):
@@ -267,14 +267,14 @@ class Expressions:
         if isinstance(e, Const):
             return False
         if e in self._bodies:
-            return self._says_its_type(self._bodies[e])
+            return self._has_own_type(self._bodies[e])
         if not isinstance(e, Apply):
             return True
         if e.op.name == "select":
-            return all(self._says_its_type(a) for a in e.args[1:])
+            return all(self._has_own_type(a) for a in e.args[1:])
         if e.type.bits < 32 or e.op.name in ("cast", "sign"):
             return True  # by a cast, or a function's result
-        return any(self._says_its_type(a) for a in e.args)
+        return any(self._has_own_type(a) for a in e.args)
 
     def wrapped(self, e: Apply, t: ScalarType) -> Term:
         """Wrapping + − × on integers: in unsigned arithmetic where they might overflow."""
@@ -303,7 +303,7 @@ class Expressions:
         symbol, level = _SYMBOLS[name]
         if name == "add" and (taken := self._negated(args[1])) is not None:
             return self.binary(args[0], "-", taken, level)
-        if e.type.bits == 64 and not any(self._says_its_type(a) for a in args):
+        if e.type.bits == 64 and not any(self._has_own_type(a) for a in args):
             left, right = self.exact(args[0]), self.term(args[1])
             return Term(f"{left.within(level)} {symbol} {right.within(level + 1)}", level)
         return self.binary(args[0], symbol, args[1], level)

@@ -47,7 +47,7 @@ _LARGE = 1 << 24
 _LINEAR = ("add", "subtract", "multiply", "negative", "fma")
 
 
-def _held(r: Range, bound: int) -> Range:
+def _clamped(r: Range, bound: int) -> Range:
     """A range clamped to ±bound."""
     return max(r[0], -bound), min(r[1], bound)
 
@@ -118,13 +118,13 @@ class Facts(Intervals):
                 continue
             counts = all(isinstance(x, Const | Extent | Apply) for x in walk((host,)))
             if v.type == int64 and counts:
-                self.known[v] = _held(self.range(host), _SIZE)
+                self.known[v] = _clamped(self.range(host), _SIZE)
                 self._sizes.add(v)
             elif v.type == int64 and isinstance(host, Stride):
                 self.known[v] = (-_SIZE, _SIZE)
                 self._sizes.add(v)
             elif v.type == int32 and v not in users and wide is not None:
-                self.known[v] = _held(self.range(host) if counts else whole(int32), 2**31 - 1)
+                self.known[v] = _clamped(self.range(host) if counts else whole(int32), 2**31 - 1)
                 self._sizes.add(v)
         for condition in kernel.requires:
             self._condition(condition)
@@ -213,7 +213,7 @@ class Facts(Intervals):
             return max(first, low), min(last, high)
         if name == "multiply" and any(self._is_uniform(a) for a in e.args):
             self._exact.add(e)
-            return _held((first, last), _SIZE)
+            return _clamped((first, last), _SIZE)
         return low, high
 
     def _is_uniform(self, e: Expr) -> bool:

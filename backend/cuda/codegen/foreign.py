@@ -296,7 +296,7 @@ class _Function:
             if op in _AS_SIGNED:
                 by = b if op == "ashr" else _signed(kind, b)
                 return _wrapped(kind, f"{_signed(kind, a)} {_AS_SIGNED[op]} {by}"), kind
-            if _held(kind) == 16 and op == "mul":
+            if _stored_width(kind) == 16 and op == "mul":
                 a = f"(uint32){a}"
             if kind == "i1" and op in ("add", "sub"):
                 return f"{a} != {b}", kind
@@ -337,8 +337,8 @@ class _Function:
             case "oeq" | "une":
                 return f"{a} {'==' if predicate == 'oeq' else '!='} {b}"
             case "one" | "ueq":
-                apart = f"{a} < {b} || {a} > {b}"
-                return apart if predicate == "one" else f"!({apart})"
+                ordered = f"{a} < {b} || {a} > {b}"
+                return ordered if predicate == "one" else f"!({ordered})"
             case "ord":
                 return f"{a} == {a} && {b} == {b}"
             case "uno":
@@ -366,7 +366,7 @@ class _Function:
             case "sitofp":
                 return f"({to}){_signed(source, a)}", kind
             case "fptosi":
-                return _wrapped(kind, _signed(f"i{_held(kind)}", a)), kind
+                return _wrapped(kind, _signed(f"i{_stored_width(kind)}", a)), kind
             case "bitcast":
                 functions = {("double", "i64"): "__double_as_longlong",
                              ("i64", "double"): "__longlong_as_double",
@@ -429,7 +429,7 @@ class _Function:
         if name in ("minimum", "maximum") and kind in ("float", "double"):
             a, b = args
             return f"{a} != {a} || {b} != {b} ? {a} + {b} : f{name[:3]}{f}({a}, {b})"
-        if 0 < _held(kind) <= 64:
+        if 0 < _stored_width(kind) <= 64:
             u, bits = _known(kind), int(kind[1:])
             match name:
                 case "smax" | "smin":
@@ -509,12 +509,12 @@ class _Function:
         written = {to for _, to, _ in moves}
         lines = []
         if any(source in written for _, _, source in moves):
-            held = []
+            phis = []
             for kind, to, source in moves:
                 name = self.names.fresh("next")
                 lines.append(f"  const {_known(kind)} {name} = {source};")
-                held.append((to, name))
-            lines = ["{", *lines, *(f"  {to} = {name};" for to, name in held), "}"]
+                phis.append((to, name))
+            lines = ["{", *lines, *(f"  {to} = {name};" for to, name in phis), "}"]
         else:
             lines = [f"{to} = {source};" for _, to, source in moves]
         return [*lines, f"goto {self.labels[target]};"]
@@ -530,7 +530,7 @@ def _nan(kind: str) -> str:
         "__longlong_as_double(0x7ff8000000000000)")  # fmt: skip
 
 
-def _held(kind: str) -> int:
+def _stored_width(kind: str) -> int:
     """The width of the C++ type that stores an LLVM integer type; 0 for other types."""
     if not re.fullmatch(r"i\d+", kind):
         return 0
@@ -543,26 +543,26 @@ def _held(kind: str) -> int:
 
 def _odd(kind: str) -> bool:
     """Whether an integer has fewer bits than the C++ type that stores it."""
-    return kind != "i1" and 0 < _held(kind) != int(kind[1:])
+    return kind != "i1" and 0 < _stored_width(kind) != int(kind[1:])
 
 
 def _known(kind: str) -> str:
     """The C++ type of a value."""
     if kind in _TYPES:
         return _TYPES[kind]
-    held = _held(kind)
-    if not held:
+    width = _stored_width(kind)
+    if not width:
         raise _Unsupported(f"a value of type {kind}")
-    return _WIDE[0] if held == _WIDEST else _TYPES[f"i{held}"]
+    return _WIDE[0] if width == _WIDEST else _TYPES[f"i{width}"]
 
 
 def _signed(kind: str, code: str) -> str:
     """An integer converted to a signed C++ type."""
-    held = _held(kind)
-    s = _WIDE[1] if held == _WIDEST else _SIGNED[kind if kind == "i1" else f"i{held}"]
+    width = _stored_width(kind)
+    s = _WIDE[1] if width == _WIDEST else _SIGNED[kind if kind == "i1" else f"i{width}"]
     if not _odd(kind):
         return f"({s}){code}"
-    lost = held - int(kind[1:])
+    lost = width - int(kind[1:])
     return f"(({s})(({_known(kind)}){code} << {lost}) >> {lost})"
 
 
@@ -589,6 +589,6 @@ def _size(kind: str) -> int:
         if len(set(parts)) != 1:
             raise _Unsupported("it uses memory of structures")
         return sum(parts)
-    if kind not in _SIZES and not _held(kind):
+    if kind not in _SIZES and not _stored_width(kind):
         raise _Unsupported(f"memory of type {kind}")
-    return _SIZES.get(kind) or _held(kind) // 8
+    return _SIZES.get(kind) or _stored_width(kind) // 8

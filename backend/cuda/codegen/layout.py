@@ -93,8 +93,8 @@ def _lay(text: str, pad: int) -> list[str]:
     *others, last = call.arguments
     given: list[str] = []
     for argument in (*(f"{a}," for a in others), last + call.end):
-        apart = not given or _call(given[-1]) is not None or _call(argument) is not None
-        if apart or pad + 4 + len(given[-1]) + 1 + len(argument) > WIDTH:
+        separate = not given or _call(given[-1]) is not None or _call(argument) is not None
+        if separate or pad + 4 + len(given[-1]) + 1 + len(argument) > WIDTH:
             given.append(argument)
         else:
             given[-1] += f" {argument}"

@@ -48,8 +48,8 @@ from treadle.skeletons.ir.kernel import (
     While,
     as_loop,
     expressions,
-    meets,
     statements,
+    synchronises,
 )
 from treadle.skeletons.ir.linearize import element_name
 
@@ -170,10 +170,10 @@ class Writer:
                 narrow = _is_widening(e) and e not in self._bases
                 named = e.args[0] if narrow else e
                 if named not in self.p.bound:
-                    self.hold(named, "place" if _is_widening(e) else None)
+                    self.name_value(named, "position" if _is_widening(e) else None)
                 depth[e] = 0
 
-    def hold(self, e: Expr, wish: str | None = None) -> str:
+    def name_value(self, e: Expr, wish: str | None = None) -> str:
         """Name a value until the end of the scope, or of the statement if it may change then."""
         if wish is None:
             wish = element_name(e) if isinstance(e, Load) else "t"
@@ -371,7 +371,7 @@ def _if(w: Writer, s: If) -> None:
 def _stops(w: Writer, s: For | While) -> bool:
     """Whether a loop stops after a check has failed (see `Report`)."""
     unrolled = isinstance(s, For) and s.kind == "unrolled"
-    return w.kernel.errors > 0 and not unrolled and not meets((s,))
+    return w.kernel.errors > 0 and not unrolled and not synchronises((s,))
 
 
 def _for(w: Writer, s: For) -> None:
@@ -392,7 +392,7 @@ def _for(w: Writer, s: For) -> None:
 def _bound(w: Writer, stop: Expr, name: str) -> str:
     """The upper bound of a loop, evaluated once."""
     if not w.is_fixed(stop) or w.size(stop) > 2:
-        w.hold(stop, f"{name}_end")
+        w.name_value(stop, f"{name}_end")
     return w.p.term(stop).within(SUM)
 
 

@@ -16,7 +16,7 @@ from typing import Any
 
 from treadle.dsl.errors import BackendUnavailable, CompilationError
 from treadle.dsl.process import locks
-from treadle.dsl.process.workers import together
+from treadle.dsl.process.workers import concurrently
 from treadle.skeletons.ir.kernel import Kernel
 
 from ...runtime.disk_cache import DiskCache
@@ -70,7 +70,7 @@ def compile_kernels(kernels: Sequence[Kernel], arch: str, fast_math: bool = Fals
                     cache: DiskCache | None = None) -> list[Cubin]:  # fmt: skip
     """Like `compile_kernel` for several kernels, compiled in parallel."""
     jobs = [partial(compile_kernel, k, arch, fast_math, cache=cache) for k in kernels]
-    return together(jobs, os.cpu_count() or 1)
+    return concurrently(jobs, os.cpu_count() or 1)
 
 
 def compile_text(source: str, name: str, arch: str, *, kernel: Kernel | None = None,
@@ -82,12 +82,12 @@ def compile_text(source: str, name: str, arch: str, *, kernel: Kernel | None = N
     key = hashlib.sha256(
         "\0".join((source, name, arch, nvrtc.translator(arch), repr(_OPTIONS))).encode()
     ).hexdigest()
-    held_key = key, cache
+    memory_key = key, cache
     with _memory_lock:
-        held = _memory.get(held_key)
-        if held is not None:
-            _memory.move_to_end(held_key)
-            return held
+        cached = _memory.get(memory_key)
+        if cached is not None:
+            _memory.move_to_end(memory_key)
+            return cached
     made = _from_disk(key, source, name, arch, disk, dynamic_shared_bytes)
     if made is None:
         image, log = nvrtc.compile(source, arch, kernel)
@@ -95,7 +95,7 @@ def compile_text(source: str, name: str, arch: str, *, kernel: Kernel | None = N
         disk.put(key, image, {"arch": arch, "kernel": name, **used})
         made = _cubin(name, arch, image, source, used, dynamic_shared_bytes, False)
     with _memory_lock:
-        _memory[held_key] = made
+        _memory[memory_key] = made
         while len(_memory) > _MEMORY_LIMIT:
             _memory.popitem(last=False)
     return made
@@ -186,9 +186,9 @@ class _Nvrtc:
     def _read(self, what: str, program: Any) -> bytes:
         """What NVRTC holds of a program."""
         _, size = getattr(self.nvrtc, f"nvrtcGet{what}Size")(program)
-        held = bytes(size)
-        getattr(self.nvrtc, f"nvrtcGet{what}")(program, held)  # into these bytes
-        return held
+        data = bytes(size)
+        getattr(self.nvrtc, f"nvrtcGet{what}")(program, data)  # into these bytes
+        return data
 
     def _assemble(self, ptx: str, arch: str, source: str) -> tuple[bytes, str]:
         """The cubin and the log, by nvJitLink or the driver."""

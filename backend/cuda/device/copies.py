@@ -120,19 +120,19 @@ class _Worker:
 
 
 class Transfer:
-    """A copy in progress.  Until it is complete, `held` keeps alive the arrays it accesses and the
-    event it waits for."""
+    """A copy in progress.  `kept_alive`: the arrays that it accesses and the event that it waits
+    for, until it is complete."""
 
-    def __init__(self, lane: Lane, size: int, held: tuple[Any, ...]) -> None:
-        self.lane, self.size, self.held = lane, size, held
+    def __init__(self, lane: Lane, size: int, kept_alive: tuple[Any, ...]) -> None:
+        self.lane, self.size, self.kept_alive = lane, size, kept_alive
         self.arrived = np.zeros(1, np.int64)
 
     def finish(self) -> None:
         """Return when all bytes have arrived."""
         while self.arrived[0] < self.size:
-            self.lane.look()
+            self.lane.raise_error()
             time.sleep(_LOOK)
-        self.held = ()
+        self.kept_alive = ()
 
 
 class Lane:
@@ -152,16 +152,16 @@ class Lane:
         )  # fmt: skip
         self.state.active.value = workers
 
-    def copy(self, target: int, source: int, size: int, after: Any, *held: Any) -> Transfer:
+    def copy(self, target: int, source: int, size: int, after: Any, *kept_alive: Any) -> Transfer:
         """Begin to copy `size` bytes, once the event `after` is reached."""
         _, publish = _native()
-        made = Transfer(self, size, (*held, after))
+        made = Transfer(self, size, (*kept_alive, after))
         self.transfers.append(made)
         arrived = made.arrived.ctypes.data
         for at in range(0, size, SEGMENT):
             entry = self.table[self.filled % TABLE]
             while entry.size:  # until a worker has read it
-                self.look()
+                self.raise_error()
                 time.sleep(_LOOK)
             entry.target, entry.source = target + at, source + at
             entry.size = min(SEGMENT, size - at)
@@ -170,7 +170,7 @@ class Lane:
             publish(ctypes.addressof(self.state.filled), self.filled)
         return made
 
-    def look(self) -> None:
+    def raise_error(self) -> None:
         """Raise the error of a worker, if there is one."""
         if self.absent:
             raise self.absent[0]
@@ -212,7 +212,7 @@ class Team:
             done = True
         finally:
             made.close(abandon=not done)
-        made.look()
+        made.raise_error()
 
     def _start(self) -> None:
         if self._workers:

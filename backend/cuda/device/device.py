@@ -192,9 +192,10 @@ class Repeat:
 
     The state is in `front` before iterations 0, 2, … and in `back` before iterations 1, 3, …:
     `even` reads `front` and writes `back`, `odd` the reverse.  `trips` is the trip count.  If it is
-    None, the loop runs while its test holds: before an iteration `look[0]` (on `front`) or
-    `look[1]` (on `back`) writes a rank-0 bool to `test[0]` or `test[1]`.  A loop with a test ends
-    with its state in `front`; a counted loop ends with it where the next iteration would read it.
+    None, the loop runs while its test holds: before an iteration `testing[0]` (on `front`) or
+    `testing[1]` (on `back`) writes a rank-0 bool to `test[0]` or `test[1]`.  A loop with a test
+    ends with its state in `front`; a counted loop ends with it where the next iteration would read
+    it.
     `harmless`: an iteration may run even if the test has failed, because the addresses it accesses
     do not depend on data and it leaves the state that it starts from as it is.
     """
@@ -204,13 +205,13 @@ class Repeat:
     back: tuple[Block, ...]
     even: tuple[Operation, ...]
     odd: tuple[Operation, ...]
-    look: tuple[tuple[Operation, ...], tuple[Operation, ...]] = ((), ())
+    testing: tuple[tuple[Operation, ...], tuple[Operation, ...]] = ((), ())
     test: tuple[Block, Block] | None = None
     harmless: bool = False
 
     @property
     def inside(self) -> tuple[Operation, ...]:
-        return (*self.look[0], *self.even, *self.look[1], *self.odd)
+        return (*self.testing[0], *self.even, *self.testing[1], *self.odd)
 
     @property
     def writes(self) -> tuple[Block, ...]:

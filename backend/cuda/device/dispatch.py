@@ -38,7 +38,7 @@ class Dispatcher:
         self.ordinal = self.device.ordinal
         self.known: OrderedDict[tuple[Any, ...], Entry] = OrderedDict()
 
-    def learn(self, args: Sequence[Any], entry: Entry) -> None:
+    def add(self, args: Sequence[Any], entry: Entry) -> None:
         """Use `entry` for calls with arrays of these extents."""
         self.known[tuple([a.shape for a in args if type(a) is _ndarray])] = entry
         while len(self.known) > _KNOWN:

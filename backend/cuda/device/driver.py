@@ -79,24 +79,24 @@ class Mailbox:
     """Receives scalars on the host: 16 bytes of pinned host memory for each, to which the device
     copies without staging, and an event recorded after the copies."""
 
-    __slots__ = ("_held", "event", "places", "types")
+    __slots__ = ("_memory", "event", "types", "words")
 
     def __init__(self, blocks: Sequence[Block]) -> None:
         self.types = [b.dtype for b in blocks]
-        self._held = cupy.cuda.alloc_pinned_memory(16 * len(blocks))
-        self.places = [self._held.ptr + 16 * k for k in range(len(blocks))]
+        self._memory = cupy.cuda.alloc_pinned_memory(16 * len(blocks))
+        self.words = [self._memory.ptr + 16 * k for k in range(len(blocks))]
         self.event = cupy.cuda.Event(disable_timing=True)
 
     def post(self, addresses: Sequence[int], stream: int) -> None:
         """Copy the scalars at `addresses` to the host, after earlier work is done."""
-        for t, place, address in zip(self.types, self.places, addresses, strict=True):
-            runtime.memcpyAsync(place, address, t.itemsize, _DEVICE_TO_HOST, stream)
+        for t, word, address in zip(self.types, self.words, addresses, strict=True):
+            runtime.memcpyAsync(word, address, t.itemsize, _DEVICE_TO_HOST, stream)
         runtime.eventRecord(self.event.ptr, stream)
 
     def read(self) -> list[HostArray]:
         """Wait for the scalars posted last and return them."""
         self.event.synchronize()
-        return [np.frombuffer(self._held, t, 1, 16 * k).reshape(()).copy()
+        return [np.frombuffer(self._memory, t, 1, 16 * k).reshape(()).copy()
                 for k, t in enumerate(self.types)]  # fmt: skip
 
 

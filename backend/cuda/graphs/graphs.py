@@ -180,8 +180,8 @@ def program_graph(
     if post is not None:
         box, addresses, blocks = post
         sent = [
-            builder.copy(made[b], place, address, b.nbytes, to_host=True)
-            for place, address, b in zip(box.places, addresses, blocks, strict=True)
+            builder.copy(made[b], word, address, b.nbytes, to_host=True)
+            for word, address, b in zip(box.words, addresses, blocks, strict=True)
         ]
         event = cu.CUevent(box.event.ptr)
         checked(cu.cuGraphAddEventRecordNode(graph, sent, len(sent), event),
@@ -255,7 +255,7 @@ def while_graph(step: RepeatStep) -> ExecutableGraph:
         return nodes
 
     outside = Builder(graph, step.shared())
-    started = outside.all(op.look[0], step.look[0])
+    started = outside.all(op.testing[0], step.testing[0])
     # A loop without iterations leaves its state in `front`, as if the second test held.
     held = outside.fill([], tests[1], 1, 0, 1, 1)
     asked = ask(outside, started, tests[0], tests[0])
@@ -271,14 +271,16 @@ def while_graph(step: RepeatStep) -> ExecutableGraph:
     if rounds == "after":
         turned = inside.all(op.even, step.even)
         copied = back(inside, turned, 0)
-        ask(inside, inside.all(op.look[0], step.look[0], copied or turned), tests[0], tests[0])
+        ask(
+            inside, inside.all(op.testing[0], step.testing[0], copied or turned), tests[0], tests[0]
+        )
     elif rounds == "two":
-        round_ = [*op.even, *op.look[1], *op.odd, *op.look[0]]
-        steps = [*step.even, *step.look[1], *step.odd, *step.look[0]]
+        round_ = [*op.even, *op.testing[1], *op.odd, *op.testing[0]]
+        steps = [*step.even, *step.testing[1], *step.odd, *step.testing[0]]
         ask(inside, inside.all(round_, steps), *tests)
         back(outside, [node], tests[1])
     else:
-        nodes = inside.all([*op.even, *op.look[1]], [*step.even, *step.look[1]])
+        nodes = inside.all([*op.even, *op.testing[1]], [*step.even, *step.testing[1]])
         back(inside, nodes, 0)
         ask(inside, nodes, tests[1], tests[1])
     return ExecutableGraph(graph)

@@ -41,7 +41,7 @@ class RepeatStep:
             return [step_of(device, o, indices) for o in ops]
 
         self.even, self.odd = steps(op.even), steps(op.odd)
-        self.look = steps(op.look[0]), steps(op.look[1])
+        self.testing = steps(op.testing[0]), steps(op.testing[1])
         self.test = None if op.test is None else (indices[op.test[0]], indices[op.test[1]])
         self.back = [CopyStep(Copy(t, s), indices) for t, s in zip(op.front, op.back, strict=True)
                      if t is not s]  # fmt: skip
@@ -51,7 +51,7 @@ class RepeatStep:
         self.addresses: list[int] = []
         self.graphs: OrderedDict[Hashable, graphs.ExecutableGraph] = OrderedDict()
         self.seen: OrderedDict[Hashable, None] = OrderedDict()
-        self.parts = [*self.even, *self.odd, *self.look[0], *self.look[1], *self.back]
+        self.parts = [*self.even, *self.odd, *self.testing[0], *self.testing[1], *self.back]
         self.indices = {b: indices[b] for b in (*op.reads, *op.writes)}
         self.touched = sorted(set(self.indices.values()))
         self.varying = [s for s in _launches(self.parts) if s.varying is not None]
@@ -113,7 +113,7 @@ class RepeatStep:
         holds = np.empty((), np.bool_)
         iteration = 0
         while True:
-            for step in self.look[iteration % 2]:
+            for step in self.testing[iteration % 2]:
                 step.run(stream)
             address = self.addresses[self.test[iteration % 2]]
             runtime.memcpyAsync(holds.ctypes.data, address, 1, _DEVICE_TO_HOST, stream)

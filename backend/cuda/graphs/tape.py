@@ -92,13 +92,13 @@ class DeferredChecks:
     def __init__(self, deferred: Sequence[DeferredCheck], results: int) -> None:
         self.deferred, self.results = deferred, results
         self.blocks = list(dict.fromkeys(b for v in deferred for b in v.blocks))
-        self.places = [[self.blocks.index(b) for b in v.blocks] for v in deferred]
+        self.positions = [[self.blocks.index(b) for b in v.blocks] for v in deferred]
 
     def __call__(self, found: list[Any], params: Sequence[Any]) -> list[Any]:
         """The results of the program, after every check has passed."""
         numbers = found[self.results :]
-        for check, places in zip(self.deferred, self.places, strict=True):
-            check.require([numbers[k] for k in places], params)
+        for check, positions in zip(self.deferred, self.positions, strict=True):
+            check.require([numbers[k] for k in positions], params)
         return found[: self.results]
 
 
@@ -200,7 +200,7 @@ def bound(op: Operation, memory: dict[Block, Block], params: Sequence[Any]) -> O
             test = None if op.test is None else (memory[op.test[0]], memory[op.test[1]])
             return Repeat(
                 op.trips, blocks(op.front), blocks(op.back), all_of(op.even), all_of(op.odd),
-                (all_of(op.look[0]), all_of(op.look[1])), test, op.harmless,
+                (all_of(op.testing[0]), all_of(op.testing[1])), test, op.harmless,
             )  # fmt: skip
 
 
@@ -223,7 +223,7 @@ def renamed(operations: Sequence[Operation], names: dict[Block, Block]) -> tuple
             return Repeat(
                 op.trips, tuple(table[b] for b in op.front), tuple(table[b] for b in op.back),
                 renamed(op.even, names), renamed(op.odd, names),
-                (renamed(op.look[0], names), renamed(op.look[1], names)), test, op.harmless,
+                (renamed(op.testing[0], names), renamed(op.testing[1], names)), test, op.harmless,
             )  # fmt: skip
         return bound(op, table, ())
 
@@ -326,7 +326,7 @@ def rounds_of(loop: Repeat) -> Rounds:
     after: rounds of one iteration, whose state is copied back before the test, because the
     iteration reads what the test computed (or one kernel computes the test and the next state).
     """
-    looked = {b for part in loop.look for op in flattened(part) for b in op.writes}
+    looked = {b for part in loop.testing for op in flattened(part) for b in op.writes}
     if looked & {*loop.front, *loop.back}:
         return "after"
     if loop.harmless:
@@ -334,15 +334,15 @@ def rounds_of(loop: Repeat) -> Rounds:
     return "after" if any(looked.intersection(op.reads) for op in loop.even) else "beside"
 
 
-_APART: Mapping[Block, Sequence[Block]] = {}
+_DISJOINT: Mapping[Block, Sequence[Block]] = {}
 
 
-def sharing(places: Mapping[Block, int]) -> dict[Block, list[Block]]:
-    """For each block the others whose memory overlaps its own; `places` are addresses in bytes."""
+def sharing(offsets: Mapping[Block, int]) -> dict[Block, list[Block]]:
+    """For each block the others whose memory overlaps its own; `offsets` are addresses in bytes."""
     found: dict[Block, list[Block]] = {}
     active: list[Block] = []
-    for b in sorted((b for b in places if b.nbytes), key=places.__getitem__):
-        active = [a for a in active if places[a] + a.nbytes > places[b]]
+    for b in sorted((b for b in offsets if b.nbytes), key=offsets.__getitem__):
+        active = [a for a in active if offsets[a] + a.nbytes > offsets[b]]
         for a in active:
             found.setdefault(a, []).append(b)
             found.setdefault(b, []).append(a)
@@ -351,7 +351,7 @@ def sharing(places: Mapping[Block, int]) -> dict[Block, list[Block]]:
 
 
 def dependencies(
-    operations: Sequence[Operation], shared: Mapping[Block, Sequence[Block]] = _APART
+    operations: Sequence[Operation], shared: Mapping[Block, Sequence[Block]] = _DISJOINT
 ) -> list[list[int]]:
     """For each operation the earlier operations that must finish before it: those that wrote a
     block it accesses, and those that accessed a block it writes.  `shared`: blocks whose memory

@@ -36,7 +36,7 @@ from ...runtime.operand import plain
 from .engine import Engine, engine_for
 from .form import AMPERE, Form, form_of, machine_of
 from .fused import pieces_of
-from .own import own_seconds
+from .kernel_time import kernel_seconds
 from .ways import STEADY, VARIES, named, predicted, refused, unsure, way_in
 
 LEFT, RIGHT, EPILOGUE = "left operand", "right operand", "epilogue"
@@ -69,12 +69,12 @@ Size = tuple[int, int, int]
 @dataclass(frozen=True)
 class Decision:
     """`by`: ENGINE, LIBRARY or KERNEL; `way`: (execution, levels) of the engine with `form`;
-    `apart`: the parts that are separate kernels; `why`: the reason for each part; `prices`: the
+    `separate`: the parts that are separate kernels; `why`: the reason for each part; `prices`: the
     predicted seconds of the alternatives, described, the chosen one first (empty if not chosen by
     time)."""
 
     by: str
-    apart: frozenset[str] = frozenset()
+    separate: frozenset[str] = frozenset()
     why: dict[str, str] = field(default_factory=dict)
     way: tuple[str, int] | None = None
     form: Form | None = None
@@ -158,9 +158,9 @@ def small_product(program: TracedProgram, node: Matmul) -> Matmul | None:
 
 
 @cached_per_object(16)
-def fitting(node: Matmul, apart: frozenset[str]) -> bool:
+def fitting(node: Matmul, separate: frozenset[str]) -> bool:
     """Whether a launch of an engine has enough words for the arguments of the other parts."""
-    return pieces_of(None, node, apart) is not None
+    return pieces_of(None, node, separate) is not None
 
 
 def dense_scattered(node: Matmul) -> frozenset[str]:
@@ -184,12 +184,12 @@ def _along(indices: Sequence[Expr]) -> int:
 
 
 @dataclass(frozen=True)
-class _Way:
+class _Alternative:
     """An alternative for a product: `product` seconds without its parts, `seconds` in total, and
     `price`, by which alternatives are compared."""
 
     by: str
-    apart: frozenset[str]
+    separate: frozenset[str]
     product: float
     seconds: float
     price: float
@@ -197,7 +197,7 @@ class _Way:
 
     def words(self) -> str:
         who = {ENGINE: "the tile engine", LIBRARY: "cuBLAS", KERNEL: "a kernel of treadle's"}
-        count = len(self.apart)
+        count = len(self.separate)
         text = who[self.by] + (f" ({self.execution})" if self.execution else "")
         return text + (f" and {count} separate kernel{'s' * (count > 1)}" if count else "")
 
@@ -289,7 +289,7 @@ class _Case:
     def fast(self, way: tuple[str, int]) -> Decision:
         """The decision for a way of the engine with levels."""
         why: dict[str, str] = {}
-        apart: set[str] = set()
+        separate: set[str] = set()
         if EPILOGUE in self.parts:
             reason = self.why_not_stored()
             if reason:
@@ -297,20 +297,20 @@ class _Case:
             else:
                 way, why[EPILOGUE] = self._finished(way)
             if reason or way[0] not in FINISHING:
-                apart.add(EPILOGUE)
+                separate.add(EPILOGUE)
         for name in self.parts:
             if name == EPILOGUE:
                 continue
-            inside, told = False, self.why_not_loaded(name, way)
-            if not told:
-                inside, told = self._weighed(name, way, self._modelled(way[1]))
-            why[name] = told if inside else f"a kernel of its own: {told}"
+            inside, reason = False, self.why_not_loaded(name, way)
+            if not reason:
+                inside, reason = self._weighed(name, way, self._modelled(way[1]))
+            why[name] = reason if inside else f"a kernel of its own: {reason}"
             if not inside:
-                apart.add(name)
-        if not fitting(self.node, frozenset(apart)):
-            apart = set(self.parts)
-            why = dict.fromkeys(apart, f"a kernel of its own: {NO_ROOM}")
-        return Decision(ENGINE, frozenset(apart), why, way, self.form)
+                separate.add(name)
+        if not fitting(self.node, frozenset(separate)):
+            separate = set(self.parts)
+            why = dict.fromkeys(separate, f"a kernel of its own: {NO_SPACE}")
+        return Decision(ENGINE, frozenset(separate), why, way, self.form)
 
     def _weighed(self, name: str, way: tuple[str, int], seconds: float) -> tuple[bool, str]:
         """Whether to compute an operand while tiles are loaded, for a product of `seconds`, and
@@ -323,16 +323,16 @@ class _Case:
             return False, f"{word}, a pass over memory {100 * passing:.1f} %"
         if self.form is not None and self.form.planes:
             return True, "computed as its elements are split for tensor cores"
-        told = f"computed while tiles are loaded: {word}; a pass over memory would take "
-        told += f"{100 * passing:.1f} %"
+        reason = f"computed while tiles are loaded: {word}; a pass over memory would take "
+        reason += f"{100 * passing:.1f} %"
         if spent > passing:
             m, k, n = self.size
             size = self.node.left.type.bytes * (m * k if name == LEFT else k * n)
-            told += (
+            reason += (
                 f" and {size:,} bytes for its result, for which up to {100 * ALLOWED:.0f} % "
                 "are paid"
             )
-        return True, told
+        return True, reason
 
     def _finished(self, way: tuple[str, int]) -> tuple[tuple[str, int], str]:
         """The way of a fast product with an epilogue, and the reason."""
@@ -364,18 +364,18 @@ class _Case:
     def cheapest(self) -> Decision:
         """The cheapest alternative for the standard product with its parts."""
         ways = sorted(self._ways(), key=lambda w: w.price)
-        best, others = ways[0], dict[str, _Way]()
+        best, others = ways[0], dict[str, _Alternative]()
         for w in ways[1:]:
-            if w.by != best.by or w.apart != best.apart:
+            if w.by != best.by or w.separate != best.separate:
                 others.setdefault(w.by, w)
-        why = {name: self._place(best, name) for name in self.parts}
+        why = {name: self._reason(best, name) for name in self.parts}
         prices = tuple((w.words(), w.seconds) for w in (best, *others.values()))
         known = self.engine is not None and len(prices) > 1 and inf not in dict(prices).values()
         way = (best.execution, 0) if best.by == ENGINE else None
-        return Decision(best.by, best.apart, why, way, self.form if way else None,
+        return Decision(best.by, best.separate, why, way, self.form if way else None,
                         prices if known else ())  # fmt: skip
 
-    def _ways(self) -> Iterator[_Way]:
+    def _ways(self) -> Iterator[_Alternative]:
         """All alternatives."""
         t, every = self.node.left.type, frozenset(self.parts)
         engine, form = self.engine, self.form
@@ -385,18 +385,18 @@ class _Case:
             library = self._library_seconds()
             seconds = library + sum(map(self.passing, every))
             price = library / self._doubt() + self._passes(every, library) + HOST
-            yield _Way(LIBRARY, every, library, seconds, price)
+            yield _Alternative(LIBRARY, every, library, seconds, price)
         asked = self.node.options.precision == "tf32"  # the library's alone
         if not t.is_inexact or (t.name == "float32" and not asked and not precise):
             computed = len(every - {EPILOGUE})
-            own = own_seconds(t, self.size, self.on, computed, self.count)
-            yield _Way(KERNEL, frozenset(), own, own, own)
+            own = kernel_seconds(t, self.size, self.on, computed, self.count)
+            yield _Alternative(KERNEL, frozenset(), own, own, own)
         if engine is None or form is None or not reached:
             return
-        for apart in _subsets(self.parts):
-            inside = every - apart
-            if self._can(inside) and fitting(self.node, apart):
-                yield from self._by_engine(engine, form, inside, apart)
+        for separate in _subsets(self.parts):
+            inside = every - separate
+            if self._can(inside) and fitting(self.node, separate):
+                yield from self._by_engine(engine, form, inside, separate)
 
     def _computes(self, engine: Engine, form: Form) -> bool:
         """Whether the engine computes products of these extents."""
@@ -405,19 +405,23 @@ class _Case:
         return fills and k >= form.least_inner and 0 not in self.size
 
     def _by_engine(self, engine: Engine, form: Form, inside: frozenset[str],
-                   apart: frozenset[str]) -> Iterator[_Way]:  # fmt: skip
+                   separate: frozenset[str]) -> Iterator[_Alternative]:  # fmt: skip
         """The engine's executions, with the parts `inside` fused.  With an epilogue ptxas allocates
         registers badly for "split"."""
         m, k, n = self.size
         ends = EPILOGUE in inside
         if named(form, self.node.options):
-            yield _Way(ENGINE, apart, inf, inf, sum(map(self.passing, apart)), "owner")
+            yield _Alternative(
+                ENGINE, separate, inf, inf, sum(map(self.passing, separate)), "owner"
+            )
             return
         found = predicted(engine, form.arithmetic, self.size, fast=False, deterministic=True)
         if "standard owner" not in found:  # no measurements: fuse as much as possible
             mode = engine.standard_mode(m, n, k, ends, form.arithmetic)
             if mode is not None:
-                yield _Way(ENGINE, apart, inf, inf, float(len(apart) - len(self.parts)), mode)
+                yield _Alternative(
+                    ENGINE, separate, inf, inf, float(len(separate) - len(self.parts)), mode
+                )
             return
         for name, one in found.items():
             product = one * self.count
@@ -426,9 +430,9 @@ class _Case:
                 continue
             spent = product * sum(self.spent(p, (mode, 0)) for p in inside if p != EPILOGUE)
             spent += FINISH * ends
-            seconds = product + spent + sum(map(self.passing, apart))
-            price = product + spent + self._passes(apart, product) + HOST
-            yield _Way(ENGINE, apart, product, seconds, price, mode)
+            seconds = product + spent + sum(map(self.passing, separate))
+            price = product + spent + self._passes(separate, product) + HOST
+            yield _Alternative(ENGINE, separate, product, seconds, price, mode)
 
     def _can(self, inside: frozenset[str]) -> bool:
         """Whether the engine can compute these parts."""
@@ -444,11 +448,11 @@ class _Case:
         arch = "sm_90a" if self.engine is None else self.engine.device.arch
         return (VARIES if m * k * n < STEADY else 1.0) * unsure(arch)
 
-    def _passes(self, apart: frozenset[str], product: float) -> float:
+    def _passes(self, separate: frozenset[str], product: float) -> float:
         """The cost of separate kernels next to a product of `product` seconds; an operand's kernel
         costs at least what its memory is worth."""
         least = ALLOWED * product
-        return sum(max(self.passing(p), least if p != EPILOGUE else 0.0) for p in apart)
+        return sum(max(self.passing(p), least if p != EPILOGUE else 0.0) for p in separate)
 
     def _library_seconds(self) -> float:
         """Seconds of a plain standard product; of float32 for types that were not measured.  Large
@@ -463,10 +467,10 @@ class _Case:
             arithmetic = self.form.arithmetic
         on, cost = ceilings(arithmetic, self.on)
         tiles = self.count * (-(-m // 32) * 32), -(-k // 8) * 8, -(-n // 32) * 32
-        together = SEVERAL if self.count > 1 and self.count * m * k * n < STEADY else 1.0
-        return max(together * corrected(arithmetic, "library", tiles, on=on, cost=cost), least)
+        several = SEVERAL if self.count > 1 and self.count * m * k * n < STEADY else 1.0
+        return max(several * corrected(arithmetic, "library", tiles, on=on, cost=cost), least)
 
-    def _place(self, best: _Way, name: str) -> str:
+    def _reason(self, best: _Alternative, name: str) -> str:
         """Where a part is computed, and why, in words."""
         if best.by == KERNEL:
             less = ", predicted to take less than cuBLAS and separate kernels"
@@ -475,13 +479,13 @@ class _Case:
             does = "stores plain products" if name == EPILOGUE else "reads operands from memory"
             return f"a kernel of its own: cuBLAS {does}"
         product = best.product if best.product < inf else self._modelled(0)
-        if name not in best.apart:
+        if name not in best.separate:
             if name == EPILOGUE:
                 return "applied as tiles are stored"
             return self._weighed(name, (best.execution, 0), product)[1]
         reason = self.why_not_stored() if name == EPILOGUE else self.why_not_loaded(name)
-        if not reason and not fitting(self.node, best.apart - {name}):
-            reason = NO_ROOM
+        if not reason and not fitting(self.node, best.separate - {name}):
+            reason = NO_SPACE
         if not reason and name == EPILOGUE:
             reason = "whole tiles with it take longer than parts of tiles and a pass over memory"
         return "a kernel of its own: " + (
@@ -495,7 +499,7 @@ class _Case:
         return predict(self.on, model, self.size, STRASSEN if levels else None, "split").seconds
 
 
-NO_ROOM = "a launch has too few argument words for its arrays and scalars"
+NO_SPACE = "a launch has too few argument words for its arrays and scalars"
 
 
 def _varies(e: Read) -> bool:

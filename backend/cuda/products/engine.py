@@ -66,13 +66,13 @@ REUSED = 2048
 _I, _L, _P = ctypes.c_int, ctypes.c_longlong, ctypes.c_void_p
 
 
-class Way(NamedTuple):
+class LaunchPlan(NamedTuple):
     """The launches of an algorithm: the indices of their products, the mode of the kernel, and
     groups of launches (indices) that run concurrently."""
 
     launches: Launches
     mode: str
-    beside: tuple[tuple[int, ...], ...]
+    concurrent: tuple[tuple[int, ...], ...]
 
     @property
     def adds(self) -> bool:
@@ -81,25 +81,25 @@ class Way(NamedTuple):
 
 
 @lru_cache(maxsize=64)
-def way_of(algorithm: BilinearAlgorithm, execution: str) -> Way:
+def launch_plan(algorithm: BilinearAlgorithm, execution: str) -> LaunchPlan:
     """The launches of an execution.
 
     >>> from treadle.skeletons.products import STRASSEN
-    >>> way_of(STRASSEN, "streams").launches
+    >>> launch_plan(STRASSEN, "streams").launches
     ((1, 5), (4, 6), (2,), (3,), (0,))
     """
     whole = tuple(range(len(instances(algorithm))))
     if execution == "sequential":
-        return Way(tuple((r,) for r in whole), "owner", tuple((r,) for r in whole))
+        return LaunchPlan(tuple((r,) for r in whole), "owner", tuple((r,) for r in whole))
     if execution == "streams":
         groups = [[members for members in stage if members] for stage in stages(algorithm)]
         launches = tuple(members for group in groups for members in group)
         numbers = iter(range(len(launches)))
-        return Way(launches, "owner", tuple(tuple(next(numbers) for _ in g) for g in groups))
+        return LaunchPlan(launches, "owner", tuple(tuple(next(numbers) for _ in g) for g in groups))
     if execution == "batched":
         launches = tuple(variants(algorithm).values())
-        return Way(launches, "atomic", (tuple(range(len(launches))),))
-    return Way((whole,), execution, ((0,),))
+        return LaunchPlan(launches, "atomic", (tuple(range(len(launches))),))
+    return LaunchPlan((whole,), execution, ((0,),))
 
 
 def _copies(m: int, n: int, form: Form) -> bool:
@@ -147,7 +147,7 @@ class Engine(Launching):
             return None
         if fused:
             return "owner" if self._filled(tiles) >= FUSED_WAVES else None
-        return self._dealt(tiles, form)
+        return self._distribution(tiles, form)
 
     def fills(self, m: int, n: int, arithmetic: str) -> bool:
         """Whether a product has a tile for every multiprocessor."""
@@ -160,7 +160,7 @@ class Engine(Launching):
         processors = self.device.multiprocessors
         return tiles / float(_ceil(tiles, processors) * processors)
 
-    def _dealt(self, tiles: int, form: Form) -> str:
+    def _distribution(self, tiles: int, form: Form) -> str:
         """The mode of a standard product."""
         if form.cut == "owner":
             return "owner"
@@ -203,7 +203,7 @@ class Engine(Launching):
         if execution == "recursive":
             self._recursive(out, a, b, form, algorithm, levels)
             return
-        way = way_of(algorithm, execution)
+        way = launch_plan(algorithm, execution)
         if way.adds:
             self.clear(out.address, form.itemsize * out.rows * out.cols)
         if levels == 2:
@@ -261,9 +261,9 @@ class Engine(Launching):
             found += 4 * flags_of(mode, tiles, self.device.multiprocessors)
         return found
 
-    def _fused(self, out: Matrix, a: Matrix, b: Matrix, way: Way, size: Size,
+    def _fused(self, out: Matrix, a: Matrix, b: Matrix, way: LaunchPlan, size: Size,
                each: Sequence[Table], form: Form, fused: Fused | None) -> None:  # fmt: skip
-        for group in way.beside:
+        for group in way.concurrent:
             counts = [each[number].count for number in group]
             shares = _shares(self.device.multiprocessors, counts)
             self._concurrently([
@@ -272,7 +272,7 @@ class Engine(Launching):
                 for number, share in zip(group, shares, strict=True)
             ])  # fmt: skip
 
-    def _two_levels(self, out: Matrix, a: Matrix, b: Matrix, way: Way, form: Form,
+    def _two_levels(self, out: Matrix, a: Matrix, b: Matrix, way: LaunchPlan, form: Form,
                     algorithm: BilinearAlgorithm, fused: Fused | None) -> None:  # fmt: skip
         qm, qn, qk = size = _block(a, b, algorithm, 2)
         rows, inner, cols = algorithm.m * qm, algorithm.k * qk, algorithm.n * qn
@@ -307,7 +307,7 @@ class Engine(Launching):
     def _leaf_mode(self, size: Size, form: Form) -> tuple[str, int]:
         """How tiles of the recursion's standard products are distributed, and their number."""
         tiles = _ceil(size[0], form.rows) * _ceil(size[1], form.columns)
-        return self._dealt(tiles, form), tiles
+        return self._distribution(tiles, form), tiles
 
     def _add_up(self, sums: Sequence[Sum], form: Form) -> None:
         """Forms sums by a separate kernel."""
@@ -358,10 +358,10 @@ class Engine(Launching):
         return found
 
     def _concurrently(self, jobs: Sequence[Callable[[], None]]) -> None:
-        beside(jobs)
+        on_streams(jobs)
 
 
-def beside(jobs: Sequence[Callable[[], None]]) -> None:
+def on_streams(jobs: Sequence[Callable[[], None]]) -> None:
     """Runs each job on a separate stream, the first on the current one: all streams wait for it,
     and it waits for all of them.  A graph can record this as well."""
     if len(jobs) == 1:

@@ -14,7 +14,7 @@ from treadle.skeletons.products.model import H200
 from treadle.skeletons.products.small import on_gpu, on_tensor_cores, staged
 
 from .choice import LIBRARY, Decision, decide
-from .engine import Engine, engine_for, flags_of, way_of
+from .engine import Engine, engine_for, flags_of, launch_plan
 from .form import HOPPER, Form, features, form_of
 from .library import planned
 from .ways import OVER_LIBRARY, Measured, predicted, standard_way
@@ -37,7 +37,7 @@ def describe(node: Matmul, size: tuple[int, int, int] | None, device: Any = None
     except ScheduleError as error:
         return {"algorithm": f"none: {error.message}"}
     form = form_of(t, size, device.multiprocessors, options, device.arch)
-    way, apart = decision.way, len(decision.apart)
+    way, separate = decision.way, len(decision.separate)
     m, k, n = size
     levels = way[1] if way is not None else asked or 0
     found: dict[str, str] = {}
@@ -73,7 +73,7 @@ def describe(node: Matmul, size: tuple[int, int, int] | None, device: Any = None
         found["workspace"] = f"{space + flags:,} bytes"
         found |= _compared(decision, device) or _seconds(
             engine, form.arithmetic, size, levels, execution)  # fmt: skip
-        found |= _launches(chosen, levels, execution, apart)
+        found |= _launches(chosen, levels, execution, separate)
     elif decision.by == LIBRARY and (made := planned(device, t, options, size)) is not None:
         algorithm = made.algorithm
         found["algorithm"] = (
@@ -91,7 +91,7 @@ def describe(node: Matmul, size: tuple[int, int, int] | None, device: Any = None
         found["workspace"] = f"{made.workspace * t.bytes:,} bytes"
         found |= options.scaling_notes(size, t) | options.notes(t, (precision,))
         levels = made.levels
-        found["launches"] = _in_words(algorithm.products**levels, "product", True, apart)
+        found["launches"] = _in_words(algorithm.products**levels, "product", True, separate)
         known = algorithm is STRASSEN and made.execution == "batched" and levels < 3
         if known and engine is not None and t.name in OVER_LIBRARY:
             found |= _seconds(engine, OVER_LIBRARY[t.name], size, levels, made.execution)
@@ -99,8 +99,8 @@ def describe(node: Matmul, size: tuple[int, int, int] | None, device: Any = None
         by = "cuBLAS" if decision.by == LIBRARY else "a kernel of treadle's"
         found["algorithm"] = f"standard, by {by}{options.unused_levels(t)}"
         found |= options.notes(t, ("tf32",))
-        if apart:
-            found["launches"] = _in_words(1, "product", False, apart)
+        if separate:
+            found["launches"] = _in_words(1, "product", False, separate)
         if decision.by == LIBRARY:
             found |= {"tiles": "the library's own", "workspace": "0 bytes besides the library's"}
         elif on_gpu(t, size, count, plain=not decision.why):
@@ -133,8 +133,8 @@ def _compared(decision: Decision, device: Any) -> dict[str, str]:
     if not decision.prices:
         return {}
     (_, mine), *others = decision.prices
-    told = "; ".join([duration(mine), *(f"{name} {duration(s)}" for name, s in others)])
-    return {"predicted": f"{told} {_origin(device)}"}
+    times = "; ".join([duration(mine), *(f"{name} {duration(s)}" for name, s in others)])
+    return {"predicted": f"{times} {_origin(device)}"}
 
 
 def _why_standard(engine: Engine, form: Form, size: tuple[int, int, int], options: Any
@@ -153,7 +153,7 @@ def _why_standard(engine: Engine, form: Form, size: tuple[int, int, int], option
             f"take {duration(levels[best])}"}  # fmt: skip
 
 
-def _launches(algorithm: BilinearAlgorithm, levels: int, execution: str, apart: int
+def _launches(algorithm: BilinearAlgorithm, levels: int, execution: str, separate: int
               ) -> dict[str, str]:  # fmt: skip
     """The number of kernels of an engine's product, if it is not one."""
     recursive = execution == "recursive"
@@ -162,18 +162,18 @@ def _launches(algorithm: BilinearAlgorithm, levels: int, execution: str, apart: 
         count = algorithm.products**levels
     elif levels:
         outer = algorithm.products if levels == 2 else 1
-        count = outer * len(way_of(algorithm, execution).launches)
+        count = outer * len(launch_plan(algorithm, execution).launches)
     summed = (levels > 0 and recursive) or levels == 2
-    if count == 1 and not apart:
+    if count == 1 and not separate:
         return {}
-    return {"launches": _in_words(count, "launch of the engine", summed, apart)}
+    return {"launches": _in_words(count, "launch of the engine", summed, separate)}
 
 
-def _in_words(count: int, what: str, sums: bool, apart: int) -> str:
+def _in_words(count: int, what: str, sums: bool, separate: int) -> str:
     many = "es" if what.startswith("launch") else "s"
     named = what if count == 1 else what.replace(what.split()[0], what.split()[0] + many, 1)
     text = f"{count} {named}" + (", and sums of blocks" if sums else "")
-    return text + (f", and {apart} separate kernel{'s' * (apart > 1)}" if apart else "")
+    return text + (f", and {separate} separate kernel{'s' * (separate > 1)}" if separate else "")
 
 
 def _library_seconds(engine: Engine | None, arithmetic: str | None, size: tuple[int, int, int]

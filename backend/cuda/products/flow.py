@@ -33,7 +33,7 @@ class Region(NamedTuple):
     pitch: int
     width: int
 
-    def meets(self, other: Region) -> bool:
+    def overlaps(self, other: Region) -> bool:
         """Whether they may overlap; adjacent blocks of one matrix do not."""
         if self.end <= other.first or other.end <= self.first:
             return False
@@ -62,8 +62,8 @@ class _Piece(NamedTuple):
 
     def before(self, reads: Sequence[Region], writes: Sequence[Region]) -> bool:
         """Whether work that reads and writes these regions must run after this task."""
-        return any(x.meets(y) for x in self.writes for y in (*reads, *writes)) or any(
-            x.meets(y) for x in self.reads for y in writes
+        return any(x.overlaps(y) for x in self.writes for y in (*reads, *writes)) or any(
+            x.overlaps(y) for x in self.reads for y in writes
         )
 
 
@@ -135,11 +135,11 @@ def flow_here() -> Flow:
     import cupy
 
     here = Stream(cupy.cuda.get_current_stream())
-    return Flow([here, *_beside(cupy.cuda.Device().id)])
+    return Flow([here, *_other_streams(cupy.cuda.Device().id)])
 
 
 @lru_cache(maxsize=16)
-def _beside(device: int) -> tuple[Stream, Stream]:
+def _other_streams(device: int) -> tuple[Stream, Stream]:
     """Two additional streams of a device; the second has priority over products."""
     import cupy
 

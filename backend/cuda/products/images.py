@@ -90,7 +90,7 @@ def table(algorithm: BilinearAlgorithm) -> tuple[bytes, bytes, bytes]:
     return bytes(left)[start:], bytes(right)[start:], bytes(products)
 
 
-class Room:
+class WorkspaceLayout:
     """The memory of a product beside its operands and result, as offsets in bytes, each for A and
     B: `images`; `maxima`, `shifts` and `small` of rows (engines/tensor_images.cuh); the `flag`."""
 
@@ -121,7 +121,7 @@ class Room:
 class Prepared(NamedTuple):
     """The launches of a product, but for addresses and the words of fused code."""
 
-    room: Room
+    layout: WorkspaceLayout
     operands: bytes
     arguments: bytes
     codes: tuple[Code, Code, Code]
@@ -135,7 +135,7 @@ def _prepared(c: Layout, a: Layout, b: Layout, size: Size, form: Form,
               algorithm: BilinearAlgorithm, source: str | None, processors: int
               ) -> Prepared:  # fmt: skip
     """`c`, `a`, `b`: rows, columns and strides; b is transposed."""
-    room = Room(form, size, algorithm)
+    layout = WorkspaceLayout(form, size, algorithm)
     layouts = ["K" if x[3] == 1 else "R" if x[2] == 1 else "S" for x in (a, b)]
     terms = max(len(t) for i in instances(algorithm) for t in (i.a, i.b))
     code = Code(layouts[0], layouts[1], False, "owner", min(terms, TERMS), form.arithmetic, source)
@@ -144,23 +144,23 @@ def _prepared(c: Layout, a: Layout, b: Layout, size: Size, form: Form,
         ctypes.memmove(ctypes.byref(to, _Operand.count.offset), tables[x], len(tables[x]))
         to.rows, to.depth, to.down, to.along = matrix
         to.block_rows, to.block_depth = size[x], size[2]
-        to.tiles, to.stages = room.tiles[x], room.stages
-        to.blocks, to.across = room.blocks[x], algorithm.k
+        to.tiles, to.stages = layout.tiles[x], layout.stages
+        to.blocks, to.across = layout.blocks[x], algorithm.k
     g.products = algorithm.products
     h = Arguments()
     h.c_rows, h.c_cols, h.c_row, _ = c
-    h.qm, h.qn, h.stages = *size[:2], room.stages
-    h.alpha, h.tiles_m, h.tiles_n, h.group = 1, *room.tiles, form.group
-    h.products, h.items = algorithm.products, prod(room.tiles)
+    h.qm, h.qn, h.stages = *size[:2], layout.stages
+    h.alpha, h.tiles_m, h.tiles_n, h.group = 1, *layout.tiles, form.group
+    h.products, h.items = algorithm.products, prod(layout.tiles)
     h.pace = form.pace if h.items > processors else 0
     ctypes.memmove(h.product, tables[2], len(tables[2]))
     rows = form.rows, form.columns
     blocks = sum(tiles * r // ROWS_OF_BLOCK[how]
-                 for tiles, r, how in zip(room.tiles, rows, layouts, strict=True))  # fmt: skip
+                 for tiles, r, how in zip(layout.tiles, rows, layouts, strict=True))  # fmt: skip
     parts = max(1, min(-(-size[2] // PART), -(-8 * processors // blocks)))
     codes = (replace(code, file="tensor_maxima.cu"), replace(code, file="tensor_images.cu"),
              replace(code, left="K", right="K", terms=1))  # fmt: skip
-    return Prepared(room, bytes(g), bytes(h), codes, parts, (blocks, sum(room.tiles)),
+    return Prepared(layout, bytes(g), bytes(h), codes, parts, (blocks, sum(layout.tiles)),
                     min(h.items, processors))  # fmt: skip
 
 
@@ -173,17 +173,17 @@ def multiply(on: Launching, out: Matrix, a: Matrix, b: Matrix, size: Size, form:
     source, processors = None if fused is None else fused.source, on.device.multiprocessors
     layouts = out[1:5], a[1:5], b.transposed[1:5]
     made = _prepared(*layouts, size, form, algorithm, source, processors)
-    room = made.room
-    memory = on.device.empty((room.total,), np.dtype(np.uint8))
+    layout = made.layout
+    memory = on.device.empty((layout.total,), np.dtype(np.uint8))
     start = address_of(memory)
-    on.clear(start + room.cleared, room.total - room.cleared)
+    on.clear(start + layout.cleared, layout.total - layout.cleared)
     g, h = Operands.from_buffer_copy(made.operands), Arguments.from_buffer_copy(made.arguments)
     for x, (to, matrix) in enumerate(((g.a, a), (g.b, b))):
         to.x = matrix.address
-        to.images, to.maxima = start + room.images[x], start + room.maxima[x]
-        to.shifts, to.small = start + room.shifts[x], start + room.small[x]
-    flag = g.flag = h.guard = start + room.flag
-    h.met = start + room.met
+        to.images, to.maxima = start + layout.images[x], start + layout.maxima[x]
+        to.shifts, to.small = start + layout.shifts[x], start + layout.small[x]
+    flag = g.flag = h.guard = start + layout.flag
+    h.met = start + layout.met
     h.a, h.b, h.a_shift, h.b_shift, h.c = (
         g.a.images,
         g.b.images,
@@ -200,7 +200,7 @@ def multiply(on: Launching, out: Matrix, a: Matrix, b: Matrix, size: Size, form:
         on.run(loaded, (g,), (made.blocks[0], made.parts))
     loaded = on.load(images, "operand_images", 256,
                      form.planes * max(form.rows, form.columns) * ROW)  # fmt: skip
-    on.run(loaded, (g,), (room.stages * made.blocks[1], 1))
+    on.run(loaded, (g,), (layout.stages * made.blocks[1], 1))
     loaded = on.load(product, form.entry, form.threads, form.shared_bytes)
     on.run(loaded, (h,), (made.workers, 1))
     return flag, memory
@@ -208,4 +208,4 @@ def multiply(on: Launching, out: Matrix, a: Matrix, b: Matrix, size: Size, form:
 
 def workspace(form: Form, size: Size, algorithm: BilinearAlgorithm) -> int:
     """Bytes beside operands and result."""
-    return Room(form, size, algorithm).total
+    return WorkspaceLayout(form, size, algorithm).total

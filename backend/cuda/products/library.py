@@ -20,11 +20,11 @@ from treadle.skeletons.products.kit import Job, Kit, add_up
 from treadle.skeletons.products.measured import levels_of
 from treadle.skeletons.products.scaling import scaled, undo
 
-from ...runtime.operand import Place
+from ...runtime.operand import ViewLayout
 from ..device.device import Block, Call, Fill
 from ..running import DeviceRun
 from .cublas import gemm, prepared
-from .engine import beside, engine_for
+from .engine import engine_for, on_streams
 from .flow import Flow, flow_here
 from .operand import Operand
 from .sums import adder_for
@@ -49,8 +49,8 @@ class Product:
 
     def __call__(self, run: DeviceRun) -> None:
         t, options = self.node.left.type, self.node.options
-        places = self.left.layout(run), self.right.layout(run)
-        left, right = (extents for extents, *_ in places)
+        layouts = self.left.layout(run), self.right.layout(run)
+        left, right = (extents for extents, *_ in layouts)
         out = run.queue.block((*left[:-1], right[-1]), t.numpy)
         run.slots[self.slot] = out
         if out.size == 0:
@@ -58,7 +58,9 @@ class Product:
         if left[-1] == 0:
             run.queue.put(Fill(out, np.zeros((), t.numpy)))
             return
-        views = [side.view_at(at) for side, at in zip((self.left, self.right), places, strict=True)]
+        views = [
+            side.view_at(at) for side, at in zip((self.left, self.right), layouts, strict=True)
+        ]
 
         def action(reads: Sequence[Any], writes: Sequence[Any]) -> None:
             device = self.owner.device
@@ -66,15 +68,15 @@ class Product:
             product_into(device, writes[0], a, b, t, options, self.leaf)
 
         blocks = (run.array(self.left.slot), run.array(self.right.slot))
-        run.queue.put(Call(action, blocks, (out,), self._addressed(run, places, out)))
+        run.queue.put(Call(action, blocks, (out,), self._addressed(run, layouts, out)))
 
-    def _addressed(self, run: DeviceRun, places: tuple[Place, Place], out: Block
+    def _addressed(self, run: DeviceRun, layouts: tuple[ViewLayout, ViewLayout], out: Block
                    ) -> Callable[[Sequence[int]], None] | None:  # fmt: skip
         """The product as one call of cuBLAS that only needs addresses; None if it is not one."""
         t, options = self.node.left.type, self.node.options
-        a, b = (side.plain(run, at) for side, at in zip((self.left, self.right), places,
+        a, b = (side.plain(run, at) for side, at in zip((self.left, self.right), layouts,
                                                          strict=True))  # fmt: skip
-        device, size = self.owner.device, (out.shape[-2], places[0][0][-1], out.shape[-1])
+        device, size = self.owner.device, (out.shape[-2], layouts[0][0][-1], out.shape[-1])
         if a is None or b is None or device.library is np:
             return None
         if planned(device, t, options, size) is not None:
@@ -109,10 +111,10 @@ def planned(device: Any, t: ScalarType, options: Any, size: tuple[int, int, int]
         return None
     adds = t.name in ADDING
     if options.execution is None and t.name == "float64":
-        made = plan(algorithm, "batched", levels, size, Card.workers, adds)
+        made = plan(algorithm, "batched", levels, size, GpuKit.workers, adds)
         if made.workspace * t.bytes <= MOST_WORKSPACE:
             return made
-    return plan(algorithm, options.execution or "recursive", levels, size, Card.workers, adds)
+    return plan(algorithm, options.execution or "recursive", levels, size, GpuKit.workers, adds)
 
 
 def flows(made: Plan) -> bool:
@@ -153,7 +155,7 @@ def product_into(device: Any, out: Any, a: Any, b: Any, t: ScalarType, options: 
     # With several streams cuBLAS may choose other algorithms from call to call.
     flowing = flows(made) and not options.deterministic and library is not np
     flow = flow_here() if flowing else None
-    kit = Card(device, made.adds, leaf, flow)
+    kit = GpuKit(device, made.adds, leaf, flow)
     rows = columns = None
     if options.scaling is not None and t.is_inexact:
         a, b, rows, columns = scaled(library, a, b, options.scaling)
@@ -169,7 +171,7 @@ def product_into(device: Any, out: Any, a: Any, b: Any, t: ScalarType, options: 
         undo(library, out, rows, columns)
 
 
-class Card(Kit):
+class GpuKit(Kit):
     """A GPU: standard products by cuBLAS (CuPy for integers) or by `leaf`, sums by one of our
     kernels; the execution `streams` uses two streams."""
 
@@ -217,13 +219,13 @@ class Card(Kit):
         reads = [x for _, terms in (*made, (None, shared)) for _, x in terms]
         self._queue(True, reads, [out for out, _ in made], lambda: add(made, shared))
 
-    def together(self, jobs: Sequence[Sequence[Job]]) -> None:
+    def concurrently(self, jobs: Sequence[Sequence[Job]]) -> None:
         if self.library is np or len(jobs) == 1:
-            super().together(jobs)
+            super().concurrently(jobs)
             return
 
         def all_of(worker: int) -> None:
             for job in jobs[worker]:
                 job(worker)
 
-        beside([lambda w=w: all_of(w) for w in range(len(jobs))])  # type: ignore[misc]
+        on_streams([lambda w=w: all_of(w) for w in range(len(jobs))])  # type: ignore[misc]

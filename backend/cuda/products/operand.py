@@ -5,7 +5,7 @@ from __future__ import annotations
 from treadle.dsl.graph import Matmul
 
 from ...runtime import operand
-from ...runtime.operand import Place, plain
+from ...runtime.operand import ViewLayout, plain
 from ..running import DeviceRun
 from .cublas import Layout
 
@@ -18,10 +18,10 @@ def plain_operands(node: Matmul) -> bool:
 class Operand(operand.Operand):
     """One operand, as a library takes it."""
 
-    def plain(self, run: DeviceRun, place: Place) -> tuple[Layout, int] | None:
+    def plain(self, run: DeviceRun, view: ViewLayout) -> tuple[Layout, int] | None:
         """Extents and strides in elements, and the byte offset of the first element; None if the
         operand is not read in place."""
-        (extents, strides, origin), block = place, run.array(self.slot)
+        (extents, strides, origin), block = view, run.array(self.slot)
         if self.casts or any(s % block.itemsize for s in strides):
             return None
         first = sum(o * s for o, s in zip(origin, block.strides, strict=True))

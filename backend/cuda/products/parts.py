@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from treadle.dsl.expr import Index, Read
 from treadle.dsl.graph import Generate, Matmul
 from treadle.skeletons.products import algorithm_of
-from treadle.skeletons.products.apart import without_epilogue
+from treadle.skeletons.products.epilogue import without_epilogue
 
 from ...runtime.run import HostValues
 from ..running import DeviceRun
@@ -88,7 +88,7 @@ class ProductStep:
         return found
 
     def _steps(self, decision: Decision) -> Steps:
-        key = decision.by, decision.apart
+        key = decision.by, decision.separate
         if key not in self.steps:
             self.steps[key] = Steps(self, *key)
         return self.steps[key]
@@ -97,10 +97,10 @@ class ProductStep:
 class Steps:
     """A product by one of `choice`'s alternatives, with kernels for its separate parts."""
 
-    def __init__(self, step: ProductStep, by: str, apart: frozenset[str]) -> None:
+    def __init__(self, step: ProductStep, by: str, separate: frozenset[str]) -> None:
         owner, node, engine = step.owner, step.node, step.engine
         self.owner, planner = owner, owner.planner
-        before, inner, after = taken_apart(node, apart)
+        before, inner, after = separated(node, separate)
         self.spent = [planner.slot(made.leaf()) for made in before]
         if after is not None:
             self.spent.append(planner.slot(inner.leaf()))
@@ -131,7 +131,7 @@ class Steps:
         return frozenset(name for name, alike in sides if not alike)
 
     def __call__(self, run: DeviceRun, size: Sequence[int], decision: Decision) -> None:
-        self.owner.bring_tables(run)
+        self.owner.add_tables(run)
         for act in self.before:
             act(run)
         if self.product is not None:
@@ -147,7 +147,7 @@ class Steps:
             run.slots[slot] = None
 
 
-def taken_apart(node: Matmul, parts: frozenset[str]
+def separated(node: Matmul, parts: frozenset[str]
                 ) -> tuple[list[Generate], Matmul, Generate | None]:  # fmt: skip
     """Kernels for the separate parts of a product: before it, the remaining product, after it."""
     before, inner, after = list[Generate](), node, None

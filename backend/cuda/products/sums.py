@@ -113,10 +113,10 @@ class Adder:
             to = g.read[k] if k < len(read) else g.written[k - len(read)]
             to.p, to.down, to.across = p, down, across
         wide = cols // many if vector else cols
-        beside = min(_THREADS, 1 << max(0, wide - 1).bit_length())
-        g.rows, g.cols, g.wide, g.vector = rows, wide, beside.bit_length() - 1, vector
-        across = -(-wide // beside)
-        below = -(-rows * beside // _THREADS)
+        threads_across = min(_THREADS, 1 << max(0, wide - 1).bit_length())
+        g.rows, g.cols, g.wide, g.vector = rows, wide, threads_across.bit_length() - 1, vector
+        across = -(-wide // threads_across)
+        below = -(-rows * threads_across // _THREADS)
         most = max(1, _BLOCKS * self.device.multiprocessors // across)
         pointers = (ctypes.c_void_p * 1)(ctypes.addressof(g))
         launchKernel(loaded.handle, across, min(below, most, 65535), 1, _THREADS, 1, 1, 0,

@@ -15,7 +15,7 @@ from ...runtime.plan import Planner
 from .choice import ENGINE, decided
 from .form import Code
 from .fused import fused_source, pieces_of
-from .parts import taken_apart
+from .parts import separated
 from .ways import Measured
 
 
@@ -37,9 +37,9 @@ def engine_kernel(program: Any, node: Matmul, on: Measured
     if a kernel of the skeletons or the library computes everything, or the extents are unknown.
     Raises ScheduleError if a requested execution does not exist there."""
     decision = decided(program, node, on)
-    if decision is None or (decision.by != ENGINE and not decision.apart):
+    if decision is None or (decision.by != ENGINE and not decision.separate):
         return None
-    before, inner, after = taken_apart(node, decision.apart)
+    before, inner, after = separated(node, decision.separate)
     behind = [] if after is None else [after]
     if decision.by != ENGINE or decision.way is None or decision.form is None:
         return None, before, behind

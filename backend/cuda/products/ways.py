@@ -24,8 +24,8 @@ from treadle.skeletons.products.model import H200
 
 from .engine import Engine, engine_for
 from .form import FORMS, HOPPER, TARGETS, Form, features, form_of, machine_of
+from .kernel_time import kernel_seconds
 from .operand import plain_operands
-from .own import own_seconds
 
 #: Executions over the library's standard product; the others need our engines.
 BY_LIBRARY = ("recursive", "sequential", "streams", "batched")
@@ -192,7 +192,7 @@ def _best_way(engine: Engine, form: Form, size: tuple[int, int, int], options: A
 MOST_WAYS = 8
 
 
-def open_ways(device: Any, node: Matmul, size: tuple[int, int, int]) -> list[ProductWay]:
+def alternatives(device: Any, node: Matmul, size: tuple[int, int, int]) -> list[ProductWay]:
     """The alternatives for an (m, k) by (k, n) product that the program leaves open, for `tune`:
     those supported by the engines and the library of a device, except those that were measured on
     such a device to be many times slower than the fastest."""
@@ -259,7 +259,7 @@ def predicted(engine: Engine, arithmetic: str, size: tuple[int, int, int], *, fa
     on = machine_of(arch, engine.device.multiprocessors)
     found = ways(arithmetic, size, fast=fast, deterministic=deterministic, levels=levels, on=on)
     if "library" in found and exact(arithmetic):
-        found["library"] = own_seconds(int32, size, on)
+        found["library"] = kernel_seconds(int32, size, on)
     if "library" in found:
         found["library"] /= unsure(arch)
     if form is not None and form.planes:

@@ -55,8 +55,8 @@ class CudaPeers:
             with device:
                 self._gpus.append(CudaDevice.current())
                 main = cupy.cuda.Stream(non_blocking=True)
-                beside = cupy.cuda.Stream(non_blocking=True, priority=-1)
-                self._queues.append((Queue(device, main), Queue(device, beside)))
+                side = cupy.cuda.Stream(non_blocking=True, priority=-1)
+                self._queues.append((Queue(device, main), Queue(device, side)))
                 self._users.append(Queue(device))
                 for other in ordinals:
                     if other != device.id and runtime.deviceCanAccessPeer(device.id, other):

@@ -57,10 +57,10 @@ def engine(settings: Settings, devices: int, memory: int) -> GpuEngine:
     return GpuEngine(
         name="several GPUs", backend="cuda", settings=settings, allowed=memory,
         choose=partial(chunks_of, devices), overhead=EXCHANGE, queueing=devices * QUEUE,
-        element=ELEMENT, together=MOST_ITERATIONS, pieces=PIECES, pipelined=PIPELINED,
+        element=ELEMENT, iterations=MOST_ITERATIONS, pieces=PIECES, pipelined=PIPELINED,
         separate=False,
         instead="Compute this part on one GPU, by a function that is compiled without devices=.",
-        smaller="Use more GPUs, devices=…, or smaller arrays.", single=True, beside=True,
+        smaller="Use more GPUs, devices=…, or smaller arrays.", single=True, split_boundary=True,
     )  # fmt: skip
 
 

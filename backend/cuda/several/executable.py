@@ -48,15 +48,15 @@ class SeveralExecutable:
         on_host = all(not isinstance(d, Sharded) and peers.where(d) is None for d in data)
         given = [self._sharded(d) for d in data]
         schedule = self._schedule(given, params)
-        held = {
+        captured = {
             leaf: Parts(given[k].chunks, given[k].owners, list(given[k].parts), given[k].dtype)
             for leaf, k in schedule.plan.given.items()
         }
         for leaf, value in schedule.plan.constants.items():
             with peers.on(0):
                 array = peers.upload(np.asarray(value, leaf.type.numpy))
-            held[leaf] = Parts(schedule.plan.chunks[leaf], (0,), [array], leaf.type.numpy)
-        found = schedule.run(peers, held, params)
+            captured[leaf] = Parts(schedule.plan.chunks[leaf], (0,), [array], leaf.type.numpy)
+        found = schedule.run(peers, captured, params)
         results = [
             Sharded(peers, parts.arrays, parts.owners, parts.chunks, leaf.type.numpy)
             for leaf, parts in zip(schedule.plan.roots, found, strict=True)

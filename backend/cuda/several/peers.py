@@ -14,7 +14,7 @@ from ...runtime.types import DeviceArray, DType, HostArray
 
 #: The queues of a GPU: the main one, and one beside it that goes first.  Neither is a stream of the
 #: user's: a copy between GPUs in CUDA's null stream waits for all work of both.
-MAIN, BESIDE = 0, 1
+MAIN, SIDE = 0, 1
 
 
 class Peers(Protocol):
@@ -78,4 +78,4 @@ class Peers(Protocol):
         ...
 
 
-__all__ = ["BESIDE", "MAIN", "Peers"]
+__all__ = ["MAIN", "SIDE", "Peers"]

@@ -36,7 +36,7 @@ from ...blocks.plan import Plan, Stage
 from ...blocks.tasks import Task, tasks
 from ...runtime.run import Params
 from ...runtime.types import DeviceArray, DType
-from .peers import BESIDE, MAIN, Peers
+from .peers import MAIN, SIDE, Peers
 
 if TYPE_CHECKING:
     from ...blocks.program import BlockProgram
@@ -122,7 +122,7 @@ class Work:
                 if piece.owner != self.device:
                     lengths = [s.stop - s.start for s in piece.target if s.stop is not None]
                     size += fetch.dtype.itemsize * prod(lengths or fetch.shape)
-        return BESIDE if size >= LARGE else self.lane
+        return SIDE if size >= LARGE else self.lane
 
 
 @dataclass
@@ -155,18 +155,18 @@ class Prepared:
         ]
         devices = 1 + max((max(x[2].owner, self.works[x[0]].device) for x in copies), default=0)
         before: Counter[tuple[int, int]] = Counter()
-        turn = []
+        round_ = []
         for work in self.works:
-            turn.append(before[work.device, work.lane])
+            round_.append(before[work.device, work.lane])
             before[work.device, work.lane] += bool(work.copied)
 
         def order(copy: tuple[int, int, Piece]) -> tuple[int, int]:
-            return turn[copy[0]], (copy[2].owner - self.works[copy[0]].device - 1) % devices
+            return round_[copy[0]], (copy[2].owner - self.works[copy[0]].device - 1) % devices
 
         self.copies = sorted(copies, key=order)
-        self.ends = {k: place for place, (k, *_) in enumerate(self.copies)}
-        beside = {w.device for w in self.works if w.lane == BESIDE}
-        self.marked = sorted(beside.union(*(w.sources for w in self.works)))
+        self.ends = {k: position for position, (k, *_) in enumerate(self.copies)}
+        split_boundary = {w.device for w in self.works if w.lane == SIDE}
+        self.marked = sorted(split_boundary.union(*(w.sources for w in self.works)))
         self.replays: dict[int, Callable[..., DeviceArray]] = {}
 
     def run(
@@ -217,14 +217,18 @@ class Schedule:
         owners: list[list[int]] = [[0] * prod(map(len, self.plan.chunks[x])) for x in stage.leaves]
         works = []
         for task in tasks(blocks, chunks):
-            block = 0 if cut is None or cut.dimension is None else task.place[cut.dimension]
+            block = 0 if cut is None or cut.dimension is None else task.position[cut.dimension]
             device = self._device(task, stage, cut, block)
-            beside = cut is not None and cut.beside and block != cut.chunk.index(cut.chunk[block])
-            within = beside or (cut is not None and cut.pieces > 1)
+            at_boundary = (
+                cut is not None
+                and cut.split_boundary
+                and block != cut.chunk.index(cut.chunk[block])
+            )
+            within = at_boundary or (cut is not None and cut.pieces > 1)
             stored = []
             for k, (result, leaf) in enumerate(zip(blocks.results, stage.leaves, strict=True)):
-                part, box = self._place(result.axes, block, within)
-                if not beside:
+                part, box = self._part_of(result.axes, block, within)
+                if not at_boundary:
                     owners[k][part] = device
                 shape = _part_shape(part, self.plan.chunks[leaf])
                 stored.append(Stored(part, box, shape, _plain(task.block.kept[k])))
@@ -232,7 +236,7 @@ class Schedule:
                 self._fetch(stage, task, k, device, chunks[k]) for k in range(len(blocks.buffers))
             )
             sources = {p.owner for f in fetches if not f.view for p in f.pieces} - {device}
-            works.append(Work(device, BESIDE if beside else MAIN, fetches, task.block.numbers,
+            works.append(Work(device, SIDE if at_boundary else MAIN, fetches, task.block.numbers,
                               tuple(stored), tuple(sorted(sources))))  # fmt: skip
         self.owners.update(zip(stage.leaves, owners, strict=True))
         params = blocks.program.params
@@ -251,13 +255,13 @@ class Schedule:
             stage.blocks.buffers, task.block.cuts, task.chunks, strict=True
         ):
             grid = self.plan.chunks[buffer.leaf]
-            for piece, place in zip(
+            for piece, position in zip(
                 product(*cuts) if cuts is not None else [()], used, strict=True
             ):
                 size = prod(p[1] - p[0] for p in piece)
                 if cuts is None:
-                    size = prod(sizes[k] for sizes, k in zip(grid, place, strict=True))
-                owner = self.owners[buffer.leaf][_number(place, grid)]
+                    size = prod(sizes[k] for sizes, k in zip(grid, position, strict=True))
+                owner = self.owners[buffer.leaf][_number(position, grid)]
                 weights[owner] += size * buffer.leaf.type.numpy.itemsize
         most = max(weights)
         if weights.count(most) > 1 and count > 1:
@@ -265,7 +269,7 @@ class Schedule:
         return weights.index(most)
 
     @staticmethod
-    def _place(axes: Sequence[Axis | None], block: int, within: bool) -> tuple[int, Box | None]:
+    def _part_of(axes: Sequence[Axis | None], block: int, within: bool) -> tuple[int, Box | None]:
         """The part that a block computes, and, `within` one, the box of it."""
         part, box = 0, list[slice]()
         for axis in axes:
@@ -292,8 +296,8 @@ class Schedule:
             return Fetch(buffer.leaf, shape, dtype, (piece,), view, flat, everything)
         shape = tuple(along[-1][1] if along else 0 for along in cuts)
         pieces = []
-        for at, place in zip(product(*cuts), used, strict=True):
-            part = _number(place, grid)
+        for at, chunk in zip(product(*cuts), used, strict=True):
+            part = _number(chunk, grid)
             source, target = (tuple(slice(p[j], p[j + 1]) for p in at) for j in (2, 0))
             pieces.append(Piece(part, owners[part], source, target))
         view = len(pieces) == 1 and pieces[0].owner == device
@@ -305,21 +309,21 @@ class Schedule:
 
     def run(self, peers: Peers, given: Mapping[Leaf, Parts], params: Params) -> list[Parts]:
         """Queue all stages on arguments in parts; the results in parts."""
-        held = dict(given)
+        arrays = dict(given)
         for device in range(self.devices):
             peers.enter(device)
         copies: dict[tuple[Leaf, int], DeviceArray] = {}
         for stage in self.stages:
-            self._queue(stage, peers, held, copies, params)
+            self._queue(stage, peers, arrays, copies, params)
             for leaf in stage.last:
-                del held[leaf]
+                del arrays[leaf]
                 for device in range(self.devices):
                     copies.pop((leaf, device), None)
         for device in range(self.devices):
             peers.leave(device)
-        return [held[leaf] for leaf in self.plan.roots]
+        return [arrays[leaf] for leaf in self.plan.roots]
 
-    def _queue(self, stage: Prepared, peers: Peers, held: dict[Leaf, Parts],
+    def _queue(self, stage: Prepared, peers: Peers, arrays: dict[Leaf, Parts],
                copies: dict[tuple[Leaf, int], DeviceArray], params: Params) -> None:  # fmt: skip
         """Queue a stage."""
         marks: dict[int, DeviceArray] = {}
@@ -332,24 +336,26 @@ class Schedule:
         ]
         copied: dict[tuple[int, int], DeviceArray] = {}
         arrived: dict[int, DeviceArray] = {}
-        beside: list[tuple[Work, Sequence[DeviceArray], DeviceArray]] = []
+        split_boundary: list[tuple[Work, Sequence[DeviceArray], DeviceArray]] = []
         for k, work in enumerate(stage.works):
             if k == stage.alone:
-                copied, arrived = self._copied(stage, peers, held, copies, marks)
+                copied, arrived = self._copied(stage, peers, arrays, copies, marks)
             with peers.on(work.device, work.lane):
-                if work.lane == BESIDE and k < stage.alone:
+                if work.lane == SIDE and k < stage.alone:
                     peers.follow(marks[work.device])
                 if work.lane != work.lane_of_copies:
                     peers.follow(arrived[k])
                 buffers = [
-                    self._buffer(f, copied.get((k, n)), held[f.leaf])
+                    self._buffer(f, copied.get((k, n)), arrays[f.leaf])
                     for n, f in enumerate(work.fetches)
                 ]
                 numbers = list(work.numbers)
                 for n, position in stage.given:
                     numbers[n] = params[position]
-                if work.lane == BESIDE:
-                    beside.append((work, stage.run(work.device, buffers, numbers), peers.mark()))
+                if work.lane == SIDE:
+                    split_boundary.append(
+                        (work, stage.run(work.device, buffers, numbers), peers.mark())
+                    )
                     continue
                 into = None
                 if any(s.box is not None for s in work.stored):
@@ -363,7 +369,7 @@ class Schedule:
                         parts.arrays[stored.part] = part
                     elif array is not into[n]:
                         peers.copy(into[n], part)
-        for work, found, mark in beside:
+        for work, found, mark in split_boundary:
             with peers.on(work.device):
                 peers.follow(mark)
                 for parts, array, stored in zip(made, found, work.stored, strict=True):
@@ -375,11 +381,11 @@ class Schedule:
                 with peers.on(device):
                     for mark in after:
                         peers.follow(mark)
-        held.update(zip(stage.leaves, made, strict=True))
+        arrays.update(zip(stage.leaves, made, strict=True))
 
     @staticmethod
     def _copied(
-        stage: Prepared, peers: Peers, held: Mapping[Leaf, Parts],
+        stage: Prepared, peers: Peers, arrays: Mapping[Leaf, Parts],
         shared: dict[tuple[Leaf, int], DeviceArray], marks: Mapping[int, DeviceArray],
     ) -> tuple[dict[tuple[int, int], DeviceArray], dict[int, DeviceArray]]:  # fmt: skip
         """Queue the copies of a stage: the buffers, by the positions of their work and fetch, and
@@ -393,8 +399,8 @@ class Schedule:
         large: dict[int, None] = {}
         for k, work in enumerate(stage.works[stage.alone :], stage.alone):
             with peers.on(work.device, work.lane):
-                if work.lane == BESIDE and (work.device, BESIDE, work.device) not in followed:
-                    followed.add((work.device, BESIDE, work.device))
+                if work.lane == SIDE and (work.device, SIDE, work.device) not in followed:
+                    followed.add((work.device, SIDE, work.device))
                     peers.follow(marks[work.device])
                 for n in work.copied:
                     fetch, key = work.fetches[n], (work.fetches[n].leaf, work.device)
@@ -411,15 +417,15 @@ class Schedule:
         for device in large:  # before its main queue made room, other arrays may have been there
             with peers.on(device):
                 allocated = peers.mark()
-            with peers.on(device, BESIDE):
+            with peers.on(device, SIDE):
                 peers.follow(allocated)
         arrived: dict[int, DeviceArray] = {}
-        for place, (k, n, piece) in enumerate(stage.copies):
+        for k_copy, (k, n, piece) in enumerate(stage.copies):
             work = stage.works[k]
-            last = place == stage.ends[k] and bool(work.sources)
+            last = k_copy == stage.ends[k] and bool(work.sources)
             lane = work.lane if piece.owner == work.device else work.lane_of_copies
             if (k, n) in new:
-                target, source = made[k, n], held[work.fetches[n].leaf].arrays[piece.part]
+                target, source = made[k, n], arrays[work.fetches[n].leaf].arrays[piece.part]
                 follows = work.device, lane, piece.owner
                 with peers.on(work.device, lane):
                     if piece.owner != work.device and follows not in followed:
@@ -462,10 +468,10 @@ def _part_shape(part: int, grid: Chunks) -> tuple[int, ...]:
     return tuple(reversed(shape))
 
 
-def _number(place: Sequence[int], grid: Chunks) -> int:
+def _number(chunk: Sequence[int], grid: Chunks) -> int:
     """The number of a chunk in row-major order."""
     number = 0
-    for k, sizes in zip(place, grid, strict=True):
+    for k, sizes in zip(chunk, grid, strict=True):
         number = number * len(sizes) + k
     return number
 

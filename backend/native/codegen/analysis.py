@@ -99,7 +99,7 @@ def _spread(body: Body, varying: set[Var], under: bool) -> None:
 
 
 #: So many additions are worth computing once, outside of all loops.
-_DEAR = 8.0
+_EXPENSIVE = 8.0
 
 
 def once(body: Body, scalars: Iterable[Var]) -> list[tuple[Var | None, Expr]]:
@@ -114,7 +114,7 @@ def once(body: Body, scalars: Iterable[Var]) -> list[tuple[Var | None, Expr]]:
                 known.add(e)
             elif isinstance(e, Apply) and all(a in known for a in e.args):
                 known.add(e)
-                if e.type.is_inexact and e.op.cost >= _DEAR:
+                if e.type.is_inexact and e.op.cost >= _EXPENSIVE:
                     found[e] = None
         if isinstance(s, Let) and s.value in known:
             if named.setdefault(s.var, s.value) is not s.value:

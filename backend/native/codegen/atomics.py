@@ -110,7 +110,7 @@ def atomic(em: Emitter, s: Atomic, copy: Copy) -> None:
     em.touch(s.buffers)
 
 
-def _place(em: Emitter, buffer: Buffer, at: Reg) -> Reg:
+def _address(em: Emitter, buffer: Buffer, at: Reg) -> Reg:
     e = memory_element(buffer.type)
     group = f"[2 x {e}]" if buffer.type.is_complex else e
     return em.code.emit(f"getelementptr {group}, ptr {em.pointers[buffer]}, i64 {at}")
@@ -131,7 +131,7 @@ def _combined(em: Emitter, s: Atomic, copy: Copy, new: list[tuple[Reg, ...]],
 def _single(em: Emitter, s: Atomic, copy: Copy, index: Reg, value: tuple[Reg, ...]) -> None:
     """An atomic update of one word of up to eight bytes."""
     code, t = em.code, s.buffers[0].type
-    at = _place(em, s.buffers[0], index)
+    at = _address(em, s.buffers[0], index)
     word = "i8" if t.family == "bool" else f"i{t.bits}"
     align = BITS[memory_element(t)] // 8 if t.is_complex else t.bytes
     if s.combine is None:
@@ -198,7 +198,7 @@ def _locked(em: Emitter, s: Atomic, copy: Copy, index: Reg, values: list[tuple[R
     code = em.code
     assert s.locks is not None
     number = code.emit(f"urem i64 {index}, {size}")
-    lock = _place(em, s.locks, number)
+    lock = _address(em, s.locks, number)
     attempt, wait, locked = code.label("lock"), code.label("wait"), code.label("locked")
     code.jump(attempt)
     code.start(attempt)
@@ -215,7 +215,7 @@ def _locked(em: Emitter, s: Atomic, copy: Copy, index: Reg, values: list[tuple[R
     old: list[tuple[Reg, ...]] = []
     for b in s.buffers:
         e = memory_element(b.type)
-        at = _place(em, b, index)
+        at = _address(em, b, index)
         where = [at]
         if b.type.is_complex:
             where.append(code.emit(f"getelementptr {e}, ptr {at}, i64 1"))
@@ -268,7 +268,7 @@ def report(em: Emitter, s: Report, copy: Copy) -> None:
 def first_error(em: Emitter, number: int) -> Iterator[None]:
     """What is done if nothing has failed so far: from now on `number` has."""
     code = em.code
-    first, done = code.label("first"), code.label("told")
+    first, done = code.label("first"), code.label("reported")
     both = code.emit(f"cmpxchg ptr {em.errors}, i64 0, i64 {number} monotonic monotonic, align 8")
     code.branch(code.emit(f"extractvalue {{ i64, i1 }} {both}, 1"), first, done)
     code.start(first)

@@ -64,7 +64,7 @@ class Slot:
 
 
 @dataclass(eq=False)
-class Home:
+class HoistPoint:
     """A point before a loop: its instructions, and the keys of what is remembered there.  Numbers
     of values that were computed before it are less than `mark`."""
 
@@ -97,7 +97,7 @@ class Emitter(ABC):
         #: loop iterates.  Instructions of depth d are in d / 2 loops, or at the second point before
         #: one more if d is odd; what does not change in a loop is emitted before it, where `depth`
         #: is less.
-        self._homes: list[Home | None] = []
+        self._hoist_points: list[HoistPoint | None] = []
         self.depth = 0
         self.sure = -1  # the depth of the innermost code that perhaps is not reached
         self.tested = 0  # the depth in the innermost loop without a second point
@@ -115,7 +115,7 @@ class Emitter(ABC):
         self.streaming = False  # vector stores bypass the caches
         self.ahead = 0  # the prefetch distance of vector loads in bytes
         self.row: tuple[int, int] | None = None  # of the enclosing loop: variable (an atom), step
-        self.asking = 0  # the loop depth at which gathers prefetch the next rows
+        self.prefetch_depth = 0  # the loop depth at which gathers prefetch the next rows
         self.thorough = False  # LLVM can hoist code out of loops
 
     # --- numbering and sharing ------------------------------------------------------------
@@ -155,7 +155,11 @@ class Emitter(ABC):
         before, self._trail = self._trail, []
         sure = self.sure
         if not reached:
-            iterates = self.tested == self.depth or not self._homes or self._homes[-1] is not None
+            iterates = (
+                self.tested == self.depth
+                or not self._hoist_points
+                or self._hoist_points[-1] is not None
+            )
             self.sure = self.depth if iterates else self.depth - 2
         yield
         for key in self._trail:
@@ -166,7 +170,10 @@ class Emitter(ABC):
     def loop(self, tested: bool = False) -> Iterator[None]:
         """What is emitted inside iterates; integers that do not change are computed before.
         `tested`: it has no `entered` part, because a test precedes each iteration."""
-        self._homes += Home(self.code.place(), self._trail, self._fresh), None
+        self._hoist_points += (
+            HoistPoint(self.code.insertion_point(), self._trail, self._fresh),
+            None,
+        )
         self.depth += 2
         before = self.tested
         if tested:
@@ -174,16 +181,16 @@ class Emitter(ABC):
         yield
         self.tested = before
         self.depth -= 2
-        del self._homes[-2:]
+        del self._hoist_points[-2:]
 
     @contextmanager
     def entered(self) -> Iterator[None]:
         """The innermost loop iterates at least once: what does not change is loaded here."""
-        home = self._homes[-1] = Home(self.code.place(), [], self._fresh)
+        point = self._hoist_points[-1] = HoistPoint(self.code.insertion_point(), [], self._fresh)
         yield
-        for key in home.trail:
+        for key in point.trail:
             self.memo.pop(key, None)
-        self._homes[-1] = None
+        self._hoist_points[-1] = None
 
     @contextmanager
     def counted(self, first: Reg, last: Reg, step: int, name: str) -> Iterator[Reg]:
@@ -219,8 +226,8 @@ class Emitter(ABC):
         """Where to load from an index of this depth: as far outside as this load is executed
         whenever that point is reached, and the buffer does not change in between."""
         for level in range(depth | 1, self.depth, 2):
-            home = self._homes[level]
-            if (home is not None and level > self.sure and self.version(buffer) <= home.mark
+            point = self._hoist_points[level]
+            if (point is not None and level > self.sure and self.version(buffer) <= point.mark
                     and not self.kernel.errors):  # fmt: skip
                 return level
         if self.depth > 2 and depth < (self.depth if self.kernel.errors else self.tested):
@@ -234,10 +241,10 @@ class Emitter(ABC):
         `vectors`: what is emitted has lanes. Vectors are made where they are used first, which may
         be deeper: those that are do not dominate, and are made again.
         """
-        home, code = self._homes[depth], self.code
-        assert home is not None
+        point, code = self._hoist_points[depth], self.code
+        assert point is not None
         before = code.lines, self._trail, self.depth
-        code.lines, self._trail, self.depth = home.lines, home.trail, depth
+        code.lines, self._trail, self.depth = point.lines, point.trail, depth
         deeper = [k for k in self.memo if self._levels[k] > depth] if vectors else []
         hidden = {k: self.memo.pop(k) for k in deeper}
         yield
@@ -401,12 +408,12 @@ class Emitter(ABC):
             return found
         slot = copy.slots[var]
         key = ("var", id(slot), self.version(slot), self.version(var))
-        held = self.memo.get(key)
-        if held is None:
+        cached = self.memo.get(key)
+        if cached is None:
             t = vector(register_element(var.type), slot.lanes)
             regs = tuple(self.code.emit(f"load {t}, ptr {p}") for p in slot.pointers)
-            held = self.remember(key, self.in_register(var.type, regs, slot.lanes))
-        return held  # type: ignore[no-any-return]
+            cached = self.remember(key, self.in_register(var.type, regs, slot.lanes))
+        return cached  # type: ignore[no-any-return]
 
     def apply(self, name: str, type_: ScalarType, args: list[Value]) -> Value:
         """A primitive of the language, by its name, on values."""
@@ -423,9 +430,9 @@ class Emitter(ABC):
         if op.commutative:
             numbers.sort()
         key = self.number((name, type_.name, source.name, *numbers))
-        held = self.memo.get(key)
-        if held is not None:
-            return held  # type: ignore[no-any-return]
+        cached = self.memo.get(key)
+        if cached is not None:
+            return cached  # type: ignore[no-any-return]
         lanes = self.lanes if any(a.lanes for a in args) else 0
         regs = None
         if lanes and name == "equal" and source == int64:
@@ -511,10 +518,10 @@ class Emitter(ABC):
         for p, r in zip(slot.pointers, regs, strict=True):
             self.code.do(f"store {t} {r}, ptr {p}")
         self.touch((slot,))
-        held = value
+        stored = value
         if slot.lanes != value.lanes:
-            held = self.in_register(var.type, regs, slot.lanes)
-        self.remember(("var", id(slot), self.version(slot), self.version(var)), held)
+            stored = self.in_register(var.type, regs, slot.lanes)
+        self.remember(("var", id(slot), self.version(slot), self.version(var)), stored)
 
     def unless_reported(self, condition: Reg) -> Reg:
         """The condition for another iteration: checked kernels stop once a check has failed."""
@@ -546,13 +553,13 @@ class Emitter(ABC):
     def emit(self) -> str:
         """The text of the complete module."""
         kernel, code = self.kernel, self.code
-        arguments, loads, given, told = [], [], [], []
+        arguments, loads, given, legend = [], [], [], []
         slot = 0
 
         def incoming(name: str, type_: str, attributes: str = "") -> Reg:
             nonlocal slot
             reg = f"%a{slot}"
-            told.append(f"{reg} {name}")
+            legend.append(f"{reg} {name}")
             arguments.append(f"{type_}{attributes} {reg}")
             loads.append(f"  %p{slot} = getelementptr i64, ptr %args, i64 {slot}")
             loads.append(f"  %v{slot} = load {type_}, ptr %p{slot}")
@@ -564,7 +571,7 @@ class Emitter(ABC):
         stack = 0
         for b in kernel.buffers:
             if b.role == "local":
-                size = self.local_size(b) * b.type.bytes + 2 * memory.ROOM
+                size = self.local_size(b) * b.type.bytes + 2 * memory.PADDING
                 if stack + size <= _STACK:
                     stack += size
                     whole = code.allocate("i8", 64, size)
@@ -572,7 +579,7 @@ class Emitter(ABC):
                     self.module.declare("malloc", "ptr", ["i64"], pure=False)
                     whole = code.emit(f"call ptr @malloc(i64 {size})")
                     heap.append(whole)
-                self.pointers[b] = code.emit(f"getelementptr i8, ptr {whole}, i64 {memory.ROOM}")
+                self.pointers[b] = code.emit(f"getelementptr i8, ptr {whole}, i64 {memory.PADDING}")
             else:
                 self.pointers[b] = incoming(b.name, "ptr", " noalias")
         self.errors = incoming("errors", "ptr", " noalias")
@@ -600,7 +607,7 @@ class Emitter(ABC):
         code.do("ret void")
         name = re.sub(r"[^A-Za-z0-9_.]", "_", kernel.name)
         inner = ", ".join([*arguments, "i64 %begin", "i64 %end"])
-        remarks = [*kernel.comments, "tasks %begin to %end; " + ", ".join(told)]
+        remarks = [*kernel.comments, "tasks %begin to %end; " + ", ".join(legend)]
         self.module.functions.append(
             "".join(f"; {line}\n" for remark in remarks for line in remark.splitlines())
             + code.finish(f"define internal void @{name}({inner}) #2")

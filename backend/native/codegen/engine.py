@@ -18,7 +18,7 @@ from typing import Any
 from treadle.dsl.errors import CompilationError
 from treadle.dsl.process import locks
 from treadle.dsl.process.limits import LLVM_AT_LEAST, LLVM_PER_BYTE, require_memory, require_stack
-from treadle.dsl.process.workers import apart
+from treadle.dsl.process.workers import on_other_thread
 
 from .libraries import address_of
 from .target import Target, llvm
@@ -189,7 +189,7 @@ def compiler(target: Target) -> Iterator[_Compiler]:
 
 
 @functools.cache
-@apart
+@on_other_thread
 def header(target: Target) -> str:
     """The lines of LLVM IR that specify the target."""
     with _lock:
@@ -206,7 +206,7 @@ def _require_whole() -> None:
         )
 
 
-@apart
+@on_other_thread
 def to_object(text: str, target: Target, thorough: bool = False) -> bytes:
     """Machine code for LLVM IR, as an object file; `thorough` runs all of -O2."""
     with _lock:
@@ -244,7 +244,7 @@ class Linked:
                     dispose(self.tracker._ptr, message)
 
 
-@apart
+@on_other_thread
 def link(image: bytes, exports: Iterable[str], symbols: Iterable[str],
          foreign: Mapping[str, int], functions: Sequence[Any] = ()) -> Linked:  # fmt: skip
     """Load an object file whose undefined symbols are `symbols` (of libm) and `foreign`."""

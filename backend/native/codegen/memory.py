@@ -100,10 +100,12 @@ def load(em: Emitter, buffer: Buffer, index: Value) -> Value:
         raise AssertionError(f"{buffer.name} is indexed by {index.type}")
     assert index.poly is not None
     base, step = (index.poly, 0) if not index.lanes else lane_step(em, index)
-    apart = step is None or abs(step) > 1
+    singly = step is None or abs(step) > 1
     depth = em.depth
-    if step == 0 or (apart and 0 < em.asking < depth):
-        depth = em.load_depth(buffer, max(em.depth_of(index.poly), em.asking if apart else 0))
+    if step == 0 or (singly and 0 < em.prefetch_depth < depth):
+        depth = em.load_depth(
+            buffer, max(em.depth_of(index.poly), em.prefetch_depth if singly else 0)
+        )
     if depth == em.depth:
         return _load(em, buffer, index, key, base, step)
     with em.outside(depth, vectors=step != 0):
@@ -124,8 +126,8 @@ def _load(em: Emitter, buffer: Buffer, index: Value, key: object, base: Poly, st
         regs = _load_strided(em, buffer, base, step, lanes, invariant)
     elif step is not None and _has_rows(em, buffer, base, step):
         regs = _load_rows(em, buffer, base, step, lanes, invariant)
-    elif _is_loaded_apart(buffer, step) and em.mask is None:
-        regs = _load_apart(em, buffer, base, step, index, lanes, invariant)
+    elif _is_loaded_singly(buffer, step) and em.mask is None:
+        regs = _load_singly(em, buffer, base, step, index, lanes, invariant)
     else:
         regs = _gather(em, buffer, base, step, index, lanes)
     v = Lanes(em.code, lanes)
@@ -209,7 +211,7 @@ def _load_strided(em: Emitter, buffer: Buffer, base: Poly, step: int, lanes: int
         covered += len(inside)
     if backwards:
         result = v.shuffle(e, result, "poison", list(range(lanes - 1, -1, -1)))
-    return _apart(em, buffer, result, lanes)
+    return _parts(em, buffer, result, lanes)
 
 
 def _whole(buffer: Buffer) -> str:
@@ -218,7 +220,7 @@ def _whole(buffer: Buffer) -> str:
     return f"i{2 * BITS[e]}" if buffer.type.is_complex else e
 
 
-def _apart(em: Emitter, buffer: Buffer, whole: Reg, lanes: int) -> tuple[Reg, ...]:
+def _parts(em: Emitter, buffer: Buffer, whole: Reg, lanes: int) -> tuple[Reg, ...]:
     """Split elements that were loaded with the type `_whole` into their parts."""
     if not buffer.type.is_complex:
         return (whole,)
@@ -331,7 +333,7 @@ def _part_pointers(em: Emitter, buffer: Buffer, pointers: Reg, lanes: int) -> li
     return [pointers, second]
 
 
-def _ask_ahead(em: Emitter, buffer: Buffer, base: Poly, step: int, lanes: int) -> None:
+def _prefetch_rows(em: Emitter, buffer: Buffer, base: Poly, step: int, lanes: int) -> None:
     """Prefetch the cache lines of the next `lanes` rows of `step` elements each.
 
     A loop reads these rows one element after the other; each iteration prefetches its share."""
@@ -354,16 +356,16 @@ def _gather(em: Emitter, buffer: Buffer, base: Poly, step: int | None, index: Va
     e, align = memory_element(buffer.type), _align(memory_element(buffer.type))
     e = _whole(buffer) if one else e
     # Not in inner loops: a prefetch would keep LLVM from hoisting their invariant loads.
-    near = step is not None and 0 < step <= _NEAR and em.depth == em.asking
+    near = step is not None and 0 < step <= _NEAR and em.depth == em.prefetch_depth
     if near and buffer.role == "input":
         assert step is not None
-        _ask_ahead(em, buffer, base, step, lanes)
+        _prefetch_rows(em, buffer, base, step, lanes)
     pointers = _pointers(em, buffer, base, step, index, lanes)
     got = tuple(
         _gathered(em, e, at, em.mask, lanes, align)
         for at in ([pointers] if one else _part_pointers(em, buffer, pointers, lanes))
     )
-    return _apart(em, buffer, got[0], lanes) if one else got
+    return _parts(em, buffer, got[0], lanes) if one else got
 
 
 def _consecutive(em: Emitter, e: str, at: Reg, count: int) -> Reg:
@@ -419,7 +421,7 @@ def _masked(em: Emitter, what: str, e: str, active: Reg | None, lanes: int, alig
     return ours, mask
 
 
-def _is_loaded_apart(buffer: Buffer, step: int | None) -> bool:
+def _is_loaded_singly(buffer: Buffer, step: int | None) -> bool:
     """Whether elements are loaded one by one.  Hardware prefetchers follow such loads, and they do
     not cost more than a gather.  A gather would load the parts of a complex number separately."""
     if buffer.type.is_complex:
@@ -427,7 +429,7 @@ def _is_loaded_apart(buffer: Buffer, step: int | None) -> bool:
     return step is not None and _align(memory_element(buffer.type)) >= 4
 
 
-def _load_apart(em: Emitter, buffer: Buffer, base: Poly, step: int | None, index: Value,
+def _load_singly(em: Emitter, buffer: Buffer, base: Poly, step: int | None, index: Value,
                 lanes: int, invariant: str) -> tuple[Reg, ...]:  # fmt: skip
     """Load elements one by one, each as a vector of its parts."""
     e, count = memory_element(buffer.type), parts(buffer.type)
@@ -491,7 +493,7 @@ def _store_vector(em: Emitter, buffer: Buffer, base: Poly, regs: list[Reg], lane
 #: The maximum number of rows of a square block that is transposed in registers.
 SQUARE = 16
 #: Bytes before and after the elements of a local buffer that may be read.
-ROOM = 64
+PADDING = 64
 #: Rows of at most this many elements are loaded as vectors of consecutive elements.
 WIDEST_ROWS = 64
 #: Rows of at most this many elements are stored as vectors, each ending where the next begins.

@@ -53,18 +53,18 @@ def operate(v: Lanes, target: Target, op: Primitive, type_: ScalarType,
 def _inlined(v: Lanes, target: Target, function: Function,
              args: Sequence[tuple[Reg, ...]]) -> tuple[Reg, ...]:  # fmt: skip
     """The body of a function."""
-    held: dict[Expr, tuple[Reg, ...]] = dict(zip(function.parameters, args, strict=True))
+    registers: dict[Expr, tuple[Reg, ...]] = dict(zip(function.parameters, args, strict=True))
     for e in function.steps:
         if isinstance(e, Const):
-            held[e] = literals(v, e.type, e.value)
+            registers[e] = literals(v, e.type, e.value)
     for step in function.plan:
         e = step.operation
-        given = [held[a] for a in e.args]
+        given = [registers[a] for a in e.args]
         if step.function is not None:
-            held[e] = _inlined(v, target, step.function, given)
+            registers[e] = _inlined(v, target, step.function, given)
         else:
-            held[e] = _operation(v, target, e.op, e.type, step.types, given, step.constants)
-    return held[function.result]
+            registers[e] = _operation(v, target, e.op, e.type, step.types, given, step.constants)
+    return registers[function.result]
 
 
 def _operation(v: Lanes, target: Target, op: Primitive, type_: ScalarType,

@@ -35,7 +35,7 @@ _ROWS = 3
 Position = tuple[Buffer, Poly]
 
 
-def ask(em: Emitter, body: Body, copies: Sequence[Copy]) -> None:
+def emit(em: Emitter, body: Body, copies: Sequence[Copy]) -> None:
     """At the start of an iteration of a vector loop, prefetch lines of later iterations."""
     if em.row is None:
         return
@@ -64,7 +64,7 @@ def _streams(em: Emitter, inside: Sequence[tuple[Store | Let, Copy]]) -> list[Po
     for s, copy in inside:
         for e in walk(expressions(s)):
             if isinstance(e, Load) and e.buffer.role == "input":
-                for position in _vector_place(em, e.index, copy):
+                for position in _first_of_vector(em, e.index, copy):
                     rows.setdefault(e.buffer, {})[position.nonconstant] = None
     found: list[Position] = []
     for buffer, read in rows.items():
@@ -87,11 +87,11 @@ def _results(em: Emitter, inside: Sequence[tuple[Store | Let, Copy]]) -> list[Po
         (s.buffer, position)
         for s, copy in inside
         if isinstance(s, Store)
-        for position in _vector_place(em, s.index, copy)
+        for position in _first_of_vector(em, s.index, copy)
     ]
 
 
-def _vector_place(em: Emitter, index: Expr, copy: Copy) -> Iterator[Poly]:
+def _first_of_vector(em: Emitter, index: Expr, copy: Copy) -> Iterator[Poly]:
     """The first index of a vector of consecutive elements, if the index is of this form."""
     value = known(em, index, copy)
     if value is not None and value.lanes:

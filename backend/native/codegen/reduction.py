@@ -124,8 +124,8 @@ class _Reduction:
     def _combine(self, k: int, a: tuple[Reg, ...], b: tuple[Reg, ...],
                  lanes: int) -> tuple[Reg, ...]:  # fmt: skip
         t = self.types[k]
-        held = [Value(t, r, lanes, 0) for r in (a, b)]
-        return self.em.combine(primitive(self.names[k]), t, held, lanes)
+        operands = [Value(t, r, lanes, 0) for r in (a, b)]
+        return self.em.combine(primitive(self.names[k]), t, operands, lanes)
 
     def emit(self) -> None:
         em, code = self.em, self.em.code
@@ -227,8 +227,8 @@ class _Reduction:
     def _rotate(self) -> None:
         """Rotate the vectors of partials: the first, which was just updated, becomes the last."""
         for t, column in zip(self.types, self.inner, strict=True):
-            held = [self._get(t, slot) for slot in column]
-            for slot, regs in zip(column, held[1:] + held[:1], strict=True):
+            partials = [self._get(t, slot) for slot in column]
+            for slot, regs in zip(column, partials[1:] + partials[:1], strict=True):
                 self._set(t, slot, regs)
 
     def _step(self, k: Reg, mask: Reg | None, count: int, changed: set[Any],
@@ -271,11 +271,13 @@ class _Reduction:
         """Combine all partials of a component into one number."""
         t = self.types[k]
         e = register_element(t)
-        held = [self._get(t, slot) for slot in self.outer[k]]
-        while len(held) > 1:
-            half = len(held) // 2
-            held = [self._combine(k, held[i], held[i + half], self.lanes) for i in range(half)]
-        regs, lanes = held[0], self.lanes
+        partials = [self._get(t, slot) for slot in self.outer[k]]
+        while len(partials) > 1:
+            half = len(partials) // 2
+            partials = [
+                self._combine(k, partials[i], partials[i + half], self.lanes) for i in range(half)
+            ]
+        regs, lanes = partials[0], self.lanes
         while lanes > 2:
             half = lanes // 2
             low = tuple(slice_lanes(self.em.code, e, r, lanes, 0, half) for r in regs)

@@ -11,7 +11,7 @@ from treadle.dsl.errors import BackendUnavailable
 from treadle.dsl.process import locks
 from treadle.dsl.process.environment import variable, warn_of
 from treadle.dsl.process.limits import require_llvm
-from treadle.dsl.process.workers import apart
+from treadle.dsl.process.workers import on_other_thread
 
 # --- LLVM's library, loaded; or why it is not -----------------------------------------------------
 
@@ -85,7 +85,7 @@ class Target:
 
     @staticmethod
     @functools.lru_cache(maxsize=1)
-    @apart
+    @on_other_thread
     def host() -> Target:
         """This machine; `TREADLE_VECTOR_BYTES` (16, 32) selects shorter vectors."""
         features = llvm.get_host_cpu_features()

@@ -130,7 +130,7 @@ class Code:
         self.count += 1
         return f"{hint}{self.count}"
 
-    def place(self) -> list[str]:
+    def insertion_point(self) -> list[str]:
         """A list of instructions that are here, of which more may be emitted later."""
         made: list[str] = []
         self.lines.append(made)

@@ -58,7 +58,7 @@ class VectorLoop:
             if constant is not None:
                 whole = str(constant // lanes * lanes)
         with em.loop():
-            before_asking, em.asking = em.asking, em.depth
+            depth_before, em.prefetch_depth = em.prefetch_depth, em.depth
             streams = None if whole == "0" else self._stream_condition()
             if streams is not None:
                 self._streamed(whole, *streams)
@@ -66,7 +66,7 @@ class VectorLoop:
                 self._groups("0", whole)
             if streams is None and not self.once and (constant is None or constant % lanes):
                 self._piece(whole, self.total)
-        em.varying, em.asking = before_varying, before_asking
+        em.varying, em.prefetch_depth = before_varying, depth_before
 
     def _piece(self, first: Reg, end: Reg) -> None:
         """The tail, less than a group: iterations first … end − 1, if there are any."""
@@ -77,7 +77,7 @@ class VectorLoop:
             em.code.branch(em.code.emit(f"icmp sgt i64 {end}, {first}"), tail, done)
             em.code.start(tail)
         with em.scope(reached=known):
-            if self._lanes_apart():
+            if self._is_by_lane():
                 self._one_by_one(first, end)
             else:
                 self._body(first, self._mask(first, end))
@@ -86,7 +86,7 @@ class VectorLoop:
             em.code.start(done)
         em.touch(modified(self.s.body))
 
-    def _lanes_apart(self) -> bool:
+    def _is_by_lane(self) -> bool:
         """Whether active lanes would be loaded or stored one by one, with code as long as that of a
         fully unrolled loop."""
         em, s = self.em, self.s
@@ -131,7 +131,7 @@ class VectorLoop:
             for c in self.copies:
                 c.values[self.s.var] = index
             if mask is None:
-                prefetch.ask(em, self.s.body, self.copies)
+                prefetch.emit(em, self.s.body, self.copies)
             em.block(self.s.body, self.copies)
         em.lanes, em.mask = 0, None
 

@@ -158,11 +158,11 @@ def find(digest: str, functions: Sequence[CompiledScalarFunction] = (),
     """The code kept under a digest, and whether it came from disk just now."""
     key = (digest, tuple(id(f) for f in functions), cache)
     with _memory_lock:
-        held = _calling.get(key) if functions else _memory.get(key)
-        if held is not None:
+        cached = _calling.get(key) if functions else _memory.get(key)
+        if cached is not None:
             if not functions:
                 _memory.move_to_end(key)
-            return held, False
+            return cached, False
     disk = _disk if cache is None else cache
     found = disk.get(digest)
     if found is None:

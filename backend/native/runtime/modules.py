@@ -51,9 +51,9 @@ def linked(path: Path, exports: tuple[str, ...],
         ) from None
     disk = DiskCache()
     key = hashlib.sha256(f"{machine.machine_key()}|{text}".encode()).hexdigest()
-    held = disk.get(key)
-    if held is not None:
-        image = held[0]
+    cached = disk.get(key)
+    if cached is not None:
+        image = cached[0]
     else:
         host = Target.host()
         image = engine.to_object(engine.header(host) + text, host)

@@ -97,8 +97,8 @@ def _layout_agrees() -> bool:
             or tuple((ctypes.c_int64 * n).from_address(seen.strides)) != array.strides
         ):
             return False
-    held = [np.zeros(1)]
-    if inspect(id(held[0])).references != 1:
+    probe = [np.zeros(1)]
+    if inspect(id(probe[0])).references != 1:
         return False
     return bool(ctypes.PYFUNCTYPE(ctypes.c_int32)(modules.replayer()["numpy_agrees"])())
 
@@ -197,7 +197,7 @@ class Replays:
 
 
 _live: weakref.WeakSet[Replays] = weakref.WeakSet()
-_lock = locks.lock(again=True)  # one for all: a program's new record may displace another's
+_lock = locks.lock(reentrant=True)  # one for all: a program's new record may displace another's
 
 
 class _Recorded:
@@ -381,10 +381,10 @@ class Code:
     def _address(self, structure: ctypes.Structure, field: str, array: HostArray | None) -> None:
         """Put the address of an array into a field of a structure, or let others do it."""
         self._kept.append(structure)
-        place = _offset(type(structure), field)
-        setattr(structure, field, self._place(array, ctypes.addressof(structure) + place))
+        offset = _offset(type(structure), field)
+        setattr(structure, field, self._address_word(array, ctypes.addressof(structure) + offset))
 
-    def _place(self, array: HostArray | None, word: int) -> int:
+    def _address_word(self, array: HostArray | None, word: int) -> int:
         if array is None:
             return 0
         if isinstance(array, Growing):
@@ -409,13 +409,17 @@ class Code:
             threads.join_openmp()
         launcher = launch.compiled.bind()
         words = launcher.arguments
-        addresses = [self._place(a, words + 8 * k) for k, a in enumerate(launch.arrays)]
+        addresses = [self._address_word(a, words + 8 * k) for k, a in enumerate(launch.arrays)]
         errors = 0 if launch.errors is None else address(launch.errors)
         self._kept += [launcher, launch.errors]
         widths = [2 if t.is_complex else 1 for t in launch.compiled.types]
-        places = [words + 8 * (len(addresses) + 1 + sum(widths[:k])) for k in range(len(widths))]
+        scalar_words = [
+            words + 8 * (len(addresses) + 1 + sum(widths[:k])) for k in range(len(widths))
+        ]
         known: list[Number] = []
-        for word, type_, value in zip(places, launch.compiled.types, launch.scalars, strict=True):
+        for word, type_, value in zip(
+            scalar_words, launch.compiled.types, launch.scalars, strict=True
+        ):
             if isinstance(value, Late):
                 if type_.is_inexact:
                     raise Unrecordable
@@ -425,7 +429,7 @@ class Code:
                 known.append(value)
         launcher.pack(addresses, known, errors)
         for position, number in launch.given:
-            self.of_numbers.setdefault(number, []).append(places[position])
+            self.of_numbers.setdefault(number, []).append(scalar_words[position])
         row.kind, row.target, row.source = OperationKind.LAUNCH, launch.compiled.entry, words
         row.threads = count
         if isinstance(launch.tasks, int):
@@ -453,7 +457,7 @@ class Code:
             self._address(made, "computed_limit", loop.limit)
         for name in ("counter", "test"):
             self._address(made, name, getattr(loop, name))
-        made.look, made.once, made.rest = map(self._part, (loop.look, loop.once, loop.rest))
+        made.look, made.once, made.rest = map(self._part, (loop.testing, loop.once, loop.rest))
         self._rooms(made, loop)
         return made
 

@@ -106,8 +106,9 @@ class State:
 class Loop:
     """Iterations `first` to `limit` − 1, as long as `test` holds; `counter` has their number.
 
-    An iteration runs `look`, which computes the test, `once` if it is the first, and `rest`.  The
-    arrays `made` by an iteration are parts of the next state: in results, or where they are now.
+    An iteration runs `testing`, which computes the test, `once` if it is the first, and `rest`.
+    The arrays `made` by an iteration are parts of the next state: in results, or where they are
+    now.
     `exchanged`: a state whose extents change, and what an iteration makes for the next one.
     """
 
@@ -115,7 +116,7 @@ class Loop:
     limit: Given
     counter: HostArray | None
     test: HostArray | None
-    look: list[Operation]
+    testing: list[Operation]
     once: list[Operation]
     rest: list[Operation]
     states: list[State]

@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 from treadle.dsl.process import locks
 from treadle.dsl.process.environment import variable, warn_of
-from treadle.dsl.process.workers import together
+from treadle.dsl.process.workers import concurrently
 
 from . import modules
 
@@ -144,13 +144,13 @@ def parallel(entry: int, call: Callable[[int, int, int], None], arguments: int,
     elif not long:
         native.parallel(entry, arguments, tasks, threads)
     else:
-        held = ctypes.c_int32(0)
-        where = ctypes.addressof(held)
+        busy = ctypes.c_int32(0)
+        where = ctypes.addressof(busy)
         try:
             while native.interruptible(entry, arguments, tasks, threads, where):
                 pass  # here Python handles signals
         finally:
-            if held.value:
+            if busy.value:
                 native.abandon(where)
 
 
@@ -170,6 +170,6 @@ def _by_python(call: Callable[[int, int, int], None], arguments: int, tasks: int
     try:
         parts = min(tasks, max(threads * _RANGES_PER_THREAD, -(-tasks // MOST_TASKS)))
         ends = [tasks * k // parts for k in range(parts + 1)]
-        together([partial(call, arguments, *part) for part in pairwise(ends)], threads)
+        concurrently([partial(call, arguments, *part) for part in pairwise(ends)], threads)
     finally:
         state.busy.release()

@@ -682,8 +682,8 @@ def tensordot(a: ArrayLike, b: ArrayLike, axes: int | Sequence[AxisLike] = 2) ->
     left = transpose(x, (*keep_x, *over_x))
     right = transpose(y, (*over_y, *keep_y))
     if checks:
-        places = [Index(k) for k in range(right.ndim)]
-        right = map_over(right, places, right._shape, Label("tensordot"), checks)
+        axes_of_right = [Index(k) for k in range(right.ndim)]
+        right = map_over(right, axes_of_right, right._shape, Label("tensordot"), checks)
     rows, inner = _extent(xs, keep_x), _extent(xs, over_x)
     other, cols = _extent(ys, over_y), _extent(ys, keep_y)
     product = matmul(reshape(left, (rows, inner)), reshape(right, (other, cols)))

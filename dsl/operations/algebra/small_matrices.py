@@ -61,14 +61,14 @@ def _exchange(rows: Matrix, k: int, pivot: Any, columns: range) -> None:
             rows[i][j] = f.where(pivot == i, old[k], old[i])
 
 
-def lu(a: Matrix, beside: Matrix | None = None) -> Lu:
-    """Elimination of an n × n matrix; the rows of `beside` are changed as those of `a`.
+def lu(a: Matrix, right_sides: Matrix | None = None) -> Lu:
+    """Elimination of an n × n matrix; the rows of `right_sides` are changed as those of `a`.
 
     A column without a pivot is left as it is, so that the results stay finite.
     """
     n = len(a)
     rows = [list(row) for row in a]
-    more = beside if beside is not None else [[] for _ in a]
+    more = right_sides if right_sides is not None else [[] for _ in a]
     pivots: list[Any] = []
     odd: Any = None
     singular: Any = None

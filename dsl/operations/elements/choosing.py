@@ -51,7 +51,7 @@ class MaybeIndex(Scoped):
     def needs(self) -> tuple[Expr, ...]:
         return (self.valid, *(self.index or ()))
 
-    def handed(self, scope: Scope | None) -> MaybeIndex:
+    def rescoped(self, scope: Scope | None) -> MaybeIndex:
         made = MaybeIndex(self.valid, self.index)
         made.scope = scope
         return made

@@ -125,16 +125,16 @@ _EXAMPLES = (bool_, int32, uint32, float32, complex64)
 def _documented(name: str, doc: str, operands: str, of: str, example: str, shown: str) -> str:
     """The docstring of an element-wise function; what it takes and gives follows from its rule."""
     result = f"Result: an array {of}, {_type_of_result(name)}; a scalar without arrays."
-    told = [textwrap.fill(result, 96, subsequent_indent=" " * 8)]
+    paragraphs = [textwrap.fill(result, 96, subsequent_indent=" " * 8)]
     refused = dict.fromkeys(_FAMILIES[t.family] for t in _EXAMPLES if TABLE[name].rule(t) is None)
     if refused:
-        told.append(f"Errors: `DTypeError` for {', '.join(refused)}.")
+        paragraphs.append(f"Errors: `DTypeError` for {', '.join(refused)}.")
     return f"""{doc}
 
     Parameters
         {operands}
 
-    {(chr(10) + "    ").join(told)}
+    {(chr(10) + "    ").join(paragraphs)}
 
     >>> import numpy as np, treadle as td
     >>> {example}

@@ -182,14 +182,14 @@ def scatter(
     checks += same_shape(target._shape[1:], source._shape[at.ndim :], "scatter")
     if checks:
         index = tuple(Index(k) for k in range(source.ndim))
-        held = Generate(
+        stored = Generate(
             source._shape,
             tuple(source._element(index)),
             label=Label("scatter"),
             where=user_location(),
             checks=checks,
         )
-        source = Array(held.leaves, source.structure, source._shape)
+        source = Array(stored.leaves, source.structure, source._shape)
     return permute(
         combine,
         target,
@@ -288,14 +288,14 @@ def _checked_like(source: Array, like: Array, operation: str) -> Array:
     checks = same_shape(like._shape, source._shape, operation)
     if not checks:
         return source
-    held = Generate(
+    stored = Generate(
         source._shape,
         tuple(source._element((Index(0),))),
         label=Label(operation),
         where=user_location(),
         checks=checks,
     )
-    return Array(held.leaves, source.structure, source._shape)
+    return Array(stored.leaves, source.structure, source._shape)
 
 
 @combining

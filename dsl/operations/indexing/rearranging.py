@@ -242,8 +242,10 @@ def tile(a: ArrayLike, reps: int | Sequence[int]) -> Array:
     rank = max(array.ndim, len(times))
     times = [1] * (rank - len(times)) + times
     shape = [1] * (rank - array.ndim) + list(array.shape)
-    apart = reshape(array, list(itertools.chain.from_iterable((1, n) for n in shape)))
-    wide = broadcast_to(apart, list(itertools.chain.from_iterable(zip(times, shape, strict=True))))
+    with_ones = reshape(array, list(itertools.chain.from_iterable((1, n) for n in shape)))
+    wide = broadcast_to(
+        with_ones, list(itertools.chain.from_iterable(zip(times, shape, strict=True)))
+    )
     return reshape(wide, [t * n for t, n in zip(times, shape, strict=True)])
 
 

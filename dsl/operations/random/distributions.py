@@ -14,7 +14,7 @@ from ..common import operation
 from ..control import cond, while_loop
 from ..elements.functions import cast, exp, floor, isfinite, log, log1p, sqrt, where
 from .philox import (
-    AGAIN,
+    RETRY,
     KeyLike,
     ScalarKey,
     derived_key,
@@ -153,7 +153,7 @@ def _gamma_parts(key: ScalarKey, i: Scalar, a: Scalar) -> tuple[Scalar, Scalar]:
     c = 1 / sqrt(9 * d)
 
     def pair(attempt: Any) -> tuple[Scalar, Scalar]:
-        words = random_block(key, i, attempt, AGAIN)
+        words = random_block(key, i, attempt, RETRY)
         if t == float32:
             return words[0], words[1]
         return wide_word(words[0], words[1]), wide_word(words[2], words[3])
@@ -247,7 +247,7 @@ def _log_factorial(k: Scalar) -> Scalar:
 
 def _poisson_by_search(key: ScalarKey, i: Scalar, mean: Scalar) -> Scalar:
     """The first k whose cumulative probability exceeds a uniform number."""
-    words = random_block(key, i, 0, AGAIN)
+    words = random_block(key, i, 0, RETRY)
     u = unit_fraction(wide_word(words[0], words[1]), float64)
 
     def step(state: tuple[Scalar, Scalar, Scalar]) -> tuple[Scalar, Scalar, Scalar]:
@@ -272,7 +272,7 @@ def _poisson_by_rejection(key: ScalarKey, i: Scalar, mean: Scalar) -> Scalar:
 
     def draw(state: tuple[Scalar, Scalar, Scalar]) -> tuple[Scalar, Scalar, Scalar]:
         attempt = state[0] + 1
-        words = random_block(key, i, attempt, AGAIN)
+        words = random_block(key, i, attempt, RETRY)
         u = unit_fraction(wide_word(words[0], words[1]), float64) - 0.5
         v = unit_fraction(wide_word(words[2], words[3]), float64)
         near = 0.5 - abs(u)

@@ -41,7 +41,7 @@ Words: TypeAlias = tuple[Scalar, Scalar, Scalar, Scalar]
 Draw: TypeAlias = Callable[[ScalarKey, Scalar], Any]
 
 _MULTIPLIERS, _WEYL, _ROUNDS = (0xD2511F53, 0xCD9E8D57), (0x9E3779B9, 0xBB67AE85), 10
-_FIRST, _KEYS, AGAIN = 0, 1, 2  # the last word of counters
+_FIRST, _KEYS, RETRY = 0, 1, 2  # the last word of counters
 
 
 # --- Philox ----------------------------------------------------------------------------------
@@ -111,7 +111,7 @@ def _refused_key(what: str, name: str) -> DTypeError:
     )
 
 
-def _held_key(key: Any, name: str) -> tuple[Callable[[], ScalarKey], tuple[Check, ...]]:
+def _key_words(key: Any, name: str) -> tuple[Callable[[], ScalarKey], tuple[Check, ...]]:
     """A function that gives the words of a key, where it is called, and the check of its extent."""
     if isinstance(key, tuple) and not is_arraylike(key):
         if len(key) != 2:
@@ -160,7 +160,7 @@ def random_values(
 ) -> Any:
     """The array of `shape` of draws: `draw(key, number of the element, arguments…)`; arguments that
     are arrays broadcast to the shape.  Inside a kernel, where the shape is (), one scalar."""
-    words, checks = _held_key(key, name)
+    words, checks = _key_words(key, name)
     outer = enclosing_kernel()
     if outer is not None:
         if not _is_scalar(shape):
@@ -279,7 +279,7 @@ def fold_in(key: KeyLike, n: IntLike) -> Any:
 
     See also `split`, for a few keys.
     """
-    words, checks = _held_key(key, "fold_in")
+    words, checks = _key_words(key, "fold_in")
     number = _number(n)
     if enclosing_kernel() is not None:
         return derived_key(words(), number)
@@ -301,7 +301,7 @@ def split(key: KeyLike, n: IntLike = 2) -> Any:
     >>> first.shape
     (2,)
     """
-    words, checks = _held_key(key, "split")
+    words, checks = _key_words(key, "split")
     if enclosing_kernel() is not None:
         refuse_traced("random.split", n=n)
         return tuple(derived_key(words(), k) for k in range(int(n)))

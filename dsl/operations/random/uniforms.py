@@ -17,7 +17,7 @@ from ..control import while_loop
 from ..elements.functions import cast, where
 from ..elements.lifting import elementwise
 from .philox import (
-    AGAIN,
+    RETRY,
     KeyLike,
     ScalarKey,
     drawn_word,
@@ -209,11 +209,11 @@ def _below(key: ScalarKey, i: Scalar, span: Scalar, bits: int) -> Scalar:
         return found
     block = number_of_block(i, bits)
 
-    def again(state: tuple[Scalar, Scalar, Scalar]) -> tuple[Scalar, Scalar, Scalar]:
+    def retry(state: tuple[Scalar, Scalar, Scalar]) -> tuple[Scalar, Scalar, Scalar]:
         attempt = state[0] + 1
-        return attempt, *product(word_of(random_block(key, block, attempt, AGAIN), i, bits))
+        return attempt, *product(word_of(random_block(key, block, attempt, RETRY), i, bits))
 
-    done = while_loop(lambda state: state[2] < uneven, again, (uint32(0), found, rest))
+    done = while_loop(lambda state: state[2] < uneven, retry, (uint32(0), found, rest))
     made: Scalar = done[1]
     return made
 

@@ -55,7 +55,7 @@ def diff(
             f"diff: n is the number of differences, not {n}.", hint="Write td.diff(a, 1)."
         )
     axis = normalise_axis(axis, array.ndim, "diff")
-    joined = [_beside(x, array, axis) for x in (prepend, array, append) if x is not None]
+    joined = [_as_slice(x, array, axis) for x in (prepend, array, append) if x is not None]
     array = concatenate(joined, axis) if len(joined) > 1 and n else array
     for _ in range(n):
         upper, lower = array[_along(axis, slice(1, None))], array[_along(axis, slice(None, -1))]
@@ -63,7 +63,7 @@ def diff(
     return array
 
 
-def _beside(given: ArrayLike, array: Array, axis: int) -> Array:
+def _as_slice(given: ArrayLike, array: Array, axis: int) -> Array:
     """What is joined to an array along an axis: a number fills one slice, in the array's type."""
     if isinstance(given, Scalar | int | float | complex | np.generic):
         given = cast(given, result_type(array, given))

@@ -163,10 +163,10 @@ def _quantile(a: ArrayLike, q: ArrayLike, axis: int | None, method: str, keepdim
         array = array.astype(float)
     rank = array.ndim
     if axis is None:
-        array, place = flatten(array), 0
+        array, along = flatten(array), 0
     else:
-        place = normalise_axis(axis, rank, operation)
-    rows = sort_(moveaxis(array, place, -1))
+        along = normalise_axis(axis, rank, operation)
+    rows = sort_(moveaxis(array, along, -1))
     present: Any = count_nonzero(~isnan(rows), axis=-1)
     extent = rows.shape[-1]
     valid = present > 0 if skip else (present == extent) & (extent > 0)
@@ -187,14 +187,14 @@ def _quantile(a: ArrayLike, q: ArrayLike, axis: int | None, method: str, keepdim
     elif method == "midpoint":
         found = where(share > 0, (first + last) / 2, first)
     else:
-        apart = last - first
-        found = where(share < 0.5, first + apart * share, last - apart * (1 - share))
+        distance = last - first
+        found = where(share < 0.5, first + distance * share, last - distance * (1 - share))
     found = where(valid, found, np.nan).astype(rows.dtype)
     for k in range(shares.ndim):  # the axes of q come first
         found = moveaxis(found, lead + k, k)
     if keepdims:
         kept = [1] * rank if axis is None else [
-            1 if k == place else n for k, n in enumerate(as_array(a).shape)]  # fmt: skip
+            1 if k == along else n for k, n in enumerate(as_array(a).shape)]  # fmt: skip
         found = reshape(found, [*shares.shape, *kept])
     return found  # type: ignore[no-any-return]
 
@@ -239,12 +239,12 @@ def nonzero(a: ArrayLike) -> tuple[Array, ...]:
     array = as_array(a, "nonzero")
     if not array.ndim:
         raise ShapeError("nonzero needs axes.", hint="Compare the number: a != 0.")
-    places = flatnonzero(array)
+    remaining = flatnonzero(array)
     found = []
     for extent in reversed(array.shape[1:]):
-        found.append(places % extent)
-        places = places // extent
-    return (places, *reversed(found))
+        found.append(remaining % extent)
+        remaining = remaining // extent
+    return (remaining, *reversed(found))
 
 
 @operation
@@ -291,28 +291,28 @@ def interp(
     >>> td.interp(np.array([0.5, 9.0]), np.array([0.0, 1.0]), np.array([10.0, 20.0]))
     Array([15., 20.])
     """
-    at, places, values = (as_array(v, "interp").astype(float) if k < 2 else as_array(v, "interp")
+    at, knots, values = (as_array(v, "interp").astype(float) if k < 2 else as_array(v, "interp")
                           for k, v in enumerate((x, xp, fp)))  # fmt: skip
-    if places.ndim != 1 or values.ndim != 1:
+    if knots.ndim != 1 or values.ndim != 1:
         raise ShapeError(
-            f"interp: xp and fp have rank 1, not {places.ndim} and {values.ndim}.",
+            f"interp: xp and fp have rank 1, not {knots.ndim} and {values.ndim}.",
             hint="Interpolate each row by itself.",
         )
     values = values.astype(complex if values.types[0].is_complex else float)
     if period is not None:
-        at, places = at % abs(period), places % abs(period)
-        order = argsort(places)
-        places, values = take(places, order), take(values, order)
-        places = concatenate([places[-1:] - abs(period), places, places[:1] + abs(period)])
+        at, knots = at % abs(period), knots % abs(period)
+        order = argsort(knots)
+        knots, values = take(knots, order), take(values, order)
+        knots = concatenate([knots[-1:] - abs(period), knots, knots[:1] + abs(period)])
         values = concatenate([values[-1:], values, values[:1]])
-    last = places.shape[0] - 1
-    below = clip(searchsorted(places, at, side="right") - 1, 0, last)
+    last = knots.shape[0] - 1
+    below = clip(searchsorted(knots, at, side="right") - 1, 0, last)
     above = minimum(below + 1, last)
-    x0, x1 = take(places, below), take(places, above)
+    x0, x1 = take(knots, below), take(knots, above)
     y0, y1 = take(values, below), take(values, above)
     step = where(x1 > x0, x1 - x0, 1.0)
     found = where(at == x0, y0, (y1 - y0) / step * (at - x0) + y0)
-    first, end = take(places, 0 * below), take(places, 0 * below + last)
+    first, end = take(knots, 0 * below), take(knots, 0 * below + last)
     found = where(at < first, values[0] if left is None else left, found)
     found = where(at > end, values[-1] if right is None else right, found)
     return where(isnan(at), np.nan, found)

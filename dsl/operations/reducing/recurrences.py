@@ -121,7 +121,7 @@ def scan(
     bound = [*states, counter]
     leaves, before = next_state(
         tuple(following), Structure(tuple, (LEAF,) * len(following)), arrays, scalar, bound,
-        "scan", structure.places("state"), where,
+        "scan", structure.paths("state"), where,
     )  # fmt: skip
     collected, shape_of = flat(result[1], "what the function of scan returns to collect")
     ys = [_Collected(v, axis, lift(at), count, bound, where) for v in collected]

@@ -85,25 +85,25 @@ def segment_offsets(lengths: ArrayLike, extent: Expr, operation: str) -> tuple[L
     )
     source = known_source(array)
     if source is not None:
-        held = np.asarray(source)
+        data = np.asarray(source)
         have = known(extent)
-        if (held < 0).any():
-            raise ShapeError(checks[0].message.format(left=int(held.min())), hint=checks[0].hint)
-        small = not held.size or int(held.max()) * held.size < 1 << 63
-        sum_ = int(held.sum(dtype=np.int64 if small else object))
+        if (data < 0).any():
+            raise ShapeError(checks[0].message.format(left=int(data.min())), hint=checks[0].hint)
+        small = not data.size or int(data.max()) * data.size < 1 << 63
+        sum_ = int(data.sum(dtype=np.int64 if small else object))
         if have is not None and sum_ != int(have):
             raise ShapeError(
                 checks[1].message.format(left=sum_, right=int(have)), hint=checks[1].hint
             )
     index = apply_primitive("maximum", [offsets._element((Index(0),))[0], constant(0)])
-    held_node = Generate(
+    lengths_node = Generate(
         offsets._shape,
         (apply_primitive("minimum", [index, extent]),),
         label=Label("offsets"),
         where=where,
         checks=checks,
     )
-    return held_node.leaf(), array._shape[0], lengths64
+    return lengths_node.leaf(), array._shape[0], lengths64
 
 
 def _of_lengths(combine: Combine, init: int, lengths: Array) -> Expr:

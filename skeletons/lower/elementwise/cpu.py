@@ -72,7 +72,7 @@ def lower_generate(node: Generate, context: LoweringContext) -> Lowered:
         _store(into, outs, (), (), transform.resolve(roots, builder, domain))
         return builder.lowered(_kernel(builder, node, constant(1), task, into))
     if plan is not None and plan.grain == "thread":
-        _tell_of_single_elements(plan, builder)
+        _note_single_elements(plan, builder)
         tasks = _elements_in_order(plan, builder, node, outs, task, into)
         return builder.lowered(_kernel(builder, node, tasks, task, into))
 
@@ -147,7 +147,7 @@ def _rows_together(builder: Builder, roots: Sequence[Expr], rank: int) -> int:
     return UNROLLED_ROWS if transform.row_sharing(roots, rank) >= SHARED_READS else 1
 
 
-def way_of(builder: Builder, node: Generate) -> str:
+def strategy_of(builder: Builder, node: Generate) -> str:
     """How elements are computed without a schedule: "strips" (several rows of a window at a time),
     "tiles" (for transposing reads) or "rows"."""
     rank, roots = len(node.shape), transform.inside(node.elements, node.shape)
@@ -482,7 +482,7 @@ class _Merged(_Rows):
             into.append(*(Store(b, where, v) for b, v in zip(self.outs, values, strict=True)))
 
 
-def _tell_of_single_elements(plan: Resolved, builder: Builder) -> None:
+def _note_single_elements(plan: Resolved, builder: Builder) -> None:
     """A note if the order prevents vectorisation along rows, with a suggested schedule."""
     schedule = tiling.schedule_of(builder)
     in_pieces = plan.order.run is not None and max(plan.unit) == 1
@@ -540,12 +540,12 @@ def _runs_in_order(plan: Resolved, builder: Builder, node: Generate, outs: Seque
     box = transform.interior(node.elements, node.shape, builder)
     body = _Rows(builder, node, outs, 1, box)
 
-    def apart(begin: Expr, end: Expr) -> None:
+    def one_by_one(begin: Expr, end: Expr) -> None:
         with into.loop("id", begin, end, "vector") as ident:
             _, origin = tiling.unit_origin(plan, builder, node.shape, into, ident)
             _store(into, outs, origin, extents, body.anywhere)
 
-    tiling.in_runs(plan, builder, node.shape, into, (start, stop), body.tile, apart)
+    tiling.in_runs(plan, builder, node.shape, into, (start, stop), body.tile, one_by_one)
     return builder.scalar(at.ceil_div(ids_host, elements), "blocks")
 
 

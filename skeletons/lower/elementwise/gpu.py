@@ -29,7 +29,7 @@ from .. import transform
 from ..build import Builder, LoweringContext, element_bytes, element_cost
 from ..gpu import orders
 from ..gpu.common import Threads, blocks, has_loops
-from ..gpu.jam_neighbours import together
+from ..gpu.jam_neighbours import jam_neighbours
 from ..gpu.staged import Staging
 from ..stencil import gpu as stencil
 from ..tiling import schedule_of
@@ -68,7 +68,7 @@ def lower_generate(node: Generate, context: LoweringContext) -> Lowered:
     axes = row_axes(node.elements, [builder.root(e) for e in node.shape])
     if axes is not None and schedule is None:
         return builder.lowered(rows.rows_kernel(builder, node, outs, axes))
-    way = way_of(builder, node) if plan is None else "strips"
+    way = strategy_of(builder, node) if plan is None else "strips"
     if way == "strips":
         return stencil.lower_stencil(builder, node, outs, plan)
     if schedule is not None and schedule.order is not None:  # row by row, as asked: no tiles
@@ -76,14 +76,14 @@ def lower_generate(node: Generate, context: LoweringContext) -> Lowered:
     staged = transpose.staged_reads(builder, node) if way == "tiles" else None
     # Next to tiles, rows handle only what tiles cannot: small axes.
     few = staged is not None and not builder.context.strided
-    kernel = together(builder, node, outs, _in_rows(builder, node, outs, few))
+    kernel = jam_neighbours(builder, node, outs, _in_rows(builder, node, outs, few))
     if staged is not None:
         kernel = _along_short(builder, node, outs, staged[0], kernel)
         kernel = transpose.transposing_kernel(builder, node, outs, *staged, kernel)
     return builder.lowered(kernel)
 
 
-def way_of(builder: Builder, node: Generate) -> str:
+def strategy_of(builder: Builder, node: Generate) -> str:
     """How elements are computed without a schedule: "strips" (a thread computes several rows),
     "tiles" (in shared memory, for transposing reads) or "rows"."""
     if stencil.is_stencil(node, builder):
@@ -187,7 +187,7 @@ def _row_kernel(builder: Builder, node: Generate, elements: Elements, count: int
 
     The last axis of `order` is the fastest (default: row-major).
     """
-    grid, into = Threads.of(orders.asked_threads(builder)), elements.emitter()
+    grid, into = Threads.of(orders.requested_threads(builder)), elements.emitter()
     total = at.product(elements.domain)
     size = builder.scalar(total, "size")
     per_block = grid.count * count * items

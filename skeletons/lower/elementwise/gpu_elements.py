@@ -232,28 +232,28 @@ class Elements:
         read: list[tuple[Expr, Buffer, int, int]] = []
         for stream in group.streams:
             windows = stream.windows(count)
-            (held,) = builder.local(f"{stream.buffer.name}_group", (stream.buffer.type,),
+            (local,) = builder.local(f"{stream.buffer.name}_group", (stream.buffer.type,),
                                     len(windows) * count)  # fmt: skip
             begin = group.start(stream, into, first)
             for n, window in enumerate(windows):
                 got = load_vector(into, stream.buffer, at.add(begin, window * count), count)
-                into.append(*(Store(held, constant(n * count + k), v) for k, v in enumerate(got)))
+                into.append(*(Store(local, constant(n * count + k), v) for k, v in enumerate(got)))
             for e, offset in stream.reads.items():
                 least = min(offset, offset + stream.sign * (count - 1)) // count
                 shift = offset - (least - windows.index(least)) * count
-                read.append((e, held, shift, stream.sign))
+                read.append((e, local, shift, stream.sign))
         group.share(into)
         results = [builder.local(f"{b.name}_group", (b.type,), count)[0] for b in self.outs]
         with into.loop("k", 0, count, "unrolled") as k:
             bindings: dict[Expr, Expr] = {self.axes[-1]: at.add(first, k)}
-            for e, held, shift, sign in read:
-                here = Load(held, at.add(k if sign > 0 else at.subtract(0, k), shift))
-                bindings[e] = into.let(here, held.name.replace("_group", "_k"))
+            for e, local, shift, sign in read:
+                here = Load(local, at.add(k if sign > 0 else at.subtract(0, k), shift))
+                bindings[e] = into.let(here, local.name.replace("_group", "_k"))
             with into.when_always(bindings):
                 values = into.emit(self.inside)
                 into.append(*(Store(b, k, v) for b, v in zip(results, values, strict=True)))
-        for out, held in zip(self.outs, results, strict=True):
-            parts = tuple(Load(held, constant(k)) for k in range(count))
+        for out, local in zip(self.outs, results, strict=True):
+            parts = tuple(Load(local, constant(k)) for k in range(count))
             into.append(StoreVector(out, position, parts))
 
 

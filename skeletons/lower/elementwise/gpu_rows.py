@@ -84,7 +84,7 @@ class _RowKernel:
         self.reads: dict[Read, tuple[_Rows, int]] = {}  # the elements of rows, with their offsets
         found: dict[Leaf, _Rows] = {}
         for e in unconditional([e for member in self.members for e in member]):
-            position = self._place(e) if isinstance(e, Read) else None
+            position = self._in_row(e) if isinstance(e, Read) else None
             if isinstance(e, Read) and position is not None:
                 leaf = Leaf(e.node, e.component)
                 if leaf not in found:
@@ -104,7 +104,7 @@ class _RowKernel:
             self.room -= taken
         return made
 
-    def _place(self, e: Read) -> tuple[int, int] | None:
+    def _in_row(self, e: Read) -> tuple[int, int] | None:
         """The length of the rows, and the index in its row, of an element in the row of a dense
         array at the thread's own index; None for other reads."""
         builder, leaf, axes = self.builder, Leaf(e.node, e.component), self.axes
@@ -154,8 +154,8 @@ class _RowKernel:
     def _copy(self, into: Linearizer, grid: Threads, rows: _Rows, total: Expr, inward: bool,
               count: int) -> None:  # fmt: skip
         """The rows of a block, from or to shared memory; `count` consecutive elements a thread."""
-        held, size = rows.staged, rows.size
-        assert held is not None
+        staged, size = rows.staged, rows.size
+        assert staged is not None
         start = into.let(at.multiply(grid.task, THREADS * size), "start")
         stop = into.let(at.multiply(total, size), "stop")
         with into.loop("u", 0, size // count, "unrolled") as u:
@@ -167,7 +167,7 @@ class _RowKernel:
                 row = at.multiply(at.floor_divide(inside, size), rows.pitch)
                 where = into.let(at.add(row, at.remainder(inside, size)), "where")
             with into.when(at.less(outside, stop)):
-                from_, to = (rows.buffer, held) if inward else (held, rows.buffer)
+                from_, to = (rows.buffer, staged) if inward else (staged, rows.buffer)
                 read, written = (outside, where) if inward else (where, outside)
                 if count == 1:
                     into.append(Store(to, written, Load(from_, read)))
@@ -179,8 +179,8 @@ class _RowKernel:
         """Load, compute and store one row."""
         builder = self.builder
         indices = tiling.coordinates(builder, into, ident, self.lead)
-        held = {id(s): self._load(into, grid, s, ident, wide) for s in self.sources}
-        values: dict[Expr, Expr] = {e: held[id(s)][k] for e, (s, k) in self.reads.items()}
+        loaded = {id(s): self._load(into, grid, s, ident, wide) for s in self.sources}
+        values: dict[Expr, Expr] = {e: loaded[id(s)][k] for e, (s, k) in self.reads.items()}
         with into.when_always({**{Index(k): i for k, i in enumerate(indices)}, **values}):
             width = len(self.outs)
             found = into.emit([e for member in self.members for e in member])

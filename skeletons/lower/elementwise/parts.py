@@ -70,7 +70,7 @@ class Border:
             total = at.add(total, term) if c == 1 else at.add(total, at.multiply(term, c))
         return at.add(total, self.constant)
 
-    def says(self, other: Border, below: bool) -> bool | None:
+    def implies(self, other: Border, below: bool) -> bool | None:
         """Whether `other` holds where this one does (`below`) or does not; None: undecided."""
         if other.axis != self.axis or len(other.terms) != len(self.terms):
             return None
@@ -211,9 +211,9 @@ class _Borders:
         def change(e: Expr) -> Expr:
             if isinstance(e, Apply):
                 made = self._of(e)
-                says = None if made is None else border.says(made[0], below)
-                if made is not None and says is not None:
-                    return TRUE if says == made[1] else FALSE
+                implies = None if made is None else border.implies(made[0], below)
+                if made is not None and implies is not None:
+                    return TRUE if implies == made[1] else FALSE
             elif isinstance(e, Proj) and isinstance(choice := e.args[0], Cond):
                 if choice.args[0] is TRUE:
                     return choice.then[e.which]

@@ -402,7 +402,7 @@ class Across(RowFold):
     def _one_block(self, into: Linearizer, plane: Expr, at_plane: Sequence[Expr], block: Expr,
                    rows: tuple[Expr, Expr], cols: tuple[Expr, Expr], totals: Sequence[Buffer]
                    ) -> None:  # fmt: skip
-        """One block of rows of some columns, accumulated in `held`."""
+        """One block of rows of some columns, accumulated in `accumulators_`."""
         size = self.size
         sequential = self._is_sequential(into)
         exact = is_exact(self.node.combine)
@@ -434,7 +434,7 @@ class Across(RowFold):
             with into.when(alone):
                 self.finish(into, (*at_plane, j), total, size.count)
             with into.otherwise(alone):
-                slot = self._place(plane, block, j)
+                slot = self._slot(plane, block, j)
                 into.append(*(Store(b, slot, t) for b, t in zip(self.scratch, total, strict=True)))
 
     def _is_sequential(self, into: Linearizer) -> Expr:
@@ -446,7 +446,7 @@ class Across(RowFold):
             return FALSE
         return into.let(at.less(self.size.count, SHORT_ROW), "sequential")
 
-    def _place(self, plane: Expr, block: Expr, j: Expr) -> Expr:
+    def _slot(self, plane: Expr, block: Expr, j: Expr) -> Expr:
         size = self.size
         row = at.add(at.multiply(plane, size.blocks), block)
         return at.add(at.multiply(row, size.columns), j)
@@ -478,7 +478,7 @@ class Across(RowFold):
             self.builder.stays_below(j, self.outer[-1])
 
             def partial(_: Linearizer, b: Expr) -> tuple[Expr, ...]:
-                slot = self._place(plane, b, j)
+                slot = self._slot(plane, b, j)
                 return tuple(Load(s, slot) for s in self.scratch)
 
             total = fold_tree(into, self.combine, size.blocks, partial)
@@ -527,8 +527,8 @@ class ArgumentFold(Along):
         best = self._best(into, at_row, block)
         alone = at.equal(self.blocks, 1)
         with into.when(alone):
-            place = self._place(into, at_row, block, best)
-            self.finish(into, at_row, (best, place), self.count)
+            index = self._first_index(into, at_row, block, best)
+            self.finish(into, at_row, (best, index), self.count)
         with into.otherwise(alone):
             where = at.add(at.multiply(row, self.blocks), block)
             into.append(Store(self.scratch[0], where, best))
@@ -542,17 +542,19 @@ class ArgumentFold(Along):
             return (inner.let(select(self._is(value, best), b, _NEVER), "having"),)
 
         (block,) = fold_partials(into, _FIRST, self.blocks, having)
-        return best, self._place(into, at_row, block, best)
+        return best, self._first_index(into, at_row, block, best)
 
     def _best(self, into: Linearizer, at_row: Sequence[Expr], block: Expr) -> Var:
         return self.fold_block(into, at_row, block, self.extreme, lambda _, pair: pair[:1])[0]
 
-    def _place(self, into: Linearizer, at_row: Sequence[Expr], block: Expr, best: Expr) -> Var:
+    def _first_index(
+        self, into: Linearizer, at_row: Sequence[Expr], block: Expr, best: Expr
+    ) -> Var:
         """The first index of `best` in a block."""
 
         def position(inner: Linearizer, pair: tuple[Expr, ...]) -> tuple[Expr, ...]:
             value, where = pair
-            return (inner.let(select(self._is(value, best), where, _NEVER), "place"),)
+            return (inner.let(select(self._is(value, best), where, _NEVER), "position"),)
 
         return self.fold_block(into, at_row, block, _FIRST, position)[0]
 

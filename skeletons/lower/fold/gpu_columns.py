@@ -94,13 +94,13 @@ class _Sides:
         the outer extents that decide, if these are those of a block."""
         planes, columns = at.product(outer[:-1]), outer[-1]
         all_of = outer if whole is None else whole
-        width, beside = sides_across(all_of[-1], vector, at.select(short, threads, widest))
+        width, blocks_across = sides_across(all_of[-1], vector, at.select(short, threads, widest))
         across = at.ceil_div(at.ceil_div(columns, vector), width)
         height = at.select(short, 1, at.floor_divide(threads, width))
         parts: Expr = constant(1)
         span = at.maximum(count, 1)
         if cut:
-            parts, span = parts_of(at.product(all_of[:-1]), beside, height, count, short)
+            parts, span = parts_of(at.product(all_of[:-1]), blocks_across, height, count, short)
         tasks = at.select(when, at.product((planes, parts, across)), 0)
         names = ("planes", "columns", "count", "width", "height", "across", "parts", "span",
                  "blocks")  # fmt: skip
@@ -224,8 +224,8 @@ class ColumnFold(RowFold):
             with iterations.leaves(into, grid.task, constant(0)) as (own, (part, *at_plane, block)):
                 plane = into.let(at.linear(at_plane, self.extents[:-1]), "plane")
                 self._part(into, grid, sides, group, self.vector, self._inner, end,
-                           (plane, part, block), self._place(into, grid, sides), at_plane,
-                           own)  # fmt: skip
+                           (plane, part, block), self._thread_coordinates(into, grid, sides),
+                           at_plane, own)  # fmt: skip
             tasks = self.builder.scalar(iterations.tasks, "visit_blocks")
         wide = group.count > 1
         gpu = grid.launch(group.requires if wide else (), group.aligned if wide else (), fallback)
@@ -271,9 +271,11 @@ class ColumnFold(RowFold):
         )  # fmt: skip
         at_plane = tiling.coordinates(self.builder, into, plane, self.outer[:-1])
         self._part(into, grid, sides, group, vector, inner, end, (plane, part, block),
-                   self._place(into, grid, sides), at_plane, TRUE, bound)  # fmt: skip
+                   self._thread_coordinates(into, grid, sides), at_plane, TRUE, bound)  # fmt: skip
 
-    def _place(self, into: Linearizer, grid: Threads, sides: _Sides) -> tuple[Expr, Expr]:
+    def _thread_coordinates(
+        self, into: Linearizer, grid: Threads, sides: _Sides
+    ) -> tuple[Expr, Expr]:
         """The coordinates of a thread in its block."""
         return (into.let(at.remainder(grid.thread, sides.width), "x"),
                 into.let(at.floor_divide(grid.thread, sides.width), "y"))  # fmt: skip
@@ -345,8 +347,8 @@ class ColumnFold(RowFold):
         found = []
         for bindings, reads in zip(positions, loaded, strict=True):
             row = []
-            for column, held in zip(own, reads, strict=True):
-                with into.when_always({**bindings, self.column: column, **held}):
+            for column, values_read in zip(own, reads, strict=True):
+                with into.when_always({**bindings, self.column: column, **values_read}):
                     row.append(into.emit(group.roots, named=True))
             found.append(row)
         return found
@@ -391,7 +393,7 @@ class ColumnFold(RowFold):
         base = into.let(at.multiply(rounds, unroll), "base")
         with into.when(at.less(base, mine)):
             into.note("What is no whole round: neutral elements stand for what does not exist.")
-            held = []
+            loaded = []
             for u in range(unroll):
                 values = [declare(into, neutral, "x") for _ in range(vector)]
                 k = at.add(base, u)
@@ -399,8 +401,8 @@ class ColumnFold(RowFold):
                     (found,) = rows(into, [position(k)])
                     for variables, value in zip(values, found, strict=True):
                         assign(into, variables, value)
-                held.append(values)
-            for values in held:
+                loaded.append(values)
+            for values in loaded:
                 add(self.combine, values)
         return totals
 
@@ -428,7 +430,7 @@ class ColumnFold(RowFold):
         """Combine vertical neighbours, then every second, …, in order."""
         if at.is_constant(sides.height, 1):
             return
-        held = self.builder.shared("side", self.types, grid.count * len(totals))
+        partials = self.builder.shared("side", self.types, grid.count * len(totals))
         steps = [*STEPS, 32, 64, 128, 256]
         into.note("Rows of threads, by halves: one half hands its totals to the other.")
         for step in [s for s in steps if s < grid.count]:
@@ -436,11 +438,11 @@ class ColumnFold(RowFold):
                 role = into.let(at.remainder(y, 2 * step), "role")
                 with into.when(at.equal(role, step)):
                     for k, total in enumerate(totals):
-                        put(into, held, at.add(grid.thread, k * grid.count), total)
+                        put(into, partials, at.add(grid.thread, k * grid.count), total)
                 into.append(Barrier())
                 below = at.less(at.add(y, step), valid)
                 with into.when(at.both(at.equal(role, 0), below)):
                     other = at.add(grid.thread, at.multiply(sides.width, step))
                     for k, total in enumerate(totals):
-                        value = get(into, held, at.add(other, k * grid.count))
+                        value = get(into, partials, at.add(other, k * grid.count))
                         accumulate(into, self.combine, total, value)

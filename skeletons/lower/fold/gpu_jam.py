@@ -24,7 +24,7 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from treadle.dsl import simplify
-from treadle.dsl.analysis.combines import SHORT_ROW, apart, argument_of, argument_passes
+from treadle.dsl.analysis.combines import SHORT_ROW, argument_of, argument_passes, independent_parts
 from treadle.dsl.expr import (
     TRUE,
     Apply,
@@ -75,13 +75,13 @@ WAVES, LEAST = 4, 4
 LEAST_ROWS, LEAST_COLUMNS, LEAST_ELEMENTS = 64, 16, 1 << 18
 #: Bytes of the states of all jammed loops of a thread with the totals of its rows, and of the data
 #: that a block stages.
-MOST_STATE, MOST_HELD, MOST_SHARED = 256, 384, 48 << 10
+MOST_STATE, MOST_REGISTERS, MOST_SHARED = 256, 384, 48 << 10
 #: Idempotent operators: an element may be combined twice.
 _IDEMPOTENT = ("minimum", "maximum", "fmin", "fmax", "logical_and", "logical_or", "bitwise_and",
                "bitwise_or")  # fmt: skip
 
 
-class Deal(Protocol):
+class RowSplit(Protocol):
     """The values of the row assignment (`gpu_rows.py`) that tiles follow, as kernel scalars: lanes
     of a row in a floating-point reduction, parts of a row, columns of a part."""
 
@@ -207,7 +207,7 @@ class JammedFold:
             return next((u for u in units if u[0] * u[1] * (state + total) <= MOST_STATE), (0, 0))
         units = [(8, 8), (8, 4), (4, 4)]
         return next((u for u in units if u[0] * u[1] * state <= MOST_STATE
-                     and u[0] * (u[1] * state + total) <= MOST_HELD), (0, 0))  # fmt: skip
+                     and u[0] * (u[1] * state + total) <= MOST_REGISTERS), (0, 0))  # fmt: skip
 
     def _staged(self) -> list[tuple[Read, bool]]:
         """The reads of every loop iteration that depend on rows only (True), or on columns only."""
@@ -268,11 +268,11 @@ class JammedFold:
 
     # --- the kernel ---
 
-    def kernels(self, fold: RowFold, scratch: Sequence[Buffer], deal: Deal, fallback: Kernel
+    def kernels(self, fold: RowFold, scratch: Sequence[Buffer], split: RowSplit, fallback: Kernel
                 ) -> Kernel:  # fmt: skip
         """One variant per tile, of which the first that fits runs; `fallback` unless `when`."""
-        self.fold, self.scratch, self.deal = fold, scratch, deal
-        self.parts = deal.parts
+        self.fold, self.scratch, self.split = fold, scratch, split
+        self.parts = split.parts
         self.builder.notes.append(
             f"over tiles from {LEAST_ROWS} rows, {LEAST_COLUMNS} columns and {LEAST_ELEMENTS:,} "
             "elements on, else row by row"
@@ -281,10 +281,10 @@ class JammedFold:
             fallback = self._kernel(tile, fallback)
         return fallback
 
-    def sequential(self, fold: RowFold, deal: Deal, fallback: Kernel) -> Kernel:
+    def sequential(self, fold: RowFold, split: RowSplit, fallback: Kernel) -> Kernel:
         """The variant for short rows of floating-point reductions, with the fallback for extents
         that do not satisfy `when`."""
-        self.fold, self.deal, self.parts = fold, deal, deal.parts
+        self.fold, self.split, self.parts = fold, split, split.parts
         return self._kernel(
             self._deepest(Tile(ROUNDED_LANES[-1], *self.unit, DEPTH, True)), fallback
         )
@@ -307,7 +307,7 @@ class JammedFold:
                               "own_row")  # fmt: skip
         at_plane = tiling.coordinates(builder, into, plane, self.node.outer[:-1])
         self.start, self.stop = tiling.block_range(
-            into, "part", part, self.deal.span, self.n_count)  # fmt: skip
+            into, "part", part, self.split.span, self.n_count)  # fmt: skip
         with into.when_always({Index(k): c for k, c in enumerate(at_plane)}):
             if tile.sequential:
                 self._fold_sequentially(into, at_plane)
@@ -319,7 +319,7 @@ class JammedFold:
             requires.append(at.less(self.n_count, SHORT_ROW))
         elif not self.exact:
             requires += [at.less_equal(SHORT_ROW, self.n_count),
-                         at.equal(self.deal.lanes, tile.lanes)]  # fmt: skip
+                         at.equal(self.split.lanes, tile.lanes)]  # fmt: skip
         elif tile != self.tiles[-1]:
             requires.append(at.less(tile.across // 2, self.n_count))
         tasks = at.product((planes, self.parts, which[2]))
@@ -503,7 +503,7 @@ class JammedFold:
                 whole = span * tile.depth % (THREADS * min(SHARES, shares)) == 0
                 with into.when(TRUE if whole else at.less(number, span * tile.depth)):
                     here = into.let(at.minimum(at.add(k0, iteration), at.subtract(count, 1)), "k")
-                    position = into.let(at.minimum(at.add(first, line), last), "place")
+                    position = into.let(at.minimum(at.add(first, line), last), "position")
                     with into.when_always({index: simplify.cast(here, index.type), side: position}):
                         where = at.add(at.multiply(iteration, o.pitch(tile)), line)
                         into.append(Store(o.buffer, where, into.value(o.read)))
@@ -514,10 +514,10 @@ class JammedFold:
         own = tile.rows if o.of_rows else tile.cols
         base = self.group if o.of_rows else at.multiply(self.lane, o.width)
         base = at.add(at.multiply(k, o.pitch(tile)), base)
-        apart = o.width if o.of_rows else o.width * tile.lanes
+        distance = o.width if o.of_rows else o.width * tile.lanes
         for n in range(own // o.width):
             names = tuple(Var("x" if o.of_rows else "y", o.read.type) for _ in range(o.width))
-            into.append(LoadVector(names, o.buffer, at.add(base, n * apart)))
+            into.append(LoadVector(names, o.buffer, at.add(base, n * distance)))
             into.append(*(Store(o.registers, at.integer(n * o.width + m), x)
                           for m, x in enumerate(names)))  # fmt: skip
 
@@ -544,7 +544,7 @@ class JammedFold:
         return all(
             argument_of(one) is not None
             or all(isinstance(r, Apply) and r.op.name in _IDEMPOTENT for r in one.results)
-            for _, one in apart(self.combine)
+            for _, one in independent_parts(self.combine)
         )
 
     def _finish(self, into: Linearizer, at_plane: Sequence[Expr], plane: Expr, part: Expr) -> None:

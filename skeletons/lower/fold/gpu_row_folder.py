@@ -41,17 +41,17 @@ UNROLL = 4
 #: Vectors of consecutive elements per thread if order matters; half as many for larger values.
 RUN = 4
 #: Elements, or combinations, that cost more are not unrolled.
-_CHEAP, _DEAR = 12.0, 40.0
+_CHEAP, _EXPENSIVE = 12.0, 40.0
 
 
 def unrolling(cost: float, most: int = UNROLL) -> int:
     """The number of vectors loaded at once, for elements of this cost."""
-    return most if cost <= _CHEAP else max(most // 2, 1) if cost <= _DEAR else 1
+    return most if cost <= _CHEAP else max(most // 2, 1) if cost <= _EXPENSIVE else 1
 
 
 def heavy_loops(roots: Sequence[Expr]) -> bool:
     """Whether elements are expensive loops, which a thread computes one at a time."""
-    return has_loops(roots) and element_cost(roots) > _DEAR
+    return has_loops(roots) and element_cost(roots) > _EXPENSIVE
 
 
 # --- where elements come from --------------------------------------------------------------------
@@ -97,7 +97,7 @@ class RowElements:
         if not self.lead:
             self.group.share(into)
 
-    def _place(self, into: Linearizer, p: Expr) -> tuple[dict[Expr, Expr], Expr]:
+    def _coordinates(self, into: Linearizer, p: Expr) -> tuple[dict[Expr, Expr], Expr]:
         """The coordinates along the leading axes, and the position along the last."""
         if not self.lead or self.run is None:
             return {}, p
@@ -109,7 +109,7 @@ class RowElements:
 
     def one(self, into: Linearizer, p: Expr) -> Values:
         """The element at `p`."""
-        bindings, k = self._place(into, into.let(p, "p"))
+        bindings, k = self._coordinates(into, into.let(p, "p"))
         if self.run is not None:
             self.builder.stays_below(k, self.run)
         with into.when_always({**bindings, self.variable: k}):
@@ -121,7 +121,7 @@ class RowElements:
             return [[self.one(into, at.add(p, k)) for k in range(self.count)] for p in starts]
         loaded = []
         for p in starts:
-            bindings, k = self._place(into, into.let(p, "p"))
+            bindings, k = self._coordinates(into, into.let(p, "p"))
             with into.when_always(bindings):
                 loaded.append((bindings, k, self.group.load(into, k)))
         found = []
@@ -378,7 +378,7 @@ class RowFolder:
     def _run(self, into: Linearizer, first: Expr, stop: Expr, end: Expr) -> tuple[Var, ...]:
         """Elements first … min(stop, end) − 1 of one thread, in order."""
         part = declare(into, zeros(self.combine), "part")
-        cheap = max(self.elements.cost, combine_cost(self.combine)) <= _DEAR
+        cheap = max(self.elements.cost, combine_cost(self.combine)) <= _EXPENSIVE
         whole = at.less_equal(stop, end) if cheap and self.elements.wide else at.less(end, end)
         if cheap and self.elements.wide:
             with into.when(whole):

@@ -61,7 +61,7 @@ def leaves(outer: Shape, parts: Expr, each: int) -> tuple[Shape, tuple[int, ...]
 
 
 @dataclass(frozen=True)
-class _Deal:
+class _RowSplit:
     """The assignment of `rows` rows of `count` elements to blocks of THREADS threads, as kernel
     scalars.
 
@@ -82,7 +82,7 @@ class _Deal:
 
     @classmethod
     def of(cls, builder: Builder, rows: Expr, count: Expr, each: int, threads: int,
-           cut: Expr | None, when: Expr = TRUE, least: int = 1) -> _Deal:  # fmt: skip
+           cut: Expr | None, when: Expr = TRUE, least: int = 1) -> _RowSplit:  # fmt: skip
         """`each`: consecutive elements per thread; `cut`: elements per part, if rows are split;
         `least`: lanes of a row."""
         lanes: Expr = at.integer(threads)
@@ -130,7 +130,7 @@ class RowsFold(RowFold):
             whole = multiples(self.count, vector, builder)
             self.elements.wide = whole is not None
             self.elements.requires += tuple(whole or ())
-        self.held = builder.shared("warp_total", types, COMBINE_THREADS // WARP)
+        self.warp_totals = builder.shared("warp_total", types, COMBINE_THREADS // WARP)
 
         self.each = RowFolder(self.combine, self.elements, constant(1)).each
         self.tiles = FALSE if self.jammed is None else self.jammed.when
@@ -147,91 +147,95 @@ class RowsFold(RowFold):
             self.short_rows = self.sequential
             self.few = at.both(self.sequential, self.few)
         self.long = at.negate(self.short_rows)
-        self.deal = _Deal.of(builder, self.rows, self.count, self.each, THREADS, span, self.long)
-        grid, leaf = leaves(self.outer, self.deal.host_parts, self.each)
+        self.split = _RowSplit.of(
+            builder, self.rows, self.count, self.each, THREADS, span, self.long
+        )
+        grid, leaf = leaves(self.outer, self.split.host_parts, self.each)
         self.visits = Visits.of(builder, grid, leaf, not self.outer)
 
     def blocks(self) -> Expr:
         """The number of thread blocks that fold the elements of rows that are not short (host)."""
-        per_block = at.floor_divide(THREADS, self.deal.host_lanes)
+        per_block = at.floor_divide(THREADS, self.split.host_lanes)
         if self.visits is not None:
             return BlockVisits(self.visits, per_block).tasks
-        return at.ceil_div(at.multiply(self.rows, self.deal.host_parts), per_block)
+        return at.ceil_div(at.multiply(self.rows, self.split.host_parts), per_block)
 
     def lower(self) -> Lowered:
         if self.node.label.operation == LEAVES:
             return self._leaves()
         if self.node.label.operation == PARTIALS:
             return self.builder.lowered(self._combine(None, self.count, self.elements))
-        builder, deal, jammed, few, each = (
-            self.builder, self.deal, self.jammed, self.few, self.each)  # fmt: skip
-        partials = at.multiply(self.rows, deal.host_parts)
+        builder, split, jammed, few, each = (
+            self.builder, self.split, self.jammed, self.few, self.each)  # fmt: skip
+        partials = at.multiply(self.rows, split.host_parts)
         self.scratch = self.partials(builder.scalar(partials, "partials"))
         kernels = []
         if few is not FALSE:
-            kernels.append(self._variants(partial(self._short, deal, few)))
+            kernels.append(self._variants(partial(self._short, split, few)))
         if self.sequential is not FALSE and (
             FEW_LANES * each < SHORT_ROW - 1 or jammed is not None
         ):
             more = ShortRows(self, at.both(self.short_rows, at.negate(few)), THREADS)
             kernel = self._variants(more.kernel)
-            kernels.append(kernel if jammed is None else jammed.sequential(self, deal, kernel))
-        first = self._variants(partial(self._blocks, deal))
+            kernels.append(kernel if jammed is None else jammed.sequential(self, split, kernel))
+        first = self._variants(partial(self._blocks, split))
         if jammed is not None:
-            first = jammed.kernels(self, self.scratch, deal, first)
+            first = jammed.kernels(self, self.scratch, split, first)
         base, k = Var("base", int64), Var("k", int64)
         loads = [Load(s, at.add(base, k)) for s in self.scratch]
         results = RowElements(builder, loads, k, 1)
-        return builder.lowered(*kernels, first, self._combine(deal, deal.host_parts, results, base))
+        return builder.lowered(
+            *kernels, first, self._combine(split, split.host_parts, results, base)
+        )
 
     def _leaves(self) -> Lowered:
         """Rows that are leaves, each folded by a block, as the parts of a long row are."""
         builder = self.builder
-        deal = _Deal.of(builder, self.rows, self.count, 1, THREADS, None, least=THREADS)
+        split = _RowSplit.of(builder, self.rows, self.count, 1, THREADS, None, least=THREADS)
         self.visits, self.long, self.scratch = None, TRUE, ()
-        return builder.lowered(self._variants(partial(self._blocks, deal)))
+        return builder.lowered(self._variants(partial(self._blocks, split)))
 
     def _variants(self, make: Callable[[RowElements, Kernel | None], Kernel]) -> Kernel:
         """A kernel with wide loads if they are valid, otherwise without."""
         plain = make(self.elements.scalar_only(), None)
         return make(self.elements, plain) if self.elements.wide else plain
 
-    def _blocks(self, deal: _Deal, elements: RowElements, fallback: Kernel | None) -> Kernel:
+    def _blocks(self, split: _RowSplit, elements: RowElements, fallback: Kernel | None) -> Kernel:
         into, grid = self.builder.emitter(), Threads.of(THREADS)
-        folder = RowFolder(self.combine, elements, deal.lanes)
+        folder = RowFolder(self.combine, elements, split.lanes)
 
         def end(at_row: Sequence[Expr], row: Expr, part: Expr, total: tuple[Var, ...]) -> None:
             if not self.scratch:
-                self.finish(into, at_row, total, deal.count)
+                self.finish(into, at_row, total, split.count)
                 return
-            alone = at.equal(deal.parts, 1)
+            alone = at.equal(split.parts, 1)
             with into.when(alone):
-                self.finish(into, at_row, total, deal.count)
+                self.finish(into, at_row, total, split.count)
             with into.otherwise(alone):
-                put(into, self.scratch, at.add(at.multiply(row, deal.parts), part), total)
+                put(into, self.scratch, at.add(at.multiply(row, split.parts), part), total)
 
-        tasks = deal.tasks
+        tasks = split.tasks
         if self.visits is None:
-            self._emit(into, grid, deal, folder, end)
+            self._emit(into, grid, split, folder, end)
         else:
-            tasks = self._emit_visits(self.visits, into, grid, deal, folder, end)
+            tasks = self._emit_visits(self.visits, into, grid, split, folder, end)
         gpu = grid.launch(elements.requires if elements.wide else (),
                           elements.group.aligned if elements.wide else (), fallback)  # fmt: skip
         return self.kernel("blocks", tasks, grid.task, into, how(self.combine), **gpu)
 
-    def _emit_visits(self, visits: Visits, into: Linearizer, grid: Threads, deal: _Deal,
+    def _emit_visits(self, visits: Visits, into: Linearizer, grid: Threads, split: _RowSplit,
                      folder: RowFolder, end: Callable[..., None]) -> Expr:  # fmt: skip
         """Emit the code of a thread under a schedule; returns the number of thread blocks."""
-        iterations = BlockVisits(visits, at.floor_divide(THREADS, deal.host_lanes))
-        lane = into.let(at.remainder(grid.thread, deal.lanes), "lane")
-        group = into.let(at.floor_divide(grid.thread, deal.lanes), "group")
+        iterations = BlockVisits(visits, at.floor_divide(THREADS, split.host_lanes))
+        lane = into.let(at.remainder(grid.thread, split.lanes), "lane")
+        group = into.let(at.floor_divide(grid.thread, split.lanes), "group")
         with iterations.leaves(into, grid.task, group) as (owner, (part, *at_row)):
             row = into.let(at.linear(at_row, self.extents), "row")
-            self._part(into, grid, deal, folder, end, (lane, owner, row, part), at_row)
+            self._part(into, grid, split, folder, end, (lane, owner, row, part), at_row)
         tasks = at.select(self.long, iterations.tasks, 0)
         return self.builder.scalar(tasks, "visit_blocks")
 
-    def _combine(self, first: _Deal | None, parts: Expr, elements: RowElements,
+    def _combine(self, first: _RowSplit | None, parts: Expr, elements: RowElements,
                  base: Var | None = None) -> Kernel:  # fmt: skip
         """Partial results of each row, in order: those of the kernel before, dealt as `first`, or,
         without it, of another program."""
@@ -240,35 +244,35 @@ class RowsFold(RowFold):
         elements = elements.scalar_only()
         each = RowFolder(self.combine, elements, constant(1)).each
         several = TRUE if first is None else at.less(1, parts)
-        deal = _Deal.of(builder, self.rows, parts, each, COMBINE_THREADS, None, several)
-        folder = RowFolder(self.combine, elements, deal.lanes, COMBINE_UNROLL)
-        count = deal.count if first is None else first.count
+        split = _RowSplit.of(builder, self.rows, parts, each, COMBINE_THREADS, None, several)
+        folder = RowFolder(self.combine, elements, split.lanes, COMBINE_UNROLL)
+        count = split.count if first is None else first.count
 
         def end(at_row: Sequence[Expr], row: Expr, part: Expr, total: tuple[Var, ...]) -> None:
             self.finish(into, at_row, total, count)
 
-        self._emit(into, grid, deal, folder, end, base)
-        return self.kernel("combine", deal.tasks, grid.task, into,
+        self._emit(into, grid, split, folder, end, base)
+        return self.kernel("combine", split.tasks, grid.task, into,
                            "partial results from left to right", **grid.launch())  # fmt: skip
 
-    def _short(self, deal: _Deal, when: Expr, elements: RowElements, fallback: Kernel | None
+    def _short(self, split: _RowSplit, when: Expr, elements: RowElements, fallback: Kernel | None
                ) -> Kernel:  # fmt: skip
         """Rows of one vector per lane, ROWS_PER_THREAD rows per thread: all loads first."""
         builder, into, grid = self.builder, self.builder.emitter(), Threads.of(THREADS)
-        folder = RowFolder(self.combine, elements, deal.lanes)
-        side_host = at.floor_divide(THREADS, deal.host_lanes)
+        folder = RowFolder(self.combine, elements, split.lanes)
+        side_host = at.floor_divide(THREADS, split.host_lanes)
         visits = self.visits
         numbers = self.rows if visits is None else visits.total_host
         blocks = at.ceil_div(numbers, at.multiply(side_host, ROWS_PER_THREAD))
         tasks = builder.scalar(at.select(when, blocks, 0), "short_blocks")
         side = builder.scalar(side_host, "side")
-        lane = into.let(at.remainder(grid.thread, deal.lanes), "lane")
+        lane = into.let(at.remainder(grid.thread, split.lanes), "lane")
         first = into.let(at.multiply(lane, folder.vector), "first")
         begin = at.multiply(at.multiply(grid.task, side), ROWS_PER_THREAD)
-        begin = into.let(at.add(begin, at.floor_divide(grid.thread, deal.lanes)), "begin")
+        begin = into.let(at.add(begin, at.floor_divide(grid.thread, split.lanes)), "begin")
         types = [r.type for r in self.combine.results]
-        held = builder.local("row", types, ROWS_PER_THREAD * folder.vector)
-        last = at.subtract(deal.rows, 1)
+        elements_ = builder.local("row", types, ROWS_PER_THREAD * folder.vector)
+        last = at.subtract(split.rows, 1)
         with into.loop("iteration", 0, ROWS_PER_THREAD, "unrolled") as iteration:
             number = at.add(begin, at.multiply(side, iteration))
             if visits is None:
@@ -278,12 +282,12 @@ class RowsFold(RowFold):
                 at_row = leaf(visits, into, into.let(number, "number"))[1][1:]
             slot = into.let(at.multiply(iteration, folder.vector), "slot")
             with into.when_always({Index(k): c for k, c in enumerate(at_row)}):
-                folder.short(into, first, deal.count, held, slot)
+                folder.short(into, first, split.count, elements_, slot)
         mine: Expr = at.equal(lane, 0)
         if self.sequential is not FALSE:
             vectors = at.maximum(at.ceil_div(self.count, folder.vector), 1)
             with_any = builder.scalar(vectors, "vectors")
-            totals = self._from_the_left(into, held, folder.vector, with_any)
+            totals = self._from_the_left(into, elements_, folder.vector, with_any)
             mine = at.equal(lane, at.subtract(with_any, 1))
         with into.loop("iteration", 0, ROWS_PER_THREAD, "unrolled") as iteration:
             if self.sequential is not FALSE:
@@ -291,40 +295,40 @@ class RowsFold(RowFold):
             else:
                 slot = into.let(at.multiply(iteration, folder.vector), "slot")
                 slots = [at.add(slot, k) for k in range(folder.vector)]
-                own = [declare(into, get(into, held, p)) for p in slots]
+                own = [declare(into, get(into, elements_, p)) for p in slots]
                 total = tree(into, self.combine, own)
-                reduce_warp(into, self.combine, total, lane, deal.lanes, most=FEW_LANES)
+                reduce_warp(into, self.combine, total, lane, split.lanes, most=FEW_LANES)
             number = at.add(begin, at.multiply(side, iteration))
             if visits is None:
                 row = into.let(number, "row")
-                with into.when(at.both(mine, at.less(row, deal.rows))):
+                with into.when(at.both(mine, at.less(row, split.rows))):
                     at_row = tiling.coordinates(builder, into, row, self.outer)
-                    self.finish(into, at_row, total, deal.count)
+                    self.finish(into, at_row, total, split.count)
             else:
                 exists, found = leaf(visits, into, into.let(number, "number"))
                 with into.when(at.both(mine, exists)):
-                    self.finish(into, found[1:], total, deal.count)
+                    self.finish(into, found[1:], total, split.count)
         gpu = grid.launch(elements.requires if elements.wide else (),
                           elements.group.aligned if elements.wide else (), fallback)  # fmt: skip
         return self.kernel(
             "short", tasks, grid.task, into, f"{ROWS_PER_THREAD} short rows a thread", **gpu
         )
 
-    def _from_the_left(self, into: Linearizer, held: Sequence[Buffer], vector: int, lanes: Expr
+    def _from_the_left(self, into: Linearizer, elements_: Sequence[Buffer], vector: int, lanes: Expr
                        ) -> tuple[Buffer, ...]:  # fmt: skip
         """The combinations of ROWS_PER_THREAD rows, in the last lane that has elements: in
         step n lane n continues from the total of lane n − 1.  The results of other lanes are not
         used."""
-        totals = self.builder.local("total", [b.type for b in held], ROWS_PER_THREAD)
+        totals = self.builder.local("total", [b.type for b in elements_], ROWS_PER_THREAD)
 
         def go_on(iteration: Expr, total: tuple[Var, ...], first: int) -> None:
             slot = into.let(at.multiply(iteration, vector), "slot")
             for k in range(first, vector):
-                accumulate(into, self.combine, total, get(into, held, at.add(slot, k)))
+                accumulate(into, self.combine, total, get(into, elements_, at.add(slot, k)))
             put(into, totals, iteration, total)
 
         with into.loop("iteration", 0, ROWS_PER_THREAD, "unrolled") as iteration:
-            own = get(into, held, at.multiply(iteration, vector))
+            own = get(into, elements_, at.multiply(iteration, vector))
             go_on(iteration, declare(into, own), 1)
         for step in range(1, FEW_LANES):  # a loop would use more registers
             with (
@@ -335,30 +339,30 @@ class RowsFold(RowFold):
                 go_on(iteration, declare(into, before), 0)
         return totals
 
-    def _emit(self, into: Linearizer, grid: Threads, deal: _Deal, folder: RowFolder,
+    def _emit(self, into: Linearizer, grid: Threads, split: _RowSplit, folder: RowFolder,
               end: Callable[..., None], base: Var | None = None) -> None:  # fmt: skip
         """Emit the code of a thread; `base` is bound to the first partial result of a row."""
-        lane = into.let(at.remainder(grid.thread, deal.lanes), "lane")
-        own = into.let(at.add(at.multiply(grid.task, deal.per_block),
-                              at.floor_divide(grid.thread, deal.lanes)), "own")  # fmt: skip
-        unit = into.let(at.minimum(own, at.subtract(deal.units, 1)), "unit")
-        row = into.let(at.floor_divide(unit, deal.parts), "row")
-        part = into.let(at.remainder(unit, deal.parts), "part")
+        lane = into.let(at.remainder(grid.thread, split.lanes), "lane")
+        own = into.let(at.add(at.multiply(grid.task, split.per_block),
+                              at.floor_divide(grid.thread, split.lanes)), "own")  # fmt: skip
+        unit = into.let(at.minimum(own, at.subtract(split.units, 1)), "unit")
+        row = into.let(at.floor_divide(unit, split.parts), "row")
+        part = into.let(at.remainder(unit, split.parts), "part")
         at_row = tiling.coordinates(self.builder, into, row, self.outer)
-        which = (lane, at.less(own, deal.units), row, part)
-        self._part(into, grid, deal, folder, end, which, at_row, base)
+        which = (lane, at.less(own, split.units), row, part)
+        self._part(into, grid, split, folder, end, which, at_row, base)
 
-    def _part(self, into: Linearizer, grid: Threads, deal: _Deal, folder: RowFolder,
+    def _part(self, into: Linearizer, grid: Threads, split: _RowSplit, folder: RowFolder,
               end: Callable[..., None], which: tuple[Expr, Expr, Expr, Expr],
               at_row: Sequence[Expr], base: Var | None = None) -> None:  # fmt: skip
         """One part of one row.  `which`: lane, whether the thread owns the part, row, part."""
         lane, owner, row, part = which
-        start, stop = tiling.block_range(into, "part", part, deal.span, deal.count)
+        start, stop = tiling.block_range(into, "part", part, split.span, split.count)
         bindings: dict[Expr, Expr] = {Index(k): c for k, c in enumerate(at_row)}
         if base is not None:
-            bindings = {base: into.let(at.multiply(row, deal.count), "base")}
+            bindings = {base: into.let(at.multiply(row, split.count), "base")}
         with into.when_always(bindings):
-            total = folder.fold(into, grid, lane, start, stop, self.held)
+            total = folder.fold(into, grid, lane, start, stop, self.warp_totals)
         with into.when(at.both(at.equal(lane, 0), owner)):
             end(at_row, row, part, total)
 

@@ -128,7 +128,7 @@ class ShortRows:
         v = self.vector
         with self._unrolled(into, "iteration", self.per_thread) as iteration:
             number = at.add(base, at.add(group, at.multiply(self.side, iteration)))
-            at_row, _ = self._place(into, number)
+            at_row, _ = self._row_at(into, number)
             slot = into.let(at.multiply(iteration, v), "slot")
             with into.when_always({Index(k): c for k, c in enumerate(at_row)}):
                 if elements.wide:
@@ -141,7 +141,7 @@ class ShortRows:
                             put(into, row, at.add(slot, m), value)
                 else:
                     with self._unrolled(into, "m", v) as other:
-                        target = into.let(at.add(slot, other), "place")
+                        target = into.let(at.add(slot, other), "position")
                         put(into, row, target, self.neutral)
                         k = into.let(self._first(elements, lane, other), "k")
                         with into.when(at.less(k, self.count)):
@@ -170,14 +170,14 @@ class ShortRows:
 
     def _row(self, into: Linearizer, base: Expr, line: Expr) -> None:
         """One row of the block, from its line."""
-        at_row, own = self._place(into, at.add(base, line))
+        at_row, own = self._row_at(into, at.add(base, line))
         with into.when(own):
             start = into.let(at.multiply(line, self.pitch), "start")
             total = declare(into, self.neutral)
             fold_line(into, self.fold.combine, total, self.lines, start, self.vectors, self.vector)
             self.fold.finish(into, at_row, total, self.count)
 
-    def _place(self, into: Linearizer, number: Expr) -> tuple[Sequence[Expr], Expr]:
+    def _row_at(self, into: Linearizer, number: Expr) -> tuple[Sequence[Expr], Expr]:
         """The position of row `number`, clamped to an existing row, and whether it exists."""
         number = into.let(number, "number")
         visits = self.fold.visits

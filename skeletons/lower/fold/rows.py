@@ -23,7 +23,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from treadle.dsl.analysis.combines import apart, argument_of, identities, is_commutative
+from treadle.dsl.analysis.combines import argument_of, identities, independent_parts, is_commutative
 from treadle.dsl.analysis.polynomial import affine_forms
 from treadle.dsl.expr import Apply, Expr, Index, Read, Var, walk
 from treadle.dsl.graph import Combine, Fold, FoldSeg, Leaf
@@ -111,7 +111,7 @@ def is_pinned(node: Fold | FoldSeg) -> bool:
 
 def is_exact(combine: Combine) -> bool:
     """Whether results are bitwise independent of how elements are grouped."""
-    return all(_is_exact(one) for _, one in apart(combine))
+    return all(_is_exact(one) for _, one in independent_parts(combine))
 
 
 def _is_exact(combine: Combine) -> bool:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 
-from treadle.dsl.analysis.combines import apart, argument_of, identities
+from treadle.dsl.analysis.combines import argument_of, identities, independent_parts
 from treadle.dsl.expr import TRUE, Apply, Const, Expr, Var, walk
 from treadle.dsl.graph import Combine
 from treadle.dsl.types import int64
@@ -37,7 +37,7 @@ def flipped(combine: Combine) -> Combine:
 def neutral_of(combine: Combine) -> Values | None:
     """The neutral element of a commutative operator, if known."""
     found: dict[int, Expr] = {}
-    for group, one in apart(combine):
+    for group, one in independent_parts(combine):
         better, neutral = argument_of(one), identities(one)
         if better is not None:
             value = one.results[0].type
@@ -55,7 +55,7 @@ def is_exact(combine: Combine) -> bool:
         argument_of(one) is not None or (identities(one) is not None and all(
             not r.type.is_inexact or r.op.name in _EXACT  # type: ignore[attr-defined]
             for r in one.results))
-        for _, one in apart(combine)
+        for _, one in independent_parts(combine)
     )  # fmt: skip
 
 
@@ -132,25 +132,25 @@ def get(into: Linearizer, buffers: Sequence[Buffer], index: Expr) -> tuple[Expr,
 
 
 def reduce_block(into: Linearizer, combine: Combine, values: Sequence[Var], thread: Expr,
-                 held: Sequence[Buffer], threads: Expr | int, valid: Expr | None = None
+                 partials: Sequence[Buffer], threads: Expr | int, valid: Expr | None = None
                  ) -> None:  # fmt: skip
     """In the first of every `threads` threads, `values` become the combination of all of them; the
     first thread of each warp must have the combination of its warp.
 
     `threads` is a power of two, uniform in the block; up to a warp there is nothing to do.
-    `held` has an element per warp of the block; `valid` counts warps.
+    `partials` has an element per warp of the block; `valid` counts warps.
     """
-    most = int(held[0].size.value)  # type: ignore[attr-defined]
+    most = int(partials[0].size.value)  # type: ignore[attr-defined]
     own = at.remainder(thread, threads)
     lane = into.let(at.remainder(thread, WARP), "lane")
     with into.when(at.less(WARP, threads)):
         into.note("Each warp leaves its total; the first warp combines them.")
         with into.when(at.equal(lane, 0)):
-            put(into, held, at.floor_divide(thread, WARP), values)
+            put(into, partials, at.floor_divide(thread, WARP), values)
         into.append(Barrier())
         warps = into.let(at.floor_divide(threads, WARP), "warps")
         with into.when(at.less(own, WARP)):
             first = at.floor_divide(thread, WARP)
             position = at.add(first, at.minimum(lane, at.subtract(warps, 1)))
-            assign(into, values, get(into, held, position))
+            assign(into, values, get(into, partials, position))
             reduce_warp(into, combine, values, lane, warps, valid, most)

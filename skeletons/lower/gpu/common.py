@@ -396,11 +396,11 @@ class Group:
         found: list[list[Expr]] = []
         for stream in self.streams:
             begin = self.start(stream, into, first)
-            held: list[Expr] = []
+            loaded: list[Expr] = []
             for window in stream.windows(self.count):
-                held += load_vector(into, stream.buffer, at.add(begin, window * self.count),
+                loaded += load_vector(into, stream.buffer, at.add(begin, window * self.count),
                                     self.count, self.streaming)  # fmt: skip
-            found.append(held)
+            found.append(loaded)
         return found
 
     def reads(self, fetched: Sequence[Sequence[Expr]]) -> list[dict[Expr, Expr]]:
@@ -409,10 +409,10 @@ class Group:
         for stream, values in zip(self.streams, fetched, strict=True):
             positions = [w * self.count + k for w in stream.windows(self.count)
                       for k in range(self.count)]  # fmt: skip
-            held = dict(zip(positions, values, strict=True))
+            by_position = dict(zip(positions, values, strict=True))
             for read, offset in stream.reads.items():
                 for k in range(self.count):
-                    found[k][read] = held[offset + stream.sign * k]
+                    found[k][read] = by_position[offset + stream.sign * k]
         return found
 
     def values(self, into: Linearizer, first: Expr) -> list[tuple[Expr, ...]]:

@@ -41,13 +41,13 @@ def jams(roots: Sequence[Expr]) -> bool:
 class _Jam:
     def __init__(self, known: dict[Expr, Copies], count: int) -> None:
         self.known, self.count = dict(known), count
-        self.together: dict[Expr, Loop] = {}
+        self.fused: dict[Expr, Loop] = {}
 
     def many(self, roots: Sequence[Expr]) -> list[Copies]:
         stack: list[tuple[Expr, bool]] = [(r, False) for r in reversed(roots)]
         while stack:
             e, ready = stack.pop()
-            if e in self.known or e in self.together:
+            if e in self.known or e in self.fused:
                 continue
             if ready:
                 self._one(e)
@@ -57,10 +57,10 @@ class _Jam:
         return [self.known[r] for r in roots]
 
     def _one(self, e: Expr) -> None:
-        if isinstance(e, Proj) and e.args[0] in self.together:
+        if isinstance(e, Proj) and e.args[0] in self.fused:
             loop = e.args[0]
             width = len(loop.vars) - 1
-            self.known[e] = [Proj(self.together[loop], n * width + e.which)
+            self.known[e] = [Proj(self.fused[loop], n * width + e.which)
                              for n in range(self.count)]  # fmt: skip
         elif isinstance(e, Loop) and len(set(self.known[e.count])) == 1:
             self._loop(e)
@@ -86,7 +86,7 @@ class _Jam:
         inside: dict[Expr, Copies] = {v: [copy[k] for copy in own] for k, v in enumerate(state)}
         results = _Jam({**self.known, **inside}, self.count).many(e.scoped)
         first = [self.known[a] for a in e.args[1:]]
-        self.together[e] = Loop(
+        self.fused[e] = Loop(
             self.known[e.count][0],
             tuple(copies[n] for n in range(self.count) for copies in first),
             (index, *(v for copy in own for v in copy)),
@@ -127,8 +127,8 @@ class WideReads:
         mates: dict[Expr, tuple[list[Expr], int]] = {}
         for e, _ in self.reads:
             for n in range(0, len(changes), self.count):
-                together = [substitute((e,), dict(p))[0] for p in changes[n : n + self.count]]
-                mates.update({read: (together, k) for k, read in enumerate(together)})
+                fused = [substitute((e,), dict(p))[0] for p in changes[n : n + self.count]]
+                mates.update({read: (fused, k) for k, read in enumerate(fused)})
         before = into.leaves
         into.leaves = _Neighbours(self.builder, before, mates)
         try:
@@ -143,15 +143,19 @@ class _Neighbours:
     def __init__(self, builder: Builder, around: Leaves,
                  mates: dict[Expr, tuple[list[Expr], int]]) -> None:  # fmt: skip
         self.builder, self.around, self.mates = builder, around, mates
-        self.leaf, self.held, self.iterations = around.leaf, around.held, around.iterations
+        self.leaf, self.host_scalar, self.iterations = (
+            around.leaf,
+            around.host_scalar,
+            around.iterations,
+        )
 
     def read(self, read: Read, indices: tuple[Expr, ...], into: Linearizer) -> Expr:
         found = self.mates.get(read)
         if found is None:
             return self.around.read(read, indices, into)
-        together, k = found
+        fused, k = found
         leaf = Leaf(read.node, read.component)
         begin = at.subtract(self.builder.position(leaf, indices), k)
-        got = load_vector(into, self.builder.input(leaf), begin, len(together))
-        into.bind(dict(zip(together, got, strict=True)))
+        got = load_vector(into, self.builder.input(leaf), begin, len(fused))
+        into.bind(dict(zip(fused, got, strict=True)))
         return got[k]

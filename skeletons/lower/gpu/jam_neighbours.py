@@ -36,7 +36,9 @@ MOST_STATE = 256
 MOST_EXPRESSIONS = 4096
 
 
-def together(builder: Builder, node: Generate, outs: Sequence[Buffer], fallback: Kernel) -> Kernel:
+def jam_neighbours(
+    builder: Builder, node: Generate, outs: Sequence[Buffer], fallback: Kernel
+) -> Kernel:
     """Several elements per thread if their loops share reads, otherwise `fallback`."""
     rank = len(node.shape)
     if rank < 2 or builder.context.check:

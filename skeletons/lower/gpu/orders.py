@@ -56,7 +56,7 @@ def resolved(schedule: Schedule | None, rank: int) -> Resolved | None:
     return plan if by_graph else replace(plan, table=True)
 
 
-def asked_threads(builder: Builder) -> int:
+def requested_threads(builder: Builder) -> int:
     """The threads per block that the schedule asks for where elements are visited."""
     schedule = schedule_of(builder)
     if schedule is None or schedule.block is None or len(builder.node.outputs[0].shape) == 0:

@@ -44,7 +44,7 @@ class Unrolled:
 
     def __init__(self, builder: Builder, roots: Sequence[Expr]) -> None:
         self.builder = builder
-        self.leaf, self.held, self.read = builder.leaf, builder.held, builder.read
+        self.leaf, self.host_scalar, self.read = builder.leaf, builder.host_scalar, builder.read
         self.registers = 0
         requires: list[Expr] = []
         aligned: list[Buffer] = []

@@ -62,7 +62,7 @@ ACROSS_COLUMNS, ACROSS_STEP = 512, 8
 #: Elements that cost more are computed ahead.
 _CHEAP_ELEMENT = 6.0
 
-Own = tuple[Expr, tuple[Var, ...]]
+UserProgram = tuple[Expr, tuple[Var, ...]]
 """The first step of a block, and the combination of its elements by themselves."""
 
 
@@ -349,7 +349,7 @@ class _Along(AxisScan):
         return total, begin
 
     def _block(self, into: Linearizer, others: Sequence[Expr], total: tuple[Var, ...], start: Expr,
-               stop: Expr, own: Own | None = None) -> None:  # fmt: skip
+               stop: Expr, own: UserProgram | None = None) -> None:  # fmt: skip
         """Steps start … stop − 1."""
         if not (self.stage_in or self.stage_out):
             self._steps(into, others, total, start, stop, start, own)
@@ -370,7 +370,7 @@ class _Along(AxisScan):
         into.append(*(Store(b, slot, v) for b, v in zip(self.stage, values, strict=True)))
 
     def _steps(self, into: Linearizer, others: Sequence[Expr], total: tuple[Var, ...], start: Expr,
-               stop: Expr, origin: Expr, own: Own | None) -> None:  # fmt: skip
+               stop: Expr, origin: Expr, own: UserProgram | None) -> None:  # fmt: skip
         """Steps in order, in groups and one by one."""
 
         def value(inner: Linearizer, p: Expr) -> Values:
@@ -445,15 +445,15 @@ class _Across(AxisScan):
         if visits is None:
             across = builder.scalar(at.ceil_div(self.others[-1], ACROSS_COLUMNS), "across")
             planes = builder.scalar(at.product(self.others[:-1]), "planes")
-            held = builder.local("column", types, ACROSS_COLUMNS)
+            accumulators = builder.local("column", types, ACROSS_COLUMNS)
             plane = at.floor_divide(task, across)
             at_plane = tiling.coordinates(builder, into, plane, self.others[:-1])
             cols = tiling.block_range(into, "col", at.remainder(task, across), ACROSS_COLUMNS,
                                       columns)  # fmt: skip
-            self._columns(into, at_plane, cols, held)
+            self._columns(into, at_plane, cols, accumulators)
             tasks, how = at.multiply(planes, across), "columns side by side"
         else:
-            held = builder.local("column", types, strip)
+            accumulators = builder.local("column", types, strip)
             tasks, per_task = visits.tasks(1)
             numbers = tiling.block_range(into, "visit", task, per_task, visits.total)
             with into.loop("number", *numbers) as number:
@@ -461,18 +461,18 @@ class _Across(AxisScan):
                 *lead, number_of_strip = (*indices[:axis], *indices[axis + 1 :])
                 with into.when(exists):
                     cols = tiling.block_range(into, "col", number_of_strip, strip, columns)
-                    self._columns(into, lead, cols, held)
+                    self._columns(into, lead, cols, accumulators)
             how = f"strips of {strip} columns, as the schedule says"
         return builder.lowered(self.kernel("", tasks, task, into, how))
 
     def _columns(self, into: Linearizer, at_plane: Sequence[Expr], cols: tuple[Expr, Expr],
-                 held: Sequence[Buffer]) -> None:  # fmt: skip
-        """Some columns from end to end, accumulated in `held`."""
+                 accumulators: Sequence[Buffer]) -> None:  # fmt: skip
+        """Some columns from end to end, accumulated in `accumulators`."""
         builder = self.builder
         if self.node.init is not None:
             start = self.init(into)
             with into.loop("j", *cols, "vector") as j:
-                self._hold(into, held, at.subtract(j, cols[0]), start)
+                self._store_accumulators(into, accumulators, at.subtract(j, cols[0]), start)
         with into.loop("step", 0, self.n, step=ACROSS_STEP) as step:
             stop = into.let(at.minimum(at.add(step, ACROSS_STEP), self.n), "step_stop")
             with into.loop("j", *cols, "vector") as j:
@@ -481,19 +481,19 @@ class _Across(AxisScan):
                 total = declare(into, self.neutral or zeros(self.combine))
                 known = TRUE if self.node.init is not None else at.less(0, step)
                 with into.when(known):
-                    assign(into, total, [Load(b, slot) for b in held])
+                    assign(into, total, [Load(b, slot) for b in accumulators])
                 with into.loop("p", step, stop) as p:
                     self._one(into, (*at_plane, j), total, p)
-                self._hold(into, held, slot, total)
+                self._store_accumulators(into, accumulators, slot, total)
         if self.node.form != "inclusive":
             with into.loop("j", *cols, "vector") as j:
                 slot = into.let(at.subtract(j, cols[0]), "slot")
-                last = tuple(into.let(Load(b, slot), "last") for b in held)
+                last = tuple(into.let(Load(b, slot), "last") for b in accumulators)
                 self.end(into, (*at_plane, j), last)
 
-    def _hold(self, into: Linearizer, held: Sequence[Buffer], slot: Expr, values: Sequence[Expr]
-              ) -> None:  # fmt: skip
-        into.append(*(Store(b, slot, v) for b, v in zip(held, values, strict=True)))
+    def _store_accumulators(self, into: Linearizer, accumulators: Sequence[Buffer], slot: Expr,
+                            values: Sequence[Expr]) -> None:  # fmt: skip
+        into.append(*(Store(b, slot, v) for b, v in zip(accumulators, values, strict=True)))
 
     def _one(self, into: Linearizer, others: Sequence[Expr], total: tuple[Var, ...], p: Expr
              ) -> None:  # fmt: skip

@@ -33,9 +33,9 @@ from .cpu import AxisScan
 THREADS, ENOUGH, LEAST = 256, 131072, 64
 #: Parts of a column at most: a block combines them.
 PARTS = 4096
-#: Elements that a thread reads ahead; of elements or combinations that cost more than _DEAR, 4.
+#: Elements that a thread prefetches; 4 if elements or combinations cost more than _EXPENSIVE.
 AHEAD = 16
-_DEAR = 12.0
+_EXPENSIVE = 12.0
 
 
 def parts_of(n: Expr, columns: Expr) -> tuple[Expr, Expr]:
@@ -54,7 +54,7 @@ class ColumnScan(AxisScan):
         self.order = flipped(node.combine) if node.reverse else node.combine
         self.types = [r.type for r in node.combine.results]
         cost = max(element_cost((*self.elements, *self.epilogue)), combine_cost(node.combine))
-        self.ahead = AHEAD if cost <= _DEAR else 4
+        self.ahead = AHEAD if cost <= _EXPENSIVE else 4
         scalar = builder.scalar
         n, columns = node.shape[node.axis], at.product(self.others)
         whole = node.label.grouping(node.shape)

@@ -34,8 +34,8 @@ from ..build import Builder
 from ..combining import apply_combine, assign, declare, zeros
 from ..gpu.collectives import get, put, reduce_warp, scan_warp, shuffled
 from ..gpu.common import WARP, Threads, multiprocessors
-from .gpu_rows import Before, Reach
-from .gpu_tiles import Growing, TileScan
+from .gpu_rows import Prefix, Reach
+from .gpu_tiles import PartialPrefix, TileScan
 
 #: Threads of a block that hold data, and bytes of a tile that one of them holds; blocks of a
 #: multiprocessor where nothing is asked for ahead (else one).
@@ -43,7 +43,7 @@ THREADS, BYTES, RESIDENT = 384, 128, 3
 #: Tiles of a block that lie in shared memory.
 STAGES = 3
 #: Registers of a thread for the elements that it asked for; beyond, they run out.
-ASKED = 32
+PREFETCHED = 32
 
 
 def fits(node: Scan) -> bool:
@@ -81,7 +81,7 @@ class PipelinedScan(TileScan):
         types, vectors, streams = self.types, self.vectors, self.group.streams
         fetched = [(s.buffer.type, len(s.windows(self.vector)) * self.vector) for s in streams]
         registers = sum(-(-t.bytes // 4) * count for t, count in fetched) * vectors
-        self.ahead = 0 < registers <= ASKED and not self.serial
+        self.ahead = 0 < registers <= PREFETCHED and not self.serial
         self.coming = [builder.local("coming", [t], vectors * c)[0] for t, c in fetched]
         self.middle = builder.local("middle", types, vectors)
         self.oldest = builder.local("oldest", types, vectors)
@@ -106,7 +106,7 @@ class PipelinedScan(TileScan):
         end = self.tickets
         names = ("stored", "looks_back", "published", "combined")
         numbers = [into.declare(end, name) for name in names]
-        numbers.append(into.declare(self._number_at(into, at.integer(1)), "asked"))
+        numbers.append(into.declare(self._number_at(into, at.integer(1)), "prefetched"))
         side, stage = (into.declare(at.integer(0), name) for name in ("side", "stage"))
         iteration = _Iteration(into, grid.thread, lane, warp, taker, side, stage)
         start = self.neutral or zeros(self.combine)
@@ -141,14 +141,14 @@ class PipelinedScan(TileScan):
                 into.note("… and what comes before the tile that is stored in the next iteration.")
                 self._find_base(iteration, ahead, totals, other)
         with into.otherwise(helps):
-            self._hold(iteration, numbers)
+            self._data_threads(iteration, numbers)
         into.append(Barrier())
         assign(into, numbers[:-1], numbers[1:])
         assign(into, numbers[-1:], [self._number_at(into, side)])
         assign(into, [side], [other])
         assign(into, [stage], [at.remainder(at.add(stage, 1), STAGES)])
 
-    def _hold(self, iteration: _Iteration, numbers: Sequence[Var]) -> None:
+    def _data_threads(self, iteration: _Iteration, numbers: Sequence[Var]) -> None:
         """By the threads that hold data: results of one tile, prefixes of another."""
         into, lane, warp = iteration.into, iteration.lane, iteration.warp
         step = at.integer(WARP * self.vector)
@@ -180,11 +180,11 @@ class PipelinedScan(TileScan):
             run = self.spread(into, lane, WARP, at.integer(WARP - 1))
             with into.when(at.equal(lane, 0)):
                 put(into, self.warp_totals, self._of(iteration.side, warp), run)
-        asked = self._tile_at(iteration, numbers[4])
-        exists = at.both(asked.exists, asked.whole)
-        with into.when(exists), into.when_always(self.bindings(asked.others)):
+        prefetched = self._tile_at(iteration, numbers[4])
+        exists = at.both(prefetched.exists, prefetched.whole)
+        with into.when(exists), into.when_always(self.bindings(prefetched.others)):
             into.note("The elements of the newest tile, for the next iteration.")
-            self._ask(into, asked.first, step)
+            self._prefetch(into, prefetched.first, step)
 
     def _of(self, stage: Expr, warp: Expr) -> Expr:
         return at.add(at.multiply(stage, self.warps), warp)
@@ -220,7 +220,7 @@ class PipelinedScan(TileScan):
 
     # --- prefetched elements ---
 
-    def _ask(self, into: Linearizer, first: Expr, step: Expr) -> None:
+    def _prefetch(self, into: Linearizer, first: Expr, step: Expr) -> None:
         """Issue the loads of a complete tile."""
         with self._each(into) as j:
             p = into.let(at.add(first, at.multiply(j, step)), "p")
@@ -270,9 +270,9 @@ class PipelinedScan(TileScan):
         # Thread i asks for what comes before group − i; before the first nothing need be known.
         mine = into.let(at.subtract(group, lane), "mine")
         near = into.let(at.less_equal(lane, self.back), "near")
-        asked = into.let(at.both(near, at.less(0, mine)), "asked")
+        prefetched = into.let(at.both(near, at.less(0, mine)), "requested")
         slot = into.let(at.add(at.multiply(tile.row, self.groups), mine), "slot")
-        heads = self.group_slots.declare(into, asked)
+        heads = self.group_slots.declare(into, prefetched)
         several = []
         for k in range(self.back + 1):
             known = at.less(lane, index) if k == 0 else at.less_equal(k, group)
@@ -310,12 +310,12 @@ class PipelinedScan(TileScan):
         initial = self.nothing()
         if self.node.init is not None:
             with into.when_always(self.bindings(tile.others)):
-                initial = Before(TRUE, self.init(into))
+                initial = Prefix(TRUE, self.init(into))
         begun = into.let(at.less(away, group), "begun")
         before = declare(into, head, "before")
         with into.when(at.negate(begun)):
             assign(into, before, initial.values)
-        state = Growing(into, order, before, at.either(initial.known, begun))
+        state = PartialPrefix(into, order, before, at.either(initial.known, begun))
         for k in range(self.back, 0, -1):
             with into.when(at.less_equal(k, away)):
                 own = declare(into, found[k], "sum")
@@ -343,16 +343,16 @@ class PipelinedScan(TileScan):
             state.append(own)
         return before
 
-    def _base(self, iteration: _Iteration, tile: _Tile) -> Before:
+    def _base(self, iteration: _Iteration, tile: _Tile) -> Prefix:
         """What comes before the elements of a warp."""
         into = iteration.into
         known = self.neutral is not None or self.node.init is not None
         before = declare(into, get(into, self.bases, iteration.side), "base")
-        state = Growing(into, self.order, before, TRUE if known else at.less(0, tile.tile))
+        state = PartialPrefix(into, self.order, before, TRUE if known else at.less(0, tile.tile))
         with into.when(at.less(0, iteration.warp)):
             last = self._of(iteration.stage, at.subtract(iteration.warp, 1))
             state.append(get(into, self.warp_prefixes, last))
-        return Before(state.known, before)
+        return Prefix(state.known, before)
 
 
 @dataclass(frozen=True)

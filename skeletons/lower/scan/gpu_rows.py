@@ -37,7 +37,7 @@ THREADS, VECTORS = 256, 4
 #: Threads of a row that are used before one takes more than a vector of it.
 FEW_LANES = 8
 #: Elements that cost more are read one vector after the other.
-_DEAR = 40.0
+_EXPENSIVE = 40.0
 
 
 class Reach(Enum):
@@ -49,7 +49,7 @@ class Reach(Enum):
     BEYOND = 2
 
 
-class Before:
+class Prefix:
     """A value that may be missing: `known` is the condition that it exists."""
 
     def __init__(self, known: Expr, values: Sequence[Expr]) -> None:
@@ -87,7 +87,7 @@ class Rows(AxisScan):
         #: What comes before each vector of the chunk that is read, and of the one that is written.
         self.before = builder.local("before", self.types, vectors)
         self.behind = self.before
-        self.serial = element_cost(self.roots) > _DEAR
+        self.serial = element_cost(self.roots) > _EXPENSIVE
         self._find_stores()
 
     def _find_stores(self) -> None:
@@ -219,7 +219,7 @@ class Rows(AxisScan):
     # --- write ---
 
     def write(self, into: Linearizer, thread: Expr, lane: Expr, others: Sequence[Expr], first: Expr,
-              step: Expr, base: Before, reach: Reach, owner: Expr = TRUE
+              step: Expr, base: Prefix, reach: Reach, owner: Expr = TRUE
               ) -> None:  # fmt: skip
         """Results of the vectors at first, first + step, …; `base` is what comes before the chunk.
 
@@ -257,7 +257,7 @@ class Rows(AxisScan):
                                 assign(into, final, prefixes[k + 1])
                         self.end(into, others, final)
 
-    def _start(self, into: Linearizer, base: Before, j: Expr, lane: Expr
+    def _start(self, into: Linearizer, base: Prefix, j: Expr, lane: Expr
                ) -> tuple[Values, Expr]:  # fmt: skip
         """What comes before vector `j` of this thread, and whether anything does."""
         here = get(into, self.behind, j)
@@ -297,11 +297,11 @@ class Rows(AxisScan):
                 into.append(StoreVector(buffer, at.add(where, k), chunk, True) if several > 1
                             else Store(buffer, at.add(where, k), chunk[0]))  # fmt: skip
 
-    def nothing(self) -> Before:
+    def nothing(self) -> Prefix:
         """Before the first step of a scan without an initial value."""
         if self.neutral is not None:
-            return Before(TRUE, self.neutral)
-        return Before(FALSE, zeros(self.combine))
+            return Prefix(TRUE, self.neutral)
+        return Prefix(FALSE, zeros(self.combine))
 
     def gpu(self, grid: Threads, wide: bool, fallback: Kernel | None, resident: int = 0
             ) -> dict[str, Any]:  # fmt: skip
@@ -366,7 +366,7 @@ class RowScan(Rows):
         start = self.nothing()
         if self.node.init is not None:
             with into.when_always(self.bindings(others)):
-                start = Before(TRUE, self.init(into))
+                start = Prefix(TRUE, self.init(into))
         carry = declare(into, start.values, "carry")
         step = into.let(at.multiply(self.width, self.vector), "step")
         chunk = into.let(at.multiply(step, self.vectors), "chunk")
@@ -375,7 +375,7 @@ class RowScan(Rows):
             origin = into.let(at.multiply(iteration, chunk), "origin")
             first = into.let(at.add(origin, at.multiply(lane, self.vector)), "first")
             known = start.known if start.known is TRUE else at.less(0, iteration)
-            base = Before(known, [into.let(c, "base") for c in copies(into, carry)])
+            base = Prefix(known, [into.let(c, "base") for c in copies(into, carry)])
 
             vectors = self.by_vectors(into) if wide else FALSE
             with into.when_always(self.bindings(others)):

@@ -48,7 +48,7 @@ from ..gpu.collectives import get, put, reduce_warp, scan_warp
 from ..gpu.common import WARP, Threads, vector_count
 from ..gpu.orders import Visits
 from ..tiling import schedule_of
-from .gpu_rows import Before, Reach, Rows
+from .gpu_rows import Prefix, Reach, Rows
 
 #: Threads of a block, bytes that one of them holds, and blocks of a multiprocessor: what is on its
 #: way at once fills the shared memory.
@@ -171,7 +171,7 @@ class TileScan(Rows):
         with into.when_always(self.bindings(others)):
             initial = self.nothing()
             if self.node.init is not None:
-                initial = Before(TRUE, self.init(into))
+                initial = Prefix(TRUE, self.init(into))
             into.note("inside: the prefixes inside each vector; before: their totals.")
             each(lambda reach: self.read(into, thread, first, step, reach))
         run = self.spread(into, lane, WARP, at.integer(WARP - 1))
@@ -240,7 +240,7 @@ class TileScan(Rows):
             self._add_up(into, lane, warp, index, self.tile_slots.values(words))
         into.append(Barrier())
 
-    def _wait(self, into: Linearizer, words: Sequence[Var], ask: Callable[[], None]) -> None:
+    def _wait(self, into: Linearizer, words: Sequence[Var], reload: Callable[[], None]) -> None:
         """Until all threads of the warp have theirs."""
         with into.body() as again:
             lacking = Var("lacking", uint32)
@@ -248,7 +248,7 @@ class TileScan(Rows):
             into.append(Collective(lacking, "ballot", (missing,)))
             waiting = apply(primitive("not_equal"), (lacking, Const(0, uint32)), bool_)
             with into.body() as body:
-                ask()
+                reload()
         into.append(While(tuple(again), waiting, tuple(body)))
 
     def _find_start(self, into: Linearizer, lane: Expr, row: Expr, group: Expr, tile_slot: Expr,
@@ -257,9 +257,9 @@ class TileScan(Rows):
         # Thread i asks for what comes before group − i; before the first nothing need be known.
         mine = into.let(at.subtract(group, lane), "mine")
         near = into.let(at.less_equal(lane, self.back), "near")
-        asked = into.let(at.both(near, at.less(0, mine)), "asked")
+        requested = into.let(at.both(near, at.less(0, mine)), "requested")
         slot = into.let(at.add(at.multiply(row, self.groups), mine), "slot")
-        heads = self.group_slots.declare(into, asked)
+        heads = self.group_slots.declare(into, requested)
         away = into.declare(at.integer(0), "away")
         with into.body() as again:
             self.group_slots.fetch(into, slot, heads)
@@ -302,7 +302,7 @@ class TileScan(Rows):
             put(into, self.sums, warp, own)
 
     def _before(self, into: Linearizer, thread: Expr, warp: Expr, row: Expr, tile: Expr,
-                initial: Before) -> Before:  # fmt: skip
+                initial: Prefix) -> Prefix:  # fmt: skip
         """What comes before the elements of a warp: everything combined in the one order there
         is, from the nearest start of a group that any warp knows."""
         group = into.let(at.floor_divide(tile, WARP), "group")
@@ -313,7 +313,7 @@ class TileScan(Rows):
         before = declare(into, get(into, self.head, at.integer(0)), "before")
         with into.when(at.negate(begun)):
             assign(into, before, initial.values)
-        state = Growing(into, self.order, before, at.either(initial.known, begun))
+        state = PartialPrefix(into, self.order, before, at.either(initial.known, begun))
         for w in range(self.back, 0, -1):
             with into.when(at.less_equal(w, away)):
                 state.append(get(into, self.sums, at.integer(w)))
@@ -329,10 +329,10 @@ class TileScan(Rows):
             state.append(get(into, self.sums, at.integer(0)))
         with into.when(at.less(0, warp)):
             state.append(get(into, self.prefixes_of_warps, at.subtract(warp, 1)))
-        return Before(state.known, before)
+        return Prefix(state.known, before)
 
 
-class Growing:
+class PartialPrefix:
     """A value that may be missing, and what is appended to it."""
 
     def __init__(self, into: Linearizer, order: Combine, values: tuple[Var, ...], known: Expr
@@ -437,24 +437,24 @@ class Slots:
         start = simplify.select(wanted, Const(0, uint64), HERE)
         return [into.declare(start, "word") for _ in range(self.words)]
 
-    def fetch(self, into: Linearizer, slot: Expr, held: Sequence[Var]) -> None:
+    def fetch(self, into: Linearizer, slot: Expr, words: Sequence[Var]) -> None:
         """Reload the words that are still missing."""
-        with into.when(at.negate(self.here(held))):
+        with into.when(at.negate(self.here(words))):
             first = self._first(into, slot)
-            for k, word in enumerate(held):
+            for k, word in enumerate(words):
                 got = Var("got", uint64)
                 into.append(Fetch(got, self.buffer, at.add(first, k), ordered=False))
                 into.append(Assign(word, got))
 
-    def here(self, held: Sequence[Expr]) -> Expr:
+    def here(self, words: Sequence[Expr]) -> Expr:
         """Whether all words are present."""
-        return at.both(*(_apply("less_equal", bool_, HERE, word) for word in held))
+        return at.both(*(_apply("less_equal", bool_, HERE, word) for word in words))
 
-    def values(self, held: Sequence[Expr]) -> tuple[Expr, ...]:
+    def values(self, words: Sequence[Expr]) -> tuple[Expr, ...]:
         """The tuple made of its words."""
         found, position = [], 0
         for t, count in zip(self.types, self.counts, strict=True):
-            words = held[position : position + count]
-            found.append(value([simplify.cast(w, uint32) for w in words], t))
+            own = words[position : position + count]
+            found.append(value([simplify.cast(w, uint32) for w in own], t))
             position += count
         return tuple(found)

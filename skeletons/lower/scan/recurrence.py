@@ -71,26 +71,26 @@ class _Walks:
         lead = tiling.coordinates(builder, into, plane, others[:-1])
         columns = tiling.block_range(into, "column", at.remainder(task, strips), STRIP,
                                      self.others[-1])  # fmt: skip
-        held = builder.local("held", [v.type for v in self.node.state], STRIP)
+        strip = builder.local("state", [v.type for v in self.node.state], STRIP)
 
-        def hold(slot: Expr, values: Sequence[Expr]) -> None:
-            into.append(*(Store(b, slot, v) for b, v in zip(held, values, strict=True)))
+        def store(slot: Expr, values: Sequence[Expr]) -> None:
+            into.append(*(Store(b, slot, v) for b, v in zip(strip, values, strict=True)))
 
         with into.loop("j", *columns, "vector") as j:
             builder.stays_below(j, width)
-            hold(at.subtract(j, columns[0]), self._first(into, (*lead, j)))
+            store(at.subtract(j, columns[0]), self._first(into, (*lead, j)))
         with into.loop("step", 0, self.n, step=STEPS) as step:
             stop = into.let(at.minimum(at.add(step, STEPS), self.n), "step_stop")
             with into.loop("j", *columns, "vector") as j:
                 builder.stays_below(j, width)
                 slot = into.let(at.subtract(j, columns[0]), "slot")
-                state = declare(into, [Load(b, slot) for b in held], "state")
+                state = declare(into, [Load(b, slot) for b in strip], "state")
                 self._walk(into, (*lead, j), state, step, stop)
-                hold(slot, state)
+                store(slot, state)
         if self.last:
             with into.loop("j", *columns, "vector") as j:
                 slot = into.let(at.subtract(j, columns[0]), "slot")
-                self._end(into, (*lead, j), [into.let(Load(b, slot), "last") for b in held])
+                self._end(into, (*lead, j), [into.let(Load(b, slot), "last") for b in strip])
         how = f"strips of {STRIP} walks, {STEPS} steps of one after the other"
         return builder.lowered(
             builder.kernel("", at.multiply(planes, strips), task, tuple(into.out), comments=(how,))

@@ -25,7 +25,7 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 
 from treadle.dsl import simplify
-from treadle.dsl.analysis.combines import apart, identities, is_commutative
+from treadle.dsl.analysis.combines import identities, independent_parts, is_commutative
 from treadle.dsl.analysis.updates import is_one_to_one, parted
 from treadle.dsl.expr import (
     FALSE,
@@ -335,7 +335,7 @@ class _Permute:
                 inner.append(Atomic(self.outs, where, values, self.combine, locks))
             else:
                 assert self.combine is not None
-                for (k,), combine in apart(self.combine):
+                for (k,), combine in independent_parts(self.combine):
                     inner.append(Atomic((self.outs[k],), where, (values[k],), combine))
 
         def loops(inner: Linearizer, tile: Tile) -> None:

@@ -122,7 +122,7 @@ class _Permute:
             if deterministic or len(self.outs) > 1 or self.outs[0].type.bits > 64:
                 return self._claimed()
             return self._lowered(lambda wide: self._each("overwrite", wide))
-        if deterministic and not self._order_is_nothing():
+        if deterministic and not self._is_order_irrelevant():
             builder.notes.append("deterministic: every warp owns targets, sources in their order")
             return builder.lowered(self._owned())
         way = self._way()
@@ -166,7 +166,7 @@ class _Permute:
         plain = make(None)
         return [make(plain), plain] if self.sources.wide else [plain]
 
-    def _order_is_nothing(self) -> bool:
+    def _is_order_irrelevant(self) -> bool:
         """Whether the order of updates cannot change the result: exact commutative operators."""
         assert self.combine is not None
         return is_commutative(self.combine) and not any(b.type.is_inexact for b in self.outs)

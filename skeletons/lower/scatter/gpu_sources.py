@@ -33,9 +33,9 @@ from ..gpu.orders import Visits, leaf
 from ..tiling import schedule_of
 
 #: Elements that a thread has in flight, where they are cheap.
-TOGETHER = 8
+IN_FLIGHT = 8
 #: Additions' worth of work of the elements in flight.
-TOGETHER_COST = 256.0
+IN_FLIGHT_COST = 256.0
 
 #: Stands for whether a visit has an element.
 _EXISTS = Var("exists", bool_)
@@ -79,12 +79,12 @@ class Sources:
         types = [e.type for e in walk(roots) if isinstance(e, Load | Read) and e.args
                  and common.coefficient(e.args[-1], self.line) in (1, -1)]  # fmt: skip
         self.cost = max(element_cost(roots), 1.0)
-        self.together = TOGETHER
-        while self.together > 1 and self.together * self.cost > TOGETHER_COST:
-            self.together //= 2
+        self.in_flight = IN_FLIGHT
+        while self.in_flight > 1 and self.in_flight * self.cost > IN_FLIGHT_COST:
+            self.in_flight //= 2
         if common.has_loops(roots) or builder.context.check:
-            self.together = 1
-        count = common.vector_count(types) if types and self.together > 1 else 1
+            self.in_flight = 1
+        count = common.vector_count(types) if types and self.in_flight > 1 else 1
         if self.visits is not None:
             count = 1
         self.group = common.Group(builder, roots, self.line, count)
@@ -203,7 +203,7 @@ class Sources:
     def _shape(self, wide: bool) -> tuple[int, int]:
         """Elements of one access, and accesses of a thread in a tile."""
         vector = self.group.count if wide else 1
-        return vector, max(self.together // vector, 1)
+        return vector, max(self.in_flight // vector, 1)
 
     def walk(self, into: Linearizer, grid: common.Threads, tasks: Expr, act: Action, wide: bool,
              task: Expr | None = None, all_act: Action | None = None) -> None:  # fmt: skip

@@ -72,10 +72,10 @@ class _Segments(RowFold):
         tasks = builder.scalar(at.multiply(rows, groups), "blocks")
         each, groups = builder.scalar(each, "each"), builder.scalar(groups, "groups")
         count = builder.scalar(segments, "segments")
-        dealt = (visits, tasks, groups, each, count)
-        plain = self._kernel(False, None, *dealt)
+        assigned = (visits, tasks, groups, each, count)
+        plain = self._kernel(False, None, *assigned)
         wide = self.vectors.wide and self.neutral is not None
-        return self._kernel(True, plain, *dealt) if wide else plain
+        return self._kernel(True, plain, *assigned) if wide else plain
 
     def _kernel(self, wide: bool, fallback: Kernel | None, visits: Visits | None, tasks: Expr,
                 groups: Expr, each: Expr, count: Expr) -> Kernel:  # fmt: skip

@@ -69,7 +69,7 @@ class Steps:
         made: Sequence[Expr] = (
             *s.roots, *(c.value for c in s.carried), *(c.before for c in s.carried))  # fmt: skip
         if inside:
-            resolved = transform.places_in_range(made, lambda e: range(len(e.args)))
+            resolved = transform.indices_in_range(made, lambda e: range(len(e.args)))
             made = rewrite(made, lambda e: stencil.plain(resolved.get(e, e)))
         else:
             made = rewrite(made, stencil.own)

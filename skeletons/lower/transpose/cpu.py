@@ -35,7 +35,7 @@ from .gpu import staged_reads
 #: Elements of a side of a tile, and bytes of its rows, at most.
 SIDE, ROW_BYTES = 128, 512
 #: Bytes of all tiles of a task, about; but no shorter ones.
-HELD_BYTES, SHORTEST = 1 << 16, 16
+TILES_BYTES, SHORTEST = 1 << 16, 16
 #: If either side has fewer elements, no tile is used: loads would immediately follow stores to the
 #: same vectors and stall on them.
 WORTH_HOLDING = 48
@@ -53,7 +53,7 @@ def in_tiles(builder: Builder, node: Generate, outs: Sequence[Buffer], task: Var
     last = len(node.shape) - 1
     for across in range(last - 1, -1, -1):
         tiles = _Tiles(builder, node, outs, across)
-        if tiles.held:
+        if tiles.staged:
             return tiles.emit(into, task)
     return None
 
@@ -69,7 +69,7 @@ class _Tiles:
         self.extents = builder.shape(node.shape)
         reads = [self._staged(roots) for roots in self._parts_of(node.elements)]
         most = max(reads, key=lambda found: sum(e.type.bytes for e in found))
-        self.held: tuple[Buffer, ...] = ()
+        self.staged: tuple[Buffer, ...] = ()
         if not most:
             return
         self.width, self.length = sides([e.type.bytes for e in most])
@@ -86,7 +86,7 @@ class _Tiles:
                     known.append(builder.input(Leaf(e.node, e.component)).name)
         types = {e.type.name: e.type for found in reads for e in found}
         size = self.length * self.pitch
-        self.held = tuple(
+        self.staged = tuple(
             builder.local(f"{name}_held", [types[t]], size)[0] for t in names for name in names[t]
         )
 
@@ -135,21 +135,21 @@ class _Tiles:
             in_parts(into, builder, elements, self.position, across, ranges[across], down)
         with into.otherwise(enough), self._loops(into, across, last, "serial", ranges) as here:
             self._compute(into, here, elements, {})
-        names = ", ".join(b.name.removesuffix("_held") for b in self.held)
+        names = ", ".join(b.name.removesuffix("_held") for b in self.staged)
         builder.notes.append(f"tiles of {self.width} × {self.length} in a core's caches: {names}")
         return at.product(counts)
 
     def _part(self, into: Linearizer, ranges: Ranges, roots: tuple[Expr, ...]) -> None:
         """A part of a tile: filled in rows along `across`, computed in rows along the last axis."""
         across, last = self.across, self.last
-        free = list(self.held)
+        free = list(self.staged)
         tiles: dict[Read, Buffer] = {}
         for e in self._staged(roots):
             tiles[e] = next(b for b in free if b.type == e.type)
             free.remove(tiles[e])
         if tiles:
             with self._loops(into, last, across, "vector", ranges) as here:
-                self._hold(into, here, tiles)
+                self._fill_tiles(into, here, tiles)
         start, stop = ranges[across]
         if tiles and self.together > 1:
             squares = at.floor_divide(at.subtract(stop, start), self.together)
@@ -181,7 +181,7 @@ class _Tiles:
         i, j = (at.subtract(here[k], self.origin[k]) for k in (self.across, self.last))
         return at.add(at.multiply(j, self.pitch), i)
 
-    def _hold(self, into: Linearizer, here: Mapping[int, Expr], tiles: Mapping[Read, Buffer]
+    def _fill_tiles(self, into: Linearizer, here: Mapping[int, Expr], tiles: Mapping[Read, Buffer]
               ) -> None:  # fmt: skip
         slot = self._slot(here)
         with into.when_always({Index(k): x for k, x in here.items()}):
@@ -205,6 +205,6 @@ def sides(sizes: Sequence[int]) -> tuple[int, int]:
     some cache lines, and all tiles together stay in the second cache."""
     width = max(min(SIDE, ROW_BYTES // max(sizes)), 1)
     length = SIDE
-    while length > SHORTEST and width * length * sum(sizes) > HELD_BYTES:
+    while length > SHORTEST and width * length * sum(sizes) > TILES_BYTES:
         length //= 2
     return width, length

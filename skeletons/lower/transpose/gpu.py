@@ -183,7 +183,7 @@ class _Staged:
         widest = max([self.count, *(t.group.count for t in self.tiles)])
         self.threads = threads_of(side, widest)
         axes = tuple(Index(k) for k in range(self.rank))
-        memo: dict[Expr, Expr] = {t.read: self._held(t) for t in self.tiles}
+        memo: dict[Expr, Expr] = {t.read: self._staged_element(t) for t in self.tiles}
         roots = rewrite(node.elements, lambda e: e, memo)
         self.elements = Elements(builder, outs, roots, axes, node.shape)
 
@@ -192,12 +192,12 @@ class _Staged:
         """Whether wide accesses are useful."""
         return self.count > 1 or any(t.group.count > 1 for t in self.tiles)
 
-    def _held(self, tile: _Tile) -> Expr:
+    def _staged_element(self, tile: _Tile) -> Expr:
         """The staged element at Index(last), for a thread whose first is `self.j`."""
         along = at.subtract(Index(self.last), self.j)
         return Load(tile.buffer, at.add(tile.base, at.multiply(along, self.side)))
 
-    def _place(self, tile: _Tile, j: Expr, group: Expr, i: Expr) -> Expr:
+    def _position(self, tile: _Tile, j: Expr, group: Expr, i: Expr) -> Expr:
         """The position in its tile of the element of row j, group j // count, and column i."""
         rotation = at.multiply(group, tile.step)
         mixed = _bits("bitwise_xor", i, _bits("bitwise_and", rotation, constant(self.side - 1)))
@@ -284,7 +284,7 @@ class _Staged:
                     here = {k: x for k, x in origin.items()} | {self.last: j}
                     with into.when_always({Index(k): x for k, x in here.items()}):
                         values = [v for (v,) in tile.group.values(into, i)]
-                        where = self._place(tile, jl, at.floor_divide(jl, self.count), il)
+                        where = self._position(tile, jl, at.floor_divide(jl, self.count), il)
                         if width == 1:
                             into.append(Store(tile.buffer, where, values[0]))
                         else:
@@ -313,7 +313,7 @@ class _Staged:
             j = into.let(at.add(j0, jl), "j")
             with into.when(self._inside(i, j, whole)):
                 begin: dict[Expr, Expr] = {
-                    t.base: into.let(self._place(t, jl, m, il), "begin") for t in self.tiles
+                    t.base: into.let(self._position(t, jl, m, il), "begin") for t in self.tiles
                 }
                 here = {**origin, self.across: i, self.last: j}
                 with into.when_always({self.j: j, **begin}):

@@ -257,7 +257,7 @@ def repeat(device: EmulatedDevice, op: Repeat) -> None:
     while op.trips is None or iteration < op.trips:
         side = iteration % 2
         if op.test is not None:
-            for inner in op.look[side]:
+            for inner in op.testing[side]:
                 device.run(inner)
             if not device.download(op.test[side].array)[()]:
                 break
@@ -281,25 +281,25 @@ def _by_itself(device: EmulatedDevice, op: Repeat) -> None:
     assert op.test is not None
     first, second = (_mine(b.array) for b in op.test)
     back = [Copy(t, s) for t, s in zip(op.front, op.back, strict=True) if t is not s]
-    device.queue(op.look[0])
+    device.queue(op.testing[0])
     second[...] = True
     match rounds_of(op):
         case "two":
             while first and second:
-                device.queue([*op.even, *op.look[1], *op.odd, *op.look[0]])
+                device.queue([*op.even, *op.testing[1], *op.odd, *op.testing[0]])
             if not second:
                 device.queue(back)
         case "beside":
             go = bool(first)
             while go:
-                device.queue([*op.even, *op.look[1]])
+                device.queue([*op.even, *op.testing[1]])
                 device.queue(back)
                 go = bool(second)
         case "after":
             while first:
                 device.queue(op.even)
                 device.queue(back)
-                device.queue(op.look[0])
+                device.queue(op.testing[0])
 
 
 def _mine(array: Any) -> DeviceArray:

@@ -538,19 +538,19 @@ def test_small_products_measure_nothing(monkeypatch: pytest.MonkeyPatch) -> None
 def test_only_rounds_that_agree_are_believed() -> None:
     """Seconds of products of 8, 16 and 32, and of a level at 32: seven of 16, and sums."""
     extents, quiet = (8, 16, 32), [8**3 / 1e6, 16**3 / 2e6, 32**3 / 2e6, 0.016]
-    found = crossover.judged(int32, extents, [quiet] * 6)
+    found = crossover.accepted(int32, extents, [quiet] * 6)
     assert found is not None and found.product == ((8, 1e6), (16, 2e6), (32, 2e6))
     moved = 41 * 16**2 * int32.bytes
     assert found.sums == pytest.approx(moved / (0.016 - 7 * 16**3 / 2e6))
     n = (32, 32, 32)  # the level costs what was measured, whatever sums alone would
     assert predict_recursive(found, WINOGRAD, 1, n, int32.bytes) == pytest.approx(0.016)
     # Single rounds that were disturbed do not count; too few rounds do not either.
-    assert crossover.judged(int32, extents, [quiet, [9.0] * 4, quiet, quiet, [7.0] * 4]) == found
-    assert crossover.judged(int32, extents, [quiet] * 3) is None
+    assert crossover.accepted(int32, extents, [quiet, [9.0] * 4, quiet, quiet, [7.0] * 4]) == found
+    assert crossover.accepted(int32, extents, [quiet] * 3) is None
     # Halves that differ; a large product that is slower than a small one; a level without sums.
-    assert crossover.judged(int32, extents, [quiet] * 3 + [[1.3 * s for s in quiet]] * 3) is None
-    assert crossover.judged(int32, extents, [[*quiet[:2], 3 * quiet[2], 0.06]] * 6) is None
-    assert crossover.judged(int32, extents, [[*quiet[:3], 0.01]] * 6) is None
+    assert crossover.accepted(int32, extents, [quiet] * 3 + [[1.3 * s for s in quiet]] * 3) is None
+    assert crossover.accepted(int32, extents, [[*quiet[:2], 3 * quiet[2], 0.06]] * 6) is None
+    assert crossover.accepted(int32, extents, [[*quiet[:3], 0.01]] * 6) is None
 
 
 def test_measuring_ends_in_time(monkeypatch: pytest.MonkeyPatch) -> None:

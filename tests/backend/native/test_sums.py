@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import treadle as td
-from treadle.backend.native import own as sums
+from treadle.backend.native import product_kit as sums
 from treadle.dsl.types import float32, int8
 from treadle.skeletons.ir.verify import verify
 from treadle.skeletons.products import kit

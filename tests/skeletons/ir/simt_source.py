@@ -462,7 +462,7 @@ class Source:
 
     def stop(self, s: ir.For | ir.Reduce | ir.While, d: int) -> None:
         """A loop ends once a check has failed."""
-        if self.kernel.errors and not ir.meets((s,)):
+        if self.kernel.errors and not ir.synchronises((s,)):
             self.line(d, "if reports: break")
 
     def reduce(self, s: ir.Reduce, d: int, mask: str) -> None:

@@ -15,7 +15,7 @@ from treadle.dsl.target import CUDA, NATIVE, Target
 from treadle.skeletons.lower import combining
 from treadle.skeletons.lower.fold import cpu as fold_across
 from treadle.skeletons.lower.fold import cpu as fold_along
-from treadle.skeletons.lower.launches import told
+from treadle.skeletons.lower.launches import lowering_report
 from treadle.skeletons.lower.lower import LoweringContext, lower, notes_of
 from treadle.skeletons.lower.scan import cpu as scan
 from treadle.skeletons.lower.scatter import cpu as permute
@@ -318,7 +318,7 @@ IDLE = {
 def test_what_changes_nothing_is_told(name: str, target: Target) -> None:
     made = OPERATIONS[name](FLOATS[33, 7], WHOLE[33, 7], IDLE[name])
     node = (made[0] if isinstance(made, tuple) else made)._leaves[0].node
-    notes = told(node, LoweringContext(target), {}).notes
+    notes = lowering_report(node, LoweringContext(target), {}).notes
     layer = repr(IDLE[name])
     assert any(n.startswith((f"{layer} has no effect", f"{layer} changes nothing")) for n in notes)
 
@@ -332,7 +332,7 @@ def test_every_layer_does_something_or_is_told() -> None:
                 context = LoweringContext(target)
                 kernels = [[str(k) for k in lower(node, replace(context, schedule=s)).kernels]
                            for s in (layer, Row())]  # fmt: skip
-                notes = told(node, context, {}).notes
+                notes = lowering_report(node, context, {}).notes
                 assert kernels[0] != kernels[1] or notes, (name, layer, target)
 
 
@@ -367,8 +367,8 @@ def test_what_is_no_schedule_is_refused_everywhere(make: Any) -> None:
 def test_a_librarys_operation_says_that_it_has_its_own_order() -> None:
     program = td.jit(lambda x: td.foreign_array({"native": np.sqrt}, x, fallback=td.sqrt,
                                                 schedule=Column(8)), backend="native")  # fmt: skip
-    told = program.lower(FLOATS[7, 33]).explain()
-    assert "no effect: the library's foreign_array has an order of its own" in told
+    text = program.lower(FLOATS[7, 33]).explain()
+    assert "no effect: the library's foreign_array has an order of its own" in text
 
 
 # --- by name, and beside fusion -----------------------------------------------------------------
@@ -418,5 +418,5 @@ def test_padding_is_reported(schedule, target, said):
     program = td.jit(lambda a: td.map(lambda x: x + 1, a, schedule=schedule), backend="reference")
     node = program.lower(np.ones((129, 129))).roots[0].node
     known = dict.fromkeys(node.shape, 129)
-    lines = " ".join(told(node, LoweringContext(target), known).launches)
+    lines = " ".join(lowering_report(node, LoweringContext(target), known).launches)
     assert "lie outside" not in lines if said is None else said in lines, lines

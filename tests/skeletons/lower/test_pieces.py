@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import treadle as td
-from treadle.skeletons.lower.pieces import Pieces, Whole, pieces_of
+from treadle.skeletons.lower.pieces import NotDivisible, Pieces, pieces_of
 
 A = np.arange(48, dtype="f4").reshape(8, 6)
 ROW, COLUMN, LINE = A[0], A[:, :1], A[:, 0]
@@ -111,13 +111,13 @@ def test_programs_in_pieces(function, args, expected):
     ],
 )
 def test_programs_that_run_whole(function, args, why):
-    with pytest.raises(Whole, match=why):
+    with pytest.raises(NotDivisible, match=why):
         how(function, *args)
 
 
 def test_indices_that_errors_tell_are_those_of_whole_arrays():
     program = program_of(lambda a: a + 1, A)
-    with pytest.raises(Whole, match="checked mode"):
+    with pytest.raises(NotDivisible, match="checked mode"):
         pieces_of(program.roots, program.inputs, check=True)
 
 
@@ -186,7 +186,7 @@ def test_pieces_of_any_program_are_rows_of_the_whole(steps, rows):
     fused = program._on("cuda")
     try:
         found = pieces_of(fused.roots, fused.inputs)
-    except Whole:
+    except NotDivisible:
         return
     whole = program(*args)
     for first in range(0, len(a), rows):

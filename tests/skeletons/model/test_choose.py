@@ -18,7 +18,7 @@ from treadle.dsl.graphs.names import Names
 from treadle.dsl.text import duration
 from treadle.skeletons.access.maps import kernel_maps
 from treadle.skeletons.model import device, report
-from treadle.skeletons.model.choose import MARGIN, Decider, choose, has_choice, way_of
+from treadle.skeletons.model.choose import MARGIN, Decider, choose, has_choice, strategy_of
 from treadle.skeletons.model.device import H200, UNKNOWN_CPU
 from treadle.skeletons.model.folds import FoldChoice, FoldDecider, predict_fold
 from treadle.skeletons.model.time import footprints, predict
@@ -350,9 +350,9 @@ def test_sums_into_few_places_stay_in_shared_memory():
 def test_defaults_that_are_better_stay():
     """What a lowering does by itself, in tiles and strips, is no matter of orders."""
     node, _ = kernel(turned, (512, 512))
-    assert (way_of(node, True), way_of(node, False)) == ("tiles", "tiles")
+    assert (strategy_of(node, True), strategy_of(node, False)) == ("tiles", "tiles")
     node, maps = kernel(box(2), (2048, 2048))
-    assert way_of(node, True) == "strips" and not has_choice(node, gpu=True)
+    assert strategy_of(node, True) == "strips" and not has_choice(node, gpu=True)
     assert choose(maps, H200).schedule is None
 
 

@@ -90,30 +90,32 @@ def test_columns_win_in_a_window_of_sizes():
 
 def plain_lru(keys, capacity, recency=None):
     """Last use and arrival by line; misses and evictions."""
-    held, misses, evictions = {}, 0, 0
+    resident, misses, evictions = {}, 0, 0
     for t, key in enumerate(keys):
         now = t if recency is None else recency[t]
-        if key in held:
-            held[key] = (now, held[key][1])
+        if key in resident:
+            resident[key] = (now, resident[key][1])
             continue
         misses += 1
-        if len(held) == capacity:
-            del held[min(held, key=held.get)]
+        if len(resident) == capacity:
+            del resident[min(resident, key=resident.get)]
             evictions += 1
-        held[key] = (now, t)
+        resident[key] = (now, t)
     return len(keys) - misses, misses, evictions
 
 
 def plain_belady(keys, capacity):
-    held, misses = set(), 0
+    resident, misses = set(), 0
     for t, key in enumerate(keys):
-        if key in held:
+        if key in resident:
             continue
         misses += 1
-        if len(held) == capacity:
+        if len(resident) == capacity:
             rest = keys[t + 1 :].tolist()
-            held.remove(max(held, key=lambda k: rest.index(k) if k in rest else len(rest) + 1))
-        held.add(key)
+            resident.remove(
+                max(resident, key=lambda k: rest.index(k) if k in rest else len(rest) + 1)
+            )
+        resident.add(key)
     return misses
 
 

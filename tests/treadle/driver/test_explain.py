@@ -23,7 +23,7 @@ from treadle.driver.graphviz import graphviz
 from treadle.dsl.graphs.names import Names, is_kernel
 from treadle.dsl.target import CUDA, NATIVE
 from treadle.skeletons.access.maps import accesses, show_access
-from treadle.skeletons.lower.launches import told
+from treadle.skeletons.lower.launches import lowering_report
 from treadle.skeletons.lower.lower import LoweringContext
 from treadle.skeletons.lower.lower import lower as lower_node
 from treadle.skeletons.model import device
@@ -252,7 +252,7 @@ def test_code_that_is_told_makes_the_very_kernels(name, target):
     """What explain() says a kernel is "as", without a schedule, is what that schedule makes."""
     node = lower(SEEN[name][0], image(96, 80)).kernels[-1]
     context = LoweringContext(target, 132)
-    code = told(node, context, {}).code
+    code = lowering_report(node, context, {}).code
     assert (code is None) == ((name, target) == ("transposition", CUDA))
     if code is not None:
         assert kernel_text(node, context) == kernel_text(node, replace(context, schedule=code))

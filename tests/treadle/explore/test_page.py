@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from tests.treadle.explore.pagedata import data_of, table_of, texts_of
 from treadle import cli
-from treadle.explore import PageError, own_program, page, presets
+from treadle.explore import PageError, load_program, page, presets
 from treadle.explore.page import KERNELS
 
 PROGRAM = """
@@ -135,7 +135,7 @@ def test_a_program_of_ones_own(program: str, tmp_path: Path) -> None:
 
 
 def test_integers_are_indices(program: str) -> None:
-    found = own_program(f"{program}:pick", ["9", "20:int32"])
+    found = load_program(f"{program}:pick", ["9", "20:int32"])
     (variant,) = found.variants
     assert variant.label == "9, 20"
     touched = variant.pattern.touched(np.arange(20)[:, None])
@@ -144,7 +144,7 @@ def test_integers_are_indices(program: str) -> None:
 
 def test_numbers_are_arguments(program: str) -> None:
     """Also where places depend on them."""
-    found = own_program(f"{program}:shifted", ["9", "=3", "=0.5"])
+    found = load_program(f"{program}:shifted", ["9", "=3", "=0.5"])
     (variant,) = found.variants
     read = variant.pattern.touched(np.arange(9)[:, None])[:, 0]
     assert read.tolist() == [3, 4, 5, 6, 7, 8, 8, 8, 8]
@@ -160,7 +160,7 @@ def test_what_an_order_makes_one_kernel_is_shown_as_one(tmp_path: Path) -> None:
         "    return td.stencil(lambda w: sum(w[t] for t in taps), image, name='blur')\n",
         encoding="utf-8",
     )
-    (variant,) = own_program(f"{mine}:box", ["9x8"]).variants
+    (variant,) = load_program(f"{mine}:box", ["9x8"]).variants
     assert variant.pattern.shape == (9, 8) and variant.pattern.name == "blur"
     assert variant.pattern.touched(np.array([[4, 4]])).shape == (1, 25 + 1)
 
@@ -183,7 +183,7 @@ def test_what_an_order_makes_one_kernel_is_shown_as_one(tmp_path: Path) -> None:
 )
 def test_mistakes(program: str, name: str, shapes: list[str], said: str) -> None:
     with pytest.raises(PageError, match=said):
-        own_program(f"{program}:{name}", shapes)
+        load_program(f"{program}:{name}", shapes)
 
 
 def test_mistakes_on_the_command_line(program: str, tmp_path: Path) -> None:

@@ -161,20 +161,22 @@ def test_who_shares_memory():
 def test_rounds_of_loops_that_test_themselves():
     front, back = block(), block()
     first, second, seen, unseen = (Block((), np.dtype("?")) for _ in range(4))
-    look = (Copy(first, seen),), (Copy(second, unseen),)
+    testing = (Copy(first, seen),), (Copy(second, unseen),)
     even, odd = (Copy(back, front),), (Copy(front, back),)
-    held = (front,), (back,), even, odd, look, (first, second)
+    held = (front,), (back,), even, odd, testing, (first, second)
     assert rounds_of(Repeat(None, *held, harmless=True)) == "two"
     assert rounds_of(Repeat(None, *held)) == "beside"
     # The iteration reads what the test has computed.
     made = block(), block()
-    looks = tuple((Copy(m, s), *ask) for m, s, ask in zip(made, (front, back), look, strict=True))
+    looks = tuple(
+        (Copy(m, s), *ask) for m, s, ask in zip(made, (front, back), testing, strict=True)
+    )
     iterations = (Copy(back, made[0]),), (Copy(front, made[1]),)
     reading = (front,), (back,), *iterations, looks, (first, second)
     assert rounds_of(Repeat(None, *reading, harmless=True)) == "two"
     assert rounds_of(Repeat(None, *reading)) == "after"
     # The test makes the next state, too.
-    both = ((*look[0], *even), (*look[1], *odd))
+    both = ((*testing[0], *even), (*testing[1], *odd))
     assert rounds_of(Repeat(None, (front,), (back,), (), (), both, held[-1], True)) == "after"
 
 

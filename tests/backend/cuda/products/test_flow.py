@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from treadle.backend.cuda.products.flow import Flow, region
-from treadle.backend.cuda.products.library import Card
+from treadle.backend.cuda.products.library import GpuKit
 from treadle.skeletons.products import LADERMAN, STRASSEN, WINOGRAD
 from treadle.skeletons.products.executions import execute, plan
 
@@ -61,11 +61,13 @@ def test_regions():
     parts = [x[:4, :6], x[:4, 6:], x[4:, :6], x[4:, 6:]]
     for a, p in enumerate(parts):
         for b, q in enumerate(parts):
-            assert region(p).meets(region(q)) == (a == b)
-            assert region(p.T).meets(region(q.T)) == (a == b)
+            assert region(p).overlaps(region(q)) == (a == b)
+            assert region(p.T).overlaps(region(q.T)) == (a == b)
     for one, other in ((x[:4, :7], x[2:, 6:]), (x, x[3:4, 3:4]), (x[::-1], x[:1]), (x[:, ::2], x)):
-        assert region(one).meets(region(other)) and region(other).meets(region(one))
-    assert not region(x[:2]).meets(region(x[2:])) and not region(x[3::-1]).meets(region(x[4:]))
+        assert region(one).overlaps(region(other)) and region(other).overlaps(region(one))
+    assert not region(x[:2]).overlaps(region(x[2:])) and not region(x[3::-1]).overlaps(
+        region(x[4:])
+    )
     rng = random.Random(1)
     flat = np.arange(400)
     for _ in range(2000):
@@ -76,7 +78,7 @@ def test_regions():
             r, c = rng.randrange(len(cells)), rng.randrange(width)
             cuts.append(cells[r : r + rng.randrange(1, 6), c : c + rng.randrange(1, 6)])
         if np.intersect1d(*cuts).size:
-            assert region(cuts[0]).meets(region(cuts[1]))
+            assert region(cuts[0]).overlaps(region(cuts[1]))
 
 
 @pytest.mark.parametrize("algorithm", (STRASSEN, WINOGRAD, LADERMAN), ids=lambda a: a.name)
@@ -92,7 +94,7 @@ def test_any_order_that_is_allowed(algorithm, execution):
         out, room = np.full((size[0], size[2]), np.nan), np.full(made.workspace, np.nan)
         machine = Machine()
         flow = Flow(machine.lanes)
-        execute(Card(device, True, None, flow), made, a, b, out, room)
+        execute(GpuKit(device, True, None, flow), made, a, b, out, room)
         flow.finish()
         both = machine.settle(random.Random(seed))
         assert np.array_equal(out, a @ b)

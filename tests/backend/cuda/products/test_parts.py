@@ -142,23 +142,23 @@ def _decided(array: Any, n: int) -> Decision:
 def test_light_operands_go_into_the_product() -> None:
     a, b = map(td.use, (A, B))
     light = _decided((2 * a + 1) @ b, 2048)
-    assert light.way == ("owner", 0) and not light.apart
+    assert light.way == ("owner", 0) and not light.separate
     assert "2 operations an element, 0.7 % of the time" in light.why[LEFT]
     for n in (2048, 4096, 8192):
         fast = _decided(td.strassen(2 * a + 1, b), n)
-        assert fast.way is not None and fast.way[1] == 1 and not fast.apart
+        assert fast.way is not None and fast.way[1] == 1 and not fast.separate
     assert _decided((2 * a + 1) @ b, 512).way is None  # the library's
 
 
 def test_a_pass_over_memory_costs_less_where_products_are_large() -> None:
     a, b = map(td.use, (A, B))
     cubic = a @ ((b * b + 1) * b + 2)
-    assert not _decided(cubic, 2048).apart
+    assert not _decided(cubic, 2048).separate
     large = _decided(cubic, 16384)
-    assert large.apart == {RIGHT} and "a pass over memory" in large.why[RIGHT]
+    assert large.separate == {RIGHT} and "a pass over memory" in large.why[RIGHT]
     # where parts of tiles are dealt out ("split"), too
     cut = _decided((2 * a + 1) @ b, 3072)
-    assert cut.way == ("split", 0) and not cut.apart
+    assert cut.way == ("split", 0) and not cut.separate
 
 
 def test_what_stays_outside() -> None:
@@ -172,19 +172,19 @@ def test_what_stays_outside() -> None:
     program = Program(leaves, None, Settings(), "cuda", ())
     (shared,) = (n for n in topological(program.roots) if isinstance(n, Matmul))
     assert plain(shared.left)
-    assert _decided(td.strassen(a, b + b2), 8192).apart == {RIGHT}  # registers
-    assert _decided(td.strassen(a * 2, b, levels=2), 8192).apart == {LEFT}
+    assert _decided(td.strassen(a, b + b2), 8192).separate == {RIGHT}  # registers
+    assert _decided(td.strassen(a * 2, b, levels=2), 8192).separate == {LEFT}
 
 
 def test_epilogues_of_fast_products() -> None:
     a, b = map(td.use, (A, B))
     small = _decided(td.maximum(td.strassen(a, b), 0), 2048)
-    assert small.way == ("atomic", 1) and small.apart == {EPILOGUE}
+    assert small.way == ("atomic", 1) and small.separate == {EPILOGUE}
     assert "'atomic' and a pass over memory take" in small.why[EPILOGUE]
     owner = _decided(td.maximum(td.strassen(a, b, execution="owner"), 0), 2048)
-    assert owner.way == ("owner", 1) and not owner.apart
+    assert owner.way == ("owner", 1) and not owner.separate
     ordered = td.matmul(a, b, algorithm="strassen", deterministic=True) * 2
-    assert not _decided(ordered, 4096).apart
+    assert not _decided(ordered, 4096).separate
     assert _decided(ordered, 2048).way == ("persistent", 1)
 
 

@@ -131,9 +131,9 @@ def launched(made: Executor[Any], size: tuple[int, int, int]) -> tuple[int, list
 
 def kernels_said(told: dict[str, str]) -> tuple[int, int]:
     """How many kernels of the skeletons, and how many libraries and engines."""
-    apart = re.search(r"and (\d+) separate kernels?", told.get("launches", ""))
+    separate = re.search(r"and (\d+) separate kernels?", told.get("launches", ""))
     own = "by a kernel of treadle's" in told["algorithm"]
-    return int(apart[1]) if apart else int(own), 0 if own else 1
+    return int(separate[1]) if separate else int(own), 0 if own else 1
 
 
 @pytest.fixture
@@ -252,7 +252,7 @@ def test_layers_are_computed_in_a_way_that_was_fast() -> None:
     for row in rows:
         form = "epilogue" if row["left"] == "a" else "both"
         made = decided(form, row["type"], tuple(row["size"]))
-        way = "kernel" if made.by == "kernel" else "around" if made.apart else "engine"
+        way = "kernel" if made.by == "kernel" else "around" if made.separate else "engine"
         known = {w: t for w, t in row["microseconds"].items() if w != "torch"}
         assert known[way] < 1.34 * min(known.values()), (row, made)
 
@@ -263,7 +263,7 @@ def test_layers_below_the_engine() -> None:
         for form in ("epilogue", "both"):
             for on in (H200, None):
                 made = decided(form, "float32", size, on)
-                assert made.by == "library" and "epilogue" in made.apart
+                assert made.by == "library" and "epilogue" in made.separate
                 assert "cuBLAS stores plain products" in made.why["epilogue"]
                 assert bool(made.prices) == (on is not None)
     assert decided("epilogue", "float32", (2048,) * 3, None).by == "library"
@@ -281,7 +281,7 @@ def test_products_along_leading_axes_are_priced_by_their_number() -> None:
     for count, size, by in ((16, (512, 64, 512), "kernel"), (8, (1024,) * 3, "library"),
                             (4, (4096,) * 3, "engine")):  # fmt: skip
         found = decide(H200, node, size, count=count)
-        assert found.by == by and (by == "kernel") == (not found.apart)
+        assert found.by == by and (by == "kernel") == (not found.separate)
 
 
 def test_prices_are_told() -> None:
@@ -335,7 +335,7 @@ def test_a_named_precision_is_that_engine_s_from_its_inner_extent_on(precision: 
                 (lambda a, b: product(2 * a + 1, b), {"left operand"}),
             ):
                 _, made = chosen(function, (m, k, n))
-                assert (made.by, made.way, made.apart) == ("engine", ("owner", 0), frozenset())
+                assert (made.by, made.way, made.separate) == ("engine", ("owner", 0), frozenset())
                 assert made.form is not None and made.form.precision == precision
                 assert set(made.why) == parts
     for k in (0, 1, least - 1):  # float32 itself is as precise
@@ -380,7 +380,7 @@ def test_leading_axes_reach_tensor_cores_where_each_matrix_fills_them(precision:
         _, made = chosen(function, (4096, 512, 4096), count=3)
         assert (made.by, made.way) == ("engine", ("owner", 0))
         assert made.form is not None and made.form.precision == precision
-        assert made.apart == (frozenset() if function is product else {"epilogue"})
+        assert made.separate == (frozenset() if function is product else {"epilogue"})
 
 
 def test_permission_to_be_fast() -> None:
@@ -399,7 +399,7 @@ def test_permission_to_be_fast() -> None:
     assert (arithmetic_of(largest), largest.way) == fastest(16384)
     for other in (standard, at_most):
         assert (arithmetic_of(other), other.way) == fastest(16384, levels=0)
-    assert (arithmetic_of(fused), fused.way, fused.apart) == (*fastest(2048), frozenset())
+    assert (arithmetic_of(fused), fused.way, fused.separate) == (*fastest(2048), frozenset())
     for other in (short, exact):
         assert other.form is None or not other.form.precision
     assert arithmetic_of(whole) == "Limbs32"
@@ -452,7 +452,7 @@ def test_alternatives_that_are_measured() -> None:
 
     def ways(**more: Any) -> list[tuple[Any, ...]]:
         node, _ = chosen(multiplied(**more), size)
-        found = product_ways.open_ways(on, node, size)
+        found = product_ways.alternatives(on, node, size)
         return [(w.algorithm, w.levels, w.execution) for w in found]
 
     with td.precision(fast=True):

@@ -11,7 +11,7 @@ from treadle.dsl.passes import recognise
 from treadle.dsl.target import CUDA
 from treadle.skeletons.ir import kernel as ir
 from treadle.skeletons.ir.narrow import narrow
-from treadle.skeletons.lower.launches import told
+from treadle.skeletons.lower.launches import lowering_report
 from treadle.skeletons.lower.lower import LoweringContext, lower
 from treadle.skeletons.lower.scatter import cpu as permute
 
@@ -154,7 +154,7 @@ def launched(value, combine, targets, threads):
     known = {e: n for leaf, a in zip(program.inputs, arrays, strict=True)
              for e, n in zip(leaf.leaf().shape, a.shape, strict=True)}  # fmt: skip
     (node,) = program.kernels
-    found = told(node, LoweringContext(threads=threads), known)
+    found = lowering_report(node, LoweringContext(threads=threads), known)
     return " ".join(found.launches), " ".join(found.notes)
 
 

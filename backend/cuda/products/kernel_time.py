@@ -21,7 +21,7 @@ FLOATS, INTEGERS = 0.73, 0.9
 WARPS = 32
 
 
-def own_seconds(t: ScalarType, size: tuple[int, int, int], on: Machine, computed: int = 0,
+def kernel_seconds(t: ScalarType, size: tuple[int, int, int], on: Machine, computed: int = 0,
                 count: int = 1) -> float:  # fmt: skip
     """Seconds of `count` (m, k) by (k, n) products of a type; `computed`: computed operands."""
     m, k, n = size
@@ -39,8 +39,8 @@ def own_seconds(t: ScalarType, size: tuple[int, int, int], on: Machine, computed
     each = -(-blocks // processors)
     steps = -(-k // tile.depth)
     step = (STEP if number == len(sides) - 1 else 1.25 * STEP) + COMPUTED * computed
-    together = tile.resident or max(WARPS * 32 // tile.threads, 1)
-    waiting = max(each / together, 1.0) * (FIXED + steps * step * tile.depth / 8)
+    resident = tile.resident or max(WARPS * 32 // tile.threads, 1)
+    waiting = max(each / resident, 1.0) * (FIXED + steps * step * tile.depth / 8)
     lanes = {4: 128, 8: 64, 16: 16}[of.bytes] / 2.0
     if of.is_inexact:  # twice as many, but at compute capability 8.0
         lanes *= on.fma / processors / on.clock / 64

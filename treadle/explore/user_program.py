@@ -26,7 +26,7 @@ from .page import PageError, Shown, Variant
 
 
 @dataclass(frozen=True)
-class Own:
+class UserProgram:
     """A lowered function: `arrays` and `numbers` are its arguments, `wanted` the requested
     shapes."""
 
@@ -39,7 +39,7 @@ class Own:
     wanted: list[tuple[tuple[int, ...], np.dtype[Any]]]
 
 
-def lowered(where: str, shapes: Sequence[str]) -> Own:
+def lowered(where: str, shapes: Sequence[str]) -> UserProgram:
     """The program at `FILE.py:FUNCTION`, with arrays of `shapes` as arguments.
 
     A shape is `64x64`, or `64x64:int32` for another type than float32; `=0.5` is a scalar argument.
@@ -84,7 +84,7 @@ def lowered(where: str, shapes: Sequence[str]) -> Own:
             f"  {Path(at.filename).name}:{at.lineno}: {at.line}\n"
             f"  {_as_given(names, shapes)}"
         ) from error
-    return Own(Path(file), name, plain, program, arrays, numbers, wanted)
+    return UserProgram(Path(file), name, plain, program, arrays, numbers, wanted)
 
 
 def _as_given(names: Sequence[str], shapes: Sequence[str]) -> str:
@@ -109,7 +109,7 @@ def naming_no_function(path: Path) -> str:
     return f"{path.name} names no function: write {path}:{there[0]}. It has: {', '.join(there)}."
 
 
-def own_program(where: str, shapes: list[str], kernel: str | None = None) -> Shown:
+def load_program(where: str, shapes: list[str], kernel: str | None = None) -> Shown:
     """The program of `lowered` for the page.
 
     Errors: `PageError`, also for programs without an access pattern.

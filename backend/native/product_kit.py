@@ -16,7 +16,7 @@ from treadle.dsl.graph import Input, Label, Leaf, Matmul
 from treadle.dsl.operations.algebra.products import MatmulOptions
 from treadle.dsl.process import locks
 from treadle.dsl.process.configuration import Settings
-from treadle.dsl.process.workers import together
+from treadle.dsl.process.workers import concurrently
 from treadle.dsl.types import ScalarType, as_type
 from treadle.skeletons.products.kit import Job, Kit
 from treadle.skeletons.products.sums_cpu import SumTable, Terms, sums_kernel
@@ -124,7 +124,7 @@ def blas(a: Any, b: Any) -> Any:
 
 
 @lru_cache(maxsize=32)
-def own_kernel(t: ScalarType) -> Product:
+def kernel_product(t: ScalarType) -> Product:
     """treadle's product kernel, for types that BLAS does not support; integers wrap."""
     left = Input("left", t, (False, False), kind="argument")
     right = Input("right", t, (False, False), kind="argument")
@@ -162,20 +162,20 @@ def standard_for(t: ScalarType) -> Product:
         return blas
     if t.is_float:
         return half_precision
-    return own_kernel(t)
+    return kernel_product(t)
 
 
 # --- fast algorithms ------------------------------------------------------------------------------
 
 
-class Host(Kit):
+class HostKit(Kit):
     """Products by BLAS or a treadle kernel; sums by a kernel, on all cores."""
 
     def __init__(self, t: ScalarType, ordered: bool = False) -> None:
         """`ordered`: use one worker, so that every run adds in the same order."""
         super().__init__(np)
         self.workers = 1 if ordered else thread_count()
-        self.exact = None if t.is_inexact else own_kernel(t)
+        self.exact = None if t.is_inexact else kernel_product(t)
 
     def product(self, a: Any, b: Any, out: Any) -> None:
         if self.exact is not None:
@@ -187,13 +187,13 @@ class Host(Kit):
              shared: Sequence[tuple[float, Any]] = ()) -> None:  # fmt: skip
         add_up(made, shared)
 
-    def together(self, jobs: Sequence[Sequence[Job]]) -> None:
+    def concurrently(self, jobs: Sequence[Sequence[Job]]) -> None:
         if len(jobs) == 1 or self.workers == 1:
-            super().together(jobs)
+            super().concurrently(jobs)
             return
 
         def work(worker: int) -> None:
             for job in jobs[worker]:
                 job(worker)
 
-        together([partial(work, worker) for worker in range(len(jobs))], len(jobs))
+        concurrently([partial(work, worker) for worker in range(len(jobs))], len(jobs))
