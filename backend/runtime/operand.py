@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from treadle.dsl.expr import Apply, Const, Expr, Index, Read, substitute
 from treadle.dsl.graph import Leaf
+from treadle.dsl.passes.cost import is_affine_view
 
 from .run import HostValues, Run
 
@@ -21,7 +22,7 @@ def plain(e: Expr) -> bool:
     """Whether an operand is an array read under an affine index map, perhaps converted."""
     while isinstance(e, Apply) and e.op.name == "cast":
         e = e.args[0]
-    return isinstance(e, Read) and e.boundary is None
+    return isinstance(e, Read) and e.boundary is None and is_affine_view((e,))
 
 
 class Operand:
@@ -33,7 +34,7 @@ class Operand:
         while isinstance(e, Apply) and e.op.name == "cast":
             self.casts.insert(0, e.type.numpy)
             e = e.args[0]
-        assert isinstance(e, Read) and e.boundary is None, e
+        assert isinstance(e, Read) and plain(e), e
         self.index = e.args
         self.slot = owner.planner.slots[Leaf(e.node, e.component)]
         self.rank, self.axes = len(shape), len(e.args)

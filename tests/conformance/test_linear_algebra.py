@@ -560,3 +560,32 @@ def test_vecdot_has_the_type_of_its_operands(run, dtype):
         found = run(found)
         assert found.dtype == want.dtype
         np.testing.assert_allclose(found, want, rtol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "int32"])
+def test_operands_that_are_no_strided_views(backend, dtype):
+    """An operand of one row or column reads its array at indices that no stride describes."""
+
+    def rows(of):
+        return lambda a: of(a).reshape(1, -1) @ of(a).reshape(-1, 1)
+
+    def scaled(a):
+        return rows(lambda b: xp.roll(b, 1, 0))(a) * 2 + a[0, 0]
+
+    programs = (
+        rows(lambda a: xp.roll(a, -1, 0)),
+        rows(lambda a: xp.roll(a, 3, 1).T),
+        rows(lambda a: xp.repeat(a.reshape(-1), 2)),
+        rows(lambda a: xp.tile(a.reshape(-1), 2)),
+        lambda a: xp.tensordot(xp.roll(a, 1, 0), xp.roll(a, 1, 1), 2),
+        lambda a: xp.repeat(a[:, :1], 2, 0).T @ xp.roll(xp.repeat(a, 2, 0), 1, 0),
+        scaled,
+    )
+    for shape in ((40, 64), (17, 5), (1, 9)):
+        a = generator("views", dtype, shape).integers(-2, 3, shape).astype(dtype)
+        for k, program in enumerate(programs):
+            xp = np
+            expected = program(a.astype("f8")).astype(dtype)
+            xp = td
+            for _ in range(2):  # what a call writes must not be read by the next
+                np.testing.assert_array_equal(call(program, backend, a), expected, str(k))
