@@ -108,7 +108,7 @@ P = ParamSpec("P")
 
 
 class LeadingFunction(Protocol[P]):
-    """An element-wise function with parameters beside its operand."""
+    """An element-wise function with parameters in addition to its operand."""
 
     __name__: str
 

@@ -413,7 +413,7 @@ def is_rounded(op: Primitive, of: ScalarType) -> bool:
     return of.is_inexact and op.name in (_COMPLEX_ROUNDED if of.is_complex else _ROUNDED)
 
 
-#: What kernels compute with beside the table: results are unspecified where nothing is said.
+#: Primitives of kernels in addition to the table.  Results are unspecified where nothing is said.
 KERNEL: dict[str, Primitive] = {
     op.name: op
     for op in (

@@ -363,7 +363,7 @@ LEAF = Structure()
 
 
 class Constant:
-    """The class of what a nesting holds beside numbers and arrays: None, text, types, functions."""
+    """The class of a constant in a nesting: None, text, types, functions."""
 
 
 def tuple_of(children: Sequence[Structure]) -> Structure:

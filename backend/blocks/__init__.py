@@ -1,1 +1,1 @@
-"""Kernels cut into blocks, for engines that compute these apart: dask, files, several GPUs."""
+"""Kernels partitioned into blocks that an engine computes separately: dask, files, several GPUs."""

@@ -1,5 +1,5 @@
-"""One block of one kernel as numbers: how its buffers are put together from chunks, and what it
-keeps of its results."""
+"""One block of one kernel as numbers: the chunks that its buffers are assembled from, and the part
+of its results that it keeps."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ import numpy as np
 
 #: Along an axis, one piece of a buffer: the indices in the buffer, then those in the chunk.
 Piece = tuple[int, int, int, int]
-#: How a buffer is put together: of pieces along each axis, or of one whole chunk (None).
+#: How a buffer is assembled: from pieces along each axis, or from one whole chunk (None).
 Cut = tuple[tuple[Piece, ...], ...] | None
 #: A piece that is all of an array of rank 1, after those before it; its extent is known when it is.
 ALL: Piece = (0, -1, 0, -1)
 
 
 class Block:
-    """The numbers of a task: how its buffers are put together from chunks, the scalar arguments of
+    """The numbers of a task: how its buffers are assembled from chunks, the scalar arguments of
     its program, and the part of each result that it keeps (None: all).
 
     `flat`: of each buffer, the elements in row-major order that are the program's argument (None:

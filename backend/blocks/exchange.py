@@ -1,5 +1,5 @@
-"""Scatters into large arrays: every chunk of the source orders its elements by where they go, and
-each part of the target takes, of all of them in order, those that go there."""
+"""Scatters into large arrays: each chunk of the source sorts its elements by target index, and each
+part of the target combines, in order, the elements of all chunks that belong to it."""
 
 from __future__ import annotations
 
@@ -85,8 +85,8 @@ class Exchange:
         sizes: Sequence[int],
         shape: Sequence[int],
     ) -> tuple[list[Leaf], Axis]:
-        """The elements of every chunk ordered by where they go: their linear index in the target
-        (its number of elements for those that go nowhere), and their values."""
+        """The elements of every chunk sorted by target: their linear index in the target (its
+        number of elements for those without a target), and their values."""
         width, rank = prod(source[1:]), len(shape)
         axis = Axis(prod(source), tuple(n * width for n in sizes), 0, rank=1)
         rows = Axis(source[0], tuple(sizes), 0, rank=1)

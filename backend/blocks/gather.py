@@ -1,5 +1,5 @@
-"""Reads of a few elements, at indices that depend on data, of an array that is large: every chunk
-answers those that are in it, so that no task reads the whole array."""
+"""Distributed gathers: reads of a few elements of a large array at data-dependent indices.  Each
+chunk looks up the elements that it contains, so that no task reads the whole array."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from .domain import Chunks, Known, edges, reads_of
 
 @dataclass
 class Gatherer:
-    """Rewrites reads of arrays with more than `least` bytes, whose `chunks` are given, into answers
-    of chunks with no more than `most` bytes.
+    """Rewrites reads of arrays with more than `least` bytes, whose `chunks` are given, into
+    look-ups by chunks, each of at most `most` bytes.
 
-    `place(node, n)` computes a node, in blocks of one element along its last n axes; `constant`
-    makes numbers an array."""
+    `compute(node, n)` plans a node, in blocks of one element along its last n axes; `constant`
+    makes an array of numbers."""
 
     known: Known
     chunks: Mapping[Leaf, Chunks]
@@ -34,8 +34,8 @@ class Gatherer:
     constant: Callable[[Any], Leaf]
 
     def split(self, node: Fold) -> Generate | None:
-        """What a fold computes of its results, if it reads such arrays; None if it does not.  The
-        fold without it is placed."""
+        """The epilogue of a fold as a node of its own, if it reads such arrays, otherwise None.
+        The fold without the epilogue is planned."""
         count = self._size(node.outer)
         if count is None or not any(self._is_large(r, count) for r in reads_of(node.epilogue)):
             return None

@@ -1,4 +1,4 @@
-"""Sums of floats over all elements of an array, with the bits of one machine.
+"""Sums of floats over a whole array, bit for bit as a single machine computes them.
 
 On one machine, a fold of everything combines the results of *leaves*, blocks of consecutive
 elements in row-major order.  Here, the tasks compute the leaves that begin in their chunk (and read

@@ -71,7 +71,7 @@ class NoRule(Exception):
 
 @dataclass(frozen=True)
 class Reading:
-    """How a read finds its place along one axis of an array.
+    """How the index of a read is computed along one axis of an array.
 
     kind "near": the buffer has the indices of the block, so the read stays as it is; "offset": the
     same, moved by a constant; "image": the indices that the block reads; "whole": all of them.
@@ -492,7 +492,7 @@ class Localiser:
     def _way(
         self, scope: _Scope, spans: Spans, read: Read, a: int, e: Expr, extent: int
     ) -> tuple[tuple[Reading, int], Numbers, Numbers, bool]:
-        """How a read finds its place along an axis, its offset, and the range of its indices."""
+        """How the index of a read along an axis is computed, its offset, and its range."""
         zero, full = np.zeros((), np.int64), np.asarray(np.int64(extent))
         near = self._near(scope, read, a, extent)
         if near is not None:

@@ -1,7 +1,7 @@
 """The plan of a call: the kernels of an optimised program, each in blocks, in order.
 
-What runs it is not known here: `dask/graph.py` makes tasks of dask of it, `dask/stream.py` runs
-it from files, `cuda/several/` on several GPUs.
+A plan is independent of what runs it: `dask/graph.py` turns it into tasks of dask, `dask/stream.py`
+runs it from files, `cuda/several/` on several GPUs.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ class Repeat:
 
 @dataclass
 class Either:
-    """Stages of which those of one side are run: of the first one if `predicate` holds."""
+    """A branch: the stages of the first side run if `predicate` holds, else those of the second."""
 
     node: Branch
     predicate: Leaf
@@ -472,8 +472,8 @@ class Planner:
 
     @contextmanager
     def _aside(self, bound: Sequence[Node]) -> Iterator[Plan]:
-        """A plan of its own for the nodes that are placed, to which others have no access;
-        `bound`: the state of a loop."""
+        """A nested plan for the nodes planned inside, which are not visible outside of it; `bound`:
+        the state of a loop."""
         plan, outside = self.plan, self.outside
         self.plan = Plan(given=plan.given, chunks=plan.chunks, constants=plan.constants)
         self.outside = {*outside, *bound}
@@ -483,7 +483,7 @@ class Planner:
             self.plan, self.outside = plan, outside
 
     def _within(self, roots: Sequence[Leaf]) -> None:
-        """Place what leads to arrays inside of a loop or branch."""
+        """Plan the nodes that arrays inside a loop or branch depend on."""
         for n in topological(roots, inside=False):
             if n not in self.outside and not isinstance(n, Input):
                 self._plan_node(n)

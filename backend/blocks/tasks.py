@@ -1,4 +1,4 @@
-"""The tasks of a stage: which chunks each block needs, how they are put together, its numbers.
+"""The tasks of a stage: the chunks that each block needs, how they are assembled, its numbers.
 
 Everything that depends on one axis is computed once per index along that axis, so a task costs a
 few microseconds.
@@ -66,8 +66,8 @@ class _Lookup:
             step *= shape[k]
 
     def row(self, row: Sequence[int]) -> Iterator[Any]:
-        """The values along the last dimension, at this place along the others; one that is the
-        same for all is repeated without end."""
+        """The values along the last dimension, at this position along the others; an endless
+        iterator if all are the same."""
         first = sum(k * step for k, step in zip(row, self.steps, strict=False))
         if len(self.steps) > len(row) and self.steps[-1]:
             return islice(self.values, first, None)
@@ -75,8 +75,8 @@ class _Lookup:
 
 
 class Task(NamedTuple):
-    """A block: its place in the grid, its numbers, and for each buffer the indices, along each
-    axis, of the chunks that it is made of."""
+    """A block: its position in the grid, its numbers, and for each buffer the indices, along each
+    axis, of the chunks that it is assembled from."""
 
     position: tuple[int, ...]
     block: Block

@@ -140,7 +140,7 @@ class Variable:
 
 
 class Substitution:
-    """Puts the arguments into the place of the variables, in everything that was computed."""
+    """Substitutes the arguments for the variables, in everything that was computed."""
 
     def __init__(
         self, variables: Sequence[Variable], more: Sequence[tuple[Leaf, Leaf]] = ()

@@ -132,7 +132,7 @@ class _Folded:
             starts.append((self.init[0], self._of_init(g)))
 
     def extreme(self, better: str, seeds: Seeds, starts: Seeds) -> None:
-        """One fold more finds the places; the lowest of equal ones gets the cotangent."""
+        """Another fold finds the indices; the first of equal extremes gets the cotangent."""
         (g,) = self.bars
         assert g is not None
         (e,) = self.elements

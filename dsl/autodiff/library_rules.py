@@ -99,7 +99,7 @@ def _through(
 @rule("sort")
 def _sort(bars: Sequence[Bar], results: Sequence[Array], arguments: Sequence[Array],
           parameters: tuple[Any, ...]) -> Sequence[Bar]:  # fmt: skip
-    """A permutation: each element receives the cotangent of the place where it went."""
+    """A permutation: each element receives the cotangent of the position that it moved to."""
     ((g,), (x,), (axis,)) = bars, arguments, parameters
     if g is None:
         return [None]

@@ -32,7 +32,7 @@ class LibraryOperation:
         return dict(self.implementations).get(backend, self.numpy)
 
     def options(self, shape: Sequence[int]) -> dict[str, Any]:
-        """What a function takes beside arrays, for a (first) result of this shape."""
+        """What a function takes in addition to arrays, for a (first) result of this shape."""
         return {"shape": tuple(max(int(n), 0) for n in shape)} if self.sized else {}
 
 

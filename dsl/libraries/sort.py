@@ -115,7 +115,7 @@ def windows(before: Values, starts: Values, ranks: Values) -> tuple[Values, Valu
     """For each part of the result (between two `ranks`) and each run, the indices of the elements
     that it is made of, and how many of these come before it.
 
-    `starts`: of the runs; `before`: the places of the boundaries in each run.
+    `starts`: of the runs; `before`: the ranks of the boundaries in each run.
     """
     low, high = before[: len(ranks) - 1], before[len(ranks) + 1 :]
     return np.stack([low, high], axis=2) + starts[:, None], ranks[:-1] - low.sum(axis=1)

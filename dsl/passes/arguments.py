@@ -1,4 +1,4 @@
-"""single_pass_arguments: argmin and argmax read their array once, and extremes with their places.
+"""single_pass_arguments: argmin, argmax, and extremes with their indices read an array once.
 
     m = fold(max, x);  fold(min, where(x == m, i, ∞))   →   fold(best of (value, index), (x, i))
     m = fold(max, x);  fold(best of (value, index), (x, i))   →   the second, whose value m is
@@ -36,7 +36,7 @@ def single_pass_arguments(roots: Sequence[Leaf], context: Context) -> list[Leaf]
 
 
 def _with_indices(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
-    """Extremes that are folded once more with their places, as for a gradient, are of that fold."""
+    """Extremes that are also folded with their index, as for a gradient, become its results."""
     folds = [node for node in topological(roots) if isinstance(node, Fold)]
     pairs = {_extreme(f, better): f for f in folds if (better := argument_of(f.combine))}
     found = {f: pair for f in folds if (pair := pairs.get(_extreme(f, _better(f)))) and f != pair}

@@ -89,7 +89,7 @@ def _axes(e: Expr, side: int) -> list[tuple[Leaf, int]]:
 
 
 def _windows(leaf: Leaf) -> bool:
-    """Whether an array has elements of another, or of a slice of it, in several places."""
+    """Whether an array has elements of another, or of a slice of it, more than once."""
     node, component = leaf.node, leaf.component
     e: Expr = leaf.at(*indices(len(leaf.shape)))
     while isinstance(node, Generate) and isinstance(made := node.elements[component], Read):

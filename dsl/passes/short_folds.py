@@ -79,7 +79,7 @@ class Short:
     deep: dict[Node, Expr] = field(default_factory=dict)
 
     def conditions(self, fold: Node) -> tuple[Expr, ...]:
-        """The host expressions that decide, beside the length of rows."""
+        """The host expressions that decide, in addition to the length of rows."""
         return tuple(of[fold] for of in (self.worth, self.deep) if fold in of)
 
     def inside(self, node: Node) -> tuple[Fold, ...]:

@@ -28,8 +28,9 @@ _PER_THREAD = " elements a thread"
 
 @dataclass(frozen=True)
 class LoweringReport:
-    """What is said of a node: `code`, the schedule that makes its kernels where none was given
-    (None where no schedule does); `notes`, what came of one that was; `launches`, a line each."""
+    """How a node was lowered: `code`, the schedule that reproduces its kernels if none was given
+    (None if no schedule does); `notes`, the effects of the given schedule; `launches`, a line for
+    each."""
 
     code: Schedule | None
     notes: tuple[str, ...]
@@ -39,7 +40,7 @@ class LoweringReport:
 def lowering_report(
     node: Node, context: LoweringContext, known: Mapping[Expr, int]
 ) -> LoweringReport:
-    """What a node becomes in a context; `known` holds Extent and Param."""
+    """How a node is lowered in a context; `known`: values of Extent and Param."""
     lowered = lower(node, context)
     given: Any = node.label.schedule if context.schedule is None else context.schedule
     notes = notes_of(lowered, node, context)

@@ -9,7 +9,7 @@ model         predicted times;  measured: corrected by measurements
 error         bounds on the rounding error, and typical errors
 kernel_…      products by the skeletons' kernels;  small…: many small products
 sums_cpu      the kernel for sums of blocks on a CPU
-apart         a product without its epilogue, and a kernel for that
+epilogue      a product without its epilogue, and a kernel for that
 """
 
 from ..products.error import ErrorBound, bound_factor, error_bound, growth

@@ -175,7 +175,7 @@ def dense_rows(
 
 
 def offsets(axes: Sequence[tuple[int, int, int]]) -> Iterator[tuple[int, int]]:
-    """The offsets in bytes of all places along axes."""
+    """The offsets in bytes of all elements along axes."""
     if not axes:
         yield 0, 0
         return

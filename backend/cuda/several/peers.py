@@ -12,8 +12,8 @@ from typing import Protocol
 
 from ...runtime.types import DeviceArray, DType, HostArray
 
-#: The queues of a GPU: the main one, and one beside it that goes first.  Neither is a stream of the
-#: user's: a copy between GPUs in CUDA's null stream waits for all work of both.
+#: The queues of a GPU: the main one, and a side queue of higher priority.  Neither is a stream of
+#: the user's: a copy between GPUs in CUDA's null stream waits for all work of both.
 MAIN, SIDE = 0, 1
 
 

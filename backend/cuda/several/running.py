@@ -1,11 +1,11 @@
 """A plan on several GPUs: what each stage copies and computes where, prepared once, then queued.
 
-Work is in stages, as in the plan.  In each, a GPU has work on its main queue, and at cuts (halos)
-beside it, on a queue of its own that goes first:
+Work is in stages, as in the plan.  In each, a GPU has work on its main queue, and, at the cuts
+between parts, work on a side queue of higher priority:
 
-    main      the chunk, without its halo; then the results of the blocks beside it replace the
-              wrong ones near its cuts
-    beside    copies of the halo from the neighbours, the block at the cut
+    main      the chunk, without its halo; then the results of the side queue replace the wrong
+              ones near its cuts
+    side      copies of the halo from the neighbours, the block at the cut
 
 The main queues follow the user's streams before the first stage, and these the main queues after
 the last.  Before a stage, the main queues of the GPUs that others copy from have a mark.  Work

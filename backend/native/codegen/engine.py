@@ -1,7 +1,7 @@
 """LLVM: text to an object file, object file to addresses.
 
-What makes and frees llvmlite's objects runs apart from the main thread: an interruption between
-freeing one and noting it would free it twice.
+Objects of llvmlite are created and freed by another thread than the main one: a KeyboardInterrupt
+between freeing an object and recording that it is freed would free it twice.
 """
 
 from __future__ import annotations

@@ -131,7 +131,7 @@ class Code:
         return f"{hint}{self.count}"
 
     def insertion_point(self) -> list[str]:
-        """A list of instructions that are here, of which more may be emitted later."""
+        """A list at the current position, to which instructions can be added later."""
         made: list[str] = []
         self.lines.append(made)
         return made

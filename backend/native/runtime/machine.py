@@ -1,4 +1,4 @@
-"""What code on disk depends on beside the program, found without loading LLVM."""
+"""What code on disk depends on in addition to the program, found without loading LLVM."""
 
 from __future__ import annotations
 

@@ -270,9 +270,9 @@ class PipelinedScan(TileScan):
         # Thread i asks for what comes before group − i; before the first nothing need be known.
         mine = into.let(at.subtract(group, lane), "mine")
         near = into.let(at.less_equal(lane, self.back), "near")
-        prefetched = into.let(at.both(near, at.less(0, mine)), "requested")
+        requested = into.let(at.both(near, at.less(0, mine)), "requested")
         slot = into.let(at.add(at.multiply(tile.row, self.groups), mine), "slot")
-        heads = self.group_slots.declare(into, prefetched)
+        heads = self.group_slots.declare(into, requested)
         several = []
         for k in range(self.back + 1):
             known = at.less(lane, index) if k == 0 else at.less_equal(k, group)

@@ -223,7 +223,7 @@ class Rows(AxisScan):
               ) -> None:  # fmt: skip
         """Results of the vectors at first, first + step, …; `base` is what comes before the chunk.
 
-        Stores what `owner` allows; the value after the last step too, whoever has it.
+        Stores if `owner` holds; the thread that has the value after the last step stores that, too.
         """
         order, inclusive = self.order, self.node.form == "inclusive"
         with self._each(into) as j:

@@ -84,7 +84,7 @@ def is_short(builder: Builder, extent: Expr, most: int) -> bool:
 # therefore need not stop at the border, and rows of complete cache lines are stored in complete
 # cache lines.
 
-#: Elements at the ends of a row whose reads are put in place, at most.
+#: Maximum number of elements at the ends of a row whose reads are patched.
 MOST_ENDS = 4
 
 
@@ -104,8 +104,8 @@ def overrun(roots: Sequence[Expr], domain: Shape, builder: Builder, box: Interio
             ) -> Overrun | None:  # fmt: skip
     """The rows of the interior whose reads may run over their ends.
 
-    None where something is read that could then lie outside of its array, or computed that must not
-    be for elements that are not there.  Arrays have the rows of the domain and are read at
+    None if a read could then lie outside its array, or if something must not be computed for
+    elements that do not exist.  Arrays have the rows of the domain and are read at
     a[…, i + r, j + c]; beyond an end is a neighbour of row i + r, if that is neither the first
     (c < 0) nor the last (c > 0).
     """

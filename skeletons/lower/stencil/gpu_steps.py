@@ -190,7 +190,7 @@ def _is_step(e: Expr) -> bool:
 
 
 def _reached(roots: Iterable[Expr], known: set[Expr]) -> set[Expr]:
-    """What is computed for these expressions, beside what is known."""
+    """The subexpressions that these expressions compute, except those that are known."""
     seen = set(known)
     found: set[Expr] = set()
     stack = list(roots)
