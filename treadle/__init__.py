@@ -17,51 +17,88 @@ if not _os.path.isdir(_os.path.join(_os.path.dirname(__file__), "dsl")):
     # In a checkout on a file system without symbolic links, the folders are siblings of this one.
     __path__.append(_os.path.dirname(_os.path.dirname(_os.path.abspath(__file__))))
 
-from treadle.backend.cuda.several.sharded import Sharded
-from treadle.backend.registry import backends
+# `X as X` and `*` export names to type checkers; `__all__`, below, is what they export.
+from treadle.backend.cuda.several.sharded import Sharded as Sharded
+from treadle.backend.registry import backends as backends
 from treadle.driver.evaluator import Driver as _Driver
-from treadle.driver.jit import jit, run
-from treadle.driver.program import Program, load
-from treadle.driver.several import shard
-from treadle.driver.streaming import stream
+from treadle.driver.jit import jit as jit
+from treadle.driver.jit import run as run
+from treadle.driver.program import Program as Program
+from treadle.driver.program import load as load
+from treadle.driver.several import shard as shard
+from treadle.driver.streaming import stream as stream
 from treadle.dsl import VERSION as _VERSION
-from treadle.dsl.array import Array
+from treadle.dsl.array import Array as Array
 from treadle.dsl.autodiff import *
 from treadle.dsl.errors import (
-    AxisError,
-    BackendUnavailable,
-    CompilationError,
-    DeviceOutOfMemory,
-    DistributionError,
-    DTypeError,
-    ExponentError,
-    GradientError,
-    IndexOutOfBounds,
-    LinAlgError,
-    MemoryLimitExceeded,
-    NestedParallelismError,
-    NotAssociative,
-    ScheduleError,
-    ShapeError,
-    StorageError,
-    TracingError,
-    TreadleError,
+    AxisError as AxisError,
+)
+from treadle.dsl.errors import (
+    BackendUnavailable as BackendUnavailable,
+)
+from treadle.dsl.errors import (
+    CompilationError as CompilationError,
+)
+from treadle.dsl.errors import (
+    DeviceOutOfMemory as DeviceOutOfMemory,
+)
+from treadle.dsl.errors import (
+    DistributionError as DistributionError,
+)
+from treadle.dsl.errors import (
+    DTypeError as DTypeError,
+)
+from treadle.dsl.errors import (
+    ExponentError as ExponentError,
+)
+from treadle.dsl.errors import (
+    GradientError as GradientError,
+)
+from treadle.dsl.errors import (
+    IndexOutOfBounds as IndexOutOfBounds,
+)
+from treadle.dsl.errors import (
+    LinAlgError as LinAlgError,
+)
+from treadle.dsl.errors import (
+    MemoryLimitExceeded as MemoryLimitExceeded,
+)
+from treadle.dsl.errors import (
+    NestedParallelismError as NestedParallelismError,
+)
+from treadle.dsl.errors import (
+    NotAssociative as NotAssociative,
+)
+from treadle.dsl.errors import (
+    ScheduleError as ScheduleError,
+)
+from treadle.dsl.errors import (
+    ShapeError as ShapeError,
+)
+from treadle.dsl.errors import (
+    StorageError as StorageError,
+)
+from treadle.dsl.errors import (
+    TracingError as TracingError,
+)
+from treadle.dsl.errors import (
+    TreadleError as TreadleError,
 )
 from treadle.dsl.errors import no_attribute as _no_attribute
 from treadle.dsl.evaluator import install as _install
-from treadle.dsl.frontend.sources import use
+from treadle.dsl.frontend.sources import use as use
 from treadle.dsl.frontend.standard import *
 from treadle.dsl.frontend.suggestions import missing as _missing
-from treadle.dsl.operations import fourier as fft
-from treadle.dsl.operations import random
-from treadle.dsl.operations.algebra import linear_algebra as linalg
+from treadle.dsl.operations import fourier as _fourier
+from treadle.dsl.operations import random as random
+from treadle.dsl.operations.algebra import linear_algebra as _linear_algebra
 from treadle.dsl.operations.algebra.contraction import *
 from treadle.dsl.operations.algebra.matrices import *
 from treadle.dsl.operations.algebra.polynomials import *
 from treadle.dsl.operations.algebra.products import *
 from treadle.dsl.operations.control import *
 from treadle.dsl.operations.elements.bits import *
-from treadle.dsl.operations.elements.choosing import ignore
+from treadle.dsl.operations.elements.choosing import ignore as ignore
 from treadle.dsl.operations.elements.foreign import *
 from treadle.dsl.operations.elements.functions import *
 from treadle.dsl.operations.elements.mapping import *
@@ -89,504 +126,70 @@ from treadle.dsl.operations.reducing.segments import *
 from treadle.dsl.operations.reducing.sets import *
 from treadle.dsl.operations.reducing.statistics import *
 from treadle.dsl.operations.stencils import *
-from treadle.dsl.operations.stencils import constant_boundary as constant
-from treadle.dsl.operations.stencils import function_boundary as function
-from treadle.dsl.process.configuration import config, precision
-from treadle.dsl.scalar import Scalar
+from treadle.dsl.operations.stencils import constant_boundary as _constant_boundary
+from treadle.dsl.operations.stencils import function_boundary as _function_boundary
+from treadle.dsl.process.configuration import config as config
+from treadle.dsl.process.configuration import precision as precision
+from treadle.dsl.scalar import Scalar as Scalar
 from treadle.dsl.types import (
-    bfloat16,
-    bool_,
-    complex64,
-    complex128,
-    float16,
-    float32,
-    float64,
-    int8,
-    int16,
-    int32,
-    int64,
-    uint8,
-    uint16,
-    uint32,
-    uint64,
+    bfloat16 as bfloat16,
 )
-from treadle.dsl.types import bool_ as bool
-from treadle.skeletons import schedules as schedule
-from treadle.skeletons import simulator
-from treadle.skeletons.products import BilinearAlgorithm, error_bound
-from treadle.skeletons.simulator import Cache, simulate
+from treadle.dsl.types import bool_ as _bool_
+from treadle.dsl.types import (
+    bool_ as bool_,
+)
+from treadle.dsl.types import (
+    complex64 as complex64,
+)
+from treadle.dsl.types import (
+    complex128 as complex128,
+)
+from treadle.dsl.types import (
+    float16 as float16,
+)
+from treadle.dsl.types import (
+    float32 as float32,
+)
+from treadle.dsl.types import (
+    float64 as float64,
+)
+from treadle.dsl.types import (
+    int8 as int8,
+)
+from treadle.dsl.types import (
+    int16 as int16,
+)
+from treadle.dsl.types import (
+    int32 as int32,
+)
+from treadle.dsl.types import (
+    int64 as int64,
+)
+from treadle.dsl.types import (
+    uint8 as uint8,
+)
+from treadle.dsl.types import (
+    uint16 as uint16,
+)
+from treadle.dsl.types import (
+    uint32 as uint32,
+)
+from treadle.dsl.types import (
+    uint64 as uint64,
+)
+from treadle.skeletons import schedules as _schedules
+from treadle.skeletons import simulator as simulator
+from treadle.skeletons.products import BilinearAlgorithm as BilinearAlgorithm
+from treadle.skeletons.products import error_bound as error_bound
+from treadle.skeletons.simulator import Cache as Cache
+from treadle.skeletons.simulator import simulate as simulate
 
 __version__ = _VERSION
-
-# Written out, as type checkers need it; tests/docs/test_typed.py compares it with the modules'.
-__all__ = [
-    "Array",
-    "AxisError",
-    "BackendUnavailable",
-    "BilinearAlgorithm",
-    "Cache",
-    "CompilationError",
-    "DTypeError",
-    "DeviceOutOfMemory",
-    "DistributionError",
-    "ExponentError",
-    "GradientError",
-    "IndexOutOfBounds",
-    "LinAlgError",
-    "MemoryLimitExceeded",
-    "NestedParallelismError",
-    "NotAssociative",
-    "Program",
-    "Scalar",
-    "ScheduleError",
-    "ShapeError",
-    "Sharded",
-    "StorageError",
-    "TracingError",
-    "TreadleError",
-    "abs",
-    "absolute",
-    "acos",
-    "acosh",
-    "add",
-    "all",
-    "allclose",
-    "amax",
-    "amin",
-    "angle",
-    "any",
-    "append",
-    "apply_over_axes",
-    "arange",
-    "arccos",
-    "arccosh",
-    "arcsin",
-    "arcsinh",
-    "arctan",
-    "arctan2",
-    "arctanh",
-    "argmax",
-    "argmin",
-    "argpartition",
-    "argsort",
-    "argwhere",
-    "around",
-    "array",
-    "array_equal",
-    "array_equiv",
-    "array_split",
-    "asarray",
-    "asin",
-    "asinh",
-    "astype",
-    "atan",
-    "atan2",
-    "atanh",
-    "atleast_1d",
-    "atleast_2d",
-    "atleast_3d",
-    "average",
-    "backends",
-    "backpermute",
-    "bartlett",
-    "bfloat16",
-    "bincount",
-    "bitcast",
-    "bitwise_and",
-    "bitwise_count",
-    "bitwise_invert",
-    "bitwise_left_shift",
-    "bitwise_not",
-    "bitwise_or",
-    "bitwise_right_shift",
-    "bitwise_xor",
-    "blackman",
-    "block",
-    "bool",
-    "bool_",
-    "broadcast_arrays",
-    "broadcast_shapes",
-    "broadcast_to",
-    "can_cast",
-    "cast",
-    "cbrt",
-    "ceil",
-    "check_grad",
-    "choose",
-    "clamp",
-    "clip",
-    "clz",
-    "column_stack",
-    "compact",
-    "complex64",
-    "complex128",
-    "complex_",
-    "compress",
-    "compute",
-    "concat",
-    "concatenate",
-    "cond",
-    "config",
-    "conj",
-    "conjugate",
-    "constant",
-    "convolve",
-    "copy",
-    "copysign",
-    "corrcoef",
-    "correlate",
-    "cos",
-    "cosh",
-    "count_nonzero",
-    "cov",
-    "cross",
-    "ctz",
-    "cummax",
-    "cummin",
-    "cumprod",
-    "cumsum",
-    "cumulative_prod",
-    "cumulative_sum",
-    "deg2rad",
-    "degrees",
-    "delete",
-    "diag",
-    "diag_indices",
-    "diag_indices_from",
-    "diagflat",
-    "diagonal",
-    "diff",
-    "digitize",
-    "divide",
-    "divmod",
-    "dot",
-    "dsplit",
-    "dstack",
-    "e",
-    "ediff1d",
-    "einsum",
-    "empty",
-    "empty_like",
-    "equal",
-    "erf",
-    "erfc",
-    "error_bound",
-    "exp",
-    "exp2",
-    "expand",
-    "expand_dims",
-    "expm1",
-    "extract",
-    "eye",
-    "fabs",
-    "fft",
-    "fill",
-    "fill_diagonal",
-    "filter",
-    "finfo",
-    "fixed_point",
-    "flatnonzero",
-    "flatten",
-    "flip",
-    "fliplr",
-    "flipud",
-    "float16",
-    "float32",
-    "float64",
-    "float_power",
-    "floor",
-    "floor_divide",
-    "fmax",
-    "fmin",
-    "fmod",
-    "fold",
-    "fold1",
-    "fold1_seg",
-    "fold_seg",
-    "foreign",
-    "foreign_array",
-    "frexp",
-    "from_dlpack",
-    "fromfunction",
-    "full",
-    "full_like",
-    "function",
-    "gather",
-    "gcd",
-    "generate",
-    "geomspace",
-    "grad",
-    "gradient",
-    "greater",
-    "greater_equal",
-    "hamming",
-    "hanning",
-    "heaviside",
-    "histogram",
-    "histogram2d",
-    "histogram_bin_edges",
-    "histogramdd",
-    "hsplit",
-    "hstack",
-    "hypot",
-    "i0",
-    "identity",
-    "ignore",
-    "iinfo",
-    "imag",
-    "imap",
-    "indexed",
-    "indices",
-    "inf",
-    "inner",
-    "insert",
-    "int8",
-    "int16",
-    "int32",
-    "int64",
-    "interp",
-    "intersect1d",
-    "invert",
-    "iota",
-    "isclose",
-    "iscomplex",
-    "iscomplexobj",
-    "isdtype",
-    "isfinite",
-    "isin",
-    "isinf",
-    "isnan",
-    "isneginf",
-    "isposinf",
-    "isreal",
-    "isrealobj",
-    "isscalar",
-    "issubdtype",
-    "iterate",
-    "ix_",
-    "jit",
-    "jvp",
-    "kaiser",
-    "kron",
-    "lcm",
-    "ldexp",
-    "left_shift",
-    "less",
-    "less_equal",
-    "lexsort",
-    "linalg",
-    "linspace",
-    "load",
-    "log",
-    "log1p",
-    "log2",
-    "log10",
-    "logaddexp",
-    "logaddexp2",
-    "logical_and",
-    "logical_not",
-    "logical_or",
-    "logical_xor",
-    "logspace",
-    "loop",
-    "map",
-    "mask_indices",
-    "matmul",
-    "matrix_transpose",
-    "matvec",
-    "max",
-    "maximum",
-    "mean",
-    "median",
-    "meshgrid",
-    "min",
-    "minimum",
-    "mirror",
-    "mod",
-    "modf",
-    "moveaxis",
-    "multiply",
-    "nan",
-    "nan_to_num",
-    "nanargmax",
-    "nanargmin",
-    "nancumprod",
-    "nancumsum",
-    "nanmax",
-    "nanmean",
-    "nanmedian",
-    "nanmin",
-    "nanpercentile",
-    "nanprod",
-    "nanquantile",
-    "nanstd",
-    "nansum",
-    "nanvar",
-    "ndim",
-    "negative",
-    "newaxis",
-    "nextafter",
-    "nonzero",
-    "not_equal",
-    "ones",
-    "ones_like",
-    "outer",
-    "overwrite",
-    "packbits",
-    "pad",
-    "partition",
-    "percentile",
-    "permute",
-    "permute_dims",
-    "pi",
-    "piecewise",
-    "place",
-    "poly",
-    "polyadd",
-    "polyder",
-    "polydiv",
-    "polyfit",
-    "polyint",
-    "polymul",
-    "polysub",
-    "polyval",
-    "popcount",
-    "positive",
-    "pow",
-    "power",
-    "precision",
-    "prod",
-    "promote_types",
-    "ptp",
-    "put",
-    "put_along_axis",
-    "quantile",
-    "quot",
-    "rad2deg",
-    "radians",
-    "random",
-    "ravel",
-    "ravel_multi_index",
-    "real",
-    "reciprocal",
-    "rem",
-    "remainder",
-    "repeat",
-    "replicate",
-    "reshape",
-    "resize",
-    "result_type",
-    "reverse",
-    "right_shift",
-    "rint",
-    "roll",
-    "rollaxis",
-    "rot90",
-    "rotate_left",
-    "rotate_right",
-    "round",
-    "rule",
-    "run",
-    "scan",
-    "scanl",
-    "scanl1",
-    "scanl1_seg",
-    "scanl_seg",
-    "scanl_total",
-    "scanl_total_seg",
-    "scanr",
-    "scanr1",
-    "scanr1_seg",
-    "scanr_seg",
-    "scanr_total",
-    "scanr_total_seg",
-    "scatter",
-    "schedule",
-    "searchsorted",
-    "select",
-    "setdiff1d",
-    "setxor1d",
-    "shape",
-    "shard",
-    "sign",
-    "signbit",
-    "simulate",
-    "simulator",
-    "sin",
-    "sinc",
-    "sinh",
-    "size",
-    "sort",
-    "sort_complex",
-    "spacing",
-    "split",
-    "sqrt",
-    "square",
-    "squeeze",
-    "stack",
-    "std",
-    "stencil",
-    "stop",
-    "strassen",
-    "stream",
-    "subtract",
-    "sum",
-    "swapaxes",
-    "symmetric",
-    "take",
-    "take_along_axis",
-    "tan",
-    "tanh",
-    "tensordot",
-    "the",
-    "tile",
-    "trace",
-    "transpose",
-    "trapezoid",
-    "tri",
-    "tril",
-    "tril_indices",
-    "tril_indices_from",
-    "trim_zeros",
-    "triu",
-    "triu_indices",
-    "triu_indices_from",
-    "true_divide",
-    "trunc",
-    "uint8",
-    "uint16",
-    "uint32",
-    "uint64",
-    "union1d",
-    "unique",
-    "unique_all",
-    "unique_counts",
-    "unique_inverse",
-    "unique_values",
-    "unit",
-    "unpackbits",
-    "unravel_index",
-    "unstack",
-    "unwrap",
-    "unzip",
-    "update",
-    "use",
-    "value_and_grad",
-    "vander",
-    "var",
-    "vdot",
-    "vecdot",
-    "vecmat",
-    "vjp",
-    "vsplit",
-    "vstack",
-    "where",
-    "while_loop",
-    "wrap",
-    "zeros",
-    "zeros_like",
-    "zip",
-]  # fmt: skip
+bool = _bool_
+constant, function = _constant_boundary, _function_boundary
+fft = _fourier
+linalg = _linear_algebra
+schedule = _schedules
 
 _install(_Driver(_sys.modules[__name__]))
 
@@ -598,6 +201,7 @@ def __dir__() -> list[str]:
 
 
 if not _TYPE_CHECKING:  # a misspelled name is an error there
+    __all__ = [name for name in __dir__() if not name.startswith("_")]
     _PACKAGES = {"schedule": schedule, "simulator": simulator, "linalg": linalg, "random": random,
                  "fft": fft}  # fmt: skip
 
