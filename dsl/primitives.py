@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import erf, erfc
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -29,6 +29,8 @@ from .types import (
 )
 
 Rule = Callable[[ScalarType], "tuple[ScalarType, ScalarType] | None"]
+#: NumPy arrays or scalars: NumPy's stubs have no types for arithmetic on both.
+Values: TypeAlias = Any
 
 
 @dataclass(frozen=True)
@@ -44,7 +46,7 @@ class Primitive:
     name: str
     arity: int
     rule: Rule
-    numpy: Callable[..., Any]
+    numpy: Callable[..., Values]
     cost: float = 1.0
     symbol: str = ""
     commutative: bool = False
@@ -64,7 +66,7 @@ class Primitive:
 TABLE: dict[str, Primitive] = {}
 
 
-def _complex(a: Any, b: Any) -> Any:
+def _complex(a: Values, b: Values) -> Values:
     """Two parts side by side: a + 1j * b would multiply infinities by 0."""
     a, b = np.broadcast_arrays(np.asarray(a), np.asarray(b))
     made = np.empty(a.shape, np.complex64 if a.dtype.itemsize <= 4 else np.complex128)
@@ -72,7 +74,7 @@ def _complex(a: Any, b: Any) -> Any:
     return made[()]
 
 
-def _define(name: str, arity: int, rule: Rule, numpy: Callable[..., Any], **kw: Any) -> None:
+def _define(name: str, arity: int, rule: Rule, numpy: Callable[..., Values], **kw: Any) -> None:
     TABLE[name] = Primitive(name, arity, rule, numpy, **kw)
 
 
@@ -157,7 +159,7 @@ def _count_bits(t: ScalarType) -> tuple[ScalarType, ScalarType] | None:
 # --- meanings that differ from NumPy's or that NumPy lacks -----------------------------------
 
 
-def _multiply(a: Any, b: Any) -> Any:
+def _multiply(a: Values, b: Values) -> Values:
     """NumPy's products of complex numbers round once or twice, by the position in the array."""
     product = np.asarray(np.multiply(a, b))
     if product.dtype.kind == "c":
@@ -166,7 +168,7 @@ def _multiply(a: Any, b: Any) -> Any:
     return product
 
 
-def _floor_divide(a: Any, b: Any) -> Any:
+def _floor_divide(a: Values, b: Values) -> Values:
     t = np.result_type(a, b)
     if t.kind in "iu":
         safe = np.where(b == 0, np.ones_like(b), b)
@@ -174,7 +176,7 @@ def _floor_divide(a: Any, b: Any) -> Any:
     return np.floor_divide(a, b)
 
 
-def _remainder(a: Any, b: Any) -> Any:
+def _remainder(a: Values, b: Values) -> Values:
     t = np.result_type(a, b)
     if t.kind in "iu":
         safe = np.where((b == 0) | (b == _minus_one(t)), np.ones_like(b), b)
@@ -182,7 +184,7 @@ def _remainder(a: Any, b: Any) -> Any:
     return np.remainder(a, b)
 
 
-def _log1p(a: Any) -> Any:
+def _log1p(a: Values) -> Values:
     """NumPy's of complex numbers loses the small ones."""
     found = np.asarray(np.log1p(a))
     if found.dtype.kind == "c":
@@ -192,7 +194,7 @@ def _log1p(a: Any) -> Any:
     return found
 
 
-def _expm1(a: Any) -> Any:
+def _expm1(a: Values) -> Values:
     """NumPy's of complex numbers has NaN where exp has a limit."""
     found = np.asarray(np.expm1(a))
     return np.where(np.isfinite(a), found, np.exp(a) - 1) if found.dtype.kind == "c" else found
@@ -202,11 +204,11 @@ def _expm1(a: Any) -> Any:
 _OWN = {"expm1": _expm1, "log1p": _log1p}
 
 
-def _minus_one(t: np.dtype[Any]) -> Any:
+def _minus_one(t: np.dtype[Any]) -> Values:
     return t.type(-1) if t.kind == "i" else t.type(0)
 
 
-def _quot(a: Any, b: Any) -> Any:
+def _quot(a: Values, b: Values) -> Values:
     t = np.result_type(a, b)
     if t.kind not in "iu":
         return np.trunc(a / b)
@@ -217,28 +219,28 @@ def _quot(a: Any, b: Any) -> Any:
     return np.where((b != 0) & ~exact & ((a < 0) != (b < 0)), q + t.type(1), q).astype(t)
 
 
-def _rem(a: Any, b: Any) -> Any:
+def _rem(a: Values, b: Values) -> Values:
     t = np.result_type(a, b)
     if t.kind not in "iu":
         return np.fmod(a, b)
     return np.where(b == 0, np.zeros_like(a), a - _quot(a, b) * b).astype(t)
 
 
-def _left_shift(a: Any, b: Any) -> Any:
+def _left_shift(a: Values, b: Values) -> Values:
     bits = np.asarray(a).dtype.itemsize * 8
     inside = (b >= 0) & (b < bits)
     shifted = np.left_shift(a, np.where(inside, b, 0).astype(a.dtype))
     return np.where(inside, shifted, np.zeros((), a.dtype))
 
 
-def _right_shift(a: Any, b: Any) -> Any:
+def _right_shift(a: Values, b: Values) -> Values:
     bits = np.asarray(a).dtype.itemsize * 8
     inside = (b >= 0) & (b < bits)
     fill = np.where(np.asarray(a) < 0, -1, 0).astype(a.dtype)
     return np.where(inside, np.right_shift(a, np.where(inside, b, 0).astype(a.dtype)), fill)
 
 
-def _power(a: Any, b: Any) -> Any:
+def _power(a: Values, b: Values) -> Values:
     t = np.result_type(a, b)
     if t.kind == "i":
         whole = np.power(a, np.where(b < 0, 0, b).astype(t))
@@ -247,12 +249,12 @@ def _power(a: Any, b: Any) -> Any:
     return np.power(a, b)
 
 
-def _popcount(a: Any) -> Any:
+def _popcount(a: Values) -> Values:
     unsigned = np.asarray(a)
     return np.bitwise_count(unsigned.view(f"u{unsigned.dtype.itemsize}")).astype(np.int32)
 
 
-def _clz(a: Any) -> Any:
+def _clz(a: Values) -> Values:
     value = np.asarray(a)
     bits = value.dtype.itemsize * 8
     x = value.view(f"u{value.dtype.itemsize}").astype(np.uint64)
@@ -264,7 +266,7 @@ def _clz(a: Any) -> Any:
     return np.where(value == 0, bits, bits - 1 - n).astype(np.int32)
 
 
-def _ctz(a: Any) -> Any:
+def _ctz(a: Values) -> Values:
     value = np.asarray(a)
     x = value.view(f"u{value.dtype.itemsize}")
     lowest = x & (~x + x.dtype.type(1))
@@ -272,34 +274,34 @@ def _ctz(a: Any) -> Any:
     return np.where(value == 0, bits, bits - 1 - _clz(lowest)).astype(np.int32)
 
 
-def _rint(x: Any) -> Any:
+def _rint(x: Values) -> Values:
     """Integers are whole already (NumPy's goes through float64, which loses the large ones)."""
     return x if np.asarray(x).dtype.kind in "iu" else np.rint(x)
 
 
-def _erf(a: Any) -> Any:
+def _erf(a: Values) -> Values:
     """W. J. Cody's error function (SciPy's), in float64 and rounded."""
     x = np.asarray(a)
     return np.vectorize(erf, otypes=[np.float64])(x.astype(np.float64)).astype(x.dtype)
 
 
-def _erfc(a: Any) -> Any:
+def _erfc(a: Values) -> Values:
     x = np.asarray(a)
     return np.vectorize(erfc, otypes=[np.float64])(x.astype(np.float64)).astype(x.dtype)
 
 
-def _fma(a: Any, b: Any, c: Any) -> Any:
+def _fma(a: Values, b: Values, c: Values) -> Values:
     """Rounded once: float64 holds the products of float32."""
     if np.result_type(a, b, c) == np.float32:
         return (a.astype(np.float64) * b + c).astype(np.float32)
     return _multiply(a, b) + c
 
 
-def _select(p: Any, a: Any, b: Any) -> Any:
+def _select(p: Values, a: Values, b: Values) -> Values:
     return np.where(p, a, b)
 
 
-def _sign(a: Any) -> Any:
+def _sign(a: Values) -> Values:
     return np.sign(a)
 
 
@@ -390,7 +392,7 @@ _define("also", 2, lambda t: None, lambda value, tested: value, cost=0)
 # --- operations of kernels alone ----------------------------------------------------------------
 
 
-def _reciprocal_divide(n: Any, multiplier: Any, shift: Any) -> Any:
+def _reciprocal_divide(n: Values, multiplier: Values, shift: Values) -> Values:
     wide = np.asarray(n).astype(np.uint64) * np.asarray(multiplier).view(np.uint32)
     return (wide >> (np.asarray(shift).astype(np.uint64) + np.uint64(31))).astype(np.int32)
 
@@ -399,7 +401,7 @@ def _unsigned(t: ScalarType) -> ScalarType:
     return {16: uint16, 32: uint32, 64: uint64}[t.bits]
 
 
-def _log_size(x: Any, y: Any) -> Any:
+def _log_size(x: Values, y: Values) -> Values:
     return np.log(x + 1j * y).real
 
 
@@ -450,8 +452,8 @@ RECIPROCAL_DIVIDE, TO_BITS, FROM_BITS = (
 
 
 def value_of(
-    op: Primitive, types: Sequence[ScalarType], values: Sequence[Any], result: ScalarType
-) -> Any:
+    op: Primitive, types: Sequence[ScalarType], values: Sequence[Values], result: ScalarType
+) -> Values:
     """The meaning of an operation: its value on numbers or arrays of `types`, as an array.
 
     Everything that evaluates expressions with NumPy goes through here.  Halves are computed in
@@ -472,7 +474,7 @@ def value_of(
         return convert(op.numpy(*given), result)
 
 
-def convert(value: Any, target: ScalarType) -> Any:
+def convert(value: Values, target: ScalarType) -> Values:
     """A NumPy value in another type: integers wrap, floats saturate, NaN gives 0."""
     value = np.asarray(value)
     if value.dtype == target.numpy:

@@ -73,34 +73,23 @@ def _tests(e: Expr) -> bool:
 
 
 def apply_combine(into: Linearizer, combine: Combine, left: Sequence[Expr],
-                  right: Sequence[Expr]) -> Values:  # fmt: skip
-    """`combine(left, right)`; each result is a variable or a constant."""
+                  right: Sequence[Expr], named: bool = True) -> Values:  # fmt: skip
+    """`combine(left, right)`; each result is a variable or a constant if `named`, otherwise results
+    that are used once are expressions."""
     left = [into.let(e, "a") for e in left]
     right = [into.let(e, "b") for e in right]
     bindings: dict[Expr, Expr] = dict(
         zip((*combine.left, *combine.right), (*left, *right), strict=True)
     )
     with into.when_always(bindings):
-        return into.emit(combine.results, named=True)
-
-
-def combine_simple(into: Linearizer, combine: Combine, left: Sequence[Expr],
-                   right: Sequence[Expr]) -> Values:  # fmt: skip
-    """`apply_combine`, with results that are used once left as expressions."""
-    left = [into.let(e, "a") for e in left]
-    right = [into.let(e, "b") for e in right]
-    bindings: dict[Expr, Expr] = dict(
-        zip((*combine.left, *combine.right), (*left, *right), strict=True)
-    )
-    with into.when_always(bindings):
-        return into.emit(combine.results)
+        return into.emit(combine.results, named=named)
 
 
 def accumulate(into: Linearizer, combine: Combine, accumulators: Sequence[Var],
                values: Sequence[Expr], swapped: bool = False) -> None:  # fmt: skip
     """`accumulators = combine(accumulators, values)`; `swapped`: combine(values, accumulators)."""
     sides = (values, accumulators) if swapped else (accumulators, values)
-    results = combine_simple(into, combine, *sides)
+    results = apply_combine(into, combine, *sides, named=False)
     if len(results) > 1:
         results = tuple(into.let(r, "r") for r in results)
     into.append(*(Assign(a, r) for a, r in zip(accumulators, results, strict=True)))

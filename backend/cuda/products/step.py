@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from treadle.dsl.graph import Matmul
+from treadle.dsl.operations.algebra.products import MatmulOptions
 from treadle.dsl.types import ScalarType
 from treadle.skeletons.products import STRASSEN, algorithm_of
 
+from ...runtime.types import DeviceArray
 from ..device.device import Call
 from ..running import DeviceRun
 from .engine import Engine
@@ -76,7 +78,7 @@ class Launcher:
         indices = list(np.ndindex(*batch))
         count, of_left = len(arrays), len(given[0])
 
-        def action(reads: Sequence[Any], writes: Sequence[Any]) -> None:
+        def action(reads: Sequence[DeviceArray], writes: Sequence[DeviceArray]) -> None:
             library = engine.device.library
             # Sums in memory need contiguous rows or, if no level is fused, columns; tensor maps
             # either.
@@ -99,7 +101,7 @@ class Launcher:
         run.queue.put(Call(action, tuple(read), (out,)))
 
     def _fused(self, left: Sequence[Matrix], right: Sequence[Matrix],
-               numbers: Sequence[tuple[int, tuple[int, ...]]], reads: Sequence[Any]
+               numbers: Sequence[tuple[int, tuple[int, ...]]], reads: Sequence[DeviceArray]
                ) -> Fused | None:  # fmt: skip
         """The words of a launch, in the order of the pieces."""
         words: list[int] = []
@@ -125,10 +127,10 @@ def _made_in_place(rows: int, cols: int, *, left: bool) -> Matrix:
 class Leaves:
     """Standard products of blocks, by an engine if it is faster than the library."""
 
-    def __init__(self, engine: Engine, t: ScalarType, options: Any) -> None:
+    def __init__(self, engine: Engine, t: ScalarType, options: MatmulOptions) -> None:
         self.engine, self.type, self.options = engine, t, options
 
-    def __call__(self, a: Any, b: Any, out: Any) -> bool:
+    def __call__(self, a: DeviceArray, b: DeviceArray, out: DeviceArray) -> bool:
         """Computes `out = a @ b` if the engine is faster; returns whether it did."""
         (m, k), n = a.shape, b.shape[1]
         size = m, k, n
@@ -154,7 +156,9 @@ class _Given:
         self.plain = not operand.casts and all(s % self.width == 0 for s in self.strides)
         _, self.view = operand.view(run)
 
-    def matrices(self, library: Any, array: Any, dense: Sequence[int]) -> Callable[[Any], Matrix]:
+    def matrices(
+        self, library: Any, array: DeviceArray, dense: Sequence[int]
+    ) -> Callable[[Any], Matrix]:
         """A function of the leading indices; `dense`: axes one of which must be contiguous."""
         first, strides, width = address_of(array) + self.offset, self.strides, self.width
         copy: Any = None
@@ -180,7 +184,7 @@ def _alike(given: Sequence[_Given]) -> bool:
     return len(steps) == 1 and -2 not in steps
 
 
-def _matrix(array: Any) -> Matrix:
+def _matrix(array: DeviceArray) -> Matrix:
     """A two-dimensional device array as a matrix."""
     width = array.dtype.itemsize
     (rows, cols), (down, across) = array.shape, (s // width for s in array.strides)

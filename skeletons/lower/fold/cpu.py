@@ -30,8 +30,8 @@ from ..build import Builder, LoweringContext, element_cost
 from ..combining import (
     Elements,
     accumulate,
+    apply_combine,
     assign,
-    combine_simple,
     declare,
     fold_partials,
     fold_range,
@@ -417,7 +417,7 @@ class Across(RowFold):
                 slot = into.let(at.subtract(j, cols[0]), "slot")
                 with into.when(at.less(rows[0], step)):
                     old = [Load(b, slot) for b in totals]
-                    made = combine_simple(into, self.combine, old, total)
+                    made = apply_combine(into, self.combine, old, total, named=False)
                     made = tuple(into.let(m, "r") for m in made)
                     assign(into, total, made)
                 if sequential is not FALSE:

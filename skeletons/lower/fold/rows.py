@@ -33,7 +33,7 @@ from ...ir.kernel import Buffer, Kernel, Store
 from ...ir.linearize import Linearizer
 from .. import transform
 from ..build import Builder
-from ..combining import apply_combine, assign, combine_simple, declare
+from ..combining import apply_combine, assign, declare
 
 #: Elements of a column that are folded between two accesses to its accumulator in memory.
 ACROSS_STEP = 8
@@ -145,7 +145,7 @@ class RowFold:
                 else:
                     chosen = declare(into, init, "result")
                     with into.when(at.less(0, count)):
-                        made = combine_simple(into, self.combine, init, total)
+                        made = apply_combine(into, self.combine, init, total, named=False)
                         made = tuple(into.let(m, "r") for m in made)
                         assign(into, chosen, made)
                     result = chosen

@@ -38,8 +38,8 @@ from ..build import Builder, LoweringContext, element_cost
 from ..combining import (
     Values,
     accumulate,
+    apply_combine,
     assign,
-    combine_simple,
     copied,
     declare,
     fold_range,
@@ -134,7 +134,7 @@ class AxisScan:
 
     def step(self, into: Linearizer, total: Sequence[Expr], value: Sequence[Expr]) -> Values:
         sides = (value, total) if self.node.reverse else (total, value)
-        return combine_simple(into, self.combine, *sides)
+        return apply_combine(into, self.combine, *sides, named=False)
 
     def advance(self, into: Linearizer, total: Sequence[Var], value: Sequence[Expr]) -> None:
         accumulate(into, self.combine, total, value, swapped=self.node.reverse)

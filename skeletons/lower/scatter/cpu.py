@@ -53,9 +53,9 @@ from ..build import Builder, LoweringContext, element_cost
 from ..combining import (
     Values,
     accumulate,
+    apply_combine,
     arithmetic,
     assign,
-    combine_simple,
     declare,
     is_arithmetic,
 )
@@ -410,7 +410,7 @@ def _update(into: Linearizer, buffers: Sequence[Buffer], where: Expr, values: Se
     if combine is not None:
         where = into.let(where, "target")
         old = [into.let(Load(b, where), "old") for b in buffers]
-        values = combine_simple(into, combine, values, old)
+        values = apply_combine(into, combine, values, old, named=False)
         if len(values) > 1:
             values = [into.let(v, "r") for v in values]
     into.append(*(Store(b, where, v) for b, v in zip(buffers, values, strict=True)))

@@ -60,7 +60,7 @@ from ...ir.kernel import (
 )
 from ...ir.linearize import Linearizer, zero
 from ..build import Builder, LoweringContext
-from ..combining import Values, accumulate, arithmetic, combine_simple, declare, is_arithmetic
+from ..combining import Values, accumulate, apply_combine, arithmetic, declare, is_arithmetic
 from ..gpu import common
 from ..tiling import host_ids, schedule_of
 from .cpu import RUN_TO_RUN, rounds
@@ -341,7 +341,7 @@ class _Permute:
         if self.combine is not None:
             target = into.let(target, "target")
             old = [into.let(Load(b, target), "old") for b in self.outs]
-            values = combine_simple(into, self.combine, values, old)
+            values = apply_combine(into, self.combine, values, old, named=False)
             if len(values) > 1:
                 values = tuple(into.let(v, "r") for v in values)
         into.append(*(Store(b, target, v) for b, v in zip(self.outs, values, strict=True)))

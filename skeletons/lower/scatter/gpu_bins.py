@@ -26,7 +26,7 @@ from ...ir import arithmetic as at
 from ...ir.kernel import Assign, Atomic, Buffer, FetchUpdate, Load, Store
 from ...ir.linearize import Linearizer, zero
 from ..build import Builder
-from ..combining import accumulate, assign, combine_simple, declare
+from ..combining import accumulate, apply_combine, assign, declare
 
 _BITWISE = {"logical_and": "bitwise_and", "logical_or": "bitwise_or", "logical_xor": "bitwise_xor"}
 
@@ -52,7 +52,7 @@ class Plain:
         into.append(Atomic(tuple(bins), where, (value,), self.combine))
 
     def joined(self, into: Linearizer, total: Expr, bins: Sequence[Buffer], where: Expr) -> Expr:
-        return combine_simple(into, self.combine, (total,), (Load(bins[0], where),))[0]
+        return apply_combine(into, self.combine, (total,), (Load(bins[0], where),), named=False)[0]
 
     @property
     def total(self) -> Const:
