@@ -177,7 +177,7 @@ class _Warps:
             outside = into.let(at.add(start, inside), "p")
             line = self.n if self.lanes > 1 else size
             staged_at = at.multiply(at.floor_divide(inside, line), self.stride * line // size)
-            staged_at = into.let(at.add(staged_at, at.remainder(inside, line)), "staged")
+            staged_at = into.let(at.add(staged_at, at.remainder(inside, line)), "held")
             with into.when(at.both(at.less(inside, self.each * size), at.less(outside, stop))):
                 source, target = (buffer, self.staged) if first else (self.staged, buffer)
                 there, here = (outside, staged_at) if first else (staged_at, outside)
@@ -286,7 +286,7 @@ class _Warps:
         each = next(u for u in (4, 2, 1) if n % u == 0)
         size = -(-n // phases // each) * each  # the steps of a phase
         for first in range(0, n, size):
-            columns = [into.declare(v, "staged") for v in values]
+            columns = [into.declare(v, "held") for v in values]
             with into.loop("k", first, min(first + size, n), step=each) as start:
                 values = list(columns)
                 for u in range(each):
@@ -347,7 +347,7 @@ class _Warps:
         x = self._steps(into, [*a, *b, *([zero] * columns)], substitute)[n + columns :]
         with into.when(at.both(self.exists, self.real[0])):
             position = at.add(at.multiply(self.matrix, n), self.rows[0])
-            position = into.let(at.multiply(position, columns), "position")
+            position = into.let(at.multiply(position, columns), "place")
             into.append(*(Store(self.out, at.add(position, c), x[c]) for c in range(columns)))
         return bad
 
@@ -446,6 +446,6 @@ class _Warps:
         assert self.staged is not None
         with into.when(exists):
             position = at.add(at.multiply(member, self.stride), at.multiply(row, self.pitch))
-            position = into.let(position, "position")
+            position = into.let(position, "place")
             into.append(*(Store(self.staged, at.add(position, c), v)
                           for c, v in zip(columns, values, strict=True)))  # fmt: skip

@@ -105,9 +105,9 @@ def agents(
     victim, more, slot = Var("victim", int64), Var("more", int64), Var("slot", int64)
     mine, first, length = Var("mine", task.type), Var("first", int64), Var("length", int64)
     word, following = Var("word", int64), Var("following", int64)
-    rest, requested = Var("rest", int64), Var("requested", int64)
+    rest, requested = Var("rest", int64), Var("asked", int64)
     got, top = Var("got", int64), Var("top", int64)
-    q, state, left = Var("queue", int64), Var("state", int64), Var("left", int64)
+    q, state, left = Var("queue", int64), Var("held", int64), Var("left", int64)
 
     leader = at.equal(thread, 0)
     front, stolen = taken(word)

@@ -58,19 +58,9 @@ def policies(node: Node, hints: Hints) -> tuple[Mapping[Leaf, str], Mapping[str,
     why: dict[str, str] = {}
     for leaf, found in classes.items():
         name = array_name(leaf)
-        ranked_kinds = [
-            kind for kind in ranked if kind in found and getattr(hints, kind) is not None
-        ]
-        policy = hints.by_array.get(name) or (
-            getattr(hints, ranked_kinds[0]) if ranked_kinds else None
-        )
-        reason = (
-            "stores"
-            if ranked_kinds == ["stores"]
-            else f"{ranked_kinds[0]} accesses"
-            if ranked_kinds
-            else ""
-        )
+        kinds = [kind for kind in ranked if kind in found and getattr(hints, kind) is not None]
+        policy = hints.by_array.get(name) or (getattr(hints, kinds[0]) if kinds else None)
+        reason = "stores" if kinds == ["stores"] else f"{kinds[0]} accesses" if kinds else ""
         why[name] = "asked for by name" if name in hints.by_array else reason
         if policy is not None and policy != "default":
             wanted[leaf] = policy

@@ -383,18 +383,6 @@ def _linear_load(read: Read, count: int, builder: Builder, position: Expr) -> Lo
     return Load(builder.input(leaf), at.add(start, position))
 
 
-__all__ = [
-    "Interior",
-    "Safe",
-    "collapse",
-    "flat_reads",
-    "has_boundary",
-    "indices_in_range",
-    "inside",
-    "interior",
-    "is_identity_read",
-    "is_transposing",
-    "resolve",
-    "resolve_axes",
-    "row_sharing",
-]  # fmt: skip
+__all__ = ["Interior", "Safe", "collapse", "flat_reads", "has_boundary", "inside", "interior",
+           "is_identity_read", "is_transposing", "indices_in_range", "resolve", "resolve_axes",
+           "row_sharing"]  # fmt: skip

@@ -13,14 +13,5 @@ from .page import PageError, Shown, Variant, page
 from .presets import presets
 from .user_program import load_program, lowered, naming_no_function, plane_shapes
 
-__all__ = [
-           "PageError",
-           "Shown",
-           "Variant",
-           "load_program",
-           "lowered",
-           "naming_no_function",
-           "page",
-           "plane_shapes",
-           "presets",
-]  # fmt: skip
+__all__ = ["PageError", "Shown", "Variant", "lowered", "naming_no_function", "load_program", "page",
+           "plane_shapes", "presets"]  # fmt: skip

@@ -268,7 +268,7 @@ def report(em: Emitter, s: Report, copy: Copy) -> None:
 def first_error(em: Emitter, number: int) -> Iterator[None]:
     """What is done if nothing has failed so far: from now on `number` has."""
     code = em.code
-    first, done = code.label("first"), code.label("reported")
+    first, done = code.label("first"), code.label("told")
     both = code.emit(f"cmpxchg ptr {em.errors}, i64 0, i64 {number} monotonic monotonic, align 8")
     code.branch(code.emit(f"extractvalue {{ i64, i1 }} {both}, 1"), first, done)
     code.start(first)

@@ -106,7 +106,7 @@ class PipelinedScan(TileScan):
         end = self.tickets
         names = ("stored", "looks_back", "published", "combined")
         numbers = [into.declare(end, name) for name in names]
-        numbers.append(into.declare(self._number_at(into, at.integer(1)), "prefetched"))
+        numbers.append(into.declare(self._number_at(into, at.integer(1)), "asked"))
         side, stage = (into.declare(at.integer(0), name) for name in ("side", "stage"))
         iteration = _Iteration(into, grid.thread, lane, warp, taker, side, stage)
         start = self.neutral or zeros(self.combine)
@@ -270,7 +270,7 @@ class PipelinedScan(TileScan):
         # Thread i asks for what comes before group − i; before the first nothing need be known.
         mine = into.let(at.subtract(group, lane), "mine")
         near = into.let(at.less_equal(lane, self.back), "near")
-        requested = into.let(at.both(near, at.less(0, mine)), "requested")
+        requested = into.let(at.both(near, at.less(0, mine)), "asked")
         slot = into.let(at.add(at.multiply(tile.row, self.groups), mine), "slot")
         heads = self.group_slots.declare(into, requested)
         several = []

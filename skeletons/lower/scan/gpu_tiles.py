@@ -257,7 +257,7 @@ class TileScan(Rows):
         # Thread i asks for what comes before group − i; before the first nothing need be known.
         mine = into.let(at.subtract(group, lane), "mine")
         near = into.let(at.less_equal(lane, self.back), "near")
-        requested = into.let(at.both(near, at.less(0, mine)), "requested")
+        requested = into.let(at.both(near, at.less(0, mine)), "asked")
         slot = into.let(at.add(at.multiply(row, self.groups), mine), "slot")
         heads = self.group_slots.declare(into, requested)
         away = into.declare(at.integer(0), "away")

@@ -71,7 +71,7 @@ class _Walks:
         lead = tiling.coordinates(builder, into, plane, others[:-1])
         columns = tiling.block_range(into, "column", at.remainder(task, strips), STRIP,
                                      self.others[-1])  # fmt: skip
-        strip = builder.local("states", [v.type for v in self.node.state], STRIP)
+        strip = builder.local("held", [v.type for v in self.node.state], STRIP)
 
         def store(slot: Expr, values: Sequence[Expr]) -> None:
             into.append(*(Store(b, slot, v) for b, v in zip(strip, values, strict=True)))
