@@ -26,7 +26,7 @@ def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
         matmul: {"ROWS": 8, "COLUMNS": 6, "DEPTH": 5, "STRIP": 3, "TOGETHER": 2},
         generate: {"TASK_BYTES": 512, "TASK_COST": 1 << 14, "TRANSPOSE_COLUMNS": 4,
                    "TRANSPOSE_ROWS": 8},
-        transpose: {"SIDE": 8, "ROW_BYTES": 24, "HELD_BYTES": 128, "SHORTEST": 4,
+        transpose: {"SIDE": 8, "ROW_BYTES": 24, "TILES_BYTES": 128, "SHORTEST": 4,
                     "WORTH_HOLDING": 6, "TOGETHER": 2},
         combining: {"GROUP": 3},
     }  # fmt: skip

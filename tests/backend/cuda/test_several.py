@@ -346,6 +346,6 @@ def test_windows_of_a_loop_are_whole_passes(n, devices, count):
     """As many iterations run one by one as on one GPU, whose passes are of `MOST_ITERATIONS`."""
     host, rows = engine.engine(settings(), devices, 1 << 36), n // devices
     steps = loops.iterations(count, rows, rows * n * host.element, 6 / rows, host)
-    found = loops.lengths(count, steps, rows, host.together)
+    found = loops.lengths(count, steps, rows, host.iterations)
     assert sum(found) == count and max(found, default=0) <= rows
-    assert sum(k % host.together for k in found) == count % host.together
+    assert sum(k % host.iterations for k in found) == count % host.iterations

@@ -79,12 +79,12 @@ def test_the_bits_of_one_machine(name: str) -> None:
 
 def test_blocks_fit_in_memory(plate: np.ndarray) -> None:
     from treadle.backend.blocks.memory import projected
-    from treadle.backend.dask.stream import HELD, Stream
+    from treadle.backend.dask.stream import BLOCKS_IN_MEMORY, Stream
 
     program = td.jit(heat, backend="dask").lower(plate, 23)
     for memory in (300_000, 1_000_000, 10_000_000):
         plan = Stream(program, [plate], [23], memory).plan
-        assert HELD * max(projected(s.blocks) for s in plan.stages) <= memory
+        assert BLOCKS_IN_MEMORY * max(projected(s.blocks) for s in plan.stages) <= memory
 
 
 RESIDENT = """

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 import treadle as td
-from treadle.backend.native import crossover, own, products
+from treadle.backend.native import crossover, product_kit, products
 from treadle.backend.runtime import memory
 from treadle.backend.runtime.memory import POOL, no_memory
 from treadle.dsl.operations.algebra.products import ALGORITHMS as NAMES
@@ -55,7 +55,7 @@ def small_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
     """Several tiles and bands also of small matrices, and two workers."""
     monkeypatch.setattr(executions, "TILE", 24)
     monkeypatch.setattr(executions, "FRINGE_ROWS", 10)
-    for module in (own, products):
+    for module in (product_kit, products):
         monkeypatch.setattr(module, "thread_count", lambda: 2)
 
 
@@ -127,7 +127,7 @@ def test_repeated_products_are_one_call_of_blas(monkeypatch: pytest.MonkeyPatch)
     with monkeypatch.context() as patched:
         patched.setattr(products, "matmul", full)
         assert np.allclose(program(one, one), one @ one)  # by the steps, which have memory
-        patched.setattr(own, "matmul", full)
+        patched.setattr(product_kit, "matmul", full)
         with pytest.raises(td.DeviceOutOfMemory, match="no memory for an array"):
             program(one, one)
     ran.clear()
@@ -238,7 +238,7 @@ def test_products_run_beside_each_other() -> None:
     seen: set[str] = set()
     both = threading.Barrier(2, timeout=20)
 
-    class Two(products.Host):
+    class Two(products.HostKit):
         def product(self, a: Any, b: Any, out: Any) -> None:
             if len(seen) < 2:
                 seen.add(threading.current_thread().name)

@@ -299,12 +299,12 @@ def test_a_permute_writes_where_its_data_says():
 
 def test_diagrams(tmp_path):
     pyplot = pytest.importorskip("matplotlib.pyplot")
-    from treadle.skeletons.simulator.diagrams import BROUGHT, HELD, USED, states
+    from treadle.skeletons.simulator.diagrams import BROUGHT, KEPT, USED, states
 
     found = simulate(STENCIL, Column(4), Cache(24, 4, StepLru()))
     picture = states(found)
     assert picture.shape == (357, 256)
-    assert set(np.unique(picture)) <= {0, HELD, USED, BROUGHT}
+    assert set(np.unique(picture)) <= {0, KEPT, USED, BROUGHT}
     assert (picture[found.trace.addresses, found.trace.step] >= USED).all()
     linear = states(simulate(STENCIL, Row(), Cache(24, 4, StepLru())))
     assert [(linear[:, t] > 0).sum() for t in (5, 10, 16, 40)] == [84, 96, 96, 96]  # 24 lines of 4

@@ -76,12 +76,12 @@ class Mailbox:
     def __init__(self, device: PretendedDevice, blocks: Any) -> None:
         self.device, self.types, self.recorded = device, [b.dtype for b in blocks], False
         self.held = (ctypes.c_char * (16 * len(blocks)))()
-        self.places = [ctypes.addressof(self.held) + 16 * k for k in range(len(blocks))]
+        self.words = [ctypes.addressof(self.held) + 16 * k for k in range(len(blocks))]
         self.event = SimpleNamespace(ptr=id(self))
 
     def post(self, addresses: Any, stream: int) -> None:
-        for t, place, address in zip(self.types, self.places, addresses, strict=True):
-            self.device.copy(place, address, t.itemsize)
+        for t, word, address in zip(self.types, self.words, addresses, strict=True):
+            self.device.copy(word, address, t.itemsize)
         self.recorded = True
 
     def read(self) -> list[np.ndarray]:

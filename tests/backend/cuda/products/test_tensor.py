@@ -42,14 +42,14 @@ emulated = pytest.mark.skipif(tiles.COMPILER is None, reason="no g++")
 def gaps(monkeypatch: pytest.MonkeyPatch) -> Any:
     """Nothing lies directly behind a part of the workspace."""
 
-    def placed(self: images.Room, sizes: Iterable[int]) -> list[int]:
+    def placed(self: images.WorkspaceLayout, sizes: Iterable[int]) -> list[int]:
         found = []
         for size in sizes:
             found.append(self.total)
             self.total += size + 4096
         return found
 
-    monkeypatch.setattr(images.Room, "_placed", placed)
+    monkeypatch.setattr(images.WorkspaceLayout, "_placed", placed)
     images._prepared.cache_clear()
     yield
     images._prepared.cache_clear()
@@ -117,7 +117,7 @@ def test_loaders_meet(others: str, monkeypatch: pytest.MonkeyPatch) -> None:
     size = tiles._extents(m, n, k, algorithm, 1)
     flag, _ = images.multiply(on, matrix(out), matrix(a), matrix(b), size, form, algorithm, None)
     np.testing.assert_array_equal(out, a @ b)
-    room = images.Room(form, size, algorithm)
+    room = images.WorkspaceLayout(form, size, algorithm)
     met = ctypes.c_int32.from_address(flag - room.flag + room.met).value
     # 4 tiles of 7 products of 2 stages of 2 planes: one block has two
     assert met == (3 * (2 * 28 // 3) if others == "come" else 0)

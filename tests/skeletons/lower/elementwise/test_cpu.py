@@ -88,7 +88,7 @@ def test_transposed_reads_are_held_in_tiles():
      ([4, 4], (128, 64)), ([8, 4], (64, 64)), ([4] * 9, (128, 16))],
 )  # fmt: skip
 def test_tiles_fit_the_second_cache(sizes, tile, monkeypatch):
-    for name, value in {"SIDE": 128, "ROW_BYTES": 512, "HELD_BYTES": 1 << 16,
+    for name, value in {"SIDE": 128, "ROW_BYTES": 512, "TILES_BYTES": 1 << 16,
                         "SHORTEST": 16}.items():  # fmt: skip
         monkeypatch.setattr(transpose, name, value)
     assert transpose.sides(sizes) == tile

@@ -218,7 +218,7 @@ def test_pipelined_scans_and_tiles_agree_to_the_bit(shape, monkeypatch):
     kernel = lower(node, LoweringContext(CUDA)).kernels[-1]
     assert "pipelined" in kernel.name and "tiles" in kernel.fallback.name
     found = [run(node.leaf(), seed=s, multiprocessors=m)[0] for s, m in enumerate((1, 2, 3, 40))]
-    monkeypatch.setattr(scan_pipelined, "ASKED", 0)
+    monkeypatch.setattr(scan_pipelined, "PREFETCHED", 0)
     assert "tiles" in lower(node, LoweringContext(CUDA)).kernels[-1].name
     plain = run_array(td.cumsum(a, axis=-1))
     assert np.allclose(plain, a.astype("f8").cumsum(-1), rtol=1e-5)

@@ -277,4 +277,4 @@ def test_wide_loads_fall_back() -> None:
     assert wide and all(len(s.vars) == 4 for s in wide) and kernel.aligned
     assert kernel.fallback is not None
     assert not any(isinstance(s, ir.LoadVector) for s in ir.statements(kernel.fallback.body))
-    assert sources.TOGETHER >= 4
+    assert sources.IN_FLIGHT >= 4
