@@ -216,7 +216,7 @@ def test_memory_of_many_sizes_is_not_kept():
     used[:] = 7
     for k in range(1, 1000):
         pool.allocate((SMALLEST + k,), byte)
-    assert pool.held <= pool.sizes * (SMALLEST + 1000)
+    assert pool.pooled <= pool.sizes * (SMALLEST + 1000)
     address = pool.allocate((SMALLEST + 999,), byte).ctypes.data
     assert pool.allocate((SMALLEST + 999,), byte).ctypes.data == address
     assert pool.allocate((SMALLEST,), byte).ctypes.data != used.ctypes.data

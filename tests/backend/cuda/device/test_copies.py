@@ -177,7 +177,7 @@ def test_copies_both_ways_are_under_way(bus):
             )
         for transfer in down:
             transfer.finish()
-            assert not transfer.held  # memory of one piece is that of a later one
+            assert not transfer.kept_alive  # memory of one piece is that of a later one
     for b, g in zip(back, given, strict=True):
         np.testing.assert_array_equal(b, g)
 
