@@ -43,6 +43,7 @@ from treadle.dsl.graph import Input
 from treadle.dsl.graphs.inputs import inputs_of
 from treadle.dsl.graphs.relations import with_checks
 from treadle.dsl.node import fresh_uid
+from treadle.dsl.process.collection import collected_rarely
 from treadle.dsl.process.configuration import Settings, config, refresh_settings, settings
 from treadle.dsl.scalar import Scalar, refuse_traced
 
@@ -305,6 +306,7 @@ class Jit(Generic[P, R, S]):
                 raise
             raise found from None
 
+    @collected_rarely
     def _trace(self, args: tuple[Any, ...], flat: Sequence[Any], key: Any) -> Program:
         chosen = replace(settings(), **self._changes)
         inputs: list[Input] = []

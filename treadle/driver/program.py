@@ -28,6 +28,7 @@ from treadle.dsl.graphs.inputs import inputs_of
 from treadle.dsl.graphs.printer import show_graph
 from treadle.dsl.graphs.relations import without_tests
 from treadle.dsl.passes.associative import probe_associativity
+from treadle.dsl.process.collection import collected_rarely
 from treadle.dsl.process.configuration import Settings
 from treadle.dsl.program import TracedProgram
 from treadle.dsl.text import printable
@@ -57,6 +58,7 @@ class Program(TracedProgram):
     array([1, 2, 3])
     """
 
+    @collected_rarely
     def __init__(
         self,
         roots: Sequence[Leaf],
@@ -107,6 +109,13 @@ class Program(TracedProgram):
             self._executable = load_backend(self.backend).executable(copy.copy(self))
         return self._executable
 
+    @property
+    def _is_made(self) -> bool:
+        return (self._same or self)._executable is not None
+
+    def _run(self, data: Sequence[Any], params: Sequence[Any]) -> Any:
+        return self.executable(self._inputs_of(data), params)
+
     def execute(
         self, data: Sequence[Any], params: Sequence[Any] = (), as_arrays: bool = False
     ) -> Any:
@@ -116,7 +125,8 @@ class Program(TracedProgram):
             program = self.tuned_products.on([d.shape for d in data])
             return program.execute(data, params, as_arrays)
         try:
-            flat = self.executable(self._inputs_of(data), params)
+            run = self._run if self._is_made else collected_rarely(self._run)
+            flat = run(data, params)
             return self.tree.arrays(flat) if as_arrays else self.tree.build(flat)
         except KeyboardInterrupt as stopped:
             raise stopped.with_traceback(None) from None
