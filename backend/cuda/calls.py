@@ -56,9 +56,6 @@ class RecordedCalls:
         self.others: dict[Device, CudaExecutor] = {}
         self.dispatcher: Any = None
 
-    def prepare(self) -> None:
-        """Does nothing: kernels are compiled when they are first launched."""
-
     def __call__(self, data: Sequence[Any], params: Params) -> list[Any]:
         """Run the program; the results are on the device if any input is."""
         try:

@@ -16,7 +16,7 @@ from .running import HostRun, memory_of
 from .runtime.late import Growing
 from .runtime.replay import KEPT, LARGEST, Replays
 from .runtime.tape import Tape, TooLarge
-from .steps import KernelStep, ReshapeStep, compile_together
+from .steps import Job, KernelStep, ReshapeStep, compile_together
 
 if TYPE_CHECKING:
     from .executable import NativeExecutor
@@ -43,6 +43,7 @@ class ReplayedCalls:
         self.inputs = len(program.inputs)
         self.replays = Replays(len(program.arguments))
         self.recordable = not program.settings.check
+        self.prepared = False
         self.took = 0.0  # seconds that the last call took
         step = owner.actions[0] if len(owner.actions) == 1 else None
         #: The product that is the complete program.
@@ -50,22 +51,27 @@ class ReplayedCalls:
         if isinstance(step, OneCall) and owner.results == [step.slot]:
             self.product = step
 
-    def prepare(self) -> None:
-        """Compile every kernel that is not on disk in other threads, while this one lowers more."""
-        steps = [
-            step
-            for step in cast("list[KernelStep]", self.owner.kernel_steps)
-            if not step.forms.several  # the extents of the first call decide
-            if not isinstance(step, ReshapeStep)  # which dense arrays need no kernel
-        ]
-        if len(steps) > 1 or (steps and len(steps[0].dense.launches) > 1):
-            compile_together(
-                (x.usual, s.dense.fast_math, False) for s in steps for x in s.dense.launches
-            )
+    def _prepare(self, run: HostRun) -> None:
+        """Compile what the first call launches and is not on disk, several kernels at a time, as
+        far as it is known before the call."""
+        sizes = {k: a.nbytes for k, a in enumerate(run.slots) if a is not None}
+        wanted: list[Job] = []
+        for step in cast("list[KernelStep]", self.owner.kernel_steps):
+            # Nothing is compiled ahead where forms depend on the call, for arrays that are not
+            # dense, nor for reshaped arrays: dense ones need no kernel.
+            if step.forms.several or isinstance(step, ReshapeStep) or step.layouts(run):
+                continue
+            wanted += step.dense.ahead(run, sizes)
+        if len(wanted) > 1:
+            compile_together(wanted)
 
     def __call__(self, data: Sequence[Any], params: Params) -> list[HostArray]:
         began = time.thread_time()
         run = HostRun(self._slots(data), params)
+        if not self.prepared:
+            self.owner.verify(run)
+            self._prepare(run)
+            self.prepared = True
         self.owner.work(run)
         found: list[HostArray] = []
         taken: list[Any] = [*data, *run.slots[: self.inputs]]  # what a result must not be

@@ -24,6 +24,7 @@ from treadle.skeletons.ir.specialise import computed
 
 from ..runtime import steps
 from ..runtime.forms import Form
+from ..runtime.host import HostFunction
 from ..runtime.memory import address
 from ..runtime.run import HostValues, Params, Run, Slots, Unrecordable
 from ..runtime.types import HostArray, Numbers
@@ -256,21 +257,44 @@ class NodeKernels(steps.NodeKernels[HostRun, HostArray]):
                 for chosen, tasks in choices(one, run, values):
                     chosen.record(run.tape, spaces, values, tasks, self.fast_math, self.errors)
                 continue
-            launch = one
-            if isinstance(launch, Choice):
-                launch = launch.chosen(run.slots, run.params, values)
+            launch = one.chosen(run.slots, run.params, values)
             launch.run(spaces, values, errors, self.fast_math)
             if errors is not None and errors[0]:
                 raise_failure(launch.kernel, errors)
 
+    def ahead(self, run: HostRun, sizes: dict[int, int]) -> Iterator[Job]:
+        """What the launches of a call need, before it: all of `usual` if the extents of an array
+        that the program computes decide.  `sizes` are the bytes of the arrays in known slots, to
+        which the outputs are added."""
+        hosts = [self.hosted, *(test for one in self.launches for test in one.tests)]
+        known = len(run.slots)
+        if any(
+            slot is None or slot >= known or run.slots[slot] is None
+            for host in hosts
+            for slot in host.slots
+        ):
+            yield from ((one.usual, self.fast_math, False) for one in self.launches)
+            return
+        values = self.host(run.slots, run.params)
+        for target, (start, end), type_ in zip(self.targets, self.shapes, self.types, strict=True):
+            sizes[target] = math.prod(run.extents(values[start:end])) * type_.itemsize
+        outs = [sizes[target] for target in self.targets]
+        scratch = [int(values[at]) * type_.itemsize for at, type_, _ in self.scratch]
+        for one in self.launches:
+            launch = one.chosen(run.slots, run.params, values)
+            if values[launch.end] > 0:
+                spaces = sizes, outs, scratch
+                large = launch.is_large(
+                    spaces[space][k] for space, k in launch.sources if space or k in sizes
+                )
+                yield launch, self.fast_math, large
+
     def _wanted(self, run: HostRun, spaces: Spaces, values: Numbers) -> Iterator[Job]:
         """What the launches of a call need."""
         for one in self.launches:
-            launch = one
-            if isinstance(launch, Choice):
-                launch = launch.chosen(run.slots, run.params, values)
+            launch = one.chosen(run.slots, run.params, values)
             if values[launch.end] > 0:
-                yield launch, self.fast_math, launch.is_large(launch.arrays(spaces))
+                yield launch, self.fast_math, launch.is_large(_sizes(launch.arrays(spaces)))
 
 
 class Lowering:
@@ -321,6 +345,15 @@ class KernelLaunch:
         """There is no other variant."""
         return self
 
+    @property
+    def tests(self) -> list[HostFunction]:
+        """What decides which variant runs: nothing."""
+        return []
+
+    def chosen(self, slots: Slots, params: Params, values: Numbers) -> KernelLaunch:
+        """There is no other variant."""
+        return self
+
     def found(self, fast_math: bool, large: bool = False) -> bool:
         """Whether machine code exists already, in memory or on disk."""
         digest = self.about.digests[large]
@@ -350,12 +383,13 @@ class KernelLaunch:
         """The arrays of a launch."""
         return [spaces[space][k] for space, k in self.sources]
 
-    def is_large(self, arrays: Sequence[HostArray]) -> bool:
-        """Whether some of the arrays are so large that streaming stores may pay."""
+    def is_large(self, sizes: Iterable[float]) -> bool:
+        """Whether some of the arrays, of `sizes` bytes, are so large that streaming stores may
+        pay."""
         if len(self.about.digests) < 2:
             return False
         limit = Target.host().streaming_bytes
-        return any(isinstance(a, Growing) or a.nbytes >= limit for a in arrays)
+        return any(size >= limit for size in sizes)
 
     def run(
         self, spaces: Spaces, values: Numbers, errors: HostArray | None, fast_math: bool
@@ -365,7 +399,7 @@ class KernelLaunch:
         if tasks <= 0:
             return
         arrays = self.arrays(spaces)
-        large = self.is_large(arrays)
+        large = self.is_large(_sizes(arrays))
         idle = self._idle[large]
         try:
             launcher = idle.pop()
@@ -395,7 +429,7 @@ class KernelLaunch:
             return
         arrays = tuple(self.arrays(spaces))
         scalars = tuple(values[self.start : self.end])
-        compiled, work = self.compiled(fast_math, self.is_large(arrays)), self.task_work
+        compiled, work = self.compiled(fast_math, self.is_large(_sizes(arrays))), self.task_work
         if not errors:
             tape.operations.append(tape_launch(compiled, arrays, scalars, tasks, work, self.given))
             return
@@ -405,6 +439,11 @@ class KernelLaunch:
             tape_launch(compiled, arrays, scalars, tasks, work, self.given, report),
             Failure(report, self._kernel),
         )
+
+
+def _sizes(arrays: Iterable[HostArray]) -> Iterator[float]:
+    """The bytes of arrays; those that may grow are large."""
+    return (math.inf if isinstance(a, Growing) else a.nbytes for a in arrays)
 
 
 #: A kernel, whether its arithmetic is fast, and whether its arrays are large.
@@ -478,6 +517,11 @@ class Choice:
     def usual(self) -> KernelLaunch:
         """The variant for most arrays; other variants are compiled at their first launch."""
         return self.variants[0]
+
+    @property
+    def tests(self) -> list[HostFunction]:
+        """What decides which variant runs."""
+        return [v.about.requires for v in self.variants]
 
     def chosen(self, slots: Slots, params: Params, values: Numbers) -> KernelLaunch:
         """The variant for these scalars."""

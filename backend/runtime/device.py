@@ -66,6 +66,3 @@ class Executable(Protocol):
 
 class Calls(Executable, Protocol):
     """Makes the calls of one program, and repeats recorded calls."""
-
-    def prepare(self) -> None:
-        """Compile the kernels that every call needs."""

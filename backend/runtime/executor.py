@@ -70,7 +70,6 @@ class Executor(Generic[D]):
         self.actions = self.actions_of(self.planner.plan)
         self.results = self.planner.plan.results
         self.calls = device.calls(owner)
-        self.calls.prepare()
 
     def __call__(self, data: Sequence[Any], params: Params) -> list[Any]:
         """One array per root; results never alias inputs nor each other."""

@@ -137,6 +137,10 @@ def is_host_work(elements: Sequence[Expr]) -> bool:
     return True
 
 
+#: The kinds of entries whose first field is a slot.
+_OF_ARRAYS = ("extent", "stride", "read")
+
+
 @dataclass(frozen=True)
 class HostFunction:
     """Host expressions as plain data, which `function` compiles.
@@ -158,10 +162,16 @@ class HostFunction:
         entries, results = data
         return HostFunction([list(e) for e in entries], [int(r) for r in results])
 
+    @property
+    def slots(self) -> set[int | None]:
+        """The slots whose extents and strides are used; None if elements are read."""
+        return {None if kind == "read" else fields[0] for kind, *fields in self.entries
+                if kind in _OF_ARRAYS}  # fmt: skip
+
     def moved(self, slots: Mapping[int, int]) -> HostFunction:
         """The same plan with renumbered slots."""
         entries = [
-            [kind, slots[fields[0]], *fields[1:]] if kind in ("extent", "stride", "read")
+            [kind, slots[fields[0]], *fields[1:]] if kind in _OF_ARRAYS
             else [kind, *fields] for kind, *fields in self.entries
         ]  # fmt: skip
         return HostFunction(entries, self.results)

@@ -106,6 +106,44 @@ def test_streaming_stores_are_compiled_for_large_arrays(
     assert asked == [0, 4096]  # the second time they are on disk
 
 
+@pytest.mark.skipif(not Target.host().streaming_bytes, reason="no streaming stores")
+def test_only_what_the_first_call_launches_is_compiled_ahead(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not what combines the parts of long folds, if there is one part, nor both kinds of stores."""
+    target = replace(Target.host(), streaming_bytes=200_000)
+    monkeypatch.setattr(Target, "host", staticmethod(lambda: target))
+    held: Any = compile_kernel
+    asked: list[tuple[str, bool]] = []
+
+    def compiled(kernel: Any, **named: Any) -> Any:
+        phase = kernel.name.split("_line")[0]
+        asked.append((phase, bool(named["target"].streaming_bytes)))
+        return held(kernel, **named)
+
+    monkeypatch.setattr("treadle.backend.native.codegen.compile.compile_kernel", compiled)
+
+    def scaled(a: Any) -> Any:
+        return a * 2 / td.the(td.max(a * a))
+
+    def called(program: Any, n: int) -> set[tuple[str, bool]]:
+        asked.clear()
+        a = np.arange(1.0, n + 1)
+        assert np.allclose(program(a), a * 2 / (n * n))
+        assert len(asked) == len(set(asked))
+        return set(asked)
+
+    program = td.jit(scaled, backend="native")
+    assert called(program, 100) == {("max_blocks", False), ("true_divide", False)}
+    assert called(program, 100_000) == {("max_combine", False), ("true_divide", True)}
+    recipe.forget()
+    code.forget()
+    for stored in folder.rglob("*.*"):
+        stored.unlink(missing_ok=True)
+    found = called(td.jit(scaled, backend="native"), 100_000)
+    assert found == {("max_blocks", False), ("max_combine", False), ("true_divide", True)}
+
+
 def test_what_a_key_depends_on(folder: Path) -> None:
     def keys(function: Any, *args: Any, **settings: Any) -> list[str | None]:
         program = td.jit(function, backend="native", **settings).lower(*args)
