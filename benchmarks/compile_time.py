@@ -508,7 +508,7 @@ def measured(name: str, backend: str) -> dict[str, Any]:
                 ("backend.native.codegen.fingerprint", "fingerprint", "key"),
                 ("backend.native.codegen.compile", "emit", "text"),
                 ("backend.native.codegen.engine", "link", "link"),
-                ("backend.native.codegen.engine", "_Compiler.parsed", "parse"),
+                ("backend.native.codegen.target", "llvm.parse_assembly", "parse"),
                 ("backend.native.codegen.engine", "_Compiler.optimise", "optimise"),
                 ("backend.native.codegen.engine", "to_object", "code"),
             ),
