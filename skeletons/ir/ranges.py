@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from itertools import chain
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -236,7 +237,7 @@ class Ranges:
         return found
 
     def depends_on_lanes(self, e: Expr) -> bool:
-        return any(node in self.varying for node in walk((e,)) if isinstance(node, Var))
+        return bool(self.varying) and any(node in self.varying for node in walk((e,)))
 
     # --- variables ------------------------------------------------------------------------
 
@@ -485,20 +486,25 @@ def _sample(host: Expr) -> int:
 def _guards(kernel: Kernel) -> dict[Expr, Expr]:
     """Upper bounds of variables that are only used under a condition `variable < bound`, for a
     scalar or constant bound: one less than the bound."""
-    used = Counter(e for s in statements(kernel.body) for e in _variables(expressions(s)))
-    changed = {s.var for s in statements(kernel.body) if isinstance(s, Declare | Assign)}
+    every = list(statements(kernel.body))
+    uses = {id(s): _variables(expressions(s)) for s in every}
+    used = Counter(chain.from_iterable(uses[id(s)] for s in every))
+    changed = {s.var for s in every if isinstance(s, Declare | Assign)}
     found: dict[Expr, Expr] = {}
-    for s in statements(kernel.body):
+    for s in every:
         if not isinstance(s, If) or s.other:
             continue
-        inside = Counter(e for t in statements(s.then) for e in _variables(expressions(t)))
-        inside.update(_variables((s.condition,)))
-        for e in conjuncts(s.condition):
-            if isinstance(e, Apply) and e.op.name == "less" and e.args[0].type == int64:
-                v, bound = e.args
-                constant_there = v not in changed and (
-                    bound in kernel.scalars or isinstance(bound, Const))  # fmt: skip
-                if isinstance(v, Var) and constant_there and used[v] == inside[v]:
+        bounds = [
+            e.args
+            for e in conjuncts(s.condition)
+            if isinstance(e, Apply) and e.op.name == "less" and e.args[0].type == int64
+            and isinstance(e.args[0], Var) and e.args[0] not in changed
+            and (e.args[1] in kernel.scalars or isinstance(e.args[1], Const))
+        ]  # fmt: skip
+        if bounds:
+            inside = Counter(chain(uses[id(s)], *(uses[id(t)] for t in statements(s.then))))
+            for v, bound in bounds:
+                if used[v] == inside[v]:
                     found.setdefault(v, at.subtract(bound, 1))
     return found
 

@@ -77,12 +77,12 @@ class _Tidying:
 
     def __init__(self, body: Body) -> None:
         self.decided = False
-        self.uses = Counter([e for s in statements(body) for e in _uses(s)])
-        self.mutable = {s.var for s in statements(body) if isinstance(s, Assign)}
-        for s in statements(body):
-            self.mutable |= set(s.accumulators) if isinstance(s, Reduce) else set()
-        self.changed = {b for s in statements(body) for b in written(s)}
-        self.changed |= {s.buffer for s in statements(body) if isinstance(s, Fetch)}
+        every = list(statements(body))
+        self.uses = Counter([e for s in every for e in _uses(s)])
+        self.mutable = {s.var for s in every if isinstance(s, Assign)}
+        self.mutable.update(a for s in every if isinstance(s, Reduce) for a in s.accumulators)
+        self.changed = {b for s in every for b in written(s)}
+        self.changed |= {s.buffer for s in every if isinstance(s, Fetch)}
 
     def living(self, body: Body) -> Body:
         """Remove unused values, the last first, because earlier ones may then become unused."""

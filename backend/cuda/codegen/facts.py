@@ -96,14 +96,17 @@ class Facts(Intervals):
         wide = self._wide()
         if wide is None:
             return False
-        for s in statements(wide.body):
-            if isinstance(s, Store | FetchUpdate) and s.buffer.below is not None:
-                continue  # task indices
-            for e in walk(expressions(s)):
-                if isinstance(e, Apply) and e.op.name == "cast" and e.type == int32:
-                    if e.args[0].type == int64 and not isinstance(e.args[0], Load):
-                        return False
-        return True
+        every = walk(
+            e
+            for s in statements(wide.body)
+            if not (isinstance(s, Store | FetchUpdate) and s.buffer.below is not None)
+            for e in expressions(s)  # (without task indices)
+        )
+        return not any(
+            isinstance(e, Apply) and e.op.name == "cast" and e.type == int32
+            and e.args[0].type == int64 and not isinstance(e.args[0], Load)
+            for e in every
+        )  # fmt: skip
 
     def _scalars(self) -> None:
         kernel = self.kernel

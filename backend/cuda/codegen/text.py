@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from treadle.dsl.expr import Const, Foreign, Param, Var, walk
+from treadle.dsl.expr import Const, Expr, Foreign, Param, Var, walk
 from treadle.skeletons.ir.kernel import (
     Buffer,
     Fetch,
@@ -19,7 +19,6 @@ from treadle.skeletons.ir.kernel import (
     LoadVector,
     StoreVector,
     evaluated,
-    expressions,
     statements,
     written,
 )
@@ -70,10 +69,13 @@ def _count(b: Buffer) -> int:
 def passed(kernel: Kernel) -> tuple[Var, ...]:
     """The scalars that a launch passes: those that the kernel's body reads (the others determine
     the number of blocks, or which variant runs)."""
-    asked: set[Var] = set()
-    for s in statements(kernel.body):
-        asked.update(e for e in walk(evaluated(s)) if isinstance(e, Var))
+    asked = set(_evaluated(kernel))
     return tuple(v for v in kernel.scalars if v in asked)
+
+
+def _evaluated(kernel: Kernel) -> list[Expr]:
+    """The expressions in a kernel's body, each once."""
+    return walk(e for s in statements(kernel.body) for e in evaluated(s))
 
 
 def print_kernel(kernel: Kernel, *, fast_math: bool = False, every_scalar: bool = False) -> str:
@@ -166,14 +168,13 @@ def _signature(entry: str, given: list[str]) -> list[str]:
 
 def _foreign(w: Writer, file: Names) -> None:
     """Name every foreign function and add its text."""
-    for s in statements(w.kernel.body):
-        for e in walk(evaluated(s)):
-            if isinstance(e, Foreign) and e.function not in w.p.foreign:
-                name = w.p.foreign[e.function] = file.fresh(e.function.name)
-                text = device_function(e.function, name)
-                needed = [a for a in (*ALIASES, "complex64", "complex128")
-                          if re.search(rf"\b{a}\b", text)]  # fmt: skip
-                w.p.prelude.add(name, Helper(text, tuple(needed)))
+    for e in _evaluated(w.kernel):
+        if isinstance(e, Foreign) and e.function not in w.p.foreign:
+            name = w.p.foreign[e.function] = file.fresh(e.function.name)
+            text = device_function(e.function, name)
+            needed = [a for a in (*ALIASES, "complex64", "complex128")
+                      if re.search(rf"\b{a}\b", text)]  # fmt: skip
+            w.p.prelude.add(name, Helper(text, tuple(needed)))
 
 
 def _declarations(w: Writer) -> None:
@@ -201,11 +202,8 @@ def _declarations(w: Writer) -> None:
 
 def _numbers(w: Writer) -> None:
     """Define the indices of this block and this thread, if they are used."""
-    asked = {
-        e for s in statements(w.kernel.body) for e in walk(expressions(s)) if isinstance(e, Var)
-    }
     for v, source in ((w.kernel.task, "blockIdx.x"), (w.kernel.thread, "threadIdx.x")):
-        if v is not None and v in asked:
+        if v is not None and w.is_read(v):
             w.line(f"const {w.type(v.type)} {w.introduce(v)} = {source};")
 
 
