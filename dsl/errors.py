@@ -287,21 +287,25 @@ class TreadleError(Exception):
         return printable("\n".join(parts))
 
     def _render_traceback_(self) -> list[str]:
-        """What IPython shows in a notebook, which asks for it by this name: its own traceback, down
-        to the user's code."""
-        shell = sys.modules["IPython"].get_ipython()
-        frames: list[TracebackType] = []
-        link = self.__traceback__
-        while link is not None:
-            frames.append(link)
-            link = link.tb_next
-        while len(frames) > 1 and _owner(frames[-1].tb_frame) == _TREADLE:
-            frames.pop()
-        last = None
-        for f in reversed(frames):
-            last = TracebackType(last, f.tb_frame, f.tb_lasti, f.tb_lineno)
-        lines: list[str] = shell.InteractiveTB.structured_traceback(type(self), self, last)
-        return lines
+        return _in_notebook(self, type(self))
+
+
+def _in_notebook(error: Exception, kind: type[Exception]) -> list[str]:
+    """What IPython shows in a notebook, where an error has `_render_traceback_`: its own traceback,
+    down to the user's code."""
+    shell = sys.modules["IPython"].get_ipython()
+    frames: list[TracebackType] = []
+    link = error.__traceback__
+    while link is not None:
+        frames.append(link)
+        link = link.tb_next
+    while len(frames) > 1 and _owner(frames[-1].tb_frame) == _TREADLE:
+        frames.pop()
+    last = None
+    for f in reversed(frames):
+        last = TracebackType(last, f.tb_frame, f.tb_lasti, f.tb_lineno)
+    lines: list[str] = shell.InteractiveTB.structured_traceback(kind, error, last)
+    return lines
 
 
 class ShapeError(TreadleError, ValueError):
@@ -534,7 +538,23 @@ def did_you_mean(word: str, names: Iterable[str], least: float = 0.6) -> str:
 def no_attribute(said: str, name: str) -> AttributeError:
     """An AttributeError with this message for the missing attribute `name`."""
     # (If `obj` were set, Python would append a suggestion of its own.)
-    return AttributeError(said, name=name, obj=None)
+    return _MissingAttribute(said, name=name, obj=None)
+
+
+class _MissingAttribute(AttributeError):
+    """Python's AttributeError, by its name too, whose traceback in a notebook ends at the user's
+    line."""
+
+    __module__, __qualname__ = "builtins", "AttributeError"
+
+    def __reduce__(self) -> tuple[type[AttributeError], tuple[object, ...]]:
+        return AttributeError, self.args
+
+    def _render_traceback_(self) -> list[str]:
+        return _in_notebook(self, AttributeError)
+
+
+_MissingAttribute.__name__ = "AttributeError"
 
 
 def form_of(operation: str) -> str:

@@ -206,21 +206,21 @@ if not _TYPE_CHECKING:  # a misspelled name is an error there
                  "fft": fft}  # fmt: skip
 
     def _answering(package: str) -> _Callable[[str], object]:
-        """The `__getattr__` of a package: what is written instead of the name."""
+        """The `__getattr__` of a package, or of treadle (""): what is written instead."""
+        own = _PACKAGES.get(package)
 
         def answer(name: str) -> object:
-            if name in __all__ and not name.startswith("__") and name != package:
-                raise _no_attribute(f"treadle.{package} has no {name!r}: td.{name}.", name)
-            raise _no_attribute(_missing(name, _PACKAGES[package].__all__, package), name)
+            if own is not None and name in __all__ and name != package:
+                homes = [f"td.{name}"]
+            else:
+                homes = [
+                    f"td.{other}.{name}" for other, m in _PACKAGES.items() if name in m.__all__
+                ]
+            known = own.__all__ if own is not None else [n for n in globals() if n[0] != "_"]
+            raise _no_attribute(_missing(name, known, package, homes[:1]), name)
 
         return answer
 
-    for _name in ("linalg", "random", "fft"):
+    __getattr__ = _answering("")
+    for _name in _PACKAGES:
         vars(_PACKAGES[_name])["__getattr__"] = _answering(_name)
-
-    def __getattr__(name: str) -> object:
-        for module, package in _PACKAGES.items():
-            if name in package.__all__:
-                raise _no_attribute(f"treadle has no {name!r}: td.{module}.{name}.", name)
-        known = [n for n in globals() if not n.startswith("_")]
-        raise _no_attribute(_missing(name, known), name)

@@ -18,7 +18,6 @@ import numpy as np
 from treadle.dsl.analysis.combines import identities
 from treadle.dsl.expr import Cond, Const, Expr, Extent, Foreign, Index, Param, Proj, Read, walk
 from treadle.dsl.graph import Fold, Input, Label, Leaf, is_identity_read
-from treadle.dsl.node import result_variables
 from treadle.dsl.types import int64
 from treadle.skeletons.ir import arithmetic as at
 from treadle.skeletons.lower.fold.rows import LEAVES, PARTIALS
@@ -160,7 +159,7 @@ class Leaves:
             count = at.add(count, 1)
         node = self.node
         return Fold((), (count,), elements, node.combine, node.init,
-                    result_variables(elements), node.epilogue,
+                    node.results, node.epilogue,
                     label=Label(PARTIALS, node.label.name), where=node.where)  # fmt: skip
 
 

@@ -264,7 +264,7 @@ def use(x: Any) -> Array:
     """
     if isinstance(x, Array):
         return x
-    if is_composite(x):
+    if is_composite(x) and not is_arraylike(x):  # (an array of zarr's is a dataclass, too)
         parts = [use(part) for part in children_of(x)]
         whole = later.zip(*parts)
         structure = Structure(type(x), tuple(part.structure for part in parts))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from .. import late_binding as later
 from ..errors import did_you_mean
@@ -22,11 +22,21 @@ _FILTERED = "td.stencil(lambda w: …, a) with the weights in it, or td.correlat
 _BUILTIN = "types have their widths in their names: td.bool_, td.int64, td.float64, td.complex128"
 _PRINTED = "np.set_printoptions: arrays are shown as NumPy's"
 _ABSTRACT = 'td.isdtype(type, "real floating"), "integral", …, or td.issubdtype(type, np.floating)'
+_BY_NUMBA = "f = numba.njit(lambda x: math.{}(x)), then td.map(lambda x: td.foreign(f, x), a)"
+_FRAME = "pandas reads and groups; td takes its columns (recipes: pandas, Group-by of a data frame)"
+_PICTURE = (
+    "Pillow, imageio and matplotlib read, write and show what td.run(a) returns (recipes: Images)"
+)
+_POOLED = "n, m = a.shape; td.max(a.reshape((n // 2, 2, m // 2, 2)), axis=(1, 3)): 2 × 2"
 #: The hint for reading the values of an array.
 RUN = "td.run(x) computes it: a NumPy array, of rank 0 for one value, whose .item() is a number"
 
 #: Names that have another meaning in one of the packages.
 _IN_PACKAGE = {
+    "": {
+        "gamma": "td.random.gamma draws numbers; the function: " + _BY_NUMBA.format("gamma"),
+        "beta": "td.random.beta draws numbers; the function: scipy.special.beta(a, b)",
+    },
     "random": {
         **dict.fromkeys(("PRNGKey", "seed", "default_rng", "Generator", "RandomState"),
                         "key = td.random.key(0); td.random.split(key) makes others"),
@@ -67,7 +77,6 @@ INSTEAD = {
     "from_numpy": _USE,
     "tensor": _USE,
     "ndarray": "an array is a td.Array; " + _USE,
-    "asnumpy": "td.run(x) computes an array for NumPy",
     "vmap": "operations accept leading axes; td.map(f, a) applies f to every element",
     "vectorize": "td.map(f, a, b) applies a function to every element",
     "fori_loop": "td.loop(n, lambda k, state: …, init), or td.iterate(n, f, init)",
@@ -178,7 +187,7 @@ INSTEAD = {
                      "recarray"), "elements are numbers, or tuples of them: td.zip(a, b)"),
     **dict.fromkeys(("datetime64", "timedelta64"), "count units: a.astype(np.int64)"),
     # NumPy
-    **dict.fromkeys(("numpy", "scipy", "np", "jnp"), "its functions are td's: td.sum, "
+    **dict.fromkeys(("numpy", "np", "jnp"), "its functions are td's: td.sum, "
                     "td.linalg.inv, "
                     "td.fft.rfft"),
     **dict.fromkeys(("asanyarray", "ascontiguousarray", "asfortranarray", "require"),
@@ -214,8 +223,8 @@ INSTEAD = {
     "asscalar": "a.item()",
     "cumulative_trapezoid": "td.cumsum((y[1:] + y[:-1]) / 2 * dx)",
     # JAX
-    **dict.fromkeys(("pmap", "pjit", "shard_map"), "a program runs on one device; backend=\"dask\" "
-                    "computes in blocks on several machines: td.jit(f, backend=\"dask\")"),
+    **dict.fromkeys(("pmap", "pjit", "shard_map"), "td.jit(f, devices=4) runs f on several GPUs, "
+                    "td.jit(f, backend=\"dask\") on several processes or machines"),
     **dict.fromkeys(("jacobian", "jacfwd", "jacrev"), "a row is td.grad(lambda x: f(x)[k])(x), a "
                     "column td.jvp(f, (x,), (e,))[1] of a unit vector e"),
     "hessian": "a column is the derivative of the gradient along a unit vector e: "
@@ -267,8 +276,11 @@ INSTEAD = {
     "xlogy": "td.where(x == 0, 0, x * td.log(y))",
     "lerp": "a + t * (b - a)",
     "addcmul": "a + t * b * c",
-    **dict.fromkeys(("gammaln", "lgamma", "digamma", "polygamma", "betainc", "zeta", "erfinv",
-                     "erf_inv", "gammainc", "jv", "j0", "j1"),
+    **dict.fromkeys(("gammaln", "lgamma", "loggamma"), _BY_NUMBA.format("lgamma")),
+    "factorial": "math.factorial(n), or td.cumprod(td.arange(1, n + 1)) for a table",
+    "logit": "td.log(p / (1 - p))",
+    **dict.fromkeys(("digamma", "polygamma", "betainc", "zeta", "erfinv", "erf_inv",
+                     "gammainc", "jv", "j0", "j1"),
                     "td.foreign(f, x) calls a compiled function of numbers inside a kernel, as "
                     "one of "
                     "scipy.special.cython_special by ctypes; td.erf and td.erfc are here"),
@@ -292,7 +304,8 @@ INSTEAD = {
     "to_dlpack": "an array has __dlpack__: torch.from_dlpack(a)",
     # Numba, CuPy, Taichi, Warp, CUDA
     **dict.fromkeys(("guvectorize", "ElementwiseKernel", "jitclass", "RawKernel", "kernel", "func",
-                     "launch", "parallel_for"), "td.generate(shape, lambda i, j: …), td.map(f, a): "
+                     "launch", "parallel_for", "RawModule", "real_func", "pyfunc"),
+                    "td.generate(shape, lambda i, j: …), td.map(f, a): "
                     "functions of one element become kernels"),
     "ReductionKernel": "td.fold(f, init, a)",
     **dict.fromkeys(("fuse", "memoize"), "td.jit(f); operations are fused"),
@@ -301,7 +314,8 @@ INSTEAD = {
                     "outside"),
     **dict.fromkeys(("sync", "Event"), "td.run(x) computes; a program's .wait() returns when it is "
                     "done"),
-    **dict.fromkeys(("Stream", "MemoryPool", "block_local"), "treadle chooses streams and memory; "
+    **dict.fromkeys(("Stream", "MemoryPool", "get_default_memory_pool", "memory", "block_local"),
+                    "treadle chooses streams and memory; "
                     "td.schedule says how blocks are computed"),
     **dict.fromkeys(("f16", "f32", "f64", "i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64"),
                     "td.float32, td.int32, td.uint8, …"),
@@ -317,10 +331,49 @@ INSTEAD = {
                     "or "
                     "td.loop"),
     **dict.fromkeys(("init", "ti", "wp"), "nothing to initialise: td.config(backend=…) chooses"),
-    **dict.fromkeys(("ndrange", "static", "grid", "idx", "threadIdx", "blockIdx", "thread"),
+    "static": "Python loops in a traced function are unrolled: leave it out",
+    **dict.fromkeys(("math", "tm"), "its functions are td's: td.sin, td.clip, td.floor"),
+    **dict.fromkeys(("GUI", "ui", "imshow", "imread", "imwrite", "imsave"), _PICTURE),
+    **dict.fromkeys(("Tape", "ad"), "td.grad(f), td.value_and_grad(f)"),
+    **dict.fromkeys(("loop_config", "loop_unroll"), "td.schedule says how loops run: "
+                    "td.schedule.Row() | td.schedule.Block(8, 32)"),
+    "dataclass": "Python's dataclasses and named tuples of arrays or numbers",
+    "types": "functions take arrays of any type: td.float32, td.int32 are names of types",
+    "root": _SCIPY + " (recipes: SciPy's optimisers); of a tree of fields, td.zeros(shape)",
+    **dict.fromkeys(("arch", "device"), "td.config(backend=…) says where programs run, "
+                    "td.backends() what works here"),
+    **dict.fromkeys(("get", "asnumpy"), "td.run(a) computes an array for NumPy"),
+    **dict.fromkeys(("ndrange", "grid", "idx", "threadIdx", "blockIdx", "thread"),
                     "td.generate(shape, lambda i, j: …) gives the index"),
-    **dict.fromkeys(("atomic", "atomic_add"), "td.permute(f, defaults, target, a), td.scatter, or "
-                    "a.at[indices].add(values)"),
+    **dict.fromkeys(("atomic", "atomic_add", "atomic_sub", "atomic_max", "atomic_min",
+                     "scatter_max", "scatter_min"), "td.permute(f, defaults, target, a), or "
+                    "a.at[indices].add(values), .max(values), .min(values)"),
+    # Accelerate
+    **dict.fromkeys(("Acc", "Exp"), "td.Array, td.Scalar"),
+    "foldAll": "td.fold(f, init, a, axis=None)",
+    **dict.fromkeys(("T2", "T3", "T4", "lift", "unlift"), "tuples: td.zip(a, b), td.unzip(c)"),
+    **dict.fromkeys(("stencil3x3", "stencil5x5", "stencil3"), "td.stencil(lambda w: …, a): "
+                    "w[-1, 0] is a neighbour"),
+    **dict.fromkeys(("Z", "index1", "index2", "shapeSize"), "shapes and indices are tuples; "
+                    "a.shape, a.size"),
+    # pandas, files
+    **dict.fromkeys(("DataFrame", "Series", "read_csv", "groupby", "pivot_table", "resample"),
+                    _FRAME),
+    **dict.fromkeys(("rolling", "ewm"), "td.convolve(a, td.ones(n) / n, mode=\"valid\") is a "
+                    "rolling mean, td.stencil any other function of a window"),
+    "shift": "td.roll(a, n), or td.pad(a[:-n], (n, 0))",
+    "nlargest": "td.sort(a, descending=True)[:k]",
+    "rank": "td.argsort(td.argsort(a))",
+    **dict.fromkeys(("max_pool", "avg_pool", "pool"), _POOLED),
+    "stride_tricks": "td.stencil(lambda w: …, a), or td.stack of shifted views",
+    "simpson": "td.sum(y * weights) of the weights 1, 4, 2, 4, …, 4, 1",
+    "for_loop": "td.loop(n, lambda k, state: …, init)",
+    "case": "td.cond(p, a, b), one inside another, or td.select(conditions, choices)",
+    "cfunc": "td.jit(f) for arrays; td.foreign(f, x) calls a numba.cfunc",
+    "optim": "write the step, w - 0.1 * td.grad(loss)(w), in td.iterate",
+    "array_api": "import treadle.array_api: the Array API standard's namespace",
+    **dict.fromkeys(("binomial", "multinomial", "bernoulli"), "td.random says what is written: "
+                    "td.random.choice, or td.random.uniform(key, shape) < p"),
     **dict.fromkeys(("shared", "local", "syncthreads", "warp"), "schedules say how blocks are "
                     "computed: "
                     "td.schedule.Block(8, 32) | td.schedule.Stage()"),
@@ -330,6 +383,7 @@ INSTEAD = {
     "vgrad": "td.value_and_grad(f)",
     **dict.fromkeys(("reduce_sum", "vsum"), "td.sum(a, axis)"),
     # SciPy and numpy.linalg
+    "scipy": "td.convolve, td.linalg, td.fft; the other functions of SciPy take arrays of treadle",
     **dict.fromkeys(("eigvals", "schur", "hessenberg", "expm", "logm", "sqrtm"),
                     "td.linalg.eigh and td.linalg.eigvalsh for symmetric matrices; others by "
                     "SciPy: "
@@ -359,7 +413,7 @@ INSTEAD = {
     "hilbert": "td.fft.fft, twice the positive frequencies, td.fft.ifft",
     **dict.fromkeys(("interp1d", "make_interp_spline", "CubicSpline"),
                     "td.interp(x, xp, fp) is linear"),
-    **dict.fromkeys(("minimize", "least_squares", "curve_fit", "root", "root_scalar", "linprog",
+    **dict.fromkeys(("minimize", "least_squares", "curve_fit", "root_scalar", "linprog",
                      "quad", "solve_ivp", "odeint", "fsolve", "brentq"),
                     _SCIPY + " (recipes: SciPy's optimisers)"),
     **dict.fromkeys(("label", "distance_transform_edt", "watershed", "regionprops", "find_peaks",
@@ -522,15 +576,19 @@ def no_ufunc(name: str, method: str, given: Iterable[str], computable: bool) -> 
     return f"np.{name}", _taken_by_numpy(computable)
 
 
-def missing(name: str, known: Iterable[str], package: str = "") -> str:
-    """The error text for a name that treadle, or a package of it, does not have."""
+def missing(name: str, known: Iterable[str], package: str = "", homes: Sequence[str] = ()) -> str:
+    """The error text for a name that treadle, or a package of it, does not have; `homes`: where
+    else in treadle it is."""
     where = f"treadle.{package}" if package else "treadle"
-    instead = _IN_PACKAGE.get(package, {}).get(name) or INSTEAD.get(name)
+    instead = _IN_PACKAGE.get(package, {}).get(name)
+    if instead is None:
+        instead = homes[0] if homes else INSTEAD.get(name)
     if instead is not None:
         return f"{where} has no {name!r}: {instead}."
     lower = {n.lower(): n for n in known}
     near = lower.get(name.lower())
-    found = f"Did you mean {near}?" if near else did_you_mean(name, known, least=0.72)
+    least = 0.72 if len(name) > 4 else 0.8  # short names resemble too many
+    found = f"Did you mean {near}?" if near else did_you_mean(name, known, least=least)
     return f"{where} has no {name!r}.  {found}".rstrip()
 
 

@@ -7,7 +7,6 @@ A schedule is a value made of layers, composed with ``|``. It never changes what
 Column(256, grain="block") | Block(8, 32) | PerThread(rows=8)
 """
 
-from treadle.dsl.errors import did_you_mean, no_attribute
 from treadle.dsl.schedule import ScheduleError, ScheduleTypeError
 
 from .arithmetic import ceil_div, ceil_log2, clz, lookup, maximum, minimum, where
@@ -39,8 +38,3 @@ __all__ = ["Agents", "Auto", "Block", "Clusters", "Column", "Grid", "Hilbert", "
            "Stage", "Swizzle", "Table", "Tile", "Tuned", "ZigZag", "as_schedule", "ceil_div",
            "ceil_log2", "check", "clz", "draw", "evaluate", "from_dict", "inverse_table", "lookup",
            "maximum", "minimum", "padding", "to_dict", "where"]  # fmt: skip
-
-
-def __getattr__(name: str) -> object:
-    said = f"treadle.schedule has no {name!r}.  {did_you_mean(name, __all__)}"
-    raise no_attribute(said.rstrip(), name)

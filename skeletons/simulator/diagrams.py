@@ -14,11 +14,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from treadle.dsl.errors import ScheduleError, user_facing_maker
-from treadle.dsl.schedule import Schedule
-from treadle.skeletons.schedules import Layer, as_schedule
+from treadle.skeletons.schedules import Layer, Row, as_schedule
 from treadle.skeletons.schedules.examine import evaluate
 from treadle.skeletons.schedules.examine import extents_of as _extents
-from treadle.skeletons.schedules.schedule import shown
+from treadle.skeletons.schedules.schedule import ScheduleLike, shown
 
 from .simulation import Player, Simulation, capacity_sweep, pieces_of
 
@@ -41,7 +40,8 @@ _BOUNDED, _TRACED, _ARROWS = 1 << 16, 1 << 10, 60
 _WARP = 32
 
 
-def plot_order(schedule: Schedule | None, shape: Sequence[int], ax: Any = None) -> Any:
+@user_facing_maker
+def plot_order(schedule: ScheduleLike | None, shape: Sequence[int], ax: Any = None) -> Any:
     """The outputs of `shape` coloured by the position of their threads in time, with their path.
 
     The path is a line from output to output, and thin where it jumps; on large extents, arrows
@@ -50,7 +50,7 @@ def plot_order(schedule: Schedule | None, shape: Sequence[int], ax: Any = None) 
     each other.  `schedule.plot(shape)` is the same.
 
     Parameters
-        schedule: a schedule or a layer.
+        schedule: a schedule or a layer; None: row by row, as without a schedule.
         shape: the extents.
         ax: matplotlib's axes; default: new ones.
 
@@ -62,7 +62,7 @@ def plot_order(schedule: Schedule | None, shape: Sequence[int], ax: Any = None) 
     if not shape or min(shape) < 1:
         raise ScheduleError(f"there is nothing to draw on extents {shape}.",
                             hint="Write schedule.plot((16, 64)).")  # fmt: skip
-    plan = as_schedule(schedule).resolve(len(shape))
+    plan = as_schedule(Row() if schedule is None else schedule).resolve(len(shape))
     threads, warps = (x.reshape(-1, shape[-1]) for x in threads_of(plan, shape))
     _, when = np.unique(threads, return_inverse=True)  # skips threads without an output
     when = when.reshape(threads.shape)

@@ -1,7 +1,9 @@
 """What a first user broke: kept here so that it stays mended."""
 
 import collections
+import pickle
 import re
+import traceback
 from dataclasses import dataclass
 from typing import Any
 
@@ -296,7 +298,42 @@ def test_names_of_other_libraries_lead_to_ours():
         td.stencyl  # noqa: B018
 
 
+def test_a_missing_name_is_pythons_attribute_error():
+    with pytest.raises(AttributeError) as raised:
+        td.stencyl  # noqa: B018
+    shown = "".join(traceback.format_exception_only(raised.value))
+    assert shown.startswith("AttributeError: treadle has no 'stencyl'")
+    assert type(pickle.loads(pickle.dumps(raised.value))) is AttributeError
+
+
+def test_arrays_of_classes_that_are_dataclasses():
+    """zarr's are; what NumPy reads as an array is one."""
+
+    @dataclass
+    class Stored:
+        path: str
+
+        def __array__(self, dtype=None, copy=None):
+            return np.arange(3.0)
+
+    assert td.run(td.sum(td.use(Stored("u")))) == td.run(td.sum(Stored("u"))) == 3
+
+
+def test_parts_of_arrays_say_what_they_are():
+    a = td.use(np.ones(3))
+    assert ".set(new)" in repr(a.at[0]) and "a.at[index].add(new)" in repr(a.at)
+
+
+def test_names_of_functions_that_treadle_has_as_draws():
+    with pytest.raises(AttributeError, match=r"td\.random\.gamma draws .*math\.gamma"):
+        td.gamma  # noqa: B018
+
+
 def test_names_that_are_elsewhere_in_treadle_or_nowhere():
+    with pytest.raises(AttributeError, match=r"schedule has no 'plot_order': td\.simulator\."):
+        td.schedule.plot_order  # noqa: B018
+    with pytest.raises(AttributeError, match=r"simulator has no 'Row': td\.schedule\.Row"):
+        td.simulator.Row  # noqa: B018
     with pytest.raises(AttributeError, match=r"no 'Column': td\.schedule\.Column"):
         td.Column  # noqa: B018
     with pytest.raises(AttributeError, match=r"no 'StepLru': td\.simulator\.StepLru"):

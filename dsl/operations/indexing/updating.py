@@ -79,6 +79,9 @@ class At:
     def __init__(self, array: Array) -> None:
         self._array = array
 
+    def __repr__(self) -> str:
+        return "<.at of an array: a.at[index].set(new), a.at[index].add(new)>"
+
     def __getitem__(self, index: Indexing) -> Part:
         return Part(self._array, index)
 
@@ -106,6 +109,9 @@ class Part:
 
     def __init__(self, array: Array, index: Indexing) -> None:
         self._array, self._index = array, index
+
+    def __repr__(self) -> str:
+        return "<a part of an array: .set(new), .add(new), … return the array with it changed>"
 
     @method
     def set(self, new: Element) -> Array:

@@ -32,6 +32,12 @@ def test_folds_of_everything(name: str, shape: tuple[int, ...]) -> None:
     check(PROGRAMS[name], a, seed=len(shape))
 
 
+def test_a_sum_that_no_function_contains_is_computed_on_demand() -> None:
+    a = np.random.default_rng(3).random((90, 1000)).astype(np.float32)
+    total = td.sum(da.from_array(a, chunks=(20, 1000)))
+    assert float(total) == td.run(td.sum(a), backend="native")
+
+
 def test_leaves_are_tasks_of_their_chunks() -> None:
     a = da.zeros((1000, 8192), chunks=(100, 8192), dtype=np.float32)
     program = td.jit(lambda a: a.sum()).lower(a)

@@ -379,8 +379,11 @@ def test_a_traceback_in_a_notebook_ends_at_the_users_line(monkeypatch):
     for call in (
         lambda: td.jit(lambda a: a[9])(pictures[0]),
         lambda: td.use(pictures[0]) + pictures[1],
+        lambda: td.gamma,
+        lambda: td.use(pictures[0]).numpy(),
+        lambda: td.use(pictures[0]).at[0].get(),
     ):
-        with pytest.raises(td.TreadleError) as raised:
+        with pytest.raises((td.TreadleError, AttributeError)) as raised:
             call()
         monkeypatch.setitem(sys.modules, "IPython", SimpleNamespace(get_ipython=lambda: shell))
         shown.clear()
