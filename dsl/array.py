@@ -240,7 +240,16 @@ class Array(Operators["Array"]):
         return dict(data)
 
     def tobytes(self) -> bytes:
-        """The bytes of the elements in row-major order."""
+        """The bytes of the elements in row-major order; the array is computed.
+
+        Result: bytes.
+
+        Errors: `TracingError` while a function is traced: nothing has a value then.
+
+        >>> import treadle as td
+        >>> td.ones(2, td.uint8).tobytes()
+        b'\\x01\\x01'
+        """
         return bytes(later.computed.one_array(self, "tobytes()").tobytes())
 
     # --- the Array API standard ---
@@ -255,7 +264,19 @@ class Array(Operators["Array"]):
         return current_device()
 
     def to_device(self, device: str, /, *, stream: object = None) -> Array:
-        """The array itself: all arrays are on one device."""
+        """The array itself: where programs compute is said by `td.config(backend=…)`.
+
+        Parameters
+            device: what `a.device` says; others are refused.
+            stream: must be None.
+
+        Result: the array.
+
+        >>> import treadle as td
+        >>> a = td.iota(3)
+        >>> a.to_device(a.device)
+        Array([0, 1, 2])
+        """
         require_device(device, "to_device")
         return self
 
@@ -284,11 +305,37 @@ class Array(Operators["Array"]):
         return later.computed.known_array, (values, self.structure)
 
     def item(self, *index: int) -> Any:
-        """One element as a Python number: the only one, or the one at these indices."""
+        """One element as a Python number.
+
+        Parameters
+            *index: none for an array of one element; its position in row-major order, or its
+                indices, for others.
+
+        Result: a Python number; the array is computed.
+
+        Errors: `TracingError` while a function is traced: nothing has a value then.
+
+        >>> import treadle as td
+        >>> td.iota(6).reshape(2, 3).item(1, 2)
+        5
+
+        See also `tolist`, `td.run`.
+        """
         return later.computed.one_array(self, "item()").item(*index)
 
     def tolist(self) -> Any:
-        """The elements as nested lists of Python numbers."""
+        """The elements as nested lists of Python numbers; the array is computed.
+
+        Result: a list for each axis but the last, of lists of numbers; a number for rank 0.
+
+        Errors: `TracingError` while a function is traced: nothing has a value then.
+
+        >>> import treadle as td
+        >>> td.iota(4).reshape(2, 2).tolist()
+        [[0, 1], [2, 3]]
+
+        See also `item`, `td.run`.
+        """
         return later.computed.one_array(self, "tolist()").tolist()
 
     # --- reading ---
@@ -326,14 +373,39 @@ class Array(Operators["Array"]):
         return later.transpose(self, (*range(self.ndim - 2), self.ndim - 1, self.ndim - 2))
 
     def transpose(self, *axes: AxisLike | None) -> Array:
-        """`td.transpose`: the axes in another order, by default reversed."""
+        """`td.transpose`: the axes in another order.
+
+        Parameters
+            *axes: the axes of the array, in the order that they have in the result, as numbers or
+                as one tuple; by default reversed.
+
+        Result: an array of the same elements, whose axis k is the axis axes[k] of this one.
+
+        Errors: `AxisError` if the axes are not those of the array.
+
+        >>> import treadle as td
+        >>> td.iota(6).reshape(2, 3).transpose(1, 0).shape
+        (3, 2)
+        """
         chosen: Any = axes
         if len(axes) == 1 and (axes[0] is None or isinstance(axes[0], tuple | list)):
             chosen = axes[0]
         return later.transpose(self, chosen or None)
 
     def reshape(self, *shape: ShapeLike) -> Array:
-        """`td.reshape`: the same elements in another shape; one extent may be −1."""
+        """`td.reshape`: the same elements in another shape.
+
+        Parameters
+            *shape: the extents, as numbers or as one tuple; one of them may be −1: what is left.
+
+        Result: an array of that shape, with the elements in row-major order.
+
+        Errors: `ShapeError` if the number of elements is another.
+
+        >>> import treadle as td
+        >>> td.iota(6).reshape(2, -1).shape
+        (2, 3)
+        """
         chosen: Any = shape[0] if len(shape) == 1 else shape
         return later.reshape(self, chosen)
 
@@ -399,7 +471,22 @@ class Array(Operators["Array"]):
         return later.reductions.argmax(self, axis, keepdims)
 
     def dot(self, other: ArrayLike) -> Array:
-        """`td.dot`: the product with another array."""
+        """`td.dot`: the product with another array.
+
+        Parameters
+            other: an array whose second to last axis (the only one of a vector) has the extent of
+                the last axis of this one.
+
+        Result: an array without these two axes; of rank 0 for two vectors.
+
+        Errors: `ShapeError` if the extents differ.
+
+        >>> import treadle as td
+        >>> td.iota(3).dot(td.iota(3))
+        Array(5)
+
+        See also `td.matmul`, `td.tensordot`.
+        """
         return later.dot(self, other)
 
     def cumsum(self, axis: int | None = None) -> Array:
@@ -427,7 +514,19 @@ class Array(Operators["Array"]):
         return public("squeeze")(self, axis)  # type: ignore[no-any-return]
 
     def swapaxes(self, first: int, second: int) -> Array:
-        """`td.swapaxes`: two axes exchanged."""
+        """`td.swapaxes`: two axes exchanged.
+
+        Parameters
+            first, second: axes, from −rank to rank − 1.
+
+        Result: an array of the same elements with these axes exchanged.
+
+        Errors: `AxisError` if there is no such axis.
+
+        >>> import treadle as td
+        >>> td.zeros((2, 3, 4)).swapaxes(0, 2).shape
+        (4, 3, 2)
+        """
         return public("swapaxes")(self, first, second)  # type: ignore[no-any-return]
 
     @property
@@ -436,7 +535,22 @@ class Array(Operators["Array"]):
         return later.At(self)
 
     def scheduled(self, schedule: ScheduleLike | None = None, **named: ScheduleLike) -> Array:
-        """The same array, computed under another schedule."""
+        """The same array, computed in the order of another schedule.
+
+        Parameters
+            schedule: a schedule or a layer, such as `td.schedule.Column(64)`.
+            **named: refused; operations of a program are scheduled by name, see
+                `Program.scheduled`.
+
+        Result: an array of the same elements.
+
+        Errors: `TracingError` for data, which nothing computes; `ScheduleError` for a schedule that
+            does not fit.
+
+        >>> import treadle as td
+        >>> (td.iota(4) * 2).scheduled(td.schedule.Row())
+        Array([0, 2, 4, 6])
+        """
         if named or schedule is None:
             raise TracingError(
                 "an array takes one schedule, for the operation that computes it.",

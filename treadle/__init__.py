@@ -97,6 +97,7 @@ from treadle.dsl.operations.algebra.matrices import *
 from treadle.dsl.operations.algebra.polynomials import *
 from treadle.dsl.operations.algebra.products import *
 from treadle.dsl.operations.control import *
+from treadle.dsl.operations.descriptions import complete_methods as _complete_methods
 from treadle.dsl.operations.elements.bits import *
 from treadle.dsl.operations.elements.choosing import ignore as ignore
 from treadle.dsl.operations.elements.foreign import *
@@ -191,6 +192,7 @@ fft = _fourier
 linalg = _linear_algebra
 schedule = _schedules
 
+_complete_methods(Array, globals())
 _install(_Driver(_sys.modules[__name__]))
 
 

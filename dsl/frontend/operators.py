@@ -223,7 +223,7 @@ class Operators(Generic[V]):
         return made
 
     def astype(self: Any, dtype: DTypeLike) -> V:
-        """The same values in another type, as by `td.cast`."""
+        """`td.cast`: the same values in another type."""
         made: V = later.cast(self, dtype)
         return made
 
@@ -248,7 +248,7 @@ class Operators(Generic[V]):
         return self._unary("imag")
 
     def conj(self) -> V:
-        """The complex conjugate."""
+        """`td.conj`: the complex conjugate."""
         return self._unary("conjugate")
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:

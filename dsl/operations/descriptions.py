@@ -3,7 +3,9 @@ defined."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import inspect
+import re
+from collections.abc import Callable, Mapping
 from typing import Any
 
 #: Parameters of these names; where it depends on the default value, for each default.
@@ -121,6 +123,30 @@ def complete(function: Callable[..., Any]) -> None:
     if own and alike and not parts[-1].startswith("See also"):
         parts.append(f"See also {', '.join(f'`{name}`' for name in alike)}.")
     function.__doc__ = "\n\n".join(parts)
+
+
+def complete_methods(cls: type, functions: Mapping[str, Any]) -> None:
+    """Add to the docstring of a method that begins with the function which it is, `td.sum`, the
+    sections of that function, but for parameters that only the function has."""
+    for owner in cls.__mro__[:-1]:
+        for method in vars(owner).values():
+            own = getattr(method, "__doc__", None) or ""
+            named = re.match(r"`td\.(\w+)`", own)
+            whole = getattr(functions.get(named[1]), "__doc__", None) if named else None
+            if not whole or "Result:" in own:
+                continue
+            parameters = inspect.unwrap(method).__code__.co_varnames
+            parts = [own.strip()]
+            for part in whole.split("\n\n"):
+                if part.startswith("Parameters\n"):
+                    written = _entries(part)
+                    lines = dict.fromkeys(written[n] for n in parameters if n in written)
+                    parts += ["\n".join(("Parameters", *lines))] if lines else []
+                elif part.startswith(("Result:", "Errors:")):
+                    parts.append(part.replace("`a`", "the array").replace("`x`", "the array"))
+                elif part.startswith(">>>"):
+                    parts.append(part)
+            method.__doc__ = "\n\n".join(parts)
 
 
 def _parameters(function: Callable[..., Any]) -> dict[str, Any]:

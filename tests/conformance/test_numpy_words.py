@@ -166,6 +166,30 @@ SUMS = [
 ]  # fmt: skip
 
 
+@pytest.mark.parametrize("length", [1, 2, 3, 6, 9, 16, 25, 26])
+def test_quantiles_of_a_constant_number_of_arrays(backend, length):
+    """Up to 25 are ordered in registers; NaN is passed on."""
+    rows = np.random.default_rng(length).normal(size=(length, 8)).astype(np.float32)
+    rows[length // 2, 3] = np.nan
+    kinds = (0.5, "midpoint"), (0.3, "linear"), (0, "lower"), (1, "nearest")
+    stack = td.stack([td.use(r) for r in rows])
+    found = [td.quantile(stack, q, axis=0, method=m, keepdims=True) for q, m in kinds]
+    for got, (q, method) in zip(td.run(found, backend=backend), kinds, strict=True):
+        want = np.quantile(rows, q, axis=0, method=method, keepdims=True)
+        np.testing.assert_allclose(to_host(got), want, rtol=1e-6)
+        assert got.dtype == np.float32 and got.shape == want.shape
+
+
+def test_the_median_of_views_is_one_kernel():
+    def median3(a):
+        p = td.pad(a, 1, mode="edge")
+        return td.median(td.stack([p[k : k + a.shape[0]] for k in range(3)]), axis=0)
+
+    program = td.jit(median3, backend="native").lower(np.ones(9))
+    assert program.explain().count("Kernel ") == 1
+    assert list(program(np.array([5.0, 1, 9, 2, 2]))) == [5, 5, 2, 2, 2]
+
+
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("keepdims", [False, True])
 @pytest.mark.parametrize("method", ["linear", "lower", "higher", "midpoint", "nearest"])

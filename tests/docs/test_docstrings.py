@@ -100,3 +100,19 @@ def test_members(name: str) -> None:
     members = inspect.getmembers(operator.attrgetter(name)(td))
     shown = [(n, v) for n, v in members if not n.startswith("_")]
     assert not [n for n, v in shown if callable(v) or isinstance(v, property) if not v.__doc__]
+
+
+METHODS = [
+    *(f"Array.{n}" for n in dir(td.Array) if n[0] != "_" and callable(getattr(td.Array, n))),
+    *(f"Program.{n}" for n in ("explain", "graph", "save", "scheduled", "source", "tune", "wait")),
+]
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_method(name: str) -> None:
+    """A method of an array, or one of a program that its users call, says as much as a function."""
+    method = operator.attrgetter(name)(td)
+    text = inspect.getdoc(method) or ""
+    own = set(inspect.signature(method).parameters)
+    assert own - COMMON <= documented(text) <= own
+    assert re.search(r"^Result: \S", text, re.MULTILINE) and ">>>" in text

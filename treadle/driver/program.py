@@ -217,7 +217,14 @@ class Program(TracedProgram):
         return [] if found is None else list(found(node, size))
 
     def wait(self) -> None:
-        """Wait for previous calls to complete (on a GPU, results may still be pending)."""
+        """Wait until earlier calls are done: with arrays of a GPU, a call may return before.
+
+        Result: None.
+
+        >>> import numpy as np, treadle as td
+        >>> program = td.jit(lambda a: td.sum(a * a, name="total")).lower(np.ones(4))
+        >>> program.wait()
+        """
         wait = self.offered("wait")
         if wait is not None:
             wait()
@@ -247,7 +254,17 @@ class Program(TracedProgram):
     def explain(self, backend: str | None = None) -> str:
         """Describe every kernel: what was fused into it, what was not and why, bytes, operations.
 
-        `explain("cuda")` describes the program for an H200, even without a GPU.
+        Parameters
+            backend: another backend than the program's; "cuda" without a GPU means an H200.
+
+        Result: a text; in a notebook with parts that fold.
+
+        >>> import numpy as np, treadle as td
+        >>> program = td.jit(lambda a: td.sum(a * a, name="total")).lower(np.ones(4))
+        >>> program.explain().splitlines()[0]
+        '<lambda> on native: 2 operations written, 1 kernel launched'
+
+        See also `source`, `graph`.
         """
         from .explain import explain
         from .shown import Explanation
@@ -281,9 +298,20 @@ class Program(TracedProgram):
 
     @user_facing
     def source(self, backend: str | None = None, arch: str | None = None) -> str:
-        """The code of each kernel: CUDA C++ or LLVM IR (NumPy interprets the graph).
+        """The code of each kernel: CUDA C++ on `cuda`, LLVM IR on `native`.
 
-        `source("cuda", arch="sm_90a")` requires neither a GPU nor CUDA libraries.
+        Parameters
+            backend: another backend than the program's; "cuda" needs neither a GPU nor CUDA.
+            arch: the GPU for which "cuda" prints, such as "sm_90a" (the default without a GPU).
+
+        Result: a text; in a notebook highlighted.
+
+        >>> import numpy as np, treadle as td
+        >>> program = td.jit(lambda a: td.sum(a * a, name="total")).lower(np.ones(4))
+        >>> "__global__" in program.source("cuda")
+        True
+
+        See also `explain`, `graph`.
         """
         from .shown import Source
 
@@ -292,9 +320,16 @@ class Program(TracedProgram):
         return Source(self.offered("source")(self._here(), arch))
 
     def graph(self) -> str:
-        """The fused graph in Graphviz's language; a notebook shows it as a picture.
+        """The graph of the kernels in Graphviz's language, which a notebook shows as a picture.
 
-        `svg = program.graph()._repr_svg_()` is the text of the picture.
+        Result: a text; its `_repr_svg_()` is the picture, as SVG.
+
+        >>> import numpy as np, treadle as td
+        >>> program = td.jit(lambda a: td.sum(a * a, name="total")).lower(np.ones(4))
+        >>> program.graph()._repr_svg_()[:4]
+        '<svg'
+
+        See also `explain`, `source`.
         """
         from .graphviz import graphviz
 
@@ -302,8 +337,25 @@ class Program(TracedProgram):
 
     @user_facing
     def scheduled(self, *unnamed: ScheduleLike, **schedules: ScheduleLike) -> Program:
-        """The same program under other schedules, by operation name, or by number as in `explain`:
-        `program.scheduled(**{"#3": Row()})`."""
+        """The same program, with its operations computed in other orders.
+
+        Parameters
+            *unnamed: refused: a schedule belongs to an operation.
+            **schedules: a schedule or a layer for each operation, by the name that it was given
+                (`name=`), or by its number in `explain()`: `scheduled(**{"#3": Row()})`.
+
+        Result: a program; this one is unchanged.
+
+        Errors: `ScheduleError` for an operation that does not exist, or a schedule that does not
+            fit it.
+
+        >>> import numpy as np, treadle as td
+        >>> program = td.jit(lambda a: td.sum(a * a, name="total")).lower(np.ones(4))
+        >>> program.scheduled(total=td.schedule.Row())(np.ones(4)).item()
+        4.0
+
+        See also `tune`.
+        """
         if unnamed:
             raise unnamed_schedules("program", unnamed, operation_names([self.source_roots]))
         made = Program(
@@ -344,7 +396,22 @@ class Program(TracedProgram):
 
     @user_facing
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the program to a file that `td.load` reads, on this machine or another."""
+        """Write the program to a file that `td.load` reads, on this machine or another.
+
+        Parameters
+            path: where; a file that is there is replaced.
+
+        Result: None.
+
+        Errors: `StorageError` if the file cannot be written, or if the program calls Python
+            functions.
+
+        >>> import numpy as np, treadle as td
+        >>> program = td.jit(lambda a: td.sum(a * a, name="total")).lower(np.ones(4))
+        >>> program.save("squares.treadle")
+        >>> td.load("squares.treadle")(np.arange(4.0)).item()
+        14.0
+        """
         from treadle.backend.runtime import storage
 
         storage.save(self, path)
@@ -352,13 +419,29 @@ class Program(TracedProgram):
     @user_facing
     def tune(self, *args: Argument, budget: float = 60.0, keep: int | None = None,
              tolerance: float | None = None, progress: bool = True) -> Program:  # fmt: skip
-        """A new program with the fastest schedules found for `args`, and with permitted products
-        computed in the fastest way; this program is unchanged.
+        """The program with the schedules that were measured to be the fastest.
 
-        `budget` is in seconds; `progress` shows a bar; `keep` and `tolerance` reduce the number of
-        different schedules, to the few that stay within `tolerance` of the `keep` best of each
-        operation.  The result's `.tuning` is the table of all timings.  Ctrl-C keeps the best so
-        far.  Results are stored for extents of the same power of two; `Tuned()` uses them.
+        Candidates are those that the performance model ranks best; each is timed, and its result
+        compared with that of the program as it is.  Products are computed in the fastest of the
+        permitted ways.  Winners are stored on disk, for extents of the same power of two, where
+        `td.schedule.Tuned()` finds them.  Ctrl-C ends it with the best so far.
+
+        Parameters
+            *args: arguments like those of the calls that are to be fast.
+            budget: for how many seconds, about; default 60.
+            keep, tolerance: use few different schedules: those that stay within `tolerance` of the
+                `keep` best of each operation; default None: the fastest of each.
+            progress: whether a bar is shown; default True.
+
+        Result: a program, whose `tuning` is the table of all timings; this one is unchanged.
+
+        >>> import numpy as np, treadle as td
+        >>> program = td.jit(lambda a: td.sum(a * a, name="total")).lower(np.ones(4))
+        >>> tuned = program.tune(np.ones(4), budget=0.1, progress=False)
+        >>> tuned(np.ones(4)).item()
+        4.0
+
+        See also `scheduled`.
         """
         from treadle.tuning.tune import tune
 
