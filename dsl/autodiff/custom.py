@@ -346,7 +346,8 @@ def rule(f: Callable[..., Any]) -> Rule:
 
 @user_facing_maker
 def fixed_point(f: Callable[[Any], Any], x0: Any, tol: float) -> Any:
-    """x with |f(x) − x| ≤ tol in every element, by applying `f` to `x0` until it is so.
+    """A fixed point of `f`: it is applied to `x0` again and again, until |f(x) − x| ≤ tol in every
+    element.
 
     The derivative is that of the implicit function theorem, whose linear equations are solved by
     iteration as well, and needs no memory for the iterations.

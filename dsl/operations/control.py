@@ -219,7 +219,7 @@ def while_loop(
 
 @operation
 def iterate(n: IntLike, f: Function, init: Element, *, name: str | None = None) -> Element:
-    """`f` applied `n` times.
+    """`f` applied `n` times: f(f(… f(init))).
 
     Parameters
         n: how many times; a run-time value is allowed.

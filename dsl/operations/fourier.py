@@ -578,7 +578,7 @@ def _shifted(x: ArrayLike, axes: AxisLike | None, of: str, up: int) -> Array:
 
 @operation
 def fftshift(x: ArrayLike, axes: AxisLike | None = None) -> Array:
-    """Frequency 0 moved from the begin to the middle of axes (default: of all).
+    """Frequency 0 moved from the beginning to the middle of axes (default: of all).
 
     Parameters
         axes: an axis, or a tuple of axes; default: all.

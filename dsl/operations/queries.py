@@ -41,7 +41,7 @@ def shape(a: ArrayLike) -> tuple[IntLike, ...]:
 
 @user_facing_maker
 def ndim(a: ArrayLike) -> int:
-    """The rank.
+    """The number of axes, the rank.
 
     Parameters
         a: an array of any shape.

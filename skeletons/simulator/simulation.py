@@ -101,7 +101,7 @@ class Simulation:
 def simulate(pattern: Any, schedule: Any = None, cache: Cache | None = None, *,
              kernel: str | None = None, arrays: Sequence[Any] | None = None,
              mark: bool = False, at_once: int = 1) -> Simulation:  # fmt: skip
-    """Runs the accesses of a pattern, or of one kernel of a program, through a cache.
+    """Run the accesses of a pattern, or of one kernel of a program, through a cache.
 
     `schedule`: by default the kernel's own, if the program gives it one, else `Row()`.
     `kernel`: its name, or its index in `explain()` ("#3"), if a program has several; `arrays`: the

@@ -319,6 +319,11 @@ def test_arrays_of_classes_that_are_dataclasses():
     assert td.run(td.sum(td.use(Stored("u")))) == td.run(td.sum(Stored("u"))) == 3
 
 
+def test_a_mean_in_the_place_of_the_type():
+    with pytest.raises(td.DTypeError, match=r"normal: the type .* is 2\.0\.[^!]*by its name"):
+        td.random.normal(td.random.key(0), 3, 2.0, 0.5)
+
+
 def test_parts_of_arrays_say_what_they_are():
     a = td.use(np.ones(3))
     assert ".set(new)" in repr(a.at[0]) and "a.at[index].add(new)" in repr(a.at)

@@ -292,7 +292,7 @@ def det(a: ArrayLike) -> Array:
 @operation
 def slogdet(a: ArrayLike) -> SlogdetResult:
     """Sign (a number of absolute value 1, or 0) and logarithm of the absolute value of the
-    determinants of square matrices (…, n, n), which overflow less than they do.
+    determinants of square matrices (…, n, n), which do not overflow where determinants would.
 
     Parameters
         a: square matrices (…, n, n).

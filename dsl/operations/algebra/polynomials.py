@@ -178,7 +178,7 @@ def polyval(p: ArrayLike, x: ArrayLike) -> Array:
 
 @operation
 def polyder(p: ArrayLike, m: int = 1) -> Array:
-    """The m-th derivative: m coefficients less.
+    """The m-th derivative: m coefficients fewer.
 
     Parameters
         p: coefficients, highest power first.
@@ -287,7 +287,7 @@ def polyfit(
     x: ArrayLike, y: ArrayLike, deg: int, rcond: float | None = None, w: ArrayLike | None = None
 ) -> Array:
     """The coefficients of the polynomial of degree `deg` that is nearest to the points (x, y): the
-    sum of the squares of the (by `w` weighted) differences is least; of rank 2, `y` has a column
+    sum of the squares of the differences (weighted by `w`) is least; of rank 2, `y` has a column
     for each of several polynomials.
 
     `rcond`: singular values below this part of the largest count as 0 (default: the extent of `x`

@@ -424,13 +424,13 @@ erfc = documented_unary(
 )
 floor = documented_unary(
     "floor",
-    "The next whole number below x, in the type of x; integers stay as they are.",
+    "The largest whole number ≤ x, in the type of x; integers stay as they are.",
     "td.floor(np.array([-1.5, 1.5]))",
     "Array([-2.,  1.])",
 )
 ceil = documented_unary(
     "ceil",
-    "The next whole number above x, in the type of x; integers stay as they are.",
+    "The smallest whole number ≥ x, in the type of x; integers stay as they are.",
     "td.ceil(np.array([-1.5, 1.5]))",
     "Array([-1.,  2.])",
 )
@@ -473,7 +473,7 @@ signbit = documented_unary(
 )
 real = documented_unary(
     "real",
-    "The real part of complex numbers; other numbers are their own.",
+    "The real part of complex numbers; real numbers are returned as they are.",
     "td.real(np.array([3 + 4j]))",
     "Array([3.])",
 )
@@ -485,7 +485,7 @@ imag = documented_unary(
 )
 conjugate = documented_unary(
     "conjugate",
-    "The complex conjugate re − i·im; real numbers are their own.",
+    "The complex conjugate re − i·im; real numbers are returned as they are.",
     "td.conjugate(np.array([3 + 4j]))",
     "Array([3.-4.j])",
 )

@@ -379,7 +379,7 @@ def ones(shape: ShapeLike, dtype: DTypeLike | None = None, *, device: str | None
 
 @operation
 def empty(shape: ShapeLike, dtype: DTypeLike | None = None, *, device: str | None = None) -> Array:
-    """An array of any values: zeros, as every element of an array has a value.
+    """An array of zeros: arrays never change, so none is made to be filled later.
 
     Parameters
         dtype: the element type: td.float32, np.float32, float, "float32", …; default float.

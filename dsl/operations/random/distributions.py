@@ -92,15 +92,15 @@ def normal(
     key: KeyLike, shape: ShapeLike = (), dtype: DTypeLike = float64, loc: ArrayLike = 0.0,
     scale: ArrayLike = 1.0,
 ) -> Value:  # fmt: skip
-    """Normally distributed floats.
+    """Floats of the normal distribution with mean `loc` and standard deviation `scale`.
 
     Parameters
         shape: the extents; () inside a kernel.
         dtype: float32 or float64.
         loc, scale: mean and standard deviation, numbers or arrays that broadcast to `shape`.
 
-    √2 erf⁻¹(2u − 1) of u = (k + ½) 2⁻²³, k the top 23 bits of `bits(key, shape, uint32)`; float64:
-    (k + ½) 2⁻⁵² of the top 52 bits of a uint64.
+    A number is √2 erf⁻¹(2u − 1), u = (k + ½) 2⁻²³ for the top 23 bits k of `bits(key, shape,
+    uint32)`; in float64 u = (k + ½) 2⁻⁵² for the top 52 bits k of a uint64.
 
     >>> td.run(td.random.normal(td.random.key(0), 3)).round(3)
     array([-0.256,  0.63 ,  1.915])

@@ -59,6 +59,12 @@ def bits(key: KeyLike, shape: ShapeLike = (), dtype: DTypeLike = uint32) -> Valu
 
 
 def float_type(dtype: DTypeLike, name: str) -> ScalarType:
+    if isinstance(dtype, int | float):
+        raise DTypeError(
+            f"random.{name}: the type of the numbers is {dtype!r}.",
+            hint="The type comes after the shape; give what follows by its name, as in "
+            "td.random.normal(key, shape, loc=2.0).",
+        )
     t = as_type(dtype)
     if t not in (float32, float64):
         raise DTypeError(

@@ -259,7 +259,7 @@ def cumsum(a: ArrayLike, axis: int | None = None, *, schedule: ScheduleLike | No
 def cumprod(
     a: ArrayLike, axis: int | None = None, *, schedule: ScheduleLike | None = None
 ) -> Array:
-    """Cumulative products.
+    """Cumulative products; axis None scans the flattened array.
 
     Parameters
         axis: the axis, from −rank to rank − 1; default None: of the flattened array.

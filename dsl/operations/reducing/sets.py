@@ -177,8 +177,8 @@ def intersect1d(
 
 @operation
 def setdiff1d(ar1: ArrayLike, ar2: ArrayLike, assume_unique: bool = False) -> Array:
-    """The distinct elements of `ar1` that `ar2` has not, ascending; with `assume_unique` as they
-    are in `ar1`.
+    """The distinct elements of `ar1` that `ar2` does not have, ascending; with `assume_unique` in
+    the order of `ar1`.
 
     Parameters
         ar1: an array, taken as 1-D.
@@ -197,7 +197,7 @@ def setdiff1d(ar1: ArrayLike, ar2: ArrayLike, assume_unique: bool = False) -> Ar
 
 @operation
 def setxor1d(ar1: ArrayLike, ar2: ArrayLike, assume_unique: bool = False) -> Array:
-    """The distinct elements that one of the arrays has and the other has not, ascending.
+    """The distinct elements that one of the arrays has and the other does not have, ascending.
 
     `assume_unique` has no effect.
 

@@ -127,7 +127,8 @@ def _extreme(a: ArrayLike, axis: AxisLike | None, keepdims: bool, operation: str
 
 @operation
 def nanargmin(a: ArrayLike, axis: AxisLike | None = None, keepdims: bool = False) -> Array:
-    """The index of the first minimum without NaN; 0 where there is only NaN (NumPy: an error).
+    """The index of the first minimum without NaN; 0 where there is only NaN
+    (NumPy raises an error).
 
     >>> td.nanargmin(np.array([np.nan, 3.0]))
     Array(1)
@@ -137,7 +138,8 @@ def nanargmin(a: ArrayLike, axis: AxisLike | None = None, keepdims: bool = False
 
 @operation
 def nanargmax(a: ArrayLike, axis: AxisLike | None = None, keepdims: bool = False) -> Array:
-    """The index of the first maximum without NaN; 0 where there is only NaN (NumPy: an error).
+    """The index of the first maximum without NaN; 0 where there is only NaN
+    (NumPy raises an error).
 
     >>> td.nanargmax(np.array([np.nan, 3.0]))
     Array(1)
