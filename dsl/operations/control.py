@@ -59,6 +59,7 @@ from ..shapes import on_host, show_shape
 from ..types import LEAF, Constant, ScalarType, Structure, children_of, flatten, int64, is_composite
 from .common import changed_component, keep_type, label_of, operation
 from .elements.choosing import Ignore, MaybeIndex, choose_index
+from .indexing.row_major import distance
 
 __all__ = ["cond", "iterate", "loop", "while_loop"]
 
@@ -240,7 +241,7 @@ def _counted(n: Any, f: Function, init: Any) -> tuple[Any, Function, Any]:
 
 def _between(start: Any, stop: Any, f: Function, init: Any) -> tuple[Any, Function, Any]:
     first, end = (_iterations(bound, "loop") for bound in (start, stop))
-    count = Scalar(apply_primitive("subtract", [end, first]))
+    count = Scalar(distance(first, end)[0])
     if not callable(f):
         return count, f, init  # refused as that of `_counted`
     require_signature(f, ("k", "state"), "the body of loop")

@@ -700,3 +700,33 @@ def test_what_does_not_change_is_computed_once(backend):
     a = np.arange(3.0)
     assert_same(td.jit(program, backend=backend)(a), a + 8 * (a / 32 + a / 2))
     assert len(calls) == 6
+
+
+@pytest.mark.parametrize(
+    ("start", "stop"),
+    [
+        (2**63 - 3, 3 - 2**63),
+        (1, -(2**63)),
+        (2**63 - 1, -(2**63)),
+        (-(2**63), 2 - 2**63),
+        (2**63 - 3, 2**63 - 1),
+        (2**62, -(2**62) - 1),
+        (3, 5),
+        (5, 3),
+    ],
+)
+def test_bounds_whose_difference_wraps(backend, start, stop):
+    a = np.arange(5)
+    want = a + sum(k % 7 for k in range(start, stop))
+    programs = {
+        "of elements": lambda n, m: td.map(
+            lambda x: td.loop(n, m, lambda k, s: s + k % 7, x), td.use(a)
+        ),
+        "of bounds that are elements": lambda n, m: td.map(
+            lambda x: td.loop(x * 0 + n, x * 0 + m, lambda k, s: s + k % 7, x), td.use(a)
+        ),
+        "of arrays": lambda n, m: td.loop(n, m, lambda k, s: s + k % 7, td.use(a)),
+    }
+    for label, program in programs.items():
+        got = td.jit(program, backend=backend)(start, stop)
+        assert_same(got, want, label=label)

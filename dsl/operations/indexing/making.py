@@ -10,7 +10,6 @@ import numpy as np
 
 from ... import late_binding as later
 from ... import simplify
-from ...analysis.bounds import bounds
 from ...annotations import (
     ArrayLike,
     DTypeLike,
@@ -43,7 +42,7 @@ from ...shapes import as_shape, on_host, require
 from ...types import Structure, as_type, complex128, flatten, float64, int64, kind_of_literal
 from ..common import label_of, operation, rounded_product, trace_elements
 from ..elements.functions import cast, log10, power, where
-from .row_major import greatest, minus, plus
+from .row_major import distance, greatest, minus, plus
 
 __all__ = ["arange", "array", "asarray", "astype", "copy", "empty", "empty_like", "eye", "fill",
            "from_dlpack", "full", "full_like", "generate", "geomspace", "iota", "linspace",
@@ -497,11 +496,9 @@ def arange(
         )
     low, high = (on_host(as_count(v, "arange")) for v in (first, last))
     above, below = (high, low) if by > 0 else (low, high)
-    span = minus(above, below)
     checks: tuple[Check, ...] = ()
-    (least, most), (low_end, high_end) = bounds(above), bounds(below)
-    if most - low_end > int64.highest or least - high_end < int64.lowest:  # may overflow
-        span = simplify.select(apply_primitive("greater", [above, below]), span, constant(0))
+    span, wraps = distance(below, above)
+    if wraps:
         checks = require(
             span,
             constant(0),

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ... import late_binding as later
-from ...analysis.bounds import MEMORY, along, bounds
-from ...expr import Apply, Const, Expr, Extent, constant
+from ...analysis.bounds import MEMORY, Intervals, Range, along, bounds
+from ...expr import Apply, Const, Expr, Extent, Index, constant
 from ...graph import Check, Shape
 from ...scalar import apply_primitive
 from ...shapes import require
+from ...simplify import select
 from ...types import int64
 
 
@@ -19,6 +20,24 @@ def plus(a: Expr, b: Expr) -> Expr:
 
 def minus(a: Expr, b: Expr) -> Expr:
     return apply_primitive("subtract", [a, b])
+
+
+class _Bounds(Intervals):
+    """Indices are those of arrays in memory, or of places outside of them."""
+
+    def leaf(self, e: Expr) -> Range:
+        return (-MEMORY, MEMORY) if isinstance(e, Index) else super().leaf(e)
+
+
+def distance(low: Expr, high: Expr) -> tuple[Expr, bool]:
+    """How many integers are in low … high − 1: `high − low`, which may be negative if there are
+    none; and whether this is 0 instead, because the difference might wrap."""
+    ranges = _Bounds()
+    (least, most), (low_end, high_end) = ranges.range(high), ranges.range(low)
+    between = minus(high, low)
+    if most - low_end <= int64.highest and least - high_end >= int64.lowest:
+        return between, False
+    return select(apply_primitive("greater", [high, low]), between, constant(0)), True
 
 
 def times(a: Expr, b: Expr) -> Expr:
