@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from .executable import NativeExecutor
     from .layouts import Layouts
 
-FORMAT = 5
+FORMAT = 6
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,8 @@ class LaunchRecipe:
     The host values from `start` to `end` are the kernel's scalars, of the `types`; the value at
     `end` is its number of tasks.  `given` are the scalars that are parameters: (position, parameter
     number).
-    `requires`: the conditions under which this kernel is correct; `light`: as `Kernel.light`.
+    `requires`: the conditions under which this kernel is correct; `light` and `in_order` are those
+    of `Kernel`.
     """
 
     digests: tuple[str, ...]
@@ -60,6 +61,7 @@ class LaunchRecipe:
     given: tuple[tuple[int, int], ...]
     requires: HostFunction
     light: bool = False
+    in_order: bool = False
 
 
 @dataclass(frozen=True)
@@ -82,11 +84,12 @@ class Recipe:
         """The recipe as data for JSON."""
         launches = [
             [
-                [r.digests, r.sources, r.start, r.end, r.types, r.given, r.requires.data(), r.light]
+                [r.digests, r.sources, r.start, r.end, r.types, r.given, r.requires.data(),
+                 r.light, r.in_order]
                 for r in choice
             ]
             for choice in self.launches
-        ]
+        ]  # fmt: skip
         depends = [self.dependence.reads, sorted(self.dependence.params)]
         return {"format": FORMAT, "host": self.host.data(), "shapes": self.shapes,
                 "scratch": self.scratch, "launches": launches, "depends": depends}  # fmt: skip
@@ -127,6 +130,7 @@ def _launch(
     given: Any,
     requires: Any,
     light: bool,
+    in_order: bool,
 ) -> LaunchRecipe:
     return LaunchRecipe(
         tuple(map(str, digests)),
@@ -137,6 +141,7 @@ def _launch(
         _pairs(given),
         HostFunction.of(requires),
         bool(light),
+        bool(in_order),
     )
 
 
@@ -211,7 +216,7 @@ def lowered(owner: NativeExecutor, node: Node, lowered_as: Node, layouts: Layout
             types = tuple(v.type.name for v in narrowed.scalars)
             variants.append(LaunchRecipe(tuple(digests), sources, start, end, types, own,
                                          compiler.plan((), narrowed.requires, known),
-                                         narrowed.light))  # fmt: skip
+                                         narrowed.light, narrowed.in_order))  # fmt: skip
             versions.append(narrowed)
             decided += substitute(narrowed.requires, known)
             passed |= {start + position for position, _ in own}

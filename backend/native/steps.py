@@ -330,6 +330,7 @@ class KernelLaunch:
         self.about, self._kernel = about, kernel
         self.sources, self.start, self.end = about.sources, about.start, about.end
         self.given = about.given
+        self.in_order = about.in_order
         self.task_work = TASK_WORK / 2 if about.light else TASK_WORK
         #: Without and with streaming stores, and the launchers of each: one per thread at a time.
         self._compiled: list[code.CompiledKernel | None] = [None, None]
@@ -412,7 +413,8 @@ class KernelLaunch:
             self._joined = True
         report = 0 if errors is None else address(errors)
         addresses = [address(a) for a in arrays]
-        launcher(addresses, values[self.start : self.end], tasks, report, work)
+        scalars = values[self.start : self.end]
+        launcher(addresses, scalars, tasks, report, work, self.in_order)
         idle.append(launcher)
 
     def record(
@@ -430,15 +432,14 @@ class KernelLaunch:
         arrays = tuple(self.arrays(spaces))
         scalars = tuple(values[self.start : self.end])
         compiled, work = self.compiled(fast_math, self.is_large(_sizes(arrays))), self.task_work
-        if not errors:
-            tape.operations.append(tape_launch(compiled, arrays, scalars, tasks, work, self.given))
-            return
-        report = np.zeros(errors, np.int64)
-        tape.operations += (
-            Fill(report),
-            tape_launch(compiled, arrays, scalars, tasks, work, self.given, report),
-            Failure(report, self._kernel),
+        report = np.zeros(errors, np.int64) if errors else None
+        launch = tape_launch(
+            compiled, arrays, scalars, tasks, work, self.given, report, self.in_order
         )
+        if report is None:
+            tape.operations.append(launch)
+        else:
+            tape.operations += (Fill(report), launch, Failure(report, self._kernel))
 
 
 def _sizes(arrays: Iterable[HostArray]) -> Iterator[float]:

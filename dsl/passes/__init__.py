@@ -37,6 +37,7 @@ from .short_folds import fold_windows
 from .store_first import store_first
 from .tested import drop_tested
 from .unread import drop_unread
+from .updates import fuse_updates
 from .vertical import fuse_vertical
 
 Pass = Callable[[Sequence[Leaf], Context], "list[Leaf]"]
@@ -56,6 +57,7 @@ PASSES: tuple[tuple[str, Pass], ...] = (
     ("fuse_shared", fuse_shared),  # Σ w·u and Σ w·v of a computed w
     ("fuse_vertical", fuse_vertical),  # producers into consumers
     ("recognise_matmul", recognise_matmul),  # Σ a[i, k]·b[k, j]
+    ("fuse_updates", fuse_updates),  # g[i] += x; g[j] += y
     ("recognise_histogram", recognise_histogram),  # target[index] += 1
     ("fold_windows", fold_windows),  # max over 2 × 2 elements: loops
     ("fuse_in_place", fuse_in_place),  # results read at the same index

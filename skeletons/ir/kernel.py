@@ -356,7 +356,8 @@ class Kernel:
     body; `scalar_values` are the host expressions (over Extent, Param, rank-0 Reads) they take.
     `tasks` and buffer sizes are expressions over `scalars`.
 
-    CPU: `light` tasks are memory-bound; if they are few, more cores hardly make them faster.
+    CPU: `light` tasks are memory-bound; if they are few, more cores hardly make them faster.  Tasks
+    `in_order` are run by one thread, each after the one before.
 
     GPU: `threads` per block (0 on a CPU), `thread` the index of one, `resident` blocks wanted on a
     multiprocessor at once (0: as many as fit).  A specialised variant is correct if all conditions
@@ -377,6 +378,7 @@ class Kernel:
     comments: tuple[str, ...] = ()
     sites: tuple[Any, ...] = ()  # for Report: (operation, array, axis, Location)
     light: bool = False
+    in_order: bool = False
     threads: int = 0
     thread: Var | None = None
     resident: int = 0

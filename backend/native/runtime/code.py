@@ -71,9 +71,10 @@ class CompiledKernel:
 class Launcher:
     """Packs arguments and runs the tasks, on all cores when there is work for them.
 
-    `launcher(addresses, scalars, tasks, errors_address=0, work=None)`: `work` estimates the whole
-    launch in elementary operations (about a nanosecond each); below `threads.SERIAL_WORK` the
-    calling thread does it alone.  None: not known, so all cores.  Not for two threads at once.
+    `launcher(addresses, scalars, tasks, errors_address=0, work=None, in_order=False)`: `work`
+    estimates the whole launch in elementary operations (about a nanosecond each); below
+    `threads.SERIAL_WORK` the calling thread does it alone.  None: not known, so all cores.
+    `in_order`: as `Kernel.in_order`.  Not for two threads at once.
     """
 
     __slots__ = ("_call", "_complex", "_data", "_pack", "_pointer", "_space", "kernel")
@@ -121,10 +122,13 @@ class Launcher:
         return flat
 
     def __call__(self, addresses: Sequence[int], scalars: Sequence[Number], tasks: int,
-                 errors_address: int = 0, work: float | None = None) -> None:  # fmt: skip
+                 errors_address: int = 0, work: float | None = None,
+                 in_order: bool = False) -> None:  # fmt: skip
         self.pack(addresses, scalars, errors_address)
         if tasks <= 1 or (work is not None and work < threads.SERIAL_WORK):
             self._call(self._pointer, 0, tasks)
+        elif in_order:
+            threads.alone(self._call, self._pointer, tasks)
         else:
             threads.parallel(self.kernel.entry, self._call, self._pointer, tasks, work)
 

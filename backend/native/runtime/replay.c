@@ -240,6 +240,9 @@ struct runner {
 // Time between two looks for signals, and after which the clock is read less often.
 static const int64_t BREATH = CLOCKS_PER_SEC / 20, SHORT = BREATH / 8, MOST_ITERATIONS = 4096;
 
+// Tasks that one thread runs between two looks at the clock (threads.py: MOST_TASKS).
+static const int64_t MOST_TASKS = 128;
+
 static enum outcome run_part(const struct part *part, struct runner *runner);
 
 static void patch(int64_t *const *words, int64_t count, int64_t bits) {
@@ -495,6 +498,20 @@ static enum outcome breathe(struct runner *runner) {
     return raised ? INTERRUPTED : DONE;
 }
 
+// A launch by one thread; a long one lets Python handle signals between its tasks.
+static enum outcome launch_alone(const struct operation *op, struct runner *runner) {
+    const task_function function = (task_function)op->target;
+    enum outcome outcome = DONE;
+    for (int64_t first = 0; first < op->size && outcome == DONE; first += MOST_TASKS) {
+        const bool last = op->size - first <= MOST_TASKS;
+        function(op->source, first, last ? op->size : first + MOST_TASKS);
+        if (!last) {
+            outcome = breathe(runner);
+        }
+    }
+    return outcome;
+}
+
 static void place(struct moving *array, void *address, int64_t room) {
     array->room = room;
     if (array->address != address) {
@@ -654,7 +671,9 @@ static enum outcome run_part(const struct part *part, struct runner *runner) {
     for (const struct operation *op = part->operations; op < end && outcome == DONE; op++) {
         switch ((enum operation_kind)op->kind) {
         case LAUNCH:
-            if (op->size > 0) {
+            if (op->threads <= 1) {
+                outcome = launch_alone(op, runner);
+            } else if (op->size > 0) {
                 parallel((task_function)op->target, op->source, op->size, op->threads);
             }
             break;

@@ -1,7 +1,7 @@
 ; replay.c, compiled by clang 22.1.8 (ziglang 0.17.1) and tidied by
 ; python -m treadle.backend.native.runtime.build: change the C file, not this one.
 ; python -m ziglang cc -target x86_64-linux-gnu -S -emit-llvm -Os -g0 -std=gnu11 -fPIC -Wall -Wextra -Werror -Wno-unused-command-line-argument -fno-sanitize=all -fno-stack-protector -fno-asynchronous-unwind-tables -fno-vectorize -fno-slp-vectorize -fno-unroll-loops -fno-strict-aliasing -fno-ident -fno-discard-value-names -Xclang -no-enable-noundef-analysis -isystem PYTHON -isystem NUMPY replay.c
-; sha256 of replay.c, team.h: a14d09803809ca7de700fa113fa641c7745bd46b084367c68c0387c1e7b67119
+; sha256 of replay.c, team.h: c2a6c508c8ee093c9537558a6bf122eee7998b5d345950a36b3d832c76a1958e
 
 %struct.runner = type { ptr, i64, i64, i64 }
 %struct.state = type { %struct.moving, ptr, i64, i64, i64, ptr, i64 }
@@ -206,371 +206,408 @@ entry:
   %1 = load i64, ptr %operation_count, align 8
   %add.ptr.idx = mul nsw i64 %1, 40
   %add.ptr = getelementptr inbounds i8, ptr %0, i64 %add.ptr.idx
-  %cmp177 = icmp sgt i64 %1, 0
-  br i1 %cmp177, label %for.body.lr.ph, label %for.cond.cleanup
+  %cmp189 = icmp sgt i64 %1, 0
+  br i1 %cmp189, label %for.body.lr.ph, label %for.cond.cleanup
 
 for.body.lr.ph:
   %iterations.i = getelementptr inbounds nuw i8, ptr %runner, i64 8
-  %since.i = getelementptr inbounds nuw i8, ptr %runner, i64 24
-  %interval5.i = getelementptr inbounds nuw i8, ptr %runner, i64 16
   br label %for.body
 
 for.cond.cleanup:
-  %outcome.0.lcssa = phi i32 [ 0, %entry ], [ %call.i, %if.then8.i ], [ 1, %sw.bb15.i ], [ %call20.i, %if.end21.i ], [ %call24.i, %if.end25.i ], [ 2, %if.end13.i ], [ 1, %if.else.i ], [ 1, %sw.bb6.i ], [ %outcome.1, %for.inc ]
+  %outcome.0.lcssa = phi i32 [ 0, %entry ], [ %call24.i, %if.end25.i ], [ 1, %sw.bb15.i ], [ %call20.i, %if.end21.i ], [ %call.i65, %if.then8.i ], [ %call29.i, %if.end30.i ], [ 1, %if.else.i ], [ 1, %sw.bb6.i ], [ %outcome.1, %for.inc ]
   ret i32 %outcome.0.lcssa
 
 for.body:
-  %op.0178 = phi ptr [ %0, %for.body.lr.ph ], [ %incdec.ptr, %for.inc ]
-  %2 = load i64, ptr %op.0178, align 8
+  %op.0190 = phi ptr [ %0, %for.body.lr.ph ], [ %incdec.ptr, %for.inc ]
+  %2 = load i64, ptr %op.0190, align 8
   %conv = trunc i64 %2 to i32
   switch i32 %conv, label %for.inc [
     i32 0, label %sw.bb
-    i32 1, label %sw.bb6
-    i32 2, label %sw.bb9
-    i32 3, label %sw.bb13
-    i32 4, label %sw.bb15
-    i32 5, label %sw.bb17
-    i32 6, label %sw.bb23
+    i32 1, label %sw.bb11
+    i32 2, label %sw.bb14
+    i32 3, label %sw.bb18
+    i32 4, label %sw.bb20
+    i32 5, label %sw.bb23
+    i32 6, label %sw.bb29
   ]
 
 sw.bb:
-  %size = getelementptr inbounds nuw i8, ptr %op.0178, i64 24
-  %3 = load i64, ptr %size, align 8
-  %cmp3 = icmp sgt i64 %3, 0
-  br i1 %cmp3, label %if.then, label %for.inc
+  %threads = getelementptr inbounds nuw i8, ptr %op.0190, i64 32
+  %3 = load i64, ptr %threads, align 8
+  %cmp3 = icmp slt i64 %3, 2
+  br i1 %cmp3, label %if.then, label %if.else
 
 if.then:
-  %target = getelementptr inbounds nuw i8, ptr %op.0178, i64 8
-  %4 = load ptr, ptr %target, align 8
-  %source = getelementptr inbounds nuw i8, ptr %op.0178, i64 16
-  %5 = load ptr, ptr %source, align 8
-  %threads = getelementptr inbounds nuw i8, ptr %op.0178, i64 32
-  %6 = load i64, ptr %threads, align 8
-  tail call void @parallel(ptr %4, ptr %5, i64 %3, i64 %6) nounwind
-  br label %for.inc
+  %target.i = getelementptr inbounds nuw i8, ptr %op.0190, i64 8
+  %4 = load ptr, ptr %target.i, align 8
+  %size.i = getelementptr inbounds nuw i8, ptr %op.0190, i64 24
+  %5 = load i64, ptr %size.i, align 8
+  %cmp17.i = icmp sgt i64 %5, 0
+  br i1 %cmp17.i, label %for.body.lr.ph.i, label %for.inc
 
-sw.bb6:
-  %target7 = getelementptr inbounds nuw i8, ptr %op.0178, i64 8
-  %7 = load ptr, ptr %target7, align 8
-  %size8 = getelementptr inbounds nuw i8, ptr %op.0178, i64 24
-  %8 = load i64, ptr %size8, align 8
-  tail call void @llvm.memset.p0.i64(ptr align 1 %7, i8 0, i64 %8, i1 false)
-  br label %for.inc
-
-sw.bb9:
-  %target10 = getelementptr inbounds nuw i8, ptr %op.0178, i64 8
-  %9 = load ptr, ptr %target10, align 8
-  %source11 = getelementptr inbounds nuw i8, ptr %op.0178, i64 16
-  %10 = load ptr, ptr %source11, align 8
-  %size12 = getelementptr inbounds nuw i8, ptr %op.0178, i64 24
-  %11 = load i64, ptr %size12, align 8
-  tail call void @llvm.memcpy.p0.p0.i64(ptr align 1 %9, ptr align 1 %10, i64 %11, i1 false)
-  br label %for.inc
-
-sw.bb13:
-  %target14 = getelementptr inbounds nuw i8, ptr %op.0178, i64 8
-  %12 = load ptr, ptr %target14, align 8
-  %13 = load i64, ptr %12, align 8
-  %tobool.not = icmp ne i64 %13, 0
-  %cond = zext i1 %tobool.not to i32
-  br label %for.inc
-
-sw.bb15:
-  %target16 = getelementptr inbounds nuw i8, ptr %op.0178, i64 8
-  %14 = load ptr, ptr %target16, align 8
-  %computed_limit.i = getelementptr inbounds nuw i8, ptr %14, i64 16
-  %15 = load ptr, ptr %computed_limit.i, align 8
-  %tobool.not.i = icmp eq ptr %15, null
-  br i1 %tobool.not.i, label %if.end.i, label %if.then.i
-
-if.then.i:
-  %16 = load i64, ptr %15, align 8
-  %limit.i = getelementptr inbounds nuw i8, ptr %14, i64 8
-  store i64 %16, ptr %limit.i, align 8
-  br label %if.end.i
-
-if.end.i:
-  %state_count.i129 = getelementptr inbounds nuw i8, ptr %14, i64 96
-  %17 = load i64, ptr %state_count.i129, align 8
-  %cmp37.i = icmp sgt i64 %17, 0
-  br i1 %cmp37.i, label %for.body.lr.ph.i130, label %enter_loop.exit
-
-for.body.lr.ph.i130:
-  %states.i131 = getelementptr inbounds nuw i8, ptr %14, i64 88
-  %made2.i = getelementptr inbounds nuw i8, ptr %14, i64 104
-  %limit.i132 = getelementptr inbounds nuw i8, ptr %14, i64 8
-  %rooms.i133 = getelementptr inbounds nuw i8, ptr %14, i64 120
-  br label %for.body.i134
-
-for.body.i134:
-  %k.038.i = phi i64 [ 0, %for.body.lr.ph.i130 ], [ %inc.i149, %place.exit.i148 ]
-  %18 = load ptr, ptr %states.i131, align 8
-  %arrayidx.i135 = getelementptr inbounds nuw %struct.state, ptr %18, i64 %k.038.i
-  %first.i = getelementptr inbounds nuw i8, ptr %arrayidx.i135, i64 32
-  %19 = load ptr, ptr %first.i, align 8
-  %copied.i = getelementptr inbounds nuw i8, ptr %arrayidx.i135, i64 40
-  %20 = load i64, ptr %copied.i, align 8
-  %tobool.not.i136 = icmp eq i64 %20, 0
-  br i1 %tobool.not.i136, label %if.end17.i, label %if.then.i137
-
-if.then.i137:
-  %result.i138 = getelementptr inbounds nuw i8, ptr %arrayidx.i135, i64 48
-  %21 = load i64, ptr %result.i138, align 8
-  %source.i = getelementptr inbounds nuw i8, ptr %arrayidx.i135, i64 56
-  %22 = load i64, ptr %source.i, align 8
-  %cmp1.i139 = icmp slt i64 %22, 0
-  br i1 %cmp1.i139, label %land.lhs.true.i156, label %if.end.i140
-
-land.lhs.true.i156:
-  %not.i157 = xor i64 %22, -1
-  %23 = load ptr, ptr %made2.i, align 8
-  %arrayidx3.i = getelementptr inbounds nuw %struct.made, ptr %23, i64 %not.i157
-  %partner.i158 = getelementptr inbounds nuw i8, ptr %arrayidx3.i, i64 56
-  %24 = load i64, ptr %partner.i158, align 8
-  %cmp4.i = icmp sgt i64 %24, -1
-  br i1 %cmp4.i, label %land.lhs.true5.i, label %if.end.i140
-
-land.lhs.true5.i:
-  %25 = load i64, ptr %limit.i132, align 8
-  %26 = load i64, ptr %14, align 8
-  %sub.i159 = sub nsw i64 %25, %26
-  %27 = and i64 %sub.i159, 1
-  %tobool7.not.i160 = icmp eq i64 %27, 0
-  %spec.select.i161 = select i1 %tobool7.not.i160, i64 %21, i64 %24
-  br label %if.end.i140
-
-if.end.i140:
-  %room.0.i = phi i64 [ %21, %if.then.i137 ], [ %spec.select.i161, %land.lhs.true5.i ], [ %21, %land.lhs.true.i156 ]
-  %28 = load ptr, ptr %rooms.i133, align 8
-  %arrayidx12.i = getelementptr inbounds %struct.room, ptr %28, i64 %room.0.i
-  %29 = load ptr, ptr %arrayidx12.i, align 8
-  %bytes.i141 = getelementptr inbounds nuw i8, ptr %arrayidx12.i, i64 8
-  %30 = load i64, ptr %bytes.i141, align 8
-  tail call void @llvm.memcpy.p0.p0.i64(ptr align 1 %29, ptr align 1 %19, i64 %30, i1 false)
-  br label %if.end17.i
-
-if.end17.i:
-  %address.0.i = phi ptr [ %29, %if.end.i140 ], [ %19, %for.body.i134 ]
-  %room.1.i = phi i64 [ %room.0.i, %if.end.i140 ], [ -1, %for.body.i134 ]
-  %room1.i.i142 = getelementptr inbounds nuw i8, ptr %arrayidx.i135, i64 8
-  store i64 %room.1.i, ptr %room1.i.i142, align 8
-  %31 = load ptr, ptr %arrayidx.i135, align 8
-  %cmp.not.i.i143 = icmp eq ptr %31, %address.0.i
-  br i1 %cmp.not.i.i143, label %place.exit.i148, label %if.then.i.i144
-
-if.then.i.i144:
-  store ptr %address.0.i, ptr %arrayidx.i135, align 8
-  %patches.i.i145 = getelementptr inbounds nuw i8, ptr %arrayidx.i135, i64 16
-  %32 = load ptr, ptr %patches.i.i145, align 8
-  %patch_count.i.i146 = getelementptr inbounds nuw i8, ptr %arrayidx.i135, i64 24
-  %33 = load i64, ptr %patch_count.i.i146, align 8
-  %34 = ptrtoint ptr %address.0.i to i64
-  %cmp3.i.i.i147 = icmp sgt i64 %33, 0
-  br i1 %cmp3.i.i.i147, label %for.body.i.i.i151, label %place.exit.i148
-
-for.body.i.i.i151:
-  %k.04.i.i.i152 = phi i64 [ %inc.i.i.i154, %for.body.i.i.i151 ], [ 0, %if.then.i.i144 ]
-  %arrayidx.i.i.i153 = getelementptr inbounds nuw ptr, ptr %32, i64 %k.04.i.i.i152
-  %35 = load ptr, ptr %arrayidx.i.i.i153, align 8
-  store i64 %34, ptr %35, align 8
-  %inc.i.i.i154 = add nuw nsw i64 %k.04.i.i.i152, 1
-  %exitcond.not.i.i.i155 = icmp eq i64 %inc.i.i.i154, %33
-  br i1 %exitcond.not.i.i.i155, label %place.exit.i148, label %for.body.i.i.i151
-
-place.exit.i148:
-  %inc.i149 = add nuw nsw i64 %k.038.i, 1
-  %36 = load i64, ptr %state_count.i129, align 8
-  %cmp.i150 = icmp slt i64 %inc.i149, %36
-  br i1 %cmp.i150, label %for.body.i134, label %enter_loop.exit
-
-enter_loop.exit:
-  %37 = phi i64 [ %17, %if.end.i ], [ %36, %place.exit.i148 ]
-  %38 = load i64, ptr %14, align 8
-  %limit2.i = getelementptr inbounds nuw i8, ptr %14, i64 8
-  %39 = load i64, ptr %limit2.i, align 8
-  %cmp.i175 = icmp slt i64 %38, %39
-  br i1 %cmp.i175, label %for.body.i.lr.ph, label %for.end.i
-
-for.body.i.lr.ph:
-  %room_count.i = getelementptr inbounds nuw i8, ptr %14, i64 128
-  %rooms.i124 = getelementptr inbounds nuw i8, ptr %14, i64 120
-  %states.i118 = getelementptr inbounds nuw i8, ptr %14, i64 88
-  %made_count.i = getelementptr inbounds nuw i8, ptr %14, i64 112
-  %made23.i = getelementptr inbounds nuw i8, ptr %14, i64 104
-  %counter.i = getelementptr inbounds nuw i8, ptr %14, i64 24
-  %test.i = getelementptr inbounds nuw i8, ptr %14, i64 32
-  %look.i = getelementptr inbounds nuw i8, ptr %14, i64 40
-  %once.i = getelementptr inbounds nuw i8, ptr %14, i64 56
-  %rest.i = getelementptr inbounds nuw i8, ptr %14, i64 72
-  %exchange_count.i = getelementptr inbounds nuw i8, ptr %14, i64 144
-  %exchanged.i = getelementptr inbounds nuw i8, ptr %14, i64 136
+for.body.lr.ph.i:
+  %source.i = getelementptr inbounds nuw i8, ptr %op.0190, i64 16
   br label %for.body.i
 
 for.body.i:
-  %k.0.i176 = phi i64 [ %38, %for.body.i.lr.ph ], [ %inc.i, %next_state.exit ]
-  %40 = load i64, ptr %room_count.i, align 8
-  %cmp74.i = icmp sgt i64 %40, 0
-  br i1 %cmp74.i, label %for.body.i125, label %for.cond2.preheader.i
+  %6 = phi i64 [ %5, %for.body.lr.ph.i ], [ %8, %if.end.i ]
+  %first.018.i = phi i64 [ 0, %for.body.lr.ph.i ], [ %add.i, %if.end.i ]
+  %sub.i = sub nsw i64 %6, %first.018.i
+  %cmp3.i = icmp slt i64 %sub.i, 129
+  %7 = load ptr, ptr %source.i, align 8
+  %add.i = add nuw nsw i64 %first.018.i, 128
+  %cond.i = select i1 %cmp3.i, i64 %6, i64 %add.i
+  tail call void %4(ptr %7, i64 %first.018.i, i64 %cond.i) nounwind
+  br i1 %cmp3.i, label %if.end.i, label %if.then.i
+
+if.then.i:
+  %call.i = tail call fastcc i32 @breathe(ptr %runner) nounwind
+  br label %if.end.i
+
+if.end.i:
+  %outcome.1.i = phi i32 [ 0, %for.body.i ], [ %call.i, %if.then.i ]
+  %8 = load i64, ptr %size.i, align 8
+  %cmp.i = icmp slt i64 %add.i, %8
+  %cmp1.i = icmp eq i32 %outcome.1.i, 0
+  %9 = select i1 %cmp.i, i1 %cmp1.i, i1 false
+  br i1 %9, label %for.body.i, label %for.inc
+
+if.else:
+  %size = getelementptr inbounds nuw i8, ptr %op.0190, i64 24
+  %10 = load i64, ptr %size, align 8
+  %cmp5 = icmp sgt i64 %10, 0
+  br i1 %cmp5, label %if.then7, label %for.inc
+
+if.then7:
+  %target = getelementptr inbounds nuw i8, ptr %op.0190, i64 8
+  %11 = load ptr, ptr %target, align 8
+  %source = getelementptr inbounds nuw i8, ptr %op.0190, i64 16
+  %12 = load ptr, ptr %source, align 8
+  tail call void @parallel(ptr %11, ptr %12, i64 %10, i64 %3) nounwind
+  br label %for.inc
+
+sw.bb11:
+  %target12 = getelementptr inbounds nuw i8, ptr %op.0190, i64 8
+  %13 = load ptr, ptr %target12, align 8
+  %size13 = getelementptr inbounds nuw i8, ptr %op.0190, i64 24
+  %14 = load i64, ptr %size13, align 8
+  tail call void @llvm.memset.p0.i64(ptr align 1 %13, i8 0, i64 %14, i1 false)
+  br label %for.inc
+
+sw.bb14:
+  %target15 = getelementptr inbounds nuw i8, ptr %op.0190, i64 8
+  %15 = load ptr, ptr %target15, align 8
+  %source16 = getelementptr inbounds nuw i8, ptr %op.0190, i64 16
+  %16 = load ptr, ptr %source16, align 8
+  %size17 = getelementptr inbounds nuw i8, ptr %op.0190, i64 24
+  %17 = load i64, ptr %size17, align 8
+  tail call void @llvm.memcpy.p0.p0.i64(ptr align 1 %15, ptr align 1 %16, i64 %17, i1 false)
+  br label %for.inc
+
+sw.bb18:
+  %target19 = getelementptr inbounds nuw i8, ptr %op.0190, i64 8
+  %18 = load ptr, ptr %target19, align 8
+  %19 = load i64, ptr %18, align 8
+  %tobool.not = icmp ne i64 %19, 0
+  %cond = zext i1 %tobool.not to i32
+  br label %for.inc
+
+sw.bb20:
+  %target21 = getelementptr inbounds nuw i8, ptr %op.0190, i64 8
+  %20 = load ptr, ptr %target21, align 8
+  %computed_limit.i = getelementptr inbounds nuw i8, ptr %20, i64 16
+  %21 = load ptr, ptr %computed_limit.i, align 8
+  %tobool.not.i = icmp eq ptr %21, null
+  br i1 %tobool.not.i, label %if.end.i61, label %if.then.i60
+
+if.then.i60:
+  %22 = load i64, ptr %21, align 8
+  %limit.i = getelementptr inbounds nuw i8, ptr %20, i64 8
+  store i64 %22, ptr %limit.i, align 8
+  br label %if.end.i61
+
+if.end.i61:
+  %state_count.i136 = getelementptr inbounds nuw i8, ptr %20, i64 96
+  %23 = load i64, ptr %state_count.i136, align 8
+  %cmp37.i = icmp sgt i64 %23, 0
+  br i1 %cmp37.i, label %for.body.lr.ph.i137, label %enter_loop.exit
+
+for.body.lr.ph.i137:
+  %states.i138 = getelementptr inbounds nuw i8, ptr %20, i64 88
+  %made2.i = getelementptr inbounds nuw i8, ptr %20, i64 104
+  %limit.i139 = getelementptr inbounds nuw i8, ptr %20, i64 8
+  %rooms.i140 = getelementptr inbounds nuw i8, ptr %20, i64 120
+  br label %for.body.i141
+
+for.body.i141:
+  %k.038.i = phi i64 [ 0, %for.body.lr.ph.i137 ], [ %inc.i157, %place.exit.i156 ]
+  %24 = load ptr, ptr %states.i138, align 8
+  %arrayidx.i142 = getelementptr inbounds nuw %struct.state, ptr %24, i64 %k.038.i
+  %first.i = getelementptr inbounds nuw i8, ptr %arrayidx.i142, i64 32
+  %25 = load ptr, ptr %first.i, align 8
+  %copied.i = getelementptr inbounds nuw i8, ptr %arrayidx.i142, i64 40
+  %26 = load i64, ptr %copied.i, align 8
+  %tobool.not.i143 = icmp eq i64 %26, 0
+  br i1 %tobool.not.i143, label %if.end17.i, label %if.then.i144
+
+if.then.i144:
+  %result.i145 = getelementptr inbounds nuw i8, ptr %arrayidx.i142, i64 48
+  %27 = load i64, ptr %result.i145, align 8
+  %source.i146 = getelementptr inbounds nuw i8, ptr %arrayidx.i142, i64 56
+  %28 = load i64, ptr %source.i146, align 8
+  %cmp1.i147 = icmp slt i64 %28, 0
+  br i1 %cmp1.i147, label %land.lhs.true.i164, label %if.end.i148
+
+land.lhs.true.i164:
+  %not.i165 = xor i64 %28, -1
+  %29 = load ptr, ptr %made2.i, align 8
+  %arrayidx3.i = getelementptr inbounds nuw %struct.made, ptr %29, i64 %not.i165
+  %partner.i166 = getelementptr inbounds nuw i8, ptr %arrayidx3.i, i64 56
+  %30 = load i64, ptr %partner.i166, align 8
+  %cmp4.i = icmp sgt i64 %30, -1
+  br i1 %cmp4.i, label %land.lhs.true5.i, label %if.end.i148
+
+land.lhs.true5.i:
+  %31 = load i64, ptr %limit.i139, align 8
+  %32 = load i64, ptr %20, align 8
+  %sub.i167 = sub nsw i64 %31, %32
+  %33 = and i64 %sub.i167, 1
+  %tobool7.not.i168 = icmp eq i64 %33, 0
+  %spec.select.i169 = select i1 %tobool7.not.i168, i64 %27, i64 %30
+  br label %if.end.i148
+
+if.end.i148:
+  %room.0.i = phi i64 [ %27, %if.then.i144 ], [ %spec.select.i169, %land.lhs.true5.i ], [ %27, %land.lhs.true.i164 ]
+  %34 = load ptr, ptr %rooms.i140, align 8
+  %arrayidx12.i = getelementptr inbounds %struct.room, ptr %34, i64 %room.0.i
+  %35 = load ptr, ptr %arrayidx12.i, align 8
+  %bytes.i149 = getelementptr inbounds nuw i8, ptr %arrayidx12.i, i64 8
+  %36 = load i64, ptr %bytes.i149, align 8
+  tail call void @llvm.memcpy.p0.p0.i64(ptr align 1 %35, ptr align 1 %25, i64 %36, i1 false)
+  br label %if.end17.i
+
+if.end17.i:
+  %address.0.i = phi ptr [ %35, %if.end.i148 ], [ %25, %for.body.i141 ]
+  %room.1.i = phi i64 [ %room.0.i, %if.end.i148 ], [ -1, %for.body.i141 ]
+  %room1.i.i150 = getelementptr inbounds nuw i8, ptr %arrayidx.i142, i64 8
+  store i64 %room.1.i, ptr %room1.i.i150, align 8
+  %37 = load ptr, ptr %arrayidx.i142, align 8
+  %cmp.not.i.i151 = icmp eq ptr %37, %address.0.i
+  br i1 %cmp.not.i.i151, label %place.exit.i156, label %if.then.i.i152
+
+if.then.i.i152:
+  store ptr %address.0.i, ptr %arrayidx.i142, align 8
+  %patches.i.i153 = getelementptr inbounds nuw i8, ptr %arrayidx.i142, i64 16
+  %38 = load ptr, ptr %patches.i.i153, align 8
+  %patch_count.i.i154 = getelementptr inbounds nuw i8, ptr %arrayidx.i142, i64 24
+  %39 = load i64, ptr %patch_count.i.i154, align 8
+  %40 = ptrtoint ptr %address.0.i to i64
+  %cmp3.i.i.i155 = icmp sgt i64 %39, 0
+  br i1 %cmp3.i.i.i155, label %for.body.i.i.i159, label %place.exit.i156
+
+for.body.i.i.i159:
+  %k.04.i.i.i160 = phi i64 [ %inc.i.i.i162, %for.body.i.i.i159 ], [ 0, %if.then.i.i152 ]
+  %arrayidx.i.i.i161 = getelementptr inbounds nuw ptr, ptr %38, i64 %k.04.i.i.i160
+  %41 = load ptr, ptr %arrayidx.i.i.i161, align 8
+  store i64 %40, ptr %41, align 8
+  %inc.i.i.i162 = add nuw nsw i64 %k.04.i.i.i160, 1
+  %exitcond.not.i.i.i163 = icmp eq i64 %inc.i.i.i162, %39
+  br i1 %exitcond.not.i.i.i163, label %place.exit.i156, label %for.body.i.i.i159
+
+place.exit.i156:
+  %inc.i157 = add nuw nsw i64 %k.038.i, 1
+  %42 = load i64, ptr %state_count.i136, align 8
+  %cmp.i158 = icmp slt i64 %inc.i157, %42
+  br i1 %cmp.i158, label %for.body.i141, label %enter_loop.exit
+
+enter_loop.exit:
+  %43 = phi i64 [ %23, %if.end.i61 ], [ %42, %place.exit.i156 ]
+  %44 = load i64, ptr %20, align 8
+  %limit2.i = getelementptr inbounds nuw i8, ptr %20, i64 8
+  %45 = load i64, ptr %limit2.i, align 8
+  %cmp.i62187 = icmp slt i64 %44, %45
+  br i1 %cmp.i62187, label %for.body.i64.lr.ph, label %for.end.i
+
+for.body.i64.lr.ph:
+  %room_count.i = getelementptr inbounds nuw i8, ptr %20, i64 128
+  %rooms.i131 = getelementptr inbounds nuw i8, ptr %20, i64 120
+  %states.i125 = getelementptr inbounds nuw i8, ptr %20, i64 88
+  %made_count.i = getelementptr inbounds nuw i8, ptr %20, i64 112
+  %made23.i = getelementptr inbounds nuw i8, ptr %20, i64 104
+  %counter.i = getelementptr inbounds nuw i8, ptr %20, i64 24
+  %test.i = getelementptr inbounds nuw i8, ptr %20, i64 32
+  %look.i = getelementptr inbounds nuw i8, ptr %20, i64 40
+  %once.i = getelementptr inbounds nuw i8, ptr %20, i64 56
+  %rest.i = getelementptr inbounds nuw i8, ptr %20, i64 72
+  %exchange_count.i = getelementptr inbounds nuw i8, ptr %20, i64 144
+  %exchanged.i = getelementptr inbounds nuw i8, ptr %20, i64 136
+  br label %for.body.i64
+
+for.body.i64:
+  %k.0.i188 = phi i64 [ %44, %for.body.i64.lr.ph ], [ %inc.i, %next_state.exit ]
+  %46 = load i64, ptr %room_count.i, align 8
+  %cmp74.i = icmp sgt i64 %46, 0
+  br i1 %cmp74.i, label %for.body.i132, label %for.cond2.preheader.i
 
 for.cond2.preheader.i:
-  %41 = load i64, ptr %state_count.i129, align 8
-  %cmp376.i = icmp sgt i64 %41, 0
+  %47 = load i64, ptr %state_count.i136, align 8
+  %cmp376.i = icmp sgt i64 %47, 0
   br i1 %cmp376.i, label %for.body5.i, label %for.cond19.preheader.i
 
-for.body.i125:
-  %k.075.i = phi i64 [ %inc.i127, %for.body.i125 ], [ 0, %for.body.i ]
-  %42 = load ptr, ptr %rooms.i124, align 8
-  %arrayidx.i126 = getelementptr inbounds nuw %struct.room, ptr %42, i64 %k.075.i
-  %taken.i = getelementptr inbounds nuw i8, ptr %arrayidx.i126, i64 16
+for.body.i132:
+  %k.075.i = phi i64 [ %inc.i134, %for.body.i132 ], [ 0, %for.body.i64 ]
+  %48 = load ptr, ptr %rooms.i131, align 8
+  %arrayidx.i133 = getelementptr inbounds nuw %struct.room, ptr %48, i64 %k.075.i
+  %taken.i = getelementptr inbounds nuw i8, ptr %arrayidx.i133, i64 16
   store i64 0, ptr %taken.i, align 8
-  %inc.i127 = add nuw nsw i64 %k.075.i, 1
-  %43 = load i64, ptr %room_count.i, align 8
-  %cmp.i128 = icmp slt i64 %inc.i127, %43
-  br i1 %cmp.i128, label %for.body.i125, label %for.cond2.preheader.i
+  %inc.i134 = add nuw nsw i64 %k.075.i, 1
+  %49 = load i64, ptr %room_count.i, align 8
+  %cmp.i135 = icmp slt i64 %inc.i134, %49
+  br i1 %cmp.i135, label %for.body.i132, label %for.cond2.preheader.i
 
 for.cond19.preheader.i:
-  %44 = load i64, ptr %made_count.i, align 8
-  %cmp2081.i = icmp sgt i64 %44, 0
+  %50 = load i64, ptr %made_count.i, align 8
+  %cmp2081.i = icmp sgt i64 %50, 0
   br i1 %cmp2081.i, label %for.body22.i, label %choose_rooms.exit
 
 for.body5.i:
-  %45 = phi i64 [ %49, %for.inc15.i ], [ %41, %for.cond2.preheader.i ]
+  %51 = phi i64 [ %55, %for.inc15.i ], [ %47, %for.cond2.preheader.i ]
   %k1.077.i = phi i64 [ %inc16.i, %for.inc15.i ], [ 0, %for.cond2.preheader.i ]
-  %46 = load ptr, ptr %states.i118, align 8
-  %arrayidx6.i = getelementptr inbounds nuw %struct.state, ptr %46, i64 %k1.077.i
-  %room.i119 = getelementptr inbounds nuw i8, ptr %arrayidx6.i, i64 8
-  %47 = load i64, ptr %room.i119, align 8
-  %cmp7.i = icmp sgt i64 %47, -1
-  br i1 %cmp7.i, label %if.then.i121, label %for.inc15.i
+  %52 = load ptr, ptr %states.i125, align 8
+  %arrayidx6.i = getelementptr inbounds nuw %struct.state, ptr %52, i64 %k1.077.i
+  %room.i126 = getelementptr inbounds nuw i8, ptr %arrayidx6.i, i64 8
+  %53 = load i64, ptr %room.i126, align 8
+  %cmp7.i = icmp sgt i64 %53, -1
+  br i1 %cmp7.i, label %if.then.i128, label %for.inc15.i
 
-if.then.i121:
-  %48 = load ptr, ptr %rooms.i124, align 8
-  %arrayidx13.i = getelementptr inbounds nuw %struct.room, ptr %48, i64 %47
+if.then.i128:
+  %54 = load ptr, ptr %rooms.i131, align 8
+  %arrayidx13.i = getelementptr inbounds nuw %struct.room, ptr %54, i64 %53
   %taken14.i = getelementptr inbounds nuw i8, ptr %arrayidx13.i, i64 16
   store i64 1, ptr %taken14.i, align 8
-  %.pre.i122 = load i64, ptr %state_count.i129, align 8
+  %.pre.i129 = load i64, ptr %state_count.i136, align 8
   br label %for.inc15.i
 
 for.inc15.i:
-  %49 = phi i64 [ %45, %for.body5.i ], [ %.pre.i122, %if.then.i121 ]
+  %55 = phi i64 [ %51, %for.body5.i ], [ %.pre.i129, %if.then.i128 ]
   %inc16.i = add nuw nsw i64 %k1.077.i, 1
-  %cmp3.i120 = icmp slt i64 %inc16.i, %49
-  br i1 %cmp3.i120, label %for.body5.i, label %for.cond19.preheader.i
+  %cmp3.i127 = icmp slt i64 %inc16.i, %55
+  br i1 %cmp3.i127, label %for.body5.i, label %for.cond19.preheader.i
 
 for.body22.i:
-  %k18.082.i = phi i64 [ %inc43.i, %place.exit.i108 ], [ 0, %for.cond19.preheader.i ]
-  %50 = load ptr, ptr %made23.i, align 8
-  %arrayidx24.i = getelementptr inbounds nuw %struct.made, ptr %50, i64 %k18.082.i
+  %k18.082.i = phi i64 [ %inc43.i, %place.exit.i115 ], [ 0, %for.cond19.preheader.i ]
+  %56 = load ptr, ptr %made23.i, align 8
+  %arrayidx24.i = getelementptr inbounds nuw %struct.made, ptr %56, i64 %k18.082.i
   %first_room.i = getelementptr inbounds nuw i8, ptr %arrayidx24.i, i64 32
-  %51 = load i64, ptr %first_room.i, align 8
+  %57 = load i64, ptr %first_room.i, align 8
   %partner.i = getelementptr inbounds nuw i8, ptr %arrayidx24.i, i64 56
-  %52 = load i64, ptr %partner.i, align 8
-  %cmp26.i101 = icmp sgt i64 %52, -1
-  br i1 %cmp26.i101, label %if.then27.i, label %while.cond.preheader.i
+  %58 = load i64, ptr %partner.i, align 8
+  %cmp26.i108 = icmp sgt i64 %58, -1
+  br i1 %cmp26.i108, label %if.then27.i, label %while.cond.preheader.i
 
 while.cond.preheader.i:
   %last_room.i = getelementptr inbounds nuw i8, ptr %arrayidx24.i, i64 40
-  %53 = load i64, ptr %last_room.i, align 8
-  %cmp2978.i = icmp slt i64 %51, %53
+  %59 = load i64, ptr %last_room.i, align 8
+  %cmp2978.i = icmp slt i64 %57, %59
   br i1 %cmp2978.i, label %land.rhs.lr.ph.i, label %if.end35.i
 
 land.rhs.lr.ph.i:
-  %54 = load ptr, ptr %rooms.i124, align 8
+  %60 = load ptr, ptr %rooms.i131, align 8
   br label %land.rhs.i
 
 if.then27.i:
-  %55 = load i64, ptr %limit2.i, align 8
-  %sub.i114 = sub nsw i64 %55, %k.0.i176
-  %56 = and i64 %sub.i114, 1
-  %tobool.not.i115 = icmp eq i64 %56, 0
-  br i1 %tobool.not.i115, label %if.end35.i, label %cond.true.i116
+  %61 = load i64, ptr %limit2.i, align 8
+  %sub.i121 = sub nsw i64 %61, %k.0.i188
+  %62 = and i64 %sub.i121, 1
+  %tobool.not.i122 = icmp eq i64 %62, 0
+  br i1 %tobool.not.i122, label %if.end35.i, label %cond.true.i123
 
-cond.true.i116:
-  %result.i117 = getelementptr inbounds nuw i8, ptr %arrayidx24.i, i64 48
-  %57 = load i64, ptr %result.i117, align 8
+cond.true.i123:
+  %result.i124 = getelementptr inbounds nuw i8, ptr %arrayidx24.i, i64 48
+  %63 = load i64, ptr %result.i124, align 8
   br label %if.end35.i
 
 land.rhs.i:
-  %room25.079.i = phi i64 [ %51, %land.rhs.lr.ph.i ], [ %inc34.i, %while.body.i ]
-  %arrayidx31.i = getelementptr inbounds %struct.room, ptr %54, i64 %room25.079.i
+  %room25.079.i = phi i64 [ %57, %land.rhs.lr.ph.i ], [ %inc34.i, %while.body.i ]
+  %arrayidx31.i = getelementptr inbounds %struct.room, ptr %60, i64 %room25.079.i
   %taken32.i = getelementptr inbounds nuw i8, ptr %arrayidx31.i, i64 16
-  %58 = load i64, ptr %taken32.i, align 8
-  %tobool33.not.i = icmp eq i64 %58, 0
+  %64 = load i64, ptr %taken32.i, align 8
+  %tobool33.not.i = icmp eq i64 %64, 0
   br i1 %tobool33.not.i, label %if.end35.i, label %while.body.i
 
 while.body.i:
   %inc34.i = add i64 %room25.079.i, 1
-  %exitcond.not.i = icmp eq i64 %inc34.i, %53
+  %exitcond.not.i = icmp eq i64 %inc34.i, %59
   br i1 %exitcond.not.i, label %if.end35.i, label %land.rhs.i
 
 if.end35.i:
-  %room25.1.i = phi i64 [ %57, %cond.true.i116 ], [ %52, %if.then27.i ], [ %51, %while.cond.preheader.i ], [ %room25.079.i, %land.rhs.i ], [ %53, %while.body.i ]
-  %59 = load ptr, ptr %rooms.i124, align 8
-  %arrayidx37.i = getelementptr inbounds %struct.room, ptr %59, i64 %room25.1.i
+  %room25.1.i = phi i64 [ %63, %cond.true.i123 ], [ %58, %if.then27.i ], [ %57, %while.cond.preheader.i ], [ %room25.079.i, %land.rhs.i ], [ %59, %while.body.i ]
+  %65 = load ptr, ptr %rooms.i131, align 8
+  %arrayidx37.i = getelementptr inbounds %struct.room, ptr %65, i64 %room25.1.i
   %taken38.i = getelementptr inbounds nuw i8, ptr %arrayidx37.i, i64 16
   store i64 1, ptr %taken38.i, align 8
-  %60 = load ptr, ptr %rooms.i124, align 8
-  %arrayidx41.i = getelementptr inbounds %struct.room, ptr %60, i64 %room25.1.i
-  %61 = load ptr, ptr %arrayidx41.i, align 8
-  %room1.i.i102 = getelementptr inbounds nuw i8, ptr %arrayidx24.i, i64 8
-  store i64 %room25.1.i, ptr %room1.i.i102, align 8
-  %62 = load ptr, ptr %arrayidx24.i, align 8
-  %cmp.not.i.i103 = icmp eq ptr %62, %61
-  br i1 %cmp.not.i.i103, label %place.exit.i108, label %if.then.i.i104
+  %66 = load ptr, ptr %rooms.i131, align 8
+  %arrayidx41.i = getelementptr inbounds %struct.room, ptr %66, i64 %room25.1.i
+  %67 = load ptr, ptr %arrayidx41.i, align 8
+  %room1.i.i109 = getelementptr inbounds nuw i8, ptr %arrayidx24.i, i64 8
+  store i64 %room25.1.i, ptr %room1.i.i109, align 8
+  %68 = load ptr, ptr %arrayidx24.i, align 8
+  %cmp.not.i.i110 = icmp eq ptr %68, %67
+  br i1 %cmp.not.i.i110, label %place.exit.i115, label %if.then.i.i111
 
-if.then.i.i104:
-  store ptr %61, ptr %arrayidx24.i, align 8
-  %patches.i.i105 = getelementptr inbounds nuw i8, ptr %arrayidx24.i, i64 16
-  %63 = load ptr, ptr %patches.i.i105, align 8
-  %patch_count.i.i106 = getelementptr inbounds nuw i8, ptr %arrayidx24.i, i64 24
-  %64 = load i64, ptr %patch_count.i.i106, align 8
-  %65 = ptrtoint ptr %61 to i64
-  %cmp3.i.i.i107 = icmp sgt i64 %64, 0
-  br i1 %cmp3.i.i.i107, label %for.body.i.i.i109, label %place.exit.i108
+if.then.i.i111:
+  store ptr %67, ptr %arrayidx24.i, align 8
+  %patches.i.i112 = getelementptr inbounds nuw i8, ptr %arrayidx24.i, i64 16
+  %69 = load ptr, ptr %patches.i.i112, align 8
+  %patch_count.i.i113 = getelementptr inbounds nuw i8, ptr %arrayidx24.i, i64 24
+  %70 = load i64, ptr %patch_count.i.i113, align 8
+  %71 = ptrtoint ptr %67 to i64
+  %cmp3.i.i.i114 = icmp sgt i64 %70, 0
+  br i1 %cmp3.i.i.i114, label %for.body.i.i.i116, label %place.exit.i115
 
-for.body.i.i.i109:
-  %k.04.i.i.i110 = phi i64 [ %inc.i.i.i112, %for.body.i.i.i109 ], [ 0, %if.then.i.i104 ]
-  %arrayidx.i.i.i111 = getelementptr inbounds nuw ptr, ptr %63, i64 %k.04.i.i.i110
-  %66 = load ptr, ptr %arrayidx.i.i.i111, align 8
-  store i64 %65, ptr %66, align 8
-  %inc.i.i.i112 = add nuw nsw i64 %k.04.i.i.i110, 1
-  %exitcond.not.i.i.i113 = icmp eq i64 %inc.i.i.i112, %64
-  br i1 %exitcond.not.i.i.i113, label %place.exit.i108, label %for.body.i.i.i109
+for.body.i.i.i116:
+  %k.04.i.i.i117 = phi i64 [ %inc.i.i.i119, %for.body.i.i.i116 ], [ 0, %if.then.i.i111 ]
+  %arrayidx.i.i.i118 = getelementptr inbounds nuw ptr, ptr %69, i64 %k.04.i.i.i117
+  %72 = load ptr, ptr %arrayidx.i.i.i118, align 8
+  store i64 %71, ptr %72, align 8
+  %inc.i.i.i119 = add nuw nsw i64 %k.04.i.i.i117, 1
+  %exitcond.not.i.i.i120 = icmp eq i64 %inc.i.i.i119, %70
+  br i1 %exitcond.not.i.i.i120, label %place.exit.i115, label %for.body.i.i.i116
 
-place.exit.i108:
+place.exit.i115:
   %inc43.i = add nuw nsw i64 %k18.082.i, 1
-  %67 = load i64, ptr %made_count.i, align 8
-  %cmp20.i = icmp slt i64 %inc43.i, %67
+  %73 = load i64, ptr %made_count.i, align 8
+  %cmp20.i = icmp slt i64 %inc43.i, %73
   br i1 %cmp20.i, label %for.body22.i, label %choose_rooms.exit
 
 choose_rooms.exit:
-  %68 = load ptr, ptr %counter.i, align 8
-  %tobool3.not.i = icmp eq ptr %68, null
+  %74 = load ptr, ptr %counter.i, align 8
+  %tobool3.not.i = icmp eq ptr %74, null
   br i1 %tobool3.not.i, label %if.end6.i, label %if.then4.i
 
 if.then4.i:
-  store i64 %k.0.i176, ptr %68, align 8
+  store i64 %k.0.i188, ptr %74, align 8
   br label %if.end6.i
 
 if.end6.i:
-  %69 = load ptr, ptr %test.i, align 8
-  %tobool7.not.i = icmp eq ptr %69, null
+  %75 = load ptr, ptr %test.i, align 8
+  %tobool7.not.i = icmp eq ptr %75, null
   br i1 %tobool7.not.i, label %if.end16.i, label %if.then8.i
 
 if.then8.i:
-  %call.i = tail call fastcc i32 @run_part(ptr %look.i, ptr %runner) nounwind
-  %cmp9.not.i = icmp eq i32 %call.i, 0
+  %call.i65 = tail call fastcc i32 @run_part(ptr %look.i, ptr %runner) nounwind
+  %cmp9.not.i = icmp eq i32 %call.i65, 0
   br i1 %cmp9.not.i, label %if.end11.i, label %for.cond.cleanup
 
 if.end11.i:
-  %70 = load ptr, ptr %test.i, align 8
-  %71 = load i8, ptr %70, align 1
-  %tobool13.not.i = icmp eq i8 %71, 0
+  %76 = load ptr, ptr %test.i, align 8
+  %77 = load i8, ptr %76, align 1
+  %tobool13.not.i = icmp eq i8 %77, 0
   br i1 %tobool13.not.i, label %for.end.i.loopexit, label %if.end16.i
 
 if.end16.i:
-  %72 = load i64, ptr %14, align 8
-  %cmp18.i = icmp eq i64 %k.0.i176, %72
+  %78 = load i64, ptr %20, align 8
+  %cmp18.i = icmp eq i64 %k.0.i188, %78
   br i1 %cmp18.i, label %if.end21.i, label %if.end25.i
 
 if.end21.i:
@@ -584,86 +621,34 @@ if.end25.i:
   br i1 %cmp26.i, label %land.lhs.true.i, label %for.cond.cleanup
 
 land.lhs.true.i:
-  %73 = load i64, ptr %iterations.i, align 8
-  %dec.i = add nsw i64 %73, -1
+  %79 = load i64, ptr %iterations.i, align 8
+  %dec.i = add nsw i64 %79, -1
   store i64 %dec.i, ptr %iterations.i, align 8
-  %cmp27.i = icmp slt i64 %73, 2
-  br i1 %cmp27.i, label %if.then28.i, label %if.end33.i
+  %cmp27.i = icmp slt i64 %79, 2
+  br i1 %cmp27.i, label %if.end30.i, label %if.end33.i
 
-if.then28.i:
-  %call.i86 = tail call i64 @clock() nounwind
-  %74 = load i64, ptr %since.i, align 8
-  %sub.i87 = sub nsw i64 %call.i86, %74
-  %cmp.i88 = icmp slt i64 %sub.i87, 6250
-  br i1 %cmp.i88, label %land.lhs.true.i95, label %if.else.i89
-
-land.lhs.true.i95:
-  %75 = load i64, ptr %interval5.i, align 8
-  %cmp1.i96 = icmp slt i64 %75, 4096
-  br i1 %cmp1.i96, label %if.then.i97, label %if.end9.thread.i
-
-if.then.i97:
-  %mul.i98 = shl nsw i64 %75, 1
-  store i64 %mul.i98, ptr %interval5.i, align 8
-  br label %if.end9.thread.i
-
-if.else.i89:
-  %cmp3.i = icmp samesign ugt i64 %sub.i87, 50000
-  %76 = load i64, ptr %interval5.i, align 8
-  br i1 %cmp3.i, label %land.lhs.true4.i, label %if.end9.i
-
-land.lhs.true4.i:
-  %cmp6.i = icmp sgt i64 %76, 1
-  br i1 %cmp6.i, label %if.then7.i, label %if.end9.thread38.i
-
-if.then7.i:
-  %div32.i = lshr i64 %76, 1
-  store i64 %div32.i, ptr %interval5.i, align 8
-  br label %if.end9.thread38.i
-
-if.end9.thread.i:
-  %77 = phi i64 [ %mul.i98, %if.then.i97 ], [ %75, %land.lhs.true.i95 ]
-  store i64 %77, ptr %iterations.i, align 8
-  br label %if.end33.i
-
-if.end9.thread38.i:
-  %78 = phi i64 [ %76, %land.lhs.true4.i ], [ %div32.i, %if.then7.i ]
-  store i64 %78, ptr %iterations.i, align 8
-  br label %if.end13.i
-
-if.end9.i:
-  store i64 %76, ptr %iterations.i, align 8
-  %cmp11.not.i = icmp eq i64 %sub.i87, 50000
-  br i1 %cmp11.not.i, label %if.end13.i, label %if.end33.i
-
-if.end13.i:
-  %79 = load ptr, ptr %runner, align 8
-  tail call void @PyEval_RestoreThread(ptr %79) nounwind
-  %call14.i = tail call i32 @PyErr_CheckSignals() nounwind
-  %call15.i = tail call ptr @PyEval_SaveThread() nounwind
-  store ptr %call15.i, ptr %runner, align 8
-  %call17.i = tail call i64 @clock() nounwind
-  store i64 %call17.i, ptr %since.i, align 8
-  %tobool.not.i93 = icmp eq i32 %call14.i, 0
-  br i1 %tobool.not.i93, label %if.end33.i, label %for.cond.cleanup
+if.end30.i:
+  %call29.i = tail call fastcc i32 @breathe(ptr %runner) nounwind
+  %cmp31.not.i = icmp eq i32 %call29.i, 0
+  br i1 %cmp31.not.i, label %if.end33.i, label %for.cond.cleanup
 
 if.end33.i:
-  %80 = load i64, ptr %state_count.i129, align 8
+  %80 = load i64, ptr %state_count.i136, align 8
   %cmp97.i = icmp sgt i64 %80, 0
-  br i1 %cmp97.i, label %for.body.i71, label %for.cond28.preheader.i
+  br i1 %cmp97.i, label %for.body.i91, label %for.cond28.preheader.i
 
 for.cond10.preheader.i:
   %81 = icmp sgt i64 %87, 0
   br i1 %81, label %for.body14.i, label %for.cond28.preheader.i
 
-for.body.i71:
-  %k.098.i = phi i64 [ %inc.i77, %cond.end.i ], [ 0, %if.end33.i ]
-  %82 = load ptr, ptr %states.i118, align 8
-  %arrayidx.i72 = getelementptr inbounds nuw %struct.state, ptr %82, i64 %k.098.i
-  %source1.i = getelementptr inbounds nuw i8, ptr %arrayidx.i72, i64 56
+for.body.i91:
+  %k.098.i = phi i64 [ %inc.i97, %cond.end.i ], [ 0, %if.end33.i ]
+  %82 = load ptr, ptr %states.i125, align 8
+  %arrayidx.i92 = getelementptr inbounds nuw %struct.state, ptr %82, i64 %k.098.i
+  %source1.i = getelementptr inbounds nuw i8, ptr %arrayidx.i92, i64 56
   %83 = load i64, ptr %source1.i, align 8
-  %cmp2.i73 = icmp sgt i64 %83, -1
-  br i1 %cmp2.i73, label %cond.true.i, label %cond.false.i
+  %cmp2.i93 = icmp sgt i64 %83, -1
+  br i1 %cmp2.i93, label %cond.true.i, label %cond.false.i
 
 cond.true.i:
   %arrayidx5.i = getelementptr inbounds nuw %struct.state, ptr %82, i64 %83
@@ -671,23 +656,23 @@ cond.true.i:
 
 cond.false.i:
   %84 = load ptr, ptr %made23.i, align 8
-  %not.i74 = xor i64 %83, -1
-  %arrayidx7.i = getelementptr inbounds nuw %struct.made, ptr %84, i64 %not.i74
+  %not.i94 = xor i64 %83, -1
+  %arrayidx7.i = getelementptr inbounds nuw %struct.made, ptr %84, i64 %not.i94
   br label %cond.end.i
 
 cond.end.i:
-  %cond.i75 = phi ptr [ %arrayidx5.i, %cond.true.i ], [ %arrayidx7.i, %cond.false.i ]
-  %85 = load ptr, ptr %cond.i75, align 8
-  %next.i = getelementptr inbounds nuw i8, ptr %arrayidx.i72, i64 64
+  %cond.i95 = phi ptr [ %arrayidx5.i, %cond.true.i ], [ %arrayidx7.i, %cond.false.i ]
+  %85 = load ptr, ptr %cond.i95, align 8
+  %next.i = getelementptr inbounds nuw i8, ptr %arrayidx.i92, i64 64
   store ptr %85, ptr %next.i, align 8
-  %room.i76 = getelementptr inbounds nuw i8, ptr %cond.i75, i64 8
-  %86 = load i64, ptr %room.i76, align 8
-  %next_room.i = getelementptr inbounds nuw i8, ptr %arrayidx.i72, i64 72
+  %room.i96 = getelementptr inbounds nuw i8, ptr %cond.i95, i64 8
+  %86 = load i64, ptr %room.i96, align 8
+  %next_room.i = getelementptr inbounds nuw i8, ptr %arrayidx.i92, i64 72
   store i64 %86, ptr %next_room.i, align 8
-  %inc.i77 = add nuw nsw i64 %k.098.i, 1
-  %87 = load i64, ptr %state_count.i129, align 8
-  %cmp.i78 = icmp slt i64 %inc.i77, %87
-  br i1 %cmp.i78, label %for.body.i71, label %for.cond10.preheader.i
+  %inc.i97 = add nuw nsw i64 %k.098.i, 1
+  %87 = load i64, ptr %state_count.i136, align 8
+  %cmp.i98 = icmp slt i64 %inc.i97, %87
+  br i1 %cmp.i98, label %for.body.i91, label %for.cond10.preheader.i
 
 for.cond28.preheader.i:
   %88 = load i64, ptr %exchange_count.i, align 8
@@ -696,40 +681,40 @@ for.cond28.preheader.i:
 
 for.body14.i:
   %k9.0100.i = phi i64 [ %inc25.i, %place.exit.i ], [ 0, %for.cond10.preheader.i ]
-  %89 = load ptr, ptr %states.i118, align 8
-  %arrayidx16.i80 = getelementptr inbounds nuw %struct.state, ptr %89, i64 %k9.0100.i
-  %next20.i = getelementptr inbounds nuw i8, ptr %arrayidx16.i80, i64 64
+  %89 = load ptr, ptr %states.i125, align 8
+  %arrayidx16.i100 = getelementptr inbounds nuw %struct.state, ptr %89, i64 %k9.0100.i
+  %next20.i = getelementptr inbounds nuw i8, ptr %arrayidx16.i100, i64 64
   %90 = load ptr, ptr %next20.i, align 8
-  %next_room23.i = getelementptr inbounds nuw i8, ptr %arrayidx16.i80, i64 72
+  %next_room23.i = getelementptr inbounds nuw i8, ptr %arrayidx16.i100, i64 72
   %91 = load i64, ptr %next_room23.i, align 8
-  %room1.i.i = getelementptr inbounds nuw i8, ptr %arrayidx16.i80, i64 8
+  %room1.i.i = getelementptr inbounds nuw i8, ptr %arrayidx16.i100, i64 8
   store i64 %91, ptr %room1.i.i, align 8
-  %92 = load ptr, ptr %arrayidx16.i80, align 8
+  %92 = load ptr, ptr %arrayidx16.i100, align 8
   %cmp.not.i.i = icmp eq ptr %92, %90
-  br i1 %cmp.not.i.i, label %place.exit.i, label %if.then.i.i81
+  br i1 %cmp.not.i.i, label %place.exit.i, label %if.then.i.i101
 
-if.then.i.i81:
-  store ptr %90, ptr %arrayidx16.i80, align 8
-  %patches.i.i = getelementptr inbounds nuw i8, ptr %arrayidx16.i80, i64 16
+if.then.i.i101:
+  store ptr %90, ptr %arrayidx16.i100, align 8
+  %patches.i.i = getelementptr inbounds nuw i8, ptr %arrayidx16.i100, i64 16
   %93 = load ptr, ptr %patches.i.i, align 8
-  %patch_count.i.i = getelementptr inbounds nuw i8, ptr %arrayidx16.i80, i64 24
+  %patch_count.i.i = getelementptr inbounds nuw i8, ptr %arrayidx16.i100, i64 24
   %94 = load i64, ptr %patch_count.i.i, align 8
   %95 = ptrtoint ptr %90 to i64
   %cmp3.i.i.i = icmp sgt i64 %94, 0
-  br i1 %cmp3.i.i.i, label %for.body.i.i.i82, label %place.exit.i
+  br i1 %cmp3.i.i.i, label %for.body.i.i.i102, label %place.exit.i
 
-for.body.i.i.i82:
-  %k.04.i.i.i = phi i64 [ %inc.i.i.i84, %for.body.i.i.i82 ], [ 0, %if.then.i.i81 ]
-  %arrayidx.i.i.i83 = getelementptr inbounds nuw ptr, ptr %93, i64 %k.04.i.i.i
-  %96 = load ptr, ptr %arrayidx.i.i.i83, align 8
+for.body.i.i.i102:
+  %k.04.i.i.i = phi i64 [ %inc.i.i.i104, %for.body.i.i.i102 ], [ 0, %if.then.i.i101 ]
+  %arrayidx.i.i.i103 = getelementptr inbounds nuw ptr, ptr %93, i64 %k.04.i.i.i
+  %96 = load ptr, ptr %arrayidx.i.i.i103, align 8
   store i64 %95, ptr %96, align 8
-  %inc.i.i.i84 = add nuw nsw i64 %k.04.i.i.i, 1
-  %exitcond.not.i.i.i85 = icmp eq i64 %inc.i.i.i84, %94
-  br i1 %exitcond.not.i.i.i85, label %place.exit.i, label %for.body.i.i.i82
+  %inc.i.i.i104 = add nuw nsw i64 %k.04.i.i.i, 1
+  %exitcond.not.i.i.i105 = icmp eq i64 %inc.i.i.i104, %94
+  br i1 %exitcond.not.i.i.i105, label %place.exit.i, label %for.body.i.i.i102
 
 place.exit.i:
   %inc25.i = add nuw nsw i64 %k9.0100.i, 1
-  %97 = load i64, ptr %state_count.i129, align 8
+  %97 = load i64, ptr %state_count.i136, align 8
   %cmp12.i = icmp slt i64 %inc25.i, %97
   br i1 %cmp12.i, label %for.body14.i, label %for.cond28.preheader.i
 
@@ -737,9 +722,9 @@ for.body31.i:
   %k27.0102.i = phi i64 [ %inc42.i, %hold.exit96.i ], [ 0, %for.cond28.preheader.i ]
   %98 = load ptr, ptr %exchanged.i, align 8
   %arrayidx32.idx.i = shl nuw nsw i64 %k27.0102.i, 4
-  %arrayidx32.i67 = getelementptr inbounds nuw i8, ptr %98, i64 %arrayidx32.idx.i
-  %99 = load ptr, ptr %arrayidx32.i67, align 8
-  %arrayidx35.i = getelementptr inbounds nuw i8, ptr %arrayidx32.i67, i64 8
+  %arrayidx32.i87 = getelementptr inbounds nuw i8, ptr %98, i64 %arrayidx32.idx.i
+  %99 = load ptr, ptr %arrayidx32.i87, align 8
+  %arrayidx35.i = getelementptr inbounds nuw i8, ptr %arrayidx32.i87, i64 8
   %100 = load ptr, ptr %arrayidx35.i, align 8
   %was.sroa.0.0.copyload.i = load ptr, ptr %99, align 8
   %was.sroa.4.0..sroa_idx.i = getelementptr inbounds nuw i8, ptr %99, i64 8
@@ -751,8 +736,8 @@ for.body31.i:
   %block.i = getelementptr inbounds nuw i8, ptr %100, i64 24
   %101 = load ptr, ptr %block.i, align 8
   %102 = load ptr, ptr %100, align 8
-  %size.i68 = getelementptr inbounds nuw i8, ptr %100, i64 8
-  %103 = load i64, ptr %size.i68, align 8
+  %size.i88 = getelementptr inbounds nuw i8, ptr %100, i64 8
+  %103 = load i64, ptr %size.i88, align 8
   %capacity.i = getelementptr inbounds nuw i8, ptr %100, i64 16
   %104 = load i64, ptr %capacity.i, align 8
   store ptr %101, ptr %was.sroa.6.0..sroa_idx.i, align 8
@@ -782,7 +767,7 @@ for.body.i.i78.i:
 
 hold.exit.i:
   store ptr %was.sroa.6.0.copyload.i, ptr %block.i, align 8
-  store i64 %was.sroa.4.0.copyload.i, ptr %size.i68, align 8
+  store i64 %was.sroa.4.0.copyload.i, ptr %size.i88, align 8
   store i64 %was.sroa.5.0.copyload.i, ptr %capacity.i, align 8
   %109 = load ptr, ptr %100, align 8
   %cmp.not.i86.i = icmp eq ptr %109, %was.sroa.0.0.copyload.i
@@ -814,48 +799,48 @@ hold.exit96.i:
   br i1 %cmp29.i, label %for.body31.i, label %next_state.exit
 
 next_state.exit:
-  %inc.i = add nsw i64 %k.0.i176, 1
+  %inc.i = add nsw i64 %k.0.i188, 1
   %115 = load i64, ptr %limit2.i, align 8
-  %cmp.i = icmp slt i64 %inc.i, %115
-  br i1 %cmp.i, label %for.body.i, label %for.end.i.loopexit
+  %cmp.i62 = icmp slt i64 %inc.i, %115
+  br i1 %cmp.i62, label %for.body.i64, label %for.end.i.loopexit
 
 for.end.i.loopexit:
-  %.pre = load i64, ptr %state_count.i129, align 8
+  %.pre = load i64, ptr %state_count.i136, align 8
   br label %for.end.i
 
 for.end.i:
-  %116 = phi i64 [ %.pre, %for.end.i.loopexit ], [ %37, %enter_loop.exit ]
+  %116 = phi i64 [ %.pre, %for.end.i.loopexit ], [ %43, %enter_loop.exit ]
   %cmp52.i = icmp sgt i64 %116, 0
-  br i1 %cmp52.i, label %for.body.lr.ph.i, label %for.inc
+  br i1 %cmp52.i, label %for.body.lr.ph.i70, label %for.inc
 
-for.body.lr.ph.i:
-  %states.i = getelementptr inbounds nuw i8, ptr %14, i64 88
-  %rooms76.i.i = getelementptr inbounds nuw i8, ptr %14, i64 120
-  br label %for.body.i52
+for.body.lr.ph.i70:
+  %states.i = getelementptr inbounds nuw i8, ptr %20, i64 88
+  %rooms76.i.i = getelementptr inbounds nuw i8, ptr %20, i64 120
+  br label %for.body.i71
 
 for.cond9.preheader.i:
   %cmp1154.i = icmp sgt i64 %135, 0
   br i1 %cmp1154.i, label %for.body13.i, label %for.inc
 
-for.body.i52:
-  %117 = phi i64 [ %116, %for.body.lr.ph.i ], [ %135, %if.end.i54 ]
-  %k.053.i = phi i64 [ 0, %for.body.lr.ph.i ], [ %inc.i55, %if.end.i54 ]
+for.body.i71:
+  %117 = phi i64 [ %116, %for.body.lr.ph.i70 ], [ %135, %if.end.i74 ]
+  %k.053.i = phi i64 [ 0, %for.body.lr.ph.i70 ], [ %inc.i75, %if.end.i74 ]
   %118 = load ptr, ptr %states.i, align 8
-  %arrayidx.i53 = getelementptr inbounds nuw %struct.state, ptr %118, i64 %k.053.i
-  %result.i = getelementptr inbounds nuw i8, ptr %arrayidx.i53, i64 48
+  %arrayidx.i72 = getelementptr inbounds nuw %struct.state, ptr %118, i64 %k.053.i
+  %result.i = getelementptr inbounds nuw i8, ptr %arrayidx.i72, i64 48
   %119 = load i64, ptr %result.i, align 8
-  %cmp1.i = icmp sgt i64 %119, -1
-  br i1 %cmp1.i, label %land.lhs.true.i61, label %if.end.i54
+  %cmp1.i73 = icmp sgt i64 %119, -1
+  br i1 %cmp1.i73, label %land.lhs.true.i81, label %if.end.i74
 
-land.lhs.true.i61:
-  %room.i = getelementptr inbounds nuw i8, ptr %arrayidx.i53, i64 8
+land.lhs.true.i81:
+  %room.i = getelementptr inbounds nuw i8, ptr %arrayidx.i72, i64 8
   %120 = load i64, ptr %room.i, align 8
   %cmp2.i = icmp slt i64 %120, 0
   %cmp7.not.i = icmp eq i64 %120, %119
   %or.cond.i = or i1 %cmp2.i, %cmp7.not.i
-  br i1 %or.cond.i, label %if.end.i54, label %if.then.i62
+  br i1 %or.cond.i, label %if.end.i74, label %if.then.i82
 
-if.then.i62:
+if.then.i82:
   %cmp69.i.i = icmp sgt i64 %117, 0
   br i1 %cmp69.i.i, label %for.body.i.i, label %for.cond.cleanup.thread.i.i
 
@@ -863,27 +848,27 @@ for.cond.cleanup.thread.i.i:
   %121 = load ptr, ptr %rooms76.i.i, align 8
   %arrayidx577.i.i = getelementptr inbounds nuw %struct.room, ptr %121, i64 %120
   %arrayidx778.i.i = getelementptr inbounds nuw %struct.room, ptr %121, i64 %119
-  br label %if.then.i.i63
+  br label %if.then.i.i83
 
 for.cond.cleanup.i.i:
   %122 = load ptr, ptr %rooms76.i.i, align 8
   %arrayidx5.i.i = getelementptr inbounds nuw %struct.room, ptr %122, i64 %120
   %arrayidx7.i.i = getelementptr inbounds nuw %struct.room, ptr %122, i64 %119
-  br i1 %or68.i.i, label %if.end.i.i65, label %if.then.i.i63
+  br i1 %or68.i.i, label %if.end.i.i85, label %if.then.i.i83
 
 for.body.i.i:
-  %taken.071.i.i = phi i1 [ %or68.i.i, %for.body.i.i ], [ false, %if.then.i62 ]
-  %k.070.i.i = phi i64 [ %inc.i.i, %for.body.i.i ], [ 0, %if.then.i62 ]
+  %taken.071.i.i = phi i1 [ %or68.i.i, %for.body.i.i ], [ false, %if.then.i82 ]
+  %k.070.i.i = phi i64 [ %inc.i.i, %for.body.i.i ], [ 0, %if.then.i82 ]
   %arrayidx.i.i = getelementptr inbounds nuw %struct.state, ptr %118, i64 %k.070.i.i
   %room2.i.i = getelementptr inbounds nuw i8, ptr %arrayidx.i.i, i64 8
   %123 = load i64, ptr %room2.i.i, align 8
-  %cmp3.i.i64 = icmp eq i64 %123, %119
-  %or68.i.i = or i1 %taken.071.i.i, %cmp3.i.i64
+  %cmp3.i.i84 = icmp eq i64 %123, %119
+  %or68.i.i = or i1 %taken.071.i.i, %cmp3.i.i84
   %inc.i.i = add nuw nsw i64 %k.070.i.i, 1
   %exitcond.not.i.i = icmp eq i64 %inc.i.i, %117
   br i1 %exitcond.not.i.i, label %for.cond.cleanup.i.i, label %for.body.i.i
 
-if.then.i.i63:
+if.then.i.i83:
   %arrayidx780.i.i = phi ptr [ %arrayidx778.i.i, %for.cond.cleanup.thread.i.i ], [ %arrayidx7.i.i, %for.cond.cleanup.i.i ]
   %arrayidx579.i.i = phi ptr [ %arrayidx577.i.i, %for.cond.cleanup.thread.i.i ], [ %arrayidx5.i.i, %for.cond.cleanup.i.i ]
   %124 = load ptr, ptr %arrayidx780.i.i, align 8
@@ -892,10 +877,10 @@ if.then.i.i63:
   %126 = load i64, ptr %bytes.i.i, align 8
   tail call void @llvm.memcpy.p0.p0.i64(ptr align 1 %124, ptr align 1 %125, i64 %126, i1 false)
   store i64 %119, ptr %room.i, align 8
-  %.pre.i = load i64, ptr %state_count.i129, align 8
-  br label %if.end.i54
+  %.pre.i = load i64, ptr %state_count.i136, align 8
+  br label %if.end.i74
 
-if.end.i.i65:
+if.end.i.i85:
   %127 = load ptr, ptr %arrayidx5.i.i, align 8
   %128 = load ptr, ptr %arrayidx7.i.i, align 8
   %bytes14.i.i = getelementptr inbounds nuw i8, ptr %arrayidx7.i.i, i64 8
@@ -904,7 +889,7 @@ if.end.i.i65:
   br i1 %cmp11.i.i.i, label %for.body.i.i.i, label %for.body21.i.i.preheader
 
 for.body.i.i.i:
-  %k.012.i.i.i = phi i64 [ %inc.i.i.i, %for.body.i.i.i ], [ 0, %if.end.i.i65 ]
+  %k.012.i.i.i = phi i64 [ %inc.i.i.i, %for.body.i.i.i ], [ 0, %if.end.i.i85 ]
   %arrayidx.i.i.i = getelementptr inbounds nuw i8, ptr %127, i64 %k.012.i.i.i
   %130 = load i8, ptr %arrayidx.i.i.i, align 1
   %arrayidx1.i.i.i = getelementptr inbounds nuw i8, ptr %128, i64 %k.012.i.i.i
@@ -916,9 +901,9 @@ for.body.i.i.i:
   br i1 %exitcond.not.i.i.i, label %swap_bytes.exit.i.i, label %for.body.i.i.i
 
 swap_bytes.exit.i.i:
-  %.pre.i.i = load i64, ptr %state_count.i129, align 8
+  %.pre.i.i = load i64, ptr %state_count.i136, align 8
   %cmp1872.i.i = icmp sgt i64 %.pre.i.i, 0
-  br i1 %cmp1872.i.i, label %for.body21.i.i.preheader, label %if.end.i54
+  br i1 %cmp1872.i.i, label %for.body21.i.i.preheader, label %if.end.i74
 
 for.body21.i.i.preheader:
   br label %for.body21.i.i
@@ -935,15 +920,15 @@ for.body21.i.i:
   %cond34.i.i = select i1 %cmp27.i.i, i64 %119, i64 %..i.i
   store i64 %cond34.i.i, ptr %room26.i.i, align 8
   %inc36.i.i = add nuw nsw i64 %k15.073.i.i, 1
-  %134 = load i64, ptr %state_count.i129, align 8
+  %134 = load i64, ptr %state_count.i136, align 8
   %cmp18.i.i = icmp slt i64 %inc36.i.i, %134
-  br i1 %cmp18.i.i, label %for.body21.i.i, label %if.end.i54
+  br i1 %cmp18.i.i, label %for.body21.i.i, label %if.end.i74
 
-if.end.i54:
-  %135 = phi i64 [ %117, %for.body.i52 ], [ %.pre.i.i, %swap_bytes.exit.i.i ], [ %.pre.i, %if.then.i.i63 ], [ %117, %land.lhs.true.i61 ], [ %134, %for.body21.i.i ]
-  %inc.i55 = add nuw nsw i64 %k.053.i, 1
-  %cmp.i56 = icmp slt i64 %inc.i55, %135
-  br i1 %cmp.i56, label %for.body.i52, label %for.cond9.preheader.i
+if.end.i74:
+  %135 = phi i64 [ %117, %for.body.i71 ], [ %.pre.i.i, %swap_bytes.exit.i.i ], [ %.pre.i, %if.then.i.i83 ], [ %117, %land.lhs.true.i81 ], [ %134, %for.body21.i.i ]
+  %inc.i75 = add nuw nsw i64 %k.053.i, 1
+  %cmp.i76 = icmp slt i64 %inc.i75, %135
+  br i1 %cmp.i76, label %for.body.i71, label %for.cond9.preheader.i
 
 for.body13.i:
   %136 = phi i64 [ %144, %if.end29.i ], [ %135, %for.cond9.preheader.i ]
@@ -952,46 +937,46 @@ for.body13.i:
   %arrayidx16.i = getelementptr inbounds nuw %struct.state, ptr %137, i64 %k8.055.i
   %result17.i = getelementptr inbounds nuw i8, ptr %arrayidx16.i, i64 48
   %138 = load i64, ptr %result17.i, align 8
-  %cmp18.i57 = icmp sgt i64 %138, -1
-  br i1 %cmp18.i57, label %land.lhs.true19.i, label %if.end29.i
+  %cmp18.i77 = icmp sgt i64 %138, -1
+  br i1 %cmp18.i77, label %land.lhs.true19.i, label %if.end29.i
 
 land.lhs.true19.i:
   %room21.i = getelementptr inbounds nuw i8, ptr %arrayidx16.i, i64 8
   %139 = load i64, ptr %room21.i, align 8
-  %cmp22.i58 = icmp slt i64 %139, 0
-  br i1 %cmp22.i58, label %if.then23.i59, label %if.end29.i
+  %cmp22.i78 = icmp slt i64 %139, 0
+  br i1 %cmp22.i78, label %if.then23.i79, label %if.end29.i
 
-if.then23.i59:
+if.then23.i79:
   %140 = load ptr, ptr %rooms76.i.i, align 8
-  %arrayidx26.i60 = getelementptr inbounds nuw %struct.room, ptr %140, i64 %138
-  %141 = load ptr, ptr %arrayidx26.i60, align 8
+  %arrayidx26.i80 = getelementptr inbounds nuw %struct.room, ptr %140, i64 %138
+  %141 = load ptr, ptr %arrayidx26.i80, align 8
   %142 = load ptr, ptr %arrayidx16.i, align 8
-  %bytes.i = getelementptr inbounds nuw i8, ptr %arrayidx26.i60, i64 8
+  %bytes.i = getelementptr inbounds nuw i8, ptr %arrayidx26.i80, i64 8
   %143 = load i64, ptr %bytes.i, align 8
   tail call void @llvm.memcpy.p0.p0.i64(ptr align 1 %141, ptr align 1 %142, i64 %143, i1 false)
-  %.pre56.i = load i64, ptr %state_count.i129, align 8
+  %.pre56.i = load i64, ptr %state_count.i136, align 8
   br label %if.end29.i
 
 if.end29.i:
-  %144 = phi i64 [ %.pre56.i, %if.then23.i59 ], [ %136, %land.lhs.true19.i ], [ %136, %for.body13.i ]
+  %144 = phi i64 [ %.pre56.i, %if.then23.i79 ], [ %136, %land.lhs.true19.i ], [ %136, %for.body13.i ]
   %inc31.i = add nuw nsw i64 %k8.055.i, 1
   %cmp11.i = icmp slt i64 %inc31.i, %144
   br i1 %cmp11.i, label %for.body13.i, label %for.inc
 
-sw.bb17:
-  %target18 = getelementptr inbounds nuw i8, ptr %op.0178, i64 8
-  %145 = load ptr, ptr %target18, align 8
+sw.bb23:
+  %target24 = getelementptr inbounds nuw i8, ptr %op.0190, i64 8
+  %145 = load ptr, ptr %target24, align 8
   %146 = load ptr, ptr %145, align 8
   %147 = load i8, ptr %146, align 1
-  %tobool20.not = icmp eq i8 %147, 0
-  %cond21.v = select i1 %tobool20.not, i64 24, i64 8
-  %cond21 = getelementptr inbounds nuw i8, ptr %145, i64 %cond21.v
-  %call22 = tail call fastcc i32 @run_part(ptr %cond21, ptr %runner) nounwind
+  %tobool26.not = icmp eq i8 %147, 0
+  %cond27.v = select i1 %tobool26.not, i64 24, i64 8
+  %cond27 = getelementptr inbounds nuw i8, ptr %145, i64 %cond27.v
+  %call28 = tail call fastcc i32 @run_part(ptr %cond27, ptr %runner) nounwind
   br label %for.inc
 
-sw.bb23:
-  %target24 = getelementptr inbounds nuw i8, ptr %op.0178, i64 8
-  %148 = load ptr, ptr %target24, align 8
+sw.bb29:
+  %target30 = getelementptr inbounds nuw i8, ptr %op.0190, i64 8
+  %148 = load ptr, ptr %target30, align 8
   %registers.i = getelementptr inbounds nuw i8, ptr %148, i64 16
   %149 = load ptr, ptr %registers.i, align 8
   %150 = load ptr, ptr %148, align 8
@@ -1000,10 +985,10 @@ sw.bb23:
   %add.ptr.idx.i = mul nsw i64 %151, 56
   %add.ptr.i = getelementptr inbounds i8, ptr %150, i64 %add.ptr.idx.i
   %cmp.not349.i = icmp slt i64 %151, 1
-  br i1 %cmp.not349.i, label %for.inc, label %for.body.i50
+  br i1 %cmp.not349.i, label %for.inc, label %for.body.i66
 
-for.body.i50:
-  %at.0350.i = phi ptr [ %incdec.ptr.i, %for.inc.i ], [ %150, %sw.bb23 ]
+for.body.i66:
+  %at.0350.i = phi ptr [ %incdec.ptr.i, %for.inc.i ], [ %150, %sw.bb29 ]
   %152 = load i64, ptr %at.0350.i, align 8
   %conv.i = trunc i64 %152 to i32
   switch i32 %conv.i, label %sw.epilog.i [
@@ -1101,8 +1086,8 @@ sw.bb4.i:
   %a5.i = getelementptr inbounds nuw i8, ptr %at.0350.i, i64 32
   %167 = load i64, ptr %a5.i, align 8
   %168 = inttoptr i64 %167 to ptr
-  %size.i = getelementptr inbounds nuw i8, ptr %168, i64 8
-  %169 = load i64, ptr %size.i, align 8
+  %size.i69 = getelementptr inbounds nuw i8, ptr %168, i64 8
+  %169 = load i64, ptr %size.i69, align 8
   br label %sw.epilog.i
 
 sw.bb6.i:
@@ -1132,8 +1117,8 @@ sw.bb15.i:
   %178 = load i64, ptr %a16.i, align 8
   %arrayidx17.i = getelementptr inbounds i64, ptr %149, i64 %178
   %179 = load i64, ptr %arrayidx17.i, align 8
-  %tobool.not.i51 = icmp eq i64 %179, 0
-  br i1 %tobool.not.i51, label %for.cond.cleanup, label %for.inc.i
+  %tobool.not.i68 = icmp eq i64 %179, 0
+  br i1 %tobool.not.i68, label %for.cond.cleanup, label %for.inc.i
 
 sw.bb20.i:
   %a21.i = getelementptr inbounds nuw i8, ptr %at.0350.i, i64 32
@@ -1291,9 +1276,9 @@ if.end3.i323.i:
 floor_divide.exit331.i:
   %retval.0.i322.i = phi i64 [ %sub11.i330.i, %if.end3.i323.i ], [ %sub.i321.i, %if.then2.i320.i ], [ %226, %sw.bb89.i ]
   %mul.i = mul i64 %retval.0.i322.i, %226
-  %sub.i = sub i64 %224, %mul.i
+  %sub.i67 = sub i64 %224, %mul.i
   %tobool101.not.i = icmp eq i64 %226, 0
-  %cond105.i = select i1 %tobool101.not.i, i64 0, i64 %sub.i
+  %cond105.i = select i1 %tobool101.not.i, i64 0, i64 %sub.i67
   br label %sw.epilog.i
 
 sw.bb106.i:
@@ -1451,8 +1436,8 @@ if.end.i336.i:
   br label %sw.epilog.i
 
 sw.epilog.i:
-  %value.0.i = phi i64 [ 0, %for.body.i50 ], [ %retval.0.i319.i, %floor_divide.exit.i ], [ %169, %sw.bb4.i ], [ %186, %sw.bb20.i ], [ %193, %sw.bb24.i ], [ %200, %sw.bb30.i ], [ %.317.i, %sw.bb36.i ], [ %.318.i, %sw.bb47.i ], [ %213, %sw.bb62.i ], [ %218, %if.then71.i ], [ %215, %sw.bb66.i ], [ %sub5.i.i, %if.end.i.i ], [ %cond105.i, %floor_divide.exit331.i ], [ %cond116.i, %sw.bb106.i ], [ %and.i, %sw.bb117.i ], [ %or.i, %sw.bb122.i ], [ %xor.i, %sw.bb127.i ], [ %not.i, %sw.bb132.i ], [ %244, %sw.bb135.i ], [ %conv145.i, %sw.bb138.i ], [ %conv153.i, %sw.bb146.i ], [ %conv161.i, %sw.bb154.i ], [ %conv169.i, %sw.bb162.i ], [ %conv10.i.i, %sw.bb9.i.i ], [ %cond.i.i340.i, %if.end.i336.i ], [ %162, %sw.default.i.i ], [ %conv.i.i, %sw.bb.i.i ], [ %conv2.i.i, %sw.bb1.i.i ], [ %conv4.i.i, %sw.bb3.i.i ], [ %conv6.i.i, %sw.bb5.i.i ], [ %conv8.i.i, %sw.bb7.i.i ], [ 0, %sw.bb170.i ], [ 0, %sw.bb174.i ]
-  %over.0.i = phi i1 [ false, %for.body.i50 ], [ %spec.select.i, %floor_divide.exit.i ], [ false, %sw.bb4.i ], [ %185, %sw.bb20.i ], [ %192, %sw.bb24.i ], [ %199, %sw.bb30.i ], [ false, %sw.bb36.i ], [ false, %sw.bb47.i ], [ %212, %sw.bb62.i ], [ %217, %if.then71.i ], [ false, %sw.bb66.i ], [ false, %if.end.i.i ], [ false, %floor_divide.exit331.i ], [ false, %sw.bb106.i ], [ false, %sw.bb117.i ], [ false, %sw.bb122.i ], [ false, %sw.bb127.i ], [ false, %sw.bb132.i ], [ false, %sw.bb135.i ], [ false, %sw.bb138.i ], [ false, %sw.bb146.i ], [ false, %sw.bb154.i ], [ false, %sw.bb162.i ], [ false, %sw.bb9.i.i ], [ false, %if.end.i336.i ], [ false, %sw.default.i.i ], [ false, %sw.bb.i.i ], [ false, %sw.bb1.i.i ], [ false, %sw.bb3.i.i ], [ false, %sw.bb5.i.i ], [ false, %sw.bb7.i.i ], [ false, %sw.bb170.i ], [ false, %sw.bb174.i ]
+  %value.0.i = phi i64 [ 0, %for.body.i66 ], [ %retval.0.i319.i, %floor_divide.exit.i ], [ %169, %sw.bb4.i ], [ %186, %sw.bb20.i ], [ %193, %sw.bb24.i ], [ %200, %sw.bb30.i ], [ %.317.i, %sw.bb36.i ], [ %.318.i, %sw.bb47.i ], [ %213, %sw.bb62.i ], [ %218, %if.then71.i ], [ %215, %sw.bb66.i ], [ %sub5.i.i, %if.end.i.i ], [ %cond105.i, %floor_divide.exit331.i ], [ %cond116.i, %sw.bb106.i ], [ %and.i, %sw.bb117.i ], [ %or.i, %sw.bb122.i ], [ %xor.i, %sw.bb127.i ], [ %not.i, %sw.bb132.i ], [ %244, %sw.bb135.i ], [ %conv145.i, %sw.bb138.i ], [ %conv153.i, %sw.bb146.i ], [ %conv161.i, %sw.bb154.i ], [ %conv169.i, %sw.bb162.i ], [ %conv10.i.i, %sw.bb9.i.i ], [ %cond.i.i340.i, %if.end.i336.i ], [ %162, %sw.default.i.i ], [ %conv.i.i, %sw.bb.i.i ], [ %conv2.i.i, %sw.bb1.i.i ], [ %conv4.i.i, %sw.bb3.i.i ], [ %conv6.i.i, %sw.bb5.i.i ], [ %conv8.i.i, %sw.bb7.i.i ], [ 0, %sw.bb170.i ], [ 0, %sw.bb174.i ]
+  %over.0.i = phi i1 [ false, %for.body.i66 ], [ %spec.select.i, %floor_divide.exit.i ], [ false, %sw.bb4.i ], [ %185, %sw.bb20.i ], [ %192, %sw.bb24.i ], [ %199, %sw.bb30.i ], [ false, %sw.bb36.i ], [ false, %sw.bb47.i ], [ %212, %sw.bb62.i ], [ %217, %if.then71.i ], [ false, %sw.bb66.i ], [ false, %if.end.i.i ], [ false, %floor_divide.exit331.i ], [ false, %sw.bb106.i ], [ false, %sw.bb117.i ], [ false, %sw.bb122.i ], [ false, %sw.bb127.i ], [ false, %sw.bb132.i ], [ false, %sw.bb135.i ], [ false, %sw.bb138.i ], [ false, %sw.bb146.i ], [ false, %sw.bb154.i ], [ false, %sw.bb162.i ], [ false, %sw.bb9.i.i ], [ false, %if.end.i336.i ], [ false, %sw.default.i.i ], [ false, %sw.bb.i.i ], [ false, %sw.bb1.i.i ], [ false, %sw.bb3.i.i ], [ false, %sw.bb5.i.i ], [ false, %sw.bb7.i.i ], [ false, %sw.bb170.i ], [ false, %sw.bb174.i ]
   %exact.i = getelementptr inbounds nuw i8, ptr %at.0350.i, i64 16
   %271 = load i64, ptr %exact.i, align 8
   %tobool178.not.i = icmp eq i64 %271, 0
@@ -1497,11 +1482,11 @@ if.end184.i:
 for.inc.i:
   %incdec.ptr.i = getelementptr inbounds nuw i8, ptr %at.0350.i, i64 56
   %cmp.not.not.i = icmp ult ptr %incdec.ptr.i, %add.ptr.i
-  br i1 %cmp.not.not.i, label %for.body.i50, label %for.inc
+  br i1 %cmp.not.not.i, label %for.body.i66, label %for.inc
 
 for.inc:
-  %outcome.1 = phi i32 [ 0, %for.body ], [ 0, %if.then ], [ 0, %sw.bb ], [ 0, %sw.bb6 ], [ 0, %sw.bb9 ], [ %cond, %sw.bb13 ], [ 0, %if.end29.i ], [ %call22, %sw.bb17 ], [ 0, %sw.bb23 ], [ 0, %for.end.i ], [ 0, %for.cond9.preheader.i ], [ 0, %for.inc.i ]
-  %incdec.ptr = getelementptr inbounds nuw i8, ptr %op.0178, i64 40
+  %outcome.1 = phi i32 [ 0, %for.body ], [ %outcome.1.i, %if.end.i ], [ 0, %if.then7 ], [ 0, %if.else ], [ 0, %sw.bb11 ], [ 0, %sw.bb14 ], [ %cond, %sw.bb18 ], [ 0, %sw.bb29 ], [ %call28, %sw.bb23 ], [ 0, %if.then ], [ 0, %if.end29.i ], [ 0, %for.end.i ], [ 0, %for.cond9.preheader.i ], [ 0, %for.inc.i ]
+  %incdec.ptr = getelementptr inbounds nuw i8, ptr %op.0190, i64 40
   %cmp = icmp ult ptr %incdec.ptr, %add.ptr
   %cmp2 = icmp eq i32 %outcome.1, 0
   %274 = select i1 %cmp, i1 %cmp2, i1 false
@@ -2108,6 +2093,76 @@ declare ptr @PyMem_RawMalloc(i64) nounwind
 declare void @parallel(ptr, ptr, i64, i64) nounwind
 
 declare void @llvm.memset.p0.i64(ptr, i8, i64, i1 immarg) nounwind
+
+define internal fastcc i32 @breathe(ptr %runner) nounwind {
+entry:
+  %call = tail call i64 @clock() nounwind
+  %since = getelementptr inbounds nuw i8, ptr %runner, i64 24
+  %0 = load i64, ptr %since, align 8
+  %sub = sub nsw i64 %call, %0
+  %cmp = icmp slt i64 %sub, 6250
+  br i1 %cmp, label %land.lhs.true, label %if.else
+
+land.lhs.true:
+  %interval = getelementptr inbounds nuw i8, ptr %runner, i64 16
+  %1 = load i64, ptr %interval, align 8
+  %cmp1 = icmp slt i64 %1, 4096
+  br i1 %cmp1, label %if.then, label %if.end9.thread
+
+if.then:
+  %mul = shl nsw i64 %1, 1
+  store i64 %mul, ptr %interval, align 8
+  br label %if.end9.thread
+
+if.else:
+  %cmp3 = icmp samesign ugt i64 %sub, 50000
+  %interval5 = getelementptr inbounds nuw i8, ptr %runner, i64 16
+  %2 = load i64, ptr %interval5, align 8
+  br i1 %cmp3, label %land.lhs.true4, label %if.end9
+
+land.lhs.true4:
+  %cmp6 = icmp sgt i64 %2, 1
+  br i1 %cmp6, label %if.then7, label %if.end9.thread38
+
+if.then7:
+  %div32 = lshr i64 %2, 1
+  store i64 %div32, ptr %interval5, align 8
+  br label %if.end9.thread38
+
+if.end9.thread:
+  %3 = phi i64 [ %mul, %if.then ], [ %1, %land.lhs.true ]
+  %iterations35 = getelementptr inbounds nuw i8, ptr %runner, i64 8
+  store i64 %3, ptr %iterations35, align 8
+  br label %cleanup
+
+if.end9.thread38:
+  %4 = phi i64 [ %2, %land.lhs.true4 ], [ %div32, %if.then7 ]
+  %iterations40 = getelementptr inbounds nuw i8, ptr %runner, i64 8
+  store i64 %4, ptr %iterations40, align 8
+  br label %if.end13
+
+if.end9:
+  %iterations = getelementptr inbounds nuw i8, ptr %runner, i64 8
+  store i64 %2, ptr %iterations, align 8
+  %cmp11.not = icmp eq i64 %sub, 50000
+  br i1 %cmp11.not, label %if.end13, label %cleanup
+
+if.end13:
+  %5 = load ptr, ptr %runner, align 8
+  tail call void @PyEval_RestoreThread(ptr %5) nounwind
+  %call14 = tail call i32 @PyErr_CheckSignals() nounwind
+  %call15 = tail call ptr @PyEval_SaveThread() nounwind
+  store ptr %call15, ptr %runner, align 8
+  %call17 = tail call i64 @clock() nounwind
+  store i64 %call17, ptr %since, align 8
+  %tobool.not = icmp eq i32 %call14, 0
+  %cond = select i1 %tobool.not, i32 0, i32 2
+  br label %cleanup
+
+cleanup:
+  %retval.0 = phi i32 [ %cond, %if.end13 ], [ 0, %if.end9 ], [ 0, %if.end9.thread ]
+  ret i32 %retval.0
+}
 
 declare i32 @PyErr_CheckSignals() nounwind
 

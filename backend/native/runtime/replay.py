@@ -402,7 +402,8 @@ class Code:
 
     def _launch(self, row: structures.Operation, launch: Launch) -> None:
         late = isinstance(launch.tasks, Late)
-        count = threads.thread_count() if late else launch.threads
+        several = late and not launch.in_order
+        count = threads.thread_count() if several else 1 if late else launch.threads
         if count > 1:
             if threads.team() is None:
                 raise Unrecordable

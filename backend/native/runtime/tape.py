@@ -44,7 +44,7 @@ class TooLarge(Unrecordable):
 @dataclass(frozen=True, eq=False)
 class Launch:
     """A kernel's arguments and tasks.  `given` says which scalars are a parameter of the program:
-    (position, its number); `errors`: an array for what fails."""
+    (position, its number); `errors`: an array for what fails; `in_order`: as `Kernel.in_order`."""
 
     compiled: CompiledKernel
     arrays: tuple[HostArray, ...]
@@ -53,13 +53,14 @@ class Launch:
     task_work: float
     given: tuple[tuple[int, int], ...] = ()
     errors: HostArray | None = None
+    in_order: bool = False
 
     @property
     def threads(self) -> int:
         """How many share the tasks, if their number is known."""
         assert isinstance(self.tasks, int)
         few = self.tasks <= 1 or self.tasks * self.task_work < threads.SERIAL_WORK
-        return 1 if few else min(self.tasks, threads.thread_count())
+        return 1 if few or self.in_order else min(self.tasks, threads.thread_count())
 
 
 @dataclass(frozen=True, eq=False)

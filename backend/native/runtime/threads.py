@@ -28,7 +28,8 @@ from . import modules
 SERIAL_WORK = 30_000.0
 #: … and worth handling Python's signals between tasks.
 LONG_WORK = 1_000_000.0
-#: Threads of a team, at most, and tasks between which Python may handle signals (team.c has both).
+#: Threads of a team, at most, and tasks between which Python may handle signals (team.c has both,
+#: replay.c the second).
 MOST_THREADS = 1024
 MOST_TASKS = 128
 _RANGES_PER_THREAD = 8
@@ -138,7 +139,7 @@ def parallel(entry: int, call: Callable[[int, int, int], None], arguments: int,
     long = work is None or work >= LONG_WORK
     native = team()
     if threads <= 1:
-        _alone(call, arguments, tasks, MOST_TASKS if long else tasks)
+        alone(call, arguments, tasks, MOST_TASKS if long else tasks)
     elif native is None:
         _by_python(call, arguments, tasks, threads)
     elif not long:
@@ -154,8 +155,9 @@ def parallel(entry: int, call: Callable[[int, int, int], None], arguments: int,
                 native.abandon(where)
 
 
-def _alone(call: Callable[[int, int, int], None], arguments: int, tasks: int, step: int) -> None:
-    """The same by the calling thread; after every `step` tasks Python handles signals."""
+def alone(call: Callable[[int, int, int], None], arguments: int, tasks: int,
+          step: int = MOST_TASKS) -> None:  # fmt: skip
+    """The same by the calling thread, in order; after every `step` tasks Python handles signals."""
     for first in range(0, tasks, max(step, 1)):
         call(arguments, first, min(first + step, tasks))
 
@@ -165,7 +167,7 @@ def _by_python(call: Callable[[int, int, int], None], arguments: int, tasks: int
     """The same by threads of Python's; alone, if these are taken."""
     state = _state
     if not state.busy.acquire(blocking=False):
-        _alone(call, arguments, tasks, MOST_TASKS)
+        alone(call, arguments, tasks)
         return
     try:
         parts = min(tasks, max(threads * _RANGES_PER_THREAD, -(-tasks // MOST_TASKS)))

@@ -21,8 +21,9 @@ chunk is a number of consecutive tasks.  `deterministic=True` keeps the order of
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from typing import NamedTuple
 
 from treadle.dsl import simplify
 from treadle.dsl.analysis.combines import identities, independent_parts, is_commutative
@@ -31,17 +32,21 @@ from treadle.dsl.expr import (
     FALSE,
     TRUE,
     Apply,
+    Cond,
     Const,
     Expr,
     Index,
+    Proj,
     Read,
     Var,
     constant,
     primitive,
+    rewrite,
     walk,
 )
-from treadle.dsl.graph import Combine, Permute, Sequential
+from treadle.dsl.graph import Combine, Permute, Sequential, Shape, known
 from treadle.dsl.passes.recognise import counts_in_bytes, is_count
+from treadle.dsl.passes.updates import SHORT
 from treadle.dsl.types import bool_, int32, int64, uint8, uint32, uint64
 
 from ...ir import arithmetic as at
@@ -90,6 +95,8 @@ WORK = 0.08
 #: Operators that the hardware has for integers, and those that keep every bit of floats.
 FETCHES = frozenset(("add", "bitwise_and", "bitwise_or", "bitwise_xor"))
 EXACT = frozenset(("minimum", "maximum", "fmin", "fmax"))
+#: Whose operands may be guarded.
+DIVISIONS = frozenset(("floor_divide", "remainder", "quot", "rem"))
 #: `ordered` is used if its cost is at most this fraction of that of atomic updates.
 AS_FAST = 1.1
 RUN_TO_RUN = ("updates by atomics{where}: float results may differ in the last bits from run to "
@@ -98,31 +105,54 @@ RUN_TO_RUN = ("updates by atomics{where}: float results may differ in the last b
 Action = Callable[[Linearizer, Expr, Values], None]
 
 
+class _Update(NamedTuple):
+    """An update of a source: whether there is one, where, and by what."""
+
+    valid: Expr
+    target: tuple[Expr, ...]
+    values: tuple[Expr, ...]
+
+
+class _Stage(NamedTuple):
+    """Local memory for what a vector loop computes of an update ahead."""
+
+    update: _Update
+    targets: Buffer
+    kept: list[Buffer | None]
+
+
 def lower_permute(node: Permute, context: LoweringContext) -> Lowered:
     """Up to four kernels (module docstring)."""
     return _Permute(Builder(node, context), node).lower()
 
 
 def lower_sequential(node: Sequential, context: LoweringContext) -> Lowered:
-    """One task, which reads and writes the target element by element."""
+    """Tasks in order, which read and write the target element by element."""
     builder = Builder(node, context)
     outs = builder.outputs("update")
     builder.buffers.update(zip(node.defaults, outs, strict=True))  # they hold the defaults
-    valid, *rest = transform.resolve(node.per_element(), builder, node.domain)
-    target, values = rest[: len(node.target)], rest[len(node.target) :]
+    roots = transform.resolve(node.per_element(), builder, node.domain)
+    valid, target, values = roots[0], roots[1 : len(node.target) + 1], roots[len(node.target) + 1 :]
     into, task = builder.emitter(), Var("task", int64)
-    with ExitStack() as nest:
-        for axis, n in enumerate(node.domain):
-            k = nest.enter_context(into.loop(f"k{axis}", 0, builder.extent(n, "steps")))
-            nest.enter_context(into.when_always({Index(axis): k}))
-            builder.stays_below(k, n)
-        with into.when(into.value(valid)):
-            shape = builder.shape(node.defaults[0].shape)
-            where = into.let(at.linear(into.emit(target), shape), "target")
-            _update(into, outs, where, into.emit(values, named=True), node.combine)
+
+    def steps(into: Linearizer, tile: Tile) -> None:
+        with into.loop("i", *tile.rows) as i, into.loop("j", *tile.cols) as j:
+            counters = (*tile.leading, i, j)[-len(node.domain) :]
+            for k, n in zip(counters, node.domain, strict=True):
+                builder.stays_below(k, n)
+            with (
+                into.when_always({Index(axis): k for axis, k in enumerate(counters)}),
+                into.when(into.value(valid)),
+            ):
+                shape = builder.shape(node.defaults[0].shape)
+                where = into.let(at.linear(into.emit(target), shape), "target")
+                _update(into, outs, where, into.emit(values, named=True), node.combine)
+
+    tiles = tiling.default_tiling(builder, node.domain, elements_per_task(builder, roots, outs))
+    tiles.emit(into, task, steps)
     comment = "element by element, each after the one before"
-    return builder.lowered(builder.kernel("sequence", constant(1), task, tuple(into.out),
-                                          comments=(comment,)))  # fmt: skip
+    return builder.lowered(builder.kernel("sequence", tiles.tasks, task, tuple(into.out),
+                                          comments=(comment,), in_order=True))  # fmt: skip
 
 
 class _Permute:
@@ -138,8 +168,14 @@ class _Permute:
         self.one_to_one = is_one_to_one(node)
         roots = (node.valid, *node.target, *node.values)
         roots = transform.resolve(roots, builder, self.domain)
-        self.launched, valid = parted(roots[0])
-        roots = (valid, *roots[1:])
+        parts = _alternatives(roots, self.domain)
+        self.launched: Expr = TRUE
+        if len(parts) == 1:
+            self.launched, valid = parted(roots[0])
+            roots = (valid, *roots[1:])
+        else:
+            roots, self.domain = tuple(e for part in parts for e in part), self.domain[:-1]
+            self.count_host = at.product(self.domain)
         self.line = Var("p", int64)
         self.collapsed = None
         plan = None
@@ -147,7 +183,7 @@ class _Permute:
             if tiling.schedule_of(builder) is not None:
                 builder.notes.append("deterministic=True: the source is visited in its own order")
         else:
-            plan = tiling.plan_of(builder, len(node.domain), outputs=True)
+            plan = tiling.plan_of(builder, len(self.domain), outputs=True)
         if len(self.domain) > 1 and plan is None:
             self.collapsed = transform.collapse(roots, self.domain, builder, self.line)
             short = self.collapsed is None and is_short(builder, self.domain[-1], NARROW)
@@ -160,8 +196,13 @@ class _Permute:
                     builder.notes.append("columns and elements of the last axis as one row")
                 row = at.product(self.domain[first:])
                 roots, self.domain = self.collapsed, (*self.domain[:first], row)
-        rank = len(node.target)
-        self.valid, self.target, self.values = roots[0], roots[1 : rank + 1], roots[rank + 1 :]
+        rank, size = len(node.target), len(roots) // len(parts)
+        #: The updates of each source.
+        self.parts = [
+            _Update(roots[k], roots[k + 1 : k + rank + 1], roots[k + rank + 1 : k + size])
+            for k in range(0, len(roots), size)
+        ]
+        self.common = _common(self.parts)
         self.counted = self.combine is not None and all(
             is_count(self.combine, k, v) for k, v in enumerate(node.values)
         )
@@ -193,6 +234,10 @@ class _Permute:
 
     # --- elements of the source ---
 
+    def roots(self) -> tuple[Expr, ...]:
+        """What a source computes."""
+        return tuple(e for u in self.parts for e in (u.valid, *u.target, *u.values))
+
     def _bindings(self, tile: Tile, row: Expr, col: Expr) -> dict[Expr, Expr]:
         indices = (*tile.leading, row, col) if len(self.domain) > 1 else (col,)
         for k, index in enumerate(indices):
@@ -202,10 +247,11 @@ class _Permute:
             found[self.line] = found.pop(Index(len(indices) - 1))
         return found
 
-    def _locate(self, into: Linearizer, found: Callable[[Linearizer, Expr], None]) -> None:
-        """`found(position)` if the element has a target index; checked in checked mode."""
-        with into.when(into.value(self.valid)):
-            target = into.emit(self.target)
+    def _locate(self, into: Linearizer, update: _Update,
+                found: Callable[[Linearizer, Expr], None]) -> None:  # fmt: skip
+        """`found(position)` if the update has a target index; checked in checked mode."""
+        with into.when(into.value(update.valid)):
+            target = into.emit(update.target)
             ok: Expr = TRUE
             if self.builder.context.check:
                 target = tuple(into.let(i, "at") for i in target)
@@ -215,12 +261,16 @@ class _Permute:
 
     def _direct(self, into: Linearizer, tile: Tile, row: Expr, col: Expr, act: Action) -> None:
         with into.when_always(self._bindings(tile, row, col)):
+            for e in self.common:
+                into.value(e, "common")
+            for update in self.parts:
 
-            def found(inner: Linearizer, position: Expr) -> None:
-                where = inner.let(position, "target")
-                act(inner, where, inner.emit(self.values, named=len(self.values) > 1))
+                def found(inner: Linearizer, position: Expr, update: _Update = update) -> None:
+                    where = inner.let(position, "target")
+                    values = inner.emit(update.values, named=len(update.values) > 1)
+                    act(inner, where, values)
 
-            self._locate(into, found)
+                self._locate(into, update, found)
 
     # --- strategies ---
 
@@ -298,7 +348,7 @@ class _Permute:
             return None  # an update with reads or loops cannot be atomic
         threads = self.builder.context.threads
         results = () if self.combine is None else self.combine.results
-        roots = (self.valid, *self.target, *self.values, *results)
+        roots = (*self.roots(), *results)
         reads = sum(isinstance(e, Read) for e in walk(roots))
         work = WORK * max(element_cost(roots) - reads - len(results), 0.0)
         integer = self.outs[0].type.is_integer and all(_is_any(e, FETCHES) for e in results)
@@ -432,16 +482,22 @@ class _Staged:
                  counted: bool) -> None:  # fmt: skip
         self.permute, self.copies, self.bases = permute, copies, bases
         self.counted = counted
-        self.staged = _is_costly((permute.valid, *permute.target, *permute.values))
-        builder = permute.builder
+        # The arithmetic of several updates hides behind their loads and stores.
+        self.staged = len(permute.parts) == 1 and _is_costly(permute.roots())
+        self.stage = STAGE // (1 << (len(permute.parts) - 1).bit_length())
         if self.staged:
-            (self.targets,) = builder.local("target", [int64], STAGE)
-            self.varying = [any(isinstance(e, Index | Read | Var) for e in walk([v]))
-                            for v in permute.values]  # fmt: skip
-            self.kept = [
-                builder.local("value", [v.type], STAGE)[0] if varies else None
-                for v, varies in zip(permute.values, self.varying, strict=True)
-            ]
+            self.stages = [self._stage(update) for update in permute.parts]
+
+    def _stage(self, update: _Update) -> _Stage:
+        """Memory for the targets and the values; None for a value that does not vary."""
+        builder = self.permute.builder
+        (targets,) = builder.local("target", [int64], self.stage)
+        varying = [any(isinstance(e, Index | Read | Var) for e in walk([v])) for v in update.values]
+        kept = [
+            builder.local("value", [v.type], self.stage)[0] if varies else None
+            for v, varies in zip(update.values, varying, strict=True)
+        ]
+        return _Stage(update, targets, kept)
 
     def tile(self, into: Linearizer, tile: Tile) -> None:
         with into.loop("i", *tile.rows) as row:
@@ -450,8 +506,8 @@ class _Staged:
                     into, *tile.cols, lambda x, j, u: self._direct(x, tile, row, j, u)
                 )
                 return
-            with into.loop("part", *tile.cols, step=STAGE) as part:
-                stop = into.let(at.minimum(at.add(part, STAGE), tile.cols[1]), "part_stop")
+            with into.loop("part", *tile.cols, step=self.stage) as part:
+                stop = into.let(at.minimum(at.add(part, self.stage), tile.cols[1]), "part_stop")
                 with into.loop("j", part, stop, "vector") as j:
                     self._ahead(into, tile, row, j, at.subtract(j, part))
                 self._round_robin(into, constant(0), at.subtract(stop, part), self._update_staged)
@@ -496,31 +552,79 @@ class _Staged:
         )
 
     def _ahead(self, into: Linearizer, tile: Tile, row: Expr, col: Expr, slot: Expr) -> None:
-        """The target index (−1: none) and the values of one element."""
-        permute = self.permute
+        """The target indices (−1: none) and the values of one element."""
         slot = into.let(slot, "slot")
-        with into.when_always(permute._bindings(tile, row, col)):
-            target = into.declare(constant(-1), "target")
-            wanted = [v for v, b in zip(permute.values, self.kept, strict=True) if b is not None]
-            kept = declare(into, [zero(v.type) for v in wanted], "value")
+        with into.when_always(self.permute._bindings(tile, row, col)):
+            for stage in self.stages:
+                self._part_ahead(into, stage, slot)
 
-            def found(inner: Linearizer, position: Expr) -> None:
-                inner.append(Assign(target, position))
-                assign(inner, kept, inner.emit(wanted))
+    def _part_ahead(self, into: Linearizer, stage: _Stage, slot: Expr) -> None:
+        target = into.declare(constant(-1), "target")
+        values = zip(stage.update.values, stage.kept, strict=True)
+        wanted = [v for v, b in values if b is not None]
+        kept = declare(into, [zero(v.type) for v in wanted], "value")
 
-            permute._locate(into, found)
-            into.append(Store(self.targets, slot, target))
-            stores = zip([b for b in self.kept if b is not None], kept, strict=True)
-            into.append(*(Store(b, slot, v) for b, v in stores))
+        def found(inner: Linearizer, position: Expr) -> None:
+            inner.append(Assign(target, position))
+            assign(inner, kept, inner.emit(wanted))
+
+        self.permute._locate(into, stage.update, found)
+        into.append(Store(stage.targets, slot, target))
+        stores = zip([b for b in stage.kept if b is not None], kept, strict=True)
+        into.append(*(Store(b, slot, v) for b, v in stores))
 
     def _update_staged(self, into: Linearizer, slot: Expr, copy: int) -> None:
-        target = into.let(Load(self.targets, slot), "target")
-        with into.when(at.less_equal(0, target)):
-            values = [
-                into.value(v) if b is None else Load(b, slot)
-                for v, b in zip(self.permute.values, self.kept, strict=True)
-            ]
-            self._update(into, target, values, copy)
+        for stage in self.stages:
+            target = into.let(Load(stage.targets, slot), "target")
+            with into.when(at.less_equal(0, target)):
+                values = [
+                    into.value(v) if b is None else Load(b, slot)
+                    for v, b in zip(stage.update.values, stage.kept, strict=True)
+                ]
+                self._update(into, target, values, copy)
+
+
+def _alternatives(roots: tuple[Expr, ...], domain: Shape) -> list[tuple[Expr, ...]]:
+    """The roots for each index along the last axis, if this chooses between them (`fuse_updates`);
+    otherwise the roots."""
+    last, n = Index(len(domain) - 1), known(domain[-1])
+    if n is None or n > SHORT or not any(isinstance(e, Cond) and last in e.args[0].args
+                                         for e in walk(roots)):  # fmt: skip
+        return [roots]
+
+    def chosen(e: Expr) -> Expr:
+        if not (isinstance(e, Proj) and isinstance(e.args[0], Cond)):
+            return e
+        predicate = e.args[0].args[0]
+        if not isinstance(predicate, Const):
+            return e
+        return (e.args[0].then if predicate.value else e.args[0].other)[e.which]
+
+    return [rewrite(roots, chosen, {last: constant(k)}) for k in range(n)]
+
+
+def _common(parts: Sequence[_Update]) -> list[Expr]:
+    """What several updates compute, and is right whether there is an update or not: of reads only
+    those that decide whether there is one."""
+    if len(parts) == 1:
+        return []
+    known = set(walk([u.valid for u in parts], lambda e: not e.scoped))
+    times: Counter[Expr] = Counter()
+    safe: dict[Expr, bool] = {}
+    for update in parts:
+        for e in walk((*update.target, *update.values)):
+            times[e] += 1
+            plain = isinstance(e, Apply) and not (
+                e.op.name in DIVISIONS and not isinstance(e.args[-1], Const)
+            )
+            safe[e] = (
+                e in known
+                or isinstance(e, Index | Const)
+                or (plain and all(safe[a] for a in e.args))
+            )
+    found = [e for e, n in times.items() if n > 1 and safe[e] and isinstance(e, Apply)]
+    inner = {a for e in found for a in e.args}
+    return [e for e in found if e not in inner or e in known]
 
 
 def rounds(node: Permute) -> bool:

@@ -81,3 +81,23 @@ def test_long_calls_are_not_repeated_by_native_code(monkeypatch):
     for _ in range(3):
         double(a)
     assert program.executable.calls.replays.function is not None
+
+
+@pytest.mark.parametrize("calls", [1, 5])  # by Python; by native code, which repeats short ones
+@pytest.mark.parametrize("nested", [False, True])
+def test_a_long_sequence_is_interrupted(calls, nested):
+    """A loop that writes an element in each iteration is one kernel, which one thread runs."""
+
+    def row(k, table):
+        return td.loop(table.shape[0], lambda j, t: t.at[j].set(t[k % 8] * 0.5 + j), table)
+
+    def walk(n, table):
+        if nested:
+            return td.loop(n, row, table)
+        return td.loop(n, lambda k, t: t.at[k % 8].set(t[(k + 1) % 8] * 0.5 + k), table)
+
+    sequence, table = td.jit(walk, backend="native"), np.ones(100)
+    for _ in range(calls):
+        before = sequence(1000, table)
+    interrupted(sequence, 1 << 40, table)  # hours
+    np.testing.assert_array_equal(sequence(1000, table), before)
