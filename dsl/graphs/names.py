@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from .. import late_binding as later
+from ..analysis.bounds import is_counter
 from ..analysis.polynomial import Polynomial, in_parentheses, polynomial, show
 from ..analysis.regions import regions
 from ..errors import Location
@@ -135,7 +136,8 @@ class Names:
             else:
                 self.loops[node] = f"{node.label.operation}{len(self.loops) + 1}"
             for extra in getattr(node, "bound", ()):
-                self.inputs.setdefault(extra, f"state{len(self.inputs)}")
+                kind = "counter" if extra.kind == "counter" else "state"
+                self.inputs.setdefault(extra, f"{kind}{len(self.inputs)}")
 
     @cached
     def tuning(self) -> Any:
@@ -176,6 +178,8 @@ class Names:
             return self.extents.get(e, f"{self.inputs.get(e.node, 'array')}.shape[{e.axis}]")
         if isinstance(e, Param | Var):
             return e.name
+        if is_counter(e):
+            return self.inputs.get(e.node, "counter")
         return self._formula(e)
 
     def form(self, p: Polynomial[Expr]) -> str:
@@ -194,7 +198,7 @@ class Names:
         `…` if it is too long."""
         if e not in self._texts:
             here = self._chosen(e)
-            p = polynomial(here)
+            p = polynomial(here, {x: Polynomial.atom(x) for x in walk((here,)) if is_counter(x)})
             text = self._formula(here) if p is None else self.form(p) or "0"
             self._texts[e] = text if len(text) <= _LONGEST else "…"
         return self._texts[e]
@@ -219,6 +223,8 @@ class Names:
 
     def _formula(self, e: Expr) -> str:
         """An expression that is not a polynomial, as a function of others."""
+        if is_counter(e):
+            return self.atom(e)
         if not isinstance(e, Apply):
             return "?"
         parts = [self.extent(a) for a in e.args]

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from ..analysis.bounds import is_counter
 from ..analysis.regions import changes_with, nested, regions
 from ..errors import Location
 from ..expr import (
@@ -245,7 +246,10 @@ def decide(node: Node, use: Uses, body: tuple[Expr, ...],
         return None
     if times >= FAR:
         if not work:
-            return "every element of a larger domain reads it, and where it reads depends on data"
+            indices = [i for e in walk(body) if isinstance(e, Read) for i in e.args]
+            data = any(isinstance(i, Read) and not is_counter(i) for i in walk(indices))
+            where = "depends on data" if data else "changes with each iteration"
+            return f"every element of a larger domain reads it, and where it reads {where}"
         return (
             "every element of a larger domain reads it: each would compute it again, by "
             f"{work:,.0f} operation{'s' * (work != 1)}"

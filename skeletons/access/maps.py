@@ -1,8 +1,9 @@
 """Index maps: where a kernel reads and writes every array, and the reuse that they imply.
 
-An index map is a tuple of polynomials over the domain's axes, counted-loop indices, extents and
-scalar arguments.  It is affine if axes and loop indices occur to the first power only; then the
-offsets of all reads of one array through the same linear part form one `Access`, as in
+An index map is a tuple of polynomials over the domain's axes, counted-loop indices, extents, scalar
+arguments and the counters of loops over arrays.  It is affine if axes and loop indices occur to the
+first power only; then the offsets of all reads of one array through the same linear part form one
+`Access`, as in
 
     image[i + {-1, 0, 1}, j + {-1, 0, 1}] clamp
 
@@ -29,6 +30,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from treadle.dsl.analysis.borders import Inside
+from treadle.dsl.analysis.bounds import is_counter
 from treadle.dsl.analysis.polynomial import Forms, Polynomial, polynomial
 from treadle.dsl.expr import (
     Apply,
@@ -161,6 +163,8 @@ def index_map(
 ) -> tuple[str, tuple[Polynomial[Expr], ...] | None, tuple[int, ...]]:
     """(kind, linear parts, offsets) of one index tuple."""
     linear, offsets = [], []
+    memo = {} if memo is None else memo
+    memo.update((e, Polynomial.atom(e)) for e in walk(args) if is_counter(e))
     for a in args:
         p = polynomial(a, memo)
         if p is None or not _is_affine(p, counting):
@@ -183,10 +187,12 @@ def _is_affine(p: Polynomial[Expr], counting: set[Expr]) -> bool:
 
 
 def depends_on_data(e: Expr, counting: set[Expr] | None = None) -> bool:
-    """Whether an index depends on elements or on the state of a loop."""
+    """Whether an index depends on elements or on the state of a loop, other than counters."""
     known = counting or set()
     return any(
-        isinstance(x, Read | While) or (isinstance(x, Var) and x not in known) for x in walk((e,))
+        (isinstance(x, Read | While) and not is_counter(x))
+        or (isinstance(x, Var) and x not in known)
+        for x in walk((e,))
     )
 
 

@@ -170,12 +170,13 @@ class _Permute:
         roots = transform.resolve(roots, builder, self.domain)
         parts = _alternatives(roots, self.domain)
         self.launched: Expr = TRUE
+        rank = len(node.domain)
         if len(parts) == 1:
             self.launched, valid = parted(roots[0])
             roots = (valid, *roots[1:])
         else:
             roots, self.domain = tuple(e for part in parts for e in part), self.domain[:-1]
-            self.count_host = at.product(self.domain)
+            self.count_host, rank = at.product(self.domain), rank - 1
         self.line = Var("p", int64)
         self.collapsed = None
         plan = None
@@ -183,7 +184,7 @@ class _Permute:
             if tiling.schedule_of(builder) is not None:
                 builder.notes.append("deterministic=True: the source is visited in its own order")
         else:
-            plan = tiling.plan_of(builder, len(self.domain), outputs=True)
+            plan = tiling.plan_of(builder, rank, outputs=True)
         if len(self.domain) > 1 and plan is None:
             self.collapsed = transform.collapse(roots, self.domain, builder, self.line)
             short = self.collapsed is None and is_short(builder, self.domain[-1], NARROW)
@@ -196,10 +197,10 @@ class _Permute:
                     builder.notes.append("columns and elements of the last axis as one row")
                 row = at.product(self.domain[first:])
                 roots, self.domain = self.collapsed, (*self.domain[:first], row)
-        rank, size = len(node.target), len(roots) // len(parts)
+        size, first = len(roots) // len(parts), len(node.target) + 1
         #: The updates of each source.
         self.parts = [
-            _Update(roots[k], roots[k + 1 : k + rank + 1], roots[k + rank + 1 : k + size])
+            _Update(roots[k], roots[k + 1 : k + first], roots[k + first : k + size])
             for k in range(0, len(roots), size)
         ]
         self.common = _common(self.parts)

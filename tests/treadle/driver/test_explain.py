@@ -550,3 +550,27 @@ def test_indices_and_extents_are_simplified_and_keep_their_parentheses() -> None
     ):  # fmt: skip
         assert part in text
     assert "select" not in text and "[(" not in text
+
+
+def test_indices_by_the_counter_of_a_loop_are_affine():
+    def solve(a):
+        def row(k, x):
+            return x.at[k].set((x[k] - td.sum(a[k, :k] * x[:k])) / a[k, k])
+
+        return td.loop(a.shape[0], row, td.ones(a.shape[0]))
+
+    def shortest(p):
+        return td.loop(p.shape[0], lambda k, p: td.minimum(p, p[:, k, None] + p[k, :]), p)
+
+    def looked_up(a, order):
+        return td.loop(a.shape[0], lambda k, x: x + a[order[k]], td.zeros(a.shape[1]))
+
+    a = np.eye(4)
+    text = td.jit(solve, backend="native").lower(a).explain()
+    assert "a: [counter2, i] " in text and "a: [counter2, counter2]" in text
+    assert "each from [min(counter2, n2)] elements" in text and "random" not in text
+    text = td.jit(shortest, backend="native").lower(a).explain()
+    assert "state1: [i, counter2]" in text and "state1: [counter2, i]" in text
+    assert "changes with each iteration" in " ".join(text.split()) and "random" not in text
+    text = td.jit(looked_up, backend="native").lower(a, np.arange(4)).explain()
+    assert "a: [data-dependent]" in text
