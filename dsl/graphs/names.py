@@ -15,7 +15,7 @@ from ..analysis.bounds import is_counter
 from ..analysis.polynomial import Polynomial, in_parentheses, polynomial, show
 from ..analysis.regions import regions
 from ..errors import Location
-from ..expr import Apply, Const, Expr, Extent, Index, Param, Var, walk
+from ..expr import Apply, Const, Expr, Extent, Index, Param, Read, Var, walk
 from ..graph import ArrayLoop, Barrier, Branch, Input, Leaf, Node, inner_inputs, topological
 from ..process.locks import cached
 
@@ -178,7 +178,7 @@ class Names:
             return self.extents.get(e, f"{self.inputs.get(e.node, 'array')}.shape[{e.axis}]")
         if isinstance(e, Param | Var):
             return e.name
-        if is_counter(e):
+        if isinstance(e, Read) and is_counter(e):
             return self.inputs.get(e.node, "counter")
         return self._formula(e)
 
