@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..analysis.combines import is_commutative
-from ..analysis.regions import places, regions
+from ..analysis.regions import nests, regions
 from ..analysis.updates import is_one_to_one
 from ..expr import Cond, Expr, Extent, Index, Proj, Read, constant, walk
 from ..graph import Leaf, Node, Permute, known, topological
@@ -58,7 +58,7 @@ def _chains(order: Sequence[Node], roots: Sequence[Leaf], context: Context
             readers.setdefault(leaf.node, []).append(node)
     for leaf in roots:
         readers.setdefault(leaf.node, []).append(None)
-    region, nest = regions(roots), places(roots)
+    region, nest = regions(roots), nests(roots)
     chains: dict[Node, list[Permute]] = {}
     for node in order:
         if not (isinstance(node, Permute) and _may_move(node, context)):

@@ -589,8 +589,8 @@ def _alternatives(roots: tuple[Expr, ...], domain: Shape) -> list[tuple[Expr, ..
     """The roots for each index along the last axis, if this chooses between them (`fuse_updates`);
     otherwise the roots."""
     last, n = Index(len(domain) - 1), known(domain[-1])
-    if n is None or n > SHORT or not any(isinstance(e, Cond) and last in e.args[0].args
-                                         for e in walk(roots)):  # fmt: skip
+    chooses = any(isinstance(e, Cond) and last in e.args[0].args for e in walk(roots))
+    if len(domain) < 2 or n is None or n > SHORT or not chooses:
         return [roots]
 
     def chosen(e: Expr) -> Expr:
