@@ -96,24 +96,28 @@ class LoopStep(loops.LoopStep[HostRun]):
         counter = None
         if self.index is not None:
             counter = inner.slots[self.index] = np.zeros((), np.int64)
-        with tape.part() as testing, tape.making() as tested:
+        before = set(tape.arrays)
+        with tape.part() as testing:
             self._measure(inner, now)
             for act in self.testing:
                 act(inner)
+        tested = tape.made_since(before)
         test = None if self.predicate is None else inner.slots[self.predicate]
         with tape.part() as once:
             for act in () if first else self.once:
                 act(inner)
-        with tape.part() as rest, tape.making() as renewed:
+        before = set(tape.arrays)
+        with tape.part() as rest:
             if test is None:
                 self._measure(inner, now)
             for act in self.rest:
                 act(inner)
             after = [inner.dense(r) for r in self.results[: len(now)]]
-            exchanged = _exchanged(now, after, tested | renewed, tape)
+            own = tested | tape.made_since(before)
+            exchanged = _exchanged(now, after, own, tape)
             fixed = [k for k, a in enumerate(now) if not isinstance(a, Growing)]
             stable, following = [now[k] for k in fixed], [after[k] for k in fixed]
-            written = _separate(stable, following, tested | renewed, inner)
+            written = _separate(stable, following, own, inner)
         made = list({id(a): a for a in following if not any(a is s for s in stable)}.values())
         where = {id(a): k for k, a in enumerate(stable)} | {id(a): ~k for k, a in enumerate(made)}
         states, results = [], now

@@ -10,7 +10,7 @@ program), and where every iteration of a loop has its own (its state).
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -229,12 +229,9 @@ class Tape:
         finally:
             self.operations = outer
 
-    @contextmanager
-    def making(self) -> Iterator[set[int]]:
-        """The identities of the arrays that are made inside (afterwards)."""
-        before, found = set(self.arrays), set[int]()
-        yield found
-        found |= self.arrays.keys() - before - self.earlier
+    def made_since(self, before: Set[int]) -> set[int]:
+        """The identities of the arrays that have been made since these were all, here."""
+        return self.arrays.keys() - before - self.earlier
 
 
 def fresh(shape: tuple[int, ...], dtype: DType) -> HostArray:

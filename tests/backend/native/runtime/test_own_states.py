@@ -7,7 +7,9 @@ import numpy as np
 import pytest
 
 import treadle as td
+from treadle.backend.native import loops
 from treadle.backend.native.runtime.replay import LARGEST
+from treadle.backend.native.runtime.tape import Copy
 
 N = 40
 rng = np.random.default_rng(0)
@@ -51,3 +53,19 @@ def test_one_array_as_two_states(kept):
     made, before = f(Z, U)
     np.testing.assert_allclose(made, Z + U)
     np.testing.assert_allclose(before, np.concatenate([(Z + U)[:-1], Z[-1:]]))
+
+
+def test_what_an_iteration_makes_is_the_next_state_and_is_not_copied(monkeypatch):
+    copied = []
+    monkeypatch.setattr(loops, "Copy", lambda to, of: copied.append(to) or Copy(to, of))
+    f = td.jit(lambda u: td.iterate(N, lambda s: (s[1] * 0.5, s[0] + 1.0), (u, u)),
+               backend="native")  # fmt: skip
+    for u in (U[:1000], U):
+        a, b = u, u
+        for _ in range(N):
+            a, b = b * 0.5, a + 1.0
+        for _ in range(3):
+            found = f(u)
+            np.testing.assert_array_equal(found[0], a)
+            np.testing.assert_array_equal(found[1], b)
+    assert not copied
