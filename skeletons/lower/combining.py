@@ -88,8 +88,8 @@ def apply_combine(into: Linearizer, combine: Combine, left: Sequence[Expr],
 def accumulate(into: Linearizer, combine: Combine, accumulators: Sequence[Var],
                values: Sequence[Expr], swapped: bool = False) -> None:  # fmt: skip
     """`accumulators = combine(accumulators, values)`; `swapped`: combine(values, accumulators)."""
-    sides = (values, accumulators) if swapped else (accumulators, values)
-    results = apply_combine(into, combine, *sides, named=False)
+    left, right = (values, accumulators) if swapped else (accumulators, values)
+    results = apply_combine(into, combine, left, right, named=False)
     if len(results) > 1:
         results = tuple(into.let(r, "r") for r in results)
     into.append(*(Assign(a, r) for a, r in zip(accumulators, results, strict=True)))
