@@ -4,23 +4,31 @@ from __future__ import annotations
 
 import doctest
 import importlib
+from pathlib import Path
 
 import pytest
 
 import treadle as td
 from tests.docs import pages
 
-MODULES = ["treadle"] + [
-    "treadle." + ".".join(path.relative_to(pages.ROOT).with_suffix("").parts)
-    for room in ("dsl", "backend", "skeletons")
-    for path in sorted((pages.ROOT / room).rglob("*.py"))
-    if path.name != "__init__.py"
-]
+MODULES = (
+    ["treadle"]
+    + [
+        "treadle." + ".".join(path.relative_to(pages.ROOT).with_suffix("").parts)
+        for room in ("dsl", "backend", "skeletons")
+        for path in sorted((pages.ROOT / room).rglob("*.py"))
+        if path.name != "__init__.py"
+    ]
+    + ["treadle.driver.program"]
+)
 
 
 @pytest.mark.parametrize("backend", pages.BACKENDS)
 @pytest.mark.parametrize("name", MODULES)
-def test_docstrings(name: str, backend: str) -> None:
+def test_docstrings(
+    name: str, backend: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
     try:
         module = importlib.import_module(name)
     except ModuleNotFoundError as missing:

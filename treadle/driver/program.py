@@ -222,7 +222,8 @@ class Program(TracedProgram):
         Result: None.
 
         >>> import numpy as np, treadle as td
-        >>> program = td.jit(lambda a: td.sum(a * a, name="total")).lower(np.ones(4))
+        >>> squares = td.jit(lambda a: td.sum(a * a, name="total"), backend="native")
+        >>> program = squares.lower(np.ones(4))
         >>> program.wait()
         """
         wait = self.offered("wait")
@@ -260,7 +261,8 @@ class Program(TracedProgram):
         Result: a text; in a notebook with parts that fold.
 
         >>> import numpy as np, treadle as td
-        >>> program = td.jit(lambda a: td.sum(a * a, name="total")).lower(np.ones(4))
+        >>> squares = td.jit(lambda a: td.sum(a * a, name="total"), backend="native")
+        >>> program = squares.lower(np.ones(4))
         >>> program.explain().splitlines()[0]
         '<lambda> on native: 2 operations written, 1 kernel launched'
 
@@ -307,7 +309,8 @@ class Program(TracedProgram):
         Result: a text; in a notebook highlighted.
 
         >>> import numpy as np, treadle as td
-        >>> program = td.jit(lambda a: td.sum(a * a, name="total")).lower(np.ones(4))
+        >>> squares = td.jit(lambda a: td.sum(a * a, name="total"), backend="native")
+        >>> program = squares.lower(np.ones(4))
         >>> "__global__" in program.source("cuda")
         True
 
@@ -325,7 +328,8 @@ class Program(TracedProgram):
         Result: a text; its `_repr_svg_()` is the picture, as SVG.
 
         >>> import numpy as np, treadle as td
-        >>> program = td.jit(lambda a: td.sum(a * a, name="total")).lower(np.ones(4))
+        >>> squares = td.jit(lambda a: td.sum(a * a, name="total"), backend="native")
+        >>> program = squares.lower(np.ones(4))
         >>> program.graph()._repr_svg_()[:4]
         '<svg'
 
@@ -350,7 +354,8 @@ class Program(TracedProgram):
             fit it.
 
         >>> import numpy as np, treadle as td
-        >>> program = td.jit(lambda a: td.sum(a * a, name="total")).lower(np.ones(4))
+        >>> squares = td.jit(lambda a: td.sum(a * a, name="total"), backend="native")
+        >>> program = squares.lower(np.ones(4))
         >>> program.scheduled(total=td.schedule.Row())(np.ones(4)).item()
         4.0
 
@@ -407,7 +412,8 @@ class Program(TracedProgram):
             functions.
 
         >>> import numpy as np, treadle as td
-        >>> program = td.jit(lambda a: td.sum(a * a, name="total")).lower(np.ones(4))
+        >>> squares = td.jit(lambda a: td.sum(a * a, name="total"), backend="native")
+        >>> program = squares.lower(np.ones(4))
         >>> program.save("squares.treadle")
         >>> td.load("squares.treadle")(np.arange(4.0)).item()
         14.0
@@ -436,7 +442,8 @@ class Program(TracedProgram):
         Result: a program, whose `tuning` is the table of all timings; this one is unchanged.
 
         >>> import numpy as np, treadle as td
-        >>> program = td.jit(lambda a: td.sum(a * a, name="total")).lower(np.ones(4))
+        >>> squares = td.jit(lambda a: td.sum(a * a, name="total"), backend="native")
+        >>> program = squares.lower(np.ones(4))
         >>> tuned = program.tune(np.ones(4), budget=0.1, progress=False)
         >>> tuned(np.ones(4)).item()
         4.0
