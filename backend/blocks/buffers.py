@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-#: Along an axis, one piece of a buffer: the indices in the buffer, then those in the chunk.
+#: Along an axis, one piece of a buffer: the indices in the buffer, then those in the chunk, which
+#: may be counted from its end.
 Piece = tuple[int, int, int, int]
 #: How a buffer is assembled: from pieces along each axis, or from one whole chunk (None).
 Cut = tuple[tuple[Piece, ...], ...] | None
@@ -47,12 +48,17 @@ def assembled(cut: Cut, pieces: Sequence[Any], dtype: Any) -> Any:
     if cut and cut[0][:1] == (ALL,):
         return np.concatenate(pieces)
     if len(pieces) == 1:
-        return np.asarray(pieces[0][tuple(slice(p[2], p[3]) for (p,) in cut)], order="C")
+        return np.asarray(pieces[0][tuple(_within(p) for (p,) in cut)], order="C")
     made = np.empty(tuple(along[-1][1] if along else 0 for along in cut), dtype)
     for at, piece in zip(product(*cut), pieces, strict=True):
         target = tuple(slice(p[0], p[1]) for p in at)
-        made[target] = piece[tuple(slice(p[2], p[3]) for p in at)]
+        made[target] = piece[tuple(map(_within, at))]
     return made
+
+
+def _within(piece: Piece) -> slice:
+    """The indices of a piece in its chunk."""
+    return slice(piece[2], piece[3] or None)
 
 
 def kept(block: Block, found: Sequence[Any]) -> list[Any]:

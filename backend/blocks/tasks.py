@@ -7,11 +7,12 @@ few microseconds.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from copy import copy
 from functools import partial
-from itertools import islice, product, repeat
+from itertools import product, repeat
 from math import prod
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -19,9 +20,21 @@ from .buffers import ALL, Block, Cut, Piece
 from .domain import Axis, Numbers, edges
 from .localise import Blocks, Buffer
 
-#: Indices of chunks along an axis, with the part of the buffer that each provides; and whether the
-#: buffer is exactly one whole chunk.
-Parts = tuple[tuple[int, ...], tuple[Piece, ...], bool]
+#: The rows of which a `_Together` remembers the values.
+REMEMBERED = 64
+
+
+class Parts(NamedTuple):
+    """What a buffer has along an axis: the indices of chunks, the part that each provides, and
+    whether it is exactly one whole chunk.
+
+    `ways`: how each chunk is sent, if an engine cares.
+    """
+
+    chunks: Sequence[int]
+    pieces: tuple[Piece, ...]
+    whole: bool
+    ways: tuple[Any, ...] = ()
 
 
 def parts(low: int, high: int, ends: Sequence[int], periodic: bool) -> Parts:
@@ -39,16 +52,28 @@ def parts(low: int, high: int, ends: Sequence[int], periodic: bool) -> Parts:
         pieces.append((at - low, at - low + size, first, first + size))
         at += size
     whole = len(found) == 1 and low == ends[found[0]] and high == ends[found[0] + 1]
-    return tuple(found), tuple(pieces), whole
+    return Parts(tuple(found), tuple(pieces), whole)
+
+
+class _Values(Protocol):
+    """A value per block of a grid, row by row along its last dimension."""
+
+    def key(self, row: Sequence[int]) -> Hashable:
+        """Equal for rows, at positions along the other dimensions, that have equal values."""
+
+    def row(self, row: Sequence[int]) -> list[Any]:
+        """The values of a row."""
 
 
 class _Lookup:
-    """Values per block of a grid that depend on some of its dimensions only."""
+    """Values per block that depend on some of the dimensions of the grid only."""
 
-    def __init__(self, arrays: Sequence[Numbers], make: Callable[..., Any]) -> None:
-        """`make` is called with the elements of the arrays, once for each different block."""
+    def __init__(
+        self, arrays: Sequence[Numbers], make: Callable[..., Any], grid: Sequence[int]
+    ) -> None:
+        """`make` is called with the elements of the arrays, once for each different block: equal
+        values are one object."""
         shape = np.broadcast_shapes(*(a.shape for a in arrays))
-        self.dimensions = tuple(k for k, n in enumerate(shape) if n > 1)
         wide = [np.broadcast_to(a, shape) for a in arrays]
         flat = [w.reshape(-1).tolist() for w in wide]
         known: dict[Any, Any] = {}
@@ -58,130 +83,183 @@ class _Lookup:
                 known[given] = make(*given)
             values.append(known[given])
         self.values = values
-        self.steps = [0] * len(shape)
+        self.steps = [0] * len(grid)
         step = 1
         for k in reversed(range(len(shape))):
             if shape[k] > 1:
                 self.steps[k] = step
             step *= shape[k]
+        self.width = grid[-1] if grid else 1
+        self.varies = bool(grid) and self.steps[-1] > 0
 
-    def row(self, row: Sequence[int]) -> Iterator[Any]:
-        """The values along the last dimension, at this position along the others; an endless
-        iterator if all are the same."""
-        first = sum(k * step for k, step in zip(row, self.steps, strict=False))
-        if len(self.steps) > len(row) and self.steps[-1]:
-            return islice(self.values, first, None)
-        return repeat(self.values[first])
+    def each(self, of: Callable[[Any], Any]) -> _Lookup:
+        """`of` each value."""
+        made = copy(self)
+        made.values = list(map(of, self.values))
+        return made
+
+    def _first(self, row: Sequence[int]) -> int:
+        return sum(k * step for k, step in zip(row, self.steps, strict=False))
+
+    def key(self, row: Sequence[int]) -> Hashable:
+        first = self._first(row)
+        return first if self.varies else id(self.values[first])
+
+    def row(self, row: Sequence[int]) -> list[Any]:
+        first = self._first(row)
+        if self.varies:
+            return self.values[first : first + self.width]
+        return [self.values[first]] * self.width
+
+
+class _Together:
+    """What `make` makes of the values of several, once for equal rows; a tuple by default."""
+
+    def __init__(
+        self, values: Sequence[_Values], width: int, make: Callable[..., Any] | None = None
+    ) -> None:
+        self.values, self.width, self.make = values, width, make
+        self.known: dict[Hashable, list[Any]] = {}
+
+    def key(self, row: Sequence[int]) -> Hashable:
+        return tuple([v.key(row) for v in self.values])
+
+    def row(self, row: Sequence[int]) -> list[Any]:
+        key = self.key(row)
+        found = self.known.get(key)
+        if found is None:
+            every = [v.row(row) for v in self.values]
+            if not every:
+                found = [() if self.make is None else self.make()] * self.width
+            elif self.make is None:
+                found = list(zip(*every, strict=True))
+            else:
+                found = list(map(self.make, *every))
+            if len(self.known) == REMEMBERED:
+                self.known.clear()
+            self.known[key] = found
+        return found
 
 
 class Task(NamedTuple):
-    """A block: its position in the grid, its numbers, and for each buffer the indices, along each
-    axis, of the chunks that it is assembled from."""
+    """A block: its position in the grid, its numbers, and what each buffer has along each axis."""
 
     position: tuple[int, ...]
     block: Block
-    along: tuple[tuple[Sequence[int], ...], ...]
+    along: tuple[tuple[Parts, ...], ...]
 
     @property
     def chunks(self) -> tuple[tuple[tuple[int, ...], ...], ...]:
         """The chunks of each buffer, in row-major order."""
-        return tuple(tuple(product(*axes)) for axes in self.along)
+        return tuple(tuple(product(*(p.chunks for p in axes))) for axes in self.along)
+
+
+class Row(NamedTuple):
+    """The tasks along the last dimension of a grid, at a position along the others: their blocks,
+    and for each buffer what it has in each of them along each axis."""
+
+    position: tuple[int, ...]
+    blocks: list[Block]
+    along: list[list[tuple[Parts, ...]]]
+
+
+#: What an engine makes of what buffer `k` has along an axis; given all of that.
+Adapt = Callable[[int, int, list[Parts]], Callable[[Parts], Parts]]
+
+
+def rows(
+    blocks: Blocks, chunks: Sequence[Sequence[Sequence[int]]], adapt: Adapt | None = None
+) -> Iterator[Row]:
+    """The tasks of all blocks; `chunks`: those of the array of each buffer.
+
+    What depends on one axis is found once per index along it, and what is the same for several rows
+    of the grid once for these.
+    """
+    grid = blocks.grid
+    width = grid[-1] if grid else 1
+    along: list[_Together] = []
+    cuts: list[_Values] = []
+    for k, (buffer, sizes) in enumerate(zip(blocks.buffers, chunks, strict=True)):
+        axes = _axes_of(buffer, sizes, grid)
+        if adapt is not None and buffer.windows is None:
+            axes = [axis.each(adapt(k, a, axis.values)) for a, axis in enumerate(axes)]
+        along.append(_Together(axes, width))
+        pieces = [axis.each(partial(_pieces, {})) for axis in axes]
+        cuts.append(_Together(pieces, width, _cut))
+    numbers = _Together([_number(n, grid) for n in blocks.numbers], width)
+    kept = _Together([_kept(r.axes, r.added, grid) for r in blocks.results], width)
+    made: list[_Values] = [_Together(cuts, width), numbers, kept]
+    if any(b.flat for b in blocks.buffers):
+        made.append(_Together([_flat(b, grid) for b in blocks.buffers], width))
+    whole = _Together(made, width, Block)
+    for row in product(*map(range, grid[:-1])):
+        yield Row(row, whole.row(row), [buffer.row(row) for buffer in along])
 
 
 def tasks(blocks: Blocks, chunks: Sequence[Sequence[Sequence[int]]]) -> Iterator[Task]:
-    """The tasks of all blocks; `chunks`: those of the array of each buffer.
-
-    Goes along rows of the grid: what is the same for a row is found once for it.
-    """
-    grid = blocks.grid
-    lookups = [_buffer_lookups(b, c) for b, c in zip(blocks.buffers, chunks, strict=True)]
-    numbers = [_number(n) for n in blocks.numbers]
-    kept = [_kept(r.axes, r.added) for r in blocks.results]
-    flat = [None if b.flat is None else _Lookup(b.flat, slice) for b in blocks.buffers]
-    some_flat = any(flat)
-    for row in product(*map(range, grid[:-1])):
-        positions = product(*zip(row, strict=True), *map(range, grid[-1:]))
-        of_buffers = _together([_row_of_buffer(axes, row) for axes in lookups])
-        others = (_together([_row(v, row) for v in some])
-                  for some in (numbers, kept, flat if some_flat else ()))  # fmt: skip
-        for position, buffers, *rest in zip(positions, of_buffers, *others, strict=False):
-            cuts, along = zip(*buffers, strict=True) if buffers else ((), ())
-            yield Task(position, Block(cuts, *rest), along)
+    """The same, one by one."""
+    last = blocks.grid[-1:]
+    for position, made, along in rows(blocks, chunks):
+        of_tasks = zip(*along, strict=True) if along else repeat(())
+        for at, block, axes in zip(product(*map(range, last)), made, of_tasks, strict=False):
+            yield Task((*position, *at), block, axes)
 
 
-def _together(rows: Sequence[Iterator[Any]]) -> Iterator[tuple[Any, ...]]:
-    return zip(*rows, strict=False) if rows else repeat(())
+#: The pieces of a buffer along an axis, and whether they are one whole chunk.
+_Along = tuple[tuple[Piece, ...], bool]
 
 
-def _row(value: Any, row: Sequence[int]) -> Iterator[Any]:
-    return value.row(row) if type(value) is _Lookup else repeat(value)
+def _pieces(known: dict[_Along, _Along], p: Parts) -> _Along:
+    """Equal ones as one object."""
+    made = p.pieces, p.whole
+    return known.setdefault(made, made)
 
 
-def _row_of_buffer(
-    axes: list[_Lookup] | int, row: Sequence[int]
-) -> Iterator[tuple[Cut, tuple[Sequence[int], ...]]]:
-    """How a buffer is put together, and of which chunks along each axis, along a row."""
-    if isinstance(axes, int):
-        return repeat((((ALL,) * axes,), (range(axes),)))
-    return (
-        (None if all(whole) else pieces, along)
-        for along, pieces, whole in (
-            zip(*found, strict=True) if found else ((), (), ())
-            for found in _together([axis.row(row) for axis in axes])
-        )
-    )
+def _cut(*axes: _Along) -> Cut:
+    return None if all([whole for _, whole in axes]) else tuple([pieces for pieces, _ in axes])
 
 
-def _buffer_lookups(buffer: Buffer, chunks: Sequence[Sequence[int]]) -> list[_Lookup] | int:
-    """What a buffer has of the chunks along each axis; of all of them, their number."""
+def _axes_of(buffer: Buffer, chunks: Sequence[Sequence[int]], grid: Sequence[int]) -> list[_Lookup]:
+    """What a buffer has along each axis."""
     if buffer.windows is not None:
-        return len(chunks[0])
+        every = Parts(range(len(chunks[0])), (ALL,) * len(chunks[0]), False)
+        return [_Lookup([np.zeros((), np.int64)], lambda _: every, grid)]
     made = []
     for low, high, periodic, sizes in zip(
         buffer.low, buffer.high, buffer.periodic, chunks, strict=True
     ):
-        made.append(_Lookup([low, high], partial(_parts, edges(sizes), periodic, {})))
+        made.append(
+            _Lookup([low, high], partial(parts, ends=edges(sizes), periodic=periodic), grid)
+        )
     return made
 
 
-def _parts(
-    ends: Sequence[int], periodic: bool, known: dict[Any, Any], low: int, high: int
-) -> Parts:
-    """The same, with equal pieces as one object."""
-    found, pieces, whole = parts(low, high, ends, periodic)
-    return found, known.setdefault(pieces, pieces), whole
-
-
-def _number(value: Any) -> Any:
+def _number(value: Any, grid: Sequence[int]) -> _Lookup:
     if not isinstance(value, np.ndarray):
-        return value
-    if value.size == 1:
-        return int(value.reshape(())[()])
-    return _Lookup([value], lambda n: n)
+        return _Lookup([np.zeros((), np.int64)], lambda _: value, grid)
+    return _Lookup([value], lambda n: n, grid)
 
 
-def _kept(axes: Sequence[Axis | None], added: int) -> Any:
+def _flat(buffer: Buffer, grid: Sequence[int]) -> _Lookup:
+    if buffer.flat is None:
+        return _Lookup([np.zeros((), np.int64)], lambda _: None, grid)
+    return _Lookup(buffer.flat, slice, grid)
+
+
+def _kept(axes: Sequence[Axis | None], added: int, grid: Sequence[int]) -> _Values:
     """The part of the program's result that a block keeps: without the halo."""
     own = axes[: len(axes) - added]
-    halo = [a for a in own if a is not None and (a.before or a.after)]
-    if not halo:
-        if not added:
-            return None
-        return (*(slice(None),) * len(own), *(None,) * added)
-    arrays: list[Numbers] = []
-    which: list[int] = []
+    zero = [np.zeros((), np.int64)]
+    if not added and not any(a is not None and (a.before or a.after) for a in own):
+        return _Lookup(zero, lambda _: None, grid)
+    made: list[_Values] = []
     for a in own:
         if a is not None and (a.before or a.after):
-            which.append(len(arrays))
-            arrays += [a.start - a.low, a.stop - a.low]
+            made.append(_Lookup([a.start - a.low, a.stop - a.low], slice, grid))
         else:
-            which.append(-1)
-
-    def make(*ends: int) -> tuple[slice | None, ...]:
-        found = [slice(None) if w < 0 else slice(ends[w], ends[w + 1]) for w in which]
-        return (*found, *(None,) * added)
-
-    return _Lookup(arrays, make)
+            made.append(_Lookup(zero, lambda _: slice(None), grid))
+    made += [_Lookup(zero, lambda _: None, grid) for _ in range(added)]
+    return _Together(made, grid[-1] if grid else 1)
 
 
 def key_of(axes: Sequence[Axis | None], position: Sequence[int]) -> tuple[int, ...]:

@@ -6,11 +6,13 @@ import gc
 import hashlib
 import operator
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from itertools import product
+from functools import partial
+from itertools import chain, product, repeat
 from math import prod
-from typing import Any
+from operator import is_not
+from typing import Any, NamedTuple
 
 import dask
 import dask.array as da
@@ -19,17 +21,19 @@ from dask.highlevelgraph import HighLevelGraph
 
 from treadle.dsl.graph import Leaf
 
-from ..blocks.buffers import Block, Piece
+from ..blocks.buffers import Piece
 from ..blocks.domain import Chunks, edges
 from ..blocks.engine import default_chunks
+from ..blocks.localise import Blocks
 from ..blocks.plan import Either, Plan, Repeat, Stage
-from ..blocks.tasks import key_of, tasks
+from ..blocks.tasks import Parts, key_of, rows
 from ..runtime.storage import packed
 from .memory import has_workers
 from .worker import computed, part_of, strip_of
 
-#: Parts of chunks that are so many times smaller travel without them.
-SMALL = 4
+#: Parts of chunks that are so many times smaller travel without them, if that saves so many bytes:
+#: those that are sent in the time of a task.
+SMALL, WORTH = 4, 1 << 20
 
 
 def is_dask(value: Any) -> bool:
@@ -129,36 +133,31 @@ def _layers(stage: Stage, plan: Plan, array: Any, name: str) -> list[da.Array]:
     layer = f"{name}-{re.sub(r'[^A-Za-z0-9_]+', '_', label.name or label.operation)}-{token}"
     program = f"{layer}-program"
     graph: dict[Any, Any] = {program: text}
-    names = [s.name for s in sources]
     several = len(blocks.results) > 1
     own = f"{layer}-all" if several else layer
     first = blocks.results[0]
-    strips = _Strips(layer, graph) if has_workers() else None
+    strips = _Strips(f"{layer}-strip", blocks, sources) if has_workers() else None
+    readers: list[Callable[[tuple[int, ...], list[tuple[Parts, ...]]], list[list[Any]]]] = [
+        (_Chunks(source).row if strips is None else partial(strips.row, k)) if table is None
+        else partial(_windows, graph, layer, k, source, table, plan.chunks[blocks.buffers[k].leaf])
+        for k, (source, table) in enumerate(zip(sources, tables, strict=True))
+    ]  # fmt: skip
+    adapt = None if strips is None else strips.adapt
     chosen: list[dict[Any, Any]] = [{} for _ in blocks.results]
-    for task in tasks(blocks, [chunks_of(s) for s in sources]):
-        keys: list[Any] = []
-        for k, (source, used, table) in enumerate(zip(names, task.along, tables, strict=True)):
-            if table is None and strips is not None:
-                chunks = tuple(product(*used))
-                block, own_keys = strips.cut(task.block, k, source, chunks, sources[k].chunks)
-                keys += own_keys
-                task = task._replace(block=block)
-                continue
-            if table is None:
-                keys += product((source,), *used)
-                continue
-            starts = edges(plan.chunks[blocks.buffers[k].leaf][0])
-            for number, begin in zip(*used, starts, strict=False):
-                part = (f"{layer}-part", k, *task.position, number)
-                where = (*task.position, number, begin)
-                graph[part] = (part_of, (source, number), (table.name, 0, 0, 0), *where)
-                keys.append(part)
-        key = (own, *(task.position if several else key_of(first.axes, task.position)))
-        graph[key] = (computed, program, task.block, *keys)
-        if several:
-            for k, result in enumerate(blocks.results):
-                position = key_of(result.axes, task.position)
-                chosen[k][(f"{layer}-{k}", *position)] = (operator.getitem, key, k)
+    last = [range(n) for n in blocks.grid[-1:]]
+    for row in rows(blocks, [chunks_of(s) for s in sources], adapt):
+        keys = [read(row.position, along) for read, along in zip(readers, row.along, strict=True)]
+        given = zip(*keys, strict=True) if keys else repeat(())
+        for at, block, read in zip(product(*last), row.blocks, given, strict=False):
+            position = (*row.position, *at)
+            key = (own, *(position if several else key_of(first.axes, position)))
+            graph[key] = (computed, program, block, *chain(*read))
+            if several:
+                for k, result in enumerate(blocks.results):
+                    chunk = key_of(result.axes, position)
+                    chosen[k][(f"{layer}-{k}", *chunk)] = (operator.getitem, key, k)
+    if strips is not None:
+        graph.update(strips.made)
     if not several:
         whole = HighLevelGraph.from_collections(layer, graph, dependencies=needed)
         return [_array(whole, layer, plan.chunks[stage.leaves[0]], first.type)]
@@ -178,47 +177,148 @@ def _layers(stage: Stage, plan: Plan, array: Any, name: str) -> list[da.Array]:
     return made
 
 
-class _Strips:
-    """Small parts of chunks that tasks read, as tasks of their own: between processes they travel
-    instead of the chunks."""
+class _Chunks:
+    """The keys of the chunks of an array; equal ones are one object, as there are many."""
 
-    def __init__(self, layer: str, graph: dict[Any, Any]) -> None:
-        self.name, self.graph = f"{layer}-strip", graph
-        self.known: dict[Any, tuple[str, int]] = {}
+    def __init__(self, source: da.Array) -> None:
+        self.counts = [len(sizes) for sizes in source.chunks]
+        self.keys = list(product((source.name,), *map(range, self.counts)))
 
-    def cut(
-        self, block: Block, k: int, source: str, used: Sequence[tuple[int, ...]], chunks: Chunks
-    ) -> tuple[Block, list[Any]]:
-        """The block that reads strips for buffer `k`, and the keys of what it reads."""
-        cut = block.cuts[k]
-        if cut is None or not used:
-            return block, [(source, *chunk) for chunk in used]
-        keys: list[Any] = []
-        along: list[list[Piece]] = [list(pieces) for pieces in cut]
-        narrow: list[list[bool]] = []
-        for a, pieces in enumerate(cut):
-            step = prod(len(more) for more in cut[a + 1 :])
-            sizes = [chunks[a][used[i * step][a]] for i in range(len(pieces))]
-            lengths = [last - first for first, last, _, _ in pieces]
-            narrow.append([SMALL * n <= size for n, size in zip(lengths, sizes, strict=True)])
-        for a, pieces in enumerate(cut):
-            for i, (first, last, _, _) in enumerate(pieces):
-                if narrow[a][i]:
-                    along[a][i] = first, last, 0, last - first
-        for index, chunk in zip(product(*map(range, map(len, cut))), used, strict=True):
-            if not any(narrow[a][i] for a, i in enumerate(index)):
-                keys.append((source, *chunk))
+    def row(self, position: Sequence[int], along: Sequence[tuple[Parts, ...]]) -> list[list[Any]]:
+        """The keys of what each task of a row reads."""
+        made: list[list[Any]] = []
+        before: tuple[Parts, ...] | None = None
+        lines: list[list[Any]] = []
+        for axes in along:
+            if not axes:
+                made.append(self.keys)
                 continue
-            part = tuple(
-                slice(*cut[a][i][2:]) if narrow[a][i] else slice(None) for a, i in enumerate(index)
-            )
-            asked = (k, chunk, tuple((p.start, p.stop) for p in part))
-            if asked not in self.known:
-                self.known[asked] = self.name, len(self.known)
-                self.graph[self.known[asked]] = (strip_of, (source, *chunk), part)
-            keys.append(self.known[asked])
-        cuts = (*block.cuts[:k], tuple(map(tuple, along)), *block.cuts[k + 1 :])
-        return Block(cuts, block.numbers, block.kept, block.flat), keys
+            if before is None or any(map(is_not, axes[:-1], before)):
+                before = axes[:-1]
+                lines = [
+                    self.keys[first : first + self.counts[-1]] for first in self.firsts(before)
+                ]
+            used = axes[-1].chunks
+            if not used:
+                made.append([])
+            elif used[-1] - used[0] + 1 == len(used):
+                found = slice(used[0], used[-1] + 1)
+                made.append([key for line in lines for key in line[found]])
+            else:
+                made.append([line[k] for line in lines for k in used])
+        return made
+
+    def firsts(self, axes: Sequence[Parts]) -> list[int]:
+        """The numbers of the first keys of the lines, along the last axis, of chunks."""
+        found = [0]
+        for parts, count in zip(axes, self.counts, strict=False):
+            found = [n * count + k for n in found for k in parts.chunks]
+        return [n * self.counts[-1] for n in found]
+
+
+class _Strips:
+    """Parts of chunks as tasks of their own: between processes they travel instead of the chunks.
+
+    What neighbours need at both ends of a chunk along an axis is one strip, which serves corners,
+    too.  Indices near the end of a chunk are counted from there, so they hold in the chunk and in
+    all its strips.  What needs other parts gets these alone.
+    """
+
+    def __init__(self, name: str, blocks: Blocks, sources: Sequence[da.Array]) -> None:
+        self.name, self.buffers, self.sources = name, blocks.buffers, sources
+        self.made: dict[Any, Any] = {}
+        self.known: dict[Any, Any] = {}
+
+    def adapt(self, k: int, a: int, every: list[Parts]) -> Callable[[Parts], Parts]:
+        """Which chunks are cut along axis `a` of buffer `k`, of which tasks have `every` part."""
+        chunks: Chunks = self.sources[k].chunks
+        sizes, whole = chunks[a], prod(max(n, default=0) for n in chunks)
+        size: int = whole * self.buffers[k].leaf.type.numpy.itemsize
+        ends = [(0, 0)] * len(sizes)
+
+        def narrow(c: int, piece: Piece) -> bool:
+            n, length = sizes[c], piece[1] - piece[0]
+            return SMALL * length <= n and (n - length) * size >= n * WORTH
+
+        for chunk, piece in {x for p in every for x in zip(p.chunks, p.pieces, strict=True)}:
+            if narrow(chunk, piece):
+                (first, last), (_, _, low, high) = ends[chunk], piece
+                left = sizes[chunk] - low
+                ends[chunk] = (max(first, high), last) if high <= left else (first, max(last, left))
+
+        def adapted(p: Parts) -> Parts:
+            pieces, ways = list(p.pieces), list[_Way | None]()
+            for i, (c, (begin, end, low, high)) in enumerate(zip(p.chunks, p.pieces, strict=True)):
+                n, (first, last) = sizes[c], ends[c]
+                if not narrow(c, p.pieces[i]):
+                    ways.append(None)
+                elif SMALL * (first + last) <= n:
+                    cut = tuple(r for r in ((0, first), (n - last, n)) if r[0] < r[1])
+                    ways.append(_Way((first + last) / n, cut, False))
+                    if high > n - low:
+                        pieces[i] = begin, end, low - n, high - n
+                else:
+                    ways.append(_Way(0.0, ((low, high),), True))
+                    pieces[i] = begin, end, 0, high - low
+            whole = p.whole and not any(ways)
+            return Parts(p.chunks, tuple(pieces), whole, tuple(ways))
+
+        return adapted
+
+    def row(
+        self, k: int, position: Sequence[int], along: Sequence[tuple[Parts, ...]]
+    ) -> list[list[Any]]:
+        """The keys of what each task of a row reads of buffer `k`."""
+        source = self.sources[k].name
+        return [
+            [
+                self._key(source, chunk, ways) if any(ways) else (source, *chunk)
+                for chunk, ways in zip(
+                    product(*(p.chunks for p in axes)), product(*(p.ways for p in axes)),
+                    strict=True,
+                )
+            ]
+            for axes in along
+        ]  # fmt: skip
+
+    def _key(self, source: str, chunk: tuple[int, ...], ways: tuple[_Way | None, ...]) -> Any:
+        """The key of a part of a chunk."""
+        if not any(way is not None and way.alone for way in ways):  # the smallest one serves
+            best = min(way for way in ways if way is not None)
+            ways = tuple(way if way is best else None for way in ways)
+        asked = source, chunk, tuple(None if way is None else way.cut for way in ways)
+        key = self.known.get(asked)
+        if key is None:
+            key = self.known[asked] = self.name, len(self.known)
+            self.made[key] = (strip_of, (source, *chunk), asked[2])
+        return key
+
+
+class _Way(NamedTuple):
+    """How a chunk is cut along an axis: to `share` of its size, the ranges `cut`.  `alone`: they
+    are what one task needs."""
+
+    share: float
+    cut: tuple[tuple[int, int], ...]
+    alone: bool
+
+
+def _windows(
+    graph: dict[Any, Any], layer: str, k: int, source: da.Array, table: da.Array, sizes: Chunks,
+    position: Sequence[int], along: Sequence[tuple[Parts, ...]],
+) -> list[list[Any]]:  # fmt: skip
+    """The keys of parts of chunks, which the elements of another array determine."""
+    starts = edges(sizes[0])
+    made: list[list[Any]] = []
+    for at, (parts,) in enumerate(along):
+        keys: list[Any] = []
+        for number, begin in zip(parts.chunks, starts, strict=False):
+            key = (f"{layer}-part", k, *position, at, number)
+            where = (*position, at, number, begin)
+            graph[key] = (part_of, (source.name, number), (table.name, 0, 0, 0), *where)
+            keys.append(key)
+        made.append(keys)
+    return made
 
 
 def _array(graph: HighLevelGraph, name: str, chunks: Chunks, type_: Any) -> da.Array:

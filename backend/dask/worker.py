@@ -57,9 +57,15 @@ def part_of(chunk: Any, windows: Any, block: int, number: int, first: int) -> An
     return np.array(chunk[low:high])
 
 
-def strip_of(chunk: Any, part: tuple[slice, ...]) -> Any:
-    """A part of a chunk, cut where the chunk is."""
-    return np.array(chunk[part], order="C")
+def strip_of(chunk: Any, cut: tuple[tuple[tuple[int, int], ...] | None, ...]) -> Any:
+    """A part of a chunk, cut where the chunk is: ranges along each axis (None: all of it), one
+    after the other."""
+    for axis, ranges in enumerate(cut):
+        if ranges is not None:
+            before = (slice(None),) * axis
+            found = [chunk[(*before, slice(*r))] for r in ranges]
+            chunk = np.concatenate(found, axis) if len(found) > 1 else found[0]
+    return np.array(chunk, order="C")
 
 
 __all__ = ["computed", "part_of", "program_of", "strip_of"]

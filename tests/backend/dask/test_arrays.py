@@ -169,22 +169,54 @@ def test_short_arrays(name: str) -> None:
         check(PROGRAMS[name], matrix(shape), seed)
 
 
-@pytest.mark.parametrize("name", ["cross wrap", "far mirror", "transpose", "roll", "strides"])
-def test_strips_between_processes(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Tasks get small parts of the chunks of other workers, not the chunks."""
+@pytest.fixture
+def processes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Graphs are made as for worker processes, to which it is worth sending any part of a chunk."""
     monkeypatch.setattr(graph, "has_workers", lambda: True)
+    monkeypatch.setattr(graph, "WORTH", 0)
+
+
+@pytest.mark.usefixtures("processes")
+@pytest.mark.parametrize("name", ["cross wrap", "far mirror", "transpose", "roll", "strides"])
+def test_strips_between_processes(name: str) -> None:
+    """Tasks get small parts of the chunks of other workers, not the chunks."""
     for seed in range(3):
         check(PROGRAMS[name], matrix((37, 53)), seed)
 
 
-def test_a_task_reads_one_chunk_and_strips(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(graph, "has_workers", lambda: True)
-    a = da.from_array(matrix((90, 90)), chunks=30)
-    made = dict(td.jit(PROGRAMS["cross clamp"])(a).dask)
+def counted(chunk: int) -> tuple[list[Any], dict[Any, Any]]:
+    """The blocks and the strips of a stencil on 3 × 3 chunks of so many rows and columns."""
+    a = da.zeros((3 * chunk, 3 * chunk), chunks=chunk, dtype=np.float32)
+    made = td.jit(PROGRAMS["cross clamp"])(a).dask.to_dict()
     tasks = [t for t in made.values() if isinstance(t, tuple) and t[0] is worker.computed]
     strips = {k: t for k, t in made.items() if isinstance(t, tuple) and t[0] is worker.strip_of}
-    middle = next(t for t in tasks if len(t) == 3 + 9)  # its neighbours, and corners
+    return tasks, strips
+
+
+@pytest.mark.usefixtures("processes")
+def test_a_task_reads_one_chunk_and_strips() -> None:
+    """Both edges of a chunk along an axis are one strip, which corners are read from, too."""
+    tasks, strips = counted(30)
+    middle = next(t for t in tasks if len(t) == 3 + 9)
     assert sum(key in strips for key in middle[3:]) == 8
+    assert len(tasks) == 9 and len(strips) <= 2 * 9
+    shapes = {worker.strip_of(np.zeros((30, 30)), cut).shape for _, _, cut in strips.values()}
+    assert shapes == {(2, 30), (30, 2), (1, 30), (30, 1)}
+
+
+def test_small_chunks_are_sent_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where that takes less time than the task of a strip."""
+    monkeypatch.setattr(graph, "has_workers", lambda: True)
+    assert not counted(64)[1] and counted(1024)[1]
+
+
+@pytest.mark.usefixtures("processes")
+def test_parts_of_one_large_chunk_are_cut_for_each_task() -> None:
+    a, b = matrix((64, 64)), matrix((64, 64)) + 1
+    f = td.jit(lambda x, y: x * y.T + td.roll(y, 1))
+    got = f(da.from_array(a, chunks=8), da.from_array(b, chunks=64))
+    wanted = td.jit(lambda x, y: x * y.T + td.roll(y, 1), backend="native")(a, b)
+    assert got.compute(scheduler="synchronous").tobytes() == wanted.tobytes()
 
 
 def test_numpy_arrays_are_computed_at_once() -> None:
