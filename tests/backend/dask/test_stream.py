@@ -50,6 +50,20 @@ def test_zarr(tmp_path: Path, plate: np.ndarray) -> None:
     assert out[...].tobytes() == td.jit(heat, backend="native")(plate, 23).tobytes()
 
 
+def test_hdf5(tmp_path: Path, plate: np.ndarray) -> None:
+    h5py = pytest.importorskip("h5py")
+    with h5py.File(tmp_path / "plates.h5", "w") as file:
+        source = file.create_dataset("before", data=plate, chunks=(128, 100))
+        out = file.create_dataset("after", plate.shape, plate.dtype, chunks=(100, 128))
+        assert td.stream(heat, source, 23, out=out, memory="1 MB") is out
+        means = td.stream(lambda a: td.mean(a, axis=0), source, memory="1 MB")
+    with h5py.File(tmp_path / "plates.h5") as file:
+        after = file["after"][...]
+    assert after.tobytes() == td.jit(heat, backend="native")(plate, 23).tobytes()
+    alone = td.jit(lambda a: td.mean(a, axis=0), backend="native")(plate)
+    assert means.tobytes() == alone.tobytes()
+
+
 @pytest.mark.parametrize(
     "name",
     [

@@ -1,0 +1,44 @@
+"""List scheduling of plans: tasks beside each other and after each other, and what is sent."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import treadle as td
+from treadle.backend.blocks.simulation import Costs, simulated
+
+from .test_arrays import PROGRAMS, da
+
+FREE = Costs(0.0, 0.0, 0.0, 1e30)
+
+
+def seconds(f: Any, workers: int, costs: Costs, chunks: int = 8) -> float:
+    """Of a program whose blocks take a second each."""
+    a = da.zeros((800, 800), chunks=(800 // chunks, 800), dtype="float32")
+    plan = td.jit(f).lower(a).executable.plan([a], ())
+    return simulated(plan, workers, costs, lambda blocks, n: 1.0)
+
+
+def test_blocks_of_a_kernel_run_beside_each_other() -> None:
+    times = [seconds(PROGRAMS["map"], workers, FREE) for workers in (1, 2, 3, 8, 100)]
+    assert times == [8, 4, 3, 1, 1]
+
+
+def test_a_worker_computes_a_task_and_the_scheduler_hands_out_one_at_a_time() -> None:
+    assert seconds(PROGRAMS["map"], 1, Costs(0.0, 0.5, 0.0, 1e30)) == pytest.approx(12)
+    assert seconds(PROGRAMS["map"], 8, Costs(0.25, 0.0, 0.0, 1e30)) == pytest.approx(3)
+
+
+def test_what_other_workers_have_is_sent() -> None:
+    """Half of the rows of a block are those of another worker's chunk."""
+    costs = Costs(0.0, 0.0, 0.0, 50 * 800 * 4)  # a second
+    assert seconds(lambda a: td.roll(a, 50, axis=0), 8, costs) == pytest.approx(2)
+    assert seconds(lambda a: td.roll(a, 50, axis=0), 1, costs) == pytest.approx(8)
+
+
+def test_a_task_that_waits_for_others_starts_after_the_latency() -> None:
+    """A second stage waits for all blocks of the first."""
+    alone = seconds(PROGRAMS["total"], 8, FREE)
+    assert seconds(PROGRAMS["total"], 8, Costs(0.0, 0.0, 0.5, 1e30)) == pytest.approx(alone + 0.5)
