@@ -1,11 +1,13 @@
 """Measures arrays of dask and streams beside dask.array, and simulates clusters.
 
     python -m benchmarks.larger [--tiny] [--only PART] [--out FILE.json]
+    python -m benchmarks.larger --page FILE.json    # writes docs/larger.md's numbers from a run
 
-The parts: seconds of a task; time, memory and number of tasks of a plan of 10⁵ chunks; the heat
-equation in one process, on threads of dask, and on `LocalCluster`s of one and two processes;
-streams of eight times the memory that they may use, beside a copy of the file; and what a list
-scheduler with the costs measured here predicts for these clusters, and for up to 1,024 workers.
+The parts: seconds of a task; time, memory and number of tasks of plans of 10⁵ chunks; the heat
+equation in one process and on threads of dask; streams of eight times the memory that they may use,
+beside a copy of the file; five programs on one thread and on `LocalCluster`s of one and two
+processes, and what a list scheduler with the costs measured here predicts for these clusters, and
+for up to 1,024 workers.
 Peers run in the same process, after treadle.  Writes JSON, tables in Markdown, and a picture.
 """
 
@@ -19,7 +21,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -81,7 +83,8 @@ PLAN = """
 import json, resource, sys, time
 import dask.array as da, numpy as np, treadle as td
 from benchmarks.larger import numpy_step
-n, who = int(sys.argv[1]), sys.argv[2]
+from treadle.backend.dask import graph
+who, n, size = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
 
 def near(w):
     return w[0, 0] + w[-1, 0] + w[1, 0] + w[0, -1] + w[0, 1]
@@ -94,37 +97,32 @@ def resident():
 
 f = td.jit(smooth)
 f(da.zeros((8, 8), chunks=4)).compute(scheduler="synchronous")
-x = da.zeros((64 * n, 64 * n), chunks=64, dtype=np.float32)
-dict(x.dask)  # what dask needs for the array itself is not the plan's
+graph.has_workers = lambda: who == "processes"
+x = da.zeros((size * n, size * n), chunks=size, dtype=np.float32)
+given = len(x.dask.to_dict())  # what dask needs for the array itself is not the plan's
 before, begin, used = resident(), time.perf_counter(), time.process_time()
-y = f(x) if who == "treadle" else da.map_overlap(numpy_step, x, depth=1, boundary="nearest")
-graph = dict(y.dask)
+y = da.map_overlap(numpy_step, x, depth=1, boundary="nearest") if who == "dask.array" else f(x)
+tasks = len(y.dask.to_dict())
 took, used = time.perf_counter() - begin, time.process_time() - used
 print(json.dumps({"seconds": took, "processor seconds": used, "bytes": resident() - before,
-                  "tasks": (len(graph) - len(dict(x.dask))) / n ** 2}))
+                  "tasks": (tasks - given) / n ** 2}))
 """
 
 
 def of_plans(tiny: bool) -> dict[str, Any]:
-    """The graph of a stencil on many chunks; the peer's on a tenth of them."""
+    """The graph of a stencil on many chunks: for threads; for processes, to which parts of large
+    chunks are sent; and the peer's, of a tenth of them.  The least of three processes."""
     found: dict[str, Any] = {}
-    for who, n in (("treadle", 10 if tiny else 317), ("dask.array", 10 if tiny else 100)):
-        ran = subprocess.run([sys.executable, "-c", PLAN, str(n), who], check=True,
-                             capture_output=True, text=True)  # fmt: skip
-        found[who] = {"chunks": n * n, **json.loads(ran.stdout)}
+    large = 10 if tiny else 317
+    for who, n, size in (("threads", large, 64), ("processes", large, 1024),
+                         ("dask.array", 10 if tiny else 100, 64)):  # fmt: skip
+        ran = [
+            json.loads(subprocess.run([sys.executable, "-c", PLAN, who, str(n), str(size)],
+                                      check=True, capture_output=True, text=True).stdout)
+            for _ in range(1 if tiny else 3)
+        ]  # fmt: skip
+        found[who] = {"chunks": n * n, **min(ran, key=lambda r: r["seconds"])}
     return found
-
-
-ALONE = """
-import sys
-import numpy as np, treadle as td
-from benchmarks.larger import heat, least
-n = int(sys.argv[1])
-u = np.random.default_rng(1).random((n, n), dtype=np.float32)
-f = td.jit(heat, backend="native")
-f(u)
-print(least(lambda: f(u)))
-"""
 
 
 def of_heat(tiny: bool) -> dict[str, Any]:
@@ -135,9 +133,6 @@ def of_heat(tiny: bool) -> dict[str, Any]:
     alone, split = td.jit(heat, backend="native"), td.jit(heat)
     wanted = alone(u)
     found: dict[str, Any] = {"extent": n, "one process": least(lambda: alone(u))}
-    ran = subprocess.run([sys.executable, "-c", ALONE, str(n)], check=True, capture_output=True,
-                         text=True, env={**os.environ, "TREADLE_NUM_THREADS": "1"})  # fmt: skip
-    found["one thread"] = float(ran.stdout)
     same = split(x).compute(scheduler="threads").tobytes() == wanted.tobytes()
     found["dask, threads"] = least(lambda: split(x).compute(scheduler="threads"))
 
@@ -148,20 +143,31 @@ def of_heat(tiny: bool) -> dict[str, Any]:
         return v.compute(scheduler="threads")
 
     found["map_overlap, threads"] = least(overlapped, 1)
-    distributed = importlib.import_module("distributed")
-    for workers in (1, 2):
-        with cluster(distributed, workers) as client:
-            held = client.persist(x)
-            distributed.wait(held)
-            same &= split(held).compute().tobytes() == wanted.tobytes()
-            others = [client.persist(x + k) for k in (1, 2, 3)]  # equal keys would be found again
-            distributed.wait(others)
-            given = iter(others)
-            found[f"{workers} workers"] = least(
-                lambda given=given: distributed.wait(split(next(given)).persist())  # type: ignore[misc]
-            )
-            found.setdefault("costs", {})[str(workers)] = costs(client, distributed, tiny)
     return {**found, "same bits": bool(same)}
+
+
+#: Programs of a matrix of float32, of n × n elements; the sort has them in a row.
+PROGRAMS: dict[str, Callable[..., Any]] = {
+    "heat, 100 iterations": heat,
+    "element-wise": lambda a: td.sqrt(a) * 2 + 1,
+    "sum": lambda a: td.sum(a),
+    "transposition": lambda a: (a * 2).T + 1,
+    "sort": lambda a: td.sort(a * 2),
+}
+
+ALONE = """
+import json, sys
+import numpy as np, treadle as td
+from benchmarks.larger import PROGRAMS, least
+n = int(sys.argv[1])
+u = np.random.default_rng(1).random((n, n), dtype=np.float32)
+found = {}
+for name, f in PROGRAMS.items():
+    f, given = td.jit(f, backend="native"), u.reshape(-1) if name == "sort" else u
+    f(given)
+    found[name] = least(lambda: f(given))
+print(json.dumps(found))
+"""
 
 
 @contextmanager
@@ -271,35 +277,56 @@ def work_of(element: float, plan: Plan) -> Callable[[Blocks, int], float]:
     return lambda blocks, n: n * element / len(plan.stages)
 
 
-def of_clusters(tiny: bool, heat_: dict[str, Any]) -> dict[str, Any]:
-    """What list scheduling predicts: for the clusters measured, and for many workers."""
-    n, one = heat_["extent"], heat_["costs"]["1"]
-    two = heat_["costs"]["2"]
-    rate = two.get("rate", 4e8)
-    paid = Costs(min(one["task"], two["task"]) / 2, one["task"] / 2, 1e-3, rate)
-    element = heat_["one thread"] / n**2
-    x = da.zeros((n, n), chunks=(n // 8, n), dtype=np.float32)
-    plan = planned(heat, x)
-    found: dict[str, Any] = {"costs": vars(paid), "predicted": {}, "many": {}}
+def zeros(name: str, side: int, chunk: tuple[int, int]) -> Any:
+    """The argument of a program; that of the sort is a row."""
+    if name == "sort":
+        return da.zeros(side * side, chunks=chunk[0] * chunk[1], dtype=np.float32)
+    return da.zeros((side, side), chunks=chunk, dtype=np.float32)
+
+
+def of_clusters(tiny: bool) -> dict[str, Any]:
+    """Programs on one thread, and on clusters of one and two processes with one thread each; what
+    list scheduling predicts for these, and for many workers."""
+    n = 128 if tiny else 4096
+    ran = subprocess.run([sys.executable, "-c", ALONE, str(n)], check=True, capture_output=True,
+                         text=True, env={**os.environ, "TREADLE_NUM_THREADS": "1"})  # fmt: skip
+    alone: dict[str, float] = json.loads(ran.stdout)
+    found: dict[str, Any] = {"extent": n, "one thread": alone}
+    distributed = importlib.import_module("distributed")
+    u = np.random.default_rng(1).random((n, n), dtype=np.float32)
     for workers in (1, 2):
-        found["predicted"][f"{workers} workers"] = simulated(plan, workers, paid,
-                                                             work_of(element, plan))  # fmt: skip
+        with cluster(distributed, workers) as client:
+            seconds: dict[str, float] = {}
+            for name, f in PROGRAMS.items():
+                plain = u.reshape(-1) if name == "sort" else u
+                x = da.from_array(plain, chunks=(plain.shape[0] // 8, *plain.shape[1:]))
+                others = [
+                    client.persist(x + k) for k in range(4)
+                ]  # equal keys would be found again
+                distributed.wait(others)
+                given, split = iter(others), td.jit(f)
+                distributed.wait(split(next(given)).persist())
+                seconds[name] = least(
+                    lambda split=split, given=given: distributed.wait(split(next(given)).persist())  # type: ignore[misc]
+                )
+            found[f"{workers} workers"] = seconds
+            found.setdefault("costs", {})[str(workers)] = costs(client, distributed, tiny)
+    one, two = found["costs"]["1"], found["costs"]["2"]
+    schedule, task = min(one["task"], two["task"]) / 2, one["task"] / 2
+    paid = Costs(schedule, task, max(one["step"] - schedule - task, 0.0), two.get("rate", 4e8))
+    found["costs"]["of the prediction"] = vars(paid)
+    for workers in (1, 2):
+        predicted = found.setdefault("predicted", {})[f"{workers} workers"] = {}
+        for name, f in PROGRAMS.items():
+            plan = planned(f, zeros(name, n, (n // 8, n)))
+            work = work_of(alone[name] / n**2, plan)
+            predicted[name] = simulated(plan, workers, paid, work)
     side = 4096 if tiny else 65536
-    size = side // 32
-    large = da.zeros((side, side), chunks=size, dtype=np.float32)
-    row = da.zeros(side * side, chunks=side * size // 4, dtype=np.float32)
-    programs: dict[str, tuple[Callable[..., Any], Any, float]] = {
-        "heat, 100 iterations": (heat, large, element),
-        "element-wise": (lambda a: td.sqrt(a) * 2 + 1, large, 1e-9),
-        "sum": (lambda a: td.sum(a), large, 5e-10),
-        "transposition": (lambda a: (a * 2).T + 1, large, 4e-9),
-        "sort": (lambda a: td.sort(a * 2), row, 4e-8),
-    }
-    for name, (f, data, each) in programs.items():
-        plan = planned(f, data)
-        times = {w: simulated(plan, w, paid, work_of(each, plan)) for w in WORKERS}
-        found["many"][name] = {
-            "seconds": times,
+    for name, f in PROGRAMS.items():
+        plan = planned(f, zeros(name, side, (side // 32, side // 32)))
+        work = work_of(alone[name] / n**2, plan)
+        found.setdefault("many", {})[name] = {
+            "seconds": {w: simulated(plan, w, paid, work) for w in WORKERS},
             "tasks": sum(count(stage.blocks) for stage in plan.every()),
         }
     return found
@@ -331,31 +358,122 @@ def _shown(value: Any) -> str:
 
 
 def picture(report: dict[str, Any], path: Path) -> None:
-    """How many times as fast as one worker the simulated clusters are; the measured one as dots."""
-    many = report["parts"].get("clusters", {}).get("many")
-    if not many:
+    """Two pictures side by side: seconds predicted and measured on one and two workers; how many
+    times as fast as one worker many simulated ones are."""
+    found = report["parts"].get("clusters")
+    if not found:
         return
     try:
         plt = importlib.import_module("matplotlib.pyplot")
     except ImportError:
         return
-    figure, axes = plt.subplots(figsize=(7, 4.6))
-    axes.plot(WORKERS, WORKERS, color="0.8", linestyle=":", label="ideal")
-    for name, found in many.items():
-        seconds = [found["seconds"][w] for w in WORKERS]
-        axes.plot(WORKERS, [seconds[0] / s for s in seconds], marker="o", markersize=3, label=name)
-    heat_ = report["parts"]["heat"]
-    axes.plot([2], [heat_["1 workers"] / heat_["2 workers"]], "k*", markersize=11,
-              label="heat on 4,096², measured")  # fmt: skip
-    axes.set_xscale("log", base=2)
-    axes.set_yscale("log", base=2)
-    axes.set_xlabel("workers (simulated)")
-    axes.set_ylabel("times as fast as one")
-    axes.legend(fontsize=8, frameon=False)
-    for side in ("top", "right"):
-        axes.spines[side].set_visible(False)
+    figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4.4))
+    left.plot([1e-3, 1e3], [1e-3, 1e3], color="0.8", linestyle=":")
+    right.plot(WORKERS, WORKERS, color="0.8", linestyle=":", label="ideal")
+    times = []
+    for name in PROGRAMS:
+        of = {w: (found[f"{w} workers"][name], found["predicted"][f"{w} workers"][name])
+              for w in (1, 2)}  # fmt: skip
+        (line,) = left.plot(*zip(*of.values(), strict=True), linewidth=0.8, label=name)
+        for w, (measured, predicted) in of.items():
+            left.plot(measured, predicted, "o" if w == 1 else "*", color=line.get_color())
+            times += [measured, predicted]
+        seconds = found["many"][name]["seconds"]
+        right.plot(WORKERS, [seconds[1] / seconds[w] for w in WORKERS], marker="o", markersize=3,
+                   color=line.get_color(), label=name)  # fmt: skip
+        right.plot([2], [of[1][0] / of[2][0]], "*", color=line.get_color(), markersize=10)
+    left.set(xscale="log", yscale="log", xlim=(min(times) / 2, max(times) * 2),
+             ylim=(min(times) / 2, max(times) * 2), xlabel="seconds, measured",
+             ylabel="seconds, predicted",
+             title=f"{found['extent']:,}², one worker (●) and two (★)")  # fmt: skip
+    right.set(xlabel="workers, simulated (★: two, measured)", ylabel="times as fast as one",
+              title="65,536²")  # fmt: skip
+    right.set_xscale("log", base=2)
+    right.set_yscale("log", base=2)
+    right.legend(fontsize=8, frameon=False)
+    for axes in (left, right):
+        axes.spines[["top", "right"]].set_visible(False)
     figure.savefig(path, dpi=130, bbox_inches="tight")
     plt.close(figure)
+
+
+PAGE = provenance.ROOT / "docs" / "larger.md"
+#: Between these marks, the page has what `section` writes.
+MARKS = "<!-- measured: begin (python -m benchmarks.larger --page) -->", "<!-- measured: end -->"
+
+
+def section(report: dict[str, Any], stem: str) -> str:
+    """What the page says of a run, whose files have this stem."""
+    parts = report["parts"]
+    tasks, plans, heat_, streams, clusters = (
+        parts[name] for name in ("tasks", "plans", "heat", "streams", "clusters")
+    )
+    results = f"../benchmarks/results/{stem}"
+
+    def rows(head: str, lines: Sequence[Sequence[Any]]) -> list[str]:
+        cells = [[_figures(c) if isinstance(c, float) else str(c) for c in line] for line in lines]
+        columns = head.count("|") + 1
+        return [f"| {head} |", "| --- " * columns + "|",
+                *(f"| {' | '.join(line)} |" for line in cells), ""]  # fmt: skip
+
+    where = f"{report['device']['cpu']}, {report['device']['cores']} cores"
+    lines = [
+        f"`python -m benchmarks.larger` on {report['date']} ({where}; load average "
+        f"{report['load']:.1f}; [all numbers]({results}.md)). A task of a small chunk takes "
+        f"{1e3 * tasks['treadle']:.2f} ms on threads, one of dask.array "
+        f"{1e3 * tasks['dask.array']:.2f} ms.",
+        "",
+        *rows("graph of a 2-D stencil | chunks | seconds | MB | tasks per chunk",
+              [(_PLANS[who], f"{p['chunks']:,}", p["seconds"], round(p["bytes"] / 1e6),
+                f"{p['tasks']:.1f}") for who, p in plans.items()]),
+        f"100 iterations of `heat` on {heat_['extent']:,}² (float32), with equal bits:",
+        "",
+        *rows("where | seconds",
+              [("one process, all threads", heat_["one process"]),
+               ("one process, one thread", clusters["one thread"]["heat, 100 iterations"]),
+               ("dask, threads", heat_["dask, threads"]),
+               *((f"`LocalCluster`, {word}", clusters[f"{w} workers"]["heat, 100 iterations"])
+                 for w, word in ((1, "one worker"), (2, "two workers"))),
+               ("`map_overlap` and NumPy, threads", heat_["map_overlap, threads"])]),
+        f"Five programs on {clusters['extent']:,}² on clusters of one and two workers with a "
+        "thread each, and what list scheduling predicts of the seconds on one thread, and of the "
+        f"costs measured for a trivial task ({1e3 * clusters['costs']['1']['task']:.1f} ms), for "
+        "one that waits for another, and for bytes from one worker to another. For up to 1,024 "
+        "workers there is only the prediction:",
+        "",
+        f"![Seconds predicted and measured; speedup on simulated workers]({results}.png)",
+        "",
+        *rows("seconds | one worker | predicted | two workers | predicted",
+              [(name, *(clusters[key][f"{w} workers"][name] if key else
+                        clusters[f"{w} workers"][name]
+                        for w in (1, 2) for key in ("", "predicted"))) for name in PROGRAMS]),
+        f"Streams of {streams['file'] >> 20} MiB with `memory` of {streams['memory'] >> 20} MiB; a "
+        "copy of the file before, by NumPy and memory maps. Both find parts of it in the caches of "
+        "the system:",
+        "",
+        *rows("program | seconds | a copy of the file | memory, MiB",
+              [(name, streams[name]["seconds"], streams[name]["copy"],
+                streams[name]["peak"] >> 20) for name in STREAMS]),
+    ]  # fmt: skip
+    return "\n".join(lines).rstrip()
+
+
+_PLANS = {"threads": "threads", "processes": "processes, chunks of 4 MB",
+          "dask.array": "dask.array, `map_overlap`"}  # fmt: skip
+
+
+def _figures(value: float) -> str:
+    return f"{value:.3g}" if value < 1000 else f"{value:,.0f}"
+
+
+def write_page(source: Path) -> None:
+    """The page with the numbers of a run between the marks."""
+    report = json.loads(source.read_text(encoding="utf-8"))
+    text = PAGE.read_text(encoding="utf-8")
+    before, _, rest = text.partition(MARKS[0])
+    after = rest.partition(MARKS[1])[2]
+    written = f"{before}{MARKS[0]}\n\n{section(report, source.stem)}\n\n{MARKS[1]}{after}"
+    PAGE.write_text(written, encoding="utf-8")
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -364,14 +482,18 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--tiny", action="store_true", help="tiny data: checks the results")
     parser.add_argument("--only", action="append", default=[], metavar="PART")
     parser.add_argument("--out", type=Path, metavar="FILE.json")
+    parser.add_argument("--page", type=Path, metavar="FILE.json", help="of a run: write the page")
     options = parser.parse_args(argv)
+    if options.page:
+        write_page(options.page)
+        return 0
     parts: dict[str, Any] = {}
     measures: dict[str, Callable[[], dict[str, Any]]] = {
         "tasks": lambda: of_tasks(options.tiny),
         "plans": lambda: of_plans(options.tiny),
         "heat": lambda: of_heat(options.tiny),
         "streams": lambda: of_streams(options.tiny),
-        "clusters": lambda: of_clusters(options.tiny, parts["heat"]),
+        "clusters": lambda: of_clusters(options.tiny),
     }
     report: dict[str, Any] = {
         "date": datetime.now(UTC).date().isoformat(), "device": provenance.processor(),

@@ -1,8 +1,9 @@
 """How long a plan takes on a number of workers, by list scheduling with measured costs.
 
-Tasks are handed out in the order of the plan, by one scheduler that needs some time for each.  A
-task goes to the worker on which it can finish first: one that has parts of what it reads, or the
-one that is free first.  What it reads of other workers is sent before it starts.
+Tasks are handed out in the order of the plan, by one scheduler that needs some time for each, and
+hears of the end of those before.  A task goes to the worker on which it can finish first: one that
+has parts of what it reads, or the one that is free first.  What it reads of other workers is sent
+before it starts.
 """
 
 from __future__ import annotations
@@ -27,8 +28,8 @@ Work = Callable[[Blocks, int], float]
 
 @dataclass(frozen=True)
 class Costs:
-    """Seconds that the scheduler and a worker need for a task, seconds until a message arrives, and
-    bytes a second from one worker to another."""
+    """Seconds that the scheduler and a worker need for a task, seconds from the end of a task to
+    the start of one that waits for it, and bytes a second from one worker to another."""
 
     schedule: float
     task: float
@@ -37,7 +38,8 @@ class Costs:
 
 
 def simulated(plan: Plan, workers: int, costs: Costs, work: Work) -> float:
-    """The seconds from the first task to the last; the arrays that are given are on all workers."""
+    """The seconds from the first task to the last; of the arrays that are given, each worker has as
+    many chunks, next to each other."""
     return _Machine(plan, workers, costs, work).run()
 
 
@@ -49,6 +51,10 @@ class _Machine:
         self.free = [0.0] * workers
         self.queue = [(0.0, w) for w in range(workers)]
         self.made: dict[tuple[Leaf, tuple[int, ...]], tuple[float, int]] = {}
+        for leaf in plan.given:
+            chunks = list(product(*(range(len(sizes)) for sizes in plan.chunks[leaf])))
+            for k, chunk in enumerate(chunks):
+                self.made[leaf, chunk] = 0.0, k * workers // len(chunks)
         self.scheduled = 0.0
 
     def run(self) -> float:
@@ -87,10 +93,9 @@ class _Machine:
 
         def end(worker: int) -> float:
             sent = sum(size for _, where, size in read if where != worker)
-            ready = max((time for time, _, _ in read), default=0.0)
-            ready = max(ready, self.scheduled)
-            arrived = ready + self.costs.latency + sent / self.costs.rate if sent else ready
-            return max(arrived, self.free[worker]) + seconds
+            last = max((time for time, _, _ in read), default=0.0)
+            ready = max(last + self.costs.latency if last else 0.0, self.scheduled)
+            return max(ready + sent / self.costs.rate, self.free[worker]) + seconds
 
         best = min(candidates, key=end)
         self.free[best] = end(best)

@@ -21,3 +21,34 @@ def test_a_part_is_measured(part, tmp_path, monkeypatch):
     found = json.loads(out.read_text(encoding="utf-8"))
     assert list(found["parts"]) == [part] and found["parts"][part]
     assert part in out.with_suffix(".md").read_text(encoding="utf-8")
+
+
+def test_the_page_has_the_numbers_of_a_run(monkeypatch):
+    """Every part of a run, and nothing else."""
+    pytest.importorskip("dask")
+    monkeypatch.syspath_prepend(str(ROOT))
+    from benchmarks import larger
+
+    by_name = dict.fromkeys(larger.PROGRAMS, 0.123)
+    plan = {"chunks": 100489, "seconds": 0.456, "bytes": 7 * 10**6, "tasks": 2.97}
+    stream = {"seconds": 1.5, "copy": 1.25, "peak": 33 << 20}
+    report = {
+        "date": "2026-11-28", "load": 0.5, "device": {"cpu": "A processor", "cores": 2},
+        "parts": {
+            "tasks": {"treadle": 2e-4, "dask.array": 3e-4},
+            "plans": {"threads": plan, "processes": plan, "dask.array": plan},
+            "heat": {"extent": 4096, "one process": 1.0, "dask, threads": 0.7,
+                     "map_overlap, threads": 28.0},
+            "streams": {"file": 8 << 26, "memory": 1 << 26,
+                        **dict.fromkeys(larger.STREAMS, stream)},
+            "clusters": {"extent": 4096, "one thread": by_name, "1 workers": by_name,
+                         "2 workers": dict.fromkeys(by_name, 0.0789),
+                         "costs": {"1": {"task": 2e-3}},
+                         "predicted": {"1 workers": by_name, "2 workers": by_name}},
+        },
+    }  # fmt: skip
+    text = larger.section(report, "larger-2026-11-28")
+    assert "| processes, chunks of 4 MB | 100,489 | 0.456 | 7 | 3.0 |" in text
+    assert "| sort | 0.123 | 0.123 | 0.0789 | 0.123 |" in text
+    assert "| percentiles | 1.5 | 1.25 | 33 |" in text
+    assert "results/larger-2026-11-28.png" in text and "2 cores; load average 0.5" in text
