@@ -1,13 +1,14 @@
-"""Heat in a plate whose file is larger than the memory in use."""
+"""Heat in a plate whose file is larger than its workers' memory."""
 
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 import treadle as td
-from treadle.examples._show import OUTPUT, Made, beside, colour, save
+from treadle.examples._show import OUTPUT, ExampleError, Made, beside, colour, save, stage
 
 
 @td.jit
@@ -20,24 +21,25 @@ def cool(plate: td.Array, steps: int) -> td.Array:
     return td.iterate(steps, lambda u: td.stencil(euler, u, boundary=td.clamp, name="euler"), plate)
 
 
-def in_file(path: Path, size: int) -> NDArray[np.float32]:
-    """An array in a file; only the parts in use are in memory."""
-    return np.memmap(path, np.float32, "w+", shape=(size, size))
+def rings(top: int, rows: int, size: int) -> NDArray[np.float32]:
+    """Hot rings on a cold plate: some of its rows."""
+    i, j = np.ogrid[top : top + rows, :size]
+    i, j = (i / size - 0.5).astype(np.float32), (j / size - 0.5).astype(np.float32)
+    waves = np.cos(60 * np.hypot(i + 0.1, j)) * np.cos(45 * np.hypot(i, j + 0.2))
+    return (waves > 0.4).astype(np.float32)
 
 
-def heat_up(plate: NDArray[np.float32]) -> None:
-    """Hot rings on a cold plate, some hundred rows at a time."""
-    size = len(plate)
-    for top in range(0, size, 256):
-        i, j = np.mgrid[top : min(top + 256, size), :size] / size - 0.5
-        waves = np.cos(60 * np.hypot(i + 0.1, j)) * np.cos(45 * np.hypot(i, j + 0.2))
-        plate[top : top + 256] = waves > 0.4
+def hot(size: int, megabytes: int = 16) -> Any:
+    """An array of dask, whose chunks are made where they are needed."""
+    from dask.array import map_blocks
 
+    def made(block_info: Any) -> NDArray[np.float32]:
+        (first, last), _ = block_info[None]["array-location"]
+        return rings(first, last - first, size)
 
-def small(plate: NDArray[np.float32], width: int = 320) -> NDArray[np.float32]:
-    """Every n-th element."""
-    step = max(len(plate) // width, 1)
-    return np.array(plate[::step, ::step])
+    rows = max(min(megabytes * 10**6 // (4 * size), size // 4), 1)
+    chunks = tuple(min(rows, size - top) for top in range(0, size, rows))
+    return map_blocks(made, chunks=(chunks, (size,)), dtype=np.float32)
 
 
 def program() -> td.Program:
@@ -45,14 +47,29 @@ def program() -> td.Program:
     return cool.lower(np.zeros((64, 64), np.float32), 10)
 
 
-def main(output: Path = OUTPUT, size: int = 4096, steps: int = 400, memory: str = "16 MB") -> Made:
-    """Draw the plate before and after; `memory` is what its parts in memory may have together."""
-    with tempfile.TemporaryDirectory() as folder:
-        before, after = in_file(Path(folder, "before"), size), in_file(Path(folder, "after"), size)
-        heat_up(before)
-        td.stream(cool, before, steps, out=after, memory=memory, progress=True)
-        frames = [small(before), small(after)]
-        means = f"{before.mean(dtype=np.float64):.6f}, {after.mean(dtype=np.float64):.6f}"
+def main(output: Path = OUTPUT, size: int = 16384, steps: int = 100, workers: int = 2,
+         memory: str = "500 MB") -> Made:  # fmt: skip
+    """Draw the plate before and after; a worker may use so much `memory`."""
+    try:
+        import zarr  # noqa: F401 - what dask stores arrays with
+        from dask.array import from_zarr
+        from distributed import Client, LocalCluster
+    except ImportError:
+        raise ExampleError(
+            "this example needs dask and zarr: pip install 'treadle[dask]'"
+        ) from None
+    cluster = LocalCluster(n_workers=workers, threads_per_worker=1, memory_limit=memory,
+                           dashboard_address=":0")  # fmt: skip
+    with tempfile.TemporaryDirectory() as folder, cluster, Client(cluster) as client:
+        where = f"{workers} workers of {memory}; dashboard: {client.dashboard_link}"
+        stage(f"a plate of {4e-6 * size**2:.0f} MB on {where}")
+        hot(size).to_zarr(f"{folder}/before.zarr")
+        before = from_zarr(f"{folder}/before.zarr")
+        cool(before, steps).to_zarr(f"{folder}/after.zarr")
+        after = from_zarr(f"{folder}/after.zarr")
+        step = max(size // 320, 1)
+        frames = [plate[::step, ::step].compute() for plate in (before, after)]
+        means = [f"{plate.mean(dtype=np.float64).compute():.6f}" for plate in (before, after)]
     picture = save(beside(*(colour(frame, "inferno") for frame in frames)), output, "plate")
-    note = f"{4e-6 * size**2:.0f} MB with {memory} in memory; mean temperatures: {means}"
+    note = f"{4e-6 * size**2:.0f} MB on {where}\nmean temperatures: {' and '.join(means)}"
     return Made({"frames": frames}, picture, notes=(note,))

@@ -68,7 +68,7 @@ MEANING = {
     "workers": "How many processes.",
     "generations": "How many generations to play.",
     "steps": "How many steps in time to take.",
-    "memory": "What the parts of a file in memory may have together, as in 16 MB.",
+    "memory": "What each process may have in memory, as in 500 MB.",
     "side": "Squares along the side of the board, or pixels along the side of a patch.",
     "doublings": "How often the number of jumps is doubled.",
     "seed": "Where the random numbers start.",

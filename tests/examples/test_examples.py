@@ -232,10 +232,14 @@ def test_heat(tmp_path: Path) -> None:
 
 
 def test_plate(tmp_path: Path) -> None:
-    made = plate.main(tmp_path, size=300, steps=20, memory="200 kB")
+    pytest.importorskip("distributed")
+    pytest.importorskip("zarr")
+    made = plate.main(tmp_path, size=300, steps=20, memory="1 GB")
     before, after = made.values["frames"]
+    assert_array_equal(before, plate.rings(0, 300, 300))
     assert_array_equal(after, td.jit(plate.cool._function, backend="native")(before, 20))
     assert read(made.picture).shape[0] == 300
+    assert "dashboard: http://" in made.notes[0]
 
 
 def test_stack(tmp_path: Path) -> None:
