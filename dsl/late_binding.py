@@ -12,38 +12,44 @@ if TYPE_CHECKING:
     from . import simplify
     from .array import Array as Array
     from .frontend import evaluation
-    from .frontend.sources import as_array as as_array
-    from .frontend.sources import is_arraylike as is_arraylike
+    from .frontend.sources import as_array as as_array, is_arraylike as is_arraylike
     from .frontend.suggestions import instead_of_keyword as instead_of_keyword
     from .graphs import names, printer
     from .operations import fourier
-    from .operations.algebra.products import dot as dot
-    from .operations.algebra.products import matmul as matmul
+    from .operations.algebra.products import dot as dot, matmul as matmul
     from .operations.common import relabel as relabel
     from .operations.elements import functions as functions
-    from .operations.elements.functions import cast as cast
-    from .operations.elements.functions import clip as clip
-    from .operations.elements.functions import power as power
-    from .operations.elements.functions import round as round
+    from .operations.elements.functions import (
+        cast as cast,
+        clip as clip,
+        power as power,
+        round as round,
+    )
     from .operations.elements.lifting import elementwise as elementwise
-    from .operations.elements.mapping import unzip_flat as unzip_flat
-    from .operations.elements.mapping import zip as zip
-    from .operations.elements.mapping import zip_like as zip_like
+    from .operations.elements.mapping import (
+        unzip_flat as unzip_flat,
+        zip as zip,
+        zip_like as zip_like,
+    )
     from .operations.indexing import row_major
-    from .operations.indexing.index_space import flatten as flatten
-    from .operations.indexing.index_space import reshape as reshape
-    from .operations.indexing.index_space import slice_array as slice_array
-    from .operations.indexing.index_space import transpose as transpose
+    from .operations.indexing.index_space import (
+        flatten as flatten,
+        reshape as reshape,
+        slice_array as slice_array,
+        transpose as transpose,
+    )
     from .operations.indexing.joining import stack as stack
     from .operations.indexing.making import unit as unit
     from .operations.indexing.updating import At as At
     from .operations.reducing import reductions as reductions
     from .operations.reducing.irregular import chosen as chosen
     from .operations.reducing.quantiles import nonzero as nonzero
-    from .scalar import Scalar as Scalar
-    from .scalar import lift as lift
-    from .scalar import refuse_traced as refuse_traced
-    from .scalar import typed_scalar as typed_scalar
+    from .scalar import (
+        Scalar as Scalar,
+        lift as lift,
+        refuse_traced as refuse_traced,
+        typed_scalar as typed_scalar,
+    )
 
     computed, evaluate_extent, fft = evaluation, names.evaluate, fourier
     product_of = row_major.product

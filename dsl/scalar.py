@@ -7,9 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from . import expr as ir
-from . import late_binding as later
-from . import simplify
+from . import expr as ir, late_binding as later, simplify
 from .analysis.bounds import bounds, whole, wraps
 from .errors import (
     DTypeError,

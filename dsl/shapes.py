@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from . import expr as ir
-from . import simplify
+from . import expr as ir, simplify
 from .analysis.bounds import bounds
 from .errors import DTypeError, ShapeError, user_location
 from .expr import Apply, Const, Expr, Foreign, Index, Loop, Read, While, walk

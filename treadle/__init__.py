@@ -21,10 +21,8 @@ if not _os.path.isdir(_os.path.join(_os.path.dirname(__file__), "dsl")):
 from treadle.backend.cuda.several.sharded import Sharded as Sharded
 from treadle.backend.registry import backends as backends
 from treadle.driver.evaluator import Driver as _Driver
-from treadle.driver.jit import jit as jit
-from treadle.driver.jit import run as run
-from treadle.driver.program import Program as Program
-from treadle.driver.program import load as load
+from treadle.driver.jit import jit as jit, run as run
+from treadle.driver.program import Program as Program, load as load
 from treadle.driver.several import shard as shard
 from treadle.driver.streaming import stream as stream
 from treadle.dsl import VERSION as _VERSION
@@ -32,65 +30,30 @@ from treadle.dsl.array import Array as Array
 from treadle.dsl.autodiff import *
 from treadle.dsl.errors import (
     AxisError as AxisError,
-)
-from treadle.dsl.errors import (
     BackendUnavailable as BackendUnavailable,
-)
-from treadle.dsl.errors import (
     CompilationError as CompilationError,
-)
-from treadle.dsl.errors import (
     DeviceOutOfMemory as DeviceOutOfMemory,
-)
-from treadle.dsl.errors import (
     DistributionError as DistributionError,
-)
-from treadle.dsl.errors import (
     DTypeError as DTypeError,
-)
-from treadle.dsl.errors import (
     ExponentError as ExponentError,
-)
-from treadle.dsl.errors import (
     GradientError as GradientError,
-)
-from treadle.dsl.errors import (
     IndexOutOfBounds as IndexOutOfBounds,
-)
-from treadle.dsl.errors import (
     LinAlgError as LinAlgError,
-)
-from treadle.dsl.errors import (
     MemoryLimitExceeded as MemoryLimitExceeded,
-)
-from treadle.dsl.errors import (
     NestedParallelismError as NestedParallelismError,
-)
-from treadle.dsl.errors import (
     NotAssociative as NotAssociative,
-)
-from treadle.dsl.errors import (
     ScheduleError as ScheduleError,
-)
-from treadle.dsl.errors import (
     ShapeError as ShapeError,
-)
-from treadle.dsl.errors import (
     StorageError as StorageError,
-)
-from treadle.dsl.errors import (
     TracingError as TracingError,
-)
-from treadle.dsl.errors import (
     TreadleError as TreadleError,
+    no_attribute as _no_attribute,
 )
-from treadle.dsl.errors import no_attribute as _no_attribute
 from treadle.dsl.evaluator import install as _install
 from treadle.dsl.frontend.sources import use as use
 from treadle.dsl.frontend.standard import *
 from treadle.dsl.frontend.suggestions import missing as _missing
-from treadle.dsl.operations import fourier as _fourier
-from treadle.dsl.operations import random as random
+from treadle.dsl.operations import fourier as _fourier, random as random
 from treadle.dsl.operations.algebra import linear_algebra as _linear_algebra
 from treadle.dsl.operations.algebra.contraction import *
 from treadle.dsl.operations.algebra.matrices import *
@@ -127,63 +90,36 @@ from treadle.dsl.operations.reducing.segments import *
 from treadle.dsl.operations.reducing.sets import *
 from treadle.dsl.operations.reducing.statistics import *
 from treadle.dsl.operations.stencils import *
-from treadle.dsl.operations.stencils import constant_boundary as _constant_boundary
-from treadle.dsl.operations.stencils import function_boundary as _function_boundary
-from treadle.dsl.process.configuration import config as config
-from treadle.dsl.process.configuration import precision as precision
+from treadle.dsl.operations.stencils import (
+    constant_boundary as _constant_boundary,
+    function_boundary as _function_boundary,
+)
+from treadle.dsl.process.configuration import config as config, precision as precision
 from treadle.dsl.scalar import Scalar as Scalar
 from treadle.dsl.types import (
     bfloat16 as bfloat16,
-)
-from treadle.dsl.types import bool_ as _bool_
-from treadle.dsl.types import (
+    bool_ as _bool_,
     bool_ as bool_,
-)
-from treadle.dsl.types import (
     complex64 as complex64,
-)
-from treadle.dsl.types import (
     complex128 as complex128,
-)
-from treadle.dsl.types import (
     float16 as float16,
-)
-from treadle.dsl.types import (
     float32 as float32,
-)
-from treadle.dsl.types import (
     float64 as float64,
-)
-from treadle.dsl.types import (
     int8 as int8,
-)
-from treadle.dsl.types import (
     int16 as int16,
-)
-from treadle.dsl.types import (
     int32 as int32,
-)
-from treadle.dsl.types import (
     int64 as int64,
-)
-from treadle.dsl.types import (
     uint8 as uint8,
-)
-from treadle.dsl.types import (
     uint16 as uint16,
-)
-from treadle.dsl.types import (
     uint32 as uint32,
-)
-from treadle.dsl.types import (
     uint64 as uint64,
 )
-from treadle.skeletons import schedules as _schedules
-from treadle.skeletons import simulator as simulator
-from treadle.skeletons.products import BilinearAlgorithm as BilinearAlgorithm
-from treadle.skeletons.products import error_bound as error_bound
-from treadle.skeletons.simulator import Cache as Cache
-from treadle.skeletons.simulator import simulate as simulate
+from treadle.skeletons import schedules as _schedules, simulator as simulator
+from treadle.skeletons.products import (
+    BilinearAlgorithm as BilinearAlgorithm,
+    error_bound as error_bound,
+)
+from treadle.skeletons.simulator import Cache as Cache, simulate as simulate
 
 __version__ = _VERSION
 bool = _bool_

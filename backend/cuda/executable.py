@@ -18,8 +18,7 @@ from .products.explain import describe
 from .products.ways import alternatives
 from .several.peers import Peers
 from .several.sharded import Sharded, shard
-from .source import lowering, source
-from .source import remarks as remarks_on
+from .source import lowering, remarks as remarks_on, source
 
 if TYPE_CHECKING:
     from treadle.dsl.operations.algebra.product_way import ProductWay

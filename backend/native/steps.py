@@ -36,9 +36,7 @@ from .running import HostRun
 from .runtime import code, threads
 from .runtime.late import Extent, Growing, Late
 from .runtime.structures import InstructionKind
-from .runtime.tape import Branch as tape_branch
-from .runtime.tape import Copy, Failure, Fill, Tape
-from .runtime.tape import Launch as tape_launch
+from .runtime.tape import Branch as tape_branch, Copy, Failure, Fill, Launch as tape_launch, Tape
 
 if TYPE_CHECKING:
     from treadle.skeletons.ir.kernel import Kernel

@@ -1,9 +1,6 @@
 """Derivatives of array programs: from graph to graph, before the passes."""
 
-from . import elements as elements
-from . import folds as folds
-from . import library_rules as library_rules
-from . import loops as loops
+from . import elements as elements, folds as folds, library_rules as library_rules, loops as loops
 from .custom import fixed_point, rule
 from .gradients import check_grad, grad, jvp, stop, value_and_grad, vjp
 

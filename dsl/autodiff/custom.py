@@ -22,8 +22,7 @@ from ..graph import ArrayLoop, Barrier, Generate, Input, Label, Leaf, Node, indi
 from ..graphs.rebuild import Rebuilder
 from ..node import fresh_uid
 from ..operations import control
-from ..operations.elements.functions import abs as abs_
-from ..operations.elements.functions import maximum
+from ..operations.elements.functions import abs as abs_, maximum
 from ..operations.reducing import folds
 from ..scalar import Scalar, as_strong, lift
 from ..shapes import same_shape

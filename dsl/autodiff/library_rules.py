@@ -17,8 +17,7 @@ from ..expr import Const, Expr, Index
 from ..graph import Barrier, Generate, Label, Leaf, Library, Node, indices
 from ..libraries.base import LibraryOperation
 from ..operations import fourier
-from ..operations.algebra import linear_algebra
-from ..operations.algebra import matrices as triangles
+from ..operations.algebra import linear_algebra, matrices as triangles
 from ..operations.elements import functions
 from ..operations.indexing import index_space, making
 from ..operations.reducing import irregular, reductions

@@ -15,8 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from .. import errors as errors_module
-from .. import node as node_module
+from .. import errors as errors_module, node as node_module
 from ..errors import Location, StorageError, StoredLocation
 from ..expr import (
     Apply,

@@ -10,8 +10,7 @@ from typing import Any, ParamSpec, Protocol, TypeVar, overload
 
 import numpy as np
 
-from .. import late_binding as later
-from .. import simplify
+from .. import late_binding as later, simplify
 from ..annotations import AxisLike, Function, ScheduleLike
 from ..array import Array
 from ..errors import (

@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from .. import expr as ir
-from .. import simplify
+from .. import expr as ir, simplify
 from ..annotations import ArrayLike, Element, Function, IntLike
 from ..array import Array
 from ..errors import (

@@ -7,8 +7,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, ParamSpec, TypeVar
 
-from .. import late_binding as later
-from .. import simplify
+from .. import late_binding as later, simplify
 from ..analysis.short_extents import short_extent
 from ..annotations import ArrayLike, Element, Function, ScheduleLike
 from ..array import Array

@@ -45,8 +45,18 @@ from treadle.dsl.expr import (
 from treadle.dsl.types import ScalarType, bool_, int64
 
 from .arithmetic import add, integer
-from .kernel import Assign, Body, Comment, Declare, For, If, Let, Load, Statement
-from .kernel import While as WhileStatement
+from .kernel import (
+    Assign,
+    Body,
+    Comment,
+    Declare,
+    For,
+    If,
+    Let,
+    Load,
+    Statement,
+    While as WhileStatement,
+)
 
 Value = Expr | tuple[Var, ...]
 

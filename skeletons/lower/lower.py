@@ -38,8 +38,7 @@ def _for_cpu() -> dict[type[Node], Lowering]:
     from ..products import kernel_cpu as matmul
     from .elementwise import cpu as generate
     from .fold import cpu as fold_cpu
-    from .scan import cpu as scan
-    from .scan import recurrence
+    from .scan import cpu as scan, recurrence
     from .scatter import cpu as permute
     from .segmented import cpu as fold_seg
 
@@ -62,8 +61,7 @@ def _for_gpu() -> dict[type[Node], Lowering]:
     from ..products import kernel_gpu as matmul
     from .elementwise import gpu as generate
     from .fold import gpu as fold
-    from .scan import gpu as scan
-    from .scan import recurrence
+    from .scan import gpu as scan, recurrence
     from .scatter import gpu as permute
     from .segmented import gpu as fold_seg
 

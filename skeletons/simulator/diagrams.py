@@ -15,8 +15,7 @@ import numpy as np
 
 from treadle.dsl.errors import ScheduleError, user_facing_maker
 from treadle.skeletons.schedules import Layer, Row, as_schedule
-from treadle.skeletons.schedules.examine import evaluate
-from treadle.skeletons.schedules.examine import extents_of as _extents
+from treadle.skeletons.schedules.examine import evaluate, extents_of as _extents
 from treadle.skeletons.schedules.schedule import ScheduleLike, shown
 
 from .simulation import Player, Simulation, capacity_sweep, pieces_of

@@ -177,8 +177,7 @@ def cuda(emulated: bool):
     """A context in which the backend "cuda" runs on the GPU of tests/backend/cuda/emulated.py if
     `emulated`, and on several if `TREADLE_TEST_DEVICES` is set (but for checked programs); yields
     what emulates, or None."""
-    from tests.backend.cuda import emulated as one
-    from tests.backend.cuda import pretended as several
+    from tests.backend.cuda import emulated as one, pretended as several
 
     count = devices()
     with ExitStack() as stack:

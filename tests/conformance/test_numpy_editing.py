@@ -8,8 +8,7 @@ import pytest
 import treadle as td
 
 from .helpers import assert_same, to_host
-from .test_numpy_words import B, C, F, I, N, T, U, V, W, names_of
-from .test_numpy_words import test_exact as check_exactly
+from .test_numpy_words import B, C, F, I, N, T, U, V, W, names_of, test_exact as check_exactly
 
 M, K = I[:2, :3], np.array([0, 2, 1])
 EMPTY, ONE = np.zeros(0), np.array([3.0])

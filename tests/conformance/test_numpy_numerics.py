@@ -8,8 +8,7 @@ import pytest
 import treadle as td
 
 from .helpers import assert_same, to_host
-from .test_numpy_words import B, C, F, I, T, U, V, W, names_of
-from .test_numpy_words import test_exact as check_exactly
+from .test_numpy_words import B, C, F, I, T, U, V, W, names_of, test_exact as check_exactly
 
 P3, P2, EMPTY = np.array([2.0, -1.0, 3.0]), np.array([1, 4]), np.zeros(0)
 POINTS = np.random.default_rng(3).normal(size=(40, 2))

@@ -8,8 +8,7 @@ from __future__ import annotations
 import pytest
 
 import treadle as td
-from tests.docs import pages
-from tests.docs import reference_page as page
+from tests.docs import pages, reference_page as page
 
 
 def test_every_public_name_is_there_once() -> None:

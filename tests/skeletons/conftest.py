@@ -6,8 +6,7 @@ import pytest
 
 from treadle.skeletons.lower import combining
 from treadle.skeletons.lower.elementwise import cpu as generate
-from treadle.skeletons.lower.fold import cpu as fold_across
-from treadle.skeletons.lower.fold import cpu as fold_along
+from treadle.skeletons.lower.fold import cpu as fold_across, cpu as fold_along
 from treadle.skeletons.lower.scan import cpu as scan
 from treadle.skeletons.lower.scatter import cpu as permute
 from treadle.skeletons.lower.segmented import cpu as fold_seg

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from treadle.backend.registry import load as load_backend
-from treadle.backend.registry import offered
+from treadle.backend.registry import load as load_backend, offered
 from treadle.backend.runtime.choosing import first_choice
 from treadle.dsl import passes
 from treadle.dsl.annotations import Argument, ScheduleLike

@@ -26,8 +26,7 @@ from .calls import DriverError, checked
 from .copies import LARGE, Copier, Lanes
 from .device import Block, Call, Code, Copy, Fill, Launch, Operation, Repeat
 from .dispatch import Dispatcher
-from .optional import cupy, ndarray, runtime
-from .optional import launchKernel as launchKernel
+from .optional import cupy, launchKernel as launchKernel, ndarray, runtime
 
 _STATIC_SHARED = 48 * 1024
 _LOADED = 4096

@@ -21,8 +21,7 @@ from treadle.dsl.process.limits import LLVM_AT_LEAST, LLVM_PER_BYTE, require_mem
 from treadle.dsl.process.workers import on_other_thread
 
 from .libraries import address_of
-from .target import Target, llvm
-from .target import lock as _lock
+from .target import Target, llvm, lock as _lock
 
 _names = itertools.count()
 

@@ -31,8 +31,7 @@ from ..common import operation
 from ..elements import functions as f
 from ..indexing import index_space
 from ..reducing import reductions
-from . import products as products
-from . import small_matrices
+from . import products as products, small_matrices
 from .small_matrices import Matrix
 
 #: The largest matrices that are unrolled, and those that have kernels of their own on a GPU

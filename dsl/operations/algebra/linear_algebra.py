@@ -23,8 +23,7 @@ from ..common import normalise_axis, operation
 from ..elements import functions as f
 from ..indexing import index_space, joining, making
 from ..reducing import reductions
-from . import decompositions
-from . import products as products
+from . import decompositions, products as products
 from .decompositions import (
     cholesky,
     det,

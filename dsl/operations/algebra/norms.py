@@ -17,8 +17,7 @@ from ..common import normalise_axes, normalise_axis, operation
 from ..elements import functions as f
 from ..indexing import index_space
 from ..reducing import reductions
-from . import decompositions
-from . import products as products
+from . import decompositions, products as products
 
 
 @operation

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ... import late_binding as later
-from ... import simplify
+from ... import late_binding as later, simplify
 from ...analysis.combines import simple_combine
 from ...annotations import ArrayLike, AxisLike, ScalarLike, ScheduleLike
 from ...array import Array, broadcast_map, map_over

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
-from typing import cast as cast_type
+from typing import Any, cast as cast_type
 
-from ... import late_binding as later
-from ... import simplify
+from ... import late_binding as later, simplify
 from ...annotations import (
     ArrayLike,
     ChoiceFunction,

@@ -7,8 +7,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from ... import late_binding as later
-from ... import simplify
+from ... import late_binding as later, simplify
 from ...annotations import (
     ArrayLike,
     DTypeLike,

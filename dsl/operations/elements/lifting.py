@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Callable
-from typing import Any, Concatenate, ParamSpec
-from typing import cast as cast_type
+from typing import Any, Concatenate, ParamSpec, cast as cast_type
 
 from ... import late_binding as later
 from ...annotations import (

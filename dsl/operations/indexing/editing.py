@@ -17,8 +17,7 @@ from ...scalar import Scalar
 from ..common import normalise_axis, operation
 from ..control import cond
 from ..elements import functions as fn
-from ..elements.mapping import imap
-from ..elements.mapping import map as map_
+from ..elements.mapping import imap, map as map_
 from ..reducing.irregular import argsort, compact
 from ..reducing.quantiles import flatnonzero
 from ..reducing.scans import cumsum

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ... import late_binding as later
-from ... import simplify
+from ... import late_binding as later, simplify
 from ...analysis.polynomial import polynomial
 from ...annotations import (
     ArrayLike,

@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ... import late_binding as later
-from ... import simplify
+from ... import late_binding as later, simplify
 from ...annotations import ArrayLike, AxisLike, ScalarLike
 from ...array import Array, map_over
 from ...errors import DTypeError, ShapeError, TracingError, user_location

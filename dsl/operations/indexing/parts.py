@@ -6,8 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ... import late_binding as later
-from ... import simplify
+from ... import late_binding as later, simplify
 from ...annotations import Indexing
 from ...array import Array
 from ...errors import AxisError, DTypeError, ShapeError, TracingError

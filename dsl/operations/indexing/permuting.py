@@ -36,9 +36,7 @@ from ..elements.foreign import compute
 from ..elements.functions import cast, floor, isfinite, maximum, minimum, where
 from ..elements.mapping import with_checks
 from ..reducing.folds import fold
-from ..reducing.reductions import max as max_
-from ..reducing.reductions import min as min_
-from ..reducing.reductions import sum as sum_
+from ..reducing.reductions import max as max_, min as min_, sum as sum_
 from .index_space import flatten
 from .making import fill, generate, the
 from .row_major import greatest, least, plus

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ... import late_binding as later
-from ... import simplify
+from ... import late_binding as later, simplify
 from ...annotations import ArrayLike, Element, Function, Indexing
 from ...array import Array
 from ...errors import (

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ... import late_binding as later
-from ... import simplify
+from ... import late_binding as later, simplify
 from ...annotations import ArrayLike, ShapeLike
 from ...array import Array
 from ...errors import ShapeError, user_location

@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ... import late_binding as later
-from ... import simplify
+from ... import late_binding as later, simplify
 from ...annotations import ArrayLike, Element, Function, ScheduleLike, Value
 from ...array import Array
 from ...errors import AxisError, DTypeError, ShapeError, user_location
@@ -25,8 +24,7 @@ from ...types import LEAF, bool_, complex64, complex128, int64
 from ..common import label_of, normalise_axis, operation, require_axes, trace_elements
 from ..control import cond, loop, while_loop
 from ..elements.functions import logical_not, where
-from ..elements.mapping import map as map_
-from ..elements.mapping import unzip_flat, with_checks
+from ..elements.mapping import map as map_, unzip_flat, with_checks
 from ..indexing.index_space import flatten, reshape, reverse, take, take_along_axis
 from ..indexing.making import iota, the
 from .scans import scan_array

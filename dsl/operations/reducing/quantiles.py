@@ -20,8 +20,7 @@ from ..indexing.index_space import expand_dims, flatten, reshape, take, take_alo
 from ..indexing.joining import concatenate, stack
 from ..indexing.making import iota
 from ..indexing.rearranging import moveaxis
-from .irregular import argsort, compact
-from .irregular import sort as sort_
+from .irregular import argsort, compact, sort as sort_
 from .reductions import count_nonzero
 from .searching import searchsorted
 

@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ... import late_binding as later
-from ... import simplify
+from ... import late_binding as later, simplify
 from ...analysis.combines import simple_combine
 from ...annotations import ArrayLike, AxisLike, DTypeLike, Element, ScheduleLike
 from ...array import Array, map_over

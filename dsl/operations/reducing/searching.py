@@ -15,8 +15,7 @@ from ..control import while_loop
 from ..elements.functions import quot, where
 from ..elements.mapping import map as map_
 from ..indexing.index_space import take
-from .irregular import argsort, order_by
-from .irregular import sort as sort_
+from .irregular import argsort, order_by, sort as sort_
 
 __all__ = ["argpartition", "digitize", "lexsort", "partition", "searchsorted"]
 

@@ -17,9 +17,7 @@ from ..indexing.joining import concatenate
 from ..indexing.making import generate, iota, the, zeros
 from ..indexing.permuting import scatter
 from .irregular import argsort, compact, isin, sort, unique
-from .reductions import any as any_
-from .reductions import max as max_
-from .reductions import min as min_
+from .reductions import any as any_, max as max_, min as min_
 from .scans import cumsum
 
 __all__ = ["intersect1d", "setdiff1d", "setxor1d", "trim_zeros", "union1d", "unique_all",

@@ -21,11 +21,17 @@ from ..indexing.index_space import diagonal, reshape, transpose
 from ..indexing.joining import concatenate
 from ..indexing.making import generate, unit
 from ..indexing.row_major import product
-from .reductions import all as all_
-from .reductions import argmax, argmin, count_nonzero, mean, prod
-from .reductions import max as max_
-from .reductions import min as min_
-from .reductions import sum as sum_
+from .reductions import (
+    all as all_,
+    argmax,
+    argmin,
+    count_nonzero,
+    max as max_,
+    mean,
+    min as min_,
+    prod,
+    sum as sum_,
+)
 from .scans import cumprod, cumsum
 
 __all__ = ["allclose", "array_equal", "array_equiv", "average", "corrcoef", "cov", "nanargmax",

@@ -7,8 +7,7 @@ import pytest
 
 import treadle as td
 from tests.backend.cuda.emulated import emulation
-from tests.dsl.autodiff.test_loops import PROGRAMS as DIFFERENTIATED
-from tests.dsl.autodiff.test_loops import W, X
+from tests.dsl.autodiff.test_loops import PROGRAMS as DIFFERENTIATED, W, X
 from treadle.backend.runtime.loops import LoopStep
 
 RNG = np.random.default_rng(0)

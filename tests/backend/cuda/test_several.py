@@ -18,18 +18,15 @@ import treadle as td
 from benchmarks import gpus
 from tests.backend.cuda.emulated import emulation
 from tests.backend.cuda.pretended import pretended
-from tests.backend.dask.test_arrays import PROGRAMS as OF_DASK
-from tests.backend.dask.test_arrays import flat, matrix
+from tests.backend.dask.test_arrays import PROGRAMS as OF_DASK, flat, matrix
 from tests.conformance.fuzz.drawing import draw
 from tests.conformance.fuzz.program import Program
 from treadle.backend.blocks import loops
 from treadle.backend.cuda.several import engine, running
 from treadle.backend.cuda.several.peers import MAIN
 from treadle.dsl.process.configuration import settings
-from treadle.skeletons.lower.fold import gpu_columns as fold_columns
-from treadle.skeletons.lower.fold import gpu_rows
-from treadle.skeletons.lower.scan import gpu as scans
-from treadle.skeletons.lower.scan import gpu_columns as scan_columns
+from treadle.skeletons.lower.fold import gpu_columns as fold_columns, gpu_rows
+from treadle.skeletons.lower.scan import gpu as scans, gpu_columns as scan_columns
 
 F = Callable[..., Any]
 

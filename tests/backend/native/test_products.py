@@ -19,8 +19,7 @@ import treadle as td
 from treadle.backend.native import crossover, product_kit, products
 from treadle.backend.runtime import memory
 from treadle.backend.runtime.memory import POOL, no_memory
-from treadle.dsl.operations.algebra.products import ALGORITHMS as NAMES
-from treadle.dsl.operations.algebra.products import EXECUTIONS, MatmulOptions
+from treadle.dsl.operations.algebra.products import ALGORITHMS as NAMES, EXECUTIONS, MatmulOptions
 from treadle.dsl.types import float32, float64, int32
 from treadle.skeletons.products import LADERMAN, STRASSEN, WINOGRAD, executions
 from treadle.skeletons.products.executions import plan

@@ -11,8 +11,7 @@ from treadle.dsl.graphs.names import Names
 from treadle.dsl.target import CUDA, NATIVE
 from treadle.skeletons.ir import counts
 from treadle.skeletons.ir.counts import launched
-from treadle.skeletons.lower.lower import LoweringContext
-from treadle.skeletons.lower.lower import lower as lower_node
+from treadle.skeletons.lower.lower import LoweringContext, lower as lower_node
 from treadle.skeletons.schedules import Block, Column, PerThread, Row, as_schedule
 
 PROGRAMS = {

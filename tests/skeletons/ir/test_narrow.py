@@ -6,19 +6,16 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import event, given, settings
-from hypothesis import strategies as st
+from hypothesis import event, given, settings, strategies as st
 
 import treadle as td
 from tests.skeletons.ir.interpret import cut, holds, primitive, run_array
 from treadle.dsl import simplify
-from treadle.dsl.expr import Apply, Const, Expr, Param, Var, constant, walk
-from treadle.dsl.expr import primitive as op
+from treadle.dsl.expr import Apply, Const, Expr, Param, Var, constant, primitive as op, walk
 from treadle.dsl.primitives import RECIPROCAL_DIVIDE
 from treadle.dsl.types import bool_, float32, int32, int64
 from treadle.skeletons import schedules as sc
-from treadle.skeletons.ir import arithmetic as at
-from treadle.skeletons.ir import kernel as ir
+from treadle.skeletons.ir import arithmetic as at, kernel as ir
 from treadle.skeletons.ir.hosted import Reciprocal, reciprocal
 from treadle.skeletons.ir.narrow import narrow
 from treadle.skeletons.ir.verify import verify

@@ -12,8 +12,7 @@ from tests.skeletons.ir.simt_memory import Divergence, Endless, KernelFault, Out
 from treadle.dsl.expr import Apply, Const, Expr, Var, constant, primitive
 from treadle.dsl.graph import Combine
 from treadle.dsl.types import bool_, float32, int32, int64, uint32
-from treadle.skeletons.ir import arithmetic as at
-from treadle.skeletons.ir import kernel as ir
+from treadle.skeletons.ir import arithmetic as at, kernel as ir
 from treadle.skeletons.ir.verify import verify
 
 N = Var("n", int64)

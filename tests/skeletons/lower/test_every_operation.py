@@ -13,8 +13,7 @@ import treadle as td
 from treadle.dsl.graph import Fold, Input, topological
 from treadle.dsl.target import CUDA, NATIVE, Target
 from treadle.skeletons.lower import combining
-from treadle.skeletons.lower.fold import cpu as fold_across
-from treadle.skeletons.lower.fold import cpu as fold_along
+from treadle.skeletons.lower.fold import cpu as fold_across, cpu as fold_along
 from treadle.skeletons.lower.launches import lowering_report
 from treadle.skeletons.lower.lower import LoweringContext, lower, notes_of
 from treadle.skeletons.lower.scan import cpu as scan

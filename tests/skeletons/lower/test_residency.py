@@ -10,8 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 import treadle as td
 from tests.backend.cuda.emulated import emulation
@@ -19,8 +18,7 @@ from tests.skeletons.ir import simt
 from treadle.dsl.expr import Var, constant
 from treadle.dsl.target import CUDA, NATIVE, Target
 from treadle.dsl.types import int32, int64
-from treadle.skeletons.ir import arithmetic as at
-from treadle.skeletons.ir import kernel as ir
+from treadle.skeletons.ir import arithmetic as at, kernel as ir
 from treadle.skeletons.ir.narrow import narrow
 from treadle.skeletons.ir.verify import verify
 from treadle.skeletons.lower import agents

@@ -15,8 +15,7 @@ from treadle.dsl.types import float32
 from treadle.skeletons.access.footprint import distinct, union_lines
 from treadle.skeletons.access.maps import Map, kernel_maps
 from treadle.skeletons.ir.counts import variant
-from treadle.skeletons.lower.lower import LoweringContext
-from treadle.skeletons.lower.lower import lower as lower_node
+from treadle.skeletons.lower.lower import LoweringContext, lower as lower_node
 from treadle.skeletons.model.coverage import Walk, form_of, points_of
 from treadle.skeletons.model.device import H200
 from treadle.skeletons.model.folds import POOL, _blocks

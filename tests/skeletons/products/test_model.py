@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from treadle.skeletons.products import LADERMAN, STRASSEN, WINOGRAD
-from treadle.skeletons.products import measured as kept
+from treadle.skeletons.products import LADERMAN, STRASSEN, WINOGRAD, measured as kept
 from treadle.skeletons.products.executions import plan
 from treadle.skeletons.products.model import (
     H200,

@@ -12,8 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 
 from tests.skeletons.schedules.strategies import PARAMETRIC, examples, shapes, table_for
 from treadle.skeletons.schedules import (

@@ -24,8 +24,7 @@ from treadle.dsl.graphs.names import Names, is_kernel
 from treadle.dsl.target import CUDA, NATIVE
 from treadle.skeletons.access.maps import accesses, show_access
 from treadle.skeletons.lower.launches import lowering_report
-from treadle.skeletons.lower.lower import LoweringContext
-from treadle.skeletons.lower.lower import lower as lower_node
+from treadle.skeletons.lower.lower import LoweringContext, lower as lower_node
 from treadle.skeletons.model import device
 
 from .explained import PROGRAMS, image, lower

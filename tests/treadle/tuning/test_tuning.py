@@ -13,8 +13,7 @@ import treadle as td
 from treadle.dsl.graphs.names import Names
 from treadle.skeletons import store
 from treadle.skeletons.schedules import Block, Column, Row, as_schedule
-from treadle.tuning import trials
-from treadle.tuning import tune as tuning
+from treadle.tuning import trials, tune as tuning
 from treadle.tuning.candidates import tunable
 from treadle.tuning.memory import key_of
 from treadle.tuning.table import Timing, TuningTable, _code, fewest

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 import treadle as td
-from treadle.backend.cuda.compile import nvrtc as compiler
-from treadle.backend.cuda.compile import ptxas
+from treadle.backend.cuda.compile import nvrtc as compiler, ptxas
 
 pytest.importorskip("cuda.core")
 

@@ -15,8 +15,7 @@ import pytest
 import treadle as td
 from treadle.backend import registry
 from treadle.backend.cuda import availability, executable
-from treadle.backend.cuda.products import cublas
-from treadle.backend.cuda.products import library as products
+from treadle.backend.cuda.products import cublas, library as products
 from treadle.backend.cuda.products.ways import Measured
 from treadle.dsl.operations.algebra.products import MatmulOptions
 

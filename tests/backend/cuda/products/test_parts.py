@@ -14,11 +14,13 @@ from tests.backend.cuda import emulated
 from tests.backend.cuda.products import tiles
 from tests.backend.cuda.products.test_products import EmulatedKernels, execute
 from treadle.backend.cuda.compile.nvrtc import compile_text
-from treadle.backend.cuda.products import choice as product_choice
-from treadle.backend.cuda.products import engine
-from treadle.backend.cuda.products import form as engine_form
-from treadle.backend.cuda.products import parts as engine_parts
-from treadle.backend.cuda.products import ways as product_ways
+from treadle.backend.cuda.products import (
+    choice as product_choice,
+    engine,
+    form as engine_form,
+    parts as engine_parts,
+    ways as product_ways,
+)
 from treadle.backend.cuda.products.choice import EPILOGUE, LEFT, RIGHT, Decision, decide
 from treadle.backend.cuda.products.form import FORMS, SLOTS
 from treadle.backend.cuda.products.operand import plain

@@ -17,14 +17,15 @@ from tests.backend.cuda import emulated
 from tests.backend.cuda.emulated import DeviceArray
 from treadle.backend.cuda import gpu as gpu_steps
 from treadle.backend.cuda.device.device import Call
-from treadle.backend.cuda.products import engine
-from treadle.backend.cuda.products import library as products
-from treadle.backend.cuda.products import parts as engine_parts
-from treadle.backend.cuda.products import ways as product_ways
+from treadle.backend.cuda.products import (
+    engine,
+    library as products,
+    parts as engine_parts,
+    ways as product_ways,
+)
 from treadle.backend.cuda.products.choice import Decision, decide
 from treadle.backend.cuda.products.explain import describe
-from treadle.backend.cuda.products.form import FORMS as ENGINES
-from treadle.backend.cuda.products.form import SLOTS, form_of
+from treadle.backend.cuda.products.form import FORMS as ENGINES, SLOTS, form_of
 from treadle.backend.runtime.executor import Executor
 from treadle.backend.runtime.run import HostValues
 from treadle.driver.program import Program

@@ -13,13 +13,17 @@ import pytest
 
 import treadle as td
 from tests.backend.cuda import emulated
-from treadle.backend.cuda.products import choice as product_choice
-from treadle.backend.cuda.products import cublas, engine, images
-from treadle.backend.cuda.products import form as engine_form
-from treadle.backend.cuda.products import library as library_products
-from treadle.backend.cuda.products import parts as engine_parts
-from treadle.backend.cuda.products import step as engine_step
-from treadle.backend.cuda.products import ways as product_ways
+from treadle.backend.cuda.products import (
+    choice as product_choice,
+    cublas,
+    engine,
+    form as engine_form,
+    images,
+    library as library_products,
+    parts as engine_parts,
+    step as engine_step,
+    ways as product_ways,
+)
 from treadle.dsl.frontend.trees import flatten_results
 from treadle.dsl.graph import Matmul, topological
 from treadle.dsl.operations.algebra.products import EXECUTIONS, MatmulOptions

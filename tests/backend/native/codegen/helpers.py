@@ -12,8 +12,7 @@ from treadle.backend.native.codegen.compile import CompiledKernel, _emitted, com
 from treadle.backend.native.codegen.target import Target
 from treadle.dsl.expr import Const, Expr, Var, constant
 from treadle.dsl.primitives import TABLE
-from treadle.dsl.simplify import apply
-from treadle.dsl.simplify import cast as cast_to
+from treadle.dsl.simplify import apply, cast as cast_to
 from treadle.dsl.types import ScalarType, bool_, int64
 from treadle.skeletons.ir.kernel import Body, Buffer, For, Kernel, Load, Store
 from treadle.skeletons.ir.verify import verify

@@ -15,8 +15,7 @@ import numpy as np
 import pytest
 
 import treadle as td
-from treadle.backend.native.codegen import compile as compiler
-from treadle.backend.native.codegen import engine
+from treadle.backend.native.codegen import compile as compiler, engine
 from treadle.backend.native.codegen.compile import compile_kernel, llvm_ir
 from treadle.backend.native.codegen.target import Target
 from treadle.backend.native.runtime import threads

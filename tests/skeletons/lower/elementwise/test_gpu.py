@@ -16,8 +16,7 @@ from treadle.skeletons import schedules as sc
 from treadle.skeletons.ir import kernel as ir
 from treadle.skeletons.ir.verify import verify
 from treadle.skeletons.lower.elementwise import gpu as generate
-from treadle.skeletons.lower.gpu import jam_neighbours as loops_together
-from treadle.skeletons.lower.gpu import orders
+from treadle.skeletons.lower.gpu import jam_neighbours as loops_together, orders
 from treadle.skeletons.lower.lower import LoweringContext, lower
 from treadle.skeletons.lower.transpose import gpu as transpose
 

@@ -18,8 +18,7 @@ from treadle.dsl.scalar import Scalar
 from treadle.dsl.target import CUDA
 from treadle.skeletons.ir.kernel import LoadVector, statements
 from treadle.skeletons.lower.build import LoweringContext
-from treadle.skeletons.lower.fold import gpu_columns as fold_columns
-from treadle.skeletons.lower.fold import gpu_rows as fold_rows
+from treadle.skeletons.lower.fold import gpu_columns as fold_columns, gpu_rows as fold_rows
 from treadle.skeletons.lower.lower import lower
 from treadle.skeletons.lower.segmented import gpu as fold_seg
 

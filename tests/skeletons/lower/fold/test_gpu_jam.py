@@ -14,8 +14,7 @@ from treadle.dsl.passes import run_passes
 from treadle.dsl.process.configuration import Settings
 from treadle.dsl.target import CUDA
 from treadle.skeletons.lower.build import LoweringContext
-from treadle.skeletons.lower.fold import gpu_jam as fold_jam
-from treadle.skeletons.lower.fold import gpu_rows as fold_rows
+from treadle.skeletons.lower.fold import gpu_jam as fold_jam, gpu_rows as fold_rows
 from treadle.skeletons.lower.lower import lower
 
 

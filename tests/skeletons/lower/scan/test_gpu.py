@@ -13,12 +13,14 @@ from treadle.dsl.types import ALL_TYPES
 from treadle.skeletons.ir.kernel import LoadVector, StoreVector, statements
 from treadle.skeletons.lower.build import LoweringContext
 from treadle.skeletons.lower.lower import lower
-from treadle.skeletons.lower.scan import gpu as scan
-from treadle.skeletons.lower.scan import gpu_columns as scan_columns
-from treadle.skeletons.lower.scan import gpu_pipelined as scan_pipelined
-from treadle.skeletons.lower.scan import gpu_rows as scan_rows
-from treadle.skeletons.lower.scan import gpu_tiles as scan_tiles
-from treadle.skeletons.lower.scan import gpu_tiles as words
+from treadle.skeletons.lower.scan import (
+    gpu as scan,
+    gpu_columns as scan_columns,
+    gpu_pipelined as scan_pipelined,
+    gpu_rows as scan_rows,
+    gpu_tiles as scan_tiles,
+    gpu_tiles as words,
+)
 
 SHAPES = [(0,), (1,), (2,), (63,), (64,), (65,), (300,), (3, 33), (33, 3), (4, 0), (0, 4),
           (2, 3, 40), (2, 70, 3), (17, 2, 3), (5, 260)]  # fmt: skip

@@ -16,8 +16,7 @@ from treadle.dsl.process.configuration import Settings
 from treadle.dsl.target import CUDA
 from treadle.skeletons.ir import kernel as ir
 from treadle.skeletons.lower.lower import LoweringContext, lower
-from treadle.skeletons.lower.scatter import gpu as permute
-from treadle.skeletons.lower.scatter import gpu_sources as sources
+from treadle.skeletons.lower.scatter import gpu as permute, gpu_sources as sources
 
 SHAPES = [(0,), (5,), (700,), (17, 9), (2, 3, 40)]
 INTEGERS = ["i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8"]

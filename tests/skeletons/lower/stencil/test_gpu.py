@@ -20,10 +20,12 @@ from treadle.skeletons.ir import kernel as ir
 from treadle.skeletons.ir.verify import verify
 from treadle.skeletons.lower.build import LoweringContext
 from treadle.skeletons.lower.lower import lower
-from treadle.skeletons.lower.stencil import gpu as stencil
-from treadle.skeletons.lower.stencil import gpu_kernel as stencil_kernel
-from treadle.skeletons.lower.stencil import gpu_steps as stencil_steps
-from treadle.skeletons.lower.stencil import gpu_temporal as temporal
+from treadle.skeletons.lower.stencil import (
+    gpu as stencil,
+    gpu_kernel as stencil_kernel,
+    gpu_steps as stencil_steps,
+    gpu_temporal as temporal,
+)
 
 RANDOM = np.random.default_rng(0)
 BOUNDARIES = [td.clamp, td.mirror, td.symmetric, td.wrap, td.constant(3)]
