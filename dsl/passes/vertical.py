@@ -65,9 +65,8 @@ MOST_UNDIVIDED = 8
 #: So many kernels compute the work that rows share again; more read it from memory.
 MOST_ROW_READERS = 3
 #: Neighbours whose indices wrap around or are mirrored: a CPU divides the elements of a map into
-#: border and interior, but resolves the indices of a fold or a scan at every element.  So many are
-#: stored: a scan of 10⁶ rolled elements takes 2.2 ms with a stored copy, 3.9 without.
-RESOLVED = {Fold: 2, Scan: 1}
+#: border and interior, but resolves the indices of a fold at every element.  So many are stored.
+RESOLVED = 2
 #: A transposed view is stored once a stencil on a CPU reads its elements more often than this.  (On
 #: an H200 five neighbours in 4 096² take 67 µs read across, 73 with a stored copy.)
 TRANSPOSED = 2
@@ -219,10 +218,13 @@ def decide(node: Node, use: Uses, body: tuple[Expr, ...],
     across = view and use.by_stencil and cost.crosses_rows(body, len(node.shape))
     if transposes and across and times > TRANSPOSED:
         return "a stencil reads its rows several times, and they lie across those of its array"
-    kinds = {type(reader) for reader, _ in use.reads}
-    if transposes and not view and kinds and kinds <= RESOLVED.keys():
-        if _resolved(body) >= max(RESOLVED[kind] for kind in kinds):
-            return "what reads it would resolve the indices of its neighbours for every element"
+    if (
+        transposes
+        and not view
+        and all(isinstance(reader, Fold) for reader, _ in use.reads)
+        and (_resolved(body) >= RESOLVED)
+    ):
+        return "a fold would resolve the indices of its neighbours for every element"
     if use.by_matmul and not (view and cost.is_affine_view(body)):
         return _why_not_loaded(node, use, body, loads)
     if not view and (axes := row_axes(body, node.shape)) is not None:

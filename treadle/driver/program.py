@@ -112,7 +112,7 @@ class Program(TracedProgram):
     def _is_made(self) -> bool:
         return (self._same or self)._executable is not None
 
-    def _run(self, data: Sequence[Any], params: Sequence[Any]) -> Any:
+    def _run(self, data: Sequence[object], params: Sequence[object]) -> object:
         return self.executable(self._inputs_of(data), params)
 
     def execute(

@@ -235,10 +235,11 @@ class Linked:
         message: Any = _message,
     ) -> None:
         # An interruption in llvmlite's destructor, which is Python code, would leave its lock
-        # taken.  It does nothing for an owned object; `lock` and `dispose` are C.
+        # taken.  It does nothing for an owned object; `lock` and `dispose` are C.  The collector
+        # of cycles may have called the tracker's destructor first.
         if not shutting_down():
             with lock:
-                if not self.tracker._owned:
+                if not (self.tracker._owned or self.tracker._closed):
                     self.tracker._owned = True
                     dispose(self.tracker._ptr, message)
 

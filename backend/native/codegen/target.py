@@ -66,7 +66,7 @@ class Target:
             return False
         return consecutive or (what == "gather" and not self.cpu.startswith("znver"))
 
-    @functools.cached_property
+    @locks.cached
     def _has_avx2(self) -> bool:
         return self.is_x86 and "+avx2" in self.features.split(",")
 

@@ -47,7 +47,7 @@ def members(session: int) -> list[int]:
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
             try:
-                fields = (entry / "stat").read_text().rpartition(")")[2].split()
+                fields = (entry / "stat").read_text("utf-8").rpartition(")")[2].split()
             except OSError:  # it has just ended
                 continue
             if int(fields[3]) == session and fields[0] != "Z":

@@ -124,10 +124,3 @@ def test_what_is_cheap_is_computed_where_data_reads_it_but_not_for_a_larger_arra
     assert kernels(lambda x, k: td.gather(x + 1, k[:, None]), LINE, PLACES) == 2
     costly = td.jit(lambda x, k: td.gather(td.exp(td.exp(x)), k), backend="native")
     assert "it is read where data says" in costly.lower(LINE, PLACES).explain()
-
-
-def test_what_wraps_around_is_stored_for_scans_but_not_what_is_only_moved():
-    assert kernels(lambda x: td.cumsum(td.roll(x, 1)), LINE) == 2
-    assert kernels(lambda x: td.cumsum(td.pad(x, 2, mode="reflect")), LINE) == 2
-    assert kernels(lambda x: td.cumsum(x[1:] - x[:-1]), LINE) == 1
-    assert kernels(lambda x: td.sum(td.roll(x, 1)), LINE) == 1

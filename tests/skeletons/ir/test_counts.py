@@ -61,4 +61,4 @@ def test_updates_that_a_thread_makes_together_are_counted():
         np.zeros((32, 64), np.float32), backend="cuda")  # fmt: skip
     node, known = program.kernels[-1], Names(program).known
     launch = launched(lower_node(node, LoweringContext(CUDA)), known)
-    assert (launch.kernel.threads, launch.together) == (512, 8)
+    assert (launch.kernel.threads, launch.updates) == (512, 8)

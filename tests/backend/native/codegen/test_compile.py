@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import multiprocessing
 import os
 import re
@@ -87,6 +88,18 @@ def test_scalars_of_every_type() -> None:
         with np.errstate(over="ignore"):
             expected = t.numpy.type(np.int64(value).astype(t.numpy) if value == 300 else value)
         assert (out == expected).all()
+
+
+def test_code_in_a_cycle_is_freed_once() -> None:
+    """The collector of cycles may call the destructor of the code's tracker before the code's."""
+    image = engine.to_object("define void @f() { ret void }", Target.host())
+    for tracker_first in (True, False):
+        for _ in range(20):
+            linked = engine.link(image, ["f"], (), {})
+            cycle: list[Any] = [linked.tracker, linked] if tracker_first else [linked]
+            cycle.append(cycle)
+            del linked, cycle
+        gc.collect()
 
 
 def test_threads_compile_at_the_same_time() -> None:
