@@ -112,9 +112,6 @@ class Program(TracedProgram):
     def _is_made(self) -> bool:
         return (self._same or self)._executable is not None
 
-    def _run(self, data: Sequence[object], params: Sequence[object]) -> object:
-        return self.executable(self._inputs_of(data), params)
-
     def execute(
         self, data: Sequence[Any], params: Sequence[Any] = (), as_arrays: bool = False
     ) -> Any:
@@ -124,8 +121,13 @@ class Program(TracedProgram):
             program = self.tuned_products.on([d.shape for d in data])
             return program.execute(data, params, as_arrays)
         try:
-            run = self._run if self._is_made else collected_rarely(self._run)
-            flat = run(data, params)
+
+            def run() -> Any:
+                return self.executable(self._inputs_of(data), params)
+
+            if not self._is_made:
+                run = collected_rarely(run)
+            flat = run()
             return self.tree.arrays(flat) if as_arrays else self.tree.build(flat)
         except KeyboardInterrupt as stopped:
             raise stopped.with_traceback(None) from None
