@@ -76,8 +76,8 @@ def test_an_interruption_at_any_instant_restores_them():
     caught = 0
     try:
         while caught < 500:
-            signal.setitimer(signal.ITIMER_REAL, 2e-5 + caught * 1e-7)
             try:
+                signal.setitimer(signal.ITIMER_REAL, 2e-5 + caught * 1e-7)
                 while True:
                     threshold()
             except KeyboardInterrupt:

@@ -89,8 +89,9 @@ def test_near_neighbours_are_not_gathered(name: str, monkeypatch: pytest.MonkeyP
     text, _ = emit(kernel, Target.host())
     steps_known = [v.name for v in kernel.scalars]
     assert "stride0" in steps_known and "stride1" not in steps_known
+    text = text[text.index("define internal void") :]  # without functions that it calls
     body = text.split("tail", 1)[0]
-    assert "masked.gather" not in body
+    assert "gather" not in body
 
 
 def test_columns_are_folded_as_they_lie(monkeypatch: pytest.MonkeyPatch) -> None:
