@@ -32,6 +32,10 @@ __all__ = ["llvm"]
 lock = locks.held_across_fork(llvm.ffi.lib._lock._lock)
 
 
+#: CPUs with AVX2 whose gathers LLVM takes to be slower than loads, and does not use.
+SLOW_GATHERS = ("x86-64", "haswell", "broadwell", "bdver", "znver")
+
+
 @dataclass(frozen=True)
 class Target:
     """A CPU by LLVM's name, its features (`+avx2,-sse4a,…`) and the bytes of one vector.
@@ -57,14 +61,15 @@ class Target:
         return platform.machine().lower() in ("x86_64", "amd64")
 
     def masks(self, what: str, bits: int) -> bool:
-        """Whether the CPU can `load` or `store` consecutive elements of so many bits, or `gather`
-        or `scatter` any, under a mask.  If not, LLVM expands each access into a branch per lane."""
+        """Whether LLVM has instructions that `load` or `store` consecutive elements of so many
+        bits, or `gather` or `scatter` any, under a mask on this CPU.  If not, it expands each
+        access into a branch per lane."""
         consecutive = what in ("load", "store")
         if self.vector_bytes == 64:
             return consecutive or bits >= 32
         if not self._has_avx2 or bits < 32:
             return False
-        return consecutive or (what == "gather" and not self.cpu.startswith("znver"))
+        return consecutive or (what == "gather" and not self.cpu.startswith(SLOW_GATHERS))
 
     @locks.cached
     def _has_avx2(self) -> bool:

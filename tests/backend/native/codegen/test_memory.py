@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
 import pytest
 
+from treadle.backend.native.codegen import engine
 from treadle.backend.native.codegen.compile import llvm_ir
-from treadle.backend.native.codegen.target import Target
+from treadle.backend.native.codegen.target import Target, llvm
 from treadle.backend.runtime.memory import address
 from treadle.dsl.expr import Expr, Var
 from treadle.dsl.types import (
@@ -296,6 +298,41 @@ def test_truncated_stores_of_known_lanes(guard: str, wide: ScalarType, narrow: S
             run(program, [source, *outs], [m], target=target)
             for out, want in zip(outs, expected, strict=True):
                 assert (out == want).all(), (m, out)
+
+
+MASKED = {
+    "load": "<8 x {t}> @llvm.masked.load.v8i{n}.p0(ptr %p, <8 x i1> %m, <8 x {t}> %x)",
+    "store": "void @llvm.masked.store.v8i{n}.p0(<8 x {t}> %x, ptr %p, <8 x i1> %m)",
+    "gather": "<8 x {t}> @llvm.masked.gather.v8i{n}.v8p0(<8 x ptr> %q, <8 x i1> %m, <8 x {t}> %x)",
+    "scatter": "void @llvm.masked.scatter.v8i{n}.v8p0(<8 x {t}> %x, <8 x ptr> %q, <8 x i1> %m)",
+}
+
+
+@pytest.mark.skipif(not Target.host().is_x86, reason="x86 instructions")
+@pytest.mark.parametrize("size, cpu", [
+    (16, "x86-64"), (32, "x86-64-v3"), (32, "haswell"), (32, "broadwell"), (32, "skylake"),
+    (32, "alderlake"), (32, "znver1"), (32, "znver3"), (64, "znver4"), (64, "znver5"),
+    (64, "skylake-avx512"), (64, "icelake-server"), (64, "sapphirerapids"),
+])  # fmt: skip
+@pytest.mark.parametrize("what", MASKED)
+def test_masks_are_what_llvm_has_instructions_for(what: str, size: int, cpu: str) -> None:
+    target = Target(cpu, "+avx2" if size > 16 else "", size)
+    engine.header(Target.host())  # which initialises LLVM
+    triple = llvm.Target.from_triple(llvm.get_process_triple())
+    machine = triple.create_target_machine(cpu=cpu, features=target.features, opt=3, reloc="pic")
+    for bits in (8, 16, 32, 64):
+        call = MASKED[what].format(t=f"i{bits}", n=bits)
+        kind = call.partition(" @")[0]
+        made, result = ("%r = ", "%r") if kind != "void" else ("", "")
+        text = (
+            f"declare {re.sub(' %[a-z]', '', call)}\n"
+            f"define {kind} @f(ptr %p, <8 x ptr> %q, <8 x i1> %m, <8 x i{bits}> %x) {{\n"
+            f"{made}call {call}\nret {kind} {result}\n}}"
+        )
+        with engine.compiler(Target.host()) as one, one.parsed(text) as module:
+            lines = machine.emit_assembly(module).splitlines()
+        branches = sum(line.startswith("\tj") for line in lines)
+        assert (branches == 0) == target.masks(what, bits), bits
 
 
 @pytest.mark.parametrize("t", [int8, int16, bool_, int32], ids=str)
