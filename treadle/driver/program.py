@@ -121,13 +121,11 @@ class Program(TracedProgram):
             program = self.tuned_products.on([d.shape for d in data])
             return program.execute(data, params, as_arrays)
         try:
-
-            def run() -> Any:
-                return self.executable(self._inputs_of(data), params)
-
-            if not self._is_made:
-                run = collected_rarely(run)
-            flat = run()
+            if self._is_made:
+                flat = self.executable(self._inputs_of(data), params)
+            else:
+                make = collected_rarely(lambda: self.executable(self._inputs_of(data), params))
+                flat = make()
             return self.tree.arrays(flat) if as_arrays else self.tree.build(flat)
         except KeyboardInterrupt as stopped:
             raise stopped.with_traceback(None) from None
