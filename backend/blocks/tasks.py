@@ -20,7 +20,7 @@ from .buffers import ALL, Block, Cut, Piece
 from .domain import Axis, Numbers, edges
 from .localise import Blocks, Buffer
 
-#: The rows of which a `_Together` remembers the values.
+#: The rows of which a `_Combined` remembers the values.
 REMEMBERED = 64
 
 
@@ -112,7 +112,7 @@ class _Lookup:
         return [self.values[first]] * self.width
 
 
-class _Together:
+class _Combined:
     """What `make` makes of the values of several, once for equal rows; a tuple by default."""
 
     def __init__(
@@ -177,21 +177,21 @@ def rows(
     """
     grid = blocks.grid
     width = grid[-1] if grid else 1
-    along: list[_Together] = []
+    along: list[_Combined] = []
     cuts: list[_Values] = []
     for k, (buffer, sizes) in enumerate(zip(blocks.buffers, chunks, strict=True)):
         axes = _axes_of(buffer, sizes, grid)
         if adapt is not None and buffer.windows is None:
             axes = [axis.each(adapt(k, a, axis.values)) for a, axis in enumerate(axes)]
-        along.append(_Together(axes, width))
+        along.append(_Combined(axes, width))
         pieces = [axis.each(partial(_pieces, {})) for axis in axes]
-        cuts.append(_Together(pieces, width, _cut))
-    numbers = _Together([_number(n, grid) for n in blocks.numbers], width)
-    kept = _Together([_kept(r.axes, r.added, grid) for r in blocks.results], width)
-    made: list[_Values] = [_Together(cuts, width), numbers, kept]
+        cuts.append(_Combined(pieces, width, _cut))
+    numbers = _Combined([_number(n, grid) for n in blocks.numbers], width)
+    kept = _Combined([_kept(r.axes, r.added, grid) for r in blocks.results], width)
+    made: list[_Values] = [_Combined(cuts, width), numbers, kept]
     if any(b.flat for b in blocks.buffers):
-        made.append(_Together([_flat(b, grid) for b in blocks.buffers], width))
-    whole = _Together(made, width, Block)
+        made.append(_Combined([_flat(b, grid) for b in blocks.buffers], width))
+    whole = _Combined(made, width, Block)
     for row in product(*map(range, grid[:-1])):
         yield Row(row, whole.row(row), [buffer.row(row) for buffer in along])
 
@@ -259,7 +259,7 @@ def _kept(axes: Sequence[Axis | None], added: int, grid: Sequence[int]) -> _Valu
         else:
             made.append(_Lookup(zero, lambda _: slice(None), grid))
     made += [_Lookup(zero, lambda _: None, grid) for _ in range(added)]
-    return _Together(made, grid[-1] if grid else 1)
+    return _Combined(made, grid[-1] if grid else 1)
 
 
 def key_of(axes: Sequence[Axis | None], position: Sequence[int]) -> tuple[int, ...]:

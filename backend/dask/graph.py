@@ -55,39 +55,39 @@ def chunks_of(value: da.Array) -> Chunks:
 
 def arrays(plan: Plan, data: Sequence[da.Array], name: str) -> list[da.Array]:
     """The results of a plan as arrays of dask."""
-    array = {leaf: data[k] for leaf, k in plan.given.items()}
-    array.update((leaf, as_dask(value)) for leaf, value in plan.constants.items())
+    arrays = {leaf: data[k] for leaf, k in plan.given.items()}
+    arrays.update((leaf, as_dask(value)) for leaf, value in plan.constants.items())
     plain = re.sub(r"\W+", "", name) or "program"
-    _grow(plan, array, plain)
-    return [array[leaf] for leaf in plan.roots]
+    _grow(plan, arrays, plain)
+    return [arrays[leaf] for leaf in plan.roots]
 
 
-def _grow(plan: Plan, array: dict[Leaf, da.Array], name: str) -> None:
+def _grow(plan: Plan, arrays: dict[Leaf, da.Array], name: str) -> None:
     """Add the arrays that a plan computes to those that are there."""
     for part in plan.parts():
         match part:
             case Stage():
                 with _without_collection():
-                    made = _layers(part, plan, array, name)
+                    made = _layers(part, plan, arrays, name)
             case Repeat():
-                made = _repeated(part, array, name)
+                made = _repeated(part, arrays, name)
             case Either():
-                side = 0 if array[part.predicate].compute() else 1
-                _grow(part.sides[side], array, name)
-                made = [array[leaf] for leaf in part.results[side]]
-        array.update(zip(part.leaves, made, strict=True))
+                side = 0 if arrays[part.predicate].compute() else 1
+                _grow(part.sides[side], arrays, name)
+                made = [arrays[leaf] for leaf in part.results[side]]
+        arrays.update(zip(part.leaves, made, strict=True))
 
 
-def _repeated(loop: Repeat, array: dict[Leaf, da.Array], name: str) -> list[da.Array]:
+def _repeated(loop: Repeat, arrays: dict[Leaf, da.Array], name: str) -> list[da.Array]:
     """The last state of a loop, whose iterations are computed one after the other."""
     bound = {*loop.state, loop.index}
-    used = [leaf for leaf in loop.uses() if leaf in array and leaf not in bound]
-    array.update(zip(used, dask.persist(*(array[leaf] for leaf in used)), strict=True))
-    state = [array[leaf] for leaf in loop.init]
+    used = [leaf for leaf in loop.uses() if leaf in arrays and leaf not in bound]
+    arrays.update(zip(used, dask.persist(*(arrays[leaf] for leaf in used)), strict=True))
+    state = [arrays[leaf] for leaf in loop.init]
     goes_on: da.Array | None = None
     iteration = 0
     while True:
-        inner = {**array, **dict(zip(loop.state, state, strict=True))}
+        inner = {**arrays, **dict(zip(loop.state, state, strict=True))}
         if loop.predicate is None and iteration == loop.count:
             return state
         if loop.predicate is not None and goes_on is None:
@@ -121,11 +121,11 @@ def _without_collection() -> Iterator[None]:
             gc.enable()
 
 
-def _layers(stage: Stage, plan: Plan, array: Any, name: str) -> list[da.Array]:
+def _layers(stage: Stage, plan: Plan, arrays: Any, name: str) -> list[da.Array]:
     """The arrays that a stage computes."""
     blocks = stage.blocks
-    sources = [array[b.leaf] for b in blocks.buffers]
-    tables = [None if b.windows is None else array[b.windows] for b in blocks.buffers]
+    sources = [arrays[b.leaf] for b in blocks.buffers]
+    tables = [None if b.windows is None else arrays[b.windows] for b in blocks.buffers]
     needed = [*sources, *(t for t in tables if t is not None)]
     text = blocks.program.text = blocks.program.text or packed(blocks.program)
     token = _token(text, blocks, needed)
