@@ -629,9 +629,10 @@ def test_no_memory_beyond_any_address(run, emulated):
     if emulated is not None:
         pytest.skip("the memory of the emulated GPU is NumPy's")
     for shape in ((2**40, 2**40), (2**63 - 1,), (2**62, 1)):
-        with pytest.raises(td.DeviceOutOfMemory) as error:
+        with pytest.raises((td.DeviceOutOfMemory, td.MemoryLimitExceeded)) as error:
             run(td.zeros(shape, td.int8) + td.int8(1))
-        assert_mentions(error, str(shape), f"{math.prod(shape):,} bytes")
+        if error.type is td.DeviceOutOfMemory:  # on several GPUs: a block is too large
+            assert_mentions(error, str(shape), f"{math.prod(shape):,} bytes")
     with pytest.raises(td.ShapeError, match="no array has the shape"):
         run(td.zeros((0, 2**40, 2**40)))  # NumPy counts the axes that are not empty
 

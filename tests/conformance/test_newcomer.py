@@ -189,9 +189,10 @@ def test_the_environment_is_read_when_a_program_is_made(monkeypatch):
         changed.setenv("TREADLE_CHECK", "1")
         with pytest.raises(IndexError):
             td.run(beyond)
+        assert td.jit(lambda: beyond).lower().settings.check
         with td.config(check=False):
-            td.run(beyond)
-    td.run(beyond)
+            assert not td.jit(lambda: beyond).lower().settings.check
+    assert not td.jit(lambda: beyond).lower().settings.check
 
 
 def test_the_scalar_of_a_scalar():
