@@ -22,6 +22,7 @@ from ..errors import (
     TracingError,
     keywords,
     refused,
+    shown,
     unknown_keyword,
     without_frames,
 )
@@ -84,6 +85,20 @@ class Combining(Operation[P, R_co], Protocol[P, R_co]):
     def __call__(self, *args: Any, schedule: ScheduleLike, **kwargs: Any) -> R_co: ...
     @overload
     def __call__(self, *args: Any, deterministic: bool, **kwargs: Any) -> R_co: ...
+
+
+#: Operations that a number of the user's may write one after the other.
+MOST_UNROLLED = 1 << 16
+
+
+def unrolled(n: int, operation: str, word: str) -> range:
+    """`range(n)`, for what is written `n` times; `ShapeError` above `MOST_UNROLLED`."""
+    if n > MOST_UNROLLED:
+        raise ShapeError(
+            f"{operation}: {word}={shown(int(n))} is as many operations, one after the other.",
+            hint=f"At most {MOST_UNROLLED:,}; in a loop, see td.loop, as many as you like.",
+        )
+    return range(n)
 
 
 def operation(function: Callable[P, R]) -> Operation[P, R]:

@@ -307,3 +307,11 @@ def test_repeats_for_each_element(backend):
         assert to_host(ours).tolist() == np.asarray(theirs).tolist()
     with pytest.raises(td.DTypeError, match="numbers of repeats"):
         td.repeat(x, np.array([1.5, 2.0]), axis=0)
+
+
+@pytest.mark.parametrize("columns", [0, 1, 32, 33, 100])
+def test_vander(run, columns):
+    for x in (np.array([1.5, -0.3, 2.0]), np.array([3, 1, 2])):
+        for increasing in (False, True):
+            want = np.vander(x, columns, increasing=increasing)
+            assert_same(run(td.vander(x, columns, increasing=increasing)), want)

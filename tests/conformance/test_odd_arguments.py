@@ -92,3 +92,18 @@ def test_some() -> None:
 @pytest.mark.filterwarnings("ignore")
 def test_many() -> None:
     try_all(0.5)
+
+
+@pytest.mark.parametrize("n", [10**7, 2**63])
+def test_no_number_is_unrolled_for_ever(n: int) -> None:
+    x = np.arange(3.0)
+    for endless in (
+        lambda: td.diff(x, n),
+        lambda: td.polyder(x, n),
+        lambda: td.polyint(x, n),
+        lambda: td.array_split(x, n),
+        lambda: td.unstack(td.zeros((n, 0))),
+        lambda: td.map(lambda i: td.random.split(td.random.key(0), n)[0][0], x),
+    ):
+        with pytest.raises(td.ShapeError, match="one after the other"):
+            endless()

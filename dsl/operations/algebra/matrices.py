@@ -14,14 +14,18 @@ from ..common import combining, operation
 from ..control import cond
 from ..elements.functions import where
 from ..elements.mapping import imap
-from ..indexing.index_space import broadcast_to, diagonal, flatten, reshape
+from ..indexing.index_space import broadcast_to, diagonal, flatten, reshape, transpose
 from ..indexing.joining import stack
 from ..indexing.making import eye, generate, ones_like
+from ..reducing.recurrences import scan
 from ..reducing.reductions import sum as sum_
 from . import linear_algebra
 
 __all__ = ["cross", "diag", "diagflat", "identity", "kron", "meshgrid", "trace", "tri", "tril",
            "triu", "vander", "vecdot"]  # fmt: skip
+
+#: A Vandermonde matrix of more columns is a scan over the powers.
+_MOST_POWERS = 32
 
 
 @operation
@@ -189,12 +193,16 @@ def vander(x: ArrayLike, N: int | None = None, increasing: bool = False) -> Arra
         raise TracingError(
             "vander: the number of columns is a run-time value.", hint="Give it: N=4."
         )
+    if columns < 0:
+        raise ShapeError(f"vander: {columns} columns.", hint="Leave N out for a square matrix.")
     array = array.astype(promote(array.types[0], False, int64, False)[0])  # as NumPy's
+    if not 0 < columns <= _MOST_POWERS:
+        _, rows = scan(lambda power, _: (power * array, power), ones_like(array), length=columns)
+        return transpose(rows if increasing else rows[::-1])
     powers: list[Any] = [ones_like(array)]
     for _ in range(1, int(columns)):
         powers.append(powers[-1] * array)
-    chosen = powers[: int(columns)]
-    return stack(chosen if increasing else chosen[::-1], axis=1)
+    return stack(powers if increasing else powers[::-1], axis=1)
 
 
 @operation

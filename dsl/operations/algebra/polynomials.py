@@ -12,7 +12,7 @@ from ...errors import ShapeError, TracingError
 from ...frontend.sources import as_array
 from ...graph import known
 from ...types import promote
-from ..common import operation
+from ..common import operation, unrolled
 from ..control import cond, loop
 from ..elements import functions as fn
 from ..indexing.index_space import expand_dims, reshape
@@ -193,7 +193,7 @@ def polyder(p: ArrayLike, m: int = 1) -> Array:
     """
     array = _coefficients(p, "polyder")
     _require_order(m, "polyder")
-    for _ in range(m):
+    for _ in unrolled(m, "polyder", "m"):
         array = array[:-1] * (array.shape[0] - 1 - iota(array[:-1].shape[0]))
     return array
 
@@ -232,7 +232,7 @@ def polyint(p: ArrayLike, m: int = 1, k: ArrayLike | None = None) -> Array:
         raise ShapeError(
             f"polyint: {given} constants of integration for m={m}.", hint="Give one, or m of them."
         )
-    for step in range(m):
+    for step in unrolled(m, "polyint", "m"):
         at = 0 if given == 1 else step
         divided = array / (array.shape[0] - iota(array.shape[0]))
         array = concatenate([divided, constants[at : at + 1]])

@@ -15,7 +15,7 @@ from ...frontend.sources import as_array
 from ...graph import Check, Leaf, known
 from ...scalar import Scalar, lift
 from ...shapes import broadcast_shapes, extents, require
-from ..common import normalise_axis, operation
+from ..common import normalise_axis, operation, unrolled
 from ..elements.functions import minimum
 from ..elements.mapping import zip as zip_
 from ..reducing.irregular import expand
@@ -509,7 +509,10 @@ def _split(array: Array, parts: int | Sequence[int], axis: int, operation: str,
     if equal and isinstance(longer, int) and longer:
         raise ShapeError(_uneven(operation, parts, longer), hint=_TO_SPLIT)
     # (For run-time extents, too: the first `longer` parts have one element more.)
-    starts = [k * size + (0 if equal else minimum(longer, k)) for k in range(parts + 1)]
+    starts = [
+        k * size + (0 if equal else minimum(longer, k))
+        for k in (*unrolled(parts, operation, "parts"), parts)
+    ]
     found = tuple(array[(*whole, slice(a, b))] for a, b in itertools.pairwise(starts))
     if not equal or parts == 1:
         return found
@@ -557,4 +560,4 @@ def unstack(a: ArrayLike, axis: int = 0) -> tuple[Array, ...]:
             hint="Index what you need: a[0], a[k]; or td.unzip arrays of tuples.",
         )
     whole = (slice(None),) * axis
-    return tuple(array[(*whole, k)] for k in range(number))
+    return tuple(array[(*whole, k)] for k in unrolled(number, "unstack", "the extent"))

@@ -28,7 +28,7 @@ from ...graph import Check, Generate, Label
 from ...scalar import Scalar, as_count, lift, refuse_traced
 from ...shapes import as_shape, require
 from ...types import uint32, uint64
-from ..common import operation, trace_elements
+from ..common import operation, trace_elements, unrolled
 from ..elements.functions import cast, where
 from ..indexing import index_space
 
@@ -304,7 +304,7 @@ def split(key: KeyLike, n: IntLike = 2) -> Any:
     words, checks = _key_words(key, "split")
     if enclosing_kernel() is not None:
         refuse_traced("random.split", n=n)
-        return tuple(derived_key(words(), k) for k in range(int(n)))
+        return tuple(derived_key(words(), k) for k in unrolled(int(n), "random.split", "n"))
     (count,), more = as_shape((n,), "random.split")
     number = cast(Scalar(Index(0)), uint64)
     element = where(Scalar(Index(1)) == 0, *derived_key(words(), number))._expr

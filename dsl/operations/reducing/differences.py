@@ -11,7 +11,7 @@ from ...array import Array
 from ...errors import ShapeError
 from ...frontend.sources import as_array
 from ...scalar import Scalar
-from ..common import normalise_axis, operation
+from ..common import normalise_axis, operation, unrolled
 from ..elements.functions import absolute, cast, remainder, where
 from ..indexing.index_space import broadcast_to, flatten
 from ..indexing.joining import concatenate
@@ -57,7 +57,7 @@ def diff(
     axis = normalise_axis(axis, array.ndim, "diff")
     joined = [_as_slice(x, array, axis) for x in (prepend, array, append) if x is not None]
     array = concatenate(joined, axis) if len(joined) > 1 and n else array
-    for _ in range(n):
+    for _ in unrolled(n, "diff", "n"):
         upper, lower = array[_along(axis, slice(1, None))], array[_along(axis, slice(None, -1))]
         array = upper != lower if array.types[0].family == "bool" else upper - lower
     return array
