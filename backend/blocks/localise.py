@@ -278,13 +278,16 @@ class Localiser:
         return made
 
     def _sizes(self, free: tuple[int, ...]) -> dict[int, tuple[int, ...]]:
-        """The sizes of blocks along the axes to cut: those of the largest array read along them."""
-        best: dict[int, tuple[int, tuple[int, ...]]] = {}
+        """The sizes of blocks along the axes to cut: those of the largest array read along them
+        that has several chunks (of equally large ones, one that has several along this axis)."""
+        best: dict[int, tuple[int, bool, tuple[int, ...]]] = {}
         for scope in self.shape.scopes:
             for read in reads_of(scope.roots):
                 leaf = Leaf(read.node, read.component)
                 shape = extents_of(leaf.shape, self.known, self.node)
                 weight = prod(shape) * leaf.type.numpy.itemsize
+                if all(len(chunks) == 1 for chunks in self.grids[leaf]):
+                    continue
                 for a, e in enumerate(read.args):
                     found = follows(e, self.known)
                     position, each = (e, 1) if found is not None else self._quotient(e)
@@ -299,11 +302,13 @@ class Localiser:
                     if moved and shape[a] == self.extents[k]:
                         moved = 0
                     sizes = _moved([n * each for n in self.grids[leaf][a]], moved, self.extents[k])
-                    if len(self.grids[leaf][a]) > 1 and (k not in best or weight > best[k][0]):
-                        best[k] = weight, sizes
-        found_sizes = {k: s for k, (_, s) in best.items()} | self.given
+                    order = weight, len(self.grids[leaf][a]) > 1
+                    if k not in best or order > best[k][:2]:
+                        best[k] = *order, sizes
+        cut = {k: (weight, sizes) for k, (weight, several, sizes) in best.items() if several}
+        found_sizes = {k: s for k, (_, s) in cut.items()} | self.given
         if self.engine.single and not self.given:
-            found_sizes = self._along_one(best, free)
+            found_sizes = self._along_one(cut, free)
         missing = [k for k in free if k not in found_sizes]
         if missing and not found_sizes:
             found_sizes = self._chosen(missing)

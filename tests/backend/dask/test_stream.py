@@ -171,3 +171,14 @@ def test_mistakes(plate: np.ndarray) -> None:
             td.stream(heat, path, 2)
     with pytest.raises(td.ShapeError, match="2 results"):
         td.stream(lambda a: (a, a + 1), plate, out=plate.copy())
+
+
+def test_a_small_array_does_not_cut_a_large_one() -> None:
+    """The sums of columns have blocks of columns; the quotients are computed in blocks of rows."""
+    a = np.random.default_rng(1).random((2048, 512))
+    program = td.jit(lambda a: a / td.sum(a, axis=0)).lower(a)
+    made = stream.Stream(program, [a], (), 1 << 20)
+    _, quotients = (stage.blocks for stage in made.plan.every())
+    assert [len(axis.sizes) > 1 for axis in quotients.axes] == [True, False]
+    (out,) = made.run([None], lambda done, total: None)
+    assert np.array_equal(out, td.run(a / td.sum(a, axis=0), backend="native"))
