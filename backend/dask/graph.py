@@ -228,6 +228,8 @@ class _Strips:
         self.name, self.buffers, self.sources = name, blocks.buffers, sources
         self.made: dict[Any, Any] = {}
         self.known: dict[Any, Any] = {}
+        #: What is cut, by the ways of a part of a chunk along its axes.
+        self.cuts: dict[tuple[_Way | None, ...], tuple[Any, ...]] = {}
 
     def adapt(self, k: int, a: int, every: list[Parts]) -> Callable[[Parts], Parts]:
         """Which chunks are cut along axis `a` of buffer `k`, of which tasks have `every` part."""
@@ -283,14 +285,18 @@ class _Strips:
 
     def _key(self, source: str, chunk: tuple[int, ...], ways: tuple[_Way | None, ...]) -> Any:
         """The key of a part of a chunk."""
-        if not any(way is not None and way.alone for way in ways):  # the smallest one serves
-            best = min(way for way in ways if way is not None)
-            ways = tuple(way if way is best else None for way in ways)
-        asked = source, chunk, tuple(None if way is None else way.cut for way in ways)
+        cuts = self.cuts.get(ways)
+        if cuts is None:
+            chosen = ways
+            if not any(way is not None and way.alone for way in ways):  # the smallest one serves
+                best = min(way for way in ways if way is not None)
+                chosen = tuple(way if way is best else None for way in ways)
+            cuts = self.cuts[ways] = tuple(None if way is None else way.cut for way in chosen)
+        asked = source, chunk, cuts
         key = self.known.get(asked)
         if key is None:
             key = self.known[asked] = self.name, len(self.known)
-            self.made[key] = (strip_of, (source, *chunk), asked[2])
+            self.made[key] = (strip_of, (source, *chunk), cuts)
         return key
 
 

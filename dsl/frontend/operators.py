@@ -253,10 +253,7 @@ class Operators(Generic[V]):
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
         """np.sin(x) is td.sin(x); NumPy computes what td lacks if the values are known."""
-        if ufunc.__name__ == "matmul" and method == "__call__" and not kwargs:
-            return later.matmul(*inputs)
-        name = {"divide": "true_divide"}.get(ufunc.__name__, ufunc.__name__)
-        target = getattr(later.functions, name, None)
+        target = public({"divide": "true_divide"}.get(ufunc.__name__, ufunc.__name__))
         if (method != "__call__" or kwargs or target is None) and self._is_closed():
             return getattr(ufunc, method)(*of_numpy(inputs), **of_numpy(kwargs))
         if method != "__call__" or kwargs or target is None:

@@ -30,6 +30,7 @@ from ..expr import Const, Expr, Read, Var, walk
 from ..frontend.refusals import called
 from ..frontend.tracing import call_scalar_function, flatten_result
 from ..graph import (
+    Check,
     Combine,
     Fold,
     Generate,
@@ -85,6 +86,15 @@ class Combining(Operation[P, R_co], Protocol[P, R_co]):
     def __call__(self, *args: Any, schedule: ScheduleLike, **kwargs: Any) -> R_co: ...
     @overload
     def __call__(self, *args: Any, deterministic: bool, **kwargs: Any) -> R_co: ...
+
+
+def checked(array: Array, checks: tuple[Check, ...]) -> Array:
+    """The same array, after checks."""
+    (leaf,) = array._leaves
+    rank = len(leaf.shape)
+    node = Generate(leaf.shape, (leaf.at(*indices(rank)),), label=leaf.node.label,
+                    where=leaf.node.where, checks=checks)  # fmt: skip
+    return Array(node.leaves)
 
 
 #: Operations that a number of the user's may write one after the other.

@@ -315,3 +315,70 @@ def test_vander(run, columns):
         for increasing in (False, True):
             want = np.vander(x, columns, increasing=increasing)
             assert_same(run(td.vander(x, columns, increasing=increasing)), want)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+@pytest.mark.parametrize("exponents", ["int8", "int64", "uint64"])
+def test_ldexp_of_any_bits(run, dtype, exponents):
+    """Numbers of all exponents, by powers far beyond those."""
+    rng = np.random.default_rng(3)
+    bits = dtype.replace("float", "uint")
+    x = rng.integers(0, np.iinfo(bits).max, 2000, dtype=bits).view(dtype)
+    about = np.finfo(dtype)
+    x[:7] = 0.0, -0.0, np.inf, -np.inf, np.nan, about.smallest_subnormal, about.max
+    low, high = (f(np.iinfo(exponents), w) for f, w in ((getattr, "min"), (getattr, "max")))
+    n = rng.integers(max(low, -3000), min(high, 3000), 2000).astype(exponents)
+    n[::2] = np.clip(rng.integers(-300, 300, 1000), low, high).astype(exponents)
+    n[1], n[5] = high, low
+    near = np.clip(n, max(low, -5000), min(high, 5000)).astype(np.int64)
+    assert_same(run(td.ldexp(x, n)), np.ldexp(x, near))
+    shares, whole = run(td.frexp(x))
+    known = np.isfinite(x)  # C leaves the others' exponents open
+    assert_same(shares, np.frexp(x)[0])
+    assert_same(whole[known], np.frexp(x)[1][known])
+
+
+def test_percentiles_that_are_elements_keep_integers(run):
+    x = np.array([2**53 + 1, 2**53 + 1, 7, 2**62 - 1])
+    for method in ("lower", "higher", "nearest"):
+        for q in (50, [0, 40, 100]):
+            got = run(td.percentile(np.tile(x, (3, 5)), q, axis=1, method=method))
+            assert_same(got, np.percentile(np.tile(x, (3, 5)), q, axis=1, method=method))
+
+
+def test_covariances_of_float32_are_those_of_float64(run):
+    x = np.float32([[3.5655169, 0.0946277, 0.0946277, 3.5655169], [1, 2, 5, 9]])
+    got = run(td.cov(x))
+    assert got.dtype == np.float64
+    np.testing.assert_allclose(got, np.cov(x), rtol=1e-13)
+
+
+def test_every_function_of_numpy_is_that_of_treadle():
+    """`np.f(a)` of arrays is `td.f(a)`, known and traced."""
+    x = np.array([4.0, 6.0])
+    for name in sorted(dir(np)):
+        ufunc = getattr(np, name)
+        if not isinstance(ufunc, np.ufunc) or name == "isnat":
+            continue
+        given: list[np.ndarray] = [x, x][: ufunc.nin]
+        if ufunc.signature:
+            given = [x[None], x[:, None]] if name in ("matmul", "vecmat") else [x[None], x]
+        elif np.float64 not in [np.dtype(t[0]) for t in ufunc.types]:
+            given = [v.astype(int) for v in given]
+        given = [given[0], given[1].astype(int)] if name == "ldexp" else given
+        try:
+            want = ufunc(*given)
+        except TypeError:
+            continue  # of strings
+        got = ufunc(*map(td.use, given))
+        for value in got if isinstance(got, tuple) else (got,):
+            assert isinstance(value, td.Array), name
+        made = td.jit(lambda *args, ufunc=ufunc: ufunc(*args))(*given)
+        for a, b in zip(np.atleast_1d(made), np.atleast_1d(want), strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-6, err_msg=name)
+
+
+def test_run_time_widths_are_refused():
+    with pytest.raises(td.TracingError, match="pad: pad_width= needs the value of s"):
+        td.jit(lambda a, s: td.pad(a, ((s, 1),)))(np.arange(3), 2)

@@ -27,7 +27,7 @@ from ...libraries.linalg import library_operation
 from ...scalar import Scalar, apply_primitive, refuse_traced
 from ...shapes import broadcast_shapes, require, show_shape
 from ...types import ScalarType, as_type, bool_, float64, int64, promote
-from ..common import operation
+from ..common import checked, operation
 from ..elements import functions as f
 from ..indexing import index_space
 from ..reducing import reductions
@@ -247,15 +247,6 @@ def _by_library(
     *results, bad = found
     refused = _refused(of, bad, what)
     return [checked(r, refused) for r in results]
-
-
-def checked(array: Array, checks: tuple[Check, ...]) -> Array:
-    """The same array, after checks."""
-    (leaf,) = array._leaves
-    rank = len(leaf.shape)
-    node = Generate(leaf.shape, (leaf.at(*indices(rank)),), label=leaf.node.label,
-                    where=leaf.node.where, checks=checks)  # fmt: skip
-    return Array(node.leaves)
 
 
 _SINGULAR = "singular"

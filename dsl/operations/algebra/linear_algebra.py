@@ -19,7 +19,7 @@ from ...frontend.tracing import forbid_nesting
 from ...graph import Check
 from ...scalar import refuse_traced
 from ...shapes import require
-from ..common import normalise_axis, operation
+from ..common import checked, normalise_axis, operation
 from ..elements import functions as f
 from ..indexing import index_space, joining, making
 from ..reducing import reductions
@@ -108,7 +108,7 @@ def matrix_power(a: ArrayLike, n: int) -> Array:
     array = decompositions.matrices(a, "matrix_power")
     checks = decompositions.square(array, "matrix_power")
     if checks:
-        array = decompositions.checked(array, checks)
+        array = checked(array, checks)
     if n == 0:
         size = array.shape[-1]
         unit = making.eye(size, dtype=array.types[0].numpy)
@@ -170,7 +170,7 @@ def vecdot(x1: ArrayLike, x2: ArrayLike, /, *, axis: int = -1) -> Array:
         "linalg.vecdot: the vectors have {left} and {right} elements.",
         hint="They have equally many; the other axes broadcast.",
     )
-    x = decompositions.checked(x, checks) if checks else x
+    x = checked(x, checks) if checks else x
     x = f.conj(x) if x.types[0].is_complex else x
     terms = x * y
     t = terms.types[0]
@@ -204,7 +204,7 @@ def cross(x1: ArrayLike, x2: ArrayLike, /, *, axis: int = -1) -> Array:
             "linalg.cross takes vectors of three elements, got {left}.",
             hint="Their axis is axis= (default: the last).",
         )  # fmt: skip
-        array = decompositions.checked(array, checks) if checks else array
+        array = checked(array, checks) if checks else array
         parts.append([array[(slice(None),) * k + (i,)] for i in range(3)])
     (a, b, c), (x, y, z) = parts
     found = joining.stack([b * z - c * y, c * x - a * z, a * y - b * x], -1)

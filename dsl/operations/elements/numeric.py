@@ -13,9 +13,10 @@ from ...errors import DTypeError, TracingError
 from ...expr import Expr
 from ...frontend.sources import as_array
 from ...scalar import Scalar, as_strong, lift, unify
-from ...types import ScalarType, float64, int32, int64
+from ...types import ScalarType, float32, float64, int32, int64
 from ..control import while_loop
 from . import functions as fn
+from .bits import bitcast
 from .lifting import binary, lifted, unary
 
 __all__ = ["divmod", "float_power", "frexp", "gcd", "i0", "iscomplex", "isneginf", "isposinf",
@@ -300,11 +301,19 @@ def frexp(x: ArrayLike) -> tuple[Value, Value]:
 
 
 def _scaled(x: Any, n: Any) -> Any:
-    """x · 2ⁿ, in two steps where 2ⁿ alone would be too large or too small."""
-    half = n // 2
+    """x · 2ⁿ, rounded once, with at most two steps before where 2ⁿ has no number of its own."""
     kind = x.dtype
-    first, second = (fn.exp2(fn.cast(k, kind)) for k in (half, n - half))  # (exact of integers)
-    return x * first * second
+    if kind.bits == 16:  # whose products are numbers of float32
+        return fn.cast(_scaled(fn.cast(x, float32), n), kind)
+    limits = np.finfo(kind.numpy)
+    least, most, digits = limits.minexp, limits.maxexp - 1, limits.nmant + 1
+    for _ in range(2):
+        # (What is subnormal after a step down is 0 in the end.)
+        up, down = n > most, n < least
+        x = fn.where(up, x * 2.0**most, fn.where(down, x * 2.0 ** (least + digits), x))
+        n = n - fn.where(up, most, fn.where(down, least + digits, 0))
+    exponent = fn.cast(fn.clip(n, least, most) - (least - 1), {32: int32, 64: int64}[kind.bits])
+    return x * bitcast(exponent << limits.nmant, kind)
 
 
 @binary
@@ -328,6 +337,9 @@ def ldexp(x: ArrayLike, n: ArrayLike) -> Value:
 
     def build(values: list[Expr]) -> Expr:
         value, count = (Scalar(as_strong(v)) for v in values)
+        if count.dtype.bits > 16:  # as far as numbers of any type are apart
+            low = 0 if count.dtype.family == "uint" else -5000
+            count = fn.clip(count, low, 5000)
         return lift(_scaled(fn.cast(value, kind), fn.cast(count, int32)), "ldexp")
 
     return lifted(build, "ldexp", (x, n))

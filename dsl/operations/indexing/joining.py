@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -206,7 +206,9 @@ def pad(
     """
     forbid_nesting("pad")
     array = as_array(a, "pad")
-    refuse_traced("pad", pad_width=pad_width, mode=mode)
+    refuse_traced("pad", mode=mode)
+    for given in _leaves(pad_width):
+        refuse_traced("pad", pad_width=given)
     widths = _pad_widths(pad_width, array.ndim)
     kinds = {"edge": "clamp", "reflect": "mirror", "symmetric": "symmetric", "wrap": "wrap"}
     if mode != "constant" and mode not in kinds:
@@ -278,6 +280,15 @@ def _pad_values(
             hint="Give a value, (before, after), or one (before, after) per axis.",
         ) from None
     return [(before, after) for before, after in pairs]
+
+
+def _leaves(nested: Any) -> Iterator[Any]:
+    """The elements of nested lists and tuples."""
+    if isinstance(nested, list | tuple):
+        for part in nested:
+            yield from _leaves(part)
+    else:
+        yield nested
 
 
 def _pad_widths(

@@ -13,13 +13,14 @@ from ...array import Array
 from ...errors import ShapeError, TracingError
 from ...frontend.sources import as_array
 from ...types import int64
-from ..common import normalise_axis, operation
+from ..common import checked, normalise_axis, operation
 from ..elements.functions import cast, clip, floor, isnan, maximum, minimum, rint, where
 from ..elements.mapping import map as map_
 from ..indexing.index_space import expand_dims, flatten, reshape, take, take_along_axis
 from ..indexing.joining import concatenate, stack
 from ..indexing.making import iota
 from ..indexing.rearranging import moveaxis
+from .folds import not_empty
 from .irregular import argsort, compact, sort as sort_
 from .reductions import count_nonzero
 from .searching import searchsorted
@@ -167,13 +168,16 @@ def _quantile(a: ArrayLike, q: ArrayLike, axis: int | None, method: str, keepdim
             hint="td.percentile takes percentages, and td.quantile shares of 1.",
         )
     array, shares = as_array(a, operation), as_array(q, operation).astype(float) / whole
-    if not array.types[0].is_inexact:
+    exact = array.types[0].is_integer and method in ("lower", "higher", "nearest")
+    if not (array.types[0].is_inexact or exact):
         array = array.astype(float)
     rank = array.ndim
     if axis is None:
         array, along = flatten(array), 0
     else:
         along = normalise_axis(axis, rank, operation)
+    if exact and (checks := not_empty(array, (along,), operation)):  # there is no NaN
+        array = checked(array, checks)
     length = array.shape[along]
     if (isinstance(length, int) and 0 < length <= _NETWORK and isinstance(q, int | float)
             and array.types[0].is_float and not skip):  # fmt: skip
@@ -190,12 +194,15 @@ def _quantile(a: ArrayLike, q: ArrayLike, axis: int | None, method: str, keepdim
     lead = rows.ndim - 1
     at = reshape(shares, [1] * lead + list(shares.shape)) * (present - 1).astype(float)
     low = cast(floor(at), int64)
-    share = (at - floor(at)).astype(rows.dtype)
+    share = at - floor(at)
+    share = share if exact else share.astype(rows.dtype)
     high = minimum(low + 1, present - 1)
     if method == "nearest":  # as NumPy's: halves to even
         low = high = cast(rint(at), int64)
     first, last = (_gathered(rows, clip(k, 0, extent - 1), shares.ndim) for k in (low, high))
-    found = where(valid, _between(first, last, share, method), np.nan).astype(rows.dtype)
+    found = _between(first, last, share, method)
+    if not exact:
+        found = where(valid, found, np.nan).astype(rows.dtype)
     for k in range(shares.ndim):  # the axes of q come first
         found = moveaxis(found, lead + k, k)
     if keepdims:

@@ -14,6 +14,7 @@ from ...frontend.sources import as_array
 from ...graph import known
 from ...scalar import Scalar
 from ...shapes import extents
+from ...types import float64, promote
 from ..common import combining, normalise_axis, operation
 from ..control import cond
 from ..elements.functions import clip, isclose, isnan, maximum, sqrt, where
@@ -293,8 +294,7 @@ def _variables(a: ArrayLike, rowvar: bool, operation: str) -> Array:
             f"{operation} takes an array of rank 2 at most, got rank {array.ndim}.",
             hint="Reshape it: a row for each variable.",
         )
-    if not array.types[0].is_inexact:
-        array = array.astype(float)
+    array = array.astype(promote(array.types[0], False, float64, False)[0])  # as NumPy's
     if array.ndim < 2:
         return reshape(array, (1, -1))
     return array if rowvar else transpose(array)
