@@ -122,6 +122,7 @@ def find_uses(roots: Sequence[Leaf], gpu: bool = False) -> dict[Node, Uses]:
         combine = getattr(node, "combine", None)
         bodies = node.per_element() + (combine.results if combine is not None else ())
         bodies += node.start if isinstance(node, Recurrence) else ()
+        bodies += node.epilogue if isinstance(node, Matmul) else ()
         loops = counters(bodies)
         for e in walk(bodies, reads):
             if not isinstance(e, Read):

@@ -731,3 +731,22 @@ def test_bounds_whose_difference_wraps(backend, start, stop):
     for label, program in programs.items():
         got = td.jit(program, backend=backend)(start, stop)
         assert_same(got, want, label=label)
+
+
+def test_a_fold_that_only_the_epilogue_of_a_product_reads(backend):
+    a = np.random.default_rng(1).integers(0, 5, (5, 9)).astype(np.uint16)
+
+    def step(s):
+        product = (s // 2) @ td.eye(s.shape[1], dtype=td.uint16)
+        return product + (s + td.sum(s, axis=0, keepdims=True)).astype(td.uint16)
+
+    wanted = a
+    for _ in range(3):
+        product = (wanted // 2) @ np.eye(9, dtype=np.uint16)
+        wanted = product + (wanted + wanted.sum(0, keepdims=True)).astype(np.uint16)
+    assert_same(td.jit(lambda a: td.loop(3, lambda k, s: step(s), a), backend=backend)(a), wanted)
+    counted = td.jit(
+        lambda a: td.while_loop(lambda s: s[1] < 3, lambda s: (step(s[0]), s[1] + 1), (a, 0))[0],
+        backend=backend,
+    )
+    assert_same(counted(a), wanted)

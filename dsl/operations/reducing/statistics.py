@@ -261,7 +261,8 @@ def cov(
     """The covariance matrix of variables that are the rows (`rowvar`), or the columns, of `m`, and
     of those of `y`; divided by the number of observations minus `ddof` (default 1, 0 if `bias`).
 
-    One matrix product.  Rank 0 for a single variable.
+    One matrix product.  Rank 0 for a single variable, if their number is known when traced.
+    float64 or complex128, as in NumPy.
 
     Parameters
         m: an array (variables, observations).

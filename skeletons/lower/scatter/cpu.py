@@ -384,8 +384,9 @@ class _Permute:
                 _update(inner, self.outs, where, values, self.combine)
             elif way == "locked":
                 inner.append(Atomic(self.outs, where, values, self.combine, locks))
+            elif self.combine is None:
+                inner.append(Atomic(self.outs, where, values, None))
             else:
-                assert self.combine is not None
                 for (k,), combine in independent_parts(self.combine):
                     inner.append(Atomic((self.outs[k],), where, (values[k],), combine))
 
