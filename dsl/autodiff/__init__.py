@@ -1,6 +1,13 @@
 """Derivatives of array programs: from graph to graph, before the passes."""
 
-from . import elements as elements, folds as folds, library_rules as library_rules, loops as loops
+from . import (
+    elements as elements,
+    folds as folds,
+    library_rules as library_rules,
+    loops as loops,
+    permutes as permutes,
+    products as products,
+)
 from .custom import fixed_point, rule
 from .gradients import check_grad, grad, jvp, stop, value_and_grad, vjp
 

@@ -176,18 +176,20 @@ class Ruled:
 
     def forward(
         self, node: Barrier, tangents: Sequence[Leaf | None], f: Forward
-    ) -> list[Leaf | None]:
+    ) -> dict[Leaf, Leaf]:
         y, arguments, captured = self.split(node)
         if any(leaf in f.tangents for leaf in captured):
             raise self._refuse_captured()
         given = tangents[len(y) : len(y) + len(arguments)]
-        if all(t is None for t in given):
-            return [None] * len(y)
+        moving = {leaf: t for leaf, t in zip(arguments, given, strict=True) if t is not None}
+        if not moving:
+            return {}
         if self._ahead is None:
-            return transposed(node, tangents, f)
-        return self._ahead(y, arguments, [
+            return transposed(node, moving, f)
+        found = self._ahead(y, arguments, [
             t or constant_leaf(0, a, "tangent") for t, a in zip(given, arguments, strict=True)
         ])  # fmt: skip
+        return {leaf: t for leaf, t in zip(y, found, strict=True) if t is not None}
 
 
 def _symbol(leaf: Leaf, name: str) -> Input:

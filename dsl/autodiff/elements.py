@@ -1,4 +1,4 @@
-"""The adjoint of independent elements, and of the loops inside them.
+"""The derivatives of independent elements, and of the loops inside them.
 
 A loop in an element that only adds, `s + f(k)`, is a sum over one axis more.  Other loops are
 differentiated where they stand, with derivatives by a few values carried along; those that read
@@ -32,12 +32,18 @@ from ..shapes import on_host
 from ..simplify import cast
 from ..types import bool_, int64
 from .expressions import MOST_DUALS, Cotangent, _outside, add, shifted, where_given
+from .forward import Forward, forward_rule
 from .loops import closed_loop, state_like
 from .reads import summed
-from .reverse import Bars, Reverse, own, rule, rule_for
+from .reverse import Bars, Reverse, own, reverse_rule, rule
 
 
-@rule_for(Generate)
+@forward_rule(Generate)
+def _generate_tangents(f: Forward, node: Generate) -> None:
+    f.give(node.leaves, f.along(node.elements), node)
+
+
+@reverse_rule(Generate)
 def _generate(r: Reverse, node: Generate, bars: Bars) -> None:
     rank = len(node.shape)
     seeds: list[tuple[Expr, Expr | Cotangent]] = []

@@ -1,4 +1,4 @@
-"""The adjoints of folds and scans."""
+"""The derivatives of folds and scans."""
 
 from __future__ import annotations
 
@@ -33,19 +33,20 @@ from .expressions import (
     combined,
     guarded,
     index_map,
+    linear_position,
     negated,
     shifted,
     zero,
 )
+from .forward import Forward, forward_rule, tangent_of
 from .reads import summed
 from .reverse import (
     Bars,
     Reverse,
     adjoint,
-    linear_position,
     own,
     refused,
-    rule_for,
+    reverse_rule,
     through_epilogue,
 )
 
@@ -63,7 +64,18 @@ def _conjugate(e: Expr) -> Expr:
 # --- folds -------------------------------------------------------------------------------------
 
 
-@rule_for(Fold)
+@forward_rule(Fold)
+def _fold_tangents(f: Forward, node: Fold) -> None:
+    def make(elements: tuple[Expr, ...], combine: Combine, init: tuple[Expr, ...] | None) -> Fold:
+        return Fold(node.outer, node.inner, elements, combine, init,
+                    label=tangent_of(node), where=node.where)  # fmt: skip
+
+    moved, _ = f.combined(node.combine, node.elements, node.init, make)
+    plain = node.with_(epilogue=node.results)
+    f.epilogue(node, node.outer, node.results, plain.leaves, node.epilogue, moved)
+
+
+@reverse_rule(Fold)
 def _fold(r: Reverse, node: Fold, bars: Bars) -> None:
     plain = node.with_(epilogue=node.results)
     bars = through_epilogue(r, node.outer, node.results, plain.leaves, node.epilogue, bars, node)
@@ -236,7 +248,21 @@ def _otherwise(p: Expr, at_end: Expr | None, inside: Expr | None, like: Expr) ->
 # --- segmented folds ---------------------------------------------------------------------------
 
 
-@rule_for(FoldSeg)
+@forward_rule(FoldSeg)
+def _fold_seg_tangents(f: Forward, node: FoldSeg) -> None:
+    def make(
+        elements: tuple[Expr, ...], combine: Combine, init: tuple[Expr, ...] | None
+    ) -> FoldSeg:
+        return FoldSeg(node.outer, node.segments, node.extent, node.offsets, elements, combine,
+                       init, label=tangent_of(node), where=node.where)  # fmt: skip
+
+    moved, _ = f.combined(node.combine, node.elements, node.init, make)
+    plain = node.with_(epilogue=node.results)
+    shape = plain.outputs[0].shape
+    f.epilogue(node, shape, node.results, plain.leaves, node.epilogue, moved)
+
+
+@reverse_rule(FoldSeg)
 def _fold_seg(r: Reverse, node: FoldSeg, bars: Bars) -> None:
     """As folds, with the cotangent of each element's segment."""
     plain = node.with_(epilogue=node.results)
@@ -335,7 +361,24 @@ def _segmented(
 _MOST_COMPONENTS = 3
 
 
-@rule_for(Scan)
+@forward_rule(Scan)
+def _scan_tangents(f: Forward, node: Scan) -> None:
+    def make(elements: tuple[Expr, ...], combine: Combine, init: tuple[Expr, ...] | None) -> Scan:
+        return Scan(node.shape, node.axis, elements, combine, init, node.form, node.reverse,
+                    label=tangent_of(node), where=node.where)  # fmt: skip
+
+    totals = node.form == "total"
+    moved, last = f.combined(node.combine, node.elements, node.init, make, totals)
+    plain = node.with_(epilogue=node.results)
+    shape = plain.outputs[0].shape
+    many = len(node.elements)
+    f.epilogue(node, shape, node.results, plain.leaves[:many], node.epilogue, moved)
+    for k, t in enumerate(last):
+        if t is not None:
+            f.tangents[node.leaf(len(node.epilogue) + k)] = t
+
+
+@reverse_rule(Scan)
 def _scan(r: Reverse, node: Scan, bars: Bars) -> None:
     plain = node.with_(epilogue=node.results)
     many = len(node.elements)

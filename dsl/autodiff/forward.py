@@ -2,7 +2,8 @@
 
 The nodes are visited in order.  Each leaf that moves has a tangent, an array of its shape.  Sums
 and other linear operations are applied to tangents as they are; folds, scans and permutes of other
-functions combine pairs of value and tangent.
+functions combine pairs of value and tangent.  The rules of a node class stand together, the forward
+beside the reverse one, in the module of its family (`elements.py`, `folds.py`, `permutes.py`, …).
 """
 
 from __future__ import annotations
@@ -13,31 +14,19 @@ from ..analysis.combines import independent_parts, ways
 from ..errors import GradientError
 from ..expr import Expr, Read, Var
 from ..graph import (
-    ArrayLoop,
-    Barrier,
-    Branch,
     Combine,
-    Fold,
-    FoldSeg,
     Generate,
     Input,
     Label,
     Leaf,
-    Library,
-    Matmul,
     Node,
-    Output,
-    Permute,
-    Scan,
     Shape,
     canonical_combine,
     topological,
 )
-from ..libraries.base import LibraryOperation
-from .arguments import Substitution, constant_leaf
-from .expressions import Active, add, expr_jvp, resolved, shifted, zero
-from .loops import active_states, closed_loop, invariants, needed_states, state_like
-from .reverse import located, one_to_one, operand, own, pulled, refused, stored
+from .arguments import constant_leaf
+from .expressions import Active, expr_jvp, resolved, shifted, zero
+from .reverse import located, own, pulled, refused, stored
 
 
 class Forward:
@@ -64,7 +53,7 @@ class Forward:
                 continue
             self._done.add(node)
             try:
-                RULES[type(node)](self, node)
+                RULES.get(type(node), _by_transposition)(self, node)
             except GradientError as error:
                 raise located(error, node) from None
 
@@ -178,10 +167,11 @@ def dual(combine: Combine) -> Combine:
 
 # --- rules -------------------------------------------------------------------------------------
 
+#: The rules of node classes.  A node without one has the transpose of its reverse derivative.
 RULES: dict[type[Node], Callable[..., None]] = {}
 
 
-def rule_for(cls: type[Node]) -> Callable[[Callable[..., None]], Callable[..., None]]:
+def forward_rule(cls: type[Node]) -> Callable[[Callable[..., None]], Callable[..., None]]:
     def register(function: Callable[..., None]) -> Callable[..., None]:
         RULES[cls] = function
         return function
@@ -189,213 +179,27 @@ def rule_for(cls: type[Node]) -> Callable[[Callable[..., None]], Callable[..., N
     return register
 
 
-@rule_for(Generate)
-def _generate(f: Forward, node: Generate) -> None:
-    f.give(node.leaves, f.along(node.elements), node)
+def _by_transposition(f: Forward, node: Node) -> None:
+    given = {leaf: f.tangents[leaf] for leaf in node.inputs() if leaf in f.tangents}
+    if given:
+        f.tangents.update(transposed(node, given, f))
 
 
-@rule_for(Fold)
-def _fold(f: Forward, node: Fold) -> None:
-    def make(elements: tuple[Expr, ...], combine: Combine, init: tuple[Expr, ...] | None) -> Fold:
-        return Fold(node.outer, node.inner, elements, combine, init,
-                    label=tangent_of(node), where=node.where)  # fmt: skip
-
-    moved, _ = f.combined(node.combine, node.elements, node.init, make)
-    plain = node.with_(epilogue=node.results)
-    f.epilogue(node, node.outer, node.results, plain.leaves, node.epilogue, moved)
-
-
-@rule_for(FoldSeg)
-def _fold_seg(f: Forward, node: FoldSeg) -> None:
-    def make(
-        elements: tuple[Expr, ...], combine: Combine, init: tuple[Expr, ...] | None
-    ) -> FoldSeg:
-        return FoldSeg(node.outer, node.segments, node.extent, node.offsets, elements, combine,
-                       init, label=tangent_of(node), where=node.where)  # fmt: skip
-
-    moved, _ = f.combined(node.combine, node.elements, node.init, make)
-    plain = node.with_(epilogue=node.results)
-    shape = plain.outputs[0].shape
-    f.epilogue(node, shape, node.results, plain.leaves, node.epilogue, moved)
-
-
-@rule_for(Scan)
-def _scan(f: Forward, node: Scan) -> None:
-    def make(elements: tuple[Expr, ...], combine: Combine, init: tuple[Expr, ...] | None) -> Scan:
-        return Scan(node.shape, node.axis, elements, combine, init, node.form, node.reverse,
-                    label=tangent_of(node), where=node.where)  # fmt: skip
-
-    totals = node.form == "total"
-    moved, last = f.combined(node.combine, node.elements, node.init, make, totals)
-    plain = node.with_(epilogue=node.results)
-    shape = plain.outputs[0].shape
-    many = len(node.elements)
-    f.epilogue(node, shape, node.results, plain.leaves[:many], node.epilogue, moved)
-    for k, t in enumerate(last):
-        if t is not None:
-            f.tangents[node.leaf(len(node.epilogue) + k)] = t
-
-
-@rule_for(Permute)
-def _permute(f: Forward, node: Permute) -> None:
-    moved = f.along(node.values)
-
-    def make(group: Sequence[int], values: Sequence[Expr], combine: Combine | None) -> Permute:
-        """Of values, and of tangents of components that have any."""
-        defaults = [node.defaults[k] for k in group][: len(values)]
-        floats = [k for k in group if node.defaults[k].type.is_inexact]
-        return Permute(
-            node.domain, node.valid, node.target,
-            (*values, *(moved[k] or zero(node.defaults[k].type) for k in floats)),
-            (*defaults, *(f.of(node.defaults[k]) for k in floats)),
-            combine, label=tangent_of(node), where=node.where,
-        )  # fmt: skip
-
-    every = range(len(node.values))
-    groups: list[tuple[Sequence[int], Combine | None]]
-    groups = [(every, None)] if node.combine is None else list(independent_parts(node.combine))
-    for group, combine in groups:
-        floats = [k for k in group if node.defaults[k].type.is_inexact]
-        if all(moved[k] is None and node.defaults[k] not in f.tangents for k in floats):
-            continue
-        if combine is None:
-            together = not one_to_one(node)  # the same source wins
-            made = make(group, node.values if together else (), None)
-            if together:
-                f.replaced.update(zip(node.leaves, made.leaves, strict=False))
-            before = len(node.values) if together else 0
-        elif ways(combine) == ["add"]:
-            made, before = make(group, (), combine), 0
-        else:
-            made = make(group, [node.values[k] for k in group], dual(combine))
-            before = len(group)
-        for j, k in enumerate(floats):
-            f.tangents[node.leaf(k)] = made.leaf(before + j)
-
-
-@rule_for(Matmul)
-def _matmul(f: Forward, node: Matmul) -> None:
-    left, right = f.along((node.left, node.right))
-    shape = (*node.batch, node.m, node.n)
-    rank = len(shape)
-    total: Expr | None = None
-    if left is not None:
-        left = operand(left, (*node.batch, node.m, node.k), node)
-    if right is not None:
-        right = operand(right, (*node.batch, node.k, node.n), node)
-    for a, b in ((left, node.right), (node.left, right)):
-        if a is not None and b is not None:
-            made = Matmul(node.batch, node.m, node.n, node.k, a, b, node.options,
-                          label=tangent_of(node), where=node.where)  # fmt: skip
-            part = own(made.leaf(), rank)
-            total = part if total is None else add(total, part)
-    moved = None if total is None else stored(shape, total, tangent_of(node), node.where)
-    plain = node.with_(epilogue=(node.result,))
-    f.epilogue(node, shape, (node.result,), plain.leaves, node.epilogue, (moved,))
-
-
-@rule_for(Barrier)
-def _barrier(f: Forward, node: Barrier) -> None:
-    if node.rule is not None:
-        given = [f.tangents.get(leaf) for leaf in node.arguments]
-        if isinstance(node.rule, LibraryOperation):
-            given[: node.ruled] = [None] * node.ruled
-            moved = transposed(node, given, f) if any(given) else []
-        else:
-            moved = node.rule.forward(node, given, f)
-        for leaf, t in zip(node.leaves, moved, strict=False):
-            if t is not None:
-                f.tangents[leaf] = t
-        return
-    for leaf, argument in zip(node.leaves, node.arguments, strict=True):
-        if argument in f.tangents:
-            f.tangents[leaf] = f.tangents[argument]
-
-
-@rule_for(Library)
-def _library(f: Forward, node: Library) -> None:
-    given = [f.tangents.get(leaf) for leaf in node.arguments]
-    if any(t is not None for t in given):
-        for leaf, t in zip(node.leaves, transposed(node, given, f), strict=True):
-            if t is not None:
-                f.tangents[leaf] = t
-
-
-@rule_for(Branch)
-def _branch(f: Forward, node: Branch) -> None:
-    f.run(node.inside())
-    pairs = list(zip(node.then, node.other, strict=True))
-    moving = [k for k, pair in enumerate(pairs) if any(x in f.tangents for x in pair)]
-    if not moving:
-        return
-    made = Branch(
-        node.predicate,
-        tuple(f.of(node.then[k]) for k in moving),
-        tuple(f.of(node.other[k]) for k in moving),
-        tuple(Output(node.outputs[k].shape, node.outputs[k].type) for k in moving),
-        label=tangent_of(node),
-        where=node.where,
-    )
-    f.tangents.update((node.leaf(k), made.leaf(j)) for j, k in enumerate(moving))
-
-
-@rule_for(ArrayLoop)
-def _loop(f: Forward, node: ArrayLoop) -> None:
-    """The loop with the tangents of its state as further parts of the state."""
-    outside = invariants(node)
-    f.run(outside)
-    fixed = [leaf for leaf in outside if leaf in f.tangents]
-    wanted = needed_states(node, [k for k, x in enumerate(node.leaves) if x in f.used])
-    active = active_states(f.tangents, node, fixed, wanted)
-    if not active:
-        return
-    states = [state_like(node.state[k].leaf(), "tangent", node.where) for k in active]
-    inside = {node.state[k].leaf(): s.leaf() for k, s in zip(active, states, strict=True)}
-    inner = Forward({**{leaf: f.tangents[leaf] for leaf in fixed}, **inside}, outside)
-    inner.run([node.body[k] for k in active])
-    roots = [*node.inner_roots(), *(inner.of(node.body[k]) for k in active)]
-    if inner.replaced:  # in this body only: others may have the same nodes
-        roots = Substitution((), list(inner.replaced.items())).leaves(roots)
-    many = len(node.state)
-    predicate = None if node.predicate is None else roots.pop(many)
-    made = closed_loop(
-        ArrayLoop(
-            (*node.state, *states),
-            (*node.init, *(f.of(node.init[k]) for k in active)),
-            tuple(roots),
-            predicate,
-            node.count,
-            node.index,
-            label=node.label,
-            where=node.where,
-            checks=node.checks,
-        )
-    )
-    f.replaced.update(zip(node.leaves, made.leaves, strict=False))
-    f.tangents.update((node.leaf(k), made.leaf(many + j)) for j, k in enumerate(active))
-
-
-# --- forward derivatives from reverse ones -----------------------------------------------------
-
-
-def transposed(node: Node, tangents: Sequence[Leaf | None], f: Forward) -> list[Leaf | None]:
-    """The tangents of a node's results from its reverse rule: its cotangents are linear in those of
-    the results, and are differentiated by them."""
-    operands = [leaf for leaf, t in zip(node.operands(), tangents, strict=True) if t is not None]
-    given = [t for t in tangents if t is not None]
+def transposed(node: Node, tangents: Mapping[Leaf, Leaf], f: Forward) -> dict[Leaf, Leaf]:
+    """The tangents of a node's results for those of some inputs, from its reverse rule: its
+    cotangents are linear in those of the results, and are differentiated by them."""
     floats = [leaf for leaf in node.leaves if leaf.type.is_inexact]
     bars = [
         Input("cotangent", leaf.type, (False,) * len(leaf.shape), kind="argument")
         .of_shape(leaf.shape).leaf()
         for leaf in floats
     ]  # fmt: skip
-    found, first = pulled(floats, bars, operands)
-    made, second = pulled(found, given, bars)
+    found, first = pulled(floats, bars, list(tangents))
+    made, second = pulled(found, list(tangents.values()), bars)
     if any(bar.node in set(topological(made)) for bar in bars):
         raise refused(
             f"'{node.label}' has no forward derivative: its reverse one is not linear.",
             "A rule multiplies its cotangents, and adds them.",
         )
     f.replaced.update({**first, **second})
-    moved = dict(zip(floats, made, strict=True))
-    return [moved.get(leaf) for leaf in node.leaves]
+    return dict(zip(floats, made, strict=True))

@@ -1,4 +1,4 @@
-"""The adjoints of what libraries compute: sorting, Fourier transforms, linear algebra.
+"""The derivatives of what libraries compute: sorting, Fourier transforms, linear algebra.
 
 A rule is a function of the cotangents of the results (None is 0), the results and the arguments,
 all arrays, and the parameters of the operation; it returns the cotangents of the arguments.  The
@@ -24,7 +24,8 @@ from ..operations.reducing import irregular, reductions
 from ..scalar import Scalar, apply_primitive
 from ..simplify import cast
 from .expressions import guarded, zero
-from .reverse import Bars, Reverse, own, refused, rule_for
+from .forward import Forward, forward_rule, transposed
+from .reverse import Bars, Reverse, own, refused, reverse_rule
 
 Bar = Array | None
 Rule = Callable[[Sequence[Bar], Sequence[Array], Sequence[Array], tuple[Any, ...]], Sequence[Bar]]
@@ -42,12 +43,26 @@ def rule(*names: str) -> Callable[[Rule], Rule]:
     return register
 
 
-@rule_for(Library)
+@reverse_rule(Library)
 def _library(r: Reverse, node: Library, bars: Bars) -> None:
     _through(r, node, node.operation, node.leaves, node.arguments, bars)
 
 
-@rule_for(Barrier)
+@forward_rule(Barrier)
+def _barrier_tangents(f: Forward, node: Barrier) -> None:
+    given = [f.tangents.get(leaf) for leaf in node.arguments]
+    if isinstance(node.rule, LibraryOperation):
+        pairs = zip(node.arguments[node.ruled :], given[node.ruled :], strict=True)
+        moving = {leaf: t for leaf, t in pairs if t is not None}
+        f.tangents.update(transposed(node, moving, f) if moving else {})
+    elif node.rule is not None:
+        f.tangents.update(node.rule.forward(node, given, f))
+    else:
+        pairs = zip(node.leaves, given, strict=True)
+        f.tangents.update((leaf, t) for leaf, t in pairs if t is not None)
+
+
+@reverse_rule(Barrier)
 def _barrier(r: Reverse, node: Barrier, bars: Bars) -> None:
     if isinstance(node.rule, LibraryOperation):
         n = node.ruled

@@ -1,4 +1,4 @@
-"""The adjoints of loops over arrays and of branches.
+"""The derivatives of loops over arrays and of branches.
 
 A loop is run with its states stored, and then in reverse: a loop over the adjoint of the body, in
 which the state is read from what was stored.  With a limit of memory some of the states are stored,
@@ -35,7 +35,8 @@ from ..shapes import on_host
 from ..types import int64
 from .arguments import Substitution, constant_leaf
 from .expressions import add
-from .reverse import Bars, Reverse, adjoint, moving, own, refused, rule_for
+from .forward import Forward, forward_rule, tangent_of
+from .reverse import Bars, Reverse, adjoint, moving, own, refused, reverse_rule
 
 
 def _minus(a: Expr, b: Expr) -> Expr:
@@ -229,7 +230,43 @@ class _Adjoint:
         return put.leaves(self.new)
 
 
-@rule_for(ArrayLoop)
+@forward_rule(ArrayLoop)
+def _loop_tangents(f: Forward, node: ArrayLoop) -> None:
+    """The loop with the tangents of its state as further parts of the state."""
+    outside = invariants(node)
+    f.run(outside)
+    fixed = [leaf for leaf in outside if leaf in f.tangents]
+    wanted = needed_states(node, [k for k, x in enumerate(node.leaves) if x in f.used])
+    active = active_states(f.tangents, node, fixed, wanted)
+    if not active:
+        return
+    states = [state_like(node.state[k].leaf(), "tangent", node.where) for k in active]
+    inside = {node.state[k].leaf(): s.leaf() for k, s in zip(active, states, strict=True)}
+    inner = Forward({**{leaf: f.tangents[leaf] for leaf in fixed}, **inside}, outside)
+    inner.run([node.body[k] for k in active])
+    roots = [*node.inner_roots(), *(inner.of(node.body[k]) for k in active)]
+    if inner.replaced:  # in this body only: others may have the same nodes
+        roots = Substitution((), list(inner.replaced.items())).leaves(roots)
+    many = len(node.state)
+    predicate = None if node.predicate is None else roots.pop(many)
+    made = closed_loop(
+        ArrayLoop(
+            (*node.state, *states),
+            (*node.init, *(f.of(node.init[k]) for k in active)),
+            tuple(roots),
+            predicate,
+            node.count,
+            node.index,
+            label=node.label,
+            where=node.where,
+            checks=node.checks,
+        )
+    )
+    f.replaced.update(zip(node.leaves, made.leaves, strict=False))
+    f.tangents.update((node.leaf(k), made.leaf(many + j)) for j, k in enumerate(active))
+
+
+@reverse_rule(ArrayLoop)
 def _loop(r: Reverse, node: ArrayLoop, bars: Bars) -> None:
     loop, n = counted(node)
     back = _Adjoint(r, node, loop, bars)
@@ -433,7 +470,25 @@ def _checkpointed(
     return storing.leaves[: len(loop.state)], reversed_.leaves[: len(sums)]
 
 
-@rule_for(Branch)
+@forward_rule(Branch)
+def _branch_tangents(f: Forward, node: Branch) -> None:
+    f.run(node.inside())
+    pairs = list(zip(node.then, node.other, strict=True))
+    moving = [k for k, pair in enumerate(pairs) if any(x in f.tangents for x in pair)]
+    if not moving:
+        return
+    made = Branch(
+        node.predicate,
+        tuple(f.of(node.then[k]) for k in moving),
+        tuple(f.of(node.other[k]) for k in moving),
+        tuple(Output(node.outputs[k].shape, node.outputs[k].type) for k in moving),
+        label=tangent_of(node),
+        where=node.where,
+    )
+    f.tangents.update((node.leaf(k), made.leaf(j)) for j, k in enumerate(moving))
+
+
+@reverse_rule(Branch)
 def _branch(r: Reverse, node: Branch, bars: Bars) -> None:
     """A branch over the adjoints of the sides, by what is computed outside of them."""
     outside = r.outside

@@ -2,67 +2,44 @@
 
 The nodes are visited in reverse.  Each leaf collects contributions, expressions over its own
 indices, which are summed in one `Generate`; a cotangent of 0 is no contribution.  A rule per node
-class (`RULES`) gives the contributions of a node to what it computes from.
+class (`reverse_rule`) gives the contributions of a node to what it computes from.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 
-from .. import simplify
-from ..analysis.combines import argument_combine, independent_parts, ways
-from ..array import Array
 from ..errors import GradientError, Location
 from ..expr import (
-    FALSE,
-    TRUE,
     Apply,
-    Const,
     Expr,
-    Index,
     Read,
     Var,
-    constant,
     rewrite,
     walk,
 )
 from ..graph import (
-    FoldSeg,
     Generate,
     Label,
     Leaf,
-    Matmul,
     Node,
-    Permute,
     Shape,
-    canonical_combine,
     indices,
     is_identity_read,
     topological,
 )
 from ..graphs.relations import checks_before
-from ..node import Combine
-from ..operations.indexing.index_space import flatten
-from ..operations.indexing.row_major import product
-from ..operations.reducing.irregular import argsort
-from ..operations.reducing.searching import searchsorted
 from ..passes.extents import equal_extents
-from ..scalar import apply_primitive
 from . import reads
 from .arguments import constant_leaf
 from .expressions import (
     Active,
     Cotangent,
     add,
-    combine_vjp,
-    combined,
     expr_vjp,
-    guarded,
     resolved,
     settled,
     shifted,
-    zero,
 )
 from .rules import WILD
 
@@ -242,7 +219,7 @@ def rule(node: Node) -> Callable[..., None]:
     return found
 
 
-def rule_for(cls: type[Node]) -> Callable[[Callable[..., None]], Callable[..., None]]:
+def reverse_rule(cls: type[Node]) -> Callable[[Callable[..., None]], Callable[..., None]]:
     def register(function: Callable[..., None]) -> Callable[..., None]:
         RULES[cls] = function
         return function
@@ -287,222 +264,3 @@ def through_epilogue(
             k = list(variables).index(leaf)  # type: ignore[arg-type]
             made[k] = stored(shape, settled(cotangent), adjoint(node), node.where)
     return made
-
-
-def operand(e: Expr, shape: Shape, node: Node) -> Expr:
-    """The operand of a product: a read, of an array of its own if it is computed."""
-    if isinstance(e, Read) and e.boundary is None:
-        return e
-    return own(stored(shape, e, adjoint(node), node.where), len(shape))
-
-
-@rule_for(Matmul)
-def _matmul(r: Reverse, node: Matmul, bars: Bars) -> None:
-    """Abar = G Bᴴ, Bbar = Aᴴ G; whatever algorithm computes the product."""
-    batch = len(node.batch)
-    shape = (*node.batch, node.m, node.n)
-    rank = batch + 2
-    plain = node.with_(epilogue=(node.result,))
-    (bar,) = through_epilogue(r, shape, (node.result,), plain.leaves, node.epilogue, bars, node)
-    if bar is None:
-        return
-    i, j = Index(batch), Index(batch + 1)
-    turned: dict[Expr, Expr] = {i: j, j: i}
-    options = (
-        replace(node.options, levels=None, execution=None)
-        if (node.options.algorithm not in ("auto", "standard"))
-        else node.options
-    )
-    options = replace(options, algorithm="auto" if options.algorithm != "standard" else "standard")
-    common = (adjoint(node), node.where)
-
-    def conjugate(e: Expr) -> Expr:
-        return apply_primitive("conjugate", [e]) if e.type.is_complex else e
-
-    if r.active(node.left):
-        shape = (*node.batch, node.n, node.k)
-        right = operand(conjugate(shifted(node.right, turned)), shape, node)
-        made = Matmul(node.batch, node.m, node.k, node.n, own(bar, rank), right, options,
-                      label=common[0], where=common[1])  # fmt: skip
-        r.through((*node.batch, node.m, node.k), [(node.left, own(made.leaf(), rank))], node)
-    if r.active(node.right):
-        shape = (*node.batch, node.k, node.m)
-        left = operand(conjugate(shifted(node.left, turned)), shape, node)
-        made = Matmul(node.batch, node.k, node.n, node.m, left, own(bar, rank), options,
-                      label=common[0], where=common[1])  # fmt: skip
-        r.through((*node.batch, node.k, node.n), [(node.right, own(made.leaf(), rank))], node)
-
-
-@rule_for(Permute)
-def _permute(r: Reverse, node: Permute, bars: Bars) -> None:
-    seeds: list[tuple[Expr, Expr]] = []
-    if node.combine is None:
-        winner = None
-        if not one_to_one(node) and any(r.active(v) for v in node.values):
-            winner = _numbered(r, node)
-        for k, bar in enumerate(bars):
-            if bar is None:
-                continue
-            nothing = node.with_(
-                values=(zero(bar.type),), defaults=(bar,), label=adjoint(node), checks=()
-            )
-            default = node.defaults[k]
-            r.give(default, own(nothing.leaf(), len(default.shape)))
-            seeds.append((node.values[k], _received(node, bar, winner)))
-        r.through(node.domain, seeds, node)
-        return
-    if one_to_one(node) and not set(ways(node.combine)) <= {"add", "minimum", "maximum"}:
-        _each_component(r, node, node.combine, bars)
-        return
-    for group, combine in independent_parts(node.combine):
-        k, bar = group[0], bars[group[0]]
-        if all(bars[j] is None for j in group):
-            continue
-        how = ways(combine)[0] if len(group) == 1 else ""
-        if how not in ("add", "minimum", "maximum") or bar is None:
-            seeds += _by_segments(r, node, group, combine, bars)
-            continue
-        default = node.defaults[k]
-        rank = len(default.shape)
-        if how == "add":
-            r.give(default, own(bar, rank))
-            seeds.append((node.values[k], _received(node, bar, None)))
-        else:
-            winner = _extremes(node, k, "less" if how == "minimum" else "greater")
-            kept = apply_primitive("equal", [own(winner, rank), constant(-1)])
-            r.give(default, simplify.select(kept, own(bar, rank), zero(bar.type)))
-            seeds.append((node.values[k], _received(node, bar, winner)))
-    r.through(node.domain, seeds, node)
-
-
-def _by_segments(
-    r: Reverse, node: Permute, group: Sequence[int], combine: Combine, bars: Bars
-) -> list[tuple[Expr, Expr]]:
-    """Any combination: as a segmented fold of the sources, sorted by their targets."""
-    label, where = adjoint(node), node.where
-    shape, domain = node.defaults[group[0]].shape, node.domain
-    size = product(shape)
-
-    def made(extents: Shape, *elements: Expr) -> tuple[Leaf, ...]:
-        return Generate(extents, elements, label=label, where=where).leaves
-
-    def in_a_row(leaf: Leaf) -> Leaf:
-        found: Leaf = flatten(Array((leaf,)))._leaves[0]
-        return found
-
-    position = linear_index(shape, node.target)
-    keys = in_a_row(made(domain, guarded(node.valid, position, size))[0])
-    order = argsort(Array((keys,)))._leaves[0]
-    (ordered,) = made(keys.shape, keys.at(order.at(Index(0))))
-    targets = made((apply_primitive("add", [size, constant(1)]),), Index(0))
-    offsets = searchsorted(Array((ordered,)), Array(targets))._leaves[0]
-    values = made(domain, *(node.values[k] for k in group))
-    elements = tuple(in_a_row(leaf).at(order.at(Index(0))) for leaf in values)
-    start = (FALSE, *(Const(0, e.type) for e in elements))
-    folded = FoldSeg((), size, keys.shape[0], offsets, (TRUE, *elements), _optional(combine),
-                     start, label=label, where=where)  # fmt: skip
-    defaults = [node.defaults[k] for k in group]
-    old = [d.at(*indices(len(shape))) for d in defaults]
-    some, *new = (leaf.at(linear_index(shape)) for leaf in folded.leaves)
-    joined = combined(combine, new, old)
-    results = made(shape, *(guarded(some, e, d) for e, d in zip(joined, old, strict=True)))
-    found, _ = pulled(results, [bars[k] for k in group], [*values, *defaults])
-    seeds: list[tuple[Expr, Expr]] = []
-    for k, of_value, of_default in zip(group, found, found[len(group) :], strict=False):
-        if node.defaults[k].type.is_inexact:
-            seeds.append((node.values[k], own(of_value, len(domain))))
-            r.give(node.defaults[k], own(of_default, len(shape)))
-    return seeds
-
-
-def _optional(combine: Combine) -> Combine:
-    """The combination of pairs of whether there is an element, and the element."""
-    left, right = ([Var(name, v.type) for v in (TRUE, *combine.left)] for name in ("a", "b"))
-    joined = combined(combine, left[1:], right[1:])
-    results = [
-        simplify.select(left[0], simplify.select(right[0], e, a), b)
-        for a, b, e in zip(left[1:], right[1:], joined, strict=True)
-    ]
-    some = apply_primitive("logical_or", [left[0], right[0]])
-    return canonical_combine(tuple(left), tuple(right), (some, *results))
-
-
-def _each_component(r: Reverse, node: Permute, combine: Combine, bars: Bars) -> None:
-    """Any combination, where every target has one source: that of two elements."""
-    old = [d.at(*node.target) for d in node.defaults]
-    given = [None if b is None else b.at(*node.target) for b in bars]
-    of_new, of_old = combine_vjp(combine, node.values, old, given)
-    seeds = []
-    for k, (value, default, bar) in enumerate(zip(node.values, node.defaults, bars, strict=True)):
-        if not default.type.is_inexact:
-            continue
-        start = bar or Generate(default.shape, (zero(default.type),), label=adjoint(node),
-                                where=node.where).leaf()  # fmt: skip
-        kept = node.with_(values=(of_old[k] or zero(default.type),), defaults=(start,),
-                          combine=None, label=adjoint(node), checks=())  # fmt: skip
-        r.give(default, own(kept.leaf(), len(default.shape)))
-        g = of_new[k]
-        if g is not None:
-            seeds.append((value, guarded(node.valid, g, zero(g.type))))
-    r.through(node.domain, seeds, node)
-
-
-def one_to_one(node: Permute) -> bool:
-    """Whether no two sources have the same target."""
-    return reads.one_to_one(node.target, node.domain, node.defaults[0].shape)
-
-
-def _received(node: Permute, bar: Leaf, winner: Leaf | None) -> Expr:
-    """The cotangent of the target of each source; 0 if another source won there."""
-    g: Expr = bar.at(*node.target)
-    if winner is not None:
-        mine = apply_primitive("equal", [winner.at(*node.target), linear_position(node.domain, 0)])
-        g = simplify.select(mine, g, zero(bar.type))
-    return guarded(node.valid, g, zero(bar.type))
-
-
-def _numbers(node: Permute) -> Leaf:
-    """The number of the source that wins at each target, before any has: −1."""
-    shape = node.defaults[0].shape
-    return Generate(shape, (constant(-1),), label=adjoint(node), where=node.where).leaf()
-
-
-def _numbered(r: Reverse, node: Permute) -> Leaf:
-    """Who won where sources overwrite each other: the same permute, with their numbers as one more
-    component, replaces this one."""
-    made = node.with_(
-        values=(*node.values, linear_position(node.domain, 0)),
-        defaults=(*node.defaults, _numbers(node)),
-    )
-    for k, leaf in enumerate(node.leaves):
-        r.replaced[leaf] = made.leaf(k)
-    return made.leaf(len(node.values))
-
-
-def _extremes(node: Permute, k: int, better: str) -> Leaf:
-    """The numbers of the sources with the extreme values, −1 for the default."""
-    value = node.values[k]
-    made = Permute(
-        node.domain,
-        node.valid,
-        node.target,
-        (value, linear_position(node.domain, 0)),
-        (node.defaults[k], _numbers(node)),
-        argument_combine(value.type, better),
-        label=adjoint(node),
-        where=node.where,
-    )
-    return made.leaf(1)
-
-
-def linear_position(inner: Shape, first: int) -> Expr:
-    """The row-major number of an element within the folded axes, which start at axis `first`."""
-    return linear_index(inner, [Index(first + k) for k in range(len(inner))])
-
-
-def linear_index(shape: Shape, index: Sequence[Expr] | None = None) -> Expr:
-    """The row-major number of an element, by default of that at the own index."""
-    total: Expr = constant(0)
-    for i, n in zip(indices(len(shape)) if index is None else index, shape, strict=True):
-        total = apply_primitive("add", [apply_primitive("multiply", [total, n]), i])
-    return total

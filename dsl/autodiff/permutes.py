@@ -1,0 +1,242 @@
+"""The derivatives of permutes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from .. import simplify
+from ..analysis.combines import argument_combine, independent_parts, ways
+from ..array import Array
+from ..expr import FALSE, TRUE, Const, Expr, Index, Var, constant
+from ..graph import (
+    Combine,
+    FoldSeg,
+    Generate,
+    Leaf,
+    Permute,
+    Shape,
+    canonical_combine,
+    indices,
+)
+from ..operations.indexing.index_space import flatten
+from ..operations.indexing.row_major import product
+from ..operations.reducing.irregular import argsort
+from ..operations.reducing.searching import searchsorted
+from ..scalar import apply_primitive
+from . import reads
+from .expressions import (
+    combine_vjp,
+    combined,
+    guarded,
+    linear_index,
+    linear_position,
+    zero,
+)
+from .forward import Forward, dual, forward_rule, tangent_of
+from .reverse import (
+    Bars,
+    Reverse,
+    adjoint,
+    own,
+    pulled,
+    reverse_rule,
+)
+
+
+@forward_rule(Permute)
+def _permute_tangents(f: Forward, node: Permute) -> None:
+    moved = f.along(node.values)
+
+    def make(group: Sequence[int], values: Sequence[Expr], combine: Combine | None) -> Permute:
+        """Of values, and of tangents of components that have any."""
+        defaults = [node.defaults[k] for k in group][: len(values)]
+        floats = [k for k in group if node.defaults[k].type.is_inexact]
+        return Permute(
+            node.domain, node.valid, node.target,
+            (*values, *(moved[k] or zero(node.defaults[k].type) for k in floats)),
+            (*defaults, *(f.of(node.defaults[k]) for k in floats)),
+            combine, label=tangent_of(node), where=node.where,
+        )  # fmt: skip
+
+    every = range(len(node.values))
+    groups: list[tuple[Sequence[int], Combine | None]]
+    groups = [(every, None)] if node.combine is None else list(independent_parts(node.combine))
+    for group, combine in groups:
+        floats = [k for k in group if node.defaults[k].type.is_inexact]
+        if all(moved[k] is None and node.defaults[k] not in f.tangents for k in floats):
+            continue
+        if combine is None:
+            together = not one_to_one(node)  # the same source wins
+            made = make(group, node.values if together else (), None)
+            if together:
+                f.replaced.update(zip(node.leaves, made.leaves, strict=False))
+            before = len(node.values) if together else 0
+        elif ways(combine) == ["add"]:
+            made, before = make(group, (), combine), 0
+        else:
+            made = make(group, [node.values[k] for k in group], dual(combine))
+            before = len(group)
+        for j, k in enumerate(floats):
+            f.tangents[node.leaf(k)] = made.leaf(before + j)
+
+
+@reverse_rule(Permute)
+def _permute(r: Reverse, node: Permute, bars: Bars) -> None:
+    seeds: list[tuple[Expr, Expr]] = []
+    if node.combine is None:
+        winner = None
+        if not one_to_one(node) and any(r.active(v) for v in node.values):
+            winner = _numbered(r, node)
+        for k, bar in enumerate(bars):
+            if bar is None:
+                continue
+            nothing = node.with_(
+                values=(zero(bar.type),), defaults=(bar,), label=adjoint(node), checks=()
+            )
+            default = node.defaults[k]
+            r.give(default, own(nothing.leaf(), len(default.shape)))
+            seeds.append((node.values[k], _received(node, bar, winner)))
+        r.through(node.domain, seeds, node)
+        return
+    if one_to_one(node) and not set(ways(node.combine)) <= {"add", "minimum", "maximum"}:
+        _each_component(r, node, node.combine, bars)
+        return
+    for group, combine in independent_parts(node.combine):
+        k, bar = group[0], bars[group[0]]
+        if all(bars[j] is None for j in group):
+            continue
+        how = ways(combine)[0] if len(group) == 1 else ""
+        if how not in ("add", "minimum", "maximum") or bar is None:
+            seeds += _by_segments(r, node, group, combine, bars)
+            continue
+        default = node.defaults[k]
+        rank = len(default.shape)
+        if how == "add":
+            r.give(default, own(bar, rank))
+            seeds.append((node.values[k], _received(node, bar, None)))
+        else:
+            winner = _extremes(node, k, "less" if how == "minimum" else "greater")
+            kept = apply_primitive("equal", [own(winner, rank), constant(-1)])
+            r.give(default, simplify.select(kept, own(bar, rank), zero(bar.type)))
+            seeds.append((node.values[k], _received(node, bar, winner)))
+    r.through(node.domain, seeds, node)
+
+
+def _by_segments(
+    r: Reverse, node: Permute, group: Sequence[int], combine: Combine, bars: Bars
+) -> list[tuple[Expr, Expr]]:
+    """Any combination: as a segmented fold of the sources, sorted by their targets."""
+    label, where = adjoint(node), node.where
+    shape, domain = node.defaults[group[0]].shape, node.domain
+    size = product(shape)
+
+    def made(extents: Shape, *elements: Expr) -> tuple[Leaf, ...]:
+        return Generate(extents, elements, label=label, where=where).leaves
+
+    def in_a_row(leaf: Leaf) -> Leaf:
+        found: Leaf = flatten(Array((leaf,)))._leaves[0]
+        return found
+
+    position = linear_index(shape, node.target)
+    keys = in_a_row(made(domain, guarded(node.valid, position, size))[0])
+    order = argsort(Array((keys,)))._leaves[0]
+    (ordered,) = made(keys.shape, keys.at(order.at(Index(0))))
+    targets = made((apply_primitive("add", [size, constant(1)]),), Index(0))
+    offsets = searchsorted(Array((ordered,)), Array(targets))._leaves[0]
+    values = made(domain, *(node.values[k] for k in group))
+    elements = tuple(in_a_row(leaf).at(order.at(Index(0))) for leaf in values)
+    start = (FALSE, *(Const(0, e.type) for e in elements))
+    folded = FoldSeg((), size, keys.shape[0], offsets, (TRUE, *elements), _optional(combine),
+                     start, label=label, where=where)  # fmt: skip
+    defaults = [node.defaults[k] for k in group]
+    old = [d.at(*indices(len(shape))) for d in defaults]
+    some, *new = (leaf.at(linear_index(shape)) for leaf in folded.leaves)
+    joined = combined(combine, new, old)
+    results = made(shape, *(guarded(some, e, d) for e, d in zip(joined, old, strict=True)))
+    found, _ = pulled(results, [bars[k] for k in group], [*values, *defaults])
+    seeds: list[tuple[Expr, Expr]] = []
+    for k, of_value, of_default in zip(group, found, found[len(group) :], strict=False):
+        if node.defaults[k].type.is_inexact:
+            seeds.append((node.values[k], own(of_value, len(domain))))
+            r.give(node.defaults[k], own(of_default, len(shape)))
+    return seeds
+
+
+def _optional(combine: Combine) -> Combine:
+    """The combination of pairs of whether there is an element, and the element."""
+    left, right = ([Var(name, v.type) for v in (TRUE, *combine.left)] for name in ("a", "b"))
+    joined = combined(combine, left[1:], right[1:])
+    results = [
+        simplify.select(left[0], simplify.select(right[0], e, a), b)
+        for a, b, e in zip(left[1:], right[1:], joined, strict=True)
+    ]
+    some = apply_primitive("logical_or", [left[0], right[0]])
+    return canonical_combine(tuple(left), tuple(right), (some, *results))
+
+
+def _each_component(r: Reverse, node: Permute, combine: Combine, bars: Bars) -> None:
+    """Any combination, where every target has one source: that of two elements."""
+    old = [d.at(*node.target) for d in node.defaults]
+    given = [None if b is None else b.at(*node.target) for b in bars]
+    of_new, of_old = combine_vjp(combine, node.values, old, given)
+    seeds = []
+    for k, (value, default, bar) in enumerate(zip(node.values, node.defaults, bars, strict=True)):
+        if not default.type.is_inexact:
+            continue
+        start = bar or Generate(default.shape, (zero(default.type),), label=adjoint(node),
+                                where=node.where).leaf()  # fmt: skip
+        kept = node.with_(values=(of_old[k] or zero(default.type),), defaults=(start,),
+                          combine=None, label=adjoint(node), checks=())  # fmt: skip
+        r.give(default, own(kept.leaf(), len(default.shape)))
+        g = of_new[k]
+        if g is not None:
+            seeds.append((value, guarded(node.valid, g, zero(g.type))))
+    r.through(node.domain, seeds, node)
+
+
+def one_to_one(node: Permute) -> bool:
+    """Whether no two sources have the same target."""
+    return reads.one_to_one(node.target, node.domain, node.defaults[0].shape)
+
+
+def _received(node: Permute, bar: Leaf, winner: Leaf | None) -> Expr:
+    """The cotangent of the target of each source; 0 if another source won there."""
+    g: Expr = bar.at(*node.target)
+    if winner is not None:
+        mine = apply_primitive("equal", [winner.at(*node.target), linear_position(node.domain, 0)])
+        g = simplify.select(mine, g, zero(bar.type))
+    return guarded(node.valid, g, zero(bar.type))
+
+
+def _numbers(node: Permute) -> Leaf:
+    """The number of the source that wins at each target, before any has: −1."""
+    shape = node.defaults[0].shape
+    return Generate(shape, (constant(-1),), label=adjoint(node), where=node.where).leaf()
+
+
+def _numbered(r: Reverse, node: Permute) -> Leaf:
+    """Who won where sources overwrite each other: the same permute, with their numbers as one more
+    component, replaces this one."""
+    made = node.with_(
+        values=(*node.values, linear_position(node.domain, 0)),
+        defaults=(*node.defaults, _numbers(node)),
+    )
+    for k, leaf in enumerate(node.leaves):
+        r.replaced[leaf] = made.leaf(k)
+    return made.leaf(len(node.values))
+
+
+def _extremes(node: Permute, k: int, better: str) -> Leaf:
+    """The numbers of the sources with the extreme values, −1 for the default."""
+    value = node.values[k]
+    made = Permute(
+        node.domain,
+        node.valid,
+        node.target,
+        (value, linear_position(node.domain, 0)),
+        (node.defaults[k], _numbers(node)),
+        argument_combine(value.type, better),
+        label=adjoint(node),
+        where=node.where,
+    )
+    return made.leaf(1)
