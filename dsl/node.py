@@ -141,6 +141,10 @@ def field(*, factory: Callable[[dict[str, Any]], Any]) -> Any:
     return factory
 
 
+#: The node classes by name, wherever they are defined.
+NODES: dict[str, type[Node]] = {}
+
+
 @dataclass_transform(field_specifiers=(field, dataclass_field))
 class _NodeType(type):
     """Turns the annotated attributes of a class into the fields of its nodes, in order."""
@@ -183,6 +187,9 @@ class Node(metaclass=_NodeType):
         outputs: tuple[Output, ...] = dataclass_field(init=False)
         uid: int = dataclass_field(init=False)
         _inputs: tuple[Leaf, ...] = dataclass_field(init=False)
+
+    def __init_subclass__(cls) -> None:
+        NODES[cls.__name__] = cls
 
     def __new__(
         cls,

@@ -37,6 +37,7 @@ from ..expr import (
 from ..frontend.trees import Tree, array_tree, joined_tree
 from ..graph import Check, Combine, Input, Label, Leaf, Node, Output, topological
 from ..libraries.base import LibraryOperation, builtin, is_builtin
+from ..node import NODES
 from ..operations.algebra.products import MatmulOptions
 from ..operations.stencils import coordinate
 from ..primitives import KERNEL, TABLE
@@ -44,9 +45,6 @@ from ..schedule import Schedule
 from ..types import ALL_TYPES, LEAF, ScalarType, Structure
 
 TYPES = {t.name: t for t in ALL_TYPES}
-NODES: dict[str, type[Node]] = {
-    cls.__name__: cls for cls in Node.__subclasses__() if cls is not Input
-}
 KINDS = ("use", "argument", "state", "counter")
 
 

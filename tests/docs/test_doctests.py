@@ -15,8 +15,8 @@ MODULES = (
     ["treadle"]
     + [
         "treadle." + ".".join(path.relative_to(pages.ROOT).with_suffix("").parts)
-        for room in ("dsl", "backend", "skeletons")
-        for path in sorted((pages.ROOT / room).rglob("*.py"))
+        for top in ("dsl", "backend", "skeletons")
+        for path in sorted((pages.ROOT / top).rglob("*.py"))
         if path.name != "__init__.py"
     ]
     + ["treadle.driver.program"]

@@ -10,15 +10,15 @@ import treadle as td
 ROOT = Path(__file__).resolve().parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 DRIVER = ("treadle/driver", "treadle/explore", "treadle/tuning")
-ROOMS = ("dsl", "backend", "skeletons", "examples")
+FOLDERS = ("dsl", "backend", "skeletons", "examples")
 DATA = (".cu", ".cuh", ".c", ".h", ".html", ".css", ".js", ".ll")
 
 
 def test_every_folder_is_packaged() -> None:
     folders = {
         path.parent.relative_to(ROOT)
-        for room in (*ROOMS, *DRIVER)
-        for path in (ROOT / room).rglob("*")
+        for top in (*FOLDERS, *DRIVER)
+        for path in (ROOT / top).rglob("*")
         if path.suffix == ".py" or path.suffix in DATA
     }
     found = {"treadle." + ".".join(folder.parts).removeprefix("treadle.") for folder in folders}
@@ -29,8 +29,8 @@ def test_every_folder_is_packaged() -> None:
 
 def test_data_files_are_packaged() -> None:
     patterns = PROJECT["tool"]["setuptools"]["package-data"]
-    for room in (*ROOMS, *DRIVER):
-        for path in (ROOT / room).rglob("*"):
+    for top in (*FOLDERS, *DRIVER):
+        for path in (ROOT / top).rglob("*"):
             if path.suffix in DATA:
                 parts = path.parent.relative_to(ROOT).parts
                 package = "treadle." + ".".join(parts).removeprefix("treadle.")
@@ -38,8 +38,8 @@ def test_data_files_are_packaged() -> None:
 
 
 def test_folders_have_links() -> None:
-    for room in ROOMS:
-        assert (ROOT / "treadle" / room).resolve() == ROOT / room
+    for top in FOLDERS:
+        assert (ROOT / "treadle" / top).resolve() == ROOT / top
 
 
 def test_the_changelog_knows_this_version() -> None:
