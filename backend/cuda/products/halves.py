@@ -29,7 +29,7 @@ class Lines(ctypes.Structure):
 _REST = (
     ("c", _P), ("c_row", _L), ("rows", _I), ("cols", _I), ("stages", _I), ("tiles_m", _I),
     ("tiles_n", _I), ("group", _I), ("items", _I), ("extra", ctypes.c_uint64 * WORDS),
-    ("met", _P), ("pace", _I),
+    ("arrived", _P), ("pace", _I),
 )  # fmt: skip
 
 

@@ -60,7 +60,7 @@ class Arguments(ctypes.Structure):
 
     _fields_ = (
         ("a", _P), ("b", _P), ("a_shift", _P), ("b_shift", _P), ("c", _P), ("guard", _P),
-        ("met", _P), ("extra", ctypes.c_uint64 * WORDS), ("c_row", _L), ("c_rows", _I),
+        ("arrived", _P), ("extra", ctypes.c_uint64 * WORDS), ("c_row", _L), ("c_rows", _I),
         ("c_cols", _I), ("qm", _I), ("qn", _I), ("stages", _I), ("alpha", _F), ("beta", _F),
         ("tiles_m", _I), ("tiles_n", _I), ("group", _I), ("pace", _I), ("products", _I),
         ("items", _I), ("product", _Product * PRODUCTS),
@@ -108,7 +108,7 @@ class WorkspaceLayout:
         self.cleared = self.total
         self.maxima = self._placed(4 * n * r for n, r in zip(self.blocks, rows, strict=True))
         self.shifts, self.small = (self._placed(4 * count * r for r in rows) for _ in range(2))
-        self.flag, self.met = self._placed((4, 4))
+        self.flag, self.arrived = self._placed((4, 4))
 
     def _placed(self, sizes: Iterable[int]) -> list[int]:
         found = []
@@ -183,7 +183,7 @@ def multiply(on: Launching, out: Matrix, a: Matrix, b: Matrix, size: Size, form:
         to.images, to.maxima = start + layout.images[x], start + layout.maxima[x]
         to.shifts, to.small = start + layout.shifts[x], start + layout.small[x]
     flag = g.flag = h.guard = start + layout.flag
-    h.met = start + layout.met
+    h.arrived = start + layout.arrived
     h.a, h.b, h.a_shift, h.b_shift, h.c = (
         g.a.images,
         g.b.images,

@@ -109,7 +109,7 @@ struct branch {
 };
 
 // Memory of a loop.  One for each result comes from outside.
-struct room {
+struct buffer {
     void *address;
     int64_t bytes;
     int64_t taken;
@@ -118,7 +118,7 @@ struct room {
 // An array that is somewhere else in each iteration.  `patches`: words that take its address.
 struct moving {
     void *address;
-    int64_t room; // -1: memory that is not the loop's, and is not written
+    int64_t buffer; // -1: memory that is not the loop's, and is not written
     int64_t **patches;
     int64_t patch_count;
 };
@@ -127,38 +127,38 @@ struct state {
     struct moving now;
     void *first;    // its first value
     int64_t copied; // whether iterations write to it, and its first value is not theirs
-    int64_t result; // the room of the last value; -1: it stays where it is
+    int64_t result; // the buffer of the last value; -1: it stays where it is
     int64_t source; // the next value: a state, or counted from -1 downwards what an iteration makes
     void *next;
-    int64_t next_room;
+    int64_t next_buffer;
 };
 
-// What an iteration makes for the next state.  With a `partner` it is alternately in these two rooms:
+// What an iteration makes for the next state.  With a `partner` it is alternately in these two buffers:
 // in `result` after the last iteration.
 struct made {
     struct moving now;
-    int64_t first_room;
-    int64_t last_room;
+    int64_t first_buffer;
+    int64_t last_buffer;
     int64_t result;
     int64_t partner;
 };
 
-// `look` computes the test, `once` is only for the first iteration, `rest` makes the next state.
+// `testing` computes the test, `once` is only for the first iteration, `rest` makes the next state.
 struct loop {
     int64_t first;
     int64_t limit;
     const int64_t *computed_limit; // if not NULL
     int64_t *counter;    // NULL: nobody reads it
     const uint8_t *test; // NULL: the loop is counted
-    struct part look;
+    struct part testing;
     struct part once;
     struct part rest;
     struct state *states;
     int64_t state_count;
     struct made *made;
     int64_t made_count;
-    struct room *rooms;
-    int64_t room_count;
+    struct buffer *buffers;
+    int64_t buffer_count;
     struct memory **exchanged; // pairs: the state and what an iteration makes for the next state
     int64_t exchange_count;    // of pairs
 };
@@ -237,10 +237,10 @@ struct runner {
     int64_t since;      // when Python handled signals
 };
 
-// Time between two looks for signals, and after which the clock is read less often.
+// Time between two checks for signals, and after which the clock is read less often.
 static const int64_t BREATH = CLOCKS_PER_SEC / 20, SHORT = BREATH / 8, MOST_ITERATIONS = 4096;
 
-// Tasks that one thread runs between two looks at the clock (threads.py: MOST_TASKS).
+// Tasks that one thread runs between two readings of the clock (threads.py: MOST_TASKS).
 static const int64_t MOST_TASKS = 128;
 
 static enum outcome run_part(const struct part *part, struct runner *runner);
@@ -286,8 +286,8 @@ static bool resize(struct memory *memory, int64_t bytes) {
         hold(memory, NULL, NULL, 0, 0);
         return false;
     }
-    const intptr_t place = ((intptr_t)block + MARGIN - 1) / MARGIN * MARGIN;
-    hold(memory, block, (void *)place, bytes, capacity);
+    const intptr_t aligned = ((intptr_t)block + MARGIN - 1) / MARGIN * MARGIN;
+    hold(memory, block, (void *)aligned, bytes, capacity);
     return true;
 }
 
@@ -512,8 +512,8 @@ static enum outcome launch_alone(const struct operation *op, struct runner *runn
     return outcome;
 }
 
-static void place(struct moving *array, void *address, int64_t room) {
-    array->room = room;
+static void move_to(struct moving *array, void *address, int64_t buffer) {
+    array->buffer = buffer;
     if (array->address != address) {
         array->address = address;
         patch(array->patches, array->patch_count, (intptr_t)address);
@@ -524,42 +524,42 @@ static void enter_loop(struct loop *loop) {
     for (int64_t k = 0; k < loop->state_count; k++) {
         struct state *state = &loop->states[k];
         void *address = state->first;
-        int64_t room = -1;
+        int64_t buffer = -1;
         if (state->copied) {
-            room = state->result;
+            buffer = state->result;
             const int64_t made = ~state->source;
             if (made >= 0 && loop->made[made].partner >= 0 && (loop->limit - loop->first) % 2) {
-                room = loop->made[made].partner;
+                buffer = loop->made[made].partner;
             }
-            address = loop->rooms[room].address;
-            memcpy(address, state->first, (size_t)loop->rooms[room].bytes);
+            address = loop->buffers[buffer].address;
+            memcpy(address, state->first, (size_t)loop->buffers[buffer].bytes);
         }
-        place(&state->now, address, room);
+        move_to(&state->now, address, buffer);
     }
 }
 
-// Where an iteration puts what it makes: rooms that no state is in.
-static void choose_rooms(struct loop *loop, int64_t iteration) {
-    for (int64_t k = 0; k < loop->room_count; k++) {
-        loop->rooms[k].taken = 0;
+// Where an iteration puts what it makes: buffers that no state is in.
+static void choose_buffers(struct loop *loop, int64_t iteration) {
+    for (int64_t k = 0; k < loop->buffer_count; k++) {
+        loop->buffers[k].taken = 0;
     }
     for (int64_t k = 0; k < loop->state_count; k++) {
-        if (loop->states[k].now.room >= 0) {
-            loop->rooms[loop->states[k].now.room].taken = 1;
+        if (loop->states[k].now.buffer >= 0) {
+            loop->buffers[loop->states[k].now.buffer].taken = 1;
         }
     }
     for (int64_t k = 0; k < loop->made_count; k++) {
         struct made *made = &loop->made[k];
-        int64_t room = made->first_room;
+        int64_t buffer = made->first_buffer;
         if (made->partner >= 0) {
-            room = (loop->limit - iteration) % 2 ? made->result : made->partner;
+            buffer = (loop->limit - iteration) % 2 ? made->result : made->partner;
         } else {
-            while (room < made->last_room && loop->rooms[room].taken) {
-                room++;
+            while (buffer < made->last_buffer && loop->buffers[buffer].taken) {
+                buffer++;
             }
         }
-        loop->rooms[room].taken = 1;
-        place(&made->now, loop->rooms[room].address, room);
+        loop->buffers[buffer].taken = 1;
+        move_to(&made->now, loop->buffers[buffer].address, buffer);
     }
 }
 
@@ -569,10 +569,10 @@ static void next_state(struct loop *loop) {
         const struct moving *source =
             state->source >= 0 ? &loop->states[state->source].now : &loop->made[~state->source].now;
         state->next = source->address;
-        state->next_room = source->room;
+        state->next_buffer = source->buffer;
     }
     for (int64_t k = 0; k < loop->state_count; k++) {
-        place(&loop->states[k].now, loop->states[k].next, loop->states[k].next_room);
+        move_to(&loop->states[k].now, loop->states[k].next, loop->states[k].next_buffer);
     }
     for (int64_t k = 0; k < loop->exchange_count; k++) {
         struct memory *a = loop->exchanged[2 * k], *b = loop->exchanged[2 * k + 1];
@@ -590,23 +590,23 @@ static void swap_bytes(uint8_t *a, uint8_t *b, int64_t bytes) {
     }
 }
 
-// Move the state of a room of the loop to the room of its result, and what is there to the other.
+// Move the state of a buffer of the loop to the buffer of its result, and what is there to the other.
 static void exchange(struct loop *loop, struct state *state) {
-    const int64_t from = state->now.room, to = state->result;
+    const int64_t from = state->now.buffer, to = state->result;
     bool taken = false;
     for (int64_t k = 0; k < loop->state_count; k++) {
-        taken |= loop->states[k].now.room == to;
+        taken |= loop->states[k].now.buffer == to;
     }
-    struct room *source = &loop->rooms[from], *target = &loop->rooms[to];
+    struct buffer *source = &loop->buffers[from], *target = &loop->buffers[to];
     if (!taken) {
         memcpy(target->address, source->address, (size_t)target->bytes);
-        state->now.room = to;
+        state->now.buffer = to;
         return;
     }
     swap_bytes(source->address, target->address, target->bytes);
     for (int64_t k = 0; k < loop->state_count; k++) {
-        int64_t *room = &loop->states[k].now.room;
-        *room = *room == from ? to : *room == to ? from : *room;
+        int64_t *buffer = &loop->states[k].now.buffer;
+        *buffer = *buffer == from ? to : *buffer == to ? from : *buffer;
     }
 }
 
@@ -614,15 +614,15 @@ static void exchange(struct loop *loop, struct state *state) {
 static void leave_loop(struct loop *loop) {
     for (int64_t k = 0; k < loop->state_count; k++) {
         struct state *state = &loop->states[k];
-        if (state->result >= 0 && state->now.room >= 0 && state->now.room != state->result) {
+        if (state->result >= 0 && state->now.buffer >= 0 && state->now.buffer != state->result) {
             exchange(loop, state);
         }
     }
     for (int64_t k = 0; k < loop->state_count; k++) {
         const struct state *state = &loop->states[k];
-        if (state->result >= 0 && state->now.room < 0) {
-            const struct room *room = &loop->rooms[state->result];
-            memcpy(room->address, state->now.address, (size_t)room->bytes);
+        if (state->result >= 0 && state->now.buffer < 0) {
+            const struct buffer *buffer = &loop->buffers[state->result];
+            memcpy(buffer->address, state->now.address, (size_t)buffer->bytes);
         }
     }
 }
@@ -634,12 +634,12 @@ static enum outcome run_loop(struct loop *loop, struct runner *runner) {
     }
     enter_loop(loop);
     for (int64_t k = loop->first; k < loop->limit; k++) {
-        choose_rooms(loop, k);
+        choose_buffers(loop, k);
         if (loop->counter) {
             *loop->counter = k;
         }
         if (loop->test) {
-            outcome = run_part(&loop->look, runner);
+            outcome = run_part(&loop->testing, runner);
             if (outcome != DONE) {
                 return outcome;
             }

@@ -1,13 +1,13 @@
 ; replay.c, compiled by clang 22.1.8 (ziglang 0.17.1) and tidied by
 ; python -m treadle.backend.native.runtime.build: change the C file, not this one.
 ; python -m ziglang cc -target x86_64-linux-gnu -S -emit-llvm -Os -g0 -std=gnu11 -fPIC -Wall -Wextra -Werror -Wno-unused-command-line-argument -fno-sanitize=all -fno-stack-protector -fno-asynchronous-unwind-tables -fno-vectorize -fno-slp-vectorize -fno-unroll-loops -fno-strict-aliasing -fno-ident -fno-discard-value-names -Xclang -no-enable-noundef-analysis -isystem PYTHON -isystem NUMPY replay.c
-; sha256 of replay.c, team.h: c2a6c508c8ee093c9537558a6bf122eee7998b5d345950a36b3d832c76a1958e
+; sha256 of replay.c, team.h: 032343bba876137f61b89742abda690e6e6ced51d52cb2750f84c3e34a159367
 
 %struct.runner = type { ptr, i64, i64, i64 }
 %struct.state = type { %struct.moving, ptr, i64, i64, i64, ptr, i64 }
 %struct.moving = type { ptr, i64, ptr, i64 }
 %struct.made = type { %struct.moving, i64, i64, i64, i64 }
-%struct.room = type { ptr, i64, i64 }
+%struct.buffer = type { ptr, i64, i64 }
 %struct.array = type { i64, ptr, ptr, i64, ptr, ptr, i64 }
 %struct.dimension = type { i64, i64 }
 %struct.number = type { i64, i64, i64, i64, i64, ptr, i64 }
@@ -336,11 +336,11 @@ for.body.lr.ph.i137:
   %states.i138 = getelementptr inbounds nuw i8, ptr %20, i64 88
   %made2.i = getelementptr inbounds nuw i8, ptr %20, i64 104
   %limit.i139 = getelementptr inbounds nuw i8, ptr %20, i64 8
-  %rooms.i140 = getelementptr inbounds nuw i8, ptr %20, i64 120
+  %buffers.i140 = getelementptr inbounds nuw i8, ptr %20, i64 120
   br label %for.body.i141
 
 for.body.i141:
-  %k.038.i = phi i64 [ 0, %for.body.lr.ph.i137 ], [ %inc.i157, %place.exit.i156 ]
+  %k.038.i = phi i64 [ 0, %for.body.lr.ph.i137 ], [ %inc.i157, %move_to.exit.i156 ]
   %24 = load ptr, ptr %states.i138, align 8
   %arrayidx.i142 = getelementptr inbounds nuw %struct.state, ptr %24, i64 %k.038.i
   %first.i = getelementptr inbounds nuw i8, ptr %arrayidx.i142, i64 32
@@ -377,9 +377,9 @@ land.lhs.true5.i:
   br label %if.end.i148
 
 if.end.i148:
-  %room.0.i = phi i64 [ %27, %if.then.i144 ], [ %spec.select.i169, %land.lhs.true5.i ], [ %27, %land.lhs.true.i164 ]
-  %34 = load ptr, ptr %rooms.i140, align 8
-  %arrayidx12.i = getelementptr inbounds %struct.room, ptr %34, i64 %room.0.i
+  %buffer.0.i = phi i64 [ %27, %if.then.i144 ], [ %spec.select.i169, %land.lhs.true5.i ], [ %27, %land.lhs.true.i164 ]
+  %34 = load ptr, ptr %buffers.i140, align 8
+  %arrayidx12.i = getelementptr inbounds %struct.buffer, ptr %34, i64 %buffer.0.i
   %35 = load ptr, ptr %arrayidx12.i, align 8
   %bytes.i149 = getelementptr inbounds nuw i8, ptr %arrayidx12.i, i64 8
   %36 = load i64, ptr %bytes.i149, align 8
@@ -388,12 +388,12 @@ if.end.i148:
 
 if.end17.i:
   %address.0.i = phi ptr [ %35, %if.end.i148 ], [ %25, %for.body.i141 ]
-  %room.1.i = phi i64 [ %room.0.i, %if.end.i148 ], [ -1, %for.body.i141 ]
-  %room1.i.i150 = getelementptr inbounds nuw i8, ptr %arrayidx.i142, i64 8
-  store i64 %room.1.i, ptr %room1.i.i150, align 8
+  %buffer.1.i = phi i64 [ %buffer.0.i, %if.end.i148 ], [ -1, %for.body.i141 ]
+  %buffer1.i.i150 = getelementptr inbounds nuw i8, ptr %arrayidx.i142, i64 8
+  store i64 %buffer.1.i, ptr %buffer1.i.i150, align 8
   %37 = load ptr, ptr %arrayidx.i142, align 8
   %cmp.not.i.i151 = icmp eq ptr %37, %address.0.i
-  br i1 %cmp.not.i.i151, label %place.exit.i156, label %if.then.i.i152
+  br i1 %cmp.not.i.i151, label %move_to.exit.i156, label %if.then.i.i152
 
 if.then.i.i152:
   store ptr %address.0.i, ptr %arrayidx.i142, align 8
@@ -403,7 +403,7 @@ if.then.i.i152:
   %39 = load i64, ptr %patch_count.i.i154, align 8
   %40 = ptrtoint ptr %address.0.i to i64
   %cmp3.i.i.i155 = icmp sgt i64 %39, 0
-  br i1 %cmp3.i.i.i155, label %for.body.i.i.i159, label %place.exit.i156
+  br i1 %cmp3.i.i.i155, label %for.body.i.i.i159, label %move_to.exit.i156
 
 for.body.i.i.i159:
   %k.04.i.i.i160 = phi i64 [ %inc.i.i.i162, %for.body.i.i.i159 ], [ 0, %if.then.i.i152 ]
@@ -412,16 +412,16 @@ for.body.i.i.i159:
   store i64 %40, ptr %41, align 8
   %inc.i.i.i162 = add nuw nsw i64 %k.04.i.i.i160, 1
   %exitcond.not.i.i.i163 = icmp eq i64 %inc.i.i.i162, %39
-  br i1 %exitcond.not.i.i.i163, label %place.exit.i156, label %for.body.i.i.i159
+  br i1 %exitcond.not.i.i.i163, label %move_to.exit.i156, label %for.body.i.i.i159
 
-place.exit.i156:
+move_to.exit.i156:
   %inc.i157 = add nuw nsw i64 %k.038.i, 1
   %42 = load i64, ptr %state_count.i136, align 8
   %cmp.i158 = icmp slt i64 %inc.i157, %42
   br i1 %cmp.i158, label %for.body.i141, label %enter_loop.exit
 
 enter_loop.exit:
-  %43 = phi i64 [ %23, %if.end.i61 ], [ %42, %place.exit.i156 ]
+  %43 = phi i64 [ %23, %if.end.i61 ], [ %42, %move_to.exit.i156 ]
   %44 = load i64, ptr %20, align 8
   %limit2.i = getelementptr inbounds nuw i8, ptr %20, i64 8
   %45 = load i64, ptr %limit2.i, align 8
@@ -429,14 +429,14 @@ enter_loop.exit:
   br i1 %cmp.i62187, label %for.body.i64.lr.ph, label %for.end.i
 
 for.body.i64.lr.ph:
-  %room_count.i = getelementptr inbounds nuw i8, ptr %20, i64 128
-  %rooms.i131 = getelementptr inbounds nuw i8, ptr %20, i64 120
+  %buffer_count.i = getelementptr inbounds nuw i8, ptr %20, i64 128
+  %buffers.i131 = getelementptr inbounds nuw i8, ptr %20, i64 120
   %states.i125 = getelementptr inbounds nuw i8, ptr %20, i64 88
   %made_count.i = getelementptr inbounds nuw i8, ptr %20, i64 112
   %made23.i = getelementptr inbounds nuw i8, ptr %20, i64 104
   %counter.i = getelementptr inbounds nuw i8, ptr %20, i64 24
   %test.i = getelementptr inbounds nuw i8, ptr %20, i64 32
-  %look.i = getelementptr inbounds nuw i8, ptr %20, i64 40
+  %testing.i = getelementptr inbounds nuw i8, ptr %20, i64 40
   %once.i = getelementptr inbounds nuw i8, ptr %20, i64 56
   %rest.i = getelementptr inbounds nuw i8, ptr %20, i64 72
   %exchange_count.i = getelementptr inbounds nuw i8, ptr %20, i64 144
@@ -445,7 +445,7 @@ for.body.i64.lr.ph:
 
 for.body.i64:
   %k.0.i188 = phi i64 [ %44, %for.body.i64.lr.ph ], [ %inc.i, %next_state.exit ]
-  %46 = load i64, ptr %room_count.i, align 8
+  %46 = load i64, ptr %buffer_count.i, align 8
   %cmp74.i = icmp sgt i64 %46, 0
   br i1 %cmp74.i, label %for.body.i132, label %for.cond2.preheader.i
 
@@ -456,33 +456,33 @@ for.cond2.preheader.i:
 
 for.body.i132:
   %k.075.i = phi i64 [ %inc.i134, %for.body.i132 ], [ 0, %for.body.i64 ]
-  %48 = load ptr, ptr %rooms.i131, align 8
-  %arrayidx.i133 = getelementptr inbounds nuw %struct.room, ptr %48, i64 %k.075.i
+  %48 = load ptr, ptr %buffers.i131, align 8
+  %arrayidx.i133 = getelementptr inbounds nuw %struct.buffer, ptr %48, i64 %k.075.i
   %taken.i = getelementptr inbounds nuw i8, ptr %arrayidx.i133, i64 16
   store i64 0, ptr %taken.i, align 8
   %inc.i134 = add nuw nsw i64 %k.075.i, 1
-  %49 = load i64, ptr %room_count.i, align 8
+  %49 = load i64, ptr %buffer_count.i, align 8
   %cmp.i135 = icmp slt i64 %inc.i134, %49
   br i1 %cmp.i135, label %for.body.i132, label %for.cond2.preheader.i
 
 for.cond19.preheader.i:
   %50 = load i64, ptr %made_count.i, align 8
   %cmp2081.i = icmp sgt i64 %50, 0
-  br i1 %cmp2081.i, label %for.body22.i, label %choose_rooms.exit
+  br i1 %cmp2081.i, label %for.body22.i, label %choose_buffers.exit
 
 for.body5.i:
   %51 = phi i64 [ %55, %for.inc15.i ], [ %47, %for.cond2.preheader.i ]
   %k1.077.i = phi i64 [ %inc16.i, %for.inc15.i ], [ 0, %for.cond2.preheader.i ]
   %52 = load ptr, ptr %states.i125, align 8
   %arrayidx6.i = getelementptr inbounds nuw %struct.state, ptr %52, i64 %k1.077.i
-  %room.i126 = getelementptr inbounds nuw i8, ptr %arrayidx6.i, i64 8
-  %53 = load i64, ptr %room.i126, align 8
+  %buffer.i126 = getelementptr inbounds nuw i8, ptr %arrayidx6.i, i64 8
+  %53 = load i64, ptr %buffer.i126, align 8
   %cmp7.i = icmp sgt i64 %53, -1
   br i1 %cmp7.i, label %if.then.i128, label %for.inc15.i
 
 if.then.i128:
-  %54 = load ptr, ptr %rooms.i131, align 8
-  %arrayidx13.i = getelementptr inbounds nuw %struct.room, ptr %54, i64 %53
+  %54 = load ptr, ptr %buffers.i131, align 8
+  %arrayidx13.i = getelementptr inbounds nuw %struct.buffer, ptr %54, i64 %53
   %taken14.i = getelementptr inbounds nuw i8, ptr %arrayidx13.i, i64 16
   store i64 1, ptr %taken14.i, align 8
   %.pre.i129 = load i64, ptr %state_count.i136, align 8
@@ -495,24 +495,24 @@ for.inc15.i:
   br i1 %cmp3.i127, label %for.body5.i, label %for.cond19.preheader.i
 
 for.body22.i:
-  %k18.082.i = phi i64 [ %inc43.i, %place.exit.i115 ], [ 0, %for.cond19.preheader.i ]
+  %k18.082.i = phi i64 [ %inc43.i, %move_to.exit.i115 ], [ 0, %for.cond19.preheader.i ]
   %56 = load ptr, ptr %made23.i, align 8
   %arrayidx24.i = getelementptr inbounds nuw %struct.made, ptr %56, i64 %k18.082.i
-  %first_room.i = getelementptr inbounds nuw i8, ptr %arrayidx24.i, i64 32
-  %57 = load i64, ptr %first_room.i, align 8
+  %first_buffer.i = getelementptr inbounds nuw i8, ptr %arrayidx24.i, i64 32
+  %57 = load i64, ptr %first_buffer.i, align 8
   %partner.i = getelementptr inbounds nuw i8, ptr %arrayidx24.i, i64 56
   %58 = load i64, ptr %partner.i, align 8
   %cmp26.i108 = icmp sgt i64 %58, -1
   br i1 %cmp26.i108, label %if.then27.i, label %while.cond.preheader.i
 
 while.cond.preheader.i:
-  %last_room.i = getelementptr inbounds nuw i8, ptr %arrayidx24.i, i64 40
-  %59 = load i64, ptr %last_room.i, align 8
+  %last_buffer.i = getelementptr inbounds nuw i8, ptr %arrayidx24.i, i64 40
+  %59 = load i64, ptr %last_buffer.i, align 8
   %cmp2978.i = icmp slt i64 %57, %59
   br i1 %cmp2978.i, label %land.rhs.lr.ph.i, label %if.end35.i
 
 land.rhs.lr.ph.i:
-  %60 = load ptr, ptr %rooms.i131, align 8
+  %60 = load ptr, ptr %buffers.i131, align 8
   br label %land.rhs.i
 
 if.then27.i:
@@ -528,32 +528,32 @@ cond.true.i123:
   br label %if.end35.i
 
 land.rhs.i:
-  %room25.079.i = phi i64 [ %57, %land.rhs.lr.ph.i ], [ %inc34.i, %while.body.i ]
-  %arrayidx31.i = getelementptr inbounds %struct.room, ptr %60, i64 %room25.079.i
+  %buffer25.079.i = phi i64 [ %57, %land.rhs.lr.ph.i ], [ %inc34.i, %while.body.i ]
+  %arrayidx31.i = getelementptr inbounds %struct.buffer, ptr %60, i64 %buffer25.079.i
   %taken32.i = getelementptr inbounds nuw i8, ptr %arrayidx31.i, i64 16
   %64 = load i64, ptr %taken32.i, align 8
   %tobool33.not.i = icmp eq i64 %64, 0
   br i1 %tobool33.not.i, label %if.end35.i, label %while.body.i
 
 while.body.i:
-  %inc34.i = add i64 %room25.079.i, 1
+  %inc34.i = add i64 %buffer25.079.i, 1
   %exitcond.not.i = icmp eq i64 %inc34.i, %59
   br i1 %exitcond.not.i, label %if.end35.i, label %land.rhs.i
 
 if.end35.i:
-  %room25.1.i = phi i64 [ %63, %cond.true.i123 ], [ %58, %if.then27.i ], [ %57, %while.cond.preheader.i ], [ %room25.079.i, %land.rhs.i ], [ %59, %while.body.i ]
-  %65 = load ptr, ptr %rooms.i131, align 8
-  %arrayidx37.i = getelementptr inbounds %struct.room, ptr %65, i64 %room25.1.i
+  %buffer25.1.i = phi i64 [ %63, %cond.true.i123 ], [ %58, %if.then27.i ], [ %57, %while.cond.preheader.i ], [ %buffer25.079.i, %land.rhs.i ], [ %59, %while.body.i ]
+  %65 = load ptr, ptr %buffers.i131, align 8
+  %arrayidx37.i = getelementptr inbounds %struct.buffer, ptr %65, i64 %buffer25.1.i
   %taken38.i = getelementptr inbounds nuw i8, ptr %arrayidx37.i, i64 16
   store i64 1, ptr %taken38.i, align 8
-  %66 = load ptr, ptr %rooms.i131, align 8
-  %arrayidx41.i = getelementptr inbounds %struct.room, ptr %66, i64 %room25.1.i
+  %66 = load ptr, ptr %buffers.i131, align 8
+  %arrayidx41.i = getelementptr inbounds %struct.buffer, ptr %66, i64 %buffer25.1.i
   %67 = load ptr, ptr %arrayidx41.i, align 8
-  %room1.i.i109 = getelementptr inbounds nuw i8, ptr %arrayidx24.i, i64 8
-  store i64 %room25.1.i, ptr %room1.i.i109, align 8
+  %buffer1.i.i109 = getelementptr inbounds nuw i8, ptr %arrayidx24.i, i64 8
+  store i64 %buffer25.1.i, ptr %buffer1.i.i109, align 8
   %68 = load ptr, ptr %arrayidx24.i, align 8
   %cmp.not.i.i110 = icmp eq ptr %68, %67
-  br i1 %cmp.not.i.i110, label %place.exit.i115, label %if.then.i.i111
+  br i1 %cmp.not.i.i110, label %move_to.exit.i115, label %if.then.i.i111
 
 if.then.i.i111:
   store ptr %67, ptr %arrayidx24.i, align 8
@@ -563,7 +563,7 @@ if.then.i.i111:
   %70 = load i64, ptr %patch_count.i.i113, align 8
   %71 = ptrtoint ptr %67 to i64
   %cmp3.i.i.i114 = icmp sgt i64 %70, 0
-  br i1 %cmp3.i.i.i114, label %for.body.i.i.i116, label %place.exit.i115
+  br i1 %cmp3.i.i.i114, label %for.body.i.i.i116, label %move_to.exit.i115
 
 for.body.i.i.i116:
   %k.04.i.i.i117 = phi i64 [ %inc.i.i.i119, %for.body.i.i.i116 ], [ 0, %if.then.i.i111 ]
@@ -572,15 +572,15 @@ for.body.i.i.i116:
   store i64 %71, ptr %72, align 8
   %inc.i.i.i119 = add nuw nsw i64 %k.04.i.i.i117, 1
   %exitcond.not.i.i.i120 = icmp eq i64 %inc.i.i.i119, %70
-  br i1 %exitcond.not.i.i.i120, label %place.exit.i115, label %for.body.i.i.i116
+  br i1 %exitcond.not.i.i.i120, label %move_to.exit.i115, label %for.body.i.i.i116
 
-place.exit.i115:
+move_to.exit.i115:
   %inc43.i = add nuw nsw i64 %k18.082.i, 1
   %73 = load i64, ptr %made_count.i, align 8
   %cmp20.i = icmp slt i64 %inc43.i, %73
-  br i1 %cmp20.i, label %for.body22.i, label %choose_rooms.exit
+  br i1 %cmp20.i, label %for.body22.i, label %choose_buffers.exit
 
-choose_rooms.exit:
+choose_buffers.exit:
   %74 = load ptr, ptr %counter.i, align 8
   %tobool3.not.i = icmp eq ptr %74, null
   br i1 %tobool3.not.i, label %if.end6.i, label %if.then4.i
@@ -595,7 +595,7 @@ if.end6.i:
   br i1 %tobool7.not.i, label %if.end16.i, label %if.then8.i
 
 if.then8.i:
-  %call.i65 = tail call fastcc i32 @run_part(ptr %look.i, ptr %runner) nounwind
+  %call.i65 = tail call fastcc i32 @run_part(ptr %testing.i, ptr %runner) nounwind
   %cmp9.not.i = icmp eq i32 %call.i65, 0
   br i1 %cmp9.not.i, label %if.end11.i, label %for.cond.cleanup
 
@@ -665,10 +665,10 @@ cond.end.i:
   %85 = load ptr, ptr %cond.i95, align 8
   %next.i = getelementptr inbounds nuw i8, ptr %arrayidx.i92, i64 64
   store ptr %85, ptr %next.i, align 8
-  %room.i96 = getelementptr inbounds nuw i8, ptr %cond.i95, i64 8
-  %86 = load i64, ptr %room.i96, align 8
-  %next_room.i = getelementptr inbounds nuw i8, ptr %arrayidx.i92, i64 72
-  store i64 %86, ptr %next_room.i, align 8
+  %buffer.i96 = getelementptr inbounds nuw i8, ptr %cond.i95, i64 8
+  %86 = load i64, ptr %buffer.i96, align 8
+  %next_buffer.i = getelementptr inbounds nuw i8, ptr %arrayidx.i92, i64 72
+  store i64 %86, ptr %next_buffer.i, align 8
   %inc.i97 = add nuw nsw i64 %k.098.i, 1
   %87 = load i64, ptr %state_count.i136, align 8
   %cmp.i98 = icmp slt i64 %inc.i97, %87
@@ -680,18 +680,18 @@ for.cond28.preheader.i:
   br i1 %cmp29101.i, label %for.body31.i, label %next_state.exit
 
 for.body14.i:
-  %k9.0100.i = phi i64 [ %inc25.i, %place.exit.i ], [ 0, %for.cond10.preheader.i ]
+  %k9.0100.i = phi i64 [ %inc25.i, %move_to.exit.i ], [ 0, %for.cond10.preheader.i ]
   %89 = load ptr, ptr %states.i125, align 8
   %arrayidx16.i100 = getelementptr inbounds nuw %struct.state, ptr %89, i64 %k9.0100.i
   %next20.i = getelementptr inbounds nuw i8, ptr %arrayidx16.i100, i64 64
   %90 = load ptr, ptr %next20.i, align 8
-  %next_room23.i = getelementptr inbounds nuw i8, ptr %arrayidx16.i100, i64 72
-  %91 = load i64, ptr %next_room23.i, align 8
-  %room1.i.i = getelementptr inbounds nuw i8, ptr %arrayidx16.i100, i64 8
-  store i64 %91, ptr %room1.i.i, align 8
+  %next_buffer23.i = getelementptr inbounds nuw i8, ptr %arrayidx16.i100, i64 72
+  %91 = load i64, ptr %next_buffer23.i, align 8
+  %buffer1.i.i = getelementptr inbounds nuw i8, ptr %arrayidx16.i100, i64 8
+  store i64 %91, ptr %buffer1.i.i, align 8
   %92 = load ptr, ptr %arrayidx16.i100, align 8
   %cmp.not.i.i = icmp eq ptr %92, %90
-  br i1 %cmp.not.i.i, label %place.exit.i, label %if.then.i.i101
+  br i1 %cmp.not.i.i, label %move_to.exit.i, label %if.then.i.i101
 
 if.then.i.i101:
   store ptr %90, ptr %arrayidx16.i100, align 8
@@ -701,7 +701,7 @@ if.then.i.i101:
   %94 = load i64, ptr %patch_count.i.i, align 8
   %95 = ptrtoint ptr %90 to i64
   %cmp3.i.i.i = icmp sgt i64 %94, 0
-  br i1 %cmp3.i.i.i, label %for.body.i.i.i102, label %place.exit.i
+  br i1 %cmp3.i.i.i, label %for.body.i.i.i102, label %move_to.exit.i
 
 for.body.i.i.i102:
   %k.04.i.i.i = phi i64 [ %inc.i.i.i104, %for.body.i.i.i102 ], [ 0, %if.then.i.i101 ]
@@ -710,9 +710,9 @@ for.body.i.i.i102:
   store i64 %95, ptr %96, align 8
   %inc.i.i.i104 = add nuw nsw i64 %k.04.i.i.i, 1
   %exitcond.not.i.i.i105 = icmp eq i64 %inc.i.i.i104, %94
-  br i1 %exitcond.not.i.i.i105, label %place.exit.i, label %for.body.i.i.i102
+  br i1 %exitcond.not.i.i.i105, label %move_to.exit.i, label %for.body.i.i.i102
 
-place.exit.i:
+move_to.exit.i:
   %inc25.i = add nuw nsw i64 %k9.0100.i, 1
   %97 = load i64, ptr %state_count.i136, align 8
   %cmp12.i = icmp slt i64 %inc25.i, %97
@@ -815,7 +815,7 @@ for.end.i:
 
 for.body.lr.ph.i70:
   %states.i = getelementptr inbounds nuw i8, ptr %20, i64 88
-  %rooms76.i.i = getelementptr inbounds nuw i8, ptr %20, i64 120
+  %buffers76.i.i = getelementptr inbounds nuw i8, ptr %20, i64 120
   br label %for.body.i71
 
 for.cond9.preheader.i:
@@ -833,8 +833,8 @@ for.body.i71:
   br i1 %cmp1.i73, label %land.lhs.true.i81, label %if.end.i74
 
 land.lhs.true.i81:
-  %room.i = getelementptr inbounds nuw i8, ptr %arrayidx.i72, i64 8
-  %120 = load i64, ptr %room.i, align 8
+  %buffer.i = getelementptr inbounds nuw i8, ptr %arrayidx.i72, i64 8
+  %120 = load i64, ptr %buffer.i, align 8
   %cmp2.i = icmp slt i64 %120, 0
   %cmp7.not.i = icmp eq i64 %120, %119
   %or.cond.i = or i1 %cmp2.i, %cmp7.not.i
@@ -845,23 +845,23 @@ if.then.i82:
   br i1 %cmp69.i.i, label %for.body.i.i, label %for.cond.cleanup.thread.i.i
 
 for.cond.cleanup.thread.i.i:
-  %121 = load ptr, ptr %rooms76.i.i, align 8
-  %arrayidx577.i.i = getelementptr inbounds nuw %struct.room, ptr %121, i64 %120
-  %arrayidx778.i.i = getelementptr inbounds nuw %struct.room, ptr %121, i64 %119
+  %121 = load ptr, ptr %buffers76.i.i, align 8
+  %arrayidx577.i.i = getelementptr inbounds nuw %struct.buffer, ptr %121, i64 %120
+  %arrayidx778.i.i = getelementptr inbounds nuw %struct.buffer, ptr %121, i64 %119
   br label %if.then.i.i83
 
 for.cond.cleanup.i.i:
-  %122 = load ptr, ptr %rooms76.i.i, align 8
-  %arrayidx5.i.i = getelementptr inbounds nuw %struct.room, ptr %122, i64 %120
-  %arrayidx7.i.i = getelementptr inbounds nuw %struct.room, ptr %122, i64 %119
+  %122 = load ptr, ptr %buffers76.i.i, align 8
+  %arrayidx5.i.i = getelementptr inbounds nuw %struct.buffer, ptr %122, i64 %120
+  %arrayidx7.i.i = getelementptr inbounds nuw %struct.buffer, ptr %122, i64 %119
   br i1 %or68.i.i, label %if.end.i.i85, label %if.then.i.i83
 
 for.body.i.i:
   %taken.071.i.i = phi i1 [ %or68.i.i, %for.body.i.i ], [ false, %if.then.i82 ]
   %k.070.i.i = phi i64 [ %inc.i.i, %for.body.i.i ], [ 0, %if.then.i82 ]
   %arrayidx.i.i = getelementptr inbounds nuw %struct.state, ptr %118, i64 %k.070.i.i
-  %room2.i.i = getelementptr inbounds nuw i8, ptr %arrayidx.i.i, i64 8
-  %123 = load i64, ptr %room2.i.i, align 8
+  %buffer2.i.i = getelementptr inbounds nuw i8, ptr %arrayidx.i.i, i64 8
+  %123 = load i64, ptr %buffer2.i.i, align 8
   %cmp3.i.i84 = icmp eq i64 %123, %119
   %or68.i.i = or i1 %taken.071.i.i, %cmp3.i.i84
   %inc.i.i = add nuw nsw i64 %k.070.i.i, 1
@@ -876,7 +876,7 @@ if.then.i.i83:
   %bytes.i.i = getelementptr inbounds nuw i8, ptr %arrayidx780.i.i, i64 8
   %126 = load i64, ptr %bytes.i.i, align 8
   tail call void @llvm.memcpy.p0.p0.i64(ptr align 1 %124, ptr align 1 %125, i64 %126, i1 false)
-  store i64 %119, ptr %room.i, align 8
+  store i64 %119, ptr %buffer.i, align 8
   %.pre.i = load i64, ptr %state_count.i136, align 8
   br label %if.end.i74
 
@@ -912,13 +912,13 @@ for.body21.i.i:
   %k15.073.i.i = phi i64 [ %inc36.i.i, %for.body21.i.i ], [ 0, %for.body21.i.i.preheader ]
   %132 = load ptr, ptr %states.i, align 8
   %arrayidx24.i.i = getelementptr inbounds nuw %struct.state, ptr %132, i64 %k15.073.i.i
-  %room26.i.i = getelementptr inbounds nuw i8, ptr %arrayidx24.i.i, i64 8
-  %133 = load i64, ptr %room26.i.i, align 8
+  %buffer26.i.i = getelementptr inbounds nuw i8, ptr %arrayidx24.i.i, i64 8
+  %133 = load i64, ptr %buffer26.i.i, align 8
   %cmp27.i.i = icmp eq i64 %133, %120
   %cmp29.i.i = icmp eq i64 %133, %119
   %..i.i = select i1 %cmp29.i.i, i64 %120, i64 %133
   %cond34.i.i = select i1 %cmp27.i.i, i64 %119, i64 %..i.i
-  store i64 %cond34.i.i, ptr %room26.i.i, align 8
+  store i64 %cond34.i.i, ptr %buffer26.i.i, align 8
   %inc36.i.i = add nuw nsw i64 %k15.073.i.i, 1
   %134 = load i64, ptr %state_count.i136, align 8
   %cmp18.i.i = icmp slt i64 %inc36.i.i, %134
@@ -941,14 +941,14 @@ for.body13.i:
   br i1 %cmp18.i77, label %land.lhs.true19.i, label %if.end29.i
 
 land.lhs.true19.i:
-  %room21.i = getelementptr inbounds nuw i8, ptr %arrayidx16.i, i64 8
-  %139 = load i64, ptr %room21.i, align 8
+  %buffer21.i = getelementptr inbounds nuw i8, ptr %arrayidx16.i, i64 8
+  %139 = load i64, ptr %buffer21.i, align 8
   %cmp22.i78 = icmp slt i64 %139, 0
   br i1 %cmp22.i78, label %if.then23.i79, label %if.end29.i
 
 if.then23.i79:
-  %140 = load ptr, ptr %rooms76.i.i, align 8
-  %arrayidx26.i80 = getelementptr inbounds nuw %struct.room, ptr %140, i64 %138
+  %140 = load ptr, ptr %buffers76.i.i, align 8
+  %arrayidx26.i80 = getelementptr inbounds nuw %struct.buffer, ptr %140, i64 %138
   %141 = load ptr, ptr %arrayidx26.i80, align 8
   %142 = load ptr, ptr %arrayidx16.i, align 8
   %bytes.i = getelementptr inbounds nuw i8, ptr %arrayidx26.i80, i64 8

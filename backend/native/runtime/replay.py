@@ -458,27 +458,27 @@ class Code:
             self._address(made, "computed_limit", loop.limit)
         for name in ("counter", "test"):
             self._address(made, name, getattr(loop, name))
-        made.look, made.once, made.rest = map(self._part, (loop.testing, loop.once, loop.rest))
-        self._rooms(made, loop)
+        made.testing, made.once, made.rest = map(self._part, (loop.testing, loop.once, loop.rest))
+        self._buffers(made, loop)
         return made
 
-    def _rooms(self, made: structures.Loop, loop: Loop) -> None:
-        """The memory of a loop: rooms of one size one after the other."""
+    def _buffers(self, made: structures.Loop, loop: Loop) -> None:
+        """The memory of a loop: buffers of one size one after the other."""
         results = [s.result for s in loop.states if s.result is not None]
         by_size: dict[int, list[HostArray]] = {}
         for array in (*results, *loop.made):
             by_size.setdefault(array.nbytes, []).append(array)
-        rooms = [array for same in by_size.values() for array in same]
-        number = {id(array): k for k, array in enumerate(rooms)}
+        buffers = [array for same in by_size.values() for array in same]
+        number = {id(array): k for k, array in enumerate(buffers)}
         own = set(map(id, loop.made))
-        table = self._table(structures.Room, len(rooms))
-        for room, array in zip(table, rooms, strict=True):
-            room.bytes = array.nbytes
+        table = self._table(structures.Buffer, len(buffers))
+        for buffer, array in zip(table, buffers, strict=True):
+            buffer.bytes = array.nbytes
             if id(array) in own:
-                room.address = address(array)
+                buffer.address = address(array)
                 self._kept.append(array)
             else:
-                self._address(room, "address", array)
+                self._address(buffer, "address", array)
         states = self._table(structures.State, len(loop.states))
         for row, state in zip(states, loop.states, strict=True):
             row.now = self._moving(state.now)
@@ -489,7 +489,7 @@ class Code:
         for k, (row, array) in enumerate(zip(makes, loop.made, strict=True)):
             same = by_size[array.nbytes]
             row.now = self._moving(array)
-            row.first_room, row.last_room = number[id(same[0])], number[id(same[-1])]
+            row.first_buffer, row.last_buffer = number[id(same[0])], number[id(same[-1])]
             row.result = row.partner = -1
             alike = [s for s in loop.states if s.result is not None
                      and s.result.nbytes == array.nbytes]  # fmt: skip
@@ -501,7 +501,7 @@ class Code:
                 )
         made.states, made.state_count = ctypes.addressof(states), len(states)
         made.made, made.made_count = ctypes.addressof(makes), len(makes)
-        made.rooms, made.room_count = ctypes.addressof(table), len(table)
+        made.buffers, made.buffer_count = ctypes.addressof(table), len(table)
         pairs = [ctypes.addressof(self._memory(a)) for pair in loop.exchanged for a in pair]
         made.exchanged, made.exchange_count = self._addresses(pairs)[0], len(pairs) // 2
 

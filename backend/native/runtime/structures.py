@@ -133,7 +133,7 @@ class Branch(Structure):
 
 
 @words
-class Room(Structure):
+class Buffer(Structure):
     address: int
     bytes: int
     taken: int
@@ -142,7 +142,7 @@ class Room(Structure):
 @words
 class Moving(Structure):
     address: int
-    room: int
+    buffer: int
     patches: int
     patch_count: int
 
@@ -155,14 +155,14 @@ class State(Structure):
     result: int
     source: int
     next: int
-    next_room: int
+    next_buffer: int
 
 
 @words
 class Made(Structure):
     now: Moving
-    first_room: int
-    last_room: int
+    first_buffer: int
+    last_buffer: int
     result: int
     partner: int
 
@@ -174,15 +174,15 @@ class Loop(Structure):
     computed_limit: int
     counter: int
     test: int
-    look: Part
+    testing: Part
     once: Part
     rest: Part
     states: int
     state_count: int
     made: int
     made_count: int
-    rooms: int
-    room_count: int
+    buffers: int
+    buffer_count: int
     exchanged: int
     exchange_count: int
 

@@ -613,19 +613,19 @@ __device__ __forceinline__ void run(const Arguments &g) {
                     consumers_sync(CONSUMERS);
                 }
                 for (int d = 0; d < w.nc; d++) {
-                    u32 *turn = nullptr, rank = 0;
+                    u32 *ticket = nullptr, rank = 0;
                     if (MODE == PERSISTENT) {
-                        turn = g.flags + item / g.products * 16 + (w.c[d].row & 3) * 4 + (w.c[d].col & 3);
+                        ticket = g.flags + item / g.products * 16 + (w.c[d].row & 3) * 4 + (w.c[d].col & 3);
                         rank = w.ranks >> 8 * d & 255;
                         if (t == 0)
-                            while (load_acquire(turn) != rank) {}
+                            while (load_acquire(ticket) != rank) {}
                         consumers_sync(CONSUMERS);
                     }
                     write_back<Arithmetic, Epilogue, !TILE_HOPPER && (MODE == OWNER || MODE == PERSISTENT)>(g, w.c[d], MODE != ATOMIC && w.c[d].first && !after, w.c[d].last && !before, acc, tm, tn, at);
                     if (MODE == PERSISTENT) {
                         __threadfence();
                         consumers_sync(CONSUMERS);
-                        if (t == 0) store_release(turn, rank + 1);
+                        if (t == 0) store_release(ticket, rank + 1);
                     }
                 }
                 if (before) {

@@ -64,7 +64,7 @@ struct Arguments {
     int rows, cols, stages;
     int tiles_m, tiles_n, group, items;
     u64 extra[16];
-    int *met; // as `Meetings` say
+    int *arrived; // as `SoftBarrier` says
     int pace;
 };
 
@@ -78,12 +78,12 @@ template <bool TURNED, int WIDE> struct Tile {
     const unsigned short *from; // the next unit that this thread copies
     u32 to;                     // where its first unit is in a tile
 
-    __device__ static __forceinline__ u32 place(int line, int unit) {
+    __device__ static __forceinline__ u32 address_of(int line, int unit) {
         return line * LINE + (unit ^ (UNITS == 4 ? line / 2 % 4 : line % 8)) * 16;
     }
     // What a lane gives to ldmatrix for eight rows from r on and eight k.
     __device__ static __forceinline__ u32 fragment(int r, int k, int lane) {
-        return TURNED ? place(k + lane % 8, r / 8) : place(r + lane % 8, k / 8);
+        return TURNED ? address_of(k + lane % 8, r / 8) : address_of(r + lane % 8, k / 8);
     }
     // The same for the elements 16 `down` rows and 16 `along` k from there.
     __device__ static __forceinline__ void load(u32 (&v)[4], u32 at, int down, int along) {
@@ -93,7 +93,7 @@ template <bool TURNED, int WIDE> struct Tile {
     __device__ __forceinline__ void begin(const Lines &x, int r, int t) {
         const int line = t / UNITS, along = t % UNITS * 8;
         from = x.first + (i64)((TURNED ? 0 : r) + line) * x.pitch + (TURNED ? r : 0) + along;
-        to = place(line, t % UNITS);
+        to = address_of(line, t % UNITS);
     }
     __device__ static __forceinline__ bool inside(const Lines &x, int r, int k) {
         return (TURNED ? r + WIDE : k + DEEP) <= x.inner && (TURNED ? k + DEEP : r + WIDE) <= x.outer;

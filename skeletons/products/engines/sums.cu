@@ -18,7 +18,7 @@ struct Arguments {
 static constexpr int MANY = sizeof(ELEMENT) < 16 ? 16 / sizeof(ELEMENT) : 1;
 template <int N> struct alignas(N * sizeof(ELEMENT)) Some { ELEMENT at[N]; };
 
-template <int N> __device__ __forceinline__ void place(const Arguments &g, unsigned r, unsigned c) {
+template <int N> __device__ __forceinline__ void write(const Arguments &g, unsigned r, unsigned c) {
     Some<N> in[READ], out[WRITTEN];
 #pragma unroll
     for (int k = 0; k < READ; k++) {
@@ -48,7 +48,7 @@ extern "C" __global__ void __launch_bounds__(256) sums(const __grid_constant__ A
     unsigned c = blockIdx.x * beside + (threadIdx.x & (beside - 1));
     if (c >= g.cols) return;
     for (unsigned r = blockIdx.y * below + (threadIdx.x >> g.wide); r < g.rows; r += gridDim.y * below) {
-        if (g.vector) place<MANY>(g, r, c);
-        else place<1>(g, r, c);
+        if (g.vector) write<MANY>(g, r, c);
+        else write<1>(g, r, c);
     }
 }

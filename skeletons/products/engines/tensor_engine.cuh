@@ -26,7 +26,7 @@ struct Arguments {
     const int *a_shift, *b_shift; // the exponents by which rows of A, columns of B are scaled: [product][row]
     float *c;
     const u32 *guard;           // nothing is computed unless it is zero
-    int *met;                   // as `Meetings` say, and `pace`
+    int *arrived;               // as `SoftBarrier` says, and `pace`
     u64 extra[16];
     i64 c_row;
     int c_rows, c_cols, qm, qn, stages;

@@ -9,7 +9,7 @@
 //   REGISTERS        of a consumer thread; the loader has what they leave of the launch's 504 for three warpgroups
 //   Source           the stages of a tile, in order: `count`, `load` (to a stage, completing BYTES on a barrier)
 //
-// Needs tensor_ptx.cuh and tile_work.cuh; the arguments of `tile_of` and `Meetings`.
+// Needs tensor_ptx.cuh and tile_work.cuh; the arguments of `tile_of` and `SoftBarrier`.
 #pragma once
 
 #ifndef TILE_PATIENCE
@@ -43,19 +43,19 @@ template <int BYTES_, int STAGES, int BESIDE = 0> struct Slots {
 };
 
 // Concurrent blocks read the same parts of operands, which stay in the L2 for a while only: a block that is behind reads
-// memory, and falls further behind.  So their loaders meet: after every `g.pace` stages (0: never) each counts in
-// `*g.met`, and waits until all blocks, on average, were at the meeting before.  Nothing but time depends on it: if others
-// do not come, since they are not running, it meets no more.
-struct Meetings {
+// memory, and falls further behind.  So their loaders wait for each other: after every `g.pace` stages (0: never) each
+// counts in `*g.arrived`, and waits until all blocks, on average, have arrived once less often.  Nothing but time depends
+// on it: if others do not arrive, since they are not running, it waits no more.
+struct SoftBarrier {
     int every, left, mine;
-    template <class Arguments> __device__ __forceinline__ Meetings(const Arguments &g) : every(g.pace), left(g.pace), mine(0) {}
+    template <class Arguments> __device__ __forceinline__ SoftBarrier(const Arguments &g) : every(g.pace), left(g.pace), mine(0) {}
     // Before a stage.
-    template <class Arguments> __device__ __forceinline__ void meet(const Arguments &g) {
+    template <class Arguments> __device__ __forceinline__ void wait(const Arguments &g) {
         if (every == 0 || --left > 0) return;
         left = every;
-        red32(g.met, 1);
+        red32(g.arrived, 1);
         const int enough = mine++ * (int)gridDim.x;
-        for (int i = 0; load_relaxed(g.met) < enough; i++)
+        for (int i = 0; load_relaxed(g.arrived) < enough; i++)
             if (i == PATIENCE) {
                 every = 0;
                 return;
@@ -63,7 +63,7 @@ struct Meetings {
     }
     // After the last of this block's stages; others may have `stages`.
     template <class Arguments> __device__ __forceinline__ void leave(const Arguments &g, int stages) {
-        if (every) red32(g.met, stages / every - mine);
+        if (every) red32(g.arrived, stages / every - mine);
     }
 };
 
@@ -76,7 +76,7 @@ template <class Work, int CONSUMERS, class Arguments> __device__ __forceinline__
             fewer_registers<504 - 2 * Work::REGISTERS>();
             if (t != CONSUMERS) return;
             typename Work::Feed ring = {base, 0, 0};
-            Meetings meetings(g);
+            SoftBarrier others(g);
             int stages = 0;
             for (int item = blockIdx.x; item < g.items; item += gridDim.x) {
                 int tm, tn;
@@ -85,7 +85,7 @@ template <class Work, int CONSUMERS, class Arguments> __device__ __forceinline__
                     typename Work::Source from(g, tm, tn, r);
 #pragma unroll 1
                     for (int s = 0; s < from.count; s++) {
-                        meetings.meet(g);
+                        others.wait(g);
                         barrier_wait(ring.empty(), ring.parity ^ 1);
                         barrier_expect(ring.full(), Work::Feed::BYTES);
                         from.load(g, ring.stage(), ring.full());
@@ -95,7 +95,7 @@ template <class Work, int CONSUMERS, class Arguments> __device__ __forceinline__
                 }
             }
             const int items = (g.items - (int)blockIdx.x + (int)gridDim.x - 1) / (int)gridDim.x, most = (g.items + (int)gridDim.x - 1) / (int)gridDim.x;
-            meetings.leave(g, stages / items * most);
+            others.leave(g, stages / items * most);
             return;
         }
         more_registers<Work::REGISTERS>();

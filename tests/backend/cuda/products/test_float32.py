@@ -149,12 +149,12 @@ def test_operands_of_two_arrays(name: str, mode: str, algorithm: BilinearAlgorit
 # --- mistakes ------------------------------------------------------------------------------------
 
 _MISTAKES = {
-    "nobody waits for its turn": (
-        "race: ", ("                            while (load_acquire(turn) != rank) {}\n", ";\n")),
-    "the turn is passed on early": (
+    "nobody waits for its ticket": (
+        "race: ", ("                            while (load_acquire(ticket) != rank) {}\n", ";\n")),
+    "the ticket is passed on early": (
         "race: ",
         ("                    write_back<Arithmetic, Epilogue, ",
-         "                    if (t == 0) store_release(turn, rank + 1);\n"
+         "                    if (t == 0) store_release(ticket, rank + 1);\n"
          "                    write_back<Arithmetic, Epilogue, "),
     ),
     "consumers do not wait": (

@@ -104,7 +104,7 @@ def test_small_integers_are_exact(name: str) -> None:
 
 @emulated
 @pytest.mark.parametrize("others", ["come", "never come"])
-def test_loaders_meet(others: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_loaders_wait_for_each_other(others: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """And go on without others, if these do not come."""
     name, (m, n, k) = "Float32Fp16x3", (300, 400, 200)
     form, algorithm = replace(FORMS[name], pace=3), STRASSEN
@@ -112,15 +112,15 @@ def test_loaders_meet(others: str, monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(5)
     a, b = (rng.integers(-9, 10, s).astype("f4") for s in ((m, k), (k, n)))
     out = np.zeros((m, n), "f4")
-    alone = ("", ("red32(g.met, 1)", "red32(g.met, 0)")) if others == "never come" else None
+    alone = ("", ("red32(g.arrived, 1)", "red32(g.arrived, 0)")) if others == "never come" else None
     on = tiles.TensorCores(out, (a, b), processors=3, change=alone)
     size = tiles._extents(m, n, k, algorithm, 1)
     flag, _ = images.multiply(on, matrix(out), matrix(a), matrix(b), size, form, algorithm, None)
     np.testing.assert_array_equal(out, a @ b)
     room = images.WorkspaceLayout(form, size, algorithm)
-    met = ctypes.c_int32.from_address(flag - room.flag + room.met).value
+    arrived = ctypes.c_int32.from_address(flag - room.flag + room.arrived).value
     # 4 tiles of 7 products of 2 stages of 2 planes: one block has two
-    assert met == (3 * (2 * 28 // 3) if others == "come" else 0)
+    assert arrived == (3 * (2 * 28 // 3) if others == "come" else 0)
 
 
 _SHAPES = ((1, 1, 1), (7, 1, 129), (63, 130, 16), (129, 257, 65), (260, 40, 96))

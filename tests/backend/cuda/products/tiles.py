@@ -230,7 +230,7 @@ class TensorCores(Engine):
             for first, tiles, rows in ((g.a, g.tiles_m, form.rows), (g.b, g.tiles_n, form.columns)):
                 each = g.products * tiles * rows
                 spans += _span(first, each * g.stages * form.planes * 128, False)
-            spans += _span(g.met, 4, True)
+            spans += _span(g.arrived, 4, True)
             spans += _span(g.a_shift, 4 * g.products * g.tiles_m * form.rows, False)
             spans += _span(g.b_shift, 4 * g.products * g.tiles_n * form.columns, False)
         else:

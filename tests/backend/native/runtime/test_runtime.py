@@ -81,7 +81,7 @@ def test_the_extra_is_the_pinned_clang() -> None:
 def test_structures_are_those_of_c() -> None:
     found = members(REPLAY)
     assert set(found) == {
-        "operation", "part", "branch", "room", "moving", "state", "made", "loop", "dimension",
+        "operation", "part", "branch", "buffer", "moving", "state", "made", "loop", "dimension",
         "array", "number", "block", "result", "record", "view", "runner", "memory", "instruction",
         "evaluation",
     }  # fmt: skip
