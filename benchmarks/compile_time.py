@@ -580,9 +580,9 @@ def table(results: dict[str, dict[str, Any]], before: dict[str, dict[str, Any]])
     for name, r in results.items():
         apart = r["total"] - r["phases"].get("import", 0)
         cells = [f"{x:.0f}" for x in (r["total"], apart, *(r["phases"].get(p, 0) for p in shown))]
-        told = ", ".join(f"{n} {k}" for k, n in r["counts"].items())
+        explained = ", ".join(f"{n} {k}" for k, n in r["counts"].items())
         old = [f"{before[name]['total']:.0f}" if name in before else ""] if before else []
-        lines.append([name, *old, *cells, told])
+        lines.append([name, *old, *cells, explained])
     totals = [r["total"] for r in results.values()]
     beyond = [r["total"] - r["phases"].get("import", 0) for r in results.values()]
     lines.append(["median", *([""] if before else []), f"{median(totals):.0f}",

@@ -94,7 +94,7 @@ def _aligned(chunks: Chunks, source: Any) -> Chunks:
 
 @dataclass(frozen=True)
 class _Files:
-    """Where temporary files are, the results and where they are written, and who is told."""
+    """Where temporary files are, the results and where they are written; what reports progress."""
 
     folder: str
     targets: dict[Leaf, Any]
@@ -275,7 +275,7 @@ def _read(
                 raise MemoryLimitExceeded(
                     f"{in_bytes(size)} go to one block of the result, and a block may use "
                     f"{in_bytes(allowed)}.",
-                    hint="Give stream more memory=, or combine elements that go to one place.",
+                    hint="Give stream more memory=, or combine elements that have the same target.",
                     where=blocks.node.where,
                 )
             buffer = np.empty(size // given.type.numpy.itemsize, given.type.numpy)

@@ -74,9 +74,9 @@ def fill(records: Sequence[Record]) -> None:
     """Put what the model says now into records."""
     for program in dict.fromkeys(r["program"] for r in records):
         mine = [r for r in records if r["program"] == program]
-        told = predicted(program, [r["schedule"] for r in mine])
+        shown = predicted(program, [r["schedule"] for r in mine])
         for r in mine:
-            r["predicted"] = told[r["schedule"]]
+            r["predicted"] = shown[r["schedule"]]
 
 
 def counted(metrics: Mapping[str, float]) -> dict[str, float]:

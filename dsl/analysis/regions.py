@@ -54,7 +54,7 @@ def changes_with(node: Node, reader: Node, region: Mapping[Node, frozenset[Node]
 
 #: A nest of cond sides and loop bodies, each given by its node and side.
 Nest = frozenset[tuple[Node, int]]
-#: The most places of a node.  A node with more has a unique place, unlike any other node's.
+#: The most nests of a node.  A node with more has one of its own, unlike any other node's.
 MOST_NESTS = 8
 
 
@@ -90,6 +90,6 @@ def nests(roots: Sequence[Leaf]) -> dict[Node, frozenset[Nest]]:
 
 
 def _outermost(found: set[Nest], node: Node) -> frozenset[Nest]:
-    """The places that contain no other place as a subset: the outermost ones."""
+    """The nests that contain no other nest as a subset: the outermost ones."""
     least = frozenset(p for p in found if not any(other < p for other in found))
     return least if len(least) <= MOST_NESTS else frozenset({frozenset({(node, 0)})})

@@ -159,8 +159,8 @@ for _name in ("forward", "inverse", "real_forward", "real_inverse"):
 
 def _h(a: Array) -> Array:
     """The conjugate transposes."""
-    turned: Array = index_space.transpose(a, (*range(a.ndim - 2), a.ndim - 1, a.ndim - 2))
-    return functions.conj(turned) if a.types[0].is_complex else turned
+    transposed_: Array = index_space.transpose(a, (*range(a.ndim - 2), a.ndim - 1, a.ndim - 2))
+    return functions.conj(transposed_) if a.types[0].is_complex else transposed_
 
 
 def _sum(*parts: Bar) -> Bar:
@@ -205,8 +205,8 @@ def _slogdet(bars: Sequence[Bar], results: Sequence[Array], arguments: Sequence[
         of_sign = None
     if of_sign is None and g is None:
         return [None]
-    turned = None if of_sign is None else 1j * functions.imag(of_sign * functions.conj(sign))
-    scale = _sum(g, turned)
+    rotation = None if of_sign is None else 1j * functions.imag(of_sign * functions.conj(sign))
+    scale = _sum(g, rotation)
     assert scale is not None
     return [scale[..., None, None] * _h(linear_algebra.inv(a))]
 

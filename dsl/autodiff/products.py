@@ -59,7 +59,7 @@ def _matmul(r: Reverse, node: Matmul, bars: Bars) -> None:
     if bar is None:
         return
     i, j = Index(batch), Index(batch + 1)
-    turned: dict[Expr, Expr] = {i: j, j: i}
+    swapped: dict[Expr, Expr] = {i: j, j: i}
     options = (
         replace(node.options, levels=None, execution=None)
         if (node.options.algorithm not in ("auto", "standard"))
@@ -73,13 +73,13 @@ def _matmul(r: Reverse, node: Matmul, bars: Bars) -> None:
 
     if r.active(node.left):
         shape = (*node.batch, node.n, node.k)
-        right = operand(conjugate(shifted(node.right, turned)), shape, node)
+        right = operand(conjugate(shifted(node.right, swapped)), shape, node)
         made = Matmul(node.batch, node.m, node.k, node.n, own(bar, rank), right, options,
                       label=common[0], where=common[1])  # fmt: skip
         r.through((*node.batch, node.m, node.k), [(node.left, own(made.leaf(), rank))], node)
     if r.active(node.right):
         shape = (*node.batch, node.k, node.m)
-        left = operand(conjugate(shifted(node.left, turned)), shape, node)
+        left = operand(conjugate(shifted(node.left, swapped)), shape, node)
         made = Matmul(node.batch, node.k, node.n, node.m, left, own(bar, rank), options,
                       label=common[0], where=common[1])  # fmt: skip
         r.through((*node.batch, node.k, node.n), [(node.right, own(made.leaf(), rank))], node)

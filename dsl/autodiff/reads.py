@@ -267,7 +267,7 @@ class Scatterer:
     def _bordered(
         self, read: Read, shape: Shape, offsets: Sequence[int], cotangent: Cotangent
     ) -> Expr:
-        """The interior reads its inverse; cells that the boundary is mapped to add those places
+        """The interior reads its inverse; cells that the boundary is mapped to add those
         outside that are mapped to them, whatever the extents."""
         g = settled(cotangent)
         choices: list[list[tuple[Expr, Expr]]] = []

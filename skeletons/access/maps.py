@@ -303,7 +303,7 @@ def show_access(access: Access, text: Callable[[Polynomial[Expr]], str]) -> str:
     form of indices."""
     border = f" {access.boundary}" if access.boundary else ""
     if access.linear is None:
-        count = "" if access.count == 1 else f" ({access.count} places)"
+        count = "" if access.count == 1 else f" ({access.count} indices)"
         words = "data-dependent" if access.kind == DATA else "computed from the indices"
         return f"[{words}]{count}{border}"
     parts, positions = [], 1
@@ -314,7 +314,7 @@ def show_access(access: Access, text: Callable[[Polynomial[Expr]], str]) -> str:
             parts.append(text(form + offsets[0]) or "0")
         else:
             parts.append(_show_offsets(text(form), offsets))
-    some = f" ({access.count} of {positions} places)" if access.count < positions else ""
+    some = f" ({access.count} of {positions} points)" if access.count < positions else ""
     return f"[{', '.join(parts)}]{some}{border}"
 
 

@@ -351,11 +351,11 @@ def cos(z: Value) -> Value:
 
 
 def _turned(name: str, other: str) -> None:
-    def turned(z: Value) -> Value:
+    def rotated(z: Value) -> Value:
         w = getattr(_number(-z.imag, z.real), other)().named("w")
         return _number(w.imag, -w.real)
 
-    _enter(turned, name, f"-i {other}(iz)")
+    _enter(rotated, name, f"-i {other}(iz)")
 
 
 def _scaled(name: str, factor: float) -> None:

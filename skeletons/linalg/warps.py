@@ -347,7 +347,7 @@ class _Warps:
         x = self._steps(into, [*a, *b, *([zero] * columns)], substitute)[n + columns :]
         with into.when(at.both(self.exists, self.real[0])):
             position = at.add(at.multiply(self.matrix, n), self.rows[0])
-            position = into.let(at.multiply(position, columns), "place")
+            position = into.let(at.multiply(position, columns), "position")
             into.append(*(Store(self.out, at.add(position, c), x[c]) for c in range(columns)))
         return bad
 
@@ -446,6 +446,6 @@ class _Warps:
         assert self.staged is not None
         with into.when(exists):
             position = at.add(at.multiply(member, self.stride), at.multiply(row, self.pitch))
-            position = into.let(position, "place")
+            position = into.let(position, "position")
             into.append(*(Store(self.staged, at.add(position, c), v)
                           for c, v in zip(columns, values, strict=True)))  # fmt: skip

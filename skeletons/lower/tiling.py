@@ -295,7 +295,7 @@ def in_runs(plan: Resolved, builder: Builder, domain: Shape, into: Linearizer,
             ids: tuple[Expr, Expr], tile: Inner, one_by_one: Callable[[Expr, Expr], None]
             ) -> None:  # fmt: skip
     """The elements of `ids`, one run at a time: a `tile` if its ids form a row segment according to
-    the coordinates of its two ends (`Order.run`), otherwise `apart(begin, end)`."""
+    the coordinates of its two ends (`Order.run`), otherwise `one_by_one(begin, end)`."""
     run = min(plan.order.run or 1, LONGEST_RUN)
     with into.loop("run", *ids, step=run) as begin:
         end = at.minimum(at.add(begin, run), ids[1])

@@ -47,7 +47,7 @@ FLIGHT, ENOUGH, REGISTERS = 64, 80, 1 << 16
 class Stage:
     """An operand of a product in shared memory: `lines` lines of `length` elements, with zeros up
     to `padded` lines and `wide` elements.  `deep` lines are interleaved: their elements of the same
-    place are neighbours; such groups of lines are `pitch` apart."""
+    position are neighbours; such groups of lines are `pitch` apart."""
 
     side: Side
     group: common.Group

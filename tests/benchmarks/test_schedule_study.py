@@ -238,9 +238,9 @@ def test_levels_are_predicted_by_the_model_of_now():
 
     about = json.loads(pages.newest("levels-gpu").read_text(encoding="utf-8"))
     mine = [r for r in about["results"] if r["program"] == "gather of rows"]
-    told = levels.predicted("gather of rows", [r["schedule"] for r in mine])
+    shown = levels.predicted("gather of rows", [r["schedule"] for r in mine])
     for r in mine:
-        assert told[r["schedule"]] == pytest.approx(r["predicted"], rel=1e-6), r["schedule"]
+        assert shown[r["schedule"]] == pytest.approx(r["predicted"], rel=1e-6), r["schedule"]
     made = {"predicted": {**mine[0]["counted"]}, "counted": mine[0]["counted"], "program": "one"}
     twice = {**made, "predicted": {k: 2 * v for k, v in made["predicted"].items()}}
     assert levels.table([made])[-1] == "| all | 1 | 0% | 0% | 0% | 0% | 1.00 |"

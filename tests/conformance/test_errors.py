@@ -808,7 +808,7 @@ def test_misspelt_arguments(write, words):
     ],
 )
 def test_arguments_that_cannot_be(write, words):
-    """Too few, too many, of no meaning: the form is told, at the user's line."""
+    """Too few, too many, of no meaning: the error says the form, at the user's line."""
     with pytest.raises(td.TreadleError) as error:
         write()
     assert_mentions(error, words, HERE)
@@ -823,7 +823,7 @@ def test_misspelt_settings():
 
 
 def test_an_array_without_a_name_is_called_by_its_place(run):
-    """Two arrays of one kernel are told apart in checked mode."""
+    """Two arrays of one kernel are distinguished in checked mode."""
     first = td.use(np.arange(5.0))
     line = here() + 1
     second = td.use(np.arange(3.0))

@@ -171,8 +171,8 @@ def test_other_extents_that_happen_to_be_one_do_not_broadcast(backend):
         narrow(np.ones((2, 3)), 1)
     with pytest.raises(td.ShapeError, match=r"extent 3 in one operand and 2 in another\.\n"):
         narrow(np.ones((2, 3)), 2)
-    told = td.jit(lambda a, n: a + td.reshape(a[:, :n], (-1, 1)), backend=backend)
-    assert_same(told(np.ones((2, 3)), 1), np.full((2, 3), 2.0))
+    shown = td.jit(lambda a, n: a + td.reshape(a[:, :n], (-1, 1)), backend=backend)
+    assert_same(shown(np.ones((2, 3)), 1), np.full((2, 3), 2.0))
 
 
 @pytest.mark.parametrize("name", DTYPES)
@@ -535,7 +535,7 @@ def test_numbers_among_the_arguments_are_checked_at_every_call(backend):
 
 
 def test_sixty_four_axes(backend):
-    """As many as NumPy's arrays have; one more is told."""
+    """As many as NumPy's arrays have; one more is an error."""
     a = np.arange(12).reshape((1,) * 30 + (3,) + (1,) * 32 + (4,))
     f = td.jit(
         lambda a: (a + 1, a.T, td.sum(a, axis=30), td.cumsum(a, axis=-1), td.roll(a, 1, 30)),

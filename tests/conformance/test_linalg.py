@@ -453,8 +453,8 @@ def test_products_with_vectors_take_in_what_surrounds_them(where):
         return td.maximum((2 * a) @ x + b, 0)
 
     a, x, b = np.ones((5, 4), "f4"), np.ones(4, "f4"), np.ones(5, "f4")
-    told = td.jit(layer).lower(a, x, b).explain(where)
-    assert "1 kernel launched" in str(told)
+    shown = td.jit(layer).lower(a, x, b).explain(where)
+    assert "1 kernel launched" in str(shown)
     asked = td.jit(lambda a, x: td.matmul(a, x, algorithm="strassen")).lower(a, x)
     assert "sums of n2 products" in str(asked.explain(where))
 

@@ -15,6 +15,8 @@ import treadle as td
 from tests.docs import pages
 from treadle.dsl.process.environment import VARIABLES
 
+FOLDERS = ("dsl", "skeletons", "backend", "treadle", "tests", "examples", "benchmarks", "docs")
+
 
 @pytest.mark.parametrize("backend", pages.BACKENDS)
 @pytest.mark.parametrize("page", pages.PAGES)
@@ -76,6 +78,23 @@ def test_the_design_lists_the_passes() -> None:
 
     text = (pages.ROOT / "docs" / "design.md").read_text(encoding="utf-8")
     assert re.findall(r"^\| `(\w+)` \|", text, re.MULTILINE) == [name for name, _ in PASSES]
+
+
+@pytest.mark.parametrize("page", ["docs/design.md", "CONTRIBUTING.md"])
+def test_the_map_is_of_this_tree(page: str) -> None:
+    """Files and folders that a page names exist, and define what it says that they do."""
+    text = (pages.ROOT / page).read_text(encoding="utf-8")
+    found = (path for folder in FOLDERS for path in (pages.ROOT / folder).rglob("*"))
+    files = [path.relative_to(pages.ROOT) for path in found if "__pycache__" not in path.parts]
+    known = {f"/{path.as_posix()}{'/' * (pages.ROOT / path).is_dir()}" for path in files}
+    known |= {f"/{path.name}" for path in pages.ROOT.iterdir()} | {f"/{f}/" for f in FOLDERS}
+    named = re.findall(r"`([\w./-]+(?:/|\.py|\.c|\.html|\.md|\.toml))`", text)
+    gone = {name for name in named if not any(k.endswith(f"/{name}") for k in known)}
+    assert len(named) > 20 and not gone
+    for symbol, name in re.findall(r"`(\w+)`\s+in\s+`([\w./-]+\.py)`", text):
+        named = [f for f in files if f"/{f.as_posix()}".endswith(f"/{name}")]
+        sources = [(pages.ROOT / f).read_text(encoding="utf-8") for f in named]
+        assert any(re.search(rf"\b{symbol}\b", s) for s in sources), f"{symbol} in {name}"
 
 
 def test_the_guide_lists_the_environment() -> None:

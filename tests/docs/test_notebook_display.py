@@ -104,9 +104,9 @@ def test_sources_fold_by_kernel(backend: str) -> None:
     assert style.startswith("<style>")
     if backend != "reference":
         assert shown.seen.count("details") >= 3 and shown.seen.count("span") > 100
-    told = "".join(shown.text.split())
+    description = "".join(shown.text.split())
     for line in filter(None, map(str.strip, text.splitlines())):
-        assert "".join(line.split()) in told
+        assert "".join(line.split()) in description
 
 
 def test_graphs_are_pictures() -> None:

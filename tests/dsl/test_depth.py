@@ -1,4 +1,4 @@
-"""What is nested too deeply is told as that, and errors can be shown wherever they come from."""
+"""Errors say what is nested too deeply, and can be shown wherever they come from."""
 
 from __future__ import annotations
 

@@ -128,7 +128,7 @@ def test_a_home_that_does_not_exist(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "value", "told"),
+    ("name", "value", "shown"),
     [
         ("TREADLE_CHECK", "ja", "Write 1 or 0"),
         ("TREADLE_NUM_THREADS", "1e9", "1 or more"),
@@ -139,10 +139,10 @@ def test_a_home_that_does_not_exist(tmp_path: Path) -> None:
         ("TREADLE_BACKENDS", "native", "did you mean TREADLE_BACKEND"),
     ],
 )
-def test_variables_that_mean_nothing(name: str, value: str, told: str, tmp_path: Path) -> None:
+def test_variables_that_mean_nothing(name: str, value: str, shown: str, tmp_path: Path) -> None:
     given = {"TREADLE_CACHE_DIR": str(tmp_path), name: value}
     done = python("-c", WHERE, folder=tmp_path, **given)
-    assert done.returncode == 0 and done.stderr.count(told) == 1, done.stderr
+    assert done.returncode == 0 and done.stderr.count(shown) == 1, done.stderr
 
 
 def test_a_backend_that_there_is_not(tmp_path: Path) -> None:

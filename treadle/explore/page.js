@@ -139,7 +139,7 @@
 
   let sweeping = 0;
   function sweepAll() {
-    const turn = ++sweeping;
+    const sweep = ++sweeping;
     const names = swept().sort((a, b) => (b === choice.order) - (a === choice.order));
     const traces = new Map();
     const work = (function* () {
@@ -149,7 +149,7 @@
     })();
     let drawn = 0;
     const some = () => {
-      if (turn !== sweeping) return;
+      if (sweep !== sweeping) return;
       const until = performance.now() + 12;
       // Not for … of: leaving that would end the generator.
       for (let next = work.next(); !next.done; next = work.next()) {
@@ -501,10 +501,10 @@
       rememberSoon();
     };
     at("source").onkeydown = (event) => {
-      const turn = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
-      if (!turn || event.target.getAttribute("role") !== "tab") return;
+      const step = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
+      if (!step || event.target.getAttribute("role") !== "tab") return;
       event.stopPropagation();
-      const next = tabs[(tabs.indexOf(choice.tab) + turn + tabs.length) % tabs.length];
+      const next = tabs[(tabs.indexOf(choice.tab) + step + tabs.length) % tabs.length];
       at(`tab-${next}`).click();
       at(`tab-${next}`).focus();
     };

@@ -170,7 +170,7 @@ class Writer:
                 narrow = _is_widening(e) and e not in self._bases
                 named = e.args[0] if narrow else e
                 if named not in self.p.bound:
-                    self.name_value(named, "place" if _is_widening(e) else None)
+                    self.name_value(named, "position" if _is_widening(e) else None)
                 depth[e] = 0
 
     def name_value(self, e: Expr, wish: str | None = None) -> str:

@@ -269,10 +269,13 @@ def while_graph(step: RepeatStep) -> ExecutableGraph:
     inside = Builder(params.conditional.phGraph_out[0], outside.shared)
     rounds = rounds_of(op)
     if rounds == "after":
-        turned = inside.all(op.even, step.even)
-        copied = back(inside, turned, 0)
+        first = inside.all(op.even, step.even)
+        copied = back(inside, first, 0)
         ask(
-            inside, inside.all(op.testing[0], step.testing[0], copied or turned), tests[0], tests[0]
+            inside,
+            inside.all(op.testing[0], step.testing[0], copied or first),
+            tests[0],
+            tests[0],
         )
     elif rounds == "two":
         round_ = [*op.even, *op.testing[1], *op.odd, *op.testing[0]]

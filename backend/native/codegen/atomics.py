@@ -259,7 +259,7 @@ def report(em: Emitter, s: Report, copy: Copy) -> None:
             numbers.append(Lanes(code, value.lanes).extract("i64", r, lane) if value.lanes else r)
         with first_error(em, s.site + 1):
             for k, r in enumerate(numbers, 1):
-                _tell(em, k, r)
+                _report(em, k, r)
     code.jump(fine)
     code.start(fine)
 
@@ -268,7 +268,7 @@ def report(em: Emitter, s: Report, copy: Copy) -> None:
 def first_error(em: Emitter, number: int) -> Iterator[None]:
     """What is done if nothing has failed so far: from now on `number` has."""
     code = em.code
-    first, done = code.label("first"), code.label("told")
+    first, done = code.label("first"), code.label("reported")
     both = code.emit(f"cmpxchg ptr {em.errors}, i64 0, i64 {number} monotonic monotonic, align 8")
     code.branch(code.emit(f"extractvalue {{ i64, i1 }} {both}, 1"), first, done)
     code.start(first)
@@ -278,7 +278,7 @@ def first_error(em: Emitter, number: int) -> Iterator[None]:
     code.start(done)
 
 
-def _tell(em: Emitter, position: int, word: Reg) -> None:
+def _report(em: Emitter, position: int, word: Reg) -> None:
     at = em.code.emit(f"getelementptr i64, ptr {em.errors}, i64 {position}")
     em.code.do(f"store i64 {word}, ptr {at}, align 8")
 
@@ -365,7 +365,7 @@ def _raised(em: Emitter, function: Any, failed: Reg,
                 bits = _pack(em, kind, part)
                 width = "i8" if kind.family == "bool" else f"i{kind.bits}"
                 word = bits if width == "i64" else code.emit(f"zext {width} {bits} to i64")
-                _tell(em, at, word)
+                _report(em, at, word)
                 at += 1
     code.jump(fine)
     code.start(fine)

@@ -671,8 +671,8 @@ def largest(values: Array, axis: AxisLike | None, keepdims: bool = False) -> Arr
 def _adjoint(array: Array) -> Array:
     """The conjugate transposes of matrices."""
     axes = [*range(array.ndim - 2), array.ndim - 1, array.ndim - 2]
-    turned: Array = index_space.transpose(array, axes)
-    return f.conj(turned) if array.types[0].is_complex else turned
+    transposed: Array = index_space.transpose(array, axes)
+    return f.conj(transposed) if array.types[0].is_complex else transposed
 
 
 @operation

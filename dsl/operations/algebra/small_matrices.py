@@ -314,7 +314,7 @@ def _rotate(d: list[Any], o: dict[tuple[int, int], Any], v: Matrix, p: int, q: i
     s = t * c
     phase = None if real else f.where(none, 1, _over(f.conj(x), f.where(none, 1, g)))
 
-    def turned(left: Any, right: Any) -> tuple[Any, Any]:
+    def rotated(left: Any, right: Any) -> tuple[Any, Any]:
         right = right if phase is None else right * phase
         return (_times(left, c) - _times(right, s), _times(left, s) + _times(right, c))
 
@@ -324,8 +324,8 @@ def _rotate(d: list[Any], o: dict[tuple[int, int], Any], v: Matrix, p: int, q: i
         if k not in (p, q):
             left = o[k, p] if k < p else f.conj(o[p, k])
             right = o[k, q] if k < q else f.conj(o[q, k])
-            left, right = turned(left, right)
+            left, right = rotated(left, right)
             o[(k, p) if k < p else (p, k)] = left if k < p else f.conj(left)
             o[(k, q) if k < q else (q, k)] = right if k < q else f.conj(right)
     for row in v:
-        row[p], row[q] = turned(row[p], row[q])
+        row[p], row[q] = rotated(row[p], row[q])

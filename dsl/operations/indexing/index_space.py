@@ -95,8 +95,8 @@ def reshape(a: ArrayLike, shape: ShapeLike, *, copy: bool | None = None) -> Arra
 
 
 def reshaped_index(source: Shape, target: Shape) -> tuple[Expr, ...]:
-    """Source index of a target element.  Axes that are kept, split or joined are treated apart:
-    only what is joined needs a division, and axes of extent 1 need none."""
+    """Source index of a target element.  Kept, split and joined axes are treated separately: only
+    what is joined needs a division, and axes of extent 1 need none."""
     needed = [k for k, e in enumerate(source) if not _is_one(e)]
     kept = [k for k, e in enumerate(target) if not _is_one(e)]
     index: list[Expr] = [constant(0)] * len(source)
@@ -563,7 +563,7 @@ def gather(
         indices: an array of integers.
         axis: the axis, from −rank to rank − 1; default 0.
 
-    Result: an array with the axes of `indices` in the place of the axis.
+    Result: an array with the axes of `indices` in place of the axis.
 
     >>> td.gather(np.array([3, 1, 2]), [2, 2, 0])
     Array([2, 2, 3])
@@ -579,7 +579,7 @@ def take(a: ArrayLike, indices: ArrayLike, axis: int | None = None) -> Array:
         indices: an array of integers.
         axis: the axis; default None: of the flattened array.
 
-    Result: an array, with the axes of `indices` in the place of the axis.
+    Result: an array, with the axes of `indices` in place of the axis.
 
     >>> td.take(np.arange(6).reshape(2, 3), [2, 0], axis=1)
     Array([[2, 0],

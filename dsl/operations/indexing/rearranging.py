@@ -179,9 +179,9 @@ def rot90(a: ArrayLike, k: int = 1, axes: Sequence[int] = (0, 1)) -> Array:
         return array
     if k % 4 == 2:
         return reverse(array, (first, second))
-    turned = reverse(array, second) if k % 4 == 1 else array
-    turned = swapaxes(turned, first, second)
-    return turned if k % 4 == 1 else reverse(turned, second)
+    rotated = reverse(array, second) if k % 4 == 1 else array
+    rotated = swapaxes(rotated, first, second)
+    return rotated if k % 4 == 1 else reverse(rotated, second)
 
 
 # --- repeating -------------------------------------------------------------------------------

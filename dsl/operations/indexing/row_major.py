@@ -23,7 +23,7 @@ def minus(a: Expr, b: Expr) -> Expr:
 
 
 class _Bounds(Intervals):
-    """Indices are those of arrays in memory, or of places outside of them."""
+    """Indices are those of arrays in memory, or of positions outside of them."""
 
     def leaf(self, e: Expr) -> Range:
         return (-MEMORY, MEMORY) if isinstance(e, Index) else super().leaf(e)

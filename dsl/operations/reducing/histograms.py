@@ -101,7 +101,7 @@ def histogramdd(
     shape = tuple(edge.shape[0] - 1 for edge in edges)
 
     def bin_of(k: Scalar) -> object:
-        at = tuple(place[k] for place in positions)
+        at = tuple(position[k] for position in positions)
         inside = fn.equal(0, 0)
         for index, extent in zip(at, shape, strict=True):
             inside = inside & (index >= 0) & (index < extent)

@@ -69,7 +69,7 @@ def compact(
         checks=checks,
     )
     positions = scan_array(
-        lambda x, y: x + y, (0,), Array(ones.leaves), 0, "exclusive", False, "places", None, None
+        lambda x, y: x + y, (0,), Array(ones.leaves), 0, "exclusive", False, "positions", None, None
     )
     n = flat._shape[0]
     count_read = positions._element((n,))[0]

@@ -554,7 +554,7 @@ class ArgumentFold(Along):
 
         def position(inner: Linearizer, pair: tuple[Expr, ...]) -> tuple[Expr, ...]:
             value, where = pair
-            return (inner.let(select(self._is(value, best), where, _NEVER), "place"),)
+            return (inner.let(select(self._is(value, best), where, _NEVER), "position"),)
 
         return self.fold_block(into, at_row, block, _FIRST, position)[0]
 

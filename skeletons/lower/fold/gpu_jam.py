@@ -503,7 +503,7 @@ class JammedFold:
                 whole = span * tile.depth % (THREADS * min(SHARES, shares)) == 0
                 with into.when(TRUE if whole else at.less(number, span * tile.depth)):
                     here = into.let(at.minimum(at.add(k0, iteration), at.subtract(count, 1)), "k")
-                    position = into.let(at.minimum(at.add(first, line), last), "place")
+                    position = into.let(at.minimum(at.add(first, line), last), "position")
                     with into.when_always({index: simplify.cast(here, index.type), side: position}):
                         where = at.add(at.multiply(iteration, o.pitch(tile)), line)
                         into.append(Store(o.buffer, where, into.value(o.read)))

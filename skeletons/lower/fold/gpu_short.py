@@ -141,7 +141,7 @@ class ShortRows:
                             put(into, row, at.add(slot, m), value)
                 else:
                     with self._unrolled(into, "m", v) as other:
-                        target = into.let(at.add(slot, other), "place")
+                        target = into.let(at.add(slot, other), "position")
                         put(into, row, target, self.neutral)
                         k = into.let(self._first(elements, lane, other), "k")
                         with into.when(at.less(k, self.count)):

@@ -379,9 +379,9 @@ class Group:
 
     def start(self, stream: _Stream, into: Linearizer, first: Expr) -> Expr:
         """The position in its buffer of a read of offset 0 at variable = `first`."""
-        turned = first if stream.sign > 0 else at.subtract(0, first)
+        signed = first if stream.sign > 0 else at.subtract(0, first)
         args = list(stream.args)
-        args[stream.axis] = at.add(args[stream.axis], turned)
+        args[stream.axis] = at.add(args[stream.axis], signed)
         indices = into.emit(args)
         if stream.leaf is None:
             return into.let(indices[0], "at")

@@ -205,12 +205,12 @@ def test_pieces_that_would_mostly_be_their_neighbours_rows_are_not_made(gpu, mon
 
 def test_extents_that_do_not_fit_are_the_error_that_they_are(gpu):
     program = td.jit(lambda a, b: td.map(lambda x, y: x + y, a, b), backend="cuda")
-    told = []
+    shown = []
     for args in ((A, B[:41]), (A[:4], B[:3])):
         with pytest.raises(td.ShapeError) as caught:
             program(*args)
-        told.append(str(caught.value))
-    assert told[0] == told[1].replace("4", "50", 1).replace("3", "41", 1)
+        shown.append(str(caught.value))
+    assert shown[0] == shown[1].replace("4", "50", 1).replace("3", "41", 1)
     assert not gpu.log
 
 

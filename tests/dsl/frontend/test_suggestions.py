@@ -36,7 +36,7 @@ def test_errors_say_what_to_write():
     assert {name: lines for name, lines in found.items() if lines} == {}
 
 
-# --- mistakes of new users, and the way out that each is told ---------------------------------
+# --- mistakes of new users, and the way out that errors give ---------------------------------
 
 A = np.arange(12.0).reshape(3, 4)
 ROWS = np.array([2, 0])
@@ -163,8 +163,8 @@ def test_fractions_that_a_permute_drops_are_told():
         send = td.jit(lambda v: td.permute(lambda x, y: x + y, defaults, lambda i: i % 3, v))
         return send.lower(np.full(5, 0.7)).explain()
 
-    told = "values are cast from float64 to int64: fractions are dropped"
-    assert told in counted(td.fill(3, 0)) and told not in counted(td.fill(3, 0.0))
+    shown = "values are cast from float64 to int64: fractions are dropped"
+    assert shown in counted(td.fill(3, 0)) and shown not in counted(td.fill(3, 0.0))
 
 
 S = td.schedule
@@ -185,14 +185,14 @@ def test_a_block_that_is_too_large_for_shared_memory_is_told_one_that_is_not():
 
 
 def test_agents_that_do_not_fit_are_told_to_wait():
-    told = " ".join(scheduled(S.Block(8, 32) | S.Agents(100)).explain("cuda").split())
-    assert "at most 8 blocks of so many threads fit on a multiprocessor at once" in told
+    shown = " ".join(scheduled(S.Block(8, 32) | S.Agents(100)).explain("cuda").split())
+    assert "at most 8 blocks of so many threads fit on a multiprocessor at once" in shown
     assert "multiprocessor at once" not in scheduled(S.Block(8, 32) | S.Agents(8)).explain("cuda")
 
 
 def test_a_schedule_that_stays_was_not_chosen():
-    told = scheduled(S.Block(8, 16) | S.Stage()).explain("native")
-    assert "Block(8, 16) | Stage()\n" in told and "was chosen" not in told
+    shown = scheduled(S.Block(8, 16) | S.Stage()).explain("native")
+    assert "Block(8, 16) | Stage()\n" in shown and "was chosen" not in shown
 
 
 def test_arguments_that_are_lists_or_pairs():

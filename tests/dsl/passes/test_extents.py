@@ -88,17 +88,17 @@ def test_results_are_the_same(name, shape):
 @pytest.mark.parametrize("name", SIDE_BY_SIDE)
 @pytest.mark.parametrize("shape", [(5, 7), (4, 6), (9, 9)])
 def test_errors_are_the_same(name, shape):
-    """The check of every operation stays: the first one that does not hold is told, in its words,
-    at its line."""
-    f, told = SIDE_BY_SIDE[name], []
+    """The check of every operation stays: the first one that does not hold is reported, in its
+    words, at its line."""
+    f, shown = SIDE_BY_SIDE[name], []
     if name == "square" and shape == (4, 6):
         f = SIDE_BY_SIDE["zip"]
     for backend in ("reference", "native"):
         program = lowered(f, A, B, backend=backend)
         with pytest.raises(td.ShapeError) as raised:
             program(A, np.resize(B, shape))
-        told.append(str(raised.value))
-    assert told[0] == told[1] and __file__ in told[0]
+        shown.append(str(raised.value))
+    assert shown[0] == shown[1] and __file__ in shown[0]
 
 
 @pytest.mark.parametrize("backend", ["native", "cuda"])
@@ -173,12 +173,12 @@ def test_what_is_computed_may_be_an_extent_itself():
     x, _, z = program.arguments
     assert x.shape == z.shape
     for args in ((row, column, row), (column, np.ones((0, 4)), row)):
-        told = []
+        shown = []
         for backend in ("reference", "native"):
             with pytest.raises(td.ShapeError) as raised:
                 td.jit(f, backend=backend)(*args)
-            told.append(str(raised.value))
-        assert told[0] == told[1]
+            shown.append(str(raised.value))
+        assert shown[0] == shown[1]
 
 
 def test_extents_that_contradict_themselves():
@@ -215,7 +215,7 @@ def test_a_state_is_as_long_as_what_it_starts_as():
     x = np.linspace(0, 2, 50)
     program = lowered(f, x)
     labels = [n.label.operation for n in topological(program.roots) if not isinstance(n, Input)]
-    assert labels.count("count") == labels.count("places") == 1
+    assert labels.count("count") == labels.count("positions") == 1
     np.testing.assert_allclose(program(x), td.jit(f, backend="reference")(x))
 
 

@@ -1,4 +1,4 @@
-"""Permutes to the same places are one kernel on a CPU."""
+"""Permutes to the same targets are one kernel on a CPU."""
 
 from __future__ import annotations
 

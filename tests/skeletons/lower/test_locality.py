@@ -219,8 +219,8 @@ def test_preprocessing_is_timed_and_kept():
     graph = random_graph(30, 2)
     found = queues(graph, LocalityGraph().method, 3, 4, 0.5)
     assert found.seconds == 0.5 + found.order_seconds > 0.5
-    told = f"30 blocks, {graph.edges} pairs of them share lines; graph 500 ms"
-    assert str(found).startswith(told)
+    shown = f"30 blocks, {graph.edges} pairs of them share lines; graph 500 ms"
+    assert str(found).startswith(shown)
 
 
 @pytest.mark.parametrize("width", [8, 40, 70])

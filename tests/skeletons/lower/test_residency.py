@@ -440,7 +440,7 @@ def test_a_scan_has_no_graph():
 
 def test_more_agents_than_fit_are_told():
     made = td.map(lambda x: x + 1, td.use(np.zeros((64, 64), np.float32)))
-    for per_sm, told in ((8, False), (100, True)):
+    for per_sm, shown in ((8, False), (100, True)):
         schedule = Row() | Block(8, 32) | Agents(per_sm)
         notes = lower(made._leaves[0].node, LoweringContext(CUDA, schedule=schedule)).notes
-        assert any("at most 8 blocks of so many threads fit" in n for n in notes) == told, notes
+        assert any("at most 8 blocks of so many threads fit" in n for n in notes) == shown, notes

@@ -536,9 +536,9 @@ def test_the_command_measures_and_keeps(own_store, monkeypatch):
     assert device.ceilings("native", measuring.machine_of("native")) == CPU
     shown = CliRunner().invoke(app, ["ceilings", "--backend", "native", "--show"])
     assert "40.0 GB/s" in shown.output and measured == list(crossover.TYPES)
-    for told in (done, shown):
-        assert "winograd from 1,024² on: 1.14 ×" in told.output
-        assert "strassen from 1,024² on" in told.output
+    for description in (done, shown):
+        assert "winograd from 1,024² on: 1.14 ×" in description.output
+        assert "strassen from 1,024² on" in description.output
     wrong = CliRunner().invoke(app, ["ceilings", "--backend", "reference"])
     assert wrong.exit_code == 1
 
@@ -616,27 +616,27 @@ def test_another_order_of_parts_has_to_promise_clearly_less():
 @pytest.mark.parametrize("backend", ["native", "cuda"])
 def test_where_there_is_no_choice_a_sentence_says_why(f, shapes, why, backend):
     program = td.jit(f, backend="native").lower(*(np.zeros(s, np.float32) for s in shapes))
-    told = " ".join(program.explain(backend).split())
-    assert "schedule Auto(); as Row()" in told
-    assert re.search(rf"nothing to choose: [^:]*{why}", told)
+    description = " ".join(program.explain(backend).split())
+    assert "schedule Auto(); as Row()" in description
+    assert re.search(rf"nothing to choose: [^:]*{why}", description)
 
 
 def test_a_schedule_that_was_given_is_told_beside_none():
     """Predicted times, and M_cache and M_loads of its columns; nothing where a layer is unknown."""
 
-    def told(schedule):
+    def description(schedule):
         taps = range(-3, 4)
         program = sized(lambda a: td.stencil(
             lambda w: sum(w[i, j] * (1.0 + i + 7 * j + i * j) for i in taps for j in taps), a,
             schedule=schedule), (4096, 4096))  # fmt: skip
         return " ".join(program.explain("cuda").split())
 
-    text = told(Column(256))
+    text = description(Column(256))
     assert re.search(r"[\d.]+ µs predicted, [\d.]+ µs without a schedule", text)
     # 7 rows of 256 + 3 elements of the first column, in lines of 32.
     assert "columns of 256: 256 outputs keep 8.06 kB of lines in use (M_cache)" in text
     assert re.search(r"lines are fetched \(M_loads\), 1\.\d\d × the lines touched", text)
-    assert "predicted" not in told(Row() | Block(8, 32) | Stage())
+    assert "predicted" not in description(Row() | Block(8, 32) | Stage())
 
 
 def test_extents_that_are_equal_by_a_check_are_known_by_either_name():

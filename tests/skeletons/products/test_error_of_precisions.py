@@ -34,8 +34,8 @@ def test_the_bound_covers_what_planes_leave_out(precision: str) -> None:
     kept = sum(left[i] @ right[j] for i in range(planes) for j in range(planes - i))
     true, most = A.astype("f8") @ B.astype("f8"), float(np.abs(A).max() * np.abs(B).max())
     left_out = float(np.abs(kept - true).max())
-    told = td.error_bound(A, B, "standard", precision=precision)
-    assert left_out < A.shape[1] * split.bound * most < told.bound
+    shown = td.error_bound(A, B, "standard", precision=precision)
+    assert left_out < A.shape[1] * split.bound * most < shown.bound
     assert left_out > 0
 
 
@@ -87,9 +87,9 @@ def test_operands_that_parts_cannot_hold_have_float32_s_errors() -> None:
         ("fp16x3", few, True), ("fp16x3", A, True),
     ):  # fmt: skip
         for left, right in ((x, B), (B.T, x.T)):
-            told = td.error_bound(left, right, "standard", precision=precision)
+            shown = td.error_bound(left, right, "standard", precision=precision)
             alone = td.error_bound(left, right, "standard")
-            assert (told == alone) is not held, (precision, held)
+            assert (shown == alone) is not held, (precision, held)
     few[3, 128] *= np.float32(1e-8)
     assert td.error_bound(few, B, "standard", precision="fp16x3") == td.error_bound(
         few, B, "standard"

@@ -78,11 +78,11 @@ def in_loop(iterations):
 
 def test_work_of_loops():
     """A multiply-add is two operations, as many as the extents of the arguments say."""
-    told = "work       64 operations per element, 65.5 k in all\n"
-    assert told in in_loop(lambda a: a.shape[1])
-    assert told in in_loop(lambda a: 32)
-    told = "65 operations per element, 66.6 k in all (loops of unknown length as 32 iterations)\n"
-    assert told in in_loop(lambda a: td.cast(a[0, 0], td.int64))
+    work = "work       64 operations per element, 65.5 k in all\n"
+    assert work in in_loop(lambda a: a.shape[1])
+    assert work in in_loop(lambda a: 32)
+    work = "65 operations per element, 66.6 k in all (loops of unknown length as 32 iterations)\n"
+    assert work in in_loop(lambda a: td.cast(a[0, 0], td.int64))
 
 
 def test_index_maps():
@@ -169,18 +169,18 @@ def test_what_a_schedule_orders_or_that_it_has_no_effect():
     order = td.schedule.Column(8)
     a = np.ones((4, 5))
 
-    def told(f):
+    def description(f):
         return td.jit(f, backend="native").lower(a).explain()
 
-    folded = told(lambda a: td.sum(a, axis=1, schedule=order))
+    folded = description(lambda a: td.sum(a, axis=1, schedule=order))
     assert "schedule   Column(8)\n" in folded
     assert "in parts of 8,192 × 1, in the order Column(8)\n" in folded
     assert "no effect" not in folded
-    assert "no effect" not in told(lambda a: td.map(lambda x: x + 1, a, schedule=order))
-    product = told(lambda a: td.matmul(a, a.T, schedule=order))
+    assert "no effect" not in description(lambda a: td.map(lambda x: x + 1, a, schedule=order))
+    product = description(lambda a: td.matmul(a, a.T, schedule=order))
     assert "no effect: BLAS has an order of its own" in product
     stage = td.schedule.Stage()
-    staged = told(lambda a: td.stencil(lambda w: w[0, 1] - w[1, 0], a, schedule=stage))
+    staged = description(lambda a: td.stencil(lambda w: w[0, 1] - w[1, 0], a, schedule=stage))
     assert "Stage() has no effect on a CPU" in staged
 
 
@@ -241,8 +241,8 @@ def test_every_kernel_tells_its_schedule_in_numbers(name, monkeypatch):
     function, gpu, cpu = SEEN[name]
     program = td.jit(function, backend="native").lower(image(4096, 4096))
     for backend, wanted in (("cuda", gpu), ("native", cpu)):
-        (told,) = schedules_of(program.explain(backend))
-        assert told[: len(wanted)] == wanted
+        (description,) = schedules_of(program.explain(backend))
+        assert description[: len(wanted)] == wanted
 
 
 @pytest.mark.parametrize("target", [CUDA, NATIVE], ids=["cuda", "cpu"])
@@ -506,13 +506,13 @@ def chain(seed: int):
 
 @pytest.mark.parametrize("target", ["native", "cuda"])
 def test_every_program_is_explained(target):
-    told: set[str] = set()
+    description: set[str] = set()
     for seed in range(RANDOM_PROGRAMS):
         program, value, done = chain(seed)
         text = td.jit(program).lower(value).explain(target)
         assert target in text.splitlines()[0], f"seed {seed}: {done}"
-        told.update(done)
-    assert told == {*ANY, *AXES}
+        description.update(done)
+    assert description == {*ANY, *AXES}
 
 
 @pytest.mark.parametrize("schedule", [S.Row() | S.Block(2, 8, 1), S.Lanes(2)], ids=str)

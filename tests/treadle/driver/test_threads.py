@@ -121,8 +121,8 @@ sys.exit(failed)
 @pytest.mark.parametrize("count", [4, pytest.param(30, marks=pytest.mark.long)])
 def test_children_of_forks_compile(count, tmp_path, monkeypatch):
     monkeypatch.setenv("TREADLE_CACHE_DIR", str(tmp_path))
-    told = subprocess.run([sys.executable, "-c", FORKS, str(count)], timeout=600, check=False)
-    assert told.returncode == 0
+    shown = subprocess.run([sys.executable, "-c", FORKS, str(count)], timeout=600, check=False)
+    assert shown.returncode == 0
 
 
 def test_no_lock_of_a_class_outlives_a_fork():

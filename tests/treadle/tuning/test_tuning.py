@@ -407,10 +407,10 @@ def test_what_is_as_auto_names_what_was_chosen():
         return td.generate((512, 512), element, schedule=td.schedule.Tuned())
 
     b = np.zeros((512, 512), np.float32)
-    told = td.jit(product, backend="native").lower(b, b).explain()
-    assert re.search(r"Tuned\(\); Row\(\) \| Block\(.*\) \| PerThread\(rows=8\) was chosen", told)
-    assert "nothing was measured for such extents (program.tune): as Auto()\n" in told
-    assert "  without a schedule\n" in told and "Tuned()\n" not in told
+    shown = td.jit(product, backend="native").lower(b, b).explain()
+    assert re.search(r"Tuned\(\); Row\(\) \| Block\(.*\) \| PerThread\(rows=8\) was chosen", shown)
+    assert "nothing was measured for such extents (program.tune): as Auto()\n" in shown
+    assert "  without a schedule\n" in shown and "Tuned()\n" not in shown
 
 
 class Upwards(td.schedule.Order):

@@ -163,9 +163,9 @@ def test_a_fold_is_tuned_and_remembered(clock):
     assert same_bits(by_itself(TALL), program(TALL))
     (step,) = by_itself.executable.kernel_steps
     assert [key[-1] for key in step.variants] == [best]
-    told = words(program.explain())
-    assert "Column(256) is the fastest of" in told and "5.00 × as fast as it was" in told
-    assert "2 ms Column(256)" in told and "10 ms as it was" in told
+    shown = words(program.explain())
+    assert "Column(256) is the fastest of" in shown and "5.00 × as fast as it was" in shown
+    assert "2 ms Column(256)" in shown and "10 ms as it was" in shown
     assert "Column(256) is the fastest of" in words(tuned.explain())
     assert "measured" not in summed(TALL[:100, :100]).explain()  # another class of extents
 
@@ -200,8 +200,8 @@ def test_a_product_is_tuned_written_and_remembered(clock):
     table = tuned.tuning
     assert table.winners == {"product": best} and (table.before, table.after) == (10.0, 2.0)
     assert not table.refused and len(table.rows) >= 6
-    told = '# product: td.matmul(a, b, algorithm="strassen", levels=1, execution="batched")'
-    assert table.best == f"program.scheduled()\n{told}" and table.best in str(table)
+    shown = '# product: td.matmul(a, b, algorithm="strassen", levels=1, execution="batched")'
+    assert table.best == f"program.scheduled()\n{shown}" and table.best in str(table)
     written = multiplied(floats, algorithm="strassen", levels=1, execution="batched")
     assert same_bits(tuned(floats), written(floats))
     assert tuned.kernels[0].options == written.kernels[0].options
@@ -218,8 +218,8 @@ def test_a_product_asks_for_what_was_measured(clock):
     assert "execution recursive" in asked.explain()
     multiplied(floats, algorithm="strassen").tune(floats)
     asked = multiplied(floats, algorithm="strassen", schedule=S.Tuned())
-    told = words(asked.explain())
-    assert "execution batched" in told and "strassen, 1 level, batched is the fastest of" in told
+    shown = words(asked.explain())
+    assert "execution batched" in shown and "strassen, 1 level, batched is the fastest of" in shown
     written = multiplied(floats, algorithm="strassen", levels=1, execution="batched")
     assert same_bits(asked(floats), written(floats))
     assert asked.source() == written.source()
@@ -508,8 +508,8 @@ def test_what_no_longer_fits_is_measured_anew(clock, own_store, damage):
     document = json.loads(path.read_text(encoding="utf-8"))
     damage(document["value"])
     store.put(document["key"], document["value"])
-    told = summed(TALL, S.Tuned()).explain()
-    assert "nothing was measured for such extents" in told
+    shown = summed(TALL, S.Tuned()).explain()
+    assert "nothing was measured for such extents" in shown
     table = summed(TALL).tune(TALL).tuning
     assert not table.stored and table.winners == {"total": Column(256)}
 

@@ -326,13 +326,13 @@ def test_parameters_in_order() -> None:
 
 
 def test_variants_say_what_they_need() -> None:
-    """Conditions of wide accesses are told as they are, apart from the 32-bit bounds."""
+    """Conditions of wide accesses are printed as they are, apart from the 32-bit bounds."""
     shown = np.ones((64, 64), np.float32)
     columns = lambda w: w[0, -1] + w[0, 1]
     program = td.jit(lambda a: td.stencil(columns, a), backend="reference").lower(shown)
     text = program.source("cuda").replace("\n//      ", " ")  # long conditions, on one line
-    told = [line[5:] for line in text.splitlines() if line[:7] == "//   1."]
-    wide = [line for line in told if "% 4 == 0" in line]
+    explained = [line[5:] for line in text.splitlines() if line[:7] == "//   1."]
+    wide = [line for line in explained if "% 4 == 0" in line]
     assert len(wide) == 1 and wide[0].startswith(
         "1. a.shape[1] % 4 == 0; sizes small enough for 32"
     )

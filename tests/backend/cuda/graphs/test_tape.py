@@ -123,7 +123,7 @@ def test_any_order_that_dependencies_allow_gives_the_same(seed):
 
 @pytest.mark.parametrize("seed", range(30))
 def test_any_order_gives_the_same_in_planned_memory(seed):
-    """Turns of a loop are a graph, and their blocks take turns in memory."""
+    """Iterations of a loop are a graph, and their blocks alternate in memory."""
     rng = random.Random(seed)
     tape = random_tape(seed)
     offsets, size = plan_memory(tape)

@@ -366,17 +366,17 @@ def test_float32_uses_the_portable_form(arch: str) -> None:
 
     def way(function: Any, n: int, count: int = 1) -> tuple[str, str | None, Any, dict[str, str]]:
         node, made = chosen(function, (n, n, n), on=on, count=count)
-        told = describe(node, (n, n, n), device, count=count)
-        return made.by, arithmetic_of(made), made.way, told
+        shown = describe(node, (n, n, n), device, count=count)
+        return made.by, arithmetic_of(made), made.way, shown
 
     for levels in (1, 2):
         for execution in ("owner", "sequential", "streams", "atomic", "batched", "persistent",
                           "recursive"):  # fmt: skip
-            by, form, found, told = way(
+            by, form, found, shown = way(
                 lambda a, b, e=execution, n=levels: td.strassen(a, b, levels=n, execution=e), 3000
             )  # type: ignore[misc]
             assert (by, form, found) == ("engine", "Float32Portable", (execution, levels))
-            assert "in the form for GPUs without wgmma" in told["algorithm"]
+            assert "in the form for GPUs without wgmma" in shown["algorithm"]
     by, form, (_, levels), _ = way(td.strassen, 1000)
     assert (by, form, levels) == ("engine", "Float32Portable", 1)
 
@@ -384,17 +384,17 @@ def test_float32_uses_the_portable_form(arch: str) -> None:
         with td.precision(fast=True):
             return a @ b
 
-    by, form, (_, levels), told = way(fast, 16384)
+    by, form, (_, levels), shown = way(fast, 16384)
     assert (by, form, levels) == ("engine", "Float32Portable", 1)
-    assert f"scaled to 100 multiprocessors of {arch}" in told["predicted"]
+    assert f"scaled to 100 multiprocessors of {arch}" in shown["predicted"]
     assert way(fast, 2048)[:3] == ("library", None, None)
     for n in (512, 2048, 8192, 16384):  # where it is not predicted to win
-        by, form, _, told = way(lambda a, b: a @ b, n)
+        by, form, _, shown = way(lambda a, b: a @ b, n)
         assert (by, form) == ("library", None)
-        assert "the tile engine" in told["predicted"]
-    by, form, _, told = way(lambda a, b: td.maximum(td.strassen(2 * a + 1, b), 0), 8192)
+        assert "the tile engine" in shown["predicted"]
+    by, form, _, shown = way(lambda a, b: td.maximum(td.strassen(2 * a + 1, b), 0), 8192)
     assert (by, form) == ("engine", "Float32Portable")
-    assert told["epilogue"].startswith("applied by") or "would take" in told["epilogue"]
+    assert shown["epilogue"].startswith("applied by") or "would take" in shown["epilogue"]
 
 
 @pytest.mark.parametrize("arch", OTHERS)

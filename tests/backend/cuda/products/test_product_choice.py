@@ -130,10 +130,10 @@ def launched(made: Executor[Any], size: tuple[int, int, int]) -> tuple[int, list
     return device.made, list(device.heard)
 
 
-def kernels_said(told: dict[str, str]) -> tuple[int, int]:
+def kernels_said(shown: dict[str, str]) -> tuple[int, int]:
     """How many kernels of the skeletons, and how many libraries and engines."""
-    separate = re.search(r"and (\d+) separate kernels?", told.get("launches", ""))
-    own = "by a kernel of treadle's" in told["algorithm"]
+    separate = re.search(r"and (\d+) separate kernels?", shown.get("launches", ""))
+    own = "by a kernel of treadle's" in shown["algorithm"]
     return int(separate[1]) if separate else int(own), 0 if own else 1
 
 
@@ -167,12 +167,12 @@ def test_what_is_said_is_launched(dtype: str, checked: bool, gpu: Any) -> None:
                 runs = Executor(made, device)
                 for name, size in SIZES.items():
                     case = dtype, algorithm, form, arch, name
-                    told = describe(node, size, device, checked)
+                    shown = describe(node, size, device, checked)
                     found, heard = launched(runs, size)
-                    kernels, others = kernels_said(told)
-                    assert found == kernels + extra, (case, found, told)
-                    assert len(heard) == others, (case, heard, told)
-                    check(told, heard, case)
+                    kernels, others = kernels_said(shown)
+                    assert found == kernels + extra, (case, found, shown)
+                    assert len(heard) == others, (case, heard, shown)
+                    check(shown, heard, case)
 
 
 @pytest.mark.parametrize("arch", ["sm_90a", "sm_86"])
@@ -186,28 +186,28 @@ def test_operands_and_epilogues_of_every_execution(execution: str, arch: str, gp
         )  # fmt: skip
         (node,) = (n for n in topological(made.roots) if isinstance(n, Matmul))
         device = Device(arch)
-        told = describe(node, (4096, 4096, 4096), device)
+        shown = describe(node, (4096, 4096, 4096), device)
         found, heard = launched(Executor(made, device), (4096, 4096, 4096))
-        assert found == kernels_said(told)[0]
-        check(told, heard, (execution, levels))
+        assert found == kernels_said(shown)[0]
+        check(shown, heard, (execution, levels))
 
 
-def check(told: dict[str, str], heard: list[Any], case: Any) -> None:
+def check(shown: dict[str, str], heard: list[Any], case: Any) -> None:
     """What was asked of an engine or a library against what was said."""
     if not heard:
-        assert "a kernel of treadle's" in told["algorithm"], (case, told)
+        assert "a kernel of treadle's" in shown["algorithm"], (case, shown)
         return
     ((what, mode, slots),) = heard
-    assert ("by the tile engine" in told["algorithm"]) == (what != "library"), (case, told, heard)
+    assert ("by the tile engine" in shown["algorithm"]) == (what != "library"), (case, shown, heard)
     if what == "library":
-        assert "cuBLAS" in told["algorithm"] or "leaves by" in told["algorithm"], (case, told)
+        assert "cuBLAS" in shown["algorithm"] or "leaves by" in shown["algorithm"], (case, shown)
         return
-    assert f"execution {mode}" in told["algorithm"], (case, told, heard)
-    assert ("standard" in told["algorithm"]) == (what == "standard"), (case, told)
+    assert f"execution {mode}" in shown["algorithm"], (case, shown, heard)
+    assert ("standard" in shown["algorithm"]) == (what == "standard"), (case, shown)
     places = {"left operand": "ProducerA", "right operand": "ProducerB", "epilogue": "Epilogue"}
     inside = [s for part, s in places.items()
-              if part in told and not told[part].startswith("a kernel of its own")]  # fmt: skip
-    assert slots == inside, (case, told, heard)
+              if part in shown and not shown[part].startswith("a kernel of its own")]  # fmt: skip
+    assert slots == inside, (case, shown, heard)
 
 
 PRINTED = [
@@ -343,11 +343,12 @@ def test_a_named_precision_is_that_engine_s_from_its_inner_extent_on(precision: 
         for function in (product, relu(product)):
             node, made = chosen(function, (300, k, 300))
             assert made.form is None or not made.form.precision
-            told = describe(node, (300, k, 300))
+            shown = describe(node, (300, k, 300))
             assert (
-                told["precision"] == f"{precision!r} is computed in float32, which is no less exact"
+                shown["precision"]
+                == f"{precision!r} is computed in float32, which is no less exact"
             )
-            assert "error" not in told
+            assert "error" not in shown
     for size in ((0, 200, 8), (8, 200, 0)):
         assert chosen(relu(product), size)[1].by == "library"
 
@@ -426,9 +427,9 @@ def test_executions_of_tensor_cores(precision: str) -> None:
             multiplied(precision=precision, algorithm="strassen", execution=execution), size
         )
         assert made.by == "engine" and made.way == ("owner", 1)
-        told = describe(node, size)
-        assert told["algorithm"].startswith("strassen, 1 level, execution owner")
-        assert told["precision"].startswith(f"{precision!r}: float32 as")
+        shown = describe(node, size)
+        assert shown["algorithm"].startswith("strassen, 1 level, execution owner")
+        assert shown["precision"].startswith(f"{precision!r}: float32 as")
     for execution in product_ways.BY_LIBRARY:
         _, made = chosen(
             multiplied(precision=precision, algorithm="strassen", execution=execution), size
@@ -469,26 +470,26 @@ def test_what_is_said_of_tensor_cores() -> None:
     size = (2048,) * 3
     for precision in PRECISIONS:
         node, made = chosen(multiplied(precision=precision), size)
-        told = describe(node, size)
-        assert told["algorithm"] == (
+        shown = describe(node, size)
+        assert shown["algorithm"] == (
             f"standard, execution owner, by the tile engine ({precision} on tensor cores)"
         )
         form = made.form
         assert form is not None
-        assert told["tiles"].startswith(
+        assert shown["tiles"].startswith(
             f"{2048 // form.rows * -(-2048 // form.columns):,} of {form.rows} x {form.columns}, "
             f"{form.step} deep; 132 blocks of 384 threads at most, {form.shared_bytes:,} bytes"
         )
         assert (
-            told["workspace"]
+            shown["workspace"]
             == f"{H200.workspace(*size, form.arithmetic, STRASSEN, 0, 'owner'):,} bytes"
         )
         split = SPLITS[precision]
-        assert told["error"] == error_in_words(STANDARD, 0, size, "float32", split)
-        assert float(told["error"].split("typically ")[1].split()[0]) < 0.7
-        assert ("predicted" in told) == (precision == "fp16x3")
+        assert shown["error"] == error_in_words(STANDARD, 0, size, "float32", split)
+        assert float(shown["error"].split("typically ")[1].split()[0]) < 0.7
+        assert ("predicted" in shown) == (precision == "fp16x3")
     with td.precision(fast=True):
         node, _ = chosen(multiplied(), size)
-    told = describe(node, size)
-    assert "fp16x3 on tensor cores" in told["algorithm"] and "precision" not in told
-    assert told["why"].startswith("one level of Strassen's algorithm, execution owner, would take")
+    shown = describe(node, size)
+    assert "fp16x3 on tensor cores" in shown["algorithm"] and "precision" not in shown
+    assert shown["why"].startswith("one level of Strassen's algorithm, execution owner, would take")

@@ -471,7 +471,7 @@ def launches(codes: Any) -> list[str]:
             for c in codes]  # fmt: skip
 
 
-def told(array: Any, *size: int) -> dict[str, str]:
+def shown(array: Any, *size: int) -> dict[str, str]:
     """What `explain` says of the only product of a program, of extents m, k, n."""
     from treadle.backend.cuda.products.explain import describe
 
@@ -499,7 +499,7 @@ def test_precise_products_reach_tensor_cores(tiles: Tiles, precision: str) -> No
             assert prepared == ["tensor_maxima", "tensor_images"][precision != "fp16x3" :]
             assert engine_form.FORMS[product].precision == precision
             assert guarded == "guarded Float32"
-            text = told(made, 150, 265, 290)
+            text = shown(made, 150, 265, 290)
             assert text["workspace"] == f"{tiles.allocated:,} bytes"
             assert text["algorithm"].startswith(more.get("algorithm", "standard"))
             assert text["precision"].startswith(f"{precision!r}: float32 as")
@@ -524,7 +524,7 @@ def test_leaves_of_a_recursion_keep_their_precision(tiles: Tiles, precision: str
     made = td.matmul(a, a, precision=precision, algorithm="winograd")
     assert np.array_equal(execute(made), a @ a)
     assert launches(tiles.launched).count("guarded Float32") == 7
-    assert told(made, 260, 260, 260)["precision"].startswith(f"{precision!r}: float32 as")
+    assert shown(made, 260, 260, 260)["precision"].startswith(f"{precision!r}: float32 as")
 
 
 def test_permission_to_be_fast_reaches_tensor_cores(tiles: Tiles) -> None:
@@ -536,7 +536,7 @@ def test_permission_to_be_fast_reaches_tensor_cores(tiles: Tiles) -> None:
     assert launches(tiles.launched) == [
         "tensor_maxima", "tensor_images", "Float32Fp16x3Square", "guarded Float32",
     ]  # fmt: skip
-    assert "precision" not in told(made, 1024, 1024, 1024)
+    assert "precision" not in shown(made, 1024, 1024, 1024)
     tiles.launched.clear()
     with td.precision(fast=True):
         made = td.matmul(a, a, precision="float32")

@@ -314,12 +314,12 @@ def test_as_precise_as_float32(precision: str) -> None:
             a, b = _operand(left, (70, k), 1), _operand(right, (k, 60), 2)
             true, out = a.astype("f8") @ b.astype("f8"), np.zeros((70, 60), "f4")
             assert multiply(out, a, b, OF_PRECISION[precision]) == 0
-            told = td.error_bound(a, b, "standard", precision=precision)
+            shown = td.error_bound(a, b, "standard", precision=precision)
             case, rms = (left, right, k), float(np.sqrt(np.mean((out - true) ** 2)))
-            assert np.abs(out - true).max() <= told.bound, case
+            assert np.abs(out - true).max() <= shown.bound, case
             assert np.linalg.norm(out - true) <= 1.02 * np.linalg.norm(_in_order(a, b) - true), case
             if left not in ("rows", "spread 1"):
-                assert 0.6 < rms / told.typical < 1.4, (case, rms / told.typical)
+                assert 0.6 < rms / shown.typical < 1.4, (case, rms / shown.typical)
 
 
 @emulated
@@ -330,10 +330,10 @@ def test_a_level_of_strassen_is_told(precision: str) -> None:
         a, b = _operand(kind, (128, 512), 1), _operand(kind, (512, 96), 2)
         true, out = a.astype("f8") @ b.astype("f8"), np.zeros((128, 96), "f4")
         assert multiply(out, a, b, OF_PRECISION[precision], STRASSEN) == 0
-        told = td.error_bound(a, b, "strassen", precision=precision)
+        shown = td.error_bound(a, b, "strassen", precision=precision)
         rms = float(np.sqrt(np.mean((out - true) ** 2)))
-        assert np.abs(out - true).max() <= told.bound
-        assert 0.5 < rms / told.typical < 1.5, (kind, rms / told.typical)
+        assert np.abs(out - true).max() <= shown.bound
+        assert 0.5 < rms / shown.typical < 1.5, (kind, rms / shown.typical)
 
 
 # --- mistakes ------------------------------------------------------------------------------------

@@ -380,7 +380,7 @@ def test_without_native_threads() -> None:
 
 @pytest.mark.parametrize("iterations", [0, 1, 3, 4, 5, 9, 10, 40, 300])
 def test_iterate(iterations: int) -> None:
-    """States that take turns: (a, b) → (b, f(a, b)); the arguments stay as they are."""
+    """States that alternate: (a, b) → (b, f(a, b)); the arguments stay as they are."""
     a, b = np.arange(5.0), np.arange(5.0) + 1
 
     def step(s: Any) -> Any:
@@ -492,12 +492,12 @@ def _update(s: Any, k: Any, value: Any) -> Any:
     return td.update(s, k % 12, value)
 
 
-#: Loops over (x, y) with n iterations: state in place, shared, changing places, from outside.
+#: Loops over (x, y) with n iterations: state in place, shared, exchanged, from outside.
 LOOPS: dict[str, Any] = {
-    "changing places": lambda x, y, n: td.iterate(
+    "exchanged": lambda x, y, n: td.iterate(
         n, lambda s: (s[1], s[0] * 0.5 + td.sum(s[1]) * 0.01), (x, y)
     ),
-    "in place and changing places": lambda x, y, n: td.loop(
+    "in place and exchanged": lambda x, y, n: td.loop(
         n, lambda k, s: (s[1], _update(s[0], k, td.sum(s[1]) * 0.1)), (x, y)
     ),
     "one first value": lambda x, y, n: td.loop(

@@ -146,7 +146,7 @@ ATOMICS = "updates by atomics"
 
 
 def launched(value, combine, targets, threads):
-    """What runs for 9 sources and so many targets on so many threads, and what is told of it."""
+    """What runs for 9 sources and so many targets on so many threads, and what its notes say."""
     arrays = np.ones(9), np.zeros(9, "i8"), np.zeros(targets)
     program = td.jit(
         lambda a, at, start: td.permute(combine, start, lambda k: at[k], value(a))

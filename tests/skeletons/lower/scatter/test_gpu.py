@@ -138,7 +138,7 @@ def test_types(dtype: Any, sizes: str) -> None:
 
 @pytest.mark.parametrize("dtype", ["i8", "i4", "u2", "f4", "f8"])
 def test_meetings(dtype: str, sizes: str) -> None:
-    """Some lanes of a warp in one place, some in another, some nowhere: all counted once."""
+    """Some lanes of a warp with one target, some with another, some with none: all counted once."""
     if sizes != "no bins":
         return
     rng = np.random.default_rng(4)

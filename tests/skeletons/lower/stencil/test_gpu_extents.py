@@ -180,7 +180,7 @@ def test_deep_nests_are_not_written_out():
 
 
 def test_windows_of_several_extents_are_written_out():
-    """Loops over two counts are a window up to 9 × 9 places."""
+    """Loops over two counts are a window up to 9 × 9 points."""
 
     def program(a, w):
         n, m = w.shape

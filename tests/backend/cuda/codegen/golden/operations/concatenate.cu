@@ -24,29 +24,29 @@ concatenate(const float* __restrict__ input, const float* __restrict__ input_1,
     if (i1 < n1) {
       chosen = input[i0 * n1 + i1];
     } else {
-      const int64 place = i0 * n2 + i1 - n1;
-      chosen = input_1[place];
+      const int64 position = i0 * n2 + i1 - n1;
+      chosen = input_1[position];
     }
     float chosen_1 = 0.0f;
     if (i1 + 1 < n1) {
       chosen_1 = input[i0 * n1 + i1 + 1];
     } else {
-      const int64 place = i0 * n2 + i1 - n1;
-      chosen_1 = input_1[place + 1];
+      const int64 position = i0 * n2 + i1 - n1;
+      chosen_1 = input_1[position + 1];
     }
     float chosen_2 = 0.0f;
     if (i1 + 2 < n1) {
       chosen_2 = input[i0 * n1 + i1 + 2];
     } else {
-      const int64 place = i0 * n2 + i1 - n1;
-      chosen_2 = input_1[place + 2];
+      const int64 position = i0 * n2 + i1 - n1;
+      chosen_2 = input_1[position + 2];
     }
     float chosen_3 = 0.0f;
     if (i1 + 3 < n1) {
       chosen_3 = input[i0 * n1 + i1 + 3];
     } else {
-      const int64 place = i0 * n2 + i1 - n1;
-      chosen_3 = input_1[place + 3];
+      const int64 position = i0 * n2 + i1 - n1;
+      chosen_3 = input_1[position + 3];
     }
     *reinterpret_cast<float4*>(&out[first]) = make_float4(chosen, chosen_1, chosen_2, chosen_3);
   } else {

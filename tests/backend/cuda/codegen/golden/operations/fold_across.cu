@@ -416,24 +416,24 @@ fold_blocks(const float* __restrict__ input, float* __restrict__ out,
       if (parts == 1) {
         out[column + 1] = 0.0f + total_1;
       } else {
-        const int64 place = (plane * parts + part) * n0 + column;
-        partial[place + 1] = total_1;
+        const int64 position = (plane * parts + part) * n0 + column;
+        partial[position + 1] = total_1;
       }
     }
     if (inside) {
       if (parts == 1) {
         out[column + 2] = 0.0f + total_2;
       } else {
-        const int64 place = (plane * parts + part) * n0 + column;
-        partial[place + 2] = total_2;
+        const int64 position = (plane * parts + part) * n0 + column;
+        partial[position + 2] = total_2;
       }
     }
     if (inside) {
       if (parts == 1) {
         out[column + 3] = 0.0f + total_3;
       } else {
-        const int64 place = (plane * parts + part) * n0 + column;
-        partial[place + 3] = total_3;
+        const int64 position = (plane * parts + part) * n0 + column;
+        partial[position + 3] = total_3;
       }
     }
   }

@@ -175,9 +175,9 @@ fold_blocks(const float* __restrict__ input, float* __restrict__ out0,
     __syncthreads();
     const int warps_1 = lanes >> 5;
     if (lane < 32) {
-      const int place = (thread >> 5) + min(lane_1, warps_1 - 1);
-      total = warp_total[place];
-      total_1 = warp_total_1[place];
+      const int position = (thread >> 5) + min(lane_1, warps_1 - 1);
+      total = warp_total[position];
+      total_1 = warp_total_1[position];
       if (warps_1 > 1) {
         const float other = __shfl_down_sync(0xffffffff, total, 1);
         const float other_1 = __shfl_down_sync(0xffffffff, total_1, 1);
@@ -355,9 +355,9 @@ fold_combine(float* __restrict__ out0, float* __restrict__ out1,
     __syncthreads();
     const int warps_1 = lanes >> 5;
     if (lane < 32) {
-      const int place = (thread >> 5) + min(lane_1, warps_1 - 1);
-      total = warp_total[place];
-      total_1 = warp_total_1[place];
+      const int position = (thread >> 5) + min(lane_1, warps_1 - 1);
+      total = warp_total[position];
+      total_1 = warp_total_1[position];
       if (warps_1 > 1) {
         const float other = __shfl_down_sync(0xffffffff, total, 1);
         const float other_1 = __shfl_down_sync(0xffffffff, total_1, 1);

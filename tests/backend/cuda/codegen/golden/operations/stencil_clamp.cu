@@ -44,28 +44,28 @@ stencil(const float* __restrict__ input, float* __restrict__ out, int n0, int n1
           input_0.z + input_1.y + input_1.z + input_1.w + input_2.z,
           input_0.w + input_1.z + input_1.w + input[first * n1 + i1 + 4] + input_2.w);
       if (first + 1 < last) {
-        const int64 place = (first + 1) * n1 + i1;
-        *reinterpret_cast<float4*>(&out[place]) = make_float4(
-            input_1.x + input[place - 1] + input_2.x + input_2.y + input_3.x,
+        const int64 position = (first + 1) * n1 + i1;
+        *reinterpret_cast<float4*>(&out[position]) = make_float4(
+            input_1.x + input[position - 1] + input_2.x + input_2.y + input_3.x,
             input_1.y + input_2.x + input_2.y + input_2.z + input_3.y,
             input_1.z + input_2.y + input_2.z + input_2.w + input_3.z,
-            input_1.w + input_2.z + input_2.w + input[place + 4] + input_3.w);
+            input_1.w + input_2.z + input_2.w + input[position + 4] + input_3.w);
       }
       if (first + 2 < last) {
-        const int64 place = (first + 2) * n1 + i1;
-        *reinterpret_cast<float4*>(&out[place]) = make_float4(
-            input_2.x + input[place - 1] + input_3.x + input_3.y + input_4.x,
+        const int64 position = (first + 2) * n1 + i1;
+        *reinterpret_cast<float4*>(&out[position]) = make_float4(
+            input_2.x + input[position - 1] + input_3.x + input_3.y + input_4.x,
             input_2.y + input_3.x + input_3.y + input_3.z + input_4.y,
             input_2.z + input_3.y + input_3.z + input_3.w + input_4.z,
-            input_2.w + input_3.z + input_3.w + input[place + 4] + input_4.w);
+            input_2.w + input_3.z + input_3.w + input[position + 4] + input_4.w);
       }
       if (first + 3 < last) {
-        const int64 place = (first + 3) * n1 + i1;
-        *reinterpret_cast<float4*>(&out[place]) = make_float4(
-            input_3.x + input[place - 1] + input_4.x + input_4.y + input_5.x,
+        const int64 position = (first + 3) * n1 + i1;
+        *reinterpret_cast<float4*>(&out[position]) = make_float4(
+            input_3.x + input[position - 1] + input_4.x + input_4.y + input_5.x,
             input_3.y + input_4.x + input_4.y + input_4.z + input_5.y,
             input_3.z + input_4.y + input_4.z + input_4.w + input_5.z,
-            input_3.w + input_4.z + input_4.w + input[place + 4] + input_5.w);
+            input_3.w + input_4.z + input_4.w + input[position + 4] + input_5.w);
       }
     } else {
       // At a border: what is outside is what the boundary says.
