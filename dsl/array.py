@@ -595,6 +595,16 @@ def _gather_in_kernel(array: Array, index: Any) -> Any:
     return array._scalar_at(at)
 
 
+def require_scalars(array: Array, operation: str, otherwise: str = "") -> None:
+    """Refuse an array of tuples; `otherwise` continues the hint."""
+    if not array.structure.is_leaf:
+        raise DTypeError(
+            f"{operation} works on scalars, but the elements are tuples: "
+            f"{array.structure.describe(array.types)}.",
+            hint=f"Take them apart with td.unzip(a){otherwise}.",
+        )
+
+
 def broadcast_map(
     build: Callable[[list[Expr]], Sequence[Expr]],
     operands: Sequence[Any],
@@ -608,12 +618,7 @@ def broadcast_map(
     values: list[Expr] = []
     for o in operands:
         if isinstance(o, Array):
-            if not o.structure.is_leaf:
-                raise DTypeError(
-                    f"{label.operation} works on scalars, but the elements are tuples: "
-                    f"{o.structure.describe(o.types)}.",
-                    hint="Take them apart with td.unzip(a), or use td.map(lambda p: …, a).",
-                )
+            require_scalars(o, label.operation, ", or use td.map(lambda p: …, a)")
             values += o._element(stretched(o._shape, shape))
         else:
             values.append(lift(o, label.operation))

@@ -26,12 +26,11 @@ from ..expr import (
     Read,
     Var,
     While,
-    constant,
     substitute,
     unknown,
     walk,
 )
-from ..node import Combine, indices
+from ..node import Combine
 from ..operations.stencils import resolve_read
 from ..primitives import TABLE
 from ..scalar import Scalar, apply_primitive
@@ -600,16 +599,3 @@ def shifted(e: Expr, mapping: dict[Expr, Expr]) -> Expr:
 def index_map(images: Sequence[Expr]) -> dict[Expr, Expr]:
     """Index(k) to the k-th expression."""
     return {Index(k): image for k, image in enumerate(images)}
-
-
-def linear_position(inner: Sequence[Expr], first: int) -> Expr:
-    """The row-major number of an element within the folded axes, which start at axis `first`."""
-    return linear_index(inner, [Index(first + k) for k in range(len(inner))])
-
-
-def linear_index(shape: Sequence[Expr], index: Sequence[Expr] | None = None) -> Expr:
-    """The row-major number of an element, by default of that at the own index."""
-    total: Expr = constant(0)
-    for i, n in zip(indices(len(shape)) if index is None else index, shape, strict=True):
-        total = apply_primitive("add", [apply_primitive("multiply", [total, n]), i])
-    return total

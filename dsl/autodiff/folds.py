@@ -24,6 +24,7 @@ from ..graph import (
     canonical_combine,
     indices,
 )
+from ..operations.indexing.row_major import linear
 from ..operations.reducing.segments import segment_of_position
 from ..scalar import apply_primitive
 from .expressions import (
@@ -33,7 +34,6 @@ from .expressions import (
     combined,
     guarded,
     index_map,
-    linear_position,
     negated,
     shifted,
     zero,
@@ -55,10 +55,6 @@ Seeds = list[tuple[Expr, Expr]]
 
 def _apply(name: str, *operands: Expr) -> Expr:
     return apply_primitive(name, operands)
-
-
-def _conjugate(e: Expr) -> Expr:
-    return _apply("conjugate", e) if e.type.is_complex else e
 
 
 # --- folds -------------------------------------------------------------------------------------
@@ -148,7 +144,8 @@ class _Folded:
         (g,) = self.bars
         assert g is not None
         (e,) = self.elements
-        here = linear_position(self.node.inner, self.rank)
+        inner = self.node.inner
+        here = linear(indices(self.rank + len(inner))[self.rank :], inner)
         combine = argument_combine(e.type, better)
         init = None if self.init is None else (self.init[0], constant(-1))
         found = self.fold((e, here), combine, init)
@@ -190,7 +187,7 @@ class _Folded:
                  label=adjoint(node), where=node.where)
             for back in (False, True)
         ]  # fmt: skip
-        here = linear_position(inner, rank)
+        here = linear(indices(rank + len(inner))[rank:], inner)
         row = indices(rank)
 
         def read(of: Generate | Scan, position: Expr) -> list[Expr]:

@@ -18,6 +18,7 @@ from ..graph import Barrier, Generate, Label, Leaf, Library, Node, indices
 from ..libraries.base import LibraryOperation
 from ..operations import fourier
 from ..operations.algebra import linear_algebra, matrices as triangles
+from ..operations.algebra.matrices import conjugate_transpose as _h
 from ..operations.elements import functions
 from ..operations.indexing import index_space, making
 from ..operations.reducing import irregular, reductions
@@ -155,12 +156,6 @@ for _name in ("forward", "inverse", "real_forward", "real_inverse"):
 
 
 # --- linear algebra ----------------------------------------------------------------------------
-
-
-def _h(a: Array) -> Array:
-    """The conjugate transposes."""
-    transposed_: Array = index_space.transpose(a, (*range(a.ndim - 2), a.ndim - 1, a.ndim - 2))
-    return functions.conj(transposed_) if a.types[0].is_complex else transposed_
 
 
 def _sum(*parts: Bar) -> Bar:

@@ -30,6 +30,7 @@ from ..graph import (
 )
 from ..libraries.checkpoints import ITERATION, SLOT, STEPS, TARGET, checkpoints
 from ..node import fresh_uid
+from ..operations.indexing.row_major import minus
 from ..scalar import apply_primitive
 from ..shapes import on_host
 from ..types import int64
@@ -37,10 +38,6 @@ from .arguments import Substitution, constant_leaf
 from .expressions import add
 from .forward import Forward, forward_rule, tangent_of
 from .reverse import Bars, Reverse, adjoint, moving, own, refused, reverse_rule
-
-
-def _minus(a: Expr, b: Expr) -> Expr:
-    return apply_primitive("subtract", [a, b])
 
 
 def state_like(like: Leaf, name: str, where: Location | None) -> Input:
@@ -357,7 +354,7 @@ def _stored(
         )
     )  # fmt: skip
     step = Input("k", int64, (), kind="counter", where=where)
-    here = _minus(_minus(n, constant(1)), step.leaf().at())
+    here = minus(minus(n, constant(1)), step.leaf().at())
     swap = {loop.index.leaf(): Generate((), (here,), label=label, where=where).leaf()}
     for j, k in enumerate(back.kept):
         stored = storing.leaf(len(loop.state) + j)
@@ -465,7 +462,7 @@ def _checkpointed(
     after = list(storing.leaves[len(loop.state) :])
     reversed_ = closed_loop(
         ArrayLoop((*sums, *stores), (*starts, *after), (*chosen.leaves, *more), None,
-                  _minus(every, forward), iteration, label=label, where=where)
+                  minus(every, forward), iteration, label=label, where=where)
     )  # fmt: skip
     return storing.leaves[: len(loop.state)], reversed_.leaves[: len(sums)]
 

@@ -19,7 +19,7 @@ from ..graph import (
     indices,
 )
 from ..operations.indexing.index_space import flatten
-from ..operations.indexing.row_major import product
+from ..operations.indexing.row_major import linear, product
 from ..operations.reducing.irregular import argsort
 from ..operations.reducing.searching import searchsorted
 from ..scalar import apply_primitive
@@ -28,8 +28,6 @@ from .expressions import (
     combine_vjp,
     combined,
     guarded,
-    linear_index,
-    linear_position,
     zero,
 )
 from .forward import Forward, dual, forward_rule, tangent_of
@@ -137,7 +135,7 @@ def _by_segments(
         found: Leaf = flatten(Array((leaf,)))._leaves[0]
         return found
 
-    position = linear_index(shape, node.target)
+    position = linear(node.target, shape)
     keys = in_a_row(made(domain, guarded(node.valid, position, size))[0])
     order = argsort(Array((keys,)))._leaves[0]
     (ordered,) = made(keys.shape, keys.at(order.at(Index(0))))
@@ -150,7 +148,7 @@ def _by_segments(
                      start, label=label, where=where)  # fmt: skip
     defaults = [node.defaults[k] for k in group]
     old = [d.at(*indices(len(shape))) for d in defaults]
-    some, *new = (leaf.at(linear_index(shape)) for leaf in folded.leaves)
+    some, *new = (leaf.at(linear(indices(len(shape)), shape)) for leaf in folded.leaves)
     joined = combined(combine, new, old)
     results = made(shape, *(guarded(some, e, d) for e, d in zip(joined, old, strict=True)))
     found, _ = pulled(results, [bars[k] for k in group], [*values, *defaults])
@@ -203,9 +201,14 @@ def _received(node: Permute, bar: Leaf, winner: Leaf | None) -> Expr:
     """The cotangent of the target of each source; 0 if another source won there."""
     g: Expr = bar.at(*node.target)
     if winner is not None:
-        mine = apply_primitive("equal", [winner.at(*node.target), linear_position(node.domain, 0)])
+        mine = apply_primitive("equal", [winner.at(*node.target), _number(node)])
         g = simplify.select(mine, g, zero(bar.type))
     return guarded(node.valid, g, zero(bar.type))
+
+
+def _number(node: Permute) -> Expr:
+    """The row-major number of a source."""
+    return linear(indices(len(node.domain)), node.domain)
 
 
 def _numbers(node: Permute) -> Leaf:
@@ -218,7 +221,7 @@ def _numbered(r: Reverse, node: Permute) -> Leaf:
     """Who won where sources overwrite each other: the same permute, with their numbers as one more
     component, replaces this one."""
     made = node.with_(
-        values=(*node.values, linear_position(node.domain, 0)),
+        values=(*node.values, _number(node)),
         defaults=(*node.defaults, _numbers(node)),
     )
     for k, leaf in enumerate(node.leaves):
@@ -233,7 +236,7 @@ def _extremes(node: Permute, k: int, better: str) -> Leaf:
         node.domain,
         node.valid,
         node.target,
-        (value, linear_position(node.domain, 0)),
+        (value, _number(node)),
         (node.defaults[k], _numbers(node)),
         argument_combine(value.type, better),
         label=adjoint(node),

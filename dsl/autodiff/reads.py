@@ -17,6 +17,7 @@ from ..analysis.polynomial import affine, variables
 from ..errors import Location
 from ..expr import FALSE, TRUE, Apply, Const, Expr, Index, Read, Var, constant, walk
 from ..graph import Fold, Generate, Label, Leaf, Permute, Shape, indices, is_identity_read
+from ..operations.indexing.row_major import minus
 from ..operations.stencils import in_range, resolve_index
 from ..primitives import TABLE
 from ..scalar import apply_primitive
@@ -48,10 +49,6 @@ class Inverse(NamedTuple):
     lost: tuple[int, ...]
     #: Whether no image depends on a lost axis.
     separate: bool
-
-
-def _minus(a: Expr, b: Expr) -> Expr:
-    return apply_primitive("subtract", [a, b])
 
 
 def one_to_one(maps: Sequence[Expr], domain: Shape, shape: Shape) -> bool:
@@ -98,7 +95,7 @@ def inverse(maps: Sequence[Expr], domain: Shape, shape: Shape) -> Inverse | None
                 return None
             m = m.args[0]
             wrapped.add(pivot)
-        image = _minus(Index(j), shifted(m, {pivot: constant(0)}))
+        image = minus(Index(j), shifted(m, {pivot: constant(0)}))
         if abs(c) != 1:
             step = constant(abs(c))
             left = apply_primitive("remainder", [image, step])
@@ -272,13 +269,13 @@ class Scatterer:
         g = settled(cotangent)
         choices: list[list[tuple[Expr, Expr]]] = []
         for k, (o, n) in enumerate(zip(offsets, shape, strict=True)):
-            here = _minus(Index(k), constant(o))
+            here = minus(Index(k), constant(o))
             own = o == 0 and n is self.domain[k]
             ways = [(TRUE if own else in_range(here, self.domain[k]), here)]
             for t in range(1, abs(o) + 1):
-                last = _minus(n, constant(1))
+                last = minus(n, constant(1))
                 outside = constant(-t) if o < 0 else apply_primitive("add", [last, constant(t)])
-                image = _minus(outside, constant(o))
+                image = minus(outside, constant(o))
                 mapped = resolve_index(str(read.boundary), outside, n)
                 holds = apply_primitive("equal", [Index(k), mapped])
                 ways.append((both(holds, in_range(image, self.domain[k])), image))

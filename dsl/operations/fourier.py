@@ -15,7 +15,7 @@ from typing import TypeAlias
 
 from .. import late_binding as later
 from ..annotations import ArrayLike, AxisLike, DTypeLike, IntLike, ScalarLike
-from ..array import Array
+from ..array import Array, require_scalars
 from ..errors import DTypeError, ShapeError, TracingError, user_location
 from ..expr import Cond, Const, Expr, Index, Proj, constant
 from ..frontend.sources import as_array
@@ -60,11 +60,7 @@ def _operand(a: ArrayLike, of: str) -> Array:
     name = f"fft.{of}"
     forbid_nesting(name)
     array = as_array(a, name)
-    if not array.structure.is_leaf:
-        raise DTypeError(
-            f"{name} works on numbers, but the elements are tuples.",
-            hint="Take them apart with td.unzip(a).",
-        )
+    require_scalars(array, name)
     if array.ndim == 0:
         raise ShapeError(f"{name} needs an axis; the array has rank 0.", hint="Write a[None].")
     return array

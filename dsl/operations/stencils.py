@@ -10,7 +10,7 @@ from typing import Any, Literal, ParamSpec, TypeVar
 from .. import late_binding as later, simplify
 from ..analysis.short_extents import short_extent
 from ..annotations import ArrayLike, Element, Function, ScheduleLike
-from ..array import Array
+from ..array import Array, require_scalars
 from ..errors import (
     DTypeError,
     Location,
@@ -549,11 +549,8 @@ def _correlate(
             hint="Both need the same rank: weights[:, :, None] are those of a colour image, each "
             "channel by itself; weights[None, :] those of each row.",
         )
-    if not (array.structure.is_leaf and kernel.structure.is_leaf):
-        raise TracingError(
-            f"{operation} works on scalars, but the elements are tuples.",
-            hint="Take them apart with td.unzip(a).",
-        )
+    for side in (array, kernel):
+        require_scalars(side, operation)
     t = promote(array.types[0], False, kernel.types[0], False)[0]
     if mode not in ("same", "full", "valid"):
         raise TracingError(

@@ -77,25 +77,21 @@ def _spread(body: Body, varying: set[Var], under: bool) -> None:
                 inside = under or is_varying(s.condition, varying)
                 _spread(s.then, varying, inside)
                 _spread(s.other, varying, inside)
-            case For():
+            case For() | Reduce():
                 starts = is_varying(s.start, varying)
                 if starts:
                     varying.add(s.var)
                 inside = under or starts or is_varying(s.stop, varying)
                 _spread(s.body, varying, inside)
+                if isinstance(s, Reduce) and (
+                    inside or any(is_varying(v, varying) for v in s.values)
+                ):
+                    varying.update(s.accumulators)
             case While():
                 _spread(s.before, varying, under)
                 inside = under or is_varying(s.condition, varying)
                 _spread(s.before, varying, inside)
                 _spread(s.body, varying, inside)
-            case Reduce():
-                starts = is_varying(s.start, varying)
-                if starts:
-                    varying.add(s.var)
-                inside = under or starts or is_varying(s.stop, varying)
-                _spread(s.body, varying, inside)
-                if inside or any(is_varying(v, varying) for v in s.values):
-                    varying.update(s.accumulators)
 
 
 #: So many additions are worth computing once, outside of all loops.

@@ -17,7 +17,7 @@ import numpy as np
 from ... import simplify
 from ...analysis.short_extents import fixed, short_extent
 from ...annotations import ArrayLike, AxisLike
-from ...array import Array
+from ...array import Array, require_scalars
 from ...errors import DTypeError, ShapeError, TracingError, user_location
 from ...expr import Const, Expr, Index, constant
 from ...frontend.sources import as_array
@@ -32,6 +32,7 @@ from ..elements import functions as f
 from ..indexing import index_space
 from ..reducing import reductions
 from . import products as products, small_matrices
+from .matrices import conjugate_transpose
 from .small_matrices import Matrix
 
 #: The largest matrices that are unrolled, and those that have kernels of their own on a GPU
@@ -76,11 +77,7 @@ def matrices(a: ArrayLike, of: str) -> Array:
     name = f"linalg.{of}"
     forbid_nesting(name)
     array = as_array(a, name)
-    if not array.structure.is_leaf:
-        raise DTypeError(
-            f"{name} works on matrices of numbers, but the elements are tuples.",
-            hint="Take them apart with td.unzip(a).",
-        )
+    require_scalars(array, name)
     if array.ndim < 2:
         raise ShapeError(
             f"{name} needs matrices, in the last two axes of an array, got rank {array.ndim}.",
@@ -659,20 +656,13 @@ def pinv(
     limit = largest(values, -1, True) * _tolerance("pinv", array, given)
     large = values > limit
     inverse = f.where(large, 1 / f.where(large, values, 1), 0)
-    scaled = _adjoint(right) * inverse[..., None, :]
-    return products.matmul(scaled, _adjoint(left))
+    scaled = conjugate_transpose(right) * inverse[..., None, :]
+    return products.matmul(scaled, conjugate_transpose(left))
 
 
 def largest(values: Array, axis: AxisLike | None, keepdims: bool = False) -> Array:
     """The largest of numbers that are not negative; 0 of none."""
     return reductions.reduce(values, axis, keepdims, "max", lambda e: e, "maximum", 0)
-
-
-def _adjoint(array: Array) -> Array:
-    """The conjugate transposes of matrices."""
-    axes = [*range(array.ndim - 2), array.ndim - 1, array.ndim - 2]
-    transposed: Array = index_space.transpose(array, axes)
-    return f.conj(transposed) if array.types[0].is_complex else transposed
 
 
 @operation

@@ -12,7 +12,7 @@ from ...graph import known
 from ...types import as_type, int64, promote
 from ..common import combining, operation
 from ..control import cond
-from ..elements.functions import where
+from ..elements.functions import conj, where
 from ..elements.mapping import imap
 from ..indexing.index_space import broadcast_to, diagonal, flatten, reshape, transpose
 from ..indexing.joining import stack
@@ -301,3 +301,9 @@ def vecdot(x1: ArrayLike, x2: ArrayLike, axis: int = -1) -> Array:
     """
     made: Array = linear_algebra.vecdot(x1, x2, axis=axis)
     return made
+
+
+def conjugate_transpose(a: Array) -> Array:
+    """Of the matrices in the last two axes."""
+    found: Array = transpose(a, (*range(a.ndim - 2), a.ndim - 1, a.ndim - 2))
+    return conj(found) if a.types[0].is_complex else found

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from ...annotations import ArrayLike, AxisLike
-from ...array import Array
-from ...errors import DTypeError, ShapeError, TracingError
+from ...array import Array, require_scalars
+from ...errors import ShapeError, TracingError
 from ...frontend.sources import as_array
 from ...frontend.tracing import forbid_nesting
 from ...scalar import refuse_traced
@@ -111,11 +111,7 @@ def _numbers(x: ArrayLike, of: str) -> Array:
     """An operand of inexact numbers; integers become float64."""
     forbid_nesting(f"linalg.{of}")
     array = as_array(x, f"linalg.{of}")
-    if not array.structure.is_leaf:
-        raise DTypeError(
-            f"linalg.{of} works on numbers, but the elements are tuples.",
-            hint="Take them apart with td.unzip(a).",
-        )
+    require_scalars(array, f"linalg.{of}")
     return array if array.types[0].is_inexact else array.astype(float64)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from ... import late_binding as later, simplify
 from ...analysis.combines import simple_combine
 from ...annotations import ArrayLike, AxisLike, ScalarLike, ScheduleLike
-from ...array import Array, broadcast_map, map_over
+from ...array import Array, broadcast_map, map_over, require_scalars
 from ...errors import DTypeError, ShapeError, TracingError, did_you_mean, user_location
 from ...expr import Const, Expr, Index, constant
 from ...frontend.refusals import called
@@ -314,11 +314,7 @@ def _options(
 def _product(a: Array, b: Array, options: MatmulOptions, label: Label) -> Array:
     what = label.operation
     for side in (a, b):
-        if not side.structure.is_leaf:
-            raise DTypeError(
-                f"{what} works on scalars, but the elements are tuples.",
-                hint="Take them apart with td.unzip(a).",
-            )
+        require_scalars(side, what)
         if side.ndim == 0:
             raise ShapeError(
                 f"{what} needs arrays of rank 1 at least, got a rank-0 array.",

@@ -13,7 +13,7 @@ from ...annotations import (
     DTypeLike,
     Value,
 )
-from ...array import Array
+from ...array import Array, require_scalars
 from ...errors import DTypeError, TracingError
 from ...expr import Const, Expr
 from ...primitives import TABLE, floating
@@ -798,11 +798,8 @@ def cast(x: ArrayLike, dtype: DTypeLike) -> Value:
         value = as_strong(values[0])
         return as_truth(value) if target.family == "bool" else simplify.cast(value, target)
 
-    if isinstance(x, Array) and not x.structure.is_leaf:
-        raise DTypeError(
-            "cast works on scalars, but the elements are tuples.",
-            hint="Take them apart with td.unzip(a).",
-        )
+    if isinstance(x, Array):
+        require_scalars(x, "cast")
     return lifted(build, "cast", (x,))
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from ... import late_binding as later, simplify
 from ...annotations import ArrayLike, Element, Function, Indexing
-from ...array import Array
+from ...array import Array, require_scalars
 from ...errors import (
     DTypeError,
     ShapeError,
@@ -142,12 +142,7 @@ class Part:
             return Scalar(apply_primitive(primitive, [new._expr, old._expr]))
 
         called = f"a.at[…].{primitive.removesuffix('imum')}"
-        if not self._array.structure.is_leaf:
-            raise DTypeError(
-                f"{called} works on scalars, but the elements are tuples: "
-                f"{self._array.structure.describe(self._array.types)}.",
-                hint="Take them apart with td.unzip(a), or write td.permute(f, a, …).",
-            )
+        require_scalars(self._array, called, ", or write td.permute(f, a, …)")
         return _updated(self._array, self._index, new, called, combine)
 
     def __getattr__(self, name: str) -> Any:

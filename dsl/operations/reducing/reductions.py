@@ -11,8 +11,8 @@ import numpy as np
 from ... import late_binding as later, simplify
 from ...analysis.combines import simple_combine
 from ...annotations import ArrayLike, AxisLike, DTypeLike, Element, ScheduleLike
-from ...array import Array, map_over
-from ...errors import DTypeError, TracingError, user_location
+from ...array import Array, map_over, require_scalars
+from ...errors import TracingError, user_location
 from ...expr import Const, Expr, Index, Read, constant
 from ...frontend.sources import as_array
 from ...frontend.tracing import forbid_nesting
@@ -53,11 +53,7 @@ def reduce(
 ) -> Array:
     """A reduction by a primitive over converted elements, with NumPy's rules for axes."""
     forbid_nesting(operation)
-    if not array.structure.is_leaf:
-        raise DTypeError(
-            f"{operation} works on scalars, but the elements are tuples.",
-            hint="Take them apart with td.unzip(a), or use td.fold.",
-        )
+    require_scalars(array, operation, ", or use td.fold")
     ndim = array.ndim
     axes = kept = normalise_axes(axis, ndim, operation)
     if not axes:

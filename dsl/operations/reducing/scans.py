@@ -7,8 +7,8 @@ from typing import Any
 from ... import simplify
 from ...analysis.combines import simple_combine
 from ...annotations import ArrayLike, DTypeLike, Element, Function, ScheduleLike
-from ...array import Array, map_over
-from ...errors import DTypeError, ShapeError, user_location
+from ...array import Array, map_over, require_scalars
+from ...errors import ShapeError, user_location
 from ...expr import Index, constant
 from ...frontend.sources import as_array
 from ...frontend.tracing import forbid_nesting
@@ -210,11 +210,7 @@ def _cumulative(a: ArrayLike, axis: int | None, operation: str, primitive: str, 
                 schedule: ScheduleLike | None) -> Array:  # fmt: skip
     forbid_nesting(operation)
     array = as_array(a, operation)
-    if not array.structure.is_leaf:
-        raise DTypeError(
-            f"{operation} works on scalars, but the elements are tuples.",
-            hint="Take them apart with td.unzip(a).",
-        )
+    require_scalars(array, operation)
     asked = label_of(operation, None, schedule).schedule
     if axis is None:
         if asked is not None and array.ndim > 1:
