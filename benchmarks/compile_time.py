@@ -507,10 +507,10 @@ def measured(name: str, backend: str) -> dict[str, Any]:
                 ("backend.native.recipe", "key_of", "key"),
                 ("backend.native.codegen.fingerprint", "fingerprint", "key"),
                 ("backend.native.codegen.compile", "emit", "text"),
-                ("backend.native.codegen.engine", "link", "link"),
+                ("backend.native.codegen.engine", "llvm.JITLibraryBuilder.link", "link"),
                 ("backend.native.codegen.target", "llvm.parse_assembly", "parse"),
                 ("backend.native.codegen.engine", "_Compiler.optimise", "optimise"),
-                ("backend.native.codegen.engine", "to_object", "code"),
+                ("backend.native.codegen.engine", "_Compiler.object_of", "code"),
             ),
             "cuda": (
                 ("backend.cuda.compile.nvrtc", "print_kernel", "text"),

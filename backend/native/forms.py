@@ -28,8 +28,16 @@ if TYPE_CHECKING:
 #: Short folds of elements below four bytes, which are not gathered, are specialised for rows of at
 #: most this many elements, which are strided loads.
 MOST_SMALL = 4
+#: The maximum number of operations of an unrolled loop, over all its iterations.  The machine code of
+#: more is no faster than a loop, and LLVM takes long to assign its registers.
+MOST_OPERATIONS = 512
 #: Vectors span several rows of results if a row has at most this many elements.
 NARROW = 8
+
+
+#: An extent, the largest size that gets a kernel of its own, the operations of an iteration, and the
+#: slot and axis that have its value.
+_Count = tuple[Extent, int, int, int, int]
 
 
 class NativeForms(Forms):
@@ -38,7 +46,7 @@ class NativeForms(Forms):
     def __init__(self, owner: NativeExecutor, node: Node) -> None:
         super().__init__(owner, node)
         self.owner = owner
-        self._counting: dict[frozenset[Node], list[tuple[Extent, int, int, int]]] = {}
+        self._counting: dict[frozenset[Node], list[_Count]] = {}
         #: Of a product: its extents m, k, n, which are constants in the kernel for small ones.
         self._product: HostValues | None = None
         if isinstance(node, Matmul):
@@ -60,20 +68,20 @@ class NativeForms(Forms):
                 return Form(loops, tuple((e, v) for e, v in named if not isinstance(e, Const)))
         sizes: list[tuple[Expr, int]] = []
         iterations = 1
-        for extent, most, slot, axis in self._counts(loops):
+        for extent, most, operations, slot, axis in self._counts(loops):
             n = run.slots[slot].shape[axis]
-            if 0 < n <= most and n * iterations <= MOST_ITERATIONS:
+            total = n * iterations
+            if 0 < n <= most and total <= MOST_ITERATIONS and total * operations <= MOST_OPERATIONS:
                 sizes.append((extent, n))
-                iterations *= n
+                iterations = total
         return Form(loops, tuple(sizes)) if loops or sizes else PLAIN
 
     def made(self, form: Form) -> Node:
         node = self.short.of(self.node, form.loops)
         return specialise(node, dict(form.sizes))
 
-    def _counts(self, loops: frozenset[Node]) -> list[tuple[Extent, int, int, int]]:
-        """The trip counts of loops: the extent, the largest size that gets a kernel of its own, and
-        the slot and axis that have its value."""
+    def _counts(self, loops: frozenset[Node]) -> list[_Count]:
+        """The trip counts of loops."""
         found = self._counting.get(loops)
         if found is None:
             around = {self.short.reader.get(f) for f in loops}
@@ -82,14 +90,15 @@ class NativeForms(Forms):
                 length(f): 0 if f in around else alone if f is self.node else SHORT_ROW
                 for f in self.inside
             }  # fmt: skip
-            extents = counting_extents(self.short.of(self.node, loops))
             made = self.short.of(self.node, loops)
+            extents = counting_extents(made)
             for narrow in _narrow_extents(made):
                 if narrow not in extents:
-                    extents, most[narrow] = (*extents, narrow), NARROW
+                    extents[narrow], most[narrow] = 0, NARROW
             found = [
-                (e, most.get(e, MOST_ITERATIONS), self.owner.slot_of(Leaf(e.node, 0)), e.axis)
-                for e in extents
+                (e, most.get(e, MOST_ITERATIONS), operations, self.owner.slot_of(Leaf(e.node, 0)),
+                 e.axis)
+                for e, operations in extents.items()
             ]  # fmt: skip
             self._counting[loops] = found
         return found

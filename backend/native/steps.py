@@ -261,9 +261,9 @@ class NodeKernels(steps.NodeKernels[HostRun, HostArray]):
                 raise_failure(launch.kernel, errors)
 
     def ahead(self, run: HostRun, sizes: dict[int, int]) -> Iterator[Job]:
-        """What the launches of a call need, before it: all of `usual` if the extents of an array
-        that the program computes decide.  `sizes` are the bytes of the arrays in known slots, to
-        which the outputs are added."""
+        """What the launches of a call need, before it.  If arrays that the program computes decide
+        which of several kernels have tasks, that is known when the node runs.  `sizes` are the
+        bytes of the arrays in known slots, to which the outputs are added."""
         hosts = [self.hosted, *(test for one in self.launches for test in one.tests)]
         known = len(run.slots)
         if any(
@@ -271,7 +271,8 @@ class NodeKernels(steps.NodeKernels[HostRun, HostArray]):
             for host in hosts
             for slot in host.slots
         ):
-            yield from ((one.usual, self.fast_math, False) for one in self.launches)
+            if len(self.launches) == 1:
+                yield self.launches[0].usual, self.fast_math, False
             return
         values = self.host(run.slots, run.params)
         for target, (start, end), type_ in zip(self.targets, self.shapes, self.types, strict=True):

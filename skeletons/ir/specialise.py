@@ -13,7 +13,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from treadle.dsl.expr import Const, Expr, Extent, Loop, Proj, constant, rewrite, substitute, walk
+from treadle.dsl.expr import (
+    Apply,
+    Const,
+    Expr,
+    Extent,
+    Loop,
+    Proj,
+    Read,
+    constant,
+    rewrite,
+    substitute,
+    walk,
+)
 from treadle.dsl.graph import Check, Node
 
 #: The maximum number of iterations that are unrolled, over all loops.
@@ -29,10 +41,16 @@ def computed(node: Node) -> tuple[Expr, ...]:
     return tuple(found)
 
 
-def counting_extents(node: Node) -> tuple[Extent, ...]:
-    """The extents that are trip counts of loops in a kernel's expressions, inner loops first."""
-    loops = (e for e in walk(computed(node)) if isinstance(e, Loop))
-    return tuple(dict.fromkeys(e.count for e in loops if isinstance(e.count, Extent)))
+def counting_extents(node: Node) -> dict[Extent, int]:
+    """The extents that are trip counts of loops in a kernel's expressions, inner loops first, with
+    the operations of an iteration, but for those of indices."""
+    found: dict[Extent, int] = {}
+    for e in walk(computed(node)):
+        if isinstance(e, Loop) and isinstance(e.count, Extent):
+            body = walk(e.scoped, lambda e: not isinstance(e, Read))
+            operations = sum(isinstance(e, Apply) for e in body)
+            found[e.count] = max(operations, found.get(e.count, 0))
+    return found
 
 
 def specialise(node: Node, sizes: Mapping[Expr, int]) -> Node:

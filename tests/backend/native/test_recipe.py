@@ -144,6 +144,27 @@ def test_only_what_the_first_call_launches_is_compiled_ahead(
     assert found == {("max_blocks", False), ("max_combine", False), ("true_divide", True)}
 
 
+def test_ways_to_scatter_are_compiled_once_the_data_decides(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The number of bins is known when another kernel has run: not all five ways are compiled."""
+    held: Any = compile_kernel
+    asked: list[str] = []
+
+    def compiled(kernel: Any, **named: Any) -> Any:
+        asked.append(kernel.name.split("_line")[0])
+        return held(kernel, **named)
+
+    monkeypatch.setattr("treadle.backend.native.codegen.compile.compile_kernel", compiled)
+    x = np.arange(10_000) % 100
+    counts = td.jit(lambda x: td.bincount(x, minlength=16), backend="native")
+    assert np.array_equal(counts(x), np.bincount(x, minlength=16))
+    ways = [name for name in asked if name.startswith("bincount_")]
+    assert ways
+    assert len(ways) <= 2
+    assert len(asked) == len(set(asked))
+
+
 def test_what_a_key_depends_on(folder: Path) -> None:
     def keys(function: Any, *args: Any, **settings: Any) -> list[str | None]:
         program = td.jit(function, backend="native", **settings).lower(*args)

@@ -126,6 +126,27 @@ def test_chains_of_short_folds_are_one_kernel():
     assert np.allclose(f(x, c), expected)
 
 
+@pytest.mark.parametrize("n", [6, 48])
+def test_only_short_sums_of_few_operations_are_unrolled(n):
+    """The forces between n bodies: n times some twenty operations.  The order stays the same."""
+
+    def forces(p, m):
+        d = p[None, :, :] - p[:, None, :]
+        r = td.sum(d * d, axis=2) + 0.01
+        return td.sum(d * (m[None, :] / (r * td.sqrt(r)))[:, :, None], axis=1)
+
+    rng = np.random.default_rng(0)
+    p, m = rng.random((n, 3)), rng.random(n)
+    program = td.jit(forces, backend="native").lower(p, m)
+    found = program(p, m)
+    d = p[None, :, :] - p[:, None, :]
+    r = np.cumsum(d * d, axis=2)[:, :, -1] + 0.01
+    wanted = np.cumsum(d * (m[None, :] / (r * np.sqrt(r)))[:, :, None], axis=1)[:, -1]
+    assert np.array_equal(found, wanted)
+    divisions = program.source("native").count(" fdiv ")
+    assert divisions == 2 * n if n == 6 else 0 < divisions < 8  # vectors, and the rest of a row
+
+
 def test_ties_infinities_and_nans_of_argmin():
     a = np.full((6, 5), np.inf, "f4")
     a[1, 3] = -np.inf

@@ -53,4 +53,4 @@ def test_loops_of_other_counts_stay():
     many = specialise(node, {e: 200 for e in counting_extents(node)})
     assert any(isinstance(e, Loop) for e in walk(many.elements))
     total = td.use(np.zeros(4)) + 1
-    assert counting_extents(total._leaves[0].node) == ()
+    assert counting_extents(total._leaves[0].node) == {}
