@@ -28,15 +28,15 @@ if TYPE_CHECKING:
 #: Short folds of elements below four bytes, which are not gathered, are specialised for rows of at
 #: most this many elements, which are strided loads.
 MOST_SMALL = 4
-#: The maximum number of operations of an unrolled loop, over all its iterations.  The machine code of
-#: more is no faster than a loop, and LLVM takes long to assign its registers.
+#: The maximum number of operations of an unrolled loop, over all its iterations.  More run no
+#: faster than a loop, and LLVM takes long to assign their registers.
 MOST_OPERATIONS = 512
 #: Vectors span several rows of results if a row has at most this many elements.
 NARROW = 8
 
 
-#: An extent, the largest size that gets a kernel of its own, the operations of an iteration, and the
-#: slot and axis that have its value.
+#: An extent, the largest size that gets a kernel of its own, the operations of an iteration, and
+#: the slot and axis that have its value.
 _Count = tuple[Extent, int, int, int, int]
 
 

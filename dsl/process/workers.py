@@ -8,14 +8,17 @@ nor a job running: queues and lists of C are all that is shared.  (The locks of 
 from __future__ import annotations
 
 import _thread
+import atexit
 import functools
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from queue import Empty, SimpleQueue
 from typing import Any, ParamSpec, TypeVar
 
+from ..errors import TreadleError
 from . import locks
 
 P = ParamSpec("P")
@@ -57,6 +60,48 @@ def on_other_thread(function: Callable[P, T]) -> Callable[P, T]:
         return _run([functools.partial(function, *args, **kwargs)], helpers)[0]
 
     return called
+
+
+class _Later:
+    """What runs when there is time."""
+
+    def __init__(self) -> None:
+        self.lock = locks.lock()  # held by the job that runs
+        self.ending = False
+
+    def run(self, job: Callable[[], object]) -> None:
+        with self.lock:
+            if not self.ending:
+                with suppress(TreadleError):
+                    job()
+
+    def end(self) -> None:
+        """Let the job that runs come to its end, and no other begin."""
+        self.ending = True
+        self.lock.acquire()
+
+
+_later = _Later()
+atexit.register(_later.end)
+
+#: Seconds until `later` begins: a first call is over.
+PATIENCE = 1.0
+
+
+def later(job: Callable[[], object]) -> None:
+    """Let another thread do what is useful, but not needed, after a while; one job at a time.
+
+    It does not run if the process ends before.  If it runs, the end of the process waits for it: it
+    may be in a C library, which must not be unloaded.  A `TreadleError` of the job is dropped.
+    """
+
+    def work(inbox: Inbox) -> None:
+        time.sleep(PATIENCE)
+        _later.run(job)
+        _idle.append(inbox)
+
+    for inbox in _threads(1):
+        inbox.put(work)
 
 
 def _run(jobs: Sequence[Callable[[], T]], helpers: Sequence[Inbox]) -> list[T]:

@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 import _thread
+import os
+import queue
 import signal
+import subprocess
+import sys
 import threading
 import time
 from functools import partial
+from pathlib import Path
 
 import pytest
 
+from treadle.dsl.errors import TreadleError
 from treadle.dsl.process import workers
 from treadle.dsl.process.workers import concurrently, on_other_thread
+
+ROOT = str(Path(__file__).parents[2])
 
 
 def test_results_are_in_the_order_of_the_jobs():
@@ -48,6 +56,57 @@ def test_the_first_exception_is_raised_when_all_jobs_have_ended():
     with pytest.raises(ValueError, match=r"^0$"):
         concurrently([partial(fail, k) for k in range(3)], 2)
     assert sorted(ended) == [0, 1, 2]
+
+
+def test_what_is_done_later_is_done_by_another_thread(monkeypatch):
+    monkeypatch.setattr(workers, "PATIENCE", 0.0)
+    done = queue.SimpleQueue()
+
+    def fail():
+        done.put(None)
+        raise TreadleError("no memory")
+
+    for _ in range(2):
+        workers.later(fail)
+        done.get(timeout=20)
+        workers.later(lambda: done.put(threading.get_ident()))
+        assert done.get(timeout=20) != threading.get_ident()
+
+
+@pytest.mark.parametrize("patience", [0.0, 100.0])
+def test_the_end_of_a_process_waits_for_what_runs_only(patience):
+    script = f"""if True:
+        import time
+        from treadle.dsl.process import workers
+        workers.PATIENCE = {patience}
+
+        def job():
+            print("begun", flush=True)
+            time.sleep(0.3)
+            print("done", flush=True)
+
+        for _ in range(3):
+            workers.later(job)
+        time.sleep(0.1)
+    """
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True,
+                          env={**os.environ, "PYTHONPATH": ROOT}, timeout=60)  # fmt: skip
+    assert not done.returncode, done.stderr
+    assert done.stdout.split() == ([] if patience else ["begun", "done"])
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
+def test_the_child_of_a_fork_does_not_wait_for_a_job_of_its_parent(monkeypatch):
+    monkeypatch.setattr(workers, "PATIENCE", 0.0)
+    begun, go = threading.Event(), threading.Event()
+    workers.later(lambda: (begun.set(), go.wait(20)))
+    assert begun.wait(20)
+    child = os.fork()
+    if not child:
+        workers._later.end()
+        os._exit(7)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+    go.set()
 
 
 @pytest.fixture

@@ -66,7 +66,9 @@ PASSES = """
 from treadle.backend.native.codegen.engine import to_object
 from treadle.backend.native.codegen.target import Target
 TEXT = "define i64 @f(i64 %x) {\\n  %y = add i64 %x, 5\\n  ret i64 %y\\n}\\n"
-def step(k): to_object(TEXT.replace("@f", f"@f{k}"), Target.host(), thorough=k % 8 == 0)
+def step(k):
+    effort = ("usual", "thorough", "quick")[k % 3]
+    to_object(TEXT.replace("@f", f"@f{k}"), Target.host(), effort)
 """
 #: One function that traces another program for every call.
 SIGNATURES = """

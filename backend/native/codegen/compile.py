@@ -10,6 +10,7 @@ from ...runtime.disk_cache import DiskCache
 from ..runtime import code
 from ..runtime.code import CompiledKernel, forget
 from . import engine
+from .emitter import Emitter
 from .fingerprint import fingerprint
 from .statements import emit
 from .target import Target
@@ -31,7 +32,7 @@ def compile_kernel(kernel: Kernel, *, fast_math: bool = False, target: Target | 
     found = code.find(digest, functions, cache)
     if found is None:
         text, emitter = emit(kernel, target, fast_math, functions)
-        image = engine.to_object(text, target, emitter.thorough)
+        image = engine.to_object(text, target, _effort(emitter))
         symbols = sorted(emitter.module.symbols)
         found = code.keep(digest, image, symbols, functions, cache), False
         code.store(digest, image, symbols, cache)
@@ -46,9 +47,13 @@ def llvm_ir(compiled: CompiledKernel) -> str:
     return _emitted(compiled)[0]
 
 
-def _emitted(compiled: CompiledKernel) -> tuple[str, bool]:
-    """The LLVM IR of a kernel, and whether LLVM should run all optimisations on it."""
+def _effort(emitter: Emitter) -> engine.Effort:
+    return "thorough" if emitter.thorough else "usual"
+
+
+def _emitted(compiled: CompiledKernel) -> tuple[str, engine.Effort]:
+    """The LLVM IR of a kernel, and what LLVM should do with it."""
     kernel, target, fast_math = compiled.kernel, compiled.target, compiled.fast_math
     _, functions = fingerprint(kernel, target, fast_math)
     text, emitter = emit(kernel, target, fast_math, functions)
-    return text, emitter.thorough
+    return text, _effort(emitter)

@@ -13,7 +13,7 @@ import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from treadle.dsl.errors import CompilationError
 from treadle.dsl.process import locks
@@ -38,11 +38,11 @@ def _machine(target: Target) -> Any:
     return _new_machine(target)
 
 
-def _new_machine(target: Target) -> Any:
+def _new_machine(target: Target, opt: int = 3) -> Any:
     _initialise()
     triple = llvm.Target.from_triple(llvm.get_process_triple())
     return triple.create_target_machine(
-        cpu=target.cpu, features=target.features, opt=3, reloc="pic", codemodel="small", jit=True
+        cpu=target.cpu, features=target.features, opt=opt, reloc="pic", codemodel="small", jit=True
     )
 
 
@@ -78,22 +78,26 @@ _linker = _Linker()
 RUNS = 64
 
 
+#: What LLVM does: make code soon, which runs longer; make good code; or run all of -O2 before.
+Effort = Literal["quick", "usual", "thorough"]
+
+
 class _Compiler:
-    """What one thread compiles with.
+    """What one thread compiles with; `quick` code is made by another instruction selector.
 
     LLVM lets threads compile at the same time, if no object is shared between them.  llvmlite's
     lock, which it takes for each call, is taken here for the short calls only; a fork waits for the
     long ones by the `lock` of each compiler.
     """
 
-    def __init__(self, target: Target) -> None:
+    def __init__(self, target: Target, quick: bool) -> None:
         self.lock = locks.held_across_fork(threading.RLock())
-        self.machine = _new_machine(target)
+        self.machine = _new_machine(target, opt=0 if quick else 3)
         self.runs = 0
 
-    def object_of(self, text: str, thorough: bool) -> bytes:
+    def object_of(self, text: str, effort: Effort) -> bytes:
         with self.lock, self.parsed(text) as module:
-            self.optimise(module, thorough)
+            self.optimise(module, effort)
             return self._emitted(module)
 
     @contextmanager
@@ -114,16 +118,16 @@ class _Compiler:
         finally:
             module.close()
 
-    def optimise(self, module: Any, thorough: bool) -> None:
+    def optimise(self, module: Any, effort: Effort) -> None:
         with _lock:
-            passes = self._passes(thorough)
+            passes = self._passes(effort)
             llvm.set_time_passes(False)
         _unlocked("LLVMPY_RunNewModulePassManager")(passes, module, self.builder)
         # llvmlite would not free them: the `_dispose` that does is hidden by another base's.
         llvm.newpassmanagers.NewPassManager._dispose(passes)
         passes.detach()
 
-    def _passes(self, thorough: bool) -> Any:
+    def _passes(self, effort: Effort) -> Any:
         if self.runs % RUNS == 0:
             options = llvm.create_pipeline_tuning_options(speed_level=2)
             options.loop_vectorization = False
@@ -132,13 +136,14 @@ class _Compiler:
             options.loop_interleaving = False
             self.builder = llvm.create_pass_builder(self.machine, options)
         self.runs += 1
-        if thorough:
+        if effort == "thorough":
             return self.builder.getModulePassManager()
         # The emitter has numbered values, moved them out of loops and vectorized.
         passes = llvm.create_new_module_pass_manager()
         passes.add_sroa_pass()
-        passes.add_instruction_combine_pass()
-        passes.add_simplify_cfg_pass()
+        if effort == "usual":
+            passes.add_instruction_combine_pass()
+            passes.add_simplify_cfg_pass()
         return passes
 
     def _emitted(self, module: Any) -> bytes:
@@ -166,20 +171,20 @@ def _unlocked(name: str) -> Any:
 
 
 _compilers: list[_Compiler] = []
-_idle: dict[Target, list[_Compiler]] = {}
+_idle: dict[tuple[Target, bool], list[_Compiler]] = {}
 _idle_lock = locks.lock()
 
 
 @contextmanager
-def compiler(target: Target) -> Iterator[_Compiler]:
+def compiler(target: Target, quick: bool = False) -> Iterator[_Compiler]:
     """A compiler that no other thread uses meanwhile."""
     target = target.regular
     with _idle_lock:
-        waiting = _idle.setdefault(target, [])
+        waiting = _idle.setdefault((target, quick), [])
         found = waiting.pop() if waiting else None
     if found is None:
         with _lock:
-            found = _Compiler(target)
+            found = _Compiler(target, quick)
             _compilers.append(found)
     try:
         yield found
@@ -206,13 +211,13 @@ def _require_whole() -> None:
 
 
 @on_other_thread
-def to_object(text: str, target: Target, thorough: bool = False) -> bytes:
-    """Machine code for LLVM IR, as an object file; `thorough` runs all of -O2."""
+def to_object(text: str, target: Target, effort: Effort = "usual") -> bytes:
+    """Machine code for LLVM IR, as an object file."""
     with _lock:
         _require_whole()
         require_memory(LLVM_AT_LEAST + LLVM_PER_BYTE * len(text), "for LLVM to compile a kernel")
-    with compiler(target) as one:
-        return one.object_of(text, thorough)
+    with compiler(target, effort == "quick") as one:
+        return one.object_of(text, effort)
 
 
 _dispose = _unlocked("LLVMPY_LLJIT_Dylib_Tracker_Dispose")

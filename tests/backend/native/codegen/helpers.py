@@ -23,9 +23,9 @@ TASK = Var("task", int64)
 
 def assembly(compiled: CompiledKernel) -> str:
     """The machine code of a kernel as text."""
-    text, thorough = _emitted(compiled)
+    text, effort = _emitted(compiled)
     with engine.compiler(compiled.target) as one, one.parsed(text) as module:
-        one.optimise(module, thorough)
+        one.optimise(module, effort)
         return str(one.machine.emit_assembly(module))
 
 

@@ -7,7 +7,7 @@ import re
 import sys
 import time
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,8 @@ import numpy as np
 import pytest
 
 import treadle as td
-from treadle.backend.native.codegen.target import llvm
+from treadle.backend.native.codegen import engine
+from treadle.backend.native.codegen.target import Target, llvm
 from treadle.backend.native.runtime import build, modules, replay, structures, threads
 
 MODULES = pytest.mark.parametrize("module", build.MODULES, ids=lambda m: m.output.name)
@@ -221,6 +222,37 @@ def test_without_a_team_the_caller_is_alone(monkeypatch: pytest.MonkeyPatch) -> 
         address(task), 0, 10, 4
     )
     assert ranges == [(0, 10)]
+
+
+def test_good_code_of_the_runtime_is_for_later_processes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TREADLE_CACHE_DIR", str(tmp_path))
+    jobs: list[Callable[[], object]] = []
+    made: list[str] = []
+    held = engine.to_object
+
+    def to_object(text: str, target: Target, effort: engine.Effort = "usual") -> bytes:
+        made.append(effort)
+        return held(text, target, effort)
+
+    monkeypatch.setattr(modules, "later", jobs.append)
+    monkeypatch.setattr(engine, "to_object", to_object)
+    path = TEAM.with_name("replay.ll")
+    text = path.read_text(encoding="utf-8")
+    soon = modules._image(text)
+    assert made == ["quick"]
+    assert modules._image(text) == soon  # from disk, in a process that ends soon
+    assert made == ["quick"]
+    assert len(jobs) == 2
+    monkeypatch.delenv("TREADLE_CACHE_DIR")  # the code is stored where the other is
+    jobs[0]()
+    assert made == ["quick", "usual"]
+    monkeypatch.setenv("TREADLE_CACHE_DIR", str(tmp_path))
+    good = modules._image(text)
+    assert good != soon
+    assert made == ["quick", "usual"]
+    assert len(jobs) == 2
 
 
 @pytest.mark.parametrize(("length", "joined"), [(100, False), (1 << 20, True)])
