@@ -136,9 +136,15 @@ def join(code: Code, element: str, pieces: list[Reg], lanes: int) -> Reg:
     return pieces[0]
 
 
-def transposed(code: Code, element: str, rows: list[Reg], parts: int = 1) -> list[Reg]:
+def transposed(
+    code: Code, element: str, rows: list[Reg], parts: int = 1, register: str = ""
+) -> list[Reg]:
     """Transpose a square matrix given by its rows (n rows of n elements, n a power of two, each
-    element of `parts` lanes): swap off-diagonal blocks, at all block sizes."""
+    element of `parts` lanes): swap off-diagonal blocks, at all block sizes.
+
+    Each size is hidden from the next, if a row is a `register`: LLVM would look for fewer shuffles
+    that give the same, which takes half the time of code generation, and find none.
+    """
     v, found, distance = Lanes(code, len(rows) * parts), list(rows), len(rows) // 2
 
     def lanes(elements: list[int]) -> list[int]:
@@ -155,6 +161,8 @@ def transposed(code: Code, element: str, rows: list[Reg], parts: int = 1) -> lis
                     v.shuffle(element, *pair, picks) for picks in (near, far)
                 )
         distance //= 2
+        if register and distance:
+            found = [code.hidden(v.type(element), reg, register) for reg in found]
     return found
 
 

@@ -279,7 +279,9 @@ def _load_rows(em: Emitter, buffer: Buffer, base: Poly, step: int, lanes: int,
         columns = em.memo.get(key)
         if columns is None:
             rows = _rows(em, buffer, corner, step, each, invariant)
-            columns = em.remember(key, transposed(em.code, e, rows, count))
+            whole = em.target.is_x86 and each * count * BITS[e] in (128, 256, 512)
+            register = "v" if whole and e != "half" else ""
+            columns = em.remember(key, transposed(em.code, e, rows, count, register))
         pieces.append(columns[column - first])
     made = join(em.code, e, pieces, each * count)
     return deinterleave(em.code, e, made, lanes) if count == 2 else (made,)

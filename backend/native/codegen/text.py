@@ -156,9 +156,11 @@ class Code:
     def complete(self, at: int, value: Reg, block: str) -> None:
         self.lines[at] += f", [ {value}, %{block} ]"
 
-    def hidden(self, type_: str, value: Reg) -> Reg:
-        """The value, of which LLVM does not know how it was computed."""
-        return self.emit(f'call {type_} asm "", "=r,0"({type_} {value}) nounwind memory(none)')
+    def hidden(self, type_: str, value: Reg, register: str = "r") -> Reg:
+        """The value, in this kind of register, of which LLVM does not know how it was computed."""
+        return self.emit(
+            f'call {type_} asm "", "={register},0"({type_} {value}) nounwind memory(none)'
+        )
 
     def advance(self, counter: Reg, step: int) -> Reg:
         """The counter of a loop for the next iteration.

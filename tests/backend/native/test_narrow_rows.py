@@ -28,6 +28,24 @@ def test_elements_of_narrow_rows(type_):
                                   np.where(s[::-1, None] > 0, a, a[:, ::-1]))  # fmt: skip
 
 
+def test_llvm_does_not_look_for_other_shuffles():
+    """It sees one size of a transposition at a time; otherwise it takes twice as long."""
+    from treadle.backend.native.codegen.target import Target
+
+    host = Target.host()
+    if not host.is_x86:
+        pytest.skip("the constraint is one of x86")
+    f = td.jit(lambda a: td.sum(a, axis=1), backend="native").lower(rows(40, 10))
+    f(rows(40, 10))
+    text = f.source("native")
+    size = min(host.vector_bytes // 4, 16)
+    blocks = text.count("shufflevector") // size
+    hidden = text.count('asm "", "=v,0"')
+    assert hidden
+    assert hidden % size == 0
+    assert hidden // size < blocks  # the last size is not hidden
+
+
 @pytest.mark.parametrize("d", [2, 3, 6])
 def test_several_results_and_more_axes(d):
     f = td.jit(lambda a, s: td.unzip(td.map(lambda x, y: (x + y, x * y), a, td.broadcast_to(
