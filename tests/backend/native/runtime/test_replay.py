@@ -15,7 +15,9 @@ import numpy as np
 import pytest
 
 import treadle as td
-from treadle.backend.native.runtime import replay
+from treadle.backend.native.codegen import engine
+from treadle.backend.native.codegen.target import Target
+from treadle.backend.native.runtime import modules, replay
 
 pytestmark = pytest.mark.skipif(not replay.supported(), reason="calls are not repeated here")
 
@@ -373,6 +375,44 @@ def test_without_native_threads() -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True,
                           env={**os.environ, "PYTHONPATH": ROOT}, check=False)  # fmt: skip
     assert done.stdout.split() == ["None", "1"], done.stderr
+
+
+@pytest.mark.parametrize("effort", ["quick", "usual"])
+def test_code_that_was_made_quickly_or_well(
+    effort: engine.Effort, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A process runs what it finds (`modules.py`): records, loops, late numbers and branches."""
+
+    def image(text: str) -> bytes:
+        host = Target.host()
+        return engine.to_object(engine.header(host) + text, host, effort)
+
+    monkeypatch.setattr(modules, "_image", image)
+    found = modules.replayer.__wrapped__()
+    monkeypatch.setattr(modules, "replayer", lambda: found)
+    monkeypatch.setattr(replay, "_run", replay._run.__wrapped__)
+    assert replay._layout_agrees()
+
+    def f(a: Any, scale: Any, n: Any) -> Any:
+        def step(k: Any, s: Any) -> Any:
+            s = td.update(s, (slice(None, k),), s[:k] * scale)  # the extent is a late number
+            return td.cond(td.sum(s) > 3, s - 0.5, s + 0.25)
+
+        return td.loop(1, n, step, a), td.cumsum(a * scale)
+
+    program = td.jit(f, backend="native")
+    for n in (2, 5, 300):
+        for length in (3, 40):
+            a = np.linspace(-1.0, 1.0, length)
+            s = a.copy()
+            for k in range(1, n):
+                s[:k] *= 0.5
+                s = s - 0.5 if s.sum() > 3 else s + 0.25
+            for _ in range(3):
+                got, sums = program(a, 0.5, n)
+                np.testing.assert_allclose(got, s, rtol=1e-12)
+                np.testing.assert_allclose(sums, np.cumsum(a * 0.5), rtol=1e-12, atol=1e-15)
+    assert program.lower(a, 0.5, n).executable.calls.replays.records
 
 
 # --- loops -----------------------------------------------------------------------------------
