@@ -192,7 +192,7 @@ class Scatterer:
         if not found.lost:
             images = [e for e in found.images if e is not None]
             mapping = index_map(images)
-            zeros = self._with_zero_border(g)
+            zeros = None if condition is TRUE else self._with_zero_border(g)
             inside = [in_range(e, n) for e, n in zip(images, self.domain, strict=True)]
             if zeros is not None and all(c in inside or c is TRUE for c in found.conditions):
                 return shifted(zeros, mapping)
