@@ -18,7 +18,7 @@ from collections.abc import Sequence
 
 from ..analysis.borders import FARTHEST
 from ..expr import Apply, Const, Expr, Index, Read, constant, rewrite, split_constant, walk
-from ..graph import Generate, Leaf, Node
+from ..graph import Generate, Leaf, Node, Shape
 from ..graphs.rebuild import rewrite_graph
 from ..operations.stencils import resolve_index
 from ..scalar import apply_primitive
@@ -32,7 +32,10 @@ def recognise_neighbours(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
         if not isinstance(node, Generate) or not node.shape:
             return node
         reads = [e for e in walk(node.elements) if isinstance(e, Read)]
-        found: dict[Expr, Expr] = {e: read for e in reads if (read := _neighbour(e, node)) is not e}
+        found: dict[Expr, Expr] = {
+            e: read for e in reads
+            if len(e.args) == len(node.shape) and (read := neighbour(e, node.shape)) is not e
+        }  # fmt: skip
         elements = rewrite(node.elements, lambda e: found.get(e, e)) if found else node.elements
         elements = _one_read_of_the_element(elements, node)
         made: Node = node if elements == node.elements else node.with_(elements=elements)
@@ -68,15 +71,21 @@ def _one_read_of_the_element(elements: tuple[Expr, ...], node: Generate) -> tupl
     return rewrite(elements, lambda e: joined.get(e, e)) if joined else elements
 
 
-def _neighbour(read: Read, node: Generate) -> Read:
-    """The read with a boundary, if all its indices are neighbours and at least one is resolved."""
+def neighbour(read: Read, domain: Shape) -> Read:
+    """The read with a boundary, if all its indices are neighbours and at least one is resolved.
+
+    Before the axes of the domain, an array may have others, at indices that are the same for all
+    elements: they are in range, as those of every read without a boundary are."""
     extents = read.node.outputs[read.component].shape
-    if read.boundary is not None or len(extents) != len(node.shape):
+    lead = len(extents) - len(domain)
+    if read.boundary is not None or lead < 0:
         return read
     boundary: str | None = None
-    indices: list[Expr] = []
-    for k, (index, n) in enumerate(zip(read.args, extents, strict=True)):
-        fits = node.shape[k] is n
+    indices: list[Expr] = list(read.args[:lead])
+    if any(isinstance(x, Index) for x in walk(indices)):
+        return read
+    for k, (index, n) in enumerate(zip(read.args[lead:], extents[lead:], strict=True)):
+        fits = domain[k] is n
         if index is Index(k) and fits:  # in range with any boundary
             indices.append(index)
             continue

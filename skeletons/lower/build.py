@@ -113,6 +113,7 @@ class Builder:
     node: Node
     context: LoweringContext
     safe: set[Expr] = field(default_factory=set)
+    inside: dict[Expr, set[int]] = field(default_factory=dict)
     sites: list[Site] = field(default_factory=list)
     scratches: list[Buffer] = field(default_factory=list)
     tables: dict[tuple[Order, tuple[Expr, ...]], HostTable] = field(default_factory=dict)

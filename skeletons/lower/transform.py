@@ -35,6 +35,7 @@ from treadle.dsl.expr import (
 from treadle.dsl.graph import Leaf, Shape, is_identity_read
 from treadle.dsl.operations.indexing.row_major import delinear, linear
 from treadle.dsl.operations.stencils import resolve_index
+from treadle.dsl.passes.neighbours import neighbour
 
 from ..ir import arithmetic as at
 from ..ir.kernel import Load
@@ -84,6 +85,18 @@ def indices_in_range(roots: Iterable[Expr], axes: Callable[[Read], Iterable[int]
     return found
 
 
+def unresolved(roots: Sequence[Expr], domain: Shape, builder: Builder) -> tuple[Expr, ...]:
+    """`roots` with a boundary for every read of neighbours at resolved indices, also in rows of
+    arrays of more axes, whose other indices are in range (`Builder.inside`)."""
+    found: dict[Expr, Expr] = {}
+    for e in walk(roots):
+        made = neighbour(e, domain) if isinstance(e, Read) and domain else e
+        if made is not e:
+            found[e] = made
+            builder.inside[made] = set(range(len(made.args) - len(domain)))
+    return rewrite(roots, lambda e: e, found) if found else tuple(roots)
+
+
 def resolve(roots: Sequence[Expr], builder: Builder, domain: Shape,
             safe: Safe | None = None) -> tuple[Expr, ...]:  # fmt: skip
     """`roots` with every boundary read resolved, except on axes that are `safe`.
@@ -107,7 +120,7 @@ def resolve(roots: Sequence[Expr], builder: Builder, domain: Shape,
         shape = builder.node_shape(e)
         axes = [
             k for k, (index, extent) in enumerate(zip(e.args, shape, strict=True))
-            if k not in safe.axes.get(e, ()) and not (
+            if k not in safe.axes.get(e, ()) and k not in builder.inside.get(e, ()) and not (
                 isinstance(index, Index) and index.axis < len(domain)
                 and builder.same(domain[index.axis], extent))
         ]  # fmt: skip

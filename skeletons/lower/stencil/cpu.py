@@ -119,7 +119,8 @@ def overrun(roots: Sequence[Expr], domain: Shape, builder: Builder, box: Interio
     for e in walk(roots):
         if isinstance(e, Apply | Const | Index | Param | Extent):
             continue
-        if not isinstance(e, Read) or any(isinstance(x, Read) for x in walk((*e.args, *e.scoped))):
+        if not isinstance(e, Read) or any(
+                isinstance(x, Read) and x.args for x in walk((*e.args, *e.scoped))):  # fmt: skip
             return None
         if e.boundary is None:
             continue
@@ -129,7 +130,8 @@ def overrun(roots: Sequence[Expr], domain: Shape, builder: Builder, box: Interio
                 axes.get(len(shape) - k) == rank - k and builder.same(shape[-k], domain[-k])
                 for k in (1, 2)):  # fmt: skip
             return None
-        if not all(k in axes or _own(e.args[k], shape[k], domain, builder)
+        safe = {*axes, *builder.inside.get(e, ())}
+        if not all(k in safe or _own(e.args[k], shape[k], domain, builder)
                    for k in range(len(shape) - 2)):  # fmt: skip
             return None  # these axes would have to be resolved, too
         down, along = forms[e.args[-2]], forms[e.args[-1]]
