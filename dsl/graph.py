@@ -40,8 +40,8 @@ from .simplify import apply
 from .types import ScalarType
 
 __all__ = ["ArrayLoop", "Barrier", "Branch", "Check", "Combine", "Fold", "FoldSeg", "Generate",
-           "Input", "Label", "Leaf", "Library", "Matmul", "Node", "Output", "Permute", "Recurrence",
-           "Scan", "Scope", "Shape", "canonical_combine", "indices", "inner_inputs",
+           "Input", "Label", "Leaf", "Library", "Matmul", "Memory", "Node", "Output", "Permute",
+           "Recurrence", "Scan", "Scope", "Shape", "canonical_combine", "indices", "inner_inputs",
            "is_identity_read", "known", "result_variables", "topological"]  # fmt: skip
 
 
@@ -136,6 +136,17 @@ class Generate(Node):
 
     def bodies(self) -> tuple[Expr, ...]:
         return self.elements
+
+
+class Memory(Generate):
+    """An array whose elements are written before they are read: what `elements` say is nowhere
+    computed."""
+
+    __slots__ = ()  # its fields are those of a Generate
+
+    def _shared(self) -> bool:
+        """Two of them are written differently."""
+        return False
 
 
 class Fold(Node):

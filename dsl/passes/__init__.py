@@ -29,6 +29,7 @@ from .in_place import fuse_in_place
 from .neighbours import recognise_neighbours
 from .pin import pin_order
 from .recognise import recognise_histogram, recognise_matmul
+from .recorded import record_in_place
 from .recurrence import recognise_recurrence
 from .separable import recognise_separable
 from .sequences import recognise_sequence
@@ -65,6 +66,7 @@ PASSES: tuple[tuple[str, Pass], ...] = (
     ("fuse_epilogues", fuse_epilogues),  # consumers into the write-back
     ("recognise_neighbours", recognise_neighbours),  # u[(i − 1) mod n] is one; u[i] read once
     ("drop_unread", drop_unread),  # components read only in registers
+    ("record_in_place", record_in_place),  # u, s = f(u), update(s, k, u): s[k + 1] = f(s[k])
     ("store_first", store_first),  # a = update(a, k, f(a)): f(a), then in place
     ("recognise_sequence", recognise_sequence),  # loops that write one element
     ("guard_reads", guard_reads),  # where(p, a[i - 1], x) reads only where p

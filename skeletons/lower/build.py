@@ -53,13 +53,19 @@ from ..ir.kernel import (
     Buffer,
     Fetch,
     FetchUpdate,
+    For,
     HostTable,
     If,
     Kernel,
     Load,
     LoadVector,
     Lowered,
+    Reduce,
     Report,
+    Statement,
+    Store,
+    StoreVector,
+    While as WhileLoop,
     expressions,
     statements,
     written,
@@ -77,6 +83,7 @@ class LoweringContext:
     `check` enables checked mode.  `strided` contains the leaves whose element strides are run-time
     values (`Stride`); all others are row-major and dense.  `steps` contains what is known about
     the strided leaves: (leaf, axis with the smallest stride, that stride or 0 if unknown).
+    `into`: the permute by which the elements of a `Generate` are stored in rows of its defaults.
     `schedule` overrides the schedule of the node's label.  `across` forces the choice whether a CPU
     fold vectorises across columns; otherwise the reads of its elements decide.
     """
@@ -89,6 +96,7 @@ class LoweringContext:
     steps: frozenset[tuple[Leaf, int, int]] = frozenset()
     schedule: Any = None
     across: bool | None = None
+    into: Permute | None = None
 
     @property
     def gpu(self) -> bool:
@@ -225,9 +233,11 @@ class Builder:
     def outputs(self, role: str = "output") -> tuple[Buffer, ...]:
         """The buffers of the node's own components."""
         made = []
-        for k, leaf in enumerate(self.node.leaves):
+        into = self.context.into
+        node, role = (self.node, role) if into is None else (into, "update")
+        for k, leaf in enumerate(node.leaves):
             if leaf not in self.buffers:
-                name = self._unique("out" if len(self.node.outputs) == 1 else f"out{k}")
+                name = self._unique("out" if len(node.outputs) == 1 else f"out{k}")
                 size = at.product(self.shape(leaf.shape))
                 self.buffers[leaf] = Buffer(name, leaf.type, role, size, leaf)
             made.append(self.buffers[leaf])
@@ -382,6 +392,10 @@ class Builder:
 
         `gpu`: threads, thread, resident, requires, aligned, fallback (see `Kernel`).
         """
+        if self.context.into is not None:
+            body, conditions = self._in_rows(body, self.context.into)
+            if conditions:
+                gpu["requires"] = (*gpu["requires"], *conditions)
         buffers: dict[Buffer, None] = {}
         roots: list[Expr] = [tasks, *gpu.get("requires", ())]
         for s in statements(body):
@@ -409,6 +423,23 @@ class Builder:
             sites=tuple(self.sites),
             **gpu,
         )
+
+    def _in_rows(self, body: Body, into: Permute) -> tuple[Body, list[Expr]]:
+        """The statements that store the elements of a row, from where it begins, if it is to be
+        stored, and the conditions for those that store vectors."""
+        lead = len(into.target) - len(into.domain)
+        first, offsets = self.emitter(), dict[Buffer, Expr]()
+        valid = first.value(into.valid)
+        row = self.shape(into.domain)
+        for buffer, leaf in zip(self.outputs(), into.defaults, strict=True):
+            number = at.linear(first.emit(into.target[:lead]), self.shape(leaf.shape[:lead]))
+            offsets[buffer] = first.let(at.multiply(number, at.product(row)), "row")
+        widths = {len(s.values) for s in statements(body)
+                  if isinstance(s, StoreVector) and s.buffer in offsets}  # fmt: skip
+        conditions = [at.equal(at.remainder(at.product(row), n), 0) for n in sorted(widths)]
+        body = _displaced(body, offsets)
+        body = body if valid is TRUE else (If(valid, body),)
+        return (*first.out, *body), conditions
 
     def _all_buffers(self) -> list[Buffer]:
         kinds = {"input": 0, "update": 1, "output": 2}
@@ -485,3 +516,23 @@ def element_bytes(roots: Sequence[Expr], outputs: Sequence[ScalarType]) -> int:
     """Bytes moved per element, counting each array read once."""
     read = {Leaf(e.node, e.component) for e in walk(roots) if isinstance(e, Read) and e.args}
     return sum(leaf.type.bytes for leaf in read) + sum(t.bytes for t in outputs)
+
+
+def _displaced(body: Body, offsets: Mapping[Buffer, Expr]) -> Body:
+    """The statements, of which the stores to these buffers are so many elements further on."""
+    made: list[Statement] = []
+    for s in body:
+        match s:
+            case Store() | StoreVector() if s.buffer in offsets:
+                made.append(replace(s, index=at.add(s.index, offsets[s.buffer])))
+            case If():
+                then, other = (_displaced(b, offsets) for b in (s.then, s.other))
+                made.append(replace(s, then=then, other=other))
+            case For() | Reduce():
+                made.append(replace(s, body=_displaced(s.body, offsets)))
+            case WhileLoop():
+                before, inner = (_displaced(b, offsets) for b in (s.before, s.body))
+                made.append(replace(s, before=before, body=inner))
+            case _:
+                made.append(s)
+    return tuple(made)

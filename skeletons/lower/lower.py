@@ -7,17 +7,21 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+from treadle.dsl.analysis.updates import reads_own
+from treadle.dsl.expr import Index, walk
 from treadle.dsl.graph import (
     Fold,
     FoldSeg,
     Generate,
     Library,
     Matmul,
+    Memory,
     Node,
     Permute,
     Recurrence,
     Scan,
     Sequential,
+    indices,
 )
 from treadle.dsl.schedule import of_operation
 
@@ -28,6 +32,7 @@ from ..schedules import as_schedule
 from .build import LoweringContext, Site
 from .caching import cached
 from .resident import resident
+from .transform import has_boundary, inside
 
 Lowering = Callable[[Any, LoweringContext], Lowered]
 
@@ -44,6 +49,7 @@ def _for_cpu() -> dict[type[Node], Lowering]:
 
     return {
         Generate: generate.lower_generate,
+        Memory: _unwritten,
         Fold: fold_cpu.lower_fold,
         FoldSeg: fold_seg.lower_fold_seg,
         Scan: scan.lower_scan,
@@ -67,6 +73,7 @@ def _for_gpu() -> dict[type[Node], Lowering]:
 
     return {
         Generate: generate.lower_generate,
+        Memory: _unwritten,
         Fold: fold.lower_fold,
         FoldSeg: fold_seg.lower_fold_seg,
         Scan: scan.lower_scan,
@@ -119,4 +126,30 @@ def _lowered(node: Node, context: LoweringContext) -> Lowered:
     lowering = (_for_gpu() if context.gpu else _for_cpu()).get(type(node))
     if lowering is None:
         raise TypeError(f"{type(node).__name__} is not lowered to kernels")
+    if isinstance(node, Permute) and _is_row_of_stencils(node, context):
+        made = Generate(node.domain, node.values, label=node.label, where=node.where,
+                        fused=node.fused, checks=node.checks)  # fmt: skip
+        return _lowered(made, replace(context, into=node))
     return lowering(node, context)
+
+
+def _is_row_of_stencils(node: Permute, context: LoweringContext) -> bool:
+    """Whether elements that read their neighbours are stored in complete rows, as they are where
+    they are all of an array."""
+    rank = len(node.domain)
+    if type(node) is not Permute or node.combine is not None:
+        return False
+    if context.check or context.schedule or node.label.schedule or node.label.ordered:
+        return False
+    lead = len(node.target) - rank
+    if lead < 0 or node.target[lead:] != indices(rank) or any(
+            isinstance(e, Index) for e in walk((node.valid, *node.target[:lead]))):  # fmt: skip
+        return False
+    if any(d.shape[lead:] != node.domain or reads_own(node, d) for d in node.defaults):
+        return False
+    return has_boundary(node.values) or inside(node.values, node.domain) != node.values
+
+
+def _unwritten(node: Memory, context: LoweringContext) -> Lowered:
+    """No kernel."""
+    return Lowered(())
