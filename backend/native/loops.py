@@ -42,8 +42,8 @@ if TYPE_CHECKING:
 EARLY, LATE = 4, 256
 #: Iterations in Python that take as long as compiling a small kernel.
 COMPILED = 64
-#: Recordings of one loop that are kept.
-MOST = 8
+#: Recordings of one loop that are kept, of at most so many bytes of arrays each.
+MOST, KEPT_RECORDING = 8, 4 << 20
 _UNLIMITED = (1 << 63) - 1
 
 
@@ -182,7 +182,7 @@ class LoopStep(loops.LoopStep[HostRun]):
             return False
         for slot, array in zip(self.state, last, strict=True):
             run.slots[slot] = array
-        if recording.size <= KEPT:
+        if recording.size <= KEPT_RECORDING:
             with self._lock:
                 self._recordings.append(recording)
                 del self._recordings[:-MOST]

@@ -163,6 +163,7 @@ class BranchStep(steps.BranchStep):
             super().__call__(run)
             return
         test, sides = self.deciding(run), []
+        before = set(run.tape.arrays)
         for actions, results in self.sides:
             inner = run.inner()
             with run.tape.part() as operations:
@@ -173,11 +174,16 @@ class BranchStep(steps.BranchStep):
                     raise Unrecordable("a side that cannot run") from error
                 sides.append((operations, [inner.dense(r) for r in results]))
         (then, left), (other, right) = sides
+        own, taken = run.tape.made_since(before), set[int]()
         for target, x, y in zip(self.targets, left, right, strict=True):
             if isinstance(x, Growing) or isinstance(y, Growing) or x.shape != y.shape:
                 raise Unrecordable("extents depend on data")
-            made = run.slots[target] = run.new(x.shape, x.dtype)
-            then.append(Copy(made, x))
+            # What the first side makes can hold the result, unless it is another one as well.
+            made = x if id(x) in own and id(x) not in taken else run.new(x.shape, x.dtype)
+            run.slots[target] = made
+            taken.add(id(made))
+            if made is not x:
+                then.append(Copy(made, x))
             other.append(Copy(made, y))
         run.tape.operations.append(tape_branch(test, then, other))
 

@@ -234,8 +234,8 @@ def has_choice(node: Node, gpu: bool) -> bool:
 
 
 def strategy_of(node: Node, gpu: bool) -> str:
-    """How a kernel is lowered without a schedule: "rows", "strips", "tiles", or a permute's
-    "visits"."""
+    """How a kernel is lowered without a schedule: "rows", "whole", "strips", "tiles", or a
+    permute's "visits"."""
     if isinstance(node, Permute):
         return "visits"
     if not isinstance(node, Generate):

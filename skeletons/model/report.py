@@ -117,6 +117,7 @@ def _sets(count: float) -> str:
 _DONE = {
     "strips": "without a schedule a thread computes several rows and keeps shared values in "
     "registers",
+    "whole": "without a schedule rows are computed from end to end, in complete cache lines",
     "tiles": "without a schedule reads across rows go through tiles",
 }
 

@@ -165,12 +165,15 @@ def _reads(roots: Sequence[Expr]) -> int:
 
 def strategy_of(builder: Builder, node: Generate) -> str:
     """How elements are computed without a schedule: "strips" (several rows of a window at a time),
-    "tiles" (for transposing reads) or "rows"."""
+    "whole" (rows of a window from end to end), "tiles" (for transposing reads) or "rows"."""
     rank, roots = len(node.shape), transform.inside(node.elements, node.shape)
     if _walks_columns(builder, roots, rank):
         return "tiles"
     window = roots != node.elements or transform.has_boundary(roots)
-    return "strips" if window and _rows_together(builder, roots, rank) > 1 else "rows"
+    if not window or _rows_together(builder, roots, rank) == 1:
+        return "rows"
+    reads = _reads(transform.unresolved(node.elements, node.shape, builder))
+    return "whole" if 0 < reads <= WHOLE_READS else "strips"
 
 
 def _walks_columns(builder: Builder, roots: Sequence[Expr], rank: int) -> bool:
