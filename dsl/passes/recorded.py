@@ -33,9 +33,11 @@ from .base import Context
 
 
 def record_in_place(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
-    """Let the loops of a program compute the states that they store in the stored rows."""
+    """Let the loops of a program compute the states that they store in the stored rows; not where
+    an array is in blocks, of which rows are not a part."""
     order = list(topological(roots))
-    if context.settings.check or not any(isinstance(n, ArrayLoop) for n in order):
+    whole = context.backend in ("native", "cuda") and not context.settings.check
+    if not whole or not any(isinstance(n, ArrayLoop) for n in order):
         return list(roots)
     builder = Rebuilder()
     for node in order:

@@ -44,6 +44,9 @@ PROGRAMS: dict[str, F] = {
     "sums": lambda a: (a.sum(), td.sum(a * a + 1), td.mean(a), td.prod(a * 2)),
     "heat": lambda a: heat(a, 9),
     "heat around": lambda a: heat(a, 5, td.wrap),
+    "gradient through heat": lambda a: td.grad(
+        lambda a: td.sum(td.iterate(3, lambda u: u + u * td.roll(u, 1, 0), a))
+    )(a),
     "heat, then its sum": lambda a: heat(a, 3).sum(),
     "recurrence": lambda a: td.scan(lambda s, x: 2 * (s * np.float32(0.5) + x,), a[0], a),
     "loop of sums": lambda a: td.iterate(3, lambda u: u / u.sum(axis=1)[:, td.newaxis], a),

@@ -130,6 +130,15 @@ def test_which_loops() -> None:
     assert stored(gradients(heat("roll"), 1000), *args)[0] == 0  # other rows than the next
 
 
+def test_arrays_in_blocks_are_stored_as_written() -> None:
+    da = pytest.importorskip("dask.array")
+    u = rng.random((64, 40))
+    value, (du, _) = td.run(gradients(heat("roll"))(4, u, K), backend="reference")
+    program = td.jit(gradients(heat("roll")), backend="dask")
+    found = program(4, da.from_array(u, chunks=(16, 40)), K)
+    assert np.allclose(found[0], value) and np.allclose(np.asarray(found[1][0]), du)
+
+
 def test_calls_have_memory_of_their_own() -> None:
     """A second call does not change what the first returned."""
     u = rng.random((9, 40))
