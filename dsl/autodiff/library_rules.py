@@ -18,7 +18,7 @@ from ..graph import Barrier, Generate, Label, Leaf, Library, Node, indices
 from ..libraries.base import LibraryOperation
 from ..operations import fourier
 from ..operations.algebra import linear_algebra, matrices as triangles
-from ..operations.algebra.matrices import conjugate_transpose as _h
+from ..operations.algebra.decompositions import conjugate_transpose as _h
 from ..operations.elements import functions
 from ..operations.indexing import index_space, making
 from ..operations.reducing import irregular, reductions

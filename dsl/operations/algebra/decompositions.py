@@ -32,7 +32,6 @@ from ..elements import functions as f
 from ..indexing import index_space
 from ..reducing import reductions
 from . import products as products, small_matrices
-from .matrices import conjugate_transpose
 from .small_matrices import Matrix
 
 #: The largest matrices that are unrolled, and those that have kernels of their own on a GPU
@@ -663,6 +662,12 @@ def pinv(
 def largest(values: Array, axis: AxisLike | None, keepdims: bool = False) -> Array:
     """The largest of numbers that are not negative; 0 of none."""
     return reductions.reduce(values, axis, keepdims, "max", lambda e: e, "maximum", 0)
+
+
+def conjugate_transpose(a: Array) -> Array:
+    """Of the matrices in the last two axes."""
+    found: Array = index_space.transpose(a, (*range(a.ndim - 2), a.ndim - 1, a.ndim - 2))
+    return f.conj(found) if a.types[0].is_complex else found
 
 
 @operation

@@ -12,9 +12,9 @@ from ...graph import known
 from ...types import as_type, int64, promote
 from ..common import combining, operation
 from ..control import cond
-from ..elements.functions import conj, where
+from ..elements.functions import where
 from ..elements.mapping import imap
-from ..indexing.index_space import broadcast_to, diagonal, flatten, reshape, transpose
+from ..indexing.index_space import broadcast_to, diagonal, flatten, reshape
 from ..indexing.joining import stack
 from ..indexing.making import eye, generate, ones_like
 from ..reducing.recurrences import scan
@@ -301,9 +301,3 @@ def vecdot(x1: ArrayLike, x2: ArrayLike, axis: int = -1) -> Array:
     """
     made: Array = linear_algebra.vecdot(x1, x2, axis=axis)
     return made
-
-
-def conjugate_transpose(a: Array) -> Array:
-    """Of the matrices in the last two axes."""
-    found: Array = transpose(a, (*range(a.ndim - 2), a.ndim - 1, a.ndim - 2))
-    return conj(found) if a.types[0].is_complex else found
