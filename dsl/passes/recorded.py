@@ -40,9 +40,11 @@ def record_in_place(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
     if not whole or not any(isinstance(n, ArrayLoop) for n in order):
         return list(roots)
     builder = Rebuilder()
+    arrays = _as_arrays(roots, order)
     for node in order:
         made = builder.node(node)
         recorded = _Recorded.of(made) if isinstance(made, ArrayLoop) else []
+        recorded = [one for one in recorded if arrays.isdisjoint(node.leaf(j) for j in one.stores)]
         if isinstance(made, ArrayLoop) and recorded:
             results = _in_rows(made, recorded, context)
             builder.leaves.update(zip(node.leaves, results, strict=True))
@@ -51,6 +53,17 @@ def record_in_place(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
             if node in context.kept:
                 context.kept[made] = context.kept[node]
     return [builder.leaf(r) for r in roots]
+
+
+def _as_arrays(roots: Sequence[Leaf], order: Sequence[Node]) -> set[Leaf]:
+    """What is used as an array of its own extents: all but what is only read element by element."""
+    found = set(roots)
+    for node in order:
+        found.update(node.operands(), node.inside())
+        for e in walk(node.expressions()):
+            if isinstance(e, Extent):
+                found.update(e.node.leaves)
+    return found
 
 
 #: The boundaries that are another index.

@@ -14,7 +14,7 @@ from ..common import combining, operation
 from ..control import cond
 from ..elements.functions import where
 from ..elements.mapping import imap
-from ..indexing.index_space import broadcast_to, diagonal, flatten, reshape
+from ..indexing.index_space import broadcast_to, diagonal, flatten, reshape, transpose
 from ..indexing.joining import stack
 from ..indexing.making import eye, generate, ones_like
 from ..reducing.recurrences import scan

@@ -167,3 +167,25 @@ def test_updates_of_rows_by_stencils() -> None:
         td.jit(rows, backend="native").lower(a, u, 1).source_roots, Settings(), "native"
     )
     assert any(isinstance(n, Permute) for n in topological(nodes.roots))
+
+
+@pytest.mark.parametrize("steps", [0, 1, 5])
+def test_stored_states_that_are_a_result_have_the_rows_of_the_scan(steps: int) -> None:
+    """The row that is more is for those who read rows one by one."""
+
+    def states(x):
+        return td.scan(lambda s, k: (td.sin(td.roll(s, 1)) * 2, s), x, length=steps)
+
+    x = np.arange(6.0)
+    wanted = np.empty((steps, 6))
+    last = x
+    for k in range(steps):
+        wanted[k], last = last, np.sin(np.roll(last, 1)) * 2
+    got, stored = td.jit(states, backend="native")(x)
+    np.testing.assert_allclose(got, last)
+    np.testing.assert_allclose(stored, wanted)
+    for f in (lambda y: y[::-1], lambda y: td.sort(y, axis=1), lambda y: td.cumsum(y, axis=0)):
+        part = td.jit(lambda x, f=f: f(states(x)[1]), backend="native")(x)
+        np.testing.assert_allclose(part, td.run(f(wanted)))
+    count = td.jit(lambda x: td.sum(states(x)[1]) + states(x)[1].shape[0], backend="native")(x)
+    np.testing.assert_allclose(count, wanted.sum() + steps)
