@@ -282,7 +282,7 @@ def _pad_values(
     return [(before, after) for before, after in pairs]
 
 
-def _leaves(nested: Any) -> Iterator[Any]:
+def _leaves(nested: object) -> Iterator[object]:
     """The elements of nested lists and tuples."""
     if isinstance(nested, list | tuple):
         for part in nested:
