@@ -275,7 +275,7 @@ def test_selections_by_one_mask_share_its_places():
     assert np.array_equal(values, x[kept]) and np.array_equal(places, kept)
     assert np.array_equal(twice, 2 * x[kept]) and count == len(kept)
     text = program.explain()
-    assert text.count(": places #") == 1 and "writes     float64[n1]" not in text, text
+    assert text.count(": positions #") == 1 and "writes     float64[n1]" not in text, text
 
 
 @pytest.mark.parametrize("known", [True, False, 0, 1, 2, 0.0, 1.0, 0.5])

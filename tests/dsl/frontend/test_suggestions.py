@@ -102,8 +102,8 @@ MISTAKES = {
     "NumPy's types": (
         lambda: td.jit(lambda a: np.add(a, A, dtype="f4"))(A), td.TracingError,
         r"np\.add\(dtype=…\).*astype"),
-    "NumPy's spacing": (
-        lambda: td.jit(lambda a: np.spacing(a))(A), td.TracingError, "no value for NumPy while"),
+    "NumPy's isnat": (
+        lambda: td.jit(lambda a: np.isnat(a))(A), td.TracingError, "no value for NumPy while"),
     "NumPy's apply_along_axis": (
         lambda: td.jit(lambda a: np.apply_along_axis(np.sum, 0, a))(A), td.TracingError,
         "Instead: "),

@@ -40,11 +40,23 @@ def test_the_specialised_kernel_computes_the_same(boundary, size):
     assert np.array_equal(*found)
 
 
-def test_weights_of_a_known_number_are_like_weights_in_the_program():
+@pytest.mark.parametrize("size", [3, 5])
+def test_weights_of_a_known_number_are_like_weights_in_the_program(size):
+    """Few are read for one row at a time, more for several rows together."""
     node, _ = correlated()
-    made = specialise(node, {e: 3 for e in counting_extents(node)})
-    (kernel,) = lower(made, LoweringContext()).kernels
-    assert any(isinstance(s, ir.For) and s.kind == "unrolled" for s in ir.statements(kernel.body))
+    made = specialise(node, {e: size for e in counting_extents(node)})
+
+    def near(w):
+        around = range(-(size // 2), size // 2 + 1)
+        return sum((w[i, j] * (2 + 5 * i + j) for i in around for j in around), start=0.0)
+
+    written = td.jit(lambda a: td.stencil(near, a, boundary=td.clamp)).lower(np.zeros((9, 8), "f4"))
+    kinds = []
+    for one in (made, written.kernels[-1]):
+        (kernel,) = lower(one, LoweringContext()).kernels
+        kinds.append([s.kind for s in ir.statements(kernel.body) if isinstance(s, ir.For)])
+    assert kinds[0] == kinds[1]
+    assert ("unrolled" in kinds[0]) is (size == 5)
 
 
 def test_loops_of_other_counts_stay():
