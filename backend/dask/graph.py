@@ -59,7 +59,8 @@ def arrays(plan: Plan, data: Sequence[da.Array], name: str) -> list[da.Array]:
     arrays.update((leaf, as_dask(value)) for leaf, value in plan.constants.items())
     plain = re.sub(r"\W+", "", name) or "program"
     _grow(plan, arrays, plain)
-    return [arrays[leaf] for leaf in plan.roots]
+    # (An argument that is a result may have another order of bytes.)
+    return [arrays[leaf].astype(leaf.type.numpy) for leaf in plan.roots]
 
 
 def _grow(plan: Plan, arrays: dict[Leaf, da.Array], name: str) -> None:

@@ -205,7 +205,8 @@ class Stream:
         found = stored[leaf]
         if out is None:
             shared = any(found is source for source in self.sources)
-            return np.array(found) if shared or isinstance(found, np.memmap) else found
+            copied = shared or isinstance(found, np.memmap)
+            return np.array(found, leaf.type.numpy) if copied else found
         if found is not out:  # an argument, or a result that is given twice
             for at in _rows(self.shape(leaf)):
                 out[at] = found[at]

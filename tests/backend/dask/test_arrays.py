@@ -158,6 +158,16 @@ def test_the_bits_of_one_machine_for_many_chunks(name: str, scheduler: str) -> N
             check(PROGRAMS[name], matrix(shape), seed, scheduler)
 
 
+def test_results_that_are_arguments_have_the_bytes_of_this_machine() -> None:
+    for dtype in (">i4", "<i4", ">f8"):
+        a = np.arange(6, dtype=dtype)
+        same, twice = td.jit(lambda a: (a, a * 2))(da.from_array(a, chunks=2))
+        assert same.dtype == same.compute().dtype == twice.dtype == a.dtype.newbyteorder("=")
+        assert np.array_equal(same.compute(), a)
+        streamed = td.stream(td.jit(lambda a: (a, a * 2)), a, memory="1 MB")[0]
+        assert streamed.dtype == a.dtype.newbyteorder("=") and np.array_equal(streamed, a)
+
+
 @pytest.mark.parametrize("name", ["map", "transpose", "cross clamp", "rows", "exact sums"])
 def test_empty_arrays(name: str) -> None:
     for shape in [(0, 5), (5, 0)]:
