@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import sys
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, Protocol, Self, TypeVar, overload
@@ -253,7 +254,7 @@ class Operators(Generic[V]):
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
         """np.sin(x) is td.sin(x); NumPy computes what td lacks if the values are known."""
-        target = public({"divide": "true_divide"}.get(ufunc.__name__, ufunc.__name__))
+        target = _same_function(ufunc)
         if (method != "__call__" or kwargs or target is None) and self._is_closed():
             return getattr(ufunc, method)(*of_numpy(inputs), **of_numpy(kwargs))
         if method != "__call__" or kwargs or target is None:
@@ -310,6 +311,17 @@ class Operators(Generic[V]):
 
     def __deepcopy__(self, _: object) -> Self:
         return self
+
+
+def _same_function(ufunc: np.ufunc) -> Callable[..., object] | None:
+    """What treadle has for a function of NumPy's or SciPy's; None for other people's, whatever
+    they are called."""
+    name = ufunc.__name__
+    if getattr(np, name, None) is ufunc:
+        found: Callable[..., object] | None = public({"divide": "true_divide"}.get(name, name))
+        return found
+    special = sys.modules.get("scipy.special")
+    return getattr(later.functions, name, None) if getattr(special, name, None) is ufunc else None
 
 
 def of_numpy(given: Any) -> Any:

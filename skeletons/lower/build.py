@@ -534,5 +534,6 @@ def _displaced(body: Body, offsets: Mapping[Buffer, Expr]) -> Body:
                 before, inner = (_displaced(b, offsets) for b in (s.before, s.body))
                 made.append(replace(s, before=before, body=inner))
             case _:
+                assert offsets.keys().isdisjoint(written(s)), f"{s} stores in another way"
                 made.append(s)
     return tuple(made)

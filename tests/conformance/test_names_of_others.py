@@ -117,3 +117,18 @@ def test_numpy_counts_bits_of_absolute_values(backend):
 def test_functions_of_math_answer_with_those_of_td(f, hint):
     with pytest.raises(td.TracingError, match=hint):
         td.jit(f).lower(np.ones(3))
+
+
+def test_functions_of_users_are_not_those_of_their_names():
+    """A ufunc that somebody made is called as it is, also where treadle has another of its name."""
+    numba = pytest.importorskip("numba")
+    made = {}
+    for name in ("cumsum", "clip", "exp"):
+        space = {}
+        exec(f"def {name}(x): return x * 100", space)
+        made[name] = numba.vectorize(["float64(float64)"])(space[name])
+    x = np.array([1.5, -2.0])
+    for name, function in made.items():
+        assert np.array_equal(function(td.use(x)), x * 100), name
+        with pytest.raises(td.TracingError, match=name):
+            td.jit(lambda a, function=function: function(a))(x)
