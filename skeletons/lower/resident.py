@@ -105,11 +105,13 @@ def _by_graph(lowered: Lowered, node: Node, context: LoweringContext, schedule: 
     why = _why_not(lowered)
     if why is None and not (isinstance(node, Generate | Permute) and domain_of(node)):
         why = "only elements that are independent of each other make a graph of blocks"
-    if why is None and isinstance(node, Permute) and node.label.deterministic:
+    if why is None and isinstance(node, Permute) and node.label.deterministic and not made:
+        # The lowering refused the schedule; it takes it (`made`) where no target occurs twice.
         why = "deterministic=True keeps the order of the source"
     if why is None and len(lowered.kernels) != 1 and not made:
         why = "the operation is several kernels"
     if why is not None:
+        assert not made, f"kernels look blocks up in a table that nothing fills: {why}"
         return _noted(lowered, f"{layer!r} has no effect here: {why}")
     assert isinstance(node, Generate | Permute)
     domain = domain_of(node)

@@ -368,6 +368,13 @@ PERMUTES = {
         td.zip(WHOLE, WHOLE), schedule=s),
     "transposed": lambda s: td.permute(td.overwrite, np.zeros(IMAGE.shape[::-1]),
                                        lambda i, j: (j, i), IMAGE, schedule=s),
+    "transposed in order": lambda s: td.permute(
+        td.overwrite, np.zeros(IMAGE.shape[::-1]), lambda i, j: (j, i), IMAGE, schedule=s,
+        deterministic=True),
+    "reversed in order": lambda s: td.permute(
+        lambda x, y: x + y, np.zeros(3000, np.float32), lambda i: 2999 - i,
+        td.generate((3000,), lambda i: td.cast(i, td.float32) / 3), schedule=s,
+        deterministic=True),
 }  # fmt: skip
 
 
