@@ -21,6 +21,7 @@ from treadle.dsl.graph import (
     Input,
     Leaf,
     Library,
+    Memory,
     Node,
     Permute,
     topological,
@@ -139,6 +140,9 @@ class Planner:
             if step not in tested:
                 same = self.region[step.node].isdisjoint(loop.bound)
                 (first if same else rest).append(step)
+        own = set(without_memory([step.node for step in first]))
+        rest = [s for s in first if s.node not in own] + rest
+        first = [s for s in first if s.node in own]
         updated = overwritable(loop)
         rest = self._readers_first(rest, updated)
         every, results = [*tested, *rest], set(body.results)
@@ -278,7 +282,13 @@ def invariants(loop: ArrayLoop, region: Mapping[Node, Set[Node]], bound: Set[Nod
             in_branches.add(node)
         else:
             found.append(node)
-    return found
+    return without_memory(found)
+
+
+def without_memory(nodes: Sequence[Node]) -> list[Node]:
+    """Nodes without the memory that none of them writes to: who writes to it may have it."""
+    used = {leaf.node for n in nodes for leaf in used_leaves(n)}
+    return [n for n in nodes if not isinstance(n, Memory) or n in used]
 
 
 def _may_fail(node: Node, checked: bool) -> bool:

@@ -44,6 +44,20 @@ def nested(roots: Sequence[Leaf]) -> dict[Node, frozenset[Node]]:
     return found
 
 
+def innermost(roots: Sequence[Leaf], region: Mapping[Node, frozenset[Node]]
+              ) -> dict[Node, frozenset[Node]]:  # fmt: skip
+    """Of the states on which each node depends, those of the innermost loops: nodes with the same
+    ones are computed in the same iterations."""
+    inside = nested(roots)
+    if not inside:
+        return dict(region)
+    found: dict[frozenset[Node], frozenset[Node]] = {}
+    for states in {*region.values()}:
+        outer = {s for s in states if not inside.get(s, frozenset()).isdisjoint(states)}
+        found[states] = states - outer
+    return {node: found[states] for node, states in region.items()}
+
+
 def changes_with(node: Node, reader: Node, region: Mapping[Node, frozenset[Node]],
                  inside: Mapping[Node, frozenset[Node]]) -> bool:  # fmt: skip
     """Whether a node changes in every iteration in which its reader does: it depends on the same

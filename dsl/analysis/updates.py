@@ -97,7 +97,7 @@ def overwritable(loop: ArrayLoop, split: bool = False) -> dict[Node, list[Leaf]]
     order = [n for n in topological(loop.inner_roots(), inside=False) if not isinstance(n, Input)]
     tested = () if loop.predicate is None else topological((loop.predicate,), inside=False)
     before, results = set(tested), set(loop.body)
-    used = {node: set(_used(node)) for node in order}
+    used = {node: set(_used(node, order)) for node in order}
     needs = {node: {leaf.node for leaf in used[node]} for node in order}
     found: dict[Node, list[Leaf]] = {}
     for leaf in (s.leaf() for s in loop.state if s.leaf() not in results):
@@ -134,15 +134,15 @@ def overwrites(node: Node, leaf: Leaf, split: bool = False) -> bool:
     if isinstance(node, Permute):
         return is_separate(node, leaf, split)
     inside = topological(node.inside())
-    return not any(leaf in _used(n, nested=False) for n in inside) and leaf not in node.inside()
+    return not any(leaf in n.inputs() for n in inside) and leaf not in node.inside()
 
 
-def _used(node: Node, nested: bool = True) -> Iterator[Leaf]:
-    """The leaves that a node, or with `nested` what is inside of it, refers to."""
+def _used(node: Node, outside: Iterable[Node]) -> Iterator[Leaf]:
+    """The leaves that a node, and what is inside of it and not `outside`, refers to."""
     yield from node.inputs()
-    if nested and isinstance(node, ArrayLoop | Branch):
+    if isinstance(node, ArrayLoop | Branch):
         yield from node.inside()
-        for inner in topological(node.inside()):
+        for inner in topological(node.inside(), known=outside):
             yield from inner.inputs()
 
 

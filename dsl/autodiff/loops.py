@@ -33,6 +33,7 @@ from ..node import fresh_uid
 from ..operations.indexing.row_major import minus
 from ..scalar import apply_primitive
 from ..shapes import on_host
+from ..simplify import select
 from ..types import int64
 from .arguments import Substitution, constant_leaf
 from .expressions import add
@@ -330,141 +331,183 @@ def _taken(store: Leaf, position: Expr, label: Label, where: Location | None) ->
     return Generate(shape, (read,), label=label, where=where).leaf()
 
 
-def _stored(
-    node: ArrayLoop, loop: ArrayLoop, n: Expr, back: _Adjoint, starts: Sequence[Leaf]
+def _storing(
+    node: ArrayLoop, loop: ArrayLoop, first: Sequence[Leaf], n: Expr, kept: Sequence[int]
 ) -> tuple[Sequence[Leaf], Sequence[Leaf]]:
-    """All states that are needed are stored: the loop's results, and the cotangents."""
-    where, label = node.where, adjoint(node)
+    """The loop from these states on, and these of its states before each iteration."""
+    where = node.where
     assert loop.index is not None
-    empty = _checkpoint_storage(_not_negative(n), loop, back.kept)
+    empty = _checkpoint_storage(_not_negative(n), loop, kept)
     stores = [state_like(e, "stored", where) for e in empty]
     position = loop.index.leaf().at()
     storing = closed_loop(
         ArrayLoop(
             (*loop.state, *stores),
-            (*loop.init, *empty),
+            (*first, *empty),
             (*loop.body, *(_put(s.leaf(), position, loop.state[k].leaf(), TRUE, node)
-                           for s, k in zip(stores, back.kept, strict=True))),
+                           for s, k in zip(stores, kept, strict=True))),
             None,
             n,
             loop.index,
-            label=node.label,
+            label=loop.label,
             where=where,
             checks=loop.checks,
         )
     )  # fmt: skip
+    many = len(loop.state)
+    return storing.leaves[:many], storing.leaves[many:]
+
+
+def _reversed(
+    node: ArrayLoop, loop: ArrayLoop, n: Expr, begin: Expr, back: _Adjoint, starts: Sequence[Leaf],
+    stored: Sequence[Leaf],
+) -> Sequence[Leaf]:  # fmt: skip
+    """The cotangents before so many iterations, the first of which is iteration `begin`."""
+    where, label = node.where, adjoint(node)
+    assert loop.index is not None
     step = Input("k", int64, (), kind="counter", where=where)
-    here = minus(minus(n, constant(1)), step.leaf().at())
+    row = minus(minus(n, constant(1)), step.leaf().at())
+    here = apply_primitive("add", [begin, row])
     swap = {loop.index.leaf(): Generate((), (here,), label=label, where=where).leaf()}
-    for j, k in enumerate(back.kept):
-        stored = storing.leaf(len(loop.state) + j)
-        swap[loop.state[k].leaf()] = _taken(stored, here, label, where)
-    reversed_ = closed_loop(
-        ArrayLoop(tuple(back.states), (*(storing.leaf(j) for j in back.extents), *starts),
-                  tuple(back.at(swap)), None, n, step, label=label, where=where)
-    )  # fmt: skip
-    return storing.leaves[: len(loop.state)], reversed_.leaves[len(back.extents) :]
+    for k, store in zip(back.kept, stored, strict=True):
+        swap[loop.state[k].leaf()] = _taken(store, row, label, where)
+    states = states_like(back.states, "cotangent", where)
+    swap.update((b.leaf(), s.leaf()) for b, s in zip(back.states, states, strict=True))
+    made = ArrayLoop(tuple(states), tuple(starts), tuple(back.at(swap)), None, n, step,
+                     label=label, where=where)  # fmt: skip
+    return closed_loop(made).leaves
+
+
+def _stored(
+    node: ArrayLoop, loop: ArrayLoop, n: Expr, back: _Adjoint, starts: Sequence[Leaf]
+) -> tuple[Sequence[Leaf], Sequence[Leaf]]:
+    """All states that are needed are stored: the loop's results, and the cotangents."""
+    results, stored = _storing(node, loop, loop.init, n, back.kept)
+    starts = (*(results[j] for j in back.extents), *starts)
+    found = _reversed(node, loop, n, constant(0), back, starts, stored)
+    return results, found[len(back.extents) :]
 
 
 def _not_negative(n: Expr) -> Expr:
     return apply_primitive("maximum", [n, constant(0)])
 
 
-def _slots(memory: int, loop: ArrayLoop, kept: Sequence[int], n: Expr) -> Expr:
-    """How many of these states fit into so many bytes: one at least, all at most."""
+def _plus(a: Expr, b: Expr) -> Expr:
+    return apply_primitive("add", [a, b])
+
+
+def _times(a: Expr, b: Expr) -> Expr:
+    return apply_primitive("multiply", [a, b])
+
+
+def _at_least(e: Expr, least: int) -> Expr:
+    return apply_primitive("maximum", [e, constant(least)])
+
+
+def _segments(memory: int, loop: ArrayLoop, kept: Sequence[int], n: Expr) -> tuple[Expr, Expr]:
+    """Iterations of a segment and slots of checkpoints for so many bytes of these states
+    (`libraries.checkpoints.segment`)."""
     size: Expr = constant(0)
     for k in kept:
         own_size: Expr = constant(loop.state[k].type.bytes)
         for extent in loop.init[k].shape:
             own_size = apply_primitive("multiply", [own_size, extent])
         size = apply_primitive("add", [size, own_size])
-    size = apply_primitive("maximum", [size, constant(1)])
-    fitting = apply_primitive("floor_divide", [constant(memory), size])
-    most = apply_primitive("maximum", [n, constant(1)])
-    return apply_primitive("minimum", [apply_primitive("maximum", [fitting, constant(1)]), most])
+    fitting = apply_primitive("floor_divide", [constant(memory), _at_least(size, 1)])
+    states = apply_primitive("minimum", [_at_least(fitting, 1), _at_least(n, 1)])
+    half = _at_least(apply_primitive("floor_divide", [states, constant(2)]), 1)
+    whole = apply_primitive("greater_equal", [states, n])
+    length = select(whole, states, half)
+    return length, _at_least(minus(states, length), 1)
 
 
 def _checkpointed(
     memory: int, node: ArrayLoop, loop: ArrayLoop, n: Expr, back: _Adjoint, starts: Sequence[Leaf]
 ) -> tuple[Sequence[Leaf], Sequence[Leaf]]:
-    """As many states are stored as fit into the memory; the others are computed again from them, in
-    the order of `libraries/checkpoints.py`."""
+    """As many states are stored as fit into the memory: those of one segment, and the first ones of
+    others, from which segments are computed again in the order of `libraries/checkpoints.py`."""
     where, label = node.where, adjoint(node)
     assert loop.index is not None
     kept = needed_states(loop, back.kept)
-    slots = _slots(memory, loop, kept, n)
-    rows = apply_primitive("add", [apply_primitive("multiply", [_not_negative(n), constant(2)]),
-                                   constant(2)])  # fmt: skip
+    length, slots = _segments(memory, loop, kept, n)
+    beyond = minus(_plus(n, length), constant(1))
+    many = _at_least(apply_primitive("floor_divide", [beyond, length]), 0)
     plan = Library(
         checkpoints(),
         tuple(Generate((), (e,), label=Label("checkpoints"), where=where).leaf()
-              for e in (n, slots)),
-        (Output((constant(4), rows), int64), Output((constant(2),), int64)),
+              for e in (n, length, slots)),
+        (Output((constant(4), _plus(_times(many, constant(2)), constant(2))), int64),
+         Output((_plus(many, constant(1)),), int64)),
         label=Label("checkpoints"), where=where,
     )  # fmt: skip
     table, ends = plan.leaves
-    forward, every = (ends.at(constant(k)) for k in range(2))
 
-    def advanced(
-        iteration: Expr, first: Sequence[Leaf], states: Sequence[int], name: str
-    ) -> list[Leaf]:
-        """These states after the iterations of an action."""
+    def part(states: Sequence[int], first: Sequence[Leaf], begin: Expr, count: Expr) -> ArrayLoop:
+        """The loop of these states, from iteration `begin` on."""
         index = Input("k", int64, (), kind="counter", where=where)
-        begin = table.at(constant(ITERATION), iteration)
-        here = apply_primitive("add", [begin, index.leaf().at()])
         now = states_like([loop.state[k] for k in states], "state", where)
-        swap = {loop.state[k].leaf(): s.leaf() for k, s in zip(states, now, strict=True)}
+        here = _plus(begin, index.leaf().at())
         counter = Generate((), (here,), label=Label("k"), where=where).leaf()
-        put = Substitution((), [*swap.items(), (loop.index.leaf(), counter)])  # type: ignore[union-attr]
+        swap = [(loop.state[k].leaf(), s.leaf()) for k, s in zip(states, now, strict=True)]
+        put = Substitution((), [*swap, (loop.index.leaf(), counter)])  # type: ignore[union-attr]
         roots = [loop.body[k] for k in states]
         put.renew(roots)
-        made = ArrayLoop(tuple(now), tuple(first), tuple(put.leaves(roots)), None,
-                         table.at(constant(STEPS), iteration), index, label=Label(name),
-                         where=where, checks=loop.checks)  # fmt: skip
-        return list(closed_loop(made).leaves)
+        name = str(node.label) if len(states) == len(loop.state) else f"{node.label} again"
+        return ArrayLoop(tuple(now), tuple(first), tuple(put.leaves(roots)), None, count, index,
+                         label=Label(name), where=where, checks=loop.checks)  # fmt: skip
 
-    def stored(stores: Sequence[Leaf], iteration: Expr, states: Sequence[Leaf]) -> list[Leaf]:
-        target = table.at(constant(TARGET), iteration)
+    def acted(action: Expr, states: Sequence[int], first: Sequence[Leaf], stores: Sequence[Leaf]
+              ) -> list[Leaf]:  # fmt: skip
+        """These states after an action, and what is stored then."""
+        begin, steps = (_times(table.at(constant(k), action), length) for k in (ITERATION, STEPS))
+        count = apply_primitive("minimum", [steps, minus(n, begin)])
+        made = closed_loop(part(states, first, begin, count)).leaves
+        target = table.at(constant(TARGET), action)
         valid = apply_primitive("greater_equal", [target, constant(0)])
-        return [_put(s, target, x, valid, node) for s, x in zip(stores, states, strict=True)]
+        puts = [_put(s, target, made[states.index(k)], valid, node)
+                for s, k in zip(stores, kept, strict=True)]  # fmt: skip
+        return [*made, *puts]
 
-    # Forward: the loop itself, in parts.
-    iteration = Input("part", int64, (), kind="counter", where=where)
-    here = iteration.leaf().at()
+    def walked(actions: Expr, before: Expr, states: Sequence[int], first: Sequence[Leaf],
+               stores: Sequence[Leaf], taken: bool) -> Sequence[Leaf]:  # fmt: skip
+        """States and stores after so many actions, which follow the first `before`; the states are
+        `taken` from the stores, or those after the last action."""
+        counter = Input("part", int64, (), kind="counter", where=where)
+        action = _plus(before, counter.leaf().at())
+        now = states_like([loop.state[k] for k in states], "state", where)
+        stored = [state_like(e, "stored", where) for e in stores]
+        slot = table.at(constant(SLOT), action)
+        begin = [_taken(s.leaf(), slot, label, where) if taken else x.leaf()
+                 for s, x in zip(stored if taken else now, now, strict=True)]  # fmt: skip
+        after = acted(action, states, begin, [s.leaf() for s in stored])
+        name = f"parts of {node.label}" + (" again" if taken else "")
+        made = ArrayLoop((*now, *stored), (*first, *stores), tuple(after), None, actions, counter,
+                         label=Label(name), where=where)  # fmt: skip
+        return closed_loop(made).leaves
+
     storage = _checkpoint_storage(slots, loop, kept)
     empty = [_put(e, constant(0), loop.init[k], TRUE, node)
              for e, k in zip(storage, kept, strict=True)]  # fmt: skip
-    states = states_like(loop.state, "state", where)
+    every = range(len(loop.state))
+    results = walked(ends.at(constant(0)), constant(0), every, loop.init, empty, taken=False)
+    # Backward: the segments again, with all their states, which are reversed.
+    counter = Input("segment", int64, (), kind="counter", where=where)
+    number = counter.leaf().at()
+    begin = _times(minus(minus(many, constant(1)), number), length)
+    count = apply_primitive("minimum", [length, minus(n, begin)])
     stores = [state_like(e, "stored", where) for e in empty]
-    following = advanced(here, [s.leaf() for s in states], range(len(states)), str(node.label))
-    more = stored([s.leaf() for s in stores], here, [following[k] for k in kept])
-    storing = closed_loop(
-        ArrayLoop((*states, *stores), (*loop.init, *empty), (*following, *more), None, forward,
-                  iteration, label=Label(f"parts of {node.label}"), where=where)
-    )  # fmt: skip
-    # Backward: parts of it again, and adjoints of iterations.
-    iteration = Input("part", int64, (), kind="counter", where=where)
-    action = apply_primitive("add", [forward, iteration.leaf().at()])
-    stores = [state_like(e, "stored", where) for e in empty]
-    slot = table.at(constant(SLOT), action)
-    first = [_taken(s.leaf(), slot, label, where) for s in stores]
-    following = advanced(action, first, kept, f"{node.label} again")
-    position = apply_primitive("add", [table.at(constant(ITERATION), action),
-                                    table.at(constant(STEPS), action)])  # fmt: skip
-    swap = {loop.index.leaf(): Generate((), (position,), label=label, where=where).leaf()}
-    swap.update((loop.state[k].leaf(), x) for k, x in zip(kept, following, strict=True))
-    sums = back.states
-    now = apply_primitive("less", [table.at(constant(TARGET), action), constant(0)])
-    outs = tuple(Output(s.shape, s.type) for s in sums)
-    chosen = Branch(now, tuple(back.at(swap)), tuple(s.leaf() for s in sums), outs,
-                    label=label, where=where)  # fmt: skip
-    more = stored([s.leaf() for s in stores], action, following)
-    after = list(storing.leaves[len(loop.state) :])
+    before, end = ends.at(number), ends.at(_plus(number, constant(1)))
+    again = walked(minus(end, before), before, kept, [loop.init[k] for k in kept],
+                   [s.leaf() for s in stores], taken=True)  # fmt: skip
+    segment = part(kept, again[: len(kept)], begin, count)
+    _, stored = _storing(node, segment, segment.init, count, [kept.index(k) for k in back.kept])
+    sums = states_like(back.states, "cotangent", where)
+    found = _reversed(node, loop, count, begin, back, [s.leaf() for s in sums], stored)
     reversed_ = closed_loop(
-        ArrayLoop((*sums, *stores), (*starts, *after), (*chosen.leaves, *more), None,
-                  minus(every, forward), iteration, label=label, where=where)
+        ArrayLoop((*sums, *stores), (*starts, *results[len(every) :]),
+                  (*found, *again[len(kept) :]), None, many, counter, label=label, where=where)
     )  # fmt: skip
-    return storing.leaves[: len(loop.state)], reversed_.leaves[: len(sums)]
+    return results[: len(every)], reversed_.leaves[: len(sums)]
 
 
 @forward_rule(Branch)

@@ -1,5 +1,6 @@
 """When the states of a loop are stored and computed again, so that it can be differentiated in
-reverse with few of them in memory: binomial checkpointing (Griewank and Walther, "revolve").
+reverse with few of them in memory: binomial checkpointing (Griewank and Walther, "revolve") of
+segments, each of which is computed again with all of its states stored.
 """
 
 from __future__ import annotations
@@ -12,19 +13,26 @@ import numpy as np
 
 from .base import LibraryOperation, builtin, register
 
-#: Actions are columns: read the state in this slot, which is that after so many iterations;
-#: iterate so often; store the state in this slot, or −1: use it for the adjoint of an iteration.
+#: Actions are columns: read the state in this slot, which is that after so many segments; compute
+#: so many segments; store the state in this slot, or −1: reverse the segment that begins with it.
 ROWS = SLOT, ITERATION, STEPS, TARGET = range(4)
 
 
+def segment(n: int, states: int) -> tuple[int, int]:
+    """Iterations of a segment, and slots for the first states of segments, where so many states of
+    n iterations fit into memory: half of them for each, or all for the only segment."""
+    length = max(n, 1) if states >= n else max(states // 2, 1)
+    return length, max(states - length, 1)
+
+
 def reach(slots: int, repeats: int) -> int:
-    """How many iterations can be reversed with so many slots, if none is computed more often."""
+    """How many segments can be reversed with so many slots, if none is computed more often."""
     return comb(slots + repeats, slots)
 
 
 def advance(length: int, slots: int) -> int:
-    """Where to store the next state, of a part of the loop whose first one is stored already, so
-    that the fewest iterations are computed again."""
+    """Where to store the next state, of so many segments whose first state is stored already, so
+    that the fewest are computed again."""
     repeats = 1
     while reach(slots, repeats) < length:
         repeats += 1
@@ -36,10 +44,10 @@ def advance(length: int, slots: int) -> int:
 
 @lru_cache(maxsize=8)
 def actions(n: int, slots: int) -> tuple[np.ndarray[Any, Any], int]:
-    """The actions for n iterations, and how many of them the loop itself performs: those up to the
-    last one that is stored on the way forward, and one that only iterates to the end.
+    """The actions for n segments, and how many of them the loop itself performs: those up to the
+    last state that is stored on the way forward, and one that only computes all that follow.
 
-    The others end with the adjoint of iteration 0.
+    The others end with the adjoint of the first segment.
     """
     made: list[tuple[int, int, int, int]] = []
     forward: int | None = None
@@ -62,18 +70,21 @@ def actions(n: int, slots: int) -> tuple[np.ndarray[Any, Any], int]:
     return np.array(made, np.int64).T, forward + 1
 
 
-def recomputed(n: int, slots: int) -> int:
-    """How many iterations are computed again."""
-    table, forward = actions(n, slots)
-    return int(table[STEPS, forward:].sum())
+def recomputed(n: int, length: int, slots: int) -> int:
+    """How many of n iterations are computed again, in segments of this length, with so many slots:
+    each once to store its states, and others to come to it."""
+    table, forward = actions(-(-n // length), slots)
+    return n + length * int(table[STEPS, forward:].sum())
 
 
-def _checkpoints(n: Any, slots: Any) -> tuple[Any, ...]:
-    count = max(int(n), 0)
-    table, forward = actions(count, max(1, min(int(slots), count)))
-    filled = np.zeros((4, 2 * count + 2), np.int64)
+def _checkpoints(n: Any, length: Any, slots: Any) -> tuple[Any, ...]:
+    segments = -(-max(int(n), 0) // max(int(length), 1))
+    table, forward = actions(segments, max(1, int(slots)))
+    filled = np.zeros((4, 2 * segments + 2), np.int64)
     filled[:, : table.shape[1]] = table
-    ends = np.array([forward, table.shape[1]], np.int64) if count else np.array([1, 1], np.int64)
+    reversals = forward + 1 + np.flatnonzero(table[TARGET, forward:] < 0)
+    ends = np.zeros(segments + 1, np.int64)
+    ends[0], ends[1:] = forward, reversals
     return filled, ends
 
 
@@ -81,6 +92,7 @@ register("checkpoints", lambda: _checkpoints)
 
 
 def checkpoints() -> LibraryOperation:
-    """(n, slots) → the table of actions, int64 of shape (4, 2 n + 2), and two numbers: the actions
-    of the loop itself, and all."""
+    """(n, length of a segment, slots) → for m segments, the table of actions, int64 of shape
+    (4, 2 m + 2), and in m + 1 numbers the ends of those of the loop itself, and of each reversal.
+    """
     return builtin("checkpoints", ())

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from ..analysis.bounds import is_counter
 from ..expr import (
     Apply,
     Cond,
@@ -138,6 +139,8 @@ def _affine(e: Expr) -> bool:
 
 
 def is_formula(elements: Iterable[Expr]) -> bool:
-    """Whether there are no reads and few operations: recomputing is cheaper than reading."""
+    """Whether there are few operations, and no reads but of counters of loops: recomputing is
+    cheaper than reading."""
     found = tuple(elements)
-    return loads(found) == 0 and operations(found) <= 10 and not has_loop(found)
+    read = any(isinstance(e, Read) and not is_counter(e) for e in walk(found))
+    return not read and operations(found) <= 10 and not has_loop(found)

@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence, Set
 from typing import Any
 
 from ..analysis.combines import argument_of, is_commutative
-from ..analysis.regions import nests, regions
+from ..analysis.regions import innermost, nests, regions
 from ..expr import Expr, Index, Read, Var, substitute, walk
 from ..graph import (
     Combine,
@@ -117,7 +117,7 @@ def _fuse(roots: Sequence[Leaf], context: Context,
     """`fuse_horizontal` restricted to the nodes `only` (None: all), which are merged if they share
     one of these operands."""
     depth: dict[Node, int] = {}
-    region = regions(roots)
+    changing = innermost(roots, regions(roots))
     groups: dict[Any, list[Node]] = {}
     order = list(topological(roots))
     nest = nests(roots)
@@ -127,7 +127,7 @@ def _fuse(roots: Sequence[Leaf], context: Context,
         depth[node] = 1 + max((depth[leaf.node] for leaf in needed), default=0)
         if node.label.ordered or (only is not None and node not in only):
             continue
-        where = region[node], nest[node]
+        where = changing[node], nest[node]
         if isinstance(node, Generate) and node.shape:
             groups.setdefault(("g", depth[node], node.shape, where), []).append(node)
         elif isinstance(node, Fold) and (

@@ -228,12 +228,11 @@ def _checkpoints(node: Library, names: Names) -> list[tuple[str, list[str]]]:
         return []
     counts = [names.size((e,)) for leaf in node.arguments
               for e in getattr(leaf.node, "elements", ())]  # fmt: skip
-    if len(counts) != 2 or None in counts:
+    if len(counts) != 3 or None in counts:
         return [("stored", ["as many states of the loop as fit, known when it starts"])]
-    n, slots = (int(c or 0) for c in counts)
-    slots = max(1, min(slots, n))
-    again = recomputed(n, slots)
-    text = f"{slots:,} of {n:,} states; {again:,} iterations are computed again"
+    n, length, slots = (int(c or 0) for c in counts)
+    again = recomputed(max(n, 0), length, slots)
+    text = f"{min(length + slots, n):,} of {n:,} states; {again:,} iterations are computed again"
     if n:
         text += f": with the loop itself {1 + again / n:.2g} times as many"
     return [("stored", _wrapped_text(text))]
