@@ -113,6 +113,9 @@ huge numbers, subnormals, infinities and NaNs. Made by `python -m benchmarks.acc
 - A product and a sum in the function of one operation are contracted to one `fma`
   (`lambda a, b, c: a * b + c`). Products and sums of different operations never are, so fusion
   changes no bit.
+- `x ** n` for a constant whole number n from 2 to 8 is a product: `x**5` is `x * (x*x) * (x*x)`,
+  within (n − 1)/2 ulp and with the same bits on every backend. From −2 to −8 it is the inverse of
+  that product: 0 where the product overflows. Other exponents, and those of the run, take `power`.
 - Each function has one implementation. Vectors, the tail of an array and scalars all use it, so
   the bits of a result do not depend on its position.
 - float16 and bfloat16 compute in float32 and round after every operation: ½ ulp, and at most 1

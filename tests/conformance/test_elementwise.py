@@ -338,6 +338,22 @@ def test_nan_in_minimum_and_maximum(check, kind):
     check(cases)
 
 
+@pytest.mark.parametrize("kind", (*FLOATS, "complex128"))
+def test_constant_powers_are_products(check, kind):
+    """The same bits on every backend, arrays and scalars."""
+    a = generator("products", kind).uniform(-3, 3, 97).astype(dt(kind))
+    square = a * a
+    fourth = square * square
+    products = {2: square, 3: a * square, 4: fourth, 5: a * fourth, 6: square * fourth,
+                7: a * square * fourth, 8: fourth * fourth}  # fmt: skip
+    cases = {}
+    for n, want in products.items():
+        cases[f"{n}"] = (lambda n=n: td.use(a) ** n, want, 2 if kind == "complex128" else 0)
+        inverse = (lambda n=n: td.map(lambda x: x**-n, a), dt(kind).type(1) / want)
+        cases[f"-{n}"] = (*inverse, 8 if kind == "complex128" else 0)
+    check(cases)
+
+
 @pytest.mark.parametrize("kind", INTEGERS)
 def test_integer_powers_wrap(check, kind):
     a = wide(kind, 40)

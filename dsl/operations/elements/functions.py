@@ -732,9 +732,13 @@ def round(x: ArrayLike, decimals: int = 0) -> Value:
 around = round
 
 
+#: Powers of floats up to this constant are products, which cost far less than a function.
+_PRODUCTS = 8
+
+
 @binary
 def power(x: ArrayLike, y: ArrayLike) -> Value:
-    """x ** y; small constant integer powers become multiplications, ** 0.5 a square root.
+    """x ** y; constant integer powers up to 8 are products, −1 to −8 their inverses, 0.5 a root.
 
     Integers wrap.  A negative exponent of integers raises an ExponentError if it is known at trace
     time.  For a run-time exponent, the power is the truncated inverse: 1 for 1, ±1 for −1, and 0
@@ -752,11 +756,11 @@ def power(x: ArrayLike, y: ArrayLike) -> Value:
                 return apply_primitive("sqrt", [base])
             if isinstance(y, float) and not inexact:
                 return apply_primitive("power", [base, lift(y)])
-            limit = 4 if inexact else 64
+            limit = _PRODUCTS if inexact else 64
             if float(y).is_integer() and 0 < y <= limit and base.type.family != "bool":
                 return _repeated(base, int(y))
-            if y == -1 and inexact:
-                return apply_primitive("true_divide", [lift(1), base])
+            if float(y).is_integer() and -_PRODUCTS <= y < 0 and inexact:
+                return apply_primitive("true_divide", [lift(1), _repeated(base, int(-y))])
             return apply_primitive("power", [base, lift(y)])
 
         return lifted(build, "power", (x,))
