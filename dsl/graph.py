@@ -12,6 +12,7 @@ fusion the same classes represent kernels: `epilogue` then contains the consumer
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from typing import Any, ClassVar
 
@@ -41,8 +42,9 @@ from .types import ScalarType
 
 __all__ = ["ArrayLoop", "Barrier", "Branch", "Check", "Combine", "Fold", "FoldSeg", "Generate",
            "Input", "Label", "Leaf", "Library", "Matmul", "Memory", "Node", "Output", "Permute",
-           "Recurrence", "Scan", "Scope", "Shape", "canonical_combine", "indices", "inner_inputs",
-           "is_identity_read", "known", "result_variables", "topological"]  # fmt: skip
+           "Recurrence", "Scan", "Scope", "Sequential", "Shape", "canonical_combine", "indices",
+           "inner_inputs", "is_identity_read", "known", "result_variables",
+           "topological"]  # fmt: skip
 
 
 class Input(Node):
@@ -376,11 +378,56 @@ class Permute(Node):
         return self.defaults
 
 
-class Sequential(Permute):
-    """A scatter whose sources are visited in order, by one thread: what they read of the defaults
-    are the elements as the sources before have left them."""
+class Sequential(Node):
+    """Writes into copies of `defaults` in the iterations of a domain, in row-major order, by one
+    thread: what is read of the defaults are the elements as the writes before have left them.
 
-    __slots__ = ()  # its fields are those of a Permute
+    Write w of an iteration stores `values[w]` in component `written[w]` where `valid[w]` holds, at
+    the next indices of `target`, one for each axis of the component.  The value of variable
+    `names[k]`, `early[k]`, is computed in each iteration just before write `before[k]`.
+    """
+
+    domain: Shape
+    written: tuple[int, ...]
+    valid: tuple[Expr, ...]
+    target: tuple[Expr, ...]
+    values: tuple[Expr, ...]
+    defaults: tuple[Leaf, ...]
+    names: tuple[Var, ...]
+    early: tuple[Expr, ...]
+    before: tuple[int, ...]
+
+    computed = ("valid", "target", "values", "early")
+
+    def targets(self) -> list[tuple[Expr, ...]]:
+        """The indices of each write."""
+        ends = itertools.accumulate(len(self.defaults[k].shape) for k in self.written)
+        return [self.target[end - len(self.defaults[k].shape) : end]
+                for k, end in zip(self.written, ends, strict=True)]  # fmt: skip
+
+    def _outputs(self) -> tuple[Output, ...]:
+        return tuple(Output(d.shape, d.type) for d in self.defaults)
+
+    def iteration_space(self) -> Shape:
+        return self.domain
+
+    def per_element(self) -> tuple[Expr, ...]:
+        return (*self.early, *self.valid, *self.target, *self.values)
+
+    def schedule_axes(self) -> int:
+        return 0
+
+    def scopes(self) -> Iterator[Scope]:
+        yield Scope("the iterations", self.per_element(), len(self.domain), self.names)
+
+    def host_expressions(self) -> tuple[Expr, ...]:
+        return self.domain
+
+    def bodies(self) -> tuple[Expr, ...]:
+        return (*self.domain, *self.per_element())
+
+    def operands(self) -> tuple[Leaf, ...]:
+        return self.defaults
 
 
 class Matmul(Node):

@@ -15,7 +15,7 @@ import numpy as np
 
 from treadle.dsl.analysis.updates import defaults_of, overwrites
 from treadle.dsl.expr import Expr, substitute
-from treadle.dsl.graph import Branch, Check, Fold, Generate, Leaf, Library, Node, Permute, Scan
+from treadle.dsl.graph import Branch, Check, Fold, Generate, Leaf, Library, Node, Scan
 from treadle.dsl.graphs.relations import verify_checks
 from treadle.dsl.libraries.base import is_builtin, parts_of
 from treadle.dsl.process.locks import cached
@@ -206,7 +206,7 @@ class NodeKernels(ABC, Generic[R, A]):
         self.node, self.check = node, owner.program.settings.check
         self.targets = [slots[o] for o in node.leaves]
         self.types = [o.type.numpy for o in node.outputs]
-        self.defaults = [slots[d] for d in node.defaults] if isinstance(node, Permute) else []
+        self.defaults = [slots[d] for d in defaults_of(node)]
         # Defaults without other readers are updated in place.
         self.reuse = [
             slot if slot in expendable and overwrites(lowered_as, leaf) else None

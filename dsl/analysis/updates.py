@@ -84,7 +84,7 @@ def _constants_named(target: tuple[Expr, ...]) -> tuple[Expr, ...]:
 
 def defaults_of(node: Node) -> tuple[Leaf, ...]:
     """The arrays that a node changes copies of."""
-    if isinstance(node, Permute):
+    if isinstance(node, Permute | Sequential):
         return node.defaults
     return node.init if isinstance(node, ArrayLoop) else ()
 
@@ -133,6 +133,8 @@ def overwrites(node: Node, leaf: Leaf, split: bool = False) -> bool:
         return False
     if isinstance(node, Permute):
         return is_separate(node, leaf, split)
+    if isinstance(node, Sequential):  # it reads its defaults as they are after the writes before
+        return not any(_of(e, leaf) for e in walk(node.domain))
     inside = topological(node.inside())
     return not any(leaf in n.inputs() for n in inside) and leaf not in node.inside()
 
@@ -152,8 +154,6 @@ def is_separate(node: Permute, leaf: Leaf, split: bool = False) -> bool:
     is written, which is after all are read."""
     own = (*node.domain, node.valid, *node.target)
     own += () if node.combine is None else node.combine.results
-    if isinstance(node, Sequential):
-        return not any(_of(e, leaf) for e in walk(node.domain))
     if any(_of(e, leaf) for e in walk(own)):
         return False
     if len(node.values) == 1 and all(known(n) == 1 for n in node.domain):

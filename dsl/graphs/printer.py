@@ -35,6 +35,7 @@ from ..graph import (
     Permute,
     Recurrence,
     Scan,
+    Sequential,
     topological,
 )
 
@@ -148,6 +149,17 @@ def show_node(node: Node) -> str:
                 f"{head} into {defaults} at ({many(node.target)}) if {show(node.valid)} "
                 f"<- {many(node.values)} by {how}"
             )
+        case Sequential():
+            lets = "".join(
+                f" {show(v)} = {show(e)};" for v, e in zip(node.names, node.early, strict=True)
+            )
+            writes = "; ".join(
+                f"{_leaf(node.defaults[k])} at ({many(at)}) if {show(valid)} <- {show(value)}"
+                for k, at, valid, value in zip(
+                    node.written, node.targets(), node.valid, node.values, strict=True
+                )
+            )
+            return f"{head} for each of ({many(node.domain)}):{lets} {writes}"
         case Matmul():
             return f"{head} {show(node.left)} @ {show(node.right)}{_epilogue(node)}"
         case ArrayLoop():

@@ -25,6 +25,7 @@ from ..graph import (
     Permute,
     Recurrence,
     Scan,
+    Sequential,
     inner_inputs,
     topological,
 )
@@ -175,6 +176,13 @@ def _types(node: Node) -> None:
         _same(node, "the validity", (node.valid,), [bool_])
         if node.combine is not None:
             _combine(node, node.combine, types)
+    elif isinstance(node, Sequential):
+        _same(node, "the values", node.values, [node.defaults[k].type for k in node.written])
+        _same(node, "the targets", node.target, [int64] * len(node.target))
+        ranks = [len(node.defaults[k].shape) for k in node.written]
+        _need([len(t) for t in node.targets()] == ranks, node, "targets of other ranks")
+        _same(node, "the validity", node.valid, [bool_] * len(node.written))
+        _same(node, "the variables", node.names, [e.type for e in node.early])
     elif isinstance(node, Matmul):
         _same(node, "the operands", (node.left, node.right), [node.result.type] * 2)
     elif isinstance(node, Library):

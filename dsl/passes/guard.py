@@ -9,12 +9,12 @@ permute drops writes outside its target.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from ..analysis.polynomial import always_inside
 from ..expr import Apply, Cond, Const, Expr, Index, Proj, Read, rewrite, walk
-from ..graph import Leaf, Node, Permute
+from ..graph import Leaf, Node, Permute, Shape
 from ..graphs.rebuild import rewrite_graph
 from ..operations.stencils import in_range
 from ..scalar import apply_primitive
@@ -35,26 +35,28 @@ def guard_reads(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
                 if made != value:
                     changes[name] = made
         if isinstance(node, Permute):
-            changes["valid"] = _inside(node)
+            equal = [(c.left, c.right) for c in node.checks if c.relation == "=="]
+            changes["valid"] = inside(
+                node.valid, node.target, node.defaults[0].shape, node.domain, equal
+            )
         return node.with_(**changes) if changes else node
 
     return rewrite_graph(roots, change, context.kept)
 
 
-def _inside(node: Permute) -> Expr:
-    """The condition of a permute with its target in range: other writes would corrupt memory.
+def inside(valid: Expr, target: Sequence[Expr], shape: Shape, domain: Shape,
+           equal: Iterable[tuple[Expr, Expr]]) -> Expr:  # fmt: skip
+    """The condition of a write, with its target in range: others would corrupt memory.
 
     Nothing is added for an index that is always in range, by the extents of the domain or by those
-    that a check of the node requires to be equal to them.
+    that are `equal` to them.
     """
-    equal: dict[Expr, Expr] = {}
-    for check in node.checks:
-        if check.relation == "==":
-            equal |= {check.left: check.right, check.right: check.left}
-    domains = {node.domain, tuple(equal.get(n, n) for n in node.domain)}
-    valid = node.valid
-    for i, n in zip(node.target, node.defaults[0].shape, strict=True):
-        if not any(always_inside(i, n, domain) for domain in domains):
+    same: dict[Expr, Expr] = {}
+    for left, right in equal:
+        same |= {left: right, right: left}
+    domains = {domain, tuple(same.get(n, n) for n in domain)}
+    for i, n in zip(target, shape, strict=True):
+        if not any(always_inside(i, n, d) for d in domains):
             valid = apply_primitive("logical_and", [valid, in_range(i, n)])
     return valid
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from ..analysis.combines import is_commutative
-from ..graph import Fold, FoldSeg, Leaf, Matmul, Node, Permute, Sequential
+from ..graph import Fold, FoldSeg, Leaf, Matmul, Node, Permute
 from ..graphs.rebuild import rewrite_graph
 from .base import Context
 
@@ -34,7 +34,7 @@ def pin_order(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
 def _depends_on_order(node: Node) -> bool:
     if isinstance(node, Fold | FoldSeg):
         return any(r.type.is_inexact for r in node.combine.results)
-    if not isinstance(node, Permute) or isinstance(node, Sequential):
+    if not isinstance(node, Permute):
         return False
     exact = not any(o.type.is_inexact for o in node.outputs)
     return not (exact and node.combine is not None and is_commutative(node.combine))

@@ -1,29 +1,67 @@
-"""recognise_sequence: a loop that writes one element in each iteration becomes one kernel.
+"""recognise_sequence: a loop that writes a few elements in each iteration becomes one kernel.
 
     loop(n, lambda k, t: t.at[f(k)].set(g(t, k)), t₀)   →   for k: t[f(k)] = g(t, k)
 
-The elements that an iteration reads may be those that the ones before wrote: tables that are filled
-cell by cell, recurrences of any reach, permutations by exchange.  A loop over arrays would start a
-kernel in every iteration.  A loop around such a loop that does nothing else is one more axis of the
-same kernel.  This runs after fusion, which must not compute an element of the state from the value
-that it had before the loop; on a CPU only, where one thread is fast enough.
+The elements that an iteration reads may be those that it, or the ones before, wrote: tables that
+are filled cell by cell, recurrences of any reach, exchanges, walks that count what they visit.  A
+loop over arrays would start several kernels in every iteration.  A loop around such a loop that
+does nothing else is one more axis of the same kernel.  This runs after fusion, which must not
+compute an element of the state from the value that it had before the loop; on a CPU only, where
+one thread is fast enough.
+
+An iteration is a list of writes.  What one of them needs of an array as it was before another is
+computed ahead of that one (`_Iteration`).
 """
 
 from __future__ import annotations
 
+import itertools
+import math
 from collections.abc import Sequence
+from typing import NamedTuple
 
-from ..expr import Expr, Extent, Index, Read, While, constant, rewrite, walk
-from ..graph import ArrayLoop, Generate, Input, Leaf, Permute, Sequential, known, topological
+from ..expr import (
+    TRUE,
+    Apply,
+    Cond,
+    Const,
+    Expr,
+    Extent,
+    Index,
+    Proj,
+    Read,
+    Var,
+    While,
+    constant,
+    rewrite,
+    substitute,
+    walk,
+)
+from ..graph import (
+    ArrayLoop,
+    Generate,
+    Input,
+    Label,
+    Leaf,
+    Node,
+    Permute,
+    Sequential,
+    known,
+    topological,
+)
 from ..graphs.rebuild import Rebuilder
 from ..node import indices
 from .base import Context
+from .guard import inside
 from .recurrence import dependent, is_unsafe
 from .vertical import Inliner
 
+#: Elements that one update of an iteration writes, at most.
+MOST_ELEMENTS = 8
+
 
 def recognise_sequence(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
-    """Replace the loops whose iterations write one element each; checked programs keep them."""
+    """Replace the loops whose iterations write a few elements each; checked programs keep them."""
     order = list(topological(roots))
     loops = any(isinstance(n, ArrayLoop) for n in order)
     if context.backend != "native" or context.settings.check or not loops:
@@ -33,8 +71,11 @@ def recognise_sequence(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
         made = builder.node(node)
         found = _sequence(made) if isinstance(made, ArrayLoop) else None
         if found is not None:
-            builder.leaves[Leaf(node, 0)] = Leaf(found, 0)
-            context.notes.append(f"{node.label}: one kernel writes an element in each iteration")
+            for k in range(len(found.defaults)):
+                builder.leaves[Leaf(node, k)] = Leaf(found, k)
+            number = len(found.written)
+            what = "an element" if number == 1 else f"{number} elements"
+            context.notes.append(f"{node.label}: one kernel writes {what} in each iteration")
         elif made is not node:
             builder.nodes[node] = made
             if node in context.kept:
@@ -43,66 +84,322 @@ def recognise_sequence(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
 
 
 def _sequence(loop: ArrayLoop) -> Sequential | None:
-    """A loop as a sequence, where each iteration writes one element, or is a sequence itself."""
-    if loop.count is None or loop.index is None or len(loop.state) != 1 or loop.changing():
+    """A loop as a sequence, where each iteration writes a few elements, or is a sequence itself."""
+    if loop.count is None or loop.index is None or loop.changing() or any(
+        c.reads for c in loop.checks
+    ):  # fmt: skip
         return None
-    (state,), (first,), update = loop.state, loop.init, loop.body[0].node
-    if not isinstance(update, Permute) or update.defaults != (state.leaf(),):
+    order = [n for n in topological(loop.body) if not isinstance(n, Input)]
+    changing = dependent(order, set(loop.bound))
+    # What is unsafe must not be computed before the loop, which may have no iteration.
+    order = [n for n in order if n in changing or is_unsafe(n)]
+    try:
+        if any(isinstance(n, Sequential) for n in order):
+            return _Nest(loop, order).made()
+        return _Iteration(loop, order).made()
+    except _OtherLoop:
         return None
-    label, nested = update.label, isinstance(update, Sequential)
-    if label.ordered or label.name is not None or label.schedule is not None:
-        return None
-    if not nested and not all(known(n) == 1 for n in update.domain):
-        return None
-    checks = (*loop.checks, *update.checks)
-    if any(c.reads for c in checks):
-        return None
-    inside = [n for n in topological(loop.body) if not isinstance(n, Input)]
-    changing = dependent(inside, set(loop.bound))
-    inliner = Inliner()
-    for node in inside:
-        # What is unsafe must not be computed before the loop, which may have no iteration.
-        if node is update or not (node in changing or is_unsafe(node)):
-            continue
-        if not isinstance(node, Generate) or node.shape or node.label.ordered or node.checks:
-            return None
-        made = rewrite(node.elements, inliner.expand, inliner.memo)
-        if any(isinstance(e, While) or (nested and _of(e, state.leaf())) for e in walk(made)):
-            return None  # computed too often, or from what the inner loop has changed
-        inliner.bodies[node] = made
-    bodies = (*update.bodies(), *(e for made in inliner.bodies.values() for e in made))
-    if any(_of(e, first) for e in walk((*bodies, loop.count))):
-        # What a sequence reads of its defaults are the current elements: these are of a copy.
-        copied = (first.at(*indices(len(first.shape))),)
-        first = Generate(first.shape, copied, label=update.label, where=update.where).leaves[0]
-    if update.combine is not None and any(
-        isinstance(e, Read) for e in walk(update.combine.results)
-    ):
-        return None
-    counter = loop.index.leaf().at()
-
-    def change(e: Expr) -> Expr:
-        if e is counter:
-            return Index(0)
-        own = _of(e, state.leaf()) and isinstance(e, Read) and e.boundary is None
-        return first.at(*e.args) if own else e
-
-    axes: dict[Expr, Expr] = {
-        Index(k): Index(k + 1) if nested else constant(0) for k in range(len(update.domain))
-    }
-    roots = (update.valid, *update.target, *update.values)
-    found = rewrite(rewrite(roots, inliner.expand, inliner.memo), change, axes)
-    domain = (loop.count, *(update.domain if nested else ()))
-    bound = {*loop.bound, *inliner.bodies}
-    if any(isinstance(e, Read | Extent) and e.node in bound for e in walk((*domain, *found))):
-        return None
-    rank = len(update.target)
-    return Sequential(
-        domain, found[0], found[1 : 1 + rank], found[1 + rank :], (first,), update.combine,
-        label=label, where=update.where, checks=checks,
-        fused=(*update.fused, (loop.label, loop.where)),
-    )  # fmt: skip
 
 
-def _of(e: Expr, leaf: Leaf) -> bool:
-    return isinstance(e, Read) and e.node is leaf.node and e.component == leaf.component
+class _OtherLoop(Exception):
+    """A loop that is no sequence of writes."""
+
+
+class _Write(NamedTuple):
+    """`value` at `target` of a component where `valid` holds.  `given`: what the program says of
+    the validity; `valid` has the target in range, too."""
+
+    component: int
+    given: Expr
+    valid: Expr
+    target: tuple[Expr, ...]
+    value: Expr
+
+
+class _Kept(NamedTuple):
+    """What is computed ahead of a write."""
+
+    before: int
+    name: Var
+    value: Expr
+
+
+def _need(condition: bool) -> None:
+    if not condition:
+        raise _OtherLoop
+
+
+class _Loop:
+    """What a loop and a nest of loops have in common."""
+
+    def __init__(self, loop: ArrayLoop, order: Sequence[Node]) -> None:
+        self.loop, self.order = loop, order
+        self.firsts = list(loop.init)
+
+    def _own_elements(self, bodies: Sequence[Expr]) -> None:
+        """What a sequence reads of its defaults are the current elements: those that are read for
+        other reasons, or twice the defaults, are of a copy."""
+        read = {Leaf(e.node, e.component) for e in walk(bodies) if isinstance(e, Read)}
+        for k, (first, state) in enumerate(zip(self.firsts, self.loop.state, strict=True)):
+            if first in read or first in self.firsts[:k]:
+                copied = (first.at(*indices(len(first.shape))),)
+                label = Label(self.loop.label.operation, f"{state.name}{k}")
+                copy = Generate(first.shape, copied, label=label, where=self.loop.where)
+                self.firsts[k] = copy.leaf()
+
+    def _finished(self, node: Sequential) -> Sequential:
+        """The node, if it uses nothing that only the loop has."""
+        bound = {*self.loop.bound, *self.order}
+        checked = (e for c in node.checks for e in (c.left, c.right))
+        used = walk((*node.bodies(), *checked))
+        uses = (e.node for e in used if isinstance(e, Read | Extent))
+        _need(not any(n in bound for n in uses))
+        _need(not any(leaf.node in bound for leaf in node.defaults))
+        return node
+
+
+class _Iteration(_Loop):
+    """A loop of updates of a few elements each.
+
+    An array has a version for each number of writes before; a value is computed while the versions
+    that it reads are the current ones, ahead of the write that needs it if another comes between.
+    """
+
+    def __init__(self, loop: ArrayLoop, order: Sequence[Node]) -> None:
+        super().__init__(loop, order)
+        #: The component and version that a leaf is.
+        self.version = {s.leaf(): (k, 0) for k, s in enumerate(loop.state)}
+        self.writes: list[_Write] = []
+        #: For each component, the writes before which it has its versions.
+        self.began = [[0] for _ in loop.state]
+        self.kept: list[_Kept] = []
+        self.names: dict[Expr, Expr] = {}
+        self.checks = loop.checks
+        self.fused: list[Node] = []
+
+    def made(self) -> Sequential:
+        loop = self.loop
+        assert loop.count is not None and loop.index is not None
+        scalars = [n for n in self.order if isinstance(n, Generate)]
+        updates = [n for n in self.order if isinstance(n, Permute)]
+        _need(len(scalars) + len(updates) == len(self.order))
+        bodies = [e for n in self.order for e in n.bodies()]
+        self._own_elements([*bodies, loop.count])
+        for update in updates:
+            self._update(update)
+        last = {leaf: k for leaf, (k, v) in self.version.items() if v == len(self.began[k]) - 1}
+        pending = []
+        for k, leaf in enumerate(loop.body):
+            if last.get(leaf) != k:
+                pending.append((k, leaf))
+        for k, leaf in pending:
+            for at in _elements(leaf.shape):
+                self._write(k, TRUE, at, leaf.at(*at))
+        _need(bool(self.writes))
+        for node in scalars:
+            self._scalar(node)
+        ready = [self._ready(number) for number in range(len(self.writes))]
+        kept = sorted(self.kept, key=lambda x: x.before)
+        return self._finished(Sequential(
+            (loop.count,),
+            tuple(w.component for w in ready),
+            self._final([w.valid for w in ready]),
+            self._final([e for w in ready for e in w.target]),
+            self._final([w.value for w in ready]),
+            tuple(self.firsts),
+            tuple(x.name for x in kept),
+            self._final([x.value for x in kept]),
+            tuple(x.before for x in kept),
+            label=loop.label, where=loop.where, checks=tuple(dict.fromkeys(self.checks)),
+            fused=tuple(f for n in updates for f in ((n.label, n.where), *n.fused)),
+        ))  # fmt: skip
+
+    # --- the writes ---
+
+    def _update(self, node: Permute) -> None:
+        """The writes of an update of elements that are known to be few."""
+        label = node.label
+        _need(not (label.ordered or label.name is not None or label.schedule is not None))
+        _need(all(d in self.version for d in node.defaults))
+        self._check(node)
+        components = [self.version[d][0] for d in node.defaults]
+        for d, k in zip(node.defaults, components, strict=True):
+            _need(self.version[d][1] == len(self.began[k]) - 1)
+        _need(len(set(components)) == len(components))
+        for at in _elements(node.domain):
+            here: dict[Expr, Expr] = dict(zip(indices(len(at)), at, strict=True))
+            target = substitute(node.target, here)
+            values = substitute(node.values, here)
+            (valid,) = substitute((node.valid,), here)
+            if node.combine is not None:
+                current = [self.firsts[k].at(*target) for k in components]
+                sides = (*node.combine.left, *node.combine.right)
+                pairs: dict[Expr, Expr] = dict(zip(sides, (*values, *current), strict=True))
+                values = substitute(node.combine.results, pairs)
+            for k, value in zip(components, values, strict=True):
+                self._write(k, valid, target, value)
+        for leaf, k in zip(node.leaves, components, strict=True):
+            self.version[leaf] = k, len(self.began[k]) - 1
+
+    def _check(self, node: Node) -> None:
+        """What a node checks is checked before the loop."""
+        _need(not any(c.reads for c in node.checks))
+        self.checks = (*self.checks, *node.checks)
+
+    def _write(self, component: int, given: Expr, target: tuple[Expr, ...], value: Expr) -> None:
+        loop = self.loop
+        assert loop.count is not None
+        shape = self.firsts[component].shape
+        equal = [(c.left, c.right) for c in self.checks if c.relation == "=="]
+        (*at, condition) = self._counted((*target, given))
+        valid = inside(condition, at, shape, (loop.count,), equal)
+        self.writes.append(_Write(component, given, valid, target, value))
+        self.began[component].append(len(self.writes))
+
+    def _scalar(self, node: Generate) -> None:
+        """The elements of a small array: computed once in each iteration."""
+        _need(not node.label.ordered)
+        self._check(node)
+        for at in _elements(node.shape):
+            here: dict[Expr, Expr] = dict(zip(indices(len(at)), at, strict=True))
+            for leaf, e in zip(node.leaves, substitute(node.elements, here), strict=True):
+                self.names[leaf.at(*at)] = self._keep(e, "value")
+
+    # --- the order in which it is computed ---
+
+    def _span(self, roots: Sequence[Expr], now: int) -> dict[Expr, tuple[int, int]]:
+        """For each expression the first and the last write before which it can be computed."""
+        found: dict[Expr, tuple[int, int]] = {}
+        placed = {x.name: x.before for x in self.kept}
+        ends = len(self.writes)
+        for e in walk(roots):
+            first, last = 0, ends
+            if isinstance(e, Read):
+                version = self.version.get(Leaf(e.node, e.component))
+                if version is not None:
+                    began = self.began[version[0]]
+                    first = began[version[1]]
+                    last = began[version[1] + 1] - 1 if version[1] + 1 < len(began) else ends
+                elif Leaf(e.node, e.component) in self.firsts:  # what an update changes
+                    first = last = now
+            elif isinstance(e, Var) and e in placed:
+                first = placed[e]
+            inner = [found[x] for x in (*e.args, *e.scoped)]
+            found[e] = (max([first, *(a for a, _ in inner)]), min([last, *(b for _, b in inner)]))
+        return found
+
+    def _named(self, roots: Sequence[Expr]) -> tuple[Expr, ...]:
+        return rewrite(roots, lambda e: self.names.get(e, e))
+
+    def _keep(self, e: Expr, name: str, at: int | None = None) -> Expr:
+        """A variable with the value of `e`, computed as soon as it can be, or at a write."""
+        (e,) = self._named((e,))
+        if isinstance(e, Const) or (isinstance(e, Var) and any(x.name is e for x in self.kept)):
+            return e
+        first, last = self._span((e,), -1)[e]
+        _need(first <= last)
+        place = first if at is None else at
+        for x in self.kept:
+            if x.value is e and x.before == place:
+                return x.name
+        made = Var(name, e.type)
+        self.kept.append(_Kept(place, made, e))
+        return made
+
+    def _ready(self, number: int) -> _Write:
+        """A write with what it needs of earlier versions computed ahead of it."""
+        write = self.writes[number]
+        valid = self._in_time(write.valid, TRUE, number)
+        target = tuple(self._in_time(e, write.given, number) for e in write.target)
+        value = self._in_time(write.value, write.valid, number)
+        return _Write(write.component, write.given, valid, target, value)
+
+    def _in_time(self, e: Expr, guard: Expr, now: int) -> Expr:
+        """The expression for a write: parts that can only be computed before are variables."""
+        e, guard = self._named((e, guard))
+        span = self._span((e, guard), now)
+        first, last = span[e]
+        if first <= now <= last:
+            return e
+        if first <= last:
+            if guard is not TRUE:
+                first, last = max(first, span[guard][0]), min(last, span[guard][1])
+                _need(first <= last)
+                e = Proj(Cond(guard, (e,), (Const(0, e.type),)), 0)
+            return self._keep(e, "before", last)
+        _need(isinstance(e, Apply) and e.op.name != "select")
+        return e.rebuild(tuple(self._in_time(a, guard, now) for a in e.args), ())
+
+    # --- over the axis of the sequence ---
+
+    def _counted(self, roots: Sequence[Expr]) -> tuple[Expr, ...]:
+        assert self.loop.index is not None
+        counter = self.loop.index.leaf().at()
+        return rewrite(roots, lambda e: Index(0) if e is counter else e)
+
+    def _final(self, roots: Sequence[Expr]) -> tuple[Expr, ...]:
+        def change(e: Expr) -> Expr:
+            if not isinstance(e, Read) or e.boundary is not None:
+                return e
+            version = self.version.get(Leaf(e.node, e.component))
+            return e if version is None else self.firsts[version[0]].at(*e.args)
+
+        return rewrite(self._counted(roots), change)
+
+
+def _elements(shape: Sequence[Expr]) -> list[tuple[Expr, ...]]:
+    """The indices of a small array."""
+    extents = [known(n) for n in shape]
+    _need(None not in extents and math.prod(extents) <= MOST_ELEMENTS)
+    return [tuple(map(constant, at)) for at in itertools.product(*(range(int(n)) for n in extents))]
+
+
+class _Nest(_Loop):
+    """A loop around a sequence: one more axis of the kernel."""
+
+    def made(self) -> Sequential:
+        loop = self.loop
+        assert loop.count is not None and loop.index is not None
+        inner = [n for n in self.order if isinstance(n, Sequential)]
+        _need(len(inner) == 1)
+        (update,) = inner
+        states = tuple(s.leaf() for s in loop.state)
+        _need(update.defaults == states and update.leaves == tuple(loop.body))
+        _need(not any(c.reads for c in update.checks))
+        inliner = Inliner()
+        for node in self.order:
+            if node is update:
+                continue
+            _need(isinstance(node, Generate) and not (
+                node.shape or node.label.ordered or node.checks))  # fmt: skip
+            assert isinstance(node, Generate)
+            body = rewrite(node.elements, inliner.expand, inliner.memo)
+            # Computed too often, or from what the inner loop has changed.
+            _need(not any(isinstance(e, While) or _of_any(e, states) for e in walk(body)))
+            inliner.bodies[node] = body
+        bodies = [*update.bodies(), *(e for made in inliner.bodies.values() for e in made)]
+        self._own_elements([*bodies, loop.count])
+        counter = loop.index.leaf().at()
+
+        def change(e: Expr) -> Expr:
+            if e is counter:
+                return Index(0)
+            if isinstance(e, Read) and e.boundary is None and _of_any(e, states):
+                return self.firsts[states.index(Leaf(e.node, e.component))].at(*e.args)
+            return e
+
+        axes: dict[Expr, Expr] = {Index(k): Index(k + 1) for k in range(len(update.domain))}
+
+        def over(roots: tuple[Expr, ...]) -> tuple[Expr, ...]:
+            return rewrite(rewrite(roots, inliner.expand, inliner.memo), change, axes)
+
+        return self._finished(update.with_(
+            domain=(loop.count, *update.domain), valid=over(update.valid),
+            target=over(update.target), values=over(update.values), early=over(update.early),
+            defaults=tuple(self.firsts), label=loop.label, checks=(*loop.checks, *update.checks),
+            fused=(*update.fused, (loop.label, loop.where)),
+        ))  # fmt: skip
+
+
+def _of_any(e: Expr, leaves: Sequence[Leaf]) -> bool:
+    return isinstance(e, Read) and Leaf(e.node, e.component) in leaves

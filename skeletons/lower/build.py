@@ -37,7 +37,7 @@ from treadle.dsl.expr import (
     is_common_sum,
     walk,
 )
-from treadle.dsl.graph import Input, Leaf, Node, Permute
+from treadle.dsl.graph import Input, Leaf, Node, Permute, Sequential
 from treadle.dsl.target import NATIVE, Target
 from treadle.dsl.types import ScalarType, int32, int64
 from treadle.skeletons.schedules import Order
@@ -142,6 +142,9 @@ class Builder:
         self._own: frozenset[Leaf] = frozenset()
         if isinstance(self.node, Permute):
             self._own = frozenset(d for d in self.node.defaults if reads_own(self.node, d))
+        elif isinstance(self.node, Sequential):
+            self._own = frozenset(self.node.defaults)
+        if self._own:
             if self._own & self.context.strided:  # the target is dense
                 self.context = replace(
                     self.context, strided=self.context.strided - self._own,
@@ -220,7 +223,7 @@ class Builder:
         """The buffer an array is read from."""
         found = self.buffers.get(leaf)
         if found is None and leaf in self._own:
-            assert isinstance(self.node, Permute)
+            assert isinstance(self.node, Permute | Sequential)
             found = self.buffers[leaf] = self.outputs("update")[self.node.defaults.index(leaf)]
         if found is None:
             size = at.product(self.shape(leaf.shape))

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from treadle.dsl.expr import Apply, Const, Expr, substitute, walk
-from treadle.dsl.graph import Fold, FoldSeg, Generate, Node, Permute, Shape
+from treadle.dsl.graph import Fold, FoldSeg, Generate, Node, Permute, Sequential, Shape
 from treadle.dsl.graphs.names import evaluate
 
 from ..ir.counts import variant
@@ -249,7 +249,7 @@ def _domain(node: Node) -> Shape | None:
         return (*node.outer, *node.inner)
     if isinstance(node, FoldSeg):
         return (*node.outer, node.extent)
-    if isinstance(node, Permute):
+    if isinstance(node, Permute | Sequential):
         return node.domain
     shape: Shape | None = getattr(node, "shape", None)
     return shape

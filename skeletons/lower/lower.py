@@ -44,7 +44,7 @@ def _for_cpu() -> dict[type[Node], Lowering]:
     from .elementwise import cpu as generate
     from .fold import cpu as fold_cpu
     from .scan import cpu as scan, recurrence
-    from .scatter import cpu as permute
+    from .scatter import cpu as permute, sequential
     from .segmented import cpu as fold_seg
 
     return {
@@ -55,7 +55,7 @@ def _for_cpu() -> dict[type[Node], Lowering]:
         Scan: scan.lower_scan,
         Recurrence: recurrence.lower_on_cpu,
         Permute: permute.lower_permute,
-        Sequential: permute.lower_sequential,
+        Sequential: sequential.lower_sequential,
         Matmul: matmul.lower_matmul,
         Library: lanes.lower_linalg,
     }

@@ -7,6 +7,7 @@ and how much it computes; then why kernels were not fused.
 from __future__ import annotations
 
 import textwrap
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -30,6 +31,7 @@ from treadle.dsl.graph import (  # fmt: skip
     Permute,
     Recurrence,
     Scan,
+    Sequential,
     inner_inputs,
     topological,
 )
@@ -363,7 +365,7 @@ def _reads(node: Node, found: Sequence[Access], names: Names, words: dict[str, s
 def _in_place(node: Node, leaf: Leaf, names: Names) -> bool:
     """Whether these are a permute's defaults, which it updates in place: nothing needs the old
     ones afterwards."""
-    if not isinstance(node, Permute):
+    if not isinstance(node, Permute | Sequential):
         return False
     if isinstance(leaf.node, Input):
         loops = (n for n in names.loops if isinstance(n, ArrayLoop) and leaf.node in n.state)
@@ -382,6 +384,10 @@ def _writes(node: Node, names: Names, words: dict[str, str]) -> list[str]:
         )
         lines = [f"{t}  scattered at {show_access(target, names.form)}, {how}" for t in types]
         return [*lines, *_lost_fractions(node)]
+    if isinstance(node, Sequential):
+        counts = Counter(node.written)
+        return [f"{t}  {counts[k]} written in each iteration, in place"
+                for k, t in enumerate(types)]  # fmt: skip
     if isinstance(node, Fold) and node.inner:
         inner = names.shape(node.inner)
         by_component = node.epilogue == node.results and called(node.combine) not in (
@@ -521,7 +527,7 @@ def _work(node: Node, names: Names) -> tuple[float, int | None, float, int | Non
         shape = (*node.outer, *node.inner)
     elif isinstance(node, FoldSeg):
         shape = (*node.outer, node.extent)
-    elif isinstance(node, Permute):
+    elif isinstance(node, Permute | Sequential):
         shape = node.domain
     return each, names.size(shape) if shape is not None else None, after, finished
 

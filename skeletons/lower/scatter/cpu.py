@@ -44,7 +44,7 @@ from treadle.dsl.expr import (
     rewrite,
     walk,
 )
-from treadle.dsl.graph import Combine, Permute, Sequential, Shape, known
+from treadle.dsl.graph import Combine, Permute, Shape, known
 from treadle.dsl.passes.recognise import counts_in_bytes, is_count
 from treadle.dsl.passes.updates import SHORT
 from treadle.dsl.types import bool_, int32, int64, uint8, uint32, uint64
@@ -124,35 +124,6 @@ class _Stage(NamedTuple):
 def lower_permute(node: Permute, context: LoweringContext) -> Lowered:
     """Up to four kernels (module docstring)."""
     return _Permute(Builder(node, context), node).lower()
-
-
-def lower_sequential(node: Sequential, context: LoweringContext) -> Lowered:
-    """Tasks in order, which read and write the target element by element."""
-    builder = Builder(node, context)
-    outs = builder.outputs("update")
-    builder.buffers.update(zip(node.defaults, outs, strict=True))  # they hold the defaults
-    roots = transform.resolve(node.per_element(), builder, node.domain)
-    valid, target, values = roots[0], roots[1 : len(node.target) + 1], roots[len(node.target) + 1 :]
-    into, task = builder.emitter(), Var("task", int64)
-
-    def steps(into: Linearizer, tile: Tile) -> None:
-        with into.loop("i", *tile.rows) as i, into.loop("j", *tile.cols) as j:
-            counters = (*tile.leading, i, j)[-len(node.domain) :]
-            for k, n in zip(counters, node.domain, strict=True):
-                builder.stays_below(k, n)
-            with (
-                into.when_always({Index(axis): k for axis, k in enumerate(counters)}),
-                into.when(into.value(valid)),
-            ):
-                shape = builder.shape(node.defaults[0].shape)
-                where = into.let(at.linear(into.emit(target), shape), "target")
-                _update(into, outs, where, into.emit(values, named=True), node.combine)
-
-    tiles = tiling.default_tiling(builder, node.domain, elements_per_task(builder, roots, outs))
-    tiles.emit(into, task, steps)
-    comment = "element by element, each after the one before"
-    return builder.lowered(builder.kernel("sequence", tiles.tasks, task, tuple(into.out),
-                                          comments=(comment,), in_order=True))  # fmt: skip
 
 
 class _Permute:

@@ -1,4 +1,4 @@
-"""Loops that write one element in each iteration are one kernel."""
+"""Loops that write a few elements in each iteration are one kernel."""
 
 from __future__ import annotations
 
@@ -195,25 +195,131 @@ def test_what_reads_outside_is_not_computed_without_an_iteration() -> None:
     assert np.array_equal(td.jit(f, backend="native")(a[:0], i + (1 << 40), 0), np.zeros(9))
 
 
+def exchanged(t: Any, n: Any) -> Any:
+    return td.loop(n, lambda k, t: t.at[td.stack([k, k + 1])].set(t[td.stack([k + 1, k])]), t)
+
+
+def shuffled(t: Any, n: Any) -> Any:
+    """Each of two writes needs what the other overwrites."""
+
+    def step(k: Any, t: Any) -> Any:
+        j = (7 * k + 3) % t.shape[0]
+        return t.at[k].set(t[j]).at[j].set(t[k])
+
+    return td.loop(n, step, t)
+
+
+def counted(t: Any, n: Any) -> Any:
+    def step(k: Any, s: Any) -> Any:
+        t, total = s
+        return t.at[k].set(total + t[k]), total + t[k]
+
+    return td.loop(n, step, (t, td.unit(0.0)))
+
+
+def walked(t: Any, n: Any) -> Any:
+    """A walk that counts its visits: a number, a place of two elements and two arrays."""
+
+    def step(k: Any, s: Any) -> Any:
+        t, visits, place, drawn = s
+        m = t.shape[0]
+        drawn = (drawn * 1103515245 + 12345) % 2147483648
+        to = td.stack([(place[1] + drawn) % m, place[0]])
+        visits = visits.at[to[0]].add(1)
+        return t.at[to[1]].add(visits[to[0]] + t[place[0]]), visits, to, drawn
+
+    start = (t, td.zeros(t.shape[0], td.int64), td.use(np.array([1, 2])), td.unit(17))
+    return td.loop(n, step, start)
+
+
+def pairs_in_order(t: Any, n: Any) -> Any:
+    """Tuples as elements; the states of an iteration change places."""
+
+    def step(k: Any, s: Any) -> Any:
+        both, a, b = s
+        at = k % 5
+        new = td.zip(td.reshape(a + t[k], (1,)), td.reshape(b, (1,)))
+        both = td.permute(td.overwrite, both, lambda i: at, new)
+        return both, b + td.unzip(both)[0][at], a
+
+    first = td.zip(td.zeros(5), td.ones(5))
+    both, a, b = td.loop(n, step, (first, td.unit(1.0), td.unit(2.0)))
+    return (*td.unzip(both), a, b)
+
+
+def written_outside(t: Any, n: Any) -> Any:
+    """Of an index that is out of range nothing is written, and nothing is read for it."""
+
+    def step(k: Any, t: Any) -> Any:
+        old = t[k]
+        return t.at[k].set(-1.0).at[k + 5].set(t[k + 5] + old).at[k].add(old)
+
+    return td.loop(n, step, t)
+
+
+@pytest.mark.parametrize("n", [0, 1, 12])
+@pytest.mark.parametrize(
+    "f", [exchanged, shuffled, counted, walked, pairs_in_order, written_outside]
+)
+def test_iterations_that_write_several_elements(f: Any, n: int) -> None:
+    x = np.random.default_rng(5).integers(1, 90, 13) * 1.0
+    found, want = (td.jit(f, backend=b)(x, n) for b in ("native", "reference"))
+    for a, b in zip(*(v if isinstance(v, tuple) else (v,) for v in (found, want)), strict=True):
+        assert np.array_equal(a, b), f.__name__
+    assert kinds(f, x, n) == (1, 0), f.__name__
+
+
+def diffused(image: Any) -> Any:
+    """Errors of rounding passed on to four neighbours (Floyd and Steinberg 1976)."""
+    h, w = image.shape
+
+    def pixel(i: Any, j: Any, t: Any) -> Any:
+        old = t[i, j]
+        new = td.where(old < 128, 0.0, 255.0)
+        error = old - new
+        t = t.at[i, j].set(new).at[i, j + 1].add(error * 7 / 16)
+        t = t.at[i + 1, td.where(j > 0, j - 1, w)].add(error * 3 / 16)
+        return t.at[i + 1, j].add(error * 5 / 16).at[i + 1, j + 1].add(error / 16)
+
+    def row(i: Any, t: Any) -> Any:
+        return td.loop(w, lambda j, t: pixel(i, j, t), t)
+
+    return td.loop(h, row, image)
+
+
+def test_nests_that_write_several_elements() -> None:
+    image = np.random.default_rng(6).random((9, 14)) * 255
+    want = image.copy()
+    for i in range(9):
+        for j in range(14):
+            old = want[i, j]
+            want[i, j] = 0 if old < 128 else 255
+            error = old - want[i, j]
+            for y, x, part in ((0, 1, 7), (1, -1, 3), (1, 0, 5), (1, 1, 1)):
+                if i + y < 9 and 0 <= j + x < 14:
+                    want[i + y, j + x] += error * part / 16
+    assert np.array_equal(td.jit(diffused, backend="native")(image), want)
+    assert np.array_equal(td.jit(diffused, backend="reference")(image), want)
+    assert kinds(diffused, image) == (1, 0)
+    text = td.jit(diffused, backend="native").lower(image).explain()
+    assert "one kernel writes 5 elements in each iteration" in text
+    assert "5 written in each iteration, in place" in text
+
+
 def test_other_loops_stay() -> None:
-    """Those that write several elements, or have other states that change."""
+    """Those that write a part that may be large, or need an array as it was long before."""
+
+    def rows(t: Any) -> Any:
+        return td.loop(1, 12, lambda k, t: t.at[:k].add(t[k]), t)
+
+    def kept(t: Any) -> Any:
+        return td.loop(5, lambda k, t: td.where(k > 2, t, 0.0).at[k].add(t[k + 1]), t)
+
     x = np.arange(12.0)
-
-    def exchanged(t: Any) -> Any:
-        return td.loop(5, lambda k, t: t.at[td.stack([k, k + 1])].set(t[td.stack([k + 1, k])]), t)
-
-    def counted(t: Any) -> Any:
-        def step(k: Any, s: Any) -> Any:
-            t, total = s
-            return t.at[k].set(total + t[k]), total + t[k]
-
-        return td.loop(5, step, (t, td.unit(0.0)))
-
-    for f in (exchanged, counted):
+    for f in (rows, kept):
         assert kinds(f, x) == (0, 1), f.__name__
         found, want = (td.jit(f, backend=b)(x) for b in ("native", "reference"))
-        for a, b in zip(*(v if isinstance(v, tuple) else (v,) for v in (found, want)), strict=True):
-            assert np.array_equal(a, b)
+        assert np.array_equal(found, want)
 
 
 def test_a_saved_program_runs_the_same(tmp_path: Any) -> None:
