@@ -26,7 +26,7 @@ from treadle.dsl.types import ScalarType, int64
 from treadle.skeletons.ir.kernel import Body, Buffer, For, Kernel, Load, Statement
 
 from . import memory
-from .analysis import once
+from .analysis import modified, once
 from .atomics import call_foreign
 from .half import CONVERSIONS
 from .lanes import Lanes
@@ -597,6 +597,8 @@ class Emitter(ABC):
                 top.values[named] = made
         with self.loop(), self.counted("%begin", "%end", 1, "task") as task:
             top.values[kernel.task] = self.in_register(int64, (task,), 0)
+            if kernel.in_order:  # a task loads what those before have stored
+                self.touch(modified(kernel.body))
             with self.scope(reached=True):
                 self.block(kernel.body, [top])
         for pointer in heap:

@@ -269,6 +269,25 @@ def test_iterations_that_write_several_elements(f: Any, n: int) -> None:
     assert kinds(f, x, n) == (1, 0), f.__name__
 
 
+def test_a_number_goes_from_task_to_task() -> None:
+    """A kernel of several tasks loads in each what the one before has stored."""
+
+    def f(t: Any) -> Any:
+        def step(k: Any, s: Any) -> Any:
+            t, total = s
+            return t.at[k % 7].add(total), (5 * total + t[3] + k) % 1009
+
+        return td.loop(300_000, step, (t, td.unit(1)))
+
+    want, total = list(range(7)), 1
+    for k in range(300_000):
+        fourth = want[3]
+        want[k % 7] += total
+        total = (5 * total + fourth + k) % 1009
+    found = td.jit(f, backend="native")(np.arange(7))
+    assert found[0].tolist() == want and found[1] == total
+
+
 def diffused(image: Any) -> Any:
     """Errors of rounding passed on to four neighbours (Floyd and Steinberg 1976)."""
     h, w = image.shape
