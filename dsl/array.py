@@ -26,7 +26,12 @@ from .expr import Const, Expr, Read
 from .frontend.operators import Operators
 from .frontend.refusals import never_set
 from .frontend.standard import MOST_AXES, current_device, require_device, require_version
-from .frontend.tracing import enclosing_kernel, forbid_nesting, refuse_unless_guarded
+from .frontend.tracing import (
+    enclosing_kernel,
+    forbid_nesting,
+    is_tracing,
+    refuse_unless_guarded,
+)
 from .graph import Check, Generate, Input, Label, Leaf, Shape, known
 from .html import of_array
 from .scalar import Scalar, as_index, as_strong, lift
@@ -58,7 +63,7 @@ class Array(Operators["Array"]):
     (1, int64, 6.0)
     """
 
-    __slots__ = ("_leaves", "_shape", "structure")
+    __slots__ = ("__weakref__", "_leaves", "_shape", "structure")
     structure: Structure
 
     def __init__(
@@ -72,6 +77,9 @@ class Array(Operators["Array"]):
         self._leaves = tuple(leaves)
         self.structure = structure
         self._shape = self._leaves[0].shape if shape is None else shape
+        first = self._leaves[0].node
+        if not (isinstance(first, Input) or is_tracing()):
+            first.held_by(self)
         if len(self._shape) > MOST_AXES:
             raise ShapeError(
                 f"an array of rank {len(self._shape)}: arrays have at most {MOST_AXES} axes, as "

@@ -137,6 +137,10 @@ class Location:
     def function(self) -> str:
         return self._code.co_name
 
+    def place(self) -> tuple[object, ...]:
+        """Equal for calls at the same place of the code."""
+        return self.file, self.function, self.line, self._instruction
+
     def short(self) -> str:
         cell = _cell(self.file)
         if cell is not None:
@@ -208,6 +212,9 @@ class StoredLocation(Location):
     @property
     def function(self) -> str:
         return self._function
+
+    def place(self) -> tuple[object, ...]:
+        return self.file, self.function, self.line, self._columns
 
     def columns(self) -> tuple[int, int] | None:
         return self._columns

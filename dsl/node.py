@@ -163,13 +163,17 @@ class Node(metaclass=_NodeType):
 
     Besides its fields a node has the keyword arguments `label`, `where` it was written, `checks` to
     be made before it is computed, and the labels and locations of operations `fused` into it.
+    `holders` are the arrays of the user's with its elements, `evaluated` is whether their values
+    were asked for (`frontend/held.py`); an `Input` has neither.
     """
 
     __slots__ = (
         "__weakref__",
         "_inputs",
         "checks",
+        "evaluated",
         "fused",
+        "holders",
         "label",
         "outputs",
         "uid",
@@ -187,6 +191,8 @@ class Node(metaclass=_NodeType):
         outputs: tuple[Output, ...] = dataclass_field(init=False)
         uid: int = dataclass_field(init=False)
         _inputs: tuple[Leaf, ...] = dataclass_field(init=False)
+        holders: tuple[weakref.ref[object], ...] = dataclass_field(init=False)
+        evaluated: bool = dataclass_field(init=False)
 
     def __init_subclass__(cls) -> None:
         NODES[cls.__name__] = cls
@@ -215,6 +221,7 @@ class Node(metaclass=_NodeType):
         for name, value in values.items():
             setattr(node, name, value)
         node.label, node.where, node.checks, node.fused = label, where, checks, fused
+        node.holders, node.evaluated = (), False
         node._define()
         node.uid = next(_fresh)
         return node if key is None or not node._shared() else publish(key, node)
@@ -240,6 +247,11 @@ class Node(metaclass=_NodeType):
     @property
     def leaves(self) -> tuple[Leaf, ...]:
         return tuple(Leaf(self, k) for k in range(len(self.outputs)))
+
+    def held_by(self, array: object) -> None:
+        """Let the node know an array of the user's with its elements: the last ones made."""
+        others = [holder for holder in self.holders[-7:] if holder() is not None]
+        self.holders = (*others, weakref.ref(array))
 
     def called(self) -> str:
         """The name of the array in error messages."""

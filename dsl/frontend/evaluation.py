@@ -17,6 +17,7 @@ from ..graph import ArrayLoop, Generate, Input, Label, known, topological
 from ..process import locks
 from ..process.configuration import settings
 from ..types import LEAF, Structure, bfloat16
+from .held import kept_beside
 from .sources import is_lazy, use
 from .tracing import is_tracing
 
@@ -72,13 +73,16 @@ def values_of(array: Array, what: str, hint: str | None = None) -> list[Any]:
         return data
     if not is_closed(array):
         raise no_value(array, what, hint)
-    made = evaluator().values(array._leaves)
+    together = [array, *kept_beside(array)]
+    sizes = [a.structure.count for a in together]
+    values = iter(evaluator().values([leaf for a in together for leaf in a._leaves]))
+    made = [[next(values) for _ in range(size)] for size in sizes]
     with _keeping:
         data = _computed_data(array)  # another thread may have been faster
-        if data is not None:
-            return data
-        _keep(array, made)
-    return list(made)
+        for one, its in zip(together, made, strict=True):
+            if _computed_data(one) is None:
+                _keep(one, its)
+    return made[0] if data is None else data
 
 
 def _keep(array: Array, values: Sequence[Any]) -> None:

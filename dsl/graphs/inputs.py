@@ -128,8 +128,8 @@ def _in_an_array_operation(node: Node) -> TracingError:
     )
 
 
-def _refuse_escaped_states(roots: Sequence[Leaf]) -> None:
-    """Raise an error if the state or counter of a loop over arrays is used outside its body."""
+def free_states(roots: Sequence[Leaf]) -> dict[Node, frozenset[Input]]:
+    """The states and counters of loops that each node depends on, of loops around it."""
     free: dict[Node, frozenset[Input]] = {}
     for node in topological(roots):
         if isinstance(node, Input):
@@ -139,6 +139,12 @@ def _refuse_escaped_states(roots: Sequence[Leaf]) -> None:
         if isinstance(node, ArrayLoop):
             inside -= set(node.bound)
         free[node] = inside.union(*(free[leaf.node] for leaf in node.inputs()))
+    return free
+
+
+def _refuse_escaped_states(roots: Sequence[Leaf]) -> None:
+    """Raise an error if the state or counter of a loop over arrays is used outside its body."""
+    free = free_states(roots)
     left = _NO_STATES.union(*(free[leaf.node] for leaf in roots))
     if not left:
         return

@@ -7,8 +7,8 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
-from ..expr import Expr, Foreign, Read, Var, rewrite, walk
-from ..graph import ArrayLoop, Check, Combine, Input, Leaf, Library, Node, Output, topological
+from ..expr import Expr, Extent, Foreign, Read, Var, rewrite, walk
+from ..graph import Check, Combine, Input, Leaf, Library, Node, Output, topological
 from ..libraries.base import is_builtin
 from ..types import ScalarType
 from .inputs import bound_by, inputs_of
@@ -128,35 +128,88 @@ def _nth_variable(number: int, type_: ScalarType) -> Var:
     return Var(f"v{number}", type_)
 
 
+@lru_cache(maxsize=1024)
+def _nth_state(
+    number: int, name: str, type_: ScalarType, kind: str, shape: tuple[Expr | None, ...]
+) -> Input:
+    made = Input(name, type_, (False,) * len(shape), kind=kind)
+    return made.of_shape(
+        tuple(o if e is None else e for e, o in zip(shape, made.shape, strict=True))
+    )
+
+
+#: The places of the user's code that the checks of a graph name.
+Lines = tuple[tuple[object, ...] | None, ...]
+
+
+def _places(node: Node) -> list[tuple[object, ...] | None]:
+    return [None if check.where is None else check.where.place() for check in node.checks]
+
+
+class _OverArguments(Rebuilder):
+    """Rebuilds graphs so that equal ones are one graph: over arguments instead of data, with
+    variables and states of loops by number."""
+
+    def __init__(self, argument: Callable[[int, Input], Input]) -> None:
+        super().__init__()
+        self.argument = argument
+        self.arguments: list[Input] = []
+        self.states = 0
+
+    def instead(self, given: Input, made: Input) -> None:
+        self.nodes[given] = made
+        self.memo.update(zip(given.shape, made.shape, strict=True))
+
+    def take_data(self, given: Input) -> None:
+        """Replace an input that has data."""
+        self.arguments.append(self.argument(len(self.arguments), given))
+        self.instead(given, self.arguments[-1])
+
+    def take(self, node: Input) -> None:
+        """Replace a state of a loop."""
+        if node in self.nodes:
+            return
+        shape = (None if e is Extent(node, k) else self.expr(e) for k, e in enumerate(node.shape))
+        self.instead(node, _nth_state(self.states, node.name, node.type, node.kind, tuple(shape)))
+        self.states += 1
+
+    def take_node(self, node: Node) -> Node:
+        """Replace another node."""
+        for var in bound_by(node):
+            if var not in self.variables:
+                renamed = _nth_variable(len(self.variables), var.type)
+                self.memo[var] = self.variables[var] = renamed
+        made = self.over(node, self)
+        if made is not node:
+            self.nodes[node] = made
+        return made
+
+
 def over_arguments(
-    roots: Sequence[Leaf], argument: Callable[[int, Input], Input]
+    roots: Sequence[Leaf], argument: Callable[[int, Input, Lines], Input]
 ) -> tuple[list[Leaf], list[Input], list[Any]] | None:
-    """The graph over arguments instead of data: `argument(k, node)` replaces the k-th input that
-    has data, and likewise the n-th variable of a combination is the same in all graphs.  Also the
+    """The graph over arguments instead of data: `argument(k, node, lines)` replaces the k-th input
+    that has data, in a graph whose checks name these lines of the user's, and likewise the n-th
+    variable of a combination, and the n-th state of a loop, are the same in all graphs.  Also the
     arguments, and the data.
 
-    None if the graph has loops, whose states are never the same nodes again, or functions of the
-    user's, which are not kept for other data.
+    None if the graph calls functions of the user's, which are not kept for other data, or if an
+    equal graph without data exists whose checks name other lines.
     """
     nodes = list(topological(roots))
-    if any(isinstance(node, ArrayLoop) or _calls_user(node) for node in nodes):
+    if any(_calls_user(node) for node in nodes):
         return None
-    builder = Rebuilder()
-    arguments: list[Input] = []
-    data: list[Any] = []
-    for given in inputs_of(roots, (), ()):  # those whose extents alone are used, too
-        arguments.append(argument(len(arguments), given))
-        data.append(given.source)
-        builder.nodes[given] = arguments[-1]
-        builder.memo.update(zip(given.shape, arguments[-1].shape, strict=True))
+    lines = tuple(place for node in nodes for place in _places(node))
+    builder = _OverArguments(lambda k, node: argument(k, node, lines))
+    given = inputs_of(roots, (), ())  # also those whose extents alone are used
+    for one in given:
+        builder.take_data(one)
     for node in nodes:
         if isinstance(node, Input):
+            if node.bound:
+                builder.take(node)
             continue
-        for var in bound_by(node):
-            if var not in builder.variables:
-                renamed = _nth_variable(len(builder.variables), var.type)
-                builder.memo[var] = builder.variables[var] = renamed
-        made = builder.over(node, builder)
-        if made is not node:
-            builder.nodes[node] = made
-    return [builder.leaf(r) for r in roots], arguments, data
+        made = builder.take_node(node)
+        if _places(made) != _places(node):
+            return None
+    return [builder.leaf(r) for r in roots], builder.arguments, [one.source for one in given]

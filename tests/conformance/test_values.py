@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 
 import treadle as td
-from treadle.driver import evaluator as eager
+from treadle.driver import expressions as eager
+from treadle.dsl.frontend import held
 
 from .helpers import AT_ONCE, DTYPES, assert_same, dt, not_in_parts, small, to_host
 
@@ -193,6 +194,114 @@ def test_one_program_serves_other_data(backend, monkeypatch):
     assert made == 2
     assert value(np.arange(7.0), 1) == (np.arange(7.0) * 2).sum() + 6
     assert len(eager._programs) == made
+
+
+def _asked(monkeypatch, backend):
+    """The programs that are made from now on: how many there are."""
+    monkeypatch.setattr(eager, "_programs", eager.Programs())
+    return eager._programs
+
+
+@pytest.mark.parametrize(
+    "build",
+    [
+        lambda a: td.sum(a * 2),
+        lambda a: {"x": [td.cumsum(a), None], "y": td.max(a)},
+        lambda a: td.iterate(3, lambda s: td.stencil(lambda w: w[1] + w[-1], s), a),
+        lambda a: td.loop(2, lambda k, s: (s[0] + k, s[1] * td.sum(s[0])), (a, 1.0))[1],
+        lambda a: td.while_loop(lambda s: s.shape[0] > 2, lambda s: s[1:] + s[:-1], a),
+        lambda a: td.iterate(2, lambda s: td.iterate(3, lambda t: t + s, s) - s, a),
+        lambda a: td.scan(lambda c, row: (c + row, c), 0.0, a),
+        lambda a: td.sort(a)[1:],
+    ],
+)
+def test_run_uses_the_program_of_an_equal_expression(build, backend, monkeypatch):
+    made = _asked(monkeypatch, backend)
+    first, other = np.arange(5.0), np.array([3.0, 1.0, 2.0, 7.0])
+    for a in (first, other, first):
+        got = td.run(build(td.use(a)))
+        want = td.run(build(td.use(a)), backend="reference")
+        assert repr(got) == repr(want)
+    assert sum(key[1] == backend for key in made) == 1
+
+
+def test_results_have_the_structure_of_their_own_expression(backend):
+    a = np.arange(3)
+    for k in (True, 1, 1.0):
+        (found,) = td.run({k: td.use(a) + 5})
+        assert type(found) is type(k)
+    assert type(td.run(Point(td.use(a) + 5, td.sum(a)))) is Point
+    assert type(td.run((td.use(a) + 5, td.sum(a)))) is tuple
+
+
+def test_errors_of_equal_expressions_name_their_own_lines(backend):
+    def add(a, b):
+        return td.filter(lambda v: v > 0, a)[0] + b
+
+    def subtracted(a, b):
+        return td.filter(lambda v: v > 0, a)[0] + b  # the same, in another line
+
+    a, b = np.array([1.0, -1.0]), np.ones(2)
+    lines = []
+    for build in (add, subtracted, add):
+        with pytest.raises(td.ShapeError) as caught:
+            td.run(build(a, b))
+        lines.append(caught.value.where.line)
+    assert lines[1] == lines[0] + 3 and lines[0] == lines[2]
+
+
+@pytest.mark.parametrize("look", [lambda u: float(td.sum(u)), lambda u: np.asarray(u[1:]), td.max])
+def test_a_loop_of_pythons_computes_no_step_again_and_again(look, backend, monkeypatch):
+    def step(u):
+        around = td.stencil(lambda w: w[1] + w[-1], u, boundary=td.wrap)
+        return around * 0.5 + 1
+
+    made = _asked(monkeypatch, backend)
+    given = np.arange(6.0)
+    u, want = td.use(given), given
+    for k in range(9):
+        u = step(u)
+        want = (np.roll(want, 1) + np.roll(want, -1)) * 0.5 + 1
+        np.testing.assert_allclose(np.asarray(look(td.use(want))), np.asarray(look(u)))
+        if k == 3:
+            programs = len(made)
+    assert len(made) == programs  # of one step and of two
+
+
+def test_what_is_computed_twice_is_kept_by_arrays_that_are_held():
+    a = np.arange(4.0)
+    x = td.use(a) + 1
+    assert float(td.sum(x)) == 10
+    assert x._leaves[0].node.label.operation == "add"  # nothing is kept at first
+    assert float(td.max(x)) == 4
+    a[:] = 0
+    assert float(td.max(x)) == 4 and not np.any(a)
+    again = td.use(a) + 1  # a new expression reads the data
+    assert float(td.max(again)) == 1
+    pairs = td.zip(td.iota(3), td.iota(3) * 2.0)
+    for _ in range(3):
+        first, second = td.unzip(td.map(lambda p: (p[0] + 1, p[1]), pairs))
+        assert (int(td.sum(first)), float(td.sum(second))) == (6, 6.0)
+
+
+def test_an_equal_expression_reads_data_that_has_changed():
+    frame = np.zeros(3)
+    for k in range(5):
+        frame[:] = k
+        last = td.use(frame) * 2  # while the last one is alive
+        assert float(td.sum(last)) == 6 * k and float(td.max(last)) == 2 * k
+
+
+def test_what_is_larger_than_what_it_is_computed_from_is_not_kept(monkeypatch):
+    monkeypatch.setattr(held, "MOST_KEPT", 1000)
+    x = td.use(np.arange(20.0))
+    away = x[:, None] - x[None, :]
+    for _ in range(3):
+        assert float(td.max(away)) == 19
+    assert not hasattr(away._leaves[0].node, "source")
+    inside = td.iterate(2, lambda s: s + away[0], x)
+    for _ in range(3):
+        assert float(td.sum(inside)) == float(np.arange(20.0).sum()) * -1
 
 
 def test_threads_get_the_same_value():

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections import OrderedDict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import (
     TYPE_CHECKING,
@@ -19,8 +18,8 @@ from typing import (
     overload,
 )
 
-from treadle.backend.registry import choose, require_name
-from treadle.dsl.analysis.short_extents import SpecialisedExtents, specialising
+from treadle.backend.registry import require_name
+from treadle.dsl.analysis.short_extents import specialising
 from treadle.dsl.annotations import Argument, ScheduleLike, Tree
 from treadle.dsl.array import Array
 from treadle.dsl.errors import (
@@ -40,7 +39,6 @@ from treadle.dsl.frontend.sources import PLAIN_ARRAYS, is_lazy
 from treadle.dsl.frontend.tracing import traced_function
 from treadle.dsl.frontend.trees import flatten_results
 from treadle.dsl.graph import Input
-from treadle.dsl.graphs.inputs import inputs_of
 from treadle.dsl.graphs.relations import with_checks
 from treadle.dsl.node import fresh_uid
 from treadle.dsl.process.collection import collected_rarely
@@ -51,15 +49,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 from .arguments import signature, split_arguments, symbol, valued
+from .expressions import Programs, backend_for, evaluate, shapes_of
 from .program import Program, operation_names, unnamed_schedules
 from .several import gpus
-
-
-def backend_for(name: str | None, data: Iterable[Any]) -> str:
-    """The backend of this name; for None `dask` for its arrays, else that of the settings."""
-    if name is None and any(map(is_lazy, data)):
-        name = "dask"
-    return choose(name if name is not None else settings().backend)
 
 
 @overload
@@ -145,44 +137,7 @@ def run(
     if check is not None:
         chosen = replace(chosen, check=check)
     leaves, tree = flatten_results(expr)
-    name = backend_for(backend, (node.source for node in inputs_of(leaves, (), ())))
-    return Program(leaves, tree, chosen, name).execute(())
-
-
-#: The programs kept per function and settings: the most recently used ones.
-PROGRAMS = 256
-
-
-class Programs(OrderedDict[Any, Program | SpecialisedExtents]):
-    """Programs by signature, least recently used first.  (Replayed calls do not look up.)
-
-    If a program is specialised for short extents, the entry of its signature is their list
-    (`SpecialisedExtents`), and the key of the program has their values in addition.
-    """
-
-    def find(self, key: Any, flat: Sequence[Any]) -> Program | None:
-        try:
-            while True:
-                self.move_to_end(key)
-                found = self[key]
-                if not isinstance(found, SpecialisedExtents):
-                    return found
-                key = key, found.values(_shapes(flat))
-        except KeyError:  # possibly just dropped by another thread
-            return None
-
-    def keep(
-        self, key: Any, flat: Sequence[Any], program: Program, specialised: SpecialisedExtents
-    ) -> None:
-        shapes = _shapes(flat)
-        while isinstance(found := self.get(key), SpecialisedExtents):
-            key = key, found.values(shapes)
-        if specialised.most:
-            self[key] = specialised
-            key = key, specialised.values(shapes)
-        self[key] = program
-        while len(self) > PROGRAMS:
-            self.popitem(last=False)
+    return tree.build(evaluate(leaves, chosen, backend))
 
 
 P = ParamSpec("P")
@@ -316,7 +271,7 @@ class Jit(Generic[P, R, S]):
         backend = backend_for(self._backend, flat)
         with (
             config(backend=backend),
-            specialising(inputs, _shapes(flat)) as specialised,
+            specialising(inputs, shapes_of(flat)) as specialised,
             traced_function(),
         ):
             # trace-time choices depend on the backend
@@ -338,7 +293,7 @@ class Jit(Generic[P, R, S]):
             self._overrides,
             self._devices,
         )
-        program.example_shapes = _shapes(flat)
+        program.example_shapes = shapes_of(flat)
         self._here().keep(key, flat, program, specialised)
         return program
 
@@ -355,7 +310,7 @@ class Jit(Generic[P, R, S]):
         data, numbers = split_arguments(flat)
         chunks = tuple(a.chunks if is_lazy(a) else None for a in data)
         known = chunks if any(map(is_lazy, data)) else ()
-        return program.explained_for(_shapes(flat), tuple(numbers), known)
+        return program.explained_for(shapes_of(flat), tuple(numbers), known)
 
     @user_facing
     def scheduled(self, *unnamed: ScheduleLike, **schedules: ScheduleLike) -> Jit[P, R, S]:
@@ -396,12 +351,6 @@ class Jit(Generic[P, R, S]):
 
 #: Classes of scalar arguments that replayed calls may have, in addition to plain arrays.
 _REPLAYED = frozenset((float, int, bool))
-
-
-def _shapes(flat: Sequence[Any]) -> tuple[tuple[int, ...], ...]:
-    """The shapes of the arrays among flat arguments."""
-    data, _ = split_arguments(flat)
-    return tuple(tuple(int(n) if n == n else -1 for n in a.shape) for a in data)
 
 
 def _never(*args: Any) -> None:

@@ -1,0 +1,115 @@
+"""Programs by what they compute: of signatures of arguments, and of expressions.
+
+One program serves an expression and all others that differ from it in their data only: what
+`td.run` computes, and arrays outside of compiled functions.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from typing import Any
+
+from treadle.backend.registry import choose
+from treadle.dsl.analysis.short_extents import SpecialisedExtents, specialising
+from treadle.dsl.frontend.sources import is_lazy
+from treadle.dsl.frontend.trees import array_tree, joined_tree
+from treadle.dsl.graph import Input, Leaf
+from treadle.dsl.graphs.inputs import inputs_of
+from treadle.dsl.graphs.rebuild import Lines, over_arguments
+from treadle.dsl.process import locks
+from treadle.dsl.process.configuration import Settings, settings
+from treadle.dsl.types import LEAF, ScalarType
+
+from .arguments import split_arguments
+from .program import Program
+
+
+def backend_for(name: str | None, data: Iterable[Any]) -> str:
+    """The backend of this name; for None `dask` for its arrays, else that of the settings."""
+    if name is None and any(map(is_lazy, data)):
+        name = "dask"
+    return choose(name if name is not None else settings().backend)
+
+
+#: The programs kept per function and settings: the most recently used ones.
+PROGRAMS = 256
+
+
+class Programs(OrderedDict[Any, Program | SpecialisedExtents]):
+    """Programs by signature, least recently used first.  (Replayed calls do not look up.)
+
+    If a program is specialised for short extents, the entry of its signature is their list
+    (`SpecialisedExtents`), and the key of the program has their values in addition.
+    """
+
+    def find(self, key: Any, flat: Sequence[Any]) -> Program | None:
+        try:
+            while True:
+                self.move_to_end(key)
+                found = self[key]
+                if not isinstance(found, SpecialisedExtents):
+                    return found
+                key = key, found.values(shapes_of(flat))
+        except KeyError:  # possibly just dropped by another thread
+            return None
+
+    def keep(
+        self, key: Any, flat: Sequence[Any], program: Program, specialised: SpecialisedExtents
+    ) -> None:
+        shapes = shapes_of(flat)
+        while isinstance(found := self.get(key), SpecialisedExtents):
+            key = key, found.values(shapes)
+        if specialised.most:
+            self[key] = specialised
+            key = key, specialised.values(shapes)
+        self[key] = program
+        while len(self) > PROGRAMS:
+            self.popitem(last=False)
+
+
+def shapes_of(flat: Sequence[Any]) -> tuple[tuple[int, ...], ...]:
+    """The shapes of the arrays among flat arguments."""
+    data, _ = split_arguments(flat)
+    return tuple(tuple(int(n) if n == n else -1 for n in a.shape) for a in data)
+
+
+_programs = Programs()
+_lock = locks.lock()
+
+
+@lru_cache(maxsize=4096)
+def _nth_argument(number: int, type_: ScalarType, ones: tuple[bool, ...], lines: Lines) -> Input:
+    """The same node for all data of this rank and type: equal expressions are one graph."""
+    return Input(f"input {number}", type_, ones)
+
+
+def _argument(number: int, node: Input, lines: Lines) -> Input:
+    return _nth_argument(number, node.type, tuple(int(n) == 1 for n in node.source.shape), lines)
+
+
+def evaluate(leaves: Sequence[Leaf], chosen: Settings, backend: str | None) -> list[Any]:
+    """The arrays of closed leaves.
+
+    Checked programs are not shared: their errors name the line of each operation.
+    """
+    tree = joined_tree([array_tree(LEAF)] * len(leaves), "list")
+    found: list[Any]
+    over = None if chosen.check else over_arguments(leaves, _argument)
+    if over is None:
+        read = (node.source for node in inputs_of(leaves, (), ()))
+        found = Program(leaves, tree, chosen, backend_for(backend, read)).execute(())
+        return found
+    roots, arguments, data = over
+    name = backend_for(backend, data)
+    key = tuple(roots), name, chosen
+    with _lock:
+        program = _programs.find(key, data)
+    if program is None:
+        with specialising(arguments, [d.shape for d in data]) as specialised:
+            program = Program(roots, tree, chosen, name, arguments)
+        with _lock:
+            _programs.keep(key, data, program, specialised)
+    found = program.execute(data)
+    return found
