@@ -85,6 +85,11 @@ def _takes(function: Callable[..., Any], args: Sequence[Any], words: Iterable[st
     )
 
 
+def _of_class(cls: type, name: str) -> Callable[[Any, object], Any] | None:
+    """A method of a class; not one of its metaclass, as `int | str` calls."""
+    return next((vars(c)[name] for c in cls.__mro__ if name in vars(c)), None)
+
+
 def _has_arrays(values: Sequence[Any]) -> bool:
     return any(isinstance(x, later.Array) for x in values)
 
@@ -119,7 +124,7 @@ class Operators(Generic[V]):
         if name == "multiply" and self._repeats and isinstance(other, str | bytes | list | tuple):
             return NotImplemented  # [0] * n
         if not swapped and not isinstance(other, type):
-            compute = getattr(type(other), _REFLECTED[name], None)
+            compute = _of_class(type(other), _REFLECTED[name])
             made = NotImplemented if compute is None else compute(other, self)
             if made is not NotImplemented:
                 return made

@@ -96,7 +96,13 @@ class Table(Order):
 def _permutation(given: object) -> NDArray[np.int64]:
     if isinstance(given, str):
         return _checked(_unpack(given))
-    array = np.asarray(given)
+    try:
+        array = np.asarray(given)
+    except ValueError as error:  # rows of different lengths
+        raise ScheduleTypeError(
+            f"Table: permutation must be a rank-1 array of integers, got {given!r}.",
+            hint="Write Table(np.random.permutation(n)); several axes are numbered row by row.",
+        ) from error
     if array.size == 0:
         array = array.astype(np.int64)  # an empty list has no type of its own
     if array.ndim != 1 or array.dtype.kind not in "iu":

@@ -359,6 +359,20 @@ MISTAKES = [
      "td.where(p, (i, j), td.ignore)",
      "td.permute(lambda x, y: x + y, td.fill((9, 9), 0.0), "
      "lambda i: td.where(i > 0, (i, i), td.ignore), a)"),
+    # Integers that no index reaches.
+    ("K[2**63]", td.IndexOutOfBounds, "is out of range for axis 0 with extent 5", ""),
+    ("K[np.uint64(2**64 - 1)]", td.IndexOutOfBounds, "is out of range for axis 0", ""),
+    ("K[-2**63]", td.IndexOutOfBounds, "is out of range for axis 0 with extent 5", ""),
+    ("td.take(k, 2**63 - 1)", td.IndexOutOfBounds, "is out of range for axis 0", ""),
+    ("K.at[2**63].set(1)", td.IndexOutOfBounds, "is out of range for axis 0", ""),
+    # A method of a class's class is not one of the object.
+    ("P | ''", TRACING, "bitwise_or cannot use a value of type str", ""),
+    ("td.foreign_array({'reference': np.sort}, a, fallback=td.sort, name=a)", TRACING,
+     "name must be a string, got ndarray", ""),
+    ("td.foreign_array({'reference': 3}, a, fallback=td.sort)", TRACING,
+     "the implementation for reference is not a function", ""),
+    ("td.schedule.Table([1, [2]])", td.ScheduleError, "a rank-1 array of integers, got [1, [2]]",
+     "td.schedule.Table([1, 0])"),
     # Names that are not there.
     ("td.vmap(abs)", AttributeError, "td.map(f, a) applies f to every element", "td.map(abs, a)"),
     ("td.zeros_like_(a)", AttributeError, "Did you mean zeros_like?", "td.zeros_like(a)"),

@@ -30,7 +30,7 @@ from ...process.configuration import current_backend
 from ...process.limits import require_numba
 from ...scalar import Scalar, as_strong, lift
 from ...types import LEAF, ScalarType, as_type
-from ..common import operation
+from ..common import label_of, operation
 
 __all__ = ["compute", "foreign", "foreign_array"]
 
@@ -209,12 +209,18 @@ def foreign_array(
             f"foreign_array needs a dict of functions by backend, got {called(implementations)}.",
             hint='Write td.foreign_array({"native": f}, a, fallback=g).',
         )
+    label = label_of("foreign_array", name, None)
     known = evaluator().backends()
-    for backend in implementations:
+    for backend, function in implementations.items():
         if not evaluator().is_backend_name(backend):
             raise TracingError(
                 f"foreign_array: there is no backend {backend!r}.",
                 hint=f"{did_you_mean(str(backend), known)}Backends: {', '.join(known)}.",
+            )
+        if not callable(function):
+            raise TracingError(
+                f"foreign_array: the implementation for {backend} is not a function.",
+                hint='Write {"native": f}, where f gets NumPy arrays and returns one.',
             )
     operands = [as_array(a, "foreign_array") for a in arrays]
     meaning = fallback(*operands)
@@ -229,11 +235,6 @@ def foreign_array(
     chosen = implementations.get(backend)
     if chosen is None:
         return meaning
-    if not callable(chosen):
-        raise TracingError(
-            f"foreign_array: the implementation for {backend} is not a function.",
-            hint='Write {"native": f}, where f gets NumPy arrays and returns one.',
-        )
     outs = tuple(Output(r._shape, r.types[0]) for r in results)
 
     def numpy(*values: ArrayLike) -> Any:
@@ -254,7 +255,7 @@ def foreign_array(
         operation,
         tuple(le for a in operands for le in a._leaves),
         outs,
-        label=Label("foreign_array", name),
+        label=label,
         where=user_location(),
     )
     made = [Array((le,), LEAF, le.shape) for le in node.leaves]

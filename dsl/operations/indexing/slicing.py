@@ -140,9 +140,10 @@ def from_either_end(e: Expr, n: Expr, axis: int, checks: list[Check]) -> Expr:
         checks += within(at, n, axis)
         return at
     v = int(e.value)
+    needed = min(v + 1 if v >= 0 else -v, int64.highest)  # no axis is that long
     checks += require(
         n,
-        constant(v + 1 if v >= 0 else -v),
+        constant(needed),
         f"index {v} is out of range for axis {axis} with extent {{left}}.",
         error="IndexOutOfBounds",
         relation=">=",
