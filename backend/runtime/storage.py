@@ -94,6 +94,7 @@ def _data(node: Input) -> str:
     """A captured array as base64 of NumPy's own format."""
     source = node.source
     array = source.get() if hasattr(source, "__cuda_array_interface__") else np.asarray(source)
+    array = array.astype(node.type.numpy, copy=False)  # from a foreign order of bytes
     plain = array if array.dtype.isbuiltin == 1 else array.view(f"u{array.dtype.itemsize}")
     file = io.BytesIO()
     np.save(file, plain, allow_pickle=False)

@@ -24,6 +24,7 @@ from ..frontend.refusals import called
 from ..frontend.sources import as_array, use
 from ..frontend.tracing import enclosing_kernel
 from ..graph import Generate, Label, Leaf, indices
+from ..operations.common import integer
 from ..operations.elements.lifting import elementwise
 from ..scalar import Scalar, apply_primitive, as_strong, lift
 from ..shapes import same_shape
@@ -66,8 +67,9 @@ def _stopped(x: Array) -> Array:
 
 
 def _argnums(argnums: Any, count: int, operation: str) -> tuple[int, ...]:
-    numbers = argnums if isinstance(argnums, tuple | list) else (argnums,)
-    if not numbers or not all(type(k) is int for k in numbers):
+    given = argnums if isinstance(argnums, tuple | list) else (argnums,)
+    numbers = [k for k in map(integer, given) if k is not None]
+    if not numbers or len(numbers) < len(given):
         raise TracingError(
             f"{operation}: argnums is the number of an argument, or a tuple of numbers, got "
             f"{called(argnums)}.",

@@ -292,17 +292,43 @@ def trace_elements(
     return tuple(elements), structure
 
 
+def integer(value: object) -> int | None:
+    """A Python integer, one of NumPy's or an array of rank 0 with one; None for anything else:
+    a truth value, a float and an array of one element are no numbers of things."""
+    if isinstance(value, bool | np.bool_ | Array):
+        return None
+    try:
+        return index(value)  # type: ignore[arg-type]
+    except TracingError:
+        raise
+    except TypeError:
+        return None
+
+
+def whole_number(
+    value: object, operation: str, word: str, hint: str = "", least: int | None = None
+) -> int:
+    """An integer that determines the program, the argument `word` of an operation."""
+    refuse_argument(value, f"{operation}: {word}=")
+    number = integer(value)
+    if number is None:
+        shown = called(value) if isinstance(value, Array) else repr(value)
+        raise TracingError(
+            f"{operation}: {word} must be an integer, got {shown}.",
+            hint=hint or f"Write {word}={1 if least is None else max(least, 1)}, or int(x).",
+        )
+    if least is not None and number < least:
+        raise ShapeError(
+            f"{operation}: {word} must be {least} or more, got {number}.",
+            hint=hint or f"Write {word}={max(least, 1)}.",
+        )
+    return number
+
+
 def normalise_axis(axis: object, ndim: int, operation: str) -> int:
     """A non-negative axis, 0 … ndim − 1."""
     refuse_argument(axis, f"{operation}: axis=")
-    value = None
-    if not isinstance(axis, bool | Array):
-        try:
-            value = index(axis)  # type: ignore[arg-type]
-        except TracingError:
-            raise
-        except TypeError:
-            pass
+    value = integer(axis)
     if value is None:
         raise ShapeError(
             f"{operation}: axis must be an integer, got "

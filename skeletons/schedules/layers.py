@@ -193,8 +193,8 @@ def _explain_calls(cls: type, finish: bool) -> None:
                 hint=f"Write its parameters as annotated class attributes, without __init__: "
                 f"class {cls.__name__}({cls.__mro__[1].__name__}): width: int",
             ) from None
-        except TypeError as error:
-            if "unhashable" not in str(error):
+        except (TypeError, ValueError) as error:
+            if "hash" not in str(error):
                 raise
             raise ScheduleTypeError(
                 f"{cls.__name__}: parameters are values that can be compared and hashed: {error}.",

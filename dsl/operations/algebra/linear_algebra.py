@@ -8,18 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-
 from ...annotations import ArrayLike, AxisLike, DTypeLike
 from ...array import Array
-from ...errors import LinAlgError, ShapeError, TracingError
+from ...errors import LinAlgError, ShapeError
 from ...expr import constant
 from ...frontend.sources import as_array
 from ...frontend.tracing import forbid_nesting
 from ...graph import Check
-from ...scalar import refuse_traced
 from ...shapes import require
-from ..common import checked, normalise_axis, operation
+from ..common import checked, normalise_axis, operation, whole_number
 from ..elements import functions as f
 from ..indexing import index_space, joining, making
 from ..reducing import reductions
@@ -99,12 +96,7 @@ def matrix_power(a: ArrayLike, n: int) -> Array:
     array([[89, 55],
            [55, 34]])
     """
-    refuse_traced("linalg.matrix_power", n=n)
-    if isinstance(n, bool) or not isinstance(n, int | np.integer):
-        raise TracingError(
-            f"linalg.matrix_power: the exponent is a Python integer, got {n!r}.",
-            hint="Write td.linalg.matrix_power(a, 3).",
-        )
+    n = whole_number(n, "linalg.matrix_power", "n", "Write td.linalg.matrix_power(a, 3).")
     array = decompositions.matrices(a, "matrix_power")
     checks = decompositions.square(array, "matrix_power")
     if checks:

@@ -9,8 +9,9 @@ from ...array import Array
 from ...errors import ShapeError, TracingError
 from ...frontend.sources import as_array
 from ...graph import known
+from ...scalar import Scalar, as_count
 from ...types import as_type, int64, promote
-from ..common import combining, operation
+from ..common import combining, operation, whole_number
 from ..control import cond
 from ..elements.functions import where
 from ..elements.mapping import imap
@@ -63,6 +64,7 @@ def diag(a: ArrayLike, k: int = 0) -> Array:
             f"diag takes an array of rank 1 or 2, got rank {array.ndim}.",
             hint="td.diagonal(a, axis1=…, axis2=…) takes higher ranks.",
         )
+    k = whole_number(k, "diag", "k")
     n, above = array.shape[0] + abs(k), max(-k, 0)
     zero = array.types[0](0)
     return generate((n, n), lambda i, j: cond(j - i == k, array[i - above], zero))
@@ -115,7 +117,8 @@ def tri(n: IntLike, m: IntLike | None = None, k: int = 0, dtype: DTypeLike = flo
            [1., 1.]])
     """
     one, zero = as_type(dtype)(1), as_type(dtype)(0)
-    return generate((n, n if m is None else m), lambda i, j: where(j - i <= k, one, zero))
+    above = Scalar(as_count(k, "tri"))
+    return generate((n, n if m is None else m), lambda i, j: where(j - i <= above, one, zero))
 
 
 @operation
@@ -156,11 +159,11 @@ def _triangle(a: ArrayLike, k: int, operation: str, lower: bool) -> Array:
         array = broadcast_to(array, (array.shape[0], array.shape[0]))
     if array.ndim < 1:
         raise ShapeError(f"{operation} needs rank 1 at least, got 0.", hint="Give it a matrix.")
-    zero = array.types[0](0)
+    zero, above = array.types[0](0), Scalar(as_count(k, operation))
 
     def element(*given: Any) -> Any:  # the indices, then the element
         i, j, x = given[-3:]
-        return where(j - i <= k if lower else j - i >= k, x, zero)
+        return where(j - i <= above if lower else j - i >= above, x, zero)
 
     return imap(element, array)
 
@@ -188,13 +191,11 @@ def vander(x: ArrayLike, N: int | None = None, increasing: bool = False) -> Arra
             f"vander takes an array of rank 1, got rank {array.ndim}.",
             hint="Flatten it: td.vander(td.flatten(a)).",
         )
-    columns = known(array._shape[0]) if N is None else N
+    columns = known(array._shape[0]) if N is None else whole_number(N, "vander", "N", least=0)
     if columns is None:
         raise TracingError(
             "vander: the number of columns is a run-time value.", hint="Give it: N=4."
         )
-    if columns < 0:
-        raise ShapeError(f"vander: {columns} columns.", hint="Leave N out for a square matrix.")
     array = array.astype(promote(array.types[0], False, int64, False)[0])  # as NumPy's
     if not 0 < columns <= _MOST_POWERS:
         _, rows = scan(lambda power, _: (power * array, power), ones_like(array), length=columns)

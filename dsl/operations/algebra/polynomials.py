@@ -12,7 +12,7 @@ from ...errors import ShapeError, TracingError
 from ...frontend.sources import as_array
 from ...graph import known
 from ...types import promote
-from ..common import operation, unrolled
+from ..common import operation, unrolled, whole_number
 from ..control import cond, loop
 from ..elements import functions as fn
 from ..indexing.index_space import expand_dims, reshape
@@ -192,17 +192,14 @@ def polyder(p: ArrayLike, m: int = 1) -> Array:
     See also `polyval`, `polyfit`, `polyadd`, `polysub`, `polymul`.
     """
     array = _coefficients(p, "polyder")
-    _require_order(m, "polyder")
+    m = _order(m, "polyder")
     for _ in unrolled(m, "polyder", "m"):
         array = array[:-1] * (array.shape[0] - 1 - iota(array[:-1].shape[0]))
     return array
 
 
-def _require_order(m: int, operation: str) -> None:
-    if not isinstance(m, int) or m < 0:
-        raise TracingError(
-            f"{operation}: m is a number from 0 on, got {m!r}.", hint="Write m=1, or leave it out."
-        )
+def _order(m: object, operation: str) -> int:
+    return whole_number(m, operation, "m", "Write m=1, or leave it out.", least=0)
 
 
 @operation
@@ -225,7 +222,7 @@ def polyint(p: ArrayLike, m: int = 1, k: ArrayLike | None = None) -> Array:
     See also `polyval`, `polyfit`, `polyadd`, `polysub`, `polymul`.
     """
     array = _coefficients(p, "polyint")
-    _require_order(m, "polyint")
+    m = _order(m, "polyint")
     constants = _coefficients(0.0 if k is None else k, "polyint")
     given = known(constants._shape[0])
     if given not in (1, None, m):
@@ -305,10 +302,11 @@ def polyfit(
     Array([2., 1.])
     """
     points, values = as_array(x, "polyfit") + 0.0, as_array(y, "polyfit") + 0.0
-    if not isinstance(deg, int) or deg < 0 or points.ndim != 1 or values.ndim not in (1, 2):
+    deg = whole_number(deg, "polyfit", "deg", "td.polyfit(x, y, 2) fits a parabola.", least=0)
+    if points.ndim != 1 or values.ndim not in (1, 2):
         raise ShapeError(
-            f"polyfit takes x of rank 1, y of rank 1 or 2 and a degree from 0 on, got ranks "
-            f"{points.ndim}, {values.ndim} and {deg!r}.",
+            f"polyfit takes x of rank 1 and y of rank 1 or 2, got ranks {points.ndim} and "
+            f"{values.ndim}.",
             hint="td.polyfit(x, y, 2) fits a parabola.",
         )
     if rcond is None:

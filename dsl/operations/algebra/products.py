@@ -20,7 +20,7 @@ from ...process.configuration import settings
 from ...scalar import apply_primitive, as_strong, fit_weak, refuse_argument, refuse_traced
 from ...shapes import broadcast_shapes, require, show_shape
 from ...types import LEAF, ScalarType, float32, promote
-from ..common import combining, label_of, normalise_axes, operation
+from ..common import combining, integer, label_of, normalise_axes, operation, whole_number
 from ..elements.functions import conj, multiply
 from ..indexing.index_space import flatten, reshape, transpose
 
@@ -277,10 +277,8 @@ def _options(
         raise TracingError(
             f"{what}: unknown scaling {scaling!r}.", hint='Scalings: "outer", "inner-outer".'
         )
-    if levels is not None and (not isinstance(levels, int) or levels < 0):
-        raise TracingError(
-            f"{what}: levels must be a number ≥ 0, got {levels!r}.", hint="Write levels=1."
-        )
+    if levels is not None:
+        levels = whole_number(levels, what, "levels", "Write levels=1.", least=0)
     if levels is not None and levels > DEEPEST_OF_ALL:
         raise TracingError(
             f"{what}: {levels} levels exceed the maximum of {DEEPEST_OF_ALL}.",
@@ -641,7 +639,9 @@ def tensordot(a: ArrayLike, b: ArrayLike, axes: int | Sequence[AxisLike] = 2) ->
     """
     x, y = as_array(a, "tensordot"), as_array(b, "tensordot")
     refuse_argument(axes, "tensordot: axes=")
-    if isinstance(axes, int):
+    number = integer(axes)
+    if number is not None:
+        axes = number
         if not 0 <= axes <= min(x.ndim, y.ndim):
             raise ShapeError(
                 f"tensordot: {axes} axes do not exist in ranks {x.ndim}, {y.ndim}.",

@@ -13,7 +13,7 @@ from ...frontend.sources import as_array
 from ...primitives import FROM_BITS, TO_BITS
 from ...scalar import Scalar, as_strong
 from ...types import as_type, uint8
-from ..common import normalise_axis, operation
+from ..common import normalise_axis, operation, whole_number
 from ..control import cond
 from ..indexing.index_space import flatten
 from ..indexing.making import generate
@@ -146,7 +146,8 @@ def unpackbits(
         )
     n = array.shape[k]
     extent: IntLike = n * 8
-    if isinstance(count, int):
+    if count is not None and not isinstance(count, Scalar):
+        count = whole_number(count, "unpackbits", "count")
         extent = count if count >= 0 else extent + count
     elif count is not None:
         extent = fn.where(count >= 0, count, extent + count)

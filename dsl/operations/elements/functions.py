@@ -14,7 +14,7 @@ from ...annotations import (
     Value,
 )
 from ...array import Array, require_scalars
-from ...errors import DTypeError, TracingError
+from ...errors import DTypeError
 from ...expr import Const, Expr
 from ...primitives import TABLE, floating
 from ...scalar import (
@@ -26,7 +26,7 @@ from ...scalar import (
     unify_in_floats,
 )
 from ...types import as_type, float64, int64
-from ..common import operation
+from ..common import operation, whole_number
 from .choosing import where
 from .lifting import (
     binary,
@@ -686,6 +686,9 @@ def complex_(re: ArrayLike, im: ArrayLike) -> Value:
     return elementwise("complex", re, im)
 
 
+_DECIMALS = "Write td.round(x, 2); for a run-time number: td.round(x * scale) / scale."
+
+
 @leading
 def round(x: ArrayLike, decimals: int = 0) -> Value:
     """Round half to even, to `decimals` decimal places (a Python int); of a complex number both
@@ -699,11 +702,7 @@ def round(x: ArrayLike, decimals: int = 0) -> Value:
     >>> td.round(np.array([2.675, 2.5]), 1)
     Array([2.7, 2.5])
     """
-    if not isinstance(decimals, int):
-        raise TracingError(
-            "round needs a Python int for decimals.",
-            hint="Write td.round(x, 2); for a run-time number: td.round(x * scale) / scale.",
-        )
+    decimals = whole_number(decimals, "round", "decimals", _DECIMALS)
     if decimals == 0:
         return rint(x)
     scale = 10.0 ** (decimals if decimals > 0 else -decimals)

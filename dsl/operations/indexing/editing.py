@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
@@ -14,6 +13,7 @@ from ...errors import IndexOutOfBounds, ShapeError, TracingError
 from ...frontend.sources import as_array, use
 from ...graph import known
 from ...scalar import Scalar
+from ...shapes import as_shape, extents
 from ..common import normalise_axis, operation
 from ..control import cond
 from ..elements import functions as fn
@@ -214,7 +214,7 @@ def resize(a: ArrayLike, new_shape: ShapeLike) -> Array:
     """
     array = flatten(as_array(a, "resize"))
     n, zero = array.shape[0], array.types[0](0)
-    shape = (new_shape,) if isinstance(new_shape, int | np.integer | Scalar) else tuple(new_shape)
+    shape = extents(as_shape(new_shape, "resize")[0])
     total: IntLike = 1
     for extent in shape:
         total = total * extent
@@ -504,7 +504,7 @@ def apply_over_axes(
     array = as_array(a, "apply_over_axes")
     rank = array.ndim
     for given in axes if isinstance(axes, tuple | list) else (axes,):
-        axis = normalise_axis(operator.index(given), rank, "apply_over_axes")
+        axis = normalise_axis(given, rank, "apply_over_axes")
         made = as_array(func(array, axis), "apply_over_axes")
         array = expand_dims(made, axis) if made.ndim == rank - 1 else made
         if array.ndim != rank:

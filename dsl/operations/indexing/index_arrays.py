@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Literal
 
-import numpy as np
-
 from ...annotations import ArrayLike, DTypeLike, IntLike, ShapeLike, Value
 from ...array import Array
-from ...errors import ShapeError, TracingError
+from ...errors import DTypeError, ShapeError, TracingError
 from ...frontend.sources import as_array
 from ...scalar import Scalar
+from ...shapes import as_shape, extents
 from ...types import as_type
-from ..common import operation
+from ..common import operation, whole_number
 from ..elements import functions as fn
 from ..reducing.quantiles import flatnonzero, nonzero
 from ..reducing.scans import scanl
@@ -27,13 +26,23 @@ __all__ = ["diag_indices", "diag_indices_from", "fromfunction", "indices", "ix_"
            "triu_indices_from", "unravel_index"]  # fmt: skip
 
 
-def _shape(given: ShapeLike) -> tuple[IntLike, ...]:
-    return (given,) if isinstance(given, int | np.integer | Scalar) else tuple(given)
+def _shape(given: ShapeLike, operation: str) -> tuple[IntLike, ...]:
+    return extents(as_shape(given, operation)[0])
 
 
-def _grid(dimensions: ShapeLike, dtype: DTypeLike) -> tuple[Array, ...]:
+def _positions(given: ArrayLike, operation: str) -> Scalar | Array:
+    found = given if isinstance(given, Scalar) else as_array(given, operation)
+    kind = found.dtype if isinstance(found, Scalar) else found.types[0]
+    if not kind.is_integer:
+        raise DTypeError(
+            f"{operation} needs integers, got {kind}.", hint="Convert: a.astype(td.int64)."
+        )
+    return found
+
+
+def _grid(dimensions: ShapeLike, dtype: DTypeLike, operation: str) -> tuple[Array, ...]:
     """The index along each axis at every element of an array of this shape."""
-    shape = _shape(dimensions)
+    shape = _shape(dimensions, operation)
     kind = as_type(dtype)
 
     def along(axis: int) -> Array:
@@ -65,13 +74,13 @@ def indices(
            [[0, 1],
             [0, 1]]])
     """
-    shape = _shape(dimensions)
+    shape = _shape(dimensions, "indices")
     if sparse:
         lines = (iota(n, dtype) for n in shape)
         return tuple(_along(line, k, len(shape)) for k, line in enumerate(lines))
     if not shape:
         raise ShapeError("indices of an array of rank 0: there are none.", hint="Give a shape.")
-    return stack(_grid(shape, dtype))
+    return stack(_grid(shape, dtype, "indices"))
 
 
 def _along(line: Array, axis: int, rank: int) -> Array:
@@ -95,7 +104,7 @@ def fromfunction(
     Array([[0, 1, 2],
            [1, 2, 3]])
     """
-    return function(*_grid(shape, dtype))
+    return function(*_grid(shape, dtype, "fromfunction"))
 
 
 @operation
@@ -137,7 +146,7 @@ def diag_indices(n: IntLike, ndim: int = 2) -> tuple[Array, ...]:
     >>> [x.tolist() for x in td.diag_indices(3)]
     [[0, 1, 2], [0, 1, 2]]
     """
-    return (iota(n),) * ndim
+    return (iota(n),) * whole_number(ndim, "diag_indices", "ndim", least=0)
 
 
 @operation
@@ -293,7 +302,7 @@ def unravel_index(
     [[0, 1], [1, 2]]
     """
     extents = _ordered(shape, order, "unravel_index")
-    rest = indices if isinstance(indices, Scalar) else as_array(indices, "unravel_index")
+    rest: Value = _positions(indices, "unravel_index")
     found: list[Value] = []
     for extent in reversed(extents[1:]):
         found.append(rest % extent)
@@ -309,7 +318,7 @@ def _ordered(shape: ShapeLike, order: str, operation: str) -> list[IntLike]:
             f"{operation}: order is 'C' or 'F', got {order!r}.",
             hint='"C": the last axis counts fastest.',
         )
-    extents = list(_shape(shape))
+    extents = list(_shape(shape, operation))
     return extents[::-1] if order == "F" else extents
 
 
@@ -349,7 +358,7 @@ def ravel_multi_index(
         )
     found: Value | int = 0
     for part, extent in zip(parts, extents, strict=True):
-        at = part if isinstance(part, Scalar) else as_array(part, "ravel_multi_index")
+        at: Value = _positions(part, "ravel_multi_index")
         if mode == "wrap":
             at = at % extent
         elif mode == "clip":

@@ -26,7 +26,7 @@ from ...graph import Check, Generate, Input, Label, Leaf, Node, Shape, indices, 
 from ...scalar import Scalar, apply_primitive, as_count, as_index, lift
 from ...shapes import as_shape, broadcast_shapes, require, show_shape, stretch_checks, stretched
 from ...types import int64, uint64
-from ..common import label_of, normalise_axes, normalise_axis, operation
+from ..common import label_of, normalise_axes, normalise_axis, operation, whole_number
 from .parts import index_parts, is_index_array, is_truth, part_of, refuse_no_index, unwrapped
 from .row_major import (
     at_most,
@@ -491,6 +491,7 @@ def diagonal(a: ArrayLike, offset: int = 0, axis1: int = 0, axis2: int = 1) -> A
             f"diagonal needs rank 2 at least, got {array.ndim}.",
             hint="For a matrix with this diagonal write td.where(td.eye(n, dtype=bool), a, 0).",
         )
+    offset = whole_number(offset, "diagonal", "offset")
     first, second = (normalise_axis(x, array.ndim, "diagonal") for x in (axis1, axis2))
     if first == second:
         raise ShapeError("diagonal: the two axes are the same.", hint="Write axis1=0, axis2=1.")

@@ -29,7 +29,7 @@ from ...types import (
     kind_of_literal,
     uint64,
 )
-from ..common import combining, label_of, operation, rounded_product, trace_combine
+from ..common import combining, integer, label_of, operation, rounded_product, trace_combine
 from ..control import while_loop
 from ..elements.choosing import MaybeIndex, as_maybe_index, ignore
 from ..elements.foreign import compute
@@ -333,10 +333,10 @@ def histogram(
     narrow = numbers and values.types[0] in (float16, bfloat16, float32)
     real = values.types[0] if narrow else float64  # as NumPy's edges
     wide = float32 if narrow else float64
-    if isinstance(bins, int | np.integer):
-        if bins < 1:
+    count = integer(bins)
+    if count is not None:
+        if count < 1:
             raise ShapeError("histogram needs at least one bin.", hint="Write bins=10.")
-        count = int(bins)
         if range is None:
             # As in NumPy, an empty array has the range 0 … 1.
             low_x = Scalar(simplify.cast(lift(the(min_(_never_empty(values)))), wide))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -15,7 +16,7 @@ from ...frontend.sources import as_array
 from ...graph import Check, Leaf, known
 from ...scalar import Scalar, lift
 from ...shapes import broadcast_shapes, extents, require
-from ..common import normalise_axis, operation, unrolled
+from ..common import integer, normalise_axis, operation, unrolled, whole_number
 from ..elements.functions import minimum
 from ..elements.mapping import zip as zip_
 from ..reducing.irregular import expand
@@ -66,9 +67,15 @@ def moveaxis(a: ArrayLike, source: AxisLike, destination: AxisLike) -> Array:
     return transpose(array, order)
 
 
+def _listed(given: Any) -> list[Any]:
+    """Numbers in a list, of a sequence of them or of one."""
+    one = isinstance(given, Scalar | str) or not hasattr(given, "__iter__")
+    return [given] if one or getattr(given, "ndim", 1) == 0 else list(given)
+
+
 def _in_order(axes: AxisLike, array: Array, operation: str) -> list[int]:
     """Different axes, counted from the start, in the given order."""
-    given = [axes] if isinstance(axes, int) else list(axes)
+    given = _listed(axes)
     found = [normalise_axis(x, array.ndim, operation) for x in given]
     if len(set(found)) != len(found):
         raise AxisError(
@@ -172,6 +179,7 @@ def rot90(a: ArrayLike, k: int = 1, axes: Sequence[int] = (0, 1)) -> Array:
            [1, 3]])
     """
     array = as_array(a, "rot90")
+    k = whole_number(k, "rot90", "k")
     if len(axes) != 2:
         raise ShapeError(f"rot90 needs two axes, got {len(axes)}.", hint="Write axes=(0, 1).")
     first, second = _in_order(tuple(axes), array, "rot90")
@@ -238,7 +246,7 @@ def tile(a: ArrayLike, reps: int | Sequence[int]) -> Array:
            [1, 2, 1, 2]])
     """
     array = as_array(a, "tile")
-    times = [reps] if isinstance(reps, int | Scalar) else list(reps)
+    times = _listed(reps)
     rank = max(array.ndim, len(times))
     times = [1] * (rank - len(times)) + times
     shape = [1] * (rank - array.ndim) + list(array.shape)
@@ -497,9 +505,15 @@ def _split(array: Array, parts: int | Sequence[int], axis: int, operation: str,
     axis = normalise_axis(axis, array.ndim, operation)
     extent = array.shape[axis]
     whole = (slice(None),) * axis
-    if not isinstance(parts, int):
+    number = integer(parts)
+    if number is None:
+        if isinstance(parts, bool | np.bool_ | str | bytes) or not isinstance(parts, Iterable):
+            whole_number(
+                parts, operation, "parts", "Give a number of parts, or the indices between them."
+            )
         ends = [None, *parts, None]
         return tuple(array[(*whole, slice(a, b))] for a, b in itertools.pairwise(ends))
+    parts = number
     if parts <= 0:
         raise ShapeError(
             f"{operation} needs at least one part, got {parts}.",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import index
 from typing import Any
 
 from ... import simplify
@@ -76,13 +77,19 @@ def slice_axis(s: slice, n: Expr, reading: bool = True) -> tuple[Expr, Expr, int
         raise run_time_argument(step, what, instead) or TracingError(
             f"{what} is a number of the program; a run-time value cannot be one.", hint=instead
         )
-    if not hasattr(step, "__index__") or int(step) == 0:
+    try:
+        number = index(step)
+    except TracingError:
+        raise
+    except TypeError:
+        number = 0
+    if number == 0:
         raise ShapeError(
             f"the step of a slice must be a nonzero integer, got {s.step!r}.",
             hint="Write a number, as in a[::2] or a[::-1]; td.backpermute takes any index.",
         )
     # Clamp huge steps, with which int64 would overflow below; no axis is that long.
-    step, zero = max(min(int(step), 1 << 62), -(1 << 62)), constant(0)
+    step, zero = max(min(number, 1 << 62), -(1 << 62)), constant(0)
     if step == 1 and not isinstance(n, Const) and _single(s, n):
         first = _first(s)
         if isinstance(first, Const):  # an empty result reads nothing: no clipping needed

@@ -11,7 +11,7 @@ from ...array import Array
 from ...errors import ShapeError
 from ...frontend.sources import as_array
 from ...scalar import Scalar
-from ..common import normalise_axis, operation, unrolled
+from ..common import normalise_axis, operation, unrolled, whole_number
 from ..elements.functions import absolute, cast, remainder, where
 from ..indexing.index_space import broadcast_to, flatten
 from ..indexing.joining import concatenate
@@ -50,10 +50,7 @@ def diff(
     Array([3, 5])
     """
     array = as_array(a, "diff")
-    if n < 0:
-        raise ShapeError(
-            f"diff: n is the number of differences, not {n}.", hint="Write td.diff(a, 1)."
-        )
+    n = whole_number(n, "diff", "n", "Write td.diff(a, 1).", least=0)
     axis = normalise_axis(axis, array.ndim, "diff")
     joined = [_as_slice(x, array, axis) for x in (prepend, array, append) if x is not None]
     array = concatenate(joined, axis) if len(joined) > 1 and n else array

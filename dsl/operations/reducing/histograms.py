@@ -11,7 +11,7 @@ from ...errors import ShapeError
 from ...frontend.sources import as_array
 from ...graph import known
 from ...scalar import Scalar
-from ..common import combining, operation
+from ..common import combining, integer, operation
 from ..elements import functions as fn
 from ..elements.choosing import ignore
 from ..indexing.index_space import flatten
@@ -90,7 +90,7 @@ def histogramdd(
         )
     edges = [
         histogram_bin_edges(column.astype(float), count, span)
-        if isinstance(count, int)
+        if integer(count) is not None
         else as_array(count, "histogramdd")
         for column, count, span in zip(columns, counts, spans, strict=True)
     ]
@@ -158,7 +158,7 @@ def histogram2d(
            [0., 1.]])
     """
     given = bins
-    if not isinstance(bins, int) and not (isinstance(bins, tuple | list) and len(bins) == 2):
+    if integer(bins) is None and not (isinstance(bins, tuple | list) and len(bins) == 2):
         given = [bins, bins]  # type: ignore[list-item]
     counts, (first, second) = histogramdd((x, y), given, range, density, weights)
     return counts, first, second

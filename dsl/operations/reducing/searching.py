@@ -10,7 +10,7 @@ from ...array import Array
 from ...errors import ShapeError, TracingError
 from ...frontend.sources import as_array
 from ...types import int64
-from ..common import operation
+from ..common import operation, whole_number
 from ..control import while_loop
 from ..elements.functions import quot, where
 from ..elements.mapping import map as map_
@@ -128,11 +128,7 @@ def argpartition(a: ArrayLike, kth: int, axis: int | None = -1) -> Array:
 
 
 def _require_number(kth: Any, operation: str) -> None:
-    if not isinstance(kth, int):
-        raise TracingError(
-            f"{operation}: kth is one number, got {type(kth).__name__}.",
-            hint="Everything is sorted: any number gives the same.",
-        )
+    whole_number(kth, operation, "kth", "Everything is sorted: any number gives the same.")
 
 
 @operation

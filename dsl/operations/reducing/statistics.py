@@ -15,7 +15,7 @@ from ...graph import known
 from ...scalar import Scalar
 from ...shapes import extents
 from ...types import float64, promote
-from ..common import combining, normalise_axis, operation
+from ..common import combining, normalise_axis, operation, whole_number
 from ..control import cond
 from ..elements.functions import clip, isclose, isnan, maximum, sqrt, where
 from ..indexing.index_space import diagonal, reshape, transpose
@@ -280,7 +280,7 @@ def cov(
     data = _variables(m, rowvar, "cov")
     if y is not None:
         data = concatenate([data, _variables(y, rowvar, "cov")])
-    less = (0 if bias else 1) if ddof is None else ddof
+    less = (0 if bias else 1) if ddof is None else whole_number(ddof, "cov", "ddof")
     centred = data - mean(data, axis=1, keepdims=True)
     count = Scalar(product([data._shape[1]])) - less
     share = maximum(count, 0)

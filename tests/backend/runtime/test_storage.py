@@ -90,6 +90,12 @@ def test_captured_data_come_along(dtype, tmp_path):
         assert same(again(program, tmp_path)(), program())
 
 
+def test_captured_data_of_a_foreign_order_of_bytes(tmp_path):
+    held = np.arange(6, dtype=np.dtype("int32").newbyteorder(">"))
+    program = lowered(lambda: td.use(held) + 1)
+    assert same(again(program, tmp_path)(), np.arange(1, 7, dtype=np.int32))
+
+
 def test_schedules_names_and_explanations_come_along(tmp_path):
     def blurred(a):
         order = td.schedule.Column(64) | td.schedule.Block(8, 32)
