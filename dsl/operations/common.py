@@ -47,6 +47,7 @@ from ..graph import (
 from ..graphs.rebuild import Rebuilder
 from ..scalar import Scalar, apply_primitive, as_strong, fit_weak, lift, refuse_argument, yields
 from ..schedule import as_schedule, of_operation
+from ..shapes import same_shape
 from ..types import ScalarType, Structure, flatten, promote
 from .descriptions import complete
 
@@ -95,6 +96,12 @@ def checked(array: Array, checks: tuple[Check, ...]) -> Array:
     node = Generate(leaf.shape, (leaf.at(*indices(rank)),), label=leaf.node.label,
                     where=leaf.node.where, checks=checks)  # fmt: skip
     return Array(node.leaves)
+
+
+def alike(array: Array, other: Array, operation: str) -> Array:
+    """The same array, which must have the shape of another."""
+    checks = same_shape(other._shape, array._shape, operation)
+    return checked(array, checks) if checks else array
 
 
 #: Operations that a number of the user's may write one after the other.

@@ -12,7 +12,7 @@ from ...errors import ShapeError, TracingError
 from ...frontend.sources import as_array
 from ...graph import known
 from ...types import promote
-from ..common import operation, unrolled, whole_number
+from ..common import alike, operation, unrolled, whole_number
 from ..control import cond, loop
 from ..elements import functions as fn
 from ..indexing.index_space import expand_dims, reshape
@@ -315,7 +315,7 @@ def polyfit(
             rcond = float(extent * np.finfo(points.dtype).eps)
     powers = vander(points, deg + 1)
     if w is not None:
-        by = as_array(w, "polyfit") + 0.0
+        by = alike(as_array(w, "polyfit"), points, "polyfit") + 0.0
         powers = powers * by[:, None]
         values = values * (by[:, None] if values.ndim == 2 else by)
     scale = fn.sqrt(sum_(powers * powers, axis=0))

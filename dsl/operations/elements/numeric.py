@@ -9,11 +9,13 @@ from typing import Any
 import numpy as np
 
 from ...annotations import ArrayLike, Value
+from ...array import Array
 from ...errors import DTypeError, TracingError
 from ...expr import Expr
 from ...frontend.sources import as_array
 from ...scalar import Scalar, as_strong, lift, unify
 from ...types import ScalarType, float32, float64, int32, int64
+from ..common import alike
 from ..control import while_loop
 from . import functions as fn
 from .bits import bitcast
@@ -446,6 +448,8 @@ def piecewise(
 
     found: Any = value(functions[-1] if len(functions) > len(conditions) else 0)
     for p, function in zip(conditions, functions, strict=False):
+        if isinstance(own, Array):
+            p = alike(as_array(p, "piecewise"), own, "piecewise")
         found = fn.where(p, value(function), found)
     return found
 

@@ -13,8 +13,8 @@ from ...errors import IndexOutOfBounds, ShapeError, TracingError
 from ...frontend.sources import as_array, use
 from ...graph import known
 from ...scalar import Scalar
-from ...shapes import as_shape, extents
-from ..common import normalise_axis, operation
+from ...shapes import as_shape, extents, require
+from ..common import checked, normalise_axis, operation
 from ..control import cond
 from ..elements import functions as fn
 from ..elements.mapping import imap, map as map_
@@ -423,7 +423,20 @@ def compress(condition: ArrayLike, a: ArrayLike, axis: int | None = None) -> Arr
     Array([[3, 4]])
     """
     array, k = _line(a, axis, "compress")
-    return take(array, flatnonzero(condition), k)
+    mask = as_array(condition, "compress")
+    if mask.ndim != 1:
+        raise ShapeError(
+            f"compress takes a condition of rank 1, got rank {mask.ndim}.",
+            hint="a[mask] takes one of the shape of the array.",
+        )
+    checks = require(
+        array._shape[k],
+        mask._shape[0],
+        "compress: the condition has {right} elements, the axis {left}.",
+        relation=">=",
+        hint="A condition may be shorter than the axis, not longer.",
+    )
+    return take(array, flatnonzero(checked(mask, checks) if checks else mask), k)
 
 
 @operation

@@ -29,7 +29,7 @@ from ...types import (
     kind_of_literal,
     uint64,
 )
-from ..common import combining, integer, label_of, operation, rounded_product, trace_combine
+from ..common import alike, combining, integer, label_of, operation, rounded_product, trace_combine
 from ..control import while_loop
 from ..elements.choosing import MaybeIndex, as_maybe_index, ignore
 from ..elements.foreign import compute
@@ -274,26 +274,12 @@ def bincount(
                      checks=checks)  # fmt: skip
     defaults = Array(empty.leaves)
     if weights is not None:
-        source = _checked_like(source, values, "bincount")
+        source = alike(source, values, "bincount")
 
     def bin_of(i: Any) -> Any:
         return Scalar(simplify.cast(lift(values[i]), int64))
 
     return permute(lambda new, old: new + old, defaults, bin_of, source, name="bincount")
-
-
-def _checked_like(source: Array, like: Array, operation: str) -> Array:
-    checks = same_shape(like._shape, source._shape, operation)
-    if not checks:
-        return source
-    stored = Generate(
-        source._shape,
-        tuple(source._element((Index(0),))),
-        label=Label(operation),
-        where=user_location(),
-        checks=checks,
-    )
-    return Array(stored.leaves, source.structure, source._shape)
 
 
 @combining
@@ -431,7 +417,7 @@ def histogram(
         source = fill(values.shape, Scalar(constant(1)))
         kind = int64
     else:
-        source = _checked_like(flatten(as_array(weights, "histogram")), values, "histogram")
+        source = alike(flatten(as_array(weights, "histogram")), values, "histogram")
         kind = _widest(source.types[0])
     defaults = fill((extent,), Scalar(Const(0, kind)))
     counts = permute(lambda new, old: new + old, defaults, bin_of, source, name="histogram")

@@ -8,13 +8,16 @@ import numpy as np
 
 from ...annotations import ArrayLike
 from ...array import Array
-from ...errors import ShapeError
+from ...errors import DTypeError, ShapeError
+from ...expr import constant
 from ...frontend.sources import as_array
 from ...scalar import Scalar
-from ..common import normalise_axis, operation, unrolled, whole_number
+from ...shapes import require, same_shape
+from ..common import alike, checked, normalise_axis, operation, unrolled, whole_number
 from ..elements.functions import absolute, cast, remainder, where
 from ..indexing.index_space import broadcast_to, flatten
 from ..indexing.joining import concatenate
+from ..indexing.making import the
 from ..queries import result_type
 from .reductions import sum as sum_
 from .scans import cumsum
@@ -86,10 +89,15 @@ def ediff1d(
     Array([-2,  1])
     """
     array = diff(flatten(as_array(a, "ediff1d")))
-    parts: list[Any] = [
-        None if x is None else flatten(as_array(x, "ediff1d")).astype(array.dtype)
-        for x in (to_begin, to_end)
-    ]
+    given = [None if x is None else as_array(x, "ediff1d") for x in (to_begin, to_end)]
+    if any(x is not None and x.types[0].is_complex for x in given) and not (
+        array.types[0].is_complex
+    ):
+        raise DTypeError(
+            f"ediff1d: the differences are {array.types[0]}, what is joined to them complex.",
+            hint="Convert: a.astype(td.complex128).",
+        )
+    parts: list[Any] = [None if x is None else flatten(x).astype(array.dtype) for x in given]
     parts.insert(1, array)
     return concatenate([p for p in parts if p is not None])
 
@@ -120,7 +128,8 @@ def gradient(
         array = array.astype(float)
     axes = range(array.ndim) if axis is None else axis if isinstance(axis, tuple) else (axis,)
     chosen = [normalise_axis(x, array.ndim, "gradient") for x in axes]
-    steps: list[Any] = list(spacing) if len(spacing) > 1 else [*(spacing or (1.0,))] * len(chosen)
+    one = len(spacing) < 2 and not (spacing and _rank(spacing[0]))
+    steps: list[Any] = [*(spacing or (1.0,))] * len(chosen) if one else list(spacing)
     if len(steps) != len(chosen):
         raise ShapeError(
             f"gradient: {len(steps)} spacings for {len(chosen)} axes.",
@@ -130,14 +139,31 @@ def gradient(
     return found[0] if len(found) == 1 else found
 
 
+def _rank(spacing: Any) -> int:
+    return spacing.ndim if isinstance(spacing, Array) else np.ndim(spacing)
+
+
 def _derivative(f: Array, axis: int, spacing: Any) -> Array:
+    checks = require(
+        f._shape[axis], constant(2), f"gradient: axis {axis} has {{left}} elements.",
+        relation=">=", hint="A difference takes two: choose other axes by axis=.",
+    )  # fmt: skip
+    f = checked(f, checks) if checks else f
     below, here, above = (f[_along(axis, part)] for part in
                           (slice(None, -2), slice(1, -1), slice(2, None)))  # fmt: skip
     first, second, last, before = (f[_along(axis, slice(k, k + 1 or None))] for k in (0, 1, -1, -2))
-    if np.ndim(spacing) == 0 and not isinstance(spacing, Array):
+    if not _rank(spacing):
+        spacing = the(spacing) if isinstance(spacing, Array) else spacing
         inner = (above - below) / (2 * spacing)
         return concatenate([(second - first) / spacing, inner, (last - before) / spacing], axis)
-    steps = diff(as_array(spacing, "gradient"))
+    points = as_array(spacing, "gradient")
+    if points.ndim != 1:
+        raise ShapeError(
+            f"gradient: coordinates have rank 1, not {points.ndim}.",
+            hint="Give one number for an axis, or the coordinate of each of its elements.",
+        )
+    checks = same_shape(f._shape[axis : axis + 1], points._shape, "gradient")
+    steps = diff(checked(points, checks) if checks else points)
     steps = steps[(slice(None), *[None] * (f.ndim - axis - 1))]
     left, right = steps[:-1], steps[1:]
     inner = (
@@ -168,8 +194,11 @@ def trapezoid(y: ArrayLike, x: ArrayLike | None = None, dx: float = 1.0, axis: i
     if x is not None:
         points = as_array(x, "trapezoid")
         if points.ndim == 1:
+            checks = same_shape(array._shape[axis : axis + 1], points._shape, "trapezoid")
+            points = checked(points, checks) if checks else points
             width = diff(points)[(slice(None), *[None] * (array.ndim - axis - 1))]
         else:
+            points = alike(points, array, "trapezoid")
             width = diff(points, axis=axis)
     upper, lower = array[_along(axis, slice(1, None))], array[_along(axis, slice(None, -1))]
     return sum_(width * (upper + lower) / 2.0, axis=axis)
@@ -193,6 +222,8 @@ def unwrap(
     Array([0., 0.])
     """
     array = as_array(p, "unwrap")
+    if array.types[0].is_complex:
+        raise DTypeError("unwrap: angles are real.", hint="td.unwrap(td.angle(z)).")
     if not array.types[0].is_float:
         array = array.astype(float)
     axis = normalise_axis(axis, array.ndim, "unwrap")

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import builtins
+import functools
 from collections.abc import Sequence
 
 from ...annotations import ArrayLike
 from ...array import Array
-from ...errors import ShapeError
+from ...errors import DTypeError, ShapeError
 from ...frontend.sources import as_array
 from ...graph import known
 from ...scalar import Scalar
-from ..common import combining, integer, operation
+from ...types import float64, promote
+from ..common import alike, combining, integer, operation
 from ..elements import functions as fn
 from ..elements.choosing import ignore
-from ..indexing.index_space import flatten
 from ..indexing.making import full, zeros
 from ..indexing.permuting import histogram, permute
 from .differences import diff
@@ -88,10 +89,18 @@ def histogramdd(
             f"histogramdd: {len(counts)} bins and {len(spans)} ranges for {rank} axes.",
             hint="Give one number of bins for all axes, or one for each.",
         )
+    columns = [alike(column, columns[0], "histogramdd") for column in columns]
+    kinds = [column.types[0] for column in columns]
+    if any(kind.is_complex for kind in kinds):
+        raise DTypeError(
+            "histogramdd needs real numbers.",
+            hint="Take a part or the size: td.real(a), td.abs(a).",
+        )
+    kind = functools.reduce(lambda s, t: promote(s, False, t, False)[0], kinds)
     edges = [
-        histogram_bin_edges(column.astype(float), count, span)
-        if integer(count) is not None
-        else as_array(count, "histogramdd")
+        histogram_bin_edges(
+            column.astype(kind if kind.is_float and span is None else float64), count, span
+        )
         for column, count, span in zip(columns, counts, spans, strict=True)
     ]
     positions = [
@@ -108,7 +117,10 @@ def histogramdd(
         return fn.where(inside, at, ignore)
 
     n = columns[0].shape[0]
-    new = full(n, 1.0) if weights is None else flatten(as_array(weights, "histogramdd"))
+    new = full(n, 1.0) if weights is None else as_array(weights, "histogramdd")
+    if new.types[0].is_complex:
+        raise DTypeError("histogramdd needs real weights.", hint="Take a part: td.real(w).")
+    new = alike(new, columns[0], "histogramdd")
     found: Array = permute(fn.add, zeros(shape), bin_of, new.astype(float))
     if density:
         for axis, edge in enumerate(edges):
@@ -120,7 +132,13 @@ def histogramdd(
 
 def _columns(sample: ArrayLike | Sequence[ArrayLike]) -> list[Array]:
     if isinstance(sample, tuple | list):
-        return [flatten(as_array(x, "histogramdd")) for x in sample]
+        columns = [as_array(x, "histogramdd") for x in sample]
+        if not columns or any(column.ndim != 1 for column in columns):
+            raise ShapeError(
+                f"histogramdd: coordinates have rank 1, got ranks {[c.ndim for c in columns]}.",
+                hint="Flatten them: td.histogramdd((td.flatten(x), td.flatten(y))).",
+            )
+        return columns
     array = as_array(sample, "histogramdd")
     axes = known(array._shape[1]) if array.ndim == 2 else 1 if array.ndim == 1 else None
     if axes is None:

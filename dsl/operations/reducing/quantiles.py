@@ -10,10 +10,12 @@ import numpy as np
 from ... import late_binding as later
 from ...annotations import ArrayLike
 from ...array import Array
-from ...errors import ShapeError, TracingError
+from ...errors import DTypeError, ShapeError, TracingError
+from ...expr import constant
 from ...frontend.sources import as_array
+from ...shapes import require
 from ...types import int64
-from ..common import checked, normalise_axis, operation
+from ..common import alike, checked, normalise_axis, operation
 from ..elements.functions import cast, clip, floor, isnan, maximum, minimum, rint, where
 from ..elements.mapping import map as map_
 from ..indexing.index_space import expand_dims, flatten, reshape, take, take_along_axis
@@ -167,7 +169,10 @@ def _quantile(a: ArrayLike, q: ArrayLike, axis: int | None, method: str, keepdim
             f"{operation}: q must be in 0 … {whole:g}, got {q!r}.",
             hint="td.percentile takes percentages, and td.quantile shares of 1.",
         )
-    array, shares = as_array(a, operation), as_array(q, operation).astype(float) / whole
+    array, parts = as_array(a, operation), as_array(q, operation)
+    if parts.types[0].is_complex:
+        raise DTypeError(f"{operation}: q is a real number.", hint="Write q=0.5, or td.real(q).")
+    shares = parts.astype(float) / whole
     exact = array.types[0].is_integer and method in ("lower", "higher", "nearest")
     if not (array.types[0].is_inexact or exact):
         array = array.astype(float)
@@ -349,13 +354,23 @@ def interp(
     >>> td.interp(np.array([0.5, 9.0]), np.array([0.0, 1.0]), np.array([10.0, 20.0]))
     Array([15., 20.])
     """
-    at, knots, values = (as_array(v, "interp").astype(float) if k < 2 else as_array(v, "interp")
-                          for k, v in enumerate((x, xp, fp)))  # fmt: skip
+    at, knots, values = (as_array(v, "interp") for v in (x, xp, fp))
+    if at.types[0].is_complex or knots.types[0].is_complex:
+        raise DTypeError(
+            "interp: x and xp are real; fp may be complex.", hint="Take a part: td.real(x)."
+        )
+    at, knots = at.astype(float), knots.astype(float)
     if knots.ndim != 1 or values.ndim != 1:
         raise ShapeError(
             f"interp: xp and fp have rank 1, not {knots.ndim} and {values.ndim}.",
             hint="Interpolate each row by itself.",
         )
+    values = alike(values, knots, "interp")
+    checks = require(
+        knots._shape[0], constant(1), "interp: there are no points.", relation=">=",
+        hint="Give the coordinates of one at least.",
+    )  # fmt: skip
+    values = checked(values, checks) if checks else values
     values = values.astype(complex if values.types[0].is_complex else float)
     if period is not None:
         at, knots = at % abs(period), knots % abs(period)

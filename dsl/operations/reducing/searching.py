@@ -10,7 +10,7 @@ from ...array import Array
 from ...errors import ShapeError, TracingError
 from ...frontend.sources import as_array
 from ...types import int64
-from ..common import operation, whole_number
+from ..common import alike, operation, whole_number
 from ..control import while_loop
 from ..elements.functions import quot, where
 from ..elements.mapping import map as map_
@@ -152,4 +152,5 @@ def lexsort(keys: Sequence[ArrayLike] | ArrayLike, axis: int = -1) -> Array:
             "lexsort needs at least one key.", hint="td.lexsort((second, first)) sorts by first."
         )
     arrays = [as_array(k, "lexsort") for k in rows]
+    arrays = [alike(array, arrays[0], "lexsort") for array in arrays]
     return order_by(arrays, axis)

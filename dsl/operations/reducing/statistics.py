@@ -13,9 +13,9 @@ from ...errors import ShapeError
 from ...frontend.sources import as_array
 from ...graph import known
 from ...scalar import Scalar
-from ...shapes import extents
+from ...shapes import extents, same_shape
 from ...types import float64, promote
-from ..common import combining, normalise_axis, operation, whole_number
+from ..common import alike, checked, combining, normalise_axis, operation, whole_number
 from ..control import cond
 from ..elements.functions import clip, isclose, isnan, maximum, sqrt, where
 from ..indexing.index_space import diagonal, reshape, transpose
@@ -243,7 +243,11 @@ def average(
                 hint="Give weights of the same shape, or of rank 1 together with axis=.",
             )
         position = normalise_axis(axis, array.ndim, "average")
+        checks = same_shape(array._shape[position : position + 1], by._shape, "average")
+        by = checked(by, checks) if checks else by
         by = by[(slice(None), *[None] * (array.ndim - position - 1))]
+    else:
+        by = alike(by, array, "average")
     if not (array * by).types[0].is_inexact:
         by = by.astype(float)
     weighted = array * by
