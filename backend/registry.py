@@ -89,7 +89,9 @@ def require_name(name: str | None) -> None:
     if name is None or (isinstance(name, str) and (name == "auto" or name in BACKENDS)):
         return
     working = ", ".join(repr(n) for n in BACKENDS if why_not(n) is None)
-    asked = ", which TREADLE_BACKEND asks for" if name == variable("TREADLE_BACKEND") else ""
+    asked = ""
+    if isinstance(name, str) and name == variable("TREADLE_BACKEND"):
+        asked = ", which TREADLE_BACKEND asks for"
     raise BackendUnavailable(
         f"there is no backend {name!r}{asked}.",
         hint=f"{did_you_mean(_ALSO.get(str(name), str(name)), BACKENDS)}Backends here: {working}.",
@@ -166,7 +168,7 @@ def choose(name: str | None) -> str:
     A GPU that works is the fastest.  There is no later fallback to another backend: failures
     raise errors.
     """
-    if name is not None and name != "auto":
+    if name is not None and not (isinstance(name, str) and name == "auto"):
         require(name)
         return name
     return next((n for n in ("cuda", "native") if why_not(n) is None), "reference")

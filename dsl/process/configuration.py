@@ -8,6 +8,8 @@ from contextlib import AbstractContextManager, ContextDecorator
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
+
 from .. import late_binding as later
 from ..errors import TracingError, user_facing
 from ..evaluator import evaluator
@@ -111,6 +113,17 @@ class _Block(ContextDecorator, AbstractContextManager[None]):
             )
 
 
+def truths(operation: str, **options: bool | None) -> dict[str, bool]:
+    """The options that are given, as truth values; an error for anything else."""
+    for word, value in options.items():
+        if not isinstance(value, bool | np.bool_ | None):
+            raise TracingError(
+                f"{operation}: {word} is True or False, got {value!r}.",
+                hint=f"Write {word}=True.",
+            )
+    return {word: bool(value) for word, value in options.items() if value is not None}
+
+
 @user_facing
 def config(
     *,
@@ -146,9 +159,9 @@ def config(
         recognise=recognise,
         deterministic=deterministic,
     )
-    given = {"backend": backend, "check": check, "fast_math": fast_math, "recognise": recognise,
-             "deterministic": deterministic}  # fmt: skip
-    return _Block("config", **{k: v for k, v in given.items() if v is not None})
+    changes = truths("config", check=check, fast_math=fast_math, recognise=recognise,
+                     deterministic=deterministic)  # fmt: skip
+    return _Block("config", **({} if backend is None else {"backend": backend}), **changes)
 
 
 @user_facing

@@ -42,7 +42,13 @@ from treadle.dsl.graph import Input
 from treadle.dsl.graphs.relations import with_checks
 from treadle.dsl.node import fresh_uid
 from treadle.dsl.process.collection import collected_rarely
-from treadle.dsl.process.configuration import Settings, config, refresh_settings, settings
+from treadle.dsl.process.configuration import (
+    Settings,
+    config,
+    refresh_settings,
+    settings,
+    truths,
+)
 from treadle.dsl.scalar import Scalar, refuse_traced
 
 if TYPE_CHECKING:
@@ -132,10 +138,9 @@ def run(
             )
         expr = expr.scheduled(schedule)
     refuse_traced("run", check=check)
+    given = truths("run", check=check)
     refresh_settings()
-    chosen = settings()
-    if check is not None:
-        chosen = replace(chosen, check=check)
+    chosen = replace(settings(), **given) if given else settings()
     leaves, tree = flatten_results(expr)
     return tree.build(evaluate(leaves, chosen, backend))
 
@@ -477,16 +482,7 @@ def jit(
 
     See also `run`, `config`, `precision`, `load`.
     """
-    changes = {
-        k: v
-        for k, v in (
-            ("fast_math", fast_math),
-            ("recognise", recognise),
-            ("deterministic", deterministic),
-        )
-        if v is not None
-    }
-
+    changes = truths("jit", fast_math=fast_math, recognise=recognise, deterministic=deterministic)
     require_name(backend)
     numbers = None if devices is None else gpus(devices, backend)
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from treadle.backend.registry import load as load_backend, offered
+from treadle.backend.registry import load as load_backend, offered, require_name
 from treadle.backend.runtime.choosing import first_choice
 from treadle.dsl import passes
 from treadle.dsl.annotations import Argument, ScheduleLike
@@ -270,6 +270,7 @@ class Program(TracedProgram):
         from .explain import explain
         from .shown import Explanation
 
+        require_name(backend)
         program = self if backend in (None, self.backend) else self._on(str(backend))
         return Explanation(explain(program._here()))
 
