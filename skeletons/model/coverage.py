@@ -306,17 +306,29 @@ def _counted(kernel: KernelMaps, schedule: Schedule | None, device: Ceilings) ->
     launch = launch_of(kernel, schedule, device)
     stored = _inside(launch.fullest(), math.prod(kernel.outputs))
     threads, roles = launch.kernel.threads, {b.role for b in launch.kernel.buffers}
+    if not stored:
+        return _uncounted(kernel, threads or 1)
     if not threads:
         return _per_task(kernel, stored, "local" in roles)
     return _per_block(kernel, stored, threads, "shared" in roles)
 
 
+def _uncounted(kernel: KernelMaps, threads: int) -> Form:
+    """Where no store could be counted, as in a block whose place is not known: one unit."""
+    domain, rank = kernel.outputs, len(kernel.outputs)
+    one = (1,) * rank
+    walk = Walk(domain, Row(), domain)
+    return Form(walk, 1, threads, one, True, rank - 1, False, ROWS_INDEX, one)
+
+
 def _inside(stored: Sequence[Stored], size: int) -> list[Stored]:
-    """What is stored, without indices beyond the domain: a condition that depends on data, or on
-    what is not known, counts as true."""
+    """What is stored, without indices beyond the domain, and what has no other: a condition that
+    depends on data, or on what is not known, counts as true."""
     found = []
     for s in stored:
         exists = s.exists & (s.index < size)
+        if not exists.any():
+            continue
         whole = exists.sum() == s.exists.sum()
         found.append(s if whole else replace(s, exists=exists, count=min(s.count, size)))
     return found

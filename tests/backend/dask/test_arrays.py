@@ -298,6 +298,19 @@ def test_segment_lengths_are_checked_in_their_task() -> None:
         lazy.compute(scheduler="synchronous")
 
 
+def test_blocks_whose_stores_cannot_be_counted_are_computed() -> None:
+    """The model counts nothing where bounds of loops depend on where a block is."""
+    weights, more = np.arange(9, dtype=np.int32).reshape(3, 3), np.ones((3, 3), np.uint16)
+
+    def f(a: Any) -> Any:
+        return td.convolve(a, a, boundary=td.wrap), td.map(lambda x, y: x * x - y * 3, more, a)
+
+    for chunks in ((1, 2), (3, 3)):
+        found = dask.compute(td.jit(f)(da.from_array(weights, chunks=chunks)))[0]
+        for x, y in zip(found, td.jit(f, backend="reference")(weights), strict=True):
+            assert np.array_equal(x, y)
+
+
 def test_unknown_extents_are_refused() -> None:
     a = da.from_array(matrix((20, 30)), chunks=10)
     with pytest.raises(td.ShapeError, match="not known"):
