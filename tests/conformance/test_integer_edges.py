@@ -60,6 +60,23 @@ def test_statistics(check, name):
     })  # fmt: skip
 
 
+@pytest.mark.parametrize("name", INTEGERS)
+def test_rounding_to_tens_is_exact_and_wraps(check, name):
+    a, info = np.append(edges(name), np.array([15, 25, 35, 45], name)), np.iinfo(name)
+    width = int(info.max) - int(info.min) + 1
+
+    def rounded(x, unit):
+        times, rest = divmod(int(x), unit)
+        times += rest * 2 > unit or (rest * 2 == unit and times % 2 == 1)
+        return (times * unit - int(info.min)) % width + int(info.min)
+
+    cases = {}
+    for k in (1, 2, 3, 18):
+        want = np.array([rounded(x, 10**k) for x in a], dtype=name)
+        cases[f"{k} digits"] = (lambda k=k: td.round(a, -k)), want
+    check(cases)
+
+
 def test_the_width_of_bins_of_integers(run):
     edges = np.array([-128, 0, 127], np.int8)
     counts, _ = run(td.histogram(np.array([-5, 5, 100], np.int8), edges, density=True))

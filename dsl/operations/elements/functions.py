@@ -705,7 +705,7 @@ def round(x: ArrayLike, decimals: int = 0) -> Value:
     decimals = whole_number(decimals, "round", "decimals", _DECIMALS)
     if decimals == 0:
         return rint(x)
-    scale = 10.0 ** (decimals if decimals > 0 else -decimals)
+    scale = 10.0 ** abs(decimals)
 
     def rounded(v: Expr) -> Expr:
         if v.type.is_complex:
@@ -714,12 +714,7 @@ def round(x: ArrayLike, decimals: int = 0) -> Value:
         if not v.type.is_inexact:
             if decimals > 0:
                 return v
-            wide = simplify.cast(v, float64)
-            down = apply_primitive("true_divide", [wide, Const(scale, float64, True)])
-            up = apply_primitive(
-                "multiply", [apply_primitive("rint", [down]), Const(scale, float64, True)]
-            )
-            return simplify.cast(up, v.type)
+            return _to_multiples(v, 10**-decimals)
         first, second = ("multiply", "true_divide") if decimals > 0 else ("true_divide", "multiply")
         factor = Const(scale, float64, True)
         moved = apply_primitive("rint", [apply_primitive(first, [v, factor])])
@@ -733,6 +728,23 @@ around = round
 
 #: Powers of floats up to this constant are products, which cost far less than a function.
 _PRODUCTS = 8
+
+
+def _to_multiples(v: Expr, unit: int) -> Expr:
+    """An integer rounded to a multiple of `unit`, half to even; beyond its type it wraps."""
+    wide = v.type if v.type.bits == 64 and v.type.is_integer else int64
+    if unit > wide.highest:
+        return Const(0, v.type)
+
+    def apply(name: str, *operands: Expr) -> Expr:
+        return apply_primitive(name, list(operands))
+
+    x, by, half = simplify.cast(v, wide), Const(unit, wide), Const(unit // 2, wide)
+    times, rest = apply("floor_divide", x, by), apply("remainder", x, by)
+    odd = apply("not_equal", apply("bitwise_and", times, Const(1, wide)), Const(0, wide))
+    tie = apply("logical_and", apply("equal", rest, half), odd)
+    up = simplify.cast(apply("logical_or", apply("greater", rest, half), tie), wide)
+    return simplify.cast(apply("multiply", apply("add", times, up), by), v.type)
 
 
 @binary
