@@ -26,7 +26,7 @@ from ..libraries.fft import library_operation
 from ..scalar import Scalar, apply_primitive, as_count, as_strong, lift, refuse_traced
 from ..shapes import as_shape, require
 from ..types import ScalarType, as_type, complex64, complex128, float32, float64
-from .common import normalise_axes, normalise_axis, operation
+from .common import integer, normalise_axes, normalise_axis, operation
 from .elements import functions as f
 from .indexing import joining
 
@@ -221,6 +221,8 @@ def _to_real(a: ArrayLike, s: Extents | None, axes: AxisLike | None, norm: str |
 
 
 def _one(n: IntLike | None) -> Extents | None:
+    if not isinstance(n, Scalar) and integer(n) == -1:
+        raise ShapeError("fft: n=-1 points; a transform needs one.", hint="Leave n out.")
     return None if n is None else (n,)
 
 

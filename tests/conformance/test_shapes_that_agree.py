@@ -55,6 +55,9 @@ def test_other_extents_are_refused(name):
         (lambda: td.interp(V, NONE, NONE), "there are no points"),
         (lambda: td.histogramdd((M, M), 2), "coordinates have rank 1"),
         (lambda: td.trapezoid(V, M), "arrays of equal shape"),
+        (lambda: td.place(V, V > 1, NONE), "there are 0 values"),
+        (lambda: td.fft.fft(V, -1), "n=-1 points"),
+        (lambda: td.quantile(V, np.int64(-5)), "q must be in 0 … 1"),
     ],
 )
 def test_other_ranks_are_refused(call, words):
@@ -71,11 +74,17 @@ def test_other_ranks_are_refused(call, words):
         lambda: td.quantile(V, 0.5j),
         lambda: td.unwrap(V + 1j),
         lambda: td.ediff1d(V, to_end=V + 1j),
+        lambda: td.ediff1d(V.astype(int), to_end=V),
+        lambda: td.choose(V, [X, X, X, X]),
     ],
 )
-def test_no_part_of_a_complex_number_is_dropped(call):
+def test_no_part_of_a_number_is_dropped(call):
     with pytest.raises(td.DTypeError):
         td.run(call(), backend="reference")
+
+
+def test_no_values_change_nothing():
+    assert np.array_equal(td.run(td.put(V, [0], NONE)), V)
 
 
 def test_a_number_in_an_array_is_one_spacing():

@@ -9,7 +9,8 @@ import numpy as np
 
 from ...annotations import ArrayLike, IntLike, ShapeLike, Value
 from ...array import Array
-from ...errors import IndexOutOfBounds, ShapeError, TracingError
+from ...errors import DTypeError, IndexOutOfBounds, ShapeError, TracingError
+from ...expr import constant
 from ...frontend.sources import as_array, use
 from ...graph import known
 from ...scalar import Scalar
@@ -250,6 +251,9 @@ def put(a: ArrayLike, ind: ArrayLike, v: ArrayLike, mode: Mode = "raise") -> Arr
     array = as_array(a, "put")
     flat, new = flatten(array), flatten(as_array(v, "put"))
     positions = flatten(as_array(ind, "put"))
+    if known(new._shape[0]) == 0:
+        return array  # as in NumPy
+    new = _with_elements(new, "put")
     n, count = flat.shape[0], new.shape[0]
     if mode == "wrap":
         positions = positions % n
@@ -259,6 +263,15 @@ def put(a: ArrayLike, ind: ArrayLike, v: ArrayLike, mode: Mode = "raise") -> Arr
         raise TracingError(f"put: no mode {mode!r}.", hint='Choose of "raise", "wrap", "clip".')
     values = generate(positions.shape, lambda k: new[k % count])
     return reshape(flat.at[positions].set(values), array.shape)
+
+
+def _with_elements(values: Array, operation: str) -> Array:
+    """Values that are repeated: one at least."""
+    checks = require(
+        values._shape[0], constant(1), f"{operation}: there are {{left}} values to put in.",
+        relation=">=", hint="Give one at least: it is repeated as needed.",
+    )  # fmt: skip
+    return checked(values, checks) if checks else values
 
 
 @operation
@@ -277,6 +290,7 @@ def place(arr: ArrayLike, mask: ArrayLike, vals: ArrayLike) -> Array:
     Array([0, 1, 2, 7, 8])
     """
     array, new = as_array(arr, "place"), flatten(as_array(vals, "place"))
+    new = _with_elements(new, "place")
     chosen = as_array(mask, "place") != 0
     ranks = reshape(cumsum(chosen) - 1, array.shape)
     n = new.shape[0]
@@ -401,6 +415,12 @@ def choose(
             hint='Give at least one choice; modes: "raise", "wrap", "clip".',
         )
     number = a if isinstance(a, Scalar) else as_array(a, "choose")
+    kind = number.dtype if isinstance(number, Scalar) else number.types[0]
+    if not (kind.is_integer or kind.family == "bool"):
+        raise DTypeError(
+            f"choose: the numbers of choices are integers, not {kind}.",
+            hint="Convert: a.astype(td.int64).",
+        )
     at = number % len(choices) if mode == "wrap" else number
     found: Value = choices[-1]  # type: ignore[assignment]
     for k in range(len(choices) - 2, -1, -1):

@@ -90,13 +90,13 @@ def ediff1d(
     """
     array = diff(flatten(as_array(a, "ediff1d")))
     given = [None if x is None else as_array(x, "ediff1d") for x in (to_begin, to_end)]
-    if any(x is not None and x.types[0].is_complex for x in given) and not (
-        array.types[0].is_complex
-    ):
-        raise DTypeError(
-            f"ediff1d: the differences are {array.types[0]}, what is joined to them complex.",
-            hint="Convert: a.astype(td.complex128).",
-        )
+    kind = array.types[0]
+    for other in (x.types[0] for x in given if x is not None):
+        if (other.is_complex and not kind.is_complex) or (other.is_float and not kind.is_inexact):
+            raise DTypeError(
+                f"ediff1d: the differences are {kind}, what is joined to them {other}.",
+                hint=f"Convert one of them: a.astype(td.{other}).",
+            )
     parts: list[Any] = [None if x is None else flatten(x).astype(array.dtype) for x in given]
     parts.insert(1, array)
     return concatenate([p for p in parts if p is not None])

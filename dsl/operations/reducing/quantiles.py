@@ -162,7 +162,7 @@ def _quantile(a: ArrayLike, q: ArrayLike, axis: int | None, method: str, keepdim
             f"{operation}: no method {method!r}.", hint=f"Choose of {', '.join(_METHODS)}."
         )
     numbers = q if isinstance(q, list | tuple) else [q]
-    if all(isinstance(n, int | float | np.ndarray) for n in numbers) and not all(
+    if all(isinstance(n, int | float | np.number | np.ndarray) for n in numbers) and not all(
         np.all((n >= 0) & (n <= whole)) for n in map(np.asarray, numbers)
     ):
         raise ShapeError(
