@@ -726,10 +726,6 @@ def round(x: ArrayLike, decimals: int = 0) -> Value:
 around = round
 
 
-#: Powers of floats up to this constant are products, which cost far less than a function.
-_PRODUCTS = 8
-
-
 def _to_multiples(v: Expr, unit: int) -> Expr:
     """An integer rounded to a multiple of `unit`, half to even; beyond its type it wraps."""
     wide = v.type if v.type.bits == 64 and v.type.is_integer else int64
@@ -745,6 +741,10 @@ def _to_multiples(v: Expr, unit: int) -> Expr:
     tie = apply("logical_and", apply("equal", rest, half), odd)
     up = simplify.cast(apply("logical_or", apply("greater", rest, half), tie), wide)
     return simplify.cast(apply("multiply", apply("add", times, up), by), v.type)
+
+
+#: Powers of floats up to this constant are products, which cost far less than a function.
+_PRODUCTS = 8
 
 
 @binary
