@@ -80,6 +80,8 @@ HOPPER_FLOAT32 = EngineCost()
 PORTABLE_FLOAT32 = EngineCost((128, 192, 8), 116, 38)
 #: int32 by limbs, as profiled.  Tensor cores run in parallel with the issue of other instructions.
 HOPPER_LIMBS = EngineCost((128, 128, 64), 0, 0, 0, 0.59, 8)
+#: The same from tile images: the fraction of the rate that the chip's power allows.
+HOPPER_LIMB_IMAGES = EngineCost((128, 128, 128), 0, 0, 0, 0.76, 8, planes=4)
 #: 16-bit floats: the fraction of the rate that the chip's power allows, as below.
 HOPPER_HALF = EngineCost((128, 256, 64), 0, 0, 0, 0.75, 8, itemsize=2)
 #: float32 by two 16-bit planes: the fraction of the rate that the chip's power allows.

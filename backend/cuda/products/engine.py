@@ -35,6 +35,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from treadle.skeletons.products import STANDARD, BilinearAlgorithm, instances, stages, variants
+from treadle.skeletons.products.measured import exact
 
 from . import halves, images
 from .form import (
@@ -236,9 +237,10 @@ class Engine(Launching):
 
     def _by_images(self, out: Matrix, a: Matrix, b: Matrix, size: Size, form: Form,
                    algorithm: BilinearAlgorithm, fused: Fused | None) -> None:  # fmt: skip
-        """A product on tensor cores, and in float32 if its operands' flag is set."""
+        """A product on tensor cores, and in float32 if the flag of its operands, floats, is set."""
         flag, memory = images.multiply(self, out, a, b, size, form, algorithm, fused)
-        self.standard(out, a, b, "owner", "Float32", fused, guard=flag)
+        if not exact(form.arithmetic):
+            self.standard(out, a, b, "owner", "Float32", fused, guard=flag)
         del memory  # which holds the flag
 
     def workspace(self, m: int, n: int, k: int, arithmetic: str, algorithm: BilinearAlgorithm,

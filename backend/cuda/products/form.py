@@ -89,7 +89,8 @@ class Form:
     file that adds blocks of an operand (entry `quadrant_sum`), if there is one; `unit`: the unit
     that multiplies, in words; `modes`: of the kernel; `producers`: whether elements of operands can
     be computed while they are loaded; `defines`: additional macros; `planes`: the 16-bit floats (or
-    tf32) that an element is split into, in tile images, 0 if the engine reads operands themselves;
+    tf32, or bytes) that an element is split into, in tile images, 0 if the engine reads operands
+    themselves;
     `scaled`: rows are scaled for that; `precision`: the option of `matmul` that names it; `maps`:
     operands are described by tensor maps, and have contiguous rows or columns; `copies`: the same
     of lines that are copied with cp.async; `needs`: the features of a GPU (`features`) without
@@ -182,17 +183,20 @@ def float32_form(name: str, types: tuple[str, ...], columns: int = 256, measured
     )  # fmt: skip
 
 
-def tensor_form(name: str, precision: str, element: str, planes: int, columns: int = 192
-                ) -> Form:  # fmt: skip
-    """The engine of tile images, with tiles of 128 rows by `columns`."""
+def tensor_form(name: str, precision: str, element: str, planes: int, columns: int = 192,
+                measured: str = "tensor-gpu-2026-11-24.json") -> Form:  # fmt: skip
+    """The engine of tile images, with tiles of 128 rows by `columns`; `precision`: of float32, ""
+    for integers."""
     stage = (128 + columns) * 128
     stages = 226 * 1024 // stage
     return Form(
-        name, ("float32",), "tensor_matmul.cu", "matmul_tensor", 4, 384,
-        stages * (stage + 16), 128, columns, 32 if element == "TF32" else 64, 8,
-        modes=("owner",), producers=True, least_steps=0, least_inner=SPLITS[precision].least,
-        unit=f"{precision} on tensor cores", planes=planes, scaled=element == "HALF", pace=4,
-        precision=precision, measured="tensor-gpu-2026-11-24.json",
+        name, ("float32",) if precision else ("int32", "uint32"), "tensor_matmul.cu",
+        "matmul_tensor", 4, 384, stages * (stage + 16), 128, columns,
+        {"TF32": 32, "BYTE": 128}.get(element, 64), 8,
+        modes=("owner",), producers=True, least_steps=0,
+        least_inner=SPLITS[precision].least if precision else 0,
+        unit=f"{precision or 'limbs of 8 bits'} on tensor cores", planes=planes,
+        scaled=element == "HALF", pace=4, precision=precision, measured=measured,
         defines=(("TILE_BN", str(columns)), ("TILE_PLANES", str(planes)),
                  ("TILE_ELEMENT", element)),
     )  # fmt: skip
@@ -247,6 +251,9 @@ FORMS: dict[str, Form] = {
             least_inner=0,
             measured="2026-11-22-nvidia-h200-candidates.json",
         ),
+        # the same limbs, which another kernel writes as tile images first
+        tensor_form("Limbs32Images", "", "BYTE", 4, measured=""),
+        tensor_form("Limbs32ImagesSquare", "", "BYTE", 4, 128, ""),
         # float32 by parts of 16 bits (or tf32) on tensor cores
         tensor_form("Float32Fp16x3", "fp16x3", "HALF", 2),
         tensor_form("Float32Fp16x3Square", "fp16x3", "HALF", 2, 128),

@@ -1,9 +1,10 @@
-"""Products on tensor cores from tile images: float32-accurate ones, and tf32.
+"""Products on tensor cores from tile images: float32-accurate ones, tf32, and exact ones of int32.
 
 Three launches (skeletons/products/engines/tensor_*): the largest magnitudes of rows of A and
 columns of B, if the form scales them; the images of both operands, with fused operand functions and
-the sums of a fast algorithm; the products.  A fourth launch, the float32 engine's, returns at once
-unless an operand has infinities, NaN, or a spread within a row that the planes cannot hold.
+the sums of a fast algorithm; the products.  For floats, a fourth launch, the float32 engine's,
+returns at once unless an operand has infinities, NaN, or a spread within a row that the planes
+cannot hold.
 """
 
 from __future__ import annotations
@@ -22,13 +23,13 @@ from treadle.skeletons.products import BilinearAlgorithm, instances
 from .form import PRODUCTS, TARGETS, TERMS, WORDS, Code, Form, normalised
 from .launching import Fused, Launching, Layout, Matrix, Size, address_of
 
-_I, _L, _P, _F = ctypes.c_int, ctypes.c_longlong, ctypes.c_void_p, ctypes.c_float
+_I, _L, _P, _W = ctypes.c_int, ctypes.c_longlong, ctypes.c_void_p, ctypes.c_uint32
 #: Bytes of a row of an image; rows of a block of `operand_maxima`, by layout; k of a part of it.
 ROW, ROWS_OF_BLOCK, PART = 128, {"K": 8, "R": 32, "S": 32}, 512
 
 
 class _Term(ctypes.Structure):
-    _fields_ = (("row", _I), ("col", _I), ("factor", _F))
+    _fields_ = (("row", _I), ("col", _I), ("factor", _W))
 
 
 class _Operand(ctypes.Structure):
@@ -48,7 +49,7 @@ class Operands(ctypes.Structure):
 
 
 class _Target(ctypes.Structure):
-    _fields_ = (("row", _I), ("col", _I), ("factor", _F), ("first", _I), ("last", _I))
+    _fields_ = (("row", _I), ("col", _I), ("factor", _W), ("first", _I), ("last", _I))
 
 
 class _Product(ctypes.Structure):
@@ -61,16 +62,17 @@ class Arguments(ctypes.Structure):
     _fields_ = (
         ("a", _P), ("b", _P), ("a_shift", _P), ("b_shift", _P), ("c", _P), ("guard", _P),
         ("arrived", _P), ("extra", ctypes.c_uint64 * WORDS), ("c_row", _L), ("c_rows", _I),
-        ("c_cols", _I), ("qm", _I), ("qn", _I), ("stages", _I), ("alpha", _F), ("beta", _F),
+        ("c_cols", _I), ("qm", _I), ("qn", _I), ("stages", _I), ("alpha", _W), ("beta", _W),
         ("tiles_m", _I), ("tiles_n", _I), ("group", _I), ("pace", _I), ("products", _I),
         ("items", _I), ("product", _Product * PRODUCTS),
     )  # fmt: skip
 
 
 @lru_cache(maxsize=16)
-def table(algorithm: BilinearAlgorithm) -> tuple[bytes, bytes, bytes]:
+def table(algorithm: BilinearAlgorithm, form: Form) -> tuple[bytes, bytes, bytes]:
     """The products of an algorithm: terms of A, terms of B (`count` and `term` of an operand) and
     blocks of C."""
+    word = form.word
     made = [normalised(i) for i in instances(algorithm)]
     left, right = _Operand(), _Operand()
     products = (_Product * PRODUCTS)()
@@ -79,12 +81,12 @@ def table(algorithm: BilinearAlgorithm) -> tuple[bytes, bytes, bytes]:
     for r, each in enumerate(made):
         left.count[r], right.count[r] = len(each.a), len(each.b)
         for to, (p, c) in zip(left.term[r], each.a, strict=False):
-            to.row, to.col, to.factor = p // algorithm.k, p % algorithm.k, c
+            to.row, to.col, to.factor = p // algorithm.k, p % algorithm.k, word(c)
         for to, (p, c) in zip(right.term[r], each.b, strict=False):  # its rows are columns of B
-            to.row, to.col, to.factor = p % algorithm.n, p // algorithm.n, c
+            to.row, to.col, to.factor = p % algorithm.n, p // algorithm.n, word(c)
         products[r].count = len(each.c)
         for block, (p, c) in zip(products[r].target, each.c, strict=False):
-            block.row, block.col, block.factor = p // algorithm.n, p % algorithm.n, c
+            block.row, block.col, block.factor = p // algorithm.n, p % algorithm.n, word(c)
             block.first, block.last = firsts[p] == r, lasts[p] == r
     start = _Operand.count.offset
     return bytes(left)[start:], bytes(right)[start:], bytes(products)
@@ -139,7 +141,7 @@ def _prepared(c: Layout, a: Layout, b: Layout, size: Size, form: Form,
     layouts = ["K" if x[3] == 1 else "R" if x[2] == 1 else "S" for x in (a, b)]
     terms = max(len(t) for i in instances(algorithm) for t in (i.a, i.b))
     code = Code(layouts[0], layouts[1], False, "owner", min(terms, TERMS), form.arithmetic, source)
-    g, tables = Operands(), table(algorithm)
+    g, tables = Operands(), table(algorithm, form)
     for x, (to, matrix) in enumerate(((g.a, a), (g.b, b))):
         ctypes.memmove(ctypes.byref(to, _Operand.count.offset), tables[x], len(tables[x]))
         to.rows, to.depth, to.down, to.along = matrix
@@ -150,7 +152,7 @@ def _prepared(c: Layout, a: Layout, b: Layout, size: Size, form: Form,
     h = Arguments()
     h.c_rows, h.c_cols, h.c_row, _ = c
     h.qm, h.qn, h.stages = *size[:2], layout.stages
-    h.alpha, h.tiles_m, h.tiles_n, h.group = 1, *layout.tiles, form.group
+    h.alpha, h.tiles_m, h.tiles_n, h.group = form.word(1), *layout.tiles, form.group
     h.products, h.items = algorithm.products, prod(layout.tiles)
     h.pace = form.pace if h.items > processors else 0
     ctypes.memmove(h.product, tables[2], len(tables[2]))
@@ -168,8 +170,8 @@ def multiply(on: Launching, out: Matrix, a: Matrix, b: Matrix, size: Size, form:
              algorithm: BilinearAlgorithm, fused: Fused | None) -> tuple[int, Any]:  # fmt: skip
     """`out = a @ b` by one product or one level of an algorithm, on blocks of `size` (m, n, k).
 
-    Returns the address of a word that is not zero if nothing was computed, because the operands
-    need float32, and the memory that it is in."""
+    Returns the address of the images' flag, and the memory that it is in: of floats, it is not zero
+    if nothing was computed, because the operands need float32; of integers, how many planes are."""
     source, processors = None if fused is None else fused.source, on.device.multiprocessors
     layouts = out[1:5], a[1:5], b.transposed[1:5]
     made = _prepared(*layouts, size, form, algorithm, source, processors)

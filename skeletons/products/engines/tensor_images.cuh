@@ -3,7 +3,11 @@
 // An operand is x(r, k): r a row of A or a column of B.  A tile of rows and 128 bytes of k becomes
 // PLANES images, each rows of 128 bytes whose sixteen-byte units are permuted as wgmma reads them
 // (unit u of row r is at u ^ r % 8), the plane of the smallest parts first.  Fused operand functions
-// and the sums of blocks of a fast algorithm are computed here, once, in float32.
+// and the sums of blocks of a fast algorithm are computed here, once, in float32 or modulo 2^32.
+//
+// Integers are split into four signed bytes, x = x0 + 2^8 x1 + 2^16 x2 + 2^24 x3 modulo 2^32 with
+// -128 <= xi < 128, a plane each, the highest first; the flag is the number of planes that are needed:
+// those above are zero in both operands.
 //
 // fp16x3 scales every row by a power of two so that its largest magnitude is below 2^15, and above
 // 2^14 unless it is a row of a sum of blocks.  The
@@ -27,12 +31,16 @@ namespace tile {
 constexpr int BM = 128, BN = TILE_BN, PLANES = TILE_PLANES, ROW = 128; // rows, columns of a tile of C; bytes of a row of an image
 constexpr Element ELEMENT = TILE_ELEMENT;
 constexpr int IMAGE_A = BM * ROW, IMAGE_B = BN * ROW;
-constexpr bool SCALED = ELEMENT == HALF;
+constexpr bool SCALED = ELEMENT == HALF, INTEGERS = ELEMENT == BYTE;
 constexpr int SPREAD = 8;
 
-struct Term { int row, col; float factor; };
+template <bool> struct NumberOf { typedef float Type; };
+template <> struct NumberOf<true> { typedef u32 Type; };
+typedef NumberOf<INTEGERS>::Type Number; // of operands and results
+
+struct Term { int row, col; Number factor; };
 struct Operand {
-    const float *x;
+    const Number *x;
     unsigned char *images;  // [product][tile][stage][plane]
     u32 *maxima;            // bits of the largest magnitude of a row of a block: [block][row]
     int *shifts;            // the exponent that a row is scaled by: [product][row]
@@ -67,24 +75,24 @@ __device__ __forceinline__ float scaled(float x, int e) {
 // ---------------------------------------------------------------- elements
 
 // Element (r, k) of a block of the operand; zero outside.
-template <Layout L, class F, bool SWAP> __device__ __forceinline__ float element(const Operand &g, const u64 *extra, int block_row, int block_col, int r, int k) {
+template <Layout L, class F, bool SWAP> __device__ __forceinline__ Number element(const Operand &g, const u64 *extra, int block_row, int block_col, int r, int k) {
     const int row = block_row * g.block_rows + r, deep = block_col * g.block_depth + k;
-    float v = 0;
+    Number v = 0;
     if (r < g.block_rows && k < g.block_depth && row < g.rows && deep < g.depth) {
         if constexpr (F::identity) v = __ldg(g.x + row * (L == R_CONTIGUOUS ? 1 : g.down) + deep * (L == K_CONTIGUOUS ? 1 : g.along));
         else {
-            float second = 0;
+            Number second = 0;
             if (F::sources > 0) v = __ldg(g.x + row * g.down + deep * g.along);
-            if (F::sources > 1) second = __ldg((const float *)extra[F::second] + row * (i64)extra[F::second + 1] + deep * (i64)extra[F::second + 2]);
+            if (F::sources > 1) second = __ldg((const Number *)extra[F::second] + row * (i64)extra[F::second + 1] + deep * (i64)extra[F::second + 2]);
             v = F::apply(v, second, SWAP ? deep : row, SWAP ? row : deep, extra);
         }
     }
     return v;
 }
 // The same of the operand of a product: a block, or the sum of two.
-template <Layout L, class F, bool SWAP, int TERMS> __device__ __forceinline__ float summed(const Operand &g, const u64 *extra, int product, int r, int k) {
+template <Layout L, class F, bool SWAP, int TERMS> __device__ __forceinline__ Number summed(const Operand &g, const u64 *extra, int product, int r, int k) {
     const Term(&t)[2] = g.term[product];
-    float v = element<L, F, SWAP>(g, extra, t[0].row, t[0].col, r, k);
+    Number v = element<L, F, SWAP>(g, extra, t[0].row, t[0].col, r, k);
     if (TERMS > 1)
         if (g.count[product] > 1) v += t[1].factor * element<L, F, SWAP>(g, extra, t[1].row, t[1].col, r, k);
     return v;
@@ -135,14 +143,45 @@ __device__ __forceinline__ void maxima(const Operand &g, const u64 *extra, int b
 
 // ---------------------------------------------------------------- images
 
-constexpr int IMAGE_THREADS = 256, WIDTH = ELEMENT == TF32 ? 4 : 2, UNIT = 16 / WIDTH, DEEP = ROW / WIDTH; // elements of a unit, of a row
+constexpr int IMAGE_THREADS = 256, WIDTH = INTEGERS ? 1 : ELEMENT == TF32 ? 4 : 2, UNIT = 16 / WIDTH, DEEP = ROW / WIDTH; // elements of a unit, of a row
 
 // Whether the planes hold an element badly: it counts as small, or the whole product is computed in float32.
 __device__ __forceinline__ bool is_small(float x) { return x != 0 && fabsf(x) < (SCALED ? 0.015625f : 1.9721523e-31f); } // 2^-6, 2^-102
 __device__ __forceinline__ bool is_lost(float x) { return !(fabsf(x) < (SCALED ? 65504.0f : 3.3895314e38f)); }           // or NaN
 
+// Bytes: a thread splits four integers along k.
 template <int ROWS, Layout L, class F, bool SWAP, int TERMS>
-__device__ __forceinline__ void images(const Operand &g, const u64 *extra, u32 *flag, int stage, int tile, int product, u32 memory) {
+__device__ __forceinline__ void bytes(const Operand &g, const u64 *extra, u32 *flag, int stage, int tile, int product, u32 memory) {
+    constexpr u32 CARRY = 0x808080;
+    const int known = load_relaxed((const int *)(flag + 0));
+    u32 used = 0;
+#pragma unroll 4
+    for (int i = 0; i < ROWS * ROW / 4 / IMAGE_THREADS; i++) {
+        const int id = threadIdx.x + i * IMAGE_THREADS;
+        const int r = L == K_CONTIGUOUS ? id / 32 : id % ROWS, four = L == K_CONTIGUOUS ? id % 32 : id / ROWS;
+        u32 x[4];
+#pragma unroll
+        for (int j = 0; j < 4; j++) {
+            x[j] = (summed<L, F, SWAP, TERMS>(g, extra, product, tile * ROWS + r, stage * DEEP + four * 4 + j) + CARRY) ^ CARRY;
+            used |= x[j];
+        }
+        const u32 low0 = permuted(x[0], x[1], 0x5140), high0 = permuted(x[0], x[1], 0x7362);
+        const u32 low1 = permuted(x[2], x[3], 0x5140), high1 = permuted(x[2], x[3], 0x7362);
+        const u32 to = memory + r * ROW + (four / 4 ^ r & 7) * 16 + four % 4 * 4;
+        sts32(to, permuted(high0, high1, 0x7632));
+        sts32(to + ROWS * ROW, permuted(high0, high1, 0x5410));
+        sts32(to + 2 * ROWS * ROW, permuted(low0, low1, 0x7632));
+        sts32(to + 3 * ROWS * ROW, permuted(low0, low1, 0x5410));
+    }
+#pragma unroll
+    for (int i = 16; i; i /= 2) used |= __shfl_xor_sync(~0u, used, i);
+    const int planes = (39 - __clz((int)used)) / 8;
+    if (threadIdx.x % 32 == 0 && planes > known) atomicMax(flag + 0, (u32)planes);
+}
+
+// The parts of floats: a thread splits a unit.
+template <int ROWS, Layout L, class F, bool SWAP, int TERMS>
+__device__ __forceinline__ void parts(const Operand &g, const u64 *extra, u32 *flag, int stage, int tile, int product, u32 memory) {
     constexpr int IMAGE = ROWS * ROW;
     const i64 first_row = ((i64)product * g.tiles + tile) * ROWS;
 #pragma unroll 2
@@ -189,10 +228,17 @@ __device__ __forceinline__ void images(const Operand &g, const u64 *extra, u32 *
             sts128(to + (PLANES - 1 - p) * IMAGE, out);
         }
     }
+}
+
+template <int ROWS, Layout L, class F, bool SWAP, int TERMS>
+__device__ __forceinline__ void images(const Operand &g, const u64 *extra, u32 *flag, int stage, int tile, int product, u32 memory) {
+    constexpr int SIZE = PLANES * ROWS * ROW;
+    if constexpr (INTEGERS) bytes<ROWS, L, F, SWAP, TERMS>(g, extra, flag, stage, tile, product, memory);
+    else parts<ROWS, L, F, SWAP, TERMS>(g, extra, flag, stage, tile, product, memory);
     stores_visible();
     __syncthreads();
     if (threadIdx.x == 0) {
-        bulk_store(g.images + ((first_row / ROWS) * g.stages + stage) * (PLANES * IMAGE), memory, PLANES * IMAGE);
+        bulk_store(g.images + (((i64)product * g.tiles + tile) * g.stages + stage) * SIZE, memory, SIZE);
         bulk_stored();
     }
     __syncthreads(); // before the images of the next product

@@ -1,11 +1,11 @@
-// wgmma on 16-bit and tf32 operands (sm_90a), bulk copies: the tensor-core engine's additions to
+// wgmma on 16-bit floats, tf32 and signed bytes (sm_90a), bulk copies: the tensor-core engine's additions to
 // f32_ptx.cuh and i32_ptx.cuh.
 #pragma once
 #include "i32_ptx.cuh"
 
 namespace tile {
 
-enum Element { HALF, BFLOAT, TF32 };
+enum Element { HALF, BFLOAT, TF32, BYTE };
 
 // d (+)= a b: 64 x N outputs of a warpgroup over 32 bytes of k; operands by descriptors, K-major; of 16-bit floats
 // M- or N-major if TA or TB is 1.
@@ -43,6 +43,21 @@ TILE_MMA(TF32, 192, "tf32", 8, "%96", "%97", "%98", "")
 #undef TILE_MMA
 #undef TILE_F32
 #undef TILE_F8
+#define TILE_U8(i) "+r"(d[i]), "+r"(d[i + 1]), "+r"(d[i + 2]), "+r"(d[i + 3]), "+r"(d[i + 4]), "+r"(d[i + 5]), "+r"(d[i + 6]), "+r"(d[i + 7])
+#define TILE_U32(i) TILE_U8(i), TILE_U8(i + 8), TILE_U8(i + 16), TILE_U8(i + 24)
+#define TILE_MMA(N, A, B, P, ...) /* sums wrap modulo 2^32 */                                                                  \
+    template <> struct Mma<BYTE, N> {                                                                                        \
+        __device__ static __forceinline__ void run(u32 (&d)[N / 2], u64 a, u64 b, int add) {                                  \
+            asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, " P ", 0;\n"                                                      \
+                         "wgmma.mma_async.sync.aligned.m64n" #N "k32.s32.s8.s8 {" TILE_REGISTERS##N "}, " A ", " B ", p;\n}"     \
+                         : __VA_ARGS__ : "l"(a), "l"(b), "r"(add));                                                            \
+        }                                                                                                                    \
+    };
+TILE_MMA(128, "%64", "%65", "%66", TILE_U32(0), TILE_U32(32))
+TILE_MMA(192, "%96", "%97", "%98", TILE_U32(0), TILE_U32(32), TILE_U32(64))
+#undef TILE_MMA
+#undef TILE_U32
+#undef TILE_U8
 
 // A K-major matrix in shared memory: rows of 128 bytes whose sixteen-byte units are permuted (the
 // 128-byte swizzle: unit u of row r is at u ^ r % 8); eight rows are 1024 bytes, and start at a multiple of that.
@@ -53,6 +68,10 @@ __device__ __forceinline__ u64 swizzled_transposed(u32 at, u32 next) { return (u
 template <int N> __device__ __forceinline__ void pin(float (&d)[N]) {
 #pragma unroll
     for (int i = 0; i < N; i++) asm volatile("" : "+f"(d[i])::"memory");
+}
+template <int N> __device__ __forceinline__ void pin(u32 (&d)[N]) {
+#pragma unroll
+    for (int i = 0; i < N; i++) asm volatile("" : "+r"(d[i])::"memory");
 }
 
 // ---------------------------------------------------------------- mma.sync (sm_80 and later)
@@ -97,15 +116,24 @@ __device__ __forceinline__ void lds128(u32 (&v)[4], u32 at) {
 }
 __device__ __forceinline__ void ldcg(float &v, const float *p) { asm volatile("ld.global.cg.f32 %0, [%1];" : "=f"(v) : "l"(p) : "memory"); }
 __device__ __forceinline__ void ldcg(float &a, float &b, const float *p) { asm volatile("ld.global.cg.v2.f32 {%0,%1}, [%2];" : "=f"(a), "=f"(b) : "l"(p) : "memory"); }
+__device__ __forceinline__ void ldcg(u32 &v, const u32 *p) { asm volatile("ld.global.cg.u32 %0, [%1];" : "=r"(v) : "l"(p) : "memory"); }
+__device__ __forceinline__ void ldcg(u32 &a, u32 &b, const u32 *p) { asm volatile("ld.global.cg.v2.u32 {%0,%1}, [%2];" : "=r"(a), "=r"(b) : "l"(p) : "memory"); }
 __device__ __forceinline__ int load_relaxed(const int *p) {
     int v;
     asm volatile("ld.relaxed.gpu.global.s32 %0, [%1];" : "=r"(v) : "l"(p) : "memory");
     return v;
 }
 __device__ __forceinline__ void stg64(float *p, const float (&v)[2]) { *reinterpret_cast<float2 *>(p) = make_float2(v[0], v[1]); }
+__device__ __forceinline__ void stg32(u32 *p, u32 v) { *p = v; }
+__device__ __forceinline__ void stg64(u32 *p, const u32 (&v)[2]) { *reinterpret_cast<uint2 *>(p) = make_uint2(v[0], v[1]); }
 __device__ __forceinline__ void stg16(unsigned short *p, u32 v) { *p = (unsigned short)v; }
 __device__ __forceinline__ void stg128(unsigned short *p, const u32 (&v)[4]) { *reinterpret_cast<uint4 *>(p) = make_uint4(v[0], v[1], v[2], v[3]); }
 __device__ __forceinline__ void red64(float *p, const float (&v)[2]) { asm volatile("red.global.add.v2.f32 [%0], {%1,%2};" ::"l"(p), "f"(v[0]), "f"(v[1]) : "memory"); }
+__device__ __forceinline__ void red32(u32 *p, u32 v) { asm volatile("red.global.add.u32 [%0], %1;" ::"l"(p), "r"(v) : "memory"); }
+__device__ __forceinline__ void red64(u32 *p, const u32 (&v)[2]) {
+    red32(p, v[0]);
+    red32(p + 1, v[1]);
+}
 __device__ __forceinline__ u32 dynamic_base() {
     extern __shared__ __align__(1024) unsigned char memory[];
     return shared_address(memory);

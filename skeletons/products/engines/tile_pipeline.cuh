@@ -37,6 +37,12 @@ template <int BYTES_, int STAGES, int BESIDE = 0> struct Slots {
     __device__ __forceinline__ void next() {
         if (++at == STAGES) { at = 0; parity ^= 1; }
     }
+    // So many stages later, fewer than all.
+    __device__ __forceinline__ Slots ahead(int by) const {
+        Slots later = {base, at + by, parity};
+        if (later.at >= STAGES) { later.at -= STAGES; later.parity ^= 1; }
+        return later;
+    }
     __device__ __forceinline__ u32 stage() const { return base + at * BYTES; }
     __device__ __forceinline__ u32 full() const { return base + FULL + 8 * at; }
     __device__ __forceinline__ u32 empty() const { return base + EMPTY + 8 * at; }

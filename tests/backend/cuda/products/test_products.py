@@ -242,11 +242,11 @@ def _sides(form: engine_form.Form, g: Any) -> Any:
     return (g.a, form.rows), (g.b, form.columns)
 
 
-def _block(x: Any, row: int, col: int) -> np.ndarray:
+def _block(x: Any, row: int, col: int, t: str = "f4") -> np.ndarray:
     """A block of an operand for images, with zeros where the operand ends."""
-    whole = _matrix(x.x, "f4", x.rows, x.depth, x.down, x.along)
+    whole = _matrix(x.x, t, x.rows, x.depth, x.down, x.along)
     part = whole[row * x.block_rows :, col * x.block_depth :][: x.block_rows, : x.block_depth]
-    made = np.zeros((x.block_rows, x.block_depth), "f4")
+    made = np.zeros((x.block_rows, x.block_depth), t)
     made[: part.shape[0], : part.shape[1]] = part
     return made
 
@@ -260,20 +260,25 @@ def _maxima(form: engine_form.Form, g: Any) -> None:
             found[number, : x.block_rows] = most
 
 
+def _of_images(form: engine_form.Form) -> str:
+    return "f4" if form.precision else "u4"
+
+
 def _images(form: engine_form.Form, g: Any) -> None:
-    """Images that hold float32 in the memory of the planes."""
+    """Images that hold float32, or words, in the memory of the planes."""
+    t = _of_images(form)
     for x, rows in _sides(form, g):
         maxima = _array(x.maxima, "f4", x.blocks, x.tiles * rows)
         shifts = _array(x.shifts, "i4", g.products, x.tiles * rows)
         each = form.planes * images.ROW * rows // 4
-        kept = _array(x.images, "f4", g.products, x.tiles, x.stages, each)
+        kept = _array(x.images, t, g.products, x.tiles, x.stages, each)
         for r in range(g.products):
-            total = np.zeros((x.tiles * rows, x.stages * form.step), "f4")
+            total = np.zeros((x.tiles * rows, x.stages * form.step), t)
             most = np.zeros(x.tiles * rows, "f4")
             for term in list(x.term[r])[: x.count[r]]:
-                part = _block(x, term.row, term.col)
-                total[: x.block_rows, : x.block_depth] += np.float32(term.factor) * part
-                most += abs(term.factor) * maxima[term.row * x.across + term.col]
+                part, factor = _block(x, term.row, term.col, t), _number(term.factor, t)
+                total[: x.block_rows, : x.block_depth] += factor * part
+                most += abs(factor) * maxima[term.row * x.across + term.col]
             if not np.isfinite(total).all():
                 _array(g.flag, "u4", 1)[0] = 1
             if form.scaled:
@@ -284,23 +289,27 @@ def _images(form: engine_form.Form, g: Any) -> None:
 
 
 def _by_images(form: engine_form.Form, g: Any) -> None:
+    t = _of_images(form)
     if _array(g.guard, "u4", 1)[0]:
         return
-    c = _matrix(g.c, "f4", g.c_rows, g.c_cols, g.c_row, 1)
+    c = _matrix(g.c, t, g.c_rows, g.c_cols, g.c_row, 1)
     for r, w in enumerate(list(g.product)[: g.products]):
         sides, undone = [], []
         for address, shift, tiles, rows in ((g.a, g.a_shift, g.tiles_m, form.rows),
                                             (g.b, g.b_shift, g.tiles_n, form.columns)):  # fmt: skip
             each = form.planes * images.ROW * rows // 4
-            kept = _array(address, "f4", g.products, tiles, g.stages, each)[r]
+            kept = _array(address, t, g.products, tiles, g.stages, each)[r]
             split = kept[..., : rows * form.step].reshape(tiles, g.stages, rows, form.step)
             sides.append(split.swapaxes(1, 2).reshape(tiles * rows, -1))
             shifts = _array(shift, "i4", g.products, tiles * rows)[r]
             undone.append(-shifts if form.scaled else 0 * shifts)
-        found = np.ldexp(sides[0] @ sides[1].T, undone[0][:, None] + undone[1])
+        found = sides[0] @ sides[1].T
+        if form.scaled:
+            found = np.ldexp(found, undone[0][:, None] + undone[1])
         for d in list(w.target)[: w.count]:
             place = c[d.row * g.qm : (d.row + 1) * g.qm, d.col * g.qn :][:, : g.qn]
-            value = d.factor * g.alpha * found[: place.shape[0], : place.shape[1]]
+            factor = _number(d.factor, t) * _number(g.alpha, t)
+            value = factor * found[: place.shape[0], : place.shape[1]]
             place[...] = value if d.first else place + value
 
 

@@ -33,7 +33,7 @@ from treadle.backend.cuda.products.form import FORMS, Code
 from treadle.backend.cuda.products.launching import Fused, Launching, Matrix
 from treadle.skeletons.products import STANDARD, STRASSEN, BilinearAlgorithm
 
-NAMES = [name for name, form in FORMS.items() if form.planes]
+NAMES = [name for name, form in FORMS.items() if form.planes and form.precision]
 OF_PRECISION = {FORMS[name].precision: name for name in NAMES if "Square" not in name}
 emulated = pytest.mark.skipif(tiles.COMPILER is None, reason="no g++")
 
@@ -62,7 +62,7 @@ def matrix(x: Any) -> Matrix:
 def laid(x: Any, how: str) -> Any:
     """ "n", "t" (transposed), "s" (strided), "b" (backwards)."""
     if how == "s":
-        room = np.full((3 * x.shape[0], 2 * x.shape[1]), np.nan, x.dtype)
+        room = np.full((3 * x.shape[0], 2 * x.shape[1]), -1, f"i{x.itemsize}").view(x.dtype)  # NaN
         room[::3, ::2] = x
         return room[::3, ::2]
     return x[::-1].copy()[::-1] if how == "b" else np.require(x, None, "F" if how == "t" else "C")

@@ -226,7 +226,7 @@ class TensorCores(Engine):
             if name == "operand_maxima":
                 shared = 1024  # not dynamic
         elif form.planes:
-            g.alpha, g.beta = self.scales
+            g.alpha, g.beta = map(form.word, self.scales)
             for first, tiles, rows in ((g.a, g.tiles_m, form.rows), (g.b, g.tiles_n, form.columns)):
                 each = g.products * tiles * rows
                 spans += _span(first, each * g.stages * form.planes * 128, False)

@@ -1,4 +1,4 @@
-// tensor_ptx.cuh for grid.h, beside float32.h: wgmma on floats, conversions and bulk copies, and what
+// tensor_ptx.cuh for grid.h, beside float32.h: wgmma on floats and bytes, conversions and bulk copies, and what
 // the tensor-core engine asks of CUDA C++ itself.
 #pragma once
 
@@ -56,14 +56,27 @@ inline u32 atomicAdd(u32 *p, u32 v) {
 
 namespace tile {
 
-enum Element { HALF, BFLOAT, TF32 };
+enum Element { HALF, BFLOAT, TF32, BYTE };
 
+inline u32 __ldg(const u32 *p) { grid::check(p, 4, false); return *p; }
 inline int __ldg(const int *p) { grid::check(p, 4, false); return *p; }
 inline void ldcg(float &v, const float *p) { v = grid::read_global<float>(p); }
 struct alignas(8) Pair { float x[2]; };
 inline void ldcg(float &a, float &b, const float *p) {
     const Pair v = grid::read_global<Pair>(p);
     a = v.x[0], b = v.x[1];
+}
+inline void ldcg(u32 &v, const u32 *p) { v = grid::read_global<u32>(p); }
+struct alignas(8) Words { u32 x[2]; };
+inline void ldcg(u32 &a, u32 &b, const u32 *p) {
+    const Words v = grid::read_global<Words>(p);
+    a = v.x[0], b = v.x[1];
+}
+inline void stg32(u32 *p, u32 v) { grid::write_global(p, v); }
+inline void stg64(u32 *p, const u32 (&v)[2]) { grid::write_global(p, Words{v[0], v[1]}); }
+inline void red32(u32 *p, u32 v) { grid::add_global(p, [=](u32 old) { return old + v; }); }
+inline void red64(u32 *p, const u32 (&v)[2]) {
+    for (int j = 0; j < 2; j++) red32(p + j, v[j]);
 }
 inline void stg64(float *p, const float (&v)[2]) { grid::write_global(p, Pair{v[0], v[1]}); }
 inline void red64(float *p, const float (&v)[2]) {
@@ -87,6 +100,7 @@ inline void bulk_load(u32 to, const void *from, u32 bytes, u32 bar) { grid::begi
 inline void bulk_store(void *to, u32 from, u32 bytes) { grid::begin_copy(false, from, to, bytes, 0); }
 inline void bulk_stored() { grid::copies_done(); }
 template <int N> inline void pin(float (&)[N]) {}
+template <int N> inline void pin(u32 (&)[N]) {}
 inline void copy16(u32 to, const void *from, int bytes, bool on) { if (on) grid::begin_copy16(to, from, bytes); }
 inline void copies_commit() { grid::copies_commit(); }
 template <int LATER> inline void copies_wait() { grid::copies_wait(LATER); }
@@ -229,6 +243,26 @@ template <Element E, int N> void multiply_floats(const Wgmma &x, u32 *const (&d)
 }
 template <Element E, int N> struct Mma {
     static void run(float (&d)[N / 2], u64 a, u64 b, int add) { begin_mma(d, N / 2, a, b, add, multiply_floats<E, N>); }
+};
+template <int N> struct Mma<BYTE, N> {
+    static void run(u32 (&d)[N / 2], u64 a, u64 b, int add) {
+        begin_mma(d, N / 2, a, b, add, [](const Wgmma &x, u32 *const (&d)[128]) {
+            static signed char A[64][32], B[N][32];
+            auto read = [](u64 from, int row, signed char *to) {
+                u32 v[8];
+                row_of_operand(from, row, v);
+                std::memcpy(to, v, 32);
+            };
+            for (int r = 0; r < 64; r++) read(x.a, r, A[r]);
+            for (int r = 0; r < N; r++) read(x.b, r, B[r]);
+            for (int t = 0; t < 128; t++)
+                for (int i = 0; i < N / 2; i++) {
+                    u32 sum = x.add ? d[t][i] : 0;
+                    for (int k = 0; k < 32; k++) sum += (u32)(A[row_of(t, i)][k] * B[column_of(t, i)][k]);
+                    d[t][i] = sum;
+                }
+        });
+    }
 };
 
 } // namespace tile
