@@ -20,7 +20,9 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from ..analysis.polynomial import always_inside
 from ..expr import (
+    FALSE,
     TRUE,
     Apply,
     Cond,
@@ -46,11 +48,14 @@ from ..graph import (
     Node,
     Permute,
     Sequential,
+    Shape,
     known,
     topological,
 )
 from ..graphs.rebuild import Rebuilder
 from ..node import indices
+from ..scalar import apply_primitive
+from ..types import int64
 from .base import Context
 from .guard import inside
 from .recurrence import dependent, is_unsafe
@@ -155,7 +160,10 @@ class _Loop:
         uses = (e.node for e in used if isinstance(e, Read | Extent))
         _need(not any(n in bound for n in uses))
         _need(not any(leaf.node in bound for leaf in node.defaults))
-        return node
+        memo: dict[Expr, Expr] = {}
+        known = {f: rewrite(getattr(node, f), lambda e: _decided(e, node.domain), memo)
+                 for f in node.computed}  # fmt: skip
+        return node.with_(**known)
 
 
 class _Iteration(_Loop):
@@ -345,6 +353,31 @@ class _Iteration(_Loop):
             return e if version is None else self.firsts[version[0]].at(*e.args)
 
         return rewrite(self._counted(roots), change)
+
+
+def _decided(e: Expr, domain: Shape) -> Expr:
+    """A test of an index, or its result where this is the same in all iterations: counters are
+    neither negative nor beyond their loops."""
+    if not (isinstance(e, Apply) and e.args[0].type is int64 and e.op.name in _TESTS):
+        return e
+    index, limit = e.args
+    if limit is not constant(0):
+        inside = e.op.name == "less" and always_inside(index, limit, domain)
+        return TRUE if inside else e
+    # What is more than the index at one end of every loop, if it grows, or shrinks, with all.
+    ends: list[dict[Expr, Expr]] = [
+        {Index(k): n for k, n in enumerate(domain)},
+        {Index(k): constant(0) for k in range(len(domain))},
+    ]
+    for end in ends:
+        beyond = apply_primitive("add", [substitute((index,), end)[0], constant(1)])
+        if always_inside(index, beyond, domain):
+            return TRUE if e.op.name == "greater_equal" else FALSE
+    return e
+
+
+#: What indices are tested by.
+_TESTS = ("less", "greater_equal")
 
 
 def _elements(shape: Sequence[Expr]) -> list[tuple[Expr, ...]]:

@@ -8,9 +8,11 @@ import numpy as np
 import pytest
 
 import treadle as td
+from treadle.dsl.expr import TRUE, Index, constant
 from treadle.dsl.graph import ArrayLoop, Sequential, topological
 from treadle.dsl.passes import run_passes
 from treadle.dsl.process.configuration import Settings
+from treadle.dsl.scalar import apply_primitive
 
 
 def kinds(f: Any, *args: Any, backend: str = "native", check: bool = False) -> tuple[int, int]:
@@ -126,6 +128,19 @@ def edit_distances(a: Any, b: Any) -> Any:
         return td.loop(0, b.shape[0], lambda j, d: cell(i, j, d), d)
 
     return td.loop(0, a.shape[0], row, td.generate((a.shape[0] + 1, b.shape[0] + 1), border))
+
+
+def test_indices_that_are_always_in_range_are_not_tested() -> None:
+    a = np.arange(5)
+    program = td.jit(edit_distances, backend="native").lower(a, a)
+    roots = run_passes(program.source_roots, Settings(), "native").roots
+    (node,) = (n for n in topological(roots) if isinstance(n, Sequential))
+    assert node.valid == (TRUE,)
+    assert node.target == tuple(apply_primitive("add", [Index(k), constant(1)]) for k in (0, 1))
+    below = td.jit(lambda t, n: td.loop(n, lambda k, t: t.at[k - 1].set(k), t), backend="native")
+    # k − 1 is −1 at first, which is the last index, and too large at the end.
+    assert below(np.zeros(3), 6).tolist() == [1, 2, 3]
+    assert below(np.zeros(3), 3).tolist() == [1, 2, 0]
 
 
 def scaled_rows(b: Any) -> Any:
