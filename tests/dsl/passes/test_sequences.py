@@ -303,6 +303,33 @@ def test_a_number_goes_from_task_to_task() -> None:
     assert found[0].tolist() == want and found[1] == total
 
 
+def test_what_the_iteration_before_wrote_stays_in_a_register() -> None:
+    """Rows of any length, none included; several tasks; reads that only some iterations do."""
+
+    def sums(t: Any) -> Any:
+        def cell(i: Any, j: Any, t: Any) -> Any:
+            return t.at[i, j + 1].set(t[i, j + 1] + 0.5 * t[i, j] - t[(3 * i) % t.shape[0], 0])
+
+        n, m = t.shape
+        return td.loop(n, lambda i, t: td.loop(m - 1, lambda j, t: cell(i, j, t), t), t)
+
+    def some(t: Any) -> Any:
+        def step(k: Any, t: Any) -> Any:
+            return t.at[k].set(td.where(k > 0, t[k - 1], 1.0) + t[k])
+
+        return td.loop(t.shape[0], step, t)
+
+    rng = np.random.default_rng(7)
+    for shape in ((5, 1), (0, 4), (3, 9), (40, 700), (2, 9000)):
+        x = rng.random(shape)
+        found, want = td.jit(sums, backend="native")(x), x.copy()
+        for i in range(shape[0]):
+            for j in range(shape[1] - 1):
+                want[i, j + 1] += 0.5 * want[i, j] - want[(3 * i) % shape[0], 0]
+        assert np.allclose(found, want, rtol=1e-13)
+        assert np.allclose(td.jit(some, backend="native")(x[:, 0]), 1 + np.cumsum(x[:, 0]))
+
+
 def diffused(image: Any) -> Any:
     """Errors of rounding passed on to four neighbours (Floyd and Steinberg 1976)."""
     h, w = image.shape
