@@ -85,7 +85,7 @@ def _takes(function: Callable[..., Any], args: Sequence[Any], words: Iterable[st
     )
 
 
-def _of_class(cls: type, name: str) -> Callable[[Any, object], Any] | None:
+def _of_class(cls: type, name: str) -> Callable[[object, object], object] | None:
     """A method of a class; not one of its metaclass, as `int | str` calls."""
     return next((vars(c)[name] for c in cls.__mro__ if name in vars(c)), None)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import cast
 
 import numpy as np
 
@@ -67,10 +67,12 @@ def moveaxis(a: ArrayLike, source: AxisLike, destination: AxisLike) -> Array:
     return transpose(array, order)
 
 
-def _listed(given: Any) -> list[Any]:
+def _listed(given: int | Sequence[int]) -> list[int]:
     """Numbers in a list, of a sequence of them or of one."""
-    one = isinstance(given, Scalar | str) or not hasattr(given, "__iter__")
-    return [given] if one or getattr(given, "ndim", 1) == 0 else list(given)
+    several = isinstance(given, Iterable) and not isinstance(given, Scalar | str)
+    if several and getattr(given, "ndim", 1):
+        return list(cast(Sequence[int], given))
+    return [cast(int, given)]
 
 
 def _in_order(axes: AxisLike, array: Array, operation: str) -> list[int]:

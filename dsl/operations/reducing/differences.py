@@ -139,8 +139,8 @@ def gradient(
     return found[0] if len(found) == 1 else found
 
 
-def _rank(spacing: Any) -> int:
-    return spacing.ndim if isinstance(spacing, Array) else np.ndim(spacing)
+def _rank(spacing: float | ArrayLike) -> int:
+    return as_array(spacing, "gradient").ndim
 
 
 def _derivative(f: Array, axis: int, spacing: Any) -> Array:
