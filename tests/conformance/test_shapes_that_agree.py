@@ -55,6 +55,11 @@ def test_other_extents_are_refused(name):
         (lambda: td.interp(V, NONE, NONE), "there are no points"),
         (lambda: td.histogramdd((M, M), 2), "coordinates have rank 1"),
         (lambda: td.trapezoid(V, M), "arrays of equal shape"),
+        (lambda: td.matvec(V, V), "matvec takes matrices and vectors, got ranks 1 and 1"),
+        (lambda: td.vecmat(V, V), "vecmat takes matrices and vectors, got ranks 1 and 1"),
+        (lambda: td.linalg.pinv(M, np.ones(4)), "arrays of equal shape"),
+        (lambda: td.linalg.matrix_rank(M, np.ones(4)), "arrays of equal shape"),
+        (lambda: td.linalg.lstsq(M, W, np.ones(4)), "rcond is one number"),
         (lambda: td.place(V, V > 1, NONE), "there are 0 values"),
         (lambda: td.fft.fft(V, -1), "n=-1 points"),
         (lambda: td.quantile(V, np.int64(-5)), "q must be in 0 … 1"),
@@ -81,6 +86,16 @@ def test_other_ranks_are_refused(call, words):
 def test_no_part_of_a_number_is_dropped(call):
     with pytest.raises(td.DTypeError):
         td.run(call(), backend="reference")
+
+
+def test_tolerances_of_each_matrix():
+    a = np.random.default_rng(0).random((2, 2, 3))
+    for each in (np.array([0.1, 5.0]), [0.1, 5.0]):
+        assert np.array_equal(
+            td.run(td.linalg.matrix_rank(a, each)), np.linalg.matrix_rank(a, np.array(each))
+        )
+        found = td.run(td.linalg.pinv(a, rcond=each))
+        assert np.allclose(found, np.linalg.pinv(a, rcond=np.array(each)))
 
 
 def test_no_values_change_nothing():

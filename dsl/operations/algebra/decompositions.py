@@ -25,7 +25,7 @@ from ...frontend.tracing import forbid_nesting
 from ...graph import Barrier, Check, Generate, Label, Library, Output, Shape, indices
 from ...libraries.linalg import library_operation
 from ...scalar import Scalar, apply_primitive, refuse_traced
-from ...shapes import broadcast_shapes, require, show_shape
+from ...shapes import broadcast_shapes, require, same_shape, show_shape
 from ...types import ScalarType, as_type, bool_, float64, int64, promote
 from ..common import checked, operation
 from ..elements import functions as f
@@ -589,11 +589,21 @@ def _tolerance(of: str, array: Array, *given: Any) -> Any:
     """The tolerance given, or that of NumPy: max(m, n) · eps of the largest singular value."""
     found = [x for x in given if x is not None]
     if found:
-        return found[0][..., None] if getattr(found[0], "ndim", 0) else found[0]
+        return _of_each(found[0], array, of)
     m, n = array._shape[-2:]
     most = Scalar(apply_primitive("maximum", [m, n]))
     t = _real(_type(of, array))
     return f.cast(most, t) * float(np.finfo(t.numpy).eps)
+
+
+def _of_each(given: ArrayLike, array: Array, of: str) -> ArrayLike:
+    """A number for all matrices, or one for each, beside their singular values."""
+    limits = as_array(given, f"linalg.{of}")
+    if not limits.ndim:
+        return given
+    checks = same_shape(array._shape[:-2], limits._shape, f"linalg.{of}")
+    each: Array = (checked(limits, checks) if checks else limits)[..., None]
+    return each
 
 
 @operation
@@ -622,8 +632,8 @@ def matrix_rank(
     values = svd(array, compute_uv=False, hermitian=hermitian)
     if tol is None:
         tol = largest(values, -1, True) * _tolerance("matrix_rank", array, rtol)
-    elif isinstance(tol, Array) and tol.ndim:
-        tol = tol[..., None]
+    else:
+        tol = _of_each(tol, array, "matrix_rank")
     return reductions.sum((values > tol).astype(int64), -1)
 
 
@@ -717,6 +727,10 @@ def lstsq(
     outs = [((n, k), t), ((apply_primitive("multiply", [one, k]),), _real(t)), ((), int64),
             ((apply_primitive("minimum", [m, n]),), _real(t))]  # fmt: skip
     known: Any = rcond
+    if rcond is not None and as_array(rcond, "linalg.lstsq").ndim:
+        raise ShapeError(
+            f"linalg.lstsq: rcond is one number, got {rcond!r}.", hint="Write rcond=1e-10."
+        )
     cutoff = None if rcond is None else repr(float(known))
     made = _by_library("lstsq", (cutoff,), [array, right], t, outs, checks)
     return made[0], made[1], made[2], made[3]

@@ -579,8 +579,20 @@ def matvec(x1: ArrayLike, x2: ArrayLike) -> Array:
 
     See also `matmul`, `dot`, `vdot`, `inner`, `outer`.
     """
-    found: Array = matmul(as_array(x1, "matvec"), as_array(x2, "matvec")[..., None])[..., 0]
+    left, right = as_array(x1, "matvec"), as_array(x2, "matvec")
+    _require_ranks("matvec", left, right, left, right)
+    found: Array = matmul(left, right[..., None])[..., 0]
     return found
+
+
+def _require_ranks(
+    operation: str, first: Array, second: Array, matrices: Array, vectors: Array
+) -> None:
+    if matrices.ndim < 2 or vectors.ndim < 1:
+        raise ShapeError(
+            f"{operation} takes matrices and vectors, got ranks {first.ndim} and {second.ndim}.",
+            hint="td.vecdot multiplies two vectors, td.matmul two matrices.",
+        )
 
 
 @combining
@@ -599,8 +611,9 @@ def vecmat(x1: ArrayLike, x2: ArrayLike) -> Array:
 
     See also `matmul`, `dot`, `vdot`, `inner`, `outer`.
     """
-    rows = _conjugate(as_array(x1, "vecmat"))[..., None, :]
-    found: Array = matmul(rows, as_array(x2, "vecmat"))[..., 0, :]
+    left, right = as_array(x1, "vecmat"), as_array(x2, "vecmat")
+    _require_ranks("vecmat", left, right, right, left)
+    found: Array = matmul(_conjugate(left)[..., None, :], right)[..., 0, :]
     return found
 
 

@@ -70,7 +70,7 @@ def moveaxis(a: ArrayLike, source: AxisLike, destination: AxisLike) -> Array:
 def _listed(given: int | Sequence[int]) -> list[int]:
     """Numbers in a list, of a sequence of them or of one."""
     several = isinstance(given, Iterable) and not isinstance(given, Scalar | str)
-    if several and getattr(given, "ndim", 1):
+    if several and getattr(given, "ndim", None) != 0:
         return list(cast(Sequence[int], given))
     return [cast(int, given)]
 
@@ -509,11 +509,11 @@ def _split(array: Array, parts: int | Sequence[int], axis: int, operation: str,
     whole = (slice(None),) * axis
     number = integer(parts)
     if number is None:
-        if isinstance(parts, bool | np.bool_ | str | bytes) or not isinstance(parts, Iterable):
-            whole_number(
-                parts, operation, "parts", "Give a number of parts, or the indices between them."
-            )
-        ends = [None, *parts, None]
+        if isinstance(parts, str | bytes) or not isinstance(parts, Iterable):
+            hint = "Give a number of parts, or the indices between them."
+            number = whole_number(parts, operation, "parts", hint)
+    if number is None:
+        ends = [None, *cast(Sequence[int], parts), None]
         return tuple(array[(*whole, slice(a, b))] for a, b in itertools.pairwise(ends))
     parts = number
     if parts <= 0:
