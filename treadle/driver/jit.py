@@ -140,7 +140,7 @@ def run(
     refuse_traced("run", check=check)
     given = truths("run", check=check)
     refresh_settings()
-    chosen = replace(settings(), **given) if given else settings()
+    chosen = replace(settings(), check=given["check"]) if given else settings()
     leaves, tree = flatten_results(expr)
     return tree.build(evaluate(leaves, chosen, backend))
 

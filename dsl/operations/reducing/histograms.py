@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 import functools
 from collections.abc import Sequence
+from typing import cast
 
 from ...annotations import ArrayLike
 from ...array import Array
@@ -82,7 +83,8 @@ def histogramdd(
     """
     columns = _columns(sample)
     rank = len(columns)
-    counts = list(bins) if isinstance(bins, tuple | list) else [bins] * rank
+    each = list(bins) if isinstance(bins, tuple | list) else [bins] * rank
+    counts = cast(list[int | ArrayLike], each)
     spans = [None] * rank if range is None else list(range)
     if len(counts) != rank or len(spans) != rank:
         raise ShapeError(
