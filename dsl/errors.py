@@ -512,7 +512,8 @@ class ScheduleError(TreadleError, ValueError):
 
 
 class StorageError(TreadleError, ValueError, OSError):
-    """A file that cannot be read as a stored program, or a program that cannot be stored.
+    """A file that cannot be read as a stored program or has no room for results, or a program that
+    cannot be stored.
 
     >>> import treadle as td
     >>> td.load("missing.treadle")

@@ -6,7 +6,9 @@ h5py.  Arrays between the stages of a plan are temporary files.
 
 from __future__ import annotations
 
+import errno
 import mmap
+import os
 import sys
 import tempfile
 from collections import deque
@@ -20,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from treadle.dsl.errors import MemoryLimitExceeded, ShapeError
+from treadle.dsl.errors import MemoryLimitExceeded, ShapeError, StorageError
 from treadle.dsl.graph import Leaf
 from treadle.dsl.program import TracedProgram
 from treadle.dsl.text import in_bytes
@@ -132,6 +134,8 @@ class Stream:
                     "out is also an argument, which is read after parts of out are written.",
                     hint="Pass another array.",
                 )
+            if isinstance(out, np.memmap):
+                _reserve_mapped(out)
         targets = dict(zip(self.plan.roots, outs, strict=True))
         self.done = 0
         with tempfile.TemporaryDirectory(prefix="treadle-") as folder:
@@ -199,6 +203,7 @@ class Stream:
         if leaf in files.targets or size <= self.memory // (16 * BLOCKS_IN_MEMORY):
             return np.empty(shape, dtype)
         with tempfile.NamedTemporaryFile(dir=files.folder, delete=False) as file:
+            _reserve(file.fileno(), 0, size, file.name)
             return np.memmap(file, dtype=dtype, mode="w+", shape=shape)
 
     def _result(self, leaf: Leaf, out: Any, stored: dict[Leaf, Any]) -> Any:
@@ -211,6 +216,40 @@ class Stream:
             for at in _rows(self.shape(leaf)):
                 out[at] = found[at]
         return out
+
+
+def _reserve(file: int, offset: int, size: int, name: str) -> None:
+    """Have the file system set room aside for a part of a file.
+
+    A disk that is full while mapped pages are written would end the process."""
+    if not hasattr(os, "posix_fallocate") or not size:
+        return
+    try:
+        os.posix_fallocate(file, offset, size)
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+            return  # a file system that cannot reserve
+        raise StorageError(
+            f"there is no room for the {in_bytes(size)} of {name}: {error.strerror}.",
+            hint="Free some of the disk, write to another one, or have temporary files elsewhere "
+            "(the variable TMPDIR).",
+        ) from None
+
+
+def _reserve_mapped(out: np.memmap[Any, Any]) -> None:
+    """Room for an array that maps a file, whose holes may have none yet."""
+    if out.filename is None or out.mode not in ("r+", "w+"):
+        return
+    offset, size = int(out.offset), int(out.nbytes)
+    try:
+        file = os.open(out.filename, os.O_RDWR)
+    except OSError:  # it has another name by now
+        return
+    try:
+        if offset + size <= os.fstat(file).st_size:
+            _reserve(file, offset, size, str(out.filename))
+    finally:
+        os.close(file)
 
 
 def _rows(shape: tuple[int, ...]) -> list[Any]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -32,6 +34,31 @@ def mapped(path: Path, a: np.ndarray) -> Any:
     made = np.memmap(path, a.dtype, "w+", shape=a.shape)
     made[...] = a
     return made
+
+
+@pytest.mark.parametrize("where", ["result", "temporary file"])
+def test_a_full_disk_is_an_error_before_anything_is_written(
+    where: str, tmp_path: Path, plate: np.ndarray, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Writing to the pages of a file without room would end the process."""
+
+    def full(file: int, offset: int, size: int) -> None:
+        if (where == "result") == (size == plate.nbytes and offset == 128):
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "posix_fallocate", full, raising=False)
+    out = np.lib.format.open_memmap(tmp_path / "b.npy", "w+", plate.dtype, plate.shape)
+    with pytest.raises(td.StorageError, match=r"no room for the 2\.52 MB of .*No space left"):
+        td.stream(heat, mapped(tmp_path / "a", plate), 23, out=out, memory="1 MB")
+    assert not out.any()
+
+
+@pytest.mark.skipif(not hasattr(os, "posix_fallocate"), reason="files have no reserved room here")
+def test_results_have_room_before_they_are_written(tmp_path: Path, plate: np.ndarray) -> None:
+    out = np.memmap(tmp_path / "b", plate.dtype, "w+", shape=plate.shape)
+    assert (tmp_path / "b").stat().st_blocks * 512 < plate.nbytes / 2  # a hole
+    stream._reserve_mapped(out)
+    assert (tmp_path / "b").stat().st_blocks * 512 >= plate.nbytes
 
 
 def test_memory_maps(tmp_path: Path, plate: np.ndarray) -> None:
