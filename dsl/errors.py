@@ -646,7 +646,26 @@ def misfitting(
     said = "the initial value is missing" if _without_init(signature, args) else str(misfit)
     named = [p.name for p in signature.parameters.values() if p.kind is p.KEYWORD_ONLY]
     by_name = f"; by name: {', '.join(f'{k}=…' for k in named)}" if named else ""
-    return TracingError(f"{_name_of(function)}: {said}.", hint=f"{_form(function)}{by_name}.")
+    hint = f"{_in_a_tuple(function, args)}{_form(function)}{by_name}."
+    return TracingError(f"{_name_of(function)}: {said}.", hint=hint)
+
+
+#: How parameters are annotated that take several numbers.
+_SEVERAL = ("ShapeLike", "AxisLike", "Sequence[int]", "Sequence[IntLike]")
+
+
+def _in_a_tuple(function: Callable[..., object], args: Sequence[object]) -> str:
+    """The advice for several numbers where one argument is a tuple of them: a shape, axes."""
+    found = inspect.signature(function).parameters.values()
+    taken = [p for p in found if p.kind is p.POSITIONAL_OR_KEYWORD]
+    for k, p in enumerate(taken[: len(args)] if len(args) > len(taken) else ()):
+        numbers = [x for x in args[k:] if isinstance(x, int) and not isinstance(x, bool)]
+        if len(numbers) == len(args) - k and any(a in str(p.annotation) for a in _SEVERAL):
+            before = [*(q.name for q in taken[:k]), f"({', '.join(map(shown, numbers))})"]
+            if before[0] == "self":
+                return f"Several numbers are a tuple: a.{_name_of(function)}({before[-1]}).  "
+            return f"Several numbers are a tuple: {_name_of(function)}({', '.join(before)}).  "
+    return ""
 
 
 def keywords(function: Callable[..., Any]) -> frozenset[str] | None:

@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from .operations.reducing import reductions as reductions
     from .operations.reducing.irregular import chosen as chosen
     from .operations.reducing.quantiles import nonzero as nonzero
+    from .operations.stencils import BoundaryCondition as BoundaryCondition
     from .scalar import (
         Scalar as Scalar,
         lift as lift,

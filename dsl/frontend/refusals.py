@@ -56,6 +56,10 @@ def instead_of(value: object) -> str | None:
         return "np.array(list(x)) makes an array of it."
     if isinstance(value, numbers.Number):
         return "Convert it: float(x)."
+    if isinstance(value, later.BoundaryCondition):
+        return f"Give it by name: boundary={value!r}."
+    if hasattr(value, "layers"):
+        return "Give it by name: schedule=…."
     return "Call it: f(x)." if callable(value) else None
 
 

@@ -82,6 +82,8 @@ def as_array(value: Any, operation: str = "an operation") -> Array:
     if isinstance(value, Array):
         return value
     of_fields = is_composite(value) and field_names(value)[:1] != (None,)
+    if hasattr(value, "layers"):  # a schedule
+        raise no_array(value, operation)
     if is_arraylike(value) or isinstance(value, list) or of_fields:
         return use(value)
     inside = enclosing_kernel()

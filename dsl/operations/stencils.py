@@ -726,3 +726,6 @@ def _looped(term: Callable[[Sequence[Expr]], Expr], extents: Sequence[Expr], tot
     index, state = Var(f"k{axis}", int64), Var("total", total.type)
     body = _looped(term, extents, state, (*outside, index))
     return Proj(Loop(extents[axis], (total,), (index, state), (body,)), 0)
+
+
+later.offer(BoundaryCondition=BoundaryCondition)

@@ -70,6 +70,36 @@ def test_structures_of_results(run):
     assert_same(rank_zero, np.array(6))
 
 
+def test_several_results_at_once(backend):
+    x, total = td.run(td.use(A) + 1, td.sum(A), backend=backend)
+    assert_same((x, total), (A + 1, np.array(A.sum())))
+    with pytest.raises(td.TracingError, match="there are several results"):
+        td.run(td.iota(3), td.iota(3), schedule=td.schedule.Row())
+
+
+A = np.arange(6.0).reshape(2, 3)
+SURPLUS = {
+    "sum(a, (0, 1, 2))": lambda: td.sum(A, 0, 1, 2),
+    "reshape(a, (3, 2))": lambda: td.reshape(A, 3, 2),
+    "transpose(a, (1, 0))": lambda: td.transpose(A, 1, 0),
+    "tile(a, (2, 2))": lambda: td.tile(A, 2, 2),
+    "ones((2, 3, 4))": lambda: td.ones(2, 3, 4),
+    "a.sum((0, 1, 2, 3))": lambda: td.use(A).sum(0, 1, 2, 3),
+    "max(a, axis, keepdims)": lambda: td.max(A, 0, None, True),
+    "random.normal(key, (2, 3))": lambda: td.random.normal(td.random.key(0), 2, 3),
+    "boundary=td.wrap": lambda: td.stencil(lambda w: w[0], A[0], td.wrap),
+    "schedule=": lambda: td.map(lambda x: x, A, td.schedule.Row()),
+}
+
+
+@pytest.mark.parametrize("advice", SURPLUS)
+def test_surplus_arguments(advice):
+    with pytest.raises(TypeError) as caught:
+        SURPLUS[advice]()
+    assert isinstance(caught.value, td.TreadleError) and advice in str(caught.value)
+    assert "test_running.py" in str(caught.value)
+
+
 def test_structures_of_compiled_results(backend):
     @td.jit(backend=backend)
     def program(a):

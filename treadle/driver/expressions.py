@@ -95,7 +95,7 @@ def evaluate(leaves: Sequence[Leaf], chosen: Settings, backend: str | None) -> l
     Checked programs are not shared: their errors name the line of each operation.
     """
     tree = joined_tree([array_tree(LEAF)] * len(leaves), "list")
-    found: list[Any]
+    found: list[object]
     over = None if chosen.check else over_arguments(leaves, _argument)
     if over is None:
         read = (node.source for node in inputs_of(leaves, (), ()))

@@ -70,6 +70,15 @@ def run(
 ) -> NDArray[Any]: ...
 @overload
 def run(
+    expr: Array | Scalar,
+    second: Array | Scalar,
+    /,
+    *more: Array | Scalar,
+    backend: str | None = None,
+    check: bool | None = None,
+) -> tuple[NDArray[Any], ...]: ...
+@overload
+def run(
     expr: tuple[Array, Array],
     *,
     backend: str | None = None,
@@ -103,7 +112,7 @@ def run(
 @user_facing
 def run(
     expr: Tree,
-    *,
+    *more: Tree,
     backend: str | None = None,
     schedule: ScheduleLike | None = None,
     check: bool | None = None,
@@ -114,6 +123,7 @@ def run(
 
     Parameters
         expr: an array, or a tuple, list or dict of arrays.
+        more: further ones, which the same program computes: the result is a tuple.
         backend: "native", "cuda", "reference" or "dask"; default: the settings'.
         schedule: the schedule of the operation that computes the result; default Auto().
         check: whether indices and conversions are tested; default: the settings'.
@@ -124,9 +134,13 @@ def run(
     >>> import treadle as td
     >>> td.run(td.iota(4) ** 2)
     array([0, 1, 4, 9])
+    >>> td.run(td.iota(3) + 1, td.sum(td.iota(3)))
+    (array([1, 2, 3]), array(3))
 
     See also `jit`, `config`, `precision`, `load`.
     """
+    if more:
+        expr = (expr, *more)
     if schedule is not None:
         if not isinstance(expr, Array):
             why = "there are several results"
