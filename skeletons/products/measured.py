@@ -124,10 +124,7 @@ def ceilings(arithmetic: str, on: Machine = H200) -> tuple[Machine, EngineCost]:
     if arithmetic == "Int32":
         return replace(on, fma=on.fma / 2), HOPPER_FLOAT32
     if arithmetic.startswith("Limbs32"):
-        images = replace(
-            HOPPER_LIMB_IMAGES, shape=(128, 128 if "Square" in arithmetic else 192, 128)
-        )
-        cost = images if "Images" in arithmetic else HOPPER_LIMBS
+        cost = HOPPER_LIMB_IMAGES if "Images" in arithmetic else HOPPER_LIMBS
         return replace(on, fma=on.processors * on.clock * 409.6), cost
     if arithmetic.startswith(("Float16", "BFloat16")):
         step = 32 if "Small" in arithmetic else 64

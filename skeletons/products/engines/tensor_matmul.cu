@@ -1,5 +1,5 @@
 // The product of images on tensor cores: standard, and one level of Strassen or any other ⟨2,2,2;7⟩
-// algorithm.  TILE_BN columns of a tile; TILE_PLANES of TILE_ELEMENT: HALF, BFLOAT or TF32.
+// algorithm.  TILE_BN columns of a tile; TILE_PLANES of TILE_ELEMENT: HALF, BFLOAT, TF32 or BYTE.
 //
 // Launch: tile::THREADS threads, tile::SHARED_BYTES of dynamic shared memory, as many blocks as
 // multiprocessors or fewer.

@@ -54,7 +54,6 @@ TILE_MMA(TF32, 192, "tf32", 8, "%96", "%97", "%98", "")
         }                                                                                                                    \
     };
 TILE_MMA(128, "%64", "%65", "%66", TILE_U32(0), TILE_U32(32))
-TILE_MMA(192, "%96", "%97", "%98", TILE_U32(0), TILE_U32(32), TILE_U32(64))
 #undef TILE_MMA
 #undef TILE_U32
 #undef TILE_U8

@@ -369,7 +369,8 @@ def test_tiles_of_the_engine_by_extents() -> None:
         _, made = chosen(multiplied(precision="fp16x3"), (n, n, n))
         assert (arithmetic_of(made), made.way) == fastest(n, levels=0)
     assert form_of(td.float32, (8192,) * 3, 132) == ENGINES["Float32"]
-    assert form_of(td.int32, (8192,) * 3, 132) == ENGINES["Limbs32"]
+    assert form_of(td.int32, (1024,) * 3, 132) == ENGINES["Limbs32"]
+    assert form_of(td.int32, (8192,) * 3, 132) == ENGINES["Limbs32ImagesSquare"]
 
 
 @pytest.mark.parametrize("precision", PRECISIONS)
@@ -404,7 +405,7 @@ def test_permission_to_be_fast() -> None:
     assert (arithmetic_of(fused), fused.way, fused.separate) == (*fastest(2048), frozenset())
     for other in (short, exact):
         assert other.form is None or not other.form.precision
-    assert arithmetic_of(whole) == "Limbs32"
+    assert arithmetic_of(whole) == "Limbs32ImagesSquare"
     assert not [f for f in (chosen(multiplied(), size[n])[1].form for n in size) if f and f.planes]
 
 

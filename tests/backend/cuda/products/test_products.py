@@ -647,20 +647,23 @@ def test_the_model_chooses_among_what_was_measured() -> None:
 
 
 def test_which_engine_multiplies_integers() -> None:
-    """Limbs from small products on, whatever is asked for; a level only where it is faster."""
+    """Limbs from small products on, whatever is asked for, of large ones from tile images; a level
+    only where it is faster."""
     tiles, options = Tiles(), MatmulOptions()
 
-    def best(n: int, **more: Any) -> Any:
+    def best(n: int, images: bool = False, **more: Any) -> Any:
         asked = dataclasses.replace(options, **more)
         form = engine_form.form_of(td.int32, (n, n, n), 132, asked)
-        assert form is not None and form.arithmetic == "Limbs32"
+        assert form is not None and form.arithmetic.startswith("Limbs32")
+        assert (form.planes > 0) == images
         return product_ways.way_for(tiles, form, asked, (n, n, n))
 
     assert best(64) is None  # a kernel that is no engine's
-    assert best(512) == ("atomic", 0) and best(2048) == ("owner", 0)
-    assert best(8192)[1] == 0 and best(16384) == ("recursive", 1)
-    assert best(8192, algorithm="strassen", levels=1) == ("recursive", 1)
+    assert best(512) == ("atomic", 0) and best(2048, images=True) == ("owner", 0)
+    assert best(8192, images=True) == ("owner", 0) and best(16384, images=True) == ("owner", 1)
+    assert best(8192, images=True, algorithm="strassen", levels=1) == ("owner", 1)
     assert best(4096, algorithm="strassen", levels=2) == ("recursive", 2)
+    assert best(8192, algorithm="strassen", levels=1, execution="atomic") == ("atomic", 1)
     limbs = engine_form.FORMS["Limbs32"]
     assert product_ways.way_for(tiles, limbs, options, (1, 8192, 8192)) == ("atomic", 0)
 
