@@ -42,7 +42,7 @@ from ..graph import (
     known,
     topological,
 )
-from ..node import fresh_uid
+from ..node import Node, fresh_uid
 from ..scalar import (
     Scalar,
     apply_primitive,
@@ -328,9 +328,28 @@ def _loop(
                      tuple(leaves), name, paths)  # fmt: skip
         return structure.build(made)
     where = user_location()
-    if enclosing_kernel() is None and any(is_array(v) for v in leaves):
-        return _array_loop(operation, count, pred, body, leaves, structure, paths, name, where)
-    return _scalar_loop(operation, count, pred, body, leaves, structure, paths, where)
+    if enclosing_kernel() is not None or not any(is_array(v) for v in leaves):
+        begun = fresh_uid()
+        node = _scalar_loop(operation, count, pred, body, leaves, structure, paths, where)
+        if enclosing_kernel() is not None or not _makes_arrays(node, begun):
+            return structure.build([Scalar(Proj(node, k)) for k in range(len(leaves))])
+    return _array_loop(operation, count, pred, body, leaves, structure, paths, name, where)
+
+
+def _makes_arrays(loop: ir.While | ir.Loop, begun: int) -> bool:
+    """Whether arrays that the body makes of the loop's numbers were traced, since `begun`: then it
+    is a loop over arrays, whose numbers have rank 0."""
+    waiting = [e.node for e in ir.walk((loop,)) if isinstance(e, ir.Read | ir.Extent)]
+    seen: set[Node] = set()
+    while waiting:
+        node = waiting.pop()
+        if node in seen or node.uid < begun:
+            continue
+        seen.add(node)
+        if any(isinstance(e, Var) and e in loop.vars for e in ir.walk(node.expressions())):
+            return True
+        waiting += [leaf.node for leaf in (*node.inputs(), *node.inside())]
+    return False
 
 
 def flat(value: Any, what: str, like: Structure | None = None) -> tuple[list[Any], Structure]:
@@ -443,7 +462,7 @@ def _scalar_loop(
     structure: Structure,
     paths: Sequence[str],
     where: Location | None,
-) -> Any:
+) -> ir.While | ir.Loop:
     start = tuple(as_strong(lift(v, operation)) for v in init)
     types = [e.type for e in start]
     state = tuple(Var(f"s{k}", t) for k, t in enumerate(types))
@@ -458,16 +477,14 @@ def _scalar_loop(
             seen = structure.build([Scalar(v) for v in state])
             result = next_numbers(body(seen))
             predicate = _loop_predicate(pred, seen, operation)
-        node: Expr = ir.While(start, state, predicate, result)
-    else:
-        n = _iterations(count, operation)
-        index = Var("k", int64)
-        with Scope(operation, where, (index, *state)).active():
-            seen = structure.build([Scalar(v) for v in state])
-            made = body(seen) if operation == "iterate" else body(Scalar(index), seen)
-            result = next_numbers(made)
-        node = ir.Loop(n, start, (index, *state), result)
-    return structure.build([Scalar(Proj(node, k)) for k in range(len(start))])
+        return ir.While(start, state, predicate, result)
+    n = _iterations(count, operation)
+    index = Var("k", int64)
+    with Scope(operation, where, (index, *state)).active():
+        seen = structure.build([Scalar(v) for v in state])
+        made = body(seen) if operation == "iterate" else body(Scalar(index), seen)
+        result = next_numbers(made)
+    return ir.Loop(n, start, (index, *state), result)
 
 
 def _array_loop(
