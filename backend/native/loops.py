@@ -282,6 +282,7 @@ class _Recording:
         self._forms = self._formed(run)
         made = {id(r): r for r in results if tape.made(r) and not isinstance(r, Growing)}
         code = self._code = Code(tape, (*inputs.values(), *made.values()))
+        code.let_go(inputs.values())
         self._inputs = [(slot, code.words[id(a)]) for slot, a in inputs.items()]
         self._results = [(r.shape, r.dtype, code.words[id(r)]) if id(r) in made else None
                          for r in results]  # fmt: skip

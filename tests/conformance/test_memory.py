@@ -12,7 +12,7 @@ import pytest
 
 import treadle as td
 from treadle.backend.runtime.memory import SMALLEST, Pool
-from treadle.driver import jit
+from treadle.driver import expressions
 from treadle.dsl.operations.elements.foreign import compile_scalar_function
 
 ADD = lambda x, y: x + y
@@ -103,7 +103,7 @@ def test_programs_go(backend):
 
 def test_programs_that_were_called_long_ago_go(backend, monkeypatch):
     """Of a function's many signatures the last ones stay."""
-    monkeypatch.setattr(jit, "PROGRAMS", 3)
+    monkeypatch.setattr(expressions, "PROGRAMS", 3)
     traced = []
 
     def scaled(a, word):

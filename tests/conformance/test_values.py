@@ -343,6 +343,8 @@ def test_no_more_is_held_than_the_user_holds():
         lambda u: td.fold1(lambda x, y: x + y + u[0], td.iota(4) * 1.0),
         lambda u: td.stencil(lambda w: w[1] * u[0], u),
         lambda u: td.iterate(3, lambda s: s * 0.5, u),
+        lambda u: td.iterate(100, lambda s: td.stencil(lambda w: w[1] + w[-1], s) * 0.5, u),
+        lambda u: td.while_loop(lambda s: td.sum(s) < 1e9, lambda s: s * 2 + u, u),
         lambda u: td.filter(lambda x: x > 0, u)[0],
         lambda u: td.sort(u),
         lambda u: td.map(lambda x, y: x + y, u, u),

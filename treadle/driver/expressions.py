@@ -15,7 +15,7 @@ from treadle.backend.registry import choose
 from treadle.dsl.analysis.short_extents import SpecialisedExtents, specialising
 from treadle.dsl.frontend.sources import is_lazy
 from treadle.dsl.frontend.trees import array_tree, joined_tree
-from treadle.dsl.graph import Input, Leaf
+from treadle.dsl.graph import Input, Leaf, topological
 from treadle.dsl.graphs.inputs import inputs_of
 from treadle.dsl.graphs.rebuild import Lines, over_arguments
 from treadle.dsl.process import locks
@@ -92,11 +92,13 @@ def _argument(number: int, node: Input, lines: Lines) -> Input:
 def evaluate(leaves: Sequence[Leaf], chosen: Settings, backend: str | None) -> list[Any]:
     """The arrays of closed leaves.
 
-    Checked programs are not shared: their errors name the line of each operation.
+    Not shared are checked programs, whose errors name the line of each operation, and programs
+    with schedules, which may be objects of the user's.
     """
     tree = joined_tree([array_tree(LEAF)] * len(leaves), "list")
     found: list[object]
-    over = None if chosen.check else over_arguments(leaves, _argument)
+    own = chosen.check or any(node.label.ordered for node in topological(leaves))
+    over = None if own else over_arguments(leaves, _argument)
     if over is None:
         read = (node.source for node in inputs_of(leaves, (), ()))
         found = Program(leaves, tree, chosen, backend_for(backend, read)).execute(())

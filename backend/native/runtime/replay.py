@@ -20,7 +20,7 @@ import math
 import struct
 import sys
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
@@ -278,7 +278,8 @@ class Code:
         self.words: dict[int, list[int]] = {id(a): [] for a in moving}
         self.of_numbers: dict[int, list[int]] = {}
         self.memories: dict[int, structures.Memory] = {}  # of arrays that grow
-        self._kept: list[object] = [moving]
+        self._replaced = list(moving)
+        self._kept: list[object] = []
         self._numbers = tape.numbers
         self._evaluations: list[structures.Evaluation] = []
         self._stores: list[Instruction] = []  # those before the next operation
@@ -291,6 +292,11 @@ class Code:
             evaluation.registers = address(registers)
         if self.memories:
             weakref.finalize(self, _release, list(self.memories.values()))
+
+    def let_go(self, arrays: Iterable[HostArray]) -> None:
+        """Do not keep these of `moving`: before each run, others are put in their place."""
+        gone = {id(a) for a in arrays}
+        self._replaced = [a for a in self._replaced if id(a) not in gone]
 
     def run(self) -> Outcome:
         """Run the operations; raises what a signal's handler does."""
