@@ -260,6 +260,8 @@ class Operators(Generic[V]):
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
         """np.sin(x) is td.sin(x); NumPy computes what td lacks if the values are known."""
         target = _same_function(ufunc)
+        if method == "at" and isinstance(inputs[0], Operators):
+            raise self._changed_by(f"np.{ufunc.__name__}.at", suggestions.UFUNC_METHODS["at"])
         if (method != "__call__" or kwargs or target is None) and self._is_closed():
             return getattr(ufunc, method)(*of_numpy(inputs), **of_numpy(kwargs))
         if method != "__call__" or kwargs or target is None:
@@ -273,6 +275,17 @@ class Operators(Generic[V]):
         name = function.__name__
         if name in ("shape", "ndim", "size") and args[0] is self and not args[1:]:
             return getattr(self, name)
+        changes = name in _IN_PLACE or (name == "nan_to_num" and kwargs.get("copy") is False)
+        if changes and (not self._is_closed() or any(isinstance(x, Operators) for x in args[:1])):
+            raise self._changed_by(f"np.{name}", _IN_PLACE.get(name, "Write a = td.nan_to_num(a)"))
+        if changes or (name in _OTHER_EDGES and self._is_closed()):
+            return function(*of_numpy(args), **of_numpy(kwargs))
+        if name in _OTHER_EDGES:
+            raise TracingError(
+                f"np.{name} does not work on a traced value: td.{name} has other defaults.",
+                hint=f'Write td.{name}(a, v, mode="full") or mode="valid"; mode="same" reads what '
+                "boundary= says, 0 with td.constant(0).",
+            )
         module = function.__module__.partition(".")[2]
         # (np.linalg.cond is not td.cond.)
         target = getattr(public(module), name, None) if module else public(name)
@@ -289,6 +302,10 @@ class Operators(Generic[V]):
     def _is_closed(self) -> bool:
         """Whether the value can be computed now."""
         return False
+
+    def _changed_by(self, function: str, instead: str) -> TracingError:
+        return TracingError(f"{function} changes its argument, and arrays are immutable.",
+                            hint=f"{instead.rstrip('.')}.")  # fmt: skip
 
     if not TYPE_CHECKING:  # a misspelled attribute is an error there
 
@@ -316,6 +333,19 @@ class Operators(Generic[V]):
 
     def __deepcopy__(self, _: object) -> Self:
         return self
+
+
+#: What is written instead of NumPy's functions that change their argument.
+_IN_PLACE = {
+    "copyto": "Write a = td.where(condition, new, a)",
+    "fill_diagonal": "Write a = td.fill_diagonal(a, value)",
+    "place": "Write a = td.place(a, mask, values)",
+    "put": "Write a = td.put(a, indices, values)",
+    "put_along_axis": "Write a = a.at[index].set(values)",
+    "putmask": "Write a = td.where(mask, new, a)",
+}
+#: Functions of one name with NumPy's that treat edges otherwise.
+_OTHER_EDGES = ("convolve", "correlate")
 
 
 def _same_function(ufunc: np.ufunc) -> Callable[..., object] | None:

@@ -84,3 +84,11 @@ def test_what_has_an_index_is_an_integer(name):
 )
 def test_arrays_of_several_integers_are_lists_of_them(many, listed):
     assert np.array_equal(td.run(many(np.array(listed))), td.run(many(listed)))
+
+
+@pytest.mark.parametrize("kind", [np.int8, np.uint8, np.uint64, np.int64])
+def test_triangles_of_integers_of_numpy(kind):
+    for function in ("tril_indices", "triu_indices"):
+        want = getattr(np, function)(3, 1, 4)
+        for found, w in zip(getattr(td, function)(kind(3), kind(1), kind(4)), want, strict=True):
+            assert found.dtype == td.int64 and np.array_equal(found, w)

@@ -573,3 +573,39 @@ def test_the_result_has_the_arrays_type():
     for name in DTYPES:
         made = td.update(small(name, 3), 0, td_dtype(name)(1))
         assert made.dtype == td_dtype(name) and made.shape == (3,)
+
+
+def test_functions_of_numpy_that_change_their_argument_are_refused():
+    """Neither the user's data nor what was written earlier changes; values may be treadle's."""
+    source = np.zeros(3)
+    a = td.use(source)
+    earlier = a + 1
+    for change in (
+        lambda x: np.add.at(x, [0], 5.0),
+        lambda x: np.put(x, [0], 5.0),
+        lambda x: np.place(x, np.array([True, False, False]), [5.0]),
+        lambda x: np.copyto(x, 5.0),
+        lambda x: np.putmask(x, np.array([True, False, False]), 5.0),
+        lambda x: np.fill_diagonal(x, 5.0),
+        lambda x: np.put_along_axis(x, np.array([0]), 5.0, 0),
+        lambda x: np.nan_to_num(x, copy=False),
+    ):
+        for x in (a, a * 1):
+            with pytest.raises(td.TracingError, match="changes its argument"):
+                change(x)
+    assert not source.any() and np.array_equal(earlier, np.ones(3))
+    target = np.zeros(3)
+    np.add.at(target, [0, 0], td.use(np.array([1.0, 2.0])))
+    np.put(target, [1], td.use(np.array([4.0])))
+    assert target.tolist() == [3.0, 4.0, 0.0]
+
+
+def test_convolutions_of_numpy_keep_its_edges():
+    x, w = np.random.default_rng(0).random((2, 9))
+    w = w[:4]
+    for function in (np.convolve, np.correlate):
+        for mode in ((), ("full",), ("same",), ("valid",)):
+            want = function(x, w, *mode)
+            np.testing.assert_array_equal(function(td.use(x), w, *mode), want)
+        with pytest.raises(td.TracingError, match="has other defaults"):
+            td.jit(lambda x, function=function: function(x, w))(x)

@@ -12,7 +12,7 @@ from ...frontend.sources import as_array
 from ...scalar import Scalar
 from ...shapes import as_shape, extents
 from ...types import as_type
-from ..common import operation, whole_number
+from ..common import integer, operation, whole_number
 from ..elements import functions as fn
 from ..reducing.quantiles import flatnonzero, nonzero
 from ..reducing.scans import scanl
@@ -182,8 +182,8 @@ def tril_indices(n: IntLike, k: int = 0, m: IntLike | None = None) -> tuple[Arra
     >>> [x.tolist() for x in td.tril_indices(2)]
     [[0, 1, 1], [0, 0, 1]]
     """
-    columns = n if m is None else m
-    return _triangle(n, lambda i: _between(i + k + 1, columns), lambda i: 0)
+    rows, offset, columns = map(_as_integer, (n, k, n if m is None else m))
+    return _triangle(rows, lambda i: _between(i + offset + 1, columns), lambda i: 0)
 
 
 @operation
@@ -200,10 +200,18 @@ def triu_indices(n: IntLike, k: int = 0, m: IntLike | None = None) -> tuple[Arra
     >>> td.triu_indices(2)
     (Array([0, 0, 1]), Array([0, 1, 1]))
     """
-    columns = n if m is None else m
-    return _triangle(
-        n, lambda i: columns - _between(i + k, columns), lambda i: _between(i + k, columns)
-    )
+    rows, offset, columns = map(_as_integer, (n, k, n if m is None else m))
+
+    def before(i: IntLike) -> IntLike:
+        return _between(i + offset, columns)
+
+    return _triangle(rows, lambda i: columns - before(i), before)
+
+
+def _as_integer(number: IntLike) -> IntLike:
+    """An integer of Python's for one of NumPy's; other numbers unchanged."""
+    found = integer(number)
+    return number if found is None else found
 
 
 def _between(value: IntLike, most: IntLike) -> IntLike:
