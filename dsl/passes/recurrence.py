@@ -13,7 +13,7 @@ iteration.  This runs after products and additions are fused (form_fma), whose b
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from ..analysis.polynomial import Polynomial, polynomial
 from ..expr import (
@@ -297,10 +297,10 @@ def is_unsafe(node: Node) -> bool:
     )
 
 
-def dependent(nodes: Sequence[Node], bound: set[Input]) -> set[Node]:
-    """The nodes whose values change from iteration to iteration."""
-    found: set[Node] = set(bound)
+def dependent(nodes: Sequence[Node], bound: Collection[Node]) -> set[Node]:
+    """The nodes that read those of `bound`, or what reads them."""
+    found = set(bound)
     for node in nodes:
         if any(leaf.node in found for leaf in (*node.inputs(), *node.inside())):
             found.add(node)
-    return found - bound
+    return found.difference(bound)

@@ -96,8 +96,10 @@ def _sequence(loop: ArrayLoop) -> Sequential | None:
         return None
     order = [n for n in topological(loop.body) if not isinstance(n, Input)]
     changing = dependent(order, set(loop.bound))
-    # What is unsafe must not be computed before the loop, which may have no iteration.
-    order = [n for n in order if n in changing or is_unsafe(n)]
+    # What is unsafe, and what reads that, must not be computed before the loop, which may have no
+    # iteration.
+    kept = changing | dependent(order, {n for n in order if is_unsafe(n)})
+    order = [n for n in order if n in kept or is_unsafe(n)]
     try:
         if any(isinstance(n, Sequential) for n in order):
             return _Nest(loop, order).made()

@@ -159,9 +159,13 @@ def test_the_function_is_named():
     assert "td.map(lambda x: found.append(x) or x, A)" in str(error.value)
 
 
-def test_loops_over_scalars_start_no_operations_on_their_state():
-    with pytest.raises(td.TracingError, match="multiply makes arrays"):
-        td.run(td.loop(3, lambda k, s: s + td.the(td.sum(td.use(A) * s)), 1.0))
+def test_loops_over_scalars_start_operations_on_their_state_outside_of_kernels():
+    def body(k, s):
+        return s + td.the(td.sum(td.use(A) * s))
+
+    with pytest.raises(td.NestedParallelismError, match="'multiply' was started inside"):
+        td.run(td.map(lambda x: td.loop(3, body, x), A))
+    assert td.run(td.loop(3, body, 1.0)) == 11.0**3
     assert td.run(td.loop(3, lambda k, s: s + td.sum(td.use(A) * s), td.unit(1.0))) == 11.0**3
 
 

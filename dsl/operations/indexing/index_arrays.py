@@ -210,7 +210,7 @@ def triu_indices(n: IntLike, k: int = 0, m: IntLike | None = None) -> tuple[Arra
 
 def _as_integer(number: IntLike) -> IntLike:
     """An integer of Python's for one of NumPy's; other numbers unchanged."""
-    found = integer(number)
+    found = None if isinstance(number, Scalar) else integer(number)
     return number if found is None else found
 
 
