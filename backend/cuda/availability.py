@@ -6,7 +6,6 @@ This imports no CUDA package: it queries the driver directly and looks up packag
 from __future__ import annotations
 
 import ctypes
-import importlib.metadata
 import importlib.util
 import sys
 from collections.abc import Callable
@@ -82,6 +81,8 @@ def unavailable(
 
 def cupy_release() -> int | None:
     """The CUDA release of the installed CuPy; None if its package name does not tell."""
+    import importlib.metadata  # takes longer than the rest, and needs a GPU
+
     for release in _INSTALL:
         try:
             importlib.metadata.version(f"cupy-cuda{release}x")

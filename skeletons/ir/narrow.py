@@ -372,15 +372,16 @@ class _Pass:
                 return None
             bits = Const(reciprocal(d, "multiplier"), int32)
             return bits, Const(reciprocal(d, "shift"), int32), d > 0
-        if self.ranges.is_host(divisor):
-            known = self.ranges.least(divisor)
+        host = self.ranges.of_scalars(divisor)
+        if host is not None:
+            known = self.ranges.least(host)
             if known < 0:
-                self._require(at.less_equal(0, divisor))
-            if divisor not in self.reciprocals:
+                self._require(at.less_equal(0, host))
+            if host not in self.reciprocals:
                 name = divisor.name if isinstance(divisor, Var) else "divisor"
-                self.reciprocals[divisor] = (
+                self.reciprocals[host] = (
                     Var(f"{name}_multiplier", int32), Var(f"{name}_shift", int32))  # fmt: skip
-            return *self.reciprocals[divisor], known > 0
+            return *self.reciprocals[host], known > 0
         value = self.values.get(divisor) if isinstance(divisor, Var) else divisor
         if not isinstance(value, Apply) or value.op.name != "select":
             return None

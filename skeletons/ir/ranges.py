@@ -17,7 +17,18 @@ import numpy as np
 
 from treadle.dsl.analysis.bounds import Intervals, Range, monotonic, whole
 from treadle.dsl.analysis.polynomial import Polynomial, arithmetic
-from treadle.dsl.expr import Apply, Const, Expr, Extent, Param, Var, conjuncts, constant, walk
+from treadle.dsl.expr import (
+    Apply,
+    Const,
+    Expr,
+    Extent,
+    Param,
+    Var,
+    conjuncts,
+    constant,
+    substitute,
+    walk,
+)
 from treadle.dsl.primitives import convert
 from treadle.dsl.types import int64
 
@@ -48,6 +59,8 @@ LEAST, LARGEST = -(1 << 31), (1 << 31) - 1
 _DATA = 1 << 30
 #: A bound that is higher by at most this is as good.
 _SLACK = 1 << 16
+#: The host computes no larger expressions for a kernel.
+_LARGE = 64
 #: Extents at which a scalar is evaluated to guess its lower bound.
 _SAMPLES = (1, 2, 37, 997, 1000, 4096, 5040)
 
@@ -164,6 +177,18 @@ class Ranges:
     def is_host(self, e: Expr) -> bool:
         """Whether the host can compute `e`."""
         return all(isinstance(x, Const | Apply) or x in self._hosts for x in walk((e,)))
+
+    def of_scalars(self, e: Expr) -> Expr | None:
+        """`e` over the kernel's scalars alone, if the host can compute it."""
+        found = e
+        while not self.is_host(found):
+            values = {v: self._given[v] for v in walk((found,)) if v in self._given}
+            if not values:
+                return None
+            (found,) = substitute((found,), values)
+            if sum(1 for _ in walk((found,))) > _LARGE:
+                return None
+        return found
 
     def _linear(self, e: Expr) -> Polynomial[Expr]:
         """A linear combination of variables and opaque expressions."""

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import ctypes
-import ctypes.util
 import functools
 import sys
+
+if sys.platform != "linux":
+    import ctypes.util
 
 
 @functools.lru_cache(maxsize=1)
