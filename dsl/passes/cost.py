@@ -22,6 +22,7 @@ from ..expr import (
     Loop,
     Param,
     Read,
+    Var,
     While,
     walk,
 )
@@ -91,8 +92,11 @@ def of_numbers(roots: Iterable[Expr]) -> set[Expr]:
 
 
 def loads(roots: Iterable[Expr]) -> int:
-    """The number of distinct reads."""
-    return sum(1 for e in walk(roots) if isinstance(e, Read))
+    """The number of distinct reads of which elements differ: others are loaded once for many."""
+    return sum(
+        1 for e in walk(roots)
+        if isinstance(e, Read) and any(isinstance(x, Index | Var) for x in walk(e.args))
+    )  # fmt: skip
 
 
 def has_loop(roots: Iterable[Expr]) -> bool:

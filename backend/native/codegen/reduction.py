@@ -5,18 +5,25 @@ the bits of a result depend on the elements only.  Each block of 8 192 elements 
 partials, which are added to the global partials at its end: the error of a float sum then grows
 with n / 8 192 instead of n / 64.  Partials p and p + 32, then p + 16, … are combined; the initial
 value of the accumulator comes last, as the left operand.
+
+A body that is one `If` on an interval of the counter (the interior of a stencil) is emitted twice:
+its inner side for the groups of 64 elements that lie in the interval, the whole of it, a vector at
+a time, for those before and behind.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from treadle.dsl.analysis.polynomial import Polynomial
-from treadle.dsl.expr import Apply, primitive, walk
+from treadle.dsl.expr import Apply, Expr, primitive, walk
 from treadle.dsl.types import ScalarType, int64
 from treadle.skeletons.ir.kernel import (
+    Declare,
+    If,
     Load,
     Reduce,
     as_loop,
@@ -87,9 +94,37 @@ def reduce(em: Emitter, s: Reduce, copy: Copy) -> None:
     _Reduction(em, s, copy, names).emit()
 
 
+@dataclass(frozen=True)
+class _Interior:
+    """The iterations low … high − 1 of a reduction, in which it is `inner`."""
+
+    low: Expr
+    high: Expr
+    inner: Reduce
+
+
+def _interior(s: Reduce) -> _Interior | None:
+    """The interior, if the body begins with a test of its counter: `if low <= k and k < high`."""
+    at = next((n for n, x in enumerate(s.body) if not isinstance(x, Declare)), len(s.body))
+    match s.body[at : at + 1]:
+        case (
+            If(
+                Apply(
+                    args=(Apply(args=(low, k)) as least, Apply(args=(also, high)) as most)
+                ) as both
+            ) as test,
+        ) if k is also is s.var:
+            names = both.op.name, least.op.name, most.op.name
+            if names == ("logical_and", "less_equal", "less"):
+                body = (*s.body[:at], *test.then, *s.body[at + 1 :])
+                return _Interior(low, high, replace(s, body=body))
+    return None
+
+
 class _Reduction:
     def __init__(self, em: Emitter, s: Reduce, copy: Copy, names: list[str]) -> None:
         self.em, self.s, self.copy, self.names = em, s, copy, names
+        self.interior = _interior(s)
         self.lanes = 16 if em.target.vector_bytes == 64 else 8
         self.count = PARTIALS // self.lanes
         self.types = [a.type for a in s.accumulators]
@@ -159,7 +194,7 @@ class _Reduction:
 
     def _block(self, first: Reg, end: Reg, changed: set[Any]) -> None:
         """Reduce elements first … end − 1 into the inner partials."""
-        em, code = self.em, self.em.code
+        code = self.em.code
         known = is_number(first) and is_number(end)
         if known:
             limit = str(int(first) + (int(end) - int(first)) // PARTIALS * PARTIALS)
@@ -167,25 +202,68 @@ class _Reduction:
             size = code.emit(f"sub i64 {end}, {first}")
             whole = code.emit(f"and i64 {size}, {-PARTIALS}")
             limit = code.emit(f"add i64 {first}, {whole}")
-        heavy = nodes(self.s.body) > _HEAVY
-        step = self.lanes if heavy else PARTIALS
-        if limit != first:
-            with em.loop(), em.counted(first, limit, step, "group") as k:
-                em.touch(changed)
-                self._step(k, None, 1 if heavy else self.count, changed)
-            em.touch(changed)
+        if self.interior is not None:
+            self._around(first, limit, end, self.interior, changed)
+            return
+        self._groups(self.s, first, limit, changed)
         if known:
             self._last(int(limit), int(end), changed)
-            return
+        else:
+            self._rest(limit, end, changed)
+
+    def _groups(self, s: Reduce, first: Reg, limit: Reg, changed: set[Any]) -> None:
+        """Reduce whole groups of 64 elements."""
+        em = self.em
+        heavy = nodes(s.body) > _HEAVY
+        if limit != first:
+            with em.loop(), em.counted(first, limit, self.lanes if heavy else PARTIALS,
+                                       "group") as k:  # fmt: skip
+                em.touch(changed)
+                self._step(k, None, 1 if heavy else self.count, changed, s=s)
+            em.touch(changed)
+
+    def _around(self, first: Reg, limit: Reg, end: Reg, interior: _Interior,
+                changed: set[Any]) -> None:  # fmt: skip
+        """Reduce the groups before the interior, those inside, and the rest."""
+        em, code = self.em, self.em.code
+
+        def clamped(e: Expr, up: int) -> Reg:
+            """How many elements are before a bound, as whole groups, from `first` to `limit`."""
+            bound = em.apply("subtract", int64, [em.value(e, self.copy), self.start])
+            ahead = code.emit(f"sub i64 {em.reg(bound, 0)}, {first}")
+            most = code.emit(f"sub i64 {limit}, {first}")
+            for name, other in (("smax", "0"), ("smin", most)):
+                ahead = code.intrinsic(f"llvm.{name}.i64", "i64", [("i64", ahead), ("i64", other)])
+            whole = code.emit(f"and i64 {code.emit(f'add i64 {ahead}, {up}')}, {-PARTIALS}")
+            return code.emit(f"add i64 {first}, {whole}")
+
+        low = clamped(interior.low, PARTIALS - 1)
+        high = clamped(interior.high, 0)
+        high = code.intrinsic("llvm.smax.i64", "i64", [("i64", low), ("i64", high)])
+        with em.loop(), em.counted("0", "2", 1, "part") as part:
+            em.touch(changed)
+            before = code.emit(f"icmp eq i64 {part}, 0")
+            stop = code.emit(f"select i1 {before}, i64 {low}, i64 {high}")
+            with em.scope():
+                self._groups(interior.inner, low, stop, changed)
+            start = code.emit(f"select i1 {before}, i64 {first}, i64 {high}")
+            stop = code.emit(f"select i1 {before}, i64 {low}, i64 {end}")
+            self._rest(start, stop, changed)
+        em.touch(changed)
+
+    def _rest(self, first: Reg, end: Reg, changed: set[Any]) -> None:
+        """Reduce any number of elements, a vector at a time."""
+        code = self.em.code
         tail, through = code.label("tail"), code.label("endtail")
-        code.branch(code.emit(f"icmp slt i64 {limit}, {end}"), tail, through)
+        code.branch(code.emit(f"icmp slt i64 {first}, {end}"), tail, through)
         code.start(tail)
-        self._tail(limit, end, changed)
+        with self.em.scope():
+            self._vectors(first, end, changed)
         code.jump(through)
         code.start(through)
 
     def _last(self, limit: int, end: int, changed: set[Any]) -> None:
-        """`_tail` for a known number of elements."""
+        """`_rest` for a known number of elements, fewer than 64."""
         for k in range(limit, limit + PARTIALS, self.lanes) if limit < end else ():
             if k < end:
                 self._step(str(k), self._mask(str(min(end - k, self.lanes))), 1, changed, False)
@@ -196,16 +274,19 @@ class _Reduction:
         v = Lanes(self.em.code, self.lanes)
         return v.compare("ugt", "i32", v.splat("i32", count), v.iota("i32"))
 
-    def _tail(self, limit: Reg, end: Reg, changed: set[Any]) -> None:
-        """Reduce fewer than 64 elements: each vector once, with lanes past the end masked off."""
+    def _vectors(self, first: Reg, end: Reg, changed: set[Any]) -> None:
+        """Reduce elements vector by vector, with lanes past the end masked off, and go through all
+        partials of the last group."""
         em, code = self.em, self.em.code
-        last = code.emit(f"add i64 {limit}, {PARTIALS}")
+        size = code.emit(f"sub i64 {end}, {first}")
+        up = code.emit(f"add i64 {size}, {PARTIALS - 1}")
+        last = code.emit(f"add i64 {first}, {code.emit(f'and i64 {up}, {-PARTIALS}')}")
         loop, some, none = code.label("vectors"), code.label("some"), code.label("next")
         before = code.block
         with em.loop():
             code.jump(loop)
             code.start(loop)
-            k, at = code.phi("i64", limit, before, "k")
+            k, at = code.phi("i64", first, before, "k")
             em.touch(changed)
             rest = code.emit(f"sub i64 {end}, {k}")
             low = code.intrinsic("llvm.smax.i64", "i64", [("i64", rest), ("i64", "0")])
@@ -232,9 +313,9 @@ class _Reduction:
                 self._set(t, slot, regs)
 
     def _step(self, k: Reg, mask: Reg | None, count: int, changed: set[Any],
-              rotate: bool = True) -> None:  # fmt: skip
+              rotate: bool = True, s: Reduce | None = None) -> None:  # fmt: skip
         """Reduce `count` vectors of elements from `k` on into the first vectors of partials."""
-        em, s = self.em, self.s
+        em, s = self.em, s or self.s
         before_varying, em.varying = em.varying, self.varying
         em.lanes, em.mask = self.lanes, mask
         em.ahead = self.ahead
@@ -248,19 +329,19 @@ class _Reduction:
                 one.values[s.var] = em.apply("add", int64, [self.start, index])
                 copies.append(one)
             em.block(s.body, copies)
-            self._accumulate(copies, mask)
+            self._accumulate(s, copies, mask)
         em.lanes, em.mask, em.varying, em.ahead = 0, None, before_varying, 0
         if count == 1 and rotate:
             self._rotate()
         em.touch(changed)
 
-    def _accumulate(self, copies: Sequence[Copy], mask: Reg | None) -> None:
+    def _accumulate(self, s: Reduce, copies: Sequence[Copy], mask: Reg | None) -> None:
         em = self.em
         v = Lanes(em.code, self.lanes)
         for k, t in enumerate(self.types):
             e = register_element(t)
             for slot, one in zip(self.inner[k], copies, strict=False):
-                value = em.regs(em.value(self.s.values[k], one), self.lanes)
+                value = em.regs(em.value(s.values[k], one), self.lanes)
                 old = self._get(t, slot)
                 new = self._combine(k, old, value, self.lanes)
                 if mask is not None:

@@ -23,8 +23,8 @@ from treadle.dsl.simplify import select
 from treadle.dsl.types import int64
 
 from ...ir import arithmetic as at
-from ...ir.kernel import Buffer, Kernel, Load, Lowered, Store
-from ...ir.linearize import Linearizer
+from ...ir.kernel import Buffer, If, Kernel, Load, Lowered, Store
+from ...ir.linearize import Linearizer, zero
 from .. import tiling, transform
 from ..build import Builder, LoweringContext, element_cost
 from ..combining import (
@@ -57,13 +57,31 @@ _EVERYTHING = 1 << 60
 LANE_UNITS = 64
 
 
+#: The range of an axis in which reads of neighbours along it are in range, and the elements there.
+Interior = tuple[Expr, Expr, tuple[Expr, ...]]
+
+
+def _in_rows(node: Fold, builder: Builder, axis: int) -> tuple[tuple[Expr, ...], Interior | None]:
+    """The elements, anywhere and in the interior of an axis if they read neighbours along it."""
+    domain = (*node.outer, *node.inner)
+    written = node.elements
+    if domain and not builder.context.check:
+        written = transform.unresolved(written, domain, builder)
+    anywhere = transform.resolve(written, builder, domain)
+    box = transform.interior(written, domain, builder) if domain else None
+    if box is None or builder.context.check:
+        return anywhere, None
+    inside = transform.resolve(written, builder, domain, box.safe([axis % len(domain)]))
+    return anywhere, None if inside == anywhere else (box.low[axis], box.high[axis], inside)
+
+
 class Along(RowFold):
     """Blocks of the inner axes, reduced along the last one."""
 
     def __init__(self, builder: Builder, node: Fold) -> None:
         super().__init__(builder, node, node.outer)
         self.inner = node.inner
-        self.elements = transform.resolve(node.elements, builder, (*node.outer, *node.inner))
+        self.elements, self.interior = _in_rows(node, builder, -1)
         self.position = Var("p", int64)
         self.linear: tuple[Expr, ...] | None = None
         if len(self.inner) > 1:
@@ -262,7 +280,10 @@ class Along(RowFold):
                 if self.linear is None and self.inner:
                     self.builder.stays_below(k, self.inner[-1])
                 with inner.when_always({**bindings, **lead, last: k}):
-                    found = inner.emit(roots)
+                    if self.linear is None and not self.lanes:
+                        found = self._near_the_ends(inner, k)
+                    else:
+                        found = inner.emit(roots)
                 return found if pick is None else pick(inner, found)
 
             return emit
@@ -283,6 +304,20 @@ class Along(RowFold):
             return fold_range(inner, combine, start, stop, element(where))
 
         return fold_runs(into, combine, first, end, one_run)
+
+    def _near_the_ends(self, into: Linearizer, k: Expr) -> tuple[Expr, ...]:
+        """An element, by plain reads where it is in the interior of its row."""
+        if self.interior is None:
+            return into.emit(self.elements)
+        found = declare(into, tuple(zero(e.type) for e in self.elements), "element")
+        low, high, inside = self.interior
+        sides = []
+        for roots in (inside, self.elements):
+            with into.body() as side:
+                assign(into, found, into.emit(roots))
+            sides.append(tuple(side))
+        into.append(If(at.both(at.less_equal(low, k), at.less(k, high)), *sides))
+        return found
 
     def _combine(self) -> Kernel:
         """Partial results in order, for a group of rows per task."""
@@ -341,7 +376,7 @@ class Across(RowFold):
         super().__init__(builder, node, node.outer)
         self.combine = argument_ahead(node.combine) or node.combine  # rows come in order
         self.inner = node.inner
-        self.elements = transform.resolve(node.elements, builder, (*node.outer, *node.inner))
+        self.elements, self.interior = _in_rows(node, builder, len(node.outer) - 1)
         scalar = builder.scalar
         costly = element_cost(self.elements) > COSTLY
         self.width = min(COSTLY_COLUMNS, ACROSS_COLUMNS) if costly else ACROSS_COLUMNS
@@ -407,10 +442,11 @@ class Across(RowFold):
         sequential = self._is_sequential(into)
         exact = is_exact(self.node.combine)
         height = COSTLY_STEP if exact and self.width < ACROSS_COLUMNS else ACROSS_STEP
-        with into.loop("step", *rows, step=height) as step:
-            stop = into.let(at.minimum(at.add(step, height), rows[1]), "step_stop")
-            with into.loop("j", *cols, "vector") as j:
-                element = self._column(at_plane, j)
+
+        def strip(step: Expr, stop: Expr, strip_cols: tuple[Expr, Expr], roots: Sequence[Expr]
+                  ) -> None:  # fmt: skip
+            with into.loop("j", *strip_cols, "vector") as j:
+                element = self._column(at_plane, j, roots)
                 # One by one: the first is combined with the accumulator; else all of the step are.
                 end = at.select(sequential, at.add(step, 1), stop)
                 total = fold_serial(into, self.combine, step, end, element)
@@ -423,6 +459,20 @@ class Across(RowFold):
                 if sequential is not FALSE:
                     reduce_range(into, self.combine, total, end, stop, element, serial=True)
                 into.append(*(Store(b, slot, t) for b, t in zip(totals, total, strict=True)))
+
+        with into.loop("step", *rows, step=height) as step:
+            stop = into.let(at.minimum(at.add(step, height), rows[1]), "step_stop")
+            if self.interior is None:
+                strip(step, stop, cols, self.elements)
+            else:
+                low, high, inside = self.interior
+                left = into.let(at.minimum(at.maximum(cols[0], low), cols[1]), "left")
+                right = into.let(at.maximum(left, at.minimum(cols[1], high)), "right")
+                strip(step, stop, (left, right), inside)
+                with into.loop("side", 0, 2) as side:
+                    first = at.equal(side, 0)
+                    ends = (at.select(first, cols[0], right), at.select(first, left, cols[1]))
+                    strip(step, stop, ends, self.elements)
         empty = at.less_equal(rows[1], rows[0])
         with into.loop("j", *cols, "vector") as j:
             self.builder.stays_below(j, self.outer[-1])
@@ -451,7 +501,7 @@ class Across(RowFold):
         row = at.add(at.multiply(plane, size.blocks), block)
         return at.add(at.multiply(row, size.columns), j)
 
-    def _column(self, at_plane: Sequence[Expr], j: Expr) -> Elements:
+    def _column(self, at_plane: Sequence[Expr], j: Expr, roots: Sequence[Expr]) -> Elements:
         """The elements of column `j`, by their position along the inner axes."""
 
         def element(into: Linearizer, k: Expr) -> tuple[Expr, ...]:
@@ -463,7 +513,7 @@ class Across(RowFold):
                 inner = tiling.coordinates(self.builder, into, k, self.inner, "k")
             coordinates = (*at_plane, j, *inner)
             with into.when_always({Index(n): c for n, c in enumerate(coordinates)}):
-                return into.emit(self.elements)
+                return into.emit(roots)
 
         return element
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,19 @@ from treadle.dsl.types import (
     int64,
     uint16,
 )
-from treadle.skeletons.ir.kernel import Body, Declare, For, Kernel, Let, Load, Reduce, Store
+from treadle.skeletons.ir.kernel import (
+    Assign,
+    Body,
+    Declare,
+    For,
+    If,
+    Kernel,
+    Let,
+    Load,
+    Reduce,
+    Statement,
+    Store,
+)
 
 from .helpers import N, add, ap, avx2, buffer, cast, k, kernel, lit, mul, run
 
@@ -220,3 +233,52 @@ def test_means_in_an_order_are_loaded_before_the_loop_over_deviations(
     x = np.array(np.random.default_rng(1).normal(0, 10, (9, 70)), np.float32, order=layout)
     found = td.jit(lambda x: td.var(x, axis=axis, schedule=schedule), backend="native")(x)
     np.testing.assert_allclose(found, x.var(axis=axis), rtol=1e-4)
+
+
+@pytest.mark.parametrize("bounds", [(0, 0), (1, 3), (1, 64), (70, 500), (64, 640), (5, 1 << 40)])
+@pytest.mark.parametrize("t", [float32, float64, int8], ids=str)
+def test_interiors(t: ScalarType, bounds: tuple[int, int]) -> None:
+    """Elements that are computed otherwise near the ends: the same bits as by one form."""
+    low, high = bounds
+    x, o = buffer("x", t), buffer("o", t, "output", k(1))
+    acc, left, right, v = (Var(n, t) for n in ("acc", "left", "right", "v"))
+    combine = Combine((left,), (right,), (ap("add", left, right),))
+    here: Expr = Load(x, i)
+    test = ap("logical_and", ap("less_equal", k(low), i), ap("less", i, k(high)))
+    sides = If(test, (Assign(v, here),), (Assign(v, add(here, here)),))
+
+    def summed(*body: Statement, value: Expr) -> Kernel:
+        made = Reduce(i, k(0), N, body, (value,), (acc,), combine)
+        return kernel("reduce", [x, o], (Declare(acc, lit(0, t)), made, Store(o, k(0), acc)))
+
+    for target in TARGETS:
+        for m in SIZES:
+            a, found, want = values(t, m), np.zeros(1, t.numpy), np.zeros(1, t.numpy)
+            run(summed(Declare(v, lit(0, t)), sides, value=mul(v, lit(3, t))), [a, found], [m],
+                target=target)  # fmt: skip
+            places = np.arange(m)
+            b = np.where((low <= places) & (places < high), a, a + a)
+            run(summed(value=mul(here, lit(3, t))), [b, want], [m], target=target)
+            assert found.tobytes() == want.tobytes(), m
+
+
+def test_folds_of_stencils_load_vectors() -> None:
+    """Not elements one by one, except at the ends of rows; the bits are those of a stored one."""
+
+    def blur(u: Any) -> Any:
+        return td.stencil(lambda w: w[0, -1] + w[0, 1] + w[1, 0], u)
+
+    u = np.random.default_rng(1).random((70, 300)).astype(np.float32)
+    stored = td.jit(lambda u: td.compute(blur(u)), backend="native")(u)
+    folds: dict[str, Any] = {
+        "all": td.sum, "rows": lambda x: td.max(x, axis=1), "columns": lambda x: td.sum(x, axis=0),
+        "places": td.argmax, "around": lambda x: td.sum(td.roll(x, 1, 1)),
+    }  # fmt: skip
+    for name, fold in folds.items():
+        program = td.jit(lambda u, fold=fold: fold(blur(u)), backend="native").lower(u)
+        want = td.jit(fold, backend="native")(stored)
+        assert np.asarray(program(u)).tobytes() == np.asarray(want).tobytes(), name
+        text = str(program.source())
+        kind = "vector" if name == "columns" else "group"
+        loop = re.search(rf"^{kind}\d+:$(.*?)^end_", text, re.MULTILINE | re.DOTALL)
+        assert loop and "load <" in loop[1] and "gather" not in loop[1], name
