@@ -39,7 +39,15 @@ from .shapes import Extent, broadcast_shapes, extents, stretched
 from .types import LEAF, ScalarType, Structure
 
 if TYPE_CHECKING:
-    from .annotations import ArrayLike, AxisLike, Indexing, Part, ScheduleLike, ShapeLike
+    from .annotations import (
+        ArrayLike,
+        AxisLike,
+        DTypeLike,
+        Indexing,
+        Part,
+        ScheduleLike,
+        ShapeLike,
+    )
     from .operations.indexing.updating import At
 
 
@@ -424,14 +432,16 @@ class Array(Operators["Array"]):
     ravel = flatten
 
     @user_facing
-    def sum(self, axis: AxisLike | None = None, keepdims: bool = False) -> Array:
+    def sum(self, axis: AxisLike | None = None, keepdims: bool = False, *,
+            dtype: DTypeLike | None = None) -> Array:  # fmt: skip
         """`td.sum` of the array, over all axes by default."""
-        return later.reductions.sum(self, axis, keepdims)
+        return later.reductions.sum(self, axis, keepdims, dtype=dtype)
 
     @user_facing
-    def prod(self, axis: AxisLike | None = None, keepdims: bool = False) -> Array:
+    def prod(self, axis: AxisLike | None = None, keepdims: bool = False, *,
+            dtype: DTypeLike | None = None) -> Array:  # fmt: skip
         """`td.prod` of the array, over all axes by default."""
-        return later.reductions.prod(self, axis, keepdims)
+        return later.reductions.prod(self, axis, keepdims, dtype=dtype)
 
     @user_facing
     def mean(self, axis: AxisLike | None = None, keepdims: bool = False) -> Array:
@@ -439,14 +449,16 @@ class Array(Operators["Array"]):
         return later.reductions.mean(self, axis, keepdims)
 
     @user_facing
-    def var(self, axis: AxisLike | None = None, ddof: float = 0, keepdims: bool = False) -> Array:
+    def var(self, axis: AxisLike | None = None, ddof: float = 0, keepdims: bool = False, *,
+            correction: float | None = None) -> Array:  # fmt: skip
         """`td.var` of the array, over all axes by default."""
-        return later.reductions.var(self, axis, ddof, keepdims)
+        return later.reductions.var(self, axis, ddof, keepdims, correction=correction)
 
     @user_facing
-    def std(self, axis: AxisLike | None = None, ddof: float = 0, keepdims: bool = False) -> Array:
+    def std(self, axis: AxisLike | None = None, ddof: float = 0, keepdims: bool = False, *,
+            correction: float | None = None) -> Array:  # fmt: skip
         """`td.std` of the array, over all axes by default."""
-        return later.reductions.std(self, axis, ddof, keepdims)
+        return later.reductions.std(self, axis, ddof, keepdims, correction=correction)
 
     @user_facing
     def min(self, axis: AxisLike | None = None, keepdims: bool = False) -> Array:
@@ -505,9 +517,11 @@ class Array(Operators["Array"]):
         """`td.cumprod`: cumulative products, of the flattened array by default."""
         return public("cumprod")(self, axis)  # type: ignore[no-any-return]
 
-    def argsort(self, axis: int | None = -1) -> Array:
+    def argsort(self, axis: int | None = -1, *, descending: bool = False,
+                stable: bool = True) -> Array:  # fmt: skip
         """`td.argsort`: the indices that sort along an axis; equal elements keep their order."""
-        return public("argsort")(self, axis)  # type: ignore[no-any-return]
+        found = public("argsort")(self, axis, descending=descending, stable=stable)
+        return found  # type: ignore[no-any-return]
 
     def take(self, indices: ArrayLike, axis: int | None = None) -> Array:
         """`td.take`: the elements at these indices, of the flattened array by default."""

@@ -676,6 +676,44 @@ def keywords(function: Callable[..., Any]) -> frozenset[str] | None:
     return frozenset(p.name for p in found if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY))
 
 
+#: How parameters are annotated that are True or False, and whether None is a third choice.
+_TRUTHS = {"bool": False, "bool | None": True}
+
+
+class Truths:
+    """The parameters of a function that are True or False: values of any other kind are refused,
+    rather than taken for their truth."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self.function = function
+        self.parameters = tuple(
+            (p.name, k if p.kind is p.POSITIONAL_OR_KEYWORD else sys.maxsize, _TRUTHS[p.annotation])
+            for k, p in enumerate(inspect.signature(function).parameters.values())
+            if p.annotation in _TRUTHS
+        )
+
+    def require(self, args: Sequence[Any], kwargs: dict[str, Any]) -> None:
+        """Raise an error if one of the arguments of a call is given, and is neither."""
+        for word, position, optional in self.parameters:
+            value = args[position] if position < len(args) else kwargs.get(word, True)
+            if value is not True and value is not False and not (optional and value is None):
+                require_truth(_name_of(self.function), word, value)
+
+
+def require_truth(operation: str, word: str, value: object) -> None:
+    """Raise an error if the value of a parameter is neither True nor False."""
+    if isinstance(value, bool | np.bool_):
+        return
+    later.refuse_argument(value, f"{operation}: {word}=")
+    said = f"{word} is True or False, got {value!r}"
+    if isinstance(value, later.Array | later.Scalar):
+        said = f"{word}= determines the program, so it cannot be a run-time value"
+    raise TracingError(
+        f"{operation}: {said}.",
+        hint=f"Write {word}=True, or {word}=bool(x) for the truth of a number.",
+    )
+
+
 def unknown_keyword(
     function: Callable[..., Any], given: Iterable[str], known: frozenset[str]
 ) -> TracingError:
@@ -746,13 +784,15 @@ def user_facing_methods(cls: type[T]) -> type[T]:
 def user_facing(function: Callable[P, R]) -> Callable[P, R]:
     """Decorate a public entry point: tracebacks omit treadle's own frames, and the error for an
     unknown keyword argument lists the accepted ones."""
-    known = keywords(function)
+    known, truths = keywords(function), Truths(function)
 
     @without_frames
     @functools.wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
         if kwargs and known is not None and not known.issuperset(kwargs):
             raise unknown_keyword(function, kwargs, known)
+        if truths.parameters:
+            truths.require(args, kwargs)
         try:
             return function(*args, **kwargs)
         except TypeError as error:

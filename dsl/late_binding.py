@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from .scalar import (
         Scalar as Scalar,
         lift as lift,
-        refuse_traced as refuse_traced,
+        refuse_argument as refuse_argument,
         typed_scalar as typed_scalar,
     )
 

@@ -620,4 +620,4 @@ def _by_sign(name: str, first: Expr, second: Expr) -> Expr:
     return simplify.apply(TABLE["logical_and"], (inside, compared), bool_)
 
 
-later.offer(Scalar=Scalar, lift=lift, refuse_traced=refuse_traced, typed_scalar=typed_scalar)
+later.offer(Scalar=Scalar, lift=lift, refuse_argument=refuse_argument, typed_scalar=typed_scalar)

@@ -20,8 +20,10 @@ from ..errors import (
     Location,
     ShapeError,
     TracingError,
+    Truths,
     keywords,
     refused,
+    require_truth,
     shown,
     unknown_keyword,
     without_frames,
@@ -152,13 +154,15 @@ def _operation(function: Callable[P, R], common: tuple[str, ...]) -> Any:
     if own is None:
         raise AssertionError(f"{function!r}: an operation names its arguments")
     given = tuple(k for k in common if k not in own)
-    known = own.union(common)
+    known, truths = own.union(common), Truths(function)
 
     @without_frames
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
         if kwargs and not known.issuperset(kwargs):
             raise unknown_keyword(function, kwargs, known)
+        if truths.parameters:
+            truths.require(args, kwargs)
         extra = {k: kwargs.pop(k) for k in given if k in kwargs}
         try:
             result: Any = function(*args, **kwargs)
@@ -238,12 +242,7 @@ def label_of(
         raise TracingError(
             f"name must be a string, got {type(name).__name__}.", hint='Write name="blur".'
         )
-    refuse_argument(deterministic, "deterministic=")
-    if not isinstance(deterministic, bool | np.bool_):
-        raise TracingError(
-            f"deterministic is True or False, got {deterministic!r}.",
-            hint="Write deterministic=True.",
-        )
+    require_truth(operation, "deterministic", deterministic)
     if schedule is not None:
         schedule = as_schedule(schedule)
     return Label(operation, name, schedule, bool(deterministic))

@@ -20,7 +20,6 @@ from ..errors import (
     user_location,
 )
 from ..expr import Apply, Cond, Const, Expr, Index, Loop, Proj, Read, Var, constant, substitute
-from ..frontend.refusals import called
 from ..frontend.sources import as_array
 from ..frontend.suggestions import BOUNDARIES
 from ..frontend.tracing import (
@@ -407,12 +406,6 @@ def stencil(
     """
     forbid_nesting("stencil")
     where = user_location()
-    refuse_argument(index, "stencil: index=")
-    if not isinstance(index, bool):
-        raise TracingError(
-            f"stencil: index is True or False, got {called(index)}.",
-            hint="With index=True, f takes the index before the neighbourhoods: f(i, j, w).",
-        )
     arrays = [as_array(x, "stencil") for x in (a, *more)]
     checks: tuple[Any, ...] = ()
     for other in arrays[1:]:

@@ -8,10 +8,7 @@ from contextlib import AbstractContextManager, ContextDecorator
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
-
-from .. import late_binding as later
-from ..errors import TracingError, user_facing
+from ..errors import user_facing
 from ..evaluator import evaluator
 from .environment import variable, warn_of_mistakes
 
@@ -113,14 +110,8 @@ class _Block(ContextDecorator, AbstractContextManager[None]):
             )
 
 
-def truths(operation: str, **options: bool | None) -> dict[str, bool]:
-    """The options that are given, as truth values; an error for anything else."""
-    for word, value in options.items():
-        if not isinstance(value, bool | np.bool_ | None):
-            raise TracingError(
-                f"{operation}: {word} is True or False, got {value!r}.",
-                hint=f"Write {word}=True.",
-            )
+def given(**options: bool | None) -> dict[str, bool]:
+    """The options that are not None."""
     return {word: bool(value) for word, value in options.items() if value is not None}
 
 
@@ -152,15 +143,8 @@ def config(
     array([0, 1, 2])
     """
     evaluator().require_backend_name(backend)
-    later.refuse_traced(
-        "config",
-        check=check,
-        fast_math=fast_math,
-        recognise=recognise,
-        deterministic=deterministic,
-    )
-    changes = truths("config", check=check, fast_math=fast_math, recognise=recognise,
-                     deterministic=deterministic)  # fmt: skip
+    changes = given(check=check, fast_math=fast_math, recognise=recognise,
+                    deterministic=deterministic)  # fmt: skip
     return _Block("config", **({} if backend is None else {"backend": backend}), **changes)
 
 
@@ -179,10 +163,7 @@ def precision(fast: bool = False) -> AbstractContextManager[None]:
     ...     td.run(td.matmul(td.eye(2), td.ones((2, 1)))).shape
     (2, 1)
     """
-    if not isinstance(fast, bool):
-        raise TracingError(f"td.precision: fast is True or False, got {fast!r}.",
-                           hint="Write td.precision(fast=True).")  # fmt: skip
-    return _Block("precision", fast_precision=fast)
+    return _Block("precision", fast_precision=bool(fast))
 
 
 def current_backend() -> str:

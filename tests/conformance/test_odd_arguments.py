@@ -4,9 +4,10 @@ error of treadle's: never one of Python's from inside of it."""
 from __future__ import annotations
 
 import ast
+import inspect
 import random
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import pytest
@@ -103,7 +104,67 @@ def test_no_number_is_unrolled_for_ever(n: int) -> None:
         lambda: td.polyint(x, n),
         lambda: td.array_split(x, n),
         lambda: td.unstack(td.zeros((n, 0))),
+        lambda: td.choose(np.array([0]), td.zeros(n)),
         lambda: td.map(lambda i: td.random.split(td.random.key(0), n)[0][0], x),
     ):
         with pytest.raises(td.ShapeError, match="one after the other"):
             endless()
+
+
+@pytest.mark.parametrize("f", ["tril_indices", "triu_indices"])
+def test_indices_of_huge_triangles_cost_nothing(f: str) -> None:
+    rows, columns = getattr(td, f)(2**31, 2**31 - 3)
+    assert rows.shape == columns.shape == (2**62 - 3 if f == "tril_indices" else 6,)
+    with pytest.raises(td.DTypeError, match="does not fit in 64 bits"):
+        getattr(td, f)(2**62)
+    for n, k, m in [(0, 0, 3), (5, -2, 3), (3, 1, 7), (4, -9, 4), (4, 9, 4), (3, -1, None)]:
+        for mine, numpys in zip(getattr(td, f)(n, k, m), getattr(np, f)(n, k, m), strict=True):
+            np.testing.assert_array_equal(td.run(mine), numpys)
+
+
+def public() -> Iterator[tuple[str, Callable[..., object]]]:
+    """All public functions, and the methods of arrays, by name."""
+    for home in (td, td.linalg, td.fft, td.random, td.Array):
+        for name in dir(home):
+            found = getattr(home, name)
+            if not name.startswith("_") and inspect.isfunction(found):
+                yield f"{home.__name__}.{name}", found
+
+
+def parameters(function: Callable[..., object]) -> dict[str, inspect.Parameter]:
+    return dict(inspect.signature(function).parameters)
+
+
+def test_what_is_true_or_false_is_nothing_else() -> None:
+    """A parameter that is True or False takes no other value for its truth."""
+    seen = []
+    for name, function in public():
+        receiver = [td.iota(3)] if name.startswith("Array.") else []
+        for word, parameter in parameters(function).items():
+            if parameter.annotation in ("bool", "bool | None"):
+                seen.append(f"{name} {word}")
+                for value in (1, "no", iter([1]), td.any(np.array([True])), np.array([True])):
+                    with pytest.raises(td.TracingError, match=f"{word}(= | is True or False)"):
+                        function(*receiver, **{word: value})
+    assert len(seen) > 90, seen
+
+
+def test_methods_take_what_their_functions_take() -> None:
+    """Methods of arrays have the keywords of the functions of the same name, but for `copy`, and
+    for names that are NumPy's."""
+    for name, function in public():
+        method = getattr(td.Array, name.removeprefix("treadle."), None)
+        if not inspect.isfunction(method):
+            continue
+        wanted = {k for k, p in parameters(function).items() if p.kind is p.KEYWORD_ONLY}
+        missing = wanted - set(parameters(method)) - {"copy", "device", "name", "schedule"}
+        assert not missing, f"{name}: {missing}"
+
+
+def test_methods_that_reduce_take_types_and_corrections() -> None:
+    a = np.arange(6, dtype=np.int32)
+    assert td.run(td.use(a).sum(dtype=td.float32)).dtype == np.float32
+    assert td.run(td.use(a).prod(0, True, dtype=td.int8)).dtype == np.int8
+    assert td.run(td.use(a).var(correction=1)) == a.var(ddof=1)
+    assert td.run(td.use(a).std(correction=1)) == a.std(ddof=1)
+    assert td.run(td.use(a).argsort(descending=True)).tolist() == [5, 4, 3, 2, 1, 0]

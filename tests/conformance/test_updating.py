@@ -532,7 +532,7 @@ MISTAKES = {
     "loop needs the number of its iterations, got None": lambda: td.loop(
         0, None, lambda k, s: s, td.use(A)
     ),
-    "stencil: index is True or False, got an int": lambda: td.stencil(
+    "stencil: index is True or False, got 1": lambda: td.stencil(
         lambda w: w[0, 0], A, index=1
     ),
     "cannot take 3 argument(s)": lambda: td.stencil(lambda w: w[0, 0], A, index=True),

@@ -45,11 +45,11 @@ from treadle.dsl.process.collection import collected_rarely
 from treadle.dsl.process.configuration import (
     Settings,
     config,
+    given,
     refresh_settings,
     settings,
-    truths,
 )
-from treadle.dsl.scalar import Scalar, refuse_traced
+from treadle.dsl.scalar import Scalar
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -151,10 +151,8 @@ def run(
                 hint="Give schedules per operation: schedule=… or .scheduled(…).",
             )
         expr = expr.scheduled(schedule)
-    refuse_traced("run", check=check)
-    given = truths("run", check=check)
     refresh_settings()
-    chosen = replace(settings(), check=given["check"]) if given else settings()
+    chosen = replace(settings(), **given(check=check))
     leaves, tree = flatten_results(expr)
     return tree.build(evaluate(leaves, chosen, backend))
 
@@ -496,7 +494,7 @@ def jit(
 
     See also `run`, `config`, `precision`, `load`.
     """
-    changes = truths("jit", fast_math=fast_math, recognise=recognise, deterministic=deterministic)
+    changes = given(fast_math=fast_math, recognise=recognise, deterministic=deterministic)
     require_name(backend)
     numbers = None if devices is None else gpus(devices, backend)
 

@@ -394,7 +394,6 @@ def cholesky(a: ArrayLike, *, upper: bool = False) -> Array:
     array([[2., 0.],
            [1., 2.]])
     """
-    refuse_traced("linalg.cholesky", upper=upper)
     array = matrices(a, "cholesky")
     checks, t, batch = square(array, "cholesky"), _type("cholesky", array), array._shape[:-2]
     small = _unrolled(array, "cholesky")
@@ -554,7 +553,6 @@ def svd(a: ArrayLike, full_matrices: bool = True, compute_uv: bool = True,
     >>> td.run(td.linalg.svd(np.diag([3.0, 4.0]), compute_uv=False))
     array([4., 3.])
     """
-    refuse_traced("linalg.svd", full_matrices=full_matrices, compute_uv=compute_uv)
     array = matrices(a, "svd")
     t, batch = _type("svd", array), array._shape[:-2]
     m, n = array._shape[-2:]

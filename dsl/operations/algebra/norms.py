@@ -41,7 +41,7 @@ def vector_norm(
     >>> print(td.run(td.linalg.vector_norm(np.array([3.0, 4.0]))))
     5.0
     """
-    refuse_traced("linalg.vector_norm", ord=ord, keepdims=keepdims)
+    refuse_traced("linalg.vector_norm", ord=ord)
     array = _numbers(x, "vector_norm")
     axes = normalise_axes(axis, array.ndim, "linalg.vector_norm")
     return _vector_norm(array, ord, axes, keepdims)
@@ -62,7 +62,7 @@ def matrix_norm(
     >>> print(td.run(td.linalg.matrix_norm(np.array([[3.0, 0.0], [0.0, 4.0]]))))
     5.0
     """
-    refuse_traced("linalg.matrix_norm", ord=ord, keepdims=keepdims)
+    refuse_traced("linalg.matrix_norm", ord=ord)
     array = _numbers(decompositions.matrices(x, "matrix_norm"), "matrix_norm")
     return _matrix_norm(array, ord, (array.ndim - 2, array.ndim - 1), keepdims)
 
@@ -91,7 +91,7 @@ def norm(
     >>> print(td.run(td.linalg.norm(np.array([3.0, 4.0]))))
     5.0
     """
-    refuse_traced("linalg.norm", ord=ord, keepdims=keepdims)
+    refuse_traced("linalg.norm", ord=ord)
     array = _numbers(x, "norm")
     if axis is None and ord is None:
         axes: tuple[int, ...] = tuple(range(array.ndim))

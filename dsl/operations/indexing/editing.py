@@ -15,7 +15,7 @@ from ...frontend.sources import as_array, use
 from ...graph import known
 from ...scalar import Scalar
 from ...shapes import as_shape, extents, require
-from ..common import checked, normalise_axis, operation
+from ..common import checked, normalise_axis, operation, unrolled
 from ..control import cond
 from ..elements import functions as fn
 from ..elements.mapping import imap, map as map_
@@ -408,7 +408,7 @@ def choose(
                 "choose: the number of choices must be known.",
                 hint="td.take_along_axis(choices, a[None], axis=0) chooses of an array.",
             )
-        choices = [table[k] for k in range(int(extent))]
+        choices = [table[k] for k in unrolled(int(extent), "choose", "len(choices)")]
     if not choices or mode not in ("raise", "wrap", "clip"):
         raise TracingError(
             f"choose: {len(choices)} choices, mode {mode!r}.",
@@ -431,7 +431,8 @@ def choose(
 @operation
 def compress(condition: ArrayLike, a: ArrayLike, axis: int | None = None) -> Array:
     """The elements (slices along `axis`) where a condition of rank 1 holds, which may be shorter
-    than the axis; its extent is a run-time value.  None flattens the array first.
+    than the axis, but not longer (in NumPy it may, by elements that are False); the extent of the
+    result is a run-time value.  None flattens the array first.
 
     Parameters
         condition: a 1-D array of booleans.

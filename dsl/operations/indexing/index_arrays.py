@@ -183,7 +183,8 @@ def tril_indices(n: IntLike, k: int = 0, m: IntLike | None = None) -> tuple[Arra
     [[0, 1, 1], [0, 0, 1]]
     """
     rows, offset, columns = map(_as_integer, (n, k, n if m is None else m))
-    return _triangle(rows, lambda i: _between(i + offset + 1, columns), lambda i: 0)
+    total = _total(rows, offset + 1, columns)
+    return _triangle(rows, total, lambda i: _between(i + offset + 1, columns), lambda i: 0)
 
 
 @operation
@@ -205,7 +206,9 @@ def triu_indices(n: IntLike, k: int = 0, m: IntLike | None = None) -> tuple[Arra
     def before(i: IntLike) -> IntLike:
         return _between(i + offset, columns)
 
-    return _triangle(rows, lambda i: columns - before(i), before)
+    missing = _total(rows, offset, columns)
+    total = None if missing is None else int(rows) * int(columns) - missing
+    return _triangle(rows, total, lambda i: columns - before(i), before)
 
 
 def _as_integer(number: IntLike) -> IntLike:
@@ -222,19 +225,32 @@ def _between(value: IntLike, most: IntLike) -> IntLike:
     return found
 
 
+def _total(n: IntLike, offset: IntLike, most: IntLike) -> int | None:
+    """The sum of `_between(i + offset, most)` for i < n; None if a number is a run-time value."""
+    if not (isinstance(n, int) and isinstance(offset, int) and isinstance(most, int)):
+        return None
+
+    def below(end: int) -> int:
+        inside = max(0, min(end, most))
+        return inside * (inside - 1) // 2 + max(0, end - inside) * max(0, most)
+
+    return below(n + offset) - below(offset)
+
+
 def _triangle(
-    n: IntLike, length: Callable[[IntLike], IntLike], first: Callable[[IntLike], IntLike]
+    n: IntLike,
+    total: int | None,
+    length: Callable[[IntLike], IntLike],
+    first: Callable[[IntLike], IntLike],
 ) -> tuple[Array, Array]:
-    """For each row `length(i)` neighbours from column `first(i)` on: a binary search finds the row
-    of a position.  The extent is known where those of the matrix are."""
+    """For each row `length(i)` neighbours from column `first(i)` on, `total` of all rows if that is
+    known: a binary search finds the row of a position."""
     ends = scanl(fn.add, 0, generate((n,), lambda i: fn.cast(length(i), int)))
-    total: IntLike = ends[n]
-    if isinstance(n, int) and isinstance(length(0), int):
-        total = sum(int(length(i)) for i in range(n))
-    positions = iota(total)
+    extent: IntLike = ends[n] if total is None else total
+    positions = iota(extent)
     rows: Array = searchsorted(ends, positions, side="right") - 1
     row: Callable[[Scalar], Scalar] = rows.__getitem__
-    columns = generate((total,), lambda p: p - ends[row(p)] + first(row(p)))
+    columns = generate((extent,), lambda p: p - ends[row(p)] + first(row(p)))
     return rows, columns
 
 

@@ -13,7 +13,7 @@ from ...expr import Expr, Index
 from ...frontend.sources import as_array
 from ...frontend.tracing import enclosing_kernel, forbid_nesting
 from ...graph import Generate, Label
-from ...scalar import Scalar, as_count, refuse_traced
+from ...scalar import Scalar, as_count
 from ...shapes import as_shape, require, show_shape
 from ...types import float64, int64, uint64
 from ..common import normalise_axis, operation
@@ -108,7 +108,6 @@ def choice(
     >>> td.run(td.random.choice(td.random.key(0), np.array([2, 3, 5, 7]), 6))
     array([3, 5, 7, 5, 2, 2])
     """
-    refuse_traced("random.choice", replace=replace)
     if enclosing_kernel() is not None and not is_array(a) and p is None and replace:
         return integers(key, shape, 0, a)
     forbid_nesting("random.choice")

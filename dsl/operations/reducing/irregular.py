@@ -18,7 +18,7 @@ from ...frontend.sources import as_array, is_arraylike, normalise_source, use
 from ...frontend.tracing import enclosing_kernel, forbid_nesting
 from ...graph import Check, Generate, Label, Library, Output, Permute, indices, known
 from ...libraries.sort import sorting
-from ...scalar import Scalar, apply_primitive, as_index, as_strong, as_truth, lift, refuse_traced
+from ...scalar import Scalar, apply_primitive, as_index, as_strong, as_truth, lift
 from ...shapes import require, same_shape
 from ...types import LEAF, bool_, complex64, complex128, int64
 from ..common import label_of, normalise_axis, operation, require_axes, trace_elements
@@ -232,7 +232,6 @@ def sort(
     >>> td.sort(np.array([3, 1, 2]))
     Array([1, 2, 3])
     """
-    refuse_traced("sort", descending=descending, stable=stable)
     found = _sorted(a, axis, "sort", False)
     return reverse(found, 0 if axis is None else axis) if descending else found
 
@@ -269,7 +268,6 @@ def argsort(
     >>> td.argsort(np.array([3, 1, 2]))
     Array([1, 2, 0])
     """
-    refuse_traced("argsort", descending=descending, stable=stable)
     if not descending:
         return _sorted(a, axis, "argsort", True)
     array = as_array(a, "argsort")
