@@ -212,7 +212,8 @@ def triu_indices(n: IntLike, k: int = 0, m: IntLike | None = None) -> tuple[Arra
 
 
 def _as_integer(number: IntLike) -> IntLike:
-    """An integer of Python's for one of NumPy's; other numbers unchanged."""
+    """An integer of Python's for one of NumPy's; run-time values, and what is no integer,
+    unchanged."""
     found = None if isinstance(number, Scalar) else integer(number)
     return number if found is None else found
 
