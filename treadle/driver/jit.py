@@ -152,7 +152,7 @@ def run(
             )
         expr = expr.scheduled(schedule)
     refresh_settings()
-    chosen = replace(settings(), **given(check=check))
+    chosen = settings() if check is None else replace(settings(), check=bool(check))
     leaves, tree = flatten_results(expr)
     return tree.build(evaluate(leaves, chosen, backend))
 
