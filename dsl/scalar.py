@@ -339,7 +339,7 @@ def lift(value: Any, operation: str = "an operation") -> Expr:
     if kind is not None:
         if kind == "int" and not -(1 << 63) <= value < (1 << 63):
             if 0 <= value < (1 << 64):
-                return Const(value, as_type(np.uint64))
+                return Const(value, uint64, weak=True)
             raise DTypeError(
                 f"the integer {shown(value)} does not fit in 64 bits.",
                 hint="Use a float, 1e30, or np.uint64 for integers below 2**64.",
@@ -390,7 +390,7 @@ def fit_weak(e: Expr, type_: ScalarType) -> Expr:
         if not type_.lowest <= value <= type_.highest:
             raise DTypeError(
                 f"the literal {value} does not fit in {type_} ({type_.lowest} … {type_.highest}).",
-                hint=f"Say what you mean: td.int64({value}), or td.cast(td.int64({value}), "
+                hint=f"Say what you mean: td.{e.type}({value}), or td.cast(td.{e.type}({value}), "
                 f"td.{type_}) to wrap.",
             )
     unreal = e.type.is_complex and not type_.is_complex
@@ -436,6 +436,8 @@ def unify(values: Sequence[Expr], operation: str) -> tuple[list[Expr], bool]:
     for e, is_weak in zip(values[1:], loose[1:], strict=True):
         type_, weak = promote(type_, weak, e.type, is_weak)
     if weak:
+        if type_ == uint64:  # of a literal from 2**63 on: what is beside it must fit, too
+            values = [fit_weak(e, type_) for e in values]
         return [simplify.cast(e, type_, True) for e in values], True
     return [fit_weak(e, type_) for e in values], False
 

@@ -268,6 +268,8 @@ def promote(a: ScalarType, weak_a: bool, b: ScalarType, weak_b: bool) -> tuple[S
     if weak_a == weak_b:
         if a == b:
             return a, weak_a
+        if weak_a and a.is_integer and b.is_integer:
+            return uint64, True  # literals are int64, or uint64 from 2**63 on
         return _strong(a, b), weak_a
     if weak_b:
         return _with_weak(a, b), False
@@ -279,7 +281,7 @@ def _with_weak(strong: ScalarType, weak: ScalarType) -> ScalarType:
         return strong
     if weak.family == "complex" and strong.is_float:
         return complex64 if strong.bits <= 32 else complex128
-    return DEFAULT_OF_KIND[weak.family]
+    return weak if weak == uint64 else DEFAULT_OF_KIND[weak.family]
 
 
 def _strong(a: ScalarType, b: ScalarType) -> ScalarType:

@@ -223,7 +223,7 @@ def isdtype(dtype: DTypeLike, kind: DTypeLike | tuple[DTypeLike, ...]) -> bool:
     integer", "integral", "real floating", "complex floating", "numeric", or a type.
 
     Parameters
-        dtype: the element type: td.float32, np.float32, float, "float32", ….
+        dtype: the element type: td.float32, np.float32, float, "float32", …, or an array of it.
         kind: a type, the name of a kind ("integral", "real floating", …), or a tuple of them.
 
     Result: a Python bool.
@@ -295,7 +295,7 @@ def finfo(dtype: DTypeLike | ArrayLike) -> FloatInfo:
     as Python floats.
 
     Parameters
-        dtype: the element type: td.float32, np.float32, float, "float32", ….
+        dtype: the element type: td.float32, np.float32, float, "float32", …, or an array of it.
 
     Result: an object with `eps`, `max`, `tiny`, … as NumPy's.
 
@@ -315,7 +315,7 @@ def iinfo(dtype: DTypeLike | ArrayLike) -> np.iinfo:
     """The limits of a type of integers, as NumPy's `iinfo`.
 
     Parameters
-        dtype: the element type: td.float32, np.float32, float, "float32", ….
+        dtype: the element type: td.float32, np.float32, float, "float32", …, or an array of it.
 
     Result: an object with `min`, `max` and `bits`.
 

@@ -452,6 +452,7 @@ def correlate(
     Parameters
         a: an array of rank ≥ 1.
         w: the weights, an array of the rank of `a` and of any extents, also run-time values.
+            Complex ones are not conjugated (by numpy.correlate they are).  Without any, sums are 0.
         boundary: the values outside `a`, as those of `stencil`; the default is `td.clamp`, and
             zeros for the mode "full".
         mode: "same" (default): the extents of `a`; "full": all positions where both overlap,

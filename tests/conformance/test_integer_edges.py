@@ -239,3 +239,28 @@ def test_scans_from_the_right_in_blocks(check):
     check({
         str(s): (lambda s=s: td.scanr1(td.maximum, a, schedule=s), want) for s in schedules
     })  # fmt: skip
+
+
+def test_literals_beyond_int64_take_the_type_beside_them():
+    """A literal from 2**63 on is uint64 by itself, fits in uint64 and floats, compares exactly, and
+    is refused beside other integers: it never makes floats of them."""
+    m, wide = td.use(np.arange(3)), td.use(np.uint64([1, 2]))
+    big = 2**63
+    for refused in (lambda: m * big, lambda: big - m, lambda: m % big, lambda: td.maximum(m, big),
+                    lambda: td.use(np.uint8([1])) + big, lambda: td.mod(big, -3),
+                    lambda: td.generate(3, lambda i: i * big)):  # fmt: skip
+        with pytest.raises(td.DTypeError, match="does not fit in"):
+            refused()
+    for made, wanted in (
+        (wide + big, np.uint64([big + 1, big + 2])),
+        (m < big, np.array([True, True, True])),
+        (td.fill(1, big), np.uint64([big])),
+        (td.use(np.float32([1])) * big, np.float32([big])),
+        (td.use(np.array([True, False])) ^ big, np.uint64([big + 1, big])),
+        (td.map(lambda x: td.where(x > 1, big, 1), wide), np.uint64([1, big])),
+    ):
+        got = td.run(made)
+        assert got.dtype == wanted.dtype
+        np.testing.assert_array_equal(got, wanted)
+    assert td.run(td.mod(big, 3)) == big % 3
+    assert td.run(td.right_shift(big, 1)) == big >> 1

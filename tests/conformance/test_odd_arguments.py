@@ -168,3 +168,31 @@ def test_methods_that_reduce_take_types_and_corrections() -> None:
     assert td.run(td.use(a).var(correction=1)) == a.var(ddof=1)
     assert td.run(td.use(a).std(correction=1)) == a.std(ddof=1)
     assert td.run(td.use(a).argsort(descending=True)).tolist() == [5, 4, 3, 2, 1, 0]
+
+
+def test_what_has_no_meaning_is_refused() -> None:
+    v = np.array([3, 1, 2])
+    for f in (td.degrees, td.rad2deg, td.radians, td.deg2rad):
+        with pytest.raises(td.DTypeError, match="is not defined for complex128"):
+            f(1j)
+    with pytest.raises(td.DTypeError, match="beta is a real number"):
+        td.kaiser(3, 1j)
+    with pytest.raises(td.ShapeError, match="period is one number"):
+        td.unwrap(v * 1.0, period=v)
+    with pytest.raises(td.ShapeError, match="discont is one number"):
+        td.unwrap(v * 1.0, td.use(v))  # type: ignore[arg-type]
+    with pytest.raises(td.ShapeError, match="obj is a number, a slice or of rank 1"):
+        td.insert(v, [[1], [2]], 9)
+    for join in (td.concatenate, td.stack, td.hstack, td.vstack, td.dstack, td.column_stack):
+        for unordered in ({1}, {1: 2}):
+            with pytest.raises(td.TracingError, match="takes its arrays in a list"):
+                join(unordered)
+
+
+def test_averages_of_what_overflows_are_those_of_numpy() -> None:
+    big = np.finfo(float).max
+    a, w = np.array([[big, 1.0], [1.0, 2.0]]), np.array([[4.0, 1.0], [0.5, 1.0]])
+    with np.errstate(over="ignore"):
+        wanted = np.average(a, axis=1, weights=w)
+    np.testing.assert_allclose(td.run(td.average(a, axis=1, weights=w)), wanted)
+    np.testing.assert_allclose(td.run(td.i0(np.array([True, False]))), np.i0([1.0, 0.0]))

@@ -156,7 +156,7 @@ def polyval(p: ArrayLike, x: ArrayLike) -> Array:
     """The values of a polynomial at the elements of `x`, by Horner's rule: one kernel.
 
     Parameters
-        p: coefficients, highest power first.
+        p: coefficients, highest power first; a number is one coefficient.
 
     Result: an array of the shape of `x`.
 
@@ -181,7 +181,7 @@ def polyder(p: ArrayLike, m: int = 1) -> Array:
     """The m-th derivative: m coefficients fewer.
 
     Parameters
-        p: coefficients, highest power first.
+        p: coefficients, highest power first; a number is one coefficient.
         m: how many times; default 1.
 
     Result: an array of coefficients, highest power first.
@@ -210,7 +210,7 @@ def polyint(p: ArrayLike, m: int = 1, k: ArrayLike | None = None) -> Array:
     (default: 0).
 
     Parameters
-        p: coefficients, highest power first.
+        p: coefficients, highest power first; a number is one coefficient.
         m: how many times; default 1.
         k: the constants of integration; default 0.
 
@@ -243,7 +243,7 @@ def poly(seq_of_zeros: ArrayLike) -> Array:
     Complex zeros give complex coefficients (NumPy: real ones if the zeros come in conjugate pairs).
 
     Parameters
-        seq_of_zeros: the roots, or a square matrix.
+        seq_of_zeros: the roots (a number is one), or a square matrix.
 
     Result: an array of one coefficient more than there are zeros, the highest power first.
 

@@ -551,6 +551,8 @@ def reciprocal(x: ArrayLike) -> Value:
 def _scaled(x: ArrayLike, factor: float, name: str) -> Any:
     def build(values: list[Expr]) -> Expr:
         value = simplify.cast(values[0], floating(values[0].type), values[0].weak)
+        if value.type.is_complex:
+            raise DTypeError(f"{name} is not defined for {value.type}.", hint="Angles are real.")
         return apply_primitive("multiply", [value, Const(factor, float64, True)])
 
     return lifted(build, name, (x,))

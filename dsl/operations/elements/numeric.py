@@ -14,7 +14,7 @@ from ...errors import DTypeError, TracingError
 from ...expr import Expr
 from ...frontend.sources import as_array
 from ...scalar import Scalar, as_strong, lift, unify
-from ...types import ScalarType, float32, float64, int32, int64
+from ...types import ScalarType, bool_, float32, float64, int32, int64
 from ..common import alike
 from ..control import while_loop
 from . import functions as fn
@@ -45,7 +45,7 @@ def _type(x: ArrayLike, name: str) -> ScalarType:
 
 @unary
 def positive(x: ArrayLike) -> Value:
-    """`x` itself.
+    """`x` itself, booleans too.
 
     >>> td.positive(np.array([3, 1, 2]))
     Array([3, 1, 2])
@@ -149,6 +149,7 @@ def i0(x: ArrayLike) -> Value:
         return 0.5 * (first - third)
 
     def value(x: Any) -> Any:
+        x = fn.cast(x, int64) if x.dtype == bool_ else x
         size = fn.where(x < 0, -x, x) * 1.0  # (unlike |x|, it has a slope at 0)
         below = fn.where(size <= 8.0, size, 8.0)
         above = fn.where(size <= 8.0, 8.0, size)
@@ -389,7 +390,7 @@ def select(
     """For each element the choice of the first condition that holds, else `default`.
 
     Parameters
-        conditions: arrays of booleans.
+        conditions: arrays of booleans, or of numbers, of which those that are not 0 hold.
         choices: arrays that broadcast together.
         default: the value where no condition holds; default 0.
 

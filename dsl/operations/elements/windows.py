@@ -8,7 +8,8 @@ import numpy as np
 
 from ...annotations import IntLike, ScalarLike
 from ...array import Array
-from ...scalar import Scalar
+from ...errors import DTypeError
+from ...scalar import Scalar, lift
 from ..common import operation
 from ..indexing.making import generate
 from . import functions as fn
@@ -101,5 +102,7 @@ def kaiser(M: IntLike, beta: ScalarLike) -> Array:
     >>> td.kaiser(3, 0.0)
     Array([1., 1., 1.])
     """
+    if lift(beta, "kaiser").type.is_complex:
+        raise DTypeError("kaiser: beta is a real number.", hint="Take the real part.")
     shape = fn.cast(beta, float)
     return _window(M, lambda t: i0(shape * fn.sqrt(1.0 - t * t)) / i0(shape))

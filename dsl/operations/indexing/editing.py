@@ -164,6 +164,11 @@ def insert(arr: ArrayLike, obj: Positions, values: ArrayLike, axis: int | None =
     positions: Array | None = None
     if not one:
         numbers = _numbers(obj, None if extent is None else int(extent), "insert")
+        if not isinstance(obj, slice) and as_array(obj, "insert").ndim > 1:
+            raise ShapeError(
+                "insert: obj is a number, a slice or of rank 1.",
+                hint="Flatten it: td.flatten(obj), and give a value for each position.",
+            )
         if numbers is not None and extent is not None:
             positions = use(_require_within(numbers.ravel(), int(extent), int(extent), "insert"))
         elif isinstance(obj, slice):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from typing import Any
 
 import numpy as np
@@ -48,10 +48,11 @@ def _common_elements(arrays: Sequence[Array], operation: str) -> tuple[Structure
     return structure, types
 
 
-def _require_list(arrays: Iterable[ArrayLike], axis: AxisLike | None, operation: str) -> None:
-    """Refuse what is no list, and `concatenate(a, b)`, where the second array would be the axis."""
+def require_list(arrays: Iterable[ArrayLike], axis: AxisLike | None, operation: str) -> None:
+    """Refuse what is no list or has no order, and `concatenate(a, b)`, where the second array would
+    be the axis."""
     both = isinstance(arrays, Array | np.ndarray) and isinstance(axis, Array | np.ndarray)
-    if both or not isinstance(arrays, Iterable):
+    if both or not isinstance(arrays, Iterable) or isinstance(arrays, Set | Mapping):
         raise TracingError(
             f"{operation} takes its arrays in a list.", hint=f"Write td.{operation}([a, b])."
         )
@@ -70,7 +71,7 @@ def concatenate(arrays: Iterable[ArrayLike], axis: int | None = 0) -> Array:
     Array([3, 1, 2, 2, 0, 1])
     """
     forbid_nesting("concatenate")
-    _require_list(arrays, axis, "concatenate")
+    require_list(arrays, axis, "concatenate")
     parts = [as_array(a, "concatenate") for a in arrays]
     if axis is None:
         parts, axis = [flatten(p) for p in parts], 0
@@ -166,7 +167,7 @@ def stack(arrays: Iterable[ArrayLike], axis: int = 0) -> Array:
     Array([[3, 1, 2],
            [2, 0, 1]])
     """
-    _require_list(arrays, axis, "stack")
+    require_list(arrays, axis, "stack")
     parts = [as_array(a, "stack") for a in arrays]
     if not parts:
         raise ShapeError(
@@ -197,7 +198,7 @@ def pad(
         pad_width: the numbers of elements before and after: one for all, a pair, or a pair for each
             axis.
         mode: "constant" (default), "edge", "reflect", "symmetric" or "wrap".
-        constant_values: the value of the mode "constant"; default 0.
+        constant_values: the value of the mode "constant", without effect in others; default 0.
 
     Result: an array of the rank and type of `a`, with larger extents.
 

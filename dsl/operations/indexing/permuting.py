@@ -213,7 +213,7 @@ def bincount(
     checked mode.
 
     Parameters
-        a: a 1-D array of integers ≥ 0.
+        a: integers ≥ 0, an array of any shape (NumPy: of rank 1).
         weights: a weight for each element; default: all 1.
         minlength: the least number of counts; default 0.
         length: the extent, if it is known; optional.

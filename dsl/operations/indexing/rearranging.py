@@ -30,7 +30,7 @@ from .index_space import (
     take,
     transpose,
 )
-from .joining import concatenate
+from .joining import concatenate, require_list
 from .making import iota, the
 
 __all__ = ["append", "array_split", "atleast_1d", "atleast_2d", "atleast_3d", "broadcast_arrays",
@@ -350,6 +350,7 @@ def hstack(arrays: Iterable[ArrayLike]) -> Array:
     >>> td.hstack([np.array([3, 1, 2]), np.array([2, 0, 1])])
     Array([3, 1, 2, 2, 0, 1])
     """
+    require_list(arrays, None, "hstack")
     made = [_at_least(a, 1) for a in arrays]
     return concatenate(made, 1 if made and made[0].ndim > 1 else 0)
 
@@ -364,6 +365,7 @@ def vstack(arrays: Iterable[ArrayLike]) -> Array:
     Array([[1, 2],
            [3, 4]])
     """
+    require_list(arrays, None, "vstack")
     return concatenate([_at_least(a, 2) for a in arrays], 0)
 
 
@@ -376,6 +378,7 @@ def dstack(arrays: Iterable[ArrayLike]) -> Array:
     >>> td.dstack([np.array([3, 1, 2]), np.array([2, 0, 1])]).shape
     (1, 3, 2)
     """
+    require_list(arrays, None, "dstack")
     return concatenate([_at_least(a, 3) for a in arrays], 2)
 
 
@@ -390,6 +393,7 @@ def column_stack(arrays: Iterable[ArrayLike]) -> Array:
            [1, 0],
            [2, 1]])
     """
+    require_list(arrays, None, "column_stack")
     made = [as_array(a, "column_stack") for a in arrays]
     return concatenate([expand_dims(_at_least(a, 1), 1) if a.ndim < 2 else a for a in made], 1)
 

@@ -18,7 +18,7 @@ from ..elements.functions import absolute, cast, remainder, where
 from ..indexing.index_space import broadcast_to, flatten
 from ..indexing.joining import concatenate
 from ..indexing.making import the
-from ..queries import result_type
+from ..queries import ndim, result_type
 from .reductions import sum as sum_
 from .scans import cumsum
 
@@ -109,8 +109,8 @@ def gradient(
     """The derivative along each axis: central differences, one-sided ones at both ends.
 
     `spacing`: one number for all axes, or for each a number or the array of its coordinates
-    (default 1).  `axis`: one (a single array is returned), several, or None: all.  Integers give
-    float64.  Each axis needs at least 2 elements.
+    (default 1).  `axis`: one (a single array is returned), several, or None: all.  Integers and
+    booleans give float64.  Each axis needs at least 2 elements.
 
     Parameters
         a: an array of any shape.
@@ -214,7 +214,7 @@ def unwrap(
     Parameters
         p: angles, an array.
         discont: the jump that is corrected; default: half the period.
-        period: the period; default 2π.
+        period: the period, one number; default 2π.
 
     Result: an array of the shape of `p`, in floating point.
 
@@ -222,6 +222,11 @@ def unwrap(
     Array([0., 0.])
     """
     array = as_array(p, "unwrap")
+    for word, number in (("discont", discont), ("period", period)):
+        if number is not None and ndim(number):
+            raise ShapeError(f"unwrap: {word} is one number, got an array of rank {ndim(number)}.",
+                             hint="Unwrap the parts of an array that have different periods one by "
+                             "one.")  # fmt: skip
     if array.types[0].is_complex:
         raise DTypeError("unwrap: angles are real.", hint="td.unwrap(td.angle(z)).")
     if not array.types[0].is_float:

@@ -46,9 +46,10 @@ def quantile(
 ) -> Array:
     """The `q`-th quantiles along an axis (of all elements for None), q between 0 and 1.
 
-    The result has the shape of `q`, then the other axes.  `method`: between two elements `linear`
-    interpolates; `lower`, `higher`, `nearest` choose one, `midpoint` takes their mean.  NaN where
-    an element is NaN.  One sort, and a gather.
+    The result has the shape of `q`, then the other axes, without elements too, and the type of `a`:
+    integers and booleans give float64, but integers stay integers for methods that choose one.
+    `method`: between two elements `linear` interpolates; `lower`, `higher`, `nearest` choose one,
+    `midpoint` takes their mean.  NaN where an element is NaN.  One sort, and a gather.
 
     Parameters
         q: the probabilities: a number or an array, in 0 … 1.

@@ -83,7 +83,7 @@ def digitize(x: ArrayLike, bins: ArrayLike, right: bool = False) -> Array:
     `bins[i-1] < x <= bins[i]`; `bins` is ascending.
 
     Parameters
-        bins: a 1-D array of edges, increasing.
+        bins: a 1-D array of edges, increasing; that they are is not checked.
         right: whether intervals include the right edge instead of the left; default False.
 
     Result: an array of integers of the shape of `x`.

@@ -18,7 +18,7 @@ from ...types import float64, promote
 from ..common import alike, checked, combining, normalise_axis, operation, whole_number
 from ..control import cond
 from ..elements.functions import clip, isclose, isnan, maximum, sqrt, where
-from ..indexing.index_space import diagonal, reshape, transpose
+from ..indexing.index_space import broadcast_to, diagonal, reshape, transpose
 from ..indexing.joining import concatenate
 from ..indexing.making import generate, unit
 from ..indexing.row_major import product
@@ -251,7 +251,8 @@ def average(
     if not (array * by).types[0].is_inexact:
         by = by.astype(float)
     weighted = array * by
-    return sum_(weighted, axis, keepdims) / sum_(by + weighted * 0, axis, keepdims)
+    by = broadcast_to(by.astype(weighted.dtype), array.shape)
+    return sum_(weighted, axis, keepdims) / sum_(by, axis, keepdims)
 
 
 @combining
