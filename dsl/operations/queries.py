@@ -9,7 +9,7 @@ import ml_dtypes
 import numpy as np
 
 from ..annotations import ArrayLike, DTypeLike, IntLike
-from ..errors import ShapeError, user_facing_maker
+from ..errors import DTypeError, ShapeError, user_facing_maker
 from ..frontend.sources import as_array
 from ..frontend.standard import KINDS
 from ..scalar import Scalar, lift
@@ -236,6 +236,8 @@ def isdtype(dtype: DTypeLike, kind: DTypeLike | tuple[DTypeLike, ...]) -> bool:
     """
     if isinstance(kind, tuple):
         return any(isdtype(dtype, k) for k in kind)
+    if dtype is None:
+        raise DTypeError("isdtype: None is no type.", hint="Write td.float64, or a.dtype.")
     own = as_type(dtype)
     if isinstance(kind, str) and kind in KINDS:
         return own.family in KINDS[kind]

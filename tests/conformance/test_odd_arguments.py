@@ -177,6 +177,8 @@ def test_what_has_no_meaning_is_refused() -> None:
             f(1j)
     with pytest.raises(td.DTypeError, match="beta is a real number"):
         td.kaiser(3, 1j)
+    with pytest.raises(td.DTypeError, match="None is no type"):
+        td.isdtype(None, "integral")
     with pytest.raises(td.ShapeError, match="period is one number"):
         td.unwrap(v * 1.0, period=v)
     with pytest.raises(td.ShapeError, match="discont is one number"):

@@ -212,7 +212,7 @@ def unwrap(
     `discont` (default: half a period).
 
     Parameters
-        p: angles, an array.
+        p: angles, an array; integers are converted first, and their differences do not wrap.
         discont: the jump that is corrected; default: half the period.
         period: the period, one number; default 2π.
 
