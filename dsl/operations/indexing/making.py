@@ -332,7 +332,7 @@ def full(
     """An array whose elements are all `fill_value`, in `dtype`.
 
     Parameters
-        fill_value: a number.
+        fill_value: a number, or a tuple of numbers: then elements are tuples.
 
     Result: an array of that shape.
 
@@ -441,7 +441,7 @@ def full_like(
     """`fill_value` in the shape of `a`, and in its type unless `dtype` is given.
 
     Parameters
-        fill_value: a number.
+        fill_value: a number, or a tuple of numbers: then elements are tuples.
 
     Result: an array of the shape of `a`.
 
