@@ -113,6 +113,15 @@ def test_a_costly_producer_read_often_is_kept():
     assert "computing it again would cost" in made.history.context.kept[made.kernels[0]]
 
 
+def test_reads_that_all_elements_share_are_no_work_of_each():
+    a = td.use(A)
+    scaled = a
+    for k in range(5):
+        scaled = scaled + td.the(td.sum(a * k))
+    made = program(td.stencil(lambda w: w[0, 1] + w[0, -1] + w[1, 0], scaled))
+    assert [type(k).__name__ for k in made.kernels] == ["Fold", "Generate"]
+
+
 def test_a_view_does_not_hide_costly_work():
     """The cost of computing again is that of everything that went in."""
     a = td.use(A)
