@@ -91,7 +91,8 @@ def polysub(a1: ArrayLike, a2: ArrayLike) -> Array:
 def polymul(a1: ArrayLike, a2: ArrayLike) -> Array:
     """The product of two polynomials: m + n − 1 coefficients.
 
-    Leading zeros of the operands stay (NumPy removes them: its extent depends on the values).
+    Leading zeros of the operands stay (NumPy removes them: its extent depends on the values).  The
+    product is `convolve` in the mode "full", what it says of inf and NaN included.
 
     Parameters
         a1: an array.

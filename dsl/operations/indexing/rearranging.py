@@ -205,7 +205,8 @@ def repeat(a: ArrayLike, repeats: ArrayLike, axis: int | None = None) -> Array:
     (along `axis`): the extent of the result is then computed by the kernels.
 
     Parameters
-        repeats: how often each element is repeated.
+        repeats: how often each element is repeated; of an array of numbers, negative ones count as
+            0 (NumPy raises an error).
         axis: the axis, from −rank to rank − 1; default None: of the flattened array.
 
     Result: an array like `a` with more elements along the axis; of rank 1 for axis None.
