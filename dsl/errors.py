@@ -16,7 +16,7 @@ import os
 import re
 import sys
 import textwrap
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from types import CodeType, FrameType, FunctionType, ModuleType, TracebackType
 from typing import Any, ParamSpec, TypeVar
@@ -684,7 +684,7 @@ class Truths:
     """The parameters of a function that are True or False: values of any other kind are refused,
     rather than taken for their truth."""
 
-    def __init__(self, function: Callable[..., Any]) -> None:
+    def __init__(self, function: Callable[..., object]) -> None:
         self.function = function
         self.parameters = tuple(
             (p.name, k if p.kind is p.POSITIONAL_OR_KEYWORD else sys.maxsize, _TRUTHS[p.annotation])
@@ -692,7 +692,7 @@ class Truths:
             if p.annotation in _TRUTHS
         )
 
-    def require(self, args: Sequence[Any], kwargs: dict[str, Any]) -> None:
+    def require(self, args: Sequence[object], kwargs: Mapping[str, object]) -> None:
         """Raise an error if one of the arguments of a call is given, and is neither."""
         for word, position, optional in self.parameters:
             value = args[position] if position < len(args) else kwargs.get(word, True)
