@@ -15,7 +15,21 @@ import itertools
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from typing import Generic, TypeVar
 
-from ..expr import Apply, Const, Expr, Extent, Index, Param, Var, rewrite, unknown, walk
+from ..expr import (
+    Apply,
+    Const,
+    Expr,
+    Extent,
+    Index,
+    Param,
+    Read,
+    Var,
+    rewrite,
+    substitute,
+    unknown,
+    walk,
+)
+from ..graph import Input
 
 A = TypeVar("A", bound=Hashable)
 
@@ -266,7 +280,7 @@ def in_parentheses(text: str) -> str:
 #
 # Each minimum or maximum equals one of its operands, and each choice yields a fact (a ≥ b if
 # max(a, b) is a).  If the domain is empty, nothing is read.  What remains are polynomials in
-# extents, which are non-negative.
+# extents and counters of loops, which are non-negative.
 
 _Form = Polynomial[Expr]
 
@@ -281,20 +295,31 @@ def always_inside(index: Expr, extent: Expr, over: Sequence[Expr | None]) -> boo
     if any(k >= len(over) or over[k] is None for k in axes):
         return False
     lengths = [e for k in axes if (e := over[k]) is not None]
-    for found, facts in _cases((index, extent, *lengths)):
+    roots, counters = _counted((index, extent, *lengths))
+    for found, facts in _cases(roots):
         if found is None:
             return False
         position, size, *sides = found
         spans = dict(zip(map(Index, axes), sides, strict=True))
         known = [*facts, *(n - 1 for n in sides)]  # no axis is empty
-        if any(_never_negative(-fact - 1) for fact in known):
+        if any(_never_negative(-fact - 1, counters) for fact in known):
             continue  # contradiction: impossible case
         low, high = _extreme(position, spans, least=True), _extreme(position, spans, least=False)
         if low is None or high is None:
             return False
-        if not (_follows(low, known) and _follows(size - 1 - high, known)):
+        if not all(_follows(p, known, counters) for p in (low, size - 1 - high)):
             return False
     return True
+
+
+def _counted(roots: tuple[Expr, ...]) -> tuple[tuple[Expr, ...], set[Expr]]:
+    """The roots with the counters of loops over arrays, which are never negative, as variables,
+    and these."""
+    counters: dict[Expr, Expr] = {
+        e: Var("counter", e.type) for e in walk(roots)
+        if isinstance(e, Read) and isinstance(e.node, Input) and e.node.kind == "counter"
+    }  # fmt: skip
+    return substitute(roots, counters) if counters else roots, set(counters.values())
 
 
 def _cases(roots: Sequence[Expr]) -> Iterator[tuple[list[_Form] | None, list[_Form]]]:
@@ -336,12 +361,12 @@ def _extreme(p: _Form, spans: dict[Index, _Form], least: bool) -> _Form | None:
     return total
 
 
-def _follows(p: _Form, known: Sequence[_Form]) -> bool:
+def _follows(p: _Form, known: Sequence[_Form], counters: set[Expr]) -> bool:
     """Whether p ≥ 0, by itself or from a known non-negative polynomial."""
-    return _never_negative(p) or any(_never_negative(p - fact) for fact in known)
+    return _never_negative(p, counters) or any(_never_negative(p - x, counters) for x in known)
 
 
-def _never_negative(p: _Form) -> bool:
+def _never_negative(p: _Form, counters: set[Expr]) -> bool:
     """Whether p ≥ 0 term by term; for c < 0, c · (x // d) is at least −c' · x."""
     total: _Form = Polynomial({})
     for monomial, c in p.terms.items():
@@ -358,4 +383,7 @@ def _never_negative(p: _Form) -> bool:
             total += inner * (c // int(d.value))
         else:
             total += Polynomial({monomial: c})
-    return all(c >= 0 and all(isinstance(e, Extent) for e in m) for m, c in total.terms.items())
+    return all(
+        c >= 0 and all(isinstance(e, Extent) or e in counters for e in m)
+        for m, c in total.terms.items()
+    )

@@ -8,7 +8,7 @@ import pytest
 import treadle as td
 from treadle.dsl.analysis.updates import is_one_to_one, parted
 from treadle.dsl.expr import TRUE
-from treadle.dsl.graph import Permute
+from treadle.dsl.graph import ArrayLoop, Permute, topological
 from treadle.dsl.target import CUDA, NATIVE
 from treadle.skeletons.lower.lower import LoweringContext, lower
 
@@ -68,6 +68,19 @@ def test_guards():
     assert fixed is not TRUE and rest is TRUE
     fixed, rest = parted(permute(TOGETHER["an array"]).valid)
     assert fixed is TRUE and rest is not TRUE
+
+
+def test_slices_by_the_counter_of_a_loop_have_no_guards():
+    """A counter is never negative; k − 1 may be."""
+
+    def valid(start):
+        step = lambda k, a: a.at[start(k) :, k + 2 :].add(td.iota(a.shape[1])[: start(k)].sum())
+        loop = td.jit(lambda a: td.loop(a.shape[0], step, a), backend="native").lower(A)
+        (node,) = (n for n in topological(loop.roots) if isinstance(n, ArrayLoop))
+        (update,) = (n for n in topological(node.body) if isinstance(n, Permute))
+        return update.valid
+
+    assert valid(lambda k: k) is TRUE and valid(lambda k: 3 * k + 1) is TRUE
 
 
 @pytest.mark.parametrize("target", [NATIVE, CUDA], ids=["cpu", "gpu"])
