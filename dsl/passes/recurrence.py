@@ -12,13 +12,11 @@ iteration.  This runs after products and additions are fused (form_fma), whose b
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 
 from ..analysis.polynomial import Polynomial, polynomial
 from ..expr import (
     TRUE,
-    Apply,
     Expr,
     Extent,
     Foreign,
@@ -50,6 +48,7 @@ from ..simplify import apply
 from .base import Context
 from .tested import may_be_outside
 from .vertical import LARGEST, Inliner, checked_by_data
+from .waiting import last_comes_last, late_states
 
 #: The most arrays of a state.
 MOST_STATES = 16
@@ -224,7 +223,8 @@ class _Walk:
         for n, k in enumerate(self.carried):
             components[k] = len(stored) + n
         following = [self._next(loop.body[k]) for k in self.carried]
-        made = _state_last(over((*following, *stored)), state.values())
+        made = over((*following, *stored))
+        made = last_comes_last(made, late_states(tuple(state.values()), made))
         shape = (*self.shape[: self.axis], count, *self.shape[self.axis :])
         node = Recurrence(
             shape,
@@ -254,30 +254,6 @@ class _Walk:
         if not self._fits(leaf.shape):
             raise _Unfit
         return self._expanded((read,))[0]
-
-
-def _state_last(roots: Sequence[Expr], states: Iterable[Expr]) -> tuple[Expr, ...]:
-    """The expressions with minima and maxima grouped so that the state comes last.
-
-    max(max(s, x), y) becomes max(max(x, y), s), which is the same number: the next iteration waits
-    for one operation instead of two.
-    """
-    waits = dict.fromkeys(states, True)
-
-    def change(e: Expr) -> Expr:
-        if isinstance(e, Apply) and e.op.name in ("minimum", "maximum"):
-            op = e.op
-            nested = [a.args if isinstance(a, Apply) and a.op is op else (a,) for a in e.args]
-            parts = [p for args in nested for p in args]
-            early, late = ([p for p in parts if waits.get(p, False) is x] for x in (False, True))
-            if len(parts) > 2 and len(late) == 1:
-                before = functools.reduce(lambda a, b: apply(op, (a, b), a.type), early)
-                waits[before] = False
-                e = apply(op, (before, late[0]), e.type)
-        waits.setdefault(e, any(waits.get(c, False) for c in (*e.args, *e.scoped)))
-        return e
-
-    return rewrite(roots, change)
 
 
 def _drop(target: tuple[Expr, ...], axis: int) -> tuple[Expr, ...]:

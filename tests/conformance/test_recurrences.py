@@ -203,6 +203,18 @@ def test_rows_of_a_table_in_a_loop(check, padded):
     assert "maximum(state0" not in text and text.count("state0") == 2, text
 
 
+def test_a_state_that_is_handed_on_is_not_waited_for():
+    """It is the state of an iteration before; what has just been computed enters last."""
+
+    def cell(state, x):
+        left, corner = state
+        best = td.minimum(td.minimum(x, left), corner) + 1.0
+        return (best, x), best
+
+    text = str(td.jit(lambda x: td.scan(cell, (0.0, 0.0), x)[1]).lower(np.ones(4)))
+    assert "state1), state0) + 1.0" in text, text
+
+
 def distance(a, b):
     """The edit distance of two words, as a nest of loops that fill a table."""
     n, m = a.shape[0], b.shape[0]

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from treadle.dsl.analysis.polynomial import polynomial
 from treadle.dsl.expr import TRUE, Const, Expr, Index, Read, Var, substitute
 from treadle.dsl.graph import Leaf, Sequential
+from treadle.dsl.passes.waiting import last_comes_last
 from treadle.dsl.types import int64
 
 from ...ir import arithmetic as at
@@ -45,6 +46,9 @@ class _Sequential:
         #: The variables of states of one element.
         self.held: dict[int, Var] = {}
         self.previous = [self._previous(write) for write in range(writes)]
+        for write, read in enumerate(self.previous):
+            if read is not None:
+                self.values[write] = last_comes_last((self.values[write],), (read,))[0]
 
     def lower(self) -> Lowered:
         builder, into, task = self.builder, self.builder.emitter(), Var("task", int64)

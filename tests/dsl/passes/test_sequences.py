@@ -13,6 +13,8 @@ from treadle.dsl.graph import ArrayLoop, Sequential, topological
 from treadle.dsl.passes import run_passes
 from treadle.dsl.process.configuration import Settings
 from treadle.dsl.scalar import apply_primitive
+from treadle.dsl.target import NATIVE
+from treadle.skeletons.lower.lower import LoweringContext, lower
 
 
 def kinds(f: Any, *args: Any, backend: str = "native", check: bool = False) -> tuple[int, int]:
@@ -390,3 +392,23 @@ def test_a_saved_program_runs_the_same(tmp_path: Any) -> None:
     assert np.array_equal(td.load(tmp_path / "fibonacci.treadle")(start), program(start))
     assert program.explain().count("Kernel ") == 1
     assert program.source("native")
+
+
+def test_what_an_iteration_waits_for_comes_last() -> None:
+    """Minima are grouped so that the next iteration waits for one of them."""
+
+    def least(d: Any) -> Any:
+        def cell(i: Any, j: Any, d: Any) -> Any:
+            return d.at[i + 1, j + 1].set(td.minimum(td.minimum(d[i, j + 1], d[i + 1, j]), d[i, j]))
+
+        n, m = d.shape
+        return td.loop(n - 1, lambda i, d: td.loop(m - 1, lambda j, d: cell(i, j, d), d), d)
+
+    x = np.random.default_rng(2).standard_normal((5, 7)).round(1)
+    x[3, 4], x[4, 1] = np.nan, -0.0
+    program = td.jit(least, backend="native").lower(x)
+    (node,) = (n for n in topological(program.roots) if isinstance(n, Sequential))
+    text = str(lower(node, LoweringContext(target=NATIVE)).kernels[0])
+    assert "= minimum(minimum(out[" in text and ", previous)\n" in text, text
+    want = td.jit(least, backend="reference")(x)
+    assert np.array_equal(program(x).view(np.int64), want.view(np.int64))
