@@ -23,7 +23,7 @@ from .base import LibraryOperation, builtin, register
 Values = np.ndarray[Any, Any]
 
 #: So few keys are quicker to sort than to prepare.
-FEW = 256
+FEW = 512
 
 
 def _ordered(x: Values) -> Values:
@@ -42,24 +42,46 @@ def argsort(x: Values, axis: int) -> Values:
     small = x.dtype.kind in "biu" and x.dtype.itemsize <= 2  # a radix sort
     if small or x.dtype.kind == "c" or x.shape[axis] < FEW or not x.size:
         return np.argsort(x, axis=axis, kind="stable")
-    keys = _integers(np.moveaxis(x, axis, -1))
-    n = keys.shape[-1]
-    low, high = int(keys.min()), int(keys.max())
+    order = _along_last(x if x.ndim == 1 else np.moveaxis(x, axis, -1))
+    return order if x.ndim == 1 else np.moveaxis(order, -1, axis)
+
+
+def _along_last(x: Values) -> Values:
+    n = x.shape[-1]
     bits = n.bit_length()
-    if (high - low + 1) << bits < 2**63:
-        keyed = (keys - keys.dtype.type(low)).astype(np.int64, copy=False) << bits
-        keyed |= np.arange(n)
+    if x.dtype == np.float64:  # too far apart
+        order, differs = _unstable(x)
+        if differs is None:
+            order, differs = _unstable(_integers(x))
     else:
-        order = np.argsort(keys, axis=-1)
-        ordered = np.take_along_axis(keys, order, -1)
-        differs = ordered[..., 1:] != ordered[..., :-1]
-        if differs.all():
-            return np.moveaxis(order, -1, axis)
-        keyed = order
-        keyed[..., 1:] += np.cumsum(differs, axis=-1) << bits
+        keys = _integers(x)
+        low, high = int(keys.min()), int(keys.max())
+        if (high - low + 1) << bits < 2**63:
+            keyed = (keys - keys.dtype.type(low)).astype(np.int64, copy=False) << bits
+            keyed |= np.arange(n)
+            return _indices(keyed, bits)
+        order, differs = _unstable(keys)
+    assert differs is not None
+    if differs.all():
+        return order
+    order[..., 1:] += np.cumsum(differs, axis=-1) << bits
+    return _indices(order, bits)
+
+
+def _unstable(keys: Values) -> tuple[Values, Values | None]:
+    """An order of the keys, and which of them differ from those before; None if some are NaN."""
+    order = np.argsort(keys, axis=-1)
+    ordered = keys[order] if keys.ndim == 1 else np.take_along_axis(keys, order, -1)
+    if np.isnan(ordered[..., -1]).any():
+        return order, None
+    return order, ordered[..., 1:] != ordered[..., :-1]
+
+
+def _indices(keyed: Values, bits: int) -> Values:
+    """Indices of so many bits, in the order of the keys above them."""
     keyed.sort(axis=-1)
     keyed &= (1 << bits) - 1
-    return np.moveaxis(keyed, -1, axis)
+    return keyed
 
 
 def _integers(x: Values) -> Values:
