@@ -40,6 +40,14 @@ def even(extent: int, count: int) -> tuple[int, ...]:
     return (least + 1,) * more + (least,) * (count - more)
 
 
+def whole_parts(sizes: Sequence[int], size: int) -> tuple[int, ...]:
+    """The number of whole parts of `size` elements of an axis that begin in each of its chunks; one
+    that lies in several chunks is alone."""
+    full, cuts = sum(sizes) // size, edges(sizes)
+    starts = sorted({e // size for e in cuts} | {min(-(-e // size), full) for e in cuts})
+    return tuple(b - a for a, b in pairwise(starts))
+
+
 @dataclass
 class Axis:
     """An axis of a domain: its extent, the sizes of its blocks, and, along it, the indices that a
@@ -289,4 +297,4 @@ def reads_of(roots: Sequence[Expr]) -> list[Read]:
 
 
 __all__ = ["Axis", "Chunks", "Following", "Known", "Numbers", "Spans", "edges", "even", "follows",
-           "reads_of"]  # fmt: skip
+           "reads_of", "whole_parts"]  # fmt: skip

@@ -8,7 +8,8 @@ from math import prod
 
 from treadle.dsl.graph import Fold, Scan
 from treadle.dsl.process.configuration import Settings
-from treadle.skeletons.lower.fold.cpu import BLOCK as LEAF
+from treadle.skeletons.lower.fold.cpu import ACROSS_ROWS, BLOCK as LEAF
+from treadle.skeletons.lower.fold.rows import is_pinned, runs_across
 
 from .domain import Chunks
 
@@ -69,7 +70,8 @@ class Engine:
     def part(self, node: Fold, extents: Sequence[int]) -> int | None:
         """The elements of a row or column that the kernel of a fold combines by themselves, before
         it combines such parts; None if that is not known, or rows are not split."""
-        return None
+        across = runs_across(node) and not is_pinned(node) and extents[-1] > ACROSS_ROWS
+        return ACROSS_ROWS if across else None
 
     def grouping(self, node: Fold | Scan, extents: Sequence[int]) -> object:
         """On which the bits of the rows of a fold or scan depend, besides their elements: equal for

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from itertools import pairwise, product
+from itertools import product
 from math import prod
 from typing import Any
 
@@ -29,9 +29,9 @@ from treadle.dsl.graph import (
     Label,
     Leaf,
     Library,
+    Matmul,
     Node,
     Permute,
-    Recurrence,
     Scan,
     Sequential,
     Shape,
@@ -48,8 +48,8 @@ from treadle.dsl.types import int64
 from treadle.skeletons.ir import arithmetic as at
 from treadle.skeletons.lower.fold.rows import LEAVES, PARTIALS, is_exact, runs_across
 
-from . import sorting
-from .domain import Axis, Chunks, Known, edges, even, reads_of
+from . import products, sorting
+from .domain import Axis, Chunks, Known, even, reads_of, whole_parts
 from .engine import Engine
 from .exchange import Exchange
 from .gather import Gatherer
@@ -58,7 +58,7 @@ from .localise import Blocks, Localiser, NoRule, extents_of
 from .loops import LoopLocaliser
 from .memory import require
 from .tasks import traffic
-from .whole import inside, whole
+from .whole import inside, whole, why_one
 
 #: Loops of other operations than stencils become at most so many tasks, else one.
 UNROLLED = 20_000
@@ -232,6 +232,8 @@ class Planner:
                     self._permute(node)
                 elif isinstance(node, Library):
                     self._library(node)
+                elif isinstance(node, Matmul):
+                    self._product(node)
                 else:
                     self._plain(node)
             except NoRule as reason:
@@ -260,7 +262,7 @@ class Planner:
             blocks = self._in_pieces(node, sizes, blocks)
         parts = [prod(map(len, self.plan.chunks[b.leaf])) for b in blocks.buffers]
         if prod(blocks.grid) == 1 and max(parts, default=1) > 1:
-            blocks.notes.append(f"in one block: {_why_one(node)}")
+            blocks.notes.append(f"in one block: {why_one(node)}")
         return self._add(blocks, list(node.leaves))
 
     def _in_pieces(
@@ -605,18 +607,22 @@ class Planner:
         moved: dict[Expr, Expr] = {Index(k): Index(k + columns) for k in range(outer)}
         moved[Index(outer)] = at.add(at.multiply(Index(axis), size), Index(outer + 1))
         whole = fold(shape, size, moved)
-        cuts = edges(ends)
-        starts = sorted({e // size for e in cuts} | {min(-(-e // size), full) for e in cuts})
-        sizes = {axis: tuple(b - a for a, b in pairwise(starts))} if len(ends) > 1 else None
-        free = range(outer) if columns else range(outer + 1)
-        self._add(self._local(whole, sizes, tuple(free)).blocks(self.program.params),
-                  list(whole.leaves))  # fmt: skip
+        sizes = {axis: whole_parts(ends, size)}
+        within = range(outer - (columns and self.engine.single))
+        free = tuple(range(len(within) + 1))
+        local = self._local(whole, sizes, free)
+        if columns and not self.engine.single and all(len(local.axes[k].sizes) == 1
+                                                      for k in free[1:]):  # fmt: skip
+            # All columns of a leaf may be more than a block.
+            each = size * max(leaf.type.numpy.itemsize for leaf in whole.leaves)
+            narrow = self.engine.choose(extents[:outer], each)
+            local = self._local(whole, sizes | dict(enumerate(narrow, 1)), free)
+        self._add(local.blocks(self.program.params), list(whole.leaves))
         at_row = indices(outer + 1)
         read = (at_row[outer], *at_row[:outer]) if columns else at_row
         elements: tuple[Expr, ...] = tuple(leaf.at(*read) for leaf in whole.leaves)
         if rest:
             last = fold(node.outer, rest, {Index(outer): at.add(Index(outer), full * size)})
-            within = tuple(range(outer - columns))
             self._add(self._local(last, free=within).blocks(self.program.params), list(last.leaves))
             ends_ = tuple(leaf.at(*at_row[:outer]) for leaf in last.leaves)
             either = Cond(at.less(at_row[outer], full), elements, ends_)
@@ -624,9 +630,29 @@ class Planner:
         total = Fold(node.outer, (constant(full + bool(rest)),), elements, node.combine,
                      node.init, node.results, node.epilogue,
                      label=Label(PARTIALS, node.label.name), where=node.where)  # fmt: skip
-        blocks = self._local(total, free=tuple(range(outer - columns))).blocks(self.program.params)
+        blocks = self._local(total, free=within).blocks(self.program.params)
         stage = self._add(blocks, list(total.leaves))
         self._takes(stage, self.instead.get(node, node))
+
+    # --- products ---
+
+    def _product(self, node: Matmul) -> None:
+        """A product in blocks of its result, or of parts of its sum if that moves less."""
+        batch, params = len(node.batch), self.program.params
+        along = self._local(node, free=range(batch + 3)).axes[-1]
+        unsplit = self.engine.single or node.options.deterministic or node.result.type.is_narrow
+        if not unsplit and len(along.sizes) > 1 and not (along.before or along.after):
+            size = max(along.sizes)
+            made = products.parts(node, size, along.extent)
+            whole = self._local(made.whole, {batch: whole_parts(along.sizes, size)}).blocks(params)
+            plain = self._local(node).blocks(params)
+            if products.are_better(whole, plain, self.engine.allowed):
+                self._add(whole, list(made.whole.leaves))
+                if made.rest is not None:
+                    self._plain(made.rest)
+                self._as(made.total, node)
+                return
+        self._plain(node)
 
     # --- scans ---
 
@@ -862,16 +888,6 @@ class Planner:
         made = Input("partial", type_, (False,) * len(shape), kind="argument")
         self.known = self.known.with_({Extent(made, a): n for a, n in enumerate(shape)})
         return made.leaf()
-
-
-def _why_one(node: Node) -> str:
-    """Why a kernel that reads an array in parts is not cut."""
-    match node:
-        case Scan() | Recurrence() | Library():
-            return "it goes along the rows, which are complete in a block"
-        case Fold():
-            return "what it folds is complete in a block"
-    return "it has no axis that can be cut"
 
 
 def _copy_of(leaf: Leaf) -> Node:

@@ -8,7 +8,18 @@ from typing import Any
 import numpy as np
 
 from treadle.dsl.expr import Expr, Extent, Foreign, Param, walk
-from treadle.dsl.graph import ArrayLoop, Input, Label, Leaf, Library, Node, topological
+from treadle.dsl.graph import (
+    ArrayLoop,
+    Fold,
+    Input,
+    Label,
+    Leaf,
+    Library,
+    Node,
+    Recurrence,
+    Scan,
+    topological,
+)
 from treadle.dsl.graphs.rebuild import Rebuilder
 from treadle.dsl.libraries.base import is_builtin
 from treadle.dsl.types import int64
@@ -111,6 +122,16 @@ def _all_expressions(n: Node) -> tuple[Expr, ...]:
     return (*n.expressions(), *n.host_expressions(), *sides)
 
 
+def why_one(node: Node) -> str:
+    """Why a kernel that reads an array in parts is not cut."""
+    match node:
+        case Scan() | Recurrence() | Library():
+            return "it goes along the rows, which are complete in a block"
+        case Fold():
+            return "what it folds is complete in a block"
+    return "it has no axis that can be cut"
+
+
 def inside(node: Node, outside: Collection[Node]) -> tuple[list[Node], list[Leaf]]:
     """The nodes that are computed with a node, dependencies first, and the arrays they use."""
     found: dict[Node, None] = {node: None}
@@ -128,4 +149,4 @@ def inside(node: Node, outside: Collection[Node]) -> tuple[list[Node], list[Leaf
     return sorted(found, key=lambda n: order.get(n, -1)), list(needed)
 
 
-__all__ = ["inside", "whole"]
+__all__ = ["inside", "whole", "why_one"]

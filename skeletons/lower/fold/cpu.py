@@ -42,7 +42,7 @@ from ..combining import (
     zeros,
 )
 from ..visits import Visits, strip_width
-from .rows import ACROSS_STEP, PARTIALS, RowFold, goes_across, is_exact, is_pinned
+from .rows import ACROSS_STEP, LEAVES, PARTIALS, RowFold, goes_across, is_exact, is_pinned
 
 Pick = Callable[[Linearizer, tuple[Expr, ...]], tuple[Expr, ...]]
 
@@ -383,6 +383,8 @@ class Across(RowFold):
         count = at.product(node.inner)
         columns = node.outer[-1]
         self.block_rows = LANE_BLOCK if is_pinned(node) else ACROSS_ROWS
+        if node.label.operation == PARTIALS:
+            self.block_rows = 1
         blocks = at.maximum(at.ceil_div(count, self.block_rows), 1)
         self.host_planes = at.product(node.outer[:-1])
         self.host_blocks, self.host_columns = blocks, columns
@@ -492,7 +494,7 @@ class Across(RowFold):
         the result, and there are few elements or grouping by index is required."""
         if is_pinned(self.node):
             return TRUE
-        if is_exact(self.node.combine):
+        if is_exact(self.node.combine) or self.node.label.operation == LEAVES:
             return FALSE
         return into.let(at.less(self.size.count, SHORT_ROW), "sequential")
 

@@ -32,6 +32,32 @@ def test_folds_of_everything(name: str, shape: tuple[int, ...]) -> None:
     check(PROGRAMS[name], a, seed=len(shape))
 
 
+COLUMNS = {
+    "sums": lambda a: td.sum(a, axis=0),
+    "mean and deviation": lambda a: (td.mean(a, axis=0), td.std(a, axis=0)),
+    "quotients": lambda a: a / td.sum(a, axis=0),
+    "of a stencil": lambda a: td.sum(td.roll(a, 1, axis=0) * a, axis=0),
+    "deterministic": lambda a: td.sum(a, axis=0, deterministic=True),
+}
+
+
+@pytest.mark.parametrize("shape", [(3000, 30), (1030, 7), (2048, 3, 5), (5000, 1)])
+@pytest.mark.parametrize("name", COLUMNS)
+def test_sums_of_columns(name: str, shape: tuple[int, ...]) -> None:
+    """Blocks of 1,024 rows, then these together, as one kernel does, whatever the chunks."""
+    a = np.random.default_rng(3).random(shape).astype(np.float32)
+    check(COLUMNS[name], a, seed=len(shape))
+    got = td.stream(COLUMNS[name], a, memory=a.nbytes * 4)
+    for g, w in zip(flat(got), flat(td.jit(COLUMNS[name], backend="native")(a)), strict=True):
+        assert np.asarray(g).tobytes() == np.asarray(w).tobytes()
+
+
+def test_sums_of_columns_read_an_array_once() -> None:
+    a = da.zeros((8192, 64), chunks=(1024, 64), dtype=np.float32)
+    stages = td.jit(lambda a: a.sum(axis=0)).lower(a).executable.plan([a], ()).stages
+    assert [s.blocks.grid for s in stages] == [(8, 1), (1,)]
+
+
 def test_a_sum_that_no_function_contains_is_computed_on_demand() -> None:
     a = np.random.default_rng(3).random((90, 1000)).astype(np.float32)
     total = td.sum(da.from_array(a, chunks=(20, 1000)))

@@ -201,11 +201,26 @@ def test_mistakes(plate: np.ndarray) -> None:
 
 
 def test_a_small_array_does_not_cut_a_large_one() -> None:
-    """The sums of columns have blocks of columns; the quotients are computed in blocks of rows."""
+    """The quotients are computed in blocks of rows, as the matrix is cut, not as the sums are."""
     a = np.random.default_rng(1).random((2048, 512))
     program = td.jit(lambda a: a / td.sum(a, axis=0)).lower(a)
     made = stream.Stream(program, [a], (), 1 << 20)
-    _, quotients = (stage.blocks for stage in made.plan.every())
+    *_, quotients = (stage.blocks for stage in made.plan.every())
     assert [len(axis.sizes) > 1 for axis in quotients.axes] == [True, False]
     (out,) = made.run([None], lambda done, total: None)
     assert np.array_equal(out, td.run(a / td.sum(a, axis=0), backend="native"))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.int32, np.complex128])
+def test_a_product_along_a_file_reads_it_once(dtype: Any) -> None:
+    """The products of its parts, added in order, also if the last one is smaller."""
+    rng = np.random.default_rng(1)
+    a, b = ((rng.random((5003, n)) * 10).astype(dtype) for n in (24, 16))
+    f = td.jit(lambda a, b: (a.T @ b * 2 + 1, a.T @ a))
+    plan = stream.Stream(f.on("dask").lower(a, b), [a, b], (), 500_000).plan
+    read = [s.blocks for s in plan.stages if s.blocks.node.label.operation == "matmul"]
+    assert all(len(axis.sizes) == 1 for blocks in read for axis in blocks.axes[1:])
+    for got, wanted in zip(td.stream(f, a, b, memory=500_000), f(a, b), strict=True):
+        if dtype == np.int32:
+            assert np.array_equal(got, wanted)
+        assert np.allclose(got, wanted, rtol=1e-5)
