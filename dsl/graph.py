@@ -34,6 +34,7 @@ from .node import (
     inner_inputs,
     is_identity_read,
     known,
+    latest_held,
     result_variables,
     topological,
 )
@@ -43,8 +44,8 @@ from .types import ScalarType
 __all__ = ["ArrayLoop", "Barrier", "Branch", "Check", "Combine", "Fold", "FoldSeg", "Generate",
            "Input", "Label", "Leaf", "Library", "Matmul", "Memory", "Node", "Output", "Permute",
            "Recurrence", "Scan", "Scope", "Sequential", "Shape", "canonical_combine", "indices",
-           "inner_inputs", "is_identity_read", "known", "result_variables",
-           "topological"]  # fmt: skip
+           "inner_inputs", "is_identity_read", "known", "latest_held",
+           "result_variables", "topological"]  # fmt: skip
 
 
 class Input(Node):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import weakref
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field as dataclass_field
 from typing import (
@@ -141,6 +142,9 @@ def field(*, factory: Callable[[dict[str, Any]], Any]) -> Any:
     return factory
 
 
+#: The arrays of the user's that were made last, dead ones among them.
+latest_held: deque[weakref.ref[object]] = deque(maxlen=4096)
+
 #: The node classes by name, wherever they are defined.
 NODES: dict[str, type[Node]] = {}
 
@@ -251,7 +255,9 @@ class Node(metaclass=_NodeType):
     def held_by(self, array: object) -> None:
         """Let the node know an array of the user's with its elements: the last ones made."""
         others = [holder for holder in self.holders[-7:] if holder() is not None]
-        self.holders = (*others, weakref.ref(array))
+        holder = weakref.ref(array)
+        self.holders = (*others, holder)
+        latest_held.append(holder)
 
     def called(self) -> str:
         """The name of the array in error messages."""

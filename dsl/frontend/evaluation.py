@@ -10,7 +10,7 @@ import numpy as np
 
 from .. import late_binding as later
 from ..array import Array
-from ..errors import ShapeError, TracingError, user_location
+from ..errors import ShapeError, TracingError, TreadleError, user_location
 from ..evaluator import evaluator
 from ..expr import Apply, Const, Expr, Extent, Read, walk
 from ..graph import ArrayLoop, Generate, Input, Label, known, topological
@@ -73,16 +73,28 @@ def values_of(array: Array, what: str, hint: str | None = None) -> list[Any]:
         return data
     if not is_closed(array):
         raise no_value(array, what, hint)
-    together = [array, *kept_beside(array)]
-    sizes = [a.structure.count for a in together]
-    values = iter(evaluator().values([leaf for a in together for leaf in a._leaves]))
-    made = [[next(values) for _ in range(size)] for size in sizes]
+    beside = kept_beside(array)
+    together = [array, *beside.on_the_way]
+    others = [a for a in beside.others if is_closed(a)]
+    try:
+        made = _computed([*together, *others])
+        together += others
+    except TreadleError:
+        if not others:
+            raise
+        made = _computed(together)  # an error of an array that nobody asked for is not reported
     with _keeping:
         data = _computed_data(array)  # another thread may have been faster
         for one, its in zip(together, made, strict=True):
             if _computed_data(one) is None:
                 _keep(one, its)
     return made[0] if data is None else data
+
+
+def _computed(arrays: Sequence[Array]) -> list[list[Any]]:
+    """The values of the components of each array, by one program."""
+    values = iter(evaluator().values([leaf for a in arrays for leaf in a._leaves]))
+    return [[next(values) for _ in a._leaves] for a in arrays]
 
 
 def _keep(array: Array, values: Sequence[Any]) -> None:

@@ -284,6 +284,32 @@ def test_what_is_computed_twice_is_kept_by_arrays_that_are_held():
         assert (int(td.sum(first)), float(td.sum(second))) == (6, 6.0)
 
 
+@pytest.mark.parametrize("look", [lambda a: a, lambda a: td.sum(a)], ids=["it", "its sum"])
+def test_looking_at_one_of_two_arrays_costs_one_step(look, monkeypatch, backend):
+    """The other array's chain does not grow: it is computed along once it shares enough."""
+    made = _asked(monkeypatch, backend)
+    u, v = td.use(np.arange(6.0)), td.use(np.ones(6))
+    p, q = np.arange(6.0), np.ones(6)
+    for k in range(14):
+        u, v = u * 0.5 + td.roll(v, 1), v * 0.25 + td.roll(u, -1) * 0.5
+        p, q = p * 0.5 + np.roll(q, 1), q * 0.25 + np.roll(p, -1) * 0.5
+        np.testing.assert_allclose(np.asarray(look(u)), np.asarray(look(td.use(p))))
+        if k == 7:
+            programs = len(made)
+    assert len(made) == programs
+    np.testing.assert_allclose(v, q)
+
+
+def test_an_array_that_is_computed_along_raises_its_error_where_it_is_looked_at():
+    u = td.use(np.arange(6))
+    for _ in range(6):
+        w = u * 2 + 1
+        u, bad = w + 1, td.filter(lambda x: x >= 0, w)[0] + np.ones(4)
+        assert int(td.sum(u)) > 0 and int(td.max(u)) > 0
+    with pytest.raises(td.ShapeError):
+        np.asarray(bad)
+
+
 def test_an_equal_expression_reads_data_that_has_changed():
     frame = np.zeros(3)
     for k in range(5):
