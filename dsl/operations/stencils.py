@@ -491,7 +491,7 @@ def convolve(
             zeros for the mode "full".
         mode: "same": the extents of `a`; "full": all positions where both overlap, m + n − 1 along
             an axis; "valid": those where all weights do, m − n + 1 (both as in numpy.convolve).
-            The zeros outside are multiplied, too: a weight that is inf or NaN makes NaN of them.
+            A weight that is inf or NaN makes NaN of the zeros outside.
         method: "direct" adds the products of each element; "fft" multiplies Fourier transforms:
             errors are relative to the largest elements, and inf and NaN spread to all; "auto" (the
             default) is "fft" for floats and 400 weights or more (700 along one axis); a compiled
