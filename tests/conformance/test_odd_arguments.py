@@ -198,3 +198,15 @@ def test_averages_of_what_overflows_are_those_of_numpy() -> None:
         wanted = np.average(a, axis=1, weights=w)
     np.testing.assert_allclose(td.run(td.average(a, axis=1, weights=w)), wanted)
     np.testing.assert_allclose(td.run(td.i0(np.array([True, False]))), np.i0([1.0, 0.0]))
+
+
+@pytest.mark.parametrize("name", ["bool", "int8", "uint8", "int16", "uint16", "int32", "uint64"])
+def test_parts_of_integers_have_the_floats_of_numpy(name: str) -> None:
+    x = np.array([1, 0, 3]).astype(name)
+    for f in ("spacing", "modf", "frexp"):
+        mine, numpys = td.run(getattr(td, f)(x)), getattr(np, f)(x)
+        for a, b in zip(mine, numpys, strict=True):
+            assert a.dtype == b.dtype, f
+            np.testing.assert_array_equal(a, b)
+    scaled = td.run(td.ldexp(x, np.int64([1, 2, 3])))
+    assert scaled.dtype == np.ldexp(x, np.int64([1, 2, 3])).dtype

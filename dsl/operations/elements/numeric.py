@@ -13,6 +13,7 @@ from ...array import Array
 from ...errors import DTypeError, TracingError
 from ...expr import Expr
 from ...frontend.sources import as_array
+from ...primitives import floating
 from ...scalar import Scalar, as_strong, lift, unify
 from ...types import ScalarType, bool_, float32, float64, int32, int64
 from ..common import alike
@@ -171,7 +172,7 @@ def spacing(x: ArrayLike) -> Value:
     """
 
     def value(x: Any) -> Any:
-        x = x * 1.0
+        x = fn.cast(x, floating(x.dtype))
         away = fn.copysign(fn.cast(np.inf, x.dtype), x)
         return fn.nextafter(x, away) - x
 
@@ -272,7 +273,9 @@ def modf(x: ArrayLike) -> tuple[Value, Value]:
     >>> td.modf(np.array([1.5]))
     (Array([0.5]), Array([1.]))
     """
-    whole = fn.trunc(fn.multiply(x, 1.0))
+    kind = _type(x, "modf")
+    x = x if kind.is_inexact else fn.cast(x, floating(kind))
+    whole = fn.trunc(x)
     return fn.copysign(fn.where(fn.isinf(whole), 0.0, fn.subtract(x, whole)), x), whole
 
 
@@ -336,7 +339,7 @@ def ldexp(x: ArrayLike, n: ArrayLike) -> Value:
             f"ldexp needs integer exponents, got {_type(n, 'ldexp')}.",
             hint="Write x * 2.0 ** n for others.",
         )
-    kind = _type(fn.multiply(x, 1.0), "ldexp")
+    kind = floating(_type(x, "ldexp"))
 
     def build(values: list[Expr]) -> Expr:
         value, count = (Scalar(as_strong(v)) for v in values)
