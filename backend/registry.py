@@ -92,9 +92,15 @@ def require_name(name: str | None) -> None:
     asked = ""
     if isinstance(name, str) and name == variable("TREADLE_BACKEND"):
         asked = ", which TREADLE_BACKEND asks for"
+    llvm = (
+        '"native" is made by LLVM: its source() is LLVM IR.  '
+        if isinstance(name, str) and name == "llvm"
+        else ""
+    )
     raise BackendUnavailable(
         f"there is no backend {name!r}{asked}.",
-        hint=f"{did_you_mean(_ALSO.get(str(name), str(name)), BACKENDS)}Backends here: {working}.",
+        hint=f"{llvm}{did_you_mean(_ALSO.get(str(name), str(name)), BACKENDS)}Backends here: "
+        f"{working}.",
     )
 
 

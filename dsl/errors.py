@@ -646,7 +646,8 @@ def misfitting(
     said = "the initial value is missing" if _without_init(signature, args) else str(misfit)
     named = [p.name for p in signature.parameters.values() if p.kind is p.KEYWORD_ONLY]
     by_name = f"; by name: {', '.join(f'{k}=…' for k in named)}" if named else ""
-    hint = f"{_in_a_tuple(function, args)}{_form(function)}{by_name}."
+    few = later.instead_of_keyword(_name_of(function), "", ()) if len(args) == 1 else ""
+    hint = f"{few}{_in_a_tuple(function, args)}{_form(function)}{by_name}."
     return TracingError(f"{_name_of(function)}: {said}.", hint=hint)
 
 

@@ -21,8 +21,8 @@ from .errors import (
 )
 from .expr import Const, Expr, Extent, Param, walk
 from .frontend.operators import Operators
-from .frontend.refusals import never_set, no_operand
-from .frontend.tracing import Scope, Scoped, current_scope, reject_escaped
+from .frontend.refusals import HINT_EXTENT, never_set, no_operand
+from .frontend.tracing import Scope, Scoped, current_scope, is_tracing, reject_escaped
 from .node import Check
 from .primitives import TABLE, floating
 from .types import (
@@ -57,11 +57,6 @@ _HINT_HASH = (
 _HINT_ARGUMENT = (
     "Put values that determine the program into a closure, one program per value: "
     "td.jit(lambda a: f(a, {}=…))."
-)
-
-_HINT_EXTENT = (
-    "Extents are run-time values.  Functions of td take them, td.zeros(a.shape) for "
-    "np.zeros(a.shape); for a loop over one write td.loop(a.shape[0], f, init)."
 )
 
 _HINT_EXTENTS = (
@@ -99,6 +94,11 @@ class Scalar(Operators["Scalar"], Scoped):
         return (self._expr,)
 
     def __hash__(self) -> int:
+        if self._value() is not None:
+            raise TracingError(
+                "a scalar has no hash: == makes another scalar.",
+                hint="Its value as a Python number has one: int(x), float(x).",
+            )
         raise self._no_value("a hash, for a dict, a set or a cache,", _HINT_HASH)
 
     def __reduce__(self) -> Any:
@@ -152,8 +152,9 @@ class Scalar(Operators["Scalar"], Scoped):
         return repr(self) if value is None else str(value)
 
     def _no_value(self, what: str, hint: str = _HINT_IF) -> TracingError:
+        traced = "traced scalar" if is_tracing() else "scalar"
         return run_time_argument(self, what, hint) or TracingError(
-            f"{what} needs the value of a traced scalar ({self._expr.type}).", hint=hint
+            f"{what} needs the value of a {traced} ({self._expr.type}).", hint=hint
         )
 
     def _value(self) -> Any:
@@ -187,7 +188,7 @@ class Scalar(Operators["Scalar"], Scoped):
         if value is not None:
             return int(value)
         if any(isinstance(e, Extent) for e in walk((self._expr,))):
-            raise self._no_value("a Python index, range() or a length", _HINT_EXTENT)
+            raise self._no_value("a Python index, range() or a length", HINT_EXTENT)
         raise self._no_value(
             "a Python index, range() or a length",
             "To read an array at this index inside a kernel make it treadle's first: "
@@ -239,6 +240,8 @@ class Scalar(Operators["Scalar"], Scoped):
             return np.array(value, dtype=dtype or self._expr.type.numpy)
         if isinstance(self._expr, Param) and self._expr.name.endswith("]"):
             raise number_by_itself(self._expr)
+        if any(isinstance(e, Extent) for e in walk((self._expr,))):
+            raise self._no_value("NumPy", HINT_EXTENT)
         raise self._no_value(
             "a NumPy conversion",
             "To read a NumPy array inside a kernel write a = td.use(a) first; use td's functions, "

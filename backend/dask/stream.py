@@ -38,6 +38,8 @@ from ..blocks.tasks import Task, count, tasks
 BLOCKS_IN_MEMORY = 3
 #: The smallest blocks that are tried, in bytes.
 SMALLEST = 1 << 10
+#: Of smaller blocks, in bytes, if there are many, the most time is spent between them.
+SMALL, MANY = 1 << 18, 500
 #: Modes of memory maps whose pages are those of the file.
 _SHARED = ("r", "r+", "w+")
 #: Bytes per second of files, for the number of iterations of a loop in one pass.
@@ -113,6 +115,19 @@ class Stream:
         self.plan = plan_for(program, sources, params, memory)
         self.types = {leaf: leaf.type.numpy for s in self.plan.every() for leaf in s.leaves}
         self.total = sum(count(s.blocks) for s in self.plan.every())
+
+    def too_small(self) -> str | None:
+        """What to say if blocks are so small that most of the time is spent between them."""
+        read = sum(prod(s.shape) * np.dtype(s.dtype).itemsize for s in self.sources)
+        size = read // max(self.total, 1)
+        if self.total < MANY or size >= SMALL:
+            return None
+        enough = in_bytes(4 * BLOCKS_IN_MEMORY * SMALL)
+        return (
+            f"memory={in_bytes(self.memory)} makes {self.total:,} blocks of {in_bytes(size)}, and "
+            "each takes about a millisecond more than its computation.  Write "
+            f"memory={enough!r} or more."
+        )
 
     def shape(self, leaf: Leaf) -> tuple[int, ...]:
         return tuple(sum(sizes) for sizes in self.plan.chunks[leaf])

@@ -20,7 +20,7 @@ from ..errors import (
 )
 from ..evaluator import evaluator
 from ..expr import Const, Expr, Var
-from ..frontend.refusals import called
+from ..frontend.refusals import called, result_of
 from ..frontend.sources import as_array, use
 from ..frontend.tracing import enclosing_kernel
 from ..graph import Generate, Label, Leaf, indices
@@ -132,7 +132,7 @@ def _differentiated(
         symbols[k] = build([v.symbol for v in own])
         groups.append((own, build))
     variables = [v for own, _ in groups for v in own]
-    result = f(*symbols)
+    result = result_of(f, symbols)
     aux = None
     if has_aux:
         if not isinstance(result, tuple) or len(result) != 2:
@@ -189,7 +189,7 @@ def _in_kernel(
             own.append(Scalar(cast(variable, e.type, True) if e.weak else variable))
         symbols[k] = build(own)
         builds.append((len(flat), build))
-    result = f(*symbols)
+    result = result_of(f, symbols)
     result, aux = result if has_aux else (result, None)
     value = as_strong(lift(result, operation))
     if not value.type.is_float:
@@ -341,7 +341,7 @@ def vjp(f: Function, *args: Any) -> tuple[Any, Callable[[Any], Any]]:
         symbols.append(build([v.symbol for v in own]))
         groups.append((own, build))
     variables = [v for own, _ in groups for v in own]
-    result = f(*symbols)
+    result = result_of(f, symbols)
     for v in variables:
         v.close()
     results, _ = flatten(result)
@@ -445,7 +445,7 @@ def jvp(f: Function, args: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any,
             )
         for v, g in zip(own, given, strict=True):
             moved += _tangent(v, g, name)
-    result = f(*symbols)
+    result = result_of(f, symbols)
     for v in variables:
         v.close()
     results, build = flatten(result)

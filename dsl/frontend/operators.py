@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, Self, TypeVar, overloa
 import numpy as np
 
 from .. import late_binding as later
-from ..errors import TracingError, no_attribute, user_facing_methods
+from ..errors import TracingError, did_you_mean, no_attribute, user_facing_methods
 from ..evaluator import public
 from ..types import is_composite, kind_of_literal
 from . import suggestions
@@ -278,7 +278,15 @@ class Operators(Generic[V]):
         changes = name in _IN_PLACE or (name == "nan_to_num" and kwargs.get("copy") is False)
         if changes and (not self._is_closed() or any(isinstance(x, Operators) for x in args[:1])):
             raise self._changed_by(f"np.{name}", _IN_PLACE.get(name, "Write a = td.nan_to_num(a)"))
-        if changes or (name in _OTHER_EDGES and self._is_closed()):
+        if name == "where" and len(args) == 1 and not kwargs and not self._is_closed():
+            raise TracingError(
+                "np.where of a condition alone does not work on a traced value: how many elements "
+                "it finds is not known.",
+                hint="td.nonzero(p) are their indices, td.filter(f, a) and a[p] the elements; "
+                "td.where(p, a, b) chooses.",
+            )
+        converts = name in _CONVERSIONS or (name == "where" and len(args) == 1)
+        if changes or ((converts or name in _OTHER_EDGES) and self._is_closed()):
             return function(*of_numpy(args), **of_numpy(kwargs))
         if name in _OTHER_EDGES:
             raise TracingError(
@@ -323,8 +331,10 @@ class Operators(Generic[V]):
         hint = f"Make a new one: a = {instead}."
         if outer is not None:
             hint = (
-                f"Return the element's value from the function of {outer[0]}: it computes "
-                "one element of a new array."
+                f"Return the element's value from the function of {outer[0]}: it computes one "
+                "element of a new array.  Updates at computed indices, s[k[i]] += w[i], are one "
+                "operation outside: s.at[k].add(w).  A few values of a thread's own are a list of "
+                "Python's, [0.0] * 3."
             )
         return TracingError("arrays are immutable.", hint=hint)
 
@@ -344,6 +354,8 @@ _IN_PLACE = {
     "put_along_axis": "Write a = a.at[index].set(values)",
     "putmask": "Write a = td.where(mask, new, a)",
 }
+#: Functions that make NumPy's arrays of others, as SciPy's optimisers do of what they are given.
+_CONVERSIONS = ("atleast_1d", "atleast_2d", "atleast_3d")
 #: Functions of one name with NumPy's that treat edges otherwise.
 _OTHER_EDGES = ("convolve", "correlate")
 
@@ -387,6 +399,9 @@ def missing_attribute(value: Operators[Any], name: str) -> AttributeError:
         said = f"an Array has no {name!r}: {instead}."
     elif ours:
         said = f"an Array has no method {name!r}: write td.{name}(a, …)."
+    elif not name.startswith("_"):
+        near = did_you_mean(name, [n for n in dir(type(value)) if n[0] != "_"], least=0.7)
+        said = f"an Array has no {name!r}.  {near}".rstrip()
     return no_attribute(said, name)
 
 

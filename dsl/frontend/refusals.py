@@ -6,7 +6,7 @@ import inspect
 import numbers
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from .. import late_binding as later
 from ..errors import Location, TracingError, TreadleError, form_of, is_users
@@ -16,6 +16,17 @@ T = TypeVar("T")
 SPARSE = (
     "Give the arrays of its rows, m = m.tocsr(): m.data, m.indices and np.diff(m.indptr) are what "
     "td.fold_seg takes; or m.toarray()."
+)
+#: Where NumPy or Python needs the value of an extent.
+HINT_EXTENT = (
+    "Extents are run-time values.  Functions of td take them: td.zeros(a.shape), "
+    "td.ones(a.shape[0]), td.full, td.arange, td.linspace, td.eye for NumPy's.  For a loop over "
+    "one write td.loop(a.shape[0], f, init)."
+)
+#: Where an array of NumPy's would hold values of a thread's.
+_LOCAL = (
+    "A few values of a thread's own are a list of Python's: p = [0.0] * 3, p[0] = x.  Arrays are "
+    "new ones: td.generate makes each element, s.at[k].add(w) adds at indices."
 )
 _EQUALITIES = ("equal", "not_equal")
 _VOWELS = tuple("aeiouAEIOU")
@@ -118,21 +129,31 @@ def returned(value: object, whose: str, wanted: str) -> TracingError:
     return TracingError(said, hint=hint)
 
 
-def of_structure(error: TypeError, arguments: Sequence[object]) -> TypeError:
+def of_structure(
+    error: TypeError | ValueError, arguments: Sequence[object]
+) -> TypeError | ValueError:
     """The error for a user's function that computes with a list, tuple or dict argument as if it
-    were an array or a number; other errors unchanged."""
+    were an array or a number, or gives NumPy what is traced; other errors unchanged."""
     if isinstance(error, TreadleError):
         return error
+    line, innermost = _line_of(error)
+    if line is not None and "got 'Scalar(" in f"{error}":  # np.ones(a.shape[0]) says it so
+        return TracingError(
+            "NumPy needs the value of a traced scalar, as a shape.",
+            hint=HINT_EXTENT,
+            where=line,
+        )
+    if line is not None and "setting an array element with a sequence" in f"{error}":
+        return TracingError(
+            "an array of NumPy's cannot hold traced values.", hint=_LOCAL, where=line
+        )
     for argument in arguments:
         kind = type(argument).__name__
         if not isinstance(argument, list | tuple | dict) or not re.search(
             rf"\b{kind}\b", f"{error}"
         ):
             continue
-        traceback = error.__traceback__
-        while traceback is not None and traceback.tb_next is not None:
-            traceback = traceback.tb_next
-        if traceback is None or not is_users(traceback.tb_frame):
+        if not innermost:
             return error
         hint = instead_of(argument)
         if isinstance(argument, tuple):
@@ -140,9 +161,32 @@ def of_structure(error: TypeError, arguments: Sequence[object]) -> TypeError:
         return TracingError(
             f"an argument that is {called(argument)} is not an array: {error}.",
             hint=hint,
-            where=Location(traceback.tb_frame.f_code, traceback.tb_lasti, traceback.tb_lineno),
+            where=line,
         )
     return error
+
+
+def _line_of(error: Exception) -> tuple[Location | None, bool]:
+    """The last line of the user's on the way to an error, and whether the error is of that line
+    itself, not of what it calls."""
+    step, found, innermost = error.__traceback__, None, False
+    while step is not None:
+        innermost = is_users(step.tb_frame)
+        if innermost:
+            found = Location(step.tb_frame.f_code, step.tb_lasti, step.tb_lineno)
+        step = step.tb_next
+    return found, innermost
+
+
+def result_of(function: Callable[..., object], arguments: Sequence[object]) -> Any:
+    """What a user's function of arrays returns, or the error of `of_structure`."""
+    try:
+        return function(*arguments)
+    except (TypeError, ValueError) as error:
+        found = of_structure(error, arguments)
+        if found is error:
+            raise
+        raise found from None
 
 
 #: The replacement for setting an attribute, as NumPy allows.

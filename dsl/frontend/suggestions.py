@@ -19,6 +19,10 @@ _SAMPLED = (
     "td.generate(shape, lambda i, j: …) reads a[y, x] at any index; interpolate its neighbours"
 )
 _FILTERED = "td.stencil(lambda w: …, a) with the weights in it, or td.correlate(a, weights)"
+_SEGMENTS = (
+    "td.{}.at[ids].{}(a) for segments by number; td.fold_seg(f, init, a, lengths) for segments "
+    "that lie one after another"
+)
 _BUILTIN = "types have their widths in their names: td.bool_, td.int64, td.float64, td.complex128"
 _PRINTED = "np.set_printoptions: arrays are shown as NumPy's"
 _ABSTRACT = 'td.isdtype(type, "real floating"), "integral", …, or td.issubdtype(type, np.floating)'
@@ -82,8 +86,10 @@ INSTEAD = {
     "fori_loop": "td.loop(n, lambda k, state: …, init), or td.iterate(n, f, init)",
     "switch": "td.cond(p, a, b), one inside another",
     "lax": "its functions are td's: td.loop, td.while_loop, td.cond, td.scan, td.fold, td.scatter",
-    "segment_sum": "td.fold_seg(f, 0, a, lengths) for contiguous segments; "
-    "td.scatter(td.zeros((n,)), segments, a, f) for segments by number; f = lambda x, y: x + y",
+    "segment_sum": _SEGMENTS.format("zeros(n)", "add"),
+    "segment_prod": _SEGMENTS.format("ones(n)", "multiply"),
+    "segment_max": _SEGMENTS.format("full(n, low)", "max"),
+    "segment_min": _SEGMENTS.format("full(n, high)", "min"),
     "associative_scan": "td.scanl1(f, a)",
     "accumulate": "td.scanl1(f, a)",
     "reduce": "td.fold(f, init, a, axis), or td.fold1(f, a, axis)",
@@ -242,7 +248,8 @@ INSTEAD = {
     **dict.fromkeys(("checkpoint", "remat"), "td.grad(f, memory=\"2 GB\") stores fewer states of "
                     "loops, and computes the others again"),
     **dict.fromkeys(("tree", "tree_map", "tree_util", "pytree"), "tuples, dataclasses and dicts of "
-                    "arrays go in and out of td.run and td.jit; a loop in Python maps over them"),
+                    "arrays go in and out of td.run, td.jit and td.grad; a comprehension in Python "
+                    "maps over them: {k: w[k] - 0.1 * g[k] for k in w}"),
     **dict.fromkeys(("make_jaxpr", "eval_shape"), "td.jit(f).lower(*args) has .explain() and "
                     ".graph(); "
                     "an array has .shape and .dtype before it is computed"),
@@ -263,9 +270,6 @@ INSTEAD = {
     "nn": "write the functions: td.maximum(x, 0), td.tanh(x), 1 / (1 + td.exp(-x))",
     **dict.fromkeys(("conv", "conv_general_dilated", "conv3d", "convolve1d", "fftconvolve",
                      "correlate2d", "correlate1d"), _CONVOLUTION),
-    **dict.fromkeys(("segment_max", "segment_min", "segment_prod"), "td.fold1_seg(f, a, lengths) "
-                    "for "
-                    "contiguous segments; td.scatter(defaults, segments, a, f) by number"),
     **dict.fromkeys(("top_k", "topk"), "td.sort(a, descending=True)[..., :k], "
                     "td.argsort(a, descending=True)[..., :k]"),
     "rsqrt": "1 / td.sqrt(x)",
@@ -384,9 +388,10 @@ INSTEAD = {
     **dict.fromkeys(("reduce_sum", "vsum"), "td.sum(a, axis)"),
     # SciPy and numpy.linalg
     "scipy": "td.convolve, td.linalg, td.fft; the other functions of SciPy take arrays of treadle",
-    **dict.fromkeys(("eigvals", "schur", "hessenberg", "expm", "logm", "sqrtm"),
-                    "td.linalg.eigh and td.linalg.eigvalsh for symmetric matrices; others by "
-                    "SciPy: "
+    "eigvals": "td.linalg.eigvalsh for symmetric matrices; others by np.linalg.eigvals(a), outside "
+    "of compiled functions",
+    **dict.fromkeys(("schur", "hessenberg", "expm", "logm", "sqrtm"),
+                    "SciPy computes it, outside of compiled functions: "
                     "scipy.linalg.expm(np.asarray(a))"),
     "lu_factor": "td.linalg.lu(a)",
     **dict.fromkeys(("lu_solve", "cho_solve", "solve_triangular"), "td.linalg.solve(a, b)"),
@@ -474,6 +479,22 @@ METHODS = {
     **dict.fromkeys(("weak_type", "aval"), "a.dtype, a.shape"),
 }  # fmt: skip
 
+_CODE = (
+    'f.lower(*args).source() is the code of its kernels: LLVM IR on "native", CUDA C++ on "cuda"'
+)
+_SAYS = "f.lower(*args).explain() says what became of it, and with which types"
+#: Names of attributes of compiled functions of other libraries.
+COMPILED = {
+    **dict.fromkeys(("inspect_llvm", "inspect_asm", "inspect_ptx", "inspect_sass", "as_text"),
+                    _CODE),
+    **dict.fromkeys(("inspect_types", "parallel_diagnostics", "inspect_cfg", "cost_analysis",
+                     "memory_analysis", "nopython_signatures", "signatures"), _SAYS),
+    "py_func": "the Python function is f.__wrapped__",
+    **dict.fromkeys(("compile", "recompile", "clear_cache", "eval_shape", "trace"),
+                    "it is compiled when a combination of ranks and types is new; "
+                    "f.lower(*args) is its program"),
+}  # fmt: skip
+
 #: Names of methods of `a.at[index]` of other libraries.
 AT_METHODS = {
     "get": "read the part: a[index]",
@@ -519,6 +540,10 @@ _KEYWORDS = {
     "dtype": "Convert it: x.astype(dtype)",
     "casting": "x.astype(dtype) converts",
     "copy": "Arrays never change: leave it out",
+    "where.": "The indices where it holds are td.nonzero(p), the elements a[p] or td.filter(f, a)",
+    "unique.return_inverse": "td.unique_inverse(a) gives values and inverse indices",
+    "unique.return_counts": "td.unique_counts(a) gives values and counts",
+    "unique.return_index": "td.unique_all(a) gives values, indices, inverse indices and counts",
     "sort.order": "Ascending is the only order: td.reverse(td.sort(a), axis) descends",
     "order": "An array has no layout: leave it out",
     "initial": "td.fold(f, init, a) starts with a value",

@@ -224,6 +224,11 @@ _UNNESTED = {
     "sum": "td.sum(a, axis=1) outside, and index the result: sums[i]",
     "fold": "td.fold(f, init, a, axis=…) outside, and index the result",
     "map": "one td.map (or td.generate over the product of both index spaces)",
+    **dict.fromkeys(
+        ("zeros", "ones", "fill", "full", "empty"),
+        "it outside, and index its result; a "
+        "few values of the thread's own are a list of Python's, p = [0.0] * 3",
+    ),
     "matmul": "a @ b outside, and index the result: product[i, j]",
 }
 
@@ -263,9 +268,9 @@ def call_scalar_function(
             if scope.refused:
                 _raise_refused(scope, value)
             return _returned(value, outer)
-        except TypeError as error:
+        except (TypeError, ValueError) as error:
             inside = error.__traceback__ is not None and error.__traceback__.tb_next is not None
-            if inside or isinstance(error, TracingError):
+            if inside or isinstance(error, TracingError | ValueError):
                 found = of_structure(error, arguments)
                 if found is error:
                     raise

@@ -661,3 +661,90 @@ def test_a_value_is_asked_for_where_a_function_is_differentiated():
 def test_words_of_jax_are_answered_with_those_of_treadle(wrong, said):
     with pytest.raises((td.TreadleError, AttributeError), match=said):
         wrong(td.random.key(0))
+
+
+def test_numpys_functions_that_need_an_extent_say_what_is_written_instead():
+    for f in (
+        lambda x: x + np.ones(x.shape[0]),
+        lambda x: x + np.full(x.shape[0], 1.0),
+        lambda x: x + np.zeros(x.shape),
+        lambda x: x + np.arange(x.shape[0]),
+    ):
+        with pytest.raises(td.TracingError, match=r"td.ones\(a.shape\[0\]\),\s+td.full, td.arange"):
+            td.jit(f)(np.ones(3))
+
+
+@pytest.mark.parametrize("method", ["BFGS", "L-BFGS-B", "SLSQP"])
+def test_scipys_optimisers_take_gradients_that_are_not_compiled(method):
+    optimize = pytest.importorskip("scipy.optimize")
+
+    def f(x):
+        return td.sum((x - 1.0) ** 2)
+
+    found = optimize.minimize(f, np.zeros(3), jac=td.grad(f), method=method)
+    np.testing.assert_allclose(found.x, 1.0)
+    assert isinstance(np.atleast_1d(td.iota(3)), np.ndarray)
+
+
+def test_gradients_of_lists_say_that_a_list_is_no_array():
+    with pytest.raises(td.TracingError, match="an argument that is a list is not an array"):
+        td.grad(lambda x: td.sum((x - 1.0) ** 2))([0.0, 1.0])
+
+
+def test_a_condition_alone_finds_indices():
+    a = td.use(np.array([1, 5, 2]))
+    assert np.where(a > 1)[0].tolist() == [1, 2]
+    with pytest.raises(td.TracingError, match=r"td\.nonzero"):
+        td.jit(lambda a: np.where(a > 1))(np.arange(3))
+    with pytest.raises(td.TracingError, match=r"td\.nonzero"):
+        td.where(a > 1)
+
+
+def test_names_that_are_missed_have_advice():
+    a = td.iota(3)
+    for error, line, said in (
+        (td.TracingError, lambda: td.unique(a, return_inverse=True), "td.unique_inverse"),
+        (td.TracingError, lambda: td.unique(a, return_counts=True), "td.unique_counts"),
+        (td.ShapeError, lambda: td.pad(a, 1, mode="linear_ramp"), "np.pad"),
+        (AttributeError, lambda: a.summ, "Did you mean sum"),
+        (AttributeError, lambda: td.segment_sum, r"zeros\(n\).at\[ids\].add\(a\)"),
+        (AttributeError, lambda: td.linalg.eigvals, "eigvalsh.*np.linalg.eigvals"),
+        (AttributeError, lambda: td.tree_map, "for k in w"),
+        (AttributeError, lambda: td.jit(lambda x: x).inspect_llvm, r"f.lower\(\*args\).source"),
+    ):
+        with pytest.raises(error) as caught:
+            line()
+        assert re.search(said, str(caught.value)), caught.value
+
+
+def test_a_thread_has_lists_instead_of_local_arrays():
+    u = td.iota(4) * 1.0
+
+    def local(make):
+        def f(i):
+            p = make()
+            p[0] = u[i] * 2
+            p[1] = p[0] + 1
+            return p[0] + p[1]
+
+        return td.generate(4, f)
+
+    assert np.asarray(local(lambda: [0.0] * 3)).tolist() == [1.0, 5.0, 9.0, 13.0]
+    for make in (lambda: np.zeros(3), lambda: td.zeros(3), lambda: u):
+        with pytest.raises(td.TreadleError, match=r"list of\s+Python's"):
+            local(make)
+    s, k = td.zeros(4), td.iota(4)
+
+    def adding(i):
+        s[k[i]] += 1.0
+        return s[i]
+
+    with pytest.raises(td.TracingError, match=r"s\.at\[k\]\.add\(w\)"):
+        td.generate(4, adding)
+
+
+def test_errors_of_values_do_not_speak_of_tracing_where_nothing_is_traced():
+    with pytest.raises(td.TracingError) as caught:
+        hash(td.the(td.sum(td.iota(3))))
+    said = str(caught.value).splitlines()
+    assert "trac" not in said[0] + said[-1] and "float(x)" in said[-1]

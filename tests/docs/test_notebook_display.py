@@ -232,3 +232,12 @@ def test_in_a_kernel_of_jupyter(tmp_path, monkeypatch: pytest.MonkeyPatch) -> No
     assert bar.data["text/html"].startswith("<progress") and "best" in bar.data["text/plain"]
     (raised,) = outputs[8]
     assert raised.ename == "ShapeError" and "cell 9, line 1" in "".join(raised.traceback)
+
+
+def test_compiled_functions_and_programs_show_their_explanations() -> None:
+    compiled = td.jit(lambda a: a + 1, backend="native")
+    assert "not called yet" in compiled._repr_html_()
+    program = compiled.lower(np.ones(3))
+    shown = program._repr_html_()
+    assert "&lt;Program" in shown and "kernel launched" in shown and "<details>" in shown
+    assert shown in compiled._repr_html_()

@@ -36,10 +36,12 @@ from treadle.dsl.errors import (
 from treadle.dsl.expr import Param
 from treadle.dsl.frontend.refusals import called, of_structure
 from treadle.dsl.frontend.sources import PLAIN_ARRAYS, is_lazy
+from treadle.dsl.frontend.suggestions import COMPILED
 from treadle.dsl.frontend.tracing import traced_function
 from treadle.dsl.frontend.trees import flatten_results
 from treadle.dsl.graph import Input
 from treadle.dsl.graphs.relations import with_checks
+from treadle.dsl.html import escape
 from treadle.dsl.node import fresh_uid
 from treadle.dsl.process.collection import collected_rarely
 from treadle.dsl.process.configuration import (
@@ -190,6 +192,12 @@ class Jit(Generic[P, R, S]):
     def __repr__(self) -> str:
         return f"<treadle.jit of {getattr(self._function, '__name__', 'a function')}>"
 
+    def _repr_html_(self) -> str:
+        """Its programs, which notebooks show folded."""
+        found = [p for by_key in self._programs.values() for p in by_key.values()]
+        shown = [p._repr_html_() for p in found if isinstance(p, Program)]
+        return f"<div>{escape(repr(self))}</div>{''.join(shown) or 'not called yet'}"
+
     if not TYPE_CHECKING:  # a misspelled attribute is an error there
 
         def __getattr__(self, name: str) -> Any:
@@ -199,6 +207,9 @@ class Jit(Generic[P, R, S]):
                     f"one. Write f.lower(*args).{name}{'' if name == 'kernels' else '()'}.",
                     name,
                 )
+            instead = COMPILED.get(name)
+            if instead is not None:
+                raise no_attribute(f"a compiled function has no {name!r}: {instead}.", name)
             raise AttributeError(f"'Jit' object has no attribute {name!r}")
 
     def on(self, backend: str) -> Jit[P, R, S]:
@@ -272,8 +283,10 @@ class Jit(Generic[P, R, S]):
         """The function's result for symbolic arguments."""
         try:
             return self._function(*symbols)
-        except TypeError as error:
-            found = wrong_arguments(of_structure(error, symbols), self._function, symbols, {})
+        except (TypeError, ValueError) as error:
+            found = of_structure(error, symbols)
+            if isinstance(found, TypeError):
+                found = wrong_arguments(found, self._function, symbols, {})
             if found is error:
                 raise
             raise found from None

@@ -387,6 +387,12 @@ class Program(TracedProgram):
         return (f"<Program {self.name} on {self.backend}: {operations}, {len(self.kernels)} after "
                 "fusion; program.explain() tells more>")  # fmt: skip
 
+    def _repr_html_(self) -> str:
+        """What it is, above its explanation, which notebooks show folded."""
+        from .shown import Explanation, folded
+
+        return folded(repr(self), Explanation(self.explain())._repr_html_())
+
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickles contain the same text as files."""
         from treadle.backend.runtime import storage

@@ -80,6 +80,11 @@ class Graph(Text):
         return self.drawing.svg()
 
 
+def folded(title: str, body: str) -> str:
+    """A part that is folded at first; its body is HTML."""
+    return _fold(escape(title), body, opened=False)
+
+
 def _fold(title: str, body: str, opened: bool, depth: int = 0) -> str:
     """A part with a title, which shows or hides it."""
     margin = f' style="margin-left:{depth}ch"' if depth else ""

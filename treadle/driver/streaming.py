@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from os import PathLike
@@ -65,6 +66,8 @@ def stream(
     sources = [a for a, s in zip(arrays, given, strict=True) if any(s is d for d in data)]
     sources += [node.source for node in program.inputs[len(program.arguments) :]]
     run = Stream(program, sources, numbers, _bytes(memory))
+    if (said := run.too_small()) is not None:
+        warnings.warn(f"td.stream: {said}", stacklevel=4)
     count = len(program.roots)
     outs = [None] * count if out is None else list(out) if isinstance(out, tuple | list) else [out]
     for one in outs:

@@ -215,7 +215,8 @@ def pad(
     if mode != "constant" and mode not in kinds:
         raise ShapeError(
             f"pad: unknown mode {mode!r}.",
-            hint="Modes: constant, edge, reflect, symmetric, wrap.",
+            hint="Modes: constant, edge, reflect, symmetric, wrap.  Others by NumPy, before: "
+            f"np.pad(np.asarray(a), width, mode={mode!r}); or td.concatenate of the parts.",
         )
     longer = [
         ends([e, *map(constant, width)], "pad")
