@@ -91,7 +91,7 @@ def values_of(array: Array, what: str, hint: str | None = None) -> list[Any]:
     return made[0] if data is None else data
 
 
-def _computed(arrays: Sequence[Array]) -> list[list[Any]]:
+def _computed(arrays: Sequence[Array]) -> list[list[object]]:
     """The values of the components of each array, by one program."""
     values = iter(evaluator().values([leaf for a in arrays for leaf in a._leaves]))
     return [[next(values) for _ in a._leaves] for a in arrays]

@@ -6,7 +6,7 @@ import inspect
 import numbers
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from .. import late_binding as later
 from ..errors import Location, TracingError, TreadleError, form_of, is_users
@@ -178,7 +178,7 @@ def _line_of(error: Exception) -> tuple[Location | None, bool]:
     return found, innermost
 
 
-def result_of(function: Callable[..., object], arguments: Sequence[object]) -> Any:
+def result_of(function: Callable[..., T], arguments: Sequence[object]) -> T:
     """What a user's function of arrays returns, or the error of `of_structure`."""
     try:
         return function(*arguments)
