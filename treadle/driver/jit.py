@@ -18,6 +18,8 @@ from typing import (
     overload,
 )
 
+import numpy as np
+
 from treadle.backend.registry import require_name
 from treadle.dsl.analysis.short_extents import specialising
 from treadle.dsl.annotations import Argument, ScheduleLike, Tree
@@ -247,6 +249,9 @@ class Jit(Generic[P, R, S]):
             result = program.execute(data, params, as_arrays=symbolic)
             if all(type(a) in _REPLAYED or type(a) in PLAIN_ARRAYS for a in args):
                 self._replay = settings(), program.replay(args, data, params) or _never
+            elif all(type(a) in _AS_PYTHONS or type(a) in PLAIN_ARRAYS for a in args):
+                replay = program.replay(_as_pythons(args), data, _as_pythons(params))
+                self._replay = settings(), _of_numpys(replay, args) if replay else _never
             return result
         except TreadleError as error:
             raise error.with_traceback(None) from error.__cause__
@@ -383,8 +388,32 @@ class Jit(Generic[P, R, S]):
 _REPLAYED = frozenset((float, int, bool))
 
 
+#: In addition, NumPy's scalars that kernels take with the bits of Python's numbers.
+_AS_PYTHONS: dict[type, Callable[[Any], object]] = {
+    **{kind: kind for kind in _REPLAYED},
+    np.float64: float,
+    np.int64: int,
+    np.bool_: bool,
+}
+
+
 def _never(*args: Any) -> None:
     """A replay function that accepts no call."""
+
+
+def _as_pythons(args: Sequence[Any]) -> list[Any]:
+    """The arguments with Python's numbers instead of NumPy's."""
+    return [_AS_PYTHONS[type(a)](a) if type(a) in _AS_PYTHONS else a for a in args]
+
+
+def _of_numpys(replay: Callable[..., Any], args: Sequence[Any]) -> Callable[..., Any]:
+    """A replay function for calls with arguments of these classes, NumPy's scalars among them."""
+    kinds = tuple(map(type, args))
+
+    def call(*given: Any) -> Any:
+        return replay(*_as_pythons(given)) if tuple(map(type, given)) == kinds else None
+
+    return call
 
 
 @final

@@ -636,3 +636,18 @@ def test_views_that_become_the_state() -> None:
             got = f(np.eye(3), n)
             assert np.array_equal(got[0], p) and np.allclose(got[1], q)
     assert np.array_equal(a, np.arange(9.0).reshape(3, 3))
+
+
+def test_numpys_numbers_are_repeated_as_pythons() -> None:
+    x = np.arange(5, dtype=np.float32)
+    given = np.float64(0.5), np.int64(1), np.bool_(True)
+    f = warmed(lambda a, n, b, x: td.where(b, a * x, x) + n, *given, x)
+    for a in (0.1, -0.0, np.inf):
+        for n in (-1, 2**62):
+            for b in (True, False):
+                with np.errstate(all="ignore"):
+                    expected = (np.float64(a) * x if b else x.astype(float)) + n
+                found = f(np.float64(a), np.int64(n), np.bool_(b), x)
+                assert found.dtype == expected.dtype and np.array_equal(found, expected, True)
+    assert f.ordinary == 0
+    assert f(0.5, 1, True, x).dtype == np.float32 and f.ordinary == 1  # another program
