@@ -12,6 +12,7 @@ from ...scalar import Scalar
 from ..common import normalise_axes, operation
 from ..control import cond
 from ..elements import functions as fn
+from ..elements.foreign import compute
 from ..indexing.index_space import flatten, reshape, take
 from ..indexing.joining import concatenate
 from ..indexing.making import generate, iota, the, zeros
@@ -64,7 +65,7 @@ def unique_all(x: ArrayLike) -> UniqueAll:
     flat = flatten(array)
     n = flat.shape[0]
     order = argsort(flat)
-    ordered = take(flat, order)
+    ordered = compute(take(flat, order))  # three kernels read each element twice
     first = generate((n,), lambda k: cond(k > 0, ordered[k] != ordered[k - 1], True))
     values, found = compact(first, ordered)
     starts = compact(first, iota(n))[0]
