@@ -33,6 +33,7 @@ from ..blocks.engine import Engine, cut, default_chunks
 from ..blocks.localise import Blocks
 from ..blocks.plan import Either, Plan, Planner, Repeat, Stage
 from ..blocks.tasks import Task, count, tasks
+from .files import File, opened
 
 #: Blocks in memory at a time: one is read, one is computed, one is written.
 BLOCKS_IN_MEMORY = 3
@@ -52,7 +53,7 @@ def plan_for(program: TracedProgram, sources: Sequence[Any], params: Sequence[An
              memory: int) -> Plan:  # fmt: skip
     """The plan with the largest blocks that fit in memory; else `MemoryLimitExceeded`."""
     shapes = [tuple(int(n) for n in s.shape) for s in sources]
-    size, last = max(memory // (4 * BLOCKS_IN_MEMORY), SMALLEST), 0
+    size, last = max(memory // (2 * BLOCKS_IN_MEMORY), SMALLEST), 0
 
     def planned(allowed: int) -> Plan:
         chunks = [
@@ -288,65 +289,104 @@ def _computed(stage: Stage, stored: dict[Leaf, Any], plan: Plan, allowed: int) -
     single = [
         tuple((sum(sizes),) for sizes in plan.chunks[b.leaf]) for b in blocks.buffers
     ]  # fmt: skip
-    with ThreadPoolExecutor(1) as reader, ThreadPoolExecutor(1) as writer:
-        pending: deque[Future[list[Any]]] = deque()
-        writing: deque[Future[None]] = deque()
-        queue = tasks(blocks, single)
-        following = next(queue, None)
-        task = following
-        if task is not None:
-            pending.append(reader.submit(_read, blocks, task, sources, tables, allowed))
-        while task is not None:
-            following = next(queue, None)
-            buffers = pending.popleft().result()
-            if following is not None:
-                pending.append(reader.submit(_read, blocks, following, sources, tables, allowed))
-            found = program.execute(buffers, task.block.numbers)
-            del buffers
+    reading, written = _Reader(blocks, sources, tables, allowed), [opened(o, True) for o in outs]
+    try:
+        with ThreadPoolExecutor(1) as reader, ThreadPoolExecutor(1) as writer:
+            pending: deque[Future[list[Any]]] = deque()
+            writing: deque[Future[None]] = deque()
+            queue = tasks(blocks, single)
+            task = following = next(queue, None)
+            if task is not None:
+                pending.append(reader.submit(reading.read, task))
+            while task is not None:
+                following = next(queue, None)
+                buffers = pending.popleft().result()
+                if following is not None:
+                    pending.append(reader.submit(reading.read, following))
+                found = program.execute(reading.arguments(task, buffers), task.block.numbers)
+                reading.again(buffers)
+                del buffers
+                while writing:
+                    writing.popleft().result()
+                writing.append(writer.submit(_write, blocks, task, found, outs, written))
+                del found
+                task = following
+                yield
             while writing:
                 writing.popleft().result()
-            writing.append(writer.submit(_write, blocks, task, found, outs))
-            del found
-            task = following
-            yield
-        while writing:
-            writing.popleft().result()
+    finally:
+        for file in (*reading.files, *written):
+            if file is not None:
+                file.close()
 
 
-def _read(
-    blocks: Blocks, task: Task, sources: Sequence[Any], tables: Sequence[Any], allowed: int
-) -> list[Any]:
-    """The buffers of a block; `tables`: of which elements some of them are made, which may have
-    `allowed` bytes."""
-    made, program = [], blocks.program
-    for k, (given, cuts, source, table) in enumerate(
-        zip(program.inputs, task.block.cuts, sources, tables, strict=True)
-    ):
-        pieces = len(task.chunks[k])
+class _Reader:
+    """Reads the buffers of blocks, into the memory of those of earlier blocks."""
+
+    def __init__(self, blocks: Blocks, sources: Sequence[Any], tables: Sequence[Any],
+                 allowed: int) -> None:  # fmt: skip
+        """`tables`: of which elements some of the buffers are made, which may have `allowed`
+        bytes."""
+        self.blocks, self.sources, self.tables = blocks, sources, tables
+        self.allowed = allowed
+        self.files = [
+            opened(source) if source.dtype == given.type.numpy else None
+            for source, given in zip(sources, blocks.program.inputs, strict=True)
+        ]
+        #: Buffers that are no longer used.
+        self.spare: list[list[Any]] = [[] for _ in sources]
+
+    def read(self, task: Task) -> list[Any]:
+        return [self._buffer(k, task) for k in range(len(self.sources))]
+
+    def arguments(self, task: Task, buffers: Sequence[Any]) -> list[Any]:
+        """What the program gets of the buffers."""
+        flat = task.block.flat or (None,) * len(buffers)
+        return [
+            buffer if part is None else buffer.reshape(-1)[part]
+            for buffer, part in zip(buffers, flat, strict=True)
+        ]
+
+    def again(self, buffers: Sequence[Any]) -> None:
+        """The program does not use these any more (its results have memory of their own)."""
+        for spare, file, buffer in zip(self.spare, self.files, buffers, strict=True):
+            if file is not None:
+                spare[:] = [buffer]
+
+    def _buffer(self, k: int, task: Task) -> Any:
+        source, table, file = self.sources[k], self.tables[k], self.files[k]
+        cut, dtype = task.block.cuts[k], self.blocks.program.inputs[k].type.numpy
         if table is not None:
-            windows = table[task.position[0]].tolist()
-            size = sum(high - low for low, high in windows) * given.type.numpy.itemsize
-            if size > allowed:
-                raise MemoryLimitExceeded(
-                    f"{in_bytes(size)} go to one block of the result, and a block may use "
-                    f"{in_bytes(allowed)}.",
-                    hint="Give stream more memory=, or combine elements that have the same target.",
-                    where=blocks.node.where,
-                )
-            buffer = np.empty(size // given.type.numpy.itemsize, given.type.numpy)
-            filled = 0
-            for low, high in windows:
-                buffer[filled : filled + high - low] = source[low:high]
-                filled += high - low
-                _release_pages(source)  # pages may be much larger than windows
-        elif cuts is None:
-            buffer = np.array(source[...], given.type.numpy, order="C")
+            buffer = self._windows(source, table[task.position[0]].tolist(), dtype)
         else:
-            buffer = _taken(cuts, source, pieces, given.type.numpy, allowed)
-        part = task.block.flat[k] if task.block.flat else None
-        made.append(buffer if part is None else buffer.reshape(-1)[part])
+            spare, self.spare[k] = self.spare[k], []
+            found = None if file is None else file.read(cut, spare)
+            if found is not None:
+                return found
+            if cut is None:
+                buffer = np.array(source[...], dtype, order="C")
+            else:
+                buffer = _taken(cut, source, len(task.chunks[k]), dtype, self.allowed)
         _release_pages(source)
-    return made
+        return buffer
+
+    def _windows(self, source: Any, windows: Sequence[tuple[int, int]], dtype: Any) -> Any:
+        """Some ranges of an array of rank 1, one after the other."""
+        size = sum(high - low for low, high in windows) * dtype.itemsize
+        if size > self.allowed:
+            raise MemoryLimitExceeded(
+                f"{in_bytes(size)} go to one block of the result, and a block may use "
+                f"{in_bytes(self.allowed)}.",
+                hint="Give stream more memory=, or combine elements that have the same target.",
+                where=self.blocks.node.where,
+            )
+        buffer = np.empty(size // dtype.itemsize, dtype)
+        filled = 0
+        for low, high in windows:
+            buffer[filled : filled + high - low] = source[low:high]
+            filled += high - low
+            _release_pages(source)  # pages may be much larger than windows
+        return buffer
 
 
 def _taken(cut: Any, source: Any, pieces: int, dtype: Any, allowed: int) -> Any:
@@ -373,18 +413,20 @@ def _release_pages(array: Any) -> None:
         pages.madvise(mmap.MADV_DONTNEED)
 
 
-def _write(blocks: Blocks, task: Task, found: Sequence[Any], outs: Sequence[Any]) -> None:
-    """Store the results of a block."""
+def _write(blocks: Blocks, task: Task, found: Sequence[Any], outs: Sequence[Any],
+           files: Sequence[File | None]) -> None:  # fmt: skip
+    """Store the results of a block; `files`: those that `outs` map."""
     arrays = kept(task.block, found)
-    for array, result, out in zip(arrays, blocks.results, outs, strict=True):
+    for array, result, out, file in zip(arrays, blocks.results, outs, files, strict=True):
         at = tuple(
             slice(None) if axis is None or axis.dimension is None
             else slice(int(axis.start.reshape(-1)[task.position[axis.dimension]]),
                        int(axis.stop.reshape(-1)[task.position[axis.dimension]]))
             for axis in result.axes
         )  # fmt: skip
-        out[at] = array
-        _release_pages(out)
+        if file is None or not file.write(at, array):
+            out[at] = array
+            _release_pages(out)
 
 
 __all__ = ["Stream", "plan_for"]

@@ -1,0 +1,114 @@
+"""Parts of memory-mapped arrays, read and written by calls of the system.
+
+Reading through the pages of a map costs a page fault for every few of them, and the pages count as
+memory of the process; `preadv` copies to memory that is there.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from treadle.dsl.errors import StorageError
+
+from ..blocks.buffers import Cut
+
+
+class File:
+    """The file that an array in row-major order maps."""
+
+    def __init__(self, descriptor: int, name: str, offset: int, array: Any) -> None:
+        """`offset`: of the first element."""
+        self.descriptor, self.name, self.offset = descriptor, name, offset
+        self.shape, self.dtype = array.shape, array.dtype
+        self.row = prod(self.shape[1:]) * self.dtype.itemsize if self.shape else 0
+
+    def read(self, cut: Cut, into: Sequence[Any]) -> Any:
+        """A part that consists of whole rows; None if it does not.  `into`: arrays that may be
+        overwritten, and become the result if one has its shape."""
+        if not self.shape:
+            return None
+        pieces = ((0, self.shape[0], 0, self.shape[0]),) if cut is None else cut[0]
+        inner = () if cut is None else cut[1:]
+        whole = all(p == ((0, n, 0, n),) for p, n in zip(inner, self.shape[1:], strict=False))
+        if not whole or not pieces or any(low < 0 or high <= low for _, _, low, high in pieces):
+            return None
+        shape = (pieces[-1][1], *self.shape[1:])
+        made = next((a for a in into if a.shape == shape), None)
+        if made is None:
+            made = np.empty(shape, self.dtype)
+        for begin, end, low, _ in pieces:
+            self._fill(made[begin:end], low)
+        return made
+
+    def _fill(self, rows: Any, first: int) -> None:
+        left, at = memoryview(rows.reshape(-1).view(np.uint8)), self.offset + first * self.row
+        while left:
+            count = os.preadv(self.descriptor, [left], at)
+            if not count:
+                raise StorageError(
+                    f"{self.name} ends before the array that maps it.",
+                    hint="Another program may have changed it.  Write it again.",
+                )
+            left, at = left[count:], at + count
+
+    def write(self, at: Sequence[slice], array: Any) -> bool:
+        """Write a part that consists of whole rows; False if it does not."""
+        own = array.dtype == self.dtype and array.flags.c_contiguous and bool(self.shape)
+        if not own or array.shape[1:] != self.shape[1:]:
+            return False
+        left = memoryview(array.reshape(-1).view(np.uint8))
+        place = self.offset + (at[0].start or 0) * self.row
+        while left:
+            count = os.pwrite(self.descriptor, left, place)
+            left, place = left[count:], place + count
+        return True
+
+    def close(self) -> None:
+        os.close(self.descriptor)
+
+
+def opened(array: Any, write: bool = False) -> File | None:
+    """The file of an array that maps one, if the system tells where the array lies in it, and there
+    still is a file of this name."""
+    if not isinstance(array, np.memmap) or sys.platform != "linux" or not array.size:
+        return None
+    if not array.flags.c_contiguous or array.filename is None or not array.dtype.isnative:
+        return None
+    first = array.ctypes.data
+    found = _mapped(first, first + array.nbytes)
+    if found is None:
+        return None
+    offset, node = found
+    try:
+        descriptor = os.open(array.filename, os.O_RDWR if write else os.O_RDONLY)
+    except OSError:
+        return None
+    if os.fstat(descriptor).st_ino != node:
+        os.close(descriptor)
+        return None
+    return File(descriptor, str(array.filename), offset, array)
+
+
+def _mapped(first: int, last: int) -> tuple[int, int] | None:
+    """The position in a file of memory that maps it, shared with other programs, and the number of
+    the file."""
+    try:
+        with open("/proc/self/maps", encoding="utf-8", errors="replace") as maps:
+            for line in maps:
+                span, access, offset, _, node = line.split(maxsplit=5)[:5]
+                low, high = (int(end, 16) for end in span.split("-"))
+                if low <= first < high:
+                    shared = access[3] == "s" and last <= high
+                    return (int(offset, 16) + first - low, int(node)) if shared else None
+    except OSError:
+        pass
+    return None
+
+
+__all__ = ["File", "opened"]
