@@ -56,7 +56,7 @@ from .gather import Gatherer
 from .leaves import Leaves
 from .localise import Blocks, Localiser, NoRule, extents_of
 from .loops import LoopLocaliser
-from .memory import require
+from .memory import projected, require
 from .tasks import traffic
 from .whole import inside, whole, why_one
 
@@ -643,8 +643,14 @@ class Planner:
         unsplit = self.engine.single or node.options.deterministic or node.result.type.is_narrow
         if not unsplit and len(along.sizes) > 1 and not (along.before or along.after):
             size = max(along.sizes)
-            made = products.parts(node, size, along.extent)
-            whole = self._local(made.whole, {batch: whole_parts(along.sizes, size)}).blocks(params)
+            sizes = whole_parts(along.sizes, size)
+            while True:
+                made = products.parts(node, size, along.extent)
+                whole = self._local(made.whole, {batch: sizes}).blocks(params)
+                if projected(whole) <= self.engine.allowed or size <= products.LEAST:
+                    break
+                size //= 2
+                sizes = (1,) * (along.extent // size)
             plain = self._local(node).blocks(params)
             if products.are_better(whole, plain, self.engine.allowed):
                 self._add(whole, list(made.whole.leaves))

@@ -16,6 +16,9 @@ from treadle.skeletons.ir import arithmetic as at
 from .localise import Blocks
 from .memory import projected
 
+#: The smallest parts of a sum that are tried.
+LEAST = 16
+
 
 @dataclass
 class Parts:

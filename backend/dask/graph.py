@@ -228,9 +228,12 @@ class _Strips:
     def __init__(self, name: str, blocks: Blocks, sources: Sequence[da.Array]) -> None:
         self.name, self.buffers, self.sources = name, blocks.buffers, sources
         self.made: dict[Any, Any] = {}
-        self.known: dict[Any, Any] = {}
-        #: What is cut, by the ways of a part of a chunk along its axes.
-        self.cuts: dict[tuple[_Way | None, ...], tuple[Any, ...]] = {}
+        #: Equal ways along an axis as one object.
+        self.ways: dict[_Ways, _Ways] = {}
+        #: What is cut of the chunks that a task reads, by the array and the ways along each axis
+        #: (their `id`).
+        self.cuts: dict[tuple[Any, ...], list[_Cut | None]] = {}
+        self.known: dict[tuple[Any, ...], _Cut] = {}
 
     def adapt(self, k: int, a: int, every: list[Parts]) -> Callable[[Parts], Parts]:
         """Which chunks are cut along axis `a` of buffer `k`, of which tasks have `every` part."""
@@ -264,7 +267,8 @@ class _Strips:
                     ways.append(_Way(0.0, ((low, high),), True))
                     pieces[i] = begin, end, 0, high - low
             whole = p.whole and not any(ways)
-            return Parts(p.chunks, tuple(pieces), whole, tuple(ways))
+            every = tuple(ways)
+            return Parts(p.chunks, tuple(pieces), whole, self.ways.setdefault(every, every))
 
         return adapted
 
@@ -273,32 +277,39 @@ class _Strips:
     ) -> list[list[Any]]:
         """The keys of what each task of a row reads of buffer `k`."""
         source = self.sources[k].name
-        return [
-            [
-                self._key(source, chunk, ways) if any(ways) else (source, *chunk)
-                for chunk, ways in zip(
-                    product(*(p.chunks for p in axes)), product(*(p.ways for p in axes)),
-                    strict=True,
-                )
-            ]
-            for axes in along
-        ]  # fmt: skip
+        made = []
+        for axes in along:
+            cuts = self.cuts.get((source, *[id(p.ways) for p in axes]))
+            if cuts is None:
+                cuts = self._cuts(source, axes)
+            keys: list[Any] = []
+            for chunk, cut in zip(product(*[p.chunks for p in axes]), cuts, strict=True):
+                if cut is None:
+                    keys.append((source, *chunk))
+                    continue
+                key = cut.keys.get(chunk)
+                if key is None:
+                    key = cut.keys[chunk] = self.name, len(self.made)
+                    self.made[key] = (strip_of, (source, *chunk), cut.ranges)
+                keys.append(key)
+            made.append(keys)
+        return made
 
-    def _key(self, source: str, chunk: tuple[int, ...], ways: tuple[_Way | None, ...]) -> Any:
-        """The key of a part of a chunk."""
-        cuts = self.cuts.get(ways)
-        if cuts is None:
-            chosen = ways
+    def _cuts(self, source: str, axes: Sequence[Parts]) -> list[_Cut | None]:
+        """What is cut of each chunk of a task."""
+        found: list[_Cut | None] = []
+        for ways in product(*(p.ways for p in axes)):
+            if not any(ways):
+                found.append(None)
+                continue
+            chosen: Sequence[_Way | None] = ways
             if not any(way is not None and way.alone for way in ways):  # the smallest one serves
-                best = min(way for way in ways if way is not None)
-                chosen = tuple(way if way is best else None for way in ways)
-            cuts = self.cuts[ways] = tuple(None if way is None else way.cut for way in chosen)
-        asked = source, chunk, cuts
-        key = self.known.get(asked)
-        if key is None:
-            key = self.known[asked] = self.name, len(self.known)
-            self.made[key] = (strip_of, (source, *chunk), cuts)
-        return key
+                _, axis = min((way, a) for a, way in enumerate(ways) if way is not None)
+                chosen = [way if a == axis else None for a, way in enumerate(ways)]
+            ranges = tuple(None if way is None else way.cut for way in chosen)
+            found.append(self.known.setdefault((source, ranges), _Cut(ranges, {})))
+        self.cuts[(source, *[id(p.ways) for p in axes])] = found
+        return found
 
 
 class _Way(NamedTuple):
@@ -308,6 +319,16 @@ class _Way(NamedTuple):
     share: float
     cut: tuple[tuple[int, int], ...]
     alone: bool
+
+
+_Ways = tuple[_Way | None, ...]
+
+
+class _Cut(NamedTuple):
+    """Ranges along each axis, and the keys of those of chunks."""
+
+    ranges: tuple[Any, ...]
+    keys: dict[tuple[int, ...], Any]
 
 
 def _windows(
