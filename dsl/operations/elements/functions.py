@@ -98,13 +98,13 @@ fmod = documented_binary(
 )
 minimum = documented_binary(
     "minimum",
-    "The smaller of two elements; NaN if one of them is NaN.",
+    "The smaller of two elements; NaN if one of them is NaN.  Of 0.0 and −0.0 it is either.",
     "td.minimum(np.array([3, 1, 2]), np.array([2, 0, 1]))",
     "Array([2, 0, 1])",
 )
 maximum = documented_binary(
     "maximum",
-    "The larger of two elements; NaN if one of them is NaN.",
+    "The larger of two elements; NaN if one of them is NaN.  Of 0.0 and −0.0 it is either.",
     "td.maximum(np.array([3, 1, 2]), np.array([2, 0, 1]))",
     "Array([3, 1, 2])",
 )
