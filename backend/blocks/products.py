@@ -49,6 +49,7 @@ def parts(node: Matmul, size: int, count: int) -> Parts:
     at_all = indices(batch + 3)
     (element,) = (x.at(*at_all[:batch], at_all[-1], *at_all[batch:-1]) for x in whole.leaves)
     rest = None
+    part: Expr = element
     if left:
         ends = at.add(Index(batch + 1), full * size), at.add(Index(batch), full * size)
         rest = plain.with_(
@@ -57,9 +58,9 @@ def parts(node: Matmul, size: int, count: int) -> Parts:
             right=substitute((node.right,), {Index(batch): ends[1]})[0],
         )
         (last,) = (x.at(*at_one) for x in rest.leaves)
-        element = Proj(Cond(at.less(at_all[-1], full), (element,), (last,)), 0)
+        part = Proj(Cond(at.less(at_all[-1], full), (element,), (last,)), 0)
     total = Fold(
-        (*node.batch, node.m, node.n), (constant(full + bool(left)),), (element,),
+        (*node.batch, node.m, node.n), (constant(full + bool(left)),), (part,),
         simple_combine("add", node.result.type), None, (node.result,), node.epilogue,
         label=node.label, where=node.where,
     )  # fmt: skip

@@ -250,8 +250,8 @@ class Jit(Generic[P, R, S]):
             if all(type(a) in _REPLAYED or type(a) in PLAIN_ARRAYS for a in args):
                 self._replay = settings(), program.replay(args, data, params) or _never
             elif all(type(a) in _AS_PYTHONS or type(a) in PLAIN_ARRAYS for a in args):
-                replay = program.replay(_as_pythons(args), data, _as_pythons(params))
-                self._replay = settings(), _of_numpys(replay, args) if replay else _never
+                found = program.replay(_as_pythons(args), data, _as_pythons(params))
+                self._replay = settings(), _of_numpys(found, args) if found else _never
             return result
         except TreadleError as error:
             raise error.with_traceback(None) from error.__cause__

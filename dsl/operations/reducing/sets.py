@@ -65,7 +65,8 @@ def unique_all(x: ArrayLike) -> UniqueAll:
     flat = flatten(array)
     n = flat.shape[0]
     order = argsort(flat)
-    ordered = compute(take(flat, order))  # three kernels read each element twice
+    # Three kernels read each element twice.
+    ordered = as_array(compute(take(flat, order)), "unique_all")
     first = generate((n,), lambda k: cond(k > 0, ordered[k] != ordered[k - 1], True))
     values, found = compact(first, ordered)
     starts = compact(first, iota(n))[0]
