@@ -45,11 +45,10 @@ def parts(node: Matmul, size: int, count: int) -> Parts:
         batch=(*node.batch, constant(full)), k=constant(size),
         left=substitute((node.left,), rows)[0], right=substitute((node.right,), columns)[0],
     )  # fmt: skip
-    at_one = indices(batch + 2)
     at_all = indices(batch + 3)
-    (element,) = (x.at(*at_all[:batch], at_all[-1], *at_all[batch:-1]) for x in whole.leaves)
+    (part,) = whole.leaves
+    element: Expr = part.at(*at_all[:batch], at_all[-1], *at_all[batch:-1])
     rest = None
-    part: Expr = element
     if left:
         ends = at.add(Index(batch + 1), full * size), at.add(Index(batch), full * size)
         rest = plain.with_(
@@ -57,10 +56,10 @@ def parts(node: Matmul, size: int, count: int) -> Parts:
             left=substitute((node.left,), {Index(batch + 1): ends[0]})[0],
             right=substitute((node.right,), {Index(batch): ends[1]})[0],
         )
-        (last,) = (x.at(*at_one) for x in rest.leaves)
-        part = Proj(Cond(at.less(at_all[-1], full), (element,), (last,)), 0)
+        last = rest.leaves[0].at(*indices(batch + 2))
+        element = Proj(Cond(at.less(at_all[-1], full), (element,), (last,)), 0)
     total = Fold(
-        (*node.batch, node.m, node.n), (constant(full + bool(left)),), (part,),
+        (*node.batch, node.m, node.n), (constant(full + bool(left)),), (element,),
         simple_combine("add", node.result.type), None, (node.result,), node.epilogue,
         label=node.label, where=node.where,
     )  # fmt: skip

@@ -37,8 +37,9 @@ from .files import File, opened
 
 #: Blocks in memory at a time: one is read, one is computed, one is written.
 BLOCKS_IN_MEMORY = 3
-#: The smallest blocks that are tried, in bytes.
-SMALLEST = 1 << 10
+#: The smallest blocks that are tried, in bytes; of an array that would be cut into more than `MOST`
+#: of these, as many, or of so many bytes (`SENSIBLE`).
+SMALLEST, MOST, SENSIBLE = 1 << 9, 10_000, 1 << 20
 #: Of smaller blocks, in bytes, if there are many, the most time is spent between them.
 SMALL, MANY = 1 << 18, 500
 #: Modes of memory maps whose pages are those of the file.
@@ -53,7 +54,13 @@ def plan_for(program: TracedProgram, sources: Sequence[Any], params: Sequence[An
              memory: int) -> Plan:  # fmt: skip
     """The plan with the largest blocks that fit in memory; else `MemoryLimitExceeded`."""
     shapes = [tuple(int(n) for n in s.shape) for s in sources]
+    sizes = [prod(n) * node.type.numpy.itemsize
+             for n, node in zip(shapes, program.inputs, strict=True)]  # fmt: skip
+    largest = max(sizes, default=0)
+    least = max(SMALLEST, min(-(-largest // MOST), SENSIBLE))
     size, last = max(memory // (2 * BLOCKS_IN_MEMORY), SMALLEST), 0
+    if size < least:
+        raise _too_many(largest, size, least, memory)
 
     def planned(allowed: int) -> Plan:
         chunks = [
@@ -71,9 +78,9 @@ def plan_for(program: TracedProgram, sources: Sequence[Any], params: Sequence[An
         except MemoryLimitExceeded as error:
             if not last:  # raises an error if there is a part that no memory is enough for
                 planned(sys.maxsize)
-            if size <= SMALLEST or error.needed == last:  # smaller blocks change nothing
+            if size <= least or error.needed == last:  # smaller blocks change nothing
                 raise _too_large(error, memory) from None
-            size, last = size // 2, error.needed
+            size, last = max(size // 2, least), error.needed
 
 
 def _too_large(error: MemoryLimitExceeded, memory: int) -> MemoryLimitExceeded:
@@ -85,6 +92,17 @@ def _too_large(error: MemoryLimitExceeded, memory: int) -> MemoryLimitExceeded:
         "has it; or call it for parts of the arrays: out[k : k + n] = f(x[k : k + n]).  The page "
         "on arrays larger than memory says what is computed in blocks.",
         where=error.where,
+    )
+
+
+def _too_many(largest: int, size: int, least: int, memory: int) -> MemoryLimitExceeded:
+    """The error for blocks that take longer to plan than to compute."""
+    enough = -(-2 * BLOCKS_IN_MEMORY * least // 1000)
+    return MemoryLimitExceeded(
+        f"memory={in_bytes(memory)} cuts an array of {in_bytes(largest)} into "
+        f"{-(-largest // size):,} blocks of {in_bytes(size)}, more than {MOST:,}.",
+        hint=f"Write memory='{enough} kB' or more: a block is read, computed and written at the "
+        "same time, each with its results.",
     )
 
 

@@ -182,6 +182,22 @@ def test_it_is_refused_at_once_and_in_terms_of_streams(monkeypatch: pytest.Monke
     assert len(tried) == 5
 
 
+def test_memory_for_tiny_blocks_of_a_large_file_is_refused_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """With the least amount that is enough."""
+    large = np.broadcast_to(np.float32(1), (1 << 22, 16))
+    f = td.jit(lambda a: td.sqrt(a))
+    program = f.on("dask").lower(large)
+    with monkeypatch.context() as patch:
+        patch.setattr(stream, "Planner", None)
+        with pytest.raises(td.MemoryLimitExceeded, match="268 MB into 161,126 blocks") as raised:
+            td.stream(f, large, memory="10 KB")
+    assert "Write memory='162 kB' or more" in str(raised.value)
+    assert stream.Stream(program, [large], (), 162_000).total <= 10_100
+    assert td.stream(f, large[:100], memory="10 KB").shape == (100, 16)
+
+
 def test_mistakes(plate: np.ndarray) -> None:
     with pytest.raises(td.ShapeError, match="out is float32"):
         td.stream(heat, plate, 2, out=np.empty((3, 4), np.float32))
