@@ -159,7 +159,9 @@ class Array(Operators["Array"]):
     def __hash__(self) -> int:
         raise TracingError(
             "an array has no hash: == compares its elements.",
-            hint="Keep arrays in a list, or in a dict by names.",
+            hint="Keep arrays in a list, or in a dict by names."
+            if self._shape
+            else "Its value as a Python number has one: a.item().",
         )
 
     def __len__(self) -> int:
@@ -192,7 +194,7 @@ class Array(Operators["Array"]):
             )
         raise TracingError(
             "an array of run-time extent cannot be iterated or unpacked in Python.",
-            hint="td.map(f, a) applies a function to every element."
+            hint="td.map(f, a) applies a function to every element; h.at[a].add(1) adds at indices."
             if self.structure.is_leaf
             else "To take the tuples apart write x, y = td.unzip(a).",
         )

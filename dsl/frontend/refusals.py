@@ -21,7 +21,7 @@ SPARSE = (
 HINT_EXTENT = (
     "Extents are run-time values.  Functions of td take them: td.zeros(a.shape), "
     "td.ones(a.shape[0]), td.full, td.arange, td.linspace, td.eye for NumPy's.  For a loop over "
-    "one write td.loop(a.shape[0], f, init)."
+    "one write td.loop(a.shape[0], f, init), for one that fills an array td.generate(a.shape, f)."
 )
 #: Where an array of NumPy's would hold values of a thread's.
 _LOCAL = (

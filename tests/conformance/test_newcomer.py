@@ -748,3 +748,16 @@ def test_errors_of_values_do_not_speak_of_tracing_where_nothing_is_traced():
         hash(td.the(td.sum(td.iota(3))))
     said = str(caught.value).splitlines()
     assert "trac" not in said[0] + said[-1] and "float(x)" in said[-1]
+
+
+def test_what_numbas_users_write_has_advice():
+    a = td.iota(3)
+    for line, said in (
+        (lambda: td.jit("float64(float64)"), "Leave the signature out"),
+        (lambda: td.jit(lambda x: [v for v in x])(np.ones(3)), "h.at"),
+        (lambda: td.unzip((a, a)), "apart already"),
+        (lambda: td.jit(lambda x: [k for k in range(x.shape[0])])(np.ones(3)), "td.generate"),
+    ):
+        with pytest.raises(td.TreadleError) as caught:
+            line()
+        assert said in str(caught.value), caught.value

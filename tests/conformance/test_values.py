@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import gc
+import json
 import pickle
 import threading
 import weakref
@@ -443,3 +444,13 @@ def test_compiled_functions_are_a_part_of_what_is_traced(backend):
     assert np.array_equal(td.run(td.jvp(twice, (x,), (x,))[1]), [2, 2, 2])
     assert np.array_equal(td.run(td.map(lambda v: twice(v), x)), [2, 2, 2])
     assert np.array_equal(td.jit(lambda v: twice(v + twice(x)))(np.ones(3)), [6, 6, 6])
+
+
+def test_results_of_rank_0_as_numbers():
+    data = np.array([0.5, 1.25])
+    for r in (td.sum(td.use(data)), td.run(td.sum(data)), td.jit(lambda x: td.sum(x))(data)):
+        assert f"{r:.1f} {r}" == "1.8 1.75" and format(r, ".3f") == "1.750"
+        assert json.dumps(r.item()) == "1.75" and round(r.item(), 1) == 1.8
+    assert float(round(td.sum(td.use(data)), 1)) == 1.8
+    with pytest.raises(td.TracingError, match=r"a\.item\(\)"):
+        hash(td.sum(td.use(data)))

@@ -558,6 +558,8 @@ def _no_function(value: Any) -> TracingError:
         hint = f"Write @{type(value).__name__} above @td.jit."
         if isinstance(value, property):
             hint = "Compile a function, and call it in the property."
+    elif isinstance(value, str):
+        hint = "Leave the signature out, @td.jit: calls have the types of their arguments."
     return TracingError(f"jit needs a function, got {called(value)}.", hint=hint)
 
 

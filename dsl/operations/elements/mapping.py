@@ -151,6 +151,11 @@ def unzip(a: ArrayLike) -> tuple[Array, ...]:
     >>> td.unzip(td.zip(np.array([3, 1, 2]), np.array([2, 0, 1])))[1]
     Array([2, 0, 1])
     """
+    if isinstance(a, tuple | list) and a and all(isinstance(x, Array) for x in a):
+        raise DTypeError(
+            f"unzip takes one array of tuples apart, and these are {len(a)} arrays.",
+            hint="They are apart already: x, y = a.",
+        )
     array = as_array(a, "unzip")
     if array.structure.is_leaf:
         raise DTypeError(
