@@ -162,6 +162,7 @@ def run(
 
 
 P = ParamSpec("P")
+T = TypeVar("T")
 R = TypeVar("R", covariant=True)
 #: What a call with data returns: for the arrays of `R`, NumPy's.
 S = TypeVar("S", covariant=True)
@@ -389,7 +390,7 @@ _REPLAYED = frozenset((float, int, bool))
 
 
 #: In addition, NumPy's scalars that kernels take with the bits of Python's numbers.
-_AS_PYTHONS: dict[type, Callable[[Any], object]] = {
+_AS_PYTHONS: dict[type, Callable[..., object]] = {
     **{kind: kind for kind in _REPLAYED},
     np.float64: float,
     np.int64: int,
@@ -401,16 +402,16 @@ def _never(*args: Any) -> None:
     """A replay function that accepts no call."""
 
 
-def _as_pythons(args: Sequence[Any]) -> list[Any]:
+def _as_pythons(args: Sequence[object]) -> list[object]:
     """The arguments with Python's numbers instead of NumPy's."""
     return [_AS_PYTHONS[type(a)](a) if type(a) in _AS_PYTHONS else a for a in args]
 
 
-def _of_numpys(replay: Callable[..., Any], args: Sequence[Any]) -> Callable[..., Any]:
+def _of_numpys(replay: Callable[..., T], args: Sequence[object]) -> Callable[..., T | None]:
     """A replay function for calls with arguments of these classes, NumPy's scalars among them."""
     kinds = tuple(map(type, args))
 
-    def call(*given: Any) -> Any:
+    def call(*given: object) -> T | None:
         return replay(*_as_pythons(given)) if tuple(map(type, given)) == kinds else None
 
     return call
