@@ -413,7 +413,7 @@ def _taken(cut: Any, source: Any, pieces: int, dtype: Any, allowed: int) -> Any:
     if not cut or len(cut[0]) > 1 or not isinstance(source, np.memmap):
         return np.array(assembled(cut, [source] * pieces, dtype), order="C")
     ((begin, end, first, _),) = cut[0]
-    step = max(allowed * source.shape[0] // max(source.nbytes, 1), 1)
+    step = max(allowed // 4 * source.shape[0] // max(source.nbytes, 1), 1)
     made = np.empty(tuple(along[-1][1] for along in cut), dtype)
     for k in range(begin, end, step):
         n = min(step, end - k)
