@@ -22,6 +22,7 @@ OPTIONAL = {
     "cuda",
     "cupy",
     "cupy_backends",
+    "importlib",  # its metadata, with packages for mail
     "matplotlib",
     "numba",
     "pygments",

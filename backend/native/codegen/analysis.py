@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any
 
 from treadle.dsl.expr import Apply, Const, Expr, Foreign, Var, walk
 from treadle.skeletons.ir.kernel import (
     Assign,
     Atomic,
     Body,
+    Buffer,
     Declare,
     For,
     If,
@@ -31,9 +31,9 @@ from .target import Target
 from .values import register_element
 
 
-def modified(body: Iterable[Statement]) -> set[Any]:
+def modified(body: Iterable[Statement]) -> set[Var | Buffer]:
     """The variables assigned and the buffers written anywhere in `body`."""
-    found: set[Any] = set()
+    found: set[Var | Buffer] = set()
     for s in statements(tuple(body)):
         match s:
             case Assign():

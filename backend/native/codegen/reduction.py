@@ -19,9 +19,10 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from treadle.dsl.analysis.polynomial import Polynomial
-from treadle.dsl.expr import Apply, Expr, primitive, walk
+from treadle.dsl.expr import Apply, Expr, Var, primitive, walk
 from treadle.dsl.types import ScalarType, int64
 from treadle.skeletons.ir.kernel import (
+    Buffer,
     Declare,
     If,
     Load,
@@ -192,7 +193,7 @@ class _Reduction:
             em.assign(accumulator, em.apply(self.names[k], self.types[k], [old, total]),
                       self.copy)  # fmt: skip
 
-    def _block(self, first: Reg, end: Reg, changed: set[Any]) -> None:
+    def _block(self, first: Reg, end: Reg, changed: set[Var | Buffer]) -> None:
         """Reduce elements first … end − 1 into the inner partials."""
         code = self.em.code
         known = is_number(first) and is_number(end)
@@ -211,7 +212,7 @@ class _Reduction:
         else:
             self._rest(limit, end, changed)
 
-    def _groups(self, s: Reduce, first: Reg, limit: Reg, changed: set[Any]) -> None:
+    def _groups(self, s: Reduce, first: Reg, limit: Reg, changed: set[Var | Buffer]) -> None:
         """Reduce whole groups of 64 elements."""
         em = self.em
         heavy = nodes(s.body) > _HEAVY
@@ -223,7 +224,7 @@ class _Reduction:
             em.touch(changed)
 
     def _around(self, first: Reg, limit: Reg, end: Reg, interior: _Interior,
-                changed: set[Any]) -> None:  # fmt: skip
+                changed: set[Var | Buffer]) -> None:  # fmt: skip
         """Reduce the groups before the interior, those inside, and the rest."""
         em, code = self.em, self.em.code
 
@@ -251,7 +252,7 @@ class _Reduction:
             self._rest(start, stop, changed)
         em.touch(changed)
 
-    def _rest(self, first: Reg, end: Reg, changed: set[Any]) -> None:
+    def _rest(self, first: Reg, end: Reg, changed: set[Var | Buffer]) -> None:
         """Reduce any number of elements, a vector at a time."""
         code = self.em.code
         tail, through = code.label("tail"), code.label("endtail")
@@ -262,7 +263,7 @@ class _Reduction:
         code.jump(through)
         code.start(through)
 
-    def _last(self, limit: int, end: int, changed: set[Any]) -> None:
+    def _last(self, limit: int, end: int, changed: set[Var | Buffer]) -> None:
         """`_rest` for a known number of elements, fewer than 64."""
         for k in range(limit, limit + PARTIALS, self.lanes) if limit < end else ():
             if k < end:
@@ -274,7 +275,7 @@ class _Reduction:
         v = Lanes(self.em.code, self.lanes)
         return v.compare("ugt", "i32", v.splat("i32", count), v.iota("i32"))
 
-    def _vectors(self, first: Reg, end: Reg, changed: set[Any]) -> None:
+    def _vectors(self, first: Reg, end: Reg, changed: set[Var | Buffer]) -> None:
         """Reduce elements vector by vector, with lanes past the end masked off, and go through all
         partials of the last group."""
         em, code = self.em, self.em.code
@@ -312,7 +313,7 @@ class _Reduction:
             for slot, regs in zip(column, partials[1:] + partials[:1], strict=True):
                 self._set(t, slot, regs)
 
-    def _step(self, k: Reg, mask: Reg | None, count: int, changed: set[Any],
+    def _step(self, k: Reg, mask: Reg | None, count: int, changed: set[Var | Buffer],
               rotate: bool = True, s: Reduce | None = None) -> None:  # fmt: skip
         """Reduce `count` vectors of elements from `k` on into the first vectors of partials."""
         em, s = self.em, s or self.s

@@ -246,7 +246,7 @@ def test_a_product_along_a_file_reads_it_once(dtype: Any) -> None:
 
 def test_memory_for_tiny_blocks_is_warned_of():
     a = np.zeros((600, 300), np.float32)
-    with pytest.warns(UserWarning, match=r"memory=10 kB makes 1,200 blocks of 600 B.*'3\.15 MB'"):
+    with pytest.warns(UserWarning, match=r"memory=10 kB makes 600 blocks of 1\.2 kB.*'3\.15 MB'"):
         td.stream(lambda x: x * 2, a, memory="10 KB")
 
 
