@@ -116,7 +116,8 @@ def _interior(s: Reduce) -> _Interior | None:
             ) as test,
         ) if k is also is s.var:
             names = both.op.name, least.op.name, most.op.name
-            if names == ("logical_and", "less_equal", "less"):
+            fixed = not any(x is s.var for x in walk((low, high)))
+            if names == ("logical_and", "less_equal", "less") and fixed:
                 body = (*s.body[:at], *test.then, *s.body[at + 1 :])
                 return _Interior(low, high, replace(s, body=body))
     return None
@@ -230,7 +231,10 @@ class _Reduction:
 
         def clamped(e: Expr, up: int) -> Reg:
             """How many elements are before a bound, as whole groups, from `first` to `limit`."""
-            bound = em.apply("subtract", int64, [em.value(e, self.copy), self.start])
+            stop = em.value(self.s.stop, self.copy)
+            bound = em.apply("maximum", int64, [em.value(e, self.copy), self.start])
+            bound = em.apply("minimum", int64, [bound, stop])
+            bound = em.apply("subtract", int64, [bound, self.start])
             ahead = code.emit(f"sub i64 {em.reg(bound, 0)}, {first}")
             most = code.emit(f"sub i64 {limit}, {first}")
             for name, other in (("smax", "0"), ("smin", most)):

@@ -235,7 +235,8 @@ def test_means_in_an_order_are_loaded_before_the_loop_over_deviations(
     np.testing.assert_allclose(found, x.var(axis=axis), rtol=1e-4)
 
 
-@pytest.mark.parametrize("bounds", [(0, 0), (1, 3), (1, 64), (70, 500), (64, 640), (5, 1 << 40)])
+@pytest.mark.parametrize("bounds", [(0, 0), (1, 3), (1, 64), (70, 500), (64, 640), (5, 1 << 40),
+                                    (-(1 << 63), 400), (3, (1 << 63) - 1)])  # fmt: skip
 @pytest.mark.parametrize("t", [float32, float64, int8], ids=str)
 def test_interiors(t: ScalarType, bounds: tuple[int, int]) -> None:
     """Elements that are computed otherwise near the ends: the same bits as by one form."""
@@ -260,6 +261,22 @@ def test_interiors(t: ScalarType, bounds: tuple[int, int]) -> None:
             b = np.where((low <= places) & (places < high), a, a + a)
             run(summed(value=mul(here, lit(3, t))), [b, want], [m], target=target)
             assert found.tobytes() == want.tobytes(), m
+
+
+def test_bounds_that_a_program_gives() -> None:
+    """Also those that are no numbers of elements, or change with the element."""
+    a = np.random.default_rng(2).random(1000)
+
+    def summed(a: Any, low: Any, high: Any) -> Any:
+        def element(k: Any) -> Any:
+            inside = td.cond((low <= k) & (k < high), a[k], 2.0)
+            return inside + td.cond((k - low <= k) & (k < k * high), 0.5, a[k])
+
+        return td.sum(td.generate(a.shape, element))
+
+    for bounds in ((-(1 << 63), 7), (5, (1 << 63) - 1), (900, 100), (3, 800)):
+        found, want = (td.jit(summed, backend=b)(a, *bounds) for b in ("native", "reference"))
+        assert np.isclose(found, want, rtol=1e-12), bounds
 
 
 def test_folds_of_stencils_load_vectors() -> None:
