@@ -15,13 +15,6 @@ __device__ __forceinline__ int floor_divide(int a, int b) {
   return rest != 0 && (rest ^ b) < 0 ? (int)(q - 1u) : q;
 }
 
-// a modulo b with the sign of b, as Python does it; 0 for b = 0.
-__device__ __forceinline__ int floor_remainder(int a, int b) {
-  if (b == 0 || b == -1) return 0;
-  const int rest = a % b;
-  return rest != 0 && (rest ^ b) < 0 ? (int)((unsigned)rest + b) : rest;
-}
-
 // fold, test_kernel_text.py
 // in order
 extern "C" __global__ void __launch_bounds__(256)
@@ -29,7 +22,7 @@ fold_blocks(const float* __restrict__ input, float* __restrict__ out0,
                    float* __restrict__ out1, float* __restrict__ partial,
                    float* __restrict__ partial_1, int n1, int lanes, int parts, int span,
                    int per_block, int units, int lanes_multiplier, int lanes_shift,
-                   int parts_multiplier, int parts_shift) {
+                   int parts_multiplier, int parts_shift, int width_multiplier, int width_shift) {
   __shared__ float warp_total[16];
   __shared__ float warp_total_1[16];
   const int task = blockIdx.x;
@@ -47,7 +40,7 @@ fold_blocks(const float* __restrict__ input, float* __restrict__ out0,
   const int tile = width * 16;
   const int share = floor_divide(floor_divide(part_stop - (int)part_start + tile - 1, tile)
       + warps - 1, warps) * tile;
-  const int inside = floor_remainder(lane, width);
+  const int inside = lane - quotient(lane, width_multiplier, width_shift) * width;
   const int64 begin = part_start + (int64)(lane >> 5) * (int64)share;
   const int64 end = min(begin + (int64)share, (int64)part_stop);
   float total = 0.0f;
@@ -244,20 +237,15 @@ __device__ __forceinline__ int quotient(int n, int multiplier, int shift) {
   return __umulhi(2u * n, multiplier) >> shift;
 }
 
-// a modulo b with the sign of b, as Python does it; 0 for b = 0.
-__device__ __forceinline__ int floor_remainder(int a, int b) {
-  if (b == 0 || b == -1) return 0;
-  const int rest = a % b;
-  return rest != 0 && (rest ^ b) < 0 ? (int)((unsigned)rest + b) : rest;
-}
-
 // fold, test_kernel_text.py
 // partial results from left to right
 extern "C" __global__ void __launch_bounds__(512)
 fold_combine(float* __restrict__ out0, float* __restrict__ out1,
                     const float* __restrict__ partial, const float* __restrict__ partial_1,
                     int n0, int n1, int parts, int lanes, int span, int per_block,
-                    int lanes_multiplier, int lanes_shift) {
+                    int lanes_multiplier, int lanes_shift, int tile_multiplier, int tile_shift,
+                    int warps_multiplier, int warps_shift, int width_multiplier, int width_shift,
+                    int divisor_multiplier, int divisor_shift) {
   __shared__ float warp_total[16];
   __shared__ float warp_total_1[16];
   const int task = blockIdx.x;
@@ -271,13 +259,14 @@ fold_combine(float* __restrict__ out0, float* __restrict__ out1,
   const int width = min(lanes, 32);
   const int warps = max(lanes >> 5, 1);
   const int tile = width * 4;
-  const int share = ((part_stop + tile - 1) / tile + warps - 1) / warps * tile;
-  const int inside = floor_remainder(lane, width);
+  const int share = quotient(quotient(part_stop + tile - 1, tile_multiplier, tile_shift) + warps
+      - 1, warps_multiplier, warps_shift) * tile;
+  const int inside = lane - quotient(lane, width_multiplier, width_shift) * width;
   const int64 begin = (int64)(lane >> 5) * (int64)share;
   const int64 end = min(begin + (int64)share, (int64)part_stop);
   float total = 0.0f;
   float total_1 = 0.0f;
-  const int iteration_end = share / tile;
+  const int iteration_end = quotient(share, tile_multiplier, tile_shift);
   for (int iteration = 0; iteration < iteration_end; ++iteration) {
     const int64 origin = begin + (int64)iteration * (int64)tile;
     const int64 first = origin + (int64)inside * 4;
@@ -361,7 +350,8 @@ fold_combine(float* __restrict__ out0, float* __restrict__ out1,
       if (warps_1 > 1) {
         const float other = __shfl_down_sync(0xffffffff, total, 1);
         const float other_1 = __shfl_down_sync(0xffffffff, total_1, 1);
-        const int t_1 = (part_stop + max(share, 1) - 1) / max(share, 1);
+        const int t_1 =
+            quotient(part_stop + max(share, 1) - 1, divisor_multiplier, divisor_shift);
         if (lane_1 + 1 < t_1) {
           total *= other;
           total_1 = total_1 * other + other_1;
@@ -370,7 +360,8 @@ fold_combine(float* __restrict__ out0, float* __restrict__ out1,
       if (warps_1 > 2) {
         const float other = __shfl_down_sync(0xffffffff, total, 2);
         const float other_1 = __shfl_down_sync(0xffffffff, total_1, 2);
-        const int t_1 = (part_stop + max(share, 1) - 1) / max(share, 1);
+        const int t_1 =
+            quotient(part_stop + max(share, 1) - 1, divisor_multiplier, divisor_shift);
         if (lane_1 + 2 < t_1) {
           total *= other;
           total_1 = total_1 * other + other_1;
@@ -379,7 +370,8 @@ fold_combine(float* __restrict__ out0, float* __restrict__ out1,
       if (warps_1 > 4) {
         const float other = __shfl_down_sync(0xffffffff, total, 4);
         const float other_1 = __shfl_down_sync(0xffffffff, total_1, 4);
-        const int t_1 = (part_stop + max(share, 1) - 1) / max(share, 1);
+        const int t_1 =
+            quotient(part_stop + max(share, 1) - 1, divisor_multiplier, divisor_shift);
         if (lane_1 + 4 < t_1) {
           total *= other;
           total_1 = total_1 * other + other_1;
@@ -388,7 +380,8 @@ fold_combine(float* __restrict__ out0, float* __restrict__ out1,
       if (warps_1 > 8) {
         const float other = __shfl_down_sync(0xffffffff, total, 8);
         const float other_1 = __shfl_down_sync(0xffffffff, total_1, 8);
-        const int t_1 = (part_stop + max(share, 1) - 1) / max(share, 1);
+        const int t_1 =
+            quotient(part_stop + max(share, 1) - 1, divisor_multiplier, divisor_shift);
         if (lane_1 + 8 < t_1) {
           total *= other;
           total_1 = total_1 * other + other_1;

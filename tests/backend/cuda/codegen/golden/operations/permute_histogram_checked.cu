@@ -10,15 +10,6 @@ __device__ __forceinline__ int quotient(int n, int multiplier, int shift) {
   return __umulhi(2u * n, multiplier) >> shift;
 }
 
-// a / b rounded down, as Python does it; 0 for b = 0, and the lowest a by -1 wraps.
-__device__ __forceinline__ int floor_divide(int a, int b) {
-  if (b == 0) return 0;
-  if (b == -1) return (int)-(unsigned)a;
-  const int q = a / b;
-  const int rest = (int)(a - (unsigned)q * b);
-  return rest != 0 && (rest ^ b) < 0 ? (int)(q - 1u) : q;
-}
-
 // Keep the first check that fails: its number, the index and the extent.
 __device__ __noinline__ void report(int64* errors, int64 site, int64 index, int64 extent) {
   if (atomicCAS((unsigned long long*)errors, 0ull, (unsigned long long)site) == 0) {
@@ -32,7 +23,8 @@ __device__ __noinline__ void report(int64* errors, int64 site, int64 index, int6
 extern "C" __global__ void __launch_bounds__(512, 3)
 permute_bins(const int* __restrict__ input, int* __restrict__ out,
                     int64* __restrict__ errors, int n0, int count, int copies, int groups,
-                    int copies_multiplier, int copies_shift) {
+                    int copies_multiplier, int copies_shift, int stride_multiplier,
+                    int stride_shift) {
   __shared__ int bin[8192];
   const int task = blockIdx.x;
   const int thread = threadIdx.x;
@@ -45,7 +37,7 @@ permute_bins(const int* __restrict__ input, int* __restrict__ out,
   const int copy = thread - quotient(thread, copies_multiplier, copies_shift) * copies;
   const int left = task * 512 + thread;
   const int stride = groups * 512;
-  const int rounds = floor_divide(count - left + stride - 1, stride);
+  const int rounds = quotient(count - left + stride - 1, stride_multiplier, stride_shift);
   for (int iteration = 0; iteration < rounds && unreported(errors); ++iteration) {
     const int p = left + iteration * stride;
     int target = -1;

@@ -8,7 +8,7 @@ __device__ __forceinline__ int quotient(int n, int multiplier, int shift) {
 extern "C" __global__ void __launch_bounds__(256)
 scanl1_rows(const float* __restrict__ input, float* __restrict__ out0,
                    float* __restrict__ out1, int n0, int n1, int width, int rows_per_block,
-                   int width_multiplier, int width_shift) {
+                   int width_multiplier, int width_shift, int chunk_multiplier, int chunk_shift) {
   float inside[16];
   float inside_1[16];
   float before[4];
@@ -25,7 +25,7 @@ scanl1_rows(const float* __restrict__ input, float* __restrict__ out0,
   float carry_1 = 0.0f;
   const int step = width * 4;
   const int chunk = step * 4;
-  const int iteration_end = (n1 + chunk - 1) / chunk;
+  const int iteration_end = quotient(n1 + chunk - 1, chunk_multiplier, chunk_shift);
   for (int iteration = 0; iteration < iteration_end; ++iteration) {
     // inside: the prefixes inside each vector; before: their totals.
     const int origin = iteration * chunk;

@@ -7,7 +7,8 @@ __device__ __forceinline__ int quotient(int n, int multiplier, int shift) {
 // several rows to a block
 extern "C" __global__ void __launch_bounds__(256)
 scanl_rows(const float* __restrict__ input, float* __restrict__ out, int n0, int width,
-                  int rows_per_block, int width_multiplier, int width_shift) {
+                  int rows_per_block, int width_multiplier, int width_shift, int chunk_multiplier,
+                  int chunk_shift) {
   float inside[16];
   float before[4];
   const int task = blockIdx.x;
@@ -20,7 +21,7 @@ scanl_rows(const float* __restrict__ input, float* __restrict__ out, int n0, int
   float carry = 0.0f;
   const int step = width * 4;
   const int chunk = step * 4;
-  const int iteration_end = (n0 + chunk - 1) / chunk;
+  const int iteration_end = quotient(n0 + chunk - 1, chunk_multiplier, chunk_shift);
   for (int iteration = 0; iteration < iteration_end; ++iteration) {
     // inside: the prefixes inside each vector; before: their totals.
     const int origin = iteration * chunk;
