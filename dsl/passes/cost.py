@@ -91,12 +91,12 @@ def of_numbers(roots: Iterable[Expr]) -> set[Expr]:
     return found
 
 
-def loads(roots: Iterable[Expr]) -> int:
-    """The number of distinct reads of which elements differ: others are loaded once for many."""
-    return sum(
-        1 for e in walk(roots)
-        if isinstance(e, Read) and any(isinstance(x, Index | Var) for x in walk(e.args))
-    )  # fmt: skip
+def loads(roots: Iterable[Expr]) -> float:
+    """The number of distinct reads; one that all elements share, which is loaded once for many,
+    counts half."""
+    reads = [e for e in walk(roots) if isinstance(e, Read)]
+    shared = [e for e in reads if not any(isinstance(x, Index | Var) for x in walk(e.args))]
+    return len(reads) - len(shared) / 2
 
 
 def has_loop(roots: Iterable[Expr]) -> bool:

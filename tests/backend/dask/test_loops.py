@@ -163,8 +163,8 @@ def test_a_stream_leaves_no_states_behind(tmp_path: Path, monkeypatch: pytest.Mo
         seen.append(len(list(tmp_path.rglob("tmp*"))))
         return read(*given)
 
-    read = stream._read
-    monkeypatch.setattr(stream, "_read", watched)
+    read = stream._Reader.read
+    monkeypatch.setattr(stream._Reader, "read", watched)
     td.stream(STEERED["doubled"], matrix((300, 200)) / 1000, memory=40_000)
     assert 1 <= max(seen) <= 3 and not list(tmp_path.iterdir())
 
