@@ -314,6 +314,48 @@ def sum_of_a_generate(small: int) -> Cliff:
 
 
 @cliff
+def folds_of_stencils(small: int) -> Cliff:
+    """A sum of squares of what a stencil leaves, the greatest of each row, and sums of columns."""
+    a = floats(2048 // small, 2048 // small, dtype=np.float32)
+
+    def rest(a: Any) -> Any:
+        return td.stencil(
+            lambda w: w[1, 0] + w[-1, 0] + w[0, 1] + w[0, -1] - 4 * w[0, 0], a,
+            boundary=td.clamp,
+        )  # fmt: skip
+
+    def natural(a: Any) -> Any:
+        r = rest(a)
+        return td.sum(r * r), td.max(r, axis=1), td.sum(r, axis=0)
+
+    def stored(a: Any) -> Any:
+        r = td.compute(rest(a))
+        return td.sum(r * r), td.max(r, axis=1), td.sum(r, axis=0)
+
+    def numpy(a: Any) -> Any:
+        p = np.pad(a, 1, mode="edge")
+        r = p[2:, 1:-1] + p[:-2, 1:-1] + p[1:-1, 2:] + p[1:-1, :-2] - 4 * a
+        return (r * r).sum(), r.max(axis=1), r.sum(axis=0)
+
+    @compiled
+    def peer(a: Any) -> Any:
+        n, m = a.shape
+        total, greatest = np.float32(0), np.full(n, -np.inf, np.float32)
+        columns = np.zeros(m, np.float32)
+        for i in range(n):
+            up, down = max(i - 1, 0), min(i + 1, n - 1)
+            for j in range(m):
+                r = a[down, j] + a[up, j] - np.float32(4) * a[i, j]
+                r += a[i, min(j + 1, m - 1)] + a[i, max(j - 1, 0)]
+                total += r * r
+                greatest[i] = max(greatest[i], r)
+                columns[j] += r
+        return total, greatest, columns
+
+    return Cliff({"": natural, "stored": stored}, {"numpy": numpy, "numba": peer}, a)
+
+
+@cliff
 def sum_over_three_axes(small: int) -> Cliff:
     n, m = 40, 40 // small
 

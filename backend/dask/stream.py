@@ -144,8 +144,7 @@ class Stream:
         enough = in_bytes(4 * BLOCKS_IN_MEMORY * SMALL)
         return (
             f"memory={in_bytes(self.memory)} makes {self.total:,} blocks of {in_bytes(size)}, and "
-            "each takes about a millisecond more than its computation.  Write "
-            f"memory={enough!r} or more."
+            f"most of the time is spent between them.  Write memory={enough!r} or more."
         )
 
     def shape(self, leaf: Leaf) -> tuple[int, ...]:

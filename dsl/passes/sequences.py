@@ -98,8 +98,9 @@ def _sequence(loop: ArrayLoop) -> Sequential | None:
     changing = dependent(order, set(loop.bound))
     # What is unsafe, and what reads that, must not be computed before the loop, which may have no
     # iteration.
-    kept = changing | dependent(order, {n for n in order if is_unsafe(n)})
-    order = [n for n in order if n in kept or is_unsafe(n)]
+    unsafe = {n for n in order if is_unsafe(n)}
+    kept = changing | unsafe | dependent(order, unsafe)
+    order = [n for n in order if n in kept]
     try:
         if any(isinstance(n, Sequential) for n in order):
             return _Nest(loop, order).made()

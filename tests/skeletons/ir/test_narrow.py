@@ -369,6 +369,27 @@ def test_the_narrow_kernel_is_for_small_arrays_only():
     assert {b for b in kernel.buffers} == {b for b in wide.buffers}
 
 
+@pytest.mark.parametrize("indices", [True, False])
+def test_divisors_that_a_kernel_names(indices):
+    """A value that the host can compute has a reciprocal, also as a variable of the kernel."""
+    extent = Param("n", int64)
+    scalar, task, i, t = (Var(name, int64) for name in ("n", "task", "i", "t"))
+    buffer = ir.Buffer("out", int64, "output", constant(8))
+    inside = at.maximum(at.subtract(scalar, 2), 0)
+    loop = ir.For(i, constant(0), constant(8), (ir.Store(buffer, i, at.floor_divide(i, t)),))
+    body = (ir.Let(t, inside), loop)
+    wide = ir.Kernel("rows", (buffer,), (scalar,), (extent,), constant(1), task, body)
+    small = narrow(wide, indices=indices)
+    assert small is not None
+    operations = {
+        e.op
+        for e in walk(e for s in ir.statements(small.body) for e in ir.expressions(s))
+        if isinstance(e, Apply)
+    }
+    assert RECIPROCAL_DIVIDE in operations and op("floor_divide") not in operations
+    assert [v.name for v in small.scalars] == ["n", "t_multiplier", "t_shift"]
+
+
 def test_data_are_no_reason_to_stay_wide():
     """A factor of 64 bits is not cut, and does not send the kernel to its fallback."""
     seed = Param("seed", int64)
