@@ -552,6 +552,22 @@ class ArrayLoop(Node):
             if any(isinstance(e, Read) and e.node in self.bound for e in state.shape)
         ]
 
+    def varying(self, nodes: Sequence[Node]) -> set[Node]:
+        """Those of `nodes`, in the order of computation, that its iterations compute: what depends
+        on a state or on the counter, inner loops and what these compute included."""
+        bound: set[Node] = set()
+        found: set[Node] = set()
+        more: set[Node] = set(self.bound)
+        while not more <= bound:
+            bound |= more
+            found = set()
+            for node in nodes:
+                used = (*node.inputs(), *node.inside())
+                if node in bound or any(leaf.node in found for leaf in used):
+                    found.add(node)
+            more = {b for node in found if isinstance(node, ArrayLoop) for b in node.bound}
+        return found
+
     def expressions(self) -> tuple[Expr, ...]:
         return (*self.bodies(), *(e for first in self.init for e in first.shape))
 

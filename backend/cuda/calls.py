@@ -185,10 +185,12 @@ class RecordedCalls:
         owner.work(run)
         results = self._own(run, key[-1])
         checks = DeferredChecks(recorder.deferred, len(results))
-        made = [b for b, _ in recorder.constants]
-        tape = Tape((*blocks, *tables, *made), tuple(recorder.operations), tuple(results),
+        tape = Tape((*blocks, *tables), tuple(recorder.operations), tuple(results),
                     tuple(checks.blocks))  # fmt: skip
-        used = [k for k, b in enumerate(blocks) if b in _touched(tape)]
+        touched = _touched(tape)
+        recorder.constants = [c for c in recorder.constants if c[0] in touched]
+        made = [b for b, _ in recorder.constants]
+        used = [k for k, b in enumerate(blocks) if b in touched]
         inputs = (*(blocks[k] for k in used), *tables, *made)
         tape = replace(tape, inputs=inputs)
         device.compile([c for c in tape.codes if c.function is None])

@@ -61,6 +61,9 @@ INLINE = 64
 #: The host computes counters ahead for at most this many iterations; longer loops are tested on the
 #: device.
 AHEAD = 1_000_000
+#: A loop that is not repeated by the device is recorded iteration by iteration, up to this many
+#: operations in the program.
+UNROLLED = 2048
 
 _int64 = np.dtype(np.int64)
 
@@ -68,22 +71,27 @@ _int64 = np.dtype(np.int64)
 def why_host_driven(node: ArrayLoop, library: Callable[[Matmul], str | None]) -> str | None:
     """Why the host has to drive the iterations of a loop; None if the device can run it alone.
     `library` names the library that computes a product, if it is not a kernel of a graph."""
-    for inner in topological(node.inner_roots()):
+    nodes = list(topological(node.inner_roots()))
+    varying = node.varying(nodes)
+    for inner in nodes:
+        if inner not in varying:
+            continue
         if isinstance(inner, Library) and not has_kernel(inner):
             return f"{inner.operation.name} is a library's"
         if isinstance(inner, Matmul) and (who := library(inner)):
             return f"the product is {who}'s"
         if isinstance(inner, Branch) and _reads((inner.predicate,)):
             return "it chooses between arrays"
+        if isinstance(inner, ArrayLoop) and inner.count is not None:
+            if any(isinstance(e, Read) and e.node in varying for e in walk((inner.count,))):
+                return f"{inner.label} inside has another number of iterations in each"
         sizes = [e for out in inner.outputs for e in walk(out.shape)]
         if any(isinstance(e, Read) and not is_counter(e) for e in sizes):
             return "extents depend on data"
     if node.count is not None and not loops_in(node, ()):
         return "its state, or what is no kernel, has extents that depend on its counter"
-    if node.predicate is not None:
-        nested = [n for n in topological(node.inner_roots()) if isinstance(n, ArrayLoop)]
-        if nested:
-            return "it has a loop inside"
+    if node.predicate is not None and any(isinstance(n, ArrayLoop) for n in varying):
+        return "it has a loop inside"
     return None
 
 
@@ -167,9 +175,28 @@ class LoopStep(loops.LoopStep[DeviceRun]):
     # --- recorded ---
 
     def record(self, run: DeviceRun) -> None:
-        """Add the loop to a recording."""
-        queue = run.queue
+        """Add the loop to a recording: an iteration that the device repeats, or, where numbers that
+        only the host has decide what iterations do, one after the other."""
+        recorder, slots = run.queue, list(run.slots)
+        assert isinstance(recorder, Recorder)
         limit = None if self.count is None else max(int(self.count(run)[0]), 0)
+        before = len(recorder.operations)
+        try:
+            self._record_repeated(run, limit)
+        except Unrecordable:
+            if limit is None or limit > UNROLLED:
+                raise
+            del recorder.operations[before:]
+            run.slots[:] = slots
+            super().__call__(run)
+
+    def finish(self, run: DeviceRun, iteration: int, limit: int | None) -> bool:
+        if isinstance(run.queue, Recorder) and len(run.queue.operations) > UNROLLED:
+            raise Unrecordable("more operations than a recording holds")
+        return False
+
+    def _record_repeated(self, run: DeviceRun, limit: int | None) -> None:
+        queue = run.queue
         ahead = self.ahead(run, limit)
         iterations = limit if ahead is None else ahead.iterations
         front = []

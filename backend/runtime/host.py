@@ -66,9 +66,6 @@ _FORMS = {
     "cast": "int({0})",
     **_COMPARISONS,
 }
-#: Operations that are one line of Python on integers and truth values, except divisions, which are
-#: as fast in a kernel.
-_SMALL = frozenset(_FORMS) - {"floor_divide", "remainder"}
 
 
 def _stride(array: Any, axis: int) -> int:
@@ -125,7 +122,7 @@ def is_host_work(elements: Sequence[Expr]) -> bool:
             if not (isinstance(e, Const | Read | Param) and e.type and e.type.family == "float"):
                 return False
         if isinstance(e, Apply):
-            if e.op.name not in _SMALL:
+            if e.op.name not in _FORMS:
                 return False
             if e.op.name == "cast" and e.args[0].type.is_inexact:
                 return False

@@ -344,6 +344,8 @@ class LibraryStep(Generic[R]):
         return ((*target, part) for target, part in zip(self.targets, parts, strict=True))
 
     def __call__(self, run: R) -> None:
+        if not self.ours:
+            run.refuse_recording("a function of the user's")
         operation, options = self.node.operation, {}
         if operation.sized:
             options = operation.options(self.extents(run)[: len(self.node.outputs[0].shape)])

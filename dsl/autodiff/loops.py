@@ -68,18 +68,7 @@ def invariants(loop: ArrayLoop) -> list[Leaf]:
     """What the body uses and does not change: leaves that depend on no state and no counter."""
     roots = loop.inner_roots()
     nodes = list(topological(roots))
-    bound: set[Node] = set()
-    changing: set[Node] = set()
-    more: set[Node] = set(loop.bound)
-    while not more <= bound:
-        bound |= more
-        changing = set()
-        for node in nodes:
-            used = (*node.inputs(), *node.inside())
-            if node in bound or any(leaf.node in changing for leaf in used):
-                changing.add(node)
-        # Inner loops that change: what depends on their states is inside as well.
-        more = {b for node in changing if isinstance(node, ArrayLoop) for b in node.bound}
+    changing = loop.varying(nodes)
     found: dict[Leaf, None] = {}
     for node in nodes:
         if node in changing:

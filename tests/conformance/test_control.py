@@ -703,6 +703,22 @@ def test_what_does_not_change_is_computed_once(backend):
         assert len(calls) == 6
 
 
+def test_a_function_of_no_arrays_is_called_at_each_call(backend):
+    calls = []
+
+    def numbers():
+        calls.append(None)
+        return np.arange(3) + len(calls)
+
+    @td.jit(backend=backend)
+    def program(a):
+        return a + td.foreign_array({backend: numbers}, fallback=lambda: td.iota(3))
+
+    a = np.arange(3)
+    first = program(a)
+    assert [int(program(a)[0] - first[0]) for _ in range(5)] == [1, 2, 3, 4, 5]
+
+
 @pytest.mark.parametrize(
     ("start", "stop"),
     [

@@ -153,8 +153,8 @@ class Recorder:
         self.operations.append(op)
 
     def upload(self, value: HostArray) -> Block:
-        if value.size != 1:
-            raise Unrecordable("an array made on the host")
+        if value.size != 1:  # from numbers of the host: what else it is made of is not recorded
+            return self.constant(value)
         made = self.block(value.shape, value.dtype)
         self.put(Fill(made, value.reshape(())))
         return made

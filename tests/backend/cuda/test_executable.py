@@ -347,6 +347,36 @@ def test_loops_after_what_cannot_be_recorded(gpu):
     same(lambda x: td.loop(4, lambda k, s: td.cond(td.sum(s) > 50, s * 0.5, s + k), x), A)
 
 
+def test_loops_that_differ_by_numbers_of_the_host_are_recorded_one_after_the_other(gpu):
+    triangle = same(lambda x: td.loop(5, lambda i, s: td.loop(i, lambda k, t: t * 0.5 + k, s), x), A)
+    calls = the_executable(triangle, A)
+    assert calls.recordable and len(calls.tapes) == 1
+
+    def loss(x, k):
+        return td.sum(td.iterate(30, lambda u: u + k * td.roll(u, 1) * u, x))
+
+    x = A / 50
+    stored = on_gpu(td.value_and_grad(loss, (0, 1)))(x, 0.3)
+    checkpointed = on_gpu(td.value_and_grad(loss, (0, 1), memory=8 * x.nbytes))
+    for _ in range(3):
+        for a, b in zip(_flat(checkpointed(x, 0.3)), _flat(stored), strict=True):
+            np.testing.assert_array_equal(a, b)
+    calls = the_executable(checkpointed, x, 0.3)
+    assert calls.recordable and len(calls.tapes) == 1
+    assert "iterate inside has another number of" in checkpointed.lower(x, 0.3).explain()
+
+
+def test_recordings_have_a_limit(gpu, monkeypatch):
+    from treadle.backend.cuda import loops
+
+    def program(x):
+        return td.loop(30, lambda i, s: td.loop(i, lambda k, t: t * 0.5 + td.max(t) / 9, s), x)
+
+    assert the_executable(same(program, A), A).recordable
+    monkeypatch.setattr(loops, "UNROLLED", 40)
+    assert not the_executable(same(program, A + 1), A + 1).recordable
+
+
 def test_explain_says_how_loops_run(gpu):
     walked = on_gpu(lambda x: td.iterate(9, lambda s: s * 2, x)).lower(A).explain()
     assert "one kernel walks along the axis" in walked
