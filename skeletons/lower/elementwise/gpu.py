@@ -56,6 +56,8 @@ def lower_generate(node: Generate, context: LoweringContext) -> Lowered:
     outs = builder.outputs()
     if not node.shape:
         return builder.lowered(_single(builder, node, outs))
+    if not context.check:
+        node = node.with_(elements=transform.unresolved(node.elements, node.shape, builder))
     schedule = schedule_of(builder)
     if schedule is not None and schedule.stage is not None:
         found = _staged(builder, node, outs, schedule)

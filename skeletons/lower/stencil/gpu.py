@@ -124,12 +124,12 @@ def is_stencil(node: Generate, builder: Builder) -> bool:
     """Whether `lower_stencil` has something better for this node than elements one by one."""
     if builder.context.check or len(node.shape) < 2:
         return False
-    if _span_of(node.elements, node) is not None:
+    if _span_of(node.elements, node, builder) is not None:
         return True
     counts = window_counts(node.elements)
     if not counts or trips(node.elements, SIZES[0]) > MOST_TRIPS:
         return False
-    return _span_of(written_out(node.elements, counts, SIZES[0]), node) is not None
+    return _span_of(written_out(node.elements, counts, SIZES[0]), node, builder) is not None
 
 
 def follows(plan: Resolved, node: Generate, builder: Builder) -> bool:
@@ -138,7 +138,7 @@ def follows(plan: Resolved, node: Generate, builder: Builder) -> bool:
     rank = len(node.shape)
     if builder.context.check or rank < 2 or type(plan.order) is not Row or plan.grain != "thread":
         return False
-    shape = _span_of(node.elements, node)
+    shape = _span_of(node.elements, node, builder)
     simple = max(plan.unit) > 1 and max(plan.unit[:-2], default=1) == 1
     return simple and plan.unit[-1] in (1, 2, 4) and shape is not None and shape.axis == rank - 2
 
@@ -148,7 +148,7 @@ def lower_stencil(builder: Builder, node: Generate, outs: Sequence[Buffer],
     """One kernel, with variants: for aligned data, for windows of known extents.
 
     A `plan` is one that this module `follows`."""
-    shape = _span_of(node.elements, node)
+    shape = _span_of(node.elements, node, builder)
     if shape is not None:
         return builder.lowered(_Window(builder, node, outs, node.elements, shape, plan).kernel())
     counts = window_counts(node.elements)
@@ -160,7 +160,7 @@ def lower_stencil(builder: Builder, node: Generate, outs: Sequence[Buffer],
         if trips(node.elements, size) > MOST_TRIPS:
             break
         elements = written_out(node.elements, counts, size)
-        shape = _span_of(elements, node)
+        shape = _span_of(elements, node, builder)
         if shape is not None:
             known = [at.equal(in_scalars(builder, c), size) for c in varying]
             window = _Window(builder, node, outs, elements, shape, None, known)
@@ -220,7 +220,7 @@ class _Window:
 # --- which elements ------------------------------------------------------------------------------
 
 
-def _span_of(elements: Sequence[Expr], node: Generate) -> Span | None:
+def _span_of(elements: Sequence[Expr], node: Generate, builder: Builder) -> Span | None:
     """How elements over the domain of `node` are walked; None for what is no stencil."""
     rank = len(node.shape)
     written, elements = elements, transform.inside(elements, node.shape)
@@ -228,7 +228,7 @@ def _span_of(elements: Sequence[Expr], node: Generate) -> Span | None:
         return None  # of 4 096² on an H200, one by one 67 µs, as strips 143
     if any(isinstance(e, While | Loop | Foreign) for e in walk(elements)):
         return None
-    spans = [_offsets(elements, k) for k in range(rank)]
+    spans = [_offsets(elements, k, builder) for k in range(rank)]
     if any(s is None for s in spans) or not _shares(elements):
         return None
     for axis in range(rank - 1):
@@ -245,7 +245,7 @@ def _span_of(elements: Sequence[Expr], node: Generate) -> Span | None:
     return None
 
 
-def _offsets(roots: Sequence[Expr], axis: int) -> tuple[int, int] | None:
+def _offsets(roots: Sequence[Expr], axis: int, builder: Builder) -> tuple[int, int] | None:
     """The least and the greatest offset of reads along an axis; None where they have none."""
     low = high = 0
     first = True
@@ -255,7 +255,9 @@ def _offsets(roots: Sequence[Expr], axis: int) -> tuple[int, int] | None:
         if not isinstance(e, Read):
             continue
         if e.boundary is not None and any(
-            not any(isinstance(x, Index) for x in walk((a,))) for a in e.args
+            not any(isinstance(x, Index) for x in walk((a,)))
+            for k, a in enumerate(e.args)
+            if k not in builder.inside.get(e, ())
         ):
             return None
         try:
@@ -272,11 +274,19 @@ def _shares(elements: Sequence[Expr]) -> bool:
     """Whether neighbouring elements read the same elements of an array."""
     seen: dict[tuple[object, ...], set[tuple[int, ...]]] = {}
     for e in walk(elements):
-        if isinstance(e, Read) and e.args:
-            forms = [affine(a) for a in e.args]
-            if all(f is not None for f in forms):
-                terms = tuple(f.nonconstant for f in forms if f is not None)
-                offsets = tuple(f.constant for f in forms if f is not None)
-                if any(isinstance(t, Index) for f in terms for t in f.atoms()):
-                    seen.setdefault((e.node, e.component, terms), set()).add(offsets)
+        if not isinstance(e, Read):
+            continue
+        terms: list[object] = [e.node, e.component]
+        offsets: list[int] = []
+        for a in e.args:
+            if not any(isinstance(x, Index) for x in walk((a,))):  # the same for all elements
+                terms.append(a)
+            elif (form := affine(a)) is not None:
+                terms.append(form.nonconstant)
+                offsets.append(form.constant)
+            else:
+                break
+        else:
+            if offsets:
+                seen.setdefault(tuple(terms), set()).add(tuple(offsets))
     return any(len(offsets) > 1 for offsets in seen.values())

@@ -119,7 +119,7 @@ class _Rows:
         if isinstance(e, While | Loop | Foreign):
             raise NotAStream  # never run on values that are not there yet
         if isinstance(e, Read):
-            if any(isinstance(x, Read) for x in walk((*e.args, *e.scoped))):
+            if any(isinstance(x, Read) and x.args for x in walk((*e.args, *e.scoped))):
                 raise NotAStream
             row = row_of(e, self.newest)
             return None if row is None else (row, row)

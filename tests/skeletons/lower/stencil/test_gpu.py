@@ -130,6 +130,28 @@ def test_any_function_of_a_neighbourhood(f, walked, monkeypatch):
         same_as_reference(td.stencil(f, a, boundary=td.wrap), "a thread")
 
 
+@shapes
+@boundaries
+@pytest.mark.parametrize("f", [cross, sobel], ids=["at once", "walk"])
+def test_rows_of_an_array_of_more_axes(f, shape, boundary, monkeypatch):
+    if f is sobel:
+        monkeypatch.setattr(stencil, "AT_ONCE", {})
+    table, other = values((4, *shape)), values(shape)
+    row = td.use(table)[3 - td.the(td.use(np.array(2)))]
+    for made in (
+        td.stencil(f, row, boundary=boundary),
+        td.stencil(lambda v, w: cross(v) * w[0, 0] - cross(w), row, other, boundary=boundary),
+    ):
+        (root,) = run_passes(made._leaves, Settings(), "cuda").roots
+        inputs = root.node.inputs()
+        assert {len(leaf.shape) for leaf in inputs} >= {0, 3}
+        arrays = {leaf: np.ascontiguousarray(leaf.node.source) for leaf in inputs}
+        lowered = lower(root.node, CONTEXT)
+        assert any("a thread" in c for c in lowered.kernels[0].comments)
+        execute(lowered, root.node, arrays, {}, 0)
+        np.testing.assert_array_equal(arrays[root], td.run(made, backend="reference"))
+
+
 def test_partial_results_are_carried_where_they_are_fewer(monkeypatch):
     monkeypatch.setattr(stencil, "AT_ONCE", {})
     monkeypatch.setattr(stencil, "HEAVY_ROWS", 1)
