@@ -13,7 +13,7 @@ fusion the same classes represent kernels: `epilogue` then contains the consumer
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar
 
 from .errors import Location

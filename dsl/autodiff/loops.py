@@ -21,7 +21,6 @@ from ..graph import (
     Label,
     Leaf,
     Library,
-    Node,
     Output,
     Permute,
     indices,

@@ -348,7 +348,10 @@ def test_loops_after_what_cannot_be_recorded(gpu):
 
 
 def test_loops_that_differ_by_numbers_of_the_host_are_recorded_one_after_the_other(gpu):
-    triangle = same(lambda x: td.loop(5, lambda i, s: td.loop(i, lambda k, t: t * 0.5 + k, s), x), A)
+    def rows(x):
+        return td.loop(5, lambda i, s: td.loop(i, lambda k, t: t * 0.5 + k, s), x)
+
+    triangle = same(rows, A)
     calls = the_executable(triangle, A)
     assert calls.recordable and len(calls.tapes) == 1
 
