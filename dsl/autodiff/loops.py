@@ -9,13 +9,15 @@ change are part of the state of the reversed loop, and are added to.
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Sequence
+from typing import NamedTuple
 
 from ..analysis.combines import ways
 from ..errors import Location, TreadleError
-from ..expr import TRUE, Const, Expr, Read, constant
+from ..expr import TRUE, Cond, Const, Expr, Proj, Read, constant
 from ..graph import (
     ArrayLoop,
     Branch,
+    Fold,
     Generate,
     Input,
     Label,
@@ -33,10 +35,11 @@ from ..operations.indexing.row_major import minus
 from ..scalar import apply_primitive
 from ..shapes import on_host
 from ..simplify import select
-from ..types import int64
+from ..types import ScalarType, int64
 from .arguments import Substitution, constant_leaf
-from .expressions import add
+from .expressions import add, guarded, zero
 from .forward import Forward, forward_rule, tangent_of
+from .reads import summed
 from .reverse import Bars, Reverse, adjoint, moving, own, refused, reverse_rule
 
 
@@ -172,10 +175,54 @@ def _adds_to_zeros(node: Permute) -> bool:
     )
 
 
+class _LateSum(NamedTuple):
+    """A contribution to the cotangent of `leaf`, over its indices, where `condition` holds: the sum
+    of `elements` over all iterations and all indices of state number `like`."""
+
+    leaf: Leaf
+    condition: Expr
+    like: int
+    type: ScalarType
+    elements: tuple[Expr, ...]
+
+    def start(self, loop: ArrayLoop, label: Label) -> Leaf:
+        shape = loop.init[self.like].shape
+        return Generate(shape, (zero(self.type),), label=label, where=loop.where).leaf()
+
+    def of(self, array: Leaf, label: Label, where: Location | None) -> Expr:
+        """The contribution, for the array of the sums over all iterations."""
+        total = summed((), array.shape, own(array, len(array.shape)), label, where)
+        return guarded(self.condition, total.at(), zero(self.type))
+
+
+def _guarded_sum(part: Expr) -> tuple[Expr, Fold | None]:
+    """The condition and the sum, of a sum of all elements of an array where a condition on indices
+    alone holds, and 0 elsewhere."""
+    condition: Expr = TRUE
+    if isinstance(part, Proj) and isinstance(part.args[0], Cond):
+        condition, (part, other) = part.args[0].args[0], part.args[0].scoped
+        if not isinstance(other, Const) or other.value or condition.reads:
+            return TRUE, None
+    node = part.node if isinstance(part, Read) else None
+    if (
+        not isinstance(node, Fold)
+        or node.outer
+        or len(node.elements) != 1
+        or node.epilogue != node.results
+        or ways(node.combine) != ["add"]
+        or node.init is None
+        or not isinstance(node.init[0], Const)
+        or node.init[0].value
+    ):
+        return TRUE, None
+    return condition, node
+
+
 class _Adjoint:
     """The adjoint of a loop's body: `new` are the next values of `states`.  These are the extents
     of the cotangents that change (those of the `extents`, numbers of states), `incoming`, the
-    cotangents of the active states, and `sums`, those of what the body uses and does not change."""
+    cotangents of the active states, `sums`, those of what the body uses and does not change, and
+    arrays whose sums are such cotangents (`late`)."""
 
     def __init__(self, r: Reverse, node: ArrayLoop, loop: ArrayLoop, bars: Bars) -> None:
         where, label = node.where, adjoint(node)
@@ -193,21 +240,54 @@ class _Adjoint:
             [loop.state[k] for k in (*self.extents, *self.active)], "cotangent", where
         )
         self.incoming = moved[many:]
-        self.sums = [state_like(leaf, "sum", where) for leaf in self.fixed]
         for k, g in zip(self.active, self.incoming, strict=True):
             inner.give(loop.body[k], own(g.leaf(), len(g.shape)))
         inner.run()
-        self.states = [*moved, *self.sums]
+        self.late = self._late(inner, loop)
+        self.fixed = [leaf for leaf in self.fixed if inner.parts.get(leaf)]
+        self.sums = [state_like(leaf, "sum", where) for leaf in self.fixed]
+        added = [
+            Input("sum", s.type, (False,) * len(loop.state[s.like].shape), kind="state",
+                  where=where).of_shape(loop.state[s.like].shape)
+            for s in self.late
+        ]  # fmt: skip
+        self.states = [*moved, *self.sums, *added]
         self.new = [loop.state[j].leaf() for j in self.extents]
         self.new += [inner.bar(s) or constant_leaf(0, s, label.operation) for s in states]
         self.new += [
             _increased(total.leaf(), inner.parts.get(leaf, ()), label, where)
             for leaf, total in zip(self.fixed, self.sums, strict=True)
         ]
+        for total, s in zip(added, self.late, strict=True):
+            e = own(total.leaf(), len(total.shape))
+            for element in s.elements:
+                e = add(e, element)
+            self.new.append(Generate(total.shape, (e,), label=label, where=where).leaf())
         self.replaced = inner.replaced
         used = set(topological(self.new))
         #: The states that it reads.
         self.kept = [k for k, s in enumerate(loop.state) if s in used]
+
+    def _late(self, inner: Reverse, loop: ArrayLoop) -> list[_LateSum]:
+        """Sums over all elements of arrays as large as an active state: the arrays are added in
+        every iteration, beside the cotangent of the state, and summed after the last one.  At most
+        one array for each active state; they are no parts of `inner` any more."""
+        changing = loop.changing()
+        shapes = {inner.unified(loop.state[k].shape): k for k in self.active if k not in changing}
+        found: dict[tuple[Leaf, Expr, int, ScalarType], list[Expr]] = {}
+        taken: list[tuple[Leaf, Expr]] = []
+        for leaf in self.fixed:
+            for part in inner.parts.get(leaf, ()):
+                condition, total = _guarded_sum(part)
+                if total is None or (like := shapes.get(inner.unified(total.inner))) is None:
+                    continue
+                key = leaf, condition, like, total.elements[0].type
+                if key in found or len(found) < len(self.active):
+                    found.setdefault(key, []).append(total.elements[0])
+                    taken.append((leaf, part))
+        for leaf, part in taken:
+            inner.parts[leaf].remove(part)
+        return [_LateSum(*key, tuple(elements)) for key, elements in found.items()]
 
     def at(self, swap: dict[Leaf, Leaf]) -> list[Leaf]:
         """The new values where states and the counter are others."""
@@ -264,6 +344,7 @@ def _loop(r: Reverse, node: ArrayLoop, bars: Bars) -> None:
         )
     starts = [bars[k] or constant_leaf(0, node.leaf(k), str(adjoint(node))) for k in back.active]
     starts += [constant_leaf(0, leaf, str(adjoint(node))) for leaf in back.fixed]
+    starts += [late.start(loop, adjoint(node)) for late in back.late]
     if back.extents and r.memory is not None and back.kept != back.extents:
         raise refused(
             f"{node.label} has no derivative with memory=: extents of its state change.",
@@ -276,8 +357,10 @@ def _loop(r: Reverse, node: ArrayLoop, bars: Bars) -> None:
     # Where no state is needed, it is the same loop.
     r.replaced.update((a, b) for a, b in zip(node.leaves, storing, strict=False) if a != b)
     targets = [*(loop.init[k] for k in back.active), *back.fixed]
-    for leaf, g in zip(targets, reversed_, strict=True):
+    for leaf, g in zip(targets, reversed_, strict=False):
         r.give(leaf, own(g, len(leaf.shape)))
+    for late, g in zip(back.late, reversed_[len(targets) :], strict=True):
+        r.give(late.leaf, late.of(g, adjoint(node), node.where))
 
 
 #: The operation whose results are the stored states of a loop.
