@@ -43,6 +43,8 @@ def record_in_place(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
     arrays = _as_arrays(roots, order)
     for node in order:
         made = builder.node(node)
+        if isinstance(made, ArrayLoop):
+            made = _without_beginnings(made)
         recorded = _Recorded.of(made) if isinstance(made, ArrayLoop) else []
         recorded = [one for one in recorded if arrays.isdisjoint(node.leaf(j) for j in one.stores)]
         if isinstance(made, ArrayLoop) and recorded:
@@ -84,10 +86,7 @@ class _Recorded(NamedTuple):
         if loop.count is None or loop.index is None or loop.changing():
             return []
         nodes = list(topological(loop.body))
-        readers: dict[Leaf, list[Node]] = {}
-        for n in nodes:
-            for leaf in {*n.inputs(), *n.inside()}:
-                readers.setdefault(leaf, []).append(n)
+        readers = _readers(loop)
         extents = {e.node for n in nodes for e in walk(n.expressions()) if isinstance(e, Extent)}
         stored: dict[int, int] = {}
         for k in range(len(loop.state)):
@@ -112,30 +111,65 @@ class _Recorded(NamedTuple):
         return found
 
 
-def _stored(loop: ArrayLoop, k: int, readers: Mapping[Leaf, Sequence[Node]]) -> int | None:
-    """The state whose values before the iterations state `k` stores, and nothing else."""
+def _written(loop: ArrayLoop, k: int, readers: Mapping[Leaf, Sequence[Node]]) -> Permute | None:
+    """What writes state `k`, if every iteration writes a row of it, nothing reads it before the
+    last one, and it begins with an array that is computed for it."""
     put, state, first = loop.body[k].node, loop.state[k].leaf(), loop.init[k].node
-    if type(put) is not Permute or put.defaults != (state,) or put.valid is not TRUE:
-        return None
-    if put.combine is not None or put.label.ordered or put.label.schedule or not put.domain:
+    if type(put) is not Permute or put.valid is not TRUE or put.combine is not None:
         return None
     assert loop.count is not None and loop.index is not None
-    value, rank = put.values[0], len(put.domain)
-    if not isinstance(value, Read) or not is_identity_read(value, rank):
+    rank = len(put.domain)
+    rows = apply_primitive("maximum", [loop.count, constant(0)])
+    whole = (
+        state in put.defaults
+        and put.defaults.index(state) == loop.body[k].component
+        and put.target == (loop.index.leaf().at(), *indices(rank))
+        and state.shape in ((loop.count, *put.domain), (rows, *put.domain))
+        and readers[state] == [put]
+        and not any(leaf in readers for leaf in put.leaves)
+        and isinstance(first, Generate)
+    )
+    return put if whole else None
+
+
+def _stored(loop: ArrayLoop, k: int, readers: Mapping[Leaf, Sequence[Node]]) -> int | None:
+    """The state whose values before the iterations state `k` stores, and nothing else."""
+    put = _written(loop, k, readers)
+    if put is None or len(put.values) != 1 or not put.domain:
+        return None
+    if put.label.ordered or put.label.schedule:
+        return None
+    value = put.values[0]
+    if not isinstance(value, Read) or not is_identity_read(value, len(put.domain)):
         return None
     source = next((j for j, s in enumerate(loop.state) if s is value.node), None)
-    rows = apply_primitive("maximum", [loop.count, constant(0)])
-    if (
-        source is None
-        or put.target != (loop.index.leaf().at(), *indices(rank))
-        or state.shape != (rows, *loop.state[source].shape)
-        or put.domain != loop.state[source].shape
-        or readers[state] != [put]
-        or put.leaf() in readers
-        or not isinstance(first, Generate)
-    ):
+    if source is None or put.domain != loop.state[source].shape:
         return None
     return source
+
+
+def _without_beginnings(loop: ArrayLoop) -> ArrayLoop:
+    """The loop, in which states of which every row is written before it is read begin in memory
+    that nothing has been written to."""
+    if loop.count is None or loop.index is None or loop.changing():
+        return loop
+    readers = _readers(loop)
+    init = list(loop.init)
+    for k, leaf in enumerate(loop.init):
+        first = leaf.node
+        if type(first) is Generate and _written(loop, k, readers) is not None:
+            init[k] = Memory(first.shape, (first.elements[leaf.component],), label=first.label,
+                             where=first.where).leaf()  # fmt: skip
+    return loop if init == list(loop.init) else loop.with_(init=tuple(init))
+
+
+def _readers(loop: ArrayLoop) -> dict[Leaf, list[Node]]:
+    """What reads each leaf in an iteration."""
+    found: dict[Leaf, list[Node]] = {}
+    for n in topological(loop.body):
+        for leaf in {*n.inputs(), *n.inside()}:
+            found.setdefault(leaf, []).append(n)
+    return found
 
 
 def _only_read(loop: ArrayLoop, k: int, store: int, readers: Mapping[Leaf, Sequence[Node]],

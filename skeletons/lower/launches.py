@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from treadle.dsl.expr import Apply, Const, Expr, substitute, walk
-from treadle.dsl.graph import Fold, FoldSeg, Generate, Node, Permute, Sequential, Shape
+from treadle.dsl.graph import Fold, FoldSeg, Generate, Memory, Node, Permute, Sequential, Shape
 from treadle.dsl.graphs.names import evaluate
 
 from ..ir.counts import variant
@@ -176,6 +176,8 @@ def _lines(node: Node, lowered: Lowered, known: Mapping[Expr, int], rectangle: b
         if disjoint and run in ways and run not in runs[:k]:
             word = "or " if run == ways[1] else f"{word}either "
         lines[k] = word + line
+    if isinstance(node, Memory):
+        return ["nothing is launched: every element is written before it is read"]
     return lines or ["nothing is launched: there are no elements"]
 
 

@@ -27,6 +27,7 @@ from treadle.dsl.graph import (  # fmt: skip
     Leaf,
     Library,
     Matmul,
+    Memory,
     Node,
     Permute,
     Recurrence,
@@ -426,6 +427,10 @@ def _lost_fractions(node: Permute) -> list[str]:
 def _costs(node: Node, found: Sequence[Access], names: Names, words: dict[str, str]) -> list[
         tuple[str, list[str]]]:  # fmt: skip
     """Memory traffic, operations and intensity."""
+    if isinstance(node, Memory):
+        size = _total([names.size(leaf.shape) for leaf in node.leaves],
+                      [leaf.type.bytes for leaf in node.leaves])  # fmt: skip
+        return [("memory", ["allocated" if size is None else f"{in_bytes(size)} allocated"])]
     replaced = isinstance(node, Permute) and node.combine is None
     kept = (le for le in node.operands() if not (replaced and _in_place(node, le, names)))
     leaves = dict.fromkeys([*(a.leaf for a in found), *kept])

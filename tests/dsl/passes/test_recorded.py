@@ -123,11 +123,28 @@ def test_which_loops() -> None:
     """The state that is stored is no other one; where something else needs it, it is copied."""
     args = 7, rng.random((9, 40)), K
     for name, memories, states in (("heat 0", 1, 1), ("heat 5", 1, 1), ("waves", 2, 2),
-                                   ("before", 0, 4), ("folded", 1, 3)):  # fmt: skip
+                                   ("before", 2, 4), ("folded", 2, 3)):  # fmt: skip
         found = stored(gradients(LOSSES[name]), *args)
         assert (found[0], found[1][0]) == (memories, states), name
     assert stored(gradients(heat("roll")), *args, check=True)[0] == 0
     assert stored(gradients(heat("roll"), 10_000), *args)[0] == 1  # the states of a segment
+
+
+def test_what_a_scan_collects_is_written_once() -> None:
+    def scanned(x: Any, n: Any) -> Any:
+        return td.scan(lambda s, _: (td.roll(s, 1) * 0.5, (s, td.sum(s))), x, length=n)
+
+    x = np.arange(6.0)
+    want = td.jit(scanned, backend="reference")
+    for backend in ("native", "cuda"):
+        text = td.jit(scanned).lower(x, 4).explain(backend)
+        assert text.count("every element is written before it is read") == 2, text
+    for n in (4, 0, 1, 7):
+        last, collected = td.jit(scanned, backend="native")(x, n)
+        expected, rows = want(x, n)
+        np.testing.assert_array_equal(last, expected)
+        for got, row in zip(collected, rows, strict=True):
+            np.testing.assert_array_equal(got, row)
 
 
 def test_arrays_in_blocks_are_stored_as_written() -> None:
