@@ -25,7 +25,9 @@ class Backend:
     how it runs) and `lowering(program, node) -> LoweringContext | None` (None: a library computes
     the node); `product_ways(node, size)`, the alternatives of a product for `tune`; and
     `placed(data)`, `wait()` and `machine()` if it has separate memory and asynchronous calls (see
-    `Program`).
+    `Program`); `sizes(shipped)`, the ceilings of its device as far as nothing is measured for them,
+    and `crossovers(remeasure)`, lines about the extents from which it multiplies by a fast
+    algorithm, for `treadle ceilings`.
     """
 
     name: str
@@ -34,6 +36,10 @@ class Backend:
     about: str
     #: What is possible without this backend.
     instead: str | None = None
+    #: Whether it needs packages that treadle does not depend on.
+    optional: bool = True
+    #: "auto" is the one with the highest number that works here; none with 0.
+    rank: int = 0
 
 
 BACKENDS: dict[str, Backend] = {
@@ -44,12 +50,16 @@ BACKENDS: dict[str, Backend] = {
             "treadle.backend.reference.executable",
             "treadle.backend.reference.executable",
             "NumPy, the meaning of the language: slow and plain",
+            optional=False,
+            rank=1,
         ),
         Backend(
             "native",
             "treadle.backend.native.executable",
             "treadle.backend.native.availability",
             "LLVM, all CPU cores",
+            optional=False,
+            rank=2,
         ),
         Backend(
             "dask",
@@ -64,6 +74,7 @@ BACKENDS: dict[str, Backend] = {
             "an NVIDIA GPU",
             instead="What would run there can be read here, of a program for the CPU: "
             'td.jit(f).lower(…).source("cuda"), or .explain("cuda").',
+            rank=3,
         ),
     )
 }
@@ -177,4 +188,5 @@ def choose(name: str | None) -> str:
     if name is not None and not (isinstance(name, str) and name == "auto"):
         require(name)
         return name
-    return next((n for n in ("cuda", "native") if why_not(n) is None), "reference")
+    ranked = sorted((b for b in BACKENDS.values() if b.rank), key=lambda b: -b.rank)
+    return next(b.name for b in ranked if why_not(b.name) is None)

@@ -11,6 +11,8 @@ class Target:
 
     `gpu`: kernels run in blocks of threads with warps and shared memory, otherwise as tasks on
     cores. `kernels`: programs are compiled to kernels; otherwise the graph is interpreted.
+    `blocks`: arrays are in blocks that an engine computes. `several`: a program may be compiled for
+    several of these machines at once.
     `operations`: those that the machine or its compiler's library provides, and that are otherwise
     decomposed (`skeletons/ir/decompose.py`):
 
@@ -28,7 +30,19 @@ class Target:
     name: str
     gpu: bool = False
     kernels: bool = True
+    blocks: bool = False
+    several: bool = False
     operations: frozenset[str] = frozenset()
+
+    @property
+    def in_memory(self) -> bool:
+        """Whether kernels run over arrays that are whole in one memory."""
+        return self.kernels and not self.blocks
+
+    @property
+    def cores(self) -> bool:
+        """Whether the cores of a CPU run kernels over arrays that are whole in its memory."""
+        return self.in_memory and not self.gpu
 
 
 _targets: dict[str, Target] = {}
@@ -50,8 +64,8 @@ NATIVE = register(Target("native", operations=frozenset((
     "integer absolute", "short atomic operations",
 ))))  # fmt: skip
 #: Blocks of arrays of dask are computed by `native`, whose bits they have.
-DASK = register(replace(NATIVE, name="dask"))
-CUDA = register(Target("cuda", gpu=True, operations=frozenset((
+DASK = register(replace(NATIVE, name="dask", blocks=True))
+CUDA = register(Target("cuda", gpu=True, several=True, operations=frozenset((
     "classification", "nextafter", "saturating conversion", "float32 to int32 of NaN",
     "float32 to uint32 of NaN", "float64 to float16", "complex conversion", "atomic float addition",
 ))))  # fmt: skip

@@ -19,13 +19,10 @@ from typing import Any
 import numpy as np
 
 import treadle as td
-from treadle.backend.native import crossover
-from treadle.backend.native.codegen.target import Target
 from treadle.backend.registry import offered
 from treadle.skeletons.model import device
 from treadle.skeletons.model.device import Ceilings
 from treadle.skeletons.model.time import LATENCY
-from treadle.skeletons.store import processor
 
 #: Seconds for which each measurement is repeated.
 SECONDS = 0.3
@@ -76,30 +73,16 @@ def products(backend: str, *, remeasure: bool) -> list[tuple[str, str]]:
 
     Only for the host: a GPU uses the tables of `skeletons.products.measured`.
     """
-    if backend != "native":
-        return []
-    if remeasure:
-        for t in crossover.TYPES:
-            crossover.remeasure(t)
-    kept = crossover.known()
-    return [
-        (f"products of {t.name}", crossover.in_words(t, kept.get(t.name))) for t in crossover.TYPES
-    ]
+    crossovers = offered(backend, "crossovers")
+    return [] if crossovers is None else list(crossovers(remeasure))
 
 
 def sizes(backend: str) -> Ceilings:
     """Properties that are not measured (units, cache sizes, name), and default rates."""
     shipped = device.default(backend)
-    if backend != "cuda":
-        lanes = Target.host().vector_bytes // 4
-        return dataclasses.replace(shipped, name=processor() or shipped.name, lanes=lanes)
-    import cupy
-
-    about: dict[str, Any] = cupy.cuda.runtime.getDeviceProperties(cupy.cuda.Device().id)
-    return dataclasses.replace(
-        shipped, name=str(about["name"].decode()), units=int(about["multiProcessorCount"]),
-        shared=int(about["l2CacheSize"]) * 7 // 8, clock=1e3 * float(about["clockRate"]),
-    )  # fmt: skip
+    here = offered(backend, "sizes")
+    made: Ceilings = shipped if here is None else here(shipped)
+    return made
 
 
 def _best(function: Any, data: Any, seconds: float, calls: int = 1) -> tuple[float, Any]:

@@ -28,7 +28,7 @@ from rich.text import Text
 
 import treadle as td
 from treadle import TreadleError
-from treadle.backend.registry import why_not
+from treadle.backend.registry import BACKENDS, offered, why_not
 from treadle.dsl.text import PLAIN
 from treadle.examples._show import ExampleError, listening
 
@@ -262,9 +262,11 @@ def ceilings(
     from treadle.skeletons.model import device
 
     with _friendly():
-        for name in backend or [n for n in ("native", "cuda") if why_not(n) is None]:
-            if name not in ("native", "cuda"):
-                raise Mistake(f"the model knows no device of {name!r}: say native or cuda.")
+        known = [n for n in BACKENDS if offered(n, "sizes") is not None]
+        for name in backend or [n for n in known if why_not(n) is None]:
+            if name not in known:
+                say = " or ".join(known)
+                raise Mistake(f"the model knows no device of {name!r}: say {say}.")
             reason = why_not(name)
             if reason is not None:
                 raise Mistake(f"{name} does not work here: {reason}")

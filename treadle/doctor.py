@@ -18,6 +18,7 @@ from pathlib import Path
 import numpy as np
 
 import treadle as td
+from treadle.backend.registry import BACKENDS
 from treadle.dsl.process.environment import VARIABLES, cache_directory
 
 #: Packages that are not needed: the extra that installs them, and what they are for.
@@ -101,8 +102,8 @@ def _backends() -> Iterator[Finding]:
         works, _, text = state.partition(": ")
         if works != "works":
             text, _, remedy = text.partition("; ")
-            needed = name in ("reference", "native")
-            yield Finding(name, "broken" if needed else "missing", text, remedy)
+            missing = BACKENDS[name].optional
+            yield Finding(name, "missing" if missing else "broken", text, remedy)
             continue
         yield _tried(name, text)
 

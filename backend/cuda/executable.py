@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from treadle.dsl.errors import BackendUnavailable
@@ -22,12 +23,13 @@ from .source import lowering, remarks as remarks_on, source
 
 if TYPE_CHECKING:
     from treadle.dsl.operations.algebra.product_way import ProductWay
+    from treadle.skeletons.model.device import Ceilings
 
     from .several.executable import SeveralExecutable
 
 __all__ = [
     "borrowed", "describe_product", "device_here", "executable", "forms_of", "lowering", "machine",
-    "peers_of", "placed", "product_ways", "remarks", "sharded", "source", "wait",
+    "peers_of", "placed", "product_ways", "remarks", "sharded", "sizes", "source", "wait",
 ]  # fmt: skip
 
 
@@ -71,6 +73,17 @@ def machine() -> list[str]:
     """The GPU and its architecture."""
     device = device_here()
     return [device.name, device.arch]
+
+
+def sizes(shipped: Ceilings) -> Ceilings:
+    """The ceilings of the current GPU as far as nothing is measured for them."""
+    from .device.optional import cupy
+
+    about: dict[str, Any] = cupy.cuda.runtime.getDeviceProperties(cupy.cuda.Device().id)
+    return replace(
+        shipped, name=str(about["name"].decode()), units=int(about["multiProcessorCount"]),
+        shared=int(about["l2CacheSize"]) * 7 // 8, clock=1e3 * float(about["clockRate"]),
+    )  # fmt: skip
 
 
 def wait() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, cast
 
 from treadle.dsl.graph import ArrayLoop, Branch, Fold, Library, Matmul, Node
@@ -10,11 +11,14 @@ from treadle.dsl.passes.short_folds import Short
 from treadle.dsl.program import TracedProgram
 from treadle.dsl.target import NATIVE
 from treadle.skeletons.linalg.small import has_kernel
+from treadle.skeletons.store import processor
 
 from ..runtime.executor import Executor
 from ..runtime.plan import Step
 from ..runtime.steps import Action, LibraryStep
+from . import crossover
 from .calls import ReplayedCalls
+from .codegen.target import Target as CpuTarget
 from .forms import forms_of
 from .loops import LoopStep
 from .runtime.threads import thread_count
@@ -23,6 +27,7 @@ from .steps import BranchStep, KernelStep, moving_step
 if TYPE_CHECKING:
     from treadle.dsl.operations.algebra.product_way import ProductWay
     from treadle.skeletons.lower.lower import LoweringContext
+    from treadle.skeletons.model.device import Ceilings
 
 
 def describe_product(
@@ -60,6 +65,24 @@ def source(program: TracedProgram, arch: str | None = None) -> str:
     kernels = cast(NativeExecutor, program.executable).kernel_steps
     text = "\n".join(llvm_ir(k) for s in kernels for k in cast(KernelStep, s).compiled())
     return text or "; no kernel: the host does everything in this program\n"
+
+
+def sizes(shipped: Ceilings) -> Ceilings:
+    """The ceilings of this machine as far as nothing is measured for them."""
+    lanes = CpuTarget.host().vector_bytes // 4
+    return replace(shipped, name=processor() or shipped.name, lanes=lanes)
+
+
+def crossovers(remeasure: bool) -> list[tuple[str, str]]:
+    """The extent from which a fast algorithm computes products, per type, and when it was measured;
+    `remeasure`: measure now, and replace stored values."""
+    if remeasure:
+        for t in crossover.TYPES:
+            crossover.remeasure(t)
+    kept = crossover.known()
+    return [
+        (f"products of {t.name}", crossover.in_words(t, kept.get(t.name))) for t in crossover.TYPES
+    ]
 
 
 def executable(program: TracedProgram) -> NativeExecutor:

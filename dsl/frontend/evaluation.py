@@ -16,6 +16,7 @@ from ..expr import Apply, Const, Expr, Extent, Read, walk
 from ..graph import ArrayLoop, Generate, Input, Label, known, topological
 from ..process import locks
 from ..process.configuration import settings
+from ..target import target_of
 from ..types import LEAF, Structure, bfloat16
 from .held import kept_beside
 from .sources import is_lazy, use
@@ -188,7 +189,7 @@ def interface(array: Array) -> dict[str, Any]:
 def on_gpu(array: Array) -> Any:
     """`__cuda_array_interface__` of the value; an AttributeError where that is on the host."""
     data = _computed_data(array)
-    gpu = evaluator().choose_backend(settings().backend) == "cuda" if data is None else True
+    gpu = target_of(evaluator().choose_backend(settings().backend)).gpu if data is None else True
     if gpu and is_closed(array) and array.structure.is_leaf:
         value = values_of(array, "__cuda_array_interface__")[0]
         if hasattr(value, "__cuda_array_interface__"):

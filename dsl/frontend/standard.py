@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from ..errors import DTypeError, ShapeError
 from ..evaluator import evaluator
 from ..process.configuration import settings
+from ..target import target_of
 from ..types import ALL_TYPES, ScalarType, bfloat16, complex128, float16, float64, int64
 
 __all__ = ["__array_api_version__", "__array_namespace_info__", "e", "inf", "nan", "newaxis", "pi"]
@@ -41,7 +42,8 @@ KINDS = {
 
 def current_device() -> str:
     """The device of all arrays."""
-    return "cuda" if evaluator().choose_backend(settings().backend) == "cuda" else "cpu"
+    target = target_of(evaluator().choose_backend(settings().backend))
+    return target.name if target.gpu else "cpu"
 
 
 def require_device(device: str | None, operation: str) -> None:

@@ -36,7 +36,7 @@ def record_in_place(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
     """Let the loops of a program compute the states that they store in the stored rows; not where
     an array is in blocks, of which rows are not a part."""
     order = list(topological(roots))
-    whole = context.backend in ("native", "cuda") and not context.settings.check
+    whole = context.target.in_memory and not context.settings.check
     if not whole or not any(isinstance(n, ArrayLoop) for n in order):
         return list(roots)
     builder = Rebuilder()

@@ -69,7 +69,7 @@ def recognise_sequence(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
     """Replace the loops whose iterations write a few elements each; checked programs keep them."""
     order = list(topological(roots))
     loops = any(isinstance(n, ArrayLoop) for n in order)
-    if context.backend != "native" or context.settings.check or not loops:
+    if not context.target.cores or context.settings.check or not loops:
         return list(roots)
     builder = Rebuilder()
     for node in order:

@@ -29,7 +29,7 @@ SHORT = 8
 def fuse_updates(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
     """Merge chains of permutes by one function, each read by nothing but the next."""
     order = list(topological(roots))
-    if context.backend != "native" or context.settings.check:
+    if not context.target.cores or context.settings.check:
         return list(roots)
     if sum(isinstance(n, Permute) for n in order) < 2:
         return list(roots)

@@ -54,6 +54,7 @@ from treadle.dsl.process.configuration import (
     settings,
 )
 from treadle.dsl.scalar import Scalar
+from treadle.dsl.target import target_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -217,7 +218,7 @@ class Jit(Generic[P, R, S]):
 
     def on(self, backend: str) -> Jit[P, R, S]:
         """The same function on another backend."""
-        devices = self._devices if backend == "cuda" else None
+        devices = self._devices if target_of(backend).several else None
         return Jit(self._function, backend, self._changes, self._overrides, devices)
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:

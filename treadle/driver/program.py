@@ -30,6 +30,7 @@ from treadle.dsl.passes.associative import probe_associativity
 from treadle.dsl.process.collection import collected_rarely
 from treadle.dsl.process.configuration import Settings
 from treadle.dsl.program import TracedProgram
+from treadle.dsl.target import target_of
 from treadle.dsl.text import printable
 from treadle.dsl.types import LEAF
 from treadle.skeletons.schedules.layers import did_you_mean
@@ -163,7 +164,7 @@ class Program(TracedProgram):
     def _inputs_of(self, data: Sequence[Any]) -> list[Any]:
         arrays = [*data, *(node.source for node in self.inputs[len(self.arguments) :])]
         if self.devices is None and IN_PARTS and any(type(d) in IN_PARTS for d in arrays):
-            whole = (lambda d: d.gather()) if self.backend == "cuda" else np.asarray
+            whole = (lambda d: d.gather()) if target_of(self.backend).several else np.asarray
             return [whole(d) if type(d) in IN_PARTS else d for d in arrays]
         return arrays
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from treadle.backend.registry import load
 from treadle.dsl.annotations import Argument
 from treadle.dsl.errors import BackendUnavailable, TracingError, user_facing
+from treadle.dsl.target import target_of
 
 if TYPE_CHECKING:
     from treadle.backend.cuda.several.sharded import Sharded
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
 def gpus(devices: int | Sequence[int], backend: str | None = "cuda") -> tuple[int, ...]:
     """The numbers of the GPUs that `devices` asks for."""
-    if backend != "cuda":
+    if backend is None or not target_of(backend).several:
         raise BackendUnavailable(
             f"devices= is for several GPUs, and the backend is {backend!r}.",
             hint='Write td.jit(f, backend="cuda", devices=2).',
