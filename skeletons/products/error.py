@@ -24,7 +24,7 @@ from treadle.dsl.operations.algebra.products import ALGORITHMS, DEEPEST_OF_ALL, 
 from treadle.dsl.types import as_type, promote
 
 from .executions import plan
-from .tables import NAMED, BilinearAlgorithm
+from .tables import NAMED, STRASSEN, WINOGRAD, BilinearAlgorithm
 
 #: The algorithms that `matmul` accepts by name, except "auto".
 NAMES = ALGORITHMS[1:]
@@ -33,7 +33,7 @@ NAMES = ALGORITHMS[1:]
 def growth(algorithm: BilinearAlgorithm) -> int:
     """The factor by which a level may multiply the error: max over p of Σ_r |w|·Σ|u|·Σ|v|.
 
-    >>> from .tables import STANDARD, STRASSEN, WINOGRAD
+    >>> from .tables import STANDARD
     >>> growth(STANDARD), growth(STRASSEN), growth(WINOGRAD)
     (1, 12, 18)
     """
@@ -72,7 +72,7 @@ def bound_factor(algorithm: BilinearAlgorithm, levels: int, m: int, k: int, n: i
     Without a level it is the k² of the standard product (‖·‖ is the largest element).  A level adds
     the rounding of its sums: at most the terms of the longest sums of A, B and C each.
 
-    >>> from .tables import STANDARD, STRASSEN
+    >>> from .tables import STANDARD
     >>> bound_factor(STANDARD, 0, 1024, 1024, 1024) == 1024**2
     True
     >>> 1 < bound_factor(STRASSEN, 1, 1024, 1024, 1024) / 1024**2 < 12
@@ -80,12 +80,8 @@ def bound_factor(algorithm: BilinearAlgorithm, levels: int, m: int, k: int, n: i
     """
     if levels == 0 or algorithm.products == 1:
         return k * (split.bound * 2**24 + k / split.chunk) if split else float(k) ** 2
-    if (
-        split is None
-        and (algorithm.m, algorithm.k, algorithm.n) == (2, 2, 2)
-        and algorithm.name in _HIGHAM
-    ):
-        e, d = _HIGHAM[algorithm.name]
+    if split is None and algorithm in _HIGHAM:
+        e, d = _HIGHAM[algorithm]
         # f(n) = (n/n₀)^log₂e·(n₀² + d·n₀) − d·n, with n = k and n₀ = k / 2^levels
         base = k / 2**levels
         return float(e**levels * (base**2 + d * base) - d * k)
@@ -97,7 +93,7 @@ def bound_factor(algorithm: BilinearAlgorithm, levels: int, m: int, k: int, n: i
     return growth(algorithm) * (inner + longest * _up(k, algorithm.k))
 
 
-_HIGHAM = {"strassen": (12, 5), "winograd": (18, 6)}
+_HIGHAM = {STRASSEN: (12, 5), WINOGRAD: (18, 6)}
 
 
 def _up(extent: int, parts: int) -> int:
@@ -142,7 +138,7 @@ def typical_factors(algorithm: BilinearAlgorithm, levels: int, k: int, row: int,
     by Σv·B, whose variances grow by Σu² and Σv² and means by Σu and Σv, over 1/k₀ of the terms, and
     adds them: independent errors add with w².
 
-    >>> from .tables import STANDARD, STRASSEN
+    >>> from .tables import STANDARD
     >>> typical_factors(STANDARD, 0, 2, 8).tolist()
     [3.0, 3.0, 3.0, 5.0]
     >>> fast, standard = typical_factors(STRASSEN, 1, 64, 64), typical_factors(STANDARD, 0, 64, 64)

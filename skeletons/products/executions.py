@@ -198,7 +198,7 @@ def _kind_counts(size: Size) -> dict[str, int]:
 
 def _level_space(algorithm: BilinearAlgorithm, size: Size) -> int:
     """Elements of the temporaries of one level of `recursive` with blocks of this size."""
-    program = RECURSIVE.get(algorithm.name)
+    program = RECURSIVE.get(algorithm)
     if program is not None:
         return _program_space(program, size)
     return sum(_aligned(c) for c in _kind_counts(size).values())
@@ -262,7 +262,7 @@ def _recursive(kit: Kit, levels: Sequence[BilinearAlgorithm], a: Any, b: Any, ou
         _recursive(kit, inner, x, y, z, space, leaf)
 
     with space:
-        program = RECURSIVE.get(algorithm.name)
+        program = RECURSIVE.get(algorithm)
         if program is None:
             _one_by_one(kit, algorithm, a, b, out, space, product)
         else:

@@ -16,7 +16,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from .primitives import instances
-from .tables import BilinearAlgorithm
+from .tables import STRASSEN, WINOGRAD, BilinearAlgorithm
 
 Addends = tuple[tuple[float, str], ...]
 
@@ -121,7 +121,10 @@ WINOGRAD_STEPS: Program = (
 """A level of Winograd."""
 
 
-RECURSIVE: dict[str, Program] = {"strassen": STRASSEN_STEPS, "winograd": WINOGRAD_STEPS}
+RECURSIVE: dict[BilinearAlgorithm, Program] = {
+    STRASSEN: STRASSEN_STEPS,
+    WINOGRAD: WINOGRAD_STEPS,
+}
 """The program of a level whose products recur; others sum A, sum B and multiply, one by one."""
 
 
@@ -155,12 +158,11 @@ def passes(algorithm: BilinearAlgorithm) -> dict[str, int]:
     """How often the sums of one level read or write a block of A, of B and of C (by shape), as
     `executions` runs it.
 
-    >>> from .tables import STRASSEN, WINOGRAD
     >>> sum(passes(STRASSEN).values()), sum(passes(WINOGRAD).values())
     (51, 41)
     """
     found = {"A": 0, "B": 0, "C": 0}
-    program = RECURSIVE.get(algorithm.name)
+    program = RECURSIVE.get(algorithm)
     if program is None:
         seen: set[int] = set()
         for i in instances(algorithm):

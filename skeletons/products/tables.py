@@ -53,6 +53,11 @@ class BilinearAlgorithm:
     w: Any
 
     def __post_init__(self) -> None:
+        if not isinstance(self.name, str):
+            raise DTypeError(
+                f"BilinearAlgorithm: name must be a string, got {type(self.name).__name__}.",
+                hint='Write the name first: BilinearAlgorithm("mine", m, k, n, u, v, w).',
+            )
         extents = self.m, self.k, self.n
         if not all(isinstance(x, Integral) and x > 0 for x in extents):
             raise ShapeError(f"{self.name}: m, k and n are counts of blocks, got {extents}.")

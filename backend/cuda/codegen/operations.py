@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 from treadle.dsl.expr import Apply, Const, Expr
@@ -364,11 +365,31 @@ def _float(p: Expressions, e: Apply) -> Term:
             return Term(f"-{p.operand(args[0]).within(UNARY + 1)}", UNARY)
         case "minimum" | "maximum":
             p.use(name if single else f"{name}_double")
-            return p.call(name, *(p.term(a) for a in args))
+            return p.call(name, *(_argument(p, a) for a in args))
         case "narrow":
             return p.call(p.type(e.type), p.term(args[0]))
         case "to_integer":
             function = f"__{part(t)}2{_SHORT[e.type.name]}_rz"
             return p.call(function, p.term(args[0]))
     function = FUNCTIONS[name]
-    return p.call(f"{function}f" if single else function, *map(p.operand, args))
+    return p.call(f"{function}f" if single else function, *(_argument(p, a) for a in args))
+
+
+def _argument(p: Expressions, e: Expr) -> Term:
+    """An operand of an overloaded function, which C++ chooses by the types of all arguments."""
+    term = p.operand(e)
+    return p.call("double", term) if e.type.name == "float64" and _is_single(p, e) else term
+
+
+def _is_single(p: Expressions, e: Expr) -> bool:
+    """Whether the text of a float64 is of the type float, as the macros INFINITY and NAN are."""
+    if e in p.bound:
+        return False
+    if isinstance(e, Const):
+        return not math.isfinite(e.value)
+    return isinstance(e, Apply) and (
+        e.op.name == "negative"
+        and _is_single(p, e.args[0])
+        or e.op.name == "select"
+        and all(_is_single(p, a) for a in e.args[1:])
+    )

@@ -54,6 +54,23 @@ def test_wrong_tables_are_refused():
         BilinearAlgorithm("padded", 2, 2, 2, *more)
     with pytest.raises(td.DTypeError, match="only come near"):
         BilinearAlgorithm("third", 1, 1, 1, [[1 / 3]], [[3]], [[1]])
+    for name in (["a"], {}, None, 3):
+        with pytest.raises(td.DTypeError, match="name must be a string"):
+            BilinearAlgorithm(name, 1, 1, 1, [[1]], [[1]], [[1]])
+
+
+@pytest.mark.parametrize("name", ["strassen", "winograd"])
+def test_other_tables_of_a_known_name(name):
+    """The tables say what is computed; the name is only a name."""
+    a, b = np.arange(36.0).reshape(6, 6), np.arange(36.0)[::-1].reshape(6, 6)
+    usual = BilinearAlgorithm(name, 1, 1, 1, [[1]], [[1]], [[1]])
+    others = BilinearAlgorithm(name, 3, 3, 3, LADERMAN.u, LADERMAN.v, LADERMAN.w)
+    exchanged = WINOGRAD if name == "strassen" else STRASSEN
+    turned = BilinearAlgorithm(name, 2, 2, 2, exchanged.u, exchanged.v, exchanged.w)
+    for algorithm in (usual, others, turned):
+        for backend in ("reference", "native"):
+            got = td.run(td.matmul(a, b, algorithm=algorithm, levels=1), backend=backend)
+            assert np.array_equal(got, a @ b)
 
 
 def test_fractions():
@@ -144,8 +161,8 @@ def test_stages():
 # --- sums in memory ---------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", RECURSIVE)
-def test_the_programs_multiply(name):
+@pytest.mark.parametrize("algorithm", RECURSIVE)
+def test_the_programs_multiply(algorithm):
     random = np.random.default_rng(3)
     a, b = random.integers(-9, 9, (2, 6, 6))
     quarters = [(i, j) for i in (0, 1) for j in (0, 1)]
@@ -156,7 +173,7 @@ def test_the_programs_multiply(name):
     out = np.zeros((6, 6), a.dtype)
     for i, j in quarters:
         blocks[f"C{i + 1}{j + 1}"] = out[3 * i : 3 * i + 3, 3 * j : 3 * j + 3]
-    program = RECURSIVE[name]
+    program = RECURSIVE[algorithm]
     kit = Kit()
     run(kit, program, blocks, Space(np.full(300, 7, a.dtype)), kit.product)
     for i, j in quarters:

@@ -10,6 +10,7 @@ import difflib
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 
 import treadle as td
@@ -50,6 +51,31 @@ def test_checked_mode(case: str, golden: Callable[[str, str], None]) -> None:
 def test_schedules(name: str, golden: Callable[[str, str], None]) -> None:
     made = td.stencil(blur, IMAGE, schedule=SCHEDULES[name])
     golden(f"operations/stencil_under_{name}.cu", text_of(made))
+
+
+X = np.array([1.0, 2.0])
+#: Functions of float64 that C++ has for floats too, with NaN or an infinity as an argument.
+NOT_FINITE: dict[str, Callable[[], Any]] = {
+    "fmin": lambda: td.fmin(np.nan, np.array([3, 1, 2])),
+    "fmax": lambda: td.fmax(X, np.inf),
+    "power": lambda: td.power(X, np.inf),
+    "arctan2": lambda: td.arctan2(-np.inf, X),
+    "hypot": lambda: td.hypot(X, np.inf),
+    "fmod": lambda: td.fmod(X, np.inf),
+    "nextafter": lambda: td.nextafter(X, -np.inf),
+    "copysign": lambda: td.copysign(X, np.nan),
+    "chosen": lambda: td.fmin(X, -td.where(X > 1, np.nan, np.inf)),
+    "of two types": lambda: td.minimum(X, np.inf) + td.minimum(np.float32(X), np.float32(np.nan)),
+    "fold": lambda: td.fold(td.fmin, np.nan, X),
+}
+
+
+@pytest.mark.parametrize("name", NOT_FINITE)
+def test_arguments_that_are_not_finite(name: str, nvrtc: None) -> None:
+    from treadle.backend.cuda.compile.nvrtc import compile_kernel
+
+    for chain in kernels_of(NOT_FINITE[name]()._leaves[0].node, "sm_90a", False):
+        compile_kernel(chain[0], "sm_90a")
 
 
 def test_the_text_is_the_same_every_time() -> None:
