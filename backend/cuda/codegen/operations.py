@@ -388,8 +388,6 @@ def _is_single(p: Expressions, e: Expr) -> bool:
     if isinstance(e, Const):
         return not math.isfinite(e.value)
     return isinstance(e, Apply) and (
-        e.op.name == "negative"
-        and _is_single(p, e.args[0])
-        or e.op.name == "select"
-        and all(_is_single(p, a) for a in e.args[1:])
+        (e.op.name == "negative" and _is_single(p, e.args[0]))
+        or (e.op.name == "select" and all(_is_single(p, a) for a in e.args[1:]))
     )
