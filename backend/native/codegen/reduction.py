@@ -14,7 +14,8 @@ a time, for those before and behind.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -47,6 +48,9 @@ BLOCK = 128 * PARTIALS
 _AHEAD = 2048
 #: A body of more operations is emitted once per vector instead of once per 64 elements.
 _HEAVY = 60
+
+#: Where a vector of partials is stored: a pointer for each part.
+Slot = tuple[Reg, ...]
 
 
 def identity(name: str, t: ScalarType) -> Any:
@@ -124,6 +128,9 @@ def _interior(s: Reduce) -> _Interior | None:
 
 
 class _Reduction:
+    """One reduction.  The partials of a block are in registers while whole groups are reduced; in
+    memory, where vectors of partials are found by the counter, while single vectors are."""
+
     def __init__(self, em: Emitter, s: Reduce, copy: Copy, names: list[str]) -> None:
         self.em, self.s, self.copy, self.names = em, s, copy, names
         self.interior = _interior(s)
@@ -131,32 +138,61 @@ class _Reduction:
         self.count = PARTIALS // self.lanes
         self.types = [a.type for a in s.accumulators]
         self.inner = [self._slots(t) for t in self.types]
-        self.outer = [self._slots(t) for t in self.types]
+        self.outer, self.in_memory = [self._arrays() for _ in range(2)]
         self.start = em.value(s.start, copy)
         found = walk([e for b in statements(s.body) for e in expressions(b)] + list(s.values))
         self.ahead = _AHEAD if sum(isinstance(e, Load) for e in found) == 1 else 0
         self.varying = em.varying | varying_variables(s.body, {s.var})
 
-    def _slots(self, t: ScalarType) -> list[tuple[Reg, ...]]:
-        type_ = vector(register_element(t), self.lanes)
+    def _vector(self, t: ScalarType) -> str:
+        return vector(register_element(t), self.lanes)
+
+    def _slots(self, t: ScalarType) -> list[Slot]:
+        type_ = self._vector(t)
         return [
             tuple(self.em.code.allocate(type_) for _ in range(parts(t))) for _ in range(self.count)
         ]
 
-    def _get(self, t: ScalarType, slot: tuple[Reg, ...]) -> tuple[Reg, ...]:
-        type_ = vector(register_element(t), self.lanes)
-        return tuple(self.em.code.emit(f"load {type_}, ptr {p}") for p in slot)
+    def _arrays(self) -> list[Slot]:
+        """Arrays of all vectors of partials, one for each part of each component."""
+        return [
+            tuple(self.em.code.allocate(self._vector(t), count=self.count) for _ in range(parts(t)))
+            for t in self.types
+        ]
 
-    def _set(self, t: ScalarType, slot: tuple[Reg, ...], regs: tuple[Reg, ...]) -> None:
-        type_ = vector(register_element(t), self.lanes)
+    def _slot(self, k: int, arrays: Sequence[Slot], at: Reg) -> Slot:
+        """A vector of partials of component `k` in memory."""
+        type_ = self._vector(self.types[k])
+        return tuple(
+            self.em.code.emit(f"getelementptr {type_}, ptr {a}, i64 {at}") for a in arrays[k]
+        )
+
+    def _get(self, t: ScalarType, slot: Slot) -> tuple[Reg, ...]:
+        return tuple(self.em.code.emit(f"load {self._vector(t)}, ptr {p}") for p in slot)
+
+    def _set(self, t: ScalarType, slot: Slot, regs: tuple[Reg, ...]) -> None:
         for p, r in zip(slot, regs, strict=True):
-            self.em.code.do(f"store {type_} {r}, ptr {p}")
+            self.em.code.do(f"store {self._vector(t)} {r}, ptr {p}")
 
-    def _clear(self, slots: list[list[tuple[Reg, ...]]]) -> None:
-        for name, t, column in zip(self.names, self.types, slots, strict=True):
+    def _clear(self) -> None:
+        for name, t, column in zip(self.names, self.types, self.inner, strict=True):
             regs = self.em.regs(self.em.constant(t, t.numpy.type(identity(name, t))), self.lanes)
             for slot in column:
                 self._set(t, slot, regs)
+
+    def _to(self, arrays: Sequence[Slot]) -> None:
+        """Store the partials of the block."""
+        for k, t in enumerate(self.types):
+            for n, slot in enumerate(self.inner[k]):
+                self._set(t, self._slot(k, arrays, str(n)), self._get(t, slot))
+
+    @contextmanager
+    def _partials_in_memory(self) -> Iterator[None]:
+        self._to(self.in_memory)
+        yield
+        for k, t in enumerate(self.types):
+            for n, slot in enumerate(self.inner[k]):
+                self._set(t, slot, self._get(t, self._slot(k, self.in_memory, str(n))))
 
     def _combine(self, k: int, a: tuple[Reg, ...], b: tuple[Reg, ...],
                  lanes: int) -> tuple[Reg, ...]:  # fmt: skip
@@ -172,7 +208,7 @@ class _Reduction:
             trips = em.reg(em.apply("maximum", int64, [length, em.constant(int64, 0)]), 0)
         else:
             trips = str(max(int(length.const), 0))
-        self._clear(self.outer)
+        self._clear()
         changed = modified(self.s.body)
         with em.loop(), em.counted("0", trips, BLOCK, "block") as first:
             em.touch(changed)
@@ -180,13 +216,14 @@ class _Reduction:
             if not is_number(first):
                 next_block = code.emit(f"add i64 {first}, {BLOCK}")
                 end = code.intrinsic("llvm.smin.i64", "i64", [("i64", next_block), ("i64", trips)])
-            self._clear(self.inner)
+            self._clear()
             with em.scope(reached=True):
                 self._block(first, end, changed)
-            for k, t in enumerate(self.types):
-                for outer, inner in zip(self.outer[k], self.inner[k], strict=True):
-                    both = self._combine(k, self._get(t, outer), self._get(t, inner), self.lanes)
-                    self._set(t, outer, both)
+            if not is_number(first):
+                with self._if(f"icmp sgt i64 {first}, 0", "joined"):
+                    self._add_outer()
+                with self._if(f"icmp slt i64 {end}, {trips}", "kept"):
+                    self._to(self.outer)
         em.touch(changed)
         for k, accumulator in enumerate(self.s.accumulators):
             total = em.in_register(self.types[k], self._tree(k), 0)
@@ -194,35 +231,64 @@ class _Reduction:
             em.assign(accumulator, em.apply(self.names[k], self.types[k], [old, total]),
                       self.copy)  # fmt: skip
 
+    @contextmanager
+    def _if(self, condition: str, name: str) -> Iterator[None]:
+        """What is emitted inside is executed if the condition, an instruction, holds."""
+        code = self.em.code
+        then, through = code.label(name), code.label(f"end_{name}")
+        code.branch(code.emit(condition), then, through)
+        code.start(then)
+        with self.em.scope():
+            yield
+        code.jump(through)
+        code.start(through)
+
+    def _add_outer(self) -> None:
+        """Combine the partials of the blocks before with those of the block."""
+        for k, t in enumerate(self.types):
+            for n, slot in enumerate(self.inner[k]):
+                outer = self._get(t, self._slot(k, self.outer, str(n)))
+                self._set(t, slot, self._combine(k, outer, self._get(t, slot), self.lanes))
+
     def _block(self, first: Reg, end: Reg, changed: set[Var | Buffer]) -> None:
         """Reduce elements first … end − 1 into the inner partials."""
-        code = self.em.code
-        known = is_number(first) and is_number(end)
-        if known:
-            limit = str(int(first) + (int(end) - int(first)) // PARTIALS * PARTIALS)
-        else:
-            size = code.emit(f"sub i64 {end}, {first}")
-            whole = code.emit(f"and i64 {size}, {-PARTIALS}")
-            limit = code.emit(f"add i64 {first}, {whole}")
         if self.interior is not None:
+            limit = self._whole(first, end, PARTIALS)
             self._around(first, limit, end, self.interior, changed)
             return
+        limit = self._whole(first, end, self._at_once(self.s))
         self._groups(self.s, first, limit, changed)
-        if known:
+        if is_number(limit) and is_number(end):
             self._last(int(limit), int(end), changed)
         else:
-            self._rest(limit, end, changed)
+            with self._if(f"icmp slt i64 {limit}, {end}", "tail"):
+                self._rest(limit, end, changed)
+
+    def _whole(self, first: Reg, end: Reg, size: int) -> Reg:
+        """The end of the whole groups of `size` elements."""
+        code = self.em.code
+        if is_number(first) and is_number(end):
+            return str(int(first) + (int(end) - int(first)) // size * size)
+        count = code.emit(f"sub i64 {end}, {first}")
+        return code.emit(f"add i64 {first}, {code.emit(f'and i64 {count}, {-size}')}")
+
+    def _at_once(self, s: Reduce) -> int:
+        """How many elements an iteration of `_groups` reduces."""
+        return self.lanes if nodes(s.body) > _HEAVY else PARTIALS
 
     def _groups(self, s: Reduce, first: Reg, limit: Reg, changed: set[Var | Buffer]) -> None:
-        """Reduce whole groups of 64 elements."""
+        """Reduce whole groups of 64 elements, or whole vectors."""
         em = self.em
-        heavy = nodes(s.body) > _HEAVY
-        if limit != first:
-            with em.loop(), em.counted(first, limit, self.lanes if heavy else PARTIALS,
-                                       "group") as k:  # fmt: skip
-                em.touch(changed)
-                self._step(k, None, 1 if heavy else self.count, changed, s=s)
+        if limit == first:
+            return
+        if self._at_once(s) < PARTIALS:
+            with self._partials_in_memory():
+                self._vectors(s, first, limit, changed)
+            return
+        with em.loop(), em.counted(first, limit, PARTIALS, "group") as k:
             em.touch(changed)
+            self._step(k, None, self.inner, changed, s)
+        em.touch(changed)
 
     def _around(self, first: Reg, limit: Reg, end: Reg, interior: _Interior,
                 changed: set[Var | Buffer]) -> None:  # fmt: skip
@@ -253,99 +319,79 @@ class _Reduction:
                 self._groups(interior.inner, low, stop, changed)
             start = code.emit(f"select i1 {before}, i64 {first}, i64 {high}")
             stop = code.emit(f"select i1 {before}, i64 {low}, i64 {end}")
-            self._rest(start, stop, changed)
+            with self._if(f"icmp slt i64 {start}, {stop}", "tail"):
+                self._rest(start, stop, changed)
         em.touch(changed)
 
     def _rest(self, first: Reg, end: Reg, changed: set[Var | Buffer]) -> None:
-        """Reduce any number of elements, a vector at a time."""
+        """Reduce any number of elements: whole vectors, and one whose lanes past the end are
+        masked off."""
         code = self.em.code
-        tail, through = code.label("tail"), code.label("endtail")
-        code.branch(code.emit(f"icmp slt i64 {first}, {end}"), tail, through)
-        code.start(tail)
-        with self.em.scope():
-            self._vectors(first, end, changed)
-        code.jump(through)
-        code.start(through)
+        with self._partials_in_memory():
+            whole = first
+            if self._at_once(self.s) == PARTIALS or self.interior is not None:
+                whole = self._whole(first, end, self.lanes)
+                self._vectors(self.s, first, whole, changed)
+            with self._if(f"icmp slt i64 {whole}, {end}", "masked"):
+                count = code.emit(f"trunc i64 {code.emit(f'sub i64 {end}, {whole}')} to i32")
+                self._step(whole, self._mask(count), self._of(whole), changed, self.s)
 
     def _last(self, limit: int, end: int, changed: set[Var | Buffer]) -> None:
         """`_rest` for a known number of elements, fewer than 64."""
-        for k in range(limit, limit + PARTIALS, self.lanes) if limit < end else ():
-            if k < end:
-                self._step(str(k), self._mask(str(min(end - k, self.lanes))), 1, changed, False)
-            self._rotate()
+        for k in range(limit, end, self.lanes):
+            mask = self._mask(str(end - k)) if end - k < self.lanes else None
+            at = k // self.lanes % self.count
+            slots = [column[at : at + 1] for column in self.inner]
+            self._step(str(k), mask, slots, changed, self.s)
 
     def _mask(self, count: Reg) -> Reg:
         """The first lanes."""
         v = Lanes(self.em.code, self.lanes)
         return v.compare("ugt", "i32", v.splat("i32", count), v.iota("i32"))
 
-    def _vectors(self, first: Reg, end: Reg, changed: set[Var | Buffer]) -> None:
-        """Reduce elements vector by vector, with lanes past the end masked off, and go through all
-        partials of the last group."""
-        em, code = self.em, self.em.code
-        size = code.emit(f"sub i64 {end}, {first}")
-        up = code.emit(f"add i64 {size}, {PARTIALS - 1}")
-        last = code.emit(f"add i64 {first}, {code.emit(f'and i64 {up}, {-PARTIALS}')}")
-        loop, some, none = code.label("vectors"), code.label("some"), code.label("next")
-        before = code.block
-        with em.loop():
-            code.jump(loop)
-            code.start(loop)
-            k, at = code.phi("i64", first, before, "k")
+    def _vectors(self, s: Reduce, first: Reg, end: Reg, changed: set[Var | Buffer]) -> None:
+        """Reduce whole vectors into partials in memory, one by one."""
+        em = self.em
+        with em.loop(), em.counted(first, end, self.lanes, "vector") as k:
             em.touch(changed)
-            rest = code.emit(f"sub i64 {end}, {k}")
-            low = code.intrinsic("llvm.smax.i64", "i64", [("i64", rest), ("i64", "0")])
-            short = code.intrinsic("llvm.smin.i64", "i64", [("i64", low), ("i64", str(self.lanes))])
-            count = code.emit(f"trunc i64 {short} to i32")
-            mask = self._mask(count)
-            code.branch(code.emit(f"icmp sgt i64 {rest}, 0"), some, none)
-            code.start(some)
-            self._step(k, mask, 1, changed, rotate=False)
-            code.jump(none)
-            code.start(none)
-        self._rotate()
-        after = code.advance(k, self.lanes)
-        code.complete(at, after, code.block)
-        done = code.label("endvectors")
-        code.branch(code.emit(f"icmp slt i64 {after}, {last}"), loop, done)
-        code.start(done)
+            self._step(k, None, self._of(k), changed, s)
+        em.touch(changed)
 
-    def _rotate(self) -> None:
-        """Rotate the vectors of partials: the first, which was just updated, becomes the last."""
-        for t, column in zip(self.types, self.inner, strict=True):
-            partials = [self._get(t, slot) for slot in column]
-            for slot, regs in zip(column, partials[1:] + partials[:1], strict=True):
-                self._set(t, slot, regs)
+    def _of(self, k: Reg) -> list[list[Slot]]:
+        """The partials in memory to which the vector from element `k` on is added."""
+        code = self.em.code
+        number = code.emit(f"lshr i64 {k}, {self.lanes.bit_length() - 1}")
+        at = code.emit(f"and i64 {number}, {self.count - 1}")
+        return [[self._slot(c, self.in_memory, at)] for c in range(len(self.types))]
 
-    def _step(self, k: Reg, mask: Reg | None, count: int, changed: set[Var | Buffer],
-              rotate: bool = True, s: Reduce | None = None) -> None:  # fmt: skip
-        """Reduce `count` vectors of elements from `k` on into the first vectors of partials."""
-        em, s = self.em, s or self.s
+    def _step(self, k: Reg, mask: Reg | None, slots: Sequence[Sequence[Slot]],
+              changed: set[Var | Buffer], s: Reduce) -> None:  # fmt: skip
+        """Reduce vectors of elements from `k` on into one vector of partials each."""
+        em = self.em
         before_varying, em.varying = em.varying, self.varying
         em.lanes, em.mask = self.lanes, mask
         em.ahead = self.ahead
         with em.scope(reached=mask is None):
             base = em.in_register(int64, (k,), 0)
             copies = []
-            for u in range(count):
+            for u in range(len(slots[0])):
                 one = type(self.copy)(self.copy)
                 lane = em.polynomial(Polynomial.atom(LANE) + u * self.lanes)
                 index = em.apply("add", int64, [base, lane])
                 one.values[s.var] = em.apply("add", int64, [self.start, index])
                 copies.append(one)
             em.block(s.body, copies)
-            self._accumulate(s, copies, mask)
+            self._accumulate(s, copies, slots, mask)
         em.lanes, em.mask, em.varying, em.ahead = 0, None, before_varying, 0
-        if count == 1 and rotate:
-            self._rotate()
         em.touch(changed)
 
-    def _accumulate(self, s: Reduce, copies: Sequence[Copy], mask: Reg | None) -> None:
+    def _accumulate(self, s: Reduce, copies: Sequence[Copy], slots: Sequence[Sequence[Slot]],
+                    mask: Reg | None) -> None:  # fmt: skip
         em = self.em
         v = Lanes(em.code, self.lanes)
         for k, t in enumerate(self.types):
             e = register_element(t)
-            for slot, one in zip(self.inner[k], copies, strict=False):
+            for slot, one in zip(slots[k], copies, strict=True):
                 value = em.regs(em.value(s.values[k], one), self.lanes)
                 old = self._get(t, slot)
                 new = self._combine(k, old, value, self.lanes)
@@ -357,7 +403,7 @@ class _Reduction:
         """Combine all partials of a component into one number."""
         t = self.types[k]
         e = register_element(t)
-        partials = [self._get(t, slot) for slot in self.outer[k]]
+        partials = [self._get(t, slot) for slot in self.inner[k]]
         while len(partials) > 1:
             half = len(partials) // 2
             partials = [

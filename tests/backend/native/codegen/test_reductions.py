@@ -121,6 +121,43 @@ def test_bits_do_not_depend_on_the_body_or_the_vectors() -> None:
     assert len(set(sums)) == 2 and sums[0] == sums[1] and sums[2] == sums[3]
 
 
+def in_documented_order(x: np.ndarray[Any, Any]) -> Any:
+    """The sum as the module says: 64 partials in each block of 8 192, those of blocks in order."""
+    total = np.full(64, -0.0, x.dtype)
+    for first in range(0, len(x), 8192):
+        block = x[first : first + 8192]
+        padded = np.full(-(-len(block) // 64) * 64, -0.0, x.dtype)
+        padded[: len(block)] = block
+        partials = np.full(64, -0.0, x.dtype)
+        for group in padded.reshape(-1, 64):
+            partials = partials + group
+        total = total + partials
+    while len(total) > 1:
+        total = total[: len(total) // 2] + total[len(total) // 2 :]
+    return x.dtype.type(0) + total[0]
+
+
+@pytest.mark.parametrize("cost", [0, 80])
+@pytest.mark.parametrize("t", [float32, float64], ids=str)
+def test_the_documented_order(t: ScalarType, cost: int) -> None:
+    """Of any number of elements, also known ones; also of those that cost much."""
+    rng = np.random.default_rng(3)
+
+    def element(v: Expr) -> Expr:
+        for _ in range(cost):
+            v = add(mul(v, lit(0.5, t)), lit(0.25, t))
+        return v
+
+    for target in TARGETS:
+        for m in (*SIZES[:-1], 52, 100, 500, 20_011):
+            x, out = rng.normal(0, 1, m).astype(t.numpy), np.zeros(1, t.numpy)
+            run(reduction("add", t, 0, element), [x, out], [m], target=target)
+            y = x
+            for _ in range(cost):
+                y = y * x.dtype.type(0.5) + x.dtype.type(0.25)
+            assert out.tobytes() == in_documented_order(y).tobytes(), (m, target)
+
+
 def test_nan_and_signed_zero() -> None:
     for op, data, expected in (
         ("minimum", [1.0, np.nan, -1.0], np.nan), ("fmin", [1.0, np.nan, -1.0], -1.0),
