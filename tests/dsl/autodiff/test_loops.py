@@ -277,6 +277,44 @@ def test_gradients_with_few_states_in_memory(n, backend):
             np.testing.assert_array_equal(g, first)
 
 
+COEFFICIENTS = {
+    "a number": (lambda p: lambda u: td.sin(u) * p + u, 0.3),
+    "another type": (lambda p: lambda u: td.sin(u) * td.cast(p, "f8") + u, np.float32(0.3)),
+    "elements": (lambda p: lambda u: td.sin(u) * p[0] + u * p[2], np.array([0.3, 9, 0.5])),
+    "by data": (lambda p: lambda u: u * p[td.cast(u[0, 0], "i8") % 3], np.array([0.3, 2, 0.5])),
+    "more numbers than states": (
+        lambda p: lambda u: td.sin(u * p[0]) * p[1] + p[2],
+        np.array([0.3, 0.9, 0.1]),
+    ),
+    "in a loop inside": (lambda p: lambda u: td.iterate(2, lambda v: td.sin(v) * p + u, u), 0.3),
+    "beside a matrix": (lambda p: lambda u: td.sin(u @ W.T * 0.1) @ W * p, 0.3),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("name", COEFFICIENTS)
+def test_coefficients_of_a_loop(name, backend):
+    """They collect contributions in arrays, which are summed after the loop, whatever is stored."""
+    body, p = COEFFICIENTS[name]
+
+    def loss(p, x):
+        return td.sum(W * td.iterate(5, body(p), x))
+
+    assert_gradient(loss, p, X, backends=(backend,))
+    found = [td.run(td.grad(loss, (0, 1), memory=m)(p, X), backend=backend)
+             for m in (2 * X.nbytes, 4 * X.nbytes)]  # fmt: skip
+    for few, more in zip(*found, strict=True):
+        np.testing.assert_array_equal(few, more)
+
+
+def test_sums_for_a_coefficient_are_no_kernels_of_the_loop():
+    body, p = COEFFICIENTS["elements"]
+    gradient = td.jit(td.grad(lambda p, x: td.sum(td.iterate(5, body(p), x))))
+    text = gradient.lower(p, X).explain()
+    inside = [line for line in text.splitlines() if re.match(r" +Kernel", line)]
+    assert len(inside) == 2 and text.count("by add") == 2, text
+
+
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_checkpoints_of_while_and_nested_loops_and_second_derivatives(backend):
     losses = [PROGRAMS["while"], PROGRAMS["nested"]]
