@@ -40,13 +40,15 @@ STEPS = 200
 
 @dataclass(frozen=True)
 class Workload:
-    """`function(m, *arguments)` returns one number, of the module m (treadle or jax.numpy)."""
+    """`function(m, *arguments, *data)` returns one number, of the module m (treadle or jax.numpy);
+    it is differentiated by the arguments."""
 
     name: str
     target: float
     function: Callable[..., Any]
     arguments: tuple[Any, ...]
     memory: int | None = None
+    data: tuple[Any, ...] = ()
 
 
 def _neighbours(m: Any, u: Any) -> Any:
@@ -100,10 +102,8 @@ def _cross(m: Any, a: Any, b: Any) -> list[Any]:
 
 def _adjustment(cameras: int, points: int, seen: int) -> Workload:
     """The sum of squared reprojection errors of bundle adjustment."""
-    camera, point = rng.integers(0, cameras, seen), rng.integers(0, points, seen)
-    features = rng.random((seen, 2))
 
-    def loss(m: Any, cams: Any, x: Any, w: Any) -> Any:
+    def loss(m: Any, cams: Any, x: Any, w: Any, camera: Any, point: Any, features: Any) -> Any:
         cam, place = cams[camera], x[point]
         c = [cam[:, k] for k in range(11)]
         p = [place[:, k] - c[3 + k] for k in range(3)]
@@ -120,7 +120,8 @@ def _adjustment(cameras: int, points: int, seen: int) -> Workload:
         return m.sum(errors[0] * errors[0] + errors[1] * errors[1]) + m.sum((1 - w * w) ** 2)
 
     given = (rng.random((cameras, 11)) + 0.5, rng.random((points, 3)) + 2, rng.random(seen))
-    return Workload(f"ba, {seen} observations", 4, loss, given)
+    data = rng.integers(0, cameras, seen), rng.integers(0, points, seen), rng.random((seen, 2))
+    return Workload(f"ba, {seen} observations", 4, loss, given, data=data)
 
 
 def _k_means(m: Any, centres: Any, points: Any) -> Any:
@@ -221,7 +222,7 @@ def measured(w: Workload, number: int, backend: str) -> dict[str, Any]:
         td.jit(function, backend=backend),
         td.jit(td.value_and_grad(function, which, memory=w.memory), backend=backend),
     ]
-    args = w.arguments
+    args = (*w.arguments, *w.data)
     if backend == "cuda":
         import cupy
 
@@ -250,7 +251,7 @@ def measured(w: Workload, number: int, backend: str) -> dict[str, Any]:
         import jax
         import jax.numpy as jnp
 
-        given = [jnp.asarray(a) for a in w.arguments]
+        given = [jnp.asarray(a) for a in (*w.arguments, *w.data)]
 
         def same(*args: Any) -> Any:
             return w.function(jnp, *args)

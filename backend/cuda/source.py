@@ -8,6 +8,8 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
+import numpy as np
+
 from treadle.dsl.errors import TracingError
 from treadle.dsl.expr import Apply, Const, Expr, Extent, Param, Var, substitute, walk
 from treadle.dsl.graph import ArrayLoop, Barrier, Branch, Input, Library, Matmul, Node
@@ -15,6 +17,7 @@ from treadle.dsl.graphs.names import Names
 from treadle.dsl.program import TracedProgram
 from treadle.dsl.schedule import Schedule
 from treadle.dsl.target import CUDA
+from treadle.dsl.text import in_bytes
 from treadle.skeletons.ir.kernel import Kernel
 from treadle.skeletons.linalg.small import has_kernel
 from treadle.skeletons.lower.build import LoweringContext, describe
@@ -189,6 +192,13 @@ def remarks(program: TracedProgram, device: Device | None = None) -> list[str]:
         else:
             how = f"the host launches every iteration and waits for its test, for {why}"
         lines.append(f"The loop {node.label}{where}: {how}.")
+    sources = [node.source for node in program.inputs[len(program.arguments) :]]
+    captured = sum(a.nbytes for a in sources if type(a) is np.ndarray)
+    if captured >= CAPTURED:
+        lines.append(
+            f"Captured arrays of the host, {in_bytes(captured)}, are copied to the GPU in each "
+            "call: capture arrays of the GPU (cupy.asarray), or pass them."
+        )
     return [*lines, _copied(program)]
 
 
@@ -213,6 +223,8 @@ _SHORT = 48
 _REGISTERS = 65_536
 #: Suffixes of the names of scalars that replace a division.
 _RECIPROCAL = ("_multiplier", "_shift")
+#: Captured arrays of so many bytes are worth a remark.
+CAPTURED = 1 << 20
 #: A non-breaking space.
 _JOINT = "\u00a0"
 _FUNCTIONS = {"minimum": "min", "maximum": "max"}

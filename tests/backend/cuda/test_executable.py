@@ -391,6 +391,14 @@ def test_explain_says_how_loops_run(gpu):
     assert "iteration by iteration, for sort is a library's" in sorting
 
 
+def test_explain_says_what_is_copied_in_each_call(gpu):
+    large = np.zeros(1 << 17)
+    text = on_gpu(lambda x: x + large).lower(large).explain()
+    assert "Captured arrays of the host, 1.05 MB, are copied to the GPU in each call" in text
+    placed = on_device(large)
+    assert "Captured arrays" not in on_gpu(lambda x: x + td.use(placed)).lower(large).explain()
+
+
 # --- checks and libraries ------------------------------------------------------------------------
 
 
