@@ -21,7 +21,18 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import replace
 
-from treadle.dsl.expr import Const, Expr, Index, Read, Var, constant, rewrite, walk
+from treadle.dsl.expr import (
+    Cond,
+    Const,
+    Expr,
+    Index,
+    Read,
+    Var,
+    constant,
+    rewrite,
+    varies,
+    walk,
+)
 from treadle.dsl.graph import Generate, Leaf
 from treadle.dsl.passes.rows import row_axes, row_members
 from treadle.dsl.types import bool_, int64
@@ -61,6 +72,8 @@ VECTOR = 8
 #: Rows of at most so many elements (a compile-time constant) occupy one vector lane each; a lane
 #: computes its row from left to right.
 NARROW = 8
+#: … or so many, if what an element is depends on its place: joined arrays.
+JOINED = 32
 
 
 def lower_generate(node: Generate, context: LoweringContext) -> Lowered:
@@ -223,8 +236,17 @@ def _is_narrow(builder: Builder, node: Generate, outs: Sequence[Buffer]) -> bool
     if len(node.shape) < 2 or builder.context.check or transform.has_boundary(node.elements):
         return False
     rows = builder.root(node.shape[-2])
-    few = isinstance(rows, Const) and int(rows.value) <= NARROW
-    return is_short(builder, node.shape[-1], NARROW) and not few
+    if isinstance(rows, Const) and int(rows.value) <= NARROW:
+        return False
+    if is_short(builder, node.shape[-1], NARROW):
+        return True
+    if not is_short(builder, node.shape[-1], JOINED) or not any(
+        isinstance(e, Cond) for e in walk(node.elements)
+    ):
+        return False
+    members = row_members(node.elements, [builder.root(e) for e in node.shape], len(node.shape) - 1)
+    apart = sum(1 for member in members for _ in walk(member, varies))
+    return apart <= 2 * sum(1 for _ in walk(node.elements, varies))
 
 
 def _narrow_rows(builder: Builder, node: Generate, outs: Sequence[Buffer], axes: int, task: Var,
@@ -251,7 +273,7 @@ def _narrow_rows(builder: Builder, node: Generate, outs: Sequence[Buffer], axes:
             side_by_side(inner, (*tile.leading, i), tile)
 
     def side_by_side(inner: Linearizer, before: tuple[Expr, ...], tile: Tile) -> None:
-        def part(cols: tuple[Expr, Expr], roots: Sequence[Expr]) -> None:
+        def part(cols: tuple[Expr, Expr], roots: Sequence[Expr], _: bool) -> None:
             with inner.loop("j", *cols, "vector") as j:
                 indices = (*before, j)
                 for index, extent in zip(indices, lead, strict=True):
@@ -301,15 +323,15 @@ class _Rows:
 
     def _row(self, into: Linearizer, tile: Tile, row: Expr | None, cols: tuple[Expr, Expr],
              roots: Sequence[Expr], kind: str = "vector") -> None:  # fmt: skip
-        def part(cols: tuple[Expr, Expr], roots: Sequence[Expr]) -> None:
-            with into.loop("j", *cols, kind) as j:
+        def part(cols: tuple[Expr, Expr], roots: Sequence[Expr], single: bool) -> None:
+            with into.loop("j", *cols, "serial" if single else kind) as j:
                 self._element(into, tile, row, j, roots)
 
         if kind == "vector" and roots is self.inside:
             indices = tile.leading if row is None else (*tile.leading, row)
             self._in_parts(into, indices, roots, cols, part)
         else:
-            part(cols, roots)
+            part(cols, roots, False)
 
     def _in_parts(self, into: Linearizer, indices: Sequence[Expr], roots: Sequence[Expr],
                   cols: tuple[Expr, Expr], part: Part) -> None:  # fmt: skip
@@ -337,9 +359,9 @@ class _Rows:
         stop = into.let(at.add(rows[0], count), "rows_left")
         with into.loop("i", rows[0], stop, step=self.unroll) as i:
 
-            def part(cols: tuple[Expr, Expr], roots: Sequence[Expr]) -> None:
+            def part(cols: tuple[Expr, Expr], roots: Sequence[Expr], single: bool) -> None:
                 with (
-                    into.loop("j", *cols, "vector") as j,
+                    into.loop("j", *cols, "serial" if single else "vector") as j,
                     into.loop("u", 0, self.unroll, "unrolled") as u,
                 ):
                     self._element(into, tile, at.add(i, u), j, roots)
@@ -486,7 +508,7 @@ class _Merged(_Rows):
 
     def _in_parts(self, into: Linearizer, indices: Sequence[Expr], roots: Sequence[Expr],
                   cols: tuple[Expr, Expr], part: Part) -> None:  # fmt: skip
-        part(cols, roots)  # a merged column is not an index
+        part(cols, roots, False)  # a merged column is not an index
 
     def _element(self, into: Linearizer, tile: Tile, row: Expr | None, col: Expr,
                  roots: Sequence[Expr]) -> None:  # fmt: skip

@@ -45,8 +45,9 @@ MOST_WRITTEN = 4
 LARGEST_CONSTANT, LARGEST_FACTOR = 1 << 61, 1 << 20
 
 Roots = tuple[Expr, ...]
-#: Emits a part of a row: its range and the expressions computed there.
-Part = Callable[[tuple[Expr, Expr], Sequence[Expr]], None]
+#: Emits a part of a row: its range, the expressions computed there, and whether it is known to have
+#: at most one element.
+Part = Callable[[tuple[Expr, Expr], Sequence[Expr], bool], None]
 
 
 @dataclass(frozen=True)
@@ -101,9 +102,11 @@ def in_parts(into: Linearizer, builder: Builder, roots: Roots, indices: Mapping[
 
 
 def _emit(into: Linearizer, builder: Builder, part: Split | Roots, indices: Mapping[int, Expr],
-          axis: int, span: tuple[Expr, Expr], row: Part) -> None:  # fmt: skip
+          axis: int, span: tuple[Expr, Expr], row: Part, low: int = 0, high: int = LARGEST_CONSTANT
+          ) -> None:  # fmt: skip
+    """`low` and `high`: constants that bound the range."""
     if not isinstance(part, Split):
-        row(span, part)
+        row(span, part, high - low <= 1)
         return
     border = part.border
     host = border.bound()
@@ -115,13 +118,14 @@ def _emit(into: Linearizer, builder: Builder, part: Split | Roots, indices: Mapp
     if border.axis != axis:
         before = into.let(at.less(indices[border.axis], bound), "before")
         with into.when(before):
-            _emit(into, builder, part.below, indices, axis, span, row)
+            _emit(into, builder, part.below, indices, axis, span, row, low, high)
         with into.otherwise(before):
-            _emit(into, builder, part.beyond, indices, axis, span, row)
+            _emit(into, builder, part.beyond, indices, axis, span, row, low, high)
         return
     middle = into.let(at.minimum(at.maximum(span[0], bound), span[1]), "border")
-    _emit(into, builder, part.below, indices, axis, (span[0], middle), row)
-    _emit(into, builder, part.beyond, indices, axis, (middle, span[1]), row)
+    least, most = (low, high) if border.terms else (border.constant, border.constant)
+    _emit(into, builder, part.below, indices, axis, (span[0], middle), row, low, min(high, most))
+    _emit(into, builder, part.beyond, indices, axis, (middle, span[1]), row, max(low, least), high)
 
 
 def parts(roots: Roots, axis: int, known: Collection[int]) -> Split | Roots:

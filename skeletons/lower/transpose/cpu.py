@@ -126,8 +126,8 @@ class _Tiles:
         elements = self.node.elements
         with into.when(enough):
 
-            def down(span: tuple[Expr, Expr], roots: Sequence[Expr]) -> None:
-                def along(inner: tuple[Expr, Expr], roots: Sequence[Expr]) -> None:
+            def down(span: tuple[Expr, Expr], roots: Sequence[Expr], _: bool) -> None:
+                def along(inner: tuple[Expr, Expr], roots: Sequence[Expr], _: bool) -> None:
                     self._part(into, {across: span, last: inner}, tuple(roots))
 
                 in_parts(into, builder, tuple(roots), self.position, last, ranges[last], along)

@@ -149,3 +149,31 @@ def test_pixels_become_bytes():
         a, r = rows(n, 3), rows(n, 1, seed=1)[:, 0]
         expected = np.clip(np.rint(a * r[:, None]), 0, 255).astype(np.uint8)
         assert np.array_equal(f(a, r), expected)
+
+
+@pytest.mark.parametrize("count", [8, 9, 11, 32, 33])
+@pytest.mark.parametrize("dtype", ["f8", "f4", "u1", "c16"])
+def test_columns_become_rows(count, dtype):
+    """Joined columns are written row by row, whatever their number."""
+    rng = np.random.default_rng(count)
+    columns = [rng.integers(0, 100, 1003).astype(dtype) for _ in range(count)]
+    program = td.jit(lambda *c: td.stack(c, axis=1), backend="native")
+    np.testing.assert_array_equal(program(*columns), np.stack(columns, 1))
+    beside = f"rows of {count} elements side by side"
+    assert (beside in program.lower(*columns).explain()) == (count <= 32)
+
+
+def test_parts_of_one_element():
+    """Of rows of run-time extents: written without vectors."""
+
+    def program(a, b):
+        return td.generate(
+            (a.shape[0], b.shape[0]),
+            lambda i, j: td.cond(j == 0, a[i], td.cond(j == 1, a[i] * 2, b[j])),
+        )
+
+    a, b = np.arange(7.0), np.arange(50.0, 63)
+    for length in (0, 1, 2, 3, 13):
+        got = td.jit(program, backend="native")(a, b[:length])
+        want = td.jit(program, backend="reference")(a, b[:length])
+        np.testing.assert_array_equal(got, want)
