@@ -114,6 +114,31 @@ class Site:
     where: Any
 
 
+class Equals:
+    """The host expressions that the checks of a node make equal, each with a representative."""
+
+    def __init__(self, node: Node) -> None:
+        self.same: dict[Expr, Expr] = {}
+        for check in node.checks:
+            # The contents of arrays are unknown before the launch: they cannot name an extent.
+            if check.relation == "==" and not check.reads:
+                self._join(check.left, check.right)
+
+    def root(self, e: Expr) -> Expr:
+        """The representative of the host expressions known to equal `e`."""
+        while e in self.same:
+            e = self.same[e]
+        return e
+
+    def _join(self, a: Expr, b: Expr) -> None:
+        a, b = self.root(a), self.root(b)
+        if a is b:
+            return
+        if isinstance(b, Const):
+            a, b = b, a
+        self.same[b] = a
+
+
 @dataclass
 class Builder:
     """The state of one lowering (module docstring)."""
@@ -132,7 +157,8 @@ class Builder:
         self._scalars: dict[Expr, Var] = {}
         self.buffers: dict[Leaf, Buffer] = {}
         self._names: set[str] = set()
-        self._same: dict[Expr, Expr] = {}
+        equals = Equals(self.node)
+        self._same, self.root = equals.same, equals.root
         self._extents = 0
         self._below: dict[Var, Expr] = {}
         self._sites: dict[tuple[Node | str, int], int] = {}
@@ -150,26 +176,8 @@ class Builder:
                     self.context, strided=self.context.strided - self._own,
                     steps=frozenset(s for s in self.context.steps if s[0] not in self._own),
                 )  # fmt: skip
-        for check in self.node.checks:
-            # The contents of arrays are unknown before the launch: they cannot name an extent.
-            if check.relation == "==" and not check.reads:
-                self._join(check.left, check.right)
 
     # --- extents and other host values ---
-
-    def root(self, e: Expr) -> Expr:
-        """The representative of the host expressions known to equal `e`."""
-        while e in self._same:
-            e = self._same[e]
-        return e
-
-    def _join(self, a: Expr, b: Expr) -> None:
-        a, b = self.root(a), self.root(b)
-        if a is b:
-            return
-        if isinstance(b, Const):
-            a, b = b, a
-        self._same[b] = a
 
     def same(self, a: Expr, b: Expr) -> bool:
         """Whether two extents are equal: identical, or equal by a check of the node."""

@@ -23,7 +23,7 @@ from ..ir import arithmetic as at
 from ..ir.kernel import Buffer, Kernel, Lowered
 from ..schedules import Agents, Clusters, Grid, LocalityGraph, Schedule, as_schedule
 from . import agents
-from .build import LoweringContext
+from .build import Equals, LoweringContext
 from .locality import domain_of, prepared, queue_table, unseen
 from .tiling import host_ids
 from .visits import QUEUES
@@ -121,7 +121,7 @@ def _by_graph(lowered: Lowered, node: Node, context: LoweringContext, schedule: 
         (table,) = made  # the kernels look blocks up themselves
     else:
         (kernel,) = lowered.kernels
-        _require_blocks(kernel, host_ids(plan, domain))
+        _require_blocks(kernel, host_ids(plan, domain), Equals(node))
         blocks = at.maximum(kernel.tasks, 1)
         table = Buffer(QUEUES, int32, "scratch", blocks, below=blocks)
     filled = queue_table(node, plan, layer, count, table)
@@ -141,14 +141,14 @@ def _by_graph(lowered: Lowered, node: Node, context: LoweringContext, schedule: 
     return _with_agents(lowered, count, lambda k: max(1, RESIDENT_THREADS // k.threads), table)
 
 
-def _require_blocks(kernel: Kernel, ids: Expr) -> None:
+def _require_blocks(kernel: Kernel, ids: Expr, equals: Equals) -> None:
     """Whether the tasks of every variant are the blocks of the graph."""
     known: dict[Expr, Expr] = dict(zip(kernel.scalars, kernel.scalar_values, strict=True))
-    tasks = substitute((kernel.tasks,), known)[0]
+    tasks, ids = equals.root(substitute((kernel.tasks,), known)[0]), equals.root(ids)
     same = tasks is ids or (
         isinstance(tasks, Const) and isinstance(ids, Const) and int(tasks.value) == int(ids.value)
     )
     if not same:
         raise AssertionError(f"{kernel.name}: its tasks are not the blocks of its schedule")
     if kernel.fallback is not None:
-        _require_blocks(kernel.fallback, ids)
+        _require_blocks(kernel.fallback, ids, equals)

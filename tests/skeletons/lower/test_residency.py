@@ -391,6 +391,16 @@ def test_permutes_follow_a_graph_to_the_same_results(make: Any, backend: str):
         np.testing.assert_array_equal(found, plain)
 
 
+@pytest.mark.parametrize("block", [Block(1), Block(1, 1), Block(3)])
+def test_the_blocks_of_a_graph_may_be_counted_by_another_array(block: Any):
+    """Extents that are checked to be equal are one: blocks of one element are as many as either."""
+    a, b = np.arange(70.0), np.arange(70.0)[::-1].copy()
+    f = td.jit(lambda a, b: td.add(td.copysign(b, b), a).scheduled(Column(4) | block
+                                                                   | LocalityGraph()),
+               backend="native")  # fmt: skip
+    np.testing.assert_array_equal(f(a, b), a + b)
+
+
 def test_the_graph_of_a_permute_is_of_what_it_reads_and_where_it_goes():
     sites = np.repeat([3, 0, 3, 1, 0, 1, 2, 2], 32)  # which line of `data` a block of 32 reads
     data = np.arange(128.0, dtype=np.float32)
