@@ -23,10 +23,11 @@ class Backend:
     runs and provides `executable(program) -> Executable` (`runtime/device.py`) and
     `source(program, arch) -> str`; for `explain` also `remarks(program) -> list[str]` (lines about
     how it runs) and `lowering(program, node) -> LoweringContext | None` (None: a library computes
-    the node); `product_ways(node, size)`, the alternatives of a product for `tune`; and
-    `placed(data)`, `wait()` and `machine()` if it has separate memory and asynchronous calls (see
-    `Program`); `sizes(shipped)`, the ceilings of its device as far as nothing is measured for them,
-    and `crossovers(remeasure)`, lines about the extents from which it multiplies by a fast
+    the node); `product_ways(node, size)`, the alternatives of a product for `tune`;
+    `narrow_numbers`, how NumPy's scalars are given to `replay`, besides those that have Python's
+    bits; `placed(data)`, `wait()` and `machine()` if it has separate memory and asynchronous calls
+    (see `Program`); `sizes(shipped)`, the ceilings of its device as far as nothing is measured for
+    them, and `crossovers(remeasure)`, lines about the extents from which it multiplies by a fast
     algorithm, for `treadle ceilings`.
     """
 

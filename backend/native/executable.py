@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, cast
+
+import numpy as np
 
 from treadle.dsl.graph import ArrayLoop, Branch, Fold, Library, Matmul, Node
 from treadle.dsl.passes.convolutions import contracted
@@ -88,6 +91,18 @@ def crossovers(remeasure: bool) -> list[tuple[str, str]]:
 def executable(program: TracedProgram) -> NativeExecutor:
     """The program, ready to run."""
     return Executor(program, Cpu())
+
+
+def _bits(x: np.float32) -> int:
+    """The integer whose lower half has the bits of the number, as a kernel takes them."""
+    return int(x.view(np.int32))
+
+
+#: NumPy's scalars of at most 32 bits, as the numbers of Python's with which calls are replayed.
+narrow_numbers: dict[type, Callable[..., int]] = {
+    np.float32: _bits,
+    **{np.dtype(f"{sign}int{8 << k}").type: int for sign in ("", "u") for k in range(3)},
+}
 
 
 class Cpu:

@@ -251,9 +251,8 @@ class Jit(Generic[P, R, S]):
             result = program.execute(data, params, as_arrays=symbolic)
             if all(type(a) in _REPLAYED or type(a) in PLAIN_ARRAYS for a in args):
                 self._replay = settings(), program.replay(args, data, params) or _never
-            elif all(type(a) in _AS_PYTHONS or type(a) in PLAIN_ARRAYS for a in args):
-                found = program.replay(_as_pythons(args), data, _as_pythons(params))
-                self._replay = settings(), _of_numpys(found, args) if found else _never
+            elif (found := _of_numpys(program, args, data, params)) is not None:
+                self._replay = settings(), found
             return result
         except TreadleError as error:
             raise error.with_traceback(None) from error.__cause__
@@ -403,19 +402,30 @@ def _never(*args: Any) -> None:
     """A replay function that accepts no call."""
 
 
-def _as_pythons(args: Sequence[object]) -> list[object]:
-    """The arguments with Python's numbers instead of NumPy's."""
-    return [_AS_PYTHONS[type(a)](a) if type(a) in _AS_PYTHONS else a for a in args]
-
-
-def _of_numpys(replay: Callable[..., T], args: Sequence[object]) -> Callable[..., T | None]:
-    """A replay function for calls with arguments of these classes, NumPy's scalars among them."""
+def _of_numpys(
+    program: Program, args: Sequence[object], data: Sequence[Any], params: Sequence[Any]
+) -> Callable[..., object] | None:
+    """A replay function for calls with arguments of these classes, NumPy's scalars among them; None
+    if there is none."""
     kinds = tuple(map(type, args))
+    if not all(issubclass(kind, np.generic) for kind in set(kinds) - _REPLAYED - PLAIN_ARRAYS):
+        return None
+    numbers = _AS_PYTHONS | (program.offered("narrow_numbers") or {})
+    if not all(kind in numbers or kind in PLAIN_ARRAYS for kind in kinds):
+        return None
+    changes = [(k, numbers[kind]) for k, kind in enumerate(kinds) if kind in numbers]
 
-    def call(*given: object) -> T | None:
-        return replay(*_as_pythons(given)) if tuple(map(type, given)) == kinds else None
+    def converted(given: Sequence[object]) -> list[Any]:
+        made = list(given)
+        for k, number in changes:
+            made[k] = number(made[k])
+        return made
 
-    return call
+    own = [_AS_PYTHONS[type(a)](a) if type(a) in _AS_PYTHONS else a for a in params]
+    replay = program.replay(converted(args), data, own)
+    if replay is None:
+        return None
+    return lambda *given: replay(*converted(given)) if tuple(map(type, given)) == kinds else None
 
 
 @final

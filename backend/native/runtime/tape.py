@@ -260,10 +260,16 @@ def dependence(roots: Sequence[Expr], index: dict[Param, int]) -> Dependence:
     )
 
 
+#: The types of these.
+_GIVEN = frozenset(("bool", "float32", "float64", "int8", "int16", "int32", "int64", "uint8",
+                    "uint16", "uint32"))  # fmt: skip
+
+
 def given(values: Sequence[Expr], index: dict[Param, int]) -> tuple[tuple[int, int], ...]:
-    """The scalars that are a parameter as Python's numbers are: (position, its number)."""
+    """The scalars that are a parameter whose bits a number of Python's can have: (position, its
+    number)."""
     return tuple(
         (k, index[e])
         for k, e in enumerate(values)
-        if isinstance(e, Param) and e.type.name in ("float64", "int64", "bool")
+        if isinstance(e, Param) and e.type.name in _GIVEN
     )

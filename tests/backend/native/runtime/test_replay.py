@@ -651,3 +651,37 @@ def test_numpys_numbers_are_repeated_as_pythons() -> None:
                 assert found.dtype == expected.dtype and np.array_equal(found, expected, True)
     assert f.ordinary == 0
     assert f(0.5, 1, True, x).dtype == np.float32 and f.ordinary == 1  # another program
+
+
+def test_narrow_numbers_of_numpys_are_repeated() -> None:
+    x = np.arange(5, dtype=np.float32)
+    f = warmed(lambda a, x: a * x + a, np.float32(0.5), x)
+    for a in (0.1, -0.0, np.nan, -np.inf, 1e-45, 3e38):
+        number = np.float32(a)
+        with np.errstate(all="ignore"):
+            assert np.array_equal(f(number, x), number * x + number, True)
+    assert f.ordinary == 0
+    for kind in (np.int8, np.int16, np.int32, np.uint8, np.uint16, np.uint32):
+        ints = np.arange(5, dtype=kind)
+        g = warmed(lambda n, x: n * x - n, kind(2), ints)
+        for n in (np.iinfo(kind).min, 3, np.iinfo(kind).max):
+            with np.errstate(all="ignore"):
+                found, expected = g(kind(n), ints), kind(n) * ints - kind(n)
+            assert found.dtype == kind and np.array_equal(found, expected)
+        assert g.ordinary == 0
+
+
+def test_narrow_numbers_that_count_and_choose() -> None:
+    def program(n: Any, s: Any) -> Any:
+        x = td.fill(n * n, s)
+        return td.iterate(n, lambda y: y + td.cond(s > 2, s, -s), x)
+
+    f = td.jit(program, backend="native")
+    for n in (3, 3, 3, 5, 100):
+        for s in (1.5, 1.5, 2.5, -0.0):
+            found = f(np.int8(n), np.float32(s))
+            with np.errstate(over="ignore"):
+                expected = np.full(np.int8(n) * np.int8(n), np.float32(s))
+            for _ in range(n):
+                expected = expected + np.float32(s if s > 2 else -s)
+            assert found.dtype == np.float32 and np.array_equal(found, expected)
