@@ -605,7 +605,9 @@ def _gather_in_kernel(array: Array, index: Any) -> Any:
             f"a kernel reads single elements, but this would make an array: {len(indices)} "
             f"indices for rank {array.ndim}.",
             also=((f"inside the scalar function of '{outer}':", where),),
-            hint=f"Give every index: a[{names}]; or slice outside the kernel, before td.{outer}.",
+            hint=f"Give every index: a[{names}]; or slice outside the kernel, before td.{outer}.  "
+            "Functions of arrays compute all rows at once, outside of it: td.sum(a, axis=-1), "
+            "td.linalg.solve(a, b).",
         )
     at = [as_index(p, "an index") for p in indices]
     for axis, e in enumerate(at):

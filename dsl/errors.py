@@ -46,6 +46,8 @@ _INTERNAL = tuple(
 #: Files of Python itself, and of installed packages.
 _PYTHON = os.path.join(os.path.dirname(os.path.realpath(os.__file__)), "")
 _PACKAGES = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}")
+#: Files of Cython's, whose compiled functions are frames of a traceback.
+_CYTHON = (".pyx", ".pxd", ".pxi")
 #: Who owns the code of a file: the user, treadle, or a library that the user called and that called
 #: treadle, as `random.randint(0, x)` does.
 _USER, _TREADLE, _LIBRARY = range(3)
@@ -70,7 +72,7 @@ def _owner(frame: FrameType) -> int:
             known = _TREADLE
         elif any(part in real for part in _PACKAGES):
             known = _USER if _imports_treadle(frame.f_globals) else _LIBRARY
-        elif real.startswith(_PYTHON) or filename.startswith("<frozen "):
+        elif real.startswith(_PYTHON) or filename.startswith("<frozen ") or real.endswith(_CYTHON):
             known = _LIBRARY
         if len(_owners) >= _OWNERS:  # notebooks have a file for every cell
             _owners.clear()
@@ -232,6 +234,18 @@ def user_location() -> Location | None:
             library = library or frame
         frame = frame.f_back
     return library and Location(library.f_code, library.f_lasti, library.f_lineno or 0)
+
+
+def calling_library() -> str | None:
+    """The name of the package, other than NumPy, that the user's code called and that called
+    treadle; None if there is none."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and _owner(frame) != _USER:
+        package = str(frame.f_globals.get("__name__", "")).partition(".")[0]
+        if _owner(frame) == _LIBRARY and package not in ("", "numpy"):
+            return package
+        frame = frame.f_back
+    return None
 
 
 def instead_of_math() -> str | None:

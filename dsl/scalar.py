@@ -21,7 +21,7 @@ from .errors import (
 )
 from .expr import Const, Expr, Extent, Param, walk
 from .frontend.operators import Operators
-from .frontend.refusals import HINT_EXTENT, never_set, no_operand
+from .frontend.refusals import HINT_EXTENT, given_to_numpy, never_set, no_operand
 from .frontend.tracing import Scope, Scoped, current_scope, is_tracing, reject_escaped
 from .node import Check
 from .primitives import TABLE, floating
@@ -244,8 +244,9 @@ class Scalar(Operators["Scalar"], Scoped):
             raise self._no_value("NumPy", HINT_EXTENT)
         raise self._no_value(
             "a NumPy conversion",
-            "To read a NumPy array inside a kernel write a = td.use(a) first; use td's functions, "
-            "td.where instead of np.where.",
+            given_to_numpy(scalar=True)
+            or "To read a NumPy array inside a kernel write a = td.use(a) first; use td's "
+            "functions, td.where instead of np.where.",
         )
 
 

@@ -161,6 +161,8 @@ class Stream:
                 raise ShapeError(
                     f"out is {np.dtype(out.dtype)}{tuple(out.shape)}, and the result is "
                     f"{leaf.type.numpy}{self.shape(leaf)}.",
+                    hint=f'Make it so: np.lib.format.open_memmap(path, "w+", "{leaf.type.numpy}", '
+                    f"{self.shape(leaf)}).",
                 )
             if out is not None and any(out is source for source in self.sources):
                 raise ShapeError(

@@ -19,6 +19,7 @@ from ..process.configuration import settings
 from ..target import target_of
 from ..types import LEAF, Structure, bfloat16
 from .held import kept_beside
+from .refusals import given_to_numpy
 from .sources import is_lazy, use
 from .tracing import is_tracing
 
@@ -52,7 +53,7 @@ def value_of_scalar(e: Expr) -> Any:
 def no_value(array: Array, what: str, hint: str | None = None) -> TracingError:
     """The error where `what` needs the value of an array that is not closed."""
     if hint is None:
-        hint = (
+        hint = given_to_numpy(scalar=False) or (
             "Arrays have no values while a program is traced: operators and td's functions take "
             "the array itself; td.the(a) makes a scalar of a rank-0 array.  An array g of NumPy is "
             "indexed by it as td.use(g)[a]."

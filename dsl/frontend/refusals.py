@@ -9,7 +9,15 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import TypeVar
 
 from .. import late_binding as later
-from ..errors import Location, TracingError, TreadleError, form_of, is_users
+from ..errors import (
+    Location,
+    TracingError,
+    TreadleError,
+    calling_library,
+    form_of,
+    is_users,
+    user_location,
+)
 
 T = TypeVar("T")
 
@@ -23,6 +31,16 @@ HINT_EXTENT = (
     "td.ones(a.shape[0]), td.full, td.arange, td.linspace, td.eye for NumPy's.  For a loop over "
     "one write td.loop(a.shape[0], f, init), for one that fills an array td.generate(a.shape, f)."
 )
+#: Where NumPy makes random numbers.
+_RANDOM = (
+    "NumPy's random numbers would be constants of the program.  td.random.normal(key, shape) and "
+    "the others of td.random make new ones in each call, of a key among its arguments: "
+    "td.random.key(seed)."
+)
+_MAKES_RANDOM = re.compile(r"(?:np|numpy)\.random\b|\w*rng\b").match
+#: Calls of NumPy's that make an array of a list, and statements that change an element.
+_MAKES_ARRAY = re.compile(r"(?:np|numpy)\.(?:as)?array\(\s*[\[(]").match
+_CHANGES = re.compile(r"(\w+)\[.*\]\s*[-+*]=").search
 #: Where an array of NumPy's would hold values of a thread's.
 _LOCAL = (
     "A few values of a thread's own are a list of Python's: p = [0.0] * 3, p[0] = x.  Arrays are "
@@ -76,6 +94,30 @@ def instead_of(value: object) -> str | None:
 
 #: The hint for other values.
 _ANY_ARRAY = "Pass a NumPy array (np.array(x) makes one), anything with DLPack, or a td.Array."
+
+
+def given_to_numpy(scalar: bool) -> str | None:
+    """A hint for the user's call that gives a traced scalar, or array, to NumPy or to a library
+    that does; None if there is none for it in particular."""
+    library = calling_library()
+    if library is not None:
+        inside = "td.foreign(function, x)" if scalar else "td.foreign_array"
+        return (
+            f"{library} computes with values: call it outside of the compiled function, with what "
+            f"td.run returns.  {inside} calls a function of values in the program."
+        )
+    where = user_location()
+    if where is None:
+        return None
+    if _MAKES_RANDOM(where.text()):
+        return _RANDOM
+    if _MAKES_ARRAY(where.text()):
+        return _LOCAL if scalar else "td.stack([x, y]), or td.array([x, y]), is the array of both."
+    changed = _CHANGES(where.source()) if scalar else None
+    return changed and (
+        f"Without a loop, {changed[1]} = {changed[1]}.at[k].add(w) adds all w[i] at k[i], "
+        "td.fold_seg sums segments.  In the loop read arrays of NumPy's as td.use(k)[i]."
+    )
 
 
 def no_array(value: object, operation: str) -> TracingError:
@@ -140,7 +182,7 @@ def of_structure(
     if line is not None and "got 'Scalar(" in f"{error}":  # np.ones(a.shape[0]) says it so
         return TracingError(
             "NumPy needs the value of a traced scalar, as a shape.",
-            hint=HINT_EXTENT,
+            hint=_RANDOM if _MAKES_RANDOM(line.text()) else HINT_EXTENT,
             where=line,
         )
     if line is not None and "setting an array element with a sequence" in f"{error}":

@@ -81,7 +81,8 @@ INSTEAD = {
     "from_numpy": _USE,
     "tensor": _USE,
     "ndarray": "an array is a td.Array; " + _USE,
-    "vmap": "operations accept leading axes; td.map(f, a) applies f to every element",
+    "vmap": "operations accept leading axes; td.map(f, a) applies f to every element, "
+    "td.scan(lambda none, row: (none, f(row)), 0, a)[1] to every row",
     "vectorize": "td.map(f, a, b) applies a function to every element",
     "fori_loop": "td.loop(n, lambda k, state: …, init), or td.iterate(n, f, init)",
     "switch": "td.cond(p, a, b), one inside another",
@@ -544,6 +545,11 @@ _KEYWORDS = {
     "unique.return_inverse": "td.unique_inverse(a) gives values and inverse indices",
     "unique.return_counts": "td.unique_counts(a) gives values and counts",
     "unique.return_index": "td.unique_all(a) gives values, indices, inverse indices and counts",
+    "kind": "Sorts are stable: leave it out",
+    **dict.fromkeys(
+        (f"{f}.mode" for f in ("set", "add", "multiply", "min", "max")),
+        "An index that is computed and out of range changes nothing: leave it out",
+    ),
     "sort.order": "Ascending is the only order: td.reverse(td.sort(a), axis) descends",
     "order": "An array has no layout: leave it out",
     "initial": "td.fold(f, init, a) starts with a value",

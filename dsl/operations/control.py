@@ -435,6 +435,13 @@ def _on_parts(
     return lambda parts: pred(like.build(parts)), iteration
 
 
+#: By loop and number of arguments that its body takes: the loop that calls one with so many.
+_OTHER_LOOPS = {
+    ("iterate", 2): "td.loop(n, lambda k, state: …, init) gives it the number of the iteration.  ",
+    ("loop", 1): "td.iterate(n, lambda state: …, init) gives it the state alone.  ",
+}
+
+
 def require_signature(function: Function, given: Sequence[str], what: str) -> None:
     """Raise an error if a function cannot be called with these arguments."""
     try:
@@ -445,9 +452,10 @@ def require_signature(function: Function, given: Sequence[str], what: str) -> No
         signature.bind(*given)
     except TypeError:
         asked = ", ".join(signature.parameters)
+        other = _OTHER_LOOPS.get((what.rpartition(" ")[2], len(signature.parameters)), "")
         raise TracingError(
             f"{what} is called with {' and '.join(given)}, but takes ({asked}).",
-            hint="A state of several parts is one argument, a tuple:\n"
+            hint=f"{other}A state of several parts is one argument, a tuple:\n"
             f"  def body({', '.join(given)}):\n      x, y = state\n      …\n"
             "      return x, y",
         ) from None

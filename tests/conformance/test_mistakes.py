@@ -334,7 +334,30 @@ MISTAKES = [
     # Other libraries between.
     ("td.map(lambda x: random.randint(0, x), k)", TRACING, "needs the value of a traced", ""),
     ("td.map(lambda x: bisect.bisect([1.0, 2.0], x), a)", TRACING, "td.where(p, a, b)", ""),
-    ("td.map(lambda x: np.random.normal(x), a)", TRACING, "a NumPy conversion", ""),
+    ("td.map(lambda x: np.random.normal(x), a)", TRACING,
+     "a NumPy conversion | td.random.normal(key, shape)", ""),
+    ("run(lambda n: np.random.normal(size=n), 3)", TRACING,
+     "as a shape | constants of the program | td.random.normal(key, shape)",
+     "run(lambda key: td.random.normal(key, 3), td.run(td.random.key(1)))"),
+    ("run(lambda x: np.array([x[1], -x[0]]), a)", TRACING, "td.stack([x, y])",
+     "run(lambda x: td.stack([x[1], -x[0]]), a)"),
+    ("td.map(lambda x: np.array([x, x]), a)", TRACING, "a list of Python's", ""),
+    ("run(lambda n: td.loop(n, lambda i, s: s.at[k[i]].add(a[i]), td.zeros(5)), 5)", TRACING,
+     "a = td.use(a)",
+     "run(lambda n: td.loop(n, lambda i, s: s.at[K[i]].add(A[i]), td.zeros(5)), 5)"),
+    ("def body(i, s):\n    s[k[i]] += a[i]\n    return s\n"
+     "run(lambda n: td.loop(n, body, td.zeros(5)), 5)", TRACING,
+     "s = s.at[k].add(w) | td.fold_seg | td.use(k)[i]", "td.zeros(5).at[k].add(a)"),
+    # Arguments of other loops, and of other functions.
+    ("td.iterate(3, lambda i, x: x + i, A)", TRACING,
+     "called with state, but takes (i, x). | td.loop(n, lambda k, state: …, init)",
+     "td.loop(3, lambda i, x: x + i, A)"),
+    ("td.loop(3, lambda x: x + 1, A)", TRACING,
+     "called with k and state | td.iterate(n, lambda state: …, init)",
+     "td.iterate(3, lambda x: x + 1, A)"),
+    ("td.sort(A, kind='stable')", TRACING, "Sorts are stable: leave it out", "td.sort(A)"),
+    ("A.at[k].set(1.0, mode='drop')", TRACING, "out of range changes nothing", "A.at[k].set(1.0)"),
+    ("td.generate(3, lambda i: td.sum(M[i]))", NESTED, "td.sum(a, axis=-1)", "td.sum(M, axis=-1)"),
     ("td.map(lambda x: np.linalg.cond(x), a)", TRACING, "np.linalg.cond does not work", ""),
     ("td.map(lambda x: np.real_if_close(x), a)", TRACING, "write it with td's functions", ""),
     ("run(lambda x: np.linalg.cond(x), a)", TRACING, "np.linalg.cond does not work",
@@ -446,6 +469,15 @@ def test_arrays_on_the_left_leave_the_operation_to_us(run):
         run(td.map(lambda x: np.clip(x, 1, 3) + np.where(x > 1, x, 0), a)), [1, 1, 4, 6, 7]
     )
     assert np.shape(a) == (5,) and np.ndim(a) == 1 and np.size(a) == 5
+
+
+def test_functions_of_other_packages_compute_outside():
+    ndimage = pytest.importorskip("scipy.ndimage")
+    with pytest.raises(td.TracingError, match=r"scipy computes with values(?s:.*)foreign_array"):
+        td.jit(lambda x: ndimage.gaussian_filter(x, 2))(np.ones(9))
+    stats = pytest.importorskip("scipy.stats")
+    with pytest.raises(td.TracingError, match=r"scipy computes with values(?s:.*)td\.foreign\("):
+        td.map(stats.norm.cdf, np.ones(9))
 
 
 def test_one_suggestion_for_a_missing_name():
