@@ -318,6 +318,13 @@ class Operators(Generic[V]):
     if not TYPE_CHECKING:  # a misspelled attribute is an error there
 
         def __getattr__(self, name: str) -> Any:
+            if name == "_numba_type_":  # Numba asks for it
+                raise TracingError(
+                    "a function that Numba compiled takes values.",
+                    hint="f.py_func(x) calls the Python function, which works if it has operators "
+                    "and td's functions; td.foreign(f, x) calls the compiled one from a kernel; "
+                    "outside of compiled functions pass td.run(x).",
+                )
             raise missing_attribute(self, name)
 
     def __setitem__(self, index: Any, value: Any) -> None:

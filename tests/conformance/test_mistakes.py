@@ -480,6 +480,20 @@ def test_functions_of_other_packages_compute_outside():
         td.map(stats.norm.cdf, np.ones(9))
 
 
+def test_functions_that_numba_compiled():
+    numba = pytest.importorskip("numba")
+    square = numba.njit(lambda x: x * x)
+    for call in (
+        lambda: td.map(square, np.arange(3.0)),
+        lambda: td.jit(lambda x: square(x))(np.arange(3.0)),
+        lambda: square(td.use(np.arange(3.0))),
+    ):
+        with pytest.raises(td.TracingError, match=r"Numba compiled(?s:.*)py_func(?s:.*)foreign"):
+            call()
+    for f in (square.py_func, lambda x: td.foreign(square, x)):
+        np.testing.assert_array_equal(td.run(td.map(f, np.arange(3.0))), [0, 1, 4])
+
+
 def test_one_suggestion_for_a_missing_name():
     """Python adds one of its own to an AttributeError that names an object: none to ours."""
     for ask in (
