@@ -403,7 +403,7 @@ def _never(*args: Any) -> None:
 
 
 def _of_numpys(
-    program: Program, args: Sequence[object], data: Sequence[Any], params: Sequence[Any]
+    program: Program, args: Sequence[object], data: Sequence[object], params: Sequence[object]
 ) -> Callable[..., object] | None:
     """A replay function for calls with arguments of these classes, NumPy's scalars among them; None
     if there is none."""
@@ -415,7 +415,7 @@ def _of_numpys(
         return None
     changes = [(k, numbers[kind]) for k, kind in enumerate(kinds) if kind in numbers]
 
-    def converted(given: Sequence[object]) -> list[Any]:
+    def converted(given: Sequence[object]) -> list[object]:
         made = list(given)
         for k, number in changes:
             made[k] = number(made[k])
