@@ -1,11 +1,15 @@
 """Parts of memory-mapped arrays, read and written by calls of the system.
 
-Reading through the pages of a map costs a page fault for every few of them, and the pages count as
-memory of the process; `preadv` copies to memory that is there.
+Touching the pages of a map costs a page fault for every few of them.  One call (`madvise`) has the
+system read all pages of a part and map them, so that kernels read the file without a copy; another
+one drops them, as they count as memory of the process.  Systems that cannot do that copy the part
+(`preadv`) to memory that is there.
 """
 
 from __future__ import annotations
 
+import ctypes
+import mmap
 import os
 import sys
 from collections.abc import Sequence
@@ -18,19 +22,29 @@ from treadle.dsl.errors import StorageError
 
 from ..blocks.buffers import Cut
 
+#: Linux's MADV_POPULATE_READ (since 5.14).
+POPULATE = 22
+#: With a page, the system may map so many bytes around it.
+AROUND = 2 << 20
+
 
 class File:
     """The file that an array in row-major order maps."""
 
     def __init__(self, descriptor: int, name: str, offset: int, array: Any) -> None:
         """`offset`: of the first element."""
-        self.descriptor, self.name, self.offset = descriptor, name, offset
+        self.descriptor, self.name, self.offset, self.array = descriptor, name, offset, array
+        self.first: int = array.ctypes.data
+        #: As `mmap.madvise`, during which other threads may run.
+        self.advise = ctypes.CDLL(None).madvise
+        self.advise.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
         self.shape, self.dtype = array.shape, array.dtype
         self.row = prod(self.shape[1:]) * self.dtype.itemsize if self.shape else 0
 
     def read(self, cut: Cut, into: Sequence[Any]) -> Any:
-        """A part that consists of whole rows; None if it does not.  `into`: arrays that may be
-        overwritten, and become the result if one has its shape."""
+        """A part that consists of whole rows; None if it does not.  It is the pages of the file if
+        these have all of it, until `free` gets it, else a copy: in one of the arrays `into`, which
+        may be overwritten, if one has its shape."""
         if not self.shape:
             return None
         pieces = ((0, self.shape[0], 0, self.shape[0]),) if cut is None else cut[0]
@@ -38,6 +52,8 @@ class File:
         whole = all(p == ((0, n, 0, n),) for p, n in zip(inner, self.shape[1:], strict=False))
         if not whole or not pieces or any(low < 0 or high <= low for _, _, low, high in pieces):
             return None
+        if len(pieces) == 1 and (pages := self._pages(*pieces[0][2:])) is not None:
+            return pages
         shape = (pieces[-1][1], *self.shape[1:])
         made = next((a for a in into if a.shape == shape), None)
         if made is None:
@@ -45,6 +61,29 @@ class File:
         for begin, end, low, _ in pieces:
             self._fill(made[begin:end], low)
         return made
+
+    def _pages(self, low: int, high: int) -> Any:
+        """Some rows where the file is mapped, once all of them have been read from it."""
+        if not self.array.flags.aligned:
+            return None
+        begin, size = self.offset + low * self.row, (high - low) * self.row
+        os.posix_fadvise(self.descriptor, begin, size, os.POSIX_FADV_WILLNEED)
+        if self._advised(self.first + low * self.row, size, POPULATE):
+            return None
+        return np.asarray(self.array[low:high])
+
+    def free(self, part: Any) -> bool:
+        """Drop the pages of a part that is no longer used; False if it is a copy."""
+        address = part.ctypes.data
+        if not self.first <= address < self.first + self.array.nbytes:
+            return False
+        before = min(AROUND, address - self.first)
+        self._advised(address - before, part.nbytes + before, mmap.MADV_DONTNEED)
+        return True
+
+    def _advised(self, address: int, size: int, advice: int) -> int:
+        before = address % mmap.PAGESIZE
+        return int(self.advise(address - before, size + before, advice))
 
     def _fill(self, rows: Any, first: int) -> None:
         left, at = memoryview(rows.reshape(-1).view(np.uint8)), self.offset + first * self.row

@@ -35,11 +35,15 @@ from ..blocks.plan import Either, Plan, Planner, Repeat, Stage
 from ..blocks.tasks import Task, count, tasks
 from .files import File, opened
 
-#: Blocks in memory at a time: one is read, one is computed, one is written.
+#: Blocks in memory at a time: of three, what is read (one is computed, the others are read ahead),
+#: and of two, what is written (one is computed, one is written).
 BLOCKS_IN_MEMORY = 3
 #: The smallest blocks that are tried, in bytes; of an array that would be cut into more than `MOST`
 #: of these, as many, or of so many bytes (`SENSIBLE`).
 SMALLEST, MOST, SENSIBLE = 1 << 9, 10_000, 1 << 20
+#: An array has at least so many blocks, if these are larger than `LARGE`: while the first is read,
+#: and the last is written, nothing else is done.
+OVERLAPPED, LARGE = 16, 64 << 20
 #: Of smaller blocks, in bytes, if there are many, the most time is spent between them.
 SMALL, MANY = 1 << 18, 500
 #: Modes of memory maps whose pages are those of the file.
@@ -58,9 +62,11 @@ def plan_for(program: TracedProgram, sources: Sequence[Any], params: Sequence[An
              for n, node in zip(shapes, program.inputs, strict=True)]  # fmt: skip
     largest = max(sizes, default=0)
     least = max(SMALLEST, min(-(-largest // MOST), SENSIBLE))
-    size, last = max(memory // (2 * BLOCKS_IN_MEMORY), SMALLEST), 0
-    if size < least:
-        raise _too_many(largest, size, least, memory)
+    # Half of these, and so on, if results need memory, too; a little less for what else is needed.
+    most = max(largest // OVERLAPPED, LARGE)
+    size, last = max(min(memory // BLOCKS_IN_MEMORY * 15 // 16, most), SMALLEST), 0
+    if (half := memory // (2 * BLOCKS_IN_MEMORY)) < least and size < largest:
+        raise _too_many(largest, max(half, SMALLEST), least, memory)
 
     def planned(allowed: int) -> Plan:
         chunks = [
@@ -311,17 +317,18 @@ def _computed(stage: Stage, stored: dict[Leaf, Any], plan: Plan, allowed: int) -
     reading, written = _Reader(blocks, sources, tables, allowed), [opened(o, True) for o in outs]
     try:
         with ThreadPoolExecutor(1) as reader, ThreadPoolExecutor(1) as writer:
-            pending: deque[Future[list[Any]]] = deque()
+            pending: deque[tuple[Task, Future[list[Any]]]] = deque()
             writing: deque[Future[None]] = deque()
             queue = tasks(blocks, single)
-            task = following = next(queue, None)
-            if task is not None:
-                pending.append(reader.submit(reading.read, task))
-            while task is not None:
-                following = next(queue, None)
-                buffers = pending.popleft().result()
-                if following is not None:
-                    pending.append(reader.submit(reading.read, following))
+
+            def read_ahead() -> None:
+                while len(pending) < BLOCKS_IN_MEMORY - 1 and (task := next(queue, None)):
+                    pending.append((task, reader.submit(reading.read, task)))
+
+            read_ahead()
+            while pending:
+                task, buffers = pending[0][0], pending.popleft()[1].result()
+                read_ahead()
                 found = program.execute(reading.arguments(task, buffers), task.block.numbers)
                 reading.again(buffers)
                 del buffers
@@ -329,7 +336,6 @@ def _computed(stage: Stage, stored: dict[Leaf, Any], plan: Plan, allowed: int) -
                     writing.popleft().result()
                 writing.append(writer.submit(_write, blocks, task, found, outs, written))
                 del found
-                task = following
                 yield
             while writing:
                 writing.popleft().result()
@@ -340,7 +346,7 @@ def _computed(stage: Stage, stored: dict[Leaf, Any], plan: Plan, allowed: int) -
 
 
 class _Reader:
-    """Reads the buffers of blocks, into the memory of those of earlier blocks."""
+    """Reads the buffers of blocks: pages of files, or copies in the memory of earlier ones."""
 
     def __init__(self, blocks: Blocks, sources: Sequence[Any], tables: Sequence[Any],
                  allowed: int) -> None:  # fmt: skip
@@ -369,8 +375,8 @@ class _Reader:
     def again(self, buffers: Sequence[Any]) -> None:
         """The program does not use these any more (its results have memory of their own)."""
         for spare, file, buffer in zip(self.spare, self.files, buffers, strict=True):
-            if file is not None:
-                spare[:] = [buffer]
+            if file is not None and not file.free(buffer):
+                spare.append(buffer)
 
     def _buffer(self, k: int, task: Task) -> Any:
         source, table, file = self.sources[k], self.tables[k], self.files[k]
