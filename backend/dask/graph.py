@@ -119,6 +119,9 @@ def _without_collection() -> Iterator[None]:
         yield
     finally:
         if before:
+            if not gc.get_freeze_count():  # into the oldest generation, or each is traversed now
+                gc.freeze()
+                gc.unfreeze()
             gc.enable()
 
 
@@ -234,6 +237,8 @@ class _Strips:
         #: (their `id`).
         self.cuts: dict[tuple[Any, ...], list[_Cut | None]] = {}
         self.known: dict[tuple[Any, ...], _Cut] = {}
+        #: The chunks of each array.
+        self.whole: dict[str, _Chunks] = {}
 
     def adapt(self, k: int, a: int, every: list[Parts]) -> Callable[[Parts], Parts]:
         """Which chunks are cut along axis `a` of buffer `k`, of which tasks have `every` part."""
@@ -277,20 +282,32 @@ class _Strips:
     ) -> list[list[Any]]:
         """The keys of what each task of a row reads of buffer `k`."""
         source = self.sources[k].name
-        made = []
+        whole = self.whole.get(source)
+        if whole is None:
+            whole = self.whole[source] = _Chunks(self.sources[k])
+        made: list[list[Any]] = []
+        before: tuple[Parts, ...] | None = None
+        firsts: list[int] = []
         for axes in along:
+            if not axes:
+                made.append(whole.keys)
+                continue
             cuts = self.cuts.get((source, *[id(p.ways) for p in axes]))
             if cuts is None:
                 cuts = self._cuts(source, axes)
+            if before is None or any(map(is_not, axes[:-1], before)):
+                before = axes[:-1]
+                firsts = whole.firsts(before)
+            last = axes[-1].chunks
             keys: list[Any] = []
-            for chunk, cut in zip(product(*[p.chunks for p in axes]), cuts, strict=True):
+            for chunk, cut in zip([n + c for n in firsts for c in last], cuts, strict=True):
                 if cut is None:
-                    keys.append((source, *chunk))
+                    keys.append(whole.keys[chunk])
                     continue
                 key = cut.keys.get(chunk)
                 if key is None:
                     key = cut.keys[chunk] = self.name, len(self.made)
-                    self.made[key] = (strip_of, (source, *chunk), cut.ranges)
+                    self.made[key] = (strip_of, whole.keys[chunk], cut.ranges)
                 keys.append(key)
             made.append(keys)
         return made
@@ -325,10 +342,10 @@ _Ways = tuple[_Way | None, ...]
 
 
 class _Cut(NamedTuple):
-    """Ranges along each axis, and the keys of those of chunks."""
+    """Ranges along each axis, and the keys of those of chunks, which have numbers."""
 
     ranges: tuple[Any, ...]
-    keys: dict[tuple[int, ...], Any]
+    keys: dict[int, Any]
 
 
 def _windows(
