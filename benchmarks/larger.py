@@ -5,9 +5,9 @@
 
 The parts: seconds of a task; time, memory and number of tasks of plans of 10⁵ chunks; the heat
 equation in one process and on threads of dask; streams of eight times the memory that they may use,
-beside a copy of the file; five programs on one thread and on `LocalCluster`s of one and two
-processes, and what a list scheduler with the costs measured here predicts for these clusters, and
-for up to 1,024 workers.
+beside plain reads and writes of the file, on the disk alone and in caches; five programs on one
+thread and on `LocalCluster`s of one and two processes, and what a list scheduler with the costs
+measured here predicts for these clusters, and for up to 1,024 workers.
 Peers run in the same process, after treadle.  Writes JSON, tables in Markdown, and a picture.
 """
 
@@ -209,50 +209,93 @@ def costs(client: Any, distributed: Any, tiny: bool) -> dict[str, float]:
 
 
 STREAM = """
-import json, sys, time
+import json, os, sys, time
 import numpy as np, treadle as td
 name, folder, rows, memory = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
-from benchmarks.larger import STREAMS
-f, width = td.jit(STREAMS[name]), 4096
+from benchmarks.larger import REDUCED, STREAMS
+f, width, block = td.jit(STREAMS[name]), 4096, 4 << 20
+a, b = folder + "/a", folder + "/b"
 
 def kilobytes(what):
     return int(open("/proc/self/status").read().split(what)[1].split()[0])
 
+def cached(wanted):
+    # Files that the system has in its caches, or (after they are on the disk) not.
+    for path in (a, b):
+        file = os.open(path, os.O_RDWR)
+        os.fsync(file)
+        if not wanted:
+            os.posix_fadvise(file, 0, 0, os.POSIX_FADV_DONTNEED)
+        while wanted and os.read(file, block):
+            pass
+        os.close(file)
+
+def plain():
+    # Reads all, and writes it if the program writes as much, by calls of the system.
+    room, files = np.empty(block, np.uint8), [os.open(path, os.O_RDWR) for path in (a, b)]
+    begin = time.perf_counter()
+    for at in range(0, 4 * rows * width, block):
+        left = memoryview(room)[: os.preadv(files[0], [room], at)]
+        if name not in REDUCED:
+            os.pwrite(files[1], left, at)
+    took = time.perf_counter() - begin
+    for file in files:
+        os.close(file)
+    return took
+
 rng = np.random.default_rng(1)
-source = np.memmap(folder + "/a", np.float32, "w+", shape=(rows, width))
-for k in range(0, rows, 64):
-    source[k : k + 64] = rng.random((min(64, rows - k), width), dtype=np.float32)
+with open(a, "wb") as file:
+    for k in range(0, rows, 64):
+        file.write(rng.random((min(64, rows - k), width), dtype=np.float32).tobytes())
+open(b, "wb").write(bytes(16))
+source = np.memmap(a, np.float32, "r", shape=(rows, width))
+out = None if name in REDUCED else np.memmap(b, np.float32, "w+", shape=(rows, width))
+if out is not None:
+    for k in range(0, rows, 256):
+        out[k : k + 256] = 1
+    out.flush()
+    out = np.memmap(b, np.float32, "r+", shape=(rows, width))
 td.stream(f, np.array(source[:64]), memory="64 MB")
-source.flush()
-del source
-source = np.memmap(folder + "/a", np.float32, "r", shape=(rows, width))
-def target():
-    return np.memmap(folder + "/b", np.float32, "w+", shape=(rows, width))
-out = target()
-begin = time.perf_counter()
-for k in range(0, rows, 256):
-    out[k : k + 256] = source[k : k + 256]
-copied = time.perf_counter() - begin
-del out, source
-source = np.memmap(folder + "/a", np.float32, "r", shape=(rows, width))
-out = target() if name != "percentiles" else None
 open("/proc/self/clear_refs", "w").write("5")
-before, begin = kilobytes("VmRSS:"), time.perf_counter()
-td.stream(f, source, out=out, memory=memory)
-print(json.dumps({"copy": copied, "seconds": time.perf_counter() - begin,
-                  "peak": 1024 * (kilobytes("VmHWM:") - before)}))
+before, found = kilobytes("VmRSS:"), {}
+for state in ("disk", "cached"):
+    for who in ("plain", "seconds"):
+        times = []
+        for _ in range(3):
+            cached(state == "cached")
+            begin = time.perf_counter()
+            if who == "plain":
+                times.append(plain())
+                continue
+            td.stream(f, source, out=out, memory=memory)
+            times.append(time.perf_counter() - begin)
+        found[f"{state}, {who}"] = sorted(times)[1]
+    found[f"{state}, share of the rate"] = found[f"{state}, plain"] / found[f"{state}, seconds"]
+found["peak"] = 1024 * (kilobytes("VmHWM:") - before)
+print(json.dumps(found))
 """
+
+
+def reductions(a: Any) -> Any:
+    return td.sum(a), td.min(a), td.max(a)
+
+
 STREAMS: dict[str, Callable[..., Any]] = {
     "element-wise": lambda a: td.sqrt(a) * 2 + 1,
     "heat": heat,
-    "sums of columns": lambda a: a / td.sum(a, axis=0),
+    "sum, minimum, maximum": reductions,
+    "sums of columns": lambda a: td.sum(a, axis=0),
+    "quotients by sums of columns": lambda a: a / td.sum(a, axis=0),
     "percentiles": lambda a: td.percentile(a, [5.0, 50.0, 95.0]),
 }
+#: Those whose results are small.
+REDUCED = ("sum, minimum, maximum", "sums of columns", "percentiles")
 
 
 def of_streams(tiny: bool) -> dict[str, Any]:
-    """Files of eight times the memory: seconds of a copy of the file and of a stream; peak bytes
-    above those before."""
+    """Files of eight times the memory: seconds of a plain read of the file (and a write, if the
+    result is as large), and of a stream, with the files on the disk alone, and in the caches of the
+    system, median of three; peak bytes above those before."""
     memory = 2 << 20 if tiny else 64 << 20
     rows = 8 * memory // (4 * 4096)
     found: dict[str, Any] = {"file": 8 * memory, "memory": memory}
@@ -447,13 +490,16 @@ def section(report: dict[str, Any], stem: str) -> str:
               [(name, *(clusters[key][f"{w} workers"][name] if key else
                         clusters[f"{w} workers"][name]
                         for w in (1, 2) for key in ("", "predicted"))) for name in PROGRAMS]),
-        f"Streams of {streams['file'] >> 20} MiB with `memory` of {streams['memory'] >> 20} MiB; a "
-        "copy of the file before, by NumPy and memory maps. Both find parts of it in the caches of "
-        "the system:",
+        f"Streams of {streams['file'] >> 20} MiB with `memory` of {streams['memory'] >> 20} MiB, "
+        "beside reading all of the file (and writing as much, if the result is as large) by "
+        "`preadv` and `pwrite` of 4 MiB: from the disk alone, and with files that the caches of "
+        "the system have.  Share: of the rate of these reads and writes.",
         "",
-        *rows("program | seconds | a copy of the file | memory, MiB",
-              [(name, streams[name]["seconds"], streams[name]["copy"],
-                streams[name]["peak"] >> 20) for name in STREAMS]),
+        *rows("program | disk, plain | disk, seconds | share | cached, plain | cached, seconds "
+              "| share | memory, MiB",
+              [(name, *(of[f"{state}, {what}"] for state in ("disk", "cached")
+                        for what in ("plain", "seconds", "share of the rate")), of["peak"] >> 20)
+               for name in STREAMS for of in (streams[name],)]),
     ]  # fmt: skip
     return "\n".join(lines).rstrip()
 

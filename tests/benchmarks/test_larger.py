@@ -31,7 +31,9 @@ def test_the_page_has_the_numbers_of_a_run(monkeypatch):
 
     by_name = dict.fromkeys(larger.PROGRAMS, 0.123)
     plan = {"chunks": 100489, "seconds": 0.456, "bytes": 7 * 10**6, "tasks": 2.97}
-    stream = {"seconds": 1.5, "copy": 1.25, "peak": 33 << 20}
+    shown = {"plain": 1.25, "seconds": 1.5, "share of the rate": 0.833}
+    stream = {f"{state}, {k}": v for state in ("disk", "cached") for k, v in shown.items()}
+    stream["peak"] = 33 << 20
     report = {
         "date": "2026-11-28", "load": 0.5, "device": {"cpu": "A processor", "cores": 2},
         "parts": {
@@ -50,5 +52,5 @@ def test_the_page_has_the_numbers_of_a_run(monkeypatch):
     text = larger.section(report, "larger-2026-11-28")
     assert "| processes, chunks of 4 MB | 100,489 | 0.456 | 7 | 3.0 |" in text
     assert "| sort | 0.123 | 0.123 | 0.0789 | 0.123 |" in text
-    assert "| percentiles | 1.5 | 1.25 | 33 |" in text
+    assert "| percentiles | 1.25 | 1.5 | 0.833 | 1.25 | 1.5 | 0.833 | 33 |" in text
     assert "results/larger-2026-11-28.png" in text and "2 cores; load average 0.5" in text
