@@ -167,7 +167,8 @@ def _load_vector(em: Emitter, buffer: Buffer, base: Poly, step: int, lanes: int,
     if mask is None:
         got = em.code.emit(f"load {t}, ptr {at}, align {_align(e)}{invariant}")
     elif not em.target.masks("load", BITS[e]):
-        got = _gathered(em, e, _consecutive(em, e, at, count), mask, count, _align(e))
+        name = _by_runs(em, "load", e, count)
+        got = em.code.emit(f"call {t} @{name}(ptr {at}, {vector('i1', count)} {mask})")
     else:
         m = vector("i1", count)
         name = f"llvm.masked.load.{suffix(e, count)}.p0"
@@ -370,10 +371,67 @@ def _gather(em: Emitter, buffer: Buffer, base: Poly, step: int | None, index: Va
     return _parts(em, buffer, got[0], lanes) if one else got
 
 
-def _consecutive(em: Emitter, e: str, at: Reg, count: int) -> Reg:
-    """The addresses of `count` elements from `at` on."""
-    steps = f"<{', '.join(f'i64 {k}' for k in range(count))}>"
-    return em.code.emit(f"getelementptr {e}, ptr {at}, {vector('i64', count)} {steps}")
+def _by_runs(em: Emitter, what: str, e: str, lanes: int) -> str:
+    """The name of a function that loads or stores consecutive elements under a mask, where the CPU
+    cannot: the first active ones in runs of halving lengths, the others one by one.
+
+    The mask of a tail is one run, and a border has few active lanes; a gather would take the time
+    of all lanes.
+    """
+    name = f"treadle.{what}.{e}.{lanes}"
+    if name in em.module.helpers:
+        return name
+    em.module.helpers.add(name)
+    code, t, align = Code(em.module), vector(e, lanes), _align(e)
+    store = what == "store"
+    local = code.allocate(t)
+    code.do(f"store {t} {'%x' if store else 'zeroinitializer'}, ptr {local}")
+    source, target = (local, "%p") if store else ("%p", local)
+
+    def copy(at: Reg, size: int) -> None:
+        one = vector(e, size) if size > 1 else e
+        ends = [code.emit(f"getelementptr {e}, ptr {end}, i64 {at}") for end in (source, target)]
+        got = code.emit(f"load {one}, ptr {ends[0]}, align {align}")
+        code.do(f"store {one} {got}, ptr {ends[1]}, align {align}")
+
+    bits = code.emit(f"bitcast {vector('i1', lanes)} %m to i{lanes}")
+    if lanes < 64:
+        bits = code.emit(f"zext i{lanes} {bits} to i64")
+    at: Reg = "0"
+    size = lanes // 2
+    while size * align >= 4 and size:
+        run, after = code.label("run"), code.label("after")
+        here = code.emit(f"and i64 {code.emit(f'lshr i64 {bits}, {at}')}, {(1 << size) - 1}")
+        code.branch(code.emit(f"icmp eq i64 {here}, {(1 << size) - 1}"), run, after)
+        before = code.block
+        code.start(run)
+        copy(at, size)
+        behind = code.emit(f"add i64 {at}, {size}")
+        code.jump(after)
+        code.start(after)
+        at, phi = code.phi("i64", at, before)
+        code.complete(phi, behind, run)
+        size //= 2
+    rest = code.emit(f"and i64 {bits}, {code.emit(f'shl i64 -1, {at}')}")
+    single, done = code.label("single"), code.label("done")
+    code.branch(code.emit(f"icmp eq i64 {rest}, 0"), done, single)
+    before = code.block
+    code.start(single)
+    left, phi = code.phi("i64", rest, before)
+    copy(Lanes(code, 0).call_immediate("cttz", "i64", left, True), 1)
+    less = code.emit(f"and i64 {left}, {code.emit(f'add i64 {left}, -1')}")
+    code.complete(phi, less, single)
+    code.branch(code.emit(f"icmp eq i64 {less}, 0"), done, single)
+    code.start(done)
+    m = vector("i1", lanes)
+    if store:
+        code.do("ret void")
+        head = f"define internal void @{name}({t} %x, ptr %p, {m} %m)"
+    else:
+        code.do(f"ret {t} {code.emit(f'load {t}, ptr {local}')}")
+        head = f"define internal {t} @{name}(ptr %p, {m} %m)"
+    em.module.functions.append(code.finish(f"{head} #2"))
+    return name
 
 
 def _gathered(em: Emitter, e: str, pointers: Reg, mask: Reg | None, lanes: int,
@@ -484,7 +542,8 @@ def _store_vector(em: Emitter, buffer: Buffer, base: Poly, regs: list[Reg], lane
         em.code.do(f"store {t} {value}, ptr {at}, {how}")
         return
     if not em.target.masks("store", BITS[e]):
-        _scattered(em, e, _consecutive(em, e, at, count), value, mask, count)
+        name = _by_runs(em, "store", e, count)
+        em.code.do(f"call void @{name}({t} {value}, ptr {at}, {vector('i1', count)} {mask})")
         return
     name = f"llvm.masked.store.{suffix(e, count)}.p0"
     m = vector("i1", count)

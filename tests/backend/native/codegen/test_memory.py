@@ -19,6 +19,7 @@ from treadle.dsl.types import (
     bool_,
     complex64,
     complex128,
+    float16,
     float32,
     float64,
     int8,
@@ -333,6 +334,24 @@ def test_masks_are_what_llvm_has_instructions_for(what: str, size: int, cpu: str
             lines = machine.emit_assembly(module).splitlines()
         branches = sum(line.startswith("\tj") for line in lines)
         assert (branches == 0) == target.masks(what, bits), bits
+
+
+@pytest.mark.parametrize("t", [int8, int16, uint8, float16, complex64], ids=str)
+@pytest.mark.parametrize("period", [1, 2, 5, 63])
+def test_masks_of_consecutive_elements(t: ScalarType, period: int) -> None:
+    """Tails, runs, and single elements: what is active is loaded and stored, and nothing else."""
+    x, o = buffer("x", t), buffer("o", t, "output")
+    chosen = less(k(0), ap("remainder", add(i, k(1)), k(period))) if period > 1 else less(i, N)
+    guarded = If(chosen, (Store(o, add(i, k(3)), Load(x, add(i, k(3)))),))
+    program = kernel("masked", [x, o], (For(i, k(0), N, (guarded,), "vector"),))
+    for target in TARGETS:
+        for m in SIZES:
+            source, out = values(t, m + 3), np.zeros(m + 3, t.numpy)
+            expected, places = out.copy(), np.arange(m)
+            written = places[(places + 1) % period > 0] if period > 1 else places
+            expected[written + 3] = source[written + 3]
+            run(program, [source, out], [m], target=target)
+            assert (out == expected).all(), m
 
 
 @pytest.mark.parametrize("t", [int8, int16, bool_, int32], ids=str)
