@@ -20,6 +20,7 @@ from .arguments import single_pass_arguments
 from .base import Context
 from .convolutions import recognise_convolution
 from .counted import recognise_counted
+from .dense import dense_updates
 from .epilogues import fuse_epilogues
 from .extents import unify_extents
 from .fma import form_fma
@@ -48,6 +49,7 @@ PASSES: tuple[tuple[str, Pass], ...] = (
     ("unify_extents", unify_extents),  # equal extents become one
     ("drop_tested", drop_tested),  # also(0, x[i]) → 0, unless indices are tested
     ("recognise_counted", recognise_counted),  # while k < n: k += 1 → a counted loop
+    ("dense_updates", dense_updates),  # a[1:] = b: where(1 <= i, b[i - 1], a[i])
     ("single_pass_arguments", single_pass_arguments),  # argmax in one pass
     ("fuse_arguments", fuse_arguments),  # argmin and min of one array
     ("recognise_convolution", recognise_convolution),  # windows · weights: a sum over the axes

@@ -1,0 +1,166 @@
+"""dense_updates: an update of most of an array is computed element by element.
+
+    update(a, slice(1, None), b)   →   element i is b[i − 1] where 1 ≤ i, else a[i]
+
+A permute starts as a copy of its defaults, and nothing is fused across it.  An element-wise
+operation fuses with what computes `a` and with what reads the result, and writes each element
+once.  This changes updates of an input or of computed elements only: what is stored anyway, such
+as the state of a loop, is updated in place, which costs what is written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+
+from ..analysis.polynomial import affine_forms, polynomial, variables
+from ..expr import TRUE, Apply, Cond, Const, Expr, Index, Proj, constant, substitute
+from ..graph import Generate, Input, Leaf, Node, Permute, Shape, known, topological
+from ..graphs.rebuild import rewrite_graph
+from ..node import indices
+from ..scalar import apply_primitive
+from .base import Context
+
+#: The smallest part of an array that counts as most of it: an array of two or three components of
+#: a gradient is made by as many updates.
+LEAST_PART = Fraction(1, 4)
+
+
+def dense_updates(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
+    """Replace updates of dense slices by element-wise operations."""
+    if context.settings.check or not any(isinstance(n, Permute) for n in topological(roots)):
+        return list(roots)
+
+    def change(node: Node) -> Node:
+        if not isinstance(node, Permute) or not _may_change(node):
+            return node
+        return _as_elements(node) or node
+
+    return rewrite_graph(roots, change, context.kept)
+
+
+def _may_change(node: Permute) -> bool:
+    if node.combine is not None or node.valid is not TRUE or node.label.schedule is not None:
+        return False
+    return all(
+        isinstance(d.node, Generate) or (isinstance(d.node, Input) and not d.node.bound)
+        for d in node.defaults
+    )
+
+
+def _as_elements(node: Permute) -> Generate | None:
+    """The update as an element-wise operation, if its targets are most of the elements."""
+    shape = node.defaults[0].shape
+    part = Fraction(1)
+    inside: Expr = TRUE
+    sources: dict[Index, Expr] = {}
+    equal = {c.left: c.right for c in node.checks if c.relation == "=="}
+    domain = tuple(equal.get(n, n) for n in node.domain)  # in terms of the array
+    for k, (target, n) in enumerate(zip(node.target, shape, strict=True)):
+        axis = _axis(target, node.domain)
+        if axis is None:
+            return None
+        moving, start = axis
+        length = constant(1) if moving is None else _length(domain[moving.axis], n)
+        covered = _part(length, n)
+        in_order = moving is None or all(moving.axis > e.axis for e in sources)
+        if covered is None or not in_order:
+            return None
+        part *= covered
+        source = apply_primitive("subtract", [Index(k), start])
+        if moving is not None:
+            sources[moving] = source
+        tests: list[tuple[str, Expr, Expr]] = [("greater_equal", Index(k), start)] * (
+            start is not constant(0)
+        )
+        if not _ends(start, length, n):
+            tests.append(("less", source, length))
+        for name, left, right in tests:
+            inside = apply_primitive("logical_and", [inside, apply_primitive(name, [left, right])])
+    for k, extent in enumerate(node.domain):
+        if Index(k) not in sources:
+            if known(extent) != 1:
+                return None
+            sources[Index(k)] = constant(0)
+    if part < LEAST_PART:
+        return None
+    moved: dict[Expr, Expr] = {**sources}
+    new = substitute(node.values, moved)
+    old = tuple(d.at(*indices(len(shape))) for d in node.defaults)
+    chosen = Cond(inside, new, old)
+    elements = new if inside is TRUE else tuple(Proj(chosen, k) for k in range(len(new)))
+    return Generate(shape, elements, label=node.label, where=node.where, checks=node.checks,
+                    fused=node.fused)  # fmt: skip
+
+
+def _axis(target: Expr, domain: Shape) -> tuple[Index | None, Expr] | None:
+    """A target along an axis: the axis of the domain that moves it by 1, if one does, and the
+    first target."""
+    form = affine_forms((target,)).get(target)
+    if form is None:
+        return None
+    moving = {v: c for v, c in variables(form).items() if isinstance(v, Index)}
+    if not moving:
+        return None, target
+    ((index, step), *others) = moving.items()
+    if others or step != 1:
+        return None
+    return index, substitute((target,), {index: constant(0)})[0]
+
+
+def _length(extent: Expr, n: Expr) -> Expr:
+    """The extent of a slice of an axis of `n` elements, without what makes it 0 where this is
+    negative: max(max(n − b, 0) − min(n, a), 0) of [a:−b] is n − b − a or 0."""
+    found = _other(extent, "maximum", _ZERO)
+    if found is None:
+        return extent
+    if isinstance(found, Apply) and found.op.name == "subtract":
+        stop, start = found.args
+        first = next((x for x in _pair(start, "minimum", n) if isinstance(x, Const)), None)
+        if first is not None and first.value >= 0:
+            last = _other(stop, "maximum", _ZERO)
+            if stop is n or (last is not None and _is_before(last, n)):
+                return apply_primitive("subtract", [stop if last is None else last, first])
+    return found
+
+
+_ZERO = constant(0)
+
+
+def _pair(e: Expr, name: str, of: Expr) -> tuple[Expr, ...]:
+    """The arguments of a primitive, if `of` is among them."""
+    found = isinstance(e, Apply) and e.op.name == name and of in e.args
+    return e.args if found else ()
+
+
+def _other(e: Expr, name: str, of: Expr) -> Expr | None:
+    """The other argument of a primitive of `of` and one more."""
+    return next((x for x in _pair(e, name, of) if x is not of), None)
+
+
+def _is_before(e: Expr, n: Expr) -> bool:
+    """Whether this is n − b for a number b that is not negative."""
+    left, right = polynomial(n), polynomial(e)
+    if left is None or right is None:
+        return False
+    terms = (left - right).terms
+    return set(terms) <= {()} and terms.get((), 0) >= 0
+
+
+def _part(length: Expr, n: Expr) -> Fraction | None:
+    """Which part of an axis is written, if it is known: all of it but a number of elements counts
+    as all."""
+    few, many = known(length), known(n)
+    if few is not None and many is not None:
+        return Fraction(max(int(few), 0), max(int(many), 1))
+    left, right = polynomial(n), polynomial(length)
+    if left is None or right is None:
+        return None
+    return Fraction(1) if set((left - right).terms) <= {()} else None
+
+
+def _ends(start: Expr, length: Expr, n: Expr) -> bool:
+    """Whether the part reaches the end of its axis."""
+    forms = polynomial(start), polynomial(length), polynomial(n)
+    first, more, last = forms
+    return None not in forms and first + more == last  # type: ignore[operator]
