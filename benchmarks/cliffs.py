@@ -268,6 +268,12 @@ def matrix_times_vector(small: int) -> Cliff:
 
 
 @cliff
+def matrix_of_short_rows_times_vector(small: int) -> Cliff:
+    a, x = floats(20_000 // small, 100), floats(100)
+    return Cliff({"": lambda a, x: a @ x}, {"numpy": lambda a, x: a @ x}, a, x)
+
+
+@cliff
 def atax(small: int) -> Cliff:
     a, x = floats(2000 // small, 2400), floats(2400)
     return Cliff(
