@@ -22,7 +22,6 @@ from contextlib import AbstractContextManager, ExitStack
 from dataclasses import replace
 
 from treadle.dsl.expr import (
-    Cond,
     Const,
     Expr,
     Index,
@@ -30,7 +29,6 @@ from treadle.dsl.expr import (
     Var,
     constant,
     rewrite,
-    varies,
     walk,
 )
 from treadle.dsl.graph import Generate, Leaf
@@ -72,8 +70,6 @@ VECTOR = 8
 #: Rows of at most so many elements (a compile-time constant) occupy one vector lane each; a lane
 #: computes its row from left to right.
 NARROW = 8
-#: … or so many, if what an element is depends on its place: joined arrays.
-JOINED = 32
 
 
 def lower_generate(node: Generate, context: LoweringContext) -> Lowered:
@@ -238,15 +234,7 @@ def _is_narrow(builder: Builder, node: Generate, outs: Sequence[Buffer]) -> bool
     rows = builder.root(node.shape[-2])
     if isinstance(rows, Const) and int(rows.value) <= NARROW:
         return False
-    if is_short(builder, node.shape[-1], NARROW):
-        return True
-    if not is_short(builder, node.shape[-1], JOINED) or not any(
-        isinstance(e, Cond) for e in walk(node.elements)
-    ):
-        return False
-    members = row_members(node.elements, [builder.root(e) for e in node.shape], len(node.shape) - 1)
-    apart = sum(1 for member in members for _ in walk(member, varies))
-    return apart <= 2 * sum(1 for _ in walk(node.elements, varies))
+    return is_short(builder, node.shape[-1], NARROW)
 
 
 def _narrow_rows(builder: Builder, node: Generate, outs: Sequence[Buffer], axes: int, task: Var,
