@@ -84,7 +84,7 @@ def _as_elements(node: Permute) -> Generate | None:
             sources[Index(k)] = constant(0)
     if part < LEAST_PART:
         return None
-    moved: dict[Expr, Expr] = {**sources}
+    moved: dict[Expr, Expr] = dict(sources.items())
     new = substitute(node.values, moved)
     old = tuple(d.at(*indices(len(shape))) for d in node.defaults)
     chosen = Cond(inside, new, old)
