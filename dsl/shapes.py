@@ -16,6 +16,7 @@ from .graph import Check, Generate, Label, Shape, known
 from .graphs.relations import verify_checks
 from .scalar import KnownExtent, Scalar, apply_primitive, as_count
 from .simplify import is_const
+from .types import int64
 
 
 def Extent(e: Expr) -> Scalar | KnownExtent:
@@ -95,6 +96,11 @@ def as_shape(shape: Any, operation: str) -> tuple[Shape, tuple[Check, ...]]:
             raise DTypeError(
                 f"{operation} needs integer extents, got a {part.dtype}.",
                 hint="Write n // 2 instead of n / 2, or td.cast(n, td.int64).",
+            )
+        if isinstance(part, int) and part > int64.highest:
+            raise ShapeError(
+                f"{operation}: no array has {part} elements along an axis: they cannot be counted.",
+                hint="Extents are below 2**63.",
             )
         e = on_host(as_count(part, f"{operation}'s shape"))
         extents.append(e)

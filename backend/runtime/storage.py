@@ -95,7 +95,8 @@ def _data(node: Input) -> str:
     source = node.source
     array = source.get() if hasattr(source, "__cuda_array_interface__") else np.asarray(source)
     array = array.astype(node.type.numpy, copy=False)  # from a foreign order of bytes
-    plain = array if array.dtype.isbuiltin == 1 else array.view(f"u{array.dtype.itemsize}")
+    own = node.type.numpy.isbuiltin == 1
+    plain = array if own else array.view(f"u{array.dtype.itemsize}")
     file = io.BytesIO()
     np.save(file, plain, allow_pickle=False)
     return base64.b64encode(file.getvalue()).decode("ascii")

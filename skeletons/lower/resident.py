@@ -121,7 +121,10 @@ def _by_graph(lowered: Lowered, node: Node, context: LoweringContext, schedule: 
         (table,) = made  # the kernels look blocks up themselves
     else:
         (kernel,) = lowered.kernels
-        _require_blocks(kernel, host_ids(plan, domain), Equals(node))
+        if not _are_blocks(kernel, host_ids(plan, domain), Equals(node)):
+            assert schedule.stage is not None, f"{kernel.name}: tasks that are no blocks"
+            return _noted(lowered, f"{layer!r} has no effect here: {schedule.stage!r} has tiles of "
+                          "its own")  # fmt: skip
         blocks = at.maximum(kernel.tasks, 1)
         table = Buffer(QUEUES, int32, "scratch", blocks, below=blocks)
     filled = queue_table(node, plan, layer, count, table)
@@ -141,14 +144,13 @@ def _by_graph(lowered: Lowered, node: Node, context: LoweringContext, schedule: 
     return _with_agents(lowered, count, lambda k: max(1, RESIDENT_THREADS // k.threads), table)
 
 
-def _require_blocks(kernel: Kernel, ids: Expr, equals: Equals) -> None:
+def _are_blocks(kernel: Kernel, ids: Expr, equals: Equals) -> bool:
     """Whether the tasks of every variant are the blocks of the graph."""
     known: dict[Expr, Expr] = dict(zip(kernel.scalars, kernel.scalar_values, strict=True))
-    tasks, ids = equals.root(substitute((kernel.tasks,), known)[0]), equals.root(ids)
-    same = tasks is ids or (
-        isinstance(tasks, Const) and isinstance(ids, Const) and int(tasks.value) == int(ids.value)
+    tasks, wanted = equals.root(substitute((kernel.tasks,), known)[0]), equals.root(ids)
+    same = tasks is wanted or (
+        isinstance(tasks, Const)
+        and isinstance(wanted, Const)
+        and int(tasks.value) == int(wanted.value)
     )
-    if not same:
-        raise AssertionError(f"{kernel.name}: its tasks are not the blocks of its schedule")
-    if kernel.fallback is not None:
-        _require_blocks(kernel.fallback, ids, equals)
+    return same and (kernel.fallback is None or _are_blocks(kernel.fallback, ids, equals))

@@ -198,6 +198,7 @@ def test_averages_of_what_overflows_are_those_of_numpy() -> None:
         wanted = np.average(a, axis=1, weights=w)
     np.testing.assert_allclose(td.run(td.average(a, axis=1, weights=w)), wanted)
     np.testing.assert_allclose(td.run(td.i0(np.array([True, False]))), np.i0([1.0, 0.0]))
+    np.testing.assert_allclose(td.run(td.i0(np.array([-(2**63), -3]))), np.i0([-(2.0**63), -3.0]))
 
 
 @pytest.mark.parametrize("name", ["bool", "int8", "uint8", "int16", "uint16", "int32", "uint64"])

@@ -151,7 +151,8 @@ def i0(x: ArrayLike) -> Value:
 
     def value(x: Any) -> Any:
         x = fn.cast(x, int64) if x.dtype == bool_ else x
-        size = fn.where(x < 0, -x, x) * 1.0  # (unlike |x|, it has a slope at 0)
+        x = x * 1.0  # integers have no −x of their least
+        size = fn.where(x < 0, -x, x)  # (unlike |x|, it has a slope at 0)
         below = fn.where(size <= 8.0, size, 8.0)
         above = fn.where(size <= 8.0, 8.0, size)
         near = series(below / 2.0 - 2.0, _I0_BELOW)

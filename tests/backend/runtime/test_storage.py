@@ -94,6 +94,9 @@ def test_captured_data_of_a_foreign_order_of_bytes(tmp_path):
     held = np.arange(6, dtype=np.dtype("int32").newbyteorder(">"))
     program = lowered(lambda: td.use(held) + 1)
     assert same(again(program, tmp_path)(), np.arange(1, 7, dtype=np.int32))
+    truths = (np.arange(6) > 3).astype(np.dtype(bool).newbyteorder(">"))  # not np.dtype(bool)
+    program = lowered(lambda: td.cast(td.use(truths), td.int64) + 1)
+    assert same(again(program, tmp_path)(), np.array([1, 1, 1, 1, 2, 2]))
 
 
 def test_schedules_names_and_explanations_come_along(tmp_path):

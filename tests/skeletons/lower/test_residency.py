@@ -35,6 +35,7 @@ from treadle.skeletons.schedules import (
     Residency,
     Row,
     ScheduleError,
+    Stage,
 )
 
 N, TASK, THREAD = Var("n", int64), Var("task", int64), Var("thread", int64)
@@ -464,3 +465,20 @@ def test_more_agents_than_fit_are_told():
         schedule = Row() | Block(8, 32) | Agents(per_sm)
         notes = lower(made._leaves[0].node, LoweringContext(CUDA, schedule=schedule)).notes
         assert any("at most 8 blocks of so many threads fit" in n for n in notes) == shown, notes
+
+
+def test_blocks_of_staged_tiles_make_a_graph():
+    """Tiles that have no block in the schedule are left alone, and explain() says so."""
+    a = np.arange(2000.0).reshape(40, 50)
+    for blocks in (None, Block(32, 32), Block(8, 8)):
+        schedule = (blocks or Row()) | Stage() | LocalityGraph()
+
+        def program(a: Any, schedule: Any = schedule) -> Any:
+            return td.transpose(a, schedule=schedule)
+
+        text = " ".join(td.jit(program).lower(a).explain("cuda").split())
+        idle = "LocalityGraph() has no effect here: Stage() has tiles of its own"
+        assert (idle in text) == (blocks is None)
+        assert ("queues of blocks by the lines they share" in text) == (blocks is not None)
+        with emulation():
+            np.testing.assert_array_equal(td.jit(program, backend="cuda")(a), a.T)
