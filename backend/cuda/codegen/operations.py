@@ -365,19 +365,20 @@ def _float(p: Expressions, e: Apply) -> Term:
             return Term(f"-{p.operand(args[0]).within(UNARY + 1)}", UNARY)
         case "minimum" | "maximum":
             p.use(name if single else f"{name}_double")
-            return p.call(name, *(_argument(p, a) for a in args))
+            return p.call(name, *(_argument(p, a, p.term(a)) for a in args))
         case "narrow":
             return p.call(p.type(e.type), p.term(args[0]))
         case "to_integer":
             function = f"__{part(t)}2{_SHORT[e.type.name]}_rz"
             return p.call(function, p.term(args[0]))
     function = FUNCTIONS[name]
-    return p.call(f"{function}f" if single else function, *(_argument(p, a) for a in args))
+    return p.call(
+        f"{function}f" if single else function, *(_argument(p, a, p.operand(a)) for a in args)
+    )
 
 
-def _argument(p: Expressions, e: Expr) -> Term:
+def _argument(p: Expressions, e: Expr, term: Term) -> Term:
     """An operand of an overloaded function, which C++ chooses by the types of all arguments."""
-    term = p.operand(e)
     return p.call("double", term) if e.type.name == "float64" and _is_single(p, e) else term
 
 

@@ -228,7 +228,7 @@ __device__ complex128 tan(complex128 z) {
 
 __device__ complex128 asin(complex128 z) {
   if (isinf(z.real) || isinf(z.imag)) {
-    return complex128(atan2(z.real, fabs(z.imag)), copysign(INFINITY, z.imag));
+    return complex128(atan2(z.real, fabs(z.imag)), copysign(double(INFINITY), z.imag));
   }
   const complex128 less = sqrt(complex128(1.0 - z.real, -z.imag));
   const complex128 more = sqrt(complex128(1.0 + z.real, z.imag));
@@ -239,7 +239,7 @@ __device__ complex128 asin(complex128 z) {
 
 __device__ complex128 acos(complex128 z) {
   if (isinf(z.real) || isinf(z.imag)) {
-    return complex128(atan2(fabs(z.imag), z.real), copysign(INFINITY, -z.imag));
+    return complex128(atan2(fabs(z.imag), z.real), copysign(double(INFINITY), -z.imag));
   }
   const complex128 less = sqrt(complex128(1.0 - z.real, -z.imag));
   const complex128 more = sqrt(complex128(1.0 + z.real, z.imag));
