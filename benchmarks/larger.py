@@ -211,7 +211,8 @@ def costs(client: Any, distributed: Any, tiny: bool) -> dict[str, float]:
 STREAM = """
 import json, os, sys, time
 import numpy as np, treadle as td
-name, folder, rows, memory = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
+name, folder = sys.argv[1:3]
+rows, memory, repeats = map(int, sys.argv[3:])
 from benchmarks.larger import REDUCED, STREAMS
 f, width, block = td.jit(STREAMS[name]), 4096, 4 << 20
 a, b = folder + "/a", folder + "/b"
@@ -261,7 +262,7 @@ before, found = kilobytes("VmRSS:"), {}
 for state in ("disk", "cached"):
     for who in ("plain", "seconds"):
         times = []
-        for _ in range(3):
+        for _ in range(repeats):
             cached(state == "cached")
             begin = time.perf_counter()
             if who == "plain":
@@ -269,7 +270,7 @@ for state in ("disk", "cached"):
                 continue
             td.stream(f, source, out=out, memory=memory)
             times.append(time.perf_counter() - begin)
-        found[f"{state}, {who}"] = sorted(times)[1]
+        found[f"{state}, {who}"] = sorted(times)[repeats // 2]
     found[f"{state}, share of the rate"] = found[f"{state}, plain"] / found[f"{state}, seconds"]
 found["peak"] = 1024 * (kilobytes("VmHWM:") - before)
 print(json.dumps(found))
@@ -296,13 +297,13 @@ def of_streams(tiny: bool) -> dict[str, Any]:
     """Files of eight times the memory: seconds of a plain read of the file (and a write, if the
     result is as large), and of a stream, with the files on the disk alone, and in the caches of the
     system, median of three; peak bytes above those before."""
-    memory = 2 << 20 if tiny else 64 << 20
-    rows = 8 * memory // (4 * 4096)
-    found: dict[str, Any] = {"file": 8 * memory, "memory": memory}
+    memory, times, repeats = (4 << 20, 2, 1) if tiny else (64 << 20, 8, 3)
+    rows = times * memory // (4 * 4096)
+    found: dict[str, Any] = {"file": times * memory, "memory": memory}
     for name in STREAMS:
         with tempfile.TemporaryDirectory() as folder:
             ran = subprocess.run(
-                [sys.executable, "-c", STREAM, name, folder, str(rows), str(memory)],
+                [sys.executable, "-c", STREAM, name, folder, *map(str, (rows, memory, repeats))],
                 check=True, capture_output=True, text=True,
             )  # fmt: skip
         found[name] = json.loads(ran.stdout)
