@@ -64,7 +64,8 @@ def plan_for(program: TracedProgram, sources: Sequence[Any], params: Sequence[An
     least = max(SMALLEST, min(-(-largest // MOST), SENSIBLE))
     # Half of these, and so on, if results need memory, too; a little less for what else is needed.
     most = max(largest // OVERLAPPED, LARGE)
-    size, last = max(min(memory // BLOCKS_IN_MEMORY * 15 // 16, most), SMALLEST), 0
+    size = max(min(memory // BLOCKS_IN_MEMORY * 15 // 16, most), SMALLEST)
+    needed: list[int] = []
     if (half := memory // (2 * BLOCKS_IN_MEMORY)) < least and size < largest:
         raise _too_many(largest, max(half, SMALLEST), least, memory)
 
@@ -82,11 +83,13 @@ def plan_for(program: TracedProgram, sources: Sequence[Any], params: Sequence[An
         try:
             return planned(memory // BLOCKS_IN_MEMORY)
         except MemoryLimitExceeded as error:
-            if not last:  # raises an error if there is a part that no memory is enough for
+            if not needed:  # raises an error if there is a part that no memory is enough for
                 planned(sys.maxsize)
-            if size <= least or error.needed == last:  # smaller blocks change nothing
+            # A quarter of the size that changes nothing: smaller blocks do not.
+            if size <= least or needed[-2:] == [error.needed] * 2:
                 raise _too_large(error, memory) from None
-            size, last = max(size // 2, least), error.needed
+            size = max(size // 2, least)
+            needed.append(error.needed)
 
 
 def _too_large(error: MemoryLimitExceeded, memory: int) -> MemoryLimitExceeded:

@@ -19,7 +19,6 @@ from treadle.skeletons.store import processor
 from ..runtime.executor import Executor
 from ..runtime.plan import Step
 from ..runtime.steps import Action, LibraryStep
-from . import crossover
 from .calls import ReplayedCalls
 from .codegen.target import Target as CpuTarget
 from .forms import forms_of
@@ -79,6 +78,8 @@ def sizes(shipped: Ceilings) -> Ceilings:
 def crossovers(remeasure: bool) -> list[tuple[str, str]]:
     """The extent from which a fast algorithm computes products, per type, and when it was measured;
     `remeasure`: measure now, and replace stored values."""
+    from . import crossover
+
     if remeasure:
         for t in crossover.TYPES:
             crossover.remeasure(t)

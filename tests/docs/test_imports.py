@@ -44,6 +44,7 @@ ON_DEMAND = {
     "treadle.backend.native.codegen.compile",  # programs that are not in the cache
     "treadle.backend.native.codegen.fingerprint",
     "treadle.backend.dask.stream",
+    "treadle.backend.native.crossover",
     "treadle.backend.native.products",
     "treadle.backend.runtime.storage",
     "treadle.ceilings",  # commands of `treadle`
