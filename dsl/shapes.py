@@ -97,7 +97,7 @@ def as_shape(shape: Any, operation: str) -> tuple[Shape, tuple[Check, ...]]:
                 f"{operation} needs integer extents, got a {part.dtype}.",
                 hint="Write n // 2 instead of n / 2, or td.cast(n, td.int64).",
             )
-        if isinstance(part, int) and part > int64.highest:
+        if isinstance(part, int) and int64.highest < part < 2**64:
             raise ShapeError(
                 f"{operation}: no array has {part} elements along an axis: they cannot be counted.",
                 hint="Extents are below 2**63.",
