@@ -41,6 +41,8 @@ class Backend:
     optional: bool = True
     #: "auto" is the one with the highest number that works here; none with 0.
     rank: int = 0
+    #: Whether the performance model knows its device (`sizes` of the module).
+    modelled: bool = False
 
 
 BACKENDS: dict[str, Backend] = {
@@ -61,6 +63,7 @@ BACKENDS: dict[str, Backend] = {
             "LLVM, all CPU cores",
             optional=False,
             rank=2,
+            modelled=True,
         ),
         Backend(
             "dask",
@@ -76,6 +79,7 @@ BACKENDS: dict[str, Backend] = {
             instead="What would run there can be read here, of a program for the CPU: "
             'td.jit(f).lower(…).source("cuda"), or .explain("cuda").',
             rank=3,
+            modelled=True,
         ),
     )
 }

@@ -28,7 +28,7 @@ from rich.text import Text
 
 import treadle as td
 from treadle import TreadleError
-from treadle.backend.registry import BACKENDS, offered, why_not
+from treadle.backend.registry import BACKENDS, why_not
 from treadle.dsl.text import PLAIN
 from treadle.examples._show import ExampleError, listening
 
@@ -262,7 +262,7 @@ def ceilings(
     from treadle.skeletons.model import device
 
     with _friendly():
-        known = [n for n in BACKENDS if offered(n, "sizes") is not None]
+        known = [b.name for b in BACKENDS.values() if b.modelled]
         for name in backend or [n for n in known if why_not(n) is None]:
             if name not in known:
                 say = " or ".join(known)

@@ -57,7 +57,7 @@ def goes(use) -> bool:
     try:
         use(array)
         del array
-        for _ in range(50):  # threads that compile let go of their work after its result is there
+        for _ in range(50):  # another thread may hold it for a moment longer, without a cycle
             if gone() is None:
                 return True
             time.sleep(0.01)

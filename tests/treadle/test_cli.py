@@ -256,3 +256,15 @@ def test_no_table_is_cut_at_80_columns(
     assert "…" not in text
     assert text.count("1235") == 6  # on a terminal, long words go on in the next line
     assert terminal or (row[0] in text and long in text)
+
+
+def test_ceilings_without_dask() -> None:
+    """The command asks only the backends whose devices the model knows."""
+    code = (
+        "import sys; sys.modules['dask'] = None\n"
+        "from treadle import cli\n"
+        "sys.argv = ['treadle', 'ceilings', '--show']\n"
+        "cli.app()\n"
+    )
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert ran.returncode == 0 and "native" in ran.stdout, ran.stderr
