@@ -203,7 +203,9 @@ class StencilKernel:
                 into.note("At a border: what is outside is what the boundary says.")
                 self._strip(into, first, last, False)
         if part.columns > 1:
-            self.requires += multiples(domain[-1], part.columns, builder) or []
+            whole = multiples(domain[-1], part.columns, builder)
+            assert whole is not None, "a row is no multiple of a thread's columns"
+            self.requires += whole
             self.requires.append(at.less_equal(2 * part.columns, self.extents[-1]))
             self.aligned.update(dict.fromkeys(self.outs))
         if full:

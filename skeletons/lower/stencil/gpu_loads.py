@@ -118,8 +118,10 @@ class Loads:
                 start += self.columns
             self._bind(into, row, reads, values)
             taken |= {read for offset, read in reads.items() if offset in values}
-            leaf, count = row[0], self.columns
-            self.stencil.requires += multiples(leaf.shape[-1], count, self.stencil.builder) or []
+            leaf = row[0]
+            whole = multiples(leaf.shape[-1], self.columns, self.stencil.builder)
+            assert whole is not None, "`_fits` lets only whole groups through"
+            self.stencil.requires += whole
             self.stencil.aligned[self.stencil.builder.input(leaf)] = None
         return taken
 

@@ -15,10 +15,11 @@ equals that of single iterations bit for bit.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from treadle.dsl import simplify
 from treadle.dsl.expr import (
+    FALSE,
     Expr,
     Foreign,
     Index,
@@ -92,9 +93,12 @@ def temporal(loop: ArrayLoop, context: LoweringContext) -> Temporal | None:
     shape = _shape_of(loop, node, builder)
     if shape is None:
         return None
+    requires = _requires(node, shape, builder)
+    if requires is None:
+        return None
     steps = _iterations(node, shape)
     while steps > 1:
-        made = _Pass(builder, node, loop, shape, steps)
+        made = _Pass(builder, node, loop, shape, requires, steps)
         if made.carried <= MOST_CARRIED:
             return Temporal(builder.lowered(made.kernel()), steps)
         steps -= 1
@@ -166,6 +170,20 @@ def _shape_of(loop: ArrayLoop, node: Generate, builder: Builder) -> _Shape | Non
     return _Shape(low, high, radius, min(columns, 4))
 
 
+def _requires(node: Generate, shape: _Shape, builder: Builder) -> list[Expr] | None:
+    """What must hold of the extents: whole vectors in a row, and an element's window inside; None
+    if it is known not to."""
+    host0, host1 = node.shape
+    whole = multiples(host1, shape.columns, builder)
+    fits = [
+        at.less_equal(shape.high - shape.low + 1, in_scalars(builder, host0)),
+        at.less_equal(2 * shape.columns, in_scalars(builder, host1)),
+    ]
+    if whole is None or any(e is FALSE for e in fits):
+        return None
+    return [*whole, *fits]
+
+
 def _moves_with(args: Sequence[Expr]) -> bool:
     """Whether axis k of an array goes with axis k of the domain."""
     return all(any(x is Index(k) for x in walk((a,))) for k, a in enumerate(args))
@@ -201,8 +219,8 @@ class _Pass:
     node: Generate
     loop: ArrayLoop
     shape: _Shape
+    requires: list[Expr]
     iterations: int
-    requires: list[Expr] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         shape, rows = self.shape, self.shape.rows
@@ -308,11 +326,6 @@ class _Pass:
                 _Walk(self, into, True, j, first, last, stores).emit()
             with into.otherwise(inside):
                 _Walk(self, into, False, j, first, last, stores).emit()
-        self.requires += multiples(host1, shape.columns, builder) or []
-        self.requires += [
-            at.less_equal(shape.high - shape.low + 1, in_scalars(builder, host0)),
-            at.less_equal(2 * shape.columns, in_scalars(builder, host1)),
-        ]
         buffers = [builder.input(s) for s in self.states] + list(builder.outputs())
         comment = f"{iterations} iterations in a pass, {self.carried} values carried"
         blocks = at.ceil_div(at.multiply(across_host, strips_host), THREADS // WARP)

@@ -302,6 +302,15 @@ def test_turns_together(shape, boundary):
                                          boundary=boundary), a) > 2  # fmt: skip
 
 
+@pytest.mark.parametrize("shape", [(27, 9), (40, 126), (16, 4), (1, 64)], ids=str)
+def test_known_extents_that_do_not_fit_take_single_turns(shape):
+    """Rows that are not whole vectors, and arrays narrower or lower than the window."""
+    a = td.generate(shape, lambda i, j: (i * 7 + j).astype(td.float32))
+    (leaf,) = td.iterate(20, lambda x: td.stencil(cross, x, boundary=td.clamp), a)._leaves
+    loop = run_passes([leaf], Settings(), "cuda").roots[0].node
+    assert temporal.temporal(loop, CONTEXT) is None
+
+
 @pytest.mark.parametrize("steps", [2, 3, 5])
 @pytest.mark.parametrize("boundary", [td.clamp, td.mirror, td.wrap], ids=lambda b: b.kind)
 def test_windows_that_are_not_square(steps, boundary, monkeypatch):
