@@ -25,7 +25,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from treadle.dsl import simplify
-from treadle.dsl.expr import FALSE, Const, Expr, Var
+from treadle.dsl.expr import FALSE, TRUE, Const, Expr, Var
 from treadle.dsl.graph import Leaf, Library
 from treadle.dsl.scalar import apply_primitive
 from treadle.dsl.types import float64, int64, uint32
@@ -207,8 +207,6 @@ class _Warps:
 
     def _shuffled(self, into: Linearizer, value: Expr, lane: Expr) -> Expr:
         """The value of a lane of the warp."""
-        if self.lanes == 1:
-            return value
         (got,) = shuffled(into, "shuffle", (value,), lane)
         return got
 
@@ -255,21 +253,6 @@ class _Warps:
             number = simplify.cast(self._shuffled(into, mine, lane), int64)
         none = at.negate(apply_primitive("greater", [best, Const(0.0, best.type)]))
         return lane, could, into.let(number, "pivot_row"), into.let(none, "none")
-
-    def _pivot_of_all(self, into: Linearizer, values: Sequence[Expr], used: Sequence[Expr]
-                      ) -> tuple[Expr, list[Expr], Expr, Expr]:  # fmt: skip
-        """The same if this lane has all rows."""
-        best: Expr = Const(-1.0, size(values[0]).type)
-        row: Expr = at.integer(0)
-        for s, (value, u) in enumerate(zip(values, used, strict=True)):
-            own = into.let(size(value), "size")
-            larger = at.negate(apply_primitive("less_equal", [own, best]))
-            larger = into.let(at.both(at.negate(u), larger), "larger")
-            best = into.let(simplify.select(larger, own, best), "best")
-            row = into.let(at.select(larger, at.integer(s), row), "pivot_row")
-        none = at.negate(apply_primitive("greater", [best, Const(0.0, best.type)]))
-        could = [at.equal(row, s) for s in range(len(values))]
-        return self.lane, could, row, into.let(none, "none")
 
     def _steps(self, into: Linearizer, state: Sequence[Expr], step: Step, phases: int = 1
                ) -> list[Expr]:  # fmt: skip
@@ -351,7 +334,46 @@ class _Warps:
             into.append(*(Store(self.out, at.add(position, c), x[c]) for c in range(columns)))
         return bad
 
+    def _inv_of_lane(self, into: Linearizer, member: Expr) -> Expr:
+        """The inverse of a matrix in a lane's registers, by Gauss-Jordan in place.  The pivot's row
+        of column k becomes row k, so that what is left to do is known when this is compiled."""
+        n = self.n
+        one = simplify.cast(at.integer(1), self.type)
+        whole = self._own(into, member)
+        # Of each row: its elements, and the number that it had at first.
+        rows = [[*whole[i * n : (i + 1) * n], at.integer(i)] for i in range(n)]
+        inverses: list[Expr] = []
+        bad: Expr = FALSE
+        for k in range(n):
+            for i in range(k + 1, n):
+                # (NaN is not less than a number: it is taken as if it were the largest.)
+                is_less = apply_primitive("less_equal", [size(rows[i][k]), size(rows[k][k])])
+                exchanged = into.let(at.negate(is_less), "exchanged")
+                pair = list(zip(rows[k], rows[i], strict=True))
+                rows[k] = [into.let(simplify.select(exchanged, y, x), "x") for x, y in pair]
+                rows[i] = [into.let(simplify.select(exchanged, x, y), "y") for x, y in pair]
+            above = rows[k]
+            best = size(above[k])
+            none = at.negate(apply_primitive("greater", [best, Const(0.0, best.type)]))
+            bad = into.let(at.either(bad, none), "bad")
+            inverses.append(into.let(apply_primitive("true_divide", [one, above[k]]), "inverse"))
+            for i in range(n):
+                if i != k:
+                    scaled = apply_primitive("multiply", [negative(rows[i][k]), inverses[k]])
+                    factor = into.let(scaled, "factor")
+                    rest = [factor if j == k else self._minus(into, x, factor, above[j])
+                            for j, x in enumerate(rows[i][:n])]  # fmt: skip
+                    rows[i] = [*rest, rows[i][n]]
+            rows[k] = [*above[:k], one, *above[k + 1 :]]
+        numbers = [row[n] for row in rows]
+        for i, (row, inverse) in enumerate(zip(rows, inverses, strict=True)):
+            a = [into.let(apply_primitive("multiply", [x, inverse]), "a") for x in row[:n]]
+            self._put_row(into, member, TRUE, at.integer(i), a, numbers)
+        return bad
+
     def _inv(self, into: Linearizer, member: Expr) -> Expr:
+        if self.lanes == 1:
+            return self._inv_of_lane(into, member)
         n, per_lane = self.n, self.per_lane
         one, zero = (simplify.cast(at.integer(k), self.type) for k in (1, 0))
         # Of each row of this lane: its elements, the inverse of its pivot, the column of which it
@@ -360,18 +382,16 @@ class _Warps:
         # number.
         each, kept = n + 2, n if n <= UNROLLED else 1
         start: list[Expr] = []
-        whole = self._own(into, member) if self.lanes == 1 else []
         for s in range(per_lane):
-            start += whole[s * n : (s + 1) * n] or self._load(into, self.node.arguments[0], n, s)
+            start += self._load(into, self.node.arguments[0], n, s)
             start += [one, at.integer(-1)]
         start += [at.integer(0)] * kept + [FALSE]
 
         def eliminate(k: Expr, _: int, state: list[Expr]) -> list[Expr]:
             parts = [state[s * each : (s + 1) * each] for s in range(per_lane)]
             pivots, bad = state[per_lane * each : -1], state[-1]
-            find = self._pivot_of_all if self.lanes == 1 else self._pivot
-            pivot, could, row, none = find(into, [p[0] for p in parts],
-                                           [at.less_equal(0, p[n + 1]) for p in parts])  # fmt: skip
+            used = [at.less_equal(0, p[n + 1]) for p in parts]
+            pivot, could, row, none = self._pivot(into, [p[0] for p in parts], used)
             own = into.let(at.equal(self.lane, pivot), "own")
             above = []
             for j in range(n):
@@ -383,7 +403,7 @@ class _Warps:
             made: list[Expr] = []
             for part, flag in zip(parts, could, strict=True):
                 a, (mine, column) = part[:n], part[n:]
-                here = flag if self.lanes == 1 else into.let(at.both(own, flag), "here")
+                here = into.let(at.both(own, flag), "here")
                 scaled = apply_primitive("multiply", [negative(a[0]), inverse])
                 factor = into.let(simplify.select(here, zero, scaled), "factor")
                 made += [self._minus(into, x, factor, y)

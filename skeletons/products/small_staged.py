@@ -33,7 +33,7 @@ from .small_gpu import Results, Side
 from .small_tensor import COLUMNS, DEPTH, ROWS, TensorProducts
 
 #: Threads of a block at least; 32-bit registers in which a thread holds elements on their way.
-THREADS, REGISTERS = 64, 64
+THREADS, ON_THE_WAY = 64, 64
 #: Rows of the right operand that a thread multiplies at once on tensor cores.
 TOGETHER = 4
 #: Products beyond this extent, unless k fills whole steps, have all loads in flight before an
@@ -131,7 +131,7 @@ class Staging:
         registers = 0
         for x, s in enumerate(self.stages):
             for share in range(-(-s.vectors // self.lanes)):
-                if together[-1] and registers + s.registers > REGISTERS:
+                if together[-1] and registers + s.registers > ON_THE_WAY:
                     together.append([])
                     registers = 0
                 together[-1].append((x, share))
