@@ -99,8 +99,8 @@ def fold_candidates(backend: str, extents: Sequence[int | None]) -> list[Schedul
         for rows, cols in _FOLDED.get(backend, _CPU_FOLDED)
         if rows < 2 * folded and cols < 2 * results
     ]
-    if target_of(backend).gpu and outer[-1] > 32:
-        found.append(Row() | Block(8, *between, 32) | PerThread(rows=4))
+    if target_of(backend).gpu and len(outer) == 1 and outer[-1] > 32:  # rows of the folded axes
+        found.append(Row() | Block(8, 32) | PerThread(rows=4))
     return [as_schedule(s) for s in found]
 
 

@@ -78,7 +78,8 @@ def multiplied(a, **given):
 
 
 @pytest.mark.parametrize("backend", ["native", "cuda"])
-@pytest.mark.parametrize("extents", [(7,), (1 << 19,), (300, 900), (9000, 3, 5), (None, None)])
+@pytest.mark.parametrize("extents", [(7,), (1 << 19,), (300, 900), (9000, 3, 5), (None, None),
+                                     (9000, 3, 500), (8, 2, 3, 1031)])  # fmt: skip
 def test_candidates_of_folds_fit(backend, extents):
     found = fold_candidates(backend, extents)
     assert len(set(found)) == len(found) <= 12
