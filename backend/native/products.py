@@ -209,9 +209,8 @@ def product_step(owner: NativeExecutor, node: Matmul, standard: Action | None) -
 
 def _may_be_small(node: Matmul) -> bool:
     """Whether extents may decide that a product of floats is computed by the kernel for small
-    ones, which knows no orders."""
-    plain = node.options.algorithm in ("auto", "standard")
-    return plain and (bool(node.batch) or not node.label.ordered)
+    ones.  A schedule, of which neither it nor the library has any use, does not matter."""
+    return node.options.algorithm in ("auto", "standard")
 
 
 class Operand(operand.Operand):

@@ -28,6 +28,7 @@ from ..ir.linearize import Linearizer, zero
 from ..lower import tiling, transform
 from ..lower.build import Builder, LoweringContext
 from ..lower.visits import Visits
+from .scalars import add_product
 from .small_cpu import small_kernel
 
 ROWS, COLUMNS, DEPTH, STRIP, TOGETHER = 64, 256, 256, 32, 8
@@ -154,16 +155,16 @@ class _Matmul:
                 right = into.let(Load(self.rights, at.add(at.multiply(k, STRIP), j)), "r")
                 for u, total in enumerate(sums):
                     left = Load(self.lefts, at.add(at.multiply(at.add(r, u), DEPTH), k))
-                    into.append(Assign(total, self._add(total, self._times(left, right))))
+                    into.append(Assign(total, self._add_product(total, left, right)))
             into.append(*(Store(self.sums, p, s) for p, s in zip(positions, sums, strict=True)))
 
-    def _times(self, a: Expr, b: Expr) -> Expr:
-        name = "logical_and" if self.type.family == "bool" else "multiply"
-        return Apply(primitive(name), (a, b), self.type)
-
-    def _add(self, a: Expr, b: Expr) -> Expr:
-        name = "logical_or" if self.type.family == "bool" else "add"
-        return Apply(primitive(name), (a, b), self.type)
+    def _add_product(self, total: Expr, left: Expr, right: Expr) -> Expr:
+        if self.type.is_float:  # as in the kernel for small products: the same bits
+            return add_product(self.type, total, left, right)
+        boolean = self.type.family == "bool"
+        times, plus = ("logical_and", "logical_or") if boolean else ("multiply", "add")
+        both = Apply(primitive(times), (left, right), self.type)
+        return Apply(primitive(plus), (total, both), self.type)
 
     def _finish(self, into: Linearizer, rows: tuple[Expr, Expr], cols: tuple[Expr, Expr]) -> None:
         into.append(Comment("epilogue"))

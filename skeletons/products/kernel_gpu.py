@@ -103,9 +103,11 @@ def lower_matmul(node: Matmul, context: LoweringContext) -> Lowered:
 
 
 def _small_kernel(builder: Builder, node: Matmul) -> Kernel | None:
-    """The kernel for many small products, if the extents of a product are small constants."""
+    """The kernel for many small products, if the extents of a product are small constants.  A
+    schedule orders the tiles of integers; of floats it changes nothing."""
     sizes = [builder.extent(e) for e in (node.m, node.k, node.n)]
-    if tiling.schedule_of(builder) is not None or not all(isinstance(s, Const) for s in sizes):
+    ordered = tiling.schedule_of(builder) is not None and not node.left.type.is_inexact
+    if ordered or not all(isinstance(s, Const) for s in sizes):
         return None
     m, k, n = (int(s.value) for s in sizes if isinstance(s, Const))
     if not on_gpu(node.left.type, (m, k, n), MANY):

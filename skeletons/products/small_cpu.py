@@ -38,9 +38,10 @@ TASK = 16_384
 
 def small_kernel(builder: Builder, node: Matmul) -> Kernel | None:
     """The kernel, if the extents of a product are small constants; the number of products is a
-    run-time value."""
+    run-time value.  A schedule orders the tiles of integers; of floats it changes nothing."""
     sizes = [builder.extent(e) for e in (node.m, node.k, node.n)]
-    if tiling.schedule_of(builder) is not None or not all(isinstance(s, Const) for s in sizes):
+    ordered = tiling.schedule_of(builder) is not None and not node.left.type.is_inexact
+    if ordered or not all(isinstance(s, Const) for s in sizes):
         return None
     m, k, n = (int(s.value) for s in sizes if isinstance(s, Const))
     if (

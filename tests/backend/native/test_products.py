@@ -26,6 +26,8 @@ from treadle.skeletons.products.executions import plan
 from treadle.skeletons.products.kit import Kit
 from treadle.skeletons.products.model import Choice, Rates, choose_recursive, predict_recursive
 
+S = td.schedule
+
 #: 1, primes, powers of two and their neighbours, tall, wide, empty, an empty inner axis.
 SHAPES = ((1, 1, 1), (2, 2, 2), (7, 11, 13), (31, 33, 32), (65, 64, 63), (127, 3, 5), (3, 5, 129),
           (2, 61, 2), (0, 3, 4), (3, 4, 0), (3, 0, 4), (0, 0, 0))  # fmt: skip
@@ -686,6 +688,21 @@ def test_small_products_are_repeated_without_python(f: Any) -> None:
     made = program.lower(a, b)
     assert "treadle's" in made.explain()
     assert len(made.executable.calls.replays.records) == 1
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "complex64"])
+@pytest.mark.parametrize("shape", [(3, 3), (17, 30), (5, 3, 3), (5, 17, 30)])
+def test_neither_schedules_nor_fusion_change_a_bit_of_small_products(dtype: str, shape: Any
+                                                                     ) -> None:  # fmt: skip
+    a = np.random.default_rng(0).standard_normal(shape).astype(dtype)
+    b = np.ascontiguousarray(np.swapaxes(a, -1, -2))
+    with td.config(backend="native"):
+        want = td.run(td.matmul(a, b))
+        for order in (S.Row(), S.Morton() | S.Grid(), S.Row() | S.Block(4, 4)):
+            np.testing.assert_array_equal(td.run(td.matmul(a, b, schedule=order)), want)
+        left, right = td.run((td.sin(td.exp(a)), td.exp(b)))  # too costly to be read repeatedly
+        fused = td.jit(lambda a, b: td.matmul(td.sin(td.exp(a)), td.exp(b)))(a, b)
+        np.testing.assert_array_equal(fused, td.run(td.matmul(left, right)))
 
 
 def test_larger_products_are_those_of_a_library() -> None:
