@@ -357,7 +357,8 @@ def fixed_point(f: Callable[[Any], Any], x0: Any, tol: float) -> Any:
         f: from an array, or a tuple of arrays, to one of the same shapes and types; it may use
             other arrays, by which the result can be differentiated.
         x0: where to start, in floats; the result does not depend on it differentiably.
-        tol: stop when no element of any array changes by more.
+        tol: stop when no element of any array changes by more; not negative, and not below the
+            rounding errors of `f`, which may change elements for ever.
 
     Result: an array, or a tuple of arrays, as `x0`.
 
@@ -373,11 +374,7 @@ def fixed_point(f: Callable[[Any], Any], x0: Any, tol: float) -> Any:
             "td.fixed_point works on arrays, outside of scalar functions.",
             hint="Inside, use td.while_loop.",
         )
-    if isinstance(tol, int | float) and not tol >= 0:
-        raise TracingError(
-            f"fixed_point: tol must not be negative, got {tol}: no step is small enough.",
-            hint="Give the largest change of an element at which to stop, as 1e-9.",
-        )
+    tol = _tolerance(tol)
     form = Form(x0, "fixed_point")
     if not form.leaves or not all(leaf.type.is_float for leaf in form.leaves):
         raise TracingError(
@@ -446,6 +443,25 @@ def fixed_point(f: Callable[[Any], Any], x0: Any, tol: float) -> Any:
     node = Barrier((*found, *captured), Ruled("fixed_point", back, ahead), len(found),
                    label=Label("fixed_point"), where=user_location())  # fmt: skip
     return form.put(node.leaves[: len(found)])
+
+
+def _tolerance(tol: Any) -> Any:
+    """A tolerance at which iterations end; literals are checked."""
+    if isinstance(tol, Array | Scalar):
+        return tol
+    number = np.asarray(tol)
+    if number.ndim or number.dtype.kind not in "biuf":
+        raise TracingError(
+            f"fixed_point: tol is a real number, got {tol!r}.",
+            hint="Give the largest change of an element at which to stop, as 1e-9.",
+        )
+    if not number >= 0:
+        what = "no step is small enough" if number < 0 else "no change compares with it"
+        raise TracingError(
+            f"fixed_point: tol must not be negative, got {tol}: {what}.",
+            hint="Give the largest change of an element at which to stop, as 1e-9.",
+        )
+    return number.item()
 
 
 def _sum(a: Leaf, b: Leaf) -> Leaf:
