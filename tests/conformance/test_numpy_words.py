@@ -180,6 +180,17 @@ def test_quantiles_of_a_constant_number_of_arrays(backend, length):
         assert got.dtype == np.float32 and got.shape == want.shape
 
 
+@pytest.mark.parametrize("check", [False, True])
+def test_quantiles_without_elements_read_none(backend, check):
+    """In shapes that are known, and that are not."""
+    with td.config(backend=backend, check=check):
+        for function in (td.nanmedian, td.median):
+            assert (
+                np.isnan(to_host(td.run(function(np.zeros((3, 0)), axis=1)))).tolist() == [True] * 3
+            )
+            assert np.isnan(to_host(td.jit(lambda a, f=function: f(a))(np.zeros((0, 2)))))
+
+
 def test_the_median_of_views_is_one_kernel():
     def median3(a):
         p = td.pad(a, 1, mode="edge")

@@ -9,7 +9,7 @@ from ...annotations import ArrayLike, DTypeLike, IntLike, ShapeLike, Value
 from ...array import Array
 from ...errors import DTypeError, ShapeError, TracingError
 from ...frontend.sources import as_array
-from ...scalar import Scalar
+from ...scalar import Scalar, as_index
 from ...shapes import as_shape, extents
 from ...types import as_type
 from ..common import integer, operation, whole_number
@@ -182,7 +182,7 @@ def tril_indices(n: IntLike, k: int = 0, m: IntLike | None = None) -> tuple[Arra
     >>> [x.tolist() for x in td.tril_indices(2)]
     [[0, 1, 1], [0, 0, 1]]
     """
-    rows, offset, columns = map(_as_integer, (n, k, n if m is None else m))
+    rows, offset, columns = (_as_integer(x, "tril_indices") for x in (n, k, n if m is None else m))
     total = _total(rows, offset + 1, columns)
     return _triangle(rows, total, lambda i: _between(i + offset + 1, columns), lambda i: 0)
 
@@ -201,7 +201,7 @@ def triu_indices(n: IntLike, k: int = 0, m: IntLike | None = None) -> tuple[Arra
     >>> td.triu_indices(2)
     (Array([0, 0, 1]), Array([0, 1, 1]))
     """
-    rows, offset, columns = map(_as_integer, (n, k, n if m is None else m))
+    rows, offset, columns = (_as_integer(x, "triu_indices") for x in (n, k, n if m is None else m))
 
     def before(i: IntLike) -> IntLike:
         return _between(i + offset, columns)
@@ -211,11 +211,10 @@ def triu_indices(n: IntLike, k: int = 0, m: IntLike | None = None) -> tuple[Arra
     return _triangle(rows, total, lambda i: columns - before(i), before)
 
 
-def _as_integer(number: IntLike) -> IntLike:
-    """An integer of Python's for one of NumPy's; run-time values, and what is no integer,
-    unchanged."""
+def _as_integer(number: IntLike, operation: str) -> IntLike:
+    """An integer of Python's for one of NumPy's; run-time integers unchanged."""
     found = None if isinstance(number, Scalar) else integer(number)
-    return number if found is None else found
+    return Scalar(as_index(number, operation)) if found is None else found
 
 
 def _between(value: IntLike, most: IntLike) -> IntLike:

@@ -16,11 +16,12 @@ from ...frontend.sources import as_array
 from ...shapes import require
 from ...types import int64
 from ..common import alike, checked, normalise_axis, operation
+from ..control import cond
 from ..elements.functions import cast, clip, floor, isnan, maximum, minimum, rint, where
 from ..elements.mapping import map as map_
-from ..indexing.index_space import expand_dims, flatten, reshape, take, take_along_axis
+from ..indexing.index_space import expand_dims, flatten, reshape, take
 from ..indexing.joining import concatenate, stack
-from ..indexing.making import iota
+from ..indexing.making import generate, iota
 from ..indexing.rearranging import moveaxis
 from .folds import not_empty
 from .irregular import argsort, compact, sort as sort_
@@ -205,7 +206,7 @@ def _quantile(a: ArrayLike, q: ArrayLike, axis: int | None, method: str, keepdim
     high = minimum(low + 1, present - 1)
     if method == "nearest":  # as NumPy's: halves to even
         low = high = cast(rint(at), int64)
-    first, last = (_gathered(rows, clip(k, 0, extent - 1), shares.ndim) for k in (low, high))
+    first, last = (_gathered(rows, clip(k, 0, extent - 1)) for k in (low, high))
     found = _between(first, last, share, method)
     if not exact:
         found = where(valid, found, np.nan).astype(rows.dtype)
@@ -263,11 +264,14 @@ def _comparisons(n: int) -> Iterator[tuple[int, int]]:
         half *= 2
 
 
-def _gathered(rows: Array, index: Array, axes: int) -> Array:
-    """Elements of each row at the last `axes` axes of `index`."""
-    lead = rows.ndim - 1
-    flat = reshape(index, [*index.shape[:lead], -1]) if axes != 1 else index
-    return reshape(take_along_axis(rows, flat, -1), list(index.shape))
+def _gathered(rows: Array, index: Array) -> Array:
+    """Elements of each row, at the last axes of `index`; of rows without elements, 0."""
+    lead, extent, none = rows.ndim - 1, rows.shape[-1], rows.types[0](0)
+
+    def element(*i: Any) -> Any:
+        return cond(extent > 0, rows[(*i[:lead], index[i])], none)
+
+    return generate(index.shape, element)
 
 
 # --- where ----------------------------------------------------------------------------------
