@@ -4,11 +4,13 @@
     python -m benchmarks.larger --page FILE.json    # writes docs/larger.md's numbers from a run
 
 The parts: seconds of a task; time, memory and number of tasks of plans of 10⁵ chunks; the heat
-equation in one process and on threads of dask; streams of eight times the memory that they may use,
-beside plain reads and writes of the file, on the disk alone and in caches; five programs on one
-thread and on `LocalCluster`s of one and two processes, and what a list scheduler with the costs
-measured here predicts for these clusters, and for up to 1,024 workers.
-Peers run in the same process, after treadle.  Writes JSON, tables in Markdown, and a picture.
+equation in one process and on threads of dask; five programs on one thread and on `LocalCluster`s
+of one and two processes, and what a list scheduler with the costs measured here, and the seconds
+of every stage on one worker, predicts for these clusters, and for up to 1,024 workers; streams of
+eight times the memory that they may use, beside plain reads and writes of the file, on the disk
+alone and in caches.
+Peers run in the same process, after treadle.  Writes JSON, tables in Markdown, and a picture, after
+every part.
 """
 
 from __future__ import annotations
@@ -33,10 +35,10 @@ import numpy as np
 import treadle as td
 from benchmarks import provenance
 from benchmarks.gpus import ITERATIONS, heat
-from treadle.backend.blocks.localise import Blocks
 from treadle.backend.blocks.plan import Plan
-from treadle.backend.blocks.simulation import Costs, simulated
+from treadle.backend.blocks.simulation import Costs, Work, measured, simulated
 from treadle.backend.blocks.tasks import count
+from treadle.backend.dask.graph import every_array
 
 PACKAGES = ("treadle", "numpy", "dask", "distributed", "zarr", "llvmlite")
 WORKERS = [2**k for k in range(11)]
@@ -50,6 +52,11 @@ def least(call: Callable[[], Any], times: int = 3) -> float:
         call()
         found.append(time.perf_counter() - begin)
     return min(found)
+
+
+def middle(call: Callable[[], Any], times: int) -> float:
+    """The median of the seconds of some calls."""
+    return sorted(least(call, 1) for _ in range(times))[times // 2]
 
 
 def twice(a: Any) -> Any:
@@ -182,8 +189,8 @@ def cluster(distributed: Any, workers: int) -> Iterator[Any]:
 
 
 def costs(client: Any, distributed: Any, tiny: bool) -> dict[str, float]:
-    """Seconds of a trivial task when there are many, and of one after the other; bytes a second
-    between two workers."""
+    """Seconds of a trivial task when there are many, of one after the other, and of a call with one
+    task; bytes a second between two workers."""
     n = 50 if tiny else 500
     x = client.persist(da.zeros(n, chunks=1))
     distributed.wait(x)
@@ -197,6 +204,10 @@ def costs(client: Any, distributed: Any, tiny: bool) -> dict[str, float]:
         chain = client.submit(twice, chain)
     chain.result()
     found = {"task": each, "step": (time.perf_counter() - begin) / 20}
+    small = iter([client.persist(da.full(1, float(k), chunks=1)) for k in range(12)])
+    alone = td.jit(twice)
+    distributed.wait(alone(next(small)).persist())
+    found["call"] = middle(lambda: distributed.wait(alone(next(small)).persist()), 11)
     names = list(client.scheduler_info(n_workers=-1)["workers"])
     if len(names) > 1:
         size = 1 << (16 if tiny else 26)
@@ -213,7 +224,7 @@ import json, os, sys, time
 import numpy as np, treadle as td
 name, folder = sys.argv[1:3]
 rows, memory, repeats = map(int, sys.argv[3:])
-from benchmarks.larger import REDUCED, STREAMS
+from benchmarks.larger import LONGEST, REDUCED, STREAMS
 f, width, block = td.jit(STREAMS[name]), 4096, 4 << 20
 a, b = folder + "/a", folder + "/b"
 
@@ -262,7 +273,8 @@ before, found = kilobytes("VmRSS:"), {}
 for state in ("disk", "cached"):
     for who in ("plain", "seconds"):
         times = []
-        for _ in range(repeats):
+        since = time.perf_counter()
+        while len(times) < repeats and not (times and time.perf_counter() - since > LONGEST):
             cached(state == "cached")
             begin = time.perf_counter()
             if who == "plain":
@@ -270,7 +282,7 @@ for state in ("disk", "cached"):
                 continue
             td.stream(f, source, out=out, memory=memory)
             times.append(time.perf_counter() - begin)
-        found[f"{state}, {who}"] = sorted(times)[repeats // 2]
+        found[f"{state}, {who}"] = sorted(times)[len(times) // 2]
     found[f"{state}, share of the rate"] = found[f"{state}, plain"] / found[f"{state}, seconds"]
 found["peak"] = 1024 * (kilobytes("VmHWM:") - before)
 print(json.dumps(found))
@@ -289,6 +301,8 @@ STREAMS: dict[str, Callable[..., Any]] = {
     "quotients by sums of columns": lambda a: a / td.sum(a, axis=0),
     "percentiles": lambda a: td.percentile(a, [5.0, 50.0, 95.0]),
 }
+#: After so many seconds a measurement of a stream is not repeated.
+LONGEST = 10
 #: Those whose results are small.
 REDUCED = ("sum, minimum, maximum", "sums of columns", "percentiles")
 
@@ -296,7 +310,7 @@ REDUCED = ("sum, minimum, maximum", "sums of columns", "percentiles")
 def of_streams(tiny: bool) -> dict[str, Any]:
     """Files of eight times the memory: seconds of a plain read of the file (and a write, if the
     result is as large), and of a stream, with the files on the disk alone, and in the caches of the
-    system, median of three; peak bytes above those before."""
+    system, median of three, or fewer if they take long; peak bytes above those before."""
     memory, times, repeats = (4 << 20, 2, 1) if tiny else (64 << 20, 8, 3)
     rows = times * memory // (4 * 4096)
     found: dict[str, Any] = {"file": times * memory, "memory": memory}
@@ -316,9 +330,26 @@ def planned(f: Callable[..., Any], *args: Any) -> Plan:
     return plan
 
 
-def work_of(element: float, plan: Plan) -> Callable[[Blocks, int], float]:
+def spread(element: float, plan: Plan) -> Work:
     """Seconds of blocks of which every element takes `element` seconds in all stages."""
     return lambda blocks, n: n * element / len(plan.stages)
+
+
+def seconds_of_stages(f: Callable[..., Any], given: Any, tasks: Sequence[Any]) -> list[float]:
+    """What the tasks of each stage of a call took, of those that the scheduler has noted."""
+    program = td.jit(f).lower(given)
+    plan: Plan = program.executable.plan([given], ())
+    arrays = every_array(plan, [given], program.name)
+    layers = [arrays[stage.leaves[0]].name.removesuffix("-0") for stage in plan.every()]
+    found = [0.0] * len(layers)
+    for task in tasks:
+        key = task["key"]
+        name = key if isinstance(key, str) else key[0]
+        took = [s["stop"] - s["start"] for s in task["startstops"] if s["action"] == "compute"]
+        for k, layer in enumerate(layers):
+            if name.startswith(layer):
+                found[k] += sum(took)
+    return found
 
 
 def zeros(name: str, side: int, chunk: tuple[int, int]) -> Any:
@@ -343,34 +374,42 @@ def of_clusters(tiny: bool) -> dict[str, Any]:
             seconds: dict[str, float] = {}
             for name, f in PROGRAMS.items():
                 plain = u.reshape(-1) if name == "sort" else u
-                x = da.from_array(plain, chunks=(plain.shape[0] // 8, *plain.shape[1:]))
-                others = [
-                    client.persist(x + k) for k in range(4)
-                ]  # equal keys would be found again
+                chunks = (plain.shape[0] // 8, *plain.shape[1:])
+                x = client.persist(da.from_array(plain, chunks=chunks))
+                # equal keys would be found again
+                others = [client.persist(x + k) for k in range(4)]
                 distributed.wait(others)
-                given, split = iter(others), td.jit(f)
-                distributed.wait(split(next(given)).persist())
-                seconds[name] = least(
-                    lambda split=split, given=given: distributed.wait(split(next(given)).persist())  # type: ignore[misc]
-                )
+                split = td.jit(f)
+                distributed.wait(split(others[0]).persist())
+                times, stages = [], []
+                for given in others[1:]:
+                    with distributed.get_task_stream(client) as noted:
+                        begin = time.perf_counter()
+                        distributed.wait(split(given).persist())
+                        times.append(time.perf_counter() - begin)
+                    stages.append(seconds_of_stages(f, given, noted.data))
+                seconds[name] = min(times)
+                if workers == 1:
+                    found.setdefault("stages", {})[name] = list(map(min, *stages))
             found[f"{workers} workers"] = seconds
             found.setdefault("costs", {})[str(workers)] = costs(client, distributed, tiny)
     one, two = found["costs"]["1"], found["costs"]["2"]
     schedule, task = min(one["task"], two["task"]) / 2, one["task"] / 2
-    paid = Costs(schedule, task, max(one["step"] - schedule - task, 0.0), two.get("rate", 4e8))
+    paid = Costs(schedule, task, max(one["step"] - schedule - task, 0.0), two.get("rate", 4e8),
+                 max(one["call"] - schedule - task, 0.0))  # fmt: skip
     found["costs"]["of the prediction"] = vars(paid)
     for workers in (1, 2):
         predicted = found.setdefault("predicted", {})[f"{workers} workers"] = {}
         for name, f in PROGRAMS.items():
             plan = planned(f, zeros(name, n, (n // 8, n)))
-            work = work_of(alone[name] / n**2, plan)
+            work = measured(plan, found["stages"][name])
             predicted[name] = simulated(plan, workers, paid, work)
     side = 4096 if tiny else 65536
     for name, f in PROGRAMS.items():
         plan = planned(f, zeros(name, side, (side // 32, side // 32)))
-        work = work_of(alone[name] / n**2, plan)
+        work = spread(sum(found["stages"][name]) / n**2, plan)
         found.setdefault("many", {})[name] = {
-            "seconds": {w: simulated(plan, w, paid, work) for w in WORKERS},
+            "seconds": {str(w): simulated(plan, w, paid, work) for w in WORKERS},
             "tasks": sum(count(stage.blocks) for stage in plan.every()),
         }
     return found
@@ -398,6 +437,8 @@ def _flat(part: dict[str, Any], before: str = "") -> list[tuple[str, Any]]:
 
 
 def _shown(value: Any) -> str:
+    if isinstance(value, list):
+        return ", ".join(map(_shown, value))
     return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
@@ -419,12 +460,12 @@ def picture(report: dict[str, Any], path: Path) -> None:
         of = {w: (found[f"{w} workers"][name], found["predicted"][f"{w} workers"][name])
               for w in (1, 2)}  # fmt: skip
         (line,) = left.plot(*zip(*of.values(), strict=True), linewidth=0.8, label=name)
-        for w, (measured, predicted) in of.items():
-            left.plot(measured, predicted, "o" if w == 1 else "*", color=line.get_color())
-            times += [measured, predicted]
+        for w, (took, expected) in of.items():
+            left.plot(took, expected, "o" if w == 1 else "*", color=line.get_color())
+            times += [took, expected]
         seconds = found["many"][name]["seconds"]
-        right.plot(WORKERS, [seconds[1] / seconds[w] for w in WORKERS], marker="o", markersize=3,
-                   color=line.get_color(), label=name)  # fmt: skip
+        right.plot(WORKERS, [seconds["1"] / seconds[str(w)] for w in WORKERS], marker="o",
+                   markersize=3, color=line.get_color(), label=name)  # fmt: skip
         right.plot([2], [of[1][0] / of[2][0]], "*", color=line.get_color(), markersize=10)
     left.set(xscale="log", yscale="log", xlim=(min(times) / 2, max(times) * 2),
              ylim=(min(times) / 2, max(times) * 2), xlabel="seconds, measured",
@@ -480,10 +521,11 @@ def section(report: dict[str, Any], stem: str) -> str:
                  for w, word in ((1, "one worker"), (2, "two workers"))),
                ("`map_overlap` and NumPy, threads", heat_["map_overlap, threads"])]),
         f"Five programs on {clusters['extent']:,}² on clusters of one and two workers with a "
-        "thread each, and what list scheduling predicts of the seconds on one thread, and of the "
-        f"costs measured for a trivial task ({1e3 * clusters['costs']['1']['task']:.1f} ms), for "
-        "one that waits for another, and for bytes from one worker to another. For up to 1,024 "
-        "workers there is only the prediction:",
+        "thread each, and what list scheduling predicts of the seconds of the tasks of every stage "
+        "on one worker, and of the costs measured for the start of a call "
+        f"({1e3 * clusters['costs']['of the prediction']['start']:.1f} ms), for a trivial task "
+        f"({1e3 * clusters['costs']['1']['task']:.1f} ms), for one that waits for another, and for "
+        "bytes from one worker to another. For up to 1,024 workers there is only the prediction:",
         "",
         f"![Seconds predicted and measured; speedup on simulated workers]({results}.png)",
         "",
@@ -513,9 +555,16 @@ def _figures(value: float) -> str:
     return f"{value:.3g}" if value < 1000 else f"{value:,.0f}"
 
 
+def write_files(report: dict[str, Any], path: Path) -> None:
+    """A run as JSON, tables and a picture."""
+    provenance.write_results(path, table(report), report)
+    picture(report, path.with_suffix(".png"))
+
+
 def write_page(source: Path) -> None:
-    """The page with the numbers of a run between the marks."""
+    """The page with the numbers of a run between the marks; its files among the results."""
     report = json.loads(source.read_text(encoding="utf-8"))
+    write_files(report, provenance.ROOT / "benchmarks" / "results" / source.name)
     text = PAGE.read_text(encoding="utf-8")
     before, _, rest = text.partition(MARKS[0])
     after = rest.partition(MARKS[1])[2]
@@ -539,8 +588,8 @@ def main(argv: list[str] | None = None) -> int:
         "tasks": lambda: of_tasks(options.tiny),
         "plans": lambda: of_plans(options.tiny),
         "heat": lambda: of_heat(options.tiny),
-        "streams": lambda: of_streams(options.tiny),
         "clusters": lambda: of_clusters(options.tiny),
+        "streams": lambda: of_streams(options.tiny),
     }
     report: dict[str, Any] = {
         "date": datetime.now(UTC).date().isoformat(), "device": provenance.processor(),
@@ -555,11 +604,7 @@ def main(argv: list[str] | None = None) -> int:
         parts[name] = measure()
         print(name, json.dumps(parts[name], indent=1), flush=True)
         if options.out:
-            options.out.parent.mkdir(parents=True, exist_ok=True)
-            options.out.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
-            options.out.with_suffix(".md").write_text(table(report), encoding="utf-8")
-    if options.out:
-        picture(report, options.out.with_suffix(".png"))
+            write_files(report, options.out)
     return int(not parts.get("heat", {}).get("same bits", True))
 
 

@@ -9,10 +9,11 @@ before it starts.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import product
-from math import prod
+from math import inf, prod
 
 from treadle.dsl.graph import Leaf
 
@@ -29,18 +30,36 @@ Work = Callable[[Blocks, int], float]
 @dataclass(frozen=True)
 class Costs:
     """Seconds that the scheduler and a worker need for a task, seconds from the end of a task to
-    the start of one that waits for it, and bytes a second from one worker to another."""
+    the start of one that waits for it, bytes a second from one worker to another, and seconds of
+    a call beside those of its tasks: to make the graph, to send it, to hear of its end."""
 
     schedule: float
     task: float
     latency: float
     rate: float
+    start: float = 0.0
 
 
 def simulated(plan: Plan, workers: int, costs: Costs, work: Work) -> float:
-    """The seconds from the first task to the last; of the arrays that are given, each worker has as
-    many chunks, next to each other."""
-    return _Machine(plan, workers, costs, work).run()
+    """The seconds of a call; of the arrays that are given, each worker has as many chunks, next to
+    each other."""
+    return costs.start + _Machine(plan, workers, costs, work).run()
+
+
+def measured(plan: Plan, seconds: Sequence[float]) -> Work:
+    """The work of the blocks of a plan of which each stage took so many seconds, all together."""
+    elements: Counter[int] = Counter()
+
+    def count(blocks: Blocks, n: int) -> float:
+        elements[id(blocks)] += n
+        return 0.0
+
+    simulated(plan, 1, Costs(0.0, 0.0, 0.0, inf), count)
+    each = {
+        id(stage.blocks): took / max(elements[id(stage.blocks)], 1)
+        for stage, took in zip(plan.every(), seconds, strict=True)
+    }
+    return lambda blocks, n: n * each[id(blocks)]
 
 
 class _Machine:
@@ -121,4 +140,4 @@ def _elements(blocks: Blocks, position: tuple[int, ...]) -> int:
     return total
 
 
-__all__ = ["Costs", "Work", "simulated"]
+__all__ = ["Costs", "Work", "measured", "simulated"]

@@ -55,12 +55,18 @@ def chunks_of(value: da.Array) -> Chunks:
 
 def arrays(plan: Plan, data: Sequence[da.Array], name: str) -> list[da.Array]:
     """The results of a plan as arrays of dask."""
+    made = every_array(plan, data, name)
+    # (An argument that is a result may have another order of bytes.)
+    return [made[leaf].astype(leaf.type.numpy) for leaf in plan.roots]
+
+
+def every_array(plan: Plan, data: Sequence[da.Array], name: str) -> dict[Leaf, da.Array]:
+    """The arrays that a plan has and computes."""
     arrays = {leaf: data[k] for leaf, k in plan.given.items()}
     arrays.update((leaf, as_dask(value)) for leaf, value in plan.constants.items())
     plain = re.sub(r"\W+", "", name) or "program"
     _grow(plan, arrays, plain)
-    # (An argument that is a result may have another order of bytes.)
-    return [arrays[leaf].astype(leaf.type.numpy) for leaf in plan.roots]
+    return arrays
 
 
 def _grow(plan: Plan, arrays: dict[Leaf, da.Array], name: str) -> None:
@@ -394,4 +400,4 @@ def compute(results: Sequence[da.Array]) -> list[Any]:
     return list(dask.compute(*results))
 
 
-__all__ = ["arrays", "as_dask", "chunks_of", "compute", "is_dask"]
+__all__ = ["arrays", "as_dask", "chunks_of", "compute", "every_array", "is_dask"]

@@ -45,12 +45,13 @@ def test_the_page_has_the_numbers_of_a_run(monkeypatch):
                         **dict.fromkeys(larger.STREAMS, stream)},
             "clusters": {"extent": 4096, "one thread": by_name, "1 workers": by_name,
                          "2 workers": dict.fromkeys(by_name, 0.0789),
-                         "costs": {"1": {"task": 2e-3}},
+                         "costs": {"1": {"task": 2e-3}, "of the prediction": {"start": 0.0151}},
                          "predicted": {"1 workers": by_name, "2 workers": by_name}},
         },
     }  # fmt: skip
     text = larger.section(report, "larger-2026-11-28")
     assert "| processes, chunks of 4 MB | 100,489 | 0.456 | 7 | 3.0 |" in text
+    assert "start of a call (15.1 ms), for a trivial task (2.0 ms)" in text
     assert "| sort | 0.123 | 0.123 | 0.0789 | 0.123 |" in text
     assert "| percentiles | 1.25 | 1.5 | 0.833 | 1.25 | 1.5 | 0.833 | 33 |" in text
     assert "results/larger-2026-11-28.png" in text and "2 cores; load average 0.5" in text

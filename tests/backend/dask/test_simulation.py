@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 import treadle as td
-from treadle.backend.blocks.simulation import Costs, simulated
+from treadle.backend.blocks.simulation import Costs, measured, simulated
+from treadle.backend.dask.graph import every_array
 
 from .test_arrays import PROGRAMS, da
 
@@ -42,3 +43,22 @@ def test_a_task_that_waits_for_others_starts_after_the_latency() -> None:
     """A second stage waits for all blocks of the first."""
     alone = seconds(PROGRAMS["total"], 8, FREE)
     assert seconds(PROGRAMS["total"], 8, Costs(0.0, 0.0, 0.5, 1e30)) == pytest.approx(alone + 0.5)
+
+
+def test_a_call_has_a_start_and_stages_take_what_was_measured() -> None:
+    """On one worker the prediction is the start, and the seconds of the stages."""
+    a = da.zeros((800, 800), chunks=(100, 800), dtype="float32")
+    plan = td.jit(PROGRAMS["total"]).lower(a).executable.plan([a], ())
+    given = [2.0 + k for k, _ in enumerate(plan.every())]
+    work = measured(plan, given)
+    costs = Costs(0.0, 0.0, 0.0, 1e30, 0.25)
+    assert simulated(plan, 1, costs, work) == pytest.approx(0.25 + sum(given))
+    assert simulated(plan, 8, costs, work) < 0.25 + sum(given)
+
+
+def test_the_arrays_of_a_plan_name_the_layers_of_its_stages() -> None:
+    a = da.zeros((800, 800), chunks=(100, 800), dtype="float32")
+    program = td.jit(PROGRAMS["total"]).lower(a)
+    plan = program.executable.plan([a], ())
+    names = {every_array(plan, [a], program.name)[s.leaves[0]].name for s in plan.every()}
+    assert names <= set(td.jit(PROGRAMS["total"])(a).dask.layers)
