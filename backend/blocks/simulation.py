@@ -3,7 +3,8 @@
 Tasks are handed out in the order of the plan, by one scheduler that needs some time for each, and
 hears of the end of those before.  A task goes to the worker on which it can finish first: one that
 has parts of what it reads, or the one that is free first.  What it reads of other workers is sent
-before it starts.
+before it starts.  Small parts of chunks, those that depend on data, and each of several results of
+a block are tasks of their own, whose work is counted in that of the stage.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from treadle.dsl.graph import Leaf
 from .domain import Chunks
 from .localise import Blocks, Buffer
 from .plan import Plan, Stage
-from .tasks import Task, key_of, tasks
+from .tasks import Task, key_of, tasks, travels_alone
 
 #: Seconds of a block of a stage, given the number of elements that it computes or reads, whichever
 #: are more.
@@ -62,6 +63,11 @@ def measured(plan: Plan, seconds: Sequence[float]) -> Work:
     return lambda blocks, n: n * each[id(blocks)]
 
 
+#: When something is there, and on which worker; and how many bytes of it a task needs.
+_Made = tuple[float, int]
+_Sent = tuple[float, int, float]
+
+
 class _Machine:
     """Workers, each with the time from which it is free, and where chunks are, and since when."""
 
@@ -69,7 +75,7 @@ class _Machine:
         self.plan, self.costs, self.work = plan, costs, work
         self.free = [0.0] * workers
         self.queue = [(0.0, w) for w in range(workers)]
-        self.made: dict[tuple[Leaf, tuple[int, ...]], tuple[float, int]] = {}
+        self.made: dict[tuple[Leaf, tuple[int, ...]], _Made] = {}
         for leaf in plan.given:
             chunks = list(product(*(range(len(sizes)) for sizes in plan.chunks[leaf])))
             for k, chunk in enumerate(chunks):
@@ -84,36 +90,65 @@ class _Machine:
     def _stage(self, stage: Stage) -> None:
         blocks = stage.blocks
         chunks = [self.plan.chunks[b.leaf] for b in blocks.buffers]
-        sizes = [b.leaf.type.numpy.itemsize for b in blocks.buffers]
+        strips: dict[tuple[Leaf, tuple[int, ...]], _Made] = {}
         for task in tasks(blocks, chunks):
-            read: list[tuple[float, int, float]] = []
+            read: list[_Sent] = []
             taken = 0
             for k, (buffer, used) in enumerate(zip(blocks.buffers, task.chunks, strict=True)):
                 parts = _parts(buffer, task, k, chunks[k])
                 taken = max(taken, int(sum(parts)))
+                each = buffer.leaf.type.numpy.itemsize
+                table = 0.0
+                if buffer.windows is not None:
+                    table, _ = self.made.get((buffer.windows, (0, 0, 0)), (0.0, 0))
                 for chunk, count in zip(used, parts, strict=True):
                     found = self.made.get((buffer.leaf, chunk))
-                    if found is not None:
-                        read.append((*found, sizes[k] * count))
+                    if found is None:
+                        continue
+                    if buffer.windows is not None:
+                        read.append((*self._cut(found, table), each * count))
+                        continue
+                    n = prod([sizes[c] for sizes, c in zip(chunks[k], chunk, strict=True)])
+                    if travels_alone(int(count), n, each * n):
+                        strip = strips.get((buffer.leaf, chunk))
+                        if strip is None:
+                            strip = strips[buffer.leaf, chunk] = self._cut(found)
+                        found = strip
+                    read.append((*found, each * count))
             most = max(_elements(blocks, task.position), taken)
             seconds = self.work(blocks, most) + self.costs.task
-            end, worker = self._placed(read, seconds)
+            made = self._placed(read, seconds)
             for leaf, result in zip(stage.leaves, blocks.results, strict=True):
-                self.made[leaf, key_of(result.axes, task.position)] = end, worker
+                own = made
+                if len(stage.leaves) > 1:  # a task takes it from all results of the block
+                    own = self._cut(made)
+                self.made[leaf, key_of(result.axes, task.position)] = own
 
-    def _placed(self, read: list[tuple[float, int, float]], seconds: float) -> tuple[float, int]:
+    def _cut(self, of: _Made, after: float = 0.0) -> _Made:
+        """A part of what a worker has, cut there `after` something else is known."""
+        found, worker = of
+        self.scheduled += self.costs.schedule
+        last = max(found, after)
+        ready = max(last + self.costs.latency if last else 0.0, self.scheduled)
+        self.free[worker] = max(ready, self.free[worker]) + self.costs.task
+        return self.free[worker], worker
+
+    def _placed(self, read: list[_Sent], seconds: float) -> _Made:
         """When a task ends, and where: on the worker where it does first."""
         self.scheduled += self.costs.schedule
         while self.queue[0][0] < self.free[self.queue[0][1]]:
             worker = self.queue[0][1]
             heapq.heapreplace(self.queue, (self.free[worker], worker))
-        largest = sorted(read, key=lambda r: -r[2])[:2]
-        candidates = dict.fromkeys([*(r[1] for r in largest), self.queue[0][1]])
+        last = max([time for time, _, _ in read], default=0.0)
+        ready = max(last + self.costs.latency if last else 0.0, self.scheduled)
+        has: dict[int, float] = {}
+        for _, worker, size in read:
+            has[worker] = has.get(worker, 0.0) + size
+        every = sum(has.values())
+        candidates = dict.fromkeys([*heapq.nlargest(2, has, key=has.__getitem__), self.queue[0][1]])
 
         def end(worker: int) -> float:
-            sent = sum(size for _, where, size in read if where != worker)
-            last = max((time for time, _, _ in read), default=0.0)
-            ready = max(last + self.costs.latency if last else 0.0, self.scheduled)
+            sent = every - has.get(worker, 0.0)
             return max(ready + sent / self.costs.rate, self.free[worker]) + seconds
 
         best = min(candidates, key=end)

@@ -20,6 +20,9 @@ from .buffers import ALL, Block, Cut, Piece
 from .domain import Axis, Numbers, edges
 from .localise import Blocks, Buffer
 
+#: Parts of chunks that are so many times smaller travel without them, if that saves so many bytes:
+#: those that are sent in the time of a task.
+SMALL, WORTH = 4, 1 << 20
 #: The rows of which a `_Combined` remembers the values.
 REMEMBERED = 64
 
@@ -53,6 +56,12 @@ def parts(low: int, high: int, ends: Sequence[int], periodic: bool) -> Parts:
         at += size
     whole = len(found) == 1 and low == ends[found[0]] and high == ends[found[0] + 1]
     return Parts(tuple(found), tuple(pieces), whole)
+
+
+def travels_alone(length: int, n: int, size: int) -> bool:
+    """Whether processes send a part, of `length` of the `n` indices of a chunk of `size` bytes,
+    without the rest."""
+    return SMALL * length <= n and (n - length) * size >= n * WORTH
 
 
 class _Values(Protocol):
@@ -301,4 +310,4 @@ def traffic(blocks: Blocks, chunks: Sequence[Sequence[Sequence[int]]]) -> tuple[
     return read, moved
 
 
-__all__ = ["Task", "count", "key_of", "parts", "tasks", "traffic"]
+__all__ = ["Task", "count", "key_of", "parts", "tasks", "traffic", "travels_alone"]

@@ -26,14 +26,10 @@ from ..blocks.domain import Chunks, edges
 from ..blocks.engine import default_chunks
 from ..blocks.localise import Blocks
 from ..blocks.plan import Either, Plan, Repeat, Stage
-from ..blocks.tasks import Parts, key_of, rows
+from ..blocks.tasks import SMALL, Parts, key_of, rows, travels_alone
 from ..runtime.storage import packed
 from .memory import has_workers
 from .worker import computed, part_of, strip_of
-
-#: Parts of chunks that are so many times smaller travel without them, if that saves so many bytes:
-#: those that are sent in the time of a task.
-SMALL, WORTH = 4, 1 << 20
 
 
 def is_dask(value: Any) -> bool:
@@ -254,8 +250,7 @@ class _Strips:
         ends = [(0, 0)] * len(sizes)
 
         def narrow(c: int, piece: Piece) -> bool:
-            n, length = sizes[c], piece[1] - piece[0]
-            return SMALL * length <= n and (n - length) * size >= n * WORTH
+            return travels_alone(piece[1] - piece[0], sizes[c], size)
 
         for chunk, piece in {x for p in every for x in zip(p.chunks, p.pieces, strict=True)}:
             if narrow(chunk, piece):

@@ -8,7 +8,7 @@ import pytest
 
 import treadle as td
 from treadle.backend.blocks.simulation import Costs, measured, simulated
-from treadle.backend.dask.graph import every_array
+from treadle.backend.dask import graph
 
 from .test_arrays import PROGRAMS, da
 
@@ -60,5 +60,18 @@ def test_the_arrays_of_a_plan_name_the_layers_of_its_stages() -> None:
     a = da.zeros((800, 800), chunks=(100, 800), dtype="float32")
     program = td.jit(PROGRAMS["total"]).lower(a)
     plan = program.executable.plan([a], ())
-    names = {every_array(plan, [a], program.name)[s.leaves[0]].name for s in plan.every()}
+    names = {graph.every_array(plan, [a], program.name)[s.leaves[0]].name for s in plan.every()}
     assert names <= set(td.jit(PROGRAMS["total"])(a).dask.layers)
+
+
+def test_parts_of_chunks_are_tasks_of_their_own(monkeypatch: Any) -> None:
+    """Each chunk of a stencil is cut once; each part of a sort reads of all chunks."""
+    monkeypatch.setattr(graph, "has_workers", lambda: True)
+    a = da.zeros((8000, 800), chunks=(1000, 800), dtype="float32")
+    row = da.zeros(1 << 20, chunks=1 << 17, dtype="float32")
+    paid = Costs(0.0, 1.0, 0.0, 1e30)
+    for given, f in (a, PROGRAMS["cross clamp"]), (row, lambda a: td.sort(a)):
+        plan = td.jit(f).lower(given).executable.plan([given], ())
+        layers = graph.every_array(plan, [given], "f")[plan.roots[0]].dask.to_dict()
+        made = [k for k in layers if isinstance(k, tuple) and k[0].startswith("f-")]
+        assert simulated(plan, 1, paid, lambda blocks, n: 0.0) == len(made)
