@@ -155,6 +155,20 @@ def _operations(s: Statement) -> Iterator[Expr]:
     return (n for n in walk(expressions(s)) if not isinstance(n, Const | Var))
 
 
+def is_light(s: Reduce, target: Target, most: int) -> bool:
+    """Whether the body is at most so many plain operations, which a mask costs little."""
+    if not all(isinstance(b, Let) for b in s.body):
+        return False
+    found = [*walk((*(e for b in s.body for e in expressions(b)), *s.values))]
+    calls = any(
+        isinstance(e, Foreign) or (isinstance(e, Apply) and e.op.name in FUNCTIONS) for e in found
+    )
+    masked = all(
+        target.masks("load", BITS[register_element(e.type)]) for e in found if isinstance(e, Load)
+    )
+    return masked and not calls and sum(isinstance(e, Apply | Load) for e in found) <= most
+
+
 def lanes_for(body: Body, target: Target) -> int:
     """The number of lanes that a vector loop runs at once.
 
