@@ -36,9 +36,7 @@ from ..combining import (
     fold_partials,
     fold_range,
     fold_runs,
-    fold_serial,
     fold_tree,
-    reduce_range,
     zeros,
 )
 from ..visits import Visits, strip_width
@@ -378,8 +376,8 @@ class Across(RowFold):
         self.inner = node.inner
         self.elements, self.interior = _in_rows(node, builder, len(node.outer) - 1)
         scalar = builder.scalar
-        costly = element_cost(self.elements) > COSTLY
-        self.width = min(COSTLY_COLUMNS, ACROSS_COLUMNS) if costly else ACROSS_COLUMNS
+        self.costly = element_cost(self.elements) > COSTLY
+        self.width = min(COSTLY_COLUMNS, ACROSS_COLUMNS) if self.costly else ACROSS_COLUMNS
         count = at.product(node.inner)
         columns = node.outer[-1]
         self.block_rows = LANE_BLOCK if is_pinned(node) else ACROSS_ROWS
@@ -445,26 +443,43 @@ class Across(RowFold):
         exact = is_exact(self.node.combine)
         height = COSTLY_STEP if exact and self.width < ACROSS_COLUMNS else ACROSS_STEP
 
-        def strip(step: Expr, stop: Expr, strip_cols: tuple[Expr, Expr], roots: Sequence[Expr]
-                  ) -> None:  # fmt: skip
+        def strip(step: Expr, stop: Expr, strip_cols: tuple[Expr, Expr], roots: Sequence[Expr],
+                  whole: bool = False) -> None:  # fmt: skip
             with into.loop("j", *strip_cols, "vector") as j:
                 element = self._column(at_plane, j, roots)
-                # One by one: the first is combined with the accumulator; else all of the step are.
-                end = at.select(sequential, at.add(step, 1), stop)
-                total = fold_serial(into, self.combine, step, end, element)
                 slot = into.let(at.subtract(j, cols[0]), "slot")
-                with into.when(at.less(rows[0], step)):
-                    old = [Load(b, slot) for b in totals]
-                    made = apply_combine(into, self.combine, old, total, named=False)
-                    made = tuple(into.let(m, "r") for m in made)
-                    assign(into, total, made)
-                if sequential is not FALSE:
-                    reduce_range(into, self.combine, total, end, stop, element, serial=True)
+                total = declare(into, element(into, step))
+
+                def join(when: Expr) -> None:
+                    """Combine with the rows before the step, if there are any."""
+                    with into.when(at.both(when, at.less(rows[0], step))):
+                        old = [Load(b, slot) for b in totals]
+                        made = apply_combine(into, self.combine, old, total, named=False)
+                        made = tuple(into.let(m, "r") for m in made)
+                        assign(into, total, made)
+
+                if not whole and sequential is not FALSE:
+                    join(sequential)  # with the first row, else with all of the step
+                if whole:
+                    for k in range(1, height):
+                        accumulate(into, self.combine, total, element(into, at.add(step, k)))
+                else:
+                    with into.loop("k", at.add(step, 1), stop) as row:
+                        accumulate(into, self.combine, total, element(into, row))
+                if whole or sequential is not TRUE:
+                    join(TRUE if whole else at.negate(sequential))
                 into.append(*(Store(b, slot, t) for b, t in zip(totals, total, strict=True)))
 
         with into.loop("step", *rows, step=height) as step:
             stop = into.let(at.minimum(at.add(step, height), rows[1]), "step_stop")
-            if self.interior is None:
+            if self._is_unrolled():
+                full = at.equal(at.add(step, height), stop)
+                whole = into.let(at.both(at.negate(sequential), full), "whole")
+                with into.when(whole):
+                    strip(step, stop, cols, self.elements, True)
+                with into.otherwise(whole):
+                    strip(step, stop, cols, self.elements)
+            elif self.interior is None:
                 strip(step, stop, cols, self.elements)
             else:
                 low, high, inside = self.interior
@@ -497,6 +512,11 @@ class Across(RowFold):
         if is_exact(self.node.combine) or self.node.label.operation == LEAVES:
             return FALSE
         return into.let(at.less(self.size.count, SHORT_ROW), "sequential")
+
+    def _is_unrolled(self) -> bool:
+        """Whether the rows of a whole step are written out: what a row gives to all columns is
+        loaded once, before the loop over columns.  Elements that cost more do not gain."""
+        return self.interior is None and len(self.inner) == 1 and not self.costly
 
     def _slot(self, plane: Expr, block: Expr, j: Expr) -> Expr:
         size = self.size
