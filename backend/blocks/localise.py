@@ -66,7 +66,11 @@ LARGE = 1 << 40
 
 
 class NoRule(Exception):
-    """The reason why a kernel cannot be computed in blocks."""
+    """The reason why a kernel cannot be computed in blocks, and perhaps what to write instead."""
+
+    def __init__(self, reason: str, instead: str | None = None) -> None:
+        super().__init__(reason)
+        self.instead = instead
 
 
 @dataclass(frozen=True)
@@ -210,7 +214,13 @@ def extents_of(shape: Iterable[Expr], known: Known, node: Node) -> tuple[int, ..
     """The values of extents; `NoRule` if they depend on what arrays hold."""
     found = [known.number(e) for e in shape]
     if any(n is None for n in found):
-        raise NoRule(f"the extents of {node.label} depend on what arrays hold")
+        raise NoRule(
+            f"the extents of {node.label} depend on what arrays hold",
+            "A reduction need not select elements: td.sum(td.where(p, a, 0)) is the sum of a[p], "
+            "td.sum(p) their number."
+            if node.label.operation == "compact"
+            else None,
+        )
     return tuple(max(int(n or 0), 0) for n in found)
 
 

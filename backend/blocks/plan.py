@@ -249,7 +249,7 @@ class Planner:
         except NoRule as reason:
             raise DistributionError(
                 f"{node.label} cannot be computed on {self.engine.name}: {reason}.",
-                hint=self.engine.instead,
+                hint=reason.instead or self.engine.instead,
                 where=node.where,
             ) from None
 

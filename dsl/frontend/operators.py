@@ -243,6 +243,10 @@ class Operators(Generic[V]):
         made: V = later.clip(self, min, max)
         return made
 
+    def copy(self) -> Self:
+        """The array itself: arrays never change."""
+        return self
+
     @property
     def real(self) -> V:
         """The real part."""
@@ -265,7 +269,7 @@ class Operators(Generic[V]):
         if (method != "__call__" or kwargs or target is None) and self._is_closed():
             return getattr(ufunc, method)(*of_numpy(inputs), **of_numpy(kwargs))
         if method != "__call__" or kwargs or target is None:
-            what, hint = suggestions.no_ufunc(ufunc.__name__, method, kwargs, self._is_closed())
+            what, hint = suggestions.no_ufunc(ufunc, method, kwargs, self._is_closed())
             raise TracingError(f"{what} does not work on a traced value.", hint=hint)
         return target(*inputs)
 
@@ -303,7 +307,7 @@ class Operators(Generic[V]):
             raise TracingError(
                 f"{function.__module__.replace('numpy', 'np', 1)}.{name} does not work on a "
                 "traced value, and td has no such function.",
-                hint=suggestions.of_numpy(name, self._is_closed()),
+                hint=suggestions.of_numpy(name, self._is_closed(), module),
             )
         return target(*args, **kwargs)
 
@@ -400,6 +404,8 @@ def missing_attribute(value: Operators[Any], name: str) -> AttributeError:
             said = (
                 f"a scalar has no {name!r}: it is one value, not known while a program is traced."
             )
+            if ours and enclosing_kernel() is not None and _takes(public(name), (), ("axis",)):
+                said += f"  Of rows, outside of the function: td.{name}(a, axis=-1)."
     elif instead is not None:
         if instead.startswith(suggestions.RUN) and not value._is_closed():
             instead = "its values are not known while a program is traced"

@@ -40,6 +40,7 @@ _RANDOM = (
 _MAKES_RANDOM = re.compile(r"(?:np|numpy)\.random\b|\w*rng\b").match
 #: Calls of NumPy's that make an array of a list, and statements that change an element.
 _MAKES_ARRAY = re.compile(r"(?:np|numpy)\.(?:as)?array\(\s*[\[(]").match
+_JOINS = re.compile(r"(?:np|numpy)\.([rc])_\[").match
 _CHANGES = re.compile(r"(\w+)\[.*\]\s*[-+*]=").search
 #: Where an array of NumPy's would hold values of a thread's.
 _LOCAL = (
@@ -113,6 +114,12 @@ def given_to_numpy(scalar: bool) -> str | None:
         return _RANDOM
     if _MAKES_ARRAY(where.text()):
         return _LOCAL if scalar else "td.stack([x, y]), or td.array([x, y]), is the array of both."
+    if joins := _JOINS(where.text()):
+        return (
+            "td.concatenate([a, b]) is np.r_[a, b]; a number is td.stack([x])."
+            if joins[1] == "r"
+            else "td.column_stack([a, b]) is np.c_[a, b]."
+        )
     changed = _CHANGES(where.source()) if scalar else None
     return changed and (
         f"Without a loop, {changed[1]} = {changed[1]}.at[k].add(w) adds all w[i] at k[i], "

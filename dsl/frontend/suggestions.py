@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Sequence
+
+import numpy as np
 
 from .. import late_binding as later
 from ..errors import did_you_mean
@@ -454,7 +457,6 @@ METHODS = {
     "get": RUN,
     "compute": RUN,
     "block_until_ready": RUN,
-    "copy": "arrays are immutable: use the array itself",
     "clone": "arrays are immutable: use the array itself",
     "fill": "arrays never change: td.full_like(a, value)",
     "view": "td.bitcast(x, type) reads the same bits as another type, x.astype(type) converts",
@@ -575,10 +577,10 @@ def instead_of_keyword(function: str, word: str, known: Iterable[str]) -> str:
     return f"{instead}.  " if instead else ""
 
 
-def of_numpy(name: str, computable: bool) -> str:
-    """A hint for NumPy's function `name` applied to an array or a scalar; `computable`: whether its
-    value can be computed at this point."""
-    instead = None if name in _OWN else INSTEAD.get(name)
+def of_numpy(name: str, computable: bool, package: str = "") -> str:
+    """A hint for NumPy's function `name`, of the package `linalg`, `fft` or none of these, applied
+    to an array or a scalar; `computable`: whether its value can be computed at this point."""
+    instead = None if name in _OWN else _IN_PACKAGE.get(package, {}).get(name, INSTEAD.get(name))
     return _taken_by_numpy(computable) if instead is None else f"Instead: {instead}."
 
 
@@ -592,8 +594,21 @@ def _taken_by_numpy(computable: bool) -> str:
 _OWN = ("explain", "source", "graph", "tune", "save", "lower")
 
 
-def no_ufunc(name: str, method: str, given: Iterable[str], computable: bool) -> tuple[str, str]:
-    """The unsupported part of a call of NumPy's function `name`, and a hint."""
+_OF_NUMBERS = (
+    "It computes with values.  In a program write it with td's functions: td.map(lambda x, y: …, "
+    "a, b) for numbers, axis=-1 for rows; td.foreign(f, x) calls a function of numbers that "
+    "numba.njit compiled, td.foreign_array any function of arrays."
+)
+
+
+def no_ufunc(
+    ufunc: np.ufunc, method: str, given: Iterable[str], computable: bool
+) -> tuple[str, str]:
+    """The unsupported part of a call of a function of NumPy's or of others', and a hint."""
+    name = ufunc.__name__
+    if getattr(np, name, None) is not ufunc:
+        special = getattr(sys.modules.get("scipy.special"), name, None) is ufunc
+        return f"{'scipy.special.' if special else 'the ufunc '}{name}", _OF_NUMBERS
     if method != "__call__":
         return f"np.{name}.{method}", UFUNC_METHODS[method]
     word = next(iter(given), None)

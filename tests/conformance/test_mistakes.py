@@ -415,6 +415,14 @@ MISTAKES = [
     ("td.Sum(a)", AttributeError, "Did you mean sum?", "td.sum(a)"),
     ("td.len(A)", AttributeError, "a.shape[0]", "A.shape[0]"),
     ("td.map(lambda x: x.sum(), a)", AttributeError, "it is one value", ""),
+    ("td.map(lambda row: row.sum(), M)", AttributeError, "outside of the function: td.sum(a, axis",
+     "td.sum(M, axis=-1)"),
+    ("run(lambda x: np.r_[True, x], a)", TRACING, "td.concatenate([a, b]) is np.r_[a, b]",
+     "run(lambda x: td.concatenate([[True], x]), a)"),
+    ("run(lambda x: np.c_[x, x], a)", TRACING, "td.column_stack([a, b]) is np.c_[a, b]",
+     "run(lambda x: td.column_stack([x, x]), a)"),
+    ("run(lambda x: np.linalg.cond(x), m)", TRACING, "s = td.linalg.svdvals(a)",
+     "s = td.linalg.svdvals(M)\ns[..., 0] / s[..., -1]"),
     ("td.map(lambda x: x.sqrt(), a)", AttributeError, "write td.sqrt(x)",
      "td.map(lambda x: td.sqrt(x), a)"),
     ("run(lambda x: x.tolist(), a)", TRACING, "no values while a program is traced", "A.tolist()"),
@@ -496,6 +504,17 @@ def test_functions_that_numba_compiled():
             call()
     for f in (square.py_func, lambda x: td.foreign(square, x)):
         np.testing.assert_array_equal(td.run(td.map(f, np.arange(3.0))), [0, 1, 4])
+
+
+def test_ufuncs_of_others():
+    numba = pytest.importorskip("numba")
+    special = pytest.importorskip("scipy.special")
+    square = numba.vectorize(["float64(float64)"])(lambda x: x * x)
+    with pytest.raises(td.TracingError, match=r"^the ufunc <lambda> does not(?s:.*)td\.foreign\("):
+        td.jit(lambda x: square(x))(np.ones(3))
+    np.testing.assert_array_equal(square(td.iota(3) * 1.0), [0, 1, 4])
+    with pytest.raises(td.TracingError, match=r"^scipy\.special\.jv does not(?s:.*)foreign_array"):
+        td.jit(lambda x: special.jv(1, x))(np.ones(3))
 
 
 def test_one_suggestion_for_a_missing_name():

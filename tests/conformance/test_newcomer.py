@@ -91,6 +91,15 @@ def test_numpy_functions_on_arrays(run):
         td.jit(lambda a: np.linalg.cond(a))(a)
 
 
+def test_a_copy_is_the_array_itself(run):
+    def program(a):
+        b = a.copy()
+        return td.map(lambda x: x.copy() + 1, b) * b
+
+    np.testing.assert_array_equal(run(program(td.use(np.arange(3.0)))), [0, 2, 6])
+    np.testing.assert_array_equal(td.jit(program)(np.arange(3.0)), [0, 2, 6])
+
+
 def test_a_scalar_does_not_leave_its_function():
     kept = []
     td.map(lambda x: (kept.append(x), x * 2)[1], np.arange(4.0))

@@ -149,7 +149,7 @@ QUANTILES = [
       for q in (0.3, [0, 0.25, 1.0], [[0.1, 0.5], [0.7, 0.9]]) for axis in (None, 0, -1)],
     *[(name, x, axis) for name in ("median", "nanmedian") for x in (F, N, I, V)
       for axis in (None, 0)],
-    ("percentile", F, [10, 33, 90], 1), ("nanpercentile", N, 20, 0),
+    ("percentile", F, [10, 33, 90], 1), ("percentile", F, (10, 90)), ("nanpercentile", N, 20, 0),
     ("interp", F, P, Q), ("interp", F, P, Q, -1.0, 9.0), ("interp", P, P, Q), ("interp", 0.3, P, Q),
     ("interp", F * 9, [0, 1, 2.5], [1, 5, 2.0], None, None, 3.0),
     ("interp", np.array([np.nan, 1]), P, Q), ("interp", F, P, Q + 1j),

@@ -171,7 +171,7 @@ def _quantile(a: ArrayLike, q: ArrayLike, axis: int | None, method: str, keepdim
             f"{operation}: q must be in 0 … {whole:g}, got {q!r}.",
             hint="td.percentile takes percentages, and td.quantile shares of 1.",
         )
-    array, parts = as_array(a, operation), as_array(q, operation)
+    array, parts = as_array(a, operation), as_array(list(numbers) if q is numbers else q, operation)
     if parts.types[0].is_complex:
         raise DTypeError(f"{operation}: q is a real number.", hint="Write q=0.5, or td.real(q).")
     shares = parts.astype(float) / whole
