@@ -244,7 +244,7 @@ class Operators(Generic[V]):
         return made
 
     def copy(self) -> Self:
-        """The array itself: arrays never change."""
+        """`td.copy`: the array itself, as arrays never change."""
         return self
 
     @property
