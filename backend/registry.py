@@ -24,7 +24,7 @@ class Backend:
     `source(program, arch) -> str`; for `explain` also `remarks(program) -> list[str]` (lines about
     how it runs) and `lowering(program, node) -> LoweringContext | None` (None: a library computes
     the node); `product_ways(node, size)`, the alternatives of a product for `tune`;
-    `narrow_numbers`, how NumPy's scalars are given to `replay`, besides those that have Python's
+    `other_numbers`, how NumPy's scalars are given to `replay`, besides those that have Python's
     bits; `placed(data)`, `wait()` and `machine()` if it has separate memory and asynchronous calls
     (see `Program`); `sizes(shipped)`, the ceilings of its device as far as nothing is measured for
     them, and `crossovers(remeasure)`, lines about the extents from which it multiplies by a fast

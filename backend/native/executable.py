@@ -94,15 +94,17 @@ def executable(program: TracedProgram) -> NativeExecutor:
     return Executor(program, Cpu())
 
 
-def _bits(x: np.float32) -> int:
+def _bits(x: np.float32 | np.float16) -> int:
     """The integer whose lower half has the bits of the number, as a kernel takes them."""
-    return int(x.view(np.int32))
+    return int(np.float32(x).view(np.int32))
 
 
-#: NumPy's scalars of at most 32 bits, as the numbers of Python's with which calls are replayed.
-narrow_numbers: dict[type, Callable[..., int]] = {
+#: NumPy's scalars that are no numbers of Python's, as those with which calls are replayed.
+other_numbers: dict[type, Callable[..., int]] = {
+    np.float16: _bits,
     np.float32: _bits,
     **{np.dtype(f"{sign}int{8 << k}").type: int for sign in ("", "u") for k in range(3)},
+    np.uint64: int,
 }
 
 

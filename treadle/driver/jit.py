@@ -410,7 +410,7 @@ def _of_numpys(
     kinds = tuple(map(type, args))
     if not all(issubclass(kind, np.generic) for kind in set(kinds) - _REPLAYED - PLAIN_ARRAYS):
         return None
-    numbers = _AS_PYTHONS | (program.offered("narrow_numbers") or {})
+    numbers = _AS_PYTHONS | (program.offered("other_numbers") or {})
     if not all(kind in numbers or kind in PLAIN_ARRAYS for kind in kinds):
         return None
     changes = [(k, numbers[kind]) for k, kind in enumerate(kinds) if kind in numbers]
@@ -421,8 +421,11 @@ def _of_numpys(
             made[k] = number(made[k])
         return made
 
+    first = converted(args)
+    if any(type(a) is int and a.bit_length() > 63 for a in first):
+        return None  # (a uint64 of this size is called without, later ones, too)
     own = [_AS_PYTHONS[type(a)](a) if type(a) in _AS_PYTHONS else a for a in params]
-    replay = program.replay(converted(args), data, own)
+    replay = program.replay(first, data, own)
     if replay is None:
         return None
     return lambda *given: replay(*converted(given)) if tuple(map(type, given)) == kinds else None

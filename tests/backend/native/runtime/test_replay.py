@@ -685,3 +685,33 @@ def test_narrow_numbers_that_count_and_choose() -> None:
             for _ in range(n):
                 expected = expected + np.float32(s if s > 2 else -s)
             assert found.dtype == np.float32 and np.array_equal(found, expected)
+
+
+def test_half_precision_and_unsigned_numbers_are_repeated() -> None:
+    x = np.arange(5, dtype=np.float16)
+    f = warmed(lambda a, x: a * x + a, np.float16(0.5), x)
+    for a in (0.1, -0.0, np.nan, -np.inf, 6e-8, 65504):
+        number = np.float16(a)
+        with np.errstate(all="ignore"):
+            expected = (np.float32(number) * x).astype(np.float16) + number
+            assert np.array_equal(f(number, x), expected, True)
+    assert f.ordinary == 0
+    ints = np.arange(5, dtype=np.uint64)
+    g = warmed(lambda n, x: n * x - n, np.uint64(2), ints)
+    for n in (0, 3, 2**63 - 1, 2**63, 2**64 - 1, 7):
+        with np.errstate(over="ignore"):
+            found, expected = g(np.uint64(n), ints), np.uint64(n) * ints - np.uint64(n)
+        assert found.dtype == np.uint64 and np.array_equal(found, expected)
+    assert g.ordinary == 2  # of 64 bits
+    h = td.jit(lambda n, x: td.where(n > 2**62, x, n), backend="native")
+    for n in (2**64 - 1, 3, 2**63, 2**62 + 1, 3):
+        assert np.array_equal(h(np.uint64(n), ints), np.where(n > 2**62, ints, np.uint64(n)))
+
+
+def test_unsigned_numbers_that_count_and_choose() -> None:
+    f = td.jit(lambda n, s: td.iterate(n, lambda y: y + td.cond(n > 2, s, -s), td.fill(n, s)),
+               backend="native")  # fmt: skip
+    for n in (3, 3, 3, 2, 5):
+        found = f(np.uint64(n), np.float16(0.5))
+        assert found.dtype == np.float16
+        assert np.array_equal(found, np.full(n, 0.5 + (n if n > 2 else -n) * 0.5, np.float16))
