@@ -17,7 +17,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from treadle.dsl import simplify
 from treadle.dsl.expr import TRUE, Expr, Var
 from treadle.dsl.graph import Matmul
 from treadle.dsl.types import ScalarType
@@ -220,9 +219,7 @@ class StagedTensorProducts(Staging, TensorProducts):
     """On tensor cores: a warp computes 16 rows, with the fragments of `TensorProducts`; V = 2.
 
     Four rows of the right operand are interleaved: a thread's elements of both its columns, which
-    the tensor cores want in pairs along k, are one access.  A thread has 32 bytes of a row of the
-    result.  Where rows are no multiple of that, these would be parts of two sectors of the memory:
-    then results take the place of the left operand, and are stored in the order of memory."""
+    the tensor cores want in pairs along k, are one access."""
 
     def __init__(self, builder: Builder, node: Matmul, left: Side, right: Side,
                  epilogue: Sequence[Expr], m: int, n: int, k: int) -> None:  # fmt: skip
@@ -248,10 +245,6 @@ class StagedTensorProducts(Staging, TensorProducts):
         )  # fmt: skip
         widest = max(o.type.bytes for o in node.outputs)
         stored = min(width(n, common.WIDEST // widest), 2 * self.vector) if wide else 1
-        self.in_order = n % (COLUMNS * self.vector) != 0 and n <= pitches[0]
-        self.in_order = self.in_order and node.result.type == kind
-        if self.in_order and wide:
-            stored = width(n, common.WIDEST // max(widest, kind.bytes))
         self.results = Results(self.builder, node, self.epilogue, stored)
         into = self.builder.emitter()
         tasks = self.begin(into, grid)
@@ -261,8 +254,6 @@ class StagedTensorProducts(Staging, TensorProducts):
         self.q = into.let(at.remainder(thread, 4), "q")
         warp = at.floor_divide(self.lane, common.WARP)
         self._tiles(into, [into.let(at.multiply(warp, ROWS), "row")])
-        if self.in_order:
-            self._store_in_order(into)
         requires = [c for g in (*groups, self.results.group) for c in g.requires]
         aligned = [b for g in groups for b in g.aligned] + self.results.aligned
         return self.builder.kernel(
@@ -287,47 +278,6 @@ class StagedTensorProducts(Staging, TensorProducts):
         where = into.let(at.add(self.bases[1], at.add(group, at.multiply(j, TOGETHER))), "at")
         found = self.take(into, 1, where, TOGETHER * self.vector)
         return [found[e::TOGETHER] for e in range(TOGETHER)]
-
-    def _multiplied(self, into: Linearizer) -> None:
-        if self.in_order:
-            into.append(Barrier())
-
-    def _store(self, into: Linearizer, row: Expr | int, half: int, column: int,
-               sums: Sequence[Var]) -> None:  # fmt: skip
-        if not self.in_order:
-            super()._store(into, row, half, column, sums)
-            return
-        held, kind = self.stages[0], self.node.result.type
-        i = into.let(at.add(at.add(self.g, row), half), "i")
-        inside = TRUE if self._within(row, half) else at.less(i, self.m)
-        line = at.add(self.bases[0], at.multiply(i, held.pitch))
-        count = width(self.n, len(sums))
-        for v in range(0, len(sums), count):
-            j = into.let(at.add(at.multiply(self.q, len(sums)), column + v), "j")
-            there = TRUE if column + COLUMNS * self.vector <= self.n else at.less(j, self.n)
-            with into.when(at.both(inside, there)):
-                values = tuple(into.let(simplify.cast(x, kind), "result")
-                               for x in sums[v : v + count])  # fmt: skip
-                where = at.add(line, j)
-                into.append(Store(held.buffer, where, values[0]) if count == 1
-                            else StoreVector(held.buffer, where, values))  # fmt: skip
-
-    def _store_in_order(self, into: Linearizer) -> None:
-        """The results, from where `_store` left them."""
-        into.append(Barrier())
-        held, count = self.stages[0], self.results.count
-        across = self.n // count
-        for share in range(-(-self.m * across // self.lanes)):
-            number = into.let(at.add(self.lane, share * self.lanes), "vector")
-            whole = (share + 1) * self.lanes <= self.m * across
-            there = self.own if whole else at.both(self.own, at.less(number, self.m * across))
-            with into.when(there):
-                i = into.let(at.floor_divide(number, across), "i")
-                j = into.let(at.multiply(at.remainder(number, across), count), "j")
-                self.builder.stays_below(i, self.node.m)
-                where = at.add(self.bases[0], at.add(at.multiply(i, held.pitch), j))
-                values = self.take(into, 0, into.let(where, "from"), count)
-                self.results.store(into, self.batch, i, j, values)
 
 
 class StagedProducts(Staging):

@@ -95,7 +95,6 @@ class TensorProducts:
         for step in range(0, self.k, DEPTH):
             with into.when_always({}):
                 self._step(into, sums, tiles, groups, step)
-        self._multiplied(into)
         for r in tiles:
             for c in range(groups):
                 own = [sums[r, c * self.vector + t] for t in range(self.vector)]
@@ -103,9 +102,6 @@ class TensorProducts:
                     # Column V·e + t of a thread's is element e of tile t.
                     values = [own[t][half // 4 + e] for e in range(2) for t in range(self.vector)]
                     self._store(into, r, half, c * span, values)
-
-    def _multiplied(self, into: Linearizer) -> None:
-        """What is between the products and storing them."""
 
     def _within(self, row: Expr | int, half: int) -> bool:
         """Whether the matrix has all rows of half a tile."""
