@@ -39,8 +39,9 @@ TOGETHER = 4
 #: Products beyond this extent, unless k fills whole steps, have all loads in flight before an
 #: element is stored (a compiler that saves registers makes several trips to memory), and as many
 #: blocks on a multiprocessor as leave a thread ENOUGH of its REGISTERS: on an NVIDIA H200, 0.875
-#: instead of 1.009 ms for 50,000 products of 100 × 100, 0.084 instead of 0.099 for 9,645 of 72².
-FLIGHT, ENOUGH, REGISTERS = 64, 80, 1 << 16
+#: instead of 1.009 ms for 50,000 products of 100 × 100, 0.084 instead of 0.099 for 9,645 of 72²,
+#: 0.0868 instead of 0.0904 for 15,943 of 56².
+FLIGHT, ENOUGH, REGISTERS = 48, 80, 1 << 16
 
 
 @dataclass(frozen=True)
