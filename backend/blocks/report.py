@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from math import prod
 
+import numpy as np
+
 from treadle.dsl.graph import Node
 from treadle.dsl.program import TracedProgram
 from treadle.dsl.text import in_bytes
 
 from .domain import Axis, Chunks
 from .engine import Engine
+from .localise import Buffer
 from .memory import elements, projected
 from .plan import Either, Plan, Planner, Repeat, Stage
 from .tasks import count, traffic
@@ -93,14 +96,32 @@ def _stage(stage: Stage, plan: Plan) -> list[str]:
     read, moved = traffic(blocks, [plan.chunks[b.leaf] for b in blocks.buffers])
     lines.append(f"     reads {in_bytes(read)}, of which {in_bytes(moved)} from other chunks than "
                  "its largest")  # fmt: skip
-    for buffer, (low, high) in zip(blocks.buffers, [(b.low, b.high) for b in blocks.buffers],
-                                   strict=True):  # fmt: skip
-        total = prod(sum(sizes) for sizes in plan.chunks[buffer.leaf])
-        everything = elements(buffer) == total and total > 1
-        if everything and count(blocks) > 1 and low and high:
-            name = buffer.leaf.node.called()
-            lines.append(f"     every task reads all of {name}")
+    if count(blocks) > 1:
+        for buffer in blocks.buffers:
+            sizes = plan.chunks[buffer.leaf]
+            total = prod(map(sum, sizes))
+            if elements(buffer) == total and total > 1 and buffer.low:
+                lines.append(f"     every task reads all of {buffer.leaf.node.called()}")
+            elif buffer.windows is None:
+                lines += [f"     {text}" for text in _rechunked(buffer, sizes, bool(halos))]
     return lines + [f"     {note}" for note in blocks.notes]
+
+
+def _rechunked(buffer: Buffer, chunks: Chunks, halo: bool) -> list[str]:
+    """Along which axes blocks need indices of several chunks of an array, beside a halo."""
+    lines, name = [], buffer.leaf.node.called()
+    for axis, (low, high, sizes) in enumerate(zip(buffer.low, buffer.high, chunks, strict=True)):
+        ends, needed = np.cumsum(sizes), high - low
+        first, last = (np.searchsorted(ends, at, "right") for at in (low, high - 1))
+        if not ((first != last) & (needed > 0)).any():
+            continue
+        if (needed == ends[-1]).all():
+            lines.append(f"rechunks {name}: every block needs axis {axis} whole, "
+                         f"which is in {len(sizes):,} chunks")  # fmt: skip
+        elif not halo:
+            lines.append(f"rechunks {name}: blocks need up to {needed.max():,} indices of axis "
+                         f"{axis}, in chunks of up to {max(sizes):,}")  # fmt: skip
+    return lines
 
 
 def _size(axes: Sequence[Axis]) -> str:

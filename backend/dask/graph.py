@@ -136,7 +136,8 @@ def _layers(stage: Stage, plan: Plan, arrays: Any, name: str) -> list[da.Array]:
     text = blocks.program.text = blocks.program.text or packed(blocks.program)
     token = _token(text, blocks, needed)
     label = blocks.node.label
-    layer = f"{name}-{re.sub(r'[^A-Za-z0-9_]+', '_', label.name or label.operation)}-{token}"
+    # (Dashboards show the words between hyphens up to the first that is not of letters.)
+    layer = f"{name}-{re.sub(r'[^A-Za-z0-9]+', '-', label.name or label.operation)}-{token}"
     program = f"{layer}-program"
     graph: dict[Any, Any] = {program: text}
     several = len(blocks.results) > 1

@@ -276,7 +276,7 @@ def test_layers_have_the_names_of_operations() -> None:
         return td.stencil(cross, a, boundary=td.clamp, name="five_points")
 
     got = td.jit(smooth)(da.from_array(matrix((20, 30)), chunks=10))
-    assert any(name.startswith("smooth-five_points-") for name in got.dask.layers)
+    assert any(key_split(name) == "smooth-five-points" for name in got.dask.layers)
     again = td.jit(smooth)(da.from_array(matrix((20, 30)), chunks=10))
     assert got.name == again.name  # equal work has equal keys
 
