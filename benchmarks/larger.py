@@ -393,13 +393,20 @@ def of_clusters(tiny: bool) -> dict[str, Any]:
                     found.setdefault("stages", {})[name] = list(map(min, *stages))
             found[f"{workers} workers"] = seconds
             found.setdefault("costs", {})[str(workers)] = costs(client, distributed, tiny)
+    return {**found, **of_predictions(found, tiny)}
+
+
+def of_predictions(found: dict[str, Any], tiny: bool) -> dict[str, Any]:
+    """What list scheduling predicts of what was measured on clusters, for these and for more."""
+    n: int = found["extent"]
     one, two = found["costs"]["1"], found["costs"]["2"]
+    made: dict[str, Any] = {"predicted": {}, "many": {}}
     schedule, task = min(one["task"], two["task"]) / 2, one["task"] / 2
     paid = Costs(schedule, task, max(one["step"] - schedule - task, 0.0), two.get("rate", 4e8),
                  max(one["call"] - schedule - task, 0.0))  # fmt: skip
-    found["costs"]["of the prediction"] = vars(paid)
+    made["costs"] = {**found["costs"], "of the prediction": vars(paid)}
     for workers in (1, 2):
-        predicted = found.setdefault("predicted", {})[f"{workers} workers"] = {}
+        predicted = made["predicted"][f"{workers} workers"] = {}
         for name, f in PROGRAMS.items():
             plan = planned(f, zeros(name, n, (n // 8, n)))
             work = measured(plan, found["stages"][name])
@@ -408,11 +415,11 @@ def of_clusters(tiny: bool) -> dict[str, Any]:
     for name, f in PROGRAMS.items():
         plan = planned(f, zeros(name, side, (side // 32, side // 32)))
         work = spread(sum(found["stages"][name]) / n**2, plan)
-        found.setdefault("many", {})[name] = {
+        made["many"][name] = {
             "seconds": {str(w): simulated(plan, w, paid, work) for w in WORKERS},
             "tasks": sum(count(stage.blocks) for stage in plan.every()),
         }
-    return found
+    return made
 
 
 def table(report: dict[str, Any]) -> str:

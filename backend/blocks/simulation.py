@@ -10,7 +10,7 @@ a block are tasks of their own, whose work is counted in that of the stage.
 from __future__ import annotations
 
 import heapq
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import product
@@ -88,41 +88,56 @@ class _Machine:
         return max(self.free, default=0.0)
 
     def _stage(self, stage: Stage) -> None:
+        """Parts are cut some tasks ahead, so that a worker need not wait for them."""
         blocks = stage.blocks
         chunks = [self.plan.chunks[b.leaf] for b in blocks.buffers]
         strips: dict[tuple[Leaf, tuple[int, ...]], _Made] = {}
+        ahead: deque[tuple[Task, list[_Sent], int]] = deque()
         for task in tasks(blocks, chunks):
-            read: list[_Sent] = []
-            taken = 0
-            for k, (buffer, used) in enumerate(zip(blocks.buffers, task.chunks, strict=True)):
-                parts = _parts(buffer, task, k, chunks[k])
-                taken = max(taken, int(sum(parts)))
-                each = buffer.leaf.type.numpy.itemsize
-                table = 0.0
+            ahead.append((task, *self._read(blocks, chunks, task, strips)))
+            if len(ahead) > len(self.free):
+                self._run(stage, *ahead.popleft())
+        while ahead:
+            self._run(stage, *ahead.popleft())
+
+    def _read(
+        self, blocks: Blocks, chunks: Sequence[Chunks], task: Task,
+        strips: dict[tuple[Leaf, tuple[int, ...]], _Made],
+    ) -> tuple[list[_Sent], int]:  # fmt: skip
+        """What a task reads, cut where that is a part of a chunk; the most elements of a buffer."""
+        read: list[_Sent] = []
+        taken = 0
+        for k, (buffer, used) in enumerate(zip(blocks.buffers, task.chunks, strict=True)):
+            parts = _parts(buffer, task, k, chunks[k])
+            taken = max(taken, int(sum(parts)))
+            each = buffer.leaf.type.numpy.itemsize
+            table = 0.0
+            if buffer.windows is not None:
+                table, _ = self.made.get((buffer.windows, (0, 0, 0)), (0.0, 0))
+            for chunk, count in zip(used, parts, strict=True):
+                found = self.made.get((buffer.leaf, chunk))
+                if found is None:
+                    continue
                 if buffer.windows is not None:
-                    table, _ = self.made.get((buffer.windows, (0, 0, 0)), (0.0, 0))
-                for chunk, count in zip(used, parts, strict=True):
-                    found = self.made.get((buffer.leaf, chunk))
-                    if found is None:
-                        continue
-                    if buffer.windows is not None:
-                        read.append((*self._cut(found, table), each * count))
-                        continue
-                    n = prod([sizes[c] for sizes, c in zip(chunks[k], chunk, strict=True)])
-                    if travels_alone(int(count), n, each * n):
-                        strip = strips.get((buffer.leaf, chunk))
-                        if strip is None:
-                            strip = strips[buffer.leaf, chunk] = self._cut(found)
-                        found = strip
-                    read.append((*found, each * count))
-            most = max(_elements(blocks, task.position), taken)
-            seconds = self.work(blocks, most) + self.costs.task
-            made = self._placed(read, seconds)
-            for leaf, result in zip(stage.leaves, blocks.results, strict=True):
-                own = made
-                if len(stage.leaves) > 1:  # a task takes it from all results of the block
-                    own = self._cut(made)
-                self.made[leaf, key_of(result.axes, task.position)] = own
+                    read.append((*self._cut(found, table), each * count))
+                    continue
+                n = prod([sizes[c] for sizes, c in zip(chunks[k], chunk, strict=True)])
+                if travels_alone(int(count), n, each * n):
+                    strip = strips.get((buffer.leaf, chunk))
+                    if strip is None:
+                        strip = strips[buffer.leaf, chunk] = self._cut(found)
+                    found = strip
+                read.append((*found, each * count))
+        return read, taken
+
+    def _run(self, stage: Stage, task: Task, read: list[_Sent], taken: int) -> None:
+        blocks = stage.blocks
+        most = max(_elements(blocks, task.position), taken)
+        made = self._placed(read, self.work(blocks, most) + self.costs.task)
+        for leaf, result in zip(stage.leaves, blocks.results, strict=True):
+            # Of several results of a block a task takes one.
+            own = self._cut(made) if len(stage.leaves) > 1 else made
+            self.made[leaf, key_of(result.axes, task.position)] = own
 
     def _cut(self, of: _Made, after: float = 0.0) -> _Made:
         """A part of what a worker has, cut there `after` something else is known."""
