@@ -384,10 +384,10 @@ class _Reader:
     def _buffer(self, k: int, task: Task) -> Any:
         source, table, file = self.sources[k], self.tables[k], self.files[k]
         cut, dtype = task.block.cuts[k], self.blocks.program.inputs[k].type.numpy
+        spare, self.spare[k] = self.spare[k], []
         if table is not None:
             buffer = self._windows(source, table[task.position[0]].tolist(), dtype)
         else:
-            spare, self.spare[k] = self.spare[k], []
             found = None if file is None else file.read(cut, spare)
             if found is not None:
                 return found

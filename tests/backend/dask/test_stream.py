@@ -6,6 +6,7 @@ import errno
 import os
 import subprocess
 import sys
+import weakref
 from pathlib import Path
 from typing import Any
 
@@ -153,6 +154,28 @@ def test_resident_memory_stays_within_the_limit(tmp_path: Path) -> None:
     ran = subprocess.run([sys.executable, "-c", RESIDENT, str(tmp_path)], cwd=ROOT, check=True,
                          capture_output=True, text=True)  # fmt: skip
     assert int(ran.stdout) < 24_000, "16 MB, and what the C library keeps"
+
+
+def test_blocks_that_windows_are_read_into_do_not_stay(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each is read into memory of its own: of the earlier ones only some may be there."""
+    made: list[weakref.ref[Any]] = []
+    alive: list[int] = []
+    read = stream._Reader._windows
+
+    def windows(*args: Any) -> Any:
+        alive.append(sum(r() is not None for r in made))
+        buffer = read(*args)
+        made.append(weakref.ref(buffer))
+        return buffer
+
+    monkeypatch.setattr(stream._Reader, "_windows", windows)
+    source = np.memmap(tmp_path / "a", np.float32, "w+", shape=1 << 20)
+    source[:] = np.random.default_rng(1).random(1 << 20, dtype=np.float32)
+    got = td.stream(lambda a: td.sort(a), source, memory="1 MB")
+    assert np.array_equal(got, np.sort(source))
+    assert len(alive) > 30 and max(alive) <= stream.BLOCKS_IN_MEMORY + 1
 
 
 def test_what_does_not_fit_is_refused(plate: np.ndarray) -> None:
