@@ -11,6 +11,10 @@ import treadle as td
 from treadle.examples._show import OUTPUT, ExampleError, Made, beside, colour, save, stage
 
 
+#: Bytes of a worker of which a part is left for arrays.
+LEAST = 4e8
+
+
 @td.jit
 def cool(plate: td.Array, steps: int) -> td.Array:
     """Explicit Euler steps of du/dt = laplacian(u); no heat leaves the plate."""
@@ -53,11 +57,21 @@ def main(output: Path = OUTPUT, size: int = 16384, steps: int = 100, workers: in
     try:
         import zarr  # noqa: F401 - what dask stores arrays with
         from dask.array import from_zarr
+        from dask.utils import parse_bytes
         from distributed import Client, LocalCluster
     except ImportError:
         raise ExampleError(
             "this example needs dask and zarr: pip install 'treadle[dask]'"
         ) from None
+    try:
+        bytes_ = parse_bytes(memory)
+    except ValueError:
+        raise ExampleError(f"{memory!r} is no number of bytes, such as 500 MB.") from None
+    if bytes_ < LEAST:
+        raise ExampleError(
+            f"a worker of {memory} would wait for memory for ever: Python, dask and the compiler "
+            "need about 200 MB. Give it 400 MB or more."
+        )
     cluster = LocalCluster(n_workers=workers, threads_per_worker=1, memory_limit=memory,
                            dashboard_address=":0")  # fmt: skip
     with tempfile.TemporaryDirectory() as folder, cluster, Client(cluster) as client:

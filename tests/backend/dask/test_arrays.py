@@ -276,9 +276,26 @@ def test_layers_have_the_names_of_operations() -> None:
         return td.stencil(cross, a, boundary=td.clamp, name="five_points")
 
     got = td.jit(smooth)(da.from_array(matrix((20, 30)), chunks=10))
-    assert any(key_split(name) == "smooth-five-points" for name in got.dask.layers)
+    assert any(dask.utils.key_split(name) == "smooth-five-points" for name in got.dask.layers)
     again = td.jit(smooth)(da.from_array(matrix((20, 30)), chunks=10))
     assert got.name == again.name  # equal work has equal keys
+
+
+def test_explain_says_what_is_rechunked_and_why() -> None:
+    a, b = da.zeros((40, 30), chunks=(10, 10)), da.zeros((40, 30), chunks=(8, 30))
+
+    def lines(f: Any, *args: Any) -> list[str]:
+        text = td.jit(f).lower(*args).explain("dask")
+        return [line.strip() for line in text.splitlines() if "rechunks" in line]
+
+    assert lines(lambda a: td.sort(a, axis=1), a) == [
+        "rechunks a: every block needs axis 1 whole, which is in 3 chunks"
+    ]
+    assert lines(lambda a, b: a + b, a, b) == [
+        "rechunks b: blocks need up to 10 indices of axis 0, in chunks of up to 8"
+    ]
+    assert not lines(lambda a: a.T + 1, a)
+    assert not lines(lambda a: td.stencil(cross, a, boundary=td.clamp), a)  # a halo
 
 
 def test_different_parts_of_an_array_have_different_keys() -> None:
