@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 import treadle as td
 from treadle.examples._show import OUTPUT, ExampleError, Made, beside, colour, save, stage
 
-
 #: Bytes of a worker of which a part is left for arrays.
 LEAST = 4e8
 
