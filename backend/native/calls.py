@@ -13,7 +13,6 @@ from treadle.dsl.frontend.sources import host_array
 from ..runtime.run import Params, Slots, Unrecordable
 from ..runtime.types import HostArray
 from .running import HostRun, memory_of
-from .runtime.late import Growing
 from .runtime.replay import KEPT, LARGEST, Replays
 from .runtime.tape import Tape, TooLarge
 from .steps import Job, KernelStep, ReshapeStep, compile_together
@@ -122,14 +121,11 @@ class ReplayedCalls:
         results: dict[int, HostArray] = {}
         for slot in self.owner.results:
             array = run.dense(slot)
-            if isinstance(array, Growing):
-                self.recordable = False
-                raise Unrecordable("results whose extents depend on data")
             if id(array) in results or not tape.made(array):
                 array = run.new(array.shape, array.dtype)
                 run.copy(array, slot)
             results[id(array)] = array
-        tape.release(KEPT)
+        tape.release(KEPT, results)
         self.replays.add(tape, args, data, inputs, list(results.values()))
 
 

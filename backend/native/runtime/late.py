@@ -247,9 +247,11 @@ class _Recorder:
             self._refuse()
         return self.numbers.load(self.code, self.slots[slot], self._typed(type_))
 
-    def _apply(self, op: str, type_: str, arguments: Sequence[int], exact: bool = False) -> Late:
+    def _apply(self, op: str, type_: str, arguments: Sequence[int], exact: bool = False) -> Any:
         t = self._typed(type_)
         args = [self.values[a] for a in arguments]
+        if op == "also":  # the other one is tested by kernels only
+            return args[0]
         if any(isinstance(a, float | np.inexact) for a in args):
             self._refuse()
         if op == "logical_not" or (op == "invert" and t == bool_):
@@ -262,7 +264,7 @@ class _Recorder:
             self._refuse()
         return self.numbers.apply(self.code, _KINDS[op], *args, type=t, exact=exact)
 
-    def _bound(self, op: str, type_: str, arguments: Sequence[int]) -> Late:
+    def _bound(self, op: str, type_: str, arguments: Sequence[int]) -> Any:
         return self._apply(op, type_, arguments, exact=True)
 
     def _reciprocal(self, divisor: int, part: str) -> Late:

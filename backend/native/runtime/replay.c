@@ -207,6 +207,8 @@ struct result {
     int64_t block_count; // 0: NumPy allocates
     int64_t **patches;
     int64_t patch_count;
+    // Where operations compute the extents: what they write, which the array takes over; or NULL.
+    struct memory *memory;
     PyArrayObject *made; // in this call
 };
 
@@ -829,20 +831,59 @@ static PyArrayObject *new_result(const struct result *result) {
     return made;
 }
 
+static void free_block(PyObject *owner) {
+    PyMem_RawFree(PyCapsule_GetPointer(owner, NULL));
+}
+
+// A new array that has the memory which operations have written, NULL without memory for it.
+static PyArrayObject *written_result(const struct result *result) {
+    struct memory *memory = result->memory;
+    if (!memory->block) { // no elements
+        return new_array(result, NULL);
+    }
+    PyArrayObject *made = new_array(result, memory->address);
+    PyObject *owner = made ? PyCapsule_New(memory->block, NULL, free_block) : NULL;
+    if (!owner) {
+        Py_DecRef((PyObject *)made);
+        return NULL;
+    }
+    hold(memory, NULL, NULL, 0, 0);
+    if (PyArray_SetBaseObject(made, owner)) { // which takes the reference
+        Py_DecRef((PyObject *)made);
+        return NULL;
+    }
+    return made;
+}
+
 // The first results are not handed over.
 static void drop_results(const struct result *results, int64_t count) {
     for (int64_t k = 0; k < count; k++) {
-        Py_DecRef((PyObject *)results[k].made);
+        Py_DecRef((PyObject *)results[k].made); // perhaps NULL
     }
 }
 
+// The results before the operations run; those that take over what they write are NULL.
 static bool make_results(struct result *results, int64_t count) {
     for (int64_t k = 0; k < count; k++) {
-        results[k].made = new_result(&results[k]);
-        if (!results[k].made) {
+        results[k].made = results[k].memory ? NULL : new_result(&results[k]);
+        if (!results[k].made && !results[k].memory) {
             PyErr_Clear();
             drop_results(results, k);
             return false;
+        }
+    }
+    return true;
+}
+
+// The others, after that.
+static bool take_results(struct result *results, int64_t count) {
+    for (int64_t k = 0; k < count; k++) {
+        if (results[k].memory) {
+            results[k].made = written_result(&results[k]);
+            if (!results[k].made) {
+                PyErr_Clear();
+                return false;
+            }
         }
     }
     return true;
@@ -878,6 +919,9 @@ static void patch_operations(const struct record *record, PyObject *const *argum
     }
     for (int64_t k = 0; k < record->result_count; k++) {
         const struct result *result = &record->results[k];
+        if (result->memory) {
+            continue;
+        }
         patch(result->patches, result->patch_count, (intptr_t)PyArray_DATA(result->made));
     }
 }
@@ -893,7 +937,7 @@ static PyObject *replay(PyObject *self, PyObject *const *arguments, Py_ssize_t c
         record->busy = 1;
         patch_operations(record, arguments);
         const enum outcome outcome = run_operations(&record->part);
-        if (outcome == DONE) {
+        if (outcome == DONE && take_results(record->results, record->result_count)) {
             PyObject *given_back = hand_over(record->results, record->result_count);
             record->busy = 0;
             return given_back;

@@ -1,7 +1,7 @@
 ; replay.c, compiled by clang 22.1.8 (ziglang 0.17.1) and tidied by
 ; python -m treadle.backend.native.runtime.build: change the C file, not this one.
 ; python -m ziglang cc -target x86_64-linux-gnu -S -emit-llvm -Os -g0 -std=gnu11 -fPIC -Wall -Wextra -Werror -Wno-unused-command-line-argument -fno-sanitize=all -fno-stack-protector -fno-asynchronous-unwind-tables -fno-vectorize -fno-slp-vectorize -fno-unroll-loops -fno-strict-aliasing -fno-ident -fno-discard-value-names -Xclang -no-enable-noundef-analysis -isystem PYTHON -isystem NUMPY replay.c
-; sha256 of replay.c, team.h: 032343bba876137f61b89742abda690e6e6ced51d52cb2750f84c3e34a159367
+; sha256 of replay.c, team.h: fbc8df07af1e6e0606b38a77e2c51e96f86964a1efcc1b608161d57a2eda2273
 
 %struct.runner = type { ptr, i64, i64, i64 }
 %struct.state = type { %struct.moving, ptr, i64, i64, i64, ptr, i64 }
@@ -11,7 +11,7 @@
 %struct.array = type { i64, ptr, ptr, i64, ptr, ptr, i64 }
 %struct.dimension = type { i64, i64 }
 %struct.number = type { i64, i64, i64, i64, i64, ptr, i64 }
-%struct.result = type { ptr, i64, ptr, ptr, i64, ptr, i64, ptr }
+%struct.result = type { ptr, i64, ptr, ptr, i64, ptr, i64, ptr, ptr }
 %struct.block = type { ptr, ptr }
 
 @__const.run_operations.runner = private constant %struct.runner { ptr null, i64 1, i64 1, i64 0 }, align 8
@@ -1506,31 +1506,31 @@ entry:
   %overflow.i.i = alloca i32, align 4
   %data.i = getelementptr inbounds nuw i8, ptr %self, i64 16
   %0 = load ptr, ptr %data.i, align 8
-  %record.0117 = load ptr, ptr %0, align 8
-  %tobool.not118 = icmp eq ptr %record.0117, null
-  br i1 %tobool.not118, label %if.end18, label %land.rhs
+  %record.0140 = load ptr, ptr %0, align 8
+  %tobool.not141 = icmp eq ptr %record.0140, null
+  br i1 %tobool.not141, label %if.end23, label %land.rhs
 
 land.rhs:
-  %record.0119 = phi ptr [ %record.0, %record_fits.exit ], [ %record.0117, %entry ]
-  %busy.i = getelementptr inbounds nuw i8, ptr %record.0119, i64 8
+  %record.0142 = phi ptr [ %record.0, %record_fits.exit ], [ %record.0140, %entry ]
+  %busy.i = getelementptr inbounds nuw i8, ptr %record.0142, i64 8
   %1 = load i64, ptr %busy.i, align 8
   %tobool.not.i = icmp eq i64 %1, 0
   br i1 %tobool.not.i, label %lor.lhs.false.i, label %record_fits.exit
 
 lor.lhs.false.i:
-  %argument_count.i = getelementptr inbounds nuw i8, ptr %record.0119, i64 16
+  %argument_count.i = getelementptr inbounds nuw i8, ptr %record.0142, i64 16
   %2 = load i64, ptr %argument_count.i, align 8
   %cmp.not.i = icmp eq i64 %2, %count
   br i1 %cmp.not.i, label %for.cond.preheader.i, label %record_fits.exit
 
 for.cond.preheader.i:
-  %array_count.i = getelementptr inbounds nuw i8, ptr %record.0119, i64 32
+  %array_count.i = getelementptr inbounds nuw i8, ptr %record.0142, i64 32
   %3 = load i64, ptr %array_count.i, align 8
   %cmp154.i = icmp sgt i64 %3, 0
   br i1 %cmp154.i, label %for.body.lr.ph.i, label %for.cond8.preheader.i
 
 for.body.lr.ph.i:
-  %arrays.i = getelementptr inbounds nuw i8, ptr %record.0119, i64 24
+  %arrays.i = getelementptr inbounds nuw i8, ptr %record.0142, i64 24
   %4 = load ptr, ptr %arrays.i, align 8
   %5 = load ptr, ptr @numpy_functions, align 8
   %arrayidx.i41.i = getelementptr inbounds nuw i8, ptr %5, i64 16
@@ -1538,13 +1538,13 @@ for.body.lr.ph.i:
   br label %for.body.i
 
 for.cond8.preheader.i:
-  %number_count.i = getelementptr inbounds nuw i8, ptr %record.0119, i64 48
+  %number_count.i = getelementptr inbounds nuw i8, ptr %record.0142, i64 48
   %7 = load i64, ptr %number_count.i, align 8
   %cmp956.i = icmp slt i64 %7, 1
   br i1 %cmp956.i, label %land.lhs.true, label %for.body11.lr.ph.i
 
 for.body11.lr.ph.i:
-  %numbers.i = getelementptr inbounds nuw i8, ptr %record.0119, i64 40
+  %numbers.i = getelementptr inbounds nuw i8, ptr %record.0142, i64 40
   br label %for.body11.i
 
 for.body.i:
@@ -1706,321 +1706,434 @@ number_fits.exit.i:
   br i1 %cmp27.i.not.i, label %record_fits.exit, label %for.cond8.i
 
 record_fits.exit:
-  %record.0 = load ptr, ptr %record.0119, align 8
+  %record.0 = load ptr, ptr %record.0142, align 8
   %tobool.not = icmp eq ptr %record.0, null
-  br i1 %tobool.not, label %if.end18, label %land.rhs
+  br i1 %tobool.not, label %if.end23, label %land.rhs
 
 land.lhs.true:
-  %busy.i.le186 = getelementptr inbounds nuw i8, ptr %record.0119, i64 8
-  %array_count.i.le183 = getelementptr inbounds nuw i8, ptr %record.0119, i64 32
-  %results = getelementptr inbounds nuw i8, ptr %record.0119, i64 56
+  %busy.i.le196 = getelementptr inbounds nuw i8, ptr %record.0142, i64 8
+  %array_count.i.le193 = getelementptr inbounds nuw i8, ptr %record.0142, i64 32
+  %results = getelementptr inbounds nuw i8, ptr %record.0142, i64 56
   %35 = load ptr, ptr %results, align 8
-  %result_count = getelementptr inbounds nuw i8, ptr %record.0119, i64 64
+  %result_count = getelementptr inbounds nuw i8, ptr %record.0142, i64 64
   %36 = load i64, ptr %result_count, align 8
-  %cmp40.i = icmp slt i64 %36, 1
-  br i1 %cmp40.i, label %if.then, label %for.body.i37
+  %cmp34.i = icmp slt i64 %36, 1
+  br i1 %cmp34.i, label %if.then, label %for.body.i44
 
-for.body.i37:
-  %k.041.i = phi i64 [ %inc.i47, %for.inc.i46 ], [ 0, %land.lhs.true ]
-  %arrayidx.i38 = getelementptr inbounds nuw %struct.result, ptr %35, i64 %k.041.i
-  %block_count.i.i = getelementptr inbounds nuw i8, ptr %arrayidx.i38, i64 32
-  %37 = load i64, ptr %block_count.i.i, align 8
-  %cmp.i.i39 = icmp eq i64 %37, 0
-  br i1 %cmp.i.i39, label %new_result.exit.i, label %if.end.i.i40
+for.body.i44:
+  %k.035.i = phi i64 [ %inc.i48, %for.inc.i47 ], [ 0, %land.lhs.true ]
+  %arrayidx.i45 = getelementptr inbounds nuw %struct.result, ptr %35, i64 %k.035.i
+  %memory.i = getelementptr inbounds nuw i8, ptr %arrayidx.i45, i64 56
+  %37 = load ptr, ptr %memory.i, align 8
+  %tobool.not.i46 = icmp eq ptr %37, null
+  br i1 %tobool.not.i46, label %cond.false.i, label %cond.end.thread.i
 
-if.end.i.i40:
-  %cmp11.i.i.i = icmp sgt i64 %37, 0
-  br i1 %cmp11.i.i.i, label %for.body.lr.ph.i.i.i, label %new_result.exit.thread.i
+cond.false.i:
+  %block_count.i.i = getelementptr inbounds nuw i8, ptr %arrayidx.i45, i64 32
+  %38 = load i64, ptr %block_count.i.i, align 8
+  %cmp.i.i53 = icmp eq i64 %38, 0
+  br i1 %cmp.i.i53, label %cond.end.i, label %if.end.i.i54
+
+if.end.i.i54:
+  %cmp11.i.i.i = icmp sgt i64 %38, 0
+  br i1 %cmp11.i.i.i, label %for.body.lr.ph.i.i.i, label %cond.end.thread.i
 
 for.body.lr.ph.i.i.i:
-  %blocks.i.i.i = getelementptr inbounds nuw i8, ptr %arrayidx.i38, i64 24
-  %38 = load ptr, ptr %blocks.i.i.i, align 8
+  %blocks.i.i.i = getelementptr inbounds nuw i8, ptr %arrayidx.i45, i64 24
+  %39 = load ptr, ptr %blocks.i.i.i, align 8
   br label %for.body.i.i.i
 
 for.cond.i.i.i:
   %inc.i.i.i = add nuw nsw i64 %k.012.i.i.i, 1
-  %exitcond.not.i.i.i = icmp eq i64 %inc.i.i.i, %37
-  br i1 %exitcond.not.i.i.i, label %new_result.exit.thread.i, label %for.body.i.i.i
+  %exitcond.not.i.i.i = icmp eq i64 %inc.i.i.i, %38
+  br i1 %exitcond.not.i.i.i, label %cond.end.thread.i, label %for.body.i.i.i
 
 for.body.i.i.i:
   %k.012.i.i.i = phi i64 [ 0, %for.body.lr.ph.i.i.i ], [ %inc.i.i.i, %for.cond.i.i.i ]
-  %arrayidx.i.i.i = getelementptr inbounds nuw %struct.block, ptr %38, i64 %k.012.i.i.i
-  %39 = load ptr, ptr %arrayidx.i.i.i, align 8
-  %40 = load i32, ptr %39, align 4
-  %cmp1.i.i.i = icmp eq i32 %40, 1
+  %arrayidx.i.i.i = getelementptr inbounds nuw %struct.block, ptr %39, i64 %k.012.i.i.i
+  %40 = load ptr, ptr %arrayidx.i.i.i, align 8
+  %41 = load i32, ptr %40, align 4
+  %cmp1.i.i.i = icmp eq i32 %41, 1
   br i1 %cmp1.i.i.i, label %if.end3.i.i, label %for.cond.i.i.i
 
 if.end3.i.i:
   %address.i.i = getelementptr inbounds nuw i8, ptr %arrayidx.i.i.i, i64 8
-  %41 = load ptr, ptr %address.i.i, align 8
-  %call4.i.i = call fastcc ptr @new_array(ptr %arrayidx.i38, ptr %41) nounwind
+  %42 = load ptr, ptr %address.i.i, align 8
+  %call4.i.i = call fastcc ptr @new_array(ptr %arrayidx.i45, ptr %42) nounwind
   %tobool5.not.i.i = icmp eq ptr %call4.i.i, null
-  br i1 %tobool5.not.i.i, label %new_result.exit.thread.i, label %if.end7.i.i
+  br i1 %tobool5.not.i.i, label %cond.end.thread.i, label %if.end7.i.i
 
 if.end7.i.i:
-  %42 = load ptr, ptr %arrayidx.i.i.i, align 8
-  call void @Py_IncRef(ptr %42) nounwind
-  %43 = load ptr, ptr @numpy_functions, align 8
-  %arrayidx.i.i44 = getelementptr inbounds nuw i8, ptr %43, i64 2256
-  %44 = load ptr, ptr %arrayidx.i.i44, align 8
-  %45 = load ptr, ptr %arrayidx.i.i.i, align 8
-  %call9.i.i45 = call i32 %44(ptr %call4.i.i, ptr %45) nounwind
-  %tobool10.not.i.i = icmp eq i32 %call9.i.i45, 0
-  br i1 %tobool10.not.i.i, label %new_result.exit.thread16.i, label %if.then11.i.i
+  %43 = load ptr, ptr %arrayidx.i.i.i, align 8
+  call void @Py_IncRef(ptr %43) nounwind
+  %44 = load ptr, ptr @numpy_functions, align 8
+  %arrayidx.i.i55 = getelementptr inbounds nuw i8, ptr %44, i64 2256
+  %45 = load ptr, ptr %arrayidx.i.i55, align 8
+  %46 = load ptr, ptr %arrayidx.i.i.i, align 8
+  %call9.i.i56 = call i32 %45(ptr %call4.i.i, ptr %46) nounwind
+  %tobool10.not.i.i = icmp eq i32 %call9.i.i56, 0
+  br i1 %tobool10.not.i.i, label %cond.end.thread25.i, label %if.then11.i.i
 
-new_result.exit.thread16.i:
-  %made18.i = getelementptr inbounds nuw i8, ptr %arrayidx.i38, i64 56
-  store ptr %call4.i.i, ptr %made18.i, align 8
-  br label %for.inc.i46
+cond.end.thread25.i:
+  %made27.i = getelementptr inbounds nuw i8, ptr %arrayidx.i45, i64 64
+  store ptr %call4.i.i, ptr %made27.i, align 8
+  br label %for.inc.i47
 
 if.then11.i.i:
   call void @Py_DecRef(ptr %call4.i.i) nounwind
-  br label %new_result.exit.thread.i
+  br label %cond.end.thread.i
 
-new_result.exit.thread.i:
-  %made14.i = getelementptr inbounds nuw i8, ptr %arrayidx.i38, i64 56
-  store ptr null, ptr %made14.i, align 8
-  br label %if.then.i
+cond.end.thread.i:
+  %made23.i = getelementptr inbounds nuw i8, ptr %arrayidx.i45, i64 64
+  store ptr null, ptr %made23.i, align 8
+  br label %land.lhs.true.i
 
-new_result.exit.i:
-  %call.i.i = call fastcc ptr @new_array(ptr %arrayidx.i38, ptr null) nounwind
-  %made.i = getelementptr inbounds nuw i8, ptr %arrayidx.i38, i64 56
+cond.end.i:
+  %call.i.i = call fastcc ptr @new_array(ptr %arrayidx.i45, ptr null) nounwind
+  %made.i = getelementptr inbounds nuw i8, ptr %arrayidx.i45, i64 64
   store ptr %call.i.i, ptr %made.i, align 8
-  %tobool.not.i49 = icmp eq ptr %call.i.i, null
-  br i1 %tobool.not.i49, label %if.then.i, label %for.inc.i46
+  %tobool5.not.i = icmp eq ptr %call.i.i, null
+  br i1 %tobool5.not.i, label %land.lhs.true.i, label %for.inc.i47
+
+land.lhs.true.i:
+  %47 = load ptr, ptr %memory.i, align 8
+  %tobool8.not.i = icmp eq ptr %47, null
+  br i1 %tobool8.not.i, label %if.then.i, label %for.inc.i47
 
 if.then.i:
   call void @PyErr_Clear() nounwind
-  %cmp3.i.not.i = icmp eq i64 %k.041.i, 0
-  br i1 %cmp3.i.not.i, label %if.end18, label %for.body.i.i41
+  %cmp3.i.not.i = icmp eq i64 %k.035.i, 0
+  br i1 %cmp3.i.not.i, label %if.end23, label %for.body.i.i50
 
-for.body.i.i41:
-  %k.04.i.i = phi i64 [ %inc.i.i42, %for.body.i.i41 ], [ 0, %if.then.i ]
-  %arrayidx.i12.i = getelementptr inbounds nuw %struct.result, ptr %35, i64 %k.04.i.i
-  %made.i.i = getelementptr inbounds nuw i8, ptr %arrayidx.i12.i, i64 56
-  %46 = load ptr, ptr %made.i.i, align 8
-  call void @Py_DecRef(ptr %46) nounwind
-  %inc.i.i42 = add nuw nsw i64 %k.04.i.i, 1
-  %exitcond.not.i.i43 = icmp eq i64 %inc.i.i42, %k.041.i
-  br i1 %exitcond.not.i.i43, label %if.end18, label %for.body.i.i41
+for.body.i.i50:
+  %k.04.i.i = phi i64 [ %inc.i.i51, %for.body.i.i50 ], [ 0, %if.then.i ]
+  %arrayidx.i21.i = getelementptr inbounds nuw %struct.result, ptr %35, i64 %k.04.i.i
+  %made.i.i = getelementptr inbounds nuw i8, ptr %arrayidx.i21.i, i64 64
+  %48 = load ptr, ptr %made.i.i, align 8
+  call void @Py_DecRef(ptr %48) nounwind
+  %inc.i.i51 = add nuw nsw i64 %k.04.i.i, 1
+  %exitcond.not.i.i52 = icmp eq i64 %inc.i.i51, %k.035.i
+  br i1 %exitcond.not.i.i52, label %if.end23, label %for.body.i.i50
 
-for.inc.i46:
-  %inc.i47 = add nuw nsw i64 %k.041.i, 1
-  %exitcond.not.i48 = icmp eq i64 %inc.i47, %36
-  br i1 %exitcond.not.i48, label %if.then, label %for.body.i37
+for.inc.i47:
+  %inc.i48 = add nuw nsw i64 %k.035.i, 1
+  %exitcond.not.i49 = icmp eq i64 %inc.i48, %36
+  br i1 %exitcond.not.i49, label %if.then, label %for.body.i44
 
 if.then:
-  store i64 1, ptr %busy.i.le186, align 8
-  %47 = load i64, ptr %array_count.i.le183, align 8
-  %cmp58.i = icmp sgt i64 %47, 0
-  br i1 %cmp58.i, label %for.body.lr.ph.i54, label %for.cond3.preheader.i
+  store i64 1, ptr %busy.i.le196, align 8
+  %49 = load i64, ptr %array_count.i.le193, align 8
+  %cmp60.i = icmp sgt i64 %49, 0
+  br i1 %cmp60.i, label %for.body.lr.ph.i63, label %for.cond3.preheader.i
 
-for.body.lr.ph.i54:
-  %arrays.i55 = getelementptr inbounds nuw i8, ptr %record.0119, i64 24
-  br label %for.body.i56
+for.body.lr.ph.i63:
+  %arrays.i64 = getelementptr inbounds nuw i8, ptr %record.0142, i64 24
+  br label %for.body.i65
 
 for.cond3.preheader.i:
-  %48 = load i64, ptr %number_count.i, align 8
-  %cmp460.i = icmp sgt i64 %48, 0
-  br i1 %cmp460.i, label %for.body6.lr.ph.i, label %for.cond14.preheader.i
+  %50 = load i64, ptr %number_count.i, align 8
+  %cmp462.i = icmp sgt i64 %50, 0
+  br i1 %cmp462.i, label %for.body6.lr.ph.i, label %for.cond14.preheader.i
 
 for.body6.lr.ph.i:
-  %numbers.i53 = getelementptr inbounds nuw i8, ptr %record.0119, i64 40
+  %numbers.i62 = getelementptr inbounds nuw i8, ptr %record.0142, i64 40
   br label %for.body6.i
 
-for.body.i56:
-  %49 = phi i64 [ %47, %for.body.lr.ph.i54 ], [ %57, %patch.exit.i ]
-  %k.059.i = phi i64 [ 0, %for.body.lr.ph.i54 ], [ %inc.i63, %patch.exit.i ]
-  %50 = load ptr, ptr %arrays.i55, align 8
-  %arrayidx.i57 = getelementptr inbounds nuw %struct.array, ptr %50, i64 %k.059.i
-  %patches.i = getelementptr inbounds nuw i8, ptr %arrayidx.i57, i64 40
-  %51 = load ptr, ptr %patches.i, align 8
-  %patch_count.i = getelementptr inbounds nuw i8, ptr %arrayidx.i57, i64 48
-  %52 = load i64, ptr %patch_count.i, align 8
-  %53 = load i64, ptr %arrayidx.i57, align 8
-  %cmp.i.i58 = icmp slt i64 %53, 0
-  %captured.i.i59 = getelementptr inbounds nuw i8, ptr %arrayidx.i57, i64 8
-  %arrayidx.i.i60 = getelementptr inbounds nuw ptr, ptr %arguments, i64 %53
-  %cond.in.i.i61 = select i1 %cmp.i.i58, ptr %captured.i.i59, ptr %arrayidx.i.i60
-  %cond.i.i62 = load ptr, ptr %cond.in.i.i61, align 8
-  %data.i.i = getelementptr inbounds nuw i8, ptr %cond.i.i62, i64 16
-  %54 = load ptr, ptr %data.i.i, align 8
-  %55 = ptrtoint ptr %54 to i64
-  %cmp3.i.i = icmp sgt i64 %52, 0
-  br i1 %cmp3.i.i, label %for.body.i.i64, label %patch.exit.i
+for.body.i65:
+  %51 = phi i64 [ %49, %for.body.lr.ph.i63 ], [ %59, %patch.exit.i ]
+  %k.061.i = phi i64 [ 0, %for.body.lr.ph.i63 ], [ %inc.i72, %patch.exit.i ]
+  %52 = load ptr, ptr %arrays.i64, align 8
+  %arrayidx.i66 = getelementptr inbounds nuw %struct.array, ptr %52, i64 %k.061.i
+  %patches.i = getelementptr inbounds nuw i8, ptr %arrayidx.i66, i64 40
+  %53 = load ptr, ptr %patches.i, align 8
+  %patch_count.i = getelementptr inbounds nuw i8, ptr %arrayidx.i66, i64 48
+  %54 = load i64, ptr %patch_count.i, align 8
+  %55 = load i64, ptr %arrayidx.i66, align 8
+  %cmp.i.i67 = icmp slt i64 %55, 0
+  %captured.i.i68 = getelementptr inbounds nuw i8, ptr %arrayidx.i66, i64 8
+  %arrayidx.i.i69 = getelementptr inbounds nuw ptr, ptr %arguments, i64 %55
+  %cond.in.i.i70 = select i1 %cmp.i.i67, ptr %captured.i.i68, ptr %arrayidx.i.i69
+  %cond.i.i71 = load ptr, ptr %cond.in.i.i70, align 8
+  %data.i.i = getelementptr inbounds nuw i8, ptr %cond.i.i71, i64 16
+  %56 = load ptr, ptr %data.i.i, align 8
+  %57 = ptrtoint ptr %56 to i64
+  %cmp3.i.i = icmp sgt i64 %54, 0
+  br i1 %cmp3.i.i, label %for.body.i.i73, label %patch.exit.i
 
-for.body.i.i64:
-  %k.04.i.i65 = phi i64 [ %inc.i.i66, %for.body.i.i64 ], [ 0, %for.body.i56 ]
-  %arrayidx.i42.i = getelementptr inbounds nuw ptr, ptr %51, i64 %k.04.i.i65
-  %56 = load ptr, ptr %arrayidx.i42.i, align 8
-  store i64 %55, ptr %56, align 8
-  %inc.i.i66 = add nuw nsw i64 %k.04.i.i65, 1
-  %exitcond.not.i.i67 = icmp eq i64 %inc.i.i66, %52
-  br i1 %exitcond.not.i.i67, label %patch.exit.loopexit.i, label %for.body.i.i64
+for.body.i.i73:
+  %k.04.i.i74 = phi i64 [ %inc.i.i75, %for.body.i.i73 ], [ 0, %for.body.i65 ]
+  %arrayidx.i44.i = getelementptr inbounds nuw ptr, ptr %53, i64 %k.04.i.i74
+  %58 = load ptr, ptr %arrayidx.i44.i, align 8
+  store i64 %57, ptr %58, align 8
+  %inc.i.i75 = add nuw nsw i64 %k.04.i.i74, 1
+  %exitcond.not.i.i76 = icmp eq i64 %inc.i.i75, %54
+  br i1 %exitcond.not.i.i76, label %patch.exit.loopexit.i, label %for.body.i.i73
 
 patch.exit.loopexit.i:
-  %.pre.i = load i64, ptr %array_count.i.le183, align 8
+  %.pre.i = load i64, ptr %array_count.i.le193, align 8
   br label %patch.exit.i
 
 patch.exit.i:
-  %57 = phi i64 [ %.pre.i, %patch.exit.loopexit.i ], [ %49, %for.body.i56 ]
-  %inc.i63 = add nuw nsw i64 %k.059.i, 1
-  %cmp.i = icmp slt i64 %inc.i63, %57
-  br i1 %cmp.i, label %for.body.i56, label %for.cond3.preheader.i
+  %59 = phi i64 [ %.pre.i, %patch.exit.loopexit.i ], [ %51, %for.body.i65 ]
+  %inc.i72 = add nuw nsw i64 %k.061.i, 1
+  %cmp.i = icmp slt i64 %inc.i72, %59
+  br i1 %cmp.i, label %for.body.i65, label %for.cond3.preheader.i
 
 for.cond14.preheader.i:
-  %58 = load i64, ptr %result_count, align 8
-  %cmp1562.i = icmp sgt i64 %58, 0
-  br i1 %cmp1562.i, label %for.body17.i, label %patch_operations.exit
+  %60 = load i64, ptr %result_count, align 8
+  %cmp1564.i = icmp sgt i64 %60, 0
+  br i1 %cmp1564.i, label %for.body17.i, label %patch_operations.exit
 
 for.body6.i:
-  %59 = phi i64 [ %48, %for.body6.lr.ph.i ], [ %65, %patch.exit49.i ]
-  %k2.061.i = phi i64 [ 0, %for.body6.lr.ph.i ], [ %inc11.i, %patch.exit49.i ]
-  %60 = load ptr, ptr %numbers.i53, align 8
-  %arrayidx7.i = getelementptr inbounds nuw %struct.number, ptr %60, i64 %k2.061.i
+  %61 = phi i64 [ %50, %for.body6.lr.ph.i ], [ %67, %patch.exit51.i ]
+  %k2.063.i = phi i64 [ 0, %for.body6.lr.ph.i ], [ %inc11.i, %patch.exit51.i ]
+  %62 = load ptr, ptr %numbers.i62, align 8
+  %arrayidx7.i = getelementptr inbounds nuw %struct.number, ptr %62, i64 %k2.063.i
   %patches8.i = getelementptr inbounds nuw i8, ptr %arrayidx7.i, i64 40
-  %61 = load ptr, ptr %patches8.i, align 8
+  %63 = load ptr, ptr %patches8.i, align 8
   %patch_count9.i = getelementptr inbounds nuw i8, ptr %arrayidx7.i, i64 48
-  %62 = load i64, ptr %patch_count9.i, align 8
+  %64 = load i64, ptr %patch_count9.i, align 8
   %bits.i = getelementptr inbounds nuw i8, ptr %arrayidx7.i, i64 32
-  %63 = load i64, ptr %bits.i, align 8
-  %cmp3.i43.i = icmp sgt i64 %62, 0
-  br i1 %cmp3.i43.i, label %for.body.i44.i, label %patch.exit49.i
+  %65 = load i64, ptr %bits.i, align 8
+  %cmp3.i45.i = icmp sgt i64 %64, 0
+  br i1 %cmp3.i45.i, label %for.body.i46.i, label %patch.exit51.i
 
-for.body.i44.i:
-  %k.04.i45.i = phi i64 [ %inc.i47.i, %for.body.i44.i ], [ 0, %for.body6.i ]
-  %arrayidx.i46.i = getelementptr inbounds nuw ptr, ptr %61, i64 %k.04.i45.i
-  %64 = load ptr, ptr %arrayidx.i46.i, align 8
-  store i64 %63, ptr %64, align 8
-  %inc.i47.i = add nuw nsw i64 %k.04.i45.i, 1
-  %exitcond.not.i48.i = icmp eq i64 %inc.i47.i, %62
-  br i1 %exitcond.not.i48.i, label %patch.exit49.loopexit.i, label %for.body.i44.i
+for.body.i46.i:
+  %k.04.i47.i = phi i64 [ %inc.i49.i, %for.body.i46.i ], [ 0, %for.body6.i ]
+  %arrayidx.i48.i = getelementptr inbounds nuw ptr, ptr %63, i64 %k.04.i47.i
+  %66 = load ptr, ptr %arrayidx.i48.i, align 8
+  store i64 %65, ptr %66, align 8
+  %inc.i49.i = add nuw nsw i64 %k.04.i47.i, 1
+  %exitcond.not.i50.i = icmp eq i64 %inc.i49.i, %64
+  br i1 %exitcond.not.i50.i, label %patch.exit51.loopexit.i, label %for.body.i46.i
 
-patch.exit49.loopexit.i:
-  %.pre64.i = load i64, ptr %number_count.i, align 8
-  br label %patch.exit49.i
+patch.exit51.loopexit.i:
+  %.pre66.i = load i64, ptr %number_count.i, align 8
+  br label %patch.exit51.i
 
-patch.exit49.i:
-  %65 = phi i64 [ %.pre64.i, %patch.exit49.loopexit.i ], [ %59, %for.body6.i ]
-  %inc11.i = add nuw nsw i64 %k2.061.i, 1
-  %cmp4.i = icmp slt i64 %inc11.i, %65
+patch.exit51.i:
+  %67 = phi i64 [ %.pre66.i, %patch.exit51.loopexit.i ], [ %61, %for.body6.i ]
+  %inc11.i = add nuw nsw i64 %k2.063.i, 1
+  %cmp4.i = icmp slt i64 %inc11.i, %67
   br i1 %cmp4.i, label %for.body6.i, label %for.cond14.preheader.i
 
 for.body17.i:
-  %66 = phi i64 [ %74, %patch.exit57.i ], [ %58, %for.cond14.preheader.i ]
-  %k13.063.i = phi i64 [ %inc23.i, %patch.exit57.i ], [ 0, %for.cond14.preheader.i ]
-  %67 = load ptr, ptr %results, align 8
-  %arrayidx18.i = getelementptr inbounds nuw %struct.result, ptr %67, i64 %k13.063.i
+  %68 = phi i64 [ %77, %cleanup.i ], [ %60, %for.cond14.preheader.i ]
+  %k13.065.i = phi i64 [ %inc23.i, %cleanup.i ], [ 0, %for.cond14.preheader.i ]
+  %69 = load ptr, ptr %results, align 8
+  %arrayidx18.i = getelementptr inbounds nuw %struct.result, ptr %69, i64 %k13.065.i
+  %memory.i59 = getelementptr inbounds nuw i8, ptr %arrayidx18.i, i64 56
+  %70 = load ptr, ptr %memory.i59, align 8
+  %tobool.not.i60 = icmp eq ptr %70, null
+  br i1 %tobool.not.i60, label %if.end.i, label %cleanup.i
+
+if.end.i:
   %patches19.i = getelementptr inbounds nuw i8, ptr %arrayidx18.i, i64 40
-  %68 = load ptr, ptr %patches19.i, align 8
+  %71 = load ptr, ptr %patches19.i, align 8
   %patch_count20.i = getelementptr inbounds nuw i8, ptr %arrayidx18.i, i64 48
-  %69 = load i64, ptr %patch_count20.i, align 8
-  %made.i52 = getelementptr inbounds nuw i8, ptr %arrayidx18.i, i64 56
-  %70 = load ptr, ptr %made.i52, align 8
-  %data.i50.i = getelementptr inbounds nuw i8, ptr %70, i64 16
-  %71 = load ptr, ptr %data.i50.i, align 8
-  %72 = ptrtoint ptr %71 to i64
-  %cmp3.i51.i = icmp sgt i64 %69, 0
-  br i1 %cmp3.i51.i, label %for.body.i52.i, label %patch.exit57.i
+  %72 = load i64, ptr %patch_count20.i, align 8
+  %made.i61 = getelementptr inbounds nuw i8, ptr %arrayidx18.i, i64 64
+  %73 = load ptr, ptr %made.i61, align 8
+  %data.i52.i = getelementptr inbounds nuw i8, ptr %73, i64 16
+  %74 = load ptr, ptr %data.i52.i, align 8
+  %75 = ptrtoint ptr %74 to i64
+  %cmp3.i53.i = icmp sgt i64 %72, 0
+  br i1 %cmp3.i53.i, label %for.body.i54.i, label %cleanup.i
 
-for.body.i52.i:
-  %k.04.i53.i = phi i64 [ %inc.i55.i, %for.body.i52.i ], [ 0, %for.body17.i ]
-  %arrayidx.i54.i = getelementptr inbounds nuw ptr, ptr %68, i64 %k.04.i53.i
-  %73 = load ptr, ptr %arrayidx.i54.i, align 8
-  store i64 %72, ptr %73, align 8
-  %inc.i55.i = add nuw nsw i64 %k.04.i53.i, 1
-  %exitcond.not.i56.i = icmp eq i64 %inc.i55.i, %69
-  br i1 %exitcond.not.i56.i, label %patch.exit57.loopexit.i, label %for.body.i52.i
+for.body.i54.i:
+  %k.04.i55.i = phi i64 [ %inc.i57.i, %for.body.i54.i ], [ 0, %if.end.i ]
+  %arrayidx.i56.i = getelementptr inbounds nuw ptr, ptr %71, i64 %k.04.i55.i
+  %76 = load ptr, ptr %arrayidx.i56.i, align 8
+  store i64 %75, ptr %76, align 8
+  %inc.i57.i = add nuw nsw i64 %k.04.i55.i, 1
+  %exitcond.not.i58.i = icmp eq i64 %inc.i57.i, %72
+  br i1 %exitcond.not.i58.i, label %cleanup.loopexit.i, label %for.body.i54.i
 
-patch.exit57.loopexit.i:
-  %.pre65.i = load i64, ptr %result_count, align 8
-  br label %patch.exit57.i
+cleanup.loopexit.i:
+  %.pre67.i = load i64, ptr %result_count, align 8
+  br label %cleanup.i
 
-patch.exit57.i:
-  %74 = phi i64 [ %.pre65.i, %patch.exit57.loopexit.i ], [ %66, %for.body17.i ]
-  %inc23.i = add nuw nsw i64 %k13.063.i, 1
-  %cmp15.i = icmp slt i64 %inc23.i, %74
+cleanup.i:
+  %77 = phi i64 [ %.pre67.i, %cleanup.loopexit.i ], [ %68, %if.end.i ], [ %68, %for.body17.i ]
+  %inc23.i = add nuw nsw i64 %k13.065.i, 1
+  %cmp15.i = icmp slt i64 %inc23.i, %77
   br i1 %cmp15.i, label %for.body17.i, label %patch_operations.exit
 
 patch_operations.exit:
-  %part = getelementptr inbounds nuw i8, ptr %record.0119, i64 72
+  %part = getelementptr inbounds nuw i8, ptr %record.0142, i64 72
   %call4 = call i64 @run_operations(ptr %part) nounwind
   %cmp = icmp eq i64 %call4, 0
-  %75 = load ptr, ptr %results, align 8
-  %76 = load i64, ptr %result_count, align 8
-  br i1 %cmp, label %if.then6, label %if.end
+  br i1 %cmp, label %land.lhs.true6, label %if.end
 
-if.then6:
-  %cmp.i68 = icmp eq i64 %76, 1
-  br i1 %cmp.i68, label %if.then.i81, label %if.end.i
+land.lhs.true6:
+  %78 = load ptr, ptr %results, align 8
+  %79 = load i64, ptr %result_count, align 8
+  %cmp33.i = icmp slt i64 %79, 1
+  br i1 %cmp33.i, label %if.end.i97, label %for.body.i77
+
+for.body.i77:
+  %k.034.i = phi i64 [ %inc.i91, %for.inc.i90 ], [ 0, %land.lhs.true6 ]
+  %arrayidx.i78 = getelementptr inbounds nuw %struct.result, ptr %78, i64 %k.034.i
+  %memory.i79 = getelementptr inbounds nuw i8, ptr %arrayidx.i78, i64 56
+  %80 = load ptr, ptr %memory.i79, align 8
+  %tobool.not.i80 = icmp eq ptr %80, null
+  br i1 %tobool.not.i80, label %for.inc.i90, label %if.then.i81
 
 if.then.i81:
-  %made.i82 = getelementptr inbounds nuw i8, ptr %75, i64 56
-  %77 = load ptr, ptr %made.i82, align 8
+  %block.i.i = getelementptr inbounds nuw i8, ptr %80, i64 24
+  %81 = load ptr, ptr %block.i.i, align 8
+  %tobool.not.i.i82 = icmp eq ptr %81, null
+  br i1 %tobool.not.i.i82, label %written_result.exit.i, label %if.end.i.i83
+
+if.end.i.i83:
+  %82 = load ptr, ptr %80, align 8
+  %call2.i.i84 = call fastcc ptr @new_array(ptr %arrayidx.i78, ptr %82) nounwind
+  %tobool3.not.i.i = icmp eq ptr %call2.i.i84, null
+  br i1 %tobool3.not.i.i, label %written_result.exit.thread.i, label %cond.end.i.i
+
+cond.end.i.i:
+  %83 = load ptr, ptr %block.i.i, align 8
+  %call5.i.i = call ptr @PyCapsule_New(ptr %83, ptr null, ptr @free_block) nounwind
+  %tobool6.not.i.i = icmp eq ptr %call5.i.i, null
+  br i1 %tobool6.not.i.i, label %written_result.exit.thread.i, label %if.end8.i.i85
+
+if.end8.i.i85:
+  %size2.i.i.i = getelementptr inbounds nuw i8, ptr %80, i64 8
+  call void @llvm.memset.p0.i64(ptr align 8 dereferenceable(24) %size2.i.i.i, i8 0, i64 24, i1 false)
+  %84 = load ptr, ptr %80, align 8
+  %cmp.not.i.i.i = icmp eq ptr %84, null
+  br i1 %cmp.not.i.i.i, label %hold.exit.i.i, label %if.then.i.i.i
+
+if.then.i.i.i:
+  store ptr null, ptr %80, align 8
+  %patches.i.i.i = getelementptr inbounds nuw i8, ptr %80, i64 32
+  %85 = load ptr, ptr %patches.i.i.i, align 8
+  %patch_count.i.i.i = getelementptr inbounds nuw i8, ptr %80, i64 40
+  %86 = load i64, ptr %patch_count.i.i.i, align 8
+  %cmp3.i.i.i.i = icmp sgt i64 %86, 0
+  br i1 %cmp3.i.i.i.i, label %for.body.i.i.i.i, label %hold.exit.i.i
+
+for.body.i.i.i.i:
+  %k.04.i.i.i.i = phi i64 [ %inc.i.i.i.i, %for.body.i.i.i.i ], [ 0, %if.then.i.i.i ]
+  %arrayidx.i.i.i.i = getelementptr inbounds nuw ptr, ptr %85, i64 %k.04.i.i.i.i
+  %87 = load ptr, ptr %arrayidx.i.i.i.i, align 8
+  store i64 0, ptr %87, align 8
+  %inc.i.i.i.i = add nuw nsw i64 %k.04.i.i.i.i, 1
+  %exitcond.not.i.i.i.i = icmp eq i64 %inc.i.i.i.i, %86
+  br i1 %exitcond.not.i.i.i.i, label %hold.exit.i.i, label %for.body.i.i.i.i
+
+hold.exit.i.i:
+  %88 = load ptr, ptr @numpy_functions, align 8
+  %arrayidx.i.i86 = getelementptr inbounds nuw i8, ptr %88, i64 2256
+  %89 = load ptr, ptr %arrayidx.i.i86, align 8
+  %call9.i.i87 = call i32 %89(ptr %call2.i.i84, ptr %call5.i.i) nounwind
+  %tobool10.not.i.i88 = icmp eq i32 %call9.i.i87, 0
+  br i1 %tobool10.not.i.i88, label %written_result.exit.thread19.i, label %written_result.exit.thread.i
+
+written_result.exit.thread19.i:
+  %made21.i = getelementptr inbounds nuw i8, ptr %arrayidx.i78, i64 64
+  store ptr %call2.i.i84, ptr %made21.i, align 8
+  br label %for.inc.i90
+
+written_result.exit.thread.i:
+  call void @Py_DecRef(ptr %call2.i.i84) nounwind
+  %made17.i = getelementptr inbounds nuw i8, ptr %arrayidx.i78, i64 64
+  store ptr null, ptr %made17.i, align 8
+  br label %take_results.exit
+
+written_result.exit.i:
+  %call.i.i93 = call fastcc ptr @new_array(ptr %arrayidx.i78, ptr null) nounwind
+  %made.i94 = getelementptr inbounds nuw i8, ptr %arrayidx.i78, i64 64
+  store ptr %call.i.i93, ptr %made.i94, align 8
+  %tobool5.not.i95 = icmp eq ptr %call.i.i93, null
+  br i1 %tobool5.not.i95, label %take_results.exit, label %for.inc.i90
+
+for.inc.i90:
+  %inc.i91 = add nuw nsw i64 %k.034.i, 1
+  %exitcond.not.i92 = icmp eq i64 %inc.i91, %79
+  br i1 %exitcond.not.i92, label %if.then11, label %for.body.i77
+
+take_results.exit:
+  call void @PyErr_Clear() nounwind
+  br label %if.end
+
+if.then11:
+  %.pr = load i64, ptr %result_count, align 8
+  %90 = load ptr, ptr %results, align 8
+  %cmp.i96 = icmp eq i64 %.pr, 1
+  br i1 %cmp.i96, label %if.then.i110, label %if.end.i97
+
+if.then.i110:
+  %made.i111 = getelementptr inbounds nuw i8, ptr %90, i64 64
+  %91 = load ptr, ptr %made.i111, align 8
   br label %cleanup.thread
 
-if.end.i:
-  %call.i = call ptr @PyTuple_New(i64 %76) nounwind
-  %tobool.not.i69 = icmp eq ptr %call.i, null
-  %cmp3.i.i70 = icmp sgt i64 %76, 0
-  br i1 %tobool.not.i69, label %if.then1.i, label %for.cond.preheader.i71
+if.end.i97:
+  %92 = phi ptr [ %90, %if.then11 ], [ %78, %land.lhs.true6 ]
+  %93 = phi i64 [ %.pr, %if.then11 ], [ %79, %land.lhs.true6 ]
+  %call.i = call ptr @PyTuple_New(i64 %93) nounwind
+  %tobool.not.i98 = icmp eq ptr %call.i, null
+  %cmp3.i.i99 = icmp sgt i64 %93, 0
+  br i1 %tobool.not.i98, label %if.then1.i, label %for.cond.preheader.i100
 
-for.cond.preheader.i71:
-  br i1 %cmp3.i.i70, label %for.body.i72, label %cleanup.thread
+for.cond.preheader.i100:
+  br i1 %cmp3.i.i99, label %for.body.i101, label %cleanup.thread
 
 if.then1.i:
-  br i1 %cmp3.i.i70, label %for.body.i.i75, label %cleanup.thread
+  br i1 %cmp3.i.i99, label %for.body.i.i104, label %cleanup.thread
 
-for.body.i.i75:
-  %k.04.i.i76 = phi i64 [ %inc.i.i79, %for.body.i.i75 ], [ 0, %if.then1.i ]
-  %arrayidx.i.i77 = getelementptr inbounds nuw %struct.result, ptr %75, i64 %k.04.i.i76
-  %made.i.i78 = getelementptr inbounds nuw i8, ptr %arrayidx.i.i77, i64 56
-  %78 = load ptr, ptr %made.i.i78, align 8
-  call void @Py_DecRef(ptr %78) nounwind
-  %inc.i.i79 = add nuw nsw i64 %k.04.i.i76, 1
-  %exitcond.not.i.i80 = icmp eq i64 %inc.i.i79, %76
-  br i1 %exitcond.not.i.i80, label %cleanup.thread, label %for.body.i.i75
+for.body.i.i104:
+  %k.04.i.i105 = phi i64 [ %inc.i.i108, %for.body.i.i104 ], [ 0, %if.then1.i ]
+  %arrayidx.i.i106 = getelementptr inbounds nuw %struct.result, ptr %92, i64 %k.04.i.i105
+  %made.i.i107 = getelementptr inbounds nuw i8, ptr %arrayidx.i.i106, i64 64
+  %94 = load ptr, ptr %made.i.i107, align 8
+  call void @Py_DecRef(ptr %94) nounwind
+  %inc.i.i108 = add nuw nsw i64 %k.04.i.i105, 1
+  %exitcond.not.i.i109 = icmp eq i64 %inc.i.i108, %93
+  br i1 %exitcond.not.i.i109, label %cleanup.thread, label %for.body.i.i104
 
-for.body.i72:
-  %k.019.i = phi i64 [ %inc.i73, %for.body.i72 ], [ 0, %for.cond.preheader.i71 ]
-  %arrayidx4.i = getelementptr inbounds nuw %struct.result, ptr %75, i64 %k.019.i
-  %made5.i = getelementptr inbounds nuw i8, ptr %arrayidx4.i, i64 56
-  %79 = load ptr, ptr %made5.i, align 8
-  %call6.i = call i32 @PyTuple_SetItem(ptr %call.i, i64 %k.019.i, ptr %79) nounwind
-  %inc.i73 = add nuw nsw i64 %k.019.i, 1
-  %exitcond.not.i74 = icmp eq i64 %inc.i73, %76
-  br i1 %exitcond.not.i74, label %cleanup.thread, label %for.body.i72
+for.body.i101:
+  %k.019.i = phi i64 [ %inc.i102, %for.body.i101 ], [ 0, %for.cond.preheader.i100 ]
+  %arrayidx4.i = getelementptr inbounds nuw %struct.result, ptr %92, i64 %k.019.i
+  %made5.i = getelementptr inbounds nuw i8, ptr %arrayidx4.i, i64 64
+  %95 = load ptr, ptr %made5.i, align 8
+  %call6.i = call i32 @PyTuple_SetItem(ptr %call.i, i64 %k.019.i, ptr %95) nounwind
+  %inc.i102 = add nuw nsw i64 %k.019.i, 1
+  %exitcond.not.i103 = icmp eq i64 %inc.i102, %93
+  br i1 %exitcond.not.i103, label %cleanup.thread, label %for.body.i101
 
 cleanup.thread:
-  %retval.1.i = phi ptr [ %77, %if.then.i81 ], [ %call.i, %for.cond.preheader.i71 ], [ null, %if.then1.i ], [ null, %for.body.i.i75 ], [ %call.i, %for.body.i72 ]
-  store i64 0, ptr %busy.i.le186, align 8
-  br label %cleanup19
+  %retval.1.i = phi ptr [ %91, %if.then.i110 ], [ %call.i, %for.cond.preheader.i100 ], [ null, %if.then1.i ], [ null, %for.body.i.i104 ], [ %call.i, %for.body.i101 ]
+  store i64 0, ptr %busy.i.le196, align 8
+  br label %cleanup24
 
 if.end:
-  %cmp3.i = icmp sgt i64 %76, 0
-  br i1 %cmp3.i, label %for.body.i83, label %cleanup
+  %96 = load ptr, ptr %results, align 8
+  %97 = load i64, ptr %result_count, align 8
+  %cmp3.i = icmp sgt i64 %97, 0
+  br i1 %cmp3.i, label %for.body.i112, label %cleanup
 
-for.body.i83:
-  %k.04.i = phi i64 [ %inc.i86, %for.body.i83 ], [ 0, %if.end ]
-  %arrayidx.i84 = getelementptr inbounds nuw %struct.result, ptr %75, i64 %k.04.i
-  %made.i85 = getelementptr inbounds nuw i8, ptr %arrayidx.i84, i64 56
-  %80 = load ptr, ptr %made.i85, align 8
-  call void @Py_DecRef(ptr %80) nounwind
-  %inc.i86 = add nuw nsw i64 %k.04.i, 1
-  %exitcond.not.i87 = icmp eq i64 %inc.i86, %76
-  br i1 %exitcond.not.i87, label %cleanup, label %for.body.i83
+for.body.i112:
+  %k.04.i = phi i64 [ %inc.i115, %for.body.i112 ], [ 0, %if.end ]
+  %arrayidx.i113 = getelementptr inbounds nuw %struct.result, ptr %96, i64 %k.04.i
+  %made.i114 = getelementptr inbounds nuw i8, ptr %arrayidx.i113, i64 64
+  %98 = load ptr, ptr %made.i114, align 8
+  call void @Py_DecRef(ptr %98) nounwind
+  %inc.i115 = add nuw nsw i64 %k.04.i, 1
+  %exitcond.not.i116 = icmp eq i64 %inc.i115, %97
+  br i1 %exitcond.not.i116, label %cleanup, label %for.body.i112
 
 cleanup:
-  store i64 0, ptr %busy.i.le186, align 8
-  %cmp14.not = icmp eq i64 %call4, 2
-  br i1 %cmp14.not, label %cleanup19, label %if.end18
+  store i64 0, ptr %busy.i.le196, align 8
+  %cmp19.not = icmp eq i64 %call4, 2
+  br i1 %cmp19.not, label %cleanup24, label %if.end23
 
-if.end18:
+if.end23:
   call void @Py_IncRef(ptr @_Py_NoneStruct) nounwind
-  br label %cleanup19
+  br label %cleanup24
 
-cleanup19:
-  %retval.1 = phi ptr [ @_Py_NoneStruct, %if.end18 ], [ null, %cleanup ], [ %retval.1.i, %cleanup.thread ]
+cleanup24:
+  %retval.1 = phi ptr [ @_Py_NoneStruct, %if.end23 ], [ null, %cleanup ], [ %retval.1.i, %cleanup.thread ]
   ret ptr %retval.1
 }
 
@@ -2204,6 +2317,17 @@ entry:
 }
 
 declare void @Py_DecRef(ptr) nounwind
+
+declare ptr @PyCapsule_New(ptr, ptr, ptr) nounwind
+
+define internal void @free_block(ptr %owner) nounwind {
+entry:
+  %call = tail call ptr @PyCapsule_GetPointer(ptr %owner, ptr null) nounwind
+  tail call void @PyMem_RawFree(ptr %call) nounwind
+  ret void
+}
+
+declare ptr @PyCapsule_GetPointer(ptr, ptr) nounwind
 
 declare ptr @PyTuple_New(i64) nounwind
 

@@ -9,7 +9,8 @@ gives None where no record fits, another thread is using it, or a foreign functi
 exception, and the call goes the ordinary way.
 
 Results are new arrays each time.  Large ones lie in memory that the record keeps for the next call:
-a block is used again when only the record refers to it.
+a block is used again when only the record refers to it.  One whose extents the operations compute
+takes over the memory that they have written.
 """
 
 from __future__ import annotations
@@ -208,7 +209,8 @@ class _Recorded:
                  results: Sequence[HostArray]) -> None:  # fmt: skip
         self._kept: list[object] = [[a.dtype for a in (*data, *results)]]
         self.size = tape.size
-        code = Code(tape, (*inputs, *results))
+        late = {id(a): self._late_extents(tape, a) for a in results if isinstance(a, Growing)}
+        code = Code(tape, (*inputs, *(a for a in results if id(a) not in late)))
         self._kept.append(code)
         positions = [k for k, a in enumerate(args) if isinstance(a, np.ndarray)]
         positions += [-1] * (len(data) - arguments)
@@ -222,7 +224,8 @@ class _Recorded:
                 self._number(position, value, k, tape, code.of_numbers.get(k, []))
                 for k, (position, value) in enumerate(numbers)]),
             *self._table(structures.Result, [
-                self._result(a, code.words[id(a)]) for a in results]),
+                self._growing(a, code, late[id(a)]) if isinstance(a, Growing)
+                else self._result(a, code.words[id(a)]) for a in results]),
             code.part,
         )  # fmt: skip
 
@@ -264,7 +267,20 @@ class _Recorded:
             self.size += array.nbytes
         extents, rank = self._table(ctypes.c_int64, array.shape)
         return (id(array.dtype), rank, extents, *self._table(structures.Block, blocks),
-                *self._table(ctypes.c_int64, patches), 0)  # fmt: skip
+                *self._table(ctypes.c_int64, patches), 0, 0)  # fmt: skip
+
+    def _late_extents(self, tape: Tape, array: Growing) -> tuple[int, int]:
+        """The address of the extents of a result that operations compute, and their number."""
+        extents, rank = self._table(ctypes.c_int64, [0] * len(array.extents))
+        for k, extent in enumerate(array.extents):
+            where, register = extents + 8 * k, tape.numbers.register(extent)
+            tape.code.append(Instruction(InstructionKind.STORE, where, register))
+        return extents, rank
+
+    def _growing(self, array: Growing, code: Code, late: tuple[int, int]) -> tuple[int, ...]:
+        extents, rank = late
+        memory = ctypes.addressof(code.memory(array))
+        return id(array.dtype), rank, extents, 0, 0, 0, 0, memory, 0
 
 
 class Code:
@@ -358,14 +374,15 @@ class Code:
                 if isinstance(operand, int):
                     setattr(entry, name, operand)
                 elif isinstance(operand, Growing):
-                    setattr(entry, name, ctypes.addressof(self._memory(operand)))
+                    setattr(entry, name, ctypes.addressof(self.memory(operand)))
                 else:
                     self._address(entry, name, operand)
         made = structures.Evaluation(ctypes.addressof(table), len(table))
         self._evaluations.append(made)
         row.kind, row.target = OperationKind.EVALUATE, ctypes.addressof(made)
 
-    def _memory(self, array: Growing) -> structures.Memory:
+    def memory(self, array: Growing) -> structures.Memory:
+        """What has the memory of an array that grows."""
         if id(array) not in self.memories:
             self.memories[id(array)] = structures.Memory()
             self.words[id(array)] = []
@@ -394,7 +411,7 @@ class Code:
         if array is None:
             return 0
         if isinstance(array, Growing):
-            self._memory(array)
+            self.memory(array)
         if id(array) in self.words:
             self.words[id(array)].append(word)
             return 0
@@ -508,7 +525,7 @@ class Code:
         made.states, made.state_count = ctypes.addressof(states), len(states)
         made.made, made.made_count = ctypes.addressof(makes), len(makes)
         made.buffers, made.buffer_count = ctypes.addressof(table), len(table)
-        pairs = [ctypes.addressof(self._memory(a)) for pair in loop.exchanged for a in pair]
+        pairs = [ctypes.addressof(self.memory(a)) for pair in loop.exchanged for a in pair]
         made.exchanged, made.exchange_count = self._addresses(pairs)[0], len(pairs) // 2
 
     def _moving(self, array: HostArray) -> structures.Moving:

@@ -230,6 +230,7 @@ class Result(Structure):
     block_count: int
     patches: int
     patch_count: int
+    memory: int
     made: int
 
 

@@ -10,7 +10,7 @@ program), and where every iteration of a loop has its own (its state).
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence, Set
+from collections.abc import Callable, Collection, Iterator, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -193,10 +193,10 @@ class Tape:
         self.operations.append(Copy(made, array))
         return made
 
-    def release(self, most: int) -> None:
-        """Give back what has grown beyond `most` bytes."""
+    def release(self, most: int, results: Collection[int]) -> None:
+        """Give back what has grown beyond `most` bytes, but not the results (their identities)."""
         for array in self.arrays.values():
-            if isinstance(array, Growing):
+            if isinstance(array, Growing) and id(array) not in results:
                 self.code.append(
                     Instruction(InstructionKind.RELEASE, array, self.numbers.register(most))
                 )
