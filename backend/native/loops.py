@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import ctypes
 import struct
-from collections.abc import Callable, Iterator, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -57,12 +57,13 @@ class LoopStep(loops.LoopStep[HostRun]):
         self._recordings: list[_Recording] = []  # those that no thread is using
         self._lock = locks.lock()
         self._counting = None
-        #: The extents of the parts of the state that change them.
+        #: The extents of the parts of the state that change them, and of the last ones.
         self.varying = {
             k: HostValues(owner.host, state.leaf().shape)
             for k, state in enumerate(node.state)
             if varies(state.leaf().shape, node)
         }
+        self.last = {k: HostValues(owner.host, node.leaves[k].shape) for k in self.varying}
         if node.count is not None and self.count is not None and self.count.reads:
             self._counting = Computed(owner, node.count)
 
@@ -78,6 +79,7 @@ class LoopStep(loops.LoopStep[HostRun]):
         results = self.record(run, run.tape, begun, self._limit(run), 0, free)
         for slot, array in zip(self.targets, results, strict=True):
             run.slots[slot] = array
+        _measure(run, results, self.last)
 
     # --- recorded ---
 
@@ -98,7 +100,7 @@ class LoopStep(loops.LoopStep[HostRun]):
             counter = inner.slots[self.index] = np.zeros((), np.int64)
         before = set(tape.arrays)
         with tape.part() as testing:
-            self._measure(inner, now)
+            _measure(inner, now, self.varying)
             for act in self.testing:
                 act(inner)
         tested = tape.made_since(before)
@@ -109,7 +111,7 @@ class LoopStep(loops.LoopStep[HostRun]):
         before = set(tape.arrays)
         with tape.part() as rest:
             if test is None:
-                self._measure(inner, now)
+                _measure(inner, now, self.varying)
             for act in self.rest:
                 act(inner)
             after = [inner.dense(r) for r in self.results[: len(now)]]
@@ -131,13 +133,6 @@ class LoopStep(loops.LoopStep[HostRun]):
             Loop(first, limit, counter, test, testing, once, rest, states, made, exchanged)
         )
         return results
-
-    def _measure(self, run: HostRun, arrays: Sequence[HostArray]) -> None:
-        """Compute the extents of the parts of the state that change them."""
-        for k, shape in self.varying.items():
-            array = arrays[k]
-            assert isinstance(array, Growing)
-            array.extents = run.extents(run.evaluate(shape.hosted, shape.plain))
 
     def _limit(self, run: HostRun) -> Given:
         """The number of iterations: also a parameter of the program, or what a kernel computes."""
@@ -200,6 +195,14 @@ class LoopStep(loops.LoopStep[HostRun]):
                 if iteration in (recording.first, None) and recording.fits(run):
                     return recording if iteration is None else self._recordings.pop(k)
         return None
+
+
+def _measure(run: HostRun, arrays: Sequence[HostArray], shapes: Mapping[int, HostValues]) -> None:
+    """Compute the extents of the parts of the state that change them."""
+    for k, shape in shapes.items():
+        array = arrays[k]
+        assert isinstance(array, Growing)
+        array.extents = run.extents(run.evaluate(shape.hosted, shape.plain))
 
 
 def varies(shape: Sequence[Expr], loop: ArrayLoop) -> bool:
