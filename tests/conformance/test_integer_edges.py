@@ -74,6 +74,8 @@ def test_rounding_to_tens_is_exact_and_wraps(check, name):
     for k in (1, 2, 3, 18):
         want = np.array([rounded(x, 10**k) for x in a], dtype=name)
         cases[f"{k} digits"] = (lambda k=k: td.round(a, -k)), want
+    for k in (20, 400, 2**63):  # beyond every integer: at once
+        cases[f"{k} digits"] = (lambda k=k: td.round(a, -k)), np.zeros_like(a)
     check(cases)
 
 

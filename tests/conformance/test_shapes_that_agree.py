@@ -62,6 +62,8 @@ def test_other_extents_are_refused(name):
         (lambda: td.linalg.lstsq(M, W, np.ones(4)), "rcond is one number"),
         (lambda: td.place(V, V > 1, NONE), "there are 0 values"),
         (lambda: td.fft.fft(V, -1), "n=-1 points"),
+        (lambda: td.interp(V, X, V, left=V), "left is a number"),
+        (lambda: td.interp(V, X, V, period=[1.0]), "period is a number"),
         (lambda: td.quantile(V, np.int64(-5)), "q must be in 0 … 1"),
     ],
 )

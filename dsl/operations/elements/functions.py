@@ -716,7 +716,7 @@ def round(x: ArrayLike, decimals: int = 0) -> Value:
         if not v.type.is_inexact:
             if decimals > 0:
                 return v
-            return _to_multiples(v, 10**-decimals)
+            return _to_multiples(v, 10 ** min(-decimals, 20))  # (beyond 64 bits: 0)
         first, second = ("multiply", "true_divide") if decimals > 0 else ("true_divide", "multiply")
         factor = Const(scale, float64, True)
         moved = apply_primitive("rint", [apply_primitive(first, [v, factor])])

@@ -370,6 +370,13 @@ def interp(
             f"interp: xp and fp have rank 1, not {knots.ndim} and {values.ndim}.",
             hint="Interpolate each row by itself.",
         )
+    for word, number in (("left", left), ("right", right), ("period", period)):
+        rank = 0 if number is None else as_array(number, "interp").ndim
+        if rank:
+            raise ShapeError(
+                f"interp: {word} is a number, got an array of rank {rank}.",
+                hint="Choose of arrays by td.where(x < xp[0], a, td.interp(x, xp, fp)).",
+            )
     values = alike(values, knots, "interp")
     checks = require(
         knots._shape[0], constant(1), "interp: there are no points.", relation=">=",
