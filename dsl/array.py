@@ -48,6 +48,7 @@ if TYPE_CHECKING:
         ScheduleLike,
         ShapeLike,
     )
+    from .frontend.words import Call
     from .operations.indexing.updating import At
 
 
@@ -71,8 +72,10 @@ class Array(Operators["Array"]):
     (1, int64, 6.0)
     """
 
-    __slots__ = ("__weakref__", "_leaves", "_shape", "structure")
+    __slots__ = ("__weakref__", "_leaves", "_pending", "_shape", "structure")
     structure: Structure
+    #: Of an array that a recalled call made: the call, and the number of the result.
+    _pending: tuple[Call, int] | None
 
     def __init__(
         self, leaves: Sequence[Leaf], structure: Structure = LEAF, shape: Shape | None = None
@@ -83,6 +86,7 @@ class Array(Operators["Array"]):
                 hint="td.use(x) makes one from data; td.fill(shape, 0.0), td.iota(n) without data.",
             )
         self._leaves = tuple(leaves)
+        self._pending = None
         self.structure = structure
         self._shape = self._leaves[0].shape if shape is None else shape
         first = self._leaves[0].node
@@ -94,6 +98,28 @@ class Array(Operators["Array"]):
                 "NumPy's.",
                 hint="Make one axis of several: td.reshape(a, (n * m, …)).",
             )
+
+    @classmethod
+    def of_call(cls, call: Call, number: int) -> Array:
+        """A result of a recalled call, of scalars: what it consists of is made when it is read."""
+        made = cls.__new__(cls)
+        made._pending, made.structure = (call, number), LEAF
+        return made
+
+    def become(self, leaves: Sequence[Leaf]) -> None:
+        """Let the array be these leaves."""
+        self._shape, self._leaves = leaves[0].shape, tuple(leaves)
+        self._pending = None
+        if not isinstance(leaves[0].node, Input):
+            leaves[0].node.held_by(self)
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            if name in ("_leaves", "_shape"):  # of a recalled call
+                later.words.make(self)
+                return object.__getattribute__(self, name)
+            return super().__getattr__(name)
 
     # --- properties ---
     @property

@@ -16,7 +16,9 @@ import os
 import re
 import sys
 import textwrap
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from difflib import get_close_matches
 from types import CodeType, FrameType, FunctionType, ModuleType, TracebackType
 from typing import Any, ParamSpec, TypeVar
@@ -222,8 +224,30 @@ class StoredLocation(Location):
         return self._columns
 
 
+class _Standing(threading.local):
+    """Where the user's code is said to be."""
+
+    place: Location | None = None
+
+
+_standing = _Standing()
+
+
+@contextmanager
+def standing_at(place: Location | None) -> Iterator[None]:
+    """While active, what is made belongs to this place, where its call was."""
+    before = _standing.place
+    _standing.place = place
+    try:
+        yield
+    finally:
+        _standing.place = before
+
+
 def user_location() -> Location | None:
     """The innermost frame of user code; if there is none, of a library that called treadle."""
+    if _standing.place is not None:
+        return _standing.place
     library: FrameType | None = None
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:

@@ -215,6 +215,10 @@ class Read(Expr):
     def rebuild(self, args: tuple[Expr, ...], scoped: tuple[Expr, ...]) -> Expr:
         return Read(self.node, self.component, args, self.boundary, scoped, self.vars)
 
+    def over(self, vars_: tuple[Var, ...]) -> Expr:
+        """The same with other variables, which it has in `scoped` already."""
+        return Read(self.node, self.component, self.args, self.boundary, self.scoped, vars_)
+
 
 class Cond(Expr):
     """Only the chosen side is evaluated.  `scoped` holds the then-values and the else-values."""
@@ -264,6 +268,10 @@ class While(Expr):
     def rebuild(self, args: tuple[Expr, ...], scoped: tuple[Expr, ...]) -> Expr:
         return While(args, self.vars, scoped[0], scoped[1:])
 
+    def over(self, vars_: tuple[Var, ...]) -> Expr:
+        """The same with other variables, which it has in `scoped` already."""
+        return While(self.args, vars_, self.scoped[0], self.scoped[1:])
+
 
 class Loop(Expr):
     """A counted loop.  `args`: the count and the initial state; `vars`: the index and the state."""
@@ -288,6 +296,14 @@ class Loop(Expr):
 
     def rebuild(self, args: tuple[Expr, ...], scoped: tuple[Expr, ...]) -> Expr:
         return Loop(args[0], args[1:], self.vars, scoped)
+
+    def over(self, vars_: tuple[Var, ...]) -> Expr:
+        """The same with other variables, which it has in `scoped` already."""
+        return Loop(self.args[0], self.args[1:], vars_, self.scoped)
+
+
+#: Expressions that bind variables.
+BINDERS = (Read, While, Loop)
 
 
 class Proj(Expr):

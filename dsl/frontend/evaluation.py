@@ -31,6 +31,8 @@ def is_closed(array: Array) -> bool:
     argument of one and on no state of a loop."""
     if is_tracing():
         return False
+    if array._pending is not None:
+        return True
     nodes = list(topological(array._leaves))
     own = {state for node in nodes if isinstance(node, ArrayLoop) for state in node.bound}
     return all(node.source is not None or node in own for node in nodes if isinstance(node, Input))
@@ -70,6 +72,11 @@ def values_of(array: Array, what: str, hint: str | None = None) -> list[Any]:
 
     A value belongs to the handle: it lives as long as the array and what was built from it.
     """
+    later.words.values_are_read()
+    if array._pending is not None and not is_tracing():
+        value = later.words.value(array)
+        if value is not None:
+            return [value]
     data = _computed_data(array)
     if data is not None and not is_tracing():
         return data
@@ -101,8 +108,7 @@ def _computed(arrays: Sequence[Array]) -> list[list[object]]:
 
 def _keep(array: Array, values: Sequence[Any]) -> None:
     """Let the array be these values, instead of the expression that computed them."""
-    leaves = tuple(use(value)._leaves[0] for value in values)
-    array._shape, array._leaves = leaves[0].shape, leaves
+    array.become([use(value)._leaves[0] for value in values])
 
 
 def _computed_data(array: Array) -> list[Any] | None:
@@ -177,9 +183,11 @@ def interface(array: Array) -> dict[str, Any]:
     """`__array_interface__` of the value, whose data is an object with a buffer, so that it lives
     as long as it is used; an AttributeError where there is no value now, and for elements that the
     protocol cannot name: tuples and bfloat16 (`__array__` serves NumPy there)."""
-    if not (is_closed(array) and array.structure.is_leaf) or array.types[0] == bfloat16:
+    if not (is_closed(array) and array.structure.is_leaf):
         raise AttributeError("no __array_interface__")  # (Array.__getattr__ says it in its own way)
     value = np.asarray(one_array(array, "__array_interface__"), order="C")
+    if value.dtype == bfloat16.numpy:
+        raise AttributeError("no __array_interface__")
     return {
         **value.__array_interface__,
         "data": value.reshape(-1).view(np.uint8).data,

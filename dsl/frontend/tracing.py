@@ -112,6 +112,17 @@ def traced_function() -> Iterator[None]:
         _state.now = before
 
 
+@contextmanager
+def outside() -> Iterator[None]:
+    """While active, code runs as outside of functions that are traced."""
+    before = _state.now
+    _state.now = _Now()
+    try:
+        yield
+    finally:
+        _state.now = before
+
+
 def is_tracing() -> bool:
     """Whether a function is being traced: of a program, of a kernel or of a loop."""
     return _state.now != _Now()

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import lru_cache
+from itertools import chain
 from typing import Any
 
-from ..expr import Expr, Extent, Foreign, Read, Var, rewrite, walk
+from ..expr import BINDERS, Expr, Extent, Foreign, Read, Var, rewrite, walk
 from ..graph import Check, Combine, Input, Leaf, Library, Node, Output, topological
 from ..libraries.base import is_builtin
 from ..types import ScalarType
@@ -156,6 +157,12 @@ class _OverArguments(Rebuilder):
         self.arguments: list[Input] = []
         self.states = 0
 
+    def _read(self, e: Expr) -> Expr:
+        made = super()._read(e)
+        if isinstance(made, BINDERS) and made.vars and made.vars[0] in self.variables:
+            return made.over(tuple(self.variables[v] for v in made.vars))
+        return made
+
     def instead(self, given: Input, made: Input) -> None:
         self.nodes[given] = made
         self.memo.update(zip(given.shape, made.shape, strict=True))
@@ -175,7 +182,8 @@ class _OverArguments(Rebuilder):
 
     def take_node(self, node: Node) -> Node:
         """Replace another node."""
-        for var in bound_by(node):
+        inside = (v for e in walk(node.expressions()) if isinstance(e, BINDERS) for v in e.vars)
+        for var in chain(bound_by(node), inside):
             if var not in self.variables:
                 renamed = _nth_variable(len(self.variables), var.type)
                 self.memo[var] = self.variables[var] = renamed

@@ -31,6 +31,7 @@ from ..errors import (
 from ..expr import Const, Expr, Read, Var, walk
 from ..frontend.refusals import called
 from ..frontend.tracing import call_scalar_function, flatten_result
+from ..frontend.words import Word
 from ..graph import (
     Check,
     Combine,
@@ -156,9 +157,7 @@ def _operation(function: Callable[P, R], common: tuple[str, ...]) -> Any:
     given = tuple(k for k in common if k not in own)
     known, truths = own.union(common), Truths(function)
 
-    @without_frames
-    @functools.wraps(function)
-    def call(*args: Any, **kwargs: Any) -> Any:
+    def compute(*args: Any, **kwargs: Any) -> Any:
         if kwargs and not known.issuperset(kwargs):
             raise unknown_keyword(function, kwargs, known)
         if truths.parameters:
@@ -177,6 +176,13 @@ def _operation(function: Callable[P, R], common: tuple[str, ...]) -> Any:
             for node in dict.fromkeys(leaf.node for leaf in result._leaves):
                 require_axes(node, node.label)
         return result
+
+    word = Word(compute)
+
+    @without_frames
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return word(args, kwargs)
 
     return call
 

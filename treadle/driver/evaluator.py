@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from types import ModuleType
 from typing import Any
 
+import numpy as np
+
 # The first four are imported for their `later.offer` calls.
 import treadle.dsl.frontend.evaluation
 import treadle.dsl.frontend.suggestions
@@ -16,7 +18,7 @@ from treadle.dsl.frontend.trees import Tree
 from treadle.dsl.graph import Input, Leaf
 from treadle.dsl.process.configuration import Settings, refresh_settings, settings
 
-from .expressions import evaluate
+from .expressions import Recalled, evaluate, recalled
 from .program import Program
 
 
@@ -45,6 +47,11 @@ class Driver:
     def values(self, leaves: Sequence[Leaf]) -> Sequence[Any]:
         refresh_settings()
         return evaluate(leaves, settings(), None)
+
+    def replayed(self, leaves: Sequence[Leaf], data: Sequence[np.ndarray[Any, Any]],
+                 others: Sequence[Leaf], other_data: Sequence[np.ndarray[Any, Any]]
+                 ) -> Recalled | None:  # fmt: skip
+        return recalled(leaves, data, others, other_data)
 
     def program(self, roots: Sequence[Leaf], tree: Tree, settings: Settings, backend: str,
                 arguments: Sequence[Input]) -> Program:  # fmt: skip

@@ -41,6 +41,7 @@ from treadle.dsl.frontend.sources import PLAIN_ARRAYS, is_lazy
 from treadle.dsl.frontend.suggestions import COMPILED
 from treadle.dsl.frontend.tracing import traced_function
 from treadle.dsl.frontend.trees import flatten_results
+from treadle.dsl.frontend.words import fresh
 from treadle.dsl.graph import Input
 from treadle.dsl.graphs.relations import with_checks
 from treadle.dsl.html import escape
@@ -144,6 +145,10 @@ def run(
 
     See also `jit`, `config`, `precision`, `load`.
     """
+    if type(expr) is Array and not more and backend is None and schedule is None and check is None:
+        value = fresh(expr)
+        if value is not None:
+            return value
     if more:
         expr = (expr, *more)
     if schedule is not None:

@@ -12,6 +12,7 @@ from ...array import Array
 from ...errors import DTypeError, IndexOutOfBounds, ShapeError, TracingError
 from ...expr import constant
 from ...frontend.sources import as_array, use
+from ...frontend.words import values_are_read
 from ...graph import known
 from ...scalar import Scalar
 from ...shapes import as_shape, extents, require
@@ -53,6 +54,7 @@ def _numbers(positions: Positions, extent: int | None, operation: str) -> np.nda
             return np.arange(extent)[positions]
         except TypeError:
             return None
+    values_are_read()
     found = np.asarray(positions)
     if found.dtype == bool:
         if found.shape != (extent,):

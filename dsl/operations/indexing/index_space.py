@@ -22,6 +22,7 @@ from ...errors import DTypeError, IndexOutOfBounds, ShapeError, user_location
 from ...expr import Const, Expr, Extent, Index, Read, constant
 from ...frontend.sources import as_array
 from ...frontend.tracing import call_scalar_function, flatten_result, forbid_nesting
+from ...frontend.words import values_are_read
 from ...graph import Check, Generate, Input, Label, Leaf, Node, Shape, indices, known
 from ...scalar import Scalar, apply_primitive, as_count, as_index, lift
 from ...shapes import as_shape, broadcast_shapes, require, show_shape, stretch_checks, stretched
@@ -627,6 +628,7 @@ def _check_host_indices(chosen: Array, n: Expr, axis: int, operation: str) -> No
     data = node.source if isinstance(node, Input) else None
     if extent is None or not isinstance(data, np.ndarray) or not data.size:
         return
+    values_are_read()
     least = 0 if operation == "gather" else -int(extent)
     for worst in (int(data.min()), int(data.max())):
         if not least <= worst < extent:

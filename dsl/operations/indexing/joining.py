@@ -14,6 +14,7 @@ from ...errors import DTypeError, ShapeError, TracingError, user_location
 from ...expr import Cond, Const, Expr, Index, Proj, constant
 from ...frontend.sources import as_array
 from ...frontend.tracing import forbid_nesting
+from ...frontend.words import values_are_read
 from ...graph import Check, Generate, Label, indices
 from ...scalar import apply_primitive, fit_weak, lift, refuse_traced
 from ...shapes import require, same_shape, show_shape
@@ -272,6 +273,8 @@ def _pad_values(
     constant_values: ScalarLike | Sequence[ScalarLike], rank: int
 ) -> list[tuple[Any, Any]]:
     """The values before and after each axis."""
+    if isinstance(constant_values, np.ndarray):
+        values_are_read()
     if not isinstance(constant_values, tuple | list | np.ndarray):
         return [(constant_values, constant_values)] * rank
     try:
@@ -296,6 +299,8 @@ def _leaves(nested: object) -> Iterator[object]:
 def _pad_widths(
     pad_width: int | Sequence[int] | Sequence[Sequence[int]], rank: int
 ) -> list[tuple[int, int]]:
+    if isinstance(pad_width, np.ndarray):
+        values_are_read()
     try:
         pairs = np.broadcast_to(np.asarray(pad_width), (rank, 2))
     except ValueError:

@@ -12,6 +12,7 @@ from ...array import Array
 from ...errors import AxisError, DTypeError, ShapeError, TracingError
 from ...expr import Const, Expr, Index, constant, substitute
 from ...frontend.sources import as_array, is_arraylike
+from ...frontend.words import values_are_read
 from ...graph import Check, Shape, known
 from ...scalar import apply_primitive, as_count
 from ...shapes import broadcast_shapes, same_shape, stretched
@@ -167,6 +168,7 @@ def _integers(part: Any, called: str) -> Array:
 
 def _in_range(part: Any, n: Expr, axis: int) -> tuple[Check, ...]:
     """Checks that integers of the host are in range."""
+    values_are_read()
     numbers = np.asarray(part)
     if not numbers.size:
         return ()

@@ -13,6 +13,7 @@ from ...array import Array
 from ...errors import DTypeError, ShapeError, TracingError
 from ...expr import constant
 from ...frontend.sources import as_array
+from ...frontend.words import values_are_read
 from ...shapes import require
 from ...types import int64
 from ..common import alike, checked, normalise_axis, operation
@@ -164,6 +165,8 @@ def _quantile(a: ArrayLike, q: ArrayLike, axis: int | None, method: str, keepdim
             f"{operation}: no method {method!r}.", hint=f"Choose of {', '.join(_METHODS)}."
         )
     numbers = q if isinstance(q, list | tuple) else [q]
+    if any(isinstance(n, np.ndarray) for n in numbers):
+        values_are_read()
     if all(isinstance(n, int | float | np.number | np.ndarray) for n in numbers) and not all(
         np.all((n >= 0) & (n <= whole)) for n in map(np.asarray, numbers)
     ):

@@ -14,6 +14,7 @@ from ...errors import ShapeError, user_location
 from ...expr import Cond, Const, Expr, Index, Proj, Read, constant, substitute
 from ...frontend.sources import as_array
 from ...frontend.tracing import forbid_nesting
+from ...frontend.words import values_are_read
 from ...graph import Check, Combine, Fold, FoldSeg, Generate, Input, Label, Leaf, Permute, known
 from ...scalar import apply_primitive
 from ...types import LEAF, bool_, int64, tuple_of
@@ -124,6 +125,7 @@ def known_source(array: Array) -> Any:
     """The host data of an array that is an input, else None."""
     node = array._leaves[0].node
     if isinstance(node, Input) and isinstance(node.source, np.ndarray):
+        values_are_read()
         return node.source
     return None
 
