@@ -99,7 +99,7 @@ def test_elements_are_read_when_the_value_is_needed() -> None:
 
 def test_the_shape_is_that_of_the_call() -> None:
     x = RNG.random((2, 3))
-    f = lambda a: td.sum(a, axis=0)  # noqa: E731
+    f = lambda a: td.sum(a, axis=0)
     warmed(f, x)
     a, b = f(x), f(x)
     x.shape = (3, 2)

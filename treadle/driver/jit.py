@@ -36,6 +36,7 @@ from treadle.dsl.errors import (
     wrong_arguments,
 )
 from treadle.dsl.expr import Param
+from treadle.dsl.frontend.drawn import watching
 from treadle.dsl.frontend.refusals import called, of_structure
 from treadle.dsl.frontend.sources import PLAIN_ARRAYS, is_lazy
 from treadle.dsl.frontend.suggestions import COMPILED
@@ -314,6 +315,7 @@ class Jit(Generic[P, R, S]):
             config(backend=backend),
             specialising(inputs, shapes_of(flat)) as specialised,
             traced_function(),
+            watching(self._function),
         ):
             # trace-time choices depend on the backend
             leaves, tree = flatten_results(self._traced(symbols), "the compiled function")

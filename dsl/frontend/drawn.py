@@ -1,0 +1,107 @@
+"""A warning for random numbers that a traced function draws: they become constants of its program.
+
+Python's and NumPy's generators have hidden states, so drawing is told by the states of those that
+the function can reach by a name: the modules' own, and what it captures.
+"""
+
+from __future__ import annotations
+
+import inspect
+import random
+import re
+import threading
+import types
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+#: How a line that draws is recognised.
+_DRAWS = re.compile(r"\brandom\b|\brng\b|\brand\w*\(")
+
+
+class RandomConstantWarning(UserWarning):
+    """Random numbers that are the same in every call of a compiled function."""
+
+
+@contextmanager
+def watching(function: Callable[..., Any]) -> Iterator[None]:
+    """Warn if the function, traced inside, draws random numbers.  (Not if it sets a seed: they are
+    the same in every call of the plain function, too.)"""
+    codes = list(_codes(getattr(function, "__code__", None)))
+    captured = [g for g in _reached(function, codes) if isinstance(g, _GENERATORS)]
+    before = [_state(g) for g in captured]
+    common = _common()
+    yield
+    drew = any(_differ(_state(g), old) for g, old in zip(captured, before, strict=True))
+    named = any(name == "random" for code in codes for name in code.co_names)
+    if not drew and (named or threading.active_count() == 1):  # other threads may draw
+        drew = any(map(_differ, _common(), common))
+    if drew and not any(name == "seed" for code in codes for name in code.co_names):
+        _warn(function, codes)
+
+
+_GENERATORS = (random.Random, np.random.Generator, np.random.RandomState)
+
+
+def _codes(code: types.CodeType | None) -> Iterator[types.CodeType]:
+    """The code of a function and of the functions in it."""
+    if code is not None:
+        yield code
+        for constant in code.co_consts:
+            if isinstance(constant, types.CodeType):
+                yield from _codes(constant)
+
+
+def _reached(function: Callable[..., Any], codes: list[types.CodeType]) -> Iterator[object]:
+    """What the function refers to by name."""
+    for cell in getattr(function, "__closure__", None) or ():
+        try:
+            yield cell.cell_contents
+        except ValueError:  # not assigned yet
+            continue
+    known = getattr(function, "__globals__", {})
+    yield from (known[name] for code in codes for name in code.co_names if name in known)
+    yield from getattr(function, "__defaults__", None) or ()
+
+
+def _state(generator: object) -> object:
+    if isinstance(generator, random.Random):
+        return generator.getstate()
+    if isinstance(generator, np.random.RandomState):
+        return generator.get_state(legacy=False)
+    return generator.bit_generator.state if isinstance(generator, np.random.Generator) else None
+
+
+def _common() -> tuple[object, object]:
+    """The states of Python's and NumPy's generators."""
+    return random.getstate(), np.random.get_state(legacy=False)
+
+
+def _differ(now: Any, before: Any) -> bool:
+    """Whether two states differ: nested tuples of numbers, or dicts, perhaps with arrays."""
+    if isinstance(before, dict):
+        return any(_differ(now[k], before[k]) for k in before)
+    return not np.array_equal(now, before) if isinstance(before, np.ndarray) else now != before
+
+
+def _warn(function: Callable[..., Any], codes: list[types.CodeType]) -> None:
+    file, line = "<a function>", 1
+    if codes:
+        file, line = codes[0].co_filename, codes[0].co_firstlineno
+        try:
+            lines, first = inspect.getsourcelines(codes[0])
+        except (OSError, TypeError):
+            lines, first = [], line
+        line = next((first + k for k, text in enumerate(lines) if _DRAWS.search(text)), line)
+    warnings.warn_explicit(
+        f"random numbers were drawn while {getattr(function, '__name__', 'a function')!r} was "
+        "traced: they are constants of its program, the same in every call.  td.random.normal(key, "
+        "shape) and the others of td.random make new ones, of a key among the arguments: "
+        "td.random.key(seed).  Constants that are meant to be are drawn outside.",
+        RandomConstantWarning,
+        file,
+        line,
+    )

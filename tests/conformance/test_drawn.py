@@ -1,0 +1,75 @@
+"""Random numbers of Python and NumPy that a compiled function draws are constants: a warning."""
+
+from __future__ import annotations
+
+import random
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import treadle as td
+
+own, another = np.random.default_rng(0), random.Random(3)
+x = np.ones(3)
+
+
+def by_another() -> float:
+    return random.gauss(0, 1)
+
+
+def draws(*_: Any) -> Any:
+    total = x * 2
+    return td.use(total) + random.random()  # this line
+
+
+DRAWING: list[Callable[[Any], Any]] = [
+    draws,
+    lambda a: a + np.random.rand(),
+    lambda a: a + own.normal(),
+    lambda a: td.loop(5, lambda i, s: s + random.gauss(0, 1), 0.0) + a,
+    lambda a, g=another: a + g.random(),
+    lambda a: a + np.random.normal(size=3),
+]
+CONSTANT: list[Callable[[Any], Any]] = [
+    lambda a: a + np.random.default_rng(0).normal(),
+    lambda a: (np.random.seed(0), a + np.random.rand())[1],
+    lambda a: a + td.random.normal(td.random.key(0), 3),
+    lambda a: td.sum(a),
+]
+
+
+@pytest.mark.parametrize("f", DRAWING)
+def test_a_warning(f: Callable[[Any], Any]) -> None:
+    g = td.jit(f)
+    with pytest.warns(UserWarning, match=r"constants of its program.*td\.random\.key") as found:
+        first = g(x)
+    assert found[0].filename == __file__
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        np.testing.assert_array_equal(g(x), first)  # once, and the same in every call
+
+
+def test_the_line() -> None:
+    with pytest.warns(UserWarning) as found:
+        td.jit(draws)(x)
+    with open(__file__, encoding="utf-8") as file:
+        assert "# this line" in file.read().splitlines()[found[0].lineno - 1]
+
+
+@pytest.mark.parametrize("f", CONSTANT)
+def test_no_warning(f: Callable[[Any], Any]) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        td.jit(f)(x)
+
+
+def test_a_function_of_others_that_draws() -> None:
+    with pytest.warns(UserWarning, match="were drawn while 'random_walk'"):
+
+        def random_walk(a: Any) -> Any:
+            return a + by_another() + (random is not None)
+
+        td.jit(random_walk)(x)
