@@ -465,3 +465,13 @@ def test_combinations_of_more_than_one_operator(backend):
     few, all_keys = np.minimum(sums, 50), np.minimum(sums, 200)
     got = td.jit(program, backend=backend)(keys, values, table, 50)
     assert_same(tuple(to_host(g) for g in got), (most, few, all_keys, most, most, sums))
+
+
+def test_counts_of_bytes_have_a_constant_extent(run):
+    x = np.random.default_rng(3).integers(0, 256, 500).astype("u1")
+    for bins, constant in ((256, True), (300, True), (255, False), (0, False)):
+        counts = td.jit(lambda x, n=bins: (td.bincount(x, minlength=n), 0))
+        program = td.jit(lambda x, n=bins: td.bincount(x, minlength=n)).lower(x)
+        assert (program.explain().count("by maximum") == 0) == constant
+        assert_same(counts(x)[0], np.bincount(x, minlength=bins))
+        assert_same(run(td.bincount(td.use(x) + 0, minlength=bins)), counts(x)[0])

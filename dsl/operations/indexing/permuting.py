@@ -15,7 +15,7 @@ from ...expr import Cond, Const, Expr, Index, Proj, constant
 from ...frontend.refusals import called
 from ...frontend.sources import as_array
 from ...frontend.tracing import call_scalar_function, check_result, forbid_nesting
-from ...graph import Check, Generate, Input, Label, Permute, indices
+from ...graph import Check, Generate, Input, Label, Permute, indices, known
 from ...scalar import Scalar, apply_primitive, as_index, as_strong, lift, refuse_argument
 from ...shapes import as_shape, require, same_shape
 from ...types import (
@@ -231,7 +231,10 @@ def bincount(
             hint="Convert them: td.cast(a, td.int64).",
         )
     (asked,), checks = as_shape((minlength,), "bincount")
-    if length is None:
+    given, bins = values.types[0], known(asked)
+    if length is None and not given.signed and bins is not None and bins > given.highest:
+        needed = asked  # bytes have 256 bins
+    elif length is None:
         top = the(
             fold(
                 lambda x, y: Scalar(apply_primitive("maximum", [lift(x), lift(y)])),
@@ -240,7 +243,7 @@ def bincount(
             )
         )
         needed = plus(least(lift(top), constant(int64.highest - 1)), constant(1))
-        if values.types[0].signed:
+        if given.signed:
             low = fold(
                 lambda x, y: Scalar(apply_primitive("minimum", [lift(x), lift(y)])),
                 0,
