@@ -156,7 +156,8 @@ def _operations(s: Statement) -> Iterator[Expr]:
 
 
 def is_light(s: Reduce, target: Target, most: int) -> bool:
-    """Whether the body is at most so many plain operations, which a mask costs little."""
+    """Whether the body is at most so many plain operations, which a mask costs little, and not on
+    the few partial results of blocks."""
     if not all(isinstance(b, Let) for b in s.body):
         return False
     found = [*walk((*(e for b in s.body for e in expressions(b)), *s.values))]
@@ -164,7 +165,9 @@ def is_light(s: Reduce, target: Target, most: int) -> bool:
         isinstance(e, Foreign) or (isinstance(e, Apply) and e.op.name in FUNCTIONS) for e in found
     )
     masked = all(
-        target.masks("load", BITS[register_element(e.type)]) for e in found if isinstance(e, Load)
+        target.masks("load", BITS[register_element(e.type)]) and e.buffer.role != "scratch"
+        for e in found
+        if isinstance(e, Load)
     )
     return masked and not calls and sum(isinstance(e, Apply | Load) for e in found) <= most
 
