@@ -31,6 +31,9 @@ from ..runtime.storage import packed
 from .memory import has_workers
 from .worker import computed, part_of, strip_of
 
+#: The keys of what each task of a row reads, given the row and what a buffer has in it.
+_Reader = Callable[[tuple[int, ...], list[tuple[Parts, ...]]], Sequence[Sequence[Any]]]
+
 
 def is_dask(value: Any) -> bool:
     """Whether this is an array of dask."""
@@ -143,8 +146,8 @@ def _layers(stage: Stage, plan: Plan, arrays: Any, name: str) -> list[da.Array]:
     several = len(blocks.results) > 1
     own = f"{layer}-all" if several else layer
     first = blocks.results[0]
-    strips = _Strips(f"{layer}-strip", blocks, sources) if has_workers() else None
-    readers: list[Callable[[tuple[int, ...], list[tuple[Parts, ...]]], list[list[Any]]]] = [
+    strips = _Strips(f"{layer}-strip", blocks, sources, graph) if has_workers() else None
+    readers: list[_Reader] = [
         (_Chunks(source).row if strips is None else partial(strips.row, k)) if table is None
         else partial(_windows, graph, layer, k, source, table, plan.chunks[blocks.buffers[k].leaf])
         for k, (source, table) in enumerate(zip(sources, tables, strict=True))
@@ -154,17 +157,19 @@ def _layers(stage: Stage, plan: Plan, arrays: Any, name: str) -> list[da.Array]:
     last = [range(n) for n in blocks.grid[-1:]]
     for row in rows(blocks, [chunks_of(s) for s in sources], adapt):
         keys = [read(row.position, along) for read, along in zip(readers, row.along, strict=True)]
-        given = zip(*keys, strict=True) if keys else repeat(())
-        for at, block, read in zip(product(*last), row.blocks, given, strict=False):
-            position = (*row.position, *at)
-            key = (own, *(position if several else key_of(first.axes, position)))
-            graph[key] = (computed, program, block, *chain(*read))
-            if several:
-                for k, result in enumerate(blocks.results):
-                    chunk = key_of(result.axes, position)
-                    chosen[k][(f"{layer}-{k}", *chunk)] = (operator.getitem, key, k)
-    if strips is not None:
-        graph.update(strips.made)
+        given = map(chain, *keys) if keys else repeat(())
+        made = [
+            (computed, program, block, *read)
+            for block, read in zip(row.blocks, given, strict=False)
+        ]
+        positions = [(*row.position, *at) for at in product(*last)]
+        chunks = positions if several else [key_of(first.axes, at) for at in positions]
+        graph.update(zip([(own, *at) for at in chunks], made, strict=True))
+        if several:
+            for k, result in enumerate(blocks.results):
+                for at in positions:
+                    chunk = key_of(result.axes, at)
+                    chosen[k][(f"{layer}-{k}", *chunk)] = (operator.getitem, (own, *at), k)
     if not several:
         whole = HighLevelGraph.from_collections(layer, graph, dependencies=needed)
         return [_array(whole, layer, plan.chunks[stage.leaves[0]], first.type)]
@@ -231,15 +236,20 @@ class _Strips:
     all its strips.  What needs other parts gets these alone.
     """
 
-    def __init__(self, name: str, blocks: Blocks, sources: Sequence[da.Array]) -> None:
+    def __init__(
+        self, name: str, blocks: Blocks, sources: Sequence[da.Array], graph: dict[Any, Any]
+    ) -> None:
+        """`graph` gets the tasks that cut."""
         self.name, self.buffers, self.sources = name, blocks.buffers, sources
-        self.made: dict[Any, Any] = {}
+        self.graph, self.count = graph, 0
         #: Equal ways along an axis as one object.
         self.ways: dict[_Ways, _Ways] = {}
         #: What is cut of the chunks that a task reads, by the array and the ways along each axis
         #: (their `id`).
         self.cuts: dict[tuple[Any, ...], list[_Cut | None]] = {}
         self.known: dict[tuple[Any, ...], _Cut] = {}
+        #: The runs of rows, by the parts along the last axis (their `id`).
+        self.runs: dict[tuple[int, ...], list[tuple[int, int]]] = {}
         #: The chunks of each array.
         self.whole: dict[str, _Chunks] = {}
 
@@ -281,38 +291,54 @@ class _Strips:
 
     def row(
         self, k: int, position: Sequence[int], along: Sequence[tuple[Parts, ...]]
-    ) -> list[list[Any]]:
+    ) -> list[Sequence[Any]]:
         """The keys of what each task of a row reads of buffer `k`."""
         source = self.sources[k].name
         whole = self.whole.get(source)
         if whole is None:
             whole = self.whole[source] = _Chunks(self.sources[k])
-        made: list[list[Any]] = []
-        before: tuple[Parts, ...] | None = None
-        firsts: list[int] = []
-        for axes in along:
-            if not axes:
-                made.append(whole.keys)
-                continue
+        if not along or not along[0]:
+            return [whole.keys] * len(along)
+        made: list[Sequence[Any]] = []
+        for at, n in self._runs(along):
+            axes = along[at]
             cuts = self.cuts.get((source, *[id(p.ways) for p in axes]))
             if cuts is None:
                 cuts = self._cuts(source, axes)
-            if before is None or any(map(is_not, axes[:-1], before)):
-                before = axes[:-1]
-                firsts = whole.firsts(before)
-            last = axes[-1].chunks
-            keys: list[Any] = []
-            for chunk, cut in zip([n + c for n in firsts for c in last], cuts, strict=True):
-                if cut is None:
-                    keys.append(whole.keys[chunk])
-                    continue
-                key = cut.keys.get(chunk)
-                if key is None:
-                    key = cut.keys[chunk] = self.name, len(self.made)
-                    self.made[key] = (strip_of, whole.keys[chunk], cut.ranges)
-                keys.append(key)
-            made.append(keys)
+            chunks = [first + c for first in whole.firsts(axes[:-1]) for c in axes[-1].chunks]
+            columns = [
+                whole.keys[k : k + n] if cut is None else self._strips(cut, k, n, whole)
+                for k, cut in zip(chunks, cuts, strict=True)
+            ]
+            made += zip(*columns, strict=True) if columns else [()] * n
         return made
+
+    def _runs(self, along: Sequence[tuple[Parts, ...]]) -> list[tuple[int, int]]:
+        """Tasks next to each other, and how many, that read the same parts, each of chunks that are
+        one further along the last axis."""
+        *others, last = zip(*along, strict=True)
+        if any(len(set(map(id, axis))) > 1 for axis in others):
+            return [(at, 1) for at in range(len(along))]
+        key = tuple(map(id, last))
+        found = self.runs.get(key)
+        if found is None:
+            found = self.runs[key] = _runs(last)
+        return found
+
+    def _strips(self, cut: _Cut, first: int, n: int, whole: _Chunks) -> list[Any]:
+        """The keys of a part of `n` chunks along the last axis."""
+        found = list(map(cut.keys.get, range(first, first + n)))
+        if None in found:
+            new = [first + k for k, key in enumerate(found) if key is None]
+            keys = [(self.name, k) for k in range(self.count, self.count + len(new))]
+            self.count += len(new)
+            cut.keys.update(zip(new, keys, strict=True))
+            self.graph.update(
+                (key, (strip_of, whole.keys[k], cut.ranges))
+                for k, key in zip(new, keys, strict=True)
+            )
+            found = list(map(cut.keys.get, range(first, first + n)))
+        return found
 
     def _cuts(self, source: str, axes: Sequence[Parts]) -> list[_Cut | None]:
         """What is cut of each chunk of a task."""
@@ -329,6 +355,26 @@ class _Strips:
             found.append(self.known.setdefault((source, ranges), _Cut(ranges, {})))
         self.cuts[(source, *[id(p.ways) for p in axes])] = found
         return found
+
+
+def _runs(last: Sequence[Parts]) -> list[tuple[int, int]]:
+    """Of tasks that differ along the last axis only."""
+    found: list[tuple[int, int]] = []
+    before: Parts | None = None
+    for at, p in enumerate(last):
+        chunks = p.chunks
+        further = (
+            before is not None and before.ways is p.ways and len(chunks) > 0
+            and chunks[0] - before.chunks[0] == chunks[-1] - before.chunks[-1] == 1
+            and chunks[-1] - chunks[0] == len(chunks) - 1
+        )  # fmt: skip
+        if further:
+            first, n = found[-1]
+            found[-1] = first, n + 1
+        else:
+            found.append((at, 1))
+        before = p
+    return found
 
 
 class _Way(NamedTuple):

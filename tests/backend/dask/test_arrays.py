@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import treadle as td
+from treadle.backend.blocks import tasks as block_tasks
 from treadle.backend.dask import graph, worker
 
 dask = pytest.importorskip("dask")
@@ -184,7 +185,7 @@ def test_short_arrays(name: str) -> None:
 def processes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Graphs are made as for worker processes, to which it is worth sending any part of a chunk."""
     monkeypatch.setattr(graph, "has_workers", lambda: True)
-    monkeypatch.setattr(graph, "WORTH", 0)
+    monkeypatch.setattr(block_tasks, "WORTH", 0)
 
 
 @pytest.mark.usefixtures("processes")
