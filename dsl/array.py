@@ -115,7 +115,7 @@ class Array(Operators["Array"]):
 
     if not TYPE_CHECKING:
 
-        def __getattr__(self, name: str) -> Any:
+        def __getattr__(self, name: str) -> object:
             if name in ("_leaves", "_shape"):  # of a recalled call
                 later.words.make(self)
                 return object.__getattribute__(self, name)

@@ -10,10 +10,8 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from .frontend.trees import Tree
-    from .frontend.words import Replayed
+    from .frontend.words import HostArray, Replayed
     from .graph import Input, Leaf
     from .process.configuration import Settings
     from .program import TracedProgram
@@ -49,8 +47,8 @@ class Evaluator(Protocol):
     def values(self, leaves: Sequence[Leaf]) -> Sequence[Any]:
         """The arrays of leaves that depend on data only."""
 
-    def replayed(self, leaves: Sequence[Leaf], data: Sequence[np.ndarray[Any, Any]],
-                 others: Sequence[Leaf], other_data: Sequence[np.ndarray[Any, Any]]
+    def replayed(self, leaves: Sequence[Leaf], data: Sequence[HostArray],
+                 others: Sequence[Leaf], other_data: Sequence[HostArray]
                  ) -> Replayed | None:  # fmt: skip
         """What computes the leaves from their data, if they are the same for other data; None if
         they are not, or cannot be computed without naming lines of the user's."""

@@ -14,7 +14,6 @@ import types
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
 
 import numpy as np
 
@@ -27,7 +26,7 @@ class RandomConstantWarning(UserWarning):
 
 
 @contextmanager
-def watching(function: Callable[..., Any]) -> Iterator[None]:
+def watching(function: Callable[..., object]) -> Iterator[None]:
     """Warn if the function, traced inside, draws random numbers.  (Not if it sets a seed: they are
     the same in every call of the plain function, too.)"""
     codes = list(_codes(getattr(function, "__code__", None)))
@@ -55,7 +54,7 @@ def _codes(code: types.CodeType | None) -> Iterator[types.CodeType]:
                 yield from _codes(constant)
 
 
-def _reached(function: Callable[..., Any], codes: list[types.CodeType]) -> Iterator[object]:
+def _reached(function: Callable[..., object], codes: list[types.CodeType]) -> Iterator[object]:
     """What the function refers to by name."""
     for cell in getattr(function, "__closure__", None) or ():
         try:
@@ -80,14 +79,16 @@ def _common() -> tuple[object, object]:
     return random.getstate(), np.random.get_state(legacy=False)
 
 
-def _differ(now: Any, before: Any) -> bool:
+def _differ(now: object, before: object) -> bool:
     """Whether two states differ: nested tuples of numbers, or dicts, perhaps with arrays."""
-    if isinstance(before, dict):
+    if isinstance(before, dict) and isinstance(now, dict):
         return any(_differ(now[k], before[k]) for k in before)
-    return not np.array_equal(now, before) if isinstance(before, np.ndarray) else now != before
+    if isinstance(before, np.ndarray) and isinstance(now, np.ndarray):
+        return not np.array_equal(now, before)
+    return now != before
 
 
-def _warn(function: Callable[..., Any], codes: list[types.CodeType]) -> None:
+def _warn(function: Callable[..., object], codes: list[types.CodeType]) -> None:
     file, line = "<a function>", 1
     if codes:
         file, line = codes[0].co_filename, codes[0].co_firstlineno

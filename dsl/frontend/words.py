@@ -15,9 +15,10 @@ import sys
 import threading
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, Protocol
+from typing import Protocol, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from .. import late_binding as later
 from ..array import Array
@@ -28,6 +29,8 @@ from ..process.configuration import Settings, settings
 from ..types import ScalarType
 from .sources import use
 from .tracing import is_tracing, outside
+
+HostArray: TypeAlias = NDArray[np.generic]
 
 #: The most bytes of the data of such a call: with more the time for tracing does not matter.
 MOST_BYTES = 4 << 20
@@ -69,7 +72,7 @@ class Replayed(Protocol):
 
     settings: Settings
 
-    def __call__(self, data: Sequence[np.ndarray[Any, Any]]) -> Sequence[Any]: ...
+    def __call__(self, data: Sequence[HostArray]) -> Sequence[object]: ...
 
 
 class Call:
@@ -77,25 +80,25 @@ class Call:
 
     __slots__ = ("args", "data", "kwargs", "recipe", "results", "values", "where")
 
-    def __init__(self, recipe: Recipe, args: Sequence[Any], kwargs: Mapping[str, Any],
-                 data: Sequence[np.ndarray[Any, Any]]) -> None:  # fmt: skip
+    def __init__(self, recipe: Recipe, args: Sequence[object], kwargs: Mapping[str, object],
+                 data: Sequence[HostArray]) -> None:  # fmt: skip
         self.recipe, self.args, self.kwargs = recipe, args, kwargs
         #: Views: their shapes are those of now.
-        self.data: Sequence[np.ndarray[Any, Any]] = [d.view() for d in data]
+        self.data: Sequence[HostArray] = [d.view() for d in data]
         self.where = user_location()
         self.results: list[Array] | None = None
-        self.values: Sequence[Any] | None = None
+        self.values: Sequence[object] | None = None
 
 
 class Recipe:
     """How calls alike are computed: by `program`, and what `function` returns, of this `kind`."""
 
-    def __init__(self, function: Callable[..., Any], kind: type, count: int, program: Replayed
+    def __init__(self, function: Callable[..., object], kind: type, count: int, program: Replayed
                  ) -> None:  # fmt: skip
         self.function, self.kind, self.count, self.program = function, kind, count, program
 
-    def call(self, args: Sequence[Any], kwargs: Mapping[str, Any],
-             data: Sequence[np.ndarray[Any, Any]]) -> Any:  # fmt: skip
+    def call(self, args: Sequence[object], kwargs: Mapping[str, object],
+             data: Sequence[HostArray]) -> object:  # fmt: skip
         made = Call(self, args, kwargs, data)
         results = [Array.of_call(made, k) for k in range(self.count)]
         if self.kind is Array:
@@ -106,16 +109,16 @@ class Recipe:
 class Word:
     """What is known of the calls of an operation."""
 
-    def __init__(self, function: Callable[..., Any]) -> None:
+    def __init__(self, function: Callable[..., object]) -> None:
         self.function = function
         self.known: dict[Hashable, Recipe | bool] = {}
 
-    def __call__(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def __call__(self, args: tuple[object, ...], kwargs: dict[str, object]) -> object:
         """`function(*args, **kwargs)`, or arrays that are recalled."""
         compute = self.function
         if _state.busy or is_tracing():
             return compute(*args, **kwargs)
-        data: list[np.ndarray[Any, Any]] = []
+        data: list[HostArray] = []
         key = _key(args, kwargs, data)
         if key is None:
             return compute(*args, **kwargs)
@@ -137,10 +140,10 @@ class Word:
 
     def _again(
         self,
-        args: Sequence[Any],
-        kwargs: Mapping[str, Any],
-        data: Sequence[np.ndarray[Any, Any]],
-    ) -> tuple[Any, list[np.ndarray[Any, Any]]] | None:
+        args: Sequence[object],
+        kwargs: Mapping[str, object],
+        data: Sequence[HostArray],
+    ) -> tuple[object, list[HostArray]] | None:
         """The result for other data, and the data; None if there is none."""
         others = {id(d): np.zeros(d.shape, d.dtype) for d in data}
         try:
@@ -149,8 +152,8 @@ class Word:
             return None
         return result, [others[id(d)] for d in data]
 
-    def _recipe(self, result: Any, again: tuple[Any, list[np.ndarray[Any, Any]]] | None,
-                data: Sequence[np.ndarray[Any, Any]]) -> Recipe | None:  # fmt: skip
+    def _recipe(self, result: object, again: tuple[object, list[HostArray]] | None,
+                data: Sequence[HostArray]) -> Recipe | None:  # fmt: skip
         if again is None:
             return None
         found, other = _arrays(result), _arrays(again[0])
@@ -164,7 +167,7 @@ class Word:
         return Recipe(self.function, type(result), len(found), program)
 
 
-def _arrays(result: Any) -> list[Array] | None:
+def _arrays(result: object) -> list[Array] | None:
     """The arrays of scalars that a call returned; None if it returned anything else."""
     if type(result) is Array:
         parts = [result]
@@ -175,7 +178,7 @@ def _arrays(result: Any) -> list[Array] | None:
     return parts if parts and all(a.structure.is_leaf for a in parts) else None
 
 
-def _data_of(array: Any) -> np.ndarray[Any, Any] | None:
+def _data_of(array: object) -> HostArray | None:
     """The data of an array of NumPy's, or of treadle's if it has data: small, and of a type that
     needs no conversion."""
     if type(array) is Array:
@@ -191,7 +194,7 @@ def _data_of(array: Any) -> np.ndarray[Any, Any] | None:
     return None
 
 
-def _key(args: Sequence[Any], kwargs: Mapping[str, Any], data: list[np.ndarray[Any, Any]]
+def _key(args: Sequence[object], kwargs: Mapping[str, object], data: list[HostArray]
          ) -> Hashable | None:  # fmt: skip
     """What calls have in common that differ in data only, which is put into the list; None if the
     call is of no such kind."""
@@ -201,9 +204,9 @@ def _key(args: Sequence[Any], kwargs: Mapping[str, Any], data: list[np.ndarray[A
         kind = type(a)
         if kind in _FIXED:
             parts.append((kind, a))
-        elif kind is float:
+        elif type(a) is float:
             parts.append(a.hex())
-        elif kind is tuple:
+        elif type(a) is tuple:
             if not all(type(x) in _FIXED for x in a):
                 return None
             parts.append((kind, a, tuple(map(type, a))))
@@ -224,19 +227,19 @@ def _key(args: Sequence[Any], kwargs: Mapping[str, Any], data: list[np.ndarray[A
     return (len(args), *kwargs, *parts)
 
 
-def _replaced(args: Sequence[Any], others: Mapping[int, np.ndarray[Any, Any]]) -> list[Any]:
+def _replaced(args: Sequence[object], others: Mapping[int, HostArray]) -> list[object]:
     found = ((a, _data_of(a)) for a in args)
     return [a if d is None else use(others[id(d)]) if type(a) is Array else others[id(d)]
             for a, d in found]  # fmt: skip
 
 
 def _replaced_words(
-    kwargs: Mapping[str, Any], others: Mapping[int, np.ndarray[Any, Any]]
-) -> dict[str, Any]:
+    kwargs: Mapping[str, object], others: Mapping[int, HostArray]
+) -> dict[str, object]:
     return dict(zip(kwargs, _replaced(list(kwargs.values()), others), strict=True))
 
 
-def value(array: Array) -> Any:
+def value(array: Array) -> object:
     """The value of an array that a recalled call made, which it keeps; None if it is another one,
     or settings have changed since."""
     pending = array._pending
@@ -253,7 +256,7 @@ def value(array: Array) -> Any:
     return call.values[k]
 
 
-def fresh(array: Array) -> Any:
+def fresh(array: Array) -> object:
     """The same for `td.run`, which keeps nothing."""
     pending = array._pending
     if pending is None or pending[0].values is not None:
@@ -262,7 +265,7 @@ def fresh(array: Array) -> Any:
     return None if found is None else found[pending[1]]
 
 
-def _values(call: Call) -> Sequence[Any] | None:
+def _values(call: Call) -> Sequence[object] | None:
     if call.results is not None or call.recipe.program.settings is not settings():
         return None
     try:
@@ -290,7 +293,7 @@ def make(array: Array) -> None:
 def _results(call: Call) -> list[Array]:
     """What the operation returns.  (A view is given instead of an array whose shape was set.)"""
     kept = iter(call.data)
-    others: dict[int, np.ndarray[Any, Any]] = {}
+    others: dict[int, HostArray] = {}
     for a in (*call.args, *call.kwargs.values()):
         data = _data_of(a)
         if data is not None and id(data) not in others:

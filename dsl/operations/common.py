@@ -181,7 +181,7 @@ def _operation(function: Callable[P, R], common: tuple[str, ...]) -> Any:
 
     @without_frames
     @functools.wraps(function)
-    def call(*args: Any, **kwargs: Any) -> Any:
+    def call(*args: object, **kwargs: object) -> object:
         return word(args, kwargs)
 
     return call

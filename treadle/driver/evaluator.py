@@ -6,8 +6,6 @@ from collections.abc import Mapping, Sequence
 from types import ModuleType
 from typing import Any
 
-import numpy as np
-
 # The first four are imported for their `later.offer` calls.
 import treadle.dsl.frontend.evaluation
 import treadle.dsl.frontend.suggestions
@@ -15,6 +13,7 @@ import treadle.dsl.graphs.names
 import treadle.dsl.graphs.printer  # noqa: F401
 from treadle.backend import registry
 from treadle.dsl.frontend.trees import Tree
+from treadle.dsl.frontend.words import HostArray
 from treadle.dsl.graph import Input, Leaf
 from treadle.dsl.process.configuration import Settings, refresh_settings, settings
 
@@ -48,8 +47,8 @@ class Driver:
         refresh_settings()
         return evaluate(leaves, settings(), None)
 
-    def replayed(self, leaves: Sequence[Leaf], data: Sequence[np.ndarray[Any, Any]],
-                 others: Sequence[Leaf], other_data: Sequence[np.ndarray[Any, Any]]
+    def replayed(self, leaves: Sequence[Leaf], data: Sequence[HostArray],
+                 others: Sequence[Leaf], other_data: Sequence[HostArray]
                  ) -> Recalled | None:  # fmt: skip
         return recalled(leaves, data, others, other_data)
 

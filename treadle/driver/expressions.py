@@ -15,6 +15,7 @@ from treadle.backend.registry import choose
 from treadle.dsl.analysis.short_extents import SpecialisedExtents, specialising
 from treadle.dsl.frontend.sources import is_lazy
 from treadle.dsl.frontend.trees import Tree, array_tree, joined_tree
+from treadle.dsl.frontend.words import HostArray
 from treadle.dsl.graph import Input, Leaf, topological
 from treadle.dsl.graphs.inputs import inputs_of
 from treadle.dsl.graphs.rebuild import Lines, over_arguments
@@ -111,7 +112,7 @@ def _list_of(leaves: Sequence[Leaf]) -> Tree:
     return joined_tree([array_tree(LEAF)] * len(leaves), "list")
 
 
-def _program(roots: Sequence[Leaf], arguments: Sequence[Input], data: Sequence[Any],
+def _program(roots: Sequence[Leaf], arguments: Sequence[Input], data: Sequence[HostArray],
              chosen: Settings, backend: str | None) -> Program:  # fmt: skip
     """The program of these results, made or found."""
     name = backend_for(backend, data)
@@ -135,11 +136,11 @@ class Recalled:
         self.roots, self.arguments, self.order = roots, arguments, order
         self.settings = settings()
         self._program: Program | None = None
-        self._replay: Callable[..., Any] | None = None
+        self._replay: Callable[..., list[HostArray] | None] | None = None
 
-    def __call__(self, data: Sequence[Any]) -> list[Any]:
+    def __call__(self, data: Sequence[HostArray]) -> list[HostArray]:
         given = [data[k] for k in self.order]
-        found: list[Any] | None = None if self._replay is None else self._replay(*given)
+        found: list[HostArray] | None = None if self._replay is None else self._replay(*given)
         if found is None:
             if self._program is None:
                 self._program = _program(self.roots, self.arguments, given, self.settings, None)
@@ -149,7 +150,10 @@ class Recalled:
 
 
 def recalled(
-    leaves: Sequence[Leaf], data: Sequence[Any], others: Sequence[Leaf], other_data: Sequence[Any]
+    leaves: Sequence[Leaf],
+    data: Sequence[HostArray],
+    others: Sequence[Leaf],
+    other_data: Sequence[HostArray],
 ) -> Recalled | None:
     """See `Evaluator.replayed`."""
     if any(node.label.ordered for node in topological(leaves)):
@@ -164,7 +168,7 @@ def recalled(
     return Recalled(*first[:2], order)
 
 
-def _places_of(sources: Sequence[Any], data: Sequence[Any]) -> list[int] | None:
+def _places_of(sources: Sequence[HostArray], data: Sequence[HostArray]) -> list[int] | None:
     """Which of the data each source is a view of; None if one is something else."""
     found = []
     for source in sources:
@@ -176,7 +180,7 @@ def _places_of(sources: Sequence[Any], data: Sequence[Any]) -> list[int] | None:
     return found
 
 
-def _same_view(a: Any, b: Any) -> bool:
+def _same_view(a: HostArray, b: HostArray) -> bool:
     return all(getattr(a, word) == getattr(b, word) for word in ("shape", "strides", "dtype")) and (
         a.ctypes.data == b.ctypes.data
     )
