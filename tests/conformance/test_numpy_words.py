@@ -79,6 +79,8 @@ EXACT = [
     ("nan_to_num", np.array([np.nan, np.inf, 1], "float32"), True, 5.0, 6.0),
     ("nan_to_num", np.array([complex(np.nan, np.inf)])),
     ("select", [I > 3, I < 0], [I, -I], 5), ("select", [B], [F]),
+    ("select", [I > 3, I < 0], [I.astype("uint64"), I > 5], 5),
+    ("select", [I > 3, I < 0], [I.astype("int8"), I.astype("float32")], 0.5),
     ("piecewise", F, [F < 0, F >= 1], [lambda v: -v, 7.0]),
     ("piecewise", F, [F < 0], [0.0, lambda v: 2 * v]),
     ("float_power", I[:1] % 3, 2),

@@ -1,9 +1,12 @@
-"""`where`: a choice by element, of values, tuples or indices; and `ignore`, no index."""
+"""`where`: a choice by element, of values, tuples or indices; the common type of several choices;
+and `ignore`, no index."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, cast as cast_type
+
+import numpy as np
 
 from ... import late_binding as later, simplify
 from ...annotations import (
@@ -15,6 +18,7 @@ from ...array import Array
 from ...errors import TracingError
 from ...expr import FALSE, TRUE, Cond, Const, Expr, Proj
 from ...frontend.refusals import called
+from ...frontend.sources import as_array
 from ...frontend.tracing import Scope, Scoped, current_scope, reject_escaped
 from ...scalar import (
     Scalar,
@@ -23,7 +27,7 @@ from ...scalar import (
     lift,
     unify,
 )
-from ...types import ScalarType, children_of, flatten, int64, is_composite
+from ...types import ScalarType, children_of, flatten, int64, is_composite, promote
 from .lifting import lifted
 
 
@@ -150,3 +154,30 @@ def _where_tuples(p: ArrayLike, a: Element, b: Element) -> Element:
 def _where_arrays_of_tuples(p: Any, a: Array, b: Array) -> Array:
     parts = [where(p, x, y) for x, y in zip(later.unzip_flat(a), later.unzip_flat(b), strict=True)]
     return later.zip_like(parts, a.structure)
+
+
+def of_one_type(values: Sequence[ArrayLike], operation: str) -> list[Any]:
+    """Choices in the type of the sum of all of them, but for numbers of Python, which take it when
+    they meet one.  (Chosen pair by pair, they would meet in other types: uint64, a boolean and 5 in
+    float64.)"""
+    typed: list[tuple[int, ScalarType]] = []
+    if any(map(is_composite, values)):
+        return list(values)
+    for k, v in enumerate(values):
+        if isinstance(v, Scalar | int | float | complex) and not isinstance(v, np.generic):
+            e = lift(v, operation)
+            if not e.weak:
+                typed.append((k, e.type))
+        else:
+            array = as_array(v, operation)
+            if not array.structure.is_leaf:
+                return list(values)
+            typed.append((k, array.types[0]))
+    found = list[Any](values)
+    common: ScalarType | None = None
+    for _, own in typed:
+        common = own if common is None else promote(common, False, own, False)[0]
+    for k, own in typed:
+        if common is not None and own != common:
+            found[k] = later.cast(values[k], common)
+    return found

@@ -20,6 +20,7 @@ from ..common import alike
 from ..control import while_loop
 from . import functions as fn
 from .bits import bitcast
+from .choosing import of_one_type
 from .lifting import binary, lifted, unary
 
 __all__ = ["divmod", "float_power", "frexp", "gcd", "i0", "iscomplex", "isneginf", "isposinf",
@@ -412,7 +413,7 @@ def select(
             f"select: {len(conditions)} conditions for {len(choices)} choices.",
             hint="Give as many of each: td.select([p, q], [a, b], default).",
         )
-    found: Any = default
+    *choices, found = of_one_type([*choices, default], "select")
     for p, choice in zip(reversed(conditions), reversed(choices), strict=True):
         found = fn.where(p, choice, found)
     return found

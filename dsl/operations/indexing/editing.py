@@ -19,6 +19,7 @@ from ...shapes import as_shape, extents, require
 from ..common import checked, normalise_axis, operation, unrolled
 from ..control import cond
 from ..elements import functions as fn
+from ..elements.choosing import of_one_type
 from ..elements.mapping import imap, map as map_
 from ..reducing.irregular import argsort, compact
 from ..reducing.quantiles import flatnonzero
@@ -429,7 +430,8 @@ def choose(
             hint="Convert: a.astype(td.int64).",
         )
     at = number % len(choices) if mode == "wrap" else number
-    found: Value = choices[-1]  # type: ignore[assignment]
+    choices = of_one_type(choices, "choose")
+    found: Value = choices[-1]
     for k in range(len(choices) - 2, -1, -1):
         found = fn.where(fn.less_equal(at, k), choices[k], found)
     return found if len(choices) > 1 else fn.where(fn.less(at, 0), choices[0], choices[0])
