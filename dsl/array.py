@@ -100,13 +100,13 @@ class Array(Operators["Array"]):
             )
 
     @classmethod
-    def of_call(cls, call: Call, number: int) -> Array:
+    def _of_call(cls, call: Call, number: int) -> Array:
         """A result of a recalled call, of scalars: what it consists of is made when it is read."""
         made = cls.__new__(cls)
         made._pending, made.structure = (call, number), LEAF
         return made
 
-    def become(self, leaves: Sequence[Leaf]) -> None:
+    def _become(self, leaves: Sequence[Leaf]) -> None:
         """Let the array be these leaves."""
         self._shape, self._leaves = leaves[0].shape, tuple(leaves)
         self._pending = None

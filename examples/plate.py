@@ -10,9 +10,6 @@ from numpy.typing import NDArray
 import treadle as td
 from treadle.examples._show import OUTPUT, ExampleError, Made, beside, colour, save, stage
 
-#: Bytes of a worker of which a part is left for arrays.
-LEAST = 4e8
-
 
 @td.jit
 def cool(plate: td.Array, steps: int) -> td.Array:
@@ -26,8 +23,7 @@ def cool(plate: td.Array, steps: int) -> td.Array:
 
 def rings(top: int, rows: int, size: int) -> NDArray[np.float32]:
     """Hot rings on a cold plate: some of its rows."""
-    i, j = np.ogrid[top : top + rows, :size]
-    i, j = (i / size - 0.5).astype(np.float32), (j / size - 0.5).astype(np.float32)
+    i, j = ((k / size - 0.5).astype(np.float32) for k in np.ogrid[top : top + rows, :size])
     waves = np.cos(60 * np.hypot(i + 0.1, j)) * np.cos(45 * np.hypot(i, j + 0.2))
     return (waves > 0.4).astype(np.float32)
 
@@ -59,18 +55,13 @@ def main(output: Path = OUTPUT, size: int = 16384, steps: int = 100, workers: in
         from dask.utils import parse_bytes
         from distributed import Client, LocalCluster
     except ImportError:
-        raise ExampleError(
-            "this example needs dask and zarr: pip install 'treadle[dask]'"
-        ) from None
+        raise ExampleError("plate needs dask and zarr: pip install 'treadle[dask]'") from None
     try:
-        bytes_ = parse_bytes(memory)
+        enough = parse_bytes(memory) >= 4e8  # Python, dask and the compiler need half of that
     except ValueError:
-        raise ExampleError(f"{memory!r} is no number of bytes, such as 500 MB.") from None
-    if bytes_ < LEAST:
-        raise ExampleError(
-            f"a worker of {memory} would wait for memory for ever: Python, dask and the compiler "
-            "need about 200 MB. Give it 400 MB or more."
-        )
+        enough = False
+    if not enough:
+        raise ExampleError(f"memory={memory!r}: a worker needs 400 MB, or would wait for ever.")
     cluster = LocalCluster(n_workers=workers, threads_per_worker=1, memory_limit=memory,
                            dashboard_address=":0")  # fmt: skip
     with tempfile.TemporaryDirectory() as folder, cluster, Client(cluster) as client:

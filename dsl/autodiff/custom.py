@@ -445,7 +445,7 @@ def fixed_point(f: Callable[[Any], Any], x0: Any, tol: float) -> Any:
     return form.put(node.leaves[: len(found)])
 
 
-def _tolerance(tol: Any) -> Any:
+def _tolerance(tol: float) -> float:
     """A tolerance at which iterations end; literals are checked."""
     if isinstance(tol, Array | Scalar):
         return tol
@@ -461,7 +461,7 @@ def _tolerance(tol: Any) -> Any:
             f"fixed_point: tol must not be negative, got {tol}: {what}.",
             hint="Give the largest change of an element at which to stop, as 1e-9.",
         )
-    return number.item()
+    return float(number)
 
 
 def _sum(a: Leaf, b: Leaf) -> Leaf:

@@ -108,7 +108,7 @@ def _computed(arrays: Sequence[Array]) -> list[list[object]]:
 
 def _keep(array: Array, values: Sequence[Any]) -> None:
     """Let the array be these values, instead of the expression that computed them."""
-    array.become([use(value)._leaves[0] for value in values])
+    array._become([use(value)._leaves[0] for value in values])
 
 
 def _computed_data(array: Array) -> list[Any] | None:

@@ -100,7 +100,7 @@ class Recipe:
     def call(self, args: Sequence[object], kwargs: Mapping[str, object],
              data: Sequence[HostArray]) -> object:  # fmt: skip
         made = Call(self, args, kwargs, data)
-        results = [Array.of_call(made, k) for k in range(self.count)]
+        results = [Array._of_call(made, k) for k in range(self.count)]
         if self.kind is Array:
             return results[0]
         return self.kind(results) if self.kind is tuple else self.kind(*results)
@@ -287,7 +287,7 @@ def make(array: Array) -> None:
             if call.results is None:
                 call.results = _results(call)
             leaves = call.results[k]._leaves
-        array.become(leaves)
+        array._become(leaves)
 
 
 def _results(call: Call) -> list[Array]:

@@ -146,7 +146,7 @@ def test_without_threads_jobs_run_one_after_the_other(monkeypatch):
     assert concurrently([threading.get_ident] * 3, 2) == [threading.get_ident()] * 3
 
 
-def test_another_thread_runs_what_must_not_be_interrupted():
+def test_another_thread_runs_what_must_not_be_interrupted(interruptible):
     """It goes on to its end although the caller is interrupted; in other threads it stays there."""
     ended = []
 

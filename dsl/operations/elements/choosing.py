@@ -173,7 +173,7 @@ def of_one_type(values: Sequence[ArrayLike], operation: str) -> list[Any]:
             if not array.structure.is_leaf:
                 return list(values)
             typed.append((k, array.types[0]))
-    found = list[Any](values)
+    found = list(values)
     common: ScalarType | None = None
     for _, own in typed:
         common = own if common is None else promote(common, False, own, False)[0]

@@ -14,6 +14,7 @@ from ...errors import DTypeError, ShapeError, TracingError
 from ...expr import constant
 from ...frontend.sources import as_array
 from ...frontend.words import values_are_read
+from ...scalar import Scalar
 from ...shapes import require
 from ...types import int64
 from ..common import alike, checked, normalise_axis, operation
@@ -271,7 +272,7 @@ def _gathered(rows: Array, index: Array) -> Array:
     """Elements of each row, at the last axes of `index`; of rows without elements, 0."""
     lead, extent, none = rows.ndim - 1, rows.shape[-1], rows.types[0](0)
 
-    def element(*i: Any) -> Any:
+    def element(*i: Scalar) -> Any:
         return cond(extent > 0, rows[(*i[:lead], index[i])], none)
 
     return generate(index.shape, element)
