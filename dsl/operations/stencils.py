@@ -704,11 +704,11 @@ def _overlaps(
 
 
 def _unrolled(term: Callable[[Sequence[Expr]], Expr], extents: list[int], t: Any) -> Expr:
-    total: Expr | None = None
+    """The sum of all terms; from 0 on, as `_looped`, so that both have the same bits."""
+    total: Expr = Const(0, t)
     for k in itertools.product(*(range(n) for n in extents)):
-        value = term([constant(i) for i in k])
-        total = value if total is None else apply_primitive("add", [total, value])
-    return Const(0, t) if total is None else total
+        total = apply_primitive("add", [total, term([constant(i) for i in k])])
+    return total
 
 
 def _looped(term: Callable[[Sequence[Expr]], Expr], extents: Sequence[Expr], total: Expr,

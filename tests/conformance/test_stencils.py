@@ -451,6 +451,25 @@ def test_run_time_windows_over_axes_of_one_element(backend, shape, boundary):
         assert_same(program(a, w), expected)
 
 
+@pytest.mark.parametrize("type", ["f4", "f8", "c16", "f2"])
+@pytest.mark.parametrize("operation", [td.correlate, td.convolve])
+def test_known_and_unknown_extents_of_weights_give_the_same_bits(backend, operation, type):
+    """Known extents are unrolled, unknown ones looped over: both sum from zero on."""
+    draw = np.random.default_rng(3)
+    a = draw.standard_normal((7, 6)).astype(type)
+    a[0, 0] = 0
+
+    def program(a, w):
+        return operation(a, w, td.symmetric)
+
+    for extents in ((2, 3), (1, 1), (0, 2)):
+        w = draw.standard_normal(extents).astype(type) * (0.0 if extents == (1, 1) else 1.0)
+        known = td.run(program(td.use(a), td.use(w)), backend=backend)
+        unknown = td.jit(program, backend=backend)(a, w)
+        assert known.dtype == unknown.dtype
+        assert known.tobytes() == unknown.tobytes(), extents
+
+
 def test_correlate_of_run_time_windows(backend):
     """The window is an argument: one program, any size of it."""
     traces = []
