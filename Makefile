@@ -43,7 +43,7 @@ test-array-api: $(VENV)/.with-test
 	$(BIN)/python -m tests.array_api.suite $(SUITE) $(ARRAY_API_ARGS)
 
 test-gpu: $(VENV)/.with-test $(VENV)/.with-cuda13
-	TREADLE_TEST_BACKENDS=cuda $(BIN)/python -m pytest -q -n 8 -m "not long" \
+	TREADLE_TEST_BACKENDS=cuda $(BIN)/python -m pytest -q -n 8 -m "not long" --all-instances \
 		tests/gpu tests/conformance $(PYTEST_ARGS)
 
 lint: $(VENV)/.with-lint

@@ -1,6 +1,7 @@
 """What the tests of all folders share.
 
-Tests marked `long` are skipped, except under `-m long` or with `TREADLE_TEST_LONG=1`.
+Tests marked `long` are skipped, except under `-m long` or with `TREADLE_TEST_LONG=1`. So are most
+instances of those marked `sample` (sampling.py), except with `--all-instances`.
 """
 
 from __future__ import annotations
@@ -12,12 +13,21 @@ from collections.abc import Callable
 
 import pytest
 
+from .sampling import left_out
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-golden", action="store_true", help="write the golden files")
+    parser.addoption(
+        "--all-instances", action="store_true", help="run every instance of tests marked `sample`"
+    )
 
 
+@pytest.hookimpl(tryfirst=True)  # before -m chooses
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if not config.getoption("--all-instances"):
+        for item in left_out(items):
+            item.add_marker("long")
     if "long" in (config.getoption("markexpr") or "") or os.environ.get("TREADLE_TEST_LONG"):
         return
     for item in items:

@@ -2,7 +2,7 @@
 
 `TREADLE_TEST_BACKENDS=reference,native` restricts (and insists on) the backends.
 
-Where there is no GPU, a few instances of each test run on an emulated one; all of them (minutes):
+Where there is no GPU, `make test` runs an instance of each test on an emulated one. All of them:
 
     TREADLE_TEST_BACKENDS=cuda-emulated pytest -n auto tests/conformance
 
@@ -27,8 +27,8 @@ from .helpers import (
     working_backends,
 )
 
-#: How many instances of a test run on the emulated GPU, unless it is asked for.
-EMULATED_INSTANCES = 2
+#: How many instances of a test run on the emulated GPU in `make test`, unless it is asked for.
+EMULATED_INSTANCES = 1
 
 
 def pytest_configure(config):
@@ -43,25 +43,9 @@ def pytest_generate_tests(metafunc):
         metafunc.parametrize("backend", backends, scope="session")
 
 
-def pytest_collection_modifyitems(config, items):
-    if emulation() == "some":
-        _keep_some(config, items)
-
-
-def _keep_some(config, items):
-    """Of each test on the emulated GPU the first instance, the last, and some evenly between."""
-    groups = {}
-    for item in items:
-        if "emulated" in item.keywords:
-            groups.setdefault(item.nodeid.split("[")[0], []).append(item)
-    dropped = set()
-    for group in groups.values():
-        count = min(EMULATED_INSTANCES, len(group))
-        places = np.linspace(0, len(group) - 1, count).astype(int)
-        dropped.update({*group} - {group[k] for k in places})
-    if dropped:
-        config.hook.pytest_deselected(items=[i for i in items if i in dropped])
-        items[:] = [i for i in items if i not in dropped]
+def pytest_itemcollected(item):
+    if emulation() == "some" and "emulated" in item.keywords:
+        item.add_marker(pytest.mark.sample(EMULATED_INSTANCES), append=False)
 
 
 @pytest.fixture(autouse=True)
