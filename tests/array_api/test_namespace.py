@@ -186,6 +186,7 @@ def flat(value: Any) -> list[Any]:
     return [value]
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_programs_are_numpys(xp: Any, name: str) -> None:
     with np.errstate(all="ignore"):

@@ -46,6 +46,7 @@ def texts(array: td.Array, name: str) -> list[str]:
     return [print_file([(lambda scalars: "", k)], fast_math=False) for k in kernels]
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_another_gpu_gets_kernels_of_a_gpu(name: str, hip: str) -> None:
     array = PROGRAMS[name]()

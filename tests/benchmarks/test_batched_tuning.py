@@ -119,6 +119,7 @@ def test_few_instances_are_kept() -> None:
     assert kept(times, 1, 0.1) == {1: "a", 2: "b", 3: "c"}
 
 
+@pytest.mark.sample(1)
 @pytest.mark.skipif(shutil.which("g++") is None, reason="needs g++")
 @pytest.mark.parametrize(
     ("instance", "n", "count"),

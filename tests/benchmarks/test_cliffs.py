@@ -6,6 +6,7 @@ import pytest
 from benchmarks.cliffs import CLIFFS
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("name", CLIFFS)
 def test_every_form_is_right(name: str) -> None:
     case = CLIFFS[name](16).case()

@@ -59,6 +59,7 @@ def _small(item: Item) -> Item:
     return replace(item, sizes=tuple(min(s, 19) for s in item.sizes), count=min(item.count, 70))
 
 
+@pytest.mark.sample(6)
 @pytest.mark.parametrize("item", [i for i in ITEMS if "portable" not in i.work
                                   and i.type != "bfloat16"], ids=str)  # fmt: skip
 def test_every_row_is_measured(item: Item, monkeypatch: pytest.MonkeyPatch) -> None:

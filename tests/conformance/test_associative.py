@@ -68,6 +68,7 @@ RIGHT = {
 }
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("name", WRONG)
 def test_wrong(backend, name):
     f = td.jit(WRONG[name], backend=backend)
@@ -77,6 +78,7 @@ def test_wrong(backend, name):
     assert "test_associative.py" in str(error.value)
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("name", RIGHT)
 def test_right(backend, name):
     with np.errstate(all="ignore"):

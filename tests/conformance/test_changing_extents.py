@@ -295,6 +295,7 @@ def random_body(random: np.random.Generator) -> Pair:
     return chain(0), chain(1)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("seed", range(12))
 def test_random_bodies(seed: int) -> None:
     random = np.random.default_rng(seed)
@@ -339,6 +340,7 @@ def test_nothing_is_planned_anew_in_an_iteration(backend: str, program: str) -> 
 # --- while loops that count --------------------------------------------------------------------
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("dtype", ["int64", "int32", "int8", "uint8"])
 def test_while_loops_that_count(backend: str, dtype: str) -> None:
     """Up and down, in kernels and over arrays, with no iteration and with many."""

@@ -87,6 +87,7 @@ def test_the_names_of_the_page_exist():
     assert [name for name in PAGE_NAMES.split() if not hasattr(td, name)] == []
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("kind", [n for n in DTYPES if n not in COMPLEXES])
 def test_float_functions(check, kind):
     """Within 4 ulps of the rounded exact result; integers and bools give NumPy's float type."""
@@ -107,6 +108,7 @@ def test_float_functions(check, kind):
     check(cases)
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("kind", COMPLEXES)
 def test_complex_functions(check, kind):
     names = [n for n in FLOAT_FUNCTIONS if n not in ("exp2", "log2")]
@@ -188,6 +190,7 @@ def test_complex_special_values(check):
     )
 
 
+@pytest.mark.sample(6)
 @pytest.mark.parametrize("kind", REALS)
 def test_exact_functions(check, kind):
     """Rounding, signs and tests of kind: bit for bit; integers stay what they are."""
@@ -239,6 +242,7 @@ def test_erf(check, kind):
     )
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("kind", REALS)
 def test_arithmetic(check, kind):
     a, b = small(kind, 97, 1, -9, 10), small(kind, 97, 2, 1, 6)
@@ -614,6 +618,7 @@ def test_complex_functions_at_infinity(backend, name, dtype):
         assert np.array_equal(np.isinf(a), np.isinf(b)), (part, z[np.isinf(a) != np.isinf(b)])
 
 
+@pytest.mark.sample(8)
 @pytest.mark.parametrize("dtype", ["complex64", "complex128"])
 @pytest.mark.parametrize(
     "name", ["arcsin", "arccos", "arctan", "arcsinh", "arccosh", "arctanh", "sqrt", "log"]

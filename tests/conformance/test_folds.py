@@ -79,6 +79,7 @@ def test_fold_of_every_extent(check, n):
     )
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("shape", ((33,), (3, 257), (257, 3), (0,), (4, 0), (1, 5000)))
 def test_non_commutative_tuple_folds(check, shape):
     """Affine maps and 2×2 matrices; `init` is combined once, on the left."""
@@ -128,6 +129,7 @@ def test_non_commutative_fold_beyond_one_block(check):
     )
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("shape", ((4, 5, 6), (2, 0, 3), (1, 33, 1)))
 def test_axes(check, shape):
     a = wide("int64", shape)
@@ -221,6 +223,7 @@ LENGTHS = {
 }
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("label", LENGTHS)
 def test_segmented_folds(check, label):
     lengths = np.array(LENGTHS[label], "i8")
@@ -295,6 +298,7 @@ def reducible(name, kind):
     return not (kind.startswith("complex") and name in ("min", "max", "argmin", "argmax"))
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("kind", DTYPES)
 def test_reductions_of_every_type(check, kind):
     a = small(kind, (3, 37), low=-2, high=4)
@@ -315,6 +319,7 @@ def test_reductions_of_every_type(check, kind):
     check(cases)
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("shape", ((97,), (5, 7), (2, 3, 4), (0, 3), (1, 1)))
 def test_reductions_of_every_axis(check, shape):
     a = small("int32", shape, low=-99, high=99)
@@ -339,6 +344,7 @@ def test_reductions_of_every_axis(check, shape):
     check(cases)
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("shape", ((5000,), (70001,), (257, 33), (2, 70001), (70001, 2), (97, 257)))
 def test_reductions_of_large_arrays(check, shape):
     a = wide("int32", shape, 1)
@@ -424,6 +430,7 @@ def test_deterministic_sums_repeat(backend, kind):
     assert abs(float(first) / a.astype("f8").sum() - 1) <= tolerance
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("shape", ((40, 30), (100, 5), (3, 70), (1, 9), (65, 2)))
 def test_folds_of_folds_of_stored_arrays(check, shape):
     """Short folds become loops of their readers; what they read lives until then."""

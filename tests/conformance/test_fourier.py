@@ -51,6 +51,7 @@ def test_every_name_and_its_arguments():
         assert {k: p.default for k, p in ours.items() if k not in ("name", "schedule")} == theirs
 
 
+@pytest.mark.sample(32)
 @pytest.mark.parametrize("name", (*ONE, *TWO, *SEVERAL))
 @pytest.mark.parametrize("dtype", TYPES)
 def test_types(run, name, dtype):
@@ -71,6 +72,7 @@ def test_extents(run, name, extent):
     same(run, name, data("float64" if name in OF_REAL else "complex128", extent))
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("name", ONE)
 @pytest.mark.parametrize("n", [1, 2, 5, 6, 9, 12])
 def test_cropped_and_padded(run, name, n):
@@ -137,6 +139,7 @@ def test_empty_batches_and_axes(run):
         f(np.zeros((2, 0)))
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("n", [1, 2, 3, 8, 9])
 def test_frequencies(run, n):
     for d in (1.0, 0.3, 2):
@@ -148,6 +151,7 @@ def test_frequencies(run, n):
             np.testing.assert_array_equal(td.jit(getattr(td.fft, name))(n, float(d)), want)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("shape", [(1,), (2,), (5,), (8,), (3, 4), (0, 3), (2, 3, 5)])
 def test_shifts(run, shape):
     a = data("float64", *shape)

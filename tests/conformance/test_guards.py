@@ -190,6 +190,7 @@ def test_on_a_cpu():
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.sample(8)
 @pytest.mark.parametrize("name", WITHOUT_A_TURN)
 def test_what_is_left_out_is_not_tested(name, backend):
     """Nor reported, in checked mode."""

@@ -257,6 +257,7 @@ def differs(seed, backend):
     return None
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("seed", range(12))
 def test_random_scalars(backend, seed):
     assert differs(seed, backend) is None

@@ -87,6 +87,7 @@ def take_slice(a, text):
     return eval(f"a[{text}]", {"a": a})
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("rank", (1, 2, 3))
 def test_basic_slicing(check, rank):
     shapes = {
@@ -135,6 +136,7 @@ ONE_WIDE = {
 }
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("name", ONE_WIDE)
 def test_slices_of_one_element_at_most_broadcast(backend, name):
     """The last column, kept as a column, as in NumPy: in one trace for all extents but 1."""
@@ -175,6 +177,7 @@ def test_other_extents_that_happen_to_be_one_do_not_broadcast(backend):
     assert_same(shown(np.ones((2, 3)), 1), np.full((2, 3), 2.0))
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("name", DTYPES)
 def test_every_type_moves(check, name):
     a = wide(name, (5, 6))
@@ -348,6 +351,7 @@ def test_concatenate_and_stack(check):
 PAD_MODES = ("constant", "edge", "reflect", "symmetric", "wrap")
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("mode", PAD_MODES)
 def test_pad(check, mode):
     cases = {}
@@ -643,6 +647,7 @@ MASKED = {
 }
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("name", MASKED)
 def test_masks_beside_other_indices(backend, name):
     index = MASKED[name]

@@ -46,6 +46,7 @@ def test_functions_of_two_integers(check, name):
     check(cases)
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("name", INTEGERS)
 def test_statistics(check, name):
     a = edges(name)
@@ -60,6 +61,7 @@ def test_statistics(check, name):
     })  # fmt: skip
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("name", INTEGERS)
 def test_rounding_to_tens_is_exact_and_wraps(check, name):
     a, info = np.append(edges(name), np.array([15, 25, 35, 45], name)), np.iinfo(name)
@@ -95,6 +97,7 @@ def test_infinities_are_close(check):
 # Python's numbers beside narrower integers
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("name", INTEGERS)
 def test_comparisons_with_numbers_are_exact(backend, name):
     info, a = np.iinfo(name), edges(name)
@@ -177,6 +180,7 @@ def test_extents_of_arguments_never_wrap(backend, emulated):
             td.jit(f, backend=backend)(n)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("lengths", [
     (2**63 - 1, 2**63 - 1, 6), (2**62, 2**62, 2**62, 2**62, 4), (2**63 - 1, 5),
 ])  # fmt: skip

@@ -10,6 +10,7 @@ import treadle as td
 from .helpers import COMPLEXES, DTYPES, EXTENTS, assert_same, dt, generator, small, wide
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("n", EXTENTS)
 def test_filter_and_compact(check, n):
     a = wide("int32", n)
@@ -99,6 +100,7 @@ def test_filter_compiled_once_for_every_count(backend):
     assert len(traces) == 1
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("n", (0, 1, 2, 33, 257, 5000))
 def test_expand(check, n):
     a = generator("expand", n).integers(0, 5, n)
@@ -119,6 +121,7 @@ def test_expand(check, n):
     )
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("name", [n for n in DTYPES if n not in COMPLEXES])
 def test_sort_of_every_type(check, name):
     a = wide(name, (3, 257))

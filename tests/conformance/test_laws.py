@@ -27,6 +27,7 @@ def equal(run, left, right, label):
     return first
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("shape", SHAPES)
 def test_index_transforms(check, shape):
     """Every one is an identity: it gives back its argument."""
@@ -195,6 +196,7 @@ def test_backpermute_composes(run):
     assert_same(result, a[q, (p * 3 + q) % 8])
 
 
+@pytest.mark.sample(6)
 @pytest.mark.parametrize("n", EXTENTS)
 def test_folds_and_scans_agree(run, n):
     a, b = wide("int64", n, 1), wide("int64", n, 2)
@@ -321,6 +323,7 @@ def scheduled_inputs(shape):
     return rng.standard_normal(shape).astype("f4"), rng.standard_normal(shape)
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("order", ORDERS)
 def test_any_schedule_means_the_row_order(backend, order):
     """One compiled program per order, for ragged, empty, thin and square extents."""
@@ -337,6 +340,7 @@ def test_any_schedule_means_the_row_order(backend, order):
         assert_same(got["turned read"], b[::-1, ::-1])
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("order", (*BUILT_IN, "Backwards"))
 def test_scheduled_folds_scans_and_permutes(run, order):
     """Orders never change a bit, of rounded sums neither."""

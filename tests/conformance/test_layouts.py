@@ -227,6 +227,7 @@ def test_programs(backend, rotation):
     agree("the program", program_in, rotated(PROGRAMS, rotation), backend)
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_defaults_are_written(backend, layout):
     """What is written is written into a copy of the defaults, however they lie."""

@@ -96,6 +96,7 @@ USES = {
 }
 
 
+@pytest.mark.sample(64)
 @pytest.mark.parametrize("use", USES)
 @pytest.mark.parametrize("leak", SCALARS)
 def test_scalars(leak, use):

@@ -47,6 +47,7 @@ def product(a, b):
     return np.matmul(a, b)
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("name", ("int32", "int64", "float32", "float64"))
 def test_every_shape(check, name):
     """Whole numbers: exact in any order of additions."""
@@ -67,6 +68,7 @@ def test_run_time_shapes(backend):
         assert_same(program(a, b), (a @ b, a @ b), label=f"{m}×{k}×{n}")
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("name", NUMBERS)
 def test_every_type(check, name):
     low, high = (-1, 2) if name in ("bfloat16", "float16") else (-4, 5)
@@ -108,6 +110,7 @@ def test_larger_products(check, name):
     )
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("variant", ("strassen", "winograd"))
 @pytest.mark.parametrize("levels", (1, 2))
 def test_strassen(check, variant, levels):
@@ -177,6 +180,7 @@ def test_batched(check):
     )
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("name, size", [
     ("float16", (100, 100, 100)), ("float16", (72, 30, 60)), ("float32", (36, 20, 34)),
     ("float32", (18, 64, 64)), ("int32", (64, 9, 50)),
@@ -250,6 +254,7 @@ def test_fused_operands_and_epilogues(check):
     )
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("name", ("float32", "float64", "int32", "int64", "complex128"))
 def test_operands_are_any_view_of_an_array(check, name):
     """Reshaped transposes and slices, broadcasts and diagonals, on either side."""
@@ -469,6 +474,7 @@ SMALL = ((1, 1, 1), (2, 2, 2), (3, 3, 3), (4, 4, 4), (3, 5, 2), (8, 8, 8), (10, 
          (16, 8, 12), (7, 16, 5), (32, 32, 32), (24, 48, 64), (65, 4, 4))  # fmt: skip
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("name", ("float16", "bfloat16", "float32", "int8", "complex64"))
 def test_many_small_products(check, name):
     """Numbers of products around those of a block and of a warp; whole numbers are exact."""

@@ -65,6 +65,7 @@ def call(f, backend, *arrays):
     return td.jit(f, backend=backend)(*arrays)
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("n, dtype", CASES)
 def test_solve_has_a_small_backward_error(backend, n, dtype):
     for batch in (*BATCHES, *RANKS) if n < 9 else BATCHES[:1]:
@@ -75,6 +76,7 @@ def test_solve_has_a_small_backward_error(backend, n, dtype):
         assert_small(residual, 8 * n * eps(dtype) * (norms(a) * norms(x) + norms(b)))
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("n, dtype", CASES)
 def test_inv_is_as_good_as_lapacks(backend, n, dtype):
     for batch in BATCHES if n < 9 else BATCHES[:2]:
@@ -85,6 +87,7 @@ def test_inv_is_as_good_as_lapacks(backend, n, dtype):
         assert_small(error, 8 * n * eps(dtype) * norms(a) * norms(x))
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("n, dtype", CASES)
 def test_det_and_slogdet(backend, n, dtype):
     for batch in BATCHES if n < 9 else BATCHES[:2]:
@@ -99,6 +102,7 @@ def test_det_and_slogdet(backend, n, dtype):
         assert (np.abs(wide(sign) * np.exp(logarithm.astype("f8")) - want) <= 4 * bound).all()
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("n, dtype", CASES)
 def test_cholesky(backend, n, dtype):
     for batch in BATCHES if n < 9 else BATCHES[:2]:
@@ -121,6 +125,7 @@ def test_cholesky_reads_one_triangle(backend):
         np.testing.assert_allclose(adjoint(up) @ up, a, atol=1e-12)
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("n, dtype", CASES)
 def test_lu(backend, n, dtype):
     for batch in BATCHES if n < 9 else BATCHES[:2]:
@@ -149,6 +154,7 @@ def test_lu_is_scipys(backend):
         assert (pivots == order).all()
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("dtype", ("float32", "complex128"))
 @pytest.mark.parametrize("m, n", [(1, 1), (2, 2), (3, 3), (4, 4), (4, 2), (2, 4), (3, 1), (1, 3),
                                   (8, 8), (33, 16), (5, 9)])  # fmt: skip
@@ -190,6 +196,7 @@ def test_qr_of_zeros_and_large_numbers(backend):
     assert_small(adjoint(wide(q)) @ wide(q) - np.eye(3), 100 * eps("float32"))
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("n, dtype", CASES)
 def test_eigh(backend, n, dtype):
     for batch in BATCHES if n < 9 else BATCHES[:2]:
@@ -365,6 +372,7 @@ def test_cholesky_of_other_matrices_is_nan(backend, n):
     assert np.isnan(low[1:3]).all() and (low[[0, 3]] == np.eye(n)).all()
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("n", (2, 6))
 def test_checked_programs_refuse_them(backend, n):
     a = np.stack([np.eye(n), SINGULAR[n], np.zeros((n, n))])
@@ -410,6 +418,7 @@ def test_types_of_two_operands(backend):
     np.testing.assert_allclose(x, np.linalg.solve(a, b), rtol=1e-10)
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("dtype", (*TYPES, "int64"))
 def test_norms(backend, dtype):
     a = (random(dtype, 3, 4, 5) * 4).astype(dtype)
@@ -455,6 +464,7 @@ def test_sums_and_products(backend):
     assert call(td.linalg.trace, backend, whole) == np.trace(whole)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("dtype", ("float32", "complex128"))
 @pytest.mark.parametrize("m, n", [(1, 1), (3, 3), (4, 2), (2, 5), (9, 9)])
 def test_singular_values(backend, m, n, dtype):
@@ -525,6 +535,7 @@ def test_shape_errors_are_at_the_users_line(backend):
 EMPTY = ((2, 0, 0), (0, 0), (3, 0), (0, 3), (0, 3, 2), (2, 0, 3))
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("shape", EMPTY)
 @pytest.mark.parametrize("dtype", ["float32", "complex128"])
 def test_matrices_without_elements(run, shape, dtype):
@@ -562,6 +573,7 @@ def test_vecdot_has_the_type_of_its_operands(run, dtype):
         np.testing.assert_allclose(found, want, rtol=1e-5)
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "int32"])
 def test_operands_that_are_no_strided_views(backend, dtype):
     """An operand of one row or column reads its array at indices that no stride describes."""

@@ -22,6 +22,7 @@ def test_use_and_unit(check, name):
     check(cases)
 
 
+@pytest.mark.sample(8)
 @pytest.mark.parametrize("name", DTYPES)
 def test_fill(check, name):
     value = small(name, 1, low=3)[0]
@@ -65,6 +66,7 @@ def test_generate_of_every_rank(check):
     check(cases)
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("n", EXTENTS)
 def test_iota_and_generate_of_every_extent(check, n):
     check(

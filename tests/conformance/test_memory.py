@@ -131,6 +131,7 @@ class Backwards(td.schedule.Order):
         return (shape[0] - 1 - i,)
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("make", [Backwards, lambda: td.schedule.Table(np.arange(100)[::-1])])
 def test_orders_go(make, backend):
     """What was found out about an order goes with it."""
@@ -176,6 +177,7 @@ def test_functions_of_numba_go(backend):
     assert_function_goes([numba.njit(lambda x: x * 2.5)], 2.5, backend)
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_captured_arrays_are_not_kept(name, backend):
     """With the collector, on every backend."""

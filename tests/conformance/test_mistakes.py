@@ -441,6 +441,7 @@ def execute(text, file):
     exec(compile(text, file, "exec"), names())
 
 
+@pytest.mark.sample(64)
 @pytest.mark.parametrize(
     ("written", "kind", "words", "works"), MISTAKES, ids=[f"{k}" for k in range(len(MISTAKES))]
 )

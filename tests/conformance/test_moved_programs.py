@@ -193,6 +193,7 @@ def try_program(backend, *seed):
         raise
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("seed", range(40))
 def test_moved(backend, seed):
     try_program(backend, seed)

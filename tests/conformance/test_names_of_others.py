@@ -71,6 +71,7 @@ def test_the_hessian_and_the_jacobian_that_are_advised():
     assert np.allclose(row, [4, 4])
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize(
     ("made", "mean", "variance"),
     [

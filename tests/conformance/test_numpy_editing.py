@@ -67,6 +67,7 @@ CASES = [
 ]  # fmt: skip
 
 
+@pytest.mark.sample(8)
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("case", CASES, ids=names_of(CASES))
 def test_as_numpy(backend, case):
@@ -87,6 +88,7 @@ CHANGED = [
 ]  # fmt: skip
 
 
+@pytest.mark.sample(6)
 @pytest.mark.parametrize("case", CHANGED, ids=names_of(CHANGED))
 def test_changed_copies(backend, case):
     name, a, *more = case
@@ -105,6 +107,7 @@ INDICES = [
 ]  # fmt: skip
 
 
+@pytest.mark.sample(8)
 @pytest.mark.parametrize("index", INDICES, ids=str)
 def test_arrays_among_indices(backend, index):
     of_program = tuple(td.use(p) if isinstance(p, np.ndarray) else p for p in index)

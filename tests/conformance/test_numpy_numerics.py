@@ -74,6 +74,7 @@ VALUE = [
 ]  # fmt: skip
 
 
+@pytest.mark.sample(8)
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("case", EXACT, ids=names_of(EXACT))
 def test_as_numpy(backend, case):
@@ -88,6 +89,7 @@ def _flat(found):
     return [to_host(td.run(found)) if isinstance(found, td.Array) else np.asarray(found)]
 
 
+@pytest.mark.sample(8)
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("case", CLOSE, ids=names_of(CLOSE))
 def test_as_numpy_nearly(backend, case):
@@ -143,6 +145,7 @@ def test_arrays_of_nested_lists(backend):
         assert_same(to_host(td.run(got)), np.array([V, W]))
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("mode", ["full", "valid", "same"])
 @pytest.mark.parametrize("method", ["direct", "fft", "auto"])
 def test_places_of_convolutions(backend, mode, method):

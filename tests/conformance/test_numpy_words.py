@@ -120,6 +120,7 @@ def names_of(cases):
     return [f"{k} {case[0]}" for k, case in enumerate(cases)]
 
 
+@pytest.mark.sample(12)
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("case", EXACT, ids=names_of(EXACT))
 def test_exact(backend, case):
@@ -130,6 +131,7 @@ def test_exact(backend, case):
     assert_same(got, theirs(name, *given), label=name)
 
 
+@pytest.mark.sample(4)
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("case", CLOSE, ids=names_of(CLOSE))
 def test_close(backend, case):
@@ -168,6 +170,7 @@ SUMS = [
 ]  # fmt: skip
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("length", [1, 2, 3, 6, 9, 16, 25, 26])
 def test_quantiles_of_a_constant_number_of_arrays(backend, length):
     """Up to 25 are ordered in registers; NaN is passed on."""
@@ -203,6 +206,7 @@ def test_the_median_of_views_is_one_kernel():
     assert list(program(np.array([5.0, 1, 9, 2, 2]))) == [5, 5, 2, 2, 2]
 
 
+@pytest.mark.sample(4)
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("keepdims", [False, True])
 @pytest.mark.parametrize("method", ["linear", "lower", "higher", "midpoint", "nearest"])
@@ -214,12 +218,14 @@ def test_methods_of_quantiles(backend, method, keepdims):
         assert np.asarray(got).shape == want.shape
 
 
+@pytest.mark.sample(8)
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("case", QUANTILES, ids=names_of(QUANTILES))
 def test_quantiles_and_interpolation(backend, case):
     test_close(backend, case)
 
 
+@pytest.mark.sample(12)
 @pytest.mark.parametrize("case", SUMS, ids=[f"{k} {c[0]}" for k, c in enumerate(SUMS)])
 def test_einstein_sums(backend, case):
     test_close(backend, ("einsum", *case))
@@ -322,6 +328,7 @@ def test_repeats_for_each_element(backend):
         td.repeat(x, np.array([1.5, 2.0]), axis=0)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("columns", [0, 1, 32, 33, 100])
 def test_vander(run, columns):
     for x in (np.array([1.5, -0.3, 2.0]), np.array([3, 1, 2])):
@@ -330,6 +337,7 @@ def test_vander(run, columns):
             assert_same(run(td.vander(x, columns, increasing=increasing)), want)
 
 
+@pytest.mark.sample(4)
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
 @pytest.mark.parametrize("exponents", ["int8", "int64", "uint64"])

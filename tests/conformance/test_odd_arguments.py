@@ -111,6 +111,7 @@ def test_no_number_is_unrolled_for_ever(n: int) -> None:
             endless()
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("f", ["tril_indices", "triu_indices"])
 def test_indices_of_huge_triangles_cost_nothing(f: str) -> None:
     rows, columns = getattr(td, f)(2**31, 2**31 - 3)
@@ -201,6 +202,7 @@ def test_averages_of_what_overflows_are_those_of_numpy() -> None:
     np.testing.assert_allclose(td.run(td.i0(np.array([-(2**63), -3]))), np.i0([-(2.0**63), -3.0]))
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("name", ["bool", "int8", "uint8", "int16", "uint16", "int32", "uint64"])
 def test_parts_of_integers_have_the_floats_of_numpy(name: str) -> None:
     x = np.array([1, 0, 3]).astype(name)

@@ -38,6 +38,7 @@ def test_histogram_by_permute(check, n):
     )
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("name", NUMBERS)
 def test_combinations_by_type(check, name):
     a = small(name, 257, low=0, high=3)
@@ -91,6 +92,7 @@ def test_combinations_by_type(check, name):
     check(cases)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("shape", [(40, 30, 3), (500, 4), (0, 7, 2), (3, 0, 5), (9, 11, 9)])
 def test_channels(check, shape):
     """Short last axes: by channel, of another pixel, with values of their own."""
@@ -399,6 +401,7 @@ def test_scatter(check):
     )
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("name", INTEGERS)
 def test_bincount(check, name):
     x = generator("bincount").integers(0, 100, 5000).astype(name)

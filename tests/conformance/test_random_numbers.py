@@ -63,6 +63,7 @@ def test_known_answers(run, counter, key, answer):
     np.testing.assert_array_equal(run(found), words(answer))
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("shape", [(), (1,), (7,), (64,), (3, 5), (2, 3, 130), (0,), (0, 4)])
 def test_bits(run, shape):
     n = math.prod(shape)
@@ -150,6 +151,7 @@ RANGES = [
 ]  # fmt: skip
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("dtype, low, high", RANGES)
 def test_integers(run, dtype, low, high):
     want, refused = lemire(200, low, high, 64 if np.dtype(dtype).itemsize == 8 else 32)
@@ -214,6 +216,7 @@ DRAWS = {
 }
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("name", DRAWS)
 def test_inside_kernels(backend, name):
     """A scalar key inside a kernel gives what the same key gives outside."""
@@ -248,6 +251,7 @@ def agrees(found, distribution):
     assert abs(found.var() / spread**2 - 1) < 5 * math.sqrt((kurtosis + 2) / n)
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_normal(run, dtype):
     bits = 23 if dtype == np.float32 else 52
@@ -281,6 +285,7 @@ def test_normal_far_from_the_mean(run, dtype):
         np.testing.assert_allclose(found, sign * want, rtol=1e-6 if bits == 32 else 4e-15)
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_distributions_of_floats(run, dtype):
     key = r.key(11)
@@ -300,6 +305,7 @@ def test_exponential_is_a_function_of_uniform(run):
     np.testing.assert_allclose(run(r.exponential(KEY, 500, scale=3.0)), -3 * np.log1p(-u), 4e-15)
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("mean", [0.01, 1.0, 9.9, 10.0, 33.3, 1000.0, 1e7])
 def test_poisson(run, mean):
     found = run(r.poisson(r.key(3), LARGE, mean))
@@ -325,6 +331,7 @@ def test_parameters_may_be_arrays(run):
     assert (abs(x - [0, 100, 1000]) < 10).all()
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("make", [
     lambda k: r.bits(k, LARGE) >> 31, lambda k: r.integers(k, LARGE, 0, 2),
     lambda k: r.uniform(k, LARGE) < 0.5,
@@ -384,6 +391,7 @@ MISTAKES = [
 ]  # fmt: skip
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("name", ["uniform", "exponential", "gamma", "poisson"])
 def test_parameters_of_rank_0(backend, name):
     draw = {

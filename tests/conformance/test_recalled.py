@@ -37,6 +37,7 @@ def outcome(call: Any) -> Any:
         return re.sub(r"\d+", "#", str(error))
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("case", range(len(EXACT)))
 def test_words_of_other_values(case: int) -> None:
     """What a call returns does not depend on the calls before it."""

@@ -27,6 +27,7 @@ def decay(s, x):
     return 0.5 * s + x, s - 2.0 * x
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("n", [0, 1, 2, 15, 16, 17, 100])
 @pytest.mark.parametrize("reverse", [False, True])
 def test_along_every_axis(check, n, reverse):
@@ -180,6 +181,7 @@ def _cell(left, corner, up, other, letter):
     return best, best
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("padded", [False, True])
 def test_rows_of_a_table_in_a_loop(check, padded):
     """The state keeps its extent n + 1, so each row is one walk; the state enters last."""
@@ -365,6 +367,7 @@ LOOPS = {
 }  # fmt: skip
 
 
+@pytest.mark.sample(8)
 @pytest.mark.parametrize("name", LOOPS)
 def test_updates_of_state(backend, name):
     """What the reference computes with copies, in repeated calls; arguments stay."""

@@ -289,6 +289,7 @@ def strided(kind):
     }
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("kind", ("int32", "float64", "uint8", "complex64"))
 def test_memory_layouts_of_inputs(check, kind):
     """Slices, transposes, negative and zero strides, read-only and unaligned arrays."""
@@ -850,6 +851,7 @@ def test_threads_may_run_programs_at_once(backend):
             assert_same(got, (np.cumsum(a * k), np.array(a.sum() + k)))
 
 
+@pytest.mark.sample(8)
 @pytest.mark.parametrize("kind", DTYPES)
 def test_every_type_through_a_compiled_function(backend, kind):
     same = td.jit(lambda x: x[::-1], backend=backend)

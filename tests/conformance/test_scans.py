@@ -39,6 +39,7 @@ def flip(f):
     return lambda x, y: f(y, x)
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("n", EXTENTS)
 def test_scans_of_every_extent(check, n):
     a = wide("int64", n)
@@ -200,6 +201,7 @@ def test_scans_of_large_matrices(check, shape):
     )
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("name", DTYPES)
 def test_scans_of_every_type(check, name):
     a = small(name, 97, low=-1, high=2)
@@ -216,6 +218,7 @@ def test_scans_of_every_type(check, name):
     check(cases)
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("shape", ((33,), (0,), (3, 5), (0, 4), (4, 0), (2, 3, 4)))
 def test_cumulative_functions_of_every_axis(check, shape):
     a = small("int32", shape, low=-9, high=9)
@@ -247,6 +250,7 @@ LENGTHS = {
 }
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("label", LENGTHS)
 def test_segmented_scans(check, label):
     lengths = np.array(LENGTHS[label], "i8")

@@ -63,6 +63,7 @@ OFFSETS_2D = ((-1, 0), (0, -2), (0, 0), (0, 1), (2, 1), (-1, -1))
 OFFSETS_3D = ((0, 0, 0), (-1, 0, 0), (0, 2, 0), (0, 0, -1), (1, -1, 2))
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("label", BOUNDARIES)
 def test_one_dimension(check, label):
     kernel, oracle = weighted(OFFSETS_1D)
@@ -79,6 +80,7 @@ def test_one_dimension(check, label):
     check(cases)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("label", BOUNDARIES)
 def test_two_dimensions(check, label):
     kernel, oracle = weighted(OFFSETS_2D)
@@ -90,6 +92,7 @@ def test_two_dimensions(check, label):
     check(cases)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("label", BOUNDARIES)
 def test_three_dimensions(check, label):
     kernel, oracle = weighted(OFFSETS_3D)
@@ -118,6 +121,7 @@ VIEWS = {
 }
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("label", BOUNDARIES)
 def test_views(check, label):
     """A border of a view is where the view ends, not its array."""
@@ -149,6 +153,7 @@ def test_run_time_extents(backend):
         assert_same(program(a), want, label=f"{shape}")
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("n", [n for n in EXTENTS if n > 100])
 def test_large_arrays(check, n):
     a = wide("int32", n)
@@ -196,6 +201,7 @@ def test_clamp_is_the_default_and_mirror_repeats_a_single_element(check):
     )
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("name", ("bool", *NUMBERS))
 def test_every_element_type(check, name):
     a = small(name, (6, 9), low=-2, high=3)
@@ -413,6 +419,7 @@ def test_life(check):
 WINDOWS = {1: ((1,), (2,), (3,), (4,), (7,)), 2: ((3, 3), (1, 5), (4, 2), (5, 4), (2, 2))}
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("label", (*NAMED, "constant"))
 @pytest.mark.parametrize("rank", (1, 2))
 def test_correlate_and_convolve_against_scipy(check, rank, label):
@@ -433,6 +440,7 @@ def test_correlate_and_convolve_against_scipy(check, rank, label):
     check(cases)
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("boundary", [td.wrap, td.mirror], ids=["wrap", "mirror"])
 @pytest.mark.parametrize("shape", [(1, 8), (16, 1), (2, 1, 6)], ids=str)
 def test_run_time_windows_over_axes_of_one_element(backend, shape, boundary):
@@ -586,6 +594,7 @@ def test_single_elements_of_a_stencil(run):
     assert_same(run(td.reshape(line[-1:], ())), np.array(302))
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("boundary", (*NAMED, "constant", "function"))
 def test_planes_of_a_stencil(check, boundary):
     """One plane of a stencil reads beyond it, on an axis that the result does not have."""
@@ -655,6 +664,7 @@ OF_BOTH = [((50,), (3,)), ((50,), (8,)), ((20, 30), (5, 4)), ((4, 5), (9, 9)),
            ((5, 6), (1, 1))]  # fmt: skip
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("shape, extents", OF_BOTH)
 @pytest.mark.parametrize("boundary", ["nearest", "mirror", "reflect", "wrap", "constant"])
 def test_convolve_by_fft(run, shape, extents, boundary):

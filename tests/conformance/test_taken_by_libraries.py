@@ -67,6 +67,7 @@ DRAWN = {
 }
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("name", DRAWN)
 def test_matplotlib(name):
     pytest.importorskip("matplotlib").use("agg")

@@ -95,6 +95,7 @@ def promotable(left, right):
     return True
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("left", DTYPES)
 def test_promotion_of_two_arrays(check, left):
     a = small(left, 3, low=1)
@@ -106,6 +107,7 @@ def test_promotion_of_two_arrays(check, left):
     check(cases)
 
 
+@pytest.mark.sample(8)
 @pytest.mark.parametrize("name", DTYPES)
 def test_literals_are_weak(check, name):
     a = small(name, 5, low=1)
@@ -140,6 +142,7 @@ def test_literals_beyond_the_type_can_be_compared_with(check, name):
     check(cases)
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("name", ("int8", "uint16", "float32", "bfloat16", "complex64"))
 def test_weak_values_take_the_element_type_they_meet(check, name):
     a = small(name, (3, 4), low=1)
@@ -189,6 +192,7 @@ def test_index_scalars_are_int64(check):
     )
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("source", DTYPES)
 def test_cast_of_small_values(check, source):
     a = small(source, 7, low=0, high=4)
@@ -425,6 +429,7 @@ ARITHMETIC = {
 }
 
 
+@pytest.mark.sample(6)
 @pytest.mark.parametrize("name", INTEGERS)
 def test_integer_arithmetic(check, name):
     """Wrapping; floor and truncating division; by zero 0; INT_MIN // -1 = INT_MIN, % is 0."""
@@ -532,6 +537,7 @@ def test_bit_operations(check, name):
     check(cases)
 
 
+@pytest.mark.sample(8)
 @pytest.mark.parametrize("name", NUMBERS)
 def test_comparisons(check, name):
     a = small(name, 97, 1)

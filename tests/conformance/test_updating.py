@@ -76,6 +76,7 @@ def drawn(seed, arrays, count):
         yield a, index, drawn_new(rng, a, part)
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("arrays", [False, True], ids=["slices", "arrays"])
 @pytest.mark.parametrize("seed", range(4))
 def test_as_in_numpy(check, seed, arrays):
@@ -125,6 +126,7 @@ def test_indices_of_the_run(backend, seed):
         assert_same(to_host(got), changed(a, index, new), label=f"{a.shape}[{index}]")
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("name", DTYPES)
 def test_types(check, name):
     a, new = small(name, (5, 7)), small(name, (2, 7), 1)

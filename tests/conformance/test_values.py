@@ -361,6 +361,7 @@ def test_no_more_is_held_than_the_user_holds():
     assert value() is None
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     "build",
     [

@@ -65,6 +65,7 @@ DEEP = {
 }
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("label", DEEP)
 def test_nested_too_deeply(label):
     with pytest.raises(td.TracingError, match="nested too deeply") as raised:

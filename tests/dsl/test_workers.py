@@ -73,6 +73,7 @@ def test_what_is_done_later_is_done_by_another_thread(monkeypatch):
         assert done.get(timeout=20) != threading.get_ident()
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("patience", [0.0, 100.0])
 def test_the_end_of_a_process_waits_for_what_runs_only(patience):
     script = f"""if True:

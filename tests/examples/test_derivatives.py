@@ -123,6 +123,7 @@ def test_logistic_regression():
     td.check_grad(lambda w, points: logistic.loss(w, points, above), rng.normal(size=36), points)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(("algorithm", "levels"), lookalikes.ALGORITHMS)
 def test_distances_of_pairs(algorithm, levels):
     distances = lookalikes.distances(algorithm, levels)

@@ -526,6 +526,7 @@ def test_kmeans_converges_and_keeps_a_centre_without_points() -> None:
 # All of them
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("module", ALL, ids=lambda m: m.__name__.rpartition(".")[2])
 def test_explains_its_program(module: object) -> None:
     assert isinstance(module.program().explain(), str)  # type: ignore[attr-defined]

@@ -84,6 +84,7 @@ ENVIRONMENTS = {
 QUICK = {"no UTF-8", "empty cache home", "tilde"}
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("name", [
     pytest.param(n, marks=[pytest.mark.long] * (n not in QUICK))
     for n in ENVIRONMENTS

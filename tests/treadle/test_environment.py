@@ -42,6 +42,7 @@ td.fold(lambda x, \u00e4: x + \u00e4, "\u00d7", 1, 2)
 """
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("encoding", ["", "ascii:strict"])
 def test_without_utf8(encoding: str, tmp_path: Path) -> None:
     script = tmp_path / "program.py"
@@ -53,6 +54,7 @@ def test_without_utf8(encoding: str, tmp_path: Path) -> None:
     assert done.stdout.isascii() and "name=..." in done.stdout
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     "command",
     [
@@ -81,6 +83,7 @@ print(sorted(os.listdir(".")))
 """
 
 
+@pytest.mark.sample(1)
 @pytest.mark.skipif(sys.platform in ("win32", "darwin"), reason="folders of XDG")
 @pytest.mark.parametrize(
     ("name", "value", "place"),
@@ -109,6 +112,7 @@ def test_where_caches_are(name: str, value: str, place: str, tmp_path: Path) -> 
     assert files == ("['near']" if value == "near" else "[]")
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     "folder", ["{}/file", "{}/file/below", "/dev/null", "/proc/treadle", "{}/" + "long" * 99]
 )
@@ -127,6 +131,7 @@ def test_a_home_that_does_not_exist(tmp_path: Path) -> None:
     assert done.stdout == "[]\n"
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("name", "value", "shown"),
     [

@@ -102,6 +102,7 @@ def driven(monkeypatch):
     return found
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("n", [13, 1])
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda p: p.__name__)
 def test_recorded(program, n, driven):
@@ -165,6 +166,7 @@ def test_checkpoints():
     np.testing.assert_allclose(np.asarray(found), want, rtol=1e-12)
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("name", ["inner while loops", "inner loops of changing length"])
 def test_numbers_of_iterations_that_an_iteration_computes(name):
     """They have no largest value over the iterations of the loops around: the host drives these."""

@@ -77,6 +77,7 @@ def test_segments_are_checked_after_the_work_and_before_the_results(gpu):
     assert len(executable.tapes) == 2
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("form", ("scanl_seg", "scanr_seg", "scanl_total_seg", "scanr_total_seg"))
 def test_wrong_segments_read_nothing_outside(gpu, form):
     """The work runs before they are known to be wrong (the emulated device tells such reads)."""
@@ -155,6 +156,7 @@ def test_numbers_of_the_host_as_results(gpu):
 # --- layouts -------------------------------------------------------------------------------------
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(
     "view",
     [
@@ -255,6 +257,7 @@ def test_defaults_are_updated_in_place_only_if_not_shared(gpu):
 # --- loops ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("iterations", [0, 1, 2, 7, 200, 301])
 def test_counted_loops(gpu, iterations):
     same(lambda x: td.iterate(iterations, lambda s: s * 0.5 + 1, x), A)
@@ -493,6 +496,7 @@ def special(kind, dtype):
     return made
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("kind", "dtype", "axis"),
     [
@@ -514,6 +518,7 @@ def test_long_rows(kind, dtype, axis):
         np.testing.assert_array_equal(np.asarray(found), theirs(a, axis=axis))
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("order", ["Column(64)", "ZigZag(4)", "Tile(4, 4)"])
 @pytest.mark.parametrize("shape", [(1, 1), (1, 2), (1, 300), (7, 3), (33, 1)])
 def test_idle_threads_of_a_fold_read_nothing(gpu, shape, order):

@@ -42,6 +42,7 @@ def launched(compiled, *args):
     return compiled.lower(*args).explain().splitlines()[0].rsplit(", ", 1)[1]
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("n", "m", "d", "t", "kernels"),
     [(9, 5, 3, "float32", "1 kernel"), (9, 5, 63, "float32", "1 kernel"),
@@ -56,6 +57,7 @@ def test_where_results_fill_tiles_and_no_bit_changes(n, m, d, t, kernels):
     assert launched(compiled, x, c) == f"{kernels} launched"
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("d", [5, 16, 63])
 @pytest.mark.parametrize("m", [6, 40, 70])
 def test_stored_sums_are_those_of_loops(d, m):

@@ -114,6 +114,7 @@ def blurred(a):
     return td.stencil(lambda w: (w[-1, 0] + w[2, 0] * 3 + w[0, 1]) / 5, a, boundary=td.mirror)
 
 
+@pytest.mark.sample(6)
 @pytest.mark.parametrize(
     ("function", "args"),
     [

@@ -77,6 +77,7 @@ def check(f: F, devices: int, *args: Any, seed: int = 0) -> None:
                 assert given.tobytes() == w.tobytes(), np.argwhere(given != w)[:4]
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("devices", [1, 2, 3])
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_the_bits_of_one_gpu(name: str, devices: int) -> None:
@@ -90,6 +91,7 @@ ROWS: dict[str, F] = {
 }
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("name", ROWS)
 def test_scans_of_one_row_in_parts(name: str) -> None:
     """Their blocks get what comes before them, and read each element twice, not more."""
@@ -138,12 +140,14 @@ def test_many_random_programs(seed: int) -> None:
         drawn(seed, number)
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("shape", [(2000, 12), (1999, 13), (300, 400), (3, 30000)])
 def test_sums_of_columns_and_rows_in_parts(shape: tuple[int, int]) -> None:
     for axis in (0, 1):
         check(lambda a, axis=axis: td.sum(td.sin(a), axis=axis) * 2, 3, matrix(shape))
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("shape", "f"),
     [
@@ -216,6 +220,7 @@ for line in sys.stdin:
         jax.stop()
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("name", ["transpose", "reshape", "strides", "roll", "product of all"])
 def test_blocks_in_pieces(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """What gets much of other GPUs is computed while more of it is copied, but not copied twice."""

@@ -10,6 +10,7 @@ from tests.backend.cuda.emulated import emulation
 from treadle.backend.cuda.loops import TemporalBlocking
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("iterations", [0, 1, 7, 8, 9, 16, 43])
 @pytest.mark.parametrize("shape", [(24, 64), (9, 30)])
 def test_passes_and_what_is_left(iterations, shape, monkeypatch):

@@ -143,6 +143,7 @@ def matrix(shape: tuple[int, int]) -> np.ndarray:
     return np.random.default_rng(7).random(shape).astype(np.float32)
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_the_bits_of_one_machine(name: str) -> None:
     for seed in range(3):
@@ -169,12 +170,14 @@ def test_results_that_are_arguments_have_the_bytes_of_this_machine() -> None:
         assert streamed.dtype == a.dtype.newbyteorder("=") and np.array_equal(streamed, a)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("name", ["map", "transpose", "cross clamp", "rows", "exact sums"])
 def test_empty_arrays(name: str) -> None:
     for shape in [(0, 5), (5, 0)]:
         check(PROGRAMS[name], matrix(shape), 1)
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("name", ["largest at", "integer scans", "total", "cross wrap", "roll"])
 def test_short_arrays(name: str) -> None:
     for seed, shape in enumerate([(1, 1), (1, 40), (40, 1), (2, 3)]):
@@ -188,6 +191,7 @@ def processes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(block_tasks, "WORTH", 0)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.usefixtures("processes")
 @pytest.mark.parametrize("name", ["cross wrap", "far mirror", "transpose", "roll", "strides"])
 def test_strips_between_processes(name: str) -> None:

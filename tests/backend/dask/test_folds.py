@@ -25,6 +25,7 @@ PROGRAMS = {
 SHAPES = [(100_003,), (500, 301), (32_768,), (300, 8192), (9, 40, 500), (3, 5)]
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_folds_of_everything(name: str, shape: tuple[int, ...]) -> None:
@@ -41,6 +42,7 @@ COLUMNS = {
 }
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("shape", [(3000, 30), (1030, 7), (2048, 3, 5), (5000, 1)])
 @pytest.mark.parametrize("name", COLUMNS)
 def test_sums_of_columns(name: str, shape: tuple[int, ...]) -> None:

@@ -81,6 +81,7 @@ def interrupted(path: Path, after: str, seconds: float) -> list[int]:
         process.wait()
 
 
+@pytest.mark.sample(1)
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 @pytest.mark.parametrize("after", ["workers", "computed"])
 def test_no_process_is_left(after: str, tmp_path: Path) -> None:

@@ -43,6 +43,7 @@ def check(f: Any, *args: Any, chunks: Any = CHUNKS) -> None:
             assert got.compute(scheduler="synchronous").tobytes() == w.tobytes(), some
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("boundary", BOUNDARIES)
 def test_stencils(boundary: str) -> None:
     b = BOUNDARIES[boundary]
@@ -133,6 +134,7 @@ STEERED: dict[str, Any] = {
 }  # fmt: skip
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("name", STEERED)
 def test_steered(name: str) -> None:
     f, a = STEERED[name], matrix((37, 53))

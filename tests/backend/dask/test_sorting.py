@@ -54,6 +54,7 @@ def check(f: Callable[..., Any], a: np.ndarray, chunks: Any) -> None:
         assert np.asarray(got.compute(scheduler="synchronous")).tobytes() == w.tobytes(), chunks
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("name", ARRAYS)
 def test_sorts(name: str) -> None:
     a = ARRAYS[name]
@@ -62,6 +63,7 @@ def test_sorts(name: str) -> None:
         check(lambda a: (td.sort(a), td.argsort(a)), a, chunks)
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_order_statistics(name: str) -> None:
     for chunks in ((30, 110), (13, 31), (70, 7)):

@@ -92,6 +92,7 @@ def test_hdf5(tmp_path: Path, plate: np.ndarray) -> None:
     assert means.tobytes() == alone.tobytes()
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize(
     "name",
     [
@@ -250,6 +251,7 @@ def test_a_small_array_does_not_cut_a_large_one() -> None:
     assert np.array_equal(out, td.run(a / td.sum(a, axis=0), backend="native"))
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("dtype", [np.float32, np.int32, np.complex128])
 def test_a_product_along_a_file_reads_it_once(dtype: Any) -> None:
     """The products of its parts, added in order, also if the last one is smaller."""

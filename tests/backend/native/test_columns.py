@@ -28,6 +28,7 @@ def down_columns(x: np.ndarray[Any, Any]) -> Any:
     return x.dtype.type(0) + functools.reduce(np.add, blocks)
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("rows", [1, 7, 8, 9, 63, 64, 65, 71, 72, 100, 1023, 1024, 1033, 3000])
 @pytest.mark.parametrize("t", [np.float32, np.float64])
 def test_columns_are_summed_in_the_documented_order(rows: int, t: Any) -> None:

@@ -49,6 +49,7 @@ def kinds(f: Any, *args: Any, backend: str = "native") -> set[type]:
     return {type(n) for n in nodes} & {Fold, Matmul}
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("f", [convolution, by_sums])
 @pytest.mark.parametrize(("shape", "products"), [(SMALL, 0), (LARGE, 1)])
 def test_a_library_computes_large_weights_and_loops_small_ones(
@@ -74,6 +75,7 @@ def test_one_program_serves_all_extents() -> None:
         assert np.allclose(found, expected(x, w), rtol=1e-3)
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("shape", [SMALL, LARGE])
 def test_an_epilogue_strides_and_a_loop(shape: tuple[int, ...]) -> None:
     x, w = data(*shape), data(3, 3, shape[3], shape[3]) / 99

@@ -42,6 +42,7 @@ def data(*shape: int) -> Any:
     return np.random.default_rng(3).random(shape).astype(np.float32)
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("channels", [(1, 1), (3, 32), (16, 5), (9, 17)])
 def test_a_convolution_is_loops(channels: tuple[int, int]) -> None:
     c, out = channels

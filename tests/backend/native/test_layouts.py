@@ -35,6 +35,7 @@ def views(dtype: str, rows: int = 37, columns: int = 70) -> Views:
     }
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("dtype", ["f4", "c8", "c16", "u1"])
 def test_views_give_what_copies_give(dtype: str) -> None:
     @td.jit(backend="native")
@@ -121,6 +122,7 @@ def test_stencils_of_columns_read_a_copy(monkeypatch: pytest.MonkeyPatch) -> Non
     assert np.array_equal(f(a.T[1:]), f(np.ascontiguousarray(a.T[1:]))) and len(copied) == 1
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("dtype", ["f4", "c8", "i2", "u1"])
 def test_transpositions_go_through_squares_in_registers(
     dtype: str, monkeypatch: pytest.MonkeyPatch
@@ -130,6 +132,7 @@ def test_transpositions_go_through_squares_in_registers(
     assert text.count("shufflevector") >= 48
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("dtype", ["f4", "i2", "c16", "u1"])
 def test_copies_are_dense(dtype: str) -> None:
     large = base((90, 7, 110), dtype)

@@ -66,6 +66,7 @@ def outcomes(before: str, shell: str = "", **variables: str) -> dict[str, str]:
     return dict(line.split(" ", 1) for line in done.stdout.splitlines())
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("room", [8, 60, 230, 400, 900])
 def test_address_space(room: int, tmp_path: Path) -> None:
     found = outcomes(f"leave({room})", TREADLE_CACHE_DIR=str(tmp_path))
@@ -74,6 +75,7 @@ def test_address_space(room: int, tmp_path: Path) -> None:
     assert room < 900 or set(found.values()) == {"right"}
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("room", [1, 12, 45])
 def test_address_space_once_all_is_loaded(room: int) -> None:
     found = outcomes(f"import io, contextlib\nwith contextlib.redirect_stdout(io.StringIO()): "
@@ -113,12 +115,14 @@ workers._idle.clear()
 """
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("kind", ["", "python"])
 def test_no_threads(kind: str) -> None:
     found = outcomes(STARTED, TREADLE_THREADS=kind, TREADLE_NUM_THREADS="4")
     assert found.pop("threads") == "none" and set(found.values()) == {"right"}, found
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("before", "shell"),
     [

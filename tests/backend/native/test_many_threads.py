@@ -35,6 +35,7 @@ for n in (7, 1000, 200_000):
 """
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("threads", [16])
 @pytest.mark.parametrize("dtype", ["uint8", "float16", "int32", "complex64", "complex128"])
 def test_scatters(dtype: str, threads: int) -> None:

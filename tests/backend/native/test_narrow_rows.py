@@ -15,6 +15,7 @@ def rows(n, d, type_="f4", seed=0):
     return (20 * np.random.default_rng(seed).standard_normal((n, d))).astype(type_)
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("type_", ["f4", "f8", "i2", "c8"])
 def test_elements_of_narrow_rows(type_):
     scaled = td.jit(lambda a, s: td.where(td.use(s)[:, None] > 0, a, td.reverse(a, 1)),
@@ -57,6 +58,7 @@ def test_several_results_and_more_axes(d):
         assert np.array_equal(product, a * s[..., None])
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("type_", ["f4", "i8", "u1"])
 def test_sums_over_narrow_rows(type_):
     f = td.jit(lambda a: (td.sum(a, axis=1), td.max(a, axis=1), td.argmin(a, axis=1)),
@@ -95,6 +97,7 @@ TAPS = {
 }
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(
     ("taps", "mode"), [("both", m) for m in MODES] + [(t, "clamp") for t in TAPS if t != "both"]
 )
@@ -127,6 +130,7 @@ def test_stencils_along_the_columns_of_narrow_rows():
         assert np.array_equal(second, p[:-2] * b)
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("type_", ["u1", "f4", "c8"])
 def test_flips_planes_and_parts_of_colours(type_):
     f = td.jit(lambda a: (td.use(a)[:, ::-1], td.use(a)[:, :, ::-1], td.transpose(a, (2, 0, 1)),
@@ -151,6 +155,7 @@ def test_pixels_become_bytes():
         assert np.array_equal(f(a, r), expected)
 
 
+@pytest.mark.sample(6)
 @pytest.mark.parametrize("count", [8, 9, 11, 32, 33])
 @pytest.mark.parametrize("dtype", ["f8", "f4", "u1", "c16"])
 def test_columns_become_rows(count, dtype):

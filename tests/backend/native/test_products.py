@@ -60,6 +60,7 @@ def small_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(module, "thread_count", lambda: 2)
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("algorithm", ALGORITHMS, ids=["strassen", "winograd", "laderman"])
 @pytest.mark.parametrize("execution", EXECUTIONS)
 def test_every_shape_and_layout(algorithm: Any, execution: str | None) -> None:
@@ -72,6 +73,7 @@ def test_every_shape_and_layout(algorithm: Any, execution: str | None) -> None:
                 assert np.array_equal(found, a @ b), (m, k, n, levels, name)
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("name", ["int8", "uint16", "int32", "uint64", "int64", "float32",
                                   "complex64", "complex128"])  # fmt: skip
 def test_every_type(name: str) -> None:
@@ -162,6 +164,7 @@ def test_only_the_same_calls_are_repeated() -> None:
         assert np.array_equal(multiply(wide, deep), wide @ deep)
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("name", ["float32", "bfloat16", "complex64"])
 def test_epilogues_of_many_products(name: str) -> None:
     """In the kernel for small products, or a kernel after the library's, whatever a program was
@@ -223,6 +226,7 @@ def test_an_algorithm_of_ones_own() -> None:
         td.matmul(a, b, algorithm=3)
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("execution", [e for e in EXECUTIONS if e])
 def test_deterministic(execution: str) -> None:
     """Twenty runs, bit for bit: what owns its blocks anyway, and the others when asked."""
@@ -258,6 +262,7 @@ def test_products_run_beside_each_other() -> None:
 # --- workspace ---------------------------------------------------------------------------------
 
 
+@pytest.mark.sample(12)
 @pytest.mark.parametrize("algorithm", [STRASSEN, WINOGRAD, LADERMAN], ids=lambda a: a.name)
 @pytest.mark.parametrize("execution", executions.EXECUTIONS)
 def test_the_workspace_is_what_is_used(algorithm: Any, execution: str) -> None:
@@ -690,6 +695,7 @@ def test_small_products_are_repeated_without_python(f: Any) -> None:
     assert len(made.executable.calls.replays.records) == 1
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "complex64"])
 @pytest.mark.parametrize("shape", [(3, 3), (17, 30), (5, 3, 3), (5, 17, 30)])
 def test_neither_schedules_nor_fusion_change_a_bit_of_small_products(dtype: str, shape: Any

@@ -55,6 +55,7 @@ FOUND_AGAIN = ("run_time_numbers", "complex_numbers", "stencil_of_costly_map", "
                "diamond")  # fmt: skip
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("name", FOUND_AGAIN)
 def test_nothing_is_lowered_again(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither from memory nor from disk; and the recipe says all: results are equal bit by bit."""
@@ -212,6 +213,7 @@ def test_what_is_said_many_times_has_one_recipe(folder: Path) -> None:
     assert kept[1] <= kept[0] + 3
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("damage", ["cut", "format", "nonsense", "no code"])
 def test_damaged_recipes_are_dropped(folder: Path, damage: str) -> None:
     first = run(blur, A)

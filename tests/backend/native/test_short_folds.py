@@ -39,6 +39,7 @@ def compiled(consumer, stored):
                   backend="native")  # fmt: skip
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("name", CONSUMERS)
 def test_taking_a_fold_in_changes_no_bit(name):
     inside, stored = (compiled(CONSUMERS[name], s) for s in (False, True))
@@ -51,6 +52,7 @@ def test_taking_a_fold_in_changes_no_bit(name):
             assert np.array_equal(inside(*backwards), stored(*backwards)), (d, n, m)
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("type_", ["f4", "f8", "i4", "c8"])
 @pytest.mark.parametrize("operation", [td.sum, td.prod, td.mean])
 def test_short_rows_are_folded_in_order_however_they_are_stored(type_, operation):

@@ -51,6 +51,7 @@ def drawn(rng: random.Random, count: int, whole: bool) -> tuple[list[Any], list[
     return list(apart.items()), shared
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("layout", ["rows", "columns", "every other", "mixed"])
 @pytest.mark.parametrize("name", TYPES)
 def test_the_numbers_of_numpy(name: str, layout: str) -> None:

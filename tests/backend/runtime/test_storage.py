@@ -56,6 +56,7 @@ def same(a, b):
     return a.dtype == b.dtype
 
 
+@pytest.mark.sample(24)
 @pytest.mark.parametrize("name", ZOO)
 def test_every_program_comes_back(name, tmp_path):
     function, arguments = ZOO[name]

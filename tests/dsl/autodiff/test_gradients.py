@@ -121,6 +121,7 @@ def windows(x):
     return td.generate((3, 4, 2), lambda i, j, k: x[i + k, j] ** 2 * x[4 - i, j // 2])
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_program(name):
     assert_gradient(PROGRAMS[name], X)
@@ -136,6 +137,7 @@ BORDERS = {
 }
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("border", BORDERS)
 @pytest.mark.parametrize("shape", [(5, 4), (2, 3), (1, 1), (1, 4)])
 def test_stencils(border, shape):
@@ -161,6 +163,7 @@ def test_a_border_function_that_reads_is_differentiated():
                     rng.random(5), edge)  # fmt: skip
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("shift", [1, -1, 2, -7])
 def test_rolled_stencils_become_stencils(shift):
     def loss(x):
@@ -402,11 +405,13 @@ LOOPS_IN_ELEMENTS = {
 }
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("name", LOOPS_IN_ELEMENTS)
 def test_loops_in_elements_that_read_arrays(name):
     assert_gradient(LOOPS_IN_ELEMENTS[name], X)
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("name", ["products", "pairs"])
 def test_second_derivatives_of_loops_in_elements(name):
     td.check_grad(lambda x: td.sum(td.grad(LOOPS_IN_ELEMENTS[name])(x) * W), X)

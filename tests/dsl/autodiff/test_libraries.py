@@ -37,6 +37,7 @@ def test_sorting_native():
     td.check_grad(lambda x: td.sum(td.median(x, axis=1) * W[:, 0]), X)
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("norm", ["backward", "ortho", "forward"])
 def test_transforms(norm):
     fft = td.fft
@@ -53,6 +54,7 @@ def test_transforms(norm):
 SIZES = [3, 6]  # unrolled, and by a library
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("kind", ["real", "complex"])
 @pytest.mark.parametrize("n", SIZES)
 def test_square_matrices(n, kind):
@@ -73,6 +75,7 @@ def test_square_matrices(n, kind):
                                    + td.abs(linalg.qr(a)[1]) ** 2 * w), a)  # fmt: skip
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("kind", ["real", "complex"])
 @pytest.mark.parametrize("n", SIZES)
 def test_hermitian_matrices(n, kind):
@@ -116,6 +119,7 @@ def test_rectangular_matrices():
     td.check_grad(lambda a: td.linalg.norm(a, "nuc"), tall)
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("n", SIZES)
 def test_factors(n):
     a = V[:n, :n] + 4 * np.eye(n)[::-1]  # the choice of pivots is clear
@@ -127,6 +131,7 @@ def test_factors(n):
     td.check_grad(lambda a: td.sum(inner(a) * w), a)
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(("m", "n"), [(7, 4), (4, 7), (5, 5)])
 @pytest.mark.parametrize("factor", [0, 1j])
 def test_least_squares(m, n, factor):
@@ -171,6 +176,7 @@ def test_refusals(f, message):
         td.grad(f)(V)
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("of", ["inv", "solve", "lu", "cholesky", "qr"])
 def test_gradients_of_small_matrices_cost_a_few_times_the_value_native(of):
     """By the rules of matrix calculus, not by differentiating what is unrolled."""

@@ -113,6 +113,7 @@ PROGRAMS = {
 }
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_program(name):
     assert_gradient(PROGRAMS[name], X)
@@ -141,6 +142,7 @@ CHANGING = {
 }
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("backend", ["reference", "native"])
 @pytest.mark.parametrize("name", CHANGING)
 def test_extents_that_change(name, backend):
@@ -171,6 +173,7 @@ LOOPS = (
 )
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("name", LOOPS)
 def test_second_derivatives(name, memory=None):
     """Reverse over reverse and forward over reverse; states whose number is itself computed."""
@@ -186,6 +189,7 @@ def test_second_derivatives_with_few_states_in_memory(name):
     test_second_derivatives(name, 400)
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("name", LOOPS)
 def test_reverse_over_forward(name):
     def along(x):
@@ -205,6 +209,7 @@ def test_a_value_that_a_side_and_two_loops_in_a_loop_need():
     np.testing.assert_allclose(found, expected, rtol=1e-12)
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("n", [0, 1, 2, 7, 64])
 def test_numbers_of_iterations(n):
     assert_gradient(lambda x: td.sum(W * td.iterate(n, lambda u: u + 0.01 * td.sin(u) * x, x)), X)
@@ -261,6 +266,7 @@ def whole(n):
 BYTES = 2 * X.nbytes  # of both states
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("n", [0, 1, 2, 7, 30])
 def test_gradients_with_few_states_in_memory(n, backend):
@@ -291,6 +297,7 @@ COEFFICIENTS = {
 }  # fmt: skip
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("name", COEFFICIENTS)
 def test_coefficients_of_a_loop(name, backend):

@@ -42,6 +42,7 @@ def call(name, args):
     return Scalar(apply_primitive(name, [lift(a) for a in args]))
 
 
+@pytest.mark.sample(16)
 @pytest.mark.parametrize("name", REAL)
 def test_rule_against_central_differences(name):
     arity = TABLE[name].arity

@@ -22,6 +22,7 @@ def cases() -> list[Any]:
             if isinstance(a, np.ndarray) and a.dtype == np.float64]  # fmt: skip
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(("name", "place"), cases())
 def test_directional_derivatives(name: str, place: int) -> None:
     function, arguments = ZOO[name]

@@ -31,6 +31,7 @@ PARTS: dict[str, Any] = {
 }
 
 
+@pytest.mark.sample(12)
 @pytest.mark.parametrize("shape", [(0, 5), (1, 1), (2, 3), (4, 5), (37, 81), (100, 130)])
 @pytest.mark.parametrize("t", [np.uint8, np.float32, np.complex128])
 @pytest.mark.parametrize("part", PARTS)

@@ -75,6 +75,7 @@ def test_one_symbol_for_equal_extents(name, backend):
     assert [n.source for n in program.inputs] == [n.source for n in program.source_inputs]
 
 
+@pytest.mark.sample(16)
 @pytest.mark.parametrize("name", SIDE_BY_SIDE)
 @pytest.mark.parametrize("shape", [(5, 6), (0, 3), (1, 6), (5, 1), (2, 2)])
 def test_results_are_the_same(name, shape):
@@ -250,6 +251,7 @@ MEETING = {
 }
 
 
+@pytest.mark.sample(12)
 @pytest.mark.parametrize("dtype", [*FLOATS, np.uint64, np.int64, np.bool_])
 @pytest.mark.parametrize("name", MEETING)
 @pytest.mark.parametrize("backend", ["reference", "native"])

@@ -45,6 +45,7 @@ def assert_same(found, wanted):
         np.testing.assert_array_equal(found, wanted)
 
 
+@pytest.mark.sample(6)
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("name", ZOO)
 def test_every_stage_means_the_same(name, backend):
@@ -65,6 +66,7 @@ def test_every_stage_means_the_same(name, backend):
             raise
 
 
+@pytest.mark.sample(48)
 @pytest.mark.parametrize("name", ZOO)
 def test_passes_are_idempotent_on_their_input(name):
     """The same graph gives the same kernels twice: nothing is kept between runs."""
@@ -305,6 +307,7 @@ def places(n):
     return td.generate(97, at)
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("build", [chain, folds, choices, places])
 def test_passes_take_linear_time(build, calls):
     def work(n):
@@ -516,6 +519,7 @@ def _pooled(a, combine=td.max):
     return combine(a[: h // 2 * 2, : w // 3 * 3].reshape(h // 2, 2, w // 3, 3), axis=(1, 3))
 
 
+@pytest.mark.sample(8)
 @pytest.mark.parametrize("combine", [td.max, td.sum, td.mean])
 @pytest.mark.parametrize("shape", [(8, 9), (9, 11), (2, 3), (0, 9), (64, 130)])
 def test_pooling_is_loops_without_divisions(combine, shape):

@@ -36,6 +36,7 @@ def test_sums_and_counts_over_the_same_bins_are_one_kernel() -> None:
         assert np.allclose(td.jit(means, backend="native")(X, Y), expected)
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("bins", [3, 700, 90_000])
 @pytest.mark.parametrize("deterministic", [False, True])
 def test_each_component_has_its_own_function(bins: int, deterministic: bool) -> None:

@@ -93,6 +93,7 @@ def gradients(loss: Any, memory: int | None = None) -> Any:
     return td.value_and_grad(loss, (1, 2), memory=memory)
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("backend", ["native", "cuda"])
 @pytest.mark.parametrize("name", LOSSES)
 def test_gradients(name: str, backend: str) -> None:
@@ -109,6 +110,7 @@ def test_gradients(name: str, backend: str) -> None:
                 assert np.allclose(found[1][1], dk, rtol=1e-11)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("shape", [(1,), (2,), (300,), (1, 3), (3, 1), (2, 2), (5, 64), (70, 33)])
 @pytest.mark.parametrize("kind", range(1, 5))
 def test_small_extents(shape: tuple[int, ...], kind: int) -> None:
@@ -186,6 +188,7 @@ def test_updates_of_rows_by_stencils() -> None:
     assert any(isinstance(n, Permute) for n in topological(nodes.roots))
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("steps", [0, 1, 5])
 def test_stored_states_that_are_a_result_have_the_rows_of_the_scan(steps: int) -> None:
     """The row that is more is for those who read rows one by one."""

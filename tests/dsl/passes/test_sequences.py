@@ -60,6 +60,7 @@ def test_an_iteration_reads_what_those_before_wrote() -> None:
     assert kinds(fibonacci, start, check=True) == kinds(fibonacci, start, backend="cuda") == (0, 1)
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("n", [0, 1, 2, 7, 300])
 def test_on_every_backend_alike(n: int) -> None:
     rng = np.random.default_rng(n)
@@ -274,6 +275,7 @@ def written_outside(t: Any, n: Any) -> Any:
     return td.loop(n, step, t)
 
 
+@pytest.mark.sample(6)
 @pytest.mark.parametrize("n", [0, 1, 12])
 @pytest.mark.parametrize(
     "f", [exchanged, shuffled, counted, walked, pairs_in_order, written_outside]

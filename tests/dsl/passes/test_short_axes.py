@@ -38,6 +38,7 @@ def shapes(f: Any, *args: Any, check: bool = False) -> list[tuple[Any, ...]]:
     return [n.outputs[0].shape for n in nodes if not any(leaf.node is n for leaf in roots)]
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("dimensions", [1, 2, 3, 4, 5, 70])
 def test_forces_of_points_store_no_distances(dimensions: int) -> None:
     x = rng.random((150, dimensions))

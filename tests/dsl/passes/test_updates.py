@@ -44,6 +44,7 @@ def test_updates_by_the_same_sources_are_one_kernel() -> None:
         np.testing.assert_allclose(found, expected(I, J, X, Y), rtol=1e-12)
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("n", [3, 40, 300, 2_000])
 @pytest.mark.parametrize("way", ["add", "multiply", "min", "max"])
 def test_ways_and_sizes_of_targets(n: int, way: str) -> None:

@@ -28,6 +28,7 @@ PROGRAMS = {
 SCHEDULES = (None, Row() | PerThread(rows=4), Column(8) | Block(8, 32))
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("target", [NATIVE, CUDA], ids=["native", "cuda"])
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_all_tasks_store_every_element(name, target, monkeypatch):

@@ -336,6 +336,7 @@ OPERATIONS = {
 }  # fmt: skip
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("name", OPERATIONS)
 @pytest.mark.parametrize("check", [False, True])
 def test_operations(name, check):

@@ -298,6 +298,7 @@ def chain(*, ticket: bool, publish: bool = True, fence: bool = True) -> tuple[ir
     return (*head, ir.If(first, (ir.Declare(total, mine), ir.If(at.less(0, mine), wait), *tail)))
 
 
+@pytest.mark.sample(3)
 @SEEDS
 def test_chained_blocks(seed):
     got = run(*chain(ticket=True), tasks=40, n=40, threads=32, seed=seed)

@@ -18,6 +18,7 @@ def on_cpu(f, *arrays):
     return td.jit(f, backend="native")(*arrays)
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("n", [5, 6, 8, 13, 16, 31, 32])
 def test_every_size(n):
     for count in (1, 7, 16, 67):

@@ -33,6 +33,7 @@ def libraries(f, *arrays):
     return [n for n in nodes(program) if isinstance(n, Library)]
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("n", SIZES)
 def test_every_size(n):
     a = RANDOM.standard_normal((9, n, n))
@@ -44,6 +45,7 @@ def test_every_size(n):
     np.testing.assert_allclose(low, np.linalg.cholesky(definite), rtol=1e-8, atol=1e-12)
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("n", [5, 6, 7, 8])
 @pytest.mark.parametrize("dtype", ["f4", "c8"])
 def test_inverses_by_threads(n, dtype):

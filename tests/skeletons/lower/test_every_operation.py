@@ -129,6 +129,7 @@ def unchanged(make: Callable[[Any], Any], schedules: list[Any], run: Any) -> Non
             np.testing.assert_array_equal(got, want, err_msg=repr(schedule))
 
 
+@pytest.mark.sample(4)
 @pytest.mark.usefixtures("small_leaves")
 @pytest.mark.parametrize("half", [0, 1])
 @pytest.mark.parametrize("name", OPERATIONS)
@@ -140,6 +141,7 @@ def test_kernels_of_a_cpu(name: str, half: int) -> None:
     unchanged(lambda s: OPERATIONS[name](x, k, s), SCHEDULES[half::2], run_array)
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("name", OPERATIONS)
 def test_kernels_of_a_gpu(name: str) -> None:
     from tests.skeletons.ir.simt import run_array
@@ -185,6 +187,7 @@ def test_programs_on_a_gpu() -> None:
             td.run(td.sum(x, axis=1, schedule=Table([1, 0, 2, 3])), backend="cuda")
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("target", [NATIVE, CUDA], ids=["cpu", "cuda"])
 @pytest.mark.parametrize("name", OPERATIONS)
 def test_an_order_reaches_the_kernels(name: str, target: Target) -> None:
@@ -251,6 +254,7 @@ STENCIL_STAGED = [Stage(), Stage() | Column(16), Hilbert() | Block(4, 8) | Stage
                   Stage() | PerThread(cols=2)]  # fmt: skip
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("boundary", [td.clamp, td.mirror, td.wrap, td.constant(3.0)], ids=str)
 def test_stencils_in_shared_memory(boundary: Any) -> None:
     from tests.skeletons.ir.simt import run_array

@@ -219,6 +219,7 @@ LAYERS = (
 )  # fmt: skip
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("schedule", LAYERS, ids=repr)
 def test_results_are_the_same(schedule: Any):
     want = td.run(td.stencil(blur, td.use(IMAGE)), backend="reference")
@@ -230,6 +231,7 @@ def test_results_are_the_same(schedule: Any):
         np.testing.assert_array_equal(td.run(made, backend="native"), want)
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("layer", [Agents(2), Clusters(2)], ids=repr)
 def test_residency_of_other_operations(layer: Any):
     values = td.use(np.arange(40 * 300).reshape(40, 300) % 7)
@@ -382,6 +384,7 @@ IN_ORDER = {
 }  # fmt: skip
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("backend", ["native", "cuda"])
 @pytest.mark.parametrize("make", [*PERMUTES.values(), *IN_ORDER.values()])
 def test_permutes_follow_a_graph_to_the_same_results(make: Any, backend: str):

@@ -150,6 +150,7 @@ CASES: list[tuple[Any, tuple[int, ...], tuple[int, ...]]] = [
 ]
 
 
+@pytest.mark.sample(6)
 @pytest.mark.parametrize(("schedule", "shape", "leaf"), CASES, ids=str)
 def test_emitted_code_is_what_numpy_says(schedule: Any, shape: Any, leaf: Any) -> None:
     want = expected(schedule, shape, leaf)

@@ -84,6 +84,7 @@ def kernel(function, *shapes):
 # --- facts measured on an H200 (docs/design.md) -----------------------------------------------
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(("n", "row", "narrow"), [
     (2048, 3.07e-3, 2.32e-3), (4096, 22.7e-3, None), (8192, 198e-3, None)])  # fmt: skip
 def test_naive_products_want_columns(n, row, narrow):
@@ -125,6 +126,7 @@ def test_many_small_blocks_take_what_launching_them_takes():
         assert found.dispatch > max(*found.terms, found.turnover)
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("radius", [1, 2, 4])
 def test_stencils_gain_nothing_by_order_alone(radius):
     """Strips that share what they read are what helps, and are how it is done anyhow."""

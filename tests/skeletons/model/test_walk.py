@@ -176,6 +176,7 @@ LOWERED = {
 }  # fmt: skip
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("name", LOWERED)
 def test_the_model_knows_the_blocks_and_threads_that_are_launched(name):
     """Those of the kernel IR: the model asks the lowerings for their rules."""

@@ -17,6 +17,7 @@ TYPES = ["i4", "u1", "?", "f2", ml_dtypes.bfloat16, "c8", "i8", "f4"]
 SIZES = [(1, 1, 1), (0, 3, 2), (3, 0, 2), (3, 2, 0), (9, 11, 13), (16, 6, 7), (2, 31, 3)]
 
 
+@pytest.mark.sample(16)
 @pytest.mark.parametrize("dtype", TYPES)
 @pytest.mark.parametrize(("m", "k", "n"), SIZES)
 def test_products(m, k, n, dtype):

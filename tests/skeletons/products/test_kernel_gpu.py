@@ -17,6 +17,8 @@ from treadle.skeletons.ir import kernel as ir
 from treadle.skeletons.lower.lower import LoweringContext, lower
 from treadle.skeletons.products import kernel_gpu as matmul
 
+pytestmark = pytest.mark.sample(3)
+
 TYPES = ["i4", "u1", "?", "f2", ml_dtypes.bfloat16, "c8", "c16", "i8", "i2", "f4", "f8"]
 SIZES = [(1, 1, 1), (0, 3, 2), (3, 0, 2), (3, 2, 0), (40, 20, 72), (33, 17, 9), (2, 31, 3)]
 Tile = matmul.Tile

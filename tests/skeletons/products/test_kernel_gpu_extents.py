@@ -21,6 +21,7 @@ CASES = [(size, name) for size in SIZES for name in ("int32", "float32", "uint8"
 CASES += [(size, name) for size in ((9, 11, 13), (65, 33, 70)) for name in TYPES]
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(("size", "name"), list(dict.fromkeys(CASES)))
 def test_products(size, name):
     m, k, n = size

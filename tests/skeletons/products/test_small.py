@@ -21,6 +21,8 @@ from treadle.skeletons.ir.specialise import specialise
 from treadle.skeletons.lower.lower import LoweringContext, lower
 from treadle.skeletons.products.small import on_gpu, tile_for
 
+pytestmark = pytest.mark.sample(1)
+
 TYPES = ("float16", "bfloat16", "float32", "float64", "complex64", "int8", "int32", "bool")
 
 
@@ -38,6 +40,7 @@ def small(node: Matmul) -> bool:
     return any("product a" in line for line in kernel.comments)
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("name", TYPES)
 @pytest.mark.parametrize("size", [(1, 1, 1), (3, 3, 3), (4, 4, 4), (8, 8, 8), (5, 6, 7),
                                   (2, 16, 12), (32, 24, 20), (15, 9, 15)])  # fmt: skip

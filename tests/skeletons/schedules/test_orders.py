@@ -63,6 +63,7 @@ def is_bijection(order: Order, shape: tuple[int, ...]) -> None:
         assert not inside or ids[point] == i
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("name", PARAMETRIC)
 def test_bijection(name: str) -> None:
     quick(given(PARAMETRIC[name], shapes())(is_bijection))()

@@ -126,6 +126,7 @@ def played(engine, lines, state):
     return tuple(state[-1][:3])
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize("capacity", [1, 2, 7, 16])
 def test_engines(seed, capacity):
@@ -179,6 +180,7 @@ def test_caches_that_are_none():
         Cache(8, 6, Sectored(4))
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(
     "policy",
     [Lru(), StepLru(), SetAssociative(4), Sectored(4), Sectored(4, ways=4), RandomFour()],

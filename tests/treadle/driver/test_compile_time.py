@@ -77,6 +77,7 @@ def work(function: Callable[..., Any], n: int) -> tuple[int, list[Any]]:
     return calls, program.kernels
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_work_is_linear(name: str) -> None:
     function = PROGRAMS[name]
@@ -95,6 +96,7 @@ def test_kernels_are_given_sums_of_many_extents() -> None:
     assert program(*a) == sum(len(x) for x in a)
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_kernels_are_bounded(name: str) -> None:
     for node in work(PROGRAMS[name], 200)[1]:
@@ -110,6 +112,7 @@ def test_few_arrays_are_joined_by_one_kernel(count: int) -> None:
     assert len(program.lower(*rows(count)).kernels) == 1
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("count", [64, 130, 200])
 @pytest.mark.parametrize("axis", [0, 1])
 def test_many_arrays_are_joined_by_several(count: int, axis: int) -> None:

@@ -239,6 +239,7 @@ SEEN = {
 }  # fmt: skip
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("name", SEEN)
 def test_every_kernel_tells_its_schedule_in_numbers(name, monkeypatch):
     monkeypatch.setattr(device, "ceilings", lambda backend, machine: device.H200

@@ -258,6 +258,7 @@ def test_ways_are_no_schedules():
 # --- refusals --------------------------------------------------------------------------------
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("error", [td.ScheduleError("not on this backend"),
                                    RuntimeError("ptxas: too many registers\nmore"),
                                    MemoryError("out of memory")])  # fmt: skip
@@ -490,6 +491,7 @@ def test_another_version_measures_anew(clock, monkeypatch):
     assert not summed(TALL).tune(TALL).tuning.stored
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("damage", [
     lambda v: v["rows"][1].__setitem__(1, {"version": 1, "order": {"kind": "Spiral"}}),
     lambda v: v["winners"].update(total={"version": 2}),

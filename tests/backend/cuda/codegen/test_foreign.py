@@ -226,6 +226,7 @@ def on_the_host(text: str, name: str, types: Any, result: ScalarType, folder: Pa
     return call
 
 
+@pytest.mark.sample(1)
 @pytest.mark.skipif(shutil.which("g++") is None, reason="g++ is not installed")
 @pytest.mark.parametrize(("function", "types"), FUNCTIONS)
 def test_the_same_on_the_host(function: Any, types: Any, tmp_path: Path) -> None:
@@ -244,6 +245,7 @@ def test_the_same_on_the_host(function: Any, types: Any, tmp_path: Path) -> None
         assert errors is None or not errors.any()
 
 
+@pytest.mark.sample(1)
 @pytest.mark.skipif(shutil.which("g++") is None, reason="g++ is not installed")
 @pytest.mark.parametrize(
     ("function", "values"),

@@ -189,6 +189,7 @@ def run_on_the_host(kernel: Kernel, arrays: list[Any], scalars: list[int], folde
         a[...] = np.frombuffer((folder / f"{k}.bin").read_bytes(), a.dtype)
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("seed", range(4))
 def test_random_expressions(seed: int, tmp_path: Path) -> None:
     rng, numbers = random.Random(seed), np.random.default_rng(seed)
@@ -237,6 +238,7 @@ CONSUMING = ("equal", "less", "greater_equal", "minimum", "maximum", "quot", "re
              "signbit", "cast")  # fmt: skip
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("t", NARROW, ids=str)
 def test_what_wraps_is_used_wrapped(t: ScalarType, tmp_path: Path) -> None:
     """C++ computes narrow integers in 32 bits: whoever uses a result sees it wrapped."""

@@ -31,6 +31,7 @@ LIKE = {"scanl1": "scanl", "scanr_total": "scanl", "stencil_mirror": "stencil_cl
         "stencil_constant": "stencil_clamp"}  # fmt: skip
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("case", [c for c in CASES if c != "matmul"])
 def test_operations(case: str, golden: Callable[[str, str], None]) -> None:
     text = text_of(CASES[case]())
@@ -70,6 +71,7 @@ NOT_FINITE: dict[str, Callable[[], Any]] = {
 }
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("name", NOT_FINITE)
 def test_arguments_that_are_not_finite(name: str, nvrtc: None) -> None:
     from treadle.backend.cuda.compile.nvrtc import compile_kernel

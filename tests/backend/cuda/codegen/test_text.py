@@ -92,6 +92,7 @@ def test_every_primitive_of_every_type_compiles(nvrtc: None) -> None:
         assert made.spills == 0, made.name
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("arch", ["sm_75", "sm_80", "sm_90a", "sm_100"])
 def test_every_statement_compiles(arch: str, nvrtc: None) -> None:
     kernels = [make() for make in by_hand.STATEMENTS.values()]
@@ -111,6 +112,7 @@ def test_atomics_compile(t: Any, nvrtc: None) -> None:
     compile_kernels(kernels, "sm_90a")
 
 
+@pytest.mark.sample(8)
 @pytest.mark.parametrize("t", by_hand.TYPES, ids=str)
 def test_what_threads_exchange_compiles(t: Any, nvrtc: None) -> None:
     made = compile_kernel(by_hand.exchanges(t), "sm_90a")
@@ -142,6 +144,7 @@ def test_streams_of_packs_of_several_sizes_compile(nvrtc: None) -> None:
     compile_kernel(m.kernel(aligned=tuple(m.buffers)), "sm_90a")
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("t", by_hand.TYPES, ids=str)
 def test_an_inverted_comparison_has_all_it_needs(t: Any, nvrtc: None) -> None:
     """The opposite operator stands in the text, and it alone: its helper too."""
@@ -500,6 +503,7 @@ def test_a_name_for_what_changes_does_not_outlive_its_statement() -> None:
     assert body.count("= expf(value + a[i]);") == 5 and body.count("expf") == 6
 
 
+@pytest.mark.sample(8)
 @pytest.mark.parametrize("t", by_hand.TYPES, ids=str)
 def test_sums_and_products_of_every_type_compile(t: Any, nvrtc: None) -> None:
     """`x += y` where C++ has it for the type, `x = x + y` where it has not."""

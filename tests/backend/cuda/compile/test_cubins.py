@@ -44,6 +44,7 @@ def _measured(program: str, arch: str) -> dict[str, dict[str, int]]:
     return found
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("program", zoo.ZOO)
 def test_kernels(program: str, nvrtc: None, updating: bool) -> None:
     found = _measured(program, "sm_90a")
@@ -66,6 +67,7 @@ def test_kernels(program: str, nvrtc: None, updating: bool) -> None:
         assert now["spills"] <= before[name]["spills"] + 32, name
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("arch", [a for a in cubins.ARCHITECTURES if a != "sm_90a"])
 @pytest.mark.parametrize("program", EVERYWHERE)
 def test_other_architectures(program: str, arch: str, nvrtc: None) -> None:
@@ -74,6 +76,7 @@ def test_other_architectures(program: str, arch: str, nvrtc: None) -> None:
             assert compile_kernel(kernel, arch).arch == arch, name
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("own", [(8, 1), (8, 2), (4, 4), (8, 4), (8, 8)], ids=repr)
 def test_outputs_of_a_thread_and_what_their_turns_read_stay_in_registers(
     own: tuple[int, int], nvrtc: None
@@ -93,6 +96,7 @@ def test_outputs_of_a_thread_and_what_their_turns_read_stay_in_registers(
     assert made.spills == 0 and made.registers <= 128
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("fold", ["argmin", "sum"])
 @pytest.mark.parametrize("type_", [td.float32, td.float64])
 def test_tiles_that_are_folded_stay_in_registers(fold: str, type_: Any, nvrtc: None) -> None:
@@ -124,6 +128,7 @@ def _shared_names(a: td.Array) -> tuple[td.Array, ...]:
     return td.argmax(a), td.argmin(a), td.scanl1(lambda x, y: x + y, both)
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("program", ["sums", "scans", "shared names"])
 def test_what_source_prints_is_one_file_that_compiles(program: str, nvrtc: None) -> None:
     if program == "shared names":
@@ -158,6 +163,7 @@ def test_nothing_spills() -> None:
     assert spilling.keys() <= KNOWN, spilling
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
 @pytest.mark.parametrize("operation", [td.cumsum, td.cummax])
 def test_scans_of_very_long_rows_spill_nothing(operation: Any, arch: str, nvrtc: None) -> None:

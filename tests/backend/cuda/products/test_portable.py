@@ -107,6 +107,7 @@ def _check(name: str, shape: tuple[int, int, int], layouts: Sequence[int] = (0,)
     assert made and wrong(engine.place, made) == []
 
 
+@pytest.mark.sample(1)
 @emulated
 @pytest.mark.parametrize("layout", range(4))
 def test_halves(layout: int) -> None:
@@ -136,6 +137,7 @@ struct Epilogue {
 """  # noqa: E501
 
 
+@pytest.mark.sample(1)
 @emulated
 @pytest.mark.parametrize("shape", [(140, 30, 270), (5, 64, 1)])
 def test_an_epilogue_of_halves_reads_only_what_exists(shape: tuple[int, int, int]) -> None:
@@ -194,6 +196,7 @@ _MISTAKES = {
 }  # fmt: skip
 
 
+@pytest.mark.sample(1)
 @emulated
 @pytest.mark.parametrize("mistake", _MISTAKES)
 def test_the_emulation_is_honest(mistake: str) -> None:
@@ -397,6 +400,7 @@ def test_float32_uses_the_portable_form(arch: str) -> None:
     assert shown["epilogue"].startswith("applied by") or "would take" in shown["epilogue"]
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("arch", OTHERS)
 @pytest.mark.parametrize("dtype", ["float16", "float32"])
 def test_no_plain_product_is_slower_than_the_library(arch: str, dtype: str) -> None:

@@ -151,6 +151,7 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.setattr(products, "product_into", library)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     ("dtype", "checked"), [*((t, False) for t in TYPES), ("float32", True), ("int32", True)]
 )
@@ -217,6 +218,7 @@ PRINTED = [
 ]  # fmt: skip
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize(("dtype", "form", "name"), PRINTED)
 def test_what_is_printed_is_launched(dtype: str, form: str, name: str, gpu: Any) -> None:
     m, k, n = size = SIZES[name]

@@ -105,6 +105,7 @@ LAYOUTS = {
 }
 
 
+@pytest.mark.sample(32)
 @pytest.mark.parametrize("dtype", ["f2", "f4", "f8", "c8"])
 @pytest.mark.parametrize("batch", [(), (3,), (2, 3)])
 @pytest.mark.parametrize(("m", "k", "n"), [(4, 5, 6), (1, 5, 6), (4, 1, 6), (4, 5, 1), (1, 1, 1),
@@ -321,6 +322,7 @@ def _sum(t: Any, out: Any, pitch: Any, rows: Any, x: Any, y: Any, f: Any, vector
         made[: q.rows, : q.cols] += t(factor) * part
 
 
+@pytest.mark.sample(8)
 @pytest.mark.parametrize("dtype", ["f4", "i4"])
 @pytest.mark.parametrize(("m", "k", "n"), [(64, 64, 64), (70, 65, 131), (5, 9, 3), (40, 100, 33)])
 @pytest.mark.parametrize("layout", [*LAYOUTS][:4])
@@ -489,6 +491,7 @@ def shown(array: Any, *size: int) -> dict[str, str]:
     return describe(node, (m, k, n))
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("precision", PRECISIONS)
 def test_precise_products_reach_tensor_cores(tiles: Tiles, precision: str) -> None:
     """In four launches, the last of which computes if an operand is not finite, and with the
@@ -570,6 +573,7 @@ def test_fused_parts_are_in_every_launch(tiles: Tiles, algorithm: str) -> None:
         assert "struct ProducerA {" in code.fused and "struct Epilogue {" in code.fused
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("precision", PRECISIONS)
 def test_precise_products_that_no_engine_computes(tiles: Tiles, precision: str) -> None:
     """With parts: those of leading axes that do not fill the engine, and empty ones."""

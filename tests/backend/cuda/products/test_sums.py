@@ -78,6 +78,7 @@ def data(name, *shape):
     return (found * (1 - 2j) if t.kind == "c" else found).astype(t)
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("name", ("float64", "float32", "int32", "uint8", "complex64"))
 def test_sums_of_blocks(adder, name):
     """Blocks of one matrix into blocks of it, of many layouts and extents; what is written is read
@@ -114,6 +115,7 @@ def test_what_is_shared_and_what_cancels(adder):
     assert all(np.array_equal(got, w) for got, w in zip(out, want, strict=True))
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("algorithm", (STRASSEN, WINOGRAD, LADERMAN), ids=lambda a: a.name)
 def test_levels_of_algorithms(adder, algorithm):
     """Every sum of a fast product through the kernel; kits that add and that do not."""

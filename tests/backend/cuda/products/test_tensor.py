@@ -95,6 +95,7 @@ def exactly(name: str, sizes: tuple[int, int, int], algorithm: BilinearAlgorithm
     np.testing.assert_array_equal(out[:, n:], c[:, n:])  # and nothing beside it
 
 
+@pytest.mark.sample(1)
 @emulated
 @pytest.mark.parametrize("name", ["Float32Fp16x3", "Float32Bf16x6"])
 def test_small_integers_are_exact(name: str) -> None:
@@ -102,6 +103,7 @@ def test_small_integers_are_exact(name: str) -> None:
         exactly(name, sizes, processors=2 + seed, seed=seed, prefer=seed)
 
 
+@pytest.mark.sample(1)
 @emulated
 @pytest.mark.parametrize("others", ["come", "never come"])
 def test_loaders_wait_for_each_other(others: str, monkeypatch: pytest.MonkeyPatch) -> None:

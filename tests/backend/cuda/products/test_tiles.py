@@ -45,6 +45,7 @@ def _check(form: Form, sizes: tuple[int, int, int], mode: str = "owner",
     return code
 
 
+@pytest.mark.sample(1)
 @emulated
 @pytest.mark.parametrize("sizes", [(131, 140, 212), (5, 3, 4), (129, 128, 64)])
 def test_limbs(sizes: tuple[int, int, int]) -> None:

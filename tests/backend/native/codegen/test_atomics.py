@@ -52,6 +52,7 @@ OPS = ("add", "minimum", "maximum", "bitwise_xor", "bitwise_or", "multiply")
 TYPES = (int8, int16, int32, int64, uint8, uint32, uint64, float16, float32, float64, complex64)
 
 
+@pytest.mark.sample(8)
 @pytest.mark.parametrize("op", OPS)
 @pytest.mark.parametrize("t", TYPES, ids=str)
 def test_contention(op: str, t: ScalarType) -> None:

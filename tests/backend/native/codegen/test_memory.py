@@ -60,6 +60,7 @@ def values(t: ScalarType, count: int) -> np.ndarray[Any, Any]:
     return (numbers % 2 if t.family == "bool" else numbers).astype(t.numpy)
 
 
+@pytest.mark.sample(6)
 @pytest.mark.parametrize("pattern", PATTERNS)
 @pytest.mark.parametrize("t", [float32, int64, complex64, complex128, bool_], ids=str)
 def test_load(pattern: str, t: ScalarType) -> None:
@@ -77,6 +78,7 @@ def test_load(pattern: str, t: ScalarType) -> None:
             assert (out[m:] == rest).all()
 
 
+@pytest.mark.sample(6)
 @pytest.mark.parametrize("pattern", [p for p in PATTERNS if p not in ("one", "not linear")])
 @pytest.mark.parametrize("t", [float32, complex64, int64, bool_], ids=str)
 def test_store(pattern: str, t: ScalarType) -> None:
@@ -102,6 +104,7 @@ def test_store_to_one_place_keeps_the_last() -> None:
         assert out.tolist() == [0, m - 1, 0]
 
 
+@pytest.mark.sample(6)
 @pytest.mark.parametrize("t", ALL_TYPES, ids=str)
 def test_gather(t: ScalarType) -> None:
     x, at, o = buffer("x", t), buffer("at", int32), buffer("o", t, "output")
@@ -274,6 +277,7 @@ GUARDS: dict[str, tuple[Any, Any]] = {
 }
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("guard", GUARDS)
 @pytest.mark.parametrize("wide, narrow", [
     (int64, int8), (int64, int16), (int64, int32), (int32, int8), (int32, int16), (int16, int8),
@@ -309,6 +313,7 @@ MASKED = {
 }
 
 
+@pytest.mark.sample(16)
 @pytest.mark.skipif(not Target.host().is_x86, reason="x86 instructions")
 @pytest.mark.parametrize("size, cpu", [
     (16, "x86-64"), (32, "x86-64-v3"), (32, "haswell"), (32, "broadwell"), (32, "skylake"),
@@ -336,6 +341,7 @@ def test_masks_are_what_llvm_has_instructions_for(what: str, size: int, cpu: str
         assert (branches == 0) == target.masks(what, bits), bits
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("t", [int8, int16, uint8, float16, complex64], ids=str)
 @pytest.mark.parametrize("period", [1, 2, 5, 63])
 def test_masks_of_consecutive_elements(t: ScalarType, period: int) -> None:
@@ -354,6 +360,7 @@ def test_masks_of_consecutive_elements(t: ScalarType, period: int) -> None:
             assert (out == expected).all(), m
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("t", [int8, int16, bool_, int32], ids=str)
 @pytest.mark.parametrize("scatters", [False, True])
 def test_guarded_gathers_are_no_branches_for_each_lane(t: ScalarType, scatters: bool) -> None:

@@ -101,6 +101,7 @@ def _reference(op: Primitive, t: ScalarType, args: list[np.ndarray[Any, Any]]) -
         return value_of(op, [t] * len(args), args, result[1])
 
 
+@pytest.mark.sample(24)
 @pytest.mark.parametrize(("op", "t"), _cases())
 def test_primitive(op: Primitive, t: ScalarType) -> None:
     rule = op.rule(t)
@@ -207,6 +208,7 @@ def test_inverse_functions_of_infinities(t: ScalarType) -> None:
             assert (np.signbit(f) == np.signbit(w))[~np.isnan(w)].all(), (name, z, out, wanted)
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("source", ALL_TYPES, ids=str)
 def test_cast(source: ScalarType) -> None:
     x = samples(source, np.random.default_rng(3), 200)
@@ -257,6 +259,7 @@ def test_fma_rounds_once() -> None:
     assert (out == np.float32(2.0**-11 + 2.0**-24)).all()
 
 
+@pytest.mark.sample(16)
 @pytest.mark.parametrize("name", ["fmax", "fmin", "maximum", "minimum"])
 @pytest.mark.parametrize("t", [float16, float32, float64], ids=str)
 @pytest.mark.parametrize("kind", ["serial", "vector"])

@@ -66,6 +66,7 @@ def values(t: ScalarType, m: int) -> np.ndarray[Any, Any]:
     return rng.integers(0 if not t.signed else -100, 100, m).astype(t.numpy)
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("op", ["add", "multiply", "minimum", "maximum", "fmin", "bitwise_xor",
                                 "bitwise_and", "bitwise_or"])  # fmt: skip
 @pytest.mark.parametrize("t", [float32, float64, complex64, int8, uint16, int64, float16], ids=str)
@@ -137,6 +138,7 @@ def in_documented_order(x: np.ndarray[Any, Any]) -> Any:
     return x.dtype.type(0) + total[0]
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("cost", [0, 80])
 @pytest.mark.parametrize("t", [float32, float64], ids=str)
 def test_the_documented_order(t: ScalarType, cost: int) -> None:
@@ -219,6 +221,7 @@ def test_pairs_that_are_no_known_primitive() -> None:
     assert out[0] == np.argmin(data)
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("t", [np.float32, np.float64, np.int8, np.uint16, np.bool_])
 @pytest.mark.parametrize("operation", ["argmax", "argmin"])
 def test_places_of_extremes(operation: str, t: Any) -> None:
@@ -260,6 +263,7 @@ def test_inside_a_vector_loop() -> None:
     assert np.allclose(out, [data[:c, c].sum() for c in range(37)])
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("schedule", [td.schedule.Tile(2, 3), td.schedule.Column(64)], ids=repr)
 @pytest.mark.parametrize("layout", "CF")
 @pytest.mark.parametrize("axis", [0, 1])
@@ -272,6 +276,7 @@ def test_means_in_an_order_are_loaded_before_the_loop_over_deviations(
     np.testing.assert_allclose(found, x.var(axis=axis), rtol=1e-4)
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("bounds", [(0, 0), (1, 3), (1, 64), (70, 500), (64, 640), (5, 1 << 40),
                                     (-(1 << 63), 400), (3, (1 << 63) - 1)])  # fmt: skip
 @pytest.mark.parametrize("t", [float32, float64, int8], ids=str)

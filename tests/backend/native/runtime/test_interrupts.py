@@ -51,6 +51,7 @@ def waves():
     return td.jit(lambda n: td.max(td.generate((n, n), wave)), backend="native")
 
 
+@pytest.mark.sample(2)
 def test_a_long_kernel_is_interrupted(waves, workers):
     before = waves(100)
     stack = interrupted(waves, 200_000)  # minutes
@@ -58,6 +59,7 @@ def test_a_long_kernel_is_interrupted(waves, workers):
     assert waves(100) == before
 
 
+@pytest.mark.sample(2)
 def test_a_stored_result_is_given_up(workers):
     step = td.jit(lambda a: td.map(lambda v: td.loop(1000, lambda k, s: s * 0.5 + v, v), a),
                   backend="native")  # fmt: skip

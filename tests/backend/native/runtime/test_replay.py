@@ -610,6 +610,7 @@ LOOPS: dict[str, Any] = {
 }
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("name", LOOPS)
 def test_state_of_recorded_loops(name: str) -> None:
     f, reference = (td.jit(LOOPS[name], backend=b) for b in ("native", "reference"))
@@ -637,6 +638,7 @@ VIEWS = {
 }
 
 
+@pytest.mark.sample(6)
 @pytest.mark.parametrize("view", VIEWS)
 @pytest.mark.parametrize("turns", [0, 1, 5, 40])
 def test_captured_views_in_loops(view: str, turns: int) -> None:

@@ -118,6 +118,7 @@ def test_several_components():
     assert np.array_equal(got.x, a + 1) and np.array_equal(got.y, a * 0.5)
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("shape", [s for s in SHAPES if s and 0 not in s])
 @pytest.mark.parametrize("boundary", PADS)
 @pytest.mark.parametrize("radius", [1, 2])
@@ -177,6 +178,7 @@ ORDERS = [sc.Column(4), sc.ZigZag(3), sc.Tile(2, 3), sc.Morton(), sc.Hilbert(), 
           sc.Table(np.random.default_rng(0).permutation(99))]  # fmt: skip
 
 
+@pytest.mark.sample(6)
 @pytest.mark.parametrize("order", ORDERS, ids=repr)
 def test_orders_never_change_a_bit(order):
     a = np.random.default_rng(0).random((9, 11))

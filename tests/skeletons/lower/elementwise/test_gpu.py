@@ -64,6 +64,7 @@ def vectors(kernel, kind=ir.LoadVector):
 # --- rows ----------------------------------------------------------------------------------------
 
 
+@pytest.mark.sample(24)
 @pytest.mark.parametrize("size", [0, 1, 31, 128, 255, 256, 257, 1000])
 @pytest.mark.parametrize("dtype", TYPES)
 def test_sizes_and_types(size, dtype):
@@ -213,6 +214,7 @@ def test_checked_mode():
 # --- through shared memory -----------------------------------------------------------------------
 
 
+@pytest.mark.sample(8)
 @pytest.mark.parametrize("shape", [(16, 16), (32, 64), (64, 96), (65, 33), (17, 200), (100, 3)])
 @pytest.mark.parametrize("dtype", TYPES)
 def test_transpose(shape, dtype):
@@ -220,6 +222,7 @@ def test_transpose(shape, dtype):
     assert np.array_equal(run_array(td.use(a).T), a.T)
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("sides", [{}, {1: 128, 2: 64, 4: 64, 8: 32, 16: 32}])
 @pytest.mark.parametrize("dtype", TYPES)
 def test_tiles_of_any_side(sides, dtype, monkeypatch):
@@ -229,6 +232,7 @@ def test_tiles_of_any_side(sides, dtype, monkeypatch):
     assert np.array_equal(run_array(td.use(a).T), a.T)
 
 
+@pytest.mark.sample(8)
 @pytest.mark.parametrize("axes", list(itertools.permutations(range(4))))
 def test_permuted_axes(axes):
     a = values((3, 20, 2, 36))
@@ -321,6 +325,7 @@ SCHEDULES = [
 ]  # fmt: skip
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("schedule", SCHEDULES, ids=repr)
 def test_schedules_never_change_a_bit(schedule):
     a = RANDOM.random((24, 47))
@@ -396,6 +401,7 @@ def test_items_and_bytes_in_flight(monkeypatch):
         assert f"4 × {items} elements a thread" in variants(made)[0].comments
 
 
+@pytest.mark.sample(6)
 @pytest.mark.parametrize("order", [sc.Row(), sc.Column(64), sc.Morton(), sc.Swizzle(64)], ids=repr)
 @pytest.mark.parametrize("shape", [(128, 100), (70, 96), (3, 40, 36)])
 def test_staged_blocks_in_any_order(order, shape):

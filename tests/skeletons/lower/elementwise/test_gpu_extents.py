@@ -14,6 +14,8 @@ from tests.skeletons.ir.simt import run, run_array
 from tests.skeletons.lower.gpu_cases import EXTENTS, SHAPES, TYPES, agrees, data, same
 from treadle.skeletons import schedules as sc
 
+pytestmark = pytest.mark.sample(1)
+
 
 @pytest.mark.parametrize("check", [False, True])
 @pytest.mark.parametrize("n", EXTENTS)
@@ -23,6 +25,7 @@ def test_elementwise(n, check):
     agrees(td.generate((n,), lambda i: i * i - 3), check=check)
 
 
+@pytest.mark.sample(6)
 @pytest.mark.parametrize("shape", [(), *SHAPES])
 def test_of_every_rank(shape):
     a, b = data(shape), data(shape, seed=1)
@@ -31,6 +34,7 @@ def test_of_every_rank(shape):
     agrees(td.use(a) * 2 - b, check=True, seed=1)
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("name", TYPES)
 def test_types(name):
     for n in (33, 512, 1021):
@@ -77,6 +81,7 @@ def test_broadcasting():
     agrees(td.broadcast_to(td.use(row), (5, 7, 130)))
 
 
+@pytest.mark.sample(8)
 @pytest.mark.parametrize("name", ["int8", "int32", "float64", "complex128"])
 @pytest.mark.parametrize("shape", [(0, 3), (1, 1), (1, 40), (40, 1), (31, 33), (32, 32), (64, 64),
                                    (65, 127), (130, 67), (8, 300)])  # fmt: skip

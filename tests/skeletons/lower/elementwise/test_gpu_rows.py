@@ -53,6 +53,7 @@ def text_of(array):
     return str(replace(kernel, fallback=None))
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("dtype", ["f4", "f8"])
 @pytest.mark.parametrize("width", [2, 3, 4, 5, 6, 8, 9, 16])
 def test_every_row_is_computed(width, dtype):

@@ -56,6 +56,7 @@ def test_of_a_transposed_array(shape, axis):
     assert np.array_equal(run_array(made), a.T.sum(axis) + 3)
 
 
+@pytest.mark.sample(16)
 @pytest.mark.parametrize(("shape", "axis"), [c for c in CASES if isinstance(c[1], int)])
 def test_order_is_kept(shape, axis):
     a, b = data(shape), data(shape, 1)

@@ -22,6 +22,8 @@ from treadle.skeletons.lower.fold import gpu_columns as fold_columns, gpu_rows a
 from treadle.skeletons.lower.lower import lower
 from treadle.skeletons.lower.segmented import gpu as fold_seg
 
+pytestmark = pytest.mark.sample(1)
+
 SHAPES = [(0,), (1,), (33,), (700,), (33, 4), (4, 300), (0, 3), (3, 0), (2, 3, 40), (300, 5)]
 CASES = [(s, x) for s in SHAPES for x in [None, *range(len(s)), *([(0, 1)] if len(s) > 2 else [])]]
 
@@ -61,6 +63,7 @@ def data(shape, seed=0):
     return np.random.default_rng(seed).integers(0, 50, shape)
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(("shape", "axis"), CASES)
 def test_sums_and_extremes(shape, axis):
     a = data(shape)
@@ -69,6 +72,7 @@ def test_sums_and_extremes(shape, axis):
     assert np.array_equal(run_array(greatest, check=True, seed=1), a.max(axis, initial=-5))
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize(("shape", "axis"), CASES)
 def test_of_a_transposed_array(shape, axis):
     a = data(shape)
@@ -76,6 +80,7 @@ def test_of_a_transposed_array(shape, axis):
     assert np.array_equal(run_array(made), a.T.sum(axis) + 3)
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(("shape", "axis"), [c for c in CASES if isinstance(c[1], int)])
 def test_order_is_kept(shape, axis):
     a, b = data(shape), data(shape, 1)
@@ -85,6 +90,7 @@ def test_order_is_kept(shape, axis):
     assert np.array_equal(run_array(transposed, seed=1), folded((a.T, b.T), (2, 1), axis))
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("n", [1, 2, 3, 5, 8, 13, 31, 64, 100, 127, 129, 257, 1000, 3000])
 def test_every_number_of_threads_for_a_row(n):
     a = np.random.default_rng(n).random((5, n)).astype("f4")

@@ -11,6 +11,8 @@ from tests.skeletons.lower.gpu_cases import EXTENTS, SHAPES, TYPES, agrees, data
 from treadle.dsl.expr import Index
 from treadle.dsl.scalar import Scalar
 
+pytestmark = pytest.mark.sample(1)
+
 CASES = [(s, x) for s in SHAPES for x in [None, *range(len(s)), *([(0, 1)] if len(s) > 2 else [])]]
 
 
@@ -24,6 +26,7 @@ def plus(x, y):
     return x + y
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("n", [*EXTENTS, 70001])
 def test_lines(n):
     a, b = data(n), data(n, seed=1)

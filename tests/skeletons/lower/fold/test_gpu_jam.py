@@ -17,6 +17,8 @@ from treadle.skeletons.lower.build import LoweringContext
 from treadle.skeletons.lower.fold import gpu_jam as fold_jam, gpu_rows as fold_rows
 from treadle.skeletons.lower.lower import lower
 
+pytestmark = pytest.mark.sample(1)
+
 
 @pytest.fixture(autouse=True)
 def small_tiles(monkeypatch):
@@ -114,6 +116,7 @@ def test_no_turns_and_no_rows():
     agrees(td.sum(squares(points(0, 3, "int32"), points(7, 3, "int32")), axis=1))
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("axes", ["ki kj", "ik kj", "ki jk"])
 @pytest.mark.parametrize("axis", [0, 1])
 def test_however_they_are_stored(axes, axis):

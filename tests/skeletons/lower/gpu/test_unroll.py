@@ -51,6 +51,7 @@ def in_order(a, b):
     return total
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(("dtype", "iterations"), [("f4", 4), ("f8", 2), ("i2", 8), ("u1", 16),
                                               ("c8", 2)])  # fmt: skip
 def test_a_turn_reads_for_the_next_ones(dtype, iterations):
@@ -85,6 +86,7 @@ def test_types_of_different_width_have_a_common_count():
     assert np.array_equal(run_array(made), in_order(a.astype("f8"), b[:, None])[:, 0])
 
 
+@pytest.mark.sample(8)
 @pytest.mark.parametrize("depth", [24, 22, 21])
 @pytest.mark.parametrize("schedule", [
     None, sc.Row() | sc.Block(8, 32), sc.Column(8, grain="thread") | sc.Block(64),

@@ -56,6 +56,7 @@ def _tuple(value):
     return value if isinstance(value, tuple) else (value,)
 
 
+@pytest.mark.sample(12)
 @pytest.mark.parametrize(("many_rows", "few_threads"), [(3, 2), (16, 2), (16, 0)])
 @pytest.mark.parametrize("reverse", [False, True])
 @pytest.mark.parametrize("form", FORMS)
@@ -105,6 +106,7 @@ def test_segmented():
     assert np.array_equal(got, np.concatenate([[0, *np.cumsum(p)] for p in parts]))
 
 
+@pytest.mark.sample(16)
 @pytest.mark.parametrize("costly", [False, True])
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("shape", [(0,), (1,), (16,), (17,), (97,), (3, 33)])

@@ -22,6 +22,8 @@ from treadle.skeletons.lower.scan import (
     gpu_tiles as words,
 )
 
+pytestmark = pytest.mark.sample(1)
+
 SHAPES = [(0,), (1,), (2,), (63,), (64,), (65,), (300,), (3, 33), (33, 3), (4, 0), (0, 4),
           (2, 3, 40), (2, 70, 3), (17, 2, 3), (5, 260)]  # fmt: skip
 FORMS = {"inclusive": ("scanl1", "scanr1"), "exclusive": ("scanl", "scanr"),
@@ -92,6 +94,7 @@ def both_ways(form, reverse, init, values, f, axis):
     return run(*made._leaves), None
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("reverse", [False, True])
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("shape", SHAPES)

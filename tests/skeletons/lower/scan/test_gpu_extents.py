@@ -10,6 +10,8 @@ from tests.skeletons.ir.simt import run
 from tests.skeletons.lower.gpu_cases import EXTENTS, SHAPES, TYPES, agrees, data, same
 from treadle.dsl.scalar import Scalar
 
+pytestmark = pytest.mark.sample(1)
+
 FORMS = {"inclusive": ("scanl1", "scanr1"), "exclusive": ("scanl", "scanr"),
          "total": ("scanl_total", "scanr_total")}  # fmt: skip
 

@@ -30,6 +30,7 @@ def sizes(request, monkeypatch):
         monkeypatch.setattr(permute, "COPIED_TARGET", 0)
 
 
+@pytest.mark.sample(4)
 @pytest.mark.usefixtures("sizes")
 @pytest.mark.parametrize("targets", [1, 3, 10, 600])
 @pytest.mark.parametrize("shape", SHAPES)
@@ -116,6 +117,7 @@ def test_tuples_are_never_torn(monkeypatch):
     assert update.locks is not None and update.locks.name.startswith("zero_")
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize("narrowed", [False, True])
 @pytest.mark.parametrize("t", [td.int32, td.int64, td.uint8])
 def test_many_targets_are_counted_in_bytes(monkeypatch, t, narrowed):

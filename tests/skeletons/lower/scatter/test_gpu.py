@@ -18,6 +18,8 @@ from treadle.skeletons.ir import kernel as ir
 from treadle.skeletons.lower.lower import LoweringContext, lower
 from treadle.skeletons.lower.scatter import gpu as permute, gpu_sources as sources
 
+pytestmark = pytest.mark.sample(1)
+
 SHAPES = [(0,), (5,), (700,), (17, 9), (2, 3, 40)]
 INTEGERS = ["i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8"]
 
@@ -136,6 +138,7 @@ def test_types(dtype: Any, sizes: str) -> None:
         assert np.array_equal(run_array(made), want), ufunc
 
 
+@pytest.mark.sample(2)
 @pytest.mark.parametrize("dtype", ["i8", "i4", "u2", "f4", "f8"])
 def test_meetings(dtype: str, sizes: str) -> None:
     """Some lanes of a warp with one target, some with another, some with none: all counted once."""
@@ -164,6 +167,7 @@ def test_halves_carry() -> None:
         assert np.array_equal(run_array(made), np.full(3, 200 * value))
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("dtype", ["i4", "i8", "u1", "f4", "f8", "f2"])
 def test_counting(dtype: str) -> None:
     at = np.random.default_rng(2).integers(0, 11, 2000).astype("u1")
@@ -202,6 +206,7 @@ def test_deterministic_sums_are_in_the_order_of_the_source() -> None:
     assert "owned" not in names(exact)
 
 
+@pytest.mark.sample(3)
 def test_one_to_one() -> None:
     x = np.random.default_rng(0).integers(0, 99, (13, 7))
     start = np.random.default_rng(1).integers(0, 99, (7, 13))
@@ -235,6 +240,7 @@ def test_rank_two_targets_and_rank_zero_sources() -> None:
     assert np.array_equal(run_array(single), [0, 5, 0])
 
 
+@pytest.mark.sample(2)
 def test_sources_without_elements() -> None:
     x, at = np.ones((5, 7, 2), "i2"), np.array([1, 3, 3, 2, 3])
     for defaults, none in (((4, 0, 2), lambda a: a[:, :0]), ((4, 7, 0), lambda a: a[..., :0])):

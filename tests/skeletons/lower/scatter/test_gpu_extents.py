@@ -10,6 +10,8 @@ from tests.skeletons.ir.interpret import Reported
 from tests.skeletons.ir.simt import run_array
 from tests.skeletons.lower.gpu_cases import TYPES, agrees, data, same
 
+pytestmark = pytest.mark.sample(1)
+
 SHAPES = [(0,), (1,), (33,), (300,), (5003,), (17, 9), (40, 77), (3, 0)]
 
 

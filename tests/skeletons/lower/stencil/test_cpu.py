@@ -49,6 +49,7 @@ CASES = [("star", b) for b in (*MODES, "constant")] + [
     ("row", "clamp"), ("diagonal", "wrap"), ("left", "mirror"), ("planes", "constant")]  # fmt: skip
 
 
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(("name", "boundary"), CASES)
 def test_every_width(name, boundary):
     offsets = SHAPES[name]

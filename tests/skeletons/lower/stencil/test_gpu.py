@@ -27,6 +27,8 @@ from treadle.skeletons.lower.stencil import (
     gpu_temporal as temporal,
 )
 
+pytestmark = pytest.mark.sample(1)
+
 RANDOM = np.random.default_rng(0)
 BOUNDARIES = [td.clamp, td.mirror, td.symmetric, td.wrap, td.constant(3)]
 SHAPES = [(40, 64), (37, 29), (1, 1), (1, 8), (8, 1), (90, 4)]
@@ -86,6 +88,7 @@ def sobel(w):
     return td.sqrt(gx * gx + gy * gy)
 
 
+@pytest.mark.sample(4)
 @shapes
 @boundaries
 def test_a_few_rows_at_once(shape, boundary):
@@ -130,6 +133,7 @@ def test_any_function_of_a_neighbourhood(f, walked, monkeypatch):
         same_as_reference(td.stencil(f, a, boundary=td.wrap), "a thread")
 
 
+@pytest.mark.sample(2)
 @shapes
 @boundaries
 @pytest.mark.parametrize("f", [cross, sobel], ids=["at once", "walk"])

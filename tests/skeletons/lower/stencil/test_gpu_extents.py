@@ -20,6 +20,8 @@ from treadle.skeletons import schedules as sc
 from treadle.skeletons.lower.lower import LoweringContext, lower
 from treadle.skeletons.lower.stencil import gpu_kernel as stencil_kernel
 
+pytestmark = pytest.mark.sample(2)
+
 NAMED = ("clamp", "mirror", "symmetric", "wrap")
 SHAPES = ((0,), (1,), (2,), (31,), (257,), (1021,), (0, 3), (3, 0), (1, 1), (1, 70), (70, 1),
           (2, 2), (33, 31), (64, 64), (37, 257), (130, 66), (2, 3, 4), (5, 1, 6), (9, 10, 35),
@@ -139,6 +141,7 @@ def test_run_time_weights(monkeypatch):
         agrees(td.convolve(data(shape), even, boundary=boundary("mirror")))
 
 
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("schedule", [
     sc.PerThread(rows=4), sc.Row() | sc.Block(8, 32), sc.Column(8),
     sc.Row() | sc.Block(4, 64) | sc.PerThread(rows=2), sc.Morton(), sc.Tile(4, 8) | sc.Block(8, 8),
