@@ -10,7 +10,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 
 
-@pytest.mark.sample(1)
+@pytest.mark.long
 @pytest.mark.parametrize("part", ["plans", "streams"])
 def test_a_part_is_measured(part, tmp_path, monkeypatch):
     pytest.importorskip("dask")

@@ -78,6 +78,7 @@ def test_a_wrong_result_does_not_count(measured):
     assert entries["native"].seconds is None
 
 
+@pytest.mark.long
 def test_a_time_limit_ends_a_program(measured):
     slow = "import time\n" + RIGHT.replace("    C[:]", "    time.sleep(60)\n    C[:]")
     _, entries = measured(slow, "--frameworks", "numpy,native", "--time-limit", "3")
@@ -92,6 +93,7 @@ def test_a_spent_budget_skips_programs(measured):
     assert {e.status for e in entries.values()} == {"skipped"}
 
 
+@pytest.mark.long
 def test_a_run_that_was_cut_off_goes_on(measured, tmp_path):
     both = ("--frameworks", "numpy,native")
     again = (*both, "--resume", str(tmp_path / "out.json"))
@@ -104,6 +106,7 @@ def test_a_run_that_was_cut_off_goes_on(measured, tmp_path):
         measured(RIGHT, *again[2:], "--frameworks", "numpy")
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="chooses cores as Linux does")
 def test_parts_of_the_machine_measure_side_by_side(measured, tmp_path):
     before = os.sched_getaffinity(0)

@@ -202,6 +202,7 @@ def test_what_is_done_unasked_is_near_the_fastest_and_never_slower_than_rows(mea
         assert r.measured["Row()"].warm >= 0.98 * unasked, r.program
 
 
+@pytest.mark.long
 def test_the_model_ranks_what_was_measured(measured, monkeypatch, tmp_path):
     """Of every kind one or two programs, predicted here with the shipped ceilings of the device;
     all of them: `python -m benchmarks.schedules.pages --predict`.

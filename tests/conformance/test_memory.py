@@ -66,7 +66,11 @@ def goes(use) -> bool:
         gc.enable()
 
 
-def test_captured_arrays_go(backend):
+@pytest.mark.sample(4)
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_captured_arrays_go(name, backend):
+    program = PROGRAMS[name]
+
     def called(program, a):
         compiled = td.jit(lambda n: (program(a), n), backend=backend)
         for n in (2.0, 2.0, 3.0):
@@ -77,33 +81,26 @@ def test_captured_arrays_go(backend):
         "run": lambda program, a: td.run(program(a), backend=backend),
         "in a closure": called,
     }
-    kept = [
-        (name, how)
-        for name, program in PROGRAMS.items()
-        for how, use in uses.items()
-        if not goes(lambda a, use=use, program=program: use(program, a))
-    ]
-    assert not kept
+    assert not [how for how, use in uses.items() if not goes(lambda a, use=use: use(program, a))]
 
 
-def test_programs_go(backend):
+@pytest.mark.sample(4)
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_programs_go(name, backend):
     """With what they have compiled and recorded."""
-    kept = []
-    for name, program in PROGRAMS.items():
-        compiled = td.jit(program, backend=backend)
-        a = np.ones(100)
-        gc.collect()
-        gc.disable()
-        try:
-            for _ in range(3):
-                compiled(a)
-            lowered = compiled.lower(a)
-            gone = weakref.ref(lowered), weakref.ref(lowered.executable)
-            del compiled, lowered
-            kept += [name] * any(one() is not None for one in gone)
-        finally:
-            gc.enable()
-    assert not kept
+    compiled = td.jit(PROGRAMS[name], backend=backend)
+    a = np.ones(100)
+    gc.collect()
+    gc.disable()
+    try:
+        for _ in range(3):
+            compiled(a)
+        lowered = compiled.lower(a)
+        gone = weakref.ref(lowered), weakref.ref(lowered.executable)
+        del compiled, lowered
+        assert all(one() is None for one in gone)
+    finally:
+        gc.enable()
 
 
 def test_programs_that_were_called_long_ago_go(backend, monkeypatch):

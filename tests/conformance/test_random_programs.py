@@ -28,7 +28,7 @@ def report(summary) -> str:
 
 def test_random_programs(backend, request):
     emulated = "emulated" in request.keywords
-    count = 6 if emulated else 40
+    count = 3 if emulated else 20
     summary = campaign(backend, count, SEED, emulated=emulated, most=3)
     assert not summary.failures, report(summary)
     assert summary.kinds.total() == count

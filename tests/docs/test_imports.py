@@ -11,6 +11,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -70,6 +71,11 @@ ON_DEMAND = {
 }
 
 
+def parsed(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+@cache
 def modules() -> dict[str, Path]:
     """All modules by the name that they are imported under."""
     found = {}
@@ -112,7 +118,7 @@ def imported(
     """The modules that a module, or a part of it, imports; others than treadle's if `known` has
     them."""
     package = module.split(".") if path.name == "__init__.py" else module.split(".")[:-1]
-    for node in statements(tree or ast.parse(path.read_text(encoding="utf-8"))):
+    for node in statements(tree or parsed(path)):
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
         else:
@@ -125,6 +131,7 @@ def imported(
         yield from (name for name in names if name in known and name != module)
 
 
+@cache
 def arrows() -> dict[str, set[str]]:
     known = modules()
     return {module: set(imported(module, path, known)) for module, path in known.items()}
@@ -171,21 +178,23 @@ def test_no_circle() -> None:
     assert not around, "\n".join(f"{m} imports {', '.join(o)}" for m, o in sorted(around.items()))
 
 
-def on_demand() -> Iterator[tuple[str, str]]:
+@cache
+def on_demand() -> frozenset[tuple[str, str]]:
     """Modules, and what they import inside functions."""
-    known = modules()
+    known, found = modules(), set[tuple[str, str]]()
     for module, path in known.items():
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for node in ast.walk(parsed(path)):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                 inside = list(statements(node))
                 ours = set(imported(module, path, known, node))
-                yield from ((module, other) for other in ours)
+                found |= {(module, other) for other in ours}
                 if len(inside) > len(ours):
                     others = (n for n in inside if not (isinstance(n, ast.ImportFrom) and n.level))
                     names = {n.module or "" if isinstance(n, ast.ImportFrom) else n.names[0].name
                              for n in others}  # fmt: skip
                     outside = {name.split(".")[0] for name in names} - {"treadle"}
-                    yield from ((module, name) for name in outside)
+                    found |= {(module, name) for name in outside}
+    return frozenset(found)
 
 
 def test_imports_inside_functions_are_of_what_is_heavy() -> None:
@@ -247,7 +256,7 @@ def test_no_import_hides_in_a_string() -> None:
         f"{module}: {ast.unparse(node)}"
         for module, path in modules().items()
         if module not in allowed
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        for node in ast.walk(parsed(path))
         if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("import_module")
         and "treadle" in ast.unparse(node)
     ]  # fmt: skip

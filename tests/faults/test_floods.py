@@ -94,6 +94,7 @@ def test_many_arrays(tmp_path, name):
     flood(tmp_path, ARRAYS[name], 200, 20_000 if name == "arguments" else 3000, 30, 600)
 
 
+@pytest.mark.long
 def test_small_arrays(tmp_path):
     flood(tmp_path, SMALL["run"][0], 100, 500, 5)
     flood(tmp_path, SMALL["arguments"][0], 1000, 50_000, 5)
@@ -106,6 +107,7 @@ def test_many_small_arrays(tmp_path, name):
     flood(tmp_path, step, 1000, count, 10, 1800)
 
 
+@pytest.mark.long
 def test_passes(tmp_path):
     flood(tmp_path, PASSES, 300, 2000, 1)
 

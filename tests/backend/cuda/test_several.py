@@ -129,8 +129,8 @@ def approximate(program: Program) -> bool:
 
 
 def test_random_programs() -> None:
-    found = [drawn(7, number) for number in range(24)]
-    assert found.count("same") > 8, found
+    found = [drawn(7, number) for number in range(8)]
+    assert found.count("same") > 2, found
 
 
 @pytest.mark.long

@@ -54,6 +54,7 @@ def test_what_does_not_fit_on_a_worker_is_refused(client: Any) -> None:
         td.jit(lambda a: td.fft.fft(a))(da.zeros(1 << 30, chunks=1 << 20))
 
 
+@pytest.mark.long
 def test_a_worker_that_dies_in_an_exchange_or_a_loop(client: Any, monkeypatch: Any) -> None:
     monkeypatch.setattr(plan, "FEW", 0)
     a = np.random.default_rng(3).random(100_000)

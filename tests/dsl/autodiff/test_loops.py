@@ -200,6 +200,7 @@ def test_reverse_over_forward(name):
     np.testing.assert_allclose(found, expected, rtol=1e-9)
 
 
+@pytest.mark.long
 def test_a_value_that_a_side_and_two_loops_in_a_loop_need():
     """A side of a branch computed it as well, and released what the loop after it reads."""
     loss = PROGRAMS["while of loops"]
@@ -322,14 +323,24 @@ def test_sums_for_a_coefficient_are_no_kernels_of_the_loop():
     assert len(inside) == 2 and text.count("by add") == 2, text
 
 
+CHECKPOINTED = {
+    "while": (PROGRAMS["while"], 1),
+    "nested": (PROGRAMS["nested"], 3 * X.nbytes),
+    "second derivative": (
+        lambda x: td.sum(W * td.grad(PROGRAMS["stencils"], memory=BYTES)(x)),
+        3 * X.nbytes,
+    ),
+}
+
+
+@pytest.mark.sample(1)
+@pytest.mark.parametrize("name", CHECKPOINTED)
 @pytest.mark.parametrize("backend", BACKENDS)
-def test_checkpoints_of_while_and_nested_loops_and_second_derivatives(backend):
-    losses = [PROGRAMS["while"], PROGRAMS["nested"]]
-    losses.append(lambda x: td.sum(W * td.grad(PROGRAMS["stencils"], memory=BYTES)(x)))
-    for f, memory in zip(losses, (1, 3 * X.nbytes, 3 * X.nbytes), strict=True):
-        expected = td.run(td.grad(f)(X), backend=backend)
-        found = td.run(td.grad(f, memory=memory)(X), backend=backend)
-        np.testing.assert_allclose(found, expected, rtol=1e-12)
+def test_checkpoints_of_while_and_nested_loops_and_second_derivatives(name, backend):
+    f, memory = CHECKPOINTED[name]
+    expected = td.run(td.grad(f)(X), backend=backend)
+    found = td.run(td.grad(f, memory=memory)(X), backend=backend)
+    np.testing.assert_allclose(found, expected, rtol=1e-12)
 
 
 @pytest.mark.long

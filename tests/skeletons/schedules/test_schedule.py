@@ -92,7 +92,7 @@ def compose(layers: list[Layer]) -> Schedule:
     return schedule
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(layer_sets(), st.data())
 def test_algebra_printing_and_storing(layers: list[Layer], data: st.DataObject) -> None:
     schedule = compose(layers)

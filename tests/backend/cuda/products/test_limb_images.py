@@ -48,7 +48,7 @@ def exactly(name: str, sizes: tuple[int, int, int], algorithm: BilinearAlgorithm
     np.testing.assert_array_equal(out[:, n:], c[:, n:])  # and nothing beside it
 
 
-@pytest.mark.sample(1)
+@pytest.mark.long
 @emulated
 @pytest.mark.parametrize("planes", [4, 1])
 @pytest.mark.parametrize("name", NAMES)

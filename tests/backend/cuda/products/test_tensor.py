@@ -95,7 +95,7 @@ def exactly(name: str, sizes: tuple[int, int, int], algorithm: BilinearAlgorithm
     np.testing.assert_array_equal(out[:, n:], c[:, n:])  # and nothing beside it
 
 
-@pytest.mark.sample(1)
+@pytest.mark.long
 @emulated
 @pytest.mark.parametrize("name", ["Float32Fp16x3", "Float32Bf16x6"])
 def test_small_integers_are_exact(name: str) -> None:

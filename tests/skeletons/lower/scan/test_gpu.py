@@ -139,6 +139,7 @@ def test_types(dtype, shape):
         assert np.allclose(run_array(td.cumsum(a, axis=-1)), a.cumsum(-1), rtol=1e-5)
 
 
+@pytest.mark.long
 def test_many_groups_of_tiles(monkeypatch):
     monkeypatch.setattr(scan_tiles, "BACK", 2)
     a = np.random.default_rng(0).random(20_000).astype("f4")
