@@ -44,9 +44,9 @@ def test_the_bits_of_one_machine(client: Any) -> None:
 
 def test_a_worker_that_dies_changes_nothing(client: Any) -> None:
     a = matrix((400, 300))
-    held = td.jit(heat)(da.from_array(a, chunks=(50, 300)), 300).persist()
+    held = td.jit(heat)(da.from_array(a, chunks=(100, 300)), 60).persist()
     os.kill(next(iter(client.run(os.getpid).values())), signal.SIGKILL)
-    assert held.compute().tobytes() == td.jit(heat, backend="native")(a, 300).tobytes()
+    assert held.compute().tobytes() == td.jit(heat, backend="native")(a, 60).tobytes()
 
 
 def test_what_does_not_fit_on_a_worker_is_refused(client: Any) -> None:
