@@ -14,7 +14,7 @@ from tests.docs import pages
 pytest.importorskip("scipy", minversion="1.15")
 
 
-@pytest.mark.parametrize("backend", ["reference", "native"])
+@pytest.mark.parametrize("backend", [pytest.param("reference", marks=pytest.mark.long), "native"])
 def test_the_program_of_the_gallery(backend: str) -> None:
     """SciPy reads SCIPY_ARRAY_API when it is imported: in a process of its own."""
     text = (pages.ROOT / "docs/gallery.md").read_text(encoding="utf-8")

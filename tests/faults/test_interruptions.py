@@ -262,6 +262,7 @@ assert not errors, [repr(e) for e in errors[:5]]
 """
 
 
+@pytest.mark.long
 def test_threads(tmp_path):
     run(RACE.format(seconds=3, programs=5), tmp_path / "cache")
 

@@ -376,7 +376,7 @@ def test_recordings_have_a_limit(gpu, monkeypatch):
     from treadle.backend.cuda import loops
 
     def program(x):
-        return td.loop(30, lambda i, s: td.loop(i, lambda k, t: t * 0.5 + td.max(t) / 9, s), x)
+        return td.loop(12, lambda i, s: td.loop(i, lambda k, t: t * 0.5 + td.max(t) / 9, s), x)
 
     assert the_executable(same(program, A), A).recordable
     monkeypatch.setattr(loops, "UNROLLED", 40)

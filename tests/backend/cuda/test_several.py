@@ -302,6 +302,7 @@ def test_other_programs_take_arrays_in_parts() -> None:
         assert (machine.devices[0].download(found) == a + 1).all()
 
 
+@pytest.mark.long
 def test_the_conformance_suite_runs_on_several() -> None:
     """`TREADLE_TEST_DEVICES`: programs run in parts, and those without a rule are skipped."""
     here = Path(__file__).parents[2] / "conformance"

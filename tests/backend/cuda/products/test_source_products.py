@@ -55,6 +55,7 @@ def test_what_would_not_run_is_not_printed() -> None:
             printed(lambda a, b: td.strassen(a, b), A, A, arch=arch)  # type: ignore[arg-type]
 
 
+@pytest.mark.long
 def test_an_epilogue_in_one_file_that_compiles() -> None:
     from treadle.backend.cuda.compile.nvrtc import compile_text
 

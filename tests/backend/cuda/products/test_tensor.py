@@ -103,7 +103,7 @@ def test_small_integers_are_exact(name: str) -> None:
         exactly(name, sizes, processors=2 + seed, seed=seed, prefer=seed)
 
 
-@pytest.mark.sample(1)
+@pytest.mark.long
 @emulated
 @pytest.mark.parametrize("others", ["come", "never come"])
 def test_loaders_wait_for_each_other(others: str, monkeypatch: pytest.MonkeyPatch) -> None:
