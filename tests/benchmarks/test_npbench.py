@@ -71,6 +71,7 @@ def test_a_right_result_is_timed(measured, tmp_path):
     assert "native over NumPy" in (tmp_path / "out.md").read_text(encoding="utf-8")
 
 
+@pytest.mark.long
 def test_a_wrong_result_does_not_count(measured):
     status, entries = measured(RIGHT.replace("+ beta", "- beta"), "--frameworks", "numpy,native")
     assert status == 1

@@ -86,7 +86,7 @@ def try_all(share: float) -> None:
 
 @pytest.mark.filterwarnings("ignore")
 def test_some() -> None:
-    try_all(0.04)
+    try_all(0.02)
 
 
 @pytest.mark.long

@@ -40,8 +40,8 @@ def test_the_readme_has_commands() -> None:
 
 
 @pytest.mark.parametrize(
-    "command",  # (.ci/run runs those of the README in any case)
-    [pytest.param(c, marks=[pytest.mark.long] * (c == "treadle explore")) for c in PRINTED],
+    "command",  # .ci/run runs those of the README in any case
+    [pytest.param(c, marks=[pytest.mark.long] * (c in commands("README.md"))) for c in PRINTED],
 )
 def test_a_command(command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BROWSER", "true %s")  # a browser that shows nothing

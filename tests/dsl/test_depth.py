@@ -77,7 +77,7 @@ def test_long_is_not_deep():
     """Hundreds of operations one after the other, in what is printed and kept."""
 
     def long(x):
-        for k in range(300):
+        for k in range(150):
             x = (x * 3 + k) % 1000
         return x
 

@@ -76,6 +76,14 @@ def backend(request: pytest.FixtureRequest) -> Iterator[str]:
         yield request.param
 
 
+#: Of a program on worker processes, which is compared with another on "native" in any case.
+processes = pytest.mark.parametrize(
+    "backend",
+    [pytest.param("reference", marks=pytest.mark.long), "native"],
+    indirect=True,
+)
+
+
 @pytest.fixture
 def portrait(tmp_path: Path) -> Path:
     """A small colour picture in a file: discs and bars over a gradient, and a little noise."""
@@ -231,6 +239,7 @@ def test_heat(tmp_path: Path) -> None:
     assert read(made.picture).shape == (24, 4 * 24 + 3 * 8, 3)
 
 
+@processes
 def test_plate(tmp_path: Path) -> None:
     pytest.importorskip("distributed")
     pytest.importorskip("zarr")
@@ -246,6 +255,7 @@ def test_plate(tmp_path: Path) -> None:
         plate.main(tmp_path, memory="much")
 
 
+@processes
 def test_stack(tmp_path: Path) -> None:
     pytest.importorskip("distributed")
     made = stack.main(tmp_path, images=6, size=40)

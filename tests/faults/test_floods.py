@@ -112,6 +112,7 @@ def test_passes(tmp_path):
     flood(tmp_path, PASSES, 300, 2000, 1)
 
 
+@pytest.mark.long
 def test_extents(tmp_path):
     flood(tmp_path, EXTENTS, 1000, 2000, 10)
 

@@ -67,6 +67,7 @@ assert set(statuses) == {{0}}, statuses
 """
 
 
+@pytest.mark.long
 def test_fork(tmp_path):
     run(FORK + FORKS.format(rounds=2), tmp_path / "cache")
 

@@ -166,8 +166,10 @@ def test_checkpoints():
     np.testing.assert_allclose(np.asarray(found), want, rtol=1e-12)
 
 
-@pytest.mark.sample(1)
-@pytest.mark.parametrize("name", ["inner while loops", "inner loops of changing length"])
+@pytest.mark.parametrize(
+    "name",
+    ["inner while loops", pytest.param("inner loops of changing length", marks=pytest.mark.long)],
+)
 def test_numbers_of_iterations_that_an_iteration_computes(name):
     """They have no largest value over the iterations of the loops around: the host drives these."""
     f = DIFFERENTIATED[name]

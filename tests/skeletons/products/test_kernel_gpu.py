@@ -56,6 +56,7 @@ def test_integers_wrap(tiles: int) -> None:
     assert np.array_equal(run_array(td.matmul(b, b.T.copy()), multiprocessors=tiles), b @ b.T)
 
 
+@pytest.mark.sample(1)
 def test_layouts(tiles: int) -> None:
     """Each operand read along its rows and along its columns, and neither."""
     rng = np.random.default_rng(0)

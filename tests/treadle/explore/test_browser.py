@@ -67,9 +67,9 @@ class Page:
 
 
 @pytest.fixture(scope="module")
-def shown(chromium: Any, html: str, tmp_path_factory: pytest.TempPathFactory) -> Page:
+def shown(chromium: Any, request: pytest.FixtureRequest, tmp_path_factory: Any) -> Page:
     path = tmp_path_factory.mktemp("page") / "explore.html"
-    path.write_text(html, encoding="utf-8")
+    path.write_text(request.getfixturevalue("html"), encoding="utf-8")
     return Page(chromium, path)
 
 

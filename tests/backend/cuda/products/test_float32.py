@@ -50,6 +50,7 @@ def _product(name: str, sizes: tuple[int, int, int], mode: str, algorithm: Bilin
     return out
 
 
+@pytest.mark.long
 @emulated
 def test_products_of_a_tile_are_added_in_order() -> None:
     for seed in range(3):

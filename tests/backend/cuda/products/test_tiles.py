@@ -45,9 +45,12 @@ def _check(form: Form, sizes: tuple[int, int, int], mode: str = "owner",
     return code
 
 
-@pytest.mark.sample(1)
 @emulated
-@pytest.mark.parametrize("sizes", [(131, 140, 212), (5, 3, 4), (129, 128, 64)])
+@pytest.mark.parametrize(
+    "sizes",
+    [pytest.param((131, 140, 212), marks=pytest.mark.long), (5, 3, 4),
+     pytest.param((129, 128, 64), marks=pytest.mark.long)],
+)  # fmt: skip
 def test_limbs(sizes: tuple[int, int, int]) -> None:
     for seed in range(3):
         _check(FORMS["Limbs32"], sizes, seed=seed, prefer=seed, alpha=3, beta=-1)

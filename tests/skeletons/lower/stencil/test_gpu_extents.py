@@ -60,6 +60,7 @@ def test_far_and_wide(name):
         agrees(td.stencil(weighted(box), data(shape), boundary=boundary(name)))
 
 
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(("longest", "blocks"), [(128, 2), (8, 4)])
 def test_a_block_for_each_multiprocessor(longest, blocks, monkeypatch):
     """Where there are threads for all of them: whole waves."""
