@@ -155,6 +155,8 @@ if not _TYPE_CHECKING:  # a misspelled name is an error there
                     f"td.{other}.{name}" for other, m in _PACKAGES.items() if name in m.__all__
                 ]
             known = own.__all__ if own is not None else [n for n in globals() if n[0] != "_"]
+            if name[0] == "_":  # what tools ask of every module resembles nothing
+                known = []
             raise _no_attribute(_missing(name, known, package, homes[:1]), name)
 
         return answer
