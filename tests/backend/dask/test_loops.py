@@ -144,6 +144,7 @@ def test_steered(name: str) -> None:
         assert got.tobytes() == w.tobytes()
 
 
+@pytest.mark.long
 def test_many_iterations_of_other_bodies(monkeypatch: pytest.MonkeyPatch) -> None:
     """They are run one by one, instead of as a graph of all."""
     monkeypatch.setattr(plan, "UNROLLED", 10)

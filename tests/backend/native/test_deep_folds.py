@@ -115,7 +115,7 @@ def test_what_reads_each_element_once_stays_a_fold() -> None:
 
 def test_no_bit_depends_on_the_number_of_results() -> None:
     f = td.jit(convolution, backend="native")
-    for c in (5, 18, 100, 300):
+    for c in (5, 100):
         x, w = data(1, 40, 40, c), data(2, 2, c, 8)
         assert f(x[:, :4, :9], w).tobytes() == f(x, w)[:, :3, :8].tobytes()
 

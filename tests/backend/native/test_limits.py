@@ -75,7 +75,7 @@ def test_address_space(room: int, tmp_path: Path) -> None:
     assert room < 900 or set(found.values()) == {"right"}
 
 
-@pytest.mark.sample(1)
+@pytest.mark.long
 @pytest.mark.parametrize("room", [1, 12, 45])
 def test_address_space_once_all_is_loaded(room: int) -> None:
     found = outcomes(f"import io, contextlib\nwith contextlib.redirect_stdout(io.StringIO()): "
@@ -122,7 +122,7 @@ def test_no_threads(kind: str) -> None:
     assert found.pop("threads") == "none" and set(found.values()) == {"right"}, found
 
 
-@pytest.mark.sample(1)
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("before", "shell"),
     [

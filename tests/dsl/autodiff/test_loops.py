@@ -183,7 +183,7 @@ def test_second_derivatives(name, memory=None):
 
 @pytest.mark.parametrize(
     "name",
-    [n if n in ("stencils", "while") else pytest.param(n, marks=pytest.mark.long) for n in LOOPS],
+    [n if n == "stencils" else pytest.param(n, marks=pytest.mark.long) for n in LOOPS],
 )
 def test_second_derivatives_with_few_states_in_memory(name):
     test_second_derivatives(name, 400)

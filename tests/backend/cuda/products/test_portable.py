@@ -107,7 +107,7 @@ def _check(name: str, shape: tuple[int, int, int], layouts: Sequence[int] = (0,)
     assert made and wrong(engine.place, made) == []
 
 
-@pytest.mark.sample(1)
+@pytest.mark.long
 @emulated
 @pytest.mark.parametrize("layout", range(4))
 def test_halves(layout: int) -> None:

@@ -420,6 +420,7 @@ print("computed")
 """
 
 
+@pytest.mark.long
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc/self/maps")
 def test_an_address_space_with_only_small_holes(tmp_path):
     """As a process has one that uses a GPU: single free pages, over 2 GB from each other."""
