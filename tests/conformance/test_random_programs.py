@@ -79,6 +79,7 @@ def test_what_is_wrong_is_found_and_shrunk():
     assert judge(right, "reference").kind == "right"
 
 
+@pytest.mark.long
 def test_a_crash_and_a_hang_are_findings(tmp_path):
     from .fuzz.workers import Worker
 

@@ -255,6 +255,7 @@ print(*[m for m in heavy if f"treadle.{m}" in sys.modules])
 """
 
 
+@pytest.mark.long
 def test_a_hit_imports_nothing_that_lowers(tmp_path: Path) -> None:
     root = str(Path(__file__).parents[3])
     environment = {**os.environ, "TREADLE_CACHE_DIR": str(tmp_path), "PYTHONPATH": root}

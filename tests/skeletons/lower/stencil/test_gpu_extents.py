@@ -132,6 +132,7 @@ def test_views_are_stencils(view, star):
     assert not re.search(r"\ba\[[^\]]*(min|max|remainder)\(", inside)
 
 
+@pytest.mark.long
 def test_run_time_weights(monkeypatch):
     weights, even = data((3, 5), seed=1), data((4, 2), seed=1)
     agrees(td.correlate(data((20, 40)), weights))
