@@ -48,7 +48,7 @@ if TYPE_CHECKING:
         ScheduleLike,
         ShapeLike,
     )
-    from .frontend.words import Call
+    from .frontend.call_cache import DeferredCall
     from .operations.indexing.updating import At
 
 
@@ -74,8 +74,8 @@ class Array(Operators["Array"]):
 
     __slots__ = ("__weakref__", "_leaves", "_pending", "_shape", "structure")
     structure: Structure
-    #: Of an array that a recalled call made: the call, and the number of the result.
-    _pending: tuple[Call, int] | None
+    #: Of a deferred array: the call, and the number of the result.
+    _pending: tuple[DeferredCall, int] | None
 
     def __init__(
         self, leaves: Sequence[Leaf], structure: Structure = LEAF, shape: Shape | None = None
@@ -100,8 +100,8 @@ class Array(Operators["Array"]):
             )
 
     @classmethod
-    def _of_call(cls, call: Call, number: int) -> Array:
-        """A result of a recalled call, of scalars: what it consists of is made when it is read."""
+    def _deferred(cls, call: DeferredCall, number: int) -> Array:
+        """A result of a deferred call, of scalars: its nodes are made when they are read."""
         made = cls.__new__(cls)
         made._pending, made.structure = (call, number), LEAF
         return made
@@ -116,8 +116,8 @@ class Array(Operators["Array"]):
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> object:
-            if name in ("_leaves", "_shape"):  # of a recalled call
-                later.words.make(self)
+            if name in ("_leaves", "_shape"):  # of a deferred call
+                later.call_cache.make(self)
                 return object.__getattribute__(self, name)
             return super().__getattr__(name)
 

@@ -10,8 +10,8 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
+    from .frontend.call_cache import CallProgram, HostArray
     from .frontend.trees import Tree
-    from .frontend.words import HostArray, Replayed
     from .graph import Input, Leaf
     from .process.configuration import Settings
     from .program import TracedProgram
@@ -47,9 +47,9 @@ class Evaluator(Protocol):
     def values(self, leaves: Sequence[Leaf]) -> Sequence[Any]:
         """The arrays of leaves that depend on data only."""
 
-    def replayed(self, leaves: Sequence[Leaf], data: Sequence[HostArray],
+    def call_program(self, leaves: Sequence[Leaf], data: Sequence[HostArray],
                  others: Sequence[Leaf], other_data: Sequence[HostArray]
-                 ) -> Replayed | None:  # fmt: skip
+                 ) -> CallProgram | None:  # fmt: skip
         """What computes the leaves from their data, if they are the same for other data; None if
         they are not, or cannot be computed without naming lines of the user's."""
 

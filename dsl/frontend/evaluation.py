@@ -72,9 +72,9 @@ def values_of(array: Array, what: str, hint: str | None = None) -> list[Any]:
 
     A value belongs to the handle: it lives as long as the array and what was built from it.
     """
-    later.words.values_are_read()
+    later.call_cache.values_are_read()
     if array._pending is not None and not is_tracing():
-        value = later.words.value(array)
+        value = later.call_cache.value(array)
         if value is not None:
             return [value]
     data = _computed_data(array)

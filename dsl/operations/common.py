@@ -29,9 +29,9 @@ from ..errors import (
     without_frames,
 )
 from ..expr import Const, Expr, Read, Var, walk
+from ..frontend.call_cache import CallCache
 from ..frontend.refusals import called
 from ..frontend.tracing import call_scalar_function, flatten_result
-from ..frontend.words import Word
 from ..graph import (
     Check,
     Combine,
@@ -177,12 +177,12 @@ def _operation(function: Callable[P, R], common: tuple[str, ...]) -> Any:
                 require_axes(node, node.label)
         return result
 
-    word = Word(compute)
+    calls = CallCache(compute)
 
     @without_frames
     @functools.wraps(function)
     def call(*args: object, **kwargs: object) -> object:
-        return word(args, kwargs)
+        return calls(args, kwargs)
 
     return call
 

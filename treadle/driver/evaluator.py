@@ -12,12 +12,12 @@ import treadle.dsl.frontend.suggestions
 import treadle.dsl.graphs.names
 import treadle.dsl.graphs.printer  # noqa: F401
 from treadle.backend import registry
+from treadle.dsl.frontend.call_cache import HostArray
 from treadle.dsl.frontend.trees import Tree
-from treadle.dsl.frontend.words import HostArray
 from treadle.dsl.graph import Input, Leaf
 from treadle.dsl.process.configuration import Settings, refresh_settings, settings
 
-from .expressions import Recalled, evaluate, recalled
+from .expressions import DataProgram, data_program, evaluate
 from .program import Program
 
 
@@ -47,10 +47,10 @@ class Driver:
         refresh_settings()
         return evaluate(leaves, settings(), None)
 
-    def replayed(self, leaves: Sequence[Leaf], data: Sequence[HostArray],
+    def call_program(self, leaves: Sequence[Leaf], data: Sequence[HostArray],
                  others: Sequence[Leaf], other_data: Sequence[HostArray]
-                 ) -> Recalled | None:  # fmt: skip
-        return recalled(leaves, data, others, other_data)
+                 ) -> DataProgram | None:  # fmt: skip
+        return data_program(leaves, data, others, other_data)
 
     def program(self, roots: Sequence[Leaf], tree: Tree, settings: Settings, backend: str,
                 arguments: Sequence[Input]) -> Program:  # fmt: skip

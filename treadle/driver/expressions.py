@@ -13,9 +13,9 @@ from typing import Any
 
 from treadle.backend.registry import choose
 from treadle.dsl.analysis.short_extents import SpecialisedExtents, specialising
+from treadle.dsl.frontend.call_cache import HostArray
 from treadle.dsl.frontend.sources import is_lazy
 from treadle.dsl.frontend.trees import Tree, array_tree, joined_tree
-from treadle.dsl.frontend.words import HostArray
 from treadle.dsl.graph import Input, Leaf, topological
 from treadle.dsl.graphs.inputs import inputs_of
 from treadle.dsl.graphs.rebuild import Lines, over_arguments
@@ -127,7 +127,7 @@ def _program(roots: Sequence[Leaf], arguments: Sequence[Input], data: Sequence[H
     return program
 
 
-class Recalled:
+class DataProgram:
     """The program of a call, of data that are its arguments in this `order`; made when needed."""
 
     def __init__(
@@ -149,13 +149,13 @@ class Recalled:
         return found
 
 
-def recalled(
+def data_program(
     leaves: Sequence[Leaf],
     data: Sequence[HostArray],
     others: Sequence[Leaf],
     other_data: Sequence[HostArray],
-) -> Recalled | None:
-    """See `Evaluator.replayed`."""
+) -> DataProgram | None:
+    """See `Evaluator.call_program`."""
     if any(node.label.ordered for node in topological(leaves)):
         return None
     first, second = over_arguments(leaves, _argument), over_arguments(others, _argument)
@@ -165,7 +165,7 @@ def recalled(
     if order is None or order != _places_of(second[2], other_data):
         return None
     refresh_settings()
-    return Recalled(*first[:2], order)
+    return DataProgram(*first[:2], order)
 
 
 def _places_of(sources: Sequence[HostArray], data: Sequence[HostArray]) -> list[int] | None:

@@ -36,13 +36,13 @@ from treadle.dsl.errors import (
     wrong_arguments,
 )
 from treadle.dsl.expr import Param
+from treadle.dsl.frontend.call_cache import fresh
 from treadle.dsl.frontend.drawn import watching
 from treadle.dsl.frontend.refusals import called, of_structure
 from treadle.dsl.frontend.sources import PLAIN_ARRAYS, is_lazy
 from treadle.dsl.frontend.suggestions import COMPILED
 from treadle.dsl.frontend.tracing import traced_function
 from treadle.dsl.frontend.trees import flatten_results
-from treadle.dsl.frontend.words import fresh
 from treadle.dsl.graph import Input
 from treadle.dsl.graphs.relations import with_checks
 from treadle.dsl.html import escape

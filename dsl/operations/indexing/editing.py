@@ -11,8 +11,8 @@ from ...annotations import ArrayLike, IntLike, ShapeLike, Value
 from ...array import Array
 from ...errors import DTypeError, IndexOutOfBounds, ShapeError, TracingError
 from ...expr import constant
+from ...frontend.call_cache import values_are_read
 from ...frontend.sources import as_array, use
-from ...frontend.words import values_are_read
 from ...graph import known
 from ...scalar import Scalar
 from ...shapes import as_shape, extents, require

@@ -20,9 +20,9 @@ from ...annotations import (
 from ...array import Array, map_over
 from ...errors import DTypeError, IndexOutOfBounds, ShapeError, user_location
 from ...expr import Const, Expr, Extent, Index, Read, constant
+from ...frontend.call_cache import values_are_read
 from ...frontend.sources import as_array
 from ...frontend.tracing import call_scalar_function, flatten_result, forbid_nesting
-from ...frontend.words import values_are_read
 from ...graph import Check, Generate, Input, Label, Leaf, Node, Shape, indices, known
 from ...scalar import Scalar, apply_primitive, as_count, as_index, lift
 from ...shapes import as_shape, broadcast_shapes, require, show_shape, stretch_checks, stretched

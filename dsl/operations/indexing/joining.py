@@ -12,9 +12,9 @@ from ...annotations import ArrayLike, AxisLike, ScalarLike
 from ...array import Array, map_over
 from ...errors import DTypeError, ShapeError, TracingError, user_location
 from ...expr import Cond, Const, Expr, Index, Proj, constant
+from ...frontend.call_cache import values_are_read
 from ...frontend.sources import as_array
 from ...frontend.tracing import forbid_nesting
-from ...frontend.words import values_are_read
 from ...graph import Check, Generate, Label, indices
 from ...scalar import apply_primitive, fit_weak, lift, refuse_traced
 from ...shapes import require, same_shape, show_shape

@@ -11,8 +11,8 @@ from ...annotations import Indexing
 from ...array import Array
 from ...errors import AxisError, DTypeError, ShapeError, TracingError
 from ...expr import Const, Expr, Index, constant, substitute
+from ...frontend.call_cache import values_are_read
 from ...frontend.sources import as_array, is_arraylike
-from ...frontend.words import values_are_read
 from ...graph import Check, Shape, known
 from ...scalar import apply_primitive, as_count
 from ...shapes import broadcast_shapes, same_shape, stretched

@@ -12,8 +12,8 @@ from ...annotations import ArrayLike
 from ...array import Array
 from ...errors import DTypeError, ShapeError, TracingError
 from ...expr import constant
+from ...frontend.call_cache import values_are_read
 from ...frontend.sources import as_array
-from ...frontend.words import values_are_read
 from ...scalar import Scalar
 from ...shapes import require
 from ...types import int64

@@ -12,9 +12,9 @@ from ...annotations import ArrayLike, Element, Function, ScheduleLike
 from ...array import Array
 from ...errors import ShapeError, user_location
 from ...expr import Cond, Const, Expr, Index, Proj, Read, constant, substitute
+from ...frontend.call_cache import values_are_read
 from ...frontend.sources import as_array
 from ...frontend.tracing import forbid_nesting
-from ...frontend.words import values_are_read
 from ...graph import Check, Combine, Fold, FoldSeg, Generate, Input, Label, Leaf, Permute, known
 from ...scalar import apply_primitive
 from ...types import LEAF, bool_, int64, tuple_of

@@ -1,12 +1,12 @@
-"""Operations called again outside of compiled functions: recalled instead of traced.
+"""Cached calls: a program for each operation and argument signature, outside of compiled functions.
 
-A call such as `td.std(x)` of data makes a dozen of nodes, and its evaluation finds the program of
-an equal expression, which takes much longer than the program with a few thousand elements.  The
-second time that an operation is called with small arrays of the same types and shapes (and the same
-other arguments) its program is remembered, if the expression is the same for other data; later
-calls make nothing.  Their results know how they are computed, and compute themselves like other
-arrays: when a value is needed by the remembered program, when another operation reads them by the
-operation itself, so that all is fused as ever.
+Tracing a call such as `td.std(x)` of data makes a dozen of nodes, and its evaluation looks up the
+program of an equal expression, which takes much longer than running it on a few thousand elements.
+The second time that an operation is called with small arrays of the same types and shapes (and the
+same other arguments) its program is cached, if the expression is the same for other data.  Later
+calls are deferred: they trace nothing, and their results compute themselves like other arrays.  If
+a value is needed, the cached program computes it; if another operation reads the array, the call is
+traced after all, so that everything is fused.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ HostArray: TypeAlias = NDArray[np.generic]
 
 #: The most bytes of the data of such a call: with more the time for tracing does not matter.
 MOST_BYTES = 4 << 20
-#: The calls remembered per operation.
+#: The signatures cached per operation.
 CALLS = 64
 #: Classes of arguments that are part of the call.
 _FIXED = frozenset((int, bool, str, type(None), np.dtype, type, ScalarType))
@@ -67,7 +67,7 @@ def _busy() -> Iterator[None]:
         _state.busy = before
 
 
-class Replayed(Protocol):
+class CallProgram(Protocol):
     """A program that computes the results of a call from its data."""
 
     settings: Settings
@@ -75,14 +75,14 @@ class Replayed(Protocol):
     def __call__(self, data: Sequence[HostArray]) -> Sequence[object]: ...
 
 
-class Call:
-    """A call that has made nothing yet."""
+class DeferredCall:
+    """A call that has not been traced."""
 
-    __slots__ = ("args", "data", "kwargs", "recipe", "results", "values", "where")
+    __slots__ = ("args", "cached", "data", "kwargs", "results", "values", "where")
 
-    def __init__(self, recipe: Recipe, args: Sequence[object], kwargs: Mapping[str, object],
+    def __init__(self, cached: CachedCall, args: Sequence[object], kwargs: Mapping[str, object],
                  data: Sequence[HostArray]) -> None:  # fmt: skip
-        self.recipe, self.args, self.kwargs = recipe, args, kwargs
+        self.cached, self.args, self.kwargs = cached, args, kwargs
         #: Views: their shapes are those of now.
         self.data: Sequence[HostArray] = [d.view() for d in data]
         self.where = user_location()
@@ -90,41 +90,41 @@ class Call:
         self.values: Sequence[object] | None = None
 
 
-class Recipe:
-    """How calls alike are computed: by `program`, and what `function` returns, of this `kind`."""
+class CachedCall:
+    """The program of an argument signature, and the `kind` of what `function` returns."""
 
-    def __init__(self, function: Callable[..., object], kind: type, count: int, program: Replayed
+    def __init__(self, function: Callable[..., object], kind: type, count: int, program: CallProgram
                  ) -> None:  # fmt: skip
         self.function, self.kind, self.count, self.program = function, kind, count, program
 
     def call(self, args: Sequence[object], kwargs: Mapping[str, object],
              data: Sequence[HostArray]) -> object:  # fmt: skip
-        made = Call(self, args, kwargs, data)
-        results = [Array._of_call(made, k) for k in range(self.count)]
+        made = DeferredCall(self, args, kwargs, data)
+        results = [Array._deferred(made, k) for k in range(self.count)]
         if self.kind is Array:
             return results[0]
         return self.kind(results) if self.kind is tuple else self.kind(*results)
 
 
-class Word:
-    """What is known of the calls of an operation."""
+class CallCache:
+    """The cached calls of an operation, by argument signature."""
 
     def __init__(self, function: Callable[..., object]) -> None:
         self.function = function
-        self.known: dict[Hashable, Recipe | bool] = {}
+        self.known: dict[Hashable, CachedCall | bool] = {}
 
     def __call__(self, args: tuple[object, ...], kwargs: dict[str, object]) -> object:
-        """`function(*args, **kwargs)`, or arrays that are recalled."""
+        """`function(*args, **kwargs)`, or deferred arrays."""
         compute = self.function
         if _state.busy or is_tracing():
             return compute(*args, **kwargs)
         data: list[HostArray] = []
-        key = _key(args, kwargs, data)
+        key = _signature(args, kwargs, data)
         if key is None:
             return compute(*args, **kwargs)
         known = self.known.get(key)
         now = settings()
-        if isinstance(known, Recipe) and known.program.settings is now:
+        if isinstance(known, CachedCall) and known.program.settings is now:
             return known.call(args, kwargs, data)
         with _busy():
             before = _state.read
@@ -135,7 +135,7 @@ class Word:
                 self.known[key] = True
             elif known and not now.check:
                 again = None if _state.read != before else self._again(args, kwargs, data)
-                self.known[key] = self._recipe(result, again, data) or False
+                self.known[key] = self._cached(result, again, data) or False
         return result
 
     def _again(
@@ -147,24 +147,24 @@ class Word:
         """The result for other data, and the data; None if there is none."""
         others = {id(d): np.zeros(d.shape, d.dtype) for d in data}
         try:
-            result = self.function(*_replaced(args, others), **_replaced_words(kwargs, others))
+            result = self.function(*_replaced(args, others), **_replaced_keywords(kwargs, others))
         except TreadleError:
             return None
         return result, [others[id(d)] for d in data]
 
-    def _recipe(self, result: object, again: tuple[object, list[HostArray]] | None,
-                data: Sequence[HostArray]) -> Recipe | None:  # fmt: skip
+    def _cached(self, result: object, again: tuple[object, list[HostArray]] | None,
+                data: Sequence[HostArray]) -> CachedCall | None:  # fmt: skip
         if again is None:
             return None
         found, other = _arrays(result), _arrays(again[0])
         if found is None or other is None or len(found) != len(other):
             return None
-        program = evaluator().replayed(
+        program = evaluator().call_program(
             [a._leaves[0] for a in found], data, [a._leaves[0] for a in other], again[1]
         )
         if program is None:
             return None
-        return Recipe(self.function, type(result), len(found), program)
+        return CachedCall(self.function, type(result), len(found), program)
 
 
 def _arrays(result: object) -> list[Array] | None:
@@ -194,10 +194,10 @@ def _data_of(array: object) -> HostArray | None:
     return None
 
 
-def _key(args: Sequence[object], kwargs: Mapping[str, object], data: list[HostArray]
+def _signature(args: Sequence[object], kwargs: Mapping[str, object], data: list[HostArray]
          ) -> Hashable | None:  # fmt: skip
-    """What calls have in common that differ in data only, which is put into the list; None if the
-    call is of no such kind."""
+    """The types, shapes and other arguments of a call, whose data is put into the list; None if
+    such a call is not cached."""
     parts: list[Hashable] = []
     left = MOST_BYTES
     for a in (*args, *kwargs.values()):
@@ -233,15 +233,15 @@ def _replaced(args: Sequence[object], others: Mapping[int, HostArray]) -> list[o
             for a, d in found]  # fmt: skip
 
 
-def _replaced_words(
+def _replaced_keywords(
     kwargs: Mapping[str, object], others: Mapping[int, HostArray]
 ) -> dict[str, object]:
     return dict(zip(kwargs, _replaced(list(kwargs.values()), others), strict=True))
 
 
 def value(array: Array) -> object:
-    """The value of an array that a recalled call made, which it keeps; None if it is another one,
-    or settings have changed since."""
+    """The value of a deferred array, which it keeps; None if it is another one, or settings have
+    changed since."""
     pending = array._pending
     if pending is None:
         return None
@@ -265,17 +265,17 @@ def fresh(array: Array) -> object:
     return None if found is None else found[pending[1]]
 
 
-def _values(call: Call) -> Sequence[object] | None:
-    if call.results is not None or call.recipe.program.settings is not settings():
+def _values(call: DeferredCall) -> Sequence[object] | None:
+    if call.results is not None or call.cached.program.settings is not settings():
         return None
     try:
-        return call.recipe.program(call.data)
+        return call.cached.program(call.data)
     except TreadleError:
         return None  # the operation itself knows the line
 
 
 def make(array: Array) -> None:
-    """Give an array that a recalled call made its nodes: of its value, or of the operation."""
+    """Give a deferred array its nodes: of its value, or by tracing the call."""
     with _making:
         pending = array._pending
         if pending is None:
@@ -290,7 +290,7 @@ def make(array: Array) -> None:
         array._become(leaves)
 
 
-def _results(call: Call) -> list[Array]:
+def _results(call: DeferredCall) -> list[Array]:
     """What the operation returns.  (A view is given instead of an array whose shape was set.)"""
     kept = iter(call.data)
     others: dict[int, HostArray] = {}
@@ -300,12 +300,12 @@ def _results(call: Call) -> list[Array]:
             view = next(kept)
             same = (data.shape, data.dtype, data.strides) == (view.shape, view.dtype, view.strides)
             others[id(data)] = data if same else view
-    args, words = _replaced(call.args, others), _replaced_words(call.kwargs, others)
+    args, keywords = _replaced(call.args, others), _replaced_keywords(call.kwargs, others)
     with _busy(), outside(), standing_at(call.where):
-        found = _arrays(call.recipe.function(*args, **words))
+        found = _arrays(call.cached.function(*args, **keywords))
     if found is None:
-        raise AssertionError(f"{call.recipe.function!r} returned another kind of result")
+        raise AssertionError(f"{call.cached.function!r} returned another kind of result")
     return found
 
 
-later.offer(words=sys.modules[__name__])
+later.offer(call_cache=sys.modules[__name__])

@@ -1,4 +1,4 @@
-"""Operations called again with data are recalled, and nothing else changes."""
+"""Calls of operations with data are cached by their signature, and nothing else changes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .test_numpy_words import EXACT
 RNG = np.random.default_rng(3)
 
 
-def is_recalled(a: Any) -> bool:
+def is_deferred(a: Any) -> bool:
     return isinstance(a, Array) and a._pending is not None
 
 
@@ -39,19 +39,19 @@ def outcome(call: Any) -> Any:
 
 @pytest.mark.sample(4)
 @pytest.mark.parametrize("case", range(len(EXACT)))
-def test_words_of_other_values(case: int) -> None:
+def test_cached_calls_of_other_values(case: int) -> None:
     """What a call returns does not depend on the calls before it."""
     name, *args = EXACT[case]
-    word: Any = td
+    operation: Any = td
     for part in name.split("."):
-        word = getattr(word, part)
+        operation = getattr(operation, part)
     changed = [other(a) for a in args]
-    with td.config(fast_math=True):  # (calls of other settings are not recalled)
-        first, second = outcome(lambda: word(*args)), outcome(lambda: word(*changed))
+    with td.config(fast_math=True):  # (calls of other settings are not cached)
+        first, second = outcome(lambda: operation(*args)), outcome(lambda: operation(*changed))
     for _ in range(3):
-        outcome(lambda: word(*args))
+        outcome(lambda: operation(*args))
     for given, expected in ((changed, second), (args, first)):
-        found = outcome(lambda given=given: word(*given))
+        found = outcome(lambda given=given: operation(*given))
         if isinstance(expected, str):
             assert found == expected
         else:
@@ -63,14 +63,14 @@ def test_words_of_other_values(case: int) -> None:
 def warmed(f: Any, *args: Any) -> None:
     for _ in range(3):
         f(*args)
-    assert is_recalled(f(*args))
+    assert is_deferred(f(*args))
 
 
-def test_a_recalled_array_is_one_like_others() -> None:
+def test_a_deferred_array_is_one_like_others() -> None:
     x, y = RNG.random(7), RNG.random(7)
     warmed(td.std, x)
     a = td.std(x)
-    assert is_recalled(a) and float(a) == pytest.approx(x.std())
+    assert is_deferred(a) and float(a) == pytest.approx(x.std())
     assert a.shape == () and a.dtype == td.float64 and a.ndim == 0
     b = td.std(y)  # the call decides which data
     assert float(td.std(x) + b * 2) == pytest.approx(x.std() + 2 * y.std())
@@ -156,7 +156,7 @@ def test_settings_of_the_moment() -> None:
     a = td.sort(x)
     with td.config(backend="reference"):
         np.testing.assert_array_equal(np.asarray(a), np.sort(x))
-        assert not is_recalled(td.sort(x)) or td.run(td.sort(x)).shape == (5,)
+        assert not is_deferred(td.sort(x)) or td.run(td.sort(x)).shape == (5,)
 
 
 def test_data_is_released() -> None:
