@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, cast as cast_type, overload
 
 import numpy as np
 
@@ -74,7 +74,7 @@ class Array(Operators["Array"]):
 
     __slots__ = ("__weakref__", "_leaves", "_pending", "_shape", "structure")
     structure: Structure
-    #: Of a deferred array: the call, and the number of the result.
+    #: Of a result of a cached call: the call, and its number.  It may have no nodes yet.
     _pending: tuple[DeferredCall, int] | None
 
     def __init__(
@@ -106,10 +106,12 @@ class Array(Operators["Array"]):
         made._pending, made.structure = (call, number), LEAF
         return made
 
-    def _become(self, leaves: Sequence[Leaf]) -> None:
+    def _become(
+        self, leaves: Sequence[Leaf], pending: tuple[DeferredCall, int] | None = None
+    ) -> None:
         """Let the array be these leaves."""
         self._shape, self._leaves = leaves[0].shape, tuple(leaves)
-        self._pending = None
+        self._pending = pending
         if not isinstance(leaves[0].node, Input):
             leaves[0].node.held_by(self)
 
@@ -125,12 +127,14 @@ class Array(Operators["Array"]):
     @property
     def shape(self) -> tuple[int | Scalar, ...]:
         """The extents: an int where it is known, else a scalar."""
-        return extents(self._shape)
+        found = None if self._pending is None else later.call_cache.shape(self)
+        return extents(self._shape) if found is None else found
 
     @property
     def ndim(self) -> int:
         """The rank: the number of axes."""
-        return len(self._shape)
+        found = None if self._pending is None else later.call_cache.shape(self)
+        return len(self._shape if found is None else found)
 
     @property
     def itemsize(self) -> int:
@@ -382,6 +386,13 @@ class Array(Operators["Array"]):
         """
         return later.computed.one_array(self, "tolist()").tolist()
 
+    # --- operators: cached calls ---
+    def _binary(self, name: str, other: object, swapped: bool = False) -> object:
+        return later.call_cache.of_operator(name, swapped)((self, other), {})
+
+    def _unary(self, name: str) -> Array:
+        return cast_type("Array", later.call_cache.of_operator(name, None)((self,), {}))
+
     # --- reading ---
     def _element(self, at: Sequence[Expr]) -> list[Expr]:
         """The components of one element."""
@@ -398,7 +409,7 @@ class Array(Operators["Array"]):
     def __getitem__(self, index: Any) -> Any:
         if enclosing_kernel() is not None:
             return _gather_in_kernel(self, index)
-        return later.slice_array(self, index)
+        return later.call_cache.of_slices(self, index)
 
     # --- methods with NumPy's names ---
     @property

@@ -10,6 +10,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
+    from .expr import Param
     from .frontend.call_cache import CallProgram, HostArray
     from .frontend.trees import Tree
     from .graph import Input, Leaf
@@ -48,10 +49,11 @@ class Evaluator(Protocol):
         """The arrays of leaves that depend on data only."""
 
     def call_program(self, leaves: Sequence[Leaf], data: Sequence[HostArray],
-                 others: Sequence[Leaf], other_data: Sequence[HostArray]
-                 ) -> CallProgram | None:  # fmt: skip
-        """What computes the leaves from their data, if they are the same for other data; None if
-        they are not, or cannot be computed without naming lines of the user's."""
+                     others: Sequence[Leaf], other_data: Sequence[HostArray],
+                     numbers: Sequence[Param]) -> CallProgram | None:  # fmt: skip
+        """What computes the leaves from their data and the values of `numbers`, if they are the
+        same for other data; None if they are not, or cannot be computed without naming lines of the
+        user's."""
 
     def program(self, roots: Sequence[Leaf], tree: Tree, settings: Settings, backend: str,
                 arguments: Sequence[Input]) -> TracedProgram:  # fmt: skip

@@ -4,18 +4,23 @@ Tracing a call such as `td.std(x)` of data makes a dozen of nodes, and its evalu
 program of an equal expression, which takes much longer than running it on a few thousand elements.
 The second time that an operation is called with small arrays of the same types and shapes (and the
 same other arguments) its program is cached, if the expression is the same for other data.  Later
-calls are deferred: they trace nothing, and their results compute themselves like other arrays.  If
-a value is needed, the cached program computes it; if another operation reads the array, the call is
-traced after all, so that everything is fused.
+calls are deferred: they trace nothing, and their results compute themselves like other arrays.
+
+The signature of an argument that such a call returned is that call and its data, so a chain,
+`td.sqrt(a * 2 + 1)`, has one cached program, in which everything is fused.  Operators take floats,
+and NumPy's scalars, as run-time numbers.  Whatever else reads a deferred array has the call traced.
 """
 
 from __future__ import annotations
 
+import math
 import sys
 import threading
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Protocol, TypeAlias
+from functools import lru_cache
+from types import EllipsisType
+from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias, TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,20 +29,36 @@ from .. import late_binding as later
 from ..array import Array
 from ..errors import TreadleError, standing_at, user_location
 from ..evaluator import evaluator
+from ..expr import Param
+from ..graph import Input, known
 from ..process import locks
-from ..process.configuration import Settings, settings
-from ..types import ScalarType
+from ..process.configuration import Settings, refresh_settings, settings
+from ..scalar import Scalar
+from ..types import DEFAULT_OF_KIND, ScalarType, as_type, kind_of_literal
+from . import held
+from .operators import Operators
 from .sources import use
 from .tracing import is_tracing, outside
 
+if TYPE_CHECKING:
+    from ..annotations import Indexing
+
 HostArray: TypeAlias = NDArray[np.generic]
+Number: TypeAlias = float | complex | np.generic
 
 #: The most bytes of the data of such a call: with more the time for tracing does not matter.
 MOST_BYTES = 4 << 20
 #: The signatures cached per operation.
-CALLS = 64
-#: Classes of arguments that are part of the call.
-_FIXED = frozenset((int, bool, str, type(None), np.dtype, type, ScalarType))
+CALLS = 128
+#: The most calls of a chain, each of which reads the one before it, and the most data of it.
+MOST_DEEP, MOST_DATA = 32, 24
+#: The most calls of a chain of which parts are computed again.
+MOST_AGAIN = 12
+#: The most entries of a list or a tuple.
+MOST_ENTRIES = 64
+#: Classes of arguments that are part of the signature.
+_FIXED = frozenset((int, bool, str, type(None), np.dtype, type, ScalarType, EllipsisType))
+_INDICES = frozenset((int, slice, type(None), EllipsisType))
 _LETTERS = frozenset("?bBhHiIlLqQefdFD")
 
 
@@ -72,99 +93,279 @@ class CallProgram(Protocol):
 
     settings: Settings
 
-    def __call__(self, data: Sequence[HostArray]) -> Sequence[object]: ...
-
-
-class DeferredCall:
-    """A call that has not been traced."""
-
-    __slots__ = ("args", "cached", "data", "kwargs", "results", "values", "where")
-
-    def __init__(self, cached: CachedCall, args: Sequence[object], kwargs: Mapping[str, object],
-                 data: Sequence[HostArray]) -> None:  # fmt: skip
-        self.cached, self.args, self.kwargs = cached, args, kwargs
-        #: Views: their shapes are those of now.
-        self.data: Sequence[HostArray] = [d.view() for d in data]
-        self.where = user_location()
-        self.results: list[Array] | None = None
-        self.values: Sequence[object] | None = None
+    def __call__(self, data: Sequence[HostArray], numbers: Sequence[Number]
+                 ) -> Sequence[object]: ...  # fmt: skip
 
 
 class CachedCall:
-    """The program of an argument signature, and the `kind` of what `function` returns."""
+    """What calls of one signature return: `count` arrays, in a `kind` of tuple or alone, of these
+    shapes if they are constant.  From the second call on also the program that computes them."""
 
-    def __init__(self, function: Callable[..., object], kind: type, count: int, program: CallProgram
-                 ) -> None:  # fmt: skip
-        self.function, self.kind, self.count, self.program = function, kind, count, program
+    def __init__(self, function: Callable[..., object], numbers: bool, result: object,
+                 arrays: Sequence[Array]) -> None:  # fmt: skip
+        self.function, self.numbers = function, numbers
+        self.kind, self.count = type(result), len(arrays)
+        self.shapes = [_known_shape(a) for a in arrays]
+        self.bytes = [None if s is None else math.prod(s) * a.itemsize
+                      for s, a in zip(self.shapes, arrays, strict=True)]  # fmt: skip
+        self.program: CallProgram | None = None
 
-    def call(self, args: Sequence[object], kwargs: Mapping[str, object],
-             data: Sequence[HostArray]) -> object:  # fmt: skip
-        made = DeferredCall(self, args, kwargs, data)
-        results = [Array._deferred(made, k) for k in range(self.count)]
+    def deferred(self, args: Sequence[object], kwargs: Mapping[str, object], read: _Read) -> object:
+        call = DeferredCall(self, args, kwargs, read)
+        results = [Array._deferred(call, k) for k in range(self.count)]
         if self.kind is Array:
             return results[0]
         return self.kind(results) if self.kind is tuple else self.kind(*results)
 
+    def trace(self, args: Sequence[object], kwargs: Mapping[str, object],
+              change: Callable[[object], object]) -> list[Array]:  # fmt: skip
+        """The arrays that the operation returns for changed arguments."""
+        changed = [_changed(a, change) for a in args]
+        found = _arrays(
+            self.function(*changed, **{k: _changed(a, change) for k, a in kwargs.items()})
+        )
+        if found is None or len(found) != self.count:
+            raise AssertionError(f"{self.function!r} returned another kind of result")
+        return found
+
+
+class DeferredCall:
+    """A call that need not have been traced, with its data and that of the calls that it reads."""
+
+    __slots__ = ("args", "cached", "computed", "data", "depth", "kwargs", "numbers", "results",
+                 "sources", "traced", "values", "where")  # fmt: skip
+
+    def __init__(self, cached: CachedCall, args: Sequence[object], kwargs: Mapping[str, object],
+                 read: _Read) -> None:  # fmt: skip
+        self.cached, self.args, self.kwargs = cached, args, kwargs
+        #: The data, and views of it: their shapes are those of now.
+        self.sources: Sequence[HostArray] = read.sources
+        self.data: Sequence[HostArray] = read.data
+        self.numbers: Sequence[Number] = read.numbers
+        self.depth = read.depth + 1
+        self.where = user_location()
+        self.results: list[Array] | None = None
+        self.values: Sequence[object] | None = None
+        #: Whether the arrays have been given their nodes, and whether an evaluation has computed
+        #: them on its way.
+        self.traced = self.computed = False
+
+    def release(self) -> None:
+        """Release what the call has read, once there are values."""
+        self.args, self.kwargs = (), {}
+        self.sources = self.data = self.numbers = ()
+
+
+class _Read:
+    """What a call reads: the data, without its repetitions, and the run-time numbers."""
+
+    __slots__ = ("bytes", "data", "depth", "numbers", "sources")
+
+    def __init__(self) -> None:
+        self.sources: list[HostArray] = []
+        self.data: list[HostArray] = []
+        self.numbers: list[Number] = []
+        self.bytes = self.depth = 0
+
+    def position(self, source: HostArray, view: HostArray) -> int:
+        """The position of data, which is added if it is new."""
+        for k, other in enumerate(self.sources):
+            if other is source:
+                seen = self.data[k]
+                if (seen.shape, seen.strides, seen.dtype) == (view.shape, view.strides, view.dtype):
+                    return k
+        self.sources.append(source)
+        self.data.append(view)
+        self.bytes += view.nbytes
+        return len(self.data) - 1
+
+    def number(self, value: Number) -> int:
+        """The position of a number; equal ones of one type are one (zeros have signs)."""
+        for k, other in enumerate(self.numbers):
+            if other is value or (other == value != 0 and type(other) is type(value)):
+                return k
+        self.numbers.append(value)
+        return len(self.numbers) - 1
+
+    def of_call(self, call: DeferredCall, k: int) -> Hashable:
+        """The signature of a result of a deferred call."""
+        self.depth = max(self.depth, call.depth)
+        data = map(self.position, call.sources, call.data)
+        return (call.cached, k, *data, *map(self.number, call.numbers))
+
 
 class CallCache:
-    """The cached calls of an operation, by argument signature."""
+    """The cached calls of an operation, by argument signature.
 
-    def __init__(self, function: Callable[..., object]) -> None:
-        self.function = function
-        self.known: dict[Hashable, CachedCall | bool] = {}
+    With `numbers` its floats and NumPy scalars are run-time numbers, as arguments of compiled
+    functions: its results have the same bits as with literals.
+    """
+
+    def __init__(self, function: Callable[..., object], numbers: bool = False) -> None:
+        self.function, self.numbers = function, numbers
+        #: False if calls of a signature are not cached.
+        self.known: dict[Hashable, CachedCall | Literal[False]] = {}
 
     def __call__(self, args: tuple[object, ...], kwargs: dict[str, object]) -> object:
         """`function(*args, **kwargs)`, or deferred arrays."""
         compute = self.function
         if _state.busy or is_tracing():
             return compute(*args, **kwargs)
-        data: list[HostArray] = []
-        key = _signature(args, kwargs, data)
+        read = _Read()
+        key = _signature(args, kwargs, read, self.numbers)
         if key is None:
             return compute(*args, **kwargs)
-        known = self.known.get(key)
+        cached = self.known.get(key)
         now = settings()
-        if isinstance(known, CachedCall) and known.program.settings is now:
-            return known.call(args, kwargs, data)
+        if isinstance(cached, CachedCall) and cached.program is not None:
+            if cached.program.settings is now:
+                return cached.deferred(args, kwargs, read)
+            cached.program = None
         with _busy():
             before = _state.read
             result = compute(*args, **kwargs)
-            if known is None:  # for the first time
-                if len(self.known) >= CALLS:
-                    self.known.pop(next(iter(self.known)), None)
-                self.known[key] = True
-            elif known and not now.check:
-                again = None if _state.read != before else self._again(args, kwargs, data)
-                self.known[key] = self._cached(result, again, data) or False
+            if cached is False or now.check:
+                return result
+            if _state.read != before:
+                found = None
+            elif cached is None:  # for the first time
+                found = self._first(result, args, kwargs)
+            else:
+                found = self._second(cached, key, result, args, kwargs)
+            if cached is None and len(self.known) >= CALLS:
+                self.known.pop(next(iter(self.known)), None)
+            self.known[key] = found or False
+        if found:
+            call = DeferredCall(found, args, kwargs, read)
+            call.traced = True
+            for k, a in enumerate(_arrays(result) or ()):
+                a._pending = call, k
         return result
 
-    def _again(
-        self,
-        args: Sequence[object],
-        kwargs: Mapping[str, object],
-        data: Sequence[HostArray],
-    ) -> tuple[object, list[HostArray]] | None:
-        """The result for other data, and the data; None if there is none."""
-        others = {id(d): np.zeros(d.shape, d.dtype) for d in data}
-        try:
-            result = self.function(*_replaced(args, others), **_replaced_keywords(kwargs, others))
-        except TreadleError:
+    def _first(self, result: object, args: Sequence[object], kwargs: Mapping[str, object]
+               ) -> CachedCall | None:  # fmt: skip
+        arrays = _arrays(result)
+        given = {id(a) for a in (*args, *kwargs.values())}
+        if arrays is None or any(
+            a._pending is not None or isinstance(a._leaves[0].node, Input) or id(a) in given
+            for a in arrays
+        ):
             return None
-        return result, [others[id(d)] for d in data]
+        return CachedCall(self.function, self.numbers, result, arrays)
 
-    def _cached(self, result: object, again: tuple[object, list[HostArray]] | None,
-                data: Sequence[HostArray]) -> CachedCall | None:  # fmt: skip
-        if again is None:
-            return None
-        found, other = _arrays(result), _arrays(again[0])
-        if found is None or other is None or len(found) != len(other):
-            return None
-        program = evaluator().call_program(
-            [a._leaves[0] for a in found], data, [a._leaves[0] for a in other], again[1]
-        )
-        if program is None:
-            return None
-        return CachedCall(self.function, type(result), len(found), program)
+    def _second(self, cached: CachedCall, key: Hashable, result: object, args: Sequence[object],
+                kwargs: Mapping[str, object]) -> CachedCall | None:  # fmt: skip
+        """The cached call with its program, if the expression is the same for other data."""
+        with _making:
+            read = _Read()
+            if _signature(args, kwargs, read, self.numbers) != key:
+                return cached  # an argument has been computed in the meantime
+            others = [np.zeros(d.shape, d.dtype) if d.any() else np.ones(d.shape, d.dtype)
+                      for d in read.data]  # fmt: skip
+            numbers = [Scalar(_nth_number(k, *_type_of(v))) for k, v in enumerate(read.numbers)]
+            try:
+                if numbers:
+                    found = _Substituted(read, read.data, numbers).call(cached, args, kwargs, read)
+                else:
+                    found = _arrays(result) or []
+                other = _Substituted(read, others, numbers).call(cached, args, kwargs, read)
+            except TreadleError:
+                return None
+            except _ComputedMeanwhileError:
+                return cached
+        cached.program = evaluator().call_program(
+            [a._leaves[0] for a in found], read.data, [a._leaves[0] for a in other], others,
+            [_nth_number(k, *_type_of(v)) for k, v in enumerate(read.numbers)],
+        )  # fmt: skip
+        return None if cached.program is None else cached
+
+
+@lru_cache(maxsize=256)
+def of_operator(name: str, swapped: bool | None) -> CallCache:
+    """The cached calls of an operator of arrays: of two operands, swapped or not; of one (None)."""
+
+    def binary(array: Array, other: object) -> object:
+        return Operators._binary(array, name, other, bool(swapped))
+
+    def unary(array: Array) -> object:
+        return Operators._unary(array, name)
+
+    return CallCache(unary if swapped is None else binary, name != "power")
+
+
+def of_slices(array: Array, index: Indexing) -> object:
+    """`array[index]`: a cached call if its bounds are Python's numbers."""
+    parts = index if type(index) is tuple else (index,)
+    if all(type(x) in _INDICES for x in parts):
+        return _slices((array, index), {})
+    return later.slice_array(array, index)
+
+
+def _slice(array: Array, index: Indexing) -> Array:
+    return later.slice_array(array, index)
+
+
+_slices = CallCache(_slice)
+
+
+@lru_cache(maxsize=1024)
+def _nth_number(number: int, type_: ScalarType, weak: bool) -> Param:
+    """The same for all signatures: equal expressions are one graph."""
+    return Param(f"number {number}", type_, weak=weak)
+
+
+def _type_of(number: Number) -> tuple[ScalarType, bool]:
+    """The type, and whether it is weak."""
+    if isinstance(number, np.generic):
+        return as_type(number.dtype), False
+    return DEFAULT_OF_KIND[kind_of_literal(number) or "float"], True
+
+
+class _ComputedMeanwhileError(Exception):
+    """A deferred call has read an array that has become a value since."""
+
+
+class _Substituted:
+    """Calls over other `data`, and over `numbers`, in place of what `read` has."""
+
+    def __init__(self, read: _Read, data: Sequence[HostArray], numbers: Sequence[Scalar]) -> None:
+        self.read, self.data, self.numbers = read, data, numbers
+        self.results: dict[int, list[Array]] = {}
+
+    def call(self, cached: CachedCall, args: Sequence[object], kwargs: Mapping[str, object],
+             read: _Read | DeferredCall) -> list[Array]:  # fmt: skip
+        def other(a: object) -> object:
+            if cached.numbers and _is_number(a):
+                return self.numbers[self.read.number(a)] if self.numbers else a
+            if type(a) is Array and a._pending is not None and a._pending[0].values is None:
+                call, k = a._pending
+                if id(call) not in self.results:
+                    with standing_at(call.where):
+                        made = self.call(call.cached, call.args, call.kwargs, call)
+                    self.results[id(call)] = made
+                return self.results[id(call)][k]
+            source = _data_of(a)
+            if source is None:
+                return a
+            data = self.data[self.read.position(source, _view_in(read, source))]
+            return use(data) if type(a) is Array else data
+
+        return cached.trace(args, kwargs, other)
+
+
+def _view_in(read: _Read | DeferredCall, source: HostArray) -> HostArray:
+    """The view of data that a call has."""
+    views = [v for s, v in zip(read.sources, read.data, strict=True) if s is source]
+    if not views:
+        raise _ComputedMeanwhileError
+    return next((v for v in views if v.shape == source.shape), views[0])
+
+
+def _changed(value: object, change: Callable[[object], object]) -> object:
+    """An argument with `change` applied to what its lists and tuples consist of."""
+    if type(value) is list or type(value) is tuple:
+        return type(value)([_changed(x, change) for x in value])
+    return change(value)
 
 
 def _arrays(result: object) -> list[Array] | None:
@@ -179,8 +380,8 @@ def _arrays(result: object) -> list[Array] | None:
 
 
 def _data_of(array: object) -> HostArray | None:
-    """The data of an array of NumPy's, or of treadle's if it has data: small, and of a type that
-    needs no conversion."""
+    """The data of an array of NumPy's, or of treadle's if it has data: of a type that needs no
+    conversion."""
     if type(array) is Array:
         pending = array._pending
         if pending is not None:
@@ -194,49 +395,56 @@ def _data_of(array: object) -> HostArray | None:
     return None
 
 
-def _signature(args: Sequence[object], kwargs: Mapping[str, object], data: list[HostArray]
-         ) -> Hashable | None:  # fmt: skip
-    """The types, shapes and other arguments of a call, whose data is put into the list; None if
-    such a call is not cached."""
-    parts: list[Hashable] = []
-    left = MOST_BYTES
+def _is_number(value: object) -> TypeGuard[Number]:
+    return type(value) in (float, complex) or (
+        isinstance(value, np.generic) and value.dtype.char in _LETTERS
+    )
+
+
+def _signature(args: Sequence[object], kwargs: Mapping[str, object], read: _Read, numbers: bool
+               ) -> Hashable | None:  # fmt: skip
+    """The types, shapes and other arguments of a call, without what it reads; None if such a call
+    is not cached."""
+    parts: list[Hashable] = [len(args), *kwargs]
     for a in (*args, *kwargs.values()):
-        kind = type(a)
-        if kind in _FIXED:
-            parts.append((kind, a))
-        elif type(a) is float:
-            parts.append(a.hex())
-        elif type(a) is tuple:
-            if not all(type(x) in _FIXED for x in a):
-                return None
-            parts.append((kind, a, tuple(map(type, a))))
-        else:
-            found = _data_of(a)
-            if found is None:
-                return None
-            left -= found.nbytes
-            for k, other in enumerate(data):
-                if other is found:
-                    parts.append(k)
-                    break
-            else:
-                data.append(found)
-                parts.append((kind, found.dtype, found.shape))
-    if not data or left < 0:
-        return None
-    return (len(args), *kwargs, *parts)
+        part = _part(a, read, numbers)
+        if part is None:
+            return None
+        parts.append(part)
+    few = read.bytes <= MOST_BYTES and len(read.data) <= MOST_DATA and read.depth < MOST_DEEP
+    return tuple(parts) if few else None
 
 
-def _replaced(args: Sequence[object], others: Mapping[int, HostArray]) -> list[object]:
-    found = ((a, _data_of(a)) for a in args)
-    return [a if d is None else use(others[id(d)]) if type(a) is Array else others[id(d)]
-            for a, d in found]  # fmt: skip
+def _part(a: object, read: _Read, numbers: bool) -> Hashable | None:
+    """The signature of one argument."""
+    kind = type(a)
+    if kind in _FIXED:
+        return kind, a
+    if type(a) is Array and a._pending is not None:
+        call, k = a._pending
+        if call.values is None and not (_is_kept(call) and value(a) is not None):
+            return read.of_call(call, k)
+    if (source := _data_of(a)) is not None:
+        count = len(read.data)
+        position = read.position(source, source.view())
+        return (kind, position) if position < count else (kind, source.dtype, source.shape)
+    if numbers and _is_number(a):
+        return kind, read.number(a)
+    if type(a) is float:
+        return kind, a.hex()
+    if type(a) is slice:
+        bounds = a.start, a.stop, a.step
+        return (kind, *bounds) if all(type(b) in (int, type(None)) for b in bounds) else None
+    if (type(a) is tuple or type(a) is list) and len(a) <= MOST_ENTRIES:
+        parts = [_part(x, read, False) for x in a]
+        return None if None in parts else (kind, *parts)
+    return None
 
 
-def _replaced_keywords(
-    kwargs: Mapping[str, object], others: Mapping[int, HostArray]
-) -> dict[str, object]:
-    return dict(zip(kwargs, _replaced(list(kwargs.values()), others), strict=True))
+def _is_kept(call: DeferredCall) -> bool:
+    """Whether arrays that are read again are computed, and kept."""
+    most = max(held.MOST_KEPT, sum(d.nbytes for d in call.data))
+    return call.computed and all(n is not None and n <= most for n in call.cached.bytes)
 
 
 def value(array: Array) -> object:
@@ -252,7 +460,9 @@ def value(array: Array) -> object:
                 call.values = _values(call)
                 if call.values is None:
                     return None
-                call.args, call.kwargs, call.data = (), {}, ()
+                call.release()
+    if call.traced:
+        array._become(use(call.values[k])._leaves)
     return call.values[k]
 
 
@@ -266,12 +476,44 @@ def fresh(array: Array) -> object:
 
 
 def _values(call: DeferredCall) -> Sequence[object] | None:
-    if call.results is not None or call.cached.program.settings is not settings():
+    refresh_settings()
+    program = call.cached.program
+    if program is None or program.settings is not settings():
         return None
+    again = _note_computed(call)
+    if again and call.depth > MOST_AGAIN:
+        return None  # what is computed on the way is kept by an ordinary evaluation (held.py)
     try:
-        return call.cached.program(call.data)
+        return program(call.data, call.numbers)
     except TreadleError:
         return None  # the operation itself knows the line
+
+
+def _note_computed(call: DeferredCall) -> bool:
+    """Note in the calls that a call reads that they have been computed; whether some had been.
+    Those of arrays that are read again are computed once more, and kept."""
+    again = False
+    for a in (*call.args, *call.kwargs.values()):
+        for x in a if type(a) is list or type(a) is tuple else (a,):
+            if type(x) is Array and x._pending is not None:
+                read = x._pending[0]
+                if read.computed:
+                    again = True
+                else:
+                    read.computed = True
+                    again |= _note_computed(read)
+    return again
+
+
+def _known_shape(array: Array) -> tuple[int, ...] | None:
+    found = [known(e) for e in array._shape]
+    return None if None in found else tuple(int(n) for n in found if n is not None)
+
+
+def shape(array: Array) -> tuple[int, ...] | None:
+    """The shape of a deferred array, if it is the same for all data."""
+    pending = array._pending
+    return None if pending is None else pending[0].cached.shapes[pending[1]]
 
 
 def make(array: Array) -> None:
@@ -282,30 +524,34 @@ def make(array: Array) -> None:
             return
         call, k = pending
         if call.values is not None:
-            leaves = use(call.values[k])._leaves
+            array._become(use(call.values[k])._leaves)
         else:
             if call.results is None:
-                call.results = _results(call)
-            leaves = call.results[k]._leaves
-        array._become(leaves)
+                call.results, call.traced = _results(call), True
+            array._become(call.results[k]._leaves, pending)
+
+
+def forget(array: Array) -> None:
+    """Let an array consist of its nodes only, and not hold what its call has read."""
+    if array._pending is not None:
+        make(array)
+        array._pending = None
 
 
 def _results(call: DeferredCall) -> list[Array]:
     """What the operation returns.  (A view is given instead of an array whose shape was set.)"""
-    kept = iter(call.data)
-    others: dict[int, HostArray] = {}
-    for a in (*call.args, *call.kwargs.values()):
+
+    def given(a: object) -> object:
         data = _data_of(a)
-        if data is not None and id(data) not in others:
-            view = next(kept)
-            same = (data.shape, data.dtype, data.strides) == (view.shape, view.dtype, view.strides)
-            others[id(data)] = data if same else view
-    args, keywords = _replaced(call.args, others), _replaced_keywords(call.kwargs, others)
+        if data is None or not any(data is s for s in call.sources):
+            return a
+        view = _view_in(call, data)
+        if (data.shape, data.dtype, data.strides) == (view.shape, view.dtype, view.strides):
+            return a
+        return use(view) if type(a) is Array else view
+
     with _busy(), outside(), standing_at(call.where):
-        found = _arrays(call.cached.function(*args, **keywords))
-    if found is None:
-        raise AssertionError(f"{call.cached.function!r} returned another kind of result")
-    return found
+        return call.cached.trace(call.args, call.kwargs, given)
 
 
 later.offer(call_cache=sys.modules[__name__])

@@ -77,6 +77,7 @@ def values_of(array: Array, what: str, hint: str | None = None) -> list[Any]:
         value = later.call_cache.value(array)
         if value is not None:
             return [value]
+        later.call_cache.forget(array)
     data = _computed_data(array)
     if data is not None and not is_tracing():
         return data

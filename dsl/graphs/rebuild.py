@@ -8,7 +8,7 @@ from functools import lru_cache
 from itertools import chain
 from typing import Any
 
-from ..expr import BINDERS, Expr, Extent, Foreign, Read, Var, rewrite, walk
+from ..expr import BINDERS, Expr, Extent, Foreign, Param, Read, Var, rewrite, walk
 from ..graph import Check, Combine, Input, Leaf, Library, Node, Output, topological
 from ..libraries.base import is_builtin
 from ..types import ScalarType
@@ -194,12 +194,14 @@ class _OverArguments(Rebuilder):
 
 
 def over_arguments(
-    roots: Sequence[Leaf], argument: Callable[[int, Input, Lines], Input]
+    roots: Sequence[Leaf],
+    argument: Callable[[int, Input, Lines], Input],
+    params: Sequence[Param] = (),
 ) -> tuple[list[Leaf], list[Input], list[Any]] | None:
     """The graph over arguments instead of data: `argument(k, node, lines)` replaces the k-th input
     that has data, in a graph whose checks name these lines of the user's, and likewise the n-th
     variable of a combination, and the n-th state of a loop, are the same in all graphs.  Also the
-    arguments, and the data.
+    arguments, and the data.  The graph may depend on `params`.
 
     None if the graph calls functions of the user's, which are not kept for other data, or if an
     equal graph without data exists whose checks name other lines.
@@ -209,7 +211,7 @@ def over_arguments(
         return None
     lines = tuple(place for node in nodes for place in _places(node))
     builder = _OverArguments(lambda k, node: argument(k, node, lines))
-    given = inputs_of(roots, (), ())  # also those whose extents alone are used
+    given = inputs_of(roots, (), params)  # also those whose extents alone are used
     for one in given:
         builder.take_data(one)
     for node in nodes:

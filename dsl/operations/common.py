@@ -131,6 +131,13 @@ def operation(function: Callable[P, R]) -> Operation[P, R]:
     return made
 
 
+def operation_of_numbers(function: Callable[P, R]) -> Operation[P, R]:
+    """`operation` for functions that take numbers as run-time values: see `CallCache`."""
+    complete(function)
+    made: Operation[P, R] = _operation(function, ("name", "schedule"), True)
+    return made
+
+
 def method(function: Callable[..., R]) -> Callable[..., R]:
     """`operation` for a method."""
     made: Callable[..., R] = _operation(function, ("name", "schedule"))
@@ -150,7 +157,7 @@ def combining(function: Callable[P, R]) -> Combining[P, R]:
     return made
 
 
-def _operation(function: Callable[P, R], common: tuple[str, ...]) -> Any:
+def _operation(function: Callable[P, R], common: tuple[str, ...], numbers: bool = False) -> Any:
     own = keywords(function)
     if own is None:
         raise AssertionError(f"{function!r}: an operation names its arguments")
@@ -177,7 +184,7 @@ def _operation(function: Callable[P, R], common: tuple[str, ...]) -> Any:
                 require_axes(node, node.label)
         return result
 
-    calls = CallCache(compute)
+    calls = CallCache(compute, numbers)
 
     @without_frames
     @functools.wraps(function)

@@ -159,6 +159,83 @@ def test_settings_of_the_moment() -> None:
         assert not is_deferred(td.sort(x)) or td.run(td.sort(x)).shape == (5,)
 
 
+def test_chains_have_one_program() -> None:
+    x, y = RNG.random(9), RNG.random(9)
+    a = td.use(x)
+    chains: list[tuple[Any, Any]] = [
+        (lambda a, y: a * 2 + 1, lambda x, y: x * 2 + 1),
+        (lambda a, y: td.sqrt(td.abs(a)) - y, lambda x, y: np.sqrt(np.abs(x)) - y),
+        (lambda a, y: (a - y).sum(), lambda x, y: (x - y).sum()),
+        (lambda a, y: (a - td.mean(a)) / td.std(a), lambda x, y: (x - x.mean()) / x.std()),
+        (lambda a, y: -a[1:] + a[:-1] * y[1:], lambda x, y: -x[1:] + x[:-1] * y[1:]),
+        (lambda a, y: td.concatenate([a, y])[::2], lambda x, y: np.concatenate([x, y])[::2]),
+        (lambda a, y: a + td.cumsum([2.0] * 9), lambda x, y: x + np.cumsum([2.0] * 9)),
+        (lambda a, y: a * y + a * a, lambda x, y: x * y + x * x),
+    ]
+    for mine, numpys in chains:
+        warmed(mine, a, y)
+        z = RNG.random(9)
+        for given in (x, z, y):  # (the last is both of the data: another signature)
+            found = mine(td.use(given), y)
+            assert is_deferred(found) or given is y
+            assert found.shape == numpys(given, y).shape
+            np.testing.assert_allclose(td.run(found), numpys(given, y), 1e-13)
+            np.testing.assert_allclose(np.asarray(found), numpys(given, y), 1e-13)
+
+
+def test_numbers_of_operators_are_run_time_values() -> None:
+    x = RNG.random(6)
+    a = td.use(x)
+    for kind in (float, np.float64, np.float32, complex):
+        warmed(lambda a, v: (a - v) * v, a, kind(0.5))
+        for v in map(kind, (0.25, -0.0, 0.0, 1.0, 3.5, np.inf)):
+            found, expected = (a - v) * v, (x - v) * v
+            assert is_deferred(found) and found.dtype == expected.dtype
+            np.testing.assert_array_equal(td.run(found), expected)
+    assert td.run(a * np.nan + np.nan).shape == (6,)
+    warmed(lambda a: td.maximum(a, 0.5) ** 2.5, a)
+    np.testing.assert_allclose(td.run(td.maximum(a, 0.25) ** 0.5), np.maximum(x, 0.25) ** 0.5)
+    single = td.use(np.float32([1, 2]))
+    warmed(lambda s: s * 0.1, single)
+    assert (single * 0.3).dtype == td.float32
+    np.testing.assert_array_equal(td.run(single * 0.3), np.float32([1, 2]) * np.float32(0.3))
+
+
+def test_what_a_chain_reads_is_that_of_its_calls() -> None:
+    x = RNG.random((2, 3))
+    f = lambda a: td.sum(a * 2, axis=0)
+    warmed(f, x)
+    a = f(x)
+    x.shape = (3, 2)
+    assert a.shape == (3,) and np.asarray(a).shape == (3,)
+    x[:] = 1
+    np.testing.assert_array_equal(td.run(f(x)), [6, 6])
+
+
+def test_steps_of_a_python_loop_are_kept() -> None:
+    """What evaluations have computed on their way is computed once more, and kept."""
+    u = td.use(RNG.random(5))
+    expected = np.asarray(u).copy()
+    for k in range(60):
+        u = u * 0.5 + td.sqrt(u)
+        expected = expected * 0.5 + np.sqrt(expected)
+        assert float(td.sum(u)) == pytest.approx(expected.sum())
+        if k > 5:
+            assert u._pending is not None and u._pending[0].depth < 5
+    for _ in range(100):  # nobody looks
+        u = u * 0.5
+    np.testing.assert_allclose(np.asarray(u), expected / 2.0**100)
+
+
+def test_an_error_in_a_chain_names_its_own_line() -> None:
+    good, bad = np.array([0.0, 1.0]), np.array([0.0, np.nan])
+    f = lambda x: td.histogram(td.use(x) * 2, bins=2)[0]  # this one
+    for _ in range(4):
+        td.run(f(good) + 1)
+    with pytest.raises(td.TreadleError, match=r"# this one"):
+        td.run(f(bad) + 1)
+
+
 def test_data_is_released() -> None:
     x = RNG.random(5)
     warmed(td.sort, x)

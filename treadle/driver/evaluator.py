@@ -12,6 +12,7 @@ import treadle.dsl.frontend.suggestions
 import treadle.dsl.graphs.names
 import treadle.dsl.graphs.printer  # noqa: F401
 from treadle.backend import registry
+from treadle.dsl.expr import Param
 from treadle.dsl.frontend.call_cache import HostArray
 from treadle.dsl.frontend.trees import Tree
 from treadle.dsl.graph import Input, Leaf
@@ -48,9 +49,9 @@ class Driver:
         return evaluate(leaves, settings(), None)
 
     def call_program(self, leaves: Sequence[Leaf], data: Sequence[HostArray],
-                 others: Sequence[Leaf], other_data: Sequence[HostArray]
-                 ) -> DataProgram | None:  # fmt: skip
-        return data_program(leaves, data, others, other_data)
+                     others: Sequence[Leaf], other_data: Sequence[HostArray],
+                     numbers: Sequence[Param]) -> DataProgram | None:  # fmt: skip
+        return data_program(leaves, data, others, other_data, numbers)
 
     def program(self, roots: Sequence[Leaf], tree: Tree, settings: Settings, backend: str,
                 arguments: Sequence[Input]) -> Program:  # fmt: skip

@@ -11,9 +11,12 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from typing import Any
 
+import numpy as np
+
 from treadle.backend.registry import choose
 from treadle.dsl.analysis.short_extents import SpecialisedExtents, specialising
-from treadle.dsl.frontend.call_cache import HostArray
+from treadle.dsl.expr import Param
+from treadle.dsl.frontend.call_cache import HostArray, Number
 from treadle.dsl.frontend.sources import is_lazy
 from treadle.dsl.frontend.trees import Tree, array_tree, joined_tree
 from treadle.dsl.graph import Input, Leaf, topological
@@ -25,6 +28,7 @@ from treadle.dsl.types import LEAF, ScalarType
 
 from .arguments import split_arguments
 from .program import Program
+from .replaying import replay_for
 
 
 def backend_for(name: str | None, data: Iterable[Any]) -> str:
@@ -112,40 +116,54 @@ def _list_of(leaves: Sequence[Leaf]) -> Tree:
     return joined_tree([array_tree(LEAF)] * len(leaves), "list")
 
 
-def _program(roots: Sequence[Leaf], arguments: Sequence[Input], data: Sequence[HostArray],
-             chosen: Settings, backend: str | None) -> Program:  # fmt: skip
+def _program(
+    roots: Sequence[Leaf],
+    arguments: Sequence[Input],
+    data: Sequence[HostArray],
+    chosen: Settings,
+    backend: str | None,
+    params: Sequence[Param] = (),
+) -> Program:
     """The program of these results, made or found."""
     name = backend_for(backend, data)
-    key = tuple(roots), name, chosen
+    key = tuple(roots), name, chosen, tuple(params)
     with _lock:
         program = _programs.find(key, data)
     if program is None:
         with specialising(arguments, [d.shape for d in data]) as specialised:
-            program = Program(roots, _list_of(roots), chosen, name, arguments)
+            program = Program(roots, _list_of(roots), chosen, name, arguments, params)
         with _lock:
             _programs.keep(key, data, program, specialised)
     return program
 
 
 class DataProgram:
-    """The program of a call, of data that are its arguments in this `order`; made when needed."""
+    """The program of a call, made when needed: its `arguments` are the call's data at these
+    positions, or constant, and its parameters the call's numbers."""
 
     def __init__(
-        self, roots: Sequence[Leaf], arguments: Sequence[Input], order: Sequence[int]
+        self,
+        roots: Sequence[Leaf],
+        arguments: Sequence[Input],
+        positions: Sequence[int | HostArray],
+        params: Sequence[Param],
     ) -> None:
-        self.roots, self.arguments, self.order = roots, arguments, order
-        self.settings = settings()
+        self.roots, self.arguments, self.positions = roots, arguments, positions
+        self.params, self.settings = params, settings()
         self._program: Program | None = None
         self._replay: Callable[..., list[HostArray] | None] | None = None
 
-    def __call__(self, data: Sequence[HostArray]) -> list[HostArray]:
-        given = [data[k] for k in self.order]
-        found: list[HostArray] | None = None if self._replay is None else self._replay(*given)
+    def __call__(self, data: Sequence[HostArray], numbers: Sequence[Number]) -> list[HostArray]:
+        given = [data[k] if isinstance(k, int) else k for k in self.positions]
+        found: list[HostArray] | None = None
+        if self._replay is not None:
+            found = self._replay(*given, *numbers)
         if found is None:
             if self._program is None:
-                self._program = _program(self.roots, self.arguments, given, self.settings, None)
-            found = self._program.execute(given)
-            self._replay = self._program.replay(given, given, ())
+                self._program = _program(self.roots, self.arguments, given, self.settings, None,
+                                         self.params)  # fmt: skip
+            found = self._program.execute(given, numbers)
+            self._replay = replay_for(self._program, [*given, *numbers], given, numbers)
         return found
 
 
@@ -154,33 +172,44 @@ def data_program(
     data: Sequence[HostArray],
     others: Sequence[Leaf],
     other_data: Sequence[HostArray],
+    params: Sequence[Param],
 ) -> DataProgram | None:
     """See `Evaluator.call_program`."""
     if any(node.label.ordered for node in topological(leaves)):
         return None
-    first, second = over_arguments(leaves, _argument), over_arguments(others, _argument)
+    first = over_arguments(leaves, _argument, params)
+    second = over_arguments(others, _argument, params)
     if first is None or second is None or first[0] != second[0]:
         return None
-    order = _places_of(first[2], data)
-    if order is None or order != _places_of(second[2], other_data):
+    positions = [_position(*both, data, other_data)
+                 for both in zip(first[2], second[2], strict=True)]  # fmt: skip
+    if any(k is None for k in positions):
         return None
     refresh_settings()
-    return DataProgram(*first[:2], order)
+    return DataProgram(*first[:2], [k for k in positions if k is not None], params)
 
 
-def _places_of(sources: Sequence[HostArray], data: Sequence[HostArray]) -> list[int] | None:
-    """Which of the data each source is a view of; None if one is something else."""
-    found = []
-    for source in sources:
-        places = [k for k, d in enumerate(data) if source is d or (source.base is (
-            d if d.base is None else d.base) and _same_view(source, d))]  # fmt: skip
-        if len(places) != 1:
-            return None
-        found += places
-    return found
+def _position(source: HostArray, other: HostArray, data: Sequence[HostArray],
+              other_data: Sequence[HostArray]) -> int | HostArray | None:  # fmt: skip
+    """The position in the data of what an input has as its source, with other data as its `other`
+    source; the source itself if it is in neither, but constant.  None for anything else."""
+    place, its = _place_of(source, data), _place_of(other, other_data)
+    if place is not None or its is not None:
+        return place if place == its and place != -1 else None
+    same = source.dtype == other.dtype and np.array_equal(source, other)
+    return source.copy() if type(source) is np.ndarray and same else None
+
+
+def _place_of(source: HostArray, data: Sequence[HostArray]) -> int | None:
+    """Which of the data this is; None if there is none, −1 if there are several."""
+    places = [k for k, d in enumerate(data) if source is d] or [
+        k for k, d in enumerate(data) if _same_view(source, d)
+    ]
+    return None if not places else places[0] if len(places) == 1 else -1
 
 
 def _same_view(a: HostArray, b: HostArray) -> bool:
-    return all(getattr(a, word) == getattr(b, word) for word in ("shape", "strides", "dtype")) and (
-        a.ctypes.data == b.ctypes.data
+    return type(a) is np.ndarray and (
+        all(getattr(a, name) == getattr(b, name) for name in ("shape", "strides", "dtype"))
+        and a.ctypes.data == b.ctypes.data
     )

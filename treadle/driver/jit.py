@@ -18,8 +18,6 @@ from typing import (
     overload,
 )
 
-import numpy as np
-
 from treadle.backend.registry import require_name
 from treadle.dsl.analysis.short_extents import specialising
 from treadle.dsl.annotations import Argument, ScheduleLike, Tree
@@ -39,7 +37,7 @@ from treadle.dsl.expr import Param
 from treadle.dsl.frontend.call_cache import fresh
 from treadle.dsl.frontend.drawn import watching
 from treadle.dsl.frontend.refusals import called, of_structure
-from treadle.dsl.frontend.sources import PLAIN_ARRAYS, is_lazy
+from treadle.dsl.frontend.sources import is_lazy
 from treadle.dsl.frontend.suggestions import COMPILED
 from treadle.dsl.frontend.tracing import traced_function
 from treadle.dsl.frontend.trees import flatten_results
@@ -64,6 +62,7 @@ if TYPE_CHECKING:
 from .arguments import signature, split_arguments, symbol, valued
 from .expressions import Programs, backend_for, evaluate, shapes_of
 from .program import Program, operation_names, unnamed_schedules
+from .replaying import replay_for
 from .several import gpus
 
 
@@ -255,9 +254,8 @@ class Jit(Generic[P, R, S]):
                 program = self._trace(args, flat, key)
             data, params = split_arguments(flat)
             result = program.execute(data, params, as_arrays=symbolic)
-            if all(type(a) in _REPLAYED or type(a) in PLAIN_ARRAYS for a in args):
-                self._replay = settings(), program.replay(args, data, params) or _never
-            elif (found := _of_numpys(program, args, data, params)) is not None:
+            found = replay_for(program, args, data, params)
+            if found is not None:
                 self._replay = settings(), found
             return result
         except TreadleError as error:
@@ -392,50 +390,8 @@ class Jit(Generic[P, R, S]):
         return made
 
 
-#: Classes of scalar arguments that replayed calls may have, in addition to plain arrays.
-_REPLAYED = frozenset((float, int, bool))
-
-
-#: In addition, NumPy's scalars that kernels take with the bits of Python's numbers.
-_AS_PYTHONS: dict[type, Callable[..., object]] = {
-    **{kind: kind for kind in _REPLAYED},
-    np.float64: float,
-    np.int64: int,
-    np.bool_: bool,
-}
-
-
 def _never(*args: Any) -> None:
     """A replay function that accepts no call."""
-
-
-def _of_numpys(
-    program: Program, args: Sequence[object], data: Sequence[object], params: Sequence[object]
-) -> Callable[..., object] | None:
-    """A replay function for calls with arguments of these classes, NumPy's scalars among them; None
-    if there is none."""
-    kinds = tuple(map(type, args))
-    if not all(issubclass(kind, np.generic) for kind in set(kinds) - _REPLAYED - PLAIN_ARRAYS):
-        return None
-    numbers = _AS_PYTHONS | (program.offered("other_numbers") or {})
-    if not all(kind in numbers or kind in PLAIN_ARRAYS for kind in kinds):
-        return None
-    changes = [(k, numbers[kind]) for k, kind in enumerate(kinds) if kind in numbers]
-
-    def converted(given: Sequence[object]) -> list[object]:
-        made = list(given)
-        for k, number in changes:
-            made[k] = number(made[k])
-        return made
-
-    first = converted(args)
-    if any(type(a) is int and a.bit_length() > 63 for a in first):
-        return None  # (a uint64 of this size is called without, later ones, too)
-    own = [_AS_PYTHONS[type(a)](a) if type(a) in _AS_PYTHONS else a for a in params]
-    replay = program.replay(first, data, own)
-    if replay is None:
-        return None
-    return lambda *given: replay(*converted(given)) if tuple(map(type, given)) == kinds else None
 
 
 @final

@@ -26,7 +26,7 @@ from ...scalar import (
     unify_in_floats,
 )
 from ...types import as_type, float64, int64
-from ..common import operation, whole_number
+from ..common import operation, operation_of_numbers, whole_number
 from .choosing import where
 from .lifting import (
     binary,
@@ -904,7 +904,11 @@ def label(module: dict[str, Any]) -> None:
     """Add `name=` and `schedule=` to every public function of a module, as all operations have."""
     wrapped: dict[int, Any] = {}
     for name in module["__all__"]:
-        module[name] = wrapped.setdefault(id(module[name]), operation(module[name]))
+        function = module[name]
+        if id(function) not in wrapped:
+            numbers = function.__name__ in TABLE and function is not power
+            wrapped[id(function)] = (operation_of_numbers if numbers else operation)(function)
+        module[name] = wrapped[id(function)]
 
 
 label(globals())
