@@ -40,6 +40,7 @@ _RANDOM = (
 _MAKES_RANDOM = re.compile(r"(?:np|numpy)\.random\b|\w*rng\b").match
 #: Calls of NumPy's that make an array of a list, and statements that change an element.
 _MAKES_ARRAY = re.compile(r"(?:np|numpy)\.(?:as)?array\(\s*[\[(]").match
+_GRIDS = re.compile(r"(?:np|numpy)\.[mo]grid\[").match
 _JOINS = re.compile(r"(?:np|numpy)\.([rc])_\[").match
 _CHANGES = re.compile(r"(\w+)\[.*\]\s*[-+*]=").search
 #: Where an array of NumPy's would hold values of a thread's.
@@ -95,6 +96,17 @@ def instead_of(value: object) -> str | None:
 
 #: The hint for other values.
 _ANY_ARRAY = "Pass a NumPy array (np.array(x) makes one), anything with DLPack, or a td.Array."
+
+
+def instead_of_grid() -> str | None:
+    """A hint for the user's np.mgrid[…] or np.ogrid[…], else None."""
+    where = user_location()
+    if where is None or not _GRIDS(where.text()):
+        return None
+    return (
+        "np.mgrid[:n, :m] is td.indices((n, m)), np.ogrid[:n, :m] is "
+        "td.indices((n, m), sparse=True); td.arange and td.linspace take other bounds."
+    )
 
 
 def given_to_numpy(scalar: bool) -> str | None:
