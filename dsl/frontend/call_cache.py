@@ -170,7 +170,7 @@ class _Read:
     def position(self, source: HostArray, view: HostArray) -> int:
         """The position of data, which is added if it is new."""
         for k, other in enumerate(self.sources):
-            if other is source:
+            if other is source or _same_memory(other, source):
                 seen = self.data[k]
                 if (seen.shape, seen.strides, seen.dtype) == (view.shape, view.strides, view.dtype):
                     return k
@@ -353,9 +353,18 @@ class _Substituted:
         return cached.trace(args, kwargs, other)
 
 
+def _same_memory(a: HostArray, b: HostArray) -> bool:
+    """Whether arrays begin at the same place: an array and its view, which `td.use` makes."""
+    same = (a if a.base is None else a.base) is (b if b.base is None else b.base)
+    return same and bool(a.ctypes.data == b.ctypes.data)
+
+
 def _view_in(read: _Read | DeferredCall, source: HostArray) -> HostArray:
     """The view of data that a call has."""
-    views = [v for s, v in zip(read.sources, read.data, strict=True) if s is source]
+    views = [
+        v for s, v in zip(read.sources, read.data, strict=True)
+        if s is source or _same_memory(s, source)
+    ]  # fmt: skip
     if not views:
         raise _ComputedMeanwhileError
     return next((v for v in views if v.shape == source.shape), views[0])
@@ -513,7 +522,9 @@ def _known_shape(array: Array) -> tuple[int, ...] | None:
 def shape(array: Array) -> tuple[int, ...] | None:
     """The shape of a deferred array, if it is the same for all data."""
     pending = array._pending
-    return None if pending is None else pending[0].cached.shapes[pending[1]]
+    if pending is None or _state.busy or is_tracing():  # (an operation sees extents)
+        return None
+    return pending[0].cached.shapes[pending[1]]
 
 
 def make(array: Array) -> None:
@@ -543,7 +554,7 @@ def _results(call: DeferredCall) -> list[Array]:
 
     def given(a: object) -> object:
         data = _data_of(a)
-        if data is None or not any(data is s for s in call.sources):
+        if data is None or not any(data is s or _same_memory(data, s) for s in call.sources):
             return a
         view = _view_in(call, data)
         if (data.shape, data.dtype, data.strides) == (view.shape, view.dtype, view.strides):

@@ -171,6 +171,11 @@ def test_chains_have_one_program() -> None:
         (lambda a, y: td.concatenate([a, y])[::2], lambda x, y: np.concatenate([x, y])[::2]),
         (lambda a, y: a + td.cumsum([2.0] * 9), lambda x, y: x + np.cumsum([2.0] * 9)),
         (lambda a, y: a * y + a * a, lambda x, y: x * y + x * x),
+        (
+            lambda a, y: td.histogram(a.reshape(3, 3).ravel() * 2, bins=4, range=(0, 2))[0],
+            lambda x, y: np.histogram(x * 2, bins=4, range=(0, 2))[0],
+        ),
+        (lambda a, y: td.where(td.use(y) > 0.5, y, a), lambda x, y: np.where(y > 0.5, y, x)),
     ]
     for mine, numpys in chains:
         warmed(mine, a, y)

@@ -291,11 +291,11 @@ def test_looking_at_one_of_two_arrays_costs_one_step(look, monkeypatch, backend)
     made = _asked(monkeypatch, backend)
     u, v = td.use(np.arange(6.0)), td.use(np.ones(6))
     p, q = np.arange(6.0), np.ones(6)
-    for k in range(32):
+    for k in range(90):
         u, v = u * 0.5 + td.roll(v, 1), v * 0.25 + td.roll(u, -1) * 0.5
         p, q = p * 0.5 + np.roll(q, 1), q * 0.25 + np.roll(p, -1) * 0.5
         np.testing.assert_allclose(np.asarray(look(u)), np.asarray(look(td.use(p))))
-        if k == 18:
+        if k == 60:
             programs = len(made)
     assert len(made) == programs
     np.testing.assert_allclose(v, q)
