@@ -23,6 +23,7 @@ from .calls import ReplayedCalls
 from .codegen.target import Target as CpuTarget
 from .forms import forms_of
 from .loops import LoopStep
+from .runtime.replay import bits
 from .runtime.threads import thread_count
 from .steps import BranchStep, KernelStep, moving_step
 
@@ -94,15 +95,10 @@ def executable(program: TracedProgram) -> NativeExecutor:
     return Executor(program, Cpu())
 
 
-def _bits(x: np.float32 | np.float16) -> int:
-    """The integer whose lower half has the bits of the number, as a kernel takes them."""
-    return int(np.float32(x).view(np.int32))
-
-
 #: NumPy's scalars that are no numbers of Python's, as those with which calls are replayed.
 other_numbers: dict[type, Callable[..., int]] = {
-    np.float16: _bits,
-    np.float32: _bits,
+    np.float16: bits,
+    np.float32: bits,
     **{np.dtype(f"{sign}int{8 << k}").type: int for sign in ("", "u") for k in range(3)},
     np.uint64: int,
 }

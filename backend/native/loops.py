@@ -12,7 +12,6 @@ its first iterations, and again only for other extents.
 from __future__ import annotations
 
 import ctypes
-import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from typing import TYPE_CHECKING
 
@@ -29,7 +28,7 @@ from ..runtime.run import HostValues, Unrecordable
 from ..runtime.types import HostArray
 from .running import HostRun
 from .runtime.late import Growing
-from .runtime.replay import KEPT, LARGEST, Code, fill, release, usable
+from .runtime.replay import KEPT, LARGEST, Code, bits, fill, release, usable
 from .runtime.structures import Outcome
 from .runtime.tape import Branch, Copy, Failure, Given, Loop, Operation, State, Tape, TooLarge
 from .steps import Computed
@@ -319,11 +318,7 @@ class _Recording:
         for slot, words in self._inputs:
             _write(words, address(run.slots[slot]))
         for number, words in self._numbers:
-            value = run.params[number]
-            (bits,) = struct.unpack(
-                "=q", struct.pack("=d" if type(value) is float else "=q", value)
-            )
-            _write(words, bits)
+            _write(words, bits(run.params[number]))
         _write(self._limits, limit)
         last = []
         for slot, result in zip(self._state, self._results, strict=True):
@@ -366,9 +361,9 @@ def _form(array: HostArray | None) -> object:
     return None if array is None else (array.shape, array.strides)
 
 
-def _write(words: Sequence[int], bits: int) -> None:
+def _write(words: Sequence[int], value: int) -> None:
     for word in words:
-        ctypes.c_int64.from_address(word).value = bits
+        ctypes.c_int64.from_address(word).value = value
 
 
 def failures(operations: Sequence[Operation]) -> Iterator[Failure]:

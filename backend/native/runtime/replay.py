@@ -61,6 +61,17 @@ _T = TypeVar("_T", bound=ctypes.Structure)
 _KINDS = {float: NumberKind.FLOAT, int: NumberKind.INT, bool: NumberKind.BOOL}
 
 
+def bits(x: float | np.generic) -> int:
+    """The integer with the bits of a real number, as a kernel takes it: those of a float of up to
+    32 bits are in the lower half."""
+    if isinstance(x, np.float16 | np.float32):
+        return int(np.float32(x).view(np.int32))
+    if isinstance(x, float):
+        (found,) = struct.unpack("=q", struct.pack("=d", x))
+        return int(found)
+    return int(x)
+
+
 class _Head(HostArray):
     """One number, the address of the first record; keeps all of them alive."""
 
@@ -249,13 +260,11 @@ class _Recorded:
 
     def _number(self, position: int, value: Number, number: int, tape: Tape, patches: list[int]
                 ) -> tuple[int, ...]:  # fmt: skip
-        kind = _KINDS[type(value)]
-        form = "=d" if kind is NumberKind.FLOAT else "=q"
-        (bits,) = struct.unpack("=q", struct.pack(form, value))
+        kind, own = _KINDS[type(value)], bits(value)
         least, most = tape.limits.get(number, (-(1 << 63), (1 << 63) - 1))
         if number in tape.pinned:
-            least = most = bits
-        return position, kind, least, most, bits, *self._table(ctypes.c_int64, patches)
+            least = most = own
+        return position, kind, least, most, own, *self._table(ctypes.c_int64, patches)
 
     def _result(self, array: HostArray, patches: list[int]) -> tuple[int, ...]:
         blocks: list[tuple[int, int]] = []

@@ -730,6 +730,27 @@ def test_narrow_numbers_that_count_and_choose() -> None:
             assert found.dtype == np.float32 and np.array_equal(found, expected)
 
 
+@pytest.mark.parametrize(
+    "kind", [np.float16, np.float32, np.float64, np.int8, np.uint16, np.int64, np.uint64, np.bool_]
+)
+def test_numbers_of_numpys_in_recorded_loops(kind: type[np.generic]) -> None:
+    """A loop of so many iterations is recorded in the first call already."""
+    steps = 300
+
+    def program(m: Any, x: Any, c: Any) -> Any:
+        return m.where(x == c, m.roll(x, 1), c)
+
+    f = td.jit(lambda x, c: td.iterate(steps, lambda y: program(td, y, c), x), backend="native")
+    x = np.arange(1000).astype(kind)
+    largest = 1 if kind is np.bool_ else 0.3 if kind(0.5) else np.iinfo(kind).max
+    for c in (kind(1), kind(largest), kind(0)):
+        expected = x
+        for _ in range(steps):
+            expected = program(np, expected, c)
+        for _ in range(3):
+            np.testing.assert_array_equal(f(x, c), expected)
+
+
 def test_half_precision_and_unsigned_numbers_are_repeated() -> None:
     x = np.arange(5, dtype=np.float16)
     f = warmed(lambda a, x: a * x + a, np.float16(0.5), x)
