@@ -54,6 +54,7 @@ class LoopStep(loops.LoopStep[HostRun]):
         self._native = True
         self._used = sorted(owner.planner.used(step))
         self._recordings: list[_Recording] = []  # those that no thread is using
+        self._recorded = False  # once, for any extents: later calls run no iteration in Python
         self._lock = locks.lock()
         self._counting = None
         #: The extents of the parts of the state that change them, and of the last ones.
@@ -155,8 +156,9 @@ class LoopStep(loops.LoopStep[HostRun]):
             return False
         recording = self._idle(run, iteration)
         if recording is None:
-            if iteration == 0 and self._idle(run) is None:
-                return False
+            if iteration == 0 and not (self._recorded and limit is not None):
+                if self._idle(run) is None:
+                    return False
             waiting = sum(not getattr(act, "ready", True) for act in (*self.testing, *self.rest))
             enough = min(LATE * 4, waiting * COMPILED)
             if iteration < LATE and waiting and (limit is None or left < enough):
@@ -170,6 +172,7 @@ class LoopStep(loops.LoopStep[HostRun]):
             except Unrecordable:
                 self._native = False
                 return False
+        self._recorded = True
         last = recording.run(run, _UNLIMITED if limit is None else limit)
         if last is None:  # Python comes to the iteration that fails, and knows where
             self._native = False

@@ -69,3 +69,23 @@ def test_what_an_iteration_makes_is_the_next_state_and_is_not_copied(monkeypatch
             np.testing.assert_array_equal(found[0], a)
             np.testing.assert_array_equal(found[1], b)
     assert not copied
+
+
+def test_a_loop_that_was_recorded_runs_no_iteration_in_python(monkeypatch):
+    """Also where its first state is an argument, and has other extents."""
+    began = []
+    finish = loops.LoopStep.finish
+
+    def watched(self, run, iteration, limit):
+        began.append(iteration)
+        return finish(self, run, iteration, limit)
+
+    monkeypatch.setattr(loops.LoopStep, "finish", watched)
+    f = td.jit(lambda u: td.iterate(N, lambda s: td.roll(s, 1) + 1.0, u), backend="native")
+    f(U)
+    assert max(began) > 0
+    for many in (U.size - 9, U.size - 30):
+        u = U[:many].copy()
+        began.clear()
+        np.testing.assert_allclose(f(u), np.roll(u, N) + N)
+        assert began == [0]
