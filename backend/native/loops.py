@@ -91,6 +91,10 @@ class LoopStep(loops.LoopStep[HostRun]):
         inner = run.inner()
         now: list[HostArray] = []
         for k, array in enumerate(begun):
+            if isinstance(array, Growing) and k not in self.varying and free(k):
+                now.append(array)
+                inner.slots[self.init[k]] = None  # the state alone refers to it
+                continue
             grows = k in self.varying or isinstance(array, Growing)
             now.append(tape.copied(array, growing=True) if grows else array.view())
         for slot, array in zip(self.state, now, strict=True):

@@ -284,6 +284,17 @@ def test_gradients_with_few_states_in_memory(n, backend):
             np.testing.assert_array_equal(g, first)
 
 
+@pytest.mark.parametrize("slots", [2, 5, 12])
+def test_repeated_calls_with_few_states_in_memory(slots):
+    """Segments are recorded, also those whose number of iterations is another one."""
+    n = 50
+    all_states = td.jit(td.value_and_grad(whole(n), (0, 1)), backend="native")
+    f = td.jit(td.value_and_grad(whole(n), (0, 1), memory=BYTES * slots), backend="native")
+    for scale in (1.0, 1.0, 0.9, 1.1):
+        for found, expected in zip(f(X * scale, W)[1], all_states(X * scale, W)[1], strict=True):
+            np.testing.assert_array_equal(found, expected)
+
+
 COEFFICIENTS = {
     "a number": (lambda p: lambda u: td.sin(u) * p + u, 0.3),
     "another type": (lambda p: lambda u: td.sin(u) * td.cast(p, "f8") + u, np.float32(0.3)),

@@ -198,6 +198,36 @@ def test_a_mismatch_after_recording_is_reported_where_it_was_written() -> None:
     assert float(compiled(a, b, 2)) == 1.0
 
 
+@pytest.mark.parametrize("again", [False, True])
+def test_an_array_that_grows_is_updated_by_a_loop_inside(again: bool, monkeypatch: Any) -> None:
+    """In place, if nothing reads it again."""
+    copied: list[Any] = []
+    copy = Tape.copied
+    monkeypatch.setattr(Tape, "copied", lambda self, array, growing=False: (
+        copied.append(array) or copy(self, array, growing)))  # fmt: skip
+
+    def program(x: Any) -> Any:
+        def step(k: Any, total: Any) -> Any:
+            part = td.sqrt(x[: k + 2])
+            made = td.loop(k + 1, lambda j, s: s.at[j + 1].add(td.roll(s[j], 1)), part)
+            return total + made[k] + (td.sum(part) if again else 0.0)
+
+        return td.loop(9, step, x[0] * 0)
+
+    f = td.jit(program, backend="native")
+    x = np.random.default_rng(3).random((20, 300))
+    want = np.zeros(300)
+    for k in range(9):
+        made = np.sqrt(x[: k + 2])
+        want += made.sum() if again else 0.0
+        for j in range(k + 1):
+            made[j + 1] += np.roll(made[j], 1)
+        want += made[k]
+    for _ in range(4):
+        np.testing.assert_allclose(f(x), want)
+    assert bool(copied) == again
+
+
 def test_many_threads_call_a_program_whose_state_grows() -> None:
     f = td.jit(lambda x, n: td.sum(td.iterate(n, lambda s: td.concatenate([s, s[:3]]), x)))
     wrong: list[object] = []
