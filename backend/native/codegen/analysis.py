@@ -172,12 +172,13 @@ def is_light(s: Reduce, target: Target, most: int) -> bool:
     return masked and not calls and sum(isinstance(e, Apply | Load) for e in found) <= most
 
 
-def lanes_for(body: Body, target: Target) -> int:
-    """The number of lanes that a vector loop runs at once.
+def lanes_for(body: Body, target: Target) -> tuple[int, int]:
+    """The numbers of lanes that a vector loop runs at once, and its tail.
 
-    One vector of the widest type that a quarter of the values have, at least eight lanes.  Two of
-    them, for more independent work, unless the body calls mathematical functions (each call saves
-    every live register) or is long.
+    The tail takes one vector of the widest type that a quarter of the values have, again and again:
+    its code is as long as that of one vector.  The loop takes at least eight lanes, and two vectors
+    of them, for more independent work, unless the body calls mathematical functions (each call
+    saves every live register) or is long.
     """
     weight: dict[int, float] = {}
     calls = False
@@ -196,9 +197,10 @@ def lanes_for(body: Body, target: Target) -> int:
                 weight[bits] = weight.get(bits, 0.0) + 1.0
     total = sum(weight.values())
     widest = max((bits for bits, w in weight.items() if w >= total / 4), default=8)
-    lanes = max(8, min(64, target.vector_bytes * 8 // widest))
+    one = min(64, target.vector_bytes * 8 // widest)
+    lanes = max(8, one)
     twice = target.vector_bytes >= 32 and lanes <= 32 and not calls and nodes(body) <= 1000
-    return lanes * 2 if twice else lanes
+    return lanes * 2 if twice else lanes, one
 
 
 def _is_index(e: Expr) -> bool:

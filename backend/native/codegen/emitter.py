@@ -282,7 +282,9 @@ class Emitter(ABC):
     def polynomial(self, poly: Poly) -> Value:
         """An int64 whose code is emitted at its first use."""
         lanes = self.lanes if any(map(self.varies, poly.terms)) else 0
-        return Value(int64, (), lanes, self.number(poly.key), poly, poly.value)
+        # The tail of a loop has fewer lanes than its groups: what they remember is not the same.
+        key = self.number((poly.key, lanes) if lanes else poly.key)
+        return Value(int64, (), lanes, key, poly, poly.value)
 
     def varies(self, monomial: tuple[int, ...]) -> bool:
         """Whether a product of atoms differs between lanes."""
@@ -309,7 +311,7 @@ class Emitter(ABC):
             return regs
         if lanes == 0:
             raise AssertionError("a varying value where a uniform one is needed")
-        key = ("splat", value.key)
+        key = ("splat", value.key, lanes)
         found = self.memo.get(key)
         if found is None:
             v, e = Lanes(self.code, lanes), register_element(value.type)

@@ -276,7 +276,7 @@ def _load_rows(em: Emitter, buffer: Buffer, base: Poly, step: int, lanes: int,
     pieces = []
     for start in range(0, lanes, each):
         corner = base + (start * step + first - column)
-        key = ("rows", buffer, corner.key, em.version(buffer))
+        key = ("rows", buffer, corner.key, em.version(buffer), each)
         columns = em.memo.get(key)
         if columns is None:
             rows = _rows(em, buffer, corner, step, each, invariant)

@@ -39,7 +39,7 @@ class VectorLoop:
     def __init__(self, em: Emitter, s: For, copies: Sequence[Copy], start: Value,
                  stop: Value) -> None:  # fmt: skip
         self.em, self.s, self.copies, self.start = em, s, copies, start
-        self.lanes = lanes_for(s.body, em.target)
+        self.lanes, self.fewer = lanes_for(s.body, em.target)
         self.trips = _trips(em, start, stop, s.step)
         limit = _WRITE_ONCE.get(em.target.vector_bytes, _WRITE_ONCE_SHORT)
         self.once = nodes(s.body) * len(copies) > limit
@@ -71,19 +71,13 @@ class VectorLoop:
     def _piece(self, first: Reg, end: Reg) -> None:
         """The tail, less than a group: iterations first … end − 1, if there are any."""
         em = self.em
-        known = is_number(first) and is_number(end)
-        tail, done = em.code.label("tail"), em.code.label("endvector")
-        if not known:
-            em.code.branch(em.code.emit(f"icmp sgt i64 {end}, {first}"), tail, done)
-            em.code.start(tail)
-        with em.scope(reached=known):
-            if self._is_by_lane():
+        if self._is_by_lane():
+            with em.scope():
                 self._one_by_one(first, end)
-            else:
-                self._body(first, self._mask(first, end))
-        if not known:
-            em.code.jump(done)
-            em.code.start(done)
+        else:
+            with em.counted(first, end, self.fewer, "tail") as k:
+                em.touch(modified(self.s.body))
+                self._body(k, self._mask(k, end, self.fewer), self.fewer)
         em.touch(modified(self.s.body))
 
     def _is_by_lane(self) -> bool:
@@ -117,15 +111,15 @@ class VectorLoop:
         em = self.em
         with em.counted(first, whole, self.lanes, "vector") as k:
             em.touch(modified(self.s.body))
-            self._body(k, self._mask(k, self.total) if self.once else None)
+            self._body(k, self._mask(k, self.total, self.lanes) if self.once else None, self.lanes)
         em.touch(modified(self.s.body))
 
-    def _body(self, k: Reg, mask: Reg | None) -> None:
-        """Iterations k … k + W − 1, restricted by the mask."""
+    def _body(self, k: Reg, mask: Reg | None, lanes: int) -> None:
+        """Iterations k … k + lanes − 1, restricted by the mask."""
         em = self.em
         if is_number(k):  # for the same reason as the number of lanes in `_mask`
             k = em.code.hidden("i64", k)
-        em.lanes, em.mask = self.lanes, mask
+        em.lanes, em.mask = lanes, mask
         with em.scope(reached=True):
             index = self._index(em.in_register(int64, (k,), 0))
             for c in self.copies:
@@ -142,20 +136,24 @@ class VectorLoop:
         inner = em.apply("add", int64, [offset, lane])
         return em.apply("add", int64, [self.start, inner])
 
-    def _mask(self, k: Reg, end: Reg) -> Reg:
-        """The lanes of iterations k … k + W − 1 that come before `end`.
+    def _mask(self, k: Reg, end: Reg, lanes: int) -> Reg:
+        """Those of the iterations k … k + lanes − 1 that come before `end`.
 
         Their number is hidden from LLVM, which could otherwise derive it from constant extents.
         LLVM 22 miscompiles a store of truncated values under a constant mask of one lane (8 × 64 to
         8 bits, with AVX-512): it stores the lane before truncation, 7 bytes too many.
         """
-        em, lanes = self.em, self.lanes
+        em = self.em
         rest = em.code.emit(f"sub i64 {end}, {k}")
-        short = em.code.intrinsic("llvm.smin.i64", "i64", [("i64", rest), ("i64", str(lanes))])
-        narrow = em.code.emit(f"trunc i64 {short} to i32")
-        count = em.code.hidden("i32", narrow)
+        if self.once:  # in a tail, there are few
+            rest = em.code.intrinsic("llvm.smin.i64", "i64", [("i64", rest), ("i64", str(lanes))])
+        wide = lanes * 64 <= em.target.vector_bytes * 8  # as wide as the elements
+        element = "i64" if wide else "i32"
+        if not wide:
+            rest = em.code.emit(f"trunc i64 {rest} to i32")
         v = Lanes(em.code, lanes)
-        return v.compare("ugt", "i32", v.splat("i32", count), v.iota("i32"))
+        count = v.splat(element, em.code.hidden(element, rest))
+        return v.compare("sgt", element, count, v.iota(element))
 
     # --- results larger than the caches ---------------------------------------------------
 

@@ -197,9 +197,25 @@ def test_unrolled_copies_share_their_loads(inner: str) -> None:
     expected[1:9, 1:-1] = total
     assert np.allclose(out, expected, rtol=1e-6)
     text = llvm_ir(compiled)
-    main = text[: text.index("tail")] if inner == "vector" else text
+    main = text[: text.index("\nenter_tail")] if inner == "vector" else text
     assert main.count("!invariant.load") == 18
     assert row.type == int64
+
+
+@pytest.mark.parametrize("t", [float32, float64])
+@pytest.mark.parametrize("size", [1, 3, 8, 15, 33, 71])
+def test_a_tail_takes_one_vector_at_a_time(t: Any, size: int) -> None:
+    """Its code is short, and rows shorter than a group of vectors run no more lanes than needed."""
+    x, o = buffer("x", t), buffer("o", t, "output")
+    body = (For(i, k(0), N, (Store(o, i, mul(Load(x, i), Load(x, i))),), "vector"),)
+    source = np.random.default_rng(2).random(size).astype(t.numpy)
+    out = np.full(size + 40, 7, t.numpy)
+    compiled = run(kernel("square", [x, o], body), [source, out], [size])
+    assert np.array_equal(out[:size], source * source) and (out[size:] == 7).all()
+    lanes = compiled.target.vector_bytes // t.bytes
+    text = llvm_ir(compiled)
+    tail = text[text.index("\nenter_tail") :]
+    assert f"fmul <{lanes} x " in tail and tail.count("fmul") == 1
 
 
 def test_unrolled_reductions_run_together() -> None:
