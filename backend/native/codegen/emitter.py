@@ -311,11 +311,11 @@ class Emitter(ABC):
             return regs
         if lanes == 0:
             raise AssertionError("a varying value where a uniform one is needed")
-        key = ("splat", value.key, lanes)
-        found = self.memo.get(key)
+        splat = ("splat", value.key, lanes)
+        found = self.memo.get(splat)
         if found is None:
             v, e = Lanes(self.code, lanes), register_element(value.type)
-            found = self.remember(key, tuple(v.splat(e, r) for r in regs))
+            found = self.remember(splat, tuple(v.splat(e, r) for r in regs))
         return found  # type: ignore[no-any-return]
 
     def reg(self, value: Value, lanes: int | None = None) -> Reg:
