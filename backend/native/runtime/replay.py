@@ -260,6 +260,7 @@ class _Recorded:
 
     def _number(self, position: int, value: Number, number: int, tape: Tape, patches: list[int]
                 ) -> tuple[int, ...]:  # fmt: skip
+        assert not isinstance(value, complex)
         kind, own = _KINDS[type(value)], bits(value)
         least, most = tape.limits.get(number, (-(1 << 63), (1 << 63) - 1))
         if number in tape.pinned:
