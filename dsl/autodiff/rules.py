@@ -50,7 +50,7 @@ def _of_exponent(g: Scalar, y: Scalar, a: Scalar, b: Scalar) -> Result:
 
 def _of_absolute(g: Scalar, y: Scalar, x: Scalar) -> Result:
     if x.dtype.is_complex:
-        return y != 0, g * (x / y)
+        return y != 0, g * f.complex_(x.real / y, x.imag / y)  # (x / y squares y, which underflows)
     return g * f.sign(x)
 
 

@@ -303,6 +303,8 @@ def test_types_of_gradients():
     assert td.run(wide).dtype == np.float32
     z = np.array([3 + 4j])
     np.testing.assert_allclose(td.run(td.grad(lambda z: td.sum(abs(z) ** 2))(z)), 2 * z)
+    tiny = np.array([5e-324, 3e-310j])  # their squares are 0
+    np.testing.assert_allclose(td.run(td.grad(lambda z: td.sum(abs(z)))(tiny)), [1, 1j])
 
 
 def test_refusals_are_at_the_line_of_the_operation():
