@@ -20,7 +20,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from treadle.dsl.graph import Fold, FoldSeg, Generate, Matmul, Permute, Scan
+from treadle.dsl.graph import Fold, FoldSeg, Generate, Matmul, Memory, Permute, Scan
 from treadle.dsl.graphs.names import Names, address
 from treadle.dsl.operations.algebra.product_way import WORTH_TRYING, ProductWay
 from treadle.dsl.schedule import ScheduleError
@@ -254,7 +254,7 @@ def tunable(names: Names) -> Iterator[tuple[str, Node, tuple[int | None, ...]]]:
     or more; folds (folded axes merged, then the result's); scans; segmented folds; products."""
     for node in names.kernels:
         number = names.number(node)
-        if number is None:
+        if number is None or isinstance(node, Memory):  # (memory alone is written by its readers)
             continue
         extents: tuple[int | None, ...] = ()
         if isinstance(node, Generate | Permute):

@@ -15,7 +15,7 @@ import pytest
 import treadle as td
 from tests.treadle.tuning.test_tuning import same_bits, subjects
 from treadle.driver.program import Program
-from treadle.dsl.graph import Matmul
+from treadle.dsl.graph import Matmul, Memory
 from treadle.dsl.graphs.names import Names
 from treadle.dsl.operations.algebra.product_way import ProductWay, left_open
 from treadle.skeletons import store
@@ -102,6 +102,21 @@ def test_what_makes_the_very_same_kernels_is_not_tried():
     assert options(program, names, node, extents) == [None, Row() | Block(32768)]
     small = lowered(lambda a: td.sum(a), np.zeros(100, np.float32))
     assert "nothing to tune" in str(small.tune(np.zeros(100, np.float32)).tuning)
+
+
+def test_memory_alone_is_no_kernel_to_tune():
+    """What a sequential scan collects into is read by a second one: no kernel writes it alone."""
+
+    def program(a):
+        _, first = td.scan(lambda s, x: (td.maximum(s, x), x - s), a[0], a)
+        return td.scan(lambda s, x: (td.maximum(s, x), x - s), first[0], first)
+
+    a = np.arange(12, dtype=np.uint32).reshape(3, 4)
+    names = Names(lowered(program, a))
+    assert any(isinstance(node, Memory) for node in names.kernels)
+    assert not any(isinstance(node, Memory) for _, node, _ in tunable(names))
+    tuned = lowered(program, a).tune(a, budget=0.2, progress=False)
+    assert np.array_equal(tuned(a)[1], td.jit(program)(a)[1])
 
 
 def test_every_kind_of_kernel_can_be_tuned():
