@@ -98,7 +98,7 @@ CLOSE = [
     ("nanmean", I),
     ("nanmean", N, 1), ("nanvar", N, 0), ("nanstd", N), ("nanvar", I, 1),
     ("average", F), ("average", F, 1, np.arange(4.0)), ("average", F, None, F * F),
-    ("average", I, 0, [1, 2, 3]),
+    ("average", I, 0, [1, 2, 3]), ("average", I, None, np.abs(I).astype("f4") + 1),
     ("cov", F), ("cov", F, F[:1]), ("cov", V), ("cov", F, None, False),
     ("cov", F, None, True, True),
     ("cov", I), ("cov", C), ("corrcoef", F), ("corrcoef", V, W),

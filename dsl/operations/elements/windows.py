@@ -10,7 +10,7 @@ from ...annotations import IntLike, ScalarLike
 from ...array import Array
 from ...errors import DTypeError
 from ...scalar import Scalar, lift
-from ..common import operation
+from ..common import operation, whole_number
 from ..indexing.making import generate
 from . import functions as fn
 from .numeric import i0
@@ -20,7 +20,9 @@ __all__ = ["bartlett", "blackman", "hamming", "hanning", "kaiser"]
 
 def _window(count: IntLike, value: Callable[[Scalar], Scalar]) -> Array:
     """`value(t)` at `count` points from −1 to 1; at 0 if there is one."""
-    extent = fn.maximum(count, 0) if isinstance(count, Scalar) else max(int(count), 0)
+    if not isinstance(count, Scalar):
+        count = whole_number(count, "window", "M")
+    extent = fn.maximum(count, 0) if isinstance(count, Scalar) else max(count, 0)
     last = fn.maximum(count - 1, 1)
     found: Array = generate((extent,), lambda k: value(fn.cast(2 * k - (count - 1), float) / last))
     return found

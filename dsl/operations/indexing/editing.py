@@ -137,6 +137,17 @@ def delete(arr: ArrayLike, obj: Positions, axis: int | None = None) -> Array:
     return take(array, compact(~gone, iota(n_))[0], k)
 
 
+def _values(values: ArrayLike, array: Array, operation: str) -> Array:
+    """`values` in the type of `array`; imaginary parts are not dropped silently."""
+    given = as_array(values, operation)
+    if given.types[0].is_complex and not array.types[0].is_complex:
+        raise DTypeError(
+            f"{operation}: complex values for an array of {array.types[0]}.",
+            hint="Give their real parts, td.real(values), or a complex array.",
+        )
+    return given.astype(array.dtype)
+
+
 @operation
 def insert(arr: ArrayLike, obj: Positions, values: ArrayLike, axis: int | None = None) -> Array:
     """The array with `values` before the positions `obj` along an axis: a number, a slice, several
@@ -159,7 +170,7 @@ def insert(arr: ArrayLike, obj: Positions, values: ArrayLike, axis: int | None =
     See also `delete`, `append`.
     """
     array, k = _line(arr, axis, "insert")
-    new = as_array(values, "insert").astype(array.dtype)
+    new = _values(values, array, "insert")
     n, extent = array.shape[k], known(array._shape[k])
     one = isinstance(obj, int | np.integer | Scalar)
     if one and extent is not None and not isinstance(obj, Scalar):
@@ -339,7 +350,7 @@ def put_along_axis(arr: ArrayLike, indices: ArrayLike, values: ArrayLike, axis: 
     n = array.shape[k]
     shape = [*array.shape[:k], chosen.shape[k], *array.shape[k + 1 :]]
     positions = broadcast_to(fn.where(chosen < 0, chosen + n, chosen), shape)
-    new = broadcast_to(as_array(values, "put_along_axis").astype(array.dtype), shape)
+    new = broadcast_to(_values(values, array, "put_along_axis"), shape)
     return permute(overwrite, array, lambda *at: (*at[:k], positions[at], *at[k + 1 :]), new)
 
 

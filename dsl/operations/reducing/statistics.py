@@ -248,8 +248,8 @@ def average(
         by = by[(slice(None), *[None] * (array.ndim - position - 1))]
     else:
         by = alike(by, array, "average")
-    if not (array * by).types[0].is_inexact:
-        by = by.astype(float)
+    if not array.types[0].is_inexact:  # as in NumPy: at least float64
+        by = by * np.float64(1)
     weighted = array * by
     by = broadcast_to(by.astype(weighted.dtype), array.shape)
     return sum_(weighted, axis, keepdims) / sum_(by, axis, keepdims)
