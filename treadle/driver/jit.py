@@ -62,7 +62,7 @@ if TYPE_CHECKING:
 from .arguments import signature, split_arguments, symbol, valued
 from .expressions import Programs, backend_for, evaluate, shapes_of
 from .program import Program, operation_names, unnamed_schedules
-from .replaying import replay_for
+from .replaying import never, replay_for
 from .several import gpus
 
 
@@ -195,7 +195,7 @@ class Jit(Generic[P, R, S]):
         self._recent: tuple[Settings, Programs] = (settings(), Programs())
         self._programs[self._recent[0]] = self._recent[1]
         # Replays calls made under these settings, without inspecting types again.
-        self._replay: tuple[Settings | None, Callable[..., Any]] = (None, _never)
+        self._replay: tuple[Settings | None, Callable[..., Any]] = (None, never)
         self.tuning: Any = None
 
     def __repr__(self) -> str:
@@ -392,10 +392,6 @@ class Jit(Generic[P, R, S]):
         )
         made.tuning = tuned.tuning
         return made
-
-
-def _never(*args: Any) -> None:
-    """A replay function that accepts no call."""
 
 
 @final

@@ -24,13 +24,17 @@ _AS_PYTHONS: dict[type, Callable[..., object]] = {
 }
 
 
+def never(*args: Any) -> None:
+    """A replay function that accepts no call."""
+
+
 def replay_for(
     program: Program, args: Sequence[object], data: Sequence[object], params: Sequence[object]
 ) -> Callable[..., Any] | None:
-    """After a call: a function that replays calls with arguments of these classes; None if there is
-    none."""
+    """After a call: a function that replays calls with arguments of these classes, or returns None;
+    None for classes that are never replayed."""
     if all(type(a) in _REPLAYED or type(a) in PLAIN_ARRAYS for a in args):
-        return program.replay(args, data, params)
+        return program.replay(args, data, params) or never
     kinds = tuple(map(type, args))
     if not all(issubclass(kind, np.generic) for kind in set(kinds) - _REPLAYED - PLAIN_ARRAYS):
         return None
