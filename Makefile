@@ -19,7 +19,7 @@ endif
 help:
 	@echo "make demo       find the edges in a photograph, and draw them"
 	@echo "make test       run the tests (a quarter of an hour on two cores)"
-	@echo "make test-long  run what make test leaves out (an hour and a half on two cores)"
+	@echo "make test-long  run what make test leaves out (takes much longer)"
 	@echo "make test-array-api SUITE=path  run the Array API standard's conformance suite"
 	@echo "make test-gpu   run the tests that need a GPU, and the conformance tests on it"
 	@echo "make lint       ruff and mypy"
