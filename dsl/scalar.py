@@ -21,7 +21,7 @@ from .errors import (
 )
 from .expr import Const, Expr, Extent, Param, walk
 from .frontend.operators import Operators
-from .frontend.refusals import HINT_EXTENT, given_to_numpy, instead_of_grid, never_set, no_operand
+from .frontend.refusals import HINT_EXTENT, given_to_numpy, never_set, no_operand, refuse_grid
 from .frontend.tracing import Scope, Scoped, current_scope, is_tracing, reject_escaped
 from .node import Check
 from .primitives import TABLE, floating
@@ -199,10 +199,8 @@ class Scalar(Operators["Scalar"], Scoped):
         value = self._value()
         if value is not None:
             return float(value)
-        raise self._no_value(
-            "float() (or a function of math)",
-            instead_of_math() or instead_of_grid() or _HINT_FLOAT,
-        )
+        refuse_grid()
+        raise self._no_value("float() (or a function of math)", instead_of_math() or _HINT_FLOAT)
 
     def __complex__(self) -> complex:
         value = self._value()
@@ -240,8 +238,9 @@ class Scalar(Operators["Scalar"], Scoped):
             return np.array(value, dtype=dtype or self._expr.type.numpy)
         if isinstance(self._expr, Param) and self._expr.name.endswith("]"):
             raise number_by_itself(self._expr)
+        refuse_grid()
         if any(isinstance(e, Extent) for e in walk((self._expr,))):
-            raise self._no_value("NumPy", instead_of_grid() or HINT_EXTENT)
+            raise self._no_value("NumPy", HINT_EXTENT)
         raise self._no_value(
             "a NumPy conversion",
             given_to_numpy(scalar=True)

@@ -78,6 +78,15 @@ def values_are_read() -> None:
     _state.read += 1
 
 
+def host_data(array: Array) -> HostArray | None:
+    """The host data of an array that is an input, for an operation that looks at its values."""
+    node = array._leaves[0].node
+    if not isinstance(node, Input) or not isinstance(node.source, np.ndarray):
+        return None
+    values_are_read()
+    return node.source
+
+
 @contextmanager
 def _busy() -> Iterator[None]:
     before = _state.busy
@@ -231,7 +240,7 @@ class CallCache:
             elif cached is None:  # for the first time
                 found = self._first(result, args, kwargs)
             else:
-                found = self._second(cached, key, result, args, kwargs)
+                found = self._second(cached, key, args, kwargs)
             if cached is None and len(self.known) >= CALLS:
                 self.known.pop(next(iter(self.known)), None)
             self.known[key] = found or False
@@ -253,9 +262,12 @@ class CallCache:
             return None
         return CachedCall(self.function, self.numbers, result, arrays)
 
-    def _second(self, cached: CachedCall, key: Hashable, result: object, args: Sequence[object],
+    def _second(self, cached: CachedCall, key: Hashable, args: Sequence[object],
                 kwargs: Mapping[str, object]) -> CachedCall | None:  # fmt: skip
-        """The cached call with its program, if the expression is the same for other data."""
+        """The cached call with its program, if the expression is the same for other data.
+
+        It is traced with arrays of treadle's for all data: an operation cannot look at their
+        values without saying so."""
         with _making:
             read = _Read()
             if _signature(args, kwargs, read, self.numbers) != key:
@@ -263,16 +275,16 @@ class CallCache:
             others = [np.zeros(d.shape, d.dtype) if d.any() else np.ones(d.shape, d.dtype)
                       for d in read.data]  # fmt: skip
             numbers = [Scalar(_nth_number(k, *_type_of(v))) for k, v in enumerate(read.numbers)]
+            before = _state.read
             try:
-                if numbers:
-                    found = _Substituted(read, read.data, numbers).call(cached, args, kwargs, read)
-                else:
-                    found = _arrays(result) or []
+                found = _Substituted(read, read.data, numbers).call(cached, args, kwargs, read)
                 other = _Substituted(read, others, numbers).call(cached, args, kwargs, read)
             except TreadleError:
                 return None
             except _ComputedMeanwhileError:
                 return cached
+            if _state.read != before:
+                return None
         cached.program = evaluator().call_program(
             [a._leaves[0] for a in found], read.data, [a._leaves[0] for a in other], others,
             [_nth_number(k, *_type_of(v)) for k, v in enumerate(read.numbers)],
@@ -348,7 +360,7 @@ class _Substituted:
             if source is None:
                 return a
             data = self.data[self.read.position(source, _view_in(read, source))]
-            return use(data) if type(a) is Array else data
+            return use(data)
 
         return cached.trace(args, kwargs, other)
 

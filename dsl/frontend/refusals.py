@@ -98,15 +98,16 @@ def instead_of(value: object) -> str | None:
 _ANY_ARRAY = "Pass a NumPy array (np.array(x) makes one), anything with DLPack, or a td.Array."
 
 
-def instead_of_grid() -> str | None:
-    """A hint for the user's np.mgrid[…] or np.ogrid[…], else None."""
+def refuse_grid() -> None:
+    """Raise an error if the user's line is np.mgrid[…] or np.ogrid[…]: no TypeError, which those
+    catch."""
     where = user_location()
-    if where is None or not _GRIDS(where.text()):
-        return None
-    return (
-        "np.mgrid[:n, :m] is td.indices((n, m)), np.ogrid[:n, :m] is "
-        "td.indices((n, m), sparse=True); td.arange and td.linspace take other bounds."
-    )
+    if where is not None and _GRIDS(where.text()):
+        raise TreadleError(
+            "NumPy's grids need extents that are known while a program is traced.",
+            hint="np.mgrid[:n, :m] is td.indices((n, m)), np.ogrid[:n, :m] is "
+            "td.indices((n, m), sparse=True); td.arange and td.linspace take other bounds.",
+        )
 
 
 def given_to_numpy(scalar: bool) -> str | None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import gc
 import re
 import weakref
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,6 +14,7 @@ import pytest
 
 import treadle as td
 from treadle.dsl.array import Array
+from treadle.dsl.frontend.call_cache import CallCache
 
 from .test_numpy_words import EXACT
 
@@ -140,6 +143,40 @@ def test_values_that_decide_are_looked_at_again() -> None:
         td.run(td.fold_seg(td.maximum, 0.0, v, np.array([2, 2])))
     with pytest.raises(td.ShapeError, match="q must be"):
         td.quantile(v, np.array([1.5]))
+
+
+def test_edges_that_descend_are_refused_in_later_calls() -> None:
+    x, edges = RNG.random(5), np.array([0.0, 0.5, 1.0])
+    for _ in range(4):
+        td.run(*td.histogram(x, edges))
+    with pytest.raises(td.ShapeError, match="must not descend"):
+        td.histogram(x, np.array([0.0, 2.0, 1.0]))
+
+
+def test_operations_look_at_host_data_in_one_way() -> None:
+    """`host_data` says that values have been read: such calls are not cached."""
+    folder = Path(td.__file__).parent / "dsl" / "operations"
+    reading = [
+        f"{path.name}:{node.lineno}"
+        for path in folder.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Attribute) and node.attr == "source"
+    ]
+    assert not reading
+
+
+def test_a_value_that_is_looked_at_is_no_constant() -> None:
+    """A table made of values, equal for the data of which it is traced, is not that of others."""
+
+    def table(a: Any) -> Any:
+        found = td.use(np.array([float(np.asarray(a).max() > 5)]))
+        return td.sum(td.use(a)) + found
+
+    call = CallCache(table)
+    for data in (np.array([0.0, 1.0]), np.array([2.0, 3.0]), np.array([0.0, 9.0])) * 2:
+        for a in (data, td.use(data)):
+            found = td.run(call((a,), {}))
+            np.testing.assert_array_equal(found, [data.sum() + float(data.max() > 5)])
 
 
 def test_errors_name_the_line_of_their_call() -> None:

@@ -300,10 +300,6 @@ class Jit(Generic[P, R, S]):
             if found is error:
                 raise
             raise found from None
-        except AttributeError as error:
-            if isinstance(error.__context__, TreadleError):  # np.ogrid[:n] goes on after an error
-                raise error.__context__ from None
-            raise
 
     @collected_rarely
     def _trace(self, args: tuple[Any, ...], flat: Sequence[Any], key: Any) -> Program:

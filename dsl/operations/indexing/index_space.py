@@ -20,7 +20,7 @@ from ...annotations import (
 from ...array import Array, map_over
 from ...errors import DTypeError, IndexOutOfBounds, ShapeError, user_location
 from ...expr import Const, Expr, Extent, Index, Read, constant
-from ...frontend.call_cache import values_are_read
+from ...frontend.call_cache import host_data
 from ...frontend.sources import as_array
 from ...frontend.tracing import call_scalar_function, flatten_result, forbid_nesting
 from ...graph import Check, Generate, Input, Label, Leaf, Node, Shape, indices, known
@@ -624,11 +624,10 @@ def _take(a: ArrayLike, index_array: ArrayLike, axis: int, label: Label) -> Arra
 def _check_host_indices(chosen: Array, n: Expr, axis: int, operation: str) -> None:
     """Raise `IndexOutOfBounds` for indices in a host array, if the extent is a constant: a read far
     out of range could crash the process."""
-    node, extent = chosen._leaves[0].node, known(n)
-    data = node.source if isinstance(node, Input) else None
-    if extent is None or not isinstance(data, np.ndarray) or not data.size:
+    extent = known(n)
+    data = None if extent is None else host_data(chosen)
+    if extent is None or data is None or not data.size:
         return
-    values_are_read()
     least = 0 if operation == "gather" else -int(extent)
     for worst in (int(data.min()), int(data.max())):
         if not least <= worst < extent:

@@ -12,10 +12,11 @@ from ...annotations import ArrayLike, Element, Function, IntLike, ScalarLike, Sc
 from ...array import Array
 from ...errors import DTypeError, ShapeError, TracingError, user_location
 from ...expr import Cond, Const, Expr, Index, Proj, constant
+from ...frontend.call_cache import host_data
 from ...frontend.refusals import called
 from ...frontend.sources import as_array
 from ...frontend.tracing import call_scalar_function, check_result, forbid_nesting
-from ...graph import Check, Generate, Input, Label, Permute, indices, known
+from ...graph import Check, Generate, Label, Permute, indices, known
 from ...scalar import Scalar, apply_primitive, as_index, as_strong, lift, refuse_argument
 from ...shapes import as_shape, require, same_shape
 from ...types import (
@@ -392,9 +393,8 @@ def histogram(
                 "histogram: edges must be of rank 1.",
                 hint="Give a number of bins, or their edges in ascending order.",
             )
-        node = edges._leaves[0].node
-        given = node.source if isinstance(node, Input) else None
-        if isinstance(given, np.ndarray) and np.any(given[:-1] > given[1:]):
+        given = host_data(edges)
+        if given is not None and np.any(given[:-1] > given[1:]):
             raise ShapeError(
                 "histogram: the edges must not descend.", hint="Sort them: bins=np.sort(edges)."
             )

@@ -12,10 +12,10 @@ from ...annotations import ArrayLike, Element, Function, ScheduleLike
 from ...array import Array
 from ...errors import ShapeError, user_location
 from ...expr import Cond, Const, Expr, Index, Proj, Read, constant, substitute
-from ...frontend.call_cache import values_are_read
+from ...frontend.call_cache import host_data
 from ...frontend.sources import as_array
 from ...frontend.tracing import forbid_nesting
-from ...graph import Check, Combine, Fold, FoldSeg, Generate, Input, Label, Leaf, Permute, known
+from ...graph import Check, Combine, Fold, FoldSeg, Generate, Label, Leaf, Permute, known
 from ...scalar import apply_primitive
 from ...types import LEAF, bool_, int64, tuple_of
 from ..common import combining, fit_to, label_of, trace_combine
@@ -84,7 +84,7 @@ def segment_offsets(lengths: ArrayLike, extent: Expr, operation: str) -> tuple[L
             hint="Every element belongs to one segment: the lengths must add up to the extent.",
         ),
     )
-    source = known_source(array)
+    source = host_data(array)
     if source is not None:
         data = np.asarray(source)
         have = known(extent)
@@ -119,15 +119,6 @@ def _of_lengths(combine: Combine, init: int, lengths: Array) -> Expr:
         where=user_location(),
     )
     return node.leaf().at()
-
-
-def known_source(array: Array) -> Any:
-    """The host data of an array that is an input, else None."""
-    node = array._leaves[0].node
-    if isinstance(node, Input) and isinstance(node.source, np.ndarray):
-        values_are_read()
-        return node.source
-    return None
 
 
 # --- folds -----------------------------------------------------------------------------------
@@ -201,7 +192,7 @@ def _fold_seg(
     if not init:
         smallest = _of_lengths(simple_combine("minimum", int64), 1, lengths64)
         text = f"{operation}: a segment is empty (length {{left}}) and there is no initial value."
-        source = known_source(as_array(lengths))
+        source = host_data(as_array(lengths))
         if source is not None and (source == 0).any():
             raise ShapeError(text.format(left=0), hint="td.fold_seg(f, init, …) gives init.")
         checks = (Check(smallest, constant(1), text, relation=">=", where=where),)
