@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from statistics import median
 from time import perf_counter
@@ -127,6 +128,36 @@ def iterations(scale: Scale, budget: float) -> Row:
         budget,
         n,
     )
+
+
+def uncompiled_chains(scale: Scale, budget: float) -> list[Row]:
+    """Operations outside of compiled functions on 1 000 elements, whose value is looked at: what a
+    chain costs once its program is cached."""
+    x, y = np.random.default_rng(0).random((2, 1000))
+    chains: dict[str, Callable[[Any, Any, Any], Any]] = {
+        "a + b": lambda m, a, b: a + b,
+        "(a - mean) / std": lambda m, a, b: (a - m.mean(a)) / m.std(a),
+        "sum of sqrt(a * a + b * b)": lambda m, a, b: m.sum(m.sqrt(a * a + b * b)),
+        "the larger ones, sorted": lambda m, a, b: m.sort(m.where(a > b, a, b)),
+    }
+    rows = []
+    for name, chain in chains.items():
+        ours = partial(chain, td, td.use(x), td.use(y))
+        np.testing.assert_allclose(np.asarray(ours()), chain(np, x, y), rtol=1e-12)
+        peers: dict[str, Run] = {"NumPy": partial(chain, np, x, y)}
+        if jax is not None:
+            peers["JAX"] = _ready(partial(chain, jnp, jnp.asarray(x), jnp.asarray(y)))
+        label = f"uncompiled: {name}, 1 000 elements"
+        rows.append(raced(label, _looked_at(ours), peers, Goal("value", 100.0), budget))
+    return rows
+
+
+def _looked_at(made: Run) -> Run:
+    return lambda: np.asarray(made())
+
+
+def _ready(made: Run) -> Run:
+    return lambda: jax.block_until_ready(made())
 
 
 # --- first calls, in processes of their own --------------------------------------------------
@@ -370,6 +401,7 @@ def overheads(scale: Scale, budget: float, wanted: Callable[[str], bool]) -> lis
     parts: list[tuple[str, Callable[[], list[Row]]]] = [
         ("overheads: calling a compiled program", lambda: [small_call(scale, budget)]),
         ("overheads: one iteration of a while_loop", lambda: [iterations(scale, budget)]),
+        ("overheads: uncompiled chains", lambda: uncompiled_chains(scale, budget)),
         ("overheads: first call of 10 operations", lambda: first_calls(scale, repeats)),
         ("overheads: large programs of 1000 operations", lambda: large_programs(scale)),
         ("overheads: import treadle", lambda: importing(repeats)),
