@@ -9,6 +9,10 @@ calls are deferred: they trace nothing, and their results compute themselves lik
 The signature of an argument that such a call returned is that call and its data, so a chain,
 `td.sqrt(a * 2 + 1)`, has one cached program, in which everything is fused.  Operators take floats,
 and NumPy's scalars, as run-time numbers.  Whatever else reads a deferred array has the call traced.
+
+Where the chain of a Python loop's state comes round to the line of an earlier operation of it, the
+state is computed: each iteration runs the same few programs, whether its result is looked at or
+not.
 """
 
 from __future__ import annotations
@@ -17,7 +21,7 @@ import math
 import sys
 import threading
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import lru_cache
 from types import EllipsisType
 from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias, TypeGuard
@@ -54,6 +58,8 @@ CALLS = 128
 MOST_DEEP, MOST_DATA = 32, 24
 #: The most calls of a chain of which parts are computed again.
 MOST_AGAIN = 12
+#: The least calls of a chain that is computed because a loop has come round.
+LEAST_ROUND = 8
 #: The most entries of a list or a tuple.
 MOST_ENTRIES = 64
 #: Classes of arguments that are part of the signature.
@@ -141,8 +147,8 @@ class CachedCall:
 class DeferredCall:
     """A call that need not have been traced, with its data and that of the calls that it reads."""
 
-    __slots__ = ("args", "cached", "computed", "data", "depth", "kwargs", "numbers", "results",
-                 "sources", "traced", "values", "where")  # fmt: skip
+    __slots__ = ("args", "cached", "computed", "data", "depth", "kwargs", "numbers", "places",
+                 "results", "sources", "traced", "values", "where")  # fmt: skip
 
     def __init__(self, cached: CachedCall, args: Sequence[object], kwargs: Mapping[str, object],
                  read: _Read) -> None:  # fmt: skip
@@ -153,6 +159,10 @@ class DeferredCall:
         self.numbers: Sequence[Number] = read.numbers
         self.depth = read.depth + 1
         self.where = user_location()
+        #: Where this call and those that it reads are in the user's code.
+        self.places: frozenset[Hashable] = frozenset([self.where and self.where.place()]).union(
+            *(call.places for call, _ in _pending_in((*args, *kwargs.values())))
+        )
         self.results: list[Array] | None = None
         self.values: Sequence[object] | None = None
         #: Whether the arrays have been given their nodes, and whether an evaluation has computed
@@ -161,7 +171,7 @@ class DeferredCall:
 
     def release(self) -> None:
         """Release what the call has read, once there are values."""
-        self.args, self.kwargs = (), {}
+        self.args, self.kwargs, self.places = (), {}, frozenset()
         self.sources = self.data = self.numbers = ()
 
 
@@ -222,6 +232,9 @@ class CallCache:
             return compute(*args, **kwargs)
         read = _Read()
         key = _signature(args, kwargs, read, self.numbers)
+        if read.depth >= LEAST_ROUND and _come_round((*args, *kwargs.values())):
+            read = _Read()
+            key = _signature(args, kwargs, read, self.numbers)
         if key is None:
             return compute(*args, **kwargs)
         cached = self.known.get(key)
@@ -510,19 +523,36 @@ def _values(call: DeferredCall) -> Sequence[object] | None:
         return None  # the operation itself knows the line
 
 
+def _pending_in(args: Sequence[object]) -> Iterator[tuple[DeferredCall, Array]]:
+    """The deferred arrays among arguments, with their calls."""
+    for a in args:
+        for x in a if type(a) is list or type(a) is tuple else (a,):
+            if type(x) is Array and x._pending is not None:
+                yield x._pending[0], x
+
+
+def _come_round(args: Sequence[object]) -> bool:
+    """Compute the arguments whose chains have a call at the place of this one: the state of a
+    loop.  Whether there were any."""
+    where = user_location()
+    place = where and where.place()
+    state = [a for call, a in _pending_in(args) if call.values is None and place in call.places]
+    for a in state:
+        with suppress(TreadleError):  # raised where the array is looked at
+            later.computed.values_of(a, "a loop")
+    return bool(state)
+
+
 def _note_computed(call: DeferredCall) -> bool:
     """Note in the calls that a call reads that they have been computed; whether some had been.
     Those of arrays that are read again are computed once more, and kept."""
     again = False
-    for a in (*call.args, *call.kwargs.values()):
-        for x in a if type(a) is list or type(a) is tuple else (a,):
-            if type(x) is Array and x._pending is not None:
-                read = x._pending[0]
-                if read.computed:
-                    again = True
-                else:
-                    read.computed = True
-                    again |= _note_computed(read)
+    for read, _ in _pending_in((*call.args, *call.kwargs.values())):
+        if read.computed:
+            again = True
+        else:
+            read.computed = True
+            again |= _note_computed(read)
     return again
 
 

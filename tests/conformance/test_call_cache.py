@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import treadle as td
+from treadle.driver.program import Program
 from treadle.dsl.array import Array
 from treadle.dsl.frontend.call_cache import CallCache
 
@@ -267,6 +268,54 @@ def test_steps_of_a_python_loop_are_kept() -> None:
     for _ in range(100):  # nobody looks
         u = u * 0.5
     np.testing.assert_allclose(np.asarray(u), expected / 2.0**100)
+
+
+def _reaction(m: Any, u: Any, v: Any) -> tuple[Any, Any]:
+    def spread(a: Any) -> Any:
+        return m.roll(a, 1, 0) + m.roll(a, -1, 0) + m.roll(a, 1, 1) + m.roll(a, -1, 1) - 4 * a
+
+    both = u * v * v
+    return u + 0.16 * spread(u) - both + 0.035 * (1 - u), v + 0.08 * spread(v) + both - 0.1 * v
+
+
+@pytest.mark.parametrize("every", [1, 3, 10])
+def test_a_loop_of_pythons_runs_the_same_programs_again(
+    every: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However seldom its state is looked at."""
+    made = []
+    execute = Program.execute
+    monkeypatch.setattr(Program, "execute", lambda p, *a: made.append(p) or execute(p, *a))
+    p, q = np.ones((5, 6)), RNG.random((5, 6)) * 0.1
+    u, v = td.use(p), td.use(q)
+    for k in range(60):
+        u, v = _reaction(td, u, v)
+        p, q = _reaction(np, p, q)
+        if k % every == every - 1:
+            np.testing.assert_allclose(float(td.max(v)), q.max(), rtol=1e-12)
+        if k == 29:
+            programs = len({id(program) for program in made})
+        if k > 30:
+            assert u._pending is not None and u._pending[0].depth < 20
+    assert len({id(program) for program in made}) == programs
+    np.testing.assert_allclose(np.asarray(u), p, rtol=1e-12)
+
+
+def test_a_chain_without_a_loop_is_one_program() -> None:
+    x = td.use(RNG.random(5))
+
+    def chain(a: Any) -> Any:
+        a = td.sin(a * 2 + 1) * 3 - 1
+        a = td.cos(a * 2 + 1) * 3 - 1
+        return td.sqrt(a * a + 1) + 2
+
+    warmed(chain, x)
+    found = chain(x)
+    assert is_deferred(found) and found._pending[0].depth > 10
+    sums = [found]
+    for k in range(6):  # short loops of sums, too
+        sums.append(sums[-1] + td.roll(x, k))
+    assert sums[-1]._pending is None or sums[-1]._pending[0].values is None
 
 
 def test_an_error_in_a_chain_names_its_own_line() -> None:
