@@ -394,7 +394,7 @@ def histogram(
                 hint="Give a number of bins, or their edges in ascending order.",
             )
         given = host_data(edges)
-        if given is not None and np.any(given[:-1] > given[1:]):
+        if given is not None and np.any(np.greater(given[:-1], given[1:])):
             raise ShapeError(
                 "histogram: the edges must not descend.", hint="Sort them: bins=np.sort(edges)."
             )

@@ -88,7 +88,7 @@ def segment_offsets(lengths: ArrayLike, extent: Expr, operation: str) -> tuple[L
     if source is not None:
         data = np.asarray(source)
         have = known(extent)
-        if (data < 0).any():
+        if np.less(data, 0).any():
             raise ShapeError(checks[0].message.format(left=int(data.min())), hint=checks[0].hint)
         small = not data.size or int(data.max()) * data.size < 1 << 63
         sum_ = int(data.sum(dtype=np.int64 if small else object))
