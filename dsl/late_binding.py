@@ -34,9 +34,11 @@ if TYPE_CHECKING:
     from .operations.indexing import row_major
     from .operations.indexing.index_space import (
         flatten as flatten,
+        read_window as read_window,
         reshape as reshape,
         slice_array as slice_array,
         transpose as transpose,
+        window_of as window_of,
     )
     from .operations.indexing.joining import stack as stack
     from .operations.indexing.making import unit as unit

@@ -2,13 +2,15 @@
 
 Tracing a call such as `td.std(x)` of data makes a dozen of nodes, and its evaluation looks up the
 program of an equal expression, which takes much longer than running it on a few thousand elements.
-The second time that an operation is called with small arrays of the same types and shapes (and the
-same other arguments) its program is cached, if the expression is the same for other data.  Later
-calls are deferred: they trace nothing, and their results compute themselves like other arrays.
+The second time that an operation is called with arrays of the same types and shapes (and the same
+other arguments) its program is cached, if the expression is the same for other data.  Later calls
+are deferred: they trace nothing, and their results compute themselves like other arrays.
 
 The signature of an argument that such a call returned is that call and its data, so a chain,
 `td.sqrt(a * 2 + 1)`, has one cached program, in which everything is fused.  Operators take floats,
-and NumPy's scalars, as run-time numbers.  Whatever else reads a deferred array has the call traced.
+and NumPy's scalars, as run-time numbers; integers, too, once a few calls differed only in them, as
+well as the positions of `a[k]` and of `a[k : k + n]`.  Whatever else reads a deferred array has the
+call traced.
 
 Where the chain of a Python loop's state comes round to the line of an earlier operation of it, the
 state is computed: each iteration runs the same few programs, whether its result is looked at or
@@ -46,18 +48,21 @@ from .tracing import is_tracing, outside
 
 if TYPE_CHECKING:
     from ..annotations import Indexing
+    from ..operations.indexing.index_space import WindowAxes
 
 HostArray: TypeAlias = NDArray[np.generic]
 Number: TypeAlias = float | complex | np.generic
+#: Which arguments of calls are run-time numbers: floats and NumPy's scalars, or integers too.
+Numbers: TypeAlias = Literal["none", "inexact", "all"]
 
-#: The most bytes of the data of such a call: with more the time for tracing does not matter.
-MOST_BYTES = 4 << 20
 #: The signatures cached per operation.
 CALLS = 128
 #: The most calls of a chain, each of which reads the one before it, and the most data of it.
 MOST_DEEP, MOST_DATA = 32, 24
 #: The most calls of a chain of which parts are computed again.
 MOST_AGAIN = 12
+#: The calls that differ in their integers only before these are run-time numbers.
+MOST_LITERALS = 3
 #: The least calls of a chain that is computed because a loop has come round.
 LEAST_ROUND = 8
 #: The most entries of a list or a tuple.
@@ -116,11 +121,12 @@ class CachedCall:
     """What calls of one signature return: `count` arrays, in a `kind` of tuple or alone, of these
     shapes if they are constant.  From the second call on also the program that computes them."""
 
-    def __init__(self, function: Callable[..., object], numbers: bool, result: object,
+    def __init__(self, function: Callable[..., object], numbers: Numbers, result: object,
                  arrays: Sequence[Array]) -> None:  # fmt: skip
         self.function, self.numbers = function, numbers
         self.kind, self.count = type(result), len(arrays)
         self.shapes = [_known_shape(a) for a in arrays]
+        self.types = [a._leaves[0].type for a in arrays]
         self.bytes = [None if s is None else math.prod(s) * a.itemsize
                       for s, a in zip(self.shapes, arrays, strict=True)]  # fmt: skip
         self.program: CallProgram | None = None
@@ -178,13 +184,16 @@ class DeferredCall:
 class _Read:
     """What a call reads: the data, without its repetitions, and the run-time numbers."""
 
-    __slots__ = ("bytes", "data", "depth", "numbers", "sources")
+    __slots__ = ("data", "depth", "literals", "numbers", "sources", "types")
 
     def __init__(self) -> None:
         self.sources: list[HostArray] = []
         self.data: list[HostArray] = []
         self.numbers: list[Number] = []
-        self.bytes = self.depth = 0
+        #: The types of the arrays, and whether there are integers that could have been numbers.
+        self.types: set[ScalarType] = set()
+        self.literals = False
+        self.depth = 0
 
     def position(self, source: HostArray, view: HostArray) -> int:
         """The position of data, which is added if it is new."""
@@ -195,7 +204,6 @@ class _Read:
                     return k
         self.sources.append(source)
         self.data.append(view)
-        self.bytes += view.nbytes
         return len(self.data) - 1
 
     def number(self, value: Number) -> int:
@@ -206,22 +214,46 @@ class _Read:
         self.numbers.append(value)
         return len(self.numbers) - 1
 
+    def fit(self) -> bool:
+        """Whether the integers fit the types that they meet: others are errors, or compare."""
+        met = [t for t in self.types if t.is_integer]
+        return all(t.lowest <= n <= t.highest for n in self.numbers if type(n) is int for t in met)
+
     def of_call(self, call: DeferredCall, k: int) -> Hashable:
         """The signature of a result of a deferred call."""
+        self.types.add(call.cached.types[k])
         self.depth = max(self.depth, call.depth)
         data = map(self.position, call.sources, call.data)
         return (call.cached, k, *data, *map(self.number, call.numbers))
 
 
+class _Literals:
+    """The integers that calls of the same signature otherwise have had."""
+
+    def __init__(self) -> None:
+        self.seen: dict[Hashable, set[Hashable]] = {}
+
+    def vary(self, family: Hashable, literals: Hashable) -> bool:
+        """Whether these follow `MOST_LITERALS` others."""
+        seen = self.seen.pop(family, set())
+        if len(self.seen) >= CALLS:
+            self.seen.pop(next(iter(self.seen)), None)
+        self.seen[family] = seen
+        if len(seen) < MOST_LITERALS:
+            seen.add(literals)
+        return literals not in seen
+
+
 class CallCache:
     """The cached calls of an operation, by argument signature.
 
-    With `numbers` its floats and NumPy scalars are run-time numbers, as arguments of compiled
-    functions: its results have the same bits as with literals.
+    Arguments that are `numbers` are run-time numbers, as those of compiled functions: its results
+    have the same bits as with literals.
     """
 
-    def __init__(self, function: Callable[..., object], numbers: bool = False) -> None:
+    def __init__(self, function: Callable[..., object], numbers: Numbers = "none") -> None:
         self.function, self.numbers = function, numbers
+        self.literals = _Literals()
         #: False if calls of a signature are not cached.
         self.known: dict[Hashable, CachedCall | Literal[False]] = {}
 
@@ -237,7 +269,13 @@ class CallCache:
             key = _signature(args, kwargs, read, self.numbers)
         if key is None:
             return compute(*args, **kwargs)
-        cached = self.known.get(key)
+        cached, numbers = self.known.get(key), self.numbers
+        if cached is None and read.literals:
+            varying = _Read()
+            family = _signature(args, kwargs, varying, "all")
+            if varying.fit() and self.literals.vary(family, key):
+                key, read, numbers = family, varying, "all"
+                cached = self.known.get(key)
         now = settings()
         if isinstance(cached, CachedCall) and cached.program is not None:
             if cached.program.settings is now:
@@ -251,7 +289,7 @@ class CallCache:
             if _state.read != before:
                 found = None
             elif cached is None:  # for the first time
-                found = self._first(result, args, kwargs)
+                found = self._first(numbers, result, args, kwargs)
             else:
                 found = self._second(cached, key, args, kwargs)
             if cached is None and len(self.known) >= CALLS:
@@ -264,8 +302,8 @@ class CallCache:
                 a._pending = call, k
         return result
 
-    def _first(self, result: object, args: Sequence[object], kwargs: Mapping[str, object]
-               ) -> CachedCall | None:  # fmt: skip
+    def _first(self, numbers: Numbers, result: object, args: Sequence[object],
+               kwargs: Mapping[str, object]) -> CachedCall | None:  # fmt: skip
         arrays = _arrays(result)
         given = {id(a) for a in (*args, *kwargs.values())}
         if arrays is None or any(
@@ -273,7 +311,7 @@ class CallCache:
             for a in arrays
         ):
             return None
-        return CachedCall(self.function, self.numbers, result, arrays)
+        return CachedCall(self.function, numbers, result, arrays)
 
     def _second(self, cached: CachedCall, key: Hashable, args: Sequence[object],
                 kwargs: Mapping[str, object]) -> CachedCall | None:  # fmt: skip
@@ -283,10 +321,9 @@ class CallCache:
         values without saying so."""
         with _making:
             read = _Read()
-            if _signature(args, kwargs, read, self.numbers) != key:
+            if _signature(args, kwargs, read, cached.numbers) != key:
                 return cached  # an argument has been computed in the meantime
-            others = [np.zeros(d.shape, d.dtype) if d.any() else np.ones(d.shape, d.dtype)
-                      for d in read.data]  # fmt: skip
+            others = [np.empty(d.shape, d.dtype) for d in read.data]
             numbers = [Scalar(_nth_number(k, *_type_of(v))) for k, v in enumerate(read.numbers)]
             before = _state.read
             try:
@@ -315,22 +352,34 @@ def of_operator(name: str, swapped: bool | None) -> CallCache:
     def unary(array: Array) -> object:
         return Operators._unary(array, name)
 
-    return CallCache(unary if swapped is None else binary, name != "power")
+    return CallCache(unary if swapped is None else binary, "none" if name == "power" else "inexact")
 
 
 def of_slices(array: Array, index: Indexing) -> object:
     """`array[index]`: a cached call if its bounds are Python's numbers."""
     parts = index if type(index) is tuple else (index,)
-    if all(type(x) in _INDICES for x in parts):
-        return _slices((array, index), {})
-    return later.slice_array(array, index)
+    if not all(type(x) in _INDICES for x in parts):
+        return later.slice_array(array, index)
+    if not (_state.busy or is_tracing()):
+        extents = shape(array) if array._pending is not None else _known_shape(array)
+        window = None if extents is None else later.window_of(extents, parts)
+        if window is not None and _positions.vary((extents, window.axes), window.starts):
+            return _windows((array, window.axes, *window.starts), {})
+    return _slices((array, index), {})
 
 
 def _slice(array: Array, index: Indexing) -> Array:
     return later.slice_array(array, index)
 
 
+def _read_window(array: Array, axes: WindowAxes, *starts: int) -> Array:
+    return later.read_window(array, axes, starts)
+
+
 _slices = CallCache(_slice)
+#: Slices of the same extents at positions that vary, and the positions of other slices.
+_windows = CallCache(_read_window, "all")
+_positions = _Literals()
 
 
 @lru_cache(maxsize=1024)
@@ -360,7 +409,7 @@ class _Substituted:
     def call(self, cached: CachedCall, args: Sequence[object], kwargs: Mapping[str, object],
              read: _Read | DeferredCall) -> list[Array]:  # fmt: skip
         def other(a: object) -> object:
-            if cached.numbers and _is_number(a):
+            if _is_number(a, cached.numbers):
                 return self.numbers[self.read.number(a)] if self.numbers else a
             if type(a) is Array and a._pending is not None and a._pending[0].values is None:
                 call, k = a._pending
@@ -396,9 +445,10 @@ def _view_in(read: _Read | DeferredCall, source: HostArray) -> HostArray:
 
 
 def _changed(value: object, change: Callable[[object], object]) -> object:
-    """An argument with `change` applied to what its lists and tuples consist of."""
+    """An argument with `change` applied, also to what its lists and tuples consist of but numbers,
+    which are literals there."""
     if type(value) is list or type(value) is tuple:
-        return type(value)([_changed(x, change) for x in value])
+        return type(value)([x if _is_number(x, "all") else _changed(x, change) for x in value])
     return change(value)
 
 
@@ -429,13 +479,18 @@ def _data_of(array: object) -> HostArray | None:
     return None
 
 
-def _is_number(value: object) -> TypeGuard[Number]:
+def _is_number(value: object, numbers: Numbers) -> TypeGuard[Number]:
+    """Whether an argument is a run-time number of calls that take such `numbers`."""
+    if numbers == "none":
+        return False
+    if type(value) is int:
+        return numbers == "all" and -(1 << 63) <= value < 1 << 63
     return type(value) in (float, complex) or (
         isinstance(value, np.generic) and value.dtype.char in _LETTERS
     )
 
 
-def _signature(args: Sequence[object], kwargs: Mapping[str, object], read: _Read, numbers: bool
+def _signature(args: Sequence[object], kwargs: Mapping[str, object], read: _Read, numbers: Numbers
                ) -> Hashable | None:  # fmt: skip
     """The types, shapes and other arguments of a call, without what it reads; None if such a call
     is not cached."""
@@ -445,13 +500,17 @@ def _signature(args: Sequence[object], kwargs: Mapping[str, object], read: _Read
         if part is None:
             return None
         parts.append(part)
-    few = read.bytes <= MOST_BYTES and len(read.data) <= MOST_DATA and read.depth < MOST_DEEP
+    few = len(read.data) <= MOST_DATA and read.depth < MOST_DEEP
     return tuple(parts) if few else None
 
 
-def _part(a: object, read: _Read, numbers: bool) -> Hashable | None:
+def _part(a: object, read: _Read, numbers: Numbers) -> Hashable | None:
     """The signature of one argument."""
     kind = type(a)
+    if kind is int and numbers != "none":
+        if _is_number(a, numbers):
+            return kind, "number", read.number(a)
+        read.literals = True
     if kind in _FIXED:
         return kind, a
     if type(a) is Array and a._pending is not None:
@@ -461,8 +520,9 @@ def _part(a: object, read: _Read, numbers: bool) -> Hashable | None:
     if (source := _data_of(a)) is not None:
         count = len(read.data)
         position = read.position(source, source.view())
+        read.types.add(as_type(source.dtype))
         return (kind, position) if position < count else (kind, source.dtype, source.shape)
-    if numbers and _is_number(a):
+    if _is_number(a, numbers):
         return kind, read.number(a)
     if type(a) is float:
         return kind, a.hex()
@@ -470,7 +530,7 @@ def _part(a: object, read: _Read, numbers: bool) -> Hashable | None:
         bounds = a.start, a.stop, a.step
         return (kind, *bounds) if all(type(b) in (int, type(None)) for b in bounds) else None
     if (type(a) is tuple or type(a) is list) and len(a) <= MOST_ENTRIES:
-        parts = [_part(x, read, False) for x in a]
+        parts = [_part(x, read, "none") for x in a]
         return None if None in parts else (kind, *parts)
     return None
 

@@ -29,7 +29,7 @@ from ..errors import (
     without_frames,
 )
 from ..expr import Const, Expr, Read, Var, walk
-from ..frontend.call_cache import CallCache
+from ..frontend.call_cache import CallCache, Numbers
 from ..frontend.refusals import called
 from ..frontend.tracing import call_scalar_function, flatten_result
 from ..graph import (
@@ -134,7 +134,7 @@ def operation(function: Callable[P, R]) -> Operation[P, R]:
 def operation_of_numbers(function: Callable[P, R]) -> Operation[P, R]:
     """`operation` for functions that take numbers as run-time values: see `CallCache`."""
     complete(function)
-    made: Operation[P, R] = _operation(function, ("name", "schedule"), True)
+    made: Operation[P, R] = _operation(function, ("name", "schedule"), "inexact")
     return made
 
 
@@ -157,7 +157,7 @@ def combining(function: Callable[P, R]) -> Combining[P, R]:
     return made
 
 
-def _operation(function: Callable[P, R], common: tuple[str, ...], numbers: bool = False) -> Any:
+def _operation(function: Callable[P, R], common: tuple[str, ...], numbers: Numbers = "none") -> Any:
     own = keywords(function)
     if own is None:
         raise AssertionError(f"{function!r}: an operation names its arguments")

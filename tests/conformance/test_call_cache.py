@@ -244,6 +244,65 @@ def test_numbers_of_operators_are_run_time_values() -> None:
     np.testing.assert_array_equal(td.run(single * 0.3), np.float32([1, 2]) * np.float32(0.3))
 
 
+def _programs_made(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    made: list[Any] = []
+    make = Program.__init__
+    monkeypatch.setattr(
+        Program, "__init__", lambda self, *a, **k: (made.append(self), make(self, *a, **k))[1]
+    )
+    return made
+
+
+@pytest.mark.parametrize("n", [7, 1 << 20])
+def test_integers_that_vary_are_run_time_numbers(n: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    x = RNG.random(n)
+    a = td.use(x)
+    made = _programs_made(monkeypatch)
+    for k in range(40):
+        value = float(td.sum(a * k)) / (k + 1)
+        assert value == pytest.approx(x.sum() * k / (k + 1))
+        assert (td.use(np.uint8([250])) + (k % 9)).tolist() == [(250 + k % 9) % 256]
+        found = a / (k - 5)
+        assert found.dtype == td.float64
+        with np.errstate(divide="ignore"):
+            np.testing.assert_array_equal(np.asarray(found), x / (k - 5))
+        key = td.random.fold_in(td.random.key(3), k)
+        with td.config(fast_math=True):  # (calls of other settings are not cached)
+            expected = np.asarray(td.random.fold_in(td.random.key(3), k))
+        np.testing.assert_array_equal(np.asarray(key), expected)
+        if k == 12:
+            programs = len(made)
+    assert len(made) <= programs + 28  # those of fast_math
+    with pytest.raises(td.TreadleError):
+        td.use(np.uint8([250])) + 300
+
+
+@pytest.mark.parametrize("n", [64, 1 << 20])
+def test_positions_that_vary_are_run_time_numbers(n: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    x = RNG.random((n, 3))
+    a = td.use(x)
+    made = _programs_made(monkeypatch)
+    indices: list[Any] = [
+        lambda k: k, lambda k: -k - 1, lambda k: (k, 1), lambda k: slice(k, k + 5),
+        lambda k: (slice(k + 20, k, -2), None, 0), lambda k: (..., slice(k % 3, k % 3 + 1)),
+        lambda k: (slice(None), k % 3), lambda k: slice(n - k, None),
+    ]  # fmt: skip
+    for k in range(40):
+        for index in indices[:-1]:
+            found = a[index(k)]
+            assert found.shape == x[index(k)].shape
+            np.testing.assert_array_equal(np.asarray(found), x[index(k)])
+        if k == 12:
+            programs = len(made)
+    assert len(made) == programs
+    for k in range(12):  # of other extents each time
+        np.testing.assert_array_equal(np.asarray(a[indices[-1](k)]), x[indices[-1](k)])
+    for k in (n, -n - 1):
+        with pytest.raises(IndexError):
+            a[k]
+    assert a[n - 2 : n + 3].shape == (2, 3) and a[n + 3 : n + 8].shape == (0, 3)
+
+
 def test_what_a_chain_reads_is_that_of_its_calls() -> None:
     x = RNG.random((2, 3))
     f = lambda a: td.sum(a * 2, axis=0)

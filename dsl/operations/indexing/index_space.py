@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -349,6 +350,58 @@ def slice_array(array: Array, index: Indexing) -> Array:
     return map_over(array, source, tuple(shape), Label("slice"), tuple(checks))
 
 
+#: What a window reads of each axis: the extent and the step of a slice; None for a new axis, and
+#: "at" where it reads one index.
+WindowAxes: TypeAlias = tuple[tuple[int, int] | str | None, ...]
+
+
+class Window(NamedTuple):
+    """A part of an array of known extents, in range: what it reads of its axes, and where."""
+
+    axes: WindowAxes
+    starts: tuple[int, ...]
+
+
+def window_of(extents: Sequence[int], index: Sequence[object]) -> Window | None:
+    """What an index of integers, slices, None and ... reads; None if it is out of range."""
+    axes: list[tuple[int, int] | str | None] = []
+    starts: list[int] = []
+    try:
+        for part in index_parts(tuple(index), len(extents)):
+            if part is None:
+                axes.append(None)
+                continue
+            n = extents[len(starts)]
+            if isinstance(part, slice):
+                read = range(n)[part]
+                axes.append((len(read), read.step))
+                starts.append(read.start if read else 0)
+            else:
+                axes.append("at")
+                starts.append(range(n)[part])
+    except (ShapeError, IndexError, TypeError, ValueError, OverflowError):
+        return None
+    return Window(tuple(axes), tuple(starts))
+
+
+def read_window(array: Array, axes: WindowAxes, starts: Sequence[IntLike]) -> Array:
+    """The window of these axes that begins at `starts`, which are in range."""
+    shape: list[Expr] = []
+    source: list[Expr] = []
+    for axis in axes:
+        if axis is None:
+            shape.append(constant(1))
+            continue
+        start = as_count(starts[len(source)], "an index")
+        if isinstance(axis, str):
+            source.append(start)
+            continue
+        extent, step = axis
+        source.append(plus(start, times(Index(len(shape)), constant(step))))
+        shape.append(constant(extent))
+    return map_over(array, source, tuple(shape), Label("slice"))
+
+
 @operation
 def reverse(a: ArrayLike, axis: AxisLike | None = None) -> Array:
     """Reverse the order along one axis, several axes, or all (None).
@@ -674,4 +727,11 @@ def take_along_axis(a: ArrayLike, indices: ArrayLike, axis: int = -1) -> Array:
     return map_over(array, index, shape, Label("take_along_axis"), checks)
 
 
-later.offer(flatten=flatten, reshape=reshape, slice_array=slice_array, transpose=transpose)
+later.offer(
+    flatten=flatten,
+    read_window=read_window,
+    reshape=reshape,
+    slice_array=slice_array,
+    transpose=transpose,
+    window_of=window_of,
+)

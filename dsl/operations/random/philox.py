@@ -28,7 +28,7 @@ from ...graph import Check, Generate, Label
 from ...scalar import Scalar, as_count, lift, refuse_traced
 from ...shapes import as_shape, require
 from ...types import uint32, uint64
-from ..common import operation, trace_elements, unrolled
+from ..common import operation, operation_of_numbers, trace_elements, unrolled
 from ..elements.functions import cast, where
 from ..indexing import index_space
 
@@ -263,7 +263,7 @@ def derived_key(key: ScalarKey, n: Any) -> ScalarKey:
     return words[0], words[1]
 
 
-@operation
+@operation_of_numbers
 def fold_in(key: KeyLike, n: IntLike) -> Any:
     """The key number `n` of those that a key gives: words 0 and 1 of the Philox block with counter
     (n mod 2³², n div 2³², 0, 1).  An array (2,) of uint32; inside a kernel a tuple of two scalars.
