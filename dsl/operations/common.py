@@ -444,6 +444,25 @@ def changed_component(paths: Sequence[str], k: int, now: ScalarType, before: Sca
     return f": {paths[k]} was {before} and becomes {now}" if len(paths) > 1 else ""
 
 
+class OtherType(Exception):
+    """A body returns another type of the same kind for a part of its state that is a literal."""
+
+    def __init__(self, part: int, type_: ScalarType) -> None:
+        super().__init__(part, type_)
+        self.part, self.type = part, type_
+
+
+def is_literal(value: object) -> bool:
+    """Whether an initial value has no type of its own."""
+    return type(value) in (int, float, complex)
+
+
+def require_type(made: ScalarType, of: ScalarType, part: int) -> None:
+    """Raise `OtherType` if a literal of type `of` is to be `made`."""
+    if made != of and (made.family == of.family or (made.is_integer and of.is_integer)):
+        raise OtherType(part, made)
+
+
 def keep_type(
     value: Any,
     structure: Structure,
@@ -451,9 +470,10 @@ def keep_type(
     what: str,
     of: str,
     paths: Sequence[str],
+    literals: Sequence[bool] = (),
 ) -> tuple[Expr, ...]:
     """The flat result of a function that must return the type of its argument, whose components
-    are called `paths`."""
+    are called `paths`.  For those that are `literals` a type of the same kind is `OtherType`."""
     leaves, found = flatten_result(value, what, what)
     if not found.same_nesting(structure):
         raise DTypeError(
@@ -464,6 +484,8 @@ def keep_type(
     results = []
     for k, (leaf, t) in enumerate(zip(leaves, types, strict=True)):
         leaf = fit_weak(leaf, t) if yields(leaf, t) else as_strong(leaf)
+        if literals and literals[k]:
+            require_type(leaf.type, t, k)
         if leaf.type != t:
             got = found.describe([e.type for e in leaves])
             raise DTypeError(

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Collection, Sequence
-from typing import Any
+from collections.abc import Callable, Collection, Sequence
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -56,11 +56,21 @@ from ..scalar import (
 )
 from ..shapes import on_host, show_shape
 from ..types import LEAF, Constant, ScalarType, Structure, children_of, flatten, int64, is_composite
-from .common import changed_component, keep_type, label_of, operation
+from .common import (
+    OtherType,
+    changed_component,
+    is_literal,
+    keep_type,
+    label_of,
+    operation,
+    require_type,
+)
 from .elements.choosing import Ignore, MaybeIndex, choose_index
 from .indexing.row_major import distance
 
 __all__ = ["cond", "iterate", "loop", "while_loop"]
+
+R = TypeVar("R")
 
 # --- conditionals ----------------------------------------------------------------------------
 
@@ -328,12 +338,27 @@ def _loop(
                      tuple(leaves), name, paths)  # fmt: skip
         return structure.build(made)
     where = user_location()
-    if enclosing_kernel() is not None or not any(is_array(v) for v in leaves):
-        begun = fresh_uid()
-        node = _scalar_loop(operation, count, pred, body, leaves, structure, paths, where)
-        if enclosing_kernel() is not None or not _makes_arrays(node, begun):
-            return structure.build([Scalar(Proj(node, k)) for k in range(len(leaves))])
-    return _array_loop(operation, count, pred, body, leaves, structure, paths, name, where)
+
+    def trace(first: Sequence[Any]) -> Any:
+        if enclosing_kernel() is not None or not any(is_array(v) for v in first):
+            begun = fresh_uid()
+            node = _scalar_loop(operation, count, pred, body, first, structure, paths, where)
+            if enclosing_kernel() is not None or not _makes_arrays(node, begun):
+                return structure.build([Scalar(Proj(node, k)) for k in range(len(first))])
+        return _array_loop(operation, count, pred, body, first, structure, paths, name, where)
+
+    return with_literals(leaves, trace)
+
+
+def with_literals(init: Sequence[Any], trace: Callable[[Sequence[Any]], R]) -> R:
+    """`trace(init)`.  Where a body returns a float of another size for what is Python's float at
+    first, or an integer for an integer, it is traced again: numbers without a type take one."""
+    first = list(init)
+    while True:
+        try:
+            return trace(first)
+        except OtherType as other:
+            first[other.part] = Scalar(fit_weak(lift(first[other.part]), other.type))
 
 
 def _makes_arrays(loop: ir.While | ir.Loop, begun: int) -> bool:
@@ -473,12 +498,14 @@ def _scalar_loop(
 ) -> ir.While | ir.Loop:
     start = tuple(as_strong(lift(v, operation)) for v in init)
     types = [e.type for e in start]
+    literals = [is_literal(v) for v in init]
     state = tuple(Var(f"s{k}", t) for k, t in enumerate(types))
 
     def next_numbers(made: Any) -> tuple[Expr, ...]:
         for value, path in zip(flatten(made, is_array)[0], paths, strict=False):
             _require_number(value, operation, path, where)
-        return keep_type(made, structure, types, f"the body of {operation}", "state", paths)
+        what = f"the body of {operation}"
+        return keep_type(made, structure, types, what, "state", paths, literals)
 
     if pred is not None:
         with Scope(operation, where, state).active():
@@ -513,7 +540,10 @@ def _array_loop(
         as_array(Scalar(as_strong(lift(v))) if s else v, operation)
         for v, s in zip(init, scalar, strict=True)
     ]
-    traced = _Traced(operation, pred is None, body, arrays, scalar, structure, paths, where)
+    literals = [is_literal(v) for v in init]
+    traced = _Traced(
+        operation, pred is None, body, arrays, scalar, literals, structure, paths, where
+    )
     states, index, seen = traced.states, traced.index, traced.seen
     next_leaves, checks = traced.next_leaves, traced.checks
     predicate: Leaf | None = None
@@ -555,8 +585,8 @@ class _Traced:
     """
 
     def __init__(self, operation: str, counted: bool, body: Function, arrays: Sequence[Array],
-                 scalar: Sequence[bool], structure: Structure, paths: Sequence[str],
-                 where: Location | None) -> None:  # fmt: skip
+                 scalar: Sequence[bool], literals: Sequence[bool], structure: Structure,
+                 paths: Sequence[str], where: Location | None) -> None:  # fmt: skip
         self.operation, self.counted, self.body = operation, counted, body
         self.arrays, self.scalar = arrays, scalar
         self.structure, self.where = structure, where
@@ -578,8 +608,9 @@ class _Traced:
         self.extents = [as_array(Scalar(arrays[k]._shape[axis]), operation)._leaves[0]
                         for k, axis in axes]  # fmt: skip
         leaves, self.checks = next_state(
-            result, structure, self.like, scalar, self.bound, operation, paths, where, changing
-        )
+            result, structure, self.like, scalar, literals, self.bound, operation, paths, where,
+            changing,
+        )  # fmt: skip
         following = []
         for k, axis in axes:
             part = parts[k]
@@ -693,6 +724,7 @@ def next_state(
     structure: Structure,
     arrays: Sequence[Array],
     scalar: Sequence[bool],
+    literals: Sequence[bool],
     states: Sequence[Input],
     operation: str,
     paths: Sequence[str],
@@ -725,6 +757,8 @@ def next_state(
             made = as_array(Scalar(e), operation)
         else:
             made = as_array(value, operation)
+        if literals[part] and made.structure.is_leaf:
+            require_type(made.types[0], like.types[0], part)
         if made.types != like.types or not made.structure.same_nesting(like.structure):
             raise DTypeError(
                 f"the body of {operation} must return the state's type "

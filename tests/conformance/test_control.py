@@ -766,3 +766,34 @@ def test_a_fold_that_only_the_epilogue_of_a_product_reads(backend):
         backend=backend,
     )
     assert_same(counted(a), wanted)
+
+
+def test_numbers_without_a_type_take_that_of_the_body(backend):
+    x = np.float32([1, 2, 3])
+
+    def step(state):
+        s, _, n = state
+        after = s * 0.5
+        return after, td.max(td.abs(after - s)), td.uint8(n + 1)
+
+    found = td.jit(
+        lambda x: td.while_loop(lambda c: c[1] > 0.1, step, (x, np.inf, 0)), backend=backend
+    )(x)
+    assert [str(a.dtype) for a in found] == ["float32", "float32", "uint8"] and found[2] == 5
+    inside = td.jit(
+        lambda x: td.map(lambda v: td.iterate(3, lambda s: td.float32(s) * v, 1.0), x),
+        backend=backend,
+    )(x)
+    assert_same(inside, x**3)
+    last, before = td.jit(
+        lambda x: td.scan(lambda s, v: (td.float32(s * 0.5) + v, s), 0.0, x), backend=backend
+    )(x)
+    assert_same(last, np.float32(4.25))
+    assert_same(before, np.float32([0, 1, 2.5]))
+    for f, init in (
+        (lambda s: s * 0.5, 1),  # another kind of number
+        (lambda s: td.cast(s, td.float32), np.float64(1)),  # with a type of its own
+        (lambda s: td.cast(s, td.uint8), 300),
+    ):
+        with pytest.raises(td.DTypeError):
+            td.iterate(2, f, init)

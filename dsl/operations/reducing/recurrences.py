@@ -7,7 +7,7 @@ from typing import Any
 
 from ...annotations import Element, Function, IntLike
 from ...array import Array
-from ...errors import AxisError, ShapeError, TracingError, user_location
+from ...errors import AxisError, Location, ShapeError, TracingError, user_location
 from ...expr import TRUE, Const, Expr, constant
 from ...frontend.refusals import called
 from ...frontend.sources import as_array
@@ -17,7 +17,7 @@ from ...node import fresh_uid
 from ...scalar import Scalar, as_count, as_strong, lift
 from ...shapes import on_host, same_shape
 from ...types import LEAF, Structure
-from ..common import label_of, normalise_axis, operation
+from ..common import is_literal, label_of, normalise_axis, operation
 from ..control import (
     depends,
     flat,
@@ -27,6 +27,7 @@ from ..control import (
     regroup,
     require_signature,
     state_input,
+    with_literals,
 )
 from ..indexing.row_major import minus
 
@@ -82,6 +83,16 @@ def scan(
     require_signature(f, ("state", "x"), "the function of scan")
     where = user_location()
     first, structure = flat(init, "the state of scan")
+
+    def trace(first: Sequence[Any]) -> Any:
+        return _scan(f, first, structure, xs, axis, reverse, length, name, where)
+
+    return with_literals(first, trace)
+
+
+def _scan(f: Function, first: Sequence[Any], structure: Structure, xs: Element, axis: int,
+          reverse: bool, length: IntLike | None, name: str | None, where: Location | None
+          ) -> Any:  # fmt: skip
     scalar = [not is_array(v) for v in first]
     arrays = [
         as_array(Scalar(as_strong(lift(v, "scan"))) if s else v, "scan")
@@ -120,8 +131,8 @@ def scan(
         )
     bound = [*states, counter]
     leaves, before = next_state(
-        tuple(following), Structure(tuple, (LEAF,) * len(following)), arrays, scalar, bound,
-        "scan", structure.paths("state"), where,
+        tuple(following), Structure(tuple, (LEAF,) * len(following)), arrays, scalar,
+        [is_literal(v) for v in first], bound, "scan", structure.paths("state"), where,
     )  # fmt: skip
     collected, shape_of = flat(result[1], "what the function of scan returns to collect")
     ys = [_Collected(v, axis, lift(at), count, bound, where) for v in collected]
