@@ -20,6 +20,7 @@ from ..expr import (
 )
 from ..graph import (
     Generate,
+    Input,
     Label,
     Leaf,
     Node,
@@ -41,7 +42,7 @@ from .expressions import (
     settled,
     shifted,
 )
-from .rules import WILD
+from .rules import TESTS, WILD
 
 #: The cotangents of a node's components; None is 0.
 Bars = Sequence[Leaf | None]
@@ -65,8 +66,11 @@ class Reverse:
         self._same = equal_extents(checks_before(roots))
         self.moving = moving(roots, targets)
         self.active = Active(lambda e: isinstance(e, Read) and self.moves(e.node, e.component))
-        #: Nodes whose elements may not be finite where those of the inputs are.
+        #: Nodes whose elements may not be finite; those of inputs are, unless they are tested.
         self.unbounded: set[Node] = set()
+        bodies = [e for node in self.nodes for e in node.bodies()]
+        if any(isinstance(x, Apply) and x.op.name in TESTS for x in walk(bodies)):
+            self.unbounded.update(node for node in self.nodes if isinstance(node, Input))
         for node in self.nodes:
             used = any(leaf.node in self.unbounded for leaf in node.inputs())
             if used or node.inside() or any(self.wild(e) for e in node.bodies() if e.type):

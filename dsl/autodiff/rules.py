@@ -179,6 +179,8 @@ ZERO = frozenset(
 #: Primitives whose derivative is refused for complex numbers, and what to write.
 COMPLEX_REFUSED = {"sign": "Write z / abs(z)."}
 
+#: Primitives by which a program says that its arguments may be infinite or NaN.
+TESTS = frozenset(["isfinite", "isinf", "isnan"])
 #: Primitives whose values or derivatives may be infinite or NaN for finite arguments.
 WILD = frozenset(
     [

@@ -274,7 +274,9 @@ def _start(node: Fold) -> tuple[Expr, ...] | None:
     if better is None:
         return identities(node.combine)
     value, index = node.elements
-    first = substitute((index,), {Index(len(node.outer)): constant(0)})[0]
+    rank = len(node.outer)
+    start = {Index(rank + a): constant(0) for a in range(len(node.inner))}
+    first = substitute((index,), start)[0]
     if value.type.family == "bool" or any(_is_costly(e) for e in walk((first,))):
         return None
     worst = value.type.lowest if better == "greater" else value.type.highest

@@ -457,3 +457,34 @@ def test_second_derivatives_of_products_with_zeros(zeros):
 def test_mixed_second_derivative_of_powers():
     mixed = td.grad(lambda b: td.grad(lambda a: a**b)(2.0))(0.0)
     np.testing.assert_allclose(td.run(mixed), 0.5)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("of", [td.max, td.min])
+def test_extremes_of_small_windows(of, backend):
+    x = np.random.default_rng(4).random((2, 6, 4, 3))
+
+    def pooled(x):
+        return of(x.reshape(2, 3, 2, 2, 2, 3), axis=(2, 4))
+
+    found = td.jit(td.grad(lambda x: td.sum(pooled(x) ** 2)), backend=backend)(x)
+    best = np.asarray(pooled(x)).repeat(2, 1).repeat(2, 2)
+    np.testing.assert_allclose(found, np.where(x == best, 2 * x, 0), rtol=1e-13)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_missing_values_that_are_tested_for_receive_zero(backend):
+    x, w = np.array([1.0, np.nan, 3.0, np.inf]), np.array([2.0, 1.0])
+    rows = np.arange(8.0).reshape(4, 2)
+    losses = {
+        "where": (lambda r: td.sum(td.where(td.isfinite(r), r * r, 0)), [2, 0, 6, 0]),
+        "nansum": (lambda r: td.nansum(r[:3] ** 2), [2, 0, 6, 0]),
+        "nanmean": (lambda r: td.nanmean(td.sin(r[:3])), [*np.cos([1]) / 2, 0, np.cos(3) / 2, 0]),
+    }
+    for loss, expected in losses.values():
+        np.testing.assert_allclose(td.run(td.grad(loss)(x), backend=backend), expected, 1e-12)
+    y = x[:3]
+    fit = td.grad(lambda w: td.nanmean((rows[:3] @ w - y) ** 2))
+    seen = [0, 2]
+    expected = rows[seen].T @ (rows[seen] @ w - y[seen])
+    np.testing.assert_allclose(td.run(fit(w), backend=backend), expected, 1e-12)
