@@ -15,6 +15,7 @@ from ..frontend.sources import as_array, is_arraylike
 from ..graph import ArrayLoop, Generate, Input, Label, Leaf, Node, topological
 from ..graphs.rebuild import Rebuilder
 from ..node import fresh_uid
+from ..operations.control import is_constant
 from ..scalar import Scalar, as_strong, lift
 from ..types import children_of, field_names, is_composite, kind_of_literal
 
@@ -31,9 +32,9 @@ def is_value(value: Any) -> bool:
 
 def flatten(value: Any) -> tuple[list[Any], Callable[[Sequence[Any]], Any]]:
     """The arrays and numbers of a nested value (tuples, named tuples, dataclasses, lists, dicts),
-    and the function that rebuilds the nesting.  None has none."""
-    if value is None:
-        return [], lambda flat: None
+    and the function that rebuilds the nesting.  None, text, types and functions have none."""
+    if value is None or is_constant(value):
+        return [], lambda flat: value
     if is_value(value):
         return [value], lambda flat: flat[0]
     children: list[Any]
@@ -47,8 +48,8 @@ def flatten(value: Any) -> tuple[list[Any], Callable[[Sequence[Any]], Any]]:
     else:
         raise TracingError(
             f"{called(value)} is no array and no number.",
-            hint="Differentiate by arrays, numbers, and tuples, lists and dicts of them; put "
-            "other values into a closure.",
+            hint="Differentiate by arrays, numbers, and tuples, lists, dicts and classes of them; "
+            "put other values into a closure.",
         )
     parts = [flatten(c) for c in children]
 
@@ -66,7 +67,7 @@ def flatten(value: Any) -> tuple[list[Any], Callable[[Sequence[Any]], Any]]:
 
 def paths(value: Any, name: str) -> list[str]:
     """What leads to the arrays and numbers of a nested value, as `flatten` gives them."""
-    if value is None:
+    if value is None or is_constant(value):
         return []
     if is_value(value):
         return [name]

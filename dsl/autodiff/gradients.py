@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -15,6 +16,9 @@ from ..errors import (
     GradientError,
     ShapeError,
     TracingError,
+    keywords,
+    misfitting,
+    unknown_keyword,
     user_facing_maker,
     user_location,
 )
@@ -254,9 +258,11 @@ def value_and_grad(
     """
 
     @_named_after(f)
-    def differentiated(*args: Any) -> Any:
+    def differentiated(*args: Any, **named: Any) -> Any:
         inside = enclosing_kernel() is not None
-        value, aux, gradients = _differentiated(f, args, argnums, has_aux, memory, "value_and_grad")
+        value, aux, gradients = _differentiated(
+            *_in_order(f, args, named), argnums, has_aux, memory, "value_and_grad"
+        )
         return (value, aux) if has_aux else value, _as_requested(gradients, argnums, inside)
 
     return differentiated
@@ -292,13 +298,35 @@ def grad(
     """
 
     @_named_after(f)
-    def differentiated(*args: Any) -> Any:
+    def differentiated(*args: Any, **named: Any) -> Any:
         inside = enclosing_kernel() is not None
-        _, aux, gradients = _differentiated(f, args, argnums, has_aux, memory, "grad")
+        _, aux, gradients = _differentiated(
+            *_in_order(f, args, named), argnums, has_aux, memory, "grad"
+        )
         found = _as_requested(gradients, argnums, inside)
         return (found, aux) if has_aux else found
 
     return differentiated
+
+
+def _in_order(
+    f: Function, args: tuple[Any, ...], named: dict[str, Any]
+) -> tuple[Function, tuple[Any, ...]]:
+    """A function, and its arguments by position: those that it takes by name only are bound."""
+    if not named:
+        return f, args
+    try:
+        signature = inspect.signature(f)
+    except (TypeError, ValueError):  # a built-in without one
+        return functools.partial(f, **named), args
+    try:
+        bound = signature.bind(*args, **named)
+    except TypeError as misfit:
+        known = keywords(f)
+        if known is not None and not known.issuperset(named):
+            raise unknown_keyword(f, named, known) from None
+        raise misfitting(f, args, misfit) from None
+    return (functools.partial(f, **bound.kwargs) if bound.kwargs else f), bound.args
 
 
 def _named_after(f: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:

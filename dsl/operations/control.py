@@ -384,7 +384,7 @@ def flat(value: Any, what: str, like: Structure | None = None) -> tuple[list[Any
     names: tuple[Any, ...] = ()
     children: tuple[Any, ...]
     cls: type
-    if value is None or _is_constant(value):
+    if value is None or is_constant(value):
         children, cls, names = (), Constant, (value,)
     elif isinstance(value, dict):
         names, children, cls = tuple(value), tuple(value.values()), dict
@@ -410,7 +410,7 @@ def flat(value: Any, what: str, like: Structure | None = None) -> tuple[list[Any
     return leaves, Structure(cls, tuple(parts), names)
 
 
-def _is_constant(value: Any) -> bool:
+def is_constant(value: Any) -> bool:
     """Whether a value is no part of a state that changes: text, a type or a function."""
     return isinstance(value, str | np.dtype | type | ScalarType) or (
         callable(value) and not is_composite(value) and not isinstance(value, Array | Scalar)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -488,3 +489,24 @@ def test_missing_values_that_are_tested_for_receive_zero(backend):
     seen = [0, 2]
     expected = rows[seen].T @ (rows[seen] @ w - y[seen])
     np.testing.assert_allclose(td.run(fit(w), backend=backend), expected, 1e-12)
+
+
+def test_arguments_by_name_and_constants_in_classes():
+    def loss(p, x, y, scale=0.5, *, power=2):
+        return td.sum((x @ p - y) ** power) * scale
+
+    p, x, y = np.ones(2), np.arange(6.0).reshape(3, 2), np.ones(3)
+    both = x.T @ (x @ p - y)
+    np.testing.assert_allclose(td.run(td.grad(loss)(p, x, y, scale=2.0)), 4 * both)
+    np.testing.assert_allclose(td.run(td.grad(loss)(p, y=y, x=x)), both)
+    np.testing.assert_allclose(td.run(td.value_and_grad(loss)(p, x, y, power=1)[1]), x.sum(0) / 2)
+    with pytest.raises(td.TracingError, match=r"(?s)no argument 'scal'.*scale"):
+        td.grad(loss)(p, x, y, scal=2.0)
+
+    @dataclasses.dataclass
+    class Layer:
+        w: td.ArrayLike
+        kind: str
+
+    found = td.grad(lambda m: td.sum(m.w**2) * (2 if m.kind == "twice" else 1))(Layer(p, "twice"))
+    assert found.kind == "twice" and np.asarray(found.w).tolist() == [4, 4]
