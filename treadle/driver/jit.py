@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import (
@@ -225,6 +226,17 @@ class Jit(Generic[P, R, S]):
         """The same function on another backend."""
         devices = self._devices if target_of(backend).several else None
         return Jit(self._function, backend, self._changes, self._overrides, devices)
+
+    def __reduce__(self) -> str | tuple[Any, ...]:
+        """A decorated function is found by its name, as Python's are; it is compiled there anew."""
+        found: Any = sys.modules.get(self.__module__)
+        path = str(getattr(self._function, "__qualname__", ""))
+        for name in path.split("."):
+            found = getattr(found, name, None)
+        if found is self:
+            return path
+        made = self._function, self._backend, self._changes, self._overrides, self._devices
+        return Jit, made
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         return self if instance is None else functools.partial(self.__call__, instance)
