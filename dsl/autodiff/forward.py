@@ -26,7 +26,8 @@ from ..graph import (
 )
 from .arguments import constant_leaf
 from .expressions import Active, expr_jvp, resolved, shifted, zero
-from .reverse import located, own, pulled, refused, stored
+from .reads import stored
+from .reverse import located, own, pulled, refused
 
 
 class Forward:

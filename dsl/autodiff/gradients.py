@@ -37,7 +37,8 @@ from ..text import byte_count
 from .arguments import Substitution, Variable, flatten, is_value, names_of, paths
 from .expressions import Active, expr_vjp, settled, shifted
 from .forward import Forward
-from .reverse import pulled, stored
+from .reads import stored
+from .reverse import pulled
 
 __all__ = ["check_grad", "grad", "jvp", "stop", "value_and_grad", "vjp"]
 

@@ -16,13 +16,13 @@ from .expressions import (
     shifted,
 )
 from .forward import Forward, forward_rule, tangent_of
+from .reads import stored
 from .reverse import (
     Bars,
     Reverse,
     adjoint,
     own,
     reverse_rule,
-    stored,
     through_epilogue,
 )
 

@@ -7,7 +7,9 @@ Axes of the domain that the map loses become a fold.  Only data-dependent maps n
 
 from __future__ import annotations
 
+import functools
 import itertools
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
@@ -15,7 +17,7 @@ from .. import simplify
 from ..analysis.combines import simple_combine
 from ..analysis.polynomial import affine, variables
 from ..errors import Location
-from ..expr import FALSE, TRUE, Apply, Const, Expr, Index, Read, Var, constant, walk
+from ..expr import FALSE, TRUE, Apply, Const, Expr, Index, Param, Read, Var, constant, walk
 from ..graph import Fold, Generate, Label, Leaf, Permute, Shape, indices, is_identity_read
 from ..operations.indexing.row_major import minus
 from ..operations.stencils import in_range, resolve_index
@@ -38,6 +40,8 @@ from .expressions import (
 _WIDEST_BORDER = 4
 #: More expensive cotangents are materialised before several elements read them.
 _CHEAP = 24.0
+#: Expressions of more operations are not taken for a common factor.
+_LONGEST_FACTOR = 8
 
 
 class Inverse(NamedTuple):
@@ -129,6 +133,15 @@ def _wraps(m: Expr, n: Expr) -> bool:
     return isinstance(m, Apply) and m.op.name == "remainder" and m.args[1] is n
 
 
+def stored(shape: Shape, e: Expr, label: Label, where: Location | None) -> Leaf:
+    """The array of an expression; no node if it is one already."""
+    if is_identity_read(e, len(shape)):
+        assert isinstance(e, Read)
+        if e.node.outputs[e.component].shape == shape:
+            return Leaf(e.node, e.component)
+    return Generate(shape, (e,), label=label, where=where).leaf()
+
+
 def summed(shape: Shape, inner: Shape, element: Expr, label: Label, where: Location | None) -> Leaf:
     """The sum over the last axes of a domain; fusion says whether its elements are stored."""
     domain = (*shape, *inner)
@@ -142,6 +155,63 @@ def summed(shape: Shape, inner: Shape, element: Expr, label: Label, where: Locat
 
 def _cost(e: Expr) -> float:
     return sum(x.op.cost for x in walk((e,)) if isinstance(x, Apply))
+
+
+def factored(e: Expr) -> tuple[Expr, Expr | None]:
+    """(x, c) such that e = x * c, where c is the same for all indices; c is None if there is none.
+
+    Also through arrays that are such products."""
+    x, c = _product(e)
+    while isinstance(x, Read) and type(x.node) is Generate and len(x.node.elements) == 1:
+        node, rank = x.node, len(x.node.shape)
+        inner, found = _product(node.elements[0])
+        if found is None or not rank or not is_identity_read(x, rank) or _cost(inner) > _CHEAP:
+            break
+        x = stored(node.shape, inner, node.label, node.where).at(*indices(rank))
+        c = found if c is None else apply_primitive("multiply", [found, c])
+    return x, c
+
+
+def _product(e: Expr) -> tuple[Expr, Expr | None]:
+    """`factored`, of the expression alone."""
+    factor: Expr | None = None
+    while isinstance(e, Apply) and e.op.name == "multiply":
+        x, c = e.args if _is_factor(e.args[1]) else e.args[::-1]
+        if not _is_factor(c):
+            break
+        e, factor = x, c if factor is None else apply_primitive("multiply", [c, factor])
+    return e, factor
+
+
+def _is_factor(e: Expr) -> bool:
+    """Whether an expression is a real number that is the same for all indices."""
+    if e.type.family != "float" or e.type.bits < 32 or (isinstance(e, Const) and not _finite(e)):
+        return False
+    stack, seen = [e], 0
+    while stack:
+        x = stack.pop()
+        seen += 1
+        same = isinstance(x, Const | Param | Apply) or (isinstance(x, Read) and not x.args)
+        if not same or seen > _LONGEST_FACTOR:
+            return False
+        stack += x.args
+    return True
+
+
+def total_of(parts: Sequence[Expr]) -> Expr:
+    """The sum of cotangents.  Those with the same factor are multiplied by it once, after they are
+    added: what neighbours receive is often a weighted sum times one number."""
+    found = [factored(part) for part in parts] if len(parts) > 1 else []
+    often = Counter(c for _, c in found if c is not None)
+    sums: dict[Expr, Expr] = {}
+    terms: list[Expr] = []
+    for part, (x, c) in zip(parts, found, strict=True) if found else ():
+        if c is None or often[c] == 1:
+            terms.append(part)
+        else:
+            sums[c] = add(sums[c], x) if c in sums else x
+    terms += [apply_primitive("multiply", [x, c]) for c, x in sums.items()]
+    return functools.reduce(add, terms or parts)
 
 
 class Scatterer:
@@ -166,6 +236,11 @@ class Scatterer:
         if read.boundary in (None, "constant", "function"):
             found = inverse(self.unified(read.args), self.domain, shape)
             if found is not None:
+                if not (found.conditions or found.lost or cotangent.mask):
+                    x, c = factored(cotangent.value)
+                    if c is not None:
+                        moved = self._gathered(found, shape, self._stored(Cotangent((), x)))
+                        return apply_primitive("multiply", [moved, c])
                 return self._gathered(found, shape, self._stored(cotangent))
             return self._scattered(read.args, shape, cotangent, read.boundary is not None)
         offsets = self._offsets(read)

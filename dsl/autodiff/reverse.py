@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from ..errors import GradientError, Location
+from ..errors import GradientError
 from ..expr import (
     Apply,
     Expr,
@@ -36,12 +36,12 @@ from .arguments import constant_leaf
 from .expressions import (
     Active,
     Cotangent,
-    add,
     expr_vjp,
     resolved,
     settled,
     shifted,
 )
+from .reads import stored
 from .rules import TESTS, WILD
 
 #: The cotangents of a node's components; None is 0.
@@ -98,9 +98,7 @@ class Reverse:
         parts = self.parts.get(leaf)
         if not parts:
             return None
-        total = parts[0]
-        for part in parts[1:]:
-            total = add(total, part)
+        total = reads.total_of(parts)
         if is_identity_read(total, len(leaf.shape)):
             assert isinstance(total, Read)
             found = Leaf(total.node, total.component)
@@ -180,15 +178,6 @@ def located(error: GradientError, node: Node) -> GradientError:
 
 def refused(what: str, hint: str) -> GradientError:
     return GradientError(what, hint=hint)
-
-
-def stored(shape: Shape, e: Expr, label: Label, where: Location | None) -> Leaf:
-    """The array of an expression; no node if it is one already."""
-    if is_identity_read(e, len(shape)):
-        assert isinstance(e, Read)
-        if e.node.outputs[e.component].shape == shape:
-            return Leaf(e.node, e.component)
-    return Generate(shape, (e,), label=label, where=where).leaf()
 
 
 def moving(roots: Sequence[Leaf], targets: Sequence[Leaf]) -> set[Leaf]:

@@ -510,3 +510,39 @@ def test_arguments_by_name_and_constants_in_classes():
 
     found = td.grad(lambda m: td.sum(m.w**2) * (2 if m.kind == "twice" else 1))(Layer(p, "twice"))
     assert found.kind == "twice" and np.asarray(found.w).tolist() == [4, 4]
+
+
+def test_cotangents_with_the_same_factor_are_multiplied_once():
+    """What neighbours receive, (g · u · c) at four indices, is a sum times c."""
+
+    def loss(u, c):
+        near = (td.roll(u, 1, 0) + td.roll(u, -1, 0) + td.roll(u, 1, 1) + td.roll(u, -1, 1)) * 0.25
+        return td.sum((near - u) * c * td.sin(u))
+
+    c = np.float64(1.5)
+    text = str(td.jit(td.grad(loss), backend="reference").lower(X, c))
+    assert text.count("c * 0.25") == 1
+    found = td.run(td.grad(loss)(X, c))
+    near = sum(np.roll(X, *by) for by in ((1, 0), (-1, 0), (1, 1), (-1, 1))) * 0.25
+    g = c * np.sin(X)
+    back = sum(np.roll(g, *by) for by in ((1, 0), (-1, 0), (1, 1), (-1, 1))) * 0.25
+    np.testing.assert_allclose(found, c * (near - X) * np.cos(X) + back - g, rtol=1e-13)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_elements_that_are_not_read_receive_zero_whatever_the_factor(backend):
+    for c in (np.inf, np.nan, 0.0, 1e-300):
+        found = td.run(td.grad(lambda x, c=c: td.sum(x[1:] * td.unit(c)))(X), backend=backend)
+        assert (found[0] == 0).all()
+        np.testing.assert_array_equal(found[1:], np.full((4, 4), c))
+
+
+def test_long_products_are_followed_once():
+    def loss(x, c):
+        for _ in range(400):
+            x = x * c
+        return td.sum(td.roll(x, 1, 0) * x)
+
+    np.testing.assert_allclose(
+        td.run(td.grad(loss)(X, np.float64(1.0))), np.roll(X, 1, 0) + np.roll(X, -1, 0)
+    )
