@@ -99,6 +99,11 @@ class HostRun(Run[HostArray]):
         else:
             self.tape.operations.append(Copy(target, self.dense(slot)))
 
+    def known(self, value: HostArray) -> HostArray:
+        if self.tape is not None:
+            self.tape.known[id(value)] = value
+        return value
+
     def array(self, slot: int) -> HostArray:
         found: HostArray = self.slots[slot]
         return found
@@ -125,16 +130,17 @@ class HostRun(Run[HostArray]):
         return run.array(owner.results[0])
 
     def on_host(self, slot: int) -> HostArray:
-        self.refuse_recording("the contents of an array decide what runs next")
+        if self.needs_sync(slot):
+            self.refuse_recording("the contents of an array decide what runs next")
         return self.array(slot)
 
     def readable(self, slots: Sequence[int]) -> Slots:
-        if slots:
-            self.refuse_recording("the contents of an array decide what runs next")
+        for slot in slots:
+            self.on_host(slot)
         return self.slots
 
     def needs_sync(self, slot: int) -> bool:
-        return self.tape is not None
+        return self.tape is not None and id(self.slots[slot]) not in self.tape.known
 
     def alone(self, slot: int) -> bool:
         """Arguments have separate slots, which keep the originals."""
@@ -145,6 +151,7 @@ class HostRun(Run[HostArray]):
                 sum(other is not None and memory_of(other) is memory for other in referenced) == 1
             )
         found = sum(other is array for other in referenced) == 1
+        found = found and id(array) not in self.tape.known
         if found:
             self.tape.overwritten.add(id(array))
         return found

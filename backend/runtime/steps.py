@@ -286,7 +286,7 @@ class HostStep:
             self.kernels(run)
             return
         for (slot, t), value in zip(self.targets, self.values(run), strict=True):
-            run.slots[slot] = np.array(value, t)
+            run.slots[slot] = run.known(np.array(value, t))
 
 
 class CheckStep:
@@ -353,7 +353,7 @@ class LibraryStep(Generic[R]):
         if self.ours:  # arrays of the right shapes
             parts = result if isinstance(result, tuple) else (result,)
             for (slot, t), part in zip(self.targets, parts, strict=True):
-                run.slots[slot] = np.array(part, t, order="C", copy=None)
+                run.slots[slot] = run.known(np.array(part, t, order="C", copy=None))
             return
         made = list(self.parts(run, result))
         del result

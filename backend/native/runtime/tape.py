@@ -154,6 +154,7 @@ class Tape:
     limits: dict[int, tuple[int, int]] = field(default_factory=dict)  # where others must lie
     size: int = 0
     arrays: dict[int, HostArray] = field(default_factory=dict)  # those made, by identity
+    known: dict[int, HostArray] = field(default_factory=dict)  # the same in every call
     overwritten: set[int] = field(default_factory=set)  # the identities of arrays that had values
     earlier: set[int] = field(default_factory=set)  # of those made before the part that reads them
     numbers: Numbers = field(default_factory=Numbers)

@@ -549,6 +549,34 @@ def test_counts_that_depend_on_an_outer_counter() -> None:
     assert f.ordinary == 0
 
 
+def _decay(u: Any, k: Any, n: int) -> Any:
+    return td.sum(td.iterate(n, lambda u: u + k * (td.roll(u, 1, 0) - u) * u, u))
+
+
+def test_gradients_with_few_states_are_one_record() -> None:
+    """Only extents and numbers that are pinned decide which states are computed again."""
+    u = np.linspace(0.5, 1.0, 50)
+    given = td.value_and_grad(_decay, (0, 1), memory=9 * u.nbytes)
+    every = td.value_and_grad(_decay, (0, 1))
+    f = warmed(given, u, 0.2, 30)
+    for n, ordinary in ((30, 0), (11, 1), (4, 1), (30, 0), (11, 0)):
+        f.ordinary = 0
+        for k in (0.1, 0.3, 0.3):
+            value, (by_u, by_k) = f(u, k, n)
+            expected, (u_bar, k_bar) = td.run(every(u, k, n), backend="reference")
+            np.testing.assert_allclose(value, expected, rtol=1e-12)
+            np.testing.assert_allclose(by_u, u_bar, rtol=1e-12)
+            np.testing.assert_allclose(by_k, k_bar, rtol=1e-12)
+        assert f.ordinary == ordinary
+    assert f.records(u, 0.2, 30) == 3
+
+
+def test_numbers_of_the_host_are_never_written_to() -> None:
+    """An update of one is an update of a copy: the record has the number for all calls."""
+    f = td.jit(lambda x: td.generate((), lambda: x.shape[0]).at[()].add(1), backend="native")
+    assert [int(f(X)) for _ in range(6)] == [101] * 6
+
+
 def test_branches_in_loops_are_recorded() -> None:
     f = warmed(
         lambda x: td.loop(9, lambda k, s: td.cond(td.sum(s) > 3.0, s * 0.5, s + td.sum(s)), x),
