@@ -503,7 +503,8 @@ def describe(node: Node) -> tuple[str, ...]:
 
 
 def element_cost(roots: Iterable[Expr]) -> float:
-    """The cost of an element in additions; a loop body counts as 16 iterations."""
+    """The cost of an element in additions; a loop body counts as 16 iterations.  What is the same
+    for all elements is computed before them."""
     total = 0.0
     nodes = list(walk(roots))
     looped: set[Expr] = set()
@@ -511,8 +512,10 @@ def element_cost(roots: Iterable[Expr]) -> float:
         if isinstance(e, While | Loop):
             looped.update(walk(e.scoped))
     for e in nodes:
-        cost = e.op.cost if isinstance(e, Apply) else 1.0 if isinstance(e, Read) else 0.0
-        if isinstance(e, Foreign):
+        cost = 1.0 if isinstance(e, Read) else 0.0
+        if isinstance(e, Apply) and e.varies:
+            cost = e.op.cost
+        elif isinstance(e, Foreign):
             cost = 50.0
         total += cost * (16.0 if e in looped else 1.0)
     return total

@@ -9,6 +9,11 @@ import numpy as np
 import pytest
 
 import treadle as td
+from treadle.dsl.expr import Expr, Index, Param, constant
+from treadle.dsl.graph import Input
+from treadle.dsl.scalar import apply_primitive
+from treadle.dsl.types import float64, int64
+from treadle.skeletons.lower.build import element_cost
 
 pytestmark = pytest.mark.skipif("native" not in td.backends(), reason="needs the backend native")
 STAR = [(-1, 0, 0), (1, 0, 0), (0, -1, 0), (0, 1, 0), (0, 0, -1), (0, 0, 1)]
@@ -104,3 +109,15 @@ def test_large_results_of_whole_lines_and_others():
         a = np.random.default_rng(0).integers(0, 9, (2, 16400, width)).astype(np.int32)
         got = weighted(SHAPES["row"], 3, td.clamp)(a)
         assert np.array_equal(got, expected(a, SHAPES["row"], "clamp"))
+
+
+def test_numbers_that_all_elements_share_cost_nothing():
+    """Reads of a plane cost the same however its number is computed: rows go from end to end."""
+    i, k = Index(0), constant(7)
+    a = Input("a", float64, (False, False)).leaf()
+    number: Expr = Param("n", int64)
+    plain = element_cost([a.at(number, i)])
+    for name in ("floor_divide", "minimum", "remainder", "multiply"):
+        number = apply_primitive(name, [number, k])
+    assert element_cost([a.at(number, i)]) == plain
+    assert element_cost([a.at(apply_primitive("remainder", [i, k]), i)]) > plain
