@@ -17,12 +17,13 @@ from .errors import (
     ShapeError,
     TracingError,
     instead_of_math,
+    unpacked_into,
     user_facing,
     user_facing_methods,
     user_location,
 )
 from .evaluator import evaluator, public
-from .expr import Const, Expr, Read
+from .expr import Const, Expr, Index, Read, constant
 from .frontend.operators import Operators
 from .frontend.refusals import never_set
 from .frontend.standard import MOST_AXES, current_device, require_device, require_version
@@ -35,7 +36,7 @@ from .frontend.tracing import (
 from .graph import Check, Generate, Input, Label, Leaf, Shape, known
 from .html import of_array
 from .scalar import Scalar, as_index, as_strong, lift
-from .shapes import Extent, broadcast_shapes, extents, stretched
+from .shapes import Extent, broadcast_shapes, extents, require, stretched
 from .types import LEAF, ScalarType, Structure
 
 if TYPE_CHECKING:
@@ -222,12 +223,28 @@ class Array(Operators["Array"]):
                 "a rank-0 array cannot be iterated or unpacked: it is one value.",
                 hint="td.the(a) is its value as a scalar.",
             )
+        names = unpacked_into()
+        if names is not None and self.structure.is_leaf and enclosing_kernel() is None:
+            return iter(self._parts(names))
         raise TracingError(
-            "an array of run-time extent cannot be iterated or unpacked in Python.",
-            hint="td.map(f, a) applies a function to every element; h.at[a].add(1) adds at indices."
+            "an array of run-time extent cannot be iterated in Python.",
+            hint="td.sum(a), td.max(a), td.any(a) instead of sum, max, any; td.map(f, a) applies a "
+            "function to every element, h.at[a].add(1) adds at indices.  Along an axis of known "
+            "extent x, y, z = a takes the parts, as does [a[k] for k in range(3)]."
             if self.structure.is_leaf
             else "To take the tuples apart write x, y = td.unzip(a).",
         )
+
+    def _parts(self, number: int) -> list[Array]:
+        """The parts along the first axis, whose extent must be this number."""
+        hint = "x, y = a[0], a[1] takes some of the parts."
+        said = f"{number} names are given to an array of {{left}} parts along its first axis."
+        checks = require(self._shape[0], constant(number), said, hint=hint)
+        index = [Index(k) for k in range(self.ndim - 1)]
+        return [
+            map_over(self, [constant(k), *index], self._shape[1:], Label("unpack"), checks)
+            for k in range(number)
+        ]
 
     def __contains__(self, value: object) -> bool:
         if enclosing_kernel() is not None:

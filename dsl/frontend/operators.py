@@ -121,9 +121,10 @@ class Operators(Generic[V]):
 
     def _with_other(self, name: str, other: object, swapped: bool) -> Any:
         """An operation with an object that is neither a number nor an array: its class decides."""
-        if name == "multiply" and self._repeats and isinstance(other, str | bytes | list | tuple):
+        repeats = name == "multiply" and isinstance(other, str | bytes | list | tuple)
+        if repeats and self._repeats:
             return NotImplemented  # [0] * n
-        if not swapped and not isinstance(other, type):
+        if not (swapped or repeats or isinstance(other, type)):
             compute = _of_class(type(other), _REFLECTED[name])
             made = NotImplemented if compute is None else compute(other, self)
             if made is not NotImplemented:

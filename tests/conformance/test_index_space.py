@@ -670,3 +670,34 @@ def test_a_mask_of_another_extent_is_an_error():
         td.use(np.zeros((3, 4)))[:, np.ones(3, bool)]
     with pytest.raises(td.AxisError, match="3 indices for an array of rank 2"):
         td.use(np.zeros((3, 4)))[:, np.ones((4, 2), bool)]
+
+
+def test_arrays_are_unpacked_into_names(backend):
+    """`x, y, z = a` takes the parts of an axis whose extent is known at run time; others are
+    refused when the function is called."""
+
+    def lorenz(t, state):
+        x, y, z = state
+        return td.stack([10 * (y - x), x * (28 - z) - y, x * y - 8 / 3 * z])
+
+    state = np.array([1.0, 2.0, 4.0])
+    compiled = td.jit(lorenz, backend=backend)
+    np.testing.assert_array_equal(compiled(0.0, state), td.run(lorenz(0.0, state)))
+
+    @td.jit(backend=backend)
+    def nested(a):
+        (p, q), (r, _) = np.moveaxis(a, -1, 0)
+        return p * 100 + q * 10 + r
+
+    a = np.arange(12).reshape(2, 3, 2)
+    np.testing.assert_array_equal(nested(a), a[0, :, 0] * 100 + a[1, :, 0] * 10 + a[0, :, 1])
+    for n in (2, 4):
+        with pytest.raises(td.ShapeError, match=f"3 names are given to an array of {n} parts"):
+            compiled(0.0, np.ones(n))
+
+    def first(a):
+        x, *_ = a
+        return x
+
+    with pytest.raises(td.TracingError, match="cannot be iterated"):
+        td.jit(first)(state)
