@@ -25,6 +25,7 @@ LEAST = np.array([[-128], [-(2**31)], [-(2**63)]])
 #: (name, arguments); exact unless a tolerance follows.
 EXACT = [
     *[("moveaxis", T, s, d) for s, d in ((0, -1), (-1, 0), ((0, 1), (-1, 0)), (1, 1))],
+    *[("expand_dims", I, axis) for axis in (0, -1, (0, 2), (3, -3), ())],
     ("rollaxis", T, 2), ("rollaxis", T, 0, 3), ("rollaxis", T, -1, 1),
     ("matrix_transpose", T), ("fliplr", T), ("flipud", V),
     *[("rot90", I, k) for k in (-1, 0, 1, 2, 3)], ("rot90", T, 1, (2, 0)),
@@ -216,6 +217,28 @@ def test_methods_of_quantiles(backend, method, keepdims):
         want = np.percentile(F, [10, 33, 50, 90], axis=1, method=method, keepdims=keepdims)
         np.testing.assert_allclose(np.asarray(got), want, rtol=1e-12)
         assert np.asarray(got).shape == want.shape
+
+
+@pytest.mark.sample(6)
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("keepdims", [False, True])
+@pytest.mark.parametrize("axis", [(0, 2), (-1, 1), (2, 1, 0), (1,), ()])
+def test_quantiles_along_several_axes(backend, axis, keepdims):
+    """Also where the extents are run-time values, and where some are 0."""
+    holes = np.where(T > 0.8, np.nan, T)
+    few = T[:, :2, :2]
+    cases = ("median", T), ("nanmedian", holes), ("quantile", T, [0.1, 0.6]), ("quantile", few, 0.3)
+    for name, a, *q in cases:
+
+        def of(x, name=name, q=q):
+            return getattr(td, name)(x, *q, axis=axis, keepdims=keepdims)
+
+        want = getattr(np, name)(a, *q, axis=axis, keepdims=keepdims)
+        for got in (td.run(of(a), backend=backend), td.jit(of, backend=backend)(a)):
+            np.testing.assert_allclose(to_host(got), want, rtol=1e-12)
+            assert got.shape == want.shape
+    none = td.run(td.median(np.zeros((2, 0, 3)), axis=axis, keepdims=keepdims), backend=backend)
+    assert none.shape == np.zeros((2, 0, 3)).sum(axis=axis, keepdims=keepdims).shape
 
 
 @pytest.mark.sample(8)

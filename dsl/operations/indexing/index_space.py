@@ -225,20 +225,21 @@ def squeeze(a: ArrayLike, axis: AxisLike | None = None) -> Array:
 
 
 @operation
-def expand_dims(a: ArrayLike, axis: int) -> Array:
-    """Insert an axis of extent 1.
+def expand_dims(a: ArrayLike, axis: AxisLike) -> Array:
+    """Insert an axis of extent 1, or several.
 
     Parameters
-        axis: the axis, from −rank to rank − 1.
+        axis: the axis, or a tuple of axes, of the result.
 
-    Result: an array of one rank more, with the same elements.
+    Result: an array of the same elements, with these axes more.
 
     >>> td.expand_dims(np.array([3, 1, 2]), 0)
     Array([[3, 1, 2]])
     """
     array = as_array(a, "expand_dims")
-    k = normalise_axis(axis, array.ndim + 1, "expand_dims")
-    return slice_array(array, (slice(None),) * k + (None,))
+    rank = array.ndim + (len(axis) if isinstance(axis, tuple | list) else 1)
+    axes = normalise_axes(axis, rank, "expand_dims")
+    return slice_array(array, tuple(None if k in axes else slice(None) for k in range(rank)))
 
 
 # --- transposes and slices -------------------------------------------------------------------

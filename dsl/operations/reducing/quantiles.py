@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from math import prod
 from typing import Any, Literal
 
 import numpy as np
 
 from ... import late_binding as later
-from ...annotations import ArrayLike
+from ...annotations import ArrayLike, AxisLike
 from ...array import Array
 from ...errors import DTypeError, ShapeError, TracingError
 from ...expr import constant
@@ -17,7 +18,7 @@ from ...frontend.sources import as_array
 from ...scalar import Scalar
 from ...shapes import require
 from ...types import int64
-from ..common import alike, checked, normalise_axis, operation
+from ..common import alike, checked, normalise_axes, operation
 from ..control import cond
 from ..elements.functions import cast, clip, floor, isnan, maximum, minimum, rint, where
 from ..elements.mapping import map as map_
@@ -43,11 +44,11 @@ _METHODS = ("linear", "lower", "higher", "midpoint", "nearest")
 def quantile(
     a: ArrayLike,
     q: ArrayLike,
-    axis: int | None = None,
+    axis: AxisLike | None = None,
     method: Method = "linear",
     keepdims: bool = False,
 ) -> Array:
-    """The `q`-th quantiles along an axis (of all elements for None), q between 0 and 1.
+    """The `q`-th quantiles along axes (of all elements for None), q between 0 and 1.
 
     The result has the shape of `q`, then the other axes, without elements too, and the type of `a`:
     integers and booleans give float64, but integers stay integers for methods that choose one.
@@ -56,7 +57,7 @@ def quantile(
 
     Parameters
         q: the probabilities: a number or an array, in 0 … 1.
-        axis: the axis, from −rank to rank − 1; default None: of all elements.
+        axis: an axis, or a tuple of axes, from −rank to rank − 1; default None: of all elements.
         method: "linear" (default) or another of NumPy's rules between two elements.
 
     >>> td.quantile(np.array([1.0, 2.0, 4.0]), [0.5, 0.75])
@@ -69,7 +70,7 @@ def quantile(
 def percentile(
     a: ArrayLike,
     q: ArrayLike,
-    axis: int | None = None,
+    axis: AxisLike | None = None,
     method: Method = "linear",
     keepdims: bool = False,
 ) -> Array:
@@ -77,7 +78,7 @@ def percentile(
 
     Parameters
         q: the percentages: a number or an array, in 0 … 100.
-        axis: the axis, from −rank to rank − 1; default None: of all elements.
+        axis: an axis, or a tuple of axes, from −rank to rank − 1; default None: of all elements.
         method: "linear" (default) or another of NumPy's rules between two elements.
 
     >>> td.percentile(np.array([0.0, 0.5, 1.0]), [50, 75])
@@ -90,7 +91,7 @@ def percentile(
 def nanquantile(
     a: ArrayLike,
     q: ArrayLike,
-    axis: int | None = None,
+    axis: AxisLike | None = None,
     method: Method = "linear",
     keepdims: bool = False,
 ) -> Array:
@@ -98,7 +99,7 @@ def nanquantile(
 
     Parameters
         q: the probabilities: a number or an array, in 0 … 1.
-        axis: the axis, from −rank to rank − 1; default None: of all elements.
+        axis: an axis, or a tuple of axes, from −rank to rank − 1; default None: of all elements.
         method: "linear" (default) or another of NumPy's rules between two elements.
 
     >>> td.nanquantile(np.array([0.0, 0.5, 1.0]), 0.25)
@@ -111,7 +112,7 @@ def nanquantile(
 def nanpercentile(
     a: ArrayLike,
     q: ArrayLike,
-    axis: int | None = None,
+    axis: AxisLike | None = None,
     method: Method = "linear",
     keepdims: bool = False,
 ) -> Array:
@@ -119,7 +120,7 @@ def nanpercentile(
 
     Parameters
         q: the percentages: a number or an array, in 0 … 100.
-        axis: the axis, from −rank to rank − 1; default None: of all elements.
+        axis: an axis, or a tuple of axes, from −rank to rank − 1; default None: of all elements.
         method: "linear" (default) or another of NumPy's rules between two elements.
 
     >>> td.nanpercentile(np.array([0.0, 0.5, 1.0]), 50)
@@ -129,14 +130,14 @@ def nanpercentile(
 
 
 @operation
-def median(a: ArrayLike, axis: int | None = None, keepdims: bool = False) -> Array:
+def median(a: ArrayLike, axis: AxisLike | None = None, keepdims: bool = False) -> Array:
     """The middle element, or the mean of the two in the middle; NaN where an element is NaN.
 
     Arrays are sorted; the median along an axis of up to 25 elements, if that is a constant (as of
     a `stack`), is computed element by element, and fused.
 
     Parameters
-        axis: the axis, from −rank to rank − 1; default None: of all elements.
+        axis: an axis, or a tuple of axes, from −rank to rank − 1; default None: of all elements.
 
     >>> td.median(np.array([3, 1, 2]))
     Array(2.)
@@ -147,11 +148,11 @@ def median(a: ArrayLike, axis: int | None = None, keepdims: bool = False) -> Arr
 
 
 @operation
-def nanmedian(a: ArrayLike, axis: int | None = None, keepdims: bool = False) -> Array:
+def nanmedian(a: ArrayLike, axis: AxisLike | None = None, keepdims: bool = False) -> Array:
     """The median of the elements that are not NaN; NaN if there are none.
 
     Parameters
-        axis: the axis, from −rank to rank − 1; default None: of all elements.
+        axis: an axis, or a tuple of axes, from −rank to rank − 1; default None: of all elements.
 
     >>> td.nanmedian(np.array([3.0, np.nan, 1.0]))
     Array(2.)
@@ -159,7 +160,7 @@ def nanmedian(a: ArrayLike, axis: int | None = None, keepdims: bool = False) -> 
     return _quantile(a, 0.5, axis, "midpoint", keepdims, "nanmedian", 1.0, skip=True)
 
 
-def _quantile(a: ArrayLike, q: ArrayLike, axis: int | None, method: str, keepdims: bool,
+def _quantile(a: ArrayLike, q: ArrayLike, axis: AxisLike | None, method: str, keepdims: bool,
               operation: str, whole: float, skip: bool) -> Array:  # fmt: skip
     if method not in _METHODS:
         raise TracingError(
@@ -182,21 +183,16 @@ def _quantile(a: ArrayLike, q: ArrayLike, axis: int | None, method: str, keepdim
     exact = array.types[0].is_integer and method in ("lower", "higher", "nearest")
     if not (array.types[0].is_inexact or exact):
         array = array.astype(float)
-    rank = array.ndim
-    if axis is None:
-        array, along = flatten(array), 0
-    else:
-        along = normalise_axis(axis, rank, operation)
-    if exact and (checks := not_empty(array, (along,), operation)):  # there is no NaN
+    axes = normalise_axes(axis, array.ndim, operation)
+    if exact and (checks := not_empty(array, axes, operation)):  # there is no NaN
         array = checked(array, checks)
-    length = array.shape[along]
+    array = _rows(array, axes)
+    length = array.shape[-1]
     if (isinstance(length, int) and 0 < length <= _NETWORK and isinstance(q, int | float)
             and array.types[0].is_float and not skip):  # fmt: skip
-        found: Any = _chosen(moveaxis(array, along, -1), length, q / whole, method)
-        if keepdims:
-            found = reshape(found, [1] * rank) if axis is None else expand_dims(found, along)
-        return found  # type: ignore[no-any-return]
-    rows = sort_(moveaxis(array, along, -1))
+        chosen = _chosen(array, length, q / whole, method)
+        return expand_dims(chosen, axes) if keepdims else chosen
+    rows = sort_(array)
     present: Any = count_nonzero(~isnan(rows), axis=-1)
     extent = rows.shape[-1]
     valid = present > 0 if skip else (present == extent) & (extent > 0)
@@ -211,16 +207,26 @@ def _quantile(a: ArrayLike, q: ArrayLike, axis: int | None, method: str, keepdim
     if method == "nearest":  # as NumPy's: halves to even
         low = high = cast(rint(at), int64)
     first, last = (_gathered(rows, clip(k, 0, extent - 1)) for k in (low, high))
-    found = _between(first, last, share, method)
+    found: Any = _between(first, last, share, method)
     if not exact:
         found = where(valid, found, np.nan).astype(rows.dtype)
     for k in range(shares.ndim):  # the axes of q come first
         found = moveaxis(found, lead + k, k)
     if keepdims:
-        kept = [1] * rank if axis is None else [
-            1 if k == along else n for k, n in enumerate(as_array(a).shape)]  # fmt: skip
-        found = reshape(found, [*shares.shape, *kept])
+        found = expand_dims(found, [shares.ndim + k for k in axes])
     return found  # type: ignore[no-any-return]
+
+
+def _rows(array: Array, axes: Sequence[int]) -> Array:
+    """The array with these axes as one, the last."""
+    if len(axes) == array.ndim:
+        return flatten(array)
+    if not axes:
+        return expand_dims(array, -1)
+    moved = moveaxis(array, axes, range(-len(axes), 0))
+    first = array.ndim - len(axes)
+    length: Any = prod(moved.shape[first:])
+    return moved if len(axes) == 1 else reshape(moved, (*moved.shape[:first], length))
 
 
 def _between(first: Any, last: Any, share: Any, method: str) -> Any:
