@@ -71,6 +71,7 @@ from .indexing.row_major import distance
 __all__ = ["cond", "iterate", "loop", "while_loop"]
 
 R = TypeVar("R")
+L = TypeVar("L", ir.While, ir.Loop)
 
 # --- conditionals ----------------------------------------------------------------------------
 
@@ -343,6 +344,8 @@ def _loop(
         if enclosing_kernel() is not None or not any(is_array(v) for v in first):
             begun = fresh_uid()
             node = _scalar_loop(operation, count, pred, body, first, structure, paths, where)
+            if enclosing_kernel() is None:
+                node = _over_numbers(node, begun)
             if enclosing_kernel() is not None or not _makes_arrays(node, begun):
                 return structure.build([Scalar(Proj(node, k)) for k in range(len(first))])
         return _array_loop(operation, count, pred, body, first, structure, paths, name, where)
@@ -359,6 +362,26 @@ def with_literals(init: Sequence[Any], trace: Callable[[Sequence[Any]], R]) -> R
             return trace(first)
         except OtherType as other:
             first[other.part] = Scalar(fit_weak(lift(first[other.part]), other.type))
+
+
+def _over_numbers(loop: L, begun: int) -> L:
+    """The loop with numbers in place of the arrays of rank 0 that its body makes of the state, as
+    `x[i]` does: what is one number needs no kernel."""
+    memo: dict[Expr, Expr] = {}
+
+    def number(e: Expr) -> Expr:
+        if not isinstance(e, ir.Read) or e.args or e.boundary is not None:
+            return e
+        node = e.node
+        if type(node) is not Generate or node.uid < begun or node.checks or node.label.ordered:
+            return e
+        (made,) = ir.rewrite((node.elements[e.component],), number, memo)
+        return made if any(isinstance(x, Var) for x in ir.walk((made,))) else e
+
+    scoped = ir.rewrite(loop.scoped, number, memo)
+    made = loop.rebuild(loop.args, scoped)
+    assert isinstance(made, type(loop))
+    return made
 
 
 def _makes_arrays(loop: ir.While | ir.Loop, begun: int) -> bool:
