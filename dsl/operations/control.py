@@ -71,7 +71,6 @@ from .indexing.row_major import distance
 __all__ = ["cond", "iterate", "loop", "while_loop"]
 
 R = TypeVar("R")
-L = TypeVar("L", ir.While, ir.Loop)
 
 # --- conditionals ----------------------------------------------------------------------------
 
@@ -364,7 +363,7 @@ def with_literals(init: Sequence[Any], trace: Callable[[Sequence[Any]], R]) -> R
             first[other.part] = Scalar(fit_weak(lift(first[other.part]), other.type))
 
 
-def _over_numbers(loop: L, begun: int) -> L:
+def _over_numbers(loop: ir.While | ir.Loop, begun: int) -> ir.While | ir.Loop:
     """The loop with numbers in place of the arrays of rank 0 that its body makes of the state, as
     `x[i]` does: what is one number needs no kernel."""
     memo: dict[Expr, Expr] = {}
@@ -380,7 +379,7 @@ def _over_numbers(loop: L, begun: int) -> L:
 
     scoped = ir.rewrite(loop.scoped, number, memo)
     made = loop.rebuild(loop.args, scoped)
-    assert isinstance(made, type(loop))
+    assert isinstance(made, ir.While | ir.Loop)
     return made
 
 

@@ -10,14 +10,18 @@ compute an element of the state from the value that it had before the loop; on a
 one thread is fast enough.
 
 An iteration is a list of writes.  What one of them needs of an array as it was before another is
-computed ahead of that one (`_Iteration`).
+computed ahead of that one (`_Iteration`).  A branch that updates an array or leaves it is an update
+that is not always valid.
+
+    while_loop(p, f, s)   →   while_loop(p, several, s)
+    where several(s) is loop(1024, lambda k, t: f(t) if p(t) else t, s)
 """
 
 from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from ..analysis.polynomial import always_inside
@@ -41,6 +45,7 @@ from ..expr import (
 )
 from ..graph import (
     ArrayLoop,
+    Branch,
     Generate,
     Input,
     Label,
@@ -63,6 +68,8 @@ from .vertical import Inliner
 
 #: Elements that one update of an iteration writes, at most.
 MOST_ELEMENTS = 8
+#: The iterations of a loop with a predicate that one kernel runs.
+AT_ONCE = 1024
 
 
 def recognise_sequence(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
@@ -76,9 +83,8 @@ def recognise_sequence(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
         made = builder.node(node)
         found = _sequence(made) if isinstance(made, ArrayLoop) else None
         if found is not None:
-            for k in range(len(found.defaults)):
-                builder.leaves[Leaf(node, k)] = Leaf(found, k)
-            number = len(found.written)
+            builder.nodes[node] = found
+            number = _writes(found)
             what = "an element" if number == 1 else f"{number} elements"
             context.notes.append(f"{node.label}: one kernel writes {what} in each iteration")
         elif made is not node:
@@ -88,25 +94,117 @@ def recognise_sequence(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
     return [builder.leaf(r) for r in roots]
 
 
-def _sequence(loop: ArrayLoop) -> Sequential | None:
-    """A loop as a sequence, where each iteration writes a few elements, or is a sequence itself."""
-    if loop.count is None or loop.index is None or loop.changing() or any(
-        c.reads for c in loop.checks
-    ):  # fmt: skip
+def _writes(node: Sequential | ArrayLoop) -> int:
+    """How many elements an iteration writes."""
+    sequence = node if isinstance(node, Sequential) else node.body[0].node
+    assert isinstance(sequence, Sequential)
+    return len(sequence.written)
+
+
+def _sequence(loop: ArrayLoop) -> Sequential | ArrayLoop | None:
+    """A loop as a sequence, where each iteration writes a few elements, or is a sequence itself;
+    one with a predicate as a loop around a sequence."""
+    if loop.changing() or any(c.reads for c in loop.checks):
         return None
-    order = [n for n in topological(loop.body) if not isinstance(n, Input)]
+    try:
+        body = _without_branches(loop.inner_roots())
+        order = _order(loop, body)
+        if loop.predicate is not None:
+            return _while(loop, body, order)
+        if any(isinstance(n, Sequential) for n in order):
+            return _Nest(loop, order).made()
+        return _Iteration(loop.with_(body=tuple(body)), order).made()
+    except _OtherLoop:
+        return None
+
+
+def _order(loop: ArrayLoop, body: Sequence[Leaf]) -> list[Node]:
+    """The nodes of an iteration, in the order of computation."""
+    order = [n for n in topological(body) if not isinstance(n, Input)]
     changing = dependent(order, set(loop.bound))
     # What is unsafe, and what reads that, must not be computed before the loop, which may have no
     # iteration.
     unsafe = {n for n in order if is_unsafe(n)}
     kept = changing | unsafe | dependent(order, unsafe)
-    order = [n for n in order if n in kept]
-    try:
-        if any(isinstance(n, Sequential) for n in order):
-            return _Nest(loop, order).made()
-        return _Iteration(loop, order).made()
-    except _OtherLoop:
-        return None
+    return [n for n in order if n in kept]
+
+
+def _while(loop: ArrayLoop, body: Sequence[Leaf], order: Sequence[Node]) -> ArrayLoop:
+    """A loop with a predicate around a sequence of some of its iterations."""
+    states = [state.copy().of_shape(state.shape) for state in loop.state]
+    index = Input("k", int64, (), kind="counter", where=loop.where)
+    inner = loop.with_(
+        init=tuple(s.leaf() for s in states), body=tuple(body[:-1]), predicate=None,
+        count=constant(AT_ONCE), index=index, checks=(),
+    )  # fmt: skip
+    made = _Iteration(inner, order, body[-1]).made()
+    outside = Rebuilder()
+    outside.leaves.update({s.leaf(): t.leaf() for s, t in zip(loop.state, states, strict=True)})
+    for node in order:
+        if node in topological(body[-1:]):
+            outside.nodes[node] = outside.node(node)
+    return loop.with_(
+        state=tuple(states), body=made.with_(checks=()).leaves,
+        predicate=outside.leaf(body[-1]), checks=tuple(dict.fromkeys((*loop.checks, *made.checks))),
+    )  # fmt: skip
+
+
+def _without_branches(roots: Sequence[Leaf]) -> list[Leaf]:
+    """The roots with branches that update arrays, or leave them, as updates that may be invalid."""
+    order = list(topological(roots))
+    if not any(isinstance(n, Branch) for n in order):
+        return list(roots)
+    builder = Rebuilder()
+    for node in order:
+        made = builder.node(node)
+        if isinstance(made, Branch):
+            for k, (then, other) in enumerate(zip(made.then, made.other, strict=True)):
+                builder.leaves[Leaf(node, k)] = _chosen(made, then, other)
+        elif made is not node:
+            builder.nodes[node] = made
+    return [builder.leaf(r) for r in roots]
+
+
+def _chosen(branch: Branch, then: Leaf, other: Leaf) -> Leaf:
+    """One result of a branch."""
+    p = branch.predicate
+    if then == other:
+        return then
+    if not then.shape:
+        sides = [x.node.elements[x.component] if type(x.node) is Generate else x.at()
+                 for x in (then, other)]  # fmt: skip
+        e = Proj(Cond(p, (sides[0],), (sides[1],)), 0)
+        return Generate((), (e,), label=branch.label, where=branch.where).leaf()
+    for changed, left, condition in (
+        (then, other, p),
+        (other, then, apply_primitive("logical_not", [p])),
+    ):
+        updates = []
+        at = changed
+        while at != left and isinstance(at.node, Permute) and len(at.node.defaults) == 1:
+            updates.append(at.node)
+            at = at.node.defaults[0]
+        if at == left:
+            for update in reversed(updates):
+                valid = _where(condition, update.valid)
+                at = update.with_(defaults=(at,), valid=valid).leaf()
+            return at
+    raise _OtherLoop
+
+
+def _where(p: Expr, valid: Expr) -> Expr:
+    """`p and valid`, of which the second is only evaluated where the first holds."""
+    if p is TRUE or valid is TRUE:
+        return valid if p is TRUE else p
+    return Proj(Cond(p, (valid,), (FALSE,)), 0)
+
+
+def _conditional(e: Expr) -> tuple[Expr, Expr] | None:
+    """The parts of what `_where` made."""
+    cond = e.args[0] if isinstance(e, Proj) else None
+    if isinstance(cond, Cond) and cond.other == (FALSE,):
+        return cond.args[0], cond.then[0]
+    return None
 
 
 class _OtherLoop(Exception):
@@ -176,8 +274,13 @@ class _Iteration(_Loop):
     that it reads are the current ones, ahead of the write that needs it if another comes between.
     """
 
-    def __init__(self, loop: ArrayLoop, order: Sequence[Node]) -> None:
+    def __init__(
+        self, loop: ArrayLoop, order: Sequence[Node], predicate: Leaf | None = None
+    ) -> None:
+        """`predicate`: without it nothing is written, and nothing else is computed."""
         super().__init__(loop, order)
+        self.predicate = predicate
+        self.goes_on: Expr = TRUE
         #: The component and version that a leaf is.
         self.version = {s.leaf(): (k, 0) for k, s in enumerate(loop.state)}
         self.writes: list[_Write] = []
@@ -196,6 +299,8 @@ class _Iteration(_Loop):
         _need(len(scalars) + len(updates) == len(self.order))
         bodies = [e for n in self.order for e in n.bodies()]
         self._own_elements([*bodies, loop.count])
+        if self.predicate is not None:
+            self.goes_on = self.predicate.at()
         for update in updates:
             self._update(update)
         last = {leaf: k for leaf, (k, v) in self.version.items() if v == len(self.began[k]) - 1}
@@ -207,8 +312,7 @@ class _Iteration(_Loop):
             for at in _elements(leaf.shape):
                 self._write(k, TRUE, at, leaf.at(*at))
         _need(bool(self.writes))
-        for node in scalars:
-            self._scalar(node)
+        self._scalars(scalars)
         ready = [self._ready(number) for number in range(len(self.writes))]
         kept = sorted(self.kept, key=lambda x: x.before)
         return self._finished(Sequential(
@@ -262,19 +366,30 @@ class _Iteration(_Loop):
         assert loop.count is not None
         shape = self.firsts[component].shape
         equal = [(c.left, c.right) for c in self.checks if c.relation == "=="]
+        count = loop.count
         (*at, condition) = self._counted((*target, given))
-        valid = inside(condition, at, shape, (loop.count,), equal)
+
+        def tested(condition: Expr) -> Expr:
+            if (found := _conditional(condition)) is not None:
+                return _where(found[0], tested(found[1]))
+            return inside(condition, at, shape, (count,), equal)
+
+        valid = _where(self.goes_on, tested(condition))
+        given = _where(self.goes_on, given)
         self.writes.append(_Write(component, given, valid, target, value))
         self.began[component].append(len(self.writes))
 
-    def _scalar(self, node: Generate) -> None:
-        """The elements of a small array: computed once in each iteration."""
-        _need(not node.label.ordered)
-        self._check(node)
-        for at in _elements(node.shape):
-            here: dict[Expr, Expr] = dict(zip(indices(len(at)), at, strict=True))
-            for leaf, e in zip(node.leaves, substitute(node.elements, here), strict=True):
-                self.names[leaf.at(*at)] = self._keep(e, "value")
+    def _scalars(self, nodes: Sequence[Generate]) -> None:
+        """The elements of small arrays: computed once in each iteration, the predicate first."""
+        always = set() if self.predicate is None else set(topological((self.predicate,)))
+        for node in sorted(nodes, key=lambda n: n not in always):
+            _need(not node.label.ordered)
+            self._check(node)
+            for at in _elements(node.shape):
+                here: dict[Expr, Expr] = dict(zip(indices(len(at)), at, strict=True))
+                guard = TRUE if node in always else self.goes_on
+                for leaf, e in zip(node.leaves, substitute(node.elements, here), strict=True):
+                    self.names[leaf.at(*at)] = self._placed(e, guard)
 
     # --- the order in which it is computed ---
 
@@ -333,13 +448,43 @@ class _Iteration(_Loop):
         if first <= now <= last:
             return e
         if first <= last:
-            if guard is not TRUE:
-                first, last = max(first, span[guard][0]), min(last, span[guard][1])
-                _need(first <= last)
-                e = Proj(Cond(guard, (e,), (Const(0, e.type),)), 0)
-            return self._keep(e, "before", last)
-        _need(isinstance(e, Apply) and e.op.name != "select")
-        return e.rebuild(tuple(self._in_time(a, guard, now) for a in e.args), ())
+            condition, _, last = self._under(guard, first, last, now)
+            return self._keep(_guarded(e, condition), "before", last)
+        return self._in_parts(e, guard, lambda a, g: self._in_time(a, g, now))
+
+    def _placed(self, e: Expr, guard: Expr) -> Expr:
+        """A variable with the value of an expression, computed as soon as it can be."""
+        e, guard = self._named((e, guard))
+        first, last = self._span((e,), -1)[e]
+        if first > last:
+            e = self._in_parts(e, guard, self._placed)
+            first, last = self._span((e,), -1)[e]
+        condition, first, _ = self._under(guard, first, last, -1)
+        return self._keep(_guarded(e, condition), "value", first)
+
+    def _under(self, guard: Expr, first: int, last: int, now: int) -> tuple[Expr, int, int]:
+        """The condition for computing something between two writes, and the writes between which
+        that is known, too."""
+        for condition in _weaker(guard):
+            a, b = self._span((condition,), now)[condition]
+            if max(a, first) <= min(b, last):
+                return condition, max(a, first), min(b, last)
+        raise _OtherLoop
+
+    def _in_parts(self, e: Expr, guard: Expr, part: Callable[[Expr, Expr], Expr]) -> Expr:
+        """An expression of which no version of the arrays has all parts."""
+        if (found := _conditional(e)) is not None:
+            p = part(found[0], guard)
+            return _where(p, part(found[1], _where(guard, p)))
+        if not isinstance(e, Apply):
+            raise _OtherLoop
+        if e.op.name != "select":
+            return e.rebuild(tuple(part(a, guard) for a in e.args), ())
+        p, a, b = e.args
+        p = part(p, guard)
+        sides = (a, p), (b, apply_primitive("logical_not", [p]))
+        made = [part(x, _where(guard, q) if x.reads else guard) for x, q in sides]
+        return e.rebuild((p, *made), ())
 
     # --- over the axis of the sequence ---
 
@@ -356,6 +501,22 @@ class _Iteration(_Loop):
             return e if version is None else self.firsts[version[0]].at(*e.args)
 
         return rewrite(self._counted(roots), change)
+
+
+def _guarded(e: Expr, condition: Expr) -> Expr:
+    """The value where the condition holds; only there is it computed, if it reads anything."""
+    if condition is TRUE or not e.reads:
+        return e
+    return Proj(Cond(condition, (e,), (Const(0, e.type),)), 0)
+
+
+def _weaker(guard: Expr) -> Iterator[Expr]:
+    """A condition, and those of its parts by which the rest of it may be computed."""
+    yield guard
+    if (found := _conditional(guard)) is not None:
+        p, valid = found
+        yield from (_where(p, v) for v in _weaker(valid))
+        yield from _weaker(p)
 
 
 def _decided(e: Expr, domain: Shape) -> Expr:

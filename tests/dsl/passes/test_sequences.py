@@ -414,3 +414,163 @@ def test_what_an_iteration_waits_for_comes_last() -> None:
     assert "= minimum(minimum(out[" in text and ", previous)\n" in text, text
     want = td.jit(least, backend="reference")(x)
     assert np.array_equal(program(x).view(np.int64), want.view(np.int64))
+
+
+# --- loops with a predicate -------------------------------------------------------------------
+
+
+def breadth_first(walls: Any, start: Any, n: int, dropped: bool) -> Any:
+    """The steps to each cell from `start`, by a queue."""
+    m = walls.shape[0]
+
+    def visit(state: Any) -> Any:
+        steps, queue, head, tail = state
+        cell = queue[head]
+        for by in (1, -1, n, -n):
+            to = cell + by
+            free = ~walls[to] & (steps[to] < 0)
+            if dropped:
+                steps = steps.at[td.where(free, to, m)].set(steps[cell] + 1)
+                queue = queue.at[td.where(free, tail, m)].set(to)
+            else:
+                steps = td.cond(free, steps.at[to].set(steps[cell] + 1), steps)
+                queue = td.cond(free, queue.at[tail].set(to), queue)
+            tail = td.where(free, tail + 1, tail)
+        return steps, queue, head + 1, tail
+
+    steps = td.full(m, -1).at[start].set(0)
+    queue = td.zeros(m, dtype=td.int64).at[0].set(start)
+    return td.while_loop(lambda s: s[2] < s[3], visit, (steps, queue, 0, 1))[0]
+
+
+@pytest.mark.parametrize("dropped", [False, True], ids=["cond", "dropped"])
+@pytest.mark.parametrize("n", [4, 50])
+def test_a_queue(n: int, dropped: bool) -> None:
+    walls = np.random.default_rng(n).random((n, n)) < 0.3
+    walls[0] = walls[-1] = True
+    walls[:, 0] = walls[:, -1] = True
+    walls[1, 1:3] = False
+    flat = walls.ravel()
+    want = np.full(n * n, -1)
+    want[n + 1] = 0
+    queue = [n + 1]
+    for cell in queue:
+        for to in (cell + 1, cell - 1, cell + n, cell - n):
+            if not flat[to] and want[to] < 0:
+                want[to] = want[cell] + 1
+                queue.append(to)
+    f = lambda w, start: breadth_first(w, start, n, dropped)
+    assert np.array_equal(td.jit(f, backend="native")(flat, n + 1), want)
+    assert kinds(f, flat, n + 1) == (1, 1)
+
+
+def roots_of(parents: Any, x: Any) -> Any:
+    """Path halving: the predicate reads the array that is written."""
+    return td.while_loop(
+        lambda s: s[0][s[1]] != s[1],
+        lambda s: (s[0].at[s[1]].set(s[0][s[0][s[1]]]), s[0][s[0][s[1]]]),
+        (parents, x),
+    )
+
+
+def insertion(values: Any, x: Any) -> Any:
+    """Moves larger values up until the place is found; nothing is read below the first."""
+    return td.while_loop(
+        lambda s: (s[1] > 0) & (s[0][td.maximum(s[1] - 1, 0)] > x),
+        lambda s: (s[0].at[s[1]].set(s[0][s[1] - 1]), s[1] - 1),
+        (values, values.shape[0] - 1),
+    )
+
+
+def exchanged(a: Any, n: Any) -> Any:
+    """Both ends move to the middle."""
+
+    def swap(s: Any) -> Any:
+        a, i, j = s
+        return a.at[i].set(a[j]).at[j].set(a[i]), i + 1, j - 1
+
+    return td.while_loop(lambda s: s[1] < s[2], swap, (a, 0, n - 1))[0]
+
+
+def chained(next_: Any, start: Any) -> Any:
+    """A list is followed to its end, beyond which there is nothing to read."""
+
+    def step(s: Any) -> Any:
+        at, order, n = s
+        return next_[at], order.at[at].set(n), n + 1
+
+    return td.while_loop(lambda s: s[0] >= 0, step, (start, td.full(next_.shape[0], -1), 0))
+
+
+def test_paths_insertions_exchanges_lists() -> None:
+    rng = np.random.default_rng(5)
+    n = 3000
+    parents = np.maximum(np.arange(n) - rng.integers(1, 3, n), 0)
+    parents[0] = 0
+    want, x = parents.copy(), n - 1
+    while want[x] != x:
+        want[x] = want[want[x]]
+        x = want[x]
+    found, root = td.jit(roots_of, backend="native")(parents, n - 1)
+    assert np.array_equal(found, want) and root == x
+    assert kinds(roots_of, parents, n - 1) == (1, 1)
+    values = np.sort(rng.random(2500))
+    for x in (-1.0, 0.5, 2.0):
+        found, place = td.jit(insertion, backend="native")(values, x)
+        after = min(np.searchsorted(values, x, "right"), len(values) - 1)
+        assert place == after
+        assert np.array_equal(found, np.concatenate(
+            [values[:after], values[after : after + 1], values[after:-1]]))  # fmt: skip
+    assert kinds(insertion, values, 0.5) == (1, 1)
+    for n in (0, 1, 2, 1023, 2048, 4097):
+        a = rng.random(max(n, 1))
+        assert np.array_equal(td.jit(exchanged, backend="native")(a, n), a[::-1] if n else a)
+    assert kinds(exchanged, values, 9) == (1, 1)
+    order = rng.permutation(2048)
+    next_ = np.empty(2048, np.int64)
+    next_[order[:-1]], next_[order[-1]] = order[1:], -(1 << 40)
+    at, places, count = td.jit(chained, backend="native")(next_, order[0])
+    assert at < -1 and count == 2048 and np.array_equal(places[order], np.arange(2048))
+    assert kinds(chained, next_, order[0]) == (1, 1)
+    at, places, count = td.jit(chained, backend="native")(next_, -5)
+    assert at == -5 and count == 0 and np.all(places == -1)
+
+
+def test_branches_that_write_or_not() -> None:
+    def f(a: Any, flags: Any) -> Any:
+        def step(k: Any, s: Any) -> Any:
+            a, hits = s
+            more = td.cond(flags[k], a.at[k].add(a[k - 1]), a)
+            less = td.cond(a[k] > 3, more, more.at[0].set(k))
+            return less, td.cond(flags[k], hits + 1, hits)
+
+        return td.loop(1, a.shape[0], step, (a, 0))
+
+    rng = np.random.default_rng(6)
+    a, flags = rng.integers(0, 7, 50), rng.random(50) < 0.5
+    want, hits = a.copy(), 0
+    for k in range(1, 50):
+        before = want[k]
+        if flags[k]:
+            want[k] += want[k - 1]
+            hits += 1
+        if before <= 3:
+            want[0] = k
+    found, count = td.jit(f, backend="native")(a, flags)
+    assert np.array_equal(found, want) and count == hits
+    assert kinds(f, a, flags) == (1, 0)
+
+
+def test_a_branch_reads_what_exists_only_there() -> None:
+    """An index far outside on the side that is not taken is not read."""
+
+    def f(a: Any, at: Any) -> Any:
+        def step(k: Any, a: Any) -> Any:
+            return td.cond(at[k] >= 0, a.at[k].set(a[at[k]] + 1), a)
+
+        return td.loop(at.shape[0], step, a)
+
+    at = np.array([1, -(1 << 45), 0, -(1 << 45)])
+    found = td.jit(f, backend="native")(np.arange(4.0), at)
+    assert found.tolist() == [2, 1, 3, 3]
+    assert kinds(f, np.arange(4.0), at) == (1, 0)
