@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import json
 import re
 import shutil
@@ -20,6 +19,7 @@ import pytest
 
 from tests.backend.cuda.compile import cubins
 from tests.backend.cuda.products import tiles
+from tests.backend.cuda.products.layout import asserted, laid_out
 from treadle.backend.cuda.compile.nvrtc import compile_text
 from treadle.backend.cuda.products.form import FORMS, Arguments, Code
 from treadle.skeletons.products import STANDARD, STRASSEN, BilinearAlgorithm
@@ -217,15 +217,12 @@ def _cases() -> list[Any]:
 @pytest.mark.parametrize("code, arch, key", _cases())
 def test_compiles(code: Code, arch: str, key: str, nvrtc: None, updating: bool) -> None:
     form = FORMS[code.arithmetic]
-    fields = (name for name, *_ in Arguments._fields_)
     claims = [
-        f"sizeof(tile::Arguments) == {ctypes.sizeof(Arguments)}",
+        *laid_out("tile::Arguments", Arguments),
         f"tile::SHARED_BYTES == {form.shared_bytes}", f"tile::THREADS == {form.threads}",
         f"tile::BM == {form.rows} && tile::BN == {form.columns}",
-        *(f"__builtin_offsetof(tile::Arguments, {k}) == {getattr(Arguments, k).offset}"
-          for k in fields),
     ]  # fmt: skip
-    source = code.source() + "".join(f'static_assert({c}, "");\n' for c in claims)
+    source = code.source() + asserted(claims)
     cubin = compile_text(source, form.entry, arch, dynamic_shared_bytes=form.shared_bytes)
     found = {"registers": cubin.registers, "spills": cubin.spills}
     held = json.loads(BASELINE.read_text(encoding="utf-8")) if BASELINE.exists() else {}

@@ -28,6 +28,7 @@ from benchmarks.matmul.portable import (
     wrong,
 )
 from tests.backend.cuda.products import tiles
+from tests.backend.cuda.products.layout import asserted, laid_out
 from tests.backend.cuda.products.test_float32 import RELU, _product
 from tests.backend.cuda.products.test_product_choice import arithmetic_of, chosen
 from treadle.backend.cuda.compile.nvrtc import compile_text
@@ -296,13 +297,11 @@ def test_compiles(name: str, arch: str, nvrtc: None) -> None:
     form = FORMS[code.arithmetic]
     arguments = PortableArguments if form.copies else Arguments
     claims = [
-        f"sizeof(tile::Arguments) == {ctypes.sizeof(arguments)}",
+        *laid_out("tile::Arguments", arguments),
         f"tile::SHARED_BYTES == {form.shared_bytes}", f"tile::THREADS == {form.threads}",
         f"tile::BM == {form.rows} && tile::BN == {form.columns}",
-        *(f"__builtin_offsetof(tile::Arguments, {k}) == {getattr(arguments, k).offset}"
-          for k, *_ in arguments._fields_),
     ]  # fmt: skip
-    source = code.source() + "".join(f'static_assert({c}, "");\n' for c in claims)
+    source = code.source() + asserted(claims)
     cubin = compile_text(source, form.entry, arch, dynamic_shared_bytes=form.shared_bytes)
     # With 192 columns there are no registers to spare for index arithmetic.
     assert cubin.spills <= (SPILLS if code.arithmetic == "Float32Portable" else 0)

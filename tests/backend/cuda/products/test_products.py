@@ -13,6 +13,7 @@ import pytest
 
 import treadle as td
 from tests.backend.cuda import emulated
+from tests.backend.cuda.products.layout import asserted, laid_out
 from treadle.backend.cuda.products import (
     choice as product_choice,
     cublas,
@@ -403,12 +404,10 @@ def test_arguments_are_laid_out_as_the_engine_reads_them() -> None:
 
     code = engine_form.Code("K", "R", True, "owner", 1, "Float32")
     fields = ("flags", "a_row", "a_rows", "alpha", "items", "product", "extra")
-    offsets = {name: getattr(ARGUMENTS, name).offset for name in fields}
-    claims = [f"sizeof(tile::Arguments) == {ctypes.sizeof(ARGUMENTS)}",
+    claims = [*laid_out("tile::Arguments", ARGUMENTS, fields),
               f"tile::SHARED_BYTES == {FORM.shared_bytes}", f"tile::THREADS == {FORM.threads}",
               f"tile::BM == {FORM.rows} && tile::BN == {FORM.columns}"]  # fmt: skip
-    claims += [f"__builtin_offsetof(tile::Arguments, {k}) == {v}" for k, v in offsets.items()]
-    source = code.source() + "".join(f'static_assert({c}, "");\n' for c in claims)
+    source = code.source() + asserted(claims)
     made = compile_text(source, "matmul_f32", "sm_90a", dynamic_shared_bytes=FORM.shared_bytes)
     assert made.registers == 168 and made.spills == 0
 

@@ -18,6 +18,7 @@ import pytest
 
 import treadle as td
 from tests.backend.cuda.products import tiles
+from tests.backend.cuda.products.layout import asserted, laid_out
 from tests.backend.cuda.products.test_float32 import (
     GENERATED,
     LINE,
@@ -423,9 +424,7 @@ def compiled(code: Code) -> Any:
     claims = [f"tile::BM == {form.rows} && tile::BN == {form.columns}"]
     for structure in structures:
         name = f"tile::{structure.__name__.removeprefix('_')}"
-        claims.append(f"sizeof({name}) == {ctypes.sizeof(structure)}")
-        claims += [f"__builtin_offsetof({name}, {f}) == {getattr(structure, f).offset}"
-                   for f, *_ in structure._fields_]  # fmt: skip
+        claims += laid_out(name, structure)
     if code.file:
         entry, _, _ = tiles._KERNELS[code.file]
         claims.append("tile::MAXIMA_THREADS == 256 && tile::IMAGE_THREADS == 256")
@@ -438,7 +437,7 @@ def compiled(code: Code) -> Any:
     else:
         entry, shared = form.entry, form.shared_bytes
         claims.append(f"tile::THREADS == {form.threads} && tile::SHARED_BYTES == {shared}")
-    source += "".join(f'static_assert({c}, "");\n' for c in claims)
+    source += asserted(claims)
     return compile_text(source, entry, "sm_90a", dynamic_shared_bytes=shared)
 
 

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from tests.backend.cuda.products import tiles
+from tests.backend.cuda.products.layout import asserted, laid_out
 from treadle.backend.cuda.compile.nvrtc import compile_text
 from treadle.backend.cuda.products.form import FORMS, Arguments, Code, Form, Product
 from treadle.skeletons.products import STANDARD, STRASSEN, BilinearAlgorithm
@@ -129,17 +130,15 @@ def test_compiles(nvrtc: None) -> None:
     """What fits into registers, and that the host lays out `tile::Arguments` and shared memory as
     the kernel does."""
     form = FORMS["Limbs32"]
-    offsets = {k: getattr(Arguments, k).offset for k, *_ in Arguments._fields_}
     claims = [
-        f"sizeof(tile::Arguments) == {ctypes.sizeof(Arguments)}",
+        *laid_out("tile::Arguments", Arguments),
         f"sizeof(tile::Product) == {ctypes.sizeof(Product)}",
         f"tile::SHARED_BYTES == {form.shared_bytes}", f"tile::THREADS == {form.threads}",
         f"tile::BM == {form.rows}", f"tile::BN == {form.columns}",
         f"tile::BK == {form.step}",
     ]  # fmt: skip
-    claims += [f"__builtin_offsetof(tile::Arguments, {k}) == {v}" for k, v in offsets.items()]
     source = Code("K", "R", True, "owner", 1, form.arithmetic).source()
-    source += "".join(f'static_assert({c}, "");\n' for c in claims)
+    source += asserted(claims)
     cubin = compile_text(source, form.entry, "sm_90a", dynamic_shared_bytes=form.shared_bytes)
     assert cubin.spills == 0
     assert cubin.registers <= 168
