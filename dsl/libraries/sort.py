@@ -32,7 +32,7 @@ def _ordered(x: Values) -> Values:
 
 
 def sort(x: Values, axis: int) -> Values:
-    """As NumPy's.  Equal values are indistinguishable, so stability is not needed."""
+    """As NumPy's, which is not stable: among 0.0 and −0.0, either may be any."""
     return np.sort(_ordered(x), axis=axis).astype(x.dtype, copy=False)
 
 

@@ -504,6 +504,10 @@ def _frequencies(n: IntLike, d: ScalarLike, half: bool, of: str, dtype: DTypeLik
     forbid_nesting(name)
     (count,), checks = as_shape((n,), name)
     step = Scalar(as_strong(lift(d, name)))
+    if step.dtype.is_complex:
+        raise DTypeError(
+            f"{name}: d is a real number, got {step.dtype}.", hint="Take the real part."
+        )
     unit = 1.0 / (f.cast(Scalar(as_count(n, name)), float64) * f.cast(step, float64))
     number = Scalar(Index(0))
     if not half:

@@ -18,10 +18,10 @@ from .numeric import i0
 __all__ = ["bartlett", "blackman", "hamming", "hanning", "kaiser"]
 
 
-def _window(count: IntLike, value: Callable[[Scalar], Scalar]) -> Array:
+def _window(of: str, count: IntLike, value: Callable[[Scalar], Scalar]) -> Array:
     """`value(t)` at `count` points from −1 to 1; at 0 if there is one."""
     if not isinstance(count, Scalar):
-        count = whole_number(count, "window", "M")
+        count = whole_number(count, of, "M")
     extent = fn.maximum(count, 0) if isinstance(count, Scalar) else max(count, 0)
     last = fn.maximum(count - 1, 1)
     found: Array = generate((extent,), lambda k: value(fn.cast(2 * k - (count - 1), float) / last))
@@ -40,7 +40,7 @@ def bartlett(M: IntLike) -> Array:
     >>> td.bartlett(5)
     Array([0. , 0.5, 1. , 0.5, 0. ])
     """
-    return _window(M, lambda t: 1.0 - fn.absolute(t))
+    return _window("bartlett", M, lambda t: 1.0 - fn.absolute(t))
 
 
 @operation
@@ -55,7 +55,7 @@ def hanning(M: IntLike) -> Array:
     >>> td.hanning(3)
     Array([0., 1., 0.])
     """
-    return _window(M, lambda t: 0.5 + 0.5 * fn.cos(np.pi * t))
+    return _window("hanning", M, lambda t: 0.5 + 0.5 * fn.cos(np.pi * t))
 
 
 @operation
@@ -70,7 +70,7 @@ def hamming(M: IntLike) -> Array:
     >>> td.round(td.hamming(3), 2)
     Array([0.08, 1.  , 0.08])
     """
-    return _window(M, lambda t: 0.54 + 0.46 * fn.cos(np.pi * t))
+    return _window("hamming", M, lambda t: 0.54 + 0.46 * fn.cos(np.pi * t))
 
 
 @operation
@@ -85,7 +85,9 @@ def blackman(M: IntLike) -> Array:
     >>> round(float(td.blackman(5)[1]), 2)
     0.34
     """
-    return _window(M, lambda t: 0.42 + 0.5 * fn.cos(np.pi * t) + 0.08 * fn.cos(2 * np.pi * t))
+    return _window(
+        "blackman", M, lambda t: 0.42 + 0.5 * fn.cos(np.pi * t) + 0.08 * fn.cos(2 * np.pi * t)
+    )
 
 
 @operation
@@ -107,4 +109,4 @@ def kaiser(M: IntLike, beta: ScalarLike) -> Array:
     if lift(beta, "kaiser").type.is_complex:
         raise DTypeError("kaiser: beta is a real number.", hint="Take the real part.")
     shape = fn.cast(beta, float)
-    return _window(M, lambda t: i0(shape * fn.sqrt(1.0 - t * t)) / i0(shape))
+    return _window("kaiser", M, lambda t: i0(shape * fn.sqrt(1.0 - t * t)) / i0(shape))

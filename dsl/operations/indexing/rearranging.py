@@ -415,7 +415,9 @@ def append(a: ArrayLike, values: ArrayLike, axis: int | None = None) -> Array:
     See also `concat`, `stack`, `vstack`, `hstack`, `dstack`.
     """
     parts = [as_array(a, "append"), as_array(values, "append")]
-    return concatenate([flatten(p) for p in parts] if axis is None else parts, axis or 0)
+    if axis is None:
+        return concatenate([flatten(p) for p in parts], 0)
+    return concatenate(parts, axis)
 
 
 @operation

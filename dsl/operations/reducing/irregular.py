@@ -225,7 +225,8 @@ def sort(
         a: an array of rank ≥ 1.
         axis: the axis, from −rank to rank − 1; default -1; None: flattened.
         descending: whether the largest come first, NaN before them; default False.
-        stable: no effect: equal numbers are indistinguishable; default True.
+        stable: no effect: equal tuples keep their order anyway; in NumPy's way, a 0.0 may become
+            −0.0, its equal, or the other way round; default True.
 
     Result: an array of the shape of `a`.
 
