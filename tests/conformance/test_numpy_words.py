@@ -76,6 +76,7 @@ EXACT = [
     ("frexp", np.array([1 - 2**-53, 2.0**-1022])),
     ("frexp", np.array([1.0, 3.0, 1e-40, 3e38], "float32")),
     ("ldexp", F, np.int64(3)), ("ldexp", np.array([5e-324, 1.0]), np.array([1100, -1074])),
+    ("nan_to_num", np.array([np.nan, np.inf, 1], "float32"), True, np.float64(5), np.arange(3.0)),
     ("nan_to_num", np.array([np.nan, np.inf, -np.inf, 2.0])), ("nan_to_num", I),
     ("nan_to_num", np.array([np.nan, np.inf, 1], "float32"), True, 5.0, 6.0),
     ("nan_to_num", np.array([complex(np.nan, np.inf)])),

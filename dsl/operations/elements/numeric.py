@@ -367,9 +367,9 @@ def nan_to_num(
     Parameters
         x: a number, or an array of any shape.
         copy: has no effect: arrays never change; default True.
-        nan: the number for NaN; default 0.
-        posinf: the number for +∞; default: the largest.
-        neginf: the number for −∞; default: the least.
+        nan: the number for NaN, or an array that broadcasts to the shape of `x`; default 0.
+        posinf: the one for +∞; default: the largest.
+        neginf: the one for −∞; default: the least.
 
     Result: an array of the shape of `x`; a scalar if it is a number.
 
@@ -386,7 +386,13 @@ def nan_to_num(
     most = float(np.finfo(kind.numpy).max) if kind.name != "bfloat16" else 3.3895313892515355e38
     high, low = most if posinf is None else posinf, -most if neginf is None else neginf
     found = fn.where(isposinf(x), high, fn.where(isneginf(x), low, x))
-    return fn.where(fn.isnan(x), nan, found)
+    found = fn.where(fn.isnan(x), nan, found)
+    if (given := _type(found, "nan_to_num")) != kind:
+        if given.is_complex:
+            raise DTypeError(f"nan_to_num: complex numbers do not fit into {kind}.",
+                             hint="Take the real part of nan, posinf and neginf.")  # fmt: skip
+        found = fn.cast(found, kind)
+    return alike(found, as_array(x), "nan_to_num") if isinstance(found, Array) else found
 
 
 def select(
