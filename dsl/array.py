@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, cast as cast_type, overload
 import numpy as np
 
 from . import late_binding as later
+from .analysis.short_extents import UNPACKED, short_extent
 from .errors import (
     AxisError,
     DTypeError,
@@ -17,13 +18,12 @@ from .errors import (
     ShapeError,
     TracingError,
     instead_of_math,
-    unpacked_into,
     user_facing,
     user_facing_methods,
     user_location,
 )
 from .evaluator import evaluator, public
-from .expr import Const, Expr, Index, Read, constant
+from .expr import Const, Expr, Read
 from .frontend.operators import Operators
 from .frontend.refusals import never_set
 from .frontend.standard import MOST_AXES, current_device, require_device, require_version
@@ -36,7 +36,7 @@ from .frontend.tracing import (
 from .graph import Check, Generate, Input, Label, Leaf, Shape, known
 from .html import of_array
 from .scalar import Scalar, as_index, as_strong, lift
-from .shapes import Extent, broadcast_shapes, extents, require, stretched
+from .shapes import Extent, broadcast_shapes, extents, stretched
 from .types import LEAF, ScalarType, Structure
 
 if TYPE_CHECKING:
@@ -223,28 +223,18 @@ class Array(Operators["Array"]):
                 "a rank-0 array cannot be iterated or unpacked: it is one value.",
                 hint="td.the(a) is its value as a scalar.",
             )
-        names = unpacked_into()
-        if names is not None and self.structure.is_leaf and enclosing_kernel() is None:
-            return iter(self._parts(names))
+        leaf, inside = self.structure.is_leaf, enclosing_kernel() is not None
+        if leaf and not inside and short_extent(self._shape[0], UNPACKED):
+            return iter(later.unstack(self))
         raise TracingError(
-            "an array of run-time extent cannot be iterated in Python.",
+            "an array of run-time extent cannot be iterated or unpacked in Python, unless the "
+            f"arguments decide its extent and it is at most {UNPACKED}.",
             hint="td.sum(a), td.max(a), td.any(a) instead of sum, max, any; td.map(f, a) applies a "
-            "function to every element, h.at[a].add(1) adds at indices.  Along an axis of known "
-            "extent x, y, z = a takes the parts, as does [a[k] for k in range(3)]."
+            "function to every element, h.at[a].add(1) adds at indices; td.loop(a.shape[0], f, "
+            "init) is a loop; a[0], a[k] are slices."
             if self.structure.is_leaf
             else "To take the tuples apart write x, y = td.unzip(a).",
         )
-
-    def _parts(self, number: int) -> list[Array]:
-        """The parts along the first axis, whose extent must be this number."""
-        hint = "x, y = a[0], a[1] takes some of the parts."
-        said = f"{number} names are given to an array of {{left}} parts along its first axis."
-        checks = require(self._shape[0], constant(number), said, hint=hint)
-        index = [Index(k) for k in range(self.ndim - 1)]
-        return [
-            map_over(self, [constant(k), *index], self._shape[1:], Label("unpack"), checks)
-            for k in range(number)
-        ]
 
     def __contains__(self, value: object) -> bool:
         if enclosing_kernel() is not None:

@@ -292,19 +292,6 @@ def at_membership() -> bool:
     return dis.opname[where._code.co_code[where._instruction]] == "CONTAINS_OP"
 
 
-def unpacked_into() -> int | None:
-    """How many names what called treadle unpacks the array into, as 3 in `x, y, z = a`."""
-    frame: FrameType | None = sys._getframe(1)
-    while frame is not None and _owner(frame) == _TREADLE:
-        frame = frame.f_back
-    if frame is None:
-        return None
-    code, at = frame.f_code.co_code, frame.f_lasti
-    unpacks = dis.opname[code[at]] == "UNPACK_SEQUENCE"
-    long = at >= 2 and dis.opname[code[at - 2]] == "EXTENDED_ARG"  # 256 names or more
-    return code[at + 1] if unpacks and not long else None
-
-
 class TreadleError(Exception):
     """The base class of all errors of treadle.
 

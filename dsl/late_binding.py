@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     )
     from .operations.indexing.joining import stack as stack
     from .operations.indexing.making import unit as unit
+    from .operations.indexing.rearranging import unstack as unstack
     from .operations.indexing.updating import At as At
     from .operations.reducing import reductions as reductions
     from .operations.reducing.irregular import chosen as chosen

@@ -8,12 +8,14 @@ from typing import cast
 
 import numpy as np
 
+from ... import late_binding as later
+from ...analysis.short_extents import UNPACKED, fixed, short_extent
 from ...annotations import ArrayLike, AxisLike
-from ...array import Array
+from ...array import Array, map_over
 from ...errors import AxisError, DTypeError, ShapeError
 from ...expr import constant
 from ...frontend.sources import as_array
-from ...graph import Check, Leaf, known
+from ...graph import Check, Label, Leaf, indices, known
 from ...scalar import Scalar, lift
 from ...shapes import broadcast_shapes, extents, require
 from ..common import integer, normalise_axis, operation, unrolled, whole_number
@@ -564,7 +566,10 @@ def _checked(array: Array, checks: tuple[Check, ...]) -> Array:
 
 @operation
 def unstack(a: ArrayLike, axis: int = 0) -> tuple[Array, ...]:
-    """The slices along an axis, whose extent must be known.
+    """The slices along an axis.
+
+    In a compiled function, the program is for the extent that the axis has (at most 32): other
+    extents compile again.
 
     Parameters
         axis: the axis, from −rank to rank − 1; default 0.
@@ -576,11 +581,24 @@ def unstack(a: ArrayLike, axis: int = 0) -> tuple[Array, ...]:
     """
     array = as_array(a, "unstack")
     axis = normalise_axis(axis, array.ndim, "unstack")
-    number = known(array._shape[axis])
-    if number is None:
+    extent = array._shape[axis]
+    number = known(extent)
+    if number is not None:
+        whole = (slice(None),) * axis
+        return tuple(array[(*whole, k)] for k in unrolled(number, "unstack", "the extent"))
+    short = short_extent(extent, UNPACKED)
+    if not short:  # of an empty axis there is no slice that could carry the check
         raise ShapeError(
-            "unstack: the number of parts is the extent of the axis, a run-time value here.",
+            "unstack: the number of parts is the extent of the axis, a run-time value here, or "
+            f"more than {UNPACKED}.",
             hint="Index what you need: a[0], a[k]; or td.unzip arrays of tuples.",
         )
-    whole = (slice(None),) * axis
-    return tuple(array[(*whole, k)] for k in unrolled(number, "unstack", "the extent"))
+    shape = array._shape[:axis] + array._shape[axis + 1 :]
+    own, checks = indices(len(shape)), fixed(extent, short, "unstack", "an axis")
+    return tuple(
+        map_over(array, (*own[:axis], constant(k), *own[axis:]), shape, Label("unstack"), checks)
+        for k in range(short)
+    )
+
+
+later.offer(unstack=unstack)

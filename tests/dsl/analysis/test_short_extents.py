@@ -8,6 +8,8 @@ import pytest
 import treadle as td
 from treadle.dsl.analysis.short_extents import fixed, short_extent
 
+rng = np.random.default_rng(11)
+
 
 def compiled(traces):
     def f(a, b=None):
@@ -70,3 +72,39 @@ def test_fixed():
     assert (check.left, int(check.right.value)) == (td.use(np.ones(3))._shape[0], 3) or check
     with pytest.raises(td.ShapeError, match="this program is for matrices with an extent of 2"):
         fixed(td.use(np.ones(3))._shape[0], 2, "linalg.inv")
+
+
+def of_rotations(q, v):
+    w, x, y, z = q.T
+    a, b, c = td.unstack(v, -1)
+    return td.stack([w * a + x, y * b, z * c], axis=-1) + sum(row for row in q)[:3]
+
+
+@pytest.mark.parametrize("backend", ["native", "reference"])
+def test_python_takes_short_axes_apart(backend):
+    q, v = rng.standard_normal((5, 4)), rng.standard_normal((5, 3))
+    for n in (5, 3, 5, 32):
+        q, v = rng.standard_normal((n, 4)), rng.standard_normal((n, 3))
+        w, x, y, z = q.T
+        expected = np.stack([w * v[:, 0] + x, y * v[:, 1], z * v[:, 2]], axis=-1)
+        for program in (of_rotations, td.jit(of_rotations, backend=backend)):
+            np.testing.assert_allclose(program(q, v), expected + q.sum(axis=0)[:3], rtol=1e-12)
+    program = td.jit(of_rotations, backend=backend).lower(q, v)
+    with pytest.raises(td.ShapeError, match="unstack: this program is for an axis with an extent"):
+        program(q[:4], v[:4])
+
+
+def test_states_of_loops_and_gradients_are_taken_apart():
+    def step(state, _):
+        angle, speed = state
+        return td.stack([angle + 0.1 * speed, speed - 0.1 * td.sin(angle)]), angle
+
+    def energy(state):
+        (angle, speed), path = td.scan(step, state, length=5)
+        return angle * angle + speed + td.sum(path)
+
+    state = np.array([1.0, 0.5])
+    gradient = td.jit(td.grad(energy))(state)
+    for k, e in enumerate(np.eye(2) * 1e-6):
+        slope = (td.jit(energy)(state + e) - td.jit(energy)(state - e)) / 2e-6
+        assert abs(gradient[k] - slope) < 1e-6
