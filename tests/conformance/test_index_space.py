@@ -386,6 +386,22 @@ def test_pad_has_nothing_to_repeat_on_an_empty_axis(backend, mode):
         td.run(td.pad(td.filter(lambda x: x > 1, np.ones(3))[0], 1, mode=mode), backend=backend)
 
 
+@pytest.mark.parametrize("mode", PAD_MODES)
+def test_pad_by_run_time_widths(backend, mode):
+    padded = td.jit(lambda a, n, m: td.pad(a, ((n, m), (0, n)), mode=mode), backend=backend)
+    a = small("int32", (3, 4), high=99)
+    for n, m in ((0, 0), (2, 1), (5, 7)):
+        np.testing.assert_array_equal(padded(a, n, m), np.pad(a, ((n, m), (0, n)), mode=mode))
+    with pytest.raises(td.ShapeError, match="pad: a width is negative: -2"):
+        padded(a, 1, -2)
+    to_eights = td.jit(lambda a: td.pad(a, (0, -a.shape[0] % 8), mode=mode), backend=backend)
+    for n in (0, 16) if mode == "constant" else (16, 21):
+        long = small("float32", (n,))
+        np.testing.assert_array_equal(to_eights(long), np.pad(long, (0, -n % 8), mode=mode))
+    np.testing.assert_array_equal(td.pad(a[0], td.min(a) - td.min(a) + 2, mode=mode),
+                                  np.pad(a[0], 2, mode=mode))  # fmt: skip
+
+
 def test_pad_with_constants(check):
     a = small("float32", (2, 3))
     check(

@@ -422,8 +422,3 @@ def test_every_function_of_numpy_is_that_of_treadle():
         made = td.jit(lambda *args, ufunc=ufunc: ufunc(*args))(*given)
         for a, b in zip(np.atleast_1d(made), np.atleast_1d(want), strict=True):
             np.testing.assert_allclose(a, b, rtol=1e-6, err_msg=name)
-
-
-def test_run_time_widths_are_refused():
-    with pytest.raises(td.TracingError, match="pad: pad_width= needs the value of s"):
-        td.jit(lambda a, s: td.pad(a, ((s, 1),)))(np.arange(3), 2)

@@ -2,27 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from typing import Any
 
 import numpy as np
 
 from ... import late_binding as later, simplify
-from ...annotations import ArrayLike, AxisLike, ScalarLike
+from ...annotations import ArrayLike, AxisLike, IntLike, ScalarLike
 from ...array import Array, map_over
 from ...errors import DTypeError, ShapeError, TracingError, user_location
 from ...expr import Cond, Const, Expr, Index, Proj, constant
 from ...frontend.call_cache import values_are_read
+from ...frontend.operators import Operators
 from ...frontend.sources import as_array
 from ...frontend.tracing import forbid_nesting
 from ...graph import Check, Generate, Label, indices
-from ...scalar import apply_primitive, fit_weak, lift, refuse_traced
+from ...scalar import apply_primitive, as_count, fit_weak, lift, refuse_traced
 from ...shapes import require, same_shape, show_shape
 from ...types import Structure, bool_, int64, promote
 from ..common import normalise_axis, operation
 from ..stencils import resolve_index
 from .index_space import flatten, slice_array
-from .row_major import ends, minus
+from .row_major import ends, greatest, minus
 
 __all__ = ["concat", "concatenate", "pad", "stack"]
 
@@ -189,15 +190,15 @@ def stack(arrays: Iterable[ArrayLike], axis: int = 0) -> Array:
 @operation
 def pad(
     a: ArrayLike,
-    pad_width: int | Sequence[int] | Sequence[Sequence[int]],
+    pad_width: IntLike | Sequence[IntLike] | Sequence[Sequence[IntLike]],
     mode: str = "constant",
     constant_values: ScalarLike | Sequence[ScalarLike] = 0,
 ) -> Array:
     """NumPy's pad with the modes constant, edge, reflect, symmetric and wrap.
 
     Parameters
-        pad_width: the numbers of elements before and after: one for all, a pair, or a pair for each
-            axis.
+        pad_width: the numbers of elements before and after, which may be run-time values: one for
+            all, a pair, or a pair for each axis.
         mode: "constant" (default), "edge", "reflect", "symmetric" or "wrap".
         constant_values: the value of the mode "constant", without effect in others; default 0.
 
@@ -209,9 +210,7 @@ def pad(
     forbid_nesting("pad")
     array = as_array(a, "pad")
     refuse_traced("pad", mode=mode)
-    for given in _leaves(pad_width):
-        refuse_traced("pad", pad_width=given)
-    widths = _pad_widths(pad_width, array.ndim)
+    widths, checks = _pad_widths(pad_width, array.ndim)
     kinds = {"edge": "clamp", "reflect": "mirror", "symmetric": "symmetric", "wrap": "wrap"}
     if mode != "constant" and mode not in kinds:
         raise ShapeError(
@@ -219,13 +218,10 @@ def pad(
             hint="Modes: constant, edge, reflect, symmetric, wrap.  Others by NumPy, before: "
             f"np.pad(np.asarray(a), width, mode={mode!r}); or td.concatenate of the parts.",
         )
-    longer = [
-        ends([e, *map(constant, width)], "pad")
-        for e, width in zip(array._shape, widths, strict=True)
-    ]
+    longer = [ends([e, *width], "pad") for e, width in zip(array._shape, widths, strict=True)]
     shape = tuple(upto[-1] for upto, _ in longer)
-    checks = tuple(check for _, more in longer for check in more)
-    index: list[Expr] = [minus(Index(k), constant(lo)) for k, (lo, _) in enumerate(widths)]
+    checks += tuple(check for _, more in longer for check in more)
+    index: list[Expr] = [minus(Index(k), lo) for k, (lo, _) in enumerate(widths)]
     if mode != "constant":
         index = [resolve_index(kinds[mode], p, n) for p, n in zip(index, array._shape, strict=True)]
         checks += _require_not_empty(array, widths, mode)
@@ -253,15 +249,15 @@ def pad(
 
 
 def _require_not_empty(
-    array: Array, widths: Sequence[tuple[int, int]], mode: str
+    array: Array, widths: Sequence[tuple[Expr, Expr]], mode: str
 ) -> tuple[Check, ...]:
     """Require that padded axes are not empty: an error now, or run-time checks."""
     checks: list[Check] = []
     for k, (extent, width) in enumerate(zip(array._shape, widths, strict=True)):
         text = f"pad: axis {k} is empty, and mode {mode!r} has nothing to repeat there."
         hint = 'mode="constant" fills it.'
-        if any(width):
-            checks += require(extent, constant(1), text, relation=">=", hint=hint)
+        least = apply_primitive("minimum", [greatest(*width), constant(1)])
+        checks += require(extent, least, text, relation=">=", hint=hint)
     return tuple(checks)
 
 
@@ -273,51 +269,59 @@ def _pad_values(
     constant_values: ScalarLike | Sequence[ScalarLike], rank: int
 ) -> list[tuple[Any, Any]]:
     """The values before and after each axis."""
-    if isinstance(constant_values, np.ndarray):
-        values_are_read()
-    if not isinstance(constant_values, tuple | list | np.ndarray):
-        return [(constant_values, constant_values)] * rank
     try:
-        pairs = np.broadcast_to(np.asarray(constant_values, dtype=object), (rank, 2))
+        return _by_axis(constant_values, rank)
     except ValueError:
         raise ShapeError(
             f"pad: constant_values {constant_values!r} does not fit an array of rank {rank}.",
             hint="Give a value, (before, after), or one (before, after) per axis.",
         ) from None
-    return [(before, after) for before, after in pairs]
-
-
-def _leaves(nested: object) -> Iterator[object]:
-    """The elements of nested lists and tuples."""
-    if isinstance(nested, list | tuple):
-        for part in nested:
-            yield from _leaves(part)
-    else:
-        yield nested
 
 
 def _pad_widths(
-    pad_width: int | Sequence[int] | Sequence[Sequence[int]], rank: int
-) -> list[tuple[int, int]]:
-    if isinstance(pad_width, np.ndarray):
-        values_are_read()
+    pad_width: IntLike | Sequence[IntLike] | Sequence[Sequence[IntLike]], rank: int
+) -> tuple[list[tuple[Expr, Expr]], tuple[Check, ...]]:
+    """The widths before and after each axis, and checks of those that are run-time values."""
     try:
-        pairs = np.broadcast_to(np.asarray(pad_width), (rank, 2))
+        pairs = _by_axis(pad_width, rank)
     except ValueError:
         raise ShapeError(
             f"pad: pad_width {pad_width!r} does not fit an array of rank {rank}.",
             hint="Give n, (before, after), or one (before, after) per axis.",
         ) from None
-    if pairs.dtype.kind not in "iu" or (pairs < 0).any():
+    numbers = np.asarray([w for p in pairs for w in p if not isinstance(w, Operators)] or [0])
+    if numbers.dtype.kind not in "iu" or (numbers < 0).any():
         raise ShapeError(
             "pad: widths are integers, not negative.", hint="To cut instead, slice: a[1:-1]."
         )
-    if (pairs > int64.highest).any():
+    if (numbers > int64.highest).any():
         raise ShapeError(
             f"pad: pad_width {pad_width!r} does not fit in 64 bits.",
             hint="Widths count elements: n, (before, after), or one pair per axis.",
         )
-    return [(int(lo), int(hi)) for lo, hi in pairs]
+    counts = [(as_count(low, "pad"), as_count(high, "pad")) for low, high in pairs]
+    checks: tuple[Check, ...] = ()
+    for width in dict.fromkeys(width for pair in counts for width in pair):
+        text, hint = "pad: a width is negative: {left}.", "To cut instead, slice: a[1:-1]."
+        checks += require(width, constant(0), text, relation=">=", hint=hint)
+    return counts, checks
+
+
+def _by_axis(nested: object, rank: int) -> list[tuple[Any, Any]]:
+    """A value, a pair or a pair for each axis as pairs; `ValueError` where it is none of these."""
+    if isinstance(nested, np.ndarray):
+        values_are_read()
+        nested = nested.tolist()
+    leaves: list[object] = []
+
+    def numbered(part: object) -> object:
+        if isinstance(part, list | tuple):
+            return [numbered(x) for x in part]
+        leaves.append(part)
+        return len(leaves) - 1
+
+    places = np.broadcast_to(np.asarray(numbered(nested)), (rank, 2))
+    return [(leaves[before], leaves[after]) for before, after in places.tolist()]
 
 
 later.offer(stack=stack)
