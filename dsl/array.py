@@ -46,6 +46,7 @@ if TYPE_CHECKING:
         DTypeLike,
         Indexing,
         Part,
+        ScalarLike,
         ScheduleLike,
         ShapeLike,
     )
@@ -479,52 +480,70 @@ class Array(Operators["Array"]):
 
     @user_facing
     def sum(self, axis: AxisLike | None = None, keepdims: bool = False, *,
-            dtype: DTypeLike | None = None) -> Array:  # fmt: skip
+            dtype: DTypeLike | None = None, initial: ScalarLike | None = None,
+            where: ArrayLike | None = None) -> Array:  # fmt: skip
         """`td.sum` of the array, over all axes by default."""
-        return later.reductions.sum(self, axis, keepdims, dtype=dtype)
+        return later.reductions.sum(self, axis, keepdims, dtype=dtype, initial=initial, where=where)
 
     @user_facing
     def prod(self, axis: AxisLike | None = None, keepdims: bool = False, *,
-            dtype: DTypeLike | None = None) -> Array:  # fmt: skip
+            dtype: DTypeLike | None = None, initial: ScalarLike | None = None,
+            where: ArrayLike | None = None) -> Array:  # fmt: skip
         """`td.prod` of the array, over all axes by default."""
-        return later.reductions.prod(self, axis, keepdims, dtype=dtype)
+        return later.reductions.prod(
+            self, axis, keepdims, dtype=dtype, initial=initial, where=where
+        )
 
     @user_facing
-    def mean(self, axis: AxisLike | None = None, keepdims: bool = False) -> Array:
+    def mean(self, axis: AxisLike | None = None, keepdims: bool = False, *,
+             dtype: DTypeLike | None = None, where: ArrayLike | None = None
+             ) -> Array:  # fmt: skip
         """`td.mean` of the array, over all axes by default."""
-        return later.reductions.mean(self, axis, keepdims)
+        return later.reductions.mean(self, axis, keepdims, dtype=dtype, where=where)
 
     @user_facing
     def var(self, axis: AxisLike | None = None, ddof: float = 0, keepdims: bool = False, *,
-            correction: float | None = None) -> Array:  # fmt: skip
+            correction: float | None = None, dtype: DTypeLike | None = None,
+            where: ArrayLike | None = None) -> Array:  # fmt: skip
         """`td.var` of the array, over all axes by default."""
-        return later.reductions.var(self, axis, ddof, keepdims, correction=correction)
+        return later.reductions.var(
+            self, axis, ddof, keepdims, correction=correction, dtype=dtype, where=where
+        )
 
     @user_facing
     def std(self, axis: AxisLike | None = None, ddof: float = 0, keepdims: bool = False, *,
-            correction: float | None = None) -> Array:  # fmt: skip
+            correction: float | None = None, dtype: DTypeLike | None = None,
+            where: ArrayLike | None = None) -> Array:  # fmt: skip
         """`td.std` of the array, over all axes by default."""
-        return later.reductions.std(self, axis, ddof, keepdims, correction=correction)
+        return later.reductions.std(
+            self, axis, ddof, keepdims, correction=correction, dtype=dtype, where=where
+        )
 
     @user_facing
-    def min(self, axis: AxisLike | None = None, keepdims: bool = False) -> Array:
+    def min(self, axis: AxisLike | None = None, keepdims: bool = False, *,
+            initial: ScalarLike | None = None, where: ArrayLike | None = None
+            ) -> Array:  # fmt: skip
         """`td.min` of the array, over all axes by default."""
-        return later.reductions.min(self, axis, keepdims)
+        return later.reductions.min(self, axis, keepdims, initial=initial, where=where)
 
     @user_facing
-    def max(self, axis: AxisLike | None = None, keepdims: bool = False) -> Array:
+    def max(self, axis: AxisLike | None = None, keepdims: bool = False, *,
+            initial: ScalarLike | None = None, where: ArrayLike | None = None
+            ) -> Array:  # fmt: skip
         """`td.max` of the array, over all axes by default."""
-        return later.reductions.max(self, axis, keepdims)
+        return later.reductions.max(self, axis, keepdims, initial=initial, where=where)
 
     @user_facing
-    def all(self, axis: AxisLike | None = None, keepdims: bool = False) -> Array:
+    def all(self, axis: AxisLike | None = None, keepdims: bool = False, *,
+            where: ArrayLike | None = None) -> Array:  # fmt: skip
         """`td.all` of the array, over all axes by default."""
-        return later.reductions.all(self, axis, keepdims)
+        return later.reductions.all(self, axis, keepdims, where=where)
 
     @user_facing
-    def any(self, axis: AxisLike | None = None, keepdims: bool = False) -> Array:
+    def any(self, axis: AxisLike | None = None, keepdims: bool = False, *,
+            where: ArrayLike | None = None) -> Array:  # fmt: skip
         """`td.any` of the array, over all axes by default."""
-        return later.reductions.any(self, axis, keepdims)
+        return later.reductions.any(self, axis, keepdims, where=where)
 
     @user_facing
     def argmin(self, axis: AxisLike | None = None, keepdims: bool = False) -> Array:
@@ -555,13 +574,13 @@ class Array(Operators["Array"]):
         """
         return later.dot(self, other)
 
-    def cumsum(self, axis: int | None = None) -> Array:
+    def cumsum(self, axis: int | None = None, *, dtype: DTypeLike | None = None) -> Array:
         """`td.cumsum`: cumulative sums, of the flattened array by default."""
-        return public("cumsum")(self, axis)  # type: ignore[no-any-return]
+        return public("cumsum")(self, axis, dtype=dtype)  # type: ignore[no-any-return]
 
-    def cumprod(self, axis: int | None = None) -> Array:
+    def cumprod(self, axis: int | None = None, *, dtype: DTypeLike | None = None) -> Array:
         """`td.cumprod`: cumulative products, of the flattened array by default."""
-        return public("cumprod")(self, axis)  # type: ignore[no-any-return]
+        return public("cumprod")(self, axis, dtype=dtype)  # type: ignore[no-any-return]
 
     def argsort(self, axis: int | None = -1, *, descending: bool = False,
                 stable: bool = True) -> Array:  # fmt: skip

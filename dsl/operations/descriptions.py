@@ -22,6 +22,7 @@ SHARED: dict[str, str | dict[Any, str]] = {
     "dtype": {None: 'the element type: td.float32, np.float32, float, "float32", …; optional.'},
     "f": "a function of scalars.",
     "init": "the initial value: a number, or a tuple or class of numbers.",
+    "initial": "a value that the reduction starts with; optional.",
     "k": "the diagonal: 0 the main one, positive above it, negative below; default 0.",
     "keepdims": "whether the reduced axes stay, with extent 1; default False.",
     "key": "an array (2,) of uint32, or two scalars.",
@@ -31,6 +32,7 @@ SHARED: dict[str, str | dict[Any, str]] = {
     "norm": '"backward" (default), "ortho" or "forward": where the factor 1/n is, as for `fft`.',
     "schedule": "how it is computed, one of `td.schedule`; default None: treadle chooses.",
     "shape": "an extent, or an extent for each axis; Python integers or integer scalars.",
+    "where": "a mask that broadcasts with the array: other elements do not count; optional.",
     "x": "a number, or an array of any shape.",
     "y": "a number, or an array that broadcasts with `x`.",
 }  # fmt: skip

@@ -220,6 +220,53 @@ def test_methods_of_quantiles(backend, method, keepdims):
         assert np.asarray(got).shape == want.shape
 
 
+MASK = np.array([[True, False, True, True], [False] * 4, [False, True, True, False]])
+HALF = F.astype(np.float32)
+#: (name, array, keywords): of functions, of methods, and of NumPy's functions while tracing.
+REDUCTIONS = [
+    *[(name, x, {"where": MASK}) for name in ("sum", "prod", "mean", "var", "all", "any")
+      for x in (I, F, HALF)],
+    *[(name, I, {"where": MASK, "initial": 3}) for name in ("sum", "prod", "min", "max")],
+    *[(name, F, {"where": MASK[:, :1], "initial": 3}) for name in ("sum", "prod", "min", "max")],
+    *[(name, F[:0], {"initial": -2.5}) for name in ("sum", "prod", "min", "max")],
+    *[(name, HALF, {"dtype": np.float64}) for name in ("mean", "var", "std", "cumsum", "cumprod")],
+    *[(f"nan{name}", np.float32(N), {"dtype": float}) for name in ("sum", "prod", "mean", "std")],
+    ("mean", I, {"dtype": np.float32}), ("cumsum", I, {"dtype": np.int16}),
+    ("std", F, {"where": MASK, "ddof": 1}), ("any", F, {"where": False}),
+]  # fmt: skip
+
+
+@pytest.mark.sample(10)
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("case", REDUCTIONS, ids=[f"{c[0]}-{'-'.join(c[2])}" for c in REDUCTIONS])
+@pytest.mark.parametrize("axis", [None, 0])
+def test_keywords_of_reductions(backend, axis, case):
+    name, a, words = case
+    want = getattr(np, name)(a, axis=axis, **words)
+    x = td.use(a)
+    compiled = td.jit(lambda x: getattr(np, name)(x, axis=axis, **words), backend=backend)
+    found = [td.run(getattr(td, name)(x, axis=axis, **words), backend=backend), compiled(a)]
+    if not name.startswith("nan"):
+        found.append(td.run(getattr(x, name)(axis=axis, **words), backend=backend))
+    for got in found:
+        assert got.dtype == want.dtype and got.shape == want.shape
+        np.testing.assert_allclose(to_host(got), want, rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("call, says", [
+    (lambda: td.max(F, where=MASK), "may choose no element | initial=-np.inf"),
+    (lambda: td.sum(F, where=[1, 0, 1, 0]), "a mask of booleans, got int64 | mask != 0"),
+    (lambda: td.mean(F, dtype=int), "dtype=int64 has no fractions | Convert the result"),
+    (lambda: td.sum(I, initial=0.5), "0.5 does not fit in int64"),
+    (lambda: td.sum(V, where=MASK), "rank 2 does not fit into rank 1"),
+])  # fmt: skip
+def test_mistakes_in_keywords_of_reductions(call, says):
+    with pytest.raises(td.TreadleError) as caught:
+        call()
+    for part in says.split(" | "):
+        assert part in " ".join(str(caught.value).split())
+
+
 @pytest.mark.sample(6)
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("keepdims", [False, True])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from math import prod
 from typing import Any, Literal
 
 import numpy as np
@@ -26,6 +25,7 @@ from ..indexing.index_space import expand_dims, flatten, reshape, take
 from ..indexing.joining import concatenate, stack
 from ..indexing.making import generate, iota
 from ..indexing.rearranging import moveaxis
+from ..indexing.row_major import product
 from .folds import not_empty
 from .irregular import argsort, compact, sort as sort_
 from .reductions import count_nonzero
@@ -225,7 +225,7 @@ def _rows(array: Array, axes: Sequence[int]) -> Array:
         return expand_dims(array, -1)
     moved = moveaxis(array, axes, range(-len(axes), 0))
     first = array.ndim - len(axes)
-    length: Any = prod(moved.shape[first:])
+    length = Scalar(product(moved._shape[first:]))
     return moved if len(axes) == 1 else reshape(moved, (*moved.shape[:first], length))
 
 

@@ -10,9 +10,9 @@ import numpy as np
 
 from ... import late_binding as later, simplify
 from ...analysis.combines import simple_combine
-from ...annotations import ArrayLike, AxisLike, DTypeLike, Element, ScheduleLike
+from ...annotations import ArrayLike, AxisLike, DTypeLike, Element, ScalarLike, ScheduleLike
 from ...array import Array, map_over, require_scalars
-from ...errors import TracingError, user_location
+from ...errors import DTypeError, TracingError, user_location
 from ...expr import Const, Expr, Index, Read, constant
 from ...frontend.sources import as_array
 from ...frontend.tracing import forbid_nesting
@@ -20,7 +20,7 @@ from ...graph import Fold, Generate, Label
 from ...primitives import real_part
 from ...scalar import Scalar, apply_primitive, as_truth, refuse_traced
 from ...types import LEAF, ScalarType, as_type, float32, float64, int64, uint64
-from ..common import combining, normalise_axes, normalise_axis, operation
+from ..common import combining, fit_to, normalise_axes, normalise_axis, operation
 from ..elements.functions import (
     absolute,
     cast,
@@ -28,12 +28,15 @@ from ..elements.functions import (
     greater,
     less,
     maximum,
+    not_equal,
     sqrt,
     square,
     subtract,
-    where,
+    where as choose,
 )
+from ..elements.lifting import elementwise
 from ..elements.mapping import imap
+from ..indexing.index_space import broadcast_to
 from ..indexing.row_major import linear, product
 from .folds import fold1, not_empty, short_axis, split_axes, with_unit_axis
 
@@ -48,7 +51,7 @@ def reduce(
     operation: str,
     element: Callable[[Expr], Expr],
     primitive: str,
-    init: Element,
+    init: Element | Expr,
     finish: Callable[[Expr], Expr] | None = None,
 ) -> Array:
     """A reduction by a primitive over converted elements, with NumPy's rules for axes."""
@@ -62,7 +65,8 @@ def reduce(
     outer, inner, index = split_axes(array, axes)
     inner, more = short_axis(array, outer, inner, operation)
     value = element(array._element(index)[0])
-    start = None if init is None else (Const(init, value.type),)
+    start = None if init is None else (
+        init if isinstance(init, Expr) else Const(init, value.type),)  # fmt: skip
     node = Fold(
         outer,
         inner,
@@ -111,13 +115,32 @@ def _narrow(target: ScalarType, wide: ScalarType) -> Callable[[Expr], Expr] | No
     return None if target == wide else (lambda e: simplify.cast(e, target))
 
 
+def _mask(array: Array, where: ArrayLike, operation: str) -> Array:
+    """The elements of an array that `where=` chooses."""
+    require_scalars(array, operation, ", or use td.fold")
+    given = as_array(where, operation)
+    if given.types[0].family != "bool":
+        raise DTypeError(
+            f"{operation}: where= is a mask of booleans, got {given.dtype}.",
+            hint="Write where=mask != 0.",
+        )
+    return broadcast_to(given, array.shape)
+
+
 def _in_wide(a: ArrayLike, axis: AxisLike | None, keepdims: bool, dtype: DTypeLike | None,
-             operation: str, combine: str, init: int) -> Array:  # fmt: skip
+             operation: str, combine: str, init: int, initial: ScalarLike | None,
+             where: ArrayLike | None) -> Array:  # fmt: skip
     array = as_array(a, operation)
     t = summed_type(array.types[0]) if dtype is None else as_type(dtype)
     wide = wide_type(t)
-    return reduce(array, axis, keepdims, operation, lambda e: simplify.cast(e, wide), combine,
-                  init, _narrow(t, wide))  # fmt: skip
+    if where is not None:
+        array = choose(_mask(array, where, operation), array, cast(init, array.types[0]))
+    found = reduce(array, axis, keepdims, operation, lambda e: simplify.cast(e, wide), combine,
+                   init, _narrow(t, wide))  # fmt: skip
+    if initial is None:
+        return found
+    start = fit_to(initial, LEAF, (t,), "the initial value", operation)
+    return elementwise(combine, Scalar(start[0]), found)  # type: ignore[no-any-return]
 
 
 @combining
@@ -127,6 +150,8 @@ def sum(
     keepdims: bool = False,
     *,
     dtype: DTypeLike | None = None,
+    initial: ScalarLike | None = None,
+    where: ArrayLike | None = None,
 ) -> Array:
     """The sum, in `dtype`; small integers and booleans are added in 64 bits, as in NumPy.
 
@@ -136,7 +161,7 @@ def sum(
     >>> td.sum(np.arange(6).reshape(2, 3), axis=0)
     Array([3, 5, 7])
     """
-    return _in_wide(a, axis, keepdims, dtype, "sum", "add", 0)
+    return _in_wide(a, axis, keepdims, dtype, "sum", "add", 0, initial, where)
 
 
 @combining
@@ -146,6 +171,8 @@ def prod(
     keepdims: bool = False,
     *,
     dtype: DTypeLike | None = None,
+    initial: ScalarLike | None = None,
+    where: ArrayLike | None = None,
 ) -> Array:
     """The product, in `dtype`; small integers and booleans are multiplied in 64 bits.
 
@@ -155,30 +182,45 @@ def prod(
     >>> td.prod(np.array([3, 1, 2]))
     Array(6)
     """
-    return _in_wide(a, axis, keepdims, dtype, "prod", "multiply", 1)
+    return _in_wide(a, axis, keepdims, dtype, "prod", "multiply", 1, initial, where)
 
 
 @operation
-def min(a: ArrayLike, axis: AxisLike | None = None, keepdims: bool = False) -> Array:
-    """The minimum; NaN if any element is NaN; an empty axis raises a `ShapeError`.  Tuples are
-    compared by their first components that differ.
+def min(
+    a: ArrayLike,
+    axis: AxisLike | None = None,
+    keepdims: bool = False,
+    *,
+    initial: ScalarLike | None = None,
+    where: ArrayLike | None = None,
+) -> Array:
+    """The minimum; NaN if any element is NaN; an empty axis raises a `ShapeError` unless there is
+    `initial`.  Tuples are compared by their first components that differ.
 
     >>> td.min(np.arange(6).reshape(2, 3), axis=1)
     Array([0, 3])
     """
-    return _extreme(a, axis, keepdims, "min")
+    return _extreme(a, axis, keepdims, "min", initial, where)
 
 
 @operation
-def max(a: ArrayLike, axis: AxisLike | None = None, keepdims: bool = False) -> Array:
-    """The maximum; NaN if any element is NaN; an empty axis raises a `ShapeError`.
+def max(
+    a: ArrayLike,
+    axis: AxisLike | None = None,
+    keepdims: bool = False,
+    *,
+    initial: ScalarLike | None = None,
+    where: ArrayLike | None = None,
+) -> Array:
+    """The maximum; NaN if any element is NaN; an empty axis raises a `ShapeError` unless there is
+    `initial`.
 
     >>> td.max(np.arange(6).reshape(2, 3))
     Array(5)
 
     See also `sum`, `prod`, `mean`, `std`, `var`.
     """
-    return _extreme(a, axis, keepdims, "max")
+    return _extreme(a, axis, keepdims, "max", initial, where)
 
 
 amin, amax = min, max
@@ -186,12 +228,25 @@ amin, amax = min, max
 _BETTER = {"min": less, "argmin": less, "max": greater, "argmax": greater}
 
 
-def _extreme(a: ArrayLike, axis: AxisLike | None, keepdims: bool, operation: str) -> Array:
+def _extreme(a: ArrayLike, axis: AxisLike | None, keepdims: bool, operation: str,
+             initial: ScalarLike | None, where: ArrayLike | None) -> Array:  # fmt: skip
     array = as_array(a, operation)
-    if array.structure.is_leaf:
-        return reduce(array, axis, keepdims, operation, lambda e: e, f"{operation}imum", None)
+    if where is not None and initial is None:
+        beyond = "np.inf" if operation == "min" else "-np.inf"
+        raise TracingError(
+            f"{operation}: where= may choose no element, and then there is no {operation}imum.",
+            hint=f"Give the result of none, initial={beyond}.",
+        )
+    if array.structure.is_leaf or initial is not None:
+        require_scalars(array, operation)
+        start: Expr | None = None
+        if initial is not None:
+            (start,) = fit_to(initial, LEAF, array.types, "the initial value", operation)
+            if where is not None:
+                array = choose(_mask(array, where, operation), array, Scalar(start))
+        return reduce(array, axis, keepdims, operation, lambda e: e, f"{operation}imum", start)
     better, axes = _BETTER[operation], normalise_axes(axis, array.ndim, operation)
-    found = fold1(lambda x, y: where(better(y, x), y, x), array, axes, name=operation)
+    found = fold1(lambda x, y: choose(better(y, x), y, x), array, axes, name=operation)
     return keep_dimensions(found, axes, array.ndim) if keepdims else found
 
 
@@ -207,14 +262,20 @@ def _extreme_argument(array: Array, axes: Sequence[int], operation: str) -> Arra
 
     def first(x: Any, y: Any) -> Any:
         replaced = better(y[1], x[1]) | (equal(y[1], x[1]) & (y[0] < x[0]))
-        return where(replaced, y, x)
+        return choose(replaced, y, x)
 
     found = fold1(first, imap(paired, array), tuple(axes), name=operation)
     return Array(found._leaves[:1], LEAF, found._shape)
 
 
 @operation
-def all(a: ArrayLike, axis: AxisLike | None = None, keepdims: bool = False) -> Array:
+def all(
+    a: ArrayLike,
+    axis: AxisLike | None = None,
+    keepdims: bool = False,
+    *,
+    where: ArrayLike | None = None,
+) -> Array:
     """Whether every element is nonzero.
 
     Parameters
@@ -225,11 +286,17 @@ def all(a: ArrayLike, axis: AxisLike | None = None, keepdims: bool = False) -> A
 
     See also `sum`, `prod`, `mean`, `std`, `var`.
     """
-    return reduce(as_array(a, "all"), axis, keepdims, "all", as_truth, "logical_and", True)
+    return _truth(a, axis, keepdims, "all", "logical_and", True, where)
 
 
 @operation
-def any(a: ArrayLike, axis: AxisLike | None = None, keepdims: bool = False) -> Array:
+def any(
+    a: ArrayLike,
+    axis: AxisLike | None = None,
+    keepdims: bool = False,
+    *,
+    where: ArrayLike | None = None,
+) -> Array:
     """Whether any element is nonzero.
 
     Parameters
@@ -240,7 +307,16 @@ def any(a: ArrayLike, axis: AxisLike | None = None, keepdims: bool = False) -> A
 
     See also `sum`, `prod`, `mean`, `std`, `var`.
     """
-    return reduce(as_array(a, "any"), axis, keepdims, "any", as_truth, "logical_or", False)
+    return _truth(a, axis, keepdims, "any", "logical_or", False, where)
+
+
+def _truth(a: ArrayLike, axis: AxisLike | None, keepdims: bool, operation: str, combine: str,
+           init: bool, where: ArrayLike | None) -> Array:  # fmt: skip
+    array = as_array(a, operation)
+    if where is not None:
+        mask = _mask(array, where, operation)
+        array = choose(mask, not_equal(array, 0), init)
+    return reduce(array, axis, keepdims, operation, as_truth, combine, init)
 
 
 @operation
@@ -263,17 +339,47 @@ def count_nonzero(a: ArrayLike, axis: AxisLike | None = None, keepdims: bool = F
     )
 
 
+def in_type(a: ArrayLike, dtype: DTypeLike | None, operation: str) -> Array:
+    """The array of a statistic, in the type in which it is computed."""
+    array = as_array(a, operation)
+    if dtype is None:
+        return array
+    t = as_type(dtype)
+    if not t.is_inexact:
+        raise DTypeError(
+            f"{operation}: dtype={t} has no fractions, and the result has.",
+            hint="Convert the result: x.astype(dtype), or td.floor(x).astype(dtype).",
+        )
+    return array.astype(t)
+
+
 @combining
-def mean(a: ArrayLike, axis: AxisLike | None = None, keepdims: bool = False) -> Array:
+def mean(
+    a: ArrayLike,
+    axis: AxisLike | None = None,
+    keepdims: bool = False,
+    *,
+    dtype: DTypeLike | None = None,
+    where: ArrayLike | None = None,
+) -> Array:
     """The arithmetic mean; of integers in float64; an empty axis gives NaN.
+
+    Parameters
+        dtype: the type of the sum and the result; default: that of `a`, float64 for integers.
 
     >>> td.mean(np.array([0.0, 0.5, 1.0]))
     Array(0.5)
     """
-    array = as_array(a, "mean")
+    array = in_type(a, dtype, "mean")
     t = array.types[0]
     target = t if t.is_inexact else float64
     wide = float32 if target.is_float and target.bits == 16 else target
+    if where is not None:
+        mask = _mask(array, where, "mean")
+        share = cast(count_nonzero(mask, axis, keepdims), real_part(wide))
+        total = sum(array, axis, keepdims, dtype=wide, where=mask)
+        found: Array = cast(total / share, target)
+        return found
     axes = normalise_axes(axis, array.ndim, "mean")
     count = product([array._shape[k] for k in axes])
 
@@ -292,6 +398,8 @@ def var(
     keepdims: bool = False,
     *,
     correction: float | None = None,
+    dtype: DTypeLike | None = None,
+    where: ArrayLike | None = None,
     name: str | None = None,
     schedule: ScheduleLike | None = None,
 ) -> Array:
@@ -301,6 +409,7 @@ def var(
     Parameters
         ddof: the divisor is the number of elements minus `ddof`; default 0.
         correction: the same as `ddof`, by the name of the Array API standard; optional.
+        dtype: the type of the sums; default: that of `a`, float64 for integers.
 
     Result: an array without the axes that were reduced; of rank 0 if these are all.
 
@@ -310,13 +419,17 @@ def var(
     Array(0.66666667)
     """
     ddof = _correction(ddof, correction, "var")
-    array = as_array(a, "var")
-    centred = subtract(array, mean(array, axis, keepdims=True))
+    array = in_type(a, dtype, "var")
+    mask = None if where is None else _mask(array, where, "var")
+    centred = subtract(array, mean(array, axis, keepdims=True, where=mask))
     squares = square(absolute(centred))
     axes = normalise_axes(axis, array.ndim, "var")
-    count = cast(Scalar(product([array._shape[k] for k in axes])), real_part(squares.types[0]))
+    present: Array | Scalar = Scalar(product([array._shape[k] for k in axes]))
+    if mask is not None:
+        present = count_nonzero(mask, axis, keepdims)
+    count = cast(present, real_part(squares.types[0]))
     named: dict[str, Any] = {"name": name, "schedule": schedule}
-    total = sum(squares, axis, keepdims, **named)
+    total = sum(squares, axis, keepdims, where=mask, **named)
     return total / maximum(count - ddof, 0)
 
 
@@ -341,6 +454,8 @@ def std(
     keepdims: bool = False,
     *,
     correction: float | None = None,
+    dtype: DTypeLike | None = None,
+    where: ArrayLike | None = None,
     name: str | None = None,
     schedule: ScheduleLike | None = None,
 ) -> Array:
@@ -349,6 +464,7 @@ def std(
     Parameters
         ddof: the divisor is the number of elements minus `ddof`; default 0.
         correction: the same as `ddof`, by the name of the Array API standard; optional.
+        dtype: the type of the sums; default: that of `a`, float64 for integers.
 
     Result: an array without the axes that were reduced; of rank 0 if these are all.
 
@@ -358,13 +474,13 @@ def std(
     Array(0.40824829)
     """
     ddof = _correction(ddof, correction, "std")
-    squared = var(a, axis, ddof, keepdims, name=name, schedule=schedule)
+    squared = var(a, axis, ddof, keepdims, dtype=dtype, where=where, name=name, schedule=schedule)
     return root(squared, 2)
 
 
 def root(total: Array, order: float) -> Array:
     """The root of a sum of powers.  Its derivative at 0, where it has none, is 0."""
-    found: Array = where(total == 0, 0.0, sqrt(total) if order == 2 else total ** (1 / order))
+    found: Array = choose(total == 0, 0.0, sqrt(total) if order == 2 else total ** (1 / order))
     return found
 
 

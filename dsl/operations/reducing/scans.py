@@ -13,7 +13,7 @@ from ...expr import Index, constant
 from ...frontend.sources import as_array
 from ...frontend.tracing import forbid_nesting
 from ...graph import Label, Scan
-from ...types import LEAF
+from ...types import LEAF, as_type
 from ..common import combining, fit_to, label_of, normalise_axis, operation, trace_combine
 from ..indexing.index_space import flatten
 from ..indexing.joining import concatenate
@@ -207,7 +207,8 @@ def scanr_total(
 
 
 def _cumulative(a: ArrayLike, axis: int | None, operation: str, primitive: str, widen: bool,
-                schedule: ScheduleLike | None) -> Array:  # fmt: skip
+                schedule: ScheduleLike | None, dtype: DTypeLike | None = None
+                ) -> Array:  # fmt: skip
     forbid_nesting(operation)
     array = as_array(a, operation)
     require_scalars(array, operation)
@@ -220,6 +221,7 @@ def _cumulative(a: ArrayLike, axis: int | None, operation: str, primitive: str, 
         array = map_over(array, (), (constant(1),), Label(operation))
     k = normalise_axis(axis, array.ndim, operation)
     t = summed_type(array.types[0]) if widen else array.types[0]
+    t = t if dtype is None else as_type(dtype)
     element = simplify.cast(array._element([Index(j) for j in range(array.ndim)])[0], t)
     node = Scan(
         array._shape,
@@ -236,7 +238,13 @@ def _cumulative(a: ArrayLike, axis: int | None, operation: str, primitive: str, 
 
 
 @combining
-def cumsum(a: ArrayLike, axis: int | None = None, *, schedule: ScheduleLike | None = None) -> Array:
+def cumsum(
+    a: ArrayLike,
+    axis: int | None = None,
+    *,
+    dtype: DTypeLike | None = None,
+    schedule: ScheduleLike | None = None,
+) -> Array:
     """Cumulative sums; axis None scans the flattened array.
 
     Parameters
@@ -248,12 +256,16 @@ def cumsum(a: ArrayLike, axis: int | None = None, *, schedule: ScheduleLike | No
     Array([[ 0,  1,  3],
            [ 3,  7, 12]])
     """
-    return _cumulative(a, axis, "cumsum", "add", True, schedule)
+    return _cumulative(a, axis, "cumsum", "add", True, schedule, dtype)
 
 
 @combining
 def cumprod(
-    a: ArrayLike, axis: int | None = None, *, schedule: ScheduleLike | None = None
+    a: ArrayLike,
+    axis: int | None = None,
+    *,
+    dtype: DTypeLike | None = None,
+    schedule: ScheduleLike | None = None,
 ) -> Array:
     """Cumulative products; axis None scans the flattened array.
 
@@ -265,7 +277,7 @@ def cumprod(
     >>> td.cumprod(np.array([3, 1, 2]))
     Array([3, 3, 6])
     """
-    return _cumulative(a, axis, "cumprod", "multiply", True, schedule)
+    return _cumulative(a, axis, "cumprod", "multiply", True, schedule, dtype)
 
 
 @combining

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ...annotations import ArrayLike, AxisLike
+from ...annotations import ArrayLike, AxisLike, DTypeLike
 from ...array import Array
 from ...errors import ShapeError
 from ...frontend.sources import as_array
@@ -27,6 +27,7 @@ from .reductions import (
     argmax,
     argmin,
     count_nonzero,
+    in_type,
     max as max_,
     mean,
     min as min_,
@@ -50,23 +51,35 @@ def _filled(a: ArrayLike, operation: str, value: float) -> Array:
 
 
 @combining
-def nansum(a: ArrayLike, axis: AxisLike | None = None, keepdims: bool = False) -> Array:
+def nansum(
+    a: ArrayLike,
+    axis: AxisLike | None = None,
+    keepdims: bool = False,
+    *,
+    dtype: DTypeLike | None = None,
+) -> Array:
     """The sum without NaN (0 if nothing is left).
 
     >>> td.nansum(np.array([1.0, np.nan, 2.0]))
     Array(3.)
     """
-    return sum_(_filled(a, "nansum", 0), axis, keepdims)
+    return sum_(_filled(a, "nansum", 0), axis, keepdims, dtype=dtype)
 
 
 @combining
-def nanprod(a: ArrayLike, axis: AxisLike | None = None, keepdims: bool = False) -> Array:
+def nanprod(
+    a: ArrayLike,
+    axis: AxisLike | None = None,
+    keepdims: bool = False,
+    *,
+    dtype: DTypeLike | None = None,
+) -> Array:
     """The product without NaN (1 if nothing is left).
 
     >>> td.nanprod(np.array([3.0, np.nan]))
     Array(3.)
     """
-    return prod(_filled(a, "nanprod", 1), axis, keepdims)
+    return prod(_filled(a, "nanprod", 1), axis, keepdims, dtype=dtype)
 
 
 @combining
@@ -155,13 +168,19 @@ def nanargmax(a: ArrayLike, axis: AxisLike | None = None, keepdims: bool = False
 
 
 @combining
-def nanmean(a: ArrayLike, axis: AxisLike | None = None, keepdims: bool = False) -> Array:
+def nanmean(
+    a: ArrayLike,
+    axis: AxisLike | None = None,
+    keepdims: bool = False,
+    *,
+    dtype: DTypeLike | None = None,
+) -> Array:
     """The mean without NaN; NaN where nothing is left.
 
     >>> td.nanmean(np.array([1.0, np.nan, 2.0]))
     Array(1.5)
     """
-    array = as_array(a, "nanmean")
+    array = in_type(a, dtype, "nanmean")
     if not array.types[0].is_inexact:
         return mean(array, axis, keepdims)
     count = count_nonzero(~isnan(array), axis, keepdims)
@@ -170,7 +189,12 @@ def nanmean(a: ArrayLike, axis: AxisLike | None = None, keepdims: bool = False) 
 
 @combining
 def nanvar(
-    a: ArrayLike, axis: AxisLike | None = None, ddof: int = 0, keepdims: bool = False
+    a: ArrayLike,
+    axis: AxisLike | None = None,
+    ddof: int = 0,
+    keepdims: bool = False,
+    *,
+    dtype: DTypeLike | None = None,
 ) -> Array:
     """The variance without NaN; NaN where not more than `ddof` elements are left.
 
@@ -180,7 +204,7 @@ def nanvar(
     >>> td.nanvar(np.array([3.0, np.nan, 1.0]))
     Array(1.)
     """
-    array = as_array(a, "nanvar")
+    array = in_type(a, dtype, "nanvar")
     if not array.types[0].is_inexact:
         array = array.astype(float)
     present = ~isnan(array)
@@ -194,7 +218,12 @@ def nanvar(
 
 @combining
 def nanstd(
-    a: ArrayLike, axis: AxisLike | None = None, ddof: int = 0, keepdims: bool = False
+    a: ArrayLike,
+    axis: AxisLike | None = None,
+    ddof: int = 0,
+    keepdims: bool = False,
+    *,
+    dtype: DTypeLike | None = None,
 ) -> Array:
     """The standard deviation without NaN.
 
@@ -204,7 +233,7 @@ def nanstd(
     >>> td.nanstd(np.array([3.0, np.nan, 1.0]))
     Array(1.)
     """
-    found: Array = sqrt(nanvar(a, axis, ddof, keepdims))
+    found: Array = sqrt(nanvar(a, axis, ddof, keepdims, dtype=dtype))
     return found
 
 
