@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, cast as cast_type, overload
+from typing import TYPE_CHECKING, Any, Literal, cast as cast_type, overload
 
 import numpy as np
 
@@ -595,6 +595,27 @@ class Array(Operators["Array"]):
     def repeat(self, repeats: ArrayLike, axis: int | None = None) -> Array:
         """`td.repeat`: each element several times, of the flattened array by default."""
         return public("repeat")(self, repeats, axis)  # type: ignore[no-any-return]
+
+    def nonzero(self) -> tuple[Array, ...]:
+        """`td.nonzero`: the indices of the elements that are not 0, an array for each axis."""
+        return public("nonzero")(self)  # type: ignore[no-any-return]
+
+    def searchsorted(self, v: ArrayLike, side: Literal["left", "right"] = "left",
+                     sorter: ArrayLike | None = None) -> Array:  # fmt: skip
+        """`td.searchsorted`: where elements would be inserted into this sorted array."""
+        return public("searchsorted")(self, v, side, sorter)  # type: ignore[no-any-return]
+
+    def compress(self, condition: ArrayLike, axis: int | None = None) -> Array:
+        """`td.compress`: the elements or slices where a condition of rank 1 holds."""
+        return public("compress")(condition, self, axis)  # type: ignore[no-any-return]
+
+    def diagonal(self, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Array:
+        """`td.diagonal`: the diagonal of two axes, as the last axis of the result."""
+        return public("diagonal")(self, offset, axis1, axis2)  # type: ignore[no-any-return]
+
+    def trace(self, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Array:
+        """`td.trace`: the sum of a diagonal."""
+        return public("trace")(self, offset, axis1, axis2)  # type: ignore[no-any-return]
 
     def squeeze(self, axis: AxisLike | None = None) -> Array:
         """`td.squeeze`: without axes of extent 1, by default all of them."""

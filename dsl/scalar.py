@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -58,6 +59,8 @@ _HINT_ARGUMENT = (
     "Put values that determine the program into a closure, one program per value: "
     "td.jit(lambda a: f(a, {}=…))."
 )
+#: NumPy's functions of a count, which td has for run-time values.
+_COUNTED = re.compile(r"(?:np|numpy)\.(arange|linspace|zeros|ones|full|eye|identity|tri)\(").match
 
 _HINT_EXTENTS = (
     "Extents are run-time values, so that one program serves all; ranks, x.ndim, are known.  Omit "
@@ -305,6 +308,9 @@ def run_time_argument(value: Any, what: str, hint: str = "") -> TracingError | N
     if not leaves or not all(isinstance(e, Param) for e in leaves):
         return None
     names = ", ".join(sorted(e.name for e in leaves if isinstance(e, Param)))
+    where = user_location()
+    if made := where and _COUNTED(where.text()):
+        hint = f"td.{made[1]} takes it.\n{hint}"
     which = "an argument" if len(leaves) == 1 else "arguments"
     return TracingError(
         f"{what} needs the value of {names}, {which} of the compiled function: a run-time value.",

@@ -91,11 +91,13 @@ def in_bytes(n: float) -> str:
 
 
 def byte_count(memory: object) -> int | None:
-    """The number of bytes in "2 GB", "300 MB" or a positive int; None for anything else.
+    """The number of bytes in "2 GB", "300 MB" or a positive whole number; None for anything else.
 
-    >>> byte_count("2 GB"), byte_count("1 MiB"), byte_count(4096), byte_count("much")
-    (2000000000, 1048576, 4096, None)
+    >>> byte_count("2 GB"), byte_count("1 MiB"), byte_count(4096), byte_count(2e9), byte_count("no")
+    (2000000000, 1048576, 4096, 2000000000, None)
     """
+    if isinstance(memory, float) and memory.is_integer():  # 2e9
+        memory = int(memory)
     if isinstance(memory, int) and not isinstance(memory, bool):
         return memory if memory > 0 else None
     found = re.fullmatch(r"\s*(\d+(?:\.\d*)?)\s*([kKMGT]?)(i?)B?\s*", str(memory))

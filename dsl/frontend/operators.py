@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, Protocol, Self, TypeVar, overload
 
@@ -71,17 +71,21 @@ def _operators(name: str) -> tuple[Callable[[Any, object], Any], Callable[[Any, 
     return operator, reflected
 
 
-def _takes(function: Callable[..., Any], args: Sequence[Any], words: Iterable[str]) -> bool:
+def _takes(
+    function: Callable[..., Any], args: Sequence[object], words: Mapping[str, object]
+) -> bool:
     """Whether a function of td has these parameters, and takes these arguments as arrays: NumPy
-    makes arrays of objects from None and texts, and stacks lists of arrays."""
-    parameters = list(inspect.signature(function).parameters.values())
-    if not set(words) <= {p.name for p in parameters}:
+    makes arrays of objects from None and texts, stacks lists of arrays, and knows bins="auto"."""
+    parameters = inspect.signature(function).parameters
+    if not set(words) <= set(parameters):
         return False
-    taken = (parameters[min(k, len(parameters) - 1)] for k in range(len(args)))
+    ordered = list(parameters.values())
+    given = [(ordered[min(k, len(ordered) - 1)], a) for k, a in enumerate(args)]
+    given += [(parameters[word], a) for word, a in words.items()]
     return not any(
-        of.annotation == "ArrayLike"
-        and (a is None or isinstance(a, str) or (type(a) is list and _has_arrays(a)))
-        for a, of in zip(args, taken, strict=True)
+        (isinstance(a, str) and "ArrayLike" in of.annotation)
+        or (of.annotation == "ArrayLike" and (a is None or (type(a) is list and _has_arrays(a))))
+        for of, a in given
     )
 
 
@@ -405,7 +409,7 @@ def missing_attribute(value: Operators[Any], name: str) -> AttributeError:
             said = (
                 f"a scalar has no {name!r}: it is one value, not known while a program is traced."
             )
-            if ours and enclosing_kernel() is not None and _takes(public(name), (), ("axis",)):
+            if ours and enclosing_kernel() is not None and _takes(public(name), (), {"axis": -1}):
                 said += f"  Of rows, outside of the function: td.{name}(a, axis=-1)."
     elif instead is not None:
         if instead.startswith(suggestions.RUN) and not value._is_closed():

@@ -41,6 +41,7 @@ _RANDOM = (
 _MAKES_RANDOM = re.compile(r"(?:np|numpy)\.random\b|\w*rng\b").match
 #: Calls of NumPy's that make an array of a list, and statements that change an element.
 _MAKES_ARRAY = re.compile(r"(?:np|numpy)\.(?:as)?array\(\s*[\[(]").match
+_CONVERTS = re.compile(r"(?:np|numpy)\.(?:array|as(?:any|contiguous|fortran)?array)\(").match
 _GRIDS = re.compile(r"(?:np|numpy)\.[mo]grid\[").match
 _JOINS = re.compile(r"(?:np|numpy)\.([rc])_\[").match
 _CHANGES = re.compile(r"(\w+)\[.*\]\s*[-+*]=").search
@@ -128,6 +129,8 @@ def given_to_numpy(scalar: bool) -> str | None:
         return _RANDOM
     if _MAKES_ARRAY(where.text()):
         return _LOCAL if scalar else "td.stack([x, y]), or td.array([x, y]), is the array of both."
+    if not scalar and _CONVERTS(where.text()):
+        return "Leave it out: it is an array already; td.asarray(x) takes lists, too."
     if joins := _JOINS(where.text()):
         return (
             "td.concatenate([a, b]) is np.r_[a, b]; a number is td.stack([x])."

@@ -58,7 +58,8 @@ _IN_PACKAGE = {
         "rademacher": "2 * td.random.integers(key, shape, 0, 2) - 1",
         "gumbel": "-td.log(td.random.exponential(key, shape))",
         "laplace": "td.random.exponential(k1, shape) - td.random.exponential(k2, shape)",
-        "cauchy": "td.tan(td.pi * (td.random.uniform(key, shape) - 0.5))",
+        **dict.fromkeys(("cauchy", "standard_cauchy"), "td.tan(td.pi * "
+                        "(td.random.uniform(key, shape) - 0.5))"),
         "logistic": "u = td.random.uniform(key, shape), then td.log(u / (1 - u))",
         "lognormal": "td.exp(td.random.normal(key, shape))",
         "pareto": "td.exp(td.random.exponential(key, shape) / a) - 1",
@@ -66,6 +67,14 @@ _IN_PACKAGE = {
         **dict.fromkeys(("weibull", "weibull_min"), "td.random.exponential(key, shape) ** (1 / a)"),
         "geometric": "td.ceil(td.random.exponential(key, shape) / -td.log1p(-p))",
         "chisquare": "2 * td.random.gamma(key, shape, n / 2)",
+        "standard_gamma": "td.random.gamma(key, shape, a)",
+        "standard_exponential": "td.random.exponential(key, shape)",
+        **dict.fromkeys(("standard_t", "student_t", "t"), "td.random.normal(k1, shape) / "
+                        "td.sqrt(td.random.gamma(k2, shape, n / 2) * 2 / n)"),
+        "negative_binomial": "td.random.poisson(k1, shape, td.random.gamma(k2, shape, n, "
+        "(1 - p) / p))",
+        "permuted": "rows, each by itself: td.take_along_axis(x, td.argsort(td.random.bits(key, "
+        "x.shape), axis=1), axis=1)",
         "dirichlet": "g = td.random.gamma(key, shape, alpha), then g / td.sum(g, axis=-1, "
         "keepdims=True)",
         "multivariate_normal": "mean + td.random.normal(key, (n, d)) @ td.linalg.cholesky(cov).T",

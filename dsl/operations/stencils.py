@@ -32,7 +32,7 @@ from ..frontend.tracing import (
 from ..graph import Check, Generate, Label, indices, known
 from ..scalar import Scalar, apply_primitive, lift, refuse_argument, refuse_traced
 from ..shapes import require, same_shape
-from ..types import ScalarType, bool_, int64, promote
+from ..types import ScalarType, bool_, int64, kind_of_literal, promote
 from .common import combining, fit_to, flatten_value, label_of, operation, trace_elements
 from .elements import functions as f
 
@@ -252,6 +252,10 @@ def coordinate(axis: int) -> Var:
     return _coordinates.setdefault(axis, Var(f"outside{axis}", int64))
 
 
+#: What `convolve` computes: the elements of the array, all with a product, those inside.
+_MODES = ("same", "full", "valid")
+
+
 class _Border:
     """A boundary condition prepared for one input."""
 
@@ -262,6 +266,10 @@ class _Border:
                 uncalled = "td.constant is not called: write td.constant(value). "
             elif condition is function_boundary:
                 uncalled = "td.function is not called: write td.function(g). "
+            elif isinstance(condition, str) and condition in _MODES:
+                uncalled = f"The mode has a name: mode={condition!r}.  "
+            elif kind_of_literal(condition) is not None:
+                uncalled = f"Write boundary=td.constant({condition!r}).  "
             elif isinstance(condition, str) and condition in BOUNDARIES:
                 uncalled = f"{condition!r}: {BOUNDARIES[condition]}.  "
             raise TracingError(
@@ -328,7 +336,8 @@ class Neighbourhood(Scoped):
         if len(offsets) != rank:
             shown = ", ".join(["0"] * rank)
             raise ShapeError(
-                f"a neighbourhood of rank {rank} takes {rank} offsets, got {len(offsets)}.",
+                f"a neighbourhood of rank {rank} takes {rank} offset{'s' * (rank != 1)}, "
+                f"got {len(offsets)}.",
                 hint=f"The element itself is w[{shown}].",
             )
         of_the_run = (
@@ -547,7 +556,7 @@ def _correlate(
     for side in (array, kernel):
         require_scalars(side, operation)
     t = promote(array.types[0], False, kernel.types[0], False)[0]
-    if mode not in ("same", "full", "valid"):
+    if mode not in _MODES:
         raise TracingError(
             f"{operation}: mode is 'same', 'full' or 'valid', got {mode!r}.",
             hint="What is outside of the array is boundary=td.clamp, td.mirror, td.wrap, …",

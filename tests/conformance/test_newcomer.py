@@ -353,8 +353,8 @@ def test_names_that_are_elsewhere_in_treadle_or_nowhere():
         td.Column  # noqa: B018
     with pytest.raises(AttributeError, match=r"no 'StepLru': td\.simulator\.StepLru"):
         td.StepLru  # noqa: B018
-    with pytest.raises(AttributeError, match=r"an Array has no method 'trace': write td\.trace\(a"):
-        td.use(np.eye(2)).trace()
+    with pytest.raises(AttributeError, match=r"has no method 'partition': write td\.partition\(a"):
+        td.use(np.eye(2)).partition(1)
     for nonsense in ("covert", "partial"):  # cos, isinf, precision are not what is meant
         with pytest.raises(AttributeError, match=f"no '{nonsense}'.$"):
             getattr(td, nonsense)
@@ -631,6 +631,14 @@ def test_methods_of_arrays_are_those_of_numpy():
     np.testing.assert_array_equal(a.take([2, 0], axis=2), given.take([2, 0], axis=2))
     np.testing.assert_array_equal(a.repeat(2, axis=0), given.repeat(2, axis=0))
     np.testing.assert_array_equal(a.swapaxes(0, 2), given.swapaxes(0, 2))
+    assert [x.tolist() for x in a.nonzero()] == [x.tolist() for x in given.nonzero()]
+    for name in ("trace", "diagonal"):
+        np.testing.assert_array_equal(getattr(a, name)(1, 0, 2), getattr(given, name)(1, 0, 2))
+    np.testing.assert_array_equal(a.compress([1, 0, 1], 2), given.compress([1, 0, 1], 2))
+    rising = np.arange(0.0, 9.0, 2.0)
+    np.testing.assert_array_equal(
+        td.use(rising).searchsorted(given, "right"), rising.searchsorted(given, "right")
+    )
 
 
 def test_scalars_outside_of_programs_show_their_values():

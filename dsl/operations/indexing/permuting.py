@@ -314,6 +314,12 @@ def histogram(
     values = flatten(as_array(a, "histogram"))
     checks: tuple[Check, ...] = ()
     refuse_argument(bins, "histogram: bins=")
+    if isinstance(bins, str):
+        raise TracingError(
+            f"histogram: bins is a number, or the edges, got {bins!r}.",
+            hint="NumPy chooses edges from values, before the program: "
+            f"np.histogram_bin_edges(x, {bins!r}).",
+        )
     if range is not None and not (isinstance(range, tuple | list | np.ndarray) and len(range) == 2):
         raise TracingError(
             f"histogram: range is a pair of numbers, got {called(range)}.",

@@ -173,7 +173,8 @@ def integers(
     if first is not None and end is not None and first >= end:
         raise ShapeError(
             f"random.integers: there are no integers from {first} to below {end}.",
-            hint="low is the smallest number, high one more than the largest.",
+            hint="low is the smallest number, high one more than the largest; the shape comes "
+            "before them: td.random.integers(key, shape, low, high).",
         )
     wide = uint64 if t == uint64 else int64
     bits = 64 if t.bits == 64 else 32

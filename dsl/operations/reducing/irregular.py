@@ -58,6 +58,11 @@ def compact(
             "compact needs a mask of truth values, got tuples.",
             hint="Make one value of the parts: td.map(lambda p: p[0] & p[1], mask).",
         )
+    if keep.ndim < source.ndim:
+        raise ShapeError(
+            f"compact: the mask has rank {keep.ndim}, the array rank {source.ndim}.",
+            hint="a[mask], or td.compress(mask, a, axis=0), selects rows.",
+        )
     checks = same_shape(keep._shape, source._shape, "compact")
     flat_mask, flat = flatten(keep), flatten(source)
     truth = as_truth(flat_mask._element((Index(0),))[0])
