@@ -307,6 +307,25 @@ def test_a_number_goes_from_task_to_task() -> None:
     assert found[0].tolist() == want and found[1] == total
 
 
+def test_replayed_calls_begin_with_the_same_number() -> None:
+    def f(t: Any, n: Any) -> Any:
+        def step(k: Any, s: Any) -> Any:
+            t, total = s
+            return t.at[k % 7].add(total), (5 * total + t[3] + k) % 1009
+
+        return td.loop(n, step, (t, 1))
+
+    compiled = td.jit(f, backend="native")
+    for n in (20, 20, 20, 20, 20, 30, 30, 30, 30):
+        t, total = list(range(7)), 1
+        for k in range(n):
+            fourth = t[3]
+            t[k % 7] += total
+            total = (5 * total + fourth + k) % 1009
+        want = np.array(t), np.array(total)
+        assert all(map(np.array_equal, compiled(np.arange(7), n), want))
+
+
 def test_what_the_iteration_before_wrote_stays_in_a_register() -> None:
     """Rows of any length, none included; several tasks; reads that only some iterations do."""
 
