@@ -14,19 +14,19 @@ import numpy as np
 
 from ..array import Array
 from ..errors import GradientError, ShapeError, TracingError, user_facing_maker, user_location
-from ..expr import Const, Expr
+from ..expr import Const, Expr, constant
 from ..frontend.refusals import called
 from ..frontend.sources import as_array
 from ..frontend.tracing import enclosing_kernel
 from ..graph import ArrayLoop, Barrier, Generate, Input, Label, Leaf, Node, indices, topological
 from ..graphs.rebuild import Rebuilder
-from ..node import fresh_uid
+from ..node import Check, fresh_uid
 from ..operations import control
-from ..operations.elements.functions import abs as abs_, maximum
+from ..operations.elements.functions import abs as abs_, cast, maximum
 from ..operations.reducing import folds
 from ..scalar import Scalar, as_strong, lift
-from ..shapes import same_shape
-from ..types import float64, kind_of_literal
+from ..shapes import require, same_shape
+from ..types import float64, int64, kind_of_literal
 from .arguments import Substitution, constant_leaf, flatten
 from .forward import Forward, transposed
 from .reverse import Reverse, pulled, refused
@@ -464,6 +464,18 @@ def _tolerance(tol: float) -> float:
     return float(number)
 
 
+def _tolerable(tol: float) -> tuple[Check, ...]:
+    """The check that a tolerance of the run is not negative, and a number."""
+    if not isinstance(tol, Array | Scalar):
+        return ()
+    fine = cast(Scalar(lift(tol, "fixed_point")) >= 0, int64)
+    return require(
+        fine._expr, constant(1), "fixed_point: tol must not be negative, nor NaN.",
+        error="TracingError",
+        hint="Give the largest change of an element at which to stop, as 1e-9.",
+    )  # fmt: skip
+
+
 def _sum(a: Leaf, b: Leaf) -> Leaf:
     ix = indices(len(a.shape))
     e: Expr = (Scalar(a.at(*ix)) + Scalar(b.at(*ix)))._expr
@@ -484,7 +496,8 @@ def _iterated(
             change = part if change is None else maximum(change, part)
         return (*new, change)
 
-    first = Generate((), (Const(np.inf, float64),), label=Label("fixed_point")).leaf()
+    first = Generate((), (Const(np.inf, float64),), label=Label("fixed_point"),
+                     where=user_location(), checks=_tolerable(tol)).leaf()  # fmt: skip
     made = control.while_loop(lambda s: s[-1] > tol, body,
                               (*(Array((leaf,)) for leaf in start), Array((first,))))  # fmt: skip
     return tuple(a._leaves[0] for a in made[:-1])

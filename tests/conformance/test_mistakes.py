@@ -107,6 +107,8 @@ MISTAKES = [
     ("td.fixed_point(td.cos, a, np.int64(-2**63))", TRACING, "tol must not be negative", ""),
     ("td.fixed_point(td.cos, a, float('nan'))", TRACING, "tol must not be negative", ""),
     ("td.fixed_point(td.cos, a, np.array([1e-9]))", TRACING, "tol is a real number", ""),
+    ("run(lambda t: td.fixed_point(td.cos, a, t), -1.0)", TRACING, "must not be negative", ""),
+    ("run(lambda t: td.fixed_point(td.cos, a, t), np.nan)", TRACING, "nor NaN", ""),
     ("td.split(a, 2**40)", SHAPE, "does not split into 1099511627776 equal parts", ""),
     ("td.pad(a, 2**63)", SHAPE, "does not fit in 64 bits", ""),
     ("td.empty(2**63)", SHAPE, "no array has 9223372036854775808 elements | below 2**63", ""),
