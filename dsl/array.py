@@ -369,7 +369,8 @@ class Array(Operators["Array"]):
 
         Result: a Python number; the array is computed.
 
-        Errors: `TracingError` while a function is traced: nothing has a value then.
+        Errors: `TracingError` while a function is traced: nothing has a value then; and as NumPy's
+            for other indices, `IndexOutOfBounds` for those out of range.
 
         >>> import treadle as td
         >>> td.iota(6).reshape(2, 3).item(1, 2)
@@ -377,7 +378,12 @@ class Array(Operators["Array"]):
 
         See also `tolist`, `td.run`.
         """
-        return later.computed.one_array(self, "item()").item(*index)
+        values = later.computed.one_array(self, "item()")
+        try:
+            return values.item(*index)
+        except (TypeError, ValueError, IndexError) as error:
+            kinds = {TypeError: TracingError, ValueError: ShapeError, IndexError: IndexOutOfBounds}
+            raise kinds[type(error)](f"item: {error}.", hint="Write a.item(0, 2).") from None
 
     def tolist(self) -> Any:
         """The elements as nested lists of Python numbers; the array is computed.
