@@ -302,6 +302,21 @@ def test_einstein_sums(backend, case):
     test_close(backend, ("einsum", *case))
 
 
+def test_einstein_sums_of_types(backend):
+    """Everything is summed and multiplied in the type of the result: int8 wraps nowhere."""
+    small = np.array([[100, 100, 27], [1, 2, 3]], "int8")
+    x, n = np.array([1.0, 2, 3]), np.array([1, 2, 3])
+    for text, *operands in (
+        ("ij,k->k", small, x), ("ij,j->j", B[:2, :3], n), ("ij->j", B), ("ij,ij->", B, B),
+        ("i,i,i->i", small[0], small[0], x), ("i,i,i", U[:3], small[0], U[:3].astype("uint64")),
+        ("ij,kl,j->l", small, B, x + 1j), ("ij->i", small),
+    ):  # fmt: skip
+        got = np.asarray(td.run(td.einsum(text, *operands), backend=backend))
+        want = np.einsum(text, *operands)
+        assert got.dtype == want.dtype
+        np.testing.assert_array_equal(got, want, text)
+
+
 @pytest.mark.parametrize("text", ["kij,nkj->nki", "nkj,kij->nki"])
 def test_rows_of_einstein_sums_stay_rows(text):
     """The axis that is the last of the result is that of the columns of a product."""

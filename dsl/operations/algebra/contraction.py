@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 from collections.abc import Sequence
@@ -12,6 +13,7 @@ from ...array import Array
 from ...errors import ShapeError, TracingError
 from ...frontend.sources import as_array
 from ...graph import known
+from ...types import ScalarType, promote
 from ..common import combining
 from ..indexing.index_space import backpermute, expand_dims, reshape, transpose
 from ..reducing.reductions import sum as sum_
@@ -47,6 +49,7 @@ def einsum(subscripts: str, *operands: ArrayLike) -> Array:
         )
     arrays = [as_array(x, "einsum") for x in operands]
     inputs, output = _parsed(subscripts, arrays)
+    common = functools.reduce(_promoted, (a.dtype for a in arrays))
     terms = [_diagonal(a, names) for a, names in zip(arrays, inputs, strict=True)]
     while len(terms) > 1:
         i, j = _cheapest(terms, output)
@@ -55,14 +58,18 @@ def einsum(subscripts: str, *operands: ArrayLike) -> Array:
         # The right operand has the axis that is the last of the result: rows stay rows.
         if output and output[-1] in terms[i][1] and output[-1] not in terms[j][1]:
             i, j = j, i
-        terms = [*rest, _contracted(terms[i], terms[j], wanted)]
-    array, names = _summed(*terms[0], set(output))
+        terms = [*rest, _contracted(terms[i], terms[j], wanted, common)]
+    array, names = _summed(*terms[0], set(output), common)
     if tuple(names) == tuple(output):
         return array
     return transpose(array, [names.index(n) for n in output])
 
 
 Term = tuple[Array, tuple[str, ...]]
+
+
+def _promoted(a: ScalarType, b: ScalarType) -> ScalarType:
+    return promote(a, False, b, False)[0]
 
 
 def _parsed(text: str, arrays: Sequence[Array]) -> tuple[list[tuple[str, ...]], tuple[str, ...]]:
@@ -149,19 +156,22 @@ def _cheapest(terms: Sequence[Term], output: Sequence[str]) -> tuple[int, int]:
     return min(itertools.combinations(range(len(terms)), 2), key=size)
 
 
-def _summed(array: Array, names: tuple[str, ...], wanted: set[str]) -> Term:
-    """Axes that nothing else needs, summed."""
+def _summed(array: Array, names: tuple[str, ...], wanted: set[str], common: ScalarType) -> Term:
+    """Axes that nothing else needs, summed in the type of the result."""
     axes = tuple(k for k, n in enumerate(names) if n not in wanted)
     if not axes:
         return array, names
-    total = sum_(array, axis=axes).astype(array.dtype)
+    total = sum_(array.astype(common), axis=axes).astype(common)
     return total, tuple(n for n in names if n in wanted)
 
 
-def _contracted(first: Term, second: Term, wanted: set[str]) -> Term:
-    """The product of two terms, summed over the axes that only these have."""
-    a, left = _summed(*first, wanted | set(second[1]))
-    b, right = _summed(*second, wanted | set(left))
+def _contracted(first: Term, second: Term, wanted: set[str], common: ScalarType) -> Term:
+    """The product of two terms in the type of the result, summed over the axes that only these
+    have."""
+    a, left = _summed(*first, wanted | set(second[1]), common)
+    b, right = _summed(*second, wanted | set(left), common)
+    if _promoted(a.dtype, b.dtype) != common:
+        a = a.astype(common)
     both = [n for n in left if n in right]
     for n in both:
         pair = a.shape[left.index(n)], b.shape[right.index(n)]
