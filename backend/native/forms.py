@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from treadle.dsl.analysis.combines import SHORT_ROW, argument_of
 from treadle.dsl.expr import Apply, Const, Expr, Extent, Index, Read, walk
 from treadle.dsl.graph import Fold, Generate, Leaf, Matmul, Node, Permute, is_identity_read
+from treadle.dsl.passes.rows import NARROW, most_narrow
 from treadle.dsl.passes.short_folds import Short, deep_folds, length, short_folds
 from treadle.skeletons.ir.specialise import MOST_ITERATIONS, computed, counting_extents, specialise
 from treadle.skeletons.products.small import on_cpu, repeated
@@ -31,9 +32,6 @@ MOST_SMALL = 4
 #: The maximum number of operations of an unrolled loop, over all its iterations.  More run no
 #: faster than a loop, and LLVM takes long to assign their registers.
 MOST_OPERATIONS = 512
-#: Vectors span several rows of results if a row has at most this many elements.
-NARROW = 8
-
 
 #: An extent, the largest size that gets a kernel of its own, the operations of an iteration, and
 #: the slot and axis that have its value.
@@ -92,9 +90,9 @@ class NativeForms(Forms):
             }  # fmt: skip
             made = self.short.of(self.node, loops)
             extents = counting_extents(made)
-            for narrow in _narrow_extents(made):
+            for narrow, limit in _narrow_extents(made).items():
                 if narrow not in extents:
-                    extents[narrow], most[narrow] = 0, NARROW
+                    extents[narrow], most[narrow] = 0, limit
             found = [
                 (e, most.get(e, MOST_ITERATIONS), operations, self.owner.slot_of(Leaf(e.node, 0)),
                  e.axis)
@@ -129,8 +127,8 @@ def _reads_small(node: Node) -> bool:
     return any(isinstance(e, Read) and e.type.bytes < 4 for e in walk(computed(node)))
 
 
-def _narrow_extents(node: Node) -> list[Extent]:
-    """Extents for which there is different code if they are small.
+def _narrow_extents(node: Node) -> dict[Extent, int]:
+    """Extents for which there is different code if they are small: up to so many elements.
 
     Of a `Generate`: the extent in the last extent of its results, if their rows do not coincide
     with the rows read and no stencil offset is along them; and the last extent of arrays of which
@@ -138,17 +136,18 @@ def _narrow_extents(node: Node) -> list[Extent]:
     """
     if isinstance(node, Permute) and node.domain and len(node.domain) > 1:
         last = node.domain[-1]
-        return [last] if isinstance(last, Extent) else []
+        return {last: NARROW} if isinstance(last, Extent) else {}
     if not isinstance(node, Generate) or not node.shape or node.label.ordered:
-        return []
+        return {}
     rank = len(node.shape)
     reads = [e for e in walk(node.elements) if isinstance(e, Read)]
-    found: dict[Extent, None] = {}
+    found: dict[Extent, int] = {}
     made_of = [e for e in walk(node.shape[-1:]) if not isinstance(e, Const | Apply)]
     in_lines = all(is_identity_read(e, rank) for e in reads)
     along_rows = all(e.boundary is None or e.args[-1] is Index(rank - 1) for e in reads)
     if rank > 1 and not in_lines and len(made_of) == 1 and along_rows:
-        found.update((e, None) for e in made_of if isinstance(e, Extent))
+        most = most_narrow(node.elements, rank)
+        found.update((e, most) for e in made_of if isinstance(e, Extent))
     last = node.shape[-1]
     narrow = rank > 1 and isinstance(last, Const) and int(last.value) <= NARROW
     lanes = Index(rank - 2 if narrow else rank - 1)  # a vector spans several narrow rows
@@ -157,8 +156,8 @@ def _narrow_extents(node: Node) -> list[Extent]:
         if len(e.args) > 1 and isinstance(width[0], Extent):
             across, along = (lanes in walk((a,)) for a in e.args[-2:])
             if across and not along:
-                found[width[0]] = None
-    return list(found)
+                found.setdefault(width[0], NARROW)
+    return found
 
 
 def _may_take(reader: Node, made: Node) -> bool:

@@ -10,6 +10,7 @@ register.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from ..analysis.regions import nests, regions
@@ -17,19 +18,24 @@ from ..expr import Cond, Expr, Read, rewrite, walk
 from ..graph import Generate, Input, Leaf, Node, is_identity_read, topological
 from ..graphs.rebuild import Rebuilder
 from .base import Context
-from .horizontal import MOST_OUTPUTS, _common
+from .horizontal import _common
 from .vertical import LARGEST, MOST_ARRAYS, MOST_CONDITIONS, checked_by_data
+
+#: A kernel stores no more arrays, unless one operation alone has.
+MOST_STORED = 32
 
 
 def fuse_in_place(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
-    """Merge a `Generate` into the first one that it reads at its own index.
+    """Merge each `Generate` with those that it reads at its own index.
 
-    All its other operands must be computed before that one, so that the order of kernels is kept.
+    All other operands of these must be computed before the first of them, so that the order of
+    kernels is kept.
     """
     order = list(topological(roots))
     region, nest = regions(roots), nests(roots)
-    clusters = _clusters(order, {node: (region[node], nest[node]) for node in order})
-    if not any(len(members) > 1 for members in clusters.values()):
+    where = {node: (region[node], nest[node]) for node in order}
+    groups = _Clusters(roots, order, where, context.settings.check).of
+    if not any(len(group.members) > 1 for group in groups.values()):
         return list(roots)
     builder = Rebuilder()
     done: set[Node] = set()
@@ -39,7 +45,7 @@ def fuse_in_place(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
             continue
         if node in done:
             continue
-        members = clusters.get(node, [node])
+        members = groups[node].members if node in groups else [node]
         done |= set(members)
         merged = node if len(members) == 1 else _merged(members)
         made = builder.node(merged)
@@ -55,69 +61,111 @@ def fuse_in_place(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
     return [builder.leaf(r) for r in roots]
 
 
-def _clusters(order: Sequence[Node], where: Mapping[Node, object]) -> dict[Node, list[Any]]:
-    """Groups by first node; `where` identifies the loops and branches that contain a node."""
-    position = {node: k for k, node in enumerate(order)}
-    first_of: dict[Node, Node] = {}
-    groups: dict[Node, list[Any]] = {}
-    sizes: dict[Node, tuple[int, int]] = {}  # operations and conditions
-    arrays: dict[Node, set[Node]] = {}
-    for node in order:
-        if (
-            not isinstance(node, Generate)
-            or not node.shape
-            or node.label.ordered
-            or checked_by_data(node)
-        ):
-            continue
-        size = conditions = 0
-        reads: dict[Node, list[Read]] = {}
-        for e in walk(node.elements):
-            size += 1
-            conditions += isinstance(e, Cond)
+@dataclass
+class _Group:
+    """Nodes that become one kernel, in order: their operations and conditions (in all, and most of
+    one node), what they read, and which of their results are stored."""
+
+    members: list[Any]
+    size: int
+    conditions: int
+    most_conditions: int
+    reads: set[Node]
+    stored: set[Leaf]
+
+    @staticmethod
+    def joined(groups: Sequence[_Group], position: Mapping[Node, int]) -> _Group:
+        members = [n for g in groups for n in g.members]
+        return _Group(
+            sorted(members, key=position.__getitem__),
+            sum(g.size for g in groups),
+            sum(g.conditions for g in groups),
+            max(g.most_conditions for g in groups),
+            set().union(*(g.reads for g in groups)),
+            set().union(*(g.stored for g in groups)),
+        )
+
+    @property
+    def is_small(self) -> bool:
+        return (
+            len(self.stored) <= MOST_STORED
+            and self.size <= LARGEST
+            and self.conditions <= max(MOST_CONDITIONS, self.most_conditions)
+            and len(self.reads.difference(self.members)) <= MOST_ARRAYS
+        )
+
+
+class _Clusters:
+    """The groups; `where` identifies the loops and branches that contain a node, and `every`:
+    all results are stored."""
+
+    def __init__(self, roots: Sequence[Leaf], order: Sequence[Node],
+                 where: Mapping[Node, object], every: bool) -> None:  # fmt: skip
+        self.where, self.every = where, every
+        self.position = {node: k for k, node in enumerate(order)}
+        self.of: dict[Node, _Group] = {}
+        self._reads: dict[Node, dict[Node, list[Read]]] = {}
+        self._results = set(roots)
+        self._readers: dict[Leaf, set[Node]] = {}
+        for node in order:
+            for leaf in (*node.inputs(), *node.inside()):
+                self._readers.setdefault(leaf, set()).add(node)
+        for node in order:
+            plain = isinstance(node, Generate) and node.shape and not node.label.ordered
+            if plain and not checked_by_data(node):
+                self._add(node)
+
+    def _add(self, node: Node) -> None:
+        """Join the groups of all that a node reads at its own index, or of some of it."""
+        own = self._alone(node)
+        near: dict[int, _Group] = {}
+        for producer in self._reads[node]:
+            group = self.of.get(producer)
+            if group is not None and self._alike(group.members[0], node):
+                near[id(group)] = group
+        groups = sorted(near.values(), key=lambda g: self.position[g.members[0]])
+        for chosen in ([groups] if len(groups) > 1 else []) + [[g] for g in near.values()]:
+            made = _Group.joined([*chosen, own], self.position)
+            members = set(made.members)
+            made.stored = {leaf for leaf in made.stored if self._is_stored(leaf, members)}
+            later = [node, *(n for g in chosen[1:] for n in g.members)]
+            if made.is_small and self._may_join(later, made.members[0], members):
+                own = made
+                break
+        self.of.update((n, own) for n in own.members)
+
+    def _alone(self, node: Node) -> _Group:
+        nodes = walk(node.bodies())
+        reads = self._reads[node] = {}
+        for e in nodes:
             if isinstance(e, Read):
                 reads.setdefault(e.node, []).append(e)
-        for producer in reads:
-            first = first_of.get(producer)
-            if first is None or first.leaf().shape != node.shape or where[first] != where[node]:
-                continue
-            outputs = sum(len(n.outputs) for n in groups[first]) + len(node.outputs)
-            both = sizes[first][0] + size, sizes[first][1] + conditions
-            if outputs > MOST_OUTPUTS or both[0] > LARGEST:
-                continue
-            if both[1] > max(MOST_CONDITIONS, sizes[first][1], conditions):
-                continue
-            if len((arrays[first] | reads.keys()) - {*groups[first]}) > MOST_ARRAYS:
-                continue
-            if _may_join(node, reads, groups[first], position):
-                groups[first].append(node)
-                sizes[first] = both
-                arrays[first] |= reads.keys()
-                first_of[node] = first
-                break
-        else:
-            first_of[node] = node
-            groups[node] = [node]
-            sizes[node], arrays[node] = (size, conditions), set(reads)
-    return groups
+        conditions = sum(isinstance(e, Cond) for e in nodes)
+        return _Group([node], len(nodes), conditions, conditions, set(reads), set(node.leaves))
 
+    def _alike(self, first: Node, node: Node) -> bool:
+        return first.leaf().shape == node.leaf().shape and self.where[first] == self.where[node]
 
-def _may_join(
-    node: Generate, reads: dict[Node, list[Read]], group: list[Any], position: dict[Node, int]
-) -> bool:
-    start = position[group[0]]
-    members = set(group)
-    rank = len(node.shape)
-    for leaf in node.inputs():
-        source = leaf.node
-        if source in members:
-            if not all(is_identity_read(e, rank) for e in reads.get(source, ())):
-                return False
-            if source not in reads:  # an extent or a check reads it
-                return False
-        elif not isinstance(source, Input) and position[source] >= start:
-            return False
-    return True
+    def _is_stored(self, leaf: Leaf, members: set[Any]) -> bool:
+        """Whether anything outside of a kernel reads a result."""
+        return self.every or leaf in self._results or not self._readers.get(leaf, set()) <= members
+
+    def _may_join(self, nodes: Sequence[Node], first: Node, members: set[Any]) -> bool:
+        """Whether all operands of these members are computed before the first member, or are read
+        at their own index from members."""
+        start = self.position[first]
+        for node in nodes:
+            reads, rank = self._reads[node], len(node.leaf().shape)
+            for leaf in node.inputs():
+                source = leaf.node
+                if source in members:
+                    if not all(is_identity_read(e, rank) for e in reads.get(source, ())):
+                        return False
+                    if source not in reads:  # an extent or a check reads it
+                        return False
+                elif not isinstance(source, Input) and self.position[source] >= start:
+                    return False
+        return True
 
 
 def _merged(members: list[Any]) -> Node:

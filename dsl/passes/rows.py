@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from itertools import product
 from math import prod
 
-from ..expr import Const, Expr, Index, Read, constant, substitute, walk
+from ..expr import Apply, Const, Expr, Index, Read, constant, substitute, walk
 from ..graph import Generate, Node
 from .cost import operations
 
@@ -29,6 +29,28 @@ LONGEST = 32
 SHARED = 8.0
 #: The most work of a row besides what it shares: its code is a copy for each element.
 LARGEST = 8000.0
+
+#: Rows of at most so many elements (a constant in the kernel) occupy one vector lane each on a CPU;
+#: a lane computes its row from left to right.
+NARROW = 8
+#: The most work of rows that are longer than that, in additions, conditions included.
+LITTLE = 1000.0
+_COMPARISONS = frozenset(("equal", "not_equal", "less", "less_equal", "greater", "greater_equal"))
+
+
+def most_narrow(elements: Sequence[Expr], rank: int) -> int:
+    """The most elements of a narrow row: more than `NARROW` if every other one, at least, is told
+    apart by a condition on the last index, as the columns that a matrix is put together from, and
+    a row of them is little work."""
+    last = Index(rank - 1)
+    places = {
+        e.args[1]
+        for e in walk(elements)
+        if isinstance(e, Apply) and e.op.name in _COMPARISONS and e.args[0] is last
+        if isinstance(e.args[1], Const)
+    }
+    apart = min(2 * len(places), LONGEST, int(LITTLE / max(operations(elements), 1.0)))
+    return max(NARROW, apart)
 
 
 def leading(shape: Sequence[Expr | None]) -> int:

@@ -32,7 +32,7 @@ from treadle.dsl.expr import (
     walk,
 )
 from treadle.dsl.graph import Generate, Leaf
-from treadle.dsl.passes.rows import row_axes, row_members
+from treadle.dsl.passes.rows import NARROW, most_narrow, row_axes, row_members
 from treadle.dsl.types import bool_, int64
 
 from ...ir import arithmetic as at
@@ -67,9 +67,6 @@ TRANSPOSE_COLUMNS, TRANSPOSE_ROWS = 16, 64
 CHEAP_TRANSPOSE = 4.0
 #: Minimum length of a row segment for vectorisation.
 VECTOR = 8
-#: Rows of at most so many elements (a compile-time constant) occupy one vector lane each; a lane
-#: computes its row from left to right.
-NARROW = 8
 
 
 def lower_generate(node: Generate, context: LoweringContext) -> Lowered:
@@ -234,7 +231,7 @@ def _is_narrow(builder: Builder, node: Generate, outs: Sequence[Buffer]) -> bool
     rows = builder.root(node.shape[-2])
     if isinstance(rows, Const) and int(rows.value) <= NARROW:
         return False
-    return is_short(builder, node.shape[-1], NARROW)
+    return is_short(builder, node.shape[-1], most_narrow(node.elements, len(node.shape)))
 
 
 def _narrow_rows(builder: Builder, node: Generate, outs: Sequence[Buffer], axes: int, task: Var,

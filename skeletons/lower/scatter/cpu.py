@@ -46,6 +46,7 @@ from treadle.dsl.expr import (
 )
 from treadle.dsl.graph import Combine, Permute, Shape, known
 from treadle.dsl.passes.recognise import counts_in_bytes, is_count
+from treadle.dsl.passes.rows import NARROW
 from treadle.dsl.passes.updates import SHORT
 from treadle.dsl.types import bool_, int32, int64, uint8, uint32, uint64
 
@@ -64,7 +65,7 @@ from ..combining import (
     declare,
     is_arithmetic,
 )
-from ..elementwise.cpu import NARROW, elements_per_task
+from ..elementwise.cpu import elements_per_task
 from ..stencil.cpu import is_short
 from ..tiling import Inner, Tile, Tiling
 from ..visits import QUEUES, shown

@@ -180,3 +180,22 @@ def test_parts_of_one_element():
         got = td.jit(program, backend="native")(a, b[:length])
         want = td.jit(program, backend="reference")(a, b[:length])
         np.testing.assert_array_equal(got, want)
+
+
+@pytest.mark.parametrize("d", [2, 9, 11, 16, 17, 40])
+def test_matrices_put_together_from_columns(d):
+    """Conditions tell the elements of a row apart: up to 32 are computed side by side."""
+
+    def program(a, w):
+        total = sum((k + 1) * td.sum(w * a[:, k] ** 2) for k in range(min(d, 11)))
+        return total + td.sum(a[:, 0] * a[:, -1])
+
+    gradient = td.jit(td.grad(program), backend="native")
+    for n in COUNTS:
+        a, w = rows(n, d, "f8"), rows(n, 1, "f8", 1)[:, 0]
+        want = np.zeros((n, d))
+        for k in range(min(d, 11)):
+            want[:, k] = 2 * (k + 1) * w * a[:, k]
+        want[:, 0] += a[:, -1]
+        want[:, -1] += a[:, 0]
+        np.testing.assert_allclose(gradient(a, w), want, rtol=1e-13)

@@ -378,6 +378,47 @@ def test_a_result_and_what_reads_it_in_place_are_one_kernel():
         np.testing.assert_allclose(found, want, rtol=1e-15)
 
 
+def test_what_reads_two_results_in_place_is_in_one_kernel_with_both():
+    a, b = np.arange(6.0), np.arange(6.0) + 1
+
+    def f(x, y):
+        left, right = td.sqrt(x * y), td.exp(y)
+        return left, right, left * right, right - left * right
+
+    program = td.jit(f).lower(a, b)
+    (kernel,) = program.kernels
+    assert len(kernel.outputs) == 4
+    for found, want in zip(program(a, b), td.jit(f, backend="reference")(a, b), strict=True):
+        np.testing.assert_allclose(found, want, rtol=1e-15)
+
+    def crossed(x, y):  # one of the results is read elsewhere by the other
+        left = td.sqrt(x * y)
+        right = td.exp(left[::-1])
+        return left, right, left * right
+
+    program = td.jit(crossed).lower(a, b)
+    assert len(program.kernels) == 2
+    for found, want in zip(program(a, b), td.jit(crossed, backend="reference")(a, b), strict=True):
+        np.testing.assert_allclose(found, want, rtol=1e-15)
+
+
+def test_only_what_others_read_counts_as_stored():
+    """Forty numbers of an element are no forty arrays: two sums read two of them."""
+    a = np.arange(1.0, 7.0)
+
+    def f(x):
+        found = [td.sqrt(x), td.log(x)]
+        for _ in range(20):
+            found.append(td.exp(td.sin(found[-1]) * found[-2]))
+        return found[-1], td.sum(found[-1]) + td.sum(found[-2])
+
+    program = td.jit(f).lower(a)
+    shapes = [[o.shape for o in k.outputs] for k in program.kernels]
+    assert [len(found) for found in shapes if found[0]] == [2]
+    for found, want in zip(program(a), td.jit(f, backend="reference")(a), strict=True):
+        np.testing.assert_allclose(found, want, rtol=1e-13)
+
+
 def test_a_reader_elsewhere_stays_apart():
     a = np.arange(6.0)
 
