@@ -684,8 +684,10 @@ def misfitting(
     said = "the initial value is missing" if _without_init(signature, args) else str(misfit)
     named = [p.name for p in signature.parameters.values() if p.kind is p.KEYWORD_ONLY]
     by_name = f"; by name: {', '.join(f'{k}=…' for k in named)}" if named else ""
-    few = later.instead_of_keyword(_name_of(function), "", ()) if len(args) == 1 else ""
-    hint = f"{few}{_in_a_tuple(function, args)}{_form(function)}{by_name}."
+    word = "*" if len(args) > len(_positional(signature)) else ""
+    asked = len(args) == 1 or word
+    instead = later.instead_of_keyword(_name_of(function), word, ()) if asked else ""
+    hint = f"{instead}{_in_a_tuple(function, args)}{_form(function)}{by_name}."
     return TracingError(f"{_name_of(function)}: {said}.", hint=hint)
 
 
@@ -693,10 +695,13 @@ def misfitting(
 _SEVERAL = ("ShapeLike", "AxisLike", "Sequence[int]", "Sequence[IntLike]")
 
 
+def _positional(signature: inspect.Signature) -> list[inspect.Parameter]:
+    return [p for p in signature.parameters.values() if p.kind is p.POSITIONAL_OR_KEYWORD]
+
+
 def _in_a_tuple(function: Callable[..., object], args: Sequence[object]) -> str:
     """The advice for several numbers where one argument is a tuple of them: a shape, axes."""
-    found = inspect.signature(function).parameters.values()
-    taken = [p for p in found if p.kind is p.POSITIONAL_OR_KEYWORD]
+    taken = _positional(inspect.signature(function))
     for k, p in enumerate(taken[: len(args)] if len(args) > len(taken) else ()):
         numbers = [x for x in args[k:] if isinstance(x, int) and not isinstance(x, bool)]
         if len(numbers) == len(args) - k and any(a in str(p.annotation) for a in _SEVERAL):

@@ -63,6 +63,8 @@ _IN_PACKAGE = {
         "logistic": "u = td.random.uniform(key, shape), then td.log(u / (1 - u))",
         "lognormal": "td.exp(td.random.normal(key, shape))",
         "pareto": "td.exp(td.random.exponential(key, shape) / a) - 1",
+        "t": "td.random.normal(k1, shape) / td.sqrt(td.random.gamma(k2, shape, n / 2) * 2 / n)",
+        "maxwell": "td.linalg.norm(td.random.normal(key, (*shape, 3)), axis=-1)",
         "rayleigh": "td.sqrt(2 * td.random.exponential(key, shape))",
         **dict.fromkeys(("weibull", "weibull_min"), "td.random.exponential(key, shape) ** (1 / a)"),
         "geometric": "td.ceil(td.random.exponential(key, shape) / -td.log1p(-p))",
@@ -260,8 +262,9 @@ INSTEAD = {
                     "@f.jvp"),
     **dict.fromkeys(("checkpoint", "remat"), "td.grad(f, memory=\"2 GB\") stores fewer states of "
                     "loops, and computes the others again"),
-    **dict.fromkeys(("tree", "tree_map", "tree_util", "pytree"), "tuples, dataclasses and dicts of "
-                    "arrays go in and out of td.run, td.jit and td.grad; a comprehension in Python "
+    **dict.fromkeys(("tree", "tree_map", "tree_util", "tree_flatten", "tree_unflatten",
+                     "tree_leaves", "tree_structure", "tree_reduce", "pytree"),
+                    "tuples, dataclasses and dicts of arrays go in and out of td.run, td.jit and td.grad; a comprehension in Python "
                     "maps over them: {k: w[k] - 0.1 * g[k] for k in w}"),
     **dict.fromkeys(("make_jaxpr", "eval_shape"), "td.jit(f).lower(*args) has .explain() and "
                     ".graph(); "
@@ -274,6 +277,32 @@ INSTEAD = {
                     "works "
                     "here"),
     "debug": "outside of td.jit, print shows values; inside there are none: return them",
+    **dict.fromkeys(("flatten_util", "ravel_pytree"), "td.concatenate([td.flatten(x) for x in "
+                    "arrays]) is one vector of them"),
+    **dict.fromkeys(("pure_callback", "io_callback"), "td.foreign_array calls a function of "
+                    "arrays, td.foreign one of numbers"),
+    **dict.fromkeys(("debug_nans", "debug_infs", "checkify"), "td.any(td.isnan(a)) finds NaN; "
+                    "td.config(check=True) checks indices and matrices"),
+    **dict.fromkeys(("enable_x64", "x64_enabled"), "floats have 64 bits unless an array has 32: "
+                    "x.astype(td.float32)"),
+    **dict.fromkeys(("psum", "pmean", "all_gather", "axis_index"), "axes have numbers, no names: "
+                    "td.sum(a, axis=0)"),
+    **dict.fromkeys(("named_scope", "named_call"), "operations take name=, which explain() shows"),
+    **dict.fromkeys(("cumlogsumexp", "logcumsumexp"), "td.scanl1(td.logaddexp, a)"),
+    "custom_root": "td.fixed_point(f, x0, tol)",
+    "broadcasted_iota": "td.indices(shape)[axis]",
+    "dot_general": "td.einsum, or td.tensordot",
+    "sort_key_val": "order = td.argsort(keys), then keys[order], values[order]",
+    "population_count": "td.bitwise_count(a)",
+    "rev": "td.reverse(a, axis)",
+    "softplus": "td.logaddexp(x, 0)",
+    "log_softmax": "e = a - td.max(a, axis, keepdims=True), then "
+    "e - td.log(td.sum(td.exp(e), axis, keepdims=True))",
+    "signal": "td.convolve, td.correlate, td.fft; the functions of scipy.signal take arrays of "
+    "treadle",
+    "image": "td.generate(shape, lambda i, j: …) reads a[y, x] at any index; interpolate its "
+    "neighbours",
+    "dtypes": "types are td.float32 and so on",
     "select_n": "td.where(p, a, b), or td.select(conditions, choices)",
     **dict.fromkeys(("dynamic_slice", "dynamic_slice_in_dim", "dynamic_index_in_dim"),
                     "a[i] and a[i : i + n] take run-time values"),
@@ -556,6 +585,24 @@ _KEYWORDS = {
     "unique.return_inverse": "td.unique_inverse(a) gives values and inverse indices",
     "unique.return_counts": "td.unique_counts(a) gives values and counts",
     "unique.return_index": "td.unique_all(a) gives values, indices, inverse indices and counts",
+    **dict.fromkeys(
+        (
+            f"{f}.{word}"
+            for f in (
+                "unique",
+                "unique_values",
+                "unique_counts",
+                "unique_inverse",
+                "unique_all",
+                "nonzero",
+                "flatnonzero",
+                "argwhere",
+            )
+            for word in ("size", "fill_value")
+        ),
+        "Extents may depend on what arrays hold, also in compiled functions: leave it out",
+    ),
+    "cond.*": "The sides are values, of which one is computed: td.cond(p, f(x), g(x))",
     "kind": "Sorts are stable: leave it out",
     **dict.fromkeys(
         (f"{f}.mode" for f in ("set", "add", "multiply", "min", "max")),

@@ -25,6 +25,9 @@ solve_triangular multi_dot toeplitz dct fft.dct linalg.expm linalg.cond linalg.l
 random.PRNGKey random.rand random.randn random.randint random.seed random.default_rng
 random.bernoulli random.categorical random.gumbel random.laplace random.dirichlet
 random.multivariate_normal random.lognormal random.chisquare random.sum linalg.sin fft.abs
+tree_flatten ravel_pytree pure_callback debug_nans enable_x64 psum named_scope logcumsumexp
+broadcasted_iota dot_general sort_key_val population_count rev softplus log_softmax signal image
+dtypes random.t random.maxwell
 """
 
 
@@ -45,6 +48,16 @@ def test_answers_with_what_is_written(name):
 def test_attributes_of_arrays(name):
     with pytest.raises(AttributeError, match=f"an Array has no '{name}': ."):
         getattr(td.iota(3), name)
+
+
+def test_functions_that_are_advised():
+    a = np.array([[0.5, -2.0, 1.5], [3.0, 0.0, -1.0]])
+    np.testing.assert_allclose(td.run(td.logaddexp(a, 0)), np.log1p(np.exp(a)))
+    sums = td.run(td.scanl1(td.logaddexp, a[0]))
+    np.testing.assert_allclose(sums, np.log(np.cumsum(np.exp(a[0]))))
+    e = a - td.max(a, 1, keepdims=True)
+    soft = td.run(e - td.log(td.sum(td.exp(e), 1, keepdims=True)))
+    np.testing.assert_allclose(np.exp(soft).sum(axis=1), 1)
 
 
 def test_misspelled_names_of_packages():
@@ -82,8 +95,13 @@ def test_the_hessian_and_the_jacobian_that_are_advised():
         (lambda k, n: 2 * td.random.gamma(k, n, 1.5), 3.0, 6.0),
         (lambda k, n: 2 * td.random.integers(k, n, 0, 2) - 1, 0.0, 1.0),
         (lambda k, n: td.random.exponential(k, n) ** 0.5, np.sqrt(np.pi) / 2, 1 - np.pi / 4),
+        (lambda k, n: td.linalg.norm(td.random.normal(k, (n, 3)), axis=-1), (8 / np.pi) ** 0.5,
+         3 - 8 / np.pi),
+        (lambda k, n: td.random.normal(k, n)
+         / td.sqrt(td.random.gamma(td.random.fold_in(k, 1), n, 3.0) / 3), 0.0, 1.5),
     ],
-    ids=["gumbel", "pareto", "rayleigh", "geometric", "chisquare", "rademacher", "weibull"],
+    ids=["gumbel", "pareto", "rayleigh", "geometric", "chisquare", "rademacher", "weibull",
+         "maxwell", "t"],
 )  # fmt: skip
 def test_the_distributions_that_are_advised(made, mean, variance):
     values = td.run(made(td.random.key(3), 200_000))
