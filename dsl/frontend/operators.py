@@ -271,8 +271,15 @@ class Operators(Generic[V]):
         target = _same_function(ufunc)
         if method == "at" and isinstance(inputs[0], Operators):
             raise self._changed_by(f"np.{ufunc.__name__}.at", suggestions.UFUNC_METHODS["at"])
+        kwargs = _meaningful(kwargs)
         if (method != "__call__" or kwargs or target is None) and self._is_closed():
             return getattr(ufunc, method)(*of_numpy(inputs), **of_numpy(kwargs))
+        named = None if target is None else _REDUCING.get(method, {}).get(ufunc.__name__)
+        if named is not None:
+            return public(named)(*inputs, **{"axis": 0, **kwargs})
+        if method == "outer" and target is not None and not kwargs:
+            left, right = map(later.as_array, inputs)
+            return target(left[(..., *[None] * right.ndim)], right)
         if method != "__call__" or kwargs or target is None:
             what, hint = suggestions.no_ufunc(ufunc, method, kwargs, self._is_closed())
             raise TracingError(f"{what} does not work on a traced value.", hint=hint)
@@ -281,7 +288,7 @@ class Operators(Generic[V]):
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
         """np.sum(a) is td.sum(a).  What td lacks, or does not take, is computed by NumPy if the
         values are known, and else raises an error with advice."""
-        name = function.__name__
+        name, kwargs = function.__name__, _meaningful(kwargs)
         if name in ("shape", "ndim", "size") and args[0] is self and not args[1:]:
             return getattr(self, name)
         changes = name in _IN_PLACE or (name == "nan_to_num" and kwargs.get("copy") is False)
@@ -372,8 +379,35 @@ _IN_PLACE = {
 }
 #: Functions that make NumPy's arrays of others, as SciPy's optimisers do of what they are given.
 _CONVERSIONS = ("atleast_1d", "atleast_2d", "atleast_3d")
+#: Methods of NumPy's ufuncs, and the functions that they are for some of these.
+_REDUCING = {
+    "reduce": {"add": "sum", "multiply": "prod", "minimum": "min", "maximum": "max",
+               "logical_and": "all", "logical_or": "any"},
+    "accumulate": {"add": "cumsum", "multiply": "cumprod", "minimum": "cummin",
+                   "maximum": "cummax"},
+}  # fmt: skip
+#: Words of NumPy's that change no result, or say no more than the default: sorts are stable, sums
+#: of products are ordered, arrays have no layout; and other names of a word.
+_SAYS_NOTHING = ("kind", "optimize", "subok")
+_DEFAULTS: dict[str, tuple[object, ...]] = {
+    "out": (None,),
+    "like": (None,),
+    "order": ("C", "K", "A", None),
+}
+_RENAMED = {"a_min": "min", "a_max": "max"}
 #: Functions of one name with NumPy's that treat edges otherwise.
 _OTHER_EDGES = ("convolve", "correlate")
+
+
+def _meaningful(words: Mapping[str, object]) -> dict[str, object]:
+    """The keyword arguments of a function of NumPy's without those that say nothing here."""
+    return {
+        _RENAMED.get(word, word): value
+        for word, value in words.items()
+        if word not in _SAYS_NOTHING
+        and not (word in _DEFAULTS and (value is None or isinstance(value, str))
+                 and value in _DEFAULTS[word])
+    }  # fmt: skip
 
 
 def _same_function(ufunc: np.ufunc) -> Callable[..., object] | None:

@@ -267,6 +267,38 @@ def test_mistakes_in_keywords_of_reductions(call, says):
         assert part in " ".join(str(caught.value).split())
 
 
+#: Calls of NumPy's own functions, which are treadle's while a program is traced.
+CALLS = {
+    "add.reduce": lambda x: np.add.reduce(x),
+    "add.reduce of all": lambda x: np.add.reduce(x, axis=None, dtype=float),
+    "maximum.reduce": lambda x: np.maximum.reduce(x, axis=1, keepdims=True, initial=0),
+    "logical_or.reduce": lambda x: np.logical_or.reduce(x > 0, axis=1),
+    "maximum.accumulate": lambda x: np.maximum.accumulate(x, axis=1),
+    "add.accumulate": lambda x: np.add.accumulate(x),
+    "subtract.outer": lambda x: np.subtract.outer(x[0], x[:, 1]),
+    "multiply.outer": lambda x: np.multiply.outer(np.arange(2), x),
+    "argsort": lambda x: np.argsort(x, axis=0, kind="stable"),
+    "sort": lambda x: np.sort(x, kind="mergesort"),
+    "einsum": lambda x: np.einsum("ij,kj->ik", x, x, optimize=True),
+    "clip": lambda x: np.clip(x, a_min=0, a_max=1),
+    "ravel": lambda x: np.ravel(x, order="C"),
+    "sum": lambda x: np.sum(x, axis=1, out=None),
+    "isclose": lambda x: np.isclose(x / x, x / x, equal_nan=True),
+    "array_equal": lambda x: np.array_equal(x / (x - x), x / (x - x), equal_nan=True),
+}
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", CALLS)
+def test_methods_of_ufuncs_and_words_that_say_nothing(name):
+    for a in (I, F.astype(np.float32)):
+        got, want = td.jit(CALLS[name], backend="reference")(a), CALLS[name](a)
+        assert got.dtype == want.dtype if isinstance(want, np.ndarray) else True
+        np.testing.assert_allclose(got, want, rtol=1e-5)
+    with pytest.raises(td.TracingError, match=r"np\.divide\.reduce does not work"):
+        td.jit(lambda x: np.divide.reduce(x))(F)
+
+
 @pytest.mark.sample(6)
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("keepdims", [False, True])

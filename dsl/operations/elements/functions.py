@@ -855,13 +855,16 @@ def _limited(name: str, x: ArrayLike, bound: Any) -> Any:
 
 
 @leading
-def isclose(a: ArrayLike, b: ArrayLike, rtol: float = 1e-5, atol: float = 1e-8) -> Value:
+def isclose(
+    a: ArrayLike, b: ArrayLike, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False
+) -> Value:
     """|a − b| ≤ atol + rtol·|b|, or a = b.
 
     Parameters
         b: an array that broadcasts with `a`.
         rtol: the relative tolerance; default 1e-05.
         atol: the absolute tolerance; default 1e-8.
+        equal_nan: whether NaN equals NaN; default False.
 
     Result: an array of the shape to which the operands broadcast; a scalar without arrays.
 
@@ -871,7 +874,10 @@ def isclose(a: ArrayLike, b: ArrayLike, rtol: float = 1e-5, atol: float = 1e-8) 
     """
     near = _as_inexact(b)
     close = less_equal(absolute(subtract(a, near)), add(atol, multiply(rtol, absolute(near))))
-    return logical_or(logical_and(close, isfinite(near)), equal(a, near))
+    found = logical_or(logical_and(close, isfinite(near)), equal(a, near))
+    if not equal_nan:
+        return found
+    return logical_or(found, logical_and(not_equal(a, a), not_equal(near, near)))
 
 
 def _as_inexact(x: ArrayLike) -> Any:

@@ -383,20 +383,18 @@ def allclose(
     True
     """
     left, right = as_array(a, "allclose"), as_array(b, "allclose")
-    close = isclose(left, right, rtol, atol)
-    if equal_nan and left.types[0].is_inexact and right.types[0].is_inexact:
-        close = close | (isnan(left) & isnan(right))
-    return all_(close)
+    return all_(isclose(left, right, rtol, atol, equal_nan))
 
 
 @operation
-def array_equal(a: ArrayLike, b: ArrayLike) -> Array:
+def array_equal(a: ArrayLike, b: ArrayLike, equal_nan: bool = False) -> Array:
     """Whether two arrays have the same shape and equal elements: a boolean of rank 0.
 
     The shapes may be run-time values.
 
     Parameters
         b: an array of any shape.
+        equal_nan: whether NaN equals NaN; default False.
 
     Result: a boolean, an array of rank 0.
 
@@ -411,10 +409,10 @@ def array_equal(a: ArrayLike, b: ArrayLike) -> Array:
         same = (m == n) & same
 
     def equal(*at: Any) -> Any:  # the second array is read where it has the same shape
-        return cond(same, left[at] == right[at], False)
+        x, y = left[at], right[at]
+        return cond(same, (x == y) | ((x != x) & (y != y)) if equal_nan else x == y, False)
 
-    found: Array = unit(same) & all_(generate(left.shape, equal)) if left.ndim else left == right
-    return found
+    return unit(same) & all_(generate(left.shape, equal)) if left.ndim else equal()
 
 
 @operation
