@@ -16,7 +16,7 @@ import operator
 import numpy as np
 
 from . import late_binding as later
-from .expr import FALSE, TRUE, Apply, Const, Expr, Foreign, Proj, Read, walk
+from .expr import FALSE, TRUE, Apply, Cond, Const, Expr, Foreign, Proj, Read, walk
 from .primitives import TABLE, Primitive, convert, is_rounded, value_of
 from .types import ScalarType, bool_, int64
 
@@ -292,6 +292,17 @@ def cast(value: Expr, type_: ScalarType, weak: bool = False) -> Expr:
             if value.type.bits >= type_.bits:
                 return inner
     return Apply(TABLE["cast"], (value,), type_, weak)
+
+
+def in_order(e: Expr) -> Expr:
+    """A truth value in which the second part of `p & q` is evaluated only where the first holds, if
+    it reads anything: a loop that ends at the end of an array reads nothing behind it."""
+    if not isinstance(e, Apply) or e.op.name not in ("logical_and", "bitwise_and"):
+        return e
+    if e.type is not bool_ or not e.args[1].reads:
+        return e
+    first, second = in_order(e.args[0]), in_order(e.args[1])
+    return Proj(Cond(first, (second,), (FALSE,)), 0)
 
 
 def select(predicate: Expr, a: Expr, b: Expr) -> Expr:

@@ -264,8 +264,8 @@ INSTEAD = {
                     "loops, and computes the others again"),
     **dict.fromkeys(("tree", "tree_map", "tree_util", "tree_flatten", "tree_unflatten",
                      "tree_leaves", "tree_structure", "tree_reduce", "pytree"),
-                    "tuples, dataclasses and dicts of arrays go in and out of td.run, td.jit and td.grad; a comprehension in Python "
-                    "maps over them: {k: w[k] - 0.1 * g[k] for k in w}"),
+                    "tuples, dataclasses and dicts of arrays go in and out of td.run, td.jit and "
+                    "td.grad; a comprehension maps over them: {k: w[k] - 0.1 * g[k] for k in w}"),
     **dict.fromkeys(("make_jaxpr", "eval_shape"), "td.jit(f).lower(*args) has .explain() and "
                     ".graph(); "
                     "an array has .shape and .dtype before it is computed"),

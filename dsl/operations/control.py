@@ -378,6 +378,8 @@ def _over_numbers(loop: ir.While | ir.Loop, begun: int) -> ir.While | ir.Loop:
         return made if any(isinstance(x, Var) for x in ir.walk((made,))) else e
 
     scoped = ir.rewrite(loop.scoped, number, memo)
+    if isinstance(loop, ir.While):
+        scoped = simplify.in_order(scoped[0]), *scoped[1:]
     made = loop.rebuild(loop.args, scoped)
     assert isinstance(made, ir.While | ir.Loop)
     return made
@@ -533,7 +535,7 @@ def _scalar_loop(
         with Scope(operation, where, state).active():
             seen = structure.build([Scalar(v) for v in state])
             result = next_numbers(body(seen))
-            predicate = _loop_predicate(pred, seen, operation)
+            predicate = simplify.in_order(_loop_predicate(pred, seen, operation))
         return ir.While(start, state, predicate, result)
     n = _iterations(count, operation)
     index = Var("k", int64)

@@ -60,6 +60,7 @@ from ..graph import (
 from ..graphs.rebuild import Rebuilder
 from ..node import indices
 from ..scalar import apply_primitive
+from ..simplify import in_order
 from ..types import int64
 from .base import Context
 from .guard import inside
@@ -131,6 +132,7 @@ def _order(loop: ArrayLoop, body: Sequence[Leaf]) -> list[Node]:
 
 def _while(loop: ArrayLoop, body: Sequence[Leaf], order: Sequence[Node]) -> ArrayLoop:
     """A loop with a predicate around a sequence of some of its iterations."""
+    body, order = _tested_in_order(body, order)
     states = [state.copy().of_shape(state.shape) for state in loop.state]
     index = Input("k", int64, (), kind="counter", where=loop.where)
     inner = loop.with_(
@@ -147,6 +149,16 @@ def _while(loop: ArrayLoop, body: Sequence[Leaf], order: Sequence[Node]) -> Arra
         state=tuple(states), body=made.with_(checks=()).leaves,
         predicate=outside.leaf(body[-1]), checks=tuple(dict.fromkeys((*loop.checks, *made.checks))),
     )  # fmt: skip
+
+
+def _tested_in_order(body: Sequence[Leaf], order: Sequence[Node]
+                     ) -> tuple[Sequence[Leaf], Sequence[Node]]:  # fmt: skip
+    """The same with a predicate that reads nothing where a part before decides it."""
+    node, component = body[-1].node, body[-1].component
+    if type(node) is not Generate or node in {leaf.node for leaf in body[:-1]}:
+        return body, order
+    made = node.with_(elements=tuple(map(in_order, node.elements)))
+    return [*body[:-1], Leaf(made, component)], [made if n is node else n for n in order]
 
 
 def _without_branches(roots: Sequence[Leaf]) -> list[Leaf]:

@@ -797,3 +797,21 @@ def test_numbers_without_a_type_take_that_of_the_body(backend):
     ):
         with pytest.raises(td.DTypeError):
             td.iterate(2, f, init)
+
+
+def test_a_search_reads_nothing_behind_the_end(backend):
+    """`p & q` of a loop's predicate evaluates q where p holds: with checks, no index is out of
+    range."""
+    x = np.arange(5.0)
+    first = lambda x, t: td.while_loop(lambda i: (i < x.shape[0]) & (x[i] < t), lambda i: i + 1, 0)
+    inside = lambda x, t: td.map(
+        lambda v: td.while_loop(
+            lambda i: (i < x.shape[0]) & (x[i] != 7.0) & (x[i] < v), lambda i: i + 1, 0
+        ),
+        td.use(t),
+    )
+    with td.config(check=True):
+        found = td.jit(first, backend=backend)
+        assert [int(found(x, t)) for t in (-1.0, 2.5, 9.0)] == [0, 3, 5]
+        found = td.jit(inside, backend=backend)
+        np.testing.assert_array_equal(found(x, np.array([-1.0, 2.5, 9.0])), [0, 3, 5])
