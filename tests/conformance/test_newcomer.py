@@ -430,7 +430,7 @@ def test_extents_of_data_that_is_there_are_shown():
 
 def test_a_state_whose_type_changes_is_told_which_part():
     a = np.ones(5, np.float32)
-    sums = (lambda s: s[1] > 3, lambda s: (s[0], td.sum(s[0])), (a, np.inf))
+    sums = (lambda s: s[1] > 3, lambda s: (s[0], td.sum(s[0])), (a, np.float64(np.inf)))
     with pytest.raises(td.DTypeError, match=r": state\[1\] was float64 and") as e:
         td.while_loop(*sums)
     assert "td.cast(x, td.float64); or the initial value: td.float32(…)" in e.value.hint
@@ -771,7 +771,7 @@ def test_what_numbas_users_write_has_advice():
     a = td.iota(3)
     for line, said in (
         (lambda: td.jit("float64(float64)"), "Leave the signature out"),
-        (lambda: td.jit(lambda x: [v for v in x])(np.ones(3)), "h.at"),
+        (lambda: td.jit(lambda x: [v for v in x])(np.ones(40)), "h.at"),
         (lambda: td.unzip((a, a)), "apart already"),
         (lambda: td.jit(lambda x: [k for k in range(x.shape[0])])(np.ones(3)), "td.generate"),
     ):

@@ -593,3 +593,73 @@ def test_a_branch_reads_what_exists_only_there() -> None:
     found = td.jit(f, backend="native")(np.arange(4.0), at)
     assert found.tolist() == [2, 1, 3, 3]
     assert kinds(f, np.arange(4.0), at) == (1, 0)
+
+
+def sorted_by_exchanges(a: Any) -> Any:
+    """Sorted by exchanges of neighbours, until a round makes none."""
+
+    def step(s: Any) -> Any:
+        a, i, made = s
+        x, y = a[i], a[i + 1]
+        a = a.at[i].set(td.minimum(x, y)).at[i + 1].set(td.maximum(x, y))
+        last = i + 2 >= a.shape[0]
+        return a, td.where(last, 0, i + 1), td.where(last, 0, made + (x > y))
+
+    return td.while_loop(lambda s: (s[1] != 0) | (s[2] > 0), step, (a, 0, 1))[0]
+
+
+def versions(a: Any, most: Any) -> Any:
+    """Each write reads what those before it have written, and the test an element."""
+
+    def step(s: Any) -> Any:
+        t, i, total = s
+        u = t.at[i].set(t[i] + 1)
+        v = u.at[(i + 1) % 5].set(2 * u[i] + t[(i + 1) % 5]).at[td.stack([0, 0, i])].add(i)
+        return v, (i + v[i]) % 5, (total + t[i] + u[i] + td.where(v[0] > t[1], v[i], u[2])) % 4096
+
+    return td.while_loop(lambda s: (s[2] < most) & (s[0][2] >= 0), step, (a, 0, 0))
+
+
+def reached(free: Any) -> Any:
+    """The distances from the first place of a grid, by a queue of places."""
+    h, w = free.shape
+    n = h * w
+
+    def step(s: Any) -> Any:
+        d, queue, first, end = s
+        i, j = queue[first] // w, queue[first] % w
+        near = d[queue[first]]
+        for y, x in ((i + 1, j), (i - 1, j), (i, j + 1), (i, j - 1)):
+            inside = (y >= 0) & (y < h) & (x >= 0) & (x < w)
+            to = td.where(inside, y * w + x, 0)
+            new = inside & free.ravel()[to] & (d[to] < 0)
+            d = d.at[td.where(new, to, n)].set(near + 1)
+            queue = queue.at[td.where(new, end, n)].set(to)
+            end = end + new
+        return d, queue, first + 1, end
+
+    start = td.full(n, -1).at[0].set(0), td.zeros(n, td.int64), 0, 1
+    return td.while_loop(lambda s: s[2] < s[3], step, start)[0]
+
+
+numbers = np.random.default_rng(5).random(300)
+
+
+@pytest.mark.parametrize(
+    "f, args",
+    [
+        (sorted_by_exchanges, (numbers[:12],)),
+        (versions, (np.arange(5), 4000)),
+        (reached, (numbers.reshape(15, 20) > 0.3,)),
+    ],
+)
+def test_loops_with_a_test(f: Any, args: tuple[Any, ...]) -> None:
+    """The loop remains; each of its iterations is a kernel of many."""
+    want = td.jit(f, backend="reference")(*args)
+    compiled = td.jit(f, backend="native")
+    for _ in range(6):  # Python's, recorded and replayed
+        got = compiled(*args)
+        parts = zip(got, want, strict=True) if isinstance(want, tuple) else [(got, want)]
+        assert all(np.array_equal(x, y) for x, y in parts)
+    assert kinds(f, *args) == (1, 1)
+    assert kinds(f, *args, check=True) == kinds(f, *args, backend="cuda") == (0, 1)
