@@ -176,8 +176,9 @@ def _operation(function: Callable[P, R], common: tuple[str, ...], numbers: Numbe
             found = refused(error, function, args, kwargs)
             raise found from found.__cause__
         if any(v is not None for v in extra.values()):
-            # validate the schedule even if no node results
-            label_of(function.__name__, None, extra.get("schedule"))
+            # validate them even if no node results
+            fixed = extra.get("deterministic")
+            label_of(function.__name__, None, extra.get("schedule"), fixed is not None and fixed)
             result = relabel(result, **extra)
         elif kwargs.get("schedule") is not None and isinstance(result, Array):
             for node in dict.fromkeys(leaf.node for leaf in result._leaves):

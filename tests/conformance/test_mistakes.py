@@ -120,6 +120,8 @@ MISTAKES = [
     ("td.append(m, m, axis=False)", SHAPE, "axis must be an integer", "td.append(m, m, axis=1)"),
     ("td.nan_to_num(a, posinf=1j)", DTYPE, "complex numbers do not fit", "td.nan_to_num(Z, nan=1)"),
     ("td.nan_to_num(1.5, posinf=a)", SHAPE, "nan_to_num", "td.nan_to_num(a, posinf=a)"),
+    ("td.einsum('i,i', a, a, deterministic=np.zeros(0))", TRACING, "deterministic", ""),
+    ("td.einsum('i,i', a, a, deterministic='')", TRACING, "deterministic", ""),
     ("td.hanning('a')", TRACING, "hanning: M must be an integer, got 'a'", "td.hanning(3)"),
     ("td.hamming(1.5)", TRACING, "hamming: M must be an integer, got 1.5", "td.hamming(1)"),
     ("td.insert(np.arange(3), 1, 1j)", td.DTypeError, "complex values for an array of int64", ""),
