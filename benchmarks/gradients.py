@@ -1,6 +1,7 @@
 """How much dearer gradients are: value and gradient beside the function, of treadle and JAX.
 
     python -m benchmarks.gradients [--json FILE] [--calls 9] [--backend cuda] [--seconds 60] [NAME]
+    python -m benchmarks.gradients --kernels [--backend cuda] NAME
 
 Times are the least of several calls: of the processor on a CPU, so that other processes count less,
 and of the clock on a GPU, where the arguments are in its memory, and larger.  JAX, if it is
@@ -10,6 +11,9 @@ OpenBLAS's threads spin while they wait: where others use the cores, set OPENBLA
 
 A loop of stencils is done by several steps in one pass over memory, which its gradient, that stores
 the states, cannot.
+
+With `--kernels`, nothing is measured: a table says which kernels the gradient has, and how many
+bytes per element they read and write if every array that they use is moved once (no GPU is needed).
 
 Some workloads are from GradBench (https://github.com/gradbench/gradbench), in arrays: mixtures
 of Gaussians (`gmm`), bundle adjustment (`ba`), k-means, log-sum-exp and the LSTM of ADBench.
@@ -31,6 +35,10 @@ from typing import Any
 import numpy as np
 
 import treadle as td
+from treadle.dsl.analysis.regions import nests
+from treadle.dsl.expr import Read, walk
+from treadle.dsl.graph import ArrayLoop, Fold, Leaf
+from treadle.skeletons.access.maps import read_bodies
 
 from . import provenance
 
@@ -273,6 +281,57 @@ def measured(w: Workload, number: int, backend: str) -> dict[str, Any]:
     return row
 
 
+@dataclass(frozen=True)
+class Traffic:
+    """A kernel, the loops around it, and the bytes it reads and writes for each element."""
+
+    kernel: str
+    loops: int
+    read: int
+    written: int
+
+
+def traffic(program: td.Program) -> list[Traffic]:
+    """The kernels that visit arrays of one axis or more.  An array that is read at several indices,
+    as neighbours are, counts once."""
+    found = []
+    around = nests(program.roots)
+    for node in program.kernels:
+        space = node.iteration_space()
+        if not space or isinstance(node, ArrayLoop):
+            continue
+        bodies = read_bodies(node)
+        read = {Leaf(e.node, e.component) for e in walk(bodies) if isinstance(e, Read) and e.varies}
+        single = isinstance(node, Fold) and not node.outer
+        written = 0 if single else sum(o.type.bytes for o in node.outputs)
+        depth = min(sum(isinstance(n, ArrayLoop) for n, _ in nest) for nest in around[node])
+        found.append(Traffic(str(node.label), depth, sum(x.type.bytes for x in read), written))
+    return found
+
+
+def show_traffic(backend: str, names: Sequence[str]) -> str:
+    """The tables of gradients for a backend."""
+    lines = []
+    for w in workloads(backend):
+        if not any(n in w.name for n in names):
+            continue
+
+        def function(*args: Any, w: Workload = w) -> Any:
+            return w.function(td, *args)
+
+        which = tuple(range(len(w.arguments)))
+        gradient = td.jit(td.value_and_grad(function, which, memory=w.memory), backend="native")
+        program = gradient.lower(*w.arguments, *w.data)
+        lines += [f"{w.name}, on {backend}", "",
+                  "| kernel | loops around it | bytes read | written | in all |",
+                  "| --- | --- | --- | --- | --- |"]  # fmt: skip
+        for t in traffic(program if backend == "native" else program._on(backend)):
+            total = t.read + t.written
+            lines.append(f"| {t.kernel} | {t.loops} | {t.read} | {t.written} | {total} |")
+        lines.append("")
+    return "\n".join(lines)
+
+
 def _host(a: Any) -> np.ndarray[Any, Any]:
     return np.asarray(a.get() if hasattr(a, "get") else a)
 
@@ -339,7 +398,11 @@ def main() -> None:
     parser.add_argument("--calls", type=int, default=9)
     parser.add_argument("--seconds", type=float, default=float("inf"))
     parser.add_argument("--backend", default="native", choices=["native", "cuda"])
+    parser.add_argument("--kernels", action="store_true")
     chosen = parser.parse_args()
+    if chosen.kernels:
+        print(show_traffic(chosen.backend, chosen.names or [""]))
+        return
     if importlib.util.find_spec("jax") is not None:
         os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
         config = importlib.import_module("jax").config
