@@ -311,6 +311,7 @@ class Operators(Generic[V]):
                 "boundary= says, 0 with td.constant(0).",
             )
         module = function.__module__.partition(".")[2]
+        module = "" if module.startswith("lib.") else module
         # (np.linalg.cond is not td.cond.)
         target = getattr(public(module), name, None) if module else public(name)
         if self._is_closed() and not (target and _takes(target, args, kwargs)):
@@ -388,7 +389,7 @@ _REDUCING = {
 }  # fmt: skip
 #: Words of NumPy's that change no result, or say no more than the default: sorts are stable, sums
 #: of products are ordered, arrays have no layout; and other names of a word.
-_SAYS_NOTHING = ("kind", "optimize", "subok")
+_SAYS_NOTHING = ("kind", "optimize", "subok", "writeable")
 _DEFAULTS: dict[str, tuple[object, ...]] = {
     "out": (None,),
     "like": (None,),

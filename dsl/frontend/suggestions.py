@@ -469,7 +469,6 @@ INSTEAD = {
     **dict.fromkeys(("csr_matrix", "csr_array", "coo_matrix", "csc_matrix", "spdiags"),
                     "td.fold_seg of the values of rows, with np.diff(m.indptr) for a CSR matrix m"),
     "zscore": "(a - td.mean(a)) / td.std(a)",
-    "sliding_window_view": "td.stencil(lambda w: …, a), or td.stack of shifted views",
     "circulant": "td.generate((n, n), lambda i, j: c[(i - j) % n])",
     "block_diag": "td.block of the blocks and td.zeros",
     "toeplitz": "td.generate((n, n), lambda i, j: c[td.abs(i - j)])",

@@ -267,6 +267,24 @@ def test_mistakes_in_keywords_of_reductions(call, says):
         assert part in " ".join(str(caught.value).split())
 
 
+@pytest.mark.parametrize(
+    "window, axis", [(2, 0), ((2, 3), None), ((3, 1), (1, 0)), ((2, 2), (1, 1)), (1, -1)]
+)
+def test_windows(backend, window, axis):
+    """Of extents that are known, and that are not; what reduces them stores none."""
+    views = np.lib.stride_tricks.sliding_window_view
+    want = views(F, window, axis)
+    compiled = td.jit(lambda x: views(x, window, axis), backend=backend)
+    for got in (td.run(td.sliding_window_view(F, window, axis), backend=backend), compiled(F)):
+        np.testing.assert_array_equal(to_host(got), want)
+    with pytest.raises(td.ShapeError, match="the windows are longer than axis 0"):
+        td.jit(lambda x: td.sliding_window_view(x, 9, 0))(F)
+    with pytest.raises(td.ShapeError, match="2 extents of a window for 1 axes"):
+        td.sliding_window_view(F, (2, 2), 0)
+    total = td.jit(lambda x: views(x, (2, 2)).max(axis=(2, 3)), backend="native").lower(F)
+    assert total.explain().count("Kernel ") == 1
+
+
 #: Calls of NumPy's own functions, which are treadle's while a program is traced.
 CALLS = {
     "add.reduce": lambda x: np.add.reduce(x),

@@ -10,14 +10,14 @@ import numpy as np
 
 from ... import late_binding as later
 from ...analysis.short_extents import UNPACKED, fixed, short_extent
-from ...annotations import ArrayLike, AxisLike
+from ...annotations import ArrayLike, AxisLike, ShapeLike
 from ...array import Array, map_over
 from ...errors import AxisError, DTypeError, ShapeError
-from ...expr import constant
+from ...expr import Index, constant
 from ...frontend.sources import as_array
 from ...graph import Check, Label, Leaf, indices, known
 from ...scalar import Scalar, lift
-from ...shapes import broadcast_shapes, extents, require
+from ...shapes import as_shape, broadcast_shapes, extents, require
 from ..common import integer, normalise_axis, operation, unrolled, whole_number
 from ..elements.functions import minimum
 from ..elements.mapping import zip as zip_
@@ -37,8 +37,8 @@ from .making import iota, the
 
 __all__ = ["append", "array_split", "atleast_1d", "atleast_2d", "atleast_3d", "broadcast_arrays",
            "column_stack", "dsplit", "dstack", "fliplr", "flipud", "hsplit", "hstack",
-           "matrix_transpose", "moveaxis", "repeat", "rollaxis", "rot90", "split", "tile",
-           "unstack", "vsplit", "vstack"]  # fmt: skip
+           "matrix_transpose", "moveaxis", "repeat", "rollaxis", "rot90",
+           "sliding_window_view", "split", "tile", "unstack", "vsplit", "vstack"]  # fmt: skip
 
 
 @operation
@@ -136,6 +136,47 @@ def _require_rank(array: Array, least: int, operation: str) -> None:
             f"{operation} needs a rank of at least {least}, got {array.ndim}.",
             hint="td.expand_dims(a, axis) adds an axis.",
         )
+
+
+@operation
+def sliding_window_view(
+    a: ArrayLike, window_shape: ShapeLike, axis: AxisLike | None = None
+) -> Array:
+    """All windows of this shape: the axes of the window come last.
+
+    Nothing is stored: what reduces the windows reads `a`.  Also as
+    `np.lib.stride_tricks.sliding_window_view`.
+
+    Parameters
+        window_shape: the extents of a window, along all axes or those of `axis`.
+        axis: the axes along which windows lie, in the order of `window_shape`; default None: all.
+
+    Result: an array whose axes with windows of w elements are w − 1 shorter, and the axes of the
+        window after them.
+
+    >>> td.sliding_window_view(np.array([3, 1, 2, 4]), 3)
+    Array([[3, 1, 2],
+           [1, 2, 4]])
+    """
+    array = as_array(a, "sliding_window_view")
+    window, tests = as_shape(window_shape, "sliding_window_view")
+    given = range(array.ndim) if axis is None else axis if isinstance(axis, Sequence) else [axis]
+    axes = [normalise_axis(k, array.ndim, "sliding_window_view") for k in given]
+    if len(axes) != len(window):
+        raise ShapeError(
+            f"sliding_window_view: {len(window)} extents of a window for {len(axes)} axes.",
+            hint="Write axis=, as many axes as the window has.",
+        )
+    checks, shape = list(tests), list(array._shape)
+    index = [Scalar(Index(k)) for k in range(array.ndim)]
+    for k, (at, extent) in enumerate(zip(axes, window, strict=True)):
+        shape[at] = lift(Scalar(shape[at]) - Scalar(extent) + 1)
+        index[at] = index[at] + Scalar(Index(array.ndim + k))
+        said = f"sliding_window_view: the windows are longer than axis {at}."
+        checks += require(shape[at], constant(1), said, relation=">=", hint="Pad it: td.pad.")
+    where = [lift(i) for i in index]
+    label = Label("sliding_window_view")
+    return map_over(array, where, (*shape, *window), label, tuple(checks))
 
 
 @operation

@@ -844,7 +844,8 @@ def permutes(w: Writer, name: str) -> None:
 @draws(
     "moveaxis matrix_transpose fliplr flipud rot90 repeat tile diag trace tril triu kron cross "
     "diff ptp nansum nanmin nanmax nanargmin nanargmax nancumsum array_equal searchsorted digitize "
-    "positive isposinf isneginf isreal iscomplex gcd lcm nan_to_num select rotate_left rotate_right"
+    "positive isposinf isneginf isreal iscomplex gcd lcm nan_to_num select rotate_left "
+    "rotate_right sliding_window_view"
 )
 def words(w: Writer, name: str) -> None:
     """Words of NumPy that are made of other operations."""
@@ -863,13 +864,15 @@ def words(w: Writer, name: str) -> None:
         w.line(text, numpy=in_numpy(text, w.value(a)))
         return
     least = {"matrix_transpose": 2, "fliplr": 2, "rot90": 2, "trace": 2, "tril": 1, "triu": 1,
-             "flipud": 1, "moveaxis": 1, "diff": 1, "nancumsum": 1}.get(name, 0)  # fmt: skip
+             "flipud": 1, "moveaxis": 1, "sliding_window_view": 1, "diff": 1,
+             "nancumsum": 1}.get(name, 0)  # fmt: skip
     reduced = name.startswith("nan") or name in ("trace", "ptp")
     a = w.array(
         lambda v: (
             v.ndim >= least
             and v.size < 500
             and (name != "diag" or v.ndim in (1, 2))
+            and (name != "sliding_window_view" or v.shape[-1] > 1)
             and (name != "cross" or (v.ndim and v.shape[-1] == 3 and v.dtype.kind in "iu"))
             and (not reduced or (v.size and v.dtype.kind in "iu"))
             and (name != "kron" or (v.size < 20 and v.dtype.kind in "iu"))
@@ -889,6 +892,7 @@ def words(w: Writer, name: str) -> None:
         "kron": f", {a}",
         "cross": f", {a}",
         "diff": f", {rng.randrange(3)}",
+        "sliding_window_view": f", {rng.randrange(1, 3)}, -1",
         "array_equal": f", {w.like(a)}",
     }.get(name, "")
     text = f"td.{name}({a}{more})"
