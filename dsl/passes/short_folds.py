@@ -275,7 +275,7 @@ def _start(node: Fold) -> tuple[Expr, ...] | None:
         return identities(node.combine)
     value, index = node.elements
     rank = len(node.outer)
-    start = {Index(rank + a): constant(0) for a in range(len(node.inner))}
+    start: dict[Expr, Expr] = {Index(rank + a): constant(0) for a in range(len(node.inner))}
     first = substitute((index,), start)[0]
     if value.type.family == "bool" or any(_is_costly(e) for e in walk((first,))):
         return None
