@@ -259,7 +259,7 @@ def value_and_grad(
     """
 
     @_named_after(f)
-    def differentiated(*args: Any, **named: Any) -> Any:
+    def differentiated(*args: object, **named: object) -> object:
         inside = enclosing_kernel() is not None
         value, aux, gradients = _differentiated(
             *_in_order(f, args, named), argnums, has_aux, memory, "value_and_grad"
@@ -299,7 +299,7 @@ def grad(
     """
 
     @_named_after(f)
-    def differentiated(*args: Any, **named: Any) -> Any:
+    def differentiated(*args: object, **named: object) -> object:
         inside = enclosing_kernel() is not None
         _, aux, gradients = _differentiated(
             *_in_order(f, args, named), argnums, has_aux, memory, "grad"
@@ -311,8 +311,8 @@ def grad(
 
 
 def _in_order(
-    f: Function, args: tuple[Any, ...], named: dict[str, Any]
-) -> tuple[Function, tuple[Any, ...]]:
+    f: Function, args: tuple[object, ...], named: dict[str, object]
+) -> tuple[Function, tuple[object, ...]]:
     """A function, and its arguments by position: those that it takes by name only are bound."""
     if not named:
         return f, args

@@ -48,7 +48,7 @@ def current_device() -> str:
 
 def require_device(device: str | None, operation: str) -> None:
     """Refuse a device that is not where programs compute."""
-    if device is None or device == current_device():
+    if device is None or (isinstance(device, str) and device == current_device()):
         return
     raise ShapeError(
         f"{operation}: arrays are on {current_device()!r}, where programs compute, not on "

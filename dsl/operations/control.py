@@ -339,7 +339,7 @@ def _loop(
         return structure.build(made)
     where = user_location()
 
-    def trace(first: Sequence[Any]) -> Any:
+    def trace(first: Sequence[object]) -> object:
         if enclosing_kernel() is not None or not any(is_array(v) for v in first):
             begun = fresh_uid()
             node = _scalar_loop(operation, count, pred, body, first, structure, paths, where)
@@ -352,7 +352,7 @@ def _loop(
     return with_literals(leaves, trace)
 
 
-def with_literals(init: Sequence[Any], trace: Callable[[Sequence[Any]], R]) -> R:
+def with_literals(init: Sequence[object], trace: Callable[[Sequence[object]], R]) -> R:
     """`trace(init)`.  Where a body returns a float of another size for what is Python's float at
     first, or an integer for an integer, it is traced again: numbers without a type take one."""
     first = list(init)

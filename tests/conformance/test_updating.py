@@ -611,3 +611,26 @@ def test_convolutions_of_numpy_keep_its_edges():
             np.testing.assert_array_equal(function(td.use(x), w, *mode), want)
         with pytest.raises(td.TracingError, match="has other defaults"):
             td.jit(lambda x, function=function: function(x, w))(x)
+
+
+def test_a_mask_takes_the_elements_of_what_is_chosen(backend):
+    """As NumPy's a[mask] = new; new elements that broadcast to the array are those at the mask."""
+    rng = np.random.default_rng(1)
+    for shape in ((4,), (3, 3), (2, 3), (3, 2, 2)):
+        for rank in range(1, len(shape) + 1):
+            mask = rng.random(shape[:rank]) < 0.5
+            a, rest = rng.normal(size=shape), shape[rank:]
+            count = int(mask.sum())
+            for of in {(), (1,), (count, *rest), rest, (1, *rest), shape}:
+                new, wanted = rng.normal(size=of), a.copy()
+                try:
+                    where = mask.reshape(mask.shape + (1,) * len(rest))
+                    wanted = np.where(where, np.broadcast_to(new, shape), a)
+                except ValueError:
+                    wanted[mask] = new
+                assert_same(td.run(td.use(a).at[mask].set(new), backend=backend), wanted)
+                found = td.jit(lambda a, m=mask, v=new: a.at[m].set(v), backend=backend)(a)
+                assert_same(found, wanted)
+    square, mask = rng.normal(size=(3, 3)), rng.random((3, 3)) < 0.5
+    found = td.jit(lambda a, m: a.at[m].add(-a[m]), backend=backend)(square, mask)
+    assert_same(found, np.where(mask, 0.0, square))

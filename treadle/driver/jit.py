@@ -227,9 +227,9 @@ class Jit(Generic[P, R, S]):
         devices = self._devices if target_of(backend).several else None
         return Jit(self._function, backend, self._changes, self._overrides, devices)
 
-    def __reduce__(self) -> str | tuple[Any, ...]:
+    def __reduce__(self) -> str | tuple[object, ...]:
         """A decorated function is found by its name, as Python's are; it is compiled there anew."""
-        found: Any = sys.modules.get(self.__module__)
+        found: object = sys.modules.get(self.__module__)
         path = str(getattr(self._function, "__qualname__", ""))
         for name in path.split("."):
             found = getattr(found, name, None)

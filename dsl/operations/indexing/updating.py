@@ -21,7 +21,7 @@ from ...errors import (
     user_facing_methods,
     user_location,
 )
-from ...expr import TRUE, Expr, constant, substitute
+from ...expr import TRUE, Expr, Read, constant, substitute, walk
 from ...frontend.refusals import never_set
 from ...frontend.sources import as_array, is_arraylike
 from ...frontend.suggestions import AT_METHODS
@@ -164,7 +164,7 @@ def _updated(a: Any, index: Indexing, new: Element, called: str,
         combine = trace_combine(function, array.structure, array.types, called, where)
     index = unwrapped(index)
     mask = _mask(index)
-    if mask is not None:
+    if mask is not None and not _of_chosen(new, array, mask):
         return _chosen(array, mask, new, called, combine)
     part = part_of(array, index, called, reading=False)
     values, checks = _values(new, array, part.shape, called)
@@ -243,6 +243,27 @@ def _mask(index: Any) -> Array | None:
         return None
     found = as_array(index, "an index")
     return found if found.structure.is_leaf and found.types[0].family == "bool" else None
+
+
+def _of_chosen(new: Element, array: Array, mask: Array) -> bool:
+    """Whether new elements are those of the places where the mask holds, one after the other, as in
+    NumPy: their number depends on data, or they do not broadcast to the array."""
+    for leaf in [new] if isinstance(new, list) else flatten(new, _is_array)[0]:
+        if not (_is_array(leaf) or isinstance(leaf, list)):
+            continue
+        shape = as_array(leaf, "update")._shape
+        masked = len(shape) - (array.ndim - mask.ndim)  # its axes that the mask covers
+        for axis in range(max(masked, 0)):
+            at = axis + array.ndim - len(shape)
+            if at < 0:
+                continue
+            whole = {known(a._shape[at]) for a in (array, mask)} - {None}
+            own = known(shape[axis])
+            if any(isinstance(e, Read) for e in walk((shape[axis],))):
+                return True
+            if own not in (None, 1) and whole and own not in whole:
+                return True
+    return False
 
 
 def _chosen(array: Array, mask: Array, new: Element, called: str, combine: Combine | None) -> Array:

@@ -84,15 +84,15 @@ def scan(
     where = user_location()
     first, structure = flat(init, "the state of scan")
 
-    def trace(first: Sequence[Any]) -> Any:
+    def trace(first: Sequence[object]) -> object:
         return _scan(f, first, structure, xs, axis, reverse, length, name, where)
 
     return with_literals(first, trace)
 
 
-def _scan(f: Function, first: Sequence[Any], structure: Structure, xs: Element, axis: int,
+def _scan(f: Function, first: Sequence[object], structure: Structure, xs: Element, axis: int,
           reverse: bool, length: IntLike | None, name: str | None, where: Location | None
-          ) -> Any:  # fmt: skip
+          ) -> object:  # fmt: skip
     scalar = [not is_array(v) for v in first]
     arrays = [
         as_array(Scalar(as_strong(lift(v, "scan"))) if s else v, "scan")
