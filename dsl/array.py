@@ -17,6 +17,7 @@ from .errors import (
     NestedParallelismError,
     ShapeError,
     TracingError,
+    TreadleError,
     instead_of_math,
     user_facing,
     user_facing_methods,
@@ -381,6 +382,8 @@ class Array(Operators["Array"]):
         values = later.computed.one_array(self, "item()")
         try:
             return values.item(*index)
+        except TreadleError:
+            raise
         except (TypeError, ValueError, IndexError) as error:
             kinds = {TypeError: TracingError, ValueError: ShapeError, IndexError: IndexOutOfBounds}
             raise kinds[type(error)](f"item: {error}.", hint="Write a.item(0, 2).") from None

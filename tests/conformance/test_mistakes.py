@@ -196,6 +196,7 @@ MISTAKES = [
      "Extents are run-time values | for c in td.unstack(a, axis)", ""),
     ("td.use(a).item(1e300)", TRACING, "item: 'float' object", ""),
     ("td.use(a).item(99)", td.IndexOutOfBounds, "item: index 99 is out of bounds", ""),
+    ("td.use(a).item(td.use(a))", SHAPE, "needs one number, but the array has the shape", ""),
     ("td.use(a).item(0, 1)", SHAPE, "item: incorrect number of indices", ""),
     ("td.generate((5,), 3)", TRACING, "generate needs a function, got int. | generate(shape, f)",
      ""),
