@@ -384,9 +384,13 @@ class Array(Operators["Array"]):
             return values.item(*index)
         except TreadleError:
             raise
-        except (TypeError, ValueError, IndexError) as error:
-            kinds = {TypeError: TracingError, ValueError: ShapeError, IndexError: IndexOutOfBounds}
-            raise kinds[type(error)](f"item: {error}.", hint="Write a.item(0, 2).") from None
+        except (TypeError, ValueError, IndexError, OverflowError) as error:
+            kind: type[TreadleError] = ShapeError
+            if isinstance(error, IndexError | OverflowError):
+                kind = IndexOutOfBounds
+            elif isinstance(error, TypeError):
+                kind = TracingError
+            raise kind(f"item: {error}.", hint="Write a.item(0, 2).") from None
 
     def tolist(self) -> Any:
         """The elements as nested lists of Python numbers; the array is computed.

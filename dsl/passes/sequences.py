@@ -142,8 +142,9 @@ def _while(loop: ArrayLoop, body: Sequence[Leaf], order: Sequence[Node]) -> Arra
     made = _Iteration(inner, order, body[-1]).made()
     outside = Rebuilder()
     outside.leaves.update({s.leaf(): t.leaf() for s, t in zip(loop.state, states, strict=True)})
+    tested = set(topological(body[-1:]))
     for node in order:
-        if node in topological(body[-1:]):
+        if node in tested:
             outside.nodes[node] = outside.node(node)
     return loop.with_(
         state=tuple(states), body=made.with_(checks=()).leaves,
