@@ -253,6 +253,8 @@ MISTAKES = [
     ("run(lambda x, n: td.matmul(x, x, algorithm=n), m, 1)", TRACING,
      "algorithm= needs the value of n", ""),
     ("run(lambda x, n: td.pad(x, 1, n), m, 1)", TRACING, "pad: mode= needs the value of n", ""),
+    ("td.jit(lambda a: td.jit(lambda b: b + 1)(a, 2))(A)", TRACING,
+     "too many positional | (b)", ""),
     ("td.cond(True, abs, abs, 1)", TRACING, "too many positional | td.cond(p, f(x), g(x))",
      "td.cond(True, abs(1), abs(2))"),
     ("td.nonzero(a, size=3)", TRACING, "no argument 'size' | leave it out", "td.nonzero(a)"),

@@ -367,6 +367,15 @@ def test_einstein_sums_of_types(backend):
         np.testing.assert_array_equal(got, want, text)
 
 
+def test_einstein_sums_of_known_and_unknown_extents_have_the_same_bits():
+    """Three factors whose product overflows in one order only: an axis of known extent 1."""
+    a, b = np.full((7, 1), 1e200), np.full((7, 7), 1e-200)
+    with td.config(deterministic=True, backend="native"):
+        by_value = np.asarray(td.einsum("ij,ik,kj->ijk", a, b, a))
+        compiled = np.asarray(td.jit(lambda b: td.einsum("ij,ik,kj->ijk", a, b, a))(b))
+    np.testing.assert_array_equal(by_value, compiled)
+
+
 @pytest.mark.parametrize("text", ["kij,nkj->nki", "nkj,kij->nki"])
 def test_rows_of_einstein_sums_stay_rows(text):
     """The axis that is the last of the result is that of the columns of a product."""

@@ -258,7 +258,7 @@ class Jit(Generic[P, R, S]):
             if symbolic:
                 values = valued(args)
                 if values is None:
-                    return self._function(*args)  # a part of the program that is traced
+                    return self._traced(args)  # a part of the program that is traced
                 args = tuple(values)
             flat, key = signature(args)
             program = self._here().find(key, flat)

@@ -13,6 +13,7 @@ from ...array import Array
 from ...errors import ShapeError, TracingError
 from ...frontend.sources import as_array
 from ...graph import known
+from ...process.configuration import settings
 from ...types import ScalarType, promote
 from ..common import combining
 from ..indexing.index_space import backpermute, expand_dims, reshape, transpose
@@ -29,7 +30,9 @@ def einsum(subscripts: str, *operands: ArrayLike) -> Array:
     A letter names an axis; `...` stands for the other axes, which broadcast; a letter twice in one
     operand is a diagonal; letters that are not in the result are summed.  Without `->` the result
     has the letters that occur once, in alphabetical order.  Pairs are contracted as (batched)
-    matrix products, first the pairs with the smallest results.
+    matrix products, first the pairs with the smallest results; extents that are not known while
+    a function is traced count as 100, and so does every extent under `deterministic=True` of
+    `td.config` or `td.jit`: compiled or not, the order is then the same.
 
     Parameters
         subscripts: the axes of the operands and of the result, "ij,jk->ik".
@@ -142,6 +145,7 @@ def known_extent(n: Any) -> int | None:
 
 def _cheapest(terms: Sequence[Term], output: Sequence[str]) -> tuple[int, int]:
     """The pair whose product has the fewest elements; unknown extents count as 100."""
+    alike = settings().deterministic
 
     def size(pair: tuple[int, int]) -> float:
         (a, left), (b, right) = (terms[k] for k in pair)
@@ -151,7 +155,9 @@ def _cheapest(terms: Sequence[Term], output: Sequence[str]) -> tuple[int, int]:
             **dict(zip(left, a.shape, strict=True)),
             **dict(zip(right, b.shape, strict=True)),
         }
-        return math.prod(known_extent(n) or 100 for m, n in extents.items() if m in wanted)
+        return math.prod(
+            100 if alike else known_extent(n) or 100 for m, n in extents.items() if m in wanted
+        )
 
     return min(itertools.combinations(range(len(terms)), 2), key=size)
 
