@@ -6,7 +6,8 @@ cuBLAS's float32, tf32 and float16.  Errors are relative Frobenius errors agains
 band of rows, on centred, positive and spread operands.  Times are medians of interleaved rounds of
 graphs of several calls.  Results: benchmarks/results/tensor-gpu-<date>.json and .md.
 
-`--engines` times the engines alone by tile, for skeletons/products/measured_h200.json.
+`--engines` times the engines alone by tile, those of int32 by limbs too, for
+skeletons/products/measured_h200.json; names of forms after it choose some.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import argparse
 import datetime
 import json
 import statistics
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -159,12 +160,13 @@ def at(n: int, made: dict[str, Any]) -> dict[str, Any]:
 #: Forms that are timed alone, with one level of Strassen's algorithm or without.
 FORMS = {
     "Float32Fp16x3": 1, "Float32Fp16x3Square": 1, "Float16": 0, "Float16Square": 0,
-    "BFloat16": 0, "BFloat16Square": 0,
+    "BFloat16": 0, "BFloat16Square": 0, "Limbs32": 1, "Limbs32ImagesSquare": 1,
 }  # fmt: skip
 
 
-def engines(sizes: tuple[int, ...]) -> dict[str, dict[str, dict[str, float]]]:
-    """Milliseconds of the engines by form, variant and extent: graphs, without the host's time."""
+def engines(sizes: tuple[int, ...], forms: Sequence[str]) -> dict[str, dict[str, dict[str, float]]]:
+    """Milliseconds of engines by form, variant and extent: graphs, without the host's time.
+    Integers are random ones of 32 bits, and their first rows must be exact."""
     import cupy as cp
     import torch
 
@@ -180,14 +182,20 @@ def engines(sizes: tuple[int, ...]) -> dict[str, dict[str, dict[str, float]]]:
         calls = max(1, min(20, int(2e12 / n**3)))
         runs: dict[str, Callable[[], Any]] = {}
         arrays: list[Any] = []  # which the graphs use by address
-        for form, levels in FORMS.items():
-            kind = getattr(torch, ALL[form].types[0])
-            x, y, z = (torch.randn(n, n, device="cuda", dtype=kind) for _ in range(3))
+        for form in forms:
+            levels, kind = FORMS[form], getattr(torch, ALL[form].types[0])
+            exact = not kind.is_floating_point
+            low, high = -(2**31), 2**31
+            x, y, z = (
+                torch.randint(low, high, (n, n), device="cuda", dtype=kind)
+                if exact else torch.randn(n, n, device="cuda", dtype=kind)
+                for _ in range(3)
+            )  # fmt: skip
             arrays += [x, y, z]
             size = x.element_size()
             p, q, r = (Matrix(v.data_ptr(), n, n, n, 1, size) for v in (x, y, z))
 
-            def library(x: Any = x, y: Any = y, z: Any = z) -> None:
+            def library(x: Any = x, y: Any = y, z: Any = z, calls: int = calls) -> None:
                 for _ in range(calls):
                     torch.mm(x, y, out=z)
 
@@ -197,12 +205,17 @@ def engines(sizes: tuple[int, ...]) -> dict[str, dict[str, dict[str, float]]]:
             def fast(form: str = form, p: Any = p, q: Any = q, r: Any = r) -> None:
                 engine.product(r, p, q, "owner", form, STRASSEN, 1)
 
-            runs[f"{form} library"] = replayed(library)
+            if not exact:
+                runs[f"{form} library"] = replayed(library)
             runs[f"{form} standard owner"] = recorded(standard, calls)
             if levels:
                 runs[f"{form} strassen owner"] = recorded(fast, calls)
             engine.standard(r, p, q, "owner", form)
             cp.cuda.Device().synchronize()
+            if exact:
+                rows, right, got = (cp.from_dlpack(v) for v in (x[:64], y, z[:64]))
+                assert bool((got == rows @ right).all()), (form, n)
+                continue
             error = torch.linalg.norm(z[:64].float() - x[:64].float() @ y.float())
             assert float(error) < 1e-2 * float(torch.linalg.norm(z[:64].float())), (form, n)
         for name, seconds in timed(runs).items():
@@ -246,13 +259,16 @@ def table(rows: list[dict[str, Any]]) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--sizes", default=",".join(map(str, SIZES)))
-    parser.add_argument("--engines", action="store_true")
+    parser.add_argument("--engines", nargs="*", choices=list(FORMS), metavar="FORM")
     parser.add_argument("--out", type=Path, default=RESULTS)
     given = parser.parse_args()
     sizes = tuple(int(n) for n in given.sizes.split(","))
-    name = f"tensor{'-engines' if given.engines else ''}-gpu-{datetime.date.today()}"
-    if given.engines:
-        found: Any = engines(sizes)
+    alone = given.engines is not None
+    chosen = ["--engines", *given.engines] if alone else []
+    name = "-".join(("tensor", *(c.strip("-") for c in chosen), "gpu"))
+    name = f"{name}-{datetime.date.today()}"
+    if alone:
+        found: Any = engines(sizes, given.engines or tuple(FORMS))
     else:
         made = programs()
         found = []
@@ -265,12 +281,12 @@ def main() -> None:
         "date": str(datetime.date.today()),
         "device": cp.cuda.runtime.getDeviceProperties(0)["name"].decode(),
         "commit": provenance.commit(),
-        "command": "python -m benchmarks.matmul.tensor" + " --engines" * given.engines,
+        "command": " ".join(("python -m benchmarks.matmul.tensor", *chosen)),
         "packages": provenance.versions(("numpy", "torch", "cupy")), "results": found,
     }  # fmt: skip
     given.out.mkdir(parents=True, exist_ok=True)
     (given.out / f"{name}.json").write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
-    if not given.engines:
+    if not alone:
         (given.out / f"{name}.md").write_text(table(found), encoding="utf-8")
 
 
