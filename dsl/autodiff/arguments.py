@@ -65,6 +65,38 @@ def flatten(value: Any) -> tuple[list[Any], Callable[[Sequence[Any]], Any]]:
     return [leaf for leaves, _ in parts for leaf in leaves], build
 
 
+def parts_in_order(given: Any, like: Any, what: str) -> list[Any]:
+    """The arrays, numbers and None of a nested value, in the order in which `flatten` gives those
+    of `like`: entries of dicts belong to the same keys, whatever their order."""
+    if like is None or is_constant(like):
+        return []
+    wanted = _children(like)
+    if isinstance(like, list | tuple) and len(like) == 1 and not isinstance(given, list | tuple):
+        return parts_in_order(given, like[0], what)
+    own = _children(given)
+    if isinstance(given, dict) and isinstance(like, dict):
+        if given.keys() != like.keys():
+            has, needs = (", ".join(map(repr, d)) or "none" for d in (given, like))
+            raise TracingError(
+                f"{what} has the keys {has}, and belongs to a dict with {needs}.",
+                hint="Give an entry for every key.",
+            )
+        own = [given[k] for k in like]
+    if given is None:
+        return [None] * len(flatten(like)[0])
+    if own is None:
+        return flatten(given)[0]
+    if wanted is None or len(wanted) != len(own):  # flat, or it does not fit
+        return [p for g in own for p in ([None] if g is None else parts_in_order(g, g, what))]
+    return [p for g, v in zip(own, wanted, strict=True) for p in parts_in_order(g, v, what)]
+
+
+def _children(value: Any) -> Sequence[Any] | None:
+    if isinstance(value, dict):
+        return list(value.values())
+    return value if isinstance(value, list) else children_of(value) if is_composite(value) else None
+
+
 def paths(value: Any, name: str) -> list[str]:
     """What leads to the arrays and numbers of a nested value, as `flatten` gives them."""
     if value is None or is_constant(value):

@@ -13,7 +13,14 @@ from typing import Any
 import numpy as np
 
 from ..array import Array
-from ..errors import GradientError, ShapeError, TracingError, user_facing_maker, user_location
+from ..errors import (
+    DTypeError,
+    GradientError,
+    ShapeError,
+    TracingError,
+    user_facing_maker,
+    user_location,
+)
 from ..expr import Const, Expr, constant
 from ..frontend.refusals import called
 from ..frontend.sources import as_array
@@ -27,7 +34,7 @@ from ..operations.reducing import folds
 from ..scalar import Scalar, as_strong, lift
 from ..shapes import require, same_shape
 from ..types import float64, int64, kind_of_literal
-from .arguments import Substitution, constant_leaf, flatten
+from .arguments import Substitution, constant_leaf, flatten, parts_in_order
 from .forward import Forward, transposed
 from .reverse import Reverse, pulled, refused
 
@@ -47,7 +54,7 @@ class Form:
 
     def __init__(self, value: Any, operation: str) -> None:
         flat, self._build = flatten(value)
-        self.operation = operation
+        self.operation, self._value = operation, value
         self._parts = [leaves_of(v, operation) for v in flat]
         self._like = [
             None if isinstance(v, Scalar) or kind_of_literal(v) is not None
@@ -71,7 +78,7 @@ class Form:
         None where it is None."""
         if value is None:
             return [None] * len(self.leaves)
-        flat = _parts(value)
+        flat = parts_in_order(value, self._value, f"the {what} of {self.operation}")
         if len(flat) != len(self._parts):
             raise TracingError(
                 f"the rule of {self.operation} returned {len(flat)} {what}(s) for "
@@ -97,19 +104,13 @@ class Form:
         return found
 
 
-def _parts(value: Any) -> list[Any]:
-    """The arrays, numbers and None of a nested value."""
-    if value is None:
-        return [None]
-    if isinstance(value, tuple | list):
-        return [p for v in value for p in _parts(v)]
-    return flatten(value)[0]
-
-
 def _fitted(g: Leaf, like: Leaf, what: str) -> Leaf:
     """A derivative in the shape and the type of what it belongs to."""
     if not like.type.is_inexact:
         return constant_leaf(0, like, what)
+    if g.type.is_complex and not like.type.is_complex:
+        raise DTypeError(f"a {what} is {g.type}, its value {like.type}.",
+                         hint="Return its real part, td.real(g).")  # fmt: skip
     checks = same_shape(like.shape, g.shape, what)
     value = Array((g,)).astype(like.type) if g.type != like.type else Array((g,))
     (element,) = value._element(indices(len(like.shape)))

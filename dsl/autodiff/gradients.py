@@ -34,7 +34,7 @@ from ..scalar import Scalar, apply_primitive, as_strong, lift
 from ..shapes import same_shape
 from ..simplify import cast
 from ..text import byte_count
-from .arguments import Substitution, Variable, flatten, is_value, names_of, paths
+from .arguments import Substitution, Variable, flatten, is_value, names_of, parts_in_order, paths
 from .expressions import Active, expr_vjp, settled, shifted
 from .forward import Forward
 from .reads import stored
@@ -86,7 +86,13 @@ def _argnums(argnums: Any, count: int, operation: str) -> tuple[int, ...]:
                 f"{operation}: argnums={k}, but the function was called with {count} argument(s).",
                 hint="Arguments are counted from 0.",
             )
-    return tuple(k % count for k in numbers)
+    found = tuple(k % count for k in numbers)
+    if len(set(found)) < len(found):
+        raise TracingError(
+            f"{operation}: argnums={tuple(numbers)} names an argument twice.",
+            hint="Give every number once; the gradients come in their order.",
+        )
+    return found
 
 
 def _loss(result: Any, operation: str) -> tuple[Leaf, bool]:
@@ -378,7 +384,7 @@ def vjp(f: Function, *args: Any) -> tuple[Any, Callable[[Any], Any]]:
     roots = [leaf for a in arrays for leaf in a._leaves]
 
     def back(ybar: Any) -> Any:
-        given, _ = flatten(ybar)
+        given = parts_in_order(ybar, result, "the cotangent")
         if len(given) != len(arrays):
             raise TracingError(
                 f"the cotangent has {len(given)} part(s), the value {len(arrays)}.",
@@ -414,6 +420,13 @@ def vjp(f: Function, *args: Any) -> tuple[Any, Callable[[Any], Any]]:
 
 def _like(g: Array, a: Array, operation: str = "vjp") -> Array:
     """The (co)tangent, with checks that it has the extents of its value."""
+    for given, wanted in zip(g.types, a.types, strict=True):
+        if given.is_complex and not wanted.is_complex:
+            raise DTypeError(
+                f"{operation}: a {'tangent' if operation == 'jvp' else 'cotangent'} is {given}, "
+                f"its value {wanted}.",
+                hint="Give its real part, td.real(g).",
+            )
     checks = same_shape(a._shape, g._shape, operation)
     if not checks:
         return g
@@ -466,7 +479,7 @@ def jvp(f: Function, args: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any,
                for v, path in zip(flat, paths(a, name), strict=True)]  # fmt: skip
         symbols.append(build([v.symbol for v in own]))
         variables += own
-        given, _ = flatten(t)
+        given = parts_in_order(t, a, f"jvp: the tangent of {name}")
         if len(given) != len(own):
             raise TracingError(
                 f"jvp: the tangent of {name} has {len(given)} part(s), the argument {len(own)}.",

@@ -289,6 +289,45 @@ def test_vjp_and_stop():
     np.testing.assert_allclose(td.run(stopped), X * X)
 
 
+def test_entries_of_dicts_belong_to_the_same_keys_in_any_order():
+    _, back = td.vjp(lambda a: {"u": a * 2, "v": a * 3}, X)
+    np.testing.assert_allclose(td.run(back({"v": 0 * X, "u": W})), 2 * W)
+    _, along = td.jvp(lambda p: p["a"] * 2 + p["b"], ({"a": X, "b": X},), ({"b": 0 * W, "a": W},))
+    np.testing.assert_allclose(td.run(along), 2 * W)
+
+    @td.rule
+    def product(p):
+        return p["a"] * p["b"]
+
+    @product.vjp
+    def _(g, y, p):
+        return {"b": g * p["a"], "a": g * p["b"]}
+
+    found = td.run(td.grad(lambda p: td.sum(product(p)))({"a": X, "b": W}))
+    np.testing.assert_allclose(found["a"], W)
+    np.testing.assert_allclose(found["b"], X)
+    with pytest.raises(td.TracingError, match="keys 'u', and belongs to a dict with 'u', 'v'"):
+        back({"u": W})
+
+
+def test_cotangents_and_tangents_of_real_values_are_real():
+    with pytest.raises(td.DTypeError, match="vjp: a cotangent is complex128, its value float64"):
+        td.vjp(td.sin, X)[1](X * 1j)
+    with pytest.raises(td.DTypeError, match="jvp: a tangent is complex128, its value float64"):
+        td.jvp(td.sin, (X,), (X * 1j,))
+
+    @td.rule
+    def twice(x):
+        return x * 2
+
+    @twice.vjp
+    def _(g, y, x):
+        return g * 2j
+
+    with pytest.raises(td.DTypeError, match="a cotangent is complex128, its value float64"):
+        td.grad(lambda x: td.sum(twice(x)))(X)
+
+
 def test_a_constant_from_outside_is_constant():
     """An array that was computed before from the same data is not differentiated."""
     x = td.use(X)
@@ -322,6 +361,8 @@ def test_refusals_are_at_the_line_of_the_operation():
         td.grad(lambda x: x * 2)(np.ones(3))
     with pytest.raises(td.TracingError, match="argnums=2"):
         td.grad(lambda x: td.sum(x), argnums=2)(np.ones(3))
+    with pytest.raises(td.TracingError, match="names an argument twice"):
+        td.grad(lambda x, y: td.sum(x * y), argnums=(0, -2))(np.ones(3), np.ones(3))
     with pytest.raises(td.GradientError, match="changes from iteration"):
         td.grad(reading_loop)(np.ones(7))
 
