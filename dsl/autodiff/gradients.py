@@ -320,7 +320,7 @@ def _in_order(
     f: Function, args: tuple[object, ...], named: dict[str, object]
 ) -> tuple[Function, tuple[object, ...]]:
     """A function, and its arguments by position: those that it takes by name only are bound."""
-    if not named:
+    if not callable(f):  # `_differentiated` says so
         return f, args
     try:
         signature = inspect.signature(f)

@@ -22,6 +22,7 @@ from ..operations.indexing.index_space import flatten
 from ..operations.indexing.row_major import linear, product
 from ..operations.reducing.irregular import argsort
 from ..operations.reducing.searching import searchsorted
+from ..passes.guard import inside
 from ..scalar import apply_primitive
 from . import reads
 from .expressions import (
@@ -39,6 +40,9 @@ from .reverse import (
     pulled,
     reverse_rule,
 )
+
+#: How extremes are compared.
+_BETTER = {"minimum": "less", "maximum": "greater"}
 
 
 @forward_rule(Permute)
@@ -71,6 +75,11 @@ def _permute_tangents(f: Forward, node: Permute) -> None:
             before = len(node.values) if together else 0
         elif ways(combine) == ["add"]:
             made, before = make(group, (), combine), 0
+        elif ways(combine)[0] in _BETTER and len(group) == 1:
+            (k,) = group
+            better = _BETTER[ways(combine)[0]]
+            f.tangents[node.leaf(k)] = _of_winners(f, node, k, better, moved[k])
+            continue
         else:
             made = make(group, [node.values[k] for k in group], dual(combine))
             before = len(group)
@@ -113,7 +122,7 @@ def _permute(r: Reverse, node: Permute, bars: Bars) -> None:
             r.give(default, own(bar, rank))
             seeds.append((node.values[k], _received(node, bar, None)))
         else:
-            winner = _extremes(node, k, "less" if how == "minimum" else "greater")
+            winner = _extremes(node, k, _BETTER[how])
             kept = apply_primitive("equal", [own(winner, rank), constant(-1)])
             r.give(default, simplify.select(kept, own(bar, rank), zero(bar.type)))
             seeds.append((node.values[k], _received(node, bar, winner)))
@@ -135,8 +144,8 @@ def _by_segments(
         found: Leaf = flatten(Array((leaf,)))._leaves[0]
         return found
 
-    position = linear(node.target, shape)
-    keys = in_a_row(made(domain, guarded(node.valid, position, size))[0])
+    position = _written(node, linear(node.target, shape), size)
+    keys = in_a_row(made(domain, position)[0])
     order = argsort(Array((keys,)))._leaves[0]
     (ordered,) = made(keys.shape, keys.at(order.at(Index(0))))
     targets = made((apply_primitive("add", [size, constant(1)]),), Index(0))
@@ -183,12 +192,14 @@ def _each_component(r: Reverse, node: Permute, combine: Combine, bars: Bars) -> 
             continue
         start = bar or Generate(default.shape, (zero(default.type),), label=adjoint(node),
                                 where=node.where).leaf()  # fmt: skip
-        kept = node.with_(values=(of_old[k] or zero(default.type),), defaults=(start,),
-                          combine=None, label=adjoint(node), checks=())  # fmt: skip
+        nothing = zero(default.type)
+        passed = _written(node, of_old[k] or nothing, nothing)
+        kept = node.with_(values=(passed,), defaults=(start,), combine=None,
+                          label=adjoint(node), checks=())  # fmt: skip
         r.give(default, own(kept.leaf(), len(default.shape)))
         g = of_new[k]
         if g is not None:
-            seeds.append((value, guarded(node.valid, g, zero(g.type))))
+            seeds.append((value, _written(node, g, nothing)))
     r.through(node.domain, seeds, node)
 
 
@@ -203,7 +214,15 @@ def _received(node: Permute, bar: Leaf, winner: Leaf | None) -> Expr:
     if winner is not None:
         mine = apply_primitive("equal", [winner.at(*node.target), _number(node)])
         g = simplify.select(mine, g, zero(bar.type))
-    return guarded(node.valid, g, zero(bar.type))
+    return _written(node, g, zero(bar.type))
+
+
+def _written(node: Permute, value: Expr, otherwise: Expr) -> Expr:
+    """An expression over the sources, which may read at their targets; another value for sources
+    that are ignored, and for those whose targets are out of range: unchecked, these are dropped."""
+    equal = [(c.left, c.right) for c in node.checks if c.relation == "=="]
+    written = inside(TRUE, node.target, node.defaults[0].shape, node.domain, equal)
+    return guarded(node.valid, simplify.select(written, value, otherwise), otherwise)
 
 
 def _number(node: Permute) -> Expr:
@@ -243,3 +262,18 @@ def _extremes(node: Permute, k: int, better: str) -> Leaf:
         where=node.where,
     )
     return made.leaf(1)
+
+
+def _of_winners(f: Forward, node: Permute, k: int, better: str, moved: Expr | None) -> Leaf:
+    """The tangents of the extreme values, of the same sources as in the reverse rule."""
+    default = node.defaults[k]
+    shape, label = default.shape, tangent_of(node)
+    old = own(f.of(default), len(shape))
+    new = zero(default.type)
+    winner = own(_extremes(node, k, better), len(shape))
+    if moved is not None:
+        tangents = Generate(node.domain, (moved,), label=label, where=node.where)
+        new = flatten(Array(tangents.leaves))._leaves[0].at(winner)
+    kept = apply_primitive("equal", [winner, constant(-1)])
+    element = simplify.select(kept, old, new)
+    return Generate(shape, (element,), label=label, where=node.where).leaf()

@@ -32,6 +32,7 @@ from .reductions import (
     mean,
     min as min_,
     prod,
+    root,
     sum as sum_,
 )
 from .scans import cumprod, cumsum
@@ -233,8 +234,7 @@ def nanstd(
     >>> td.nanstd(np.array([3.0, np.nan, 1.0]))
     Array(1.)
     """
-    found: Array = sqrt(nanvar(a, axis, ddof, keepdims, dtype=dtype))
-    return found
+    return root(nanvar(a, axis, ddof, keepdims, dtype=dtype), 2)
 
 
 @operation

@@ -25,6 +25,11 @@ def affine(p, q):
     return p[0] * q[0], p[1] * q[0] + q[1]
 
 
+def beyond(combine, target=lambda i, j: (i * j % 7 - 1, 4 - i // 2)):
+    """Some targets are out of range, where nothing is written."""
+    return lambda x: td.sum(td.permute(combine, x, target, td.sin(x) + 0.1) ** 2 * W)
+
+
 PROGRAMS = {
     "elementwise": lambda x: td.sum(td.sin(x) * W + x**3 / (1 + x)),
     "broadcast": lambda x: td.sum(td.sum(x, axis=0)[None, :] * x * W),
@@ -51,6 +56,12 @@ PROGRAMS = {
     "permuted by a function": lambda x: td.sum(
         td.permute(lambda n, o: n + o + n * o, x[0], lambda i, j: (i * j) % 4, td.sin(x)) ** 2
     ),
+    "added, some out of range": beyond(lambda n, o: n + o),
+    "multiplied, some out of range": beyond(lambda n, o: n * o),
+    "overwritten, some out of range": beyond(td.overwrite),
+    "maxima, some out of range": beyond(td.maximum),
+    "moved, some out of range": beyond(td.overwrite, lambda i, j: (i + 1, j)),
+    "moved and multiplied, some out of range": beyond(lambda n, o: n * o, lambda i, j: (i, j - 2)),
     "permuted pairs": lambda x: td.sum(
         td.unzip(
             td.permute(
@@ -326,6 +337,32 @@ def test_cotangents_and_tangents_of_real_values_are_real():
 
     with pytest.raises(td.DTypeError, match="a cotangent is complex128, its value float64"):
         td.grad(lambda x: td.sum(twice(x)))(X)
+
+
+TIES, KNOTS = np.array([1.0, 3.0, 3.0, 2.0, 1.0]), np.arange(4.0)
+
+
+@pytest.mark.parametrize(
+    ("f", "at", "expected"),
+    [
+        (td.max, TIES, [0, 1, 0, 0, 0]),
+        (td.min, TIES, [1, 0, 0, 0, 0]),
+        (td.ptp, TIES, [-1, 1, 0, 0, 0]),
+        (lambda x: td.sum(td.cummax(x)), TIES, [1, 4, 0, 0, 0]),
+        (lambda x: td.sum(td.zeros(2).at[[0, 1, 1, 1, 0]].max(x)), TIES, [1, 1, 0, 0, 0]),
+        (lambda x: td.sum(td.full(2, 3.0).at[[0, 1, 1, 1, 0]].max(x)), TIES, [0, 0, 0, 0, 0]),
+        (td.prod, [0.0, 2.0, 3.0], [6, 0, 0]),
+        (td.linalg.norm, [0.0, 0.0], [0, 0]),
+        (td.std, [2.0, 2.0], [0, 0]),
+        (td.nanstd, [2.0, np.nan, 2.0], [0, 0, 0]),
+        (lambda x: td.sum(td.interp(x, KNOTS, [0.0, 1.0, 3.0, 2.0])), [0.0, 1.0, 2.0], [1, 2, -1]),
+    ],
+)  # fmt: skip
+def test_points_without_a_derivative(f, at, expected):
+    at = np.array(at)
+    np.testing.assert_array_equal(td.run(td.grad(f)(at)), expected)
+    along = [td.run(td.jvp(f, (at,), (e,))[1]) for e in np.eye(len(at))]
+    np.testing.assert_array_equal(along, expected)
 
 
 def test_a_constant_from_outside_is_constant():
