@@ -14,13 +14,13 @@ import numpy as np
 
 from ..array import Array
 from ..expr import Const, Expr, Index
-from ..graph import Barrier, Generate, Label, Leaf, Library, Node, indices
+from ..graph import Barrier, Generate, Label, Leaf, Library, Node, indices, known
 from ..libraries.base import LibraryOperation
 from ..operations import fourier
 from ..operations.algebra import linear_algebra, matrices as triangles
 from ..operations.algebra.decompositions import conjugate_transpose as _h
 from ..operations.elements import functions
-from ..operations.indexing import index_space, making
+from ..operations.indexing import index_space, joining, making
 from ..operations.reducing import irregular, reductions
 from ..scalar import Scalar, apply_primitive
 from ..simplify import cast
@@ -380,13 +380,24 @@ def _qr(bars: Sequence[Bar], results: Sequence[Array], arguments: Sequence[Array
     if of_q is None and of_r is None:
         return [None]
     q, r = linear_algebra.qr(a) if mode == "r" else results[:2]
+    m, n = map(known, a._shape[-2:])
+    wide = m is None or n is None or m < n
+    rest: Array | None = None
+    if wide:  # the columns beyond the first ones, which are as many as the rows, are Q R₂
+        k = q.shape[-1]
+        r, beyond = r[..., :k], a[..., k:]
+        if of_r is None:
+            rest = making.zeros_like(beyond)
+        else:
+            of_beyond, of_r = of_r[..., k:], of_r[..., :k]
+            of_q, rest = _sum(of_q, beyond @ _h(of_beyond)), q @ of_beyond
     part = None if of_r is None else r @ _h(of_r)
     other = None if of_q is None else -(_h(of_q) @ q)
-    m = _sum(part, other)
-    assert m is not None
-    half = _halved(triangles.tril(m))
+    both = _sum(part, other)
+    assert both is not None
+    half = _halved(triangles.tril(both))
     mirrored = half + _h(half)
     total = _sum(of_q, q @ mirrored)
     assert total is not None
-    # total R⁻ᴴ; of matrices with more columns than rows R is not square, which is an error.
-    return [_h(linear_algebra.solve(r, _h(total)))]
+    found = _h(linear_algebra.solve(r, _h(total)))  # total R⁻ᴴ
+    return [found if rest is None else joining.concatenate([found, rest], -1)]

@@ -119,6 +119,26 @@ def test_rectangular_matrices():
     td.check_grad(lambda a: td.linalg.norm(a, "nuc"), tall)
 
 
+@pytest.mark.parametrize("shape", [(3, 4), (2, 5, 7)])
+def test_factors_of_wide_matrices(shape):
+    wide = rng.random(shape) + np.eye(*shape[-2:])
+    q_weights, r_weights = rng.random((*shape[:-1], shape[-2])), rng.random(shape)
+
+    def loss(a):
+        q, r = td.linalg.qr(a)
+        return td.sum(q * q_weights) + td.sum(r**2 * r_weights)
+
+    td.check_grad(loss, wide)
+    td.check_grad(lambda a: td.sum(td.linalg.qr(a, "r") ** 2 * r_weights), wide)
+    td.check_grad(lambda a: td.sum(td.linalg.qr(a)[0] * q_weights), wide)
+    given = td.run(td.grad(loss)(wide))
+    np.testing.assert_allclose(td.jit(td.grad(loss))(wide), given, rtol=1e-10)
+    tall = np.swapaxes(wide, -1, -2)
+    f = td.jit(td.grad(lambda a: td.sum(td.linalg.qr(a)[1] ** 2)))
+    np.testing.assert_allclose(f(tall), 2 * tall, rtol=1e-10)  # the squares of A's elements
+    np.testing.assert_allclose(f(wide), 2 * wide, rtol=1e-10)
+
+
 @pytest.mark.sample(1)
 @pytest.mark.parametrize("n", SIZES)
 def test_factors(n):
