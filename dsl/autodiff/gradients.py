@@ -95,14 +95,29 @@ def _argnums(argnums: Any, count: int, operation: str) -> tuple[int, ...]:
     return found
 
 
+def _no_number(result: Any, operation: str) -> TracingError:
+    return TracingError(
+        f"{operation}: the function must return one real number, got {called(result)}.",
+        hint="Return td.sum(…); for several results write (value, aux) and has_aux=True, or "
+        "use td.vjp.",
+    )
+
+
+def _pair(result: Any, operation: str) -> tuple[Any, Any]:
+    """What a function with auxiliary results returns."""
+    if not isinstance(result, tuple) or len(result) != 2:
+        raise TracingError(
+            f"{operation}: with has_aux=True the function returns the pair (value, aux), but "
+            f"returned {called(result)}.",
+            hint="Return (loss, other).",
+        )
+    return result
+
+
 def _loss(result: Any, operation: str) -> tuple[Leaf, bool]:
     """The leaf of a differentiated function's result, and whether it was a number."""
     if not is_value(result):
-        raise TracingError(
-            f"{operation}: the function must return one real number, got {called(result)}.",
-            hint="Return td.sum(…); for several results write (value, aux) and has_aux=True, or "
-            "use td.vjp.",
-        )
+        raise _no_number(result, operation)
     number = not isinstance(result, Array) and not hasattr(result, "__array__")
     array = as_array(result, operation) if not number else None
     if array is None:
@@ -144,15 +159,7 @@ def _differentiated(
         groups.append((own, build))
     variables = [v for own, _ in groups for v in own]
     result = result_of(f, symbols)
-    aux = None
-    if has_aux:
-        if not isinstance(result, tuple) or len(result) != 2:
-            raise TracingError(
-                f"{operation}: with has_aux=True the function returns the pair (value, aux), but "
-                f"returned {called(result)}.",
-                hint="Return (loss, other).",
-            )
-        result, aux = result
+    result, aux = _pair(result, operation) if has_aux else (result, None)
     root, number = _loss(result, operation)
     targets = [leaf for v in variables for leaf in v.leaves]
     limit = None if memory is None else byte_count(memory)
@@ -186,14 +193,17 @@ def _in_kernel(
     variables: list[Var] = []
     given: dict[Expr, Expr] = {}
     builds: list[tuple[int, Callable[[Sequence[Any]], Any]]] = []
+    names = names_of(f, len(args))
     for k in chosen:
         flat, build = flatten(args[k])
         own = []
-        for v in flat:
+        for v, path in zip(flat, paths(args[k], names[k]), strict=True):
             e = lift(v, operation)
             if not e.type.is_inexact:
-                raise DTypeError(f"{operation}: the argument {k} is {e.type}, and has no gradient.",
-                                 hint="Convert it: td.cast(x, td.float64).")  # fmt: skip
+                raise DTypeError(
+                    f"{operation}: the argument {path} is {e.type}, and has no gradient.",
+                    hint="Convert it: td.cast(x, td.float64).",
+                )
             variable = Var("x", e.type)
             given[variable] = as_strong(e)
             variables.append(variable)
@@ -201,7 +211,9 @@ def _in_kernel(
         symbols[k] = build(own)
         builds.append((len(flat), build))
     result = result_of(f, symbols)
-    result, aux = result if has_aux else (result, None)
+    result, aux = _pair(result, operation) if has_aux else (result, None)
+    if not is_value(result):
+        raise _no_number(result, operation)
     value = as_strong(lift(result, operation))
     if not value.type.is_float:
         raise DTypeError(
@@ -571,6 +583,9 @@ def check_grad(f: Function, *args: Any, rtol: float = 1e-5) -> None:
     h = 1e-4
     difference = (8 * (at(h) - at(-h)) - at(2 * h) + at(-2 * h)) / (12 * h)
     numbers = tuple(range(len(args)))
+    if not numbers:
+        raise TracingError("check_grad: there is no argument to differentiate by.",
+                           hint="Write td.check_grad(f, x).")  # fmt: skip
     gradients, _ = flatten(grad(f, argnums=numbers)(*args))
     leaves = [leaf for g in gradients for leaf in as_array(g, "check_grad")._leaves]
     found = evaluator().values(leaves)

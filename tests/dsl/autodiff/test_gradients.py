@@ -404,6 +404,23 @@ def test_refusals_are_at_the_line_of_the_operation():
         td.grad(reading_loop)(np.ones(7))
 
 
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        (lambda x: td.grad(lambda a, b: td.sum(a * b))(x), "missing a required argument: 'b'"),
+        (lambda x: td.grad(lambda a: td.sum(a))(x, x), "too many positional arguments"),
+        (lambda x: td.map(td.grad(lambda a: (a, a)), x), "one real number, got a tuple"),
+        (lambda x: td.map(td.grad(lambda a: a * a, has_aux=True), x), "returned a Scalar"),
+        (lambda x: td.map(td.grad(lambda a: a * 1.0), x.astype(int)), "argument a is int64"),
+        (lambda x: td.check_grad(lambda: td.sum(x)), "no argument to differentiate by"),
+    ],
+)
+def test_wrong_arguments_and_results(wrong, message):
+    with pytest.raises(td.TreadleError, match=message) as caught:
+        wrong(np.ones(3))
+    assert "lambda x: " in str(caught.value)  # the line above
+
+
 def reading_loop(x):
     """In the side of a condition: elsewhere the index may be outside."""
     a = td.use(x)
