@@ -23,6 +23,7 @@ from .counted import recognise_counted
 from .dense import dense_updates
 from .epilogues import fuse_epilogues
 from .extents import unify_extents
+from .flattened import split_flattened
 from .fma import form_fma
 from .guard import guard_reads
 from .horizontal import fuse_arguments, fuse_horizontal, fuse_shared
@@ -66,6 +67,7 @@ PASSES: tuple[tuple[str, Pass], ...] = (
     ("fuse_in_place", fuse_in_place),  # results read at the same index
     ("fuse_horizontal", fuse_horizontal),  # independent kernels over the same extents
     ("fuse_epilogues", fuse_epilogues),  # consumers into the write-back
+    ("split_flattened", split_flattened),  # a[p // m, p % m] over p: a[i, j] over i, j
     ("recognise_neighbours", recognise_neighbours),  # u[(i − 1) mod n] is one; u[i] read once
     ("drop_unread", drop_unread),  # components read only in registers
     ("record_in_place", record_in_place),  # u, s = f(u), update(s, k, u): s[k + 1] = f(s[k])
