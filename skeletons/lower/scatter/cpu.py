@@ -42,6 +42,7 @@ from treadle.dsl.expr import (
     constant,
     primitive,
     rewrite,
+    substitute,
     walk,
 )
 from treadle.dsl.graph import Combine, Permute, Shape, known
@@ -160,6 +161,14 @@ class _Permute:
         if len(self.domain) > 1 and plan is None:
             self.collapsed = transform.collapse(roots, self.domain, builder, self.line)
             short = self.collapsed is None and is_short(builder, self.domain[-1], NARROW)
+            members: list[tuple[Expr, ...]] = []
+            if short and len(parts) == 1 and not self.one_to_one:
+                members = _members(roots, self.domain, builder)
+            every = tuple(e for member in members for e in member)
+            if members and not _is_costly(every, len(members)):
+                builder.notes.append("all elements of the last axis after each other")
+                parts, roots, short, self.domain = members, every, False, self.domain[:-1]
+                self.count_host = at.product(self.domain)
             first = len(self.domain) - 2 if short else 0
             if short:
                 self.collapsed = transform.collapse(roots, self.domain, builder, self.line, first,
@@ -577,6 +586,14 @@ def _alternatives(roots: tuple[Expr, ...], domain: Shape) -> list[tuple[Expr, ..
     return [rewrite(roots, chosen, {last: constant(k)}) for k in range(n)]
 
 
+def _members(roots: tuple[Expr, ...], domain: Shape, builder: Builder) -> list[tuple[Expr, ...]]:
+    """The roots for each index along the last axis, which is short."""
+    n = known(builder.root(domain[-1]))
+    assert n is not None
+    last = Index(len(domain) - 1)
+    return [substitute(roots, {last: constant(k)}) for k in range(n)]
+
+
 def _common(parts: Sequence[_Update]) -> list[Expr]:
     """What several updates compute, and is right whether there is an update or not: of reads only
     those that decide whether there is one."""
@@ -612,8 +629,8 @@ def _is_any(e: Expr, names: frozenset[str]) -> bool:
     return isinstance(e, Apply) and e.op.name in names
 
 
-def _is_costly(roots: Sequence[Expr]) -> bool:
-    """Whether a vector loop pays for the way through memory.
+def _is_costly(roots: Sequence[Expr], updates: int = 1) -> bool:
+    """Whether a vector loop that computes so many updates pays for the way through memory.
 
     Not for the arithmetic of indices that are read from an array (x[i[k]], with i[k] < 0 from the
     end): vectors gather no faster than one element after the other is loaded.
@@ -627,4 +644,4 @@ def _is_costly(roots: Sequence[Expr]) -> bool:
     cost = sum(e.op.cost for e in nodes if isinstance(e, Apply) and e not in indices)
     control = any(not isinstance(e, Apply | Read) and (bool(e.args) or bool(e.scoped))
                   for e in nodes)  # fmt: skip
-    return control or cost > _CHEAP_TARGET
+    return control or cost > _CHEAP_TARGET * updates
