@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import product
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ import numpy as np
 Piece = tuple[int, int, int, int]
 #: How a buffer is assembled: from pieces along each axis, or from one whole chunk (None).
 Cut = tuple[tuple[Piece, ...], ...] | None
-#: A piece that is all of an array of rank 1, after those before it; its extent is known when it is.
+#: Pieces of arrays of rank 1, one after the other, as one argument: a list of lists of arrays.
 ALL: Piece = (0, -1, 0, -1)
 
 
@@ -41,12 +42,17 @@ class Block:
         return Block, (self.cuts, self.numbers, self.kept, self.flat)
 
 
+def pieces_of(cut: Cut) -> int:
+    """The number of pieces that a buffer is assembled from."""
+    return prod(len(along) for along in cut or ())
+
+
 def assembled(cut: Cut, pieces: Sequence[Any], dtype: Any) -> Any:
     """A buffer put together from chunks, in row-major order."""
     if cut is None:
         return np.asarray(pieces[0], order="C")
-    if cut and cut[0][:1] == (ALL,):
-        return np.concatenate(pieces)
+    if cut and cut[0] == (ALL,):
+        return np.concatenate([array for arrays in pieces[0] for array in arrays])
     if len(pieces) == 1:
         return np.asarray(pieces[0][tuple(_within(p) for (p,) in cut)], order="C")
     made = np.empty(tuple(along[-1][1] if along else 0 for along in cut), dtype)
@@ -69,4 +75,4 @@ def kept(block: Block, found: Sequence[Any]) -> list[Any]:
     ]
 
 
-__all__ = ["ALL", "Block", "Cut", "Piece", "assembled", "kept"]
+__all__ = ["ALL", "Block", "Cut", "Piece", "assembled", "kept", "pieces_of"]

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from math import prod
+from itertools import pairwise
+from math import isqrt, prod
 
 from treadle.dsl.graph import Fold, Scan
 from treadle.dsl.process.configuration import Settings
 from treadle.skeletons.lower.fold.cpu import ACROSS_ROWS, BLOCK as LEAF
 from treadle.skeletons.lower.fold.rows import is_pinned, runs_across
 
-from .domain import Chunks
+from .domain import Chunks, edges
 
 #: Bytes of a block of results that no array determines.
 BLOCK = 64 << 20
+#: An exchange has at least `FEWEST` runs, if there are as many chunks, and at most `MOST`, if these
+#: are no larger than `LONGEST` bytes.
+FEWEST, MOST, LONGEST = 8, 64, 256 << 20
 #: Seconds that the engine needs for a task, and a kernel for an iteration of an element.
 TASK, ELEMENT = 2e-3, 1e-9
 
@@ -30,7 +35,8 @@ class Engine:
 
     `overhead`: seconds of a task besides those of its kernels; `queueing`: seconds that its kernels
     need at least, as it takes as long to queue those of all tasks; `element`: seconds of an
-    iteration of an element.
+    iteration of an element; `sent`: bytes that are worth a task that sends them in an exchange
+    (0: there are no such tasks).
 
     `iterations`: the most iterations of a loop that a kernel computes in one pass over memory.
     `pieces`, `pipelined`: a block that gets at least `pipelined` bytes of other chunks is computed
@@ -58,10 +64,27 @@ class Engine:
     pieces: int = 1
     pipelined: int = 1 << 62
     element: float = ELEMENT
+    sent: int = 0
     separate: bool = True
     single: bool = False
     split_boundary: bool = False
     dynamic: bool = False
+
+    def runs(self, sizes: Sequence[int], each: int) -> tuple[int, ...]:
+        """The sizes of the parts that exchange their elements, of `each` bytes: chunks, or several
+        together.  Every part sends a part to every other one, so many small ones cost most."""
+        total = sum(sizes) * each
+        count = MOST
+        if self.sent:  # at most three tasks for each chunk
+            count = min(isqrt(total // self.sent), isqrt(5 * len(sizes) // 2), MOST)
+            count = max(count, FEWEST)
+        size = max(min(-(-total // count), LONGEST, self.allowed // 8), 1)
+        ends = edges(sizes)
+        middle = [(a + b) * each // (2 * size) for a, b in pairwise(ends)]
+        found = Counter[int]()
+        for group, n in zip(middle, sizes, strict=True):
+            found[group] += n
+        return tuple(found.values())
 
     def leaf(self, node: Fold, count: int) -> int:
         """The elements of a leaf of a fold of `count` elements."""

@@ -15,7 +15,8 @@ from .domain import Axis, Chunks
 from .engine import Engine
 from .localise import Buffer
 from .memory import elements, projected
-from .plan import Either, Plan, Planner, Repeat, Stage
+from .plan import Planner
+from .stages import Either, Plan, Repeat, Stage
 from .tasks import count, traffic
 
 

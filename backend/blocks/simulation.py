@@ -20,7 +20,7 @@ from treadle.dsl.graph import Leaf
 
 from .domain import Chunks
 from .localise import Blocks, Buffer
-from .plan import Plan, Stage
+from .stages import Plan, Stage
 from .tasks import Task, key_of, tasks, travels_alone
 
 #: Seconds of a block of a stage, given the number of elements that it computes or reads, whichever

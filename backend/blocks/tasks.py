@@ -231,7 +231,7 @@ def _cut(*axes: _Along) -> Cut:
 def _axes_of(buffer: Buffer, chunks: Sequence[Sequence[int]], grid: Sequence[int]) -> list[_Lookup]:
     """What a buffer has along each axis."""
     if buffer.windows is not None:
-        every = Parts(range(len(chunks[0])), (ALL,) * len(chunks[0]), False)
+        every = Parts(range(len(chunks[0])), (ALL,), False)
         return [_Lookup([np.zeros((), np.int64)], lambda _: every, grid)]
     made = []
     for low, high, periodic, sizes in zip(

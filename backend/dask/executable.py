@@ -12,11 +12,13 @@ from treadle.dsl.errors import ShapeError
 from ..blocks import report as blocks
 from ..blocks.domain import Chunks
 from ..blocks.engine import Engine, default_chunks
-from ..blocks.plan import Plan, Planner
+from ..blocks.plan import Planner
+from ..blocks.stages import Plan
+from ..blocks.tasks import WORTH
 from ..native.executable import lowering, source
 from ..runtime.run import Params
 from .graph import arrays, as_dask, chunks_of, compute, is_dask
-from .memory import limit
+from .memory import has_workers, limit
 
 if TYPE_CHECKING:
     from treadle.dsl.program import TracedProgram
@@ -29,8 +31,8 @@ def executable(program: TracedProgram) -> DaskExecutable:
 
 def engine(program: TracedProgram) -> Engine:
     """Tasks on the current client's workers, else on threads."""
-    return Engine("dask arrays", "native", program.settings, limit(), default_chunks,
-                  dynamic=True)  # fmt: skip
+    return Engine("dask arrays", "native", program.settings, limit(), default_chunks, dynamic=True,
+                  sent=WORTH if has_workers() else Engine.sent)  # fmt: skip
 
 
 def remarks(program: TracedProgram) -> list[str]:

@@ -25,11 +25,12 @@ from ..blocks.buffers import Piece
 from ..blocks.domain import Chunks, edges
 from ..blocks.engine import default_chunks
 from ..blocks.localise import Blocks
-from ..blocks.plan import Either, Plan, Repeat, Stage
+from ..blocks.stages import Either, Plan, Repeat, Stage
 from ..blocks.tasks import SMALL, Parts, key_of, rows, travels_alone
 from ..runtime.storage import packed
 from .memory import has_workers
-from .worker import computed, part_of, strip_of
+from .windows import exchanged
+from .worker import computed, strip_of
 
 #: The keys of what each task of a row reads, given the row and what a buffer has in it.
 _Reader = Callable[[tuple[int, ...], list[tuple[Parts, ...]]], Sequence[Sequence[Any]]]
@@ -149,7 +150,9 @@ def _layers(stage: Stage, plan: Plan, arrays: Any, name: str) -> list[da.Array]:
     strips = _Strips(f"{layer}-strip", blocks, sources, graph) if has_workers() else None
     readers: list[_Reader] = [
         (_Chunks(source).row if strips is None else partial(strips.row, k)) if table is None
-        else partial(_windows, graph, layer, k, source, table, plan.chunks[blocks.buffers[k].leaf])
+        else partial(_row_of, exchanged(graph, f"{layer}-part-{k}", source.name, table,
+                                        edges(plan.chunks[blocks.buffers[k].leaf][0])[:-1],
+                                        apart=strips is not None))
         for k, (source, table) in enumerate(zip(sources, tables, strict=True))
     ]  # fmt: skip
     adapt = None if strips is None else strips.adapt
@@ -187,6 +190,12 @@ def _layers(stage: Stage, plan: Plan, arrays: Any, name: str) -> list[da.Array]:
             )
         )
     return made
+
+
+def _row_of(parts: Sequence[list[Any]], position: tuple[int, ...], along: Sequence[Any]
+            ) -> list[list[Any]]:  # fmt: skip
+    """What each task of a row gets of a buffer whose parts other arrays determine."""
+    return [[parts[at]] for at in range(len(along))]
 
 
 class _Chunks:
@@ -394,24 +403,6 @@ class _Cut(NamedTuple):
 
     ranges: tuple[Any, ...]
     keys: dict[int, Any]
-
-
-def _windows(
-    graph: dict[Any, Any], layer: str, k: int, source: da.Array, table: da.Array, sizes: Chunks,
-    position: Sequence[int], along: Sequence[tuple[Parts, ...]],
-) -> list[list[Any]]:  # fmt: skip
-    """The keys of parts of chunks, which the elements of another array determine."""
-    starts = edges(sizes[0])
-    made: list[list[Any]] = []
-    for at, (parts,) in enumerate(along):
-        keys: list[Any] = []
-        for number, begin in zip(parts.chunks, starts, strict=False):
-            key = (f"{layer}-part", k, *position, at, number)
-            where = (*position, at, number, begin)
-            graph[key] = (part_of, (source.name, number), (table.name, 0, 0, 0), *where)
-            keys.append(key)
-        made.append(keys)
-    return made
 
 
 def _array(graph: HighLevelGraph, name: str, chunks: Chunks, type_: Any) -> da.Array:

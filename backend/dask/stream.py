@@ -31,7 +31,8 @@ from ..blocks.buffers import assembled, kept
 from ..blocks.domain import Chunks
 from ..blocks.engine import Engine, cut, default_chunks
 from ..blocks.localise import Blocks
-from ..blocks.plan import Either, Plan, Planner, Repeat, Stage
+from ..blocks.plan import Planner
+from ..blocks.stages import Either, Plan, Repeat, Stage
 from ..blocks.tasks import Task, count, tasks
 from .files import File, opened
 

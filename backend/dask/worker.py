@@ -7,13 +7,13 @@ of numbers, and chunks of arrays.  It changes nothing, so it can be repeated any
 from __future__ import annotations
 
 from collections import OrderedDict
-from math import prod
+from collections.abc import Sequence
 from threading import Lock
 from typing import Any
 
 import numpy as np
 
-from ..blocks.buffers import Block, assembled, kept
+from ..blocks.buffers import Block, assembled, kept, pieces_of
 from ..blocks.program import BlockProgram
 from ..runtime.storage import unpacked
 
@@ -41,7 +41,7 @@ def computed(text: str, block: Block, *pieces: Any) -> Any:
     program = program_of(text)
     buffers, at = [], 0
     for cut, given in zip(block.cuts, program.inputs, strict=True):
-        count = prod(len(along) for along in cut or ())
+        count = pieces_of(cut)
         buffers.append(assembled(cut, pieces[at : at + count], given.type.numpy))
         at += count
     for k, part in enumerate(block.flat):
@@ -51,10 +51,27 @@ def computed(text: str, block: Block, *pieces: Any) -> Any:
     return arrays[0] if len(arrays) == 1 else tuple(arrays)
 
 
-def part_of(chunk: Any, windows: Any, block: int, number: int, first: int) -> Any:
-    """What a block reads of a chunk, the elements of an array from `first` on."""
-    low, high = windows[block, number] - first
-    return np.array(chunk[low:high])
+def part_of(run: Any, windows: Any, number: int, first: int, low: int, high: int,
+            copy: bool) -> list[Any]:  # fmt: skip
+    """What goes to the blocks `low` … `high` − 1 of a run, the elements of an array from `first`
+    on, as a list of one array."""
+    begin, end = windows[low, number, 0] - first, windows[high - 1, number, 1] - first
+    return [np.array(run[begin:end], copy=copy or None)]
+
+
+def parts_of(runs: Sequence[Any], windows: Any, number: int, before: int, low: int, high: int,
+             copy: bool) -> list[Any]:  # fmt: skip
+    """The same of parts of runs, the first of which has this number: of what goes to the blocks
+    from `before` on."""
+    return [
+        part_of(run, windows, k, windows[before, k, 0], low, high, copy)[0]
+        for k, run in enumerate(runs, number)
+    ]
+
+
+def joined(lists: Sequence[Sequence[Any]]) -> list[Any]:
+    """Lists of arrays as one."""
+    return [array for arrays in lists for array in arrays]
 
 
 def strip_of(chunk: Any, cut: tuple[tuple[tuple[int, int], ...] | None, ...]) -> Any:
@@ -68,4 +85,4 @@ def strip_of(chunk: Any, cut: tuple[tuple[tuple[int, int], ...] | None, ...]) ->
     return np.array(chunk, order="C")
 
 
-__all__ = ["computed", "part_of", "program_of", "strip_of"]
+__all__ = ["computed", "joined", "part_of", "parts_of", "program_of", "strip_of"]

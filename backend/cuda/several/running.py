@@ -32,7 +32,7 @@ from treadle.dsl.graph import Leaf
 from treadle.dsl.process.locks import cached
 
 from ...blocks.domain import Axis, Chunks, edges
-from ...blocks.plan import Plan, Stage
+from ...blocks.stages import Plan, Stage
 from ...blocks.tasks import Task, tasks
 from ...runtime.run import Params
 from ...runtime.types import DeviceArray, DType

@@ -11,6 +11,8 @@ import pytest
 
 import treadle as td
 from treadle.backend.blocks import plan
+from treadle.backend.blocks.engine import Engine
+from treadle.backend.dask import executable, graph, windows as exchanging
 from treadle.dsl.libraries.sort import boundaries, keyed, windows
 
 from .test_arrays import da, flat
@@ -74,14 +76,47 @@ def test_order_statistics(name: str) -> None:
     )
 
 
+def keys_of(f: Callable[..., Any], chunks: int, size: int) -> tuple[Any, int]:
+    """The result of a program of a row of so many chunks, and the number of its tasks for each."""
+    row = da.zeros(chunks * size, chunks=size, dtype=np.float32)
+    made = td.jit(f)(row)
+    return made, -(-(len(made.dask.to_dict()) - chunks) // chunks)
+
+
+def test_tasks_are_no_more_than_three_for_a_chunk(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Chunks of large arrays are sorted together; on threads, no parts are tasks."""
+    made, tasks = keys_of(lambda a: td.sort(a), 100, 1 << 20)
+    assert len(made.chunks[0]) == 64 and tasks <= 4  # besides a few tasks of the call
+    for module in (graph, executable):
+        monkeypatch.setattr(module, "has_workers", lambda: True)
+    for chunks in (100, 400, 1000):
+        made, tasks = keys_of(lambda a: td.sort(a), chunks, 1 << 20)
+        assert 15 <= len(made.chunks[0]) <= 64 and tasks <= 4, chunks
+
+
+@pytest.mark.sample(2)
+@pytest.mark.parametrize("apart", [False, True])
+@pytest.mark.parametrize("count", [2, 3, 7, 8, 9, 17])
+def test_parts_go_in_levels(apart: bool, count: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where there are too many runs for one; each has tasks in the order of their logarithm."""
+    monkeypatch.setattr(exchanging, "FAN", 2)
+    monkeypatch.setattr(graph, "has_workers", lambda: apart)
+    monkeypatch.setattr(Engine, "runs", lambda self, sizes, each: sizes)
+    a = ARRAYS["few values"][: 40 * count]
+    check(lambda a: (td.sort(a), td.argsort(a)), a, 40)
+    few, many = (len(td.jit(lambda a: td.sort(a))(da.from_array(np.zeros(40 * n), chunks=40))
+                     .dask.to_dict()) / n for n in (16, 64))  # fmt: skip
+    assert many - few <= 4 * 2 + 1, "two levels more of two parts, and what joins them"
+
+
 def test_parts_read_little_more_than_they_have() -> None:
     """Also of equal elements; and no task reads the whole array."""
-    a = da.from_array(np.zeros(100_000), chunks=10_000)
+    a = da.from_array(np.zeros(80_000), chunks=10_000)
     found = stages(lambda a: td.percentile(a, 7.0), a)
     for stage in found:
         for buffer in stage.blocks.buffers:
             extents = [(h - x).max() for x, h in zip(buffer.low, buffer.high, strict=True)]
-            assert np.prod(extents) < 12_751
+            assert np.prod(extents) < 12_809
     lengths, ranks = np.full(10, 10_000), np.arange(11) * 10_000
     runs = [np.sort(np.floor(part)) for part in RNG.random((10, 10_000)) * 3]
     keys, at = boundaries(125, np.concatenate([r[::125] for r in runs]), lengths, ranks)

@@ -1,0 +1,108 @@
+"""What a plan consists of: stages, and loops and branches that are run step by step.
+
+A plan is independent of what runs it: `dask/graph.py` turns it into tasks of dask, `dask/stream.py`
+runs it from files, `cuda/several/` on several GPUs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from treadle.dsl.graph import ArrayLoop, Branch, Leaf
+
+from .domain import Chunks
+from .localise import Blocks
+
+
+@dataclass
+class Stage:
+    """A kernel in blocks, and the arrays that it computes."""
+
+    blocks: Blocks
+    leaves: list[Leaf]
+
+    def uses(self) -> set[Leaf]:
+        """The arrays that are read."""
+        read = (leaf for b in self.blocks.buffers for leaf in (b.leaf, b.windows))
+        return {leaf for leaf in read if leaf is not None}
+
+
+@dataclass
+class Repeat:
+    """A loop whose number of iterations, or whose tasks, are not planned one by one: `step` has the
+    stages of an iteration, which computes `body` of `state`, and `test` those of `predicate`, which
+    tells of a state whether there is another one (None: there are `count`, numbered by `index`).
+    """
+
+    node: ArrayLoop
+    state: list[Leaf]
+    init: list[Leaf]
+    leaves: list[Leaf]
+    body: list[Leaf]
+    step: Plan
+    test: Plan
+    predicate: Leaf | None
+    count: int
+    index: Leaf | None
+
+    def uses(self) -> set[Leaf]:
+        return {*self.init, *self.step.uses(), *self.test.uses()}
+
+
+@dataclass
+class Either:
+    """A branch: the stages of the first side run if `predicate` holds, else those of the second."""
+
+    node: Branch
+    predicate: Leaf
+    sides: tuple[Plan, Plan]
+    #: The results of each side, and the names that those of either have.
+    results: tuple[list[Leaf], list[Leaf]]
+    leaves: list[Leaf]
+
+    def uses(self) -> set[Leaf]:
+        sides = (leaf for plan in self.sides for leaf in plan.uses())
+        return {self.predicate, *sides, *self.results[0], *self.results[1]}
+
+
+@dataclass
+class Plan:
+    """The stages of a call, in order.
+
+    `stages`, `steering`: the loops and branches before the stage of a number; the arrays `given`
+    (with the position of their data), the `chunks` of all arrays, and the results, `roots`.
+    """
+
+    stages: list[Stage] = field(default_factory=list)
+    given: dict[Leaf, int] = field(default_factory=dict)
+    chunks: dict[Leaf, Chunks] = field(default_factory=dict)
+    roots: list[Leaf] = field(default_factory=list)
+    #: Small arrays of numbers that stages read.
+    constants: dict[Leaf, Any] = field(default_factory=dict)
+    steering: dict[int, list[Repeat | Either]] = field(default_factory=dict)
+
+    def parts(self) -> Iterator[Stage | Repeat | Either]:
+        """The stages, loops and branches, in order."""
+        for k in range(len(self.stages) + 1):
+            yield from self.steering.get(k, ())
+            yield from self.stages[k : k + 1]
+
+    def uses(self) -> set[Leaf]:
+        """The arrays that are read."""
+        return {leaf for part in self.parts() for leaf in part.uses()}
+
+    def every(self) -> Iterator[Stage]:
+        """All stages, those of loops and branches once."""
+        for part in self.parts():
+            match part:
+                case Stage():
+                    yield part
+                case Repeat():
+                    yield from (*part.test.every(), *part.step.every())
+                case Either():
+                    yield from (*part.sides[0].every(), *part.sides[1].every())
+
+
+__all__ = ["Either", "Plan", "Repeat", "Stage"]

@@ -1,0 +1,75 @@
+"""Exchanges as tasks: the parts of runs that go to each block, when other arrays tell which.
+
+Between processes, each part is a task, so that it travels alone.  With many runs and blocks, parts
+go in several levels, as digits of a number: those of some runs that go to some blocks are put
+together, and parted again for fewer blocks.  So each of n runs has tasks in the order of log n.
+On threads, nothing travels, and the task of a block takes its parts of the runs itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import count
+from typing import Any
+
+import dask.array as da
+
+from .worker import joined, part_of, parts_of
+
+#: The most parts of a run in one level.
+FAN = 64
+
+
+def exchanged(graph: dict[Any, Any], name: str, source: str, table: da.Array,
+              starts: Sequence[int], apart: bool) -> list[list[Any]]:  # fmt: skip
+    """For each block, lists of arrays: the keys of tasks, which `graph` gets, or tasks.
+
+    `source`: the name of the array whose chunks are the runs, which begin at `starts`; `table`: the
+    windows of runs for each block [block, run, first and last + 1]; `apart`: parts travel.
+    """
+    blocks, windows, numbers = table.shape[0], (table.name, 0, 0, 0), count()
+
+    def task(made: Any) -> Any:
+        key = (name, next(numbers))
+        graph[key] = made
+        return key
+
+    levels, fan = _levels(max(len(starts), blocks))
+    #: Consecutive blocks, and what there is for them: the number of the first run, and a key.
+    columns = [(0, blocks, [(k, (source, k)) for k in range(len(starts))])]
+    for level in range(levels):
+        copy = apart or level < levels - 1  # else runs are kept
+        made = []
+        for first, last, held in columns:
+            width = -(-(last - first) // fan)
+            for low in range(first, last, width):
+                high = min(low + width, last)
+                parts: list[Any] = [
+                    (parts_of, key, windows, run, first, low, high, copy) if level
+                    else (part_of, key, windows, run, starts[run], low, high, copy)
+                    for run, key in held
+                ]  # fmt: skip
+                parts = [task(part) for part in parts] if apart else parts
+                some = range(0, len(held), fan)
+                made.append((low, high, [(held[k][0], parts[k : k + fan]) for k in some]))
+        if level == levels - 1:
+            break
+        columns = [
+            (low, high, [(run, task((joined, parts))) for run, parts in groups])
+            for low, high, groups in made
+        ]
+    return [parts for _, _, ((_, parts),) in made]
+
+
+def _levels(count: int) -> tuple[int, int]:
+    """The number of levels, and of the parts in each, for so many runs or blocks."""
+    levels = 1
+    while FAN**levels < count:
+        levels += 1
+    fan = 1
+    while fan**levels < count:
+        fan += 1
+    return levels, fan
+
+
+__all__ = ["exchanged"]
