@@ -48,7 +48,7 @@ from treadle.skeletons.lower.fold.rows import LEAVES, PARTIALS, is_exact, runs_a
 
 from . import products, sorting
 from .domain import Axis, Chunks, Known, even, reads_of, whole_parts
-from .engine import Engine
+from .engine import BLOCK, Engine
 from .exchange import Exchange
 from .gather import Gatherer
 from .leaves import Leaves
@@ -521,13 +521,18 @@ class Planner:
         within = range(outer - (columns and self.engine.single))
         free = tuple(range(len(within) + 1))
         local = self._local(whole, sizes, free)
-        if columns and not self.engine.single and all(len(local.axes[k].sizes) == 1
-                                                      for k in free[1:]):  # fmt: skip
-            # All columns of a leaf may be more than a block.
+        blocks = local.blocks(self.program.params)
+        if (
+            columns and not self.engine.single
+            and all(len(local.axes[k].sizes) == 1 for k in free[1:])
+            and projected(blocks) > min(self.engine.allowed, BLOCK)
+        ):  # fmt: skip
+            # All columns of a leaf are more than a block.  (Files have whole rows.)
             each = size * max(leaf.type.numpy.itemsize for leaf in whole.leaves)
             narrow = self.engine.choose(extents[:outer], each)
             local = self._local(whole, sizes | dict(enumerate(narrow, 1)), free)
-        self._add(local.blocks(self.program.params), list(whole.leaves))
+            blocks = local.blocks(self.program.params)
+        self._add(blocks, list(whole.leaves))
         at_row = indices(outer + 1)
         read = (at_row[outer], *at_row[:outer]) if columns else at_row
         elements: tuple[Expr, ...] = tuple(leaf.at(*read) for leaf in whole.leaves)

@@ -251,6 +251,16 @@ def test_a_small_array_does_not_cut_a_large_one() -> None:
     assert np.array_equal(out, td.run(a / td.sum(a, axis=0), backend="native"))
 
 
+def test_sums_of_columns_read_whole_rows() -> None:
+    """Also in a program whose other blocks are smaller: parts of rows are many small reads."""
+    a = np.broadcast_to(np.float32(1), (8192, 4096))
+    program = td.jit(lambda a: a / td.sum(a, axis=0)).lower(a)
+    leaves, *_ = (s.blocks for s in stream.Stream(program, [a], (), 64 << 20).plan.every())
+    assert [len(axis.sizes) for axis in leaves.axes] == [8, 1, 1]
+    leaves, *_ = (s.blocks for s in stream.Stream(program, [a], (), 16 << 20).plan.every())
+    assert len(leaves.axes[1].sizes) > 1, "rows that do not fit"
+
+
 @pytest.mark.sample(2)
 @pytest.mark.parametrize("dtype", [np.float32, np.int32, np.complex128])
 def test_a_product_along_a_file_reads_it_once(dtype: Any) -> None:
