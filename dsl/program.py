@@ -19,6 +19,8 @@ class TracedProgram(Protocol):
     example arguments, and facts about a node that depend on its backend."""
 
     name: str
+    #: Of the values of a call, in order.
+    names: Sequence[str]
     backend: str
     settings: Settings
     tree: Tree

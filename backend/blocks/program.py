@@ -35,6 +35,7 @@ class BlockProgram(TracedProgram):
         name: str = "block",
     ) -> None:
         self.tree, self.settings, self.backend, self.name = tree, settings, backend, name
+        self.names: Sequence[str] = ()
         self.roots = self.source_roots = list(roots)
         self.params = tuple(params)
         self.inputs = self.source_inputs = self.arguments = self.source_arguments = tuple(arguments)

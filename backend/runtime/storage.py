@@ -35,7 +35,7 @@ from treadle.skeletons.schedules import from_dict
 Made = TypeVar("Made", bound=TracedProgram)
 
 FORMAT = "treadle program"
-VERSION = 2
+VERSION = 3
 
 
 # --- writing ---------------------------------------------------------------------------------
@@ -74,6 +74,7 @@ def _payload(program: TracedProgram) -> dict[str, Any]:
     roots = encoder.graph(program.source_roots, program.source_inputs)
     return {
         "name": program.name,
+        "names": list(program.names),
         "backend": program.backend,
         "settings": asdict(program.settings),
         "params": [[p.name, p.type.name, p.weak] for p in program.params],
@@ -191,6 +192,7 @@ def _program(name: str, payload: Any, make: Callable[..., Made]) -> Made:
         if shapes and [len(s) for s in shapes] != [len(node.shape) for node in arguments]:
             raise ValueError("example shapes of other ranks")
         made.example_shapes = shapes or None
+        made.names = tuple(map(str, payload["names"]))
     except StorageError:
         raise
     except ScheduleError as error:  # a user-defined class that is not available

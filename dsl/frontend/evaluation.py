@@ -78,7 +78,7 @@ def values_of(array: Array, what: str, hint: str | None = None) -> list[Any]:
         if value is not None:
             return [value]
         later.call_cache.forget(array)
-    data = _computed_data(array)
+    data = known_values(array)
     if data is not None and not is_tracing():
         return data
     if not is_closed(array):
@@ -94,9 +94,9 @@ def values_of(array: Array, what: str, hint: str | None = None) -> list[Any]:
             raise
         made = _computed(together)  # an error of an array that nobody asked for is not reported
     with _keeping:
-        data = _computed_data(array)  # another thread may have been faster
+        data = known_values(array)  # another thread may have been faster
         for one, its in zip(together, made, strict=True):
-            if _computed_data(one) is None:
+            if known_values(one) is None:
                 _keep(one, its)
     return made[0] if data is None else data
 
@@ -112,7 +112,7 @@ def _keep(array: Array, values: Sequence[Any]) -> None:
     array._become([use(value)._leaves[0] for value in values])
 
 
-def _computed_data(array: Array) -> list[Any] | None:
+def known_values(array: Array) -> list[Any] | None:
     """The data of an array that was given, or computed already."""
     found = []
     for leaf in array._leaves:
@@ -198,7 +198,7 @@ def interface(array: Array) -> dict[str, Any]:
 
 def on_gpu(array: Array) -> Any:
     """`__cuda_array_interface__` of the value; an AttributeError where that is on the host."""
-    data = _computed_data(array)
+    data = known_values(array)
     gpu = target_of(evaluator().choose_backend(settings().backend)).gpu if data is None else True
     if gpu and is_closed(array) and array.structure.is_leaf:
         value = values_of(array, "__cuda_array_interface__")[0]

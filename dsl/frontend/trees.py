@@ -9,7 +9,7 @@ from ..array import Array
 from ..errors import TracingError
 from ..graph import Leaf
 from ..scalar import Scalar
-from ..types import Structure, children_of, is_composite, kind_of_literal
+from ..types import LEAF, Structure, children_of, is_composite, kind_of_literal
 from .evaluation import known_array
 from .refusals import called, returned
 from .sources import as_array, is_arraylike
@@ -50,7 +50,7 @@ def array_tree(structure: Structure) -> Tree:
 def joined_tree(trees: Sequence[Tree], kind: str, detail: Any = None) -> Tree:
     """A list, a dict (detail: its keys) or a tuple (detail: its class) of nested values; "none" is
     None."""
-    make: Callable[[list[Any]], Any] = list
+    make: Callable[[Sequence[Any]], Any] = list
     if kind == "none":
         make = lambda parts: None  # noqa: E731
     if kind == "dict":
@@ -58,7 +58,11 @@ def joined_tree(trees: Sequence[Tree], kind: str, detail: Any = None) -> Tree:
     elif kind == "tuple":
         make = tuple if detail is tuple else lambda parts: detail(*parts)
 
+    single = all(tree.description == ("array", LEAF) for tree in trees)
+
     def build(flat: Sequence[Any]) -> Any:
+        if single:
+            return make(flat)
         parts, at = [], 0
         for tree in trees:
             parts.append(tree.build(flat[at : at + tree.count]))

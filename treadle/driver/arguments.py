@@ -25,27 +25,61 @@ from treadle.dsl.types import (
     kind_of_literal,
 )
 
+from .binding import Value
+
 if TYPE_CHECKING:
     from treadle.dsl.program import TracedProgram
 
 
-def valued(args: Sequence[Any]) -> list[Any] | None:
-    """The arguments with the values of scalars in their place; None if one of the arrays and
-    scalars among them has no value here: a function is traced, and they belong to it."""
-    found = []
+def symbols_in(args: Sequence[Value]) -> list[Array | Scalar]:
+    """The arrays and scalars of treadle among arguments, however deep."""
+    found: list[Array | Scalar] = []
     for a in args:
+        if isinstance(a, Array | Scalar):
+            found.append(a)
+        elif isinstance(a, tuple | list):
+            found += symbols_in(a)
+        elif isinstance(a, dict):
+            found += symbols_in(list(a.values()))
+        elif type(a) not in PLAIN_ARRAYS and is_composite(a):
+            found += symbols_in(children_of(a))
+    return found
+
+
+def valued(args: tuple[Value, ...], symbols: Sequence[Array | Scalar]) -> tuple[Value, ...] | None:
+    """The arguments with the values of scalars in their place; None if one of `symbols` in them has
+    no value here: a function is traced, and they belong to it."""
+    values: dict[int, Value] = {}
+    for a in symbols:
         if isinstance(a, Scalar):
             value = value_of_scalar(a._expr)
             if value is None:
                 return None
-            a = a._expr.type.numpy.type(value)
-        elif isinstance(a, Array) and not a._is_closed():
+            values[id(a)] = a._expr.type.numpy.type(value)
+        elif not a._is_closed():
             return None
-        found.append(a)
-    return found
+    return tuple(_replaced(a, values) for a in args) if values else args
 
 
-def signature(args: Sequence[Any]) -> tuple[list[Any], Any]:
+def _replaced(a: Value, values: dict[int, Value]) -> Value:
+    if isinstance(a, Scalar):
+        return values[id(a)]
+    if isinstance(a, dict):
+        return {k: _replaced(v, values) for k, v in a.items()}
+    if isinstance(a, list):
+        return [_replaced(v, values) for v in a]
+    if is_composite(a):
+        parts = [_replaced(v, values) for v in children_of(a)]
+        return tuple(parts) if type(a) is tuple else type(a)(*parts)
+    return a
+
+
+def is_constant(a: Value) -> bool:
+    """Whether an argument is a part of the program: text, a type, a function, None."""
+    return a is None or isinstance(a, str | np.dtype) or callable(a)
+
+
+def signature(args: Sequence[Value]) -> tuple[list[Any], Any]:
     """Flat run-time values (arrays and scalars) and the key that selects a program."""
     flat: list[Any] = []
     keys: list[Any] = []
@@ -59,7 +93,7 @@ def signature(args: Sequence[Any]) -> tuple[list[Any], Any]:
     return flat, tuple(keys)
 
 
-def _key_of(a: Any, flat: list[Any]) -> Any:
+def _key_of(a: Value, flat: list[Any]) -> Any:
     kind = kind_of_literal(a)
     if kind is not None:
         if kind == "int" and not -(1 << 63) <= a < 1 << 63:
@@ -91,7 +125,7 @@ def _key_of(a: Any, flat: list[Any]) -> Any:
             "arguments of a function that is being traced.",
             hint="Call the plain function inside other functions.",
         )
-    if a is None or isinstance(a, str | np.dtype) or callable(a):
+    if is_constant(a):
         return ("static", a)
     raise TracingError(
         f"a compiled function cannot take an argument of type {type(a).__name__}.",
@@ -99,7 +133,7 @@ def _key_of(a: Any, flat: list[Any]) -> Any:
     )
 
 
-def symbol(a: Any, inputs: list[Input], params: list[Param], name: str) -> Any:
+def symbol(a: Value, inputs: list[Input], params: list[Param], name: str) -> Value:
     """The traced symbol for one argument."""
     kind = kind_of_literal(a)
     if kind is not None or isinstance(a, np.generic):
@@ -155,6 +189,20 @@ _ARGUMENTS = (
 
 def _arrays_and_numbers(arrays: int, numbers: int) -> str:
     return f"{arrays} array{'s' * (arrays != 1)} and {numbers} number{'s' * (numbers != 1)}"
+
+
+def in_order(
+    names: Sequence[str], args: tuple[Value, ...], kwargs: dict[str, Value]
+) -> tuple[Value, ...]:
+    """The values of a call of a Program, of which some are given by name."""
+    rest = names[len(args) :]
+    if set(rest) != set(kwargs):
+        raise TracingError(
+            f"this program takes {', '.join(rest) or 'nothing'} after {len(args)} values, got "
+            f"{', '.join(kwargs)}.",
+            hint="Call it with arguments like those that it was lowered for.",
+        )
+    return (*args, *[kwargs[name] for name in rest])
 
 
 def bind(program: TracedProgram, args: Sequence[Any]) -> tuple[list[Any], list[Any]]:

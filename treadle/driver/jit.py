@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import inspect
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -26,11 +25,8 @@ from treadle.dsl.array import Array
 from treadle.dsl.errors import (
     TracingError,
     TreadleError,
-    keywords,
-    misfitting,
     no_attribute,
     of_limits,
-    unknown_keyword,
     user_facing,
     wrong_arguments,
 )
@@ -60,10 +56,11 @@ from treadle.dsl.target import target_of
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-from .arguments import signature, split_arguments, symbol, valued
+from .arguments import signature, split_arguments, symbol, symbols_in, valued
+from .binding import Forms, Value, separated
 from .expressions import Programs, backend_for, evaluate, shapes_of
 from .program import Program, operation_names, unnamed_schedules
-from .replaying import never, replay_for
+from .replaying import Replay, Replays, replay_for
 from .several import gpus
 
 
@@ -195,8 +192,10 @@ class Jit(Generic[P, R, S]):
         # The programs for the settings of the last call, found without hashing the settings.
         self._recent: tuple[Settings, Programs] = (settings(), Programs())
         self._programs[self._recent[0]] = self._recent[1]
-        # Replays calls made under these settings, without inspecting types again.
-        self._replay: tuple[Settings | None, Callable[..., Any]] = (None, never)
+        self._forms = Forms(function)
+        # Replay calls made under these settings, without inspecting types again: by the names of
+        # the values that the function takes by name.
+        self._replays: tuple[Settings | None, dict[tuple[str, ...], Replays]] = (None, {})
         self.tuning: Any = None
 
     def __repr__(self) -> str:
@@ -245,35 +244,46 @@ class Jit(Generic[P, R, S]):
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R: ...
     @overload
     def __call__(self, *args: Argument) -> S: ...
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        known, replay = self._replay
-        if known is settings() and not kwargs:
-            found = replay(*args)
-            if found is not None:
-                return found
+    def __call__(self, *args: Value, **kwargs: Value) -> Value:
+        by_name: tuple[str, ...] = ()
         try:
             if kwargs:
-                args = self._positional(args, kwargs)
-            symbolic = any(isinstance(a, Array | Scalar) for a in args)
-            if symbolic:
-                values = valued(args)
+                args, by_name = self._forms.values(args, kwargs)
+            known, replays = self._replays
+            if known is settings() and by_name in replays:
+                for again in replays[by_name].functions:
+                    found = again(*args)
+                    if found is not None:
+                        return found
+            symbols = symbols_in(args)
+            if symbols:
+                values = valued(args, symbols)
                 if values is None:
-                    return self._traced(args)  # a part of the program that is traced
-                args = tuple(values)
+                    return self._traced(args, by_name)  # a part of what is traced
+                args = values
             flat, key = signature(args)
+            key = (key, by_name) if by_name else key
             program = self._here().find(key, flat)
             if program is None:
-                program = self._trace(args, flat, key)
+                program = self._trace(args, by_name, flat, key)
             data, params = split_arguments(flat)
-            result = program.execute(data, params, as_arrays=symbolic)
-            found = replay_for(program, args, data, params)
-            if found is not None:
-                self._replay = settings(), found
+            as_arrays = bool(symbols) and not any(map(is_lazy, data))
+            result = program.execute(data, params, as_arrays=as_arrays)
+            replay = replay_for(program, args, data, params, as_arrays)
+            if replay is not None:
+                self._keep(by_name, program, replay)
             return result
         except TreadleError as error:
             raise error.with_traceback(None) from error.__cause__
         except (RecursionError, MemoryError) as error:
             raise of_limits(error) from None
+
+    def _keep(self, by_name: tuple[str, ...], program: Program, replay: Replay) -> None:
+        known, replays = self._replays
+        chosen = settings()
+        replays = replays if known is chosen else {}
+        added = replays.get(by_name, Replays()).having(program, replay)
+        self._replays = chosen, {**replays, by_name: added}
 
     def _here(self) -> Programs:
         """The programs for the current settings."""
@@ -285,41 +295,28 @@ class Jit(Generic[P, R, S]):
             self._recent = chosen, programs
         return programs
 
-    def _positional(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
-        known = keywords(self._function)
-        if known is not None and not known.issuperset(kwargs):
-            raise unknown_keyword(self._function, kwargs, known)
-        called = inspect.signature(self._function)
-        try:
-            bound = called.bind(*args, **kwargs)
-        except TypeError as misfit:
-            raise misfitting(self._function, args, misfit) from None
-        by_name = (inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.VAR_KEYWORD)
-        for word in bound.arguments:
-            if called.parameters[word].kind in by_name:
-                raise _by_name_only(word, called.parameters[word])
-        bound.apply_defaults()
-        return bound.args
-
-    def _traced(self, symbols: Sequence[Any]) -> Any:
+    def _traced(self, symbols: tuple[Value, ...], by_name: tuple[str, ...]) -> Value:
         """The function's result for symbolic arguments."""
+        positional, named = separated(symbols, by_name)
         try:
-            return self._function(*symbols)
+            return self._function(*positional, **named)
         except (TypeError, ValueError) as error:
             found = of_structure(error, symbols)
             if isinstance(found, TypeError):
-                found = wrong_arguments(found, self._function, symbols, {})
+                found = wrong_arguments(found, self._function, positional, named)
             if found is error:
                 raise
             raise found from None
 
     @collected_rarely
-    def _trace(self, args: tuple[Any, ...], flat: Sequence[Any], key: Any) -> Program:
+    def _trace(
+        self, args: tuple[Value, ...], by_name: tuple[str, ...], flat: Sequence[Value], key: object
+    ) -> Program:
         chosen = replace(settings(), **self._changes)
         inputs: list[Input] = []
         params: list[Param] = []
-        names = _names_of(self._function, len(args))
-        symbols = [symbol(a, inputs, params, n) for a, n in zip(args, names, strict=True)]
+        names = self._forms.names(len(args), by_name)
+        symbols = tuple(symbol(a, inputs, params, n) for a, n in zip(args, names, strict=True))
         backend = backend_for(self._backend, flat)
         with (
             config(backend=backend),
@@ -328,7 +325,7 @@ class Jit(Generic[P, R, S]):
             watching(self._function),
         ):
             # trace-time choices depend on the backend
-            leaves, tree = flatten_results(self._traced(symbols), "the compiled function")
+            leaves, tree = flatten_results(self._traced(symbols, by_name), "the compiled function")
         leaves = with_checks(leaves, [check for param in params for check in param.fits])
         ended = fresh_uid()
         for node in inputs:
@@ -346,6 +343,7 @@ class Jit(Generic[P, R, S]):
             self._overrides,
             self._devices,
         )
+        program.names = tuple(names)
         program.example_shapes = shapes_of(flat)
         self._here().keep(key, flat, program, specialised)
         return program
@@ -356,10 +354,12 @@ class Jit(Generic[P, R, S]):
 
         It is compiled once for all extents; its explanations are for the extents of `args`.
         """
+        by_name: tuple[str, ...] = ()
         if kwargs:
-            args = self._positional(args, kwargs)
+            args, by_name = self._forms.values(args, kwargs)
         flat, key = signature(args)
-        program = self._here().find(key, flat) or self._trace(args, flat, key)
+        key = (key, by_name) if by_name else key
+        program = self._here().find(key, flat) or self._trace(args, by_name, flat, key)
         data, numbers = split_arguments(flat)
         chunks = tuple(a.chunks if is_lazy(a) else None for a in data)
         known = chunks if any(map(is_lazy, data)) else ()
@@ -526,7 +526,7 @@ def jit(
     require_name(backend)
     numbers = None if devices is None else gpus(devices, backend)
 
-    def wrap(f: Any) -> Any:
+    def wrap(f: Value) -> Value:
         if not callable(f) or isinstance(f, type | staticmethod | classmethod):
             raise _no_function(f)
         return Jit(f, backend, changes, devices=numbers)
@@ -535,7 +535,7 @@ def jit(
     return made
 
 
-def _no_function(value: Any) -> TracingError:
+def _no_function(value: object) -> TracingError:
     """The error for compiling an object that is not a function."""
     hint = "Write td.jit(f), or @td.jit above a function."
     if isinstance(value, type):
@@ -547,30 +547,3 @@ def _no_function(value: Any) -> TracingError:
     elif isinstance(value, str):
         hint = "Leave the signature out, @td.jit: calls have the types of their arguments."
     return TracingError(f"jit needs a function, got {called(value)}.", hint=hint)
-
-
-def _by_name_only(word: str, parameter: inspect.Parameter) -> TracingError:
-    """The error for an argument that a function accepts only by keyword."""
-    if parameter.kind is parameter.VAR_KEYWORD:
-        return TracingError(
-            f"a compiled function takes no **{word}: its parameters must be named.",
-            hint=f"Name them, as in lambda a, b: …, or take one dict: f({word}) instead of "
-            f"f(**{word}).",
-        )
-    return TracingError(
-        f"{word} is a keyword-only argument, which compiled functions do not support.",
-        hint="Remove the `*` before it, or put a constant argument into a closure.",
-    )
-
-
-def _names_of(function: Any, count: int) -> list[str]:
-    """The names of a function's positional parameters, for explanations and errors."""
-    try:
-        found = [
-            p.name
-            for p in inspect.signature(function).parameters.values()
-            if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)
-        ]
-    except (TypeError, ValueError):
-        found = []
-    return (found + [f"argument {k}" for k in range(len(found), count)])[:count]

@@ -35,7 +35,7 @@ from treadle.dsl.text import printable
 from treadle.dsl.types import LEAF
 from treadle.skeletons.schedules.layers import did_you_mean
 
-from .arguments import bind
+from .arguments import bind, in_order
 
 if TYPE_CHECKING:
     from treadle.tuning.memory import Memory
@@ -86,6 +86,7 @@ class Program(TracedProgram):
         self.roots = self.history.roots
         self.inputs = self.history.inputs(self.source_inputs)
         self.arguments = self.inputs[: len(self.source_arguments)]
+        self.names: Sequence[str] = ()
         self.example_shapes: tuple[tuple[int, ...], ...] | None = None
         self.example_numbers: tuple[Any, ...] = ()  # in order of `params`; empty if unknown
         self.example_chunks: tuple[Any, ...] = ()
@@ -95,7 +96,6 @@ class Program(TracedProgram):
         self.tuned_products = _tuned_products(self)
         self._executable: Any = None
         self._same: Program | None = None  # the program whose executable is shared
-        self._replaying: Callable[..., Any] | None = None
 
     # --- running ---
     @property
@@ -140,7 +140,11 @@ class Program(TracedProgram):
             ) from None
 
     def replay(
-        self, args: Sequence[Any], data: Sequence[Any], params: Sequence[Any]
+        self,
+        args: Sequence[Any],
+        data: Sequence[Any],
+        params: Sequence[Any],
+        as_arrays: bool = False,
     ) -> Callable[..., Any] | None:
         """After a call: a function that replays calls like it, if the backend supports that; it
         returns None for other calls.  `args` are plain arrays (NumPy's, or of the backend) and
@@ -149,17 +153,16 @@ class Program(TracedProgram):
             return None
         found: Callable[..., Any] | None
         found = self.executable.replay(args, self._inputs_of(data), params)
-        if found is None or self.tree.description == ("array", LEAF):
+        if found is None or (self.tree.description == ("array", LEAF) and not as_arrays):
             return found
-        if self._replaying is None:
-            again, build, single = found, self.tree.build, len(self.roots) == 1
+        again, single = found, len(self.roots) == 1
+        build = self.tree.arrays if as_arrays else self.tree.build
 
-            def replay(*args: Any) -> Any:
-                flat = again(*args)
-                return flat if flat is None else build((flat,) if single else flat)
+        def replay(*args: Any) -> Any:
+            flat = again(*args)
+            return flat if flat is None else build((flat,) if single else flat)
 
-            self._replaying = replay
-        return self._replaying
+        return replay
 
     def _inputs_of(self, data: Sequence[Any]) -> list[Any]:
         arrays = [*data, *(node.source for node in self.inputs[len(self.arguments) :])]
@@ -169,8 +172,10 @@ class Program(TracedProgram):
         return arrays
 
     @user_facing
-    def __call__(self, *args: Argument) -> Any:
+    def __call__(self, *args: Argument, **kwargs: Argument) -> Any:
         """Run on arguments of the traced ranks and types."""
+        if kwargs:
+            args = in_order(self.names, args, kwargs)
         data, params = bind(self, args)
         return self.execute(data, params)
 
@@ -297,6 +302,7 @@ class Program(TracedProgram):
         )
         other.example_shapes, other.example_numbers = self.example_shapes, self.example_numbers
         other.example_chunks = self.example_chunks
+        other.names = self.names
         return other
 
     @user_facing
@@ -376,6 +382,7 @@ class Program(TracedProgram):
             self.devices,
         )
         made.overrides = {**self.overrides, **schedules}
+        made.names = self.names
         made.example_shapes, made.example_numbers = self.example_shapes, self.example_numbers
         return made
 

@@ -110,14 +110,15 @@ MISTAKES = {
     "a list of numbers": (
         lambda: td.jit(lambda a: td.sum(a))([1, 2, 3]), td.TracingError,
         r"^a\[0\] is a number by itself.*f\(np\.array\(x\)\)"),
-    "names of any kind": (
-        lambda: td.jit(lambda **a: a["b"])(b=A), td.TracingError,
-        r"^a compiled function takes no \*\*a:.*Name them"),
-    "a name alone": (
-        lambda: td.jit(lambda *, a: a)(a=A), td.TracingError, r"^a is a keyword-only.*the `\*`"),
     "an argument too few": (
         lambda: td.jit(lambda a, b: a + b)(A), td.TracingError,
         r"missing a required argument: 'b'.*The arguments, in order: <lambda>\(a, b\)"),
+    "an argument by name too few": (
+        lambda: td.jit(lambda a, *, b: a + b)(A), td.TracingError,
+        r"missing a required argument: 'b'.*<lambda>\(a\); by name: b=…"),
+    "an argument by name that determines the program": (
+        lambda: td.jit(lambda a, *, axis=0: td.sum(a, axis=axis))(A, axis=0), td.TracingError,
+        "needs the value of axis, an argument of the compiled function.*into a closure"),
     "an argument twice": (
         lambda: td.jit(lambda a, b: a + b)(A, a=A), td.TracingError, "multiple values for .*'a'"),
     "zeros of a float": (

@@ -41,3 +41,64 @@ def test_other_compiled_functions_are_compiled_anew():
     assert g.lower(np.ones(2)).backend == "reference"
     with pytest.raises(Exception, match="<lambda>"):
         pickle.dumps(td.jit(lambda x: x))
+
+
+def scaled(x, axis=0, *more, scale, how="sum", **others):
+    """A function with parameters of every kind."""
+    total = td.sum(x, axis=axis) if how == "sum" else td.max(x, axis=axis)
+    return total * scale + sum(more) - sum(others.values())
+
+
+X = np.arange(6.0).reshape(2, 3)
+
+
+@pytest.mark.parametrize("backend", ["reference", "native"])
+def test_arguments_by_name(backend):
+    """What is given is an argument, by position or by name; what is not has its default, which is
+    a constant."""
+    f = td.jit(scaled, backend=backend)
+    for _ in range(2):
+        np.testing.assert_array_equal(f(X, scale=2.0), X.sum(0) * 2)
+        np.testing.assert_array_equal(f(X, scale=X[0]), X.sum(0) * X[0])
+        np.testing.assert_array_equal(f(scale=2, x=X, how="max"), X.max(0) * 2)
+        np.testing.assert_array_equal(f(X, how="max", scale=2), X.max(0) * 2)
+        np.testing.assert_array_equal(f(X, b=2, a=1, scale=2), X.sum(0) * 2 - 3)
+        np.testing.assert_array_equal(f(X, None, 4, 5, scale=3), X.sum() * 3 + 9)
+    with pytest.raises(td.TracingError, match="axis= needs the value of axis"):
+        f(X, axis=1, scale=2)
+
+
+def test_defaults_between_arguments_by_name_are_constants():
+    f = td.jit(lambda x, axis=1, scale=1: td.sum(x, axis=axis) * scale)
+    np.testing.assert_array_equal(f(X, scale=3), X.sum(1) * 3)
+
+
+def test_arguments_by_name_of_compiled_functions_in_others():
+    inner = td.jit(lambda x, *, scale: x * scale)
+    outer = td.jit(lambda x, s: inner(x, scale=s))
+    np.testing.assert_array_equal(outer(X, 3), X * 3)
+    slope = td.jit(td.grad(lambda x, *, scale: td.sum(x * scale)))
+    np.testing.assert_array_equal(slope(X, scale=3.0), np.full(X.shape, 3.0))
+
+
+def test_programs_take_arguments_by_name(tmp_path):
+    program = td.jit(lambda x, a, *, b: x * a + b).lower(X, b=1, a=2)
+    program.save(tmp_path / "program.treadle")
+    for one in (program, td.load(tmp_path / "program.treadle"), program.scheduled()):
+        np.testing.assert_array_equal(one(X, 3, b=4), X * 3 + 4)
+        np.testing.assert_array_equal(one(X, 3, 4), X * 3 + 4)
+        np.testing.assert_array_equal(one(b=4, a=3, x=X), X * 3 + 4)
+        with pytest.raises(td.TracingError, match="takes a, b after 1 values, got b, c"):
+            one(X, b=4, c=3)
+
+
+def test_arrays_of_treadle_in_structures():
+    """They make results of treadle, and belong to the program that is traced where one is."""
+    f = td.jit(lambda state, x: {"sum": state["sum"] + x, "n": state["n"] + 1})
+    state = f({"sum": td.use(X), "n": 1}, X)
+    assert isinstance(state["sum"], td.Array) and isinstance(state["n"], td.Array)
+    np.testing.assert_array_equal(np.asarray(state["sum"]), 2 * X)
+    twice = td.jit(lambda x: f(f({"sum": x, "n": 0}, x), x)["sum"])
+    np.testing.assert_array_equal(twice(X), 3 * X)
+    total = td.the(td.use(np.array(2.0)))  # a scalar outside of functions has a value
+    np.testing.assert_array_equal(np.asarray(f({"sum": X, "n": total}, X)["n"]), 3)
