@@ -96,11 +96,12 @@ def executable(program: TracedProgram) -> NativeExecutor:
 
 
 #: NumPy's scalars that are no numbers of Python's, as those with which calls are replayed.
-other_numbers: dict[type, Callable[..., int]] = {
+other_numbers: dict[type, Callable[..., int | complex]] = {
     np.float16: bits,
     np.float32: bits,
     **{np.dtype(f"{sign}int{8 << k}").type: int for sign in ("", "u") for k in range(3)},
     np.uint64: int,
+    np.complex64: complex,
 }
 
 

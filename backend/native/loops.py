@@ -28,7 +28,7 @@ from ..runtime.run import HostValues, Unrecordable
 from ..runtime.types import HostArray
 from .running import HostRun
 from .runtime.late import Growing
-from .runtime.replay import KEPT, LARGEST, Code, bits, fill, release, usable
+from .runtime.replay import KEPT, LARGEST, Code, fill, release, usable, write
 from .runtime.structures import Outcome
 from .runtime.tape import Branch, Copy, Failure, Given, Loop, Operation, State, Tape, TooLarge
 from .steps import Computed
@@ -299,7 +299,7 @@ class _Recording:
         self._grown = {slot: (r.dtype, code.memories[id(r)])
                        for slot, r in zip(loop.state, results, strict=True)
                        if isinstance(r, Growing)}  # fmt: skip
-        self._numbers = [(k, words) for k, words in code.of_numbers.items() if k != _LIMIT]
+        self._numbers = {*code.of_numbers, *code.of_halves} - {_LIMIT}
         self._limits = code.of_numbers.get(_LIMIT, [])
         self._failures = list(failures(tape.operations))
 
@@ -323,10 +323,10 @@ class _Recording:
         for slot, memory in self._begun.items():
             fill(memory, run.slots[slot])
         for slot, words in self._inputs:
-            _write(words, address(run.slots[slot]))
-        for number, words in self._numbers:
-            _write(words, bits(run.params[number]))
-        _write(self._limits, limit)
+            write(words, address(run.slots[slot]))
+        for number in self._numbers:
+            self._code.give(number, run.params[number])
+        write(self._limits, limit)
         last = []
         for slot, result in zip(self._state, self._results, strict=True):
             if result is None:
@@ -334,7 +334,7 @@ class _Recording:
                 continue
             shape, dtype, words = result
             last.append(POOL.allocate(shape, dtype))
-            _write(words, address(last[-1]))
+            write(words, address(last[-1]))
         if self._code.run() is Outcome.FAILED:
             for failure in self._failures:
                 if failure.errors[0]:
@@ -366,11 +366,6 @@ _LIMIT = -1
 
 def _form(array: HostArray | None) -> object:
     return None if array is None else (array.shape, array.strides)
-
-
-def _write(words: Sequence[int], value: int) -> None:
-    for word in words:
-        ctypes.c_int64.from_address(word).value = value
 
 
 def failures(operations: Sequence[Operation]) -> Iterator[Failure]:

@@ -29,7 +29,7 @@ Replay: TypeAlias = Callable[..., Value]
 _Opener: TypeAlias = Callable[[Value, list[object]], bool]
 
 #: Classes of scalar arguments that replayed calls may have, in addition to plain arrays.
-_REPLAYED = frozenset((float, int, bool))
+_REPLAYED = frozenset((float, int, bool, complex))
 
 #: In addition, NumPy's scalars that kernels take with the bits of Python's numbers.
 _AS_PYTHONS: dict[type, Callable[..., object]] = {
@@ -37,6 +37,7 @@ _AS_PYTHONS: dict[type, Callable[..., object]] = {
     np.float64: float,
     np.int64: int,
     np.bool_: bool,
+    np.complex128: complex,
 }
 
 _PROGRAMS = 4

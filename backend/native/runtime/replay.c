@@ -179,9 +179,10 @@ struct array {
     int64_t patch_count;
 };
 
-enum number_kind { FLOAT, INT, BOOL };
+// The last four are parts of one complex number, also in 32 bits.
+enum number_kind { FLOAT, INT, BOOL, REAL, IMAGINARY, REAL_32, IMAGINARY_32 };
 
-// What a number must be.  Bits are compared as signed integers.
+// What a number, or a part of it, must be.  Bits are compared as signed integers.
 struct number {
     int64_t position;
     int64_t kind; // enum number_kind
@@ -764,6 +765,25 @@ static bool number_fits(PyObject *object, struct number *number) {
         }
         number->bits = object == Py_True;
         break;
+    case REAL:
+    case IMAGINARY:
+    case REAL_32:
+    case IMAGINARY_32: {
+        if (Py_TYPE(object) != &PyComplex_Type) {
+            return false;
+        }
+        const bool real = number->kind == REAL || number->kind == REAL_32;
+        const double value = real ? PyComplex_RealAsDouble(object) : PyComplex_ImagAsDouble(object);
+        if (number->kind == REAL || number->kind == IMAGINARY) {
+            memcpy(&number->bits, &value, sizeof value);
+        } else {
+            const float single = (float)value;
+            int32_t low;
+            memcpy(&low, &single, sizeof low);
+            number->bits = low;
+        }
+        break;
+    }
     }
     return number->bits >= number->least && number->bits <= number->most;
 }

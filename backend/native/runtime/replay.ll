@@ -1,7 +1,7 @@
 ; replay.c, compiled by clang 22.1.8 (ziglang 0.17.1) and tidied by
 ; python -m treadle.backend.native.runtime.build: change the C file, not this one.
 ; python -m ziglang cc -target x86_64-linux-gnu -S -emit-llvm -Os -g0 -std=gnu11 -fPIC -Wall -Wextra -Werror -Wno-unused-command-line-argument -fno-sanitize=all -fno-stack-protector -fno-asynchronous-unwind-tables -fno-vectorize -fno-slp-vectorize -fno-unroll-loops -fno-strict-aliasing -fno-ident -fno-discard-value-names -Xclang -no-enable-noundef-analysis -isystem PYTHON -isystem NUMPY replay.c
-; sha256 of replay.c, team.h: fbc8df07af1e6e0606b38a77e2c51e96f86964a1efcc1b608161d57a2eda2273
+; sha256 of replay.c, team.h: 29d552455bce5a14478124776182593f6836c51b170a1ae9fb9c2632b995df61
 
 %struct.runner = type { ptr, i64, i64, i64 }
 %struct.state = type { %struct.moving, ptr, i64, i64, i64, ptr, i64 }
@@ -23,6 +23,7 @@
 @PyLong_Type = external global i8, align 8
 @PyBool_Type = external global i8, align 8
 @_Py_TrueStruct = external global i8, align 8
+@PyComplex_Type = external global i8, align 8
 
 define void @release(ptr %memory, i64 %most) nounwind {
 entry:
@@ -1506,31 +1507,31 @@ entry:
   %overflow.i.i = alloca i32, align 4
   %data.i = getelementptr inbounds nuw i8, ptr %self, i64 16
   %0 = load ptr, ptr %data.i, align 8
-  %record.0140 = load ptr, ptr %0, align 8
-  %tobool.not141 = icmp eq ptr %record.0140, null
-  br i1 %tobool.not141, label %if.end23, label %land.rhs
+  %record.0141 = load ptr, ptr %0, align 8
+  %tobool.not142 = icmp eq ptr %record.0141, null
+  br i1 %tobool.not142, label %if.end23, label %land.rhs
 
 land.rhs:
-  %record.0142 = phi ptr [ %record.0, %record_fits.exit ], [ %record.0140, %entry ]
-  %busy.i = getelementptr inbounds nuw i8, ptr %record.0142, i64 8
+  %record.0143 = phi ptr [ %record.0, %record_fits.exit ], [ %record.0141, %entry ]
+  %busy.i = getelementptr inbounds nuw i8, ptr %record.0143, i64 8
   %1 = load i64, ptr %busy.i, align 8
   %tobool.not.i = icmp eq i64 %1, 0
   br i1 %tobool.not.i, label %lor.lhs.false.i, label %record_fits.exit
 
 lor.lhs.false.i:
-  %argument_count.i = getelementptr inbounds nuw i8, ptr %record.0142, i64 16
+  %argument_count.i = getelementptr inbounds nuw i8, ptr %record.0143, i64 16
   %2 = load i64, ptr %argument_count.i, align 8
   %cmp.not.i = icmp eq i64 %2, %count
   br i1 %cmp.not.i, label %for.cond.preheader.i, label %record_fits.exit
 
 for.cond.preheader.i:
-  %array_count.i = getelementptr inbounds nuw i8, ptr %record.0142, i64 32
+  %array_count.i = getelementptr inbounds nuw i8, ptr %record.0143, i64 32
   %3 = load i64, ptr %array_count.i, align 8
-  %cmp154.i = icmp sgt i64 %3, 0
-  br i1 %cmp154.i, label %for.body.lr.ph.i, label %for.cond8.preheader.i
+  %cmp155.i = icmp sgt i64 %3, 0
+  br i1 %cmp155.i, label %for.body.lr.ph.i, label %for.cond8.preheader.i
 
 for.body.lr.ph.i:
-  %arrays.i = getelementptr inbounds nuw i8, ptr %record.0142, i64 24
+  %arrays.i = getelementptr inbounds nuw i8, ptr %record.0143, i64 24
   %4 = load ptr, ptr %arrays.i, align 8
   %5 = load ptr, ptr @numpy_functions, align 8
   %arrayidx.i41.i = getelementptr inbounds nuw i8, ptr %5, i64 16
@@ -1538,18 +1539,18 @@ for.body.lr.ph.i:
   br label %for.body.i
 
 for.cond8.preheader.i:
-  %number_count.i = getelementptr inbounds nuw i8, ptr %record.0142, i64 48
+  %number_count.i = getelementptr inbounds nuw i8, ptr %record.0143, i64 48
   %7 = load i64, ptr %number_count.i, align 8
-  %cmp956.i = icmp slt i64 %7, 1
-  br i1 %cmp956.i, label %land.lhs.true, label %for.body11.lr.ph.i
+  %cmp957.i = icmp slt i64 %7, 1
+  br i1 %cmp957.i, label %land.lhs.true, label %for.body11.lr.ph.i
 
 for.body11.lr.ph.i:
-  %numbers.i = getelementptr inbounds nuw i8, ptr %record.0142, i64 40
+  %numbers.i = getelementptr inbounds nuw i8, ptr %record.0143, i64 40
   br label %for.body11.i
 
 for.body.i:
-  %k.055.i = phi i64 [ 0, %for.body.lr.ph.i ], [ %inc.i, %for.inc.i ]
-  %arrayidx.i = getelementptr inbounds nuw %struct.array, ptr %4, i64 %k.055.i
+  %k.056.i = phi i64 [ 0, %for.body.lr.ph.i ], [ %inc.i, %for.inc.i ]
+  %arrayidx.i = getelementptr inbounds nuw %struct.array, ptr %4, i64 %k.056.i
   %8 = load i64, ptr %arrayidx.i, align 8
   %cmp.i.i = icmp slt i64 %8, 0
   %captured.i.i = getelementptr inbounds nuw i8, ptr %arrayidx.i, i64 8
@@ -1621,20 +1622,20 @@ lor.lhs.false17.i.i:
   br i1 %cmp22.not.i.i, label %for.cond.i.i, label %record_fits.exit
 
 for.inc.i:
-  %inc.i = add nuw nsw i64 %k.055.i, 1
+  %inc.i = add nuw nsw i64 %k.056.i, 1
   %exitcond.not.i = icmp eq i64 %inc.i, %3
   br i1 %exitcond.not.i, label %for.cond8.preheader.i, label %for.body.i
 
 for.cond8.i:
-  %inc21.i = add nuw nsw i64 %k7.057.i, 1
+  %inc21.i = add nuw nsw i64 %k7.058.i, 1
   %22 = load i64, ptr %number_count.i, align 8
   %cmp9.not.i = icmp slt i64 %inc21.i, %22
   br i1 %cmp9.not.i, label %for.body11.i, label %land.lhs.true
 
 for.body11.i:
-  %k7.057.i = phi i64 [ 0, %for.body11.lr.ph.i ], [ %inc21.i, %for.cond8.i ]
+  %k7.058.i = phi i64 [ 0, %for.body11.lr.ph.i ], [ %inc21.i, %for.cond8.i ]
   %23 = load ptr, ptr %numbers.i, align 8
-  %arrayidx12.i = getelementptr inbounds nuw %struct.number, ptr %23, i64 %k7.057.i
+  %arrayidx12.i = getelementptr inbounds nuw %struct.number, ptr %23, i64 %k7.058.i
   %24 = load i64, ptr %arrayidx12.i, align 8
   %arrayidx13.i = getelementptr inbounds ptr, ptr %arguments, i64 %24
   %25 = load ptr, ptr %arrayidx13.i, align 8
@@ -1645,16 +1646,20 @@ for.body11.i:
     i32 0, label %sw.bb.i.i
     i32 1, label %sw.bb3.i.i
     i32 2, label %sw.bb13.i.i
+    i32 3, label %sw.bb23.i.i
+    i32 4, label %sw.bb23.i.i
+    i32 5, label %sw.bb23.i.i
+    i32 6, label %sw.bb23.i.i
   ]
 
 entry.sw.epilog_crit_edge.i.i:
-  %bits23.phi.trans.insert.i.i = getelementptr inbounds nuw i8, ptr %arrayidx12.i, i64 32
-  %.pre.i.i = load i64, ptr %bits23.phi.trans.insert.i.i, align 8
+  %bits53.phi.trans.insert.i.i = getelementptr inbounds nuw i8, ptr %arrayidx12.i, i64 32
+  %.pre.i.i = load i64, ptr %bits53.phi.trans.insert.i.i, align 8
   br label %sw.epilog.i.i
 
 sw.bb.i.i:
-  %ob_type.i.i48.i = getelementptr inbounds nuw i8, ptr %25, i64 8
-  %27 = load ptr, ptr %ob_type.i.i48.i, align 8
+  %ob_type.i.i49.i = getelementptr inbounds nuw i8, ptr %25, i64 8
+  %27 = load ptr, ptr %ob_type.i.i49.i, align 8
   %cmp.not.i.i = icmp eq ptr %27, @PyFloat_Type
   br i1 %cmp.not.i.i, label %if.end.i.i, label %record_fits.exit
 
@@ -1666,24 +1671,24 @@ if.end.i.i:
   br label %sw.epilog.i.i
 
 sw.bb3.i.i:
-  %ob_type.i41.i.i = getelementptr inbounds nuw i8, ptr %25, i64 8
-  %29 = load ptr, ptr %ob_type.i41.i.i, align 8
-  %cmp5.not.i46.i = icmp eq ptr %29, @PyLong_Type
-  br i1 %cmp5.not.i46.i, label %if.end8.i.i, label %record_fits.exit
+  %ob_type.i82.i.i = getelementptr inbounds nuw i8, ptr %25, i64 8
+  %29 = load ptr, ptr %ob_type.i82.i.i, align 8
+  %cmp5.not.i47.i = icmp eq ptr %29, @PyLong_Type
+  br i1 %cmp5.not.i47.i, label %if.end8.i.i, label %record_fits.exit
 
 if.end8.i.i:
   %call9.i.i = call i64 @PyLong_AsLongLongAndOverflow(ptr %25, ptr %overflow.i.i) nounwind
   %bits10.i.i = getelementptr inbounds nuw i8, ptr %arrayidx12.i, i64 32
   store i64 %call9.i.i, ptr %bits10.i.i, align 8
   %30 = load i32, ptr %overflow.i.i, align 4
-  %tobool.not.i47.i = icmp eq i32 %30, 0
-  br i1 %tobool.not.i47.i, label %sw.epilog.i.i, label %record_fits.exit
+  %tobool.not.i48.i = icmp eq i32 %30, 0
+  br i1 %tobool.not.i48.i, label %sw.epilog.i.i, label %record_fits.exit
 
 sw.bb13.i.i:
-  %ob_type.i42.i.i = getelementptr inbounds nuw i8, ptr %25, i64 8
-  %31 = load ptr, ptr %ob_type.i42.i.i, align 8
-  %cmp15.not.i44.i = icmp eq ptr %31, @PyBool_Type
-  br i1 %cmp15.not.i44.i, label %if.end18.i.i, label %record_fits.exit
+  %ob_type.i83.i.i = getelementptr inbounds nuw i8, ptr %25, i64 8
+  %31 = load ptr, ptr %ob_type.i83.i.i, align 8
+  %cmp15.not.i46.i = icmp eq ptr %31, @PyBool_Type
+  br i1 %cmp15.not.i46.i, label %if.end18.i.i, label %record_fits.exit
 
 if.end18.i.i:
   %cmp19.i.i = icmp eq ptr %25, @_Py_TrueStruct
@@ -1692,85 +1697,126 @@ if.end18.i.i:
   store i64 %conv21.i.i, ptr %bits22.i.i, align 8
   br label %sw.epilog.i.i
 
+sw.bb23.i.i:
+  %ob_type.i84.i.i = getelementptr inbounds nuw i8, ptr %25, i64 8
+  %32 = load ptr, ptr %ob_type.i84.i.i, align 8
+  %cmp25.not.i.i = icmp eq ptr %32, @PyComplex_Type
+  br i1 %cmp25.not.i.i, label %if.end28.i.i, label %record_fits.exit
+
+if.end28.i.i:
+  switch i64 %26, label %cond.false.i.i [
+    i64 5, label %cond.true.i.i
+    i64 3, label %cond.true.i.i
+  ]
+
+cond.true.i.i:
+  %call37.i.i = call double @PyComplex_RealAsDouble(ptr %25) nounwind
+  br label %cond.end.i.i
+
+cond.false.i.i:
+  %call38.i.i = call double @PyComplex_ImagAsDouble(ptr %25) nounwind
+  br label %cond.end.i.i
+
+cond.end.i.i:
+  %cond.i45.i = phi double [ %call37.i.i, %cond.true.i.i ], [ %call38.i.i, %cond.false.i.i ]
+  %33 = load i64, ptr %kind.i.i, align 8
+  %.off.i.i = add i64 %33, -3
+  %switch.i.i = icmp ult i64 %.off.i.i, 2
+  br i1 %switch.i.i, label %if.then45.i.i, label %if.else.i.i
+
+if.then45.i.i:
+  %bits46.i.i = getelementptr inbounds nuw i8, ptr %arrayidx12.i, i64 32
+  store double %cond.i45.i, ptr %bits46.i.i, align 8
+  %34 = bitcast double %cond.i45.i to i64
+  br label %sw.epilog.i.i
+
+if.else.i.i:
+  %conv47.i.i = fptrunc double %cond.i45.i to float
+  %35 = bitcast float %conv47.i.i to i32
+  %conv48.i.i = sext i32 %35 to i64
+  %bits49.i.i = getelementptr inbounds nuw i8, ptr %arrayidx12.i, i64 32
+  store i64 %conv48.i.i, ptr %bits49.i.i, align 8
+  br label %sw.epilog.i.i
+
 sw.epilog.i.i:
-  %32 = phi i64 [ %.pre.i.i, %entry.sw.epilog_crit_edge.i.i ], [ %call9.i.i, %if.end8.i.i ], [ %conv21.i.i, %if.end18.i.i ], [ %28, %if.end.i.i ]
+  %36 = phi i64 [ %.pre.i.i, %entry.sw.epilog_crit_edge.i.i ], [ %call9.i.i, %if.end8.i.i ], [ %34, %if.then45.i.i ], [ %conv48.i.i, %if.else.i.i ], [ %conv21.i.i, %if.end18.i.i ], [ %28, %if.end.i.i ]
   %least.i.i = getelementptr inbounds nuw i8, ptr %arrayidx12.i, i64 16
-  %33 = load i64, ptr %least.i.i, align 8
-  %cmp24.not.i.i = icmp slt i64 %32, %33
-  br i1 %cmp24.not.i.i, label %record_fits.exit, label %number_fits.exit.i
+  %37 = load i64, ptr %least.i.i, align 8
+  %cmp54.not.i.i = icmp slt i64 %36, %37
+  br i1 %cmp54.not.i.i, label %record_fits.exit, label %number_fits.exit.i
 
 number_fits.exit.i:
   %most.i.i = getelementptr inbounds nuw i8, ptr %arrayidx12.i, i64 24
-  %34 = load i64, ptr %most.i.i, align 8
-  %cmp27.i.not.i = icmp sgt i64 %32, %34
-  br i1 %cmp27.i.not.i, label %record_fits.exit, label %for.cond8.i
+  %38 = load i64, ptr %most.i.i, align 8
+  %cmp57.i.not.i = icmp sgt i64 %36, %38
+  br i1 %cmp57.i.not.i, label %record_fits.exit, label %for.cond8.i
 
 record_fits.exit:
-  %record.0 = load ptr, ptr %record.0142, align 8
+  %record.0 = load ptr, ptr %record.0143, align 8
   %tobool.not = icmp eq ptr %record.0, null
   br i1 %tobool.not, label %if.end23, label %land.rhs
 
 land.lhs.true:
-  %busy.i.le196 = getelementptr inbounds nuw i8, ptr %record.0142, i64 8
-  %array_count.i.le193 = getelementptr inbounds nuw i8, ptr %record.0142, i64 32
-  %results = getelementptr inbounds nuw i8, ptr %record.0142, i64 56
-  %35 = load ptr, ptr %results, align 8
-  %result_count = getelementptr inbounds nuw i8, ptr %record.0142, i64 64
-  %36 = load i64, ptr %result_count, align 8
-  %cmp34.i = icmp slt i64 %36, 1
+  %busy.i.le197 = getelementptr inbounds nuw i8, ptr %record.0143, i64 8
+  %array_count.i.le194 = getelementptr inbounds nuw i8, ptr %record.0143, i64 32
+  %results = getelementptr inbounds nuw i8, ptr %record.0143, i64 56
+  %39 = load ptr, ptr %results, align 8
+  %result_count = getelementptr inbounds nuw i8, ptr %record.0143, i64 64
+  %40 = load i64, ptr %result_count, align 8
+  %cmp34.i = icmp slt i64 %40, 1
   br i1 %cmp34.i, label %if.then, label %for.body.i44
 
 for.body.i44:
   %k.035.i = phi i64 [ %inc.i48, %for.inc.i47 ], [ 0, %land.lhs.true ]
-  %arrayidx.i45 = getelementptr inbounds nuw %struct.result, ptr %35, i64 %k.035.i
+  %arrayidx.i45 = getelementptr inbounds nuw %struct.result, ptr %39, i64 %k.035.i
   %memory.i = getelementptr inbounds nuw i8, ptr %arrayidx.i45, i64 56
-  %37 = load ptr, ptr %memory.i, align 8
-  %tobool.not.i46 = icmp eq ptr %37, null
+  %41 = load ptr, ptr %memory.i, align 8
+  %tobool.not.i46 = icmp eq ptr %41, null
   br i1 %tobool.not.i46, label %cond.false.i, label %cond.end.thread.i
 
 cond.false.i:
   %block_count.i.i = getelementptr inbounds nuw i8, ptr %arrayidx.i45, i64 32
-  %38 = load i64, ptr %block_count.i.i, align 8
-  %cmp.i.i53 = icmp eq i64 %38, 0
+  %42 = load i64, ptr %block_count.i.i, align 8
+  %cmp.i.i53 = icmp eq i64 %42, 0
   br i1 %cmp.i.i53, label %cond.end.i, label %if.end.i.i54
 
 if.end.i.i54:
-  %cmp11.i.i.i = icmp sgt i64 %38, 0
+  %cmp11.i.i.i = icmp sgt i64 %42, 0
   br i1 %cmp11.i.i.i, label %for.body.lr.ph.i.i.i, label %cond.end.thread.i
 
 for.body.lr.ph.i.i.i:
   %blocks.i.i.i = getelementptr inbounds nuw i8, ptr %arrayidx.i45, i64 24
-  %39 = load ptr, ptr %blocks.i.i.i, align 8
+  %43 = load ptr, ptr %blocks.i.i.i, align 8
   br label %for.body.i.i.i
 
 for.cond.i.i.i:
   %inc.i.i.i = add nuw nsw i64 %k.012.i.i.i, 1
-  %exitcond.not.i.i.i = icmp eq i64 %inc.i.i.i, %38
+  %exitcond.not.i.i.i = icmp eq i64 %inc.i.i.i, %42
   br i1 %exitcond.not.i.i.i, label %cond.end.thread.i, label %for.body.i.i.i
 
 for.body.i.i.i:
   %k.012.i.i.i = phi i64 [ 0, %for.body.lr.ph.i.i.i ], [ %inc.i.i.i, %for.cond.i.i.i ]
-  %arrayidx.i.i.i = getelementptr inbounds nuw %struct.block, ptr %39, i64 %k.012.i.i.i
-  %40 = load ptr, ptr %arrayidx.i.i.i, align 8
-  %41 = load i32, ptr %40, align 4
-  %cmp1.i.i.i = icmp eq i32 %41, 1
+  %arrayidx.i.i.i = getelementptr inbounds nuw %struct.block, ptr %43, i64 %k.012.i.i.i
+  %44 = load ptr, ptr %arrayidx.i.i.i, align 8
+  %45 = load i32, ptr %44, align 4
+  %cmp1.i.i.i = icmp eq i32 %45, 1
   br i1 %cmp1.i.i.i, label %if.end3.i.i, label %for.cond.i.i.i
 
 if.end3.i.i:
   %address.i.i = getelementptr inbounds nuw i8, ptr %arrayidx.i.i.i, i64 8
-  %42 = load ptr, ptr %address.i.i, align 8
-  %call4.i.i = call fastcc ptr @new_array(ptr %arrayidx.i45, ptr %42) nounwind
+  %46 = load ptr, ptr %address.i.i, align 8
+  %call4.i.i = call fastcc ptr @new_array(ptr %arrayidx.i45, ptr %46) nounwind
   %tobool5.not.i.i = icmp eq ptr %call4.i.i, null
   br i1 %tobool5.not.i.i, label %cond.end.thread.i, label %if.end7.i.i
 
 if.end7.i.i:
-  %43 = load ptr, ptr %arrayidx.i.i.i, align 8
-  call void @Py_IncRef(ptr %43) nounwind
-  %44 = load ptr, ptr @numpy_functions, align 8
-  %arrayidx.i.i55 = getelementptr inbounds nuw i8, ptr %44, i64 2256
-  %45 = load ptr, ptr %arrayidx.i.i55, align 8
-  %46 = load ptr, ptr %arrayidx.i.i.i, align 8
-  %call9.i.i56 = call i32 %45(ptr %call4.i.i, ptr %46) nounwind
+  %47 = load ptr, ptr %arrayidx.i.i.i, align 8
+  call void @Py_IncRef(ptr %47) nounwind
+  %48 = load ptr, ptr @numpy_functions, align 8
+  %arrayidx.i.i55 = getelementptr inbounds nuw i8, ptr %48, i64 2256
+  %49 = load ptr, ptr %arrayidx.i.i55, align 8
+  %50 = load ptr, ptr %arrayidx.i.i.i, align 8
+  %call9.i.i56 = call i32 %49(ptr %call4.i.i, ptr %50) nounwind
   %tobool10.not.i.i = icmp eq i32 %call9.i.i56, 0
   br i1 %tobool10.not.i.i, label %cond.end.thread25.i, label %if.then11.i.i
 
@@ -1796,8 +1842,8 @@ cond.end.i:
   br i1 %tobool5.not.i, label %land.lhs.true.i, label %for.inc.i47
 
 land.lhs.true.i:
-  %47 = load ptr, ptr %memory.i, align 8
-  %tobool8.not.i = icmp eq ptr %47, null
+  %51 = load ptr, ptr %memory.i, align 8
+  %tobool8.not.i = icmp eq ptr %51, null
   br i1 %tobool8.not.i, label %if.then.i, label %for.inc.i47
 
 if.then.i:
@@ -1807,104 +1853,104 @@ if.then.i:
 
 for.body.i.i50:
   %k.04.i.i = phi i64 [ %inc.i.i51, %for.body.i.i50 ], [ 0, %if.then.i ]
-  %arrayidx.i21.i = getelementptr inbounds nuw %struct.result, ptr %35, i64 %k.04.i.i
+  %arrayidx.i21.i = getelementptr inbounds nuw %struct.result, ptr %39, i64 %k.04.i.i
   %made.i.i = getelementptr inbounds nuw i8, ptr %arrayidx.i21.i, i64 64
-  %48 = load ptr, ptr %made.i.i, align 8
-  call void @Py_DecRef(ptr %48) nounwind
+  %52 = load ptr, ptr %made.i.i, align 8
+  call void @Py_DecRef(ptr %52) nounwind
   %inc.i.i51 = add nuw nsw i64 %k.04.i.i, 1
   %exitcond.not.i.i52 = icmp eq i64 %inc.i.i51, %k.035.i
   br i1 %exitcond.not.i.i52, label %if.end23, label %for.body.i.i50
 
 for.inc.i47:
   %inc.i48 = add nuw nsw i64 %k.035.i, 1
-  %exitcond.not.i49 = icmp eq i64 %inc.i48, %36
+  %exitcond.not.i49 = icmp eq i64 %inc.i48, %40
   br i1 %exitcond.not.i49, label %if.then, label %for.body.i44
 
 if.then:
-  store i64 1, ptr %busy.i.le196, align 8
-  %49 = load i64, ptr %array_count.i.le193, align 8
-  %cmp60.i = icmp sgt i64 %49, 0
+  store i64 1, ptr %busy.i.le197, align 8
+  %53 = load i64, ptr %array_count.i.le194, align 8
+  %cmp60.i = icmp sgt i64 %53, 0
   br i1 %cmp60.i, label %for.body.lr.ph.i63, label %for.cond3.preheader.i
 
 for.body.lr.ph.i63:
-  %arrays.i64 = getelementptr inbounds nuw i8, ptr %record.0142, i64 24
+  %arrays.i64 = getelementptr inbounds nuw i8, ptr %record.0143, i64 24
   br label %for.body.i65
 
 for.cond3.preheader.i:
-  %50 = load i64, ptr %number_count.i, align 8
-  %cmp462.i = icmp sgt i64 %50, 0
+  %54 = load i64, ptr %number_count.i, align 8
+  %cmp462.i = icmp sgt i64 %54, 0
   br i1 %cmp462.i, label %for.body6.lr.ph.i, label %for.cond14.preheader.i
 
 for.body6.lr.ph.i:
-  %numbers.i62 = getelementptr inbounds nuw i8, ptr %record.0142, i64 40
+  %numbers.i62 = getelementptr inbounds nuw i8, ptr %record.0143, i64 40
   br label %for.body6.i
 
 for.body.i65:
-  %51 = phi i64 [ %49, %for.body.lr.ph.i63 ], [ %59, %patch.exit.i ]
+  %55 = phi i64 [ %53, %for.body.lr.ph.i63 ], [ %63, %patch.exit.i ]
   %k.061.i = phi i64 [ 0, %for.body.lr.ph.i63 ], [ %inc.i72, %patch.exit.i ]
-  %52 = load ptr, ptr %arrays.i64, align 8
-  %arrayidx.i66 = getelementptr inbounds nuw %struct.array, ptr %52, i64 %k.061.i
+  %56 = load ptr, ptr %arrays.i64, align 8
+  %arrayidx.i66 = getelementptr inbounds nuw %struct.array, ptr %56, i64 %k.061.i
   %patches.i = getelementptr inbounds nuw i8, ptr %arrayidx.i66, i64 40
-  %53 = load ptr, ptr %patches.i, align 8
+  %57 = load ptr, ptr %patches.i, align 8
   %patch_count.i = getelementptr inbounds nuw i8, ptr %arrayidx.i66, i64 48
-  %54 = load i64, ptr %patch_count.i, align 8
-  %55 = load i64, ptr %arrayidx.i66, align 8
-  %cmp.i.i67 = icmp slt i64 %55, 0
+  %58 = load i64, ptr %patch_count.i, align 8
+  %59 = load i64, ptr %arrayidx.i66, align 8
+  %cmp.i.i67 = icmp slt i64 %59, 0
   %captured.i.i68 = getelementptr inbounds nuw i8, ptr %arrayidx.i66, i64 8
-  %arrayidx.i.i69 = getelementptr inbounds nuw ptr, ptr %arguments, i64 %55
+  %arrayidx.i.i69 = getelementptr inbounds nuw ptr, ptr %arguments, i64 %59
   %cond.in.i.i70 = select i1 %cmp.i.i67, ptr %captured.i.i68, ptr %arrayidx.i.i69
   %cond.i.i71 = load ptr, ptr %cond.in.i.i70, align 8
   %data.i.i = getelementptr inbounds nuw i8, ptr %cond.i.i71, i64 16
-  %56 = load ptr, ptr %data.i.i, align 8
-  %57 = ptrtoint ptr %56 to i64
-  %cmp3.i.i = icmp sgt i64 %54, 0
+  %60 = load ptr, ptr %data.i.i, align 8
+  %61 = ptrtoint ptr %60 to i64
+  %cmp3.i.i = icmp sgt i64 %58, 0
   br i1 %cmp3.i.i, label %for.body.i.i73, label %patch.exit.i
 
 for.body.i.i73:
   %k.04.i.i74 = phi i64 [ %inc.i.i75, %for.body.i.i73 ], [ 0, %for.body.i65 ]
-  %arrayidx.i44.i = getelementptr inbounds nuw ptr, ptr %53, i64 %k.04.i.i74
-  %58 = load ptr, ptr %arrayidx.i44.i, align 8
-  store i64 %57, ptr %58, align 8
+  %arrayidx.i44.i = getelementptr inbounds nuw ptr, ptr %57, i64 %k.04.i.i74
+  %62 = load ptr, ptr %arrayidx.i44.i, align 8
+  store i64 %61, ptr %62, align 8
   %inc.i.i75 = add nuw nsw i64 %k.04.i.i74, 1
-  %exitcond.not.i.i76 = icmp eq i64 %inc.i.i75, %54
+  %exitcond.not.i.i76 = icmp eq i64 %inc.i.i75, %58
   br i1 %exitcond.not.i.i76, label %patch.exit.loopexit.i, label %for.body.i.i73
 
 patch.exit.loopexit.i:
-  %.pre.i = load i64, ptr %array_count.i.le193, align 8
+  %.pre.i = load i64, ptr %array_count.i.le194, align 8
   br label %patch.exit.i
 
 patch.exit.i:
-  %59 = phi i64 [ %.pre.i, %patch.exit.loopexit.i ], [ %51, %for.body.i65 ]
+  %63 = phi i64 [ %.pre.i, %patch.exit.loopexit.i ], [ %55, %for.body.i65 ]
   %inc.i72 = add nuw nsw i64 %k.061.i, 1
-  %cmp.i = icmp slt i64 %inc.i72, %59
+  %cmp.i = icmp slt i64 %inc.i72, %63
   br i1 %cmp.i, label %for.body.i65, label %for.cond3.preheader.i
 
 for.cond14.preheader.i:
-  %60 = load i64, ptr %result_count, align 8
-  %cmp1564.i = icmp sgt i64 %60, 0
+  %64 = load i64, ptr %result_count, align 8
+  %cmp1564.i = icmp sgt i64 %64, 0
   br i1 %cmp1564.i, label %for.body17.i, label %patch_operations.exit
 
 for.body6.i:
-  %61 = phi i64 [ %50, %for.body6.lr.ph.i ], [ %67, %patch.exit51.i ]
+  %65 = phi i64 [ %54, %for.body6.lr.ph.i ], [ %71, %patch.exit51.i ]
   %k2.063.i = phi i64 [ 0, %for.body6.lr.ph.i ], [ %inc11.i, %patch.exit51.i ]
-  %62 = load ptr, ptr %numbers.i62, align 8
-  %arrayidx7.i = getelementptr inbounds nuw %struct.number, ptr %62, i64 %k2.063.i
+  %66 = load ptr, ptr %numbers.i62, align 8
+  %arrayidx7.i = getelementptr inbounds nuw %struct.number, ptr %66, i64 %k2.063.i
   %patches8.i = getelementptr inbounds nuw i8, ptr %arrayidx7.i, i64 40
-  %63 = load ptr, ptr %patches8.i, align 8
+  %67 = load ptr, ptr %patches8.i, align 8
   %patch_count9.i = getelementptr inbounds nuw i8, ptr %arrayidx7.i, i64 48
-  %64 = load i64, ptr %patch_count9.i, align 8
+  %68 = load i64, ptr %patch_count9.i, align 8
   %bits.i = getelementptr inbounds nuw i8, ptr %arrayidx7.i, i64 32
-  %65 = load i64, ptr %bits.i, align 8
-  %cmp3.i45.i = icmp sgt i64 %64, 0
+  %69 = load i64, ptr %bits.i, align 8
+  %cmp3.i45.i = icmp sgt i64 %68, 0
   br i1 %cmp3.i45.i, label %for.body.i46.i, label %patch.exit51.i
 
 for.body.i46.i:
   %k.04.i47.i = phi i64 [ %inc.i49.i, %for.body.i46.i ], [ 0, %for.body6.i ]
-  %arrayidx.i48.i = getelementptr inbounds nuw ptr, ptr %63, i64 %k.04.i47.i
-  %66 = load ptr, ptr %arrayidx.i48.i, align 8
-  store i64 %65, ptr %66, align 8
+  %arrayidx.i48.i = getelementptr inbounds nuw ptr, ptr %67, i64 %k.04.i47.i
+  %70 = load ptr, ptr %arrayidx.i48.i, align 8
+  store i64 %69, ptr %70, align 8
   %inc.i49.i = add nuw nsw i64 %k.04.i47.i, 1
-  %exitcond.not.i50.i = icmp eq i64 %inc.i49.i, %64
+  %exitcond.not.i50.i = icmp eq i64 %inc.i49.i, %68
   br i1 %exitcond.not.i50.i, label %patch.exit51.loopexit.i, label %for.body.i46.i
 
 patch.exit51.loopexit.i:
@@ -1912,41 +1958,41 @@ patch.exit51.loopexit.i:
   br label %patch.exit51.i
 
 patch.exit51.i:
-  %67 = phi i64 [ %.pre66.i, %patch.exit51.loopexit.i ], [ %61, %for.body6.i ]
+  %71 = phi i64 [ %.pre66.i, %patch.exit51.loopexit.i ], [ %65, %for.body6.i ]
   %inc11.i = add nuw nsw i64 %k2.063.i, 1
-  %cmp4.i = icmp slt i64 %inc11.i, %67
+  %cmp4.i = icmp slt i64 %inc11.i, %71
   br i1 %cmp4.i, label %for.body6.i, label %for.cond14.preheader.i
 
 for.body17.i:
-  %68 = phi i64 [ %77, %cleanup.i ], [ %60, %for.cond14.preheader.i ]
+  %72 = phi i64 [ %81, %cleanup.i ], [ %64, %for.cond14.preheader.i ]
   %k13.065.i = phi i64 [ %inc23.i, %cleanup.i ], [ 0, %for.cond14.preheader.i ]
-  %69 = load ptr, ptr %results, align 8
-  %arrayidx18.i = getelementptr inbounds nuw %struct.result, ptr %69, i64 %k13.065.i
+  %73 = load ptr, ptr %results, align 8
+  %arrayidx18.i = getelementptr inbounds nuw %struct.result, ptr %73, i64 %k13.065.i
   %memory.i59 = getelementptr inbounds nuw i8, ptr %arrayidx18.i, i64 56
-  %70 = load ptr, ptr %memory.i59, align 8
-  %tobool.not.i60 = icmp eq ptr %70, null
+  %74 = load ptr, ptr %memory.i59, align 8
+  %tobool.not.i60 = icmp eq ptr %74, null
   br i1 %tobool.not.i60, label %if.end.i, label %cleanup.i
 
 if.end.i:
   %patches19.i = getelementptr inbounds nuw i8, ptr %arrayidx18.i, i64 40
-  %71 = load ptr, ptr %patches19.i, align 8
+  %75 = load ptr, ptr %patches19.i, align 8
   %patch_count20.i = getelementptr inbounds nuw i8, ptr %arrayidx18.i, i64 48
-  %72 = load i64, ptr %patch_count20.i, align 8
+  %76 = load i64, ptr %patch_count20.i, align 8
   %made.i61 = getelementptr inbounds nuw i8, ptr %arrayidx18.i, i64 64
-  %73 = load ptr, ptr %made.i61, align 8
-  %data.i52.i = getelementptr inbounds nuw i8, ptr %73, i64 16
-  %74 = load ptr, ptr %data.i52.i, align 8
-  %75 = ptrtoint ptr %74 to i64
-  %cmp3.i53.i = icmp sgt i64 %72, 0
+  %77 = load ptr, ptr %made.i61, align 8
+  %data.i52.i = getelementptr inbounds nuw i8, ptr %77, i64 16
+  %78 = load ptr, ptr %data.i52.i, align 8
+  %79 = ptrtoint ptr %78 to i64
+  %cmp3.i53.i = icmp sgt i64 %76, 0
   br i1 %cmp3.i53.i, label %for.body.i54.i, label %cleanup.i
 
 for.body.i54.i:
   %k.04.i55.i = phi i64 [ %inc.i57.i, %for.body.i54.i ], [ 0, %if.end.i ]
-  %arrayidx.i56.i = getelementptr inbounds nuw ptr, ptr %71, i64 %k.04.i55.i
-  %76 = load ptr, ptr %arrayidx.i56.i, align 8
-  store i64 %75, ptr %76, align 8
+  %arrayidx.i56.i = getelementptr inbounds nuw ptr, ptr %75, i64 %k.04.i55.i
+  %80 = load ptr, ptr %arrayidx.i56.i, align 8
+  store i64 %79, ptr %80, align 8
   %inc.i57.i = add nuw nsw i64 %k.04.i55.i, 1
-  %exitcond.not.i58.i = icmp eq i64 %inc.i57.i, %72
+  %exitcond.not.i58.i = icmp eq i64 %inc.i57.i, %76
   br i1 %exitcond.not.i58.i, label %cleanup.loopexit.i, label %for.body.i54.i
 
 cleanup.loopexit.i:
@@ -1954,86 +2000,86 @@ cleanup.loopexit.i:
   br label %cleanup.i
 
 cleanup.i:
-  %77 = phi i64 [ %.pre67.i, %cleanup.loopexit.i ], [ %68, %if.end.i ], [ %68, %for.body17.i ]
+  %81 = phi i64 [ %.pre67.i, %cleanup.loopexit.i ], [ %72, %if.end.i ], [ %72, %for.body17.i ]
   %inc23.i = add nuw nsw i64 %k13.065.i, 1
-  %cmp15.i = icmp slt i64 %inc23.i, %77
+  %cmp15.i = icmp slt i64 %inc23.i, %81
   br i1 %cmp15.i, label %for.body17.i, label %patch_operations.exit
 
 patch_operations.exit:
-  %part = getelementptr inbounds nuw i8, ptr %record.0142, i64 72
+  %part = getelementptr inbounds nuw i8, ptr %record.0143, i64 72
   %call4 = call i64 @run_operations(ptr %part) nounwind
   %cmp = icmp eq i64 %call4, 0
   br i1 %cmp, label %land.lhs.true6, label %if.end
 
 land.lhs.true6:
-  %78 = load ptr, ptr %results, align 8
-  %79 = load i64, ptr %result_count, align 8
-  %cmp33.i = icmp slt i64 %79, 1
-  br i1 %cmp33.i, label %if.end.i97, label %for.body.i77
+  %82 = load ptr, ptr %results, align 8
+  %83 = load i64, ptr %result_count, align 8
+  %cmp33.i = icmp slt i64 %83, 1
+  br i1 %cmp33.i, label %if.end.i98, label %for.body.i77
 
 for.body.i77:
-  %k.034.i = phi i64 [ %inc.i91, %for.inc.i90 ], [ 0, %land.lhs.true6 ]
-  %arrayidx.i78 = getelementptr inbounds nuw %struct.result, ptr %78, i64 %k.034.i
+  %k.034.i = phi i64 [ %inc.i92, %for.inc.i91 ], [ 0, %land.lhs.true6 ]
+  %arrayidx.i78 = getelementptr inbounds nuw %struct.result, ptr %82, i64 %k.034.i
   %memory.i79 = getelementptr inbounds nuw i8, ptr %arrayidx.i78, i64 56
-  %80 = load ptr, ptr %memory.i79, align 8
-  %tobool.not.i80 = icmp eq ptr %80, null
-  br i1 %tobool.not.i80, label %for.inc.i90, label %if.then.i81
+  %84 = load ptr, ptr %memory.i79, align 8
+  %tobool.not.i80 = icmp eq ptr %84, null
+  br i1 %tobool.not.i80, label %for.inc.i91, label %if.then.i81
 
 if.then.i81:
-  %block.i.i = getelementptr inbounds nuw i8, ptr %80, i64 24
-  %81 = load ptr, ptr %block.i.i, align 8
-  %tobool.not.i.i82 = icmp eq ptr %81, null
+  %block.i.i = getelementptr inbounds nuw i8, ptr %84, i64 24
+  %85 = load ptr, ptr %block.i.i, align 8
+  %tobool.not.i.i82 = icmp eq ptr %85, null
   br i1 %tobool.not.i.i82, label %written_result.exit.i, label %if.end.i.i83
 
 if.end.i.i83:
-  %82 = load ptr, ptr %80, align 8
-  %call2.i.i84 = call fastcc ptr @new_array(ptr %arrayidx.i78, ptr %82) nounwind
+  %86 = load ptr, ptr %84, align 8
+  %call2.i.i84 = call fastcc ptr @new_array(ptr %arrayidx.i78, ptr %86) nounwind
   %tobool3.not.i.i = icmp eq ptr %call2.i.i84, null
-  br i1 %tobool3.not.i.i, label %written_result.exit.thread.i, label %cond.end.i.i
+  br i1 %tobool3.not.i.i, label %written_result.exit.thread.i, label %cond.end.i.i85
 
-cond.end.i.i:
-  %83 = load ptr, ptr %block.i.i, align 8
-  %call5.i.i = call ptr @PyCapsule_New(ptr %83, ptr null, ptr @free_block) nounwind
+cond.end.i.i85:
+  %87 = load ptr, ptr %block.i.i, align 8
+  %call5.i.i = call ptr @PyCapsule_New(ptr %87, ptr null, ptr @free_block) nounwind
   %tobool6.not.i.i = icmp eq ptr %call5.i.i, null
-  br i1 %tobool6.not.i.i, label %written_result.exit.thread.i, label %if.end8.i.i85
+  br i1 %tobool6.not.i.i, label %written_result.exit.thread.i, label %if.end8.i.i86
 
-if.end8.i.i85:
-  %size2.i.i.i = getelementptr inbounds nuw i8, ptr %80, i64 8
+if.end8.i.i86:
+  %size2.i.i.i = getelementptr inbounds nuw i8, ptr %84, i64 8
   call void @llvm.memset.p0.i64(ptr align 8 dereferenceable(24) %size2.i.i.i, i8 0, i64 24, i1 false)
-  %84 = load ptr, ptr %80, align 8
-  %cmp.not.i.i.i = icmp eq ptr %84, null
+  %88 = load ptr, ptr %84, align 8
+  %cmp.not.i.i.i = icmp eq ptr %88, null
   br i1 %cmp.not.i.i.i, label %hold.exit.i.i, label %if.then.i.i.i
 
 if.then.i.i.i:
-  store ptr null, ptr %80, align 8
-  %patches.i.i.i = getelementptr inbounds nuw i8, ptr %80, i64 32
-  %85 = load ptr, ptr %patches.i.i.i, align 8
-  %patch_count.i.i.i = getelementptr inbounds nuw i8, ptr %80, i64 40
-  %86 = load i64, ptr %patch_count.i.i.i, align 8
-  %cmp3.i.i.i.i = icmp sgt i64 %86, 0
+  store ptr null, ptr %84, align 8
+  %patches.i.i.i = getelementptr inbounds nuw i8, ptr %84, i64 32
+  %89 = load ptr, ptr %patches.i.i.i, align 8
+  %patch_count.i.i.i = getelementptr inbounds nuw i8, ptr %84, i64 40
+  %90 = load i64, ptr %patch_count.i.i.i, align 8
+  %cmp3.i.i.i.i = icmp sgt i64 %90, 0
   br i1 %cmp3.i.i.i.i, label %for.body.i.i.i.i, label %hold.exit.i.i
 
 for.body.i.i.i.i:
   %k.04.i.i.i.i = phi i64 [ %inc.i.i.i.i, %for.body.i.i.i.i ], [ 0, %if.then.i.i.i ]
-  %arrayidx.i.i.i.i = getelementptr inbounds nuw ptr, ptr %85, i64 %k.04.i.i.i.i
-  %87 = load ptr, ptr %arrayidx.i.i.i.i, align 8
-  store i64 0, ptr %87, align 8
+  %arrayidx.i.i.i.i = getelementptr inbounds nuw ptr, ptr %89, i64 %k.04.i.i.i.i
+  %91 = load ptr, ptr %arrayidx.i.i.i.i, align 8
+  store i64 0, ptr %91, align 8
   %inc.i.i.i.i = add nuw nsw i64 %k.04.i.i.i.i, 1
-  %exitcond.not.i.i.i.i = icmp eq i64 %inc.i.i.i.i, %86
+  %exitcond.not.i.i.i.i = icmp eq i64 %inc.i.i.i.i, %90
   br i1 %exitcond.not.i.i.i.i, label %hold.exit.i.i, label %for.body.i.i.i.i
 
 hold.exit.i.i:
-  %88 = load ptr, ptr @numpy_functions, align 8
-  %arrayidx.i.i86 = getelementptr inbounds nuw i8, ptr %88, i64 2256
-  %89 = load ptr, ptr %arrayidx.i.i86, align 8
-  %call9.i.i87 = call i32 %89(ptr %call2.i.i84, ptr %call5.i.i) nounwind
-  %tobool10.not.i.i88 = icmp eq i32 %call9.i.i87, 0
-  br i1 %tobool10.not.i.i88, label %written_result.exit.thread19.i, label %written_result.exit.thread.i
+  %92 = load ptr, ptr @numpy_functions, align 8
+  %arrayidx.i.i87 = getelementptr inbounds nuw i8, ptr %92, i64 2256
+  %93 = load ptr, ptr %arrayidx.i.i87, align 8
+  %call9.i.i88 = call i32 %93(ptr %call2.i.i84, ptr %call5.i.i) nounwind
+  %tobool10.not.i.i89 = icmp eq i32 %call9.i.i88, 0
+  br i1 %tobool10.not.i.i89, label %written_result.exit.thread19.i, label %written_result.exit.thread.i
 
 written_result.exit.thread19.i:
   %made21.i = getelementptr inbounds nuw i8, ptr %arrayidx.i78, i64 64
   store ptr %call2.i.i84, ptr %made21.i, align 8
-  br label %for.inc.i90
+  br label %for.inc.i91
 
 written_result.exit.thread.i:
   call void @Py_DecRef(ptr %call2.i.i84) nounwind
@@ -2042,16 +2088,16 @@ written_result.exit.thread.i:
   br label %take_results.exit
 
 written_result.exit.i:
-  %call.i.i93 = call fastcc ptr @new_array(ptr %arrayidx.i78, ptr null) nounwind
-  %made.i94 = getelementptr inbounds nuw i8, ptr %arrayidx.i78, i64 64
-  store ptr %call.i.i93, ptr %made.i94, align 8
-  %tobool5.not.i95 = icmp eq ptr %call.i.i93, null
-  br i1 %tobool5.not.i95, label %take_results.exit, label %for.inc.i90
+  %call.i.i94 = call fastcc ptr @new_array(ptr %arrayidx.i78, ptr null) nounwind
+  %made.i95 = getelementptr inbounds nuw i8, ptr %arrayidx.i78, i64 64
+  store ptr %call.i.i94, ptr %made.i95, align 8
+  %tobool5.not.i96 = icmp eq ptr %call.i.i94, null
+  br i1 %tobool5.not.i96, label %take_results.exit, label %for.inc.i91
 
-for.inc.i90:
-  %inc.i91 = add nuw nsw i64 %k.034.i, 1
-  %exitcond.not.i92 = icmp eq i64 %inc.i91, %79
-  br i1 %exitcond.not.i92, label %if.then11, label %for.body.i77
+for.inc.i91:
+  %inc.i92 = add nuw nsw i64 %k.034.i, 1
+  %exitcond.not.i93 = icmp eq i64 %inc.i92, %83
+  br i1 %exitcond.not.i93, label %if.then11, label %for.body.i77
 
 take_results.exit:
   call void @PyErr_Clear() nounwind
@@ -2059,72 +2105,72 @@ take_results.exit:
 
 if.then11:
   %.pr = load i64, ptr %result_count, align 8
-  %90 = load ptr, ptr %results, align 8
-  %cmp.i96 = icmp eq i64 %.pr, 1
-  br i1 %cmp.i96, label %if.then.i110, label %if.end.i97
+  %94 = load ptr, ptr %results, align 8
+  %cmp.i97 = icmp eq i64 %.pr, 1
+  br i1 %cmp.i97, label %if.then.i111, label %if.end.i98
 
-if.then.i110:
-  %made.i111 = getelementptr inbounds nuw i8, ptr %90, i64 64
-  %91 = load ptr, ptr %made.i111, align 8
+if.then.i111:
+  %made.i112 = getelementptr inbounds nuw i8, ptr %94, i64 64
+  %95 = load ptr, ptr %made.i112, align 8
   br label %cleanup.thread
 
-if.end.i97:
-  %92 = phi ptr [ %90, %if.then11 ], [ %78, %land.lhs.true6 ]
-  %93 = phi i64 [ %.pr, %if.then11 ], [ %79, %land.lhs.true6 ]
-  %call.i = call ptr @PyTuple_New(i64 %93) nounwind
-  %tobool.not.i98 = icmp eq ptr %call.i, null
-  %cmp3.i.i99 = icmp sgt i64 %93, 0
-  br i1 %tobool.not.i98, label %if.then1.i, label %for.cond.preheader.i100
+if.end.i98:
+  %96 = phi ptr [ %94, %if.then11 ], [ %82, %land.lhs.true6 ]
+  %97 = phi i64 [ %.pr, %if.then11 ], [ %83, %land.lhs.true6 ]
+  %call.i = call ptr @PyTuple_New(i64 %97) nounwind
+  %tobool.not.i99 = icmp eq ptr %call.i, null
+  %cmp3.i.i100 = icmp sgt i64 %97, 0
+  br i1 %tobool.not.i99, label %if.then1.i, label %for.cond.preheader.i101
 
-for.cond.preheader.i100:
-  br i1 %cmp3.i.i99, label %for.body.i101, label %cleanup.thread
+for.cond.preheader.i101:
+  br i1 %cmp3.i.i100, label %for.body.i102, label %cleanup.thread
 
 if.then1.i:
-  br i1 %cmp3.i.i99, label %for.body.i.i104, label %cleanup.thread
+  br i1 %cmp3.i.i100, label %for.body.i.i105, label %cleanup.thread
 
-for.body.i.i104:
-  %k.04.i.i105 = phi i64 [ %inc.i.i108, %for.body.i.i104 ], [ 0, %if.then1.i ]
-  %arrayidx.i.i106 = getelementptr inbounds nuw %struct.result, ptr %92, i64 %k.04.i.i105
-  %made.i.i107 = getelementptr inbounds nuw i8, ptr %arrayidx.i.i106, i64 64
-  %94 = load ptr, ptr %made.i.i107, align 8
-  call void @Py_DecRef(ptr %94) nounwind
-  %inc.i.i108 = add nuw nsw i64 %k.04.i.i105, 1
-  %exitcond.not.i.i109 = icmp eq i64 %inc.i.i108, %93
-  br i1 %exitcond.not.i.i109, label %cleanup.thread, label %for.body.i.i104
+for.body.i.i105:
+  %k.04.i.i106 = phi i64 [ %inc.i.i109, %for.body.i.i105 ], [ 0, %if.then1.i ]
+  %arrayidx.i.i107 = getelementptr inbounds nuw %struct.result, ptr %96, i64 %k.04.i.i106
+  %made.i.i108 = getelementptr inbounds nuw i8, ptr %arrayidx.i.i107, i64 64
+  %98 = load ptr, ptr %made.i.i108, align 8
+  call void @Py_DecRef(ptr %98) nounwind
+  %inc.i.i109 = add nuw nsw i64 %k.04.i.i106, 1
+  %exitcond.not.i.i110 = icmp eq i64 %inc.i.i109, %97
+  br i1 %exitcond.not.i.i110, label %cleanup.thread, label %for.body.i.i105
 
-for.body.i101:
-  %k.019.i = phi i64 [ %inc.i102, %for.body.i101 ], [ 0, %for.cond.preheader.i100 ]
-  %arrayidx4.i = getelementptr inbounds nuw %struct.result, ptr %92, i64 %k.019.i
+for.body.i102:
+  %k.019.i = phi i64 [ %inc.i103, %for.body.i102 ], [ 0, %for.cond.preheader.i101 ]
+  %arrayidx4.i = getelementptr inbounds nuw %struct.result, ptr %96, i64 %k.019.i
   %made5.i = getelementptr inbounds nuw i8, ptr %arrayidx4.i, i64 64
-  %95 = load ptr, ptr %made5.i, align 8
-  %call6.i = call i32 @PyTuple_SetItem(ptr %call.i, i64 %k.019.i, ptr %95) nounwind
-  %inc.i102 = add nuw nsw i64 %k.019.i, 1
-  %exitcond.not.i103 = icmp eq i64 %inc.i102, %93
-  br i1 %exitcond.not.i103, label %cleanup.thread, label %for.body.i101
+  %99 = load ptr, ptr %made5.i, align 8
+  %call6.i = call i32 @PyTuple_SetItem(ptr %call.i, i64 %k.019.i, ptr %99) nounwind
+  %inc.i103 = add nuw nsw i64 %k.019.i, 1
+  %exitcond.not.i104 = icmp eq i64 %inc.i103, %97
+  br i1 %exitcond.not.i104, label %cleanup.thread, label %for.body.i102
 
 cleanup.thread:
-  %retval.1.i = phi ptr [ %91, %if.then.i110 ], [ %call.i, %for.cond.preheader.i100 ], [ null, %if.then1.i ], [ null, %for.body.i.i104 ], [ %call.i, %for.body.i101 ]
-  store i64 0, ptr %busy.i.le196, align 8
+  %retval.1.i = phi ptr [ %95, %if.then.i111 ], [ %call.i, %for.cond.preheader.i101 ], [ null, %if.then1.i ], [ null, %for.body.i.i105 ], [ %call.i, %for.body.i102 ]
+  store i64 0, ptr %busy.i.le197, align 8
   br label %cleanup24
 
 if.end:
-  %96 = load ptr, ptr %results, align 8
-  %97 = load i64, ptr %result_count, align 8
-  %cmp3.i = icmp sgt i64 %97, 0
-  br i1 %cmp3.i, label %for.body.i112, label %cleanup
+  %100 = load ptr, ptr %results, align 8
+  %101 = load i64, ptr %result_count, align 8
+  %cmp3.i = icmp sgt i64 %101, 0
+  br i1 %cmp3.i, label %for.body.i113, label %cleanup
 
-for.body.i112:
-  %k.04.i = phi i64 [ %inc.i115, %for.body.i112 ], [ 0, %if.end ]
-  %arrayidx.i113 = getelementptr inbounds nuw %struct.result, ptr %96, i64 %k.04.i
-  %made.i114 = getelementptr inbounds nuw i8, ptr %arrayidx.i113, i64 64
-  %98 = load ptr, ptr %made.i114, align 8
-  call void @Py_DecRef(ptr %98) nounwind
-  %inc.i115 = add nuw nsw i64 %k.04.i, 1
-  %exitcond.not.i116 = icmp eq i64 %inc.i115, %97
-  br i1 %exitcond.not.i116, label %cleanup, label %for.body.i112
+for.body.i113:
+  %k.04.i = phi i64 [ %inc.i116, %for.body.i113 ], [ 0, %if.end ]
+  %arrayidx.i114 = getelementptr inbounds nuw %struct.result, ptr %100, i64 %k.04.i
+  %made.i115 = getelementptr inbounds nuw i8, ptr %arrayidx.i114, i64 64
+  %102 = load ptr, ptr %made.i115, align 8
+  call void @Py_DecRef(ptr %102) nounwind
+  %inc.i116 = add nuw nsw i64 %k.04.i, 1
+  %exitcond.not.i117 = icmp eq i64 %inc.i116, %101
+  br i1 %exitcond.not.i117, label %cleanup, label %for.body.i113
 
 cleanup:
-  store i64 0, ptr %busy.i.le196, align 8
+  store i64 0, ptr %busy.i.le197, align 8
   %cmp19.not = icmp eq i64 %call4, 2
   br i1 %cmp19.not, label %cleanup24, label %if.end23
 
@@ -2292,6 +2338,10 @@ declare void @Py_IncRef(ptr) nounwind
 declare double @PyFloat_AsDouble(ptr) nounwind
 
 declare i64 @PyLong_AsLongLongAndOverflow(ptr, ptr) nounwind
+
+declare double @PyComplex_RealAsDouble(ptr) nounwind
+
+declare double @PyComplex_ImagAsDouble(ptr) nounwind
 
 declare void @PyErr_Clear() nounwind
 

@@ -27,7 +27,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from treadle.dsl.process import locks
-from treadle.dsl.types import bool_
+from treadle.dsl.types import bool_, complex64
 
 from ...runtime.memory import SMALLEST, address, no_memory
 from ...runtime.run import Unrecordable
@@ -59,6 +59,12 @@ MOST = 8
 
 _T = TypeVar("_T", bound=ctypes.Structure)
 _KINDS = {float: NumberKind.FLOAT, int: NumberKind.INT, bool: NumberKind.BOOL}
+_EVERY = (-(1 << 63), (1 << 63) - 1)
+#: Those of the parts of a complex number, as kernels of complex128 and of complex64 take them.
+_PARTS = (
+    (NumberKind.REAL, NumberKind.IMAGINARY),
+    (NumberKind.REAL_32, NumberKind.IMAGINARY_32),
+)
 
 
 def bits(x: float | np.generic) -> int:
@@ -232,8 +238,8 @@ class _Recorded:
                 self._array(position, a, code.words[id(stands)])
                 for position, a, stands in zip(positions, data, inputs, strict=True)]),
             *self._table(structures.Number, [
-                self._number(position, value, k, tape, code.of_numbers.get(k, []))
-                for k, (position, value) in enumerate(numbers)]),
+                row for k, (position, value) in enumerate(numbers)
+                for row in self._number(position, value, k, tape, code)]),
             *self._table(structures.Result, [
                 self._growing(a, code, late[id(a)]) if isinstance(a, Growing)
                 else self._result(a, code.words[id(a)]) for a in results]),
@@ -258,14 +264,26 @@ class _Recorded:
         return (position, id(array), id(array.dtype), rank, dimensions,
                 *self._table(ctypes.c_int64, patches))  # fmt: skip
 
-    def _number(self, position: int, value: Number, number: int, tape: Tape, patches: list[int]
-                ) -> tuple[int, ...]:  # fmt: skip
-        assert not isinstance(value, complex)
+    def _number(self, position: int, value: Number, number: int, tape: Tape, code: Code
+                ) -> list[tuple[int, ...]]:  # fmt: skip
+        """What the number must be; of a complex one, each of its parts."""
+        patches = code.of_numbers.get(number, [])
+        if isinstance(value, complex):
+            rows = []
+            for kinds, words in zip(_PARTS, (patches, code.of_halves.get(number, [])), strict=True):
+                for k, (kind, part) in enumerate(zip(kinds, (value.real, value.imag), strict=True)):
+                    own = bits(part) if kinds is _PARTS[0] else bits(np.float32(part))
+                    pinned = number in tape.pinned
+                    least, most = (own, own) if pinned else _EVERY
+                    at = self._table(ctypes.c_int64, [word + 8 * k for word in words])
+                    rows.append((position, kind, least, most, own, *at))
+            return rows
         kind, own = _KINDS[type(value)], bits(value)
-        least, most = tape.limits.get(number, (-(1 << 63), (1 << 63) - 1))
+        least, most = tape.limits.get(number, _EVERY)
         if number in tape.pinned:
             least = most = own
-        return position, kind, least, most, own, *self._table(ctypes.c_int64, patches)
+        patched = self._table(ctypes.c_int64, patches)
+        return [(position, kind, least, most, own, *patched)]
 
     def _result(self, array: HostArray, patches: list[int]) -> tuple[int, ...]:
         blocks: list[tuple[int, int]] = []
@@ -303,6 +321,8 @@ class Code:
     def __init__(self, tape: Tape, moving: Sequence[HostArray]) -> None:
         self.words: dict[int, list[int]] = {id(a): [] for a in moving}
         self.of_numbers: dict[int, list[int]] = {}
+        #: Those that take it as complex64; of a complex number the imaginary part comes next.
+        self.of_halves: dict[int, list[int]] = {}
         self.memories: dict[int, structures.Memory] = {}  # of arrays that grow
         self._replaced = list(moving)
         self._kept: list[object] = []
@@ -327,6 +347,18 @@ class Code:
     def run(self) -> Outcome:
         """Run the operations; raises what a signal's handler does."""
         return Outcome(_run()(ctypes.addressof(self.part)))
+
+    def give(self, number: int, value: Number | np.generic) -> None:
+        """Let the next run have this value of a parameter."""
+        words = self.of_numbers.get(number, ())
+        if not isinstance(value, complex | np.complexfloating):
+            write(words, bits(value))
+            return
+        both = complex(value)
+        for k, part in enumerate((both.real, both.imag)):
+            write([word + 8 * k for word in words], bits(part))
+            halves = self.of_halves.get(number, ())
+            write([word + 8 * k for word in halves], bits(np.float32(part)))
 
     def _part(self, operations: Sequence[Operation]) -> structures.Part:
         for operation in operations:
@@ -463,7 +495,9 @@ class Code:
                 known.append(value)
         launcher.pack(addresses, known, errors)
         for position, number in launch.given:
-            self.of_numbers.setdefault(number, []).append(scalar_words[position])
+            half = launch.compiled.types[position] == complex64
+            words_of = self.of_halves if half else self.of_numbers
+            words_of.setdefault(number, []).append(scalar_words[position])
         row.kind, row.target, row.source = OperationKind.LAUNCH, launch.compiled.entry, words
         row.threads = count
         if isinstance(launch.tasks, int):
@@ -556,6 +590,12 @@ def _is_late(operation: Operation) -> bool:
         case Fill() | Copy():
             return isinstance(operation.target, Growing)
     return False
+
+
+def write(words: Iterable[int], value: int) -> None:
+    """Write a number to these addresses."""
+    for word in words:
+        ctypes.c_int64.from_address(word).value = value
 
 
 def fill(memory: structures.Memory, array: HostArray) -> None:

@@ -75,11 +75,16 @@ class Outcome(enum.IntEnum):
 
 
 class NumberKind(enum.IntEnum):
-    """Python's classes of numbers among the arguments."""
+    """Python's classes of numbers among the arguments; of complex ones the parts, also in 32
+    bits."""
 
     FLOAT = 0
     INT = 1
     BOOL = 2
+    REAL = 3
+    IMAGINARY = 4
+    REAL_32 = 5
+    IMAGINARY_32 = 6
 
 
 @words

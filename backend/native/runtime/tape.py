@@ -263,7 +263,7 @@ def dependence(roots: Sequence[Expr], index: dict[Param, int]) -> Dependence:
 
 #: The types of these.
 _GIVEN = frozenset(("bool", "float16", "float32", "float64", "int8", "int16", "int32", "int64",
-                    "uint8", "uint16", "uint32", "uint64"))  # fmt: skip
+                    "uint8", "uint16", "uint32", "uint64", "complex64", "complex128"))  # fmt: skip
 
 
 def given(values: Sequence[Expr], index: dict[Param, int]) -> tuple[tuple[int, int], ...]:

@@ -183,6 +183,37 @@ def test_numbers_of_every_kind() -> None:
     assert f.ordinary == 0
 
 
+@pytest.mark.parametrize("number", [complex, np.complex64, np.complex128])
+@pytest.mark.parametrize("dtype", [np.float32, np.complex64, np.complex128])
+def test_complex_numbers(number: Any, dtype: Any) -> None:
+    x = np.arange(5).astype(dtype)
+    f = warmed(lambda a, b, x: td.where(b, a * x, x) + a, number(1j), True, x)
+    for a in (number(2 - 3j), number(-0.1), number(complex(0.3, np.inf))):
+        for b in (True, False):
+            with np.errstate(all="ignore"):
+                expected = (a * x if b else x) + a
+            found = f(a, b, x)
+            assert found.dtype == expected.dtype
+            np.testing.assert_allclose(found, expected, rtol=1e-6)
+    assert f.ordinary == 0
+    f(number(1j).real, True, x)
+    assert f.ordinary == 1
+
+
+def test_complex_numbers_in_loops() -> None:
+    """Of several kernels, which native code repeats."""
+
+    def program(a: Any, k: Any) -> Any:
+        small = lambda s: td.sum(abs(s)) < 1e6
+        return td.while_loop(small, lambda s: td.sort(s.real) * k + td.cumsum(td.roll(s, 1)), a)
+
+    a = np.ones(300, np.complex64)
+    f, g = td.jit(program, backend="native"), td.jit(program, backend="reference")
+    for k in (1j, 2 + 1j, np.complex64(0.5 - 2j), np.complex64(3j)):
+        for _ in range(2):
+            np.testing.assert_allclose(f(a, k), g(a, k), rtol=1e-4)
+
+
 def test_several_results_and_kernels() -> None:
     a = np.random.default_rng(0).random((200, 300)).astype(np.float32)
 
