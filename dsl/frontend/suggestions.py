@@ -535,6 +535,19 @@ COMPILED = {
                     "f.lower(*args) is its program"),
 }  # fmt: skip
 
+#: Names of attributes of lowered functions of other libraries.
+PROGRAM = {
+    **{name: said.replace("f.lower(*args).", "program.") for name, said in COMPILED.items()},
+    "compile": "it is compiled at its first call, program(*args), or found in the disk cache",
+    **dict.fromkeys(("lower", "trace"), "it is the program for these arguments: call it"),
+    **dict.fromkeys(("cost_analysis", "memory_analysis"), "program.explain() says which bytes "
+                    "each kernel moves, and what it computes"),
+    **dict.fromkeys(("in_tree", "out_tree", "args_info", "out_info", "in_avals", "out_avals"),
+                    _SAYS.replace("f.lower(*args).", "program.")),
+    **dict.fromkeys(("serialize", "export", "compiler_ir", "as_serialized_dot_graph"),
+                    "program.save(path) writes it, td.load(path) reads it, program.source() is its "
+                    "code"),
+}  # fmt: skip
 #: Names of methods of `a.at[index]` of other libraries.
 AT_METHODS = {
     "get": "read the part: a[index]",

@@ -728,6 +728,12 @@ def test_names_that_are_missed_have_advice():
         (AttributeError, lambda: td.linalg.eigvals, "eigvalsh.*np.linalg.eigvals"),
         (AttributeError, lambda: td.tree_map, "for k in w"),
         (AttributeError, lambda: td.jit(lambda x: x).inspect_llvm, r"f.lower\(\*args\).source"),
+        (
+            AttributeError,
+            lambda: td.jit(lambda x: x).lower(1.0).compile,
+            r"call, program\(\*args\)",
+        ),
+        (AttributeError, lambda: td.jit(lambda x: x).lower(1.0).cost_analysis, r"program.explain"),
     ):
         with pytest.raises(error) as caught:
             line()

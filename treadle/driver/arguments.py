@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -58,20 +58,21 @@ def valued(args: tuple[Value, ...], symbols: Sequence[Array | Scalar]) -> tuple[
             values[id(a)] = a._expr.type.numpy.type(value)
         elif not a._is_closed():
             return None
-    return tuple(_replaced(a, values) for a in args) if values else args
+    return mapped(args, lambda a: values.get(id(a), a)) if values else args
 
 
-def _replaced(a: Value, values: dict[int, Value]) -> Value:
-    if isinstance(a, Scalar):
-        return values[id(a)]
+def mapped(a: Value, leaf: Callable[[Value], Value]) -> Value:
+    """The same structure with `leaf` of its arrays and numbers."""
+    if isinstance(a, Array | Scalar) or is_arraylike(a):
+        return leaf(a)
     if isinstance(a, dict):
-        return {k: _replaced(v, values) for k, v in a.items()}
+        return {k: mapped(v, leaf) for k, v in a.items()}
     if isinstance(a, list):
-        return [_replaced(v, values) for v in a]
+        return [mapped(v, leaf) for v in a]
     if is_composite(a):
-        parts = [_replaced(v, values) for v in children_of(a)]
+        parts = [mapped(v, leaf) for v in children_of(a)]
         return tuple(parts) if type(a) is tuple else type(a)(*parts)
-    return a
+    return leaf(a)
 
 
 def is_constant(a: Value) -> bool:

@@ -18,9 +18,16 @@ from treadle.dsl import passes
 from treadle.dsl.annotations import Argument, ScheduleLike
 from treadle.dsl.autodiff.custom import without_rules
 from treadle.dsl.autodiff.loops import with_stored_states
-from treadle.dsl.errors import DeviceOutOfMemory, TracingError, TreadleError, user_facing
+from treadle.dsl.errors import (
+    DeviceOutOfMemory,
+    TracingError,
+    TreadleError,
+    no_attribute,
+    user_facing,
+)
 from treadle.dsl.expr import Param
 from treadle.dsl.frontend.sources import IN_PARTS
+from treadle.dsl.frontend.suggestions import PROGRAM
 from treadle.dsl.frontend.trees import Tree
 from treadle.dsl.graph import Input, Leaf, topological
 from treadle.dsl.graphs.inputs import inputs_of
@@ -96,6 +103,14 @@ class Program(TracedProgram):
         self.tuned_products = _tuned_products(self)
         self._executable: Any = None
         self._same: Program | None = None  # the program whose executable is shared
+
+    if not TYPE_CHECKING:  # a misspelled attribute is an error there
+
+        def __getattr__(self, name: str) -> Any:
+            instead = PROGRAM.get(name)
+            if instead is not None:
+                raise no_attribute(f"a program has no {name!r}: {instead}.", name)
+            raise AttributeError(f"'Program' object has no attribute {name!r}")
 
     # --- running ---
     @property

@@ -131,7 +131,7 @@ def _opener_of_containers(
     kind: type,
     values: Collection[Value],
     program: Program,
-    items: Callable[[Value], Collection[Value] | None] | None = None,
+    items: Callable[[Value], Collection[Value] | None] = lambda value: value,
 ) -> _Opener:
     parts = [_opener(v, program) for v in values]
     count, nested = len(parts), any(parts)
@@ -139,7 +139,7 @@ def _opener_of_containers(
     def opened(value: Value, into: list[object]) -> bool:
         if type(value) is not kind:
             return False
-        found: Collection[Value] | None = value if items is None else items(value)
+        found = items(value)
         if found is None or len(found) != count:
             return False
         if nested:

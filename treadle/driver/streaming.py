@@ -10,15 +10,23 @@ from typing import Any
 
 import numpy as np
 
+from treadle.dsl.array import Array
 from treadle.dsl.errors import DTypeError, ShapeError, TracingError, user_facing
+from treadle.dsl.frontend.evaluation import known_array, values_of
+from treadle.dsl.frontend.refusals import called
 from treadle.dsl.text import byte_count
 
-from .arguments import split_arguments
+from .arguments import mapped, signature, split_arguments
 from .jit import Jit, jit
 
 _OPENED = (
     'Open the file: np.load(path, mmap_mode="r") or np.memmap(path, …) to read; '
     'np.lib.format.open_memmap(path, "w+", dtype, shape) to write.'
+)
+
+_PARTS = (
+    "Let a compiled function of the state and of one part be called for each part: for part in "
+    "parts: state = update(state, part)."
 )
 
 
@@ -34,8 +42,9 @@ def stream(
 
     Parameters
         f: a function, compiled or not.
-        *arrays: its arguments: numbers, and anything with `shape`, `dtype` and slices: NumPy's
-            arrays and memory maps, arrays of zarr, data sets of h5py.
+        *arrays: its arguments: numbers, anything with `shape`, `dtype` and slices (NumPy's arrays
+            and memory maps, arrays of zarr, data sets of h5py), arrays of treadle, and tuples,
+            lists and dicts of them.
         out: where the results are written: such an array, or a tuple of them for several results;
             without it, NumPy arrays in memory, which must have room for them.
         memory: bytes that the blocks in memory may have together: a number, "500 MB" or "2 GiB";
@@ -60,10 +69,10 @@ def stream(
             hint="The arguments, in order: stream(f, *arrays).",
         )
     compiled = f if isinstance(f, Jit) else jit(f)
-    given = [_stand_in(a) for a in arrays]
+    sources: list[Any] = []
+    given = mapped(arrays, lambda value: _stand_in(value, sources))
     program = compiled.on("dask").lower(*given)
-    data, numbers = split_arguments(given)
-    sources = [a for a, s in zip(arrays, given, strict=True) if any(s is d for d in data)]
+    _, numbers = split_arguments(signature(given)[0])
     sources += [node.source for node in program.inputs[len(program.arguments) :]]
     run = Stream(program, sources, numbers, _bytes(memory))
     if (said := run.too_small()) is not None:
@@ -80,17 +89,21 @@ def stream(
     return program.tree.build(found) if out is None else out
 
 
-def _stand_in(value: Any) -> Any:
-    """An array without memory of this shape and type, for tracing; other values unchanged."""
+def _stand_in(value: Any, sources: list[Any]) -> Any:
+    """An array without memory of this shape and type, for tracing, of an array that is put into
+    `sources`; other values unchanged."""
+    if isinstance(value, Array) and value._is_closed():
+        values = values_of(value, "an argument of stream")
+        return known_array([_stand_in(v, sources) for v in values], value.structure)
     if not hasattr(value, "shape") or not hasattr(value, "dtype") or isinstance(value, np.generic):
         if isinstance(value, str | PathLike):
             raise TracingError(f"stream reads arrays, no paths, got {value!r}.", hint=_OPENED)
-        if isinstance(value, tuple | list | dict):
-            raise TracingError("stream takes arrays and numbers, no tuples, lists or dicts.",
-                               hint="Pass each array as an argument of its own.")  # fmt: skip
+        if isinstance(value, Iterator):
+            raise TracingError(f"stream reads arrays, got {called(value)}.", hint=_PARTS)
         return value
     if not isinstance(value.dtype, np.dtype):
         raise DTypeError(f"stream takes arrays with a dtype of NumPy, got {value.dtype}.")
+    sources.append(value)
     return np.broadcast_to(np.zeros((), value.dtype), tuple(int(n) for n in value.shape))
 
 

@@ -269,7 +269,7 @@ class _Recorded:
         """What the number must be; of a complex one, each of its parts."""
         patches = code.of_numbers.get(number, [])
         if isinstance(value, complex):
-            rows = []
+            rows: list[tuple[int, ...]] = []
             for kinds, words in zip(_PARTS, (patches, code.of_halves.get(number, [])), strict=True):
                 for k, (kind, part) in enumerate(zip(kinds, (value.real, value.imag), strict=True)):
                     own = bits(part) if kinds is _PARTS[0] else bits(np.float32(part))

@@ -347,3 +347,14 @@ def test_checked_programs_are_refused() -> None:
 def test_results_whose_extents_depend_on_data_are_refused() -> None:
     with pytest.raises(td.DistributionError, match=r"extents of .* depend on what arrays hold"):
         td.jit(lambda a: td.filter(lambda x: x > 0.5, a))(da.from_array(np.ones(9), chunks=4))
+
+
+def test_an_array_of_treadle_beside_one_of_dask() -> None:
+    """A key of random numbers, also in a structure: results are arrays of dask."""
+    x, key = np.arange(600.0).reshape(30, 20), td.random.key(1)
+    noisy = td.jit(lambda x, s: {"x": x + td.random.normal(s["key"], x.shape, td.float64)})
+    for _ in range(2):
+        found = noisy(da.from_array(x, chunks=(8, 20)), {"key": key})["x"]
+        assert isinstance(found, da.Array)
+        wanted = noisy(x, {"key": np.asarray(key)})["x"]
+        assert isinstance(wanted, np.ndarray) and np.array_equal(found.compute(), wanted)

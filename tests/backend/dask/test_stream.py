@@ -240,6 +240,22 @@ def test_mistakes(plate: np.ndarray) -> None:
         td.stream(lambda a: (a, a + 1), plate, out=plate.copy())
 
 
+def test_arrays_of_treadle_and_structures(plate: np.ndarray) -> None:
+    key = td.random.key(3)
+    noisy = td.jit(lambda x, k: x + td.random.normal(k, x.shape, td.float32))
+    found = td.stream(noisy, plate, key, memory=1e5)
+    assert np.array_equal(found, noisy(plate, np.asarray(key)))
+    wanted = plate * 2 + plate + 3
+    both = lambda a, s: a * s["scale"] + s["more"][0] + s["more"][1]
+    state = {"scale": 2, "more": (td.use(plate), 3)}
+    assert np.array_equal(td.stream(both, plate, state, memory=1e5), wanted)
+    pairs = td.zip(plate, plate)
+    assert np.array_equal(td.stream(lambda p: td.map(sum, p), pairs), plate * 2)
+    with pytest.raises(td.TracingError, match="got a generator") as raised:
+        td.stream(heat, (row for row in plate))
+    assert "for part in parts" in raised.value.hint
+
+
 def test_a_small_array_does_not_cut_a_large_one() -> None:
     """The quotients are computed in blocks of rows, as the matrix is cut, not as the sums are."""
     a = np.random.default_rng(1).random((2048, 512))
