@@ -252,7 +252,7 @@ FORMS: dict[str, Form] = {
             measured="2026-11-22-nvidia-h200-candidates.json",
         ),
         # the same limbs, which another kernel writes as tile images first
-        tensor_form("Limbs32ImagesSquare", "", "BYTE", 4, 128, "limbs-gpu-2026-11-28.json"),
+        tensor_form("Limbs32ImagesSquare", "", "BYTE", 4, 128, "limbs-gpu-2026-11-29.json"),
         # float32 by parts of 16 bits (or tf32) on tensor cores
         tensor_form("Float32Fp16x3", "fp16x3", "HALF", 2),
         tensor_form("Float32Fp16x3Square", "fp16x3", "HALF", 2, 128),
