@@ -293,8 +293,8 @@ class Array(Operators["Array"]):
     @property
     def __array_interface__(self) -> dict[str, Any]:
         """NumPy's description of the value, for libraries such as Pillow that read only that."""
-        data = later.computed.interface(self)
-        return dict(data)
+        found: dict[str, Any] = later.computed.interface(self)
+        return found
 
     def tobytes(self) -> bytes:
         """The bytes of the elements in row-major order; the array is computed.

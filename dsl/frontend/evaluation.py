@@ -189,11 +189,9 @@ def interface(array: Array) -> dict[str, Any]:
     value = np.asarray(one_array(array, "__array_interface__"), order="C")
     if value.dtype == bfloat16.numpy:
         raise AttributeError("no __array_interface__")
-    return {
-        **value.__array_interface__,
-        "data": value.reshape(-1).view(np.uint8).data,
-        "strides": value.strides,
-    }
+    # (With strides Pillow asks for bytes, and not for a buffer of the array itself.)
+    return {"shape": value.shape, "typestr": value.dtype.str, "data": value,
+            "strides": value.strides, "version": 3}  # fmt: skip
 
 
 def on_gpu(array: Array) -> Any:

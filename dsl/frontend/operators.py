@@ -342,6 +342,8 @@ class Operators(Generic[V]):
                     "and td's functions; td.foreign(f, x) calls the compiled one from a kernel; "
                     "outside of compiled functions pass td.run(x).",
                 )
+            if name == "__array_struct__":  # NumPy asks each array for it
+                raise AttributeError(name)
             raise missing_attribute(self, name)
 
     def __setitem__(self, index: Any, value: Any) -> None:
