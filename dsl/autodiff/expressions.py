@@ -15,6 +15,7 @@ from .. import simplify
 from ..errors import GradientError
 from ..expr import (
     FALSE,
+    TRUE,
     Apply,
     Cond,
     Const,
@@ -30,7 +31,7 @@ from ..expr import (
     unknown,
     walk,
 )
-from ..node import Combine
+from ..node import Combine, canonical_combine
 from ..operations.stencils import resolve_read
 from ..primitives import TABLE
 from ..scalar import Scalar, apply_primitive
@@ -332,6 +333,18 @@ def combined(combine: Combine, left: Sequence[Expr], right: Sequence[Expr]) -> l
         zip((*combine.left, *combine.right), (*left, *right), strict=True)
     )
     return [shifted(e, values) for e in combine.results]
+
+
+def optional(combine: Combine) -> Combine:
+    """The combination of pairs of whether there is an element, and the element."""
+    left, right = ([Var(name, v.type) for v in (TRUE, *combine.left)] for name in ("a", "b"))
+    joined = combined(combine, left[1:], right[1:])
+    results = [
+        simplify.select(left[0], simplify.select(right[0], e, a), b)
+        for a, b, e in zip(left[1:], right[1:], joined, strict=True)
+    ]
+    some = apply_primitive("logical_or", [left[0], right[0]])
+    return canonical_combine(tuple(left), tuple(right), (some, *results))
 
 
 def combine_vjp(

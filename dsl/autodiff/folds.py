@@ -12,7 +12,7 @@ from ..analysis.combines import (
     simple_combine,
     ways,
 )
-from ..expr import Const, Expr, Index, Var, constant
+from ..expr import FALSE, TRUE, Const, Expr, Index, Var, constant
 from ..graph import (
     Combine,
     Fold,
@@ -35,6 +35,7 @@ from .expressions import (
     guarded,
     index_map,
     negated,
+    optional,
     shifted,
     zero,
 )
@@ -96,11 +97,7 @@ def _fold(r: Reverse, node: Fold, bars: Bars) -> None:
             part.general(seeds)
         if init is not None and part.way not in ("add", "minimum", "maximum"):
             if any(r.active(e) for e in init):
-                raise refused(
-                    "the derivative of a fold by its initial value is supported for sums and "
-                    "extremes only.",
-                    "Combine the value with the result of the fold, outside of it.",
-                )
+                part.start(starts)
     r.through((*node.outer, *node.inner), seeds, node)
     r.through((), starts, node)
 
@@ -138,6 +135,19 @@ class _Folded:
         seeds.append((self.elements[0], g))
         if self.init is not None and self.init[0].reads:
             starts.append((self.init[0], self._of_init(g)))
+
+    def start(self, starts: Seeds) -> None:
+        """The initial value is combined with a fold without it, unless there are no elements."""
+        assert self.init is not None
+        without = (FALSE, *(zero(e.type) for e in self.elements))
+        made = self.fold((TRUE, *self.elements), optional(self.combine), without)
+        some, *rest = (own(leaf, self.rank) for leaf in made.leaves)
+        found, _ = combine_vjp(self.combine, self.init, rest, self.bars)
+        starts += [
+            (e, self._of_init(_otherwise(negated(some), g, t, e)))
+            for e, g, t in zip(self.init, self.bars, found, strict=True)
+            if e.type.is_inexact and e.reads
+        ]
 
     def extreme(self, better: str, seeds: Seeds, starts: Seeds) -> None:
         """Another fold finds the indices; the first of equal extremes gets the cotangent."""
@@ -285,6 +295,7 @@ def _fold_seg(r: Reverse, node: FoldSeg, bars: Bars) -> None:
                        init, label=label, where=node.where)  # fmt: skip
 
     seeds: Seeds = []
+    starts: Seeds = []
     for group, combine in independent_parts(node.combine):
         x = tuple(node.elements[k] for k in group)
         init = None if node.init is None else tuple(node.init[k] for k in group)
@@ -292,10 +303,15 @@ def _fold_seg(r: Reverse, node: FoldSeg, bars: Bars) -> None:
         if all(g is None for g in given):
             continue
         if init is not None and any(r.active(e) for e in init):
-            raise refused(
-                "the derivative of a segmented fold by its initial value is not supported.",
-                "Combine the value with the results of the fold, outside of it.",
-            )
+            without = (FALSE, *(zero(e.type) for e in x))
+            rest = [own(leaf, rank + 1)
+                    for leaf in fold((TRUE, *x), optional(combine), without).leaves]  # fmt: skip
+            received = [None if g is None else own(g, rank + 1) for g in given]
+            found, _ = combine_vjp(combine, init, rest[1:], received)
+            for e, g, t in zip(init, received, found, strict=True):
+                if e.type.is_inexact:
+                    part = _otherwise(negated(rest[0]), g, t, e)
+                    starts.append((e, summed((), stored, part, label, node.where).at()))
         if not any(r.active(e) for e in x):
             continue
         received = [None if g is None else of_segment(g) for g in given]
@@ -328,6 +344,7 @@ def _fold_seg(r: Reverse, node: FoldSeg, bars: Bars) -> None:
             found = _between(combine, x, init, received, before, after, is_first, is_last)
         seeds += [(e, guarded(inside, g, zero(g.type))) for e, g in found]
     r.through(shape, seeds, node)
+    r.through((), starts, node)
 
 
 def _segmented(
@@ -394,15 +411,10 @@ def _scan(r: Reverse, node: Scan, bars: Bars) -> None:
                 continue
         if ways(combine) == ["add"]:
             seeds += part.sum()
-        else:
             if part.init_moves(r):
-                raise refused(
-                    "the derivative of a scan by its initial value is supported for sums only.",
-                    "Combine the value with the results of a scan without it.",
-                )
-            seeds += part.general()
-        if part.init_moves(r):
-            part.start(r)
+                part.start(r)
+        else:
+            seeds += part.general(r)
     r.through(node.shape, seeds, node)
 
 
@@ -485,7 +497,7 @@ class _Scanned:
             total = add(total, p)
         r.through((), [(self.node.init[self.group[0]], total)], self.node)
 
-    def general(self) -> Seeds:
+    def general(self, reverse: Reverse) -> Seeds:
         """The state after element i has the cotangent r_i = z_i + J_iᵀ r_(i+1), where z_i is given
         and J_i is the derivative of the next state by it: a scan of affine functions (z, J)."""
         node, back = self.node, self.node.reverse
@@ -565,11 +577,36 @@ class _Scanned:
         for j, k in enumerate(floats):
             r[k] = own(made.leaf(j), self.rank)
         _, of_element = through(states_at(previous), x, r)
-        seeds: Seeds = []
-        for k in floats:
-            inside, start = of_element[k], r[k]
-            if init is not None:
-                _, at_start = through(init, x, r)
-                start = at_start[k]
-            seeds.append((x[k], _otherwise(first, start, inside, x[k])))
-        return seeds
+        at_start = r
+        if init is not None:
+            of_init, at_start = through(init, x, r)
+            if self.init_moves(reverse):
+                self.starts(reverse, of_init, count if back else constant(0))
+        return [(x[k], _otherwise(first, at_start[k], of_element[k], x[k])) for k in floats]
+
+    def starts(self, r: Reverse, of_init: Sequence[Expr | None], first: Expr) -> None:
+        """The initial value is combined with the element at `first`, if there is one, from which it
+        receives `of_init`; and it is a result where the scan is not inclusive."""
+        node, init = self.node, self.node.init
+        assert init is not None
+        outer = tuple(n for j, n in enumerate(node.shape) if j != self.axis)
+        places = [Index(j - (j > self.axis)) for j in range(self.rank)]
+        none = _apply("equal", self.n, constant(0))
+        for j, k in enumerate(self.group):
+            prefix, total = self.prefixes[j], self.totals[j]
+            if not init[k].type.is_inexact:
+                continue
+            at = [*places[: self.axis], first, *places[self.axis + 1 :]]
+            part = of_init[j]
+            part = None if part is None else shifted(part, index_map(at))
+            empty: Expr | None = None if total is None else own(total, len(outer))
+            if prefix is not None and node.form == "exclusive":
+                at[self.axis] = self.n if node.reverse else constant(0)
+                empty = prefix.at(*at)
+                part = empty if part is None else add(part, empty)
+            elif prefix is not None and node.form == "total":
+                here = prefix.at(*at)
+                part = here if part is None else add(part, here)
+            g = _otherwise(none, empty, part, init[k])
+            total_of = summed((), outer, g, adjoint(node), node.where).at()
+            r.through((), [(init[k], total_of)], node)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from .. import simplify
 from ..analysis.combines import argument_combine, independent_parts, ways
 from ..array import Array
-from ..expr import FALSE, TRUE, Const, Expr, Index, Var, constant
+from ..expr import FALSE, TRUE, Const, Expr, Index, constant
 from ..graph import (
     Combine,
     FoldSeg,
@@ -15,7 +15,6 @@ from ..graph import (
     Leaf,
     Permute,
     Shape,
-    canonical_combine,
     indices,
 )
 from ..operations.indexing.index_space import flatten
@@ -29,6 +28,7 @@ from .expressions import (
     combine_vjp,
     combined,
     guarded,
+    optional,
     zero,
 )
 from .forward import Forward, dual, forward_rule, tangent_of
@@ -153,7 +153,7 @@ def _by_segments(
     values = made(domain, *(node.values[k] for k in group))
     elements = tuple(in_a_row(leaf).at(order.at(Index(0))) for leaf in values)
     start = (FALSE, *(Const(0, e.type) for e in elements))
-    folded = FoldSeg((), size, keys.shape[0], offsets, (TRUE, *elements), _optional(combine),
+    folded = FoldSeg((), size, keys.shape[0], offsets, (TRUE, *elements), optional(combine),
                      start, label=label, where=where)  # fmt: skip
     defaults = [node.defaults[k] for k in group]
     old = [d.at(*indices(len(shape))) for d in defaults]
@@ -167,18 +167,6 @@ def _by_segments(
             seeds.append((node.values[k], own(of_value, len(domain))))
             r.give(node.defaults[k], own(of_default, len(shape)))
     return seeds
-
-
-def _optional(combine: Combine) -> Combine:
-    """The combination of pairs of whether there is an element, and the element."""
-    left, right = ([Var(name, v.type) for v in (TRUE, *combine.left)] for name in ("a", "b"))
-    joined = combined(combine, left[1:], right[1:])
-    results = [
-        simplify.select(left[0], simplify.select(right[0], e, a), b)
-        for a, b, e in zip(left[1:], right[1:], joined, strict=True)
-    ]
-    some = apply_primitive("logical_or", [left[0], right[0]])
-    return canonical_combine(tuple(left), tuple(right), (some, *results))
 
 
 def _each_component(r: Reverse, node: Permute, combine: Combine, bars: Bars) -> None:

@@ -474,7 +474,7 @@ def qr(a: ArrayLike, mode: str = "reduced") -> Any:
     q, r = small_matrices.qr(_entries(array, t, batch, m, n), mode == "complete")
     groups = [_flat(r, t)] if mode == "r" else [_flat(q, t), _flat(r, t)]
     found = _results("qr", batch, groups, checks)
-    if mode != "complete" and m >= n:  # (The rule has no others.)
+    if mode != "complete":
         found = _with_rule("qr", (mode,), found, [array], t)
     return found[0] if mode == "r" else QRResult(*found)
 
