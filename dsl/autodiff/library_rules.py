@@ -380,8 +380,8 @@ def _qr(bars: Sequence[Bar], results: Sequence[Array], arguments: Sequence[Array
     if of_q is None and of_r is None:
         return [None]
     q, r = linear_algebra.qr(a) if mode == "r" else results[:2]
-    m, n = map(known, a._shape[-2:])
-    wide = m is None or n is None or m < n
+    m, n = map(known, r._shape[-2:])
+    wide = m is None or m != n
     rest: Array | None = None
     if wide:  # the columns beyond the first ones, which are as many as the rows, are Q R₂
         k = q.shape[-1]
