@@ -17,7 +17,8 @@ from ..graph import Fold, Leaf, Node, result_variables, topological
 from ..graphs.rebuild import Rebuilder, rewrite_graph
 from .base import Context
 
-_BETTER = {"minimum": "less", "maximum": "greater"}
+#: Of booleans, the extremes are `all` and `any`.
+_BETTER = {"minimum": "less", "maximum": "greater", "logical_and": "less", "logical_or": "greater"}
 
 
 def single_pass_arguments(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
@@ -27,7 +28,7 @@ def single_pass_arguments(roots: Sequence[Leaf], context: Context) -> list[Leaf]
 
     def change(node: Node) -> Node:
         made = _single_pass(node)
-        if made is None:
+        if made is None or (context.target.gpu and made.elements[0].type.family == "bool"):
             return node
         context.notes.append(f"{node.label}: the value and its index in one pass")
         return made

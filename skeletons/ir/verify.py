@@ -38,8 +38,8 @@ from .kernel import (
 
 #: Bytes of the widest access of a thread.
 WIDEST = 16
-_GPU_ONLY = (Barrier, Fence, LoadVector, StoreVector, Fetch, Publish, FetchUpdate, Collective,
-             WarpProduct, Special)  # fmt: skip
+_GPU_ONLY = (Barrier, Fence, LoadVector, StoreVector, FetchUpdate, Collective, WarpProduct,
+             Special)  # fmt: skip
 #: Registers of the hardware that a block may read.
 REGISTERS = ("smid",)
 

@@ -15,6 +15,7 @@ from treadle.skeletons.ir.kernel import (
     If,
     Let,
     Load,
+    Publish,
     Reduce,
     Report,
     Statement,
@@ -38,7 +39,7 @@ def modified(body: Iterable[Statement]) -> set[Var | Buffer]:
         match s:
             case Assign():
                 found.add(s.var)
-            case Store():
+            case Store() | Publish():
                 found.add(s.buffer)
             case Atomic():
                 found.update(s.buffers)
@@ -128,7 +129,7 @@ def worth_skipping(body: Body) -> bool:
     """Whether to branch around a block that no lane needs: memory, loops, long arithmetic."""
     cost = 0.0
     for s in statements(body):
-        if isinstance(s, Store | Atomic | Report | For | While | Reduce):
+        if isinstance(s, Store | Publish | Atomic | Report | For | While | Reduce):
             return True
         for node in walk(expressions(s)):
             if isinstance(node, Load | Foreign):

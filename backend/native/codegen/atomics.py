@@ -10,7 +10,7 @@ from treadle.dsl.expr import Foreign
 from treadle.dsl.target import NATIVE
 from treadle.dsl.types import ScalarType, float64
 from treadle.skeletons.ir.decompose import machine_update
-from treadle.skeletons.ir.kernel import Atomic, Buffer, Report
+from treadle.skeletons.ir.kernel import Atomic, Buffer, Fetch, Publish, Report
 
 from .half import from_storage, to_storage
 from .lanes import BITS, Lanes
@@ -108,6 +108,23 @@ def atomic(em: Emitter, s: Atomic, copy: Copy) -> None:
         with em.scope():
             one([em.regs(x, 0) for x in (index, *values)], "0")
     em.touch(s.buffers)
+
+
+def fetch(em: Emitter, s: Fetch, copy: Copy) -> Value:
+    """An integer that other threads may store meanwhile, outside of vector loops."""
+    at = _address(em, s.buffer, em.reg(em.value(s.index, copy), 0))
+    t, how = s.buffer.type, "acquire" if s.ordered else "monotonic"
+    found = em.code.emit(f"load atomic i{t.bits}, ptr {at} {how}, align {t.bytes}")
+    return em.in_register(t, (found,), 0)
+
+
+def publish(em: Emitter, s: Publish, copy: Copy) -> None:
+    """Store an integer that other threads may fetch meanwhile, outside of vector loops."""
+    at = _address(em, s.buffer, em.reg(em.value(s.index, copy), 0))
+    t, how = s.buffer.type, "release" if s.ordered else "monotonic"
+    value = em.reg(em.value(s.value, copy), 0)
+    em.code.do(f"store atomic i{t.bits} {value}, ptr {at} {how}, align {t.bytes}")
+    em.touch((s.buffer,))
 
 
 def _address(em: Emitter, buffer: Buffer, at: Reg) -> Reg:

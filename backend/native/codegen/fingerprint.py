@@ -14,11 +14,13 @@ from treadle.skeletons.ir.kernel import (
     Buffer,
     Comment,
     Declare,
+    Fetch,
     For,
     If,
     Kernel,
     Let,
     Load,
+    Publish,
     Reduce,
     Report,
     Statement,
@@ -90,13 +92,19 @@ class _Writer:
                 self.out.append(f"{type(s).__name__} {x(s.value)} {x(s.var)}")
             case Store():
                 self.out.append(f"Store {self.buffer(s.buffer)} {x(s.index)} {x(s.value)}")
+            case Fetch():
+                where = self.buffer(s.buffer)
+                self.out.append(f"Fetch {where} {x(s.index)} {x(s.var)} {s.ordered}")
+            case Publish():
+                where = self.buffer(s.buffer)
+                self.out.append(f"Publish {where} {x(s.index)} {x(s.value)} {s.ordered}")
             case Atomic():
                 lock = -1 if s.locks is None else self.buffer(s.locks)
                 size = -1 if s.locks is None else x(s.locks.size)
-                where = [self.buffer(b) for b in s.buffers]
+                buffers = [self.buffer(b) for b in s.buffers]
                 values = [x(v) for v in s.values]
                 how = self.combine(s.combine)
-                self.out.append(f"Atomic {where} {lock} {size} {x(s.index)} {values} {how}")
+                self.out.append(f"Atomic {buffers} {lock} {size} {x(s.index)} {values} {how}")
             case If():
                 self.out.append(f"If {x(s.condition)}")
                 self.body(s.then)

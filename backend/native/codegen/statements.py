@@ -17,11 +17,13 @@ from treadle.skeletons.ir.kernel import (
     Body,
     Comment,
     Declare,
+    Fetch,
     For,
     If,
     Kernel,
     Let,
     Load,
+    Publish,
     Reduce,
     Report,
     Statement,
@@ -108,6 +110,12 @@ def statement(em: Emitter, s: Statement, copies: Sequence[Copy]) -> None:
         case Report():
             for c in copies:
                 atomics.report(em, s, c)
+        case Fetch():
+            for c in copies:
+                c.values[s.var] = atomics.fetch(em, s, c)
+        case Publish():
+            for c in copies:
+                atomics.publish(em, s, c)
         case _:
             raise AssertionError(f"{type(s).__name__} in kernel IR")
 

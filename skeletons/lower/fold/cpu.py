@@ -15,7 +15,19 @@ from treadle.dsl.analysis.combines import (
     simple_combine,
 )
 from treadle.dsl.analysis.polynomial import affine_forms
-from treadle.dsl.expr import FALSE, TRUE, Const, Expr, Index, Read, Var, constant, substitute, walk
+from treadle.dsl.expr import (
+    FALSE,
+    TRUE,
+    Apply,
+    Const,
+    Expr,
+    Index,
+    Read,
+    Var,
+    constant,
+    substitute,
+    walk,
+)
 from treadle.dsl.graph import Combine, Fold, Leaf
 from treadle.dsl.operations.indexing.row_major import delinear
 from treadle.dsl.scalar import apply_primitive
@@ -23,7 +35,7 @@ from treadle.dsl.simplify import select
 from treadle.dsl.types import int64
 
 from ...ir import arithmetic as at
-from ...ir.kernel import Buffer, If, Kernel, Load, Lowered, Store
+from ...ir.kernel import Assign, Buffer, Fetch, If, Kernel, Load, Lowered, Publish, Store
 from ...ir.linearize import Linearizer, zero
 from .. import tiling, transform
 from ..build import Builder, LoweringContext, element_cost
@@ -49,6 +61,9 @@ BLOCK = 8192
 #: Elements of a block that one lane folds: not a multiple of 1024, so that the lanes' cache lines
 #: map to different sets.
 LANE_BLOCK = 1040
+#: Where no further block of a row matters after one with a certain value: `any` and `all`.
+ABSORBING = {"logical_or": TRUE, "bitwise_or": TRUE, "maximum": TRUE,
+             "logical_and": FALSE, "bitwise_and": FALSE, "minimum": FALSE}  # fmt: skip
 #: A block that is never full.
 _EVERYTHING = 1 << 60
 #: Blocks per task if each lane folds a block of its own.
@@ -130,6 +145,11 @@ class Along(RowFold):
         self.scratch = self.partials(
             scalar(at.multiply(self.host_rows, self.host_blocks), "partials")
         )
+        self.decided: Buffer | None = None
+        if self.several and not (self.lanes or self.builder.context.check) and self.decisive():
+            rows = at.select(at.equal(self.host_blocks, 1), 0, self.host_rows)
+            (self.decided,) = self.builder.scratch("zero_decided", [int64], scalar(rows, "flags"))
+            self.builder.notes.append("a row is left when a block has decided it")
         self.visits = Visits.of(self.builder, (self.host_blocks, *self.outer),
                                 (self.block, *(1 for _ in self.outer)), not self.outer)  # fmt: skip
         if self.visits is not None:
@@ -249,13 +269,40 @@ class Along(RowFold):
 
     def one(self, into: Linearizer, row: Expr, block: Expr, at_row: Sequence[Expr]) -> None:
         """See `_one`."""
-        total = self.fold_block(into, at_row, block, self.combine)
+        total = self.unless_decided(
+            into, row, block, lambda: self.fold_block(into, at_row, block, self.combine)
+        )
         slot = at.add(at.multiply(row, self.blocks), block)
         alone = at.equal(self.blocks, 1)
         with into.when(alone):
             self.finish(into, at_row, total, self.count)
         with into.otherwise(alone):
             into.append(*(Store(b, slot, t) for b, t in zip(self.scratch, total, strict=True)))
+
+    def decisive(self) -> Const | None:
+        """The value of a block after which the others of its row do not matter."""
+        return _absorbing(self.combine)
+
+    def unless_decided(self, into: Linearizer, row: Expr, block: Expr,
+                       compute: Callable[[], tuple[Var, ...]]) -> tuple[Var, ...]:  # fmt: skip
+        """What `compute` makes of a block, unless a block before it has decided the row.
+
+        `decided` has the number of blocks from such a one on, 0 if there is none; it need not be
+        the first."""
+        value = self.decisive()
+        if self.decided is None or value is None:
+            return compute()
+        total = into.declare(FALSE if value is TRUE else TRUE, "result")
+        several, before = at.less(1, self.blocks), Var("before", int64)
+        found, rest = into.declare(constant(0), "found"), at.subtract(self.blocks, block)
+        with into.when(several):
+            into.append(Fetch(before, self.decided, row, ordered=False), Assign(found, before))
+        with into.when(at.less_equal(found, rest)):
+            assign(into, [total], compute())
+            decides = apply_primitive("equal", [total, value])
+            with into.when(at.both(several, decides)):
+                into.append(Publish(self.decided, row, rest, ordered=False))
+        return (total,)
 
     def in_order(self) -> bool:
         """Whether each lane folds a block of its own, element by element."""
@@ -580,6 +627,8 @@ class ArgumentFold(Along):
         self.type = node.combine.results[0].type
         self.better = argument_of(node.combine)
         extreme = "maximum" if self.better == "greater" else "minimum"
+        if self.type.family == "bool":
+            extreme = "logical_or" if self.better == "greater" else "logical_and"
         self.extreme = simple_combine(extreme, self.type)
         super().__init__(builder, node)
 
@@ -595,8 +644,13 @@ class ArgumentFold(Along):
     def partials(self, size: Expr) -> tuple[Buffer, ...]:
         return self.builder.scratch("partial", [self.type], size)
 
+    def decisive(self) -> Const | None:
+        return _absorbing(self.extreme)
+
     def one(self, into: Linearizer, row: Expr, block: Expr, at_row: Sequence[Expr]) -> None:
-        best = self._best(into, at_row, block)
+        (best,) = self.unless_decided(
+            into, row, block, lambda: (self._best(into, at_row, block),)
+        )
         alone = at.equal(self.blocks, 1)
         with into.when(alone):
             index = self._first_index(into, at_row, block, best)
@@ -637,6 +691,14 @@ class ArgumentFold(Along):
             return equal
         nan = [apply_primitive("isnan", [e]) for e in (value, best)]
         return apply_primitive("logical_or", [equal, apply_primitive("logical_and", nan)])
+
+
+def _absorbing(combine: Combine) -> Const | None:
+    """The value that a combination with anything has."""
+    result = combine.results[0]
+    if len(combine.results) > 1 or result.type.family != "bool" or not is_commutative(combine):
+        return None
+    return ABSORBING.get(result.op.name) if isinstance(result, Apply) else None
 
 
 def lower_fold(node: Fold, context: LoweringContext) -> Lowered:

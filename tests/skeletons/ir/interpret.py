@@ -128,6 +128,12 @@ class _Source:
                              f"{self.text(s.value)}, {s.buffer.name!r})")  # fmt: skip
             case ir.Atomic():
                 self.atomic(s, d)
+            case ir.Fetch():
+                self.line(d, f"{self.name(s.var)} = load({self.name(s.buffer, 'b')}, "
+                             f"{self.text(s.index)}, {s.buffer.name!r})")  # fmt: skip
+            case ir.Publish():
+                self.line(d, f"store({self.name(s.buffer, 'b')}, {self.text(s.index)}, "
+                             f"{self.text(s.value)}, {s.buffer.name!r})")  # fmt: skip
             case ir.If():
                 self.line(d, f"if {self.text(s.condition)}:")
                 self.body(s.then, d + 1)

@@ -72,6 +72,22 @@ def test_argmax_over_many_blocks(axis):
     assert np.array_equal(run_array(td.argmax(a, axis)), a.argmax(axis))
 
 
+@pytest.mark.parametrize("where", [None, 0, 7, 8, 20, 96])
+@pytest.mark.parametrize("rows", [1, 3])
+def test_rows_are_left_when_a_block_decides_them(where, rows):
+    """Tasks run in any order, so a block behind may decide a row first."""
+    a = np.zeros((rows, 97), bool)
+    a[-1, 13] = True
+    if where is not None:
+        a[0, where] = True
+    for x in (a[0], a):
+        for seed in range(4):
+            assert np.array_equal(run_array(td.any(x, axis=-1), seed=seed), x.any(-1))
+            assert np.array_equal(run_array(td.all(~x, axis=-1), seed=seed), (~x).all(-1))
+            assert np.array_equal(run_array(td.argmax(x, axis=-1), seed=seed), x.argmax(-1))
+            assert np.array_equal(run_array(td.argmin(~x, axis=-1), seed=seed), (~x).argmin(-1))
+
+
 @pytest.mark.parametrize("dtype", ["f4", "f8", "c8", "f2", "u1", "?"])
 def test_types(dtype):
     a = (np.random.default_rng(0).random((4, 19)) * 3).astype(dtype)
