@@ -648,9 +648,7 @@ class ArgumentFold(Along):
         return _absorbing(self.extreme)
 
     def one(self, into: Linearizer, row: Expr, block: Expr, at_row: Sequence[Expr]) -> None:
-        (best,) = self.unless_decided(
-            into, row, block, lambda: (self._best(into, at_row, block),)
-        )
+        (best,) = self.unless_decided(into, row, block, lambda: (self._best(into, at_row, block),))
         alone = at.equal(self.blocks, 1)
         with into.when(alone):
             index = self._first_index(into, at_row, block, best)
