@@ -183,6 +183,11 @@ class Builder:
         """Whether two extents are equal: identical, or equal by a check of the node."""
         return self.root(a) is self.root(b)
 
+    def is_one(self, e: Expr) -> bool:
+        """Whether an extent is certainly 1."""
+        root = self.root(e)
+        return isinstance(root, Const) and int(root.value) == 1
+
     def scalar(self, host: Expr, name: str) -> Expr:
         """A host expression as a scalar of the kernel (a constant stays one)."""
         host = self.root(host)

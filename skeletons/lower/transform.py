@@ -376,24 +376,32 @@ def flat_reads(roots: Sequence[Expr], builder: Builder) -> tuple[Expr, ...]:
 
 def _linear_read(e: Read, domain: Shape, first: int, builder: Builder) -> bool:
     leaf = Leaf(e.node, e.component)
-    count = len(domain) - first
-    lead, tail = e.args[: len(e.args) - count], e.args[len(e.args) - count :]
-    if e.boundary is not None or leaf in builder.context.strided or len(e.args) < count:
+    args, extents = _long_axes(e, builder)
+    cut = len(args) - (len(domain) - first)
+    if e.boundary is not None or leaf in builder.context.strided or cut < 0:
         return False
+    tail = args[cut:]
     if tail != tuple(Index(k) for k in range(first, len(domain))):
         return False
-    if any(x in set(tail) for x in walk(lead)):
+    if any(x in set(tail) for x in walk(args[:cut])):
         return False
-    shape = leaf.shape[len(lead) :]
-    return all(builder.same(a, b) for a, b in zip(shape, domain[first:], strict=True))
+    return all(builder.same(a, b) for a, b in zip(extents[cut:], domain[first:], strict=True))
 
 
 def _linear_load(read: Read, count: int, builder: Builder, position: Expr) -> Load:
-    leaf = Leaf(read.node, read.component)
-    cut = len(read.args) - count
-    extents = builder.shape(leaf.shape)
-    start = at.multiply(at.linear(read.args[:cut], extents[:cut]), at.product(extents[cut:]))
-    return Load(builder.input(leaf), at.add(start, position))
+    args, axes = _long_axes(read, builder)
+    cut = len(args) - count
+    extents = builder.shape(axes)
+    start = at.multiply(at.linear(args[:cut], extents[:cut]), at.product(extents[cut:]))
+    return Load(builder.input(Leaf(read.node, read.component)), at.add(start, position))
+
+
+def _long_axes(read: Read, builder: Builder) -> tuple[tuple[Expr, ...], Shape]:
+    """The indices and extents of a read array, but for axes of extent 1 that are read at 0."""
+    shape = Leaf(read.node, read.component).shape
+    kept = [k for k, n in enumerate(shape)
+            if not (read.args[k] == constant(0) and builder.is_one(n))]  # fmt: skip
+    return tuple(read.args[k] for k in kept), tuple(shape[k] for k in kept)
 
 
 __all__ = ["Interior", "Safe", "collapse", "flat_reads", "has_boundary", "inside", "interior",

@@ -29,6 +29,7 @@ from treadle.dsl.expr import (
     Var,
     constant,
     rewrite,
+    substitute,
     walk,
 )
 from treadle.dsl.graph import Generate, Leaf
@@ -73,13 +74,15 @@ def lower_generate(node: Generate, context: LoweringContext) -> Lowered:
     """One kernel."""
     builder = Builder(node, context)
     outs = builder.outputs()
-    rank = len(node.shape)
-    plan = tiling.plan_of(builder, rank)
+    plan = tiling.plan_of(builder, len(node.shape))
     task = Var("task", int64)
     into = builder.emitter()
     if not context.check:
         node = node.with_(elements=transform.unresolved(node.elements, node.shape, builder))
+    if plan is None:
+        node = _without_ones(builder, node)
     domain, roots = node.shape, node.elements
+    rank = len(domain)
     if rank == 0:
         _store(into, outs, (), (), transform.resolve(roots, builder, domain))
         return builder.lowered(_kernel(builder, node, constant(1), task, into))
@@ -133,6 +136,19 @@ def lower_generate(node: Generate, context: LoweringContext) -> Lowered:
     inner = body.transposed if transposing and box is None else body.tile
     chosen.emit(into, task, inner)
     return builder.lowered(_kernel(builder, node, chosen.tasks, task, into))
+
+
+def _without_ones(builder: Builder, node: Generate) -> Generate:
+    """The same elements in the same order, without the axes of extent 1: a row along such an axis
+    would be a vector of one element."""
+    one = [builder.is_one(e) for e in node.shape]
+    if not any(one) or transform.has_boundary(node.elements):
+        return node
+    kept = [k for k, single in enumerate(one) if not single]
+    index: dict[Expr, Expr] = {Index(k): constant(0) for k, single in enumerate(one) if single}
+    index |= {Index(k): Index(position) for position, k in enumerate(kept)}
+    shape = tuple(node.shape[k] for k in kept)
+    return node.with_(shape=shape, elements=substitute(node.elements, index))
 
 
 def elements_per_task(builder: Builder, roots: Sequence[Expr], outs: Sequence[Buffer]) -> int:

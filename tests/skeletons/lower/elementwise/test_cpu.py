@@ -48,6 +48,20 @@ def test_contiguous_axes_are_one():
     assert len(loops) == 1
 
 
+def test_axes_of_one_element_are_no_rows():
+    a, b = integers((4, 5)), integers((3, 4, 5))
+    for made, want in (
+        (td.use(a)[:, :, None] * 2, a[:, :, None] * 2),
+        (td.use(a)[None, :, None] + td.use(a)[None, :, None, :, None][:, :, 0],
+         a[None, :, None] + a[None, :, :, None]),
+        (td.use(b).T[..., None] + 1, b.T[..., None] + 1),
+        (td.use(a[:1, :1])[None] - 1, a[None, :1, :1] - 1),
+    ):  # fmt: skip
+        assert np.array_equal(run_array(made), want)
+        assert np.array_equal(run_array(made, check=True), want)
+    assert "2 contiguous axes as one" in str(kernel(td.use(a)[:, None, :, None] * 2))
+
+
 def test_broadcasting_keeps_its_axes():
     a, row, column = integers((6, 9)), integers((9,)), integers((6, 1))
     assert np.array_equal(run_array(td.use(a) + row + column), a + row + column)
