@@ -464,6 +464,52 @@ def test_products_with_vectors_take_in_what_surrounds_them(where):
     assert "sums of n2 products" in str(asked.explain(where))
 
 
+@pytest.mark.sample(2)
+@pytest.mark.parametrize("name", ("float16", "float32", "float64", "int32", "complex64"))
+def test_a_matrix_for_each_vector(check, name):
+    """Matrices that are read once, and others; whole numbers are exact."""
+    cases = {}
+    for batch, m, k in (((5,), 4, 4), ((0,), 3, 2), ((2, 3), 1, 7), ((3,), 70, 65), ((4,), 6, 0)):
+        a, x = small(name, (*batch, m, k), 1, -2, 3), small(name, (*batch, k), 2, -2, 3)
+        right, left = product(a, x[..., None]), product(x[..., None, :], a.swapaxes(-1, -2))
+        one = small(name, (k, 1), 3, -2, 3)
+        for label, f, want in (
+            ("columns", lambda a=a, x=x: td.matmul(a, x[..., None]), right),
+            ("dropped", lambda a=a, x=x: (td.use(a) @ td.use(x)[..., None])[..., 0],
+             right[..., 0]),
+            ("matvec", lambda a=a, x=x: td.matvec(a, x), right[..., 0]),
+            ("rows", lambda a=a, x=x: td.matmul(x[..., None, :], td.use(a).mT), left),
+            ("vecmat", lambda a=a, x=x: td.vecmat(x.conj(), td.use(a).mT), left[..., 0, :]),
+            ("both", lambda x=x: td.matmul(x[..., None, :], x[..., None]),
+             product(x[..., None, :], x[..., None])),
+            ("a vector for all", lambda a=a, one=one: td.matmul(a, one), product(a, one)),
+            ("a matrix for all", lambda a=a, x=x: td.matmul(a[:1], x[..., None]),
+             product(a[:1], x[..., None])),
+            ("fused", lambda a=a, x=x: td.use(a) @ (td.use(x) * 2)[..., None] + 1,
+             right * right.dtype.type(2) + right.dtype.type(1)),
+        ):  # fmt: skip
+            cases[f"{label}, {batch} of {m} by {k}"] = f, want
+    check(cases)
+
+
+def test_a_matrix_for_each_vector_has_the_gradient_of_a_product(backend):
+    a, x = small("float64", (3, 4, 5), 1), small("float64", (3, 5), 2)
+    loss = td.grad(lambda a, x: td.sum((a @ x[..., None]) ** 2), argnums=(0, 1))
+    to_a, to_x = td.jit(loss, backend=backend)(a, x)
+    y = 2 * np.einsum("nij,nj->ni", a, x)
+    assert_same(to_a, y[:, :, None] * x[:, None, :])
+    assert_same(to_x, np.einsum("nij,ni->nj", a, y))
+
+
+@pytest.mark.parametrize("where", ["native", "cuda"])
+def test_a_matrix_for_each_vector_takes_in_what_surrounds_it(where):
+    def layer(a, x, b):
+        return td.maximum(((2 * a) @ x[..., None])[..., 0] + b, 0)
+
+    a, x, b = np.ones((9, 5, 4), "f4"), np.ones((9, 4), "f4"), np.ones(5, "f4")
+    assert "1 kernel launched" in str(td.jit(layer).lower(a, x, b).explain(where))
+
+
 def test_halves_times_a_vector_are_added_in_float32(run):
     """4 096 ones and more are not counted one by one in float16."""
     a, x = np.ones((2, 5000), "f2"), np.ones(5000, "f2")

@@ -353,8 +353,19 @@ def _product(a: Array, b: Array, options: MatmulOptions, label: Label) -> Array:
         index = [*batch_index(array, batch), Index(lead), Index(lead + 1)]
         return simplify.cast(array._element(index)[0], t)
 
-    if 1 in (a.ndim, b.ndim) and options.open and label.schedule is None:
-        return _with_vector(a, b, batch, t, label, (*checks, *more))
+    if options.open and label.schedule is None:
+        checks += more
+        if 1 in (a.ndim, b.ndim):
+            return _with_vector(a, b, batch, t, label, checks, a.ndim > 1, b.ndim > 1)
+        row = known(a._shape[-2]) == 1 and _has_all(b, batch)
+        column = known(b._shape[-1]) == 1 and _has_all(a, batch)
+        if row or column:  # a matrix for each vector
+            folded = _with_vector(a, b, batch, t, label, checks, not row, not column)
+            index = [Index(k) for k in range(lead)]
+            index += [] if row else [Index(lead)]
+            index += [] if column else [Index(lead + 1)]
+            return map_over(folded, index, (*batch, a._shape[-2], b._shape[-1]), Label(what))
+        more = ()
     node = Matmul(
         batch,
         left._shape[-2],
@@ -401,22 +412,37 @@ def batch_index(array: Array, batch: Sequence[Expr]) -> list[Expr]:
     return index
 
 
-def _with_vector(a: Array, b: Array, batch: Sequence[Expr], t: ScalarType, label: Label,
-                 checks: tuple[Check, ...]) -> Array:  # fmt: skip
+def _has_all(matrices: Array, batch: Sequence[Expr]) -> bool:
+    """Whether matrices have the leading axes of a product: none is read more than once."""
+    own = batch_index(matrices, batch)
+    return 0 < len(batch) == len(own) and all(isinstance(e, Index) for e in own)
+
+
+def _with_vector(
+    a: Array,
+    b: Array,
+    batch: Sequence[Expr],
+    t: ScalarType,
+    label: Label,
+    checks: tuple[Check, ...],
+    rows: bool,
+    columns: bool,
+) -> Array:
     """A product with a vector, as a fold: it reads each element of the matrix once and fuses with
-    its producers and consumers like any other fold."""
+    its producers and consumers like any other fold.  `rows`, `columns`: whether the result has an
+    axis of the rows of `a` and one of the columns of `b`; else there is one of them."""
     free = [*batch]
-    left: list[Expr] = []
-    right: list[Expr] = []
-    if a.ndim > 1:
-        left = [*batch_index(a, batch), Index(len(free))]
+    i: Expr = Index(len(free)) if rows else constant(0)
+    if rows:
         free.append(a._shape[-2])
-    k = Index(len(free) + (b.ndim > 1))
-    if b.ndim > 1:
-        right = [*batch_index(b, batch), k, Index(len(free))]
+    k = Index(len(free) + columns)
+    j: Expr = Index(len(free)) if columns else constant(0)
+    if columns:
         free.append(b._shape[-1])
     wide = float32 if t.is_narrow else t
-    parts = a._element((*left, k))[0], b._element(tuple(right) or (k,))[0]
+    left = (k,) if a.ndim == 1 else (*batch_index(a, batch), i, k)
+    right = (k,) if b.ndim == 1 else (*batch_index(b, batch), k, j)
+    parts = a._element(left)[0], b._element(right)[0]
     value = apply_primitive("multiply", [simplify.cast(simplify.cast(p, t), wide) for p in parts])
     node = Fold(
         tuple(free),
