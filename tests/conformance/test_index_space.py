@@ -109,6 +109,49 @@ def test_basic_slicing(check, rank):
     check(cases)
 
 
+STEPS = (1, 2, 3, 7, 30, -1, -2, -5, -30, 2**63 - 1, 1 - 2**63)
+
+
+@pytest.mark.parametrize("start", [None, 0, 3, -2, 25, -25])
+@pytest.mark.parametrize("stop", [None, 0, 3, -2, 25, -25])
+def test_slices_of_run_time_steps(backend, start, stop):
+    a = np.arange(40).reshape(20, 2)
+    read = td.jit(lambda a, k: a[start:stop:k], backend=backend)
+    written = td.jit(lambda a, k: a.at[start:stop:k, 1].set(-1), backend=backend)
+    for step in STEPS:
+        wanted = a.copy()
+        wanted[start:stop:step, 1] = -1
+        np.testing.assert_array_equal(read(a, step), a[start:stop:step])
+        np.testing.assert_array_equal(written(a, step), wanted)
+    if start is not None and stop is not None:
+        whole = td.jit(lambda a, i, j, k: a[i:j:k], backend=backend)
+        for step in STEPS:
+            np.testing.assert_array_equal(whole(a, start, stop, step), a[start:stop:step])
+
+
+def test_steps_of_slices_that_are_computed(backend):
+    """By extents, by elements, by counters of loops (the sieve of Eratosthenes)."""
+    a = np.arange(20.0)
+    f = td.jit(lambda a, v: (a[:: a.shape[0] // 3], a[:: td.sum(v)]), backend=backend)
+    for found, step in zip(f(a, np.array([1, 3])), (6, 4), strict=True):
+        np.testing.assert_array_equal(found, a[::step])
+
+    def sieve(n):
+        start = td.ones((n,), bool).at[:2].set(False)
+        return td.loop(2, 32, lambda i, f: f.at[i * i :: i].set(False), start)
+
+    primes = [n for n in range(2, 1000) if all(n % k for k in range(2, n))]
+    assert np.flatnonzero(td.jit(sieve, backend=backend)(1000)).tolist() == primes
+
+
+def test_derivatives_of_slices_of_run_time_steps(backend):
+    slope = td.jit(td.grad(lambda a, k: td.sum(a[1::k] ** 2)), backend=backend)
+    for step in (2, 3, -1):
+        wanted = np.zeros(9)
+        wanted[1::step] = 2 * np.arange(9.0)[1::step]
+        np.testing.assert_array_equal(slope(np.arange(9.0), step), wanted)
+
+
 def test_slices_of_run_time_extents(backend):
     """One compiled program clips the bounds to whatever extent arrives."""
 

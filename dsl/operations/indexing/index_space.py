@@ -336,11 +336,9 @@ def slice_array(array: Array, index: Indexing) -> Array:
         axis = len(source)
         n = array._shape[axis]
         if isinstance(part, slice):
-            start, extent, step = slice_axis(part, n)
-            here = Index(len(shape))
-            moved = here if step == 1 else times(here, constant(step))
-            source.append(plus(start, moved))
-            shape.append(extent)
+            sliced = slice_axis(part, n, checks)
+            source.append(sliced.at(Index(len(shape))))
+            shape.append(sliced.extent)
             plain = plain and part.start is part.stop is part.step is None
             continue
         refuse_no_index(part)

@@ -17,7 +17,7 @@ from ...graph import Check, Shape, known
 from ...scalar import apply_primitive, as_count
 from ...shapes import broadcast_shapes, same_shape, stretched
 from ...types import int64
-from .row_major import plus, times
+from .row_major import plus
 from .slicing import from_either_end, slice_axis
 
 
@@ -108,9 +108,9 @@ def part_of(array: Array, index: Indexing, called: str, reading: bool) -> Part:
         axis = len(target)
         n = array._shape[axis]
         if isinstance(part, slice):
-            start, extent, step = slice_axis(part, n, reading)
-            target.append(plus(start, here if step == 1 else times(here, constant(step))))
-            shape.append(extent)
+            sliced = slice_axis(part, n, checks)
+            target.append(sliced.at(here))
+            shape.append(sliced.extent)
         elif k in arrays:
             if isinstance(part, list) or (reading and isinstance(part, np.ndarray) and known(n)):
                 checks += _in_range(part, n, axis)

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from operator import index
-from typing import Any
+from typing import Any, NamedTuple
 
 from ... import simplify
 from ...analysis.bounds import bounds, is_counter
 from ...analysis.polynomial import polynomial
+from ...array import Array
 from ...errors import ShapeError, TracingError
 from ...expr import Apply, Const, Expr, Extent, Param, constant, walk
 from ...graph import Check
-from ...scalar import Scalar, apply_primitive, as_count, run_time_argument
+from ...scalar import Scalar, apply_primitive, as_count
 from ...shapes import on_host, require
 from ...types import int64
-from .row_major import greatest, least, minus, plus
+from .row_major import greatest, least, minus, plus, times
 
 
 def _given(value: Any) -> Expr:
@@ -67,16 +68,55 @@ def _counts_from_end(bound: Expr) -> bool:
     return isinstance(bound, Const) and int(bound.value) < 0
 
 
-def slice_axis(s: slice, n: Expr, reading: bool = True) -> tuple[Expr, Expr, int]:
-    """First source index, extent and step of one sliced axis of extent `n`, which is read or
-    written."""
+class Sliced(NamedTuple):
+    """One sliced axis: the first source index, the extent and the step."""
+
+    start: Expr
+    extent: Expr
+    step: Expr
+
+    def at(self, i: Expr) -> Expr:
+        """The source index of an element."""
+        one = isinstance(self.step, Const) and self.step.value == 1
+        return plus(self.start, i if one else times(i, self.step))
+
+
+def slice_axis(s: slice, n: Expr, checks: list[Check]) -> Sliced:
+    """A slice of an axis of extent `n`."""
+    step = s.step
+    if (isinstance(step, Scalar) and not isinstance(step._expr, Const)) or (
+        isinstance(step, Array) and not step._is_closed()
+    ):
+        return _by_run_time_step(s, _given(step), n, checks)
+    start, extent, step = _by_known_step(s, n)
+    return Sliced(start, extent, constant(step))
+
+
+def _by_run_time_step(s: slice, step: Expr, n: Expr, checks: list[Check]) -> Sliced:
+    """From the end if the step is negative then.  A step of 0 that is not known before the first
+    kernel selects nothing."""
+    zero, one = constant(0), constant(1)
+    size = apply_primitive("absolute", [step])
+    if known_before(step):
+        checks += require(size, one, "the step of a slice must not be 0.", relation=">=",
+                          hint="td.backpermute takes any index.")  # fmt: skip
+    start = zero if s.start is None else _bound(s.start, n)
+    stop = n if s.stop is None else _bound(s.stop, n)
+    span = minus(stop, start)
+    if not _is_natural(step):
+        down = apply_primitive("less", [step, zero])
+        last = minus(n, one) if s.start is None else _bound_down(s.start, n)
+        first = constant(-1) if s.stop is None else _bound_down(s.stop, n)
+        span = simplify.select(down, minus(last, first), span)
+        start = simplify.select(down, last, start)
+    # (No axis is longer than 2 ** 62; with longer steps, int64 would overflow.)
+    size = least(size, constant(1 << 62))
+    extent = apply_primitive("floor_divide", [plus(span, minus(size, one)), size])
+    return Sliced(start, greatest(extent, zero), step)
+
+
+def _by_known_step(s: slice, n: Expr) -> tuple[Expr, Expr, int]:
     step = 1 if s.step is None else s.step
-    if isinstance(step, Scalar) and not isinstance(step._expr, Const):
-        what = "the step of a slice"
-        instead = _ANY_STEP if reading else _ANY_STEP_WRITTEN
-        raise run_time_argument(step, what, instead) or TracingError(
-            f"{what} is a number of the program; a run-time value cannot be one.", hint=instead
-        )
     try:
         number = index(step)
     except TracingError:
@@ -120,13 +160,6 @@ def slice_axis(s: slice, n: Expr, reading: bool = True) -> tuple[Expr, Expr, int
     return start, greatest(span, constant(0)), step
 
 
-_ANY_STEP = "A run-time step: td.backpermute((n,), lambda i: (start + step * i,), a)."
-_ANY_STEP_WRITTEN = (
-    "A run-time step: td.imap(lambda i, x: td.where((i >= start) & ((i - start) % step == 0), new, "
-    "x), a)."
-)
-
-
 def _bound_down(value: Any, n: Expr) -> Expr:
     return least(_clipped(_given(value), n, -1), minus(n, constant(1)))
 
@@ -159,9 +192,14 @@ def from_either_end(e: Expr, n: Expr, axis: int, checks: list[Check]) -> Expr:
     return e if v >= 0 else plus(n, e)
 
 
+def known_before(e: Expr) -> bool:
+    """Whether a number is known before the first kernel."""
+    return all(isinstance(x, Const | Extent | Param | Apply) for x in walk((e,)))
+
+
 def within(at: Expr, n: Expr, axis: int) -> tuple[Check, ...]:
     """Checks that 0 ≤ at < n, if `at` is known before the first kernel."""
-    if not all(isinstance(x, Const | Extent | Param | Apply) for x in walk((at,))):
+    if not known_before(at):
         return ()
     zero, last = constant(0), minus(n, constant(1))
     return (
