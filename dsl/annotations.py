@@ -5,7 +5,17 @@ from __future__ import annotations
 from array import array
 from collections.abc import Callable, Mapping, Sequence
 from types import EllipsisType
-from typing import TYPE_CHECKING, Any, ClassVar, ParamSpec, Protocol, TypeAlias, Union, overload
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    ClassVar,
+    Literal,
+    ParamSpec,
+    Protocol,
+    TypeAlias,
+    Union,
+    overload,
+)
 
 import numpy as np
 
@@ -71,6 +81,10 @@ ShapeLike: TypeAlias = IntLike | Sequence[IntLike]
 AxisLike: TypeAlias = int | Sequence[int]
 #: An element type: of treadle, NumPy or Python, or its name.
 DTypeLike: TypeAlias = Union["ScalarType", type, "np.dtype[Any]", str]
+#: NumPy's orders of elements: "A" and "K" are "C" for arrays, which have none in memory.
+Order: TypeAlias = Literal["C", "F", "A", "K"]
+#: What becomes of indices out of range.
+IndexMode: TypeAlias = Literal["raise", "wrap", "clip"]
 #: A layer (`Column(256)`) or several (`Column(256) | Block(8, 32)`).
 ScheduleLike: TypeAlias = Union["Schedule", "HasSchedule"]
 

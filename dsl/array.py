@@ -46,6 +46,7 @@ if TYPE_CHECKING:
         AxisLike,
         DTypeLike,
         Indexing,
+        Order,
         Part,
         ScalarLike,
         ScheduleLike,
@@ -468,13 +469,15 @@ class Array(Operators["Array"]):
             chosen = axes[0]
         return later.transpose(self, chosen or None)
 
-    def reshape(self, *shape: ShapeLike) -> Array:
+    def reshape(self, *shape: ShapeLike, order: Order = "C") -> Array:
         """`td.reshape`: the same elements in another shape.
 
         Parameters
             *shape: the extents, as numbers or as one tuple; one of them may be −1: what is left.
+            order: "C" (default): elements are in row-major order; "F": the first index varies
+                fastest.
 
-        Result: an array of that shape, with the elements in row-major order.
+        Result: an array of that shape, with the elements in that order.
 
         Errors: `ShapeError` if the number of elements is another.
 
@@ -483,11 +486,11 @@ class Array(Operators["Array"]):
         (2, 3)
         """
         chosen: Any = shape[0] if len(shape) == 1 else shape
-        return later.reshape(self, chosen)
+        return later.reshape(self, chosen, order)
 
-    def flatten(self) -> Array:
+    def flatten(self, order: Order = "C") -> Array:
         """`td.flatten`: the elements in row-major order, of rank 1."""
-        return later.flatten(self)
+        return later.flatten(self, order)
 
     ravel = flatten
 

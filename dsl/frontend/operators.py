@@ -16,10 +16,11 @@ from ..evaluator import public
 from ..types import is_composite, kind_of_literal
 from . import suggestions
 from .refusals import never_set, no_operand
+from .standard import require_order
 from .tracing import enclosing_kernel
 
 if TYPE_CHECKING:
-    from ..annotations import ArrayLike, DTypeLike
+    from ..annotations import ArrayLike, DTypeLike, Order
     from ..array import Array
 
 #: The result type of an operation without array operands: the class itself.
@@ -233,8 +234,10 @@ class Operators(Generic[V]):
         made: V = later.round(self, digits)
         return made
 
-    def astype(self: Any, dtype: DTypeLike) -> V:
-        """`td.cast`: the same values in another type."""
+    def astype(self: Any, dtype: DTypeLike, order: Order = "K", *, copy: bool = True) -> V:
+        """`td.cast`: the same values in another type.  An array has no order in memory, and never
+        changes: `order` and `copy` say nothing."""
+        require_order(order, "astype")
         made: V = later.cast(self, dtype)
         return made
 

@@ -9,12 +9,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from ..errors import DTypeError, ShapeError
+from ..errors import DTypeError, ShapeError, TracingError
 from ..evaluator import evaluator
 from ..process.configuration import settings
 from ..target import target_of
 from ..types import ALL_TYPES, ScalarType, bfloat16, complex128, float16, float64, int64
+
+if TYPE_CHECKING:
+    from ..annotations import Order
 
 __all__ = ["__array_api_version__", "__array_namespace_info__", "e", "inf", "nan", "newaxis", "pi"]
 
@@ -55,6 +59,16 @@ def require_device(device: str | None, operation: str) -> None:
         f"{device!r}.",
         hint='The backend decides: with td.config(backend="cuda"), or "native" for the CPU; '
         "np.asarray(x) is a copy for the host.",
+    )
+
+
+def require_order(order: Order, operation: str) -> Order:
+    """The order of elements, if there is such an order."""
+    if order in ("C", "F", "A", "K"):
+        return order
+    raise TracingError(
+        f"{operation}: order is 'C' or 'F', got {order!r}.",
+        hint='"C": the last index varies fastest; "F": the first.',
     )
 
 

@@ -622,6 +622,11 @@ _KEYWORDS = {
     ),
     "sort.order": "Ascending is the only order: td.reverse(td.sort(a), axis) descends",
     "order": "An array has no layout: leave it out",
+    "optimize": "The order of products is chosen automatically: leave it out",
+    **dict.fromkeys(
+        ("pad.reflect_type", "pad.end_values", "pad.stat_length"),
+        "By NumPy, before: np.pad(np.asarray(a), …); or td.concatenate of the parts",
+    ),
     "initial": "td.fold(f, init, a) starts with a value",
     "static_argnums": "Put the value into a closure: td.jit(lambda a: f(a, n))",
     "static_argnames": "Put the value into a closure: td.jit(lambda a: f(a, n=n))",

@@ -26,6 +26,12 @@ LEAST = np.array([[-128], [-(2**31)], [-(2**63)]])
 EXACT = [
     *[("moveaxis", T, s, d) for s, d in ((0, -1), (-1, 0), ((0, 1), (-1, 0)), (1, 1))],
     *[("expand_dims", I, axis) for axis in (0, -1, (0, 2), (3, -3), ())],
+    *[("reshape", T, shape, order) for shape in ((4, 6), -1, (3, 2, -1)) for order in "CFA"],
+    *[("ravel", x, order) for x in (T, V) for order in "CFAK"],
+    *[("take", T, np.array([-5, -1, 0, 2, 9]), axis, None, mode) for axis in (None, 0, 2)
+      for mode in ("wrap", "clip")],
+    ("bincount", B[0]), ("bincount", B[0], None, 4), ("bincount", np.array([False])),
+    *[("bitwise_count", np.array([3, 7], t)) for t in "bBhHiIlL"],
     ("rollaxis", T, 2), ("rollaxis", T, 0, 3), ("rollaxis", T, -1, 1),
     ("matrix_transpose", T), ("fliplr", T), ("flipud", V),
     *[("rot90", I, k) for k in (-1, 0, 1, 2, 3)], ("rot90", T, 1, (2, 0)),
@@ -108,6 +114,13 @@ CLOSE = [
 ]  # fmt: skip
 
 
+def ours(name, given):
+    """(NumPy's take has `out` before `mode`.)"""
+    if name == "take":
+        given = [*given[:3], *given[4:]]
+    return getattr(td, name)(*given)
+
+
 def theirs(name, *given):
     with np.errstate(all="ignore"):
         found = getattr(np, name)(*given)
@@ -128,7 +141,7 @@ def names_of(cases):
 def test_exact(backend, case):
     name, *given = case
     with td.config(backend=backend):
-        got = td.run(getattr(td, name)(*given))
+        got = td.run(ours(name, given))
     got = tuple(map(to_host, got)) if isinstance(got, tuple) else to_host(got)
     assert_same(got, theirs(name, *given), label=name)
 
@@ -147,6 +160,18 @@ def test_close(backend, case):
         mine = to_host(mine)
         assert (mine.dtype, mine.shape) == (other.dtype, other.shape)
         np.testing.assert_allclose(mine, other, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("weights", [None, V**2 + 1])
+@pytest.mark.parametrize("cov", [True, "unscaled"])
+@pytest.mark.parametrize("y", [W, np.stack([W, V**2], 1)])
+def test_covariances_of_fits(backend, y, cov, weights):
+    fit = td.jit(lambda x, y: td.polyfit(x, y, 2, w=weights, cov=cov), backend=backend)
+    for mine, other in zip(fit(V, y), np.polyfit(V, y, 2, w=weights, cov=cov), strict=True):
+        assert mine.shape == other.shape
+        np.testing.assert_allclose(mine, other, rtol=1e-9, atol=1e-12)
+    with pytest.raises(td.TracingError, match="cov is True or"):
+        td.polyfit(V, W, 2, cov="scaled")
 
 
 P, Q = np.sort(RNG.normal(size=6)), RNG.normal(size=6)
@@ -299,7 +324,10 @@ CALLS = {
     "sort": lambda x: np.sort(x, kind="mergesort"),
     "einsum": lambda x: np.einsum("ij,kj->ik", x, x, optimize=True),
     "clip": lambda x: np.clip(x, a_min=0, a_max=1),
-    "ravel": lambda x: np.ravel(x, order="C"),
+    "ravel": lambda x: np.ravel(x, order="F"),
+    "reshape": lambda x: np.reshape(x, (4, -1), order="F") + x.reshape(4, -1, order="F"),
+    "take": lambda x: np.take(x, [-1, 9], axis=1, mode="clip"),
+    "astype": lambda x: x.astype(np.float32, order="F", copy=False),
     "sum": lambda x: np.sum(x, axis=1, out=None),
     "isclose": lambda x: np.isclose(x / x, x / x, equal_nan=True),
     "array_equal": lambda x: np.array_equal(x / (x - x), x / (x - x), equal_nan=True),

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Literal, NamedTuple, overload
 
 import numpy as np
 
-from ...annotations import ArrayLike, IntLike
+from ...annotations import ArrayLike, IntLike, ScheduleLike
 from ...array import Array
 from ...errors import ShapeError, TracingError
 from ...frontend.sources import as_array
@@ -280,10 +280,39 @@ def poly(seq_of_zeros: ArrayLike) -> Array:
     return found
 
 
+@overload
+def polyfit(
+    x: ArrayLike,
+    y: ArrayLike,
+    deg: int,
+    rcond: float | None = None,
+    w: ArrayLike | None = None,
+    cov: Literal[False] = False,
+    *,
+    name: str | None = None,
+    schedule: ScheduleLike | None = None,
+) -> Array: ...
+@overload
+def polyfit(
+    x: ArrayLike,
+    y: ArrayLike,
+    deg: int,
+    rcond: float | None = None,
+    w: ArrayLike | None = None,
+    *,
+    cov: Literal[True, "unscaled"],
+    name: str | None = None,
+    schedule: ScheduleLike | None = None,
+) -> tuple[Array, Array]: ...
 @operation
 def polyfit(
-    x: ArrayLike, y: ArrayLike, deg: int, rcond: float | None = None, w: ArrayLike | None = None
-) -> Array:
+    x: ArrayLike,
+    y: ArrayLike,
+    deg: int,
+    rcond: float | None = None,
+    w: ArrayLike | None = None,
+    cov: bool | Literal["unscaled"] = False,
+) -> Array | tuple[Array, Array]:
     """The coefficients of the polynomial of degree `deg` that is nearest to the points (x, y): the
     sum of the squares of the differences (weighted by `w`) is least; of rank 2, `y` has a column
     for each of several polynomials.
@@ -295,8 +324,13 @@ def polyfit(
         deg: the degree.
         rcond: singular values below `rcond` times the largest count as 0; optional.
         w: weights of the points; default 1.
+        cov: whether the covariances of the coefficients are a second result, scaled by the sum of
+            the squares over the degrees of freedom; "unscaled": for weights that are 1/σ; default
+            False.
 
-    Result: an array (deg + 1,), or (deg + 1, columns) for several polynomials, highest power first.
+    Result: an array (deg + 1,), or (deg + 1, columns) for several polynomials, highest power first;
+        with `cov` a pair: this, and an array (deg + 1, deg + 1), or one for each column along a
+        third axis ("unscaled": of extent 1).
 
     >>> fit = td.polyfit(np.array([0.0, 1.0, 2.0]), np.array([1.0, 3.0, 5.0]), 1)
     >>> td.round(fit, 6)
@@ -320,5 +354,20 @@ def polyfit(
         powers = powers * by[:, None]
         values = values * (by[:, None] if values.ndim == 2 else by)
     scale = fn.sqrt(sum_(powers * powers, axis=0))
-    found = linear_algebra.lstsq(powers / scale, values, rcond)[0]
-    return found / (expand_dims(scale, 1) if values.ndim == 2 else scale)
+    scaled = powers / scale
+    found = linear_algebra.lstsq(scaled, values, rcond)[0]
+    fit = found / (expand_dims(scale, 1) if values.ndim == 2 else scale)
+    if cov is False:
+        return fit
+    if cov is not True and cov != "unscaled":
+        raise TracingError(
+            f'polyfit: cov is True or "unscaled", got {cov!r}.',
+            hint="fit, covariances = td.polyfit(x, y, 2, cov=True).",
+        )
+    base = linear_algebra.inv(scaled.T @ scaled) / (expand_dims(scale, 1) * scale)
+    if cov is True:
+        rest = sum_((values - scaled @ found) ** 2, axis=0) / (points.shape[0] - (deg + 1))
+        base = base * rest if values.ndim == 1 else expand_dims(base, 2) * rest
+    elif values.ndim == 2:
+        base = expand_dims(base, 2)
+    return fit, base

@@ -25,7 +25,7 @@ from ...scalar import (
     lift,
     unify_in_floats,
 )
-from ...types import as_type, float64, int64
+from ...types import as_type, float64, int64, uint8
 from ..common import operation, operation_of_numbers, whole_number
 from .choosing import where
 from .lifting import (
@@ -504,14 +504,14 @@ def bitwise_count(x: ArrayLike) -> Value:
     Parameters
         x: integers.
 
-    Result: an array of the shape of `x`, of int32; a scalar if it is a number.
+    Result: an array of the shape of `x`, of uint8; a scalar if it is a number.
 
     >>> td.bitwise_count(np.array([-1, 3]))
-    Array([1, 2], dtype=int32)
+    Array([1, 2], dtype=uint8)
 
     See also `popcount`, `clz`, `ctz`.
     """
-    return popcount(absolute(x))
+    return cast(popcount(absolute(x)), uint8)
 
 
 clz = documented_unary(

@@ -14,15 +14,18 @@ from ...annotations import (
     AxisLike,
     Function,
     Indexing,
+    IndexMode,
     IntLike,
+    Order,
     ScheduleLike,
     ShapeLike,
 )
 from ...array import Array, map_over
-from ...errors import DTypeError, IndexOutOfBounds, ShapeError, user_location
+from ...errors import DTypeError, IndexOutOfBounds, ShapeError, TracingError, user_location
 from ...expr import Const, Expr, Extent, Index, Read, constant
 from ...frontend.call_cache import host_data
 from ...frontend.sources import as_array
+from ...frontend.standard import require_order
 from ...frontend.tracing import call_scalar_function, flatten_result, forbid_nesting
 from ...graph import Check, Generate, Input, Label, Leaf, Node, Shape, indices, known
 from ...scalar import Scalar, apply_primitive, as_count, as_index, lift
@@ -52,12 +55,16 @@ __all__ = ["backpermute", "broadcast_to", "diagonal", "expand_dims", "flatten", 
 
 
 @operation
-def reshape(a: ArrayLike, shape: ShapeLike, *, copy: bool | None = None) -> Array:
+def reshape(
+    a: ArrayLike, shape: ShapeLike, order: Order = "C", *, copy: bool | None = None
+) -> Array:
     """The same elements in row-major order in another shape; one extent may be −1.
 
     A shape of another size is an error, at run time if the size is not known while tracing.
 
     Parameters
+        order: "C" (default): elements are read and placed in row-major order; "F": the first index
+            varies fastest.
         copy: no effect: arrays never change; optional.
 
     Result: an array of that shape.
@@ -70,6 +77,8 @@ def reshape(a: ArrayLike, shape: ShapeLike, *, copy: bool | None = None) -> Arra
     forbid_nesting("reshape")
     array = as_array(a, "reshape")
     parts = tuple(shape) if isinstance(shape, tuple | list) else (shape,)
+    if require_order(order, "reshape") == "F":
+        return transpose(reshape(transpose(array), parts[::-1]))
     unknown = [k for k, p in enumerate(parts) if isinstance(p, int) and p == -1]
     if len(unknown) > 1:
         raise ShapeError(
@@ -166,8 +175,11 @@ def reshaped(node: Node) -> tuple[Leaf, ...] | None:
 
 
 @operation
-def flatten(a: ArrayLike) -> Array:
+def flatten(a: ArrayLike, order: Order = "C") -> Array:
     """All elements in row-major order, as an array of rank 1.
+
+    Parameters
+        order: "C" (default): in row-major order; "F": the first index varies fastest.
 
     Result: an array of rank 1.
 
@@ -175,6 +187,8 @@ def flatten(a: ArrayLike) -> Array:
     Array([0, 1, 2, 3, 4, 5])
     """
     array = as_array(a, "flatten")
+    if require_order(order, "flatten") == "F":
+        array = transpose(array)
     return array if array.ndim == 1 else reshape(array, (-1,))
 
 
@@ -626,12 +640,16 @@ def gather(
 
 
 @operation
-def take(a: ArrayLike, indices: ArrayLike, axis: int | None = None) -> Array:
+def take(
+    a: ArrayLike, indices: ArrayLike, axis: int | None = None, mode: IndexMode = "raise"
+) -> Array:
     """NumPy's take: axis None takes from the flattened array; −1 is the last element.
 
     Parameters
         indices: an array of integers.
         axis: the axis; default None: of the flattened array.
+        mode: for indices outside: "raise" (default), "wrap" (modulo the extent) or "clip" (the
+            nearest, also for negative ones).
 
     Result: an array, with the axes of `indices` in place of the axis.
 
@@ -639,12 +657,16 @@ def take(a: ArrayLike, indices: ArrayLike, axis: int | None = None) -> Array:
     Array([[2, 0],
            [5, 3]])
     """
+    if mode not in ("raise", "wrap", "clip"):
+        raise TracingError(f"take: no mode {mode!r}.", hint='Choose of "raise", "wrap", "clip".')
     if axis is None:
-        return _take(flatten(a), indices, 0, Label("take"))
-    return _take(a, indices, axis, Label("take"))
+        return _take(flatten(a), indices, 0, Label("take"), mode)
+    return _take(a, indices, axis, Label("take"), mode)
 
 
-def _take(a: ArrayLike, index_array: ArrayLike, axis: int, label: Label) -> Array:
+def _take(
+    a: ArrayLike, index_array: ArrayLike, axis: int, label: Label, mode: IndexMode = "raise"
+) -> Array:
     forbid_nesting(label.operation)
     array, chosen = as_array(a, label.operation), as_array(index_array, label.operation)
     k = normalise_axis(axis, array.ndim, label.operation)
@@ -654,14 +676,19 @@ def _take(a: ArrayLike, index_array: ArrayLike, axis: int, label: Label) -> Arra
             hint="Convert them: td.cast(indices, td.int64).",
         )
     r, n = chosen.ndim, array._shape[k]
-    _check_host_indices(chosen, n, k, label.operation)
+    if mode == "raise":
+        _check_host_indices(chosen, n, k, label.operation)
     shape = (*array._shape[:k], *chosen._shape, *array._shape[k + 1 :])
     if isinstance(index_array, Scalar | int | np.integer):
         at = as_count(index_array, "an index")
     else:
         at = simplify.cast(chosen._element([Index(k + j) for j in range(r)])[0], int64)
     checks: list[Check] = []
-    if label.operation == "take":
+    if mode == "wrap":
+        at = apply_primitive("remainder", [at, n])
+    elif mode == "clip":
+        at = greatest(least(at, minus(n, constant(1))), constant(0))
+    elif label.operation == "take":
         at = from_either_end(at, n, k, checks)
     else:
         checks += within(at, n, k)

@@ -22,12 +22,14 @@ from ...shapes import as_shape, require, same_shape
 from ...types import (
     ScalarType,
     bfloat16,
+    bool_,
     complex128,
     float16,
     float32,
     float64,
     int64,
     kind_of_literal,
+    uint8,
     uint64,
 )
 from ..common import alike, combining, integer, label_of, operation, rounded_product, trace_combine
@@ -214,7 +216,7 @@ def bincount(
     checked mode.
 
     Parameters
-        a: integers ≥ 0, an array of any shape (NumPy: of rank 1).
+        a: integers ≥ 0, or truths, an array of any shape (NumPy: of rank 1).
         weights: a weight for each element; default: all 1.
         minlength: the least number of counts; default 0.
         length: the extent, if it is known; optional.
@@ -226,6 +228,8 @@ def bincount(
     """
     forbid_nesting("bincount")
     values = flatten(as_array(a, "bincount"))
+    if values.types[0] == bool_:
+        values = cast(values, uint8)
     if not values.types[0].is_integer:
         raise DTypeError(
             f"bincount needs integers, got {values.types[0]}.",
