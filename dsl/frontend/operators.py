@@ -235,8 +235,19 @@ class Operators(Generic[V]):
         return made
 
     def astype(self: Any, dtype: DTypeLike, order: Order = "K", *, copy: bool = True) -> V:
-        """`td.cast`: the same values in another type.  An array has no order in memory, and never
-        changes: `order` and `copy` say nothing."""
+        """`td.cast`: the same values in another type.
+
+        Parameters
+            dtype: the element type: td.float32, np.float32, float, "float32", ….
+            order: no effect: an array has no order in memory; default "K".
+            copy: no effect: arrays never change; default True.
+
+        Result: an array of the same shape; a scalar of a scalar.
+
+        >>> import treadle as td
+        >>> td.iota(3).astype(float)
+        Array([0., 1., 2.])
+        """
         require_order(order, "astype")
         made: V = later.cast(self, dtype)
         return made

@@ -106,7 +106,7 @@ class Program(TracedProgram):
 
     if not TYPE_CHECKING:  # a misspelled attribute is an error there
 
-        def __getattr__(self, name: str) -> Any:
+        def __getattr__(self, name: str) -> object:
             instead = PROGRAM.get(name)
             if instead is not None:
                 raise no_attribute(f"a program has no {name!r}: {instead}.", name)

@@ -17,6 +17,7 @@ from treadle.dsl.frontend.refusals import called
 from treadle.dsl.text import byte_count
 
 from .arguments import mapped, signature, split_arguments
+from .binding import Value
 from .jit import Jit, jit
 
 _OPENED = (
@@ -69,7 +70,7 @@ def stream(
             hint="The arguments, in order: stream(f, *arrays).",
         )
     compiled = f if isinstance(f, Jit) else jit(f)
-    sources: list[Any] = []
+    sources: list[Value] = []
     given = mapped(arrays, lambda value: _stand_in(value, sources))
     program = compiled.on("dask").lower(*given)
     _, numbers = split_arguments(signature(given)[0])
@@ -89,7 +90,7 @@ def stream(
     return program.tree.build(found) if out is None else out
 
 
-def _stand_in(value: Any, sources: list[Any]) -> Any:
+def _stand_in(value: Value, sources: list[Value]) -> Value:
     """An array without memory of this shape and type, for tracing, of an array that is put into
     `sources`; other values unchanged."""
     if isinstance(value, Array) and value._is_closed():
