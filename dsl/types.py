@@ -349,7 +349,7 @@ class Structure:
         if self.cls is dict:
             keys: Iterable[str] = (f"[{k!r}]" for k in self.names)
         else:
-            fields = _fields_of(self.cls) or range(len(self.children))
+            fields = fields_of(self.cls) or range(len(self.children))
             keys = (f".{k}" if isinstance(k, str) else f"[{k}]" for k in fields)
         inner = zip(keys, self.children, strict=True)
         return [path for key, child in inner for path in child.paths(name + key)]
@@ -387,12 +387,12 @@ def children_of(value: Any) -> tuple[Any, ...]:
 
 def field_names(value: Any) -> tuple[str | None, ...]:
     """The field names of `children_of(value)`; None for elements of a plain tuple."""
-    return _fields_of(type(value)) or (None,) * len(children_of(value))
+    return fields_of(type(value)) or (None,) * len(children_of(value))
 
 
-def _fields_of(cls: type) -> tuple[str, ...]:
+def fields_of(cls: type | None) -> tuple[str, ...]:
     """The fields of a class of named tuples, or of a dataclass; of other classes none."""
-    if dataclasses.is_dataclass(cls):
+    if cls is not None and dataclasses.is_dataclass(cls):
         return tuple(f.name for f in dataclasses.fields(cls) if f.init)
     return getattr(cls, "_fields", ())
 

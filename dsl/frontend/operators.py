@@ -13,7 +13,7 @@ import numpy as np
 from .. import late_binding as later
 from ..errors import TracingError, did_you_mean, no_attribute, user_facing_methods
 from ..evaluator import public
-from ..types import is_composite, kind_of_literal
+from ..types import fields_of, is_composite, kind_of_literal
 from . import suggestions
 from .refusals import never_set, no_operand
 from .standard import require_order
@@ -462,6 +462,8 @@ def missing_attribute(value: Operators[Any], name: str) -> AttributeError:
             )
             if ours and enclosing_kernel() is not None and _takes(public(name), (), {"axis": -1}):
                 said += f"  Of rows, outside of the function: td.{name}(a, axis=-1)."
+    elif name in (fields := fields_of(value.structure.cls)):
+        said = f"an Array has no {name!r}, its elements have: {', '.join(fields)} = td.unzip(a)."
     elif instead is not None:
         if instead.startswith(suggestions.RUN) and not value._is_closed():
             instead = "its values are not known while a program is traced"

@@ -64,6 +64,9 @@ _IN_PACKAGE = {
         "lognormal": "td.exp(td.random.normal(key, shape))",
         "pareto": "td.exp(td.random.exponential(key, shape) / a) - 1",
         "t": "td.random.normal(k1, shape) / td.sqrt(td.random.gamma(k2, shape, n / 2) * 2 / n)",
+        "orthogonal": "td.linalg.qr(td.random.normal(key, (n, n)))[0]",
+        "ball": "x = td.random.normal(k1, (*shape, d)), then x / td.linalg.norm(x, axis=-1, "
+        "keepdims=True) * td.random.uniform(k2, (*shape, 1)) ** (1 / d)",
         "maxwell": "td.linalg.norm(td.random.normal(key, (*shape, 3)), axis=-1)",
         "rayleigh": "td.sqrt(2 * td.random.exponential(key, shape))",
         **dict.fromkeys(("weibull", "weibull_min"), "td.random.exponential(key, shape) ** (1 / a)"),
@@ -294,6 +297,14 @@ INSTEAD = {
     "dot_general": "td.einsum, or td.tensordot",
     "sort_key_val": "order = td.argsort(keys), then keys[order], values[order]",
     "population_count": "td.bitwise_count(a)",
+    **dict.fromkeys(("bitcast_convert_type", "view"), "td.bitcast(x, type)"),
+    "putmask": "td.where(mask, values, a), or a.at[mask].set(values)",
+    "copyto": "td.where(where, src, dst), a new array",
+    "live_arrays": "an array is freed with the last reference to it",
+    "profiler": "f.lower(*args).explain() says what each kernel moves and computes, "
+    "f.tune(*args).tuning has times",
+    "experimental": "what there is has its name in td, td.linalg, td.fft, td.random",
+    "ndtri": "scipy.special.ndtri(td.run(x))",
     "rev": "td.reverse(a, axis)",
     "softplus": "td.logaddexp(x, 0)",
     "log_softmax": "e = a - td.max(a, axis, keepdims=True), then "
@@ -349,11 +360,21 @@ INSTEAD = {
     "to_numpy": "td.run(a), or np.asarray(a)",
     "to_dlpack": "an array has __dlpack__: torch.from_dlpack(a)",
     # Numba, CuPy, Taichi, Warp, CUDA
-    **dict.fromkeys(("guvectorize", "ElementwiseKernel", "jitclass", "RawKernel", "kernel", "func",
+    **dict.fromkeys(("guvectorize", "ElementwiseKernel", "RawKernel", "kernel", "func",
                      "launch", "parallel_for", "RawModule", "real_func", "pyfunc"),
                     "td.generate(shape, lambda i, j: …), td.map(f, a): "
                     "functions of one element become kernels"),
     "ReductionKernel": "td.fold(f, init, a)",
+    "jitclass": "a dataclass of arrays and numbers, which compiled functions take and return",
+    "typed": "Python's own lists and dicts of arrays and numbers are arguments and results",
+    "objmode": "Python runs before and after a compiled function, or while it is traced; "
+    "td.foreign(f, x) calls a compiled function of numbers inside",
+    "literal_unroll": "a Python for is unrolled while a function is traced",
+    "typeof": "a.dtype and a.ndim; td.result_type(a, b)",
+    **dict.fromkeys(("overload", "overload_method", "intrinsic", "extending", "register_jitable"),
+                    "a Python function is traced where it is called: nothing is registered"),
+    **dict.fromkeys(("threading_layer", "get_num_threads"),
+                    "TREADLE_NUM_THREADS=… in the environment, or all cores"),
     **dict.fromkeys(("fuse", "memoize"), "td.jit(f); operations are fused"),
     **dict.fromkeys(("Vector", "Matrix", "vec2", "vec3", "vec4", "mat22", "mat33", "Struct"),
                     "a tuple of scalars inside a kernel, an array with an axis for the components "
@@ -556,7 +577,12 @@ AT_METHODS = {
     "divide": "a.at[index].set(a[index] / new)",
     "subtract": "a.at[index].add(-new)",
     "power": "a.at[index].set(a[index] ** new)",
-}
+    **{name: f"td.permute(td.{function}, a, lambda i: indices[i], new)"
+       for function in ("bitwise_or", "bitwise_and", "bitwise_xor", "logical_or", "logical_and")
+       for name in (function, function.partition("_")[2]) if name not in ("or", "and")},
+    "or": "td.permute(td.bitwise_or, a, lambda i: indices[i], new)",
+    "and": "td.permute(td.bitwise_and, a, lambda i: indices[i], new)",
+}  # fmt: skip
 
 #: Names of methods of NumPy's ufuncs.
 UFUNC_METHODS = {
@@ -593,6 +619,7 @@ _KEYWORDS = {
     "dtype": "Convert it: x.astype(dtype)",
     "casting": "x.astype(dtype) converts",
     "copy": "Arrays never change: leave it out",
+    "stencil.": "It is called where the array is, td.stencil(f, a), in a function with @td.jit",
     "where.": "The indices where it holds are td.nonzero(p), the elements a[p] or td.filter(f, a)",
     "unique.return_inverse": "td.unique_inverse(a) gives values and inverse indices",
     "unique.return_counts": "td.unique_counts(a) gives values and counts",

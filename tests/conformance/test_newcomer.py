@@ -5,7 +5,7 @@ import pickle
 import re
 import traceback
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -717,6 +717,11 @@ def test_a_condition_alone_finds_indices():
         td.where(a > 1)
 
 
+class Pair(NamedTuple):
+    first: object
+    second: object
+
+
 def test_names_that_are_missed_have_advice():
     a = td.iota(3)
     for error, line, said in (
@@ -727,6 +732,14 @@ def test_names_that_are_missed_have_advice():
         (AttributeError, lambda: td.segment_sum, r"zeros\(n\).at\[ids\].add\(a\)"),
         (AttributeError, lambda: td.linalg.eigvals, "eigvalsh.*np.linalg.eigvals"),
         (AttributeError, lambda: td.tree_map, "for k in w"),
+        (AttributeError, lambda: td.typed, "lists and dicts"),
+        (AttributeError, lambda: td.overload, "nothing is registered"),
+        (AttributeError, lambda: td.jitclass, "a dataclass"),
+        (AttributeError, lambda: td.putmask, r"a\.at\[mask\]"),
+        (AttributeError, lambda: td.random.orthogonal, r"td\.linalg\.qr"),
+        (AttributeError, lambda: a.at[0].bitwise_or, r"td\.permute\(td\.bitwise_or, a, "),
+        (AttributeError, lambda: td.use(Pair(a, a)).first, r"first, second = td\.unzip\(a\)"),
+        (td.TracingError, lambda: td.stencil(lambda w: w[0]), r"where the array is, td\.stencil"),
         (AttributeError, lambda: td.jit(lambda x: x).inspect_llvm, r"f.lower\(\*args\).source"),
         (
             AttributeError,

@@ -75,10 +75,8 @@ def reshape(
            [4, 5]])
     """
     forbid_nesting("reshape")
-    array = as_array(a, "reshape")
+    array, by_columns = as_array(a, "reshape"), require_order(order, "reshape") == "F"
     parts = tuple(shape) if isinstance(shape, tuple | list) else (shape,)
-    if require_order(order, "reshape") == "F":
-        return transpose(reshape(transpose(array), parts[::-1]))
     unknown = [k for k, p in enumerate(parts) if isinstance(p, int) and p == -1]
     if len(unknown) > 1:
         raise ShapeError(
@@ -101,6 +99,10 @@ def reshape(
     )
     if target == array._shape:
         return array
+    if by_columns:
+        index = reshaped_index(array._shape[::-1], target[::-1])
+        label = Label("reshape")
+        return transpose(map_over(transpose(array), index, target[::-1], label, checks))
     index = reshaped_index(array._shape, target)
     return map_over(array, index, target, Label("reshape"), checks)
 
