@@ -27,6 +27,7 @@ import numpy as np
 
 from . import late_binding as later
 from .evaluator import public
+from .naming import named
 from .text import printable
 
 #: The packed permutation of a `Table`.
@@ -292,6 +293,15 @@ def at_membership() -> bool:
     return dis.opname[where._code.co_code[where._instruction]] == "CONTAINS_OP"
 
 
+def as_called(message: str) -> str:
+    """A message about the operation that is being called, with the name that the user wrote."""
+    return message if _standing.place is not None else named(message, is_users, _expression)
+
+
+def _expression(frame: FrameType) -> str:
+    return Location(frame.f_code, frame.f_lasti, frame.f_lineno or 0).text()
+
+
 class TreadleError(Exception):
     """The base class of all errors of treadle.
 
@@ -314,6 +324,7 @@ class TreadleError(Exception):
         where: Location | None = None,
         also: tuple[tuple[str, Location | None], ...] = (),
     ) -> None:
+        message = message if where is not None else as_called(message)
         self.message = message
         self.hint = hint
         self.where = where if where is not None else user_location()

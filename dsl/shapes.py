@@ -9,7 +9,7 @@ import numpy as np
 
 from . import expr as ir, simplify
 from .analysis.bounds import bounds
-from .errors import DTypeError, ShapeError, user_location
+from .errors import DTypeError, ShapeError, as_called, user_location
 from .expr import Apply, Const, Expr, Foreign, Index, Loop, Read, While, walk
 from .frontend.tracing import is_tracing
 from .graph import Check, Generate, Label, Shape, known
@@ -154,7 +154,7 @@ def require(
     fixed = isinstance(left, Const) and isinstance(right, Const)
     if fixed and (u >= v if relation == ">=" else u == v):
         return ()
-    check = Check(left, right, message, error, relation, hint, user_location())
+    check = Check(left, right, as_called(message), error, relation, hint, user_location())
     if u is not None and v is not None:
         verify_checks((check,), {left: u, right: v}.__getitem__)
     return (check,)
@@ -180,7 +180,7 @@ def same_shape(a: Shape, b: Shape, operation: str) -> tuple[Check, ...]:
                 hint="Slice to the common extent, a[:n], or use operators (a + b), which "
                 "broadcast extents of 1.",
             )
-        message = (
+        message = as_called(
             f"{operation} needs arrays of equal shape, but axis {axis} has extent {{left}} in one "
             "and {right} in the other."
         )
@@ -226,8 +226,10 @@ def broadcast_shapes(shapes: Sequence[Shape], operation: str) -> tuple[Shape, tu
                 Check(
                     chosen,
                     e,
-                    f"{operation} cannot broadcast: axis {axis} has extent {{left}} in one operand "
-                    "and {right} in another{by_chance}.",
+                    as_called(
+                        f"{operation} cannot broadcast: axis {axis} has extent {{left}} in one "
+                        "operand and {right} in another{by_chance}."
+                    ),
                     hint="Extents must be equal, or 1 as written: a[:1], a[-1:], a[k:k + 1], "
                     "a[:, None], keepdims=True, td.reshape(b, (-1, 1)).",
                     where=user_location(),

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, Self, TypeVar, overloa
 import numpy as np
 
 from .. import late_binding as later
-from ..errors import TracingError, did_you_mean, no_attribute, user_facing_methods
+from ..errors import TracingError, did_you_mean, no_attribute, user_facing, user_facing_methods
 from ..evaluator import public
 from ..types import fields_of, is_composite, kind_of_literal
 from . import suggestions
@@ -234,6 +234,7 @@ class Operators(Generic[V]):
         made: V = later.round(self, digits)
         return made
 
+    @user_facing
     def astype(self: Any, dtype: DTypeLike, order: Order = "K", *, copy: bool = True) -> V:
         """`td.cast`: the same values in another type.
 

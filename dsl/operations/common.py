@@ -48,6 +48,7 @@ from ..graph import (
     known,
 )  # fmt: skip
 from ..graphs.rebuild import Rebuilder
+from ..naming import operation_wrapper
 from ..scalar import Scalar, apply_primitive, as_strong, fit_weak, lift, refuse_argument, yields
 from ..schedule import as_schedule, of_operation
 from ..shapes import same_shape
@@ -188,6 +189,7 @@ def _operation(function: Callable[P, R], common: tuple[str, ...], numbers: Numbe
     calls = CallCache(compute, numbers)
 
     @without_frames
+    @operation_wrapper
     @functools.wraps(function)
     def call(*args: object, **kwargs: object) -> object:
         return calls(args, kwargs)
