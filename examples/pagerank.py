@@ -30,24 +30,25 @@ def web(batches: int, sites: int, links: int, seed: int) -> np.ndarray:
     return np.where(random.random(shape) < 0.9, inside, random.integers(0, shape[0], shape))
 
 
-def iteration(sources: np.ndarray, schedule: Any = None) -> td.Program:
-    """A program that computes new ranks from old ones, for pages to which `sources` link.  It
-    contains the links, so the queues of a graph are made once."""
+def ranking(sources: np.ndarray, schedule: Any = None) -> Any:
+    """The function of old ranks that gives new ones, for pages to which `sources` link."""
     count, links = sources.shape
     linked = td.use(sources)
     share = td.use(1.0 / np.maximum(np.bincount(sources.ravel(), minlength=count), 1))
 
-    @td.jit
     def ranked(ranks: td.Array) -> td.Array:
         def page(i: Any) -> Any:
-            def more(k: Any, given: Any) -> Any:
-                return given + ranks[linked[i, k]] * share[linked[i, k]]
-
+            more = lambda k, s: s + ranks[linked[i, k]] * share[linked[i, k]]  # noqa: E731
             return (1 - DAMPING) / count + DAMPING * td.loop(links, more, 0.0)
 
         return td.generate(ranks.shape, page, schedule=schedule)
 
-    return ranked.lower(np.ones(count))
+    return ranked
+
+
+def iteration(sources: np.ndarray, schedule: Any = None) -> td.Program:
+    """Its program, which contains the links, so the queues of a graph are made once."""
+    return td.jit(ranking(sources, schedule)).lower(np.ones(len(sources)))
 
 
 def program() -> td.Program:

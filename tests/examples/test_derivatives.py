@@ -19,9 +19,13 @@ from treadle.examples import (  # noqa: E402
     logistic,
     lookalikes,
     mandelbrot,
+    monte_carlo,
     nbody,
+    one_word,
+    pagerank,
     plate,
     spmv,
+    stack,
 )
 
 rng = np.random.default_rng(4)
@@ -142,3 +146,32 @@ def test_a_fractal():
         moved[1][k] -= 1e-3
         up, down = (float(td.jit(loss)(*m)) for m in moved)
         np.testing.assert_allclose(g, (up - down) / 2e-3, rtol=1e-2)
+
+
+def test_ranks_of_pages():
+    ranked = pagerank.ranking(pagerank.web(2, 1, 3, 1))
+    weights = rng.random(2 * pagerank.BATCH)
+    td.check_grad(lambda ranks: td.sum(ranked(ranks) ** 2 * weights), rng.random(len(weights)))
+
+
+def test_a_naive_product():
+    a, b = one_word.matrices(4, 6, 5, 0)
+    weights = rng.random((4, 5)).astype(np.float32)
+    f = td.grad(lambda a, b: td.sum(one_word.product(a, b) * weights), argnums=(0, 1))
+    for found, expected in zip(td.run(f(a, b)), (weights @ b.T, a.T @ weights), strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-5)
+
+
+def test_percentiles_of_images():
+    """Every pixel has one or two images between which a percentile is."""
+    images = rng.uniform(0, 250, (5, 3, 4)).astype(np.float32)
+    gradient = td.run(td.grad(lambda x: td.sum(stack.summary(x)[1]))(images))
+    np.testing.assert_allclose(gradient.sum(axis=0), 3, rtol=1e-5)
+
+
+def test_a_step_of_a_random_walk():
+    """Its other arguments are integers; the walk itself has no float among its arguments."""
+    key = (td.uint32(1), td.uint32(2))
+    price = lambda x: td.exp(monte_carlo.step(x, key))
+    at = np.array([4.5, 4.7])
+    np.testing.assert_allclose(td.run(td.map(td.grad(price), at)), td.run(td.map(price, at)))
