@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from .. import simplify
 from ..analysis.combines import (
@@ -12,6 +13,7 @@ from ..analysis.combines import (
     simple_combine,
     ways,
 )
+from ..array import Array
 from ..expr import FALSE, TRUE, Const, Expr, Index, Var, constant
 from ..graph import (
     Combine,
@@ -25,8 +27,9 @@ from ..graph import (
     indices,
 )
 from ..operations.indexing.row_major import linear
+from ..operations.reducing.recurrences import scan
 from ..operations.reducing.segments import segment_of_position
-from ..scalar import apply_primitive
+from ..scalar import Scalar, apply_primitive
 from .expressions import (
     add,
     both,
@@ -46,12 +49,16 @@ from .reverse import (
     Reverse,
     adjoint,
     own,
-    refused,
     reverse_rule,
     through_epilogue,
 )
 
 Seeds = list[tuple[Expr, Expr]]
+#: The cotangents of a state and of the element that it is combined with, for those of the result.
+Through = Callable[
+    [Sequence[Expr], Sequence[Expr], Sequence[Expr | None]],
+    tuple[list[Expr | None], list[Expr | None]],
+]
 
 
 def _apply(name: str, *operands: Expr) -> Expr:
@@ -371,7 +378,8 @@ def _segmented(
 
 # --- scans -------------------------------------------------------------------------------------
 
-#: Scans of tuples with more components are refused: their derivative multiplies square matrices.
+#: The derivative of a scan of tuples with at most so many components is a scan, too, which
+#: multiplies square matrices; that of others walks along the axis.
 _MOST_COMPONENTS = 3
 
 
@@ -504,12 +512,6 @@ class _Scanned:
         x = [node.elements[k] for k in self.group]
         floats = [k for k, e in enumerate(x) if e.type.is_inexact]
         d = len(floats)
-        if d > _MOST_COMPONENTS or any(x[k].type.is_complex for k in floats):
-            raise refused(
-                f"the derivative of a scan that combines {d} numbers by a function of its own is "
-                f"supported for up to {_MOST_COMPONENTS} real ones.",
-                "Use td.cumsum, or td.scan, which walks along the axis.",
-            )
         init = None if node.init is None else tuple(node.init[k] for k in self.group)
         states = self.scan(x, self.combine, back)
         here: Expr = Index(self.axis)
@@ -541,12 +543,38 @@ class _Scanned:
                 return left, right
             return combine_vjp(self.combine, state, element, g)
 
+        z = [self.after(k) or zero(x[k].type) for k in floats]
+        if d > _MOST_COMPONENTS or any(x[k].type.is_complex for k in floats):
+            found = self._step_by_step(through, floats, z, now, beyond, last)
+        else:
+            found = self._at_once(through, floats, z, now, beyond, last)
+        r: list[Expr | None] = [None] * len(x)
+        for leaf, k in zip(found, floats, strict=True):
+            r[k] = own(leaf, self.rank)
+        _, of_element = through(states_at(previous), x, r)
+        at_start = r
+        if init is not None:
+            of_init, at_start = through(init, x, r)
+            if self.init_moves(reverse):
+                self.starts(reverse, of_init, count if back else constant(0))
+        return [(x[k], _otherwise(first, at_start[k], of_element[k], x[k])) for k in floats]
+
+    def _at_once(
+        self,
+        through: Through,
+        floats: Sequence[int],
+        z: Sequence[Expr],
+        now: Sequence[Expr],
+        beyond: Sequence[Expr],
+        last: Expr,
+    ) -> Sequence[Leaf]:
+        """The cotangents of the states, by a scan of affine functions."""
+        d = len(floats)
         rows: list[list[Expr]] = []  # rows[j][i]: derivative of result i by state j
         for i in floats:
-            g = [Const(1, x[k].type) if k == i else None for k in range(len(x))]
+            g = [Const(1, now[k].type) if k == i else None for k in range(len(now))]
             of_state, _ = through(now, beyond, g)
-            rows.append([_otherwise(last, None, of_state[j], x[j]) for j in floats])
-        z = [self.after(k) or zero(x[k].type) for k in floats]
+            rows.append([_otherwise(last, None, of_state[j], now[j]) for j in floats])
         elements = [*z, *(rows[i][j] for j in range(d) for i in range(d))]
         left = [Var("left", e.type) for e in elements]
         right = [Var("right", e.type) for e in elements]
@@ -561,7 +589,7 @@ class _Scanned:
             return total
 
         # The outer function, nearer to the start, is applied last.
-        outer, inner = (right, left) if back else (left, right)
+        outer, inner = (right, left) if self.node.reverse else (left, right)
         values = [
             _apply("add", outer[j], dot([matrix(outer, j, i) for i in range(d)], inner[:d]))
             for j in range(d)
@@ -572,17 +600,48 @@ class _Scanned:
             for i in range(d)
         ]
         combine = canonical_combine(tuple(left), tuple(right), tuple(values))
-        made = self.scan(elements, combine, not back)
-        r: list[Expr | None] = [None] * len(x)
-        for j, k in enumerate(floats):
-            r[k] = own(made.leaf(j), self.rank)
-        _, of_element = through(states_at(previous), x, r)
-        at_start = r
-        if init is not None:
-            of_init, at_start = through(init, x, r)
-            if self.init_moves(reverse):
-                self.starts(reverse, of_init, count if back else constant(0))
-        return [(x[k], _otherwise(first, at_start[k], of_element[k], x[k])) for k in floats]
+        made = self.scan(elements, combine, not self.node.reverse)
+        return made.leaves[:d]
+
+    def _step_by_step(
+        self,
+        through: Through,
+        floats: Sequence[int],
+        z: Sequence[Expr],
+        now: Sequence[Expr],
+        beyond: Sequence[Expr],
+        last: Expr,
+    ) -> Sequence[Leaf]:
+        """The same, one after the other, along the axis."""
+        node, many = self.node, len(now)
+        label, where = adjoint(node), node.where
+        inside = tuple(guarded(last, e, b) for e, b in zip(now, beyond, strict=True))
+        xs = Generate(node.shape, (last, *z, *now, *inside), label=label, where=where)
+        outer = tuple(n for j, n in enumerate(node.shape) if j != self.axis)
+        start = Generate(outer, tuple(zero(e.type) for e in z), label=label, where=where)
+
+        def of(value: Array | Scalar) -> Expr:
+            return value._expr if isinstance(value, Scalar) else own(value._leaves[0], len(outer))
+
+        def step(carried: Sequence[Array], given: Sequence[Array | Scalar]) -> Any:
+            end, *values = map(of, given)
+            add_to, values = values[: len(z)], values[len(z) :]
+            g: list[Expr | None] = [None] * many
+            for k, c in zip(floats, carried, strict=True):
+                g[k] = of(c)
+            found, _ = through(values[:many], values[many:], g)
+            elements = tuple(
+                add(e, _otherwise(end, None, found[k], e))
+                for k, e in zip(floats, add_to, strict=True)
+            )
+            made = Generate(outer, elements, label=label, where=where)
+            new = tuple(Array((leaf,)) for leaf in made.leaves)
+            return new, new
+
+        first = tuple(Array((leaf,)) for leaf in start.leaves)
+        _, found = scan(step, first, tuple(Array((leaf,)) for leaf in xs.leaves),
+                        axis=self.axis, reverse=not node.reverse)  # fmt: skip
+        return [part._leaves[0] for part in found]
 
     def starts(self, r: Reverse, of_init: Sequence[Expr | None], first: Expr) -> None:
         """The initial value is combined with the element at `first`, if there is one, from which it

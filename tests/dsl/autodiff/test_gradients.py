@@ -168,8 +168,46 @@ def test_initial_values(name, shape):
         td.check_grad(
             lambda i, x: sums_of(INITIAL[name](i, x)),
             np.array(0.7),
-            X[:3, :4][np.ix_(*map(range, shape))],
+            X[:3, :4][tuple(map(slice, shape))],
         )
+
+
+def turned(a, b):
+    """Products of matrices of two rows and columns."""
+    p, q, r, s = a
+    t, u, v, w = b
+    return p * t + q * v, p * u + q * w, r * t + s * v, r * u + s * w
+
+
+def conjugating(a, b):
+    """Linear functions of complex numbers and their conjugates."""
+    return a[0] * b[0], td.conj(b[0]) * a[1] + b[1]
+
+
+MANY = {
+    "matrices": lambda x: td.scanl1(turned, td.zip(x, x * x, td.sin(x), td.cos(x)), 0),
+    "matrices from the right": lambda x: td.scanr(
+        turned, (1.0, 0.0, 0.5, 1.0), td.zip(x, x * x, td.sin(x), td.cos(x))
+    ),
+    "complex products": lambda x: td.abs(td.cumprod(td.complex_(x, x * x), axis=1)) ** 2,
+    "complex numbers": lambda x: td.real(
+        td.scanl1(lambda a, b: a + b + a * b, td.complex_(x, 0.3 * x), 0)
+    ),
+    "conjugates": lambda x: td.imag(
+        td.unzip(td.scanl1(conjugating, td.zip(td.complex_(x, x), td.complex_(x, 1 - x))))[1]
+    ),
+}
+
+
+@pytest.mark.sample(2)
+@pytest.mark.parametrize("shape", [(3, 4), (1, 1), (3, 0)])
+@pytest.mark.parametrize("name", MANY)
+def test_scans_of_many_or_complex_numbers(name, shape):
+    x = X[:3, :4][tuple(map(slice, shape))]
+    with td.config(backend="reference"):
+        td.check_grad(lambda x: sums_of(MANY[name](x)), x)
+    f = td.grad(lambda x: sums_of(MANY[name](x)))
+    np.testing.assert_allclose(td.jit(f, backend="native")(x), td.run(f(x)), rtol=1e-9)
 
 
 @pytest.mark.sample(2)
