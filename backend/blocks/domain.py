@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from treadle.dsl.analysis.bounds import Intervals, Range, whole
 from treadle.dsl.analysis.polynomial import polynomial
-from treadle.dsl.expr import Const, Expr, Extent, Index, Loop, Param, Read, Var, walk
+from treadle.dsl.expr import Apply, Const, Expr, Extent, Index, Loop, Param, Read, Var, walk
 from treadle.dsl.graph import Leaf
 from treadle.dsl.graphs.names import evaluate
 
@@ -155,6 +155,25 @@ class Known:
         return Known({**self.values, **more})
 
 
+@dataclass(frozen=True)
+class Bounds:
+    """The least and the greatest element of each chunk of an array of rank 1."""
+
+    sizes: tuple[int, ...]
+    low: Numbers
+    high: Numbers
+
+    def of(self, first: int, last: int) -> Range:
+        """Of the elements `first` … `last`; (0, 0) if there are none."""
+        ends = np.cumsum(self.sizes)
+        used = (ends > first) & (ends - self.sizes <= last) & (np.asarray(self.sizes) > 0)
+        return (int(self.low[used].min()), int(self.high[used].max())) if used.any() else (0, 0)
+
+
+#: Arrays of rank 1 with known elements, or with bounds of these.
+Values = Mapping[Leaf, "Numbers | Bounds"]
+
+
 class Spans:
     """The least and the greatest values of index expressions in every block of a domain."""
 
@@ -163,10 +182,9 @@ class Spans:
         axes: Mapping[int, Axis],
         known: Known,
         roots: Sequence[Expr],
-        constants: Mapping[Leaf, Numbers],
+        constants: Values,
     ) -> None:
-        """`axes`: what `Index(k)` is the index of; `constants`: arrays of rank 1 with known
-        elements."""
+        """`axes`: what `Index(k)` is the index of."""
         self.axes, self.known, self.constants = axes, known, constants
         self.counters = {e.vars[0]: e.count for e in walk(roots) if isinstance(e, Loop)}
 
@@ -245,16 +263,29 @@ class Spans:
 class _Block(Intervals):
     """Ranges in one block."""
 
-    def __init__(self, leaves: Mapping[Expr, Range], constants: Mapping[Leaf, Numbers]) -> None:
+    def __init__(self, leaves: Mapping[Expr, Range], constants: Values) -> None:
         super().__init__()
         self.leaves, self.constants = leaves, constants
 
     def leaf(self, e: Expr) -> Range:
         if isinstance(e, Read) and Leaf(e.node, e.component) in self.constants:
             low, high = self.range(e.args[0])
-            values = self.constants[Leaf(e.node, e.component)][max(low, 0) : high + 1]
+            known = self.constants[Leaf(e.node, e.component)]
+            if isinstance(known, Bounds):
+                return known.of(low, high)
+            values = known[max(low, 0) : high + 1]
             return (int(values.min()), int(values.max())) if values.size else (0, 0)
         return self.leaves[e] if e in self.leaves else super().leaf(e)
+
+    def result(self, e: Apply, found: Range) -> Range:
+        """Comparisons that hold for all elements of a block, or for none, decide which index is
+        read: negative ones count from the end."""
+        ends = [self.known[a] for a in e.args]
+        if e.op.name == "less":
+            found = int(ends[0][1] < ends[1][0]), int(ends[0][0] < ends[1][1])
+        elif e.op.name == "select" and ends[0][0] == ends[0][1]:
+            found = ends[1] if ends[0][0] else ends[2]
+        return super().result(e, found)
 
 
 @dataclass(frozen=True)
@@ -296,5 +327,5 @@ def reads_of(roots: Sequence[Expr]) -> list[Read]:
     return [e for e in walk(roots) if isinstance(e, Read)]
 
 
-__all__ = ["Axis", "Chunks", "Following", "Known", "Numbers", "Spans", "edges", "even", "follows",
-           "reads_of", "whole_parts"]  # fmt: skip
+__all__ = ["Axis", "Bounds", "Chunks", "Following", "Known", "Numbers", "Spans", "Values", "edges",
+           "even", "follows", "reads_of", "whole_parts"]  # fmt: skip

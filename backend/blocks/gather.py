@@ -3,7 +3,7 @@ chunk looks up the elements that it contains, so that no task reads the whole ar
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from math import prod
 from typing import Any
@@ -24,7 +24,8 @@ class Gatherer:
     look-ups by chunks, each of at most `most` bytes.
 
     `compute(node, n)` plans a node, in blocks of one element along its last n axes; `constant`
-    makes an array of numbers."""
+    makes an array of numbers.  `bounded`: arrays of indices of which every block has its own part.
+    """
 
     known: Known
     chunks: Mapping[Leaf, Chunks]
@@ -32,6 +33,7 @@ class Gatherer:
     most: int
     compute: Callable[[Node, int], None]
     constant: Callable[[Any], Leaf]
+    bounded: Collection[Leaf] = ()
 
     def split(self, node: Fold) -> Generate | None:
         """The epilogue of a fold as a node of its own, if it reads such arrays, otherwise None.
@@ -75,7 +77,9 @@ class Gatherer:
         leaf = Leaf(read.node, read.component)
         if read.boundary is not None or leaf not in self.chunks:
             return False
-        if not any(isinstance(e, Read | Var) for e in walk(read.args)):
+        inner = [e for e in walk(read.args) if isinstance(e, Read | Var)]
+        if not inner or any(isinstance(e, Read) and Leaf(e.node, e.component) in self.bounded
+                            for e in inner):  # fmt: skip
             return False
         sizes, itemsize = self.chunks[leaf], leaf.type.numpy.itemsize
         blocks = prod(map(len, sizes))

@@ -54,7 +54,18 @@ from treadle.dsl.libraries.sort import sorted_axis
 from treadle.dsl.types import int64
 from treadle.skeletons.ir import arithmetic as at
 
-from .domain import Axis, Chunks, Following, Known, Numbers, Spans, edges, follows, reads_of
+from .domain import (
+    Axis,
+    Chunks,
+    Following,
+    Known,
+    Numbers,
+    Spans,
+    Values,
+    edges,
+    follows,
+    reads_of,
+)
 from .engine import Engine
 from .program import BlockProgram, results_tree
 
@@ -236,13 +247,13 @@ class Localiser:
         sizes: Mapping[int, tuple[int, ...]] | None = None,
         free: Sequence[int] | None = None,
         result: bool = False,
-        constants: Mapping[Leaf, Numbers] | None = None,
+        constants: Values | None = None,
         pieces: int = 1,
     ) -> None:
-        """`grids`: the chunks of all arrays, and `constants` those whose elements are known.
-        `sizes`: the blocks along some axes.  `free`: the axes that may be cut, if not those of the
-        node's domain.  `result`: whether the node computes a result of the program.  `pieces`: the
-        blocks of a chunk."""
+        """`grids`: the chunks of all arrays, and `constants` those of which elements, or bounds of
+        these, are known.  `sizes`: the blocks along some axes.  `free`: the axes that may be cut,
+        if not those of the node's domain.  `result`: whether the node computes a result of the
+        program.  `pieces`: the blocks of a chunk."""
         self.pieces = pieces
         self.given = dict(sizes or {})
         self.node, self.known, self.grids, self.engine = node, known, grids, engine

@@ -252,7 +252,7 @@ class LoopLocaliser:
             for r in reads_of(n.elements)
         }
         used.update(self.node.body)
-        return [leaf for leaf in self.needed if leaf in used or leaf not in self.node.init]
+        return [leaf for leaf in self.needed if leaf in used]
 
     def _buffer(self, leaf: Leaf, given: Input, axes: Sequence[Axis], aligned: bool) -> Buffer:
         if aligned:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from itertools import product
 from math import prod
 from typing import Any
 
@@ -15,7 +14,17 @@ import numpy as np
 
 from treadle.dsl.analysis.combines import identities, is_commutative
 from treadle.dsl.errors import DistributionError
-from treadle.dsl.expr import Cond, Expr, Extent, Index, Param, Proj, Read, constant, substitute
+from treadle.dsl.expr import (
+    Cond,
+    Expr,
+    Extent,
+    Index,
+    Proj,
+    Read,
+    constant,
+    substitute,
+    walk,
+)
 from treadle.dsl.frontend.standard import MOST_AXES
 from treadle.dsl.graph import (
     ArrayLoop,
@@ -42,22 +51,22 @@ from treadle.dsl.libraries.sort import sorted_axis
 from treadle.dsl.node import result_variables
 from treadle.dsl.program import TracedProgram
 from treadle.dsl.text import in_bytes
-from treadle.dsl.types import int64
 from treadle.skeletons.ir import arithmetic as at
 from treadle.skeletons.lower.fold.rows import LEAVES, PARTIALS, is_exact, runs_across
 
 from . import products, sorting
-from .domain import Axis, Chunks, Known, even, reads_of, whole_parts
+from .compaction import Compactions, bounds, compacted, compactions, elements_of
+from .domain import Chunks, Known, Numbers, even, reads_of, whole_parts
 from .engine import BLOCK, Engine
 from .exchange import Exchange
 from .gather import Gatherer
 from .leaves import Leaves
-from .localise import Blocks, Localiser, NoRule, extents_of
+from .localise import Blocks, NoRule, extents_of
 from .loops import LoopLocaliser
 from .memory import projected, require
-from .stages import Either, Plan, Repeat, Stage
-from .tasks import traffic
-from .whole import inside, whole, why_one
+from .scans import Scans
+from .stages import Either, Later, Plan, Repeat
+from .whole import inside, whole
 
 #: Loops of other operations than stencils become at most so many tasks, else one.
 UNROLLED = 20_000
@@ -71,7 +80,7 @@ MANY = 64 << 20
 SMALL = 16 << 20
 
 
-class Planner:
+class Planner(Scans):
     """Makes the plan of a program for certain extents, numbers and chunks."""
 
     def __init__(
@@ -87,14 +96,12 @@ class Planner:
                 f"programs in checked mode do not run on {engine.name}.",
                 hint="Check the program on a part of the data, as NumPy arrays.",
             )
-        self.program, self.engine = program, engine
         values: dict[Expr, Any] = dict(zip(program.params, params, strict=True))
         for given, shape in zip(program.inputs, shapes, strict=True):
             for a, n in enumerate(shape):
                 values[Extent(given, a)] = n
-        self.known = Known(values)
+        super().__init__(program, engine, Known(values))
         verify_checks(checks_before(program.roots), self._checked)
-        self.plan = Plan(roots=list(program.roots))
         for k, given in enumerate(program.inputs):
             self.plan.given[given.leaf()] = k
             self.plan.chunks[given.leaf()] = chunks[k]
@@ -103,17 +110,58 @@ class Planner:
         # What loops and branches read inside comes before them, also if other results use it.
         order = [n for n in topological(program.roots) if n in outer]
         self.outside: set[Node] = {*order, *program.inputs}
-        for node in order:
-            if not isinstance(node, Input):
-                self._plan_node(node)
+        found = compactions(order, program.roots) if engine.dynamic else Compactions()
+        self.selections, self.counts, self.skipped = found.selections, found.counts, found.skipped
+        #: The totals of blocks that folds combine, and the blocks.
+        self.partial: dict[Fold, tuple[Leaf, tuple[int, ...]]] = {}
+        #: How many elements of each block a mask selects.
+        self.selected: dict[Node, Numbers] = {}
+        self._in_order(order)
 
-    def _checked(self, e: Expr) -> int:
-        found = self.known.number(e)
-        if found is None:
-            raise DistributionError(
-                "a check of this program depends on what arrays hold.", hint=self.engine.instead
-            )
-        return found
+    def _in_order(self, nodes: Sequence[Node]) -> None:
+        """Plan nodes; those after one whose extents depend on what arrays hold, when these are
+        known."""
+        for k, node in enumerate(nodes):
+            if isinstance(node, Input) or node in self.skipped:
+                continue
+            if self.engine.dynamic and (needs := self._late(node)):
+                self._steered(self._later(node, needs, nodes[k:]))
+                return
+            self._plan_node(node)
+
+    def _late(self, node: Node) -> list[Leaf]:
+        """The computed numbers on which the extents of a node depend."""
+        shapes = (*node.iteration_space(), *(e for o in node.outputs for e in o.shape))
+        unknown = [e for e in shapes if e is not None and self.known.number(e) is None]
+        found = [e for e in walk(unknown) if isinstance(e, Read) and self.known.number(e) is None]
+        leaves = list(dict.fromkeys(Leaf(e.node, e.component) for e in found))
+        numbers = all(not e.args for e in found) and all(x in self.plan.chunks for x in leaves)
+        return leaves if numbers else []
+
+    def _later(self, node: Node, needs: list[Leaf], rest: Sequence[Node]) -> Later:
+        """The plan of nodes of which the first needs the values of these numbers; of an array that
+        a mask selects, also how many elements are selected in every block."""
+        known, roots, outside = self.known, self.plan.roots, set(self.outside)
+        given, numbers = self.plan.given, list(needs)
+        selection = self.selections.get(node)
+        if isinstance(node, Permute) and selection is not None:
+            if selection.total in self.partial:
+                needs = [*needs, self.partial[selection.total][0]]
+            require(self._compacted(node), node, self.engine)
+        read = {leaf for n in rest for leaf in (*n.inputs(), *n.inside())}
+
+        def resume(values: Sequence[Any]) -> Plan:
+            found: dict[Expr, Any] = {}
+            found.update((x.at(), int(v)) for x, v in zip(numbers, values, strict=False))
+            self.known, self.outside = known.with_(found), set(outside)
+            if selection is not None:
+                self.selected[node] = np.asarray(values[-1], np.int64).reshape(-1)
+            chunks, constants = self.plan.chunks, self.plan.constants
+            self.plan = Plan(given=given, chunks=chunks, constants=constants, roots=roots)
+            self._in_order(rest)
+            return self.plan
+
+        return Later(node, needs, read, resume)
 
     # --- nodes ---
 
@@ -124,8 +172,14 @@ class Planner:
             return
         try:
             try:
-                if any(c.reads for c in node.checks):
+                late = [c for c in node.checks if c.reads]
+                if any(self.known.number(e) is None for c in late for e in (c.left, c.right)):
                     raise NoRule("what it checks depends on what arrays hold")
+                verify_checks(late, self._checked)
+                if node in self.counts:
+                    self._fold(self.counts[node])
+                    self._takes(self.plan.stages[-1], node)
+                    return
                 if isinstance(node, Sequential):
                     raise NoRule("each element may need those written before it")
                 if isinstance(node, Generate):
@@ -163,63 +217,6 @@ class Planner:
                 where=node.where,
             ) from None
 
-    def _plain(self, node: Node, sizes: Mapping[int, tuple[int, ...]] | None = None) -> Stage:
-        local = self._local(node, sizes)
-        if isinstance(node, Fold | Scan) and not is_exact(node.combine):
-            local.grouped = self._grouped(node, local)
-        blocks = local.blocks(self.program.params)
-        if isinstance(node, Generate) and self.engine.pieces > 1:
-            blocks = self._in_pieces(node, sizes, blocks)
-        parts = [prod(map(len, self.plan.chunks[b.leaf])) for b in blocks.buffers]
-        if prod(blocks.grid) == 1 and max(parts, default=1) > 1:
-            blocks.notes.append(f"in one block: {why_one(node)}")
-        return self._add(blocks, list(node.leaves))
-
-    def _in_pieces(
-        self, node: Node, sizes: Mapping[int, tuple[int, ...]] | None, blocks: Blocks
-    ) -> Blocks:
-        """The same blocks, in pieces if they get much of other chunks, but no more then."""
-        chunks = [self.plan.chunks[b.leaf] for b in blocks.buffers]
-        moved = traffic(blocks, chunks)[1]
-        if moved < self.engine.pipelined * prod(blocks.grid):
-            return blocks
-        made = self._local(node, sizes, pieces=self.engine.pieces).blocks(self.program.params)
-        return made if traffic(made, chunks)[1] <= moved else blocks
-
-    def _grouped(self, node: Fold | Scan, local: Localiser) -> tuple[int, ...] | None:
-        """The extents by which the elements of rows are grouped, if a block of fewer rows would
-        group them otherwise."""
-        whole = self.engine.grouping(node, local.extents)
-        sizes = [set((a.high - a.low).ravel().tolist()) for a in local.axes]
-        same = all(self.engine.grouping(node, extents) == whole for extents in product(*sizes))
-        return None if same else local.extents
-
-    def _local(
-        self,
-        node: Node,
-        sizes: Mapping[int, tuple[int, ...]] | None = None,
-        free: Sequence[int] | None = None,
-        pieces: int = 1,
-    ) -> Localiser:
-        result = any(leaf in self.plan.roots for leaf in node.leaves)
-        return Localiser(node, self.known, self.plan.chunks, self.engine, sizes, free, result,
-                         self.plan.constants, pieces)  # fmt: skip
-
-    def _add(self, blocks: Blocks, leaves: list[Leaf]) -> Stage:
-        require(blocks, blocks.node, self.engine)
-        for leaf, result in zip(leaves, blocks.results, strict=True):
-            self.plan.chunks[leaf] = tuple(
-                (n,) if axis is None else axis.sizes
-                for n, axis in zip(result.shape, result.axes, strict=True)
-            )
-        self.plan.stages.append(Stage(blocks, leaves))
-        return self.plan.stages[-1]
-
-    def _same(self, made: Leaf, leaf: Leaf) -> None:
-        """An array that is another one."""
-        copy = _copy_of(leaf)
-        self._add(self._local(copy).blocks(self.program.params), [made])
-
     def _generate(self, node: Generate) -> None:
         """Elements, for which chunks of large arrays may answer reads at indices that depend on
         data."""
@@ -239,7 +236,13 @@ class Planner:
 
         most = self.engine.allowed // 8
         return Gatherer(
-            self.known, self.plan.chunks, min(LARGE, most), most, compute, self._constant
+            self.known,
+            self.plan.chunks,
+            min(LARGE, most),
+            most,
+            compute,
+            self._constant,
+            self.bounds,
         )
 
     # --- loops ---
@@ -379,7 +382,7 @@ class Planner:
         self._steered(Either(node, test.leaves[0], (then, other), (first, second),
                              list(node.leaves)))  # fmt: skip
 
-    def _steered(self, part: Repeat | Either) -> None:
+    def _steered(self, part: Repeat | Either | Later) -> None:
         self.plan.steering.setdefault(len(self.plan.stages), []).append(part)
 
     @contextmanager
@@ -400,16 +403,6 @@ class Planner:
             if n not in self.outside and not isinstance(n, Input):
                 self._plan_node(n)
                 self.outside.add(n)
-
-    def _in_chunks(self, leaf: Leaf, chunks: Chunks) -> Leaf:
-        """An array in other chunks."""
-        if self.plan.chunks[leaf] == chunks:
-            return leaf
-        copy = _copy_of(leaf)
-        extents = [max(sum(n), 0) for n in chunks]
-        sizes = {k: n for k, n in enumerate(chunks) if extents[k] > 1}
-        (made,) = self._results_of(self._local(copy, sizes).blocks(self.program.params))
-        return made
 
     # --- folds ---
 
@@ -462,6 +455,8 @@ class Planner:
         blocks = local.blocks(self.program.params)
         axes = [a for k, a in enumerate(blocks.axes) if k in cut_axes]
         partial = self._per_block(blocks, axes)
+        if len(extents_of(bare.inner, self.known, node)) == 1:
+            self.partial[self.instead.get(node, node)] = partial[0], axes[0].sizes
         index = indices(outer + len(axes))
         counts = tuple(Extent(partial[0].node, outer + k) for k in range(len(axes)))
         total = Fold(
@@ -575,86 +570,6 @@ class Planner:
                 return
         self._plain(node)
 
-    # --- scans ---
-
-    def _scan(self, node: Scan) -> None:
-        """A scan of integers or extremes whose axis has several chunks: of one row, by carries;
-        else each block by itself, the totals of the blocks before it, and both together.  Other
-        scans go along complete rows."""
-        free = tuple(range(len(node.shape)))
-        local = self._local(node, free=free)
-        axis = local.axes[node.axis]
-        plain = node.form == "inclusive" and node.init is None and is_exact(node.combine)
-        if not plain or len(axis.sizes) == 1 or axis.before or axis.after:
-            self._plain(node)
-            return
-        if len(free) == 1 and identities(node.combine) is not None:
-            self._carried(node, axis.sizes)
-            return
-        parts = result_variables(node.elements)
-        bare = node.with_(results=parts, epilogue=parts, checks=())
-        blocks = self._local(bare, free=free).blocks(self.program.params)
-        for result in blocks.results:
-            result.axes = tuple(a if a.is_cut else None for a in blocks.axes)
-        own = self._results_of(blocks)
-        rank, count = len(node.shape), len(axis.sizes)
-        # The last (first) element of every block, and the scan of these.
-        ends = Input("ends", int64, (False,), kind="argument")
-        self.known = self.known.with_({Extent(ends, 0): count})
-        self.plan.constants[ends.leaf()] = (
-            np.cumsum(axis.sizes) - 1 if not node.reverse else (np.cumsum((0, *axis.sizes[:-1])))
-        )
-        self.plan.chunks[ends.leaf()] = ((count,),)
-        index = list[Expr](indices(rank))
-        index[node.axis] = ends.leaf().at(Index(node.axis))
-        shape = (*node.shape[: node.axis], Extent(ends, 0), *node.shape[node.axis + 1 :])
-        totals = Scan(shape, node.axis, tuple(leaf.at(*index) for leaf in own), node.combine, None,
-                      "inclusive", node.reverse, label=node.label, where=node.where)  # fmt: skip
-        self._plain(totals)
-        number = Param("block", int64)
-        index[node.axis] = at.add(number, 1 if node.reverse else -1)
-        before = [Read(totals, k, tuple(index), "clamp") for k in range(len(own))]
-        inside_block = [leaf.at(*indices(rank)) for leaf in own]
-        first, second = (inside_block, before) if node.reverse else (before, inside_block)
-        both: dict[Expr, Expr] = dict(zip(node.combine.left, first, strict=True))
-        both.update(zip(node.combine.right, second, strict=True))
-        either = Cond(
-            at.less(number, count - 1) if node.reverse else at.less(0, number),
-            substitute(node.combine.results, both), tuple(inside_block),
-        )  # fmt: skip
-        found: dict[Expr, Expr] = {v: Proj(either, k) for k, v in enumerate(node.results)}
-        made = Generate(node.shape, substitute(node.epilogue, found), label=node.label,
-                        where=node.where)  # fmt: skip
-        self.known = self.known.with_({number: 0})
-        blocks = self._local(made, {node.axis: axis.sizes}).blocks((*self.program.params, number))
-        position = blocks.program.params.index(number)
-        blocks.numbers[position] = blocks.axes[node.axis].numbers()
-        self._add(blocks, list(node.leaves))
-
-    def _carried(self, node: Scan, sizes: tuple[int, ...]) -> None:
-        """The total of every block, what comes before each, and the scan of each from there."""
-        parts, neutral = result_variables(node.elements), identities(node.combine)
-        fold = Fold((), node.shape, node.elements, node.combine, None, parts, parts,
-                    label=Label("totals", node.label.name), where=node.where)  # fmt: skip
-        blocks = self._local(fold, {0: sizes}, (0,)).blocks(self.program.params)
-        totals = self._per_block(blocks, blocks.axes)
-        carries = Scan((Extent(totals[0].node, 0),), 0, tuple(t.at(Index(0)) for t in totals),
-                       node.combine, neutral, "exclusive", node.reverse,
-                       label=Label("carries", node.label.name), where=node.where)  # fmt: skip
-        self._plain(carries)
-        number = Param("block", int64)
-        following = at.add(number, int(node.reverse))
-        self.known = self.known.with_({number: np.arange(len(sizes))})
-        local = self._local(
-            node.with_(init=tuple(c.at(following) for c in carries.leaves), checks=()),
-            {0: sizes},
-            (0,),
-        )
-        blocks = local.blocks((*self.program.params, number))
-        for result in blocks.results:
-            result.axes = tuple(blocks.axes)
-        self._add(blocks, list(node.leaves))
-
     # --- sorting ---
 
     def _library(self, node: Library) -> None:
@@ -673,25 +588,19 @@ class Planner:
                 return
         self._plain(node)
 
-    def _results_of(self, blocks: Blocks) -> list[Leaf]:
-        """Add blocks between others; the arrays of their results."""
-        made = [self._between(r.shape, r.type) for r in blocks.results]
-        self._add(blocks, made)
-        return made
-
-    def _constant(self, values: Any) -> Leaf:
-        """Numbers as an array of the plan."""
-        array = np.asarray(values, np.int64)
-        made = self._between(array.shape, int64)
-        self.plan.constants[made] = array
-        self.plan.chunks[made] = tuple((n,) for n in array.shape)
-        return made
-
     # --- permutes ---
 
     def _permute(self, node: Permute) -> None:
         """A scatter into a small array that combines exactly: one for every block, then all of them
         together.  Others: every part of the target from the elements that go there, in order."""
+        if node in self.selected:
+            blocks = self._compacted(node, self.selected[node])
+            self._add(blocks, list(node.leaves))
+            for leaf, value in zip(node.leaves, node.values, strict=True):
+                found = bounds(value, blocks, self.known, self.plan.constants)
+                if found is not None:
+                    self.bounds[leaf] = found
+            return
         results = [extents_of(leaf.shape, self.known, node) for leaf in node.defaults]
         size = sum(
             prod(n) * leaf.type.numpy.itemsize
@@ -732,6 +641,21 @@ class Planner:
             label=label, where=node.where,
         )  # fmt: skip
         self._as(total, node)
+
+    def _compacted(self, node: Permute, counts: Numbers | None = None) -> Blocks:
+        """The elements that a mask selects, of every block by itself: so many, or all."""
+        selection, (extent,) = self.selections[node], extents_of(node.domain, self.known, node)
+        sizes = {0: self.partial[selection.total][1] if selection.total in self.partial
+                 else (extent,)}  # fmt: skip
+        made = elements_of(node, selection.mask)
+        local = self._local(made, sizes, (0,))
+        if any(a.before or a.after for a in local.axes) and counts is not None:
+            self._plain(made, sizes)  # elements of a halo are not selected
+            mask, *values = (leaf.at(Index(0)) for leaf in made.leaves)
+            made = elements_of(node.with_(values=tuple(values)), mask)
+            local = self._local(made, sizes, (0,))
+        counts = np.asarray(sizes[0], np.int64) if counts is None else counts
+        return compacted(node, local.blocks(self.program.params), counts)
 
     def _combines_per_block(self, node: Permute, exact: bool) -> bool:
         """Whether every block may combine its elements by itself: if the order does not matter, or
@@ -775,27 +699,9 @@ class Planner:
         exchange = Exchange(node, self.known, self.engine, self._results_of, self._constant)
         self._add(exchange.blocks(stored, source, sizes, shape, parts, exact), list(node.leaves))
 
-    def _per_block(self, blocks: Blocks, axes: Sequence[Axis]) -> list[Leaf]:
-        """Results that every block has, as arrays with an element per block along more axes."""
-        for result in blocks.results:
-            result.shape = (*result.shape, *(a.count for a in axes))
-            result.axes = (*result.axes, *(a.counting() for a in axes))
-            result.added = len(axes)
-        return self._results_of(blocks)
-
     def _instead(self, total: Fold, node: Fold) -> None:
         """A fold whose results are those of `node`."""
         self._as(total, self.instead.get(node, node))
-
-    def _as(self, total: Node, node: Node) -> None:
-        """Another node that computes the results of `node`."""
-        self._takes(self._plain(total), node)
-
-    def _takes(self, stage: Stage, node: Node) -> None:
-        """The results of a stage are those of `node`."""
-        for made, leaf in zip(stage.leaves, node.leaves, strict=True):
-            self.plan.chunks[leaf] = self.plan.chunks[made]
-        stage.leaves = list(node.leaves)
 
     def _stored(self, node: Fold) -> Fold:
         """The same fold of elements that a stage of their own computes."""
@@ -807,12 +713,5 @@ class Planner:
         self.instead[stored] = node
         return stored
 
-    def _between(self, shape: tuple[int, ...], type_: Any) -> Leaf:
-        """An array between two stages of one kernel."""
-        made = Input("partial", type_, (False,) * len(shape), kind="argument")
-        self.known = self.known.with_({Extent(made, a): n for a, n in enumerate(shape)})
-        return made.leaf()
 
-
-def _copy_of(leaf: Leaf) -> Node:
-    return Generate(leaf.shape, (leaf.at(*indices(len(leaf.shape))),), label=Label("compute"))
+__all__ = ["Planner"]

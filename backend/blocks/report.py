@@ -16,7 +16,7 @@ from .engine import Engine
 from .localise import Buffer
 from .memory import elements, projected
 from .plan import Planner
-from .stages import Either, Plan, Repeat, Stage
+from .stages import Either, Later, Plan, Repeat, Stage
 from .tasks import count, traffic
 
 
@@ -69,6 +69,13 @@ def _described(plan: Plan) -> list[list[str]]:
                 for holds, side in zip(("", "not "), part.sides, strict=True):
                     lines += [[*t, f"     if the predicate of {label} does {holds}hold"]
                              for t in _described(side)]  # fmt: skip
+            case Later():
+                what = f"{part.node.label}{_where(part.node)}"
+                names = ", ".join(f"{leaf.node.label}{_where(leaf.node)}" for leaf in part.needs)
+                lines.append([
+                    f"{what} and what follows: planned when the function is called",
+                    f"     their extents depend on what arrays hold: {names}",
+                ])  # fmt: skip
     return lines
 
 

@@ -6,11 +6,11 @@ runs it from files, `cuda/several/` on several GPUs.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from treadle.dsl.graph import ArrayLoop, Branch, Leaf
+from treadle.dsl.graph import ArrayLoop, Branch, Leaf, Node
 
 from .domain import Chunks
 from .localise import Blocks
@@ -68,6 +68,21 @@ class Either:
 
 
 @dataclass
+class Later:
+    """All that follows the stages before it, as extents depend on what arrays hold: `resume` plans
+    it, given the values of the arrays that it `needs`; `read`: the arrays that it may read."""
+
+    node: Node
+    needs: list[Leaf]
+    read: set[Leaf]
+    resume: Callable[[Sequence[Any]], Plan]
+    leaves: list[Leaf] = field(default_factory=list)
+
+    def uses(self) -> set[Leaf]:
+        return {*self.needs, *self.read}
+
+
+@dataclass
 class Plan:
     """The stages of a call, in order.
 
@@ -81,10 +96,10 @@ class Plan:
     roots: list[Leaf] = field(default_factory=list)
     #: Small arrays of numbers that stages read.
     constants: dict[Leaf, Any] = field(default_factory=dict)
-    steering: dict[int, list[Repeat | Either]] = field(default_factory=dict)
+    steering: dict[int, list[Repeat | Either | Later]] = field(default_factory=dict)
 
-    def parts(self) -> Iterator[Stage | Repeat | Either]:
-        """The stages, loops and branches, in order."""
+    def parts(self) -> Iterator[Stage | Repeat | Either | Later]:
+        """The stages, loops and branches, and what is planned later, in order."""
         for k in range(len(self.stages) + 1):
             yield from self.steering.get(k, ())
             yield from self.stages[k : k + 1]
@@ -94,7 +109,7 @@ class Plan:
         return {leaf for part in self.parts() for leaf in part.uses()}
 
     def every(self) -> Iterator[Stage]:
-        """All stages, those of loops and branches once."""
+        """All stages that are planned, those of loops and branches once."""
         for part in self.parts():
             match part:
                 case Stage():
@@ -105,4 +120,4 @@ class Plan:
                     yield from (*part.sides[0].every(), *part.sides[1].every())
 
 
-__all__ = ["Either", "Plan", "Repeat", "Stage"]
+__all__ = ["Either", "Later", "Plan", "Repeat", "Stage"]

@@ -25,7 +25,7 @@ from ..blocks.buffers import Piece
 from ..blocks.domain import Chunks, edges
 from ..blocks.engine import default_chunks
 from ..blocks.localise import Blocks
-from ..blocks.stages import Either, Plan, Repeat, Stage
+from ..blocks.stages import Either, Later, Plan, Repeat, Stage
 from ..blocks.tasks import SMALL, Parts, key_of, rows, travels_alone
 from ..runtime.storage import packed
 from .memory import has_workers
@@ -82,7 +82,19 @@ def _grow(plan: Plan, arrays: dict[Leaf, da.Array], name: str) -> None:
                 side = 0 if arrays[part.predicate].compute() else 1
                 _grow(part.sides[side], arrays, name)
                 made = [arrays[leaf] for leaf in part.results[side]]
+            case Later():
+                _grow(part.resume(_now(part, plan, arrays)), arrays, name)
+                return
         arrays.update(zip(part.leaves, made, strict=True))
+
+
+def _now(later: Later, plan: Plan, arrays: dict[Leaf, da.Array]) -> list[Any]:
+    """The values that a plan needs to go on; what it reads and is computed with them is kept."""
+    given = plan.given.keys() | plan.constants.keys()
+    used = [leaf for leaf in {**dict.fromkeys(later.needs), **dict.fromkeys(later.read)}
+            if leaf in arrays and leaf not in given]  # fmt: skip
+    arrays.update(zip(used, dask.persist(*(arrays[leaf] for leaf in used)), strict=True))
+    return list(dask.compute(*(arrays[leaf] for leaf in later.needs)))
 
 
 def _repeated(loop: Repeat, arrays: dict[Leaf, da.Array], name: str) -> list[da.Array]:

@@ -32,7 +32,7 @@ from ..blocks.domain import Chunks
 from ..blocks.engine import Engine, cut, default_chunks
 from ..blocks.localise import Blocks
 from ..blocks.plan import Planner
-from ..blocks.stages import Either, Plan, Repeat, Stage
+from ..blocks.stages import Either, Later, Plan, Repeat, Stage
 from ..blocks.tasks import Task, count, tasks
 from .files import File, opened
 
@@ -82,7 +82,12 @@ def plan_for(program: TracedProgram, sources: Sequence[Any], params: Sequence[An
 
     while True:
         try:
-            return planned(memory // BLOCKS_IN_MEMORY)
+            plan = planned(memory // BLOCKS_IN_MEMORY)
+            if any(isinstance(part, Later) for part in plan.parts()) and size > least:
+                # Whose blocks are not known yet, and may need more.
+                size = max(size // 4, least)
+                plan = planned(memory // BLOCKS_IN_MEMORY)
+            return plan
         except MemoryLimitExceeded as error:
             if not needed:  # raises an error if there is a part that no memory is enough for
                 planned(sys.maxsize)
@@ -142,7 +147,6 @@ class Stream:
         self.sources = list(sources)
         self.memory = memory
         self.plan = plan_for(program, sources, params, memory)
-        self.types = {leaf: leaf.type.numpy for s in self.plan.every() for leaf in s.leaves}
         self.total = sum(count(s.blocks) for s in self.plan.every())
 
     def too_small(self) -> str | None:
@@ -158,6 +162,11 @@ class Stream:
         )
 
     def shape(self, leaf: Leaf) -> tuple[int, ...]:
+        if leaf not in self.plan.chunks:
+            raise ShapeError(
+                "the extents of a result depend on what the arrays hold, so no out can have them.",
+                hint="Leave out=None: the result is an array in memory.",
+            )
         return tuple(sum(sizes) for sizes in self.plan.chunks[leaf])
 
     def run(self, outs: Sequence[Any | None], report: Report) -> list[Any]:
@@ -215,6 +224,13 @@ class Stream:
                     self._run(part.sides[side], inner, files)
                     found = [inner[leaf] for leaf in part.results[side]]
                     stored.update(zip(part.leaves, found, strict=True))
+                case Later():
+                    try:
+                        after = part.resume([stored[leaf] for leaf in part.needs])
+                    except MemoryLimitExceeded as error:
+                        raise _too_large(error, self.memory) from None
+                    self.total += sum(count(s.blocks) for s in after.every())
+                    self._run(after, stored, files)
             for leaf in [x for x in own & stored.keys() if last.get(x, -1) == k]:
                 if leaf not in files.targets and leaf not in plan.roots:
                     _forget(stored.pop(leaf), files.folder)
@@ -243,7 +259,7 @@ class Stream:
 
     def _store(self, leaf: Leaf, files: _Files) -> Any:
         """Memory for an array: a temporary file if it is large and no result."""
-        shape, dtype = self.shape(leaf), self.types[leaf]
+        shape, dtype = self.shape(leaf), leaf.type.numpy
         size = prod(shape) * dtype.itemsize
         if leaf in files.targets or size <= self.memory // (16 * BLOCKS_IN_MEMORY):
             return np.empty(shape, dtype)

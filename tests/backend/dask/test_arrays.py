@@ -344,11 +344,6 @@ def test_checked_programs_are_refused() -> None:
         td.run(td.use(da.from_array(matrix((4, 5)), chunks=2)) + 1, check=True)
 
 
-def test_results_whose_extents_depend_on_data_are_refused() -> None:
-    with pytest.raises(td.DistributionError, match=r"extents of .* depend on what arrays hold"):
-        td.jit(lambda a: td.filter(lambda x: x > 0.5, a))(da.from_array(np.ones(9), chunks=4))
-
-
 def test_an_array_of_treadle_beside_one_of_dask() -> None:
     """A key of random numbers, also in a structure: results are arrays of dask."""
     x, key = np.arange(600.0).reshape(30, 20), td.random.key(1)

@@ -201,9 +201,6 @@ def test_it_is_refused_at_once_and_in_terms_of_streams(monkeypatch: pytest.Monke
     assert "of memory=50 MB a third" in said and "memory='1.8 GB'" in said
     assert "rechunk" not in said and "a task may" not in said
     assert len(tried) == 5  # of which one without a limit
-    with pytest.raises(td.DistributionError, match="compact cannot be computed on files: the ext"):
-        td.stream(lambda a: td.compact(a > 0.5, a)[0], large, memory="50 MB")
-    assert len(tried) == 7
 
 
 def test_memory_for_tiny_blocks_of_a_large_file_is_refused_at_once(

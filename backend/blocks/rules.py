@@ -1,0 +1,167 @@
+"""What the rules of a planner share: blocks of nodes, added to a plan as stages."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import product
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from treadle.dsl.errors import DistributionError
+from treadle.dsl.expr import (
+    Expr,
+    Extent,
+)
+from treadle.dsl.graph import (
+    Fold,
+    Generate,
+    Input,
+    Label,
+    Leaf,
+    Node,
+    Scan,
+    indices,
+)
+from treadle.dsl.program import TracedProgram
+from treadle.dsl.types import int64
+from treadle.skeletons.lower.fold.rows import is_exact
+
+from .domain import Axis, Bounds, Chunks, Known
+from .engine import Engine
+from .localise import Blocks, Localiser
+from .memory import require
+from .stages import Plan, Stage
+from .tasks import traffic
+from .whole import why_one
+
+
+class Rules:
+    """A plan that grows: its `engine`, and what is `known` of extents and numbers."""
+
+    def __init__(self, program: TracedProgram, engine: Engine, known: Known) -> None:
+        self.program, self.engine, self.known = program, engine, known
+        self.plan = Plan(roots=list(program.roots))
+        #: Bounds of the elements of arrays.
+        self.bounds: dict[Leaf, Bounds] = {}
+
+    def _checked(self, e: Expr) -> int:
+        found = self.known.number(e)
+        if found is None:
+            raise DistributionError(
+                "a check of this program depends on what arrays hold.", hint=self.engine.instead
+            )
+        return found
+
+    def _plain(self, node: Node, sizes: Mapping[int, tuple[int, ...]] | None = None) -> Stage:
+        local = self._local(node, sizes)
+        if isinstance(node, Fold | Scan) and not is_exact(node.combine):
+            local.grouped = self._grouped(node, local)
+        blocks = local.blocks(self.program.params)
+        if isinstance(node, Generate) and self.engine.pieces > 1:
+            blocks = self._in_pieces(node, sizes, blocks)
+        parts = [prod(map(len, self.plan.chunks[b.leaf])) for b in blocks.buffers]
+        if prod(blocks.grid) == 1 and max(parts, default=1) > 1:
+            blocks.notes.append(f"in one block: {why_one(node)}")
+        return self._add(blocks, list(node.leaves))
+
+    def _in_pieces(
+        self, node: Node, sizes: Mapping[int, tuple[int, ...]] | None, blocks: Blocks
+    ) -> Blocks:
+        """The same blocks, in pieces if they get much of other chunks, but no more then."""
+        chunks = [self.plan.chunks[b.leaf] for b in blocks.buffers]
+        moved = traffic(blocks, chunks)[1]
+        if moved < self.engine.pipelined * prod(blocks.grid):
+            return blocks
+        made = self._local(node, sizes, pieces=self.engine.pieces).blocks(self.program.params)
+        return made if traffic(made, chunks)[1] <= moved else blocks
+
+    def _grouped(self, node: Fold | Scan, local: Localiser) -> tuple[int, ...] | None:
+        """The extents by which the elements of rows are grouped, if a block of fewer rows would
+        group them otherwise."""
+        whole = self.engine.grouping(node, local.extents)
+        sizes = [set((a.high - a.low).ravel().tolist()) for a in local.axes]
+        same = all(self.engine.grouping(node, extents) == whole for extents in product(*sizes))
+        return None if same else local.extents
+
+    def _local(
+        self,
+        node: Node,
+        sizes: Mapping[int, tuple[int, ...]] | None = None,
+        free: Sequence[int] | None = None,
+        pieces: int = 1,
+    ) -> Localiser:
+        result = any(leaf in self.plan.roots for leaf in node.leaves)
+        return Localiser(node, self.known, self.plan.chunks, self.engine, sizes, free, result,
+                         {**self.plan.constants, **self.bounds}, pieces)  # fmt: skip
+
+    def _add(self, blocks: Blocks, leaves: list[Leaf]) -> Stage:
+        require(blocks, blocks.node, self.engine)
+        for leaf, result in zip(leaves, blocks.results, strict=True):
+            self.plan.chunks[leaf] = tuple(
+                (n,) if axis is None else axis.sizes
+                for n, axis in zip(result.shape, result.axes, strict=True)
+            )
+        self.plan.stages.append(Stage(blocks, leaves))
+        return self.plan.stages[-1]
+
+    def _same(self, made: Leaf, leaf: Leaf) -> None:
+        """An array that is another one."""
+        copy = _copy_of(leaf)
+        self._add(self._local(copy).blocks(self.program.params), [made])
+
+    def _in_chunks(self, leaf: Leaf, chunks: Chunks) -> Leaf:
+        """An array in other chunks."""
+        if self.plan.chunks[leaf] == chunks:
+            return leaf
+        copy = _copy_of(leaf)
+        extents = [max(sum(n), 0) for n in chunks]
+        sizes = {k: n for k, n in enumerate(chunks) if extents[k] > 1}
+        (made,) = self._results_of(self._local(copy, sizes).blocks(self.program.params))
+        return made
+
+    def _results_of(self, blocks: Blocks) -> list[Leaf]:
+        """Add blocks between others; the arrays of their results."""
+        made = [self._between(r.shape, r.type) for r in blocks.results]
+        self._add(blocks, made)
+        return made
+
+    def _constant(self, values: Any) -> Leaf:
+        """Numbers as an array of the plan."""
+        array = np.asarray(values, np.int64)
+        made = self._between(array.shape, int64)
+        self.plan.constants[made] = array
+        self.plan.chunks[made] = tuple((n,) for n in array.shape)
+        return made
+
+    def _per_block(self, blocks: Blocks, axes: Sequence[Axis]) -> list[Leaf]:
+        """Results that every block has, as arrays with an element per block along more axes."""
+        for result in blocks.results:
+            result.shape = (*result.shape, *(a.count for a in axes))
+            result.axes = (*result.axes, *(a.counting() for a in axes))
+            result.added = len(axes)
+        return self._results_of(blocks)
+
+    def _as(self, total: Node, node: Node) -> None:
+        """Another node that computes the results of `node`."""
+        self._takes(self._plain(total), node)
+
+    def _takes(self, stage: Stage, node: Node) -> None:
+        """The results of a stage are those of `node`."""
+        for made, leaf in zip(stage.leaves, node.leaves, strict=True):
+            self.plan.chunks[leaf] = self.plan.chunks[made]
+        stage.leaves = list(node.leaves)
+
+    def _between(self, shape: tuple[int, ...], type_: Any) -> Leaf:
+        """An array between two stages of one kernel."""
+        made = Input("partial", type_, (False,) * len(shape), kind="argument")
+        self.known = self.known.with_({Extent(made, a): n for a, n in enumerate(shape)})
+        return made.leaf()
+
+
+def _copy_of(leaf: Leaf) -> Node:
+    return Generate(leaf.shape, (leaf.at(*indices(len(leaf.shape))),), label=Label("compute"))
+
+
+__all__ = ["Rules"]
