@@ -50,7 +50,7 @@ from treadle.dsl.graph import (
     indices,
     topological,
 )
-from treadle.dsl.libraries.sort import sorted_axis
+from treadle.dsl.libraries.base import combined_axes
 from treadle.dsl.types import int64
 from treadle.skeletons.ir import arithmetic as at
 
@@ -161,6 +161,8 @@ class Shape:
     free: tuple[int, ...]
     scopes: list[_Scope]
     results: Sequence[tuple[int | None, ...]]
+    #: Axes that only results have.
+    written: tuple[int, ...] = ()
 
 
 def shape_of(node: Node) -> Shape:
@@ -213,12 +215,61 @@ def shape_of(node: Node) -> Shape:
                 scopes,
                 [(*batch, m, n) for _ in node.outputs],
             )
-        case Library() if (axis := sorted_axis(node.operation)) is not None:
-            rank = tuple(range(len(node.outs[0].shape)))
-            free = tuple(k for k in rank if k != axis)
-            rows = tuple(leaf.at(*indices(len(rank))) for leaf in node.arguments)
-            return Shape(node.outs[0].shape, free, [_Scope(rows, rank)], [rank])
+        case Library():
+            return _rows_of(node)
     raise NoRule(f"there is no rule for {node.label} on blocks")
+
+
+def _rows_of(node: Library) -> Shape:
+    """A library's operation computes what has another index along some axes by itself; along the
+    others, every array has extents of its own."""
+    first = node.arguments[0].shape
+    combined = combined_axes(node.operation, len(first))
+    if combined is None:
+        raise NoRule(f"there is no rule for {node.label} on blocks")
+    rows = [k for k in range(len(first)) if k not in combined]
+    extents = [first[k] for k in rows]
+
+    def axes_of(shape: Sequence[Expr], whole: list[Expr]) -> tuple[int, ...]:
+        found: list[int] = []
+        for k, e in enumerate(shape):
+            if k in rows:
+                found.append(rows.index(k))
+                continue
+            same = [len(rows) + j for j, other in enumerate(whole) if other is e]
+            axis = next((j for j in same if j not in found), None)
+            if axis is None:
+                axis = len(rows) + len(whole)
+                whole.append(e)
+            found.append(axis)
+        return tuple(found)
+
+    whole: list[Expr] = []
+    scopes = []
+    for leaf in node.arguments:
+        if any(leaf.shape[k] is not first[k] for k in rows):
+            raise NoRule(f"the arrays of {node.label} have other extents")
+        at_all = leaf.at(*indices(len(leaf.shape)))
+        scopes.append(_Scope((at_all,), axes_of(leaf.shape, whole)))
+    read = len(rows) + len(whole)
+    outs = [axes_of(o.shape, whole) for o in node.outs]
+    return Shape(
+        (*extents, *whole),
+        tuple(range(len(rows))),
+        scopes,
+        outs,
+        written=tuple(range(read, len(rows) + len(whole))),
+    )
+
+
+def of_constant_extents(read: Expr, shape: tuple[Expr, ...]) -> Leaf:
+    """The array that is read at every index, with those of its extents that are constants: small
+    matrices have kernels of their own."""
+    assert isinstance(read, Read)
+    leaf = Leaf(read.node, read.component)
+    if not any(isinstance(e, Const) and e.value != 1 for e in shape):
+        return leaf
+    return Generate(shape, (read,), label=Label("copy")).leaves[0]
 
 
 def extents_of(shape: Iterable[Expr], known: Known, node: Node) -> tuple[int, ...]:
@@ -362,7 +413,8 @@ class Localiser:
         """The blocks along axes along which no array has chunks; of a `large` array whatever its
         size."""
         itemsize = max(o.type.numpy.itemsize for o in self.node.outputs)
-        itemsize *= prod(n for k, n in enumerate(self.extents) if k not in axes) or 1
+        others = {*axes, *self.shape.written}
+        itemsize *= prod(n for k, n in enumerate(self.extents) if k not in others) or 1
         itemsize = max(itemsize, LARGE if large else 0)
         rest = [self.extents[k] for k in axes]
         return dict(zip(axes, self.engine.choose(rest, itemsize), strict=True))
@@ -729,9 +781,14 @@ class Localiser:
                     "epilogue": many(2, node.epilogue),
                 }
             case Library():
-                reads = (memos[0][e] for e in self.shape.scopes[0].roots)
-                rows = [Leaf(e.node, e.component) for e in reads if isinstance(e, Read)]
-                outs = tuple(Output(sizes, o.type) for o in node.outs)
+                rows = [
+                    of_constant_extents(many(k, s.roots)[0], tuple(sizes[j] for j in s.axes))
+                    for k, s in enumerate(self.shape.scopes)
+                ]
+                outs = tuple(
+                    Output(tuple(sizes[k] for k in axes if k is not None), o.type)
+                    for o, axes in zip(node.outs, self.shape.results, strict=True)
+                )
                 changes = {"arguments": tuple(rows), "outs": outs}
             case _:
                 raise NoRule(f"there is no rule for {node.label} on blocks")

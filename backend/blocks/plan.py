@@ -47,6 +47,7 @@ from treadle.dsl.graph import (
 )
 from treadle.dsl.graphs.rebuild import Rebuilder
 from treadle.dsl.graphs.relations import checks_before, verify_checks
+from treadle.dsl.libraries.base import combined_axes
 from treadle.dsl.libraries.sort import sorted_axis
 from treadle.dsl.node import result_variables
 from treadle.dsl.program import TracedProgram
@@ -573,7 +574,11 @@ class Planner(Scans):
     # --- sorting ---
 
     def _library(self, node: Library) -> None:
-        """Rows that are complete in a block; one that is large is sorted by samples."""
+        """Rows, or matrices, that are complete in a block; a large row is sorted by samples."""
+        rank = len(node.arguments[0].shape)
+        along = combined_axes(node.operation, rank)
+        if sorted_axis(node.operation) is None and along is not None and len(along) == rank:
+            raise NoRule(f"{node.label} combines all elements")
         if sorted_axis(node.operation) is not None and len(node.outs[0].shape) == 1:
             (sizes,) = self.plan.chunks[node.arguments[0]]
             size = sum(sizes) * node.arguments[0].type.numpy.itemsize

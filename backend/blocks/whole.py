@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from treadle.dsl.expr import Expr, Extent, Foreign, Param, walk
+from treadle.dsl.expr import Const, Expr, Extent, Foreign, Param, walk
 from treadle.dsl.graph import (
     ArrayLoop,
     Fold,
@@ -18,6 +18,7 @@ from treadle.dsl.graph import (
     Node,
     Recurrence,
     Scan,
+    indices,
     topological,
 )
 from treadle.dsl.graphs.rebuild import Rebuilder
@@ -26,7 +27,7 @@ from treadle.dsl.types import int64
 
 from .domain import Known, Numbers
 from .engine import Engine
-from .localise import Blocks, Buffer, NoRule, Result, extents_of
+from .localise import Blocks, Buffer, NoRule, Result, extents_of, of_constant_extents
 from .program import BlockProgram, results_tree
 
 
@@ -56,6 +57,7 @@ def whole(
         for o in node.outputs
     ]
     builder = Rebuilder()
+    by_library = any(isinstance(n, Library) for n in inner)
     buffers: list[Buffer] = []
     for leaf in needed:
         shape = extents_of(leaf.shape, known, node)
@@ -70,7 +72,10 @@ def whole(
                 [False] * len(shape),
             )
         )
-        builder.leaves[leaf] = made.leaf()
+        same = (w if by_library and isinstance(w, Const) else n
+                for w, n in zip(leaf.shape, made.shape, strict=True))  # fmt: skip
+        at_all = made.leaf().at(*indices(len(shape)))
+        builder.leaves[leaf] = of_constant_extents(at_all, tuple(same))
         for written, own in zip(leaf.shape, made.shape, strict=True):
             if isinstance(written, Extent):
                 builder.memo.setdefault(written, own)

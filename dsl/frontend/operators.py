@@ -463,7 +463,7 @@ def missing_attribute(value: Operators[Any], name: str) -> AttributeError:
             )
             if ours and enclosing_kernel() is not None and _takes(public(name), (), {"axis": -1}):
                 said += f"  Of rows, outside of the function: td.{name}(a, axis=-1)."
-    elif name in (fields := fields_of(value.structure.cls)):
+    elif isinstance(value, later.Array) and name in (fields := fields_of(value.structure.cls)):
         said = f"an Array has no {name!r}, its elements have: {', '.join(fields)} = td.unzip(a)."
     elif instead is not None:
         if instead.startswith(suggestions.RUN) and not value._is_closed():

@@ -75,17 +75,35 @@ _BUILTIN: dict[str, Callable[..., Callable[..., Any]]] = {}
 _SIZED: set[str] = set()
 
 
-def register(name: str, make: Callable[..., Callable[..., Any]]) -> None:
+#: The axes of the (first) array along which an operation combines elements, by its parameters and
+#: the rank of the array; what has another index along its other axes is computed by itself.
+Along = Callable[[tuple[Any, ...], int], tuple[int, ...]]
+_ALONG: dict[str, Along] = {}
+
+
+def register(
+    name: str, make: Callable[..., Callable[..., Any]], along: Along | None = None
+) -> None:
     """Register a built-in operation: `make(*parameters)` returns its function."""
     _BUILTIN[name] = make
+    if along is not None:
+        _ALONG[name] = along
 
 
-def register_portable(name: str, function: Portable, sized: bool = False) -> None:
+def register_portable(
+    name: str, function: Portable, sized: bool = False, along: Along | None = None
+) -> None:
     """Register a built-in operation that is a function of any array module."""
     PORTABLE[name] = function
     if sized:
         _SIZED.add(name)
-    register(name, lambda *parameters: partial(function, np, parameters))
+    register(name, lambda *parameters: partial(function, np, parameters), along)
+
+
+def combined_axes(operation: LibraryOperation, rank: int) -> tuple[int, ...] | None:
+    """See `Along`; None for an operation of whole arrays."""
+    along = _ALONG.get(operation.name)
+    return None if along is None else along(operation.parameters, rank)
 
 
 def builtin(name: str, parameters: tuple[Any, ...]) -> LibraryOperation:

@@ -60,9 +60,13 @@ def real_inverse(xp: ModuleType, parameters: Arrays, a: Any, shape: tuple[int, .
     return (_call(xp, "irfftn", a, s=[shape[k] for k in axes], axes=axes, norm=norm),)
 
 
+def _axes(parameters: Arrays, rank: int) -> tuple[int, ...]:
+    return tuple(parameters[0])
+
+
 for _function in (forward, inverse, real_forward):
-    register_portable(f"fft.{_function.__name__}", _function)
-register_portable("fft.real_inverse", real_inverse, sized=True)
+    register_portable(f"fft.{_function.__name__}", _function, along=_axes)
+register_portable("fft.real_inverse", real_inverse, sized=True, along=_axes)
 
 
 def library_operation(name: str, parameters: tuple[Any, ...]) -> LibraryOperation:

@@ -148,8 +148,13 @@ def lstsq(xp: ModuleType, parameters: Arrays, a: Any, b: Any) -> Arrays:
     return x, residuals, xp.asarray(rank, np.int64), values
 
 
-for _function in (det, slogdet, inv, solve, cholesky, lu, qr, eigh, svd, lstsq):
-    register_portable(f"linalg.{_function.__name__}", _function)
+def _matrix_axes(parameters: Arrays, rank: int) -> tuple[int, ...]:
+    return rank - 2, rank - 1
+
+
+for _function in (det, slogdet, inv, solve, cholesky, lu, qr, eigh, svd):
+    register_portable(f"linalg.{_function.__name__}", _function, along=_matrix_axes)
+register_portable("linalg.lstsq", lstsq)
 
 
 def library_operation(name: str, parameters: tuple[Any, ...]) -> LibraryOperation:

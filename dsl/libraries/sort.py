@@ -143,8 +143,8 @@ def windows(before: Values, starts: Values, ranks: Values) -> tuple[Values, Valu
     return np.stack([low, high], axis=2) + starts[:, None], ranks[:-1] - low.sum(axis=1)
 
 
-register("sort", lambda axis: lambda x: sort(x, axis))
-register("argsort", lambda axis: lambda x: argsort(x, axis))
+register("sort", lambda axis: lambda x: sort(x, axis), along=lambda by, rank: by)
+register("argsort", lambda axis: lambda x: argsort(x, axis), along=lambda by, rank: by)
 
 
 register("sort_boundaries", lambda step: partial(boundaries, step))

@@ -353,3 +353,34 @@ def test_an_array_of_treadle_beside_one_of_dask() -> None:
         assert isinstance(found, da.Array)
         wanted = noisy(x, {"key": np.asarray(key)})["x"]
         assert isinstance(wanted, np.ndarray) and np.array_equal(found.compute(), wanted)
+
+
+#: Functions of many matrices, and how they are computed.
+BY_LIBRARY: dict[str, Callable[..., Any]] = {
+    "rfft": lambda a: td.fft.rfft(a, axis=1),
+    "fft along the first axis": lambda a: abs(td.fft.fft(a, axis=0)),
+    "irfft": lambda a: td.fft.irfft(td.fft.rfft(a), n=a.shape[2] + 1),
+    "fft2": lambda a: td.fft.fft2(a),
+    "of all axes": lambda a: td.fft.fftn(a),
+    "solve": lambda a: td.linalg.solve(a, a[:, :, :3] + 1),
+    "inv": lambda a: td.linalg.inv(a) * 2,
+    "slogdet": lambda a: td.linalg.slogdet(a),
+    "eigh": lambda a: td.linalg.eigh(a + a.mT),
+    "svd": lambda a: td.linalg.svd(a, full_matrices=False),
+    "qr": lambda a: td.linalg.qr(a[:, :, :4]),
+    "cholesky": lambda a: td.linalg.cholesky(a @ a.mT),
+}
+
+
+@pytest.mark.sample(8)
+@pytest.mark.parametrize("n", [5, 24])  # small matrices have kernels
+@pytest.mark.parametrize("name", BY_LIBRARY)
+def test_rows_and_matrices_of_libraries(name: str, n: int) -> None:
+    a = np.random.default_rng(n).random((20, n, n)) + n * np.eye(n)
+    f = td.jit(BY_LIBRARY[name])
+    found, wanted = f(da.from_array(a, chunks=(7, 4, n))), f.on("native")(a)
+    if not isinstance(wanted, tuple):
+        found, wanted = (found,), (wanted,)
+    for x, y in zip(found, wanted, strict=True):
+        assert np.array_equal(x.compute(), y)
+        assert name == "of all axes" or max(x.numblocks) > 1

@@ -253,6 +253,11 @@ def test_arrays_of_treadle_and_structures(plate: np.ndarray) -> None:
     assert "for part in parts" in raised.value.hint
 
 
+def test_transforms_of_rows_in_blocks(plate: np.ndarray) -> None:
+    f = lambda a: td.fft.rfft(a, axis=1)
+    assert np.array_equal(td.stream(f, plate, memory="500 kB"), td.jit(f, backend="native")(plate))
+
+
 def test_a_small_array_does_not_cut_a_large_one() -> None:
     """The quotients are computed in blocks of rows, as the matrix is cut, not as the sums are."""
     a = np.random.default_rng(1).random((2048, 512))
