@@ -313,9 +313,9 @@ def _fold_seg(r: Reverse, node: FoldSeg, bars: Bars) -> None:
             without = (FALSE, *(zero(e.type) for e in x))
             rest = [own(leaf, rank + 1)
                     for leaf in fold((TRUE, *x), optional(combine), without).leaves]  # fmt: skip
-            received = [None if g is None else own(g, rank + 1) for g in given]
-            found, _ = combine_vjp(combine, init, rest[1:], received)
-            for e, g, t in zip(init, received, found, strict=True):
+            of_results = [None if g is None else own(g, rank + 1) for g in given]
+            of_init, _ = combine_vjp(combine, init, rest[1:], of_results)
+            for e, g, t in zip(init, of_results, of_init, strict=True):
                 if e.type.is_inexact:
                     part = _otherwise(negated(rest[0]), g, t, e)
                     starts.append((e, summed((), stored, part, label, node.where).at()))
