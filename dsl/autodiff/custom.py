@@ -36,7 +36,7 @@ from ..shapes import require, same_shape
 from ..types import float64, int64, kind_of_literal
 from .arguments import Substitution, constant_leaf, flatten, parts_in_order
 from .forward import Forward, transposed
-from .reverse import Reverse, pulled, refused
+from .reverse import Reverse, moving, pulled, refused
 
 __all__ = ["fixed_point", "rule"]
 
@@ -182,11 +182,11 @@ class Ruled:
         if any(leaf in f.tangents for leaf in captured):
             raise self._refuse_captured()
         given = tangents[len(y) : len(y) + len(arguments)]
-        moving = {leaf: t for leaf, t in zip(arguments, given, strict=True) if t is not None}
-        if not moving:
+        moved = {leaf: t for leaf, t in zip(arguments, given, strict=True) if t is not None}
+        if not moved:
             return {}
         if self._ahead is None:
-            return transposed(node, moving, f)
+            return transposed(node, moved, f)
         found = self._ahead(y, arguments, [
             t or constant_leaf(0, a, "tangent") for t, a in zip(given, arguments, strict=True)
         ])  # fmt: skip
@@ -281,7 +281,11 @@ class Rule:
         symbols = [_symbol(leaf, f"argument of {name}") for leaf in form.leaves]
         result = self._function(*form.put([s.leaf() for s in symbols]))
         of_result = Form(result, name)
-        captured = captured_by(of_result.leaves, symbols)
+        roots = of_result.leaves
+        captured = [  # not what extents alone are computed from
+            leaf for leaf in captured_by(roots, symbols)
+            if not moving(roots, [leaf]).isdisjoint(roots)
+        ]  # fmt: skip
         swap = list(zip([s.leaf() for s in symbols], form.leaves, strict=True))
         results = Substitution((), swap).leaves(of_result.leaves)
         ended = fresh_uid()

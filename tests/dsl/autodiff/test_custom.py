@@ -168,3 +168,17 @@ def test_an_argument_given_twice():
     f.vjp(lambda g, y, a, b: (g * b, g * a))
     _, moved = td.jvp(lambda x: f(x, x), (A,), (np.ones_like(A),))
     np.testing.assert_allclose(td.run(moved), 2 * A)
+
+
+def test_rules_of_arrays_whose_extents_come_from_data():
+    @td.rule
+    def product(x, y):
+        return td.sin(x) * y
+
+    @product.vjp
+    def _(g, value, x, y):
+        return g * td.cos(x) * y, g * td.sin(x)
+
+    x, y = np.linspace(0.1, 1.2, 7), np.linspace(1.0, 2.0, 7)
+    td.check_grad(lambda x, y: td.sum(product(x[x > 0.5], y[x > 0.5])), x, y)
+    td.check_grad(lambda x: td.sum(product(*[td.filter(lambda v: v > 0.5, x)[0]] * 2)), x)
