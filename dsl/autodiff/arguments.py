@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from .. import simplify
@@ -176,11 +176,15 @@ class Substitution:
     """Substitutes the arguments for the variables, in everything that was computed."""
 
     def __init__(
-        self, variables: Sequence[Variable], more: Sequence[tuple[Leaf, Leaf]] = ()
+        self,
+        variables: Sequence[Variable],
+        more: Sequence[tuple[Leaf, Leaf]] = (),
+        expressions: Mapping[Expr, Expr] | None = None,
     ) -> None:
         #: Leaves of nodes that are replaced by others, which are rebuilt as well.
         self._pending: dict[Leaf, Leaf] = {}
         self._builder = Rebuilder()
+        self._builder.memo.update(expressions or {})
         for v in variables:
             self._builder.leaves.update(zip(v.leaves, v.given, strict=True))
         for old, new in more:

@@ -17,6 +17,7 @@ from ..expr import TRUE, Cond, Const, Expr, Proj, Read, constant
 from ..graph import (
     ArrayLoop,
     Branch,
+    Check,
     Fold,
     Generate,
     Input,
@@ -39,8 +40,8 @@ from ..types import ScalarType, int64
 from .arguments import Substitution, constant_leaf
 from .expressions import add, guarded, zero
 from .forward import Forward, forward_rule, tangent_of
-from .reads import summed
-from .reverse import Bars, Reverse, adjoint, moving, own, refused, reverse_rule
+from .reads import stored, summed
+from .reverse import Bars, Reverse, adjoint, moving, own, reverse_rule
 
 
 def state_like(like: Leaf, name: str, where: Location | None) -> Input:
@@ -117,6 +118,47 @@ def counted(loop: ArrayLoop) -> tuple[ArrayLoop, Expr]:
     made = ArrayLoop(loop.state, loop.init, loop.body, None, n, index, label=loop.label,
                      where=where, checks=loop.checks)  # fmt: skip
     return made, n
+
+
+def with_first_extents(loop: ArrayLoop) -> ArrayLoop:
+    """The loop with states that keep their first extents, as every iteration checks."""
+    where, changing = loop.where, loop.changing()
+    states = list(loop.state)
+    extents: dict[Expr, Expr] = {}
+    for k in changing:
+        states[k] = state_like(loop.init[k], "state", where)
+        pairs = zip(loop.state[k].shape, loop.init[k].shape, strict=True)
+        extents.update((e, n) for e, n in pairs if isinstance(e, Read) and e.node in loop.bound)
+    swap = [(loop.state[k].leaf(), states[k].leaf()) for k in changing]
+    swap += [
+        (Leaf(e.node, e.component), Generate((), (n,), label=loop.label, where=where).leaf())
+        for e, n in extents.items()
+        if isinstance(e, Read)
+    ]
+    put = Substitution((), swap, extents)
+    put.renew(loop.inner_roots())
+    body = put.leaves(loop.inner_roots())
+    predicate = None if loop.predicate is None else body.pop()
+    for k in changing:
+        shape = loop.init[k].shape
+        checks = tuple(
+            Check(new, old, _changing(loop), error="GradientError", hint=_KEEP, where=where)
+            for new, old in zip(body[k].shape, shape, strict=True)
+            if new is not old
+        )
+        body[k] = Generate(shape, (own(body[k], len(shape)),), label=loop.label, where=where,
+                           checks=checks).leaf()  # fmt: skip
+    return closed_loop(
+        ArrayLoop(tuple(states), loop.init, tuple(body), predicate, loop.count, loop.index,
+                  label=loop.label, where=where, checks=loop.checks)
+    )  # fmt: skip
+
+
+_KEEP = "Keep the extents, and leave out elements by td.where."
+
+
+def _changing(loop: ArrayLoop) -> str:
+    return f"{loop.label} has no derivative: it needs the states, whose extents change."
 
 
 def needed_states(loop: ArrayLoop, wanted: Iterable[int]) -> list[int]:
@@ -334,28 +376,30 @@ def _loop_tangents(f: Forward, node: ArrayLoop) -> None:
 
 @reverse_rule(ArrayLoop)
 def _loop(r: Reverse, node: ArrayLoop, bars: Bars) -> None:
+    original = node
     loop, n = counted(node)
     back = _Adjoint(r, node, loop, bars)
     needed = back.kept if r.memory is None else needed_states(loop, back.kept)
-    if not set(needed).isdisjoint(loop.changing()):
-        raise refused(
-            f"{node.label} has no derivative: it needs the states, whose extents change.",
-            "Keep the extents, and leave out elements by td.where.",
-        )
+    limited = r.memory is not None and back.extents and back.kept != back.extents
+    if limited or not set(needed).isdisjoint(loop.changing()):
+        # They may be equal all the same, as those of a[:1], a[1:-1] and a[-1:] joined.
+        bars = [
+            None if bar is None else stored(first.shape, own(bar, len(first.shape)),
+                                            adjoint(node), node.where)
+            for bar, first in zip(bars, node.init, strict=True)
+        ]  # fmt: skip
+        node = with_first_extents(node)
+        loop, n = counted(node)
+        back = _Adjoint(r, node, loop, bars)
     starts = [bars[k] or constant_leaf(0, node.leaf(k), str(adjoint(node))) for k in back.active]
     starts += [constant_leaf(0, leaf, str(adjoint(node))) for leaf in back.fixed]
     starts += [late.start(loop, adjoint(node)) for late in back.late]
-    if back.extents and r.memory is not None and back.kept != back.extents:
-        raise refused(
-            f"{node.label} has no derivative with memory=: extents of its state change.",
-            "Without memory=, the states that it needs are stored.",
-        )
     if r.memory is not None and back.kept and not back.extents:
         storing, reversed_ = _checkpointed(r.memory, node, loop, n, back, starts)
     else:
         storing, reversed_ = _stored(node, loop, n, back, starts)
     # Where no state is needed, it is the same loop.
-    r.replaced.update((a, b) for a, b in zip(node.leaves, storing, strict=False) if a != b)
+    r.replaced.update((a, b) for a, b in zip(original.leaves, storing, strict=False) if a != b)
     targets = [*(loop.init[k] for k in back.active), *back.fixed]
     for leaf, g in zip(targets, reversed_, strict=False):
         r.give(leaf, own(g, len(leaf.shape)))

@@ -159,6 +159,52 @@ def test_extents_that_change(name, backend):
     np.testing.assert_array_equal(checked, td.jit(td.grad(f), backend=backend)(X))
 
 
+def rims(u):
+    """The ends stay; between them neighbours are multiplied."""
+    return td.concatenate([u[:1], u[1:-1] + 0.2 * u[2:] * u[:-2], u[-1:]])
+
+
+#: Loops whose extents are equal in every iteration, which no analysis says.
+EQUAL = {
+    "ends": lambda x: td.loop(4, lambda k, u: rims(u), x),
+    "padded": lambda x: td.loop(3, lambda k, u: td.pad(u[1:-1] * u[2:], 1), x),
+    "halves": lambda x: td.loop(2, lambda k, u: td.concatenate([u[:4] ** 2, u[4:]]), x),
+    "repeated": lambda x: td.loop(2, lambda k, u: td.repeat(u[:3] * u[3:6], 3), x),
+    "counted by a predicate": lambda x: td.while_loop(
+        lambda u: td.sum(u) < 20, lambda u: td.concatenate([td.sin(u[:1]), u[1:] * 1.5]), x
+    ),
+    "a side of a condition": lambda x: td.loop(
+        3, lambda k, u: td.cond(k % 2 == 0, td.concatenate([u[:1], u[1:] ** 2]), td.sin(u)), x
+    ),
+    "two states": lambda x: td.loop(
+        3,
+        lambda k, s: (
+            td.concatenate([s[0][1:] * s[1][1:], s[0][:1]]),
+            td.concatenate([s[1][:2] ** 2, s[1][2:]]),
+        ),
+        (x, x * 0.5),
+    )[0],
+    "matrices": lambda x: td.loop(
+        2, lambda k, s: td.hstack([s[:, :1], s[:, 1:] * s[:, :-1]]), td.reshape(x, (3, 3))
+    ),
+}
+
+
+@pytest.mark.sample(3)
+@pytest.mark.parametrize("name", EQUAL)
+def test_extents_that_are_equal_in_every_iteration(name):
+    x = np.linspace(0.5, 1.3, 9)
+    f = td.grad(lambda x: td.sum(td.sin(EQUAL[name](x))))
+    with td.config(backend="reference"):
+        td.check_grad(lambda x: td.sum(td.sin(EQUAL[name](x))), x)
+        td.check_grad(lambda x: td.sum(td.sin(f(x))), x)
+        found = td.run(f(x))
+        for memory in (1, 200):
+            few = td.grad(lambda x: td.sum(td.sin(EQUAL[name](x))), memory=memory)
+            np.testing.assert_array_equal(td.run(few(x)), found)
+    np.testing.assert_allclose(td.jit(f, backend="native")(x), found, rtol=1e-9)
+
+
 LOOPS = (
     "while",
     "scan",
@@ -456,8 +502,10 @@ def test_states_whose_extents_change(memory):
     shifted = td.grad(lambda x: td.sum(td.loop(3, lambda k, s: s[1:] * 2.0, x)), memory=memory)
     assert np.array_equal(td.run(shifted(x)), [0, 0, 0, 8, 8, 8])
     products = td.grad(lambda x: td.sum(td.loop(3, lambda k, s: s[1:] * s[:-1], x)), memory=memory)
-    with pytest.raises(td.GradientError, match="extents change"):
-        products(x)
+    for run in (lambda: td.run(products(x)), lambda: td.jit(products)(x)):
+        with pytest.raises(td.GradientError, match="extents change") as caught:
+            run()
+        assert "td.loop(3, lambda k, s: s[1:]" in str(caught.value)
 
 
 def test_the_table_of_checkpoints_in_the_documentation():
