@@ -50,6 +50,33 @@ def test_along_every_axis(check, n, reverse):
     check(cases)
 
 
+@pytest.mark.parametrize("rows", [1, 3, 4, 5, 70])
+@pytest.mark.parametrize("n", [1, 40, 5000])
+def test_walks_along_rows(check, rows, n):
+    """Cheap steps and costly ones, of rows and of columns in memory."""
+    x = small("float64", (rows, n)) / 4
+    turned = np.ascontiguousarray(x.T)
+
+    def smooth(s, v):
+        low, high = s
+        y = 0.25 * v + low
+        return (0.5 * v - 0.125 * y + high, 0.5 * v), y
+
+    def costly(s, v):
+        for _ in range(50):
+            s = 0.5 * s + v
+        return s, s
+
+    z = np.zeros(rows)
+    (low, high), ys = steps(smooth, (z, z), lambda k: x[:, k], n, axis=1)
+    last, zs = steps(costly, z, lambda k: x[:, k], n, axis=1)
+    check({
+        "rows": (lambda: td.scan(smooth, (z, z), x, axis=1), ((low, high), ys)),
+        "columns": (lambda: td.scan(smooth, (z, z), td.use(turned).T, axis=1), ((low, high), ys)),
+        "costly": (lambda: td.scan(costly, z, x, axis=1), (last, zs)),
+    })  # fmt: skip
+
+
 class Pair(NamedTuple):
     low: object
     high: object

@@ -1,7 +1,10 @@
 """Recurrence: a state carried along an axis, a serial walk for each index of the other axes.
 
-    CPU    tasks are strips of adjacent walks.  Some steps of every walk of a strip, several walks
-           in the lanes of a vector, then the next steps: the rows that they read stay in the caches
+    CPU    along the last axis, cheap steps: tasks are groups of walks.  A few walks make each step
+           together, their states in registers; they do not wait for each other
+           otherwise: tasks are strips of adjacent walks.  Some steps of every walk of a strip,
+           several walks in the lanes of a vector, then the next steps: the rows that they read
+           stay in the caches
     GPU    a thread is a walk, adjacent threads adjacent walks; the state stays in registers
 
 An array of one axis has a single walk.
@@ -11,20 +14,25 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from treadle.dsl.expr import Expr, Index, Var
-from treadle.dsl.graph import Recurrence
+from treadle.dsl.expr import Apply, Expr, Index, Read, Var, walk
+from treadle.dsl.graph import Leaf, Recurrence
 from treadle.dsl.types import int64
 
 from ...ir import arithmetic as at
 from ...ir.kernel import Load, Lowered, Store
 from ...ir.linearize import Linearizer
 from .. import tiling, transform
-from ..build import Builder, LoweringContext
+from ..build import Builder, LoweringContext, element_cost
 from ..combining import Values, assign, copied, declare
 from ..gpu.common import Threads
 
 #: Walks of a task of a CPU, and the steps that each makes before the next one's.
 STRIP, STEPS = 64, 16
+#: Walks whose steps are made together along the last axis, and the steps of a task, at least.
+TOGETHER, TASK_STEPS = 4, 1 << 14
+#: The cost of a step in additions up to which vectors gain nothing along the last axis; steps with
+#: functions as costly as an exponential are made in vectors.
+CHEAP_STEP, FUNCTION = 64.0, 15.0
 #: Threads of a block of a GPU.
 THREADS = 64
 
@@ -64,6 +72,8 @@ class _Walks:
             self._end(into, (), state)
             return builder.lowered(builder.kernel("", at.integer(1), task, tuple(into.out),
                                                   comments=("one walk",)))  # fmt: skip
+        if self._goes_along_rows():
+            return self._in_rows()
         width = others[-1]
         strips = builder.scalar(at.ceil_div(width, STRIP), "strips")
         planes = builder.scalar(at.product(others[:-1]), "planes")
@@ -96,6 +106,56 @@ class _Walks:
             builder.kernel("", at.multiply(planes, strips), task, tuple(into.out), comments=(how,))
         )
 
+    def _goes_along_rows(self) -> bool:
+        """Whether a walk goes along the rows of what it reads, by steps that vectors do not make
+        cheaper."""
+        node, roots = self.node, (*self.steps, *self.values)
+        last = len(node.shape) - 1
+        if node.axis != last or element_cost(roots) > CHEAP_STEP:
+            return False
+        if any(isinstance(e, Apply) and e.op.cost >= FUNCTION for e in walk(roots)):
+            return False
+        for e in walk(roots):
+            if isinstance(e, Read) and e.args:
+                row = self.builder.row_axis(Leaf(e.node, e.component))
+                along = set(walk((e.args[-1 if row is None else row],)))
+                if Index(last) not in along and any(isinstance(i, Index) for i in along):
+                    return False
+        return True
+
+    def _in_rows(self) -> Lowered:
+        """Groups of walks along the last axis."""
+        builder, others = self.builder, self.node.others
+        into, task = builder.emitter(), Var("task", int64)
+        total = at.product(others)
+        steps = at.maximum(at.multiply(self.node.shape[-1], TOGETHER), 1)
+        groups = at.maximum(at.floor_divide(TASK_STEPS, steps), 1)
+        per_task_host = at.multiply(groups, TOGETHER)
+        per_task = builder.scalar(per_task_host, "walks_per_task")
+        first, end = tiling.block_range(into, "walk", task, per_task,
+                                        builder.scalar(total, "walks"))  # fmt: skip
+        whole = at.floor_divide(at.subtract(end, first), TOGETHER)
+        left = into.let(at.add(first, at.multiply(whole, TOGETHER)), "left_over")
+
+        def group(walk_: Expr, count: int) -> None:
+            where, states = [], []
+            for u in range(count):
+                where.append(tiling.coordinates(builder, into, at.add(walk_, u), others))
+                states.append(declare(into, self._first(into, where[-1]), "state"))
+            with into.loop("p", 0, self.n) as p:
+                for here, state in zip(where, states, strict=True):
+                    self._step(into, here, state, p)
+            for here, state in zip(where, states, strict=True):
+                self._end(into, here, state)
+
+        with into.loop("walk", first, left, step=TOGETHER) as walk_:
+            group(walk_, TOGETHER)
+        with into.loop("walk", left, end) as walk_:
+            group(walk_, 1)
+        tasks = builder.scalar(at.ceil_div(total, per_task_host), "groups")
+        how = f"{TOGETHER} walks together, step by step"
+        return builder.lowered(builder.kernel("", tasks, task, tuple(into.out), comments=(how,)))
+
     def on_gpu(self) -> Lowered:
         builder = self.builder
         into, grid = builder.emitter(), Threads.of(THREADS)
@@ -120,23 +180,28 @@ class _Walks:
     def _walk(self, into: Linearizer, others: Sequence[Expr], state: Sequence[Var],
               start: Expr | int, stop: Expr) -> None:  # fmt: skip
         """Steps start … stop − 1 of a walk; `state` is updated."""
-        node, axis = self.node, self.node.axis
         with into.loop("p", start, stop) as p:
-            self.builder.stays_below(p, node.shape[axis])
-            k: Expr = at.subtract(at.subtract(self.n, 1), p) if node.reverse else p
-            if node.reverse:
-                k = into.let(k, "k")
-                self.builder.stays_below(k, node.shape[axis])
-            index = (*others[:axis], k, *others[axis:])
-            bindings: dict[Expr, Expr] = {Index(a): i for a, i in enumerate(index)}
-            bindings.update(zip(node.state, state, strict=True))
-            with into.when_always(bindings):
-                made = into.emit((*self.steps, *self.values), named=True)
-                where = at.linear(index, self.shape)
-                stored = zip(self.collected, made[len(state) :], strict=True)
-                into.append(*(Store(b, where, v) for b, v in stored))
-                following = [copied(into, v) if v in state else v for v in made[: len(state)]]
-                assign(into, state, following)
+            self._step(into, others, state, p)
+
+    def _step(self, into: Linearizer, others: Sequence[Expr], state: Sequence[Var], p: Expr
+              ) -> None:  # fmt: skip
+        """Step `p` of a walk; `state` is updated."""
+        node, axis = self.node, self.node.axis
+        self.builder.stays_below(p, node.shape[axis])
+        k: Expr = at.subtract(at.subtract(self.n, 1), p) if node.reverse else p
+        if node.reverse:
+            k = into.let(k, "k")
+            self.builder.stays_below(k, node.shape[axis])
+        index = (*others[:axis], k, *others[axis:])
+        bindings: dict[Expr, Expr] = {Index(a): i for a, i in enumerate(index)}
+        bindings.update(zip(node.state, state, strict=True))
+        with into.when_always(bindings):
+            made = into.emit((*self.steps, *self.values), named=True)
+            where = at.linear(index, self.shape)
+            stored = zip(self.collected, made[len(state) :], strict=True)
+            into.append(*(Store(b, where, v) for b, v in stored))
+            following = [copied(into, v) if v in state else v for v in made[: len(state)]]
+            assign(into, state, following)
 
     def _end(self, into: Linearizer, others: Sequence[Expr], state: Sequence[Expr]) -> None:
         """Store the state after the last step, as far as it is read."""
