@@ -16,7 +16,7 @@ from treadle.dsl.graph import Fold, Generate, Leaf, Matmul, Node, Permute, is_id
 from treadle.dsl.passes.rows import NARROW, most_narrow
 from treadle.dsl.passes.short_folds import Short, deep_folds, length, short_folds
 from treadle.skeletons.ir.specialise import MOST_ITERATIONS, computed, counting_extents, specialise
-from treadle.skeletons.products.small import on_cpu, repeated
+from treadle.skeletons.products.small import is_tall, on_cpu, repeated
 
 from ..runtime.forms import NOTHING, PLAIN, Form, Forms
 from ..runtime.run import HostValues, Run
@@ -61,9 +61,14 @@ class NativeForms(Forms):
     def form(self, run: Run[Any], loops: frozenset[Node]) -> Form:
         if self._product is not None and isinstance(self.node, Matmul):
             *batch, m, k, n = (int(v) for v in self._product(run))
-            if on_cpu(self.node.left.type, (m, k, n), prod(batch), self._looped):
-                named = zip((self.node.m, self.node.k, self.node.n), (m, k, n), strict=True)
-                return Form(loops, tuple((e, v) for e, v in named if not isinstance(e, Const)))
+            t, named = self.node.left.type, dict[Expr, int]()
+            if on_cpu(t, (m, k, n), prod(batch), self._looped):
+                named = {self.node.m: m, self.node.k: k, self.node.n: n}
+            elif not batch and is_tall(t, m, n):
+                named = {self.node.m: m, self.node.n: n}
+            if named:
+                constants = ((e, v) for e, v in named.items() if not isinstance(e, Const))
+                return Form(loops, tuple(constants))
         sizes: list[tuple[Expr, int]] = []
         iterations = 1
         for extent, most, operations, slot, axis in self._counts(loops):

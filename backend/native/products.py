@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from treadle.dsl.expr import Expr, Index
+from treadle.dsl.expr import Apply, Expr, Index, Read
 from treadle.dsl.graph import Fold, Matmul, Node
 from treadle.dsl.operations.algebra.product_way import ProductWay, executed, left_open
 from treadle.dsl.operations.algebra.products import DEEPEST, MatmulOptions
@@ -25,7 +25,7 @@ from treadle.skeletons.products.error import error_in_words
 from treadle.skeletons.products.executions import Plan, plan
 from treadle.skeletons.products.model import predict_recursive
 from treadle.skeletons.products.scaling import scaled, undo
-from treadle.skeletons.products.small import on_cpu, repeated
+from treadle.skeletons.products.small import is_tall, on_cpu, repeated
 
 from ..runtime import operand
 from ..runtime.memory import POOL, matmul
@@ -65,6 +65,7 @@ class ProductStep:
         self.left = Operand(owner, node.left, (*node.batch, node.m, node.k))
         self.right = Operand(owner, node.right, (*node.batch, node.k, node.n))
         self.slot = owner.planner.slots[node.leaf()]
+        self.in_rows = reads_rows(node)
         #: Extents of results by those of the arguments, and the function that repeats such calls.
         self.results: dict[tuple[tuple[int, ...], ...], tuple[int, ...]] = {}
         self.repeated: Repeated | None = None
@@ -72,7 +73,9 @@ class ProductStep:
     def __call__(self, run: HostRun) -> None:
         if self.small is not None:
             *batch, m, k, n = (int(v) for v in self.extents(run))
-            if on_cpu(self.type, (m, k, n), math.prod(batch), self.looped):
+            if on_cpu(self.type, (m, k, n), math.prod(batch), self.looped) or (
+                self.in_rows and is_tall(self.type, m, n) and self.right.has_rows(run)
+            ):
                 self.small(run)
                 return
         if run.tape is not None:
@@ -99,7 +102,8 @@ class ProductStep:
             return None
         size = a.shape[-2], a.shape[-1], b.shape[-1]
         batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
-        if self.small is not None and on_cpu(t, size, math.prod(batch)):
+        tall = self.in_rows and is_tall(t, size[0], size[2]) and self.right.has_rows(run)
+        if self.small is not None and (on_cpu(t, size, math.prod(batch)) or tall):
             return None
         how = chosen(t, size, options)
         if how is not None and how.levels:
@@ -213,6 +217,16 @@ def _may_be_small(node: Matmul) -> bool:
     return node.options.algorithm in ("auto", "standard")
 
 
+def reads_rows(node: Matmul) -> bool:
+    """Whether kernels for a long inner axis may compute a product: its right operand is read along
+    its rows, and the grouping of sums may depend on that."""
+    right = node.right
+    while isinstance(right, Apply):
+        right = right.args[0]
+    last = right.args[-1] if isinstance(right, Read) and right.args else None
+    return last is Index(1) and not node.batch and not node.options.deterministic
+
+
 class Operand(operand.Operand):
     """One operand as a view of the array in its slot: affine index maps need no copy."""
 
@@ -234,6 +248,11 @@ class Operand(operand.Operand):
         _, view = self.view(run)
         made: HostArray = view(np, array)
         return made
+
+    def has_rows(self, run: HostRun) -> bool:
+        """Whether the rows of the array are contiguous."""
+        array: HostArray = run.slots[self.slot]
+        return array.strides[-1] == array.itemsize
 
     def permuted_view(self, array: HostArray) -> HostArray:
         """The complete array with its axes as the operand has them (`whole`)."""
@@ -350,6 +369,12 @@ def describe(node: Matmul, size: tuple[int, int, int] | None, count: int = 1) ->
             "algorithm": "standard, by a kernel of treadle's",
             "workspace": "0 bytes",
             "tiles": "consecutive products in a task, sums in registers",
+        }
+    if small and size is not None and reads_rows(node) and is_tall(t, size[0], size[2]):
+        return {
+            "algorithm": "standard, by kernels of treadle's where the rows of the right operand "
+            f"are contiguous, else by {library}",
+            "tiles": "a block of the inner axis in a task, sums in registers",
         }
     free = options.may_recurse(t) and not fused
     if size is None:

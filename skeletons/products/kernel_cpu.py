@@ -30,15 +30,19 @@ from ..lower.build import Builder, LoweringContext
 from ..lower.visits import Visits
 from .scalars import add_product
 from .small_cpu import small_kernel
+from .tall_cpu import tall_kernels
 
 ROWS, COLUMNS, DEPTH, STRIP, TOGETHER = 64, 256, 256, 32, 8
 
 
 def lower_matmul(node: Matmul, context: LoweringContext) -> Lowered:
-    """One kernel (see the module docstring)."""
+    """One kernel (see the module docstring), or those for small extents."""
     builder = Builder(node, context)
     small = small_kernel(builder, node)
-    return _Matmul(builder, node).lower() if small is None else builder.lowered(small)
+    if small is not None:
+        return builder.lowered(small)
+    tall = tall_kernels(builder, node)
+    return _Matmul(builder, node).lower() if tall is None else tall
 
 
 def accumulator_type(t: ScalarType) -> ScalarType:

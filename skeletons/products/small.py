@@ -171,3 +171,12 @@ def on_cpu(t: ScalarType, sizes: Sequence[int], count: int, looped: bool = False
     most = CPU_LARGEST_COMPLEX if t.is_complex else CPU_LARGEST
     small = min(sizes) > 0 and max(sizes) <= most
     return small and (looped or count >= SEVERAL or prod(sizes) <= LONE)
+
+
+#: The most rows and columns of a product over a long inner axis that a CPU computes itself.
+CPU_TALL = 32
+
+
+def is_tall(t: ScalarType, m: int, n: int) -> bool:
+    """Whether a CPU computes m × n products of floats by the kernels for a long inner axis."""
+    return t.is_float and 0 < m <= CPU_TALL and 1 < n <= CPU_TALL

@@ -324,6 +324,51 @@ def test_deterministic_products_have_the_same_bits_in_every_layout(backend, shap
             same_bits(to_host(made(a, columns(b))), to_host(want), f"{algorithm}, checked")
 
 
+@pytest.mark.sample(2)
+@pytest.mark.parametrize("name", ("float16", "float32", "float64", "complex64"))
+def test_few_rows_and_columns_over_a_long_axis(backend, name):
+    """Numbers of rows around those of a block; whole numbers are exact."""
+
+    @td.jit(backend=backend)
+    def program(a, b, w):
+        return {
+            "gram": b.T @ b,
+            "two": a.T @ b,
+            "rows": a[::-1].T @ (b * w[:, None]),
+            "weighted": (a.T * w) @ b,
+            "fused": 2 * (a.T @ b) + 1,
+            "inner": a[:, :2].T @ b[:, 1:4],
+        }
+
+    for k, m, n in ((0, 3, 2), (1, 3, 7), (300, 7, 7), (2049, 4, 20), (5000, 13, 5), (70, 32, 33)):
+        a, b, w = (small(name, shape, seed, -1, 2) for seed, shape in
+                   enumerate(((k, m), (k, n + 3), (k,)), 1))  # fmt: skip
+        for right in (b, np.asfortranarray(b), b[::-1, ::2]):
+            found = program(a, right, w)
+            want = {
+                "gram": product(right.T, right),
+                "two": product(a.T, right),
+                "rows": product(a[::-1].T, right * w[:, None]),
+                "weighted": product(a.T * w, right),
+                "inner": product(a[:, :2].T, right[:, 1:4]),
+            }
+            want["fused"] = want["two"] * 2 + 1
+            for label, value in want.items():
+                assert_same(found[label], value, label=f"{label}, {m} by {k} by {n}")
+
+
+def test_a_long_inner_axis_in_a_loop(backend):
+    """As in iteratively reweighted least squares."""
+    a, w = small("float64", (2100, 5), 1), small("float64", (2100,), 2, 1, 4)
+
+    def step(k, state):
+        w, total = state
+        return w + 1, total + (a.T * w) @ a
+
+    found = td.jit(lambda w: td.loop(3, step, (w, td.zeros((5, 5)))), backend=backend)(w)
+    assert_same(found[1], sum((a.T * (w + k)) @ a for k in range(3)))
+
+
 def plus(x, y):
     return x + y
 

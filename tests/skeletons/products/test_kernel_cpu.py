@@ -10,6 +10,9 @@ import treadle as td
 from tests.skeletons.ir.interpret import run, run_array
 from treadle.dsl.expr import Index
 from treadle.dsl.scalar import Scalar
+from treadle.skeletons.ir.specialise import specialise
+from treadle.skeletons.lower.lower import LoweringContext, lower
+from treadle.skeletons.products import tall_cpu
 
 pytestmark = pytest.mark.usefixtures("small_blocks")
 
@@ -39,6 +42,21 @@ def test_batches():
     rng = np.random.default_rng(0)
     a, b = rng.integers(0, 9, (2, 1, 4, 5)), rng.integers(0, 9, (3, 5, 6))
     assert np.array_equal(run_array(td.matmul(a, b)), a @ b)
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f2"])
+@pytest.mark.parametrize(("m", "k", "n"), [(1, 9, 2), (4, 0, 3), (12, 9, 5), (13, 4, 9)])
+def test_a_long_inner_axis(m, k, n, dtype, monkeypatch):
+    """Blocks of the inner axis; rows together in a loop, and the rest of them."""
+    monkeypatch.setattr(tall_cpu, "BLOCK", 4 * (m + n) * np.dtype(dtype).itemsize)
+    rng = np.random.default_rng(0)
+    a = rng.integers(0, 9, (k, m)).astype(dtype)
+    b = rng.integers(0, 9, (k, n)).astype(dtype)
+    node = td.matmul(td.use(a).T, b)._leaves[0].node
+    made = specialise(node, {node.m: m, node.n: n})
+    lowered = lower(made, LoweringContext())
+    assert len(lowered.kernels) == 2
+    assert np.array_equal(run(made.leaf())[0], (a.T.astype("f4") @ b.astype("f4")).astype(dtype))
 
 
 def test_fused_operands_and_epilogue():

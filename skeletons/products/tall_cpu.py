@@ -1,0 +1,126 @@
+"""The CPU kernels for products of few rows and columns over a long inner axis: `X.T @ X` of many
+observations of a few variables.
+
+The numbers of rows and columns are compile-time constants, the inner extent is a run-time value.
+A task computes the product over a block of the inner axis, some rows of it at a time, in
+vectors along the columns:
+
+    for each column j (vector):
+      for k:  r = right[k, j];  sum_u = sum_u + left[i + u, k] · r     for u < together
+      partial[block, i + u, j] = sum_u
+
+A second kernel adds the blocks, in their order.  Blocks depend on extents alone.
+"""
+
+from __future__ import annotations
+
+from treadle.dsl import simplify
+from treadle.dsl.expr import Apply, Const, Expr, Index, Var, primitive
+from treadle.dsl.graph import Matmul
+from treadle.dsl.types import int64
+
+from ..ir import arithmetic as at
+from ..ir.kernel import Assign, Kernel, Load, Lowered, Store
+from ..ir.linearize import Linearizer, zero
+from ..lower import tiling, transform
+from ..lower.build import Builder
+from .scalars import add_product, sum_type
+from .small import is_tall
+
+#: Rows that are computed together, the first of these that divides them all or the first: their
+#: sums take two registers each, beside what is loaded.
+TOGETHER = 6, 5, 4, 7
+#: Bytes of both operands in a block, about: they stay in a core's second cache.
+BLOCK = 1 << 18
+
+
+def tall_kernels(builder: Builder, node: Matmul) -> Lowered | None:
+    """The kernels, if the numbers of rows and columns are small constants."""
+    m, n = (builder.extent(e) for e in (node.m, node.n))
+    if not (isinstance(m, Const) and isinstance(n, Const)):
+        return None
+    if node.batch or not is_tall(node.left.type, int(m.value), int(n.value)):
+        return None
+    return _Tall(builder, node, int(m.value), int(n.value)).lower()
+
+
+class _Tall:
+    def __init__(self, builder: Builder, node: Matmul, m: int, n: int) -> None:
+        self.builder, self.node, self.m, self.n = builder, node, m, n
+        self.outs = builder.outputs()
+        (self.left,) = transform.resolve((node.left,), builder, (node.m, node.k))
+        (self.right,) = transform.resolve((node.right,), builder, (node.k, node.n))
+        self.epilogue = transform.resolve(node.epilogue, builder, (node.m, node.n))
+        self.of = node.left.type
+        self.type = sum_type(self.of)
+        height = BLOCK // ((m + n) * self.of.bytes)
+        self.height = 1 << (height.bit_length() - 1)
+        self.blocks = at.ceil_div(node.k, self.height)
+        (self.partial,) = builder.scratch(
+            "partial", [self.type], builder.scalar(at.multiply(self.blocks, m * n), "partials")
+        )
+
+    def lower(self) -> Lowered:
+        return self.builder.lowered(self._parts(), self._whole())
+
+    def _parts(self) -> Kernel:
+        """A task: the product over a block of the inner axis."""
+        into, task = self.builder.emitter(), Var("task", int64)
+        block = tiling.block_range(
+            into, "k", task, self.height, self.builder.scalar(self.node.k, "k_extent")
+        )
+        together = next((d for d in TOGETHER if self.m % d == 0), TOGETHER[0])
+        looped = self.m - self.m % together
+        if looped > together:
+            with into.loop("i", 0, looped, step=together) as i:
+                self._rows(into, task, block, i, together)
+        for first in range(0 if looped <= together else looped, self.m, together):
+            self._rows(into, task, block, at.integer(first), min(together, self.m - first))
+        return self.builder.kernel(
+            "blocks", self.builder.scalar(self.blocks, "blocks"), task, tuple(into.out),
+            comments=(f"blocks of {self.height} elements of the inner axis",),
+        )  # fmt: skip
+
+    def _rows(
+        self, into: Linearizer, task: Expr, block: tuple[Expr, Expr], first: Expr, count: int
+    ) -> None:
+        rows = [into.let(at.add(first, u), "row") for u in range(count)]
+        for row in rows:
+            self.builder.stays_below(row, self.node.m)
+        with into.loop("j", 0, self.n, "vector") as j:
+            self.builder.stays_below(j, self.node.n)
+            sums = [into.declare(zero(self.type), "sum") for _ in rows]
+            with into.loop("k", *block) as k:
+                self.builder.stays_below(k, self.node.k)
+                right = self._element(into, self.right, k, j)
+                for i, total in zip(rows, sums, strict=True):
+                    left = self._element(into, self.left, i, k)
+                    into.append(Assign(total, add_product(self.of, total, left, right)))
+            for i, total in zip(rows, sums, strict=True):
+                where = at.linear((task, i, j), (1, self.m, self.n))
+                into.append(Store(self.partial, where, total))
+
+    def _element(self, into: Linearizer, root: Expr, i: Expr, j: Expr) -> Expr:
+        with into.when_always({Index(0): i, Index(1): j}):
+            return into.let(simplify.cast(into.value(root), self.type), "x")
+
+    def _whole(self) -> Kernel:
+        """A task: a row of the product, added up from its blocks."""
+        into, row = self.builder.emitter(), Var("row", int64)
+        self.builder.stays_below(row, self.node.m)
+        blocks = self.builder.scalar(self.blocks, "blocks")
+        with into.loop("j", 0, self.n, "vector") as j:
+            self.builder.stays_below(j, self.node.n)
+            total = into.declare(zero(self.type), "total")
+            with into.loop("block", 0, blocks) as block:
+                part = Load(self.partial, at.linear((block, row, j), (1, self.m, self.n)))
+                into.append(Assign(total, Apply(primitive("add"), (total, part), self.type)))
+            result = into.let(simplify.cast(total, self.node.result.type), "result")
+            with into.when_always({Index(0): row, Index(1): j, self.node.result: result}):
+                where = at.linear((row, j), (self.m, self.n))
+                values = into.emit(self.epilogue)
+                into.append(*(Store(b, where, v) for b, v in zip(self.outs, values, strict=True)))
+        return self.builder.kernel(
+            "sums", at.integer(self.m), row, tuple(into.out), comments=("sums of blocks",),
+            light=True,
+        )  # fmt: skip
