@@ -13,6 +13,7 @@ from typing import (
     ParamSpec,
     Protocol,
     TypeAlias,
+    TypeVar,
     Union,
     overload,
 )
@@ -28,10 +29,14 @@ if TYPE_CHECKING:
     from .types import ScalarType
 
     class _HasArray(Protocol):
-        def __array__(self, *_: Any, **__: Any) -> np.ndarray[Any, Any]: ...
+        def __array__(self, *_: Any, **__: Any) -> NumPyArray: ...
 
     class Dataclass(Protocol):
         __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
+
+    class NamedTupleLike(Protocol):
+        @property
+        def _fields(self) -> tuple[str, ...]: ...
 
     class HasSchedule(Protocol):
         def as_schedule(self) -> Schedule: ...
@@ -44,6 +49,7 @@ if TYPE_CHECKING:
         def __cuda_array_interface__(self) -> dict[str, Any]: ...
 
 
+NumPyArray: TypeAlias = "np.ndarray[Any, Any]"
 #: One number: known at trace time, or a value of the program.
 ScalarLike: TypeAlias = Union["Scalar", bool, int, float, complex, np.generic]
 #: A count, an extent or an index.
@@ -57,7 +63,7 @@ ArrayLike: TypeAlias = Union[
     float,
     complex,
     np.generic,
-    "np.ndarray[Any, Any]",
+    NumPyArray,
     "_HasArray",
     "_HasDLPack",
     "_HasCudaArray",
@@ -74,7 +80,7 @@ Function: TypeAlias = Callable[..., Element]
 #: The index in `a[…]`: NumPy's basic indexing, or an array of integers.
 Indexing: TypeAlias = ArrayLike | slice | EllipsisType | tuple[Any, ...] | list[Any] | None
 #: The index of a part of an array, which is an array, never an element.
-Part: TypeAlias = Union["Array", "np.ndarray[Any, Any]", slice, EllipsisType, list[Any], None]
+Part: TypeAlias = Union["Array", NumPyArray, slice, EllipsisType, list[Any], None]
 #: A shape: an extent per axis, or a single extent.
 ShapeLike: TypeAlias = IntLike | Sequence[IntLike]
 #: One axis or several.
@@ -107,7 +113,7 @@ class UnaryFunction(Protocol):
     @overload
     def __call__(
         self,
-        x: Array | np.ndarray[Any, Any],
+        x: Array | NumPyArray,
         *,
         name: str | None = None,
         schedule: ScheduleLike | None = None,
@@ -129,9 +135,7 @@ class LeadingFunction(Protocol[P]):
     @overload
     def __call__(self, x: ScalarLike, *args: P.args, **kwargs: P.kwargs) -> Scalar: ...
     @overload
-    def __call__(
-        self, x: Array | np.ndarray[Any, Any], *args: P.args, **kwargs: P.kwargs
-    ) -> Array: ...
+    def __call__(self, x: Array | NumPyArray, *args: P.args, **kwargs: P.kwargs) -> Array: ...
     @overload
     def __call__(self, x: ArrayLike, *args: P.args, **kwargs: P.kwargs) -> Value: ...
     @overload
@@ -150,7 +154,7 @@ class ChoiceFunction(Protocol):
     @overload
     def __call__(
         self,
-        p: Array | np.ndarray[Any, Any],
+        p: Array | NumPyArray,
         a: ArrayLike,
         b: ArrayLike,
         *,
@@ -180,7 +184,7 @@ class BinaryFunction(Protocol):
     @overload
     def __call__(
         self,
-        x: Array | np.ndarray[Any, Any],
+        x: Array | NumPyArray,
         y: ArrayLike,
         *,
         name: str | None = None,
@@ -190,7 +194,7 @@ class BinaryFunction(Protocol):
     def __call__(
         self,
         x: ArrayLike,
-        y: Array | np.ndarray[Any, Any],
+        y: Array | NumPyArray,
         *,
         name: str | None = None,
         schedule: ScheduleLike | None = None,
@@ -204,3 +208,213 @@ class BinaryFunction(Protocol):
         name: str | None = None,
         schedule: ScheduleLike | None = None,
     ) -> Value: ...
+
+
+#: A state of a loop whose type the loop keeps: an array, or a class of arrays and numbers.  (A
+#: number becomes a scalar or an array, and so do those in plain tuples, lists and dicts.)
+State = TypeVar("State", bound="Array | Dataclass | NamedTupleLike")
+
+
+class WhileFunction(Protocol):
+    """`while_loop`: the last state has the type of the first one."""
+
+    __name__: str
+
+    @overload
+    def __call__(
+        self,
+        pred: Function,
+        body: Function,
+        init: State,
+        *,
+        name: str | None = None,
+        schedule: ScheduleLike | None = None,
+    ) -> State: ...
+    @overload
+    def __call__(
+        self,
+        pred: Function,
+        body: Function,
+        init: NumPyArray,
+        *,
+        name: str | None = None,
+        schedule: ScheduleLike | None = None,
+    ) -> Array: ...
+    @overload
+    def __call__(
+        self,
+        pred: Function,
+        body: Function,
+        init: Element,
+        *,
+        name: str | None = None,
+        schedule: ScheduleLike | None = None,
+    ) -> Element: ...
+
+
+class IterateFunction(Protocol):
+    """`iterate`: the last state has the type of the first one."""
+
+    __name__: str
+
+    @overload
+    def __call__(
+        self,
+        n: IntLike,
+        f: Function,
+        init: State,
+        *,
+        name: str | None = None,
+        schedule: ScheduleLike | None = None,
+    ) -> State: ...
+    @overload
+    def __call__(
+        self,
+        n: IntLike,
+        f: Function,
+        init: NumPyArray,
+        *,
+        name: str | None = None,
+        schedule: ScheduleLike | None = None,
+    ) -> Array: ...
+    @overload
+    def __call__(
+        self,
+        n: IntLike,
+        f: Function,
+        init: Element,
+        *,
+        name: str | None = None,
+        schedule: ScheduleLike | None = None,
+    ) -> Element: ...
+
+
+class LoopFunction(Protocol):
+    """`loop`, also between two bounds."""
+
+    __name__: str
+
+    @overload
+    def __call__(
+        self,
+        n: IntLike,
+        f: Function,
+        init: State,
+        *,
+        name: str | None = None,
+        schedule: ScheduleLike | None = None,
+    ) -> State: ...
+    @overload
+    def __call__(
+        self,
+        n: IntLike,
+        f: Function,
+        init: NumPyArray,
+        *,
+        name: str | None = None,
+        schedule: ScheduleLike | None = None,
+    ) -> Array: ...
+    @overload
+    def __call__(
+        self,
+        n: IntLike,
+        f: Function,
+        init: Element,
+        *,
+        name: str | None = None,
+        schedule: ScheduleLike | None = None,
+    ) -> Element: ...
+    @overload
+    def __call__(
+        self,
+        start: IntLike,
+        stop: IntLike,
+        f: Function,
+        init: State,
+        *,
+        name: str | None = None,
+        schedule: ScheduleLike | None = None,
+    ) -> State: ...
+    @overload
+    def __call__(
+        self,
+        start: IntLike,
+        stop: IntLike,
+        f: Function,
+        init: NumPyArray,
+        *,
+        name: str | None = None,
+        schedule: ScheduleLike | None = None,
+    ) -> Array: ...
+    @overload
+    def __call__(
+        self,
+        start: IntLike,
+        stop: IntLike,
+        f: Function,
+        init: Element,
+        *,
+        name: str | None = None,
+        schedule: ScheduleLike | None = None,
+    ) -> Element: ...
+
+
+class ScanFunction(Protocol):
+    """`scan`: the last state has the type of the first one."""
+
+    __name__: str
+
+    @overload
+    def __call__(
+        self,
+        f: Function,
+        init: State,
+        xs: Element = None,
+        *,
+        axis: int = 0,
+        reverse: bool = False,
+        length: IntLike | None = None,
+        name: str | None = None,
+        schedule: ScheduleLike | None = None,
+    ) -> tuple[State, Element]: ...
+    @overload
+    def __call__(
+        self,
+        f: Function,
+        init: NumPyArray,
+        xs: Element = None,
+        *,
+        axis: int = 0,
+        reverse: bool = False,
+        length: IntLike | None = None,
+        name: str | None = None,
+        schedule: ScheduleLike | None = None,
+    ) -> tuple[Array, Element]: ...
+    @overload
+    def __call__(
+        self,
+        f: Function,
+        init: Element,
+        xs: Element = None,
+        *,
+        axis: int = 0,
+        reverse: bool = False,
+        length: IntLike | None = None,
+        name: str | None = None,
+        schedule: ScheduleLike | None = None,
+    ) -> tuple[Element, Element]: ...
+
+
+R_co = TypeVar("R_co", covariant=True)
+
+
+class Derivative(Protocol[P, R_co]):
+    """What `grad` returns: a function with the parameters of its own, for arrays of treadle, and
+    for data."""
+
+    __name__: str
+
+    @overload
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R_co: ...
+    @overload
+    def __call__(self, *args: Argument, **kwargs: Argument) -> Element: ...

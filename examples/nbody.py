@@ -24,7 +24,7 @@ def acceleration(x: td.Array, y: td.Array, mass: td.Array) -> td.Array:
 
 
 @td.jit
-def leapfrog(bodies: td.Array, mass: td.Array, dt: float, steps: int) -> tuple[td.Array, ...]:
+def leapfrog(bodies: tuple[td.Array, ...], mass: td.Array, dt: float, steps: int):
     """Leapfrog steps (half drift, kick, half drift); bodies are the arrays (x, y, vx, vy)."""
 
     def step(state):
@@ -38,7 +38,7 @@ def leapfrog(bodies: td.Array, mass: td.Array, dt: float, steps: int) -> tuple[t
 
 
 @td.jit
-def energy(bodies: td.Array, mass: td.Array) -> td.Array:
+def energy(bodies: tuple[td.Array, ...], mass: td.Array) -> td.Array:
     """The sum of kinetic and potential energy, conserved up to the discretisation error."""
     (x, y, vx, vy), n = bodies, mass.shape[0]
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Concatenate, Literal, ParamSpec, TypeVar, overload
 
 import numpy as np
 
-from ..annotations import Function
+from ..annotations import Derivative, Function
 from ..array import Array
 from ..errors import (
     DTypeError,
@@ -39,6 +39,11 @@ from .expressions import Active, expr_vjp, settled, shifted
 from .forward import Forward
 from .reads import stored
 from .reverse import pulled
+
+P = ParamSpec("P")
+R = TypeVar("R")
+#: The argument to differentiate by.
+A = TypeVar("A")
 
 __all__ = ["check_grad", "grad", "jvp", "stop", "value_and_grad", "vjp"]
 
@@ -243,12 +248,26 @@ def _as_requested(gradients: Any, argnums: Any, in_kernel: bool) -> Any:
     return tuple(gradients) if in_kernel else gradients
 
 
+@overload
+def value_and_grad(
+    f: Callable[Concatenate[A, P], R],
+    argnums: Literal[0] = 0,
+    has_aux: Literal[False] = False,
+    memory: float | str | None = None,
+) -> Derivative[Concatenate[A, P], tuple[R, A]]: ...
+@overload
+def value_and_grad(
+    f: Function,
+    argnums: int | Sequence[int] = 0,
+    has_aux: bool = False,
+    memory: float | str | None = None,
+) -> Callable[..., Any]: ...
 @user_facing_maker
 def value_and_grad(
     f: Function,
     argnums: int | Sequence[int] = 0,
     has_aux: bool = False,
-    memory: int | str | None = None,
+    memory: float | str | None = None,
 ) -> Callable[..., Any]:
     """A function that returns `f`'s value and its gradient: (value, gradient), in one program.
 
@@ -287,12 +306,26 @@ def value_and_grad(
     return differentiated
 
 
+@overload
+def grad(
+    f: Callable[Concatenate[A, P], object],
+    argnums: Literal[0] = 0,
+    has_aux: Literal[False] = False,
+    memory: float | str | None = None,
+) -> Derivative[Concatenate[A, P], A]: ...
+@overload
+def grad(
+    f: Function,
+    argnums: int | Sequence[int] = 0,
+    has_aux: bool = False,
+    memory: float | str | None = None,
+) -> Callable[..., Any]: ...
 @user_facing_maker
 def grad(
     f: Function,
     argnums: int | Sequence[int] = 0,
     has_aux: bool = False,
-    memory: int | str | None = None,
+    memory: float | str | None = None,
 ) -> Callable[..., Any]:
     """The gradient of `f`, a function of the same arguments; see `value_and_grad`.
 

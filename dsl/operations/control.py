@@ -4,12 +4,20 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Collection, Sequence
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast as cast_type
 
 import numpy as np
 
 from .. import expr as ir, simplify
-from ..annotations import ArrayLike, Element, Function, IntLike
+from ..annotations import (
+    ArrayLike,
+    Element,
+    Function,
+    IntLike,
+    IterateFunction,
+    LoopFunction,
+    WhileFunction,
+)
 from ..array import Array
 from ..errors import (
     DTypeError,
@@ -206,6 +214,19 @@ def regroup(leaves: Sequence[Leaf], like: Sequence[Array], structure: Structure)
 # --- loops -----------------------------------------------------------------------------------
 
 
+def _while_function(function: object) -> WhileFunction:
+    return cast_type(WhileFunction, function)
+
+
+def _iterate_function(function: object) -> IterateFunction:
+    return cast_type(IterateFunction, function)
+
+
+def _loop_function(function: object) -> LoopFunction:
+    return cast_type(LoopFunction, function)
+
+
+@_while_function
 @operation
 def while_loop(
     pred: Function, body: Function, init: Element, *, name: str | None = None
@@ -227,6 +248,7 @@ def while_loop(
     return _loop("while_loop", None, pred, body, init, name)
 
 
+@_iterate_function
 @operation
 def iterate(n: IntLike, f: Function, init: Element, *, name: str | None = None) -> Element:
     """`f` applied `n` times: f(f(… f(init))).
@@ -265,6 +287,7 @@ _counted.__name__ = _between.__name__ = "loop"  # in errors
 _ABSENT: Any = object()
 
 
+@_loop_function
 @operation
 def loop(
     *given: Any,

@@ -33,7 +33,7 @@ _PARTS = (
 
 @user_facing
 def stream(
-    f: Any, *arrays: Any, out: Any = None, memory: str | int = "2 GB", progress: bool = False
+    f: Any, *arrays: Any, out: Any = None, memory: str | float = "2 GB", progress: bool = False
 ) -> Any:
     """Compute `f(*arrays)` for arrays in files that are larger than memory, block by block.
 
@@ -108,7 +108,7 @@ def _stand_in(value: Value, sources: list[Value]) -> Value:
     return np.broadcast_to(np.zeros((), value.dtype), tuple(int(n) for n in value.shape))
 
 
-def _bytes(memory: str | int) -> int:
+def _bytes(memory: str | float) -> int:
     """The number of bytes that a text like "2 GB" means."""
     found = byte_count(memory)
     if found is None:

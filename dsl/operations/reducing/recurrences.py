@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast as cast_type
 
-from ...annotations import Element, Function, IntLike
+from ...annotations import Element, Function, IntLike, ScanFunction
 from ...array import Array
 from ...errors import AxisError, Location, ShapeError, TracingError, user_location
 from ...expr import TRUE, Const, Expr, constant
@@ -34,6 +34,11 @@ from ..indexing.row_major import minus
 __all__ = ["scan"]
 
 
+def _scan_function(function: object) -> ScanFunction:
+    return cast_type(ScanFunction, function)
+
+
+@_scan_function
 @operation
 def scan(
     f: Function,

@@ -1,6 +1,7 @@
 """A user's program: no expression of it is Any (checked by tests/docs/test_typed.py, not run)."""
 
-from typing import Any, assert_type
+from dataclasses import dataclass
+from typing import Any, NamedTuple, assert_type
 
 import numpy as np
 from numpy.typing import NDArray
@@ -61,3 +62,36 @@ assert_type(S.Column(256) | S.Block(8, 32), S.Schedule)
 assert_type(contrast.lower(data), td.Program)
 assert_type(contrast.lower(data).explain(), str)
 assert_type(float(td.sum(a)), float)
+
+
+class Motion(NamedTuple):
+    place: td.Array
+    speed: td.Array
+
+
+@dataclass
+class Weights:
+    w: td.Array
+    b: td.Array
+
+
+def moved(k: td.Scalar, m: Motion) -> Motion:
+    return Motion(m.place + m.speed, m.speed * 0.9)
+
+
+def loss(p: Weights, x: td.Array) -> td.Array:
+    return td.sum((x @ p.w + p.b) ** 2)
+
+
+motion, weights = Motion(a, a), Weights(a, a)
+assert_type(td.loop(10, moved, motion), Motion)
+assert_type(td.loop(2, 10, moved, motion), Motion)
+assert_type(td.iterate(3, lambda m: m, motion), Motion)
+assert_type(td.while_loop(lambda m: td.sum(m.speed) > 1, lambda m: m, motion).place, td.Array)
+assert_type(td.while_loop(lambda x: td.sum(x) > 1, lambda x: x / 2, data), td.Array)
+assert_type(td.scan(lambda m, x: (m, x), motion, data)[0], Motion)
+assert_type(td.grad(loss)(weights, a), Weights)
+assert_type(td.value_and_grad(loss)(weights, a)[1].w, td.Array)
+line, covariances = td.polyfit(data[0], data[1], 1, cov=True)
+assert_type(line, td.Array)
+assert_type(td.polyfit(data[0], data[1], 1), td.Array)
