@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from ..expr import Apply, Const, Expr, Index, Read, constant, primitive, rewrite, walk
 from ..graph import Fold, Generate, Label, Leaf, Node, Permute, Shape
 from ..graphs.rebuild import rewrite_graph
-from ..operations.indexing.index_space import reshaped_index
+from ..operations.indexing.index_space import reshaped, reshaped_index
 from ..operations.indexing.row_major import delinear, linear, product
 from ..simplify import apply
 from .base import Context
@@ -43,7 +43,7 @@ def split_flattened(roots: Sequence[Leaf], context: Context) -> list[Leaf]:
             exprs, shape = _split(node.elements, (*node.outer, *node.inner), outer, moved=False)
             inner = shape[outer:]
             return node if inner == node.inner else node.with_(inner=inner, elements=exprs)
-        if isinstance(node, Generate):
+        if isinstance(node, Generate) and reshaped(node) is None:
             exprs, shape = _split(node.elements, node.shape, 0)
             if shape == node.shape:
                 return node
